@@ -69,13 +69,14 @@ static ls_status remove_it(bench *b)
 
 static ls_status rounds(bench *b)
 {
+    static const ls_checkpoint_contents EMPTY = { .config = "{}\n", .trainer = "{}\n" };
     double start = 0, save = 0, loaded = 0, copy = 0, stage = 0, background = 0, ignored;
     ls_saving *v = NULL;
     ls_state_lists lists;
     for (int i = 0; i < b->rounds; i++) {
         snprintf(b->dir, sizeof b->dir, "%s/checkpoint-%d", b->folder, b->round++);
         LS_TRY(lap(b, &start, &ignored));
-        LS_TRY(ls_trainer_save_state(b->trainer, b->dir, "{}\n", "{}\n", 0, &b->bytes));
+        LS_TRY(ls_trainer_save_state(b->trainer, b->dir, &EMPTY, &b->bytes));
         LS_TRY(lap(b, &start, &save));
         LS_TRY(load(b));
         LS_TRY(lap(b, &start, &loaded));
@@ -83,7 +84,7 @@ static ls_status rounds(bench *b)
         LS_TRY(lap(b, &start, &ignored));
         memcpy(b->copy, b->trainer->staging, b->trainer->compiled.staging_bytes);
         LS_TRY(lap(b, &start, &copy));
-        LS_TRY(ls_trainer_stage_state(&v, &lists, b->trainer, b->dir, "{}\n", "{}\n", 0));
+        LS_TRY(ls_trainer_stage_state(&v, &lists, b->trainer, b->dir, &EMPTY));
         LS_TRY(lap(b, &start, &stage));
         LS_TRY(ls_saving_write(v));
         LS_TRY(ls_saving_collect(v));

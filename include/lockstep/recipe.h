@@ -138,7 +138,8 @@ typedef struct ls_recipe {
         int64_t every_epochs;
     } eval;
     struct {
-        int64_t every_epochs, every_steps, keep;
+        int64_t every_epochs, every_steps, keep, keep_best;
+        const char *export_to; /* below the run's folder; "": nowhere */
         struct {
             const char *metric;
             ls_metric_mode mode;

@@ -38,6 +38,7 @@ typedef struct ls_run ls_run;
 typedef struct ls_run_opts {
     const char *config; /* the program's configuration, any text: kept as config.txt, anew at every start */
     int64_t keep;       /* so many of the newest checkpoints stay, and the best */
+    int64_t keep_best;  /* and so many of the best, by `best`; more than 1 need it */
     /* metric by which a checkpoint is the best; NULL: none. One that was not reported, or is NaN, is never
      * the best */
     const char *best;
@@ -45,8 +46,9 @@ typedef struct ls_run_opts {
     bool verify;       /* loading compares every byte with its checksum; false: only the files' sizes */
     uint64_t max_file; /* bytes; more tensors are written as several files. 0: no limit */
 } ls_run_opts;
-#define LS_RUN_DEFAULTS \
-    .config = "", .keep = 2, .best = NULL, .best_is_max = false, .verify = true, .max_file = (uint64_t)5 << 30
+#define LS_RUN_DEFAULTS                                                                          \
+    .config = "", .keep = 2, .keep_best = 1, .best = NULL, .best_is_max = false, .verify = true, \
+    .max_file = (uint64_t)5 << 30
 LS_API ls_run_opts ls_run_opts_default(void);
 
 /* Makes STORAGE/NAME or opens the one that an earlier start left, and locks it for as long as the run is
@@ -117,8 +119,12 @@ typedef struct ls_report_opts {
     /* finished steps, up to 99,999,999 and more than at the last report; -1: one more than then */
     int64_t step;
     int64_t epoch; /* that this report is about, from 0; -1: the number of this report */
+    /* Folder of the checkpoint in the run's `checkpoints`, up to 100 letters, digits and _-. such as
+     * "full_model". It stays until one of that name replaces it, whatever `keep` says, and the run does not
+     * continue from it: ls_run_load reads it by its path. NULL: step-00000468, by the step */
+    const char *checkpoint;
 } ls_report_opts;
-#define LS_REPORT_DEFAULTS .step = -1, .epoch = -1
+#define LS_REPORT_DEFAULTS .step = -1, .epoch = -1, .checkpoint = NULL
 LS_API ls_report_opts ls_report_opts_default(void);
 
 /* Says how the run stands: a row in metrics.jsonl and metrics.csv, with rank 0's values; every rank gives the

@@ -66,6 +66,7 @@ ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_
     if (s == LS_OK)
         s = ls_ranges_init(&v->ranges, v->folder.unfinished, c, g ? ls_group_rank(g) : 0,
                            g ? ls_group_size(g) : 1);
+    v->folder.replace = c->replace;
     if (s == LS_OK && v->ranges.rank == 0)
         s = make_files(v);
     s = ls_checkpoint_together(g, of_saving(v, s));

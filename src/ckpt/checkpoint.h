@@ -35,15 +35,16 @@ typedef struct ls_checkpoint_contents {
     const char *config, *trainer;    /* JSON texts; rank 0's are written */
     ls_tensor_list model, optimizer; /* optimizer.n 0: no such file */
     uint64_t max_file;               /* bytes; more are written as shards. 0: no limit */
+    bool replace;                    /* a checkpoint that has the name already */
 } ls_checkpoint_contents;
 
 /* What one rank could not do ends the call on all of them, with its message; `g` NULL: one rank. Collective.
  */
 ls_status ls_checkpoint_together(ls_group *g, ls_status mine);
 
-/* `dir` must not exist yet; its parent is made if need be, and left-overs of interrupted saves and removals
- * in it are deleted. When one rank fails, the group has failed. *bytes (may be NULL): of all tensors' files.
- * Collective; g NULL: one rank. */
+/* `dir` must not exist yet, unless it may be replaced; its parent is made if need be, and left-overs of
+ * interrupted saves and removals in it are deleted. When one rank fails, the group has failed. *bytes (may be
+ * NULL): of all tensors' files. Collective; g NULL: one rank. */
 ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, ls_group *g, uint64_t *bytes);
 
 /* The same in parts, so that writing can go on beside other work. The lists of `c`, and the values, must stay

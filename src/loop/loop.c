@@ -157,7 +157,8 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
 }
 
 /* What the checkpoint of this moment says; `sum` of an epoch that has ended counts for nothing. */
-static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, bool best)
+static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, const ls_epoch_row *ended,
+                          bool best)
 {
     ls_resume_point at = { .step = l->step,
                            .epoch = ls_resume_epoch(&l->from, l->step),
@@ -166,6 +167,7 @@ static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, bool 
                            .base_step = l->from.base_step,
                            .base_epoch = l->from.base_epoch,
                            .metrics = l->run->metrics,
+                           .ended = ended,
                            .train = l->train,
                            .eval = l->eval };
     if (at.epoch_step > 0) {
@@ -207,7 +209,7 @@ static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_
         return answer_unsaved(l, asked);
     if (stop)
         LS_TRY(ls_rundir_save_result(l->run, LS_RUN_STOPPING, NULL));
-    LS_TRY(snapshot(l, sum, epoch, false));
+    LS_TRY(snapshot(l, sum, epoch, NULL, false));
     LS_TRY(ls_snapshots_finish(&l->snapshots, l->run));
     ls_requests_answered(&l->requests);
     if (!stop) {
@@ -236,18 +238,21 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
                          .seconds = ls_now() - sum->start,
                          .memory = ls_anonymous_rss() };
     char evaluated[128] = "", perplexity[40] = "", duration[32];
-    bool best = false,
-         evaluate = l->eval &&
-                    (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
+    const bool evaluate = l->eval &&
+                          (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
+    ls_eval_result e;
     if (evaluate) {
-        ls_eval_result e;
         LS_TRY(ls_evaluate(l->trainer, l->eval, r->train.micro_batch, l->ui, &e));
         l->run->eval_seconds += e.seconds;
         l->requests.evaluation = fmax(l->requests.evaluation, e.seconds);
         row.eval_loss = e.loss;
         row.eval_accuracy = e.accuracy;
-        LS_TRY(ls_metrics_eval(
-            l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }, r, &best));
+    }
+    const bool best = ls_rundir_is_best(l->run, ls_epoch_row_metric(&row, r->checkpoint.best.metric),
+                                        r->checkpoint.best.mode == LS_MODE_MAX, l->step, epoch);
+    if (evaluate) {
+        LS_TRY(ls_metrics_eval(l->run,
+                               &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }));
         if (is_text(l->eval))
             snprintf(perplexity, sizeof perplexity, "  perplexity %.4g", exp(e.loss));
         snprintf(evaluated, sizeof evaluated, "  eval loss %.4f%s  accuracy %.2f%% (%lld of %lld)", e.loss,
@@ -260,9 +265,11 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
     LS_TRY(ls_metrics_epoch(l->run, &row));
     if (!saves(l))
         return LS_OK;
-    if (last || best || (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0))
-        LS_TRY(snapshot(l, sum, epoch, best));
-    return LS_OK;
+    bool due = last || best ||
+               (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0);
+    if (!due)
+        LS_TRY(ls_snapshots_among_best(&l->snapshots, l->run, l->group, r, &row, &due));
+    return due ? snapshot(l, sum, epoch, &row, best) : LS_OK;
 }
 
 static int by_value(const void *a, const void *b)
@@ -315,7 +322,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
             sum = (epoch_sum){ .start = ls_now() };
         }
         if (r->checkpoint.every_steps > 0 && l->step % r->checkpoint.every_steps == 0)
-            LS_TRY(snapshot(l, &sum, b.epoch, false));
+            LS_TRY(snapshot(l, &sum, b.epoch, NULL, false));
         if (!last)
             LS_TRY(answer(l, &sum, b.epoch,
                           l->group ? l->trainer->requested

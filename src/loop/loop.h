@@ -34,5 +34,9 @@ typedef struct ls_loop {
     void *context;
 } ls_loop;
 
+/* checkpoint.export: writes the whole model of the latest checkpoint into the run's folder, tensor by tensor.
+ * `anew`: also where such a file is there. For a run whose steps are done; rank 0 writes. Local. */
+ls_status ls_loop_export(ls_loop *l, bool anew);
+
 /* LS_OK when all steps are done, LS_E_STOPPED after a stop request (everything is saved), else the error. */
 ls_status ls_loop_run(ls_loop *l);

@@ -19,19 +19,21 @@
 /* ---- trainer.json */
 
 /* Keys and places of what is a plain number. A number that is not there yet is null, and NAN here. */
-#define NUMBERS(X)                                                                                  \
-    X("epoch_loss", sums.loss)                                                                      \
-    X("epoch_seconds", sums.seconds)                                                                \
-    X("loss", metrics.loss)                                                                         \
-    X("lr", metrics.lr) X("eval_loss", metrics.eval_loss) X("eval_accuracy", metrics.eval_accuracy) \
+#define NUMBERS(X)                                                              \
+    X("epoch_loss", sums.loss)                                                  \
+    X("epoch_seconds", sums.seconds)                                            \
+    X("loss", metrics.loss)                                                     \
+    X("lr", metrics.lr)                                                         \
+    X("eval_loss", metrics.eval_loss) X("eval_accuracy", metrics.eval_accuracy) \
         X("best_value", metrics.best_value)
-#define COUNTS(X)                                                                                         \
-    X("step", step)                                                                                       \
-    X("epoch", epoch)                                                                                     \
-    X("epoch_step", epoch_step)                                                                           \
-    X("epoch_samples", sums.samples) X("epoch_targets", sums.count) X("steps_per_epoch", steps_per_epoch) \
-        X("base_step", base_step) X("base_epoch", base_epoch) X("eval_step", metrics.eval_step)           \
-            X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch)
+#define COUNTS(X)                                                                                       \
+    X("step", step)                                                                                     \
+    X("epoch", epoch)                                                                                   \
+    X("epoch_step", epoch_step)                                                                         \
+    X("epoch_samples", sums.samples)                                                                    \
+    X("epoch_targets", sums.count) X("steps_per_epoch", steps_per_epoch) X("base_step", base_step)      \
+        X("base_epoch", base_epoch) X("eval_step", metrics.eval_step) X("best_step", metrics.best_step) \
+            X("best_epoch", metrics.best_epoch)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
 {
@@ -45,6 +47,13 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     NUMBERS(NUMBER)
 #undef COUNT
 #undef NUMBER
+    if (p->ended) {
+        ls_json_object(&j, "epoch_end");
+        ls_json_f64(&j, "loss", p->ended->loss);
+        ls_json_f64(&j, "eval_loss", p->ended->eval_loss);
+        ls_json_f64(&j, "eval_accuracy", p->ended->eval_accuracy);
+        ls_json_close_object(&j);
+    }
     ls_json_int(&j, "seed", r->run.seed);
     ls_json_int(&j, "global_batch", r->train.global_batch);
     ls_json_int(&j, "micro_batch", r->train.micro_batch);
@@ -63,12 +72,17 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     return j.out.data;
 }
 
+static double number_at(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
 static void read_point(ls_resume_point *p, const json_t *j)
 {
     *p = (ls_resume_point){ 0 };
 #define COUNT(key, member) p->member = json_integer_value(json_object_get(j, key));
-#define NUMBER(key, member) \
-    p->member = json_is_number(json_object_get(j, key)) ? json_number_value(json_object_get(j, key)) : NAN;
+#define NUMBER(key, member) p->member = number_at(j, key);
     COUNTS(COUNT)
     NUMBERS(NUMBER)
 #undef COUNT
@@ -158,8 +172,8 @@ static void compare_data(ls_str *out, bool *eval_data, const json_t *j, const ls
     ls_str_release(&data);
 }
 
-static ls_status compare(ls_str *out, bool *eval_data, const json_t *j, const char *path, const ls_trainer *t,
-                         const ls_recipe *r, const ls_resume_now *now)
+static ls_status compare(ls_str *out, ls_resume_change *change, const json_t *j, const char *path,
+                         const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
     const char *yaml = json_string_value(json_object_get(j, "recipe")),
                *isa = json_string_value(json_object_get(j, "isa"));
@@ -178,6 +192,7 @@ static ls_status compare(ls_str *out, bool *eval_data, const json_t *j, const ch
     if (difference)
         explain(out, difference);
     free(difference);
+    change->best = strcmp(r->checkpoint.best.metric, there->checkpoint.best.metric) != 0;
     ls_recipe_destroy(&there);
     LS_TRY(s);
     if (strcmp(isa, here))
@@ -189,7 +204,7 @@ static ls_status compare(ls_str *out, bool *eval_data, const json_t *j, const ch
         ls_str_printf(out, "%sranks: %lld here, %lld there (sums over ranks are rounded to %s)",
                       out->len ? "; " : "", (long long)ranks, (long long)world,
                       ls_dtype_name(r->precision.reduce));
-    compare_data(out, eval_data, j, now);
+    compare_data(out, &change->eval_data, j, now);
     if (world != ranks && r->parallel.sync_batch_norm)
         ls_str_printf(out,
                       "%sranks: %lld here, %lld there (what batch norm's statistics are over: "
@@ -202,7 +217,7 @@ static ls_status check_unchanged(ls_resume_change *change, const json_t *j, cons
                                  const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
     ls_str changed = { 0 };
-    ls_status s = compare(&changed, &change->eval_data, j, path, t, r, now);
+    ls_status s = compare(&changed, change, j, path, t, r, now);
     if (s == LS_OK && changed.len > 0 && !now->allow_change)
         s = ls_fail(LS_E_USAGE,
                     "%s was made with other settings: %s; set run.name for a new run, or continue with these "
@@ -239,19 +254,43 @@ int64_t ls_resume_newest(const char *folder)
     return step;
 }
 
-ls_status ls_resume_step(int64_t *step, const char *checkpoint)
+static ls_status read_trainer(json_t **out, const char *checkpoint)
 {
     char *text = NULL, *file = ls_path_join(checkpoint, "trainer.json");
     size_t size = 0;
-    json_t *j = NULL;
+    *out = NULL;
     ls_status s = ls_file_read(&text, &size, file);
     if (s == LS_OK)
-        s = ls_json_parse(&j, text, size, file);
-    *step = json_integer_value(json_object_get(j, "step"));
-    json_decref(j);
+        s = ls_json_parse(out, text, size, file);
     free(text);
     free(file);
     return s;
+}
+
+ls_status ls_resume_step(int64_t *step, const char *checkpoint)
+{
+    json_t *j;
+    ls_status s = read_trainer(&j, checkpoint);
+    *step = json_integer_value(json_object_get(j, "step"));
+    json_decref(j);
+    return s;
+}
+
+bool ls_resume_ended(ls_epoch_row *row, const char *checkpoint, const ls_dataset *train,
+                     const ls_dataset *eval)
+{
+    json_t *j;
+    ls_str differences = { 0 };
+    ls_status s = read_trainer(&j, checkpoint);
+    const json_t *ended = json_object_get(j, "epoch_end");
+    *row = (ls_epoch_row){ .loss = number_at(ended, "loss"),
+                           .eval_loss = number_at(ended, "eval_loss"),
+                           .eval_accuracy = number_at(ended, "eval_accuracy") };
+    const bool known = s == LS_OK && ended && (!train || ls_data_difference(&differences, j, train)) &&
+                       (!eval || ls_data_difference(&differences, j, eval));
+    json_decref(j);
+    ls_str_release(&differences);
+    return known;
 }
 
 static ls_status find_asked(char path[4096], const char *folder, const char *asked, int64_t last)

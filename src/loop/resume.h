@@ -3,6 +3,7 @@
 #pragma once
 #include "ckpt/checkpoint.h"
 #include "lockstep/recipe.h"
+#include "record/metrics.h"
 #include "record/rundir.h"
 #include "step/trainer.h"
 
@@ -19,6 +20,7 @@ typedef struct ls_resume_point {
         int64_t samples, count;
     } sums;
     ls_run_metrics metrics;
+    const ls_epoch_row *ended; /* the epoch that ended with it; NULL: none, or the point was read */
     /* for the text: what the run is trained and evaluated on; eval NULL: it is not. A point that was read has
      * neither */
     const ls_dataset *train, *eval;
@@ -33,6 +35,12 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
 /* Step of the newest checkpoint in a folder of them, by its name: whatever has such a name was whole, also
  * when the link `latest` had not followed yet. -1: none. Local. */
 int64_t ls_resume_newest(const char *folder);
+
+/* What a checkpoint's trainer.json says of the epoch that ended with it: loss, eval_loss and eval_accuracy of
+ * *row, NAN where they were not measured. False: it cannot be read, is of no epoch's end, or of other data
+ * than these (NULL: none). Local. */
+bool ls_resume_ended(ls_epoch_row *row, const char *checkpoint, const ls_dataset *train,
+                     const ls_dataset *eval);
 
 /* Path of the checkpoint to continue from, "" when there is none: `asked` (NULL or "auto": the newest of the
  * run that `r` names; "never": none; else a checkpoint). LS_E_USAGE when that is no checkpoint, or when the
@@ -55,6 +63,7 @@ typedef struct ls_resume_now {
 typedef struct ls_resume_change {
     char *what;     /* all of it in words; malloc'ed; NULL: nothing */
     bool eval_data; /* evaluations so far cannot be compared with those to come */
+    bool best;      /* nor the best so far with what checkpoint.best says now */
 } ls_resume_change;
 
 /* Gives the trainer the state of checkpoint `path`, and says where it stands. LS_E_USAGE, naming each key and

@@ -41,14 +41,14 @@ static int by_step(const struct dirent **a, const struct dirent **b)
     return (x > y) - (x < y);
 }
 
-static void add_step(ls_snapshots *s, int64_t step)
+static void add_step(ls_snapshots *s, int64_t step, double value)
 {
     if (s->n == s->room) {
         s->room = s->room ? 2 * s->room : 16;
-        s->steps = realloc(s->steps, sizeof *s->steps * (size_t)s->room);
-        LS_CHECK(s->steps, "out of memory");
+        s->all = realloc(s->all, sizeof *s->all * (size_t)s->room);
+        LS_CHECK(s->all, "out of memory");
     }
-    s->steps[s->n++] = step;
+    s->all[s->n++] = (ls_kept){ step, value };
 }
 
 static ls_status find_all(ls_snapshots *s)
@@ -58,7 +58,7 @@ static ls_status find_all(ls_snapshots *s)
     if (n < 0)
         return ls_fail_os(s->dir, "list", errno);
     for (int i = 0; i < n; i++) {
-        add_step(s, ls_step_folder_parse(list[i]->d_name));
+        add_step(s, ls_step_folder_parse(list[i]->d_name), NAN);
         free(list[i]);
     }
     free(list);
@@ -79,7 +79,7 @@ ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
     ls_checkpoint_clean(s->dir);
     LS_TRY(find_all(s));
     /* the process may have died before it did so */
-    return s->n > 0 && s->steps[s->n - 1] == from
+    return s->n > 0 && s->all[s->n - 1].step == from
                ? ls_checkpoint_point(s->dir, "latest", ls_step_folder(name, from))
                : LS_OK;
 }
@@ -87,7 +87,7 @@ ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
 void ls_snapshots_release(ls_snapshots *s)
 {
     free(s->dir);
-    free(s->steps);
+    free(s->all);
     *s = (ls_snapshots){ 0 };
 }
 
@@ -95,22 +95,68 @@ void ls_snapshots_release(ls_snapshots *s)
 
 static ls_status forget(ls_snapshots *s, int i)
 {
-    char *dir = ls_snapshots_path(s, s->steps[i]);
+    char *dir = ls_snapshots_path(s, s->all[i].step);
     ls_status status = ls_checkpoint_remove(dir);
     free(dir);
-    memmove(&s->steps[i], &s->steps[i + 1], sizeof s->steps[0] * (size_t)(s->n - i - 1));
+    memmove(&s->all[i], &s->all[i + 1], sizeof s->all[0] * (size_t)(s->n - i - 1));
     s->n--;
     return status;
 }
 
-static ls_status keep(ls_snapshots *s, int64_t count)
+/* How many are better than checkpoint i: the one that `best` points to is better than all, and of equal ones
+ * the older. */
+static int64_t better_ones(const ls_snapshots *s, int i)
+{
+    const double value = s->all[i].value;
+    int64_t n = 0;
+    for (int k = 0; k < s->n; k++)
+        n += k != i &&
+             (s->all[k].step == s->best || s->all[k].value < value || (s->all[k].value == value && k < i));
+    return n;
+}
+
+/* Oldest first, so that what goes does not change who is better than what comes behind it. */
+static ls_status keep(ls_snapshots *s, int64_t count, int64_t best)
 {
     for (int i = 0; s->n > count && i < s->n - (int)count;)
-        if (s->steps[i] == s->best)
+        if (s->all[i].step == s->best || (!isnan(s->all[i].value) && better_ones(s, i) < best))
             i++;
         else
             LS_TRY(forget(s, i));
     return LS_OK;
+}
+
+/* Of an epoch with this row, as in ls_kept. NULL: the checkpoint is of no epoch's end. */
+static double value_of(const ls_recipe *r, const ls_epoch_row *row)
+{
+    const double value = row ? ls_epoch_row_metric(row, r->checkpoint.best.metric) : NAN;
+    return r->checkpoint.best.mode == LS_MODE_MIN ? value : -value;
+}
+
+void ls_snapshots_compare(ls_snapshots *s, const ls_recipe *r, const ls_dataset *train,
+                          const ls_dataset *eval)
+{
+    for (int i = 0; i < s->n; i++) {
+        ls_epoch_row row;
+        char *dir = ls_snapshots_path(s, s->all[i].step);
+        s->all[i].value = ls_resume_ended(&row, dir, train, eval) ? value_of(r, &row) : NAN;
+        free(dir);
+    }
+}
+
+ls_status ls_snapshots_among_best(ls_snapshots *s, ls_rundir *d, ls_group *g, const ls_recipe *r,
+                                  const ls_epoch_row *row, bool *yes)
+{
+    const double value = value_of(r, row);
+    *yes = false;
+    if (r->checkpoint.keep_best == 1 || isnan(value)) /* the best alone: the caller knows it */
+        return LS_OK;
+    LS_TRY(ls_snapshots_finish(s, d)); /* then it is in the list */
+    int64_t better = 0;
+    for (int k = 0; k < s->n; k++)
+        better += s->all[k].step == s->best || s->all[k].value <= value;
+    *yes = better < r->checkpoint.keep_best;
+    return g ? ls_group_broadcast(g, yes, sizeof *yes, 0) : LS_OK;
 }
 
 char *ls_snapshots_path(const ls_snapshots *s, int64_t step)
@@ -130,11 +176,11 @@ static ls_status publish(ls_snapshots *s, const ls_committed *c)
 {
     char name[LS_STEP_FOLDER_ROOM];
     ls_step_folder(name, c->step);
-    add_step(s, c->step);
+    add_step(s, c->step, c->value);
     LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
     if (c->best)
         LS_TRY(ls_checkpoint_point(s->dir, "best", name));
-    return keep(s, c->keep);
+    return keep(s, c->keep, c->keep_best);
 }
 
 /* From now on it counts; result.json lists it when it has its name, with the metrics of now. */
@@ -278,7 +324,7 @@ static ls_status save_now(ls_snapshots *s, ls_trainer *t, ls_rundir *d, ls_commi
 {
     const double start = ls_now();
     LS_TRY(ls_metrics_saving(d));
-    LS_TRY(ls_trainer_save_state(t, dir, texts->config, texts->trainer, texts->max_file, &c->bytes));
+    LS_TRY(ls_trainer_save_state(t, dir, texts, &c->bytes));
     c->seconds = ls_now() - start;
     return ls_snapshots_commit(s, d, c);
 }
@@ -289,8 +335,7 @@ static ls_status save_beside(ls_snapshots *s, ls_trainer *t, ls_rundir *d, const
     pending *p = s->pending = calloc(1, sizeof *p);
     LS_CHECK(p, "out of memory");
     *p = (pending){ .all = s, .what = *c, .began = ls_now() };
-    LS_TRY(ls_trainer_stage_state(&p->saving, &p->lists, t, dir, texts->config, texts->trainer,
-                                  texts->max_file));
+    LS_TRY(ls_trainer_stage_state(&p->saving, &p->lists, t, dir, texts));
     p->what.bytes = ls_saving_bytes(p->saving);
     expect(s, d, c);
     const ls_status status = ls_background_start(&p->work, write_part, p);
@@ -307,7 +352,12 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
         ls_log_debug("the checkpoint of step %lld waits for that of step %lld", (long long)at->step,
                      (long long)s->pending->what.step);
     LS_TRY(ls_snapshots_finish(s, d));
-    ls_committed c = { .step = at->step, .epoch = epoch, .keep = r->checkpoint.keep, .best = best };
+    ls_committed c = { .step = at->step,
+                       .epoch = epoch,
+                       .keep = r->checkpoint.keep,
+                       .keep_best = r->checkpoint.keep_best,
+                       .best = best,
+                       .value = value_of(r, at->ended) };
     char *dir = ls_snapshots_path(s, at->step), *config = ls_recipe_config_json(r),
          *trainer = ls_resume_text(at, r, t);
     const ls_checkpoint_contents texts = { .config = config,

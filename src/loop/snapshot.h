@@ -11,9 +11,15 @@
 #include "record/metrics.h"
 #include "resume.h"
 
+/* A checkpoint that is there, and what it is compared by: the lower the better; NAN: it is no candidate. */
+typedef struct ls_kept {
+    int64_t step;
+    double value;
+} ls_kept;
+
 typedef struct ls_snapshots {
-    char *dir;      /* RUN/checkpoints */
-    int64_t *steps; /* of the checkpoints that exist, oldest first; rank 0's */
+    char *dir;    /* RUN/checkpoints */
+    ls_kept *all; /* oldest first; rank 0's */
     int n, room;
     int64_t best, latest;       /* steps, -1 none; the one under way counts */
     double took;                /* seconds of the last one that has its name; rank 0's; 0: none yet */
@@ -24,6 +30,14 @@ typedef struct ls_snapshots {
  * continues from. */
 ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from);
 void ls_snapshots_release(ls_snapshots *s);
+/* What those that are there are compared by, as their trainer.json says it: where they were trained and
+ * evaluated on this data (eval NULL: not evaluated). Rank 0's; the others have none. */
+void ls_snapshots_compare(ls_snapshots *s, const ls_recipe *r, const ls_dataset *train,
+                          const ls_dataset *eval);
+/* *yes: a checkpoint of an epoch with this row would be among the checkpoint.keep_best best ones. Collective.
+ */
+ls_status ls_snapshots_among_best(ls_snapshots *s, ls_rundir *d, ls_group *g, const ls_recipe *r,
+                                  const ls_epoch_row *row, bool *yes);
 
 /* Saves step-NNNNNNNN, then moves `latest` (and `best`), then removes what need not be kept: never the
  * newest, nor the best. Does nothing if this step has been saved. Writes the metrics row. `epoch`: of the
@@ -36,10 +50,11 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
 typedef struct ls_committed {
     int64_t step, epoch;
     uint64_t bytes;
-    double seconds; /* that saving took */
-    int64_t keep;   /* so many of the newest stay, and the best */
-    bool best;
-    double beside; /* of the seconds, those in which training went on */
+    double seconds;          /* that saving took */
+    int64_t keep, keep_best; /* so many of the newest stay, and of the best */
+    bool best;               /* of all so far: `best` points to it */
+    double value;            /* as in ls_kept */
+    double beside;           /* of the seconds, those in which training went on */
 } ls_committed;
 char *ls_snapshots_path(const ls_snapshots *s, int64_t step);
 ls_status ls_snapshots_commit(ls_snapshots *s, ls_rundir *d, const ls_committed *c);

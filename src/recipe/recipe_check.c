@@ -191,13 +191,46 @@ static ls_status check_effects(const ls_recipe *r)
     return LS_OK;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n > m && !strcmp(text + n - m, end);
+}
+
+/* What is exported stands in the run's folder, beside the files that a run has there. */
+static ls_status check_export(const ls_recipe *r)
+{
+    static const char *const OWN[] = { "checkpoints/", "log/", "tensorboard/" };
+    const char *to = r->checkpoint.export_to;
+    if (!*to)
+        return LS_OK;
+    if (!ends_with(to, ".pt") && !ends_with(to, ".safetensors") && !ends_with(to, "/"))
+        return ls_fail(LS_E_USAGE,
+                       "%s: %s: its name must end in .safetensors, .pt or, for a directory of PyTorch's "
+                       "distributed checkpoint, /",
+                       at(r, "checkpoint.export"), to);
+    bool out = *to == '/' || !strncmp(to, "../", 3) || strstr(to, "/../");
+    for (size_t i = 0; i < sizeof OWN / sizeof OWN[0]; i++)
+        out |= !strncmp(to, OWN[i], strlen(OWN[i]));
+    return out ? ls_fail(LS_E_USAGE,
+                         "%s: %s: write a name below the run's folder, and not in checkpoints, log or "
+                         "tensorboard there; `lockstep export RUN --to FILE` writes anywhere",
+                         at(r, "checkpoint.export"), to)
+               : LS_OK;
+}
+
 static ls_status check_checkpoint(const ls_recipe *r)
 {
-    bool loss = !strcmp(r->checkpoint.best.metric, "eval_loss");
+    const char *metric = r->checkpoint.best.metric;
+    bool loss = strcmp(metric, "eval_accuracy") != 0;
+    LS_TRY(check_export(r));
+    if (!r->state->record && r->eval.every_epochs < 0 && !loss)
+        return ls_fail(LS_E_USAGE, "%s: %s has no effect with eval.every_epochs -1: nothing is evaluated",
+                       at(r, "checkpoint.best.metric"), metric);
     if (loss != (r->checkpoint.best.mode == LS_MODE_MIN))
         return ls_fail(LS_E_USAGE, "%s: %s is better when it is %s: set checkpoint.best.mode: %s",
-                       ls_recipe_where_either(r, "checkpoint.best.mode", "checkpoint.best.metric"),
-                       r->checkpoint.best.metric, loss ? "smaller" : "larger", loss ? "min" : "max");
+                       ls_recipe_where_either(r, "checkpoint.best.mode", "checkpoint.best.metric"), metric,
+                       loss ? "smaller" : "larger", loss ? "min" : "max");
     return LS_OK;
 }
 

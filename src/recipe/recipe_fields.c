@@ -345,15 +345,23 @@ const ls_key LS_KEYS[] = {
       NEEDS(SAVES), .help = "steps between checkpoints; 0: none by steps" },
     { "checkpoint.keep", LS_KEY_INT, AT(checkpoint.keep), "2", 1, 1e6, .may_change = true, NEEDS(SAVES),
       .help = "latest checkpoints that are kept, besides the best" },
+    { "checkpoint.keep_best", LS_KEY_INT, AT(checkpoint.keep_best), "1", 1, 1e6, .may_change = true,
+      NEEDS(SAVES),
+      .help = "so many of the best checkpoints are kept, by `best`; epochs that end among "
+              "them are saved" },
     { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss",
-      WORDS("eval_loss", "eval_accuracy"), .may_change = true, NEEDS(SAVES, "eval.every_epochs !-1"),
-      .help = "what makes a checkpoint the best" },
+      WORDS("eval_loss", "eval_accuracy", "loss"), .may_change = true, NEEDS(SAVES),
+      .help = "what makes a checkpoint the best, at the end of an epoch; `loss`: the epoch's in training" },
     { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"),
       .may_change = true, .help = "whether the smallest or the largest value is the best" },
     { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true, NEEDS(SAVES),
       .help = "true: copies the state, and writes it while training goes on" },
     { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true,
       NEEDS(SAVES), .help = "larger models are written as several files" },
+    { "checkpoint.export", LS_KEY_TEXT, AT(checkpoint.export_to), "", .may_change = true, NEEDS(SAVES),
+      .help = "file in the run's folder that gets the whole model when the run is finished, as `lockstep "
+              "export` writes it: `model.pt`, `full_model/model.safetensors`, or `dcp/`, a directory of "
+              "PyTorch's distributed checkpoint; empty: none" },
     { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full", WORDS("full", "sizes"),
       .may_change = true, .help = "what is checked when a checkpoint is opened" },
 

@@ -93,7 +93,7 @@ ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
     return ls_rundir_save_result(d, d->state, NULL);
 }
 
-ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe *r, bool *is_best)
+ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row)
 {
     ls_json *j = begin(d, "eval");
     ls_json_int(j, "step", row->step);
@@ -111,18 +111,14 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe 
     m->eval_loss = row->loss;
     m->eval_accuracy = row->accuracy;
     m->eval_step = row->step;
-    double value = strcmp(r->checkpoint.best.metric, "eval_loss") ? row->accuracy : row->loss;
-    bool better = !isnan(value) &&
-                  (isnan(m->best_value) ||
-                   (r->checkpoint.best.mode == LS_MODE_MIN ? value < m->best_value : value > m->best_value));
-    if (better) {
-        m->best_value = value;
-        m->best_step = row->step;
-        m->best_epoch = row->epoch;
-    }
-    if (is_best)
-        *is_best = better;
     return ls_rundir_save_result(d, d->state, NULL);
+}
+
+double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric)
+{
+    return !strcmp(metric, "loss")        ? row->loss
+           : !strcmp(metric, "eval_loss") ? row->eval_loss
+                                          : row->eval_accuracy;
 }
 
 void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)

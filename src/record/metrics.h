@@ -52,9 +52,10 @@ typedef struct ls_report_row {
 } ls_report_row;
 
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
-/* Also keeps the best value; *is_best (may be NULL) says whether this one is. */
-ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row, const ls_recipe *r, bool *is_best);
+ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row);
 ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row);
+/* Of an epoch, by a word of checkpoint.best.metric: loss, eval_loss or eval_accuracy. */
+double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric);
 /* A checkpoint is begun: until its row is written the run is `saving`, unless it is stopping. */
 ls_status ls_metrics_saving(ls_rundir *d);
 ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row);

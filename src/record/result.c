@@ -66,6 +66,18 @@ void ls_rundir_best_checkpoint(ls_rundir *d, const char *path)
     LS_CHECK(d->own->best_checkpoint, "out of memory");
 }
 
+bool ls_rundir_is_best(ls_rundir *d, double value, bool highest, int64_t step, int64_t epoch)
+{
+    ls_run_metrics *m = &d->metrics;
+    if (isnan(value) ||
+        (!isnan(m->best_value) && (highest ? value <= m->best_value : value >= m->best_value)))
+        return false;
+    m->best_value = value;
+    m->best_step = step;
+    m->best_epoch = epoch;
+    return true;
+}
+
 void ls_rundir_forget_evaluations(ls_rundir *d)
 {
     struct ls_rundir_private *own = d->own;

@@ -81,6 +81,9 @@ ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r);
  * long as its folder exists. `best` marks it as the best so far. */
 void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool best);
 void ls_rundir_best_checkpoint(ls_rundir *d, const char *path); /* one of those is the best after all */
+/* Whether `value` is better than all before, the best of which is in the metrics; then it is what the next
+ * ones are compared with. NAN never is. */
+bool ls_rundir_is_best(ls_rundir *d, double value, bool highest, int64_t step, int64_t epoch);
 /* Evaluations to come are on other data: those of the checkpoints so far, and which was the best, are no
  * longer told. */
 void ls_rundir_forget_evaluations(ls_rundir *d);

@@ -30,20 +30,20 @@ static char *copy(const char *s)
 
 bool ls_run_is_best(ls_run *r, int64_t step, int64_t epoch, const ls_metric_list *metrics)
 {
-    ls_run_metrics *m = &r->dir->metrics;
-    const double value = r->best ? ls_metric_list_find(metrics, r->best) : NAN;
-    if (isnan(value) ||
-        (!isnan(m->best_value) && (r->opts.best_is_max ? value <= m->best_value : value >= m->best_value)))
-        return false;
-    m->best_value = value;
-    m->best_step = step;
-    m->best_epoch = epoch;
-    return true;
+    return ls_rundir_is_best(r->dir, r->best ? ls_metric_list_find(metrics, r->best) : NAN,
+                             r->opts.best_is_max, step, epoch);
 }
 
-/* One checkpoint that an earlier start left, and its trainer.json. */
-static ls_status list_checkpoint(ls_run *r, int64_t step, char **json)
+double ls_run_value(const ls_run *r, const ls_metric_list *metrics)
 {
+    const double value = r->best ? ls_metric_list_find(metrics, r->best) : NAN;
+    return r->opts.best_is_max ? -value : value;
+}
+
+/* Checkpoint i of an earlier start, and its trainer.json. */
+static ls_status list_checkpoint(ls_run *r, int i, char **json)
+{
+    const int64_t step = r->snapshots.all[i].step;
     char *dir = ls_snapshots_path(&r->snapshots, step), *path = ls_path_join(dir, "trainer.json"),
          relative[64], name[LS_STEP_FOLDER_ROOM];
     size_t size;
@@ -56,6 +56,7 @@ static ls_status list_checkpoint(ls_run *r, int64_t step, char **json)
             s, "checkpoint %s is damaged; remove the folder, and the run continues from the one before", dir);
     snprintf(relative, sizeof relative, "checkpoints/%s", ls_step_folder(name, step));
     const bool best = ls_run_is_best(r, step, c.epoch, &c.metrics);
+    r->snapshots.all[i].value = ls_run_value(r, &c.metrics);
     /* which owns the metrics now */
     ls_rundir_list_checkpoint(r->dir, relative, step, c.epoch, c.metrics, best);
     free(c.text);
@@ -74,8 +75,8 @@ static ls_status find_checkpoints(ls_run *r, int64_t newest, char **json)
     for (int i = 0; i < s->n; i++) {
         free(*json);
         *json = NULL;
-        ls_status status = list_checkpoint(r, s->steps[i], json);
-        if (s->steps[i] == newest)
+        ls_status status = list_checkpoint(r, i, json);
+        if (s->all[i].step == newest)
             LS_TRY(status);
         else if (status != LS_OK)
             ls_run_log(r, ls_error_message());
@@ -109,8 +110,11 @@ static ls_status check(const char *storage, const char *name, const ls_run_opts 
                        "a run needs a storage, and the name of a folder in it, without '/' and not beginning "
                        "with '.': got \"%s\", \"%s\"",
                        storage ? storage : "", name ? name : "");
-    if (!o->config || o->keep < 1)
+    if (!o->config || o->keep < 1 || o->keep_best < 1)
         return ls_fail(LS_E_ARG, "run %s: keep 1 checkpoint or more, and a config that is not NULL", name);
+    if (o->keep_best > 1 && !o->best)
+        return ls_fail(LS_E_ARG, "run %s: keep_best %lld needs the metric by which they are the best: best",
+                       name, (long long)o->keep_best);
     return ls_path_check(name, storage);
 }
 

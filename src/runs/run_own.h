@@ -43,6 +43,8 @@ ls_status ls_run_point(ls_run *r, const char *json);
 /* Whether a checkpoint with these metrics is better than all before; then it is what the next ones are
  * compared with. */
 bool ls_run_is_best(ls_run *r, int64_t step, int64_t epoch, const ls_metric_list *metrics);
+/* By which checkpoints are compared, as in ls_kept. */
+double ls_run_value(const ls_run *r, const ls_metric_list *metrics);
 
 /* LS_E_ARG for contents that cannot be, whoever brings them. NULL is fine. */
 ls_status ls_run_check_contents(const ls_run_contents *c);

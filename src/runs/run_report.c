@@ -10,6 +10,8 @@
 #include "comm/agree.h"
 #include "base/argument.h"
 #include "base/clock.h"
+#include "base/file.h"
+#include "record/step_folder.h"
 #include "run_own.h"
 #include "step/trainer.h"
 
@@ -24,6 +26,7 @@ typedef struct report {
     ls_metric_list metrics;
     const ls_run_contents *contents;
     int64_t step, epoch;
+    const char *name;       /* of the checkpoint's folder; NULL: by the step */
     bool checkpoint, alone; /* there is one; rank 0 brings it, no other does */
     char call[32];
 } report;
@@ -70,8 +73,25 @@ static ls_status check_place(const report *p)
     return LS_OK;
 }
 
+/* A name in the folder of checkpoints that neither a checkpoint of a step nor a link has. */
+static ls_status check_folder(const report *p)
+{
+    const char *name = p->name ? p->name : "full";
+    const size_t n = strlen(name);
+    bool fine = n > 0 && n <= MOST_NAME && *name != '.';
+    for (size_t i = 0; i < n && fine; i++)
+        fine = isalnum((unsigned char)name[i]) || strchr("_-.", name[i]);
+    if (!fine || !strcmp(name, "latest") || !strcmp(name, "best") || ls_step_folder_parse(name) >= 0)
+        return ls_fail(LS_E_ARG,
+                       "checkpoint \"%.120s\": a name is 1 to %d letters, digits and _-. that do not begin "
+                       "with a dot, and none of latest, best and step-NNNNNNNN",
+                       name, (int)MOST_NAME);
+    return LS_OK;
+}
+
 static ls_status check(const report *p, int64_t n, const ls_metric *metrics)
 {
+    LS_TRY(check_folder(p));
     LS_TRY(check_metrics(n, metrics));
     LS_TRY(check_place(p));
     return ls_run_check_contents(p->contents);
@@ -125,6 +145,8 @@ static char *identity(const report *p)
 {
     ls_str s = { 0 };
     ls_str_printf(&s, "step %lld\nepoch %lld\n", (long long)p->step, (long long)p->epoch);
+    if (p->name)
+        ls_str_printf(&s, "checkpoint %s\n", p->name);
     for (int i = 0; i < p->metrics.n; i++)
         ls_str_printf(&s, "metric %s\n", p->metrics.at[i].name);
     for (int64_t i = 0; i < (p->contents && !p->alone ? p->contents->n : 0); i++) {
@@ -141,6 +163,9 @@ static ls_status agree(report *p, ls_status mine)
 {
     LS_TRY(ls_run_meet(p->run, p->call, mine, brings(p->contents)));
     LS_TRY(find_bringers(p, p->run->words));
+    if (p->name && !p->checkpoint)
+        return ls_fail(LS_E_ARG, "%s: checkpoint \"%s\" has a name, and no rank brings what it holds",
+                       p->call, p->name);
     LS_TRY(ls_ranks_agree(p->run->group, check_trainer(p)));
     char *lines = identity(p);
     ls_status s = ls_ranks_same(p->run->group, lines, p->call);
@@ -157,6 +182,7 @@ static ls_status save_shards(const report *p, ls_group *g, const char *dir, cons
     ls_arena_init(&a);
     const ls_checkpoint_contents all = { .config = c->config ? c->config : "{}\n",
                                          .trainer = json,
+                                         .replace = p->name,
                                          .model = ls_run_list(&a, c),
                                          .max_file = p->run->opts.max_file };
     ls_status s = ls_checkpoint_save(dir, &all, g, bytes);
@@ -168,10 +194,25 @@ static ls_status save_shards(const report *p, ls_group *g, const char *dir, cons
 static ls_status save(const report *p, const char *dir, const char *json, uint64_t *bytes)
 {
     const ls_run_contents *c = p->contents;
-    if (c->trainer)
-        return ls_trainer_save_state(c->trainer, dir, c->config ? c->config : "{}\n", json,
-                                     p->run->opts.max_file, bytes);
+    if (c->trainer) {
+        const ls_checkpoint_contents all = { .config = c->config ? c->config : "{}\n",
+                                             .trainer = json,
+                                             .replace = p->name,
+                                             .max_file = p->run->opts.max_file };
+        return ls_trainer_save_state(c->trainer, dir, &all, bytes);
+    }
     return save_shards(p, p->alone ? NULL : p->run->group, dir, json, bytes);
+}
+
+/* Rank 0: a checkpoint of a name stands beside those of steps, which come and go. */
+static ls_status list_named(const report *p, double seconds, uint64_t bytes)
+{
+    char path[32 + MOST_NAME];
+    snprintf(path, sizeof path, "checkpoints/%s", p->name);
+    ls_rundir_list_checkpoint(p->run->dir, path, p->step, p->epoch,
+                              ls_metric_list_copy(p->metrics.n, p->metrics.at), false);
+    return ls_metrics_checkpoint(
+        p->run->dir, &(ls_checkpoint_row){ p->step, p->epoch, path, (int64_t)bytes, seconds, seconds });
 }
 
 /* Rank 0 has the text that counts. */
@@ -183,17 +224,21 @@ static ls_status make_checkpoint(const report *p, char **json)
     uint64_t bytes = 0;
     const ls_run_saved saved = { p->step, p->epoch, r->reports, p->metrics, (char *)p->contents->text };
     *json = ls_run_saved_json(&saved, r->place.ranks);
-    char *dir = ls_snapshots_path(&r->snapshots, p->step);
+    char *dir = p->name ? ls_path_join(r->snapshots.dir, p->name) : ls_snapshots_path(&r->snapshots, p->step);
     ls_status s = save(p, dir, *json, &bytes);
     free(dir);
     LS_TRY(s);
+    if (p->name)
+        return first ? list_named(p, ls_now() - start, bytes) : LS_OK;
     const bool best = first && ls_run_is_best(r, p->step, p->epoch, &p->metrics);
     const ls_committed done = { .step = p->step,
                                 .epoch = p->epoch,
                                 .bytes = bytes,
                                 .seconds = ls_now() - start,
                                 .keep = r->opts.keep,
-                                .best = best };
+                                .keep_best = r->opts.keep_best,
+                                .best = best,
+                                .value = ls_run_value(r, &p->metrics) };
     return first ? ls_snapshots_commit(&r->snapshots, r->dir, &done) : LS_OK;
 }
 
@@ -218,7 +263,7 @@ static ls_status carry_out(const report *p)
     if (!p->checkpoint)
         return LS_OK;
     ls_status s = ls_ranks_agree(r->group, p->contents ? make_checkpoint(p, &json) : LS_OK);
-    if (s == LS_OK)
+    if (s == LS_OK && !p->name)
         s = ls_run_point(r, json);
     free(json);
     return s;
@@ -236,7 +281,8 @@ ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const l
     report p = { .run = r,
                  .contents = c,
                  .step = o->step >= 0 ? o->step : next,
-                 .epoch = o->epoch >= 0 ? o->epoch : number };
+                 .epoch = o->epoch >= 0 ? o->epoch : number,
+                 .name = o->checkpoint };
     snprintf(p.call, sizeof p.call, "report %lld", (long long)number);
     ls_status s = check(&p, n, metrics);
     if (s == LS_OK)

@@ -9,6 +9,7 @@
 #include "lockstep/run.h"
 #include "record/metric_list.h"
 #include "record/rundir.h"
+#include "record/step_folder.h"
 
 typedef struct owned {
     ls_result result;
@@ -65,7 +66,8 @@ static void read_checkpoints(owned *o, const json_t *tree)
         c->epoch = json_integer_value(json_object_get(j, "epoch"));
         c->metrics = keep_metrics(&o->arena, json_object_get(j, "metrics"), &c->n_metrics);
         r->n_checkpoints++;
-        r->latest = c;
+        if (ls_step_folder_parse(strrchr(c->path, '/') + 1) >= 0) /* others stand beside */
+            r->latest = c;
         if (best && !strcmp(best, name))
             r->best = c;
     }

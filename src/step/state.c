@@ -13,15 +13,15 @@ ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t)
     return ls_state_lists_make(out, &t->compiled, t->session);
 }
 
-ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const char *config_json,
-                                const char *trainer_json, uint64_t max_file, uint64_t *bytes)
+ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const ls_checkpoint_contents *texts,
+                                uint64_t *bytes)
 {
     LS_TRAINER_USE(t);
     ls_state_lists l;
     ls_status s = ls_trainer_lists(&l, t);
     if (s != LS_OK)
         return ls_checkpoint_together(t->group, s);
-    const ls_checkpoint_contents c = ls_state_share(&t->compiled, &l, config_json, trainer_json, max_file);
+    const ls_checkpoint_contents c = ls_state_share(&t->compiled, &l, texts);
     s = ls_checkpoint_save(dir, &c, t->group, bytes);
     ls_state_lists_release(&l);
     return s;
@@ -59,13 +59,13 @@ static ls_tensor_list stage(char **to, ls_arena *arena, const ls_tensor_list *l,
 }
 
 ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer *t, const char *dir,
-                                 const char *config_json, const char *trainer_json, uint64_t max_file)
+                                 const ls_checkpoint_contents *texts)
 {
     *out = NULL;
     ls_status s = ls_trainer_lists(l, t);
     if (s != LS_OK)
         return ls_checkpoint_together(t->group, s);
-    ls_checkpoint_contents c = ls_state_share(&t->compiled, l, config_json, trainer_json, max_file);
+    ls_checkpoint_contents c = ls_state_share(&t->compiled, l, texts);
     char *to = t->staging;
     ls_background_wait(&t->prefault);
     c.model = stage(&to, &l->arena, &c.model, t->compiled.device.threads);
@@ -121,7 +121,10 @@ ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save_checkpoint"));
     snprintf(json, sizeof json, "{\"world\": %d, \"version\": \"" LS_VERSION "\"}\n",
              t->group ? ls_group_size(t->group) : 1);
-    return ls_trainer_save_state(t, dir, "{}\n", json, (uint64_t)5 << 30, NULL);
+    const ls_checkpoint_contents texts = { .config = "{}\n",
+                                           .trainer = json,
+                                           .max_file = (uint64_t)5 << 30 };
+    return ls_trainer_save_state(t, dir, &texts, NULL);
 }
 
 ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir)

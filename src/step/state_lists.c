@@ -213,16 +213,13 @@ static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_t
     return (ls_tensor_list){ l->n, l->tensors, mine };
 }
 
-ls_checkpoint_contents ls_state_share(const ls_compiled *c, ls_state_lists *l, const char *config,
-                                      const char *trainer, uint64_t max_file)
+ls_checkpoint_contents ls_state_share(const ls_compiled *c, ls_state_lists *l,
+                                      const ls_checkpoint_contents *texts)
 {
-    return (ls_checkpoint_contents){
-        .config = config,
-        .trainer = trainer,
-        .max_file = max_file,
-        .model = my_share(c, &l->arena, &l->model, l->sliced_model, l->model_copies),
-        .optimizer = my_share(c, &l->arena, &l->optimizer, l->sliced_optimizer, l->optimizer_copies)
-    };
+    ls_checkpoint_contents all = *texts;
+    all.model = my_share(c, &l->arena, &l->model, l->sliced_model, l->model_copies);
+    all.optimizer = my_share(c, &l->arena, &l->optimizer, l->sliced_optimizer, l->optimizer_copies);
+    return all;
 }
 
 size_t ls_state_range_bytes(const ls_tensor_list *l, int64_t i)
@@ -242,7 +239,7 @@ ls_status ls_state_share_bytes(size_t *out, const ls_compiled *c)
 {
     ls_state_lists l;
     LS_TRY(ls_state_lists_make(&l, c, NULL));
-    const ls_checkpoint_contents share = ls_state_share(c, &l, "", "", 0);
+    const ls_checkpoint_contents share = ls_state_share(c, &l, &(ls_checkpoint_contents){ 0 });
     *out = staged_bytes(&share.model) + staged_bytes(&share.optimizer);
     ls_state_lists_release(&l);
     return LS_OK;

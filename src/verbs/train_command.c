@@ -155,8 +155,8 @@ static ls_status existing_run(training *t, bool *done)
     d->metrics = from->metrics;
     if (t->change.eval_data)
         ls_rundir_forget_evaluations(d);
-    if (d->before == LS_RUN_NEW)
-        d->metrics.best_value = NAN; /* the best checkpoint of that other run is not in this one */
+    if (d->before == LS_RUN_NEW || t->change.best) /* that run's best one is not in this run */
+        d->metrics.best_value = NAN;
     if (t->change.what)
         LS_TRY(ls_metrics_change(d, from->step, t->change.what));
     if (d->rank)
@@ -390,10 +390,11 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
             l->run->path, ls_run_state_name(l->run->before));
     LS_TRY(existing_run(t, &done));
     if (done)
-        return LS_OK;
+        return ls_loop_export(l, false);
     describe(t);
     t->begun = true;
     LS_TRY(ls_snapshots_open(&l->snapshots, l->run, l->from.step));
+    ls_snapshots_compare(&l->snapshots, l->recipe, l->train, l->eval);
     if (o->profile) {
         const int64_t left = l->total_steps - l->from.step, skip = left > 20 ? 10 : 0;
         l->profile_first = o->profile_first ? o->profile_first : l->from.step + skip + 1;
@@ -407,6 +408,8 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
         return s;
     char message[512];
     snprintf(message, sizeof message, "%s", ls_error_message());
+    if (s == LS_OK)
+        LS_TRY(ls_loop_export(l, true));
     /* the report shows these times; the state becomes "finished" after the report is written */
     LS_TRY(ls_rundir_save_result(l->run, l->run->state, NULL));
     LS_TRY(ls_report_page(l, t->known, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));

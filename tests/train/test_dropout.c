@@ -81,7 +81,9 @@ static ls_status train(ls_group *g, leg *l, ls_trainer *t)
             l->skipped[step] = result.skipped;
         }
     }
-    return l->to ? ls_trainer_save_state(t, l->to, "{}\n", "{}\n", 0, NULL) : LS_OK;
+    return l->to ? ls_trainer_save_state(t, l->to,
+                                         &(ls_checkpoint_contents){ .config = "{}", .trainer = "{}" }, NULL)
+                 : LS_OK;
 }
 
 static ls_status rank(ls_group *g, void *context)

@@ -73,7 +73,8 @@ static ls_status train(ls_group *g, const leg *l, ls_trainer *t)
         if (ls_group_rank(g) == 0)
             l->losses[step] = result.loss;
     }
-    return ls_trainer_save_state(t, l->to, "{}\n", "{}\n", 0, NULL);
+    return ls_trainer_save_state(t, l->to, &(ls_checkpoint_contents){ .config = "{}", .trainer = "{}" },
+                                 NULL);
 }
 
 static ls_status rank(ls_group *g, void *context)

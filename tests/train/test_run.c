@@ -232,6 +232,75 @@ static void the_newest_and_the_best_stay(void **state)
     assert_null(run);
 }
 
+/* The three best stay besides the newest, over starts; of equal ones the older. */
+static void as_many_of_the_best_stay(void **state)
+{
+    (void)state;
+    static const double VALUES[] = { 0.5, 0.9, NAN, 0.7, 0.6, 0.7, 0.1, 0.2 };
+    ls_run *run;
+    arrays x;
+    for (int start = 0; start < 2; start++) {
+        ASSERT_OK(ls_run_open(&run, storage, "three", NULL, .keep = 1, .keep_best = 3, .best = "score",
+                              .best_is_max = true));
+        for (int i = 4 * start; i < 4 * start + 4; i++) {
+            const ls_run_contents c = whole(&x, i, NULL);
+            ASSERT_OK(ls_report(run, &((ls_metric){ "score", VALUES[i] }), 1, &c));
+        }
+        ASSERT_OK(ls_run_finish(&run, LS_OK, NULL));
+        for (int step = 1; step <= 8; step++) {
+            char name[64];
+            snprintf(name, sizeof name, "checkpoints/step-%08d", step);
+            assert_int_equal(is_there("three", name), start ? step == 2 || step == 4 || step == 6 || step == 8
+                                                            : step == 1 || step == 2 || step == 4);
+        }
+    }
+    ASSERT_FAILS(ls_run_open(&run, storage, "three", NULL, .keep_best = 3), LS_E_ARG, "best");
+}
+
+/* A checkpoint with a name of its own stands beside the others: it stays, may be replaced, and the run does
+ * not continue from it. */
+static void a_named_checkpoint_stands_beside(void **state)
+{
+    (void)state;
+    ls_run *run;
+    ls_result *result;
+    arrays x;
+    for (int start = 0; start < 2; start++) {
+        ASSERT_OK(ls_run_open(&run, storage, "named", NULL, .keep = 1));
+        const ls_run_checkpoint *last = ls_latest_checkpoint(run);
+        assert_true(start ? last && last->step == 1 : !last);
+        ls_run_contents c = whole(&x, 1, NULL);
+        if (!start)
+            ASSERT_OK(ls_report(run, NULL, 0, &c));
+        c = whole(&x, 2 + start, "the end");
+        ASSERT_OK(ls_report(run, &((ls_metric){ "loss", 0.5 }), 1, &c, .checkpoint = "full_model"));
+        assert_int_equal(ls_latest_checkpoint(run)->step, 1);
+        ASSERT_FAILS(ls_report(run, NULL, 0, NULL, .checkpoint = "full_model"), LS_E_ARG, "full_model",
+                     "holds");
+        ASSERT_OK(ls_run_finish(&run, LS_OK, &result));
+        assert_int_equal(result->n_checkpoints, 2);
+        assert_int_equal(result->latest->step, 1);
+        assert_int_equal(result->checkpoints[1].step, 2);
+        ASSERT_CONTAINS(result->checkpoints[1].path, "checkpoints/full_model");
+        ls_result_free(&result);
+        arrays back;
+        const ls_run_contents into = whole(&back, 0, NULL);
+        char path[1200];
+        snprintf(path, sizeof path, "%s/named/checkpoints/full_model", storage);
+        ASSERT_OK(ls_run_open(&run, storage, "other", NULL));
+        ASSERT_OK(ls_run_load(run, path, &into));
+        assert_memory_equal(back.a, x.a, sizeof x.a);
+        assert_memory_equal(back.b, x.b, sizeof x.b);
+        ASSERT_OK(ls_run_finish(&run, LS_OK, NULL));
+    }
+    static const char *const WRONG[] = { "", "a/b", ".a", "latest", "best", "step-00000003", "a b" };
+    ASSERT_OK(ls_run_open(&run, storage, "named", NULL, .keep = 1));
+    const ls_run_contents c = whole(&x, 9, NULL);
+    for (size_t i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++)
+        ASSERT_FAILS(ls_report(run, NULL, 0, &c, .checkpoint = WRONG[i]), LS_E_ARG, "a name is");
+    ASSERT_OK(ls_run_finish(&run, LS_OK, NULL));
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
@@ -601,6 +670,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loop_reports_and_goes_on),
         cmocka_unit_test(the_newest_and_the_best_stay),
+        cmocka_unit_test(as_many_of_the_best_stay),
+        cmocka_unit_test(a_named_checkpoint_stands_beside),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(checkpoints_do_not_know_how_many_ranks_there_were),
         cmocka_unit_test(ranks_that_disagree_are_named),

@@ -170,15 +170,14 @@ static void evaluations_find_the_best(void **state)
         ls_run_info info;
         ASSERT_OK(ls_rundir_open(&d, r));
         for (int i = 0; i < 5; i++) {
-            bool best = false;
-            ASSERT_OK(ls_metrics_eval(d,
-                                      &(ls_eval_row){ .step = 10 * i,
-                                                      .epoch = i,
-                                                      .samples = 100,
-                                                      .loss = losses[i],
-                                                      .accuracy = accuracies[i] },
-                                      r, &best));
-            assert_int_equal(best, which ? best_accuracy[i] : best_loss[i]);
+            const double value = which ? accuracies[i] : losses[i];
+            assert_int_equal(ls_rundir_is_best(d, value, which, 10 * i, i),
+                             which ? best_accuracy[i] : best_loss[i]);
+            ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 10 * i,
+                                                         .epoch = i,
+                                                         .samples = 100,
+                                                         .loss = losses[i],
+                                                         .accuracy = accuracies[i] }));
         }
         ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 4,
                                                        .step = 40,
@@ -382,14 +381,14 @@ static ls_status opened_by_rank(ls_group *g, void *context)
     ls_recipe *r = context;
     ls_rundir *d;
     int rank = ls_group_rank(g);
-    bool best = false;
     LS_TRY(ls_rundir_open_ranks(&d, r, g, false));
     RANK_CHECK(d->rank == rank && d->before == LS_RUN_FINISHED && d->attempt == 1 && d->metrics.step == 7);
     ls_rundir_log(d, LS_INFO, rank ? "from one" : "from zero");
     LS_TRY(ls_metrics_step(d, &(ls_step_row){ .step = 8, .loss = 1, .grad_norm = -1 }));
-    LS_TRY(ls_metrics_eval(d, &(ls_eval_row){ .step = 8, .loss = 0.5 }, r, &best));
+    RANK_CHECK(ls_rundir_is_best(d, 0.5, false, 8, 0));
+    LS_TRY(ls_metrics_eval(d, &(ls_eval_row){ .step = 8, .loss = 0.5 }));
     LS_TRY(ls_metrics_epoch(d, &(ls_epoch_row){ .step = 8, .eval_loss = NAN }));
-    RANK_CHECK(best && d->metrics.step == 8);
+    RANK_CHECK(d->metrics.step == 8);
     return ls_rundir_close(&d, rank ? LS_RUN_FAILED : LS_RUN_FINISHED, NULL);
 }
 

@@ -1,6 +1,7 @@
 /* test_snapshot.c - checkpoints that are written beside training are those that are written between its
  * steps; a failure of the writer ends the run and leaves the last one as it was; the plan counts the staging;
  * any number of checkpoints can be kept. */
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,9 @@ typedef struct job {
     /* checkpoints that are there before the first save, as much of them as anybody looks at, and the rest of
      * an interrupted one */
     int others;
+    /* three steps, each an epoch's end, with these losses in evaluation; NULL: STEPS of them */
+    const double *losses;
+    int64_t from;         /* step at which they begin */
     int64_t failed_after; /* out: rank 0's last step */
 } job;
 
@@ -54,7 +58,7 @@ static ls_status loop(ls_group *g, job *j, ls_trainer *t, const ls_recipe *r, ls
 {
     static const uint8_t images[8][ROWS][PIXELS] = { { { 200, 1, 30 } }, { { 4, 5, 60 } }, { { 7, 80, 9 } } };
     static const int32_t labels[8][ROWS] = { { 1, 2 }, { 3, 4 }, { 0, 1 } };
-    for (int64_t step = 1; step <= STEPS; step++) {
+    for (int64_t step = j->from + 1; step <= (j->losses ? j->from + 3 : STEPS); step++) {
         ls_step_result result;
         bool writing;
         LS_TRY(ls_snapshots_before_step(s, &writing));
@@ -63,8 +67,13 @@ static ls_status loop(ls_group *g, job *j, ls_trainer *t, const ls_recipe *r, ls
         if (ls_group_rank(g) == 0)
             j->failed_after = step;
         LS_TRY(ls_snapshots_after_step(s, d, (t->requested & LS_REQUEST_WAIT) != 0));
-        const ls_resume_point at = { .step = step, .metrics = d->metrics };
-        if (step % j->every == 0) {
+        ls_epoch_row row = { .loss = NAN, .eval_accuracy = NAN };
+        ls_resume_point at = { .step = step, .metrics = d->metrics };
+        if (j->losses) {
+            row.eval_loss = j->losses[step - 1];
+            at.ended = &row;
+            LS_TRY(ls_snapshot_save(s, t, r, d, &at, 0, ls_rundir_is_best(d, row.eval_loss, false, step, 0)));
+        } else if (step % j->every == 0) {
             if (j->file_limit && step > j->every) {
                 LS_TRY(ls_snapshots_finish(s, d));
                 LS_TRY(limit_files(j->file_limit));
@@ -106,7 +115,8 @@ static ls_status train(ls_group *g, void *context)
     LS_TRY(ls_rundir_open_ranks(&d, r, g, false));
     if (j->others)
         LS_TRY(make_others(d, j->others));
-    LS_TRY(ls_snapshots_open(&s, d, 0));
+    LS_TRY(ls_snapshots_open(&s, d, j->from));
+    ls_snapshots_compare(&s, r, NULL, NULL);
     const ls_status status = loop(g, j, t, r, d, &s);
     char message[1024];
     snprintf(message, sizeof message, "%s", ls_error_message());
@@ -269,6 +279,34 @@ static void any_number_is_kept(void **state)
     }
 }
 
+/* The two best epochs stay beside the newest, in this start and the next, by what trainer.json says. */
+static void as_many_of_the_best_stay(void **state)
+{
+    (void)state;
+    static const double LOSSES[] = { 0.4, 0.2, 0.6, 0.3, 0.5, NAN };
+    static const char *const WHICH[] = { "checkpoint.async=false", "checkpoint.async=true" };
+    for (int async = 0; async < 2; async++) {
+        char storage[512], folder[600];
+        snprintf(storage, sizeof storage, "%s", ls_test_path(async ? "best-beside" : "best"));
+        snprintf(folder, sizeof folder, "%s/one/checkpoints", storage);
+        for (int start = 0; start < 2; start++)
+            ASSERT_OK(run_ranks(1, train,
+                                &(job){ .storage = storage,
+                                        .o = layout(1, LS_DATA_FSDP),
+                                        .every = 1,
+                                        .sets = { "checkpoint={keep: 1, keep_best: 2}", WHICH[async] },
+                                        .from = 3 * start,
+                                        .losses = LOSSES }));
+        for (int step = 1; step <= 6; step++) {
+            char name[32];
+            snprintf(name, sizeof name, "step-%08d", step);
+            char *path = ls_path_join(folder, name);
+            assert_int_equal(ls_dir_exists(path), step == 2 || step == 4 || step == 6);
+            free(path);
+        }
+    }
+}
+
 /* What plan and report count is what the copies take. */
 static void staging_is_counted(void **state)
 {
@@ -302,9 +340,8 @@ static void staging_is_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bytes),
-        cmocka_unit_test(a_failure_ends_the_run),
-        cmocka_unit_test(any_number_is_kept),
+        cmocka_unit_test(the_same_bytes),     cmocka_unit_test(a_failure_ends_the_run),
+        cmocka_unit_test(any_number_is_kept), cmocka_unit_test(as_many_of_the_best_stay),
         cmocka_unit_test(staging_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,7 @@ static void test_large_steps_are_listed_last(void **state)
     assert_int_equal(ls_snapshots_open(&s, &d, STEPS[5]), LS_OK);
     assert_int_equal(s.n, 6);
     for (int i = 0; i < 6; i++)
-        assert_int_equal(s.steps[i], STEPS[i]);
+        assert_int_equal(s.all[i].step, STEPS[i]);
     ls_snapshots_release(&s);
 }
 

@@ -108,7 +108,8 @@ static ls_status train(ls_group *g, job *j, ls_trainer *t)
             j->norms[step] = r.grad_norm;
         }
         if (j->save && step == STEPS / 2 - 1)
-            LS_TRY(ls_trainer_save_state(t, j->save, "{}", "{}", 0, NULL));
+            LS_TRY(ls_trainer_save_state(t, j->save,
+                                         &(ls_checkpoint_contents){ .config = "{}", .trainer = "{}" }, NULL));
     }
     return LS_OK;
 }

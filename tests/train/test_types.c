@@ -69,7 +69,8 @@ static ls_status train(ls_group *g, job *j, ls_trainer *t)
         if (ls_group_rank(g) == 0)
             j->losses[step] = result.loss;
         if (j->save && step == STEPS - 2)
-            LS_TRY(ls_trainer_save_state(t, j->save, "{}", "{}", 0, NULL));
+            LS_TRY(ls_trainer_save_state(t, j->save,
+                                         &(ls_checkpoint_contents){ .config = "{}", .trainer = "{}" }, NULL));
     }
     return values(t, j->after);
 }

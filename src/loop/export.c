@@ -1,0 +1,59 @@
+/* export.c - checkpoint.export: the whole model as one file when a run has made all its steps. Rank 0 copies
+ * it from the last checkpoint, which all ranks wrote, so no rank ever holds the whole model. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "loop.h"
+
+static ls_status write_model(const char *from, const char *to)
+{
+    ls_weights *w;
+    char size[32] = "a DCP directory";
+    LS_TRY(ls_weights_open(&w, from));
+    ls_status s = ls_weights_export(w, to, .replace = true);
+    if (s == LS_OK) {
+        if (to[strlen(to) - 1] != '/')
+            ls_format_bytes(size, (uint64_t)ls_file_size(to));
+        ls_log_info("model  %s: %lld tensors, %s", to, (long long)ls_weights_count(w), size);
+    }
+    ls_weights_close(&w);
+    return s;
+}
+
+/* The folders above a file, or above a folder whose name ends with a slash. */
+static ls_status make_parent(const char *path)
+{
+    char *parent = strdup(path);
+    if (!parent)
+        return ls_fail(LS_E_MEMORY, "%s: no memory for its name", path);
+    const size_t n = strlen(parent);
+    if (n && parent[n - 1] == '/')
+        parent[n - 1] = 0;
+    char *slash = strrchr(parent, '/');
+    if (slash)
+        *slash = 0;
+    ls_status s = ls_make_dirs(parent);
+    free(parent);
+    return s;
+}
+
+ls_status ls_loop_export(ls_loop *l, bool anew)
+{
+    const char *name = l->recipe->checkpoint.export_to;
+    struct stat st;
+    if (!*name || l->run->rank)
+        return LS_OK;
+    char *from = ls_path_join(l->run->path, "checkpoints/latest"), *to = ls_path_join(l->run->path, name);
+    ls_status s = LS_OK;
+    if (anew || stat(to, &st)) {
+        s = make_parent(to);
+        s = s == LS_OK ? write_model(from, to) : s;
+    }
+    free(from);
+    free(to);
+    return s == LS_OK ? s : ls_fail_in(s, "checkpoint.export");
+}
