@@ -43,7 +43,8 @@ static void save(const char *dir, const char *recipe)
     ASSERT_OK(ls_trainer_from_compiled(&t, &compiled, NULL));
     ASSERT_OK(ls_trainer_init(t, 0));
     char *config = ls_recipe_config_json(r);
-    ASSERT_OK(ls_trainer_save_state(t, dir, config, "{}", 0, NULL));
+    ASSERT_OK(
+        ls_trainer_save_state(t, dir, &(ls_checkpoint_contents){ .config = config, .trainer = "{}" }, NULL));
     free(config);
     ls_trainer_destroy(&t);
     ls_recipe_destroy(&r);
