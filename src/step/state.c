@@ -121,9 +121,7 @@ ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save_checkpoint"));
     snprintf(json, sizeof json, "{\"world\": %d, \"version\": \"" LS_VERSION "\"}\n",
              t->group ? ls_group_size(t->group) : 1);
-    const ls_checkpoint_contents texts = { .config = "{}\n",
-                                           .trainer = json,
-                                           .max_file = (uint64_t)5 << 30 };
+    const ls_checkpoint_contents texts = { .config = "{}\n", .trainer = json, .max_file = (uint64_t)5 << 30 };
     return ls_trainer_save_state(t, dir, &texts, NULL);
 }
 

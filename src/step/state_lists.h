@@ -26,7 +26,8 @@ typedef struct ls_state_lists {
 ls_status ls_state_lists_make(ls_state_lists *out, const ls_compiled *c, ls_session *session);
 void ls_state_lists_release(ls_state_lists *l);
 
-/* What this rank writes of the lists: ranks that store the same divide the work. Local. */
+/* What this rank writes: `texts` with the lists, of which ranks that store the same divide the work. Local.
+ */
 ls_checkpoint_contents ls_state_share(const ls_compiled *c, ls_state_lists *l,
                                       const ls_checkpoint_contents *texts);
 size_t ls_state_range_bytes(const ls_tensor_list *l, int64_t i); /* of this rank's range of tensor i */
