@@ -102,6 +102,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
                                               { "precision.reduce", "f16" },
                                               { "checkpoint.best.metric", "eval_accuracy" },
                                               { "checkpoint.best.mode", "max" },
+                                              { "checkpoint.export", "\"full model/m.pt\"" },
                                               { "schedule.min_lr", "1e-5" },
                                               { "optimizer.betas", "[0.5, 0.75]" },
                                               { "model.hidden", "[3, 5]" },
