@@ -1,7 +1,7 @@
 # public_functions.awk - the functions of include/lockstep/*.h, for tests that walk them all.
 #   awk -f tools/public_functions.awk include/lockstep/*.h               a name a line
 #   awk -v exports=1 -f tools/public_functions.awk ...                   a version script for the linker, which exports nothing else
-#   awk -v calls=1 -f tools/public_functions.awk include/lockstep/*.h    C for tests/train/test_arguments.c: for each pointer that a function takes,
+#   awk -v calls=1 -f tools/public_functions.awk include/lockstep/*.h    C for tests/api/test_arguments.c: for each pointer that a function takes,
 #                                                                        a call with NULL there and samples (sample_TYPE) for the others
 function declaration(text,    head, name, list, n, p, i, args) {
     gsub(/__attribute__\(\(.*\)\)/, "", text)

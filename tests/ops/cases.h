@@ -91,7 +91,7 @@ void run_op_at(const ls_device *d, const char *op, const void *attrs, const ls_b
                const ls_tensor *in, int n_out, const ls_tensor *out);
 
 /* Collectives, transfers and replicate have no kernels of their own and no cases here: tests/comm and
- * tests/train/test_ranks.c have them. */
+ * tests/step/test_ranks.c have them. */
 static inline bool case_is_over_ranks(const ls_op *op)
 {
     return op->flags & (LS_OP_COLLECTIVE | LS_OP_TRANSFER) || !strcmp(op->name, "replicate");

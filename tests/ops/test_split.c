@@ -276,8 +276,8 @@ static void split(const op_case *c, int loop, int ranks, ls_arena *a, int *done)
     case_free(c->n_in, in);
 }
 
-/* Sources have no operands; what writes a state needs the states of a session (tests/train/test_generate.c).
- */
+/* Sources have no operands; what writes a state needs the states of a session
+ * (tests/generate/test_generate.c). */
 static bool walked(const ls_op *op)
 {
     return op->max_in != 0 && !(op->rule && !strcmp(op->rule, LS_RULE_LATER)) && !(op->flags & LS_OP_EFFECT);
