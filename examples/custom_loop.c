@@ -4,6 +4,7 @@
  *
  *     cc custom_loop.c $(pkg-config --cflags --libs lockstep) -pthread -o custom_loop
  *     ./custom_loop runs mine 2               two ranks, threads of this process
+ *     lockstep launch --workers 4 --max-failures 3 ./custom_loop runs mine     processes, started again
  *     mpirun -n 4 ./custom_loop runs mine     ranks that are processes, here or on several hosts
  *     lockstep runs                           how it stands
  */

@@ -3,8 +3,8 @@
  * each decoder layer is sharded over axis dp (FSDP2). A report with a checkpoint each epoch.
  *
  *     cc qwen_2d.c $(pkg-config --cflags --libs lockstep) -o qwen_2d
- *     mpirun -n 4 ./qwen_2d Qwen2.5-0.5B wikitext-2/train.txt runs mine 20       20 steps an epoch; 0: all
- *     mpirun -n 4 ./qwen_2d Qwen2.5-0.5B wikitext-2/train.txt runs mine 20 2     goes on to a second epoch
+ *     lockstep launch --workers 4 ./qwen_2d Qwen2.5-0.5B wikitext-2/train.txt runs mine 20
+ *         20 steps an epoch; 0: all. A last word 2 goes on to a second epoch.
  *     lockstep export runs/mine --to mine.safetensors
  */
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * checkpoint each epoch.
  *
  *     cc resnet_mnist.c $(pkg-config --cflags --libs lockstep) -o resnet_mnist
- *     mpirun -n 2 ./resnet_mnist mnist runs mine           or 4: the global batch stays 128
+ *     lockstep launch --workers 2 ./resnet_mnist mnist runs mine       or 4: the global batch stays 128
  *     lockstep predict runs/mine/checkpoints/latest --count 9 --out predictions.png
  */
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * checkpoint of the epoch where that was lowest.
  *
  *     cc t5_summarise.c $(pkg-config --cflags --libs lockstep) -o t5_summarise
- *     mpirun -n 2 ./t5_summarise scitldr_train.csv scitldr_val.csv t5-base runs mine
+ *     lockstep launch --workers 2 ./t5_summarise scitldr_train.csv scitldr_val.csv t5-base runs mine
  *     lockstep export runs/mine/checkpoints/best --to model.pt
  */
 #include <stdio.h>

@@ -8,9 +8,7 @@ LOCKSTEP_CACHE=$work/cache OMP_WAIT_POLICY=passive
 export LOCKSTEP_CACHE OMP_WAIT_POLICY
 # fails unless both ranks end well
 together() {
-    RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_PORT=$$ "$program" "$@" >rank-1 2>&1 &
-    RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_PORT=$$ "$program" "$@" >rank-0 2>&1 || { cat rank-0 rank-1; exit 1; }
-    wait $! || { cat rank-1; exit 1; }
+    "$lockstep" launch --workers 2 -- sh -c 'exec "$@" >rank-$LOCKSTEP_RANK 2>&1' - "$program" "$@" || { cat rank-0 rank-1; exit 1; }
 }
 together shapes runs mine 2
 grep -q 'rank 0  epoch 0  loss [0-9.]*  accuracy [0-9.]*$' rank-0

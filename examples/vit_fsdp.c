@@ -3,7 +3,7 @@
  * epoch, with a checkpoint that every rank writes its slices of.
  *
  *     cc vit_fsdp.c $(pkg-config --cflags --libs lockstep) -o vit_fsdp
- *     mpirun -n 2 ./vit_fsdp fashion-mnist runs mine
+ *     lockstep launch --workers 2 ./vit_fsdp fashion-mnist runs mine
  *     lockstep predict runs/mine/checkpoints/latest --count 9 --out predictions.png
  */
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* args.c - parses the command line into options and plain words: --name VALUE, --name=VALUE, -q, -vv. `--`
- * ends the options. */
+ * ends the options; so does the name of a program of somebody's own (`launch`). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +133,10 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
             if (!taken)
                 return s;
             i += taken;
+        } else if (!strncmp(verb->words, "[--]", 4)) {
+            out->program = words + i;
+            out->words[out->n_words++] = words[i];
+            break;
         } else {
             if (out->n_words == LS_MAX_ARGS)
                 return ls_fail(LS_E_USAGE, "more than %d words", LS_MAX_ARGS);

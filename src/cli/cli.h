@@ -19,7 +19,8 @@ typedef struct ls_given {
 } ls_given;
 typedef struct ls_args {
     const struct ls_verb *verb;
-    char *const *argv; /* the whole command line */
+    char *const *argv;    /* the whole command line */
+    char *const *program; /* where the command line of a program of somebody's own begins; NULL: nowhere */
     int n_words;
     const char *words[LS_MAX_ARGS]; /* words that are no options, in order */
     int n_given;
@@ -32,7 +33,8 @@ typedef struct ls_args {
 
 typedef struct ls_verb {
     const char *name;
-    const char *words; /* "RECIPE", "[STORAGE]" */
+    /* "RECIPE", "[STORAGE]"; "[--] ...": its first word is a program, and all behind it is that one's */
+    const char *words;
     int min_words, max_words;
     bool recipe;              /* takes --set and --workers */
     const char *summary;      /* one line */
@@ -83,6 +85,7 @@ void ls_lost_pages_take(bool json, bool bars, int rank);
 
 /* verb_*.c */
 ls_status ls_verb_train(const ls_args *a, const ls_ui *ui);
+ls_status ls_verb_launch(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_plan(const ls_args *a, const ls_ui *ui);

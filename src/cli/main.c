@@ -8,16 +8,15 @@
 #include "base/shown.h"
 #include "cli.h"
 #include "comm/launched.h"
-
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_STOPPED = 75 };
+#include "launch/launch.h"
 
 static int exit_status(ls_status s)
 {
     switch (s) {
-    case LS_OK: return EXIT_DONE;
-    case LS_E_USAGE: return EXIT_USAGE;
-    case LS_E_STOPPED: return EXIT_STOPPED;
-    default: return EXIT_FAILED;
+    case LS_OK: return LS_EXIT_DONE;
+    case LS_E_USAGE: return LS_EXIT_USAGE;
+    case LS_E_STOPPED: return LS_EXIT_STOPPED;
+    default: return LS_EXIT_FAILED;
     }
 }
 
@@ -91,7 +90,7 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : NULL;
     if (!word) {
         ls_help_print(stderr);
-        return EXIT_USAGE;
+        return LS_EXIT_USAGE;
     }
     const ls_verb *verb = ls_verb_find(word);
     if (verb)
@@ -109,5 +108,5 @@ int main(int argc, char **argv)
     else
         return early_failure(ls_verb_unknown(word));
     ls_status s = flush_results();
-    return s == LS_OK ? EXIT_DONE : early_failure(s);
+    return s == LS_OK ? LS_EXIT_DONE : early_failure(s);
 }

@@ -39,6 +39,24 @@ const ls_verb LS_VERBS[] = {
             "write a trace of these steps and print the costliest ops (default 11:20)" },
           END },
       ls_verb_train },
+    { "launch", "[--] PROGRAM [WORD...]", 1, 1, false,
+      "ranks of a program of your own, watched and restarted",
+      "Starts PROGRAM so many times, each with its share of the cores, as the ranks of one group: the "
+      "program "
+      "calls ls_group_from_environment. A rank that is killed,\n"
+      "crashes or does not come is named, with what it did last; then all end, and with --max-failures they "
+      "are started again. SIGTERM and SIGINT are passed on as\n"
+      "SIGTERM: ranks that save and end with status 75 make the status 75.",
+      "lockstep launch --workers 4 ./my_program --epochs 3\n"
+      "lockstep launch --workers 4 --max-failures 3 -- ./my_program   # started again after a failure\n"
+      "lockstep launch --workers 1:8 -- ./my_program                  # as many ranks as there are cores",
+      (const ls_option[]){
+          { "--workers", 0, "N", "ranks; LEAST:MOST: as many as there are cores, anew at each restart" },
+          { "--max-failures", 0, "K",
+            "start all ranks again after so many failures (default 0; -1: without end)" },
+          { "--stall-seconds", 0, "S", "a rank that does not come for so long has failed (default 300)" },
+          END },
+      ls_verb_launch },
     { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "loss and metrics on the evaluation split",
       "Every sample is counted exactly once, whatever the ranks. A recipe means the run that it makes. One "
       "process evaluates with all its threads; --workers N, or\n"

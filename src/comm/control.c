@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "process.h"
 
-static const uint64_t MAGIC = 0x6b636f6c62736cull; /* "lsblock" */
+/* "lsblock", and how it is laid out: programs of another version cannot join */
+static const uint64_t MAGIC = 0x6b636f6c62736cull ^ (uint64_t)sizeof(ls_control_block) << 32 ^
+                              (uint64_t)sizeof(ls_rank_slot) << 8;
 static const double WRITER_SECONDS =
     10; /* longest wait for a rank that is writing the message of its failure */
 enum { PAGE = 4096 };
@@ -61,7 +63,8 @@ char *ls_control_staging(ls_control_block *c, int local)
 
 /* ---- the first failure */
 
-void ls_control_fail(ls_control_block *c, int rank, int reporter, ls_status code, const char *text)
+static void keep_first(ls_control_block *c, int rank, int reporter, ls_status code, ls_missed how,
+                       const char *text)
 {
     ls_failure *f = &c->failure;
     int none = LS_FAILURE_NONE;
@@ -70,8 +73,19 @@ void ls_control_fail(ls_control_block *c, int rank, int reporter, ls_status code
     f->rank = rank;
     f->reporter = reporter;
     f->code = (int)code;
+    f->missed = (int)how;
     snprintf(f->text, sizeof f->text, "%s", text);
     atomic_store(&f->state, LS_FAILURE_READY);
+}
+
+void ls_control_fail(ls_control_block *c, int rank, int reporter, ls_status code, const char *text)
+{
+    keep_first(c, rank, reporter, code, LS_MISSED_NOT, text);
+}
+
+void ls_control_missed(ls_control_block *c, int rank, int reporter, ls_missed how, const char *text)
+{
+    keep_first(c, rank, reporter, LS_E_PEER, how, text);
 }
 
 bool ls_control_failed(ls_control_block *c)

@@ -49,10 +49,15 @@ typedef struct ls_counters { /* they wrap: compare differences */
     _Atomic uint32_t sleepers[2]; /* ranks that sleep on that count and must be woken when it is raised */
 } ls_counters;
 
+/* How the failed rank failed: it says so itself; it did not come in time; it ended, or left the group, while
+ * another waited for it. */
+typedef enum ls_missed { LS_MISSED_NOT, LS_MISSED_LATE, LS_MISSED_GONE } ls_missed;
+
 enum { LS_FAILURE_NONE = 0, LS_FAILURE_READY = -1 };
 typedef struct ls_failure {
     _Atomic int state; /* none, ready to be read, or the pid of the process that is writing it */
     int rank, code;    /* the failed rank; when a rank did not come, that rank */
+    int missed;        /* ls_missed */
     int reporter;      /* rank that found the failure and tells the user; -1: none of this machine */
     char text[LS_FAILURE_BYTES];
 } ls_failure;
@@ -77,6 +82,8 @@ char *ls_control_staging(ls_control_block *c, int local);
 
 /* Keeps the first failure and ignores later ones. `rank` and `reporter` are ranks of the group. */
 void ls_control_fail(ls_control_block *c, int rank, int reporter, ls_status code, const char *text);
+/* The same with LS_E_PEER, of a rank that another missed. */
+void ls_control_missed(ls_control_block *c, int rank, int reporter, ls_missed how, const char *text);
 bool ls_control_failed(ls_control_block *c);
 /* The same, but waits while a rank is writing its message. */
 bool ls_control_failure_ready(ls_control_block *c);

@@ -8,6 +8,7 @@
 #include "cores.h"
 #include "fault.h"
 #include "lag.h"
+#include "launched.h"
 #include "remote.h"
 
 static const double DEADLINE = 300; /* seconds of a wait (ls_group_set_deadline) */
@@ -27,7 +28,7 @@ ls_status ls_group_open(ls_group **out, ls_control_block *c, const ls_sharing *s
                      .control = c,
                      .sharing = sharing,
                      .fd = fd,
-                     .deadline = DEADLINE,
+                     .deadline = ls_launch_stall() > 0 ? ls_launch_stall() : DEADLINE,
                      .lag_threshold = ls_lag_threshold() };
     ls_status s = ls_axis_create_world(g);
     if (s != LS_OK) {

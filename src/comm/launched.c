@@ -41,6 +41,12 @@ double ls_launch_lead(void)
     return lead > 0 ? lead : 0;
 }
 
+double ls_launch_stall(void)
+{
+    const char *seconds = getenv(LS_LAUNCH_STALL);
+    return seconds && atof(seconds) > 0 ? atof(seconds) : 0;
+}
+
 double ls_launch_age(void)
 {
     const char *began = getenv(LS_LAUNCH_COMMAND);

@@ -9,6 +9,7 @@
     "LOCKSTEP_STARTED" /* monotonic seconds at which the user's command, or this restart, began */
 #define LS_LAUNCH_COMMAND "LOCKSTEP_COMMAND" /* monotonic seconds at which the command began */
 #define LS_LAUNCH_RESTART "LOCKSTEP_RESTART" /* how often the ranks were started again */
+#define LS_LAUNCH_STALL "LOCKSTEP_STALL"     /* seconds that a rank is waited for; 0: not said */
 
 /* The rank that ls_launch made of this process; -1: none. */
 int ls_launch_rank(void);
@@ -17,5 +18,7 @@ int ls_launch_restart(void);
 /* How long before this process the user's command, or this restart, began, in seconds; 0 when it is that
  * command. */
 double ls_launch_lead(void);
+/* Seconds that a rank is waited for, if the command says so; else 0. */
+double ls_launch_stall(void);
 /* Seconds since the user's command began, whatever happened since. */
 double ls_launch_age(void);

@@ -129,6 +129,6 @@ ls_status ls_remote_missing(ls_remote *r, const ls_route *t, int rank, const cha
     snprintf(text, sizeof text,
              "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline,
              g->rank, what, t->axis.name, answer(r, rank));
-    ls_control_fail(g->control, r->answered ? r->answer.rank : rank, g->rank, LS_E_PEER, text);
+    ls_control_missed(g->control, r->answered ? r->answer.rank : rank, g->rank, LS_MISSED_LATE, text);
     return ls_remote_look(r);
 }

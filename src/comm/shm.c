@@ -187,7 +187,7 @@ void ls_shm_watch_gone(ls_shm_watch *w, int rank, const char *message)
     char doing[128], text[1024];
     ls_control_doing(w->control, rank, doing);
     snprintf(text, sizeof text, "%s%s%s", message, doing[0] ? "; it last did: " : "", doing);
-    ls_control_fail(w->control, rank, -1, LS_E_PEER, text);
+    ls_control_missed(w->control, rank, -1, LS_MISSED_GONE, text);
 }
 
 void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128])
@@ -195,9 +195,9 @@ void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128])
     ls_control_doing(w->control, rank, text);
 }
 
-bool ls_shm_watch_ending(const ls_shm_watch *w, int rank)
+bool ls_shm_watch_joined(const ls_shm_watch *w, int rank)
 {
-    return ls_rank_gone(ls_control_slot(w->control, rank)) != NULL;
+    return atomic_load(&ls_control_slot(w->control, rank)->state) != LS_RANK_ABSENT;
 }
 
 void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error)
@@ -213,11 +213,12 @@ uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank)
     return atomic_load(&ls_control_slot(w->control, rank)->planned);
 }
 
-int ls_shm_watch_failure(const ls_shm_watch *w, ls_status *code, char text[4096])
+bool ls_shm_watch_failure(const ls_shm_watch *w, ls_heard *out)
 {
+    const ls_failure *f = &w->control->failure;
     if (!ls_control_failure_ready(w->control))
-        return -1;
-    *code = (ls_status)w->control->failure.code;
-    snprintf(text, LS_FAILURE_BYTES, "%s", w->control->failure.text);
-    return w->control->failure.rank;
+        return false;
+    *out = (ls_heard){ .rank = f->rank, .code = (ls_status)f->code, .missed = (ls_missed)f->missed };
+    snprintf(out->text, sizeof out->text, "%s", f->text);
+    return true;
 }

@@ -2,6 +2,7 @@
  * block. Used by the launcher and by rendezvous.c. */
 #pragma once
 #include "lockstep/group.h"
+#include "control.h"
 
 /* The control block of `ranks` ranks in an anonymous file: *fd is inherited or passed on. LS_E_ARG for more
  * ranks than a machine can have, LS_E_MEMORY. Local. */
@@ -18,13 +19,19 @@ void ls_shm_watch_close(ls_shm_watch **w);
 void ls_shm_watch_gone(ls_shm_watch *w, int rank, const char *message);
 /* What the rank did last (ls_group_doing). */
 void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128]);
-/* The rank has left the group or its process has ended; waitpid may not see that yet. */
-bool ls_shm_watch_ending(const ls_shm_watch *w, int rank);
+/* The rank has joined the group; it may have left it since. */
+bool ls_shm_watch_joined(const ls_shm_watch *w, int rank);
 /* errno of a process that was to become `rank` and could not execute the program; 0: it could. The first
  * function is safe between fork and exec. */
 void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error);
 int ls_shm_watch_exec_error(const ls_shm_watch *w, int rank);
 /* Bytes (ls_group_planned); 0: the rank has not said so yet. */
 uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank);
-/* The rank that failed first, with its error; -1: none. */
-int ls_shm_watch_failure(const ls_shm_watch *w, ls_status *code, char text[4096]);
+/* The rank that failed first, with its error; false: none. */
+typedef struct ls_heard {
+    int rank;
+    ls_status code;
+    ls_missed missed; /* how, when it did not say so itself */
+    char text[LS_FAILURE_BYTES];
+} ls_heard;
+bool ls_shm_watch_failure(const ls_shm_watch *w, ls_heard *out);

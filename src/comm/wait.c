@@ -51,14 +51,14 @@ static bool reached(ls_counters *c, ls_counter which, uint32_t target)
 
 /* ---- ranks that do not come */
 
-static ls_status missing(ls_axis *a, int local, const char *what, const char *fate)
+static ls_status missing(ls_axis *a, int local, const char *what, ls_missed how, const char *fate)
 {
     ls_group *g = a->group;
     char doing[LS_DESCRIPTION_BYTES], text[1024];
     ls_control_describe(g->control, local, doing);
     snprintf(text, sizeof text, "%s; rank %d waited for it in %s of axis \"%s\"; %s", fate, g->rank, what,
              a->name, doing);
-    ls_control_fail(g->control, g->first + local, g->rank, LS_E_PEER, text);
+    ls_control_missed(g->control, g->first + local, g->rank, how, text);
     return ls_group_failure(g);
 }
 
@@ -74,13 +74,13 @@ static ls_status look(ls_axis *a, ls_counter which, int position, uint32_t targe
     if (reached(a->counters[position], which, target)) /* the rank may have come and then left */
         return LS_OK;
     if (gone)
-        return missing(a, local, what, gone);
+        return missing(a, local, what, LS_MISSED_GONE, gone);
     int blocker = ls_control_blocker(g->control, local);
     if (patience > 0 || atomic_load(&ls_control_slot(g->control, blocker)->waits_for_remote))
         return LS_OK;
     char fate[64];
     snprintf(fate, sizeof fate, "did not come within %g s", g->deadline);
-    return missing(a, blocker, what, fate);
+    return missing(a, blocker, what, LS_MISSED_LATE, fate);
 }
 
 /* Names the rank that is really waited for. */

@@ -19,6 +19,14 @@ typedef struct ls_train_opts {
     char *const *argv; /* of this process: ranks are started with the same words */
 } ls_train_opts;
 
+/* launch: a program of somebody's own, on several ranks. */
+typedef struct ls_launch_command_opts {
+    int64_t workers, least_workers; /* least_workers < workers: as many as there are cores */
+    int64_t max_failures;           /* -1: without end */
+    double stall_seconds;           /* 0: as the library has it */
+    char *const *program;           /* its name and its words, ended by NULL */
+} ls_launch_command_opts;
+
 typedef struct ls_eval_opts {
     ls_recipe_arg target; /* a run, a checkpoint or a recipe */
     bool json;
@@ -74,6 +82,7 @@ typedef struct ls_inspect_opts {
 } ls_inspect_opts;
 
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui);
+ls_status ls_launch_command(const ls_launch_command_opts *o, const ls_ui *ui);
 ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui);
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui);
 ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui);

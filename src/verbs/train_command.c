@@ -16,7 +16,7 @@
 #include "recipe/recipe_use.h"
 #include "comm/agree.h"
 #include "launch/meet.h"
-#include "launch/controller.h"
+#include "launch/run_account.h"
 #include "loop/data_record.h"
 #include "loop/loop.h"
 #include "base/memory.h"
@@ -292,10 +292,14 @@ static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui
                                    .stop = ui->stop,
                                    .save = ui->save };
     choice c = { t, o };
+    ls_run_account run = { .recipe = (const ls_recipe *const *)&t->loop.recipe,
+                           .resume = o->resume,
+                           .allow_change = o->allow_change };
+    const ls_account account = ls_run_account_of(&run);
     const ls_control_opts control = { .ranks = ranks,
-                                      .recipe = (const ls_recipe *const *)&t->loop.recipe,
-                                      .resume = o->resume,
-                                      .allow_change = o->allow_change,
+                                      .max_failures = t->loop.recipe->failure.max_failures,
+                                      .named = "failure.max_failures",
+                                      .account = &account,
                                       .choose = choose_again,
                                       .context = &c };
     return o->dry_run ? ls_launch(&ranks) : ls_control(&control);

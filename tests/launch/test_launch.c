@@ -34,18 +34,19 @@ static int tell(ls_group *g, ls_status s)
 }
 
 /* Its first thread ends, and so the process looks like a corpse; what it dies of comes later. */
-static void *die_later(void *context)
+static void *die_later(void *status)
 {
-    (void)context;
     usleep(200000);
-    kill(getpid(), SIGKILL);
-    return NULL;
+    if (!status)
+        kill(getpid(), SIGKILL);
+    _exit((int)(intptr_t)status);
 }
 
-static void die_slowly(void)
+/* 0: by a signal */
+static void die_slowly(int status)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, die_later, NULL) == 0)
+    if (pthread_create(&thread, NULL, die_later, (void *)(intptr_t)status) == 0)
         pthread_exit(NULL);
 }
 
@@ -60,7 +61,9 @@ static int steps(ls_group *g, int rank, const char *mode)
         if (!strcmp(mode, "kill") && rank == 1 && step == 3)
             raise(SIGKILL);
         if (!strcmp(mode, "slow death") && rank == 1 && step == 3)
-            die_slowly();
+            die_slowly(0);
+        if (!strcmp(mode, "slow end") && rank == 1 && step == 3)
+            die_slowly(3);
         if (!strcmp(mode, "stall") && rank == 1 && step == 3)
             raise(SIGSTOP);
         if (!strcmp(mode, "stall") && rank == 0 && step == 3) {
@@ -74,6 +77,8 @@ static int steps(ls_group *g, int rank, const char *mode)
         }
         if (!strcmp(mode, "quit") && rank == 1 && step == 3)
             _exit(3);
+        if (!strcmp(mode, "leave") && rank == 1 && step == 3)
+            _exit(0);
         ls_status s = ls_group_all_reduce(g, &stop, 1, LS_I32, LS_REDUCE_MAX);
         if (s != LS_OK)
             return tell(g, s);
@@ -220,12 +225,18 @@ static void what_a_rank_dies_of_is_waited_for(void **state)
     ASSERT_FAILS(launch(2, "slow death"), LS_E_PEER,
                  "rank 1: killed by signal 9 (SIGKILL); it last did: step 3, micro, linear of block 1; the "
                  "other ranks were stopped");
+    ASSERT_FAILS(launch(2, "slow end"), LS_E_PEER,
+                 "rank 1: ended with status 3 and no message; it last did: step 3, micro, linear of block 1");
     no_child_is_left();
 }
 
 static void a_rank_that_ends_without_a_word_is_named(void **state)
 {
     (void)state;
+    ASSERT_FAILS(launch(2, "leave"), LS_E_PEER,
+                 "rank 1: ended with status 0 before the others were done: its process is gone; rank 0 "
+                 "waited for it in ",
+                 "it last did: step 3");
     ASSERT_FAILS(launch(2, "quit"), LS_E_PEER,
                  "rank 1: ended with status 3 and no message; it last did: step 3");
     ASSERT_FAILS(launch(2, "early"), LS_E_PEER,

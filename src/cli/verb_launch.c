@@ -1,0 +1,34 @@
+/* verb_launch.c - options of `launch`. */
+#include <errno.h>
+#include <stdlib.h>
+#include "cli.h"
+
+/* "4", or "1:4". */
+static ls_status parse_workers(const char *text, ls_launch_command_opts *o)
+{
+    char *end;
+    errno = 0;
+    o->least_workers = o->workers = strtoll(text, &end, 10);
+    if (end != text && *end == ':') {
+        const char *second = end + 1;
+        o->workers = strtoll(second, &end, 10);
+        end = end == second ? (char *)(uintptr_t)text : end;
+    }
+    if (end == text || *end || errno || o->least_workers < 1 || o->workers < o->least_workers)
+        return ls_fail(
+            LS_E_USAGE,
+            "--workers %s: a number of ranks is needed, or LEAST:MOST for as many as there are cores", text);
+    return LS_OK;
+}
+
+ls_status ls_verb_launch(const ls_args *a, const ls_ui *ui)
+{
+    ls_launch_command_opts o = { .workers = 1, .least_workers = 1, .program = a->program };
+    const char *workers = ls_args_value(a, "--workers");
+    if (!workers)
+        return ls_fail(LS_E_USAGE, "lockstep launch needs --workers N (lockstep launch --help)");
+    LS_TRY(parse_workers(workers, &o));
+    LS_TRY(ls_args_int(a, "--max-failures", -1, &o.max_failures));
+    LS_TRY(ls_args_number(a, "--stall-seconds", 0.001, 1e9, &o.stall_seconds));
+    return ls_launch_command(&o, ui);
+}

@@ -1,0 +1,107 @@
+/* run_account.c - the run directory is the parent's between two attempts: its lock keeps others away. */
+#include "run_account.h"
+
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "loop/resume.h"
+#include "record/metrics.h"
+
+static char *path_of(const ls_run_account *r, const char *file)
+{
+    char *run = ls_path_join((*r->recipe)->run.storage, (*r->recipe)->run.name),
+         *path = ls_path_join(run, file);
+    free(run);
+    return path;
+}
+
+static void begin(void *context)
+{
+    ls_run_account *r = context;
+    char *path = path_of(r, "metrics.jsonl");
+    const int64_t size = ls_file_size(path);
+    r->rows_before = size < 0 ? 0 : size;
+    free(path);
+}
+
+static ls_status open_run(void *context)
+{
+    ls_run_account *r = context;
+    return ls_rundir_open_between(&r->run, *r->recipe, r->allow_change);
+}
+
+static ls_status find_loss(void *context, ls_restart *out)
+{
+    const ls_run_account *r = context;
+    char checkpoint[4096];
+    LS_TRY(ls_resume_find_again(checkpoint, *r->recipe, r->resume));
+    if (checkpoint[0])
+        LS_TRY(ls_resume_step(&out->step, checkpoint));
+    int64_t last = ls_metrics_last_step(r->run, r->rows_before);
+    out->lost = last > out->step ? last - out->step : 0;
+    return LS_OK;
+}
+
+static ls_status restart(void *context, const ls_restart *one)
+{
+    const ls_run_account *r = context;
+    const ls_restart_row row = { .cause = one->cause,
+                                 .pause = one->pause,
+                                 .step = one->step,
+                                 .lost = one->lost,
+                                 .workers = one->workers };
+    ls_rundir_log(r->run, LS_WARN, one->text);
+    return ls_metrics_restart(r->run, &row);
+}
+
+static ls_status close_run(void *context, ls_status next, const char *why)
+{
+    ls_run_account *r = context;
+    const bool failed = next != LS_OK && next != LS_E_STOPPED;
+    if (failed) {
+        ls_rundir_log(r->run, LS_ERROR, why);
+        r->run->attempt--; /* no other comes */
+    }
+    return ls_rundir_close(&r->run,
+                           next == LS_OK          ? LS_RUN_RESTARTING
+                           : next == LS_E_STOPPED ? LS_RUN_STOPPED
+                                                  : LS_RUN_FAILED,
+                           failed ? why : NULL);
+}
+
+/* Whether the run in the directory is the one that failed, and does not say so, or knows only what its ranks
+ * could see of it. */
+static bool lacks_cause(const ls_run_account *r, ls_status s)
+{
+    char *run = path_of(r, ""), *recipe = path_of(r, "recipe.yaml");
+    ls_run_info info;
+    const bool there = ls_file_exists(recipe), read = there && ls_run_info_read(&info, run) == LS_OK;
+    free(recipe);
+    free(run);
+    return there && (!read || info.state == LS_RUN_DIED || info.state == LS_RUN_RESTARTING ||
+                     (s == LS_E_PEER && info.state == LS_RUN_FAILED));
+}
+
+static void end(void *context, ls_status s, const char *cause)
+{
+    ls_run_account *r = context;
+    if (!lacks_cause(r, s))
+        return;
+    ls_status kept = open_run(r);
+    if (kept == LS_OK)
+        kept = close_run(r, s, cause);
+    if (kept != LS_OK)
+        ls_log_warn("result.json does not say why the run failed: %s", ls_error_message());
+}
+
+ls_account ls_run_account_of(ls_run_account *r)
+{
+    return (ls_account){ .context = r,
+                         .begin = begin,
+                         .open = open_run,
+                         .find_loss = find_loss,
+                         .restart = restart,
+                         .close = close_run,
+                         .end = end };
+}

@@ -1,0 +1,182 @@
+/* start.c - one process becomes a rank. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/sys.h"
+#include "comm/launched.h"
+#include "launch_own.h"
+
+enum { CANNOT_EXEC = 127 };
+
+static const char *const NAMES[] = { "LOCKSTEP_RANK=",      "LOCKSTEP_RANKS=",     "LOCKSTEP_CONTROL_FD=",
+                                     LS_LAUNCH_STARTED "=", LS_LAUNCH_RESTART "=", LS_LAUNCH_COMMAND "=",
+                                     LS_LAUNCH_STALL "=" };
+enum { PLACES = sizeof NAMES / sizeof NAMES[0] };
+
+/* The environment of rank r: ours, with its place. */
+static char **environment(const launch *l, int r)
+{
+    int n = 0, kept = 0;
+    while (environ[n])
+        n++;
+    char **all = malloc(sizeof *all * (size_t)(n + PLACES + 1));
+    LS_CHECK(all, "out of memory");
+    for (int i = 0; i < n; i++) {
+        bool ours = false;
+        for (int k = 0; k < PLACES; k++)
+            ours = ours || !strncmp(environ[i], NAMES[k], strlen(NAMES[k]));
+        if (!ours)
+            all[kept++] = environ[i];
+    }
+    int made = asprintf(&all[kept], "%s%d", NAMES[0], r) < 0 ||
+               asprintf(&all[kept + 1], "%s%d", NAMES[1], l->o->ranks) < 0 ||
+               asprintf(&all[kept + 2], "%s%d", NAMES[2], l->control) < 0 ||
+               asprintf(&all[kept + 3], "%s%.6f", NAMES[3], l->began) < 0 ||
+               asprintf(&all[kept + 4], "%s%d", NAMES[4], l->o->restart) < 0 ||
+               asprintf(&all[kept + 5], "%s%.6f", NAMES[5], ls_now() - ls_since_exec()) < 0 ||
+               asprintf(&all[kept + 6], "%s%g", NAMES[6], l->o->stall) < 0;
+    LS_CHECK(!made, "out of memory");
+    all[kept + PLACES] = NULL;
+    return all;
+}
+
+static void free_environment(char **all)
+{
+    int n = 0;
+    while (all[n])
+        n++;
+    for (int i = n - PLACES; i < n; i++)
+        free(all[i]);
+    free(all);
+}
+
+/* Several processes that read one terminal, or one file, would share what is in it. */
+static void read_nothing(void)
+{
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing >= 0)
+        dup2(nothing, STDIN_FILENO);
+}
+
+/* In the new process, until exec: only calls that are safe between fork and exec. A terminal's Ctrl-C reaches
+ * this process too; it is the parent that asks to stop. Our own ranks get requests only when they can take
+ * them (src/cli/terminal.c); of somebody's own program nobody knows that it will ever ask for them. */
+static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *const *environment_of_rank)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent) /* the parent may have died before that */
+        _exit(CANNOT_EXEC);
+    sigset_t mask = l->mask_before;
+    if (!l->o->program) {
+        sigaddset(&mask, SIGTERM);
+        sigaddset(&mask, SIGUSR1);
+    } else if (r > 0) {
+        read_nothing();
+    }
+    signal(SIGINT, SIG_IGN);
+    if (l->o->program) { /* ours are not inherited by exec, but what is ignored is */
+        signal(SIGXFSZ, SIG_DFL);
+        signal(SIGPIPE, SIG_DFL);
+    }
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (l->cpus)
+        ls_cpu_set_apply(&l->cpus[r]);
+    fcntl(l->control, F_SETFD, 0);
+    execve(l->o->program ? l->o->program : "/proc/self/exe", l->o->argv, environment_of_rank);
+    ls_shm_watch_not_executed(l->watch, r, errno);
+    _exit(CANNOT_EXEC);
+}
+
+ls_status ls_launch_start(launch *l, int r)
+{
+    char **all = environment(l, r);
+    pid_t parent = getpid(), pid = ls_sys_fork();
+    if (pid == 0)
+        become_rank(l, r, parent, all);
+    int error = errno;
+    free_environment(all);
+    if (pid < 0)
+        return ls_fail(LS_E_MEMORY, "rank %d could not be started: %s", r, strerror(error));
+    l->children[r].pid = pid;
+    l->started++;
+    l->alive++;
+    return LS_OK;
+}
+
+/* LOCKSTEP_BIND=none leaves the ranks wherever the system puts them. */
+void ls_launch_divide_cores(launch *l)
+{
+    const char *bind = getenv("LOCKSTEP_BIND");
+    ls_cpu_set mine;
+    if ((bind && !strcmp(bind, "none")) || !ls_cpu_set_read(&mine))
+        return;
+    l->cpus = malloc(sizeof *l->cpus * (size_t)l->o->ranks);
+    LS_CHECK(l->cpus, "out of memory");
+    if (ls_cpu_set_divide(l->cpus, &mine, l->o->ranks, l->o->threads > 1 ? l->o->threads : 1, LS_SYS))
+        return;
+    free(l->cpus);
+    l->cpus = NULL;
+}
+
+/* ---- which program */
+
+static ls_status may_execute(const char *path, const char *name)
+{
+    struct stat st;
+    if (stat(path, &st))
+        return ls_fail(LS_E_USAGE, "the program %s is not there: %s", name, strerror(errno));
+    if (S_ISDIR(st.st_mode))
+        return ls_fail(LS_E_USAGE, "the program %s is a directory", name);
+    if (access(path, X_OK))
+        return ls_fail(LS_E_USAGE, "the program %s cannot be executed: %s (chmod +x %s)", name,
+                       strerror(errno), path);
+    return LS_OK;
+}
+
+static char *in_folders(const char *folders, const char *name)
+{
+    char *path = NULL;
+    for (const char *at = folders; at && !path; at = *at ? at + 1 : NULL) {
+        const size_t n = strcspn(at, ":");
+        char *folder = n ? strndup(at, n) : strdup(".");
+        LS_CHECK(folder, "out of memory");
+        path = ls_path_join(folder, name);
+        struct stat st;
+        if (stat(path, &st) || !S_ISREG(st.st_mode) || access(path, X_OK)) {
+            free(path);
+            path = NULL;
+        }
+        free(folder);
+        at += n;
+    }
+    return path;
+}
+
+ls_status ls_launch_find(char **path, const char *name)
+{
+    if (strchr(name, '/')) {
+        *path = strdup(name);
+        LS_CHECK(*path, "out of memory");
+        ls_status s = may_execute(*path, name);
+        if (s != LS_OK) {
+            free(*path);
+            *path = NULL;
+        }
+        return s;
+    }
+    const char *folders = getenv("PATH");
+    *path = in_folders(folders ? folders : "/usr/local/bin:/usr/bin:/bin", name);
+    if (*path)
+        return LS_OK;
+    return ls_fail(LS_E_USAGE, "the program %s is in no folder of PATH%s%s%s", name,
+                   ls_file_exists(name) ? "; for the one in this folder write ./" : "",
+                   ls_file_exists(name) ? name : "", "");
+}
