@@ -1,42 +1,18 @@
-/* Sessions: the numbers of whole programs against an interpreter that shares nothing with the planner, names
- * shared between programs, blame for bad numbers, and the memory that development builds watch. */
+/* test_session.c - sessions: inputs, programs that share names, profiles, numbers that are not finite,
+ * watched memory. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lockstep/graph.h"
-#include "interpret.h"
 #include "ops/rules.h"
 #include "execute/internal.h"
 #include "support/ranks.h"
 #include "support/support.h"
-
-static ls_device device(const char *name, int threads)
-{
-    ls_device d;
-    ASSERT_OK(ls_device_open(&d, name, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = threads }));
-    return d;
-}
-
-static ls_graph *graph(const char *name)
-{
-    ls_graph *g;
-    ASSERT_OK(ls_graph_create(&g, name));
-    return g;
-}
-
-static ls_plan *plan_of(ls_graph *g, const char *dev, int threads)
-{
-    ls_plan *p;
-    const ls_device d = device(dev, threads);
-    ASSERT_OK(ls_graph_finish(g));
-    ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
-    return p;
-}
+#include "execute/planned.h"
 
 static float *data(ls_session *s, const char *name)
 {
@@ -46,134 +22,13 @@ static float *data(ls_session *s, const char *name)
     return t.data;
 }
 
-static uint64_t seed = 1;
-static int below(int n)
-{
-    return (int)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n;
-}
-static float any(void) { return (float)(below(2001) - 1000) / 1000; }
-
-static void fill_randomly(const ls_tensor *t)
-{
-    const int64_t n = ls_type_count(&t->type);
-    for (int64_t i = 0; i < n; i++)
-        ((float *)t->data)[i] = any();
-}
-
-/* Runs g on the device twice (state must not leak through the arena) and compares every output with the
- * interpreter. */
-static void compare(ls_graph *g, const char *dev, float tolerance)
-{
-    ls_plan *p = plan_of(g, dev, 2);
-    ls_session *s;
-    ASSERT_OK(ls_plan_check(p));
-    ASSERT_OK(ls_session_create(&s, 1, &p));
-    for (int run = 0; run < 2; run++) {
-        void **values = calloc((size_t)g->n_vals, sizeof *values);
-        for (int i = 0; i < g->n_nodes; i++) {
-            if (!(g->nodes[i]->op->flags & LS_OP_SOURCE))
-                continue;
-            ls_tensor t;
-            ASSERT_OK(ls_session_tensor(s, ls_source_name(g->nodes[i]), &t));
-            fill_randomly(&t);
-            values[g->nodes[i]->out[0].id] = malloc(ls_type_bytes(&t.type));
-            memcpy(values[g->nodes[i]->out[0].id], t.data, ls_type_bytes(&t.type));
-        }
-        interpret(g, values);
-        ASSERT_OK(ls_session_run(s, 0, run == 1));
-        for (int i = 0; i < g->n_outputs; i++) {
-            ls_tensor t;
-            ASSERT_OK(ls_session_tensor(s, g->outputs[i].name, &t));
-            const float *want = values[g->outputs[i].value.id];
-            const int64_t n = ls_type_count(&t.type);
-            for (int64_t k = 0; k < n; k++) {
-                int64_t at = 0, left = k;
-                for (int d = t.type.ndim - 1; d >= 0; d--) {
-                    at += left % t.type.dims[d] * t.strides[d];
-                    left /= t.type.dims[d];
-                }
-                const float got = ((const float *)t.data)[at];
-                if (!(fabsf(got - want[k]) <= tolerance * (1 + fabsf(want[k]))))
-                    fail_msg("output %s, element %d: %.9g, expected %.9g", g->outputs[i].name, (int)k, got,
-                             want[k]);
-            }
-        }
-        interpret_release(g, values);
-        free(values);
-    }
-    ls_session_destroy(&s);
-    ls_plan_destroy(&p);
-}
-
-/* Random programs over views, packs, in-place ops, products, and outputs of every kind. */
-static ls_graph *random_graph(void)
-{
-    ls_graph *g = graph("random");
-    ls_value pool[40];
-    int n = 0;
-    pool[n++] = ls_input(g, "x", LS_TYPE(LS_F32, 4, 6));
-    pool[n++] = ls_param(g, "w", LS_TYPE(LS_F32, 4, 6), (ls_init){ 0 });
-    while (n < 36) {
-        ls_value a = pool[below(n)], b = pool[below(n)], out;
-        switch (below(10)) {
-        case 0: out = ls_tanh(g, ls_add(g, a, b)); break;
-        case 1: out = ls_mul(g, a, b); break;
-        case 2: out = ls_relu(g, a); break;
-        case 3: out = ls_tanh(g, a); break;
-        case 4: out = ls_reshape(g, ls_tanh(g, ls_reshape(g, a, 24)), 4, 6); break;
-        case 5: {
-            ls_value two[2] = { ls_slice(g, a, 0, below(3), 2), ls_slice(g, b, 0, below(3), 2) };
-            out = ls_concat(g, 0, 2, two);
-            break;
-        }
-        case 6: {
-            ls_value two[2] = { ls_relu(g, a), ls_sub(g, a, b) };
-            out = ls_slice(g, ls_concat(g, 1, 2, two), 1, below(7), 6);
-            break;
-        }
-        case 7: {
-            ls_value two[2] = { ls_relu(g, a), b }, inner = ls_concat(g, 0, 2, two);
-            ls_value outer[2] = { ls_tanh(g, inner), inner };
-            out = ls_slice(g, ls_concat(g, 1, 2, outer), 0, below(5), 4);
-            out = ls_slice(g, out, 1, below(7), 6);
-            break;
-        }
-        case 8: /* products of strided operands, into flat buffers with a gap */
-            out = ls_matmul_wt(g, a,
-                               ls_matmul_wt(g, ls_reshape(g, ls_slice(g, b, 1, 0, 3), 3, 4),
-                                            ls_reshape(g, b, 6, 4), LS_NONE),
-                               LS_NONE);
-            out = ls_pack(g, 1, &out, 1, 6, (int64_t[]){ below(4) });
-            break;
-        default: out = ls_reshape(g, ls_permute(g, a, 1, 0), 4, 6); break;
-        }
-        pool[n++] = out;
-    }
-    ls_output(g, "a", ls_tanh(g, pool[n - 1]));
-    ls_output(g, "b", pool[n - 2]);
-    ls_output(g, "c", ls_slice(g, pool[n - 3], 0, 1, 2));
-    ls_output(g, "x", ls_add(g, ls_slice(g, pool[0], 0, 0, 4), pool[n - 4])); /* replaces the input */
-    return g;
-}
-
-static void programs_mean_their_graphs(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 100; i++) {
-        ls_graph *g = random_graph();
-        compare(g, "ref", 0); /* the same kernels: the same bits */
-        compare(g, "cpu", 1e-5f);
-        ls_graph_destroy(&g);
-    }
-}
-
 /* x [3, 4] -> linear -> relu -> sum of squares, by hand. */
 static void numbers_by_hand(void **state)
 {
     (void)state;
     const char *devices[] = { "ref", "cpu" };
     for (int k = 0; k < 2; k++) {
-        ls_graph *g = graph("hand");
+        ls_graph *g = new_graph("hand");
         ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 3, 4)),
                  w = ls_param(g, "w", LS_TYPE(LS_F32, 2, 4), (ls_init){ 0 });
         ls_value b = ls_param(g, "b", LS_TYPE(LS_F32, 2), (ls_init){ 0 });
@@ -210,7 +65,7 @@ static void programs_share_names(void **state)
 {
     (void)state;
     const ls_type flat = LS_TYPE(LS_F32, 16);
-    ls_graph *micro = graph("micro"), *update = graph("update"), *wrong;
+    ls_graph *micro = new_graph("micro"), *update = new_graph("update"), *wrong;
     ls_value w = ls_state(micro, "w", flat, (ls_init){ 0 });
     ls_value parts[2] = { ls_mul_const(micro, w, 2), ls_add_const(micro, w, 1) };
     ls_value both = ls_concat(micro, 0, 2, parts);
@@ -240,7 +95,7 @@ static void programs_share_names(void **state)
     ls_session_destroy(&s);
 
     for (int more = 0; more < 2; more++) {
-        wrong = graph("wrong");
+        wrong = new_graph("wrong");
         ls_output(wrong, "y", ls_relu(wrong, ls_input(wrong, "w", LS_TYPE(LS_F32, more ? 17 : 15))));
         plans[2] = plan_of(wrong, "ref", 1);
         ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_SHAPE, "\"w\"", "f32 [16]",
@@ -249,7 +104,7 @@ static void programs_share_names(void **state)
         ls_plan_destroy(&plans[2]);
         ls_graph_destroy(&wrong);
     }
-    wrong = graph("wrong"); /* inside the same output, at another place */
+    wrong = new_graph("wrong"); /* inside the same output, at another place */
     both = ls_add_const(wrong, ls_input(wrong, "total", LS_TYPE(LS_F32, 32)), 1);
     ls_output(wrong, "grad", both);
     ls_output(wrong, "grad.second", ls_slice(wrong, both, 0, 8, 16));
@@ -268,7 +123,7 @@ static void programs_share_names(void **state)
 static void parts_of_parts(void **state)
 {
     (void)state;
-    ls_graph *makes = graph("makes"), *reads = graph("reads");
+    ls_graph *makes = new_graph("makes"), *reads = new_graph("reads");
     ls_value flat = ls_add_const(makes, ls_input(makes, "x", LS_TYPE(LS_F32, 32)), 1);
     ls_output(makes, "flat", flat);
     ls_output(makes, "half", ls_slice(makes, flat, 0, 16, 16));
@@ -335,7 +190,7 @@ static void sums_of_finite_numbers_are_blamed(void **state)
 static void bad_numbers_are_blamed(void **state)
 {
     (void)state;
-    ls_graph *g = graph("blame");
+    ls_graph *g = new_graph("blame");
     ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 8));
     ls_value a = ls_reshape(g, ls_add_const(g, ls_reshape(g, x, 2, 4), 1), 8);
     ls_scope_push(g, "encoder.layer_3", "EncoderBlock");
@@ -364,7 +219,7 @@ static void bad_numbers_are_blamed(void **state)
         uint16_t most, infinite;
     } HALVES[] = { { LS_BF16, 0x7f7f, 0x7f80 }, { LS_F16, 0x7bff, 0xfc00 } };
     for (int k = 0; k < 2; k++) {
-        g = graph("halves");
+        g = new_graph("halves");
         ls_output(g, "y", ls_relu(g, ls_input(g, "x", LS_TYPE(HALVES[k].type, 2, 3))));
         p = plan_of(g, "ref", 1);
         ASSERT_OK(ls_session_create(&s, 1, &p));
@@ -383,7 +238,7 @@ static void bad_numbers_are_blamed(void **state)
 static void profile_records_times(void **state)
 {
     (void)state;
-    ls_graph *g = graph("profile");
+    ls_graph *g = new_graph("profile");
     ls_value h = ls_input(g, "x", LS_TYPE(LS_F32, 1000));
     for (int i = 0; i < 5; i++)
         h = ls_tanh(g, h);
@@ -433,7 +288,7 @@ static void watched_memory(void **state)
 {
     (void)state;
 #ifdef LS_WATCH_ARENA
-    ls_graph *g = graph("watched");
+    ls_graph *g = new_graph("watched");
     ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 1024));
     ls_output(g, "y",
               ls_tanh(g, ls_permute(g, ls_reshape(g, ls_permute(g, ls_reshape(g, x, 2, 512), 1, 0), 2, 512),
@@ -474,7 +329,7 @@ static void inputs_are_read_where_they_are(void **state)
         ls_session *s;
         ls_binding *b;
         for (int i = 0; i < 2; i++) {
-            ls_graph *g = graphs[i] = graph(i ? "second" : "first");
+            ls_graph *g = graphs[i] = new_graph(i ? "second" : "first");
             const ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 4)), part = ls_slice(g, x, 0, 1, 1);
             ls_output(g, i ? "b" : "a", i ? ls_neg(g, x) : ls_neg(g, part));
             if (viewed && !i)
@@ -511,15 +366,10 @@ static void inputs_are_read_where_they_are(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inputs_are_read_where_they_are),
-        cmocka_unit_test(programs_mean_their_graphs),
-        cmocka_unit_test(numbers_by_hand),
-        cmocka_unit_test(programs_share_names),
-        cmocka_unit_test(parts_of_parts),
-        cmocka_unit_test(bad_numbers_are_blamed),
-        cmocka_unit_test(sums_of_finite_numbers_are_blamed),
-        cmocka_unit_test(profile_records_times),
-        cmocka_unit_test(watched_memory),
+        cmocka_unit_test(inputs_are_read_where_they_are), cmocka_unit_test(numbers_by_hand),
+        cmocka_unit_test(programs_share_names),           cmocka_unit_test(parts_of_parts),
+        cmocka_unit_test(bad_numbers_are_blamed),         cmocka_unit_test(sums_of_finite_numbers_are_blamed),
+        cmocka_unit_test(profile_records_times),          cmocka_unit_test(watched_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,141 @@
+/* test_random_programs.c - random graphs as programs of a session: planned and executed, they compute what an
+ * interpreter computes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lockstep/graph.h"
+#include "interpret.h"
+#include "ops/rules.h"
+#include "execute/internal.h"
+#include "support/support.h"
+#include "execute/planned.h"
+
+static uint64_t seed = 1;
+static int below(int n)
+{
+    return (int)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % n;
+}
+static float any(void) { return (float)(below(2001) - 1000) / 1000; }
+
+static void fill_randomly(const ls_tensor *t)
+{
+    const int64_t n = ls_type_count(&t->type);
+    for (int64_t i = 0; i < n; i++)
+        ((float *)t->data)[i] = any();
+}
+
+/* Runs g on the device twice (state must not leak through the arena) and compares every output with the
+ * interpreter. */
+static void compare(ls_graph *g, const char *dev, float tolerance)
+{
+    ls_plan *p = plan_of(g, dev, 2);
+    ls_session *s;
+    ASSERT_OK(ls_plan_check(p));
+    ASSERT_OK(ls_session_create(&s, 1, &p));
+    for (int run = 0; run < 2; run++) {
+        void **values = calloc((size_t)g->n_vals, sizeof *values);
+        for (int i = 0; i < g->n_nodes; i++) {
+            if (!(g->nodes[i]->op->flags & LS_OP_SOURCE))
+                continue;
+            ls_tensor t;
+            ASSERT_OK(ls_session_tensor(s, ls_source_name(g->nodes[i]), &t));
+            fill_randomly(&t);
+            values[g->nodes[i]->out[0].id] = malloc(ls_type_bytes(&t.type));
+            memcpy(values[g->nodes[i]->out[0].id], t.data, ls_type_bytes(&t.type));
+        }
+        interpret(g, values);
+        ASSERT_OK(ls_session_run(s, 0, run == 1));
+        for (int i = 0; i < g->n_outputs; i++) {
+            ls_tensor t;
+            ASSERT_OK(ls_session_tensor(s, g->outputs[i].name, &t));
+            const float *want = values[g->outputs[i].value.id];
+            const int64_t n = ls_type_count(&t.type);
+            for (int64_t k = 0; k < n; k++) {
+                int64_t at = 0, left = k;
+                for (int d = t.type.ndim - 1; d >= 0; d--) {
+                    at += left % t.type.dims[d] * t.strides[d];
+                    left /= t.type.dims[d];
+                }
+                const float got = ((const float *)t.data)[at];
+                if (!(fabsf(got - want[k]) <= tolerance * (1 + fabsf(want[k]))))
+                    fail_msg("output %s, element %d: %.9g, expected %.9g", g->outputs[i].name, (int)k, got,
+                             want[k]);
+            }
+        }
+        interpret_release(g, values);
+        free(values);
+    }
+    ls_session_destroy(&s);
+    ls_plan_destroy(&p);
+}
+
+/* Random programs over views, packs, in-place ops, products, and outputs of every kind. */
+static ls_graph *random_graph(void)
+{
+    ls_graph *g = new_graph("random");
+    ls_value pool[40];
+    int n = 0;
+    pool[n++] = ls_input(g, "x", LS_TYPE(LS_F32, 4, 6));
+    pool[n++] = ls_param(g, "w", LS_TYPE(LS_F32, 4, 6), (ls_init){ 0 });
+    while (n < 36) {
+        ls_value a = pool[below(n)], b = pool[below(n)], out;
+        switch (below(10)) {
+        case 0: out = ls_tanh(g, ls_add(g, a, b)); break;
+        case 1: out = ls_mul(g, a, b); break;
+        case 2: out = ls_relu(g, a); break;
+        case 3: out = ls_tanh(g, a); break;
+        case 4: out = ls_reshape(g, ls_tanh(g, ls_reshape(g, a, 24)), 4, 6); break;
+        case 5: {
+            ls_value two[2] = { ls_slice(g, a, 0, below(3), 2), ls_slice(g, b, 0, below(3), 2) };
+            out = ls_concat(g, 0, 2, two);
+            break;
+        }
+        case 6: {
+            ls_value two[2] = { ls_relu(g, a), ls_sub(g, a, b) };
+            out = ls_slice(g, ls_concat(g, 1, 2, two), 1, below(7), 6);
+            break;
+        }
+        case 7: {
+            ls_value two[2] = { ls_relu(g, a), b }, inner = ls_concat(g, 0, 2, two);
+            ls_value outer[2] = { ls_tanh(g, inner), inner };
+            out = ls_slice(g, ls_concat(g, 1, 2, outer), 0, below(5), 4);
+            out = ls_slice(g, out, 1, below(7), 6);
+            break;
+        }
+        case 8: /* products of strided operands, into flat buffers with a gap */
+            out = ls_matmul_wt(g, a,
+                               ls_matmul_wt(g, ls_reshape(g, ls_slice(g, b, 1, 0, 3), 3, 4),
+                                            ls_reshape(g, b, 6, 4), LS_NONE),
+                               LS_NONE);
+            out = ls_pack(g, 1, &out, 1, 6, (int64_t[]){ below(4) });
+            break;
+        default: out = ls_reshape(g, ls_permute(g, a, 1, 0), 4, 6); break;
+        }
+        pool[n++] = out;
+    }
+    ls_output(g, "a", ls_tanh(g, pool[n - 1]));
+    ls_output(g, "b", pool[n - 2]);
+    ls_output(g, "c", ls_slice(g, pool[n - 3], 0, 1, 2));
+    ls_output(g, "x", ls_add(g, ls_slice(g, pool[0], 0, 0, 4), pool[n - 4])); /* replaces the input */
+    return g;
+}
+
+static void programs_mean_their_graphs(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        ls_graph *g = random_graph();
+        compare(g, "ref", 0); /* the same kernels: the same bits */
+        compare(g, "cpu", 1e-5f);
+        ls_graph_destroy(&g);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(programs_mean_their_graphs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+/* resnet_golden.h - golden tensors of residual networks. */
+#pragma once
+#include "golden/golden.h"
+#include "lockstep/models.h"
+#include "passes/passes.h"
+#include "plan/plan.h"
+#include "execute/session.h"
+
+extern const ls_resnet_config TUTORIAL;
+extern ls_weights *resnet_values;
+
+/* The next CPU level after `isa` that was built and runs here; LS_ISA_COUNT: none. */
+int next_level(int isa);
+
+int open_golden(void **state);
+
+int close_golden(void **state);
+
+/* A planned graph with its memory. */
+typedef struct machine {
+    ls_plan *plan;
+    ls_session *session;
+    char what[48];
+} machine;
+
+/* Takes the graph. */
+machine start_machine(ls_graph *g, const char *device, int isa, int threads);
+
+void stop_machine(machine *m);
+
+ls_tensor machine_tensor(const machine *m, const char *name);
+
+void set_all(const machine *m, const char *name, double value);
+
+void feed_golden(const machine *m, const char *input, const char *name);

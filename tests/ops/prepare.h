@@ -1,0 +1,24 @@
+/* prepare.h - fills the operands of a case that an earlier op computes (FILL_RESULT), with ref. The comments
+ * list the operands in order. */
+#pragma once
+#include "cases.h"
+
+/* layer_norm_grad: dy, x, gain, mean, rstd, addend? */
+void prepare_norm(const op_case *c, ls_tensor *in);
+/* rms_norm_grad: dy, x, gain, rstd, addend? */
+void prepare_rms_norm(const op_case *c, ls_tensor *in);
+void prepare_padding(const op_case *c, ls_tensor *in);
+/* attention_grad: dy, q, k, v, bias?, y, lse, ids?, key? */
+void prepare_attention(const op_case *c, ls_tensor *in);
+/* softmax_grad: dy, y */
+void prepare_softmax(const op_case *c, ls_tensor *in);
+/* cross_entropy_grad: logits, labels, lse, count, dloss */
+void prepare_cross_entropy(const op_case *c, ls_tensor *in);
+/* sum_squares: max, tensors; norm_from_squares: max, total, with a third operand beyond n_in that is summed
+ */
+void prepare_squares(const op_case *c, ls_tensor *in);
+void prepare_norm_from_squares(const op_case *c, ls_tensor *in);
+/* max_pool2d_grad: dy, where; the positions of the largest of a random picture */
+void prepare_max_pool(const op_case *c, ls_tensor *in);
+/* batch_norm_grad: dy, x, gain, mean, rstd */
+void prepare_batch_norm(const op_case *c, ls_tensor *in);

@@ -1,0 +1,282 @@
+/* test_refusals.c - recipes that are refused: unknown keys, names of other programs, wrong values, keys that
+ * do not fit each other. Every message names the place and what to write. */
+#include <stdio.h>
+#include <string.h>
+#include "recipe/data_row.h"
+#include "recipe/model_row.h"
+#include "recipe/optim_row.h"
+#include "recipe/recipe_fields.h"
+#include "recipe/recipe_read.h"
+#include "support/support.h"
+#include "recipe/load.h"
+
+/* ---- errors */
+
+static void unknown_keys_name_the_nearest(void **state)
+{
+    (void)state;
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ntrain:\n  epochs: 1\n  global_batchs: 3\n",
+            "here.yaml:5: train.global_batchs", "did you mean train.global_batch?");
+    REFUSED("modl: {type: vit}\n", "here.yaml:1: modl", "did you mean model?");
+    REFUSED("lr: 1\n", "here.yaml:1: lr", "optimizer.lr");
+    REFUSED(MINIMAL "train: {lr: 1}\n", "train.lr", "did you mean optimizer.lr?");
+    REFUSED(MINIMAL "checkpoint: {best: {metrik: eval_loss}}\n", "checkpoint.best.metrik",
+            "did you mean checkpoint.best.metric?");
+    REFUSED(MINIMAL "train.epochs: 3\n", "here.yaml:3: train.epochs", "nested");
+    REFUSED(MINIMAL "zzzzzzzz: 3\n", "zzzzzzzz", "unknown key");
+    SET_REFUSED("trian.epochs=1", "--set trian.epochs", "did you mean train.epochs?");
+    SET_REFUSED("train.epochs", "section.key=value");
+    SET_REFUSED("=1", "key is missing");
+}
+
+static bool is_section(const char *word)
+{
+    for (int i = 0; i < LS_SECTION_COUNT; i++)
+        if (!strcmp(LS_SECTIONS[i].name, word))
+            return true;
+    return false;
+}
+
+/* What people type who come from PyTorch, Hugging Face, torchtitan, Axolotl, Lightning or Ray. */
+static void names_of_other_programs_lead_to_ours(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (const ls_foreign_name *f = LS_FOREIGN_NAMES; f->theirs; f++) {
+        if (ls_key_find(f->ours) < 0)
+            fail_msg("recipe_names.c: %s is no key", f->ours);
+        for (const char *name = f->theirs; *name; name += *name == ' ') {
+            char word[64], set[80];
+            snprintf(word, sizeof word, "%.*s", (int)strcspn(name, " "), name);
+            name += strlen(word);
+            if (ls_foreign_name_find(word) != f)
+                fail_msg("recipe_names.c has %s twice", word);
+            snprintf(set, sizeof set, "hf.%s=1", word); /* whatever section somebody puts it in, */
+            SET_REFUSED(set, f->ours, f->how);
+            if (is_section(word))
+                continue;
+            snprintf(set, sizeof set, "%s=1", word); /* or in none */
+            SET_REFUSED(set, "unknown key; did you mean ", f->ours, f->how);
+            n++;
+        }
+    }
+    assert_true(n > 150);
+    static const char *const WANTED[][2] = { { "train.batch_size", "train.global_batch" },
+                                             { "per_device_train_batch_size", "train.micro_batch" },
+                                             { "gradient_accumulation_steps", "train.global_batch" },
+                                             { "optimizer.learning_rate", "optimizer.lr" },
+                                             { "num_train_epochs", "train.epochs" },
+                                             { "max_steps", "train.steps" },
+                                             { "max_grad_norm", "train.clip_norm" },
+                                             { "warmup_steps", "schedule.warmup_steps" },
+                                             { "warmup_ratio", "schedule.warmup_steps" },
+                                             { "lr_scheduler_type", "schedule.type" },
+                                             { "bf16", "precision.param" },
+                                             { "fp16", "precision.param" },
+                                             { "gradient_checkpointing", "parallel.recompute" },
+                                             { "data.num_workers", "workers" },
+                                             { "dataloader_num_workers", "threads" },
+                                             { "beta1", "optimizer.betas" },
+                                             { "beta2", "optimizer.betas" },
+                                             { "adam_beta1", "optimizer.betas" },
+                                             { "eps", "optimizer.eps" },
+                                             { "weight_decay", "optimizer.weight_decay" },
+                                             { "fsdp", "parallel.data" },
+                                             { "parallelism.tensor_parallel_degree", "parallel.mesh" },
+                                             { "data_parallel_shard_degree", "parallel.mesh" },
+                                             { "micro_batch_size", "train.micro_batch" },
+                                             { "sequence_len", "data.seq_length" },
+                                             { "seed", "run.seed" },
+                                             { "train.seed", "run.seed" },
+                                             { "save_steps", "checkpoint.every_steps" },
+                                             { "save_total_limit", "checkpoint.keep" },
+                                             { "eval_steps", "eval.every_epochs" },
+                                             { "resume_from_checkpoint", "run.name" },
+                                             { "output_dir", "run.storage" },
+                                             { "--learning-rate", "optimizer.lr" },
+                                             { "Max-Steps", "train.steps" },
+                                             { "epochs", "train.epochs" },
+                                             { "lr", "optimizer.lr" },
+                                             { "data.drop_last", "train.drop_last" },
+                                             { "model.layer", "model.layers" },
+                                             { "modl.layers", "model.layers" },
+                                             { "modl.layerz", "model.layers" },
+                                             { "parallel.prefetch.forwards", "parallel.prefetch.forward" } };
+    for (size_t i = 0; i < sizeof WANTED / sizeof WANTED[0]; i++) {
+        char set[80], near[80];
+        snprintf(set, sizeof set, "%s=1", WANTED[i][0] + 2 * !strncmp(WANTED[i][0], "--", 2));
+        snprintf(near, sizeof near, "did you mean %s?", WANTED[i][1]);
+        SET_REFUSED(set, near);
+    }
+    static const char *const NOTHING[] = { "train.quantum=1", "train.type=1", "optimizer.warp_factor=1",
+                                           "x=1", "eval.metrics.of.mine=1" };
+    for (size_t i = 0; i < sizeof NOTHING / sizeof NOTHING[0]; i++)
+        SET_REFUSED(NOTHING[i], "unknown key (docs/recipe.md");
+}
+
+static void wrong_values_say_what_is_needed(void **state)
+{
+    (void)state;
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ntrain: {epochs: five}\n", "here.yaml:3: train.epochs",
+            "whole number", "'five'");
+    SET_REFUSED("checkpoint.every_epochs=-2", "out of range", "from -1");
+    SET_REFUSED("checkpoint.every_steps=-1", "out of range", "from 0");
+    SET_REFUSED("train.epochs=1.5", "whole number");
+    SET_REFUSED("train.epochs=0", "out of range", "from 1");
+    SET_REFUSED("train.epochs=99999999999999999999999", "train.epochs");
+    SET_REFUSED("train.epochs=0x10", "whole number");
+    SET_REFUSED("train.epochs=[1]", "whole number", "[...]");
+    SET_REFUSED("optimizer.lr=inf", "a number");
+    SET_REFUSED("optimizer.lr=1e999", "a number");
+    SET_REFUSED("optimizer.eps=0", "out of range", "above 0");
+    SET_REFUSED("optimizer.betas=0.9", "list of two numbers");
+    SET_REFUSED("optimizer.betas=[0.9]", "list of two numbers");
+    SET_REFUSED("optimizer.betas=[0.9, 1.0]", "below 1");
+    SET_REFUSED("data.shuffle=yes", "true or false");
+    SET_REFUSED("device=cpuu", "did you mean 'cpu'?");
+    SET_REFUSED("checkpoint.max_file=many", "512MiB");
+    SET_REFUSED("precision.param=f31", "element type");
+    SET_REFUSED("precision.param=i32", "precision.param", "i32");
+    SET_REFUSED("train=3", "keys are needed here");
+    SET_REFUSED("parallel.mesh={dp: auto, tp: auto}", "only one axis");
+    SET_REFUSED("parallel.mesh={DP: 1}", "no name for an axis");
+    SET_REFUSED("parallel.mesh={}", "axes such as");
+    SET_REFUSED("parallel.units=blocks", "class:NAME");
+    SET_REFUSED("parallel.units=size:big", "number of elements");
+    SET_REFUSED("parallel.recompute=units", "needs parallel.units");
+    SET_REFUSED("run.name=a/b", "folder's name");
+    SET_REFUSED("run.name=..", "folder's name");
+    SET_REFUSED("run.storage=s3://bucket/runs", "--set run.storage: s3://bucket/runs: s3:// is not supported",
+                "a path in a file system");
+    SET_REFUSED("model.init=hdfs://host:8020/model.safetensors",
+                "--set model.init: ", "hdfs:// is not supported");
+    REFUSED("data: {type: mnist}\n", "model.type is missing", "vit, mlp");
+    REFUSED("", "model.type is missing");
+    REFUSED("- 1\n", "keys are needed here");
+    REFUSED("model: {type: mlp, hidden: [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}\ndata: {type: mnist}\n",
+            "model.hidden", "more than 16");
+}
+
+#define PAIRS "data: {type: pairs, train_text: a, tokenizer: bytes}\n"
+static void impossible_combinations_are_refused(void **state)
+{
+    (void)state;
+    SET_REFUSED("model.heads=3", "--set model.heads", "3 heads do not divide hidden_size 128");
+    SET_REFUSED("model.hidden_size=127", "--set model.hidden_size", "2 heads do not divide hidden_size 127");
+    SET_REFUSED("model.patch_size=5", "do not divide an image of 28");
+    SET_REFUSED("train.micro_batch=3", "does not divide global_batch 128");
+    SET_REFUSED("precision.param=f64", "device ref");
+    SET_REFUSED("checkpoint.best.metric=eval_accuracy", "checkpoint.best.mode: max");
+    SET_REFUSED("optimizer={type: sgd, nesterov: true}", "momentum");
+    SET_REFUSED("schedule={type: cosine, total_steps: 5, warmup_steps: 5}", "warm-up");
+    SET_REFUSED("schedule={type: cosine, min_lr: 1}", "schedule.min_lr",
+                "above optimizer.lr, from which the rate falls");
+    REFUSED(
+        "model: {type: llama, heads: 4, kv_heads: 3}\ndata: {type: text, train_text: a, tokenizer: bytes}\n",
+        "3 kv_heads do not divide 4 heads");
+    SET_REFUSED("data.type=idx", "data.train_images");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nisa: avx2\n", "here.yaml:4: isa",
+            "device ref");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nkernels: onednn\n",
+            "here.yaml:4: kernels");
+    SET_REFUSED("model={image_size: 65536, patch_size: 1, in_channels: 4096}", "model.image_size",
+                "more than");
+    REFUSED("model: {type: t5, heads: 3}\n" PAIRS, "here.yaml:1: model.heads",
+            "3 heads do not divide hidden_size 128", "model.head_dim");
+    REFUSED("model: {type: t5, position_buckets: 9}\n" PAIRS, "model.position_buckets", "9 is odd");
+    REFUSED("model: {type: t5, position_distance: 16}\n" PAIRS, "model.position_distance",
+            "16 must be above 16");
+    REFUSED("model: {type: t5, vocab_size: 300, start_token: 300}\n" PAIRS, "model.start_token",
+            "300 is no token id: the vocabulary has ids 0 to 299");
+    REFUSED("model: {type: t5}\ndata: {type: text, train_text: a, tokenizer: bytes}\n", "text",
+            "model.type t5 is one of pairs of texts");
+    REFUSED("model: {type: resnet34}\ndata: {type: mnist}\ntrain: {drop_last: false}\n",
+            "here.yaml:3: train.drop_last", "batch norm", "model.type resnet34");
+}
+
+static void keys_of_another_type_are_refused(void **state)
+{
+    (void)state;
+    REFUSED("model: {type: mlp, heads: 2}\ndata: {type: mnist}\n", "here.yaml:1: model.heads",
+            "model.type vit", "model.type mlp (here.yaml:1)");
+    SET_REFUSED("model.hidden=[3]", "--set model.hidden", "model.type mlp", "says model.type vit");
+    REFUSED("model: {type: resnet50, patch_size: 7}\ndata: {type: mnist}\n", "here.yaml:1: model.patch_size",
+            "model.type vit");
+    SET_REFUSED("optimizer.momentum=0.9", "optimizer.type sgd", "adam (default)");
+    SET_REFUSED("schedule.gamma=0.9", "schedule.type step");
+    REFUSED("model: {type: vit}\ndata: {type: shapes, download: true}\n", "data.download",
+            "fashion-mnist mnist");
+}
+
+static void what_comes_later_is_refused(void **state)
+{
+    (void)state;
+    SET_REFUSED("device=cuda", "GPU module");
+}
+
+/* ---- ranks */
+
+static void layouts_that_no_number_of_ranks_makes_right(void **state)
+{
+    (void)state;
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: 2, pp: 2}\n",
+            "here.yaml:4: parallel.mesh: mesh: there is no axis 'pp'");
+    SET_REFUSED("parallel.tensor=q_proj",
+                "--set parallel.tensor: 'q_proj' is neither auto nor words colwise:MODULE");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n",
+            "here.yaml:4: parallel.gather: map keeps", "copy or auto");
+    SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2}}",
+                "axis rows: {size: N, role: replicate | shard | tensor} is needed");
+    SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2, role: column}}",
+                "axis rows: {size: N, role: replicate | shard | tensor} is needed");
+    SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard",
+                "has no axis shard", "{dp: auto, shard: 2}");
+    SET_REFUSED("parallel={data: hybrid, mesh: {shard: 2, dp: auto}}",
+                "--set parallel.data: hybrid needs shard inside dp");
+    SET_REFUSED("parallel={data: none, mesh: {dp: 2}}", "--set parallel.data: none", "2 data ranks");
+    SET_REFUSED("parallel={data: ddp, reshard_after_forward: 2}",
+                "--set parallel.reshard_after_forward: 2 slices", "ddp shards nothing");
+    SET_REFUSED("parallel={data: ddp, offload: cpu}", "--set parallel.offload: cpu", "fsdp or hybrid");
+    SET_REFUSED("parallel={mesh: {dp: 4}, reshard_after_forward: 3}",
+                "--set parallel.reshard_after_forward: 3 does not divide the 4 ranks", "true, false, 2, 4");
+    SET_REFUSED("parallel.mesh={dp: 1000000, shard: 1000000, tp: 1000000, a: 1000000, b: 1000000}",
+                "--set parallel.mesh", "1 to 1000000");
+    SET_REFUSED("parallel.synchronize=sometimes", "one of auto, each, once");
+    SET_REFUSED("parallel.bucket=0", "out of range");
+    SET_REFUSED("device_memory=lots", "a size such as 512MiB");
+    SET_REFUSED("workers=0", "out of range");
+    SET_REFUSED("workers={min: 4, max: 1}", "min 4 is above max 1");
+    SET_REFUSED("workers={min: 4}", "{min: A, max: B}");
+    SET_REFUSED("workers={min: 1, most: 2}", "no key 'most'");
+    static const char *const GOOD[] = {
+        "workers=4",
+        "workers={min: 1, max: 4}",
+        "parallel.data=ddp",
+        "parallel={data: hybrid, mesh: {dp: auto, shard: 2}}",
+        "parallel={data: hybrid, mesh: {data_parallel: auto, blocks: {size: 2, role: shard}}}",
+        "parallel={mesh: {dp: auto, shard: 2}, reshard_after_forward: 4}",
+        "parallel.reshard_after_forward=2",
+        "parallel.offload=cpu",
+        "parallel.units=pattern:encoder.*",
+        "device_memory=64MiB"
+    };
+    for (size_t i = 0; i < sizeof GOOD / sizeof GOOD[0]; i++) {
+        ls_recipe *r;
+        ASSERT_OK(load_set(&r, MINIMAL, GOOD[i]));
+        ls_recipe_destroy(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_keys_name_the_nearest),
+        cmocka_unit_test(names_of_other_programs_lead_to_ours),
+        cmocka_unit_test(wrong_values_say_what_is_needed),
+        cmocka_unit_test(impossible_combinations_are_refused),
+        cmocka_unit_test(keys_of_another_type_are_refused),
+        cmocka_unit_test(what_comes_later_is_refused),
+        cmocka_unit_test(layouts_that_no_number_of_ranks_makes_right),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

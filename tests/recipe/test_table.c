@@ -1,0 +1,291 @@
+/* test_table.c - the table of keys: every key is set, printed and read back; the keys that rows list are in
+ * the table, in its order; the page in docs is what the table says. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/field.h"
+#include "base/file.h"
+#include "recipe/data_row.h"
+#include "recipe/model_row.h"
+#include "recipe/optim_row.h"
+#include "recipe/recipe_fields.h"
+#include "support/support.h"
+#include "recipe/load.h"
+
+/* ---- every key */
+
+/* A value of the key that is not its default and that the rest of a recipe can live with. */
+static const char *other_value(const ls_key *k, char buffer[64])
+{
+    static const char *const SPECIAL[][2] = { { "workers", "{min: 1, max: 4}" },
+                                              { "device", "ref" },
+                                              { "model.type", "mlp" },
+                                              { "model.patch_size", "14" },
+                                              { "model.heads", "4" },
+                                              { "model.image_size", "56" },
+                                              { "model.hidden_size", "64" },
+                                              { "data.type", "idx" },
+                                              { "train.micro_batch", "32" },
+                                              { "train.global_batch", "256" },
+                                              { "optimizer.type", "sgd" },
+                                              { "optimizer.nesterov", "true" },
+                                              { "schedule.type", "cosine" },
+                                              { "parallel.mesh", "{dp: auto, tp: 1}" },
+                                              { "parallel.units", "\"size:1e6\"" },
+                                              { "parallel.tensor", "colwise:fc1 rowwise:fc2" },
+                                              { "model.init", "." },
+                                              { "parallel.reshard_after_forward", "false" },
+                                              { "parallel.recompute", "\"class:EncoderBlock\"" },
+                                              { "parallel.gather", "copy" },
+                                              { "precision.output", "bf16" },
+                                              { "precision.param", "bf16" },
+                                              { "precision.reduce", "f16" },
+                                              { "checkpoint.best.metric", "eval_accuracy" },
+                                              { "checkpoint.best.mode", "max" },
+                                              { "checkpoint.export", "\"full model/m.pt\"" },
+                                              { "schedule.min_lr", "1e-5" },
+                                              { "optimizer.betas", "[0.5, 0.75]" },
+                                              { "model.hidden", "[3, 5]" },
+                                              { "model.head_dim", "32" },
+                                              { "model.position_buckets", "64" },
+                                              { "model.rope_theta", "500000" } };
+    for (size_t i = 0; i < sizeof SPECIAL / sizeof SPECIAL[0]; i++)
+        if (!strcmp(SPECIAL[i][0], k->key))
+            return SPECIAL[i][1];
+    switch (k->kind) {
+    case LS_KEY_TEXT: return "\"a \\\"b\\\": #c $${d}\\\\\"";
+    case LS_KEY_INT: snprintf(buffer, 64, "%d", 1 + atoi(k->fallback)); return buffer;
+    case LS_KEY_REAL: return k->max > 1 ? "0.30000000000000004" : "0.125";
+    case LS_KEY_BOOL: return *k->fallback == 't' ? "false" : "true";
+    case LS_KEY_CHOICE:
+    case LS_KEY_WORD: return strcmp(k->words[0], k->fallback) ? k->words[0] : k->words[1];
+    case LS_KEY_BYTES: return "3MiB";
+    default: fail_msg("%s: the test knows no value for it", k->key); return NULL;
+    }
+}
+
+/* What must be said besides the key itself so that it belongs to the recipe: "data.type=idx", ... */
+static int conditions(const ls_key *k, const char **sets, char (*made)[64])
+{
+    int n = 0;
+    ls_str types = { 0 };
+    char only[128] = "";
+    if (k->type) {
+        ls_key_types(&types, k);
+        const char *first = ls_str_text(&types) + 1;
+        snprintf(only, sizeof only, "%s %s", k->type, first);
+        snprintf(made[0], 64, "%s=%.*s", k->type, (int)strcspn(first, " "), first);
+        sets[n++] = made[0];
+        ls_str_release(&types);
+    }
+    if (!strcmp(k->key, "data.type") || !strcmp(only, "data.type idx"))
+        sets[n++] = "data={train_images: a, train_labels: b, eval_images: c, eval_labels: d}";
+    if (!strncmp(only, "data.type text", 14))
+        sets[n++] = "model.type=llama";
+    if (!strncmp(only, "data.type text", 14) || strstr(only, "model.type llama"))
+        sets[n++] = "data={type: text, train_text: a, tokenizer: bytes}";
+    if (!strcmp(only, "data.type pairs"))
+        sets[n++] = "model.type=t5";
+    if (!strcmp(only, "data.type pairs") || !strcmp(only, "model.type t5"))
+        sets[n++] = "data={type: pairs, train_text: a, tokenizer: bytes}";
+    if (!strcmp(k->key, "optimizer.nesterov") || !strcmp(k->key, "optimizer.dampening"))
+        sets[n++] = "optimizer.momentum=0.5";
+    if (!strcmp(k->key, "parallel.tensor") || !strcmp(k->key, "parallel.sequence"))
+        sets[n++] = "parallel.mesh={dp: auto, tp: 1}";
+    if (!strcmp(k->key, "parallel.bucket"))
+        sets[n++] = "parallel.data=ddp";
+    if (!strcmp(k->key, "data.field"))
+        sets[n++] = "data.documents=json";
+    if (!strcmp(k->key, "checkpoint.best.metric"))
+        sets[n++] = "checkpoint.best.mode=max";
+    if (!strcmp(k->key, "checkpoint.best.mode"))
+        sets[n++] = "checkpoint.best.metric=eval_accuracy";
+    return n;
+}
+
+static void every_key_is_set_printed_and_read_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        const ls_key *k = &LS_KEYS[i];
+        char buffer[64], made[4][64], set[256];
+        const char *sets[8], *value = other_value(k, buffer);
+        int n = conditions(k, sets, made);
+        ls_recipe *r, *plain, *again;
+        ls_status s = load(&plain, MINIMAL, n, sets);
+        if (s != LS_OK && strcmp(k->key, "data.type") && strncmp(k->key, "checkpoint.best", 15))
+            fail_msg("%s without it: %s", k->key, ls_error_message());
+        snprintf(set, sizeof set, "%s=%s", k->key, value);
+        sets[n++] = set;
+#ifndef LS_HAVE_ONEDNN
+        if (!strcmp(set, "kernels=onednn")) {
+            ASSERT_FAILS(load(&r, MINIMAL, n, sets), LS_E_USAGE, "this build has no oneDNN");
+            ls_recipe_destroy(&plain);
+            continue;
+        }
+#endif
+        if (load(&r, MINIMAL, n, sets) != LS_OK)
+            fail_msg("%s: %s", set, ls_error_message());
+        assert_string_equal(ls_recipe_origin(r, k->key), "--set");
+        char *yaml = ls_recipe_yaml(r, true), *one = ls_recipe_value(r, k->key);
+        assert_non_null(strstr(yaml, "# --set"));
+        if (load(&again, yaml, 0, NULL) != LS_OK)
+            fail_msg("%s: %s in\n%s", set, ls_error_message(), yaml);
+        char *yaml2 = ls_recipe_yaml(again, false), *yaml1 = ls_recipe_yaml(r, false);
+        assert_string_equal(yaml1, yaml2);
+        assert_null(ls_recipe_difference(r, again));
+        if (s == LS_OK && !k->now) {
+            /* it did something: another value, and another run unless it may change */
+            char *before = ls_recipe_value(plain, k->key), *difference = ls_recipe_difference(r, plain);
+            if (strcmp(k->key, "run.name"))
+                assert_string_not_equal(before, one);
+            assert_int_equal(difference != NULL, !k->may_change);
+            free(before);
+            free(difference);
+        }
+        if (s == LS_OK)
+            ls_recipe_destroy(&plain);
+        free(yaml);
+        free(yaml1);
+        free(yaml2);
+        free(one);
+        ls_recipe_destroy(&r);
+        ls_recipe_destroy(&again);
+    }
+}
+
+/* ---- the rest */
+
+static void the_table_is_in_order(void **state)
+{
+    (void)state;
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        assert_int_equal(ls_key_find(LS_KEYS[i].key), i); /* no key twice */
+        assert_true(*LS_KEYS[i].help);
+        if (LS_KEYS[i].kind == LS_KEY_INT || LS_KEYS[i].kind == LS_KEY_REAL ||
+            LS_KEYS[i].kind == LS_KEY_BYTES)
+            assert_true(LS_KEYS[i].min < LS_KEYS[i].max); /* every number has bounds */
+        for (int j = 0; j < i; j++) {                     /* members do not overlap by a wrong AT() */
+            if (LS_KEYS[i].offset == LS_KEYS[j].offset)
+                fail_msg("%s and %s have one place", LS_KEYS[i].key, LS_KEYS[j].key);
+        }
+    }
+    char *text = ls_recipe_reference(false);
+    for (int i = 0; i < LS_KEY_COUNT; i++)
+        ASSERT_CONTAINS(text, LS_KEYS[i].key);
+    free(text);
+}
+
+static void the_reference_in_docs_is_current(void **state)
+{
+    (void)state;
+    char *written, *made = ls_recipe_reference(true);
+    size_t size;
+    ASSERT_OK(ls_file_read(&written, &size, LS_TEST_SOURCE_DIR "/docs/recipe.md"));
+    if (strcmp(written, made))
+        fail_msg("docs/recipe.md is not what `lockstep recipe --reference` prints; run it again");
+    free(written);
+    free(made);
+}
+
+/* Every word of model.type and data.type has its row, and every row its word; each row says what becomes of
+ * config.json. */
+static void rows_have_words(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (; LS_MODELS[n]; n++) {
+        const ls_model_row *m = LS_MODELS[n];
+        assert_string_equal(m->name, LS_MODEL_WORDS[n]);
+        assert_ptr_equal(ls_model_row_find(m->name), m);
+        assert_true(m->build && (m->config == NULL) != (m->huggingface == NULL));
+        for (const char *const *k = m->config; k && *k; k++) {
+            char key[64];
+            snprintf(key, sizeof key, "model.%s", *k);
+            assert_true(ls_key_find(key) >= 0);
+        }
+    }
+    assert_null(LS_MODEL_WORDS[n]);
+    assert_null(ls_model_row_find("no such model"));
+    for (n = 0; LS_DATA[n].name; n++)
+        assert_string_equal(LS_DATA[n].name, LS_DATA_WORDS[n]);
+    assert_null(LS_DATA_WORDS[n]);
+    for (n = 0; LS_OPTIMIZERS[n].name; n++)
+        assert_string_equal(LS_OPTIMIZERS[n].name, LS_OPTIMIZER_WORDS[n]);
+    assert_null(LS_OPTIMIZER_WORDS[n]);
+    for (n = 0; LS_SCHEDULES[n].name; n++)
+        assert_string_equal(LS_SCHEDULES[n].name, LS_SCHEDULE_WORDS[n]);
+    assert_null(LS_SCHEDULE_WORDS[n]);
+    char list[LS_MODEL_LIST];
+    assert_string_equal(ls_model_list(list, ls_model_continues_text), "llama, qwen2");
+}
+
+/* Every name in `keys` is the last one of a key that asks that table. */
+static void lists_known_keys(const char *type, const char *row, const char *keys)
+{
+    char word[64];
+    for (int used; sscanf(keys, "%63s%n", word, &used) == 1; keys += used) {
+        int found = 0;
+        for (int i = 0; i < LS_KEY_COUNT; i++) {
+            const char *dot = strrchr(LS_KEYS[i].key, '.');
+            found += dot && !strcmp(dot + 1, word) && LS_KEYS[i].type && !strcmp(LS_KEYS[i].type, type);
+        }
+        if (found != 1)
+            fail_msg("the row %s lists the key %s, which %d keys of %s are", row, word, found, type);
+    }
+}
+
+static void rows_and_keys_agree(void **state)
+{
+    (void)state;
+    for (int i = 0; LS_MODELS[i]; i++)
+        lists_known_keys("model.type", LS_MODELS[i]->name, LS_MODELS[i]->keys);
+    for (int i = 0; LS_DATA[i].name; i++)
+        lists_known_keys("data.type", LS_DATA[i].name, LS_DATA[i].keys);
+    for (int i = 0; LS_OPTIMIZERS[i].name; i++)
+        lists_known_keys("optimizer.type", LS_OPTIMIZERS[i].name, LS_OPTIMIZERS[i].keys);
+    for (int i = 0; LS_SCHEDULES[i].name; i++)
+        lists_known_keys("schedule.type", LS_SCHEDULES[i].name, LS_SCHEDULES[i].keys);
+    for (int i = 0; i < LS_KEY_COUNT; i++) {
+        ls_str types = { 0 };
+        if (LS_KEYS[i].type)
+            ls_key_types(&types, &LS_KEYS[i]);
+        if (LS_KEYS[i].type && !types.len)
+            fail_msg("%s is a key of no %s: no row lists it", LS_KEYS[i].key, LS_KEYS[i].type);
+        ls_str_release(&types);
+    }
+}
+
+/* Every option that a layer below can refuse leads to a key, and its message begins with the place of that.
+ */
+static void options_lead_to_keys(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    ASSERT_OK(load(&r, MINIMAL "parallel: {units: \"class:Block\"}\n", 0, NULL));
+    for (ls_field f = LS_FIELD_NONE + 1; f < LS_FIELD_COUNT; f++) {
+        ls_fail_field(LS_E_SHAPE, f, "cannot be");
+        assert_int_equal(ls_recipe_blame(r, LS_E_USAGE), LS_E_USAGE);
+        assert_memory_equal(ls_error_message(), "here.yaml", 9);
+        const char *rest = strstr(ls_error_message(), ": cannot be");
+        assert_non_null(rest);
+        assert_string_equal(rest, ": cannot be");
+        if (f == LS_FIELD_UNITS)
+            assert_string_equal(ls_error_message(), "here.yaml:3: parallel.units: cannot be");
+    }
+    ls_fail(LS_E_USAGE, "units: of something else");
+    assert_int_equal(ls_recipe_blame(r, LS_E_USAGE), LS_E_USAGE);
+    assert_string_equal(ls_error_message(), "units: of something else");
+    assert_int_equal(ls_recipe_blame(r, LS_OK), LS_OK);
+    ls_recipe_destroy(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_have_words),       cmocka_unit_test(rows_and_keys_agree),
+        cmocka_unit_test(options_lead_to_keys),  cmocka_unit_test(every_key_is_set_printed_and_read_back),
+        cmocka_unit_test(the_table_is_in_order), cmocka_unit_test(the_reference_in_docs_is_current),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,153 @@
+/* test_yaml.c - the text of a recipe: broken and hostile YAML, anchors, environment variables, included
+ * files. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/file.h"
+#include "recipe/data_row.h"
+#include "recipe/model_row.h"
+#include "recipe/optim_row.h"
+#include "recipe/recipe_fields.h"
+#include "support/support.h"
+#include "recipe/load.h"
+
+/* ---- YAML */
+
+static void broken_and_hostile_yaml(void **state)
+{
+    (void)state;
+    REFUSED("model: {type: vit\n", "here.yaml:", "not YAML");
+    REFUSED("device: cpu\nmodel: {type: vit, init: ${HOME}/x}\n", "here.yaml:2", "${NAME} stands in quotes");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nmodel: {type: mlp}\n", "here.yaml:3",
+            "'model' is given twice, first in line 1");
+    REFUSED("model:\n  type: vit\n  type: vit\n", "here.yaml:3", "'type'", "line 2");
+    REFUSED(MINIMAL "---\nmodel: {type: vit}\n", "second document");
+    REFUSED("run: {name: \"a\\0b\"}\n", "NUL");
+    REFUSED("? [a, b]\n: 1\n", "a key must be a plain word");
+    REFUSED("run: *nowhere\n", "nothing before it has the anchor &nowhere");
+    /* an alias inside what it names */
+    REFUSED("model: &m {type: *m}\n", "nothing before it has the anchor &m");
+    REFUSED("\xff\xfe\xff", "here.yaml");
+    static const char raw_nul[] = "model: {type: vit}\0\n";
+    ls_recipe *r = NULL;
+    ASSERT_FAILS(ls_recipe_load_text(&r, raw_nul, sizeof raw_nul - 1, "nul", 0, NULL), LS_E_USAGE, "nul");
+    char deep[4096] = "run: ";
+    memset(deep + 5, '[', 4000);
+    REFUSED(deep, "nested deeper than");
+    ls_str bomb = { 0 };
+    ls_str_add(&bomb, "run: {name: x}\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+    for (int i = 1; i < 30; i++)
+        ls_str_printf(&bomb, "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i, i, i - 1,
+                      i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+    REFUSED(bomb.data, "a0: unknown key");
+    ls_str_clear(&bomb);
+    ls_str_add(&bomb, "run: [");
+    for (int i = 0; i < 6000; i++)
+        ls_str_add(&bomb, "1,");
+    ls_str_add(&bomb, "]\n");
+    REFUSED(bomb.data, "more than 5000 values");
+    ls_str_release(&bomb);
+    char *large = malloc(LS_YAML_MAX_BYTES + 2);
+    memset(large, ' ', LS_YAML_MAX_BYTES + 1);
+    large[LS_YAML_MAX_BYTES + 1] = 0;
+    REFUSED(large, "too large");
+    free(large);
+}
+
+static void anchors_serve_where_they_help(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    ASSERT_OK(load(&r,
+                   "model: {type: vit, hidden_size: &width 64, mlp_size: *width}\ndata: {type: "
+                   "mnist}\nparallel: {prefetch: {forward: &n 2, backward: *n}}\n",
+                   0, NULL));
+    assert_int_equal(r->model.mlp_size, 64);
+    assert_int_equal(r->parallel.prefetch.backward, 2);
+    ls_recipe_destroy(&r);
+}
+
+static void environment_variables(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    const char *const text = "run: {name: \"n-${LS_TEST_A}\"}\nmodel: {type: vit}\ndata:\n  type: mnist\n  "
+                             "path: ${LS_TEST_B:-some/where}/x\nparallel:\n  units: pattern:$${LS_TEST_A}\n"
+                             "train:\n  epochs: ${LS_TEST_N}\n";
+    setenv("LS_TEST_A", "one", 1);
+    setenv("LS_TEST_N", "7", 1);
+    unsetenv("LS_TEST_B");
+    ASSERT_OK(load(&r, text, 0, NULL));
+    assert_string_equal(r->run.name, "n-one");
+    assert_string_equal(r->data.path, "some/where/x");
+    assert_string_equal(r->parallel.units, "pattern:${LS_TEST_A}");
+    assert_int_equal(r->train.epochs, 7);
+    assert_string_equal(ls_recipe_origin(r, "run.name"), "here.yaml:1 (environment LS_TEST_A)");
+    assert_string_equal(ls_recipe_origin(r, "data.path"), "here.yaml:5");
+    ls_recipe_destroy(&r);
+    setenv("LS_TEST_B", "there", 1);
+    ASSERT_OK(load(&r, text, 0, NULL));
+    assert_string_equal(r->data.path, "there/x");
+    ls_recipe_destroy(&r);
+    unsetenv("LS_TEST_N");
+    REFUSED(text, "here.yaml:9", "LS_TEST_N is not set", "${LS_TEST_N:-default}");
+    REFUSED("run: {name: \"${LS TEST}\"}\n", "here.yaml:1", "${NAME}");
+    REFUSED("run:\n  name: ${open\n", "here.yaml:2", "without '}'");
+}
+
+static void write_file(const char *name, const char *text)
+{
+    ASSERT_OK(ls_file_write(ls_test_path(name), text, strlen(text)));
+}
+
+static void includes_speak_first(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    char origin[600];
+    ASSERT_OK(ls_make_dirs(ls_test_path("sub")));
+    write_file("base.yaml",
+               "model: {type: vit, layers: 3}\ndata: {type: mnist}\ntrain: {epochs: 4, steps: 9}\n");
+    write_file("sub/middle.yaml", "include: ../base.yaml\ntrain: {epochs: 5}\n");
+    write_file("top.yaml", "train: {epochs: 6}\ninclude: [sub/middle.yaml]\n");
+    ASSERT_OK(ls_recipe_load(&r, ls_test_path("top.yaml"), 0, NULL));
+    assert_int_equal(r->model.layers, 3);
+    assert_int_equal(r->train.epochs, 6);
+    assert_int_equal(r->train.steps, 9);
+    assert_string_equal(r->run.name, "top");
+    snprintf(origin, sizeof origin, "%s/sub/../base.yaml:3", ls_test_dir());
+    assert_string_equal(ls_recipe_origin(r, "train.steps"), origin);
+    ls_recipe_destroy(&r);
+    const char *set = "train.epochs=8";
+    ASSERT_OK(ls_recipe_load(&r, ls_test_path("top.yaml"), 1, &set));
+    assert_int_equal(r->train.epochs, 8);
+    ls_recipe_destroy(&r);
+    write_file("bundled.yaml", "include: mlp-mnist\nmodel: {hidden: [16]}\n");
+    ASSERT_OK(ls_recipe_load(&r, ls_test_path("bundled.yaml"), 0, NULL));
+    assert_int_equal(r->model.hidden.at[0], 16);
+    assert_string_equal(r->data.type, "mnist");
+    ls_recipe_destroy(&r);
+    write_file("a.yaml", "include: b.yaml\n");
+    write_file("b.yaml", "include: ./b2.yaml\n");
+    write_file("b2.yaml", "include: b.yaml\n");
+    ASSERT_FAILS(ls_recipe_load(&r, ls_test_path("a.yaml"), 0, NULL), LS_E_USAGE, "a.yaml:1: include");
+    write_file("self.yaml", "include: self.yaml\n");
+    ASSERT_FAILS(ls_recipe_load(&r, ls_test_path("self.yaml"), 0, NULL), LS_E_USAGE,
+                 "self.yaml includes itself");
+    write_file("gone.yaml", "include: gone2.yaml\n");
+    ASSERT_FAILS(ls_recipe_load(&r, ls_test_path("gone.yaml"), 0, NULL), LS_E_USAGE, "gone.yaml:1: include",
+                 "gone2.yaml: no such");
+    ASSERT_FAILS(ls_recipe_load(&r, ls_test_dir(), 0, NULL), LS_E_USAGE, "is a folder");
+    ASSERT_FAILS(ls_recipe_load(&r, "vit-fashion-mnst", 0, NULL), LS_E_USAGE, "vit-fashion-mnist");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(broken_and_hostile_yaml),
+        cmocka_unit_test(anchors_serve_where_they_help),
+        cmocka_unit_test(environment_variables),
+        cmocka_unit_test(includes_speak_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

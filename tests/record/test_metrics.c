@@ -1,0 +1,174 @@
+/* test_metrics.c - rows of metrics.jsonl: numbers that read back exactly, the best evaluation, whole rows on
+ * a full disk. */
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "base/json.h"
+#include "record/metrics.h"
+#include "support/support.h"
+#include "record/run.h"
+
+static void losses_read_back_as_the_same_float(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("floats");
+    ls_recipe *r = make_recipe(storage, NULL);
+    ls_rundir *d;
+    const float values[] = { 2.3025851f, 1e-45f,        3.4028235e38f, 0.1f,
+                             1.0f / 3,   5.9604645e-8f, 0.0f,          16777216.0f };
+    int n = (int)(sizeof values / sizeof values[0]);
+    ASSERT_OK(ls_rundir_open(&d, r));
+    for (int i = 0; i < n; i++)
+        ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i + 1,
+                                                     .epoch = 0,
+                                                     .samples = 128,
+                                                     .loss = values[i],
+                                                     .lr = 0.1,
+                                                     .seconds = 0.5,
+                                                     .grad_norm = -1 }));
+    ASSERT_OK(ls_metrics_step(
+        d,
+        &(ls_step_row){ .step = n + 1, .loss = NAN, .grad_norm = 2, .loss_scale = 1024, .skipped = true }));
+    const ls_step_row low = { .step = n + 2, .loss = 1, .grad_norm = -1, .loss_scale = 0.5 };
+    ASSERT_OK(ls_metrics_step(d, &low));
+    assert_int_equal(d->metrics.step, n + 2);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FAILED, "the loss is NaN"));
+    char *text = file_of_run(storage, "metrics.jsonl");
+    const char *p = text;
+    for (int i = 0; i < n; i++) {
+        const char *loss = strstr(p, "\"loss\":") + 7;
+        assert_true(strtof(loss, NULL) == values[i]);
+        p = strchr(p, '\n') + 1;
+    }
+    free(text);
+    json_t *first = metrics_row(storage, 0), *last = metrics_row(storage, n),
+           *lowest = metrics_row(storage, n + 1);
+    assert_string_equal(text_of(first, "kind"), "step");
+    assert_int_equal(json_integer_value(json_object_get(first, "samples")), 128);
+    assert_int_equal(json_integer_value(json_object_get(first, "attempt")), 0);
+    assert_null(json_object_get(first, "grad_norm"));
+    assert_true(json_is_null(json_object_get(last, "loss")));
+    assert_true(json_is_true(json_object_get(last, "skipped")));
+    assert_true(json_number_value(json_object_get(last, "grad_norm")) == 2);
+    assert_true(json_number_value(json_object_get(lowest, "loss_scale")) == 0.5);
+    assert_true(json_is_false(json_object_get(lowest, "skipped")));
+    char csv[LS_CSV_ROW];
+    /* no norm, the scale, not skipped, attempt 0 */
+    ASSERT_CONTAINS(ls_step_row_csv(csv, &low, 0), ",,0.5,0,0\n");
+    json_decref(lowest);
+    json_decref(first);
+    json_decref(last);
+    ls_recipe_destroy(&r);
+}
+
+static void evaluations_find_the_best(void **state)
+{
+    (void)state;
+    const double losses[] = { NAN, 0.7, 0.4, 0.5, 0.4 }, accuracies[] = { 0.8, 0.9, 0.85, 0.1, 0.9 };
+    const bool best_loss[] = { false, true, true, false, false },
+               best_accuracy[] = { true, true, false, false, false };
+    for (int which = 0; which < 2; which++) {
+        const char *storage = ls_test_path(which ? "acc" : "loss");
+        ls_recipe *r = make_recipe(storage,
+                                   which ? "checkpoint.best={metric: eval_accuracy, mode: max}" : NULL);
+        ls_rundir *d;
+        ls_run_info info;
+        ASSERT_OK(ls_rundir_open(&d, r));
+        for (int i = 0; i < 5; i++) {
+            const double value = which ? accuracies[i] : losses[i];
+            assert_int_equal(ls_rundir_is_best(d, value, which, 10 * i, i),
+                             which ? best_accuracy[i] : best_loss[i]);
+            ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 10 * i,
+                                                         .epoch = i,
+                                                         .samples = 100,
+                                                         .loss = losses[i],
+                                                         .accuracy = accuracies[i] }));
+        }
+        ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 4,
+                                                       .step = 40,
+                                                       .samples = 100,
+                                                       .loss = 0.25,
+                                                       .eval_loss = NAN,
+                                                       .eval_accuracy = NAN,
+                                                       .lr = 0.5,
+                                                       .seconds = 2 }));
+        ASSERT_OK(
+            ls_make_dirs(ls_test_path(which ? "acc/one/checkpoints/step-1" : "loss/one/checkpoints/step-1")));
+        ls_rundir_add_checkpoint(d, "checkpoints/step-0", 0, false); /* removed since: not listed */
+        ls_rundir_add_checkpoint(d, "checkpoints/step-1", 1, false);
+        ls_rundir_add_checkpoint(d, "checkpoints/step-1", 1, true); /* the best after all: listed once */
+        ASSERT_OK(ls_metrics_checkpoint(
+            d, &(ls_checkpoint_row){ .step = 1, .path = "checkpoints/step-1", .bytes = 5 }));
+        ASSERT_OK(ls_run_info_read(&info, d->path));
+        assert_string_equal(info.checkpoint, "checkpoints/step-1");
+        assert_true(info.metrics.best_value == (which ? 0.9 : 0.4));
+        assert_int_equal(info.metrics.best_step, which ? 10 : 20);
+        assert_int_equal(info.state, LS_RUN_STARTING);
+        ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+        char *csv = file_of_run(storage, "metrics.csv"), *result = file_of_run(storage, "result.json");
+        ASSERT_CONTAINS(csv, "\n4,40,100,0.25,,,0.5,2,0\n");
+        assert_null(strstr(result, "step-0"));
+        free(csv);
+        free(result);
+        /* and the run opened again knows all that */
+        ASSERT_OK(ls_rundir_open(&d, r));
+        assert_int_equal(d->before, LS_RUN_FINISHED);
+        assert_int_equal(d->attempt, 1);
+        assert_true(d->metrics.best_value == (which ? 0.9 : 0.4));
+        ASSERT_OK(ls_rundir_save_result(d, LS_RUN_FINISHED, NULL));
+        result = file_of_run(storage, "result.json");
+        ASSERT_CONTAINS(
+            result,
+            "\"checkpoints\":[{\"path\":\"checkpoints/"
+            "step-1\",\"step\":1,\"epoch\":0,\"metrics\":{\"eval_loss\":0.4,\"eval_accuracy\":0.9}}]");
+        ASSERT_CONTAINS(result, "\"best_checkpoint\":\"checkpoints/step-1\"");
+        free(result);
+        ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
+        ls_recipe_destroy(&r);
+    }
+}
+
+/* A file size limit behaves like a full disk: the write is short. */
+static void write_until_full(const char *storage)
+{
+    ls_rundir *d;
+    ls_recipe *r = make_recipe(storage, NULL);
+    signal(SIGXFSZ, SIG_IGN);
+    if (ls_rundir_open(&d, r) != LS_OK)
+        _exit(1);
+    struct rlimit limit = { 3000, 3000 };
+    setrlimit(RLIMIT_FSIZE, &limit);
+    int step = 1;
+    while (step < 1000 &&
+           ls_metrics_step(d, &(ls_step_row){ .step = step, .loss = 1, .grad_norm = -1 }) == LS_OK)
+        step++;
+    if (step == 1000 || !strstr(ls_error_message(), "metrics.jsonl"))
+        _exit(2);
+}
+
+static void a_full_disk_leaves_whole_rows(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("full");
+    run_in_child(write_until_full, storage);
+    char *text = file_of_run(storage, "metrics.jsonl");
+    size_t n = strlen(text);
+    assert_true(n > 2000 && n <= 3000 && text[n - 1] == '\n');
+    for (const char *p = text; *p; p = strchr(p, '\n') + 1)
+        json_decref(parse_json(p, strcspn(p, "\n")));
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_read_back_as_the_same_float),
+        cmocka_unit_test(evaluations_find_the_best),
+        cmocka_unit_test(a_full_disk_leaves_whole_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,55 @@
+/* images.c - see images.h. */
+#include "step/images.h"
+#include <math.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "lockstep/nn.h"
+#include "step/state.h"
+
+uint8_t images[SAMPLES * PIXELS];
+int32_t labels[SAMPLES];
+
+int make_images(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SAMPLES; i++) {
+        labels[i] = i % 5;
+        for (int k = 0; k < PIXELS; k++) /* stripes by class under noise */
+            images[i * PIXELS + k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) +
+                                               (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
+    }
+    return 0;
+}
+
+void wake_head(ls_trainer *t)
+{
+    ls_named_tensor p[64];
+    int n = ls_trainer_parameters(t, p, 64);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(p[i].name, "heads.head.weight"))
+            for (int64_t k = 0; k < ls_type_count(&p[i].tensor.type); k++) {
+                double x = 0.2 * sin((double)k + 1);
+                if (p[i].tensor.type.dtype == LS_F64)
+                    ((double *)p[i].tensor.data)[k] = x;
+                else
+                    ((float *)p[i].tensor.data)[k] = (float)x;
+            }
+}
+
+ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label)
+{
+    (void)set;
+    memcpy(image, images + i * PIXELS, PIXELS);
+    *label = labels[i];
+    return LS_OK;
+}
+
+const ls_dataset SAMPLE_SET = { .name = "test",
+                                .source = "test",
+                                .split = LS_SPLIT_EVAL,
+                                .n = SAMPLES,
+                                .input = { LS_U8, 3, { 1, 8, 8 } },
+                                .target = { LS_I32, 0, { 0 } },
+                                .classes = 5,
+                                .read = read_sample };
