@@ -93,21 +93,22 @@ static bool in_section(const ls_key *k, const char *section)
 
 static const char INTRO[] =
     "# Recipe reference\n\n"
-    "Made from the table in `src/recipe/recipe_fields.c` by `lockstep recipe --reference`; a test "
+    "Made from the table in `src/recipe/recipe_fields.c` by `lockstep recipe --reference`; a test\n"
     "compares.\n\n"
-    "A recipe is YAML. It names what differs from the defaults; `lockstep recipe FILE` prints every key with "
-    "its value and who set it.\n\n"
-    "- `${NAME}` and `${NAME:-default}` stand for environment variables (inside `{...}` put them in quotes); "
-    "`$${` is a plain `${`.\n"
-    "- `include: other.yaml` (or a list, or the name of a bundled recipe) reads another recipe first; keys "
-    "of the including recipe win.\n"
-    "- `--set section.key=value` wins over files; the value is YAML: `--set optimizer='{type: sgd, lr: "
-    "0.1}'`.\n"
-    "- Sizes accept `512MiB`, numbers `1e-3`. An unknown key, a key given twice and a key of another model, "
-    "optimizer or schedule are errors; "
-    "so is a value that another key leaves without effect (`needs`), unless it is the default.\n"
-    "- A run may be started again with another value of the keys marked *; another value of any other key "
-    "makes it another run.\n";
+    "A recipe is YAML. It names what differs from the defaults. `lockstep recipe FILE` prints every\n"
+    "key with its value and where that comes from.\n\n"
+    "- `${NAME}` and `${NAME:-default}` stand for environment variables (inside `{...}` put them in\n"
+    "  quotes). `$${` is a plain `${`.\n"
+    "- `include: other.yaml` (or a list, or the name of a bundled recipe) reads another recipe first.\n"
+    "  Keys of the including recipe win.\n"
+    "- `--set section.key=value` wins over files. The value is YAML:\n"
+    "  `--set optimizer='{type: sgd, lr: 0.1}'`.\n"
+    "- Sizes accept `512MiB`, numbers `1e-3`.\n"
+    "- An unknown key, a key given twice and a key of another model, optimizer or schedule are\n"
+    "  errors. So is a value that another key leaves without effect (`needs`), unless it is the\n"
+    "  default.\n"
+    "- A run may be started again with another value of the keys marked *. Another value of any other\n"
+    "  key makes it another run.\n";
 
 char *ls_recipe_reference(bool markdown)
 {
