@@ -1,6 +1,6 @@
-/* generator.c - a language model that makes text: two programs of the same layers, one for many tokens of a
- * prompt and one for a single token, that share weights and caches as states of one session. Which places of
- * the caches are written and seen is data. */
+/* generator.c - a language model that continues text. Two programs have the same layers: `prefill` takes many
+ * tokens of a prompt at a time, `decode` takes one token. They share weights and caches, which are states of
+ * one session. Input `positions` says which places of the caches a program writes and reads. */
 #include "lockstep/generate.h"
 
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #include "setup/folder.h"
 #include "setup/setup.h"
 
-/* Tokens of the prompt's program; so few that are left of a prompt are done sooner one by one. Nothing in the
- * results depends on either. */
+/* CHUNK: tokens of one run of `prefill`. FEW: when at most so many tokens of a prompt are left, `decode`
+ * takes them one by one, which is faster. No result depends on either number. */
 enum { CHUNK = 64, FEW = 6 };
 enum { PREFILL, DECODE, PROGRAMS };
 
@@ -70,9 +70,10 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
     ls_device device;
     const ls_device_opts d = { .isa = o->isa, .threads = o->threads, .kernels = o->kernels };
     LS_TRY(ls_device_open(&device, o->device, &d));
-    LS_TRY(ls_compile_use(&g->plans[PREFILL], "prefill", build, &g->config, CHUNK, o->param, o->output,
-                          &device));
-    LS_TRY(ls_compile_use(&g->plans[DECODE], "decode", build, &g->config, 1, o->param, o->output, &device));
+    LS_TRY(ls_compile_inference(&g->plans[PREFILL], "prefill", build, &g->config, CHUNK, o->param, o->output,
+                                &device));
+    LS_TRY(ls_compile_inference(&g->plans[DECODE], "decode", build, &g->config, 1, o->param, o->output,
+                                &device));
     LS_TRY(ls_session_create(&g->session, PROGRAMS, g->plans));
     LS_TRY(bind(g));
     return load(g, w);
@@ -106,7 +107,7 @@ static ls_status open_as(ls_generator **out, ls_recipe *recipe, const ls_generat
 {
     ls_setup setup;
     ls_weights *w;
-    LS_TRY(ls_setup_use(&setup, recipe, 1, 0, 0));
+    LS_TRY(ls_setup_inference(&setup, recipe, 1, 0, 0));
     LS_TRY(ls_setup_weights(&w, recipe));
     ls_decoder_config c;
     setup.model->decoder(&c, recipe);
@@ -176,7 +177,8 @@ void ls_generator_rewind(ls_generator *g, int64_t position)
         g->position = position < 0 ? 0 : position;
 }
 
-/* n tokens in one run; what the program has beyond them is padding, which no cache sees. */
+/* Takes n tokens in one run. The other tokens of the program are padding: their position -1 keeps them out of
+ * the caches. */
 static ls_status run(ls_generator *g, int program, const int32_t *ids, int64_t n)
 {
     const int64_t room = ls_type_count(&g->ids[program].type);
@@ -197,12 +199,13 @@ ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, cons
         LS_ARG(ids);
     LS_ARG(logits);
     if (n < 1)
-        return ls_fail(LS_E_ARG, "no token to go on from");
+        return ls_fail(LS_E_ARG, "no token is given: at least one is needed");
     for (int64_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= g->config.vocab_size)
-            return ls_fail(LS_E_ARG,
-                           "token %d, number %lld of %lld, is none of the model's: ids go from 0 to %lld",
-                           ids[i], (long long)i, (long long)n, (long long)g->config.vocab_size - 1);
+            return ls_fail(
+                LS_E_ARG,
+                "token id %d (number %lld of %lld) is out of range: the vocabulary has ids 0 to %lld", ids[i],
+                (long long)i, (long long)n, (long long)g->config.vocab_size - 1);
     if (n > g->config.seq_length - g->position)
         return ls_fail(LS_E_USAGE, "%lld tokens and %lld more are beyond the context of %lld tokens",
                        (long long)g->position, (long long)n, (long long)g->config.seq_length);

@@ -13,8 +13,8 @@ typedef struct candidate {
     int32_t id;
 } candidate;
 
-/* The likeliest first, of equals the one with the smaller id: a total order, so that no way of sorting
- * changes the choice. */
+/* Orders by falling weight, and equal weights by rising id. This is a total order, so the choice does not
+ * depend on how candidates are sorted. */
 static int by_weight(const void *a, const void *b)
 {
     const candidate *x = a, *y = b;
@@ -31,10 +31,10 @@ static int32_t likeliest(const float *logits, int64_t n)
     return (int32_t)best;
 }
 
-/* Moves the k best of c to its front, in order; returns how many there are. */
+/* Sorts the k best of c to its front. Returns how many there are, at most k. */
 static int64_t best_first(candidate *c, int64_t n, int64_t k)
 {
-    enum { MANY = 256 }; /* then putting each in its place costs more than sorting all */
+    enum { MANY = 256 }; /* above this, insertion is slower than sorting all */
     int64_t m = 0;
     if (k > MANY) {
         qsort(c, (size_t)n, sizeof *c, by_weight);
@@ -52,7 +52,7 @@ static int64_t best_first(candidate *c, int64_t n, int64_t k)
     return m;
 }
 
-/* How many of the sorted candidates together weigh `wanted`: at least one. */
+/* The number of first candidates, at least 1, whose weights add up to `wanted`. */
 static int64_t nucleus(const candidate *c, int64_t n, double wanted)
 {
     double sum = 0;
@@ -70,7 +70,7 @@ static double weight_of(const candidate *c, int64_t n)
     return sum;
 }
 
-/* One of the candidates, by a share of their weight. */
+/* The candidate at `share`, in [0, 1), of the sum of all weights. */
 static int32_t pick(const candidate *c, int64_t n, double share)
 {
     const double at = share * weight_of(c, n);
@@ -93,8 +93,8 @@ static int32_t at_random(candidate *c, const float *logits, int64_t n, double mo
     if (s->top_k > 0 && s->top_k < m)
         m = best_first(c, m, s->top_k);
     if (s->top_p < 1) {
-        /* All that weigh less than `least` weigh less than 1 - top_p together: they are never taken, and need
-         * not be sorted. */
+        /* Candidates lighter than `least` together have less than 1 - top_p of the weight. So none of them is
+         * ever taken, and they need not be sorted. */
         const double all = weight_of(c, m), least = (1 - s->top_p) * all / (double)m;
         int64_t heavy = 0;
         for (int64_t i = 0; i < m; i++)

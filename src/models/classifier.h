@@ -2,6 +2,8 @@
 #pragma once
 #include "lockstep/graph.h"
 
-/* normalised f32 */
+/* Input "images", u8 [batch, channels, size, size]. Returns f32 of that shape: (p / 255 - mean) / std. */
 ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t size, double mean, double std);
+/* `logits` [batch, classes]. Adds the inputs "labels" and "count", the loss, and the outputs "loss", "rows"
+ * and "logits". */
 void ls_classifier_outputs(ls_graph *g, ls_value logits);

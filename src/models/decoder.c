@@ -28,7 +28,8 @@ static ls_value linear(const builder *b, const char *name, ls_value x, int64_t o
     return ls_linear(b->g, name, x, out, .bias = bias, .weight_init = &b->weight, .bias_init = &b->zero);
 }
 
-/* A layer's keys or values, those of earlier tokens included. */
+/* Writes the rows of the new tokens, keys ("k") or values ("v"), to the layer's cache. Returns the whole
+ * cache. */
 static ls_value remember(const builder *b, const char *what, int64_t layer, ls_value rows)
 {
     char name[48];
@@ -149,7 +150,7 @@ ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64
     snprintf(positions, sizeof positions, "positions.%lld", (long long)tokens);
     b.positions = ls_input(g, positions, LS_TYPE(LS_I32, 1, tokens));
     ls_value table, x = layers(&b, ls_input(g, ids, LS_TYPE(LS_I32, 1, tokens)), &table);
-    /* of no more than the row that is wanted */
+    /* the head is computed for one row only: that of input "row" */
     ls_output(g, "logits", head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, 1)), x), table));
     return ls_graph_finish(g);
 }

@@ -63,8 +63,9 @@ ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch)
     ls_value x = ls_image_input(g, batch, c->in_channels, c->image_size, c->mean, c->std);
     if (!ls_graph_is_evaluation(g))
         b.track = ls_input(g, "track", LS_SCALAR(LS_I32));
-    if (c->in_channels ==
-        3) /* torchvision's own; else a fresh Conv2d has taken its place, with its default initial values */
+    /* With 3 channels this is torchvision's layer. With others it is the Conv2d that users of torchvision put
+     * in its place, which has PyTorch's default initial values. */
+    if (c->in_channels == 3)
         x = conv(&b, "conv1", x, 64, 7, 2);
     else
         x = ls_conv2d(g, "conv1", x, 64, 7, .stride = 2, .padding = 3, .bias = false);

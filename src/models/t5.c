@@ -17,8 +17,8 @@ static const char TENSOR_PLAN[] = "colwise:q colwise:k colwise:v rowwise:o colwi
 typedef struct stack {
     ls_graph *g;
     const ls_t5_config *c;
-    ls_value ids;           /* of the source */
-    ls_value source;        /* what the encoder made of it; LS_NONE in the encoder */
+    ls_value ids;           /* of the source; i32 [batch, source_length] */
+    ls_value source;        /* output of the encoder; LS_NONE in the encoder itself */
     ls_value position_bias; /* LS_NONE until the first block has made it */
     int64_t tokens;
 } stack;

@@ -46,6 +46,8 @@ ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
     ls_init zero = { .kind = LS_INIT_ZERO },
             trunc = { LS_INIT_TRUNC_NORMAL, sqrt(1.0 / (double)fan_in), 2.0 };
     ls_linear_opts projection = { LS_LINEAR_DEFAULTS };
+    /* With 3 channels these are torchvision's initial values. With others the layer is the Conv2d that users
+     * of torchvision put in its place, which has PyTorch's default ones. */
     if (c->in_channels == 3) {
         projection.weight_init = &trunc;
         projection.bias_init = &zero;

@@ -13,7 +13,7 @@ static ls_status compile(ls_compiled_recipe *c, int64_t rank, int64_t ranks_per_
         return ls_fail(LS_E_USAGE, "--ranks-per-host %lld does not divide the %d ranks (workers)",
                        (long long)ranks_per_host, c->ranks);
     LS_TRY(ls_setup_make(&c->setup, c->recipe, c->ranks, (int)rank, (int)ranks_per_host));
-    /* the ISA level asked for need not exist here: plans are exact for another machine */
+    /* The machine may lack this ISA level: a plan can be made for any machine. */
     c->setup.trainer.elsewhere = true;
     c->calibration = ls_setup_calibration(&c->store, &c->setup.trainer);
     return ls_setup_compile(&c->step, &c->setup, c->recipe, c->calibration);

@@ -14,18 +14,19 @@ typedef struct ls_compiled_recipe {
     int ranks;
 } ls_compiled_recipe;
 
-/* `ranks_per_host` 0: all on one. `workers: {min, max}`: planned for max. LS_E_USAGE when there is no such
- * rank. No rank is started, no data read. */
+/* Compiles the step as rank `rank` would run it. With `workers: {min, max}` there are max ranks.
+ * `ranks_per_host` 0: all ranks are on one host. LS_E_USAGE if `rank` is out of range. Starts no rank and
+ * reads no data. */
 ls_status ls_compiled_recipe_make(ls_compiled_recipe *out, const ls_recipe_arg *arg, int64_t rank,
                                   int64_t ranks_per_host);
 void ls_compiled_recipe_release(ls_compiled_recipe *c);
 
 /* Where parameter `slot` is stored, on rank p->rank. */
 ls_stored_at ls_stored_of(const ls_units *u, const ls_parallel *p, int slot);
-/* What a rank stores of a parameter: "elements 0 to 5120 of 16384: rows 0 to 39" of its block, "of block 1
- * all of it", "nothing of it" */
+/* Appends what a rank stores of a parameter: "elements 0 to 5120 of 16384: rows 0 to 39", "of block 1 all of
+ * it", "nothing of it". */
 void ls_held_text(ls_str *out, const ls_held *h);
-/* What each rank holds of it. */
+/* Writes an array with what each rank stores of the parameter. */
 void ls_stored_parts_json(ls_json *j, const char *key, const ls_units *u, const ls_parallel *p, int slot);
 
 /* "dp=2 x shard=2, hybrid in 11 units (class:EncoderBlock), reshard_after_forward true, gather map" */

@@ -9,7 +9,8 @@
 #include "recipe/model_row.h"
 #include "record/rundir.h"
 
-/* A JSON file of the folder; both are the caller's. *root NULL: there is no such file. */
+/* Reads a JSON file of the folder. The caller frees *root and *text. Both are NULL if there is no such file.
+ */
 static ls_status read_json(json_t **root, char **text, const char *dir, const char *name)
 {
     char *path = ls_path_join(dir, name);
@@ -56,7 +57,7 @@ ls_status ls_folder_find(char **out, const char *name)
                          GIVE);
 }
 
-/* JSON is YAML: what a recipe would say. */
+/* Writes the recipe as JSON, which is YAML too. */
 static void write_recipe(ls_json *j, const json_t *config, const char *type, const char *dir)
 {
     const json_int_t most = json_integer_value(json_object_get(config, "max_position_embeddings"));
@@ -134,7 +135,7 @@ ls_status ls_folder_add_names(ls_weights *w, const char *dir)
     const ls_model_row *m = type ? ls_model_row_find(type) : NULL;
     for (const ls_second_name *n = m ? m->second_names : NULL; s == LS_OK && n && n->name; n++)
         if (n->same_as && ls_weights_find(w, n->same_as) &&
-            !ls_weights_find(w, n->name)) /* a head of its own is there */
+            !ls_weights_find(w, n->name)) /* else the file has a tensor of that name */
             s = ls_weights_add_name(w, n->name, n->same_as);
     json_decref(config);
     free(text);

@@ -1,19 +1,19 @@
-/* folder.h - a model directory as Hugging Face writes it (config.json, safetensors, perhaps a tokenizer),
- * taken as a recipe: a checkpoint of a language model is one, too. */
+/* folder.h - reads a model folder in Hugging Face's layout as a recipe: config.json, safetensors, and a
+ * tokenizer or none. A checkpoint of a language model has this layout, too. */
 #pragma once
 #include "lockstep/recipe.h"
 #include "lockstep/weights.h"
 
-bool ls_folder_is(const char *dir); /* has a config.json */
-/* The folder of `name`, malloc'ed: itself, or a run's latest checkpoint. LS_E_USAGE says what `name` is
- * instead; LS_E_IO: the run has no checkpoint yet. */
+bool ls_folder_is(const char *dir); /* it has a config.json */
+/* Finds the model folder: `name` itself, or the latest checkpoint of the run `name`. *out is malloc'ed.
+ * LS_E_USAGE if `name` is neither; LS_E_IO if the run has no checkpoint yet. */
 ls_status ls_folder_find(char **out, const char *name);
-/* Its model, with as many tokens a sample as it was made for; data.tokenizer is the folder. LS_E_UNSUPPORTED
- * for a model that this version does not have. */
+/* Makes a recipe for the folder's model. data.seq_length is max_position_embeddings of config.json, and
+ * data.tokenizer is the folder. LS_E_UNSUPPORTED if this version does not have the model. */
 ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const char *const *sets);
-/* The tokens that end a text, by generation_config.json or config.json; returns how many, at most `max`. 0:
- * neither says. */
+/* Reads the tokens that end a text: eos_token_id of generation_config.json, else of config.json. *n is their
+ * number, at most `max`; 0 if neither file has the key. */
 ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir);
-/* Gives the tied tensors of a folder's weights the further names that a state dict of PyTorch's has them
- * under. Weights of a model without such names, or without a config.json, stay as they are. */
+/* Adds the other names of tied tensors, which a state dict of PyTorch has as well. Does nothing for a model
+ * without tied tensors, or without a config.json. */
 ls_status ls_folder_add_names(ls_weights *w, const char *dir);

@@ -1,4 +1,5 @@
-/* setup.c - recipe -> builder, options, data. The only place that knows both vocabularies. */
+/* setup.c - recipe -> builder, options, data. The only file that knows both the words of a recipe and the
+ * options of the library. */
 #include "setup.h"
 
 #include <ctype.h>
@@ -49,7 +50,7 @@ static ls_status no_even_batch(const ls_recipe *r, long long batch, long long ra
     return s;
 }
 
-/* train.micro_batch 0 is resolved here, and every data rank gets as many micro-batches as the others. */
+/* Resolves train.micro_batch 0, and divides the micro-batches evenly over the data ranks. */
 static ls_status batches(ls_setup *s, ls_recipe *r)
 {
     const ls_parallel *p = &s->trainer.parallel;
@@ -118,7 +119,7 @@ ls_status ls_setup_compile(ls_compiled *c, const ls_setup *s, const ls_recipe *r
     return ls_recipe_blame(r, ls_compile(c, s->model->build, r, &s->trainer, calibration));
 }
 
-ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
+ls_status ls_setup_inference(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
 {
     char batch[32];
     const int64_t each = r->train.micro_batch ? r->train.micro_batch
@@ -147,23 +148,24 @@ int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch, int64_
     return r->train.steps > 0 && r->train.steps < all ? r->train.steps : all;
 }
 
-/* With E steps in an epoch, e epochs take e * E of them: cuts are counted in these steps, which are those of
- * the run as long as no change gave epochs another length. The warm-up ended within the epochs before the
- * change (as if these were equally long) or after it. */
+/* schedule.step_epochs counts epochs from the end of the warm-up, and ls_schedule counts steps. So an epoch
+ * becomes E = steps_per_epoch steps. If an earlier change gave epochs another length, `base_epoch` epochs
+ * took `base_step` steps instead of base_epoch * E, and step_offset makes up for the difference. A warm-up
+ * that ended in those epochs is taken out of them in proportion. */
 void ls_setup_cut_epochs(ls_schedule *s, const ls_recipe *r, int64_t steps_per_epoch, int64_t base_step,
                          int64_t base_epoch)
 {
     if (!r->schedule.step_epochs)
         return;
-    const int64_t before = base_epoch * steps_per_epoch; /* where step base_step is, counted so */
+    const int64_t before = base_epoch * steps_per_epoch; /* what base_step would be, had all epochs E steps */
     const int64_t warm = s->warmup_steps, after = before + warm - base_step;
     const double part = base_step ? (double)warm / (double)base_step : 0;
     s->step_size = r->schedule.step_epochs * steps_per_epoch;
     s->step_offset = warm < base_step ? after - (int64_t)(part * (double)before) : 0;
 }
 
-/* The largest number in the tensors' names is that of the last layer, or larger. A configuration of thousands
- * of layers beside a file of one is refused before all of them are built. */
+/* Names of tensors contain layer numbers, so the largest number in them is at least that of the last layer.
+ * This check refuses a configuration with thousands of layers before a model is built from it. */
 static ls_status check_layers(const ls_weights *w, const ls_recipe *r)
 {
     int64_t most = -1;
@@ -248,6 +250,6 @@ const ls_calibration *ls_setup_calibration(ls_calibration *store, const ls_train
         .isa = o->isa, .threads = o->threads, .kernels = o->kernels, .elsewhere = o->elsewhere
     };
     if (ls_device_open(&d, o->device, &options) != LS_OK || ls_calibration_load(store, &d) != LS_OK)
-        return NULL; /* no estimate is better than one for another machine; doctor makes it */
+        return NULL; /* rather no estimate than one of another machine; `lockstep doctor` measures */
     return store;
 }

@@ -1,5 +1,5 @@
-/* setup.h - from a recipe to what the engine takes: a model's builder, a trainer's options, data sets, batch
- * arithmetic. */
+/* setup.h - turns a recipe into what the library takes: a model's builder, a trainer's options, data sets,
+ * and the numbers of batches and steps. */
 #pragma once
 #include "step/compile.h"
 #include "lockstep/data.h"
@@ -9,41 +9,42 @@
 
 typedef struct ls_setup {
     const ls_model_row *model; /* its builder's configuration is the recipe */
-    char recompute[64];        /* block class, "" none */
+    char recompute[64];        /* class of the blocks that are recomputed; "": none */
     ls_trainer_opts trainer;
-    ls_share share;              /* this rank's micro-batches of a step: for the loader */
-    int channels, size, classes; /* what the model wants of the data; of text only classes: the vocabulary */
+    ls_share share;     /* this rank's micro-batches of a step, for the loader */
+    int channels, size; /* of the model's images; 0 for text */
+    int classes;        /* of the model; for text the size of its vocabulary */
     ls_schedule schedule;
     double lr;
 } ls_setup;
 
-/* Fills *s for rank `rank` of `ranks`, of which each host has `ranks_per_host` (0: all of them): resolves the
- * mesh and train.micro_batch (0 becomes global_batch / data ranks, in the recipe), checks that the layout can
- * be and that the data ranks divide the micro-batches, and shares this process's cores among the ranks of a
- * host when `threads` is 0 (so call it before a rank is bound to its part of them). Messages name the file
- * and line of the key. The pointers in s->trainer live as long as the recipe and *s. Local. */
+/* Fills *s for rank `rank` of `ranks`, of which each host has `ranks_per_host` (0: all of them). It resolves
+ * the mesh, and sets train.micro_batch 0 in the recipe to global_batch / data ranks. It checks that the
+ * layout is possible and that the data ranks divide the micro-batches. With `threads` 0 it divides the cores
+ * of this process among the ranks of a host, so call it before a rank is bound to its cores. Messages name
+ * the file and line of the key. The pointers in s->trainer are valid as long as the recipe and *s. Local. */
 ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);
-/* ls_compile of what ls_setup_make made. Local. */
+/* Calls ls_compile with the options in *s. Local. */
 ls_status ls_setup_compile(ls_compiled *c, const ls_setup *s, const ls_recipe *r,
                            const ls_calibration *calibration);
-/* For ranks that evaluate or show the model, whatever `r` says of workers, layout and global batch: the
- * parameters are sharded over them all. Else as above. */
-ls_status ls_setup_use(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);
-/* total optimizer steps of the run, for schedules that need it and for progress; `base_epoch` epochs took
- * `base_step` of them, each later one takes steps_per_epoch. */
+/* The same for ranks that only evaluate or predict. The recipe's workers, layout and global batch are
+ * replaced: the parameters are sharded over all `ranks`. Local. */
+ls_status ls_setup_inference(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);
+/* Optimizer steps of the whole run, for schedules and for progress. The first `base_epoch` epochs took
+ * `base_step` steps; each later one takes `steps_per_epoch`. */
 int64_t ls_setup_total_steps(const ls_recipe *r, int64_t steps_per_epoch, int64_t base_step,
                              int64_t base_epoch);
-/* schedule.step_epochs as steps, with the arguments above. Epochs that are over count as epochs, however many
- * steps they had. */
+/* Sets s->step_size and s->step_offset from schedule.step_epochs, with the arguments of ls_setup_total_steps.
+ * A finished epoch counts as one epoch, whatever its number of steps. */
 void ls_setup_cut_epochs(ls_schedule *s, const ls_recipe *r, int64_t steps_per_epoch, int64_t base_step,
                          int64_t base_epoch);
 
-/* Opens the weights of model.init. What a state dict of a tied model has a second time, and T5's files for no
- * layer, is left out. */
+/* Opens the weights of model.init. Tensors that the model does not have are left out: second names of tied
+ * ones, and those of T5's files that no layer uses. */
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r);
 
-/* Opens a split as the recipe says, and checks that it fits the model. `ui` may show a download's progress.
- */
+/* Opens a split as the recipe says, and checks that it fits the model. `ui` shows the progress of a download;
+ * NULL: nothing is shown. */
 ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split,
                         const ls_ui *ui);
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set);

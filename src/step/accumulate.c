@@ -57,8 +57,8 @@ void ls_tree_add(ls_tree *t, void *grad, bool last)
     if (!t->levels)
         return;
     int k = 0;
+    /* after the last micro-batch all occupied levels are added, whatever lies between them */
     while ((t->occupied & (uint64_t)1 << k) || (last && t->occupied >> k)) {
-        /* after the last, everything that waits is to the left */
         if (t->occupied & (uint64_t)1 << k) {
             add(t, level(t, k), grad);
             t->occupied &= ~((uint64_t)1 << k);

@@ -1,7 +1,6 @@
-/* accumulate.h - the balanced tree: sums over the micro-batches of a step associate by micro-batch number,
- * never by time of arrival, so that the number of ranks that computed them does not change a bit. The sum of
- * a node is left + right; (0+1)+(2+3) for four. It works like a binary counter: `level` k, when occupied,
- * holds the sum of 2^k consecutive micro-batches. */
+/* accumulate.h - adds the gradients of a step's micro-batches in a balanced tree, (0+1)+(2+3) for four. The
+ * numbers of the micro-batches decide the order of additions, so the number of ranks changes no bit. The tree
+ * works like a binary counter: level k, when occupied, holds the sum of 2^k consecutive micro-batches. */
 #pragma once
 #include "device/device.h"
 
@@ -19,9 +18,8 @@ typedef struct ls_tree {
 ls_status ls_tree_create(ls_tree *t, const ls_device *d, ls_type type, int levels, bool running);
 void ls_tree_release(ls_tree *t);
 void ls_tree_begin(ls_tree *t);
-/* Takes micro-batch m's gradient (in *grad, which the next micro-batch overwrites). After the last one
- * (`last`) *grad holds the total. */
+/* Adds the gradient of the next micro-batch, which is in `grad`. With `last`, `grad` gets the total. */
 void ls_tree_add(ls_tree *t, void *grad, bool last);
-/* The same sum of numbers: left + right, the left part being the largest power of two below n; or one after
- * the other. */
+/* The sum of n numbers in the same order: the left part is the largest power of two below n. `running`: one
+ * number after the other. */
 double ls_tree_sum(const double *x, int64_t n, bool running);

@@ -1,4 +1,4 @@
-/* batch.c - which inputs of a model a batch fills: what the graph declares decides, whatever model it is. */
+/* batch.c - finds the inputs of a model that a batch fills, by the names in its graph. */
 #include <string.h>
 
 #include "ops/rules.h"

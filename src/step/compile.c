@@ -33,7 +33,7 @@ static ls_status refuse_value(const ls_type *t, const char *what, const char *na
                    must);
 }
 
-/* What a trainer reads and writes without asking for types. */
+/* Checks the types of the inputs and outputs that the trainer reads and writes itself. */
 static ls_status check_interface(const ls_graph *g, ls_value loss, ls_value rows, ls_value logits)
 {
     if (!ls_present(loss) || !ls_present(rows) || !ls_present(logits))
@@ -61,8 +61,8 @@ static ls_status check_interface(const ls_graph *g, ls_value loss, ls_value rows
     return LS_OK;
 }
 
-/* The trainer reads f32, and f64 where everything is: a model of one's own may compute its losses in 16 bits.
- * Types are known only behind ls_pass_units. */
+/* The trainer reads losses in f32, or in f64 with f64 parameters. A user's model may compute them in 16 bits,
+ * so they are cast. Their types are known after ls_pass_units. */
 static void widen_outputs(ls_graph *g)
 {
     for (int i = 0; i < g->n_outputs; i++) {
@@ -73,8 +73,8 @@ static void widen_outputs(ls_graph *g)
     }
 }
 
-/* Model as built, for `batch` samples, with only what is read computed. The outputs that the program keeps
- * are chosen first. */
+/* The forward pass for a micro-batch: builds the model, chooses the outputs of the program, and removes what
+ * they do not need. */
 static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, const void *config,
                          const ls_trainer_opts *o, bool training)
 {
@@ -97,8 +97,9 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
         c->classes = scores.dims[1];
         (ls_output)(g, "eval.rows", rows);
         (ls_output)(g, "eval.predicted", ls_argmax(g, logits));
-        if (scores.dims[0] == o->micro_batch) /* one target a sample; nobody wants a whole vocabulary for
-                                                 every token of a text */
+        /* With one target a sample. A text has a target for each token, and probabilities of the whole
+         * vocabulary for each would be large and unused. */
+        if (scores.dims[0] == o->micro_batch)
             (ls_output)(g, "logits", logits);
     }
     LS_TRY_TO(s, ls_pass_slices_up(&g), fail);
@@ -110,7 +111,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
         LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, &c->units), fail);
     widen_outputs(g);
     logits = output_named(g, "logits");
-    if (ls_present(logits)) { /* only now is their type known */
+    if (ls_present(logits)) { /* their type is known since ls_pass_units */
         g->n_outputs--;
         logits = ls_pass_output(g, logits, o->output);
         logits = o->param == LS_F64 ? logits : ls_cast(g, logits, LS_F32);
@@ -133,8 +134,8 @@ static ls_status finish(ls_graph **g)
     return ls_graph_verify(*g);
 }
 
-/* Appends the backward pass; each unit's flat buffer has its gradient as an output: this rank's
- * slice of the sum over ranks, or, where the update program reduces, the whole of this rank's. */
+/* Appends the backward pass. The gradient of each unit becomes an output: this rank's slice of the sum over
+ * ranks or, if the update program reduces, the whole gradient of this rank. */
 static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer_opts *o)
 {
     ls_value loss = output_named(*g, "loss");
@@ -151,7 +152,7 @@ static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer
                      ls_cast(*g, grad[i], u->dtype));
     (*g)->phase = LS_PHASE_FORWARD;
     LS_TRY(ls_graph_status(*g));
-    LS_TRY(ls_pass_dce(g)); /* so that only what the backward pass reads is cloned */
+    LS_TRY(ls_pass_dce(g)); /* before ls_pass_recompute: it clones only what the backward pass reads */
     if (o->recompute)
         LS_TRY(ls_pass_recompute(g, o->recompute));
     return ls_pass_reshard(g, &o->parallel, u);
@@ -205,7 +206,7 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
     ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
     for (int i = 0; i < u->trained; i++)
         units[i] = (ls_update_unit){ u->units[i].state, LS_TYPE(u->dtype, u->units[i].slice), false };
-    for (int i = 0; i < u->n_slots; i++) /* the slots of a unit are held alike */
+    for (int i = 0; i < u->n_slots; i++) /* all slots of a unit are held in the same way */
         if (u->slots[i].unit < u->trained)
             units[u->slots[i].unit].copy = ls_slot_held(u, &p->mesh, i, p->rank).model_copy > 0;
     ls_status status = ls_update_build(*g, u->trained, units, &update);
@@ -214,10 +215,9 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
     return status;
 }
 
-/* Of a model that is only used: no units, no masters, the weights are in the type that they are computed in.
- */
-ls_status ls_compile_use(ls_plan **out, const char *name, ls_build_fn build, const void *config, int64_t size,
-                         ls_dtype param, ls_dtype output, const ls_device *d)
+/* Inference needs no units and no f32 copies of the weights: they are stored in the type of computation. */
+ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn build, const void *config,
+                               int64_t size, ls_dtype param, ls_dtype output, const ls_device *d)
 {
     ls_graph *g = NULL;
     ls_status s;
@@ -228,7 +228,7 @@ ls_status ls_compile_use(ls_plan **out, const char *name, ls_build_fn build, con
     ls_value logits = output_named(g, "logits");
     drop_outputs(g);
     (ls_output)(g, "logits", logits);
-    LS_TRY_TO(s, ls_pass_dce(&g), done); /* a loss wants its own types */
+    LS_TRY_TO(s, ls_pass_dce(&g), done); /* before ls_pass_to_float: a loss has types of its own */
     if (param != LS_F32)
         LS_TRY_TO(s, ls_pass_to_float(&g, param), done);
     logits = output_named(g, "logits");
@@ -242,7 +242,7 @@ done:
     return s;
 }
 
-/* A step must fit into the memory that the device has for it. */
+/* Checks that a step fits into ls_parallel.device_memory. */
 static ls_status check_device_memory(const ls_compiled *c)
 {
     const int64_t cap = c->parallel.device_memory;
@@ -283,7 +283,7 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     return plan(c, LS_UPDATE, &g, &o->parallel, calibration);
 }
 
-/* Comparisons are such that NaN fails them. */
+/* The comparisons are written so that NaN fails them. */
 static ls_status check_optimizer(const ls_optimizer *o, double clip_norm)
 {
     const struct {
@@ -309,8 +309,9 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     ls_trainer_opts resolved = *given, *o = &resolved;
     if (o->parallel.synchronize == LS_SYNCHRONIZE_AUTO &&
         o->micro_batches == ls_mesh_data_ranks(&o->parallel.mesh))
-        o->parallel.synchronize = LS_SYNCHRONIZE_EACH; /* one micro-batch a rank: once is each, and sums start
-                                                          while the backward pass runs */
+        /* With one micro-batch a rank both settings mean the same, and with this one sums start during the
+         * backward pass. */
+        o->parallel.synchronize = LS_SYNCHRONIZE_EACH;
     *c = (ls_compiled){ .micro_batch = o->micro_batch,
                         .micro_batches = o->micro_batches,
                         .loss_scaling = o->param == LS_F16,
@@ -340,7 +341,7 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
         s = check_device_memory(c);
     size_t share = 0;
     if (s == LS_OK && !o->eval_only)
-        s = ls_state_share_bytes(&share, c); /* refuses what no checkpoint can hold */
+        s = ls_state_share_bytes(&share, c); /* fails if a checkpoint cannot hold the state */
     c->staging_bytes = o->stage_saves ? share : 0;
     if (s != LS_OK)
         ls_compiled_release(c);
@@ -354,7 +355,7 @@ void ls_compiled_release(ls_compiled *c)
     ls_units_release(&c->units);
 }
 
-/* Elements of the gradients that `micro` leaves: slices, or whole buffers where they are reduced later. */
+/* Elements of the gradients that `micro` outputs: of slices, or of whole units if `update` reduces them. */
 static int64_t gradient_elements(const ls_units *u)
 {
     int64_t n = 0;

@@ -1,6 +1,6 @@
-/* compile.h - from a model to the programs of a step, in the order of ARCHITECTURE.md: build, slices, units,
- * backward, recompute, clean, fuse, plan. Needs no data and no session, so `plan` and `explain` use it on any
- * machine. */
+/* compile.h - compiles a model to the programs of a step, in the order of ARCHITECTURE.md: build, slices,
+ * units, backward, recompute, clean, fuse, plan. It needs no data and no session, so `plan` and `explain` use
+ * it for any machine. */
 #pragma once
 #include "lockstep/trainer.h"
 #include "passes/passes.h"
@@ -11,30 +11,30 @@ extern const char *const ls_program_names[LS_PROGRAMS]; /* "micro" "update" "eva
 
 typedef struct ls_compiled {
     ls_device device;
-    ls_plan *plans[LS_PROGRAMS]; /* NULL where not asked for */
+    ls_plan *plans[LS_PROGRAMS]; /* NULL: the program was not asked for */
     ls_units units;
     ls_parallel parallel;
-    ls_share share; /* of the step's micro-batches: this rank's */
+    ls_share share; /* which of the step's micro-batches this rank runs */
     int64_t micro_batch, micro_batches, classes;
     bool loss_scaling, clipping, mean_of_means;
-    size_t staging_bytes; /* for a copy of what this rank saves; 0: saves are not staged */
+    size_t staging_bytes; /* of the copy of what this rank saves; 0: saves are not staged */
     ls_accumulation accumulation;
-    int tree_buffers;                   /* gradient buffers beside the one that micro writes */
-    double graph_seconds, plan_seconds; /* what compiling took */
+    int tree_buffers;                   /* gradient buffers besides the one that `micro` writes */
+    double graph_seconds, plan_seconds; /* time that compiling took */
 } ls_compiled;
 
 ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, const ls_trainer_opts *o,
                      const ls_calibration *calibration);
 void ls_compiled_release(ls_compiled *c);
 
-/* One program of a model with an output "logits", which it rounds to `output` and gives in f32; `build` gets
- * `size`, whatever that is to it. The plan is the caller's. */
-ls_status ls_compile_use(ls_plan **out, const char *name, ls_build_fn build, const void *config, int64_t size,
-                         ls_dtype param, ls_dtype output, const ls_device *d);
+/* Compiles a model for inference, as one program with the output "logits": rounded to `output`, stored as
+ * f32. `size` is passed to `build` as its batch. The caller owns the plan. */
+ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn build, const void *config,
+                               int64_t size, ls_dtype param, ls_dtype output, const ls_device *d);
 
-size_t ls_compiled_tree_bytes(const ls_compiled *c);
-/* of the device's memory: all but what parallel.offload keeps on the host */
+size_t ls_compiled_tree_bytes(const ls_compiled *c); /* of all gradient buffers of the tree */
+/* Device memory of a step: all memory but what parallel.offload keeps in host memory. */
 size_t ls_compiled_device_bytes(const ls_compiled *c);
-/* A step of this rank: its micro runs and one update. */
+/* Of a step of this rank: its runs of `micro` and one of `update`. */
 double ls_compiled_flops(const ls_compiled *c);
 double ls_compiled_seconds(const ls_compiled *c); /* 0 without a calibration */

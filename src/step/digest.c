@@ -1,5 +1,5 @@
-/* digest.c - the ranks compare their programs before the first step, so that a difference is a message and
- * not a hang. */
+/* digest.c - compares the programs of all ranks before the first step. Ranks with different programs would
+ * wait for each other forever; the comparison makes this an error. */
 #include "digest.h"
 
 #include <stdlib.h>

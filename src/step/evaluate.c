@@ -1,4 +1,4 @@
-/* evaluate.c - one pass over a split, dealt over the ranks. */
+/* evaluate.c - one pass over a split. The ranks share its samples. */
 #include "evaluate.h"
 
 #include <math.h>
@@ -12,19 +12,20 @@
 typedef struct sums {
     __int128 loss; /* in units of 2^-60 */
     int64_t correct, count, samples;
-    int64_t wild; /* the first sample whose loss no sum can hold; INT64_MAX: none */
+    /* The first sample whose loss is NaN, infinite or too large for the sum; INT64_MAX: none. */
+    int64_t wild;
     double wild_loss;
 } sums;
 
-/* The `each` targets of a sample. Every rank goes on after a wild loss: the others wait for it in the next
- * batch. */
+/* Adds the `each` targets of a sample. A rank continues after a wild loss, because the others wait for it in
+ * the next batch. */
 static void add_sample(sums *s, int64_t sample, int64_t each, const int32_t *targets, const float *loss,
                        const int32_t *predicted)
 {
     for (int64_t i = 0; i < each; i++) {
         if (targets[i] == LS_IGNORE_LABEL)
             continue;
-        if (fabsf(loss[i]) < 0x1p32f) { /* the sum of 2^34 such fits */
+        if (fabsf(loss[i]) < 0x1p32f) { /* a sum of 2^34 such losses fits in 128 bits */
             s->loss += (__int128)ldexp((double)loss[i], 60);
             s->correct += predicted[i] == targets[i];
             s->count++;
@@ -46,7 +47,8 @@ static void add_batch(sums *s, const ls_order *order, int64_t step, int64_t m, i
     }
 }
 
-/* The sums of all ranks, on all ranks: integers, so that nothing depends on who had which sample. */
+/* Adds the sums of all ranks. They are integers, so the result does not depend on which rank had which
+ * sample. */
 static ls_status combine(sums *s, ls_group *group, const ls_mesh *mesh)
 {
     int ranks = ls_group_size(group);
@@ -56,7 +58,7 @@ static ls_status combine(sums *s, ls_group *group, const ls_mesh *mesh)
     ls_status status = ls_group_all_gather(group, s, sizeof *s, all);
     for (int r = 0; r < ranks && status == LS_OK; r++) {
         if (ls_mesh_position(mesh, r, ls_mesh_model_axes(mesh)) > 0)
-            continue; /* it computed the same samples */
+            continue; /* it computed the same samples as position 0 of its model axes */
         total.loss += all[r].loss;
         total.correct += all[r].correct;
         total.count += all[r].count;

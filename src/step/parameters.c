@@ -1,9 +1,10 @@
 /* parameters.c - a trainer's parameters and buffers by name: initial values, loading, collecting, saving. A
- * rank fills and keeps only its slices; what others read is written between ls_session_enter and leave.
+ * rank fills and keeps only its slices. It writes memory that other ranks read between ls_session_enter and
+ * ls_session_leave.
  *
- * Buffers (t->buffers; ls_trainer_lists has them behind the parameters) are whole on every rank, but between
- * evaluations only rank 0's are right: it computes micro-batch 0, from which they advance. So whoever saves
- * takes rank 0's; whoever reads them elsewhere calls ls_trainer_share_buffers first. */
+ * Buffers (t->buffers, in ls_trainer_lists after the parameters) are whole on every rank. They advance from
+ * micro-batch 0, which rank 0 computes, so between evaluations only those of rank 0 are current. Saving takes
+ * them from rank 0; other readers call ls_trainer_share_buffers first. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@
 #include "trainer.h"
 #include "ops/rules.h"
 
-/* What `rank` has of parameter i: the memory is that of its slice of the unit. */
+/* The range of parameter i that a rank holds. `slice` is the memory of its slice of the unit. */
 static ls_range range_of(const ls_units *u, int i, const ls_held *h, const void *slice)
 {
     return (ls_range){ .first = h->first,
@@ -38,7 +39,7 @@ static ls_status init_states(ls_trainer *t, const ls_graph *g)
         const ls_source_attrs *a = g->nodes[i]->attrs;
         ls_tensor x;
         LS_TRY(ls_session_find(t->session, a->is, a->name, &x));
-        if (t->used) /* fresh memory is zero already, and untouched */
+        if (t->used) /* fresh memory is zero; clearing it would only take page faults */
             memset(x.data, 0, ls_type_bytes(&x.type));
         if (a->init == LS_INIT_CONST || a->init == LS_INIT_ONE)
             ls_init_values(x.data, x.type.dtype, 0, ls_type_count(&x.type),
@@ -56,14 +57,14 @@ static void init_slots(ls_trainer *t, uint64_t seed)
         const ls_range r = range_of(u, i, &h, t->units[s->unit].data);
         for (int64_t k = 0, n; k < r.count; k += n) {
             const int64_t first = ls_range_piece(&r, k, &n);
-            /* the other cores take page faults meanwhile (execute/session.c) */
+            /* one thread is enough: the other cores take page faults meanwhile (execute/session.c) */
             ls_init_values((char *)r.data + (size_t)k * ls_dtype_size(s->type.dtype), s->type.dtype, first, n,
                            s->init, seed, s->name, 1);
         }
     }
 }
 
-/* Every state of the programs goes to its declared initial value; the units' parameters to theirs. */
+/* Sets every state of the programs, and the parameters in units, to its declared initial value. */
 ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
 {
     LS_ARG(t);
@@ -87,7 +88,7 @@ static size_t unit_bytes(const ls_unit *u, int64_t elements)
     return (size_t)elements * ls_dtype_size(u->dtype);
 }
 
-/* Where parameter i begins in a copy of all, whole: bytes. */
+/* Where the whole parameter i begins in t->whole, in bytes. */
 static size_t start(const ls_units *u, int i)
 {
     size_t at = 0;
@@ -96,8 +97,8 @@ static size_t start(const ls_units *u, int i)
     return at;
 }
 
-/* What a rank has of parameter i, in its slice of the unit, to its place in the copy. */
-static void place(ls_trainer *t, int i, const ls_held *h, const char *slice)
+/* Copies what a rank holds of parameter i from its slice of the unit to t->whole. */
+static void copy_to_whole(ls_trainer *t, int i, const ls_held *h, const char *slice)
 {
     const ls_units *u = &t->compiled.units;
     const ls_range r = range_of(u, i, h, slice);
@@ -109,8 +110,8 @@ static void place(ls_trainer *t, int i, const ls_held *h, const char *slice)
     }
 }
 
-/* The ranks' slices of every unit into t->whole, of every rank or of rank 0 alone: the first copies of each.
- * Collective. */
+/* Gathers all parameters in t->whole, on every rank (`everywhere`) or on rank 0. Of equal copies it takes
+ * number 0. Collective. */
 static ls_status collect(ls_trainer *t, bool everywhere)
 {
     const ls_units *u = &t->compiled.units;
@@ -123,7 +124,7 @@ static ls_status collect(ls_trainer *t, bool everywhere)
         largest = unit_bytes(&u->units[i], u->units[i].slice) > largest
                       ? unit_bytes(&u->units[i], u->units[i].slice)
                       : largest;
-    char *slices = ls_sys_malloc(largest * (size_t)ranks); /* one unit's, from every rank */
+    char *slices = ls_sys_malloc(largest * (size_t)ranks); /* of one unit, from every rank */
     ls_status s = (t->whole || !keep) && slices
                       ? LS_OK
                       : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
@@ -136,14 +137,14 @@ static ls_status collect(ls_trainer *t, bool everywhere)
                 if (u->slots[k].unit == i) {
                     const ls_held h = held(t, k, r);
                     if (h.copy == 0)
-                        place(t, k, &h, slices + (size_t)r * bytes);
+                        copy_to_whole(t, k, &h, slices + (size_t)r * bytes);
                 }
     }
     free(slices);
     return s;
 }
 
-/* Parameter i in t->whole, or on its own. */
+/* The whole parameter i: in t->whole, or in its unit if every rank has all of it. */
 static ls_named_tensor parameter(const ls_trainer *t, int i)
 {
     const ls_units *u = &t->compiled.units;
@@ -195,7 +196,7 @@ static ls_status all_tensors(ls_trainer *t, ls_named_tensor **out, int *n)
     return LS_OK;
 }
 
-/* Each rank reads its ranges. */
+/* Each rank reads only its ranges of the file. */
 ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
 {
     LS_ARG(t);
@@ -205,8 +206,8 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     ls_status s = ls_trainer_lists(&l, t);
     if (s == LS_OK)
         s = ls_session_enter(t->session, "loading weights");
-    for (int p = 0; p < LS_PROGRAMS && !t->ready && s == LS_OK;
-         p++) /* what is no weight begins as ls_trainer_init would have it */
+    /* other states than weights get the values of ls_trainer_init */
+    for (int p = 0; p < LS_PROGRAMS && !t->ready && s == LS_OK; p++)
         s = init_states(t, t->compiled.plans[p] ? t->compiled.plans[p]->graph : NULL);
     if (s == LS_OK)
         s = ls_ranges_load(w, &l.model, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true });

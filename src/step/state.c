@@ -45,7 +45,7 @@ static void copy_blocks(void *context, int64_t begin, int64_t end, int worker)
     memcpy(c->to + from, c->from + from, (to < c->bytes ? to : c->bytes) - from);
 }
 
-/* The list with this rank's ranges copied to *to, which moves behind them. */
+/* Copies this rank's ranges to *to and moves *to behind them. Returns the list of the copies. */
 static ls_tensor_list stage(char **to, ls_arena *arena, const ls_tensor_list *l, int threads)
 {
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);

@@ -37,7 +37,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(name_of(*(const ls_node *const *)a), name_of(*(const ls_node *const *)b));
 }
 
-/* Among the states of all programs: which moments there are, and what belongs to no unit. */
+/* Finds, among the states of all programs, the kinds of moments and the states that belong to no unit. */
 static void find_states(listing *l)
 {
     const ls_compiled *c = l->compiled;
@@ -75,7 +75,7 @@ static void append(appending *a, const char *name, const ls_type *type, ls_range
     a->mine[a->n++] = mine;
 }
 
-/* Parameters (LS_IS_UNIT), or a moment of theirs. */
+/* Appends the parameters (LS_IS_UNIT) or one of their moments. */
 static ls_status append_slots(appending *a, listing *l, ls_identity is)
 {
     const ls_units *u = &l->compiled->units;
@@ -104,7 +104,7 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
     return LS_OK;
 }
 
-/* What belongs to no unit is whole on every rank. */
+/* Appends the states that belong to no unit: buffers, or the others. They are whole on every rank. */
 static ls_status append_others(appending *a, listing *l, bool buffers)
 {
     for (int i = 0; i < l->n_others; i++) {
@@ -131,7 +131,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A file knows tensors by name, and a model's own state may have that of a moment or of the step counter. */
+/* A file finds tensors by name. A state of the model may have the name of a moment or of the step counter. */
 static ls_status names_differ(ls_arena *arena, const appending *a)
 {
     const char **names = LS_ARENA_ARRAY(arena, const char *, a->n + 1);
@@ -187,8 +187,9 @@ void ls_state_lists_release(ls_state_lists *l)
 
 /* ---- what this rank writes */
 
-/* What of a list this rank writes. What several ranks store alike is cut between them, by elements, as one
- * piece for all tensors whose copies are on the same ranks; what is whole everywhere is rank 0's. */
+/* The ranges of a list that this rank writes. Ranks with the same ranges divide their elements. For this, all
+ * tensors whose copies are on the same ranks count as one row of elements. Rank 0 writes what every rank has
+ * whole. */
 static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_tensor_list *l, int64_t sliced,
                                const ls_copies *copies)
 {

@@ -1,25 +1,26 @@
-/* state_lists.h - all that a trainer keeps between steps, by name: what a checkpoint holds. */
+/* state_lists.h - the state that a trainer keeps between steps, as lists of named tensors: what a checkpoint
+ * stores. */
 #pragma once
 #include "base/arena.h"
 #include "ckpt/checkpoint.h"
 #include "compile.h"
 #include "execute/session.h"
 
-/* Which of the ranks that store the same of a tensor this is (ls_held). */
+/* Several ranks may store the same part of a tensor. This is the number of this rank among them (ls_held). */
 typedef struct ls_copies {
     int copy, copies;
-    unsigned cut_by; /* tensors with an equal one have their copies on the same ranks */
+    unsigned cut_by; /* tensors with equal `cut_by` have their copies on the same ranks */
 } ls_copies;
 
-/* Lists of full tensors, alike on every rank and for every layout, and where this rank has its ranges of them
- * in memory. The model: parameters in the order of the model, then buffers. The optimizer: MOMENT.NAME for
- * every parameter NAME, then what belongs to no parameter (step counter, loss scale). */
+/* Lists of whole tensors, the same on every rank and in every layout, with this rank's ranges of them in
+ * memory. `model` has the parameters in the order of the model, then the buffers. `optimizer` has MOMENT.NAME
+ * for every parameter NAME, then the states of no parameter (step counter, loss scale). */
 typedef struct ls_state_lists {
     ls_arena arena; /* owns the arrays and names */
     ls_tensor_list model, optimizer;
-    /* the first so many tensors lie in units; the rest is whole on every rank */
+    /* how many tensors, the first of each list, lie in units; the others are whole on every rank */
     int64_t sliced_model, sliced_optimizer;
-    const ls_copies *model_copies, *optimizer_copies; /* of those */
+    const ls_copies *model_copies, *optimizer_copies; /* of the tensors in units */
 } ls_state_lists;
 
 /* Makes the lists of a compiled step. `session` NULL: without memory, so the ranges have no data. Local. */

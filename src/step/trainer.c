@@ -1,5 +1,5 @@
-/* trainer.c - a compiled step and its memory: feed, run, accumulate, update. Nothing here allocates once the
- * trainer exists. Parameters by name are in parameters.c. */
+/* trainer.c - runs a compiled step: feed, run `micro`, accumulate, run `update`. After creation nothing here
+ * allocates. parameters.c has the parameters by name, state.c saving and loading. */
 #include "trainer.h"
 
 #include <math.h>
@@ -82,7 +82,7 @@ static bool has_output(const ls_graph *g, const char *name)
     return false;
 }
 
-/* Buffers in the order of the model, and the input that says when they change. */
+/* Finds the buffers, in the order of the model, and `track`, the input that says when they change. */
 static ls_status bind_buffers(ls_trainer *t)
 {
     const ls_graph *g = t->compiled.plans[LS_EVAL]->graph,
@@ -131,7 +131,7 @@ static ls_status bind(ls_trainer *t)
     return LS_OK;
 }
 
-/* Takes over the plans and makes room for the records. */
+/* Creates the struct with its arrays. Takes ownership of the plans, and lists them for the session. */
 static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group, ls_plan **plans, int *n)
 {
     ls_trainer *t = *out = ls_sys_calloc(1, sizeof *t);
@@ -159,7 +159,8 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     return LS_OK;
 }
 
-/* So that the first save need not: a gigabyte of fresh memory costs many times what copying it does. */
+/* Takes the page faults of the staging memory before the first save. For fresh memory they take many times as
+ * long as copying to it. */
 static ls_status prefault_staging(void *context)
 {
     const ls_trainer *t = context;
@@ -182,7 +183,7 @@ static ls_status map_staging(ls_trainer *t)
                        "(stage_saves); other saves need none",
                        ls_format_bytes(text, bytes));
     t->staging = p;
-    madvise(p, bytes, MADV_HUGEPAGE); /* no more than a wish */
+    madvise(p, bytes, MADV_HUGEPAGE); /* a failure does no harm */
     return ls_background_start(&t->prefault, prefault_staging, t);
 }
 
@@ -254,8 +255,8 @@ static ls_status run(ls_trainer *t, int program)
     return LS_OK;
 }
 
-/* The loss of micro-batch m is not finite: run it again, looking at every value, to say which op made the
- * first one. */
+/* The loss of micro-batch m is not finite. Runs it again and checks every value, so that the message names
+ * the op that computed the first bad one. */
 static ls_status blame(ls_trainer *t, int64_t m)
 {
     ls_status s = ls_session_run(t->session, t->session_plan[LS_MICRO], true);
@@ -269,8 +270,8 @@ static ls_status blame(ls_trainer *t, int64_t m)
                    (long long)m);
 }
 
-/* What a micro-batch divides the sum of its losses by when each one counts the same: its targets, times how
- * many micro-batches there are. */
+/* With loss_mean: micro_batch a micro-batch divides the sum of its losses by this: the number of its targets
+ * times the number of micro-batches. */
 static int64_t own_count(const ls_trainer *t, const int32_t *targets)
 {
     int64_t n = 0;
@@ -279,7 +280,7 @@ static int64_t own_count(const ls_trainer *t, const int32_t *targets)
     return (n ? n : 1) * t->compiled.micro_batches;
 }
 
-/* Inputs and targets stay where they are: the next run reads them there. */
+/* Binds inputs and targets: the next run reads them in the caller's memory. */
 static void feed(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count)
 {
     ls_session_bind(t->inputs_at, inputs);
@@ -287,7 +288,7 @@ static void feed(ls_trainer *t, const void *inputs, const int32_t *targets, int6
     put_scalar(&t->count, (double)count);
 }
 
-/* No pointer of the caller's is kept. */
+/* Unbinds them after a run with status s, so no pointer to the caller's memory is kept. Returns s. */
 static ls_status fed(ls_trainer *t, ls_status s)
 {
     ls_session_bind(t->inputs_at, NULL);
@@ -295,28 +296,28 @@ static ls_status fed(ls_trainer *t, ls_status s)
     return s;
 }
 
-/* Micro-batch k of this rank's: its loss, and its gradients in t->grads. */
+/* Runs this rank's micro-batch k. Its loss goes to t->losses[k], its gradients to t->grads. */
 static ls_status run_micro(ls_trainer *t, int64_t k, const void *inputs, const int32_t *targets,
                            int64_t count)
 {
     const ls_compiled *c = &t->compiled;
     const int64_t number = c->share.first + k * c->share.stride;
     feed(t, inputs, targets, c->mean_of_means ? own_count(t, targets) : count);
-    if (t->track.data) /* once a step, by micro-batch 0: whichever ranks there are */
+    if (t->track.data) /* buffers change once a step, in micro-batch 0, with any number of ranks */
         *(int32_t *)t->track.data = number == 0;
     if (t->sample_places.data) {
-        /* those that data/order.c gives them: row r of micro-batch m is number m + r M of the step */
+        /* as in data/order.c: row r of micro-batch m is sample m + r M of the step */
         ((int64_t *)t->sample_places.data)[0] = number;
         ((int64_t *)t->sample_places.data)[1] = c->micro_batches;
     }
     LS_TRY(run(t, LS_MICRO));
     t->losses[k] = scalar(&t->loss);
-    /* in f16 too: the scale multiplies gradients only */
+    /* in f16, too: the loss scale multiplies only gradients */
     return isfinite(t->losses[k]) ? LS_OK : blame(t, number);
 }
 
-/* What every rank learns of a step from the others: the losses of the micro-batches in order, and the
- * requests. Rank by rank: request, losses. */
+/* Exchanges requests and losses with the other ranks. Each rank sends its request and its losses; t->losses
+ * gets those of all micro-batches in order. */
 static ls_status exchange(ls_trainer *t)
 {
     const ls_compiled *c = &t->compiled;
@@ -341,7 +342,7 @@ static ls_status exchange(ls_trainer *t)
     return s;
 }
 
-/* The same on all ranks, as far as they pass the same. */
+/* All ranks get the same status if they pass the same arguments. */
 static ls_status check_step(const ls_trainer *t, int64_t count, double lr)
 {
     if (!t->compiled.plans[LS_MICRO])
@@ -356,8 +357,8 @@ static ls_status check_step(const ls_trainer *t, int64_t count, double lr)
     return LS_OK;
 }
 
-/* f16: the smallest loss scale. Below it small gradients are lost, and gradients that still overflow have
- * diverged. */
+/* The smallest loss scale for f16. Below it small gradients are lost. Gradients that overflow even with this
+ * scale mean that training has diverged. */
 static const double LOWEST_SCALE = 1;
 
 static ls_status check_scale(const ls_step_result *r)

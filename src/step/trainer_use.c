@@ -4,11 +4,11 @@
 
 ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function)
 {
-    static _Thread_local char me; /* its address is the thread's number */
+    static _Thread_local char me; /* its address identifies the thread */
     const void *user = NULL;
     if (atomic_compare_exchange_strong(&t->user, &user, &me))
         *entered = t;
-    else if (user != &me) /* one function may call another */
+    else if (user != &me) /* a public function may call another one */
         return ls_fail(
             LS_E_ARG,
             "%s: another thread is in a call on this trainer; one thread at a time may use a trainer",

@@ -63,7 +63,7 @@ static ls_status open_target(job *j)
     if (ls_target_workers(&j->target) > 1)
         return ls_fail(LS_E_USAGE,
                        "lockstep predict runs in one process, with all its threads: leave workers out");
-    return ls_setup_use(&j->setup, j->target.recipe, 1, 0, 0);
+    return ls_setup_inference(&j->setup, j->target.recipe, 1, 0, 0);
 }
 
 static ls_status open_tokenizer(job *j)

@@ -187,12 +187,12 @@ int ls_target_workers(const ls_target *t)
 static ls_status set_up(ls_setup *s, const ls_target *t, ls_group *g)
 {
     if (!g)
-        return ls_setup_use(s, t->recipe, 1, 0, 0);
+        return ls_setup_inference(s, t->recipe, 1, 0, 0);
     const int ranks = ls_group_size(g), hosts = ls_group_hosts(g);
     int threads;
     LS_TRY(ls_ranks_meet(&threads, g, t->recipe));
     LS_TRY(ls_ranks_agree(
-        g, ls_setup_use(s, t->recipe, ranks, ls_group_rank(g), hosts > 1 ? ranks / hosts : 0)));
+        g, ls_setup_inference(s, t->recipe, ranks, ls_group_rank(g), hosts > 1 ? ranks / hosts : 0)));
     s->trainer.group = g;
     if (!t->recipe->threads)
         s->trainer.threads = threads;

@@ -76,7 +76,7 @@ static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, c
     ls_named_tensor want[64];
     int64_t n = 0;
     ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 2 }));
-    ASSERT_OK(ls_compile_use(&plan, "whole", build, config, 1, param, LS_F32, &d));
+    ASSERT_OK(ls_compile_inference(&plan, "whole", build, config, 1, param, LS_F32, &d));
     ASSERT_OK(ls_session_create(&s, 1, &plan));
     for (int i = 0; i < plan->graph->n_nodes; i++)
         if (!strcmp(plan->graph->nodes[i]->op->name, "param")) {
@@ -253,7 +253,7 @@ static void refuses(void **state)
     assert_int_equal(ls_generator_places(g), 9);
     ASSERT_FAILS(ls_generator_feed(g, NULL, 0, &logits), LS_E_ARG, "no token");
     ASSERT_FAILS(ls_generator_feed(g, (int32_t[]){ 1, VOCABULARY }, 2, &logits), LS_E_ARG,
-                 "token 37, number 1 of 2", "from 0 to 36");
+                 "token id 37 (number 1 of 2)", "ids 0 to 36");
     ASSERT_FAILS(ls_generator_feed(g, (int32_t[10]){ 0 }, 10, &logits), LS_E_USAGE, "context of 9");
     assert_int_equal(ls_generator_position(g), 0);
     ls_generated made;

@@ -70,12 +70,12 @@ static void everything_that_the_recipe_says_arrives(void **state)
     ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));
     assert_int_equal(s.trainer.parallel.bucket_bytes, 1 << 20);
     /* an evaluation has a layout of its own, in which a bucket would have no effect */
-    ASSERT_OK(ls_setup_use(&s, r, 2, 1, 0));
+    ASSERT_OK(ls_setup_inference(&s, r, 2, 1, 0));
     ls_recipe_destroy(&r);
     r = recipe("parallel: {mesh: {tp: 2, dp: auto}, sequence: true, prefetch: {memory: 2MiB}}");
     ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));
     assert_true(s.trainer.parallel.prefetch_memory == 2 << 20 && s.trainer.parallel.sequence);
-    ASSERT_OK(ls_setup_use(&s, r, 2, 1, 0));
+    ASSERT_OK(ls_setup_inference(&s, r, 2, 1, 0));
     assert_true(ls_mesh_data_ranks(&s.trainer.parallel.mesh) == 2 && !s.trainer.parallel.sequence);
     ls_recipe_destroy(&r);
     r = recipe("parallel: {data: SHARD_GRAD_OP}");
@@ -153,13 +153,13 @@ static void use_forgets_the_ranks(void **state)
         "parallel: {mesh: {dp: 2, shard: 2}, data: hybrid, reshard_after_forward: 2, offload: cpu}");
     ls_setup s;
     ASSERT_FAILS(ls_setup_make(&s, r, 1, 0, 0), LS_E_USAGE, "but there is 1 rank");
-    ASSERT_OK(ls_setup_use(&s, r, 1, 0, 0));
+    ASSERT_OK(ls_setup_inference(&s, r, 1, 0, 0));
     assert_int_equal(ls_mesh_ranks(&s.trainer.parallel.mesh), 1);
     /* what fits the device when training fits it here */
     assert_int_equal(s.trainer.parallel.offload, LS_OFFLOAD_CPU);
     assert_int_equal(s.trainer.micro_batch, 16);
     /* three ranks would not divide the four micro-batches of a step */
-    ASSERT_OK(ls_setup_use(&s, r, 3, 1, 0));
+    ASSERT_OK(ls_setup_inference(&s, r, 3, 1, 0));
     assert_int_equal(ls_mesh_ranks(&s.trainer.parallel.mesh), 3);
     assert_int_equal(s.trainer.micro_batch, 16);
     ls_recipe_destroy(&r);
