@@ -1,4 +1,4 @@
-/* affinity.c - sets of hardware threads: asked for, divided, applied. */
+/* affinity.c - sets of hardware threads: reading, applying, printing and dividing them. */
 #include "affinity.h"
 #include <sched.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static int by_place(const void *a, const void *b)
     return order ? order : x->cpu - y->cpu;
 }
 
-/* The number in a file of /sys; -1 when there is none. */
+/* The number that a file of /sys contains; -1 if there is none. */
 static int number_in(const char *path)
 {
     int value = -1;
@@ -82,7 +82,8 @@ static int number_in(const char *path)
     return value;
 }
 
-/* "0-3,8-11" of memory node `node`: its hardware threads get the number. */
+/* Reads the list of hardware threads of memory node `node`, such as "0-3,8-11", and marks those in `at` with
+ * the node's number. False: there is no such node. */
 static bool mark_node(place *at, int n, const char *sys, int node)
 {
     char path[512];
@@ -117,7 +118,7 @@ static int read_places(place *at, const ls_cpu_set *all, const char *sys)
         at[n].package = number_in(path);
         snprintf(path, sizeof path, "%s/cpu/cpu%d/topology/core_id", sys, cpu);
         int core = number_in(path);
-        at[n++].core = core < 0 ? cpu : core; /* not told: every hardware thread counts as a core */
+        at[n++].core = core < 0 ? cpu : core; /* unknown: each hardware thread counts as a core */
     }
     for (int node = 0; mark_node(at, n, sys, node);)
         node++;
@@ -128,7 +129,7 @@ static int read_places(place *at, const ls_cpu_set *all, const char *sys)
 bool ls_cpu_set_divide(ls_cpu_set *parts, const ls_cpu_set *all, int ranks, int threads, const char *sys)
 {
     place *at = malloc(sizeof *at * LS_MAX_CPUS);
-    int *begin = malloc(sizeof *begin * (LS_MAX_CPUS + 1)); /* of each core, in `at` */
+    int *begin = malloc(sizeof *begin * (LS_MAX_CPUS + 1)); /* [cores + 1]: where each core begins in `at` */
     if (!at || !begin) {
         free(at);
         free(begin);

@@ -1,5 +1,5 @@
-/* arena.c - a list of zeroed blocks, newest first. Blocks double in size up to 1 MiB; a request larger than
- * that gets its own. Under AddressSanitizer every allocation is a block, so that an overrun is seen. */
+/* arena.c - a list of zeroed blocks, newest first. Block sizes double up to 1 MiB; a larger request gets a
+ * block of its own. Under AddressSanitizer every allocation is a block, so that overruns are detected. */
 #include "arena.h"
 #include "check.h"
 #include <stdalign.h>
@@ -33,7 +33,7 @@ void ls_arena_release(ls_arena *a)
     for (struct ls_arena_block *b = a->head, *next; b; b = next) {
         next = b->next;
 #ifdef LS_DEV
-        memset(b->data, 0xdd, b->used); /* a dangling pointer reads nonsense, not yesterday's truth */
+        memset(b->data, 0xdd, b->used); /* a dangling pointer reads garbage, not values that look right */
 #endif
         free(b);
     }
@@ -58,8 +58,8 @@ static struct ls_arena_block *new_block(ls_arena *a, size_t bytes)
 
 void *ls_arena_alloc(ls_arena *a, size_t bytes)
 {
-    /* Whole alignment units, at least one: every allocation has an address of its own. Under ASan the exact
-     * size, for its red zone. */
+    /* Rounded up to the alignment, and never 0, so that each allocation has an address of its own.
+     * AddressSanitizer gets the exact size, so that its red zone begins right after it. */
     size_t take = BLOCK_EACH ? bytes : (bytes + ALIGN - 1) / ALIGN * ALIGN;
     if (take == 0)
         take = ALIGN;

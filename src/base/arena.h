@@ -1,6 +1,6 @@
-/* arena.h - a region of memory whose contents die together. Graphs, recipes and parsers put everything they
- * build in one. Allocation never fails softly: out of memory aborts with a message (these are kilobytes;
- * tensors live elsewhere). */
+/* arena.h - memory whose contents are freed together. Graphs, recipes and parsers allocate all that they
+ * build from one arena. Arenas hold kilobytes (tensors are allocated elsewhere), so running out of memory
+ * aborts with a message. */
 #pragma once
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,14 +1,14 @@
-/* argument.h - what a public function does with a pointer that must not be NULL: it fails with LS_E_ARG and a
- * message that names the function and the argument. A mistake of the calling program is an error of that
- * call; it does not end the program. */
+/* argument.h - checks of pointer arguments in public functions. A NULL pointer is a mistake of the calling
+ * program: the call fails with LS_E_ARG and a message that names the function and the argument, and the
+ * program goes on. */
 #pragma once
 #include "lockstep/status.h"
 
-/* "ls_trainer_step: inputs is NULL". */
+/* Message: "ls_trainer_step: inputs is NULL". */
 ls_status ls_argument_missing(const char *function, const char *argument) __attribute__((cold));
 
-/* In functions that return ls_status, a value, and nothing. What returns a value leaves the message in
- * ls_error_message. */
+/* For functions that return an ls_status, a value (LS_ARG_OR), or nothing (LS_ARG_VOID). The last two leave
+ * the message in ls_error_message. */
 #define LS_ARG(x)                                     \
     do {                                              \
         if (!(x))                                     \

@@ -1,5 +1,5 @@
-/* background.c - a thread that takes no signals (they are the main thread's business) and hands its message
- * over, which errors keep per thread. */
+/* background.c - runs a function in a thread. Signals are left to the main thread. Errors are recorded per
+ * thread, so the thread's message is copied to the thread that waits. */
 #include "background.h"
 
 #include <signal.h>
@@ -23,7 +23,8 @@ ls_status ls_background_start(ls_background *b, ls_status (*work)(void *context)
     sigset_t all, before;
     *b = (ls_background){ .run = work, .context = context };
     sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* but not what the thread itself runs into: a mapped file that was cut short */
+    /* but not the thread's own faults: SIGBUS comes from reading a mapped file that was truncated */
+    sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = ls_sys_thread(&b->thread, run, b);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,5 +1,4 @@
-/* background.h - one function that runs in a thread of its own, beside whoever started it, and then tells how
- * it ended. */
+/* background.h - runs one function in a thread of its own and reports how it ended. */
 #pragma once
 #include <pthread.h>
 #include "lockstep/status.h"
@@ -7,7 +6,7 @@
 typedef struct ls_background {
     pthread_t thread;
     bool started;
-    bool done; /* atomic */
+    bool done; /* accessed atomically */
     ls_status (*run)(void *context);
     void *context;
     ls_status status;
@@ -15,8 +14,8 @@ typedef struct ls_background {
 } ls_background;
 
 ls_status ls_background_start(ls_background *b, ls_status (*run)(void *context), void *context);
-/* Has ended, or was never started: a wait would be short. */
+/* The function has ended, or was never started: ls_background_wait would return at once. */
 bool ls_background_done(const ls_background *b);
-/* Waits for the end. The status, and the message as if it had failed here; LS_OK when it was never started.
- * It can be started again. */
+/* Waits until the function has ended and returns its status, with its message as this thread's error. LS_OK
+ * if it was never started. Afterwards it can be started again. */
 ls_status ls_background_wait(ls_background *b);

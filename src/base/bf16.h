@@ -1,5 +1,5 @@
-/* bf16.h - bf16 as the upper half of an f32, rounded to the nearest, ties to even. Kernels round vectors of
- * them (device/cpu/kernels/simd.h) to the same numbers. */
+/* bf16.h - bf16 is the upper half of an f32, rounded to nearest, ties to even. Kernels that convert vectors
+ * (device/cpu/kernels/simd.h) round to the same values. */
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static inline __attribute__((always_inline)) float ls_from_bf16(uint16_t h)
     return x;
 }
 
-/* Without branches, so that loops over it become vectors. A NaN stays one: its quiet bit is set. */
+/* Has no branches, so that loops over it are vectorized. A NaN stays a NaN: its quiet bit is set. */
 static inline __attribute__((always_inline)) uint16_t ls_to_bf16(float f)
 {
     uint32_t x;

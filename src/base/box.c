@@ -65,7 +65,8 @@ int64_t ls_box_run(const ls_box *box, int64_t i, int64_t *run)
 ls_box_rows ls_box_rows_of(const ls_box *box)
 {
     ls_box_rows r = { .box = box, .outer = box->ndim, .n = 1, .length = 1 };
-    bool full = true; /* all dimensions after this one are whole, so rows go on across it */
+    /* whether all dimensions after this one are whole, so that a row continues across this one */
+    bool full = true;
     for (int i = box->ndim - 1; i >= 0; i--) {
         if (full) {
             r.length *= box->size[i];

@@ -1,5 +1,4 @@
-/* check.c - the last words of a process whose own invariant broke. Writing to stderr is allowed here and
- * nowhere else in the library. */
+/* check.c - what LS_CHECK prints before it aborts. Only this file of the library may write to stderr. */
 #include "check.h"
 #include <execinfo.h>
 #include <stdarg.h>

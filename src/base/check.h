@@ -1,5 +1,5 @@
-/* check.h - broken invariants abort with file, line and a backtrace. For our own mistakes only, never for bad
- * input. */
+/* check.h - LS_CHECK: a broken invariant aborts with file, line and a backtrace. It is for our own mistakes,
+ * never for bad input. */
 #pragma once
 _Noreturn void ls_abort_check(const char *file, int line, const char *expression, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

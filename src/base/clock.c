@@ -1,12 +1,14 @@
-/* clock.c - time.
+/* clock.c - the monotonic clock, and when this process began.
  *
- * When did this process begin? The kernel tells in clock ticks (10 ms), which is coarse beside a start-up
- * budget of 50 ms. So a constructor notes the monotonic time at load and the processor time already spent (by
- * the kernel's exec and the dynamic loader); their sum is precise unless the load waited for a disk, and the
- * tick is a bound on both sides: the result is the precise estimate, moved into the interval that the tick
- * allows. The tick counts from fork, though: a process that lived on as something else before exec (a shell's
- * `exec`, `env`, `nice`) is much older than its load. More than a second between the two means that, and then
- * the load counts. */
+ * The kernel gives the start of a process in clock ticks of 10 ms, which is too coarse for a start-up budget
+ * of 50 ms. So a constructor notes two times when the program is loaded: the monotonic clock, and the
+ * processor time spent so far (by the kernel's exec and the dynamic loader). The first minus the second is a
+ * precise estimate of the start, except when loading waited for a disk. The tick bounds the start from both
+ * sides, so the estimate is clamped to its interval.
+ *
+ * The tick is the time of fork. A process that ran another program before exec (`exec` of a shell, `env`,
+ * `nice`) began much earlier than this program was loaded. If the two differ by more than a second, only the
+ * estimate counts. */
 #include "clock.h"
 #include <stdio.h>
 #include <string.h>
@@ -30,8 +32,8 @@ __attribute__((constructor)) static void note_load(void)
 
 double ls_now(void) { return seconds(CLOCK_MONOTONIC); }
 
-/* Field 22 of /proc/self/stat, in seconds since boot; negative if it cannot be read. The name (field 2) may
- * contain anything. */
+/* Field 22 of /proc/self/stat (starttime), in seconds since boot; negative if it cannot be read. Field 2, the
+ * program's name, may contain any characters. */
 static double start_tick(void)
 {
     char text[1024];

@@ -1,11 +1,14 @@
-/* fault.c - counting points, and failing at one of them.
+/* fault.c - counts fault points, and makes one of them fail.
  *
  *   LOCKSTEP_FAIL = POINT@NUMBER[:HOW][:rank=R]
  *
- * POINT is one of NAMES below, `file` (all of file systems) or `any`; NUMBER counts from 0 in every process;
- * HOW is fail (the default), on (that one and all after it), short or kill. With rank= only that rank has it;
- * -1 is a process that was not started as one: the parent of the ranks, or the only one. "write@7",
- * "file@30:on", "any@112:kill:rank=1". */
+ *   POINT   one of NAMES below, `file` (all calls of file systems) or `any`
+ *   NUMBER  which one fails; each process counts from 0
+ *   HOW     fail (the default); on: this one and all later ones; short: it writes half of its bytes; kill:
+ * SIGKILL R       only this rank counts; -1 is a process that is not a rank: the parent of the ranks, or the
+ * only process
+ *
+ * Examples: "write@7", "file@30:on", "any@112:kill:rank=1". */
 #include "fault.h"
 
 #include <signal.h>
@@ -86,7 +89,7 @@ static bool parse_how(const char *text, size_t n, ls_failing *how)
     return false;
 }
 
-/* ":HOW" and ":rank=R", each at most as often as one likes: the last one counts. */
+/* Reads ":HOW" and ":rank=R" in any order. If one is given twice, the last one counts. */
 static bool parse_rest(const char *text, ls_failing *how, long *rank)
 {
     while (*text == ':') {

@@ -1,7 +1,7 @@
-/* field.h - the option that a failure is about. A layer that takes options in a struct (ls_parallel,
- * ls_trainer_opts, ls_text_options, ls_order) refuses a value with ls_fail_field: its message begins with the
- * name of the struct's member, "units: ...", which a C program has written. Who filled the struct from
- * something else (a recipe) asks ls_error_field and puts the place of its own key there instead. */
+/* field.h - which option a failure is about. A function that takes options in a struct (ls_parallel,
+ * ls_trainer_opts, ls_text_options, ls_order) refuses a value with ls_fail_field. Its message begins with the
+ * member's name ("units: ..."), because a C program has written that name. If a recipe filled the struct, the
+ * caller asks ls_error_field for the field and puts the recipe's key and line in its place. */
 #pragma once
 #include "lockstep/status.h"
 
@@ -27,7 +27,7 @@ typedef enum ls_field {
     LS_FIELD_PARAM,
     /* ls_order */
     LS_FIELD_GLOBAL_BATCH,
-    /* data sets: their options, and arguments of the functions that open them */
+    /* data sets: members of their options, and arguments of the functions that open them */
     LS_FIELD_PATH,
     LS_FIELD_TOKENIZER,
     LS_FIELD_END_TOKEN,
@@ -43,9 +43,9 @@ typedef enum ls_field {
 
 const char *ls_field_name(ls_field f); /* the member's name: "units" */
 
-/* ls_fail with the message "NAME: ...", NAME being that of the field. Local. */
+/* ls_fail with the message "NAME: ...", where NAME is ls_field_name(f). Local. */
 ls_status ls_fail_field(ls_status code, ls_field f, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The field with whose name this thread's latest message begins; LS_FIELD_NONE: with none. Local. */
+/* The field whose name begins this thread's latest message; LS_FIELD_NONE if none does. Local. */
 ls_field ls_error_field(void);

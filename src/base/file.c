@@ -1,4 +1,4 @@
-/* file.c - reading: mappings, whole files, folders and paths. Writing is in writer.c. */
+/* file.c - reading: mappings, whole files, folders and paths. writer.c writes. */
 #include "file.h"
 #include "check.h"
 #include "oserror.h"
@@ -26,9 +26,9 @@ static ls_status refuse(const char *path, mode_t mode)
                                    path, what);
 }
 
-/* Opens a regular file and tells its size. A folder, a pipe or a device is refused with its name. Every input
- * is opened here. stat comes first, because opening a device can have effects. O_NONBLOCK, because a pipe may
- * have replaced the file since. */
+/* Opens a regular file and gets its size. Every input is opened here. A folder, a pipe or a device is an
+ * error that says what it is: stat checks that first, because opening a device can have effects. O_NONBLOCK:
+ * a pipe may have replaced the file since, and opening it would wait. */
 static ls_status open_regular(int *fd, size_t *size, const char *path)
 {
     struct stat st;
@@ -82,7 +82,8 @@ ls_status ls_file_read(char **out, size_t *size, const char *path)
     int fd = -1;
     size_t expect = 0;
     LS_TRY(open_regular(&fd, &expect, path));
-    /* Files of /proc say 0 and hold more, others may grow: read until the end, not until the size. */
+    /* Files of /proc have size 0 and contents, and other files may grow: read until the end, not until the
+     * size. */
     size_t cap = expect + 1, used = 0;
     char *text = ls_sys_malloc(cap);
     for (;;) {
@@ -90,7 +91,7 @@ ls_status ls_file_read(char **out, size_t *size, const char *path)
             close(fd);
             return ls_fail(LS_E_MEMORY, "%s: cannot read: %zu bytes do not fit in memory", path, cap);
         }
-        if (used + 1 >= cap) { /* the last byte is the NUL's */
+        if (used + 1 >= cap) { /* leaves room for the NUL */
             char probe;
             ssize_t more = read(fd, &probe, 1);
             if (more == 0)
@@ -144,7 +145,7 @@ ls_status ls_make_dirs(const char *path)
         *p = 0;
         int made = ls_sys_mkdir(part) == 0 ? 0 : errno;
         if (made != 0 &&
-            !ls_dir_exists(part)) /* a parent may exist and be read-only: only what is missing matters */
+            !ls_dir_exists(part)) /* an existing parent may be read-only: only missing folders are made */
             error = made == EEXIST ? ENOTDIR : made;
         *p = c;
         if (!c)
@@ -209,11 +210,11 @@ char *ls_cache_dir(void)
     const char *own = getenv("LOCKSTEP_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (own && *own)
         return format_path("%s%s", own, "");
-    if (xdg && xdg[0] == '/') /* the XDG specification: a relative path is to be ignored */
+    if (xdg && xdg[0] == '/') /* the XDG specification ignores relative paths */
         return ls_path_join(xdg, "lockstep");
     if (home && *home)
         return ls_path_join(home, ".cache/lockstep");
     char user[32];
     snprintf(user, sizeof user, "lockstep-cache-%u", (unsigned)getuid());
-    return ls_path_join("/tmp", user); /* a service account without a home */
+    return ls_path_join("/tmp", user); /* accounts of services may have no home */
 }

@@ -1,5 +1,5 @@
-/* file.h - files: whole reads, read-only mappings, and replacement that is all or nothing. Messages carry
- * path and reason. */
+/* file.h - files: read-only mappings, whole reads, and replacing a file atomically. Messages contain path and
+ * reason. */
 #pragma once
 #include <stddef.h>
 #include "lockstep/status.h"
@@ -7,18 +7,19 @@
 typedef struct ls_mapping {
     const uint8_t *data; /* NULL for an empty file */
     size_t size;
-    void *base; /* what munmap wants; private to file.c */
+    void *base; /* address for munmap; used by file.c only */
 } ls_mapping;
 
-ls_status ls_file_map(ls_mapping *out, const char *path); /* read only, shared */
+ls_status ls_file_map(ls_mapping *out, const char *path); /* read-only and shared */
 void ls_file_unmap(ls_mapping *m);
 
-/* malloc'ed, NUL added after the last byte */
+/* Reads the whole file. *out is malloc'ed; a NUL follows the last byte. */
 ls_status ls_file_read(char **out, size_t *size, const char *path);
 
-/* Write to PATH.tmp-PID-CHANCE, fsync, rename over PATH, fsync the folder. A failure leaves the old file as
- * it was and no temporary. A pipe, a device (/dev/stdout) or a file without a name (/proc/self/fd/N of a
- * memory file) cannot be replaced; it is written directly, and `tmp` is NULL. */
+/* Replaces a file: the new content goes to PATH.tmp-PID-CHANCE, fsync, rename to PATH, fsync of the folder.
+ * On failure the old file is unchanged and no temporary file is left. Some files cannot be replaced and are
+ * written directly (then `tmp` is NULL): a pipe, a device (/dev/stdout), and a file without a name
+ * (/proc/self/fd/N of a memory file). */
 typedef struct ls_writer {
     int fd;
     char *path, *tmp;
@@ -28,23 +29,27 @@ typedef struct ls_writer {
 } ls_writer;
 ls_status ls_writer_open(ls_writer *w, const char *path);
 ls_status ls_writer_put(ls_writer *w, const void *data, size_t n);
-ls_status ls_writer_commit(ls_writer *w);                              /* releases w also when it fails */
-void ls_writer_abort(ls_writer *w);                                    /* harmless after commit */
-ls_status ls_file_write(const char *path, const void *data, size_t n); /* the four above in one */
+ls_status ls_writer_commit(ls_writer *w); /* releases w, also on failure */
+void ls_writer_abort(ls_writer *w);       /* does nothing after a commit */
+/* begin, write and commit in one call */
+ls_status ls_file_write(const char *path, const void *data, size_t n);
 
-/* those in it whose process died, or is this one and failed, before it could rename them; says nothing */
+/* Removes temporary files whose process died, or is this one and failed before it could rename them. Reports
+ * nothing. */
 void ls_remove_temporaries(const char *dir);
 
-ls_status ls_file_append(const char *path, const void *data, size_t n); /* O_APPEND, one write */
-ls_status ls_make_dirs(const char *path);                               /* mkdir -p */
+/* appends with O_APPEND and a single write */
+ls_status ls_file_append(const char *path, const void *data, size_t n);
+ls_status ls_make_dirs(const char *path); /* mkdir -p */
 bool ls_file_exists(const char *path);
 bool ls_dir_exists(const char *path);
 int64_t ls_file_size(const char *path); /* -1 if not there */
-/* LS_E_USAGE, beginning with `what`, for an address such as s3://bucket/x */
+/* LS_E_USAGE for an address such as s3://bucket/x. The message begins with `what`. */
 ls_status ls_path_check(const char *what, const char *path);
 char *ls_path_join(const char *a, const char *b); /* malloc'ed */
-/* from now on this process reads the cache and writes nothing into it: a dry run */
+/* From now on this process reads the cache but writes nothing to it (dry runs). */
 void ls_cache_freeze(void);
 bool ls_cache_is_frozen(void);
-/* LOCKSTEP_CACHE, else XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep; malloc'ed, not created */
+/* The cache folder: LOCKSTEP_CACHE, else XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep. malloc'ed; it may
+ * not exist. */
 char *ls_cache_dir(void);

@@ -1,4 +1,4 @@
-/* find.c - see find.h. */
+/* find.c - finds models and tokenizers that a recipe names by relative paths (find.h). */
 #include "find.h"
 #include <stdlib.h>
 #include <string.h>

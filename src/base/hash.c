@@ -1,4 +1,4 @@
-/* hash.c - xxh3 through libxxhash's header, SHA-256 by FIPS 180-4, CRC-32C by halves of a byte (its texts are
+/* hash.c - xxh3 (by libxxhash's header), SHA-256 (FIPS 180-4), and CRC-32C by half bytes (its inputs are
  * short). */
 #include "hash.h"
 #define XXH_INLINE_ALL
@@ -34,7 +34,7 @@ struct ls_hasher {
 
 ls_hasher *ls_hasher_create(void)
 {
-    ls_hasher *h = (ls_hasher *)XXH3_createState(); /* aligned as its vectors need it */
+    ls_hasher *h = (ls_hasher *)XXH3_createState(); /* aligned as its vectors require */
     if (h)
         XXH3_64bits_reset(&h->state);
     return h;
@@ -139,7 +139,7 @@ void ls_sha256_hex(ls_sha256 *s, char out[65])
     uint8_t length[8];
     for (int i = 0; i < 8; i++)
         length[i] = (uint8_t)(bits >> (56 - 8 * i));
-    /* 1 to 64 bytes: up to 8 before the block's end */
+    /* ends within 1 to 64 bytes, 8 bytes before the end of the block */
     ls_sha256_add(s, padding, (119 - (size_t)(s->bytes % 64)) % 64 + 1);
     ls_sha256_add(s, length, 8);
     for (int i = 0; i < 32; i++) {

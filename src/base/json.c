@@ -1,11 +1,12 @@
-/* json.c - the streaming writer, and jansson's parser with our messages. first[d] says that nothing was
- * written yet at depth d; depth 0 takes no commas, so that several documents can follow one another. */
+/* json.c - a streaming JSON writer, and jansson's parser with our messages. first[d]: nothing has been
+ * written at depth d yet, so no comma is needed. Depth 0 never takes commas, so several documents can follow
+ * one another. */
 #include "json.h"
 #include "check.h"
 #include <math.h>
 
-/* Length of the valid UTF-8 sequence at p (RFC 3629: no overlong forms, no surrogates, up to U+10FFFF), 0 if
- * there is none. */
+/* Length in bytes of the valid UTF-8 character at p (RFC 3629: no overlong forms, no surrogates, at most
+ * U+10FFFF); 0 if it is invalid. */
 static size_t utf8_length(const unsigned char *p)
 {
     static const struct {
@@ -21,7 +22,7 @@ static size_t utf8_length(const unsigned char *p)
             continue;
         for (size_t i = 1; i < FORMS[f].length; i++)
             if (p[i] < (i == 1 ? FORMS[f].low : 0x80) || p[i] > (i == 1 ? FORMS[f].high : 0xbf))
-                return 0; /* also at the terminating NUL */
+                return 0; /* also rejects a terminating NUL */
         return FORMS[f].length;
     }
     return 0;
@@ -33,7 +34,7 @@ static void add_quoted(ls_str *out, const char *text)
     for (const unsigned char *p = (const unsigned char *)text; *p;) {
         size_t n = utf8_length(p);
         if (n == 0) {
-            /* U+FFFD: a byte that is no text (a path, say) must not make the document invalid */
+            /* An invalid byte (from a path, for example) becomes U+FFFD, so that the document stays valid. */
             ls_str_add(out, "\xef\xbf\xbd");
             n = 1;
         } else if (*p == '"' || *p == '\\')
@@ -42,9 +43,9 @@ static void add_quoted(ls_str *out, const char *text)
             ls_str_add(out, "\\n");
         else if (*p == '\t')
             ls_str_add(out, "\\t");
-        else if (*p < 0x20 || *p == 0x7f || *p == '<') /* '<': the report puts JSON inside HTML */
+        else if (*p < 0x20 || *p == 0x7f || *p == '<') /* '<' is escaped because reports embed JSON in HTML */
             ls_str_printf(out, "\\u%04x", *p);
-        else if (*p == 0xc2 && p[1] < 0xa0) /* C1: controls too */
+        else if (*p == 0xc2 && p[1] < 0xa0) /* C1 control characters */
             ls_str_printf(out, "\\u%04x", p[1]);
         else
             ls_str_add_n(out, (const char *)p, n);

@@ -1,4 +1,4 @@
-/* log.c - one sink for the whole process. A lock keeps messages of several threads apart; a sink must not
+/* log.c - one sink for the whole process. A lock separates messages of different threads; a sink must not
  * log. */
 #include "log.h"
 #include <pthread.h>
@@ -9,7 +9,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ls_log_sink sink;
 static void *sink_context;
-static atomic_int most = -1; /* levels above are not even formatted */
+static atomic_int most = -1; /* messages of higher levels are not even formatted */
 
 void ls_log_set(ls_log_sink new_sink, void *context, ls_level up_to)
 {

@@ -1,6 +1,6 @@
-/* memory.h - how much memory this process really holds. */
+/* memory.h - how much memory this process uses. */
 #pragma once
 #include <stdint.h>
 
-/* bytes of anonymous resident memory (/proc/self/status RssAnon); 0 when not known */
+/* Bytes of anonymous resident memory (RssAnon of /proc/self/status); 0 if unknown. */
 int64_t ls_anonymous_rss(void);

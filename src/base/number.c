@@ -1,6 +1,6 @@
-/* number.c - numbers and people (declared in str.h): sizes, durations, and decimal text that reads back as
- * the same number. All of it is independent of the program's locale: a decimal comma would break every file
- * that we write. */
+/* number.c - numbers as people write them (declared in str.h): sizes, durations, and decimal text that reads
+ * back as the same number. Nothing here depends on the program's locale, because a decimal comma would break
+ * every file we write. */
 #include "str.h"
 #include "check.h"
 #include <locale.h>
@@ -20,7 +20,7 @@ static void make_c_locale(void)
     LS_CHECK(c_locale != (locale_t)0);
 }
 
-/* Switches this thread to the C locale; give the result to uselocale afterwards. */
+/* Switches this thread to the C locale. Pass the result to uselocale to switch back. */
 static locale_t enter_c_locale(void)
 {
     pthread_once(&c_locale_once, make_c_locale);
@@ -30,7 +30,8 @@ static locale_t enter_c_locale(void)
 bool ls_parse_bytes(const char *text, int64_t *out)
 {
     static const char UNITS[] = "kmgtp";
-    if (!((*text >= '0' && *text <= '9') || *text == '.')) /* no sign, no space, no "inf", no hexadecimal */
+    /* refuses a sign, spaces, "inf" and hexadecimal numbers */
+    if (!((*text >= '0' && *text <= '9') || *text == '.'))
         return false;
     if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
         return false;
@@ -48,13 +49,13 @@ bool ls_parse_bytes(const char *text, int64_t *out)
         if (!unit)
             return false;
         bool binary = strcasecmp(end + 1, "ib") == 0;
-        if (!binary && strcasecmp(end + 1, "b") != 0) /* a bare "M" could mean either */
+        if (!binary && strcasecmp(end + 1, "b") != 0) /* a bare "M" may mean 10^6 or 2^20 */
             return false;
         for (int power = (int)(unit - UNITS) + 1; power > 0; power--)
             scale *= binary ? 1024 : 1000;
     }
     double bytes = value * scale;
-    if (!(bytes < 0x1p63) || bytes != floor(bytes)) /* half a byte is a slip */
+    if (!(bytes < 0x1p63) || bytes != floor(bytes)) /* a fraction of a byte is a mistake */
         return false;
     *out = (int64_t)bytes;
     return true;
@@ -69,7 +70,7 @@ const char *ls_format_bytes(char buffer[32], uint64_t bytes)
     }
     int unit = 0;
     double value = (double)bytes;
-    while (value >= 1023.5 && unit < 6) { /* what would print as 1024 goes to the next unit */
+    while (value >= 1023.5 && unit < 6) { /* a number that would print as 1024 takes the next unit */
         value /= 1024;
         unit++;
     }
@@ -105,8 +106,8 @@ const char *ls_format_duration(char buffer[32], double seconds)
     return buffer;
 }
 
-/* Lays out the digits (at most 17, the last is no 0) of "-d.ddde+xx": plain from 0.00001 up to `plain` digits
- * before the point, else with an exponent. */
+/* Writes the digits of a number "-d.ddde+xx" (at most 17 digits, the last one not 0): without an exponent
+ * from 0.00001 up to `plain` digits before the point, else with one. */
 static void layout(char *out, const char *scientific, int plain)
 {
     char digits[24] = "";
@@ -147,7 +148,7 @@ const char *ls_format_f32(char buffer[32], float x)
     if (special(buffer, (double)x))
         return buffer;
     locale_t old = enter_c_locale();
-    for (int precision = 0; precision < 9; precision++) { /* 9 digits always suffice */
+    for (int precision = 0; precision < 9; precision++) { /* 9 digits are always enough for a float */
         snprintf(text, sizeof text, "%.*e", precision, (double)x);
         if (strtof(text, NULL) == x)
             break;
@@ -163,7 +164,7 @@ const char *ls_format_f64(char buffer[32], double x)
     if (special(buffer, x))
         return buffer;
     locale_t old = enter_c_locale();
-    for (int precision = 0; precision < 17; precision++) { /* 17 digits always suffice */
+    for (int precision = 0; precision < 17; precision++) { /* 17 digits are always enough for a double */
         snprintf(text, sizeof text, "%.*e", precision, x);
         if (strtod(text, NULL) == x)
             break;

@@ -1,4 +1,4 @@
-/* oserror.c - what to do about an errno, for those that a user can do something about. */
+/* oserror.c - advice for the errno values that a user can do something about. */
 #include "oserror.h"
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* pattern.c - braces are multiplied out here, because glob(3) sets no bound to it; the rest is glob's work,
- * through functions that count. */
+/* pattern.c - expands braces itself, because glob(3) does not limit how many patterns they make. glob does
+ * the rest, through functions that count names. */
 #include "base/pattern.h"
 
 #include <dirent.h>
@@ -13,12 +13,13 @@
 #include "base/sys.h"
 #include "base/str.h"
 
-enum { DEEPEST = 64, LONGEST = 1 << 16 }; /* braces in braces; bytes */
+enum { DEEPEST = 64, LONGEST = 1 << 16 }; /* nesting of braces; bytes of a pattern */
 
 static ls_status add(ls_paths *p, const char *text)
 {
     char *copy = strdup(text);
-    if (copy && (p->n & (p->n - 1)) == 0) { /* room for 1, 2, 4, ... */
+    /* the array grows when n is a power of two: room for 1, 2, 4, ... */
+    if (copy && (p->n & (p->n - 1)) == 0) {
         char **at = ls_sys_realloc(p->at, sizeof *p->at * (p->n ? 2 * p->n : 1));
         if (!at) {
             free(copy);
@@ -42,7 +43,8 @@ void ls_paths_release(ls_paths *p)
 
 /* ---- braces */
 
-/* From `at` the next character of `wanted` outside inner braces; the end of the text: there is none. */
+/* Finds the next character of `wanted`, from `at` on, outside of inner braces. Returns the end of the text if
+ * there is none. */
 static const char *next_outside(const char *at, const char *wanted)
 {
     for (int depth = 0; *at; at++) {
@@ -58,8 +60,8 @@ static const char *next_outside(const char *at, const char *wanted)
     return at;
 }
 
-/* The brace that begins the first choice; NULL: there is none. "{}" is no choice, nor is a brace that nothing
- * closes. */
+/* The brace that begins the first choice; NULL if there is none. "{}" is no choice, nor is a brace that is
+ * never closed. */
 static const char *first_choice(const char *text)
 {
     for (const char *p = text; *p; p++) {
@@ -97,8 +99,8 @@ static ls_status expand(ls_paths *out, const char *text, const char *pattern, in
 
 /* ---- folders */
 
-static _Thread_local int64_t
-    looked_at; /* of the pattern that this thread looks for; glob gives its functions no context */
+/* of the pattern that this thread expands; glob passes no context to its functions */
+static _Thread_local int64_t looked_at;
 
 static bool enough(void) { return looked_at > LS_PATTERN_NAMES || ls_stop_asked(); }
 
@@ -129,7 +131,7 @@ static int look_at_link(const char *restrict path, struct stat *restrict st)
     return enough() ? -1 : lstat(path, st);
 }
 
-/* A folder that cannot be read has no names for us; but when it is enough, glob ends. */
+/* A folder that cannot be read counts as empty. If the limit is reached, glob ends. */
 static int on_error(const char *path, int error)
 {
     (void)path, (void)error;

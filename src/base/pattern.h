@@ -1,12 +1,12 @@
-/* pattern.h - the paths that a pattern names, as in a shell: * ? [...] and {a,b}. */
+/* pattern.h - the paths that a shell pattern names: * ? [...] and {a,b}. */
 #pragma once
 #include <stddef.h>
 #include "lockstep/status.h"
 
-/* A few characters can ask for a great deal of work, as {a,b}{a,b}{a,b}... or a star for every level of the
- * file system: more of either is LS_E_USAGE. */
+/* A short pattern can ask for very much work: {a,b}{a,b}{a,b}..., or a star at each level of the file system.
+ * Beyond these limits a pattern is LS_E_USAGE. */
 enum {
-    LS_PATTERN_BRACES = 4096,   /* patterns that braces make */
+    LS_PATTERN_BRACES = 4096,   /* patterns after expanding braces */
     LS_PATTERN_NAMES = 1000000, /* names in folders that are compared with the pattern */
 };
 
@@ -15,7 +15,7 @@ typedef struct ls_paths {
     size_t n;
 } ls_paths;
 
-/* Everything that matches, folders too, in no order. Nothing that matches is no error. LS_E_STOPPED when the
- * program is asked to stop meanwhile; LS_E_MEMORY. */
+/* All matching files and folders, in no order. No match is not an error. LS_E_STOPPED if the program is asked
+ * to stop; LS_E_MEMORY. */
 ls_status ls_pattern_find(ls_paths *out, const char *pattern);
-void ls_paths_release(ls_paths *p); /* harmless twice */
+void ls_paths_release(ls_paths *p); /* may be called twice */

@@ -1,17 +1,16 @@
-/* rng.c - Philox4x32-10 and what is drawn from it. The kinds of draws use different upper counter halves, so
- * that one key never gives correlated uniform and normal numbers.
+/* rng.c - Philox4x32-10 and the numbers drawn from it. Each kind of draw uses its own range of upper counter
+ * halves, so that uniform and normal numbers of one key are never correlated.
  *
- * Logarithm and cosine are our own: the C library picks versions with and without fused multiply-add by
- * machine, whose last bits differ, and initial weights must not depend on the machine. */
+ * Logarithm and cosine are our own. The C library chooses between versions with and without fused
+ * multiply-add, and their last bits differ; initial weights must not depend on the machine. */
 #include "rng.h"
 #include "check.h"
 #include <math.h>
 #include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(LS_TSAN) && !defined(LS_ASAN)
-#define LS_WIDE                                            \
-    __attribute__((target_clones("arch=x86-64-v4", "avx2", \
-                                 "default"))) /* wider lanes, the same bits: no contraction */
+/* Wider vectors give the same bits, because nothing is contracted. */
+#define LS_WIDE __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
 #define LS_WIDE
 #endif
@@ -21,7 +20,7 @@ enum {
     DRAW_NORMAL = 1,
     DRAW_KEY = 2,
     DRAW_ROUND_KEYS = 3,
-    DRAW_BELOW = 16 /* + attempt */
+    DRAW_BELOW = 16 /* + the number of the attempt */
 };
 
 void ls_rng_block(ls_rng_key key, uint64_t counter_lo, uint64_t counter_hi, uint32_t out[4])
@@ -54,7 +53,7 @@ LS_WIDE void ls_rng_blocks8(ls_rng_key key, uint64_t first, uint64_t counter_hi,
         c3[i] = (uint32_t)(counter_hi >> 32);
     }
     for (int round = 0; round < 10; round++) {
-        for (int i = 0; i < 8; i++) { /* independent lanes: vector instructions */
+        for (int i = 0; i < 8; i++) { /* independent lanes, so that the compiler vectorizes */
             uint64_t p0 = (uint64_t)0xD2511F53 * c0[i], p1 = (uint64_t)0xCD9E8D57 * c2[i];
             c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
             c1[i] = (uint32_t)p1;
@@ -88,7 +87,7 @@ double ls_rng_uniform(ls_rng_key key, uint64_t index)
     return (double)(join(x[0], x[1]) >> 11) * 0x1p-53;
 }
 
-/* Natural logarithm of 0 < x <= 1, to about one unit in the last place: x = 2^e m, log m = 2
+/* Natural logarithm of 0 < x <= 1, within about one unit in the last place. With x = 2^e m: log m = 2
  * atanh((m-1)/(m+1)). */
 static double log_of(double x)
 {
@@ -98,14 +97,15 @@ static double log_of(double x)
         m *= 2;
         e--;
     }
-    double s = (m - 1) / (m + 1), s2 = s * s, sum = 0; /* s2 < 0.0295: 11 terms leave less than 1e-19 */
+    /* s2 < 0.0295: after 11 terms the rest is below 1e-19 */
+    double s = (m - 1) / (m + 1), s2 = s * s, sum = 0;
     for (int k = 11; k >= 1; k--)
         sum = sum * s2 + 1.0 / (2 * k + 1);
     return (double)e * 0.69314718055994531 + 2 * (s + s * s2 * sum);
 }
 
-/* cos(2 pi t) for 0 <= t < 1: the nearest quarter turn is removed exactly, the rest is a Taylor series on
- * [-pi/4, pi/4]. */
+/* cos(2 pi t) for 0 <= t < 1. The nearest quarter turn is subtracted exactly; a Taylor series on [-pi/4,
+ * pi/4] does the rest. */
 static double cos_turns(double t)
 {
     int quarter = (int)(4 * t + 0.5);
@@ -128,13 +128,14 @@ double ls_rng_normal(ls_rng_key key, uint64_t index)
 {
     uint32_t x[4];
     ls_rng_block(key, index, DRAW_NORMAL, x);
-    double u = (double)((join(x[0], x[1]) >> 11) + 1) * 0x1p-53; /* (0, 1]: the logarithm is finite */
+    /* in (0, 1], so that the logarithm is finite */
+    double u = (double)((join(x[0], x[1]) >> 11) + 1) * 0x1p-53;
     double turns = (double)(join(x[2], x[3]) >> 11) * 0x1p-53;
     return sqrt(-2 * log_of(u)) * cos_turns(turns);
 }
 
-/* The same eight at a time, lane by lane the same operations: vector instructions, and divisions that
- * overlap. */
+/* Eight normal numbers at a time, with the same operations in each lane: vector instructions, and divisions
+ * that overlap. */
 typedef double lanes __attribute__((vector_size(64)));
 typedef int64_t lanes_i __attribute__((vector_size(64)));
 
@@ -150,12 +151,12 @@ LS_WIDE void ls_rng_normals8(ls_rng_key key, uint64_t first, double out[8])
         quarter[i] = (int)(4 * t[i] + 0.5);
         whole[i] = (double)quarter[i];
     }
-    memcpy(&bits, &u, sizeof bits); /* frexp: no u is subnormal */
+    memcpy(&bits, &u, sizeof bits); /* in place of frexp: u is never subnormal */
     lanes_i exponent = (bits >> 52) - 1022;
     bits = (bits & 0xFFFFFFFFFFFFF) | (int64_t)1022 << 52;
     lanes m;
     memcpy(&m, &bits, sizeof m);
-    const lanes_i low = m < 0.70710678118654752; /* -1 where true */
+    const lanes_i low = m < 0.70710678118654752; /* -1 (all bits) where true */
     m = m * (1.0 - __builtin_convertvector(low, lanes));
     exponent += low;
     const lanes s0 = (m - 1.0) / (m + 1.0), s2 = s0 * s0;
@@ -185,8 +186,9 @@ uint32_t ls_rng_bits16(ls_rng_key key, uint64_t plane, uint64_t index)
     return x[half % 4] >> 16 * (half / 4) & 0xffff;
 }
 
-/* Lemire, "Fast random integer generation in an interval": the upper half of x n, unless the lower half shows
- * that x lies in the surplus of 2^64 over a multiple of n; then another draw. */
+/* D. Lemire, "Fast random integer generation in an interval" (2019): the result is the upper half of x * n.
+ * If the lower half is below 2^64 mod n, x is one of the surplus values that would make the result uneven,
+ * and another x is drawn. */
 uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n)
 {
     LS_CHECK(n > 0);
@@ -204,8 +206,8 @@ uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n)
 
 enum { ROUNDS = 8 };
 
-/* The Feistel round function: any function will do for a bijection; this one (multiply, fold) mixes all bits
- * of x and the key. */
+/* The round function of the Feistel network. Any function makes a bijection; this one (multiply and fold)
+ * mixes all bits of x and the key. */
 static uint32_t mix(uint32_t x, uint32_t round_key)
 {
     x ^= round_key;
@@ -215,9 +217,8 @@ static uint32_t mix(uint32_t x, uint32_t round_key)
     return x ^ x >> 16;
 }
 
-/* A balanced Feistel network permutes the 2^bits >= n numbers below the next power of four. Walking along the
- * cycle from position until a number below n comes up is then a permutation of [0, n): at most 4 steps on
- * average. */
+/* A balanced Feistel network permutes the numbers below 2^bits, the smallest power of four >= n. Applying it
+ * again until the result is below n gives a permutation of [0, n). That takes at most 4 steps on average. */
 uint64_t ls_permute_index(ls_rng_key key, uint64_t position, uint64_t n)
 {
     LS_CHECK(position < n, "position %llu of %llu", (unsigned long long)position, (unsigned long long)n);

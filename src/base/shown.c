@@ -1,7 +1,8 @@
-/* shown.c - control characters made visible. */
+/* shown.c - makes control characters visible. */
 #include "shown.h"
 
-/* Length of the control character at `p`, 0: none is there. *code: which. C1 as UTF-8 has it: two bytes. */
+/* Length in bytes of the control character at `p`, 0 if it is none; *code receives its number. In UTF-8, the
+ * characters C1 (0x80 to 0x9f) have two bytes. */
 static size_t control_at(const unsigned char *p, unsigned *code)
 {
     *code = p[0];

@@ -1,12 +1,12 @@
-/* shown.h - text from files and other people on its way to a terminal: a tensor's name, the error that a
- * result.json tells, a class of images. A control character in it could clear the screen or write over lines;
- * it is shown as \n, \t or \xNN instead. */
+/* shown.h - text from files and other users for a terminal: tensor names, error messages in a result.json,
+ * class names. A control character in such a text could clear the screen or overwrite lines, so it is shown
+ * as \n, \t or \xNN. */
 #pragma once
 #include <stdbool.h>
 #include <stdio.h>
 #include "str.h"
 
-/* Appends `text`; C0, DEL and C1 become visible. `lines`: line feeds and tabs stay. */
+/* Appends `text` with control characters (C0, DEL, C1) made visible. lines: line feeds and tabs are kept. */
 void ls_str_add_shown(ls_str *s, const char *text, bool lines);
-/* One line: what `format` makes, all of it shown so, and its line feed. */
+/* Prints one line: the formatted text with control characters made visible, and a line feed. */
 void ls_print_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

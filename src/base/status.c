@@ -1,5 +1,6 @@
-/* status.c - the error record of a thread: one message, and the frames that passed it on. Nothing here
- * allocates, so that "out of memory" can be reported too. What does not fit is cut, and the cut is marked. */
+/* status.c - the error record of a thread: one message, and the places that passed it on. Nothing here
+ * allocates, so that "out of memory" can be reported too. A message that is too long is cut, and marked as
+ * cut. */
 #include "argument.h"
 #include "field.h"
 #include <stdarg.h>
@@ -27,7 +28,7 @@ static const struct {
 enum { MESSAGE_SIZE = 4096, TRACE_SIZE = 2048 };
 static _Thread_local char message[MESSAGE_SIZE];
 static _Thread_local char trace[TRACE_SIZE];
-static _Thread_local ls_field field; /* with whose name `message` begins */
+static _Thread_local ls_field field; /* the field whose name begins `message` */
 
 static const char *const FIELD[LS_FIELD_COUNT] = {
     [LS_FIELD_NONE] = "",
@@ -88,7 +89,7 @@ static void mark_cut(char *text, size_t size, int wanted)
 
 ls_status ls_fail(ls_status code, const char *format, ...)
 {
-    char text[MESSAGE_SIZE]; /* not `message` itself: it may be one of the arguments */
+    char text[MESSAGE_SIZE]; /* (not `message`: it may be one of the arguments) */
     va_list args;
     va_start(args, format);
     mark_cut(text, sizeof text, vsnprintf(text, sizeof text, format ? format : "", args));
@@ -135,6 +136,7 @@ ls_status ls_trace(ls_status s, const char *file, int line, const char *function
     int wanted = snprintf(trace + used, sizeof trace - used, "%s:%d %s\n", file ? file : "?", line,
                           function ? function : "?");
     if (wanted >= (int)(sizeof trace - used))
-        trace[used] = 0; /* whole frames only; the innermost ones matter most */
+        /* Whole frames only. Later frames are dropped, because the innermost ones say most. */
+        trace[used] = 0;
     return s;
 }

@@ -1,4 +1,4 @@
-/* stop.c - one flag for the process, which the program owns and its signal handler sets. */
+/* stop.c - the request to stop: a flag that the program owns and that its signal handler sets. */
 #include "base/stop.h"
 
 #include <stdarg.h>

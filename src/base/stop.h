@@ -1,10 +1,11 @@
-/* stop.h - the request to stop (ls_stop_on, lockstep/status.h), as long work in the library looks at it. Only
- * work that can be thrown away does: reading, tokenizing, checking, building. Training steps and saves never
- * do: whoever runs them decides what is finished first. */
+/* stop.h - the request to stop (ls_stop_on of lockstep/status.h), for long work in the library that can be
+ * thrown away: reading, tokenizing, checking, building. Training steps and saves never check it; their caller
+ * decides what is completed first. */
 #pragma once
 #include "lockstep/status.h"
 
-bool ls_stop_asked(void); /* a load or two: cheap enough for every few thousand elements, any thread */
+/* a load or two: cheap enough for every few thousand elements; any thread may call it */
+bool ls_stop_asked(void);
 
-/* LS_E_STOPPED with "stopped while DOING" when it is asked, else LS_OK. */
+/* LS_E_STOPPED with "stopped while DOING" if a stop is requested, else LS_OK. */
 ls_status ls_stop_check(const char *doing, ...) __attribute__((format(printf, 1, 2)));

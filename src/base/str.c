@@ -1,4 +1,4 @@
-/* str.c - growable text. Out of memory aborts, as in an arena: these are kilobytes. */
+/* str.c - growable text. Running out of memory aborts, as in an arena: texts have kilobytes. */
 #include "str.h"
 #include "check.h"
 #include <stdio.h>
@@ -19,7 +19,7 @@ void ls_str_clear(ls_str *s)
         s->data[0] = 0;
 }
 
-/* Room for n more bytes and the NUL. */
+/* Makes room for n more bytes and the NUL. */
 static void reserve(ls_str *s, size_t n)
 {
     LS_CHECK(n < SIZE_MAX / 4 && s->len < SIZE_MAX / 4);
@@ -68,7 +68,8 @@ void ls_str_vprintf(ls_str *s, const char *format, va_list args)
 
 const char *ls_str_text(const ls_str *s) { return s->data ? s->data : ""; }
 
-/* Backtracks to the latest star only: what an earlier star took can stay as it is. */
+/* On a mismatch it goes back to the latest star only. That is enough: a longer match of an earlier star
+ * cannot help. */
 bool ls_glob_match(const char *pattern, const char *text)
 {
     const char *star = NULL, *resume = NULL;
@@ -92,7 +93,7 @@ bool ls_glob_match(const char *pattern, const char *text)
 
 enum { NAME_MAX_LENGTH = 63 };
 
-/* Edit distance with swaps of neighbours (optimal string alignment), letters compared without case. */
+/* Edit distance that counts a swap of neighbours as one edit (optimal string alignment). Case is ignored. */
 static int distance(const char *a, size_t na, const char *b, size_t nb)
 {
     int row[3][NAME_MAX_LENGTH + 1];
@@ -126,7 +127,8 @@ const char *ls_nearest_name(const char *name, const char *const *names, int n)
     size_t length = strlen(name);
     if (length > NAME_MAX_LENGTH)
         return NULL;
-    /* Near: one slip in a short name, two in a common one, a third of a long one. */
+    /* how many edits are near: one in a short name, two in a medium one, a third of the letters in a long
+     * one */
     int limit = length <= 3 ? 1 : length <= 8 ? 2 : (int)length / 3;
     const char *nearest = NULL;
     for (int i = 0; i < n; i++) {

@@ -1,11 +1,11 @@
-/* str.h - a growable string for building text, and the few string helpers that everybody needs. */
+/* str.h - a growable string, and string helpers that are used everywhere. */
 #pragma once
 #include <stdarg.h>
 #include <stddef.h>
 #include "lockstep/status.h"
 
 typedef struct ls_str {
-    char *data; /* always NUL-terminated once something was added; NULL when empty and untouched */
+    char *data; /* ends with NUL; NULL until something is added */
     size_t len, cap;
 } ls_str;
 
@@ -17,16 +17,17 @@ void ls_str_printf(ls_str *s, const char *format, ...) __attribute__((format(pri
 void ls_str_vprintf(ls_str *s, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 const char *ls_str_text(const ls_str *s); /* "" when empty */
 
-/* Glob with * and ? over dot-separated names; both match dots too (`*.bias` is every bias), so `**` is not
- * special. */
+/* Glob with * and ?, for dot-separated names. Both also match dots (`*.bias` matches every bias), so `**`
+ * means `*`. */
 bool ls_glob_match(const char *pattern, const char *text);
-/* Nearest of `n` names by edit distance, NULL if none is near: for "did you mean". */
+/* The name with the smallest edit distance, for "did you mean"; NULL if none is near. */
 const char *ls_nearest_name(const char *name, const char *const *names, int n);
-/* "512MiB", "1.5GB", "64" -> bytes. A bare "M" is refused: it could mean either. */
+/* Parses a size in bytes: "512MiB", "1.5GB", "64". A bare "M" is refused, because it may mean 10^6 or
+ * 2^20. */
 bool ls_parse_bytes(const char *text, int64_t *out);
-/* 1536 -> "1.5 KiB"; into a static-size caller buffer. */
+/* 1536 becomes "1.5 KiB". */
 const char *ls_format_bytes(char buffer[32], uint64_t bytes);
 const char *ls_format_duration(char buffer[32], double seconds); /* "1 h 02 min", "3.2 s", "12 ms" */
-/* Shortest decimal text that reads back as the same float / double ("2.3025851"). */
+/* The shortest decimal text that reads back as the same float or double ("2.3025851"). */
 const char *ls_format_f32(char buffer[32], float x);
 const char *ls_format_f64(char buffer[32], double x);

@@ -1,4 +1,4 @@
-/* sys.c - each call with its fault point, and the errno that it is most likely to fail with. */
+/* sys.c - each call with its fault point, and the errno with which it is most likely to fail. */
 #include "sys.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ int ls_sys_memory_file(const char *name)
     return refused(LS_POINT_OPEN, EMFILE) ? -1 : memfd_create(name, MFD_CLOEXEC);
 }
 
-/* How many of n bytes to write; 0: none, that is an error. */
+/* How many of n bytes to write; 0: fail. */
 static size_t allowed(size_t n)
 {
     const int fault = LS_FAULT(LS_POINT_WRITE);

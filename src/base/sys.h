@@ -1,12 +1,12 @@
-/* sys.h - system calls that can fail because the machine has no more of something, or a device is broken.
- * Each passes a fault point (fault.h) and is else the call of that name; tools/check_layers wants no other
- * way to them. Errors are in errno. */
+/* sys.h - system calls that fail when a resource runs out or a device is broken. Each passes a fault point
+ * (fault.h) and otherwise is the call of the same name. tools/check_layers refuses other ways to make these
+ * calls. Errors are in errno. */
 #pragma once
 #include <pthread.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-/* with O_CLOEXEC; a new file is readable and writable as the umask says */
+/* adds O_CLOEXEC; the umask applies to the mode of a new file */
 int ls_sys_open(const char *path, int flags);
 int ls_sys_memory_file(const char *name); /* memfd_create */
 ssize_t ls_sys_write(int fd, const void *data, size_t n);
@@ -15,16 +15,16 @@ int ls_sys_fsync(int fd);
 int ls_sys_ftruncate(int fd, off_t size);
 int ls_sys_fallocate(int fd, int mode, off_t at, off_t n);
 int ls_sys_rename(const char *from, const char *to);
-int ls_sys_exchange(const char *a, const char *b); /* the two names; not every file system can */
+int ls_sys_exchange(const char *a, const char *b); /* exchanges two names; not all file systems can */
 int ls_sys_symlink(const char *target, const char *path);
 int ls_sys_mkdir(const char *path);
-int ls_sys_remove(const char *path); /* a file, a link or an empty folder */
+int ls_sys_remove(const char *path); /* removes a file, a link or an empty folder */
 void *ls_sys_mmap(size_t n, int protection, int flags, int fd, off_t at);
 pid_t ls_sys_fork(void);
 int ls_sys_thread(pthread_t *thread, void *(*run)(void *), void *context); /* returns the errno */
 
-/* Where the caller reports that there is none. */
+/* Allocations whose callers report failure. */
 void *ls_sys_malloc(size_t n);
 void *ls_sys_calloc(size_t count, size_t size);
-void *ls_sys_realloc(void *p, size_t n); /* NULL: p is as it was */
+void *ls_sys_realloc(void *p, size_t n); /* NULL: p is unchanged */
 void *ls_sys_aligned_alloc(size_t align, size_t n);

@@ -1,14 +1,16 @@
-/* thread_pool.c - the thread pool. Its workers spin for a moment while they look for a new loop, then sleep
- * in the kernel. Inside a step that is as quick as a pool that always spins, and ranks or other programs that
- * share the cores lose nothing (libgomp's workers spin for milliseconds). One loop at a time has the workers.
- * A loop that finds them busy (ranks may be threads of one process) runs on its caller.
+/* thread_pool.c - the thread pool.
  *
- * Worker t begins with range t, the same part of the work in every loop, which is what its caches hold. It
- * takes it in pieces from the front; whoever has finished takes pieces from the back of another's. So a core
- * that is slower, or that another program has just now, holds nobody up for longer than one piece.
+ * Workers spin for a moment while they wait for the next loop, and then sleep in the kernel. Within a step
+ * that is as fast as a pool that always spins, and ranks or other programs on the same cores lose nothing
+ * (libgomp's workers spin for milliseconds). The workers run one loop at a time. A loop that finds them busy,
+ * because ranks may be threads of one process, runs on its caller.
  *
- * Where a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets our loops run on its workers
- * instead, so that there is still one pool. */
+ * Worker t begins with range t, the same part of the work in every loop, because its caches hold that data.
+ * It takes pieces from the front of its range; a worker that has finished takes pieces from the back of
+ * another's. So a slow core, or one that another program uses, delays a loop by one piece at most.
+ *
+ * If a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets our loops run on its workers
+ * instead, so that there is only one pool. */
 #include "thread_pool.h"
 #include <linux/futex.h>
 #include <pthread.h>
@@ -23,25 +25,26 @@
 #include <omp.h>
 #endif
 
-/* Pauses before sleeping: a worker looks longer, over the serial ops between two loops of a step (some 50 to
- * 200 microseconds). */
+/* How many pauses a thread spins before it sleeps. Workers spin longer, to bridge the serial ops between two
+ * loops of a step (about 50 to 200 microseconds). */
 enum { WORKER_SPINS = 4000, CALLER_SPINS = 1000 };
 
-/* Whoever takes tasks takes a quarter of what is left of the range: long pieces first, and short ones at the
- * end, so that all finish together. None is under a 32nd of the range, since every piece makes a kernel begin
- * anew. */
+/* A piece is a quarter of what is left of a range: long pieces first and short ones at the end, so that all
+ * threads finish together. No piece is shorter than a 32nd of the range, because a kernel does some work anew
+ * for each piece. */
 enum { SHARE = 4, SMALLEST = 32 };
 
-/* What is left of a range, [front, back) of its tasks, in one word so that its owner and others can take from
- * both ends. A cache line each. */
+/* What is left of a range: tasks [front, back), in one word, so that its owner and other workers can take
+ * from both ends atomically. Each has a cache line of its own. */
 typedef struct range {
     _Alignas(64) _Atomic uint64_t left; /* front + (back << 32) */
 } range;
 
-/* The caller writes the plain fields while `inside` is CLOSED and 0 otherwise, then opens it; a worker counts
- * itself in, works until no piece is left, and counts itself out. When the caller finds no piece left it
- * closes again and waits for those inside. So a worker that comes late, or sleeps on, is not waited for.
- * Workers are made when first needed and live for ever. */
+/* How a loop begins and ends: `inside` counts the workers in the loop. While it is CLOSED, the caller writes
+ * the plain fields; then the caller sets it to 0, which opens the loop. A worker adds itself to `inside`,
+ * works until no piece is left, and subtracts itself. When the caller finds no piece left, it closes the loop
+ * and waits for the workers inside. So it does not wait for a worker that wakes up late. Workers are made
+ * when they are first needed, and never end. */
 #define CLOSED (UINT32_C(1) << 31)
 static struct {
     _Atomic uint32_t round, inside, sleepers, caller_sleeps;
@@ -90,7 +93,7 @@ static uint32_t next_round(uint32_t seen)
 
 static int64_t range_begin(int t) { return pool.n * t / pool.threads; }
 
-/* Takes a piece of range t, from its front or its back; false if nothing is left. */
+/* Takes a piece from the front or the back of range t. False: nothing is left. */
 static bool take(int t, bool front, int64_t *begin, int64_t *end)
 {
     const int64_t first = range_begin(t), smallest = (range_begin(t + 1) - first + SMALLEST - 1) / SMALLEST;
@@ -166,7 +169,7 @@ static void wait_for_workers(void)
     atomic_store(&pool.caller_sleeps, 0);
 }
 
-/* False: there is no memory for more threads. */
+/* False: no memory for more threads. */
 static bool add_workers(int threads)
 {
     if (pool.workers >= threads - 1)
@@ -199,7 +202,7 @@ static void run(int threads, int64_t n, ls_range_fn fn, void *context)
         return;
     }
     LS_CHECK(n / threads < UINT32_MAX, "a loop of %lld tasks", (long long)n);
-    if (!add_workers(threads)) { /* the loop is slower on its caller, and computes the same */
+    if (!add_workers(threads)) { /* without workers the caller computes the same, but slower */
         fn(context, 0, n, 0);
         atomic_store(&pool.busy, 0);
         return;
@@ -225,7 +228,7 @@ static void run(int threads, int64_t n, ls_range_fn fn, void *context)
 static void run_openmp(int threads, int64_t n, ls_range_fn fn, void *context)
 {
 #pragma omp parallel num_threads(threads)
-    /* OpenMP may give fewer threads than asked for (OMP_THREAD_LIMIT); the cut stays the same. */
+    /* OpenMP may give fewer threads than requested (OMP_THREAD_LIMIT); the work is cut in the same way. */
     for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads())
         fn(context, n * t / threads, n * (t + 1) / threads, t);
 }
@@ -255,7 +258,7 @@ void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context)
 
 int ls_cpu_count(void)
 {
-    /* The kernel refuses a set smaller than its own: grow until it fits. */
+    /* The kernel refuses a set that is smaller than its own, so the set grows until it fits. */
     for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
         cpu_set_t *set = CPU_ALLOC((size_t)cpus);
         size_t size = CPU_ALLOC_SIZE((size_t)cpus);

@@ -1,10 +1,10 @@
-/* topology.c - hwloc, opened at run time. */
+/* topology.c - describes the machine through hwloc, which is loaded at run time. */
 #include "topology.h"
 #include <dlfcn.h>
 #include <hwloc.h>
 #include <stdio.h>
 
-/* A function of the open library with the type that the header gives it. */
+/* A function of the loaded library, with the type that hwloc's header declares. */
 #define FROM(library, name) __extension__(typeof(&name)) dlsym(library, #name)
 
 static int count(void *library, hwloc_topology_t t, hwloc_obj_type_t type)
@@ -35,7 +35,7 @@ static bool describe(char text[160], void *library, hwloc_topology_t t)
 
 bool ls_topology_text(char text[160])
 {
-    void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL); /* stays open */
+    void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL); /* never closed */
     if (!library)
         return false;
     typeof(&hwloc_topology_init) init = FROM(library, hwloc_topology_init);

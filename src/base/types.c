@@ -1,6 +1,6 @@
-/* types.c - sizes, names and shapes. A type whose element count does not fit in 63 bits counts as INT64_MAX
- * (bytes: SIZE_MAX), so that a comparison with what memory or a file holds fails instead of wrapping around.
- */
+/* types.c - sizes, names and shapes. If the number of elements does not fit in 63 bits, the count is
+ * INT64_MAX (in bytes: SIZE_MAX). A comparison with the size of memory or of a file then fails, where an
+ * overflow could succeed. */
 #include "lockstep/types.h"
 #include "base/argument.h"
 #include <string.h>
@@ -97,7 +97,8 @@ bool ls_tensor_is_contiguous(const ls_tensor *t)
     if (ls_type_count(&t->type) == 0)
         return true;
     for (int i = t->type.ndim - 1; i >= 0; i--) {
-        if (t->type.dims[i] != 1 && t->strides[i] != stride) /* nobody steps along a dimension of size 1 */
+        /* the stride of a dimension of size 1 is never used */
+        if (t->type.dims[i] != 1 && t->strides[i] != stride)
             return false;
         stride *= t->type.dims[i];
     }

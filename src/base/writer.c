@@ -1,9 +1,9 @@
-/* writer.c - replacing a file all or nothing, and appending to one.
+/* writer.c - replacing a file atomically, and appending to one.
  *
- * The new content goes to PATH.tmp-PID-CHANCE, which is renamed over PATH once it is on disk; so a reader,
- * and a crash at any moment, sees the old file or the new one. Chance, because threads, containers and hosts
- * that share a folder may have one PID. What is not a regular file (a pipe, /dev/stdout), or has no name (a
- * memory file), cannot be replaced and is written directly: then `tmp` is NULL. */
+ * The new content goes to PATH.tmp-PID-CHANCE, which is renamed to PATH once it is on disk. So a reader sees
+ * the old file or the new one, also after a crash at any moment. CHANCE is random, because threads,
+ * containers and machines that share a folder may have the same PID. A pipe, a device (/dev/stdout) or a file
+ * without a name (a memory file) cannot be replaced and is written directly; then `tmp` is NULL. */
 #include "file.h"
 #include "check.h"
 #include "oserror.h"
@@ -22,8 +22,8 @@
 
 enum { BUFFER_SIZE = 1 << 18 };
 
-/* Writes all of it, however the kernel cuts it. Returns 0 or an errno; *written counts what went out in
- * either case. */
+/* Writes all n bytes, in as many calls as the kernel needs. Returns 0 or an errno; in both cases *written
+ * receives how many bytes were written. */
 static int write_all(int fd, const uint8_t *p, size_t n, size_t *written)
 {
     for (*written = 0; *written < n;) {
@@ -31,7 +31,7 @@ static int write_all(int fd, const uint8_t *p, size_t n, size_t *written)
         if (done > 0)
             *written += (size_t)done;
         else if (done == 0)
-            return EIO; /* POSIX allows it for a count > 0 only on odd devices: do not spin */
+            return EIO; /* POSIX allows this for a count > 0 on unusual devices only: do not retry for ever */
         else if (errno != EINTR)
             return errno;
     }
@@ -62,7 +62,7 @@ ls_status ls_writer_open(ls_writer *w, const char *path)
         w->fd = ls_sys_open(path, O_WRONLY);
     else if (!error) {
         uint32_t chance = 0;
-        /* without it a meeting fails: the file is new (O_EXCL) */
+        /* if the random number fails, a collision does too: the file must be new (O_EXCL) */
         (void)!getrandom(&chance, sizeof chance, GRND_NONBLOCK);
         if (asprintf(&w->tmp, "%s.tmp-%ld-%08x", path, (long)getpid(), chance) < 0) {
             w->tmp = NULL;
@@ -72,7 +72,7 @@ ls_status ls_writer_open(ls_writer *w, const char *path)
         if (w->fd >= 0 && there)
             (void)!fchmod(w->fd,
                           st.st_mode &
-                              07777); /* keeps the old file's permissions where the file system lets us */
+                              07777); /* keeps the permissions of the old file if the file system allows it */
     }
     if (!error && w->fd < 0)
         error = errno;
@@ -109,8 +109,8 @@ ls_status ls_writer_put(ls_writer *w, const void *data, size_t n)
     return LS_OK;
 }
 
-/* The rename is on disk only once the folder is. Some file systems cannot sync a folder (EINVAL) and need
- * not. */
+/* The rename is on disk once the folder is. Some file systems cannot sync folders (EINVAL) and do not need
+ * it. */
 static int sync_folder(const char *path)
 {
     char *copy = strdup(path);
@@ -119,7 +119,7 @@ static int sync_folder(const char *path)
     int fd = ls_sys_open(dirname(copy), O_RDONLY | O_DIRECTORY);
     free(copy);
     if (fd < 0)
-        return errno == EACCES ? 0 : errno; /* a folder may be writable and not readable */
+        return errno == EACCES ? 0 : errno; /* the folder may be writable but not readable */
     int error = ls_sys_fsync(fd) != 0 && errno != EINVAL ? errno : 0;
     close(fd);
     return error;
@@ -190,8 +190,8 @@ void ls_remove_temporaries(const char *dir)
         closedir(d);
 }
 
-/* One write call appends whole or, on a full disk, in part; a part is taken back, so that the file never ends
- * in half a line (if nobody else appended meanwhile). */
+/* One call of write appends everything or, on a full disk, a part. A part is removed again, so that the file
+ * does not end in half a line (unless another process appended in the meantime). */
 ls_status ls_file_append(const char *path, const void *data, size_t n)
 {
     int fd = ls_sys_open(path, O_WRONLY | O_CREAT | O_APPEND);

@@ -1,4 +1,5 @@
-/* agree.c - one outcome for all ranks: who failed alone speaks for everybody. */
+/* agree.c - makes all ranks end a piece of local work with one outcome: the failure of one becomes that of
+ * all. */
 #include "agree.h"
 
 #include <inttypes.h>
@@ -24,12 +25,12 @@ ls_status ls_ranks_agree(ls_group *g, ls_status mine)
     if (s != LS_OK || first == n)
         return s;
     if (first != ls_group_rank(g))
-        return ls_group_barrier(g); /* that rank never comes: this ends with its message */
+        return ls_group_barrier(g); /* the failed rank does not come: the barrier ends with its message */
     ls_group_fail(g, mine, message);
     return ls_fail(mine, "%s", message);
 }
 
-/* The first line of `mine` that is another in `theirs`. */
+/* Compares the two texts line by line. LS_E_USAGE with the first line of `mine` that differs in `theirs`. */
 static ls_status difference(const char *mine, const char *theirs, int rank, const char *what)
 {
     while (*mine || *theirs) {
@@ -58,7 +59,7 @@ static ls_status compare(ls_group *g, const char *mine, const char *what)
     return s;
 }
 
-/* Only when any rank differs, rank 0's lines go round. */
+/* Rank 0's lines are sent to all ranks only if some rank's lines differ. */
 ls_status ls_ranks_same(ls_group *g, const char *lines, const char *what)
 {
     const int n = ls_group_size(g);

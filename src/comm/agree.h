@@ -1,13 +1,14 @@
-/* agree.h - one outcome for all ranks: that nobody has failed alone, and that all have the same. */
+/* agree.h - one outcome for all ranks: either none has failed alone, or all fail; and all have the same
+ * settings. */
 #pragma once
 #include "lockstep/group.h"
 
-/* Every rank comes with the status of what it did alone. All well: LS_OK everywhere. Else the first rank that
- * failed keeps its status and message, and the others get it as LS_E_PEER: one message, not one a rank.
- * Collective. */
+/* Each rank passes the status of what it did alone. If all succeeded, LS_OK everywhere. Else the first rank
+ * that failed keeps its status and message, and the others get LS_E_PEER with that message, so that it is
+ * reported once. Collective. */
 ls_status ls_ranks_agree(ls_group *g, ls_status mine);
 
-/* Every rank comes with lines of text that must be alike. LS_E_USAGE on the first rank that differs from rank
- * 0, with the first such line of either ("WHAT: rank 1 has A, rank 0 has B"), LS_E_PEER on the others.
- * Collective. */
+/* Each rank passes lines of text that must be the same on all ranks. If they differ, the first rank that
+ * differs from rank 0 gets LS_E_USAGE with the first such line of both ("WHAT: rank 1 has A, rank 0 has B"),
+ * the others LS_E_PEER. Collective. */
 ls_status ls_ranks_same(ls_group *g, const char *lines, const char *what);

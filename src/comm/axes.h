@@ -1,11 +1,11 @@
-/* axes.h - what the library asks of a mesh beside lockstep/mesh.h. Local. */
+/* axes.h - functions on meshes for the library only; lockstep/mesh.h has the public ones. All are local. */
 #pragma once
 #include "lockstep/mesh.h"
 
-/* Name of the group of all ranks along the axes that deal no samples: "tp", "" when there is none. Its ranks
- * compute the same samples, each its part of them. Lives as long as the process. */
+/* The name of the group of all ranks along the axes that deal no samples ("tp"), "" if there is none. The
+ * ranks of such a group compute different parts of the same samples. The text is never freed. */
 const char *ls_mesh_model_axes(const ls_mesh *m);
-/* Whether an axis is one of those that name a group: "dp" of "dp*tp". */
+/* Whether the name of a group contains this axis, as "dp*tp" contains "dp". */
 bool ls_mesh_group_has(const char *group, const char *axis);
-/* The first of LS_MESH_NAMES with that role: for advice. */
+/* The first of LS_MESH_NAMES with this role (for advice in messages). */
 const char *ls_mesh_name(ls_axis_role role);

@@ -1,4 +1,4 @@
-/* axis.c - sub-groups of ranks: making them, and their fences. */
+/* axis.c - axes: making sub-groups of ranks, and their fences. */
 #include "axis.h"
 
 #include <stdio.h>
@@ -70,7 +70,7 @@ ls_status ls_axis_create_world(ls_group *g)
     return g->world ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a group of %d ranks", g->size);
 }
 
-/* What the ranks compare when they make an axis: all use the same number, and members of one axis list the
+/* What ranks compare when they make an axis: all use the same number, and the members of an axis list the
  * same members. */
 struct proposal {
     int number;
@@ -140,7 +140,7 @@ const ls_ledger *ls_axis_ledger(const ls_axis *a) { return &a->ledger; }
 
 void ls_axis_arrive(ls_axis *a)
 {
-    (void)ls_fault_point(a->group); /* the fence reports what failed here */
+    (void)ls_fault_point(a->group); /* (the fence reports what failed here) */
     if (a->route)
         ls_remote_arrive(a);
     else

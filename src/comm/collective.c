@@ -27,7 +27,8 @@
 _Static_assert((int)LS_CONTROL_RANKS <= (int)LS_REDUCE_OPERANDS,
                "one reduction takes the operands of a machine");
 
-enum { STREAM_BYTES = 8 << 20 }; /* a result of this size would push everything else out of the caches */
+/* bytes; a result this large would displace everything else from the caches */
+enum { STREAM_BYTES = 8 << 20 };
 
 static const char *const NAMES[] = { [LS_ALL_GATHER] = "all_gather",
                                      [LS_REDUCE_SCATTER] = "reduce_scatter",
@@ -112,7 +113,7 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
     if (s == LS_OK)
         s = check_types(d);
     if (s == LS_OK && d->map_from)
-        c->operand[d->axis->position] = d->map_from; /* nobody else reads it */
+        c->operand[d->axis->position] = d->map_from; /* (no other member reads it) */
     else if (s == LS_OK)
         s = find_operands(c);
     if (s == LS_OK && c->axis->route)
@@ -139,7 +140,7 @@ void ls_collective_destroy(ls_collective **c)
     *c = NULL;
 }
 
-/* ---- running it */
+/* ---- running one */
 
 static ls_status await_members(ls_collective *c, uint32_t target)
 {
@@ -164,7 +165,7 @@ ls_status ls_collective_start(ls_collective *c)
     return LS_OK;
 }
 
-/* Begins with my own slice and goes on with the positions after mine: the others may still be coming, and the
+/* Begins with this rank's slice and continues with the next positions. So it does not wait at first, and the
  * members do not all read the same memory at once. */
 static ls_status gather(ls_collective *c)
 {
@@ -229,7 +230,8 @@ static ls_status reduce_in_place(ls_collective *c)
         ls_convert(mine + (size_t)begin * size, d->from, c->operand[p] + (size_t)begin * size, d->from,
                    end - begin, false, d->threads);
     }
-    return await_members(c, ls_axis_raise(a, LS_TICKS)); /* all have copied: the result may change */
+    /* the other members have copied this piece: the result may be changed */
+    return await_members(c, ls_axis_raise(a, LS_TICKS));
 }
 
 ls_status ls_collective_wait(ls_collective *c)

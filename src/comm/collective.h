@@ -4,38 +4,42 @@
 #include "window.h"
 
 typedef enum ls_collective_kind {
-    /* my slice [count] of type `from` -> result [n * count] of type `to`, slice of position p at p * count */
+    /* The operand is this rank's slice: [count] of type `from`. The result is [n * count] of type `to`, with
+     * the slice of position p from p * count on. */
     LS_ALL_GATHER,
-    /* operand [n * count] of type `from` -> result [count] of type `to`: the sum over members of my slice */
+    /* operand [n * count] of type `from` -> result [count] of type `to`: this rank's slice of the sum over
+     * the members */
     LS_REDUCE_SCATTER,
-    /* operand [count] of type `from` -> result [count] of type `to`; in place allowed when the types agree */
+    /* operand [count] of type `from` -> result [count] of type `to`: the sum over the members. The result may
+     * be the operand's memory if the types are equal. */
     LS_ALL_REDUCE,
-    LS_ALL_REDUCE_MAX,  /* f32 or f64, NaN wins */
-    LS_ALL_REDUCE_WIDE, /* operand 128-bit integers as pairs of i64, low first: exact sum. count in i64 */
+    LS_ALL_REDUCE_MAX,  /* the maximum of f32 or f64; NaN is the largest */
+    LS_ALL_REDUCE_WIDE, /* the exact sum of 128-bit integers, each two i64, the low one first; count in i64 */
 } ls_collective_kind;
 const char *ls_collective_name(ls_collective_kind k); /* "all_gather" ... */
 
 typedef struct ls_collective_desc {
     ls_collective_kind kind;
     ls_axis *axis;
-    int64_t count; /* elements, as above */
+    int64_t count; /* elements, as ls_collective_kind says */
     ls_dtype from, to;
     ls_dtype via; /* type of a sum (f32, f64, bf16, f16): operands and every partial sum are rounded to it */
-    const ls_window
-        *window;   /* that contains the operand, over an axis that contains `axis` (usually the world) */
-    size_t offset; /* of the operand in every part of it */
-    void *result;  /* anywhere in this rank's memory. all_gather: NULL with map_to */
-    bool settled; /* every member finished writing the operand before an earlier fence: no wait before reading
-                   */
-    /* all_gather into memory that the members share: each member writes its slice, converted, and the result
-     * is that memory. NULL: none. */
+    /* The operand is at this offset of each member's part of the window. The window's axis contains `axis`;
+     * it is usually the world. */
+    const ls_window *window;
+    size_t offset;
+    void *result; /* in this rank's memory; NULL with map_to */
+    /* All members finished writing their operands before an earlier fence, so they are read without waiting.
+     */
+    bool settled;
+    /* all_gather into memory that all members share: each member writes its slice, converted. With map_to,
+     * the operand is map_from ([count] of type `from`, in this rank's memory), and window and offset are not
+     * used. NULL: an ordinary all_gather. */
     char *map_to;
-    /* with map_to: my slice [count] of type `from`, in memory of this rank; `window` and `offset` are not
-     * used */
     const char *map_from;
     int threads;
-    const char
-        *label; /* for messages: "all_gather of unit encoder.layers.encoder_layer_3"; stays the caller's */
+    /* for messages: "all_gather of unit encoder.layers.encoder_layer_3"; the caller keeps it alive */
+    const char *label;
 } ls_collective_desc;
 
 typedef struct ls_collective ls_collective;

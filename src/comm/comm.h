@@ -1,17 +1,18 @@
-/* comm.h - what sessions use of a process group: axes, windows and collectives. The public part is
- * lockstep/group.h.
+/* comm.h - what sessions use of a process group: axes, windows and collectives. lockstep/group.h is the
+ * public part.
  *
- * Symmetric memory. All ranks run the same program, so an operand of a collective lies at the same offset of
- * every rank's window. The ranks of one machine map each other's windows: a collective among them is
- * arithmetic on memory at known addresses. Between machines the transport (transport.h) moves pieces. Sums
- * are made in the balanced tree over the positions of the axis either way.
+ * Symmetric memory. All ranks run the same program, so an operand of a collective has the same offset in
+ * every rank's window. The ranks of one machine map each other's windows, so a collective among them is
+ * arithmetic on memory at known addresses. Between machines the transport (transport.h) moves pieces. In both
+ * cases sums are made in the balanced tree over the positions of the axis.
  *
- * Access rules for operands. start() says "my operand is ready"; other members may read it from then on.
- * wait() returns when my result is complete; other members may still be reading my operand. The operand may
- * be overwritten (1) once a later collective on the same axis, that is not settled and was started after that
- * wait, has been waited for, or (2) when ls_axis_fence returns after an arrival that followed that wait, or
- *   (3) at once, when it was reduced in place.
- * The planner (src/plan/storage.c) gives operands that lifetime; sessions fence between programs. */
+ * Access rules for operands. ls_collective_start says that this rank's operand is ready; from then on other
+ * members may read it. ls_collective_wait returns when this rank's result is complete; other members may
+ * still be reading its operand. The operand may be overwritten
+ *   (1) after the wait for a later collective on the same axis, if that one is not settled and was started
+ * after the operand's wait, or (2) when ls_axis_fence returns after an arrival that followed the operand's
+ * wait, or (3) at once, if it was reduced in place. The planner (src/plan/storage.c) gives operands that
+ * lifetime, and sessions fence between programs. */
 #pragma once
 #include "axis.h"
 #include "collective.h"

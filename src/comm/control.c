@@ -9,11 +9,11 @@
 #include "base/clock.h"
 #include "process.h"
 
-/* "lsblock", and how it is laid out: programs of another version cannot join */
+/* "lsblock" and the sizes of its structs: programs of another version cannot join */
 static const uint64_t MAGIC = 0x6b636f6c62736cull ^ (uint64_t)sizeof(ls_control_block) << 32 ^
                               (uint64_t)sizeof(ls_rank_slot) << 8;
-static const double WRITER_SECONDS =
-    10; /* longest wait for a rank that is writing the message of its failure */
+/* longest wait for a rank that is writing the message of its failure */
+static const double WRITER_SECONDS = 10;
 enum { PAGE = 4096 };
 
 /* ---- layout */
@@ -93,8 +93,8 @@ bool ls_control_failed(ls_control_block *c)
     return atomic_load_explicit(&c->failure.state, memory_order_acquire) == LS_FAILURE_READY;
 }
 
-/* The writer may have lost its core before it finished. A writer that has ended will never finish, and a
- * stopped one not in time. */
+/* Waits until the failure's message is complete. Its writer may have lost its core for a moment. A writer
+ * whose process has ended will never finish, and one that is stopped may not; so the wait has a limit. */
 bool ls_control_failure_ready(ls_control_block *c)
 {
     for (double until = ls_now() + WRITER_SECONDS; ls_now() < until;) {
@@ -108,7 +108,7 @@ bool ls_control_failure_ready(ls_control_block *c)
 
 /* ---- what ranks do */
 
-/* The rank may write a new text meanwhile: then the words of both are mixed, which does no harm. */
+/* If the rank writes a new text at the same time, the result mixes words of both. That is acceptable. */
 void ls_control_doing(ls_control_block *c, int local, char text[128])
 {
     for (int i = 0; i < LS_DOING_WORDS; i++) {
@@ -130,7 +130,8 @@ void ls_control_describe(ls_control_block *c, int local, char text[LS_DESCRIPTIO
              doing, stopped ? "; it is stopped (state T)" : "");
 }
 
-/* In a circle (ranks that make their calls in different orders) it is the rank that was asked about. */
+/* If ranks wait for each other in a circle (they make their calls in different orders), it is the rank in
+ * question itself. */
 int ls_control_blocker(ls_control_block *c, int local)
 {
     int at = local;

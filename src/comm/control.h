@@ -1,9 +1,12 @@
-/* control.h - the control block: the memory in which the ranks of one machine meet. It is an anonymous
- * mapping for ranks that are threads, and the first pages of an anonymous file for ranks that are processes.
- * It holds a slot per rank         who the rank is and what it does; only that rank writes it, counters per
- * axis and rank   only that rank raises them; the others wait until they reach a value, staging memory per
- * rank      small data that every rank needs, the first failure of the group. Ranks here are counted on this
- * machine: local rank 0, 1, ... */
+/* control.h - the control block: the memory in which the ranks of one machine meet. For ranks that are
+ * threads it is an anonymous mapping; for ranks that are processes, the first pages of an anonymous file.
+ * Ranks are counted on this machine here: local rank 0, 1, ... The block holds
+ *
+ *   a slot per rank               who the rank is and what it does; only that rank writes it
+ *   counters per axis and rank    only that rank raises them; others wait until they reach a value
+ *   staging memory per rank       small data that every rank needs
+ *   the first failure of the group
+ */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -28,13 +31,13 @@ typedef struct ls_rank_slot { /* written by its rank */
     _Alignas(64) _Atomic int state;
     _Atomic int pid;             /* 0: a thread of this process */
     _Atomic uint64_t start_time; /* ls_process_start_time: the system reuses pids */
-    _Atomic int waits_for;       /* 1 + local rank whose counter it sleeps on; 0: none */
-    _Atomic int
-        waits_for_remote; /* 1 + rank of another machine that it waits for, and will itself report; 0: none */
+    _Atomic int waits_for;       /* 1 + the local rank for whose counter it sleeps; 0: none */
+    /* 1 + rank of another machine that it waits for, and will itself report; 0: none */
+    _Atomic int waits_for_remote;
     _Atomic int exec_error;   /* errno of a process that could not execute the program; 0: it could */
     _Atomic uint64_t planned; /* bytes of its plans */
-    _Atomic uint64_t
-        call[LS_CALL_WORDS]; /* ls_call of its exchange: valid between the exchange's two ticks */
+    /* ls_call of its exchange: valid between the exchange's two ticks */
+    _Atomic uint64_t call[LS_CALL_WORDS];
     _Atomic uint64_t doing[LS_DOING_WORDS];
     _Atomic uint64_t cpus[LS_CPU_WORDS]; /* cores that it may use, a bit each */
 } ls_rank_slot;
@@ -46,7 +49,7 @@ typedef enum ls_counter {
 
 typedef struct ls_counters { /* they wrap: compare differences */
     _Alignas(64) _Atomic uint32_t count[2];
-    _Atomic uint32_t sleepers[2]; /* ranks that sleep on that count and must be woken when it is raised */
+    _Atomic uint32_t sleepers[2]; /* how many ranks sleep until that count is raised, and must be woken */
 } ls_counters;
 
 /* How the failed rank failed: it says so itself; it did not come in time; it ended, or left the group, while

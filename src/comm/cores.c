@@ -1,10 +1,10 @@
-/* cores.c - whether the ranks of a machine have a core each: only then may a wait spin. */
+/* cores.c - decides whether waits may spin: only if each rank of the machine has a core of its own. */
 #include "cores.h"
 
 #include <sched.h>
 
-static const double SPIN_SECONDS =
-    100e-6; /* a fence of busy ranks takes less; sleeping and waking takes more */
+/* a fence of busy ranks takes less; sleeping and waking takes more */
+static const double SPIN_SECONDS = 100e-6;
 
 void ls_rank_publish_cpus(ls_rank_slot *s)
 {

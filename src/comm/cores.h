@@ -1,4 +1,4 @@
-/* cores.h - whether the ranks of a machine have a core each: only then may a wait spin. */
+/* cores.h - decides whether waits may spin: only if each rank of the machine has a core of its own. */
 #pragma once
 #include "group_own.h"
 

@@ -25,7 +25,7 @@ static ls_status differ(const char *argument, const ls_call *c, int64_t theirs, 
                    CALLS[c->kind], argument, (long long)theirs, rank, (long long)first, other);
 }
 
-/* Every member sees all calls, so all return the same. */
+/* All members compare the same calls, so all return the same status. */
 static ls_status compare(const ls_axis *a, int position, const ls_call *first, const ls_call *c)
 {
     const int rank = a->members[position], other = a->members[0];
@@ -75,8 +75,8 @@ static ls_status compare_here(const ls_axis *a)
     return LS_OK;
 }
 
-/* Between machines the calls are compared in a message of their own. Data of a size that the receiver does
- * not expect would be cut off, or break the transport. A barrier has no data after the comparison. */
+/* Between machines a message of its own compares the calls first. Else data of an unexpected size would be
+ * truncated, or break the transport. A barrier has no data, so it ends after the comparison. */
 static ls_status exchange_remote(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_call *call,
                                  const char *what)
 {
@@ -114,6 +114,6 @@ ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all
         if (a->counters[i])
             memcpy((char *)all + (size_t)i * bytes, ls_control_staging(g->control, a->members[i] - g->first),
                    bytes);
-    LS_TRY(ls_axis_await_all(a, LS_TICKS, ls_axis_raise(a, LS_TICKS), what)); /* all have read */
+    LS_TRY(ls_axis_await_all(a, LS_TICKS, ls_axis_raise(a, LS_TICKS), what)); /* all members have read */
     return s;
 }

@@ -19,9 +19,9 @@ typedef struct ls_call {
                       the call */
 } ls_call;
 
-/* Every member's `bytes` (at most LS_STAGING_BYTES), by position, in `all`. It is a barrier too, before and
- * after. With `call` the members first compare what they call: when that differs nothing moves and every
- * member gets the same LS_E_ARG, which says what differs. NULL: a further piece of a call that was compared.
- * Collective over the axis. */
+/* Collects every member's `bytes` bytes (at most LS_STAGING_BYTES) in `all`, by position. It is also a
+ * barrier. If `call` is not NULL, the members first compare their calls: if they differ, nothing moves, and
+ * every member gets the same LS_E_ARG, which says what differs. `call` is NULL for further pieces of a call
+ * that has been compared. Collective over the axis. */
 ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_call *call,
                            const char *what);

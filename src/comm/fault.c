@@ -49,7 +49,7 @@ static void doze(double seconds)
     nanosleep(&t, NULL);
 }
 
-/* Does nothing until the other ranks have given up. */
+/* Does nothing until the other ranks have given up waiting. */
 static ls_status stay_away(ls_group *g)
 {
     while (!ls_control_failed(g->control))

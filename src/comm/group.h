@@ -1,5 +1,5 @@
-/* group.h - what the tree knows of a process group besides lockstep/group.h: what a rank is doing, which rank
- * is late, and which rank reports a failure. */
+/* group.h - the private calls of a process group: what a rank is doing, which rank is late, and which rank
+ * reports a failure. lockstep/group.h has the public ones. */
 #pragma once
 #include "lockstep/group.h"
 
@@ -9,9 +9,9 @@ void ls_group_doing(ls_group *g, const char *what);
 /* The memory that this rank's plans need, for a message about why it ended. Local. */
 void ls_group_planned(ls_group *g, uint64_t bytes);
 
-/* A rank that others wait for. It is reported when the wait has lasted 7 s (LOCKSTEP_NOTICE), each time the
- * wait has lasted twice as long, and when it is over. A rank may just be slow: after a wait that ended well,
- * only waits that last half as long again are reported. */
+/* A late rank is one that others wait for. It is reported when the wait has lasted 7 s (LOCKSTEP_NOTICE),
+ * again each time the wait has doubled, and when it comes. A rank may simply be slow: after a wait that ended
+ * well, only waits that last half as long again are reported. */
 typedef struct ls_lag {
     int rank;          /* the late rank, as far as this machine can know */
     double seconds;    /* the wait so far */

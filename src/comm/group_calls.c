@@ -18,8 +18,8 @@ ls_status ls_group_barrier(ls_group *g)
     return ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_call){ .kind = LS_CALL_BARRIER }, "a barrier");
 }
 
-/* This rank cannot make the call: the others learn it where they compare theirs, so that none waits for the
- * deadline. Returns s, with its message. */
+/* For a call that this rank cannot make. The other ranks learn it when they compare calls, so they do not
+ * wait for the deadline. Returns s with its message. */
 static ls_status refuse(ls_group *g, ls_call_kind kind, ls_status s, const char *what)
 {
     char message[512];
@@ -31,7 +31,7 @@ static ls_status refuse(ls_group *g, ls_call_kind kind, ls_status s, const char 
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* `call` NULL: not compared. */
+/* call NULL: the calls are not compared. */
 static ls_status gather(ls_group *g, const void *mine, size_t bytes, void *all, const ls_call *call,
                         const char *what)
 {
@@ -85,7 +85,7 @@ ls_status ls_group_all_gather_new(ls_group *g, const void *mine, size_t bytes, v
     return s;
 }
 
-/* Computes what the caller wants in `data` from the n bytes of every rank: in[r] are those of rank r. */
+/* Computes a call's result in `data` from n bytes of each rank: in[r] are those of rank r. */
 typedef void (*use_fn)(const char *const *in, size_t n, int ranks, void *data, const void *context);
 
 static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, const void *context,
@@ -103,7 +103,7 @@ static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, co
     }
     ls_status s = LS_OK;
     size_t at = 0;
-    do { /* also without bytes: others may have some */
+    do { /* even with no bytes here: other ranks may have some */
         const size_t n = least(bytes - at, LS_STAGING_BYTES);
         s = ls_axis_exchange(g->world, n ? (char *)data + at : NULL, n, pieces, at ? NULL : call, what);
         for (int r = 0; r < g->size; r++)

@@ -6,14 +6,14 @@
 struct ls_fault_plan;
 struct ls_remote;
 
-/* How the ranks of one machine share memory: one rank reserves a range, every user maps and unmaps it, and
- * the last one to unmap releases it. `bytes` are whole pages. */
+/* How the ranks of a machine share memory. One rank reserves a range, each user maps and unmaps it, and the
+ * last one to unmap releases it. `bytes` are whole pages. */
 typedef struct ls_sharing {
     const char *kind; /* "self" "thread" "shm" */
     ls_status (*reserve)(ls_group *g, size_t bytes, uint64_t *handle);
     ls_status (*map)(ls_group *g, uint64_t handle, size_t bytes, char **base);
     void (*unmap)(ls_group *g, uint64_t handle, size_t bytes, char *base, bool last);
-    void (*leave)(ls_group *g); /* this rank needs the control block no longer */
+    void (*leave)(ls_group *g); /* this rank no longer needs the control block */
 } ls_sharing;
 
 struct ls_group {
@@ -24,9 +24,9 @@ struct ls_group {
     int fd; /* shm.c: the file of control block and windows; else -1 */
     double deadline;
     _Atomic double lag_threshold; /* seconds: longer waits are reported (lag.c) */
-    ls_lag_fn on_lag;             /* NULL: nobody wants to know */
+    ls_lag_fn on_lag;             /* NULL: lags are not reported */
     void *on_lag_context;
-    double spin;                 /* seconds to look at a counter before yielding the core */
+    double spin;                 /* seconds of looking at a counter before the core is yielded */
     uint64_t axes;               /* axis numbers in use, a bit each */
     struct ls_axis *world;       /* axis 0: barriers and exchanges of the whole group */
     struct ls_fault_plan *fault; /* fault.c; NULL: none */

@@ -33,7 +33,8 @@ static ls_status read_fake(int *k, int each)
     return LS_OK;
 }
 
-/* machine_of: by transport's rank, the lowest one of its machine. Machines in the order of those. */
+/* machine_of[transport's rank]: the lowest transport's rank on the same machine. Machines are numbered in
+ * that order. */
 static ls_status lay_out(layout *y, const ls_transport *t, const int *machine_of)
 {
     ls_str counts = { 0 };
@@ -90,7 +91,7 @@ typedef struct report {
     char text[240];
 } report;
 
-/* Every rank's report; the caller frees. */
+/* Collects the report of every rank; the caller frees the result. */
 static ls_status gather_reports(report **all, const report *mine, const ls_transport_ops *ops,
                                 ls_transport *t)
 {
@@ -117,7 +118,7 @@ static ls_status join_machine(ls_group **out, const layout *y, const ls_transpor
     return s;
 }
 
-/* Either all ranks have a group or none has: the first failure becomes the failure of all. */
+/* Either all ranks get a group or none does: the first failure becomes everybody's. */
 static ls_status agree(ls_status s, const layout *y, const ls_transport_ops *ops, ls_transport *t)
 {
     report mine = { "" }, *all = NULL;

@@ -1,6 +1,6 @@
-/* memory_room.c - is there room for more memory: what the machine has free or can free, and what the control
- * groups of this process (v1 and v2) still allow. The kernel kills a process that exceeds such a limit, so
- * the limit is read first. */
+/* memory_room.c - is there room for more memory? Two limits count: what the machine has free or can free, and
+ * what the control groups of this process (v1 and v2) still allow. They are read before memory is allocated,
+ * because the kernel kills a process that exceeds them. */
 #include "memory_room.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 
-/* Value of the line "KEY N" or "KEY: N" of a file, in its units. */
+/* The value of the line "KEY N" or "KEY: N" of a file, in the file's units. */
 static bool read_key(const char *path, const char *key, uint64_t *value)
 {
     char line[256];
@@ -23,7 +23,7 @@ static bool read_key(const char *path, const char *key, uint64_t *value)
     return found;
 }
 
-static bool read_number(const char *path, uint64_t *value) /* "max" is none */
+static bool read_number(const char *path, uint64_t *value) /* false for "max", which means no limit */
 {
     FILE *f = fopen(path, "re");
     bool found = f && fscanf(f, "%lu", value) == 1;
@@ -32,7 +32,8 @@ static bool read_number(const char *path, uint64_t *value) /* "max" is none */
     return found;
 }
 
-/* One control group's limit less what it uses and cannot drop. */
+/* Lowers *room to what one control group still allows: its limit minus the memory that it uses and cannot
+ * drop. */
 static void ask_group(const char *folder, const char *limit_file, const char *usage_file,
                       const char *cache_key, uint64_t *room)
 {
@@ -51,8 +52,9 @@ static void ask_group(const char *folder, const char *limit_file, const char *us
         *room = left;
 }
 
-/* A line of /proc/self/cgroup, and all groups above: "0::/a/b" (v2), "4:memory:/a/b" (v1). In a container the
- * path may be the machine's and not exist here; its root is then asked. */
+/* Applies the limits of a control group and of all groups above it. `line` is a line of /proc/self/cgroup:
+ * "0::/a/b" (v2) or "4:memory:/a/b" (v1). In a container the path may be the machine's and not exist; then
+ * the root is read. */
 static void ask_groups(char *line, uint64_t *room)
 {
     char folder[1100];

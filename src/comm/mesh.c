@@ -20,7 +20,8 @@ static const struct {
 enum { NAMES = sizeof BY_NAME / sizeof *BY_NAME };
 enum { MAX_RANKS = 1000000 }; /* three factors of a million fit into 64 bits */
 
-/* The same text for the life of the process: layouts are copied, and name their groups. */
+/* Returns one copy of a text that is never freed. Layouts are copied, and contain the names of their
+ * groups. */
 static const char *kept(const char *text)
 {
     static struct entry {
@@ -112,8 +113,8 @@ static ls_status check_axis(const ls_mesh *m, int i)
     return LS_OK;
 }
 
-/* The sizes and the ranks there are, as people would check them: "dp 2 x shard 3 = 6, but there are 4 ranks".
- */
+/* The message shows the sizes and the number of ranks, so that the user can check them: "dp 2 x shard 3 = 6,
+ * but there are 4 ranks". */
 static ls_status refuse(const ls_mesh *m, int64_t product, bool automatic, int64_t ranks)
 {
     ls_str text = { 0 };
@@ -181,7 +182,8 @@ typedef struct selection {
     int size, block; /* ranks along the axes of the name; of those, neighbours that make one group */
 } selection;
 
-/* "dp", "dp*shard", "dp/2", "". False: no such form, an axis twice, or blocks that do not divide. */
+/* Reads a name of a group: "dp", "dp*shard", "dp/2", "". False: it has no such form, names an axis twice, or
+ * its blocks do not divide the axis. */
 static bool select_axes(selection *s, const ls_mesh *m, const char *name)
 {
     *s = (selection){ .size = 1 };
@@ -208,7 +210,7 @@ static bool select_axes(selection *s, const ls_mesh *m, const char *name)
     return true;
 }
 
-/* number of a rank among the selected axes, and among the others */
+/* The number of a rank among the selected axes, and among the others. */
 typedef struct coordinate {
     int inside, outside;
 } coordinate;

@@ -19,8 +19,8 @@ static char *folder_of(char *path)
     return path;
 }
 
-/* Folders where a module may lie; malloc'ed, NULL where there is none. The last is relative to the executable
- * because a prefix is known only when installing. */
+/* Folders that may contain a module; malloc'ed, NULL if there is no such folder. The last one is relative to
+ * the executable, because the installation's prefix is not known before installing. */
 static void find_folders(char *folders[FOLDERS])
 {
     Dl_info info;
@@ -37,7 +37,7 @@ static void find_folders(char *folders[FOLDERS])
     }
 }
 
-/* Path of the module, malloc'ed; where none is, NULL and the message. */
+/* The path of the module, malloc'ed. NULL with a message if there is none. */
 static char *find(const char *name)
 {
     const char *given = getenv("LOCKSTEP_MPI_MODULE");

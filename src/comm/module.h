@@ -7,9 +7,9 @@
 #define LS_MODULE_MPI "lockstep-mpi.so"     /* Open MPI */
 #define LS_MODULE_MPICH "lockstep-mpich.so" /* MPICH and what shares its ABI */
 
-/* LOCKSTEP_MPI_MODULE (a path, taken instead of any name), else `name` beside the executable, beside the
- * library, or in the library folder of the installation. LS_E_UNSUPPORTED: where it was looked for, or what
- * the loader said. Local. */
+/* Where a module is looked for: LOCKSTEP_MPI_MODULE (the path of a module), else `name` beside the
+ * executable, beside the library, or in the library folder of the installation. LS_E_UNSUPPORTED says where
+ * it was looked for, or what the loader reported. Local. */
 ls_status ls_module_open(const ls_transport_ops **out, const char *name);
 /* The name of the module for the MPI that this program is linked with. Local. */
 const char *ls_module_of_program(void);

@@ -1,4 +1,5 @@
-/* parallel_layout.c - what a parallel layout means, resolved, and which layouts cannot be. */
+/* parallel_layout.c - resolves a parallel layout's options for a mesh, and refuses layouts that are
+ * impossible. */
 #include "lockstep/parallel.h"
 
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include "comm/axes.h"
 #include "mesh_own.h"
 
-/* ---- choices, resolved */
+/* ---- resolving options */
 
 const char *ls_parallel_shard_axes(const ls_parallel *p)
 {
@@ -34,7 +35,7 @@ int64_t ls_parallel_reshards(const ls_parallel *p)
     LS_ARG_OR(p, 0);
     int64_t n = p->reshard_after_forward;
     if (n > 1 && n >= ls_mesh_group_size(&p->mesh, ls_parallel_shard_axes(p)))
-        return -1; /* a slice of 1/size is what the rank owns anyway */
+        return -1; /* a slice of 1/size is what the rank owns without it */
     return n == 1 ? 0 : n;
 }
 
@@ -46,7 +47,8 @@ bool ls_parallel_synchronizes_each(const ls_parallel *p)
     return p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID || p->sync_batch_norm;
 }
 
-/* Every group that gathers lies on one host. Members ascend, so the first and the last tell. */
+/* Every group that gathers lies on one machine. Members ascend, so it is enough to look at the first and the
+ * last. */
 static bool gathers_on_one_host(const ls_parallel *p)
 {
     const char *axes = ls_parallel_shard_axes(p);
@@ -68,7 +70,7 @@ bool ls_parallel_maps(const ls_parallel *p)
     return p->offload == LS_OFFLOAD_NONE && gathers_on_one_host(p);
 }
 
-/* ---- what cannot be */
+/* ---- refusals */
 
 static ls_status check_mesh(const ls_parallel *p)
 {
@@ -115,7 +117,9 @@ static ls_status check_strategy(const ls_parallel *p)
                              "the mesh has no axis %s. "
                              "Write mesh: {dp: auto, shard: 2}, or fsdp",
                              dp >= 0 ? "shard" : "dp");
-    if (dp > shard) /* sums of neighbours come first: the tree over ranks is that of one process only then */
+    /* the sums of neighbouring ranks must come first, so that the tree over all ranks is the tree of a single
+     * process */
+    if (dp > shard)
         return ls_fail_field(LS_E_USAGE, LS_FIELD_DATA,
                              "hybrid needs shard inside dp, so that neighbours shard: "
                              "write dp before shard in the mesh");
@@ -179,7 +183,8 @@ static ls_status check_reshard(const ls_parallel *p)
                              "say fsdp or hybrid",
                              (long long)n, p->data == LS_DATA_DDP ? "ddp" : "none");
     if (n <= 1 || size == 1 ||
-        size % n == 0) /* one rank owns every slice: the recipe stays as it is on one worker */
+        /* one rank owns every slice, as on one worker: the recipe's other settings do not matter */
+        size % n == 0)
         return LS_OK;
     ls_str counts = { 0 };
     for (int i = 2; i <= size; i++)
@@ -253,7 +258,7 @@ ls_status ls_parallel_check(const ls_parallel *p)
     return LS_OK;
 }
 
-/* ---- which micro-batches */
+/* ---- which micro-batches a rank computes */
 
 ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_batches)
 {

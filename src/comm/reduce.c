@@ -1,11 +1,11 @@
-/* reduce.c - operands of several ranks become one result: sums in the balanced tree over them, maxima, exact
- * wide sums; and conversion.
+/* reduce.c - reduces operands of several ranks to one result: sums in a balanced tree, maxima, exact wide
+ * sums, and conversion between types.
  *
- * Work goes in blocks that stay in the first cache: each operand's block is read into an accumulator (f32 for
- * f32, bf16 and f16; f64; integers), accumulators merge as a binary counter carries, and the last one is
- * stored as the result. Elements do not meet, so neither vector width nor threads change a bit: the same
- * loops are compiled for two levels. A result may be the very memory of an operand: a block is read from all
- * operands before it is stored. */
+ * The work is done in blocks that stay in L1. A block of each operand is read into an accumulator (f32 for
+ * f32, bf16 and f16; f64; integers). Accumulators are added like the carries of a binary counter, which makes
+ * the balanced tree; the last one is stored. Elements never mix, so neither vector width nor threads change a
+ * bit, and the same loops are compiled for two instruction sets. A result may have the same memory as an
+ * operand: a block is read from all operands before it is stored. */
 #include "reduce.h"
 
 #include <string.h>
@@ -17,8 +17,13 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 
-/* the last two in f32 */
-enum { BLOCK_BYTES = 4096, LEVELS = 12, TASK_BLOCKS = 16, LINE = 16, AHEAD = 8 * LINE };
+enum {
+    BLOCK_BYTES = 4096, /* of a block; the accumulators of all levels stay in L1 and L2 */
+    LEVELS = 12,        /* of the tree */
+    TASK_BLOCKS = 16,   /* blocks that a thread takes at a time */
+    LINE = 16,          /* f32 in a cache line */
+    AHEAD = 8 * LINE    /* f32 that are prefetched ahead */
+};
 _Static_assert(1 << (LEVELS - 2) >= LS_REDUCE_OPERANDS, "a tree over all operands needs more levels");
 
 #define LOOP static inline __attribute__((always_inline))
@@ -147,8 +152,8 @@ LOOP void load(block *x, const char *in, ls_dtype from, ls_dtype via, int64_t n)
     }
 }
 
-/* A copy past the caches: memory is not read before it is overwritten, and what is in the caches stays there.
- */
+/* Copies past the caches: the target's memory is not read before it is written, and the caches keep their
+ * contents. */
 LOOP void stream_bytes(char *out, const char *in, size_t bytes)
 {
     size_t at = 0;
@@ -175,7 +180,7 @@ LOOP void store(char *out, ls_dtype to, ls_dtype via, const block *x, int64_t n)
 
 /* ---- a += b, and the like; the left operand is the one of lower ranks */
 
-#define LARGER(a, b) ((a) > (b) || (a) != (a) ? (a) : (b)) /* NaN wins */
+#define LARGER(a, b) ((a) > (b) || (a) != (a) ? (a) : (b)) /* NaN is the largest */
 
 LOOP void add_wide(int64_t *restrict a, const int64_t *restrict b, int64_t n)
 {
@@ -226,14 +231,14 @@ LOOP int64_t block_elements(ls_dtype via)
     return (int64_t)BLOCK_BYTES / (int64_t)ls_dtype_size(kept_in(via));
 }
 
-/* Up to four f32 operands, the usual case, in one pass over all of them. */
+/* Sums up to four f32 operands, the usual case, in one pass. */
 LOOP bool are_few(const ls_reduce *r)
 {
     return r->by == LS_BY_SUM && r->from == LS_F32 && r->via == LS_F32 && r->to == LS_F32 && r->n >= 2 &&
            r->n <= 4;
 }
 
-/* The result may be one of the operands, never overlap one in part. */
+/* The result may be one of the operands, but must not overlap one in part. */
 #define EACH_APART(begin, end) _Pragma(IVDEP) for (int64_t i = (begin); i < (end); i++)
 #if defined(__clang__)
 #define IVDEP "clang loop vectorize(assume_safety)"
@@ -271,9 +276,9 @@ LOOP __m128 sum_of(const float *const x[4], int n, int64_t i)
     return _mm_add_ps(left, n == 3 ? right : _mm_add_ps(right, _mm_loadu_ps(x[3] + i)));
 }
 
-/* Whole lines of the result. The processor's own prefetching stops at the end of a page, and windows have
- * small ones. `n` is a constant here: operands' addresses stay in registers, and that alone is a third of the
- * time. */
+/* Copies whole cache lines of the result. Prefetching by software is needed because the processor's stops at
+ * the end of a page, and windows have small pages. `n` is a constant here, so that the operands' addresses
+ * stay in registers; that alone saves a third of the time. */
 LOOP void stream_lines(float *out, const float *const x[4], int n, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += LINE) {
@@ -285,7 +290,7 @@ LOOP void stream_lines(float *out, const float *const x[4], int n, int64_t begin
 }
 #endif
 
-/* sum_few past the caches, and not by way of a block in the first one, as the tree goes: that takes a fifth
+/* The sum of up to four operands, past the caches. The tree's way through a block in L1 would take a fifth
  * longer. */
 LOOP void stream_few(const ls_reduce *r, int64_t begin, int64_t end)
 {
@@ -309,7 +314,8 @@ LOOP void stream_few(const ls_reduce *r, int64_t begin, int64_t end)
     sum_few(r, begin, end);
 }
 
-/* Operand p makes as many merges as adding 1 to p carries; after the last one everything merges. */
+/* After operand p, as many pairs are added as adding 1 to p in binary makes carries. After the last operand
+ * all that is left is added. */
 LOOP void reduce_tree(const ls_reduce *r, char *out, int64_t at, int64_t n)
 {
     block stack[LEVELS];
@@ -327,7 +333,7 @@ LOOP void reduce_tree(const ls_reduce *r, char *out, int64_t at, int64_t n)
 
 LOOP void reduce_block(const ls_reduce *r, int64_t at, int64_t n)
 {
-    block whole[2]; /* the result may have twice the accumulator's size: f64 of f32 */
+    block whole[2]; /* a result of f64 from f32 has twice the accumulator's size */
     size_t size = ls_dtype_size(r->to);
     char *result = r->out + (size_t)at * size, *out = r->stream ? whole[0].bytes : result;
     if (r->n == 1 && r->from == r->to && r->via == r->to)
@@ -381,7 +387,7 @@ static void task(void *context, int64_t begin, int64_t end, int worker)
     at_level(r, begin * each, end * each < r->count ? end * each : r->count);
 #if defined(__SSE2__)
     if (r->stream)
-        _mm_sfence(); /* streamed stores are seen before what this thread says next */
+        _mm_sfence(); /* streamed stores become visible before anything that this thread writes next */
 #endif
 }
 
@@ -403,7 +409,8 @@ void ls_convert(char *out, ls_dtype to, const char *in, ls_dtype from, int64_t c
         memcpy(out, in, (size_t)count * ls_dtype_size(to));
         return;
     }
-    ls_dtype via = ls_dtype_size(from) > ls_dtype_size(to) ? from : to; /* nothing is lost on the way */
+    /* the larger type: nothing is lost in between */
+    ls_dtype via = ls_dtype_size(from) > ls_dtype_size(to) ? from : to;
     ls_reduce_run(&(ls_reduce){ .by = LS_BY_SUM,
                                 .from = from,
                                 .via = via,

@@ -1,4 +1,4 @@
-/* reduce.h - the arithmetic of collectives: operands of several ranks become one result. */
+/* reduce.h - the arithmetic of collectives: operands of several ranks are reduced to one result. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

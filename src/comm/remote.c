@@ -86,9 +86,12 @@ void ls_remote_detach(ls_group *g)
         return;
     ls_remote_stop_thread(r);
     if (drop_messages(r)) {
-        for (int i = 0; i < 2; i++)
-            free(r->flight[i].message), free(r->flight[i].with);
-        free(r->sent), free(r->received);
+        for (int i = 0; i < 2; i++) {
+            free(r->flight[i].message);
+            free(r->flight[i].with);
+        }
+        free(r->sent);
+        free(r->received);
         ls_window_destroy(&r->staging);
     }
     ls_axis_destroy(&r->here);

@@ -71,7 +71,8 @@ static ls_status test_all(ls_remote *r, ls_flight *f, int *missing)
     return LS_OK;
 }
 
-/* Sleeps between tests, up to a fifth of a millisecond: little against a message between machines. */
+/* Sleeps between tests, up to a fifth of a millisecond, which is little compared with a message between
+ * machines. */
 static ls_status wait_long(ls_remote *r, ls_flight *f, const ls_route *t, int missing, const char *what)
 {
     double patience = r->group->deadline, last = ls_now();
@@ -251,7 +252,7 @@ static ls_status send_parts(ls_remote *r, const ls_route *t, const reduction *x,
     int64_t step = step_of(t, x->travels), mine = in_piece(x->split, t->axis.position, k, step);
     size_t size = ls_dtype_size(x->travels);
     for (int i = 0; i < t->machines; i++) {
-        /* my own last: messages are on their way meanwhile */
+        /* this rank's own sum last, while the messages are under way */
         int h = (t->machine + 1 + i) % t->machines, p = h * t->each + t->local;
         int64_t n = in_piece(x->split, p, k, step);
         char *part = slot(t, h == t->machine ? r->received : r->sent, k, h, x->travels);

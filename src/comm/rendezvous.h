@@ -1,6 +1,6 @@
-/* rendezvous.h - ranks of one machine that somebody else started hand each other the descriptor of their
- * control block (ls_shm_create). The meeting place is an abstract unix socket: a name, no file, gone with its
- * owner. Both sides check that the other is the same user. */
+/* rendezvous.h - how ranks of one machine that somebody else started get the descriptor of their control
+ * block (ls_shm_create). They meet at an abstract unix socket: it has a name but no file, and disappears with
+ * its owner. Both sides check that the other process belongs to the same user. */
 #pragma once
 #include "lockstep/group.h"
 

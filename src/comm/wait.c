@@ -1,8 +1,8 @@
 /* wait.c - counters of an axis. A rank that waits for another's counter
- *   spins for a moment, when the ranks have a core each (cores.c),
- *   yields its core a few times,
- *   sleeps in the kernel until the other rank wakes it, or until it is time to check that the other still
- * lives. */
+ *   1. spins for a moment, if each rank has a core of its own (cores.c),
+ *   2. yields its core a few times,
+ *   3. sleeps in the kernel until the other rank wakes it. From time to time it checks that the other rank
+ *      is alive. */
 #include "wait.h"
 
 #include <errno.h>
@@ -18,10 +18,10 @@
 #include "base/clock.h"
 #include "lag.h"
 
-static const double LOOK_SECONDS = 0.02; /* between two checks of a sleeper that the others live */
+static const double LOOK_SECONDS = 0.02; /* a sleeping rank checks this often that the others are alive */
 enum {
-    GLANCES = 32, /* looks at a counter before the clock is read: about a microsecond */
-    YIELDS = 8,   /* of the core, before sleeping */
+    GLANCES = 32, /* how often the counter is read between two readings of the clock: about a microsecond */
+    YIELDS = 8,   /* how often the core is yielded before sleeping */
 };
 
 static void relax(void)

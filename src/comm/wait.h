@@ -2,8 +2,8 @@
 #pragma once
 #include "axis_own.h"
 
-/* Raises this rank's counter and returns it. Release: a member that sees the count sees what this rank did
- * before. */
+/* Raises this rank's counter and returns the new count. A member that sees this count also sees everything
+ * that this rank wrote before (release). */
 uint32_t ls_axis_raise(ls_axis *a, ls_counter which);
 /* Waits until the member at `position`, on this machine, has raised its counter to `target`. `what` is for
  * the message of a failure. LS_E_PEER. */
@@ -11,6 +11,6 @@ ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t tar
 /* The same for all members on this machine. */
 ls_status ls_axis_await_all(ls_axis *a, ls_counter which, uint32_t target, const char *what);
 
-/* How much of a pause counts against a deadline. A long pause means that this process had no core or was
- * stopped (Ctrl-Z), and so may the other ranks have been: it counts as a short one. */
+/* How much of a pause counts against a deadline. After a long pause this process had no core or was stopped
+ * (Ctrl-Z), and so may the other ranks have been; so it counts as a short one. */
 double ls_patience_spent(double seconds);

@@ -46,11 +46,13 @@ typedef struct ls_kernel {
     /* NULL: takes whatever the op's shape rule allows. Else: a short reason why not ("f64 is for device
      * ref"), or NULL for yes. */
     const char *(*supports)(const ls_kernel_args *a);
-    /* Which inputs and outputs may be row-strided (last dim contiguous, all others collapse to one row
-     * stride): bit i. The others are contiguous. `any` strides (also 0) are understood by kernels that set
-     * the bit in any_in. */
+    /* Masks of operands (LS_OPERAND). rows_in, rows_out: these inputs and outputs may be row-strided: their
+     * last dimension is contiguous, and one stride leads from row to row over all other dimensions. any_in:
+     * these inputs may have any strides, also 0. All other operands must be contiguous; the planner copies
+     * those that are not. */
     uint32_t rows_in, rows_out, any_in;
 } ls_kernel;
+#define LS_OPERAND(i) (1u << (i)) /* operand i, counted from 0, in a mask of inputs or of outputs */
 
 typedef struct ls_device ls_device;
 typedef struct ls_device_ops {

@@ -1,4 +1,4 @@
-/* gemm.h - the packed matrix product behind linear, linear_dx and linear_dw: what its files share.
+/* gemm.h - the packed matrix product of linear, linear_dx and linear_dw: what its files share.
  *
  * All three are C[rows, cols] = sum over `depth` of A(row, k) B(k, col):
  *
@@ -7,89 +7,130 @@
  *   linear_dx   M     K     N              dy, row-major              w[N, K], copied while packing
  *   linear_dw   N     K     M (rows of x)  dy[M, N], k-major          x[M, K], copied while packing
  *
- * B is packed into panels of `nr` columns, [k][nr] (zeros to the right of the last column), so that a tile of
- * up to mr rows reads two vectors of it per step. A is read where it lies when it can be (f32, row-major),
- * else copied: rows as f32 with a padded stride, or for linear_dw tiles of [k][VF_LANES]. Tiles are cut
- * evenly (height ceil or floor of rows/tiles), so none is a sliver.
+ * The product is cut into blocks that fit the caches:
  *
- * Order of summation, the same for every element whatever tile or thread makes it: depth is cut into blocks
- * of GEMM_KC; a block is one ascending chain of fused multiply-adds that starts at zero; blocks are added in
- * ascending order. Hence no result depends on threads, nor a row's on the rows beside it.
+ *                depth (k)                          columns (j)
+ *             chunk    chunk                      block          block
+ *           +--------+--------+               +-------------+-------------+
+ *    strip  | tile   |        |               | p | p | p | p | p | p | p |
+ *           | tile   |        |        chunk  | a | a |   |             . |
+ *           | tile   |        |               | n | n |   |             . |
+ *    rows   +--------+--------+        depth  | e | e |   |             . |
+ *    (i)    | tile   |        |         (k)   +-l-+-l-+-----+-------------+
+ *    strip  | tile   |        |        chunk  |   |   |     |             |
+ *           +--------+--------+               +---+---+-----+-------------+
+ *                    A                                     B
  *
- * A strip is as many rows as share a B panel while it is in L1; its part of A stays in half of L2.
- * A chunk is as much depth as is packed at a time. With more than one, sums wait in f32 scratch between
- * chunks. */
+ *   tile    up to mr rows and nr columns of C. Its sums stay in registers while the inner loop runs over
+ *           depth. The tiles of a strip have nearly equal heights, so that none is very low.
+ *   panel   nr columns of B, packed as [k][nr] (zeros to the right of the last column). A tile reads two
+ *           vectors a step. The tiles of a strip share a panel while it is in L1.
+ *   strip   the rows whose part of A (one chunk deep) stays in half of L2. A is read where it lies if it
+ *           can be (row-major f32), else copied: as f32 rows with a padded stride, or for linear_dw as
+ *           tiles of [k][VF_LANES].
+ *   chunk   the depth that is packed at a time. If there are several, f32 sums wait in scratch memory from
+ *           chunk to chunk.
+ *   block   the columns of B that are packed at a time.
+ *   group   the chunks of a block that are packed before the threads meet.
+ *
+ * Order of summation, the same for every element, tile and thread: depth is cut into blocks of GEMM_KC
+ * elements; a block is one ascending chain of fused multiply-adds that starts at zero; blocks are added in
+ * ascending order. So results do not depend on threads, nor a row's result on the rows beside it. */
 #pragma once
 #include "kernel.h"
 
 enum {
-    /* elements of one chain: in f32 a B panel of it is 32 KB (AVX2: 16 KB), which stays in L1 over a strip */
+    /* Elements of one chain. That much of a panel in f32 has 32 KB (AVX2: 16 KB) and stays in L1 for all
+     * tiles of a strip. Bits of results depend on this number, and on none of the others. */
     GEMM_KC = 256,
-    GEMM_CHUNK = 1024, /* even: pairs do not straddle chunks */
-    /* both operands are copied there: copies and the small result then fit L2 together */
+    /* elements of depth in a chunk; even, so that both elements of a pair are in one chunk */
+    GEMM_CHUNK = 1024,
+    /* linear_dw with a small result copies both operands. With shorter chunks, the copies and the result fit
+     * L2 together. */
     GEMM_CHUNK_SMALL_DW = 256,
-    /* f32 behind each copied row: keeps rows off the same cache sets; room for whole-vector stores */
+    /* f32 between copied rows of A: keeps them from sharing a cache set, and leaves room to store whole
+     * vectors */
     GEMM_PAD = 16,
-    GEMM_MAX_TILES = 32,      /* of a strip */
-    GEMM_SCRATCH_ROWS = 1024, /* rows at a time when there is more than one chunk */
+    /* tiles of a strip, at most */
+    GEMM_MAX_TILES = 32,
+    /* rows at a time if there are several chunks: bounds the scratch memory for their sums */
+    GEMM_SCRATCH_ROWS = 1024
 };
 
 typedef enum gemm_kind { GEMM_LINEAR, GEMM_DX, GEMM_DW } gemm_kind;
 
-/* Sizes that follow from shapes, level and threads only. Bytes are multiples of 64. */
+/* Sizes that follow from shapes, instruction set and threads (gemm_plan.c). Bytes are multiples of GEMM_LINE.
+ */
 typedef struct gemm_plan {
     gemm_kind kind;
     int64_t rows, cols, depth;
     int threads;
     int mr, nr, strip; /* tile height, panel width, rows of a strip */
-    /* Threads either share a packed B and split the rows; or each packs its own and they split columns (few
-     * rows), or rows (small linear_dw: fetching what another core has packed would take longer than packing
-     * it again). */
+    /* own_b false: the threads pack B together and share rows. own_b true: each thread packs B for itself,
+     * and computes a part of the columns (split_columns: there are too few rows for all threads) or of the
+     * rows (small linear_dw: fetching what another core has packed takes longer than packing it again). */
     bool own_b, split_columns;
-    int64_t chunk, chunks;   /* depth of a chunk (a multiple of GEMM_KC but for the last) */
-    int64_t block;           /* columns of B packed at a time, a multiple of nr */
-    int64_t group;           /* chunks of them packed at a time: every time, the threads meet twice */
-    int64_t scratch_rows;    /* rows at a time; all if one chunk */
-    size_t b_bytes, c_bytes; /* packed B and sums between chunks: one each, or one a thread if own_b */
-    size_t s_bytes;          /* linear_dw: sums for the bias gradient, one a row */
-    size_t a_bytes, t_bytes; /* per thread: copy of a strip of A; sums of a strip of tiles */
+    int64_t chunk;           /* depth of a chunk, a multiple of GEMM_KC unless there is only one */
+    int64_t chunks;          /* number of chunks */
+    int64_t block;           /* columns of a block, a multiple of nr */
+    int64_t group;           /* chunks of a group; for each group the threads meet twice */
+    int64_t scratch_rows;    /* rows between two packings of B: all if there is one chunk */
+    size_t b_bytes, c_bytes; /* packed B, and sums between chunks: once, or for each thread if own_b */
+    size_t s_bytes;          /* linear_dw: sums for the bias gradient, one per row */
+    size_t a_bytes, t_bytes; /* for each thread: copy of a strip of A; sums of a strip's tiles */
 } gemm_plan;
+gemm_plan LS_NAME(ls_gemm_plan)(const ls_kernel_args *a, gemm_kind kind);
+size_t LS_NAME(ls_gemm_workspace)(const gemm_plan *p); /* bytes, for all threads */
 
-/* Lines that coming tiles want from memory: a tile asks for GEMM_LINES of them every GEMM_AHEAD_STEPS steps,
- * from `at` on one in each row, so that its multiplications hide their way. */
+/* What a tile prefetches for later tiles, so that their data arrives while this tile multiplies: in
+ * GEMM_AHEAD_STEPS steps it prefetches GEMM_LINES cache lines, one in each of as many rows, from `at` on. */
 typedef struct gemm_ahead {
     const char *at;
     int64_t row_bytes;
 } gemm_ahead;
-enum { GEMM_LINE = 64, GEMM_AHEAD_STEPS = 8, GEMM_LINES = VF_LANES == 16 ? 16 : 8 };
+enum {
+    GEMM_LINE = 64, /* bytes of a cache line */
+    GEMM_AHEAD_STEPS = 8,
+    GEMM_LINES = VF_LANES == 16 ? 16 : 8, /* a multiple of GEMM_AHEAD_STEPS */
+    GEMM_TO_L2 = 2 /* __builtin_prefetch's locality: into L2, because L1 is full of what the tile reads */
+};
 
-/* One block of a chain: c[rows, nv vectors] (stride ldc f32) = or += A·B over `steps`; and then += bias, if
- * any. a: first word; strides in bytes for rows of a row-major A, unused for the packed form. ahead: NULL, or
- * an entry for every GEMM_AHEAD_STEPS steps begun, to be read from row `row` on. */
+/* A tile: c[rows][nv vectors] = the products of `steps` words of depth (add: added to c), plus bias, if any.
+ *   a      first word of A's first row. Rows are row_bytes apart; packed A is [k][VF_LANES] instead
+ *   b      the panel, [k][nr]
+ *   c      rows are ldc f32 apart
+ *   bias   NULL: none
+ *   ahead  one entry for every GEMM_AHEAD_STEPS steps, prefetched from row number `row` on; NULL: none */
 typedef void (*gemm_tile)(int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c,
                           int64_t ldc, bool add, const float *bias, const gemm_ahead *ahead, int64_t row);
 enum { GEMM_MAX_MR = 14 };
 
-/* What A and B are turned into, and the tiles that read it. A step takes one 4-byte word of A's row and of
- * B's column.
+/* The form in which tiles read A and B, and the functions that bring operands into it. In each step of depth
+ * a tile takes one word of 4 bytes from every row of A and every column of B. There are two forms:
  *
- * f32: the word is the element. dot: two bf16, for the dot product instruction of AVX512_BF16, vdpbf16ps: sum
- * = fma(even elements, fma(odd elements, sum)), subnormals taken as zero. Processors differ: AMD's issue it
- * at the rate of an f32 FMA (twice the work), Intel's (measured) at half of it. Hence at that level the f32
- * form of bf16 puts odd elements before even ones and also drops subnormals, so that both forms give the same
- * bits, and the faster one is taken. */
+ *   f32   A word is one element.
+ *   dot   A word is two bf16, for the instruction vdpbf16ps of AVX512_BF16, which computes
+ *         sum = fma(even elements, fma(odd elements, sum)) and takes subnormal numbers as zero.
+ *
+ * AMD processors issue vdpbf16ps as fast as an f32 FMA, so it does twice the work; Intel's issue it at half
+ * that rate (measured), so the f32 form is faster there. Both must give the same bits. So at the level
+ * avx512bf16 the f32 form of bf16 takes the odd element of each pair before the even one, and drops
+ * subnormals. */
 typedef struct gemm_form {
-    /* elements a word; depth is padded with zeros to whole words (to pairs in the f32 form of bf16, at that
-     * level) */
+    /* Elements of a word. Depth is padded with zeros to whole words; with GEMM_PAIRS to pairs in the f32 form
+     * too. */
     int unit;
-    const gemm_tile (*tiles)[2][GEMM_MAX_MR]; /* [packed A?][vectors - 1][rows - 1] */
-    /* Columns [j0, j1) of B, `steps` words from element k0 on, panel after panel. */
+    const gemm_tile (*tiles)[2][GEMM_MAX_MR]; /* [A is packed][vectors - 1][rows - 1] */
+    /* Packs columns [j0, j1) of B, `steps` words of depth from element k0 on: one panel after the other. */
     void (*pack_b)(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t steps, int64_t j0,
                    int64_t j1);
+    /* Copies `rows` rows of A from row i0 on, `steps` words from element k0 on, to rows that are to_ld words
+     * apart. */
     void (*copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0,
                    int64_t steps);
-    /* Tile t has rows [first_row[t], first_row[t + 1]). Also sums each row of A over depth into sums[row] (if
-     * not NULL; `add`: on top of what is there): linear_dw's bias gradient. */
+    /* linear_dw: packs A as tiles, [tile][k][VF_LANES]. Tile t has the rows [first_row[t], first_row[t + 1]).
+     * If sums is not NULL, each row of A is also summed over depth into sums[row] (add: on top of its value):
+     * the bias gradient. */
     void (*pack_a)(float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles,
                    int64_t k0, int64_t steps);
 } gemm_form;
@@ -98,21 +139,23 @@ extern const gemm_tile LS_NAME(ls_gemm_tiles)[2][2][GEMM_MAX_MR];
 #ifdef LS_LEVEL_avx512bf16
 extern const gemm_form LS_NAME(ls_gemm_dot_form);
 extern const gemm_tile LS_NAME(ls_gemm_dot_tiles)[2][2][GEMM_MAX_MR];
-extern int LS_NAME(ls_gemm_use_dot); /* -1: as suits the processor; tests set 0 and 1 */
+/* 1, 0: use the dot form or not (tests); -1: the faster form on this processor */
+extern int LS_NAME(ls_gemm_use_dot);
+/* Products of this type add pairs in the order of vdpbf16ps, in both forms. */
 #define GEMM_PAIRS(t) ((t) == LS_BF16)
 #else
 #define GEMM_PAIRS(t) ((void)(t), false)
 #endif
 
-/* vdpbf16ps takes subnormals for zero whatever the control word says; here it says so to all other
- * instructions. */
+/* vdpbf16ps always takes subnormal numbers as zero. While this is on, all other instructions do so too. */
 SIMD_FN unsigned ls_subnormals_off(bool wanted)
 {
     unsigned before = 0;
 #ifdef LS_LEVEL_avx512bf16
+    enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040 }; /* bits of MXCSR: results, operands */
     if (wanted) {
         before = _mm_getcsr();
-        _mm_setcsr(before | 0x8040);
+        _mm_setcsr(before | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
     }
 #endif
     (void)wanted;
@@ -128,21 +171,22 @@ SIMD_FN void ls_subnormals_restore(bool wanted, unsigned before)
     (void)before;
 }
 
-/* linear of one row (gemm_row.c). */
+/* linear with a single row (gemm_row.c) */
 void LS_NAME(ls_gemm_row)(const ls_kernel_args *a);
 size_t LS_NAME(ls_gemm_row_workspace)(const ls_kernel_args *a);
 
-/* What is done with finished sums: rows i0 .. of columns j0 .., sums [rows][ld]. */
+/* Makes outputs of finished sums [rows][ld], those of row i0 and column j0 and on (gemm_finish.c). */
 void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const float *sums, int64_t ld,
                              int64_t i0, int rows, int64_t j0, int cols);
-/* A contiguous tensor from f32. */
+/* Stores f32 numbers as the elements of a contiguous tensor of any float type. */
 void LS_NAME(ls_gemm_store)(const ls_tensor *to, const float *from);
 
-/* Makes the compiler forget how it got this pointer, so that it goes on adding instead of keeping a pointer
- * for every row. */
+/* Hides from the compiler how a pointer was computed. Else it would keep a pointer for every row in a
+ * register, instead of adding the stride to one. */
 #define OPAQUE(p) __asm__("" : "+r"(p))
 
-/* VF_LANES rows of VF_LANES words, transposed: log2(lanes) rounds of interleaving rows i and i + lanes/2. */
+/* Transposes VF_LANES rows of VF_LANES words: log2(lanes) rounds. Each interleaves the rows i and
+ * i + lanes/2. */
 #if VF_LANES == 16
 #define GEMM_LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define GEMM_HIGH(a, b) \
@@ -170,5 +214,5 @@ SIMD_FN void transpose(vf *r)
     }
 }
 
-/* Where part `part` of n rows cut into `parts` even parts begins. */
+/* The first element of part number `part`, if n elements are cut into `parts` parts of nearly equal size. */
 SIMD_FN int64_t part_begin(int64_t n, int64_t part, int64_t parts) { return n * part / parts; }

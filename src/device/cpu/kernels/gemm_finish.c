@@ -1,9 +1,9 @@
-/* gemm_finish.c - from finished sums to outputs, while they are still in L1: bias, activation, residual;
- * activation gradient, addend. Every step is rounded to the tensor's type, as if it had been an op of its own
- * that stored its result. */
+/* gemm_finish.c - turns the finished f32 sums of a tile into outputs while they are still in L1. linear:
+ * bias, activation, residual. linear_dx: gradient of the activation, addend. Each step is rounded to the
+ * tensor's type, as if it were an op of its own that stores its result. */
 #include "gemm.h"
 
-/* A row of a tensor that steps down; all NULL and 0 if the tensor is absent. */
+/* Goes through the rows of a tensor, one `next` after the other. For an absent tensor every row is NULL. */
 typedef struct walk {
     char *row;
     int64_t step;
@@ -22,7 +22,8 @@ SIMD_FN void *next(walk *w)
     return row;
 }
 
-/* One row: n columns from j0; two vectors at a time, as wide as a tile. */
+/* One row, n columns from j0 on: two vectors at a time (the width of a tile), then what is left. bias,
+ * residual: NULL if absent. `pre` receives the activation's input. */
 SIMD_FN void finish_linear(ls_dtype t, ls_act act, const float *sums, const void *bias, const void *residual,
                            void *pre, void *y, int64_t j0, int n)
 {
@@ -62,10 +63,10 @@ SIMD_FN void finish_linear(ls_dtype t, ls_act act, const float *sums, const void
     }
 }
 
-/* v, rounded, through the activation whose input was `pre`. */
+/* The gradient v times the activation's slope at `pre`. */
 SIMD_FN vf sloped(ls_act act, vf v, vf pre)
 {
-    if (act == LS_ACT_RELU) /* not a product with the slope: 0 * inf */
+    if (act == LS_ACT_RELU) /* a selection, because v may be infinite: 0 * inf is NaN */
         return vf_select(vf_lt(vf_zero(), pre), v, vf_zero());
     return v * vf_act_slope(act, pre);
 }
@@ -100,7 +101,7 @@ SIMD_FN void finish_dx(ls_dtype t, ls_act act, const float *sums, const void *pr
     }
 }
 
-/* f(type, act, ...) with both constant. */
+/* Calls f(t, ACT, ...) with a constant ACT, so that the compiler makes a loop for each activation. */
 #define BY_ACT(t, act, f, ...)                                             \
     do {                                                                   \
         switch (act) {                                                     \

@@ -1,9 +1,17 @@
-/* gemm_pack.c - laying operands out as the tiles read them, converting bf16 and f16 to f32 on the way. See
- * gemm.h for the layouts. */
+/* gemm_pack.c - the f32 form of operands: copies them in the order in which tiles read them, and converts
+ * bf16 and f16 to f32 on the way. gemm.h describes the layouts. */
 #include "gemm.h"
 
-/* Where GEMM_PAIRS, element k^1 comes at step k: in a vector of neighbours, lanes change places; between
- * rows, rows do. */
+enum {
+    WIDE_PANELS =
+        4, /* panels, or tiles of A, that are packed together, so that long parts of a row are read at once */
+    AHEAD_ROWS = 8,             /* rows that a straight copy prefetches ahead */
+    AHEAD_BYTES = 4 * GEMM_LINE /* bytes of a row that a transposing copy prefetches ahead */
+};
+
+/* With GEMM_PAIRS, the f32 form takes the odd element of each pair first, as vdpbf16ps does (gemm_form): step
+ * k has element k ^ 1. Within a vector along depth, neighbouring lanes are swapped (in_order); in a matrix
+ * whose rows are steps, rows are (row_at). */
 SIMD_FN vf in_order(ls_dtype t, vf v)
 {
 #if VF_LANES == 16
@@ -16,7 +24,8 @@ SIMD_FN vf in_order(ls_dtype t, vf v)
 }
 SIMD_FN int64_t row_at(ls_dtype t, int64_t k) { return GEMM_PAIRS(t) ? k ^ 1 : k; }
 
-/* to[k][nr] = w[j0 + j][k0 + k] for j < cols, 0 beyond. */
+/* One panel from the rows of w: to[k][j] = w[j0 + j][k0 + k] for j < cols, else 0. Squares of VF_LANES x
+ * VF_LANES elements are transposed in registers. */
 SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, int64_t k0, int64_t depth,
                              int64_t j0, int cols)
 {
@@ -31,7 +40,7 @@ SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, 
 #pragma GCC unroll 16
                 for (int i = 0; i < VF_LANES; i++) {
                     r[i] = in_order(t, vf_get(from, t, 0));
-                    __builtin_prefetch(from + 256);
+                    __builtin_prefetch(from + AHEAD_BYTES);
                     from += ld;
                     OPAQUE(from);
                 }
@@ -50,7 +59,7 @@ SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, 
         }
 }
 
-/* to[k][nr] = b[k0 + k][j0 + j] for j < cols, 0 beyond. */
+/* One panel: to[k][j] = b[k0 + k][j0 + j] for j < cols, else 0. */
 SIMD_FN void pack_straight(ls_dtype t, float *to, int nr, const ls_tensor *b, int64_t k0, int64_t depth,
                            int64_t j0, int cols)
 {
@@ -64,7 +73,7 @@ SIMD_FN void pack_straight(ls_dtype t, float *to, int nr, const ls_tensor *b, in
                                                : vf_get_n(from, t, n > j ? j : 0, n > j ? n - j : 0));
     }
 }
-/* Several whole panels at once, so that rows are read along. */
+/* `panels` panels of full width. */
 SIMD_FN void pack_straight_wide(ls_dtype t, float *to, int panels, const ls_tensor *b, int64_t k0,
                                 int64_t depth, int64_t j0)
 {
@@ -74,9 +83,9 @@ SIMD_FN void pack_straight_wide(ls_dtype t, float *to, int panels, const ls_tens
         const char *from = first + row_at(t, k) * ld;
         const bool is = row_at(t, k) < have;
         for (int j = 0; j < panels; j++) {
-            const char *ahead = from + 8 * ld + width * j * elem_size(t);
+            const char *ahead = from + AHEAD_ROWS * ld + width * j * elem_size(t);
             __builtin_prefetch(ahead);
-            if (width * elem_size(t) > 64)
+            if (width * elem_size(t) > GEMM_LINE) /* the row of a panel has two lines */
                 __builtin_prefetch(ahead + width / 2 * elem_size(t));
             vf_store(to + j * depth * width, is ? vf_get(from, t, width * j) : vf_zero());
             vf_store(to + j * depth * width + VF_LANES,
@@ -89,7 +98,7 @@ SIMD_FN void pack_panels(ls_dtype t, const gemm_plan *p, float *to, const ls_ten
                          int64_t depth, int64_t j0, int64_t j1)
 {
     while (j0 < j1) {
-        const int whole = (int)min_i64(4, (j1 - j0) / p->nr),
+        const int whole = (int)min_i64(WIDE_PANELS, (j1 - j0) / p->nr),
                   panels = whole && p->kind != GEMM_LINEAR ? whole : 1;
         if (p->kind == GEMM_LINEAR)
             pack_transposed(t, to, p->nr, b, k0, depth, j0, (int)min_i64(p->nr, j1 - j0));
@@ -128,25 +137,27 @@ static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int
     BY_FLOAT(a->type.dtype, copy_rows, to, to_ld, a, i0, rows, k0, depth);
 }
 
-/* Tiles [t0, t0 + n) of a strip, each [k][VF_LANES]: whole vectors, of which a tile reads its height;
- * `whole`: they can also be read whole, there being that many columns. n is 4, so that rows are read along,
- * or 1. Passing by, the columns are summed: in blocks of GEMM_KC, blocks added in ascending order. */
+/* Packs n tiles of a strip of linear_dw's A, each [k][VF_LANES]: a row k of `a` has the tile's rows side by
+ * side. A tile reads as many lanes as its height; `whole`: the other lanes may be read from `a` too, because
+ * it has that many columns. n is WIDE_PANELS or 1. The columns of `a` are summed at the same time (the bias
+ * gradient): in blocks of GEMM_KC steps, which are added in ascending order to `sums` (NULL: not wanted).
+ * `add`: sums has a value already. */
 SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums, bool add, const ls_tensor *a,
                           const int *first_row, int64_t k0, int64_t depth)
 {
     const int64_t ld = row_stride(a) * elem_size(t), have = rows_of(a) - k0, stride = depth * VF_LANES;
     const char *begin = (const char *)a->data + k0 * ld + first_row[0] * elem_size(t);
-    int64_t at[4];
-    int height[4];
+    int64_t at[WIDE_PANELS]; /* bytes from the first tile */
+    int height[WIDE_PANELS];
 #pragma GCC unroll 4
     for (int i = 0; i < n; i++) {
         at[i] = (first_row[i] - first_row[0]) * elem_size(t);
         height[i] = first_row[i + 1] - first_row[i];
     }
     for (int64_t k = 0; k < depth;) {
-        vf sum[4] = { 0 };
+        vf sum[WIDE_PANELS] = { 0 };
         for (const int64_t end = min_i64(depth, k + GEMM_KC); k < end; k++, to += VF_LANES) {
-            if (row_at(t, k) >= have) { /* the zero that makes a pair */
+            if (row_at(t, k) >= have) { /* depth is odd: a zero completes the last pair */
                 for (int i = 0; i < n; i++)
                     vf_store(to + i * stride, vf_zero());
                 continue;
@@ -155,7 +166,7 @@ SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums,
 #pragma GCC unroll 4
             for (int i = 0; i < n; i++) {
                 const vf v = whole ? vf_get(from + at[i], t, 0) : vf_get_n(from + at[i], t, 0, height[i]);
-                __builtin_prefetch(from + at[i] + 8 * ld);
+                __builtin_prefetch(from + at[i] + AHEAD_ROWS * ld);
                 vf_store(to + i * stride, v);
                 sum[i] = sum[i] + v;
             }
@@ -172,12 +183,12 @@ SIMD_FN void pack_strip(ls_dtype t, float *to, float *sums, bool add, const ls_t
                         const int *first_row, int tiles, int64_t k0, int64_t depth)
 {
     for (int tile = 0, n; tile < tiles; tile += n, first_row += n, to += n * depth * VF_LANES) {
-        n = tile + 4 <= tiles ? 4 : 1;
+        n = tile + WIDE_PANELS <= tiles ? WIDE_PANELS : 1;
         const bool whole = first_row[n - 1] + VF_LANES <= cols_of(a);
-        if (n == 4 && whole)
-            pack_columns(t, 4, true, to, sums, add, a, first_row, k0, depth);
-        else if (n == 4)
-            pack_columns(t, 4, false, to, sums, add, a, first_row, k0, depth);
+        if (n == WIDE_PANELS && whole)
+            pack_columns(t, WIDE_PANELS, true, to, sums, add, a, first_row, k0, depth);
+        else if (n == WIDE_PANELS)
+            pack_columns(t, WIDE_PANELS, false, to, sums, add, a, first_row, k0, depth);
         else
             pack_columns(t, 1, false, to, sums, add, a, first_row, k0, depth);
     }

@@ -1,17 +1,26 @@
-/* gemm_pack_pairs.c - the dot form of operands (gemm.h): words of two bf16, the even element in the low half.
- * As gemm_pack.c, a pair of rows or elements at a time. */
+/* gemm_pack_pairs.c - the dot form of operands (gemm_form): a word is two bf16 that follow each other in
+ * depth, the even one in the low half. The functions correspond to those of gemm_pack.c, with a pair of rows
+ * or elements in place of one. */
 #include "gemm.h"
 #ifdef LS_LEVEL_avx512bf16
 
 int LS_NAME(ls_gemm_use_dot) = -1;
 
-/* The first n bf16 at p as words (n <= 0: none). */
+enum {
+    WIDE_PANELS = 4,   /* panels that are packed together, so that long parts of a row are read at once */
+    AHEAD_ROWS = 8,    /* rows that a copy of B prefetches ahead */
+    AHEAD_ROWS_A = 16, /* the same for A */
+    AHEAD_BF16 = 4 * GEMM_LINE / 2 /* elements of a row that a transposing copy prefetches ahead */
+};
+
+/* 32 bf16 at p as words; only the first n exist (n <= 0: none), the others are 0. */
 SIMD_FN vf words(const uint16_t *p, int64_t n)
 {
     return n >= 32 ? (vf)_mm512_loadu_si512(p)
                    : (vf)_mm512_maskz_loadu_epi16(n > 0 ? ((__mmask32)1 << n) - 1 : 0, p);
 }
-/* Two rows woven into words. Absent rows are NULL, columns from n on zero. */
+/* Words from two rows: lane j has even[j] in its low half and odd[j] in its high half. odd NULL: zeros. Lanes
+ * from n on are 0. */
 SIMD_FN vf weave(const uint16_t *even, const uint16_t *odd, int64_t n)
 {
     const int m = n >= VF_LANES ? VF_LANES : n > 0 ? (int)n : 0;
@@ -33,7 +42,7 @@ static void pack_transposed(float *to, const ls_tensor *w, int64_t k0, int64_t s
 #pragma GCC unroll 16
                 for (int i = 0; i < VF_LANES; i++) {
                     r[i] = (vf)_mm512_loadu_si512(from);
-                    __builtin_prefetch(from + 128);
+                    __builtin_prefetch(from + AHEAD_BF16);
                     from += ld;
                     OPAQUE(from);
                 }
@@ -59,8 +68,8 @@ static void pack_straight(float *to, int panels, const ls_tensor *b, int64_t k0,
     for (int64_t s = 0; s < steps; s++, even += 2 * ld, to += width) {
         const uint16_t *odd = 2 * s + 1 < have ? even + ld : NULL;
         for (int j = 0; j < panels; j++) {
-            __builtin_prefetch(even + 8 * ld + j * width);
-            __builtin_prefetch(even + 9 * ld + j * width);
+            __builtin_prefetch(even + AHEAD_ROWS * ld + j * width);
+            __builtin_prefetch(even + (AHEAD_ROWS + 1) * ld + j * width);
             for (int v = 0; v < 2; v++) {
                 const int64_t at = j * width + v * VF_LANES;
                 vf_store(to + j * steps * width + v * VF_LANES,
@@ -74,7 +83,8 @@ static void pack_b(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0
                    int64_t j1)
 {
     while (j0 < j1) {
-        const int panels = p->kind == GEMM_LINEAR ? 1 : (int)min_i64(4, (j1 - j0 + p->nr - 1) / p->nr);
+        const int panels = p->kind == GEMM_LINEAR ? 1
+                                                  : (int)min_i64(WIDE_PANELS, (j1 - j0 + p->nr - 1) / p->nr);
         if (p->kind == GEMM_LINEAR)
             pack_transposed(to, b, k0, steps, j0, j1 - j0);
         else
@@ -107,10 +117,10 @@ static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const i
             for (const int64_t end = min_i64(steps, s + GEMM_KC / 2); s < end;
                  s++, even += 2 * ld, to += VF_LANES) {
                 const vf w = weave(even, 2 * s + 1 < have ? even + ld : NULL, height);
-                __builtin_prefetch(even + 16 * ld);
-                __builtin_prefetch(even + 17 * ld);
+                __builtin_prefetch(even + AHEAD_ROWS_A * ld);
+                __builtin_prefetch(even + (AHEAD_ROWS_A + 1) * ld);
                 vf_store(to, w);
-                sum = sum + (vf)((vi)w & (vi_set1(-1) << 16)); /* odd first, as the products */
+                sum = sum + (vf)((vi)w & (vi_set1(-1) << 16)); /* the odd element first, as in the products */
                 sum = sum + (vf)((vi)w << 16);
             }
             if (sums) {

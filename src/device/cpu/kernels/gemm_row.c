@@ -1,18 +1,26 @@
-/* gemm_row.c - linear of a single row, as in a model that makes text: every weight is used once, so it comes
- * from memory at the rate of memory, with no copy packed on the way. Vectors of weights along depth are
- * transposed in registers, so that lanes are columns and each element has the order of summation of gemm.h:
- * the bits of a row among many. */
+/* gemm_row.c - linear of a single row, as when a language model generates one token: y[N] = w[N, K] x[K].
+ *
+ * Each weight is used once, so the speed is that of memory, and a packed copy of w would only cost. Weights
+ * are read as vectors along depth from VF_LANES rows of w, and transposed in registers, so that a lane is a
+ * column of the output. Each output then has gemm.h's order of summation and so the same bits as in a product
+ * of many rows. */
 #include "gemm.h"
 
 typedef struct row {
     const ls_kernel_args *a;
-    const float *x; /* the row in words, zeros behind it */
-    int64_t words;  /* of depth, in whole vectors */
+    const float *x; /* the row as words, followed by zeros */
+    int64_t words;  /* depth in words, rounded up to whole vectors */
 } row;
 
-enum { ROW_COLUMNS = 2 * VF_LANES };
+enum {
+    ROW_COLUMNS = 2 * VF_LANES,   /* columns of a task */
+    ROW_ALONE_PRODUCTS = 1 << 17, /* multiply-adds that take less time than waking a thread */
+    /* ls_gemm_row_workspace must not depend on the level: room for the longest vectors of all levels */
+    ROW_MAX_LANES = 16
+};
 
-/* A word of weights is what tiles take in a step: two bf16 where there are dot products of them. */
+/* A word is what one step of depth takes (gemm.h): one element, or two bf16 at the level that has their dot
+ * product. */
 SIMD_FN bool as_pairs(ls_dtype t) { return GEMM_PAIRS(t); }
 SIMD_FN int64_t word_size(ls_dtype t) { return as_pairs(t) ? 4 : elem_size(t); }
 
@@ -21,7 +29,7 @@ SIMD_FN vf words_of(ls_dtype t, const char *from)
     return as_pairs(t) ? vf_load((const float *)(const void *)from) : vf_get(from, t, 0);
 }
 
-/* The last words of a row of weights, of which `bytes` are there. */
+/* A vector of words of which only the first `bytes` bytes may be read; the others are zero. */
 SIMD_FN vf last_words(ls_dtype t, const char *from, int64_t bytes)
 {
     char whole[4 * VF_LANES] = { 0 };
@@ -39,36 +47,43 @@ SIMD_FN vf add_product(ls_dtype t, vf sum, float x, vf w)
     return vf_fma(vf_set1(x), w, sum);
 }
 
-/* VF_LANES columns from j on, of which `n` are there: the others repeat the last one. Meanwhile the rows of
- * weights behind these are asked for, line after line as they lie: so many streams at once as there are lanes
- * would be no stream at all to the memory. */
+/* Loads one vector of words from each of VF_LANES rows of w, `ld` bytes apart, of which `n` exist (the others
+ * repeat the last one). `bytes`: what is left of a row. */
+SIMD_FN void load_rows(ls_dtype t, vf *v, const char *from, int64_t ld, int n, int64_t bytes)
+{
+    const int64_t vector = VF_LANES * word_size(t);
+    if (bytes >= vector && n == VF_LANES) {
+#pragma GCC unroll 16
+        for (int i = 0; i < VF_LANES; i++) {
+            v[i] = words_of(t, from);
+            from += ld;
+            OPAQUE(from);
+        }
+    } else {
+        for (int i = 0; i < VF_LANES; i++)
+            v[i] = last_words(t, from + (i < n ? i : n - 1) * ld, min_i64(bytes, vector));
+    }
+}
+
+/* Computes VF_LANES columns from column j on, of which `n` exist. On the way it prefetches the next VF_LANES
+ * rows of w, in the order of their addresses: the hardware's prefetchers do not follow VF_LANES rows that are
+ * read side by side. */
 SIMD_FN void columns(ls_dtype t, const row *r, int64_t j, int n, float *sums)
 {
     const ls_tensor *w = &r->a->in[1];
     const int64_t size = word_size(t), bytes = cols_of(w) * elem_size(t), ld = row_stride(w) * elem_size(t);
-    const int64_t chain = GEMM_KC / (as_pairs(t) ? 2 : 1);
+    const int64_t chain = GEMM_KC / (as_pairs(t) ? 2 : 1); /* words that are summed before the sum is added */
+    const int64_t square = VF_LANES * VF_LANES * size; /* bytes that one step below reads, and prefetches */
     const char *first = elem_at(w, j * row_stride(w)), *ahead = first + VF_LANES * ld;
     vf total = vf_zero();
     for (int64_t k0 = 0; k0 < r->words; k0 += chain) {
         vf sum = vf_zero();
         for (int64_t k = k0; k < min_i64(r->words, k0 + chain); k += VF_LANES) {
-            const char *from = first + k * size;
-            const int64_t here = bytes - k * size;
+            for (int64_t line = 0; line < square; line += GEMM_LINE)
+                __builtin_prefetch(ahead + line, 0, GEMM_TO_L2);
+            ahead += square;
             vf v[VF_LANES];
-            for (int64_t line = 0; line < VF_LANES * VF_LANES * size; line += GEMM_LINE)
-                __builtin_prefetch(ahead + line, 0, 2);
-            ahead += VF_LANES * VF_LANES * size;
-            if (here >= VF_LANES * size && n == VF_LANES) {
-#pragma GCC unroll 16
-                for (int i = 0; i < VF_LANES; i++) {
-                    v[i] = words_of(t, from);
-                    from += ld;
-                    OPAQUE(from);
-                }
-            } else {
-                for (int i = 0; i < VF_LANES; i++)
-                    v[i] = last_words(t, from + (i < n ? i : n - 1) * ld, min_i64(here, VF_LANES * size));
-            }
+            load_rows(t, v, first + k * size, ld, n, bytes - k * size);
             transpose(v);
 #pragma GCC unroll 16
             for (int i = 0; i < VF_LANES; i++)
@@ -101,6 +116,7 @@ static void task(void *context, int64_t begin, int64_t end, int worker)
     BY_FLOAT(r->a->in[0].type.dtype, part, r, begin, end);
 }
 
+/* The row x as words: bf16 pairs as they are, everything else as f32. */
 SIMD_FN void copy_words(ls_dtype t, float *to, const ls_tensor *x, int64_t words)
 {
     const int64_t depth = cols_of(x);
@@ -115,7 +131,7 @@ SIMD_FN void copy_words(ls_dtype t, float *to, const ls_tensor *x, int64_t words
 
 size_t LS_NAME(ls_gemm_row_workspace)(const ls_kernel_args *a)
 {
-    return sizeof(float) * (size_t)round_up(cols_of(&a->in[0]), 16);
+    return sizeof(float) * (size_t)round_up(cols_of(&a->in[0]), ROW_MAX_LANES);
 }
 
 void LS_NAME(ls_gemm_row)(const ls_kernel_args *a)
@@ -126,6 +142,6 @@ void LS_NAME(ls_gemm_row)(const ls_kernel_args *a)
                     .x = a->workspace,
                     .words = round_up(as_pairs(t) ? (depth + 1) / 2 : depth, VF_LANES) };
     BY_FLOAT(t, copy_words, a->workspace, &a->in[0], r.words);
-    ls_parallel_for(depth * cols <= 1 << 17 ? 1 : a->threads, (cols + ROW_COLUMNS - 1) / ROW_COLUMNS, task,
-                    (void *)(uintptr_t)&r);
+    const int threads = depth * cols <= ROW_ALONE_PRODUCTS ? 1 : a->threads;
+    ls_parallel_for(threads, (cols + ROW_COLUMNS - 1) / ROW_COLUMNS, task, (void *)(uintptr_t)&r);
 }

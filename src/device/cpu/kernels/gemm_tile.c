@@ -1,5 +1,6 @@
-/* gemm_tile.c - the inner loop: a tile of up to 14 x 32 (AVX-512), 6 x 16 (AVX2) or 4 x 8 sums in registers,
- * one depth step at a time. A function for every height, so that edges cost what they compute. */
+/* gemm_tile.c - the inner loop: a tile of up to 14 x 32 (AVX-512), 6 x 16 (AVX2) or 4 x 8 sums stays in
+ * registers while the loop runs over depth. Each height and width has a function of its own, so that a tile
+ * at an edge computes only its own rows and columns. */
 #include "gemm.h"
 
 #if defined(LS_SIMD_512)
@@ -21,6 +22,12 @@ SIMD_FN vf dot_add(vf sum, vf a, vf b)
 } /* never called */
 #endif
 
+/* An x86 address is base + index * (1, 2, 4 or 8): from the address of row 3g, and the row stride as index,
+ * it reaches the rows 3g, 3g + 1 and 3g + 2. So one pointer serves three rows. */
+enum { GROUP_ROWS = 3, GROUPS = (GEMM_MAX_MR + GROUP_ROWS - 1) / GROUP_ROWS };
+
+/* What gemm.h says of gemm_tile, with rows, nv (vectors in a row), packed (A is [k][VF_LANES]) and dot (words
+ * are pairs) constant. Each step of depth reads nv vectors of B and one word of each row of A. */
 SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const float *a, int64_t row_bytes,
                   const float *b, float *c, int64_t ldc, bool add, const float *bias, const gemm_ahead *ahead,
                   int64_t row)
@@ -30,17 +37,16 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
     for (int i = 0; i < rows; i++)
         for (int v = 0; v < nv; v++)
             sum[i][v] = vf_zero();
-    /* rows 0, 3, 6, ..: the others lie one and two strides on, which x86 addresses in one instruction */
-    const char *base[5];
+    const char *base[GROUPS];
 #pragma GCC unroll 5
-    for (int g = 0; g < 5; g++)
-        base[g] = (const char *)a + 3 * g * row_bytes;
+    for (int g = 0; g < GROUPS; g++)
+        base[g] = (const char *)a + GROUP_ROWS * g * row_bytes;
     for (; depth > 0; depth -= GEMM_AHEAD_STEPS) {
         const gemm_ahead lines = ahead ? *ahead++ : (gemm_ahead){ (const char *)b, 0 };
         const char *line = lines.at + row * lines.row_bytes;
         for (int64_t k = depth < GEMM_AHEAD_STEPS ? depth : GEMM_AHEAD_STEPS; k > 0; k--) {
             for (int i = 0; i < GEMM_LINES / GEMM_AHEAD_STEPS; i++) {
-                __builtin_prefetch(line, 0, 2); /* into L2: L1 is full of what the tile reads */
+                __builtin_prefetch(line, 0, GEMM_TO_L2);
                 line += lines.row_bytes;
             }
             vf bv[2];
@@ -48,8 +54,10 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
                 bv[v] = vf_load(b + v * VF_LANES);
 #pragma GCC unroll 14
             for (int i = 0; i < rows; i++) {
-                float word; /* two bf16 may lie at any even address */
-                memcpy(&word, packed ? (const char *)(a + i) : base[i / 3] + i % 3 * row_bytes, sizeof word);
+                const char *from = packed ? (const char *)(a + i)
+                                          : base[i / GROUP_ROWS] + i % GROUP_ROWS * row_bytes;
+                float word; /* (a pair of bf16 may lie at any even address) */
+                memcpy(&word, from, sizeof word);
                 const vf av = vf_set1(word);
                 for (int v = 0; v < nv; v++)
                     sum[i][v] = dot ? dot_add(sum[i][v], av, bv[v]) : vf_fma(av, bv[v], sum[i][v]);
@@ -59,7 +67,7 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
                 a += VF_LANES;
             } else {
 #pragma GCC unroll 5
-                for (int g = 0; 3 * g < rows; g++) {
+                for (int g = 0; GROUP_ROWS * g < rows; g++) {
                     base[g] += sizeof(float);
                     OPAQUE(base[g]);
                 }
@@ -75,6 +83,7 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
         }
 }
 
+/* The functions tile_ROWS_NV_PACKED_DOT, and their table. */
 #define TILE(rows, nv, packed, dot)                                                                        \
     static void tile_##rows##_##nv##_##packed##_##dot(                                                     \
         int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c, int64_t ldc, bool add, \
@@ -94,13 +103,13 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
 #else
 #define EACH(f, nv, p, d) f(1, nv, p, d) f(2, nv, p, d) f(3, nv, p, d) f(4, nv, p, d)
 #endif
-#define TABLE(name, dot)                                                                    \
-    EACH(TILE, 1, 0, dot)                                                                   \
-    EACH(TILE, 2, 0, dot)                                                                   \
-    EACH(TILE, 1, 1, dot) EACH(TILE, 2, 1, dot) const gemm_tile name[2][2][GEMM_MAX_MR] = { \
-        { { EACH(NAME, 1, 0, dot) }, { EACH(NAME, 2, 0, dot) } },                           \
-        { { EACH(NAME, 1, 1, dot) }, { EACH(NAME, 2, 1, dot) } }                            \
-    };
+#define TABLE(name, dot)                                                                                  \
+    EACH(TILE, 1, 0, dot)                                                                                 \
+    EACH(TILE, 2, 0, dot)                                                                                 \
+    EACH(TILE, 1, 1, dot)                                                                                 \
+    EACH(TILE, 2, 1, dot)                                                                                 \
+    const gemm_tile name[2][2][GEMM_MAX_MR] = { { { EACH(NAME, 1, 0, dot) }, { EACH(NAME, 2, 0, dot) } }, \
+                                                { { EACH(NAME, 1, 1, dot) }, { EACH(NAME, 2, 1, dot) } } };
 
 TABLE(LS_NAME(ls_gemm_tiles), 0)
 #ifdef LS_LEVEL_avx512bf16
