@@ -96,7 +96,8 @@ LS_API ls_status ls_trainer_save(ls_trainer *t, const char *path);
 
 /* All that the trainer keeps, as checkpoint `dir` (docs/checkpoint.md), a new folder to which every rank
  * writes what it has; and back, on any number of ranks, however the step is laid over them. Initial values
- * are not needed before. Collective. */
+ * are not needed before. `dir` may also be what torch.distributed.checkpoint.save wrote of a model and its
+ * optimizer (docs/weights.md): parameters, moments and steps are taken. Collective. */
 LS_API ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir);
 LS_API ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir);
 

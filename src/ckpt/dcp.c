@@ -22,18 +22,19 @@ static ls_status read_chunk(ls_weight **out, ls_arena *arena, const ls_dcp_tenso
     char shown[128], what[160];
     ls_weight *list;
     int64_t n;
-    if (c->length > map->size || c->offset > map->size - c->length)
+    if (c->at.length > map->size || c->at.offset > map->size - c->at.length)
         return ls_fail(LS_E_FORMAT,
                        "%s: holds %zu bytes; a chunk of tensor \"%s\" should be at %" PRIu64 " to %" PRIu64
                        ": the file is cut, or of another "
                        "save: copy the directory again or save it again",
-                       path, map->size, ls_shown_name(shown, t->name), c->offset, c->offset + c->length);
-    if (!ls_pt_is(map->data + c->offset, c->length)) {
-        snprintf(what, sizeof what, "what is at byte %" PRIu64 " is not of torch.save", c->offset);
+                       path, map->size, ls_shown_name(shown, t->name), c->at.offset,
+                       c->at.offset + c->at.length);
+    if (!ls_pt_is(map->data + c->at.offset, c->at.length)) {
+        snprintf(what, sizeof what, "what is at byte %" PRIu64 " is not of torch.save", c->at.offset);
         return bad(path, t->name, what);
     }
-    const char *where = ls_arena_printf(arena, "%s, from byte %" PRIu64 " on", path, c->offset);
-    LS_TRY(ls_pt_parse(arena, map->data + c->offset, c->length, where, &list, &n));
+    const char *where = ls_arena_printf(arena, "%s, from byte %" PRIu64 " on", path, c->at.offset);
+    LS_TRY(ls_pt_parse(arena, map->data + c->at.offset, c->at.length, where, &list, &n));
     bool fits = n == 1 && list->type.ndim == t->type.ndim;
     for (int i = 0; fits && i < t->type.ndim; i++)
         fits = list->type.dims[i] == c->box.size[i];
@@ -48,7 +49,7 @@ static ls_status read_chunk(ls_weight **out, ls_arena *arena, const ls_dcp_tenso
                        where, ls_shown_name(shown, t->name), t->stored, ls_shown_dims(want, &box),
                        n == 1 ? list->stored : "no tensor", n == 1 ? ls_shown_dims(have, &list->type) : "");
     }
-    list->offset += c->offset;
+    list->offset += c->at.offset;
     list->file = path;
     *out = list;
     return LS_OK;
@@ -63,7 +64,7 @@ ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index
     for (int64_t k = 0; k < t->n; k++) {
         const ls_dcp_chunk *c = &t->chunks[k];
         parts->at[k].box = c->box;
-        LS_TRY(read_chunk(&parts->at[k].tensor, arena, t, c, &maps[c->file], paths[c->file]));
+        LS_TRY(read_chunk(&parts->at[k].tensor, arena, t, c, &maps[c->at.file], paths[c->at.file]));
     }
     if (t->n == 1)
         *out = *parts->at[0].tensor;

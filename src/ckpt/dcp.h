@@ -11,10 +11,13 @@
 
 #define LS_DCP_INDEX ".metadata"
 
-typedef struct ls_dcp_chunk {
-    ls_box box;
+typedef struct ls_dcp_place {
     int file;
     uint64_t offset, length;
+} ls_dcp_place;
+typedef struct ls_dcp_chunk {
+    ls_box box;
+    ls_dcp_place at;
 } ls_dcp_chunk;
 
 typedef struct ls_dcp_tensor {
@@ -24,19 +27,38 @@ typedef struct ls_dcp_tensor {
     uint64_t bytes;
     ls_dcp_chunk *chunks; /* that are not empty; they are the tensor, each element once */
     int64_t n;
+    int64_t order; /* among the others, as the state dict had them */
 } ls_dcp_tensor;
+
+/* What is no tensor: an archive of torch.save, too. */
+typedef struct ls_dcp_object {
+    const char *name;
+    ls_dcp_place at;
+} ls_dcp_object;
 
 typedef struct ls_dcp_index {
     const char **files; /* that the tensors lie in; names beside `.metadata` */
     int n_files;
-    ls_dcp_tensor *tensors; /* of the model: docs/weights.md says which they are */
+    ls_dcp_tensor *tensors; /* that were asked for, in the order of the state dict */
     int64_t n;
+    ls_dcp_object *objects; /* of an optimizer */
+    int64_t n_objects;
 } ls_dcp_index;
 
+/* What is wanted of a directory: docs/weights.md says which entries that are. */
+typedef struct ls_dcp_ask {
+    const char *prefix; /* that their names have, "app."; it is left out. NULL, "": none */
+    /* the optimizer's state in place of the model: tensors "exp_avg.NAME", and as objects its settings,
+     * "param_groups.0.lr" */
+    bool optimizer;
+    int64_t n; /* of a state that numbers the parameters: their names, in that order */
+    const char *const *parameters;
+} ls_dcp_ask;
+
 /* Reads the `size` bytes at `bytes`, which are file `path`; everything lives in `arena`. LS_E_FORMAT where
- * chunks leave a gap or overlap. */
+ * chunks leave a gap or overlap. `ask` NULL: the model. */
 ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *bytes, size_t size,
-                            const char *path);
+                            const char *path, const ls_dcp_ask *ask);
 
 /* A tensor of several chunks. */
 struct ls_weight_parts {
@@ -50,6 +72,17 @@ struct ls_weight_parts {
 /* Tensor `i`, whose chunks are checked against what is in the files. maps, paths: [n_files]. */
 ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i,
                              const ls_mapping *maps, const char *const *paths, const char *dir);
+
+/* weights.c: an open directory */
+bool ls_dcp_is(const char *dir); /* has a .metadata */
+ls_status ls_dcp_open(ls_weights **out, const char *dir, const ls_dcp_ask *ask);
+typedef struct ls_dcp_bytes {
+    const char *name, *path; /* of the file */
+    const uint8_t *bytes;    /* an archive of torch.save */
+    size_t size;
+} ls_dcp_bytes;
+/* Of an optimizer; they live as long as `w`. */
+const ls_dcp_bytes *ls_dcp_objects(const ls_weights *w, int64_t *n);
 
 /* dcp_write.c: a directory with one file of data, as one rank of PyTorch's writes it: every tensor is one
  * chunk. Equal contents give equal bytes. */

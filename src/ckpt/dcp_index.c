@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/stop.h"
 #include "ckpt/dcp.h"
+#include "ckpt/dcp_ways.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
 
@@ -46,29 +47,23 @@ static bool known(const char *global)
     return name && (name->role == LS_PT_DTYPE || name->role == LS_PT_OTHER);
 }
 
-/* Where a chunk is. */
+enum { NO_TENSOR = -1 };
+
+/* Where a chunk is, or an object. */
 typedef struct place {
     const ls_pickle *tensor;
-    int ndim;
+    int ndim; /* NO_TENSOR: of an object */
     int64_t start[LS_MAX_DIMS];
     const ls_pickle *info;
 } place;
-
-/* A tensor's way through the dicts that were saved. */
-typedef struct way {
-    const ls_pickle *key, *path;
-} way;
 
 typedef struct reader {
     ls_dcp_index *out;
     ls_arena *arena, *scratch;
     const char *path;
-    const char *under; /* the tensors that are wanted lie under this word, */
-    size_t depth;      /* which is so far down in their paths. NULL: all tensors */
-    place *places;     /* sorted */
+    ls_dcp_ways ways;
+    place *places; /* sorted */
     size_t n_places;
-    way *ways; /* sorted */
-    size_t n_ways;
 } reader;
 
 static ls_status damaged(const reader *r, const char *what)
@@ -123,17 +118,10 @@ static bool read_size(const ls_pickle *v, int64_t *dims, int *ndim)
 
 /* ---- where chunks are */
 
-static int compare_keys(const ls_pickle *a, const ls_pickle *b)
-{
-    if (a->length != b->length)
-        return a->length < b->length ? -1 : 1;
-    return memcmp(a->text, b->text, a->length);
-}
-
 static int compare_places(const void *a, const void *b)
 {
     const place *x = a, *y = b;
-    const int names = compare_keys(x->tensor, y->tensor);
+    const int names = ls_pickle_compare(x->tensor, y->tensor);
     if (names || x->ndim != y->ndim)
         return names ? names : x->ndim - y->ndim;
     for (int i = 0; i < x->ndim; i++)
@@ -152,7 +140,9 @@ static ls_status read_places(reader *r, const ls_pickle *storage)
             return damaged(r, "an entry of storage_data is not (MetadataIndex, _StorageInfo)");
         place *p = &r->places[r->n_places];
         *p = (place){ .tensor = tensor, .info = info };
-        r->n_places += read_size(get(index, "offset"), p->start, &p->ndim); /* what is no tensor has none */
+        if (!read_size(get(index, "offset"), p->start, &p->ndim))
+            p->ndim = NO_TENSOR;
+        r->n_places++;
     }
     if (r->n_places > 1)
         qsort(r->places, r->n_places, sizeof *r->places, compare_places);
@@ -179,30 +169,32 @@ static int file_number(reader *r, const ls_pickle *name)
     return x->n_files++;
 }
 
-static ls_status locate(reader *r, const ls_dcp_tensor *t, const ls_pickle *key, ls_dcp_chunk *c)
+static ls_status locate(reader *r, const char *name, const place *wanted, ls_dcp_place *out)
 {
-    place wanted = { .tensor = key, .ndim = t->type.ndim };
-    memcpy(wanted.start, c->box.start, sizeof wanted.start);
-    const place *p = r->n_places ? bsearch(&wanted, r->places, r->n_places, sizeof wanted, compare_places)
+    const place *p = r->n_places ? bsearch(wanted, r->places, r->n_places, sizeof *wanted, compare_places)
                                  : NULL;
     if (!p)
-        return bad(r, t->name, "it does not say in which file one of the chunks is");
+        return bad(r, name, "it does not say in which file one of the chunks is");
     const ls_pickle *file = get(p->info, "relative_path"), *offset = get(p->info, "offset"),
                     *length = get(p->info, "length");
     const ls_pickle *transforms = get(p->info, "transform_descriptors");
     if (!file || file->kind != LS_PICKLE_TEXT || !offset || offset->kind != LS_PICKLE_INT ||
         offset->number < 0 || !length || length->kind != LS_PICKLE_INT || length->number < 0)
-        return bad(r, t->name, "the place of a chunk is not a file, an offset and a length");
+        return bad(r, name, "the place of a chunk is not a file, an offset and a length");
     if (transforms && transforms->kind != LS_PICKLE_NONE)
         return ls_fail(LS_E_UNSUPPORTED,
                        "%s: its files are compressed or otherwise transformed (transform_descriptors): save "
                        "it without extensions",
                        r->path);
-    c->file = file_number(r, file);
-    c->offset = (uint64_t)offset->number;
-    c->length = (uint64_t)length->number;
-    return c->file >= 0 ? LS_OK
-                        : bad(r, t->name, "a chunk's file is not the name of a file beside the index");
+    *out = (ls_dcp_place){ file_number(r, file), (uint64_t)offset->number, (uint64_t)length->number };
+    return out->file >= 0 ? LS_OK : bad(r, name, "a chunk's file is not the name of a file beside the index");
+}
+
+static ls_status locate_chunk(reader *r, const ls_dcp_tensor *t, const ls_pickle *key, ls_dcp_chunk *c)
+{
+    place wanted = { .tensor = key, .ndim = t->type.ndim };
+    memcpy(wanted.start, c->box.start, sizeof wanted.start);
+    return locate(r, t->name, &wanted, &c->at);
 }
 
 /* ---- tensors */
@@ -266,31 +258,25 @@ static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
             *c = (ls_dcp_chunk){ 0 };
             continue;
         }
-        LS_TRY(locate(r, t, key, c));
+        LS_TRY(locate_chunk(r, t, key, c));
         t->n++;
     }
     return check_cover(r, t);
 }
 
-/* "model", "layers", 0, "weight" -> "layers.0.weight" where "model" is what was looked for. */
-static ls_status read_name(reader *r, ls_dcp_tensor *t, const ls_pickle *key, const ls_pickle *path)
+static ls_status keep_name(reader *r, const char **out, const ls_str *name)
 {
-    ls_str name = { 0 };
-    for (size_t i = r->depth + 1; r->under && i < path->n; i++)
-        if (path->items[i]->kind == LS_PICKLE_TEXT) {
-            ls_str_add(&name, name.len ? "." : "");
-            ls_str_add_n(&name, path->items[i]->text, path->items[i]->length);
-        } else {
-            ls_str_printf(&name, "%s%" PRId64, name.len ? "." : "", path->items[i]->number);
-        }
-    if (!r->under)
-        ls_str_add_n(&name, key->text, key->length);
-    json_t *valid = json_stringn(ls_str_text(&name), name.len);
-    const bool good = valid && name.len > 0 && strlen(name.data) == name.len;
+    json_t *valid = json_stringn(ls_str_text(name), name->len);
+    const bool good = valid && name->len > 0 && strlen(name->data) == name->len;
     json_decref(valid);
-    t->name = ls_arena_strdup(r->arena, ls_str_text(&name));
-    ls_str_release(&name);
-    return good ? LS_OK : bad(r, t->name, "its name is empty or no UTF-8 text");
+    *out = ls_arena_strdup(r->arena, ls_str_text(name));
+    if (!name->len && r->ways.optimizer)
+        return ls_fail(
+            LS_E_SHAPE,
+            "%s: it numbers the parameters that its optimizer has states of, and there are more than "
+            "the %" PRId64 " of this model: save the state dict of get_state_dict, which names them",
+            r->path, r->ways.ask->n);
+    return good ? LS_OK : bad(r, *out, "its name is empty or no UTF-8 text");
 }
 
 static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, const ls_pickle *value)
@@ -320,94 +306,71 @@ static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
     return read_chunks(r, t, key, get(value, "chunks"));
 }
 
-/* ---- which of them are the model */
+/* ---- */
 
-static int compare_ways(const void *a, const void *b)
+static int compare_orders(const void *a, const void *b)
 {
-    return compare_keys(((const way *)a)->key, ((const way *)b)->key);
+    const ls_dcp_tensor *x = a, *y = b;
+    return x->order != y->order ? (x->order > y->order) - (x->order < y->order) : strcmp(x->name, y->name);
 }
 
-static const ls_pickle *path_of(const reader *r, const ls_pickle *key)
-{
-    const way wanted = { .key = key },
-              *found = r->n_ways ? bsearch(&wanted, r->ways, r->n_ways, sizeof wanted, compare_ways) : NULL;
-    return found ? found->path : NULL;
-}
-
-static ls_status read_ways(reader *r, const ls_pickle *planned)
-{
-    r->ways = LS_ARENA_ARRAY(r->scratch, way, planned->n / 2 + 1);
-    for (size_t i = 0; i < planned->n; i += 2) {
-        const ls_pickle *key = planned->items[i], *path = planned->items[i + 1];
-        bool sound = key->kind == LS_PICKLE_TEXT && path->kind == LS_PICKLE_TUPLE && path->n > 0;
-        for (size_t k = 0; sound && k < path->n; k++)
-            sound = path->items[k]->kind == LS_PICKLE_TEXT || path->items[k]->kind == LS_PICKLE_INT;
-        if (!sound)
-            return damaged(r, "an entry of planner_data is not a name and its path");
-        r->ways[r->n_ways++] = (way){ key, path };
-    }
-    if (r->n_ways > 1)
-        qsort(r->ways, r->n_ways, sizeof *r->ways, compare_ways);
-    return LS_OK;
-}
-
-static bool is_under(const ls_pickle *path, size_t depth, const char *word)
-{
-    return path->n > depth + 1 && ls_pickle_is(path->items[depth], word);
-}
-
-/* Something lies under this word. */
-static bool any_under(const reader *r, size_t depth, const char *word)
-{
-    for (size_t i = 0; i < r->n_ways; i++)
-        if (is_under(r->ways[i].path, depth, word))
-            return true;
-    return false;
-}
-
-/* Everything lies under one word, as under "app" when one object of the program's was saved. */
-static bool is_wrapped(const reader *r)
-{
-    for (size_t i = 0; i < r->n_ways; i++) {
-        const ls_pickle *path = r->ways[i].path, *word = path->items[0];
-        if (path->n < 2 || word->kind != LS_PICKLE_TEXT || compare_keys(word, r->ways[0].path->items[0]) != 0)
-            return false;
-    }
-    return true;
-}
-
-static void find_model(reader *r)
-{
-    static const char *const WORDS[] = { "model_state_dict", "state_dict", "model" };
-    for (r->depth = 0; r->depth < 2 && !(r->depth && !is_wrapped(r)); r->depth++)
-        for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++)
-            if (any_under(r, r->depth, WORDS[i])) {
-                r->under = WORDS[i];
-                return;
-            }
-}
-
-static ls_status read_tensors(reader *r, const ls_pickle *metadata)
+static ls_status read_entry(reader *r, const ls_pickle *key, const ls_pickle *value, const char *name,
+                            int64_t order)
 {
     ls_dcp_index *x = r->out;
-    x->tensors = LS_ARENA_ARRAY(r->arena, ls_dcp_tensor, metadata->n / 2 + 1);
-    for (size_t i = 0; i < metadata->n; i += 2) {
-        const ls_pickle *key = metadata->items[i], *value = metadata->items[i + 1];
-        if (key->kind != LS_PICKLE_TEXT)
-            return damaged(r, "an entry of state_dict_metadata has no name");
-        const ls_pickle *path = path_of(r, key);
-        if (!is_a(value, METADATA "TensorStorageMetadata") ||
-            (r->under && (!path || !is_under(path, r->depth, r->under))))
-            continue;
-        LS_TRY(ls_stop_check("reading %s", r->path));
+    if (is_a(value, METADATA "TensorStorageMetadata")) {
         ls_dcp_tensor *t = &x->tensors[x->n++];
-        LS_TRY(read_name(r, t, key, path));
-        LS_TRY(read_tensor(r, t, key, value));
+        t->name = name;
+        t->order = order;
+        return read_tensor(r, t, key, value);
     }
-    return LS_OK;
+    ls_dcp_object *o = &x->objects[x->n_objects++];
+    o->name = name;
+    return locate(r, name, &(place){ .tensor = key, .ndim = NO_TENSOR }, &o->at);
 }
 
-static ls_status read_index(reader *r, const ls_pickle *root)
+static ls_status read_entries(reader *r, const ls_pickle *metadata)
+{
+    ls_dcp_index *x = r->out;
+    ls_str name = { 0 };
+    ls_status s = LS_OK;
+    x->tensors = LS_ARENA_ARRAY(r->arena, ls_dcp_tensor, metadata->n / 2 + 1);
+    x->objects = LS_ARENA_ARRAY(r->arena, ls_dcp_object, metadata->n / 2 + 1);
+    for (size_t i = 0; i < metadata->n && s == LS_OK; i += 2) {
+        const ls_pickle *key = metadata->items[i], *value = metadata->items[i + 1];
+        const char *kept;
+        int64_t order = (int64_t)i;
+        ls_str_clear(&name);
+        if (key->kind != LS_PICKLE_TEXT)
+            s = damaged(r, "an entry of state_dict_metadata has no name");
+        else if ((is_a(value, METADATA "TensorStorageMetadata") ||
+                  (r->ways.optimizer && is_a(value, METADATA "BytesStorageMetadata"))) &&
+                 ls_dcp_ways_name(&name, &order, &r->ways, key)) {
+            s = ls_stop_check("reading %s", r->path);
+            if (s == LS_OK)
+                s = keep_name(r, &kept, &name);
+            if (s == LS_OK)
+                s = read_entry(r, key, value, kept, order);
+        }
+    }
+    ls_str_release(&name);
+    if (x->n > 1)
+        qsort(x->tensors, (size_t)x->n, sizeof *x->tensors, compare_orders);
+    return s;
+}
+
+/* Nothing has the prefix that was asked for. */
+static ls_status no_prefix(const reader *r)
+{
+    ls_str words = { 0 };
+    ls_dcp_ways_begin(&words, &r->ways);
+    ls_status s = ls_fail(LS_E_USAGE, "%s: nothing in it has the prefix %s; its names begin with %s", r->path,
+                          ls_str_text(&r->ways.prefix), ls_str_text(&words));
+    ls_str_release(&words);
+    return s;
+}
+
+static ls_status read_index(reader *r, const ls_pickle *root, const ls_dcp_ask *ask)
 {
     const ls_pickle *storage = get_dict(root, "storage_data"),
                     *metadata = get_dict(root, "state_dict_metadata"),
@@ -415,14 +378,14 @@ static ls_status read_index(reader *r, const ls_pickle *root)
     if (!is_a(root, METADATA "Metadata") || !storage || !metadata)
         return damaged(r, "it is no Metadata with state_dict_metadata and storage_data");
     LS_TRY(read_places(r, storage));
-    if (planned)
-        LS_TRY(read_ways(r, planned));
-    find_model(r);
-    return read_tensors(r, metadata);
+    if (!ls_dcp_ways_read(&r->ways, r->scratch, planned, ask))
+        return damaged(r, "an entry of planner_data is not a name and its path");
+    LS_TRY(read_entries(r, metadata));
+    return r->ways.prefix.len && !r->ways.optimizer && !r->out->n ? no_prefix(r) : LS_OK;
 }
 
 ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *bytes, size_t size,
-                            const char *path)
+                            const char *path, const ls_dcp_ask *ask)
 {
     if (size > MAX_INDEX)
         return ls_fail(LS_E_UNSUPPORTED,
@@ -443,9 +406,11 @@ ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *b
     };
     ls_pickle_result result;
     ls_status s = ls_pickle_read(&result, &scratch, &source);
-    if (s == LS_OK)
-        s = read_index(&(reader){ .out = out, .arena = arena, .scratch = &scratch, .path = path },
-                       result.value);
+    if (s == LS_OK) {
+        reader r = { .out = out, .arena = arena, .scratch = &scratch, .path = path };
+        s = read_index(&r, result.value, ask);
+        ls_dcp_ways_release(&r.ways);
+    }
     ls_arena_release(&scratch);
     return s;
 }

@@ -237,6 +237,17 @@ static ls_status push_text(machine *m, uint64_t length)
     return LS_OK;
 }
 
+static ls_status push_float(machine *m)
+{
+    const uint8_t *p;
+    uint64_t x = 0;
+    LS_TRY(take(m, 8, &p));
+    for (int i = 0; i < 8; i++) /* big-endian */
+        x = x << 8 | p[i];
+    memcpy(&push(m, LS_PICKLE_FLOAT)->real, &x, 8);
+    return LS_OK;
+}
+
 static ls_status push_long(machine *m, uint64_t length)
 {
     const uint8_t *p;
@@ -382,7 +393,7 @@ static ls_status step(machine *m, int opcode)
         push_int(m, (int64_t)x);
         return LS_OK;
     case 0x8a: /* LONG1 */ LS_TRY(take_number(m, 1, &x)); return push_long(m, x);
-    case 'G': push(m, LS_PICKLE_OTHER); return take(m, 8, &skipped);
+    case 'G': return push_float(m);
     case 'X':
     case 'T': /* BINSTRING, SHORT_BINSTRING: Python 2's texts */
         LS_TRY(take_number(m, 4, &x));
@@ -426,6 +437,13 @@ static ls_status step(machine *m, int opcode)
     case 'j': LS_TRY(take_number(m, opcode == 'h' ? 1 : 4, &x)); return get_memo(m, x);
     default: return refuse_opcode(m);
     }
+}
+
+int ls_pickle_compare(const ls_pickle *a, const ls_pickle *b)
+{
+    if (a->length != b->length)
+        return a->length < b->length ? -1 : 1;
+    return a->length ? memcmp(a->text, b->text, a->length) : 0;
 }
 
 bool ls_pickle_is(const ls_pickle *text, const char *word)

@@ -10,8 +10,8 @@ typedef enum ls_pickle_kind {
     LS_PICKLE_NONE,
     LS_PICKLE_BOOL,
     LS_PICKLE_INT,
-    /* a float, an integer of more than 64 bits: nothing that a state dict's tensors are made of */
-    LS_PICKLE_OTHER,
+    LS_PICKLE_FLOAT,
+    LS_PICKLE_OTHER, /* an integer of more than 64 bits */
     LS_PICKLE_TEXT,
     LS_PICKLE_GLOBAL, /* `text` "torch._utils _rebuild_tensor_v2" */
     LS_PICKLE_TUPLE,
@@ -25,6 +25,7 @@ typedef enum ls_pickle_kind {
 typedef struct ls_pickle {
     ls_pickle_kind kind;
     int64_t number; /* BOOL, INT */
+    double real;    /* FLOAT */
     /* TEXT: UTF-8 as it stands in the pickle, not ended by NUL; GLOBAL: ended by NUL */
     const char *text;
     size_t length;
@@ -49,6 +50,7 @@ typedef struct ls_pickle_result {
 } ls_pickle_result;
 
 bool ls_pickle_is(const ls_pickle *text, const char *word);
+int ls_pickle_compare(const ls_pickle *a, const ls_pickle *b); /* two texts: an order */
 const ls_pickle *ls_pickle_find(const ls_pickle *dict, const char *key); /* NULL: not there, or no dict */
 
 /* Reads one pickle. The values live in `arena` and point into the source. */

@@ -24,7 +24,9 @@ struct ls_weights {
     const ls_weight **by_name;
     int64_t count, room;
     int files;
-    ls_manifest *proof; /* NULL: what is loaded needs none */
+    ls_manifest *proof;          /* NULL: what is loaded needs none */
+    const ls_dcp_bytes *objects; /* of a DCP directory's optimizer */
+    int64_t n_objects;
 };
 
 static int compare_names(const void *a, const void *b)
@@ -225,17 +227,36 @@ static ls_status map_dcp_files(ls_weights *w, const ls_dcp_index *x, const char 
     return s == LS_E_IO ? ls_fail_in(s, "%s names this file", index) : s;
 }
 
-static ls_status open_dcp(ls_weights *w, const char *dir, const char *index)
+static ls_status find_objects(ls_weights *w, const ls_dcp_index *x, const char **paths)
+{
+    ls_dcp_bytes *list = LS_ARENA_ARRAY(&w->arena, ls_dcp_bytes, x->n_objects + 1);
+    for (int64_t i = 0; i < x->n_objects; i++) {
+        const ls_dcp_object *o = &x->objects[i];
+        const ls_mapping *m = &w->maps[o->at.file];
+        if (o->at.length > m->size || o->at.offset > m->size - o->at.length)
+            return ls_fail(LS_E_FORMAT,
+                           "%s: holds %zu bytes, and should have %s at %" PRIu64
+                           ": the file is cut, or of another save: copy the directory again or save it again",
+                           paths[o->at.file], m->size, o->name, o->at.offset);
+        list[i] = (ls_dcp_bytes){ o->name, paths[o->at.file], m->data + o->at.offset, o->at.length };
+    }
+    w->objects = list;
+    w->n_objects = x->n_objects;
+    return LS_OK;
+}
+
+static ls_status open_dcp(ls_weights *w, const char *dir, const char *index, const ls_dcp_ask *ask)
 {
     ls_mapping m;
     ls_dcp_index x;
     LS_TRY(ls_file_map(&m, index));
-    ls_status s = ls_dcp_index_read(&x, &w->arena, m.data, m.size, index);
+    ls_status s = ls_dcp_index_read(&x, &w->arena, m.data, m.size, index, ask);
     ls_file_unmap(&m);
     LS_TRY(s);
     const char **paths = LS_ARENA_ARRAY(&w->arena, const char *, x.n_files + 1),
                *where = ls_arena_strdup(&w->arena, dir);
     LS_TRY(map_dcp_files(w, &x, dir, index, paths));
+    LS_TRY(find_objects(w, &x, paths));
     w->tensors = LS_ARENA_ARRAY(&w->arena, ls_weight, x.n + 1);
     for (; w->count < x.n; w->count++) {
         LS_TRY(ls_stop_check("opening %s", where));
@@ -254,7 +275,7 @@ static ls_status open_directory(ls_weights *w, const char *dir)
     else if (ls_file_exists(index))
         s = open_sharded(w, dir, index);
     else if (ls_file_exists(dcp))
-        s = open_dcp(w, dir, dcp);
+        s = open_dcp(w, dir, dcp, NULL);
     else
         s = ls_fail(LS_E_IO,
                     "%s: no model.safetensors, no model.safetensors.index.json and no .metadata in this "
@@ -265,6 +286,36 @@ static ls_status open_directory(ls_weights *w, const char *dir)
     free(index);
     free(dcp);
     return s;
+}
+
+bool ls_dcp_is(const char *dir)
+{
+    char *index = ls_path_join(dir, LS_DCP_INDEX);
+    const bool is = ls_dir_exists(dir) && ls_file_exists(index);
+    free(index);
+    return is;
+}
+
+ls_status ls_dcp_open(ls_weights **out, const char *dir, const ls_dcp_ask *ask)
+{
+    ls_weights *w = ls_sys_calloc(1, sizeof *w);
+    *out = NULL;
+    if (!w)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory", dir);
+    char *index = ls_path_join(dir, LS_DCP_INDEX);
+    ls_arena_init(&w->arena);
+    ls_status s = open_dcp(w, dir, index, ask);
+    free(index);
+    if (s != LS_OK)
+        ls_weights_close(&w);
+    *out = w;
+    return s;
+}
+
+const ls_dcp_bytes *ls_dcp_objects(const ls_weights *w, int64_t *n)
+{
+    *n = w->n_objects;
+    return w->objects;
 }
 
 ls_status ls_weights_open(ls_weights **out, const char *path)

@@ -1,5 +1,6 @@
 /* verb_train.c - options of `train`. */
 #include <stdlib.h>
+#include <string.h>
 #include "cli.h"
 
 /* Parses "11:20", "11" (one step) or nothing (the default range). */
@@ -22,14 +23,41 @@ static ls_status parse_profile(const char *text, ls_train_opts *o)
     return LS_OK;
 }
 
+/* Parses "3:120", or "3" (its first step). */
+static ls_status parse_place(const char *text, ls_resume_ask *ask)
+{
+    ask->epoch = -1;
+    if (!text)
+        return LS_OK;
+    char *end;
+    ask->epoch = strtoll(text, &end, 10);
+    bool good = end != text;
+    if (good && *end == ':') {
+        const char *second = end + 1;
+        ask->epoch_step = strtoll(second, &end, 10);
+        good = end != second;
+    }
+    return good && !*end && ask->epoch >= 0 && ask->epoch_step >= 0
+               ? LS_OK
+               : ls_fail(LS_E_USAGE,
+                         "--resume-at %s: EPOCH:STEP is needed, both counted from 0, as --resume-at 3:120",
+                         text);
+}
+
 ls_status ls_verb_train(const ls_args *a, const ls_ui *ui)
 {
     ls_train_opts o = { .recipe = ls_args_recipe(a),
-                        .resume = ls_args_value(a, "--resume"),
+                        .resume = { .from = ls_args_value(a, "--resume"),
+                                    .prefix = ls_args_value(a, "--prefix") },
                         .allow_change = ls_args_has(a, "--allow-change"),
                         .dry_run = ls_args_has(a, "--dry-run"),
                         .profile = ls_args_has(a, "--profile"),
                         .argv = a->argv };
     LS_TRY(parse_profile(ls_args_value(a, "--profile"), &o));
+    LS_TRY(parse_place(ls_args_value(a, "--resume-at"), &o.resume));
+    const bool somewhere = o.resume.from && strcmp(o.resume.from, "auto") && strcmp(o.resume.from, "never");
+    if (!somewhere && (o.resume.prefix || o.resume.epoch >= 0))
+        return ls_fail(LS_E_USAGE, "%s says more of the directory that --resume names, and none is named",
+                       o.resume.prefix ? "--prefix" : "--resume-at");
     return ls_train_command(&o, ui);
 }

@@ -113,6 +113,7 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
 ls_status ls_verb_inspect(const ls_args *a, const ls_ui *ui)
 {
     const ls_inspect_opts o = { .target = ls_args_recipe(a),
+                                .prefix = ls_args_value(a, "--prefix"),
                                 .verify = ls_args_has(a, "--verify"),
                                 .json = ls_args_has(a, "--json") };
     return ls_inspect_command(&o, ui);
@@ -125,6 +126,7 @@ ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
                          .to = ls_args_value(a, "--to"),
                          .convert = type != NULL,
                          .optimizer = ls_args_has(a, "--optimizer"),
+                         .prefix = ls_args_value(a, "--prefix"),
                          .force = ls_args_has(a, "--force") };
     if (!o.to || !*o.to)
         return ls_fail(LS_E_USAGE,

@@ -28,11 +28,15 @@ const ls_verb LS_VERBS[] = {
       "lockstep train my.yaml --set train.epochs=3            # one key changed\n"
       "lockstep train my.yaml --resume runs/my/checkpoints/step-00000468 --set run.name=other   # from "
       "there, as another run\n"
+      "lockstep train my.yaml --resume dcp-of-pytorch --resume-at 3:120   # what PyTorch has begun\n"
       "lockstep train vit-fashion-mnist --dry-run             # everything up to the first step\n"
       "lockstep train mlp-mnist --profile 11:20               # a Chrome trace of steps 11 to 20",
       (const ls_option[]){
           { "--resume", 0, "auto|never|CHECKPOINT",
-            "where to continue; auto: newest checkpoint; never: an existing run is an error (default auto)" },
+            "where to continue; auto: newest checkpoint; never: an existing run is an error; or what "
+            "torch.distributed.checkpoint saved of model and optimizer (default auto)" },
+          { "--resume-at", 0, "EPOCH:STEP", "of such a directory of PyTorch's: which step comes next" },
+          { "--prefix", 0, "PREFIX", "of such a directory: of the names of model and optimizer, as app." },
           { "--allow-change", 0, NULL, "continue although something changed that decides what is computed" },
           { "--dry-run", 0, NULL, "everything up to the first step, nothing written" },
           { "--profile", 0, "[FIRST:LAST]",
@@ -142,6 +146,8 @@ const ls_verb LS_VERBS[] = {
           { "--to", 0, "FILE", "what to write: its name ends in .safetensors or .pt, a directory's in /" },
           { "--dtype", 0, "TYPE", "float weights as f32, bf16 or f16 (default: as they are)" },
           { "--optimizer", 0, NULL, "into a directory: the optimizer's state, too" },
+          { "--prefix", 0, "PREFIX",
+            "from a directory of PyTorch's: the model whose names begin so, as app.; without it" },
           { "--force", 0, NULL, "replace a file or DCP directory that is there already" },
           END },
       ls_verb_export },
@@ -152,7 +158,11 @@ const ls_verb LS_VERBS[] = {
       "lockstep inspect runs/vit-fashion-mnist/checkpoints/latest --verify\n"
       "lockstep inspect resnet18.pth\n"
       "lockstep inspect vit-fashion-mnist",
-      (const ls_option[]){ { "--verify", 0, NULL, "compare every byte with the checksums" }, JSON, END },
+      (const ls_option[]){
+          { "--verify", 0, NULL, "compare every byte with the checksums" },
+          { "--prefix", 0, "PREFIX", "in a directory of PyTorch's: the model whose names begin so, as app." },
+          JSON,
+          END },
       ls_verb_inspect },
     { "recipe", "[RECIPE]", 0, 1, true, "a recipe with where each value came from",
       "Prints the resolved recipe: every key with its value and, as a comment, who set it. Without RECIPE it "

@@ -4,10 +4,11 @@
 #pragma once
 #include "controller.h"
 #include "lockstep/recipe.h"
+#include "loop/resume.h"
 
 typedef struct ls_run_account {
     const ls_recipe *const *recipe; /* the parent may put another in its place */
-    const char *resume;             /* as the ranks have it, and */
+    const ls_resume_ask *resume;    /* as the ranks have it, and */
     bool allow_change;
     int64_t rows_before; /* bytes of metrics.jsonl when the attempt began */
     struct ls_rundir *run;

@@ -19,20 +19,21 @@
 /* ---- trainer.json */
 
 /* Keys and places of what is a plain number. A number that is not there yet is null, and NAN here. */
-#define NUMBERS(X)                                                              \
-    X("epoch_loss", sums.loss)                                                  \
-    X("epoch_seconds", sums.seconds)                                            \
-    X("loss", metrics.loss)                                                     \
-    X("lr", metrics.lr)                                                         \
-    X("eval_loss", metrics.eval_loss) X("eval_accuracy", metrics.eval_accuracy) \
-        X("best_value", metrics.best_value)
-#define COUNTS(X)                                                                                       \
-    X("step", step)                                                                                     \
-    X("epoch", epoch)                                                                                   \
-    X("epoch_step", epoch_step)                                                                         \
-    X("epoch_samples", sums.samples)                                                                    \
-    X("epoch_targets", sums.count) X("steps_per_epoch", steps_per_epoch) X("base_step", base_step)      \
-        X("base_epoch", base_epoch) X("eval_step", metrics.eval_step) X("best_step", metrics.best_step) \
+#define NUMBERS(X)                    \
+    X("epoch_loss", sums.loss)        \
+    X("epoch_seconds", sums.seconds)  \
+    X("loss", metrics.loss)           \
+    X("lr", metrics.lr)               \
+    X("eval_loss", metrics.eval_loss) \
+    X("eval_accuracy", metrics.eval_accuracy) X("best_value", metrics.best_value)
+#define COUNTS(X)                                                                               \
+    X("step", step)                                                                             \
+    X("epoch", epoch)                                                                           \
+    X("epoch_step", epoch_step)                                                                 \
+    X("epoch_samples", sums.samples)                                                            \
+    X("epoch_targets", sums.count)                                                              \
+    X("steps_per_epoch", steps_per_epoch) X("base_step", base_step) X("base_epoch", base_epoch) \
+        X("eval_step", metrics.eval_step) X("best_step", metrics.best_step)                     \
             X("best_epoch", metrics.best_epoch)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
@@ -270,6 +271,9 @@ static ls_status read_trainer(json_t **out, const char *checkpoint)
 ls_status ls_resume_step(int64_t *step, const char *checkpoint)
 {
     json_t *j;
+    *step = 0;
+    if (!ls_checkpoint_is(checkpoint) && ls_dcp_is(checkpoint))
+        return LS_OK;
     ls_status s = read_trainer(&j, checkpoint);
     *step = json_integer_value(json_object_get(j, "step"));
     json_decref(j);
@@ -293,17 +297,31 @@ bool ls_resume_ended(ls_epoch_row *row, const char *checkpoint, const ls_dataset
     return known;
 }
 
-static ls_status find_asked(char path[4096], const char *folder, const char *asked, int64_t last)
+static ls_status find_asked(char path[4096], const char *folder, const ls_resume_ask *ask, int64_t last)
 {
-    if (!ls_checkpoint_is(asked))
-        return ls_fail(LS_E_USAGE,
-                       "--resume %s: there is no checkpoint (a folder with manifest.json); RUN/checkpoints/ "
-                       "has those of a run",
-                       asked);
+    const char *asked = ask->from;
+    const bool checkpoint = ls_checkpoint_is(asked), foreign = !checkpoint && ls_dcp_is(asked);
+    if (!checkpoint && !foreign)
+        return ls_fail(
+            LS_E_USAGE,
+            "--resume %s: there is no checkpoint (a folder with manifest.json; or, of PyTorch's, with "
+            ".metadata); RUN/checkpoints/ has those of a run",
+            asked);
+    if (!foreign && (ask->prefix || ask->epoch >= 0))
+        return ls_fail(
+            LS_E_USAGE,
+            "--resume %s: a checkpoint says itself where it stands; %s is for directories of PyTorch's",
+            asked, ask->prefix ? "--prefix" : "--resume-at");
     snprintf(path, 4096, "%s", asked);
     char name[LS_STEP_FOLDER_ROOM];
     int64_t step;
     LS_TRY(ls_resume_step(&step, asked));
+    if (foreign && last >= 0)
+        return ls_fail(
+            LS_E_USAGE,
+            "--resume %s: the run has a checkpoint of its own, %s/%s; without --resume it continues from "
+            "there; set run.name for another run",
+            asked, folder, ls_step_folder(name, last));
     if (last > step)
         return ls_fail(LS_E_USAGE,
                        "--resume %s: the run has a newer checkpoint, %s/%s; remove it to go back to step "
@@ -312,8 +330,9 @@ static ls_status find_asked(char path[4096], const char *folder, const char *ask
     return LS_OK;
 }
 
-ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked)
+ls_status ls_resume_find(char path[4096], const ls_recipe *r, const ls_resume_ask *ask)
 {
+    const char *asked = ask ? ask->from : NULL;
     path[0] = 0;
     if (asked && !strcmp(asked, "never"))
         return LS_OK;
@@ -321,14 +340,14 @@ ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked)
     const int64_t last = ls_resume_newest(folder);
     ls_status s = LS_OK;
     if (asked && strcmp(asked, "auto"))
-        s = find_asked(path, folder, asked, last);
+        s = find_asked(path, folder, ask, last);
     else if (last >= 0)
         snprintf(path, 4096, "%s/%s", folder, ls_step_folder(name, last));
     free(folder);
     return s;
 }
 
-ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *asked)
+ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const ls_resume_ask *asked)
 {
     LS_TRY(ls_resume_find(path, r, NULL));
     return path[0] ? LS_OK : ls_resume_find(path, r, asked);
@@ -353,6 +372,8 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
     json_t *j = NULL;
     char text[ADVICE_ROOM];
     ls_status s;
+    if (!ls_checkpoint_is(path) && ls_dcp_is(path))
+        return ls_resume_load_dcp(out, change, path, t, r, now);
     s = ls_checkpoint_open(&c, path,
                            r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_LOADED : LS_VERIFY_SIZES,
                            t->group);

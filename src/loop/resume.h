@@ -42,15 +42,24 @@ int64_t ls_resume_newest(const char *folder);
 bool ls_resume_ended(ls_epoch_row *row, const char *checkpoint, const ls_dataset *train,
                      const ls_dataset *eval);
 
-/* Path of the checkpoint to continue from, "" when there is none: `asked` (NULL or "auto": the newest of the
- * run that `r` names; "never": none; else a checkpoint). LS_E_USAGE when that is no checkpoint, or when the
- * run has newer ones: it would meet them again. Local. */
-ls_status ls_resume_find(char path[4096], const ls_recipe *r, const char *asked);
+/* Where a run shall continue. */
+typedef struct ls_resume_ask {
+    /* NULL or "auto": at the newest checkpoint of the run; "never": nowhere; else at this checkpoint, or at
+     * what PyTorch has saved in this directory (DCP), */
+    const char *from;
+    const char *prefix; /* under names that begin so (NULL: with nothing), */
+    /* with this step of this epoch. epoch -1: where the steps of its optimizer lead in the recipe's epochs */
+    int64_t epoch, epoch_step;
+} ls_resume_ask;
+
+/* Path of the checkpoint to continue from, "" when there is none. LS_E_USAGE when `asked` names none, or when
+ * the run has newer ones: it would meet them again. Local. */
+ls_status ls_resume_find(char path[4096], const ls_recipe *r, const ls_resume_ask *asked);
 
 /* The same after a failure of this very run: its newest checkpoint, else the one that was asked for. Local.
  */
-ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const char *asked);
-/* Finished steps in a checkpoint. Local. */
+ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const ls_resume_ask *asked);
+/* Finished steps in a checkpoint; of a directory of PyTorch's 0. Local. */
 ls_status ls_resume_step(int64_t *step, const char *checkpoint);
 
 /* What a run continues with. */
@@ -58,6 +67,7 @@ typedef struct ls_resume_now {
     const ls_dataset *train, *eval; /* eval NULL: none */
     int64_t steps_per_epoch;
     bool allow_change;
+    const ls_resume_ask *asked;
 } ls_resume_now;
 /* What was allowed to change. */
 typedef struct ls_resume_change {
@@ -70,6 +80,11 @@ typedef struct ls_resume_change {
  * what depends on it, when the checkpoint belongs to another recipe, another ISA level, other data or another
  * tokenizer, or rounds its sums over another number of ranks, or when the built-in set stands in for the
  * recipe's data on one side only; `allow_change` makes that a warning, and *change says it. An epoch that has
- * another number of steps now begins anew. Collective. */
+ * another number of steps now begins anew. `path` may be a directory of PyTorch's (resume_dcp.c). Collective.
+ */
 ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t,
                          const ls_recipe *r, const ls_resume_now *now);
+
+/* resume_dcp.c: of a directory of PyTorch's, in which only the settings of the optimizer can be compared. */
+ls_status ls_resume_load_dcp(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t,
+                             const ls_recipe *r, const ls_resume_now *now);

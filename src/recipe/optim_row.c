@@ -46,6 +46,22 @@ const ls_choice_row LS_OPTIMIZERS[] = {
 };
 const char *const LS_OPTIMIZER_WORDS[] = { "adam", "adamw", "sgd", NULL };
 
+int ls_recipe_torch_settings(ls_dcp_setting list[LS_TORCH_MOST], const ls_recipe *r, double lr)
+{
+    const ls_dcp_setting both[] = {
+        { "lr", LS_DCP_FLOAT, lr, 0 },
+        { "initial_lr", LS_DCP_FLOAT, r->optimizer.lr, 0 }, /* which PyTorch's schedulers read */
+        { "weight_decay", LS_DCP_FLOAT, r->optimizer.weight_decay, 0 },
+        { "maximize", LS_DCP_BOOL, false, 0 },
+        { "foreach", LS_DCP_NONE, 0, 0 },
+        { "differentiable", LS_DCP_BOOL, false, 0 },
+        { "fused", LS_DCP_NONE, 0, 0 },
+    };
+    const int n = (int)(sizeof both / sizeof both[0]);
+    memcpy(list, both, sizeof both);
+    return n + LS_OPTIMIZERS[r->optimizer.type].torch(list + n, r);
+}
+
 ls_optimizer ls_recipe_optimizer(const ls_recipe *r)
 {
     return (ls_optimizer){ .kind = r->optimizer.type,

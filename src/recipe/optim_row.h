@@ -5,7 +5,7 @@
 #include "ckpt/dcp.h"
 #include "lockstep/recipe.h"
 
-enum { LS_TORCH_SETTINGS = 8 };
+enum { LS_TORCH_SETTINGS = 8, LS_TORCH_MOST = 8 + LS_TORCH_SETTINGS };
 typedef struct ls_choice_row {
     const char *name;
     const char *keys; /* last names of the recipe keys that it has: "betas eps" */
@@ -19,6 +19,9 @@ typedef struct ls_choice_row {
 /* Each ended by a row without name; and their names, ended by NULL. */
 extern const ls_choice_row LS_OPTIMIZERS[], LS_SCHEDULES[];
 extern const char *const LS_OPTIMIZER_WORDS[], *const LS_SCHEDULE_WORDS[];
+
+/* All settings of the optimizer as PyTorch stores them, with the rate `lr`. Returns how many they are. */
+int ls_recipe_torch_settings(ls_dcp_setting list[LS_TORCH_MOST], const ls_recipe *r, double lr);
 
 ls_optimizer ls_recipe_optimizer(const ls_recipe *r);
 /* As the recipe says it: total_steps may be 0, and step_epochs is not in it. */

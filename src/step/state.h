@@ -1,5 +1,6 @@
 /* state.h - saving and loading all that a trainer keeps between steps. */
 #pragma once
+#include "ckpt/dcp_state.h"
 #include "lockstep/trainer.h"
 #include "state_lists.h"
 
@@ -21,3 +22,9 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *lists, ls_trai
  * initial values before. If one rank fails, the others return LS_E_PEER. `advice` is added to messages about
  * damage; NULL: nothing. Collective. */
 ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const char *advice);
+
+/* Model and optimizer from a directory of PyTorch's, of which the model is open; s then tells what the
+ * optimizer was. `steps`: how many it has made, if it does not count them. What PyTorch does not keep (loss
+ * scale, states of the model's own) is as it was or, in a new trainer, has its first value. Otherwise as
+ * above. Collective. */
+ls_status ls_trainer_load_dcp(ls_trainer *t, ls_dcp_state *s, int64_t steps);

@@ -4,14 +4,13 @@
 #pragma once
 #include "lockstep/generate.h"
 #include "base/ui.h"
+#include "loop/resume.h"
 #include "recipe/recipe_arg.h"
 
 typedef struct ls_train_opts {
     ls_recipe_arg recipe;
-    /* --resume. NULL or "auto": an existing run continues. "never": an existing run is an error. Else a
-     * checkpoint. */
-    const char *resume;
-    bool allow_change; /* a run may continue with another recipe */
+    ls_resume_ask resume; /* --resume, --prefix, --resume-at. "never": an existing run is an error. */
+    bool allow_change;    /* a run may continue with another recipe */
     bool dry_run;
     bool profile;
     /* First and last step, counted from 1. Both 0: steps 11 to 20, or all steps if the run has fewer. */
@@ -72,12 +71,14 @@ typedef struct ls_export_opts {
     const char *from, *to;
     bool convert; /* convert floats to dtype */
     ls_dtype dtype;
-    bool optimizer; /* export the optimizer's state, too: from a checkpoint to a directory */
-    bool force;     /* replace an existing file */
+    bool optimizer;     /* export the optimizer's state, too: from a checkpoint to a directory */
+    bool force;         /* replace an existing file */
+    const char *prefix; /* --prefix: of names in a directory of PyTorch's. NULL: none */
 } ls_export_opts;
 /* a weight file, checkpoint, run, or a recipe (its module tree, and which rank holds what) */
 typedef struct ls_inspect_opts {
     ls_recipe_arg target;
+    const char *prefix; /* --prefix: of names in a directory of PyTorch's. NULL: none */
     bool verify, json;
 } ls_inspect_opts;
 

@@ -11,6 +11,7 @@
 #include "export_optimizer.h"
 #include "record/rundir.h"
 #include "setup/folder.h"
+#include "target.h"
 
 /* Where the weights of `name` are: a run's are in its latest checkpoint. */
 static ls_status find_weights(char **out, const char *name)
@@ -62,6 +63,10 @@ static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const ch
                               const ls_weights_export_opts *opts)
 {
     ls_checkpoint c;
+    if (o->prefix)
+        return ls_fail(LS_E_USAGE,
+                       "--optimizer is for a run or a checkpoint, --prefix for a directory of PyTorch's: "
+                       "leave one out");
     if (!ls_checkpoint_is(from))
         return ls_fail(LS_E_USAGE, "--optimizer: %s is neither a run nor a checkpoint", o->from);
     LS_TRY(
@@ -81,7 +86,7 @@ static ls_status export_weights(const ls_export_opts *o, const ls_ui *ui, const 
     if (ls_checkpoint_is(from))
         LS_TRY(ls_checkpoint_verify(from, LS_VERIFY_FULL, NULL));
     ls_weights *w;
-    LS_TRY(ls_weights_open(&w, from));
+    LS_TRY(ls_target_weights(&w, from, o->prefix));
     ls_status s = add_names(w, from, o->to);
     if (s == LS_OK)
         s = ls_weights_export_with(w, o->to, opts);

@@ -10,6 +10,7 @@
 #include "ckpt/pt.h"
 #include "inspect_recipe.h"
 #include "module_tree.h"
+#include "target.h"
 
 static void print_json(FILE *out, const char *path, int64_t n, const ls_tree_item *items)
 {
@@ -47,7 +48,7 @@ static void show(const ls_inspect_opts *o, const ls_ui *ui, const char *title, i
 static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, const char *path)
 {
     ls_weights *w;
-    LS_TRY(ls_weights_open(&w, path));
+    LS_TRY(ls_target_weights(&w, path, o->prefix));
     int64_t n = ls_weights_count(w);
     ls_tree_item *items = calloc((size_t)n + 1, sizeof *items);
     if (!items) {
@@ -114,6 +115,8 @@ static ls_status inspect_folder(const ls_inspect_opts *o, const ls_ui *ui, const
 ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
 {
     const char *path = o->target.name;
+    if (o->prefix)
+        return inspect_folder(o, ui, path);
     if (ls_dir_exists(path)) {
         if (ls_checkpoint_is(path))
             return inspect_checkpoint(o, ui, path);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/dcp.h"
 #include "recipe/recipe_use.h"
 #include "record/rundir.h"
 #include "comm/agree.h"
@@ -216,4 +217,13 @@ ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_tra
     }
     ls_checkpoint_release(&c);
     return status;
+}
+
+ls_status ls_target_weights(ls_weights **out, const char *path, const char *prefix)
+{
+    if (!prefix)
+        return ls_weights_open(out, path);
+    return ls_dcp_is(path) && !ls_checkpoint_is(path)
+               ? ls_dcp_open(out, path, &(ls_dcp_ask){ .prefix = prefix })
+               : ls_fail(LS_E_USAGE, "--prefix: %s is no directory of PyTorch's (it has no .metadata)", path);
 }

@@ -29,3 +29,7 @@ int ls_target_workers(const ls_target *t);
  * says what is verified. *step becomes the number of optimizer steps behind the weights. Collective; g NULL:
  * one rank. */
 ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_trainer **out, int64_t *step);
+
+/* ls_weights_open; of a directory of PyTorch's the names that begin with `prefix` (NULL: --prefix was not
+ * given), without it. */
+ls_status ls_target_weights(ls_weights **out, const char *path, const char *prefix);

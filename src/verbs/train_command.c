@@ -174,7 +174,7 @@ static ls_status first_state(training *t, const ls_train_opts *o)
     };
     if (!t->checkpoint[0])
         return initial_weights(t);
-    const ls_resume_now now = { l->train, l->eval, l->steps_per_epoch, o->allow_change };
+    const ls_resume_now now = { l->train, l->eval, l->steps_per_epoch, o->allow_change, &o->resume };
     return ls_resume_load(&l->from, &t->change, t->checkpoint, l->trainer, l->recipe, &now);
 }
 
@@ -264,8 +264,8 @@ static ls_status find_checkpoint(training *t, const ls_train_opts *o)
     ls_group *g = t->loop.group;
     ls_status s = LS_OK;
     if (!g || ls_group_rank(g) == 0)
-        s = ls_launch_restart() ? ls_resume_find_again(t->checkpoint, r, o->resume)
-                                : ls_resume_find(t->checkpoint, r, o->resume);
+        s = ls_launch_restart() ? ls_resume_find_again(t->checkpoint, r, &o->resume)
+                                : ls_resume_find(t->checkpoint, r, &o->resume);
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     if (g)
         LS_TRY(ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0));
@@ -293,7 +293,7 @@ static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui
                                    .save = ui->save };
     choice c = { t, o };
     ls_run_account run = { .recipe = (const ls_recipe *const *)&t->loop.recipe,
-                           .resume = o->resume,
+                           .resume = &o->resume,
                            .allow_change = o->allow_change };
     const ls_account account = ls_run_account_of(&run);
     const ls_control_opts control = { .ranks = ranks,
@@ -387,7 +387,8 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     l->run->data_note = t->data_note;
     l->run->builtin_data = l->train->builtin;
     bool done;
-    if (o->resume && !strcmp(o->resume, "never") && l->run->before != LS_RUN_NEW && !ls_launch_restart())
+    if (o->resume.from && !strcmp(o->resume.from, "never") && l->run->before != LS_RUN_NEW &&
+        !ls_launch_restart())
         return ls_fail(
             LS_E_USAGE,
             "%s exists (%s), and --resume never wants a new run: set run.name, or delete the folder",

@@ -168,7 +168,7 @@ static void tells_a_cut_index(void **state)
         ls_arena_init(&arena);
         uint8_t *cut = malloc(k + 1); /* so that a sanitizer sees what is read behind it */
         memcpy(cut, bytes, k);
-        ASSERT_FAILS(ls_dcp_index_read(&x, &arena, cut, k, "cut"), LS_E_FORMAT, "cut");
+        ASSERT_FAILS(ls_dcp_index_read(&x, &arena, cut, k, "cut", NULL), LS_E_FORMAT, "cut");
         free(cut);
         ls_arena_release(&arena);
     }
@@ -201,7 +201,7 @@ static void refuses_what_does_not_add_up(void **state)
         ls_arena_init(&arena);
         snprintf(path, sizeof path, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/dcp/%s", BAD[i].name);
         ASSERT_OK(ls_file_read(&bytes, &n, path));
-        ASSERT_FAILS(ls_dcp_index_read(&x, &arena, (uint8_t *)bytes, n, BAD[i].name), BAD[i].code,
+        ASSERT_FAILS(ls_dcp_index_read(&x, &arena, (uint8_t *)bytes, n, BAD[i].name, NULL), BAD[i].code,
                      BAD[i].name, BAD[i].says[0], BAD[i].says[1]);
         free(bytes);
         ls_arena_release(&arena);

@@ -1,8 +1,8 @@
 #!/bin/sh
-# any_ranks.sh MODEL FIELD COMMAND [MPIRUN] - examples/checkpoint_any_ranks.c and field_any_ranks.c: what any number of ranks saves, as threads, as processes over
-# shared memory or over MPI, any other number loads; the files are the same bytes.
+# any_ranks.sh MODEL FIELD COMMAND GOLDEN [MPIRUN] - examples/checkpoint_any_ranks.c and field_any_ranks.c: what any number of ranks saves, as threads, as processes over
+# shared memory or over MPI, any other number loads; the files are the same bytes. GOLDEN: tests/golden, with what the tutorial's program has saved with PyTorch.
 set -eu
-model=$1 field=$2 lockstep=$3 mpirun=${4:-}
+model=$1 field=$2 lockstep=$3 golden=$4 mpirun=${5:-}
 work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-any-ranks-XXXXXX")
 cd "$work"
 trap 'cd /; rm -rf "$work"' EXIT
@@ -36,6 +36,13 @@ for n in 1 2 3 4; do
         same "from$n" "from$n-$m"
     done
 done
+# ToyModel and its Adam from two ranks of FSDP2
+for m in 1 3; do
+    "$model" load "$golden/dcp_toy" $m "toy-$m" > out 2> err || fails "$m ranks do not load what PyTorch has saved"
+    same toy-1 "toy-$m"
+done
+"$lockstep" export toy-1 --to toy.safetensors > out 2> err && "$lockstep" export "$golden/dcp_toy" --to theirs.safetensors > out 2> err || fails "no export"
+cmp toy.safetensors theirs.safetensors > out 2> err || fails "other weights than PyTorch has saved"
 "$model" load from4 > out 2> err || fails "a process without ranks does not load"
 "$model" save from4 2 > out 2> err && fails "a checkpoint is overwritten" || grep -q "already there" err || fails "it does not say that the checkpoint is there"
 "$model" load nowhere 2 > out 2> err && fails "it loads what is not there" || grep -q nowhere err || fails "it does not say what is not there"

@@ -28,26 +28,37 @@ static void count_elements(const ls_dcp_tensor *t)
     free(seen);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void read_index(const uint8_t *data, size_t size, const ls_dcp_ask *ask)
 {
     ls_arena arena;
     ls_dcp_index x;
     ls_arena_init(&arena);
-    if (ls_dcp_index_read(&x, &arena, data, size, "input") != LS_OK) {
+    if (ls_dcp_index_read(&x, &arena, data, size, "input", ask) != LS_OK) {
         MUST(strlen(ls_error_message()) > 0);
         ls_arena_release(&arena);
-        return 0;
+        return;
     }
     for (int64_t i = 0; i < x.n; i++) {
         const ls_dcp_tensor *t = &x.tensors[i];
         MUST(strlen(t->name) > 0 && t->stored);
         for (int64_t k = 0; k < t->n; k++) {
-            MUST(t->chunks[k].file >= 0 && t->chunks[k].file < x.n_files && ls_box_inside(&t->chunks[k].box));
-            MUST(!strchr(x.files[t->chunks[k].file], '/'));
+            MUST(t->chunks[k].at.file >= 0 && t->chunks[k].at.file < x.n_files &&
+                 ls_box_inside(&t->chunks[k].box));
+            MUST(!strchr(x.files[t->chunks[k].at.file], '/'));
         }
         if (ls_type_count(&t->type) < 1 << 12)
             count_elements(t);
     }
+    for (int64_t i = 0; i < x.n_objects; i++)
+        MUST(strlen(x.objects[i].name) > 0 && x.objects[i].at.file >= 0 && x.objects[i].at.file < x.n_files);
     ls_arena_release(&arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char *const NAMES[] = { "a", "b" };
+    read_index(data, size, NULL);
+    read_index(data, size, &(ls_dcp_ask){ .prefix = "app." });
+    read_index(data, size, &(ls_dcp_ask){ .optimizer = true, .n = 2, .parameters = NAMES });
     return 0;
 }

@@ -19,7 +19,7 @@ import torch.distributed.checkpoint as dcp
 import torch.multiprocessing as mp
 from safetensors.torch import load_file, save_file
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -91,9 +91,9 @@ class Tiny(torch.nn.Module):
         return self.net2(self.relu(self.net1(x)))
 
 
-def save_toy(world, folder, kind, twin, width=16):
+def save_toy(world, folder, kind, twin):
     """Tutorial 5's model after a step, and its whole weights beside it."""
-    model = Tiny(width)
+    model = Tiny()
     if kind == "fsdp2":
         fully_shard(model)
     elif kind == "hybrid":
@@ -111,6 +111,68 @@ def save_toy(world, folder, kind, twin, width=16):
         os.chmod(twin, 0o644)
 
 
+def resume_adamw(parameters):
+    return torch.optim.AdamW(parameters, lr=1e-2, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1)
+
+
+def resume_steps(model, optimizer, first, n, data, world=0):
+    """Steps of 6 samples of the MLP's golden data, dealt over the ranks in turn; the losses of the whole batch."""
+    x, labels = data
+    losses = []
+    for step in range(first, first + n):
+        mine = torch.arange(6 * step, 6 * step + 6)[dist.get_rank() if world else 0 :: world or 1]
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x[mine]), labels[mine])
+        loss.backward()
+        optimizer.step()
+        loss = loss.detach()
+        if world:
+            dist.all_reduce(loss)
+            loss /= world
+        losses.append(loss)
+    return torch.stack(losses)
+
+
+def resume_data():
+    from make import normalize, values
+
+    images = (values("mlp.images", (30, 1, 4, 4), 128) + 128).to(torch.uint8)
+    return normalize(images, torch.float64), (values("mlp.labels", (30,), 4096) + 4096).long() % 5
+
+
+def resume_model():
+    from make import MLP, fill
+
+    return fill(MLP(torch.nn.functional.gelu).to(torch.float64))
+
+
+def save_resume(world, folder, twin):
+    """The small MLP after 3 steps under FSDP2, saved as the tutorial does; then 5 more, whose losses and weights are kept."""
+    model, data = resume_model(), resume_data()
+    for layer in model.layers:
+        fully_shard(layer)
+    fully_shard(model)
+    optimizer = resume_adamw(model.parameters())
+    resume_steps(model, optimizer, 2, 3, data, world)
+    weights, state = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder)
+    out = {"losses": resume_steps(model, optimizer, 0, 5, data, world)}
+    out |= {"weight." + k: v for k, v in full(get_state_dict(model, optimizer)[0]).items()}
+    if dist.get_rank() == 0:
+        save_file(out, twin, {"format": "pt"})
+        os.chmod(twin, 0o644)
+
+
+def save_resume_otherwise():
+    """The same in one process, with other names: an AppState with plain state dicts, which number the parameters; and beside another model, in flat names."""
+    model, data = resume_model(), resume_data()
+    optimizer = resume_adamw(model.parameters())
+    resume_steps(model, optimizer, 2, 3, data)
+    dcp.save({"app": {"model": model.state_dict(), "optim": optimizer.state_dict()}}, checkpoint_id="dcp_resume_app", no_dist=True)
+    weights, state = get_state_dict(model, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=True))
+    dcp.save({"trainer": {"model": weights, "optimizer": state}, "ema": {"model": {"decay": torch.ones(1)}}}, checkpoint_id="dcp_resume_flat", no_dist=True)
+
+
 def path(name):
     return os.path.join(GOLDEN, "dcp_" + name)
 
@@ -124,18 +186,23 @@ def clean(folder):
             os.remove(file)
 
 
+DIRECTORIES = ("layouts", "toy", "root", "app", "resume", "resume_app", "resume_flat")
+
+
 def make():
-    for name in ("layouts", "toy", "root", "app"):
+    for name in DIRECTORIES:
         shutil.rmtree(path(name), ignore_errors=True)
     os.chdir(GOLDEN)  # the index tells the directory's name
     on_ranks(4, save_layouts, "dcp_layouts", path("layouts.safetensors"))
-    on_ranks(2, save_toy, "dcp_toy", "fsdp2", path("toy.safetensors"), 2)
+    on_ranks(2, save_toy, "dcp_toy", "fsdp2", path("toy.safetensors"))
     state = {"model.weight": counting(2, 3), "bias": counting(3)}
     dcp.save(state, checkpoint_id="dcp_root", no_dist=True)
     dcp.save({"app": {"model": state, "step": 1}}, checkpoint_id="dcp_app", no_dist=True)
     save_file(state, path("root.safetensors"), {"format": "pt"})
     os.chmod(path("root.safetensors"), 0o644)
-    for name in ("layouts", "toy", "root", "app"):
+    on_ranks(2, save_resume, "dcp_resume", path("resume.safetensors"))
+    save_resume_otherwise()
+    for name in DIRECTORIES:
         clean(path(name))
     corpus()
 
@@ -143,7 +210,8 @@ def make():
 def corpus():
     """Indices: real ones, and small ones whose every byte is changed in turn."""
     os.makedirs(CORPUS, exist_ok=True)
-    shutil.copy(os.path.join(path("root"), ".metadata"), os.path.join(CORPUS, "root"))
+    for name in ("root", "app", "resume_app"):
+        shutil.copy(os.path.join(path(name), ".metadata"), os.path.join(CORPUS, name))
     text = lambda s: b"X" + struct.pack("<I", len(s)) + s
     md = b"ctorch.distributed.checkpoint.metadata\n"
     new = lambda name, *state: name + b"\n)\x81}(" + b"".join(text(k) + v for k, v in state) + b"ub"

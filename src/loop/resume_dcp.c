@@ -1,0 +1,160 @@
+/* resume_dcp.c - continuing what a program of PyTorch's has begun. Its directory holds weights, moments and
+ * steps; which samples come next it does not say, and of the recipe only the settings of the optimizer can be
+ * compared. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "recipe/optim_row.h"
+#include "resume.h"
+#include "step/state.h"
+
+static void add_value(ls_str *out, const ls_dcp_setting *s)
+{
+    char a[32], b[32];
+    switch (s->kind) {
+    case LS_DCP_NONE: ls_str_add(out, "None"); return;
+    case LS_DCP_BOOL: ls_str_add(out, s->a != 0 ? "true" : "false"); return;
+    case LS_DCP_FLOAT: ls_str_add(out, ls_format_f64(a, s->a)); return;
+    case LS_DCP_PAIR: ls_str_printf(out, "[%s, %s]", ls_format_f64(a, s->a), ls_format_f64(b, s->b));
+    }
+}
+
+/* Numbers decide what a step computes; the rate is the schedule's, and how a loop over parameters runs is
+ * PyTorch's own affair. */
+static bool is_compared(const char *name)
+{
+    static const char *const FREE[] = {
+        "lr", "initial_lr", "foreach", "fused", "capturable", "differentiable"
+    };
+    for (size_t i = 0; i < sizeof FREE / sizeof FREE[0]; i++)
+        if (!strcmp(name, FREE[i]))
+            return false;
+    return true;
+}
+
+static bool same_value(const ls_dcp_setting *a, const ls_dcp_setting *b)
+{
+    return a->kind == b->kind && a->a == b->a && (a->kind != LS_DCP_PAIR || a->b == b->b);
+}
+
+/* "optimizer.betas: [0.9, 0.999] here, [0.8, 0.95] there; ..." */
+static void compare(ls_str *out, const ls_dcp_state *s, const ls_recipe *r)
+{
+    ls_dcp_setting here[LS_TORCH_MOST];
+    const int n = ls_recipe_torch_settings(here, r, r->optimizer.lr);
+    for (int i = 0; i < n; i++)
+        for (int64_t k = 0; k < s->n && is_compared(here[i].name); k++) {
+            const ls_dcp_group_setting *there = &s->settings[k];
+            if (strcmp(there->is.name, here[i].name) || same_value(&here[i], &there->is))
+                continue;
+            ls_str_printf(out, "%soptimizer.%s: ", out->len ? "; " : "", here[i].name);
+            add_value(out, &here[i]);
+            ls_str_add(out, " here, ");
+            add_value(out, &there->is);
+            ls_str_printf(out, " there (param_groups.%s; the update, and what its state means)",
+                          there->group);
+            break;
+        }
+}
+
+static ls_status check_settings(ls_resume_change *change, const ls_dcp_state *s, const ls_recipe *r,
+                                bool allow_change)
+{
+    ls_str changed = { 0 };
+    compare(&changed, s, r);
+    if (!changed.len)
+        return LS_OK;
+    if (!allow_change) {
+        ls_status status = ls_fail(
+            LS_E_USAGE,
+            "%s was made with other settings: %s; give the recipe those of the directory, "
+            "or continue with these changes: --allow-change",
+            s->dir, changed.data);
+        ls_str_release(&changed);
+        return status;
+    }
+    ls_log_warn("changed since %s: %s", s->dir, changed.data);
+    change->what = changed.data;
+    return LS_OK;
+}
+
+/* Where the next step lies: as it was said, or where that many steps lead. */
+static ls_status place(ls_resume_point *out, const ls_dcp_state *s, const ls_resume_now *now)
+{
+    const ls_resume_ask *ask = now->asked;
+    const int64_t each = now->steps_per_epoch;
+    *out = (ls_resume_point){ .step = s->steps, .steps_per_epoch = each };
+    if (ask->epoch < 0) {
+        out->epoch = s->steps / each;
+        out->epoch_step = s->steps % each;
+        ls_log_warn(
+            "%s does not say which samples come next: taken as epoch %lld, step %lld of its %lld, where "
+            "%lld steps of this recipe lead; --resume-at EPOCH:STEP says it otherwise",
+            s->dir, (long long)out->epoch, (long long)out->epoch_step, (long long)each, (long long)s->steps);
+        return LS_OK;
+    }
+    if (ask->epoch_step >= each || ask->epoch_step > s->steps)
+        return ls_fail(
+            LS_E_USAGE,
+            "--resume-at %lld:%lld: an epoch has %lld steps here (counted from 0), and the optimizer has "
+            "made %lld",
+            (long long)ask->epoch, (long long)ask->epoch_step, (long long)each, (long long)s->steps);
+    out->epoch = out->base_epoch = ask->epoch;
+    out->epoch_step = ask->epoch_step;
+    out->base_step = s->steps - ask->epoch_step;
+    return LS_OK;
+}
+
+static void describe(const ls_dcp_state *s)
+{
+    double rate = NAN;
+    char shown[32] = "", text[64] = "";
+    for (int64_t i = 0; i < s->n; i++)
+        if (!strcmp(s->settings[i].is.name, "lr") && s->settings[i].is.kind == LS_DCP_FLOAT)
+            rate = s->settings[i].is.a;
+    if (!isnan(rate))
+        snprintf(text, sizeof text, "; its rate was %s, from now on it is the recipe's",
+                 ls_format_f64(shown, rate));
+    ls_log_info("state  of PyTorch's, after %lld steps: weights and moments%s%s", (long long)s->steps,
+                s->numbered ? ", whose parameters are numbered: taken in the order of the model" : "", text);
+}
+
+static ls_status load(ls_resume_point *out, ls_resume_change *change, ls_dcp_state *s, ls_trainer *t,
+                      const ls_recipe *r, const ls_resume_now *now)
+{
+    const ls_resume_ask *ask = now->asked;
+    const int64_t said = ask->epoch < 0 ? -1 : ask->epoch * now->steps_per_epoch + ask->epoch_step;
+    LS_TRY(ls_trainer_init(t, (uint64_t)r->run.seed));
+    LS_TRY(ls_trainer_load_dcp(t, s, said));
+    if (s->steps < 0)
+        return ls_fail(LS_E_USAGE,
+                       "%s: its optimizer does not count steps: --resume-at EPOCH:STEP says where to go on",
+                       s->dir);
+    LS_TRY(check_settings(change, s, r, now->allow_change));
+    LS_TRY(place(out, s, now));
+    describe(s);
+    return LS_OK;
+}
+
+ls_status ls_resume_load_dcp(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t,
+                             const ls_recipe *r, const ls_resume_now *now)
+{
+    ls_dcp_state s;
+    ls_status status = ls_checkpoint_together(t->group, ls_dcp_state_open(&s, path, now->asked->prefix));
+    if (status == LS_OK)
+        status = load(out, change, &s, t, r, now);
+    ls_dcp_state_release(&s);
+    LS_TRY(status);
+    out->metrics = (ls_run_metrics){ .loss = NAN,
+                                     .lr = NAN,
+                                     .eval_loss = NAN,
+                                     .eval_accuracy = NAN,
+                                     .best_value = NAN,
+                                     .step = out->step,
+                                     .epoch = out->epoch_step > 0 ? out->epoch : out->epoch - 1 };
+    t->step_number = out->step;
+    return LS_OK;
+}

@@ -1,0 +1,69 @@
+#!/bin/bash
+# dcp.sh COMMAND GOLDEN - tutorial 5 with directories of PyTorch's distributed checkpoint: a run that goes on from one ends with the bytes of a run that nothing
+# interrupted, on any number of ranks; where it goes on is said or told; what goes wrong, one message each. GOLDEN: tests/golden, with what PyTorch wrote.
+source "$(dirname "$0")/common.sh"
+golden=$2
+
+cat >recipe.yaml <<'EOT'
+model: {type: mlp, hidden: [9]}
+data: {type: shapes}
+train: {epochs: 9, steps: 12, global_batch: 12000, micro_batch: 3000}
+optimizer: {type: adamw, lr: 1e-2, betas: [0.8, 0.95], weight_decay: 0.1}
+schedule: {type: cosine, total_steps: 12}
+eval: {every_epochs: -1}
+threads: 1
+EOT
+
+# ---- forth and back: weights, moments and steps, as torch_save_to_dcp and dcp_to_torch_save have them
+try 0 train recipe.yaml --set run.name=whole
+try 0 train recipe.yaml --set run.name=part --set train.steps=7
+try 0 export runs/part --to saved/ --optimizer
+try 0 train recipe.yaml --resume saved --set run.name=goes-on
+has err "does not say which samples come next: taken as epoch 1, step 2 of its 5"
+has err "after 7 steps: weights and moments; its rate was "
+has err "continues after step 7 of 12, from saved"
+same goes-on
+try 0 train recipe.yaml --resume saved --set run.name=ranks --workers 2; same ranks
+try 0 train recipe.yaml --resume saved --resume-at 1:2 --set run.name=told; same told
+times 0 err "does not say"
+try 0 train recipe.yaml --resume saved --resume-at 1:3 --set run.name=elsewhere
+cmp -s runs/whole/checkpoints/latest/model.safetensors runs/elsewhere/checkpoints/latest/model.safetensors && bad "$what: other samples, the same weights"
+try 0 train recipe.yaml --set run.name=goes-on; has err "is finished"
+
+# ---- SGD counts no steps
+sed 's/^optimizer:.*/optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}/' recipe.yaml >sgd.yaml
+try 0 train sgd.yaml --set run.name=whole-sgd
+try 0 train sgd.yaml --set run.name=part-sgd --set train.steps=7
+try 0 export runs/part-sgd --to sgd/ --optimizer
+refused 2 "sgd: its optimizer does not count steps: --resume-at EPOCH:STEP says where" train sgd.yaml --resume sgd --set run.name=sgd
+try 0 train sgd.yaml --resume sgd --resume-at 1:2 --set run.name=sgd
+cmp runs/whole-sgd/checkpoints/latest/model.safetensors runs/sgd/checkpoints/latest/model.safetensors || bad "$what: another model"
+
+# ---- what is refused
+refused 2 "saved was made with other settings: optimizer.weight_decay: 0.2 here, 0.1 there .*--allow-change" \
+    train recipe.yaml --resume saved --set run.name=x --set optimizer.weight_decay=0.2
+refused 2 "optimizer.betas: \[0.9, 0.95\] here, \[0.8, 0.95\] there" train recipe.yaml --resume saved --set run.name=x --set "optimizer.betas=[0.9, 0.95]"
+refused 2 "optimizer.decoupled_weight_decay: false here, true there" train recipe.yaml --resume saved --set run.name=x --set optimizer.type=adam
+refused 1 "keeps exp_avg of every parameter, and the one here does not" train sgd.yaml --resume saved --set run.name=x
+refused 1 "1 of another shape: head.weight|does not fit the model" train recipe.yaml --resume saved --set run.name=x --set "model.hidden=[8]"
+refused 2 "the run has a checkpoint of its own" train recipe.yaml --resume saved --set run.name=whole
+refused 2 "there is no checkpoint .*of PyTorch's, with .metadata" train recipe.yaml --resume runs --set run.name=x
+refused 2 "resume-at 0:99999: an epoch has" train recipe.yaml --resume saved --resume-at 0:99999 --set run.name=x
+refused 2 "resume-at x: EPOCH:STEP is needed" train recipe.yaml --resume saved --resume-at x --set run.name=x
+refused 2 "a checkpoint says itself where it stands" train recipe.yaml --resume runs/part/checkpoints/latest --resume-at 0:1 --set run.name=x
+refused 2 "prefix says more of the directory that --resume names, and none is named" train recipe.yaml --prefix app.
+try 0 export runs/part --to weights/
+refused 1 "weights holds no state of an optimizer .*model.init=weights" train recipe.yaml --resume weights --set run.name=x
+try 0 train recipe.yaml --resume saved --set run.name=changed --set optimizer.weight_decay=0.2 --allow-change
+has runs/changed/metrics.jsonl '"kind":"change".*weight_decay'
+
+# ---- what PyTorch wrote: any prefix, and the model alone
+try 0 inspect "$golden/dcp_resume_app"; has out "371"
+refused 2 "the prefix trainr.; its names begin with \"ema\", \"trainer\"" inspect "$golden/dcp_resume_flat" --prefix trainr.
+try 0 inspect "$golden/dcp_resume_flat" --prefix trainer.; has out "371"
+try 0 inspect "$golden/dcp_resume_flat" --prefix trainer; has out "371"
+try 0 export "$golden/dcp_resume_flat" --prefix ema. --to ema.pt
+try 0 inspect ema.pt; has out "decay"
+refused 2 "prefix: .*is no directory of PyTorch's" inspect ema.pt --prefix trainer.
+refused 2 "prefix: .*is no directory of PyTorch's" export runs/part --prefix trainer. --to x.pt
+finish
