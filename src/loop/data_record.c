@@ -80,7 +80,7 @@ static const char *text_of(const json_t *j, const char *key)
 
 static uint64_t digest_of(const json_t *j) { return strtoull(text_of(j, "digest"), NULL, 16); }
 
-/* Of two names the one that is there, or both. */
+/* Appends both names, or one if they are equal. */
 static void name(ls_str *out, const char *here, const char *there)
 {
     if (strcmp(here, there))
@@ -91,7 +91,7 @@ static void name(ls_str *out, const char *here, const char *there)
 
 static bool is_tokenizer(const char *what) { return !strcmp(what, "tokenizer"); }
 
-/* File after file; the first few that differ are named. */
+/* Compares file by file, and names the first few that differ. Returns how many differ. */
 static int compare_files(ls_str *out, const json_t *was, const ls_dataset *set)
 {
     enum { MOST = 3 };

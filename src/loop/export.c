@@ -1,4 +1,4 @@
-/* export.c - checkpoint.export: the whole model as one file when a run has made all its steps. Rank 0 copies
+/* export.c - checkpoint.export: writes the whole model when a run has finished all its steps. Rank 0 copies
  * it from the last checkpoint, which all ranks wrote, so no rank ever holds the whole model. */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static ls_status write_model(const char *from, const char *to)
     return s;
 }
 
-/* The folders above a file, or above a folder whose name ends with a slash. */
+/* Makes the folders above `path`: a file, or a folder whose name ends in a slash. */
 static ls_status make_parent(const char *path)
 {
     char *parent = strdup(path);

@@ -1,5 +1,5 @@
-/* loop.c - the training loop, run by every rank alike: numbers that decide anything (losses, evaluations,
- * requests to stop) are the same on all. */
+/* loop.c - the training loop. Every rank runs it. All numbers that decide something (losses, evaluations,
+ * requests) are the same on all ranks. */
 #include "loop.h"
 
 #include <math.h>
@@ -15,20 +15,21 @@
 #include "base/memory.h"
 #include "record/memory_page.h"
 
-static const double SAVED_A_SECOND = 100e6; /* bytes: what is expected of the disk until the first save */
+static const double SAVED_A_SECOND =
+    100e6; /* bytes: a guess of the disk's speed, used until the first save */
 
-/* loss: over `count` targets; start: on this clock, had one process run the whole epoch */
+/* Sums over the running epoch. `start` is when the epoch would have begun, had one process run all of it. */
 typedef struct epoch_sum {
-    double loss;
+    double loss; /* sum over `count` targets */
     int64_t samples, count;
-    double start;
+    double start; /* on the clock of ls_now */
 } epoch_sum;
 
-/* What was asked of this rank, at step `b`. */
+/* The requests to this rank, before step `b`. */
 static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
 {
-    if (l->eval &&
-        l->run->eval_seconds == 0) /* not measured: as if it took as long as training on its samples */
+    /* until the first evaluation: as long as training on its samples would take */
+    if (l->eval && l->run->eval_seconds == 0)
         l->requests.evaluation = l->requests.step * (double)l->eval->n /
                                  (double)l->recipe->train.global_batch;
     if (l->snapshots.took > 0)
@@ -54,7 +55,7 @@ static ls_status profile_before(ls_loop *l)
     return LS_OK;
 }
 
-/* log/rank-N.trace.json, log/rank-N.memory.html */
+/* "RUN/log/rank-N.WHAT" */
 static char *beside_log(const ls_loop *l, const char *what)
 {
     char name[48];
@@ -62,7 +63,7 @@ static char *beside_log(const ls_loop *l, const char *what)
     return ls_path_join(l->run->path, name);
 }
 
-/* Ends the profile: the trace and the page of memory beside the log, the table as a result. */
+/* Ends the profile. Writes the trace and the page of memory next to the log, and prints the table. */
 static ls_status profile_end(ls_loop *l)
 {
     if (!l->profile)
@@ -101,7 +102,7 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
             l->started(l);
         LS_TRY(ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL));
     }
-    if (l->group) { /* alone under a parent nobody says more than this */
+    if (l->group) { /* for messages about ranks that do not come */
         char doing[32];
         snprintf(doing, sizeof doing, "step %lld", (long long)(l->step + 1));
         ls_group_doing(l->group, doing);
@@ -109,7 +110,7 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     double start = ls_now();
     ls_status s = ls_trainer_step(l->trainer, b->inputs, b->targets, b->count, lr, &r);
     if (s == LS_E_PEER)
-        return s; /* it says what the other rank did */
+        return s; /* its message says what the other rank did */
     if (s != LS_OK)
         return ls_fail_in(s, "step %lld (epoch %lld)", (long long)(l->step + 1), (long long)b->epoch);
     double seconds = ls_now() - start;
@@ -156,7 +157,7 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
                                     .note = note });
 }
 
-/* What the checkpoint of this moment says; `sum` of an epoch that has ended counts for nothing. */
+/* Saves a checkpoint. `ended` is the row of the epoch that ended with this step; then `sum` is not stored. */
 static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, const ls_epoch_row *ended,
                           bool best)
 {
@@ -181,7 +182,7 @@ static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, const
 
 static bool saves(const ls_loop *l) { return l->recipe->checkpoint.every_epochs >= 0; }
 
-/* checkpoint.every_epochs: -1. */
+/* Answers requests in a run that saves nothing (checkpoint.every_epochs: -1). */
 static ls_status answer_unsaved(ls_loop *l, uint32_t asked)
 {
     char reason[128];
@@ -198,7 +199,7 @@ static ls_status answer_unsaved(ls_loop *l, uint32_t asked)
                    (long long)l->step, (long long)l->total_steps, reason);
 }
 
-/* After a step: saves when that was asked for; ends the loop (LS_E_STOPPED) when that was. */
+/* Answers the requests after a step: saves, and ends the loop (LS_E_STOPPED) if that was requested. */
 static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_t asked)
 {
     char reason[128];
@@ -224,7 +225,7 @@ static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_
         (long long)l->step, (long long)l->total_steps, reason, l->snapshots.dir);
 }
 
-/* The end of an epoch: evaluate if it is due, write the epoch's row, save if it is due. */
+/* Ends an epoch: evaluates if it is due, writes the epoch's row, and saves if it is due. */
 static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool last)
 {
     const ls_recipe *r = l->recipe;
@@ -284,7 +285,7 @@ static void find_median(ls_loop *l)
     if (done < 1)
         return;
     int64_t kept = done < LS_LOOP_TIMES ? done : LS_LOOP_TIMES;
-    int first = kept == done && kept > 1; /* the first step pays for page faults */
+    int first = kept == done && kept > 1; /* leaves out the first step, which takes page faults */
     double *rest = l->seconds + first;
     int64_t n = kept - first;
     qsort(rest, (size_t)n, sizeof *rest, by_value);
@@ -324,9 +325,8 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         if (r->checkpoint.every_steps > 0 && l->step % r->checkpoint.every_steps == 0)
             LS_TRY(snapshot(l, &sum, b.epoch, NULL, false));
         if (!last)
-            LS_TRY(answer(l, &sum, b.epoch,
-                          l->group ? l->trainer->requested
-                                   : take_requests(l, &b))); /* alone there is nobody to tell first */
+            /* one rank need not exchange requests with a step, so it takes them after it */
+            LS_TRY(answer(l, &sum, b.epoch, l->group ? l->trainer->requested : take_requests(l, &b)));
     }
     return ls_snapshots_finish(&l->snapshots, l->run);
 }
@@ -348,9 +348,9 @@ ls_status ls_loop_run(ls_loop *l)
                             .deadline = l->recipe->failure.stall_seconds));
     ls_status s = steps(l, loader);
     if (s == LS_OK)
-        s = profile_end(l); /* fewer steps than were asked for */
-    if (s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER &&
-        l->group) /* before anything is put in order: what others meet there is a consequence */
+        s = profile_end(l); /* the loop ended before profile_last */
+    /* first of all, so that the other ranks report this failure and not its consequences */
+    if (s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER && l->group)
         ls_group_fail(l->group, s, ls_error_message());
     if (s != LS_OK)
         ls_snapshots_abandon(&l->snapshots, l->run);

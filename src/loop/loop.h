@@ -1,4 +1,5 @@
-/* loop.h - epochs and steps: feed, step, rows, evaluation, checkpoints, stop requests. */
+/* loop.h - the training loop of a recipe: epochs, steps, metrics, evaluation, checkpoints, requests to stop.
+ */
 #pragma once
 #include "step/evaluate.h"
 #include "execute/trace.h"
@@ -7,30 +8,28 @@
 #include "snapshot.h"
 #include "step/trainer.h"
 
-enum { LS_LOOP_TIMES = 65536 };
+enum { LS_LOOP_TIMES = 65536 }; /* steps whose times are kept */
 
 typedef struct ls_loop {
     ls_recipe *recipe;
     ls_setup *setup;
     ls_trainer *trainer;
-    /* NULL: one rank. Else every rank runs this loop, with the same steps */
-    ls_group *group;
+    ls_group *group; /* every rank of it runs this loop, with the same steps; NULL: one rank */
     ls_dataset *train, *eval;
     ls_rundir *run;
     ls_snapshots snapshots;
     const ls_ui *ui;
     ls_requests requests;
-    /* from now on; with those that are done (ls_resume_point says how epochs lie) */
-    int64_t steps_per_epoch, total_steps;
-    /* where the run stands when the loop begins; zeros: at its beginning */
-    ls_resume_point from;
+    int64_t steps_per_epoch; /* of the epochs to come */
+    int64_t total_steps;     /* of the whole run, with the finished ones */
+    ls_resume_point from;    /* where the run stands when the loop begins; zeros: at its beginning */
     int64_t profile_first, profile_last; /* steps from 1; both 0: none */
-    ls_profile *profile;                 /* while one is being taken */
+    ls_profile *profile;                 /* NULL: none is being taken */
     const ls_calibration *calibration;   /* NULL: not measured here */
     double *seconds;                     /* of the last LS_LOOP_TIMES steps, for the median; owned */
-    int64_t step;                        /* finished, by earlier processes too */
+    int64_t step;                        /* number of finished steps, with those of earlier attempts */
     double first_step_seconds, step_median;
-    void (*started)(struct ls_loop *l); /* just before the first step: the start-up budget ends here */
+    void (*started)(struct ls_loop *l); /* called just before the first step; NULL: nothing is called */
     void *context;
 } ls_loop;
 

@@ -1,4 +1,4 @@
-/* report_page.h - gathers what report.html shows of a finished loop and writes it. */
+/* report_page.h - writes report.html at the end of a loop. */
 #pragma once
 #include "loop.h"
 

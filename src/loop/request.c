@@ -1,8 +1,9 @@
-/* request.c - requests, and when it is time to save.
+/* request.c - takes requests, and decides when the time is up.
  *
- * A stop costs the step that is under way, the one that carries the news to the other ranks, a save, and an
- * evaluation when an epoch ends with them. Twice the longest of each so far is kept in reserve, for a disk
- * that is slower this time, and half a second for the page and the end of the processes. */
+ * After the decision to stop come the running step, the step whose losses carry the request to the other
+ * ranks, a save, and perhaps an evaluation. So the loop stops RESERVE times their longest times before the
+ * end: a disk may be slower this time. ENDING seconds more are for report.html and for the processes to end.
+ */
 #include "request.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* resume.c - continuing from a checkpoint. Order of samples, learning rate and random numbers are functions
- * of the step, so the step is all there is to restore of them; what else decides about bits is compared
- * first. */
+/* resume.c - continues from a checkpoint. The order of samples, the learning rate and random numbers are
+ * functions of the step, so a checkpoint stores only the step for them. Everything else that decides the bits
+ * of the result is compared before the state is loaded. */
 #include "resume.h"
 
 #include <dirent.h>
@@ -18,7 +18,8 @@
 
 /* ---- trainer.json */
 
-/* Keys and places of what is a plain number. A number that is not there yet is null, and NAN here. */
+/* The plain numbers of trainer.json: X(key, member of ls_resume_point). A number that is not known is null in
+ * the file and NAN here. */
 #define NUMBERS(X)                    \
     X("epoch_loss", sums.loss)        \
     X("epoch_seconds", sums.seconds)  \
@@ -26,15 +27,15 @@
     X("lr", metrics.lr)               \
     X("eval_loss", metrics.eval_loss) \
     X("eval_accuracy", metrics.eval_accuracy) X("best_value", metrics.best_value)
-#define COUNTS(X)                                                                               \
-    X("step", step)                                                                             \
-    X("epoch", epoch)                                                                           \
-    X("epoch_step", epoch_step)                                                                 \
-    X("epoch_samples", sums.samples)                                                            \
-    X("epoch_targets", sums.count)                                                              \
-    X("steps_per_epoch", steps_per_epoch) X("base_step", base_step) X("base_epoch", base_epoch) \
-        X("eval_step", metrics.eval_step) X("best_step", metrics.best_step)                     \
-            X("best_epoch", metrics.best_epoch)
+#define COUNTS(X)                                                                           \
+    X("step", step)                                                                         \
+    X("epoch", epoch)                                                                       \
+    X("epoch_step", epoch_step)                                                             \
+    X("epoch_samples", sums.samples)                                                        \
+    X("epoch_targets", sums.count)                                                          \
+    X("steps_per_epoch", steps_per_epoch)                                                   \
+    X("base_step", base_step) X("base_epoch", base_epoch) X("eval_step", metrics.eval_step) \
+        X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
 {
@@ -89,10 +90,10 @@ static void read_point(ls_resume_point *p, const json_t *j)
 #undef COUNT
 #undef NUMBER
     if (!p->sums.count)
-        p->sums.count = p->sums.samples; /* an older version wrote it: one target a sample */
+        p->sums.count = p->sums.samples; /* an older version wrote the file; it had one target a sample */
     if (!p->steps_per_epoch && p->epoch > 0)
-        p->steps_per_epoch = (p->step - p->epoch_step) /
-                             p->epoch; /* likewise; in its first epoch it is not known */
+        /* the same; in the first epoch the number cannot be known */
+        p->steps_per_epoch = (p->step - p->epoch_step) / p->epoch;
     p->metrics.step = p->step;
     p->metrics.epoch = p->epoch_step > 0 ? p->epoch : p->epoch - 1; /* of the last step */
 }
@@ -106,8 +107,8 @@ int64_t ls_resume_epoch_step(const ls_resume_point *p, int64_t step)
     return (step - p->base_step) % p->steps_per_epoch;
 }
 
-/* Epochs have another number of steps from now on: those that are over stay so, and the running one begins
- * anew. */
+/* Sets the number of steps of an epoch from now on. If it changes, finished epochs stay finished, and the
+ * running one begins again. */
 static void set_steps_per_epoch(ls_resume_point *p, int64_t now)
 {
     const int64_t before = p->steps_per_epoch;
@@ -123,9 +124,9 @@ static void set_steps_per_epoch(ls_resume_point *p, int64_t now)
     memset(&p->sums, 0, sizeof p->sums);
 }
 
-/* ---- what must be as it was */
+/* ---- what must not have changed */
 
-/* What depends on a key, by how it begins. */
+/* What depends on a key. Keys are found by how they begin. */
 static const char *affected(const char *key)
 {
     static const struct {
@@ -149,7 +150,7 @@ static const char *affected(const char *key)
     return "how numbers are rounded";
 }
 
-/* "KEY: A here, B there; KEY: ..." with what each affects. */
+/* Appends "KEY: A here, B there; KEY: ..." and, for each key, what it affects. */
 static void explain(ls_str *out, const char *differences)
 {
     for (const char *p = differences, *end; *p; p = *end ? end + 2 : end) {
@@ -159,7 +160,8 @@ static void explain(ls_str *out, const char *differences)
     }
 }
 
-/* The samples and the tokenizer. *eval_data: those of evaluation are not known to be the same. */
+/* Compares the samples and the tokenizer. *eval_data becomes true unless the samples of evaluation are known
+ * to be the same. */
 static void compare_data(ls_str *out, bool *eval_data, const json_t *j, const ls_resume_now *now)
 {
     ls_str data = { 0 };
@@ -183,10 +185,11 @@ static ls_status compare(ls_str *out, ls_resume_change *change, const json_t *j,
                   ranks = ls_mesh_ranks(&t->compiled.parallel.mesh);
     ls_recipe *there;
     if (!yaml || !isa)
-        return ls_fail(LS_E_FORMAT,
-                       "%s/trainer.json tells no recipe: a program of its own or an older version wrote it; "
-                       "begin with its weights: --set model.init=%s and another run.name",
-                       path, path);
+        return ls_fail(
+            LS_E_FORMAT,
+            "%s/trainer.json contains no recipe: your own program or an older version wrote it; begin "
+            "with its weights: --set model.init=%s and another run.name",
+            path, path);
     LS_TRY(ls_recipe_load_record(&there, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL));
     ls_status s = ls_recipe_set(there, "run.name", r->run.name, ""); /* another run may continue from there */
     char *difference = s == LS_OK ? ls_recipe_difference(r, there) : NULL;
@@ -353,14 +356,13 @@ ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const ls_res
     return path[0] ? LS_OK : ls_resume_find(path, r, asked);
 }
 
-/* The newest checkpoint is damaged: the user decides what comes in its place. */
+/* Advice for a damaged checkpoint. Lockstep does not fall back to an older one by itself. */
 enum { ADVICE_ROOM = 4096 + 256 };
 static const char *advice(char text[ADVICE_ROOM], const char *path)
 {
     snprintf(text, ADVICE_ROOM,
-             "Nothing else is taken in its place unless you say so: delete %s, and the run goes on from the "
-             "checkpoint before it; or "
-             "--resume CHECKPOINT with another run.name",
+             "Lockstep does not fall back to an older checkpoint by itself: delete %s, and the run continues "
+             "from the checkpoint before it; or use --resume CHECKPOINT with another run.name",
              path);
     return text;
 }
@@ -394,7 +396,7 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
         goto done;
     read_point(out, j);
     set_steps_per_epoch(out, now->steps_per_epoch);
-    t->step_number = out->step; /* messages count on */
+    t->step_number = out->step; /* for messages */
 done:
     json_decref(j);
     ls_checkpoint_release(&c);

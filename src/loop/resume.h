@@ -1,5 +1,5 @@
-/* resume.h - trainer.json of a checkpoint: where the run stood and which recipe it followed; written with
- * each checkpoint, read to continue from it. */
+/* resume.h - trainer.json of a checkpoint: where the run stood, and its recipe. It is written with each
+ * checkpoint and read to continue from it. */
 #pragma once
 #include "ckpt/checkpoint.h"
 #include "lockstep/recipe.h"
@@ -9,82 +9,82 @@
 
 typedef struct ls_resume_point {
     int64_t step;              /* finished optimizer steps */
-    int64_t epoch, epoch_step; /* of the next one */
-    /* from epoch base_epoch on, which began after base_step steps: both 0, unless a change of the data or the
-     * batch was */
+    int64_t epoch, epoch_step; /* of the next step */
+    /* Epochs from number base_epoch on have steps_per_epoch steps; base_step steps were finished before them.
+     * Both are 0 unless a change of the data or the batch changed the length of an epoch. */
     int64_t steps_per_epoch;
-    int64_t base_step, base_epoch; /* allowed that changed how many steps an epoch has */
-    /* over the running epoch; count: targets */
+    int64_t base_step, base_epoch;
+    /* sums over the running epoch; `count`: of targets */
     struct {
         double loss, seconds;
         int64_t samples, count;
     } sums;
     ls_run_metrics metrics;
-    const ls_epoch_row *ended; /* the epoch that ended with it; NULL: none, or the point was read */
-    /* for the text: what the run is trained and evaluated on; eval NULL: it is not. A point that was read has
-     * neither */
-    const ls_dataset *train, *eval;
+    /* Only for writing; a point that was read has NULL here. */
+    const ls_epoch_row *ended;      /* the epoch that ended with this step; NULL: none did */
+    const ls_dataset *train, *eval; /* the data of the run; eval NULL: it does not evaluate */
 } ls_resume_point;
-/* Where step number `step` (from 0) lies. */
+/* The epoch of step number `step` (from 0), and the step's number in it. */
 int64_t ls_resume_epoch(const ls_resume_point *p, int64_t step);
 int64_t ls_resume_epoch_step(const ls_resume_point *p, int64_t step);
 
-/* The text; malloc'ed. Numbers read back as the same. */
+/* The text of trainer.json; malloc'ed. Its numbers read back exactly. */
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t);
 
-/* Step of the newest checkpoint in a folder of them, by its name: whatever has such a name was whole, also
- * when the link `latest` had not followed yet. -1: none. Local. */
+/* Step of the newest checkpoint in the folder of a run's checkpoints; -1: none. It goes by the names of
+ * folders: a folder gets its name when it is complete, and the link `latest` follows later. Local. */
 int64_t ls_resume_newest(const char *folder);
 
-/* What a checkpoint's trainer.json says of the epoch that ended with it: loss, eval_loss and eval_accuracy of
- * *row, NAN where they were not measured. False: it cannot be read, is of no epoch's end, or of other data
- * than these (NULL: none). Local. */
+/* Reads loss, eval_loss and eval_accuracy of the epoch that ended with a checkpoint; NAN: not measured.
+ * Returns false if trainer.json cannot be read, if no epoch ended with the checkpoint, or if its data differs
+ * from `train` or `eval` (NULL: not compared). Local. */
 bool ls_resume_ended(ls_epoch_row *row, const char *checkpoint, const ls_dataset *train,
                      const ls_dataset *eval);
 
-/* Where a run shall continue. */
+/* Where a run continues. */
 typedef struct ls_resume_ask {
-    /* NULL or "auto": at the newest checkpoint of the run; "never": nowhere; else at this checkpoint, or at
-     * what PyTorch has saved in this directory (DCP), */
+    /* NULL or "auto": the newest checkpoint of the run; "never": none; else this checkpoint, or this
+     * directory of PyTorch (DCP) */
     const char *from;
-    const char *prefix; /* under names that begin so (NULL: with nothing), */
-    /* with this step of this epoch. epoch -1: where the steps of its optimizer lead in the recipe's epochs */
+    /* The other members are for a directory of PyTorch. */
+    const char *prefix; /* its tensors have names that begin with this; NULL: with nothing */
+    /* step of the epoch to continue with. epoch -1: the step counter of its optimizer decides */
     int64_t epoch, epoch_step;
 } ls_resume_ask;
 
-/* Path of the checkpoint to continue from, "" when there is none. LS_E_USAGE when `asked` names none, or when
- * the run has newer ones: it would meet them again. Local. */
+/* Finds the checkpoint to continue from; path "": none. LS_E_USAGE if `asked` names no checkpoint, or if the
+ * run has a newer one, which the run would have to overwrite later. Local. */
 ls_status ls_resume_find(char path[4096], const ls_recipe *r, const ls_resume_ask *asked);
 
-/* The same after a failure of this very run: its newest checkpoint, else the one that was asked for. Local.
+/* The same after a failure of this run: its newest checkpoint, or, if it has none, the one that `asked`
+ * names. Local.
  */
 ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const ls_resume_ask *asked);
-/* Finished steps in a checkpoint; of a directory of PyTorch's 0. Local. */
+/* The number of finished steps in a checkpoint; 0 for a directory of PyTorch. Local. */
 ls_status ls_resume_step(int64_t *step, const char *checkpoint);
 
-/* What a run continues with. */
+/* The present data of a run that is continued. */
 typedef struct ls_resume_now {
     const ls_dataset *train, *eval; /* eval NULL: none */
     int64_t steps_per_epoch;
     bool allow_change;
     const ls_resume_ask *asked;
 } ls_resume_now;
-/* What was allowed to change. */
+/* Changes since the checkpoint that --allow-change has permitted. */
 typedef struct ls_resume_change {
-    char *what;     /* all of it in words; malloc'ed; NULL: nothing */
-    bool eval_data; /* evaluations so far cannot be compared with those to come */
-    bool best;      /* nor the best so far with what checkpoint.best says now */
+    char *what;     /* all changes in words; malloc'ed; NULL: none */
+    bool eval_data; /* the data of evaluation changed, so earlier evaluations cannot be compared */
+    bool best;      /* checkpoint.best changed, so the earlier best value cannot be compared */
 } ls_resume_change;
 
-/* Gives the trainer the state of checkpoint `path`, and says where it stands. LS_E_USAGE, naming each key and
- * what depends on it, when the checkpoint belongs to another recipe, another ISA level, other data or another
- * tokenizer, or rounds its sums over another number of ranks, or when the built-in set stands in for the
- * recipe's data on one side only; `allow_change` makes that a warning, and *change says it. An epoch that has
- * another number of steps now begins anew. `path` may be a directory of PyTorch's (resume_dcp.c). Collective.
- */
+/* Loads the state of checkpoint `path`; *out says where it stands. LS_E_USAGE if the checkpoint has another
+ * recipe, ISA level, data or tokenizer, if it has another number of ranks and sums are rounded to 16 bits, or
+ * if only one side uses the built-in data set. The message names each key and what depends on it. With
+ * `allow_change` this is a warning, and *change tells the changes. If epochs now have another number of
+ * steps, the running epoch begins again. `path` may be a directory of PyTorch (resume_dcp.c). Collective. */
 ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t,
                          const ls_recipe *r, const ls_resume_now *now);
 
-/* resume_dcp.c: of a directory of PyTorch's, in which only the settings of the optimizer can be compared. */
+/* resume_dcp.c: loads from a directory of PyTorch. Only the settings of its optimizer can be compared. */
 ls_status ls_resume_load_dcp(ls_resume_point *out, ls_resume_change *change, const char *path, ls_trainer *t,
                              const ls_recipe *r, const ls_resume_now *now);

@@ -1,4 +1,4 @@
-/* snapshot.c - checkpoints of a run in order, and which of them stay. */
+/* snapshot.c - saves the checkpoints of a run, and removes old ones. */
 #include "snapshot.h"
 
 #include <dirent.h>
@@ -21,15 +21,15 @@
 #include "step/state.h"
 #include "step/trainer.h"
 
-/* A save beside training. While `work` commits it, `all` is that thread's. */
+/* A save during training. While `work` commits it, `all` belongs to that thread. */
 typedef struct ls_pending {
     ls_snapshots *all;
     ls_committed what;
-    double began, ended;  /* when; ended 0: it has no name yet */
-    double waited;        /* for how long training has stood still for it */
+    double began, ended;  /* times; ended 0: it has no name yet */
+    double waited;        /* seconds for which training has waited for it */
     ls_state_lists lists; /* of the copies that are written */
     ls_saving *saving;
-    bool written; /* by every rank; what is under way now is rank 0's commit */
+    bool written; /* every rank has written its part; rank 0 is committing */
     ls_background work;
 } pending;
 
@@ -78,7 +78,7 @@ ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
     LS_TRY(ls_make_dirs(s->dir));
     ls_checkpoint_clean(s->dir);
     LS_TRY(find_all(s));
-    /* the process may have died before it did so */
+    /* the earlier process may have died before it moved the link */
     return s->n > 0 && s->all[s->n - 1].step == from
                ? ls_checkpoint_point(s->dir, "latest", ls_step_folder(name, from))
                : LS_OK;
@@ -91,7 +91,7 @@ void ls_snapshots_release(ls_snapshots *s)
     *s = (ls_snapshots){ 0 };
 }
 
-/* ---- which of them stay, on rank 0 */
+/* ---- which checkpoints stay (on rank 0) */
 
 static ls_status forget(ls_snapshots *s, int i)
 {
@@ -103,8 +103,8 @@ static ls_status forget(ls_snapshots *s, int i)
     return status;
 }
 
-/* How many are better than checkpoint i: the one that `best` points to is better than all, and of equal ones
- * the older. */
+/* The number of checkpoints that are better than checkpoint i. The one that `best` points to is better than
+ * all others; of equal ones the older is better. */
 static int64_t better_ones(const ls_snapshots *s, int i)
 {
     const double value = s->all[i].value;
@@ -115,7 +115,8 @@ static int64_t better_ones(const ls_snapshots *s, int i)
     return n;
 }
 
-/* Oldest first, so that what goes does not change who is better than what comes behind it. */
+/* Removes all but the `count` newest and the `best` best ones. It goes from the oldest on: removing one then
+ * changes nothing about the newer ones. */
 static ls_status keep(ls_snapshots *s, int64_t count, int64_t best)
 {
     for (int i = 0; s->n > count && i < s->n - (int)count;)
@@ -126,7 +127,7 @@ static ls_status keep(ls_snapshots *s, int64_t count, int64_t best)
     return LS_OK;
 }
 
-/* Of an epoch with this row, as in ls_kept. NULL: the checkpoint is of no epoch's end. */
+/* The value of ls_kept for an epoch's row. NULL: no epoch ended with the checkpoint. */
 static double value_of(const ls_recipe *r, const ls_epoch_row *row)
 {
     const double value = row ? ls_epoch_row_metric(row, r->checkpoint.best.metric) : NAN;
@@ -149,9 +150,10 @@ ls_status ls_snapshots_among_best(ls_snapshots *s, ls_rundir *d, ls_group *g, co
 {
     const double value = value_of(r, row);
     *yes = false;
-    if (r->checkpoint.keep_best == 1 || isnan(value)) /* the best alone: the caller knows it */
+    if (r->checkpoint.keep_best == 1 ||
+        isnan(value)) /* only the best one stays, and the caller knows whether this is it */
         return LS_OK;
-    LS_TRY(ls_snapshots_finish(s, d)); /* then it is in the list */
+    LS_TRY(ls_snapshots_finish(s, d)); /* adds it to the list */
     int64_t better = 0;
     for (int k = 0; k < s->n; k++)
         better += s->all[k].step == s->best || s->all[k].value <= value;
@@ -171,7 +173,7 @@ static void relative_path(char path[64], int64_t step)
     snprintf(path, 64, "checkpoints/%s", ls_step_folder(name, step));
 }
 
-/* It has its name: links follow, and what is too many goes. Rank 0. */
+/* Called when a checkpoint has its name: moves the links and removes old checkpoints. Only on rank 0. */
 static ls_status publish(ls_snapshots *s, const ls_committed *c)
 {
     char name[LS_STEP_FOLDER_ROOM];
@@ -183,14 +185,15 @@ static ls_status publish(ls_snapshots *s, const ls_committed *c)
     return keep(s, c->keep, c->keep_best);
 }
 
-/* From now on it counts; result.json lists it when it has its name, with the metrics of now. */
+/* Notes a checkpoint that is being saved, with the present metrics. result.json lists it as soon as it has
+ * its name. */
 static void expect(ls_snapshots *s, ls_rundir *d, const ls_committed *c)
 {
     char path[64];
     relative_path(path, c->step);
     s->latest = c->step;
     s->best = c->best ? c->step : s->best;
-    if (d->rank == 0) /* the folders are rank 0's */
+    if (d->rank == 0) /* only rank 0 writes result.json */
         ls_rundir_add_checkpoint(d, path, c->step, false);
 }
 
@@ -216,7 +219,7 @@ ls_status ls_snapshots_commit(ls_snapshots *s, ls_rundir *d, const ls_committed 
     return record(s, d, c);
 }
 
-/* The newest one is the best after all. */
+/* The newest checkpoint turns out to be the best. */
 static ls_status mark_best(ls_snapshots *s, ls_rundir *d)
 {
     char name[LS_STEP_FOLDER_ROOM], path[64];
@@ -230,7 +233,7 @@ static ls_status mark_best(ls_snapshots *s, ls_rundir *d)
     return LS_OK;
 }
 
-/* ---- beside training */
+/* ---- during training */
 
 static ls_status write_part(void *context) { return ls_saving_write(((pending *)context)->saving); }
 
@@ -251,7 +254,7 @@ static void drop(ls_snapshots *s)
     s->pending = NULL;
 }
 
-/* Everything is on the disk: rank 0 has it in metrics and result. */
+/* The checkpoint is complete: rank 0 writes it to metrics.jsonl and result.json. */
 static ls_status settle(ls_snapshots *s, ls_rundir *d)
 {
     ls_committed *c = &s->pending->what;

@@ -1,4 +1,4 @@
-/* history.c - rows of metrics.jsonl into arrays, with those taken back that were done again. */
+/* history.c - reads the rows of metrics.jsonl into arrays, without those of steps that were repeated. */
 #include "history.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ static int64_t whole(const json_t *row, const char *key)
     return json_integer_value(json_object_get(row, key));
 }
 
-/* Step `step` begins anew: it and what came after it is done again. */
+/* Removes the rows of step `step` and all later ones, because they are repeated. */
 static void take_back(ls_history *h, int64_t step)
 {
     while (h->n_steps && h->steps[h->n_steps - 1].row.step >= step)
@@ -47,8 +47,8 @@ static void take_back(ls_history *h, int64_t step)
         h->n_checkpoints--;
 }
 
-/* An attempt begins: after a failure, as a row of its own says, or because somebody started the run again,
- * which its first step shows. */
+/* Notes the start of an attempt. After a failure there is a row for it. After a start by the user the first
+ * step shows it. */
 static void start(ls_history *h, int64_t attempt, int64_t step, int64_t lost, const char *cause)
 {
     char *copy = cause ? strdup(cause) : NULL;
@@ -77,7 +77,7 @@ static void add_step(ls_history *h, const json_t *row, int64_t attempt)
                            attempt });
 }
 
-/* A run that was lengthened ends its last epoch once more, later. */
+/* A run that was lengthened ends its last epoch a second time. */
 static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
 {
     const int64_t epoch = whole(row, "epoch");
@@ -96,7 +96,7 @@ static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
                             attempt });
 }
 
-/* An attempt that begins with changes says so before its first step. */
+/* A row about changes stands before the first step of its attempt. */
 static void add_change(ls_history *h, const json_t *row, int64_t attempt)
 {
     const int64_t step = whole(row, "step"), last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
@@ -161,7 +161,7 @@ ls_status ls_history_read(ls_history *out, const char *run_dir)
     char *path = ls_path_join(run_dir, "metrics.jsonl"), *text = NULL;
     size_t size = 0;
     *out = (ls_history){ 0 };
-    /* not mapped: a row that did not fit on the disk is cut off again */
+    /* The file is read, not mapped: a row that did not fit on the disk is cut off again. */
     ls_status s = ls_file_read(&text, &size, path);
     free(path);
     LS_TRY(s);
@@ -172,7 +172,7 @@ ls_status ls_history_read(ls_history *out, const char *run_dir)
         if (row)
             add_row(out, row);
         else
-            out->bad_lines += n > 0 && newline; /* the last one may be being written */
+            out->bad_lines += n > 0 && newline; /* the last line may not be complete yet */
         json_decref(row);
         p += n + 1;
     }

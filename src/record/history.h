@@ -1,11 +1,11 @@
-/* history.h - metrics.jsonl read back, for everybody who shows a run: report.html, `lockstep runs --metrics`,
- * the table at a run's end. What counts is what the weights have seen: an attempt that continues from a
- * checkpoint takes back the rows after it. A run may be read while it is written. */
+/* history.h - reads metrics.jsonl for all that show a run: report.html, `lockstep runs --metrics`, the table
+ * at the end of a run. An attempt that continues from a checkpoint repeats the steps after it, so the earlier
+ * rows of these steps are left out. A run may be read while it is written. */
 #pragma once
 #include "metric_list.h"
 #include "metrics.h"
 
-/* losses that were not finite are NAN; grad_norm -1, loss_scale 0: none */
+/* A loss that was not finite is NAN. grad_norm -1 and loss_scale 0: not measured. */
 typedef struct ls_past_step {
     ls_step_row row;
     int64_t attempt;
@@ -17,18 +17,18 @@ typedef struct ls_past_eval {
 typedef struct ls_past_epoch {
     ls_epoch_row row;
     int64_t attempt;
-} ls_past_epoch; /* NAN: no evaluation */
-/* saved; it may have been removed since */
+} ls_past_epoch; /* eval_loss and eval_accuracy are NAN without an evaluation */
+/* A checkpoint that was saved; it may have been removed later. */
 typedef struct ls_past_checkpoint {
     int64_t step, epoch, bytes, attempt;
 } ls_past_checkpoint;
-/* The beginning of an attempt after the first: from which step, and how many steps done before were lost. */
+/* The start of a later attempt: the step that it continues from, and how many steps it repeats. */
 typedef struct ls_past_start {
     int64_t attempt, step, lost;
-    char *cause; /* of a failure; NULL: started again by hand */
+    char *cause; /* the failure; NULL: the user started the run again */
 } ls_past_start;
 
-/* Of a program of its own. */
+/* A report of a user's program (lockstep/run.h). */
 typedef struct ls_past_report {
     int64_t report, step, epoch, attempt;
     double seconds;
@@ -45,8 +45,8 @@ typedef struct ls_history {
     int n_steps, n_evals, n_epochs, n_checkpoints, n_starts, n_reports;
     int cap_steps, cap_evals, cap_epochs, cap_checkpoints, cap_starts, cap_reports;
     int64_t attempt; /* of the last row */
-    int bad_lines;   /* that are no rows: the machine stopped while one was written */
+    int bad_lines;   /* lines that are no rows: the machine stopped while they were written */
 } ls_history;
 
 ls_status ls_history_read(ls_history *out, const char *run_dir);
-void ls_history_release(ls_history *h); /* harmless after an error */
+void ls_history_release(ls_history *h); /* may be called after an error */

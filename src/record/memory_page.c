@@ -1,5 +1,5 @@
-/* memory_page.c - the memory of one rank over the profiled steps. What lives when is known from the plans;
- * when each op ran comes from the profile. */
+/* memory_page.c - the memory of one rank over the profiled steps. The plans say what is alive at each op; the
+ * profile says when each op ran. */
 #include "memory_page.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 /* a column is one unit of the drawing; bands: categories, then apart */
 enum { COLUMNS = 808, BANDS = LS_CAT_COUNT + 2, HOST = LS_CAT_COUNT, NODE };
 
-/* one op's run; seconds since the first began */
+/* One run of an op; times are in seconds since the first began. */
 typedef struct moment {
     int program, step;
     double from, to;
@@ -69,7 +69,7 @@ static void add_run(page *p, int program, double began, const double *times)
     }
 }
 
-/* The runs of the profile; without one, a step as it is planned. */
+/* The moments of the profile; without a profile, those of a step as planned. */
 static void find_moments(page *p, const ls_profile *profile)
 {
     const ls_profile_run *first = profile ? ls_profile_first(profile) : NULL;
@@ -94,7 +94,7 @@ static double transient_sum(const page *p, const moment *m)
     return sum;
 }
 
-/* All that the rank holds at a moment. */
+/* Bytes of all memory that the rank holds at a moment. */
 static uint64_t held_bytes(const page *p, const moment *m)
 {
     return (uint64_t)transient_sum(p, m) + p->fixed.state + p->fixed.io + p->tree +
@@ -103,7 +103,8 @@ static uint64_t held_bytes(const page *p, const moment *m)
 
 /* ---- charts */
 
-static void fill_column(const page *p, const moment *m, double *bands) /* m NULL: between programs */
+/* m NULL: between programs */
+static void fill_column(const page *p, const moment *m, double *bands)
 {
     for (int c = 0; c < LS_CAT_COUNT; c++)
         bands[c] = (double)(p->fixed.fixed[c] - p->fixed.on_host[c]) +
@@ -113,8 +114,8 @@ static void fill_column(const page *p, const moment *m, double *bands) /* m NULL
     bands[NODE] = (double)p->fixed.node;
 }
 
-/* Moments [begin, end): a column shows the one with most memory of those that it covers. The overview marks
- * where optimizer steps begin, else programs. */
+/* Draws moments [begin, end). A column shows that moment of its time span which has the most memory. The
+ * overview marks the beginning of optimizer steps, the other charts that of programs. */
 static void chart(page *p, const char *title, int begin, int end, bool overview)
 {
     const char *names[BANDS], *colors[BANDS];
@@ -229,7 +230,8 @@ static int by_size(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* What is alive at a moment: the plan's own, and what the other programs keep between steps. */
+/* Lists what is alive at a moment: values of the running program, and what other programs keep between steps.
+ */
 static int held_at(page *p, const moment *m, held **out)
 {
     int most = 0, n = 0;

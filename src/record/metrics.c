@@ -1,4 +1,4 @@
-/* metrics.c - rows of a run. */
+/* metrics.c - see metrics.h. */
 #include "metrics.h"
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "rundir_own.h"
 #include "tensorboard.h"
 
-#define SAVE_EVERY 10.0 /* seconds between result.json while steps go on */
+#define SAVE_EVERY 10.0 /* seconds between writes of result.json during training */
 
 static ls_json *cleared(ls_rundir *d)
 {
@@ -26,7 +26,7 @@ static ls_json *begin(ls_rundir *d, const char *kind)
     return j;
 }
 
-/* Ends a row that is whole but for this. */
+/* Ends the row and appends it to the file. */
 static void close_row(ls_json *j, int64_t attempt)
 {
     ls_json_int(j, "attempt", attempt);
@@ -40,7 +40,7 @@ static ls_status append(ls_rundir *d)
     return ls_rundir_append(d, d->own->metrics, "metrics.jsonl", j->out.data, j->out.len);
 }
 
-/* A clock does not know more than nanoseconds; without this a row carries twenty digits of nothing. */
+/* Rounds to nanoseconds, the resolution of the clock. Else a row would have twenty digits without meaning. */
 static double clocked(double seconds) { return round(seconds * 1e9) / 1e9; }
 
 void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)

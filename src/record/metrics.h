@@ -1,18 +1,18 @@
-/* metrics.h - rows of metrics.jsonl (append-only, a row for every optimizer step) and metrics.csv (epochs). A
- * row is one write, so a reader or a crash never sees half of one; losses are printed so that reading them
- * back gives the same float. Allocates nothing. */
+/* metrics.h - writes the rows of metrics.jsonl (append-only, a row for every optimizer step) and of
+ * metrics.csv (a row for every epoch). A row is one write, so neither a reader nor a crash sees half a row.
+ * Losses are printed so that they read back as the same float. Allocates nothing. */
 #pragma once
 #include "metric_list.h"
 #include "rundir.h"
 
 typedef struct ls_step_row {
     int64_t step, epoch, samples; /* step: number of finished optimizer steps, so the first row says 1 */
-    int64_t targets;              /* of text: tokens that had a loss; 0: one a sample */
+    int64_t targets;              /* of text: tokens with a loss; 0: one target a sample */
     float loss;                   /* global mean over the step's targets */
     double lr, seconds;
     double grad_norm;  /* before clipping; < 0: not measured */
-    double loss_scale; /* f16; 0: none */
-    bool skipped;      /* f16: the update was skipped */
+    double loss_scale; /* with f16; 0: none */
+    bool skipped;      /* with f16: the update was skipped */
 } ls_step_row;
 
 typedef struct ls_eval_row {
@@ -25,26 +25,24 @@ typedef struct ls_epoch_row {
     double loss;                     /* mean over the epoch's samples in training */
     double eval_loss, eval_accuracy; /* NAN: no evaluation this epoch */
     double lr, seconds;
-    /* bytes that rank 0 held, anonymous: without the window that ranks share; 0: not known */
-    int64_t memory;
+    int64_t memory; /* bytes of anonymous memory on rank 0, without shared windows; 0: not known */
 } ls_epoch_row;
 
 typedef struct ls_checkpoint_row {
     int64_t step, epoch;
     const char *path; /* relative to the run directory */
     int64_t bytes;
-    double waited, seconds; /* that training stood still for it, and in all */
+    double waited, seconds; /* time for which training waited; time of the whole save */
 } ls_checkpoint_row;
 
-/* step: of the checkpoint; lost: steps after it; workers: from then on */
 typedef struct ls_restart_row {
     const char *cause;
-    int64_t step, lost;
-    double pause;
-    int workers;
+    int64_t step, lost; /* the checkpoint's step; how many steps after it are repeated */
+    double pause;       /* seconds */
+    int workers;        /* from now on */
 } ls_restart_row;
 
-/* of a program of its own */
+/* of a user's program (lockstep/run.h) */
 typedef struct ls_report_row {
     int64_t report, step, epoch;
     double seconds;
@@ -54,21 +52,21 @@ typedef struct ls_report_row {
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row);
 ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row);
-/* Of an epoch, by a word of checkpoint.best.metric: loss, eval_loss or eval_accuracy. */
+/* The value of a word of checkpoint.best.metric: loss, eval_loss or eval_accuracy. */
 double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric);
-/* A checkpoint is begun: until its row is written the run is `saving`, unless it is stopping. */
+/* A save begins. Until its row is written the state of the run is `saving`, unless it is `stopping`. */
 ls_status ls_metrics_saving(ls_rundir *d);
 ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row);
-/* Also goes to the list in result.json, which then says `restarting`. */
+/* Also adds it to the list in result.json, and sets the state `restarting`. */
 ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row);
-/* The attempt goes on from `step` with these changes, which were allowed. */
+/* The attempt continues from `step` with these changes, which --allow-change permitted. */
 ls_status ls_metrics_change(ls_rundir *d, int64_t step, const char *what);
-/* In metrics.csv too, which gets a column for every metric that it has not had. */
+/* Also writes to metrics.csv, which gets a column for each new metric. */
 ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row);
-/* Of the last step in metrics.jsonl, from byte `from` on; -1: there is none. Local. */
+/* Number of the last step in metrics.jsonl from byte `from` on; -1: there is none. Local. */
 int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from);
 
-/* A row as it stands in metrics.jsonl, without the end of the line; and as a line of CSV. */
+/* A row as JSON, without the end of the line, and as a line of CSV. */
 #define LS_CSV_ROW 512
 #define LS_EPOCH_CSV "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n"
 #define LS_STEP_CSV "step,epoch,samples,loss,lr,seconds,grad_norm,loss_scale,skipped,attempt\n"

@@ -1,5 +1,6 @@
-/* metrics_csv.c - metrics.csv where the columns are not known beforehand. It repeats what metrics.jsonl says,
- * so it may be written anew: with a column more, empty in the rows that are there. */
+/* metrics_csv.c - metrics.csv with columns that are not known beforehand. For a new metric the file is
+ * written again with one more column, which is empty in earlier rows. This is safe, because metrics.jsonl has
+ * the same rows. */
 #include "metrics_csv.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ static bool has_column(const char *header, const char *name)
     }
 }
 
-/* Each line of `before` with its part of `more`: the header with the names, rows with as many commas. */
+/* Adds columns to each line of `before`: their names to the header, commas to the rows. */
 static void widen(ls_str *out, const char *before, const char *names, int columns)
 {
     for (const char *p = before, *end; *p; p = *end ? end + 1 : end) {
@@ -53,7 +54,7 @@ static ls_status replace(ls_rundir *d, const char *path, const ls_str *text)
     return d->own->csv < 0 ? ls_fail_os(path, "open", errno) : LS_OK;
 }
 
-/* The file gets these columns, and with them a header if it had none. */
+/* Writes the file again with these columns, and with a header if it had none. */
 static ls_status write_anew(ls_rundir *d, const char *path, const char *names, int columns)
 {
     char *before = NULL;
@@ -90,7 +91,7 @@ static ls_status add_columns(ls_rundir *d, const char *path, const ls_metric_lis
     return s;
 }
 
-/* The row's cells in the order of the header. */
+/* Writes the row's cells in the order of the header. */
 static void add_cells(ls_str *out, const char *header, const ls_report_row *row, int64_t attempt)
 {
     char number[32];

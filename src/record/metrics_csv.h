@@ -1,6 +1,7 @@
-/* metrics_csv.h - metrics.csv of a program of its own. Private to metrics.c. */
+/* metrics_csv.h - metrics.csv of a user's program (lockstep/run.h). Private to metrics.c. */
 #pragma once
 #include "metrics.h"
 
-/* report,step,epoch,seconds,attempt and a column a metric, in the order in which they came. */
+/* The columns are report, step, epoch, seconds, attempt, and one for each metric in the order of their first
+ * report. */
 ls_status ls_csv_report(ls_rundir *d, const ls_report_row *row);

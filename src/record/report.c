@@ -1,5 +1,5 @@
-/* report.c - report.html: sections in order, each a function that adds its HTML. A section without data
- * leaves itself out. */
+/* report.c - report.html: its sections in order, each a function that adds its HTML, or nothing if it has no
+ * data. */
 #include "report.h"
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct page {
     ls_history history;
     ls_curves curves;
     ls_marks marks;
-    ls_run_info info; /* state and times, as result.json says */
+    ls_run_info info; /* state and times from result.json */
 } page;
 
 /* ---- small pieces */

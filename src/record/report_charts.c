@@ -1,6 +1,6 @@
-/* report_charts.c - frames with axes, and line charts in them, as SVG text. Coordinates are those of the
- * drawing; the browser scales it. Beside each chart lies its data as JSON, which the page's script shows
- * under the pointer. */
+/* report_charts.c - line charts with axes, as SVG text. Coordinates are those of the drawing, which the
+ * browser scales. Each chart comes with its data as JSON; the script of the page shows the values at the
+ * pointer. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #define COLUMNS                                                                                             \
     400 /* at most so many places along x, half as many on a narrow screen; more points than that share one \
          */
-#define NARROW 430 /* width of a drawing that a telephone can show */
+#define NARROW 430 /* width of a drawing for a telephone */
 
 const char *ls_category_color(ls_category c)
 {
@@ -36,7 +36,7 @@ double ls_frame_y(const ls_frame *f, double y)
            (y - f->y0) / (f->y1 - f->y0) * (f->height - LS_CHART_TOP - LS_CHART_BOTTOM);
 }
 
-/* 1, 2 or 5 times a power of ten, so that about `wanted` of them fit. */
+/* A distance of ticks, 1, 2 or 5 times a power of ten, of which about `wanted` fit. */
 static double nice_step(double range, int wanted)
 {
     double raw = range / wanted, power = pow(10, floor(log10(raw))), m = raw / power;
@@ -97,7 +97,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Range of y that leaves out the most extreme half percent: one wild step must not flatten the rest. */
+/* The range of y without the most extreme half percent, so that one wild step does not flatten the curve. */
 static void range_of(const ls_curve *c, double *low, double *high)
 {
     double *sorted = malloc(sizeof *sorted * (size_t)(c->n + 1));
@@ -113,8 +113,7 @@ static void range_of(const ls_curve *c, double *low, double *high)
     free(sorted);
 }
 
-/* Points that share a column are drawn as their smallest and largest, so that the band of a noisy curve keeps
- * its width. */
+/* Of points in the same column it draws the smallest and the largest, so a noisy curve keeps its width. */
 static void polyline(ls_str *out, const ls_frame *f, const ls_chart_series *s)
 {
     const ls_curve *c = s->curve;
@@ -173,7 +172,7 @@ void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *c
     ls_str_add(out, "</figcaption>");
 }
 
-/* The writer has escaped '<' already; with '&' escaped too the page is well-formed XML as well as HTML. */
+/* The JSON writer has escaped '<'. This escapes '&', too, so the page is well-formed XML as well as HTML. */
 void ls_chart_data(ls_str *out, ls_json *j)
 {
     ls_str_add(out, "<script type=\"application/json\">");
@@ -217,7 +216,7 @@ static void line_data(ls_str *out, const ls_chart *c)
     ls_chart_data(out, &j);
 }
 
-/* A dashed line where an attempt began, a triangle on the axis where a checkpoint was saved. */
+/* Draws a dashed line for the start of an attempt, and a triangle on the axis for a checkpoint. */
 static void draw_mark(ls_str *out, const ls_frame *f, const ls_mark *m)
 {
     const double x = ls_frame_x(f, m->x), y = f->height - LS_CHART_BOTTOM;

@@ -1,5 +1,5 @@
-/* report_chrome.c - what surrounds the report's contents: style sheet and script, both inside the page. The
- * script holds no '<' and no '&', so that the page is well-formed XML as well as HTML. */
+/* report_chrome.c - style sheet and script of the report, which are parts of the page. The script has no '<'
+ * and no '&', so the page is well-formed XML as well as HTML. */
 #include "report_chrome.h"
 
 const char ls_report_style[] =
@@ -59,7 +59,7 @@ const char ls_report_style[] =
     "14px;overflow:auto;font:12.5px/1.55 ui-monospace,SFMono-Regular,Menlo,monospace}"
     "summary{cursor:pointer;color:var(--mute)}\n";
 
-/* For each chart: the data point nearest to the pointer, in a box beside it. */
+/* For each chart: shows the data point nearest to the pointer in a box. */
 const char ls_report_script[] =
     "document.querySelectorAll('.chart').forEach(function(chart){\n"
     "  var data=JSON.parse(chart.querySelector('script').textContent);\n"

@@ -1,4 +1,4 @@
-/* report_curves.c - the history of a run as curves. */
+/* report_curves.c - makes curves of the history of a run. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,8 +18,8 @@ static void add_point(ls_curve *c, double x, double y)
     c->y[c->n++] = y;
 }
 
-/* Mean over the steps around each one, a thirtieth of the run wide: centred, so that it does not lag behind a
- * falling loss. */
+/* The mean over a window of steps, a thirtieth of the run wide, around each step. A centred window does not
+ * lag behind a falling loss. */
 static void smooth(ls_curves *c)
 {
     int n = c->loss.n, reach = n / 60 + 1, begin = 0, end = 0, count = 0;

@@ -9,7 +9,7 @@
 #include "report_own.h"
 #include "step_folder.h"
 
-#define REMOVED_MOST 120 /* more marks than this are no longer told apart */
+#define REMOVED_MOST 120 /* more marks than this could not be told apart */
 
 static char *folder_of(const char *run_dir, int64_t step)
 {

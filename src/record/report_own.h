@@ -1,12 +1,12 @@
-/* report_own.h - pieces of the pages that lockstep writes: curves of its history, charts drawn as SVG text.
- * Private to report*.c and memory_page.c. */
+/* report_own.h - pieces of the HTML pages: curves of the history, charts as SVG text. Private to report*.c,
+ * run_page.c and memory_page.c. */
 #pragma once
 #include "base/json.h"
 #include "base/str.h"
 #include "history.h"
 #include "report.h"
 
-/* Numbers that a row lacks are NAN. */
+/* A number that a row lacks is NAN. */
 typedef struct ls_curve {
     int n;
     double *x, *y;
@@ -20,8 +20,7 @@ typedef struct ls_curves {
 void ls_curves_make(ls_curves *out, const ls_history *h);
 void ls_curves_release(ls_curves *c);
 
-/* What happened at a step besides it. */
-/* the latter two: checkpoints */
+/* A mark on a curve: a restart, a checkpoint that still exists, one that was removed. */
 typedef enum ls_mark_kind { LS_MARK_RESTART, LS_MARK_KEPT, LS_MARK_REMOVED, LS_MARK_KINDS } ls_mark_kind;
 typedef struct ls_mark {
     double x;
@@ -42,28 +41,28 @@ typedef struct ls_chart {
     const char *title, *x_name;
     int n;
     ls_chart_series series[3];
-    double low, high; /* y must show at least these; low > high: whatever the data says */
+    double low, high; /* the least range of y; low > high: that of the data */
     bool percent;     /* y is a fraction, shown as % */
-    /* units of the drawing: a letter is 12 high, the page 880 wide. A wide one is drawn a second time for
-     * narrow screens */
+    /* In units of the drawing: a letter is 12 high, the page 880 wide. A wide chart is drawn a second time
+     * for narrow screens. */
     int width, height;
     const ls_marks *marks; /* may be NULL */
 } ls_chart;
 void ls_chart_lines(ls_str *out, const ls_chart *c);
-/* live bytes by category over the positions of the step's programs */
+/* Draws live bytes by category over the positions of the step's programs. */
 void ls_chart_memory(ls_str *out, const ls_report *r);
 
-/* Bytes over columns (positions, or moments), in bands that lie on each other. */
+/* Bytes over columns (positions or moments), in stacked bands. */
 enum { LS_STACK_MARKS = 32 };
 typedef struct ls_stack {
     const char *title, *x_name;
     int columns, bands;
     const char **names, **colors; /* per band, from the bottom up */
     const double *bytes;          /* [columns][bands] */
-    const char *const *labels;    /* per column: what runs there, for the pointer */
-    double x0, x1;                /* what the axis says at the two ends */
+    const char *const *labels;    /* per column: what runs there; shown at the pointer */
+    double x0, x1;                /* values of the axis at its two ends */
     int n_marks;
-    /* vertical lines where something begins */
+    /* vertical lines with a text */
     struct {
         double column;
         const char *text;
@@ -73,7 +72,7 @@ typedef struct ls_stack {
 } ls_stack;
 void ls_chart_stack(ls_str *out, const ls_stack *s);
 
-/* Restarts and checkpoints: on the curves, and as tables of the page. */
+/* Restarts and checkpoints: as marks on the curves, and as tables. */
 ls_marks ls_marks_make(const ls_history *h, const char *run_dir); /* free .at */
 void ls_report_restarts(ls_str *out, const ls_history *h);
 void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir);
@@ -83,7 +82,7 @@ void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir
 #define LS_CHART_RIGHT 14.0
 #define LS_CHART_TOP 12.0
 #define LS_CHART_BOTTOM 34.0
-/* data ranges; size of the drawing */
+/* Ranges of the data, and the size of the drawing. */
 typedef struct ls_frame {
     double x0, x1, y0, y1, width, height;
 } ls_frame;
@@ -91,14 +90,15 @@ typedef void (*ls_tick_text)(char out[32], double value);
 double ls_frame_x(const ls_frame *f, double x);
 double ls_frame_y(const ls_frame *f, double y);
 void ls_frame_axes(ls_str *out, const ls_frame *f, double y_unit, ls_tick_text text, const char *x_name);
-bool ls_frame_narrow(ls_frame *f);             /* the frame for narrow screens; false: it is narrow already */
+bool ls_frame_narrow(ls_frame *f); /* makes it the frame for narrow screens; false: it is one already */
 const char *ls_frame_class(const ls_frame *f); /* "wide": shown where there is room; "any": always */
 void ls_chart_open(ls_str *out, const ls_frame *f, const char *title, const char *shown);
 void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *const *colors,
                      const bool *faint, const ls_marks *marks);
-void ls_chart_data(ls_str *out, ls_json *j); /* takes the text of j */
+void ls_chart_data(ls_str *out, ls_json *j); /* takes ownership of the text of j */
 
-size_t ls_report_transient(const ls_report_program *p, int position, int category); /* bytes of the arena */
+/* Bytes in the arena at a position. */
+size_t ls_report_transient(const ls_report_program *p, int position, int category);
 
 void ls_html_add(ls_str *out, const char *text);                        /* escaped for text and attributes */
 void ls_html_cells(ls_str *out, int n, const char *const *texts);       /* a row of a table */

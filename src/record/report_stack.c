@@ -1,4 +1,4 @@
-/* report_stack.c - memory pictures: bytes by category, lying on each other, over the columns of a drawing. */
+/* report_stack.c - charts of memory: bytes by category, stacked, over the columns of a drawing. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@ static double at(const ls_stack *s, int column, int band)
     return s->bytes[(int64_t)column * s->bands + band];
 }
 
-static double height(const ls_stack *s, int column, int band) /* of the upper edge */
+/* Height of the upper edge of a band. */
+static double height(const ls_stack *s, int column, int band)
 {
     double y = 0;
     for (int b = 0; b <= band; b++)
@@ -21,8 +22,8 @@ static double height(const ls_stack *s, int column, int band) /* of the upper ed
     return y;
 }
 
-/* Upper edge of the bands 0 to `band` over columns [begin, end), as a stepped line; columns of equal height
- * share one piece. */
+/* Draws the upper edge of a band over columns [begin, end) as a stepped line. Columns of equal height share a
+ * piece. */
 static void edge(ls_str *out, const ls_frame *f, const ls_stack *s, int begin, int end, int band, bool back)
 {
     const int n = end - begin;
@@ -60,7 +61,7 @@ static void band_path(ls_str *out, const ls_frame *f, const ls_stack *s, int ban
 static void mark(ls_str *out, const ls_frame *f, double column, const char *text, double y, bool line)
 {
     const double x = ls_frame_x(f, column);
-    const bool left = line && x > f->width - LS_CHART_RIGHT - 90; /* no room behind the line */
+    const bool left = line && x > f->width - LS_CHART_RIGHT - 90; /* no room to the right of the line */
     if (line)
         ls_str_printf(out, "<line class=\"edge\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"/>\n", x, x,
                       LS_CHART_TOP, f->height - LS_CHART_BOTTOM);
@@ -144,8 +145,8 @@ size_t ls_report_transient(const ls_report_program *p, int position, int categor
     return all > fixed ? all - fixed : 0;
 }
 
-/* State and io are there all the time, whichever program runs: they come from the whole session, not from the
- * program's own points. */
+/* State and io are there whichever program runs, so they come from the whole session, not from the points of
+ * a program. */
 static double band_bytes(const ls_report *r, const ls_report_program *p, int position, int band)
 {
     if (!band)

@@ -1,4 +1,4 @@
-/* result.c - result.json of a run: how it stands, for people, scripts and `lockstep runs`. */
+/* result.c - writes result.json, the state of a run for people, scripts and `lockstep runs`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -13,8 +13,7 @@
 #include "base/sys.h"
 #include "rundir_own.h"
 
-/* What is known when a checkpoint is made: what the program reported, or what the loop of a recipe measures.
- */
+/* The metrics at a checkpoint: those that the program reported, or those of a recipe's loop. */
 static ls_metric_list current(const ls_rundir *d)
 {
     const ls_run_metrics *m = &d->metrics;
@@ -114,7 +113,7 @@ void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_
     m->eval_accuracy = ls_metric_list_find(metrics, "eval_accuracy");
 }
 
-/* Checkpoints that were removed since (keep: N) are not listed. */
+/* Checkpoints that were removed later are not listed. */
 static void write_checkpoints(ls_json *j, const ls_rundir *d)
 {
     const struct ls_rundir_private *own = d->own;
@@ -188,9 +187,8 @@ static void write_timings(ls_json *j, const ls_rundir *d)
     ls_json_int(j, "peak_rss", d->peak_rss);
 }
 
-/* Replaces a file whole, but leaves it to the system when it reaches the disk: for a state that is out of
- * date a second later. A full ls_file_write waits for the disk twice, milliseconds that belong to training.
- */
+/* Replaces a file without waiting for the disk, for a state that is out of date a second later. ls_file_write
+ * waits for the disk twice, which takes milliseconds from training. */
 static ls_status replace_soon(const char *path, const char *text, size_t n)
 {
     char *tmp = malloc(strlen(path) + 5);
@@ -237,7 +235,7 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     ls_status s = state == LS_RUN_STARTING || state == LS_RUN_RUNNING || state == LS_RUN_SAVING
                       ? replace_soon(path, j.out.data, j.out.len)
                       : ls_file_write(path, j.out.data, j.out.len);
-    if (s == LS_OK) { /* else the file still shows the state before */
+    if (s == LS_OK) { /* else the file still has the old state */
         d->state = state;
         d->own->last_saved = ls_now();
     }

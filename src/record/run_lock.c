@@ -1,5 +1,5 @@
-/* run_lock.c - takes the lock of a run directory, on lock.txt. The lock belongs to the open file
- * (F_OFD_SETLK): the kernel releases it however its owner ends. Unlike with flock, others can see it without
+/* run_lock.c - takes the lock of a run directory, on lock.txt. The lock (F_OFD_SETLK) belongs to the open
+ * file, so the kernel releases it when the process ends. Unlike flock, other processes can see it without
  * taking it (run_owner.c). */
 #include "run_lock.h"
 
@@ -27,14 +27,14 @@ static ls_status write_owner(int fd, const char *path, const char *host)
     if (ls_launch_rank() >= 0)
         n += snprintf(text + n, sizeof text - (size_t)n, ", started by process %ld", (long)getppid());
     text[n++] = '\n';
-    errno = ENOSPC; /* that of a short write */
+    errno = ENOSPC; /* the usual cause of a short write */
     return ls_sys_ftruncate(fd, 0) || ls_sys_pwrite(fd, text, (size_t)n, 0) != n
                ? ls_fail_os(path, "write", errno)
                : LS_OK;
 }
 
-/* The lock is mine as far as this host can see. A process of another host, of which the run still speaks, may
- * hold it too; one of this host is gone. */
+/* This process has the lock as far as this host can see. If lock.txt names a process of another host, that
+ * one may have it, too. A process of this host that it names has ended. */
 static ls_status doubt(const char *owner, const char *run_dir, const char *host)
 {
     char theirs[128] = "";

@@ -1,9 +1,9 @@
-/* run_lock.h - one process owns a run directory at a time. lock.txt is locked, and the kernel gives the lock
- * back however its owner ends; it names the owner. On a file system over a network the kernels of other hosts
- * may not know of the lock: whom lock.txt names, and how old result.json is, decides. */
+/* run_lock.h - one process owns a run directory at a time. It locks lock.txt, which names it. The kernel
+ * releases the lock when the process ends, so a crashed run never blocks the next one. On a network file
+ * system other hosts may not see the lock. Then the owner in lock.txt and the age of result.json decide. */
 #pragma once
 #include "lockstep/status.h"
 
-/* The lock lasts until *fd is closed. LS_E_USAGE when another process holds the run: its host and process are
- * named. Local. */
+/* Takes the lock until *fd is closed. LS_E_USAGE, with host and process id, if another process has it. Local.
+ */
 ls_status ls_run_lock(int *fd, const char *run_dir);

@@ -1,4 +1,4 @@
-/* run_owner.c - who owns a run directory: looks at lock.txt without taking its lock. */
+/* run_owner.c - see run_owner.h. */
 #include "run_owner.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* run_page.c - the page of a run that has no recipe: head, curves, last values, restarts and checkpoints, the
- * program's configuration. */
+/* run_page.c - the page of a run without a recipe: head, curves, last values, restarts, checkpoints,
+ * configuration. */
 #include "run_page.h"
 
 #include <math.h>
@@ -62,7 +62,7 @@ static void chart(ls_str *out, const ls_history *h, const char *name, const ls_m
     free(c.y);
 }
 
-/* A metric comes where it was first reported. */
+/* Metrics are in the order of their first report. */
 static bool is_new(const ls_history *h, int report, const char *name)
 {
     for (int i = 0; i < report; i++)

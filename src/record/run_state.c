@@ -15,7 +15,7 @@ static const struct {
     [LS_RUN_SAVING] = { "saving", "died", true, TO(RUNNING) | TO(STOPPING) | TO(FINISHED) | TO(FAILED) },
     [LS_RUN_RESTARTING] = { "restarting", "failed", true, TO(STARTING) | TO(FAILED) | TO(STOPPED) },
     [LS_RUN_STOPPING] = { "stopping", "died", true, TO(STOPPED) | TO(FAILED) },
-    /* failed: its page could not be written */
+    /* to failed: its page could not be written */
     [LS_RUN_FINISHED] = { "finished", "was finished", false, TO(STARTING) | TO(RESTARTING) | TO(FAILED) },
     [LS_RUN_FAILED] = { "failed", "failed", false, TO(STARTING) | TO(RESTARTING) },
     [LS_RUN_STOPPED] = { "stopped", "was stopped", false, TO(STARTING) | TO(RESTARTING) | TO(FAILED) },

@@ -1,6 +1,5 @@
-/* run_state.h - the states of a run and the ways between them. result.json and `lockstep runs` show the
- * state; whoever writes it (rank 0, or between two attempts the parent of the ranks) moves along these ways
- * only. */
+/* run_state.h - the states of a run, and the allowed changes of state. result.json and `lockstep runs` show
+ * the state. Rank 0 writes it; between two attempts the parent of the ranks does. */
 #pragma once
 #include <stdbool.h>
 
@@ -10,15 +9,15 @@ typedef enum ls_run_state {
     LS_RUN_RUNNING,
     LS_RUN_SAVING,     /* a checkpoint is being written */
     LS_RUN_RESTARTING, /* after a failure, until the ranks are back */
-    LS_RUN_STOPPING,   /* asked to stop: what is left is to save */
+    LS_RUN_STOPPING,   /* asked to stop; it still saves */
     LS_RUN_FINISHED,
     LS_RUN_FAILED,
     LS_RUN_STOPPED, /* on request, with everything saved */
-    LS_RUN_DIED     /* never written: what others make of a state of a living run whose lock nobody holds */
+    LS_RUN_DIED     /* never written: the state says that the run lives, but no process has its lock */
 } ls_run_state;
 
 const char *ls_run_state_name(ls_run_state s); /* "new" "starting" ... */
-/* of a run that is continued: "was stopped", "died" */
+/* for messages about a run that is continued: "was stopped", "died" */
 const char *ls_run_state_past(ls_run_state s);
-bool ls_run_state_lives(ls_run_state s);                   /* a process has to stand behind it */
-bool ls_run_state_may(ls_run_state from, ls_run_state to); /* to stay is always allowed */
+bool ls_run_state_lives(ls_run_state s);                   /* a state in which a process must own the run */
+bool ls_run_state_may(ls_run_state from, ls_run_state to); /* the same state is always allowed */

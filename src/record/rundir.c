@@ -1,6 +1,6 @@
-/* rundir.c - makes, opens, locks and closes a run directory (result.c keeps its result.json). recipe.yaml, or
- * config.txt of a program of its own, is written first and whole: a folder with one is a run, a folder with
- * anything else in it is somebody else's and stays untouched. */
+/* rundir.c - makes, opens, locks and closes a run directory (result.c writes result.json). recipe.yaml, or
+ * config.txt of a user's program, is the first file and is written at once. So a folder with one of them is a
+ * run. A folder with other files is not touched. */
 #include "rundir.h"
 #include <dirent.h>
 #include <errno.h>
@@ -30,11 +30,11 @@ static char *copy_text(const char *s)
 
 /* ---- making and opening */
 
-/* What makes a run: a recipe, or the texts of a program of its own. */
+/* What a run is made of: a recipe, or the texts of a user's program. */
 typedef struct identity {
-    const char *storage, *name, *best_metric, *file; /* recipe.yaml, config.txt */
-    const ls_recipe *recipe;                         /* NULL: none */
-    const char *config;                              /* what stands in config.txt then */
+    const char *storage, *name, *best_metric, *file; /* file: recipe.yaml or config.txt */
+    const ls_recipe *recipe;                         /* NULL: a user's program */
+    const char *config;                              /* then the contents of config.txt */
     bool allow_change;
 } identity;
 
@@ -49,7 +49,7 @@ static identity of_program(const ls_own_run *r)
     return (identity){ r->storage, r->name, r->best_metric, LS_RUN_CONFIG, NULL, r->config, false };
 }
 
-/* What an interrupted start may have left before that file was whole. */
+/* Whether an interrupted start may have left this file before recipe.yaml was complete. */
 static bool is_left_over(const char *name)
 {
     return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, "lock.txt") ||
@@ -88,7 +88,7 @@ static ls_status open_append(const ls_rundir *d, const char *name, int *out)
     return s;
 }
 
-/* A crash of the machine may have cut the last line: the next one must not be glued to it. */
+/* A crash of the machine may have cut the last line. This ends it, so the next row begins a new line. */
 static ls_status end_last_line(const ls_rundir *d, int fd, const char *name)
 {
     char last;
@@ -118,7 +118,7 @@ static ls_status open_files(ls_rundir *d, const identity *i)
     LS_TRY(end_last_line(d, own->metrics, "metrics.jsonl"));
     LS_TRY(open_append(d, "metrics.csv", &own->csv));
     LS_TRY(end_last_line(d, own->csv, "metrics.csv"));
-    if (i->recipe && !lseek(own->csv, 0, SEEK_END)) /* a program's own columns are those that it reports */
+    if (i->recipe && !lseek(own->csv, 0, SEEK_END)) /* a user's program gets its columns from its reports */
         LS_TRY(ls_rundir_append(d, own->csv, "metrics.csv", LS_EPOCH_CSV, sizeof LS_EPOCH_CSV - 1));
     return open_log(d);
 }
@@ -132,7 +132,7 @@ ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r)
     return s;
 }
 
-/* Reads back what an earlier process left; result.json may be missing (killed at once). */
+/* Reads the result.json of an earlier process. The file may be missing if that process was killed early. */
 static ls_status read_before(ls_rundir *d)
 {
     char *path = ls_path_join(d->path, "result.json"), *text = NULL;
@@ -149,7 +149,7 @@ static ls_status read_before(ls_rundir *d)
     d->metrics = info.metrics;
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, ls_json_parse(&tree, text, size, path), done);
-    /* then it says the attempt to come */
+    /* then the file has the number of the next attempt */
     d->attempt = json_integer_value(json_object_get(tree, "attempt")) + (d->before != LS_RUN_RESTARTING);
     d->own->restarts = json_incref(json_object_get(tree, "restarts"));
     size_t i;
@@ -172,7 +172,7 @@ done:
     return s;
 }
 
-/* A run of a recipe is there: the same one, or refuse, unless changes are wanted. */
+/* Checks that the existing run has the same recipe, unless changes are allowed. */
 static ls_status check_recipe(const ls_rundir *d, const ls_recipe *r, bool allow_change)
 {
     ls_recipe *there;
@@ -188,7 +188,7 @@ static ls_status check_recipe(const ls_rundir *d, const ls_recipe *r, bool allow
     return s;
 }
 
-/* What a program's own configuration means is that program's business: the newest is kept. */
+/* The configuration of a user's program is not compared: the newest replaces the file. */
 static ls_status save_config(const char *path, const char *config)
 {
     char *before = NULL;
@@ -240,7 +240,7 @@ static void destroy(ls_rundir **d)
     const int files[] = { own->log, own->events, own->metrics, own->csv, own->lock };
     for (int i = 0; i < 5; i++)
         if (files[i] >= 0)
-            close(files[i]); /* the last one gives up the lock */
+            close(files[i]); /* the last one releases the lock */
     for (int i = 0; i < own->n_checkpoints; i++) {
         free(own->checkpoints[i].path);
         ls_metric_list_release(&own->checkpoints[i].metrics);
@@ -298,7 +298,7 @@ static double number(const json_t *object, const char *key)
     return json_number_value(json_object_get(object, key));
 }
 
-/* What only the ranks could measure stays in result.json when their parent writes it. */
+/* Keeps what only the ranks could measure when their parent writes result.json. */
 static ls_status recall(ls_rundir *d)
 {
     char *path = ls_path_join(d->path, "result.json"), *text = NULL;
@@ -342,7 +342,7 @@ static ls_status open_ranks(ls_rundir **out, const identity *i, ls_group *g)
     } found = { 0 };
     int rank = g ? ls_group_rank(g) : 0;
     if (rank == 0) {
-        LS_TRY(open_run(out, i)); /* a failure ends the others' wait */
+        LS_TRY(open_run(out, i)); /* its failure ends the wait of the other ranks */
         found.before = (*out)->before;
         found.attempt = (*out)->attempt;
         found.metrics = (*out)->metrics;
@@ -374,8 +374,8 @@ ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow
         destroy(out);
         return s;
     }
-    (*out)->own->last_saved = ls_now(); /* closing it writes what it is then, in any case */
-    /* nobody has written anything in the attempt that failed */
+    (*out)->own->last_saved = ls_now(); /* so that closing it always writes result.json */
+    /* the failed attempt has written nothing */
     (*out)->attempt += (*out)->before == LS_RUN_NEW || (*out)->before == LS_RUN_RESTARTING;
     return LS_OK;
 }
@@ -396,7 +396,8 @@ ls_status ls_rundir_close(ls_rundir **d, ls_run_state state, const char *error)
 {
     if (!*d)
         return LS_OK;
-    bool untouched = (*d)->before != LS_RUN_NEW && (*d)->own->last_saved == 0; /* looked at, nothing done */
+    bool untouched = (*d)->before != LS_RUN_NEW &&
+                     (*d)->own->last_saved == 0; /* it existed, and nothing was done in it */
     ls_status s = state == LS_RUN_NEW || untouched ? LS_OK : ls_rundir_save_result(*d, state, error);
     destroy(d);
     return s;
@@ -416,6 +417,7 @@ void ls_rundir_log(ls_rundir *d, ls_level level, const char *message)
     int n = snprintf(line, sizeof line, "%s.%03ldZ %-7s %.4400s\n", when, now.tv_nsec / 1000000, NAMES[level],
                      ls_str_text(&shown));
     ls_str_release(&shown);
-    /* one write, there also when the process is killed next; what it says was printed too */
+    /* One write: the line is in the file even if the process is killed now. A failure is ignored, because the
+     * message was printed, too. */
     (void)!ls_sys_write(d->own->log, line, (size_t)n);
 }

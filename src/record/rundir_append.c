@@ -1,5 +1,5 @@
-/* rundir_append.c - a line at the end of one of a run's files: one write to a file opened for appending; a
- * short one (disk full) is taken back. */
+/* rundir_append.c - appends a line to a file of the run with one write. If the disk is full and the write is
+ * short, it is undone. */
 #include <errno.h>
 #include <unistd.h>
 #include "base/oserror.h"

@@ -1,4 +1,4 @@
-/* rundir_own.h - what rundir*.c, metrics*.c, tensorboard.c and runs.c share behind rundir.h. */
+/* rundir_own.h - the private part of ls_rundir, for rundir*.c, metrics*.c, tensorboard.c and runs.c. */
 #pragma once
 #include "base/json.h"
 #include "metric_list.h"
@@ -11,23 +11,21 @@ typedef struct ls_saved_checkpoint {
 } ls_saved_checkpoint;
 
 struct ls_rundir_private {
-    int lock, metrics, csv, log, events; /* descriptors, -1: not open */
+    int lock, metrics, csv, log, events; /* file descriptors; -1: not open */
     bool wants_events;                   /* for TensorBoard */
     char *name, *best_metric;
-    /* of metrics.csv where its columns are a program's; empty: not looked at yet */
-    ls_str header;
+    ls_str header;     /* of metrics.csv of a user's program; empty: not read yet */
     ls_json row;       /* reused, so that a row allocates nothing once the text has grown */
-    double last_saved; /* ls_now() of the last result.json */
+    double last_saved; /* time of the last write of result.json, on the clock of ls_now */
     ls_saved_checkpoint *checkpoints;
     int n_checkpoints, cap_checkpoints;
     char *best_checkpoint;
-    /* the last report of a program of its own; empty: none, or a run of a recipe */
-    ls_metric_list reported;
-    /* what others measured (ls_rundir_open_between): names and texts of it are in use; NULL: nothing */
+    ls_metric_list reported; /* the last report of a user's program; empty: there is none */
+    /* result.json of the ranks (ls_rundir_open_between); strings of it are in use; NULL: none */
     json_t *recalled;
     json_t *restarts; /* of all attempts, as in result.json; NULL: none */
 };
 
-/* One whole line at the end of `fd` (path `name` in messages): all of it or, when the disk is full, nothing.
- * Ranks above 0 write nothing. */
+/* Appends a line to `fd` (`name` in messages): the whole line or, if the disk is full, nothing. Only on rank
+ * 0. */
 ls_status ls_rundir_append(const ls_rundir *d, int fd, const char *name, const char *text, size_t n);

@@ -1,4 +1,4 @@
-/* runs.c - runs as others see them: result.json read back, and the table of `lockstep runs`. */
+/* runs.c - reads result.json of runs, and prints the table of `lockstep runs`. */
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -64,7 +64,7 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
     return LS_OK;
 }
 
-/* The file's text too, malloc'ed. */
+/* Also returns the text of the file; malloc'ed. */
 static ls_status read_file(ls_run_info *out, char **text, const char *path)
 {
     size_t size;
@@ -77,14 +77,15 @@ static ls_status read_file(ls_run_info *out, char **text, const char *path)
     return s;
 }
 
-/* Between two attempts the parent of the ranks has let go of the lock, and they do not have it yet. */
+/* Between two attempts there is a moment in which the parent has released the lock and the ranks do not have
+ * it yet. */
 static bool is_alive(const ls_run_info *i, const char *run_dir)
 {
     return ls_run_is_held(run_dir) || (i->state == LS_RUN_RESTARTING && ls_run_owner_lives(run_dir));
 }
 
-/* A run may end, or go on, between the look at its state and the look at its lock: it has died if the same
- * state stands there after both. */
+/* A run may change its state between the look at its state and the look at its lock. It has died only if the
+ * state is the same after both. */
 ls_status ls_run_info_read(ls_run_info *out, const char *run_dir)
 {
     char *path = ls_path_join(run_dir, "result.json"), *text = NULL, *before = NULL;
@@ -114,7 +115,7 @@ static const char *cell(char buffer[32], const char *format, double x)
 {
     *buffer = 0;
     if (!isnan(x))
-        snprintf(buffer, 32, format, x); /* formats are the callers' literals */
+        snprintf(buffer, 32, format, x); /* the callers' formats are literals */
     return buffer;
 }
 
@@ -164,7 +165,7 @@ static void json_row(ls_json *j, const ls_run_info *i)
     ls_json_text(j, "checkpoint", *i->checkpoint ? i->checkpoint : NULL);
 }
 
-/* One run; a broken one is listed with what is wrong with it. */
+/* Adds the row of a run. A damaged run gets a row with its error. */
 static void show(ls_table *t, ls_json *j, const char *storage, const char *name)
 {
     ls_run_info info;

@@ -18,7 +18,7 @@ int64_t ls_step_folder_parse(const char *name)
     if (strncmp(name, "step-", 5) != 0)
         return -1;
     const int64_t step = strtoll(name + 5, NULL, 10);
-    /* Written again it must be the same: this refuses signs, other text after the digits, too few zeros and
-     * too large a number. */
+    /* Writing the number again must give the same name. This refuses signs, text after the digits, missing
+     * zeros and too large a number. */
     return step >= 0 && !strcmp(name, ls_step_folder(again, step)) ? step : -1;
 }

@@ -1,4 +1,4 @@
-/* table.c - columns of text, aligned. */
+/* table.c - see table.h. */
 #include "table.h"
 
 #include <stdlib.h>
@@ -29,7 +29,7 @@ void ls_table_row(ls_table *t, const char *const *cells, const char *note)
     t->notes[t->n_rows++] = note && *note ? copied(note) : NULL;
 }
 
-/* Letters, not bytes: what follows the first byte of one in UTF-8 takes no place. */
+/* The number of letters: only the first byte of a letter in UTF-8 counts. */
 static int width_of(const char *text)
 {
     int n = 0;
@@ -41,7 +41,7 @@ static int width_of(const char *text)
 static void print_line(FILE *out, const ls_table *t, const int *widths, const char *const *cells)
 {
     ls_str line = { 0 };
-    int owed = 0; /* spaces before the next text: a line ends in none */
+    int owed = 0; /* spaces that the next text needs before it, so that no line ends in spaces */
     for (int c = 0; c < t->n_columns; c++) {
         if (!widths[c])
             continue;
@@ -58,8 +58,8 @@ static void print_line(FILE *out, const ls_table *t, const int *widths, const ch
     ls_str_release(&line);
 }
 
-/* Widths of the columns that are shown; 0 for the others: those that are empty in every row, and what is too
- * much. */
+/* Computes the widths of the columns. A column that is not shown gets 0: it is empty, or the terminal is too
+ * narrow. */
 static void choose(int *widths, const ls_table *t, int most)
 {
     int total = -GAP;

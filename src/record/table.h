@@ -1,13 +1,13 @@
-/* table.h - a table of text for people: columns as wide as what stands in them. A column with nothing in it
- * is left out, and where the terminal is too narrow the least important ones are. */
+/* table.h - a table of text for people. Columns are as wide as their longest cell. Empty columns are left
+ * out; on a narrow terminal so are the least important ones. */
 #pragma once
 #include <stdbool.h>
 #include <stdio.h>
 
 typedef struct ls_column {
     const char *title;
-    bool left; /* names to the left, numbers to the right */
-    int leave; /* 0: always shown; else those with the largest number are left out first */
+    bool left; /* aligned to the left, as names; else to the right, as numbers */
+    int leave; /* 0: always shown; else columns with the largest number are left out first */
 } ls_column;
 
 typedef struct ls_table {
@@ -18,7 +18,7 @@ typedef struct ls_table {
     char **notes; /* per row: a line under it, or NULL */
 } ls_table;
 
-/* copies them; note "" or NULL: none */
+/* Adds a row with copies of the cells. note "" or NULL: none. */
 void ls_table_row(ls_table *t, const char *const *cells, const char *note);
-void ls_table_print(FILE *out, const ls_table *t, int width); /* width 0: of any width */
+void ls_table_print(FILE *out, const ls_table *t, int width); /* width 0: no limit */
 void ls_table_release(ls_table *t);

@@ -1,5 +1,5 @@
-/* tensorboard.c - a writer of event files. Of protobuf it needs four things: a field's key, a varint, a
- * double and a length before bytes. */
+/* tensorboard.c - writes event files. It needs four encodings of protobuf: the key of a field, a varint, a
+ * double, and bytes with their length. */
 #include "tensorboard.h"
 
 #include <errno.h>
@@ -83,7 +83,7 @@ static uint8_t *put_event(uint8_t *p, double time, int64_t step, int n, const ls
     return put_bytes(p, EVENT_SUMMARY, summary, (size_t)(end - summary));
 }
 
-/* A plain CRC of data that holds CRCs would be of little use: this is the format's remedy. */
+/* The format masks CRCs, because a CRC of data that contains CRCs detects less. */
 static uint32_t masked_crc(const void *data, size_t n)
 {
     const uint32_t crc = ls_crc32c(data, n);

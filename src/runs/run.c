@@ -1,5 +1,4 @@
-/* run.c - a run of a program of one's own: opened, asked, ended. What the command knows from a recipe, the
- * program says itself. */
+/* run.c - opens, queries and ends the run of a user's program (lockstep/run.h). */
 #include "lockstep/run.h"
 
 #include <math.h>
@@ -40,7 +39,7 @@ double ls_run_value(const ls_run *r, const ls_metric_list *metrics)
     return r->opts.best_is_max ? -value : value;
 }
 
-/* Checkpoint i of an earlier start, and its trainer.json. */
+/* Reads trainer.json of checkpoint i of an earlier start, and lists the checkpoint in result.json. */
 static ls_status list_checkpoint(ls_run *r, int i, char **json)
 {
     const int64_t step = r->snapshots.all[i].step;
@@ -57,17 +56,16 @@ static ls_status list_checkpoint(ls_run *r, int i, char **json)
     snprintf(relative, sizeof relative, "checkpoints/%s", ls_step_folder(name, step));
     const bool best = ls_run_is_best(r, step, c.epoch, &c.metrics);
     r->snapshots.all[i].value = ls_run_value(r, &c.metrics);
-    /* which owns the metrics now */
-    ls_rundir_list_checkpoint(r->dir, relative, step, c.epoch, c.metrics, best);
+    ls_rundir_list_checkpoint(r->dir, relative, step, c.epoch, c.metrics, best); /* takes c.metrics */
     free(c.text);
     free(path);
     free(dir);
     return s;
 }
 
-/* What is there, from the checkpoints themselves: what a killed process did not come to write about them is
- * made up for. An old one that cannot be read does not stand in the way of the newest, whose trainer.json is
- * *json. Rank 0. */
+/* Lists the checkpoints from their own files, because a killed process may not have written them to
+ * result.json. An old one that cannot be read is only logged. *json becomes trainer.json of the newest. Only
+ * on rank 0. */
 static ls_status find_checkpoints(ls_run *r, int64_t newest, char **json)
 {
     ls_snapshots *s = &r->snapshots;
@@ -183,7 +181,7 @@ ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, 
         snprintf(message, sizeof message, "%s", ls_error_message());
         if (r->group && s != LS_E_PEER)
             ls_group_fail(r->group, s, message);
-        ls_rundir_close(&r->dir, LS_RUN_NEW, NULL); /* it stays as it was */
+        ls_rundir_close(&r->dir, LS_RUN_NEW, NULL); /* the run keeps its state */
         destroy(r);
         return ls_fail(s, "%s", message);
     }
@@ -216,7 +214,7 @@ ls_status ls_run_stop_requested(ls_run *r, bool asked, bool *any)
     return LS_OK;
 }
 
-/* The page comes first: whoever reads `finished` finds it there. Rank 0. */
+/* Writes the page first: a reader that finds the state `finished` finds the page, too. Only on rank 0. */
 static ls_status save_end(ls_run *r, ls_run_state state)
 {
     if (state == LS_RUN_STOPPED)
@@ -233,7 +231,7 @@ static ls_status end_well(ls_run *r, ls_status how)
         r->group, r->place.rank ? LS_OK : save_end(r, how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
 }
 
-/* The first error is the one to report: what fails now is passed over. */
+/* Only the first error is reported; errors in here are ignored. */
 static void end_badly(ls_run *r, ls_status s, const char *message)
 {
     ls_rundir_log(r->dir, LS_ERROR, message);
@@ -264,7 +262,7 @@ ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)
         how = ended;
     }
     path = copy(r->place.path);
-    ls_rundir_close(&r->dir, LS_RUN_NEW, NULL); /* its state is written */
+    ls_rundir_close(&r->dir, LS_RUN_NEW, NULL); /* the final state is already written */
     if (result && ls_result_read(result, path) != LS_OK)
         *result = NULL;
     free(path);

@@ -1,5 +1,4 @@
-/* run_checkpoint.c - checkpoints of a program's own run: what they hold, what trainer.json says of them, and
- * reading them. */
+/* run_checkpoint.c - the checkpoints of a user's program: their contents, their trainer.json, and loading. */
 #include <stdlib.h>
 #include <string.h>
 

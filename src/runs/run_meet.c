@@ -1,4 +1,4 @@
-/* run_meet.c - the same call on every rank: each collective call of a run begins with it. */
+/* run_meet.c - checks that all ranks make the same call. Each collective call of a run begins with it. */
 #include "lockstep/run.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ typedef struct meeting {
     char call[48];
 } meeting;
 
-/* The same message on every rank, whose calls all come to this. */
+/* Fails with the same message on every rank if two ranks make different calls. */
 static ls_status compare(const ls_run *r, const meeting *all)
 {
     for (int k = 1; k < r->place.ranks; k++)
@@ -29,7 +29,7 @@ static ls_status compare(const ls_run *r, const meeting *all)
     return LS_OK;
 }
 
-/* Somebody shares this exchange who meant another one; that rank hears of it at its next call. */
+/* Rank `rank` is in another exchange than this one. It gets the message at its next call. */
 static ls_status elsewhere(const ls_run *r, int rank, const char *call)
 {
     char text[256];
@@ -42,8 +42,8 @@ static ls_status elsewhere(const ls_run *r, int rank, const char *call)
     return ls_fail(LS_E_USAGE, "%s", text);
 }
 
-/* The first rank that failed says it to all: nothing else has happened yet, so the group is as good as
- * before. */
+/* Sends the message of the first failed rank to all. Nothing else has happened yet, so the group stays
+ * usable. */
 static ls_status share_failure(ls_run *r, int first, ls_status s)
 {
     char text[1024] = "";

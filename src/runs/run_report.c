@@ -1,6 +1,6 @@
-/* run_report.c - ls_report: the ranks agree on what they report, rank 0 writes the row, all of them or it
- * alone the checkpoint. The row comes first: a process that is killed in between repeats it, and nothing is
- * missing. */
+/* run_report.c - ls_report. The ranks compare what they report. Then rank 0 writes the row, and all ranks, or
+ * rank 0 alone, write the checkpoint. The row comes first: if the process is killed in between, the next
+ * attempt writes it again, and no row is missing. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 enum {
     MOST_METRICS = 256,
     MOST_NAME = 100,
-    MOST_STEP = 99999999 /* what a checkpoint's name has room for */
+    MOST_STEP = 99999999 /* a checkpoint's name has eight digits */
 };
 
 typedef struct report {
@@ -26,12 +26,13 @@ typedef struct report {
     ls_metric_list metrics;
     const ls_run_contents *contents;
     int64_t step, epoch;
-    const char *name;       /* of the checkpoint's folder; NULL: by the step */
-    bool checkpoint, alone; /* there is one; rank 0 brings it, no other does */
+    const char *name; /* of the checkpoint's folder; NULL: by the step */
+    bool checkpoint;  /* some rank brings one */
+    bool alone;       /* only rank 0 brings it */
     char call[32];
 } report;
 
-/* ---- what cannot be */
+/* ---- checks of one rank */
 
 static ls_status check_name(const char *name)
 {
@@ -41,12 +42,14 @@ static ls_status check_name(const char *name)
     for (size_t i = 0; i < n && fine; i++)
         fine = isalnum((unsigned char)name[i]) || strchr("_-./@%:", name[i]);
     if (!fine)
-        return ls_fail(LS_E_ARG,
-                       "a metric is named \"%.120s\": 1 to %d letters, digits and _-./@%%: are a name",
-                       name ? name : "", (int)MOST_NAME);
+        return ls_fail(
+            LS_E_ARG,
+            "metric name \"%.120s\" is not valid: use 1 to %d letters, digits and characters of _-./@%%:",
+            name ? name : "", (int)MOST_NAME);
     for (size_t i = 0; i < sizeof TAKEN / sizeof TAKEN[0]; i++)
         if (!strcmp(name, TAKEN[i]))
-            return ls_fail(LS_E_ARG, "a metric is named \"%s\", which every row of metrics.jsonl has already",
+            return ls_fail(LS_E_ARG,
+                           "metric name \"%s\" is reserved: every row of metrics.jsonl already has this key",
                            name);
     return LS_OK;
 }
@@ -54,7 +57,8 @@ static ls_status check_name(const char *name)
 static ls_status check_metrics(int64_t n, const ls_metric *metrics)
 {
     if (n < 0 || n > MOST_METRICS || (n > 0 && !metrics))
-        return ls_fail(LS_E_ARG, "%lld metrics: 0 to %d can be reported", (long long)n, (int)MOST_METRICS);
+        return ls_fail(LS_E_ARG, "too many metrics: %lld given, at most %d allowed", (long long)n,
+                       (int)MOST_METRICS);
     for (int64_t i = 0; i < n; i++) {
         LS_TRY(check_name(metrics[i].name));
         for (int64_t k = 0; k < i; k++)
@@ -73,7 +77,7 @@ static ls_status check_place(const report *p)
     return LS_OK;
 }
 
-/* A name in the folder of checkpoints that neither a checkpoint of a step nor a link has. */
+/* The name of a checkpoint's folder must differ from those of steps and from the links. */
 static ls_status check_folder(const report *p)
 {
     const char *name = p->name ? p->name : "full";
@@ -97,7 +101,7 @@ static ls_status check(const report *p, int64_t n, const ls_metric *metrics)
     return ls_run_check_contents(p->contents);
 }
 
-/* ---- what the ranks must agree on */
+/* ---- comparing the ranks */
 
 enum { BRINGS_NOTHING, BRINGS_SHARDS, BRINGS_TRAINER };
 
@@ -106,7 +110,8 @@ static int brings(const ls_run_contents *c)
     return !c ? BRINGS_NOTHING : c->trainer ? BRINGS_TRAINER : BRINGS_SHARDS;
 }
 
-/* Who brings a checkpoint: nobody, rank 0 alone, or all. The same message on every rank. */
+/* Finds which ranks bring a checkpoint: none, rank 0 alone, or all. Else it fails with the same message on
+ * every rank. */
 static ls_status find_bringers(report *p, const int32_t *all)
 {
     static const char *const WHAT[] = { "no checkpoint", "shards", "a trainer" };
@@ -125,7 +130,7 @@ static ls_status find_bringers(report *p, const int32_t *all)
     return LS_OK;
 }
 
-/* A trainer's ranks save together, so they must be those that are here. */
+/* All ranks of a trainer save together, so its group must be that of the run. */
 static ls_status check_trainer(const report *p)
 {
     const ls_group *g = p->contents && p->contents->trainer ? p->contents->trainer->group : NULL;
@@ -140,7 +145,7 @@ static ls_status check_trainer(const report *p)
                          p->call, ranks);
 }
 
-/* What the checkpoint and the rows are made of, a line each. */
+/* What all ranks must report alike, a line each. */
 static char *identity(const report *p)
 {
     ls_str s = { 0 };
@@ -190,7 +195,7 @@ static ls_status save_shards(const report *p, ls_group *g, const char *dir, cons
     return s;
 }
 
-/* By the ranks that bring it. */
+/* Called on the ranks that bring the checkpoint. */
 static ls_status save(const report *p, const char *dir, const char *json, uint64_t *bytes)
 {
     const ls_run_contents *c = p->contents;
@@ -204,7 +209,7 @@ static ls_status save(const report *p, const char *dir, const char *json, uint64
     return save_shards(p, p->alone ? NULL : p->run->group, dir, json, bytes);
 }
 
-/* Rank 0: a checkpoint of a name stands beside those of steps, which come and go. */
+/* Lists a checkpoint that has a name of its own, which is not removed like those of steps. Only on rank 0. */
 static ls_status list_named(const report *p, double seconds, uint64_t bytes)
 {
     char path[32 + MOST_NAME];
@@ -215,7 +220,7 @@ static ls_status list_named(const report *p, double seconds, uint64_t bytes)
         p->run->dir, &(ls_checkpoint_row){ p->step, p->epoch, path, (int64_t)bytes, seconds, seconds });
 }
 
-/* Rank 0 has the text that counts. */
+/* *json becomes its trainer.json. That of rank 0 is stored. */
 static ls_status make_checkpoint(const report *p, char **json)
 {
     ls_run *r = p->run;

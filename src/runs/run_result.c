@@ -1,4 +1,4 @@
-/* run_result.c - a run as its directory tells it, to any process. */
+/* run_result.c - reads the result of a run from its directory. Any process may do so. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 typedef struct owned {
     ls_result result;
     ls_arena arena;
-} owned; /* `result` first: what the caller has */
+} owned; /* `result` is first, because the caller has a pointer to it */
 
 static const ls_metric *keep_metrics(ls_arena *a, const json_t *object, int64_t *n)
 {
@@ -27,7 +27,7 @@ static const ls_metric *keep_metrics(ls_arena *a, const json_t *object, int64_t 
     return kept;
 }
 
-/* Of the run of a recipe: what its loop measures. */
+/* The metrics of a recipe's run, which its loop measures. */
 static const ls_metric *known_metrics(ls_arena *a, const ls_run_metrics *m, int64_t *n)
 {
     const ls_metric all[] = { { "loss", m->loss },
@@ -60,13 +60,14 @@ static void read_checkpoints(owned *o, const json_t *tree)
         const char *name = json_string_value(json_object_get(j, "path"));
         ls_run_checkpoint *c = &all[r->n_checkpoints];
         c->path = name ? path_in(&o->arena, r->path, name) : "";
-        if (!ls_dir_exists(c->path)) /* removed since */
+        if (!ls_dir_exists(c->path)) /* it was removed later */
             continue;
         c->step = json_integer_value(json_object_get(j, "step"));
         c->epoch = json_integer_value(json_object_get(j, "epoch"));
         c->metrics = keep_metrics(&o->arena, json_object_get(j, "metrics"), &c->n_metrics);
         r->n_checkpoints++;
-        if (ls_step_folder_parse(strrchr(c->path, '/') + 1) >= 0) /* others stand beside */
+        if (ls_step_folder_parse(strrchr(c->path, '/') + 1) >=
+            0) /* checkpoints with names of their own do not count */
             r->latest = c;
         if (best && !strcmp(best, name))
             r->best = c;
@@ -113,7 +114,7 @@ ls_status ls_result_read(ls_result **out, const char *run_directory)
     while (n > 1 && run_directory[n - 1] == '/')
         n--;
     o->result.path = ls_arena_printf(&a, "%.*s", (int)n, run_directory);
-    o->arena = a; /* it holds itself: from here on only this one is used */
+    o->arena = a; /* the arena now contains its own record: `a` is not used any more */
     ls_status s = read_result(o, path_in(&o->arena, o->result.path, "result.json"));
     *out = &o->result;
     if (s != LS_OK)

@@ -120,7 +120,7 @@ last=runs/early/checkpoints/$(readlink runs/early/checkpoints/latest)
 printf '\xff\xff' | dd of="$last/optimizer.safetensors" bs=1 seek=20000 conv=notrunc 2>/dev/null
 for workers in 1 2; do
     try 1 train small.yaml $more --workers $workers --set run.name=early
-    has err "$last/optimizer.safetensors: bytes [0-9]* to [0-9]* are damaged"; has err "unless you say so: delete .*goes on from the checkpoint before it"
+    has err "$last/optimizer.safetensors: bytes [0-9]* to [0-9]* are damaged"; has err "by itself: delete .*continues from the checkpoint before it"
 done
 rm "$last/manifest.json"
 try 1 train small.yaml $more --set run.name=early; has err "manifest.json: not there"
