@@ -1,5 +1,6 @@
-/* generate.h - what a language model says: tokens, each from all before it. Keys and values of those are
- * kept, so a token costs one pass over the weights.
+/* generate.h - text from models: a language model continues a prompt, a T5 reads a source and writes the
+ * target. Each token comes from all before it, whose keys and values are kept, so a token costs one pass over
+ * the weights.
  *
  *     ls_generator *g;
  *     LS_TRY(ls_generator_open(&g, "runs/my-llama/checkpoints/latest", .param = LS_BF16));
@@ -29,11 +30,16 @@ typedef struct ls_generator_opts {
     ls_dtype param; /* type of weights, caches and arithmetic */
     /* that logits are rounded to where they are wider: precision.output of what was trained */
     ls_dtype output;
-    /* tokens that the caches hold, prompt and made; 0: as many as the model was made for */
+    /* tokens that the caches hold, prompt and made, or a T5's target with its start token; 0: as many as the
+     * model was made for */
     int64_t places;
+    int64_t source;  /* T5: tokens of a source, at most; 0: as many as the model was made for */
+    int64_t prompts; /* T5: sources that are read at once */
+    int64_t beams;   /* of each prompt; 1: none */
 } ls_generator_opts;
-#define LS_GENERATOR_DEFAULTS \
-    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .output = LS_F32, .places = 0
+#define LS_GENERATOR_DEFAULTS                                                                      \
+    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .output = LS_F32, \
+    .places = 0, .source = 0, .prompts = 1, .beams = 1
 LS_API ls_generator_opts ls_generator_opts_default(void);
 
 typedef struct ls_generator ls_generator;
@@ -49,9 +55,20 @@ LS_API ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_c
                ls_generator_create_with((out), (config), (weights), \
                                         &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ }))
 #endif
-/* The same from a folder: a run of a language model (its latest checkpoint), a checkpoint, or a folder of
- * Hugging Face's with config.json and safetensors. LS_E_USAGE: it is none of them; LS_E_IO: the run has no
- * checkpoint; LS_E_UNSUPPORTED: another model than llama and qwen2. */
+/* The same of a T5: config->source_length and target_length, tokens that it was made for. */
+LS_API ls_status ls_generator_create_t5_with(ls_generator **out, const ls_t5_config *config,
+                                             const ls_weights *w, const ls_generator_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_generator_create_t5(...) ls_generator_create_t5_with(__VA_ARGS__)
+#else
+#define ls_generator_create_t5(out, config, weights, ...)              \
+    LS_QUIETLY(ls_status,                                              \
+               ls_generator_create_t5_with((out), (config), (weights), \
+                                           &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+/* One of the two from a folder: a run of a language model or T5 (its latest checkpoint), a checkpoint, or a
+ * folder of Hugging Face's with config.json and safetensors. LS_E_USAGE: it is none of them; LS_E_IO: the run
+ * has no checkpoint; LS_E_UNSUPPORTED: another model than llama, qwen2 and t5. */
 LS_API ls_status ls_generator_open_with(ls_generator **out, const char *folder,
                                         const ls_generator_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
@@ -71,8 +88,12 @@ LS_API size_t ls_generator_bytes(const ls_generator *g); /* all memory */
 
 /* Forgets all tokens from number `position` on. */
 LS_API void ls_generator_rewind(ls_generator *g, int64_t position);
-/* Takes n more tokens in. *logits (the generator's, until the next call) [vocabulary]: what may follow the
- * last. LS_E_ARG for an id that is none; LS_E_USAGE when there is no room for them. Allocates nothing. */
+/* Of a T5: reads a source and forgets the target before. LS_E_USAGE when it is too long. */
+LS_API ls_status ls_generator_read(ls_generator *g, const int32_t *ids, int64_t n);
+/* Takes n more tokens in: of the text or, for a T5, of the target, which begins with the model's start token.
+ * *logits (the generator's, until the next call) [vocabulary]: what may follow the
+ * last. LS_E_ARG for an id that is none; LS_E_USAGE when there is no room for them. Allocates nothing. For
+ * generators with one prompt and no beams. */
 LS_API ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, const float **logits);
 
 /* How the next token is chosen. temperature 0: the likeliest one (of equals the first). Else at random, by
@@ -89,18 +110,32 @@ LS_API ls_sampling ls_sampling_default(void);
 LS_API ls_status ls_sample(int32_t *id, const float *logits, int64_t vocabulary, const ls_sampling *s,
                            int64_t position);
 
+/* When a search with beams stops, as transformers' early_stopping. FALSE: when the best beam, if it ended
+ * now, were no better than the finished texts. TRUE: as soon as there are as many finished texts as beams.
+ * NEVER: when no beam, however long it becomes, can be better. */
+typedef enum ls_early_stopping {
+    LS_EARLY_STOPPING_FALSE,
+    LS_EARLY_STOPPING_TRUE,
+    LS_EARLY_STOPPING_NEVER
+} ls_early_stopping;
+
 typedef struct ls_generate_opts {
-    const int32_t *prompt;
+    const int32_t *prompt; /* of a T5: the source, with its end token */
     int64_t n_prompt;
     /* to make, at most; fewer when prompt and text together reach the generator's places */
     int64_t tokens;
-    ls_sampling sampling;
+    int64_t least;     /* tokens before an end token may come */
+    int64_t no_repeat; /* so many tokens in a row come once at most, as no_repeat_ngram_size; 0: no limit */
+    ls_sampling sampling;  /* of a generator without beams */
+    double length_penalty; /* with beams: a text's score is its log-probability / length^length_penalty */
+    ls_early_stopping early_stopping;
     const int32_t *ends;                         /* tokens that end the text, */
     int n_ends;                                  /* so many; they are not given to on_token */
     bool (*on_token)(void *context, int32_t id); /* false: enough */
     void *context;
 } ls_generate_opts;
-#define LS_GENERATE_DEFAULTS .tokens = 128, .sampling = { LS_SAMPLING_DEFAULTS }
+#define LS_GENERATE_DEFAULTS \
+    .tokens = 128, .least = 0, .no_repeat = 0, .sampling = { LS_SAMPLING_DEFAULTS }, .length_penalty = 1
 LS_API ls_generate_opts ls_generate_opts_default(void);
 typedef enum ls_ending { LS_ENDED_TOKENS, LS_ENDED_PLACES, LS_ENDED_TOKEN, LS_ENDED_CALLER } ls_ending;
 /* seconds: without the prompt's */
@@ -111,6 +146,11 @@ typedef struct ls_generated {
 } ls_generated;
 /* Begins with the prompt, forgetting whatever was there, and makes tokens. */
 LS_API ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *r);
+/* The same for `n` prompts, as many at once as the generator has. texts[i] { 0 }: gets the text of
+ * prompts[i]; free(texts[i].ids) is the caller's, also after an error. o->prompt and on_token do not count;
+ * the random numbers of prompt i are those of seed + i. */
+LS_API ls_status ls_generate_all(ls_generator *g, int64_t n, const ls_tokens *prompts,
+                                 const ls_generate_opts *o, ls_tokens *texts);
 
 #ifdef __cplusplus
 }

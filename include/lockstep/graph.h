@@ -187,10 +187,14 @@ LS_API ls_value ls_position_bias(ls_graph *g, ls_value table, int64_t queries, i
 LS_API ls_value ls_shift_right(ls_graph *g, ls_value ids, int64_t start, int64_t pad);
 /* Generation. Rows x [batch, tokens, F] are written into cache [batch, places, F], a state, where positions
  * i32 [batch, tokens] say (nowhere outside of it); returns the cache as it is then. Queries [batch, tokens,
- * H*head_dim] attend to the keys and values of a cache up to their own position; no gradient. */
+ * H*head_dim] attend to the keys and values of a cache up to their own position. bias [H, places], LS_NONE
+ * for none, is added by distance: its last column to the query's own position, the one before to the key
+ * before, as ls_position_bias makes it for `places` queries and one key. ls_cache_reorder: sequence b of the
+ * cache becomes what sequence from[b] was (from i32 [batch]; beams go on from one another). No gradients. */
 LS_API ls_value ls_cache_write(ls_graph *g, ls_value cache, ls_value x, ls_value positions);
+LS_API ls_value ls_cache_reorder(ls_graph *g, ls_value cache, ls_value from);
 LS_API ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions,
-                                    int64_t head_dim, double scale);
+                                    ls_value bias, int64_t head_dim, double scale);
 /* logits [rows, classes], labels i32 [rows] (ignore_index rows count nothing), count f32 [] -> sum of -log
  * p[label] over valid rows / count, f32 []; output 1: log-sum-exp per row f32 [rows]; output 2: loss per row
  * f32 [rows] (0 where ignored). */
@@ -247,6 +251,7 @@ LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
 #define ls_position_bias(g, ...) (ls_position_bias)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_shift_right(g, ...) (ls_shift_right)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_cache_write(g, ...) (ls_cache_write)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_cache_reorder(g, ...) (ls_cache_reorder)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_attention_cached(g, ...) (ls_attention_cached)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_cross_entropy(g, ...) (ls_cross_entropy)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_argmax(g, ...) (ls_argmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)

@@ -88,11 +88,20 @@ LS_API ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch
 LS_API ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch);
 LS_API ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch);
 LS_API ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch);
-/* For making text: `tokens` tokens of one sequence, behind those whose keys and values are in the states
- * "cache.0.k", ... [1, c->seq_length, ..] already. Inputs "ids.N" and "positions.N" i32 [1, N] (N = tokens;
- * where each stands, -1: padding) and "row" i32 [1]; output "logits" [1, vocabulary]: what follows that row.
- */
-LS_API ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t tokens);
+/* For making text: `tokens` tokens of one sequence, or (tokens 1) one token of each of `beams` sequences,
+ * behind those whose keys and values are in the states "cache.0.k", ... [beams, c->seq_length, ..] already.
+ * Inputs "ids.N" and "positions.N" i32 [1 or beams, N] (N = tokens; where each stands, -1: padding) and "row"
+ * i32 [beams]; with tokens 1 and several beams also "from" i32 [beams], the sequence that each goes on from.
+ * Output "logits" [beams, vocabulary]: what follows each of those rows. */
+LS_API ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t tokens,
+                                         int64_t beams);
+/* The same in two programs for T5. The first reads `prompts` sources, "ids", and has as outputs the keys and
+ * values that each layer of the decoder has of them, "source.0.k", ... The second takes these as inputs, and
+ * one token "ids.1" at "positions.1" i32 [prompts * beams, 1] of each target; with several beams also "from"
+ * i32 [prompts * beams]. Its caches hold c->target_length tokens; output "logits" [prompts * beams,
+ * vocabulary]. */
+LS_API ls_status ls_t5_build_encoder(ls_graph *g, const ls_t5_config *c, int64_t prompts);
+LS_API ls_status ls_t5_build_cached(ls_graph *g, const ls_t5_config *c, int64_t prompts, int64_t beams);
 LS_API ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch);
 
 #ifdef __cplusplus

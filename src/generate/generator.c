@@ -1,15 +1,16 @@
-/* generator.c - a language model that continues text. Two programs have the same layers: `prefill` takes many
- * tokens of a prompt at a time, `decode` takes one token. They share weights and caches, which are states of
- * one session. Input `positions` says which places of the caches a program writes and reads. */
-#include "lockstep/generate.h"
+/* generator.c - a model that makes text, as two programs of one session, which share weights and caches. The
+ * first program reads prompts: `prefill` takes many tokens of a prompt at a time, and a T5's `encode` reads
+ * sources. The second, `decode`, takes one token of each row. Inputs `positions` and `from` say which places
+ * of the caches a program writes and reads, and which row each row goes on from. */
+#include "generator_own.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/argument.h"
-#include "base/clock.h"
 #include "base/sys.h"
-#include "execute/session.h"
+#include "of_recipe.h"
 #include "ops/rules.h"
 #include "setup/folder.h"
 #include "setup/setup.h"
@@ -17,34 +18,40 @@
 /* CHUNK: tokens of one run of `prefill`. FEW: when at most so many tokens of a prompt are left, `decode`
  * takes them one by one, which is faster. No result depends on either number. */
 enum { CHUNK = 64, FEW = 6 };
-enum { PREFILL, DECODE, PROGRAMS };
 
-struct ls_generator {
-    ls_decoder_config config;
-    ls_plan *plans[PROGRAMS];
-    ls_session *session;
-    ls_tensor ids[PROGRAMS], positions[PROGRAMS], row, logits;
-    int64_t position;
-};
-
-static ls_status build(ls_graph *g, const void *config, int64_t tokens)
+static ls_status build_read(ls_graph *graph, const void *generator, int64_t size)
 {
-    return ls_decoder_build_cached(g, config, tokens);
+    const ls_generator *g = generator;
+    return g->is_t5 ? ls_t5_build_encoder(graph, &g->t5, size)
+                    : ls_decoder_build_cached(graph, &g->decoder, size, g->beams);
 }
 
+static ls_status build_decode(ls_graph *graph, const void *generator, int64_t size)
+{
+    const ls_generator *g = generator;
+    return g->is_t5 ? ls_t5_build_cached(graph, &g->t5, g->prompts, size)
+                    : ls_decoder_build_cached(graph, &g->decoder, 1, size);
+}
+
+/* The parameters of both programs, each once. */
 static ls_status load(ls_generator *g, const ls_weights *w)
 {
-    const ls_graph *graph = g->plans[DECODE]->graph;
-    ls_named_tensor *want = ls_sys_calloc((size_t)graph->n_nodes, sizeof *want);
     int64_t n = 0;
+    const int room = g->plans[LS_READ]->graph->n_nodes + g->plans[LS_DECODE]->graph->n_nodes;
+    ls_named_tensor *want = ls_sys_calloc((size_t)room, sizeof *want);
     ls_status s = want ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a list of weights");
-    for (int i = 0; i < graph->n_nodes && s == LS_OK; i++) {
-        if (graph->nodes[i]->op != &ls_op_param)
-            continue;
-        want[n].name = ((const ls_source_attrs *)graph->nodes[i]->attrs)->name;
-        s = ls_session_tensor(g->session, want[n].name, &want[n].tensor);
-        n++;
-    }
+    for (int p = 0; p < LS_GENERATOR_PROGRAMS; p++)
+        for (int i = 0; i < g->plans[p]->graph->n_nodes && s == LS_OK; i++) {
+            const ls_node *node = g->plans[p]->graph->nodes[i];
+            if (node->op != &ls_op_param)
+                continue;
+            want[n].name = ((const ls_source_attrs *)node->attrs)->name;
+            int64_t same = 0;
+            while (strcmp(want[same].name, want[n].name))
+                same++;
+            if (same == n)
+                s = ls_session_tensor(g->session, want[n++].name, &want[same].tensor);
+        }
     if (s == LS_OK)
         s = ls_weights_load(w, n, want, .convert = true);
     free(want);
@@ -53,16 +60,19 @@ static ls_status load(ls_generator *g, const ls_weights *w)
 
 static ls_status bind(ls_generator *g)
 {
-    static const int64_t TOKENS[PROGRAMS] = { CHUNK, 1 };
+    LS_TRY(ls_session_tensor(g->session, "ids.1", &g->ids[LS_DECODE]));
+    LS_TRY(ls_session_tensor(g->session, "positions.1", &g->positions[LS_DECODE]));
+    LS_TRY(ls_session_tensor(g->session, "logits", &g->logits));
+    if (g->rows > g->prompts)
+        LS_TRY(ls_session_tensor(g->session, "from", &g->from));
+    if (g->is_t5)
+        return ls_session_tensor(g->session, "ids", &g->ids[LS_READ]);
     char name[32];
-    for (int i = 0; i < PROGRAMS; i++) {
-        snprintf(name, sizeof name, "ids.%lld", (long long)TOKENS[i]);
-        LS_TRY(ls_session_tensor(g->session, name, &g->ids[i]));
-        snprintf(name, sizeof name, "positions.%lld", (long long)TOKENS[i]);
-        LS_TRY(ls_session_tensor(g->session, name, &g->positions[i]));
-    }
-    LS_TRY(ls_session_tensor(g->session, "row", &g->row));
-    return ls_session_tensor(g->session, "logits", &g->logits);
+    snprintf(name, sizeof name, "ids.%d", CHUNK);
+    LS_TRY(ls_session_tensor(g->session, name, &g->ids[LS_READ]));
+    snprintf(name, sizeof name, "positions.%d", CHUNK);
+    LS_TRY(ls_session_tensor(g->session, name, &g->positions[LS_READ]));
+    return ls_session_tensor(g->session, "row", &g->row);
 }
 
 static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_opts *o)
@@ -70,13 +80,53 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
     ls_device device;
     const ls_device_opts d = { .isa = o->isa, .threads = o->threads, .kernels = o->kernels };
     LS_TRY(ls_device_open(&device, o->device, &d));
-    LS_TRY(ls_compile_inference(&g->plans[PREFILL], "prefill", build, &g->config, CHUNK, o->param, o->output,
-                                &device));
-    LS_TRY(ls_compile_inference(&g->plans[DECODE], "decode", build, &g->config, 1, o->param, o->output,
-                                &device));
-    LS_TRY(ls_session_create(&g->session, PROGRAMS, g->plans));
+    LS_TRY(ls_compile_inference(&g->plans[LS_READ], g->is_t5 ? "encode" : "prefill", build_read, g,
+                                g->is_t5 ? g->prompts : CHUNK, o->param, o->output, &device));
+    LS_TRY(ls_compile_inference(&g->plans[LS_DECODE], "decode", build_decode, g, g->beams, o->param,
+                                o->output, &device));
+    LS_TRY(ls_session_create(&g->session, LS_GENERATOR_PROGRAMS, g->plans));
     LS_TRY(bind(g));
     return load(g, w);
+}
+
+static ls_status check(const ls_generator_opts *o, bool is_t5)
+{
+    if (o->places < 0 || o->source < 0 || !ls_dtype_is_float(o->param) || !ls_dtype_is_float(o->output))
+        return ls_fail(LS_E_ARG, "a generator of %lld places and sources of %lld in %s, of logits in %s",
+                       (long long)o->places, (long long)o->source, ls_dtype_name(o->param),
+                       ls_dtype_name(o->output));
+    if (o->prompts < 1 || o->beams < 1 || o->prompts > 1 << 20 || o->beams > 1 << 10)
+        return ls_fail(LS_E_ARG, "a generator of %lld prompts and %lld beams: both must be positive",
+                       (long long)o->prompts, (long long)o->beams);
+    if (!is_t5 && o->prompts > 1)
+        return ls_fail(LS_E_UNSUPPORTED, "%lld prompts at once: a language model continues one",
+                       (long long)o->prompts);
+    return LS_OK;
+}
+
+/* `like` has the model. */
+static ls_status create(ls_generator **out, const ls_generator *like, const ls_weights *w,
+                        const ls_generator_opts *o)
+{
+    *out = NULL;
+    LS_TRY(check(o, like->is_t5));
+    ls_generator *g = ls_sys_calloc(1, sizeof *g);
+    if (!g)
+        return ls_fail(LS_E_MEMORY, "out of memory for a generator");
+    *g = *like;
+    int64_t *places = g->is_t5 ? &g->t5.target_length : &g->decoder.seq_length;
+    *places = o->places ? o->places : *places;
+    g->t5.source_length = o->source ? o->source : g->t5.source_length;
+    g->places = *places;
+    g->vocabulary = g->is_t5 ? g->t5.vocab_size : g->decoder.vocab_size;
+    g->prompts = o->prompts;
+    g->beams = o->beams;
+    g->rows = o->prompts * o->beams;
+    ls_status s = fill(g, w, o);
+    if (s != LS_OK)
+        ls_generator_destroy(&g);
+    *out = g;
+    return s;
 }
 
 ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *config, const ls_weights *w,
@@ -85,22 +135,32 @@ ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *
     LS_ARG(out);
     LS_ARG(config);
     LS_ARG(w);
-    o = o ? o : &(const ls_generator_opts){ LS_GENERATOR_DEFAULTS };
-    *out = NULL;
-    if (o->places < 0 || !ls_dtype_is_float(o->param) || !ls_dtype_is_float(o->output))
-        return ls_fail(LS_E_ARG, "a generator of %lld places in %s, of logits in %s", (long long)o->places,
-                       ls_dtype_name(o->param), ls_dtype_name(o->output));
-    ls_generator *g = ls_sys_calloc(1, sizeof *g);
-    if (!g)
-        return ls_fail(LS_E_MEMORY, "out of memory for a generator");
-    g->config = *config;
-    if (o->places)
-        g->config.seq_length = o->places;
-    ls_status s = fill(g, w, o);
-    if (s != LS_OK)
-        ls_generator_destroy(&g);
-    *out = g;
-    return s;
+    return create(out, &(ls_generator){ .decoder = *config }, w,
+                  o ? o : &(const ls_generator_opts){ LS_GENERATOR_DEFAULTS });
+}
+
+ls_status ls_generator_create_t5_with(ls_generator **out, const ls_t5_config *config, const ls_weights *w,
+                                      const ls_generator_opts *o)
+{
+    LS_ARG(out);
+    LS_ARG(config);
+    LS_ARG(w);
+    return create(out, &(ls_generator){ .is_t5 = true, .t5 = *config }, w,
+                  o ? o : &(const ls_generator_opts){ LS_GENERATOR_DEFAULTS });
+}
+
+ls_status ls_generator_of_recipe(ls_generator **out, const ls_recipe *r, const ls_weights *w,
+                                 const ls_generator_opts *o)
+{
+    const ls_model_row *m = ls_recipe_model(r);
+    ls_decoder_config decoder;
+    ls_t5_config t5;
+    if (m->decoder) {
+        m->decoder(&decoder, r);
+        return ls_generator_create_with(out, &decoder, w, o);
+    }
+    m->t5(&t5, r);
+    return ls_generator_create_t5_with(out, &t5, w, o);
 }
 
 static ls_status open_as(ls_generator **out, ls_recipe *recipe, const ls_generator_opts *o)
@@ -109,9 +169,7 @@ static ls_status open_as(ls_generator **out, ls_recipe *recipe, const ls_generat
     ls_weights *w;
     LS_TRY(ls_setup_inference(&setup, recipe, 1, 0, 0));
     LS_TRY(ls_setup_weights(&w, recipe));
-    ls_decoder_config c;
-    setup.model->decoder(&c, recipe);
-    const ls_status s = ls_generator_create_with(out, &c, w, o);
+    const ls_status s = ls_generator_of_recipe(out, recipe, w, o);
     ls_weights_close(&w);
     return s;
 }
@@ -143,7 +201,7 @@ void ls_generator_destroy(ls_generator **gp)
     if (!g)
         return;
     ls_session_destroy(&g->session);
-    for (int i = 0; i < PROGRAMS; i++)
+    for (int i = 0; i < LS_GENERATOR_PROGRAMS; i++)
         ls_plan_destroy(&g->plans[i]);
     free(g);
     *gp = NULL;
@@ -152,7 +210,7 @@ void ls_generator_destroy(ls_generator **gp)
 int64_t ls_generator_places(const ls_generator *g)
 {
     LS_ARG_OR(g, 0);
-    return g->config.seq_length;
+    return g->places;
 }
 int64_t ls_generator_position(const ls_generator *g)
 {
@@ -162,7 +220,7 @@ int64_t ls_generator_position(const ls_generator *g)
 int64_t ls_generator_vocabulary(const ls_generator *g)
 {
     LS_ARG_OR(g, 0);
-    return g->config.vocab_size;
+    return g->vocabulary;
 }
 size_t ls_generator_bytes(const ls_generator *g)
 {
@@ -177,18 +235,70 @@ void ls_generator_rewind(ls_generator *g, int64_t position)
         g->position = position < 0 ? 0 : position;
 }
 
-/* Takes n tokens in one run. The other tokens of the program are padding: their position -1 keeps them out of
- * the caches. */
-static ls_status run(ls_generator *g, int program, const int32_t *ids, int64_t n)
+ls_status ls_generator_check_ids(const ls_generator *g, const int32_t *ids, int64_t n)
 {
-    const int64_t room = ls_type_count(&g->ids[program].type);
-    for (int64_t i = 0; i < room; i++) {
-        ((int32_t *)g->ids[program].data)[i] = i < n ? ids[i] : 0;
-        ((int32_t *)g->positions[program].data)[i] = i < n ? (int32_t)(g->position + i) : -1;
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= g->vocabulary)
+            return ls_fail(
+                LS_E_ARG,
+                "token id %d (number %lld of %lld) is out of range: the vocabulary has ids 0 to %lld", ids[i],
+                (long long)i, (long long)n, (long long)g->vocabulary - 1);
+    return LS_OK;
+}
+
+ls_status ls_generator_decode(ls_generator *g, const int32_t *ids, const int32_t *positions,
+                              const int32_t *from)
+{
+    int32_t *id = g->ids[LS_DECODE].data, *position = g->positions[LS_DECODE].data, *row = g->row.data,
+            *origin = g->from.data;
+    for (int64_t r = 0; r < g->rows; r++) {
+        id[r] = positions[r] < 0 ? 0 : ids[r];
+        position[r] = positions[r];
+        if (row)
+            row[r] = (int32_t)r;
+        if (origin)
+            origin[r] = from ? from[r] : (int32_t)r;
     }
-    *(int32_t *)g->row.data = (int32_t)(n - 1);
-    LS_TRY(ls_session_run(g->session, program, false));
-    g->position += n;
+    return ls_session_run(g->session, LS_DECODE, false);
+}
+
+/* Takes n tokens of a prompt in one run. The other tokens of the program are padding: their position -1 keeps
+ * them out of the caches. */
+static ls_status prefill(ls_generator *g, const int32_t *ids, int64_t n)
+{
+    int32_t *id = g->ids[LS_READ].data, *position = g->positions[LS_READ].data, *row = g->row.data;
+    for (int64_t i = 0; i < CHUNK; i++) {
+        id[i] = i < n ? ids[i] : 0;
+        position[i] = i < n ? (int32_t)(g->position + i) : -1;
+    }
+    for (int64_t r = 0; r < g->rows; r++)
+        row[r] = (int32_t)(n - 1);
+    return ls_session_run(g->session, LS_READ, false);
+}
+
+/* One token, in the first row. */
+static ls_status take(ls_generator *g, int32_t id)
+{
+    int32_t *position = g->positions[LS_DECODE].data;
+    for (int64_t r = 1; r < g->rows; r++)
+        position[r] = -1;
+    position[0] = (int32_t)g->position;
+    return ls_generator_decode(g, &id, position, NULL);
+}
+
+ls_status ls_generator_continue(ls_generator *g, const int32_t *ids, int64_t n)
+{
+    LS_TRY(ls_generator_check_ids(g, ids, n));
+    if (n > g->places - g->position)
+        return ls_fail(LS_E_USAGE, "%lld tokens and %lld more are beyond the context of %lld tokens",
+                       (long long)g->position, (long long)n, (long long)g->places);
+    while (n > 0) {
+        const int64_t part = n <= FEW || g->is_t5 ? 1 : n < CHUNK ? n : CHUNK;
+        LS_TRY(part > 1 ? prefill(g, ids, part) : take(g, *ids));
+        g->position += part;
+        ids += part;
+        n -= part;
+    }
     return LS_OK;
 }
 
@@ -200,68 +310,45 @@ ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, cons
     LS_ARG(logits);
     if (n < 1)
         return ls_fail(LS_E_ARG, "no token is given: at least one is needed");
-    for (int64_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= g->config.vocab_size)
-            return ls_fail(
-                LS_E_ARG,
-                "token id %d (number %lld of %lld) is out of range: the vocabulary has ids 0 to %lld", ids[i],
-                (long long)i, (long long)n, (long long)g->config.vocab_size - 1);
-    if (n > g->config.seq_length - g->position)
-        return ls_fail(LS_E_USAGE, "%lld tokens and %lld more are beyond the context of %lld tokens",
-                       (long long)g->position, (long long)n, (long long)g->config.seq_length);
-    while (n > 0) {
-        const int64_t part = n <= FEW ? 1 : n < CHUNK ? n : CHUNK;
-        LS_TRY(run(g, part > 1 ? PREFILL : DECODE, ids, part));
-        ids += part;
-        n -= part;
-    }
+    if (g->rows > 1)
+        return ls_fail(LS_E_ARG, "tokens for one text: this generator has %lld prompts and %lld beams",
+                       (long long)g->prompts, (long long)g->beams);
+    if (g->is_t5 && !g->has_read)
+        return ls_fail(LS_E_ARG, "a T5 reads a source before it writes: ls_generator_read");
+    LS_TRY(ls_generator_continue(g, ids, n));
     *logits = g->logits.data;
     return LS_OK;
 }
 
-static bool is_end(const ls_generate_opts *o, int32_t id)
+ls_status ls_generator_read_all(ls_generator *g, int64_t n, const ls_tokens *sources)
 {
-    for (int i = 0; i < o->n_ends; i++)
-        if (o->ends[i] == id)
-            return true;
-    return false;
-}
-
-ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *r)
-{
-    LS_ARG(g);
-    LS_ARG(o);
-    LS_ARG(r);
-    const float *logits;
-    int32_t id = 0;
-    double start = ls_now();
-    *r = (ls_generated){ .ending = LS_ENDED_TOKENS };
-    ls_generator_rewind(g, 0);
-    LS_TRY(ls_generator_feed(g, o->prompt, o->n_prompt, &logits));
-    r->prompt_seconds = ls_now() - start;
-    start = ls_now();
-    while (r->tokens < o->tokens) {
-        if (o->n_prompt + r->tokens == g->config.seq_length) {
-            r->ending = LS_ENDED_PLACES;
-            return LS_OK;
-        }
-        if (r->tokens)
-            LS_TRY(ls_generator_feed(g, &id, 1, &logits));
-        LS_TRY(ls_sample(&id, logits, g->config.vocab_size, &o->sampling, g->position));
-        r->seconds = ls_now() - start;
-        if (is_end(o, id)) {
-            r->ending = LS_ENDED_TOKEN;
-            return LS_OK;
-        }
-        r->tokens++;
-        if (o->on_token && !o->on_token(o->context, id)) {
-            r->ending = LS_ENDED_CALLER;
-            return LS_OK;
-        }
+    const int64_t length = g->t5.source_length;
+    for (int64_t p = 0; p < n; p++) {
+        LS_TRY(ls_generator_check_ids(g, sources[p].ids, sources[p].n));
+        if (sources[p].n > length)
+            return ls_fail(LS_E_USAGE, "a source of %lld tokens: the generator reads %lld",
+                           (long long)sources[p].n, (long long)length);
     }
+    int32_t *to = g->ids[LS_READ].data;
+    for (int64_t i = 0; i < g->prompts * length; i++) {
+        const int64_t p = i / length, t = i % length;
+        to[i] = p < n && t < sources[p].n ? sources[p].ids[t] : (int32_t)g->t5.pad_token;
+    }
+    g->position = 0;
+    g->has_read = false;
+    LS_TRY(ls_session_run(g->session, LS_READ, false));
+    g->has_read = true;
     return LS_OK;
 }
 
-ls_generator_opts ls_generator_opts_default(void) { return (ls_generator_opts){ LS_GENERATOR_DEFAULTS }; }
+ls_status ls_generator_read(ls_generator *g, const int32_t *ids, int64_t n)
+{
+    LS_ARG(g);
+    if (n)
+        LS_ARG(ids);
+    if (!g->is_t5)
+        return ls_fail(LS_E_ARG, "only a T5 reads sources; a language model continues its prompt");
+    return ls_generator_read_all(g, 1, &(ls_tokens){ .ids = (int32_t *)(uintptr_t)ids, .n = n });
+}
 
-ls_generate_opts ls_generate_opts_default(void) { return (ls_generate_opts){ LS_GENERATE_DEFAULTS }; }
+ls_generator_opts ls_generator_opts_default(void) { return (ls_generator_opts){ LS_GENERATOR_DEFAULTS }; }

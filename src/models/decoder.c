@@ -21,6 +21,10 @@ typedef struct builder {
     /* Positions of the tokens in the caches of keys and values. LS_NONE: there are no caches, and the tokens
      * are whole sequences. */
     ls_value positions;
+    /* Sequences in the caches, and which one each goes on from. from LS_NONE: what is read belongs to the
+     * first. */
+    ls_value from;
+    int64_t beams;
 } builder;
 
 static ls_value linear(const builder *b, const char *name, ls_value x, int64_t out, bool bias)
@@ -34,8 +38,12 @@ static ls_value remember(const builder *b, const char *what, int64_t layer, ls_v
 {
     char name[48];
     snprintf(name, sizeof name, "cache.%lld.%s", (long long)layer, what);
-    const ls_type type = LS_TYPE(LS_F32, 1, b->c->seq_length, b->c->kv_heads * b->c->head_dim);
-    return ls_cache_write(b->g, ls_state(b->g, name, type, b->zero), rows, b->positions);
+    const ls_type type = LS_TYPE(LS_F32, b->beams, b->c->seq_length, b->c->kv_heads * b->c->head_dim);
+    ls_value cache = ls_state(b->g, name, type, b->zero);
+    if (b->beams > 1)
+        cache = b->from.id ? ls_cache_reorder(b->g, cache, b->from)
+                           : ls_reshape(b->g, cache, 1, b->beams * type.dims[1], type.dims[2]);
+    return ls_cache_write(b->g, cache, rows, b->positions);
 }
 
 static ls_value attention(const builder *b, ls_value x, int64_t i)
@@ -55,7 +63,7 @@ static ls_value attention(const builder *b, ls_value x, int64_t i)
     }
     k = remember(b, "k", i, k);
     v = remember(b, "v", i, v);
-    return linear(b, "o_proj", ls_attention_cached(b->g, q, k, v, b->positions, c->head_dim, scale),
+    return linear(b, "o_proj", ls_attention_cached(b->g, q, k, v, b->positions, LS_NONE, c->head_dim, scale),
                   c->hidden_size, c->output_bias);
 }
 
@@ -139,7 +147,7 @@ ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batc
     return ls_graph_finish(g);
 }
 
-ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t tokens)
+ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t tokens, int64_t beams)
 {
     LS_ARG(g);
     LS_ARG(c);
@@ -148,9 +156,14 @@ ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64
     char ids[32], positions[32];
     snprintf(ids, sizeof ids, "ids.%lld", (long long)tokens);
     snprintf(positions, sizeof positions, "positions.%lld", (long long)tokens);
-    b.positions = ls_input(g, positions, LS_TYPE(LS_I32, 1, tokens));
-    ls_value table, x = layers(&b, ls_input(g, ids, LS_TYPE(LS_I32, 1, tokens)), &table);
-    /* the head is computed for one row only: that of input "row" */
-    ls_output(g, "logits", head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, 1)), x), table));
+    const ls_type type = LS_TYPE(LS_I32, tokens > 1 ? 1 : beams, tokens);
+    b.beams = beams;
+    b.positions = ls_input(g, positions, type);
+    if (beams > 1 && tokens == 1)
+        b.from = ls_input(g, "from", LS_TYPE(LS_I32, beams));
+    ls_value table, x = layers(&b, ls_input(g, ids, type), &table);
+    /* of no more than the rows that are wanted */
+    ls_output(g, "logits",
+              head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, beams)), x), table));
     return ls_graph_finish(g);
 }

@@ -21,9 +21,14 @@ typedef struct stack {
     ls_value source;        /* output of the encoder; LS_NONE in the encoder itself */
     ls_value position_bias; /* LS_NONE until the first block has made it */
     int64_t tokens;
+    /* In the decoder, where a target is made token by token: positions of the tokens in the caches, which
+     * sequence each goes on from, and beams of each source. positions LS_NONE: the targets are whole. */
+    ls_value positions, from;
+    int64_t prompts, beams, layer;
 } stack;
 
-static bool decodes(const stack *s) { return s->source.id != 0; }
+static bool generates(const stack *s) { return s->positions.id != 0; }
+static bool decodes(const stack *s) { return s->source.id != 0 || generates(s); }
 
 static ls_value linear(const stack *s, const char *name, ls_value x, int64_t out, double deviation)
 {
@@ -48,7 +53,60 @@ static ls_value position_bias(const stack *s)
     LS_SCOPE(s->g, "relative_attention_bias", "Embedding");
     const ls_init init = { LS_INIT_NORMAL, 0, s->c->init_factor * root(s->c->hidden_size) };
     ls_value table = ls_param(s->g, "weight", LS_TYPE(LS_F32, s->c->buckets, s->c->heads), init);
-    return ls_position_bias(s->g, table, s->tokens, s->tokens, s->c->max_distance, !decodes(s));
+    return ls_position_bias(s->g, table, s->tokens, generates(s) ? 1 : s->tokens, s->c->max_distance,
+                            !decodes(s));
+}
+
+/* Name of the keys ("k") or values ("v") of layer i: of the source, or of the target so far ("cache"). */
+typedef struct memory_name {
+    char text[48];
+} memory_name;
+static memory_name name_of(const char *of, int64_t i, const char *what)
+{
+    memory_name name;
+    snprintf(name.text, sizeof name.text, "%s.%lld.%s", of, (long long)i, what);
+    return name;
+}
+
+static int64_t inner(const ls_t5_config *c) { return c->heads * c->head_dim; }
+
+static ls_value keys(const stack *s, ls_value from)
+{
+    return linear(s, "k", from, inner(s->c), root(s->c->hidden_size));
+}
+static ls_value values(const stack *s, ls_value from)
+{
+    return linear(s, "v", from, inner(s->c), root(s->c->hidden_size));
+}
+
+/* The keys or values of a target's token, behind those of the tokens before. */
+static ls_value remember(const stack *s, const char *what, ls_value rows)
+{
+    const ls_type type = LS_TYPE(LS_F32, s->prompts * s->beams, s->tokens, inner(s->c));
+    ls_value cache = ls_state(s->g, name_of("cache", s->layer, what).text, type,
+                              (ls_init){ .kind = LS_INIT_ZERO });
+    if (s->beams > 1)
+        cache = ls_cache_reorder(s->g, cache, s->from);
+    return ls_cache_write(s->g, cache, rows, s->positions);
+}
+
+/* Of one token of each target, to those before it. */
+static ls_value attention_to_target(const stack *s, ls_value q, ls_value x)
+{
+    const ls_value k = remember(s, "k", keys(s, x)), v = remember(s, "v", values(s, x));
+    return ls_attention_cached(s->g, q, k, v, s->positions, s->position_bias, s->c->head_dim, 1);
+}
+
+/* Of one token of each target, to the source. Beams of a source are queries of one sample. */
+static ls_value attention_to_source(const stack *s, ls_value q)
+{
+    const ls_type type = LS_TYPE(LS_F32, s->prompts, s->c->source_length, inner(s->c));
+    const ls_value k = ls_input(s->g, name_of("source", s->layer, "k").text, type),
+                   v = ls_input(s->g, name_of("source", s->layer, "v").text, type);
+    q = ls_reshape(s->g, q, s->prompts, s->beams, -1);
+    const ls_value y = ls_padded_attention(s->g, q, k, v, LS_NONE, s->ids, s->c->pad_token, s->c->head_dim,
+                                           1);
+    return ls_reshape(s->g, y, s->prompts * s->beams, 1, -1);
 }
 
 /* Attention with queries from x, and keys and values from `from`. */
@@ -56,10 +114,14 @@ static ls_value attention(stack *s, const char *name, ls_value x, ls_value from,
 {
     LS_SCOPE(s->g, name, "T5Attention");
     const ls_t5_config *c = s->c;
-    const int64_t inner = c->heads * c->head_dim;
-    ls_value q = linear(s, "q", x, inner, root(c->hidden_size * c->head_dim));
-    ls_value k = linear(s, "k", from, inner, root(c->hidden_size)),
-             v = linear(s, "v", from, inner, root(c->hidden_size));
+    ls_value q = linear(s, "q", x, inner(c), root(c->hidden_size * c->head_dim));
+    if (generates(s)) {
+        if (self && !s->position_bias.id)
+            s->position_bias = position_bias(s);
+        ls_value y = self ? attention_to_target(s, q, x) : attention_to_source(s, q);
+        return linear(s, "o", y, c->hidden_size, root(inner(c)));
+    }
+    ls_value k = keys(s, from), v = values(s, from);
     if (self && !s->position_bias.id)
         s->position_bias = position_bias(s);
     ls_value bias = self ? s->position_bias : LS_NONE;
@@ -67,7 +129,7 @@ static ls_value attention(stack *s, const char *name, ls_value x, ls_value from,
                      ? ls_attention(s->g, q, k, v, bias, c->head_dim, 1, true)
                      : ls_padded_attention(s->g, q, k, v, bias, s->ids, c->pad_token, c->head_dim, 1);
     y = ls_attention_dropout(s->g, "dropout", y, c->dropout);
-    return linear(s, "o", y, c->hidden_size, root(inner));
+    return linear(s, "o", y, c->hidden_size, root(inner(c)));
 }
 
 static ls_value mlp(const stack *s, ls_value x)
@@ -109,6 +171,7 @@ static ls_value block(stack *s, ls_value x, int64_t i)
     char name[32];
     snprintf(name, sizeof name, "block.%lld", (long long)i);
     LS_SCOPE(s->g, name, "T5Block");
+    s->layer = i;
     x = self_attention(s, x);
     if (decodes(s))
         x = cross_attention(s, x);
@@ -143,31 +206,87 @@ static ls_status check(const ls_t5_config *c)
     return LS_OK;
 }
 
+static ls_value shared_table(ls_graph *g, const ls_t5_config *c)
+{
+    const ls_init init = { LS_INIT_NORMAL, 0, c->init_factor };
+    return ls_param(g, "shared.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), init);
+}
+
+/* Of what the decoder made, in rows. */
+static ls_value head(const stack *decoder, ls_value x, ls_value table)
+{
+    const ls_t5_config *c = decoder->c;
+    x = ls_reshape(decoder->g, x, -1, c->hidden_size);
+    if (c->scale_output > 0 || (c->scale_output == 0 && c->tied))
+        x = ls_mul_const(decoder->g, x, root(c->hidden_size));
+    return c->tied ? ls_matmul_wt(decoder->g, x, table, LS_NONE)
+                   : linear(decoder, "lm_head", x, c->vocab_size, 1);
+}
+
 ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch)
 {
     LS_ARG(g);
     LS_ARG(c);
     LS_TRY(check(c));
     ls_tensor_plan(g, TENSOR_PLAN);
-    const ls_init init = { LS_INIT_NORMAL, 0, c->init_factor };
     ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, batch, c->source_length)),
              targets = ls_input(g, "targets", LS_TYPE(LS_I32, batch, c->target_length));
-    ls_value count = ls_input(g, "count", LS_SCALAR(LS_F32)),
-             table = ls_param(g, "shared.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), init);
+    ls_value count = ls_input(g, "count", LS_SCALAR(LS_F32)), table = shared_table(g, c);
     stack encoder = { .g = g, .c = c, .ids = ids, .tokens = c->source_length },
           decoder = { .g = g, .c = c, .ids = ids, .tokens = c->target_length };
     decoder.source = run(encoder, ls_embedding_op(g, ids, table), c->layers);
     ls_value x = run(decoder,
                      ls_embedding_op(g, ls_shift_right(g, targets, c->start_token, c->pad_token), table),
                      c->decoder_layers);
-    x = ls_reshape(g, x, -1, c->hidden_size);
-    if (c->scale_output > 0 || (c->scale_output == 0 && c->tied))
-        x = ls_mul_const(g, x, root(c->hidden_size));
-    ls_value logits = c->tied ? ls_matmul_wt(g, x, table, LS_NONE)
-                              : linear(&decoder, "lm_head", x, c->vocab_size, 1);
+    ls_value logits = head(&decoder, x, table);
     ls_value loss = ls_cross_entropy(g, logits, ls_reshape(g, targets, -1), count, -100);
     ls_output(g, "loss", loss);
     ls_output(g, "rows", ls_nth(g, loss, 2));
     ls_output(g, "logits", logits);
+    return ls_graph_finish(g);
+}
+
+/* The keys and values that decoder layer i has of the source. */
+static void output_source(const stack *s, ls_value source, int64_t i)
+{
+    char block[32];
+    snprintf(block, sizeof block, "block.%lld", (long long)i);
+    LS_SCOPE(s->g, "decoder", "T5Stack");
+    LS_SCOPE(s->g, block, "T5Block");
+    LS_SCOPE(s->g, "layer.1", "T5LayerCrossAttention");
+    LS_SCOPE(s->g, "EncDecAttention", "T5Attention");
+    ls_output(s->g, name_of("source", i, "k").text, keys(s, source));
+    ls_output(s->g, name_of("source", i, "v").text, values(s, source));
+}
+
+ls_status ls_t5_build_encoder(ls_graph *g, const ls_t5_config *c, int64_t prompts)
+{
+    LS_ARG(g);
+    LS_ARG(c);
+    LS_TRY(check(c));
+    ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, prompts, c->source_length));
+    const stack encoder = { .g = g, .c = c, .ids = ids, .tokens = c->source_length };
+    ls_value source = run(encoder, ls_embedding_op(g, ids, shared_table(g, c)), c->layers);
+    for (int64_t i = 0; i < c->decoder_layers; i++)
+        output_source(&encoder, source, i);
+    return ls_graph_finish(g);
+}
+
+ls_status ls_t5_build_cached(ls_graph *g, const ls_t5_config *c, int64_t prompts, int64_t beams)
+{
+    LS_ARG(g);
+    LS_ARG(c);
+    LS_TRY(check(c));
+    const int64_t rows = prompts * beams;
+    ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, prompts, c->source_length)),
+             target = ls_input(g, "ids.1", LS_TYPE(LS_I32, rows, 1)), table = shared_table(g, c);
+    stack decoder = {
+        .g = g, .c = c, .ids = ids, .tokens = c->target_length, .prompts = prompts, .beams = beams
+    };
+    decoder.positions = ls_input(g, "positions.1", LS_TYPE(LS_I32, rows, 1));
+    if (beams > 1)
+        decoder.from = ls_input(g, "from", LS_TYPE(LS_I32, rows));
+    ls_value x = run(decoder, ls_embedding_op(g, target, table), c->decoder_layers);
+    ls_output(g, "logits", head(&decoder, x, table));
     return ls_graph_finish(g);
 }

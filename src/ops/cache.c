@@ -4,8 +4,9 @@
 #include "rules.h"
 #include "base/argument.h"
 
-enum { CACHE, X, AT };       /* of cache_write */
-enum { Q, K, V, POSITIONS }; /* of attention_cached */
+enum { CACHE, X, AT }; /* of cache_write; FROM is X's place in cache_reorder */
+enum { FROM = 1 };
+enum { Q, K, V, POSITIONS, BIAS }; /* of attention_cached */
 
 static ls_status infer_cache_write(ls_infer *i)
 {
@@ -16,6 +17,15 @@ static ls_status infer_cache_write(ls_infer *i)
                       cache->dims[2] == x->dims[2],
                   "a cache [batch, places, F] takes rows [batch, tokens, F] of its own type");
     LS_TRY(ls_infer_expect(i, AT, &LS_TYPE(LS_I32, x->dims[0], x->dims[1]), "positions"));
+    return ls_infer_same(i);
+}
+
+static ls_status infer_cache_reorder(ls_infer *i)
+{
+    const ls_type *cache = &i->in[CACHE];
+    LS_RULE_CHECK(i, cache->ndim == 3 && ls_dtype_is_float(cache->dtype),
+                  "a cache is [batch, places, F] of floats");
+    LS_TRY(ls_infer_expect(i, FROM, &LS_TYPE(LS_I32, cache->dims[0]), "from"));
     return ls_infer_same(i);
 }
 
@@ -33,6 +43,9 @@ static ls_status infer_attention_cached(ls_infer *i)
                   "heads of %lld do not divide the features, or key heads the query heads",
                   (long long)a->head_dim);
     LS_TRY(ls_infer_expect(i, POSITIONS, &LS_TYPE(LS_I32, q->dims[0], q->dims[1]), "positions"));
+    if (i->n_in > BIAS && i->in[BIAS].ndim >= 0)
+        LS_TRY(
+            ls_infer_expect(i, BIAS, &LS_TYPE(q->dtype, q->dims[2] / a->head_dim, k->dims[1]), "the bias"));
     return ls_infer_same(i);
 }
 
@@ -66,13 +79,25 @@ const ls_op ls_op_cache_write = {
     .alias = { 1 },
     .summary = "rows of x into a cache, each where its position says",
 };
+const ls_op ls_op_cache_reorder = {
+    .name = "cache_reorder",
+    .rule = "b! p! f, b! -> b p f",
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LS_OP_EFFECT | LS_OP_NO_GRAD,
+    .infer = infer_cache_reorder,
+    .alias = { 1 },
+    .summary = "each sequence of a cache becomes the one whose number is given",
+};
 const ls_op ls_op_attention_cached = {
     .name = "attention_cached",
-    .rule = "b t h*, b p! h*, b p! h*, b t -> b t h",
+    .rule = "b t h*, b p! h*, b p! h*, b t, h p! -> b t h",
     .min_in = 4,
-    .max_in = 4,
+    .max_in = 5,
     .n_out = 1,
     .flags = LS_OP_NO_GRAD,
+    .optional_in = 1 << BIAS,
     .attrs_size = sizeof(ls_attention_attrs),
     .fields = FIELDS,
     .infer = infer_attention_cached,
@@ -86,10 +111,17 @@ ls_value ls_cache_write(ls_graph *g, ls_value cache, ls_value x, ls_value positi
     return ls_graph_apply(g, &ls_op_cache_write, 3, (ls_value[]){ cache, x, positions }, NULL);
 }
 
+ls_value ls_cache_reorder(ls_graph *g, ls_value cache, ls_value from)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    return ls_graph_apply(g, &ls_op_cache_reorder, 2, (ls_value[]){ cache, from }, NULL);
+}
+
 ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions,
-                             int64_t head_dim, double scale)
+                             ls_value bias, int64_t head_dim, double scale)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     const ls_attention_attrs a = { .head_dim = head_dim, .causal = true, .scale = scale };
-    return ls_graph_apply(g, &ls_op_attention_cached, 4, (ls_value[]){ q, k, v, positions }, &a);
+    return ls_graph_apply(g, &ls_op_attention_cached, bias.id ? 5 : 4,
+                          (ls_value[]){ q, k, v, positions, bias }, &a);
 }

@@ -88,7 +88,8 @@ extern const ls_op ls_op_max_pool2d, ls_op_max_pool2d_grad, ls_op_adaptive_avg_p
 extern const ls_op ls_op_layer_norm, ls_op_layer_norm_grad, ls_op_rms_norm, ls_op_rms_norm_grad;
 extern const ls_op ls_op_embedding, ls_op_embedding_grad, ls_op_rope, ls_op_shift_right, ls_op_position_bias,
     ls_op_position_bias_grad;
-extern const ls_op ls_op_attention, ls_op_attention_grad, ls_op_cache_write, ls_op_attention_cached;
+extern const ls_op ls_op_attention, ls_op_attention_grad, ls_op_cache_write, ls_op_cache_reorder,
+    ls_op_attention_cached;
 extern const ls_op ls_op_softmax, ls_op_softmax_grad, ls_op_cross_entropy, ls_op_cross_entropy_grad,
     ls_op_argmax;
 extern const ls_op ls_op_cross_entropy_part, ls_op_argmax_part, ls_op_argmax_join;

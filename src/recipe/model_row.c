@@ -41,5 +41,5 @@ const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes)
     return out;
 }
 
-bool ls_model_continues_text(const ls_model_row *m) { return m->decoder != NULL; }
+bool ls_model_makes_text(const ls_model_row *m) { return m->decoder || m->t5; }
 bool ls_model_is_huggingfaces(const ls_model_row *m) { return m->huggingface != NULL; }

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "lockstep/models.h"
 #include "lockstep/recipe.h"
+#include "lockstep/weights.h"
 
 /* The kind of samples that a data set has and a model takes. */
 typedef enum ls_samples { LS_SAMPLES_IMAGES, LS_SAMPLES_TEXT, LS_SAMPLES_PAIRS } ls_samples;
@@ -30,6 +31,8 @@ typedef struct ls_huggingface {
     const ls_config_key *keys; /* of config.json; ended by a row without name */
     /* Checks keys that must agree with each other. NULL: there are none. */
     ls_status (*check)(const json_t *config, const char *path);
+    /* Whether the output head is not the embedding's table, although config.json says so. NULL: never. */
+    bool (*own_head)(const json_t *config, const ls_weights *w);
     /* Writes config.json, except architectures, torch_dtype and vocab_size. */
     void (*write)(ls_json *j, const ls_recipe *r);
 } ls_huggingface;
@@ -51,8 +54,10 @@ typedef struct ls_model_row {
     ls_status (*build)(ls_graph *g, const void *recipe, int64_t batch);
     /* Checks keys that must agree with each other. NULL: there are none. */
     ls_status (*check)(const ls_recipe *r);
-    /* Configuration for ls_generator_create. NULL: the model does not continue a text. */
+    /* Configuration for ls_generator_create, of a model that continues a text, or for
+     * ls_generator_create_t5. Both NULL: the model makes no text. */
     void (*decoder)(ls_decoder_config *out, const ls_recipe *r);
+    void (*t5)(ls_t5_config *out, const ls_recipe *r);
     /* Keys of `model` that a checkpoint's config.json stores. NULL: huggingface->write writes the file. */
     const char *const *config;
     const ls_huggingface *huggingface;  /* NULL: transformers does not have the model */
@@ -69,7 +74,7 @@ typedef bool (*ls_model_test)(const ls_model_row *m);
 enum { LS_MODEL_LIST = 256 };
 /* Writes the names of the models that pass the test, "llama, qwen2", for messages. Returns `out`. */
 const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes);
-bool ls_model_continues_text(const ls_model_row *m);
+bool ls_model_makes_text(const ls_model_row *m);
 bool ls_model_is_huggingfaces(const ls_model_row *m);
 
 /* The text of a checkpoint's config.json; malloc'ed. For a model of transformers it is the config of

@@ -5,31 +5,36 @@
 
 #include <string.h>
 
+static void config_of(ls_t5_config *out, const ls_recipe *r)
+{
+    *out = (ls_t5_config){ .source_length = r->data.source_length,
+                           .target_length = r->data.target_length,
+                           .vocab_size = r->model.vocab_size,
+                           .hidden_size = r->model.hidden_size,
+                           .mlp_size = r->model.mlp_size,
+                           .layers = r->model.layers,
+                           .decoder_layers = r->model.decoder_layers ? r->model.decoder_layers
+                                                                     : r->model.layers,
+                           .heads = r->model.heads,
+                           .head_dim = ls_recipe_head_dim(r),
+                           .buckets = r->model.position_buckets,
+                           .max_distance = r->model.position_distance,
+                           .norm_eps = r->model.norm_eps,
+                           .init_factor = r->model.init_factor,
+                           .gated = r->model.feed_forward == LS_FEED_FORWARD_GATED_GELU,
+                           .tied = r->model.tied,
+                           .scale_output = r->model.scale_output == LS_SCALE_OUTPUT_TRUE    ? 1
+                                           : r->model.scale_output == LS_SCALE_OUTPUT_FALSE ? -1
+                                                                                            : 0,
+                           .dropout = r->model.dropout,
+                           .pad_token = 0 /* as the data set fills sources up */,
+                           .start_token = r->model.start_token };
+}
+
 static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
 {
-    const ls_recipe *r = recipe;
-    const ls_t5_config c = { .source_length = r->data.source_length,
-                             .target_length = r->data.target_length,
-                             .vocab_size = r->model.vocab_size,
-                             .hidden_size = r->model.hidden_size,
-                             .mlp_size = r->model.mlp_size,
-                             .layers = r->model.layers,
-                             .decoder_layers = r->model.decoder_layers ? r->model.decoder_layers
-                                                                       : r->model.layers,
-                             .heads = r->model.heads,
-                             .head_dim = ls_recipe_head_dim(r),
-                             .buckets = r->model.position_buckets,
-                             .max_distance = r->model.position_distance,
-                             .norm_eps = r->model.norm_eps,
-                             .init_factor = r->model.init_factor,
-                             .gated = r->model.feed_forward == LS_FEED_FORWARD_GATED_GELU,
-                             .tied = r->model.tied,
-                             .scale_output = r->model.scale_output == LS_SCALE_OUTPUT_TRUE    ? 1
-                                             : r->model.scale_output == LS_SCALE_OUTPUT_FALSE ? -1
-                                                                                              : 0,
-                             .dropout = r->model.dropout,
-                             .pad_token = 0 /* as the data set fills sources up */,
-                             .start_token = r->model.start_token };
+    ls_t5_config c;
+    config_of(&c, recipe);
     return ls_t5_build(g, &c, batch);
 }
 
@@ -105,6 +110,17 @@ static ls_status check_config(const json_t *config, const char *path)
     return LS_OK;
 }
 
+/* transformers 5 writes tie_word_embeddings true for every T5. That of T5 v1.1, whose head is its own, is
+ * told by scale_decoder_outputs false and by weights of the head that are not the table's. */
+static bool own_head(const json_t *config, const ls_weights *w)
+{
+    const ls_weight *head = ls_weights_find(w, "lm_head.weight"),
+                    *table = ls_weights_find(w, "shared.weight");
+    return json_is_false(json_object_get(config, "scale_decoder_outputs")) && head && table && head->data &&
+           table->data && !head->strides && !table->strides &&
+           (head->bytes != table->bytes || memcmp(head->data, table->data, (size_t)head->bytes) != 0);
+}
+
 static void write_config(ls_json *j, const ls_recipe *r)
 {
     ls_json_int(j, "d_ff", r->model.mlp_size);
@@ -130,9 +146,11 @@ static void write_config(ls_json *j, const ls_recipe *r)
     ls_json_bool(j, "tie_word_embeddings", r->model.tied);
 }
 
-static const ls_huggingface T5 = {
-    .architecture = "T5ForConditionalGeneration", .keys = KEYS, .check = check_config, .write = write_config
-};
+static const ls_huggingface T5 = { .architecture = "T5ForConditionalGeneration",
+                                   .keys = KEYS,
+                                   .check = check_config,
+                                   .own_head = own_head,
+                                   .write = write_config };
 static const ls_second_name SECOND[] = {
     { "encoder.embed_tokens.weight", "shared.weight", false },
     { "decoder.embed_tokens.weight", "shared.weight", false },
@@ -150,6 +168,7 @@ const ls_model_row ls_t5_row = {
     .samples = LS_SAMPLES_PAIRS,
     .build = build,
     .check = check,
+    .t5 = config_of,
     .huggingface = &T5,
     .second_names = SECOND
 };

@@ -192,6 +192,19 @@ static ls_status check_keys(const ls_config_key *keys, const json_t *config, con
     return check_known(keys, config, "", path);
 }
 
+/* Weights that cannot be opened are refused when they are loaded. */
+static ls_status apply_own_head(ls_recipe_state *state, const ls_huggingface *h, const json_t *config,
+                                const char *path)
+{
+    ls_weights *w = NULL;
+    char *folder = strndup(path, (size_t)(strrchr(path, '/') - path));
+    const bool own = folder && ls_weights_open(&w, folder) == LS_OK && h->own_head(config, w) &&
+                     !state->set[ls_key_find("model.tied")].value;
+    ls_weights_close(&w);
+    free(folder);
+    return own ? ls_recipe_apply_value(state, "model.tied", "false", path) : LS_OK;
+}
+
 static ls_status apply(ls_recipe_state *state, const json_t *config, const char *path)
 {
     const char *type = text_of(state, "model.type"),
@@ -211,6 +224,8 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
     LS_TRY(check_keys(keys, config, path));
     if (m->huggingface->check)
         LS_TRY(m->huggingface->check(config, path));
+    if (m->huggingface->own_head)
+        LS_TRY(apply_own_head(state, m->huggingface, config, path));
     for (int pass = 0; pass < 2; pass++) /* what the file says, then what its silence does */
         for (const ls_config_key *k = keys; k->theirs; k++) {
             const json_t *value = value_of(config, k->theirs);

@@ -215,6 +215,15 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
     return status;
 }
 
+static void drop_loss(ls_graph *g)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_outputs; i++)
+        if (strcmp(g->outputs[i].name, "loss") && strcmp(g->outputs[i].name, "rows"))
+            g->outputs[n++] = g->outputs[i];
+    g->n_outputs = n;
+}
+
 /* Inference needs no units and no f32 copies of the weights: they are stored in the type of computation. */
 ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn build, const void *config,
                                int64_t size, ls_dtype param, ls_dtype output, const ls_device *d)
@@ -225,15 +234,15 @@ ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn buil
     LS_TRY(ls_graph_create(&g, name));
     ls_graph_evaluate(g);
     LS_TRY_TO(s, build(g, config, size), done);
-    ls_value logits = output_named(g, "logits");
-    drop_outputs(g);
-    (ls_output)(g, "logits", logits);
+    drop_loss(g);
     LS_TRY_TO(s, ls_pass_dce(&g), done); /* before ls_pass_to_float: a loss has types of its own */
     if (param != LS_F32)
         LS_TRY_TO(s, ls_pass_to_float(&g, param), done);
-    logits = output_named(g, "logits");
-    drop_outputs(g);
-    (ls_output)(g, "logits", ls_cast(g, ls_pass_output(g, logits, output), LS_F32));
+    for (int i = 0; i < g->n_outputs; i++) {
+        ls_output_entry *o = &g->outputs[i];
+        if (!strcmp(o->name, "logits"))
+            o->value = ls_cast(g, ls_pass_output(g, o->value, output), LS_F32);
+    }
     LS_TRY_TO(s, ls_graph_status(g), done);
     LS_TRY_TO(s, finish(&g), done);
     s = ls_plan_create(out, g, d, &(ls_plan_opts){ 0 });

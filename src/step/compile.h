@@ -27,8 +27,9 @@ ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, co
                      const ls_calibration *calibration);
 void ls_compiled_release(ls_compiled *c);
 
-/* Compiles a model for inference, as one program with the output "logits": rounded to `output`, stored as
- * f32. `size` is passed to `build` as its batch. The caller owns the plan. */
+/* Compiles a model for inference, as one program without the outputs "loss" and "rows". The output "logits"
+ * is rounded to `output` and stored as f32; other outputs are of type `param`. `size` is passed to `build` as
+ * its batch. The caller owns the plan. */
 ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn build, const void *config,
                                int64_t size, ls_dtype param, ls_dtype output, const ls_device *d);
 

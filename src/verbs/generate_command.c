@@ -58,8 +58,8 @@ static ls_status open_target(job *j)
     char list[LS_MODEL_LIST];
     if (!m->decoder)
         return ls_fail(LS_E_USAGE,
-                       "%s: --prompt is for models that continue a text (%s), and this is one of type %s",
-                       arg->name, ls_model_list(list, ls_model_continues_text), m->name);
+                       "%s: --prompt is for models that make text (%s), and this is one of type %s",
+                       arg->name, ls_model_list(list, ls_model_makes_text), m->name);
     if (ls_target_workers(&j->target) > 1)
         return ls_fail(LS_E_USAGE,
                        "lockstep predict runs in one process, with all its threads: leave workers out");
@@ -128,7 +128,8 @@ static ls_status create_with(job *j, const ls_weights *w)
     const ls_trainer_opts *t = &j->setup.trainer;
     const int64_t context = j->target.recipe->data.seq_length,
                   wanted = (j->prompt.n + j->tokens + 63) / 64 * 64;
-    const ls_generator_opts o = { .device = t->device,
+    const ls_generator_opts o = { LS_GENERATOR_DEFAULTS,
+                                  .device = t->device,
                                   .isa = t->isa,
                                   .threads = t->threads,
                                   .kernels = t->kernels,

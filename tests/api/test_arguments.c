@@ -23,6 +23,7 @@ static const char *const OPTIONAL[] = {
     "ls_text_open_with.options",
     "ls_pairs_open_with.options",
     "ls_loader_create_with.options",
+    "ls_generator_create_t5_with.o",
     "ls_generator_create_with.o",
     "ls_generator_open_with.o",
     "ls_sample.s",

@@ -88,8 +88,8 @@ void values(ls_graph *g, ls_value x, ls_value ids)
         ls_attention(g, x, x, x, none, 4, 1, true);
     ls_padded_attention(g, x, x, x, none, ids, 0, 4, 1), ls_position_bias(g, x, 4, 4, 8, true),
         ls_shift_right(g, ids, 0, 0), ls_cache_write(g, x, x, ids);
-    ls_attention_cached(g, x, x, x, ids, 4, 1), ls_cross_entropy(g, x, ids, x, LS_IGNORE_LABEL),
-        ls_output(g, "never", x);
+    ls_attention_cached(g, x, x, x, ids, none, 4, 1), ls_cache_reorder(g, x, ids),
+        ls_cross_entropy(g, x, ids, x, LS_IGNORE_LABEL), ls_output(g, "never", x);
 }
 
 // Objects: the calls that take options, without them and with them.
@@ -102,6 +102,7 @@ ls_status objects(ls_build_fn build)
     ls_trainer_create(&trainer, build, nullptr, &o);
     ls_generator *generator = nullptr;
     ls_generator_create(&generator, nullptr, nullptr);
+    ls_generator_create_t5(&generator, nullptr, nullptr);
     ls_generator_open(&generator, "folder");
     ls_dataset *set = nullptr;
     ls_dataset_open(&set, "nothing", LS_SPLIT_TRAIN);

@@ -141,6 +141,11 @@
         .in = { X(B, T, H * D), X(B, C, G * D), X(B, C, G * D), INDEX(N, B, T) }, \
       .attrs = ATTENTION(D, 1, 0.4), .compare = COMPARE_SUM, .reduce = C + D, .extreme = EXTREME_LARGE, \
           .batch_in = 15 }
+#define ATTEND_CACHED_BIAS(about, B, H, G, D, T, C, N) \
+    { .op = "attention_cached", .what = about, .n_in = 5, \
+        .in = { X(B, T, H * D), X(B, C, G * D), X(B, C, G * D), INDEX(N, B, T), X(H, C) }, \
+      .attrs = ATTENTION(D, 1, 0.4), .compare = COMPARE_SUM, .reduce = C + D, .extreme = EXTREME_LARGE, \
+          .batch_in = 15 }
 #define SOFTMAX(R, C) \
     { .op = "softmax", .n_in = 1, .in = { X(R, C) }, .compare = COMPARE_SUM, .reduce = C, \
         .extreme = EXTREME_LARGE, .batch_in = 1 }, \

@@ -217,7 +217,7 @@ static void rows_have_words(void **state)
         assert_string_equal(LS_SCHEDULES[n].name, LS_SCHEDULE_WORDS[n]);
     assert_null(LS_SCHEDULE_WORDS[n]);
     char list[LS_MODEL_LIST];
-    assert_string_equal(ls_model_list(list, ls_model_continues_text), "llama, qwen2");
+    assert_string_equal(ls_model_list(list, ls_model_makes_text), "llama, qwen2, t5");
 }
 
 /* Every name in `keys` is the last one of a key that asks that table. */

@@ -22,7 +22,37 @@ void ls_ref_cache_write(const ls_kernel_args *a) /* cache, x, positions -> cache
     }
 }
 
-void ls_ref_attention_cached(const ls_kernel_args *a) /* q, k, v, positions -> y */
+void ls_ref_cache_reorder(const ls_kernel_args *a) /* cache, from -> cache */
+{
+    const ls_tensor *cache = &a->out[0];
+    const int64_t B = cache->type.dims[0], places = cache->type.dims[1], F = cache->type.dims[2];
+    double *old = a->workspace; /* [B]: of one place and feature */
+    for (int64_t i = 0; i < places * F; i++) {
+        for (int64_t b = 0; b < B; b++)
+            old[b] = get3(cache, b, i / F, i % F);
+        for (int64_t b = 0; b < B; b++) {
+            const int64_t from = (int64_t)flat_get(&a->in[1], b);
+            if (from >= 0 && from < B)
+                ls_ref_put(cache, at3(cache, b, i / F, i % F), old[from]);
+        }
+    }
+}
+
+size_t ls_ref_cache_reorder_workspace(const ls_kernel_args *a)
+{
+    return sizeof(double) * (size_t)a->in[0].type.dims[0];
+}
+
+/* What the bias by distance adds for key j: its last column is the distance 0. */
+static double bias_of(const ls_kernel_args *a, int64_t h, int64_t n, int64_t j)
+{
+    if (!given(a, 4))
+        return 0;
+    const ls_tensor *bias = &a->in[4];
+    return ls_ref_get(bias, h * bias->strides[0] + (bias->type.dims[1] - n + j) * bias->strides[1]);
+}
+
+void ls_ref_attention_cached(const ls_kernel_args *a) /* q, k, v, positions, bias? -> y */
 {
     const ls_attention_attrs *at = a->attrs;
     const ls_tensor *q = &a->in[0], *k = &a->in[1], *v = &a->in[2], *y = &a->out[0];
@@ -38,7 +68,7 @@ void ls_ref_attention_cached(const ls_kernel_args *a) /* q, k, v, positions -> y
             double dot = 0;
             for (int64_t d = 0; d < D; d++)
                 dot += get3(q, b, t, h * D + d) * get3(k, b, j, g * D + d);
-            p[j] = at->scale * dot;
+            p[j] = at->scale * dot + bias_of(a, h, n, j);
             max = fmax(max, p[j]);
         }
         for (int64_t j = 0; j < n; j++)

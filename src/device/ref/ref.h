@@ -81,7 +81,9 @@ REF_RUN(embedding); REF_RUN(embedding_grad); REF_WORKSPACE(embedding_grad); REF_
 REF_RUN(position_bias); REF_RUN(position_bias_grad); REF_WORKSPACE(position_bias_grad);
 /* attention.c */
 REF_RUN(attention); REF_RUN(attention_grad); REF_WORKSPACE(attention); REF_WORKSPACE(attention_grad);
-REF_RUN(cache_write); REF_RUN(attention_cached); REF_WORKSPACE(attention_cached); /* cache.c */
+/* cache.c */
+REF_RUN(cache_write); REF_RUN(cache_reorder); REF_WORKSPACE(cache_reorder);
+REF_RUN(attention_cached); REF_WORKSPACE(attention_cached);
 /* loss.c */
 REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax);
 REF_RUN(cross_entropy_part); REF_RUN(argmax_part); REF_RUN(argmax_join);

@@ -30,7 +30,7 @@ static const ls_kernel KERNELS[] = {
     ROW(embedding), ROW_WORKSPACE(embedding_grad), ROW(rope), ROW(shift_right), ROW(position_bias),
         ROW_WORKSPACE(position_bias_grad),
     ROW_WORKSPACE(attention), ROW_WORKSPACE(attention_grad),
-    ROW(cache_write), ROW_WORKSPACE(attention_cached),
+    ROW(cache_write), ROW_WORKSPACE(cache_reorder), ROW_WORKSPACE(attention_cached),
     ROW(softmax), ROW(softmax_grad), ROW(cross_entropy), ROW(cross_entropy_grad), ROW(argmax),
         ROW(cross_entropy_part), ROW(argmax_part), ROW(argmax_join),
     ROW(max_abs), ROW(sum_squares), ROW(norm_from_squares), ROW(is_finite),

@@ -1,4 +1,4 @@
-/* attention_cached.c - writing keys and values into a cache, and attention to them.
+/* attention_cached.c - writing keys and values into a cache, reordering it, and attention to it.
  *
  * The query heads that share a key head, of all tokens, are the rows of one tile, so that each key is fetched
  * once for them. Blocks of keys and the arithmetic within are those of attention.c, from the first key on: a
@@ -18,9 +18,50 @@ KERNEL(cache_write)
                    elem_at(x, r * row_stride(x)), (size_t)(features * elem_size(x->type.dtype)));
 }
 
+/* One place of all sequences at a time: what moves is set aside, then put where it belongs. */
+static void reorder_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const ls_kernel_args *a = context;
+    const ls_tensor *cache = &a->in[0];
+    const int32_t *from = a->in[1].data;
+    const int64_t n = cache->type.dims[0], places = cache->type.dims[1], features = cache->type.dims[2];
+    const size_t bytes = (size_t)(features * elem_size(cache->type.dtype));
+    char *aside = (char *)a->workspace + (size_t)worker * (size_t)n * bytes;
+    for (int64_t p = begin; p < end; p++)
+        for (int put = 0; put < 2; put++)
+            for (int64_t b = 0; b < n; b++) {
+                if (from[b] == b || from[b] < 0 || from[b] >= n)
+                    continue;
+                if (put)
+                    memcpy(elem_at(cache, (b * places + p) * features), aside + (size_t)b * bytes, bytes);
+                else
+                    memcpy(aside + (size_t)b * bytes, elem_at(cache, (from[b] * places + p) * features),
+                           bytes);
+            }
+}
+
+KERNEL_WORKSPACE(cache_reorder)
+{
+    const ls_type *cache = &a->in[0].type;
+    return (size_t)(workers(a) * cache->dims[0] * cache->dims[2] * elem_size(cache->dtype));
+}
+
+KERNEL(cache_reorder)
+{ /* cache, from -> cache */
+    const ls_type *cache = &a->in[0].type;
+    const int32_t *from = a->in[1].data;
+    int64_t moved = 0;
+    for (int64_t b = 0; b < cache->dims[0]; b++)
+        moved += from[b] != b;
+    if (moved)
+        ls_parallel_for(threads_for(a, moved * cache->dims[1] * cache->dims[2]), cache->dims[1], reorder_task,
+                        (void *)(uintptr_t)a);
+}
+
 typedef struct job {
     const ls_kernel_args *a;
     heads s;
+    const ls_tensor *bias;      /* by distance, NULL: none */
     int64_t group, rows, block; /* query heads of a key head; of all tokens; of them in a tile */
     int64_t scratch;            /* floats a worker */
 } job;
@@ -31,7 +72,7 @@ typedef struct scratch {
 
 static job job_of(const ls_kernel_args *a)
 {
-    job j = { .a = a, .s = heads_of(a, &a->in[0], &a->in[1]) };
+    job j = { .a = a, .s = heads_of(a, &a->in[0], &a->in[1]), .bias = present(&a->in[4]) ? &a->in[4] : NULL };
     j.group = j.s.H / j.s.G;
     j.rows = j.group * j.s.Tq;
     const int64_t share = (j.s.B * j.s.G * j.rows + workers(a) - 1) / workers(a);
@@ -57,6 +98,12 @@ static int64_t keys_of(const job *j, int64_t b, int64_t token)
 {
     const int64_t position = ((const int32_t *)j->a->in[3].data)[b * j->s.Tq + token];
     return position < 0 ? 0 : min_i64(position + 1, j->s.Tk);
+}
+
+/* Of row r, which sees `keys` keys, from key 0 on: the bias's last column is the distance 0. */
+static const char *distances(const job *j, int64_t g, int64_t r, int64_t keys)
+{
+    return j->bias ? elem_at(j->bias, (g * j->group + r % j->group) * j->s.Tk + j->s.Tk - keys) : NULL;
 }
 
 /* Rows r0 .. r0+n of key head g: row r is token r / group, head g * group + r % group. */
@@ -87,8 +134,8 @@ static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r
         LS_NAME(ls_small_mm)(n, width, s->D, w->q, s->dp, 1, w->kt, width, w->scores, width, false);
         for (int64_t i = 0; i < n; i++) {
             const int64_t seen = keys[i] > k0 ? min_i64(keys[i] - k0, nk) : 0;
-            softmax_row(s, w->scores + i * width, NULL, b, k0, seen, width, w->top + i, w->sum + i,
-                        w->y + i * s->dp, k0 == 0);
+            softmax_row(s, w->scores + i * width, distances(j, g, r0 + i, keys[i]), b, k0, seen, width,
+                        w->top + i, w->sum + i, w->y + i * s->dp, k0 == 0);
         }
         const float *vf32 = rows_f32(s, w->kv, head_at(v, b, k0, g, s->D), v->strides[1], nk, &ld);
         LS_NAME(ls_small_mm)(n, s->dp, nk, w->scores, width, 1, vf32, ld, w->y, s->dp, k0 > 0);
@@ -116,7 +163,7 @@ KERNEL_WORKSPACE(attention_cached)
 }
 
 KERNEL(attention_cached)
-{ /* q, k, v, positions -> y */
+{ /* q, k, v, positions, bias? -> y */
     job j = job_of(a);
     int64_t products = 0; /* for a key head and a feature */
     for (int64_t b = 0; b < j.s.B; b++)

@@ -57,6 +57,7 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
         .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(2) | LS_OPERAND(3) | LS_OPERAND(5),
         .rows_out = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(2)),
     ROW(cache_write, FLOATS, .rows_in = LS_OPERAND(1)),
+    ROW(cache_reorder, FLOATS, WORKSPACE(cache_reorder)),
     ROW(attention_cached, FLOATS, WORKSPACE(attention_cached), .rows_in = LS_OPERAND(0),
         .rows_out = LS_OPERAND(0)),
     ROW(cross_entropy, FLOATS),

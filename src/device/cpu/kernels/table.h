@@ -75,6 +75,8 @@ KERNEL(attention_grad);
 KERNEL_WORKSPACE(attention_grad);
 /* attention_cached.c */
 KERNEL(cache_write);
+KERNEL(cache_reorder);
+KERNEL_WORKSPACE(cache_reorder);
 KERNEL(attention_cached);
 KERNEL_WORKSPACE(attention_cached);
 /* loss.c */

@@ -1,0 +1,82 @@
+"""What transformers' generate makes of small T5s with random weights: tests/golden/t5_relu and t5_gated, each a folder as save_pretrained writes it, and in
+generate.json 20 prompts with the ids of several ways to choose.
+
+    python tools/golden/generate.py
+
+t5_relu: one table, scaled output. t5_gated: T5 v1.1 with a head of its own, as transformers 5 saves it again: tie_word_embeddings true, scale_decoder_outputs
+false, and an lm_head.weight that is not shared.weight."""
+import json
+import os
+import sys
+
+import torch
+from torch import nn
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:] = [p for p in sys.path if os.path.abspath(p) != HERE]  # the library `tokenizers` before the script of that name
+from transformers import T5Config, T5ForConditionalGeneration, set_seed  # noqa: E402
+
+OUT = os.path.join(HERE, "..", "..", "tests", "golden")
+SHARED = {"vocab_size": 67, "d_model": 24, "d_ff": 40, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 10, "dropout_rate": 0.0,
+          "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+MODELS = {
+    "t5_relu": {"d_kv": 6, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4},
+    "t5_gated": {"d_kv": 10, "num_layers": 2, "num_heads": 3, "feed_forward_proj": "gated-gelu", "layer_norm_epsilon": 1e-5, "tie_word_embeddings": False},
+}
+NEW = 24
+WAYS = {
+    "greedy": {},
+    "greedy.ngram": {"no_repeat_ngram_size": 2, "min_new_tokens": 5},
+    "beams": {"num_beams": 4, "length_penalty": 1.0},
+    "beams.long": {"num_beams": 4, "length_penalty": 2.0, "early_stopping": True, "no_repeat_ngram_size": 3, "min_new_tokens": 6},
+    "beams.short": {"num_beams": 4, "length_penalty": -0.5},
+    "beams.never": {"num_beams": 3, "length_penalty": 0.6, "early_stopping": "never"},
+}
+
+
+def prompts():
+    """20 sources of 1 to 40 tokens, each with its end token."""
+    generator = torch.Generator().manual_seed(5)
+    return [torch.randint(2, 67, (1 + 2 * i,), generator=generator).tolist() + [1] for i in range(20)]
+
+
+def make(name):
+    set_seed(11)
+    model = T5ForConditionalGeneration(T5Config(**SHARED, **MODELS[name])).eval()
+    with torch.no_grad():
+        for key, p in model.named_parameters():  # so that what is said depends on the source, and ends sometimes
+            if "relative_attention_bias" in key:
+                p.mul_(2)
+            elif p.dim() == 2 and "shared" not in key:
+                p.mul_(1.6 if name == "t5_gated" else 4)
+        if name == "t5_gated":
+            model.lm_head.weight = nn.Parameter(torch.randn(67, 24) * 0.4)
+            model.lm_head.weight[1] *= 1.3
+        else:
+            model.shared.weight.mul_(0.3)
+            model.shared.weight[1] *= 2
+    model.save_pretrained(os.path.join(OUT, name))
+    os.remove(os.path.join(OUT, name, "generation_config.json"))
+    return T5ForConditionalGeneration.from_pretrained(os.path.join(OUT, name)).eval()
+
+
+def text_of(ids):
+    """Without the start token, the end token and what comes behind it."""
+    ids = ids[1:]
+    return ids[: ids.index(1)] if 1 in ids else [i for i in ids]
+
+
+if __name__ == "__main__":
+    golden = {"prompts": prompts(), "new_tokens": NEW}
+    for name in MODELS:
+        model, golden[name] = make(name), {}
+        for way, how in WAYS.items():
+            golden[name][way] = []
+            for prompt in golden["prompts"]:
+                out = model.generate(torch.tensor([prompt]), max_new_tokens=NEW, do_sample=False, use_cache=False, **how)  # its cache has as many layers as the encoder
+                golden[name][way].append(text_of(out[0].tolist()))
+            distinct = {tuple(t) for t in golden[name][way]}
+            print(name, way, len(distinct), "texts, lengths", sorted(len(t) for t in golden[name][way]))
+    with open(os.path.join(OUT, "generate.json"), "w", encoding="utf-8") as f:
+        json.dump(golden, f, separators=(",", ":"))
+        f.write("\n")
