@@ -1,4 +1,4 @@
-/* attrs.c - what every attribute record can do, driven by the op's field table: compare, copy, digest. */
+/* attrs.c - comparing, copying and hashing any op's attributes, by the op's field table. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -12,7 +12,7 @@ static bool field_equal(const ls_attr_field *f, const void *a, const void *b)
 {
     switch (f->kind) {
     case LS_FIELD_I64:
-    case LS_FIELD_F64: return !memcmp(a, b, 8); /* by bits: -0 and NaN are what they are */
+    case LS_FIELD_F64: return !memcmp(a, b, 8); /* bit by bit: -0 differs from 0, and a NaN equals itself */
     case LS_FIELD_I64S:
     case LS_FIELD_F64S: {
         const ls_i64_list *x = a, *y = b;

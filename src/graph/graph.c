@@ -1,4 +1,4 @@
-/* graph.c - appending to a graph: nodes, values, scopes, outputs and the sticky error. */
+/* graph.c - appending to a graph: nodes, values, scopes, outputs, and the sticky error. */
 #include "graph.h"
 
 #include <stdarg.h>
@@ -25,7 +25,8 @@ static void *grown(void *items, int n, int *cap, size_t item)
     return p;
 }
 
-/* A value remembers the number of its graph (its low 32 bits; never 0, which says nothing). */
+/* A value contains the low 32 bits of its graph's number, which are never 0; 0 means that the graph is not
+ * known. */
 static uint32_t fresh_number(void)
 {
     static _Atomic uint32_t last;
@@ -80,7 +81,7 @@ ls_graph *ls_at(ls_graph *g, const char *file, int line)
 void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
 {
     if (g->status != LS_OK)
-        return; /* the first error is the one worth reading */
+        return; /* the first error says most */
     char text[1024];
     va_list ap;
     va_start(ap, format);
@@ -153,7 +154,7 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
                     .line = g->line };
     n->in = ls_arena_dup(&g->arena, n_in ? in : NULL, sizeof(ls_value) * (size_t)n_in);
     for (int i = 0; i < n_in; i++)
-        n->in[i].graph = 0; /* inside its graph a value is its id */
+        n->in[i].graph = 0; /* inside its graph a value is known by its id alone */
     n->out = LS_ARENA_ARRAY(&g->arena, ls_value, infer.n_out);
     n->attrs = ls_attrs_copy(&g->arena, op, attrs);
     n->at = infer.at && !ls_box_is_whole(infer.at) ? ls_arena_dup(&g->arena, infer.at, sizeof *infer.at)
@@ -168,7 +169,8 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
     return n;
 }
 
-/* A model may have a million nodes. Passes, which copy them, are asked by ls_rewrite_begin. */
+/* Checks for a request to stop, because a model may have a million nodes. Passes copy them in
+ * ls_rewrite_begin, which checks too. */
 static void look_for_stop(ls_graph *g)
 {
     if (g->status != LS_OK || g->n_nodes % 256 || !ls_stop_asked())

@@ -1,4 +1,4 @@
-/* identity.c - names of identities, and their order. */
+/* identity.c - the names of identities, and comparing them. */
 #include "identity.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* op.c - how shape rules name types, and refuse them. */
+/* op.c - messages of shape rules. */
 #include "op.h"
 
 #include <stdarg.h>

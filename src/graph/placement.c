@@ -1,4 +1,4 @@
-/* placement.c - see placement.h. */
+/* placement.c - names and comparisons of placements (placement.h). */
 #include "placement.h"
 
 #include <stdio.h>

@@ -71,7 +71,7 @@ static void add_attrs(ls_str *s, const ls_node *n)
             add_field(s, f, n->attrs);
 }
 
-/* Of each dimension its size, or which elements of how many: at=[4, 64..127 of 256] */
+/* The box, as the size of each whole dimension, or as the elements of it: at=[4, 64..127 of 256]. */
 static void add_at(ls_str *s, const ls_box *at)
 {
     ls_str_add(s, "  at=[");

@@ -1,4 +1,4 @@
-/* rewrite.c - copying a graph node by node under a value map. */
+/* rewrite.c - copies a graph node by node, with a map from old values to new ones. */
 #include "rewrite.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ void ls_rewrite_like(ls_rewrite *r, const ls_node *n)
     r->to->line = n->line;
 }
 
-/* What stands for `old` lies as that did, where its shape says so. */
+/* The new value takes over the old one's placement if their shapes are equal. */
 static void keep_placement(ls_rewrite *r, ls_value old, ls_value new)
 {
     const ls_val *from = ls_val_of(r->from, old);
@@ -71,7 +71,7 @@ static void keep_placement(ls_rewrite *r, ls_value old, ls_value new)
         to->placed = ls_placed_copy(&r->to->arena, from->placed);
 }
 
-/* A clone goes on naming what it repeats, under that node's new id. */
+/* The id, in the new graph, of the node that n repeats. If that node is gone, the copy's own id. */
 static int clone_of(const ls_rewrite *r, const ls_node *n, const ls_node *copy)
 {
     if (n->clone_of < 0)

@@ -1,6 +1,6 @@
-/* rewrite.h - how a pass makes a new graph from an old one: walk the old nodes in order, copy each or emit
- * something else, and keep a map from old values to new ones. Shape rules run again on every copy, so a type
- * changed upstream spreads by itself.
+/* rewrite.h - how a pass makes a new graph from an old one. It goes through the old nodes in order and copies
+ * each one or builds something in its place. A map leads from old values to new ones. Shape rules run again
+ * for every copy, so a changed type reaches all that depends on it.
  *
  *     ls_rewrite r;
  *     ls_rewrite_begin(&r, *g);
@@ -12,28 +12,27 @@
 typedef struct ls_rewrite {
     const ls_graph *from;
     ls_graph *to;
-    ls_value *map;           /* per old value id; {0} = not (yet) there */
-    const ls_scope **scopes; /* per old scope id */
+    ls_value *map;           /* [old value ids]; {0}: no new value (yet) */
+    const ls_scope **scopes; /* [old scope ids] */
 } ls_rewrite;
 
 ls_status ls_rewrite_begin(ls_rewrite *r, const ls_graph *from);
-/* absent stays absent; -1 if its producer was dropped */
+/* The new value of `old`. Absent stays absent; -1 if the node that made it was left out. */
 ls_value ls_rewrite_value(const ls_rewrite *r, ls_value old);
-/* New nodes take scope, phase, box and call site of old node `n` from here on. */
+/* From here on, new nodes take scope, phase, box and call site of the old node `n`. */
 void ls_rewrite_like(ls_rewrite *r, const ls_node *n);
-/* Copies n with mapped operands and maps its outputs; NULL after an error. */
+/* Copies n, with new operands, and maps its outputs. NULL after an error. */
 ls_node *ls_rewrite_copy(ls_rewrite *r, const ls_node *n);
-/* The same with other operands or attributes. */
+/* Copies n with these operands and attributes instead of its own. */
 ls_node *ls_rewrite_copy_with(ls_rewrite *r, const ls_node *n, const ls_value *in, const void *attrs);
-/* The same with operands of which that with @ is `at` of its whole tensor. */
+/* The same for operands of which the one with @ in the op's rule is the box `at` of its whole tensor. */
 ls_node *ls_rewrite_copy_at(ls_rewrite *r, const ls_node *n, const ls_value *in, const ls_box *at);
-/* Copies the outputs, destroys *g and puts the new graph in its place; after an error *g stays and the error
- * is returned. */
+/* Copies the outputs, destroys *g and replaces it by the new graph. After an error *g stays as it is. */
 ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g);
 void ls_rewrite_abort(ls_rewrite *r);
 
-/* Who uses what: uses[v] is the number of operands (and graph outputs) that read value v; user[v] the last
- * such node, -1 for none. */
+/* Who reads what. uses[v]: how many operands and graph outputs are value v. user[v]: the last node that reads
+ * v, -1 if none does. */
 typedef struct ls_uses {
     int *count;
     int *user;

@@ -1,5 +1,5 @@
-/* verify.c - what must hold of every graph; run when a model is finished and after every pass in dev builds
- * and tests. */
+/* verify.c - checks what must hold of every graph: when a model is complete, and after every pass in dev
+ * builds and tests. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* attention.c - scaled dot-product attention with grouped queries, additive bias, padding and causal masking;
- * the gradient rebuilds the probabilities from the saved log-sum-exp (Dao et al. 2022), so nothing of size Tq
- * x Tk is kept. */
+/* attention.c - scaled dot-product attention with grouped queries, additive bias, padding and causal masking.
+ * The gradient computes the probabilities again from the saved log-sum-exp (Dao et al. 2022, FlashAttention),
+ * so no tensor of size Tq x Tk is kept. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -111,7 +111,8 @@ static void grad_attention(ls_grad *c)
         c->din[BIAS] = ls_nth(c->g, dq, 3);
 }
 
-/* Where masks, dropout or a bias by distance ask for the numbers of queries, all are here. */
+/* Masks, dropout and a bias by distance depend on the numbers of the queries in the sequence, so the tokens
+ * of queries must not be split. */
 static ls_status dims_attention(ls_rule *r, const ls_infer *i)
 {
     const ls_attention_attrs *a = i->attrs;
@@ -119,7 +120,7 @@ static ls_status dims_attention(ls_rule *r, const ls_infer *i)
     if (a->causal || a->dropout > 0 || (bias && bias->ndim == 2))
         ls_rule_fix(r, 't');
     if (bias && bias->ndim == 4 && bias->dims[0] != i->in[Q].dims[0])
-        r->in[BIAS][0] = -1; /* one for all samples */
+        r->in[BIAS][0] = -1; /* the bias is shared by all samples */
     return LS_OK;
 }
 

@@ -1,6 +1,6 @@
-/* batch_norm.c - batch normalisation (Ioffe, Szegedy 2015) of x [N, C, ..] over everything but the channels,
- * as PyTorch has it: biased variance in the result, unbiased in the running statistics. The fuse pass joins a
- * residual and ReLU to it, and ReLU's mask to its gradient. */
+/* batch_norm.c - batch normalisation (Ioffe, Szegedy 2015) of x [N, C, ..] over all dimensions but the
+ * channels. As in PyTorch, the result uses the biased variance, the running statistics the unbiased one.
+ * passes/fuse.c joins a residual and ReLU to it, and ReLU's mask to its gradient. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -14,7 +14,7 @@ static ls_cost cost_norm(const ls_infer *i)
     return c;
 }
 
-/* x [N, C, ..] and the type of what there is one of per channel. */
+/* Checks x [N, C, ..]; `channels` receives the type of a tensor with one element per channel. */
 static ls_status expect_picture(const ls_infer *i, const ls_type *x, ls_type *channel, ls_type *stat)
 {
     LS_RULE_CHECK(i, x->ndim >= 2 && ls_dtype_is_float(x->dtype), "needs float x [N, C, ..]");
@@ -30,7 +30,7 @@ static ls_status expect_relu_or_none(const ls_infer *i)
     return LS_OK;
 }
 
-/* Operand k, if given, has the type of x. */
+/* Operand k, if present, must have the type of x. */
 static ls_status expect_like(const ls_infer *i, int k, const ls_type *x, const char *what)
 {
     return i->n_in > k && i->in[k].ndim >= 0 ? ls_infer_expect(i, k, x, what) : LS_OK;
@@ -115,8 +115,8 @@ static void grad_batch_norm(ls_grad *c)
     c->din[2] = ls_nth(c->g, dx, 2);
 }
 
-/* With fixed statistics the layer is a product and a sum: dx = dy * gain / deviation, dgain = sum of dy * (x
- * - mean) / deviation. */
+/* The gradient with fixed statistics, where the layer is a product and a sum: dx = dy * gain / deviation,
+ * dgain = sum of dy * (x - mean) / deviation. */
 static void grad_batch_norm_eval(ls_grad *c)
 {
     const ls_node *n = c->node;

@@ -1,4 +1,4 @@
-/* broadcast.c - NumPy's broadcasting as an op, and its transpose: broadcast_to and sum_to. */
+/* broadcast.c - NumPy's broadcasting as an op, and its gradient: broadcast_to and sum_to. */
 #include "rules.h"
 #include "base/argument.h"
 

@@ -1,6 +1,6 @@
-/* chain.c - how a rank's slice of a unit becomes what the unit's parameters are views of, and the gradient of
- * that: links, from the first to the last. The pass that makes the use (passes/units.c) and the program that
- * reduces its gradient once a step (optim/update.c) both read them here. */
+/* chain.c - the chain of ops that leads from a rank's slice of a unit to the unit's buffer, of which its
+ * parameters are views, and the chain of its gradient. The links are listed in order. passes/units.c makes
+ * the first chain; the program that reduces gradients once a step (optim/update.c) makes the second. */
 #include "rules.h"
 
 int ls_unit_chain(ls_link out[LS_UNIT_LINKS], const ls_unit_use *u)

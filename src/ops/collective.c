@@ -1,6 +1,6 @@
 /* collective.c - ops over the ranks of a group, and transfers between host and device memory. A parameter's
- * use becomes a chain of them (docs/ranks.md); each one's gradient is another: all_gather and reduce_scatter,
- * replicate and all_reduce, to_device and to_host. They have no kernels: the session runs collectives through
+ * use becomes a chain of them (docs/ranks.md). Their gradients are each other: all_gather and reduce_scatter,
+ * replicate and all_reduce, to_device and to_host. They have no kernels: the session runs them through
  * src/comm. */
 #include "base/check.h"
 #include "rules.h"
@@ -80,8 +80,8 @@ static ls_status infer_all_reduce(ls_infer *i)
     return LS_OK;
 }
 
-/* Everybody's result has my operand in it; where all results are one value, which is used once, its gradient
- * is there already. */
+/* Every rank's result contains this rank's operand, so its gradient is the sum of all ranks' gradients. With
+ * LS_HOW_SHARED, all ranks use the result alike, as one value: its gradient is complete on each rank. */
 static void grad_all_reduce(ls_grad *c)
 {
     const int64_t how = ((const ls_reduce_attrs *)c->node->attrs)->how;

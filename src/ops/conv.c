@@ -1,10 +1,10 @@
-/* conv.c - convolution of pictures, NCHW, and its gradients: y = conv2d(x, w) + b as PyTorch's F.conv2d. */
+/* conv.c - convolution of pictures, NCHW, and its gradients: y = conv2d(x, w) + b, as PyTorch's F.conv2d. */
 #include "rules.h"
 #include "base/argument.h"
 
 static int64_t reach(int64_t kernel, int64_t dilation) { return (kernel - 1) * dilation + 1; }
 
-/* Pictures of h x w seen through a kernel of kh x kw: the size of the result. */
+/* The size of the result for pictures of h x w and a kernel of kh x kw. */
 static ls_status result_size(const ls_infer *i, int64_t h, int64_t w, int64_t kh, int64_t kw, int64_t *oh,
                              int64_t *ow)
 {
@@ -81,8 +81,8 @@ static ls_status infer_conv2d_dw(ls_infer *i) /* dy, x */
     return LS_OK;
 }
 
-/* Products as the field counts them: also those with the padding's zeros. `y`: the small pictures; `w`: the
- * kernel. */
+/* Counts products as is usual: products with the padding's zeros count too. `y`: the type of the smaller
+ * pictures; `w`: the kernel's. */
 static ls_cost cost(const ls_infer *i, const ls_type *y, const ls_type *w)
 {
     const double per_result = 2.0 * (double)(w->dims[1] * w->dims[2] * w->dims[3]);
@@ -103,7 +103,7 @@ static void grad_conv2d(ls_grad *c)
     const ls_type x = ls_value_type(c->g, n->in[0]), w = ls_value_type(c->g, n->in[1]);
     const bool bias = n->n_in > 2 && ls_present(n->in[2]) && c->needs[2];
     ls_conv_attrs a = *(const ls_conv_attrs *)n->attrs;
-    if (c->needs[1] || bias) { /* first, as for linear */
+    if (c->needs[1] || bias) { /* (before dx, for the reason given in linear.c) */
         a.height = w.dims[2];
         a.width = w.dims[3];
         a.bias = bias;

@@ -1,5 +1,5 @@
-/* dropout.c - dropout (Srivastava et al. 2014), and the key of a step's random numbers. Nothing is kept for
- * the gradient: it draws the same numbers again. */
+/* dropout.c - dropout (Srivastava et al. 2014), and the key of a step's random numbers. The gradient draws
+ * the same numbers again, so no mask is kept. */
 #include "rules.h"
 
 enum { X, KEY, ADDEND };
@@ -28,7 +28,7 @@ static ls_status infer_dropout(ls_infer *i)
     return LS_OK;
 }
 
-/* The addend comes after differentiation (passes/fuse.c). */
+/* passes/fuse.c adds the addend after differentiation */
 static void grad_dropout(ls_grad *c)
 {
     if (c->needs[X])

@@ -68,7 +68,8 @@ static void grad_tanh(ls_grad *c)
 static void grad_add_const(ls_grad *c) { c->din[0] = c->dout[0]; }
 static void grad_mul_const(ls_grad *c) { c->din[0] = ls_mul_const(c->g, c->dout[0], number(c)); }
 static void grad_div_const(ls_grad *c) { c->din[0] = ls_div_const(c->g, c->dout[0], number(c)); }
-/* The result is positive where the operand is, and is there anyway: the operand need not be kept. */
+/* Is computed from the result, which is positive where the operand is. The result is kept anyway, the operand
+ * need not be. */
 static void grad_relu(ls_grad *c)
 {
     c->din[0] = ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ c->dout[0], c->node->out[0] }, NULL);
@@ -89,7 +90,7 @@ static ls_value silu_grad(ls_graph *g, ls_value dy, ls_value x)
 }
 static void grad_silu(ls_grad *c) { c->din[0] = silu_grad(c->g, c->dout[0], in0(c)); }
 
-/* silu(gate) is computed again: to keep it would cost as much memory as gate itself. */
+/* silu(gate) is computed again, because keeping it would take as much memory as gate itself. */
 static void grad_swiglu(ls_grad *c)
 {
     if (c->needs[0])
@@ -156,7 +157,7 @@ ROW_CONST(add_const, "add_const", LS_EW_ADD_CONST, grad_add_const, "a + number")
 ROW_CONST(mul_const, "mul_const", LS_EW_MUL_CONST, grad_mul_const, "a * number");
 ROW_CONST(div_const, "div_const", LS_EW_DIV_CONST, grad_div_const, "a / number");
 
-/* cast: any type to any; only float to float has a gradient. */
+/* cast: from any type to any type. Only casts between float types have gradients. */
 static ls_status infer_cast(ls_infer *i)
 {
     int64_t to = ((const ls_cast_attrs *)i->attrs)->to;
@@ -192,7 +193,7 @@ const ls_op ls_op_cast = {
     .summary = "another element type, rounded to nearest even",
 };
 
-/* fused: made by passes/fuse.c after differentiation, so it needs no gradient. */
+/* fused: passes/fuse.c makes it after differentiation, so it needs no gradient. */
 static ls_status infer_fused(ls_infer *i)
 {
     const ls_fused_attrs *a = i->attrs;
@@ -202,7 +203,7 @@ static ls_status infer_fused(ls_infer *i)
     for (int k = 1; k < i->n_in; k++)
         for (int d = 1; d <= (i->in[k].ndim > out.ndim ? i->in[k].ndim : out.ndim); d++) {
             const ls_type *t = &i->in[k];
-            if (d > out.ndim) { /* grow to the left */
+            if (d > out.ndim) { /* the result gets more dimensions, on the left */
                 for (int m = out.ndim; m > 0; m--)
                     out.dims[m] = out.dims[m - 1];
                 out.dims[0] = 1;
@@ -245,7 +246,7 @@ const ls_op ls_op_fused = {
     .summary = "several element-wise ops in one pass over memory",
 };
 
-/* An operator as a function of the graph. `...` are its operands. */
+/* The op `row` as a builder function of lockstep/graph.h. `...` are its operands. */
 #define APPLY(row, count, attrs, ...)                                              \
     {                                                                              \
         LS_ARG_OR(g, ((ls_value){ .id = -1 }));                                    \

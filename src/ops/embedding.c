@@ -1,5 +1,5 @@
-/* embedding.c - rows of a table by their number, and the gradient of the table: dense, each row the sum over
- * the places that read it. */
+/* embedding.c - rows of a table by number, and the gradient of the table: for each row, the sum of dy over
+ * all places that read it. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -65,7 +65,7 @@ static ls_cost cost_embedding(const ls_infer *i)
 static ls_cost cost_embedding_grad(const ls_infer *i)
 {
     const double dy = (double)ls_type_bytes(&i->in[DY]), table = (double)ls_type_bytes(&i->out[0]);
-    /* in place when joined */
+    /* the addend's memory, if there is one */
     return (ls_cost){ .flops = (double)ls_type_count(&i->in[DY]),
                       .bytes = dy + (i->n_in > ADDEND ? 2 * dy : table) };
 }

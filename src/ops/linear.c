@@ -1,6 +1,6 @@
-/* linear.c - the matrix products: y = x * w^T + b as PyTorch's F.linear, and its two gradients. The optional
- * operands are epilogues that passes/fuse.c attaches: kernels apply them while the tile is in registers,
- * rounding where the unfused graph would. */
+/* linear.c - the matrix products: y = x * w^T + b (PyTorch's F.linear), and its two gradients. passes/fuse.c
+ * attaches the optional operands. Kernels apply them while a tile is in registers, and round as the unfused
+ * graph would. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -34,7 +34,7 @@ static ls_status infer_linear(ls_infer *i)
     i->out[0] = y;
     i->n_out = 1;
     if (a->act != LS_ACT_NONE)
-        i->out[i->n_out++] = y; /* the value before the activation, for the backward pass */
+        i->out[i->n_out++] = y; /* the activation's input, which the backward pass needs */
     return LS_OK;
 }
 
@@ -82,7 +82,7 @@ static double operand_bytes(const ls_infer *i)
     return bytes;
 }
 
-static ls_cost cost_product(const ls_infer *i) /* linear and linear_dx: w [N, K] meets every row */
+static ls_cost cost_product(const ls_infer *i) /* linear and linear_dx: each row meets all of w [N, K] */
 {
     return (ls_cost){ .flops = 2.0 * (double)ls_type_rows(&i->in[0]) * (double)ls_type_count(&i->in[1]),
                       .bytes = operand_bytes(i) };
@@ -104,8 +104,8 @@ static void grad_linear(ls_grad *c)
         return;
     }
     if (c->needs[W] || bias) {
-        /* first: x can go, and what the layer below differentiates, dx, is still in the caches when it begins
-         */
+        /* dw comes first: then x is no longer needed, and dx, which the backward pass continues with, is
+         * still in the caches. */
         ls_value dw = ls_linear_dw(c->g, c->dout[0], n->in[X], bias);
         c->din[W] = dw;
         if (bias)

@@ -1,8 +1,10 @@
-/* loss.c - softmax, cross-entropy over class logits, argmax. The loss is a sum over valid targets divided by
- * `count`, the number of valid targets of the whole optimizer step, which is an input: never a mean of means.
+/* loss.c - softmax, cross-entropy over logits of classes, argmax. The loss is the sum over valid targets
+ * divided by `count`, the number of valid targets in the whole optimizer step. `count` is an input, so the
+ * loss of a step is never a mean of means.
  *
- * Where ranks have some of the columns each (`expand`), what a rank finds in its own is a `part`, and the
- * parts of all ranks, [ranks, rows, ..], give every rank the loss, or the argmax, of the whole. */
+ * If each rank has a part of the columns (`expand`), a rank computes a few numbers per row from its own
+ * columns, called its part. The parts of all ranks, [ranks, rows, ..], give every rank the whole loss or
+ * argmax. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -87,7 +89,7 @@ static ls_status infer_argmax_part(ls_infer *i)
     LS_RULE_CHECK(i, a->ndim >= 1 && ls_dtype_is_float(a->dtype), "needs float a [.., C]");
     LS_TRY(ls_infer_at(i, a));
     const int64_t columns = i->at ? i->at->whole[a->ndim - 1] : a->dims[a->ndim - 1];
-    /* the parts are gathered as floats */
+    /* parts contain column numbers as floats */
     LS_RULE_CHECK(i, columns <= 1 << 24, "%lld columns: floats count to 2^24", (long long)columns);
     i->out[0] = *a;
     i->out[0].dtype = ls_stat_dtype(a->dtype);
@@ -114,7 +116,7 @@ static ls_status infer_argmax(ls_infer *i)
     return LS_OK;
 }
 
-/* [rows, k] of this rank -> [ranks, rows, k] of all. */
+/* Gathers [rows, k] of this rank to [ranks, rows, k] of all ranks. */
 static ls_value of_all(const ls_expansion *e, ls_value part)
 {
     ls_graph *g = e->g;
@@ -129,8 +131,8 @@ static ls_value of_all(const ls_expansion *e, ls_value part)
                            t.ndim + 1, dims);
 }
 
-/* Each rank reduces its columns to three numbers a row; all ranks gather those and have the loss of the
- * whole. Its gradient needs no others. */
+/* Each rank reduces its columns to three numbers per row. All ranks gather these and compute the whole loss.
+ * The gradient needs no further communication. */
 static ls_status expand_cross_entropy(ls_expansion *e)
 {
     ls_value in[4] = { e->in[0], e->in[1], e->in[2] };
@@ -141,7 +143,7 @@ static ls_status expand_cross_entropy(ls_expansion *e)
     return LS_OK;
 }
 
-/* Likewise, with two numbers. */
+/* As expand_cross_entropy, with two numbers per row. */
 static ls_status expand_argmax(ls_expansion *e)
 {
     const ls_value all = of_all(e, ls_graph_apply(e->g, &ls_op_argmax_part, 1, e->in, NULL));

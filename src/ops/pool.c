@@ -1,4 +1,4 @@
-/* pool.c - pooling of NCHW pictures: the largest of each window, and means over windows that cover the
+/* pool.c - pooling of NCHW pictures: the maximum of each window, and means over windows that cover the
  * picture evenly. */
 #include "rules.h"
 #include "base/argument.h"
@@ -22,7 +22,7 @@ static ls_status infer_max_pool2d(ls_infer *i)
                   "kernel and stride must be positive");
     LS_RULE_CHECK(
         i, a->pad_h >= 0 && a->pad_w >= 0 && a->pad_h <= a->kernel_h / 2 && a->pad_w <= a->kernel_w / 2,
-        "padding must be at most half the kernel"); /* else a window could lie in it whole */
+        "padding must be at most half the kernel"); /* otherwise a window could contain padding only */
     const int64_t h = x->dims[2] + 2 * a->pad_h - a->kernel_h, w = x->dims[3] + 2 * a->pad_w - a->kernel_w;
     LS_RULE_CHECK(i, h >= 0 && w >= 0, "a window of %lld x %lld does not fit", (long long)a->kernel_h,
                   (long long)a->kernel_w);
@@ -54,7 +54,7 @@ static void grad_max_pool2d(ls_grad *c)
                                &a);
 }
 
-/* Both directions: the result has the attributes' size. */
+/* For the op and its gradient: the result has the sizes that the attributes give. */
 static ls_status infer_avg_pool(ls_infer *i)
 {
     const ls_type *x = &i->in[0];

@@ -1,6 +1,6 @@
-/* position_bias.c - T5's relative positions: what attention adds to the score of a query and a key depends on
- * the bucket of their distance alone, so the bias is kept by distance, [heads, queries + keys - 1], and never
- * as [queries, keys]. */
+/* position_bias.c - T5's relative positions. What attention adds to the score of a query and a key depends
+ * only on the bucket of their distance. So the bias is a tensor by distance, [heads, queries + keys - 1], and
+ * never one of [queries, keys]. */
 #include "rules.h"
 #include "base/argument.h"
 

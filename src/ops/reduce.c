@@ -1,6 +1,6 @@
-/* reduce.c - totals that must not depend on how tensors are cut: the gradient norm as an exact integer sum
- * (docs/ops.md, ARCHITECTURE.md "Why it can be trusted"). max_abs first (over ranks: a maximum), then squares
- * rounded one by one to a fixed point chosen from it and added as integers. */
+/* reduce.c - the gradient norm as an exact integer sum, which does not depend on how tensors are split
+ * (docs/ops.md). max_abs gives the largest absolute value, over all ranks. From it follows a fixed-point
+ * unit; each square is rounded to it, and squares are added as integers. */
 #include "rules.h"
 
 static ls_cost cost_reduce(const ls_infer *i)

@@ -1,6 +1,6 @@
 /* rope.c - rotary position embedding (Su et al. 2021) in the layout of Hugging Face's models: feature i of a
- * head is turned together with feature i + head_dim/2. A rotation's gradient is the rotation back, so the op
- * is its own gradient. */
+ * head is rotated together with feature i + head_dim/2. The gradient is the opposite rotation, so the op
+ * serves as its own gradient. */
 #include "rules.h"
 #include "base/argument.h"
 

@@ -1,4 +1,4 @@
-/* rule.c - reading the line of loops of an op's row. */
+/* rule.c - reads the rule of an op's row (rule.h). */
 #include "rule.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@ static ls_status misfit(const ls_infer *i, const char *what)
                    what);
 }
 
-/* No loop, nothing has one. */
+/* An empty rule: no loops, and no dimension has one. */
 static void begin(ls_rule *r)
 {
     *r = (ls_rule){ .at = -1 };
@@ -21,7 +21,7 @@ static void begin(ls_rule *r)
 int ls_rule_loop(ls_rule *r)
 {
     if (r->n == LS_RULE_LOOPS)
-        return -1; /* not split, then */
+        return -1; /* no room for another loop: the dimension cannot be split */
     r->loop[r->n] = (ls_loop){ .number = -1 };
     return r->n++;
 }
@@ -45,7 +45,7 @@ void ls_rule_fix(ls_rule *r, char letter)
         r->loop[l].fixed = r->loop[l].fixed || r->loop[l].letter == letter;
 }
 
-/* One operand or result: "r.. k", "@b t h*", "+n", ".". */
+/* One operand or result of a rule: "r.. k", "@b t h*", "+n", ".". */
 typedef struct term {
     const char *at;
     size_t n;
@@ -54,7 +54,7 @@ typedef struct term {
 
 static bool is_mark(char c) { return c == '@' || c == '+' || c == '~'; }
 
-/* Dimensions that a term names, `..` not counted; *open: there is one. */
+/* How many dimensions a term names, not counting those of `..`. *open: it has `..`. */
 static int named(const char *t, size_t n, bool *open)
 {
     int count = 0;
@@ -63,14 +63,14 @@ static int named(const char *t, size_t n, bool *open)
         count += t[k] >= 'a' && t[k] <= 'z';
         if (t[k] == '.' && k + 1 < n && t[k + 1] == '.') {
             *open = true;
-            count--; /* the letter before it stands for any number */
+            count--; /* the letter in front of `..` stands for any number of dimensions */
             k++;
         }
     }
     return count;
 }
 
-/* The form of a term that has `ndim` dimensions. */
+/* Finds, among the forms of a term that | separates, the one that fits `ndim` dimensions. */
 static bool form(const char **t, size_t *n, int ndim)
 {
     for (const char *from = *t, *end = *t + *n; from < end;) {

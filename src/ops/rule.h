@@ -1,22 +1,20 @@
-/* rule.h - the loops of an op: which dimensions of its operands and results run together, as einsum's letters
- * name them. An op's row says it in one line:
+/* rule.h - the loops of an op: which dimensions of its operands and results run together. A rule names them
+ * by letters, as einsum does, in one line of the op's row:
  *
  *     linear  "r.. k, n k, +n -> r.. n"
  *
- * To split a loop over ranks is a way to lay the op over them: operands and results that have the loop are
- * Shard there, operands without it Replicate, results without it Partial. So no op lists its ways; the walk
- * (passes/place.c), slices_up and the tests read this line.
+ * Splitting a loop over the ranks of an axis makes operands and results that have the loop Shard, operands
+ * without it Replicate, and results without it Partial. So no op lists the ways in which it can be split.
+ * passes/place.c, passes/slices.c and the tests read the rule.
  *
- *     r..   any number of dimensions, each a loop; row-wise: their elements, taken as one, may be split too
- *     b..   with any other letter than r: the same, but not row-wise
- *     f!    never split
- *     h*    in multiples of attribute head_dim
- *     .     no dimension
- *     @     the kernel wants the box of this operand in its whole tensor (ls_node.at)
- *     +     added once, behind the sum
- *     ~     may be cut where it is the same on all ranks
- *     |     another form, told by its number of dimensions
- *     ; join v   splitting v takes more than a sum: the op's `expand` */
+ *     r..      any number of dimensions, each with a loop of its own; row-wise: all of them together may also
+ * be split as one dimension b..      with another letter than r: the same, but not row-wise f!       is never
+ * split h*       is only split in multiples of the attribute head_dim .        an operand without dimensions
+ *     @        the kernel needs this operand's box in its whole tensor (ls_node.at)
+ *     +        is added once, after the sum over ranks
+ *     ~        may be sliced where all ranks have the same values
+ *     |        separates forms; the number of dimensions chooses one
+ *     ; join v splitting v takes more than a sum over ranks: the op's `expand` */
 #pragma once
 #include "graph/op.h"
 
@@ -24,41 +22,44 @@ enum { LS_RULE_LOOPS = 32, LS_RULE_IN = 8 };
 
 typedef struct ls_loop {
     char letter;
-    int number; /* among the dimensions of `r..` */
-    bool fixed; /* never split */
-    bool join;  /* only by `expand` */
-    bool rows;  /* row-wise */
+    int number; /* which of the dimensions of `r..`; -1: the letter names one dimension */
+    bool fixed; /* is never split */
+    bool join;  /* is only split by `expand` */
+    bool rows;  /* one of the row-wise loops */
 } ls_loop;
 
 typedef struct ls_rule {
     int n;
     ls_loop loop[LS_RULE_LOOPS];
-    /* the loop of each dimension; -1: it has none */
+    /* the loop of each dimension; -1: none */
     int8_t in[LS_RULE_IN][LS_MAX_DIMS], out[LS_MAX_OUT][LS_MAX_DIMS];
-    /* bit d: dimension d of this operand is whole heads */
+    /* bit d: dimension d of this operand is only split in multiples of head_dim */
     uint8_t heads[LS_RULE_IN];
     int64_t head_dim;
-    uint32_t added, cut; /* bit k: operand k has + or ~ */
+    uint32_t added, cut; /* bit k: operand k has the mark + (added) or ~ (cut) */
     int at;              /* the operand with @; -1: none */
-    /* rows of operand 0, taken as one, are those of the result: a reshape that keeps the last dimension */
+    /* The op is a reshape that keeps the last dimension: the rows of the operand, taken as one dimension, are
+     * those of the result. */
     bool regroups;
 } ls_rule;
 
-#define LS_RULE_LATER "later" /* made after the walk: gradients, collectives, expansions, updates */
+/* the rule of ops whose nodes are made after values are placed: gradients, collectives, expansions,
+ * updates */
+#define LS_RULE_LATER "later"
 
-/* The rule of an op for these types; `i` has those of the results too. LS_E_INTERNAL when it has none, or
- * when the line does not fit them. Local. */
+/* Makes the rule for these types; `i` has the types of the results too. LS_E_INTERNAL if the op has no rule,
+ * or if the line does not fit the types. Local. */
 ls_status ls_rule_of(ls_rule *r, const ls_infer *i);
-/* The operand of the rule that operand k of the node is like: those beyond LS_RULE_IN are like the last
- * (pack). */
+/* The number of operand k in the rule: operands from LS_RULE_IN on are like the last one (pack). */
 static inline int ls_rule_operand(int k) { return k < LS_RULE_IN ? k : LS_RULE_IN - 1; }
-/* Loop of dimension d of operand k. */
+/* The loop of dimension d of operand k; -1: none. */
 static inline int ls_rule_in(const ls_rule *r, int k, int d) { return r->in[ls_rule_operand(k)][d]; }
-/* The dimension of operand (result) k that runs with `loop`; -1: none. */
+/* The dimension of operand (or result) k that has this loop; -1: none. */
 int ls_rule_in_dim(const ls_rule *r, const ls_infer *i, int k, int loop);
 int ls_rule_out_dim(const ls_rule *r, const ls_infer *i, int k, int loop);
 
-/* For `dims` of a row. */
-void ls_rule_fix(ls_rule *r, char letter);                  /* not split, here */
-int ls_rule_loop(ls_rule *r);                               /* another one */
-ls_status ls_rule_broadcast(ls_rule *r, const ls_infer *i); /* element-wise: each dimension of the result */
+/* For the function `dims` of a row: */
+void ls_rule_fix(ls_rule *r, char letter); /* loops with this letter must not be split */
+int ls_rule_loop(ls_rule *r);              /* adds a loop; -1: no room */
+/* element-wise ops: gives each dimension of the result a loop */
+ls_status ls_rule_broadcast(ls_rule *r, const ls_infer *i);

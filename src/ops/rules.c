@@ -1,4 +1,4 @@
-/* rules.c - what several shape rules need. */
+/* rules.c - helpers for shape rules. */
 #include "rules.h"
 
 ls_status ls_infer_same(ls_infer *i)

@@ -1,5 +1,5 @@
-/* rules.h - shared by the op files: shape-rule helpers and the builders of ops that only other ops' gradients
- * make. */
+/* rules.h - shared by the files of this folder: helpers for shape rules, and builders of ops that only
+ * gradients use. */
 #pragma once
 #ifndef LS_NO_CALL_SITES
 #define LS_NO_CALL_SITES /* gradients and layers keep the call site of the model's line */
@@ -17,20 +17,20 @@ const ls_op *ls_op_find(const char *name);
             return ls_infer_fail((i), __VA_ARGS__); \
     } while (0)
 
-ls_status ls_infer_same(ls_infer *i); /* out 0 like in 0 */
-/* out 0: NumPy broadcast of all present inputs, which share one float type */
+ls_status ls_infer_same(ls_infer *i); /* output 0 has the type of input 0 */
+/* Output 0 is the NumPy broadcast of all present inputs, which must have one float type. */
 ls_status ls_infer_broadcast(ls_infer *i);
-/* Fails unless input j has this type exactly. */
+/* Fails unless input j has exactly this type. */
 ls_status ls_infer_expect(const ls_infer *i, int j, const ls_type *t, const char *what);
-/* Fails unless the operand whose box i->at is has type t's sizes. */
+/* Fails unless the operand whose box is i->at has the sizes of type t. */
 ls_status ls_infer_at(const ls_infer *i, const ls_type *t);
-ls_dtype ls_stat_dtype(ls_dtype data);   /* f64 for f64, else f32 */
-ls_cost ls_cost_move(const ls_infer *i); /* no arithmetic: every operand and the result moved once */
-/* For `local` of a row: `dims` are those of `out`, in a's memory. */
+ls_dtype ls_stat_dtype(ls_dtype data);   /* type of statistics: f64 for f64, else f32 */
+ls_cost ls_cost_move(const ls_infer *i); /* no arithmetic: each operand and the result is moved once */
+/* For `local` of a row: sets `dims` to those of `out`. The list is in the arena's memory. */
 void ls_local_dims(ls_arena *a, ls_i64_list *dims, const ls_type *out);
 ls_type ls_type_drop_last(const ls_type *t, ls_dtype dtype);
 
-/* sum_to the shape of `like`; v itself if it has it */
+/* Sums v to the shape of `like`; returns v itself if it has that shape. */
 ls_value ls_sum_like(ls_graph *g, ls_value v, ls_value like);
 ls_value ls_reshape_like(ls_graph *g, ls_value v, ls_value like);
 ls_value ls_pack(ls_graph *g, int n, const ls_value *parts, int dim, int64_t extent, const int64_t *starts);
@@ -38,15 +38,15 @@ ls_value ls_flat_view(ls_graph *g, ls_value flat, int64_t offset, const ls_type 
 ls_value ls_linear_dx(ls_graph *g, ls_value dy, ls_value w);
 ls_value ls_linear_dw(ls_graph *g, ls_value dy, ls_value x, bool bias);
 
-/* Over the ranks of a group (comm/comm.h has what they mean); operands are flat buffers, results of
- * all_gather too. */
+/* Collectives of a group (comm/comm.h defines them). Operands are flat buffers, and so are results of
+ * all_gather. */
 ls_value ls_all_gather(ls_graph *g, ls_value slice, const ls_gather_attrs *a);
 ls_value ls_reduce_scatter(ls_graph *g, ls_value flat, const ls_reduce_attrs *a);
 ls_value ls_all_reduce(ls_graph *g, ls_value v, const ls_reduce_attrs *a);
 ls_value ls_replicate(ls_graph *g, ls_value v, const ls_replicate_attrs *a);
 
-/* The gradients of all_gather and replicate, given that of the result; `to`: the type of the gathered slice.
- */
+/* The gradients of all_gather and replicate, given their results' gradient dy. to: the type of the slice that
+ * was gathered. */
 ls_value ls_gather_gradient(ls_graph *g, ls_value dy, const ls_gather_attrs *a, ls_dtype to);
 ls_value ls_replicate_gradient(ls_graph *g, ls_value dy, const ls_replicate_attrs *a);
 
@@ -61,17 +61,17 @@ typedef struct ls_link {
     };
 } ls_link;
 typedef struct ls_unit_use {
-    const char *unit, *shard, *replicate; /* name; groups */
-    int number;                           /* the unit's */
+    const char *unit, *shard, *replicate; /* the unit's name, and the names of two groups */
+    int number;                           /* the unit's number */
     int shards, replicas;
-    bool offload, map; /* map: the gather is a mapping */
-    int64_t to, via;   /* types of what is gathered, and of its gradient's sums */
+    bool offload, map; /* map: the gather maps the ranks' slices instead of copying them */
+    int64_t to, via;   /* type of what is gathered, and type in which its gradients are added */
 } ls_unit_use;
-int ls_unit_chain(ls_link out[LS_UNIT_LINKS], const ls_unit_use *u); /* how many links */
+int ls_unit_chain(ls_link out[LS_UNIT_LINKS], const ls_unit_use *u); /* returns how many links */
 ls_value ls_chain_use(ls_graph *g, ls_value slice, int n, const ls_link *links);
 ls_value ls_chain_gradient(ls_graph *g, ls_value dy, int n, const ls_link *links, ls_dtype to);
 
-/* Rows of the table, by what makes them. */
+/* The rows of the table, by the file that defines them. */
 extern const ls_op ls_op_input, ls_op_param, ls_op_state, ls_op_buffer, ls_op_fill;
 extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_op_permute, ls_op_pack,
     ls_op_broadcast_to, ls_op_sum_to;

@@ -1,7 +1,6 @@
-/* shape.c - ops that move or rename elements and compute nothing: views (reshape, slice, flat_view), and
- * copies (permute, pack, copy). `pack` is the
- * transpose of slice and flat_view: the planner lets its inputs be computed in place inside its output, so
- * gradients land in their flat buffer without a copy. */
+/* shape.c - ops that move or rename elements and compute nothing: views (reshape, slice, flat_view) and
+ * copies (permute, pack, copy). `pack` is the transpose of slice and flat_view. The planner lets the inputs
+ * of pack be computed inside its output, so that gradients reach their flat buffer without a copy. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -49,14 +48,15 @@ static void contiguous_strides(ls_tensor *t)
     }
 }
 
-/* The strides of a reshape exist when every group of new dimensions lies inside a run of old ones that
- * collapse. */
+/* A reshape can be a view if each of its dimensions lies inside a run of the input's dimensions that are
+ * contiguous with each other. */
 static bool view_reshape(const ls_infer *i, const ls_tensor *in, ls_tensor *out, int64_t *offset)
 {
     *offset = 0;
     out->type = i->out[0];
     int64_t od[LS_MAX_DIMS], os[LS_MAX_DIMS];
-    int n = 0; /* old dimensions without those of size 1, collapsed where they can be */
+    /* number of such runs; od and os have their sizes and strides. Dimensions of size 1 do not count */
+    int n = 0;
     for (int d = 0; d < in->type.ndim; d++) {
         if (in->type.dims[d] == 1)
             continue;
@@ -215,14 +215,14 @@ static void grad_copy(ls_grad *c) { c->din[0] = dy(c); }
 
 /* ---- loops */
 
-/* Runs of dimensions with the same product on both sides: the outermost of each run splits alike there, in
- * equal blocks of elements. */
+/* Takes the shortest runs of dimensions on both sides with the same number of elements. The outermost
+ * dimensions of such a pair of runs split into the same blocks of elements, so they share a loop. */
 static ls_status dims_reshape(ls_rule *r, const ls_infer *i)
 {
     const ls_type *a = &i->in[0], *b = &i->out[0];
     int x = 0, y = 0;
     while (x < a->ndim || y < b->ndim) {
-        int from = -1, to = -1; /* outermost dimension of the run that is not of size 1 */
+        int from = -1, to = -1; /* the outermost dimension of the run on each side that is larger than 1 */
         int64_t p = 1, q = 1;
         do {
             const bool take = y == b->ndim || (x < a->ndim && p <= q);

@@ -1,5 +1,4 @@
-/* shift_right.c - what a decoder has been told when it shall say an id: all before it, and a start in front
- * of the first. */
+/* shift_right.c - the decoder's input made from its labels: a start token, then all labels but the last. */
 #include "rules.h"
 #include "base/argument.h"
 

@@ -1,5 +1,5 @@
-/* source.c - values that come from outside the step (input), live between steps (param, state) or are
- * constant (fill). */
+/* source.c - values that come from outside of a step (input), that live between steps (param, state), and
+ * constants (fill). */
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
 #include "graph/identity.h"
@@ -126,7 +126,7 @@ ls_value ls_param(ls_graph *g, const char *name, ls_type type, ls_init init)
                   path[0] ? ls_arena_printf(&g->arena, "%s.%s", path, name) : name, type, init);
 }
 
-/* A buffer is a state whose name is a path, as a parameter's is. */
+/* A buffer is a state whose name is a scope path, like a parameter's. */
 ls_value ls_buffer(ls_graph *g, const char *name, ls_type type, ls_init init)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));

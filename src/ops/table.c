@@ -1,4 +1,4 @@
-/* table.c - every op, in the order of docs/ops.md. */
+/* table.c - the table of all ops, in the order of docs/ops.md. */
 #include <string.h>
 
 #include "rules.h"

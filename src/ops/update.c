@@ -1,7 +1,7 @@
 /* update.c - ops that write state in place: optimizers, the step counter, the loss scale. Learning rate,
- * scale and whether to apply are data, so the program is the same at every step: adam and sgd with apply = 0
- * leave everything as it was (a skipped f16 step). Adam: Kingma and Ba 2015; AdamW: Loshchilov and Hutter
- * 2019; formulas and rounding order as in PyTorch's single-tensor CPU path. */
+ * scale and whether to apply are data, so the same program serves all steps. With apply = 0, adam and sgd
+ * leave everything unchanged (an f16 step that is skipped). Adam: Kingma and Ba 2015; AdamW: Loshchilov and
+ * Hutter 2019. Formulas and rounding order are those of PyTorch's single-tensor CPU path. */
 #include "rules.h"
 
 static bool given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
