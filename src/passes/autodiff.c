@@ -1,6 +1,6 @@
-/* autodiff.c - reverse mode over ordinary ops. Knows the chain rule and nothing about any op, layer or
- * parallelism. */
-#define LS_NO_CALL_SITES /* nodes made here keep the model's line */
+/* autodiff.c - reverse-mode differentiation with ordinary ops. It applies the chain rule; gradients of ops
+ * are in their rows. */
+#define LS_NO_CALL_SITES /* new nodes keep the call site of the model's line */
 #include "autodiff.h"
 
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 #include "base/check.h"
 #include "ops/rules.h"
 
-/* What has been found to flow into one value: a list that is summed when its producer is reached. */
+/* The gradients that have reached a value so far, as a list. They are added when the value's producer is
+ * reached. */
 typedef struct contribution {
     ls_value value;
     struct contribution *next;
@@ -17,13 +18,13 @@ typedef struct contribution {
 
 typedef struct tape {
     ls_graph *g;
-    int n_vals;              /* of the forward part */
-    bool *needs;             /* per forward value: on a path from wrt */
-    contribution **incoming; /* per forward value, newest first */
+    int n_vals;              /* number of values in the forward graph */
+    bool *needs;             /* [n_vals]: the value depends on one of wrt */
+    contribution **incoming; /* [n_vals], newest first */
     ls_arena arena;
 } tape;
 
-/* For explanation alone. */
+/* Gives the gradient the placements that belong to those of v (only for explanation). */
 static void lies_as_gradient_of(tape *t, ls_value grad, ls_value v)
 {
     if (grad.id > 0 && !ls_val_of(t->g, grad)->placed)
@@ -51,8 +52,8 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Merges the packs among n contributions that agree on the dimension and do not overlap; returns how many
- * contributions remain. */
+/* Merges those of n contributions that are packs along the same dimension and do not overlap. Returns how
+ * many contributions are left. */
 static int merge_packs(tape *t, ls_value *v, int n)
 {
     ls_graph *g = t->g;
@@ -103,7 +104,7 @@ static int merge_packs(tape *t, ls_value *v, int n)
     return out;
 }
 
-/* The sum of everything that flows into v, oldest contribution first; absent if nothing does. */
+/* The sum of all contributions to v, oldest first; absent if there are none. */
 static ls_value total(tape *t, ls_value v)
 {
     int n = 0;

@@ -1,11 +1,11 @@
-/* autodiff.h - reverse-mode differentiation as a pass that appends ordinary nodes (phase backward) to the
+/* autodiff.h - reverse-mode differentiation, as a pass that appends ordinary nodes (phase backward) to the
  * graph. */
 #pragma once
 #include "graph/graph.h"
 
-/* Appends the gradients of scalar `loss` with respect to wrt[0..n-1] and writes their values to grads. `seed`
- * is d(objective)/d(loss), a scalar of the loss's type: 1, or a loss scale. A value that does not reach the
- * loss gets zeros. Every rule is the chain rule on one op (ops/op.h `grad`); contributions are added in
- * reverse order of use; those that fill disjoint ranges of one dimension (the gradients of slices and flat
- * views) become one `pack`. Local. */
+/* Appends the gradients of the scalar `loss` with respect to wrt[0 .. n-1] and writes their values to grads.
+ * `seed` is d(objective)/d(loss), a scalar of the loss's type: 1, or a loss scale. A value that the loss does
+ * not depend on gets zeros. Contributions to one value are added in reverse order of its uses. Contributions
+ * that fill disjoint ranges of one dimension (the gradients of slices and flat views) become one `pack`
+ * instead. Local. */
 ls_status ls_backward(ls_graph *g, ls_value loss, ls_value seed, int n, const ls_value *wrt, ls_value *grads);

@@ -1,4 +1,4 @@
-/* clean.c - dead code and common subexpressions. */
+/* clean.c - removes dead nodes, and merges equal ones. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ ls_status ls_pass_dce(ls_graph **gp)
         live[ls_node_of(g, g->outputs[i].value)->id] = true;
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         const ls_node *n = g->nodes[i];
-        /* part of the model, also where nothing reads it */
+        /* inputs and parameters belong to the model, even if nothing reads them */
         live[i] |= (n->op->flags & LS_OP_EFFECT) || n->op == &ls_op_buffer;
         for (int k = 0; k < n->n_in && live[i]; k++)
             if (ls_present(n->in[k]))
@@ -53,7 +53,7 @@ ls_status ls_pass_cse(ls_graph **gp)
     size_t size = 64;
     while (size < 2 * (size_t)g->n_nodes)
         size *= 2;
-    int *table = malloc(size * sizeof *table); /* new node ids, open addressing */
+    int *table = malloc(size * sizeof *table); /* ids of new nodes; a hash table with open addressing */
     LS_CHECK(table, "out of memory");
     memset(table, 0xff, size * sizeof *table);
     ls_rewrite r;

@@ -1,17 +1,15 @@
-/* fuse.c - epilogues and element-wise chains. A first sweep decides which nodes become one; a second one
- * emits. An epilogue is emitted where its product stands if its other operand is there by then, else where
- * the epilogue stood.
+/* fuse.c - joins epilogues to the op before them, and element-wise ops to one. A first sweep decides which
+ * nodes become one, a second one makes the new graph. A product with an epilogue is computed where the
+ * product was, if the epilogue's other operand exists there, else where the epilogue was.
  *
- *     gelu(linear)                 -> linear act=gelu, whose second output is the value before it
+ *     gelu(linear)                 -> linear act=gelu, whose second output is the activation's input
  *     add(linear, r)               -> linear with residual r
  *     gelu_grad(linear_dx, pre)    -> linear_dx act=gelu with pre
- *     add(linear_dx, r)            -> linear_dx with addend r; layer_norm_grad, rms_norm_grad,
- *                                     embedding_grad likewise
- *     add(dropout, r)              -> dropout with addend r
- *     relu(add(batch_norm, r))     -> batch_norm act=relu with residual r, or with one of the two
- *     batch_norm_grad(relu_grad(dy, y), ..)   -> batch_norm_grad act=relu of dy with y
- *     element-wise trees           -> fused */
-#define LS_NO_CALL_SITES /* nodes made here keep the model's line */
+ *     add(linear_dx, r)            -> linear_dx with addend r; also layer_norm_grad, rms_norm_grad and
+ * embedding_grad add(dropout, r)              -> dropout with addend r relu(add(batch_norm, r))     ->
+ * batch_norm act=relu with residual r, or with one of the two batch_norm_grad(relu_grad(dy, y), ..)   ->
+ * batch_norm_grad act=relu of dy with y element-wise trees           -> fused */
+#define LS_NO_CALL_SITES /* new nodes keep the call site of the model's line */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -24,9 +22,9 @@ enum { MAX_CODE = 16, MAX_OPERANDS = 8 };
 typedef struct fusion {
     ls_rewrite r;
     ls_uses uses;
-    int *into;     /* per node: the node it is emitted with, -1: by itself */
-    int *epilogue; /* per product: the node that it computes too, at its own place, -1 none */
-    int *tail;     /* per batch norm with a residual: the relu after that, -1 none */
+    int *into;     /* [nodes]: the node that this one is emitted with; -1: none */
+    int *epilogue; /* [nodes]: the epilogue that this product computes where the product was; -1: none */
+    int *tail;     /* [nodes]: the relu after a batch norm with a residual; -1: none */
 } fusion;
 
 static ls_act activation(const ls_op *op)
@@ -57,7 +55,7 @@ static bool plain_product(const ls_node *p, const ls_op *op, int operands)
     return p && p->op == op && p->n_in <= operands && ((const ls_linear_attrs *)p->attrs)->act == LS_ACT_NONE;
 }
 
-/* Ops whose last operand is an addend. */
+/* Whether the last operand of this op is an addend. */
 static bool ends_with_addend(const ls_op *op)
 {
     return op == &ls_op_layer_norm_grad || op == &ls_op_rms_norm_grad || op == &ls_op_embedding_grad ||
@@ -80,7 +78,7 @@ static bool absorbed(const fusion *f, const ls_node *p)
     return f->into[p->id] >= 0 || f->epilogue[p->id] >= 0;
 }
 
-/* May `add` become the epilogue of the producer of its operand k? */
+/* Whether `add` can become the epilogue of the node that makes its operand k. */
 static bool takes_addend(const fusion *f, const ls_node *add, int k)
 {
     ls_value v = add->in[k];
@@ -95,7 +93,8 @@ static bool takes_addend(const fusion *f, const ls_node *add, int k)
            (ends_with_addend(p->op) && p->n_in == p->op->max_in - 1);
 }
 
-/* A later output of p (dgain, dbias) is read before node `at`: p cannot wait until then. */
+/* Whether another output of p (dgain, dbias) is read before node `at`. Then p cannot be computed as late as
+ * there. */
 static bool read_before(const fusion *f, const ls_node *p, int at)
 {
     for (int i = p->id + 1; i < at && p->n_out > 1; i++)
@@ -105,10 +104,12 @@ static bool read_before(const fusion *f, const ls_node *p, int at)
     return false;
 }
 
-/* n = epilogue of p, whose other operand is `other` (absent for an activation). */
+/* Decides where p and its epilogue n are computed. `other`: the epilogue's other operand (absent for an
+ * activation). */
 static void join(fusion *f, const ls_node *p, const ls_node *n, ls_value other)
 {
-    /* dgain of a layer_norm_grad that waits for its addend is not there before it */
+    /* (`other` may itself be emitted later than its node stands: a layer_norm_grad that waits for its
+     * addend) */
     const ls_node *q = producer(f, other);
     if (!q || (q->id < p->id && f->into[q->id] < p->id)) {
         f->epilogue[p->id] = n->id;
@@ -123,7 +124,7 @@ static bool same_pass(const ls_node *p, const ls_node *n)
     return p->phase == n->phase && (p->clone_of < 0) == (n->clone_of < 0);
 }
 
-/* relu of a batch norm, or of one that has taken its residual. */
+/* The relu of a batch norm, or of a batch norm that has taken a residual. */
 static void join_relu(fusion *f, const ls_node *n)
 {
     const ls_node *p = producer(f, n->in[0]);
@@ -140,7 +141,7 @@ static void join_relu(fusion *f, const ls_node *n)
     }
 }
 
-/* The mask of what arrives at a batch norm's gradient. */
+/* The relu_grad in front of a batch norm's gradient. */
 static void join_mask(fusion *f, const ls_node *n)
 {
     const ls_node *mask = producer(f, n->in[0]);
@@ -171,7 +172,7 @@ static void decide_epilogues(fusion *f)
                 ls_type_equal(ls_type_of(g, n->in[0]), ls_type_of(g, n->in[1])))
                 join(f, p, n, n->in[1]);
         } else if (n->op == &ls_op_add) {
-            /* the later one, whose addend is then there */
+            /* the operand that is made later, because the other one exists by then */
             int k = producer(f, n->in[1])->id > producer(f, n->in[0])->id ? 1 : 0;
             k = takes_addend(f, n, k) ? k : 1 - k;
             if (takes_addend(f, n, k))
@@ -180,7 +181,8 @@ static void decide_epilogues(fusion *f)
     }
 }
 
-/* The node that n, an epilogue or the root of a chain, was joined with at n's place; NULL if none. */
+/* The node that is emitted together with n, at n's place; NULL if there is none. n is an epilogue or the last
+ * op of a chain. */
 static const ls_node *late_partner(const fusion *f, const ls_node *n)
 {
     for (int k = 0; k < n->n_in; k++)
@@ -189,8 +191,9 @@ static const ls_node *late_partner(const fusion *f, const ls_node *n)
     return NULL;
 }
 
-/* Element-wise chains: a node whose only reader is element-wise, of the same shape and phase, is computed
- * inside it. Registers of a program are floats, so integers enter and never come out. */
+/* Element-wise chains: a node whose only reader is element-wise, of the same shape and in the same phase, is
+ * computed inside its reader. Registers of a fused program are floats, so the program may read integers, but
+ * not make them. */
 static void decide_chains(fusion *f)
 {
     const ls_graph *g = f->r.from;
@@ -203,7 +206,7 @@ static void decide_chains(fusion *f)
             !ls_dtype_is_float(ls_type_of(g, n->out[0])->dtype))
             continue;
         if (late_partner(f, n))
-            continue; /* it became part of a product */
+            continue; /* it is part of a product already */
         size[i] = 1;
         operands[i] = n->n_in;
         for (int k = 0; k < n->n_in; k++) {
@@ -290,7 +293,7 @@ static void emit_chain(fusion *f, const ls_node *n)
     f->r.map[n->out[0].id] = fused->out[0];
 }
 
-/* p and its epilogue n as one node. */
+/* Emits p and its epilogue n as one node. */
 static void emit_epilogue(fusion *f, const ls_node *p, const ls_node *n)
 {
     ls_value in[8] = { { 0 } }, other = LS_NONE;
@@ -315,7 +318,7 @@ static void emit_epilogue(fusion *f, const ls_node *p, const ls_node *n)
         f->r.map[p->out[j].id] = fused->out[j];
     f->r.map[n->out[0].id] = fused->out[0];
     if (activation(n->op))
-        f->r.map[p->out[0].id] = fused->out[1]; /* the value before the activation */
+        f->r.map[p->out[0].id] = fused->out[1]; /* the activation's input */
 }
 
 static void emit(fusion *f, const ls_node *n, int n_in, const ls_value *in, const void *attrs,
@@ -331,7 +334,7 @@ static void emit(fusion *f, const ls_node *n, int n_in, const ls_value *in, cons
     f->r.map[last->out[0].id] = fused->out[0];
 }
 
-/* A batch norm with what was joined to it. */
+/* Emits a batch norm with the nodes that were joined to it. */
 static void emit_norm(fusion *f, const ls_node *p)
 {
     const ls_node *first = f->r.from->nodes[f->epilogue[p->id]],
@@ -379,7 +382,7 @@ ls_status ls_pass_fuse(ls_graph **gp)
         else if (f.epilogue[i] >= 0)
             emit_epilogue(&f, n, g->nodes[f.epilogue[i]]);
         else if (f.into[i] >= 0)
-            continue; /* emitted with the node that absorbs it */
+            continue; /* it is emitted with the node that it was joined to */
         else if (!partner)
             ls_rewrite_copy(&f.r, n);
         else if (n->op == &ls_op_batch_norm_grad)

@@ -1,7 +1,7 @@
-/* held.c - who holds what of a parameter. A parameter is split into equal blocks by the axes that cut it,
- * axis by axis in the order of the mesh; a block lies in its unit's buffer, of which the ranks of the
- * sharding group have a slice each; and whatever axis is left has copies. That is all there is to know: what
- * saves, loads, counts or prints parameters asks here, and knows no axis. */
+/* held.c - what each rank holds of a parameter. The axes that cut the parameter split it into equal blocks,
+ * one axis after the other in the order of the mesh. A block lies in its unit's buffer, and each rank of the
+ * sharding group has a slice of that buffer. Along all other axes there are equal copies. Code that saves,
+ * loads, counts or prints parameters asks here and needs to know no axis. */
 #include "base/check.h"
 #include "comm/axes.h"
 #include "passes.h"

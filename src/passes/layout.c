@@ -1,5 +1,5 @@
-/* layout.c - which unit a parameter belongs to, and where in its flat buffer it lies. A function of the model
- * and the policy alone, so that every rank, and `plan` on any machine, finds the same. */
+/* layout.c - which unit a parameter belongs to, and where it lies in the unit's flat buffer. Both follow from
+ * the model and the options alone, so that all ranks, and `plan` on another machine, agree. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,17 +44,17 @@ ls_sharding ls_sharding_of(const ls_parallel *p)
 
 static int64_t up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/* ---- policies: the scope that makes a parameter's unit, NULL for the root */
+/* ---- policies: which scope makes a parameter's unit; NULL is the root */
 
 typedef struct policy {
     const ls_graph *g;
-    const char *block, *glob; /* class:, pattern: */
-    int64_t size;             /* size: */
-    int64_t *own;             /* size: elements per scope id that no inner unit has taken */
-    bool *unit;               /* size: the scope is a unit */
+    const char *block, *glob; /* the options class: and pattern: */
+    int64_t size;             /* the option size: */
+    int64_t *own; /* size: for each scope id, the elements that no unit inside the scope has taken */
+    bool *unit;   /* size: [scope ids]: the scope is a unit */
 } policy;
 
-/* Dots separate modules: `*` stays inside one name, as in a file path. */
+/* Matches a dotted path. As `*` does not match `/` in paths of files, it does not match a dot here. */
 static bool path_matches(const char *glob, const char *path)
 {
     char a[512], b[512];
@@ -81,8 +81,9 @@ static const ls_scope *scope_of_unit(const policy *p, const ls_node *param)
     return NULL;
 }
 
-/* Inner scopes first: one that holds `size` elements which no unit inside it has taken becomes a unit (FSDP's
- * size_based_auto_wrap_policy). Inner scopes have larger ids. */
+/* Marks units by size, inner scopes first: a scope becomes a unit if it has `size` elements that no unit
+ * inside it has taken (as FSDP's size_based_auto_wrap_policy). Inner scopes have larger ids than outer
+ * ones. */
 static void choose_by_size(policy *p, ls_arena *arena)
 {
     const ls_graph *g = p->g;
@@ -110,8 +111,8 @@ static bool starts(const char *text, const char *prefix, const char **rest)
     return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* LS_E_USAGE when `units` finds nothing in this model: a word that is wrong on four ranks is wrong on one
- * too. */
+/* LS_E_USAGE if `units` names nothing in this model. This is checked on one rank too, so that a recipe which
+ * works on one rank works on four. */
 static ls_status choose(policy *p, const char *units, ls_arena *arena)
 {
     const char *rest;
@@ -134,9 +135,9 @@ static ls_status choose(policy *p, const char *units, ls_arena *arena)
                          units);
 }
 
-/* ---- what is frozen */
+/* ---- frozen parameters */
 
-/* A word matches a parameter by its name or by that of a module around it. */
+/* Whether a word of `freeze` names a parameter, or a module that contains it. */
 static bool word_matches(const char *word, const char *name)
 {
     char path[512];
@@ -170,7 +171,8 @@ static ls_status freeze_slots(ls_units *u, const char *freeze)
                                 "every parameter is frozen, so there is nothing to train");
 }
 
-/* What is trained has one type, in which optimizers compute; what is frozen may be stored in half of it. */
+/* Trained parameters have one type, in which optimizers compute. Frozen parameters may be stored in 16
+ * bits. */
 static ls_status master_type(ls_units *u)
 {
     const ls_slot *first = NULL;
@@ -192,15 +194,16 @@ static ls_status master_type(ls_units *u)
     return LS_OK;
 }
 
-/* ---- layout */
+/* ---- positions in units */
 
 typedef struct layout {
     ls_units *u;
-    const ls_scope **scope; /* per unit; NULL for the root and buckets */
-    int *bucket;            /* per unit; 0: none */
+    const ls_scope **scope; /* [units]: its scope; NULL for the root and for buckets */
+    int *bucket;            /* [units]: its bucket; 0: none */
 } layout;
 
-/* The unit of a scope, or of a bucket (from 1; 0: of none), for what is stored like this slot. */
+/* The unit for a parameter with this slot's type, in a scope or in a bucket (counted from 1; 0: none). It is
+ * added if it is new. */
 static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucket, const ls_slot *slot)
 {
     ls_units *u = l->u;
@@ -232,9 +235,9 @@ static void put(layout *l, ls_slot *s, int unit)
     u->parameters += ls_type_count(&s->type);
 }
 
-/* ddp: buckets in the reverse order of declaration, which is about the order in which gradients come; the
- * first is small, so that its sum starts early (PyTorch's reducer). A bucket may exceed its size by one
- * tensor. */
+/* ddp: fills buckets in reverse order of declaration, which is about the order in which gradients are made.
+ * The first bucket is small, so that its sum starts early (as in PyTorch's reducer). A bucket may exceed its
+ * size by one tensor. */
 static void fill_buckets(layout *l, int64_t bytes)
 {
     const int64_t first = 1 << 20, size = (int64_t)ls_dtype_size(l->u->dtype);
@@ -262,7 +265,7 @@ static void fill_buckets(layout *l, int64_t bytes)
 
 static void fill_units(layout *l, const policy *by, const ls_node **params)
 {
-    for (int k = 0; k < 2 * l->u->n_slots; k++) { /* twice: what is trained, what is frozen */
+    for (int k = 0; k < 2 * l->u->n_slots; k++) { /* first trained parameters, then frozen ones */
         const int i = k % l->u->n_slots;
         const bool frozen = k >= l->u->n_slots;
         if (l->u->slots[i].frozen != frozen)

@@ -1,12 +1,12 @@
-/* place.c - tensor parallelism (Shoeybi et al. 2019) and sequence parallelism (Korthikanti et al. 2022) as
- * one walk over the forward graph. Parameters that the plan splits become this rank's blocks; each op's rule
- * (ops/rule.h) says from where its operands are split where its results are; and redistributions
- * (redistribute.h), whose gradients the chain rule knows, stand where an operand lies otherwise. The walk
- * knows no layer and no op.
+/* place.c - tensor parallelism (Shoeybi et al. 2019) and sequence parallelism (Korthikanti et al. 2022), in
+ * one walk over the forward graph. A parameter that the plan splits becomes this rank's block of it. The rule
+ * of each op (ops/rule.h) tells, from the loop in which its operands are split, how its results are split. An
+ * operand that lies otherwise gets a redistribution (redistribute.h), which has a gradient like any op. The
+ * walk knows no layer and no op.
  *
- * What it chose itself (rows, with parallel.sequence) it may undo; what the plan splits it may not. Partial
- * ends where it is made. */
-#define LS_NO_CALL_SITES /* nodes made here keep the model's line */
+ * A split that the walk chose itself (rows, with `sequence`) may be undone; a split of the plan may not.
+ * Partial values are summed where they are made. */
+#define LS_NO_CALL_SITES /* new nodes keep the call site of the model's line */
 #include "place.h"
 #include "placed_node.h"
 
@@ -18,36 +18,36 @@
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 
-/* Where an old value lies, and why. */
+/* How a value of the old graph lies on the axis, and why. */
 typedef struct spot {
     ls_placement p;
-    bool soft;         /* rows, by parallel.sequence */
-    bool param;        /* follows from parameters alone */
-    const char *cause; /* the word that it follows from, and the parameter */
+    bool soft;         /* split by rows because of `sequence`: may be undone */
+    bool param;        /* depends on parameters only */
+    const char *cause; /* for messages: the word of the plan, and the parameter that it splits */
 } spot;
 
 typedef struct walk {
     ls_rewrite r;
     const ls_parallel *p;
     ls_place_axis axis;
-    const ls_seed *seeds; /* per old value */
-    spot *at;             /* per old value */
-    ls_value *replicate;  /* per old value: its Replicate, made at its first reader */
+    const ls_seed *seeds; /* [old values] */
+    spot *at;             /* [old values] */
+    ls_value *replicate;  /* [old values]: the value as Replicate, made for its first reader */
 } walk;
 
-/* One node and its rule. */
+/* A node of the old graph and its rule. */
 typedef struct step {
     const ls_node *n;
     ls_placed_node types;
     ls_rule rule;
-    int loop, by; /* that is split; the operand that says so */
-    ls_value *in; /* this rank's operands */
+    int loop, by; /* the loop that is split, and the operand that decided it */
+    ls_value *in; /* the new node's operands */
 } step;
 
 static bool split(const walk *w, ls_value old) { return w->at[old.id].p.kind == LS_SHARD; }
 static const ls_type *whole(const walk *w, ls_value old) { return ls_type_of(w->r.from, old); }
 static bool is_float(const walk *w, ls_value old) { return ls_dtype_is_float(whole(w, old)->dtype); }
-static const char *place_of(const walk *w, const ls_node *n)
+static const char *label_of(const walk *w, const ls_node *n)
 {
     return w->r.to->scope->path[0] ? w->r.to->scope->path : n->op->name;
 }
@@ -84,7 +84,7 @@ static ls_status cannot_take(const walk *w, const ls_node *n, int k)
     return refuse(w, n, text);
 }
 
-/* What would split operand k, too, or spare it that. */
+/* Advice for operand k, which is not split, or not as operand `by` is. */
 static void advice(char text[300], const walk *w, const step *s, int k, int by)
 {
     const ls_node *maker = ls_node_of(w->r.from, s->n->in[k]);
@@ -130,11 +130,11 @@ static ls_value replicate(walk *w, ls_value old)
     if (!ls_present(*copy))
         *copy = ls_redistribute(
             w->r.to, v, whole(w, old), s->p, (ls_placement){ LS_REPLICATE, 0, 0 }, &w->axis,
-            s->p.kind == LS_SHARD ? place_of(w, ls_node_of(w->r.from, old)) : w->r.to->scope->path);
+            s->p.kind == LS_SHARD ? label_of(w, ls_node_of(w->r.from, old)) : w->r.to->scope->path);
     return *copy;
 }
 
-/* Operand k for ranks that each have a block of loop s->loop. */
+/* Makes s->in[k]: operand k for ranks that each compute a block of loop s->loop. */
 static ls_status operand(walk *w, step *s, int k)
 {
     const ls_value old = s->n->in[k];
@@ -163,7 +163,7 @@ static ls_status operand(walk *w, step *s, int k)
         return conflict(w, s, k, s->by);
     }
     if (dim >= 0 && (s->rule.heads[ls_rule_operand(k)] >> dim &
-                     1)) { /* before the shape rule of the op says it in other words */
+                     1)) { /* checked before the op's shape rule reports it in other words */
         const int64_t head = s->rule.head_dim, size = whole(w, old)->dims[dim];
         if (size / w->axis.ranks % head)
             return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
@@ -174,7 +174,7 @@ static ls_status operand(walk *w, step *s, int k)
     return LS_OK;
 }
 
-/* Where a sum over the ranks goes on: whole, or with parallel.sequence by rows. */
+/* Sums a Partial result: to Invariant or, with `sequence`, to Shard by rows. */
 static ls_status sum(walk *w, ls_value old, ls_value part)
 {
     const ls_type *t = whole(w, old);
@@ -190,13 +190,13 @@ static ls_status sum(walk *w, ls_value old, ls_value part)
         w->at[old.id] = (spot){ .p = to, .soft = true };
     }
     w->r.map[old.id] = ls_redistribute(w->r.to, part, t, (ls_placement){ LS_PARTIAL, 0, 0 }, to, &w->axis,
-                                       place_of(w, ls_node_of(w->r.from, old)));
+                                       label_of(w, ls_node_of(w->r.from, old)));
     return LS_OK;
 }
 
 /* ---- nodes */
 
-/* Attributes for this rank: sizes. */
+/* The node's attributes for this rank: an op with `local` has sizes in them. */
 static ls_status localize(walk *w, const step *s, void **attrs)
 {
     const ls_op *op = s->n->op;
@@ -211,7 +211,7 @@ static ls_status localize(walk *w, const step *s, void **attrs)
     return LS_OK;
 }
 
-/* Where the operand with @ is from here on: of what this node has of it, the rank's block. */
+/* Sets the box of the operand with @ to this rank's block of what the whole node has. */
 static void locate(walk *w, const step *s)
 {
     const int at = s->rule.at, dim = at < 0 ? -1 : ls_rule_in_dim(&s->rule, &s->types.infer, at, s->loop);
@@ -242,7 +242,7 @@ static ls_status expand(walk *w, step *s)
                                           .in = s->in,
                                           .out = out,
                                           .group = w->axis.name,
-                                          .unit = place_of(w, n),
+                                          .unit = label_of(w, n),
                                           .ranks = w->axis.ranks,
                                           .position = w->axis.position }));
     for (int k = 0; k < n->n_out; k++)
@@ -250,8 +250,8 @@ static ls_status expand(walk *w, step *s)
     return LS_OK;
 }
 
-/* Operand k under result 0 so that broadcasting meets the loops that both have: a convolution's bias [o] as
- * [o, 1, 1]. */
+/* Reshapes operand k, so that it broadcasts against result 0 along the loops that both have: a convolution's
+ * bias [o] becomes [o, 1, 1]. */
 static ls_value aligned(walk *w, const step *s, int k, ls_value v)
 {
     const ls_type *t = &s->types.infer.out[0], have = ls_value_type(w->r.to, v);
@@ -265,7 +265,7 @@ static ls_value aligned(walk *w, const step *s, int k, ls_value v)
     return n == have.ndim ? v : ls_reshape_dims(w->r.to, v, n, dims);
 }
 
-/* What is added once, behind the sum of result 0. */
+/* Adds an operand with the mark + to result 0, after the sum over the ranks. */
 static ls_status add(walk *w, const step *s, int k)
 {
     const ls_value old = s->n->in[k], out = s->n->out[0];
@@ -282,7 +282,7 @@ static ls_status add(walk *w, const step *s, int k)
     return LS_OK;
 }
 
-/* Each rank computes its block of a loop. */
+/* Each rank computes its block of loop s->loop. */
 static ls_status split_loop(walk *w, step *s)
 {
     const ls_node *n = s->n;
@@ -319,22 +319,23 @@ static ls_status split_loop(walk *w, step *s)
     return LS_OK;
 }
 
-/* The leading dimensions of operand k, which are split as one, are rows of the op; and all rows that it has.
- */
+/* Whether the first `rows` dimensions of a value are row-wise loops of the op, those of `first`, and no other
+ * dimension is one. */
 static bool are_rows(const step *s, const int8_t *loops, int ndim, int rows, const int8_t *first)
 {
     for (int d = 0; d < ndim; d++) {
-        const int l = loops[d];
-        if (d < rows ? l < 0 || !s->rule.loop[l].rows || s->rule.loop[l].fixed || s->rule.loop[l].join ||
-                           l != first[d]
-                     : l >= 0 && s->rule.loop[l].rows)
+        const ls_loop *l = loops[d] >= 0 ? &s->rule.loop[loops[d]] : NULL;
+        const bool row_wise = l && l->rows;
+        if (d >= rows && row_wise)
+            return false;
+        if (d < rows && (!row_wise || l->fixed || l->join || loops[d] != first[d]))
             return false;
     }
     return true;
 }
 
-/* Each rank computes some of the rows, one behind the other. Where all rows meet one value, as gains and
- * weights, its gradient is a sum over the rows of all. */
+/* Each rank computes a range of the rows. Operands that all rows share, such as gains and weights, become
+ * Replicate: their gradients are summed over the ranks. */
 static ls_status split_rows(walk *w, step *s)
 {
     const ls_node *n = s->n;
@@ -344,7 +345,7 @@ static ls_status split_rows(walk *w, step *s)
     if (s->rule.regroups) {
         const ls_type *t = whole(w, n->out[0]);
         w->at[n->out[0].id] = (spot){ .p = LS_ROWS_SHARDED(t->ndim - 1), .soft = true };
-        w->r.map[n->out[0].id] = ls_rewrite_value(&w->r, n->in[0]); /* the same rows */
+        w->r.map[n->out[0].id] = ls_rewrite_value(&w->r, n->in[0]); /* a reshape that keeps the rows */
         return LS_OK;
     }
     for (int k = 0; k < n->n_in; k++) {
@@ -357,7 +358,7 @@ static ls_status split_rows(walk *w, step *s)
             return has ? cannot_take(w, n, k) : conflict(w, s, k, s->by);
         s->in[k] = has || !is_float(w, old) ? ls_rewrite_value(&w->r, old) : replicate(w, old);
     }
-    if (s->rule.at >= 0 || n->op->local) /* rows, taken as one, are no box */
+    if (s->rule.at >= 0 || n->op->local) /* a range of rows, taken as one dimension, is no box */
         return cannot_take(w, n, s->by);
     for (int k = 0; k < n->n_out; k++) {
         if (!are_rows(s, s->rule.out[k], whole(w, n->out[k])->ndim, rows, first))
@@ -369,15 +370,17 @@ static ls_status split_rows(walk *w, step *s)
     return LS_OK;
 }
 
-/* The loop that operands are split in: parameters are asked first, then other values, then rows. */
+/* Finds the loop that the operands are split in. Operands that depend on parameters decide; if none is split,
+ * other values do; then values that are split by rows. */
 static ls_status vote(walk *w, step *s)
 {
+    enum { PARAMETERS, VALUES, ROWS, CLASSES };
     s->by = -1;
-    for (int class = 0; class < 3 && s->by < 0; class ++)
+    for (int class = 0; class < CLASSES && s->by < 0; class ++)
         for (int k = 0; k < s->n->n_in; k++) {
             const spot *at = &w->at[s->n->in[k].id];
-            if (!split(w, s->n->in[k]) || at->soft != (class == 2) ||
-                (!at->soft && at->param != (class == 0)))
+            const int its = at->soft ? ROWS : at->param ? PARAMETERS : VALUES;
+            if (!split(w, s->n->in[k]) || its != class)
                 continue;
             const int loop = at->soft ? -1 : ls_rule_in(&s->rule, k, at->p.dim);
             if (!at->soft && (loop < 0 || s->rule.loop[loop].fixed))

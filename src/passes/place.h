@@ -1,18 +1,20 @@
-/* place.h - what the files of the placement pass share. Private to src/passes. */
+/* place.h - shared by the files of the placement pass. Private to src/passes. */
 #pragma once
 #include "ops/rule.h"
 #include "passes.h"
 #include "redistribute.h"
 
-/* A parameter that is split along `dim`; word NULL: it is not. The word is of the list that names it. */
+/* How a parameter is split: along dimension `dim`, because of this word of the plan. word NULL: it is not
+ * split. */
 typedef struct ls_seed {
     const char *word;
     int dim;
 } ls_seed;
-/* Fills out[], per value. LS_E_USAGE for a word that names nothing, for what the ranks do not divide, and
- * where nothing is left to split. */
+/* Sets out[value] for every parameter. LS_E_USAGE: a word names nothing, the ranks do not divide a size, or
+ * nothing is left to split. */
 ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_place_axis *axis);
 
-/* The walk: `seeds` per value. outputs[k]: how output k then lies; NULL: a split one is refused. */
+/* The walk. seeds[value]: how parameters are split. outputs[k] receives how output k lies; NULL: a split
+ * output is an error. */
 ls_status ls_place(ls_graph **g, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis,
                    ls_placement *outputs);

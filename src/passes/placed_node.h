@@ -1,9 +1,9 @@
-/* placed_node.h - a node as the rules of ops see it: whole types, and its box. Private to src/passes. */
+/* placed_node.h - the types of a node's whole operands and results, and its box, for rules of ops. Private to
+ * src/passes. */
 #pragma once
 #include "graph/op.h"
 
-/* A node with the types of its operands and results, for rules. LS_E_UNSUPPORTED with more of them than there
- * is room for. */
+/* LS_E_UNSUPPORTED: the node has more than LS_PLACED_IN operands. */
 enum { LS_PLACED_IN = 64 };
 typedef struct ls_placed_node {
     ls_infer infer;

@@ -1,7 +1,7 @@
-/* recompute.c - activation checkpointing. A block's forward nodes are cloned in front of the first backward
- * node that reads any of their values; backward readers use the clones, so the originals die in the forward
- * pass. What the clones do not need is dead code. A value that leaves its block is somebody else's input and
- * is kept, as in PyTorch's checkpoint. */
+/* recompute.c - activation checkpointing. The forward nodes of a block are cloned before the first backward
+ * node that reads one of their values. The backward pass reads the clones, so the originals are freed in the
+ * forward pass. Clones that nothing needs are dead code, which a later pass removes. A value that leaves its
+ * block is an input of another block and is kept, as in PyTorch's checkpoint. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "graph/op.h"
 #include "passes.h"
 
-/* Scope id of the outermost enclosing block of the class, -1 for none. */
+/* Scope id of the outermost scope of the class that encloses this one; -1: none. */
 static int block_of(const ls_scope *s, const char *block_class)
 {
     int found = -1;
@@ -23,10 +23,10 @@ static int block_of(const ls_scope *s, const char *block_class)
 
 typedef struct state {
     ls_rewrite r;
-    const int *block; /* per node, -1 outside */
-    ls_value *again;  /* per old value: its clone, for backward readers */
-    bool *leaves;     /* per old value: a forward node outside its block reads it */
-    bool *cloned;     /* per scope id */
+    const int *block; /* [nodes]: scope id of its block; -1: none */
+    ls_value *again;  /* [old values]: the clone, for backward readers */
+    bool *leaves;     /* [old values]: a forward node outside the block reads the value */
+    bool *cloned;     /* [scope ids] */
 } state;
 
 static void clone_block(state *t, int block, int upto)
@@ -37,7 +37,7 @@ static void clone_block(state *t, int block, int upto)
         const ls_node *n = g->nodes[i];
         if (t->block[i] != block || n->phase != LS_PHASE_FORWARD ||
             (n->op->flags & (LS_OP_SOURCE | LS_OP_EFFECT)))
-            continue; /* what changes state does so once */
+            continue; /* a node that writes state must run once */
         ls_value *in = LS_ARENA_ARRAY(&t->r.to->arena, ls_value, n->n_in + 1);
         for (int k = 0; k < n->n_in; k++)
             in[k] = t->again[n->in[k].id].id ? t->again[n->in[k].id] : ls_rewrite_value(&t->r, n->in[k]);

@@ -1,5 +1,5 @@
-/* redistribute.c - see redistribute.h. Collectives are over flat buffers: where a dimension that is not the
- * first is split, it is brought to the front around them. */
+/* redistribute.c - ops that lead from one placement to another (redistribute.h). Collectives work on flat
+ * buffers, so a split dimension that is not the first is moved to the front before, and back afterwards. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "redistribute.h"
 
@@ -7,7 +7,7 @@
 
 #include "ops/rules.h"
 
-/* The split dimensions taken as one. */
+/* Reshapes v, so that its split dimensions become one. */
 static ls_type merged(const ls_type *whole, ls_placement p)
 {
     ls_type t = *whole;
@@ -42,7 +42,7 @@ static ls_value reshaped(ls_graph *g, ls_value v, const ls_type *t)
 
 static ls_value flat(ls_graph *g, ls_value v) { return ls_reshape_dims(g, v, 1, (int64_t[]){ -1 }); }
 
-/* Dimension `dim` first, or back from there. */
+/* Moves dimension `dim` to the front, or back. */
 static ls_value turned(ls_graph *g, ls_value v, int dim, bool back)
 {
     const int n = ls_value_type(g, v).ndim;

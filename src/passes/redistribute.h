@@ -1,26 +1,27 @@
 /* redistribute.h - placements: how a value lies over the ranks of one mesh axis, and the ops that change it.
- * Differentiation comes later, so a placement says how the value's gradient lies, too; the gradient of each
- * redistribution is the one between those. Private to src/passes.
+ * A placement also says how the value's gradient lies, because differentiation comes later. The gradient of a
+ * redistribution leads from the gradient's placement at its result to that at its operand. Private to
+ * src/passes.
  *
  *                  on the ranks of the axis                           its gradient
  *     Invariant    the same bits                                      Invariant: all of it on every rank
- *     Replicate    the same bits, of which each uses a part           Partial: a term of the sum each
- *     Shard(d)     equal blocks along dimension d                     Shard(d)
- *     Partial      terms of a sum                                     Replicate
+ *     Replicate    the same bits; each rank uses a part of them       Partial: each rank has a term of the
+ * sum Shard(d)     equal blocks along dimension d                     Shard(d) Partial      terms of a sum
+ * Replicate
  *
- * To take Invariant for Replicate, or the other way round, gives right losses and wrong gradients. */
+ * If Invariant and Replicate are confused, losses are right and gradients wrong. */
 #pragma once
 #include "graph/graph.h"
 #include "graph/placement.h"
 
-/* One axis, as a rank sees it. */
+/* One axis, as seen by one rank. */
 typedef struct ls_place_axis {
     const char *name;
     int ranks, position;
-    int number; /* of the axis in the mesh */
+    int number; /* number of the axis in the mesh */
 } ls_place_axis;
 
-/* What a rank has of a value of type `whole`. False: the ranks do not divide it. */
+/* The type of a rank's part of a value of type `whole`. False: the ranks do not divide it. */
 bool ls_placed_type(ls_type *out, const ls_type *whole, ls_placement p, const ls_place_axis *axis);
 
 /* clang-format off */
@@ -35,5 +36,5 @@ bool ls_placed_type(ls_type *out, const ls_type *whole, ls_placement p, const ls
 /* clang-format on */
 ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,
                          const ls_place_axis *axis, const char *unit);
-/* Remembered for people: v lies so on the axis. The first to say it is right. */
+/* Records, for explanation, that v has this placement on the axis. A value that has one already keeps it. */
 void ls_place_says(ls_graph *g, ls_value v, ls_placement p, const ls_place_axis *axis);

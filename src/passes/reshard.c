@@ -1,7 +1,7 @@
-/* reshard.c - reshard_after_forward: recomputation of a gather. What the backward pass reads of a gathered
- * unit comes from a second gather in front of its first reader there. With a number N the forward pass keeps
- * this rank's 1/N slice of the gathered buffer, and the second gather is over blocks of N neighbours, one
- * host's ranks, say (ZeRO++'s hpZ; FSDP2's reshard_after_forward=int). */
+/* reshard.c - reshard_after_forward: gathers a unit again for the backward pass. What the backward pass reads
+ * of a gathered unit comes from a second gather before its first reader there. With a number N the forward
+ * pass keeps this rank's 1/N slice of the gathered buffer, and the second gather is over blocks of N
+ * neighbouring ranks, such as those of one machine (ZeRO++'s hpZ; FSDP2's reshard_after_forward=int). */
 #define LS_NO_CALL_SITES
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +14,10 @@ typedef struct state {
     ls_rewrite r;
     const ls_parallel *p;
     const ls_units *units;
-    int64_t n;       /* as ls_parallel_reshards says */
-    ls_value *kept;  /* per old value, a forward gather's result: the slice that stays; {0} none */
-    ls_value *again; /* per old value (a gather's result or a view of one): the backward pass's */
+    int64_t n;      /* see ls_parallel_reshards */
+    ls_value *kept; /* [old values], for results of forward gathers: the slice that is kept; {0}: none */
+    /* [old values], for results of gathers and views of them: the value for the backward pass */
+    ls_value *again;
 } state;
 
 static const ls_node *gather_under(const ls_graph *g, ls_value v)
@@ -32,8 +33,8 @@ static const ls_node *gather_under(const ls_graph *g, ls_value v)
     return NULL;
 }
 
-/* Dropped after the forward pass: not the root, which the backward pass needs at once, nor what is one copy
- * for the host anyway. */
+/* Whether a gather's result is freed after the forward pass. The root is kept, because the backward pass
+ * needs it at once; mappings are kept, because they are no copies. */
 static bool dropped(const state *t, const ls_node *gather)
 {
     const ls_gather_attrs *a = gather->attrs;
@@ -41,8 +42,8 @@ static bool dropped(const state *t, const ls_node *gather)
            !(a->is.what == LS_IS_UNIT && t->units->units[a->is.unit].root);
 }
 
-/* Of a unit: activations that an axis of the model gathers (passes/place.c) are this rank's tokens already.
- */
+/* Only units keep a slice. Activations that an axis of the model gathers (passes/place.c) have this rank's
+ * slice as operand. */
 static bool keeps_slice(const state *t, const ls_node *gather)
 {
     return t->n > 1 && ((const ls_gather_attrs *)gather->attrs)->is.what == LS_IS_UNIT;
@@ -90,7 +91,7 @@ static ls_value twin(state *t, ls_value v)
         attrs = &block;
         in = t->kept[v.id];
     } else if (!view && ls_node_of(t->r.from, n->in[0])->op == &ls_op_to_device) {
-        /* offload: the slice comes from the host again, too */
+        /* offload: the slice is copied from host memory again, too */
         ls_value slice = ls_rewrite_value(&t->r, ls_node_of(t->r.from, n->in[0])->in[0]);
         ls_node *copy = ls_graph_add(g, &ls_op_to_device, 1, &slice, NULL);
         if (!copy)

@@ -1,5 +1,5 @@
-/* seeds.c - which parameters are split over an axis, and where: by the words of parallel.tensor, or those of
- * the plan that stands beside the model. */
+/* seeds.c - which parameters are split over an axis, and along which dimension: as the option `tensor` says,
+ * or else the plan that stands beside the model. */
 #include <string.h>
 
 #include "base/field.h"
@@ -8,9 +8,9 @@
 #include "place.h"
 #include "placed_node.h"
 
-enum { KIND = 8 }; /* bytes of "colwise:" and of "rowwise:" */
+enum { KIND = 8 }; /* length of "colwise:" and of "rowwise:" */
 
-/* The last names of module `path` (what stands before the parameter's own) are those of `rule`. */
+/* Whether the module path of a parameter ends in the names of `rule`. `path`: the parameter's full name. */
 static bool names(const char *rule, size_t n, const char *path)
 {
     const char *dot = strrchr(path, '.');
@@ -18,7 +18,7 @@ static bool names(const char *rule, size_t n, const char *path)
     return m >= n && !strncmp(path + m - n, rule, n) && (m == n || path[m - n - 1] == '.');
 }
 
-/* In the plan of a model a word may end in `?`: where the ranks divide it. */
+/* A word of a model's plan may end in `?`: it applies only if the ranks divide the dimension. */
 static bool if_divided(const char *word)
 {
     const size_t n = strcspn(word, " ");
@@ -37,7 +37,7 @@ static const char *next_word(const char *w)
     return w + (*w == ' ');
 }
 
-/* The first word that names the parameter; NULL: none does. */
+/* The first word that names the parameter; NULL: none. */
 static const char *word_of(const char *words, const char *parameter)
 {
     for (const char *w = words; *w; w = next_word(w))
@@ -46,7 +46,7 @@ static const char *word_of(const char *words, const char *parameter)
     return NULL;
 }
 
-/* Of "layers.0.mlp.fc1.weight" the module's last `parts` names. */
+/* The last `parts` names of the module path: of "layers.0.mlp.fc1.weight", with 2, "mlp.fc1". */
 static const char *module_end(ls_arena *a, const char *parameter, int parts)
 {
     const char *dot = strrchr(parameter, '.'), *end = dot ? dot : parameter, *from = end;
@@ -88,7 +88,8 @@ static ls_status useless_word(const ls_graph *g, const char *word)
     return s;
 }
 
-/* Every word splits some layer: one that is wrong on four ranks is wrong on one too. */
+/* Every word must name a layer. This is checked on one rank too, so that a plan which works on one rank works
+ * on four. */
 static ls_status check_words(const ls_graph *g, const char *words)
 {
     for (const char *w = words; *w; w = next_word(w)) {
@@ -102,7 +103,7 @@ static ls_status check_words(const ls_graph *g, const char *words)
     return LS_OK;
 }
 
-/* The first op that reads it and whose row says its loops; *k: as which operand. */
+/* The first node that reads the parameter and whose op has a rule; *k: the number of its operand. */
 static const ls_node *reader(const ls_graph *g, ls_value param, int *k)
 {
     for (int i = 0; i < g->n_nodes; i++)
@@ -113,8 +114,9 @@ static const ls_node *reader(const ls_graph *g, ls_value param, int *k)
     return NULL;
 }
 
-/* colwise: by the first dimension that the results of what reads it have; rowwise: by the first that it sums
- * over, a bias not at all. -1: not at all. */
+/* The dimension along which a parameter is split; -1: it is not split. colwise: the first dimension whose
+ * loop the results of its reader have too. rowwise: the first dimension that its reader sums over; a bias has
+ * none. */
 static ls_status dim_of(int *dim, const ls_graph *g, const ls_node *param, bool colwise)
 {
     const ls_type *t = ls_type_of(g, param->out[0]);

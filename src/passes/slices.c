@@ -1,7 +1,8 @@
-/* slices.c - compute only what is read. A backward sweep finds, for every value, which range of one dimension
- * its readers want; a forward sweep emits the ops on those ranges. In the ViT this leaves, of the last block,
- * the class token's row of everything but the keys and values. */
-#define LS_NO_CALL_SITES /* nodes made here keep the model's line */
+/* slices.c - computes only what is read. A backward sweep finds, for every value, the range of one dimension
+ * that its readers want; a forward sweep emits the ops for those ranges. In the last block of a ViT, for
+ * example, only keys and values are computed for all tokens; everything else is computed for the class token
+ * alone. */
+#define LS_NO_CALL_SITES /* new nodes keep the call site of the model's line */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -10,7 +11,7 @@
 #include "place.h"
 #include "placed_node.h"
 
-/* What is wanted of a value: nothing, one range of one dimension, or all of it. */
+/* What readers want of a value: nothing, a range of one dimension, or all of it. */
 typedef enum kind { NOTHING, RANGE, ALL } kind;
 typedef struct demand {
     kind kind;
@@ -28,16 +29,17 @@ static void want(demand *d, demand more)
         *d = EVERYTHING;
 }
 
-/* The demand on operand k when only range `d` of output 0 is wanted; ALL when the op cannot pass it on. A
- * range runs along a loop of the op's rule that its first operand has, too: columns of a product are
- * ls_pass_narrow's. */
+/* What is wanted of operand k if only range d of output 0 is wanted; ALL if the op needs the whole operand.
+ * The range is along a loop of the op's rule that the first operand has too: columns of a product are left to
+ * ls_pass_narrow. */
 static demand operand_demand(const ls_graph *g, const ls_node *n, int k, demand d)
 {
     ls_placed_node p;
     ls_rule r;
     const bool any_operand = n->op->flags & LS_OP_ELEMENTWISE;
-    if ((n->op->flags & LS_OP_EFFECT) ||
-        (!any_operand && !n->op->rule)) /* views are where the planner wants them */
+    if (n->op->flags & LS_OP_EFFECT)
+        return EVERYTHING;
+    if (!any_operand && !n->op->rule) /* views, whose shapes the planner follows */
         return EVERYTHING;
     if ((!any_operand && !ls_dtype_is_float(ls_type_of(g, n->in[0])->dtype)) ||
         ls_placed_node_of(&p, g, n) != LS_OK || ls_rule_of(&r, &p.infer) != LS_OK)
@@ -46,7 +48,7 @@ static demand operand_demand(const ls_graph *g, const ls_node *n, int k, demand 
               dim = ls_rule_in_dim(&r, &p.infer, k, loop);
     if (loop < 0 || r.loop[loop].fixed || r.loop[loop].join || dim < 0 || (first < 0 && !any_operand) ||
         (first >= 0 && r.heads[0] >> first & 1))
-        return EVERYTHING; /* or broadcast along it */
+        return EVERYTHING; /* all of it is needed, or it is broadcast along the loop */
     d.dim = dim;
     return d;
 }
@@ -68,7 +70,7 @@ static demand *find_demands(const ls_graph *g)
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         const ls_node *n = g->nodes[i];
         demand *d = &wanted[n->out[0].id];
-        for (int k = 1; k < n->n_out; k++) /* statistics are read: the rows must all be there */
+        for (int k = 1; k < n->n_out; k++) /* statistics of the rows are read, so all rows are needed */
             if (wanted[n->out[k].id].kind != NOTHING)
                 *d = EVERYTHING;
         if (d->kind == NOTHING && !(n->op->flags & LS_OP_EFFECT))
@@ -80,7 +82,7 @@ static demand *find_demands(const ls_graph *g)
             continue;
         }
         if (d->kind == RANGE && !passes_on(g, n, *d))
-            *d = EVERYTHING; /* computed whole; its readers slice it */
+            *d = EVERYTHING; /* it is computed whole, and its readers slice it */
         for (int k = 0; k < n->n_in; k++)
             if (ls_present(n->in[k]))
                 want(&wanted[n->in[k].id], d->kind == RANGE ? operand_demand(g, n, k, *d) : EVERYTHING);
@@ -93,7 +95,7 @@ static bool same_range(demand a, demand b)
     return a.kind == RANGE && a.dim == b.dim && a.start == b.start && a.count == b.count;
 }
 
-/* Range d of old value v, in the new graph. */
+/* Range d of the old value v, as a value of the new graph. */
 static ls_value range_of(ls_rewrite *r, const demand *wanted, ls_value v, demand d)
 {
     ls_value now = ls_rewrite_value(r, v);
@@ -102,7 +104,7 @@ static ls_value range_of(ls_rewrite *r, const demand *wanted, ls_value v, demand
     return ls_slice(r->to, now, (int)d.dim, d.start, d.count);
 }
 
-/* rows of (columns of linear(x, w, b)): multiply those rows by those rows of w. */
+/* Slices of rows of slices of columns of linear(x, w, b): multiplies those rows of x by those rows of w. */
 static ls_value split_product(ls_rewrite *r, const ls_node *product, const ls_slice_attrs *columns,
                               demand rows)
 {
@@ -135,7 +137,7 @@ static void emit_slice(ls_rewrite *r, const demand *wanted, const ls_node *n)
     r->map[n->out[0].id] = v;
 }
 
-/* The box of the operand with @ of n when only range d of the result is computed. */
+/* The box of the operand with @ if only range d of n's result is computed. */
 static const ls_box *box_of(ls_rewrite *r, const ls_node *n, demand d)
 {
     ls_placed_node p;
@@ -177,8 +179,8 @@ ls_status ls_pass_slices_up(ls_graph **gp)
     return ls_rewrite_end(&r, gp);
 }
 
-/* The hull of the column ranges that the readers of each linear's output slice; count 0 where something reads
- * it otherwise. */
+/* The smallest range that contains all column ranges which readers slice from a linear's output. whole: a
+ * reader reads it otherwise. */
 typedef struct hull {
     int64_t start, end;
     bool whole;

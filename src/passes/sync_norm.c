@@ -1,13 +1,13 @@
-/* sync_norm.c - synchronized batch norm: every batch_norm of a training step becomes sums per channel, added
- * over the ranks that compute side by side, and arithmetic on their results. The gradient follows by the
- * chain rule: that of a sum over ranks is a sum over ranks. */
-#define LS_NO_CALL_SITES /* nodes made here keep the model's line */
+/* sync_norm.c - synchronized batch norm. Each batch_norm of a training step becomes sums per channel, added
+ * over the ranks that compute at the same time, and arithmetic on the results. Its gradient follows by the
+ * chain rule. */
+#define LS_NO_CALL_SITES /* new nodes keep the call site of the model's line */
 #include "base/field.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes.h"
 
-/* Mean over the samples of all ranks: [N, C, ..] -> [C, 1, ..]. */
+/* The mean of each channel over the samples of all ranks: [N, C, ..] -> [C, 1, ..]. */
 static ls_value mean_over_ranks(ls_graph *g, ls_value x, const ls_type *channel, double count,
                                 const ls_reduce_attrs *a)
 {
@@ -25,7 +25,8 @@ static void synchronize(ls_rewrite *r, const ls_node *n, const ls_reduce_attrs *
         channel.dims[d] = 1;
     ls_reduce_attrs a = *over;
     a.unit = n->scope->path;
-    a.to = a.via = (int64_t)channel.dtype; /* of statistics, whatever precision.reduce says of gradients */
+    /* the type of statistics; precision.reduce concerns gradients only */
+    a.to = a.via = (int64_t)channel.dtype;
     const double count = (double)a.ranks * (double)ls_type_count(&type) / (double)type.dims[1];
     ls_value wide = ls_cast(g, x, channel.dtype), affine[2];
     for (int k = 0; k < 2; k++) /* gain, bias */
@@ -36,8 +37,8 @@ static void synchronize(ls_rewrite *r, const ls_node *n, const ls_reduce_attrs *
     ls_value deviation = ls_sqrt(g, ls_add_const(g, variance, ((const ls_batch_norm_attrs *)n->attrs)->eps));
     ls_value y = ls_add(g, ls_mul(g, ls_div(g, centred, deviation), affine[0]), affine[1]);
     r->map[n->out[0].id] = ls_cast(g, y, type.dtype);
-    /* What the running statistics read. Nothing reads the third result yet: gradients come after this pass.
-     */
+    /* Outputs 1 and 3 go to the running statistics. Nothing reads output 2 yet: the gradient comes after this
+     * pass. */
     const int64_t flat[] = { type.dims[1] };
     r->map[n->out[1].id] = ls_reshape_dims(g, mean, 1, flat);
     r->map[n->out[3].id] = ls_reshape_dims(g, ls_mul_const(g, variance, count / (count - 1)), 1, flat);

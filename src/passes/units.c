@@ -1,7 +1,6 @@
-/* units.c - how a parameter is used becomes a chain of ops on what this rank stores, ending in a view of its
- * unit's flat buffer (docs/ranks.md). The gradient of that chain puts every parameter's gradient into one
- * flat buffer and reduces it over the ranks. Also the precision policy, which is a matter of the same chain.
- */
+/* units.c - replaces each parameter by a chain of ops on what this rank stores, which ends in a view of the
+ * unit's flat buffer (docs/ranks.md). The gradient of the chain collects the gradients of a unit's parameters
+ * in one flat buffer, and reduces it over the ranks. The types of precision are part of the same chain. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "graph/identity.h"
 #include "graph/rewrite.h"
@@ -13,9 +12,9 @@ static bool is_float(const ls_rewrite *r, ls_value v)
     return ls_present(v) && ls_dtype_is_float(ls_value_type(r->to, v).dtype);
 }
 
-/* FSDP's MixedPrecisionPolicy(output_dtype=...): what the model gives, its logits, has this type for whoever
- * reads it: the loss, predictions, probabilities. These compute in f32 whatever logits are, so logits of 16
- * bits need no wider copy. */
+/* FSDP's MixedPrecisionPolicy(output_dtype=...): the model's logits get this type for all their readers:
+ * loss, predictions, probabilities. These compute in f32 from logits of any type, so 16-bit logits need no
+ * wider copy. */
 ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output)
 {
     const ls_dtype is = ls_value_type(g, logits).dtype;
@@ -30,8 +29,8 @@ static bool reads_logits(const ls_node *n)
            n->op == &ls_op_argmax_part;
 }
 
-/* Operands of different float types meet in the compute type; scalars of the loss and running statistics are
- * left alone. */
+/* Casts operands of different float types to the compute type. Scalars of the loss and running statistics
+ * stay as they are. */
 static void agree(ls_rewrite *r, const ls_node *n, ls_value *in, ls_dtype param, ls_dtype output)
 {
     if (reads_logits(n)) {
@@ -51,7 +50,7 @@ static void agree(ls_rewrite *r, const ls_node *n, ls_value *in, ls_dtype param,
             in[k] = ls_cast(r->to, in[k], param);
 }
 
-/* State -> what the parameters of unit k are views of. */
+/* The chain from the unit's state to the buffer of which its parameters are views. */
 static ls_value use(ls_graph *g, ls_units *u, int k, ls_dtype param, const ls_parallel *p)
 {
     const ls_sharding *s = &u->sharding;
@@ -72,7 +71,7 @@ static ls_value use(ls_graph *g, ls_units *u, int k, ls_dtype param, const ls_pa
                                                        .to = (int64_t)param,
                                                        .via = via });
     v = ls_chain_use(g, v, n, links);
-    if (!s->each) /* the update program reduces: its gradient is that of the chain */
+    if (!s->each) /* without `each` the update program reduces gradients, with the gradient of this chain */
         unit->use = v;
     return s->shards == 1 ? ls_cast(g, v, param) : v;
 }
@@ -99,7 +98,7 @@ ls_status ls_pass_units(ls_graph **gp, ls_dtype param, ls_dtype output, const ls
         if (n->op == &ls_op_param) {
             const ls_slot *slot = &u->slots[k++];
             if (!ls_present(buffer[slot->unit])) {
-                /* at the root's scope, so that no block's recomputation takes the gather along */
+                /* in the root's scope, so that no block's recomputation repeats the gather */
                 const ls_scope *scope = r.to->scope;
                 r.to->scope = &r.to->root;
                 buffer[slot->unit] = use(r.to, u, slot->unit, param, p);
