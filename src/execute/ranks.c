@@ -86,7 +86,7 @@ static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collectiv
     const bool alias = ls_is_alias_gather(p->graph, n);
     if (alias)
         return LS_OK;
-    const ls_place *in = &p->places[n->in[0].id], *result = &p->places[n->out[0].id];
+    const ls_location *in = &p->locations[n->in[0].id], *result = &p->locations[n->out[0].id];
     char *operand = g->where[in->alloc] + in->offset;
     char *to = g->where[result->alloc] + result->offset;
     const bool mapped = c->kind == LS_ALL_GATHER && c->map;

@@ -84,7 +84,7 @@ static void add_mapped(ls_session *s, const ls_plan *p, const ls_alloc **owners)
             ls_named *e = add_name(s, a->is, a->name, type);
             e->memory = LS_MEM_NODE;
             for (int c = 0; c < p->n_collectives; c++)
-                if (p->places[p->graph->nodes[p->collectives[c].node]->out[0].id].alloc == i)
+                if (p->locations[p->graph->nodes[p->collectives[c].node]->out[0].id].alloc == i)
                     e->axis = ls_ranks_axis(s->ranks, p->collectives[c].group);
         }
         if (a->inside && find_alloc(s, a) < 0) {
@@ -111,7 +111,7 @@ static ls_status add_parts(ls_session *s, const ls_plan *p, const ls_alloc **own
 {
     for (int i = 0; i < p->graph->n_outputs; i++) {
         const ls_output_entry *o = &p->graph->outputs[i];
-        const ls_place *at = &p->places[o->value.id];
+        const ls_location *at = &p->locations[o->value.id];
         const ls_alloc *owner = &p->allocs[at->alloc];
         if (!ls_identity_order(owner->is, owner->name, o->is, o->name))
             continue;
@@ -141,11 +141,11 @@ static ls_status add_owned(ls_session *s, const ls_plan *p)
         const ls_node *n = g->nodes[i];
         if (ls_is_source(n))
             LS_TRY(claim(s, p, ls_source_is(n), ls_source_name(n), ls_type_of(g, n->out[0]),
-                         p->allocs[p->places[n->out[0].id].alloc].memory, n->op == &ls_op_input));
+                         p->allocs[p->locations[n->out[0].id].alloc].memory, n->op == &ls_op_input));
     }
     for (int i = 0; i < g->n_outputs; i++) {
         const ls_output_entry *o = &g->outputs[i];
-        const ls_alloc *a = &p->allocs[p->places[o->value.id].alloc];
+        const ls_alloc *a = &p->allocs[p->locations[o->value.id].alloc];
         if (!ls_identity_order(a->is, a->name, o->is, o->name))
             LS_TRY(claim(s, p, o->is, o->name, ls_type_of(g, o->value), a->memory, false));
     }
@@ -306,7 +306,7 @@ static ls_tensor operand(const ls_program *g, ls_value v)
 {
     const ls_plan *p = g->plan;
     ls_tensor t = { .type = *ls_type_of(p->graph, v) };
-    const ls_place *at = &p->places[v.id];
+    const ls_location *at = &p->locations[v.id];
     if (ls_present(v)) {
         memcpy(t.strides, at->strides, sizeof t.strides);
         t.data = g->where[at->alloc] + at->offset;

@@ -61,9 +61,10 @@ typedef struct ls_slot {
     int64_t offset;
 } ls_slot;
 
-/* A unit: parameters that are gathered together, and whose gradients are reduced together. They are one flat
- * state, of which a rank holds slice number `position` of `shards` equal slices that begin at multiples of 64
- * bytes. Frozen parameters have units of their own, without gradients and moments. */
+/* A unit: parameters whose gradients are reduced together, and that are gathered together if they are
+ * sharded. They are one flat state, of which a rank holds slice number `position` of `shards` equal slices
+ * that begin at multiples of 64 bytes. Frozen parameters have units of their own, without gradients and
+ * moments. */
 typedef struct ls_unit {
     /* Its name, for people: "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0". Names of
      * frozen units end in " frozen". Programs identify a unit by its number (graph/identity.h). */

@@ -454,8 +454,8 @@ static ls_status all_nodes(walk *w, ls_placement *outputs)
     return LS_OK;
 }
 
-ls_status ls_place(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis,
-                   ls_placement *outputs)
+ls_status ls_place_values(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds,
+                          const ls_place_axis *axis, ls_placement *outputs)
 {
     walk w = { .p = p, .axis = *axis, .seeds = seeds };
     LS_TRY(ls_rewrite_begin(&w.r, *gp));
@@ -478,5 +478,5 @@ ls_status ls_pass_place(ls_graph **gp, const ls_parallel *p)
         axis.number++;
     ls_seed *seeds = LS_ARENA_ARRAY(&(*gp)->arena, ls_seed, (*gp)->n_vals + 1);
     LS_TRY(ls_seeds(seeds, *gp, p, &axis));
-    return axis.ranks == 1 ? LS_OK : ls_place(gp, p, seeds, &axis, NULL);
+    return axis.ranks == 1 ? LS_OK : ls_place_values(gp, p, seeds, &axis, NULL);
 }

@@ -16,5 +16,5 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
 
 /* The walk. seeds[value]: how parameters are split. outputs[k] receives how output k lies; NULL: a split
  * output is an error. */
-ls_status ls_place(ls_graph **g, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis,
-                   ls_placement *outputs);
+ls_status ls_place_values(ls_graph **g, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis,
+                          ls_placement *outputs);

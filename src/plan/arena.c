@@ -1,10 +1,10 @@
-/* arena.c - offsets. Allocations whose lifetimes meet must not overlap; the arena should be hardly larger
- * than the most that is ever live at once.
+/* arena.c - offsets of allocations. Allocations whose lifetimes overlap must not overlap in memory, and the
+ * arena should be hardly larger than the most bytes that are live at once.
  *
- * Greedy: take the allocations in some order and put each into the smallest gap that fits among those already
- * placed that meet it in time, lowest offset first among equals. Large-first is nearly always best for
- * training steps; two other orders are tried only when it is not perfect. All orders and ties are fixed, so a
- * plan is a function of graph and device. */
+ * The allocations are placed one after the other. Each goes to the smallest gap that it fits, among those
+ * already placed whose lifetimes overlap its own; among equal gaps, to the lowest offset. Largest-first is
+ * nearly always best for training steps. Two other orders are tried only if it is not perfect. Orders and
+ * ties are fixed, so a plan is a function of graph and device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +30,8 @@ static int by_key(const void *pa, const void *pb)
     return a->index - b->index;
 }
 
-/* Fills offsets (by alloc index); returns the arena's size, SIZE_MAX when it is stopped on request. `placed`
- * is scratch: indices sorted by offset. */
+/* Sets offsets[allocation]. Returns the arena's size, or SIZE_MAX if a stop is requested. `placed` is scratch
+ * memory: indices sorted by offset. */
 static size_t pack(const ls_plan *p, packing_order order, item *items, int n, size_t *offsets, int *placed)
 {
     for (int i = 0; i < n; i++) {
@@ -64,7 +64,7 @@ static size_t pack(const ls_plan *p, packing_order order, item *items, int n, si
             best = end;
         offsets[items[i].index] = best;
         total = best + size > total ? best + size : total;
-        int low = 0, high = n_placed; /* keep `placed` sorted */
+        int low = 0, high = n_placed; /* keeps `placed` sorted */
         while (low < high) {
             const int mid = (low + high) / 2;
             if (offsets[placed[mid]] <= best)
@@ -104,7 +104,7 @@ static void find_peak(ls_plan *p)
     p->live_peak_bytes = p->n_steps ? most - fixed : 0;
 }
 
-/* Most bytes of one kind of memory that are live at once: no packing is smaller. */
+/* The most bytes of one kind of memory that are live at once. No packing can be smaller. */
 static size_t live_peak(const ls_plan *p, ls_memory memory, size_t *live)
 {
     size_t most = 0;
@@ -112,7 +112,7 @@ static size_t live_peak(const ls_plan *p, ls_memory memory, size_t *live)
     for (int i = 0; i < p->n_allocs; i++)
         if (p->allocs[i].memory == memory) {
             live[p->allocs[i].first] += ls_align_up(p->allocs[i].bytes);
-            /* unsigned wrap cancels in the running sum */
+            /* (the sum is right although differences wrap around) */
             live[p->allocs[i].last + 1] -= ls_align_up(p->allocs[i].bytes);
         }
     for (int k = 0; k <= p->n_steps; k++) {
@@ -122,8 +122,8 @@ static size_t live_peak(const ls_plan *p, ls_memory memory, size_t *live)
     return most;
 }
 
-/* Tries the orders until one is perfect; returns the region's size, SIZE_MAX when none was tried to its end.
- */
+/* Tries the orders until one is perfect. Returns the region's size; SIZE_MAX if a stop was requested before
+ * one was complete. */
 static size_t pack_region(ls_plan *p, ls_memory memory, ls_arena *scratch)
 {
     int n = 0;
@@ -175,10 +175,11 @@ const ls_timeline_point *ls_plan_timeline(ls_plan *p)
 {
     ls_timeline_point *t = LS_ARENA_ARRAY(&p->arena, ls_timeline_point, p->n_steps + 1);
     for (int i = 0; i < p->n_allocs; i++) /* what begins and ends at each step, as sums of differences */
-        if (p->n_steps && p->allocs[i].memory != LS_MEM_NODE) { /* (that is the host's, not this rank's) */
+        /* (NODE memory belongs to the machine, not to this rank) */
+        if (p->n_steps && p->allocs[i].memory != LS_MEM_NODE) {
             const ls_alloc *a = &p->allocs[i];
             t[a->first].bytes[a->category] += ls_align_up(a->bytes);
-            /* unsigned wrap cancels in the running sum */
+            /* (the sum is right although differences wrap around) */
             t[a->last + 1].bytes[a->category] -= ls_align_up(a->bytes);
         }
     for (int k = 1; k < p->n_steps; k++)
@@ -216,7 +217,7 @@ ls_status ls_plan_check(const ls_plan *p)
         }
     }
     for (int v = 1; v < p->graph->n_vals; v++) {
-        const ls_place *at = &p->places[v];
+        const ls_location *at = &p->locations[v];
         if (at->alloc < 0)
             continue;
         ls_tensor t = { .type = p->graph->vals[v].type };

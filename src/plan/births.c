@@ -1,15 +1,16 @@
-/* births.c - values that are born where they are wanted, decided before lowering because it fixes their
- * strides.
+/* births.c - values that are computed where they are needed later, so that they are never copied. This is
+ * decided before lowering, because it fixes the values' strides.
  *
- * A part of a `pack` that a kernel makes (possibly seen through reshapes) is computed straight into its place
- * in the pack's output, if that kernel can write with the strides that result and the value has no other
- * home: it is no source, aliases nothing, is no graph output and lies in no other pack. Packs are visited
- * last to first, so an outer pack has its place before the inner ones look. What such a kernel may overwrite,
- * and nobody reads after it, is born there too: both gradients of a tied table are made in one memory.
+ * A part of a `pack` is computed in its range of the pack's output if its kernel can write with the strides
+ * that result, and if the value needs to be nowhere else: it is no source, aliases nothing, is no graph
+ * output, and is in no other pack. Reshapes between the kernel and the pack do not matter. If that kernel may
+ * overwrite an operand that nothing reads afterwards, the operand is computed there too: so both gradients of
+ * a tied table use the same memory. Packs are visited last to first, so that an outer pack has its memory
+ * before inner packs look for theirs.
  *
- * An output that is named like a source replaces that source's content; where the op may work in place and
- * nothing reads the old content later, it is computed there. (Where not, lower.c ends the program with a
- * copy.) */
+ * An output with the identity of a source replaces the source's content. If its op may work in place, and if
+ * nothing reads the old content later, it is computed in the source's memory. (Else lower.c ends the program
+ * with a copy.) */
 #include "internal.h"
 #include "ops/rules.h"
 
@@ -18,8 +19,8 @@
 static ls_tensor layout(const ls_planner *p, int v)
 {
     ls_tensor t = { .type = p->old->vals[v].type };
-    if (p->placed[v].host)
-        memcpy(t.strides, p->placed[v].strides, sizeof t.strides);
+    if (p->births[v].inside)
+        memcpy(t.strides, p->births[v].strides, sizeof t.strides);
     else
         ls_strides_contiguous(t.strides, &t.type);
     return t;
@@ -30,7 +31,7 @@ static bool has_alias(const ls_graph *g, int v)
     return g->nodes[g->vals[v].node]->op->alias[g->vals[v].out] != 0;
 }
 
-/* The kernel's output behind views that only rename the shape, or 0. */
+/* The value that a kernel makes, below views that only change the shape; 0: none. */
 static int behind_reshapes(const ls_graph *g, int v)
 {
     const int64_t count = ls_type_count(&g->vals[v].type);
@@ -42,25 +43,25 @@ static int behind_reshapes(const ls_graph *g, int v)
     return ls_is_source(g->nodes[g->vals[v].node]) ? 0 : v;
 }
 
-/* The operand that v, which has its place, is to be written over; 0: none. */
+/* The operand that v, which is computed inside a buffer, may overwrite; 0: none. */
 static int overwritten(const ls_planner *p, int v, const int *last_use)
 {
     const ls_graph *g = p->old;
     const ls_node *n = g->nodes[g->vals[v].node];
     for (int j = 0; j < n->n_in && j < 32 && g->vals[v].out == 0; j++) {
         const int u = n->in[j].id;
-        bool once = true; /* no other operand looks at it */
+        bool once = true; /* whether no other operand is in the same memory */
         for (int k = 0; k < n->n_in; k++)
             once = once && (k == j || !ls_present(n->in[k]) || p->root[n->in[k].id] != u);
         if ((n->op->inplace >> j & 1) && ls_present(n->in[j]) && once && p->root[u] == u &&
-            last_use[u] == p->when[n->id] && !p->placed[u].host && !p->named[u] && !has_alias(g, u) &&
+            last_use[u] == p->when[n->id] && !p->births[u].inside && !p->named[u] && !has_alias(g, u) &&
             p->kernel[g->vals[u].node] && ls_type_equal(&g->vals[u].type, &g->vals[v].type))
             return u;
     }
     return 0;
 }
 
-static void place_parts(ls_planner *p, const ls_node *pack, const int *last_use)
+static void compute_in_pack(ls_planner *p, const ls_node *pack, const int *last_use)
 {
     const ls_graph *g = p->old;
     const ls_pack_attrs *a = pack->attrs;
@@ -69,7 +70,7 @@ static void place_parts(ls_planner *p, const ls_node *pack, const int *last_use)
     const int64_t size = (int64_t)ls_dtype_size(whole.type.dtype);
     for (int j = 0; j < pack->n_in; j++) {
         const int v = behind_reshapes(g, pack->in[j].id);
-        if (!v || p->placed[v].host || p->named[v] || has_alias(g, v))
+        if (!v || p->births[v].inside || p->named[v] || has_alias(g, v))
             continue;
         ls_tensor part = { .type = g->vals[pack->in[j].id].type };
         memcpy(part.strides, whole.strides, sizeof part.strides);
@@ -81,22 +82,22 @@ static void place_parts(ls_planner *p, const ls_node *pack, const int *last_use)
         if (!ls_strides_are_contiguous(&inside) &&
             !(k && ls_strides_are_rows(&inside) && ls_mask_has(k->rows_out, g->vals[v].out)))
             continue;
-        p->placed[v].host = out;
-        p->placed[v].offset = a->starts.v[j] * whole.strides[a->dim] * size;
-        p->placed[v].part = j;
-        memcpy(p->placed[v].strides, inside.strides, sizeof inside.strides);
+        p->births[v].inside = out;
+        p->births[v].offset = a->starts.v[j] * whole.strides[a->dim] * size;
+        p->births[v].part = j;
+        memcpy(p->births[v].strides, inside.strides, sizeof inside.strides);
         for (int u, at = v; ls_strides_are_contiguous(&inside) && (u = overwritten(p, at, last_use)); at = u)
-            p->placed[u] = p->placed[v];
+            p->births[u] = p->births[v];
     }
 }
 
 int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j)
 {
     const int v = behind_reshapes(p->old, pack->in[j].id);
-    return v && p->placed[v].host == pack->out[0].id && p->placed[v].part == j ? v : 0;
+    return v && p->births[v].inside == pack->out[0].id && p->births[v].part == j ? v : 0;
 }
 
-/* The source of that name, or 0. */
+/* The source with the output's identity; 0: none. */
 static int source_of(const ls_graph *g, const ls_output_entry *o)
 {
     for (int i = 0; i < g->n_nodes; i++)
@@ -106,11 +107,11 @@ static int source_of(const ls_graph *g, const ls_output_entry *o)
     return 0;
 }
 
-static void place_over_source(ls_planner *p, int v, int source, const int *last_use)
+static void compute_in_source(ls_planner *p, int v, int source, const int *last_use)
 {
     const ls_graph *g = p->old;
     const ls_node *n = g->nodes[g->vals[v].node];
-    if (p->root[v] != v || g->vals[v].out != 0 || ls_is_source(n) || p->placed[v].host || p->named[v] ||
+    if (p->root[v] != v || g->vals[v].out != 0 || ls_is_source(n) || p->births[v].inside || p->named[v] ||
         last_use[source] > p->when[n->id])
         return;
     bool takes = false;
@@ -124,14 +125,14 @@ static void place_over_source(ls_planner *p, int v, int source, const int *last_
     }
     if (!takes)
         return;
-    p->placed[v].host = source;
-    ls_strides_contiguous(p->placed[v].strides, &g->vals[v].type);
+    p->births[v].inside = source;
+    ls_strides_contiguous(p->births[v].strides, &g->vals[v].type);
 }
 
-ls_status ls_planner_place(ls_planner *p)
+ls_status ls_planner_find_births(ls_planner *p)
 {
     const ls_graph *g = p->old;
-    p->placed = LS_ARENA_ARRAY(&p->scratch, ls_birth, g->n_vals);
+    p->births = LS_ARENA_ARRAY(&p->scratch, ls_birth, g->n_vals);
     p->named = LS_ARENA_ARRAY(&p->scratch, bool, g->n_vals);
     p->replaces = LS_ARENA_ARRAY(&p->scratch, int, g->n_outputs + 1);
 
@@ -160,7 +161,8 @@ ls_status ls_planner_place(ls_planner *p)
         }
     }
 
-    int *last_use = LS_ARENA_ARRAY(&p->scratch, int, g->n_vals); /* of a root, position in `order` */
+    /* [roots]: position in `order` of the last node that reads it */
+    int *last_use = LS_ARENA_ARRAY(&p->scratch, int, g->n_vals);
     for (int i = 0; i < p->n_order; i++) {
         const ls_node *n = g->nodes[p->order[i]];
         for (int j = 0; !ls_is_view(n) && j < n->n_in; j++)
@@ -169,10 +171,10 @@ ls_status ls_planner_place(ls_planner *p)
     }
     for (int i = 0; i < g->n_outputs; i++)
         if (p->replaces[i])
-            place_over_source(p, g->outputs[i].value.id, p->replaces[i], last_use);
+            compute_in_source(p, g->outputs[i].value.id, p->replaces[i], last_use);
 
     for (int i = p->n_order - 1; i >= 0; i--)
         if (g->nodes[p->order[i]]->op == &ls_op_pack)
-            place_parts(p, g->nodes[p->order[i]], last_use);
+            compute_in_pack(p, g->nodes[p->order[i]], last_use);
     return LS_OK;
 }

@@ -1,11 +1,11 @@
-/* burst.c - the fastest that the processor can multiply and add f32 numbers: chains of independent fused
- * multiply-adds in registers. What a matrix product is measured against. Processor intrinsics, and nothing
- * else, live here. */
+/* burst.c - the fastest rate at which the processor multiplies and adds f32 numbers: independent chains of
+ * fused multiply-adds in registers. Matrix products are compared with it. Only this file of src/plan uses
+ * processor intrinsics. */
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "burst.h"
 
-#define CHAINS 12 /* latency 4-5 cycles times 2 units wants 8 to 10 in flight */
+#define CHAINS 12 /* chains in flight: two units with a latency of 4 to 5 cycles need 8 to 10 */
 
 #define BURST(name, attribute, vector, lanes, set1, fma)                                      \
     attribute static double name(int64_t rounds, float *sink)                                 \

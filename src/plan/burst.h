@@ -1,7 +1,7 @@
-/* burst.h - the fastest that the processor can multiply and add f32 numbers right now: what a matrix product
- * is measured against. */
+/* burst.h - the fastest rate at which the processor multiplies and adds f32 numbers at this moment. Matrix
+ * products are compared with it. */
 #pragma once
 #include "device/device.h"
 
-/* FLOP/s with all threads busy, the best of `attempts` bursts of 5 to 20 ms. Not reentrant. */
+/* FLOP/s with all threads busy: the best of `attempts` bursts, 5 to 20 ms each. Not reentrant. */
 double ls_burst(ls_isa isa, int threads, int attempts);

@@ -1,6 +1,6 @@
-/* calibrate.c - what this machine does per second, measured through the device's own kernels in about half a
- * second, and kept as JSON in the user's cache: one file for each processor, instruction set and number of
- * threads. */
+/* calibrate.c - how much this machine computes and moves per second. The device's own kernels are measured in
+ * about half a second. The result is a JSON file in the user's cache: one for each processor, instruction set
+ * and number of threads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ typedef struct bench {
     ls_tensor in[4], out[2];
 } bench;
 
-/* Seconds of one call: the fastest of as many as fit into `budget` seconds, at least two. */
+/* Seconds of one call: the fastest of all calls that fit into `budget` seconds, at least two. */
 static double fastest(bench *b, double budget)
 {
     double best = 1e30;
@@ -69,8 +69,8 @@ static ls_status bench_make(bench *b, const ls_device *d, const char *op, const 
                : ls_fail(LS_E_UNSUPPORTED, "calibration: device %s cannot run %s: %s", d->ops->name, op, why);
 }
 
-/* One block of memory for all operands, filled with small numbers (denormals or NaN would change the speed).
- */
+/* One block of memory for all operands. It is filled with small numbers, because subnormal numbers or NaN
+ * would be slower. */
 static ls_status bench_memory(bench *b, void **memory)
 {
     size_t bytes = b->kernel->workspace ? ls_align_up(b->kernel->workspace(&b->args)) : 0;
@@ -130,7 +130,7 @@ ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
     cpu_name(c.cpu);
     c.flops = ls_burst(d->isa, d->threads, 5);
     double tall = 0, cube = 0, cache = 0, memory = 0;
-    /* activations come from beyond the second-level cache, as in a step */
+    /* so large that activations are not in L2, as in a step */
     LS_TRY(product_rate(&tall, d, 16384, 128, 128));
     LS_TRY(product_rate(&cube, d, 512, 512, 512));
     c.gemm_efficiency = (tall + cube) / 2 / c.flops;
@@ -144,7 +144,7 @@ ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
     return LS_OK;
 }
 
-/* calibration-<hash of the processor's name>-<isa>-<threads>.json in the cache folder; malloc'ed. */
+/* The file calibration-<hash of the processor's name>-<isa>-<threads>.json of the cache folder; malloc'ed. */
 static char *path_of(const ls_calibration *c)
 {
     char name[96], *dir = ls_cache_dir();

@@ -1,7 +1,7 @@
-/* cost.c - FLOPs, bytes and seconds of each step. Bytes are the floor: every operand moved once, with what
- * was already in place left out. Seconds come from the machine's calibration: the longer of arithmetic and
- * traffic, plus the price of a call. A collective costs in its wait, at the speed of memory: what a rank
- * reads of the others' windows is in no cache of its own. */
+/* cost.c - FLOPs, bytes and seconds of each step. Bytes are the least that must be moved: each operand once,
+ * except what is in place already. Seconds follow from the machine's calibration: the longer of arithmetic
+ * and moving, plus the cost of a call. A collective's time is counted in its wait, at the speed of memory:
+ * what a rank reads of other ranks' windows is not in its caches. */
 
 #include "internal.h"
 #include "ops/rules.h"
@@ -9,7 +9,7 @@
 static bool same_place(const ls_plan *p, const ls_node *pack, int j)
 {
     const ls_pack_attrs *a = pack->attrs;
-    const ls_place *out = &p->places[pack->out[0].id], *part = &p->places[pack->in[j].id];
+    const ls_location *out = &p->locations[pack->out[0].id], *part = &p->locations[pack->in[j].id];
     const size_t size = ls_dtype_size(ls_type_of(p->graph, pack->out[0])->dtype);
     return part->alloc == out->alloc &&
            part->offset == out->offset + (size_t)(a->starts.v[j] * out->strides[a->dim]) * size;
@@ -37,15 +37,15 @@ static ls_cost cost_of(const ls_plan *p, const ls_node *n, ls_type *types)
     return n->op->cost ? n->op->cost(&i) : c;
 }
 
-/* What one rank reads and writes, on one host. An all_reduce is two halves: each rank sums a part, then takes
- * the others' parts. */
+/* Bytes that one rank of a machine reads and writes. An all_reduce has two halves: each rank sums a part, and
+ * then copies the others' parts. */
 static double collective_traffic(const ls_plan_collective *c)
 {
     const double count = (double)c->count, n = c->n, from = count * (double)ls_dtype_size(c->from),
                  to = count * (double)ls_dtype_size(c->to);
     if (c->kind == LS_ALL_GATHER)
         return c->map ? (c->from == c->to ? 0 : from + to)
-                      : n * (from + to); /* a mapping: this rank's slice is converted, or nothing is */
+                      : n * (from + to); /* a mapping: this rank's slice is converted, or nothing is moved */
     return c->kind == LS_REDUCE_SCATTER ? n * from + to : from + to / n + 2 * to;
 }
 
@@ -59,7 +59,7 @@ static void collective_cost(ls_plan *p, ls_step *s, const ls_calibration *c)
 
 static void kernel_cost(ls_plan *p, ls_step *s, ls_type *types, const ls_calibration *c)
 {
-    const double cached = 1 << 20; /* what fits a core's second-level cache nearly everywhere */
+    const double cached = 1 << 20; /* a size that fits into L2 of nearly all processors */
     s->cost = cost_of(p, p->graph->nodes[s->node], types);
     if (c) {
         const double arithmetic = s->cost.flops / (c->flops * c->gemm_efficiency);

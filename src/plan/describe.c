@@ -1,4 +1,4 @@
-/* describe.c - a plan in short: cost, memory by category, the moment of the peak and what is alive then. */
+/* describe.c - a plan in short: cost, memory by category, and what is live at the peak. */
 #include "describe.h"
 
 #include <math.h>
@@ -35,11 +35,11 @@ static int by_name(const void *pa, const void *pb)
 {
     const named_bytes *a = pa, *b = pb;
     const int order = name_order(a->alloc, b->alloc);
-    /* state first: it decides */
+    /* state first: it decides whether a name is state or IO */
     return order ? order : (int)(b->alloc->memory == LS_MEM_STATE) - (int)(a->alloc->memory == LS_MEM_STATE);
 }
 
-/* One name of the session, whichever programs have it. */
+/* A named allocation of the session, from whichever of its programs have it. */
 static void count_name(ls_footprint *out, const named_bytes *n)
 {
     const ls_alloc *a = n->alloc;
@@ -80,7 +80,8 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
     }
     qsort(names, (size_t)n, sizeof *names, by_name);
     for (int k = 0, end; k < n; k = end) {
-        bool inside = false; /* a slice of a mapped unit, which only the programs that gather it know */
+        /* whether it is a slice of a mapped unit; only the programs that gather the unit know that */
+        bool inside = false;
         for (end = k; end < n && !name_order(names[end].alloc, names[k].alloc); end++)
             inside = inside || names[end].alloc->inside;
         if (!inside)

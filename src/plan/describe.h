@@ -1,90 +1,90 @@
-/* describe.h - plans in words: what `lockstep plan` and `lockstep explain` print, as text for people and JSON
- * for programs. */
+/* describe.h - plans described: what `lockstep plan` and `lockstep explain` print, as text for people and as
+ * JSON for programs. */
 #pragma once
 #include "base/box.h"
 #include "base/json.h"
 #include "plan.h"
 
-/* Memory of a session over these plans: names are shared, the arenas are as large as the neediest program
- * wants. Without guard pages. */
+/* Memory of a session that runs these plans. Named allocations are shared, and the arenas are as large as the
+ * largest that a program needs. Guard pages are not counted. */
 typedef struct ls_footprint {
-    size_t state, io, arena, symmetric, total; /* of one rank; total is the sum of the four */
-    /* of that, what the other ranks of the host read: shared names and the symmetric arena */
+    size_t state, io, arena, symmetric, total; /* bytes of one rank; total is the sum of the four before */
+    /* The part of the total that other ranks of the machine read: shared allocations and the symmetric
+     * arena. */
     size_t window;
-    size_t host; /* of that, what offload keeps off the device */
-    /* beside it: what the ranks of a host have once. The slices of mapped units lie there and are not counted
-     * again */
+    size_t host; /* the part of the total that offload keeps in host memory */
+    /* Not in the total: memory that the ranks of a machine have once. The slices of mapped units are parts of
+     * it and are not counted again. */
     size_t node;
-    /* of state and io; and of these, what rests on the host */
+    /* Bytes of state and IO by category; and how many of them are in host memory. */
     size_t fixed[LS_CAT_COUNT], on_host[LS_CAT_COUNT];
-    /* at the worst moment of any program; sums to total minus what packing loses and alignment */
+    /* By category, at the peak. The sum is `total` without alignment and without gaps of the packing. */
     size_t by_category[LS_CAT_COUNT];
-    int peak_plan; /* the program with that moment */
+    int peak_plan; /* the program with the largest peak */
 } ls_footprint;
 void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans);
 
-/* Collectives of one kind over one group. */
+/* All collectives of one kind over one group. */
 typedef struct ls_traffic {
     ls_collective_kind kind;
     char group[64];
     int ranks;
-    bool map; /* mappings of memory that a host has once */
+    bool map; /* they map memory that the machine has once */
     int64_t calls;
-    double bytes, seconds; /* that a rank takes in; estimate, 0 without a calibration */
+    double bytes, seconds; /* bytes that a rank receives; estimated seconds, 0 without a calibration */
 } ls_traffic;
 enum { LS_TRAFFIC_ROWS = 32 };
-/* Adds the collectives of `runs` runs of p to `rows`, which has n of them and room for LS_TRAFFIC_ROWS;
- * returns how many it has now. */
+/* Adds the collectives of p, run `runs` times, to the n entries of `rows`, which has room for
+ * LS_TRAFFIC_ROWS. Returns the new number of entries. */
 int ls_plan_traffic(ls_traffic *rows, int n, const ls_plan *p, int64_t runs);
 void ls_traffic_text(ls_str *out, const ls_traffic *t); /* "all_gather over dp, mapped" */
 
-/* Packed by lifetime, as against state, io and what a host has once. */
+/* Whether this memory is packed by lifetime, unlike state, IO and node memory. */
 static inline bool ls_is_transient(const ls_alloc *a)
 {
     return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
 }
-/* Allocations of this rank that are alive at a step, the largest first; returns how many. `out` has room for
- * p->n_allocs. */
+/* Allocations of this rank that are live at a step, the largest first. `out` has room for p->n_allocs.
+ * Returns how many. */
 int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out);
-/* What an allocation holds: a name, or the op that makes the value and where in the model. */
+/* What an allocation contains: its name, or the op that makes the value and its place in the model. */
 void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a);
 
-/* Member "placement" of an open object: {"tp": "Shard(1)"}; of NULL none. */
+/* Adds the member "placement" to an open object: {"tp": "Shard(1)"}; nothing if the value has none. */
 void ls_placed_json(ls_json *j, const ls_placed *p);
 
 /* "linear_dx  encoder.layers.encoder_layer_3.mlp" */
 void ls_step_label(ls_str *out, const ls_plan *p, int step);
 
-/* A program in short: steps, FLOPs, bytes, time; memory by category at the peak; the peak's moment; the
- * largest things alive there. */
+/* A program in short: steps, FLOPs, bytes and time; memory by category at the peak; when the peak is; the
+ * largest allocations live then. */
 void ls_plan_text(ls_str *out, ls_plan *p, int top);
 void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top);
 
-/* The schedule line by line: phase, scope, op, operands with types, where each output lies, what is in place,
- * a view or a copy; collectives with both their halves. Blocks that repeat are shown once unless `full`. */
+/* The schedule line by line: phase, scope, op, operands with types, where each output lies, and whether it is
+ * in place, a view or a copy. A collective has a line for each of its halves. Blocks of the model that repeat
+ * are shown once, unless `full`. */
 void ls_explain_text(ls_str *out, const ls_plan *p, bool full);
 void ls_explain_legend(ls_str *out);
 void ls_explain_json(ls_json *j, const char *key, const ls_plan *p);
 
-/* Where a parameter is stored: elements [offset, offset + count of type) of its unit's flat buffer, of which
- * each rank of the sharding group stores one slice as source `state`: the rank at position p the elements
- * from p * slice. */
+/* Where a parameter is stored: its first element is number `offset` of its unit's flat buffer. Rank p of the
+ * sharding group stores the elements [p * slice, (p + 1) * slice) of that buffer as the source `state`. */
 typedef struct ls_stored_at {
     const char *name, *state;
-    int unit; /* whose parameters the source is */
+    int unit; /* number of the unit */
     int64_t offset;
     ls_type type;
-    ls_box box;                    /* `type` is of this block of the parameter; ndim 0: of all of it */
-    const char *axes[LS_MAX_DIMS]; /* that split each of its dimensions */
+    ls_box box; /* the block of the parameter that `type` describes; ndim 0: the whole parameter */
+    const char *axes[LS_MAX_DIMS]; /* the axes that split each of its dimensions */
     int64_t slice;                 /* 0: the source is the whole buffer, or the parameter itself */
     int shards;
 } ls_stored_at;
-/* Its life through the programs: the chain of ops from storage to use, every step that reads it, its
- * gradient's birth, its update. */
+/* How the programs use a parameter: the chain of ops from storage to use, every step that reads it, where its
+ * gradient is made, and its update. */
 void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_plan *const *plans);
-/* Members of an open object. */
+/* The same as members of an open object. */
 void ls_explain_param_json(ls_json *j, const ls_stored_at *at, int n_plans, ls_plan *const *plans);
 
-/* What a step of a plan does, for a reader: "linear_dx (backward) in encoder.ln", "wait for
- * all_gather of unit root". */
+/* A step of a plan in words: "linear_dx (backward) in encoder.ln", "wait for all_gather of unit root". */
 const char *ls_plan_step_text(ls_arena *a, const ls_plan *p, int step);

@@ -1,5 +1,5 @@
-/* explain.c - the compiled step made readable: every step with where its results lie and why no copy was
- * needed, every collective with what it overlaps. */
+/* explain.c - a compiled step as text: every step with where its results lie and why no copy was needed, and
+ * every collective with what runs at the same time. */
 #include <string.h>
 
 #include "describe.h"
@@ -13,7 +13,7 @@ static const char *const MEMORIES[LS_MEM_COUNT] = { "arena", "state", "io", "win
 /* "state unit root", "io loss", "arena +1024 B" */
 static void place_text(ls_str *out, const ls_plan *p, int value)
 {
-    const ls_place *at = &p->places[value];
+    const ls_location *at = &p->locations[value];
     if (at->alloc < 0) {
         ls_str_add(out, "nowhere");
         return;
@@ -29,17 +29,17 @@ static void place_text(ls_str *out, const ls_plan *p, int value)
         ls_str_printf(out, "%s +%zu", MEMORIES[a->memory], a->offset + at->offset);
 }
 
-/* How output k of a step came to lie where it does: "updated in place", "over %12", "inside %40", "" */
+/* Why output k of a step lies where it does: "updated in place", "over %12", "inside %40", "" */
 static void why_there(ls_str *out, const ls_plan *p, const ls_node *n, int k)
 {
-    const int v = n->out[k].id, alloc = p->places[v].alloc;
+    const int v = n->out[k].id, alloc = p->locations[v].alloc;
     if (n->op->alias[k]) {
         ls_str_add(out, "updated in place");
         return;
     }
     for (int j = 0; k == 0 && j < n->n_in && j < 32; j++)
-        if ((n->op->inplace >> j & 1) && ls_present(n->in[j]) && p->places[n->in[j].id].alloc == alloc &&
-            p->places[n->in[j].id].offset == p->places[v].offset) {
+        if ((n->op->inplace >> j & 1) && ls_present(n->in[j]) && p->locations[n->in[j].id].alloc == alloc &&
+            p->locations[n->in[j].id].offset == p->locations[v].offset) {
             ls_str_printf(out, "over %%%d", n->in[j].id);
             return;
         }
@@ -80,7 +80,7 @@ static const char *remark(const ls_graph *g, const ls_node *n, int step)
         return "computed again";
     if (n->op != &ls_op_copy)
         return "";
-    /* plain strides: passes/reshard.c */
+    /* a copy of contiguous data: reshard.c keeps a slice */
     const bool flat = ls_node_of(g, n->in[0])->op == &ls_op_flat_view;
     return flat ? "a slice of the unit, kept for the backward pass"
                 : "copied, because the next op cannot follow these strides";
@@ -96,7 +96,7 @@ void ls_explain_legend(ls_str *out)
                     "when its result is complete.\n");
 }
 
-/* What runs between the two halves of a collective. */
+/* What runs between the start and the wait of a collective. */
 static void overlap_text(ls_str *out, const ls_plan *p, const ls_plan_collective *c)
 {
     int first = -1, last = -1, n = 0;
@@ -202,7 +202,7 @@ static void line_text(ls_str *out, const ls_plan *p, const ls_explain_line *l)
     ls_str_add(out, "\n");
 }
 
-/* Lines of a span under headings: phase and place in the model of the kernel that they belong to. */
+/* The lines of a span under headings: the phase and the scope of their kernels. */
 static void span_text(ls_str *out, const ls_plan *p, const ls_explain_line *lines, const ls_explain_span *s,
                       const char **heading, ls_phase *phase)
 {
@@ -221,7 +221,7 @@ static void span_text(ls_str *out, const ls_plan *p, const ls_explain_line *line
     }
 }
 
-/* Each repetition begins with a block. */
+/* Each repetition begins with a block of the model. */
 static void fold_text(ls_str *out, const ls_explain_span *spans, const ls_explain_line *lines, int k)
 {
     const ls_explain_span *first = &spans[k + 1], *last = &spans[spans[k].until];
@@ -284,7 +284,7 @@ static void value_json(ls_json *j, const ls_plan *p, ls_value v)
     ls_json_int(j, "value", v.id);
     ls_json_text(j, "type", ls_type_text(type, ls_type_of(p->graph, v)));
     ls_placed_json(j, ls_val_of(p->graph, v)->placed);
-    const ls_place *at = &p->places[v.id];
+    const ls_location *at = &p->locations[v.id];
     if (at->alloc >= 0) {
         const ls_alloc *a = &p->allocs[at->alloc];
         ls_json_text(j, "memory", MEMORIES[a->inside ? LS_MEM_NODE : a->memory]);
@@ -358,7 +358,7 @@ void ls_explain_json(ls_json *j, const char *key, const ls_plan *p)
     const ls_graph *g = p->graph;
     ls_arena scratch;
     ls_arena_init(&scratch);
-    int *step_of = LS_ARENA_ARRAY(&scratch, int, g->n_nodes); /* of a collective: its start */
+    int *step_of = LS_ARENA_ARRAY(&scratch, int, g->n_nodes); /* [nodes]; for a collective, its start */
     for (int i = 0; i < g->n_nodes; i++)
         step_of[i] = -1;
     for (int i = 0; i < p->n_steps; i++)

@@ -1,15 +1,14 @@
-/* explain_fold.c - lines of the schedule in the order in which they are read, cut into spans, and spans that
- * repeat found.
+/* explain_fold.c - the schedule as lines in reading order, cut into spans, and finding spans that repeat.
  *
- * Two spans are alike when their ops, operand types and collectives are, whatever values and memory are
- * called. Numbers in names do not count: block 3 that gathers for block 4 is like block 4 that gathers for
+ * Two spans are alike if their ops, operand types and collectives are equal. Numbers of values and memory do
+ * not matter, nor do numbers in names: block 3, which gathers for block 4, is like block 4, which gathers for
  * block 5. */
 #include "explain_fold.h"
 
 #include <ctype.h>
 #include <string.h>
 
-enum { LONGEST_PERIOD = 4 }; /* spans that repeat together */
+enum { LONGEST_PERIOD = 4 }; /* how many spans may repeat together */
 
 typedef struct walk {
     const ls_plan *p;
@@ -18,7 +17,7 @@ typedef struct walk {
     bool *done, *runs;
 } walk;
 
-/* What a step reads and no step makes comes right in front of it. */
+/* Nodes without a step (sources, views) come right before the first step that reads them. */
 static void need(walk *w, const ls_node *n)
 {
     for (int j = 0; j < n->n_in; j++) {
@@ -45,7 +44,7 @@ int ls_explain_lines(ls_arena *a, const ls_plan *p, ls_explain_line **out)
             need(&w, g->nodes[p->steps[i].node]);
         w.lines[w.n++] = (ls_explain_line){ p->steps[i].node, i };
     }
-    for (int i = 0; i < g->n_nodes; i++) /* outputs that are views, sources that nobody reads */
+    for (int i = 0; i < g->n_nodes; i++) /* outputs that are views, and sources that nothing reads */
         if (!w.done[i] && !w.runs[i]) {
             w.done[i] = true;
             need(&w, g->nodes[i]);
@@ -55,7 +54,7 @@ int ls_explain_lines(ls_arena *a, const ls_plan *p, ls_explain_line **out)
     return w.n;
 }
 
-/* Scopes whose class another scope has too: what a model repeats. By scope id. */
+/* [scope ids]: another scope has the same class, so a part of the model repeats. */
 static const bool *find_repeated(ls_arena *a, const ls_graph *g)
 {
     const ls_scope **scopes = LS_ARENA_ARRAY(a, const ls_scope *, g->n_scopes + 1);
@@ -70,7 +69,7 @@ static const bool *find_repeated(ls_arena *a, const ls_graph *g)
     return repeated;
 }
 
-/* The outermost of those around a node. */
+/* The outermost repeated scope around a node. */
 static const ls_scope *block_of(const ls_scope *s, const bool *repeated)
 {
     const ls_scope *found = NULL;
@@ -91,7 +90,7 @@ static void add_without_numbers(ls_str *out, const char *name)
     ls_str_add(out, " ");
 }
 
-/* Appends what must agree for two lines to be alike. */
+/* Appends what must be equal for two lines to be alike. */
 static void sign(ls_str *out, const ls_plan *p, const ls_explain_line *l)
 {
     const ls_node *n = p->graph->nodes[l->node];
@@ -113,7 +112,7 @@ static bool alike(const ls_explain_span *spans, const ls_str *signs, int a, int 
            !strcmp(ls_str_text(&signs[a]), ls_str_text(&signs[b]));
 }
 
-/* How often the spans [i, i + period) stand in a row. */
+/* How often the spans [i, i + period) are repeated from i on. */
 static int times(const ls_explain_span *spans, const ls_str *signs, int n, int i, int period)
 {
     int k = 1;
@@ -128,7 +127,7 @@ static void fold(ls_explain_span *spans, const ls_str *signs, int n)
     for (int i = 0; i < n;) {
         int period = 1, repeated = 1;
         for (int p = 1; p <= LONGEST_PERIOD && repeated < 2 && spans[i].block; p++) {
-            /* (begins with a block) */
+            /* (a period begins with a block) */
             period = p;
             repeated = times(spans, signs, n, i, p);
         }
@@ -151,7 +150,7 @@ int ls_explain_spans(ls_arena *a, const ls_plan *p, int n, const ls_explain_line
     const bool *repeated = find_repeated(a, p->graph);
     int n_spans = 0;
     for (int i = 0; i < n;) {
-        int kernel = i; /* lines without one belong to the next that has */
+        int kernel = i; /* a line without a kernel belongs to the next line that has one */
         while (kernel < n && !is_kernel(p, &lines[kernel]))
             kernel++;
         const ls_node *node = p->graph->nodes[lines[kernel < n ? kernel : n - 1].node];

@@ -1,7 +1,6 @@
-/* explain_param.c - one parameter from storage to update. A parameter is a range of its unit's flat buffer,
- * which is a source or gathered from slices; what shows that range, whole or in part, is followed through
- * casts, views, transfers and collectives; its unit's gradient is
- * the output that says so, and the parameter's the part of it at that range. */
+/* explain_param.c - one parameter, from storage to update. A parameter is a range of its unit's flat buffer,
+ * which is a source or is gathered from slices. Values that contain the range, or a part of it, are followed
+ * through casts, views, transfers and collectives. The gradient is the same range of the unit's gradient. */
 #include <string.h>
 
 #include "describe.h"
@@ -36,7 +35,8 @@ static bool of_unit(ls_identity is, ls_what what, const ls_stored_at *at)
 static bool is_collective(const ls_node *n) { return n->op->flags & LS_OP_COLLECTIVE; }
 static bool is_transfer(const ls_node *n) { return n->op->flags & LS_OP_TRANSFER || n->op == &ls_op_copy; }
 
-/* The result holds what the operand holds: elsewhere, in another type, of more ranks or summed over them. */
+/* Whether the result has the operand's elements: elsewhere, in another type, of more ranks, or summed over
+ * ranks. */
 static bool passes_on(const ls_node *n)
 {
     return ls_is_view(n) || n->op == &ls_op_cast || is_collective(n) || is_transfer(n);
@@ -44,7 +44,7 @@ static bool passes_on(const ls_node *n)
 
 static const ls_node *before(const ls_graph *g, const ls_node *n) { return ls_node_of(g, n->in[0]); }
 
-/* What makes the unit's gradient; NULL: another program does. */
+/* The node that makes the unit's gradient; NULL: it is in another program. */
 static const ls_node *gradient_of(const ls_graph *g, const ls_stored_at *at)
 {
     for (int i = 0; i < g->n_outputs; i++)
@@ -55,7 +55,7 @@ static const ls_node *gradient_of(const ls_graph *g, const ls_stored_at *at)
     return NULL;
 }
 
-/* A collective in `update`, where gradients are summed once a step. */
+/* The collective of `update` that sums the unit's gradient once a step; NULL: none. */
 static bool reduces_gradient(const ls_graph *g, const ls_node *n, const ls_stored_at *at)
 {
     if (!is_collective(n))
@@ -65,13 +65,13 @@ static bool reduces_gradient(const ls_graph *g, const ls_node *n, const ls_store
     return n->op == &ls_op_input && of_unit(ls_source_is(n), LS_IS_GRADIENT, at);
 }
 
-/* Marks the values of a program that show elements [begin, end) of the source, and lists who reads them. */
+/* Finds the values that contain elements [begin, end) of the source, and lists the nodes that read them. */
 static void follow_value(life *l, int program, const ls_stored_at *at)
 {
     const ls_graph *g = l->plans[program]->graph;
     ls_arena scratch;
     ls_arena_init(&scratch);
-    /* OTHER_PART: another parameter, or the slice that reshard_after_forward: N copies */
+    /* OTHER_PART: another parameter, or the slice that reshard_after_forward keeps */
     enum { NOTHING, OTHER_PART, WHOLE_SOURCE, THE_PARAMETER };
     char *shows = LS_ARENA_ARRAY(&scratch, char, g->n_vals);
     const int64_t count = ls_type_count(&at->type);
@@ -126,7 +126,7 @@ static void follow_gradient(life *l, int program, const ls_stored_at *at)
         if (reduces_gradient(g, g->nodes[i], at))
             happen(l, "gradient, summed over the ranks", program, i);
     const ls_node *n = gradient_of(g, at);
-    for (; n && passes_on(n); n = before(g, n)) /* the chain of the parameter's use, backwards */
+    for (; n && passes_on(n); n = before(g, n)) /* backwards along the chain of the parameter's use */
         if (is_collective(n))
             happen(l, "gradient, summed over the ranks", program, n->id);
     if (n && n->op != &ls_op_pack)
@@ -138,7 +138,7 @@ static void follow_gradient(life *l, int program, const ls_stored_at *at)
         if (a->starts.v[j] != at->offset)
             continue;
         ls_value v = n->in[j];
-        const bool there = p->places[v.id].alloc == p->places[n->out[0].id].alloc;
+        const bool there = p->locations[v.id].alloc == p->locations[n->out[0].id].alloc;
         while (ls_is_view(ls_node_of(g, v)))
             v = ls_node_of(g, v)->in[0];
         happen(l,
@@ -180,7 +180,7 @@ static void link_text(ls_str *out, const ls_node *n)
         ls_str_printf(out, "(%s)", ((const ls_replicate_attrs *)n->attrs)->group);
 }
 
-/* From what `end` was made of to `end`. Returns the beginning. */
+/* Writes the chain of ops that ends with `end`. Returns the first value of the chain. */
 static const ls_node *chain_text(ls_str *out, const ls_graph *g, const ls_node *end)
 {
     const ls_node *n = passes_on(end) ? chain_text(out, g, before(g, end)) : end;
@@ -189,8 +189,8 @@ static const ls_node *chain_text(ls_str *out, const ls_graph *g, const ls_node *
     return n;
 }
 
-/* From the source to the first view that is the parameter: "state -> all_gather(dp) -> flat_view"; nothing if
- * there is none. */
+/* The chain from the source to the first view that is the parameter: "state -> all_gather(dp) -> flat_view".
+ * Nothing if there is none. */
 static void use_text(ls_str *out, const ls_graph *g, const ls_stored_at *at)
 {
     for (int i = 0; i < g->n_nodes && !out->len; i++) {
@@ -204,7 +204,7 @@ static void use_text(ls_str *out, const ls_graph *g, const ls_stored_at *at)
     }
 }
 
-/* From the pack to the output; and what `update` does before the optimizer. */
+/* The chain from the pack to the output, and what `update` does before the optimizer. */
 static void gradient_text(ls_str *out, const ls_graph *g, const ls_stored_at *at)
 {
     const ls_node *n = gradient_of(g, at);

@@ -18,46 +18,47 @@
 #include "plan.h"
 #include "strides.h"
 
-/* Bit of operand j in a kernel's mask; operands from 31 on share the last bit (pack and the norms take any
- * number). */
+/* The bit of operand j in a kernel's mask. Operands from 31 on share the last bit, because pack and the norms
+ * take any number of them. */
 static inline bool ls_mask_has(uint32_t mask, int j) { return mask >> (j < 31 ? j : 31) & 1; }
 
-/* Where a value lies before allocations exist: in `base`'s memory, at an offset; base == itself: memory of
- * its own. */
+/* Where a value of the new graph lies before allocations exist: `offset` bytes into the memory of value
+ * `base`; if base is the value itself, it has memory of its own. */
 typedef struct ls_home {
     int base;
     int64_t offset; /* bytes */
     int64_t strides[LS_MAX_DIMS];
 } ls_home;
 
-/* births.c: per old value. */
+/* Where a value of the old graph is computed (births.c). */
 typedef struct ls_birth {
-    int host;       /* old value (a pack's output, or a source) whose memory this value is born in; 0: none */
-    int part;       /* of the pack: which */
-    int64_t offset; /* bytes in it */
+    int inside; /* the old value (a pack's output or a source) inside whose memory it is computed; 0: none */
+    int part;   /* if that is a pack: the number of the part */
+    int64_t offset; /* bytes into that memory */
     int64_t strides[LS_MAX_DIMS];
 } ls_birth;
 
 typedef struct ls_planner {
     ls_plan *plan;
     const ls_graph *old;
-    ls_graph *graph;             /* the lowered one, becomes plan->graph */
-    ls_arena scratch;            /* dies with the planner */
-    int *order, n_order;         /* old node ids in execution order, dead ones left out */
-    int *when;                   /* old node -> position in `order`, -1 dead */
-    int *root;                   /* old value -> value whose memory its views and mandatory aliases name */
-    bool *named;                 /* old value: as a whole it is a root that a graph output names */
-    ls_birth *placed;            /* old value */
-    const ls_kernel **kernel;    /* old node; NULL: source, view or collective */
-    int *replaces;               /* old output -> the source (old value) whose content it replaces, 0: none */
-    ls_value *map;               /* old value -> new value */
-    ls_home *home;               /* new value */
-    const ls_kernel **chosen;    /* new node -> kernel; NULL: no step, or a collective's two */
+    ls_graph *graph;     /* the new graph, which becomes plan->graph */
+    ls_arena scratch;    /* dies with the planner */
+    int *order, n_order; /* ids of live old nodes, in order of execution */
+    int *when;           /* [old nodes]: position in `order`; -1: dead */
+    int *root;           /* [old values]: the value in whose memory its views and mandatory aliases put it */
+    bool *named;         /* [old values]: it is a root, and a graph output is the whole of it */
+    ls_birth *births;    /* [old values] */
+    const ls_kernel **kernel; /* [old nodes]; NULL: a source, a view or a collective */
+    /* [outputs of the old graph]: the source (an old value) whose content it replaces; 0: none */
+    int *replaces;
+    ls_value *map;               /* [old values]: the new value */
+    ls_home *home;               /* [new values] */
+    const ls_kernel **chosen;    /* [new nodes]; NULL: it has no step, or is a collective */
     const ls_parallel *parallel; /* NULL: one rank */
 } ls_planner;
 
 ls_status ls_planner_schedule(ls_planner *p);
-ls_status ls_planner_place(ls_planner *p);
+ls_status ls_planner_find_births(ls_planner *p);
 /* The (old) value that is computed in the place of part j of an old pack; 0 if that part must be moved there.
  */
 int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j);
@@ -66,9 +67,9 @@ void ls_planner_make_steps(ls_planner *p);
 /* The value in whose memory v lies, and (unless NULL) where, in bytes. */
 int ls_planner_base(const ls_planner *p, int v, int64_t *offset);
 void ls_planner_store(ls_planner *p);
-bool ls_planner_pack_arena(ls_plan *p); /* false: stopped on request before anything was packed */
+bool ls_planner_pack_arena(ls_plan *p); /* false: a stop was requested before anything was packed */
 void ls_planner_cost(ls_plan *p, const ls_calibration *c);
 
-/* Types (and, without data, strides) of a node's operands; `operands` holds ls_slots(n). Absent inputs: ndim
- * -1. */
+/* The types, and without data also the strides, of a node's operands. `operands` has room for ls_slots(n).
+ * Absent inputs have ndim -1. */
 ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_device *d, ls_tensor *operands);

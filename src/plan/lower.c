@@ -1,9 +1,9 @@
-/* lower.c - the lowered graph: every node of the schedule with its kernel, views resolved to strides and
- * offsets, and a `copy` in front of each operand whose strides its kernel does not follow. What is refused is
- * refused here, with the model's line.
+/* lower.c - makes the lowered graph: every node of the schedule with its kernel, views resolved to strides
+ * and offsets, and a `copy` before each operand whose strides its kernel cannot take. What cannot be compiled
+ * is an error here, with the model's source line.
  *
- * State updated in place must not be read later under its old name (the bytes are gone): each write is
- * remembered with its range, and a read of an older value of that range is an error. */
+ * State that was updated in place must not be read as it was before, because that content is gone. So each
+ * write is recorded with its range, and reading an older value of that range is an error. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 typedef struct write_record {
     int64_t begin, end; /* bytes in the base value */
-    int born;           /* number of the write */
+    int born;           /* the number of the write, counted over the program */
     const ls_node *by;
     struct write_record *next;
 } write_record;
@@ -23,11 +23,12 @@ typedef struct lowering {
     ls_planner *p;
     ls_rewrite r;
     const ls_op *copy;
-    ls_tensor *operands; /* scratch: the largest node's operands */
-    int *copied;         /* new value -> its contiguous copy, 0: none */
-    /* new value -> how many writes had happened when it was made; views are as old as what they show */
+    ls_tensor *operands; /* scratch memory for the operands of the largest node */
+    int *copied;         /* [new values]: its contiguous copy; 0: none */
+    /* [new values]: how many writes had happened when its content was made. A view has the number of the
+     * value that it shows. */
     int *born;
-    write_record **writes; /* new (base) value */
+    write_record **writes; /* [new values that are bases] */
     int n_writes;
 } lowering;
 
@@ -77,7 +78,7 @@ static ls_status refuse(const ls_graph *g, const ls_node *n, const char *format,
     return LS_E_UNSUPPORTED;
 }
 
-/* Kernels for all old nodes, by types alone: placement wants to know what their outputs may look like. */
+/* Finds the kernels of all old nodes, by types alone. births.c asks them which strides they can write. */
 static ls_status choose_kernels(ls_planner *p, ls_tensor *operands)
 {
     const ls_graph *g = p->old;
@@ -133,8 +134,8 @@ static ls_status check_fresh(const lowering *l, const ls_node *reader, ls_value 
     return LS_OK;
 }
 
-/* A contiguous twin of v, made once per phase (a twin that lives from forward to backward would cost more
- * memory than a second copy). */
+/* A contiguous copy of v, made once in each phase. (If the backward pass used the forward pass's copy, that
+ * would live long, and cost more memory than a second one.) */
 static ls_status contiguous_copy(lowering *l, ls_value *v)
 {
     ls_graph *g = l->r.to;
@@ -206,7 +207,7 @@ static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)
         const ls_tensor t = tensor_of(l, in[j]);
         const int born = pack ? ls_born_in_place(p, old, j) : 0;
         if (kernel_follows(k, j, &t) || (born && p->home[in[j].id].base == p->map[born].id))
-            continue; /* (a part in its place is never read) */
+            continue; /* (a part that was computed in place is never read) */
         for (int i = 0; i < old->n_out; i++)
             if (old->op->alias[i] == j + 1)
                 return refuse(p->old, old, "operand %d is updated in place, but its memory is not contiguous",
@@ -232,8 +233,8 @@ static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)
                                  .next = l->writes[base] };
             l->writes[base] = w;
             l->born[v.id] = l->n_writes;
-        } else if (p->placed[old->out[i].id].host) {
-            memcpy(p->home[v.id].strides, p->placed[old->out[i].id].strides, sizeof p->home[v.id].strides);
+        } else if (p->births[old->out[i].id].inside) {
+            memcpy(p->home[v.id].strides, p->births[old->out[i].id].strides, sizeof p->home[v.id].strides);
         }
     }
     return LS_OK;
@@ -249,10 +250,10 @@ static ls_status lower_outputs(lowering *l)
         const ls_graph *to = l->r.to;
         ls_rewrite_like(&l->r, ls_node_of(p->old, o->value));
         LS_TRY(check_fresh(l, ls_node_of(p->old, o->value), v));
-        /* A small part of a value that nobody names would keep all of it alive. */
+        /* a small view would keep all of a large unnamed value alive */
         const bool part = !ls_is_source(to->nodes[to->vals[base].node]) && !p->named[p->root[o->value.id]] &&
                           ls_type_bytes(&to->vals[v.id].type) < ls_type_bytes(&to->vals[base].type);
-        const bool replace = p->replaces[i] && p->placed[o->value.id].host != p->replaces[i];
+        const bool replace = p->replaces[i] && p->births[o->value.id].inside != p->replaces[i];
         if (part || replace) {
             l->copied[v.id] = 0;
             LS_TRY(contiguous_copy(l, &v));
@@ -286,11 +287,11 @@ static ls_status lower_nodes(lowering *l, ls_value *in)
         }
     }
     LS_TRY(lower_outputs(l));
-    /* Values born elsewhere: their hosts exist only now. */
+    /* Values that are computed inside others: only now do those others exist. */
     for (int v = 1; v < p->old->n_vals; v++) {
-        const ls_birth *q = &p->placed[v];
-        if (q->host && p->map[v].id > 0) {
-            p->home[p->map[v].id].base = p->map[q->host].id;
+        const ls_birth *q = &p->births[v];
+        if (q->inside && p->map[v].id > 0) {
+            p->home[p->map[v].id].base = p->map[q->inside].id;
             p->home[p->map[v].id].offset = q->offset;
         }
     }
@@ -306,7 +307,7 @@ ls_status ls_planner_lower(ls_planner *p)
         most = n > most ? n : most;
         operands += g->nodes[i]->n_in;
     }
-    /* at worst every operand and output is copied */
+    /* room for a copy of each operand and output */
     const int vals = g->n_vals + operands + g->n_outputs + 1;
     lowering l = { .p = p,
                    .copy = &ls_op_copy,
@@ -317,14 +318,14 @@ ls_status ls_planner_lower(ls_planner *p)
     p->home = LS_ARENA_ARRAY(&p->scratch, ls_home, vals);
     p->chosen = LS_ARENA_ARRAY(&p->scratch, const ls_kernel *, vals);
     LS_TRY(choose_kernels(p, l.operands));
-    LS_TRY(ls_planner_place(p));
+    LS_TRY(ls_planner_find_births(p));
 
     LS_TRY(ls_rewrite_begin(&l.r, g));
     p->map = l.r.map;
     ls_status s = lower_nodes(&l, LS_ARENA_ARRAY(&p->scratch, ls_value, most));
     p->plan->graph = s == LS_OK ? l.r.to : NULL;
     if (s == LS_OK)
-        l.r.to = NULL; /* ours now */
+        l.r.to = NULL; /* owned by the planner now */
     ls_rewrite_abort(&l.r);
     p->map = NULL;
     return s;

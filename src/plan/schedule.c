@@ -1,9 +1,9 @@
-/* schedule.c - which nodes run, and in which order: the graph's own, except that cheap or repeated nodes
- * (constants, casts of parameters, recompute clones) wait until something needs them, so that what they make
- * lives as shortly as possible.
+/* schedule.c - which nodes run, and in which order. The order is that of the graph, with one exception: cheap
+ * or repeated nodes (constants, casts of parameters, clones of recomputation) wait until a node needs them,
+ * so that their results live as shortly as possible.
  *
- * A node that waits must not be overtaken by an update of the state it reads: before the first in-place write
- * everything that stands before it in the graph is run. The order is a function of the graph alone. */
+ * An update must not overtake a waiting node that reads the state. So before the first write in place, all
+ * nodes that stand before it in the graph are run. The order is a function of the graph alone. */
 #include "internal.h"
 #include "ops/rules.h"
 
@@ -15,8 +15,8 @@ static void mark_live(const ls_graph *g, bool *live)
         live[g->vals[g->outputs[i].value.id].node] = true;
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         const ls_node *n = g->nodes[i];
-        /* Sources stay even unread: callers fill inputs and save parameters by name without asking which
-         * program reads them. */
+        /* Sources stay even if nothing reads them: callers fill inputs and save parameters without knowing
+         * which program reads them. */
         live[i] = live[i] || (n->op->flags & (LS_OP_EFFECT | LS_OP_COLLECTIVE | LS_OP_SOURCE));
         if (!live[i])
             continue;
@@ -72,7 +72,7 @@ ls_status ls_planner_schedule(ls_planner *p)
         }
     }
 
-    int flushed = 0; /* all live nodes below this id have run */
+    int flushed = 0; /* all live nodes with smaller ids have been scheduled */
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         if (!live[i] || p->when[i] >= 0 || may_wait(p, n))

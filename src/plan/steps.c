@@ -1,18 +1,22 @@
-/* steps.c - the program as steps: one for each kernel, two for each collective.
+/* steps.c - the program as steps: one for each kernel, two (start and wait) for each collective.
  *
- * A reduction starts where its operand is complete and is waited for as late as possible: in front of the
- * first reader, of the next reduction (at most one operand outstanding) or of the program's end. A gather is
- * waited for where it stands and starts early: when the k-th gather before it in the same pass, of units or
- * of activations as it is, has been waited for (k: parallel.prefetch), so that k gathers are under way while
- * a unit computes; not before its operand exists. Where prefetch has a budget of memory, k is as large as
- * what k gathers make fits. All of it follows from the graph alone, so every rank has the same order. */
+ * A reduction starts when its operand is complete. Its wait comes as late as possible: before its first
+ * reader, before the start of the next reduction (so at most one operand is kept), or at the end of the
+ * program.
+ *
+ * The wait of a gather is where the gather stands in the graph. It starts early: when the k-th gather before
+ * it, in the same pass and of the same sort (units, or activations), has been waited for, but not before its
+ * operand exists. So k gathers are under way while a unit computes. k is the option prefetch; if it is
+ * given as an amount of memory, k is as large as the results fit into it.
+ *
+ * All this follows from the graph alone, so the order is the same on every rank. */
 #include <string.h>
 
 #include "internal.h"
 #include "lockstep/mesh.h"
 #include "ops/rules.h"
 
-typedef struct entry {    /* a kernel, or the place of a collective, in the order of the graph */
+typedef struct entry {    /* a kernel or a collective, in the order of the graph */
     int node, collective; /* collective -1: a kernel */
 } entry;
 
@@ -21,7 +25,7 @@ typedef struct maker {
     const ls_graph *g;
     entry *entries;
     int n;
-    int *start, *wait; /* per collective: in front of which entry; n: at the end */
+    int *start, *wait; /* [collectives]: the entry before which it starts or is waited for; n: at the end */
 } maker;
 
 int ls_planner_base(const ls_planner *p, int v, int64_t *offset)
@@ -36,7 +40,7 @@ int ls_planner_base(const ls_planner *p, int v, int64_t *offset)
     return v;
 }
 
-/* All parts were computed in their places and no gap needs zeros: nothing is left to run. */
+/* Whether a pack has nothing left to do: all parts were computed in place, and no gap needs zeros. */
 static bool pack_is_covered(const ls_planner *p, const ls_graph *g, const ls_node *n)
 {
     const ls_pack_attrs *a = n->attrs;
@@ -56,7 +60,7 @@ static bool pack_is_covered(const ls_planner *p, const ls_graph *g, const ls_nod
             return false;
         covered += part->dims[a->dim];
     }
-    return covered == a->extent; /* parts do not overlap: the shape rule */
+    return covered == a->extent; /* (the shape rule forbids overlapping parts) */
 }
 
 bool ls_is_alias_gather(const ls_graph *g, const ls_node *n)
@@ -96,7 +100,8 @@ static ls_plan_collective describe(const maker *m, const ls_node *n)
         c.count = ls_type_count(out);
         c.via = (ls_dtype)a->via;
     }
-    const bool sums = c.kind == LS_REDUCE_SCATTER || c.kind == LS_ALL_REDUCE; /* comm.h says what travels */
+    /* comm.h says which type travels */
+    const bool sums = c.kind == LS_REDUCE_SCATTER || c.kind == LS_ALL_REDUCE;
     const ls_dtype travels = sums                                                             ? c.via
                              : gather && ls_dtype_size(out->dtype) < ls_dtype_size(in->dtype) ? out->dtype
                                                                                               : in->dtype;
@@ -139,7 +144,7 @@ static int first_reader(const maker *m, int from, int base)
     return e;
 }
 
-/* Entry behind the last one that writes this value's memory before entry `e`. */
+/* The entry after the last one, before entry `e`, that writes this value's memory. */
 static int ready(const maker *m, int e, int base)
 {
     for (int i = e - 1; i >= 0; i--) {
@@ -159,7 +164,7 @@ static int first_of_phase(const maker *m, ls_phase phase)
     return e;
 }
 
-/* A mapping is there all the time. */
+/* Bytes of a gather's result. A mapping takes none, because it is always there. */
 static int64_t memory_of(const maker *m, const ls_node *gather)
 {
     return ((const ls_gather_attrs *)gather->attrs)->map
@@ -167,8 +172,8 @@ static int64_t memory_of(const maker *m, const ls_node *gather)
                : (int64_t)ls_type_bytes(ls_type_of(m->g, gather->out[0]));
 }
 
-/* How many gathers of this pass may be under way when this one is, itself among them. `waited`: the `before`
- * ones in front of it. */
+/* How many gathers of this pass may be under way together with this one, itself counted. `waited`: the
+ * entries of the `before` gathers that precede it. */
 static int64_t gathers_ahead(const maker *m, const ls_node *n, const int *waited, int before)
 {
     const ls_parallel *p = m->p->parallel;
@@ -237,7 +242,7 @@ static void emit(maker *m, int node, ls_part part, int c)
                                               .kernel = part == LS_PART_RUN ? m->p->chosen[node] : NULL };
 }
 
-/* Records in the order of their starts. */
+/* Collectives are listed in the order of their starts. */
 static void order_by_start(ls_planner *p)
 {
     ls_plan *plan = p->plan;
@@ -262,7 +267,7 @@ void ls_planner_make_steps(ls_planner *p)
     place_halves(&m);
     plan->steps = LS_ARENA_ARRAY(&plan->arena, ls_step, m.n + plan->n_collectives + 1);
     for (int e = 0; e <= m.n; e++) {
-        for (int c = 0; c < plan->n_collectives; c++) /* reductions that must be over before this entry */
+        for (int c = 0; c < plan->n_collectives; c++) /* reductions whose wait comes before this entry */
             if (!is_gather(&plan->collectives[c]) && m.wait[c] == e)
                 emit(&m, plan->collectives[c].node, LS_PART_WAIT, c);
         for (int c = 0; c < plan->n_collectives; c++)

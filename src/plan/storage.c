@@ -1,9 +1,9 @@
-/* storage.c - from homes to allocations: the steps, the lifetime of every set of values that share memory,
- * reuse in place, and what the bytes are for.
+/* storage.c - from homes to allocations: the lifetime of every set of values that share memory, reuse in
+ * place, and the category of each allocation.
  *
- * Invariant: values whose homes chain to one base form a set; the set is live from the first step that writes
- * any of it to the last step that reads (or writes) any of it. An op's output takes over an operand's memory
- * only if that whole set ends at this step. */
+ * Values whose homes lead to one base are a set. A set is live from the first step that writes any of it to
+ * the last step that reads or writes any of it. An op's output takes over an operand's memory only if the
+ * operand's whole set ends at that step. */
 #include <limits.h>
 #include <string.h>
 
@@ -13,11 +13,11 @@
 typedef struct set { /* indexed by base value */
     int first, last; /* steps; last INT_MAX: the caller reads it */
     size_t bytes;
-    const char *name; /* sources and outputs */
+    const char *name; /* of sources and outputs */
     ls_identity is;
     bool source, used;
-    bool symmetric; /* peers read it */
-    bool node;      /* one copy for the ranks of an axis on this host */
+    bool symmetric; /* other ranks read it */
+    bool node;      /* one copy for the ranks of an axis on this machine */
     int alloc;
 } set;
 
@@ -26,7 +26,8 @@ typedef struct storage {
     ls_plan *plan;
     const ls_graph *g;
     set *sets;
-    /* value: computed from parameters alone; goes nowhere but into the update; came over from other ranks */
+    /* [values]. derived: computed from parameters alone; gradient: used by the update only; gathered:
+     * received from other ranks. */
     bool *derived, *gradient, *gathered;
 } storage;
 
@@ -63,7 +64,7 @@ static void make_sets(storage *s)
         for (int k = 0; k < n->n_out; k++)
             touch(s, n->out[k].id, i);
     }
-    /* The output that is the whole memory gives it its name; outputs inside it are found through it. */
+    /* An output that is the whole memory names it; other outputs are found inside. */
     for (int whole = 1; whole >= 0; whole--)
         for (int i = 0; i < g->n_outputs; i++) {
             const int v = g->outputs[i].value.id;
@@ -76,9 +77,10 @@ static void make_sets(storage *s)
         }
 }
 
-/* What peers read: an operand that is reduced, or gathered where it lies (`copy`; with a mapping each rank
- * writes its own slice). The memory rule of comm.h: peers may read it until a later collective of the group,
- * started after the wait, has been waited for; or until the fence behind the program. */
+/* Marks what other ranks read: operands that are reduced, or gathered where they are. (With a mapping each
+ * rank writes its own slice instead.) By the access rules of comm.h they may be read until a later collective
+ * of the group, started after this one's wait, has been waited for, or until the fence after the program. So
+ * they live that long. */
 static void share(storage *s)
 {
     const ls_plan *plan = s->plan;
@@ -103,7 +105,7 @@ static void share(storage *s)
     }
 }
 
-/* Output 0 of step i in the memory of an operand whose last use this is. */
+/* Gives output 0 of step i the memory of an operand whose set ends here. */
 static void reuse(storage *s, int i)
 {
     ls_planner *p = s->p;
@@ -125,7 +127,7 @@ static void reuse(storage *s, int i)
         if (t->name || t->last > i || t->bytes != bytes || ls_type_bytes(&as.type) != bytes ||
             !ls_strides_are_contiguous(&seen))
             continue;
-        bool mixed = false; /* another operand or output looks at the same memory in another way */
+        bool mixed = false; /* whether another operand or output uses the same memory differently */
         for (int k = 0; k < n->n_in + n->n_out; k++) {
             const ls_value w = k < n->n_in ? n->in[k] : n->out[k - n->n_in];
             if (k != j && ls_present(w) && w.id != v && ls_planner_base(p, w.id, NULL) == base)
@@ -143,20 +145,20 @@ static void reuse(storage *s, int i)
     }
 }
 
-/* Its results are its operands' elements, or each a function of them. */
+/* Whether the results are the operands' elements, or each a function of one element of each operand. */
 static bool moves_only(const ls_node *n)
 {
     return (n->op->flags & (LS_OP_VIEW | LS_OP_ELEMENTWISE | LS_OP_COLLECTIVE | LS_OP_TRANSFER)) ||
            n->op == &ls_op_pack || n->op == &ls_op_copy || n->op == &ls_op_fused;
 }
 
-/* Trained tensors: as the model declares them, or in their unit's flat state. */
+/* A trained parameter: as the model declares it, or as a unit's flat state. */
 static bool is_parameter(const ls_node *n)
 {
     return n->op == &ls_op_param || (ls_is_source(n) && ls_source_is(n).what == LS_IS_UNIT);
 }
 
-/* State of the model that is not trained. Never offloaded: ops use it where it lies. */
+/* State of the model that is not trained. It is never offloaded, because ops use it in place. */
 static bool is_buffer(const ls_node *n) { return n->op == &ls_op_buffer; }
 
 static void classify(storage *s)
@@ -165,7 +167,7 @@ static void classify(storage *s)
     s->derived = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
     s->gradient = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
     s->gathered = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
-    s->derived[0] = true; /* an absent operand */
+    s->derived[0] = true; /* (an absent operand) */
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         bool derived = n->n_in > 0 || is_parameter(n), gathered = n->op->flags & LS_OP_COLLECTIVE;
@@ -178,8 +180,8 @@ static void classify(storage *s)
             s->gathered[n->out[k].id] = gathered;
         }
     }
-    /* Backwards: a value of the backward phase is a gradient if all that ever happens to it is the update, or
-     * moving it there. */
+    /* Backwards: a value of the backward phase is a gradient if only the update reads it, possibly after it
+     * was moved. */
     bool *elsewhere = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals),
          *read = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
     for (int i = 0; i < g->n_outputs; i++) {
@@ -219,7 +221,7 @@ static ls_category category_of(const storage *s, int v)
     return LS_CAT_ACTIVATIONS;
 }
 
-/* Mapped units have names, so that all programs mean the same memory; a state of the same type is a slice of
+/* Mapped units get names, so that all programs use the same memory. A state of the same type is a slice of
  * it. */
 static void name_mapped(storage *s)
 {
@@ -248,8 +250,8 @@ static void make_allocs(storage *s, ls_tensor *operands)
     const ls_graph *g = s->g;
     const int last_step = plan->n_steps ? plan->n_steps - 1 : 0;
     plan->allocs = LS_ARENA_ARRAY(&plan->arena, ls_alloc, g->n_vals + plan->n_steps);
-    plan->places = LS_ARENA_ARRAY(&plan->arena, ls_place, g->n_vals);
-    plan->places[0].alloc = -1;
+    plan->locations = LS_ARENA_ARRAY(&plan->arena, ls_location, g->n_vals);
+    plan->locations[0].alloc = -1;
     const bool offload = s->p->parallel && s->p->parallel->offload == LS_OFFLOAD_CPU;
     for (int v = 1; v < g->n_vals; v++) {
         set *t = &s->sets[v];
@@ -283,7 +285,7 @@ static void make_allocs(storage *s, ls_tensor *operands)
     for (int v = 1; v < g->n_vals; v++) {
         int64_t offset;
         const set *t = &s->sets[ls_planner_base(s->p, v, &offset)];
-        ls_place *place = &plan->places[v];
+        ls_location *place = &plan->locations[v];
         place->alloc = t->used || t->name ? t->alloc : -1;
         place->offset = (size_t)offset;
         memcpy(place->strides, s->p->home[v].strides, sizeof place->strides);
@@ -295,7 +297,7 @@ static void make_allocs(storage *s, ls_tensor *operands)
             continue;
         ls_kernel_args a = ls_planner_args(g, n, &plan->device, operands);
         for (int j = 0; j < ls_slots(n); j++)
-            memcpy(operands[j].strides, plan->places[ls_slot_value(n, j).id].strides,
+            memcpy(operands[j].strides, plan->locations[ls_slot_value(n, j).id].strides,
                    sizeof operands[j].strides);
         const size_t bytes = step->kernel->workspace(&a);
         if (!bytes)

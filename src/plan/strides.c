@@ -1,4 +1,4 @@
-/* strides.c - what strides can express. All functions take strides in elements and never look at data. */
+/* strides.c - which layouts strides can express. Strides count elements; data is never read. */
 #include "internal.h"
 
 #include <string.h>
@@ -17,9 +17,9 @@ void ls_strides_canonical(ls_tensor *t)
     const int n = t->type.ndim;
     if (n <= 0)
         return;
-    /* A last dim of size 1 is contiguous by definition. A middle one copies what its outer neighbour would
-     * need to collapse, and that is known only from the outermost real stride inwards: go from the right,
-     * deferring size-1 dims to the next real one. */
+    /* A dimension of size 1 may have any stride. The last one gets 1, so that it counts as contiguous.
+     * Another one gets the stride that lets the dimensions outside of it collapse. That stride is known only
+     * from the next larger dimension further out. */
     if (t->type.dims[n - 1] == 1)
         t->strides[n - 1] = 1;
     for (int d = n - 2; d >= 0; d--) {
@@ -28,8 +28,8 @@ void ls_strides_canonical(ls_tensor *t)
         int outer = d - 1;
         while (outer >= 0 && t->type.dims[outer] == 1)
             outer--;
-        /* [64, 1, 128] cut from [64, 17, 128]: the row stride is the outer one. Two real dims around it: any
-         * value that lies between them collapses, the product of the inner one is it. */
+        /* [64, 1, 128] cut from [64, 17, 128]: the middle dimension gets the outer stride, so that rows
+         * collapse. Between two larger dimensions, the product of the inner one collapses. */
         bool inner_is_last = true;
         for (int k = d + 1; k < n - 1; k++)
             inner_is_last = inner_is_last && t->type.dims[k] == 1;
@@ -63,14 +63,15 @@ bool ls_strides_are_rows(const ls_tensor *t)
 
 bool ls_strides_reshape(const ls_tensor *in, const ls_type *as, int64_t *strides)
 {
-    /* Walk both shapes from the right. A run of input dims that collapse into one step is a chunk; the output
-     * dims must cut along chunk borders: one that steps over a border never meets a chunk's end again, and
-     * dims are left over. */
+    /* Goes through both shapes from the right. A run of input dimensions that collapse is a chunk. The
+     * output's dimensions must end where chunks end; one that reaches across the end of a chunk leaves
+     * dimensions over. */
     int i = in->type.ndim - 1, o = as->ndim - 1;
-    /* size and innermost stride of the chunk; how much of it output dims have used */
+    /* size and innermost stride of the chunk, and how many of its elements the output's dimensions have
+     * used */
     int64_t chunk = 1, step = 1, made = 1, next = 1;
     while (o >= 0 || i >= 0) {
-        if (made == chunk) { /* open the next chunk */
+        if (made == chunk) { /* opens the next chunk */
             while (i >= 0 && in->type.dims[i] == 1)
                 i--;
             if (i < 0) {

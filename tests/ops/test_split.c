@@ -147,7 +147,7 @@ static ls_status one_rank(ls_group *group, void *context)
                  is_param ? lies(&seeds[wrt[f].id]) : (ls_placement){ LS_INVARIANT, 0, 0 }, &axis);
         f += is_param;
     }
-    ls_status s = axis.ranks > 1 ? ls_place(&g, &p, seeds, &axis, placed) : LS_OK;
+    ls_status s = axis.ranks > 1 ? ls_place_values(&g, &p, seeds, &axis, placed) : LS_OK;
     if (s == LS_OK && has_gradient(t))
         differentiate(g, n_wrt, NULL);
     const int n = g->n_outputs;

@@ -42,7 +42,7 @@ static ls_status split(ls_graph **g, int dim, const ls_place_axis *axis)
     for (int i = 0; i < (*g)->n_nodes; i++)
         if ((*g)->nodes[i]->op == &ls_op_param)
             seeds[(*g)->nodes[i]->out[0].id] = (ls_seed){ "colwise:x", dim };
-    return ls_place(g, &p, seeds, axis, placed);
+    return ls_place_values(g, &p, seeds, axis, placed);
 }
 
 /* How many nodes of the op are at `box`; -1 when one is elsewhere. */

@@ -79,7 +79,10 @@ int value_of(const ls_plan *p, const char *op, int n)
     return 0;
 }
 
-const ls_place *place_of(const ls_plan *p, const char *op, int n) { return &p->places[value_of(p, op, n)]; }
+const ls_location *place_of(const ls_plan *p, const char *op, int n)
+{
+    return &p->locations[value_of(p, op, n)];
+}
 
 size_t arena_allocs(const ls_plan *p)
 {

@@ -25,7 +25,7 @@ const ls_alloc *alloc_named(const ls_plan *p, const char *name);
 /* Output 0 of the n-th node of that op in the lowered graph. */
 int value_of(const ls_plan *p, const char *op, int n);
 
-const ls_place *place_of(const ls_plan *p, const char *op, int n);
+const ls_location *place_of(const ls_plan *p, const char *op, int n);
 
 size_t arena_allocs(const ls_plan *p);
 

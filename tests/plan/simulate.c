@@ -14,7 +14,7 @@ typedef struct memory {
 typedef void (*byte_fn)(void *context, int *tag);
 static void each_byte(const ls_plan *p, memory *m, int v, byte_fn fn, void *context)
 {
-    const ls_place *at = &p->places[v];
+    const ls_location *at = &p->locations[v];
     const ls_alloc *a = &p->allocs[at->alloc];
     const ls_type *t = &p->graph->vals[v].type;
     const size_t size = ls_dtype_size(t->dtype);
@@ -85,11 +85,11 @@ static void mark_byte(void *context, int *tag)
 /* Do the bytes of a and b meet? Uses a fresh memory of marks. */
 static bool meet(const ls_plan *p, int a, int b)
 {
-    if (p->places[a].alloc < 0 || p->places[b].alloc < 0 ||
-        p->allocs[p->places[a].alloc].memory != p->allocs[p->places[b].alloc].memory)
+    if (p->locations[a].alloc < 0 || p->locations[b].alloc < 0 ||
+        p->allocs[p->locations[a].alloc].memory != p->allocs[p->locations[b].alloc].memory)
         return false;
     memory m = { .bytes = { p->arena_bytes, p->state_bytes, p->io_bytes } };
-    const ls_memory kind = p->allocs[p->places[a].alloc].memory;
+    const ls_memory kind = p->allocs[p->locations[a].alloc].memory;
     m.tags[kind] = calloc(m.bytes[kind] + 1, sizeof(int));
     bool ignored = false, met = false;
     each_byte(p, &m, a, mark_byte, &ignored);
@@ -142,7 +142,7 @@ void simulate(const ls_plan *p)
     for (int i = 0; i < g->n_outputs; i++) {
         reading r = { p, g->outputs[i].value.id, p->n_steps };
         each_byte(p, &m, r.value, read_byte, &r);
-        assert_true(p->allocs[p->places[r.value].alloc].memory != LS_MEM_ARENA);
+        assert_true(p->allocs[p->locations[r.value].alloc].memory != LS_MEM_ARENA);
     }
     for (int k = 0; k < 3; k++)
         free(m.tags[k]);

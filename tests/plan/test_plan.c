@@ -80,7 +80,7 @@ static void in_place_needs_the_whole(void **state)
     assert_int_not_equal(place_of(p, "add", 0)->alloc, place_of(p, "exp", 0)->alloc);
     assert_int_not_equal(place_of(p, "mul", 0)->alloc, place_of(p, "reshape", 0)->alloc);
     const ls_node *square = p->graph->nodes[p->graph->vals[value_of(p, "mul", 1)].node];
-    assert_int_equal(place_of(p, "mul", 1)->alloc, p->places[square->in[0].id].alloc);
+    assert_int_equal(place_of(p, "mul", 1)->alloc, p->locations[square->in[0].id].alloc);
     release(p, g);
 }
 
@@ -99,11 +99,11 @@ static void sums_in_place(void **state)
         if (read_later)
             ls_output(g, "y", ls_exp(g, head));
         ls_plan *p = plan_of(g);
-        const ls_place *flat = place_of(p, "pack", 0), *sum = place_of(p, "add", 0),
+        const ls_location *flat = place_of(p, "pack", 0), *sum = place_of(p, "add", 0),
                        *first = place_of(p, "linear_dw", 0), *second = place_of(p, "linear_dw", 1);
         assert_int_equal(sum->alloc, flat->alloc);
         assert_int_equal(sum->offset, 64);
-        const ls_place *in_place = read_later ? second : first, *elsewhere = read_later ? first : second;
+        const ls_location *in_place = read_later ? second : first, *elsewhere = read_later ? first : second;
         assert_int_equal(in_place->alloc, flat->alloc);
         assert_int_equal(in_place->offset, 64);
         assert_int_not_equal(elsewhere->alloc, flat->alloc);
@@ -214,8 +214,8 @@ static void replaced_inputs(void **state)
         ls_plan *p = plan_of(g);
         assert_int_equal(count_steps(p, "copy"), !in_place);
         const int out = p->graph->outputs[0].value.id;
-        assert_ptr_equal(&p->allocs[p->places[out].alloc], alloc_named(p, "acc"));
-        assert_int_equal(place_of(p, "add", 0)->alloc == p->places[out].alloc, in_place);
+        assert_ptr_equal(&p->allocs[p->locations[out].alloc], alloc_named(p, "acc"));
+        assert_int_equal(place_of(p, "add", 0)->alloc == p->locations[out].alloc, in_place);
         release(p, g);
     }
 }

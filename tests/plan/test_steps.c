@@ -138,7 +138,7 @@ static void operands_outlive_their_readers(void **state)
             for (int c = 0; c < plan->n_collectives; c++) {
                 const ls_plan_collective *a = &plan->collectives[c];
                 const ls_alloc *operand =
-                    &plan->allocs[plan->places[plan->graph->nodes[a->node]->in[0].id].alloc];
+                    &plan->allocs[plan->locations[plan->graph->nodes[a->node]->in[0].id].alloc];
                 if (operand->memory == LS_MEM_STATE || operand->memory == LS_MEM_IO) {
                     assert_true(operand->shared);
                     continue;

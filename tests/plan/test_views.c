@@ -39,10 +39,10 @@ static void flat_gradients(void **state)
         ls_output_of(g, GRADIENT, "flat",
                      ls_pack(g, 2, parts, 0, gap ? 52 : 36, (int64_t[]){ 0, gap ? 48 : 32 }));
         ls_plan *p = plan_of(g);
-        const ls_place *flat = place_of(p, "pack", 0), *w = place_of(p, "linear_dw", 0);
+        const ls_location *flat = place_of(p, "pack", 0), *w = place_of(p, "linear_dw", 0);
         assert_int_equal(w->alloc, flat->alloc);
         assert_int_equal(w->offset, 0);
-        assert_int_equal(p->places[value_of(p, "linear_dw", 0) + 1].offset, gap ? 192 : 128);
+        assert_int_equal(p->locations[value_of(p, "linear_dw", 0) + 1].offset, gap ? 192 : 128);
         assert_int_equal(p->allocs[flat->alloc].memory, LS_MEM_IO);
         assert_int_equal(p->allocs[flat->alloc].category, LS_CAT_GRADIENTS);
         assert_int_equal(count_steps(p, "pack"), gap);
@@ -63,7 +63,7 @@ static void strided_parts(void **state)
     ls_value packed = ls_concat(g, 2, 4, parts);
     ls_output(g, "y", ls_exp(g, packed));
     ls_plan *p = plan_of(g);
-    const ls_place *whole = place_of(p, "pack", 0), *first = place_of(p, "relu", 0),
+    const ls_location *whole = place_of(p, "pack", 0), *first = place_of(p, "relu", 0),
                    *third = place_of(p, "relu", 1);
     assert_int_equal(first->alloc, whole->alloc);
     assert_int_equal(first->offset, 0);
@@ -107,7 +107,7 @@ static void size_one_dims(void **state)
     ls_output(g, "z", ls_relu(g, ls_reshape(g, token, 64, 128)));
     ls_plan *p = plan_of(g);
     assert_int_equal(count_steps(p, "copy"), 0);
-    const ls_place *at = place_of(p, "slice", 0);
+    const ls_location *at = place_of(p, "slice", 0);
     assert_int_equal(at->strides[0], 17 * 128);
     assert_int_equal(at->strides[1], 17 * 128);
     assert_int_equal(at->strides[2], 1);
@@ -128,7 +128,7 @@ static void nested_packs(void **state)
     ls_value parts[3] = { ls_reshape(g, c, 16), ls_reshape(g, inner, 32), ls_reshape(g, b, 16) };
     ls_output(g, "flat", ls_concat(g, 0, 3, parts));
     ls_plan *p = plan_of(g);
-    const ls_place *flat = place_of(p, "pack", 1);
+    const ls_location *flat = place_of(p, "pack", 1);
     assert_int_equal(place_of(p, "pack", 0)->alloc, flat->alloc);
     assert_int_equal(place_of(p, "pack", 0)->offset, 64);
     assert_int_equal(place_of(p, "relu", 0)->alloc, flat->alloc);
