@@ -34,7 +34,7 @@ LS_API void ls_graph_destroy(ls_graph **g); /* nulls *g; null is fine */
 LS_API ls_status ls_graph_status(const ls_graph *g);
 /* Checks the finished graph; LS_OK or the first error with its call site. */
 LS_API ls_status ls_graph_finish(ls_graph *g);
-/* The whole graph as text, one op a line; malloc'ed. `with_sites` adds file:line. */
+/* The whole graph as text, one op a line; malloc'ed, NULL: out of memory. `with_sites` adds file:line. */
 LS_API char *ls_graph_print(const ls_graph *g, bool with_sites);
 
 /* Layers called from here on are those of evaluation: batch norm uses its running statistics and changes

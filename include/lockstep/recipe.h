@@ -182,16 +182,17 @@ LS_API ls_status ls_recipe_set(ls_recipe *r, const char *key, const char *yaml_v
  * unknown key is, the recipe does not change. */
 LS_API ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys);
 
-/* The resolved recipe as YAML that loads to the same recipe; malloc'ed. With `origins`, every line
- * ends in a comment with the origin of its value. */
+/* The resolved recipe as YAML that loads to the same recipe; malloc'ed, NULL: out of memory. With `origins`,
+ * every line ends in a comment with the origin of its value. */
 LS_API char *ls_recipe_yaml(const ls_recipe *r, bool origins);
-/* One value as YAML ("[0.9, 0.999]"), malloc'ed; NULL for an unknown key. */
+/* One value as YAML ("[0.9, 0.999]"), malloc'ed; NULL for an unknown key or out of memory. */
 LS_API char *ls_recipe_value(const ls_recipe *r, const char *key);
 /* Origin of a value: "default", "FILE:LINE", "FILE:LINE (environment NAME)", "--set", or that of
  * ls_recipe_set. NULL for an unknown key. */
 LS_API const char *ls_recipe_origin(const ls_recipe *r, const char *key);
-/* The differences of two recipes, "train.global_batch: 128 here, 64 there", joined by "; "; malloc'ed. NULL:
- * there is none. Keys that may change between two starts of one run (epochs, log, threads, ...) do not count.
+/* The differences of two recipes, "train.global_batch: 128 here, 64 there", joined by "; "; malloc'ed. "":
+ * there is none. NULL: out of memory. Keys that may change between two starts of one run (epochs, log,
+ * threads, ...) do not count.
  */
 LS_API char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there);
 

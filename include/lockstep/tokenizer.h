@@ -28,7 +28,8 @@ typedef struct ls_tokenizer ls_tokenizer;
 LS_API ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path);
 LS_API void ls_tokenizer_close(ls_tokenizer **t); /* nulls *t; null is fine */
 
-LS_API char *ls_tokenizer_file(const char *path); /* which file that is, malloc'ed; NULL: there is none */
+/* Which file that is, malloc'ed; NULL: there is none. LS_E_MEMORY. */
+LS_API ls_status ls_tokenizer_file(char **out, const char *path);
 
 LS_API int32_t ls_tokenizer_size(const ls_tokenizer *t);                  /* the largest id, plus one */
 LS_API int32_t ls_tokenizer_id(const ls_tokenizer *t, const char *token); /* -1: there is none */

@@ -1,5 +1,6 @@
 /* affinity.c - sets of hardware threads: reading, applying, printing and dividing them. */
 #include "affinity.h"
+#include "sys.h"
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,8 +129,8 @@ static int read_places(place *at, const ls_cpu_set *all, const char *sys)
 
 bool ls_cpu_set_divide(ls_cpu_set *parts, const ls_cpu_set *all, int ranks, int threads, const char *sys)
 {
-    place *at = malloc(sizeof *at * LS_MAX_CPUS);
-    int *begin = malloc(sizeof *begin * (LS_MAX_CPUS + 1)); /* [cores + 1]: where each core begins in `at` */
+    place *at = ls_sys_malloc(sizeof *at * LS_MAX_CPUS);
+    int *begin = ls_sys_malloc(sizeof *begin * (LS_MAX_CPUS + 1)); /* [cores + 1]: first in `at` */
     if (!at || !begin) {
         free(at);
         free(begin);

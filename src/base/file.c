@@ -5,6 +5,7 @@
 #include "sys.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static ls_status refuse(const char *path, mode_t mode)
 static ls_status open_regular(int *fd, size_t *size, const char *path)
 {
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+    if (path && stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return refuse(path, st.st_mode);
     *fd = ls_sys_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0)
@@ -99,7 +100,7 @@ ls_status ls_file_read(char **out, size_t *size, const char *path)
             if (more < 0 && errno == EINTR)
                 continue;
             if (more > 0) {
-                char *larger = realloc(text, cap = 2 * cap + 4096);
+                char *larger = ls_sys_realloc(text, cap = 2 * cap + 4096);
                 if (!larger)
                     free(text);
                 else
@@ -133,10 +134,11 @@ ls_status ls_file_read(char **out, size_t *size, const char *path)
 
 ls_status ls_make_dirs(const char *path)
 {
-    if (!*path)
+    if (path && !*path)
         return ls_fail(LS_E_ARG, "cannot create a folder without a name");
-    char *part = strdup(path);
-    LS_CHECK(part != NULL);
+    char *part = ls_sys_strdup(path);
+    if (!part)
+        return ls_fail_os(path, "create folder", ENOMEM);
     int error = 0;
     for (char *p = part + 1; !error; p++) {
         char c = *p;
@@ -158,26 +160,19 @@ ls_status ls_make_dirs(const char *path)
 bool ls_file_exists(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+    return path && stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
 }
 
 bool ls_dir_exists(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 int64_t ls_file_size(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
-}
-
-static char *format_path(const char *format, const char *a, const char *b)
-{
-    char *path;
-    LS_CHECK(asprintf(&path, format, a, b) >= 0, "out of memory");
-    return path;
+    return path && stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
 }
 
 ls_status ls_path_check(const char *what, const char *path)
@@ -192,12 +187,21 @@ ls_status ls_path_check(const char *what, const char *path)
                    what, path, (int)scheme, path);
 }
 
+bool ls_file_in(const char *folder, const char *name)
+{
+    char path[PATH_MAX];
+    return folder && snprintf(path, sizeof path, "%s/%s", *folder ? folder : ".", name) < PATH_MAX &&
+           ls_file_exists(path);
+}
+
 char *ls_path_join(const char *a, const char *b)
 {
+    if (!a || !b)
+        return NULL;
     size_t n = strlen(a);
     if (n == 0 || b[0] == '/')
-        return format_path("%.0s%s", a, b);
-    return format_path(a[n - 1] == '/' ? "%s%s" : "%s/%s", a, b);
+        return ls_sys_strdup(b);
+    return ls_sys_text("%s%s%s", a, a[n - 1] == '/' ? "" : "/", b);
 }
 
 static atomic_bool cache_frozen;
@@ -209,7 +213,7 @@ char *ls_cache_dir(void)
 {
     const char *own = getenv("LOCKSTEP_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (own && *own)
-        return format_path("%s%s", own, "");
+        return ls_sys_strdup(own);
     if (xdg && xdg[0] == '/') /* the XDG specification ignores relative paths */
         return ls_path_join(xdg, "lockstep");
     if (home && *home)

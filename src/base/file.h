@@ -1,8 +1,9 @@
 /* file.h - files: read-only mappings, whole reads, and replacing a file atomically. Messages contain path and
- * reason. */
+ * reason. A path may be NULL: there was no memory for it. Every call here accepts it and reports it
+ * (LS_E_MEMORY; false, -1 or NULL where no status is returned), so whoever joins paths need not check. */
 #pragma once
 #include <stddef.h>
-#include "lockstep/status.h"
+#include "str.h"
 
 typedef struct ls_mapping {
     const uint8_t *data; /* NULL for an empty file */
@@ -34,6 +35,8 @@ void ls_writer_abort(ls_writer *w);       /* does nothing after a commit */
 /* begin, write and commit in one call */
 ls_status ls_file_write(const char *path, const void *data, size_t n);
 
+ls_status ls_file_write_text(const char *path, const ls_str *text); /* LS_E_MEMORY: it is not whole */
+
 /* Removes temporary files whose process died, or is this one and failed before it could rename them. Reports
  * nothing. */
 void ls_remove_temporaries(const char *dir);
@@ -46,7 +49,8 @@ bool ls_dir_exists(const char *path);
 int64_t ls_file_size(const char *path); /* -1 if not there */
 /* LS_E_USAGE for an address such as s3://bucket/x. The message begins with `what`. */
 ls_status ls_path_check(const char *what, const char *path);
-char *ls_path_join(const char *a, const char *b); /* malloc'ed */
+bool ls_file_in(const char *folder, const char *name); /* whether FOLDER/NAME exists; needs no memory */
+char *ls_path_join(const char *a, const char *b);      /* malloc'ed; NULL without memory or from NULL */
 /* From now on this process reads the cache but writes nothing to it (dry runs). */
 void ls_cache_freeze(void);
 bool ls_cache_is_frozen(void);

@@ -3,10 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include "file.h"
+#include "sys.h"
 
-char *ls_find_any(const char *path)
+ls_status ls_find_any(char **out, const char *path)
 {
-    return ls_file_exists(path) || ls_dir_exists(path) ? strdup(path) : NULL;
+    *out = NULL;
+    if (!ls_file_exists(path) && !ls_dir_exists(path))
+        return LS_OK;
+    *out = ls_sys_strdup(path);
+    return ls_sys_have(*out);
 }
 
 static char *cached_data(void)
@@ -16,25 +21,28 @@ static char *cached_data(void)
     return data;
 }
 
-static char *probe_in(const char *folder, const char *name, char *(*probe)(const char *path))
+static ls_status probe_in(char **out, const char *folder, const char *name, ls_probe probe)
 {
-    char *path = ls_path_join(folder, name), *found = probe(path);
+    char *path = ls_path_join(folder, name);
+    ls_status s = ls_sys_have(path);
+    if (s == LS_OK)
+        s = probe(out, path);
     free(path);
-    return found;
+    return s;
 }
 
-char *ls_find(const char *name, char *(*probe)(const char *path))
+ls_status ls_find(char **out, const char *name, ls_probe probe)
 {
     const char *data = getenv("LOCKSTEP_DATA");
-    char *found = probe(name);
-    if (found || *name == '/')
-        return found;
-    if (data && *data && (found = probe_in(data, name, probe)))
-        return found;
+    LS_TRY(probe(out, name));
+    if (!*out && *name != '/' && data && *data)
+        LS_TRY(probe_in(out, data, name, probe));
+    if (*out || *name == '/')
+        return LS_OK;
     char *cached = cached_data();
-    found = probe_in(cached, name, probe);
+    const ls_status s = probe_in(out, cached, name, probe);
     free(cached);
-    return found;
+    return s;
 }
 
 void ls_find_places(ls_str *out, const char *name)
@@ -44,6 +52,6 @@ void ls_find_places(ls_str *out, const char *name)
         return;
     char *cached = cached_data();
     ls_str_printf(out, "in this folder, in LOCKSTEP_DATA (%s) and in %s", data && *data ? data : "not set",
-                  cached);
+                  cached ? cached : "the cache");
     free(cached);
 }

@@ -124,6 +124,8 @@ ls_status ls_json_parse(json_t **out, const char *text, size_t n, const char *wh
 {
     json_error_t error;
     json_t *tree = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
+    if (!tree && json_error_code(&error) == json_error_out_of_memory)
+        return ls_fail(LS_E_MEMORY, "%s: no memory for what is in it", what);
     if (!tree)
         return ls_fail(LS_E_FORMAT, "%s:%d:%d: not valid JSON: %s", what, error.line, error.column,
                        error.text);

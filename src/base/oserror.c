@@ -27,8 +27,10 @@ static const char *advice(int error)
 
 ls_status ls_fail_os(const char *path, const char *doing, int error)
 {
+    if (!path) /* base/file.h: there was no memory for it */
+        return ls_fail(LS_E_MEMORY, "out of memory: cannot %s a file: no memory for its path", doing);
     char text[128];
     const char *why = strerror_r(error, text, sizeof text), *what = advice(error);
-    return ls_fail(LS_E_IO, "%s: cannot %s: %s%s%s%s", path, doing, why, what ? " (" : "", what ? what : "",
-                   what ? ")" : "");
+    return ls_fail(error == ENOMEM ? LS_E_MEMORY : LS_E_IO, "%s: cannot %s: %s%s%s%s", path, doing, why,
+                   what ? " (" : "", what ? what : "", what ? ")" : "");
 }

@@ -17,7 +17,7 @@ enum { DEEPEST = 64, LONGEST = 1 << 16 }; /* nesting of braces; bytes of a patte
 
 static ls_status add(ls_paths *p, const char *text)
 {
-    char *copy = strdup(text);
+    char *copy = ls_sys_strdup(text);
     /* the array grows when n is a power of two: room for 1, 2, 4, ... */
     if (copy && (p->n & (p->n - 1)) == 0) {
         char **at = ls_sys_realloc(p->at, sizeof *p->at * (p->n ? 2 * p->n : 1));
@@ -90,7 +90,9 @@ static ls_status expand(ls_paths *out, const char *text, const char *pattern, in
         ls_str_add_n(&one, text, (size_t)(open - text));
         ls_str_add_n(&one, from, (size_t)(p - from));
         ls_str_add(&one, close + 1);
-        ls_status s = expand(out, ls_str_text(&one), pattern, depth + 1);
+        ls_status s = ls_str_status(&one);
+        if (s == LS_OK)
+            s = expand(out, ls_str_text(&one), pattern, depth + 1);
         ls_str_release(&one);
         LS_TRY(s);
     }

@@ -42,7 +42,16 @@ void ls_print_line(FILE *out, const char *format, ...)
     va_end(args);
     ls_str_add_shown(&shown, ls_str_text(&text), false);
     ls_str_add(&shown, "\n");
-    fputs(shown.data, out);
+    fputs(ls_str_text(&shown), out);
     ls_str_release(&text);
     ls_str_release(&shown);
+}
+
+ls_status ls_print_result(FILE *out, ls_str *s)
+{
+    const ls_status status = ls_str_status(s);
+    if (status == LS_OK)
+        fprintf(out, "%s%s", ls_str_text(s), s->len && s->data[s->len - 1] == '\n' ? "" : "\n");
+    ls_str_release(s);
+    return status;
 }

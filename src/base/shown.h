@@ -8,5 +8,8 @@
 
 /* Appends `text` with control characters (C0, DEL, C1) made visible. lines: line feeds and tabs are kept. */
 void ls_str_add_shown(ls_str *s, const char *text, bool lines);
+/* Prints what a command was asked for, with a line feed if it ends in none, and releases it. LS_E_MEMORY: the
+ * text is not whole, and nothing is printed. */
+ls_status ls_print_result(FILE *out, ls_str *s);
 /* Prints one line: the formatted text with control characters made visible, and a line feed. */
 void ls_print_line(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,50 +1,81 @@
-/* str.c - growable text. Running out of memory aborts, as in an arena: texts have kilobytes. */
+/* str.c - growable text. That memory ran out is remembered: see ls_str_status. */
 #include "str.h"
 #include "check.h"
+#include "sys.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+static char nothing[1]; /* the text of a string for which there was no memory at all: always "" */
+
 void ls_str_release(ls_str *s)
 {
-    free(s->data);
+    if (s->cap && !s->lent)
+        free(s->data);
     *s = (ls_str){ 0 };
 }
 
-void ls_str_clear(ls_str *s)
+void ls_str_clear(ls_str *s) { ls_str_cut(s, 0); }
+
+void ls_str_cut(ls_str *s, size_t len)
 {
-    s->len = 0;
-    if (s->data)
-        s->data[0] = 0;
+    if (len > s->len)
+        return;
+    s->len = len;
+    if (s->cap)
+        s->data[len] = 0;
 }
 
 /* Makes room for n more bytes and the NUL. */
-static void reserve(ls_str *s, size_t n)
+static bool reserve(ls_str *s, size_t n)
 {
     LS_CHECK(n < SIZE_MAX / 4 && s->len < SIZE_MAX / 4);
-    size_t need = s->len + n + 1;
-    if (need <= s->cap)
-        return;
+    const size_t need = s->len + n + 1;
+    if (s->no_memory && !s->data)
+        s->data = nothing;
+    if (s->no_memory || need <= s->cap)
+        return !s->no_memory;
     size_t cap = s->cap ? 2 * s->cap : 64;
     while (cap < need)
         cap *= 2;
-    char *data = realloc(s->data, cap);
-    LS_CHECK(data != NULL, "out of memory: %zu bytes of text", cap);
+    char *data = ls_sys_realloc(s->lent ? NULL : s->data, cap);
+    if (data && s->lent)
+        memcpy(data, s->data, s->len + 1);
+    if (!data) {
+        s->no_memory = true;
+        s->data = s->cap ? s->data : nothing;
+        return false;
+    }
     s->data = data;
     s->cap = cap;
+    s->lent = false;
+    return true;
 }
 
 void ls_str_add_n(ls_str *s, const char *text, size_t n)
 {
-    reserve(s, n);
+    if (!reserve(s, n))
+        return;
     if (n)
         memcpy(s->data + s->len, text, n);
     s->len += n;
     s->data[s->len] = 0;
 }
 
-void ls_str_add(ls_str *s, const char *text) { ls_str_add_n(s, text, strlen(text)); }
+void ls_str_add(ls_str *s, const char *text)
+{
+    s->no_memory = s->no_memory || !text;
+    ls_str_add_n(s, text ? text : "", text ? strlen(text) : 0);
+}
+
+void ls_str_append(ls_str *s, const ls_str *part)
+{
+    ls_str_add_n(s, ls_str_text(part), part->len);
+    ls_str_inherit(s, part);
+}
+
+void ls_str_inherit(ls_str *s, const ls_str *part) { s->no_memory = s->no_memory || part->no_memory; }
 
 void ls_str_printf(ls_str *s, const char *format, ...)
 {
@@ -60,13 +91,32 @@ void ls_str_vprintf(ls_str *s, const char *format, va_list args)
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
     LS_CHECK(n >= 0, "bad format \"%s\"", format);
-    reserve(s, (size_t)n);
-    vsnprintf(s->data + s->len, (size_t)n + 1, format, again);
+    if (reserve(s, (size_t)n)) {
+        vsnprintf(s->data + s->len, (size_t)n + 1, format, again);
+        s->len += (size_t)n;
+    }
     va_end(again);
-    s->len += (size_t)n;
 }
 
 const char *ls_str_text(const ls_str *s) { return s->data ? s->data : ""; }
+
+ls_status ls_str_status(const ls_str *s)
+{
+    return s->no_memory ? ls_fail(LS_E_MEMORY, "out of memory: a text of more than %zu bytes", s->len)
+                        : LS_OK;
+}
+
+char *ls_str_take(ls_str *s)
+{
+    ls_str_add(s, "");
+    char *text = s->lent ? ls_sys_strdup(s->data) : s->data;
+    if (ls_str_status(s) != LS_OK || ls_sys_have(text) != LS_OK)
+        text = NULL;
+    else if (!s->lent)
+        *s = (ls_str){ 0 };
+    ls_str_release(s);
+    return text;
+}
 
 /* On a mismatch it goes back to the latest star only. That is enough: a longer match of an earlier star
  * cannot help. */

@@ -1,21 +1,41 @@
-/* str.h - a growable string, and string helpers that are used everywhere. */
+/* str.h - a growable string, and string helpers that are used everywhere.
+ *
+ * A string remembers that memory ran out, as a stream of stdio remembers an error. What is added from then on
+ * is left out, and the text stays valid. Whoever writes it to a file, sends it to another rank, looks
+ * something up by it or returns it asks ls_str_status, or takes it with ls_str_take. A message or a label
+ * that is cut short is better than none. */
 #pragma once
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include "lockstep/status.h"
 
 typedef struct ls_str {
-    char *data; /* ends with NUL; NULL until something is added */
+    char *data; /* ends with NUL, also without memory; NULL until something is added */
     size_t len, cap;
+    bool no_memory, lent; /* lent: `data` is LS_STR_IN's array */
 } ls_str;
 
+/* An empty text that begins in this array, so that short ones need no memory: for those that decide
+ * something. */
+#define LS_STR_IN(array)                                                  \
+    {                                                                     \
+        .data = memset((array), 0, 1), .cap = sizeof(array), .lent = true \
+    }
+
 void ls_str_release(ls_str *s);
-void ls_str_clear(ls_str *s);
-void ls_str_add(ls_str *s, const char *text);
+void ls_str_clear(ls_str *s);                 /* what was out of memory remains so until it is released */
+void ls_str_cut(ls_str *s, size_t len);       /* to its first `len` bytes, if it has more */
+void ls_str_add(ls_str *s, const char *text); /* NULL: there was no memory for it, so s is not whole */
 void ls_str_add_n(ls_str *s, const char *text, size_t n);
+void ls_str_append(ls_str *s, const ls_str *part);
+void ls_str_inherit(ls_str *s, const ls_str *part); /* s is made from it: not whole if it is not */
 void ls_str_printf(ls_str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void ls_str_vprintf(ls_str *s, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 const char *ls_str_text(const ls_str *s); /* "" when empty */
+ls_status ls_str_status(const ls_str *s); /* LS_E_MEMORY: the text is not whole */
+/* Hands the text over, to be freed, and releases s. NULL: it was not whole; ls_error_message says so. */
+char *ls_str_take(ls_str *s);
 
 /* Glob with * and ?, for dot-separated names. Both also match dots (`*.bias` matches every bias), so `**`
  * means `*`. */

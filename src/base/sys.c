@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,9 +21,18 @@ static bool refused(ls_point p, int error)
     return true;
 }
 
+/* base/file.h: a path for which there was no memory is NULL. */
+static bool refused_path(ls_point p, int error, const char *path)
+{
+    if (path)
+        return refused(p, error);
+    errno = ENOMEM;
+    return true;
+}
+
 int ls_sys_open(const char *path, int flags)
 {
-    return refused(LS_POINT_OPEN, EMFILE) ? -1 : open(path, flags | O_CLOEXEC, 0666);
+    return refused_path(LS_POINT_OPEN, EMFILE, path) ? -1 : open(path, flags | O_CLOEXEC, 0666);
 }
 int ls_sys_memory_file(const char *name)
 {
@@ -57,18 +68,23 @@ int ls_sys_fallocate(int fd, int mode, off_t at, off_t n)
 }
 int ls_sys_rename(const char *from, const char *to)
 {
-    return refused(LS_POINT_NAME, EIO) ? -1 : rename(from, to);
+    return refused_path(LS_POINT_NAME, EIO, from && to ? to : NULL) ? -1 : rename(from, to);
 }
 int ls_sys_exchange(const char *a, const char *b)
 {
-    return refused(LS_POINT_NAME, EIO) ? -1 : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
+    return refused_path(LS_POINT_NAME, EIO, a && b ? a : NULL)
+               ? -1
+               : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
 }
 int ls_sys_symlink(const char *target, const char *path)
 {
-    return refused(LS_POINT_NAME, ENOSPC) ? -1 : symlink(target, path);
+    return refused_path(LS_POINT_NAME, ENOSPC, target && path ? path : NULL) ? -1 : symlink(target, path);
 }
-int ls_sys_mkdir(const char *path) { return refused(LS_POINT_FOLDER, ENOSPC) ? -1 : mkdir(path, 0777); }
-int ls_sys_remove(const char *path) { return refused(LS_POINT_REMOVE, EIO) ? -1 : remove(path); }
+int ls_sys_mkdir(const char *path)
+{
+    return refused_path(LS_POINT_FOLDER, ENOSPC, path) ? -1 : mkdir(path, 0777);
+}
+int ls_sys_remove(const char *path) { return refused_path(LS_POINT_REMOVE, EIO, path) ? -1 : remove(path); }
 
 void *ls_sys_mmap(size_t n, int protection, int flags, int fd, off_t at)
 {
@@ -92,3 +108,35 @@ void *ls_sys_aligned_alloc(size_t align, size_t n)
 {
     return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : aligned_alloc(align, n);
 }
+
+void *ls_sys_grow(void *items, int64_t n, int *cap, size_t size)
+{
+    if (items && n < *cap)
+        return items;
+    const int room = *cap ? 2 * *cap : 16;
+    void *more = ls_sys_realloc(items, (size_t)room * size);
+    *cap = more ? room : *cap;
+    return more;
+}
+
+char *ls_sys_strdup(const char *text)
+{
+    return !text || refused(LS_POINT_MEMORY, ENOMEM) ? NULL : strdup(text);
+}
+char *ls_sys_strndup(const char *text, size_t n)
+{
+    return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : strndup(text, n);
+}
+
+char *ls_sys_text(const char *format, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, format);
+    if (refused(LS_POINT_MEMORY, ENOMEM) || vasprintf(&text, format, args) < 0)
+        text = NULL;
+    va_end(args);
+    return text;
+}
+
+ls_status ls_sys_have(const void *memory) { return memory ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory"); }

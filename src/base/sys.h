@@ -5,6 +5,9 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <sys/types.h>
+#include "lockstep/status.h"
+
+/* A path may be NULL, where there was no memory for it: ENOMEM. */
 
 /* adds O_CLOEXEC; the umask applies to the mode of a new file */
 int ls_sys_open(const char *path, int flags);
@@ -23,8 +26,17 @@ void *ls_sys_mmap(size_t n, int protection, int flags, int fd, off_t at);
 pid_t ls_sys_fork(void);
 int ls_sys_thread(pthread_t *thread, void *(*run)(void *), void *context); /* returns the errno */
 
-/* Allocations whose callers report failure. */
+/* Allocations. NULL: out of memory, which the caller reports with LS_E_MEMORY. */
 void *ls_sys_malloc(size_t n);
 void *ls_sys_calloc(size_t count, size_t size);
 void *ls_sys_realloc(void *p, size_t n); /* NULL: p is unchanged */
 void *ls_sys_aligned_alloc(size_t align, size_t n);
+/* Room behind n items of `size` bytes for one more: the array, perhaps moved, of *cap items. NULL: none, and
+ * the array is as it was. */
+void *ls_sys_grow(void *items, int64_t n, int *cap, size_t size);
+char *ls_sys_strdup(const char *text); /* NULL of NULL, too */
+char *ls_sys_strndup(const char *text, size_t n);
+char *ls_sys_text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* like asprintf */
+
+/* LS_E_MEMORY if it is NULL; for LS_TRY behind a small allocation, where no more is to be said. */
+ls_status ls_sys_have(const void *memory);

@@ -174,13 +174,13 @@ static bool add_workers(int threads)
 {
     if (pool.workers >= threads - 1)
         return true;
-    range *ranges = aligned_alloc(64, (size_t)threads * sizeof *ranges);
+    range *ranges = ls_sys_aligned_alloc(64, (size_t)threads * sizeof *ranges);
     if (!ranges)
         return false;
     free(pool.ranges);
     pool.ranges = ranges;
     while (pool.workers < threads - 1) {
-        struct start *start = malloc(sizeof *start);
+        struct start *start = ls_sys_malloc(sizeof *start);
         if (!start)
             return false;
         *start = (struct start){ pool.workers + 1, atomic_load(&pool.round) };

@@ -50,10 +50,10 @@ static void release(ls_writer *w)
 
 ls_status ls_writer_open(ls_writer *w, const char *path)
 {
-    *w = (ls_writer){ .fd = -1, .path = strdup(path), .buffer = ls_sys_malloc(BUFFER_SIZE) };
+    *w = (ls_writer){ .fd = -1, .path = ls_sys_strdup(path), .buffer = ls_sys_malloc(BUFFER_SIZE) };
     if (!w->path || !w->buffer) {
         release(w);
-        return ls_fail(LS_E_MEMORY, "%s: no memory to write it", path);
+        return ls_fail_os(path, "write", ENOMEM);
     }
     struct stat st;
     bool there = stat(path, &st) == 0;
@@ -64,11 +64,8 @@ ls_status ls_writer_open(ls_writer *w, const char *path)
         uint32_t chance = 0;
         /* if the random number fails, a collision does too: the file must be new (O_EXCL) */
         (void)!getrandom(&chance, sizeof chance, GRND_NONBLOCK);
-        if (asprintf(&w->tmp, "%s.tmp-%ld-%08x", path, (long)getpid(), chance) < 0) {
-            w->tmp = NULL;
-            errno = ENOMEM;
-        } else
-            w->fd = ls_sys_open(w->tmp, O_WRONLY | O_CREAT | O_EXCL);
+        w->tmp = ls_sys_text("%s.tmp-%ld-%08x", path, (long)getpid(), chance);
+        w->fd = ls_sys_open(w->tmp, O_WRONLY | O_CREAT | O_EXCL);
         if (w->fd >= 0 && there)
             (void)!fchmod(w->fd,
                           st.st_mode &
@@ -113,7 +110,7 @@ ls_status ls_writer_put(ls_writer *w, const void *data, size_t n)
  * it. */
 static int sync_folder(const char *path)
 {
-    char *copy = strdup(path);
+    char *copy = ls_sys_strdup(path);
     if (!copy)
         return ENOMEM;
     int fd = ls_sys_open(dirname(copy), O_RDONLY | O_DIRECTORY);
@@ -173,9 +170,15 @@ ls_status ls_file_write(const char *path, const void *data, size_t n)
     return ls_writer_commit(&w);
 }
 
+ls_status ls_file_write_text(const char *path, const ls_str *text)
+{
+    LS_TRY(ls_str_status(text));
+    return ls_file_write(path, ls_str_text(text), text->len);
+}
+
 void ls_remove_temporaries(const char *dir)
 {
-    DIR *d = opendir(dir);
+    DIR *d = dir ? opendir(dir) : NULL;
     for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
         const char *mark = strstr(e->d_name, ".tmp-");
         int pid, used = 0;

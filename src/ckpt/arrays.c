@@ -131,7 +131,7 @@ static void move_all(const blocks *b, direction way)
 
 /* ---- what the ranks came for */
 
-static uint64_t identity(const blocks *b)
+static ls_status identity(const blocks *b, uint64_t *hash)
 {
     ls_str s = { 0 };
     for (int64_t i = 0; i < b->n; i++) {
@@ -141,15 +141,17 @@ static uint64_t identity(const blocks *b)
             ls_str_printf(&s, " %" PRId64, t->dims[d]);
         ls_str_add(&s, "\n");
     }
-    const uint64_t h = ls_hash64(ls_str_text(&s), s.len);
+    *hash = ls_hash64(ls_str_text(&s), s.len);
+    const ls_status status = ls_str_status(&s);
     ls_str_release(&s);
-    return h;
+    return status;
 }
 
 static ls_status compare_ranks(const blocks *b)
 {
     const int ranks = ls_group_size(b->group);
-    uint64_t mine = identity(b), *all;
+    uint64_t mine, *all;
+    LS_TRY(ls_checkpoint_together(b->group, identity(b, &mine)));
     LS_TRY(ls_group_all_gather_new(b->group, &mine, sizeof mine, (void **)&all));
     int r = 1;
     while (r < ranks && all[r] == all[0])
@@ -214,7 +216,7 @@ static char *trainer_json(const blocks *b, const char *text)
     ls_json_text(&j, "text", text ? text : "");
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
-    return j.out.data;
+    return ls_str_take(&j.out);
 }
 
 ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g,
@@ -231,11 +233,13 @@ ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays
     if (s == LS_OK) {
         move_all(&b, PACK);
         char *json = trainer_json(&b, o->text);
-        s = ls_checkpoint_save(
-            dir,
-            &(ls_checkpoint_contents){
-                .config = "{}\n", .trainer = json, .model = b.list, .max_file = o->max_file },
-            g, NULL);
+        s = ls_checkpoint_together(g, json ? LS_OK : LS_E_MEMORY);
+        if (s == LS_OK)
+            s = ls_checkpoint_save(
+                dir,
+                &(ls_checkpoint_contents){
+                    .config = "{}\n", .trainer = json, .model = b.list, .max_file = o->max_file },
+                g, NULL);
         free(json);
     }
     end(&b);
@@ -296,7 +300,7 @@ ls_status ls_arrays_text(char **text, const char *dir)
         s = ls_json_parse(&j, json, size, path);
     if (s == LS_OK) {
         const char *found = json_string_value(json_object_get(j, "text"));
-        *text = strdup(found ? found : "");
+        *text = ls_sys_strdup(found ? found : "");
         if (!*text)
             s = ls_fail(LS_E_MEMORY, "%s: no memory for its text", path);
     }

@@ -146,9 +146,10 @@ static ls_status open_optimizer(ls_weights **out, const char *dir)
     static const char *const NAMES[] = { "optimizer.safetensors", "optimizer.safetensors.index.json" };
     ls_status s = LS_OK;
     for (int i = 0; i < 2 && s == LS_OK && !*out; i++) {
+        if (!ls_file_in(dir, NAMES[i]))
+            continue;
         char *path = ls_path_join(dir, NAMES[i]);
-        if (ls_file_exists(path))
-            s = ls_weights_open(out, path);
+        s = path ? ls_weights_open(out, path) : ls_sys_have(path);
         free(path);
     }
     return s;
@@ -164,7 +165,7 @@ static ls_status open_all(ls_checkpoint *c, const char *dir)
 
 ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how, ls_group *g)
 {
-    *out = (ls_checkpoint){ .dir = strdup(dir) };
+    *out = (ls_checkpoint){ .dir = ls_sys_strdup(dir) };
     out->manifest = ls_sys_calloc(1, sizeof *out->manifest);
     ls_status s = out->dir && out->manifest ? ls_manifest_read(out->manifest, dir)
                                             : ls_fail(LS_E_MEMORY, "%s: no memory to open it", dir);
@@ -195,13 +196,7 @@ void ls_checkpoint_release(ls_checkpoint *c)
     *c = (ls_checkpoint){ 0 };
 }
 
-bool ls_checkpoint_is(const char *dir)
-{
-    char *path = ls_path_join(dir, LS_MANIFEST);
-    bool there = ls_file_exists(path);
-    free(path);
-    return there;
-}
+bool ls_checkpoint_is(const char *dir) { return ls_file_in(dir, LS_MANIFEST); }
 
 ls_status ls_checkpoint_point(const char *parent, const char *link, const char *name)
 {
@@ -210,7 +205,7 @@ ls_status ls_checkpoint_point(const char *parent, const char *link, const char *
     char *temporary = ls_path_join(parent, hidden), *path = ls_path_join(parent, link);
     struct stat st;
     ls_status s;
-    if (lstat(path, &st) == 0 && !S_ISLNK(st.st_mode)) {
+    if (path && lstat(path, &st) == 0 && !S_ISLNK(st.st_mode)) {
         s = ls_fail(LS_E_IO, "%s: is there and not a symbolic link: move it away", path);
         goto done;
     }

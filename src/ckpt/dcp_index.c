@@ -266,6 +266,7 @@ static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
 
 static ls_status keep_name(reader *r, const char **out, const ls_str *name)
 {
+    LS_TRY(ls_str_status(name));
     json_t *valid = json_stringn(ls_str_text(name), name->len);
     const bool good = valid && name->len > 0 && strlen(name->data) == name->len;
     json_decref(valid);
@@ -338,7 +339,7 @@ static ls_status read_entries(reader *r, const ls_pickle *metadata)
     x->objects = LS_ARENA_ARRAY(r->arena, ls_dcp_object, metadata->n / 2 + 1);
     for (size_t i = 0; i < metadata->n && s == LS_OK; i += 2) {
         const ls_pickle *key = metadata->items[i], *value = metadata->items[i + 1];
-        const char *kept;
+        const char *kept = NULL;
         int64_t order = (int64_t)i;
         ls_str_clear(&name);
         if (key->kind != LS_PICKLE_TEXT)

@@ -127,7 +127,9 @@ static ls_status put_item(ls_dcp_writer *w, int n, const ls_dcp_step *way, const
             ls_str_printf(&key, "%s%s", i ? "." : "", way[i].word);
         else
             ls_str_printf(&key, "%s%" PRId64, i ? "." : "", way[i].number);
-    ls_status s = put_archive(w, pickle, type, data);
+    ls_status s = ls_str_status(&key);
+    if (s == LS_OK)
+        s = put_archive(w, pickle, type, data);
     ls_pickle_put_text(&w->tensors, ls_str_text(&key));
     if (type)
         put_tensor_metadata(&w->tensors, type);
@@ -153,7 +155,7 @@ ls_status ls_dcp_put_object(ls_dcp_writer *w, int n, const ls_dcp_step *way, con
 {
     ls_str whole = { 0 };
     ls_str_add(&whole, "\x80\x02");
-    ls_str_add_n(&whole, pickle->data, pickle->len);
+    ls_str_append(&whole, pickle);
     ls_str_add(&whole, ".");
     ls_status s = put_item(w, n, way, &whole, NULL, NULL);
     ls_str_release(&whole);
@@ -206,7 +208,7 @@ static void put_dict(ls_str *out, const char *attribute, const ls_str *entries)
 {
     ls_pickle_put_text(out, attribute);
     ls_str_add(out, "}(");
-    ls_str_add_n(out, ls_str_text(entries), entries->len);
+    ls_str_append(out, entries);
     ls_str_add(out, "u");
 }
 
@@ -221,7 +223,7 @@ static ls_status write_index(ls_dcp_writer *w)
     put_dict(&index, "storage_data", &w->places);
     ls_str_add(&index, "ub.");
     char *path = ls_path_join(w->folder.unfinished, LS_DCP_INDEX);
-    ls_status s = ls_file_write(path, index.data, index.len);
+    ls_status s = ls_file_write_text(path, &index);
     free(path);
     ls_str_release(&index);
     return s;

@@ -147,7 +147,9 @@ static ls_status put_safetensors(export *e, ls_writer *w)
 {
     ls_str header = { 0 };
     ls_safetensors_begin(&header, e->n, e->tensors);
-    ls_status s = ls_writer_put(w, header.data, header.len);
+    ls_status s = ls_str_status(&header);
+    if (s == LS_OK)
+        s = ls_writer_put(w, header.data, header.len);
     ls_str_release(&header);
     LS_TRY(s);
     for (int64_t i = 0; i < e->n; i++) {
@@ -263,8 +265,10 @@ static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const ch
     for (size_t i = 0; i < sizeof MOMENTS / sizeof MOMENTS[0]; i++) {
         ls_str full = { 0 };
         ls_str_printf(&full, "%s.%s", MOMENTS[i], name);
+        const ls_status s = ls_str_status(&full);
         const ls_weight *t = ls_weights_find(o->state, full.data);
         ls_str_release(&full);
+        LS_TRY(s);
         if (!t)
             continue;
         way[3].word = MOMENTS[i];

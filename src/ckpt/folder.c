@@ -19,20 +19,18 @@ ls_status ls_folder_init(ls_folder *f, const char *path)
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
         n--;
-    *f = (ls_folder){ .dir = strndup(path, n) };
+    *f = (ls_folder){ .dir = ls_sys_strndup(path, n) };
     if (!f->dir)
         return ls_fail(LS_E_MEMORY, "%s: no memory for its name", path);
     const char *slash = strrchr(f->dir, '/');
-    f->parent = !slash            ? strdup(".")
-                : slash == f->dir ? strdup("/")
-                                  : strndup(f->dir, (size_t)(slash - f->dir));
-    f->name = strdup(slash ? slash + 1 : f->dir);
-    char *hidden;
-    if (!f->parent || !f->name || asprintf(&hidden, LS_UNFINISHED "%s", f->name) < 0)
-        return ls_fail(LS_E_MEMORY, "%s: no memory for its name", path);
+    f->parent = !slash            ? ls_sys_strdup(".")
+                : slash == f->dir ? ls_sys_strdup("/")
+                                  : ls_sys_strndup(f->dir, (size_t)(slash - f->dir));
+    f->name = ls_sys_strdup(slash ? slash + 1 : f->dir);
+    char *hidden = f->name ? ls_sys_text(LS_UNFINISHED "%s", f->name) : NULL;
     f->unfinished = ls_path_join(f->parent, hidden);
     free(hidden);
-    return LS_OK;
+    return f->unfinished ? LS_OK : ls_fail(LS_E_MEMORY, "%s: no memory for its name", path);
 }
 
 void ls_folder_release(ls_folder *f)

@@ -101,7 +101,7 @@ static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *
         ls_str_release(&kinds[k].text);
     }
     ls_status s = LS_OK;
-    if (text.len > 0) {
+    if (kinds[MISSING].count || kinds[UNEXPECTED].count || kinds[SHAPE].count || kinds[TYPE].count) {
         const ls_weight *any = ls_weights_at(w, 0);
         s = ls_fail(LS_E_SHAPE,
                     "%s does not fit the model (%" PRId64 " tensors in the file, %" PRId64

@@ -107,6 +107,7 @@ static ls_status add_entry(ls_json *list, const ls_manifest *m, int k, int64_t *
     ls_json_close_array(&j);
     ls_json_close_object(&j);
     ls_json_raw(list, NULL, ls_str_text(&j.out));
+    ls_str_inherit(&list->out, &j.out);
     ls_str_release(&j.out);
     bool twice = *piece < m->n && p->file == (uint64_t)k;
     if (at != f->size || twice)
@@ -132,7 +133,7 @@ ls_status ls_manifest_text(ls_str *out, ls_manifest *m)
     ls_str_add(&j.out, ",\n"); /* the object is closed by the digest's line */
     ls_str_printf(&j.out, DIGEST_LINE, ls_hash64(j.out.data, j.out.len));
     *out = j.out;
-    return s;
+    return s == LS_OK ? ls_str_status(out) : s;
 }
 
 /* ---- reading */
@@ -157,13 +158,13 @@ static ls_status read_entry(ls_manifest *m, const char *dir, const char *manifes
         !json_is_array(pieces))
         return ls_fail(LS_E_FORMAT, "%s: an entry of \"files\" has no plain name, size and pieces", manifest);
     char *path = ls_path_join(dir, name);
-    ls_status s = LS_OK;
-    if (!ls_file_exists(path))
+    ls_status s = ls_sys_have(path);
+    if (s == LS_OK && !ls_file_exists(path))
         s = ls_fail(LS_E_FORMAT,
                     "%s: not there, but the manifest of this checkpoint lists it: the checkpoint is "
                     "incomplete: remove it and use another one",
                     path);
-    else if (ls_file_size(path) != size)
+    else if (s == LS_OK && ls_file_size(path) != size)
         s = ls_fail(LS_E_FORMAT,
                     "%s: holds %" PRId64 " bytes, the manifest says %" PRId64
                     ": the checkpoint is damaged: remove it and use another one",

@@ -129,6 +129,7 @@ static ls_status read_tensor(reader *r, const ls_pickle *call, ls_weight *t)
 
 static ls_status add_tensor(reader *r, const ls_pickle *call)
 {
+    LS_TRY(ls_str_status(&r->name));
     json_t *valid = json_stringn(ls_str_text(&r->name), r->name.len);
     if (!valid || r->name.len == 0 || strlen(r->name.data) != r->name.len) {
         json_decref(valid);
@@ -160,8 +161,7 @@ static ls_status visit_under(reader *r, const char *key, size_t length, const ls
         ls_str_add_n(&r->name, ".", 1);
     ls_str_add_n(&r->name, key, length);
     LS_TRY(visit(r, v, depth));
-    r->name.len = before;
-    r->name.data[before] = 0;
+    ls_str_cut(&r->name, before);
     return LS_OK;
 }
 

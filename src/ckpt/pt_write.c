@@ -55,6 +55,7 @@ void ls_pt_pickle(ls_str *out, int64_t n, const ls_named_tensor *tensors, const 
 
 ls_status ls_pt_put_head(ls_zip_writer *z, const ls_str *pickle)
 {
+    LS_TRY(ls_str_status(pickle));
     LS_TRY(ls_zip_add(z, "data.pkl", pickle->data, pickle->len));
     LS_TRY(ls_zip_add(z, ".format_version", "1", 1));
     LS_TRY(ls_zip_add(z, ".storage_alignment", "64", 2));

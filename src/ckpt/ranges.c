@@ -93,7 +93,8 @@ ls_status ls_ranges_find(const ls_ranges *w)
     for (int l = 0; l < w->n_lists; l++)
         for (int k = 0; k < w->layouts[l].n && s == LS_OK; k++) {
             char *path = ls_path_join(w->dir, w->layouts[l].files[k].name);
-            if (!ls_file_exists(path))
+            s = ls_sys_have(path);
+            if (s == LS_OK && !ls_file_exists(path))
                 s = ls_fail(LS_E_IO,
                             "%s: rank 0 has made it, but it is not there for rank %d: the folder must be the "
                             "same on all hosts",
@@ -225,11 +226,11 @@ ls_status ls_ranges_write_manifest(ls_ranges *w)
 
 ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_contents *c, int rank, int ranks)
 {
-    *w = (ls_ranges){ .dir = strdup(dir),
+    *w = (ls_ranges){ .dir = ls_sys_strdup(dir),
                       .rank = rank,
                       .ranks = ranks,
-                      .config = strdup(c->config),
-                      .trainer = strdup(c->trainer),
+                      .config = ls_sys_strdup(c->config),
+                      .trainer = ls_sys_strdup(c->trainer),
                       .lists = { c->model, c->optimizer },
                       .n_lists = c->optimizer.n > 0 ? 2 : 1 };
     if (!w->dir || !w->config || !w->trainer)

@@ -78,13 +78,13 @@ void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors
         at += bytes;
     }
     ls_json_close_object(&j);
-    while (j.out.len % 8 != 0)
+    for (size_t pad = -j.out.len % 8; pad > 0; pad--)
         ls_str_add(&j.out, " ");
     char length[8];
     for (int i = 0; i < 8; i++)
         length[i] = (char)((uint64_t)j.out.len >> (8 * i));
     ls_str_add_n(out, length, sizeof length);
-    ls_str_add_n(out, j.out.data, j.out.len);
+    ls_str_append(out, &j.out);
     ls_str_release(&j.out);
 }
 
@@ -92,7 +92,9 @@ static ls_status put_all(ls_writer *w, int64_t n, const ls_named_tensor *tensors
 {
     ls_str header = { 0 };
     ls_safetensors_begin(&header, n, tensors);
-    ls_status s = ls_writer_put(w, header.data, header.len);
+    ls_status s = ls_str_status(&header);
+    if (s == LS_OK)
+        s = ls_writer_put(w, header.data, header.len);
     ls_str_release(&header);
     LS_TRY(s);
     for (int64_t i = 0; i < n; i++)
@@ -172,13 +174,14 @@ ls_status ls_layout_make(ls_layout *out, const char *base, uint64_t max_file, in
         f->first = first;
         f->end = first = shard_end(first, max_file, n, tensors);
         ls_safetensors_begin(&f->head, f->end - f->first, tensors + f->first);
+        LS_TRY(ls_str_status(&f->head));
         f->size = f->head.len;
         for (int64_t i = f->first; i < f->end; i++)
             f->size += ls_type_bytes(&tensors[i].tensor.type);
     }
     if (files > 1)
         make_index(out, base, n, tensors);
-    return LS_OK;
+    return ls_str_status(&out->index);
 }
 
 void ls_layout_release(ls_layout *l)
@@ -205,7 +208,7 @@ ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t n, con
     }
     if (s == LS_OK && l.n > 1) {
         char *path = ls_path_join(dir, l.index_name);
-        s = ls_file_write(path, l.index.data, l.index.len);
+        s = ls_file_write_text(path, &l.index);
         free(path);
     }
     ls_layout_release(&l);

@@ -267,24 +267,21 @@ static ls_status open_dcp(ls_weights *w, const char *dir, const char *index, con
 
 static ls_status open_directory(ls_weights *w, const char *dir)
 {
-    char *single = ls_path_join(dir, "model.safetensors"),
-         *index = ls_path_join(dir, "model.safetensors.index.json"), *dcp = ls_path_join(dir, LS_DCP_INDEX);
-    ls_status s;
-    if (ls_file_exists(single))
-        s = open_single(w, single);
-    else if (ls_file_exists(index))
-        s = open_sharded(w, dir, index);
-    else if (ls_file_exists(dcp))
-        s = open_dcp(w, dir, dcp, NULL);
-    else
-        s = ls_fail(LS_E_IO,
-                    "%s: no model.safetensors, no model.safetensors.index.json and no .metadata in this "
-                    "directory: name a weight file, or a directory "
-                    "with one",
-                    dir);
-    free(single);
-    free(index);
-    free(dcp);
+    static const char *const NAMES[] = { "model.safetensors", "model.safetensors.index.json", LS_DCP_INDEX };
+    int i = 0;
+    while (i < 3 && !ls_file_in(dir, NAMES[i]))
+        i++;
+    if (i == 3)
+        return ls_fail(LS_E_IO,
+                       "%s: no model.safetensors, no model.safetensors.index.json and no .metadata in this "
+                       "directory: name a weight file, or a directory with one",
+                       dir);
+    char *path = ls_path_join(dir, NAMES[i]);
+    const ls_status s = !path    ? ls_sys_have(path)
+                        : i == 0 ? open_single(w, path)
+                        : i == 1 ? open_sharded(w, dir, path)
+                                 : open_dcp(w, dir, path, NULL);
+    free(path);
     return s;
 }
 
@@ -332,7 +329,8 @@ ls_status ls_weights_open(ls_weights **out, const char *path)
         s = open_directory(w, path);
     } else if (ends_with(path, ".safetensors.index.json")) {
         const char *slash = strrchr(path, '/');
-        char *dir = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+        char *dir = slash ? ls_sys_strndup(path, slash == path ? 1 : (size_t)(slash - path))
+                          : ls_sys_strdup(".");
         s = open_sharded(w, dir, path);
         free(dir);
     } else {

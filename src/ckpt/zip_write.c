@@ -28,7 +28,9 @@ static unsigned flags(uint64_t bytes) { return FLAG_UTF8 | (bytes > 0 ? FLAG_SIZ
 
 static ls_status put(ls_zip_writer *z, ls_str *record)
 {
-    ls_status s = ls_writer_put(z->out, record->data, record->len);
+    ls_status s = ls_str_status(record);
+    if (s == LS_OK)
+        s = ls_writer_put(z->out, record->data, record->len);
     ls_str_release(record);
     return s;
 }
@@ -56,6 +58,8 @@ ls_status ls_zip_begin(ls_zip_writer *z, const char *name, uint64_t bytes)
 {
     ls_str_clear(&z->now.name);
     ls_str_printf(&z->now.name, "%s/%s", ls_str_text(&z->folder), name);
+    LS_TRY(ls_str_status(&z->folder));
+    LS_TRY(ls_str_status(&z->now.name));
     z->now.offset = position(z);
     z->now.bytes = bytes;
     z->now.put = 0;
@@ -120,7 +124,7 @@ static void add_to_directory(ls_zip_writer *z)
     if (extra.len) {
         add(d, 1, 2);
         add(d, extra.len, 2);
-        ls_str_add_n(d, extra.data, extra.len);
+        ls_str_append(d, &extra);
     }
     ls_str_release(&extra);
     z->count++;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "base/sys.h"
 #include "cli.h"
 
 const ls_option LS_COMMON_OPTIONS[] = { { "--quiet", 'q', NULL, "only warnings and errors" },
@@ -63,7 +64,7 @@ static ls_status remember(ls_args *a, const ls_option *o, const char *value)
         a->sets[a->n_sets++] = value;
     for (size_t i = 0; i < sizeof SHORT / sizeof SHORT[0]; i++)
         if (!strcmp(o->name, SHORT[i][0])) {
-            char *set = malloc(strlen(SHORT[i][1]) + strlen(value) + 2);
+            char *set = ls_sys_malloc(strlen(SHORT[i][1]) + strlen(value) + 2);
             if (!set)
                 return ls_fail(LS_E_MEMORY, "out of memory");
             stpcpy(stpcpy(stpcpy(set, SHORT[i][1]), "="), value);

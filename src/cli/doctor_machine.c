@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 #include "base/file.h"
+#include "base/sys.h"
 #include "base/thread_pool.h"
 #include "device/device.h"
 #include "doctor.h"
@@ -134,7 +135,7 @@ static void limits(ls_doctor *d)
 /* Checks that files can be written to the nearest existing folder of the path. */
 static void cache_folder(ls_doctor *d)
 {
-    char *path = ls_cache_dir(), *probe = strdup(path ? path : "");
+    char *path = ls_cache_dir(), *probe = ls_sys_strdup(path ? path : "");
     while (probe && *probe && !ls_dir_exists(probe)) {
         char *slash = strrchr(probe, '/');
         slash ? (*slash = 0) : (*probe = 0);

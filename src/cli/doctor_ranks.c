@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/affinity.h"
+#include "base/sys.h"
 #include "base/thread_pool.h"
 #include "base/topology.h"
 #include "comm/comm.h"
@@ -15,7 +16,7 @@
 static void binding(ls_doctor *d, const ls_cpu_set *all, int ranks)
 {
     char name[32], text[64];
-    ls_cpu_set *parts = calloc((size_t)ranks, sizeof *parts);
+    ls_cpu_set *parts = ls_sys_calloc((size_t)ranks, sizeof *parts);
     ls_str line = { 0 };
     bool bound = parts && ls_cpu_set_divide(parts, all, ranks, 1, LS_SYS);
     for (int r = 0; r < ranks && bound; r++)

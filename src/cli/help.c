@@ -53,7 +53,7 @@ void ls_help_verb(FILE *out, const ls_verb *v)
     }
     if (!strcmp(v->name, "recipe")) {
         char *keys = ls_recipe_reference(false);
-        fprintf(out, "\nKeys:\n%s", keys);
+        fprintf(out, "\nKeys:\n%s", keys ? keys : ls_error_message());
         free(keys);
     } else if (v->recipe) {
         fputs("\n`lockstep recipe --help` lists the keys for --set.\n", out);

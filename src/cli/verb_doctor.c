@@ -14,7 +14,7 @@
 static void texts(ls_doctor *d)
 {
     char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "tokens"), size[32];
-    DIR *folder = opendir(dir);
+    DIR *folder = dir ? opendir(dir) : NULL;
     int64_t n = 0, bytes = 0;
     for (const struct dirent *e; folder && (e = readdir(folder));) {
         const size_t length = strlen(e->d_name);

@@ -6,6 +6,8 @@
 
 static ls_status print_owned(FILE *out, char *text)
 {
+    if (!text)
+        return LS_E_MEMORY;
     fputs(text, out);
     free(text);
     return LS_OK;

@@ -41,13 +41,15 @@ static ls_status number(int *out, const char *name, int low, int high)
 static ls_status together(bool *any, int n, const char *const *names, const char *of_whom)
 {
     ls_str there = { 0 }, missing = { 0 };
+    int found = 0;
     for (int i = 0; i < n; i++) {
         ls_str *list = variable(names[i]) ? &there : &missing;
+        found += list == &there;
         ls_str_printf(list, "%s%s", list->len ? ", " : "", names[i]);
     }
-    *any = !missing.len;
+    *any = found == n;
     ls_status s = LS_OK;
-    if (there.len && missing.len)
+    if (found && found < n)
         s = ls_fail(LS_E_USAGE, "%s set, but not %s: %s sets all of them; set or unset them together",
                     ls_str_text(&there), ls_str_text(&missing), of_whom);
     ls_str_release(&there);

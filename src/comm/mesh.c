@@ -9,6 +9,7 @@
 #include "base/argument.h"
 #include "base/check.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "mesh_own.h"
 #include "comm/axes.h"
 
@@ -20,8 +21,9 @@ static const struct {
 enum { NAMES = sizeof BY_NAME / sizeof *BY_NAME };
 enum { MAX_RANKS = 1000000 }; /* three factors of a million fit into 64 bits */
 
-/* Returns one copy of a text that is never freed. Layouts are copied, and contain the names of their
- * groups. */
+/* Returns one copy of a text that is never freed. Layouts are copied, and contain the names of their groups.
+ * NULL: out of memory; this cannot happen for a mesh that ls_mesh_resolve made, which keeps all its names.
+ * May be called by any thread. */
 static const char *kept(const char *text)
 {
     static struct entry {
@@ -34,14 +36,21 @@ static const char *kept(const char *text)
     while (e && strcmp(e->text, text))
         e = e->next;
     if (!e) {
-        e = malloc(sizeof *e + strlen(text) + 1);
-        LS_CHECK(e, "out of memory");
-        strcpy(e->text, text);
-        e->next = all;
-        all = e;
+        e = ls_sys_malloc(sizeof *e + strlen(text) + 1);
+        if (e) {
+            strcpy(e->text, text);
+            e->next = all;
+            all = e;
+        }
     }
     pthread_mutex_unlock(&lock);
-    return e->text;
+    return e ? e->text : NULL;
+}
+
+static const char *name_of(const char *text)
+{
+    const char *name = kept(text);
+    return name ? name : "*"; /* which is no name */
 }
 
 static ls_axis_role role_of(const ls_mesh *m, int i)
@@ -59,7 +68,7 @@ const char *ls_mesh_axis(const ls_mesh *m, ls_axis_role role)
     LS_ARG_OR(m, NULL);
     for (int i = 0; i < m->n; i++)
         if (role_of(m, i) == role)
-            return kept(m->axes[i].name);
+            return name_of(m->axes[i].name);
     return "";
 }
 
@@ -135,6 +144,15 @@ static ls_status refuse(const ls_mesh *m, int64_t product, bool automatic, int64
     return s;
 }
 
+/* All names that the mesh will be asked for. */
+static ls_status keep_names(const ls_mesh *m)
+{
+    bool all = strcmp(ls_mesh_data_axes(m), "*") && strcmp(ls_mesh_model_axes(m), "*");
+    for (int i = 0; i < m->n; i++)
+        all = kept(m->axes[i].name) && all;
+    return all ? LS_OK : ls_fail(LS_E_MEMORY, "mesh: out of memory");
+}
+
 ls_status ls_mesh_resolve(ls_mesh *out, const ls_mesh *specification, int64_t ranks)
 {
     LS_ARG(out);
@@ -161,6 +179,7 @@ ls_status ls_mesh_resolve(ls_mesh *out, const ls_mesh *specification, int64_t ra
         return refuse(&m, product, automatic >= 0, ranks);
     if (automatic >= 0)
         m.axes[automatic].size = ranks / product;
+    LS_TRY(keep_names(&m));
     *out = m;
     return LS_OK;
 }
@@ -316,7 +335,7 @@ const char *ls_mesh_data_axes(const ls_mesh *m)
     if (!*replicate || !*shard)
         return *replicate ? replicate : shard;
     snprintf(both, sizeof both, "%s*%s", replicate, shard);
-    return kept(both);
+    return name_of(both);
 }
 
 const char *ls_mesh_model_axes(const ls_mesh *m)
@@ -326,7 +345,7 @@ const char *ls_mesh_model_axes(const ls_mesh *m)
     for (int i = 0; i < m->n; i++)
         if (role_of(m, i) != LS_ROLE_REPLICATE && role_of(m, i) != LS_ROLE_SHARD)
             n += snprintf(all + n, sizeof all - (size_t)n, "%s%s", n ? "*" : "", m->axes[i].name);
-    return kept(all);
+    return name_of(all);
 }
 
 bool ls_mesh_group_has(const char *group, const char *axis)

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/sys.h"
 
 enum { FOLDERS = 3 };
 
@@ -42,7 +43,7 @@ static char *find(const char *name)
 {
     const char *given = getenv("LOCKSTEP_MPI_MODULE");
     if (given && given[0])
-        return strdup(given);
+        return ls_sys_strdup(given);
     char *folders[FOLDERS], *path = NULL;
     ls_str looked = { 0 };
     find_folders(folders);

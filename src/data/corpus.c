@@ -18,7 +18,7 @@ static int by_name(const void *a, const void *b) { return strcmp(*(char *const *
 /* out->paths has room for it, or is NULL for want of memory. */
 static ls_status add(ls_corpus *out, const char *path)
 {
-    char *copy = out->paths ? strdup(path) : NULL;
+    char *copy = out->paths ? ls_sys_strdup(path) : NULL;
     if (!copy)
         return ls_fail(LS_E_MEMORY, "%s: no memory for a list of files", path);
     out->paths[out->n++] = copy;
@@ -54,7 +54,7 @@ ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
     if (!out->n && *pattern != '/' && data && *data) {
         char *there = ls_path_join(data, pattern);
         ls_corpus_release(out); /* a folder may have matched, which is no file */
-        const ls_status s = match(out, there);
+        const ls_status s = there ? match(out, there) : ls_sys_have(there);
         free(there);
         LS_TRY(s);
     }
@@ -99,7 +99,7 @@ static ls_status inflate_all(ls_text_file *f, const char *path)
             return ls_stop_check("inflating %s, of which there are %zu bytes by now", path, f->n);
         }
         if (f->n == room) {
-            char *more = realloc(f->heap, room = room ? 2 * room : 4 * f->map.size + 4096);
+            char *more = ls_sys_realloc(f->heap, room = room ? 2 * room : 4 * f->map.size + 4096);
             if (!more) {
                 inflateEnd(&z);
                 return ls_fail(LS_E_MEMORY, "%s: no memory for %zu inflated bytes", path, room);

@@ -2,6 +2,7 @@
  * nowhere else), LOCKSTEP_DATA, the cache, a download into the cache, the built-in set. The first folder that
  * holds any of the set's files is the one for both splits, so training and evaluation never come from
  * different places. */
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +81,7 @@ static ls_status name_classes(idx_set *d, int classes)
 {
     d->names = ls_sys_calloc((size_t)classes, sizeof *d->names);
     for (int i = 0; d->names && i < classes; i++)
-        if (asprintf(&d->names[i], "%d", i) < 0)
+        if (!(d->names[i] = ls_sys_text("%d", i)))
             return ls_fail(LS_E_MEMORY, "no memory for class names");
     return d->names ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for class names");
 }
@@ -89,7 +90,7 @@ static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *k
                            const char *images, const char *labels, int classes)
 {
     idx_set *d = ls_sys_calloc(1, sizeof *d);
-    if (!d || !(d->source = strdup(images)) || !(d->labels_path = strdup(labels))) {
+    if (!d || !(d->source = ls_sys_strdup(images)) || !(d->labels_path = ls_sys_strdup(labels))) {
         free(d ? d->source : NULL);
         free(d);
         return ls_fail(LS_E_MEMORY, "no memory for data set %s", name);
@@ -128,28 +129,24 @@ fail:
 
 /* ---- named sets: where are the files? */
 
-/* DIR/FILE.gz or DIR/FILE without .gz, whichever is there; malloc'ed, NULL: neither. */
-static char *find_file(const char *dir, const ls_known_file *file)
+/* DIR/FILE.gz or DIR/FILE without .gz, whichever is there. */
+static bool find_file(char path[PATH_MAX], const char *dir, const ls_known_file *file)
 {
-    char *path = ls_path_join(dir, file->name);
-    if (ls_file_exists(path))
-        return path;
-    path[strlen(path) - 3] = 0;
-    if (ls_file_exists(path))
-        return path;
-    free(path);
-    return NULL;
+    const int n = snprintf(path, PATH_MAX, "%s/%s", dir, file->name);
+    if (n >= PATH_MAX || ls_file_exists(path))
+        return n < PATH_MAX;
+    path[n - 3] = 0;
+    return ls_file_exists(path);
 }
 
-static bool holds_any(const char *dir, const ls_known *k)
+/* How many of them are there. */
+static int files_in(const char *dir, const ls_known *k)
 {
-    for (int i = 0; i < LS_KNOWN_FILES; i++) {
-        char *path = find_file(dir, &k->files[i]);
-        free(path);
-        if (path)
-            return true;
-    }
-    return false;
+    char path[PATH_MAX];
+    int n = 0;
+    for (int i = 0; i < LS_KNOWN_FILES; i++)
+        n += find_file(path, dir, &k->files[i]);
+    return n;
 }
 
 /* All sets name their files alike: a folder called `mnist` is not a place to find fashion-mnist in. */
@@ -168,36 +165,28 @@ static bool is_named_after_another(const char *dir, const ls_known *k)
     return false;
 }
 
-/* The set's folder in `root`: ROOT/NAME, ROOT/torchvision's/raw, or ROOT itself. malloc'ed; NULL: none. */
-static char *find_folder(const char *root, const ls_known *k)
+/* The set's folder in `root`: ROOT/NAME, ROOT/torchvision's/raw, or ROOT itself. False: none. */
+static bool find_folder(char dir[PATH_MAX], const char *root, const ls_known *k)
 {
-    char *dir = ls_path_join(root, k->name);
-    if (holds_any(dir, k))
-        return dir;
-    free(dir);
-    if (asprintf(&dir, "%s/%s/raw", root, k->torchvision) >= 0) {
-        if (holds_any(dir, k))
-            return dir;
-        free(dir);
-    }
-    return !is_named_after_another(root, k) && holds_any(root, k) ? strdup(root) : NULL;
+    if (snprintf(dir, PATH_MAX, "%s/%s", root, k->name) < PATH_MAX && files_in(dir, k))
+        return true;
+    if (snprintf(dir, PATH_MAX, "%s/%s/raw", root, k->torchvision) < PATH_MAX && files_in(dir, k))
+        return true;
+    return snprintf(dir, PATH_MAX, "%s", root) < PATH_MAX && !is_named_after_another(root, k) &&
+           files_in(dir, k);
 }
 
 static ls_status open_folder(ls_dataset **out, const ls_known *k, ls_split split, const char *dir,
                              int classes)
 {
     const ls_known_file *file = &k->files[2 * split];
-    char *images = find_file(dir, &file[0]), *labels = find_file(dir, &file[1]);
-    ls_status s = LS_OK;
-    if (!images || !labels)
-        s = ls_fail(LS_E_IO,
-                    "%s: %s (or the same without .gz) is missing beside the other files of %s; put it there",
-                    dir, (images ? file[1] : file[0]).name, k->name);
-    else
-        s = open_pair(out, k->name, k, split, images, labels, classes ? classes : k->classes);
-    free(images);
-    free(labels);
-    return s;
+    char images[PATH_MAX], labels[PATH_MAX];
+    const bool there = find_file(images, dir, &file[0]);
+    if (!there || !find_file(labels, dir, &file[1]))
+        return ls_fail(
+            LS_E_IO, "%s: %s (or the same without .gz) is missing beside the other files of %s; put it there",
+            dir, (there ? file[1] : file[0]).name, k->name);
+    return open_pair(out, k->name, k, split, images, labels, classes ? classes : k->classes);
 }
 
 static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o)
@@ -207,16 +196,14 @@ static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, 
                              "%s: no such folder (for %s it is a folder with %s and three "
                              "more, or one that holds %s/)",
                              o->path, k->name, k->files[0].name, k->name);
-    char *dir = find_folder(o->path, k);
-    if (!dir)
+    char dir[PATH_MAX];
+    if (!find_folder(dir, o->path, k))
         return ls_fail_field(LS_E_USAGE, LS_FIELD_PATH,
                              "%s holds neither %s nor a folder %s/ with it; correct the path, or leave "
                              "it empty to use "
                              "LOCKSTEP_DATA, the cache or a download",
                              o->path, k->files[0].name, k->name);
-    ls_status s = open_folder(out, k, split, dir, o->classes);
-    free(dir);
-    return s;
+    return open_folder(out, k, split, dir, o->classes);
 }
 
 /* A process asks the network for a set once: the second split must neither wait again nor come from another
@@ -228,13 +215,14 @@ static ls_status download_once(const ls_known *k, const char *dir, const ls_data
     static ls_status status;
     ls_str key = { 0 };
     ls_str_printf(&key, "%s\n%s\n%s", k->name, dir, o->mirror);
+    LS_TRY(ls_str_status(&key));
     pthread_mutex_lock(&lock);
     const bool again = !strcmp(ls_str_text(&key), ls_str_text(&failed));
     ls_status s = again ? ls_fail(status, "%s", ls_str_text(&reason)) : ls_known_download(k, dir, o);
-    if (s != LS_OK && !again) {
+    if (s != LS_OK && s != LS_E_MEMORY && !again) {
         status = s;
-        ls_str_clear(&failed);
-        ls_str_clear(&reason);
+        ls_str_release(&failed);
+        ls_str_release(&reason);
         ls_str_add(&failed, ls_str_text(&key));
         ls_str_add(&reason, ls_error_message());
     }
@@ -243,31 +231,27 @@ static ls_status download_once(const ls_known *k, const char *dir, const ls_data
     return s;
 }
 
-/* *dir: the folder that has the set; NULL and the reason in `why` if there is none. */
-static void search(char **dir, ls_str *why, const ls_known *k, const ls_dataset_options *o)
+/* The folder that has the set, in `dir`; "" and the reason in `why` if there is none. LS_E_MEMORY. */
+static ls_status search(char dir[PATH_MAX], ls_str *why, const ls_known *k, const ls_dataset_options *o)
 {
     const char *env = getenv("LOCKSTEP_DATA");
-    *dir = env && *env ? find_folder(env, k) : NULL;
-    if (*dir)
-        return;
-    char *cache = ls_cache_dir(), *data = ls_path_join(cache, "data"), *own = ls_path_join(data, k->name);
-    bool whole = true;
-    for (int i = 0; i < LS_KNOWN_FILES; i++) {
-        char *file = find_file(own, &k->files[i]);
-        whole = whole && file;
-        free(file);
-    }
-    if (whole || (o->download && download_once(k, own, o) == LS_OK)) {
-        *dir = own;
-        own = NULL;
-    } else {
-        ls_str_printf(why, "%s is neither in LOCKSTEP_DATA (%s) nor in %s%s%s", k->name,
-                      env && *env ? env : "not set", own, o->download ? ", and its download failed: " : "",
-                      o->download ? ls_error_message() : "");
-    }
-    free(own);
-    free(data);
+    if (env && *env && find_folder(dir, env, k))
+        return LS_OK;
+    char *cache = ls_cache_dir();
+    LS_TRY(ls_sys_have(cache));
+    const int n = snprintf(dir, PATH_MAX, "%s/data/%s", cache, k->name);
     free(cache);
+    ls_status s = n < PATH_MAX ? LS_OK : ls_fail(LS_E_IO, "the cache's path is too long");
+    if (s == LS_OK &&
+        (files_in(dir, k) == LS_KNOWN_FILES || (o->download && (s = download_once(k, dir, o)) == LS_OK)))
+        return LS_OK;
+    if (s == LS_E_MEMORY)
+        return s;
+    ls_str_printf(why, "%s is neither in LOCKSTEP_DATA (%s) nor in %s%s%s", k->name,
+                  env && *env ? env : "not set", dir, o->download ? ", and its download failed: " : "",
+                  o->download ? ls_error_message() : "");
+    dir[0] = 0;
+    return LS_OK;
 }
 
 /* A process says it once for a reason: training opens two splits. */
@@ -277,7 +261,7 @@ static void say_built_in(const ls_known *k, const char *why)
     static ls_str said;
     pthread_mutex_lock(&lock);
     const bool again = !strcmp(ls_str_text(&said), why);
-    ls_str_clear(&said);
+    ls_str_release(&said);
     ls_str_add(&said, why);
     pthread_mutex_unlock(&lock);
     if (again)
@@ -296,10 +280,10 @@ static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split,
     if (*o->path)
         return open_path(out, k, split, o);
     ls_str why = { 0 };
-    char *dir = NULL;
+    char dir[PATH_MAX] = "";
     ls_status s;
-    search(&dir, &why, k, o);
-    if (dir) {
+    LS_TRY(search(dir, &why, k, o));
+    if (*dir) {
         s = open_folder(out, k, split, dir, o->classes);
     } else if (o->fallback) {
         say_built_in(k, ls_str_text(&why));
@@ -308,7 +292,6 @@ static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split,
         s = ls_fail_field(LS_E_IO, LS_FIELD_PATH, "%s; put the files there, or name their folder here",
                           ls_str_text(&why));
     }
-    free(dir);
     ls_str_release(&why);
     return s;
 }

@@ -190,8 +190,8 @@ static ls_status verify(transfer *t, const char *url)
  * from the beginning. */
 static ls_status fetch_from(transfer *t, const char *mirror)
 {
-    char *url = NULL;
-    if (asprintf(&url, "%s%s%s", mirror, mirror[strlen(mirror) - 1] == '/' ? "" : "/", t->file->name) < 0)
+    char *url = ls_sys_text("%s%s%s", mirror, mirror[strlen(mirror) - 1] == '/' ? "" : "/", t->file->name);
+    if (!url)
         return ls_fail(LS_E_MEMORY, "no memory for a URL");
     ls_status s = LS_OK;
     for (int attempt = 0; attempt < 2; attempt++) {
@@ -248,8 +248,7 @@ static ls_status download_file(const ls_known *k, const ls_known_file *file, con
     bool done = ls_file_exists(path);
     if (done)
         goto end;
-    if (asprintf(&part, "%s.part", path) < 0) {
-        part = NULL;
+    if (!path || !(part = ls_sys_text("%s.part", path))) {
         s = ls_fail(LS_E_MEMORY, "no memory for a path");
         goto end;
     }
@@ -299,12 +298,9 @@ ls_status ls_known_download(const ls_known *k, const char *dir, const ls_dataset
         return ls_fail(LS_E_IO, "a dry run downloads nothing");
     LS_TRY(ls_make_dirs(dir));
     for (int i = 0; i < LS_KNOWN_FILES; i++) {
-        char *plain = strndup(k->files[i].name, strlen(k->files[i].name) - 3),
-             *path = ls_path_join(dir, plain);
-        bool there = ls_file_exists(path); /* inflated by hand */
-        free(plain);
-        free(path);
-        if (!there)
+        char plain[64];
+        snprintf(plain, sizeof plain, "%.*s", (int)strlen(k->files[i].name) - 3, k->files[i].name);
+        if (!ls_file_in(dir, plain)) /* inflated by hand */
             LS_TRY(download_file(k, &k->files[i], dir, o));
     }
     return LS_OK;

@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include "base/stop.h"
+#include "base/sys.h"
 
 static uint32_t big_endian(const uint8_t *p)
 {
@@ -156,7 +157,7 @@ ls_status ls_idx_inflate(uint8_t **out, size_t *out_size, const void *bytes, siz
                     what, idx.bytes, size);
         goto done;
     }
-    all = malloc(header_size(rank) + idx.bytes);
+    all = ls_sys_malloc(header_size(rank) + idx.bytes);
     if (!all) {
         s = ls_fail(LS_E_MEMORY, "%s: no memory for %zu inflated bytes", what, idx.bytes);
         goto done;

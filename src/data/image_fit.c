@@ -4,6 +4,7 @@
 
 #include "data/image.h"
 #include "base/argument.h"
+#include "base/sys.h"
 
 /* Luma of ITU-R BT.601, as PGM tools and torchvision's Grayscale use it. */
 static ls_status to_gray(ls_image *image, const char *what)
@@ -63,8 +64,8 @@ static ls_status resize(ls_image *image, int height, int width, const char *what
     LS_TRY(ls_image_allocate(&r, image->channels, height, width, what));
     int h = image->height, w = image->width;
     size_t n = (size_t)h * (size_t)w, n_out = (size_t)height * (size_t)width;
-    float *a = malloc(n * sizeof *a), *b = malloc((size_t)h * (size_t)width * sizeof *b),
-          *c = malloc(n_out * sizeof *c);
+    float *a = ls_sys_malloc(n * sizeof *a), *b = ls_sys_malloc((size_t)h * (size_t)width * sizeof *b),
+          *c = ls_sys_malloc(n_out * sizeof *c);
     bool ok = a && b && c;
     for (int k = 0; ok && k < image->channels; k++) {
         for (size_t i = 0; i < n; i++)

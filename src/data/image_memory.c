@@ -3,6 +3,7 @@
 
 #include "data/image.h"
 #include "base/argument.h"
+#include "base/sys.h"
 
 void ls_image_release(ls_image *image)
 {
@@ -23,7 +24,7 @@ ls_status ls_image_allocate(ls_image *out, int64_t channels, int64_t height, int
                        "%s: image of %lld x %lld pixels, more than the 2^26 this reader takes; shrink it",
                        what, (long long)width, (long long)height);
     *out = (ls_image){ .channels = (int)channels, .height = (int)height, .width = (int)width };
-    out->data = calloc((size_t)channels, (size_t)(height * width));
+    out->data = ls_sys_calloc((size_t)channels, (size_t)(height * width));
     return out->data ? LS_OK
                      : ls_fail(LS_E_MEMORY, "%s: no memory for %lld x %lld pixels", what, (long long)width,
                                (long long)height);

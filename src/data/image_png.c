@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "data/image.h"
 
 typedef struct job {
@@ -87,7 +88,7 @@ static void look_up(job *j, png_structp png, png_infop info)
                      colours);
             return;
         }
-    uint8_t *to = malloc(n * kinds);
+    uint8_t *to = ls_sys_malloc(n * kinds);
     if (!to)
         png_error(png, "no memory for the pixels");
     for (size_t i = 0; i < n; i++) {
@@ -130,8 +131,8 @@ static void decode(job *j, png_structp png, png_infop info)
     size_t row = png_get_rowbytes(png, info);
     if (row != (size_t)(j->width * j->kinds))
         png_error(png, "unexpected row size");
-    j->pixels = calloc((size_t)j->height, row);
-    j->rows = calloc((size_t)j->height, sizeof *j->rows);
+    j->pixels = ls_sys_calloc((size_t)j->height, row);
+    j->rows = ls_sys_calloc((size_t)j->height, sizeof *j->rows);
     if (!j->pixels || !j->rows)
         png_error(png, "no memory for the pixels");
     for (int64_t y = 0; y < j->height; y++)
@@ -191,7 +192,7 @@ ls_status ls_png_encode(uint8_t **out, size_t *n, int channels, int height, int 
     if (!png_image_write_get_memory_size(image, size, 0, pixels, 0, NULL))
         return ls_fail(LS_E_INTERNAL, "libpng cannot encode %d x %d pixels: %s", width, height,
                        image.message);
-    uint8_t *memory = malloc(size);
+    uint8_t *memory = ls_sys_malloc(size);
     if (!memory)
         return ls_fail(LS_E_MEMORY, "no memory for a PNG of %zu bytes", (size_t)size);
     if (!png_image_write_to_memory(&image, memory, &size, 0, pixels, 0, NULL)) {

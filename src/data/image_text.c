@@ -32,5 +32,5 @@ char *ls_image_text(const uint8_t *image, int channels, int height, int width, b
         }
         ls_str_add(&out, colour ? "\033[0m\n" : "\n");
     }
-    return out.data;
+    return ls_str_take(&out);
 }

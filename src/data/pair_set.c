@@ -94,12 +94,12 @@ static ls_status describe(pair_set *d, const char *path, const char *tokenizer)
             tokens += n;
             cut[side] += n > d->length[side];
         }
-    if (asprintf(&d->source,
-                 "%s (%lld of %lld pairs, %lld tokens; cut: %lld sources to %lld, %lld targets to %lld; "
-                 "tokenizer %s)",
-                 path, (long long)d->set.n, (long long)d->tokens.footer.documents / 2, (long long)tokens,
-                 (long long)cut[0], (long long)d->length[0], (long long)cut[1], (long long)d->length[1],
-                 tokenizer) < 0)
+    d->source = ls_sys_text(
+        "%s (%lld of %lld pairs, %lld tokens; cut: %lld sources to %lld, %lld targets to %lld; "
+        "tokenizer %s)",
+        path, (long long)d->set.n, (long long)d->tokens.footer.documents / 2, (long long)tokens,
+        (long long)cut[0], (long long)d->length[0], (long long)cut[1], (long long)d->length[1], tokenizer);
+    if (!d->source)
         return ls_fail(LS_E_MEMORY, "no memory for a data set of pairs");
     d->set.source = d->source;
     const int64_t choice[] = { d->length[0], d->length[1],

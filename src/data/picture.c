@@ -10,6 +10,7 @@
 #include "base/argument.h"
 #include "base/check.h"
 #include "base/file.h"
+#include "base/sys.h"
 
 /* of a page: a PNG is painted in memory, three bytes a pixel */
 enum { MOST_SAMPLES = 10000, MOST_PIXELS = 100000000 };
@@ -29,12 +30,10 @@ static const uint32_t GREEN = 0x1a7f37, RED = 0xcf222e, INK = 0x24292f, SOFT = 0
 static ls_drawing_mark *add(ls_drawing *d, ls_mark_kind kind, int x, int y, int width, int height,
                             uint32_t colour)
 {
-    if (d->n == d->capacity) {
-        d->capacity = d->capacity ? 2 * d->capacity : 64;
-        d->marks = realloc(d->marks, (size_t)d->capacity * sizeof *d->marks);
-        LS_CHECK(d->marks, "no memory for a drawing");
-    }
-    ls_drawing_mark *m = &d->marks[d->n++];
+    ls_drawing_mark *marks = d->no_memory ? NULL : ls_sys_grow(d->marks, d->n, &d->capacity, sizeof *marks);
+    d->no_memory = !marks;
+    d->marks = marks ? marks : d->marks;
+    ls_drawing_mark *m = marks ? &marks[d->n++] : &d->lost;
     *m = (ls_drawing_mark){
         .kind = kind, .x = x, .y = y, .width = width, .height = height, .colour = colour
     };
@@ -54,8 +53,11 @@ static void add_text(ls_drawing *d, int x, int y, int size, uint32_t colour, con
     ls_drawing_mark *m = add(d, LS_MARK_TEXT, x, y, most * LS_GLYPH_ADVANCE * size, LS_GLYPH_HEIGHT * size,
                              colour);
     m->size = size;
-    int r = *end ? asprintf(&m->text, "%.*s..", (int)(cut - text), text) : asprintf(&m->text, "%s", text);
-    LS_CHECK(r >= 0, "no memory for a drawing");
+    char *shown = d->no_memory ? NULL
+                  : *end       ? ls_sys_text("%.*s..", (int)(cut - text), text)
+                               : ls_sys_strdup(text);
+    d->no_memory = !shown;
+    m->text = shown;
 }
 
 static int characters(const char *text)
@@ -80,9 +82,9 @@ static int add_paragraph(ls_drawing *d, int y, int size, uint32_t colour, const 
             n++;
         }
         const char *end = *p && *p != ' ' && space && space > text ? space : p;
-        char *line = strndup(text, (size_t)(end - text));
-        LS_CHECK(line, "no memory for a drawing");
-        add_text(d, MARGIN, y, size, colour, line, most);
+        char *line = ls_sys_strndup(text, (size_t)(end - text));
+        d->no_memory = d->no_memory || !line;
+        add_text(d, MARGIN, y, size, colour, line ? line : "", most);
         free(line);
         y += (LS_GLYPH_ROWS + 2) * size;
         text = end;
@@ -258,7 +260,12 @@ ls_status ls_picture_write(const char *path, const ls_picture *p)
     ls_str text = { 0 };
     uint8_t *png = NULL;
     size_t n = 0;
-    s = svg ? ls_drawing_svg(&d, &text) : ls_drawing_png(&d, &png, &n);
+    s = d.no_memory
+            ? ls_fail(LS_E_MEMORY, "%s: no memory for a picture of %lld samples", path, (long long)p->n)
+        : svg ? ls_drawing_svg(&d, &text)
+              : ls_drawing_png(&d, &png, &n);
+    if (s == LS_OK)
+        s = ls_str_status(&text);
     if (s == LS_OK)
         s = ls_file_write(path, svg ? (const void *)ls_str_text(&text) : png, svg ? text.len : n);
     for (int64_t i = 0; i < d.n; i++)

@@ -29,7 +29,10 @@ typedef struct ls_drawing {
     int width, height;
     const char *title;
     ls_drawing_mark *marks;
-    int64_t n, capacity;
+    int64_t n;
+    int capacity;
+    bool no_memory;       /* marks are missing; */
+    ls_drawing_mark lost; /* the latest of them */
 } ls_drawing;
 
 ls_status ls_drawing_svg(const ls_drawing *d, ls_str *out);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "data/image.h"
 #include "data/picture.h"
 
@@ -49,7 +50,7 @@ ls_status ls_drawing_png(const ls_drawing *d, uint8_t **out, size_t *n)
 {
     canvas c = { .width = d->width, .height = d->height };
     size_t bytes = (size_t)c.width * (size_t)c.height * 3;
-    c.rgb = malloc(bytes);
+    c.rgb = ls_sys_malloc(bytes);
     if (!c.rgb)
         return ls_fail(LS_E_MEMORY, "out of memory for a PNG of %d x %d pixels: fewer samples, or .svg",
                        d->width, d->height);

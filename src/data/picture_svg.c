@@ -2,6 +2,7 @@
  * Nothing is fetched from elsewhere. */
 #include <stdlib.h>
 
+#include "base/sys.h"
 #include "data/image.h"
 #include "data/picture.h"
 
@@ -39,7 +40,7 @@ static void add_base64(ls_str *out, const uint8_t *p, size_t n)
 static ls_status add_image(ls_str *out, const ls_drawing_mark *m)
 {
     size_t n = (size_t)m->rows * (size_t)m->columns, channels = (size_t)m->channels, size;
-    uint8_t *pixels = malloc(n * channels), *png;
+    uint8_t *pixels = ls_sys_malloc(n * channels), *png;
     if (!pixels)
         return ls_fail(LS_E_MEMORY, "no memory for an image of a picture");
     for (size_t i = 0; i < n * channels; i++)

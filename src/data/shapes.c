@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "base/sys.h"
 #include "data/known.h"
 
 static const char *const NAMES[10] = { "disk", "ring",  "square", "frame", "triangle",
@@ -97,9 +98,9 @@ static void close_set(ls_dataset *set)
 
 ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *instead_of)
 {
-    shapes *d = calloc(1, sizeof *d);
-    if (!d || asprintf(&d->source, "built-in shapes%s%s%s", instead_of ? " (" : "",
-                       instead_of ? instead_of : "", instead_of ? " was not found)" : "") < 0) {
+    shapes *d = ls_sys_calloc(1, sizeof *d);
+    if (!d || !(d->source = ls_sys_text("built-in shapes%s%s%s", instead_of ? " (" : "",
+                                        instead_of ? instead_of : "", instead_of ? " was not found)" : ""))) {
         free(d);
         return ls_fail(LS_E_MEMORY, "no memory for the built-in data set");
     }

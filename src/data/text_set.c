@@ -189,8 +189,10 @@ static ls_status open_split(text_set *d, ls_split split, const char *path, const
                              tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
     LS_TRY(choose(d, split, path, o));
     LS_TRY(cut(d, split, path, o));
-    if (asprintf(&d->source, "%s (%lld of %lld documents, %lld tokens in all, tokenizer %s)", path,
-                 (long long)d->documents, (long long)f->documents, (long long)f->tokens, tokenizer) < 0)
+    d->source = ls_sys_text("%s (%lld of %lld documents, %lld tokens in all, tokenizer %s)", path,
+                            (long long)d->documents, (long long)f->documents, (long long)f->tokens,
+                            tokenizer);
+    if (!d->source)
         return ls_fail(LS_E_MEMORY, "no memory for a text data set");
     d->set.source = d->source;
     d->set.classes = f->vocabulary;

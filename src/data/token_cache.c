@@ -28,12 +28,11 @@ static void add_file(ls_token_store *to, const ls_corpus *c, size_t i, uint64_t 
 {
     ls_dataset_part *last = &to->parts[to->n_parts];
     if (i < MOST_PARTS) {
-        *last = (ls_dataset_part){ "text", strdup(c->paths[i]), hash };
+        *last = (ls_dataset_part){ "text", ls_sys_strdup(c->paths[i]), hash };
         to->n_parts++;
     } else if (i == MOST_PARTS) {
-        ls_str path = { 0 };
-        ls_str_printf(&path, "%s and %zu files after it", c->paths[i], c->n - i - 1);
-        *last = (ls_dataset_part){ "text", path.data, hash };
+        char *path = ls_sys_text("%s and %zu files after it", c->paths[i], c->n - i - 1);
+        *last = (ls_dataset_part){ "text", path, hash };
         to->n_parts++;
     } else {
         last[-1].digest = ls_hash64_more(last[-1].digest, &hash, sizeof hash);
@@ -63,12 +62,14 @@ static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_sour
     if (strcmp(from->tokenizer_file, "bytes"))
         s = ls_source_hash(&h, from->tokenizer_file, known);
     *key = ls_hash64_more(*key, &h, sizeof h);
-    to->parts[to->n_parts++] = (ls_dataset_part){ "tokenizer", strdup(from->tokenizer_file), h };
+    to->parts[to->n_parts++] = (ls_dataset_part){ "tokenizer", ls_sys_strdup(from->tokenizer_file), h };
     for (size_t i = 0; i < from->corpus.n && s == LS_OK; i++) {
         s = ls_source_hash(&h, from->corpus.paths[i], known);
         *key = ls_hash64_more(*key, &h, sizeof h);
         add_file(to, &from->corpus, i, h);
     }
+    for (int i = 0; i < to->n_parts && s == LS_OK; i++)
+        s = ls_sys_have(to->parts[i].path);
     return s;
 }
 
@@ -169,12 +170,7 @@ done:
     return s;
 }
 
-char *ls_tokenizer_find(const char *name)
-{
-    return strcmp(name, "bytes") ? ls_find(name, ls_tokenizer_file) : strdup(name);
-}
-
-ls_status ls_tokenizer_missing(const char *name)
+static ls_status missing(const char *name)
 {
     ls_str places = { 0 };
     ls_find_places(&places, name);
@@ -186,21 +182,25 @@ ls_status ls_tokenizer_missing(const char *name)
     return s;
 }
 
+ls_status ls_tokenizer_find(char **out, const char *name)
+{
+    if (strcmp(name, "bytes"))
+        LS_TRY(ls_find(out, name, ls_tokenizer_file));
+    else
+        LS_TRY(ls_sys_have(*out = ls_sys_strdup(name)));
+    return *out ? LS_OK : missing(name);
+}
+
 ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer,
                          const ls_pair_names *pairs, const ls_text_options *o)
 {
     char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "tokens"), *known = ls_path_join(dir, "known");
-    ls_token_source from = { .pattern = pattern,
-                             .tokenizer = tokenizer,
-                             .tokenizer_file = ls_tokenizer_find(tokenizer),
-                             .pairs = pairs,
-                             .o = o };
+    ls_token_source from = { .pattern = pattern, .tokenizer = tokenizer, .pairs = pairs, .o = o };
     ls_token_store made_of = { 0 };
     uint64_t key;
-    ls_status s = LS_OK;
+    ls_status s;
     *out = (ls_token_store){ 0 };
-    if (!from.tokenizer_file)
-        s = ls_tokenizer_missing(tokenizer);
+    s = ls_tokenizer_find(&from.tokenizer_file, tokenizer);
     if (s == LS_OK)
         s = ls_corpus_find(&from.corpus, pattern);
     if (s == LS_OK)

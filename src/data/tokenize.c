@@ -89,7 +89,7 @@ static void encode_some(void *context, int64_t begin, int64_t end, int worker)
         e->ids.n = e->source = 0;
         e->status = encode(j, &j->documents[i], e);
         if (e->status != LS_OK)
-            e->message = strdup(ls_error_message());
+            e->message = ls_sys_strdup(ls_error_message());
     }
 }
 

@@ -4,10 +4,9 @@
 #include "data/tokens.h"
 #include "lockstep/tokenizer.h"
 
-/* The file of a tokenizer, wherever base/find.h looks, or "bytes"; malloc'ed. NULL: there is none. */
-char *ls_tokenizer_find(const char *name);
-/* LS_E_USAGE: none was found, and where it was looked for */
-ls_status ls_tokenizer_missing(const char *name);
+/* The file of a tokenizer, wherever base/find.h looks, or "bytes"; malloc'ed. LS_E_USAGE: there is none, and
+ * where it was looked for. */
+ls_status ls_tokenizer_find(char **out, const char *name);
 /* The token that ends a document: data.end_token, or "" for the usual ones; `name` is the tokenizer's. */
 ls_status ls_tokenizer_end(int32_t *out, const ls_tokenizer *t, const char *wanted, const char *name);
 

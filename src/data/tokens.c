@@ -1,4 +1,5 @@
 /* tokens.c - the file of tokens: writing and parsing. */
+#include "base/sys.h"
 #include "data/tokens.h"
 
 #include <stddef.h>
@@ -127,7 +128,8 @@ ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n)
 {
     ls_token_footer *f = &w->footer;
     if (f->documents == w->room) {
-        int64_t *more = realloc(w->ends, sizeof *w->ends * (size_t)(w->room = w->room ? 2 * w->room : 1024));
+        int64_t *more = ls_sys_realloc(w->ends,
+                                       sizeof *w->ends * (size_t)(w->room = w->room ? 2 * w->room : 1024));
         if (!more)
             return ls_fail(LS_E_MEMORY, "no memory for a table of %lld documents", (long long)w->room);
         w->ends = more;

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/sys.h"
 #include "internal.h"
 
 struct ls_profile {
@@ -19,7 +20,7 @@ struct ls_profile {
 
 ls_status ls_profile_create(ls_profile **out)
 {
-    ls_profile *p = *out = calloc(1, sizeof *p);
+    ls_profile *p = *out = ls_sys_calloc(1, sizeof *p);
     if (!p)
         return ls_fail(LS_E_MEMORY, "profile: out of memory");
     ls_arena_init(&p->arena);
@@ -179,7 +180,7 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
     ls_json_close_array(&j);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
-    const ls_status s = ls_file_write(path, j.out.data, j.out.len);
+    const ls_status s = ls_file_write_text(path, &j.out);
     ls_str_release(&j.out);
     return s;
 }

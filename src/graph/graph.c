@@ -9,6 +9,7 @@
 #include "base/argument.h"
 #include "base/check.h"
 #include "base/stop.h"
+#include "base/sys.h"
 #include "identity.h"
 #include "op.h"
 
@@ -38,7 +39,7 @@ ls_status ls_graph_create(ls_graph **out, const char *name)
 {
     LS_ARG(out);
     LS_ARG(name);
-    ls_graph *g = calloc(1, sizeof *g);
+    ls_graph *g = ls_sys_calloc(1, sizeof *g);
     if (!g)
         return ls_fail(LS_E_MEMORY, "graph \"%s\": out of memory", name);
     ls_arena_init(&g->arena);
@@ -88,9 +89,8 @@ void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
     vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     g->status = code;
-    if (asprintf(&g->message, "%s:%d: %s%s%s", g->file ? g->file : "(no call site)", g->line, text,
-                 g->scope->path[0] ? " in " : "", g->scope->path) < 0)
-        g->message = NULL;
+    g->message = ls_sys_text("%s:%d: %s%s%s", g->file ? g->file : "(no call site)", g->line, text,
+                             g->scope->path[0] ? " in " : "", g->scope->path);
 }
 
 ls_status ls_graph_status(const ls_graph *g)
@@ -176,8 +176,7 @@ static void look_for_stop(ls_graph *g)
     if (g->status != LS_OK || g->n_nodes % 256 || !ls_stop_asked())
         return;
     g->status = LS_E_STOPPED;
-    if (asprintf(&g->message, "stopped while a model of %d operations by now was built", g->n_nodes) < 0)
-        g->message = NULL;
+    g->message = ls_sys_text("stopped while a model of %d operations by now was built", g->n_nodes);
 }
 
 ls_value ls_graph_apply(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs)

@@ -129,5 +129,5 @@ char *ls_graph_print(const ls_graph *g, bool with_sites)
     }
     for (int i = 0; i < g->n_outputs; i++)
         ls_str_printf(&s, "output \"%s\" = %%%d\n", g->outputs[i].name, g->outputs[i].value.id);
-    return s.data;
+    return ls_str_take(&s);
 }

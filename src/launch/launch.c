@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "comm/process.h"
 #include "launch_own.h"
 
@@ -202,15 +203,17 @@ ls_status ls_launch(const ls_launch_opts *o)
     ls_status s = ls_shm_watch_open(&l.watch, l.control);
     if (s == LS_OK) {
         ls_oom_begin(&l.oom);
-        l.children = calloc((size_t)o->ranks, sizeof *l.children);
-        LS_CHECK(l.children, "out of memory");
-        ls_launch_divide_cores(&l);
+        l.children = ls_sys_calloc((size_t)o->ranks, sizeof *l.children);
+        s = ls_sys_have(l.children);
+        if (s == LS_OK)
+            s = ls_launch_divide_cores(&l);
         signal(SIGCHLD, SIG_DFL); /* ignored by whoever started us, it would leave nothing to wait for */
         sigset_t child_ends;
         sigemptyset(&child_ends);
         sigaddset(&child_ends, SIGCHLD);
         sigprocmask(SIG_BLOCK, &child_ends, &l.mask_before);
-        s = attempt(&l);
+        if (s == LS_OK)
+            s = attempt(&l);
         sigprocmask(SIG_SETMASK, &l.mask_before, NULL);
         free(l.children);
         free(l.cpus);

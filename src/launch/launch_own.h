@@ -34,7 +34,7 @@ typedef struct launch {
 } launch;
 
 /* start.c */
-void ls_launch_divide_cores(launch *l);
+ls_status ls_launch_divide_cores(launch *l);
 ls_status ls_launch_start(launch *l, int rank);
 
 /* blame.c: what a failure is called. */

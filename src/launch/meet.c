@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "comm/agree.h"
 #include "recipe/recipe_fields.h"
 
@@ -32,12 +33,15 @@ static char *identity(const ls_recipe *r)
 {
     ls_str s = { 0 };
     for (int i = 0; i < LS_KEY_COUNT; i++) {
-        char *value = may_differ(LS_KEYS[i].key) ? NULL : ls_recipe_value(r, LS_KEYS[i].key);
-        if (value)
-            ls_str_printf(&s, "%s: %s\n", LS_KEYS[i].key, value);
+        if (may_differ(LS_KEYS[i].key))
+            continue;
+        char *value = ls_recipe_value(r, LS_KEYS[i].key);
+        ls_str_printf(&s, "%s: ", LS_KEYS[i].key);
+        ls_str_add(&s, value);
+        ls_str_add(&s, "\n");
         free(value);
     }
-    return s.data;
+    return ls_str_take(&s);
 }
 
 /* What of the program's file decides: all of it. */
@@ -104,9 +108,10 @@ static ls_status meet(int *threads, ls_group *g, const char *mine, hello *all)
 ls_status ls_ranks_meet(int *threads, ls_group *g, const ls_recipe *r)
 {
     char *mine = identity(r);
-    hello *all = malloc(sizeof *all * (size_t)ls_group_size(g));
-    LS_CHECK(mine && all, "out of memory");
-    ls_status s = meet(threads, g, mine, all);
+    hello *all = ls_sys_malloc(sizeof *all * (size_t)ls_group_size(g));
+    ls_status s = ls_ranks_agree(g, ls_sys_have(all));
+    if (s == LS_OK)
+        s = meet(threads, g, mine, all);
     free(mine);
     free(all);
     return s;

@@ -1,4 +1,5 @@
 /* start.c - one process becomes a rank. */
+#include <limits.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,31 +23,39 @@ static const char *const NAMES[] = { "LOCKSTEP_RANK=",      "LOCKSTEP_RANKS=",  
                                      LS_LAUNCH_STALL "=" };
 enum { PLACES = sizeof NAMES / sizeof NAMES[0] };
 
-/* The environment of rank r: ours, with its place. */
+/* The environment of rank r: ours, with its place. NULL: no memory. */
 static char **environment(const launch *l, int r)
 {
     int n = 0, kept = 0;
     while (environ[n])
         n++;
-    char **all = malloc(sizeof *all * (size_t)(n + PLACES + 1));
-    LS_CHECK(all, "out of memory");
-    for (int i = 0; i < n; i++) {
+    char **all = ls_sys_malloc(sizeof *all * (size_t)(n + PLACES + 1));
+    for (int i = 0; all && i < n; i++) {
         bool ours = false;
         for (int k = 0; k < PLACES; k++)
             ours = ours || !strncmp(environ[i], NAMES[k], strlen(NAMES[k]));
         if (!ours)
             all[kept++] = environ[i];
     }
-    int made = asprintf(&all[kept], "%s%d", NAMES[0], r) < 0 ||
-               asprintf(&all[kept + 1], "%s%d", NAMES[1], l->o->ranks) < 0 ||
-               asprintf(&all[kept + 2], "%s%d", NAMES[2], l->control) < 0 ||
-               asprintf(&all[kept + 3], "%s%.6f", NAMES[3], l->began) < 0 ||
-               asprintf(&all[kept + 4], "%s%d", NAMES[4], l->o->restart) < 0 ||
-               asprintf(&all[kept + 5], "%s%.6f", NAMES[5], ls_now() - ls_since_exec()) < 0 ||
-               asprintf(&all[kept + 6], "%s%g", NAMES[6], l->o->stall) < 0;
-    LS_CHECK(!made, "out of memory");
-    all[kept + PLACES] = NULL;
-    return all;
+    char *ours[PLACES] = { ls_sys_text("%s%d", NAMES[0], r),
+                           ls_sys_text("%s%d", NAMES[1], l->o->ranks),
+                           ls_sys_text("%s%d", NAMES[2], l->control),
+                           ls_sys_text("%s%.6f", NAMES[3], l->began),
+                           ls_sys_text("%s%d", NAMES[4], l->o->restart),
+                           ls_sys_text("%s%.6f", NAMES[5], ls_now() - ls_since_exec()),
+                           ls_sys_text("%s%g", NAMES[6], l->o->stall) };
+    bool made = all;
+    for (int i = 0; i < PLACES; i++)
+        made = made && ours[i];
+    if (made) {
+        memcpy(all + kept, ours, sizeof ours);
+        all[kept + PLACES] = NULL;
+        return all;
+    }
+    for (int i = 0; i < PLACES; i++)
+        free(ours[i]);
+    free(all);
+    return NULL;
 }
 
 static void free_environment(char **all)
@@ -98,6 +107,8 @@ static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *co
 ls_status ls_launch_start(launch *l, int r)
 {
     char **all = environment(l, r);
+    if (!all)
+        return ls_fail(LS_E_MEMORY, "rank %d could not be started: out of memory", r);
     pid_t parent = getpid(), pid = ls_sys_fork();
     if (pid == 0)
         become_rank(l, r, parent, all);
@@ -112,18 +123,19 @@ ls_status ls_launch_start(launch *l, int r)
 }
 
 /* LOCKSTEP_BIND=none leaves the ranks wherever the system puts them. */
-void ls_launch_divide_cores(launch *l)
+ls_status ls_launch_divide_cores(launch *l)
 {
     const char *bind = getenv("LOCKSTEP_BIND");
     ls_cpu_set mine;
     if ((bind && !strcmp(bind, "none")) || !ls_cpu_set_read(&mine))
-        return;
-    l->cpus = malloc(sizeof *l->cpus * (size_t)l->o->ranks);
-    LS_CHECK(l->cpus, "out of memory");
+        return LS_OK;
+    l->cpus = ls_sys_malloc(sizeof *l->cpus * (size_t)l->o->ranks);
+    LS_TRY(ls_sys_have(l->cpus));
     if (ls_cpu_set_divide(l->cpus, &mine, l->o->ranks, l->o->threads > 1 ? l->o->threads : 1, LS_SYS))
-        return;
+        return LS_OK;
     free(l->cpus);
     l->cpus = NULL;
+    return LS_OK;
 }
 
 /* ---- which program */
@@ -141,30 +153,24 @@ static ls_status may_execute(const char *path, const char *name)
     return LS_OK;
 }
 
-static char *in_folders(const char *folders, const char *name)
+static bool in_folders(char path[PATH_MAX], const char *folders, const char *name)
 {
-    char *path = NULL;
-    for (const char *at = folders; at && !path; at = *at ? at + 1 : NULL) {
+    for (const char *at = folders; at; at = *at ? at + 1 : NULL) {
         const size_t n = strcspn(at, ":");
-        char *folder = n ? strndup(at, n) : strdup(".");
-        LS_CHECK(folder, "out of memory");
-        path = ls_path_join(folder, name);
+        const int length = snprintf(path, PATH_MAX, "%.*s/%s", n ? (int)n : 1, n ? at : ".", name);
         struct stat st;
-        if (stat(path, &st) || !S_ISREG(st.st_mode) || access(path, X_OK)) {
-            free(path);
-            path = NULL;
-        }
-        free(folder);
+        if (length < PATH_MAX && !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK))
+            return true;
         at += n;
     }
-    return path;
+    return false;
 }
 
 ls_status ls_launch_find(char **path, const char *name)
 {
     if (strchr(name, '/')) {
-        *path = strdup(name);
-        LS_CHECK(*path, "out of memory");
+        *path = ls_sys_strdup(name);
+        LS_TRY(ls_sys_have(*path));
         ls_status s = may_execute(*path, name);
         if (s != LS_OK) {
             free(*path);
@@ -173,9 +179,9 @@ ls_status ls_launch_find(char **path, const char *name)
         return s;
     }
     const char *folders = getenv("PATH");
-    *path = in_folders(folders ? folders : "/usr/local/bin:/usr/bin:/bin", name);
-    if (*path)
-        return LS_OK;
+    char found[PATH_MAX];
+    if (in_folders(found, folders ? folders : "/usr/local/bin:/usr/bin:/bin", name))
+        return ls_sys_have(*path = ls_sys_strdup(found));
     return ls_fail(LS_E_USAGE, "the program %s is in no folder of PATH%s%s%s", name,
                    ls_file_exists(name) ? "; for the one in this folder write ./" : "",
                    ls_file_exists(name) ? name : "", "");

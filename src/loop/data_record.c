@@ -66,9 +66,11 @@ ls_status ls_data_agree(ls_group *g, const ls_dataset *train, const ls_dataset *
     ls_str lines = { 0 };
     add_line(&lines, train);
     add_line(&lines, eval);
-    const ls_status s = g ? ls_ranks_same(g, ls_str_text(&lines), "the ranks have found different data")
-                          : LS_OK;
-    ls_str_release(&lines);
+    char *text = ls_str_take(&lines);
+    const ls_status s = g      ? ls_ranks_same(g, text, "the ranks have found different data")
+                        : text ? LS_OK
+                               : LS_E_MEMORY;
+    free(text);
     return s;
 }
 

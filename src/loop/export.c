@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "loop.h"
 
 static ls_status write_model(const char *from, const char *to)
@@ -27,7 +28,7 @@ static ls_status write_model(const char *from, const char *to)
 /* Makes the folders above `path`: a file, or a folder whose name ends in a slash. */
 static ls_status make_parent(const char *path)
 {
-    char *parent = strdup(path);
+    char *parent = ls_sys_strdup(path);
     if (!parent)
         return ls_fail(LS_E_MEMORY, "%s: no memory for its name", path);
     const size_t n = strlen(parent);

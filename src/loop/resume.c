@@ -69,9 +69,9 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     ls_json_text(&j, "version", LS_VERSION);
     ls_json_text(&j, "recipe", yaml);
     ls_json_close_object(&j);
-    ls_str_add(&j.out, "\n");
+    ls_str_add(&j.out, yaml ? "\n" : NULL);
     free(yaml);
-    return j.out.data;
+    return ls_str_take(&j.out);
 }
 
 static double number_at(const json_t *object, const char *key)
@@ -172,6 +172,7 @@ static void compare_data(ls_str *out, bool *eval_data, const json_t *j, const ls
         ls_str_printf(out,
                       "%s%s (the samples; data.path, LOCKSTEP_DATA or the data.* keys say where they are)",
                       out->len ? "; " : "", data.data);
+    ls_str_inherit(out, &data);
     ls_str_release(&data);
 }
 
@@ -193,7 +194,9 @@ static ls_status compare(ls_str *out, ls_resume_change *change, const json_t *j,
     LS_TRY(ls_recipe_load_record(&there, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL));
     ls_status s = ls_recipe_set(there, "run.name", r->run.name, ""); /* another run may continue from there */
     char *difference = s == LS_OK ? ls_recipe_difference(r, there) : NULL;
-    if (difference)
+    if (s == LS_OK)
+        s = difference ? LS_OK : LS_E_MEMORY;
+    if (s == LS_OK)
         explain(out, difference);
     free(difference);
     change->best = strcmp(r->checkpoint.best.metric, there->checkpoint.best.metric) != 0;
@@ -222,6 +225,8 @@ static ls_status check_unchanged(ls_resume_change *change, const json_t *j, cons
 {
     ls_str changed = { 0 };
     ls_status s = compare(&changed, change, j, path, t, r, now);
+    if (s == LS_OK)
+        s = ls_str_status(&changed);
     if (s == LS_OK && changed.len > 0 && !now->allow_change)
         s = ls_fail(LS_E_USAGE,
                     "%s was made with other settings: %s; set run.name for a new run, or continue with these "
@@ -229,10 +234,9 @@ static ls_status check_unchanged(ls_resume_change *change, const json_t *j, cons
                     path, changed.data);
     else if (s == LS_OK && changed.len > 0)
         ls_log_warn("changed since %s: %s", path, changed.data);
-    if (s == LS_OK)
-        change->what = changed.data;
-    else
-        ls_str_release(&changed);
+    if (s == LS_OK && changed.len > 0)
+        change->what = ls_str_take(&changed);
+    ls_str_release(&changed);
     return s;
 }
 
@@ -247,7 +251,7 @@ static char *folder_of(const ls_recipe *r)
 
 int64_t ls_resume_newest(const char *folder)
 {
-    DIR *d = opendir(folder);
+    DIR *d = folder ? opendir(folder) : NULL;
     int64_t step = -1;
     for (const struct dirent *e; d && (e = readdir(d));) {
         const int64_t found = ls_step_folder_parse(e->d_name);

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/oserror.h"
+#include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "record/step_folder.h"
 #include "setup/setup.h"
@@ -41,14 +42,13 @@ static int by_step(const struct dirent **a, const struct dirent **b)
     return (x > y) - (x < y);
 }
 
-static void add_step(ls_snapshots *s, int64_t step, double value)
+static ls_status add_step(ls_snapshots *s, int64_t step, double value)
 {
-    if (s->n == s->room) {
-        s->room = s->room ? 2 * s->room : 16;
-        s->all = realloc(s->all, sizeof *s->all * (size_t)s->room);
-        LS_CHECK(s->all, "out of memory");
-    }
+    ls_kept *all = ls_sys_grow(s->all, s->n, &s->room, sizeof *all);
+    LS_TRY(ls_sys_have(all));
+    s->all = all;
     s->all[s->n++] = (ls_kept){ step, value };
+    return LS_OK;
 }
 
 static ls_status find_all(ls_snapshots *s)
@@ -57,16 +57,20 @@ static ls_status find_all(ls_snapshots *s)
     const int n = scandir(s->dir, &list, is_checkpoint, by_step);
     if (n < 0)
         return ls_fail_os(s->dir, "list", errno);
+    ls_status status = LS_OK;
     for (int i = 0; i < n; i++) {
-        add_step(s, ls_step_folder_parse(list[i]->d_name), NAN);
+        if (status == LS_OK)
+            status = add_step(s, ls_step_folder_parse(list[i]->d_name), NAN);
         free(list[i]);
     }
     free(list);
+    LS_TRY(status);
     char *link = ls_path_join(s->dir, "best"), target[64] = "";
-    if (readlink(link, target, sizeof target - 1) > 0)
+    if (link && readlink(link, target, sizeof target - 1) > 0)
         s->best = ls_step_folder_parse(target);
+    status = ls_sys_have(link);
     free(link);
-    return LS_OK;
+    return status;
 }
 
 ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
@@ -74,7 +78,7 @@ ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
     char name[LS_STEP_FOLDER_ROOM];
     *s = (ls_snapshots){ .best = -1, .latest = -1, .dir = ls_path_join(d->path, "checkpoints") };
     if (d->rank)
-        return LS_OK;
+        return ls_sys_have(s->dir);
     LS_TRY(ls_make_dirs(s->dir));
     ls_checkpoint_clean(s->dir);
     LS_TRY(find_all(s));
@@ -178,7 +182,7 @@ static ls_status publish(ls_snapshots *s, const ls_committed *c)
 {
     char name[LS_STEP_FOLDER_ROOM];
     ls_step_folder(name, c->step);
-    add_step(s, c->step, c->value);
+    LS_TRY(add_step(s, c->step, c->value));
     LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
     if (c->best)
         LS_TRY(ls_checkpoint_point(s->dir, "best", name));
@@ -335,8 +339,8 @@ static ls_status save_now(ls_snapshots *s, ls_trainer *t, ls_rundir *d, ls_commi
 static ls_status save_beside(ls_snapshots *s, ls_trainer *t, ls_rundir *d, const ls_committed *c,
                              const char *dir, const ls_checkpoint_contents *texts)
 {
-    pending *p = s->pending = calloc(1, sizeof *p);
-    LS_CHECK(p, "out of memory");
+    pending *p = s->pending = ls_sys_calloc(1, sizeof *p);
+    LS_TRY(ls_sys_have(p));
     *p = (pending){ .all = s, .what = *c, .began = ls_now() };
     LS_TRY(ls_trainer_stage_state(&p->saving, &p->lists, t, dir, texts));
     p->what.bytes = ls_saving_bytes(p->saving);
@@ -366,8 +370,9 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
     const ls_checkpoint_contents texts = { .config = config,
                                            .trainer = trainer,
                                            .max_file = (uint64_t)r->checkpoint.max_file };
-    const ls_status status = r->checkpoint.async ? save_beside(s, t, d, &c, dir, &texts)
-                                                 : save_now(s, t, d, &c, dir, &texts);
+    const ls_status status = !config || !trainer ? ls_fail(LS_E_MEMORY, "no memory for a checkpoint's texts")
+                             : r->checkpoint.async ? save_beside(s, t, d, &c, dir, &texts)
+                                                   : save_now(s, t, d, &c, dir, &texts);
     free(dir);
     free(config);
     free(trainer);

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/sys.h"
 #include "burst.h"
 #include "internal.h"
 
@@ -77,7 +78,7 @@ static ls_status bench_memory(bench *b, void **memory)
     const size_t workspace = bytes;
     for (int i = 0; i < b->args.n_in + 1; i++)
         bytes += ls_align_up(ls_type_bytes(i < b->args.n_in ? &b->in[i].type : &b->out[0].type));
-    float *p = aligned_alloc(LS_ALIGN, bytes);
+    float *p = ls_sys_aligned_alloc(LS_ALIGN, bytes);
     if (!p)
         return ls_fail(LS_E_MEMORY, "calibration: out of memory (%zu bytes)", bytes);
     for (size_t i = 0; i < bytes / sizeof *p; i++)
@@ -172,7 +173,7 @@ ls_status ls_calibration_save(const ls_calibration *c)
     ls_str_add(&j.out, "\n");
     ls_status s = ls_make_dirs(dir);
     if (s == LS_OK)
-        s = ls_file_write(path, j.out.data, j.out.len);
+        s = ls_file_write_text(path, &j.out);
     ls_str_release(&j.out);
     free(path);
     free(dir);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/stop.h"
+#include "base/sys.h"
 #include "internal.h"
 
 const char *ls_category_name(ls_category c)
@@ -38,7 +39,7 @@ static ls_status make(ls_planner *p, const ls_plan_opts *o)
 ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, const ls_plan_opts *o)
 {
     *out = NULL;
-    ls_plan *plan = calloc(1, sizeof *plan);
+    ls_plan *plan = ls_sys_calloc(1, sizeof *plan);
     if (!plan)
         return ls_fail(LS_E_MEMORY, "planning graph \"%s\": out of memory", g->name);
     ls_arena_init(&plan->arena);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/argument.h"
 #include "base/file.h"
+#include "base/sys.h"
 #include "recipe_check.h"
 #include "recipe_fields.h"
 #include "recipe_read.h"
@@ -80,8 +81,8 @@ static ls_status load(ls_recipe **out, const char *text, size_t size, const char
                       const char *const *sets, bool record, bool needs_init)
 {
     *out = NULL;
-    ls_recipe_state *state = calloc(1, sizeof *state);
-    ls_recipe *r = calloc(1, sizeof *r);
+    ls_recipe_state *state = ls_sys_calloc(1, sizeof *state);
+    ls_recipe *r = ls_sys_calloc(1, sizeof *r);
     if (!state || !r) {
         free(state);
         free(r);

@@ -134,7 +134,7 @@ static ls_status check_parallel(ls_recipe *r)
 {
     ls_status s = ls_recipe_check_parallel(r);
     if (s != LS_OK)
-        return ls_recipe_blame(r, LS_E_USAGE);
+        return ls_recipe_blame(r, s == LS_E_MEMORY ? s : LS_E_USAGE);
     const char *units = r->parallel.units, *recompute = r->parallel.recompute;
     if (strcmp(recompute, "none") && strcmp(recompute, "units") &&
         (strncmp(recompute, "class:", 6) || !recompute[6]))

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/find.h"
 #include "base/json.h"
+#include "base/sys.h"
 #include "model_row.h"
 #include "recipe_fields.h"
 #include "recipe_read.h"
@@ -231,7 +232,7 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
             const json_t *value = value_of(config, k->theirs);
             if (!k->ours || (pass ? !k->absent : !value) || state->set[ls_key_find(k->ours)].value)
                 continue;
-            char *text = pass ? strdup(k->absent)
+            char *text = pass ? ls_sys_strdup(k->absent)
                               : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
             ls_status s = text ? ls_recipe_apply_value(state, k->ours, text, path)
                                : ls_fail(LS_E_MEMORY, "%s: out of memory", path);
@@ -244,11 +245,13 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
 ls_status ls_recipe_apply_config(ls_recipe_state *state)
 {
     const char *init = text_of(state, "model.init");
-    char *folder = *init && strcmp(init, "random") ? ls_find(init, ls_find_any) : NULL,
-         *path = folder ? ls_path_join(folder, "config.json") : NULL, *text = NULL;
+    char *folder = NULL, *text = NULL;
     size_t size = 0;
     json_t *config = NULL;
-    ls_status s = LS_OK;
+    if (*init && strcmp(init, "random"))
+        LS_TRY(ls_find(&folder, init, ls_find_any));
+    char *path = folder ? ls_path_join(folder, "config.json") : NULL;
+    ls_status s = folder ? ls_sys_have(path) : LS_OK;
     if (path && ls_dir_exists(folder) && ls_file_exists(path)) {
         s = ls_file_read(&text, &size, path);
         if (s == LS_OK)
@@ -280,8 +283,8 @@ static void add_key(ls_json *j, const ls_recipe *r, const char *name)
     snprintf(key, sizeof key, "model.%s", name);
     char *value = ls_recipe_value(r, key);
     if (!value)
-        return;
-    if (value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9'))
+        ls_str_add(&j->out, NULL);
+    else if (value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9'))
         ls_json_raw(j, name, value);
     else
         ls_json_text(j, name, value);
@@ -313,5 +316,5 @@ char *ls_recipe_config_json(const ls_recipe *r)
         write_own(&j, r, m->config);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
-    return j.out.data;
+    return ls_str_take(&j.out);
 }

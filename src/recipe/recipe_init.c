@@ -6,12 +6,7 @@
 
 static bool is_random(const ls_recipe *r) { return !strcmp(r->model.init, "random"); }
 
-char *ls_recipe_init_path(const ls_recipe *r)
-{
-    return is_random(r) ? NULL : ls_find(r->model.init, ls_find_any);
-}
-
-ls_status ls_recipe_init_missing(const ls_recipe *r)
+static ls_status missing(const ls_recipe *r)
 {
     ls_str places = { 0 };
     ls_find_places(&places, r->model.init);
@@ -22,10 +17,18 @@ ls_status ls_recipe_init_missing(const ls_recipe *r)
     return s;
 }
 
+ls_status ls_recipe_init_path(char **out, const ls_recipe *r)
+{
+    LS_TRY(ls_find(out, r->model.init, ls_find_any));
+    return *out ? LS_OK : missing(r);
+}
+
 ls_status ls_recipe_check_init(const ls_recipe *r)
 {
-    char *path = ls_recipe_init_path(r);
-    const bool there = path || is_random(r);
+    char *path = NULL;
+    if (is_random(r))
+        return LS_OK;
+    const ls_status s = ls_recipe_init_path(&path, r);
     free(path);
-    return there ? LS_OK : ls_recipe_init_missing(r);
+    return s;
 }

@@ -57,9 +57,8 @@ static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
         p->tensor = "auto";
         p->sequence = false;
     }
-    if (ls_mesh_resolve(&p->mesh, &r->parallel.mesh, ranks) != LS_OK)
-        return ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, "parallel.mesh"));
-    return LS_OK;
+    const ls_status s = ls_mesh_resolve(&p->mesh, &r->parallel.mesh, ranks);
+    return s == LS_OK ? LS_OK : ls_fail_in(s, "%s", ls_recipe_where(r, "parallel.mesh"));
 }
 
 ls_status ls_recipe_parallel(ls_parallel *out, const ls_recipe *r, int64_t ranks, int rank,

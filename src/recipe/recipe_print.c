@@ -35,7 +35,7 @@ char *ls_recipe_yaml(const ls_recipe *r, bool origins)
         }
         ls_str_add(&out, "\n");
     }
-    return out.data;
+    return ls_str_take(&out);
 }
 
 char *ls_recipe_value(const ls_recipe *r, const char *key)
@@ -47,7 +47,7 @@ char *ls_recipe_value(const ls_recipe *r, const char *key)
         return NULL;
     ls_str out = { 0 };
     ls_key_print(&LS_KEYS[row], r, &out);
-    return out.data;
+    return ls_str_take(&out);
 }
 
 const char *ls_recipe_origin(const ls_recipe *r, const char *key)
@@ -83,8 +83,10 @@ char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there)
         if (strcmp(ls_str_text(&a), ls_str_text(&b)))
             ls_str_printf(&out, "%s%s: %s here, %s there", out.len ? "; " : "", k->key,
                           a.len ? a.data : "(none)", b.len ? b.data : "(none)");
+        ls_str_inherit(&out, &a);
+        ls_str_inherit(&out, &b);
         ls_str_release(&a);
         ls_str_release(&b);
     }
-    return out.data;
+    return ls_str_take(&out);
 }

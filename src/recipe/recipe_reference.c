@@ -151,5 +151,5 @@ char *ls_recipe_reference(bool markdown)
             ls_str_release(&meaning);
         }
     }
-    return out.data;
+    return ls_str_take(&out);
 }

@@ -60,7 +60,8 @@ bool ls_key_condition(const char *condition, const ls_recipe *r)
     const int row = ls_key_find(decider);
     if (*wanted == '@')
         return ls_key_applies(&LS_KEYS[ls_key_find(wanted + 1)], r);
-    ls_str is = { 0 };
+    char room[256];
+    ls_str is = LS_STR_IN(room);
     LS_CHECK(row >= 0, "%s: no such key", condition);
     ls_key_print(&LS_KEYS[row], r, &is);
     const bool holds = ls_words_have(wanted + other, ls_str_text(&is)) != other;
@@ -72,7 +73,8 @@ bool ls_key_applies(const ls_key *k, const ls_recipe *r)
 {
     if (!k->type)
         return true;
-    ls_str is = { 0 };
+    char room[256];
+    ls_str is = LS_STR_IN(room);
     ls_key_print(&LS_KEYS[ls_key_find(k->type)], r, &is);
     const bool applies = ls_key_is_of(k, ls_str_text(&is));
     ls_str_release(&is);

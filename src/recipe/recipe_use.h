@@ -7,12 +7,11 @@
 ls_status ls_recipe_parallel(ls_parallel *out, const ls_recipe *r, int64_t ranks, int rank,
                              int ranks_per_host);
 
-/* recipe_init.c: path of the weights that model.init names, which is looked for where base/find.h looks;
- * malloc'ed. NULL: model.init is random, or nothing is there. */
-char *ls_recipe_init_path(const ls_recipe *r);
-/* Returns LS_E_USAGE. The message has the key's place, and where the weights were looked for. */
-ls_status ls_recipe_init_missing(const ls_recipe *r);
-/* Fails like that if the weights are missing. */
+/* recipe_init.c: path of the weights that model.init, which is not random, names, looked for where
+ * base/find.h looks; malloc'ed. LS_E_USAGE: nothing is there; the message has the key's place, and where was
+ * looked. */
+ls_status ls_recipe_init_path(char **out, const ls_recipe *r);
+/* Fails like that, unless the weights are random. */
 ls_status ls_recipe_check_init(const ls_recipe *r);
 
 /* recipe.c: ls_recipe_load without that check, for a run that may continue from a checkpoint. Local. */

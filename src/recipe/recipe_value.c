@@ -302,8 +302,8 @@ ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_ar
         return LS_OK;
     ls_str text = { 0 };
     ls_key_print(k, r, &text);
-    ls_status s = LS_OK;
-    if (!ls_words_have(k->now, ls_str_text(&text)))
+    ls_status s = ls_str_status(&text);
+    if (s == LS_OK && !ls_words_have(k->now, ls_str_text(&text)))
         s = ls_fail(LS_E_USAGE, "%s: %s is refused: %s (accepted: %s)", where, ls_str_text(&text), k->later,
                     k->now);
     ls_str_release(&text);

@@ -65,9 +65,10 @@ static ls_status expand_text(ls_yaml *n, ls_arena *a, const char *file)
             ls_str_add_n(&out, p++, 1);
         }
     }
+    const ls_status whole = ls_str_status(&out);
     n->text = ls_arena_strdup(a, ls_str_text(&out));
     ls_str_release(&out);
-    return s;
+    return s == LS_OK ? whole : s;
 }
 
 ls_status ls_yaml_expand(ls_yaml *n, ls_arena *a, const char *file)

@@ -9,19 +9,20 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/sys.h"
 
-static void *grown(void *array, int n, int *cap, size_t size)
+/* Room for one more; false: there is none, and the history says so. */
+static bool grow(ls_history *h, void *array, int n, int *cap, size_t size)
 {
-    if (n < *cap)
-        return array;
-    *cap = *cap ? 2 * *cap : 64;
-    array = realloc(array, size * (size_t)*cap);
-    LS_CHECK(array, "out of memory");
-    return array;
+    void **at = array, *more = ls_sys_grow(*at, n, cap, size);
+    h->no_memory = h->no_memory || !more;
+    *at = more ? more : *at;
+    return more;
 }
-#define APPEND(h, what, ...)                                                           \
-    ((h)->what = grown((h)->what, (h)->n_##what, &(h)->cap_##what, sizeof *(h)->what), \
-     (h)->what[(h)->n_##what++] = __VA_ARGS__)
+#define APPEND(h, what, ...)                                                 \
+    (grow(h, &(h)->what, (h)->n_##what, &(h)->cap_##what, sizeof *(h)->what) \
+         ? (void)((h)->what[(h)->n_##what++] = __VA_ARGS__)                  \
+         : (void)0)
 
 static double real(const json_t *row, const char *key, double otherwise)
 {
@@ -51,9 +52,12 @@ static void take_back(ls_history *h, int64_t step)
  * step shows it. */
 static void start(ls_history *h, int64_t attempt, int64_t step, int64_t lost, const char *cause)
 {
-    char *copy = cause ? strdup(cause) : NULL;
-    LS_CHECK(!cause || copy, "out of memory");
+    char *copy = cause ? ls_sys_strdup(cause) : NULL;
+    const int n = h->n_starts;
+    h->no_memory = h->no_memory || (cause && !copy);
     APPEND(h, starts, (ls_past_start){ attempt, step, lost, copy });
+    if (n == h->n_starts)
+        free(copy);
     h->attempt = attempt;
 }
 
@@ -126,7 +130,11 @@ static void add_report(ls_history *h, json_t *row, int64_t attempt)
     for (size_t i = 0; i < sizeof OURS / sizeof OURS[0]; i++)
         json_object_del(row, OURS[i]);
     r.metrics = ls_metric_list_read(row);
+    h->no_memory = h->no_memory || r.metrics.no_memory;
+    const int n = h->n_reports;
     APPEND(h, reports, r);
+    if (n == h->n_reports)
+        ls_metric_list_release(&r.metrics);
 }
 
 static void add_row(ls_history *h, json_t *row)
@@ -177,7 +185,10 @@ ls_status ls_history_read(ls_history *out, const char *run_dir)
         p += n + 1;
     }
     free(text);
-    return LS_OK;
+    if (!out->no_memory)
+        return LS_OK;
+    ls_history_release(out);
+    return ls_fail(LS_E_MEMORY, "%s: no memory for the rows of metrics.jsonl", run_dir);
 }
 
 void ls_history_release(ls_history *h)

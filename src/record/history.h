@@ -45,6 +45,7 @@ typedef struct ls_history {
     int n_steps, n_evals, n_epochs, n_checkpoints, n_starts, n_reports;
     int cap_steps, cap_evals, cap_epochs, cap_checkpoints, cap_starts, cap_reports;
     int64_t attempt; /* of the last row */
+    bool no_memory;  /* rows are missing */
     int bad_lines;   /* lines that are no rows: the machine stopped while they were written */
 } ls_history;
 

@@ -339,7 +339,7 @@ ls_status ls_memory_page_write(const char *path, const ls_trainer *t, const ls_p
     else
         s = ls_fail(LS_E_ARG, "%s: no step was profiled", path);
     if (s == LS_OK)
-        s = ls_file_write(path, p.out.data, p.out.len);
+        s = ls_file_write_text(path, &p.out);
     ls_str_release(&p.out);
     ls_arena_release(&p.arena);
     return s;

@@ -6,24 +6,30 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/sys.h"
 
-static ls_metric *room(size_t n)
+static ls_metric_list room(size_t n)
 {
-    ls_metric *at = calloc(n + 1, sizeof *at);
-    LS_CHECK(at, "out of memory");
-    return at;
+    ls_metric *at = ls_sys_calloc(n + 1, sizeof *at);
+    return (ls_metric_list){ .at = at, .no_memory = !at };
 }
 
 static void add(ls_metric_list *l, const char *name, double value)
 {
-    char *copy = strdup(name);
-    LS_CHECK(copy, "out of memory");
-    l->at[l->n++] = (ls_metric){ copy, value };
+    char *copy = l->no_memory ? NULL : ls_sys_strdup(name);
+    l->no_memory = !copy;
+    if (copy)
+        l->at[l->n++] = (ls_metric){ copy, value };
+}
+
+ls_status ls_metric_list_status(const ls_metric_list *l)
+{
+    return l->no_memory ? ls_fail(LS_E_MEMORY, "out of memory: a list of metrics") : LS_OK;
 }
 
 ls_metric_list ls_metric_list_copy(int n, const ls_metric *metrics)
 {
-    ls_metric_list l = { 0, room((size_t)n) };
+    ls_metric_list l = room((size_t)n);
     for (int i = 0; i < n; i++)
         add(&l, metrics[i].name, metrics[i].value);
     return l;
@@ -53,7 +59,7 @@ void ls_metric_list_write(ls_json *j, const ls_metric_list *l)
 
 ls_metric_list ls_metric_list_read(const json_t *object)
 {
-    ls_metric_list l = { 0, room(json_object_size(object)) };
+    ls_metric_list l = room(json_object_size(object));
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)object, name, value) if (json_is_number(value) || json_is_null(value))

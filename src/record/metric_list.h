@@ -6,8 +6,10 @@
 typedef struct ls_metric_list {
     int n;
     ls_metric *at;
-} ls_metric_list; /* owns array and names */
+    bool no_memory; /* metrics are missing */
+} ls_metric_list;   /* owns array and names */
 
+ls_status ls_metric_list_status(const ls_metric_list *l); /* LS_E_MEMORY: metrics are missing */
 ls_metric_list ls_metric_list_copy(int n, const ls_metric *metrics);
 void ls_metric_list_release(ls_metric_list *l);
 double ls_metric_list_find(const ls_metric_list *l, const char *name); /* NAN: it is not in the list */

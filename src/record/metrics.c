@@ -37,7 +37,11 @@ static ls_status append(ls_rundir *d)
 {
     ls_json *j = &d->own->row;
     ls_str_add(&j->out, "\n");
-    return ls_rundir_append(d, d->own->metrics, "metrics.jsonl", j->out.data, j->out.len);
+    ls_status s = ls_str_status(&j->out);
+    if (s == LS_OK)
+        return ls_rundir_append(d, d->own->metrics, "metrics.jsonl", j->out.data, j->out.len);
+    ls_str_release(&j->out); /* the next row may find memory */
+    return s;
 }
 
 /* Rounds to nanoseconds, the resolution of the clock. Else a row would have twenty digits without meaning. */

@@ -48,7 +48,7 @@ static void widen(ls_str *out, const char *before, const char *names, int column
 
 static ls_status replace(ls_rundir *d, const char *path, const ls_str *text)
 {
-    LS_TRY(ls_file_write(path, text->data, text->len));
+    LS_TRY(ls_file_write_text(path, text));
     close(d->own->csv);
     d->own->csv = ls_sys_open(path, O_RDWR | O_APPEND);
     return d->own->csv < 0 ? ls_fail_os(path, "open", errno) : LS_OK;
@@ -68,8 +68,10 @@ static ls_status write_anew(ls_rundir *d, const char *path, const char *names, i
     }
     widen(&wide, size ? before : FIRST, names, columns);
     ls_status s = replace(d, path, &wide);
-    ls_str_clear(&d->own->header);
+    ls_str_release(&d->own->header);
     ls_str_add_n(&d->own->header, wide.data, strcspn(wide.data, "\n"));
+    if (s == LS_OK)
+        s = ls_str_status(&d->own->header);
     ls_str_release(&wide);
     free(before);
     return s;
@@ -85,6 +87,8 @@ static ls_status add_columns(ls_rundir *d, const char *path, const ls_metric_lis
             ls_str_printf(&names, ",%s", metrics->at[i].name);
             columns++;
         }
+    if (s == LS_OK)
+        s = ls_str_status(&names);
     if (s == LS_OK && columns)
         s = write_anew(d, path, names.data, columns);
     ls_str_release(&names);
@@ -117,6 +121,9 @@ ls_status ls_csv_report(ls_rundir *d, const ls_report_row *row)
     ls_status s = add_columns(d, path, row->metrics);
     if (s == LS_OK) {
         add_cells(&line, d->own->header.data, row, d->attempt);
+        s = ls_str_status(&line);
+    }
+    if (s == LS_OK) {
         s = ls_rundir_append(d, d->own->csv, "metrics.csv", line.data, line.len);
     }
     ls_str_release(&line);

@@ -304,12 +304,12 @@ ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
     LS_TRY_TO(s, ls_run_info_read(&p.info, d->path), done);
     p.info.state = r->state;
     LS_TRY_TO(s, ls_history_read(&p.history, d->path), done);
-    ls_curves_make(&p.curves, &p.history);
-    p.marks = ls_marks_make(&p.history, d->path);
+    LS_TRY_TO(s, ls_curves_make(&p.curves, &p.history), done);
+    LS_TRY_TO(s, ls_marks_make(&p.marks, &p.history, d->path), done);
     for (size_t i = 0; i < sizeof SECTIONS / sizeof SECTIONS[0]; i++)
         SECTIONS[i](&p);
     ls_str_printf(&p.out, "<script>%s</script>\n</main></body></html>\n", ls_report_script);
-    LS_TRY_TO(s, ls_file_write(path, p.out.data, p.out.len), done);
+    LS_TRY_TO(s, ls_file_write_text(path, &p.out), done);
 done:
     free(p.marks.at);
     ls_curves_release(&p.curves);

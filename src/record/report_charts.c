@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
+#include "base/sys.h"
 #include "report_own.h"
 
 #define COLUMNS                                                                                             \
@@ -100,7 +101,7 @@ static int compare(const void *a, const void *b)
 /* The range of y without the most extreme half percent, so that one wild step does not flatten the curve. */
 static void range_of(const ls_curve *c, double *low, double *high)
 {
-    double *sorted = malloc(sizeof *sorted * (size_t)(c->n + 1));
+    double *sorted = ls_sys_malloc(sizeof *sorted * (size_t)(c->n + 1));
     int n = 0;
     for (int i = 0; sorted && i < c->n; i++)
         if (isfinite(c->y[i]))

@@ -3,12 +3,13 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/sys.h"
 #include "report_own.h"
 
 static ls_curve make(int n)
 {
-    ls_curve c = { 0, malloc(sizeof *c.x * (size_t)(n + 1)), malloc(sizeof *c.y * (size_t)(n + 1)) };
-    LS_CHECK(c.x && c.y, "out of memory");
+    ls_curve c = { 0, ls_sys_malloc(sizeof *c.x * (size_t)(n + 1)),
+                   ls_sys_malloc(sizeof *c.y * (size_t)(n + 1)) };
     return c;
 }
 
@@ -39,7 +40,7 @@ static void smooth(ls_curves *c)
     }
 }
 
-void ls_curves_make(ls_curves *out, const ls_history *h)
+ls_status ls_curves_make(ls_curves *out, const ls_history *h)
 {
     *out = (ls_curves){ .loss = make(h->n_steps),
                         .smooth = make(h->n_steps),
@@ -47,6 +48,10 @@ void ls_curves_make(ls_curves *out, const ls_history *h)
                         .seconds = make(h->n_steps),
                         .eval_loss = make(h->n_evals),
                         .eval_accuracy = make(h->n_evals) };
+    const ls_curve *const all[] = { &out->loss,    &out->smooth,    &out->lr,
+                                    &out->seconds, &out->eval_loss, &out->eval_accuracy };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        LS_TRY(ls_sys_have(all[i]->x && all[i]->y ? all[i]->x : NULL));
     for (int i = 0; i < h->n_steps; i++) {
         const ls_step_row *r = &h->steps[i].row;
         const double step = (double)r->step;
@@ -61,6 +66,7 @@ void ls_curves_make(ls_curves *out, const ls_history *h)
         add_point(&out->eval_accuracy, (double)h->evals[i].row.step, h->evals[i].row.accuracy);
     }
     smooth(out);
+    return LS_OK;
 }
 
 void ls_curves_release(ls_curves *c)

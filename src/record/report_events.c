@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/sys.h"
 #include "report_own.h"
 #include "step_folder.h"
 
@@ -30,7 +31,7 @@ static bool points_at(const char *run_dir, const char *link, int64_t step)
 {
     char target[64] = "", name[LS_STEP_FOLDER_ROOM];
     char *folder = ls_path_join(run_dir, "checkpoints"), *path = ls_path_join(folder, link);
-    const bool read = readlink(path, target, sizeof target - 1) > 0;
+    const bool read = path && readlink(path, target, sizeof target - 1) > 0;
     free(folder);
     free(path);
     return read && !strcmp(target, ls_step_folder(name, step));
@@ -42,10 +43,11 @@ static void add(ls_marks *m, int64_t step, ls_mark_kind kind, int64_t attempt)
     m->counts[kind]++;
 }
 
-ls_marks ls_marks_make(const ls_history *h, const char *run_dir)
+ls_status ls_marks_make(ls_marks *out, const ls_history *h, const char *run_dir)
 {
-    ls_marks m = { .at = malloc(sizeof(ls_mark) * (size_t)(h->n_starts + h->n_checkpoints + 1)) };
-    LS_CHECK(m.at, "out of memory");
+    ls_marks m = { .at = ls_sys_malloc(sizeof(ls_mark) * (size_t)(h->n_starts + h->n_checkpoints + 1)) };
+    *out = m;
+    LS_TRY(ls_sys_have(m.at));
     for (int i = 0; i < h->n_starts; i++)
         add(&m, h->starts[i].step, LS_MARK_RESTART, h->starts[i].attempt);
     for (int i = 0; i < h->n_checkpoints; i++)
@@ -53,7 +55,8 @@ ls_marks ls_marks_make(const ls_history *h, const char *run_dir)
             add(&m, h->checkpoints[i].step, LS_MARK_KEPT, 0);
         else if (h->n_checkpoints <= REMOVED_MOST)
             add(&m, h->checkpoints[i].step, LS_MARK_REMOVED, 0);
-    return m;
+    *out = m;
+    return LS_OK;
 }
 
 void ls_report_restarts(ls_str *out, const ls_history *h)

@@ -6,7 +6,8 @@
 
 void ls_html_add(ls_str *out, const char *text)
 {
-    for (; *text; text++) {
+    ls_str_add(out, text ? "" : NULL);
+    for (; text && *text; text++) {
         const char *entity = *text == '<'   ? "&lt;"
                              : *text == '>' ? "&gt;"
                              : *text == '&' ? "&amp;"

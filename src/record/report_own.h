@@ -17,7 +17,7 @@ typedef struct ls_curves {
     int64_t samples;                    /* of all steps */
     double step_seconds;                /* sum over steps */
 } ls_curves;
-void ls_curves_make(ls_curves *out, const ls_history *h);
+ls_status ls_curves_make(ls_curves *out, const ls_history *h); /* to be released on failure, too */
 void ls_curves_release(ls_curves *c);
 
 /* A mark on a curve: a restart, a checkpoint that still exists, one that was removed. */
@@ -73,7 +73,7 @@ typedef struct ls_stack {
 void ls_chart_stack(ls_str *out, const ls_stack *s);
 
 /* Restarts and checkpoints: as marks on the curves, and as tables. */
-ls_marks ls_marks_make(const ls_history *h, const char *run_dir); /* free .at */
+ls_status ls_marks_make(ls_marks *out, const ls_history *h, const char *run_dir); /* free .at */
 void ls_report_restarts(ls_str *out, const ls_history *h);
 void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir);
 
@@ -100,7 +100,7 @@ void ls_chart_data(ls_str *out, ls_json *j); /* takes ownership of the text of j
 /* Bytes in the arena at a position. */
 size_t ls_report_transient(const ls_report_program *p, int position, int category);
 
-void ls_html_add(ls_str *out, const char *text);                        /* escaped for text and attributes */
+void ls_html_add(ls_str *out, const char *text);                        /* escaped; NULL as in ls_str_add */
 void ls_html_cells(ls_str *out, int n, const char *const *texts);       /* a row of a table */
 const char *ls_html_count(char out[32], int64_t n);                     /* 1234567 -> 1,234,567 */
 const char *ls_html_number(char out[32], const char *format, double x); /* NAN: a dash */

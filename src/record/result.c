@@ -30,19 +30,24 @@ static ls_metric_list current(const ls_rundir *d)
     return ls_metric_list_copy(n, known);
 }
 
+/* NULL: no memory. */
 static ls_saved_checkpoint *place_for(struct ls_rundir_private *own, const char *path)
 {
     for (int i = 0; i < own->n_checkpoints; i++)
         if (!strcmp(own->checkpoints[i].path, path))
             return &own->checkpoints[i];
-    if (own->n_checkpoints == own->cap_checkpoints) {
-        own->cap_checkpoints = own->cap_checkpoints ? 2 * own->cap_checkpoints : 8;
-        own->checkpoints = realloc(own->checkpoints, sizeof *own->checkpoints * (size_t)own->cap_checkpoints);
-        LS_CHECK(own->checkpoints, "out of memory");
+    char *copy = ls_sys_strdup(path);
+    ls_saved_checkpoint *all = copy ? ls_sys_grow(own->checkpoints, own->n_checkpoints, &own->cap_checkpoints,
+                                                  sizeof *all)
+                                    : NULL;
+    if (!all) {
+        free(copy);
+        own->no_memory = true;
+        return NULL;
     }
-    ls_saved_checkpoint *c = &own->checkpoints[own->n_checkpoints++];
-    *c = (ls_saved_checkpoint){ .path = strdup(path) };
-    LS_CHECK(c->path, "out of memory");
+    own->checkpoints = all;
+    ls_saved_checkpoint *c = &all[own->n_checkpoints++];
+    *c = (ls_saved_checkpoint){ .path = copy };
     return c;
 }
 
@@ -50,6 +55,11 @@ void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int
                                ls_metric_list metrics, bool best)
 {
     ls_saved_checkpoint *c = place_for(d->own, path);
+    d->own->no_memory = d->own->no_memory || metrics.no_memory;
+    if (!c) {
+        ls_metric_list_release(&metrics);
+        return;
+    }
     c->step = step;
     c->epoch = epoch;
     ls_metric_list_release(&c->metrics);
@@ -61,8 +71,8 @@ void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int
 void ls_rundir_best_checkpoint(ls_rundir *d, const char *path)
 {
     free(d->own->best_checkpoint);
-    d->own->best_checkpoint = strdup(path);
-    LS_CHECK(d->own->best_checkpoint, "out of memory");
+    d->own->best_checkpoint = ls_sys_strdup(path);
+    d->own->no_memory = d->own->no_memory || !d->own->best_checkpoint;
 }
 
 bool ls_rundir_is_best(ls_rundir *d, double value, bool highest, int64_t step, int64_t epoch)
@@ -104,6 +114,7 @@ void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_
 {
     ls_metric_list_release(&d->own->reported);
     d->own->reported = ls_metric_list_copy(metrics->n, metrics->at);
+    d->own->no_memory = d->own->no_memory || d->own->reported.no_memory;
     ls_run_metrics *m = &d->metrics;
     m->step = m->eval_step = step;
     m->epoch = epoch;
@@ -120,6 +131,7 @@ static void write_checkpoints(ls_json *j, const ls_rundir *d)
     ls_json_array(j, "checkpoints");
     for (int i = 0; i < own->n_checkpoints; i++) {
         char *path = ls_path_join(d->path, own->checkpoints[i].path);
+        ls_str_add(&j->out, path ? "" : NULL);
         if (ls_dir_exists(path)) {
             ls_json_object(j, NULL);
             ls_json_text(j, "path", own->checkpoints[i].path);
@@ -189,14 +201,14 @@ static void write_timings(ls_json *j, const ls_rundir *d)
 
 /* Replaces a file without waiting for the disk, for a state that is out of date a second later. ls_file_write
  * waits for the disk twice, which takes milliseconds from training. */
-static ls_status replace_soon(const char *path, const char *text, size_t n)
+static ls_status replace_soon(const char *path, const ls_str *text)
 {
-    char *tmp = malloc(strlen(path) + 5);
-    LS_CHECK(tmp, "out of memory");
-    stpcpy(stpcpy(tmp, path), ".new");
+    LS_TRY(ls_str_status(text));
+    const size_t n = text->len;
+    char *tmp = path ? ls_sys_text("%s.new", path) : NULL;
     int fd = ls_sys_open(tmp, O_WRONLY | O_CREAT | O_TRUNC);
     ls_status s = LS_OK;
-    ssize_t written = fd < 0 ? -1 : ls_sys_write(fd, text, n);
+    ssize_t written = fd < 0 ? -1 : ls_sys_write(fd, text->data, n);
     if (written != (ssize_t)n || ls_sys_rename(tmp, path)) {
         s = ls_fail_os(path, "write", fd >= 0 && written >= 0 && written != (ssize_t)n ? ENOSPC : errno);
         ls_sys_remove(tmp);
@@ -232,9 +244,11 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
     char *path = ls_path_join(d->path, "result.json");
+    j.out.no_memory = j.out.no_memory || d->own->no_memory;
+    d->own->no_memory = false;
     ls_status s = state == LS_RUN_STARTING || state == LS_RUN_RUNNING || state == LS_RUN_SAVING
-                      ? replace_soon(path, j.out.data, j.out.len)
-                      : ls_file_write(path, j.out.data, j.out.len);
+                      ? replace_soon(path, &j.out)
+                      : ls_file_write_text(path, &j.out);
     if (s == LS_OK) { /* else the file still has the old state */
         d->state = state;
         d->own->last_saved = ls_now();

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "base/sys.h"
 #include "report_chrome.h"
 #include "report_own.h"
 
@@ -37,10 +38,11 @@ static void head(ls_str *out, const ls_run_info *i, const ls_history *h, ls_run_
 /* One metric over the steps at which it was reported. */
 static void chart(ls_str *out, const ls_history *h, const char *name, const ls_marks *marks)
 {
-    ls_curve c = { 0, malloc(sizeof *c.x * (size_t)(h->n_reports + 1)),
-                   malloc(sizeof *c.y * (size_t)(h->n_reports + 1)) };
-    LS_CHECK(c.x && c.y, "out of memory");
-    for (int i = 0; i < h->n_reports; i++)
+    ls_curve c = { 0, ls_sys_malloc(sizeof *c.x * (size_t)(h->n_reports + 1)),
+                   ls_sys_malloc(sizeof *c.y * (size_t)(h->n_reports + 1)) };
+    if (!c.x || !c.y)
+        ls_str_add(out, NULL);
+    for (int i = 0; c.x && c.y && i < h->n_reports; i++)
         for (int k = 0; k < h->reports[i].metrics.n; k++)
             if (!strcmp(h->reports[i].metrics.at[k].name, name)) {
                 c.x[c.n] = (double)h->reports[i].step;
@@ -72,9 +74,10 @@ static bool is_new(const ls_history *h, int report, const char *name)
     return true;
 }
 
-static void charts(ls_str *out, const ls_history *h, const char *run_dir)
+static ls_status charts(ls_str *out, const ls_history *h, const char *run_dir)
 {
-    ls_marks marks = ls_marks_make(h, run_dir);
+    ls_marks marks;
+    LS_TRY(ls_marks_make(&marks, h, run_dir));
     if (!h->n_reports)
         ls_str_add(out, "<p class=\"note\">Nothing has been reported yet.</p>\n");
     for (int i = 0; i < h->n_reports; i++)
@@ -82,6 +85,7 @@ static void charts(ls_str *out, const ls_history *h, const char *run_dir)
             if (is_new(h, i, h->reports[i].metrics.at[k].name))
                 chart(out, h, h->reports[i].metrics.at[k].name, &marks);
     free(marks.at);
+    return LS_OK;
 }
 
 static ls_status config(ls_str *out, const char *run_dir)
@@ -109,12 +113,12 @@ ls_status ls_run_page_write(const ls_rundir *d, ls_run_state state)
     LS_TRY_TO(s, ls_run_info_read(&info, d->path), done);
     LS_TRY_TO(s, ls_history_read(&h, d->path), done);
     head(&out, &info, &h, state);
-    charts(&out, &h, d->path);
+    LS_TRY_TO(s, charts(&out, &h, d->path), done);
     ls_report_restarts(&out, &h);
     ls_report_checkpoints(&out, &h, d->path);
     LS_TRY_TO(s, config(&out, d->path), done);
     ls_str_printf(&out, "<script>%s</script>\n</main></body></html>\n", ls_report_script);
-    LS_TRY_TO(s, ls_file_write(path, out.data, out.len), done);
+    LS_TRY_TO(s, ls_file_write_text(path, &out), done);
 done:
     ls_history_release(&h);
     ls_str_release(&out);

@@ -21,13 +21,6 @@
 #include "run_lock.h"
 #include "rundir_own.h"
 
-static char *copy_text(const char *s)
-{
-    char *copy = s ? strdup(s) : NULL;
-    LS_CHECK(!s || copy, "out of memory");
-    return copy;
-}
-
 /* ---- making and opening */
 
 /* What a run is made of: a recipe, or the texts of a user's program. */
@@ -126,7 +119,7 @@ static ls_status open_files(ls_rundir *d, const identity *i)
 ls_status ls_rundir_save_recipe(ls_rundir *d, const ls_recipe *r)
 {
     char *path = ls_path_join(d->path, LS_RUN_RECIPE), *yaml = ls_recipe_yaml(r, false);
-    ls_status s = ls_file_write(path, yaml, strlen(yaml));
+    ls_status s = yaml ? ls_file_write(path, yaml, strlen(yaml)) : LS_E_MEMORY;
     free(path);
     free(yaml);
     return s;
@@ -142,6 +135,7 @@ static ls_status read_before(ls_rundir *d)
     ls_status s = LS_OK;
     d->before = LS_RUN_DIED;
     d->attempt = 1;
+    LS_TRY_TO(s, ls_sys_have(path), done);
     if (!ls_file_exists(path))
         goto done;
     LS_TRY_TO(s, ls_run_info_read(&info, d->path), done);
@@ -180,7 +174,9 @@ static ls_status check_recipe(const ls_rundir *d, const ls_recipe *r, bool allow
     if (s != LS_OK)
         return ls_fail_in(s, "run %s exists, but its recipe does not load", d->path);
     char *difference = ls_recipe_difference(r, there);
-    if (difference && !allow_change)
+    if (!difference)
+        s = LS_E_MEMORY;
+    else if (*difference && !allow_change)
         s = ls_fail(LS_E_USAGE, "%s holds a run of another recipe: %s; set run.name for a new run", d->path,
                     difference);
     free(difference);
@@ -260,32 +256,41 @@ static void destroy(ls_rundir **d)
     *d = NULL;
 }
 
+/* NULL: no memory. */
 static ls_rundir *create(const identity *i)
 {
-    ls_rundir *d = calloc(1, sizeof *d);
-    struct ls_rundir_private *own = calloc(1, sizeof *own);
-    LS_CHECK(d && own, "out of memory");
+    ls_rundir *d = ls_sys_calloc(1, sizeof *d);
+    struct ls_rundir_private *own = ls_sys_calloc(1, sizeof *own);
+    if (!d || !own) {
+        free(d);
+        free(own);
+        return NULL;
+    }
     *own = (struct ls_rundir_private){ .lock = -1,
                                        .metrics = -1,
                                        .csv = -1,
                                        .log = -1,
                                        .events = -1,
                                        .wants_events = i->recipe && i->recipe->log.tensorboard,
-                                       .name = copy_text(i->name),
-                                       .best_metric = copy_text(i->best_metric) };
+                                       .name = ls_sys_strdup(i->name),
+                                       .best_metric = ls_sys_strdup(i->best_metric) };
     d->own = own;
     d->path = ls_path_join(i->storage, i->name);
     d->metrics = (ls_run_metrics){
         .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN
     };
+    if (!d->path || (i->name && !own->name) || (i->best_metric && !own->best_metric))
+        destroy(&d);
     return d;
 }
 
 static ls_status open_run(ls_rundir **out, const identity *i)
 {
-    ls_rundir *d = create(i);
+    ls_rundir *d = *out = create(i);
+    if (!d)
+        return ls_fail(LS_E_MEMORY, "run %s: out of memory", i->name);
     char *path = ls_path_join(d->path, i->file);
-    ls_status s = open_at(d, i, path);
+    ls_status s = path ? open_at(d, i, path) : ls_sys_have(path);
     free(path);
     if (s != LS_OK)
         destroy(&d);
@@ -305,7 +310,8 @@ static ls_status recall(ls_rundir *d)
     size_t size;
     json_t *part;
     const char *name;
-    ls_status s = LS_OK;
+    ls_status s;
+    LS_TRY_TO(s, ls_sys_have(path), done);
     if (!ls_file_exists(path))
         goto done;
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
@@ -352,6 +358,8 @@ static ls_status open_ranks(ls_rundir **out, const identity *i, ls_group *g)
     if (rank == 0)
         return LS_OK;
     ls_rundir *d = *out = create(i);
+    if (!d)
+        return ls_fail(LS_E_MEMORY, "run %s: out of memory", i->name);
     d->rank = rank;
     d->before = found.before;
     d->attempt = found.attempt;

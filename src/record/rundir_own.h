@@ -19,6 +19,7 @@ struct ls_rundir_private {
     double last_saved; /* time of the last write of result.json, on the clock of ls_now */
     ls_saved_checkpoint *checkpoints;
     int n_checkpoints, cap_checkpoints;
+    bool no_memory; /* a checkpoint or a metric is missing; the next ls_rundir_save_result says so, once */
     char *best_checkpoint;
     ls_metric_list reported; /* the last report of a user's program; empty: there is none */
     /* result.json of the ranks (ls_rundir_open_between); strings of it are in use; NULL: none */

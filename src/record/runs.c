@@ -11,14 +11,7 @@
 #include "rundir_own.h"
 #include "table.h"
 
-bool ls_run_is(const char *dir)
-{
-    char *recipe = ls_path_join(dir, LS_RUN_RECIPE), *config = ls_path_join(dir, LS_RUN_CONFIG);
-    bool is = ls_file_exists(recipe) || ls_file_exists(config);
-    free(recipe);
-    free(config);
-    return is;
-}
+bool ls_run_is(const char *dir) { return ls_file_in(dir, LS_RUN_RECIPE) || ls_file_in(dir, LS_RUN_CONFIG); }
 
 static double number(const json_t *object, const char *key)
 {
@@ -207,13 +200,14 @@ ls_status ls_runs_print(FILE *out, const char *storage, bool json, int width)
     if (n >= 0)
         free(entries);
     ls_json_close_array(&j);
-    if (json)
+    ls_status s = json ? ls_str_status(&j.out) : LS_OK;
+    if (json && s == LS_OK)
         fprintf(out, "%s\n", ls_str_text(&j.out));
-    else if (t.n_rows)
-        ls_table_print(out, &t, width);
-    else
+    else if (!json && (t.n_rows || t.no_memory))
+        s = ls_table_print(out, &t, width);
+    else if (!json)
         fprintf(out, "no runs in %s\n", storage);
     ls_str_release(&j.out);
     ls_table_release(&t);
-    return LS_OK;
+    return s;
 }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/shown.h"
+#include "base/sys.h"
 
 enum { GAP = 2 };
 
@@ -13,19 +14,25 @@ static char *copied(const char *text)
 {
     ls_str copy = { 0 };
     ls_str_add_shown(&copy, text, false);
-    return copy.data;
+    return ls_str_take(&copy);
 }
 
 void ls_table_row(ls_table *t, const char *const *cells, const char *note)
 {
-    if (t->n_rows == t->cap) {
-        t->cap = t->cap ? 2 * t->cap : 16;
-        t->cells = realloc(t->cells, sizeof *t->cells * (size_t)(t->cap * t->n_columns));
-        t->notes = realloc(t->notes, sizeof *t->notes * (size_t)t->cap);
-        LS_CHECK(t->cells && t->notes, "out of memory");
+    int cap = t->cap;
+    char **all = ls_sys_grow(t->cells, t->n_rows, &cap, sizeof *t->cells * (size_t)t->n_columns);
+    t->cells = all ? all : t->cells;
+    char **notes = all ? ls_sys_grow(t->notes, t->n_rows, &t->cap, sizeof *t->notes) : NULL;
+    t->notes = notes ? notes : t->notes;
+    if (!notes) {
+        t->no_memory = true;
+        return;
     }
-    for (int c = 0; c < t->n_columns; c++)
-        t->cells[t->n_rows * t->n_columns + c] = copied(cells[c]);
+    for (int c = 0; c < t->n_columns; c++) {
+        char **at = &t->cells[t->n_rows * t->n_columns + c];
+        *at = copied(cells[c]);
+        t->no_memory = t->no_memory || !*at;
+    }
     t->notes[t->n_rows++] = note && *note ? copied(note) : NULL;
 }
 
@@ -86,10 +93,11 @@ static void choose(int *widths, const ls_table *t, int most)
     }
 }
 
-void ls_table_print(FILE *out, const ls_table *t, int width)
+ls_status ls_table_print(FILE *out, const ls_table *t, int width)
 {
-    int *widths = calloc((size_t)t->n_columns, sizeof *widths);
-    LS_CHECK(widths, "out of memory");
+    int *widths = t->no_memory ? NULL : ls_sys_calloc((size_t)t->n_columns, sizeof *widths);
+    if (!widths)
+        return ls_fail(LS_E_MEMORY, "out of memory: a table of %d rows", t->n_rows);
     choose(widths, t, width);
     print_line(out, t, widths, NULL);
     for (int r = 0; r < t->n_rows; r++) {
@@ -98,6 +106,7 @@ void ls_table_print(FILE *out, const ls_table *t, int width)
             fprintf(out, "    %s\n", t->notes[r]);
     }
     free(widths);
+    return LS_OK;
 }
 
 void ls_table_release(ls_table *t)

@@ -3,6 +3,7 @@
 #pragma once
 #include <stdbool.h>
 #include <stdio.h>
+#include "lockstep/status.h"
 
 typedef struct ls_column {
     const char *title;
@@ -16,9 +17,11 @@ typedef struct ls_table {
     int n_rows, cap;
     char **cells; /* [n_rows][n_columns] */
     char **notes; /* per row: a line under it, or NULL */
+    bool no_memory;
 } ls_table;
 
 /* Adds a row with copies of the cells. note "" or NULL: none. */
 void ls_table_row(ls_table *t, const char *const *cells, const char *note);
-void ls_table_print(FILE *out, const ls_table *t, int width); /* width 0: no limit */
+/* width 0: no limit. LS_E_MEMORY: nothing is printed, because a row is missing. */
+ls_status ls_table_print(FILE *out, const ls_table *t, int width);
 void ls_table_release(ls_table *t);

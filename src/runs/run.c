@@ -20,13 +20,6 @@
 
 /* ---- opening */
 
-static char *copy(const char *s)
-{
-    char *c = s ? strdup(s) : NULL;
-    LS_CHECK(!s || c, "out of memory");
-    return c;
-}
-
 bool ls_run_is_best(ls_run *r, int64_t step, int64_t epoch, const ls_metric_list *metrics)
 {
     return ls_rundir_is_best(r->dir, r->best ? ls_metric_list_find(metrics, r->best) : NAN,
@@ -50,7 +43,7 @@ static ls_status list_checkpoint(ls_run *r, int i, char **json)
     ls_status s = ls_file_read(json, &size, path);
     if (s == LS_OK)
         s = ls_run_saved_read(&c, *json, path);
-    if (s != LS_OK)
+    if (s != LS_OK && s != LS_E_MEMORY)
         ls_fail_in(
             s, "checkpoint %s is damaged; remove the folder, and the run continues from the one before", dir);
     snprintf(relative, sizeof relative, "checkpoints/%s", ls_step_folder(name, step));
@@ -74,7 +67,7 @@ static ls_status find_checkpoints(ls_run *r, int64_t newest, char **json)
         free(*json);
         *json = NULL;
         ls_status status = list_checkpoint(r, i, json);
-        if (s->all[i].step == newest)
+        if (s->all[i].step == newest || status == LS_E_MEMORY)
             LS_TRY(status);
         else if (status != LS_OK)
             ls_run_log(r, ls_error_message());
@@ -162,16 +155,23 @@ ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, 
     *out = NULL;
     ls_status s = check(storage, name, o);
     LS_TRY(group ? ls_ranks_agree(group, s) : s);
-    ls_run *r = calloc(1, sizeof *r);
-    LS_CHECK(r, "out of memory");
+    ls_run *r = ls_sys_calloc(1, sizeof *r);
+    if (!r) {
+        s = ls_fail(LS_E_MEMORY, "run %s: out of memory", name);
+        if (group)
+            ls_group_fail(group, s, ls_error_message());
+        return s;
+    }
     *r = (ls_run){ .opts = *o,
                    .group = group,
-                   .name = copy(name),
-                   .storage = copy(storage),
-                   .best = copy(o->best),
+                   .name = ls_sys_strdup(name),
+                   .storage = ls_sys_strdup(storage),
+                   .best = ls_sys_strdup(o->best),
                    .step = -1 };
     r->own_group = !group;
     s = group ? LS_OK : ls_group_self(&r->group);
+    if (s == LS_OK && (!r->name || !r->storage || (o->best && !r->best)))
+        s = ls_fail(LS_E_MEMORY, "run %s: out of memory", name);
     if (s == LS_OK && !(r->words = ls_sys_calloc((size_t)ls_group_size(r->group), sizeof *r->words)))
         s = ls_fail(LS_E_MEMORY, "run %s: no memory for %d ranks", name, ls_group_size(r->group));
     if (s == LS_OK)
@@ -261,9 +261,9 @@ ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)
         end_badly(r, ended, message);
         how = ended;
     }
-    path = copy(r->place.path);
+    path = ls_sys_strdup(r->place.path);
     ls_rundir_close(&r->dir, LS_RUN_NEW, NULL); /* the final state is already written */
-    if (result && ls_result_read(result, path) != LS_OK)
+    if (result && (!path || ls_result_read(result, path) != LS_OK))
         *result = NULL;
     free(path);
     destroy(r);

@@ -5,6 +5,7 @@
 #include "comm/agree.h"
 #include "base/argument.h"
 #include "base/check.h"
+#include "base/sys.h"
 #include "run_own.h"
 
 enum { MOST_TEXT = 1 << 20 };
@@ -26,7 +27,7 @@ char *ls_run_saved_json(const ls_run_saved *s, int ranks)
     ls_json_text(&j, "text", s->text);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
-    return j.out.data;
+    return ls_str_take(&j.out);
 }
 
 ls_status ls_run_saved_read(ls_run_saved *out, const char *json, const char *where)
@@ -39,10 +40,9 @@ ls_status ls_run_saved_read(ls_run_saved *out, const char *json, const char *whe
                            .epoch = json_integer_value(json_object_get(j, "epoch")),
                            .report = json_integer_value(json_object_get(j, "report")),
                            .metrics = ls_metric_list_read(json_object_get(j, "metrics")),
-                           .text = strdup(text ? text : "") };
+                           .text = ls_sys_strdup(text ? text : "") };
     json_decref(j);
-    LS_CHECK(out->text, "out of memory");
-    return LS_OK;
+    return out->text ? ls_metric_list_status(&out->metrics) : ls_sys_have(out->text);
 }
 
 void ls_run_saved_release(ls_run_saved *s)
@@ -57,16 +57,16 @@ void ls_run_saved_release(ls_run_saved *s)
 static ls_status take(ls_run *r, const char *json)
 {
     ls_run_saved new;
-    LS_TRY(ls_run_saved_read(&new, json, "trainer.json of the newest checkpoint"));
+    const ls_status s = ls_run_saved_read(&new, json, "trainer.json of the newest checkpoint");
+    char *path = s == LS_OK ? ls_snapshots_path(&r->snapshots, new.step) : NULL;
+    if (!path) {
+        ls_run_saved_release(&new);
+        return s == LS_OK ? ls_sys_have(path) : s;
+    }
     ls_run_saved_release(&r->saved);
     free((char *)r->latest.path);
     r->saved = new;
-    r->latest = (ls_run_checkpoint){ ls_snapshots_path(&r->snapshots, new.step),
-                                     new.step,
-                                     new.epoch,
-                                     new.metrics.n,
-                                     new.metrics.at,
-                                     new.text };
+    r->latest = (ls_run_checkpoint){ path, new.step, new.epoch, new.metrics.n, new.metrics.at, new.text };
     r->step = new.step;
     r->reports = new.report + 1;
     return LS_OK;
@@ -78,10 +78,12 @@ ls_status ls_run_point(ls_run *r, const char *json)
     LS_TRY(ls_group_broadcast(r->group, &bytes, sizeof bytes, 0));
     if (!bytes)
         return LS_OK;
-    char *text = calloc(bytes, 1);
-    LS_CHECK(text, "out of memory");
-    memcpy(text, json ? json : "", json ? bytes : 0);
-    ls_status s = ls_group_broadcast(r->group, text, bytes, 0);
+    char *text = ls_sys_calloc(bytes, 1);
+    ls_status s = ls_ranks_agree(r->group, ls_sys_have(text));
+    if (s == LS_OK) {
+        memcpy(text, json ? json : "", json ? bytes : 0);
+        s = ls_group_broadcast(r->group, text, bytes, 0);
+    }
     if (s == LS_OK)
         s = take(r, text);
     free(text);

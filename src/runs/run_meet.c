@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/sys.h"
 #include "comm/comm.h"
 #include "run_own.h"
 
@@ -57,8 +58,12 @@ ls_status ls_run_meet(ls_run *r, const char *call, ls_status mine, int32_t word)
 {
     const int n = r->place.ranks;
     meeting me = { .magic = MAGIC, .calls = r->calls++, .status = mine, .word = word },
-            *all = calloc((size_t)n, sizeof *all);
-    LS_CHECK(all, "out of memory");
+            *all = ls_sys_calloc((size_t)n, sizeof *all);
+    if (!all) {
+        const ls_status s = ls_fail(LS_E_MEMORY, "%s of run %.60s: out of memory", call, r->place.name);
+        ls_group_fail(r->group, s, ls_error_message());
+        return s;
+    }
     char doing[120];
     int first = -1;
     snprintf(me.call, sizeof me.call, "%s", call);

@@ -161,7 +161,7 @@ static char *identity(const report *p)
             ls_str_printf(&s, "%s%lld", d ? " x " : " ", (long long)t->type.dims[d]);
         ls_str_add(&s, "\n");
     }
-    return s.data;
+    return ls_str_take(&s);
 }
 
 static ls_status agree(report *p, ls_status mine)
@@ -230,7 +230,7 @@ static ls_status make_checkpoint(const report *p, char **json)
     const ls_run_saved saved = { p->step, p->epoch, r->reports, p->metrics, (char *)p->contents->text };
     *json = ls_run_saved_json(&saved, r->place.ranks);
     char *dir = p->name ? ls_path_join(r->snapshots.dir, p->name) : ls_snapshots_path(&r->snapshots, p->step);
-    ls_status s = save(p, dir, *json, &bytes);
+    ls_status s = *json ? save(p, dir, *json, &bytes) : LS_E_MEMORY;
     free(dir);
     LS_TRY(s);
     if (p->name)
@@ -292,6 +292,8 @@ ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const l
     ls_status s = check(&p, n, metrics);
     if (s == LS_OK)
         p.metrics = ls_metric_list_copy((int)n, metrics);
+    if (s == LS_OK)
+        s = ls_metric_list_status(&p.metrics);
     s = agree(&p, s);
     if (s == LS_OK)
         s = carry_out(&p);

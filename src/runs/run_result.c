@@ -130,8 +130,8 @@ const ls_run_checkpoint *ls_result_best(const ls_result *r, const char *metric, 
     double value = NAN;
     for (int64_t i = 0; i < r->n_checkpoints; i++) {
         const ls_run_checkpoint *c = &r->checkpoints[i];
-        const double x = ls_metric_list_find(&(ls_metric_list){ (int)c->n_metrics, (ls_metric *)c->metrics },
-                                             metric);
+        const double x = ls_metric_list_find(
+            &(ls_metric_list){ .n = (int)c->n_metrics, .at = (ls_metric *)c->metrics }, metric);
         if (!isnan(x) && (!best || (highest ? x > value : x < value))) {
             best = c;
             value = x;

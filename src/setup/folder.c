@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/sys.h"
 #include "recipe/model_row.h"
 #include "record/rundir.h"
 
@@ -13,26 +14,20 @@
  */
 static ls_status read_json(json_t **root, char **text, const char *dir, const char *name)
 {
-    char *path = ls_path_join(dir, name);
-    size_t size = 0;
-    ls_status s = LS_OK;
     *root = NULL;
     *text = NULL;
-    if (ls_file_exists(path))
-        s = ls_file_read(text, &size, path);
+    if (!ls_file_in(dir, name))
+        return LS_OK;
+    char *path = ls_path_join(dir, name);
+    size_t size = 0;
+    ls_status s = ls_file_read(text, &size, path);
     if (*text && s == LS_OK)
         s = ls_json_parse(root, *text, size, path);
     free(path);
     return s;
 }
 
-bool ls_folder_is(const char *dir)
-{
-    char *path = ls_path_join(dir, "config.json");
-    const bool found = ls_file_exists(path);
-    free(path);
-    return found;
-}
+bool ls_folder_is(const char *dir) { return ls_file_in(dir, "config.json"); }
 
 ls_status ls_folder_find(char **out, const char *name)
 {
@@ -43,6 +38,7 @@ ls_status ls_folder_find(char **out, const char *name)
                                     : ls_fail(LS_E_USAGE, "%s: no such folder; %s", name, GIVE);
     const bool run = ls_run_is(name);
     char *dir = ls_path_join(name, run ? "checkpoints/latest" : "");
+    LS_TRY(ls_sys_have(dir));
     if (ls_folder_is(dir)) {
         *out = dir;
         return LS_OK;

@@ -189,8 +189,10 @@ static ls_status check_layers(const ls_weights *w, const ls_recipe *r)
 
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
 {
-    char *path = ls_recipe_init_path(r);
-    ls_status status = path ? ls_weights_open(out, path) : ls_recipe_init_missing(r);
+    char *path = NULL;
+    ls_status status = ls_recipe_init_path(&path, r);
+    if (status == LS_OK)
+        status = ls_weights_open(out, path);
     free(path);
     if (status == LS_OK && (status = check_layers(*out, r)) != LS_OK)
         ls_weights_close(out);

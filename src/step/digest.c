@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/sys.h"
+#include "comm/agree.h"
 
 static const char *const PARTS[] = {
     [LS_PART_RUN] = "", [LS_PART_START] = " start", [LS_PART_WAIT] = " wait"
@@ -64,18 +66,20 @@ ls_status ls_programs_agree(ls_group *g, int n, ls_plan *const *plans)
     ls_str text = { 0 };
     ls_program_text(&text, n, plans);
     uint64_t mine[2] = { ls_hash64(ls_str_text(&text), text.len), text.len };
-    uint64_t *all = malloc(sizeof mine * (size_t)ranks);
-    ls_status s = all ? ls_group_all_gather(g, mine, sizeof mine, all)
-                      : ls_fail(LS_E_MEMORY, "out of memory");
+    uint64_t *all = ls_sys_malloc(sizeof mine * (size_t)ranks);
+    ls_status s = ls_ranks_agree(g, all ? ls_str_status(&text) : ls_sys_have(all));
+    if (s == LS_OK)
+        s = ls_group_all_gather(g, mine, sizeof mine, all);
     bool same = true;
     for (int r = 1; r < ranks && s == LS_OK; r++)
         same = same && all[2 * r] == all[0] && all[2 * r + 1] == all[1];
     if (s == LS_OK && !same) {
-        char *first = calloc(1, (size_t)all[1] + 1);
-        LS_CHECK(first, "out of memory");
-        if (rank == 0)
+        char *first = ls_sys_calloc(1, (size_t)all[1] + 1);
+        s = ls_ranks_agree(g, ls_sys_have(first));
+        if (s == LS_OK && rank == 0)
             memcpy(first, ls_str_text(&text), text.len);
-        s = ls_group_broadcast(g, first, (size_t)all[1], 0);
+        if (s == LS_OK)
+            s = ls_group_broadcast(g, first, (size_t)all[1], 0);
         if (s == LS_OK && (all[2 * rank] != all[0] || all[2 * rank + 1] != all[1])) {
             s = difference(ls_str_text(&text), first, rank);
             ls_group_fail(g, s, ls_error_message());

@@ -12,7 +12,8 @@ ls_status ls_tokenizer_read_bytes(ls_tokenizer *t)
     for (int b = 0; b < 256; b++) {
         ls_str c = { 0 };
         ls_utf8_add(&c, ls_char_of_byte((uint8_t)b));
-        ls_json_int(&j, c.data, b);
+        ls_json_int(&j, ls_str_text(&c), b);
+        ls_str_inherit(&j.out, &c);
         ls_str_release(&c);
     }
     ls_json_close_object(&j);
@@ -26,7 +27,9 @@ ls_status ls_tokenizer_read_bytes(ls_tokenizer *t)
                 "[{\"id\": 256, \"content\": \"<|endoftext|>\", \"special\": true, \"normalized\": false}]");
     ls_json_close_object(&j);
     json_t *root = NULL;
-    ls_status s = ls_json_parse(&root, j.out.data, j.out.len, "bytes");
+    ls_status s = ls_str_status(&j.out);
+    if (s == LS_OK)
+        s = ls_json_parse(&root, j.out.data, j.out.len, "bytes");
     if (s == LS_OK)
         s = ls_tokenizer_read(t, root, "bytes");
     json_decref(root);

@@ -78,6 +78,7 @@ static void decode_fallback(ls_pieces *tokens)
         ls_pieces_add(&out, token, n);
     }
     add_run(ls_str_text(&run), run.len, &out);
+    ls_str_inherit(&out.text, &run);
     ls_str_release(&run);
     ls_pieces_release(tokens);
     *tokens = out;

@@ -7,17 +7,16 @@
 #include "base/sys.h"
 #include "text.h"
 
-char *ls_tokenizer_file(const char *path)
+ls_status ls_tokenizer_file(char **out, const char *path)
 {
-    LS_ARG_OR(path, NULL);
+    LS_ARG(out);
+    LS_ARG(path);
     static const char *const NAMES[] = { "tokenizer.json", "spiece.model" };
-    for (int i = 0; i < 2; i++) {
-        char *inside = ls_path_join(path, NAMES[i]);
-        if (ls_file_exists(inside))
-            return inside;
-        free(inside);
-    }
-    return ls_file_exists(path) ? strdup(path) : NULL;
+    for (int i = 0; i < 2; i++)
+        if (ls_file_in(path, NAMES[i]))
+            return ls_sys_have(*out = ls_path_join(path, NAMES[i]));
+    *out = NULL;
+    return ls_file_exists(path) ? ls_sys_have(*out = ls_sys_strdup(path)) : LS_OK;
 }
 
 static ls_status read_json(ls_tokenizer *t, const char *text, size_t size, const char *file)
@@ -31,7 +30,8 @@ static ls_status read_json(ls_tokenizer *t, const char *text, size_t size, const
 
 static ls_status read_file(ls_tokenizer *t, const char *path)
 {
-    char *file = ls_tokenizer_file(path), *text = NULL;
+    char *file, *text = NULL;
+    LS_TRY(ls_tokenizer_file(&file, path));
     size_t size = 0, n = file ? strlen(file) : 0;
     if (!file)
         return ls_fail(LS_E_IO, "%s: no such file, and no folder with a tokenizer.json or spiece.model",

@@ -155,7 +155,7 @@ static char *quoted(ls_arena *a, const char *text)
             ls_str_add(&s, "\\");
         ls_str_add_n(&s, text, 1);
     }
-    char *out = ls_arena_strdup(a, ls_str_text(&s));
+    char *out = s.no_memory ? NULL : ls_arena_strdup(a, ls_str_text(&s));
     ls_str_release(&s);
     return out;
 }
@@ -247,7 +247,9 @@ static ls_status read_merge(reader *r, int64_t rank, const json_t *merge)
     ls_str_add(&joined, right);
     const int32_t a = ls_vocab_find(v, left, n), b = ls_vocab_find(v, right, strlen(right)),
                   id = ls_vocab_find(v, joined.data, joined.len);
+    const ls_status whole = ls_str_status(&joined);
     ls_str_release(&joined);
+    LS_TRY(whole);
     if (a < 0 || b < 0 || id < 0)
         return ls_fail(LS_E_FORMAT,
                        "%s: merge %" PRId64 " has tokens, or makes one, that the vocabulary does not have",
@@ -348,6 +350,8 @@ static ls_status normal_text(reader *r, ls_added *a)
         text = other;
         other = swap;
     }
+    if (s == LS_OK)
+        s = ls_str_status(&text);
     a->text = keep(r, ls_str_text(&text));
     ls_str_release(&text);
     ls_str_release(&other);

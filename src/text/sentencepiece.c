@@ -166,7 +166,7 @@ static json_t *base64(const uint8_t *from, size_t n)
         for (size_t k = 0; k < 4; k++)
             ls_str_add_n(&out, i + k > n ? "=" : &DIGITS[bits >> (18 - 6 * k) & 63], 1);
     }
-    json_t *text = json_string(ls_str_text(&out));
+    json_t *text = out.no_memory ? NULL : json_string(ls_str_text(&out));
     ls_str_release(&out);
     return text;
 }

@@ -18,9 +18,9 @@ void ls_pieces_add(ls_pieces *p, const char *text, size_t n)
         return;
     if (p->n == p->room) {
         const int64_t room = p->room ? 2 * p->room : 64;
-        int64_t *end = p->no_memory ? NULL : ls_sys_realloc(p->end, sizeof *end * (size_t)room);
+        int64_t *end = p->text.no_memory ? NULL : ls_sys_realloc(p->end, sizeof *end * (size_t)room);
         if (!end) {
-            p->no_memory = true;
+            p->text.no_memory = true;
             return;
         }
         p->end = end;
@@ -30,10 +30,7 @@ void ls_pieces_add(ls_pieces *p, const char *text, size_t n)
     p->end[p->n++] = (int64_t)p->text.len;
 }
 
-ls_status ls_pieces_check(const ls_pieces *p)
-{
-    return p->no_memory ? ls_fail(LS_E_MEMORY, "no memory for the pieces of a text") : LS_OK;
-}
+ls_status ls_pieces_check(const ls_pieces *p) { return ls_str_status(&p->text); }
 
 void ls_pieces_clear(ls_pieces *p)
 {
@@ -135,9 +132,11 @@ ls_status ls_regex_compile(void **out, const char *pattern, const char *where)
     if (code && (strstr(pattern, "\\s") || strstr(pattern, "\\S"))) {
         pcre2_code_free(code);
         with_own_white(&own, pattern);
-        code = compile(ls_str_text(&own), &error, &at);
+        const ls_status s = ls_str_status(&own);
+        code = s == LS_OK ? compile(ls_str_text(&own), &error, &at) : NULL;
+        ls_str_release(&own);
+        LS_TRY(s);
     }
-    ls_str_release(&own);
     if (!code) {
         PCRE2_UCHAR message[160];
         pcre2_get_error_message(error, message, sizeof message);
@@ -185,19 +184,10 @@ static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, l
 
 static void to_bytes(const char *text, size_t n, ls_pieces *out)
 {
-    static _Thread_local char table[256][2];
-    static _Thread_local uint8_t length[256];
     ls_str mapped = { 0 };
-    if (!length[0])
-        for (int b = 0; b < 256; b++) {
-            ls_str one = { 0 };
-            ls_utf8_add(&one, ls_char_of_byte((uint8_t)b));
-            memcpy(table[b], one.data, one.len);
-            length[b] = (uint8_t)one.len;
-            ls_str_release(&one);
-        }
     for (size_t i = 0; i < n && (i % PART || !ls_stop_asked()); i++)
-        ls_str_add_n(&mapped, table[(uint8_t)text[i]], length[(uint8_t)text[i]]);
+        ls_utf8_add(&mapped, ls_char_of_byte((uint8_t)text[i]));
+    ls_str_inherit(&out->text, &mapped);
     ls_pieces_add(out, ls_str_text(&mapped), mapped.len);
     ls_str_release(&mapped);
 }
@@ -212,8 +202,10 @@ static ls_status split_bytes(const ls_splitter *s, const char *text, size_t n, l
         text = spaced.data;
         n = spaced.len;
     }
-    ls_status status = LS_OK;
-    if (s->regex)
+    ls_status status = ls_str_status(&spaced);
+    if (status != LS_OK)
+        words.n = 0;
+    else if (s->regex)
         status = split_regex(s, text, n, &words);
     else
         ls_pieces_add(&words, text, n);
@@ -259,7 +251,8 @@ static void split_metaspace(const ls_splitter *s, const char *text, size_t n, bo
             ls_pieces_add(out, all.data + begin, i - begin);
             begin = i;
         }
-    ls_pieces_add(out, all.data + begin, all.len - begin);
+    ls_str_inherit(&out->text, &all);
+    ls_pieces_add(out, ls_str_text(&all) + begin, all.len - begin);
     ls_str_release(&all);
 }
 

@@ -123,10 +123,12 @@ ls_status ls_text_stream_add(ls_text_stream *s, int32_t id, const char **text, s
     ls_str_release(&before);
     ls_str_release(&both);
     LS_TRY(status);
+    LS_TRY(ls_str_status(&s->run));
+    LS_TRY(ls_str_status(&s->bytes));
     give(s, s->bytes.len - cut(ls_str_text(&s->bytes), s->bytes.len));
     *text = ls_str_text(&s->out);
     *bytes = s->out.len;
-    return LS_OK;
+    return ls_str_status(&s->out);
 }
 
 void ls_text_stream_end(ls_text_stream *s, const char **text, size_t *bytes)

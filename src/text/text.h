@@ -75,10 +75,9 @@ ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, ls_st
 
 /* piece i ends at end[i] and begins where i - 1 ends */
 typedef struct ls_pieces {
-    ls_str text;
+    ls_str text; /* remembers, too, that there was no memory for a piece; ls_pieces_check says so */
     int64_t *end;
     int64_t n, room;
-    bool no_memory; /* a piece is missing; ls_pieces_check says so */
 } ls_pieces;
 void ls_pieces_add(ls_pieces *p, const char *text, size_t n); /* an empty one is left out */
 ls_status ls_pieces_check(const ls_pieces *p);                /* LS_E_MEMORY */

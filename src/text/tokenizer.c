@@ -88,6 +88,7 @@ static ls_status encode_normalized(const ls_tokenizer *t, work *w, const char *t
         w->text = w->other;
         w->other = swap;
     }
+    LS_TRY(ls_str_status(&w->text));
     return encode_rest(t, w, true, ls_str_text(&w->text), w->text.len, first, out);
 }
 
@@ -159,8 +160,10 @@ ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t 
         s = ls_decode(&t->decoders[i], &tokens);
     if (s == LS_OK)
         s = ls_pieces_check(&tokens);
-    if (s == LS_OK)
-        ls_str_add_n(out, ls_str_text(&tokens.text), tokens.text.len);
+    if (s == LS_OK) {
+        ls_str_append(out, &tokens.text);
+        s = ls_str_status(out);
+    }
     ls_pieces_release(&tokens);
     return s;
 }
@@ -178,7 +181,8 @@ ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, int64_t
     if (s == LS_OK) {
         ls_utf8_add_sound(&out, ls_str_text(&raw), raw.len);
         *bytes = out.len;
-        *text = out.data ? out.data : strdup("");
+        *text = ls_str_take(&out);
+        s = *text ? LS_OK : LS_E_MEMORY;
     }
     ls_str_release(&raw);
     return s;

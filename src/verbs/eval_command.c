@@ -12,8 +12,8 @@
 #include "launch/launch.h"
 #include "launch/place.h"
 
-static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e,
-                  int64_t step, const char *other_data, bool json)
+static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e,
+                       int64_t step, const char *other_data, bool json)
 {
     const bool text = set->target.ndim > 0;
     char perplexity[40] = "";
@@ -24,7 +24,7 @@ static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, co
         ls_print_line(ui->out, "%s%s", set->source, set->builtin ? "  BUILT-IN SHAPES, not real data" : "");
         ls_print_line(ui->out, "loss %.6f%s  accuracy %.4f  (%lld of %lld)  %.2f s", e->loss, perplexity,
                       e->accuracy, (long long)e->correct, (long long)e->count, e->seconds);
-        return;
+        return LS_OK;
     }
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
@@ -43,8 +43,7 @@ static void print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, co
     ls_json_int(&j, "samples", e->samples);
     ls_json_f64(&j, "seconds", e->seconds);
     ls_json_close_object(&j);
-    fprintf(ui->out, "%s\n", ls_str_text(&j.out));
-    ls_str_release(&j.out);
+    return ls_print_result(ui->out, &j.out);
 }
 
 static ls_status evaluate(const ls_target *t, ls_group *g, bool json, const ls_ui *ui)
@@ -65,7 +64,7 @@ static ls_status evaluate(const ls_target *t, ls_group *g, bool json, const ls_u
     other_data = !g || ls_group_rank(g) == 0 ? ls_target_other_data(t, set) : NULL;
     LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &e), end);
     if (!g || ls_group_rank(g) == 0)
-        print(ui, t, set, &e, step, other_data, json);
+        s = print(ui, t, set, &e, step, other_data, json);
 end:
     free(other_data);
     ls_trainer_destroy(&trainer);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "base/shown.h"
 #include "base/str.h"
 #include "plan/describe.h"
 #include "setup/compiled_recipe.h"
@@ -31,7 +32,7 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, int64_t rank)
     ls_explain_legend(out);
 }
 
-static void step_text(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c)
+static ls_status step_text(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c)
 {
     ls_str s = { 0 };
     head_text(&s, c, o->rank);
@@ -39,11 +40,10 @@ static void step_text(const ls_ui *ui, const ls_explain_opts *o, const ls_compil
         ls_str_add(&s, "\n");
         ls_explain_text(&s, c->step.plans[i], o->full);
     }
-    fputs(ls_str_text(&s), ui->out);
-    ls_str_release(&s);
+    return ls_print_result(ui->out, &s);
 }
 
-static void step_json(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c)
+static ls_status step_json(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c)
 {
     ls_json j = { 0 };
     ls_str layout = { 0 };
@@ -51,14 +51,14 @@ static void step_json(const ls_ui *ui, const ls_explain_opts *o, const ls_compil
     ls_json_object(&j, NULL);
     ls_json_int(&j, "rank", o->rank);
     ls_json_int(&j, "ranks", c->ranks);
-    ls_json_text(&j, "layout", layout.data);
+    ls_json_text(&j, "layout", ls_str_text(&layout));
     ls_json_int(&j, "micro_batches", c->step.share.count);
     for (int i = 0; i < LS_PROGRAMS; i++)
         ls_explain_json(&j, ls_program_names[i], c->step.plans[i]);
     ls_json_close_object(&j);
-    fprintf(ui->out, "%s\n", ls_str_text(&j.out));
-    ls_str_release(&j.out);
+    ls_str_inherit(&j.out, &layout);
     ls_str_release(&layout);
+    return ls_print_result(ui->out, &j.out);
 }
 
 /* ---- one parameter */
@@ -74,7 +74,7 @@ static void parts_text(ls_str *out, const ls_compiled_recipe *c, int slot)
     }
 }
 
-static void param(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c, int slot)
+static ls_status param(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c, int slot)
 {
     const ls_stored_at at = ls_stored_of(&c->step.units, &c->step.parallel, slot);
     ls_json j = { 0 };
@@ -89,19 +89,15 @@ static void param(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_r
         ls_explain_param_text(&s, &at, LS_PROGRAMS, c->step.plans);
         parts_text(&s, c, slot);
     }
-    fputs(o->json ? ls_str_text(&j.out) : ls_str_text(&s), ui->out);
-    ls_str_release(&j.out);
-    ls_str_release(&s);
+    return ls_print_result(ui->out, o->json ? &j.out : &s);
 }
 
 static ls_status find_param(const ls_ui *ui, const ls_explain_opts *o, const ls_compiled_recipe *c)
 {
     const ls_units *u = &c->step.units;
     for (int i = 0; i < u->n_slots; i++)
-        if (!strcmp(u->slots[i].name, o->param)) {
-            param(ui, o, c, i);
-            return LS_OK;
-        }
+        if (!strcmp(u->slots[i].name, o->param))
+            return param(ui, o, c, i);
     const char *names[4096];
     int n = u->n_slots < 4096 ? u->n_slots : 4096;
     for (int i = 0; i < n; i++)
@@ -120,7 +116,7 @@ ls_status ls_explain_command(const ls_explain_opts *o, const ls_ui *ui)
     if (o->param)
         status = find_param(ui, o, &c);
     else
-        (o->json ? step_json : step_text)(ui, o, &c);
+        status = (o->json ? step_json : step_text)(ui, o, &c);
     ls_compiled_recipe_release(&c);
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "commands.h"
 #include "export_optimizer.h"
@@ -21,9 +22,10 @@ static ls_status find_weights(char **out, const char *name)
     if (!ls_dir_exists(name)) {
         free(*out);
         *out = ls_path_join("", name);
-        return ls_file_exists(name) ? LS_OK
+        return ls_file_exists(name) ? ls_sys_have(*out)
                                     : ls_fail(LS_E_USAGE, "%s: no such run, checkpoint or weight file", name);
     }
+    LS_TRY(ls_sys_have(*out));
     return !run || ls_checkpoint_is(*out)
                ? LS_OK
                : ls_fail(LS_E_IO,

@@ -1,4 +1,5 @@
 /* generate_command.c - see generate_command.h. A terminal shows each token at once. */
+#include "base/shown.h"
 #include "generate_command.h"
 
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "data/tokenize.h"
 #include "recipe/recipe_read.h"
@@ -70,9 +72,8 @@ static ls_status open_tokenizer(job *j)
 {
     const ls_recipe *r = j->target.recipe;
     const char *name = r->data.tokenizer;
-    char *file = ls_tokenizer_find(name);
-    if (!file)
-        return ls_recipe_blame(r, ls_tokenizer_missing(name));
+    char *file = NULL;
+    LS_TRY(ls_recipe_blame(r, ls_tokenizer_find(&file, name)));
     ls_status s = ls_tokenizer_open(&j->tokenizer, file);
     if (s == LS_OK)
         ls_target_check_tokenizer(&j->target, file);
@@ -107,7 +108,7 @@ static ls_status encode(job *j)
     while (*prompt && j->prompt.n > 1 && is_end(j, j->prompt.ids[j->prompt.n - 1]))
         j->prompt.n--;
     if (!j->prompt.n) {
-        int32_t *ids = realloc(j->prompt.ids, sizeof *ids);
+        int32_t *ids = ls_sys_realloc(j->prompt.ids, sizeof *ids);
         if (!ids)
             return ls_fail(LS_E_MEMORY, "out of memory for a prompt");
         j->prompt.ids = ids;
@@ -187,7 +188,7 @@ static bool on_token(void *context, int32_t id)
     return !(j->ui->stop && *j->ui->stop);
 }
 
-static void print_json(const job *j, const ls_generated *made)
+static ls_status print_json(const job *j, const ls_generated *made)
 {
     static const char *const ENDED[] = { [LS_ENDED_TOKENS] = "tokens",
                                          [LS_ENDED_PLACES] = "context",
@@ -207,8 +208,7 @@ static void print_json(const job *j, const ls_generated *made)
     ls_json_f64(&out, "seconds", made->seconds);
     ls_json_f64(&out, "tokens_per_second", made->seconds > 0 ? (double)made->tokens / made->seconds : 0);
     ls_json_close_object(&out);
-    fprintf(j->ui->out, "%s\n", ls_str_text(&out.out));
-    ls_str_release(&out.out);
+    return ls_print_result(j->ui->out, &out.out);
 }
 
 static ls_status generate(job *j)
@@ -217,7 +217,7 @@ static ls_status generate(job *j)
     ls_generated made;
     const char *rest;
     size_t bytes;
-    j->made.ids = malloc(sizeof *j->made.ids * (size_t)j->tokens);
+    j->made.ids = ls_sys_malloc(sizeof *j->made.ids * (size_t)j->tokens);
     if (!j->made.ids)
         return ls_fail(LS_E_MEMORY, "out of memory for %lld tokens", (long long)j->tokens);
     print(j, o->prompt, strlen(o->prompt));
@@ -233,9 +233,11 @@ static ls_status generate(job *j)
     LS_TRY(j->status);
     ls_text_stream_end(j->stream, &rest, &bytes);
     ls_str_add_n(&j->text, rest, bytes);
+    if (o->json)
+        LS_TRY(ls_str_status(&j->text));
     print(j, rest, bytes);
     if (o->json)
-        print_json(j, &made);
+        LS_TRY(print_json(j, &made));
     else
         fputc('\n', j->ui->out);
     fflush(j->ui->out);

@@ -4,15 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/shown.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/pt.h"
 #include "inspect_recipe.h"
 #include "module_tree.h"
 #include "target.h"
 
-static void print_json(FILE *out, const char *path, int64_t n, const ls_tree_item *items)
+static ls_status print_json(FILE *out, const char *path, int64_t n, const ls_tree_item *items)
 {
     ls_json j = { 0 };
     int64_t elements = 0;
@@ -33,16 +35,16 @@ static void print_json(FILE *out, const char *path, int64_t n, const ls_tree_ite
     ls_json_close_array(&j);
     ls_json_int(&j, "elements", elements);
     ls_json_close_object(&j);
-    fprintf(out, "%s\n", ls_str_text(&j.out));
-    ls_str_release(&j.out);
+    return ls_print_result(out, &j.out);
 }
 
-static void show(const ls_inspect_opts *o, const ls_ui *ui, const char *title, int64_t n, ls_tree_item *items)
+static ls_status show(const ls_inspect_opts *o, const ls_ui *ui, const char *title, int64_t n,
+                      ls_tree_item *items)
 {
     if (o->json)
-        print_json(ui->out, title, n, items);
-    else
-        ls_module_tree_print(ui->out, title, n, items);
+        return print_json(ui->out, title, n, items);
+    ls_module_tree_print(ui->out, title, n, items);
+    return LS_OK;
 }
 
 static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, const char *path)
@@ -50,7 +52,7 @@ static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, cons
     ls_weights *w;
     LS_TRY(ls_target_weights(&w, path, o->prefix));
     int64_t n = ls_weights_count(w);
-    ls_tree_item *items = calloc((size_t)n + 1, sizeof *items);
+    ls_tree_item *items = ls_sys_calloc((size_t)n + 1, sizeof *items);
     if (!items) {
         ls_weights_close(&w);
         return ls_fail(LS_E_MEMORY, "out of memory for a list of %lld tensors", (long long)n);
@@ -60,10 +62,10 @@ static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, cons
         items[i] = (ls_tree_item){ .name = t->name, .stored = t->stored, .type = t->type };
     }
     ls_tree_sort(n, items);
-    show(o, ui, path, n, items);
+    const ls_status s = show(o, ui, path, n, items);
     free(items);
     ls_weights_close(&w);
-    return LS_OK;
+    return s;
 }
 
 static ls_status inspect_checkpoint(const ls_inspect_opts *o, const ls_ui *ui, const char *dir)
@@ -121,8 +123,9 @@ ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
         if (ls_checkpoint_is(path))
             return inspect_checkpoint(o, ui, path);
         char *latest = ls_path_join(path, "checkpoints/latest");
-        ls_status s = ls_checkpoint_is(latest) ? inspect_checkpoint(o, ui, latest)
-                                               : inspect_folder(o, ui, path);
+        ls_status s = !latest                    ? ls_sys_have(latest)
+                      : ls_checkpoint_is(latest) ? inspect_checkpoint(o, ui, latest)
+                                                 : inspect_folder(o, ui, path);
         free(latest);
         return s;
     }

@@ -1,4 +1,5 @@
 /* inspect_recipe.c - builds the recipe's model and lays its parameters out, without compiling a step. */
+#include "base/shown.h"
 #include "inspect_recipe.h"
 
 #include "base/json.h"
@@ -48,7 +49,7 @@ static void note_text(ls_str *out, const model *m, int slot)
     }
 }
 
-static void print_text(const model *m, const ls_ui *ui)
+static ls_status print_text(const model *m, const ls_ui *ui)
 {
     const ls_units *u = &m->units;
     ls_arena scratch;
@@ -67,9 +68,10 @@ static void print_text(const model *m, const ls_ui *ui)
     snprintf(title, sizeof title, "%s (%s)", m->recipe->run.name, m->recipe->model.type);
     ls_module_tree_print(ui->out, title, u->n_slots, items);
     ls_arena_release(&scratch);
+    return LS_OK;
 }
 
-static void print_json(const model *m, const ls_ui *ui)
+static ls_status print_json(const model *m, const ls_ui *ui)
 {
     const ls_units *u = &m->units;
     ls_json j = { 0 };
@@ -93,16 +95,15 @@ static void print_json(const model *m, const ls_ui *ui)
     ls_json_close_array(&j);
     ls_json_int(&j, "elements", u->parameters);
     ls_json_close_object(&j);
-    fprintf(ui->out, "%s\n", ls_str_text(&j.out));
-    ls_str_release(&j.out);
+    return ls_print_result(ui->out, &j.out);
 }
 
 ls_status ls_inspect_recipe(const ls_inspect_opts *o, const ls_ui *ui)
 {
     model m = { 0 };
-    const ls_status s = build(&m, &o->target);
+    ls_status s = build(&m, &o->target);
     if (s == LS_OK)
-        (o->json ? print_json : print_text)(&m, ui);
+        s = (o->json ? print_json : print_text)(&m, ui);
     ls_units_release(&m.units);
     ls_graph_destroy(&m.graph);
     ls_recipe_destroy(&m.recipe);

@@ -48,7 +48,7 @@ static void say_starts(FILE *out, const ls_history *h)
     }
 }
 
-void ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most, int width)
+ls_status ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most, int width)
 {
     static const ls_column COLUMNS[] = {
         { "epoch", false, 0 },     { "step", false, 4 },     { "train loss", false, 0 },
@@ -67,9 +67,10 @@ void ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most
                          whole(c[7], h->epochs[i].attempt), r->step == best_step ? "best" : "" },
                      NULL);
     }
-    ls_table_print(out, &t, width);
+    const ls_status s = ls_table_print(out, &t, width);
     ls_table_release(&t);
     say_starts(out, h);
+    return s;
 }
 
 ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *ui)
@@ -80,12 +81,13 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
     if (ui->quiet)
         return LS_OK;
     LS_TRY(ls_history_read(&h, d->path));
-    ls_epochs_print(ui->out, &h, known ? m->best_step : -1, LAST_EPOCHS, ui->width);
+    const ls_status s = ls_epochs_print(ui->out, &h, known ? m->best_step : -1, LAST_EPOCHS, ui->width);
     if (d->builtin_data)
         fprintf(ui->out, "%s\n", LS_BUILTIN_NOTE);
     if (h.n_epochs > LAST_EPOCHS)
         fprintf(ui->out, "lockstep runs --metrics %s has all %d epochs\n", d->path, h.n_epochs);
     ls_history_release(&h);
+    LS_TRY(s);
     if (known)
         ls_log_info("best   %s %.4f in epoch %lld%s%s%s", r->checkpoint.best.metric, m->best_value,
                     (long long)m->best_epoch, saved ? ": " : "", saved ? d->path : "",
@@ -93,7 +95,7 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
     return fflush(ui->out) ? ls_fail(LS_E_IO, "the table of epochs could not be written") : LS_OK;
 }
 
-static void steps_print(FILE *out, const ls_history *h, int width)
+static ls_status steps_print(FILE *out, const ls_history *h, int width)
 {
     const bool text = h->n_steps && h->steps[0].row.targets;
     const ls_column columns[] = { { "step", false, 0 },       { "epoch", false, 4 },
@@ -117,8 +119,9 @@ static void steps_print(FILE *out, const ls_history *h, int width)
                 whole(c[8], h->steps[i].attempt), r->skipped ? "skipped: overflow" : "" },
             NULL);
     }
-    ls_table_print(out, &t, width);
+    const ls_status s = ls_table_print(out, &t, width);
     ls_table_release(&t);
+    return s;
 }
 
 /* ---- reports that your own program wrote: a column for each metric of any report */
@@ -184,7 +187,7 @@ static ls_status reports_print(FILE *out, const ls_history *h, int width)
                                      ls_metric_list_find(&r->metrics, metrics.at[k]));
         ls_table_row(&t, texts, NULL);
     }
-    ls_table_print(out, &t, width);
+    s = ls_table_print(out, &t, width);
     ls_table_release(&t);
     say_starts(out, h);
 done:
@@ -233,7 +236,7 @@ static ls_status csv(FILE *out, const ls_history *h, bool steps)
     return LS_OK;
 }
 
-static void json(FILE *out, const ls_history *h, bool steps)
+static ls_status json(FILE *out, const ls_history *h, bool steps)
 {
     ls_json j = { 0 };
     ls_json_array(&j, NULL);
@@ -247,8 +250,7 @@ static void json(FILE *out, const ls_history *h, bool steps)
                             r->attempt);
     }
     ls_json_close_array(&j);
-    fprintf(out, "%s\n", ls_str_text(&j.out));
-    ls_str_release(&j.out);
+    return ls_print_result(out, &j.out);
 }
 
 static ls_status text(FILE *out, const ls_history *h, const char *run_dir, bool steps, int width)
@@ -258,11 +260,11 @@ static ls_status text(FILE *out, const ls_history *h, const char *run_dir, bool 
     const bool read = ls_run_info_read(&info, run_dir) == LS_OK,
                known = read && !isnan(info.metrics.best_value);
     if (steps)
-        steps_print(out, h, width);
+        LS_TRY(steps_print(out, h, width));
     else if (h->n_reports)
         LS_TRY(reports_print(out, h, width));
     else if (h->n_epochs)
-        ls_epochs_print(out, h, known ? info.metrics.best_step : -1, 0, width);
+        LS_TRY(ls_epochs_print(out, h, known ? info.metrics.best_step : -1, 0, width));
     else
         fprintf(out, "%s: no epoch is finished; --steps shows its %d steps\n", run_dir, h->n_steps);
     if (read && info.builtin_data)
@@ -283,7 +285,7 @@ ls_status ls_metrics_print(FILE *out, const char *run_dir, bool steps, ls_metric
     if (format == LS_METRICS_CSV)
         s = csv(out, &h, steps);
     else if (format == LS_METRICS_JSON)
-        json(out, &h, steps);
+        s = json(out, &h, steps);
     else
         s = text(out, &h, run_dir, steps, width);
     ls_history_release(&h);

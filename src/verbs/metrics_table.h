@@ -7,7 +7,8 @@
 
 /* Prints a row for each epoch and marks the best one; with `most` > 0 only the last `most` epochs. Then one
  * line for each attempt after the first. */
-void ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step /* -1: none */, int most, int width);
+ls_status ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step /* -1: none */, int most,
+                          int width);
 
 /* The end of `lockstep train`: the last epochs, and the path of the best weights. Prints nothing with
  * --quiet. */

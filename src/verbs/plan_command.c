@@ -2,6 +2,7 @@
  * is read, no rank is started. */
 #include <string.h>
 
+#include "base/shown.h"
 #include "base/str.h"
 #include "plan_compare.h"
 #include "step_cost.h"
@@ -68,7 +69,7 @@ static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_
         if (cost->by_category[i])
             ls_str_printf(out, " %s %s,", ls_category_name((ls_category)i),
                           ls_format_bytes(a, cost->by_category[i]));
-    out->data[--out->len] = 0;
+    ls_str_cut(out, out->len - 1);
     if (f->window)
         ls_str_printf(out, "\n        of it, the other ranks of the host read %s (the window)",
                       ls_format_bytes(a, f->window));
@@ -139,7 +140,7 @@ static void promise_text(ls_str *out, const ls_compiled_recipe *c, const ls_step
                       ls_dtype_name(c->recipe->precision.param), ls_dtype_name(c->step.parallel.reduce));
 }
 
-static void plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost)
+static ls_status plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     ls_str s = { 0 };
     head_text(&s, c, cost);
@@ -147,16 +148,14 @@ static void plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const ls_ste
     collectives_text(&s, cost);
     time_text(&s, c, cost);
     promise_text(&s, c, cost);
-    fputs(ls_str_text(&s), ui->out);
     for (int i = 0; i < LS_PROGRAMS; i++) {
-        ls_str_clear(&s);
+        ls_str_add(&s, "\n");
         ls_plan_text(&s, c->step.plans[i], 5);
-        fprintf(ui->out, "\n%s", ls_str_text(&s));
     }
-    ls_str_release(&s);
+    return ls_print_result(ui->out, &s);
 }
 
-static void plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost)
+static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     ls_json j = { 0 };
     ls_str layout = { 0 };
@@ -167,7 +166,7 @@ static void plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_ste
     ls_json_text(&j, "isa", ls_isa_name(c->step.device.isa));
     ls_json_int(&j, "threads", c->step.device.threads);
     ls_json_int(&j, "ranks", c->ranks);
-    ls_json_text(&j, "layout", layout.data);
+    ls_json_text(&j, "layout", ls_str_text(&layout));
     ls_json_int(&j, "parameters", c->step.units.parameters);
     ls_json_int(&j, "micro_batches", c->step.micro_batches);
     ls_step_cost_json(&j, "rank", cost);
@@ -176,9 +175,9 @@ static void plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_ste
         ls_plan_json(&j, ls_program_names[i], c->step.plans[i], 5);
     ls_json_close_object(&j);
     ls_json_close_object(&j);
-    fprintf(ui->out, "%s\n", ls_str_text(&j.out));
-    ls_str_release(&j.out);
+    ls_str_inherit(&j.out, &layout);
     ls_str_release(&layout);
+    return ls_print_result(ui->out, &j.out);
 }
 
 ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui)
@@ -189,7 +188,7 @@ ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui)
     ls_step_cost cost;
     LS_TRY(ls_compiled_recipe_make(&c, &o->recipe, 0, o->ranks_per_host));
     ls_step_cost_of(&cost, &c);
-    (o->json ? plan_json : plan_text)(ui, &c, &cost);
+    const ls_status s = (o->json ? plan_json : plan_text)(ui, &c, &cost);
     ls_compiled_recipe_release(&c);
-    return LS_OK;
+    return s;
 }

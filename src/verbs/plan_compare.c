@@ -1,5 +1,6 @@
 /* plan_compare.c - the step of one recipe under several settings, a column each: the cross product of all
  * --compare options. A refused setting has a column, too; the reason stands below the table. */
+#include "base/shown.h"
 #include "plan_compare.h"
 
 #include <stdio.h>
@@ -118,8 +119,12 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
         sets[n + i] = made[i].data;
     }
     ls_compiled_recipe step;
-    const ls_status s = ls_compiled_recipe_make(
-        &step, &(ls_recipe_arg){ o->recipe.name, n + t->n_axes, sets }, 0, o->ranks_per_host);
+    ls_status s = LS_OK;
+    for (int i = 0; i < t->n_axes && s == LS_OK; i++)
+        s = ls_str_status(&made[i]);
+    if (s == LS_OK)
+        s = ls_compiled_recipe_make(&step, &(ls_recipe_arg){ o->recipe.name, n + t->n_axes, sets }, 0,
+                                    o->ranks_per_host);
     if (s == LS_OK) {
         c->ranks = step.ranks;
         c->samples = step.recipe->train.global_batch;
@@ -264,7 +269,7 @@ static void traffic_rows(printer *p)
         }
 }
 
-static void table_text(const table *t, const ls_ui *ui)
+static ls_status table_text(const table *t, const ls_ui *ui)
 {
     printer p = { .t = t, .width = 14 };
     for (int i = 0; i < t->n_axes; i++)
@@ -296,7 +301,7 @@ static void table_text(const table *t, const ls_ui *ui)
     traffic_rows(&p);
     row(&p, "  taken in by a rank", number_cell, MOVED);
     if (p.out.len == head)
-        p.out.data[p.out.len = before] = 0;
+        ls_str_cut(&p.out, before);
     row(&p, "arithmetic of a rank", number_cell, FLOPS);
     row(&p, "time of a step, about", number_cell, STEP);
     row(&p, "  of it collectives", number_cell, COMMUNICATION);
@@ -310,11 +315,10 @@ static void table_text(const table *t, const ls_ui *ui)
             ls_str_printf(&p.out, "%s%s=%s", i ? " " : "", t->axes[i].key, value_of(t, k, i));
         ls_str_printf(&p.out, ": %s\n", t->columns[k].why);
     }
-    fputs(ls_str_text(&p.out), ui->out);
-    ls_str_release(&p.out);
+    return ls_print_result(ui->out, &p.out);
 }
 
-static void table_json(const table *t, const ls_ui *ui)
+static ls_status table_json(const table *t, const ls_ui *ui)
 {
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
@@ -336,8 +340,7 @@ static void table_json(const table *t, const ls_ui *ui)
     }
     ls_json_close_array(&j);
     ls_json_close_object(&j);
-    fprintf(ui->out, "%s\n", ls_str_text(&j.out));
-    ls_str_release(&j.out);
+    return ls_print_result(ui->out, &j.out);
 }
 
 static ls_status compare(table *t, const ls_plan_command_opts *o, const ls_ui *ui)
@@ -352,8 +355,7 @@ static ls_status compare(table *t, const ls_plan_command_opts *o, const ls_ui *u
     }
     if (refused == t->n)
         return ls_fail(s, "--compare: every setting was refused: %s", t->columns[0].why);
-    (o->json ? table_json : table_text)(t, ui);
-    return LS_OK;
+    return (o->json ? table_json : table_text)(t, ui);
 }
 
 ls_status ls_plan_compare(const ls_plan_command_opts *o, const ls_ui *ui)

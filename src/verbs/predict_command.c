@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/shown.h"
+#include "base/sys.h"
 #include "generate_command.h"
 #include "target.h"
 
@@ -65,10 +66,10 @@ static ls_status read_samples(job *j)
 static ls_status compute(job *j)
 {
     int64_t batch = j->setup.trainer.micro_batch, classes = j->setup.classes;
-    uint8_t *images = calloc((size_t)batch, j->image_bytes);
-    int32_t *labels = malloc(sizeof *labels * (size_t)batch),
-            *predicted = malloc(sizeof *predicted * (size_t)batch);
-    float *probability = malloc(sizeof *probability * (size_t)(batch * classes));
+    uint8_t *images = ls_sys_calloc((size_t)batch, j->image_bytes);
+    int32_t *labels = ls_sys_malloc(sizeof *labels * (size_t)batch),
+            *predicted = ls_sys_malloc(sizeof *predicted * (size_t)batch);
+    float *probability = ls_sys_malloc(sizeof *probability * (size_t)(batch * classes));
     ls_status s = images && labels && predicted && probability
                       ? LS_OK
                       : ls_fail(LS_E_MEMORY, "out of memory for a batch of %lld", (long long)batch);
@@ -119,7 +120,7 @@ static void print_table(const job *j)
         fprintf(j->ui->out, "%d of %d right\n", right, known);
 }
 
-static void print_json(const job *j)
+static ls_status print_json(const job *j)
 {
     char text[16];
     ls_json out = { 0 };
@@ -136,8 +137,7 @@ static void print_json(const job *j)
         ls_json_close_object(&out);
     }
     ls_json_close_array(&out);
-    fprintf(j->ui->out, "%s\n", ls_str_text(&out.out));
-    ls_str_release(&out.out);
+    return ls_print_result(j->ui->out, &out.out);
 }
 
 /* A picture takes a column of the terminal for each pixel of its width. Its height has no limit. */
@@ -169,7 +169,7 @@ static void show_caption(const job *j, const sample *s, bool prediction, int wid
 }
 
 /* Prints the pictures in rows of as many as fit on the terminal; in a file one picture a row. */
-static void show(const job *j)
+static ls_status show(const job *j)
 {
     enum { LEAST = 16, GAP = 2, MOST_BESIDE = 8 };
     /* at least as wide as a caption */
@@ -180,10 +180,13 @@ static void show(const job *j)
     for (int64_t first = 0; first < j->n; first += beside) {
         const int n = j->n - first < beside ? (int)(j->n - first) : beside;
         char *texts[MOST_BESIDE], *rest[MOST_BESIDE];
-        for (int k = 0; k < n; k++)
+        ls_status s = LS_OK;
+        for (int k = 0; k < n; k++) {
             rest[k] = texts[k] = ls_image_text(j->images + (size_t)(first + k) * j->image_bytes,
                                                j->setup.channels, size, size, j->ui->colour);
-        for (int line = 0; line < (size + 1) / 2; line++)
+            s = texts[k] ? s : LS_E_MEMORY;
+        }
+        for (int line = 0; s == LS_OK && line < (size + 1) / 2; line++)
             for (int k = 0; k < n; k++)
                 fprintf(j->ui->out, "%s%*s", strsep(&rest[k], "\n"), k == n - 1 ? 0 : cell - size + GAP,
                         k == n - 1 ? "\n" : "");
@@ -193,14 +196,16 @@ static void show(const job *j)
         fputs("\n", j->ui->out);
         for (int k = 0; k < n; k++)
             free(texts[k]);
+        LS_TRY(s);
     }
+    return LS_OK;
 }
 
 /* Draws the picture of --out. only_check: checks that it can be written, before there are predictions. */
 static ls_status draw(const job *j, bool only_check)
 {
-    ls_picture_cell *cells = calloc((size_t)j->n, sizeof *cells);
-    char(*text)[2][16] = calloc((size_t)j->n, sizeof *text);
+    ls_picture_cell *cells = ls_sys_calloc((size_t)j->n, sizeof *cells);
+    char(*text)[2][16] = ls_sys_calloc((size_t)j->n, sizeof *text);
     if (!cells || !text) {
         free(cells);
         free(text);
@@ -251,8 +256,8 @@ static ls_status run(job *j)
     if (!j->o->n_inputs)
         free(ls_target_other_data(&j->target, j->set));
     LS_TRY(check_width(j));
-    j->images = malloc((size_t)j->n * j->image_bytes);
-    j->samples = calloc((size_t)j->n, sizeof *j->samples);
+    j->images = ls_sys_malloc((size_t)j->n * j->image_bytes);
+    j->samples = ls_sys_calloc((size_t)j->n, sizeof *j->samples);
     if (!j->images || !j->samples)
         return ls_fail(LS_E_MEMORY, "out of memory for %lld images", (long long)j->n);
     LS_TRY(j->o->n_inputs ? read_files(j) : read_samples(j));
@@ -260,9 +265,9 @@ static ls_status run(job *j)
         LS_TRY(draw(j, true));
     LS_TRY(compute(j));
     if (j->o->show)
-        show(j);
+        LS_TRY(show(j));
     if (j->o->json)
-        print_json(j);
+        LS_TRY(print_json(j));
     else
         print_table(j);
     if (j->set && j->set->builtin &&

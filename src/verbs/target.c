@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "base/thread_pool.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/dcp.h"
@@ -18,19 +19,12 @@
 #include "loop/data_record.h"
 #include "step/trainer.h"
 
-static bool has(const char *dir, const char *name)
-{
-    char *path = ls_path_join(dir, name);
-    bool found = ls_file_exists(path);
-    free(path);
-    return found;
-}
-
 static ls_status from_run(ls_target *t, const char *dir, const ls_recipe_arg *arg)
 {
     LS_TRY(ls_recipe_load_run(&t->recipe, dir, arg->n_sets, arg->sets));
     t->run = ls_path_join(dir, "");
     t->checkpoint = ls_path_join(dir, "checkpoints/latest");
+    LS_TRY(ls_sys_have(t->run ? t->checkpoint : NULL));
     if (!ls_checkpoint_is(t->checkpoint))
         return ls_fail(
             LS_E_IO,
@@ -73,7 +67,7 @@ end:
     free(config);
     free(trainer);
     t->checkpoint = ls_path_join(dir, "");
-    return s;
+    return s == LS_OK ? ls_sys_have(t->checkpoint) : s;
 }
 
 static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
@@ -81,11 +75,12 @@ static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
     ls_recipe *r;
     LS_TRY(ls_recipe_load_to_continue(&r, arg->name, arg->n_sets, arg->sets));
     char *run = ls_path_join(r->run.storage, r->run.name);
-    bool there = has(run, "recipe.yaml");
+    bool there = ls_file_in(run, "recipe.yaml");
     ls_recipe_destroy(&r);
-    ls_status s = there ? from_run(t, run, arg)
-                        : ls_fail(LS_E_USAGE, "%s: there is no run there yet; lockstep train %s makes it",
-                                  run, arg->name);
+    ls_status s = !run    ? ls_sys_have(run)
+                  : there ? from_run(t, run, arg)
+                          : ls_fail(LS_E_USAGE, "%s: there is no run there yet; lockstep train %s makes it",
+                                    run, arg->name);
     free(run);
     return s;
 }
@@ -96,7 +91,7 @@ ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg)
     ls_status s;
     if (!ls_dir_exists(arg->name))
         s = from_recipe(t, arg);
-    else if (has(arg->name, "recipe.yaml"))
+    else if (ls_file_in(arg->name, "recipe.yaml"))
         s = from_run(t, arg->name, arg);
     else if (ls_checkpoint_is(arg->name))
         s = from_checkpoint(t, arg->name, arg);
@@ -137,7 +132,9 @@ static char *say(const ls_target *t, ls_str *difference)
 {
     if (difference->len)
         ls_log_warn("%s was made with other data: %s", t->checkpoint, difference->data);
-    return difference->data;
+    char *text = difference->len ? ls_str_take(difference) : NULL;
+    ls_str_release(difference);
+    return text;
 }
 
 char *ls_target_other_data(const ls_target *t, const ls_dataset *set)

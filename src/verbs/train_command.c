@@ -123,7 +123,7 @@ static void describe(const training *t)
         char *how = ls_recipe_value(t->loop.recipe, "parallel.data");
         ls_log_info("ranks  %d on %d host%s (%s)  mesh %s  %s", ls_group_size(g), ls_group_hosts(g),
                     ls_group_hosts(g) == 1 ? "" : "s", ls_group_kind(g),
-                    ls_mesh_text(mesh, &c->parallel.mesh), how);
+                    ls_mesh_text(mesh, &c->parallel.mesh), how ? how : "");
         free(how);
         snprintf(share, sizeof share, ", %lld of them on each rank", (long long)c->share.count);
     }
@@ -236,7 +236,8 @@ static ls_status check_workers(const ls_recipe *r, int ranks)
     if (!said || (ranks >= r->workers.min && ranks <= r->workers.max))
         return LS_OK;
     char *wanted = ls_recipe_value(r, "workers");
-    ls_status s = ls_fail(LS_E_USAGE, "workers: %s in the recipe, but %d ranks were started", wanted, ranks);
+    ls_status s = ls_fail(LS_E_USAGE, "workers: %s in the recipe, but %d ranks were started",
+                          wanted ? wanted : "another number", ranks);
     free(wanted);
     return s;
 }

@@ -1,5 +1,6 @@
 /* Files: what is read, what is replaced, and that every failure leaves the old file, no temporary, and a
  * message that helps. */
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/find.h"
 #include "support/support.h"
@@ -358,6 +359,45 @@ static void folders_and_paths(void **state)
     }
 }
 
+/* NULL is a path that there was no memory for. */
+static void paths_without_memory(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t n = 0;
+    ls_mapping m;
+    ls_fault_arm(1u << LS_POINT_MEMORY, 0, LS_FAIL_ONCE);
+    char *path = ls_path_join("a", "b"), *under = ls_path_join(path, "c");
+    ls_fault_disarm();
+    assert_null(path);
+    assert_null(under);
+    assert_false(ls_file_exists(path) || ls_dir_exists(path));
+    assert_int_equal(ls_file_size(path), -1);
+    ASSERT_FAILS(ls_file_read(&text, &n, path), LS_E_MEMORY, "no memory for its path");
+    ASSERT_FAILS(ls_file_map(&m, path), LS_E_MEMORY, "no memory for its path");
+    ASSERT_FAILS(ls_file_write(path, "x", 1), LS_E_MEMORY, "no memory for its path");
+    ASSERT_FAILS(ls_file_append(path, "x", 1), LS_E_MEMORY, "no memory for its path");
+    ASSERT_FAILS(ls_make_dirs(path), LS_E_MEMORY, "no memory for its path");
+    ls_remove_temporaries(path);
+}
+
+static ls_status rewritten(void *context)
+{
+    const char *path = context;
+    char *text;
+    size_t n;
+    LS_TRY(ls_file_write(path, "text", 4));
+    LS_TRY(ls_file_read(&text, &n, path));
+    free(text);
+    return LS_OK;
+}
+
+static void files_without_memory(void **state)
+{
+    (void)state;
+    assert_true(ls_test_memory(rewritten, (void *)(uintptr_t)ls_test_path("small"), 1) >= 4);
+}
+
 static void expect_cache(const char *expected)
 {
     char *dir = ls_cache_dir();
@@ -384,7 +424,8 @@ static void cache_folder(void **state)
 
 static void expect_found(const char *name, const char *wanted)
 {
-    char *found = ls_find(name, ls_find_any);
+    char *found;
+    ASSERT_OK(ls_find(&found, name, ls_find_any));
     assert_string_equal(found ? found : "nothing", wanted);
     free(found);
 }
@@ -448,6 +489,8 @@ int main(void)
         cmocka_unit_test(places_of_models_and_tokenizers),
         cmocka_unit_test(files_that_lie_about_their_size),
         cmocka_unit_test(writers_do_not_meet),
+        cmocka_unit_test(paths_without_memory),
+        cmocka_unit_test(files_without_memory),
         cmocka_unit_test(temporaries_of_the_dead_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

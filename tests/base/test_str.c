@@ -1,5 +1,7 @@
 /* Growable text, globs, near names, sizes, durations, and numbers that read back as themselves (also under a
  * decimal comma). */
+#include "base/fault.h"
+#include "base/file.h"
 #include "base/shown.h"
 #include "base/str.h"
 #include "support/support.h"
@@ -28,6 +30,52 @@ static void growing(void **state)
     ls_str_release(&s);
     assert_null(s.data);
     ls_str_release(&s);
+}
+
+/* What is added without memory is left out, and so is all behind it; the text stays a text. */
+static void without_memory(void **state)
+{
+    (void)state;
+    ls_str s = { 0 }, part = { 0 };
+    ls_fault_arm(1u << LS_POINT_MEMORY, 0, LS_FAIL_ONCE);
+    ls_str_add(&part, "lost");
+    assert_string_equal(part.data, "");
+    ASSERT_FAILS(ls_str_status(&part), LS_E_MEMORY, "out of memory", "more than 0 bytes");
+    ls_str_add(&part, "more"); /* there would be memory now */
+    ls_str_printf(&part, "%d", 1);
+    ls_str_clear(&part);
+    ls_str_cut(&part, part.len - 1);
+    assert_string_equal(ls_str_text(&part), "");
+    assert_int_equal(ls_fault_disarm(), 1);
+
+    ls_str_add(&s, "first ");
+    ASSERT_OK(ls_str_status(&s));
+    ls_fault_arm(1u << LS_POINT_MEMORY, 0, LS_FAIL_ONCE);
+    ls_str_printf(&s, "%0100d", 1);
+    ls_fault_disarm();
+    ls_str_add(&s, "last");
+    assert_string_equal(s.data, "first ");
+    ASSERT_FAILS(ls_str_status(&s), LS_E_MEMORY, "more than 6 bytes");
+    ls_str_cut(&s, 3);
+    assert_string_equal(s.data, "fir");
+    ASSERT_FAILS(ls_file_write_text(ls_test_path("text"), &s), LS_E_MEMORY, "out of memory");
+    assert_false(ls_file_exists(ls_test_path("text")));
+    assert_null(ls_str_take(&s)); /* released: as new */
+    ASSERT_CONTAINS(ls_error_message(), "out of memory");
+    assert_null(s.data);
+
+    ls_str_add(&s, "a");
+    ls_str_append(&s, &part);
+    ls_str_add(&s, "b");
+    ASSERT_FAILS(ls_str_status(&s), LS_E_MEMORY, "out of memory");
+    ls_str_release(&s);
+    ls_str_add(&s, NULL);
+    assert_string_equal(s.data, "");
+    ASSERT_FAILS(ls_print_result(stdout, &s), LS_E_MEMORY, "out of memory");
+    char *text = ls_str_take(&s);
+    assert_string_equal(text, "");
+    free(text);
+    ls_str_release(&part);
 }
 
 static void globs(void **state)
@@ -292,10 +340,15 @@ static void control_characters_are_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(growing),       cmocka_unit_test(globs),
-        cmocka_unit_test(near_names),    cmocka_unit_test(sizes),
-        cmocka_unit_test(numbers),       cmocka_unit_test(durations),
-        cmocka_unit_test(decimal_comma), cmocka_unit_test(control_characters_are_shown),
+        cmocka_unit_test(growing),
+        cmocka_unit_test(without_memory),
+        cmocka_unit_test(globs),
+        cmocka_unit_test(near_names),
+        cmocka_unit_test(sizes),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(durations),
+        cmocka_unit_test(decimal_comma),
+        cmocka_unit_test(control_characters_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,8 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ls_recipe_load_text(&again, yaml, strlen(yaml), "again.yaml", 0, NULL) != LS_OK)
         abort();
     char *difference = ls_recipe_difference(r, again);
-    if (difference)
+    if (!difference || *difference)
         abort();
+    free(difference);
     free(yaml);
     ls_recipe_destroy(&r);
     ls_recipe_destroy(&again);

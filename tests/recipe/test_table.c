@@ -14,6 +14,13 @@
 
 /* ---- every key */
 
+static void assert_same_recipe(const ls_recipe *a, const ls_recipe *b)
+{
+    char *difference = ls_recipe_difference(a, b);
+    assert_string_equal(difference, "");
+    free(difference);
+}
+
 /* A value of the key that is not its default and that the rest of a recipe can live with. */
 static const char *other_value(const ls_key *k, char buffer[64])
 {
@@ -133,13 +140,13 @@ static void every_key_is_set_printed_and_read_back(void **state)
             fail_msg("%s: %s in\n%s", set, ls_error_message(), yaml);
         char *yaml2 = ls_recipe_yaml(again, false), *yaml1 = ls_recipe_yaml(r, false);
         assert_string_equal(yaml1, yaml2);
-        assert_null(ls_recipe_difference(r, again));
+        assert_same_recipe(r, again);
         if (s == LS_OK && !k->now) {
             /* it did something: another value, and another run unless it may change */
             char *before = ls_recipe_value(plain, k->key), *difference = ls_recipe_difference(r, plain);
             if (strcmp(k->key, "run.name"))
                 assert_string_not_equal(before, one);
-            assert_int_equal(difference != NULL, !k->may_change);
+            assert_int_equal(*difference != 0, !k->may_change);
             free(before);
             free(difference);
         }

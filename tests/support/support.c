@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fault.h"
+
 void ls_test_ok(ls_status s, const char *call, const char *file, int line)
 {
     if (s == LS_OK)
@@ -34,6 +36,23 @@ void ls_test_fails(ls_status s, ls_status expected, const char *call, const char
     }
     for (; *parts; parts++)
         ls_test_contains(ls_error_message(), *parts, file, line);
+}
+
+int ls_test_memory(ls_status (*call)(void *context), void *context, int stride)
+{
+    int failures = 0;
+    bool reached = true;
+    for (int64_t n = 0; reached; n += stride) {
+        ls_fail(LS_OK, "%s", "");
+        ls_fault_arm(1u << LS_POINT_MEMORY, n, LS_FAIL_ONCE);
+        const ls_status s = call(context);
+        reached = ls_fault_disarm() > n;
+        if (s != LS_OK && (s != LS_E_MEMORY || !strchr(ls_error_message(), ' ') || !reached))
+            fail_msg("allocation %lld: %s: \"%s\"\n%s", (long long)n, ls_status_name(s), ls_error_message(),
+                     ls_error_trace());
+        failures += s != LS_OK;
+    }
+    return failures;
 }
 
 static char scratch[256];

@@ -27,5 +27,9 @@ const char *ls_test_dir(void);
 const char *ls_test_path(const char *name);
 /* Number of entries of the folder. */
 int ls_test_count(const char *dir);
+/* Calls it again and again, while the first, the second, ... allocation is refused, each `stride` behind the
+ * last one, until no more are made. It ends each time with LS_E_MEMORY and a message, or well, where what was
+ * refused is not needed. How often it failed. */
+int ls_test_memory(ls_status (*call)(void *context), void *context, int stride);
 /* LOCKSTEP_DATA, or NULL; then it says on stderr that `what` was skipped. */
 const char *ls_test_data(const char *what);

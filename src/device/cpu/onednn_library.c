@@ -11,33 +11,41 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/check.h"
+#include "base/sys.h"
 #include "onednn.h"
 
 /* The library is opened when somebody asks for kernels: onednn; until then this table is empty. The calls
  * below go through it. */
-#define COMMON(X)                                                                                \
-    X(dnnl_engine_create)                                                                        \
-    X(dnnl_stream_create)                                                                        \
-    X(dnnl_stream_wait) X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_set_scratchpad_mode) \
-        X(dnnl_memory_create) X(dnnl_memory_set_data_handle) X(dnnl_memory_desc_get_size)        \
-            X(dnnl_memory_desc_equal) X(dnnl_primitive_create) X(dnnl_primitive_execute)         \
-                X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md)                   \
-                    X(dnnl_reorder_primitive_desc_create)
+#define COMMON(X)                                                                         \
+    X(dnnl_engine_create)                                                                 \
+    X(dnnl_stream_create)                                                                 \
+    X(dnnl_stream_wait)                                                                   \
+    X(dnnl_primitive_attr_create)                                                         \
+    X(dnnl_primitive_attr_set_scratchpad_mode)                                            \
+    X(dnnl_memory_create)                                                                 \
+    X(dnnl_memory_set_data_handle) X(dnnl_memory_desc_get_size) X(dnnl_memory_desc_equal) \
+        X(dnnl_primitive_create) X(dnnl_primitive_execute) X(dnnl_primitive_desc_destroy) \
+            X(dnnl_primitive_desc_query_md) X(dnnl_reorder_primitive_desc_create)
 #if DNNL_VERSION_MAJOR >= 3
-#define FUNCTIONS(X)                                                                           \
-    COMMON(X)                                                                                  \
-    X(dnnl_memory_desc_destroy)                                                                \
-    X(dnnl_memory_desc_create_with_strides) X(dnnl_memory_desc_create_with_tag)                \
-        X(dnnl_matmul_primitive_desc_create) X(dnnl_convolution_forward_primitive_desc_create) \
-            X(dnnl_convolution_backward_data_primitive_desc_create)                            \
-                X(dnnl_convolution_backward_weights_primitive_desc_create)
+#define FUNCTIONS(X)                                        \
+    COMMON(X)                                               \
+    X(dnnl_memory_desc_destroy)                             \
+    X(dnnl_memory_desc_create_with_strides)                 \
+    X(dnnl_memory_desc_create_with_tag)                     \
+    X(dnnl_matmul_primitive_desc_create)                    \
+    X(dnnl_convolution_forward_primitive_desc_create)       \
+    X(dnnl_convolution_backward_data_primitive_desc_create) \
+    X(dnnl_convolution_backward_weights_primitive_desc_create)
 #else
-#define FUNCTIONS(X)                                                                                      \
-    COMMON(X)                                                                                             \
-    X(dnnl_memory_desc_init_by_strides)                                                                   \
-    X(dnnl_memory_desc_init_by_tag) X(dnnl_matmul_desc_init) X(dnnl_primitive_desc_create)                \
-        X(dnnl_dilated_convolution_forward_desc_init) X(dnnl_dilated_convolution_backward_data_desc_init) \
-            X(dnnl_dilated_convolution_backward_weights_desc_init)
+#define FUNCTIONS(X)                                    \
+    COMMON(X)                                           \
+    X(dnnl_memory_desc_init_by_strides)                 \
+    X(dnnl_memory_desc_init_by_tag)                     \
+    X(dnnl_matmul_desc_init)                            \
+    X(dnnl_primitive_desc_create)                       \
+    X(dnnl_dilated_convolution_forward_desc_init)       \
+    X(dnnl_dilated_convolution_backward_data_desc_init) \
+        X(dnnl_dilated_convolution_backward_weights_desc_init)
 #endif
 #define FIELD(name) __typeof__(name) *name;
 static struct {
@@ -375,8 +383,11 @@ onednn_op *ls_onednn_find(const onednn_key *key)
     while (o && memcmp(&o->key, key, sizeof *key) != 0)
         o = o->next;
     if (!o) {
-        o = calloc(1, sizeof *o);
-        LS_CHECK(o != NULL, "out of memory");
+        o = ls_sys_calloc(1, sizeof *o);
+        if (!o) {
+            pthread_mutex_unlock(&lock);
+            return NULL;
+        }
         memcpy(&o->key, key, sizeof *key);
         const int before = use_threads(key->threads);
         o->works = start() && (key->kind == ONEDNN_CONV ? make_conv(o) : make_product(o));
