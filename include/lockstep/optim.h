@@ -25,6 +25,15 @@ typedef struct ls_optimizer {
     .dampening = 0, .nesterov = false
 LS_API ls_optimizer ls_optimizer_default(void);
 
+/* The scale by which an f16 step's loss is multiplied, as torch.amp.GradScaler counts it: `init` at first,
+ * times `growth` after `interval` good steps in a row, times `backoff` after one with a gradient that is not
+ * finite. */
+typedef struct ls_scaler {
+    double init, growth, backoff;
+    int64_t interval;
+} ls_scaler;
+#define LS_SCALER_DEFAULTS .init = 65536, .growth = 2, .backoff = 0.5, .interval = 2000
+
 typedef struct ls_update_opts {
     ls_optimizer optimizer;
     /* 0: no clipping. Else gradients are scaled by min(1, clip_norm / (norm + 1e-6)), as clip_grad_norm_
@@ -33,6 +42,7 @@ typedef struct ls_update_opts {
     /* f16: gradients are multiplied by the state "loss_scale". A step with a gradient that is not finite is
      * skipped, and lowers the scale. */
     bool loss_scaling;
+    ls_scaler scaler;
     /* The rest is for several ranks (docs/ranks.md). */
     const char *shard, *replicate; /* groups over which units are sharded and replicated */
     int shards, replicas;          /* sizes of these groups; 1: there is no such group */
@@ -40,12 +50,11 @@ typedef struct ls_update_opts {
     bool offload;                  /* units are in host memory, and gradients on the device */
     const char *model;             /* group of ranks that compute the same samples, each its part of them */
     int models;                    /* ranks of that group; 1: there is no such group */
-    ls_dtype via;                  /* type that sums over ranks are rounded to */
 } ls_update_opts;
-#define LS_UPDATE_DEFAULTS                                                                       \
-    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .loss_scaling = false, .shard = "",  \
-    .replicate = "", .shards = 1, .replicas = 1, .reduce = false, .offload = false, .model = "", \
-    .models = 1, .via = LS_F32
+#define LS_UPDATE_DEFAULTS                                                                      \
+    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .loss_scaling = false,              \
+    .scaler = { LS_SCALER_DEFAULTS }, .shard = "", .replicate = "", .shards = 1, .replicas = 1, \
+    .reduce = false, .offload = false, .model = "", .models = 1
 LS_API ls_update_opts ls_update_opts_default(void);
 
 /* How the gradients of a step's micro-batches are added. */
@@ -59,6 +68,7 @@ typedef struct ls_update_unit {
     const char *name; /* of its state */
     ls_type type;     /* of this rank's part: [elements] */
     bool copy;        /* another rank of `model` has the same, and counts it in the norm */
+    ls_dtype via;     /* type that sums of its gradient over ranks are rounded to */
 } ls_update_unit;
 
 /* Builds the update program of n units. Local.

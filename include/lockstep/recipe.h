@@ -133,6 +133,9 @@ typedef struct ls_recipe {
     } parallel;
     struct {
         ls_dtype param, reduce, output;
+        bool cast_forward_inputs;
+        const char *modules; /* as ls_trainer_opts has it; "" none */
+        ls_scaler scaler;
     } precision;
     struct {
         int64_t every_epochs;

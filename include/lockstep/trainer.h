@@ -51,6 +51,15 @@ typedef struct ls_trainer_opts {
     /* compute type of parameters and activations; type that wider logits are rounded to for the loss and for
      * predictions, which compute in f32. Masters are f32 (f64: all of it) */
     ls_dtype param, output;
+    /* what enters a module is cast to the type that it computes in; false: a model whose operations would
+     * then get operands of two types is refused */
+    bool cast_forward_inputs;
+    /* types of some modules and what is inside them: words class:NAME=TYPE and pattern:GLOB=TYPE, each of
+     * which may go on with ",output=TYPE" (of what leaves them), ",reduce=TYPE" and
+     * ",cast_forward_inputs=false", as in "class:LayerNorm=f32,output=bf16". Of two around an operation the
+     * inner counts. NULL: none */
+    const char *modules;
+    ls_scaler scaler;      /* where anything computes in f16 */
     const char *recompute; /* class of the blocks to recompute in the backward pass; NULL: none */
     bool eval_only;        /* only the evaluation program */
     /* memory for a copy of what this rank saves, so that it can be written while training goes on */
@@ -64,8 +73,9 @@ typedef struct ls_trainer_opts {
     .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, \
     .micro_batches = 1, .accumulation = LS_SUM_TREE, .mean_of_means = false,                           \
     .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .freeze = NULL, .param = LS_F32,           \
-    .output = LS_F32, .recompute = NULL, .eval_only = false, .stage_saves = false,                     \
-    .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
+    .output = LS_F32, .cast_forward_inputs = true, .modules = NULL, .scaler = { LS_SCALER_DEFAULTS },  \
+    .recompute = NULL, .eval_only = false, .stage_saves = false, .parallel = { LS_PARALLEL_DEFAULTS }, \
+    .group = NULL
 LS_API ls_trainer_opts ls_trainer_opts_default(void);
 
 /* One thread at a time uses a trainer, any thread: a call that comes while another thread is in one is

@@ -25,6 +25,8 @@ typedef enum ls_field {
     LS_FIELD_FREEZE,
     LS_FIELD_RECOMPUTE,
     LS_FIELD_PARAM,
+    LS_FIELD_MODULES,
+    LS_FIELD_CAST_FORWARD_INPUTS,
     /* ls_order */
     LS_FIELD_GLOBAL_BATCH,
     /* data sets: members of their options, and arguments of the functions that open them */

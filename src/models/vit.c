@@ -22,10 +22,14 @@ static ls_value encoder_block(ls_graph *g, ls_value x, const ls_vit_config *c, i
                    c->dropout);
     x = ls_add(g, h, x);
     h = ls_layer_norm(g, "ln_2", x, EPS);
-    h = ls_gelu(g, ls_linear(g, "mlp.0", h, c->mlp_size, .weight_init = &up, .bias_init = &tiny));
-    h = ls_dropout(g, "mlp.2", h, c->dropout);
-    h = ls_linear(g, "mlp.3", h, c->hidden_size, .weight_init = &down, .bias_init = &tiny);
-    return ls_add(g, x, ls_dropout(g, "mlp.4", h, c->dropout));
+    {
+        LS_SCOPE(g, "mlp", "MLPBlock");
+        h = ls_gelu(g, ls_linear(g, "0", h, c->mlp_size, .weight_init = &up, .bias_init = &tiny));
+        h = ls_dropout(g, "2", h, c->dropout);
+        h = ls_linear(g, "3", h, c->hidden_size, .weight_init = &down, .bias_init = &tiny);
+        h = ls_dropout(g, "4", h, c->dropout);
+    }
+    return ls_add(g, x, h);
 }
 
 ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)

@@ -51,7 +51,7 @@ static ls_value gradient(ls_graph *g, int k, const ls_update_unit *u, const ls_u
                                                        .replicas = o->replicas,
                                                        .offload = o->offload,
                                                        .to = (int64_t)u->type.dtype,
-                                                       .via = (int64_t)o->via });
+                                                       .via = (int64_t)u->via });
     return o->reduce ? ls_chain_gradient(g, v, n, links, u->type.dtype) : v;
 }
 
@@ -91,7 +91,7 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     if (o->clip_norm > 0 || o->loss_scaling)
         largest = agreed(g, ls_graph_apply(g, &ls_op_max_abs, n, grads, NULL), o, LS_HOW_MAX);
     if (o->loss_scaling) {
-        loss_scale = number_kept(g, LS_IS_LOSS_SCALE, LS_F32, (ls_init){ LS_INIT_CONST, 65536, 0 });
+        loss_scale = number_kept(g, LS_IS_LOSS_SCALE, LS_F32, (ls_init){ LS_INIT_CONST, o->scaler.init, 0 });
         good = number_kept(g, LS_IS_GOOD_STEPS, LS_I32, (ls_init){ 0 });
         apply = ls_graph_apply(g, &ls_op_is_finite, 1, &largest, NULL);
         scale = ls_div(g, scalar(g, loss_scale, 1.0), loss_scale);
@@ -117,8 +117,7 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
         RULES[o->optimizer.kind](g, &units[i], &o->optimizer,
                                  &(ls_update_inputs){ i, grads[i], step, lr, scale, apply });
     if (o->loss_scaling) { /* last: it overwrites what the others read */
-        /* torch.amp.GradScaler's defaults */
-        ls_scale_update_attrs a = { .growth = 2.0, .backoff = 0.5, .interval = 2000 };
+        const ls_scale_update_attrs a = { o->scaler.growth, o->scaler.backoff, o->scaler.interval };
         ls_graph_apply(g, &ls_op_loss_scale_update, 3, (ls_value[]){ loss_scale, good, apply }, &a);
     }
     return ls_graph_finish(g);

@@ -54,8 +54,7 @@ typedef struct policy {
     bool *unit;   /* size: [scope ids]: the scope is a unit */
 } policy;
 
-/* Matches a dotted path. As `*` does not match `/` in paths of files, it does not match a dot here. */
-static bool path_matches(const char *glob, const char *path)
+bool ls_path_matches(const char *glob, const char *path)
 {
     char a[512], b[512];
     size_t n = strlen(glob), m = strlen(path);
@@ -73,7 +72,7 @@ static const ls_scope *scope_of_unit(const policy *p, const ls_node *param)
     for (const ls_scope *s = param->scope; s && s->path[0]; s = s->parent) {
         if (p->block && !strcmp(s->block, p->block))
             return s;
-        if (p->glob && path_matches(p->glob, s->path))
+        if (p->glob && ls_path_matches(p->glob, s->path))
             return s;
         if (p->unit && p->unit[s->id])
             return s;
@@ -143,9 +142,9 @@ static bool word_matches(const char *word, const char *name)
     char path[512];
     for (const char *end = name; end; end = strchr(end + 1, '.'))
         if (end > name && snprintf(path, sizeof path, "%.*s", (int)(end - name), name) < (int)sizeof path &&
-            path_matches(word, path))
+            ls_path_matches(word, path))
             return true;
-    return path_matches(word, name);
+    return ls_path_matches(word, name);
 }
 
 static ls_status freeze_slots(ls_units *u, const char *freeze)
@@ -198,26 +197,36 @@ static ls_status master_type(ls_units *u)
 
 typedef struct layout {
     ls_units *u;
-    const ls_scope **scope; /* [units]: its scope; NULL for the root and for buckets */
-    int *bucket;            /* [units]: its bucket; 0: none */
+    const ls_scope **scope;  /* [units]: its scope; NULL for the root and for buckets */
+    int *bucket;             /* [units]: its bucket; 0: none */
+    const ls_policy **types; /* [slots] */
 } layout;
 
 /* The unit for a parameter with this slot's type, in a scope or in a bucket (counted from 1; 0: none). It is
  * added if it is new. */
-static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucket, const ls_slot *slot)
+static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucket, int slot_number)
 {
     ls_units *u = l->u;
-    char full[640];
+    const ls_slot *slot = &u->slots[slot_number];
+    const ls_policy *types = l->types[slot_number], *model = &u->policies.all[0];
+    char full[700];
     const bool other = slot->type.dtype != u->dtype;
     const unsigned cut_by = ls_cuts_axes(&slot->cuts);
-    snprintf(full, sizeof full, "%s%s%s%s%s", name, slot->frozen ? " frozen" : "", cut_by ? " split" : "",
-             other ? " " : "", other ? ls_dtype_name(slot->type.dtype) : "");
+    snprintf(full, sizeof full, "%s%s%s%s%s%s%s%s%s", name, slot->frozen ? " frozen" : "",
+             cut_by ? " split" : "", other ? " " : "", other ? ls_dtype_name(slot->type.dtype) : "",
+             types->param != model->param ? " in " : "",
+             types->param != model->param ? ls_dtype_name(types->param) : "",
+             types->reduce != model->reduce ? " reduced in " : "",
+             types->reduce != model->reduce ? ls_dtype_name(types->reduce) : "");
     for (int i = 0; i < u->n; i++)
         if (l->scope[i] == scope && l->bucket[i] == bucket && u->units[i].dtype == slot->type.dtype &&
-            u->units[i].frozen == slot->frozen && u->units[i].cut_by == cut_by)
+            u->units[i].frozen == slot->frozen && u->units[i].cut_by == cut_by &&
+            u->units[i].param == types->param && u->units[i].reduce == types->reduce)
             return i;
     u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full),
                                 .dtype = slot->type.dtype,
+                                .param = types->param,
+                                .reduce = types->reduce,
                                 .frozen = slot->frozen,
                                 .root = !scope && !bucket && !slot->frozen && !cut_by,
                                 .cut_by = cut_by };
@@ -254,13 +263,13 @@ static void fill_buckets(layout *l, int64_t bytes)
                 used = 0;
                 snprintf(name, sizeof name, "unit bucket %d", bucket++);
             }
-            put(l, &l->u->slots[i], unit_of(l, name, NULL, bucket, s));
+            put(l, &l->u->slots[i], unit_of(l, name, NULL, bucket, i));
             used += ls_type_count(&s->type) * size;
         }
     }
     for (int i = 0; i < l->u->n_slots; i++)
         if (l->u->slots[i].frozen)
-            put(l, &l->u->slots[i], unit_of(l, "unit", NULL, 0, &l->u->slots[i]));
+            put(l, &l->u->slots[i], unit_of(l, "unit", NULL, 0, i));
 }
 
 static void fill_units(layout *l, const policy *by, const ls_node **params)
@@ -273,12 +282,12 @@ static void fill_units(layout *l, const policy *by, const ls_node **params)
         const ls_scope *scope = l->u->sharding.shards > 1 ? scope_of_unit(by, params[i]) : NULL;
         char name[600];
         snprintf(name, sizeof name, "unit %s", scope ? scope->path : "root");
-        put(l, &l->u->slots[i], unit_of(l, name, scope, 0, &l->u->slots[i]));
+        put(l, &l->u->slots[i], unit_of(l, name, scope, 0, i));
     }
 }
 
 ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const char *freeze,
-                           ls_dtype param)
+                           const ls_precision *precision)
 {
     *u = (ls_units){ .sharding = ls_sharding_of(p) };
     ls_arena_init(&u->arena);
@@ -305,13 +314,20 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
     }
     LS_TRY(freeze_slots(u, freeze));
     LS_TRY(master_type(u));
+    ls_precision all = *precision;
+    if (u->dtype == LS_F64)
+        all.param = all.reduce = LS_F64;
+    LS_TRY(ls_policies_make(&u->policies, &u->arena, g, &all));
     policy by = { .g = g };
     if (p)
         LS_TRY(choose(&by, p->units, &u->arena));
     const ls_sharding *s = &u->sharding;
     layout l = { .u = u,
                  .scope = LS_ARENA_ARRAY(&u->arena, const ls_scope *, u->n_slots + 1),
-                 .bucket = LS_ARENA_ARRAY(&u->arena, int, u->n_slots + 1) };
+                 .bucket = LS_ARENA_ARRAY(&u->arena, int, u->n_slots + 1),
+                 .types = LS_ARENA_ARRAY(&u->arena, const ls_policy *, u->n_slots) };
+    for (int i = 0; i < u->n_slots; i++)
+        l.types[i] = ls_policy_of(&u->policies, params[i]->scope);
     if (s->replicas > 1 && s->shards == 1)
         fill_buckets(&l, p->bucket_bytes);
     else
@@ -320,8 +336,8 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         u->parameters += ls_type_count(&u->slots[i].whole);
     for (int i = 0; i < u->n; i++) {
         ls_unit *x = &u->units[i];
-        const size_t narrow = ls_dtype_size(param) < ls_dtype_size(x->dtype) ? ls_dtype_size(param)
-                                                                             : ls_dtype_size(x->dtype);
+        const size_t used = ls_dtype_size(x->param), stored = ls_dtype_size(x->dtype),
+                     narrow = used < stored ? used : stored;
         if (s->shards > 1)
             x->elements = up(x->elements, 64 / (int64_t)narrow * s->shards);
         x->slice = x->elements / s->shards;

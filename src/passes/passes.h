@@ -8,6 +8,7 @@
 #include "base/box.h"
 #include "graph/graph.h"
 #include "lockstep/parallel.h"
+#include "precision.h"
 
 ls_status ls_pass_dce(ls_graph **g); /* Removes nodes that no output and no effect depends on. */
 /* Merges nodes with the same op, operands and attributes; but not effects, random ops, or clones of
@@ -71,6 +72,8 @@ typedef struct ls_unit {
     const char *state;
     bool root;          /* the trained parameters that belong to no other unit */
     ls_dtype dtype;     /* type of the stored parameters */
+    ls_dtype param;     /* type that its parameters are used in */
+    ls_dtype reduce;    /* type that sums of its gradients over ranks are rounded to */
     bool frozen;        /* its parameters are frozen */
     unsigned cut_by;    /* bit i: axis i of the mesh cuts all its parameters */
     int64_t elements;   /* length of the whole buffer, with padding */
@@ -84,6 +87,7 @@ typedef struct ls_unit {
 typedef struct ls_units {
     ls_arena arena; /* owns everything below */
     ls_sharding sharding;
+    ls_policies policies;
     ls_dtype dtype; /* type of the trained parameters' states: f32 or f64 (frozen ones may be bf16 too) */
     int64_t elements, slice; /* sums over all units */
     int64_t parameters;      /* elements of the model, of which this rank may have a part */
@@ -115,16 +119,17 @@ bool ls_units_everywhere(const ls_units *u);
 int64_t ls_box_number(const ls_box *box, int64_t *of);
 
 /* Decides for each parameter its unit and its position there (layout.c). `freeze`: see ls_trainer_opts.
- * LS_E_USAGE if the unit policy, or a word of `freeze`, names nothing in this model. */
+ * LS_E_USAGE if the unit policy, a word of `freeze` or one of the precision names nothing in this model. */
 ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const char *freeze,
-                           ls_dtype param);
+                           const ls_precision *precision);
+/* Matches a dotted path. As `*` does not match `/` in paths of files, it does not match a dot here. */
+bool ls_path_matches(const char *glob, const char *path);
 
 /* Replaces each parameter by a view of its unit's flat buffer. The buffer is the end of a chain: state ->
- * (to_device) -> (replicate) -> all_gather into type `param`, or a cast (docs/ranks.md). Where operands then
- * have different float types, they are cast to `param`. Logits that a loss or an argmax reads are cast to
- * `output` (as FSDP's MixedPrecisionPolicy does). */
-ls_status ls_pass_units(ls_graph **g, ls_dtype param, ls_dtype output, const ls_parallel *p,
-                        const char *freeze, ls_units *units);
+ * (to_device) -> (replicate) -> all_gather into the unit's type, or a cast (docs/ranks.md). Adds the casts
+ * that the policies ask for (precision.h), as FSDP's MixedPrecisionPolicy does. */
+ls_status ls_pass_units(ls_graph **g, const ls_precision *precision, const ls_parallel *p, const char *freeze,
+                        ls_units *units);
 /* The cast of logits to `output` for other readers. `output` must not be wider than the readers' type. */
 ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output);
 

@@ -9,6 +9,7 @@
 #include "data_row.h"
 #include "model_row.h"
 #include "optim_row.h"
+#include "passes/precision.h"
 #include "recipe_check.h"
 #include "recipe_fields.h"
 
@@ -110,23 +111,6 @@ static ls_status check_device(const ls_recipe *r)
     if (r->kernels == LS_KERNELS_ONEDNN)
         return ls_fail(LS_E_USAGE, "%s: this build has no oneDNN", at(r, "kernels"));
 #endif
-    const struct {
-        const char *key;
-        ls_dtype type;
-    } types[] = { { "precision.param", r->precision.param },
-                  { "precision.reduce", r->precision.reduce },
-                  { "precision.output", r->precision.output } };
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (types[i].type == LS_F64 && !ref)
-            return ls_fail(LS_E_USAGE, "%s: f64 is for device ref", at(r, types[i].key));
-    if (r->precision.output == LS_F64 && r->precision.param != LS_F64)
-        return ls_fail(LS_E_USAGE, "%s: f64 needs precision.param f64", at(r, "precision.output"));
-    for (size_t i = 1; i < sizeof types / sizeof types[0]; i++)
-        if (!r->state->record && r->precision.param == LS_F64 && ls_dtype_size(types[i].type) < 4)
-            return ls_fail(LS_E_USAGE,
-                           "%s: %s has no effect with precision.param f64, which computes everything in f64; "
-                           "leave it out",
-                           at(r, types[i].key), ls_dtype_name(types[i].type));
     return LS_OK;
 }
 
@@ -191,6 +175,52 @@ static ls_status check_effects(const ls_recipe *r)
     return LS_OK;
 }
 
+/* A key that has a value of its own, for which there is nothing to do. */
+static ls_status check_useful(const ls_recipe *r, const char *key, bool useful, const char *why)
+{
+    const ls_key *k = &LS_KEYS[ls_key_find(key)];
+    return useful || is_default(k, r) || is_recorded(k, r)
+               ? LS_OK
+               : ls_fail(LS_E_USAGE, "%s: has no effect: %s", at(r, key), why);
+}
+
+static ls_status check_precision(const ls_recipe *r)
+{
+    static const char *const SCALER[] = { "precision.scaler.init", "precision.scaler.growth",
+                                          "precision.scaler.backoff", "precision.scaler.interval" };
+    const bool ref = r->device == LS_RUN_REF;
+    const struct {
+        const char *key;
+        ls_dtype type;
+    } types[] = { { "precision.param", r->precision.param },
+                  { "precision.reduce", r->precision.reduce },
+                  { "precision.output", r->precision.output } };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (types[i].type == LS_F64 && !ref)
+            return ls_fail(LS_E_USAGE, "%s: f64 is for device ref", at(r, types[i].key));
+    if (r->precision.output == LS_F64 && r->precision.param != LS_F64)
+        return ls_fail(LS_E_USAGE, "%s: f64 needs precision.param f64", at(r, "precision.output"));
+    for (size_t i = 1; i < sizeof types / sizeof types[0]; i++)
+        if (!r->state->record && r->precision.param == LS_F64 && ls_dtype_size(types[i].type) < 4)
+            return ls_fail(LS_E_USAGE,
+                           "%s: %s has no effect with precision.param f64, which computes everything in f64; "
+                           "leave it out",
+                           at(r, types[i].key), ls_dtype_name(types[i].type));
+    const ls_precision all = { .param = r->precision.param,
+                               .output = r->precision.output,
+                               .reduce = r->precision.reduce,
+                               .cast_forward_inputs = r->precision.cast_forward_inputs,
+                               .modules = r->precision.modules };
+    LS_TRY(ls_recipe_blame(r, ls_precision_check(&all)));
+    const bool narrow = ls_dtype_size(r->precision.param) < 4 || *r->precision.modules;
+    LS_TRY(check_useful(r, "precision.cast_forward_inputs", narrow,
+                        "everything computes in one type (precision.param, precision.modules)"));
+    for (size_t i = 0; i < sizeof SCALER / sizeof SCALER[0]; i++)
+        LS_TRY(check_useful(r, SCALER[i], ls_precision_has_f16(&all),
+                            "nothing computes in f16 (precision.param, precision.modules)"));
+    return LS_OK;
+}
+
 static bool ends_with(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);
@@ -242,6 +272,7 @@ ls_status ls_recipe_check(ls_recipe *r)
     LS_TRY(check_train(r));
     LS_TRY(check_device(r));
     LS_TRY(check_parallel(r));
+    LS_TRY(check_precision(r));
     LS_TRY(check_checkpoint(r));
     return check_effects(r);
 }

@@ -334,6 +334,22 @@ const ls_key LS_KEYS[] = {
       .help = "type that the model's outputs (logits) are rounded to before loss and predictions, as "
               "output_dtype of FSDP2's MixedPrecisionPolicy; wider than they are: nothing is rounded. Losses "
               "and probabilities compute in f32 in any case; f64 goes with precision.param f64" },
+    { "precision.modules", LS_KEY_TEXT, AT(precision.modules), "",
+      .help =
+          "types of some modules: words `class:NAME=TYPE` or `pattern:GLOB=TYPE`, as in parallel.units; "
+          "`,output=TYPE` (of what leaves them) and `,reduce=TYPE` may follow, as in "
+          "`class:LayerNorm=f32,output=bf16`. The inner module counts, of words for one module the first" },
+    { "precision.cast_forward_inputs", LS_KEY_BOOL, AT(precision.cast_forward_inputs), "true",
+      .help = "what enters a module is cast to its type; false: a model that does not cast it itself is "
+              "refused. For some modules: `,cast_forward_inputs=false` in `modules`" },
+    { "precision.scaler.init", LS_KEY_REAL, AT(precision.scaler.init), "65536", 0, 3e38, .above = true,
+      .help = "f16: the scale of the loss at first, as of torch.amp.GradScaler" },
+    { "precision.scaler.growth", LS_KEY_REAL, AT(precision.scaler.growth), "2", 1, 3e38, .above = true,
+      .help = "f16: its factor after `interval` good steps" },
+    { "precision.scaler.backoff", LS_KEY_REAL, AT(precision.scaler.backoff), "0.5", 0, 1, .above = true,
+      .below = true, .help = "f16: its factor after a step whose gradients are not finite" },
+    { "precision.scaler.interval", LS_KEY_INT, AT(precision.scaler.interval), "2000", 1, MAX_COUNT,
+      .help = "f16: good steps in a row after which it grows" },
 
     { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", -1, 1e9, .may_change = true,
       .help = "epochs between evaluations; 0: only after the last; -1: never" },

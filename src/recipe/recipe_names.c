@@ -68,6 +68,12 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "reduce_dtype mixed_precision_reduce grad_reduce_dtype", "precision.reduce",
       "f32, bf16 or f16: sums of gradients over ranks" },
     { "output_dtype", "precision.output", "as MixedPrecisionPolicy has it, of the whole model" },
+    { "cast_inputs", "precision.cast_forward_inputs", "true or false" },
+    { "init_scale loss_scale initial_scale_power", "precision.scaler.init",
+      "f16: the scale of the loss at first" },
+    { "growth_factor", "precision.scaler.growth", "f16: a factor above 1" },
+    { "backoff_factor", "precision.scaler.backoff", "f16: a factor below 1" },
+    { "growth_interval loss_scale_window", "precision.scaler.interval", "f16: good steps in a row" },
     /* ranks */
     { "world_size nproc_per_node num_processes devices gpus num_gpus n_gpus num_nodes", "workers",
       "the ranks of the run; on several hosts mpirun or srun starts them (docs/ranks.md)" },

@@ -47,6 +47,8 @@ static const char *key_of(ls_field f)
         [LS_FIELD_FREEZE] = "train.freeze",
         [LS_FIELD_RECOMPUTE] = "parallel.recompute",
         [LS_FIELD_PARAM] = "precision.param",
+        [LS_FIELD_MODULES] = "precision.modules",
+        [LS_FIELD_CAST_FORWARD_INPUTS] = "precision.cast_forward_inputs",
         [LS_FIELD_GLOBAL_BATCH] = "train.global_batch",
         [LS_FIELD_PATH] = "data.path",
         [LS_FIELD_TOKENIZER] = "data.tokenizer",

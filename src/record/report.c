@@ -53,9 +53,13 @@ static void head(page *p)
     ls_html_add(out, r->data_note ? r->data_note : r->recipe->data.type);
     ls_str_add(out, "</p>\n<p class=\"sub\">");
     ls_html_add(out, r->cpu && *r->cpu ? r->cpu : "CPU");
-    ls_str_printf(out, " · %s · %d thread%s · precision %s · lockstep " LS_VERSION "</p>\n",
-                  r->isa ? r->isa : "", r->threads, r->threads == 1 ? "" : "s",
-                  ls_dtype_name(r->recipe->precision.param));
+    ls_str_printf(out, " · %s · %d thread%s · precision %s", r->isa ? r->isa : "", r->threads,
+                  r->threads == 1 ? "" : "s", ls_dtype_name(r->recipe->precision.param));
+    if (*r->recipe->precision.modules) {
+        ls_str_add(out, ", ");
+        ls_html_add(out, r->recipe->precision.modules);
+    }
+    ls_str_add(out, " · lockstep " LS_VERSION "</p>\n");
     if (r->ranks) {
         ls_str_add(out, "<p class=\"sub\">");
         ls_html_add(out, r->ranks);

@@ -103,6 +103,9 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     t->stage_saves = r->checkpoint.async;
     t->param = r->precision.param;
     t->output = r->precision.param == LS_F64 ? LS_F64 : r->precision.output;
+    t->cast_forward_inputs = r->precision.cast_forward_inputs;
+    t->modules = r->precision.modules;
+    t->scaler = r->precision.scaler;
     s->schedule = ls_recipe_schedule(r);
     return recompute(s, r);
 }

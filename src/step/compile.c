@@ -1,6 +1,7 @@
 /* compile.c - model -> programs. The one place where the order of passes is written down. */
 #include "compile.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -73,11 +74,21 @@ static void widen_outputs(ls_graph *g)
     }
 }
 
+ls_precision ls_trainer_precision(const ls_trainer_opts *o)
+{
+    return (ls_precision){ .param = o->param,
+                           .output = o->output,
+                           .reduce = o->parallel.reduce,
+                           .cast_forward_inputs = o->cast_forward_inputs,
+                           .modules = o->modules };
+}
+
 /* The forward pass for a micro-batch: builds the model, chooses the outputs of the program, and removes what
  * they do not need. */
 static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, const void *config,
                          const ls_trainer_opts *o, bool training)
 {
+    const ls_precision precision = ls_trainer_precision(o);
     ls_graph *g = NULL;
     ls_status s;
     LS_TRY(ls_graph_create(&g, training ? "micro" : "eval"));
@@ -106,7 +117,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY_TO(s, ls_pass_dce(&g), fail);
     LS_TRY_TO(s, ls_pass_narrow(&g), fail);
     LS_TRY_TO(s, ls_pass_place(&g, &o->parallel), fail);
-    LS_TRY_TO(s, ls_pass_units(&g, o->param, o->output, &o->parallel, o->freeze, &c->units), fail);
+    LS_TRY_TO(s, ls_pass_units(&g, &precision, &o->parallel, o->freeze, &c->units), fail);
     if (training)
         LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, &c->units), fail);
     widen_outputs(g);
@@ -136,16 +147,17 @@ static ls_status finish(ls_graph **g)
 
 /* Appends the backward pass. The gradient of each unit becomes an output: this rank's slice of the sum over
  * ranks or, if the update program reduces, the whole gradient of this rank. */
-static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer_opts *o)
+static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer_opts *o, bool loss_scaling)
 {
     ls_value loss = output_named(*g, "loss");
     ls_value *use = LS_ARENA_ARRAY(&(*g)->arena, ls_value, 2 * u->trained), *grad = use + u->trained;
     for (int i = 0; i < u->trained; i++)
         use[i] = u->units[i].use;
     (*g)->phase = LS_PHASE_BACKWARD;
-    ls_value seed = o->param == LS_F16 ? ls_state_of(*g, (ls_identity){ .what = LS_IS_LOSS_SCALE }, "",
-                                                     LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 65536, 0 })
-                                       : ls_fill(*g, ls_value_type(*g, loss), 1.0);
+    ls_value seed = loss_scaling
+                        ? ls_state_of(*g, (ls_identity){ .what = LS_IS_LOSS_SCALE }, "", LS_SCALAR(LS_F32),
+                                      (ls_init){ LS_INIT_CONST, o->scaler.init, 0 })
+                        : ls_fill(*g, ls_value_type(*g, loss), 1.0);
     LS_TRY(ls_backward(*g, loss, seed, u->trained, use, grad));
     for (int i = 0; i < u->trained; i++)
         ls_output_of(*g, (ls_identity){ .what = LS_IS_GRADIENT, .unit = i }, u->units[i].state,
@@ -193,6 +205,7 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
     ls_update_opts update = { .optimizer = o->optimizer,
                               .clip_norm = o->clip_norm,
                               .loss_scaling = loss_scaling,
+                              .scaler = o->scaler,
                               .shard = s->shard,
                               .replicate = s->replicate,
                               .shards = s->shards,
@@ -200,12 +213,13 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
                               .reduce = !s->each,
                               .offload = s->offload,
                               .model = model,
-                              .models = ls_mesh_group_size(&p->mesh, model),
-                              .via = u->dtype == LS_F64 ? LS_F64 : p->reduce };
+                              .models = ls_mesh_group_size(&p->mesh, model) };
     LS_TRY(ls_graph_create(g, "update"));
     ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
     for (int i = 0; i < u->trained; i++)
-        units[i] = (ls_update_unit){ u->units[i].state, LS_TYPE(u->dtype, u->units[i].slice), false };
+        units[i] = (ls_update_unit){ .name = u->units[i].state,
+                                     .type = LS_TYPE(u->dtype, u->units[i].slice),
+                                     .via = u->units[i].reduce };
     for (int i = 0; i < u->n_slots; i++) /* all slots of a unit are held in the same way */
         if (u->slots[i].unit < u->trained)
             units[u->slots[i].unit].copy = ls_slot_held(u, &p->mesh, i, p->rank).model_copy > 0;
@@ -281,7 +295,7 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     ls_units_release(&c->units);
     t = ls_now();
     LS_TRY(forward(&g, c, build, config, o, true));
-    ls_status s = differentiate(&g, &c->units, o);
+    ls_status s = differentiate(&g, &c->units, o, c->loss_scaling);
     if (s != LS_OK) {
         ls_graph_destroy(&g);
         return s;
@@ -312,6 +326,18 @@ static ls_status check_optimizer(const ls_optimizer *o, double clip_norm)
     return LS_OK;
 }
 
+/* As GradScaler asserts; the scale is an f32. */
+static ls_status check_scaler(const ls_scaler *s)
+{
+    if (s->init > 0 && s->init <= (double)FLT_MAX && s->growth > 1 && s->growth <= (double)FLT_MAX &&
+        s->backoff > 0 && s->backoff < 1 && s->interval > 0)
+        return LS_OK;
+    return ls_fail(LS_E_USAGE,
+                   "scaler: init %g, growth %g, backoff %g, interval %lld: init is above 0, growth above 1, "
+                   "backoff between 0 and 1, interval above 0",
+                   s->init, s->growth, s->backoff, (long long)s->interval);
+}
+
 ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *given,
                      const ls_calibration *calibration)
 {
@@ -323,18 +349,21 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
         o->parallel.synchronize = LS_SYNCHRONIZE_EACH;
     *c = (ls_compiled){ .micro_batch = o->micro_batch,
                         .micro_batches = o->micro_batches,
-                        .loss_scaling = o->param == LS_F16,
                         .clipping = o->clip_norm > 0,
                         .mean_of_means = o->mean_of_means,
                         .accumulation = o->accumulation,
                         .parallel = o->parallel };
+    const ls_precision precision = ls_trainer_precision(o);
     LS_TRY(ls_parallel_check(&o->parallel));
+    LS_TRY(ls_precision_check(&precision));
+    c->loss_scaling = ls_precision_has_f16(&precision);
     LS_TRY(ls_parallel_share(&c->share, &o->parallel, o->micro_batches));
     c->tree_buffers = tree_buffers(c->share.count, o->accumulation);
     if (o->micro_batch < 1 || o->micro_batches < 1)
         return ls_fail(LS_E_USAGE, "micro_batch %lld and micro_batches %lld must be positive",
                        (long long)o->micro_batch, (long long)o->micro_batches);
     LS_TRY(check_optimizer(&o->optimizer, o->clip_norm));
+    LS_TRY(check_scaler(&o->scaler));
     if (o->param == LS_F64 && strcmp(o->device, "ref"))
         return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_PARAM, "f64 runs on device ref only; this is %s",
                              o->device);

@@ -23,6 +23,8 @@ typedef struct ls_compiled {
     double graph_seconds, plan_seconds; /* time that compiling took */
 } ls_compiled;
 
+ls_precision ls_trainer_precision(const ls_trainer_opts *o);
+
 ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, const ls_trainer_opts *o,
                      const ls_calibration *calibration);
 void ls_compiled_release(ls_compiled *c);

@@ -24,8 +24,9 @@ static ls_status build(model *m, const ls_recipe_arg *arg)
     ls_graph_evaluate(m->graph); /* one sample is too few for batch norm in training */
     LS_TRY(m->setup.model->build(m->graph, m->recipe, 1));
     LS_TRY(ls_pass_place(&m->graph, &m->setup.trainer.parallel));
+    const ls_precision precision = ls_trainer_precision(&m->setup.trainer);
     return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, m->setup.trainer.freeze,
-                            m->setup.trainer.param);
+                            &precision);
 }
 
 /* "unit encoder.ln  rank 1: 0-640, rank 2: 640-1024": elements of the flattened tensor. */

@@ -41,9 +41,10 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
                       (long long)c->recipe->data.target_length);
     if (c->ranks > 1)
         ls_str_printf(out, ", of which a rank computes %lld", (long long)cost->runs);
-    ls_str_printf(out, "; compute %s, %.3f GFLOP%s\n",
+    ls_str_printf(out, "; compute %s%s%s, %.3f GFLOP%s\n",
                   ls_dtype_name(step->units.dtype == LS_F64 ? LS_F64 : c->recipe->precision.param),
-                  1e-9 * cost->flops, c->ranks > 1 ? " a rank" : "");
+                  *c->recipe->precision.modules ? ", " : "", c->recipe->precision.modules, 1e-9 * cost->flops,
+                  c->ranks > 1 ? " a rank" : "");
 }
 
 static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)

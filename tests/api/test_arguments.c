@@ -238,7 +238,7 @@ static void drop_samples(void)
 #define sample_ls_tokens_p \
     &(ls_tokens) { 0 }
 #define sample_ls_update_unit_p \
-    &(ls_update_unit) { "x", LS_TYPE(LS_F32, 64), false }
+    &(ls_update_unit) { "x", LS_TYPE(LS_F32, 64), false, LS_F32 }
 #define sample_ls_build_fn training_build_vit
 #define sample_ls_vit_config_p &VIT
 #define sample_ls_decoder_config_p &DECODER

@@ -33,4 +33,15 @@ wanted=$({ tail -n +2 runs/three/metrics.csv | sort -t, -k4,4g | head -n 3; tail
 there=$(ls runs/three/checkpoints | sed -n 's/^step-0*//p' | sort -n | tr '\n' ' ')
 [ "$wanted" = "$there" ] || { bad "$what: the checkpoints of steps $there are there instead of $wanted"; cat runs/three/metrics.csv; }
 
+# ---- mixed precision: for the whole model, for some modules, with a scaler of one's own; and what cannot be
+try 0 train small.yaml --workers 2 --set run.name=half --set precision.param=f16 --set precision.reduce=f16 --set "precision.scaler={init: 1e12, growth: 4, backoff: 0.125, interval: 3}"
+has runs/half/metrics.jsonl '"step":1,.*"skipped":true'; has runs/half/metrics.jsonl '"skipped":false'
+try 0 train small.yaml --workers 2 --set run.name=norms --set precision.param=bf16 --set precision.modules=class:LayerNorm=f32,output=bf16
+try 0 plan small.yaml --workers 2 --set precision.param=bf16 --set precision.modules=class:LayerNorm=f32,output=bf16; has out "compute bf16, class:LayerNorm=f32,output=bf16"
+try 0 inspect small.yaml --set precision.param=bf16 --set precision.modules=class:LayerNorm=f32; has out "ln_1"
+refused 2 "precision.modules: class:Norm: the model has no module that matches" train small.yaml --set precision.param=bf16 --set precision.modules=class:Norm=f32
+refused 2 "precision.modules: 'LayerNorm': a word is class:NAME=TYPE" train small.yaml --set precision.modules=LayerNorm
+refused 2 "precision.cast_forward_inputs: false, and linear of module conv_proj gets operands of several" train small.yaml --set precision.param=bf16 --set precision.cast_forward_inputs=false
+refused 2 "precision.scaler.init: has no effect: nothing computes in f16" train small.yaml --set precision.scaler.init=8
+
 finish

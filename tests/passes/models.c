@@ -92,7 +92,8 @@ ls_graph *training(ls_graph *g, ls_dtype param, ls_dtype output, ls_units *u)
     ASSERT_OK(ls_pass_slices_up(&g));
     ASSERT_OK(ls_pass_dce(&g));
     ASSERT_OK(ls_pass_narrow(&g));
-    ASSERT_OK(ls_pass_units(&g, param, output, NULL, NULL, u));
+    ASSERT_OK(ls_pass_units(&g, &(ls_precision){ LS_PRECISION_DEFAULTS, .param = param, .output = output },
+                            NULL, NULL, u));
     ls_output(g, "grad", grad_of_unit(g, u));
     ASSERT_OK(ls_pass_dce(&g));
     ASSERT_OK(ls_graph_verify(g));

@@ -78,7 +78,7 @@ static void every_pass_keeps_it(void **state)
     ASSERT_OK(ls_pass_slices_up(&g));
     ASSERT_OK(split(&g, 2, &(ls_place_axis){ .name = "tp", .ranks = 2, .position = 1 }));
     assert_int_equal(count_at(g, &ls_op_dropout, &box), 1);
-    ASSERT_OK(ls_pass_units(&g, LS_BF16, LS_F32, &p, NULL, &u));
+    ASSERT_OK(ls_pass_units(&g, &(ls_precision){ LS_PRECISION_DEFAULTS, .param = LS_BF16 }, &p, NULL, &u));
     ls_value grad;
     const ls_value loss = g->outputs[g->n_outputs - 1].value;
     ASSERT_OK(ls_backward(g, loss, ls_fill(g, ls_value_type(g, loss), 1), 1, &u.units[0].use, &grad));

@@ -7,6 +7,8 @@
 #include "passes/passes.h"
 #include "support/support.h"
 
+static const ls_precision F32 = { LS_PRECISION_DEFAULTS };
+
 enum { RANKS = 8 };
 static const ls_decoder_config DECODER = { .seq_length = 4,
                                            .vocab_size = 10,
@@ -36,7 +38,7 @@ static void lay_out(ls_units *u, const ls_parallel *p)
     g->n_outputs = 0; /* logits would be split */
     ls_output(g, "loss", loss);
     ASSERT_OK(ls_pass_place(&g, p));
-    ASSERT_OK(ls_units_lay_out(u, g, p, "model.layers.1.mlp", LS_F32));
+    ASSERT_OK(ls_units_lay_out(u, g, p, "model.layers.1.mlp", &F32));
     ls_graph_destroy(&g);
 }
 

@@ -10,6 +10,8 @@
 #include "passes/passes.h"
 #include "support/support.h"
 
+static const ls_precision F32 = { LS_PRECISION_DEFAULTS };
+
 static const ls_vit_config VIT = { .image_size = 8,
                                    .patch_size = 4,
                                    .in_channels = 1,
@@ -53,7 +55,9 @@ static ls_graph *step(const ls_parallel *p, ls_dtype param, ls_units *u)
 {
     ls_graph *g = model();
     ls_value grads[64], use[64], loss = LS_NONE;
-    ASSERT_OK(ls_pass_units(&g, param, LS_F32, p, NULL, u));
+    ASSERT_OK(ls_pass_units(
+        &g, &(ls_precision){ LS_PRECISION_DEFAULTS, .param = param, .reduce = p ? p->reduce : LS_F32 }, p,
+        NULL, u));
     for (int i = 0; i < g->n_outputs; i++)
         if (!strcmp(g->outputs[i].name, "loss"))
             loss = g->outputs[i].value;
@@ -86,7 +90,8 @@ static void units_of_a_class(void **state)
         const ls_parallel p = over(3, LS_DATA_FSDP, policies[k]);
         ls_units u;
         ls_graph *g = model();
-        ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, LS_BF16));
+        ASSERT_OK(
+            ls_units_lay_out(&u, g, &p, NULL, &(ls_precision){ LS_PRECISION_DEFAULTS, .param = LS_BF16 }));
         assert_int_equal(u.n, 4);
         assert_string_equal(u.units[0].state, "unit root"); /* the patch projection comes first */
         assert_string_equal(u.units[3].state, "unit encoder.layers.encoder_layer_2");
@@ -118,7 +123,7 @@ static void units_by_size(void **state)
     ls_units u;
     ls_parallel p = over(2, LS_DATA_FSDP, "size:1000");
     ls_graph *g = model();
-    ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, LS_F32));
+    ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, &F32));
     assert_true(u.n > 4); /* attention and MLP are modules of their own */
     for (int i = 0; i < u.n; i++)
         if (strcmp(u.units[i].state, "unit root"))
@@ -129,7 +134,7 @@ static void units_by_size(void **state)
         p.units = more ? "size:1089" : "size:1088";
         int attention = 0;
         g = model();
-        ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, LS_F32));
+        ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, &F32));
         for (int i = 0; i < u.n; i++)
             attention += u.units[i].parameters == 1088;
         assert_int_equal(attention, more ? 0 : 3);
@@ -145,7 +150,7 @@ static void buckets(void **state)
     ls_parallel p = over(2, LS_DATA_DDP, "none");
     p.bucket_bytes = 4000;
     ls_graph *g = model();
-    ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, LS_F32));
+    ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, &F32));
     assert_true(u.n > 5);
     assert_int_equal(u.slots[u.n_slots - 1].unit, 0);
     assert_int_equal(u.slots[0].unit, u.n - 1);
@@ -166,7 +171,7 @@ static void frozen_units(void **state)
         ls_units u;
         ls_parallel p = over(2, ddp ? LS_DATA_DDP : LS_DATA_FSDP, "class:EncoderBlock");
         ls_graph *g = model();
-        ASSERT_OK(ls_units_lay_out(&u, g, &p, FREEZE, LS_F32));
+        ASSERT_OK(ls_units_lay_out(&u, g, &p, FREEZE, &F32));
         assert_int_equal(u.n, ddp ? 2 : 6);
         assert_int_equal(u.trained, ddp ? 1 : 2);
         assert_string_equal(u.units[u.trained].state, ddp ? "unit frozen" : "unit root frozen");
@@ -190,7 +195,7 @@ static void frozen_units(void **state)
     for (int k = 0; k < 3; k++) {
         ls_units u;
         ls_graph *g = model();
-        ASSERT_FAILS(ls_units_lay_out(&u, g, NULL, WRONG[k][0], LS_F32), LS_E_USAGE, "freeze: ", WRONG[k][1]);
+        ASSERT_FAILS(ls_units_lay_out(&u, g, NULL, WRONG[k][0], &F32), LS_E_USAGE, "freeze: ", WRONG[k][1]);
         done(g, &u);
     }
 }
@@ -204,7 +209,7 @@ static void nothing_matches(void **state)
         ls_units u;
         ls_graph *g = model();
         const ls_parallel p = over(k < 3 ? 1 : 2, k < 6 ? LS_DATA_FSDP : LS_DATA_DDP, policies[k % 3]);
-        ASSERT_FAILS(ls_units_lay_out(&u, g, &p, NULL, LS_F32), LS_E_USAGE, policies[k % 3], "no block");
+        ASSERT_FAILS(ls_units_lay_out(&u, g, &p, NULL, &F32), LS_E_USAGE, policies[k % 3], "no block");
         done(g, &u);
     }
 }
@@ -321,7 +326,7 @@ static void a_module_called_root(void **state)
     x = ls_linear(g, "second", x, 8);
     ls_scope_pop(g);
     ls_output(g, "y", x);
-    ASSERT_OK(ls_pass_units(&g, LS_F32, LS_F32, &p, NULL, &u));
+    ASSERT_OK(ls_pass_units(&g, &F32, &p, NULL, &u));
     ASSERT_OK(ls_graph_verify(g));
     assert_int_equal(u.n, 2);
     assert_true(u.units[0].root && !u.units[1].root);

@@ -10,6 +10,8 @@
 #include "support/support.h"
 #include "passes/models.h"
 
+static const ls_precision F32 = { LS_PRECISION_DEFAULTS };
+
 /* ---- units */
 
 static void unit_layout(void **state)
@@ -43,7 +45,7 @@ static void units_give_the_same_gradients(void **state)
         only_loss(plain);
         only_loss(g);
         ls_units u;
-        ASSERT_OK(ls_pass_units(&g, LS_F32, LS_F32, NULL, NULL, &u));
+        ASSERT_OK(ls_pass_units(&g, &F32, NULL, NULL, &u));
         add_gradients(plain);
         ls_output(g, "grad", grad_of_unit(g, &u));
         const char *device;
@@ -141,11 +143,11 @@ static void units_refuse(void **state)
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "empty"));
     ls_output(g, "y", ls_input(g, "x", LS_SCALAR(LS_F32)));
-    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, NULL, NULL, &u), LS_E_ARG, "empty", "no parameters");
+    ASSERT_FAILS(ls_pass_units(&g, &F32, NULL, NULL, &u), LS_E_ARG, "empty", "no parameters");
     ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 });
     ls_param(g, "odd", LS_TYPE(LS_F64, 4), (ls_init){ 0 });
-    ASSERT_FAILS(ls_pass_units(&g, LS_F32, LS_F32, NULL, NULL, &u), LS_E_UNSUPPORTED,
-                 "odd is f64, and a is f32", "one type");
+    ASSERT_FAILS(ls_pass_units(&g, &F32, NULL, NULL, &u), LS_E_UNSUPPORTED, "odd is f64, and a is f32",
+                 "one type");
     ls_graph_destroy(&g);
 }
 

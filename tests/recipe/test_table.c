@@ -47,6 +47,9 @@ static const char *other_value(const ls_key *k, char buffer[64])
                                               { "precision.output", "bf16" },
                                               { "precision.param", "bf16" },
                                               { "precision.reduce", "f16" },
+                                              { "precision.modules", "class:LayerNorm=bf16" },
+                                              { "precision.scaler.growth", "4" },
+                                              { "precision.scaler.backoff", "0.125" },
                                               { "checkpoint.best.metric", "eval_accuracy" },
                                               { "checkpoint.best.mode", "max" },
                                               { "checkpoint.export", "\"full model/m.pt\"" },
@@ -99,6 +102,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "optimizer.momentum=0.5";
     if (!strcmp(k->key, "parallel.tensor") || !strcmp(k->key, "parallel.sequence"))
         sets[n++] = "parallel.mesh={dp: auto, tp: 1}";
+    if (!strncmp(k->key, "precision.scaler", 16) || !strcmp(k->key, "precision.cast_forward_inputs"))
+        sets[n++] = "precision.param=f16";
     if (!strcmp(k->key, "parallel.bucket"))
         sets[n++] = "parallel.data=ddp";
     if (!strcmp(k->key, "data.field"))

@@ -266,18 +266,22 @@ static void mixed_precision(void **state)
         const outcome one = run(&o, 6, NULL);
         for (int gather = 0; gather < 2; gather++)
             for (int data = 0; data < 2; data++) {
-                o = options(4, 0);
-                o.param = half ? LS_F16 : LS_BF16;
+                o.parallel = options(4, 0).parallel;
                 o.parallel.data = data ? LS_DATA_DDP : LS_DATA_FSDP;
                 o.parallel.units = UNITS[1];
                 o.parallel.gather = gather ? LS_GATHER_COPY : LS_GATHER_MAP;
                 expect_same(&o, &one, 6, NULL);
             }
+        o.modules = "class:LayerNorm=f32 class:MLPBlock=f16,output=f32";
+        o.parallel.mesh.axes[0].size = 1;
+        const outcome mixed = run(&o, 6, NULL);
+        o.parallel.mesh.axes[0].size = 4;
+        expect_same(&o, &mixed, 6, NULL);
         o.parallel.reduce = LS_BF16;
         const outcome rounded = run(&o, 6, NULL);
+        assert_true(rounded.weights != one.weights);
         for (int k = 0; k < 6; k++)
             assert_true(fabs(rounded.losses[k] - one.losses[k]) < 0.03 * one.losses[k]);
-        assert_true(rounded.weights != one.weights);
     }
 }
 

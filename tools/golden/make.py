@@ -128,6 +128,17 @@ def ranks():
     save("ranks", out)
 
 
+def precision():
+    """Policies of modules and a scaler of one's own: see precision.py. On the images of vit."""
+    import precision as policies
+
+    images, labels = (t[:160] for t in fashion_mnist("train"))
+    out = {}
+    for way in policies.WAYS:
+        out.update(several.run(1, policies.train, way, images, labels))
+    save("precision", out)
+
+
 class MLP(torch.nn.Module):
     """[batch, 1, 4, 4] -> 12 -> 9 -> 5."""
 
@@ -470,6 +481,6 @@ def t5():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, mlp, ops, scalars, resnet, resnet30, buffers, decoder, t5)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, ops, scalars, resnet, resnet30, buffers, decoder, t5)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

@@ -1,0 +1,51 @@
+/* precision.h - which float type each operation of a step computes in: that of the model, or of the innermost
+ * module around it that has a policy of its own (FSDP2's MixedPrecisionPolicy, given to some modules). */
+#pragma once
+#include "graph/rewrite.h"
+
+/* What ls_trainer_opts and ls_parallel say of it. */
+typedef struct ls_precision {
+    ls_dtype param, output;   /* to compute in; of logits */
+    ls_dtype reduce;          /* of sums of gradients over ranks */
+    bool cast_forward_inputs; /* ls_trainer_opts has what this and the next are */
+    const char *modules;
+} ls_precision;
+#define LS_PRECISION_DEFAULTS \
+    .param = LS_F32, .output = LS_F32, .reduce = LS_F32, .cast_forward_inputs = true, .modules = NULL
+
+/* LS_E_USAGE for words of `modules` that are none, or have no effect. Local. */
+ls_status ls_precision_check(const ls_precision *p);
+/* Whether anything computes in f16, whose gradients need a scale. */
+bool ls_precision_has_f16(const ls_precision *p);
+
+/* A word of `modules`, read; number 0 is that of the model. */
+typedef struct ls_policy {
+    ls_dtype param, reduce;
+    ls_dtype output; /* of what leaves the module; of logits, when it is the model's */
+    bool has_output; /* false: what leaves it has the type that it was computed in */
+    bool cast_forward_inputs;
+    const char *which; /* "class:LayerNorm" */
+} ls_policy;
+
+typedef struct ls_policies {
+    int n;
+    ls_policy *all;
+    int *of_scope; /* per scope id: the policy of this very module; 0: none of its own */
+} ls_policies;
+
+/* The policies of a graph, in arena `a`. LS_E_USAGE for a word that no module matches. */
+ls_status ls_policies_make(ls_policies *out, ls_arena *a, const ls_graph *g, const ls_precision *p);
+const ls_policy *ls_policy_of(const ls_policies *p, const ls_scope *scope);
+
+/* Casts as the policies ask for them, while a graph is copied. */
+typedef struct ls_casts {
+    const ls_policies *policies;
+    struct ls_cast_made *made; /* so that nothing is cast to one type twice */
+    const ls_node *refused;    /* would need casts that its policy forbids; NULL: none */
+} ls_casts;
+ls_casts ls_casts_begin(ls_rewrite *r, const ls_policies *p);
+/* The operands of node `n`, in the new graph: cast where they leave or enter a module with a policy, and,
+ * where they differ in float type, to the one in which `n` computes. Logits that a loss or an argmax reads
+ * are rounded to the model's output type. */
+void ls_casts_operands(ls_casts *c, ls_rewrite *r, const ls_node *n, ls_value *in);
+ls_status ls_casts_status(const ls_casts *c); /* LS_E_USAGE when a node was refused */
