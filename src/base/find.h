@@ -1,5 +1,6 @@
 /* find.h - where a relative path of a model or tokenizer is looked for, in this order: the working folder,
- * LOCKSTEP_DATA, the folder `data` of the cache. */
+ * LOCKSTEP_DATA, the cache's folder `data`; for a name of Hugging Face's hub, OWNER/NAME, also the folder
+ * NAME in LOCKSTEP_DATA, and the hub's cache (hub_cache.h). */
 #pragma once
 #include "base/str.h"
 

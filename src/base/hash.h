@@ -1,5 +1,4 @@
-/* hash.h - xxh3 for identities and checksums, SHA-256 for files from the network, CRC-32C for a file format
- * that needs it. */
+/* hash.h - xxh3 for identity and checksums, CRC-32C where a format wants it. */
 #pragma once
 #include <stddef.h>
 #include "lockstep/status.h"
@@ -16,11 +15,3 @@ void ls_hasher_add(ls_hasher *h, const void *data, size_t n);
 uint64_t ls_hasher_end(ls_hasher **h); /* returns the hash and frees *h; 0 for NULL */
 /* Castagnoli's polynomial, as in iSCSI and ext4 */
 uint32_t ls_crc32c(const void *data, size_t n);
-typedef struct ls_sha256 {
-    uint32_t h[8];
-    uint64_t bytes;
-    uint8_t block[64];
-} ls_sha256;
-void ls_sha256_init(ls_sha256 *s);
-void ls_sha256_add(ls_sha256 *s, const void *data, size_t n);
-void ls_sha256_hex(ls_sha256 *s, char out[65]);

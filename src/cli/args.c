@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/file.h"
 #include "base/sys.h"
+#include "base/hub_cache.h"
 #include "cli.h"
 
 const ls_option LS_COMMON_OPTIONS[] = { { "--quiet", 'q', NULL, "only warnings and errors" },
@@ -119,6 +120,19 @@ static int take_option(ls_args *a, const ls_verb *verb, int n, char **words, ls_
     return *s == LS_OK ? 2 : 0;
 }
 
+/* For a verb that uses trained weights, OWNER/NAME may be a model that `lockstep get` has loaded: its folder
+ * takes the place of the word. */
+static void find_model(ls_args *a)
+{
+    const char *words = a->verb->words;
+    if (!a->n_words || a->n_made == LS_MAX_ARGS || (!strstr(words, "CHECKPOINT") && strcmp(words, "PATH")) ||
+        ls_dir_exists(a->words[0]) || ls_file_exists(a->words[0]))
+        return;
+    char *folder = ls_hub_snapshot(a->words[0], "main");
+    if (folder)
+        a->words[0] = a->made[a->n_made++] = folder;
+}
+
 ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
 {
     *out = (ls_args){ .verb = verb };
@@ -149,7 +163,8 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
     for (int i = 0; i < out->n_words; i++)
         LS_TRY(ls_path_check(verb->name, out->words[i]));
     for (int i = 0; i < out->n_given; i++)
-        if (out->given[i].value && strcmp(out->given[i].option->value, "TEXT")) /* others may name a file */
+        if (out->given[i].value && strcmp(out->given[i].option->value, "TEXT") &&
+            strcmp(out->given[i].option->value, "URL")) /* others may name a file */
             LS_TRY(ls_path_check(out->given[i].option->name, out->given[i].value));
     if (out->n_words < verb->min_words)
         return ls_fail(LS_E_USAGE, "lockstep %s needs %s (lockstep %s --help)", verb->name, verb->words,
@@ -157,6 +172,7 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
     if (out->n_words > verb->max_words)
         return ls_fail(LS_E_USAGE, "lockstep %s: '%s' is one word too many (usage: lockstep %s %s)",
                        verb->name, out->words[verb->max_words], verb->name, verb->words);
+    find_model(out);
     return LS_OK;
 }
 

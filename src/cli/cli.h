@@ -28,7 +28,7 @@ typedef struct ls_args {
     int n_sets;
     const char *sets[LS_MAX_ARGS]; /* of --set, --workers, --threads, --isa, in order, as "key=value" */
     int n_made;
-    char *made[LS_MAX_ARGS]; /* texts of `sets` that were made of --workers and the like; owned */
+    char *made[LS_MAX_ARGS]; /* texts of `sets` and `words` that stand for others; owned */
 } ls_args;
 
 typedef struct ls_verb {
@@ -94,4 +94,5 @@ ls_status ls_verb_export(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_inspect(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_recipe(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_runs(const ls_args *a, const ls_ui *ui);
+ls_status ls_verb_get(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui);

@@ -1,5 +1,5 @@
-/* verb_use.c - options of the verbs that look at runs and use trained models: runs, eval, predict, inspect,
- * export. */
+/* verb_use.c - options of the verbs that look at runs, and get and use trained models: runs, eval, predict,
+ * inspect, export, get. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
@@ -144,4 +144,17 @@ ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
         (!ls_dtype_parse(type, &o.dtype) || (o.dtype != LS_F32 && o.dtype != LS_BF16 && o.dtype != LS_F16)))
         return ls_fail(LS_E_USAGE, "--dtype %s: f32, bf16 or f16 is needed", type);
     return ls_export_command(&o, ui);
+}
+
+ls_status ls_verb_get(const ls_args *a, const ls_ui *ui)
+{
+    const ls_get_opts o = { .name = a->words[0],
+                            .revision = ls_args_value(a, "--revision"),
+                            .n_files = a->n_words - 1,
+                            .files = a->words + 1,
+                            .to = ls_args_value(a, "--to"),
+                            .mirror = ls_args_value(a, "--mirror"),
+                            .list = ls_args_has(a, "--list"),
+                            .json = ls_args_has(a, "--json") };
+    return ls_get_command(&o, ui);
 }

@@ -191,6 +191,27 @@ const ls_verb LS_VERBS[] = {
           JSON,
           END },
       ls_verb_runs },
+    { "get", "NAME [FILE...]", 1, LS_MAX_ARGS, false, "download a model or a data set from Hugging Face",
+      "NAME is OWNER/NAME for a model and datasets/OWNER/NAME for a data set, as in the addresses of "
+      "huggingface.co. Of a model it loads the\n"
+      "configuration, the tokenizer and the weights, of a data set all files; FILE, also with * and ?, names "
+      "others. Each file is compared with its\n"
+      "checksum, and an interrupted download goes on where it stopped. The files go into Hugging Face's "
+      "cache "
+      "(HF_HOME), where recipes find them under\n"
+      "NAME, or into the folder of --to. A private or gated repository needs a token in HF_TOKEN.",
+      "lockstep get Qwen/Qwen2.5-0.5B                         # then: model.init: Qwen/Qwen2.5-0.5B\n"
+      "lockstep get google-t5/t5-small tokenizer.json spiece.model --to t5-small\n"
+      "lockstep get datasets/OWNER/NAME --list                # what there is\n"
+      "lockstep get OWNER/NAME --mirror https://mirror.example.org",
+      (const ls_option[]){
+          { "--to", 0, "DIR", "put the files into this folder, not into the cache" },
+          { "--revision", 0, "NAME", "a branch, a tag or a commit (default main)" },
+          { "--mirror", 0, "URL", "another server (default: HF_ENDPOINT, else https://huggingface.co)" },
+          { "--list", 0, NULL, "only show the files" },
+          JSON,
+          END },
+      ls_verb_get },
     { "doctor", "", 0, 0, false, "what this machine offers and what is missing",
       "CPU features, cores, memory, limits, libraries, data sets; measures the machine's speed for a moment "
       "and keeps that for `plan`.",

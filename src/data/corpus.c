@@ -5,6 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/hub_cache.h"
 #include "base/pattern.h"
 #include "base/stop.h"
 #include "base/sys.h"
@@ -58,6 +59,13 @@ ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
         free(there);
         LS_TRY(s);
     }
+    if (!out->n) {
+        char *there = ls_hub_path(pattern);
+        ls_corpus_release(out);
+        const ls_status s = there ? match(out, there) : LS_OK;
+        free(there);
+        LS_TRY(s);
+    }
     for (size_t i = 0; i < out->n; i++)
         out->bytes += ls_file_size(out->paths[i]);
     if (out->n)
@@ -67,6 +75,12 @@ ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
         return ls_fail(LS_E_USAGE, "%s is a folder; name its files, as in %s/*.txt", pattern, pattern);
     if (*pattern == '/')
         return ls_fail(LS_E_USAGE, "%s: no such file", pattern);
+    if (!strncmp(pattern, "datasets/", 9))
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: no such file, neither here nor in LOCKSTEP_DATA nor in Hugging Face's cache, into which "
+            "`lockstep get datasets/OWNER/NAME` loads a data set",
+            pattern);
     return data && *data
                ? ls_fail(LS_E_USAGE, "%s: no such file, neither here nor in LOCKSTEP_DATA, %s", pattern, data)
                : ls_fail(LS_E_USAGE, "%s: no such file here, and LOCKSTEP_DATA is not set", pattern);

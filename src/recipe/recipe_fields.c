@@ -153,15 +153,18 @@ const ls_key LS_KEYS[] = {
       .help = "URL of a folder with the set's files; empty: the known mirrors" },
     { "data.train_text", LS_KEY_TEXT, AT(data.train_text), "", .type = "data.type",
       .help = "a file, plain or gzip, or a pattern such as `books/*.txt`; looked for here, then in "
-              "LOCKSTEP_DATA. pairs: CSV with a header, or JSON lines" },
+              "LOCKSTEP_DATA, then as datasets/OWNER/NAME/FILE among what `lockstep get` has loaded. pairs: "
+              "CSV with a header, or JSON lines" },
     { "data.eval_text", LS_KEY_TEXT, AT(data.eval_text), "", .type = "data.type",
       .help = "the same for evaluation; empty: `eval_fraction` of the documents or pairs" },
     { "data.eval_fraction", LS_KEY_REAL, AT(data.eval_fraction), "0.05", 0, 1, .above = true, .below = true,
       .type = "data.type", NEEDS("data.eval_text \"\""),
       .help = "part of the documents or pairs that is kept for evaluation when there is no `eval_text`" },
     { "data.tokenizer", LS_KEY_TEXT, AT(data.tokenizer), "", .type = "data.type",
-      .help = "a tokenizer.json or spiece.model, a folder with one (looked for here, in LOCKSTEP_DATA and in "
-              "the cache's folder `data`), or `bytes`, which is built in" },
+      .help =
+          "a tokenizer.json or spiece.model, a folder with one (looked for here, in LOCKSTEP_DATA and in "
+          "the cache's folder `data`), OWNER/NAME of Hugging Face's (`lockstep get`), or `bytes`, which is "
+          "built in" },
     { "data.documents", LS_KEY_CHOICE, AT(data.documents), "file", WORDS("file", "line", "blank", "json"),
       .type = "data.type",
       .help = "a document is a whole file, a line, lines up to an empty one (`blank`), or a text in each "

@@ -82,6 +82,18 @@ typedef struct ls_inspect_opts {
     bool verify, json;
 } ls_inspect_opts;
 
+/* a repository of a hub */
+typedef struct ls_get_opts {
+    const char *name;     /* OWNER/NAME, or datasets/OWNER/NAME */
+    const char *revision; /* a branch, a tag or a commit; NULL: main */
+    int n_files;
+    const char *const *files; /* patterns of paths in the repository; none: what a model or data set needs */
+    const char *to;           /* a folder; NULL: the hub's cache */
+    const char *mirror;       /* the server; NULL: HF_ENDPOINT, else huggingface.co */
+    bool list;                /* load nothing, print the files */
+    bool json;
+} ls_get_opts;
+
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui);
 ls_status ls_launch_command(const ls_launch_command_opts *o, const ls_ui *ui);
 ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui);
@@ -90,3 +102,4 @@ ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui);
 ls_status ls_explain_command(const ls_explain_opts *o, const ls_ui *ui);
 ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui);
 ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui);
+ls_status ls_get_command(const ls_get_opts *o, const ls_ui *ui);

@@ -1,16 +1,17 @@
 /* Known answers: SHA-256 from FIPS 180-4's examples, xxh3 from its specification's sanity values. */
 #include "base/hash.h"
+#include "base/sha.h"
 #include "support/support.h"
 #include <stdlib.h>
 #include <string.h>
 
 static void sha(const char *text, size_t n, size_t piece, char out[65])
 {
-    ls_sha256 s;
+    ls_sha s;
     ls_sha256_init(&s);
     for (size_t i = 0; i < n; i += piece)
-        ls_sha256_add(&s, text + i, n - i < piece ? n - i : piece);
-    ls_sha256_hex(&s, out);
+        ls_sha_add(&s, text + i, n - i < piece ? n - i : piece);
+    ls_sha_hex(&s, out);
 }
 
 static void sha256_known_answers(void **state)
@@ -36,6 +37,24 @@ static void sha256_known_answers(void **state)
         }
     }
     free(a);
+}
+
+static void sha1_known_answers(void **state)
+{
+    (void)state;
+    static const char *const TEXTS[] = { "", "abc",
+                                         "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq" };
+    static const char *const HASHES[] = { "da39a3ee5e6b4b0d3255bfef95601890afd80709",
+                                          "a9993e364706816aba3e25717850c26c9cd0d89d",
+                                          "84983e441c3bd26ebaae4aa1f95129e5e54670f1" };
+    for (int i = 0; i < 3; i++) {
+        ls_sha s;
+        char hex[LS_SHA1_HEX];
+        ls_sha1_init(&s);
+        ls_sha_add(&s, TEXTS[i], strlen(TEXTS[i]));
+        ls_sha_hex(&s, hex);
+        assert_string_equal(hex, HASHES[i]);
+    }
 }
 
 static void xxh3_known_answers(void **state)
@@ -78,6 +97,7 @@ static void hasher_is_the_same_in_pieces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sha256_known_answers),
+                                        cmocka_unit_test(sha1_known_answers),
                                         cmocka_unit_test(xxh3_known_answers),
                                         cmocka_unit_test(hasher_is_the_same_in_pieces) };
     return cmocka_run_group_tests(tests, NULL, NULL);

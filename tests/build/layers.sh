@@ -55,7 +55,7 @@ refused include/lockstep/low.h '#include "graph.h" /* LS_API int ls_low(int a); 
 rm "$root/src/base/low.c"
 refused cli/bad.c '#include "data/internal.h"' 'is private to src/data'
 refused cli/bad.c '#include "data/set_own.h"' 'is private to src/data'
-refused graph/bad.c '#include <curl/curl.h>' 'only src/data may'
+refused graph/bad.c '#include <curl/curl.h>' 'only src/net may'
 refused data/bad.c "#include <omp.h>" "only src/base or src/device may"
 refused data/bad.c 'if (x) printf("hello");' 'prints or exits'
 refused data/bad.c 'return ls_fail(LS_E_USAGE, "data.path %s: no such folder", path);' 'names a key of recipes'

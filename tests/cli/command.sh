@@ -25,7 +25,7 @@ try 0 --help; has out "usage: lockstep VERB"; is_empty err
 try 2; has err "usage: lockstep VERB"; is_empty out
 try 2 tarin; has err "did you mean \`lockstep train\`?"; is_empty out
 try 2 --versoin; has err "no option --versoin"
-for verb in train eval predict plan explain export inspect recipe runs doctor; do
+for verb in train eval predict plan explain export inspect recipe runs get doctor; do
     try 0 $verb --help; has out "usage: lockstep $verb"; has out "Examples:"; is_empty err
 done
 

@@ -2,123 +2,15 @@
  * absent. No network. */
 #include "files.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
-#include <sys/socket.h>
 
-#include "base/hash.h"
+#include "base/sha.h"
 #include "data/known.h"
+#include "support/server.h"
 
 enum { SIZE = 50000 };
-typedef enum { WHOLE, CUT, NO_RANGES, WRONG_BYTES, TOO_MANY, ABSENT, BAD_RANGE } manner;
-
-/* ---- the server: one connection at a time */
-
-static struct {
-    int listener, port;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    manner manner;           /* of the next answers */
-    int requests, continued; /* seen so far; with a Range */
-} server = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static uint8_t content[4][SIZE];
-
-static void send_all(int fd, const void *data, size_t n)
-{
-    for (const char *p = data; n;) {
-        ssize_t w = send(fd, p, n, MSG_NOSIGNAL);
-        if (w <= 0)
-            return;
-        p += w, n -= (size_t)w;
-    }
-}
-
-static void answer(int fd, const char *request, manner how)
-{
-    int file = -1;
-    long from = 0;
-    for (int i = 0; i < 4; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "/f%d.gz ", i);
-        if (strstr(request, name))
-            file = i;
-    }
-    const char *range = strstr(request, "Range: bytes=");
-    if (range && how != NO_RANGES)
-        from = atol(range + 13);
-    char head[256];
-    if (how == ABSENT || file < 0) {
-        snprintf(head, sizeof head,
-                 "HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\nConnection: close\r\n\r\nnot here\n");
-        send_all(fd, head, strlen(head));
-        return;
-    }
-    if (how == BAD_RANGE && from) {
-        snprintf(head, sizeof head,
-                 "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-        send_all(fd, head, strlen(head));
-        return;
-    }
-    long length = SIZE - from + (how == TOO_MANY ? 100 : 0);
-    int n = snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: %ld\r\nConnection: close\r\n",
-                     from ? "206 Partial Content" : "200 OK", length);
-    if (from)
-        n += snprintf(head + n, sizeof head - (size_t)n, "Content-Range: bytes %ld-%d/%d\r\n", from, SIZE - 1,
-                      SIZE);
-    snprintf(head + n, sizeof head - (size_t)n, "\r\n");
-    send_all(fd, head, strlen(head));
-    uint8_t *body = malloc(SIZE + 100);
-    memset(body, 0, SIZE + 100);
-    memcpy(body, content[file], SIZE);
-    if (how == WRONG_BYTES)
-        body[SIZE - 1] ^= 1;
-    send_all(fd, body + from, (size_t)(how == CUT ? length / 2 : length));
-    free(body);
-}
-
-static void *serve(void *unused)
-{
-    (void)unused;
-    for (;;) {
-        int fd = accept(server.listener, NULL, NULL);
-        if (fd < 0)
-            return NULL;
-        char request[4096];
-        size_t n = 0;
-        for (ssize_t r;
-             n + 1 < sizeof request && (r = recv(fd, request + n, sizeof request - 1 - n, 0)) > 0;) {
-            request[n += (size_t)r] = 0;
-            if (strstr(request, "\r\n\r\n"))
-                break;
-        }
-        request[n] = 0;
-        pthread_mutex_lock(&server.lock);
-        manner how = server.manner;
-        server.requests++;
-        server.continued += strstr(request, "Range:") != NULL;
-        pthread_mutex_unlock(&server.lock);
-        answer(fd, request, how);
-        close(fd);
-    }
-}
-
-static void behave(manner how)
-{
-    pthread_mutex_lock(&server.lock);
-    server.manner = how;
-    server.requests = server.continued = 0;
-    pthread_mutex_unlock(&server.lock);
-}
-
-static int seen(int *counter)
-{
-    pthread_mutex_lock(&server.lock);
-    int n = *counter;
-    pthread_mutex_unlock(&server.lock);
-    return n;
-}
 
 /* ---- a set of four files on it */
 
@@ -128,43 +20,31 @@ static ls_known known;
 static int start(void **state)
 {
     (void)state;
-    setenv("no_proxy", "127.0.0.1", 1);
-    server.listener = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof a;
-    if (server.listener < 0 || bind(server.listener, (struct sockaddr *)&a, sizeof a) ||
-        listen(server.listener, 8) || getsockname(server.listener, (struct sockaddr *)&a, &size) ||
-        pthread_create(&server.thread, NULL, serve, NULL))
-        return 1;
-    server.port = ntohs(a.sin_port);
-    snprintf(url, sizeof url, "http://127.0.0.1:%d/data/", server.port);
-    /* A port that nobody listens on: bound, then closed. */
-    int closed = socket(AF_INET, SOCK_STREAM, 0);
-    a.sin_port = 0;
-    if (bind(closed, (struct sockaddr *)&a, sizeof a) || getsockname(closed, (struct sockaddr *)&a, &size))
-        return 1;
-    snprintf(dead_url, sizeof dead_url, "http://127.0.0.1:%d/", ntohs(a.sin_port));
-    close(closed);
+    static ls_served files[4];
+    static char paths[4][16];
+    snprintf(url, sizeof url, "%s/data/", ls_server_start());
+    snprintf(dead_url, sizeof dead_url, "%s/", ls_server_nobody());
     known = (ls_known){ .name = "made", .mirrors = { dead_url, url } };
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < SIZE; k++)
             content[i][k] = (uint8_t)(k * 31 + k / 251 + i);
-        ls_sha256 sha;
+        ls_sha sha;
         ls_sha256_init(&sha);
-        ls_sha256_add(&sha, content[i], SIZE);
-        ls_sha256_hex(&sha, hashes[i]);
+        ls_sha_add(&sha, content[i], SIZE);
+        ls_sha_hex(&sha, hashes[i]);
         snprintf(names[i], sizeof names[i], "f%d.gz", i);
         known.files[i] = (ls_known_file){ names[i], SIZE, hashes[i] };
+        snprintf(paths[i], sizeof paths[i], "/data/f%d.gz", i);
+        files[i] = (ls_served){ paths[i], content[i], SIZE };
     }
+    ls_server_serve(files, 4);
     return 0;
 }
 
 static int stop(void **state)
 {
     (void)state;
-    shutdown(server.listener, SHUT_RDWR);
-    pthread_join(server.thread, NULL);
-    close(server.listener);
+    ls_server_stop();
     return 0;
 }
 
@@ -202,17 +82,17 @@ static void test_second_mirror_and_progress(void **state)
 {
     (void)state;
     char *dir = make_folder();
-    behave(WHOLE);
+    ls_server_behave(LS_SERVE_WHOLE);
     ls_dataset_options o = { LS_DATASET_DEFAULTS, .progress = on_progress, .context = &progress };
     assert_ok(ls_known_download(&known, in(dir, "new/made"), &o));
     assert_whole(in(dir, "new/made"));
-    assert_int_equal(seen(&server.requests), 4);
+    assert_int_equal(ls_server_requests(), 4);
     assert_true(progress.calls >= 4);
     assert_int_equal(progress.last, SIZE);
     assert_int_equal(progress.total, SIZE);
     assert_true(progress.rate > 0);
     assert_ok(ls_known_download(&known, in(dir, "new/made"), &o)); /* nothing to do: nothing is asked */
-    assert_int_equal(seen(&server.requests), 4);
+    assert_int_equal(ls_server_requests(), 4);
     remove_tree(dir);
 }
 
@@ -221,26 +101,26 @@ static void test_continues(void **state)
     (void)state;
     char *dir = make_folder();
     ls_dataset_options o = { LS_DATASET_DEFAULTS };
-    behave(CUT);
+    ls_server_behave(LS_SERVE_CUT);
     assert_fails(LS_E_IO, ls_known_download(&known, dir, &o), url, "closed"); /* the last mirror */
     assert_null(strstr(ls_error_message(), dead_url));
     assert_false(ls_file_exists(in(dir, "f0.gz")));
     assert_int_equal(ls_file_size(in(dir, "f0.gz.part")), SIZE / 2);
-    behave(WHOLE);
+    ls_server_behave(LS_SERVE_WHOLE);
     assert_ok(ls_known_download(&known, dir, &o));
     assert_whole(dir);
-    assert_int_equal(seen(&server.continued), 1);
-    assert_int_equal(seen(&server.requests), 4);
+    assert_int_equal(ls_server_continued(), 1);
+    assert_int_equal(ls_server_requests(), 4);
 
     /* The server cannot continue: from the beginning. */
-    const manner cannot[] = { NO_RANGES, BAD_RANGE };
+    const ls_manner cannot[] = { LS_SERVE_NO_RANGES, LS_SERVE_BAD_RANGE };
     for (int i = 0; i < 2; i++) {
         remove(in(dir, "f1.gz"));
         write_bytes(in(dir, "f1.gz.part"), (bytes){ content[1], 1000 });
-        behave(cannot[i]);
+        ls_server_behave(cannot[i]);
         assert_ok(ls_known_download(&known, dir, &o));
         assert_whole(dir);
-        assert_int_equal(seen(&server.requests), 2);
+        assert_int_equal(ls_server_requests(), 2);
     }
 
     /* What lies there is something else, shorter, of the right size, or longer: noticed by the checksum, from
@@ -251,7 +131,7 @@ static void test_continues(void **state)
         remove(in(dir, "f2.gz"));
         write_bytes(in(dir, "f2.gz.part"), (bytes){ junk, sizes[i] });
         free(junk);
-        behave(WHOLE);
+        ls_server_behave(LS_SERVE_WHOLE);
         assert_ok(ls_known_download(&known, dir, &o));
         assert_whole(dir);
     }
@@ -263,14 +143,14 @@ static void test_wrong_files_are_refused(void **state)
     (void)state;
     char *dir = make_folder();
     ls_dataset_options o = { LS_DATASET_DEFAULTS, .mirror = url };
-    behave(WRONG_BYTES);
+    ls_server_behave(LS_SERVE_WRONG_BYTES);
     assert_fails(LS_E_FORMAT, ls_known_download(&known, dir, &o), "SHA-256", hashes[0]);
     assert_false(ls_file_exists(in(dir, "f0.gz")));
     assert_false(ls_file_exists(in(dir, "f0.gz.part")));
-    behave(TOO_MANY);
+    ls_server_behave(LS_SERVE_TOO_MANY);
     assert_fails(LS_E_FORMAT, ls_known_download(&known, dir, &o), "more than the 50000 bytes", "f0.gz");
     assert_false(ls_file_exists(in(dir, "f0.gz.part")));
-    behave(ABSENT);
+    ls_server_behave(LS_SERVE_ABSENT);
     assert_fails(LS_E_IO, ls_known_download(&known, dir, &o), "404", "f0.gz");
     o.mirror = dead_url;
     assert_fails(LS_E_IO, ls_known_download(&known, dir, &o), dead_url, "f0.gz");
@@ -291,7 +171,7 @@ static void test_two_at_once(void **state)
 {
     (void)state;
     char *dir = make_folder();
-    behave(WHOLE);
+    ls_server_behave(LS_SERVE_WHOLE);
     pthread_t t[3];
     for (int i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&t[i], NULL, download_too, dir), 0);
@@ -301,7 +181,7 @@ static void test_two_at_once(void **state)
         assert_int_equal((intptr_t)r, LS_OK);
     }
     assert_whole(dir);
-    assert_int_equal(seen(&server.requests), 4);
+    assert_int_equal(ls_server_requests(), 4);
     remove_tree(dir);
 }
 

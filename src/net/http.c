@@ -1,0 +1,161 @@
+/* http.c - see http.h. */
+#define CURL_DISABLE_TYPECHECK /* its macros call the functions by name */
+#include "net/http.h"
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/str.h"
+
+/* Seconds to connect, and seconds below 1 KB/s after which a connection counts as dead. */
+enum { CONNECT_SECONDS = 10, STALL_SECONDS = 20, STALL_RATE = 1000, REDIRECTIONS = 5 };
+
+/* libcurl brings some 40 libraries, and most processes never download. So the first request opens it, once;
+ * afterwards all threads only read this. */
+static struct {
+    __typeof__(curl_global_init) *global_init;
+    __typeof__(curl_easy_init) *init;
+    __typeof__(curl_easy_setopt) *setopt;
+    __typeof__(curl_easy_perform) *perform;
+    __typeof__(curl_easy_getinfo) *getinfo;
+    __typeof__(curl_easy_cleanup) *cleanup;
+    __typeof__(curl_easy_strerror) *strerror;
+} curl;
+static char refusal[512]; /* why it is not there; "": it is */
+
+static void *function(void *library, const char *name)
+{
+    void *f = dlsym(library, name);
+    if (!f)
+        snprintf(refusal, sizeof refusal, "libcurl has no function %s", name);
+    return f;
+}
+
+static void start_curl(void)
+{
+    static const char *const FILES[] = { "libcurl.so.4", "libcurl-gnutls.so.4" };
+    void *l = NULL;
+    for (int i = 0; i < 2 && !l; i++)
+        if (!(l = dlopen(FILES[i], RTLD_NOW | RTLD_LOCAL)) && i == 0) /* stays open */
+            snprintf(refusal, sizeof refusal, "%s", dlerror());
+    if (!l)
+        return;
+    refusal[0] = 0;
+    *(void **)&curl.global_init = function(l, "curl_global_init");
+    *(void **)&curl.init = function(l, "curl_easy_init");
+    *(void **)&curl.setopt = function(l, "curl_easy_setopt");
+    *(void **)&curl.perform = function(l, "curl_easy_perform");
+    *(void **)&curl.getinfo = function(l, "curl_easy_getinfo");
+    *(void **)&curl.cleanup = function(l, "curl_easy_cleanup");
+    *(void **)&curl.strerror = function(l, "curl_easy_strerror");
+    if (!refusal[0])
+        curl.global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static size_t on_bytes(char *data, size_t size, size_t count, void *context)
+{
+    ls_http *r = context;
+    if (r->take(r->context, data, size * count))
+        return size * count;
+    r->refused = true;
+    return 0;
+}
+
+static void set_options(CURL *c, ls_http *r, char error[CURL_ERROR_SIZE])
+{
+    curl.setopt(c, CURLOPT_URL, r->url);
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl.setopt(c, CURLOPT_PROTOCOLS_STR, "http,https,file");
+    curl.setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+#else
+    curl.setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS | CURLPROTO_FILE));
+    curl.setopt(c, CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+    curl.setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
+    curl.setopt(c, CURLOPT_MAXREDIRS, (long)REDIRECTIONS);
+    curl.setopt(c, CURLOPT_FAILONERROR, 1L);
+    curl.setopt(c, CURLOPT_NOSIGNAL, 1L); /* we may be on any thread */
+    curl.setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    curl.setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_RATE);
+    curl.setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
+    curl.setopt(c, CURLOPT_USERAGENT, "lockstep/" LS_VERSION);
+    curl.setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)r->from);
+    curl.setopt(c, CURLOPT_ERRORBUFFER, error);
+    curl.setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl.setopt(c, CURLOPT_WRITEDATA, r);
+    if (r->bearer) {
+        curl.setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
+        curl.setopt(c, CURLOPT_XOAUTH2_BEARER, r->bearer);
+    }
+}
+
+ls_status ls_http_get(ls_http *r)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_curl);
+    r->answer = 0;
+    r->refused = false;
+    if (refusal[0])
+        return ls_fail(LS_E_IO,
+                       "%s: downloads need libcurl, which cannot be opened here (%s); install it, or fetch "
+                       "the file yourself",
+                       r->url, refusal);
+    CURL *c = curl.init();
+    if (!c)
+        return ls_fail(LS_E_MEMORY, "libcurl cannot start");
+    char error[CURL_ERROR_SIZE] = "";
+    set_options(c, r, error);
+    const CURLcode result = curl.perform(c);
+    curl.getinfo(c, CURLINFO_RESPONSE_CODE, &r->answer);
+    curl.cleanup(c);
+    if (result == CURLE_OK || r->refused)
+        return LS_OK;
+    if (result == CURLE_RANGE_ERROR || result == CURLE_BAD_DOWNLOAD_RESUME || r->answer == 416)
+        return ls_fail(LS_E_UNSUPPORTED, "%s: cannot be continued at byte %lld", r->url, (long long)r->from);
+    return ls_fail(LS_E_IO, "%s: %s", r->url, *error ? error : curl.strerror(result));
+}
+
+typedef struct body {
+    char *data;
+    size_t n, most;
+    bool no_memory;
+} body;
+
+static bool keep(void *context, const void *data, size_t n)
+{
+    body *b = context;
+    if (n > b->most - b->n)
+        return false;
+    char *grown = realloc(b->data, b->n + n + 1);
+    if (!grown) {
+        b->no_memory = true;
+        return false;
+    }
+    b->data = grown;
+    memcpy(b->data + b->n, data, n);
+    b->n += n;
+    b->data[b->n] = 0;
+    return true;
+}
+
+ls_status ls_http_text(char **out, size_t *size, const char *url, const char *bearer, size_t most,
+                       long *answer)
+{
+    body b = { .most = most };
+    ls_http r = { .url = url, .bearer = bearer, .take = keep, .context = &b };
+    ls_status s = ls_http_get(&r);
+    *answer = r.answer;
+    if (s == LS_OK && (b.no_memory || (!b.data && !(b.data = calloc(1, 1)))))
+        s = ls_fail(LS_E_MEMORY, "%s: out of memory", url);
+    else if (s == LS_OK && r.refused)
+        s = ls_fail(LS_E_FORMAT, "%s: more than %zu bytes came", url, most);
+    if (s != LS_OK) {
+        free(b.data);
+        return s;
+    }
+    *out = b.data;
+    *size = b.n;
+    return LS_OK;
+}

@@ -1,0 +1,325 @@
+/* hub.c - see hub.h. */
+#include "net/hub.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/file.h"
+#include "base/hub_cache.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/oserror.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "net/download.h"
+#include "net/http.h"
+
+enum { LIST_MOST = 64 << 20 }; /* bytes of a list of files: some 200,000 of them */
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static char *find_token(void)
+{
+    const char *given = variable("HF_TOKEN");
+    if (given)
+        return ls_sys_strdup(given);
+    char *home = ls_hub_home(), *path = home ? ls_path_join(home, "token") : NULL, *token = NULL;
+    size_t n = 0;
+    if (path && ls_file_exists(path) && ls_file_read(&token, &n, path) == LS_OK)
+        token[strcspn(token, " \r\n")] = 0;
+    free(path);
+    free(home);
+    return token;
+}
+
+/* Appends a path as a URL has it. */
+static void add_escaped(ls_str *out, const char *path)
+{
+    for (const char *p = path; *p; p++)
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/", *p))
+            ls_str_add_n(out, p, 1);
+        else
+            ls_str_printf(out, "%%%02X", (unsigned char)*p);
+}
+
+/* Whether a path from the server stays inside the folder that it is put in. */
+static bool safe(const char *path)
+{
+    if (!*path || *path == '/')
+        return false;
+    for (const char *word = path; word; word = strchr(word, '/') ? strchr(word, '/') + 1 : NULL) {
+        const size_t n = strcspn(word, "/");
+        if (n == 0 || (n <= 2 && !strncmp(word, "..", n)))
+            return false;
+    }
+    for (const char *p = path; *p; p++)
+        if ((unsigned char)*p < 32 || *p == 127)
+            return false;
+    return true;
+}
+
+static bool is_hex(const char *text, size_t digits)
+{
+    return text && strlen(text) == digits && strspn(text, "0123456789abcdef") == digits;
+}
+
+static ls_status read_file(ls_hub_file *f, const json_t *entry, const char *url)
+{
+    const json_t *large = json_object_get(entry, "lfs"), *has_size = json_is_object(large) ? large : entry;
+    const char *path = json_string_value(json_object_get(entry, "rfilename")),
+               *sha256 = json_string_value(json_object_get(large, "sha256")),
+               *git = json_string_value(json_object_get(entry, "blobId"));
+    const json_t *bytes = json_object_get(has_size, "size");
+    if (!path || !json_is_integer(bytes) || json_integer_value(bytes) < 0)
+        return ls_fail(LS_E_FORMAT, "%s: an entry of the list has no rfilename or no size", url);
+    if (!safe(path))
+        return ls_fail(LS_E_FORMAT, "%s: names the file \"%s\", which would lie outside its folder", url,
+                       path);
+    if (json_is_object(large) ? !is_hex(sha256, 64) : !is_hex(git, 40))
+        return ls_fail(LS_E_FORMAT, "%s: %s has no checksum", url, path);
+    f->path = ls_sys_strdup(path);
+    f->bytes = json_integer_value(bytes);
+    f->sha256 = json_is_object(large) ? ls_sys_strdup(sha256) : NULL;
+    f->git_sha1 = json_is_object(large) ? NULL : ls_sys_strdup(git);
+    return f->path && (f->sha256 || f->git_sha1) ? LS_OK : ls_fail(LS_E_MEMORY, "%s: out of memory", url);
+}
+
+static ls_status read_list(ls_hub_repo *r, const json_t *answer, const char *url)
+{
+    const char *commit = json_string_value(json_object_get(answer, "sha"));
+    const json_t *files = json_object_get(answer, "siblings");
+    if (!is_hex(commit, 40) || !json_is_array(files))
+        return ls_fail(LS_E_FORMAT, "%s: the answer is no list of a repository's files", url);
+    r->commit = ls_sys_strdup(commit);
+    r->files = ls_sys_calloc(json_array_size(files) + 1, sizeof *r->files);
+    if (!r->commit || !r->files)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory", url);
+    for (size_t i = 0; i < json_array_size(files); i++)
+        LS_TRY(read_file(&r->files[r->n++], json_array_get(files, i), url));
+    return LS_OK;
+}
+
+/* What a failed request for the list means. */
+static ls_status explain(ls_status s, const ls_hub_repo *r, long answer)
+{
+    if (answer == 401 || answer == 403)
+        return ls_fail(LS_E_USAGE, "%s: %s %s; check the name, and %s", r->name, r->endpoint,
+                       r->token ? "refuses the token" : "has no such repository, or wants a token",
+                       r->token ? "accept the repository's conditions in a browser"
+                                : "set HF_TOKEN to a token of yours if the repository is private or gated");
+    if (answer == 404)
+        return ls_fail(LS_E_USAGE, "%s: %s has no such repository, or no revision %s of it", r->name,
+                       r->endpoint, r->revision);
+    if (s != LS_E_IO || answer)
+        return s;
+    char reason[512];
+    snprintf(reason, sizeof reason, "%s", ls_error_message());
+    return ls_fail(
+        LS_E_IO,
+        "%s; without a network, load %s on a machine that has one (`lockstep get %s --to FOLDER`) and "
+        "copy the folder",
+        reason, r->name, r->name);
+}
+
+ls_status ls_hub_list(ls_hub_repo *out, const char *name, const char *revision, const char *mirror)
+{
+    const char *offline = variable("HF_HUB_OFFLINE");
+    *out = (ls_hub_repo){ 0 };
+    if (!ls_hub_name_ok(name))
+        return ls_fail(LS_E_USAGE, "%s: no name of a repository: OWNER/NAME, or datasets/OWNER/NAME", name);
+    if (offline && strcmp(offline, "0"))
+        return ls_fail(LS_E_IO, "%s: HF_HUB_OFFLINE=%s forbids the network; unset it to load", name, offline);
+    const char *from = mirror ? mirror : variable("HF_ENDPOINT");
+    ls_hub_repo r = { .name = ls_sys_strdup(name),
+                      .revision = ls_sys_strdup(revision),
+                      .endpoint = ls_sys_strdup(from ? from : "https://huggingface.co"),
+                      .token = find_token() };
+    ls_str url = { 0 };
+    char *text = NULL;
+    size_t n = 0;
+    long answer = 0;
+    json_t *json = NULL;
+    ls_status s = r.name && r.revision && r.endpoint ? LS_OK
+                                                     : ls_fail(LS_E_MEMORY, "%s: out of memory", name);
+    if (s == LS_OK) {
+        for (size_t end = strlen(r.endpoint); end && r.endpoint[end - 1] == '/'; end--)
+            r.endpoint[end - 1] = 0;
+        ls_str_printf(&url, "%s/api/%s%s/revision/", r.endpoint,
+                      strncmp(name, "datasets/", 9) ? "models/" : "", name);
+        add_escaped(&url, revision);
+        ls_str_add(&url, "?blobs=true");
+        s = ls_str_status(&url);
+    }
+    if (s == LS_OK) {
+        s = ls_http_text(&text, &n, ls_str_text(&url), r.token, LIST_MOST, &answer);
+    }
+    if (s != LS_OK)
+        s = explain(s, &r, answer);
+    if (s == LS_OK)
+        s = ls_json_parse(&json, text, n, ls_str_text(&url));
+    if (s == LS_OK)
+        s = read_list(&r, json, ls_str_text(&url));
+    json_decref(json);
+    free(text);
+    ls_str_release(&url);
+    if (s == LS_OK)
+        *out = r;
+    else
+        ls_hub_release(&r);
+    return s;
+}
+
+void ls_hub_release(ls_hub_repo *r)
+{
+    for (int i = 0; i < r->n; i++) {
+        free(r->files[i].path);
+        free(r->files[i].sha256);
+        free(r->files[i].git_sha1);
+    }
+    free(r->files);
+    free(r->name);
+    free(r->revision);
+    free(r->commit);
+    free(r->endpoint);
+    free(r->token);
+    *r = (ls_hub_repo){ 0 };
+}
+
+/* mkdir -p of the folder that `path` is in. */
+static ls_status make_parent(const char *path)
+{
+    char *folder = ls_sys_strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (!folder)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory", path);
+    if (slash)
+        *slash = 0;
+    const ls_status s = slash && slash > folder ? ls_make_dirs(folder) : LS_OK;
+    free(folder);
+    return s;
+}
+
+/* Loads file f to `path`, unless it is there. */
+static ls_status load(const ls_hub_repo *r, ls_hub_load *l, const ls_hub_file *f, const char *path)
+{
+    ls_str url = { 0 };
+    ls_str_printf(&url, "%s/%s/resolve/%s/", r->endpoint, r->name, r->commit);
+    add_escaped(&url, f->path);
+    const char *const urls[] = { ls_str_text(&url), NULL };
+    ls_download d = { .path = path,
+                      .name = f->path,
+                      .urls = urls,
+                      .bytes = f->bytes,
+                      .sha256 = f->sha256,
+                      .git_sha1 = f->git_sha1,
+                      .bearer = r->token,
+                      .progress = l->progress,
+                      .context = l->context };
+    const bool there = ls_file_exists(path);
+    ls_status s = LS_OK;
+    if (there && l->to) /* in a folder of the user's it may be another file */
+        s = ls_download_verify(&d, path);
+    if (s == LS_E_FORMAT)
+        s = ls_fail(
+            s, "%s: a file of another content than that of %s is there; remove it, or name another folder",
+            path, r->name);
+    if (s == LS_OK)
+        s = ls_str_status(&url);
+    if (s == LS_OK && !there) {
+        s = make_parent(path);
+        if (s == LS_OK)
+            s = ls_download_file(&d);
+        if (s != LS_OK && (d.answer == 401 || d.answer == 403))
+            s = ls_fail(LS_E_USAGE, "%s: the server wants a token for it (answer %ld); set HF_TOKEN", urls[0],
+                        d.answer);
+        l->loaded += s == LS_OK ? f->bytes : 0;
+        l->loaded_files += s == LS_OK;
+    }
+    ls_str_release(&url);
+    return s;
+}
+
+/* snapshots/COMMIT/PATH -> ../../blobs/HASH, one more ../ for each folder of PATH. */
+static ls_status link_blob(const char *snapshot, const ls_hub_file *f)
+{
+    ls_str target = { 0 };
+    char *path = ls_path_join(snapshot, f->path);
+    ls_status s = path ? make_parent(path) : ls_fail(LS_E_MEMORY, "%s: out of memory", f->path);
+    ls_str_add(&target, "../../");
+    for (const char *p = f->path; (p = strchr(p, '/')); p++)
+        ls_str_add(&target, "../");
+    ls_str_printf(&target, "blobs/%s", f->sha256 ? f->sha256 : f->git_sha1);
+    if (s == LS_OK)
+        s = ls_str_status(&target);
+    if (s == LS_OK && !ls_file_exists(path) && ls_sys_symlink(ls_str_text(&target), path) != 0 &&
+        errno != EEXIST)
+        s = ls_fail_os(path, "make a link", errno);
+    ls_str_release(&target);
+    free(path);
+    return s;
+}
+
+/* refs/REVISION holds the commit, so that the name is found again without the network. */
+static ls_status write_ref(const ls_hub_repo *r, const char *folder)
+{
+    char *refs = ls_path_join(folder, "refs"), *path = refs ? ls_path_join(refs, r->revision) : NULL;
+    ls_status s = LS_OK;
+    if (!path)
+        s = ls_fail(LS_E_MEMORY, "%s: out of memory", folder);
+    else if (strcmp(r->revision, r->commit) && safe(r->revision)) {
+        s = make_parent(path);
+        if (s == LS_OK)
+            s = ls_file_write(path, r->commit, strlen(r->commit));
+    }
+    free(path);
+    free(refs);
+    return s;
+}
+
+static ls_status get_into_cache(const ls_hub_repo *r, ls_hub_load *l)
+{
+    char *folder = ls_hub_folder(r->name), *blobs = folder ? ls_path_join(folder, "blobs") : NULL,
+         *snapshots = blobs ? ls_path_join(folder, "snapshots") : NULL,
+         *snapshot = snapshots ? ls_path_join(snapshots, r->commit) : NULL;
+    ls_status s = snapshot ? ls_make_dirs(snapshot) : ls_fail(LS_E_MEMORY, "%s: out of memory", r->name);
+    for (int i = 0; s == LS_OK && i < r->n; i++) {
+        const ls_hub_file *f = &r->files[i];
+        if (!f->wanted)
+            continue;
+        char *blob = ls_path_join(blobs, f->sha256 ? f->sha256 : f->git_sha1);
+        s = blob ? load(r, l, f, blob) : ls_fail(LS_E_MEMORY, "%s: out of memory", r->name);
+        if (s == LS_OK)
+            s = link_blob(snapshot, f);
+        free(blob);
+    }
+    if (s == LS_OK)
+        s = write_ref(r, folder);
+    free(snapshots);
+    free(blobs);
+    free(folder);
+    if (s == LS_OK)
+        l->folder = snapshot;
+    else
+        free(snapshot);
+    return s;
+}
+
+ls_status ls_hub_get(const ls_hub_repo *r, ls_hub_load *l)
+{
+    l->loaded = l->loaded_files = 0;
+    l->folder = NULL;
+    if (!l->to)
+        return get_into_cache(r, l);
+    for (int i = 0; i < r->n; i++)
+        if (r->files[i].wanted) {
+            char *path = ls_path_join(l->to, r->files[i].path);
+            const ls_status s = path ? load(r, l, &r->files[i], path) : ls_fail(LS_E_MEMORY, "out of memory");
+            free(path);
+            LS_TRY(s);
+        }
+    l->folder = ls_sys_strdup(l->to);
+    return l->folder ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory");
+}

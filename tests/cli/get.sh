@@ -1,0 +1,66 @@
+#!/bin/bash
+# get.sh COMMAND - `lockstep get`: a model and a data set from a folder that stands for a server, into Hugging Face's cache and into a folder; found there
+# by recipes and verbs; one message for what is wrong. (tests/net/test_hub.c has the network's failures.)
+source "$(dirname "$0")/common.sh"
+unset HF_TOKEN HF_HUB_CACHE HF_HUB_OFFLINE HF_ENDPOINT
+export HF_HOME=$work/huggingface
+commit=0123456789abcdef0123456789abcdef01234567
+hub=$work/server
+
+# entry FILE SIZE-AND-HASH: a file of git's or, with "lfs", of the large store
+git_hash() { { printf 'blob %d\0' "$(stat -c %s "$1")"; cat "$1"; } | sha1sum | cut -d' ' -f1; }
+entry() { printf '{"rfilename": "%s", "size": %d, "blobId": "%s"}' "$1" "$(stat -c %s "$2/$1")" "$(git_hash "$2/$1")"; }
+large() { printf '{"rfilename": "%s", "size": 1, "lfs": {"size": %d, "sha256": "%s"}}' "$1" "$(stat -c %s "$2/$1")" "$(sha256sum <"$2/$1" | cut -d' ' -f1)"; }
+publish() { mkdir -p "$hub/api/$1/revision"; printf '{"sha": "%s", "siblings": [%s]}' $commit "$2" >"$hub/api/$1/revision/main"; }
+
+# ---- a small llama, trained here, is what the server has
+cat >make.yaml <<END
+run: {name: made}
+model: {type: llama, vocab_size: 257, layers: 1, heads: 2, hidden_size: 16, mlp_size: 32}
+data: {type: text, train_text: text.txt, tokenizer: bytes, documents: line, seq_length: 16}
+train: {steps: 2, global_batch: 2}
+eval: {every_epochs: -1}
+threads: 1
+END
+for i in $(seq 200); do echo "the $i quick brown foxes jump over the lazy dog"; done >text.txt
+try 0 train make.yaml
+files=$hub/me/tiny/resolve/$commit
+mkdir -p "$files/onnx" && cp runs/made/checkpoints/latest/{config.json,model.safetensors} "$files" && echo x >"$files/onnx/model.onnx" && echo y >"$files/README.md"
+publish models/me/tiny "$(entry config.json "$files"),$(large model.safetensors "$files"),$(entry onnx/model.onnx "$files"),$(entry README.md "$files")"
+
+try 0 get me/tiny --mirror "file://$hub" --list; has out "^model.safetensors .*yes"; has out "^onnx/model.onnx"
+[ ! -e huggingface ] || bad "--list loads"
+sed 's/made/again/; s/type: llama.*/type: llama, init: me\/tiny}/' make.yaml >use.yaml
+refused 2 "model.init: me/tiny: no such file or folder: looked .*\`lockstep get me/tiny\` loads it" train use.yaml
+try 0 get me/tiny --mirror "file://$hub/"; once out "^me/tiny: 2 files, .* in $HF_HOME/hub/models--me--tiny/snapshots/$commit$"
+try 0 get me/tiny --mirror "file://$hub/"; once out "\(0 B loaded now, the rest was there\)$"
+try 0 train use.yaml
+try 0 inspect me/tiny; has out "embed_tokens"
+try 0 export me/tiny --to tiny.safetensors
+try 0 predict me/tiny --prompt "the" --tokens 3 --set data.tokenizer=bytes
+
+# ---- some files, into a folder; another file of that name stays
+try 0 get me/tiny 'onnx/*' README.md --mirror "file://$hub" --to plain; cmp plain/onnx/model.onnx "$files/onnx/model.onnx"; cmp plain/README.md "$files/README.md"
+echo mine >plain/README.md
+refused 1 "plain/README.md: a file of another content" get me/tiny README.md --mirror "file://$hub" --to plain
+once plain/README.md '^mine$'
+
+# ---- a data set, which a recipe names
+files=$hub/datasets/me/words/resolve/$commit
+mkdir -p "$files/raw" && cp text.txt "$files/raw"
+publish datasets/me/words "$(entry raw/text.txt "$files")"
+sed 's/made/hub-data/; s/train_text: text.txt/train_text: datasets\/me\/words\/raw\/*.txt/' make.yaml >words.yaml
+refused 2 "lockstep get datasets/OWNER/NAME" train words.yaml
+try 0 get datasets/me/words --mirror "file://$hub"
+try 0 train words.yaml
+cmp runs/made/checkpoints/latest/model.safetensors runs/hub-data/checkpoints/latest/model.safetensors || bad "other weights from the same text"
+
+# ---- one message
+refused 2 "tiny: no name of a repository: OWNER/NAME" get tiny
+refused 2 "\*.bin: no file of me/tiny has this name" get me/tiny '*.bin' --mirror "file://$hub"
+refused 1 "me/none.*without a network, load me/none on a machine that has one" get me/none --mirror "file://$hub"
+HF_HUB_OFFLINE=1 refused 1 "HF_HUB_OFFLINE=1 forbids the network" get me/tiny
+refused 2 "needs NAME" get
+echo damaged >"$hub/me/tiny/resolve/$commit/README.md"
+refused 1 "README.md" get me/tiny README.md --mirror "file://$hub"
+finish

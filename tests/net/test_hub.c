@@ -1,0 +1,318 @@
+/* Repositories of a hub, from a server of our own that speaks as Hugging Face's does: lists, the cache's
+ * layout, interrupted and wrong files, tokens, hostile lists, no network. */
+#include "net/hub.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "base/find.h"
+#include "base/hub_cache.h"
+#include "base/sha.h"
+#include "base/str.h"
+#include "support/server.h"
+#include "support/support.h"
+
+#define COMMIT "0123456789abcdef0123456789abcdef01234567"
+enum { LARGE = 70000 };
+
+static const char *endpoint;
+static char large[LARGE], list[4096], large_hash[LS_SHA256_HEX], small_hash[LS_SHA1_HEX];
+static const char small[] = "{\"model_type\": \"qwen2\"}\n";
+
+static void hash_all(void)
+{
+    ls_sha sha;
+    for (int i = 0; i < LARGE; i++)
+        large[i] = (char)(i * 7 + i / 253);
+    ls_sha256_init(&sha);
+    ls_sha_add(&sha, large, LARGE);
+    ls_sha_hex(&sha, large_hash);
+    char head[32];
+    const int n = snprintf(head, sizeof head, "blob %zu", sizeof small - 1);
+    ls_sha1_init(&sha);
+    ls_sha_add(&sha, head, (size_t)n + 1);
+    ls_sha_add(&sha, small, sizeof small - 1);
+    ls_sha_hex(&sha, small_hash);
+}
+
+static ls_served files[] = {
+    { "/api/models/me/tiny/revision/main?blobs=true", list, 0 },
+    { "/api/models/me/tiny/revision/a%20tag?blobs=true", list, 0 },
+    { "/api/datasets/me/words/revision/main?blobs=true", list, 0 },
+    { "/me/tiny/resolve/" COMMIT "/config.json", small, sizeof small - 1 },
+    { "/me/tiny/resolve/" COMMIT "/model.safetensors", large, LARGE },
+    { "/datasets/me/words/resolve/" COMMIT "/sub/one%20file.txt", small, sizeof small - 1 },
+};
+
+/* The list of a repository: `large_path` is a file of the large store, `small_path` one of git's. */
+static void set_list(const char *large_path, const char *small_path)
+{
+    snprintf(list, sizeof list,
+             "{\"id\": \"me/tiny\", \"sha\": \"" COMMIT "\", \"siblings\": ["
+             "{\"rfilename\": \"%s\", \"size\": 9, \"blobId\": \"x\", \"lfs\": {\"sha256\": \"%s\", "
+             "\"size\": %d}},"
+             "{\"rfilename\": \"%s\", \"size\": %zu, \"blobId\": \"%s\"}]}",
+             large_path, large_hash, LARGE, small_path, sizeof small - 1, small_hash);
+    for (int i = 0; i < 3; i++)
+        files[i].n = strlen(list);
+}
+
+static void fresh_cache(void)
+{
+    static int n;
+    char name[32];
+    snprintf(name, sizeof name, "home%d", n++);
+    setenv("HF_HOME", ls_test_path(name), 1);
+    set_list("model.safetensors", "config.json");
+    ls_server_behave(LS_SERVE_WHOLE);
+}
+
+static void want_all(ls_hub_repo *r)
+{
+    for (int i = 0; i < r->n; i++)
+        r->files[i].wanted = true;
+}
+
+static ls_status get(const char *name, const char *to, ls_hub_load *l)
+{
+    ls_hub_repo r;
+    *l = (ls_hub_load){ .to = to };
+    LS_TRY(ls_hub_list(&r, name, "main", NULL));
+    want_all(&r);
+    const ls_status s = ls_hub_get(&r, l);
+    ls_hub_release(&r);
+    return s;
+}
+
+static void holds(const char *folder, const char *name, const char *data, size_t n)
+{
+    char *path = ls_path_join(folder, name), *text;
+    size_t size;
+    ASSERT_OK(ls_file_read(&text, &size, path));
+    assert_int_equal(size, n);
+    assert_memory_equal(text, data, n);
+    free(text);
+    free(path);
+}
+
+/* Hugging Face's own layout, which finds the files again without the network. */
+static void loads_into_the_cache(void **state)
+{
+    (void)state;
+    ls_hub_load l;
+    char link[512] = "";
+    fresh_cache();
+    char *found;
+    ASSERT_OK(ls_find(&found, "me/tiny", ls_find_any));
+    assert_null(found);
+    ASSERT_OK(get("me/tiny", NULL, &l));
+    holds(l.folder, "config.json", small, sizeof small - 1);
+    holds(l.folder, "model.safetensors", large, LARGE);
+    assert_int_equal(l.loaded_files, 2);
+    assert_int_equal(l.loaded, LARGE + (int)sizeof small - 1);
+    ASSERT_CONTAINS(l.folder, "/hub/models--me--tiny/snapshots/" COMMIT);
+    char *model = ls_path_join(l.folder, "model.safetensors");
+    assert_true(readlink(model, link, sizeof link - 1) > 0);
+    ASSERT_CONTAINS(link, "../../blobs/");
+    ASSERT_CONTAINS(link, large_hash);
+    free(model);
+    ASSERT_OK(ls_find(&found, "me/tiny", ls_find_any));
+    assert_string_equal(found, l.folder);
+    free(found);
+    free(l.folder);
+
+    const int asked = ls_server_requests();
+    ASSERT_OK(get("me/tiny", NULL, &l)); /* asks for the list and loads nothing */
+    assert_int_equal(ls_server_requests(), asked + 1);
+    assert_int_equal(l.loaded_files, 0);
+    free(l.folder);
+}
+
+static void loads_a_data_set_and_other_revisions(void **state)
+{
+    (void)state;
+    ls_hub_load l;
+    ls_hub_repo r;
+    fresh_cache();
+    set_list("unused", "sub/one file.txt");
+    ASSERT_OK(ls_hub_list(&r, "datasets/me/words", "main", NULL));
+    r.files[1].wanted = true;
+    l = (ls_hub_load){ 0 };
+    ASSERT_OK(ls_hub_get(&r, &l));
+    holds(l.folder, "sub/one file.txt", small, sizeof small - 1);
+    free(l.folder);
+    ls_hub_release(&r);
+    char *path = ls_hub_path("datasets/me/words/sub/one file.txt");
+    assert_true(ls_file_exists(path));
+    free(path);
+    assert_null(ls_hub_path("datasets/me/other/sub/one file.txt"));
+
+    set_list("model.safetensors", "config.json");
+    ASSERT_OK(ls_hub_list(&r, "me/tiny", "a tag", endpoint));
+    want_all(&r);
+    ASSERT_OK(ls_hub_get(&r, &l));
+    char *there = ls_hub_snapshot("me/tiny", "a tag"), *main_one = ls_hub_snapshot("me/tiny", "main");
+    assert_string_equal(there, l.folder);
+    assert_null(main_one);
+    free(there);
+    free(l.folder);
+    ls_hub_release(&r);
+}
+
+static void loads_into_a_folder(void **state)
+{
+    (void)state;
+    ls_hub_load l;
+    char to[512];
+    fresh_cache();
+    snprintf(to, sizeof to, "%s", ls_test_path("plain"));
+    ASSERT_OK(get("me/tiny", to, &l));
+    holds(to, "config.json", small, sizeof small - 1);
+    holds(to, "model.safetensors", large, LARGE);
+    free(l.folder);
+    ASSERT_OK(get("me/tiny", to, &l));
+    assert_int_equal(l.loaded_files, 0);
+    free(l.folder);
+    char *config = ls_path_join(to, "config.json"); /* the user's own */
+    ASSERT_OK(ls_file_write(config, "{}", 2));
+    ASSERT_FAILS(get("me/tiny", to, &l), LS_E_FORMAT, "config.json", "another content", "me/tiny");
+    holds(to, "config.json", "{}", 2);
+    free(config);
+}
+
+static void goes_on_where_it_stopped(void **state)
+{
+    (void)state;
+    ls_hub_load l;
+    ls_hub_repo r;
+    fresh_cache();
+    ASSERT_OK(ls_hub_list(&r, "me/tiny", "main", NULL));
+    want_all(&r);
+    ls_server_behave(LS_SERVE_CUT);
+    l = (ls_hub_load){ 0 };
+    ASSERT_FAILS(ls_hub_get(&r, &l), LS_E_IO, "model.safetensors", "closed");
+    assert_null(ls_hub_snapshot("me/tiny", "main")); /* no ref: not loaded yet */
+    ls_server_behave(LS_SERVE_REDIRECT);             /* as the hub does for large files */
+    ASSERT_OK(ls_hub_get(&r, &l));
+    assert_true(ls_server_continued() > 0);
+    holds(l.folder, "model.safetensors", large, LARGE);
+    free(l.folder);
+    ls_hub_release(&r);
+}
+
+static void wrong_bytes_are_refused(void **state)
+{
+    (void)state;
+    ls_hub_load l = { 0 };
+    ls_hub_repo r;
+    fresh_cache();
+    ASSERT_OK(ls_hub_list(&r, "me/tiny", "main", NULL));
+    r.files[1].wanted = true; /* git's checksum, then SHA-256 */
+    ls_server_behave(LS_SERVE_WRONG_BYTES);
+    ASSERT_FAILS(ls_hub_get(&r, &l), LS_E_FORMAT, "config.json", "git's SHA-1", small_hash);
+    r.files[0].wanted = true;
+    ASSERT_FAILS(ls_hub_get(&r, &l), LS_E_FORMAT, "model.safetensors", "SHA-256", large_hash);
+    ls_server_behave(LS_SERVE_TOO_MANY);
+    ASSERT_FAILS(ls_hub_get(&r, &l), LS_E_FORMAT, "more than the 70000 bytes");
+    ls_hub_release(&r);
+}
+
+static void tokens_and_refusals(void **state)
+{
+    (void)state;
+    ls_hub_load l;
+    ls_hub_repo r;
+    fresh_cache();
+    ls_server_behave(LS_SERVE_TOKEN);
+    ASSERT_FAILS(get("me/tiny", NULL, &l), LS_E_USAGE, "me/tiny", "wants a token", "HF_TOKEN");
+    setenv("HF_TOKEN", "wrong", 1);
+    ASSERT_FAILS(get("me/tiny", NULL, &l), LS_E_USAGE, "refuses the token");
+    setenv("HF_TOKEN", "secret", 1);
+    ASSERT_OK(get("me/tiny", NULL, &l));
+    free(l.folder);
+    unsetenv("HF_TOKEN");
+    fresh_cache();
+    ASSERT_OK(ls_make_dirs(getenv("HF_HOME")));
+    char *file = ls_path_join(getenv("HF_HOME"), "token"); /* where `hf auth login` puts it */
+    ASSERT_OK(ls_file_write(file, "secret\n", 7));
+    free(file);
+    ls_server_behave(LS_SERVE_TOKEN);
+    ASSERT_OK(get("me/tiny", NULL, &l));
+    free(l.folder);
+
+    ls_server_behave(LS_SERVE_WHOLE);
+    ASSERT_FAILS(ls_hub_list(&r, "me/none", "main", NULL), LS_E_USAGE, "me/none", "no such repository");
+    ASSERT_FAILS(ls_hub_list(&r, "qwen", "main", NULL), LS_E_USAGE, "OWNER/NAME");
+    ASSERT_FAILS(ls_hub_list(&r, "a/b/c", "main", NULL), LS_E_USAGE, "OWNER/NAME");
+    ASSERT_FAILS(ls_hub_list(&r, "../b", "main", NULL), LS_E_USAGE, "OWNER/NAME");
+    ASSERT_FAILS(ls_hub_list(&r, "me/tiny", "main", ls_server_nobody()), LS_E_IO, "without a network",
+                 "lockstep get me/tiny --to FOLDER");
+    setenv("HF_HUB_OFFLINE", "1", 1);
+    ASSERT_FAILS(ls_hub_list(&r, "me/tiny", "main", NULL), LS_E_IO, "HF_HUB_OFFLINE=1");
+    unsetenv("HF_HUB_OFFLINE");
+}
+
+static void hostile_lists_are_refused(void **state)
+{
+    (void)state;
+    static const char *const PATHS[] = {
+        "../x", "/etc/x", "a/../../x", "a//x", "a/./x", "", "a\\u0007x", ".."
+    };
+    static const char *const TEXTS[] = { "",
+                                         "[]",
+                                         "{\"sha\": \"" COMMIT "\"}",
+                                         "{\"sha\": \"x\", \"siblings\": []}",
+                                         "{\"sha\": \"" COMMIT "\", \"siblings\": [{}]}",
+                                         "{\"sha\": \"" COMMIT
+                                         "\", \"siblings\": [{\"rfilename\": \"a\", \"size\": "
+                                         "-1}]}",
+                                         "<html>welcome to the hotel</html>" };
+    ls_hub_repo r;
+    fresh_cache();
+    for (size_t i = 0; i < sizeof PATHS / sizeof *PATHS; i++) {
+        set_list("model.safetensors", PATHS[i]);
+        ASSERT_FAILS(ls_hub_list(&r, "me/tiny", "main", NULL), LS_E_FORMAT, "outside its folder");
+    }
+    for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
+        snprintf(list, sizeof list, "%s", TEXTS[i]);
+        files[0].n = strlen(list);
+        ASSERT_FAILS(ls_hub_list(&r, "me/tiny", "main", NULL), LS_E_FORMAT, "/api/models/me/tiny");
+    }
+    small_hash[0] = 0;
+    set_list("model.safetensors", "config.json");
+    ASSERT_FAILS(ls_hub_list(&r, "me/tiny", "main", NULL), LS_E_FORMAT, "config.json has no checksum");
+    hash_all();
+}
+
+static int start(void **state)
+{
+    (void)state;
+    static const char *const VARIABLES[] = { "HF_HUB_CACHE", "HF_TOKEN", "HF_HUB_OFFLINE", "LOCKSTEP_DATA" };
+    for (int i = 0; i < 4; i++)
+        unsetenv(VARIABLES[i]);
+    endpoint = ls_server_start();
+    setenv("HF_ENDPOINT", endpoint, 1);
+    setenv("LOCKSTEP_CACHE", ls_test_path("cache"), 1);
+    hash_all();
+    ls_server_serve(files, sizeof files / sizeof *files);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    ls_server_stop();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loads_into_the_cache),      cmocka_unit_test(loads_a_data_set_and_other_revisions),
+        cmocka_unit_test(loads_into_a_folder),       cmocka_unit_test(goes_on_where_it_stopped),
+        cmocka_unit_test(wrong_bytes_are_refused),   cmocka_unit_test(tokens_and_refusals),
+        cmocka_unit_test(hostile_lists_are_refused),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
