@@ -1,5 +1,5 @@
 /* args.c - parses the command line into options and plain words: --name VALUE, --name=VALUE, -q, -vv. `--`
- * ends the options; so does the name of a program of somebody's own (`launch`). */
+ * ends the options; so does the name of a user's program (`launch`). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +164,7 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
         LS_TRY(ls_path_check(verb->name, out->words[i]));
     for (int i = 0; i < out->n_given; i++)
         if (out->given[i].value && strcmp(out->given[i].option->value, "TEXT") &&
-            strcmp(out->given[i].option->value, "URL")) /* others may name a file */
+            strcmp(out->given[i].option->value, "URL")) /* a value of another kind may be a path */
             LS_TRY(ls_path_check(out->given[i].option->name, out->given[i].value));
     if (out->n_words < verb->min_words)
         return ls_fail(LS_E_USAGE, "lockstep %s needs %s (lockstep %s --help)", verb->name, verb->words,

@@ -20,15 +20,15 @@ typedef struct ls_given {
 typedef struct ls_args {
     const struct ls_verb *verb;
     char *const *argv;    /* the whole command line */
-    char *const *program; /* where the command line of a program of somebody's own begins; NULL: nowhere */
+    char *const *program; /* the words of a user's program (`launch`); NULL: none */
     int n_words;
     const char *words[LS_MAX_ARGS]; /* words that are no options, in order */
     int n_given;
     ls_given given[LS_MAX_ARGS];
     int n_sets;
-    const char *sets[LS_MAX_ARGS]; /* of --set, --workers, --threads, --isa, in order, as "key=value" */
+    const char *sets[LS_MAX_ARGS]; /* "key=value" of --set, --workers, --threads and --isa, in order */
     int n_made;
-    char *made[LS_MAX_ARGS]; /* texts of `sets` and `words` that stand for others; owned */
+    char *made[LS_MAX_ARGS]; /* the texts of `sets` and `words` that are malloc'ed */
 } ls_args;
 
 typedef struct ls_verb {
@@ -55,12 +55,12 @@ extern const ls_option LS_COMMON_OPTIONS[], LS_RECIPE_OPTIONS[];
 ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words);
 void ls_args_release(ls_args *a);
 bool ls_args_has(const ls_args *a, const char *option);
-const char *ls_args_value(const ls_args *a,
-                          const char *option); /* of the last time that it is given; NULL: not given */
+/* If an option is given more than once, its last value. NULL: it is not given. */
+const char *ls_args_value(const ls_args *a, const char *option);
 int ls_args_count(const ls_args *a, const char *option);
 /* Leaves *out as it is if the option is not given. */
 ls_status ls_args_int(const ls_args *a, const char *option, int64_t least, int64_t *out);
-/* the same */
+/* Leaves *out as it is if the option is not given. */
 ls_status ls_args_number(const ls_args *a, const char *option, double least, double most, double *out);
 ls_recipe_arg ls_args_recipe(const ls_args *a); /* the first word, with all `sets` */
 

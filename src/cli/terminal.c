@@ -1,8 +1,7 @@
-/* terminal.c - what the user sees while a verb runs: messages on stderr (text or JSON lines), one progress
- * line when stderr is a terminal, and a flag that SIGINT and SIGTERM set, a number that SIGUSR1 raises. Of
- * several ranks one speaks here; the others' messages go to their log files only. Messages may come from any
- * thread: ls_log already lets in one at a time; the progress line takes the same care with a lock of its own.
- */
+/* terminal.c - prints messages on stderr (as text or JSON lines) and, on a terminal, one progress line. It
+ * also handles signals: SIGINT and SIGTERM set a flag, SIGUSR1 increments a number. Only one of several ranks
+ * prints; messages of the others go to their log files. Any thread may log: ls_log admits one at a time, and
+ * a lock protects the progress line. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,12 +18,11 @@
 
 const ls_verb LS_VERBS[] = {
     { "train", "RECIPE", 1, 1, true, "train a model",
-      "Trains what RECIPE (a file or the name of a bundled recipe) describes and keeps everything in the run "
-      "directory storage/name: metrics.jsonl with a\n"
-      "row for every step, result.json, checkpoints, report.html. Started again, a run that was stopped or "
-      "killed continues from its newest checkpoint, on any\n"
-      "number of workers; a finished one says so and does nothing, or continues when train.epochs or "
-      "train.steps grew.",
+      "Trains the model of RECIPE, a file or the name of a bundled recipe. The run directory\n"
+      "storage/name gets metrics.jsonl with a row for every step, result.json, checkpoints and\n"
+      "report.html. A run that was stopped or killed continues from its newest checkpoint when it is\n"
+      "started again, on any number of workers. A finished run does nothing, unless train.epochs or\n"
+      "train.steps is larger now.",
       "lockstep train vit-fashion-mnist                       # a bundled recipe\n"
       "lockstep train my.yaml --set train.epochs=3            # one key changed\n"
       "lockstep train my.yaml --resume runs/my/checkpoints/step-00000468 --set run.name=other   # from "
@@ -33,11 +32,12 @@ const ls_verb LS_VERBS[] = {
       "lockstep train mlp-mnist --profile 11:20               # a Chrome trace of steps 11 to 20",
       (const ls_option[]){
           { "--resume", 0, "auto|never|CHECKPOINT",
-            "where to continue; auto: newest checkpoint; never: an existing run is an error; or what "
-            "torch.distributed.checkpoint saved of model and optimizer (default auto)" },
-          { "--resume-at", 0, "EPOCH:STEP", "of such a directory of PyTorch's: which step comes next" },
-          { "--prefix", 0, "PREFIX", "of such a directory: of the names of model and optimizer, as app." },
-          { "--allow-change", 0, NULL, "continue although something changed that decides what is computed" },
+            "where to continue; auto: newest checkpoint; never: an existing run is an error; or a directory "
+            "with model and optimizer of torch.distributed.checkpoint (default auto)" },
+          { "--resume-at", 0, "EPOCH:STEP", "with a directory of PyTorch: the next step" },
+          { "--prefix", 0, "PREFIX",
+            "with a directory of PyTorch: how names of model and optimizer begin, as app." },
+          { "--allow-change", 0, NULL, "continue although keys that decide the result have changed" },
           { "--dry-run", 0, NULL, "everything up to the first step, nothing written" },
           { "--profile", 0, "[FIRST:LAST]",
             "write a trace of these steps and print the costliest ops (default 11:20)" },
@@ -45,36 +45,36 @@ const ls_verb LS_VERBS[] = {
       ls_verb_train },
     { "launch", "[--] PROGRAM [WORD...]", 1, 1, false,
       "ranks of a program of your own, watched and restarted",
-      "Starts PROGRAM so many times, each with its share of the cores, as the ranks of one group: the "
-      "program "
-      "calls ls_group_from_environment. A rank that is killed,\n"
-      "crashes or does not come is named, with what it did last; then all end, and with --max-failures they "
-      "are started again. SIGTERM and SIGINT are passed on as\n"
-      "SIGTERM: ranks that save and end with status 75 make the status 75.",
+      "Starts PROGRAM several times, as the ranks of one group, each with its share of the cores. The\n"
+      "program calls ls_group_from_environment. If a rank is killed, crashes or stalls, the message\n"
+      "names it and what it did last, and all ranks end. With --max-failures they are started again.\n"
+      "SIGTERM and SIGINT are passed on as SIGTERM. The exit status is 75 if ranks save and end with\n"
+      "status 75.",
       "lockstep launch --workers 4 ./my_program --epochs 3\n"
       "lockstep launch --workers 4 --max-failures 3 -- ./my_program   # started again after a failure\n"
       "lockstep launch --workers 1:8 -- ./my_program                  # as many ranks as there are cores",
       (const ls_option[]){
-          { "--workers", 0, "N", "ranks; LEAST:MOST: as many as there are cores, anew at each restart" },
+          { "--workers", 0, "N",
+            "ranks; LEAST:MOST: as many as there are cores, chosen again at each restart" },
           { "--max-failures", 0, "K",
-            "start all ranks again after so many failures (default 0; -1: without end)" },
-          { "--stall-seconds", 0, "S", "a rank that does not come for so long has failed (default 300)" },
+            "start all ranks again after up to K failures (default 0; -1: no limit)" },
+          { "--stall-seconds", 0, "S", "a rank that others wait for so long has failed (default 300)" },
           END },
       ls_verb_launch },
     { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "loss and metrics on the evaluation split",
-      "Every sample is counted exactly once, whatever the ranks. A recipe means the run that it makes. One "
-      "process evaluates with all its threads; --workers N, or\n"
-      "mpirun, shards the weights over ranks, for a model that one cannot hold.",
+      "Counts every sample exactly once, with any number of ranks. A recipe stands for its run. One\n"
+      "process evaluates with all its threads. With --workers N or mpirun the weights are sharded over\n"
+      "ranks, for a model that is too large for one.",
       "lockstep eval runs/vit-fashion-mnist                   # the last checkpoint of a run\n"
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint",
       (const ls_option[]){ JSON, END }, ls_verb_eval },
     { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true,
       "predictions for samples or images; text after a prompt",
-      "Without IMAGE files (PGM, PPM, PNG) it takes samples of the evaluation split. The table goes to "
-      "stdout; --out draws a picture as well,\n"
-      "--show small ones on the terminal. A language model continues the text of --prompt: as it thinks "
-      "likeliest, or with --temperature at random, the same\n"
-      "for a seed. For that it may also be a folder of Hugging Face's with a llama or qwen2.",
+      "Without IMAGE files (PGM, PPM, PNG) it takes samples of the evaluation split. It prints a table.\n"
+      "--out also draws a picture, --show prints small images on the terminal. With --prompt a language\n"
+      "model continues the text: with the most likely token each time, or with --temperature at random,\n"
+      "reproducibly for a given --seed. Then the first word may also be a folder of Hugging Face's with\n"
+      "a llama or qwen2.",
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
       "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
@@ -87,21 +87,20 @@ const ls_verb LS_VERBS[] = {
           { "--out", 0, "FILE", "picture of the predictions: .svg or .png" },
           { "--show", 0, NULL, "the images on the terminal, too, each with its label and prediction" },
           { "--prompt", 0, "TEXT", "text for a language model to continue" },
-          { "--tokens", 0, "N", "at most so many more tokens (default 128)" },
+          { "--tokens", 0, "N", "the most tokens to add (default 128)" },
           { "--temperature", 0, "T",
-            "choose at random, from probabilities to the power of 1/T (default 0: the likeliest)" },
-          { "--top-k", 0, "K", "of the K likeliest only" },
-          { "--top-p", 0, "P", "of the likeliest that together have probability P" },
-          { "--seed", 0, "N", "of the random choices (default 0)" },
+            "choose tokens at random, from softmax(logits / T) (default 0: the most likely)" },
+          { "--top-k", 0, "K", "choose from the K most likely tokens only" },
+          { "--top-p", 0, "P", "choose from the fewest tokens that together have probability P only" },
+          { "--seed", 0, "N", "seed of the random choices (default 0)" },
           JSON,
           END },
       ls_verb_predict },
     { "plan", "RECIPE", 1, 1, true, "memory, cost and time of a step, without running it",
-      "Prints what the compiled step needs: memory by category and the moment of its peak, collectives, "
-      "FLOPs, bytes, estimated time, for any number of\n"
-      "ranks. Starts none and needs no data; with --isa and --threads it speaks about another machine. "
-      "--compare puts settings side by side. The time estimate\n"
-      "uses the measurement that `lockstep doctor` keeps.",
+      "Prints what the compiled step needs, for any number of ranks: memory by category and the moment\n"
+      "of its peak, collectives, FLOPs, bytes, estimated time. It starts no rank and reads no data.\n"
+      "With --isa and --threads it plans for another machine. --compare prints several settings side by\n"
+      "side. The estimate of time uses the measurement of `lockstep doctor`.",
       "lockstep plan vit-fashion-mnist --workers 4\n"
       "lockstep plan vit-fashion-mnist --workers 2 --compare parallel.reshard_after_forward=true,false "
       "--compare parallel.gather=map,copy\n"
@@ -115,29 +114,27 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_plan },
     { "explain", "RECIPE", 1, 1, true, "the compiled step, op by op",
-      "Prints the step as a rank runs it: every kernel call with shapes, memory and cost, every collective "
-      "with its unit, bytes and what it overlaps. Blocks\n"
-      "that repeat are shown once. Where an axis splits layers, values say how they lie over its ranks: "
-      "Shard(d), Partial, Replicate, Invariant.\n"
-      "With --param the life of one parameter from storage to update, and which "
-      "rank holds which part of it.",
+      "Prints the step as a rank runs it: every kernel call with shapes, memory and cost, every\n"
+      "collective with its unit, its bytes and what it overlaps. Repeated blocks are shown once. If an\n"
+      "axis splits layers, each value has its placement over the ranks: Shard(d), Partial, Replicate or\n"
+      "Invariant. --param prints the life of one parameter, from storage to update, and the rank that\n"
+      "holds each part of it.",
       "lockstep explain vit-fashion-mnist --workers 4 --rank 1\n"
       "lockstep explain vit-fashion-mnist --param encoder.layers.encoder_layer_0.mlp.0.weight",
       (const ls_option[]){ { "--rank", 0, "R", "as this rank runs it (default 0)" },
                            { "--param", 0, "NAME", "only what happens to one parameter" },
-                           { "--full", 0, NULL, "every block, also those that are like the one before" },
+                           { "--full", 0, NULL, "every block, also those that equal the one before" },
                            HOSTS,
                            JSON,
                            END },
       ls_verb_explain },
     { "export", "RUN|CHECKPOINT", 1, 1, false,
       "weights for others: a .safetensors or .pt file, or a DCP directory",
-      "Writes all weights, under PyTorch's names, to one file: safetensors, or a state dict that "
-      "torch.load(FILE, weights_only=True) opens. A name that ends\n"
-      "with / becomes a directory for torch.distributed.checkpoint.load. Of a run it takes the latest "
-      "checkpoint, whose every byte is compared with its\n"
-      "checksums first; any weight file may stand in its place. A file or directory that is there already is "
-      "replaced only with --force.",
+      "Writes all weights, with PyTorch's names, to one file: safetensors, or a state dict for\n"
+      "torch.load(FILE, weights_only=True). If the name ends in /, it writes a directory for\n"
+      "torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint, and compares every\n"
+      "byte with the checksums first. A weight file may be given in place of a run. An existing file or\n"
+      "directory is replaced only with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
       "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
@@ -148,13 +145,13 @@ const ls_verb LS_VERBS[] = {
           { "--optimizer", 0, NULL, "into a directory: the optimizer's state, too" },
           { "--prefix", 0, "PREFIX",
             "from a directory of PyTorch's: the model whose names begin so, as app.; without it" },
-          { "--force", 0, NULL, "replace a file or DCP directory that is there already" },
+          { "--force", 0, NULL, "replace an existing file or DCP directory" },
           END },
       ls_verb_export },
     { "inspect", "PATH", 1, 1, true, "what is in a checkpoint, weight file, run or recipe",
-      "Tensors with types, shapes and places; the module tree with counts. Of PyTorch's files nothing is "
-      "executed. Also of a recipe, whose model is built for it;\n"
-      "with --workers it says which rank holds which part.",
+      "Prints tensors with types, shapes and where they are, and the module tree with counts. Nothing\n"
+      "in PyTorch's files is executed. Of a recipe it builds the model; with --workers it prints the\n"
+      "rank that holds each part.",
       "lockstep inspect runs/vit-fashion-mnist/checkpoints/latest --verify\n"
       "lockstep inspect resnet18.pth\n"
       "lockstep inspect vit-fashion-mnist",
@@ -165,8 +162,8 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_inspect },
     { "recipe", "[RECIPE]", 0, 1, true, "a recipe with where each value came from",
-      "Prints the resolved recipe: every key with its value and, as a comment, who set it. Without RECIPE it "
-      "lists the bundled ones.",
+      "Prints the resolved recipe: every key with its value and, as a comment, where it was set.\n"
+      "Without RECIPE it lists the bundled recipes.",
       "lockstep recipe                                        # bundled recipes\n"
       "lockstep recipe vit-fashion-mnist > my.yaml            # a start for your own\n"
       "lockstep recipe --reference                            # every key (docs/recipe.md)",
@@ -175,11 +172,10 @@ const ls_verb LS_VERBS[] = {
           { "--source", 0, NULL, "the text of a bundled recipe as it was written" },
           END },
       ls_verb_recipe },
-    { "runs", "[STORAGE]", 0, 1, false, "runs and how they stand, or the metrics of one",
-      "Lists the runs in STORAGE (default: runs): state, last step and loss, last evaluation, restarts, "
-      "newest checkpoint. With --metrics the epochs or the steps\n"
-      "of one run, also while it is running. Steps that were done again after a restart appear once: those "
-      "of the later attempt.",
+    { "runs", "[STORAGE]", 0, 1, false, "the runs and their states, or the metrics of one",
+      "Lists the runs in STORAGE (default: runs): state, last step and loss, last evaluation, restarts,\n"
+      "newest checkpoint. --metrics prints the epochs or the steps of one run, which may be running.\n"
+      "Steps that were repeated after a restart appear once, as the later attempt computed them.",
       "lockstep runs\n"
       "lockstep runs results --json\n"
       "lockstep runs --metrics vit-fashion-mnist              # the epochs as a table\n"
@@ -213,8 +209,8 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_get },
     { "doctor", "", 0, 0, false, "what this machine offers and what is missing",
-      "CPU features, cores, memory, limits, libraries, data sets; measures the machine's speed for a moment "
-      "and keeps that for `plan`.",
+      "Prints CPU features, cores, memory, limits, libraries and data sets. Measures the speed of the\n"
+      "machine for a moment, and stores the result for `plan`.",
       "lockstep doctor", (const ls_option[]){ { "--no-measure", 0, NULL, "leave the measurement out" }, END },
       ls_verb_doctor },
     END

@@ -1,4 +1,5 @@
-/* blame.c - what a failure of a rank is called: what it said, what another saw of it, what its end says. */
+/* blame.c - finds the message for the failure of a rank: from its own report, from the report of a rank that
+ * waited for it, or from its exit status. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,7 +16,7 @@ void ls_launch_note(launch *l, int rank, ls_status code)
     l->code = code;
 }
 
-/* The program itself is missing or broken: the next attempt would fare no better. */
+/* Whether the program could not be executed. A next attempt would fail in the same way. */
 static bool was_not_executed(launch *l, int r, int status)
 {
     const int error = ls_shm_watch_exec_error(l->watch, r);
@@ -61,7 +62,7 @@ static void name_cause(const launch *l, int r, int status, char *text, size_t si
         snprintf(text, size, "ended with status %d and no message", WEXITSTATUS(status));
 }
 
-/* What the exit statuses of ranks mean is the command's contract (src/cli/main.c). */
+/* launch.h says what the exit statuses mean. */
 static bool ended_well(int status)
 {
     return WIFEXITED(status) &&
@@ -73,11 +74,12 @@ bool ls_launch_ended_by_request(const launch *l, int r)
     const child *c = &l->children[r];
     if (!l->o->program || !l->stop_passed_on || !c->ended || c->killed)
         return false;
-    return WIFSIGNALED(c->status) ? WTERMSIG(c->status) == SIGTERM
-                                  : WEXITSTATUS(c->status) == 128 + SIGTERM; /* as a shell says it */
+    return WIFSIGNALED(c->status)
+               ? WTERMSIG(c->status) == SIGTERM
+               : WEXITSTATUS(c->status) == 128 + SIGTERM; /* a shell reports a signal in this way */
 }
 
-/* A rank that another missed. The other could only see that it was gone; its status says how. */
+/* A rank ended well, but others still waited for it. Adds its exit status to the message. */
 static void explain_early_end(launch *l, int r, int status)
 {
     char seen[4096];
@@ -86,7 +88,7 @@ static void explain_early_end(launch *l, int r, int status)
              WEXITSTATUS(status), seen);
 }
 
-/* The ranks that wait for it end with the same message. */
+/* Makes the message of a rank that ended badly. The ranks that wait for it end with the same message. */
 static void explain_bad_end(launch *l, int r, int status)
 {
     char doing[128], text[512];
@@ -104,7 +106,7 @@ static void explain_bad_end(launch *l, int r, int status)
     ls_shm_watch_gone(l->watch, r, text);
 }
 
-/* A rank that another missed has ended, by itself. */
+/* Called when a rank that others missed has ended without being killed by this process. */
 static void explain_missed(launch *l, int r)
 {
     const child *c = &l->children[r];

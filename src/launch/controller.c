@@ -1,4 +1,4 @@
-/* controller.c - restarts. Between two attempts no rank lives. */
+/* controller.c - makes attempts until one succeeds. Between two attempts no rank is running. */
 #include "controller.h"
 
 #include <stdio.h>
@@ -7,15 +7,15 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#define PAUSE 0.5      /* seconds before the first restart; each later one waits twice as long, */
-#define PAUSE_MAX 30.0 /* but no longer than this */
-#define TICK 0.1       /* seconds between looks for a request to stop */
+#define PAUSE 0.5      /* seconds before the first restart; each later pause is twice as long */
+#define PAUSE_MAX 30.0 /* the longest pause */
+#define TICK 0.1       /* seconds between two looks for a request to stop */
 
 typedef struct controller {
     const ls_control_opts *o;
-    ls_launch_opts next; /* attempt */
+    ls_launch_opts next; /* of the next attempt */
     int failures;
-    bool out_of_memory; /* the attempt ended so */
+    bool out_of_memory; /* the kernel killed a rank of the last attempt for lack of memory */
 } controller;
 
 static bool stop_wanted(const controller *c) { return c->next.stop && *c->next.stop; }
@@ -27,14 +27,15 @@ static void pause_for(const controller *c, double seconds)
         nanosleep(&(struct timespec){ .tv_nsec = (long)(1e9 * TICK) }, NULL);
 }
 
-/* The last failure that was allowed for has been. */
+/* There were more failures than max_failures. */
 static ls_status give_up(const controller *c, ls_status s, const char *cause)
 {
     return ls_fail(s, "%.3800s; that was failure %d, and %s is %lld", cause, c->failures, c->o->named,
                    (long long)c->o->max_failures);
 }
 
-/* Cores may have come or gone since; ranks that had too little memory have more of it when they are fewer. */
+/* Chooses the number of ranks again: the number of cores may have changed, and fewer ranks have more memory
+ * each. */
 static ls_status choose_workers(controller *c, char text[96])
 {
     const int before = c->next.ranks;
@@ -47,7 +48,7 @@ static ls_status choose_workers(controller *c, char text[96])
     return LS_OK;
 }
 
-/* " from step 150, 3 steps are computed again", where somebody knows. */
+/* Writes " from step 150, 3 steps are computed again", if attempts are recorded. */
 static ls_status describe_loss(const controller *c, ls_restart *r, char text[128])
 {
     text[0] = 0;
@@ -87,7 +88,7 @@ static ls_status wait_for_next(controller *c, const char *cause)
                : ls_fail(LS_E_STOPPED, "stopped on request before restart %d", c->failures);
 }
 
-/* Between two attempts. LS_OK: the next one is to begin. */
+/* Called between two attempts. LS_OK: the next one begins. */
 static ls_status after_failure(controller *c, ls_status s)
 {
     char cause[4096], message[4096];
@@ -103,7 +104,7 @@ static ls_status after_failure(controller *c, ls_status s)
     return s == LS_OK ? s : ls_fail(s, "%s", message);
 }
 
-/* No attempt follows. */
+/* Called when no other attempt follows. */
 static ls_status end_as_failed(const controller *c, ls_status s)
 {
     char cause[4400];
@@ -113,8 +114,7 @@ static ls_status end_as_failed(const controller *c, ls_status s)
     return ls_fail(s, "%s", cause);
 }
 
-/* Whoever could say what is wrong would say it again. What happened to a process from outside, or in a crash,
- * need not come again. */
+/* A failure that a rank reported itself would repeat. A crash, or an end from outside, need not repeat. */
 static bool may_pass(ls_status s) { return s == LS_E_PEER; }
 
 ls_status ls_control(const ls_control_opts *o)

@@ -1,47 +1,48 @@
-/* controller.h - the parent's side of ranks that survive their failures: starts them, and again after a
- * failure that need not repeat, each time as many as there is room for. */
+/* controller.h - restarts: the parent starts the ranks again after a failure that need not repeat, each time
+ * as many as there are resources for. */
 #pragma once
 #include "launch.h"
 
-/* One restart, or the failure that none follows. */
+/* A restart, or the failure after which there is none. */
 typedef struct ls_restart {
     const char *cause;
     int number;       /* 1: the first */
-    int workers;      /* of the attempt that comes */
+    int workers;      /* of the next attempt */
     double pause;     /* seconds before it */
-    int64_t step;     /* it begins from this step, */
-    int64_t lost;     /* and computes so many again */
-    const char *text; /* what the user is told */
+    int64_t step;     /* the step that it continues from */
+    int64_t lost;     /* the number of steps that it repeats */
+    const char *text; /* the message for the user */
 } ls_restart;
 
-/* Who keeps account of the attempts: the run directory (run_account.h). Between `open` and `close` it is the
- * parent's. */
+/* Functions that record the attempts in the run directory (run_account.h). Between `open` and `close` the
+ * parent owns the directory. */
 typedef struct ls_account {
     void *context;
-    void (*begin)(void *context); /* an attempt begins */
+    void (*begin)(void *context); /* called when an attempt begins */
     ls_status (*open)(void *context);
     ls_status (*find_loss)(void *context, ls_restart *r); /* fills step and lost */
     ls_status (*restart)(void *context, const ls_restart *r);
-    /* what follows: LS_OK: an attempt; LS_E_STOPPED: nothing, on request; any other: nothing, it has failed
-     */
+    /* `next` LS_OK: another attempt follows; LS_E_STOPPED: none, on request; else none, because of this
+     * failure */
     ls_status (*close)(void *context, ls_status next, const char *why);
-    /* The last attempt ended so, and no other follows: does the directory know? */
+    /* called after a last attempt with status `s`, to record the failure if the ranks could not */
     void (*end)(void *context, ls_status s, const char *cause);
 } ls_account;
 
 typedef struct ls_control_opts {
     ls_launch_opts ranks;      /* of the first attempt */
-    int64_t max_failures;      /* -1: without end */
-    const char *named;         /* in messages: "failure.max_failures" */
-    const ls_account *account; /* NULL: nobody keeps any */
-    /* How many ranks the next attempt has, at most `most` (0: no such limit). NULL: as many as before. */
+    int64_t max_failures;      /* -1: no limit */
+    const char *named;         /* name of max_failures in messages: "failure.max_failures" */
+    const ls_account *account; /* NULL: attempts are not recorded */
+    /* Chooses the number of ranks of the next attempt, at most `most` (0: no limit). NULL: as many as before.
+     */
     ls_status (*choose)(void *context, int most, int *workers);
     void *context;
 } ls_control_opts;
 
-/* ls_launch, and again up to max_failures times, after a pause, when a rank was killed, crashed, did not come
- * or ended without a word; what any rank said itself (recipe, data, disk, NaN), and a program that cannot be
- * executed, would come again and ends the run. After the kernel killed a rank for want of memory there is one
- * rank fewer, if `choose` allows it. Each failure is told (ls_log_warn). Status as ls_launch; LS_E_STOPPED
- * also when the request came during the pause. Local. */
+/* Calls ls_launch, and again after a pause, up to max_failures times, if a rank was killed, crashed, stalled
+ * or ended without a message. Failures that a rank has reported itself (recipe, data, disk, NaN), and a
+ * program that cannot be executed, would repeat, so they end the run. If the kernel killed a rank for lack of
+ * memory, the next attempt has one rank less, if `choose` allows it. Each failure is logged as a warning.
+ * Status as ls_launch; LS_E_STOPPED also for a request during the pause. Local. */
 ls_status ls_control(const ls_control_opts *o);

@@ -1,4 +1,5 @@
-/* launch.c - start, watch, end: one attempt (controller.h makes the next). */
+/* launch.c - one attempt: starts the ranks, watches them, and ends them. controller.h makes further attempts.
+ */
 #include "launch.h"
 
 #include <stdio.h>
@@ -14,9 +15,9 @@
 #include "comm/process.h"
 #include "launch_own.h"
 
-#define GRACE 1.0 /* seconds for the others to end by themselves after a failure */
-#define TICK 0.1  /* seconds between looks when nothing happens */
-#define STALL 300 /* seconds without a rank that has joined, after which that is told */
+#define GRACE 1.0 /* seconds that the other ranks have to end by themselves after a failure */
+#define TICK 0.1  /* seconds between two looks at the ranks */
+#define STALL 300 /* seconds without a rank that has joined, until there is a warning */
 
 /* ---- requests */
 
@@ -27,7 +28,7 @@ static void signal_all(const launch *l, int number)
             kill(l->children[r].pid, number);
 }
 
-/* Whether the process has a handler: what it has not ends it. */
+/* Whether the process has a handler for the signal. Without one the signal would end it. */
 static bool handles(pid_t process, int number)
 {
     char path[40], line[128];
@@ -41,7 +42,7 @@ static bool handles(pid_t process, int number)
     return caught >> (number - 1) & 1;
 }
 
-/* One rank is enough: it tells the others with the next step. */
+/* Passes a request to save on to rank 0, which sends it to the others with the next step. */
 static void pass_save_on(launch *l)
 {
     const sig_atomic_t now = l->o->save ? *l->o->save : 0;
@@ -79,7 +80,7 @@ static void reap(launch *l)
     }
 }
 
-/* A process that is dying takes its time, while its threads end: what it dies of is still to be heard. */
+/* A dying process first ends its threads. Its exit status, which tells the cause, comes after that. */
 static bool is_dying(const child *c) { return ls_process_start_time((int)c->pid, NULL) == 0; }
 
 static void kill_all(launch *l)
@@ -90,7 +91,7 @@ static void kill_all(launch *l)
     l->killed = true;
 }
 
-/* A rank that others gave up waiting for will not end by itself, unless it is about to. */
+/* Whether only the failed rank is left, and hangs: others gave up waiting for it, and it is not dying. */
 static bool only_failed_is_left(const launch *l)
 {
     const child *c = &l->children[l->failed_rank];
@@ -105,7 +106,7 @@ static void look_for_failures(launch *l)
         ls_launch_look_for_strangers(l);
 }
 
-/* Perhaps it reads for long before it joins; perhaps it never will. */
+/* Warns once if no rank of a user's program joins the group. It may read its data first, or never join. */
 static void look_whether_any_joined(launch *l)
 {
     const double patience = l->o->stall > 0 ? l->o->stall : STALL;
@@ -126,7 +127,7 @@ static void watch(launch *l)
     sigemptyset(&child_ends);
     sigaddset(&child_ends, SIGCHLD);
     while (l->alive) {
-        /* a request to stop interrupts it */
+        /* a request to stop interrupts this wait */
         sigtimedwait(&child_ends, NULL, &(struct timespec){ .tv_nsec = (long)(1e9 * TICK) });
         reap(l);
         look_for_failures(l);
@@ -139,14 +140,14 @@ static void watch(launch *l)
 
 /* ---- an attempt */
 
-/* A program that does not handle the request has saved nothing; others would have said so. */
+/* The outcome after a request to stop. Programs that handle the request have reported what they saved. */
 static ls_status stopped(const launch *l)
 {
     for (int r = 0; r < l->started; r++)
         if (ls_launch_ended_by_request(l, r))
             return ls_fail(LS_E_STOPPED,
                            "stopped on request: %s has no handler for SIGTERM, which ended it; started again "
-                           "it goes on from the last checkpoint that it has",
+                           "it continues from its last checkpoint",
                            l->o->argv[0]);
     return ls_fail(LS_E_STOPPED, "%s", "");
 }
@@ -207,7 +208,8 @@ ls_status ls_launch(const ls_launch_opts *o)
         s = ls_sys_have(l.children);
         if (s == LS_OK)
             s = ls_launch_divide_cores(&l);
-        signal(SIGCHLD, SIG_DFL); /* ignored by whoever started us, it would leave nothing to wait for */
+        signal(SIGCHLD,
+               SIG_DFL); /* if it were ignored, as some parents leave it, waitpid would find no child */
         sigset_t child_ends;
         sigemptyset(&child_ends);
         sigaddset(&child_ends, SIGCHLD);

@@ -1,35 +1,40 @@
-/* launch.h - the process that the user started, when several ranks work on this host: it starts one process
- * a rank (fork and exec, no shell), passes requests to stop on, ends all ranks when one fails, and says once
- * what happened. The ranks are this very program again, with the same words, or any program that joins the
- * group (ls_group_from_environment). It computes nothing. */
+/* launch.h - the parent of the ranks on this host: the process that the user started. It starts one process
+ * for each rank (fork and exec, no shell), passes requests on, ends all ranks when one fails, and reports the
+ * failure once. The ranks run this program again, with the same arguments, or a user's program that joins the
+ * group (ls_group_from_environment). The parent computes nothing. */
 #pragma once
 #include <signal.h>
 #include "lockstep/status.h"
 
-/* Exit statuses of the command, and of every rank: part of the command's contract. */
+/* Exit statuses of the command and of every rank. They are part of its interface. */
 enum { LS_EXIT_DONE = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_STOPPED = 75 };
 
 typedef struct ls_launch_opts {
     int ranks;
-    int threads;                       /* of a rank; 0: what its share of the cores gives */
-    const char *program;               /* path of a program of somebody's own; NULL: this very program */
+    int threads;                       /* of a rank; 0: its share of the cores */
+    const char *program;               /* path of a user's program; NULL: this program */
     char *const *argv;                 /* of every rank, the program's name first */
-    double stall;                      /* seconds that a rank of such a program is waited for; 0: 300 */
-    int restart;                       /* 0: the first attempt; what ls_launch_restart says in its ranks */
-    const volatile sig_atomic_t *stop; /* nonzero: the ranks are to stop; may be NULL */
-    /* each time this number changes: they are to save at the end of the step; may be NULL */
+    double stall;                      /* seconds to wait for a rank of a user's program; 0: 300 */
+    int restart;                       /* number of this restart, for ls_launch_restart; 0: first attempt */
+    const volatile sig_atomic_t *stop; /* nonzero: a request to stop; may be NULL */
+    /* a change of this number is a request to save after the step; may be NULL */
     const volatile sig_atomic_t *save;
-    /* set when the kernel killed a rank for want of memory; may be NULL */
+    /* becomes true if the kernel killed a rank for lack of memory; may be NULL */
     bool *out_of_memory;
 } ls_launch_opts;
 
-/* Runs until all ranks have ended. LS_OK: all did their work; LS_E_STOPPED: they stopped on request, and rank
- * 0 has said so (the message is empty, or says that a program did not handle the request); else the status
- * and message of the rank that failed first, with its number (LS_E_PEER: killed, crashed, stalled, or gone
- * without a word; LS_E_IO: the program could not be executed; LS_E_USAGE: the ranks of the program never
- * joined the group). Nothing is left behind, also when this process is killed. Local. */
+/* Starts the ranks and waits until all have ended. LS_OK: all ranks succeeded. Local.
+ *
+ * LS_E_STOPPED: they stopped on request. The message is empty, because rank 0 has reported it, or says that
+ * the program has no handler for the request.
+ *
+ * Else the status and message of the rank that failed first, with its number. LS_E_PEER: it was killed,
+ * crashed, stalled or ended without a message. LS_E_IO: the program could not be executed. LS_E_USAGE: no
+ * rank of the program joined the group.
+ *
+ * The ranks end with this process, even if it is killed. */
 ls_status ls_launch(const ls_launch_opts *o);
 
-/* The path of the program that a shell would execute for `name`; the caller frees. LS_E_USAGE when there is
- * none that this user may execute. Local. */
+/* Finds the program that a shell would execute for `name`. The caller frees *path. LS_E_USAGE if there is no
+ * program that this user may execute. Local. */
 ls_status ls_launch_find(char **path, const char *name);

@@ -1,4 +1,4 @@
-/* launch_own.h - an attempt of several ranks, as its files see it. */
+/* launch_own.h - an attempt of several ranks. Private to launch.c, start.c and blame.c. */
 #pragma once
 #include <sys/types.h>
 #include "base/affinity.h"
@@ -6,10 +6,10 @@
 #include "launch.h"
 #include "oom.h"
 
-/* killed: by us, so that its status says nothing */
 typedef struct child {
     pid_t pid;
-    bool ended, killed;
+    bool ended;
+    bool killed; /* by this process, so its status does not tell the cause */
     int status;
 } child;
 
@@ -20,31 +20,32 @@ typedef struct launch {
     ls_oom oom;
     child *children;
     int started, alive;
-    ls_cpu_set *cpus; /* of each rank; NULL: not bound */
-    double began;     /* the command, or this restart */
-    double started_at;
+    ls_cpu_set *cpus;  /* of each rank; NULL: not bound */
+    double began;      /* when the command began, or this restart */
+    double started_at; /* when the ranks were started */
     sigset_t mask_before;
-    double failed_at; /* 0: all is well */
+    double failed_at; /* 0: no rank has failed */
     int failed_rank;
-    ls_missed missed; /* how */
+    ls_missed missed; /* how the others noticed that it was missing */
     bool stop_passed_on, killed, told_that_nobody_joined;
     sig_atomic_t saves_passed_on;
-    ls_status code; /* of the failure, with its message: */
-    char text[4400];
+    ls_status code;  /* of the failure */
+    char text[4400]; /* its message */
 } launch;
 
 /* start.c */
 ls_status ls_launch_divide_cores(launch *l);
 ls_status ls_launch_start(launch *l, int rank);
 
-/* blame.c: what a failure is called. */
-/* From here on the ranks are ending; the first reason is the one that is told. */
+/* blame.c */
+/* Notes the failure of a rank. From now on the other ranks are ended; the first failure gives the message. */
 void ls_launch_note(launch *l, int rank, ls_status code);
-/* A rank has said why it, or another that it waited for, cannot go on. */
+/* Whether a rank has reported a failure in the control block: its own, or that of a rank that it waited for.
+ * Notes it. */
 bool ls_launch_hear(launch *l);
-/* Rank r has ended, by itself; its status may say more than another rank could see. */
+/* Called when rank r has ended. Its exit status may tell more than other ranks could see. */
 void ls_launch_explain(launch *l, int r);
-/* Ranks that ended well without having joined the group that others have joined. */
+/* Looks for ranks that ended well, but never joined the group that others have joined. */
 void ls_launch_look_for_strangers(launch *l);
-/* Rank r of somebody's own program was ended by the request to stop. */
+/* Whether the request to stop ended rank r of a user's program. */
 bool ls_launch_ended_by_request(const launch *l, int r);

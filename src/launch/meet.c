@@ -1,4 +1,4 @@
-/* meet.c - agreement before the first step. */
+/* meet.c - see meet.h. */
 #include "meet.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 /* ---- the same program, the same recipe */
 
-/* Keys that may differ from host to host: where things lie, and how many cores there are. */
+/* Keys that may differ between hosts: paths, downloads, and numbers of cores. */
 static bool may_differ(const char *key)
 {
     static const char *const LOCAL[] = { "threads",       "workers",       "run.storage", "data.path",
@@ -28,7 +28,7 @@ static bool may_differ(const char *key)
     return false;
 }
 
-/* Lines "key: value" of all that ranks must agree on. */
+/* Lines "key: value" of all keys that must be equal on all ranks. */
 static char *identity(const ls_recipe *r)
 {
     ls_str s = { 0 };
@@ -44,7 +44,7 @@ static char *identity(const ls_recipe *r)
     return ls_str_take(&s);
 }
 
-/* What of the program's file decides: all of it. */
+/* Hash of the program's file. */
 static ls_status program(uint64_t *hash)
 {
     ls_mapping m;
@@ -73,7 +73,7 @@ static uint64_t this_host(void)
     return h;
 }
 
-/* Of each rank: its cores, divided by the ranks that may use them too. The least of that. */
+/* The smallest share of cores: those of a rank, divided by the number of ranks that may use them. */
 static int threads_of_all(const hello *all, int n)
 {
     int least = 0;

@@ -1,4 +1,4 @@
-/* oom.c - counters and limits of the memory control group, v1 and v2, and the kernel's log. */
+/* oom.c - reads counters and limits of memory control groups, v1 and v2, and the kernel's log. */
 #include "oom.h"
 
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "oom_kill N" of FOLDER/FILE. */
+/* Reads the line "oom_kill N". */
 static bool read_kills(uint64_t *kills, const char *folder, bool v2)
 {
     char path[1200], line[128];
@@ -33,8 +33,8 @@ static bool try_folder(ls_oom *o, const char *root, const char *path)
     return false;
 }
 
-/* Lines "0::/a/b" (v2) and "4:memory:/a/b" (v1). In a container the path may be the host's and not exist
- * here: its root is then the group. */
+/* Finds the control group in /proc/self/cgroup, lines "0::/a/b" (v2) and "4:memory:/a/b" (v1). In a container
+ * the path may be that of the host and not exist; then the root is the group. */
 static void find_folder(ls_oom *o)
 {
     char line[1024];
@@ -74,7 +74,7 @@ void ls_oom_end(ls_oom *o)
     o->log = -1;
 }
 
-/* A read is one record. */
+/* Whether the log names the process. Each read returns one record. */
 static bool log_names(int log, pid_t process)
 {
     char record[1024], name[48];
@@ -88,7 +88,7 @@ static bool log_names(int log, pid_t process)
     return false;
 }
 
-/* Of the group and those above it the smallest. */
+/* The smallest limit of the group and of the groups above it. */
 static uint64_t find_limit(const ls_oom *o)
 {
     char folder[1100], path[1200];
@@ -97,14 +97,14 @@ static uint64_t find_limit(const ls_oom *o)
     for (char *slash; folder[0]; *slash = 0) {
         snprintf(path, sizeof path, "%s/%s", folder, o->v2 ? "memory.max" : "memory.limit_in_bytes");
         FILE *f = fopen(path, "re");
-        if (f && fscanf(f, "%lu", &one) == 1 && one < least) /* "max" is none */
+        if (f && fscanf(f, "%lu", &one) == 1 && one < least) /* "max" is no number: there is no limit */
             least = one;
         if (f)
             fclose(f);
         if (!(slash = strrchr(folder, '/')))
             break;
     }
-    return least < (uint64_t)1 << 60 ? least : 0; /* v1 says "none" with a number */
+    return least < (uint64_t)1 << 60 ? least : 0; /* v1 has a huge number for "no limit" */
 }
 
 bool ls_oom_killed(const ls_oom *o, pid_t process, uint64_t *limit)

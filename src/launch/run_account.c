@@ -1,4 +1,5 @@
-/* run_account.c - the run directory is the parent's between two attempts: its lock keeps others away. */
+/* run_account.c - see run_account.h. Between two attempts the parent has the lock of the run directory, so no
+ * other process can take the run. */
 #include "run_account.h"
 
 #include <stdlib.h>
@@ -61,7 +62,7 @@ static ls_status close_run(void *context, ls_status next, const char *why)
     const bool failed = next != LS_OK && next != LS_E_STOPPED;
     if (failed) {
         ls_rundir_log(r->run, LS_ERROR, why);
-        r->run->attempt--; /* no other comes */
+        r->run->attempt--; /* no next attempt follows */
     }
     return ls_rundir_close(&r->run,
                            next == LS_OK          ? LS_RUN_RESTARTING
@@ -70,8 +71,7 @@ static ls_status close_run(void *context, ls_status next, const char *why)
                            failed ? why : NULL);
 }
 
-/* Whether the run in the directory is the one that failed, and does not say so, or knows only what its ranks
- * could see of it. */
+/* Whether result.json of the failed run lacks the failure, or has only what the ranks could see of it. */
 static bool lacks_cause(const ls_run_account *r, ls_status s)
 {
     char *run = path_of(r, ""), *recipe = path_of(r, "recipe.yaml");

@@ -1,4 +1,4 @@
-/* start.c - one process becomes a rank. */
+/* start.c - starts the process of a rank, bound to its cores, and finds the program to execute. */
 #include <limits.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,38 +21,38 @@ enum { CANNOT_EXEC = 127 };
 static const char *const NAMES[] = { "LOCKSTEP_RANK=",      "LOCKSTEP_RANKS=",     "LOCKSTEP_CONTROL_FD=",
                                      LS_LAUNCH_STARTED "=", LS_LAUNCH_RESTART "=", LS_LAUNCH_COMMAND "=",
                                      LS_LAUNCH_STALL "=" };
-enum { PLACES = sizeof NAMES / sizeof NAMES[0] };
+enum { ADDED = sizeof NAMES / sizeof NAMES[0] };
 
-/* The environment of rank r: ours, with its place. NULL: no memory. */
+/* The environment of rank r: that of this process, with the variables of NAMES. NULL: out of memory. */
 static char **environment(const launch *l, int r)
 {
     int n = 0, kept = 0;
     while (environ[n])
         n++;
-    char **all = ls_sys_malloc(sizeof *all * (size_t)(n + PLACES + 1));
+    char **all = ls_sys_malloc(sizeof *all * (size_t)(n + ADDED + 1));
     for (int i = 0; all && i < n; i++) {
         bool ours = false;
-        for (int k = 0; k < PLACES; k++)
+        for (int k = 0; k < ADDED; k++)
             ours = ours || !strncmp(environ[i], NAMES[k], strlen(NAMES[k]));
         if (!ours)
             all[kept++] = environ[i];
     }
-    char *ours[PLACES] = { ls_sys_text("%s%d", NAMES[0], r),
-                           ls_sys_text("%s%d", NAMES[1], l->o->ranks),
-                           ls_sys_text("%s%d", NAMES[2], l->control),
-                           ls_sys_text("%s%.6f", NAMES[3], l->began),
-                           ls_sys_text("%s%d", NAMES[4], l->o->restart),
-                           ls_sys_text("%s%.6f", NAMES[5], ls_now() - ls_since_exec()),
-                           ls_sys_text("%s%g", NAMES[6], l->o->stall) };
+    char *ours[ADDED] = { ls_sys_text("%s%d", NAMES[0], r),
+                          ls_sys_text("%s%d", NAMES[1], l->o->ranks),
+                          ls_sys_text("%s%d", NAMES[2], l->control),
+                          ls_sys_text("%s%.6f", NAMES[3], l->began),
+                          ls_sys_text("%s%d", NAMES[4], l->o->restart),
+                          ls_sys_text("%s%.6f", NAMES[5], ls_now() - ls_since_exec()),
+                          ls_sys_text("%s%g", NAMES[6], l->o->stall) };
     bool made = all;
-    for (int i = 0; i < PLACES; i++)
+    for (int i = 0; i < ADDED; i++)
         made = made && ours[i];
     if (made) {
         memcpy(all + kept, ours, sizeof ours);
-        all[kept + PLACES] = NULL;
+        all[kept + ADDED] = NULL;
         return all;
     }
-    for (int i = 0; i < PLACES; i++)
+    for (int i = 0; i < ADDED; i++)
         free(ours[i]);
     free(all);
     return NULL;
@@ -63,12 +63,12 @@ static void free_environment(char **all)
     int n = 0;
     while (all[n])
         n++;
-    for (int i = n - PLACES; i < n; i++)
+    for (int i = n - ADDED; i < n; i++)
         free(all[i]);
     free(all);
 }
 
-/* Several processes that read one terminal, or one file, would share what is in it. */
+/* Several processes that read one terminal would take its input from each other. */
 static void read_nothing(void)
 {
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -76,12 +76,14 @@ static void read_nothing(void)
         dup2(nothing, STDIN_FILENO);
 }
 
-/* In the new process, until exec: only calls that are safe between fork and exec. A terminal's Ctrl-C reaches
- * this process too; it is the parent that asks to stop. Our own ranks get requests only when they can take
- * them (src/cli/terminal.c); of somebody's own program nobody knows that it will ever ask for them. */
+/* The new process, up to exec. It makes only calls that are safe between fork and exec. It ignores SIGINT,
+ * because Ctrl-C in a terminal reaches all processes, and the parent passes the request on. Ranks of
+ * `lockstep` block requests until they handle them (src/cli/terminal.c). A user's program might never unblock
+ * them, so it gets them unblocked. */
 static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *const *environment_of_rank)
 {
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent) /* the parent may have died before that */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) ||
+        getppid() != parent) /* the parent may have ended before this call */
         _exit(CANNOT_EXEC);
     sigset_t mask = l->mask_before;
     if (!l->o->program) {
@@ -91,7 +93,7 @@ static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *co
         read_nothing();
     }
     signal(SIGINT, SIG_IGN);
-    if (l->o->program) { /* ours are not inherited by exec, but what is ignored is */
+    if (l->o->program) { /* exec keeps ignored signals ignored */
         signal(SIGXFSZ, SIG_DFL);
         signal(SIGPIPE, SIG_DFL);
     }
@@ -122,7 +124,7 @@ ls_status ls_launch_start(launch *l, int r)
     return LS_OK;
 }
 
-/* LOCKSTEP_BIND=none leaves the ranks wherever the system puts them. */
+/* With LOCKSTEP_BIND=none ranks are not bound to cores. */
 ls_status ls_launch_divide_cores(launch *l)
 {
     const char *bind = getenv("LOCKSTEP_BIND");

@@ -42,7 +42,7 @@ static ls_status make_parent(const char *path)
     return s;
 }
 
-ls_status ls_loop_export(ls_loop *l, bool anew)
+ls_status ls_loop_export(ls_loop *l, bool replace)
 {
     const char *name = l->recipe->checkpoint.export_to;
     struct stat st;
@@ -50,7 +50,7 @@ ls_status ls_loop_export(ls_loop *l, bool anew)
         return LS_OK;
     char *from = ls_path_join(l->run->path, "checkpoints/latest"), *to = ls_path_join(l->run->path, name);
     ls_status s = LS_OK;
-    if (anew || stat(to, &st)) {
+    if (replace || stat(to, &st)) {
         s = make_parent(to);
         s = s == LS_OK ? write_model(from, to) : s;
     }

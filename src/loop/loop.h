@@ -33,9 +33,10 @@ typedef struct ls_loop {
     void *context;
 } ls_loop;
 
-/* checkpoint.export: writes the whole model of the latest checkpoint into the run's folder, tensor by tensor.
- * `anew`: also where such a file is there. For a run whose steps are done; rank 0 writes. Local. */
-ls_status ls_loop_export(ls_loop *l, bool anew);
+/* export.c: for checkpoint.export, writes the whole model of the latest checkpoint to the run's folder,
+ * tensor by tensor. Call it when all steps are done. `replace`: also if the file exists. Only on rank 0.
+ * Local. */
+ls_status ls_loop_export(ls_loop *l, bool replace);
 
 /* LS_OK when all steps are done, LS_E_STOPPED after a stop request (everything is saved), else the error. */
 ls_status ls_loop_run(ls_loop *l);

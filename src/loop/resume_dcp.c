@@ -1,6 +1,6 @@
-/* resume_dcp.c - continuing what a program of PyTorch's has begun. Its directory holds weights, moments and
- * steps; which samples come next it does not say, and of the recipe only the settings of the optimizer can be
- * compared. */
+/* resume_dcp.c - continues training that a PyTorch program has begun. Its directory has weights, moments and
+ * the number of steps. It does not say which samples come next, and of the recipe only the settings of the
+ * optimizer can be compared. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +22,8 @@ static void add_value(ls_str *out, const ls_dcp_setting *s)
     }
 }
 
-/* Numbers decide what a step computes; the rate is the schedule's, and how a loop over parameters runs is
- * PyTorch's own affair. */
+/* Whether the setting decides what a step computes. The learning rate comes from the schedule; the others
+ * only choose PyTorch's implementation. */
 static bool is_compared(const char *name)
 {
     static const char *const FREE[] = {
@@ -40,7 +40,7 @@ static bool same_value(const ls_dcp_setting *a, const ls_dcp_setting *b)
     return a->kind == b->kind && a->a == b->a && (a->kind != LS_DCP_PAIR || a->b == b->b);
 }
 
-/* "optimizer.betas: [0.9, 0.999] here, [0.8, 0.95] there; ..." */
+/* Appends "optimizer.betas: [0.9, 0.999] here, [0.8, 0.95] there; ...". */
 static void compare(ls_str *out, const ls_dcp_state *s, const ls_recipe *r)
 {
     ls_dcp_setting here[LS_TORCH_MOST];
@@ -81,8 +81,8 @@ static ls_status check_settings(ls_resume_change *change, const ls_dcp_state *s,
     return LS_OK;
 }
 
-/* Where the next step lies: as it was said, or where that many steps lead. */
-static ls_status place(ls_resume_point *out, const ls_dcp_state *s, const ls_resume_now *now)
+/* Finds epoch and step of the next step: those of --resume-at, or what the number of steps gives. */
+static ls_status find_next_step(ls_resume_point *out, const ls_dcp_state *s, const ls_resume_now *now)
 {
     const ls_resume_ask *ask = now->asked;
     const int64_t each = now->steps_per_epoch;
@@ -134,7 +134,7 @@ static ls_status load(ls_resume_point *out, ls_resume_change *change, ls_dcp_sta
                        "%s: its optimizer does not count steps: --resume-at EPOCH:STEP says where to go on",
                        s->dir);
     LS_TRY(check_settings(change, s, r, now->allow_change));
-    LS_TRY(place(out, s, now));
+    LS_TRY(find_next_step(out, s, now));
     describe(s);
     return LS_OK;
 }

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "recipe_place.h"
+#include "recipe_setting.h"
 
 /* ---- images */
 
@@ -22,12 +22,12 @@ static ls_status check_idx(const ls_recipe *r)
     return LS_OK;
 }
 
-/* LS_E_USAGE, not LS_E_IO, for a missing file: the recipe names it. */
+/* A missing file is LS_E_USAGE, not LS_E_IO, because the recipe names it. */
 static ls_status check_file(const ls_recipe *r, const char *key, const char *path)
 {
     if (!path[0] || access(path, F_OK) == 0)
         return LS_OK;
-    /* the default is empty, so somebody set the key */
+    /* the default is empty, so the key was set and has an origin */
     return ls_fail(LS_E_USAGE, "%s: %s: no such file (%s)", key, path,
                    ls_recipe_setting(r->state, key)->origin);
 }
@@ -52,7 +52,7 @@ static ls_status open_images(ls_dataset **out, const ls_recipe *r, ls_split spli
     if (ls_dataset_check(*out, (int)r->model.in_channels, size, size, o->classes) == LS_OK)
         return LS_OK;
     ls_dataset_close(out);
-    return LS_E_USAGE; /* not LS_E_SHAPE: keys of the recipe do not fit together */
+    return LS_E_USAGE; /* not LS_E_SHAPE, because it is keys of the recipe that do not fit each other */
 }
 
 /* ---- text */

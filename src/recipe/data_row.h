@@ -3,11 +3,11 @@
 #include "lockstep/recipe.h"
 #include "model_row.h"
 
-/* What opening a data set needs beside the recipe. */
+/* What opening a data set needs besides the recipe. */
 typedef struct ls_data_opening {
     int threads;
     int classes; /* of the model; for text the size of its vocabulary */
-    /* Called while files are downloaded or tokenized. NULL: nobody is told. */
+    /* Called while files are downloaded or tokenized. NULL: nothing is called. */
     void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
     void *context;
 } ls_data_opening;
@@ -17,7 +17,7 @@ typedef struct ls_data_row {
     const char *keys; /* last names of the recipe keys that the data set has */
     ls_samples samples;
     const char *doing;                      /* for the progress line: "downloading" */
-    ls_status (*check)(const ls_recipe *r); /* that needed keys are set; NULL: none are */
+    ls_status (*check)(const ls_recipe *r); /* checks that required keys are set; NULL: none is required */
     ls_status (*open)(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o);
 } ls_data_row;
 

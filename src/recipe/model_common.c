@@ -1,10 +1,10 @@
-/* model_common.c - what the rows of several models use. It knows no row. */
+/* model_common.c - functions for the rows of several models. */
 #include "model_row.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "recipe_place.h"
+#include "recipe_setting.h"
 
 int64_t ls_recipe_head_dim(const ls_recipe *r)
 {

@@ -1,8 +1,8 @@
 /* model_decoder.c - the rows of the models that predict the next token: Hugging Face's Llama and Qwen2. The
- * keys of their config.json, and what an absent one means, are those of transformers 4 and 5
+ * keys of their config.json, and the values of absent keys, are those of transformers 4 and 5
  * (configuration_llama.py, configuration_qwen2.py). */
 #include "model_row.h"
-#include "recipe_place.h"
+#include "recipe_setting.h"
 
 static ls_decoder_config config_of(const ls_recipe *r)
 {
@@ -109,7 +109,7 @@ static const ls_config_key QWEN2_KEYS[] = {
     LS_CONFIG_READ("num_key_value_heads", "model.kv_heads"),
     DECODER,
     LS_CONFIG_OFF("use_sliding_window"),
-    LS_CONFIG_NO_EFFECT("sliding_window"), /* without use_sliding_window these two say nothing */
+    LS_CONFIG_NO_EFFECT("sliding_window"), /* without use_sliding_window these two have no effect */
     LS_CONFIG_NO_EFFECT("max_window_layers"),
     LS_CONFIG_ONLY("layer_types", "\"full_attention\""),
     LS_CONFIG_OFF("use_mrope"),

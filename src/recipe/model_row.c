@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "recipe_place.h"
+#include "recipe_setting.h"
 
 extern const ls_model_row ls_vit_row, ls_mlp_row, ls_resnet18_row, ls_resnet34_row, ls_resnet50_row,
     ls_llama_row, ls_qwen2_row, ls_t5_row;

@@ -1,7 +1,7 @@
-/* model_t5.c - the row of Hugging Face's T5ForConditionalGeneration. The keys of its config.json, and what an
- * absent one means, are those of transformers 4 and 5 (configuration_t5.py). */
+/* model_t5.c - the row of Hugging Face's T5ForConditionalGeneration. The keys of its config.json, and the
+ * values of absent keys, are those of transformers 4 and 5 (configuration_t5.py). */
 #include "model_row.h"
-#include "recipe_place.h"
+#include "recipe_setting.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ static void config_of(ls_t5_config *out, const ls_recipe *r)
                                            : r->model.scale_output == LS_SCALE_OUTPUT_FALSE ? -1
                                                                                             : 0,
                            .dropout = r->model.dropout,
-                           .pad_token = 0 /* as the data set fills sources up */,
+                           .pad_token = 0 /* the data set pads sources with it */,
                            .start_token = r->model.start_token };
 }
 
@@ -79,7 +79,7 @@ static const ls_config_key KEYS[] = {
     LS_CONFIG_READ("scale_decoder_outputs", "model.scale_output"),
     LS_CONFIG_READ_OR("dropout_rate", "model.dropout", "0.1"),
     LS_CONFIG_READ("decoder_start_token_id", "model.start_token"),
-    LS_CONFIG_ONLY("pad_token_id", "0"), /* data.type pairs fills sources up with it */
+    LS_CONFIG_ONLY("pad_token_id", "0"), /* data.type pairs pads sources with it */
     LS_CONFIG_ONLY("is_encoder_decoder", "true"),
     LS_CONFIG_OFF("is_decoder"),
     LS_CONFIG_OFF("add_cross_attention"),
@@ -155,7 +155,7 @@ static const ls_second_name SECOND[] = {
     { "encoder.embed_tokens.weight", "shared.weight", false },
     { "decoder.embed_tokens.weight", "shared.weight", false },
     { "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", NULL,
-      false }, /* published T5s have it, none uses it */
+      false }, /* published files have it; no layer uses it */
     { "lm_head.weight", "shared.weight", true },
     { NULL, NULL, false },
 };

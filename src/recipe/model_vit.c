@@ -1,6 +1,6 @@
 /* model_vit.c - the row of the vision transformer. */
 #include "model_row.h"
-#include "recipe_place.h"
+#include "recipe_setting.h"
 
 static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
 {

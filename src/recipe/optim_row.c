@@ -1,10 +1,10 @@
-/* optim_row.c - the tables of optimizers and schedules, and what a recipe says of them as the library takes
- * it. */
+/* optim_row.c - the tables of optimizers and schedules, and the options of the library that a recipe sets for
+ * them. */
 #include "optim_row.h"
 
 #include <string.h>
 
-#include "recipe_place.h"
+#include "recipe_setting.h"
 
 static ls_status check_sgd(const ls_recipe *r)
 {

@@ -16,7 +16,7 @@ typedef struct ls_choice_row {
     int (*torch)(ls_dcp_setting *out, const ls_recipe *r);
 } ls_choice_row;
 
-/* Each ended by a row without name; and their names, ended by NULL. */
+/* The tables, each ended by a row without name, and their names, ended by NULL. */
 extern const ls_choice_row LS_OPTIMIZERS[], LS_SCHEDULES[];
 extern const char *const LS_OPTIMIZER_WORDS[], *const LS_SCHEDULE_WORDS[];
 
@@ -24,5 +24,6 @@ extern const char *const LS_OPTIMIZER_WORDS[], *const LS_SCHEDULE_WORDS[];
 int ls_recipe_torch_settings(ls_dcp_setting list[LS_TORCH_MOST], const ls_recipe *r, double lr);
 
 ls_optimizer ls_recipe_optimizer(const ls_recipe *r);
-/* As the recipe says it: total_steps may be 0, and step_epochs is not in it. */
+/* The schedule as the recipe sets it. total_steps may be 0, and step_epochs is not applied
+ * (ls_setup_cut_epochs). */
 ls_schedule ls_recipe_schedule(const ls_recipe *r);

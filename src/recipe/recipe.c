@@ -95,8 +95,8 @@ static ls_status load(ls_recipe **out, const char *text, size_t size, const char
     LS_TRY_TO(s, text ? ls_recipe_apply_text(state, text, size, name) : ls_recipe_apply_file(state, name),
               fail);
     LS_TRY_TO(s, apply_sets(state, n_sets, sets), fail);
-    if (!record || !state->set[ls_key_find("model.hidden_size")]
-                        .value) /* what config.json said is in the recipe of a run */
+    /* the recipe of a run already has the keys that config.json set */
+    if (!record || !state->set[ls_key_find("model.hidden_size")].value)
         LS_TRY_TO(s, ls_recipe_apply_config(state), fail);
     LS_TRY_TO(s, resolve(state, r), fail);
     if (needs_init)

@@ -1,7 +1,7 @@
-/* recipe_arg.h - a recipe as a command line names it: what ls_recipe_load takes. */
+/* recipe_arg.h - a recipe on a command line: the arguments of ls_recipe_load. */
 #pragma once
 
-/* a file or the name of a bundled recipe, and texts "key=value" of --set */
+/* `name` is a file or a bundled recipe; `sets` are the texts "key=value" of --set. */
 typedef struct ls_recipe_arg {
     const char *name;
     int n_sets;

@@ -1,5 +1,5 @@
-/* recipe_bundled.c - the recipes that come inside the library: every file of recipes/, written into
- * recipes.inc by cmake/recipes.cmake. */
+/* recipe_bundled.c - the recipes that are a part of the library. cmake/recipes.cmake writes every file of
+ * recipes/ into recipes.inc. */
 #include <stdio.h>
 #include <string.h>
 #include "recipe_read.h"

@@ -17,7 +17,8 @@ static const char *at(const ls_recipe *r, const char *key) { return ls_recipe_wh
 
 static ls_status check_name(ls_recipe *r)
 {
-    if (!*r->run.name) { /* the recipe file's name without folder, ending, or the "bundled " of messages */
+    if (!*r->run.name) { /* name of the recipe's file without folder and ending; of a bundled one without
+                            "bundled " */
         const char *name = strrchr(r->state->name, '/'), *space;
         name = name ? name + 1 : (space = strrchr(r->state->name, ' ')) ? space + 1 : r->state->name;
         char *stem = ls_arena_strdup(&r->state->arena, name);
@@ -151,7 +152,7 @@ static bool is_recorded(const ls_key *k, const ls_recipe *r)
     return r->state->record && strcmp(ls_recipe_origin(r, k->key), "--set");
 }
 
-/* A key that somebody set is an error when the value of another key leaves it without effect. */
+/* A key that was set is an error if the value of another key leaves it without effect. */
 static ls_status check_effects(const ls_recipe *r)
 {
     for (int i = 0; i < LS_KEY_COUNT; i++) {
@@ -227,7 +228,7 @@ static bool ends_with(const char *text, const char *end)
     return n > m && !strcmp(text + n - m, end);
 }
 
-/* What is exported stands in the run's folder, beside the files that a run has there. */
+/* checkpoint.export is a path in the run's folder. It must not be one of the run's own files. */
 static ls_status check_export(const ls_recipe *r)
 {
     static const char *const OWN[] = { "checkpoints/", "log/", "tensorboard/" };

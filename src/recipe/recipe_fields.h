@@ -1,7 +1,7 @@
-/* recipe_fields.h - the one table of recipe keys, and how a value of each kind is read and printed. */
+/* recipe_fields.h - the table of recipe keys, and functions that read and print their values. */
 #pragma once
 #include "base/str.h"
-#include "recipe_place.h"
+#include "recipe_setting.h"
 
 typedef enum ls_key_kind {
     LS_KEY_TEXT,    /* const char * */
@@ -23,7 +23,7 @@ typedef struct ls_key {
     const char *key; /* "section.key", "section.group.key" or "key" */
     ls_key_kind kind;
     size_t offset;            /* in ls_recipe */
-    const char *fallback;     /* default as YAML; NULL: every recipe must say it */
+    const char *fallback;     /* default as YAML; NULL: every recipe must set the key */
     double min, max;          /* range of INT, REAL, INTS, PAIR, BYTES, RANGE */
     bool above, below;        /* the range excludes min; it excludes max */
     const char *const *words; /* CHOICE, WORD; ended by NULL */
@@ -36,15 +36,15 @@ typedef struct ls_key {
      * that key; "KEY !VALUE": with any other than this one; "data.type @data.download": with the types that
      * have the key data.download. Ended by NULL. */
     const char *const *needs;
-    const char *now;   /* words that this version accepts; NULL: all in range */
+    const char *now;   /* words that this version accepts; NULL: all that are in range */
     const char *later; /* why the others are refused */
-    bool may_change;   /* two starts of one run may differ here */
+    bool may_change;   /* two starts of one run may have different values */
     const char *help;
 } ls_key;
 
 extern const ls_key LS_KEYS[];
 extern const int LS_KEY_COUNT;
-int ls_key_find(const char *key); /* row, -1 none */
+int ls_key_find(const char *key); /* number of the row; -1: no such key */
 
 typedef struct ls_section {
     const char *name, *help;
@@ -55,17 +55,20 @@ extern const int LS_SECTION_COUNT;
 /* recipe_value.c. `where` begins messages ("FILE:LINE: train.epochs"). Strings go to `a`. */
 ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a); /* the key has a `fallback` */
-void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out);  /* as YAML that reads back the same */
-void ls_yaml_print_text(ls_str *out, const char *text);               /* a scalar, quoted if it must be */
-bool ls_words_have(const char *words, const char *word);              /* "a b c" has "b" */
+void ls_key_print(const ls_key *k, const ls_recipe *r,
+                  ls_str *out);                          /* as YAML that reads back as this value */
+void ls_yaml_print_text(ls_str *out, const char *text);  /* a scalar, quoted if it must be */
+bool ls_words_have(const char *words, const char *word); /* "a b c" has "b" */
 
 /* recipe_types.c */
-bool ls_key_is_of(const ls_key *k,
-                  const char *word); /* the row with that name lists the key; it has a `type` */
-bool ls_key_applies(const ls_key *k, const ls_recipe *r); /* the recipe's model (data set, ...) has it */
-bool ls_key_condition(const char *condition, const ls_recipe *r); /* one of `needs`: it holds */
-void ls_key_types(ls_str *out,
-                  const ls_key *k); /* names of all rows that list it: " vit mlp"; it has a `type` */
+/* Whether the row `word` lists the key, which has a `type`. */
+bool ls_key_is_of(const ls_key *k, const char *word);
+/* Whether the recipe's model (data set, ...) has the key. */
+bool ls_key_applies(const ls_key *k, const ls_recipe *r);
+/* Whether one of the conditions in `needs` is true. */
+bool ls_key_condition(const char *condition, const ls_recipe *r);
+/* Appends the names of all rows that list the key, which has a `type`: " vit mlp". */
+void ls_key_types(ls_str *out, const ls_key *k);
 
-/* recipe_reference.c: one of `needs` for people, "data.documents: json" */
+/* recipe_reference.c: appends one of `needs` in words: "data.documents: json". */
 void ls_key_need_text(ls_str *out, const char *need);

@@ -1,5 +1,5 @@
-/* recipe_huggingface.c - config.json. Reads the one of Hugging Face beside the weights that model.init names,
- * and writes the one of a checkpoint. */
+/* recipe_huggingface.c - config.json: reads that of Hugging Face in the folder that model.init names, and
+ * writes that of a checkpoint. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,7 +210,7 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
 {
     const char *type = text_of(state, "model.type"),
                *model = json_string_value(json_object_get(config, "model_type"));
-    if (!model) /* a checkpoint of a model of our own; its config.json says what the recipe would */
+    if (!model) /* a checkpoint of another model, whose config.json is a recipe */
         return LS_OK;
     if (strcmp(model, type))
         return ls_fail(LS_E_USAGE, "%s: its \"model_type\" is %s, and the recipe's model.type %s", path,
@@ -227,7 +227,7 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
         LS_TRY(m->huggingface->check(config, path));
     if (m->huggingface->own_head)
         LS_TRY(apply_own_head(state, m->huggingface, config, path));
-    for (int pass = 0; pass < 2; pass++) /* what the file says, then what its silence does */
+    for (int pass = 0; pass < 2; pass++) /* first the keys of the file, then those that it lacks */
         for (const ls_config_key *k = keys; k->theirs; k++) {
             const json_t *value = value_of(config, k->theirs);
             if (!k->ours || (pass ? !k->absent : !value) || state->set[ls_key_find(k->ours)].value)
@@ -276,7 +276,7 @@ static void write_huggingfaces(ls_json *j, const ls_recipe *r, const ls_huggingf
     ls_json_int(j, "vocab_size", r->model.vocab_size);
 }
 
-/* One key of the recipe as JSON: the recipe's own YAML for numbers and lists, quoted for words. */
+/* Writes a key of the recipe as JSON. The YAML of numbers and lists is JSON, too; words are quoted. */
 static void add_key(ls_json *j, const ls_recipe *r, const char *name)
 {
     char key[64];

@@ -1,4 +1,4 @@
-/* recipe_names.c - what other programs call the keys of a recipe: PyTorch (DataLoader, DDP, FSDP), Hugging
+/* recipe_names.c - names of other programs for the keys of a recipe: PyTorch (DataLoader, DDP, FSDP), Hugging
  * Face Trainer and Accelerate, torchtitan, Axolotl, Lightning, DeepSpeed, Megatron, Ray Train. The message
  * about an unknown key names ours and says how it differs. A recipe that uses such a name is still an error.
  */

@@ -5,7 +5,7 @@
 #include "recipe_check.h"
 #include "recipe_use.h"
 
-/* The word that the recipe has for parallel.data, "" if none. */
+/* The word that the recipe sets for parallel.data; "": none. */
 static const char *written_data(const ls_recipe *r)
 {
     const ls_yaml *value = ls_recipe_setting(r->state, "parallel.data")->value;
@@ -53,7 +53,7 @@ static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
                         .tensor = r->parallel.tensor,
                         .sequence = r->parallel.sequence };
     if (r->state->record && !*ls_mesh_axis(&r->parallel.mesh, LS_ROLE_TENSOR)) {
-        /* an older version accepted these without that axis */
+        /* an older version accepted parallel.tensor and parallel.sequence without such an axis */
         p->tensor = "auto";
         p->sequence = false;
     }

@@ -7,8 +7,8 @@
 #include "recipe_check.h"
 #include "recipe_fields.h"
 
-/* The table has the keys in the order of the page: the rows of a section stand together, and within it those
- * of a group ("parallel.prefetch"). */
+/* The table has the keys in the order of this text: those of a section follow each other, and so do those of
+ * a group in it ("parallel.prefetch"). */
 char *ls_recipe_yaml(const ls_recipe *r, bool origins)
 {
     LS_ARG_OR(r, NULL);
@@ -62,7 +62,7 @@ const char *ls_recipe_origin(const ls_recipe *r, const char *key)
     return r->state->set[row].value ? r->state->set[row].origin : "default";
 }
 
-/* Two starts of one run have the same value of the key. */
+/* Whether two starts of one run must have the same value of the key. */
 static bool is_identity(const ls_key *k, const ls_recipe *r)
 {
     return !k->may_change && ls_key_applies(k, r);

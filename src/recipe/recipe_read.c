@@ -115,7 +115,7 @@ static bool is_null(const ls_yaml *n)
            (!*n->text || !strcmp(n->text, "~") || !strcmp(n->text, "null"));
 }
 
-/* One key, or a map of keys below it. An empty section ("train:" alone) says nothing. */
+/* Applies one key, or a map of keys below it. An empty section ("train:" alone) has no effect. */
 static ls_status apply(ls_recipe_state *state, const source *from, const char *key, const ls_yaml *node,
                        int line)
 {
@@ -152,7 +152,7 @@ static ls_status apply_include(ls_recipe_state *state, const source *from, const
         return ls_fail(LS_E_USAGE, "%s:%d: include: a file name is needed here", from->name, line);
     const char *slash = strrchr(from->name, '/');
     const char *path = value->text;
-    if (*path != '/' && slash) /* beside the file that includes it; a bundled name stands alone */
+    if (*path != '/' && slash) /* relative to the file that includes it, unless it is a bundled recipe */
         path = ls_arena_printf(&state->arena, "%.*s/%s", (int)(slash - from->name), from->name, path);
     if (!ls_file_exists(path))
         path = ls_recipe_bundled_text(value->text) ? value->text : path;

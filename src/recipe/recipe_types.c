@@ -8,8 +8,8 @@
 #include "optim_row.h"
 #include "recipe_fields.h"
 
-/* The i-th word of model.type, data.type, optimizer.type or schedule.type, and the keys of its row; NULL past
- * the end. */
+/* The name and the keys of row i in the table of model.type, data.type, optimizer.type or schedule.type; NULL
+ * after the last row. */
 static const char *row_at(const char *type, int i, const char **keys)
 {
     const ls_choice_row *rows = !strcmp(type, "optimizer.type") ? LS_OPTIMIZERS : LS_SCHEDULES;

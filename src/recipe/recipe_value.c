@@ -31,8 +31,7 @@ static bool parse_real(const char *text, double *out)
     return !*end && isfinite(*out);
 }
 
-/* Whole numbers, also written as 1e6. A double is exact up to 2^53 only, so plain digits are read as an
- * integer. */
+/* Whole numbers, also as 1e6. A double is exact only up to 2^53, so plain digits are read as an integer. */
 static bool parse_int(const char *text, int64_t *out)
 {
     double x;
@@ -117,7 +116,8 @@ static ls_status read_word(const char *const *words, const ls_yaml *v, const cha
     return s;
 }
 
-/* The word for another name: with "NO_SHARD ddp" it is ddp for no_shard. NULL: `others` lacks the name. */
+/* The word that another name stands for: with "NO_SHARD ddp" in the list, ddp for no_shard. NULL: the list
+ * lacks the name. */
 static const char *other_name(const char *const *other, const char *text)
 {
     for (int i = 0; other && other[i]; i++) {

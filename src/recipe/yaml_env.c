@@ -1,5 +1,5 @@
-/* yaml_env.c - ${NAME} and ${NAME:-default} in the scalars of a tree. Each node is visited once, through its
- * owner: aliases share the result. */
+/* yaml_env.c - replaces ${NAME} and ${NAME:-default} in the scalars of a tree. Each node is visited once, so
+ * aliases share the result. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
@@ -15,7 +15,7 @@ static bool is_name(const char *s, size_t n)
     return n > 0;
 }
 
-/* *p points behind "${", and on success behind the "}". */
+/* *p points after "${"; on success it then points after the "}". */
 static ls_status expand_one(ls_yaml *n, ls_arena *a, const char *file, const char **p, ls_str *out)
 {
     const char *begin = *p, *end = strchr(begin, '}');
@@ -34,7 +34,7 @@ static ls_status expand_one(ls_yaml *n, ls_arena *a, const char *file, const cha
     char *name = ls_arena_alloc(a, length + 1);
     memcpy(name, begin, length);
     const char *value = getenv(name);
-    if (value && (*value || !fallback)) { /* as in the shell, :- also stands in for an empty variable */
+    if (value && (*value || !fallback)) { /* as in the shell, :- also replaces an empty variable */
         ls_str_add(out, value);
         n->env = name;
     } else if (fallback) {

@@ -1,4 +1,4 @@
-/* yaml_tree.c - libyaml's events into the tree of yaml_tree.h. The only file that knows libyaml. */
+/* yaml_tree.c - makes the tree of yaml_tree.h from the events of libyaml. No other file uses libyaml. */
 #include "yaml_tree.h"
 #include <string.h>
 #include <yaml.h>
@@ -13,7 +13,7 @@ typedef struct reader {
     yaml_parser_t parser;
     ls_arena *arena;
     const char *name, *text, *end;
-    anchor *anchors; /* of finished nodes: an alias cannot name a node around it */
+    anchor *anchors; /* of finished nodes only, so an alias cannot name a node that contains it */
     int nodes;
 } reader;
 

@@ -1,10 +1,10 @@
-/* yaml_tree.h - one YAML document as a tree with line numbers. Recipes are a few kilobytes, and may be
+/* yaml_tree.h - reads a YAML document as a tree with line numbers. Recipes are a few kilobytes, and may be
  * hostile.
  *
- * Limits keep every input cheap: 1 MiB of text, 32 levels, 5,000 nodes. An alias is the same node again
- * (never a copy), and an alias to something that encloses it is refused, so the tree has no cycles. Keys are
- * plain words; a key given twice is an error naming both lines. In scalars ${NAME} and ${NAME:-default} stand
- * for environment variables; $${ is a plain ${. */
+ * Limits bound the cost of any input: 1 MiB of text, 32 levels, 5,000 nodes. An alias refers to its node and
+ * never copies it. An alias to a node that contains it is refused, so the tree has no cycles. Keys are plain
+ * words; a duplicate key is an error that names both lines. In scalars ${NAME} and ${NAME:-default} stand for
+ * environment variables; $${ is a plain ${. */
 #pragma once
 #include "base/arena.h"
 #include "lockstep/status.h"
@@ -30,6 +30,6 @@ typedef struct ls_yaml {
 
 /* *out is NULL for an empty text. `name` is the file in messages. The tree lives in `a`. */
 ls_status ls_yaml_parse(ls_yaml **out, ls_arena *a, const char *text, size_t size, const char *name);
-const ls_yaml *ls_yaml_real(const ls_yaml *n); /* what an alias stands for, else n */
-/* yaml_env.c: environment variables in its scalars; ls_yaml_parse calls it */
+const ls_yaml *ls_yaml_real(const ls_yaml *n); /* the node that an alias names; else n itself */
+/* yaml_env.c: replaces environment variables in the scalars. ls_yaml_parse calls it. */
 ls_status ls_yaml_expand(ls_yaml *n, ls_arena *a, const char *name);

@@ -2,7 +2,7 @@
  * rank fills and keeps only its slices. It writes memory that other ranks read between ls_session_enter and
  * ls_session_leave.
  *
- * Buffers (t->buffers, in ls_trainer_lists after the parameters) are whole on every rank. They advance from
+ * Buffers (t->buffers, in ls_state_lists after the parameters) are whole on every rank. They advance from
  * micro-batch 0, which rank 0 computes, so between evaluations only those of rank 0 are current. Saving takes
  * them from rank 0; other readers call ls_trainer_share_buffers first. */
 #include <stdlib.h>
@@ -203,7 +203,7 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     LS_ARG(w);
     LS_TRAINER_USE(t);
     ls_state_lists l;
-    ls_status s = ls_trainer_lists(&l, t);
+    ls_status s = ls_state_lists_make(&l, &t->compiled, t->session);
     if (s == LS_OK)
         s = ls_session_enter(t->session, "loading weights");
     /* other states than weights get the values of ls_trainer_init */

@@ -124,7 +124,7 @@ ls_status ls_trainer_load_dcp(ls_trainer *t, ls_dcp_state *s, int64_t steps)
 {
     LS_TRAINER_USE(t);
     ls_state_lists l;
-    ls_status status = ls_trainer_lists(&l, t);
+    ls_status status = ls_state_lists_make(&l, &t->compiled, t->session);
     if (status != LS_OK)
         return ls_checkpoint_together(t->group, status);
     status = ls_checkpoint_together(t->group, check(s, &l));

@@ -34,17 +34,17 @@ struct ls_trainer {
     ls_tensor random_seed, sample_places; /* with `step`, they decide the masks of dropout */
     ls_tensor eval_rows, eval_predicted, eval_probability;
     ls_tensor grad_norm, applied, loss_scale;
-    double *losses;         /* of the step's M micro-batches */
-    double *exchange;       /* request and losses of this rank, then those of every rank */
-    char *staging;          /* compiled.staging_bytes bytes; NULL: none */
-    ls_background prefault; /* prefaults `staging` in another thread */
-    bool closing;           /* ends the prefaulting; atomic */
-    void *whole;         /* all parameters, whole, one after the other; NULL until somebody asks for them */
-    uint32_t request;    /* LS_REQUEST_ bits that this rank sets before a step */
-    uint32_t requested;  /* after the step: the bits of all ranks */
-    int64_t step_number; /* of the last step begun, for messages */
-    bool ready;          /* there are weights: ls_trainer_init was called, or something was loaded */
-    bool used;           /* state may differ from the zeros of fresh memory */
+    double *losses;             /* of the step's M micro-batches */
+    double *exchange;           /* request and losses of this rank, then those of every rank */
+    char *staging;              /* compiled.staging_bytes bytes; NULL: none */
+    ls_background prefault;     /* prefaults `staging` in another thread */
+    bool closing;               /* ends the prefaulting; atomic */
+    void *whole;                /* all parameters, whole, one after the other; NULL until they are needed */
+    uint32_t request;           /* LS_REQUEST_ bits that this rank sets before a step */
+    uint32_t requested;         /* after the step: the bits of all ranks */
+    int64_t step_number;        /* of the last step begun, for messages */
+    bool ready;                 /* there are weights: ls_trainer_init was called, or something was loaded */
+    bool used;                  /* state may differ from the zeros of fresh memory */
     _Atomic(const void *) user; /* the thread that is in a public function; NULL: none */
     /* called after each run of a program; NULL: nothing is called */
     void (*after_run)(void *context, struct ls_trainer *t, int program);

@@ -18,12 +18,12 @@ typedef struct ls_train_opts {
     char *const *argv; /* of this process: ranks are started with the same words */
 } ls_train_opts;
 
-/* launch: a program of somebody's own, on several ranks. */
+/* launch: a user's program on several ranks. */
 typedef struct ls_launch_command_opts {
-    int64_t workers, least_workers; /* least_workers < workers: as many as there are cores */
-    int64_t max_failures;           /* -1: without end */
-    double stall_seconds;           /* 0: as the library has it */
-    char *const *program;           /* its name and its words, ended by NULL */
+    int64_t workers, least_workers; /* least_workers < workers: as many as there are cores, in this range */
+    int64_t max_failures;           /* -1: no limit */
+    double stall_seconds;           /* 0: the default of the library */
+    char *const *program;           /* its name and its arguments, ended by NULL */
 } ls_launch_command_opts;
 
 typedef struct ls_eval_opts {
@@ -55,7 +55,7 @@ typedef struct ls_plan_command_opts {
     ls_recipe_arg recipe;
     int64_t ranks_per_host;
     int n_compare;
-    /* "KEY=VALUE,VALUE,...": the cross product of these, side by side */
+    /* "KEY=VALUE,VALUE,...": compares the cross product of all these */
     const char *const *compare;
     bool json;
 } ls_plan_command_opts;

@@ -10,7 +10,7 @@
 #include "loop/data_record.h"
 #include "step/evaluate.h"
 #include "launch/launch.h"
-#include "launch/place.h"
+#include "launch/rank.h"
 
 static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e,
                        int64_t step, const char *other_data, bool json)
@@ -92,14 +92,14 @@ ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui)
 {
     ls_group *g = NULL;
     char message[4096] = "";
-    ls_status s = ls_place_find(&g, ui);
+    ls_status s = ls_rank_join(&g, ui);
     if (s == LS_OK)
         s = run(g, o, ui);
     if (s != LS_OK)
         snprintf(message, sizeof message, "%s", ls_error_message());
     if (g && s != LS_OK && s != LS_E_PEER)
         ls_group_fail(g, s, message);
-    s = s == LS_OK ? s : ls_place_say(g, s, message, ui);
+    s = s == LS_OK ? s : ls_rank_say(g, s, message, ui);
     ls_group_destroy(&g);
     return s;
 }

@@ -1,4 +1,4 @@
-/* launch_command.c - `lockstep launch`: the ranks of a program of somebody's own, under the controller that
+/* launch_command.c - `lockstep launch`: starts the ranks of a user's program, with the restarts that
  * `lockstep train` has. */
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 #include "commands.h"
 #include "launch/controller.h"
 
-/* As many as there are cores, within the range. */
+/* Chooses as many ranks as there are cores, within the range. */
 static ls_status choose(void *context, int most, int *workers)
 {
     const ls_launch_command_opts *o = context;

@@ -11,8 +11,8 @@
 
 static bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 
-/* Why another layout may compute other bits (docs/ranks.md, "The same bits"). NULL: no reason, unless an axis
- * splits layers. */
+/* The reason why another layout may compute other bits (docs/ranks.md, "The same bits"). NULL: no reason,
+ * unless an axis splits layers. */
 static const char *against_same_bits(const ls_compiled_recipe *c)
 {
     const ls_compiled *s = &c->step;

@@ -5,21 +5,21 @@
 
 typedef struct ls_step_cost {
     ls_footprint memory;
-    size_t tree;                      /* buffers for sums over micro-batches: gradients */
-    size_t staging;                   /* for a copy of what this rank saves */
-    size_t by_category[LS_CAT_COUNT]; /* of the memory, at the worst moment, both of these included */
+    size_t tree;                      /* gradient buffers for sums over micro-batches */
+    size_t staging;                   /* for the copy of what this rank saves */
+    size_t by_category[LS_CAT_COUNT]; /* memory at the peak, with `tree` and `staging` */
     size_t total;                     /* of this rank */
-    size_t messages;                  /* beside it: what messages to other hosts pass through */
-    /* samples of a run of `micro`; how many of them this rank has in a step */
+    size_t messages;                  /* not in `total`: buffers of messages to other hosts */
+    /* samples of a run of `micro`; number of these runs in a step of this rank */
     int64_t micro_batch, runs;
     ls_traffic traffic[LS_TRAFFIC_ROWS]; /* of the step, without evaluation */
     int n_traffic;
     int64_t collectives;
-    double bytes; /* that they bring to this rank */
+    double bytes; /* that collectives bring to this rank */
     double flops;
-    double seconds, communication; /* of a step, and the collectives' part of it; 0 without a calibration */
-    bool same_bits;                /* what any other layout of the same micro-batches computes */
-    char why[200];                 /* if not, why not */
+    double seconds, communication; /* of a step, and of its collectives; 0 without a calibration */
+    bool same_bits;                /* every layout of the same micro-batches computes the same bits */
+    char why[200];                 /* if not: the reason */
 } ls_step_cost;
 
 void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c);

@@ -20,7 +20,7 @@
 #include "loop/data_record.h"
 #include "loop/loop.h"
 #include "base/memory.h"
-#include "launch/place.h"
+#include "launch/rank.h"
 #include "loop/report_page.h"
 
 typedef struct training {
@@ -275,11 +275,11 @@ static ls_status find_checkpoint(training *t, const ls_train_opts *o)
 }
 
 /* Joins the group of ranks, or starts the ranks and waits for them; *over says the latter. */
-static ls_status take_place(training *t, const ls_train_opts *o, const ls_ui *ui, bool *over)
+static ls_status join_or_start(training *t, const ls_train_opts *o, const ls_ui *ui, bool *over)
 {
     ls_group **g = &t->loop.group;
     int workers = 1;
-    LS_TRY(ls_place_find(g, ui));
+    LS_TRY(ls_rank_join(g, ui));
     if (*g)
         return join_ranks(t, o);
     LS_TRY(choose_workers(t, o, 0, &workers));
@@ -373,7 +373,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     l->started = first_step_begins;
     l->context = t;
     bool over = false;
-    LS_TRY(take_place(t, o, ui, &over));
+    LS_TRY(join_or_start(t, o, ui, &over));
     if (over)
         return LS_OK;
     LS_TRY(prepare(t, o, ui));
@@ -462,7 +462,7 @@ static ls_status report(const training *t, ls_status s, char message[4096], cons
     snprintf(message, 4096, "%s", s == LS_OK ? "" : ls_error_message());
     if (t->loop.group && s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER)
         ls_group_fail(t->loop.group, s, message); /* so that they do not wait for this rank */
-    return ls_place_say_now(t->loop.group, s, message, ui);
+    return ls_rank_say_now(t->loop.group, s, message, ui);
 }
 
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
@@ -476,7 +476,7 @@ ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
     ls_status s = report(&t, run(&t, o, ui), message, ui);
     snprintf(left, sizeof left, "%s", ls_error_message());
     ls_status closed = t.loop.run ? close_run(&t, s, message, ui) : LS_OK;
-    ls_place_end(t.loop.group, s);
+    ls_rank_end(t.loop.group, s);
     if (s == LS_OK && closed != LS_OK) {
         s = report(&t, closed, message, ui);
         snprintf(left, sizeof left, "%s", ls_error_message());

@@ -1,7 +1,7 @@
-/* test_arguments.c - every public function with NULL for each of its pointers in turn, in a process of its
- * own: none ends the program, and what needs the argument says so with LS_E_ARG and a message that names it.
- * The calls are made from the headers (tools/public_functions.awk): a new function is tested from the day it
- * is declared. */
+/* test_arguments.c - calls every public function with NULL for each of its pointers, in a process of its own.
+ * No call ends the program; a function that needs the argument returns LS_E_ARG with a message that names it.
+ * tools/public_functions.awk makes the calls from the headers, so a new function is tested as soon as it is
+ * declared. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/small_vit.h"
 #include "golden/training.h"
 #include "lockstep/lockstep.h"
 #include "lockstep/tokenizer.h"
@@ -67,16 +68,7 @@ static void *volatile nothing_;
 
 /* ---- samples: what the other arguments are */
 
-static const ls_vit_config VIT = { .image_size = 8,
-                                   .patch_size = 4,
-                                   .in_channels = 1,
-                                   .layers = 1,
-                                   .heads = 2,
-                                   .hidden_size = 16,
-                                   .mlp_size = 16,
-                                   .classes = 5,
-                                   .mean = 0.5,
-                                   .std = 0.5 };
+static const ls_vit_config VIT = { SMALL_VIT, .layers = 1, .mlp_size = 16 };
 static const ls_decoder_config DECODER = { .seq_length = 8,
                                            .vocab_size = 260,
                                            .hidden_size = 16,

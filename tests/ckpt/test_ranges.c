@@ -128,20 +128,6 @@ static ls_status load(ls_group *g, void *context)
     return s;
 }
 
-static void same_file(const char *a, const char *b, const char *name)
-{
-    size_t n, m;
-    char *p = ls_path_join(a, name), *q = ls_path_join(b, name), *x, *y;
-    ASSERT_OK(ls_file_read(&x, &n, p));
-    ASSERT_OK(ls_file_read(&y, &m, q));
-    if (n != m || memcmp(x, y, n))
-        fail_msg("%s and %s differ", p, q);
-    free(p);
-    free(q);
-    free(x);
-    free(y);
-}
-
 static void any_ranks_write_the_same(void **state)
 {
     (void)state;
@@ -164,7 +150,7 @@ static void any_ranks_write_the_same(void **state)
                 ranks, save,
                 &(job){ .dir = many, .ranks = ranks, .cuts = k, .max_file = max_file, .failing = -1 }));
             for (int i = 0; i < (max_file ? 3 : 4); i++)
-                same_file(one, many, max_file ? SHARDS[i] : WHOLE[i]);
+                ls_test_same_file(one, many, max_file ? SHARDS[i] : WHOLE[i]);
             ASSERT_OK(load(NULL, &(job){ .dir = many, .ranks = 1, .how = LS_VERIFY_FULL }));
             ASSERT_OK(run_ranks(3, load,
                                 &(job){ .dir = many, .ranks = 3, .cuts = k + 1, .how = (ls_verify)(k % 3) }));
@@ -265,7 +251,7 @@ static void columns_are_few_pieces(void **state)
         ls_manifest m;
         int64_t pieces = 0;
         ASSERT_OK(run_ranks(ranks, save_columns, &(columns){ many, false }));
-        same_file(one, many, "model.safetensors");
+        ls_test_same_file(one, many, "model.safetensors");
         ASSERT_OK(ls_checkpoint_verify(many, LS_VERIFY_FULL, NULL));
         ASSERT_OK(ls_manifest_read(&m, many));
         for (int64_t i = 0; i < m.n; i++)

@@ -1,6 +1,6 @@
-/* test_terminal.c - what stderr shows: a progress line and colours on a terminal (a pseudo-terminal here),
- * plain lines elsewhere, JSON on request; and that a signal asks first. Each case runs in a child, since a
- * process has one terminal. */
+/* test_terminal.c - what stderr shows: a progress line and colours on a terminal (here a pseudo-terminal),
+ * plain lines elsewhere, JSON with --log json; and that the first signal is a request. Each case runs in a
+ * child process, because a process has one terminal. */
 #include <errno.h>
 #include <pty.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* test_generate.c - text from language models: what the caches give has the bits of the whole pass over all
- * tokens, whatever threads, levels and cuts of the prompt; stories260K tells its story; sampling. */
+/* test_generate.c - text from language models. Logits computed with caches have the bits of one pass over all
+ * tokens, with any threads, ISA levels and cuts of the prompt. stories260K tells its story. Also sampling. */
 #include "lockstep/generate.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
-/* test_stories.c - a trained Llama (stories260K, in LOCKSTEP_DATA): the story that it tells with the
- * likeliest token at each place, and how likely it finds that, are those of a float64 computation kept beside
- * its weights. */
+/* test_stories.c - a trained Llama (stories260K, in LOCKSTEP_DATA): its most likely story, and the
+ * probabilities of its tokens, are those of a computation in float64 that is stored beside its weights. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,17 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "lockstep/data.h"
+#include "support/small_vit.h"
 
-const ls_vit_config training_vit = { .image_size = 28,
-                                     .patch_size = 7,
-                                     .in_channels = 1,
-                                     .layers = 10,
-                                     .heads = 2,
-                                     .hidden_size = 128,
-                                     .mlp_size = 128,
-                                     .classes = 10,
-                                     .mean = 0.5,
-                                     .std = 0.5 };
+const ls_vit_config training_vit = { TUTORIAL_VIT };
 const ls_mlp_config training_mlp = { .image_size = 4,
                                      .in_channels = 1,
                                      .classes = 5,

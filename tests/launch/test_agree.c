@@ -1,5 +1,5 @@
-/* test_agree.c - ranks (threads here) settle what must be equal: one message for a failure, other recipes and
- * programs refused by name, threads that share no core. */
+/* test_agree.c - what ranks must have in common (ranks are threads here): a failure gives one message, other
+ * recipes and programs are refused by name, threads share no core. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>

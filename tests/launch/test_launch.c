@@ -1,5 +1,5 @@
-/* test_launch.c - ranks as processes of one parent: this program is started again for every rank, and does
- * there what its second word says. */
+/* test_launch.c - ranks as processes of one parent. The parent starts this program again for each rank, and
+ * its second word says what the rank does. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* test_data_record.c - what trainer.json says of data, read back: the same data is the same, every difference
- * is named, and what older versions wrote stays silent. */
+/* test_data_record.c - the data in trainer.json: equal data is found equal, every difference is named, and
+ * files of older versions cause no message. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* test_faults.c - a whole run, from the first look at its folder to the report, in which any single call of
- * the system fails, or the disk is full from there on, or the process dies: what it left is sound, and the
- * same run, started again, ends with the bytes of one that nothing disturbed. */
+/* test_faults.c - a whole run in which one call of the system fails, or all calls from one on because the
+ * disk is full, or the process dies. What is left is sound. The same run, started again, ends with the bytes
+ * of a run without faults. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>

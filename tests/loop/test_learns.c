@@ -1,6 +1,6 @@
-/* test_learns.c - ResNet18 learns: the recipe resnet18-mnist-cosine, scaled down to 60 steps of 32 of the
- * built-in shapes, is right about four of five pictures that it has not seen (ten classes, equally frequent).
- * MNIST itself: docs/tutorials/resnet18-mnist.md. */
+/* test_learns.c - ResNet18 learns. The recipe resnet18-mnist-cosine is scaled down to 60 steps of 32 of the
+ * built-in shapes. It then predicts four of five new images correctly (ten classes, equally frequent).
+ * docs/tutorials/resnet18-mnist.md has MNIST itself. */
 #include <stdlib.h>
 #include "golden/training.h"
 #include "lockstep/recipe.h"

@@ -1,5 +1,5 @@
-/* test_request.c - requests to save, as signals count them: each is taken once, and those that come while one
- * is being answered ask for nothing more. */
+/* test_request.c - requests to save, which signals count: each is taken once, and requests that come during a
+ * save are answered by it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* test_snapshot.c - checkpoints that are written beside training are those that are written between its
- * steps; a failure of the writer ends the run and leaves the last one as it was; the plan counts the staging;
- * any number of checkpoints can be kept. */
+/* test_snapshot.c - checkpoints that are written during training have the bytes of those that are written
+ * between steps. A failure of the writer ends the run and keeps the last checkpoint. The plan counts the
+ * staging memory. Any number of checkpoints can be kept. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>

@@ -9,18 +9,10 @@
 #include "lockstep/models.h"
 #include "nn/init.h"
 #include "ops/rules.h"
+#include "support/small_vit.h"
 #include "support/support.h"
 
-static const ls_vit_config TUTORIAL = { .image_size = 28,
-                                        .patch_size = 7,
-                                        .in_channels = 1,
-                                        .layers = 10,
-                                        .heads = 2,
-                                        .hidden_size = 128,
-                                        .mlp_size = 128,
-                                        .classes = 10,
-                                        .mean = 0.5,
-                                        .std = 0.5 };
+static const ls_vit_config TUTORIAL = { TUTORIAL_VIT };
 
 static ls_graph *vit(const ls_vit_config *c)
 {

@@ -4,28 +4,11 @@
 #include <string.h>
 
 #include "passes/autodiff.h"
+#include "support/small_vit.h"
 #include "support/support.h"
 
-const ls_vit_config VIT = { .image_size = 8,
-                            .patch_size = 4,
-                            .in_channels = 1,
-                            .layers = 3,
-                            .heads = 2,
-                            .hidden_size = 32,
-                            .mlp_size = 48,
-                            .classes = 5,
-                            .mean = 0.5,
-                            .std = 0.5 };
-const ls_vit_config TUTORIAL = { .image_size = 28,
-                                 .patch_size = 7,
-                                 .in_channels = 1,
-                                 .layers = 10,
-                                 .heads = 2,
-                                 .hidden_size = 128,
-                                 .mlp_size = 128,
-                                 .classes = 10,
-                                 .mean = 0.5,
-                                 .std = 0.5 };
+const ls_vit_config VIT = { SMALL_VIT, .layers = 3, .hidden_size = 32, .mlp_size = 48 };
+const ls_vit_config TUTORIAL = { TUTORIAL_VIT };
 const ls_mlp_config MLP = { .image_size = 6,
                             .in_channels = 1,
                             .classes = 5,

@@ -8,20 +8,12 @@
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 #include "passes/passes.h"
+#include "support/small_vit.h"
 #include "support/support.h"
 
 static const ls_precision F32 = { LS_PRECISION_DEFAULTS };
 
-static const ls_vit_config VIT = { .image_size = 8,
-                                   .patch_size = 4,
-                                   .in_channels = 1,
-                                   .layers = 3,
-                                   .heads = 2,
-                                   .hidden_size = 16,
-                                   .mlp_size = 24,
-                                   .classes = 5,
-                                   .mean = 0.5,
-                                   .std = 0.5 };
+static const ls_vit_config VIT = { SMALL_VIT, .layers = 3 };
 
 static ls_parallel over(int ranks, ls_data_parallel data, const char *units)
 {

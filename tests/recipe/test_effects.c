@@ -1,5 +1,5 @@
-/* test_effects.c - a recipe is refused, never ignored: every key of the table is given a value that cannot
- * take effect, or says here why each of its values does. */
+/* test_effects.c - a recipe with a key that has no effect is refused. Each key of the table gets a value that
+ * cannot take effect, or a reason why every value of it has an effect. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* test_huggingface.c - config.json of Hugging Face's models: what a recipe takes from it, what it refuses,
- * and that what is written reads back. */
+/* test_huggingface.c - config.json of Hugging Face's models: which keys a recipe takes from it, what is
+ * refused, and that a written file reads back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

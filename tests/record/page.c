@@ -1,4 +1,4 @@
-/* page.c - what holds of every page that lockstep writes. */
+/* page.c - see page.h. */
 #include "page.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-/* test_history.c - metrics.jsonl read back: what counts of a run with restarts, damaged lines, a run being
- * written, and the tables made of it. */
+/* test_history.c - reading metrics.jsonl: which rows count in a run with restarts, damaged lines, a run that
+ * is being written, and the tables made of it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

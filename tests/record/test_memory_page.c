@@ -1,5 +1,6 @@
-/* test_memory_page.c - rank-N.memory.html: well-formed, alone, its numbers are the plan's, with and without a
- * profile; and the trace of a rank, whose collectives have a track. */
+/* test_memory_page.c - rank-N.memory.html: it is well-formed, has no external resources, and shows the
+ * numbers of the plan, with and without a profile. Also the trace of a rank, in which collectives have a
+ * track. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "page.h"
 #include "plan/describe.h"
 #include "support/ranks.h"
+#include "support/small_vit.h"
 #include "record/memory_page.h"
 
 static void record(void *profile, ls_trainer *t, int program)
@@ -48,16 +50,7 @@ static size_t most_held(const ls_trainer *t)
     return most + f.state + f.io + ls_compiled_tree_bytes(&t->compiled);
 }
 
-static const ls_vit_config SMALL = { .image_size = 8,
-                                     .patch_size = 4,
-                                     .in_channels = 1,
-                                     .layers = 3,
-                                     .heads = 2,
-                                     .hidden_size = 16,
-                                     .mlp_size = 32,
-                                     .classes = 10,
-                                     .mean = 0.5,
-                                     .std = 0.5 };
+static const ls_vit_config SMALL = { SMALL_VIT, .layers = 3, .mlp_size = 32, .classes = 10 };
 static const uint8_t images[8 * 64];
 static const int32_t labels[8];
 

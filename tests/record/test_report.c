@@ -1,5 +1,5 @@
-/* test_report.c - report.html: well-formed, self-contained, says what it should, also for runs without steps
- * and with hostile names. */
+/* test_report.c - report.html: it is well-formed, has no external resources, and has its contents, also for
+ * runs without steps and for hostile names. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
-/* test_step_folder.c - a checkpoint of any step is found again: the names of their folders, written and
- * parsed. */
+/* test_step_folder.c - names of checkpoint folders: written and parsed for any step. */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* test_tensorboard.c - event files: records as TensorBoard's own writer makes them, and what a run writes
- * into which file, read by a reader of the framing. */
+/* test_tensorboard.c - event files: records have the bytes of TensorBoard's own writer, and a run writes the
+ * expected records to the expected files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* test_setup.c - from a recipe to options for any rank of any number: mesh, batches, shares, threads, and
- * what is refused with which words. */
+/* test_setup.c - from a recipe to options for any rank of any number of ranks: mesh, batches, shares,
+ * threads, and the messages of what is refused. */
 #include "setup/setup.h"
 
 #include <stdlib.h>

@@ -13,12 +13,7 @@ int32_t labels[SAMPLES];
 int make_images(void **state)
 {
     (void)state;
-    for (int i = 0; i < SAMPLES; i++) {
-        labels[i] = i % 5;
-        for (int k = 0; k < PIXELS; k++) /* stripes by class under noise */
-            images[i * PIXELS + k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) +
-                                               (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
-    }
+    draw_stripes(SAMPLES, images, labels);
     return 0;
 }
 

@@ -2,19 +2,11 @@
 #pragma once
 #include "golden/training.h"
 #include "support/ranks.h"
+#include "support/small_vit.h"
 #include "step/evaluate.h"
 
 enum { SAMPLES = 70, PIXELS = 64 };
-static const ls_vit_config VIT = { .image_size = 8,
-                                   .patch_size = 4,
-                                   .in_channels = 1,
-                                   .layers = 2,
-                                   .heads = 2,
-                                   .hidden_size = 32,
-                                   .mlp_size = 48,
-                                   .classes = 5,
-                                   .mean = 0.5,
-                                   .std = 0.5 };
+static const ls_vit_config VIT = { SMALL_VIT, .hidden_size = 32, .mlp_size = 48 };
 extern uint8_t images[SAMPLES * PIXELS];
 extern int32_t labels[SAMPLES];
 

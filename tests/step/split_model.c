@@ -10,15 +10,6 @@ ls_status build_decoder(ls_graph *g, const void *config, int64_t batch)
     return ls_decoder_build(g, config, batch);
 }
 
-ls_status load(ls_trainer *t, const char *dir, ls_group *g)
-{
-    ls_checkpoint c;
-    LS_TRY(ls_checkpoint_open(&c, dir, LS_VERIFY_LOADED, g));
-    const ls_status s = ls_trainer_load_state(t, &c, NULL);
-    ls_checkpoint_release(&c);
-    return s;
-}
-
 static ls_status evaluate(ls_group *g, job *j, ls_trainer *t)
 {
     int32_t ids[ROWS * TOKENS], targets[ROWS * TOKENS], predicted[ROWS * TOKENS];
@@ -41,7 +32,7 @@ static ls_status train(ls_group *g, job *j, ls_trainer *t)
 {
     const ls_share share = t->compiled.share;
     int32_t ids[M][ROWS * TOKENS], targets[M][ROWS * TOKENS];
-    LS_TRY(j->load ? load(t, j->load, g) : ls_trainer_init(t, 3));
+    LS_TRY(j->load ? ls_trainer_load_checkpoint(t, j->load) : ls_trainer_init(t, 3));
     LS_TRY(evaluate(g, j, t));
     for (int step = j->first; step < STEPS; step++) {
         for (int64_t k = 0; k < share.count; k++)

@@ -38,14 +38,12 @@ typedef struct job {
     ls_trainer_opts o;
     ls_decoder_config model;
     const char *save, *load; /* checkpoint folders */
-    int first;                     /* step to begin with */
-    const char *parameters;        /* only saves them in this file */
+    int first;               /* step to begin with */
+    const char *parameters;  /* only saves them in this file */
     double losses[STEPS], norms[STEPS];
     int32_t predicted[ROWS * TOKENS]; /* by the initial weights */
     float rows[ROWS * TOKENS];
 } job;
-
-ls_status load(ls_trainer *t, const char *dir, ls_group *g);
 
 job layout(int dp, int shard, int tp, ls_data_parallel data);
 

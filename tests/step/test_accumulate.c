@@ -1,5 +1,5 @@
-/* test_accumulate.c - the order in which gradients of micro-batches are added, in bits: alone, and through a
- * whole training step. */
+/* test_accumulate.c - the order in which gradients of micro-batches are added decides the bits of the sum.
+ * Tests the tree alone, and in a whole training step. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

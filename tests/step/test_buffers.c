@@ -1,7 +1,7 @@
-/* test_buffers.c - running statistics of batch norm: they advance once a step from micro-batch 0, are the
- * same bits on any ranks, are what evaluation uses, and are saved and loaded with the weights; with
- * parallel.sync_batch_norm statistics are over ranks. The model is a small residual network;
- * golden/test_buffers.c has ResNet18. Ranks are threads. */
+/* test_buffers.c - running statistics of batch norm. They advance once a step, from micro-batch 0; they have
+ * the same bits on any number of ranks; evaluation uses them; they are saved and loaded with the weights.
+ * With parallel.sync_batch_norm statistics are over ranks. The model is a small residual network;
+ * golden/test_buffers.c tests ResNet18. Ranks are threads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

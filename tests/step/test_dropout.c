@@ -1,6 +1,6 @@
-/* test_dropout.c - what is dropped follows from seed, layer, step, sample and element alone: the same bits on
- * any ranks and threads, in any layout, with recomputation and after a resume; the same masks in
- * micro-batches of any size. Evaluation drops nothing. Ranks are threads. */
+/* test_dropout.c - dropout depends only on seed, layer, step, sample and element. So the bits are the same
+ * with any number of ranks and threads, in any layout, with recomputation and after a resume, and the masks
+ * are the same with any size of micro-batches. Evaluation drops nothing. Ranks are threads. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,33 +10,18 @@
 #include "golden/training.h"
 #include "lockstep/nn.h"
 #include "support/ranks.h"
+#include "support/small_vit.h"
 #include "step/state.h"
 
 enum { STEPS = 8, BATCH = 16, PIXELS = 64, SAMPLES = BATCH + STEPS };
-static const ls_vit_config VIT = { .image_size = 8,
-                                   .patch_size = 4,
-                                   .in_channels = 1,
-                                   .layers = 2,
-                                   .heads = 2,
-                                   .hidden_size = 16,
-                                   .mlp_size = 24,
-                                   .classes = 5,
-                                   .mean = 0.5,
-                                   .std = 0.5,
-                                   .dropout = 0.2,
-                                   .attention_dropout = 0.2 };
+static const ls_vit_config VIT = { SMALL_VIT, .dropout = 0.2, .attention_dropout = 0.2 };
 static uint8_t images[SAMPLES][PIXELS];
 static int32_t labels[SAMPLES];
 
 static int make_data(void **state)
 {
     (void)state;
-    for (int i = 0; i < SAMPLES; i++) {
-        labels[i] = i % 5;
-        for (int k = 0; k < PIXELS; k++)
-            images[i][k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) +
-                                     (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
-    }
+    draw_stripes(SAMPLES, images[0], labels);
     return 0;
 }
 
@@ -51,22 +36,13 @@ typedef struct leg {
     bool skipped[STEPS];
 } leg;
 
-static ls_status load(ls_trainer *t, const char *dir, ls_group *g)
-{
-    ls_checkpoint c;
-    LS_TRY(ls_checkpoint_open(&c, dir, LS_VERIFY_FULL, g));
-    const ls_status s = ls_trainer_load_state(t, &c, NULL);
-    ls_checkpoint_release(&c);
-    return s;
-}
-
 static ls_status train(ls_group *g, leg *l, ls_trainer *t)
 {
     uint8_t mine[BATCH][PIXELS];
     int32_t mine_labels[BATCH];
     const ls_share share = t->compiled.share;
     const int64_t rows = l->o.micro_batch, M = l->o.micro_batches;
-    LS_TRY(l->from ? load(t, l->from, g) : ls_trainer_init(t, l->seed));
+    LS_TRY(l->from ? ls_trainer_load_checkpoint(t, l->from) : ls_trainer_init(t, l->seed));
     for (int step = l->first; step < l->last; step++) {
         for (int64_t k = 0; k < share.count; k++)
             for (int64_t r = 0; r < rows; r++) { /* as data/order.c has them */
@@ -124,16 +100,7 @@ static void same_bits_in_any_layout(void **state)
 {
     (void)state;
     leg one = leg_on(1, 1, LS_DATA_FSDP), none = one, other_seed = one, again;
-    static const ls_vit_config without = { .image_size = 8,
-                                           .patch_size = 4,
-                                           .in_channels = 1,
-                                           .layers = 2,
-                                           .heads = 2,
-                                           .hidden_size = 16,
-                                           .mlp_size = 24,
-                                           .classes = 5,
-                                           .mean = 0.5,
-                                           .std = 0.5 };
+    static const ls_vit_config without = { SMALL_VIT };
     run(&one);
     none.vit = &without;
     run(&none);

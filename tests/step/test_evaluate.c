@@ -1,25 +1,17 @@
-/* test_evaluate.c - evaluation over ranks: every sample counted once, the same bits on any number of ranks,
- * and one message on all of them when a loss is wild. */
+/* test_evaluate.c - evaluation over ranks. Every sample counts once; the bits are the same with any number of
+ * ranks; if a loss is not finite, all ranks return the same message. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/small_vit.h"
 #include "golden/training.h"
 #include "lockstep/group.h"
 #include "step/evaluate.h"
 #include "step/trainer.h"
 
 enum { SAMPLES = 70, PIXELS = 64, MOST = 8 };
-static const ls_vit_config VIT = { .image_size = 8,
-                                   .patch_size = 4,
-                                   .in_channels = 1,
-                                   .layers = 1,
-                                   .heads = 2,
-                                   .hidden_size = 16,
-                                   .mlp_size = 16,
-                                   .classes = 5,
-                                   .mean = 0.5,
-                                   .std = 0.5 };
+static const ls_vit_config VIT = { SMALL_VIT, .layers = 1, .mlp_size = 16 };
 static int reads[SAMPLES]; /* how often each sample was read; atomic */
 
 static ls_status read_sample(const ls_dataset *set, int64_t i, void *input, int32_t *label)

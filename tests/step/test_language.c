@@ -1,6 +1,6 @@
-/* test_language.c - a language model in the trainer: a step is divided by its targets, wherever they are; an
- * evaluation counts every target once, whatever the batch. The model's own numbers are the business of
- * tests/golden/test_decoder.c. */
+/* test_language.c - a language model in the trainer. A step is divided by the number of its targets, on
+ * whichever ranks they are. Evaluation counts every target once, with any size of batch.
+ * tests/golden/test_decoder.c tests the numbers of the model. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,23 +1,15 @@
-/* test_ledger.c - what ranks hold and what the ledger counted while steps ran is what `plan` and `explain`
- * say: memory, collectives, bytes, on every rank. */
+/* test_ledger.c - memory, collectives and bytes that `plan` and `explain` print are those that every rank
+ * holds and counts while it runs steps. */
 #include <stdio.h>
 #include <string.h>
 
 #include "golden/training.h"
 #include "plan/describe.h"
 #include "support/ranks.h"
+#include "support/small_vit.h"
 
 enum { STEPS = 2, M = 4, ROWS = 2, PIXELS = 64 };
-static const ls_vit_config VIT = { .image_size = 8,
-                                   .patch_size = 4,
-                                   .in_channels = 1,
-                                   .layers = 3,
-                                   .heads = 2,
-                                   .hidden_size = 16,
-                                   .mlp_size = 24,
-                                   .classes = 5,
-                                   .mean = 0.5,
-                                   .std = 0.5 };
+static const ls_vit_config VIT = { SMALL_VIT, .layers = 3 };
 
 typedef struct planned {
     int64_t calls;

@@ -1,6 +1,6 @@
-/* test_output.c - precision.output: the model's outputs are rounded as by FSDP's
- * MixedPrecisionPolicy(output_dtype), that is as if the model itself ended in a cast: the same bits of
- * losses, gradients, predictions and probabilities, over ranks in every layout. */
+/* test_output.c - precision.output rounds the outputs of the model like output_dtype of FSDP's
+ * MixedPrecisionPolicy. Losses, gradients, predictions and probabilities have the bits of a model that ends
+ * in a cast, on ranks in every layout. */
 #include <string.h>
 
 #include "base/hash.h"

@@ -1,5 +1,6 @@
-/* test_processes.c - ranks as processes of this host (the program starts itself again, once a rank): the bits
- * of one process, and the memory that the plan promised, as the plan counts it and as the kernel does. */
+/* test_processes.c - ranks as processes of this host: this program starts itself again for each rank. Checks
+ * that they compute the bits of one process, and that they use the memory that the plan says, by the plan's
+ * own count and by the kernel's. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/small_vit.h"
 #include "base/hash.h"
 #include "comm/comm.h"
 #include "comm/shm.h"
@@ -23,16 +25,7 @@ static const ls_mlp_config WIDE = { .image_size = 8,
                                     .act = LS_MLP_ACT_RELU,
                                     .mean = 0.5,
                                     .std = 0.5 };
-static const ls_vit_config VIT = { .image_size = 8,
-                                   .patch_size = 4,
-                                   .in_channels = 1,
-                                   .layers = 3,
-                                   .heads = 2,
-                                   .hidden_size = 32,
-                                   .mlp_size = 48,
-                                   .classes = 5,
-                                   .mean = 0.5,
-                                   .std = 0.5 };
+static const ls_vit_config VIT = { SMALL_VIT, .layers = 3, .hidden_size = 32, .mlp_size = 48 };
 
 typedef struct report { /* what rank 0 hands back: sums over the ranks, in bytes, but for the hash */
     uint64_t weights;

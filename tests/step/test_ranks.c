@@ -1,6 +1,6 @@
-/* test_ranks.c - one step, laid over ranks in every way: losses and final weights are those of one process,
- * bit for bit. Ranks are threads here, so that the sanitizers see them all; tests/cli/ranks.sh does the same
- * with processes. */
+/* test_ranks.c - one step laid over ranks in every way: losses and final weights have the bits of one
+ * process. Ranks are threads, so that the sanitizers see all of them; tests/cli/ranks.sh does the same with
+ * processes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,31 +11,18 @@
 #include "comm/fault.h"
 #include "golden/training.h"
 #include "support/ranks.h"
+#include "support/small_vit.h"
 #include "step/state.h"
 
 enum { STEPS = 30, M = 8, ROWS = 2, PIXELS = 64, SAMPLES = M * ROWS + STEPS };
-static const ls_vit_config VIT = { .image_size = 8,
-                                   .patch_size = 4,
-                                   .in_channels = 1,
-                                   .layers = 3,
-                                   .heads = 2,
-                                   .hidden_size = 16,
-                                   .mlp_size = 24,
-                                   .classes = 5,
-                                   .mean = 0.5,
-                                   .std = 0.5 };
+static const ls_vit_config VIT = { SMALL_VIT, .layers = 3 };
 static uint8_t images[SAMPLES][PIXELS];
 static int32_t labels[SAMPLES];
 
 static int make_data(void **state)
 {
     (void)state;
-    for (int i = 0; i < SAMPLES; i++) {
-        labels[i] = i % 5;
-        for (int k = 0; k < PIXELS; k++)
-            images[i][k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) +
-                                     (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
-    }
+    draw_stripes(SAMPLES, images[0], labels);
     return 0;
 }
 

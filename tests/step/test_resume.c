@@ -1,6 +1,6 @@
-/* test_resume.c - training that is saved on some ranks and continued on others, in other layouts, has the
- * losses and the final state of training that was never interrupted, bit for bit: what is compared are the
- * files that either writes at the end. */
+/* test_resume.c - training that is saved on some ranks and continued on others, in other layouts, ends with
+ * the bits of training that was never interrupted. The losses and the files of the final checkpoints are
+ * compared. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,31 +10,18 @@
 #include "golden/training.h"
 #include "loop/resume.h"
 #include "support/ranks.h"
+#include "support/small_vit.h"
 #include "step/state.h"
 
 enum { STEPS = 12, M = 8, ROWS = 2, PIXELS = 64, SAMPLES = M * ROWS + STEPS };
-static const ls_vit_config VIT = { .image_size = 8,
-                                   .patch_size = 4,
-                                   .in_channels = 1,
-                                   .layers = 2,
-                                   .heads = 2,
-                                   .hidden_size = 16,
-                                   .mlp_size = 24,
-                                   .classes = 5,
-                                   .mean = 0.5,
-                                   .std = 0.5 };
+static const ls_vit_config VIT = { SMALL_VIT };
 static uint8_t images[SAMPLES][PIXELS];
 static int32_t labels[SAMPLES];
 
 static int make_data(void **state)
 {
     (void)state;
-    for (int i = 0; i < SAMPLES; i++) {
-        labels[i] = i % 5;
-        for (int k = 0; k < PIXELS; k++)
-            images[i][k] = (uint8_t)(((k / (labels[i] + 1)) % 2 ? 150 : 20) +
-                                     (int)((uint32_t)(i * PIXELS + k) * 2654435761u >> 26));
-    }
+    draw_stripes(SAMPLES, images[0], labels);
     return 0;
 }
 
@@ -52,15 +39,7 @@ static ls_status train(ls_group *g, const leg *l, ls_trainer *t)
     uint8_t mine[M][ROWS][PIXELS];
     int32_t mine_labels[M][ROWS];
     const ls_share share = t->compiled.share;
-    if (l->from) {
-        ls_checkpoint c;
-        LS_TRY(ls_checkpoint_open(&c, l->from, LS_VERIFY_FULL, g));
-        const ls_status s = ls_trainer_load_state(t, &c, NULL);
-        ls_checkpoint_release(&c);
-        LS_TRY(s);
-    } else {
-        LS_TRY(ls_trainer_init(t, 5));
-    }
+    LS_TRY(l->from ? ls_trainer_load_checkpoint(t, l->from) : ls_trainer_init(t, 5));
     for (int step = l->first; step < l->last; step++) {
         for (int64_t k = 0; k < share.count; k++)
             for (int r = 0; r < ROWS; r++) {
@@ -140,20 +119,6 @@ static void run_leg(leg *l)
         fail_msg("steps %d to %d on %d ranks: %s", l->first, l->last, ranks, ls_error_message());
 }
 
-static void same_file(const char *a, const char *b, const char *name)
-{
-    size_t n, m;
-    char *p = ls_path_join(a, name), *q = ls_path_join(b, name), *x, *y;
-    ASSERT_OK(ls_file_read(&x, &n, p));
-    ASSERT_OK(ls_file_read(&y, &m, q));
-    if (n != m || memcmp(x, y, n))
-        fail_msg("%s and %s differ", p, q);
-    free(p);
-    free(q);
-    free(x);
-    free(y);
-}
-
 static const char *folder(char path[512], const char *name, int i)
 {
     char numbered[64];
@@ -187,8 +152,8 @@ static void interrupted_is_undisturbed(void **state)
         for (int k = 0; k < STEPS; k++)
             if (parts[k] != whole[k])
                 fail_msg("kind %d: loss of step %d is %.17g, undisturbed %.17g", kind, k, parts[k], whole[k]);
-        same_file(end, b, "model.safetensors");
-        same_file(end, b, "optimizer.safetensors");
+        ls_test_same_file(end, b, "model.safetensors");
+        ls_test_same_file(end, b, "optimizer.safetensors");
     }
 }
 

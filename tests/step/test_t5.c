@@ -1,6 +1,6 @@
-/* test_t5.c - T5 in the trainer: laid over ranks in every way, block by block, its losses and gradient norms
- * are those of one process, bit for bit; so are they with blocks computed again, and with dropout. A block's
- * relative positions are used by all later ones, and its gradient comes from all. Ranks are threads. */
+/* test_t5.c - T5 in the trainer, on ranks in every layout: losses and gradient norms have the bits of one
+ * process, also with recomputed blocks and with dropout. All blocks use the relative positions of the first
+ * one, so its gradient comes from all of them. Ranks are threads. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* test_tensor.c - layers split over axis tp: the losses, gradient norms and checkpoints of one process, to
- * the last bits that split sums leave. */
+/* test_tensor.c - layers split over axis tp: losses, gradient norms and checkpoints are those of one process,
+ * up to the rounding of split sums. */
 #include <math.h>
 #include <stdio.h>
 

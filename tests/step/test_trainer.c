@@ -1,6 +1,6 @@
-/* test_trainer.c - what a training step promises beyond its numbers (tests/golden has those): the same bits
- * with any number of threads, rows that do not influence each other, padding that does not count, f16 that
- * overflows. */
+/* test_trainer.c - what a training step guarantees: the same bits with any number of threads, rows that do
+ * not influence each other, padding that does not count, f16 that overflows. tests/golden compares its
+ * numbers with PyTorch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

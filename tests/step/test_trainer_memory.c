@@ -1,9 +1,10 @@
-/* test_trainer_memory.c - a step allocates nothing, and the process holds what ls_trainer_bytes says plus a
- * little. */
+/* test_trainer_memory.c - a step allocates nothing, and the process uses little more memory than
+ * ls_trainer_bytes says. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "support/small_vit.h"
 #include "golden/training.h"
 #include "execute/internal.h"
 #include "support/allocations.h"
@@ -13,16 +14,7 @@ static void a_step_allocates_nothing(void **state)
 {
     (void)state;
     int allocations, mappings;
-    const ls_vit_config vit = { .image_size = 8,
-                                .patch_size = 4,
-                                .in_channels = 1,
-                                .layers = 2,
-                                .heads = 2,
-                                .hidden_size = 32,
-                                .mlp_size = 48,
-                                .classes = 5,
-                                .mean = 0.5,
-                                .std = 0.5 };
+    const ls_vit_config vit = { SMALL_VIT, .hidden_size = 32, .mlp_size = 48 };
     enum { BATCH = 12 };
     uint8_t images[BATCH * 64] = { 3, 1, 4 };
     int32_t labels[BATCH] = { 0, 1, 2, 3, 4 };

@@ -1,5 +1,5 @@
-/* test_trainer_models.c - models of a program: any names for parameters and inputs, the source line of each
- * node, frozen parameters. */
+/* test_trainer_models.c - models of a user's program: any names of parameters and inputs, the source line of
+ * each node, frozen parameters. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

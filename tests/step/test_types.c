@@ -1,5 +1,5 @@
-/* test_types.c - parameters of several types in one model: a frozen base stored in bf16 under a head that is
- * trained in f32, over ranks and through a checkpoint. */
+/* test_types.c - parameters of several types in one model: a frozen base in bf16, and a head that is trained
+ * in f32. Tests them on ranks and in a checkpoint. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,15 +46,7 @@ static ls_status train(ls_group *g, job *j, ls_trainer *t)
     const ls_share share = t->compiled.share;
     uint8_t images[M][ROWS][SIDE * SIDE];
     int32_t labels[M][ROWS];
-    if (j->load) {
-        ls_checkpoint c;
-        LS_TRY(ls_checkpoint_open(&c, j->load, LS_VERIFY_LOADED, g));
-        const ls_status s = ls_trainer_load_state(t, &c, NULL);
-        ls_checkpoint_release(&c);
-        LS_TRY(s);
-    } else {
-        LS_TRY(ls_trainer_init(t, 4));
-    }
+    LS_TRY(j->load ? ls_trainer_load_checkpoint(t, j->load) : ls_trainer_init(t, 4));
     LS_TRY(values(t, j->before));
     for (int step = j->load ? STEPS - 1 : 0; step < STEPS; step++) {
         for (int64_t k = 0; k < share.count; k++)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/file.h"
 
 void ls_test_ok(ls_status s, const char *call, const char *file, int line)
 {
@@ -117,4 +118,18 @@ const char *ls_test_data(const char *what)
         return data;
     fprintf(stderr, "skipped: %s (LOCKSTEP_DATA is not set)\n", what);
     return NULL;
+}
+
+void ls_test_same_file(const char *a, const char *b, const char *name)
+{
+    size_t n, m;
+    char *p = ls_path_join(a, name), *q = ls_path_join(b, name), *x, *y;
+    ASSERT_OK(ls_file_read(&x, &n, p));
+    ASSERT_OK(ls_file_read(&y, &m, q));
+    if (n != m || memcmp(x, y, n))
+        fail_msg("%s and %s differ", p, q);
+    free(p);
+    free(q);
+    free(x);
+    free(y);
 }

@@ -25,6 +25,8 @@ void ls_test_contains(const char *text, const char *part, const char *file, int 
  * one. */
 const char *ls_test_dir(void);
 const char *ls_test_path(const char *name);
+/* The file NAME of the two folders has the same bytes. */
+void ls_test_same_file(const char *a, const char *b, const char *name);
 /* Number of entries of the folder. */
 int ls_test_count(const char *dir);
 /* Calls it again and again, while the first, the second, ... allocation is refused, each `stride` behind the

@@ -1,5 +1,5 @@
 /* test_plan_command.c - `plan`, `plan --compare`, `explain` and `inspect` of a recipe on several ranks: their
- * numbers agree with each other and with what sharding means. No rank is started. */
+ * numbers agree with each other and with the meaning of sharding. No rank is started. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

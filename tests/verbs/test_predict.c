@@ -1,5 +1,6 @@
-/* test_predict.c - `predict` on terminals of several widths and into files: pictures as text, what is too
- * wide, and what is too large to be drawn. And which weights a run, a recipe and a checkpoint stand for. */
+/* test_predict.c - `predict` on terminals of several widths and into files: images as text, images that are
+ * too wide, images that are too large to draw. Also the weights that a run, a recipe and a checkpoint stand
+ * for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* recipe_place.c - where a key was set, for messages. */
-#include "recipe_place.h"
+/* recipe_setting.c - finds settings, and says where they were set. */
+#include "recipe_setting.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ const char *ls_recipe_where_either(const ls_recipe *r, const char *a, const char
     return ls_recipe_where(r, first ? a : b);
 }
 
-/* The key that fills this option of the layers below. */
+/* The key that sets this option of the lower layers. */
 static const char *key_of(ls_field f)
 {
     static const char *const KEY[LS_FIELD_COUNT] = {

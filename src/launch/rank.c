@@ -1,5 +1,5 @@
-/* place.c - a process among its ranks. */
-#include "place.h"
+/* rank.c - see rank.h. */
+#include "rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "comm/comm.h"
 #include "comm/launched.h"
 
-static const double LAST_WORDS = 0.8; /* seconds: mpirun gives ranks one */
+static const double LAST_WORDS = 0.8; /* seconds; mpirun kills ranks after one second */
 
-/* Until there is a group, one rank of each host tells what is wrong. */
+/* Whether this rank prints nothing while it joins the group: then only one rank of each host prints. */
 static bool is_quiet(void)
 {
     static const char *const LOCAL[] = { "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
@@ -19,11 +19,11 @@ static bool is_quiet(void)
     for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0] && ls_launch_rank() < 0; i++)
         if (getenv(LOCAL[i]))
             return atoi(getenv(LOCAL[i])) > 0;
-    return ls_launch_rank() >= 0; /* its parent tells */
+    return ls_launch_rank() >= 0; /* its parent prints */
 }
 
-/* A rank that does not come: the log of everyone who waits says so. On the terminal rank 0 does, or rank 1
- * when it is rank 0 that does not come. */
+/* Reports a late rank. Every rank that waits for it writes to its log. Rank 0 prints it on the terminal, or
+ * rank 1 if rank 0 is late. */
 static void tell_lag(void *context, const ls_group *g, const ls_lag *lag)
 {
     const ls_ui *ui = context;
@@ -45,7 +45,7 @@ static void tell_lag(void *context, const ls_group *g, const ls_lag *lag)
         *ui->silent = was;
 }
 
-ls_status ls_place_find(ls_group **g, const ls_ui *ui)
+ls_status ls_rank_join(ls_group **g, const ls_ui *ui)
 {
     bool ignored, *silent = ui->silent ? ui->silent : &ignored;
     *silent = is_quiet();
@@ -57,7 +57,7 @@ ls_status ls_place_find(ls_group **g, const ls_ui *ui)
     return LS_OK;
 }
 
-ls_status ls_place_say(const ls_group *g, ls_status s, const char *message, const ls_ui *ui)
+ls_status ls_rank_say(const ls_group *g, ls_status s, const char *message, const ls_ui *ui)
 {
     if (!g || s == LS_OK || s == LS_E_STOPPED)
         return ls_fail(s, "%s", message);
@@ -68,21 +68,21 @@ ls_status ls_place_say(const ls_group *g, ls_status s, const char *message, cons
     return s == LS_E_PEER ? ls_fail(s, "%s", message) : ls_fail(s, "rank %d: %s", ls_group_rank(g), message);
 }
 
-ls_status ls_place_say_now(const ls_group *g, ls_status s, const char *message, const ls_ui *ui)
+ls_status ls_rank_say_now(const ls_group *g, ls_status s, const char *message, const ls_ui *ui)
 {
-    s = ls_place_say(g, s, message, ui);
+    s = ls_rank_say(g, s, message, ui);
     if (s == LS_OK || s == LS_E_STOPPED || !g || !*ls_error_message())
         return s;
     struct ls_rundir *run = ui->log_to ? *ui->log_to : NULL;
     if (run)
-        *ui->log_to = NULL; /* the run's log gets it when the run is closed */
+        *ui->log_to = NULL; /* closing the run writes it to the run's log */
     ls_log(LS_ERROR, "%s", ls_error_message());
     if (run)
         *ui->log_to = run;
     return ls_fail(s, "%s", "");
 }
 
-void ls_place_end(const ls_group *g, ls_status s)
+void ls_rank_end(const ls_group *g, ls_status s)
 {
     if (g && s != LS_OK && s != LS_E_STOPPED && ls_launch_rank() < 0 && ls_group_rank(g) > 0)
         ls_group_await_end(g, 0, LAST_WORDS);
