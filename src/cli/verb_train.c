@@ -3,11 +3,54 @@
 #include <string.h>
 #include "cli.h"
 
-/* Parses "11:20", "11" (one step) or nothing (the default range). */
+static ls_status profile_usage(const char *text)
+{
+    return ls_fail(
+        LS_E_USAGE,
+        "--profile=%s: FIRST:LAST, steps counted from 1, as --profile=11:20; or a schedule, as "
+        "--profile=wait=1,warmup=1,active=3,repeat=2, of which active is at least 1 and skip_first, "
+        "wait, warmup and repeat (0: until the end) may be left out",
+        text);
+}
+
+/* Parses "wait=1,warmup=1,active=3,repeat=2" as torch.profiler.schedule's arguments. */
+static ls_status parse_schedule(const char *text, ls_profile_schedule *s)
+{
+    const struct {
+        const char *name;
+        int64_t *value;
+    } members[] = { { "skip_first", &s->skip },
+                    { "wait", &s->wait },
+                    { "warmup", &s->warmup },
+                    { "active", &s->active },
+                    { "repeat", &s->repeat } };
+    enum { N = sizeof members / sizeof members[0], MOST = 1000000000 };
+    bool seen[N] = { false };
+    for (const char *p = text; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) {
+        int i = 0;
+        char *end;
+        while (i < N &&
+               (strncmp(p, members[i].name, strlen(members[i].name)) || p[strlen(members[i].name)] != '='))
+            i++;
+        if (i == N || seen[i])
+            return profile_usage(text);
+        const char *number = p + strlen(members[i].name) + 1;
+        const long long value = strtoll(number, &end, 10);
+        if (end == number || (*end && *end != ',') || value < 0 || value > MOST)
+            return profile_usage(text);
+        *members[i].value = value;
+        seen[i] = true;
+    }
+    return s->active ? LS_OK : profile_usage(text);
+}
+
+/* Parses "11:20", "11" (one step), a schedule, or nothing (the default range). */
 static ls_status parse_profile(const char *text, ls_train_opts *o)
 {
     if (!text)
         return LS_OK;
+    if (strchr(text, '='))
+        return parse_schedule(text, &o->profile_schedule);
     char *end;
     long long first = strtoll(text, &end, 10), last = first;
     if (end != text && *end == ':') {
@@ -16,8 +59,7 @@ static ls_status parse_profile(const char *text, ls_train_opts *o)
         end = end == second ? (char *)text : end;
     }
     if (end == text || *end || first < 1 || last < first)
-        return ls_fail(LS_E_USAGE,
-                       "--profile=%s: FIRST:LAST is needed, steps counted from 1, as --profile 11:20", text);
+        return profile_usage(text);
     o->profile_first = first;
     o->profile_last = last;
     return LS_OK;

@@ -39,8 +39,9 @@ const ls_verb LS_VERBS[] = {
             "with a directory of PyTorch: how names of model and optimizer begin, as app." },
           { "--allow-change", 0, NULL, "continue although keys that decide the result have changed" },
           { "--dry-run", 0, NULL, "everything up to the first step, nothing written" },
-          { "--profile", 0, "[FIRST:LAST]",
-            "write a trace of these steps and print the costliest ops (default 11:20)" },
+          { "--profile", 0, "[FIRST:LAST|wait=W,warmup=U,active=A,repeat=R]",
+            "write a trace and a page of memory of these steps, and print the costliest ops (default 11:20); "
+            "or as torch.profiler.schedule: of each repetition, to the end without repeat" },
           END },
       ls_verb_train },
     { "launch", "[--] PROGRAM [WORD...]", 1, 1, false,

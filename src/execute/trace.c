@@ -16,6 +16,7 @@ struct ls_profile {
     ls_arena arena;
     ls_profile_run *first, **last;
     int n;
+    int64_t step; /* of the runs that are added now; 0: not said */
 };
 
 ls_status ls_profile_create(ls_profile **out)
@@ -41,6 +42,7 @@ void ls_profile_add(ls_profile *p, const ls_session *s, int i)
     const ls_plan *plan = s->programs[i].plan;
     ls_profile_run *r = LS_ARENA_NEW(&p->arena, ls_profile_run);
     *r = (ls_profile_run){ .plan = plan,
+                           .step = p->step,
                            .began = s->programs[i].began,
                            .times = ls_arena_dup(&p->arena, ls_session_times(s, i),
                                                  2 * sizeof(double) * (size_t)plan->n_steps) };
@@ -49,10 +51,12 @@ void ls_profile_add(ls_profile *p, const ls_session *s, int i)
     p->n++;
 }
 
+void ls_profile_step(ls_profile *p, int64_t step) { p->step = step; }
+
 int ls_profile_runs(const ls_profile *p) { return p->n; }
 const ls_profile_run *ls_profile_first(const ls_profile *p) { return p->first; }
 
-enum { PROGRAMS = 1, OPS, COLLECTIVES }; /* tracks */
+enum { STEPS, PROGRAMS, OPS, COLLECTIVES }; /* tracks */
 
 static void event(ls_json *j, const char *name, const char *category, int thread, double start,
                   double seconds)
@@ -130,6 +134,25 @@ static void under_way(ls_json *j, const ls_profile_run *r, const ls_plan_collect
     ls_str_release(&text);
 }
 
+/* Types and sizes of what an operation reads or makes, under the names that traces of PyTorch have. */
+static void shapes(ls_json *j, const ls_graph *g, const char *dims, const char *types, int n,
+                   const ls_value *v)
+{
+    ls_json_array(j, dims);
+    for (int k = 0; k < n; k++) {
+        const ls_type *t = ls_present(v[k]) ? ls_type_of(g, v[k]) : &LS_TYPE(LS_F32, 0);
+        ls_json_array(j, NULL);
+        for (int d = 0; d < t->ndim && ls_present(v[k]); d++)
+            ls_json_int(j, NULL, t->dims[d]);
+        ls_json_close_array(j);
+    }
+    ls_json_close_array(j);
+    ls_json_array(j, types);
+    for (int k = 0; k < n; k++)
+        ls_json_text(j, NULL, ls_present(v[k]) ? ls_dtype_name(ls_type_of(g, v[k])->dtype) : "");
+    ls_json_close_array(j);
+}
+
 static void op_event(ls_json *j, const ls_profile_run *r, int k, double base)
 {
     static const char *const PHASES[] = { "forward", "backward", "update" };
@@ -145,6 +168,13 @@ static void op_event(ls_json *j, const ls_profile_run *r, int k, double base)
     ls_node_text(&text, p->graph, n);
     ls_json_text(j, "op", text.data);
     ls_json_int(j, "step", k);
+    shapes(j, p->graph, "Input Dims", "Input type", n->n_in, n->in);
+    shapes(j, p->graph, "Output Dims", "Output type", n->n_out, n->out);
+    ls_str_clear(&text);
+    if (n->file) {
+        ls_str_printf(&text, "%s:%d", n->file, n->line);
+        ls_json_text(j, "Call site", text.data);
+    }
     ls_json_f64(j, "flops", s->cost.flops);
     ls_json_f64(j, "bytes", s->cost.bytes);
     ls_json_f64(j, "gflops_per_second", s->cost.flops / seconds / 1e9);
@@ -154,6 +184,27 @@ static void op_event(ls_json *j, const ls_profile_run *r, int k, double base)
     ls_str_release(&text);
 }
 
+static double end_of(const ls_profile_run *r)
+{
+    const int n = r->plan->n_steps;
+    return r->began + (n ? r->times[n - 1] + r->times[2 * n - 1] : 0);
+}
+
+/* A marker over the runs of each step, called as PyTorch's traces call it: tools look for that name. */
+static void step_events(ls_json *j, const ls_profile *p, double base)
+{
+    for (const ls_profile_run *r = p->first, *last; r; r = last->next) {
+        char name[48];
+        for (last = r; last->next && last->next->step == r->step; last = last->next)
+            ;
+        if (!r->step)
+            continue;
+        snprintf(name, sizeof name, "ProfilerStep#%lld", (long long)r->step);
+        event(j, name, "user_annotation", STEPS, r->began - base, end_of(last) - r->began);
+        ls_json_close_object(j);
+    }
+}
+
 ls_status ls_trace_write(const char *path, const ls_profile *p)
 {
     ls_json j = { 0 };
@@ -161,9 +212,11 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
     ls_json_object(&j, NULL);
     ls_json_text(&j, "displayTimeUnit", "ms");
     ls_json_array(&j, "traceEvents");
+    track_name(&j, STEPS, "steps");
     track_name(&j, PROGRAMS, "programs");
     track_name(&j, OPS, "ops");
     track_name(&j, COLLECTIVES, "collectives");
+    step_events(&j, p, base);
     int64_t id = 0;
     for (const ls_profile_run *r = p->first; r; r = r->next) {
         const int n = r->plan->n_steps;

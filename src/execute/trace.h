@@ -14,11 +14,14 @@ void ls_profile_destroy(ls_profile **p);
 
 /* Takes the times of the latest run of plan i. Copies; allocates, so between steps only. */
 void ls_profile_add(ls_profile *p, const ls_session *s, int i);
+/* The runs that are added from now on are of this optimizer step, which traces and pages mark. */
+void ls_profile_step(ls_profile *p, int64_t step);
 int ls_profile_runs(const ls_profile *p);
 
 /* The runs in the order in which they were added. */
 typedef struct ls_profile_run {
     const ls_plan *plan;
+    int64_t step;        /* 0: not said */
     double began;        /* ls_now() */
     const double *times; /* as ls_session_times gives them: n_steps starts, n_steps durations */
     struct ls_profile_run *next;

@@ -13,7 +13,6 @@
 #include "base/sys.h"
 #include "comm/comm.h"
 #include "base/memory.h"
-#include "record/memory_page.h"
 
 static const double SAVED_A_SECOND =
     100e6; /* bytes: a guess of the disk's speed, used until the first save */
@@ -35,58 +34,6 @@ static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
     if (l->snapshots.took > 0)
         ls_requests_saved(&l->requests, l->snapshots.took);
     return ls_requests_take(&l->requests, l->eval && b->step + 3 > l->steps_per_epoch);
-}
-
-/* ---- profile: the programs of steps profile_first .. profile_last */
-
-static void profile_run(void *context, ls_trainer *t, int program)
-{
-    ls_profile_add(context, t->session, t->session_plan[program]);
-}
-
-static ls_status profile_before(ls_loop *l)
-{
-    if (l->profile_first < 1 || l->step + 1 != l->profile_first)
-        return LS_OK;
-    LS_TRY(ls_profile_create(&l->profile));
-    ls_session_profile(l->trainer->session, true);
-    l->trainer->after_run = profile_run;
-    l->trainer->context = l->profile;
-    return LS_OK;
-}
-
-/* "RUN/log/rank-N.WHAT" */
-static char *beside_log(const ls_loop *l, const char *what)
-{
-    char name[48];
-    snprintf(name, sizeof name, "log/rank-%d.%s", l->run->rank, what);
-    return ls_path_join(l->run->path, name);
-}
-
-/* Ends the profile. Writes the trace and the page of memory next to the log, and prints the table. */
-static ls_status profile_end(ls_loop *l)
-{
-    if (!l->profile)
-        return LS_OK;
-    l->trainer->after_run = NULL;
-    ls_session_profile(l->trainer->session, false);
-    char *trace = beside_log(l, "trace.json"), *page = beside_log(l, "memory.html");
-    ls_status s = ls_trace_write(trace, l->profile);
-    if (s == LS_OK)
-        s = ls_memory_page_write(page, l->trainer, l->profile, l->run->rank);
-    if (s == LS_OK && l->run->rank == 0) {
-        ls_str table = { 0 };
-        ls_profile_table(&table, l->profile, l->calibration, 15);
-        fputs(ls_str_text(&table), l->ui->out);
-        ls_str_release(&table);
-        ls_log_info("trace of steps %lld to %lld: %s (open it in Perfetto)", (long long)l->profile_first,
-                    (long long)l->step, trace);
-        ls_log_info("memory over them: %s", page);
-    }
-    free(trace);
-    free(page);
-    ls_profile_destroy(&l->profile);
-    return s;
 }
 
 static int digits(int64_t n) { return snprintf(NULL, 0, "%lld", (long long)n); }
@@ -305,14 +252,14 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         LS_TRY(ls_loader_next(loader, &b, &done));
         if (done)
             break;
-        LS_TRY(profile_before(l));
+        LS_TRY(ls_profiler_before(&l->profiler, l->trainer, l->step + 1, l->step - l->from.step));
         LS_TRY(ls_snapshots_before_step(&l->snapshots, &writing));
         l->trainer->request = (l->group ? take_requests(l, &b) : 0) | (writing ? LS_REQUEST_WAIT : 0);
         LS_TRY(one_step(l, &b, &sum));
         LS_TRY(
             ls_snapshots_after_step(&l->snapshots, l->run, (l->trainer->requested & LS_REQUEST_WAIT) != 0));
-        if (l->step == l->profile_last)
-            LS_TRY(profile_end(l));
+        LS_TRY(ls_profiler_after(&l->profiler, l->trainer, l->run, l->calibration, l->ui->out, l->step,
+                                 l->step - l->from.step - 1));
         show(l, &b, start);
         l->run->train_seconds = ls_now() - start;
         bool epoch_end = b.step + 1 == l->steps_per_epoch, last = l->step == l->total_steps;
@@ -348,13 +295,14 @@ ls_status ls_loop_run(ls_loop *l)
                             .deadline = l->recipe->failure.stall_seconds));
     ls_status s = steps(l, loader);
     if (s == LS_OK)
-        s = profile_end(l); /* the loop ended before profile_last */
+        s = ls_profiler_end(&l->profiler, l->trainer, l->run, l->calibration, l->ui->out,
+                            l->step); /* the loop ended before profile_last */
     /* first of all, so that the other ranks report this failure and not its consequences */
     if (s != LS_OK && s != LS_E_STOPPED && s != LS_E_PEER && l->group)
         ls_group_fail(l->group, s, ls_error_message());
     if (s != LS_OK)
         ls_snapshots_abandon(&l->snapshots, l->run);
-    ls_profile_destroy(&l->profile);
+    ls_profiler_release(&l->profiler);
     ls_loader_destroy(&loader);
     if (l->ui && l->ui->progress)
         l->ui->progress(l->ui->context, NULL);

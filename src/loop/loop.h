@@ -2,7 +2,7 @@
  */
 #pragma once
 #include "step/evaluate.h"
-#include "execute/trace.h"
+#include "profiler.h"
 #include "request.h"
 #include "setup/setup.h"
 #include "snapshot.h"
@@ -23,11 +23,10 @@ typedef struct ls_loop {
     int64_t steps_per_epoch; /* of the epochs to come */
     int64_t total_steps;     /* of the whole run, with the finished ones */
     ls_resume_point from;    /* where the run stands when the loop begins; zeros: at its beginning */
-    int64_t profile_first, profile_last; /* steps from 1; both 0: none */
-    ls_profile *profile;                 /* NULL: none is being taken */
-    const ls_calibration *calibration;   /* NULL: not measured here */
-    double *seconds;                     /* of the last LS_LOOP_TIMES steps, for the median; owned */
-    int64_t step;                        /* number of finished steps, with those of earlier attempts */
+    ls_profiler profiler;
+    const ls_calibration *calibration; /* NULL: not measured here */
+    double *seconds;                   /* of the last LS_LOOP_TIMES steps, for the median; owned */
+    int64_t step;                      /* number of finished steps, with those of earlier attempts */
     double first_step_seconds, step_median;
     void (*started)(struct ls_loop *l); /* called just before the first step; NULL: nothing is called */
     void *context;

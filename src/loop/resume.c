@@ -27,15 +27,16 @@
     X("lr", metrics.lr)               \
     X("eval_loss", metrics.eval_loss) \
     X("eval_accuracy", metrics.eval_accuracy) X("best_value", metrics.best_value)
-#define COUNTS(X)                                                                           \
-    X("step", step)                                                                         \
-    X("epoch", epoch)                                                                       \
-    X("epoch_step", epoch_step)                                                             \
-    X("epoch_samples", sums.samples)                                                        \
-    X("epoch_targets", sums.count)                                                          \
-    X("steps_per_epoch", steps_per_epoch)                                                   \
-    X("base_step", base_step) X("base_epoch", base_epoch) X("eval_step", metrics.eval_step) \
-        X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch)
+#define COUNTS(X)                                                                                   \
+    X("step", step)                                                                                 \
+    X("epoch", epoch)                                                                               \
+    X("epoch_step", epoch_step)                                                                     \
+    X("epoch_samples", sums.samples)                                                                \
+    X("epoch_targets", sums.count)                                                                  \
+    X("steps_per_epoch", steps_per_epoch)                                                           \
+    X("base_step", base_step)                                                                       \
+    X("base_epoch", base_epoch) X("eval_step", metrics.eval_step) X("best_step", metrics.best_step) \
+        X("best_epoch", metrics.best_epoch)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
 {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "ops/rules.h"
 #include "plan/describe.h"
 #include "report_chrome.h"
 #include "report_own.h"
@@ -17,6 +18,7 @@ enum { COLUMNS = 808, BANDS = LS_CAT_COUNT + 2, HOST = LS_CAT_COUNT, NODE };
 /* One run of an op; times are in seconds since the first began. */
 typedef struct moment {
     int program, step;
+    int64_t of; /* optimizer step; 0: not known */
     double from, to;
 } moment;
 
@@ -55,7 +57,7 @@ static int program_of(const page *p, const ls_plan *plan)
     return i;
 }
 
-static void add_run(page *p, int program, double began, const double *times)
+static void add_run(page *p, int program, int64_t of, double began, const double *times)
 {
     const ls_plan *plan = p->compiled->plans[program];
     double planned = 0;
@@ -64,7 +66,7 @@ static void add_run(page *p, int program, double began, const double *times)
                              : plan->steps[k].seconds > 0 ? plan->steps[k].seconds
                                                           : 1e-6;
         const double from = began + (times ? times[k] : planned);
-        p->moments[p->n++] = (moment){ program, k, from, from + lasts };
+        p->moments[p->n++] = (moment){ program, k, of, from, from + lasts };
         planned += lasts;
     }
 }
@@ -81,9 +83,9 @@ static void find_moments(page *p, const ls_profile *profile)
     p->moments = LS_ARENA_ARRAY(&p->arena, moment, most);
     p->measured = first != NULL;
     for (const ls_profile_run *r = first; r; r = r->next)
-        add_run(p, program_of(p, r->plan), r->began - first->began, r->times);
+        add_run(p, program_of(p, r->plan), r->step, r->began - first->began, r->times);
     for (int64_t i = 0; !first && i <= runs; i++)
-        add_run(p, i < runs ? LS_MICRO : LS_UPDATE, p->n ? p->moments[p->n - 1].to : 0, NULL);
+        add_run(p, i < runs ? LS_MICRO : LS_UPDATE, 0, p->n ? p->moments[p->n - 1].to : 0, NULL);
 }
 
 static double transient_sum(const page *p, const moment *m)
@@ -156,7 +158,9 @@ static void chart(page *p, const char *title, int begin, int end, bool overview)
                             (!overview || (m->program == LS_MICRO && (i == 0 || m[-1].program != LS_MICRO)));
         if (begins && s.n_marks < LS_STACK_MARKS) {
             s.marks[s.n_marks].column = first;
-            s.marks[s.n_marks++].text = overview ? "" : ls_program_names[m->program];
+            s.marks[s.n_marks++].text = !overview ? ls_program_names[m->program]
+                                        : m->of   ? ls_arena_printf(&p->arena, "%lld", (long long)m->of)
+                                                  : "";
         }
     }
     for (int k = 0; k < COLUMNS; k++) {
@@ -280,6 +284,138 @@ static void largest_table(page *p)
     ls_str_add(&p->out, "</tbody></table></div>\n");
 }
 
+/* ---- whose the memory is at the peak */
+
+/* What is alive at the peak, of each unit and category. Units are those of the plan; where there is one
+ * alone, the blocks that repeat. */
+typedef struct share {
+    const char *unit;
+    size_t bytes[LS_CAT_COUNT], all;
+} share;
+
+/* "encoder.layers.encoder_layer_3" of "unit encoder.layers.encoder_layer_3 frozen" */
+static const char *unit_name(page *p, int64_t unit)
+{
+    const char *name = p->compiled->units.units[unit].state + strlen("unit ");
+    return ls_arena_printf(&p->arena, "%.*s", (int)strcspn(name, " "), name);
+}
+
+static bool is_unit(const page *p, const ls_scope *s)
+{
+    const ls_units *u = &p->compiled->units;
+    const size_t n = strlen(s->path);
+    for (int i = 0; i < u->n; i++) {
+        const char *name = u->units[i].state + strlen("unit ");
+        if (!strncmp(name, s->path, n) && (!name[n] || name[n] == ' '))
+            return true;
+    }
+    const char last = n ? s->path[n - 1] : 0;
+    return u->sharding.shards == 1 && s->block[0] && last >= '0' && last <= '9' && s->parent &&
+           !strchr(s->path + strlen(s->parent->path) + (s->parent->path[0] != 0), '.');
+}
+
+static const char *unit_of_scope(page *p, const ls_scope *scope)
+{
+    const char *unit = "root";
+    for (const ls_scope *s = scope; s && s->path[0]; s = s->parent)
+        if (is_unit(p, s))
+            unit = s->path; /* the outermost, where blocks lie in blocks */
+    return unit;
+}
+
+static const char *unit_of(page *p, const ls_plan *plan, const ls_alloc *a)
+{
+    const ls_node *n =
+        plan->graph->nodes[a->value < 0 ? plan->steps[a->first].node : plan->graph->vals[a->value].node];
+    if (a->is.what == LS_IS_UNIT || a->is.what == LS_IS_MOMENT || a->is.what == LS_IS_GRADIENT ||
+        a->is.what == LS_IS_GATHERED)
+        return unit_name(p, a->is.unit);
+    if (n->op == &ls_op_all_gather && ((const ls_gather_attrs *)n->attrs)->is.what == LS_IS_UNIT)
+        return unit_name(p, ((const ls_gather_attrs *)n->attrs)->is.unit);
+    return unit_of_scope(p, n->scope);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const share *x = a, *y = b;
+    return x->all != y->all ? (x->all < y->all) - (x->all > y->all) : strcmp(x->unit, y->unit);
+}
+
+static int shares_at(page *p, const moment *m, share **out)
+{
+    held *all;
+    const int n = held_at(p, m, &all);
+    share *shares = *out = LS_ARENA_ARRAY(&p->arena, share, n + 1);
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        const char *unit = unit_of(p, all[i].plan, all[i].alloc);
+        int k = 0;
+        while (k < count && strcmp(shares[k].unit, unit))
+            k++;
+        count += k == count;
+        shares[k].unit = unit;
+        shares[k].bytes[all[i].alloc->category] += (all[i].alloc->bytes + 63) / 64 * 64;
+        shares[k].all += (all[i].alloc->bytes + 63) / 64 * 64;
+    }
+    qsort(shares, (size_t)count, sizeof *shares, by_bytes);
+    return count;
+}
+
+/* "kernel call 312 of 600 of program micro, in unit encoder.layers.encoder_layer_9: 62.2 MiB, of which
+ * activations are 51.4 MiB" */
+static void peak_line(page *p, ls_str *out)
+{
+    const moment *m = &p->moments[p->peak];
+    const ls_plan *plan = p->compiled->plans[m->program];
+    const ls_scope *scope = plan->graph->nodes[plan->steps[m->step].node]->scope;
+    share *shares;
+    const int n = shares_at(p, m, &shares);
+    size_t by[LS_CAT_COUNT] = { 0 };
+    int most = 0;
+    char a[32], b[32];
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < LS_CAT_COUNT; c++)
+            by[c] += shares[i].bytes[c];
+    for (int c = 1; c < LS_CAT_COUNT; c++)
+        most = by[c] > by[most] ? c : most;
+    ls_str_printf(out, "peak %s in unit %s (kernel call %d of %d of program %s), of it %s of %s",
+                  ls_format_bytes(a, held_bytes(p, m)), unit_of_scope(p, scope), m->step, plan->n_steps,
+                  plan->graph->name, ls_format_bytes(b, by[most]), ls_category_name((ls_category)most));
+    if (n)
+        ls_str_printf(out, "; unit %s holds the most, %s", shares[0].unit, ls_format_bytes(a, shares[0].all));
+}
+
+static void units_table(page *p)
+{
+    enum { MOST = 40 };
+    share *shares;
+    const int n = shares_at(p, &p->moments[p->peak], &shares);
+    size_t by[LS_CAT_COUNT] = { 0 };
+    char bytes[32];
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < LS_CAT_COUNT; c++)
+            by[c] += shares[i].bytes[c];
+    ls_str_add(&p->out, "<h2>The peak by unit and category</h2>\n<div class=\"scroll\"><table class=\"plan\">"
+                        "<thead><tr><th>unit</th>");
+    for (int c = 0; c < LS_CAT_COUNT; c++)
+        if (by[c])
+            ls_str_printf(&p->out, "<th>%s</th>", ls_category_name((ls_category)c));
+    ls_str_add(&p->out, "<th>all</th></tr></thead><tbody>\n");
+    for (int i = 0; i < n && i < MOST; i++) {
+        ls_str_add(&p->out, "<tr><td>");
+        ls_html_add(&p->out, shares[i].unit);
+        ls_str_add(&p->out, "</td>");
+        for (int c = 0; c < LS_CAT_COUNT; c++)
+            if (by[c])
+                ls_str_printf(&p->out, "<td>%s</td>",
+                              shares[i].bytes[c] ? ls_format_bytes(bytes, shares[i].bytes[c]) : "");
+        ls_str_printf(&p->out, "<td>%s</td></tr>\n", ls_format_bytes(bytes, shares[i].all));
+    }
+    ls_str_add(&p->out, "</tbody></table></div>\n");
+    if (n > MOST)
+        ls_str_printf(&p->out, "<p class=\"sub\">and %d units that hold less</p>\n", n - MOST);
+}
+
 /* ---- the page */
 
 static void head(page *p, int rank)
@@ -287,7 +423,7 @@ static void head(page *p, int rank)
     const ls_parallel *parallel = &p->compiled->parallel;
     const moment *m = &p->moments[p->peak];
     const ls_plan *plan = p->compiled->plans[m->program];
-    char mesh[128], bytes[32];
+    char mesh[128];
     ls_str_printf(&p->out,
                   "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
                   "content=\"width=device-width,initial-scale=1\"/>\n"
@@ -299,8 +435,12 @@ static void head(page *p, int rank)
                   ls_mesh_text(mesh, &parallel->mesh), (long long)p->compiled->share.count,
                   (long long)p->compiled->micro_batch);
     ls_str_add(&p->out, p->measured ? "times as measured</p>\n" : "times as planned</p>\n");
-    ls_str_printf(&p->out, "<p>Most is held in kernel call %d of %d of program <b>%s</b>: %s, in ", m->step,
-                  plan->n_steps, plan->graph->name, ls_format_bytes(bytes, held_bytes(p, m)));
+    ls_str peak = { 0 };
+    peak_line(p, &peak);
+    ls_str_add(&p->out, "<p>");
+    ls_html_add(&p->out, ls_str_text(&peak));
+    ls_str_release(&peak);
+    ls_str_add(&p->out, ": ");
     ls_html_add(&p->out, ls_plan_step_text(&p->arena, plan, m->step));
     ls_str_add(&p->out, ".</p>\n");
 }
@@ -319,12 +459,14 @@ static void contents(page *p, int rank)
     }
     ls_str_add(&p->out, "<h2>One step (MiB)</h2>\n");
     chart(p, "memory over the step with the peak", begin, end, false);
+    units_table(p);
     largest_table(p);
     lasting_table(p);
     ls_str_printf(&p->out, "<script>%s</script>\n</main></body></html>\n", ls_report_script);
 }
 
-ls_status ls_memory_page_write(const char *path, const ls_trainer *t, const ls_profile *profile, int rank)
+ls_status ls_memory_page_write(const char *path, const ls_trainer *t, const ls_profile *profile, int rank,
+                               ls_str *peak)
 {
     page p = { .compiled = &t->compiled, .tree = ls_compiled_tree_bytes(&t->compiled) };
     ls_arena_init(&p.arena);
@@ -334,9 +476,11 @@ ls_status ls_memory_page_write(const char *path, const ls_trainer *t, const ls_p
         p.transient[i] = transient_of(&p, t->compiled.plans[i]);
     find_moments(&p, profile);
     ls_status s = LS_OK;
-    if (p.n)
+    if (p.n) {
         contents(&p, rank);
-    else
+        if (peak)
+            peak_line(&p, peak);
+    } else
         s = ls_fail(LS_E_ARG, "%s: no step was profiled", path);
     if (s == LS_OK)
         s = ls_file_write_text(path, &p.out);

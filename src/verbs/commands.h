@@ -4,6 +4,7 @@
 #pragma once
 #include "lockstep/generate.h"
 #include "base/ui.h"
+#include "loop/profiler.h"
 #include "loop/resume.h"
 #include "recipe/recipe_arg.h"
 
@@ -15,6 +16,7 @@ typedef struct ls_train_opts {
     bool profile;
     /* First and last step, counted from 1. Both 0: steps 11 to 20, or all steps if the run has fewer. */
     int64_t profile_first, profile_last;
+    ls_profile_schedule profile_schedule; /* in place of these; active 0: none */
     char *const *argv; /* of this process: ranks are started with the same words */
 } ls_train_opts;
 

@@ -365,6 +365,21 @@ static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
     return LS_OK;
 }
 
+/* What is profiled of the `left` steps of this start: by default ten, behind ten others where there are so
+ * many; or from step `first` of the run on, or as the schedule says. */
+static ls_profile_schedule schedule_of(const ls_train_opts *o, int64_t left, int64_t done)
+{
+    if (o->profile_schedule.active)
+        return o->profile_schedule;
+    if (!o->profile_first)
+        return (
+            ls_profile_schedule){ .skip = left > 20 ? 10 : 0, .active = left > 20 ? 10 : left, .repeat = 1 };
+    const int64_t first = o->profile_first > done ? o->profile_first : done + 1;
+    return (ls_profile_schedule){ .skip = first - done - 1,
+                                  .active = o->profile_last >= first ? o->profile_last - first + 1 : 0,
+                                  .repeat = 1 };
+}
+
 static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
@@ -401,13 +416,8 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     t->begun = true;
     LS_TRY(ls_snapshots_open(&l->snapshots, l->run, l->from.step));
     ls_snapshots_compare(&l->snapshots, l->recipe, l->train, l->eval);
-    if (o->profile) {
-        const int64_t left = l->total_steps - l->from.step, skip = left > 20 ? 10 : 0;
-        l->profile_first = o->profile_first ? o->profile_first : l->from.step + skip + 1;
-        l->profile_last = o->profile_first ? o->profile_last
-                          : left > 20      ? l->profile_first + 9
-                                           : l->total_steps;
-    }
+    if (o->profile)
+        l->profiler.schedule = schedule_of(o, l->total_steps - l->from.step, l->from.step);
     ls_status s = ls_loop_run(l);
     l->run->peak_rss = ls_anonymous_rss();
     if ((s != LS_OK && s != LS_E_STOPPED) || l->run->rank)

@@ -44,4 +44,15 @@ refused 2 "precision.modules: 'LayerNorm': a word is class:NAME=TYPE" train smal
 refused 2 "precision.cast_forward_inputs: false, and linear of module conv_proj gets operands of several" train small.yaml --set precision.param=bf16 --set precision.cast_forward_inputs=false
 refused 2 "precision.scaler.init: has no effect: nothing computes in f16" train small.yaml --set precision.scaler.init=8
 
+# ---- profiles: a range, and a schedule as torch.profiler has it; a trace and a page of memory for each rank and repetition
+try 0 train small.yaml --workers 2 --set run.name=profiled --set train.steps=12 --profile=4:8
+has err "trace of steps 4 to 8: runs/profiled/log/rank-0.trace.json"; has err "memory.html; peak .* in unit encoder.layers.encoder_layer_[01] .*; unit encoder"
+for rank in 0 1; do has runs/profiled/log/rank-$rank.trace.json 'ProfilerStep#8'; has runs/profiled/log/rank-$rank.memory.html "The peak by unit and category"; done
+try 0 train small.yaml --workers 2 --set run.name=scheduled --set train.steps=12 --profile=wait=1,warmup=1,active=3,repeat=2
+has err "trace of steps 3 to 5: runs/scheduled/log/rank-0.1.trace.json"; has err "trace of steps 8 to 10: runs/scheduled/log/rank-0.2.trace.json"
+[ "$(ls runs/scheduled/log | grep -c 'rank-[01].[12].\(trace.json\|memory.html\)')" -eq 8 ] || bad "$what: not two files of two repetitions of two ranks"
+has runs/scheduled/log/rank-1.2.trace.json 'ProfilerStep#8.*ProfilerStep#9.*ProfilerStep#10'; has runs/scheduled/log/rank-1.2.trace.json '"Input Dims":\[\[8,5,32\]'
+times 0 runs/scheduled/log/rank-1.2.trace.json 'ProfilerStep#[1-7]"'
+for wrong in active=0 wait=1 wait=1,active=2,active=3 active=x active=-1 sleep=1,active=1 active=1, 8:4 x; do refused 2 "^error: --profile=$wrong: FIRST:LAST.*or a schedule" train small.yaml --profile=$wrong; done
+
 finish

@@ -33,6 +33,7 @@ static void profile_of_two_programs(void **state)
     ls_session_profile(s, true);
     for (int run = 0; run < 6; run++) {
         ASSERT_OK(ls_session_run(s, run % 2, false));
+        ls_profile_step(profile, 10 + run / 2);
         ls_profile_add(profile, s, run % 2);
     }
     assert_int_equal(ls_profile_runs(profile), 6);
@@ -45,7 +46,7 @@ static void profile_of_two_programs(void **state)
     ASSERT_OK(ls_file_read(&text, &size, path));
     ASSERT_OK(ls_json_parse(&root, text, size, path));
     const json_t *events = json_object_get(root, "traceEvents");
-    int ops = 0, programs = 0;
+    int ops = 0, programs = 0, steps = 0;
     double until = 0;
     for (size_t i = 0; i < json_array_size(events); i++) {
         const json_t *e = json_array_get(events, i);
@@ -53,6 +54,12 @@ static void profile_of_two_programs(void **state)
             continue;
         const double start = json_number_value(json_object_get(e, "ts")),
                      seconds = json_number_value(json_object_get(e, "dur"));
+        if (json_integer_value(json_object_get(e, "tid")) == 0) {
+            char marker[32];
+            snprintf(marker, sizeof marker, "ProfilerStep#%d", 10 + steps++);
+            assert_string_equal(json_string_value(json_object_get(e, "name")), marker);
+            continue;
+        }
         if (json_integer_value(json_object_get(e, "tid")) == 1) {
             programs++;
             continue;
@@ -67,10 +74,15 @@ static void profile_of_two_programs(void **state)
             assert_string_equal(name, "block \"0\" linear");
             ASSERT_CONTAINS(json_string_value(json_object_get(args, "op")),
                             "linear(f32 [32, 32], f32 [32, 32]");
+            const json_t *dims = json_array_get(json_object_get(args, "Input Dims"), 1);
+            assert_int_equal(json_integer_value(json_array_get(dims, 0)), 32);
+            assert_string_equal(json_string_value(json_array_get(json_object_get(args, "Output type"), 0)),
+                                "f32");
             assert_true(json_number_value(json_object_get(args, "flops")) >= 2 * 32 * 32 * 32);
         }
     }
     assert_int_equal(programs, 6);
+    assert_int_equal(steps, 3);
     assert_int_equal(ops, 3 * 1 + 3 * 3);
     json_decref(root);
     free(text);

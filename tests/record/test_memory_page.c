@@ -25,9 +25,17 @@ static char *written(const ls_trainer *t, const ls_profile *p)
     const char *path = ls_test_path("rank-3.memory.html");
     char *text;
     size_t size;
-    ASSERT_OK(ls_memory_page_write(path, t, p, 3));
+    ls_str peak = { 0 };
+    ASSERT_OK(ls_memory_page_write(path, t, p, 3, &peak));
     ASSERT_OK(ls_file_read(&text, &size, path));
     page_check(text);
+    ASSERT_CONTAINS(ls_str_text(&peak), "in unit encoder.layers.encoder_layer_");
+    ASSERT_CONTAINS(ls_str_text(&peak), " of workspace; unit encoder.layers.encoder_layer_");
+    ASSERT_CONTAINS(text, ls_str_text(&peak));
+    ASSERT_CONTAINS(text, "The peak by unit and category");
+    ASSERT_CONTAINS(text, "<tr><td>encoder.layers.encoder_layer_1</td><td>");
+    ASSERT_CONTAINS(text, "<tr><td>root</td><td>");
+    ls_str_release(&peak);
     return text;
 }
 
@@ -122,7 +130,7 @@ static ls_status rank(ls_group *g, void *context)
     for (int i = 0; i < 2 && s == LS_OK; i++)
         s = ls_trainer_step(t, images, labels, 8, 1e-3, &result);
     if (s == LS_OK)
-        s = ls_memory_page_write(f->page[r], t, p, r);
+        s = ls_memory_page_write(f->page[r], t, p, r, NULL);
     if (s == LS_OK)
         s = ls_trace_write(f->trace[r], p);
     if (r == 0) {
