@@ -21,7 +21,7 @@ static void head(ls_str *out, const ls_run_info *i, const ls_history *h, ls_run_
     ls_str_printf(out, " – lockstep</title>\n<style>%s</style></head>\n<body><main>\n<h1>", ls_report_style);
     ls_html_add(out, i->name);
     ls_str_printf(out,
-                  "<span class=\"state %s\">%s</span></h1>\n<p class=\"sub\">a program of its own · step "
+                  "<span class=\"state %s\">%s</span></h1>\n<p class=\"sub\">your own program · step "
                   "%lld, epoch %lld · lockstep " LS_VERSION "</p>\n",
                   ls_run_state_name(state), ls_run_state_name(state), (long long)i->metrics.step,
                   (long long)i->metrics.epoch);

@@ -54,7 +54,7 @@ static ls_status refuse_foreign_folder(const char *path, const char *file)
     if (ls_run_is(path))
         return ls_fail(LS_E_USAGE, "%s holds a run of %s; choose another name or storage", path,
                        strcmp(file, LS_RUN_RECIPE) ? "a recipe, not of this program"
-                                                   : "a program of its own, not of a recipe");
+                                                   : "your own program, not of a recipe");
     DIR *dir = opendir(path);
     if (!dir)
         return ls_fail_os(path, "read", errno);

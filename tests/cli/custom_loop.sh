@@ -78,5 +78,5 @@ fi
 # What the command says of such a run, and what it cannot.
 "$lockstep" export runs/pair --to model.pt > out 2> err || fails "export fails"
 "$lockstep" eval runs/pair > out 2> err && fails "eval cannot know the model" || grep -q "your own program made this run" err || fails "eval does not say why it cannot"
-"$lockstep" train mlp-mnist --set run.name=pair --set data.type=shapes > out 2> err && fails "train takes the folder" || grep -q "program of its own" err ||
+"$lockstep" train mlp-mnist --set run.name=pair --set data.type=shapes > out 2> err && fails "train takes the folder" || grep -q "your own program" err ||
     fails "train does not say whose folder it is"
