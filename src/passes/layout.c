@@ -1,6 +1,5 @@
 /* layout.c - which unit a parameter belongs to, and where it lies in the unit's flat buffer. Both follow from
  * the model and the options alone, so that all ranks, and `plan` on another machine, agree. */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,19 +52,6 @@ typedef struct policy {
     int64_t *own; /* size: for each scope id, the elements that no unit inside the scope has taken */
     bool *unit;   /* size: [scope ids]: the scope is a unit */
 } policy;
-
-bool ls_path_matches(const char *glob, const char *path)
-{
-    char a[512], b[512];
-    size_t n = strlen(glob), m = strlen(path);
-    if (n >= sizeof a || m >= sizeof b)
-        return false;
-    for (size_t i = 0; i <= n; i++)
-        a[i] = glob[i] == '.' ? '/' : glob[i];
-    for (size_t i = 0; i <= m; i++)
-        b[i] = path[i] == '.' ? '/' : path[i];
-    return fnmatch(a, b, FNM_PATHNAME) == 0;
-}
 
 static const ls_scope *scope_of_unit(const policy *p, const ls_node *param)
 {
