@@ -1,10 +1,8 @@
 /* state.c - saves a trainer's state as a checkpoint, and loads one. */
 #include "state.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/argument.h"
 #include "base/thread_pool.h"
 #include "trainer.h"
 
@@ -107,45 +105,5 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const cha
     if (s == LS_OK)
         ls_session_leave(t->session);
     ls_state_lists_release(&l);
-    return s;
-}
-
-/* ---- without a run around it */
-
-ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
-{
-    LS_ARG(t);
-    LS_ARG(dir);
-    LS_TRAINER_USE(t);
-    char json[128];
-    LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save_checkpoint"));
-    snprintf(json, sizeof json, "{\"world\": %d, \"version\": \"" LS_VERSION "\"}\n",
-             t->group ? ls_group_size(t->group) : 1);
-    const ls_checkpoint_contents texts = { .config = "{}\n", .trainer = json, .max_file = (uint64_t)5 << 30 };
-    return ls_trainer_save_state(t, dir, &texts, NULL);
-}
-
-static ls_status load_dcp(ls_trainer *t, const char *dir)
-{
-    ls_dcp_state s;
-    ls_status status = ls_checkpoint_together(t->group, ls_dcp_state_open(&s, dir, NULL));
-    /* PyTorch's SGD does not count its steps; there was one, which made the buffers */
-    if (status == LS_OK)
-        status = ls_trainer_load_dcp(t, &s, 1);
-    ls_dcp_state_release(&s);
-    return status;
-}
-
-ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir)
-{
-    LS_ARG(t);
-    LS_ARG(dir);
-    LS_TRAINER_USE(t);
-    ls_checkpoint c;
-    if (ls_dcp_is(dir) && !ls_checkpoint_is(dir))
-        return load_dcp(t, dir);
-    LS_TRY(ls_checkpoint_open(&c, dir, LS_VERIFY_LOADED, t->group));
-    ls_status s = ls_trainer_load_state(t, &c, NULL);
-    ls_checkpoint_release(&c);
     return s;
 }
