@@ -9,6 +9,9 @@
 
 static const double EPS = 1e-6;
 
+/* Queries, keys and values lie in one weight of the attention. */
+static const char TENSOR_PLAN[] = "colwise:self_attention rowwise:out_proj colwise:mlp.0 rowwise:mlp.3";
+
 static ls_value encoder_block(ls_graph *g, ls_value x, const ls_vit_config *c, int64_t i)
 {
     char name[48];
@@ -57,6 +60,7 @@ ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
         projection.bias_init = &zero;
     }
 
+    ls_tensor_plan(g, TENSOR_PLAN);
     ls_value x = ls_image_input(g, batch, c->in_channels, c->image_size, c->mean, c->std);
     ls_value class_token = ls_param(g, "class_token", LS_TYPE(LS_F32, 1, 1, hidden), zero);
     x = ls_patch_embedding(g, "conv_proj", x, c->patch_size, hidden, &projection);

@@ -16,16 +16,36 @@ unsigned ls_cuts_axes(const ls_cuts *c)
     return axes;
 }
 
+ls_box ls_packed_whole(const ls_type *whole, int dim, int64_t parts)
+{
+    ls_type t = *whole;
+    for (int k = t.ndim++; k > dim; k--)
+        t.dims[k] = t.dims[k - 1];
+    t.dims[dim] = parts;
+    t.dims[dim + 1] /= parts;
+    return ls_box_of(&t);
+}
+
+/* All of a parameter. */
+static ls_box box_of(const ls_slot *s)
+{
+    int d = 0;
+    for (int i = 0; i < LS_MESH_AXES; i++)
+        d = s->cuts.dim[i] ? s->cuts.dim[i] - 1 : d;
+    return s->parts > 1 ? ls_packed_whole(&s->whole, d, s->parts) : ls_box_of(&s->whole);
+}
+
 ls_held ls_slot_held(const ls_units *u, const ls_mesh *m, int slot, int rank)
 {
     const ls_slot *s = &u->slots[slot];
     const char *models = ls_mesh_model_axes(m);
-    ls_held h = { .box = ls_box_of(&s->whole), .copies = 1 };
+    ls_held h = { .box = box_of(s), .copies = 1 };
+    const int deeper = s->parts > 1; /* the box has the parts as a dimension of their own */
     for (int i = 0; i < m->n; i++) {
         const char *axis = m->axes[i].name;
         const int n = (int)m->axes[i].size, at = ls_mesh_position(m, rank, axis);
         if (s->cuts.dim[i]) {
-            LS_CHECK(ls_box_split(&h.box, s->cuts.dim[i] - 1, n, at), "a block that cannot be");
+            LS_CHECK(ls_box_split(&h.box, s->cuts.dim[i] - 1 + deeper, n, at), "a block that cannot be");
         } else if (!ls_mesh_group_has(u->sharding.shard, axis)) {
             h.copy = h.copy * n + at;
             h.copies *= n;

@@ -292,10 +292,14 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
                                  .type = a->type,
                                  .whole = a->type,
                                  .cuts = a->cuts,
+                                 .parts = 1,
                                  .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
         for (int axis = 0; p && axis < p->mesh.n; axis++)
-            if (a->cuts.dim[axis])
-                u->slots[k].whole.dims[a->cuts.dim[axis] - 1] *= p->mesh.axes[axis].size;
+            if (a->cuts.dim[axis]) {
+                const int d = a->cuts.dim[axis] - 1;
+                u->slots[k].whole.dims[d] *= p->mesh.axes[axis].size;
+                u->slots[k].parts = g->nodes[i]->at ? g->nodes[i]->at->whole[d] : 1;
+            }
         params[k++] = g->nodes[i];
     }
     LS_TRY(freeze_slots(u, freeze));

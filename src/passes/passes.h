@@ -55,6 +55,7 @@ typedef struct ls_slot {
     ls_type type;     /* type of the block that a rank has */
     ls_type whole;    /* type of the whole parameter, as the model declared it */
     ls_cuts cuts;     /* which axes of the mesh cut it into blocks */
+    int64_t parts;    /* above 1: the dimension that is cut is so many equal parts, each of which is cut */
     ls_init init;
     bool frozen; /* not trained */
     int unit;
@@ -110,7 +111,10 @@ typedef struct ls_held {
     int copy, copies, model_copy;
 } ls_held;
 ls_held ls_slot_held(const ls_units *u, const ls_mesh *m, int slot, int rank);
-bool ls_held_all(const ls_held *h);      /* it stores its whole block */
+bool ls_held_all(const ls_held *h); /* it stores its whole block */
+/* A whole tensor of which dimension `dim` is so many equal parts, as [.., parts, elements of each, ..]: the
+ * same elements in the same order. */
+ls_box ls_packed_whole(const ls_type *whole, int dim, int64_t parts);
 unsigned ls_cuts_axes(const ls_cuts *c); /* a mask as ls_unit.cut_by */
 /* Whether every rank stores the whole parameter; or all parameters. */
 bool ls_slot_everywhere(const ls_units *u, int slot);

@@ -7,10 +7,8 @@
  * A split that the walk chose itself (rows, with `sequence`) may be undone; a split of the plan may not.
  * Partial values are summed where they are made. */
 #define LS_NO_CALL_SITES /* new nodes keep the call site of the model's line */
-#include "place.h"
-#include "placed_node.h"
+#include "place_own.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -18,137 +16,41 @@
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 
-/* How a value of the old graph lies on the axis, and why. */
-typedef struct spot {
-    ls_placement p;
-    bool soft;         /* split by rows because of `sequence`: may be undone */
-    bool param;        /* depends on parameters only */
-    const char *cause; /* for messages: the word of the plan, and the parameter that it splits */
-} spot;
-
-typedef struct walk {
-    ls_rewrite r;
-    const ls_parallel *p;
-    ls_place_axis axis;
-    const ls_seed *seeds; /* [old values] */
-    spot *at;             /* [old values] */
-    ls_value *replicate;  /* [old values]: the value as Replicate, made for its first reader */
-} walk;
-
-/* A node of the old graph and its rule. */
-typedef struct step {
-    const ls_node *n;
-    ls_placed_node types;
-    ls_rule rule;
-    int loop, by; /* the loop that is split, and the operand that decided it */
-    ls_value *in; /* the new node's operands */
-} step;
-
-static bool split(const walk *w, ls_value old) { return w->at[old.id].p.kind == LS_SHARD; }
-static const ls_type *whole(const walk *w, ls_value old) { return ls_type_of(w->r.from, old); }
-static bool is_float(const walk *w, ls_value old) { return ls_dtype_is_float(whole(w, old)->dtype); }
-static const char *label_of(const walk *w, const ls_node *n)
+static const char *label_of(const ls_walk *w, const ls_node *n)
 {
     return w->r.to->scope->path[0] ? w->r.to->scope->path : n->op->name;
 }
 
-/* ---- refusals */
-
-static const char *spot_text(char text[640], const walk *w, ls_value old)
-{
-    const spot *s = &w->at[old.id];
-    char p[32];
-    if (s->p.kind != LS_SHARD)
-        snprintf(text, 640, "whole on every rank");
-    else if (s->soft)
-        snprintf(text, 640, "%s because sequence is on", ls_placement_text(p, s->p));
-    else
-        snprintf(text, 640, "%s because %s", ls_placement_text(p, s->p), s->cause);
-    return text;
-}
-
-static ls_status refuse(const walk *w, const ls_node *n, const char *what)
-{
-    return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR, "%s in %s %s (axis %s; %s:%d)", n->op->name,
-                         n->scope->path[0] ? n->scope->path : "the root", what, w->axis.name,
-                         n->file ? n->file : "?", n->line);
-}
-
-static ls_status cannot_take(const walk *w, const ls_node *n, int k)
-{
-    char a[640], text[800];
-    const bool soft = w->at[n->in[k].id].soft;
-    snprintf(text, sizeof text, "cannot take operand %d, which is %s: %s", k, spot_text(a, w, n->in[k]),
-             soft ? "it needs all tokens; split the layers on its way by columns"
-                  : "a layer that is split by rows must come before it");
-    return refuse(w, n, text);
-}
-
-/* Advice for operand k, which is not split, or not as operand `by` is. */
-static void advice(char text[300], const walk *w, const step *s, int k, int by)
-{
-    const ls_node *maker = ls_node_of(w->r.from, s->n->in[k]);
-    const char *name = maker->op == &ls_op_param ? ((const ls_source_attrs *)maker->attrs)->name : NULL,
-               *dot = name ? strrchr(name, '.') : NULL;
-    if (split(w, s->n->in[k])) {
-        snprintf(text, 300, "the words of tensor split them unlike");
-    } else if (w->at[s->n->in[by].id].soft) {
-        snprintf(text, 300,
-                 "with sequence on, what makes operand %d must be split by rows, too, as the table of "
-                 "an embedding",
-                 k);
-    } else if (dot) {
-        const char *from = dot;
-        while (from > name && from[-1] != '.')
-            from--;
-        snprintf(text, 300, "%s:%.*s would split both alike",
-                 ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop) >= 0 ? "colwise" : "rowwise",
-                 (int)(dot - from), from);
-    } else {
-        snprintf(text, 300,
-                 "the layer that makes operand %d must be split by columns, or that of operand %d not at all",
-                 k, by);
-    }
-}
-
-static ls_status conflict(const walk *w, const step *s, int k, int by)
-{
-    char a[640], b[640], hint[300], text[1800];
-    advice(hint, w, s, k, by);
-    snprintf(text, sizeof text, "takes operand %d, which is %s, and operand %d, which is %s: %s", by,
-             spot_text(a, w, s->n->in[by]), k, spot_text(b, w, s->n->in[k]), hint);
-    return refuse(w, s->n, text);
-}
-
 /* ---- redistributions */
 
-static ls_value replicate(walk *w, ls_value old)
+static ls_value replicate(ls_walk *w, ls_value old)
 {
     ls_value *copy = &w->replicate[old.id];
-    const spot *s = &w->at[old.id];
+    const ls_spot *s = &w->at[old.id];
     const ls_value v = ls_rewrite_value(&w->r, old);
     if (!ls_present(*copy))
         *copy = ls_redistribute(
-            w->r.to, v, whole(w, old), s->p, (ls_placement){ LS_REPLICATE, 0, 0 }, &w->axis,
+            w->r.to, v, ls_walk_whole(w, old), s->p, (ls_placement){ LS_REPLICATE, 0, 0 }, &w->axis,
             s->p.kind == LS_SHARD ? label_of(w, ls_node_of(w->r.from, old)) : w->r.to->scope->path);
     return *copy;
 }
 
 /* Makes s->in[k]: operand k for ranks that each compute a block of loop s->loop. */
-static ls_status operand(walk *w, step *s, int k)
+static ls_status operand(ls_walk *w, ls_walk_step *s, int k)
 {
     const ls_value old = s->n->in[k];
-    const spot *at = &w->at[old.id];
+    const ls_spot *at = &w->at[old.id];
     const int dim = ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop);
-    const bool may_cut = (s->rule.cut >> ls_rule_operand(k) & 1) || (!is_float(w, old) && !split(w, old));
+    const bool may_cut = (s->rule.cut >> ls_rule_operand(k) & 1) ||
+                         (!ls_walk_float(w, old) && !ls_walk_split(w, old));
     ls_value v = ls_rewrite_value(&w->r, old);
-    if (split(w, old) && !at->soft) {
+    if (ls_walk_split(w, old) && !at->soft) {
         if (at->p.dim != dim)
-            return conflict(w, s, k, s->by);
+            return ls_walk_conflict(w, s, k, s->by);
     } else if (dim < 0) {
-        v = is_float(w, old) ? replicate(w, old) : v;
+        v = ls_walk_float(w, old) ? replicate(w, old) : v;
     } else if (may_cut) {
-        const ls_type *t = whole(w, old);
+        const ls_type *t = ls_walk_whole(w, old);
         ls_type mine;
         if (!ls_placed_type(&mine, t, LS_SHARDED(dim), &w->axis))
             return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
@@ -156,15 +58,15 @@ static ls_status operand(walk *w, step *s, int k)
                                  "%d ranks of axis %s do not divide",
                                  dim, k, s->n->op->name, s->n->scope->path, (long long)t->dims[dim],
                                  w->axis.ranks, w->axis.name);
-        v = is_float(w, old) ? replicate(w, old) : v;
+        v = ls_walk_float(w, old) ? replicate(w, old) : v;
         v = ls_redistribute(w->r.to, v, t, (ls_placement){ LS_REPLICATE, 0, 0 }, LS_SHARDED(dim), &w->axis,
                             "");
     } else {
-        return conflict(w, s, k, s->by);
+        return ls_walk_conflict(w, s, k, s->by);
     }
     if (dim >= 0 && (s->rule.heads[ls_rule_operand(k)] >> dim &
                      1)) { /* checked before the op's shape rule reports it in other words */
-        const int64_t head = s->rule.head_dim, size = whole(w, old)->dims[dim];
+        const int64_t head = s->rule.head_dim, size = ls_walk_whole(w, old)->dims[dim];
         if (size / w->axis.ranks % head)
             return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
                                  "%s has %lld heads, which the %d ranks of axis %s do not divide",
@@ -175,9 +77,9 @@ static ls_status operand(walk *w, step *s, int k)
 }
 
 /* Sums a Partial result: to Invariant or, with `sequence`, to Shard by rows. */
-static ls_status sum(walk *w, ls_value old, ls_value part)
+static ls_status sum(ls_walk *w, ls_value old, ls_value part)
 {
-    const ls_type *t = whole(w, old);
+    const ls_type *t = ls_walk_whole(w, old);
     ls_placement to = { LS_INVARIANT, 0, 0 };
     ls_type mine;
     if (w->p->sequence && t->ndim > 1) {
@@ -187,7 +89,7 @@ static ls_status sum(walk *w, ls_value old, ls_value part)
                                  "a micro-batch has %lld tokens, which the %d ranks of axis %s "
                                  "do not divide",
                                  (long long)ls_type_rows(t), w->axis.ranks, w->axis.name);
-        w->at[old.id] = (spot){ .p = to, .soft = true };
+        w->at[old.id] = (ls_spot){ .p = to, .soft = true };
     }
     w->r.map[old.id] = ls_redistribute(w->r.to, part, t, (ls_placement){ LS_PARTIAL, 0, 0 }, to, &w->axis,
                                        label_of(w, ls_node_of(w->r.from, old)));
@@ -197,7 +99,7 @@ static ls_status sum(walk *w, ls_value old, ls_value part)
 /* ---- nodes */
 
 /* The node's attributes for this rank: an op with `local` has sizes in them. */
-static ls_status localize(walk *w, const step *s, void **attrs)
+static ls_status localize(ls_walk *w, const ls_walk_step *s, void **attrs)
 {
     const ls_op *op = s->n->op;
     *attrs = ls_attrs_copy(&w->r.to->arena, op, s->n->attrs);
@@ -205,14 +107,14 @@ static ls_status localize(walk *w, const step *s, void **attrs)
         const int dim = ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop);
         ls_type mine = s->types.infer.out[0];
         if (dim >= 0 && !ls_placed_type(&mine, &s->types.infer.out[0], LS_SHARDED(dim), &w->axis))
-            return cannot_take(w, s->n, s->by);
+            return ls_walk_cannot_take(w, s->n, s->by);
         op->local(&w->r.to->arena, *attrs, &mine);
     }
     return LS_OK;
 }
 
 /* Sets the box of the operand with @ to this rank's block of what the whole node has. */
-static void locate(walk *w, const step *s)
+static void locate(ls_walk *w, const ls_walk_step *s)
 {
     const int at = s->rule.at, dim = at < 0 ? -1 : ls_rule_in_dim(&s->rule, &s->types.infer, at, s->loop);
     if (dim < 0)
@@ -223,17 +125,17 @@ static void locate(walk *w, const step *s)
     w->r.to->at = box;
 }
 
-static ls_status expand(walk *w, step *s)
+static ls_status expand(ls_walk *w, ls_walk_step *s)
 {
     const ls_node *n = s->n;
     ls_value out[LS_MAX_OUT];
     if (!n->op->expand)
-        return cannot_take(w, n, s->by);
+        return ls_walk_cannot_take(w, n, s->by);
     for (int k = 0; k < n->n_in; k++) {
-        if (split(w, n->in[k]) &&
+        if (ls_walk_split(w, n->in[k]) &&
             (w->at[n->in[k].id].soft ||
              w->at[n->in[k].id].p.dim != ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop)))
-            return conflict(w, s, k, s->by);
+            return ls_walk_conflict(w, s, k, s->by);
         s->in[k] = ls_rewrite_value(&w->r, n->in[k]);
     }
     locate(w, s);
@@ -252,7 +154,7 @@ static ls_status expand(walk *w, step *s)
 
 /* Reshapes operand k, so that it broadcasts against result 0 along the loops that both have: a convolution's
  * bias [o] becomes [o, 1, 1]. */
-static ls_value aligned(walk *w, const step *s, int k, ls_value v)
+static ls_value aligned(ls_walk *w, const ls_walk_step *s, int k, ls_value v)
 {
     const ls_type *t = &s->types.infer.out[0], have = ls_value_type(w->r.to, v);
     int64_t dims[LS_MAX_DIMS];
@@ -266,16 +168,16 @@ static ls_value aligned(walk *w, const step *s, int k, ls_value v)
 }
 
 /* Adds an operand with the mark + to result 0, after the sum over the ranks. */
-static ls_status add(walk *w, const step *s, int k)
+static ls_status add(ls_walk *w, const ls_walk_step *s, int k)
 {
     const ls_value old = s->n->in[k], out = s->n->out[0];
     ls_value v = ls_rewrite_value(&w->r, old);
     if (w->at[out.id].soft && !w->at[old.id].soft) {
-        if (split(w, old) || whole(w, old)->ndim > 1)
-            return conflict(w, s, k, s->by);
+        if (ls_walk_split(w, old) || ls_walk_whole(w, old)->ndim > 1)
+            return ls_walk_conflict(w, s, k, s->by);
         v = replicate(w, old);
-    } else if (split(w, old) && !w->at[out.id].soft) {
-        return conflict(w, s, k, s->by);
+    } else if (ls_walk_split(w, old) && !w->at[out.id].soft) {
+        return ls_walk_conflict(w, s, k, s->by);
     }
     w->r.map[out.id] = ls_add(w->r.to, ls_rewrite_value(&w->r, out),
                               w->at[old.id].soft ? v : aligned(w, s, k, v));
@@ -283,12 +185,13 @@ static ls_status add(walk *w, const step *s, int k)
 }
 
 /* Each rank computes its block of loop s->loop. */
-static ls_status split_loop(walk *w, step *s)
+static ls_status split_loop(ls_walk *w, ls_walk_step *s)
 {
     const ls_node *n = s->n;
     const ls_infer *types = &s->types.infer;
     void *attrs;
     bool sums = false;
+    LS_TRY(ls_walk_check_parts(w, s));
     if (s->rule.loop[s->loop].join)
         return expand(w, s);
     for (int k = 0; k < n->n_out; k++)
@@ -309,7 +212,9 @@ static ls_status split_loop(walk *w, step *s)
         const int dim = ls_rule_out_dim(&s->rule, types, k, s->loop);
         w->r.map[n->out[k].id] = made->out[k];
         if (dim >= 0)
-            w->at[n->out[k].id] = (spot){ .p = LS_SHARDED(dim), .cause = w->at[n->in[s->by].id].cause };
+            w->at[n->out[k].id] = (ls_spot){ .p = LS_SHARDED(dim),
+                                             .cause = w->at[n->in[s->by].id].cause,
+                                             .parts = w->at[n->in[s->by].id].parts };
         else
             LS_TRY(sum(w, n->out[k], made->out[k]));
     }
@@ -321,7 +226,7 @@ static ls_status split_loop(walk *w, step *s)
 
 /* Whether the first `rows` dimensions of a value are row-wise loops of the op, those of `first`, and no other
  * dimension is one. */
-static bool are_rows(const step *s, const int8_t *loops, int ndim, int rows, const int8_t *first)
+static bool are_rows(const ls_walk_step *s, const int8_t *loops, int ndim, int rows, const int8_t *first)
 {
     for (int d = 0; d < ndim; d++) {
         const ls_loop *l = loops[d] >= 0 ? &s->rule.loop[loops[d]] : NULL;
@@ -336,15 +241,15 @@ static bool are_rows(const step *s, const int8_t *loops, int ndim, int rows, con
 
 /* Each rank computes a range of the rows. Operands that all rows share, such as gains and weights, become
  * Replicate: their gradients are summed over the ranks. */
-static ls_status split_rows(walk *w, step *s)
+static ls_status split_rows(ls_walk *w, ls_walk_step *s)
 {
     const ls_node *n = s->n;
     const int rows = w->at[n->in[s->by].id].p.dims;
     const int8_t *first = s->rule.in[ls_rule_operand(s->by)];
     void *attrs;
     if (s->rule.regroups) {
-        const ls_type *t = whole(w, n->out[0]);
-        w->at[n->out[0].id] = (spot){ .p = LS_ROWS_SHARDED(t->ndim - 1), .soft = true };
+        const ls_type *t = ls_walk_whole(w, n->out[0]);
+        w->at[n->out[0].id] = (ls_spot){ .p = LS_ROWS_SHARDED(t->ndim - 1), .soft = true };
         w->r.map[n->out[0].id] = ls_rewrite_value(&w->r, n->in[0]); /* a reshape that keeps the rows */
         return LS_OK;
     }
@@ -353,17 +258,17 @@ static ls_status split_rows(walk *w, step *s)
         s->in[k] = LS_NONE;
         if (!ls_present(old))
             continue;
-        const bool has = split(w, old);
-        if (!are_rows(s, s->rule.in[ls_rule_operand(k)], whole(w, old)->ndim, has ? rows : 0, first))
-            return has ? cannot_take(w, n, k) : conflict(w, s, k, s->by);
-        s->in[k] = has || !is_float(w, old) ? ls_rewrite_value(&w->r, old) : replicate(w, old);
+        const bool has = ls_walk_split(w, old);
+        if (!are_rows(s, s->rule.in[ls_rule_operand(k)], ls_walk_whole(w, old)->ndim, has ? rows : 0, first))
+            return has ? ls_walk_cannot_take(w, n, k) : ls_walk_conflict(w, s, k, s->by);
+        s->in[k] = has || !ls_walk_float(w, old) ? ls_rewrite_value(&w->r, old) : replicate(w, old);
     }
     if (s->rule.at >= 0 || n->op->local) /* a range of rows, taken as one dimension, is no box */
-        return cannot_take(w, n, s->by);
+        return ls_walk_cannot_take(w, n, s->by);
     for (int k = 0; k < n->n_out; k++) {
-        if (!are_rows(s, s->rule.out[k], whole(w, n->out[k])->ndim, rows, first))
-            return cannot_take(w, n, s->by);
-        w->at[n->out[k].id] = (spot){ .p = LS_ROWS_SHARDED(rows), .soft = true };
+        if (!are_rows(s, s->rule.out[k], ls_walk_whole(w, n->out[k])->ndim, rows, first))
+            return ls_walk_cannot_take(w, n, s->by);
+        w->at[n->out[k].id] = (ls_spot){ .p = LS_ROWS_SHARDED(rows), .soft = true };
     }
     LS_TRY(localize(w, s, &attrs));
     ls_rewrite_copy_with(&w->r, n, s->in, attrs);
@@ -372,60 +277,67 @@ static ls_status split_rows(walk *w, step *s)
 
 /* Finds the loop that the operands are split in. Operands that depend on parameters decide; if none is split,
  * other values do; then values that are split by rows. */
-static ls_status vote(walk *w, step *s)
+static ls_status vote(ls_walk *w, ls_walk_step *s)
 {
     enum { PARAMETERS, VALUES, ROWS, CLASSES };
     s->by = -1;
     for (int class = 0; class < CLASSES && s->by < 0; class ++)
         for (int k = 0; k < s->n->n_in; k++) {
-            const spot *at = &w->at[s->n->in[k].id];
+            const ls_spot *at = &w->at[s->n->in[k].id];
             const int its = at->soft ? ROWS : at->param ? PARAMETERS : VALUES;
-            if (!split(w, s->n->in[k]) || its != class)
+            if (!ls_walk_split(w, s->n->in[k]) || its != class)
                 continue;
             const int loop = at->soft ? -1 : ls_rule_in(&s->rule, k, at->p.dim);
             if (!at->soft && (loop < 0 || s->rule.loop[loop].fixed))
-                return cannot_take(w, s->n, k);
+                return ls_walk_cannot_take(w, s->n, k);
             if (s->by >= 0 && loop != s->loop)
-                return conflict(w, s, k, s->by);
+                return ls_walk_conflict(w, s, k, s->by);
             s->loop = loop;
             s->by = s->by < 0 ? k : s->by;
         }
     return LS_OK;
 }
 
-static ls_status param(walk *w, const ls_node *n)
+static ls_status param(ls_walk *w, const ls_node *n)
 {
     ls_source_attrs a = *(const ls_source_attrs *)n->attrs;
     const ls_value v = n->out[0];
     const ls_seed *seed = &w->seeds[v.id];
-    w->at[v.id] = (spot){ .param = true };
+    w->at[v.id] = (ls_spot){ .param = true };
     if (seed->word) {
         a.type.dims[seed->dim] /= w->axis.ranks;
         a.cuts.dim[w->axis.number] = (int8_t)(seed->dim + 1);
-        w->at[v.id] = (spot){ .p = LS_SHARDED(seed->dim),
-                              .param = true,
-                              .cause = ls_arena_printf(&w->r.to->arena, "%.*s splits %s",
-                                                       (int)strcspn(seed->word, " "), seed->word, a.name) };
+        w->at[v.id] = (ls_spot){ .p = LS_SHARDED(seed->dim),
+                                 .param = true,
+                                 .parts = seed->parts,
+                                 .cause = ls_arena_printf(&w->r.to->arena, "%.*s splits %s",
+                                                          (int)strcspn(seed->word, " "), seed->word,
+                                                          a.name) };
     }
-    ls_rewrite_copy_with(&w->r, n, NULL, &a);
+    ls_node *made = ls_rewrite_copy_with(&w->r, n, NULL, &a);
+    if (made && seed->parts > 1)
+        made->at = ls_packed_box(w, n, seed);
     ls_place_says(w->r.to, w->r.map[v.id], w->at[v.id].p, &w->axis);
     return LS_OK;
 }
 
-static ls_status node(walk *w, const ls_node *n)
+static ls_status node(ls_walk *w, const ls_node *n)
 {
     bool any = false, params = n->n_in > 0;
     ls_rewrite_like(&w->r, n);
     if (n->op == &ls_op_param)
         return param(w, n);
     for (int k = 0; k < n->n_in; k++) {
-        any = any || split(w, n->in[k]);
+        any = any || ls_walk_split(w, n->in[k]);
         params = params && (!ls_present(n->in[k]) || w->at[n->in[k].id].param);
     }
-    if (!any) {
+    bool done = !any;
+    if (!any)
         ls_rewrite_copy(&w->r, n);
-    } else {
-        step s = { .n = n, .in = LS_ARENA_ARRAY(&w->r.to->arena, ls_value, n->n_in) };
+    else
+        LS_TRY(ls_walk_slice(&done, w, n));
+    if (!done) {
+        ls_walk_step s = { .n = n, .in = LS_ARENA_ARRAY(&w->r.to->arena, ls_value, n->n_in) };
         LS_TRY(ls_placed_node_of(&s.types, w->r.from, n));
         LS_TRY(ls_rule_of(&s.rule, &s.types.infer));
         LS_TRY(vote(w, &s));
@@ -438,7 +350,7 @@ static ls_status node(walk *w, const ls_node *n)
     return LS_OK;
 }
 
-static ls_status all_nodes(walk *w, ls_placement *outputs)
+static ls_status all_nodes(ls_walk *w, ls_placement *outputs)
 {
     const ls_graph *g = w->r.from;
     for (int i = 0; i < g->n_nodes && w->r.to->status == LS_OK; i++)
@@ -446,7 +358,7 @@ static ls_status all_nodes(walk *w, ls_placement *outputs)
     for (int i = 0; i < g->n_outputs; i++) {
         if (outputs)
             outputs[i] = w->at[g->outputs[i].value.id].p;
-        else if (split(w, g->outputs[i].value))
+        else if (ls_walk_split(w, g->outputs[i].value))
             return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
                                  "output \"%s\" of the model would be split over axis %s", g->outputs[i].name,
                                  w->axis.name);
@@ -457,10 +369,10 @@ static ls_status all_nodes(walk *w, ls_placement *outputs)
 ls_status ls_place_values(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds,
                           const ls_place_axis *axis, ls_placement *outputs)
 {
-    walk w = { .p = p, .axis = *axis, .seeds = seeds };
+    ls_walk w = { .p = p, .axis = *axis, .seeds = seeds };
     LS_TRY(ls_rewrite_begin(&w.r, *gp));
     ls_arena *arena = &w.r.to->arena;
-    w.at = LS_ARENA_ARRAY(arena, spot, (*gp)->n_vals + 1);
+    w.at = LS_ARENA_ARRAY(arena, ls_spot, (*gp)->n_vals + 1);
     w.replicate = LS_ARENA_ARRAY(arena, ls_value, (*gp)->n_vals + 1);
     const ls_status s = all_nodes(&w, outputs);
     if (s == LS_OK)

@@ -9,6 +9,8 @@
 typedef struct ls_seed {
     const char *word;
     int dim;
+    int64_t
+        parts; /* that are in blocks each, as queries, keys and values in one weight; 1: the dimension is */
 } ls_seed;
 /* Sets out[value] for every parameter. LS_E_USAGE: a word names nothing, the ranks do not divide a size, or
  * nothing is left to split. */
@@ -18,3 +20,6 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
  * output is an error. */
 ls_status ls_place_values(ls_graph **g, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis,
                           ls_placement *outputs);
+
+/* packed.c: how many parts dimension `dim` of a parameter has, by what its readers slice. */
+int64_t ls_packed_parts(const ls_graph *g, ls_value param, int dim);

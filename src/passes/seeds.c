@@ -162,14 +162,16 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
                                  a->name);
         if (dim < 0)
             continue;
-        if (a->type.dims[dim] % axis->ranks && if_divided(w))
+        const int64_t parts = ls_packed_parts(g, g->nodes[i]->out[0], dim), size = a->type.dims[dim] / parts;
+        if (size % axis->ranks && if_divided(w))
             continue;
-        if (a->type.dims[dim] % axis->ranks)
+        if (size % axis->ranks)
             return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
-                                 "dimension %d of parameter %s has size %lld, which the %d ranks of "
+                                 "dimension %d of parameter %s has %s%lld, which the %d ranks of "
                                  "axis %s do not divide",
-                                 dim, a->name, (long long)a->type.dims[dim], axis->ranks, axis->name);
-        out[g->nodes[i]->out[0].id] = (ls_seed){ .word = w, .dim = dim };
+                                 dim, a->name, parts > 1 ? "parts of " : "size ", (long long)size,
+                                 axis->ranks, axis->name);
+        out[g->nodes[i]->out[0].id] = (ls_seed){ .word = w, .dim = dim, .parts = parts };
         n++;
     }
     return n ? LS_OK

@@ -50,7 +50,7 @@ ls_stored_at ls_stored_of(const ls_units *u, const ls_parallel *p, int slot)
                         .shards = u->sharding.shards };
     for (int i = 0; i < p->mesh.n; i++)
         if (s->cuts.dim[i])
-            at.axes[s->cuts.dim[i] - 1] = p->mesh.axes[i].name;
+            at.axes[s->cuts.dim[i] - 1 + (s->parts > 1)] = p->mesh.axes[i].name;
     return at;
 }
 

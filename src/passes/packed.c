@@ -1,0 +1,113 @@
+/* packed.c - parameters that hold several side by side, as queries, keys and values in one weight [3 n, k]:
+ * what reads the product slices it into its parts. Over an axis each part is cut by itself, so that a rank
+ * has a block of the queries, one of the keys and one of the values; its slices are the same parts of what it
+ * has. Which parts there are is what the slices of the graph say. */
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/field.h"
+#include "ops/rules.h"
+#include "place_own.h"
+
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Counts the borders of what slices of `v` along `dim` take. */
+static int64_t divide(const ls_graph *g, ls_value v, int dim, int64_t size)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        const ls_slice_attrs *a = n->attrs;
+        if (n->op == &ls_op_slice && n->in[0].id == v.id && a->dim == dim)
+            size = greatest_divisor(greatest_divisor(size, a->start), a->count);
+    }
+    return size;
+}
+
+int64_t ls_packed_parts(const ls_graph *g, ls_value param, int dim)
+{
+    const ls_type *t = ls_type_of(g, param);
+    int64_t size = divide(g, param, dim, t->dims[dim]);
+    if (t->ndim == LS_MAX_DIMS)
+        return 1;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        ls_placed_node p;
+        ls_rule r;
+        for (int k = 0; k < n->n_in; k++) {
+            if (n->in[k].id != param.id || n->op == &ls_op_slice || ls_placed_node_of(&p, g, n) != LS_OK ||
+                ls_rule_of(&r, &p.infer) != LS_OK)
+                continue;
+            const int loop = ls_rule_in(&r, k, dim),
+                      out = loop < 0 ? -1 : ls_rule_out_dim(&r, &p.infer, 0, loop);
+            if (out >= 0)
+                size = divide(g, n->out[0], out, size);
+        }
+    }
+    return size > 0 ? t->dims[dim] / size : 1;
+}
+
+const ls_box *ls_packed_box(ls_walk *w, const ls_node *param, const ls_seed *seed)
+{
+    ls_box *box = LS_ARENA_NEW(&w->r.to->arena, ls_box);
+    *box = ls_packed_whole(ls_walk_whole(w, param->out[0]), seed->dim, seed->parts);
+    LS_CHECK(ls_box_split(box, seed->dim + 1, w->axis.ranks, w->axis.position), "a block that cannot be");
+    return box;
+}
+
+ls_status ls_walk_slice(bool *done, ls_walk *w, const ls_node *n)
+{
+    const ls_slice_attrs *a = n->attrs;
+    if (n->op != &ls_op_slice || w->at[n->in[0].id].p.dim != a->dim || w->at[n->in[0].id].soft)
+        return LS_OK;
+    const ls_spot *at = &w->at[n->in[0].id];
+    const int64_t parts = ls_walk_parts(w, n->in[0]), part = ls_walk_whole(w, n->in[0])->dims[a->dim] / parts;
+    char text[400];
+    if (parts == 1 || a->start % part || a->count % part) {
+        snprintf(text, sizeof text,
+                 "takes elements %lld to %lld of a dimension of which each rank has a block (%s)",
+                 (long long)a->start, (long long)(a->start + a->count), at->cause);
+        return ls_walk_refuse(w, n, text);
+    }
+    w->r.map[n->out[0].id] = ls_slice(w->r.to, ls_rewrite_value(&w->r, n->in[0]), (int)a->dim,
+                                      a->start / w->axis.ranks, a->count / w->axis.ranks);
+    w->at[n->out[0].id] = (ls_spot){ .p = at->p, .cause = at->cause, .parts = a->count / part };
+    *done = true;
+    return LS_OK;
+}
+
+ls_status ls_walk_check_parts(const ls_walk *w, const ls_walk_step *s)
+{
+    const ls_node *n = s->n;
+    const int64_t parts = ls_walk_parts(w, n->in[s->by]);
+    char text[600];
+    bool fits = true;
+    for (int k = 0; k < n->n_in; k++) {
+        const int o = ls_rule_operand(k),
+                  dim = ls_present(n->in[k]) ? ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop) : -1;
+        if (dim < 0)
+            continue;
+        const bool same = ls_walk_split(w, n->in[k]) && ls_walk_parts(w, n->in[k]) == parts,
+                   whole_parts = !(s->rule.heads[o] >> dim & 1) && s->rule.at != k;
+        fits = fits && (parts == 1 ? !ls_walk_split(w, n->in[k]) || same : same && whole_parts);
+    }
+    /* a reshape says of a dimension only where it begins */
+    if (parts > 1 && n->op == &ls_op_reshape)
+        fits = fits && s->types.infer.out[0].dims[ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop)] ==
+                           s->types.in[0].dims[w->at[n->in[0].id].p.dim];
+    if (fits && !(parts > 1 && s->rule.loop[s->loop].join))
+        return LS_OK;
+    snprintf(text, sizeof text,
+             "meets %lld packed parts of which each rank has blocks (%s), and takes only one at a time or "
+             "the same "
+             "parts of all its operands: slice them apart before it, in parts of equal size",
+             (long long)(parts > 1 ? parts : 2), w->at[n->in[s->by].id].cause);
+    return ls_walk_refuse(w, n, text);
+}

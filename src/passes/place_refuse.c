@@ -1,0 +1,73 @@
+/* place_refuse.c - what the walk says of a value that cannot lie as the words of parallel.tensor want it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/field.h"
+#include "ops/rules.h"
+#include "place_own.h"
+
+static const char *spot_text(char text[640], const ls_walk *w, ls_value old)
+{
+    const ls_spot *s = &w->at[old.id];
+    char p[32];
+    if (s->p.kind != LS_SHARD)
+        snprintf(text, 640, "whole on every rank");
+    else if (s->soft)
+        snprintf(text, 640, "%s because sequence is on", ls_placement_text(p, s->p));
+    else
+        snprintf(text, 640, "%s because %s", ls_placement_text(p, s->p), s->cause);
+    return text;
+}
+
+ls_status ls_walk_refuse(const ls_walk *w, const ls_node *n, const char *what)
+{
+    return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR, "%s in %s %s (axis %s; %s:%d)", n->op->name,
+                         n->scope->path[0] ? n->scope->path : "the root", what, w->axis.name,
+                         n->file ? n->file : "?", n->line);
+}
+
+ls_status ls_walk_cannot_take(const ls_walk *w, const ls_node *n, int k)
+{
+    char a[640], text[800];
+    const bool soft = w->at[n->in[k].id].soft;
+    snprintf(text, sizeof text, "cannot take operand %d, which is %s: %s", k, spot_text(a, w, n->in[k]),
+             soft ? "it needs all tokens; split the layers on its way by columns"
+                  : "a layer that is split by rows must come before it");
+    return ls_walk_refuse(w, n, text);
+}
+
+/* Advice for operand k, which is not split, or not as operand `by` is. */
+static void advice(char text[300], const ls_walk *w, const ls_walk_step *s, int k, int by)
+{
+    const ls_node *maker = ls_node_of(w->r.from, s->n->in[k]);
+    const char *name = maker->op == &ls_op_param ? ((const ls_source_attrs *)maker->attrs)->name : NULL,
+               *dot = name ? strrchr(name, '.') : NULL;
+    if (ls_walk_split(w, s->n->in[k])) {
+        snprintf(text, 300, "the words of tensor split them unlike");
+    } else if (w->at[s->n->in[by].id].soft) {
+        snprintf(text, 300,
+                 "with sequence on, what makes operand %d must be split by rows, too, as the table of "
+                 "an embedding",
+                 k);
+    } else if (dot) {
+        const char *from = dot;
+        while (from > name && from[-1] != '.')
+            from--;
+        snprintf(text, 300, "%s:%.*s would split both alike",
+                 ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop) >= 0 ? "colwise" : "rowwise",
+                 (int)(dot - from), from);
+    } else {
+        snprintf(text, 300,
+                 "the layer that makes operand %d must be split by columns, or that of operand %d not at all",
+                 k, by);
+    }
+}
+
+ls_status ls_walk_conflict(const ls_walk *w, const ls_walk_step *s, int k, int by)
+{
+    char a[640], b[640], hint[300], text[1800];
+    advice(hint, w, s, k, by);
+    snprintf(text, sizeof text, "takes operand %d, which is %s, and operand %d, which is %s: %s", by,
+             spot_text(a, w, s->n->in[by]), k, spot_text(b, w, s->n->in[k]), hint);
+    return ls_walk_refuse(w, s->n, text);
+}
