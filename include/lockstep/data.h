@@ -123,10 +123,11 @@ typedef struct ls_text_options {
      */
     void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
     void *context;
+    double train_percentage; /* so many of a hundred documents, from the first one on, are trained on */
 } ls_text_options;
 #define LS_TEXT_DEFAULTS                                                                     \
     .eval_path = "", .eval_fraction = 0.05, .documents = LS_DOCUMENTS_FILE, .field = "text", \
-    .end_token = "", .pack = true, .vocabulary = 0, .threads = 0
+    .end_token = "", .pack = true, .vocabulary = 0, .threads = 0, .train_percentage = 100
 LS_API ls_text_options ls_text_options_default(void);
 
 /* Text for a model that predicts the next token: a sample is ids i32 [seq_length] and targets i32
@@ -199,6 +200,7 @@ typedef struct ls_order {
     uint64_t seed;
     bool shuffle;   /* false: position p is sample p, in every epoch */
     bool drop_last; /* false: the ragged last step is padded with LS_IGNORE_LABEL */
+    int64_t steps;  /* an epoch ends after so many at most; 0: no limit */
 } ls_order;
 /* LS_E_USAGE: sizes that do not divide, a set smaller than one batch, ... */
 LS_API ls_status ls_order_check(const ls_order *o);

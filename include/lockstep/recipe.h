@@ -84,7 +84,7 @@ typedef struct ls_recipe {
         const char *train_text, *eval_text, *tokenizer, *field, *end_token;
         const char *source, *target, *prefix;
         int64_t source_length, target_length, train_samples, eval_samples;
-        double eval_fraction;
+        double eval_fraction, train_percentage; /* train_percentage: of text alone */
         ls_documents documents;
         int64_t seq_length;
         bool pack;
@@ -92,7 +92,8 @@ typedef struct ls_recipe {
         bool shuffle;
     } data;
     struct {
-        int64_t epochs, steps, global_batch, micro_batch; /* micro_batch 0: not resolved yet */
+        int64_t epochs, steps, steps_per_epoch; /* of them 0: no limit */
+        int64_t global_batch, micro_batch;      /* micro_batch 0: not resolved yet */
         bool drop_last;
         ls_accumulation accumulate;
         ls_loss_mean_choice loss_mean;

@@ -30,7 +30,8 @@ ls_status ls_order_check(const ls_order *o)
 int64_t ls_order_steps(const ls_order *o)
 {
     LS_ARG_OR(o, 0);
-    return o->drop_last ? o->n / o->global_batch : o->n / o->global_batch + (o->n % o->global_batch != 0);
+    const int64_t all = o->n / o->global_batch + (!o->drop_last && o->n % o->global_batch != 0);
+    return o->steps > 0 && o->steps < all ? o->steps : all;
 }
 
 int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position)

@@ -1,5 +1,6 @@
 /* text_set.c - samples of text out of a file of tokens: windows of a stream of documents, or a document a
  * row. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +113,8 @@ static ls_status read_row(const ls_dataset *set, int64_t i, void *input, int32_t
 
 /* ---- the split */
 
-/* Which documents of the file this split has; of rows, those with a target. */
+/* Which documents of the file this split has; of rows, those with a target. A part of them is rounded as the
+ * percentages of Hugging Face's data sets are. */
 static ls_status choose(text_set *d, ls_split split, const char *path, const ls_text_options *o)
 {
     const int64_t n = d->tokens.footer.documents;
@@ -126,7 +128,8 @@ static ls_status choose(text_set *d, ls_split split, const char *path, const ls_
                           "line, or name a file for evaluation",
                           path);
     const char wanted = split == LS_SPLIT_EVAL && !*o->eval_path;
-    for (int64_t i = 0; i < n && s == LS_OK; i++) {
+    const int64_t end = split == LS_SPLIT_TRAIN ? llrint((double)n * o->train_percentage / 100) : n;
+    for (int64_t i = 0; i < end && s == LS_OK; i++) {
         d->document[d->documents] = i;
         d->documents += marks[i] == wanted && (o->pack || row_tokens(d, d->documents) > 1);
     }
@@ -154,7 +157,11 @@ static ls_status cut(text_set *d, ls_split split, const char *path, const ls_tex
         set->n = d->documents;
         set->read = read_row;
         set->count = row_count;
-        return set->n ? LS_OK : ls_fail(LS_E_USAGE, "%s: no document has two tokens", path);
+        return set->n
+                   ? LS_OK
+                   : ls_fail(LS_E_USAGE, "%s: no document%s has two tokens", path,
+                             split == LS_SPLIT_TRAIN && o->train_percentage < 100 ? " of its train_percentage"
+                                                                                  : "");
     }
     LS_TRY(lay_out(d));
     const int64_t targets = d->first[d->documents] - 1;
@@ -219,6 +226,8 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
     if (seq_length < 2 || seq_length > 1 << 24)
         return ls_fail_field(LS_E_USAGE, LS_FIELD_SEQ_LENGTH, "%lld: 2 to %d tokens are possible",
                              (long long)seq_length, 1 << 24);
+    if (!(o->train_percentage > 0 && o->train_percentage <= 100))
+        return ls_fail(LS_E_ARG, "train_percentage: %g is not above 0 and at most 100", o->train_percentage);
     text_set *d = ls_sys_calloc(1, sizeof *d);
     if (!d)
         return ls_fail(LS_E_MEMORY, "no memory for a text data set");

@@ -139,6 +139,7 @@ static const char *affected(const char *key)
         { "train.global_batch", "which samples a step takes; the run goes on at the same step number" },
         { "train.micro_batch", "how sums are rounded, with what is normalized over a batch" },
         { "train.drop_last", "how many steps an epoch has" },
+        { "train.steps_per_epoch", "how many steps an epoch has" },
         { "train.", "how gradients are added and scaled" },
         { "optimizer.", "the update, and what its state means" },
         { "schedule.", "the learning rate of every step" },

@@ -84,7 +84,8 @@ static ls_status open_text(ls_dataset **out, const ls_recipe *r, ls_split split,
                                       .vocabulary = o->classes,
                                       .threads = o->threads,
                                       .progress = o->progress,
-                                      .context = o->context };
+                                      .context = o->context,
+                                      .train_percentage = r->data.train_percentage };
     return ls_text_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.seq_length, &options);
 }
 
@@ -124,7 +125,8 @@ const ls_data_row LS_DATA[] = {
     { "mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
     { "idx", IDX, LS_SAMPLES_IMAGES, "reading", check_idx, open_images },
     { "shapes", "path mean std", LS_SAMPLES_IMAGES, "drawing", NULL, open_images },
-    { "text", FILES "documents field seq_length pack", LS_SAMPLES_TEXT, "tokenizing", check_text, open_text },
+    { "text", FILES "train_percentage documents field seq_length pack", LS_SAMPLES_TEXT, "tokenizing",
+      check_text, open_text },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
       LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs },
     { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL },

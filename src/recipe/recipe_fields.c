@@ -160,6 +160,10 @@ const ls_key LS_KEYS[] = {
     { "data.eval_fraction", LS_KEY_REAL, AT(data.eval_fraction), "0.05", 0, 1, .above = true, .below = true,
       .type = "data.type", NEEDS("data.eval_text \"\""),
       .help = "part of the documents or pairs that is kept for evaluation when there is no `eval_text`" },
+    { "data.train_percentage", LS_KEY_REAL, AT(data.train_percentage), "100", 0, 100, .above = true,
+      .type = "data.type",
+      .help = "so many of a hundred documents are trained on, from the first one on, as `train[:5%]` of "
+              "Hugging Face's data sets takes them" },
     { "data.tokenizer", LS_KEY_TEXT, AT(data.tokenizer), "", .type = "data.type",
       .help =
           "a tokenizer.json or spiece.model, a folder with one (looked for here, in LOCKSTEP_DATA and in "
@@ -205,6 +209,10 @@ const ls_key LS_KEYS[] = {
       .help = "passes over the data" },
     { "train.steps", LS_KEY_INT, AT(train.steps), "0", 0, MAX_COUNT, .may_change = true,
       .help = "stop after so many optimizer steps; 0: no limit" },
+    { "train.steps_per_epoch", LS_KEY_INT, AT(train.steps_per_epoch), "0", 0, MAX_COUNT,
+      .help =
+          "an epoch ends after so many optimizer steps, and the next one has another order; 0: when it has "
+          "had all samples" },
     { "train.global_batch", LS_KEY_INT, AT(train.global_batch), "128", 1, 1e9,
       .help = "samples of an optimizer step over all ranks" },
     { "train.micro_batch", LS_KEY_INT, AT(train.micro_batch), "0", 0, 1e9,
@@ -301,10 +309,11 @@ const ls_key LS_KEYS[] = {
       .help = "bytes of units gathered ahead, in both passes, in place of `forward` and `backward`; 0: those "
               "count" },
     { "parallel.tensor", LS_KEY_TEXT, AT(parallel.tensor), "auto", .may_change = true,
-      .help = "layers that axis tp splits: `auto` (projections of a decoder; embedding and head where the "
-              "ranks divide the vocabulary), or words `colwise:MODULE` (a linear layer by its outputs) and "
-              "`rowwise:MODULE` (by its inputs; an embedding by the rows of its table); MODULE is the end of "
-              "a name, as in q_proj" },
+      .help =
+          "layers that axis tp splits: `auto` (projections of a decoder or a ViT; embedding and head where "
+          "the ranks divide the vocabulary), or words `colwise:MODULE` (a linear layer or a convolution by "
+          "its outputs, a packed one part by part) and `rowwise:MODULE` (by its inputs; an embedding by the "
+          "rows of its table); MODULE is the end of a name, as in q_proj" },
     { "parallel.sequence", LS_KEY_BOOL, AT(parallel.sequence), "false", .may_change = true,
       .help = "between the layers that axis tp splits, each of its ranks has a part of the tokens: less "
               "memory for activations (docs/ranks.md)" },

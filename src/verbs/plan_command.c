@@ -16,7 +16,8 @@ static int64_t steps_per_epoch(const ls_compiled_recipe *c)
     ls_order o = { .n = samples,
                    .global_batch = c->recipe->train.global_batch,
                    .micro_batch = c->recipe->train.micro_batch,
-                   .drop_last = c->recipe->train.drop_last };
+                   .drop_last = c->recipe->train.drop_last,
+                   .steps = c->recipe->train.steps_per_epoch };
     return ls_order_check(&o) == LS_OK ? ls_order_steps(&o) : 0;
 }
 

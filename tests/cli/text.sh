@@ -29,6 +29,16 @@ try 0 train recipe.yaml --set run.name=parts --set train.steps=3
 try 0 train recipe.yaml --set run.name=parts --set train.steps=0; has err "continues after step 3"; same parts
 epochs() { sed -n '/"kind":"epoch"/s/"seconds":.*//p' "runs/$1/metrics.jsonl" | tail -n 2; } # their rows, without what takes time
 [ "$(epochs parts)" = "$(epochs whole)" ] || bad "$what: an epoch that was interrupted has another row: $(epochs parts; epochs whole)"
+# a part of the documents, and of an epoch: 24 of the 60, of which some are kept for evaluation; two epochs of two steps
+try 0 train recipe.yaml --set run.name=part --set data.train_percentage=40 --set train.steps_per_epoch=2
+has err "\((1[0-9]|2[0-4]) of 60 documents"; has runs/part/metrics.jsonl '"step":4,"epoch":1'
+times 2 runs/part/metrics.jsonl '"kind":"epoch"'
+[ "$(grep -o '"loss":[0-9.]*' runs/part/metrics.jsonl | sed -n 1p)" != "$(grep -o '"loss":[0-9.]*' runs/part/metrics.jsonl | sed -n 3p)" ] || bad "$what: the second epoch has the order of the first"
+refused 2 "train.steps_per_epoch: 3 here, 2 there .how many steps an epoch has" train recipe.yaml --set run.name=part --set data.train_percentage=40 \
+    --set train.steps_per_epoch=3 --set train.epochs=3
+refused 2 "no document of its train_percentage has two tokens" train recipe.yaml --set run.name=none --set data.pack=false \
+    --set data.train_percentage=0.1
+refused 2 "data.train_percentage: 0" train recipe.yaml --set run.name=none --set data.train_percentage=0
 level=$(grep -o '"isa":"[a-z0-9]*"' runs/whole/checkpoints/latest/trainer.json | cut -d'"' -f4)
 if [ "$level" != generic ]; then
     try 0 train recipe.yaml --set run.name=level --set isa=generic --set train.steps=3

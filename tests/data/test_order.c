@@ -87,6 +87,10 @@ static void test_deal(void **state)
     }
     ls_order exact = { .n = 24, .global_batch = 12, .micro_batch = 12 };
     assert_int_equal(ls_order_steps(&exact), 2);
+    exact.steps = 1; /* an epoch ends earlier, */
+    assert_int_equal(ls_order_steps(&exact), 1);
+    exact.steps = 3; /* or not */
+    assert_int_equal(ls_order_steps(&exact), 2);
     assert_int_equal(ls_order_samples(&exact, 1), 12);
     assert_int_equal(ls_order_samples(&exact, 2), 0);
 }

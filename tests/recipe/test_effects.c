@@ -159,6 +159,7 @@ static const struct {
     { "data.shuffle", "every epoch has an order" },
     { "train.epochs", "the last step follows from it" },
     { "train.steps", "the last step follows from it" },
+    { "train.steps_per_epoch", "every epoch looks at it" },
     { "train.global_batch", "every step has it" },
     { "train.micro_batch", "every forward pass has it" },
     { "train.accumulate", "every sum of micro-batches is built so; of one micro-batch both are the same" },

@@ -26,6 +26,17 @@ enum {
     PIXELS = CHANNELS * SIDE * SIDE
 };
 
+/* What `build` has besides. */
+static enum { NOTHING, GROUPED_QUERIES, GROUPED_CONVOLUTION, NORM } besides;
+
+static ls_value grouped_queries(ls_graph *g, ls_value x)
+{
+    const int64_t d = WIDTH / HEADS;
+    const ls_value qkv = ls_linear(g, "qkv", x, WIDTH + 2 * d), q = ls_slice(g, qkv, 2, 0, WIDTH),
+                   k = ls_slice(g, qkv, 2, WIDTH, d), v = ls_slice(g, qkv, 2, WIDTH + d, d);
+    return ls_linear(g, "out", ls_attention(g, q, k, v, LS_NONE, d, 0.4, false), WIDTH);
+}
+
 /* Two convolutions, attention over their pixels with packed weights, a head. */
 static ls_status build(ls_graph *g, const void *context, int64_t batch)
 {
@@ -33,11 +44,14 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     ls_value x = ls_normalize_pixels(g, ls_input(g, "images", LS_TYPE(LS_U8, batch, CHANNELS, SIDE, SIDE)),
                                      0.5, 0.25);
     x = ls_relu(g, ls_conv2d(g, "inner.conv1", x, OUTER, 3, .padding = 1, .bias = true));
+    x = besides == NORM ? ls_batch_norm(g, "norm", x) : x;
+    x = besides == GROUPED_CONVOLUTION ? ls_conv2d(g, "groups", x, OUTER, 1, .groups = 2) : x;
     x = ls_conv2d(g, "inner.conv2", x, WIDTH, 3, .bias = true);
     const ls_type t = ls_value_type(g, x);
     const int64_t pixels = t.dims[2] * t.dims[3];
     x = ls_permute(g, ls_reshape(g, x, batch, WIDTH, pixels), 0, 2, 1);
     x = ls_add(g, x, ls_self_attention(g, "attention", x, HEADS, 0));
+    x = besides == GROUPED_QUERIES ? grouped_queries(g, x) : x;
     ls_value gates = ls_linear(g, "gate_up", x, 4 * WIDTH); /* two in one, of another size */
     ls_value gate = ls_slice(g, gates, 2, 0, 2 * WIDTH), up = ls_slice(g, gates, 2, 2 * WIDTH, 2 * WIDTH);
     x = ls_add(g, x, ls_linear(g, "down", ls_mul(g, ls_relu(g, gate), up), WIDTH));
@@ -277,6 +291,15 @@ static void what_cannot_be_split(void **state)
     refused(ATTENTION, 4, "has 2 heads", "4 ranks of axis tp do not divide");
     refused(GATED, 5, "parts of 24", "5 ranks of axis tp do not divide");
     refused("colwise:attention", 2, "out_proj", "takes operand 0");
+    besides = GROUPED_QUERIES;
+    refused("colwise:qkv rowwise:out", 2, "meets 2 packed parts", "in parts of equal size");
+    besides = GROUPED_CONVOLUTION;
+    refused("colwise:groups", 2, "colwise:groups", "cannot split it so");
+    besides = NORM;
+    refused(CONVOLUTIONS, 2, "in norm takes operand 0", "operand 1, which is whole on every rank");
+    refused(CONVOLUTIONS " colwise:norm", 2, "in norm takes operand 1",
+            "operand 3, which is whole on every rank");
+    besides = NOTHING;
 }
 
 int main(void)
