@@ -9,8 +9,8 @@
 typedef struct ls_seed {
     const char *word;
     int dim;
-    int64_t
-        parts; /* that are in blocks each, as queries, keys and values in one weight; 1: the dimension is */
+    /* above 1: each of so many parts is split, as queries, keys and values in one weight */
+    int64_t parts;
 } ls_seed;
 /* Sets out[value] for every parameter. LS_E_USAGE: a word names nothing, the ranks do not divide a size, or
  * nothing is left to split. */

@@ -52,7 +52,7 @@ static ls_graph *build(const trial *t, ls_seed *seeds, ls_value wrt[MAX_OUT], in
         in[k] = wrt[(*n_wrt)++] = ls_param(g, name, t->types[k], (ls_init){ 0 });
         const int dim = ls_rule_in_dim(&t->rule, &t->infer, k, t->loop);
         if (dim >= 0 && !(t->rule.cut >> k & 1)) /* what may be cut is whole */
-            seeds[in[k].id] = (ls_seed){ "colwise:in", dim };
+            seeds[in[k].id] = (ls_seed){ "colwise:in", dim, 1 };
     }
     g->at = t->c.at;
     const ls_value y = ls_graph_apply(g, t->op, t->c.n_in, in, t->c.attrs);
@@ -65,7 +65,7 @@ static ls_graph *build(const trial *t, ls_seed *seeds, ls_value wrt[MAX_OUT], in
         const ls_value w = wrt[(*n_wrt)++] = ls_param(g, "weight", t->infer.out[0], (ls_init){ 0 });
         const int dim = ls_rule_out_dim(&t->rule, &t->infer, 0, t->loop);
         if (dim >= 0 && !t->rule.loop[t->loop].join)
-            seeds[w.id] = (ls_seed){ "colwise:weight", dim };
+            seeds[w.id] = (ls_seed){ "colwise:weight", dim, 1 };
         ls_output(g, "loss", ls_sum_to(g, ls_mul(g, y, w), 0, NULL));
     }
     return g;

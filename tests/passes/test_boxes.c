@@ -41,7 +41,7 @@ static ls_status split(ls_graph **g, int dim, const ls_place_axis *axis)
     ls_placement placed[4];
     for (int i = 0; i < (*g)->n_nodes; i++)
         if ((*g)->nodes[i]->op == &ls_op_param)
-            seeds[(*g)->nodes[i]->out[0].id] = (ls_seed){ "colwise:x", dim };
+            seeds[(*g)->nodes[i]->out[0].id] = (ls_seed){ "colwise:x", dim, 1 };
     return ls_place_values(g, &p, seeds, axis, placed);
 }
 
