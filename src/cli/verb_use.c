@@ -34,27 +34,16 @@ ls_status ls_verb_runs(const ls_args *a, const ls_ui *ui)
     return ls_runs_print(ui->out, storage, json, ui->width);
 }
 
-ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
-{
-    const ls_eval_opts o = { .target = ls_args_recipe(a), .json = ls_args_has(a, "--json"), .argv = a->argv };
-    return ls_eval_command(&o, ui);
-}
+/* Options of texts. */
+static const char *const TEXT[] = { "--tokens",         "--min-tokens",     "--no-repeat", "--temperature",
+                                    "--top-k",          "--top-p",          "--seed",      "--beams",
+                                    "--length-penalty", "--early-stopping", NULL };
 
-/* Refuses options for images together with --prompt, and the other way round. */
-static ls_status check_kind(const ls_args *a, bool text)
+static ls_status refuse_any(const ls_args *a, const char *const *options, const char *why)
 {
-    static const char *const IMAGES[] = {
-        "--split", "--first", "--count", "--resize", "--out", "--show", NULL
-    };
-    static const char *const TEXT[] = { "--tokens", "--temperature", "--top-k", "--top-p", "--seed", NULL };
-    for (const char *const *o = text ? IMAGES : TEXT; *o; o++)
+    for (const char *const *o = options; *o; o++)
         if (ls_args_has(a, *o))
-            return ls_fail(LS_E_USAGE,
-                           text ? "%s is for models of images, and --prompt for language models"
-                                : "%s goes with --prompt TEXT",
-                           *o);
-    if (text && a->n_words > 1)
-        return ls_fail(LS_E_USAGE, "%s: an image, and --prompt is for language models", a->words[1]);
+            return ls_fail(LS_E_USAGE, "%s %s", *o, why);
     return LS_OK;
 }
 
@@ -69,31 +58,97 @@ static ls_status sampling(const ls_args *a, ls_sampling *s)
     s->seed = (uint64_t)seed;
     if (!(s->top_p > 0))
         return ls_fail(LS_E_USAGE, "--top-p %s: more than 0 is needed", ls_args_value(a, "--top-p"));
-    for (const char *const *o = CHANCE; *o && s->temperature == 0; o++)
-        if (ls_args_has(a, *o))
-            return ls_fail(LS_E_USAGE, "%s needs --temperature T: without it the most likely token is taken",
-                           *o);
+    return s->temperature == 0
+               ? refuse_any(a, CHANCE, "needs --temperature T: without it the most likely token is taken")
+               : LS_OK;
+}
+
+static ls_status beam_search(const ls_args *a, ls_generate_opts *how, int64_t *beams)
+{
+    static const char *const BEAMS[] = { "--length-penalty", "--early-stopping", NULL };
+    static const char *const STOPS[] = { "false", "true", "never" };
+    const char *stop = ls_args_value(a, "--early-stopping");
+    LS_TRY(ls_args_int(a, "--beams", 1, beams));
+    LS_TRY(ls_args_number(a, "--length-penalty", -100, 100, &how->length_penalty));
+    for (int i = 0; i < 3; i++)
+        if (stop && !strcmp(stop, STOPS[i]))
+            how->early_stopping = (ls_early_stopping)i;
+    if (stop && strcmp(stop, STOPS[how->early_stopping]) != 0)
+        return ls_fail(LS_E_USAGE, "--early-stopping %s: false, true or never is needed", stop);
+    if (*beams == 1)
+        return refuse_any(a, BEAMS, "needs --beams N: without them one text is made");
+    if (*beams > 1024)
+        return ls_fail(LS_E_USAGE, "--beams %lld: at most 1024 are possible", (long long)*beams);
+    if (how->sampling.temperature > 0)
+        return ls_fail(LS_E_USAGE, "--beams and --temperature: beams are not chosen at random; give one");
     return LS_OK;
+}
+
+/* How texts are made. */
+static ls_status text_options(const ls_args *a, ls_generate_opts *how, int64_t *beams)
+{
+    *how = ls_generate_opts_default();
+    *beams = 1;
+    LS_TRY(ls_args_int(a, "--tokens", 1, &how->tokens));
+    LS_TRY(ls_args_int(a, "--min-tokens", 0, &how->least));
+    LS_TRY(ls_args_int(a, "--no-repeat", 1, &how->no_repeat));
+    LS_TRY(sampling(a, &how->sampling));
+    if (how->tokens > 1 << 24)
+        return ls_fail(LS_E_USAGE, "--tokens %lld: at most %d are possible", (long long)how->tokens, 1 << 24);
+    return beam_search(a, how, beams);
+}
+
+ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
+{
+    ls_eval_opts o = { .target = ls_args_recipe(a),
+                       .json = ls_args_has(a, "--json"),
+                       .generate = ls_args_has(a, "--generate"),
+                       .argv = a->argv };
+    if (!o.generate)
+        LS_TRY(refuse_any(a, TEXT, "goes with --generate"));
+    LS_TRY(text_options(a, &o.how, &o.beams));
+    return ls_eval_command(&o, ui);
+}
+
+/* Refuses options for images where text is made, and the other way round. `lines`: texts of a split. */
+static ls_status check_kind(const ls_args *a, bool prompt, bool lines)
+{
+    static const char *const SPLIT[] = { "--split", "--first", "--count", "--out", NULL };
+    static const char *const IMAGES[] = { "--resize", "--show", NULL };
+    if (prompt)
+        LS_TRY(refuse_any(a, SPLIT, "is for samples of a split, and --prompt is one text"));
+    if (prompt || lines)
+        LS_TRY(refuse_any(a, IMAGES, "is for models of images"));
+    else
+        LS_TRY(refuse_any(a, TEXT, "goes with --prompt TEXT or --out FILE.jsonl"));
+    if ((prompt || lines) && a->n_words > 1)
+        return ls_fail(LS_E_USAGE, "%s: an image, and %s is for models that make text", a->words[1],
+                       prompt ? "--prompt" : "--out FILE.jsonl");
+    return LS_OK;
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+    const char *dot = name ? strrchr(name, '.') : NULL;
+    return dot && !strcmp(dot, end);
 }
 
 ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
 {
-    const char *split = ls_args_value(a, "--split");
+    const char *split = ls_args_value(a, "--split"), *out = ls_args_value(a, "--out");
+    const bool lines = ends_in(out, ".jsonl");
     ls_predict_opts o = { .target = ls_args_recipe(a),
                           .n_inputs = a->n_words - 1,
                           .inputs = a->words + 1,
                           .train_split = split && !strcmp(split, "train"),
-                          .count = 10,
+                          .count = lines ? INT64_MAX : 10,
                           .resize = ls_args_has(a, "--resize"),
-                          .out = ls_args_value(a, "--out"),
+                          .out = out,
                           .show = ls_args_has(a, "--show"),
                           .prompt = ls_args_value(a, "--prompt"),
-                          .tokens = 128,
-                          .sampling = { LS_SAMPLING_DEFAULTS },
                           .json = ls_args_has(a, "--json") };
-    LS_TRY(check_kind(a, o.prompt != NULL));
-    LS_TRY(ls_args_int(a, "--tokens", 1, &o.tokens));
-    LS_TRY(sampling(a, &o.sampling));
+    LS_TRY(check_kind(a, o.prompt != NULL, lines));
+    LS_TRY(text_options(a, &o.how, &o.beams));
     if (split && strcmp(split, "train") && strcmp(split, "eval"))
         return ls_fail(LS_E_USAGE, "--split %s: eval or train is needed", split);
     LS_TRY(ls_args_int(a, "--first", 0, &o.first));
@@ -104,9 +159,10 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
         return ls_fail(
             LS_E_USAGE,
             "--split, --first and --count choose samples of the data set; with image files leave them out");
-    const char *dot = o.out ? strrchr(o.out, '.') : NULL;
-    if (o.out && (!dot || (strcmp(dot, ".svg") && strcmp(dot, ".png"))))
-        return ls_fail(LS_E_USAGE, "--out %s: the picture's name must end in .svg or .png", o.out);
+    if (out && !lines && !ends_in(out, ".svg") && !ends_in(out, ".png"))
+        return ls_fail(LS_E_USAGE,
+                       "--out %s: the name must end in .svg or .png for a picture, or in .jsonl for texts",
+                       out);
     return ls_predict_command(&o, ui);
 }
 

@@ -15,6 +15,21 @@
     {                                                                          \
         "--ranks-per-host", 0, "N", "ranks of each host (default: all on one)" \
     }
+/* How texts are made. */
+#define TEXTS                                                                                               \
+    { "--tokens", 0, "N", "the most tokens to make (default 128)" },                                        \
+        { "--min-tokens", 0, "N", "the fewest tokens before the text may end (default 0)" },                \
+        { "--no-repeat", 0, "N", "never the same N tokens in a row twice (no_repeat_ngram_size)" },         \
+        { "--beams", 0, "N", "search with N beams (default 1: none)" },                                     \
+        { "--length-penalty", 0, "X", "with beams: divide scores by length^X (default 1)" },                \
+        { "--early-stopping", 0, "false|true|never", "with beams: when the search stops (default false)" }, \
+        { "--temperature", 0, "T",                                                                          \
+          "choose tokens at random, from softmax(logits / T) (default 0: the most likely)" },               \
+        { "--top-k", 0, "K", "choose from the K most likely tokens only" },                                 \
+        { "--top-p", 0, "P", "choose from the fewest tokens that together have probability P only" },       \
+    {                                                                                                       \
+        "--seed", 0, "N", "seed of the random choices (default 0)"                                          \
+    }
 
 const ls_verb LS_VERBS[] = {
     { "train", "RECIPE", 1, 1, true, "train a model",
@@ -65,35 +80,39 @@ const ls_verb LS_VERBS[] = {
     { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "loss and metrics on the evaluation split",
       "Counts every sample exactly once, with any number of ranks. A recipe stands for its run. One\n"
       "process evaluates with all its threads. With --workers N or mpirun the weights are sharded over\n"
-      "ranks, for a model that is too large for one.",
+      "ranks, for a model that is too large for one. With --generate a T5 also writes a text for each\n"
+      "source, in one process, and ROUGE compares the texts with the targets.",
       "lockstep eval runs/vit-fashion-mnist                   # the last checkpoint of a run\n"
-      "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint",
-      (const ls_option[]){ JSON, END }, ls_verb_eval },
+      "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint\n"
+      "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
+      (const ls_option[]){ { "--generate", 0, NULL, "make texts, and compare them with the targets (ROUGE)" },
+                           TEXTS,
+                           JSON,
+                           END },
+      ls_verb_eval },
     { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true,
       "predictions for samples or images; text after a prompt",
       "Without IMAGE files (PGM, PPM, PNG) it takes samples of the evaluation split. It prints a table.\n"
       "--out also draws a picture, --show prints small images on the terminal. With --prompt a language\n"
-      "model continues the text: with the most likely token each time, or with --temperature at random,\n"
-      "reproducibly for a given --seed. Then the first word may also be a folder of Hugging Face's with\n"
-      "a llama or qwen2.",
+      "model continues the text, and a T5 writes the target of the text: with the most likely token each\n"
+      "time, with --beams, or with --temperature at random, reproducibly for a given --seed. Then the\n"
+      "first word may also be a folder of Hugging Face's with a llama, qwen2 or t5. With --out FILE.jsonl\n"
+      "a T5 writes a text for each sample of the split.",
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
       "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
-      "40",
+      "40\n"
+      "lockstep predict runs/t5-summarise --prompt \"A long story\" --beams 4\n"
+      "lockstep predict runs/t5-summarise --out summaries.jsonl",
       (const ls_option[]){
           { "--split", 0, "eval|train", "which samples (default eval)" },
           { "--first", 0, "N", "number of the first sample (default 0)" },
-          { "--count", 0, "N", "how many (default 10)" },
+          { "--count", 0, "N", "how many (default 10; with --out FILE.jsonl all)" },
           { "--resize", 0, NULL, "scale image files to the model's size" },
-          { "--out", 0, "FILE", "picture of the predictions: .svg or .png" },
+          { "--out", 0, "FILE", "picture of the predictions: .svg or .png; texts: .jsonl" },
           { "--show", 0, NULL, "the images on the terminal, too, each with its label and prediction" },
-          { "--prompt", 0, "TEXT", "text for a language model to continue" },
-          { "--tokens", 0, "N", "the most tokens to add (default 128)" },
-          { "--temperature", 0, "T",
-            "choose tokens at random, from softmax(logits / T) (default 0: the most likely)" },
-          { "--top-k", 0, "K", "choose from the K most likely tokens only" },
-          { "--top-p", 0, "P", "choose from the fewest tokens that together have probability P only" },
-          { "--seed", 0, "N", "seed of the random choices (default 0)" },
+          { "--prompt", 0, "TEXT", "text for a language model to continue, or for a T5 to read" },
+          TEXTS,
           JSON,
           END },
       ls_verb_predict },

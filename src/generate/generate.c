@@ -174,7 +174,7 @@ ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *
 
 static ls_status append(ls_tokens *to, const int32_t *ids, int64_t n)
 {
-    int32_t *more = realloc(to->ids, sizeof *more * (size_t)(to->n + n + 1));
+    int32_t *more = ls_sys_realloc(to->ids, sizeof *more * (size_t)(to->n + n + 1));
     if (!more)
         return ls_fail(LS_E_MEMORY, "out of memory for a text of %lld tokens", (long long)n);
     memcpy(more + to->n, ids, sizeof *more * (size_t)n);

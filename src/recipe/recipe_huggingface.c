@@ -198,7 +198,7 @@ static ls_status apply_own_head(ls_recipe_state *state, const ls_huggingface *h,
                                 const char *path)
 {
     ls_weights *w = NULL;
-    char *folder = strndup(path, (size_t)(strrchr(path, '/') - path));
+    char *folder = ls_sys_strndup(path, (size_t)(strrchr(path, '/') - path));
     const bool own = folder && ls_weights_open(&w, folder) == LS_OK && h->own_head(config, w) &&
                      !state->set[ls_key_find("model.tied")].value;
     ls_weights_close(&w);

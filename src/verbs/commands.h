@@ -31,6 +31,9 @@ typedef struct ls_launch_command_opts {
 typedef struct ls_eval_opts {
     ls_recipe_arg target; /* a run, a checkpoint or a recipe */
     bool json;
+    bool generate;        /* --generate: also makes the texts, and compares them with the targets */
+    ls_generate_opts how; /* as of predict */
+    int64_t beams;
     char *const *argv; /* of this process: ranks are started with the same words */
 } ls_eval_opts;
 
@@ -41,13 +44,12 @@ typedef struct ls_predict_opts {
     bool train_split;          /* --split train; default the evaluation split */
     int64_t first, count;      /* samples of the split; default 0, 10 */
     bool resize;               /* --resize: scale image files to the model's size */
-    const char *out;           /* --out FILE.svg|FILE.png, NULL: none */
-    bool show;                 /* --show: the pictures as text, too */
-    /* --prompt: the text that a language model continues. NULL: none. The members above are for models of
-     * images. */
+    const char *out; /* --out FILE.svg|FILE.png, or FILE.jsonl for texts of a whole split; NULL: none */
+    bool show;       /* --show: the pictures as text, too */
+    /* --prompt: the text that a language model continues, or that a T5 reads. NULL: none. */
     const char *prompt;
-    int64_t tokens; /* --tokens: the most tokens to add */
-    ls_sampling sampling;
+    ls_generate_opts how; /* of texts: tokens, least, no_repeat, sampling, length_penalty, early_stopping */
+    int64_t beams;        /* --beams */
     bool json;
 } ls_predict_opts;
 

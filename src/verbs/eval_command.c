@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/shown.h"
-#include "target.h"
+#include "split_texts.h"
 #include "comm/agree.h"
 #include "loop/data_record.h"
 #include "step/evaluate.h"
@@ -13,7 +13,7 @@
 #include "launch/rank.h"
 
 static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e,
-                       int64_t step, const char *other_data, bool json)
+                       int64_t step, const char *other_data, const ls_split_rouge *rouge, bool json)
 {
     const bool text = set->target.ndim > 0;
     char perplexity[40] = "";
@@ -24,6 +24,10 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
         ls_print_line(ui->out, "%s%s", set->source, set->builtin ? "  BUILT-IN SHAPES, not real data" : "");
         ls_print_line(ui->out, "loss %.6f%s  accuracy %.4f  (%lld of %lld)  %.2f s", e->loss, perplexity,
                       e->accuracy, (long long)e->correct, (long long)e->count, e->seconds);
+        if (rouge)
+            ls_print_line(ui->out, "rouge1 %.4f  rouge2 %.4f  rougeL %.4f  (%lld texts)  %.2f s",
+                          rouge->mean.rouge1, rouge->mean.rouge2, rouge->mean.rougeL,
+                          (long long)rouge->samples, rouge->seconds);
         return LS_OK;
     }
     ls_json j = { 0 };
@@ -42,16 +46,36 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
     ls_json_int(&j, "targets", e->count);
     ls_json_int(&j, "samples", e->samples);
     ls_json_f64(&j, "seconds", e->seconds);
+    if (rouge) {
+        ls_json_f64(&j, "rouge1", rouge->mean.rouge1);
+        ls_json_f64(&j, "rouge2", rouge->mean.rouge2);
+        ls_json_f64(&j, "rougeL", rouge->mean.rougeL);
+        ls_json_f64(&j, "generate_seconds", rouge->seconds);
+    }
     ls_json_close_object(&j);
     return ls_print_result(ui->out, &j.out);
 }
 
-static ls_status evaluate(const ls_target *t, ls_group *g, bool json, const ls_ui *ui)
+/* Texts are made in one process, by a model that reads sources. */
+static ls_status check_generate(const ls_target *t, bool several)
+{
+    const ls_model_row *m = ls_recipe_model(t->recipe);
+    if (!m->t5)
+        return ls_fail(LS_E_USAGE,
+                       "--generate compares texts with targets, which a T5 makes; this model is of type %s",
+                       m->name);
+    return several ? ls_fail(LS_E_USAGE,
+                             "--generate makes texts in one process, with all its threads: leave workers out")
+                   : LS_OK;
+}
+
+static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
 {
     ls_setup setup;
     ls_trainer *trainer = NULL;
     ls_dataset *set = NULL;
     ls_eval_result e;
+    ls_split_rouge rouge;
     char *other_data = NULL;
     int64_t step = 0;
     LS_TRY(ls_target_trainer(t, g, &setup, &trainer, &step));
@@ -63,8 +87,13 @@ static ls_status evaluate(const ls_target *t, ls_group *g, bool json, const ls_u
     LS_TRY_TO(s, s, end);
     other_data = !g || ls_group_rank(g) == 0 ? ls_target_other_data(t, set) : NULL;
     LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &e), end);
+    if (o->generate) {
+        const ls_split_opts all = { .count = set->n, .how = o->how, .beams = o->beams };
+        ls_trainer_destroy(&trainer);
+        LS_TRY_TO(s, ls_split_rouge_of(&rouge, &o->target, &all, ui), end);
+    }
     if (!g || ls_group_rank(g) == 0)
-        s = print(ui, t, set, &e, step, other_data, json);
+        s = print(ui, t, set, &e, step, other_data, o->generate ? &rouge : NULL, o->json);
 end:
     free(other_data);
     ls_trainer_destroy(&trainer);
@@ -79,11 +108,17 @@ static ls_status run(ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
     ls_status s = ls_target_open(&t, &o->target);
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     const int workers = ls_target_workers(&t);
+    if (o->generate)
+        s = check_generate(&t, g || workers > 1);
+    if (s != LS_OK) {
+        ls_target_release(&t);
+        return s;
+    }
     if (!g && workers > 1)
         s = ls_launch(&(ls_launch_opts){
             .ranks = workers, .threads = (int)t.recipe->threads, .argv = o->argv, .stop = ui->stop });
     else
-        s = evaluate(&t, g, o->json, ui);
+        s = evaluate(&t, g, o, ui);
     ls_target_release(&t);
     return s;
 }

@@ -4,3 +4,5 @@
 
 /* o->target may also be a folder of Hugging Face's. */
 ls_status ls_generate_command(const ls_predict_opts *o, const ls_ui *ui);
+/* --out FILE.jsonl: a T5 makes the texts of a split. */
+ls_status ls_texts_command(const ls_predict_opts *o, const ls_ui *ui);

@@ -279,14 +279,19 @@ static ls_status run(job *j)
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
 {
     job j = { .o = o, .ui = ui };
+    const char *dot = o->out ? strrchr(o->out, '.') : NULL;
     if (o->prompt)
         return ls_generate_command(o, ui);
+    if (dot && !strcmp(dot, ".jsonl"))
+        return ls_texts_command(o, ui);
     LS_TRY(ls_target_open(&j.target, &o->target));
     if (ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_PAIRS) {
         ls_target_release(&j.target);
-        return ls_fail(LS_E_USAGE,
-                       "%s: this version does not generate text with T5; lockstep eval shows its loss",
-                       o->target.name);
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: a T5 needs --prompt TEXT, for which it writes a target, or --out FILE.jsonl for the "
+            "texts of a whole split",
+            o->target.name);
     }
     if (ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_TEXT) {
         ls_target_release(&j.target);

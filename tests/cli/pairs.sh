@@ -59,6 +59,32 @@ refused 1 "none of them: text, headline" train recipe.yaml --set run.name=x --se
 refused 2 "--set model.vocab_size: the tokenizer .*the model's vocabulary is 256: set it to 257" train recipe.yaml --set run.name=x --set model.vocab_size=256
 printf 'text,headline\na,b\nc\n' >ragged.csv
 refused 1 "ragged.csv, pair at line 3: 1 fields" train recipe.yaml --set run.name=x --set data.train_text=ragged.csv
-refused 2 "does not generate text with T5" predict runs/whole
+
+# ---- it writes what it read about: one text, a whole split, ROUGE; alone and from a folder as Hugging Face's
+refused 2 "a T5 needs --prompt TEXT, .* or --out FILE.jsonl" predict runs/whole
+try 0 predict runs/whole --prompt "the cat and the owl, they say: rat" --tokens 5; grep -qE '^[a-z]+$' out || bad "$what: $(cat out)"
+cp out greedy
+try 0 predict runs/whole/checkpoints/latest --prompt "the cat and the owl, they say: rat" --tokens 5 --json; has out '"ended_by":"end token"'
+has out "\"text\":\"$(cat greedy)\""
+try 0 predict runs/whole --prompt "the cat and the owl, they say: rat" --tokens 5 --beams 4 --length-penalty 2 --early-stopping true; has err "tokens/s"
+try 0 predict runs/whole --prompt "$(cat pairs.csv)" --tokens 3; has err "is cut to 48, as in training; --set data.source_length="
+mkdir folder; cp runs/whole/checkpoints/latest/{config.json,model.safetensors} folder/
+try 0 predict folder --set data.tokenizer=bytes --prompt "the cat and the owl, they say: rat" --tokens 5; cmp -s out greedy || bad "$what: a folder says something else"
+try 0 predict runs/whole --out eval.jsonl --tokens 5; has err "10 texts in eval.jsonl"
+[ "$(wc -l <eval.jsonl)" = 10 ] || bad "$what: not a line for each of 10 samples"
+has eval.jsonl '^\{"sample":0,"text":"[a-z]*","target":"[a-z]{3}"\}'
+try 0 predict runs/whole --out more.jsonl --tokens 5 --beams 3 --split train --first 2 --count 3; [ "$(wc -l <more.jsonl)" = 3 ] || bad "$what: not three lines"
+try 0 eval runs/whole --generate --tokens 5; has out "^rouge1 [0-9.]+  rouge2 0.0000  rougeL [0-9.]+  \(10 texts\)"
+right=$(sed -E 's/.*"text":"([^"]*)","target":"([^"]*)".*/\1 \2/' eval.jsonl | awk '$1 == $2 { n++ } END { printf "%.4f", n / NR }')
+has out "^rouge1 $right"
+try 0 eval runs/whole --generate --tokens 5 --beams 4 --json; has out '"rougeL":'
+refused 2 "leave workers out" eval runs/whole --generate --workers 2
+refused 2 "--beams goes with --prompt TEXT or --out FILE.jsonl" predict runs/whole --beams 2
+refused 2 "--length-penalty needs --beams N" predict runs/whole --prompt x --length-penalty 2
+refused 2 "beams are not chosen at random" predict runs/whole --prompt x --beams 2 --temperature 1
+refused 2 "--early-stopping maybe: false, true or never" predict runs/whole --prompt x --beams 2 --early-stopping maybe
+refused 2 "--tokens goes with --generate" eval runs/whole --tokens 5
+refused 2 "must end in .svg or .png for a picture, or in .jsonl" predict runs/whole --out texts.csv
+refused 1 "none/eval.jsonl" predict runs/whole --out none/eval.jsonl
 refused 2 "3 heads do not divide hidden_size 16" plan recipe.yaml --set model.heads=3
 finish

@@ -113,7 +113,7 @@ refused 2 "model.safetensors: a file, not a folder" predict folder/model.safeten
 refused 2 "33 tokens, and the model's context is 32" predict runs/whole --prompt "$(printf 'x%.0s' $(seq 33))"
 refused 2 "a language model needs --prompt TEXT" predict runs/whole
 refused 2 "top-k needs --temperature" predict runs/whole "${prompt[@]}" --top-k 3
-refused 2 "count is for models of images" predict runs/whole "${prompt[@]}" --count 3
+refused 2 "count is for samples of a split" predict runs/whole "${prompt[@]}" --count 3
 refused 2 "seed goes with --prompt" predict runs/whole --seed 3
 refused 2 "leave workers out" predict runs/whole "${prompt[@]}" --workers 2
 

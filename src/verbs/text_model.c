@@ -1,0 +1,172 @@
+/* text_model.c - see text_model.h. */
+#include "text_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "ckpt/checkpoint.h"
+#include "data/tokenize.h"
+#include "generate/of_recipe.h"
+#include "recipe/recipe_read.h"
+#include "record/rundir.h"
+#include "setup/folder.h"
+
+/* Whether the name is neither a folder nor a recipe. */
+static bool is_nothing(const char *name)
+{
+    static const char END[] = ".safetensors";
+    const size_t n = strlen(name), m = sizeof END - 1;
+    if (ls_dir_exists(name))
+        return false;
+    return ls_file_exists(name) ? n >= m && !strcmp(name + n - m, END) : !ls_recipe_bundled_text(name);
+}
+
+static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool trained)
+{
+    const bool folder = !trained && ls_dir_exists(arg->name) && !ls_run_is(arg->name) &&
+                        !ls_checkpoint_is(arg->name);
+    if (folder || (!trained && is_nothing(arg->name))) {
+        char *dir;
+        LS_TRY(ls_folder_find(&dir, arg->name)); /* fails with the message for a missing folder */
+        free(dir);
+    }
+    LS_TRY(folder ? ls_folder_recipe(&m->target.recipe, arg->name, arg->n_sets, arg->sets)
+                  : ls_target_open(&m->target, arg));
+    const ls_model_row *row = ls_recipe_model(m->target.recipe);
+    char list[LS_MODEL_LIST];
+    if (!ls_model_makes_text(row))
+        return ls_fail(LS_E_USAGE, "%s: a model of type %s makes no text; models that do: %s", arg->name,
+                       row->name, ls_model_list(list, ls_model_makes_text));
+    if (ls_target_workers(&m->target) > 1)
+        return ls_fail(LS_E_USAGE, "text is made in one process, with all its threads: leave workers out");
+    return ls_setup_inference(&m->setup, m->target.recipe, 1, 0, 0);
+}
+
+static ls_status open_tokenizer(ls_text_model *m, const char *target)
+{
+    const ls_recipe *r = m->target.recipe;
+    const char *name = r->data.tokenizer;
+    char *file = NULL;
+    LS_TRY(ls_recipe_blame(r, ls_tokenizer_find(&file, name)));
+    ls_status s = ls_tokenizer_open(&m->tokenizer, file);
+    if (s == LS_OK)
+        ls_target_check_tokenizer(&m->target, file);
+    free(file);
+    LS_TRY(s);
+    if (!m->target.checkpoint)
+        LS_TRY(ls_folder_ends(m->ends, LS_MAX_ENDS, &m->n_ends, target));
+    if (m->n_ends)
+        return LS_OK;
+    m->n_ends = 1;
+    return ls_recipe_blame(r, ls_tokenizer_end(&m->ends[0], m->tokenizer, r->data.end_token, name));
+}
+
+ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool trained)
+{
+    *m = (ls_text_model){ 0 };
+    ls_status s = open_target(m, arg, trained);
+    if (s == LS_OK)
+        s = open_tokenizer(m, arg->name);
+    if (s != LS_OK)
+        ls_text_model_release(m);
+    return s;
+}
+
+void ls_text_model_release(ls_text_model *m)
+{
+    ls_generator_destroy(&m->generator);
+    ls_tokenizer_close(&m->tokenizer);
+    ls_target_release(&m->target);
+}
+
+bool ls_text_model_is_end(const ls_text_model *m, int32_t id)
+{
+    for (int i = 0; i < m->n_ends; i++)
+        if (m->ends[i] == id)
+            return true;
+    return false;
+}
+
+static ls_status add_end(const ls_text_model *m, ls_tokens *ids)
+{
+    int32_t *more = ls_sys_realloc(ids->ids, sizeof *more * (size_t)(ids->n + 1));
+    if (!more)
+        return ls_fail(LS_E_MEMORY, "out of memory for a prompt");
+    ids->ids = more;
+    ids->ids[ids->n++] = m->ends[0];
+    ids->room = ids->n;
+    return LS_OK;
+}
+
+/* As the data set makes a source: prefix and text, cut, with an end token. */
+static ls_status encode_source(const ls_text_model *m, const char *text, ls_tokens *ids)
+{
+    const int64_t most = m->target.recipe->data.source_length;
+    ls_str source = { 0 };
+    ls_str_add(&source, m->target.recipe->data.prefix);
+    ls_str_add(&source, text);
+    ls_status s = ls_str_status(&source);
+    if (s == LS_OK)
+        s = ls_tokenizer_encode(m->tokenizer, ls_str_text(&source), source.len, true, ids);
+    ls_str_release(&source);
+    LS_TRY(s);
+    if (!ids->n || ids->ids[ids->n - 1] != m->ends[0])
+        LS_TRY(add_end(m, ids));
+    if (ids->n > most) {
+        ls_log_warn("the source has %lld tokens and is cut to %lld, as in training; --set "
+                    "data.source_length=%lld reads all of it",
+                    (long long)ids->n, (long long)most, (long long)ids->n);
+        ids->n = most;
+        ids->ids[most - 1] = m->ends[0];
+    }
+    return LS_OK;
+}
+
+/* A tokenizer may add an end token, which is removed, because the text goes on. An empty prompt becomes an
+ * end token: what follows one begins a new text. */
+ls_status ls_text_model_encode(const ls_text_model *m, const char *prompt, ls_tokens *ids)
+{
+    if (m->setup.model->t5)
+        return encode_source(m, prompt, ids);
+    LS_TRY(ls_tokenizer_encode(m->tokenizer, prompt, strlen(prompt), true, ids));
+    while (*prompt && ids->n > 1 && ls_text_model_is_end(m, ids->ids[ids->n - 1]))
+        ids->n--;
+    return ids->n ? LS_OK : add_end(m, ids);
+}
+
+ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o)
+{
+    const ls_trainer_opts *t = &m->setup.trainer;
+    ls_generator_opts all = *o;
+    ls_checkpoint c;
+    ls_weights *w;
+    ls_status s;
+    all.device = t->device;
+    all.isa = t->isa;
+    all.threads = t->threads;
+    all.kernels = t->kernels;
+    all.param = t->param;
+    all.output = t->output;
+    if (!m->target.checkpoint) {
+        LS_TRY(ls_setup_weights(&w, m->target.recipe));
+        s = ls_generator_of_recipe(&m->generator, m->target.recipe, w, &all);
+        ls_weights_close(&w);
+        return s;
+    }
+    const bool full = m->target.recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL;
+    LS_TRY(ls_checkpoint_open(&c, m->target.checkpoint, full ? LS_VERIFY_FULL : LS_VERIFY_SIZES, NULL));
+    s = ls_generator_of_recipe(&m->generator, m->target.recipe, c.weights, &all);
+    ls_checkpoint_release(&c);
+    return s;
+}
+
+ls_generate_opts ls_text_model_options(const ls_text_model *m, const ls_generate_opts *how)
+{
+    ls_generate_opts o = *how;
+    o.ends = m->ends;
+    o.n_ends = m->n_ends;
+    return o;
+}

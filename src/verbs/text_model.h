@@ -1,0 +1,28 @@
+/* text_model.h - what makes text for a command: a target, its tokenizer and a generator with its weights. */
+#pragma once
+#include "target.h"
+
+enum { LS_MAX_ENDS = 16 };
+
+typedef struct ls_text_model {
+    ls_target target; /* without a checkpoint: a folder of Hugging Face's */
+    ls_setup setup;
+    ls_tokenizer *tokenizer;
+    ls_generator *generator;
+    int32_t ends[LS_MAX_ENDS]; /* tokens that end a text; an empty prompt becomes the first of them */
+    int n_ends;
+} ls_text_model;
+
+/* Opens target, setup and tokenizer. The target may be a folder of Hugging Face's unless `trained`.
+ * LS_E_USAGE if its model makes no text. Local. */
+ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool trained);
+void ls_text_model_release(ls_text_model *m);
+
+bool ls_text_model_is_end(const ls_text_model *m, int32_t id);
+/* Appends the ids of a prompt, or of a T5's source with its prefix and end token. Local. */
+ls_status ls_text_model_encode(const ls_text_model *m, const char *prompt, ls_tokens *ids);
+
+/* Makes the generator; of `o` places, source, prompts and beams count. Local. */
+ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o);
+/* The options of a text: what `how` says, and the tokens that end it. */
+ls_generate_opts ls_text_model_options(const ls_text_model *m, const ls_generate_opts *how);

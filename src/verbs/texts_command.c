@@ -1,0 +1,69 @@
+/* texts_command.c - `lockstep predict --out FILE.jsonl`: what a T5 writes for the samples of a split, one
+ * JSON object on a line. */
+#include <stdio.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "generate_command.h"
+#include "split_texts.h"
+
+typedef struct job {
+    ls_str lines;
+    int64_t n;
+} job;
+
+static ls_status add_line(void *context, const ls_sample_text *t)
+{
+    job *j = context;
+    ls_json line = { 0 };
+    ls_json_object(&line, NULL);
+    ls_json_int(&line, "sample", t->sample);
+    ls_json_text(&line, "text", t->text);
+    ls_json_text(&line, "target", t->target);
+    ls_json_close_object(&line);
+    ls_str_append(&j->lines, &line.out);
+    ls_str_add(&j->lines, "\n");
+    ls_str_release(&line.out);
+    j->n++;
+    return ls_str_status(&j->lines);
+}
+
+static ls_status run(job *j, ls_text_model *m, const ls_predict_opts *o, const ls_ui *ui)
+{
+    const ls_split_opts all = { .first = o->first,
+                                .count = o->count,
+                                .how = o->how,
+                                .beams = o->beams,
+                                .on_text = add_line,
+                                .context = j };
+    ls_dataset *set = NULL;
+    if (!m->setup.model->t5)
+        return ls_fail(
+            LS_E_USAGE,
+            "--out %s: texts of a split are those of a T5, and this is a model of type %s; --prompt "
+            "TEXT is what it continues",
+            o->out, m->setup.model->name);
+    LS_TRY(ls_setup_data(&set, m->target.recipe, &m->setup, o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL,
+                         ui));
+    ls_status s = ls_file_write(o->out, "", 0); /* fails before the long work */
+    if (s == LS_OK)
+        s = ls_split_texts(m, set, &all, ui);
+    if (s == LS_OK)
+        s = ls_file_write(o->out, ls_str_text(&j->lines), j->lines.len);
+    ls_dataset_close(&set);
+    return s;
+}
+
+ls_status ls_texts_command(const ls_predict_opts *o, const ls_ui *ui)
+{
+    job j = { .n = 0 };
+    ls_text_model m;
+    LS_TRY(ls_text_model_open(&m, &o->target, true));
+    const ls_status s = run(&j, &m, o, ui);
+    if (s == LS_OK)
+        ls_log_info("%lld texts in %s", (long long)j.n, o->out);
+    ls_text_model_release(&m);
+    ls_str_release(&j.lines);
+    return s;
+}
