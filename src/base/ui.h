@@ -28,6 +28,8 @@ typedef struct ls_ui {
     const volatile sig_atomic_t *stop;
     /* Each time this changes, the run saves at the end of the step and continues. May be NULL. */
     const volatile sig_atomic_t *save;
+    /* Prints a line that another process, on any host, has written to its stderr. May be NULL. */
+    void (*pass)(const char *line);
     /* While a run directory is open, *log_to points to it, so that its log file receives all messages. May be
      * NULL. */
     struct ls_rundir **log_to;

@@ -45,7 +45,8 @@ typedef struct ls_verb {
 } ls_verb;
 
 /* verbs.c */
-extern const ls_verb LS_VERBS[]; /* ended by name NULL */
+extern const ls_verb LS_VERBS[];               /* ended by name NULL */
+ls_hosts_opts ls_args_hosts(const ls_args *a); /* of --hosts and the like */
 const ls_verb *ls_verb_find(const char *name);
 ls_status ls_verb_unknown(const char *name); /* LS_E_USAGE naming the nearest */
 

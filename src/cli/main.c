@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "comm/launched.h"
 #include "launch/launch.h"
+#include "launch/supervise.h"
 
 static int exit_status(ls_status s)
 {
@@ -92,6 +93,8 @@ int main(int argc, char **argv)
         ls_help_print(stderr);
         return LS_EXIT_USAGE;
     }
+    if (!strcmp(word, LS_SUPERVISE_WORD)) /* no verb: mpirun starts it for us */
+        return ls_supervise(argv + 2);
     const ls_verb *verb = ls_verb_find(word);
     if (verb)
         return run_verb(verb, argc, argv);

@@ -87,6 +87,15 @@ static void show(ls_level level, const char *message)
     pthread_mutex_unlock(&T.lock);
 }
 
+static void pass(const char *line)
+{
+    pthread_mutex_lock(&T.lock);
+    clear_line();
+    fprintf(stderr, "%s\n", line);
+    fflush(stderr);
+    pthread_mutex_unlock(&T.lock);
+}
+
 static void sink(void *context, ls_level level, const char *message)
 {
     (void)context;
@@ -187,7 +196,7 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
     T.bars = terminal && !o->json && !o->no_progress && o->level >= LS_INFO;
     ls_log_set(sink, NULL, o->level);
     T.silent = ls_launch_rank() > 0;
-    is_rank = ls_launch_rank() >= 0;
+    is_rank = ls_launch_watched();
     ls_stop_on(&stop_wanted);
     take_signals();
     ls_lost_pages_take(T.json, T.bars, ls_launch_rank());
@@ -198,6 +207,7 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
                    .progress = T.bars ? progress : NULL,
                    .stop = &stop_wanted,
                    .save = &saves_wanted,
+                   .pass = pass,
                    .log_to = &T.log_to,
                    .silent = &T.silent };
 }

@@ -94,6 +94,7 @@ ls_status ls_verb_train(const ls_args *a, const ls_ui *ui)
                         .allow_change = ls_args_has(a, "--allow-change"),
                         .dry_run = ls_args_has(a, "--dry-run"),
                         .profile = ls_args_has(a, "--profile"),
+                        .hosts = ls_args_hosts(a),
                         .argv = a->argv };
     LS_TRY(parse_profile(ls_args_value(a, "--profile"), &o));
     LS_TRY(parse_place(ls_args_value(a, "--resume-at"), &o.resume));

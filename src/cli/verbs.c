@@ -30,6 +30,13 @@
     {                                                                                                       \
         "--seed", 0, "N", "seed of the random choices (default 0)"                                          \
     }
+#define PLACES                                                                                         \
+    { "--hosts", 0, "A:N,B:N",                                                                         \
+      "ranks on these hosts, N on each, by mpirun (in a Slurm job by srun; `slurm`: all its hosts)" }, \
+        { "--hostfile", 0, "FILE", "the same from a file, a line a host: A:N or A slots=N" },          \
+    {                                                                                                  \
+        "--rsh", 0, "COMMAND", "what runs a command on a host: COMMAND HOST WORDS (default ssh)"       \
+    }
 
 const ls_verb LS_VERBS[] = {
     { "train", "RECIPE", 1, 1, true, "train a model",
@@ -43,6 +50,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep train my.yaml --resume runs/my/checkpoints/step-00000468 --set run.name=other   # from "
       "there, as another run\n"
       "lockstep train my.yaml --resume dcp-of-pytorch --resume-at 3:120   # what PyTorch has begun\n"
+      "lockstep train vit-fashion-mnist --hosts a:4,b:4       # on two hosts, by mpirun or srun\n"
       "lockstep train vit-fashion-mnist --dry-run             # everything up to the first step\n"
       "lockstep train mlp-mnist --profile 11:20               # a Chrome trace of steps 11 to 20",
       (const ls_option[]){
@@ -57,6 +65,7 @@ const ls_verb LS_VERBS[] = {
           { "--profile", 0, "[FIRST:LAST|wait=W,warmup=U,active=A,repeat=R]",
             "write a trace and a page of memory of these steps, and print the costliest ops (default 11:20); "
             "or as torch.profiler.schedule: of each repetition, to the end without repeat" },
+          PLACES,
           END },
       ls_verb_train },
     { "launch", "[--] PROGRAM [WORD...]", 1, 1, false,
@@ -68,13 +77,15 @@ const ls_verb LS_VERBS[] = {
       "status 75.",
       "lockstep launch --workers 4 ./my_program --epochs 3\n"
       "lockstep launch --workers 4 --max-failures 3 -- ./my_program   # started again after a failure\n"
-      "lockstep launch --workers 1:8 -- ./my_program                  # as many ranks as there are cores",
+      "lockstep launch --workers 1:8 -- ./my_program                  # as many ranks as there are cores\n"
+      "lockstep launch --hosts a:4,b:4 --max-failures 3 ./my_program  # on two hosts, by mpirun or srun",
       (const ls_option[]){
           { "--workers", 0, "N",
             "ranks; LEAST:MOST: as many as there are cores, chosen again at each restart" },
           { "--max-failures", 0, "K",
             "start all ranks again after up to K failures (default 0; -1: no limit)" },
           { "--stall-seconds", 0, "S", "a rank that others wait for so long has failed (default 300)" },
+          PLACES,
           END },
       ls_verb_launch },
     { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "loss and metrics on the evaluation split",

@@ -63,6 +63,10 @@ char *ls_control_staging(ls_control_block *c, int local)
 
 /* ---- the first failure */
 
+static _Atomic(ls_control_block *) report;
+void ls_control_report_to(ls_control_block *c) { atomic_store(&report, c); }
+ls_control_block *ls_control_report(void) { return atomic_load(&report); }
+
 static void keep_first(ls_control_block *c, int rank, int reporter, ls_status code, ls_missed how,
                        const char *text)
 {
@@ -78,14 +82,25 @@ static void keep_first(ls_control_block *c, int rank, int reporter, ls_status co
     atomic_store(&f->state, LS_FAILURE_READY);
 }
 
+void ls_control_report_failure(const ls_failure *f)
+{
+    if (ls_control_report())
+        keep_first(ls_control_report(), f->rank, f->reporter, (ls_status)f->code, (ls_missed)f->missed,
+                   f->text);
+}
+
 void ls_control_fail(ls_control_block *c, int rank, int reporter, ls_status code, const char *text)
 {
     keep_first(c, rank, reporter, code, LS_MISSED_NOT, text);
+    if (ls_control_report())
+        keep_first(ls_control_report(), rank, reporter, code, LS_MISSED_NOT, text);
 }
 
 void ls_control_missed(ls_control_block *c, int rank, int reporter, ls_missed how, const char *text)
 {
     keep_first(c, rank, reporter, LS_E_PEER, how, text);
+    if (ls_control_report())
+        keep_first(ls_control_report(), rank, reporter, LS_E_PEER, how, text);
 }
 
 bool ls_control_failed(ls_control_block *c)
@@ -107,6 +122,14 @@ bool ls_control_failure_ready(ls_control_block *c)
 }
 
 /* ---- what ranks do */
+
+void ls_control_set_doing(ls_rank_slot *s, const char *what)
+{
+    uint64_t words[LS_DOING_WORDS] = { 0 };
+    memcpy(words, what, strnlen(what, 120));
+    for (int i = 0; i < LS_DOING_WORDS; i++)
+        atomic_store_explicit(&s->doing[i], words[i], memory_order_relaxed);
+}
 
 /* If the rank writes a new text at the same time, the result mixes words of both. That is acceptable. */
 void ls_control_doing(ls_control_block *c, int local, char text[128])

@@ -91,6 +91,13 @@ bool ls_control_failed(ls_control_block *c);
 /* The same, but waits while a rank is writing its message. */
 bool ls_control_failure_ready(ls_control_block *c);
 
+/* A second block, of one rank, which hears what this process does and how its group fails: that of the
+ * process that watches it, when another launcher connects the ranks. NULL: there is none. */
+void ls_control_report_to(ls_control_block *c);
+ls_control_block *ls_control_report(void);
+void ls_control_report_failure(const ls_failure *f); /* that this rank has learnt of */
+
+void ls_control_set_doing(ls_rank_slot *s, const char *what);
 /* What the rank said with ls_group_doing. */
 void ls_control_doing(ls_control_block *c, int local, char text[128]);
 /* "it last did: step 12, micro"; "...; it is stopped (state T)" */

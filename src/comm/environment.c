@@ -12,6 +12,7 @@
 #include "base/argument.h"
 #include "base/str.h"
 #include "fault.h"
+#include "launched.h"
 #include "machines.h"
 #include "module.h"
 #include "rendezvous.h"
@@ -83,10 +84,10 @@ static ls_status read_torchrun(ls_environment *p, bool *found)
     LS_TRY(number(&local_rank, "LOCAL_RANK", 0, local_size - 1));
     if (p->size != local_size)
         return ls_fail(LS_E_USAGE,
-                       "WORLD_SIZE=%d, LOCAL_WORLD_SIZE=%d: ranks on several hosts speak MPI; start them "
-                       "with mpirun or srun "
-                       "instead of torchrun",
-                       p->size, local_size);
+                       "WORLD_SIZE=%d, LOCAL_WORLD_SIZE=%d: ranks on several hosts speak MPI, which torchrun "
+                       "does not start; start them with one command on one host: lockstep train RECIPE "
+                       "--hosts A:%d,B:%d, or lockstep launch --hosts A:%d,B:%d PROGRAM",
+                       p->size, local_size, local_size, local_size, local_size, local_size);
     if (p->rank != local_rank)
         return ls_fail(LS_E_USAGE, "RANK=%d, LOCAL_RANK=%d: on one host they are the same", p->rank,
                        local_rank);
@@ -175,6 +176,16 @@ ls_status ls_environment_read(ls_environment *out)
     return LS_OK;
 }
 
+int ls_environment_local_rank(void)
+{
+    static const char *const NAMES[] = { "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
+                                         "LOCAL_RANK" };
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        if (variable(NAMES[i]))
+            return atoi(getenv(NAMES[i]));
+    return -1;
+}
+
 /* ---- the group */
 
 static ls_status join_own(ls_group **out, const ls_environment *p)
@@ -211,13 +222,29 @@ static ls_status join(ls_group **out, const ls_environment *p)
     }
 }
 
+/* So that whoever watches this rank from outside hears of it. */
+static ls_status join_reported(ls_group **out, const ls_environment *p)
+{
+    const char *fd = variable(LS_LAUNCH_REPORT);
+    if (p->launcher == LS_LAUNCHER_OWN || !fd || !ls_launch_watched())
+        return join(out, p);
+    if (!ls_control_report())
+        LS_TRY(ls_shm_report_to(atoi(fd)));
+    ls_status s = join(out, p);
+    if (s == LS_OK)
+        ls_shm_report_joined();
+    else
+        ls_control_fail(ls_control_report(), p->rank, p->rank, s, ls_error_message());
+    return s;
+}
+
 ls_status ls_group_from_environment(ls_group **out)
 {
     LS_ARG(out);
     ls_environment p;
     *out = NULL;
     LS_TRY(ls_environment_read(&p));
-    LS_TRY(join(out, &p));
+    LS_TRY(join_reported(out, &p));
     ls_status s = ls_group_inject_from_environment(*out); /* LOCKSTEP_FAULT, in tests of the command */
     if (s != LS_OK)
         ls_group_destroy(out);

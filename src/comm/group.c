@@ -57,14 +57,17 @@ ls_rank_slot *ls_group_slot(const ls_group *g) { return ls_control_slot(g->contr
 
 void ls_group_doing(ls_group *g, const char *what)
 {
-    uint64_t words[LS_DOING_WORDS] = { 0 };
-    memcpy(words, what, strnlen(what, 120));
-    ls_rank_slot *s = ls_group_slot(g);
-    for (int i = 0; i < LS_DOING_WORDS; i++)
-        atomic_store_explicit(&s->doing[i], words[i], memory_order_relaxed);
+    ls_control_set_doing(ls_group_slot(g), what);
+    if (ls_control_report())
+        ls_control_set_doing(ls_control_slot(ls_control_report(), 0), what);
 }
 
-void ls_group_planned(ls_group *g, uint64_t bytes) { atomic_store(&ls_group_slot(g)->planned, bytes); }
+void ls_group_planned(ls_group *g, uint64_t bytes)
+{
+    atomic_store(&ls_group_slot(g)->planned, bytes);
+    if (ls_control_report())
+        atomic_store(&ls_control_slot(ls_control_report(), 0)->planned, bytes);
+}
 
 void ls_group_on_lag(ls_group *g, ls_lag_fn on_lag, void *context)
 {
@@ -85,6 +88,7 @@ ls_status ls_group_failure(const ls_group *g)
     const ls_failure *f = &g->control->failure;
     if (!ls_control_failure_ready(g->control))
         return ls_fail(LS_E_PEER, "a rank failed, and was killed while it said why");
+    ls_control_report_failure(f);
     return ls_fail(LS_E_PEER, "rank %d: %s", f->rank, f->text);
 }
 

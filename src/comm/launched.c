@@ -8,15 +8,17 @@
 
 /* The variables alone do not prove that ls_launch started this process: the descriptor must be a control
  * block (shm.c), an open file without a name. environment.c reports what is wrong with the variables. */
+static bool has_block(const char *name)
+{
+    const char *fd = getenv(name);
+    struct stat st;
+    return fd && *fd && fstat(atoi(fd), &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
+}
+
 static int find_rank(void)
 {
-    const char *rank = getenv("LOCKSTEP_RANK"), *ranks = getenv("LOCKSTEP_RANKS"),
-               *control = getenv("LOCKSTEP_CONTROL_FD");
-    struct stat st;
-    return rank && ranks && control && *control && fstat(atoi(control), &st) == 0 && S_ISREG(st.st_mode) &&
-                   st.st_nlink == 0
-               ? atoi(rank)
-               : -1;
+    const char *rank = getenv("LOCKSTEP_RANK"), *ranks = getenv("LOCKSTEP_RANKS");
+    return rank && ranks && has_block("LOCKSTEP_CONTROL_FD") ? atoi(rank) : -1;
 }
 
 int ls_launch_rank(void)
@@ -28,10 +30,19 @@ int ls_launch_rank(void)
     return rank;
 }
 
+bool ls_launch_watched(void)
+{
+    enum { UNKNOWN = -2 };
+    static _Atomic int reports = UNKNOWN; /* kept likewise */
+    if (reports == UNKNOWN)
+        reports = has_block(LS_LAUNCH_REPORT);
+    return reports || ls_launch_rank() >= 0;
+}
+
 int ls_launch_restart(void)
 {
     const char *restart = getenv(LS_LAUNCH_RESTART);
-    return restart && ls_launch_rank() >= 0 ? atoi(restart) : 0;
+    return restart && ls_launch_watched() ? atoi(restart) : 0;
 }
 
 double ls_launch_lead(void)
@@ -50,5 +61,5 @@ double ls_launch_stall(void)
 double ls_launch_age(void)
 {
     const char *began = getenv(LS_LAUNCH_COMMAND);
-    return began && ls_launch_rank() >= 0 ? ls_now() - atof(began) : ls_since_exec();
+    return began && ls_launch_watched() ? ls_now() - atof(began) : ls_since_exec();
 }

@@ -1,6 +1,7 @@
 /* launched.h - what a process that the launcher started as a rank (launch/launch.h) finds in its environment.
  * Everything here is local. */
 #pragma once
+#include <stdbool.h>
 
 /* Environment variables of a rank, besides LOCKSTEP_RANK, LOCKSTEP_RANKS and LOCKSTEP_CONTROL_FD
  * (environment.h). The rank starts with SIGINT ignored. SIGTERM (stop) and SIGUSR1 (save) are blocked until
@@ -11,9 +12,16 @@
 #define LS_LAUNCH_RESTART "LOCKSTEP_RESTART" /* how often the ranks were started again */
 #define LS_LAUNCH_STALL "LOCKSTEP_STALL"     /* seconds that a rank is waited for; 0: not said */
 
-/* The rank that ls_launch made of this process; -1: none. */
+/* A rank that mpirun or srun started for our command has instead the descriptor of a control block of one
+ * rank, which the process that watches it on its host reads. */
+#define LS_LAUNCH_JOB "LOCKSTEP_JOB" /* what that process is told (launch/supervise.c) */
+#define LS_LAUNCH_REPORT "LOCKSTEP_REPORT_FD"
+
+/* A process of ours watches this one: it hears failures and tells them, and starts ranks again. */
+bool ls_launch_watched(void);
+/* The rank that ls_launch made of this process on this host; -1: none. */
 int ls_launch_rank(void);
-/* Which restart this rank belongs to; 0: the first attempt, or no rank of ls_launch. */
+/* Which restart this rank belongs to; 0: the first attempt, or nobody watches it. */
 int ls_launch_restart(void);
 /* How long before this process the user's command, or this restart, began, in seconds; 0 when it is that
  * command. */

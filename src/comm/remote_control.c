@@ -29,9 +29,10 @@ ls_status ls_remote_listen(ls_remote *r)
 
 /* Sends a notice to those of the ranks [from, to) that are on other machines. It waits until the transport
  * has taken the message, not until it arrives. */
-static void say(ls_remote *r, int kind, int rank, int code, const char *text, int from, int to)
+static void say(ls_remote *r, const ls_notice *what, const char *text, int from, int to)
 {
-    r->said = (ls_notice){ .kind = kind, .from = r->group->rank, .rank = rank, .code = code };
+    r->said = *what;
+    r->said.from = r->group->rank;
     snprintf(r->said.text, sizeof r->said.text, "%s", text);
     for (int i = from; i < to; i++) {
         ls_message m;
@@ -52,12 +53,16 @@ static void hear(ls_remote *r, const ls_notice *w)
     switch (w->kind) {
     case LS_NOTICE_FAILURE:
         r->told = true; /* the sender has told all the others too */
-        ls_control_fail(g->control, w->rank, -1, (ls_status)w->code, w->text);
+        if (w->missed == LS_MISSED_NOT)
+            ls_control_fail(g->control, w->rank, -1, (ls_status)w->code, w->text);
+        else
+            ls_control_missed(g->control, w->rank, -1, (ls_missed)w->missed, w->text);
         break;
     case LS_NOTICE_QUESTION: {
         int local = ls_control_blocker(g->control, w->rank - g->first);
         ls_control_describe(g->control, local, text);
-        say(r, LS_NOTICE_ANSWER, g->first + local, 0, text, w->from, w->from + 1);
+        say(r, &(ls_notice){ .kind = LS_NOTICE_ANSWER, .rank = g->first + local }, text, w->from,
+            w->from + 1);
         break;
     }
     case LS_NOTICE_ANSWER:
@@ -82,8 +87,10 @@ ls_status ls_remote_look(ls_remote *r)
         return LS_OK;
     if (!r->told) {
         r->told = true;
-        say(r, LS_NOTICE_FAILURE, control->failure.rank, control->failure.code, control->failure.text, 0,
-            r->group->size);
+        const ls_failure *f = &control->failure;
+        say(r,
+            &(ls_notice){ .kind = LS_NOTICE_FAILURE, .rank = f->rank, .code = f->code, .missed = f->missed },
+            f->text, 0, r->group->size);
     }
     return ls_group_failure(r->group);
 }
@@ -94,7 +101,7 @@ static ls_status ask(ls_remote *r, int rank)
     const ls_group *g = r->group;
     int first = rank / g->here * g->here;
     r->answered = false;
-    say(r, LS_NOTICE_QUESTION, rank, 0, "", first, first + g->here);
+    say(r, &(ls_notice){ .kind = LS_NOTICE_QUESTION, .rank = rank }, "", first, first + g->here);
     for (double patience = ANSWER_SECONDS, began; !r->answered && patience > 0;
          patience -= ls_patience_spent(ls_now() - began)) {
         began = ls_now();

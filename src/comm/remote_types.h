@@ -58,8 +58,8 @@ typedef struct ls_flight {
 /* What machines tell each other when something has gone wrong. */
 typedef struct ls_notice {
     enum { LS_NOTICE_FAILURE, LS_NOTICE_QUESTION, LS_NOTICE_ANSWER } kind;
-    int from;       /* its sender */
-    int rank, code; /* who failed and how; or who the question is about */
+    int from;               /* its sender */
+    int rank, code, missed; /* who failed and how; or who the question is about */
     char text[1500];
 } ls_notice;
 

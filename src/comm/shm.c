@@ -154,6 +154,24 @@ ls_status ls_shm_join(ls_group **out, int fd, int rank)
     return s;
 }
 
+/* ---- reports */
+
+ls_status ls_shm_report_to(int fd)
+{
+    ls_control_block *c;
+    LS_TRY(map_control(&c, fd));
+    ls_control_report_to(c);
+    close(fd);
+    return LS_OK;
+}
+
+void ls_shm_report_joined(void)
+{
+    ls_rank_slot *s = ls_control_slot(ls_control_report(), 0);
+    atomic_store(&s->pid, (int)getpid());
+    atomic_store(&s->state, LS_RANK_JOINED);
+}
+
 /* ---- the launcher's view */
 
 struct ls_shm_watch {
@@ -221,4 +239,25 @@ bool ls_shm_watch_failure(const ls_shm_watch *w, ls_heard *out)
     *out = (ls_heard){ .rank = f->rank, .code = (ls_status)f->code, .missed = (ls_missed)f->missed };
     snprintf(out->text, sizeof out->text, "%s", f->text);
     return true;
+}
+
+void ls_shm_watch_hear(ls_shm_watch *w, const ls_heard *h)
+{
+    if (h->missed == LS_MISSED_NOT)
+        ls_control_fail(w->control, h->rank, -1, h->code, h->text);
+    else
+        ls_control_missed(w->control, h->rank, -1, h->missed, h->text);
+}
+
+void ls_shm_watch_hear_joined(ls_shm_watch *w, int rank)
+{
+    atomic_store(&ls_control_slot(w->control, rank)->state, LS_RANK_JOINED);
+}
+
+void ls_shm_watch_hear_doing(ls_shm_watch *w, int rank, const char *doing, uint64_t planned, int exec_error)
+{
+    ls_rank_slot *s = ls_control_slot(w->control, rank);
+    ls_control_set_doing(s, doing);
+    atomic_store(&s->planned, planned);
+    atomic_store(&s->exec_error, exec_error);
 }

@@ -11,6 +11,11 @@ ls_status ls_shm_create(int ranks, int *fd);
  * no such rank, or it has joined already; LS_E_MEMORY. Local. */
 ls_status ls_shm_join(ls_group **out, int fd, int rank);
 
+/* The block of one rank behind `fd` hears from now on what this process does, and how its group fails
+ * (ls_control_report_to). `fd` is closed. Local. */
+ls_status ls_shm_report_to(int fd);
+void ls_shm_report_joined(void); /* and that it has a group */
+
 /* The launcher's view of a control block. All of it is local. */
 typedef struct ls_shm_watch ls_shm_watch;
 ls_status ls_shm_watch_open(ls_shm_watch **out, int fd);
@@ -35,3 +40,7 @@ typedef struct ls_heard {
     char text[LS_FAILURE_BYTES];
 } ls_heard;
 bool ls_shm_watch_failure(const ls_shm_watch *w, ls_heard *out);
+/* What a process that watches rank `rank` on its host has sent. */
+void ls_shm_watch_hear(ls_shm_watch *w, const ls_heard *h);
+void ls_shm_watch_hear_joined(ls_shm_watch *w, int rank);
+void ls_shm_watch_hear_doing(ls_shm_watch *w, int rank, const char *doing, uint64_t planned, int exec_error);

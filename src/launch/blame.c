@@ -33,8 +33,9 @@ static bool was_not_executed(launch *l, int r, int status)
 static bool out_of_memory(const launch *l, int r, char *text, size_t size)
 {
     char limit[32], planned[32];
-    uint64_t bytes, plan = ls_shm_watch_planned(l->watch, r);
-    if (!ls_oom_killed(&l->oom, l->children[r].pid, &bytes))
+    const child *c = &l->children[r];
+    const uint64_t plan = ls_shm_watch_planned(l->watch, r);
+    if (!c->out_of_memory)
         return false;
     if (l->o->out_of_memory)
         *l->o->out_of_memory = true;
@@ -42,7 +43,7 @@ static bool out_of_memory(const launch *l, int r, char *text, size_t size)
              "out of memory: the kernel killed it (limit: %s; planned: %s for each of %d rank%s); use fewer "
              "workers, a smaller train.micro_batch or "
              "parallel.recompute, or give it more",
-             bytes ? ls_format_bytes(limit, bytes) : "all of this machine's memory",
+             c->limit ? ls_format_bytes(limit, c->limit) : "all of this machine's memory",
              plan ? ls_format_bytes(planned, plan) : "not yet known", l->o->ranks,
              l->o->ranks == 1 ? "" : "s");
     return true;
@@ -51,7 +52,7 @@ static bool out_of_memory(const launch *l, int r, char *text, size_t size)
 static void name_cause(const launch *l, int r, int status, char *text, size_t size)
 {
     const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (number == SIGKILL && out_of_memory(l, r, text, size))
+    if (out_of_memory(l, r, text, size))
         return;
     if (number)
         snprintf(text, size, "killed by signal %d (SIG%s)%s", number,
@@ -63,7 +64,7 @@ static void name_cause(const launch *l, int r, int status, char *text, size_t si
 }
 
 /* launch.h says what the exit statuses mean. */
-static bool ended_well(int status)
+bool ls_launch_ended_well(int status)
 {
     return WIFEXITED(status) &&
            (WEXITSTATUS(status) == LS_EXIT_DONE || WEXITSTATUS(status) == LS_EXIT_STOPPED);
@@ -112,7 +113,7 @@ static void explain_missed(launch *l, int r)
     const child *c = &l->children[r];
     if (c->killed || ls_launch_ended_by_request(l, r))
         return;
-    if (ended_well(c->status))
+    if (ls_launch_ended_well(c->status))
         explain_early_end(l, r, c->status);
     else
         explain_bad_end(l, r, c->status);
@@ -139,7 +140,7 @@ void ls_launch_explain(launch *l, int r)
             explain_missed(l, r);
         return;
     }
-    if (ended_well(c->status) || ls_launch_ended_by_request(l, r) || ls_launch_hear(l))
+    if (ls_launch_ended_well(c->status) || ls_launch_ended_by_request(l, r) || ls_launch_hear(l))
         return;
     explain_bad_end(l, r, c->status);
 }
@@ -151,7 +152,7 @@ void ls_launch_look_for_strangers(launch *l)
         const child *c = &l->children[r];
         if (ls_shm_watch_joined(l->watch, r))
             joined = r;
-        else if (c->ended && ended_well(c->status))
+        else if (c->ended && ls_launch_ended_well(c->status))
             stranger = r;
     }
     if (stranger < 0 || joined < 0)

@@ -16,7 +16,11 @@ typedef struct controller {
     ls_launch_opts next; /* of the next attempt */
     int failures;
     bool out_of_memory; /* the kernel killed a rank of the last attempt for lack of memory */
+    bool unchosen;      /* no number of ranks was found yet for the next attempt */
 } controller;
+
+/* A failure that a rank reported itself would repeat. A crash, or an end from outside, need not repeat. */
+static bool may_pass(ls_status s) { return s == LS_E_PEER; }
 
 static bool stop_wanted(const controller *c) { return c->next.stop && *c->next.stop; }
 
@@ -40,8 +44,10 @@ static ls_status choose_workers(controller *c, char text[96])
 {
     const int before = c->next.ranks;
     text[0] = 0;
+    c->unchosen = true;
     if (c->o->choose)
         LS_TRY(c->o->choose(c->o->context, c->out_of_memory && before > 1 ? before - 1 : 0, &c->next.ranks));
+    c->unchosen = false;
     if (c->next.ranks != before)
         snprintf(text, 96, ", on %d worker%s instead of %d", c->next.ranks, c->next.ranks == 1 ? "" : "s",
                  before);
@@ -67,7 +73,11 @@ static ls_status wait_for_next(controller *c, const char *cause)
     char text[4096], of[32] = "", from[128], workers[96];
     ls_restart r = { .cause = cause, .number = c->failures, .pause = PAUSE_MAX, .text = text };
     LS_TRY(describe_loss(c, &r, from));
-    LS_TRY(choose_workers(c, workers));
+    ls_status s = choose_workers(c, workers);
+    if (!may_pass(s)) /* hosts that do not answer may do so after the pause */
+        LS_TRY(s);
+    if (c->unchosen)
+        snprintf(workers, sizeof workers, ", if there are hosts that answer then");
     r.workers = c->next.ranks;
     if (c->failures < 8)
         r.pause = PAUSE * (1 << (c->failures - 1)) < PAUSE_MAX ? PAUSE * (1 << (c->failures - 1)) : PAUSE_MAX;
@@ -114,9 +124,6 @@ static ls_status end_as_failed(const controller *c, ls_status s)
     return ls_fail(s, "%s", cause);
 }
 
-/* A failure that a rank reported itself would repeat. A crash, or an end from outside, need not repeat. */
-static bool may_pass(ls_status s) { return s == LS_E_PEER; }
-
 ls_status ls_control(const ls_control_opts *o)
 {
     controller c = { .o = o, .next = o->ranks };
@@ -124,7 +131,10 @@ ls_status ls_control(const ls_control_opts *o)
         if (o->account)
             o->account->begin(o->account->context);
         c.out_of_memory = false;
-        ls_status s = ls_launch(&c.next);
+        char ignored[96];
+        ls_status s = c.unchosen ? choose_workers(&c, ignored) : LS_OK;
+        if (s == LS_OK)
+            s = ls_launch(&c.next);
         if (s == LS_OK || s == LS_E_STOPPED)
             return s;
         if (!may_pass(s) || o->max_failures == 0)

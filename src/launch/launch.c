@@ -8,102 +8,36 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "base/sys.h"
 #include "comm/process.h"
 #include "launch_own.h"
 
 #define GRACE 1.0 /* seconds that the other ranks have to end by themselves after a failure */
-#define TICK 0.1  /* seconds between two looks at the ranks */
 #define STALL 300 /* seconds without a rank that has joined, until there is a warning */
-
-/* ---- requests */
-
-static void signal_all(const launch *l, int number)
-{
-    for (int r = 0; r < l->started; r++)
-        if (!l->children[r].ended)
-            kill(l->children[r].pid, number);
-}
-
-/* Whether the process has a handler for the signal. Without one the signal would end it. */
-static bool handles(pid_t process, int number)
-{
-    char path[40], line[128];
-    unsigned long long caught = 0;
-    snprintf(path, sizeof path, "/proc/%ld/status", (long)process);
-    FILE *f = fopen(path, "re");
-    while (f && fgets(line, sizeof line, f) && sscanf(line, "SigCgt: %llx", &caught) != 1)
-        ;
-    if (f)
-        fclose(f);
-    return caught >> (number - 1) & 1;
-}
-
-/* Passes a request to save on to rank 0, which sends it to the others with the next step. */
-static void pass_save_on(launch *l)
-{
-    const sig_atomic_t now = l->o->save ? *l->o->save : 0;
-    if (now == l->saves_passed_on)
-        return;
-    l->saves_passed_on = now;
-    if (l->children[0].ended)
-        return;
-    if (!l->o->program || handles(l->children[0].pid, SIGUSR1))
-        kill(l->children[0].pid, SIGUSR1);
-    else
-        ls_log_warn("SIGUSR1 is not passed on: %s has no handler for it", l->o->argv[0]);
-}
-
-static void pass_requests_on(launch *l)
-{
-    if (l->o->stop && *l->o->stop && !l->stop_passed_on) {
-        signal_all(l, SIGTERM);
-        l->stop_passed_on = true;
-    }
-    pass_save_on(l);
-}
 
 /* ---- watching */
 
-static void reap(launch *l)
+static void pass_requests_on(launch *l)
 {
-    for (int r = 0; r < l->started; r++) {
-        child *c = &l->children[r];
-        if (c->ended || waitpid(c->pid, &c->status, WNOHANG) != c->pid)
-            continue;
-        c->ended = true;
-        l->alive--;
-        ls_launch_explain(l, r);
+    const sig_atomic_t saves = l->o->save ? *l->o->save : 0;
+    if (l->o->stop && *l->o->stop && !l->stop_passed_on) {
+        l->place->stop(l);
+        l->stop_passed_on = true;
     }
-}
-
-/* A dying process first ends its threads. Its exit status, which tells the cause, comes after that. */
-static bool is_dying(const child *c) { return ls_process_start_time((int)c->pid, NULL) == 0; }
-
-static void kill_all(launch *l)
-{
-    for (int r = 0; r < l->started; r++)
-        l->children[r].killed = !l->children[r].ended && !is_dying(&l->children[r]);
-    signal_all(l, SIGKILL);
-    l->killed = true;
+    if (saves != l->saves_passed_on)
+        l->place->save(l);
+    l->saves_passed_on = saves;
 }
 
 /* Whether only the failed rank is left, and hangs: others gave up waiting for it, and it is not dying. */
 static bool only_failed_is_left(const launch *l)
 {
     const child *c = &l->children[l->failed_rank];
-    return l->alive == 1 && l->code == LS_E_PEER && !c->ended && l->missed != LS_MISSED_GONE && !is_dying(c);
-}
-
-static void look_for_failures(launch *l)
-{
-    if (l->failed_at > 0)
-        return;
-    if (!ls_launch_hear(l) && l->o->program)
-        ls_launch_look_for_strangers(l);
+    return l->alive == 1 && l->code == LS_E_PEER && !c->ended && l->missed != LS_MISSED_GONE &&
+           (!c->pid || ls_process_start_time((int)c->pid, NULL));
 }
 
 /* Warns once if no rank of a user's program joins the group. It may read its data first, or never join. */
@@ -123,18 +57,17 @@ static void look_whether_any_joined(launch *l)
 
 static void watch(launch *l)
 {
-    sigset_t child_ends;
-    sigemptyset(&child_ends);
-    sigaddset(&child_ends, SIGCHLD);
     while (l->alive) {
-        /* a request to stop interrupts this wait */
-        sigtimedwait(&child_ends, NULL, &(struct timespec){ .tv_nsec = (long)(1e9 * TICK) });
-        reap(l);
-        look_for_failures(l);
+        l->place->look(l);
+        if (l->failed_at == 0 && !ls_launch_hear(l) && l->o->program)
+            ls_launch_look_for_strangers(l);
         look_whether_any_joined(l);
         pass_requests_on(l);
-        if (l->failed_at > 0 && !l->killed && ls_now() - l->failed_at > (only_failed_is_left(l) ? 0 : GRACE))
-            kill_all(l);
+        if (l->failed_at > 0 && !l->killed &&
+            ls_now() - l->failed_at > (only_failed_is_left(l) ? 0 : GRACE)) {
+            l->place->kill(l);
+            l->killed = true;
+        }
     }
 }
 
@@ -169,9 +102,10 @@ static ls_status outcome(const launch *l)
                    ? stopped(l)
                    : ls_fail(l->code, "%s", l->text);
     for (int r = 0; r < l->started; r++) {
+        const child *c = &l->children[r];
         joined += ls_shm_watch_joined(l->watch, r);
         any_stopped = any_stopped || ls_launch_ended_by_request(l, r) ||
-                      WEXITSTATUS(l->children[r].status) == LS_EXIT_STOPPED;
+                      (WIFEXITED(c->status) && WEXITSTATUS(c->status) == LS_EXIT_STOPPED);
     }
     return any_stopped                                       ? stopped(l)
            : l->o->program && l->o->ranks > 1 && joined == 0 ? nobody_joined(l)
@@ -181,22 +115,20 @@ static ls_status outcome(const launch *l)
 static ls_status attempt(launch *l)
 {
     l->started_at = ls_now();
-    for (int r = 0; r < l->o->ranks; r++) {
-        ls_status s = ls_launch_start(l, r);
-        if (s != LS_OK) {
-            snprintf(l->text, sizeof l->text, "%s", ls_error_message());
-            ls_launch_note(l, r, s);
-            signal_all(l, SIGKILL);
-            break;
-        }
+    ls_status s = l->place->start(l);
+    if (s != LS_OK) {
+        snprintf(l->text, sizeof l->text, "%s", ls_error_message());
+        ls_launch_note(l, 0, s);
     }
     watch(l);
+    l->place->release(l);
     return outcome(l);
 }
 
 ls_status ls_launch(const ls_launch_opts *o)
 {
     launch l = { .o = o,
+                 .place = o->hosts ? &LS_RANKS_ON_HOSTS : &LS_RANKS_HERE,
                  .control = -1,
                  .began = o->restart ? ls_now() : ls_now() - ls_since_exec(),
                  .saves_passed_on = o->save ? *o->save : 0 };
@@ -206,8 +138,6 @@ ls_status ls_launch(const ls_launch_opts *o)
         ls_oom_begin(&l.oom);
         l.children = ls_sys_calloc((size_t)o->ranks, sizeof *l.children);
         s = ls_sys_have(l.children);
-        if (s == LS_OK)
-            s = ls_launch_divide_cores(&l);
         signal(SIGCHLD,
                SIG_DFL); /* if it were ignored, as some parents leave it, waitpid would find no child */
         sigset_t child_ends;
@@ -215,7 +145,7 @@ ls_status ls_launch(const ls_launch_opts *o)
         sigaddset(&child_ends, SIGCHLD);
         sigprocmask(SIG_BLOCK, &child_ends, &l.mask_before);
         if (s == LS_OK)
-            s = attempt(&l);
+            s = s == LS_OK ? attempt(&l) : s;
         sigprocmask(SIG_SETMASK, &l.mask_before, NULL);
         free(l.children);
         free(l.cpus);

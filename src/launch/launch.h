@@ -9,8 +9,10 @@
 /* Exit statuses of the command and of every rank. They are part of its interface. */
 enum { LS_EXIT_DONE = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_STOPPED = 75 };
 
+struct ls_hosts;
 typedef struct ls_launch_opts {
     int ranks;
+    const struct ls_hosts *hosts;      /* hosts of the ranks (hosts.h); NULL: this host */
     int threads;                       /* of a rank; 0: its share of the cores */
     const char *program;               /* path of a user's program; NULL: this program */
     char *const *argv;                 /* of every rank, the program's name first */
@@ -19,6 +21,7 @@ typedef struct ls_launch_opts {
     const volatile sig_atomic_t *stop; /* nonzero: a request to stop; may be NULL */
     /* a change of this number is a request to save after the step; may be NULL */
     const volatile sig_atomic_t *save;
+    void (*pass)(const char *line); /* prints a line that a rank of another host wrote; may be NULL */
     /* becomes true if the kernel killed a rank for lack of memory; may be NULL */
     bool *out_of_memory;
 } ls_launch_opts;

@@ -7,14 +7,38 @@
 #include "oom.h"
 
 typedef struct child {
-    pid_t pid;
-    bool ended;
+    pid_t pid; /* on this host; 0: on another */
+    bool said_hello, ended;
     bool killed; /* by this process, so its status does not tell the cause */
     int status;
+    bool out_of_memory; /* the kernel killed it, and */
+    uint64_t limit;     /* that was the limit; 0: none */
 } child;
+
+struct launch;
+
+/* Where the ranks are: this host, or others. */
+typedef struct ls_ranks_place {
+    ls_status (*start)(struct launch *l);
+    void (*look)(struct launch *l); /* waits for a tick at most; says which ranks have ended */
+    void (*stop)(struct launch *l); /* requests */
+    void (*save)(struct launch *l);
+    void (*kill)(struct launch *l);
+    void (*release)(struct launch *l);
+} ls_ranks_place;
+extern const ls_ranks_place LS_RANKS_HERE, LS_RANKS_ON_HOSTS;
+
+/* Of a rank that mpirun or srun started: who it is (supervise.c). */
+typedef struct ls_supervised {
+    int rank, local, each; /* each: ranks of this host */
+    double age;            /* seconds of the user's command when this process began */
+} ls_supervised;
 
 typedef struct launch {
     const ls_launch_opts *o;
+    const ls_ranks_place *place;
+    const ls_supervised *supervised; /* NULL: this process is the parent of all ranks */
+    struct ls_job *job;              /* job.c */
     int control;
     ls_shm_watch *watch;
     ls_oom oom;
@@ -36,6 +60,7 @@ typedef struct launch {
 /* start.c */
 ls_status ls_launch_divide_cores(launch *l);
 ls_status ls_launch_start(launch *l, int rank);
+bool ls_launch_handles(pid_t process, int number); /* it has a handler for the signal */
 
 /* blame.c */
 /* Notes the failure of a rank. From now on the other ranks are ended; the first failure gives the message. */
@@ -49,3 +74,4 @@ void ls_launch_explain(launch *l, int r);
 void ls_launch_look_for_strangers(launch *l);
 /* Whether the request to stop ended rank r of a user's program. */
 bool ls_launch_ended_by_request(const launch *l, int r);
+bool ls_launch_ended_well(int status);

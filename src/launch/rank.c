@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/comm.h"
+#include "comm/environment.h"
 #include "comm/launched.h"
 
 static const double LAST_WORDS = 0.8; /* seconds; mpirun kills ranks after one second */
@@ -14,12 +15,7 @@ static const double LAST_WORDS = 0.8; /* seconds; mpirun kills ranks after one s
 /* Whether this rank prints nothing while it joins the group: then only one rank of each host prints. */
 static bool is_quiet(void)
 {
-    static const char *const LOCAL[] = { "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
-                                         "LOCAL_RANK" };
-    for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0] && ls_launch_rank() < 0; i++)
-        if (getenv(LOCAL[i]))
-            return atoi(getenv(LOCAL[i])) > 0;
-    return ls_launch_rank() >= 0; /* its parent prints */
+    return ls_launch_watched() || ls_environment_local_rank() > 0; /* watched: its parent prints */
 }
 
 /* Reports a late rank. Every rank that waits for it writes to its log. Rank 0 prints it on the terminal, or
@@ -49,10 +45,13 @@ ls_status ls_rank_join(ls_group **g, const ls_ui *ui)
 {
     bool ignored, *silent = ui->silent ? ui->silent : &ignored;
     *silent = is_quiet();
-    LS_TRY(ls_group_from_environment(g));
+    ls_status s = ls_group_from_environment(g);
+    if (s != LS_OK && ls_launch_watched() && ls_launch_rank() < 0)
+        return ls_fail(s, "%s", ""); /* it was heard */
+    LS_TRY(s);
     *silent = ls_group_rank(*g) > 0;
     ls_group_on_lag(*g, tell_lag, (void *)(uintptr_t)ui);
-    if (ls_group_size(*g) == 1 && ls_launch_rank() < 0)
+    if (ls_group_size(*g) == 1 && !ls_launch_watched())
         ls_group_destroy(g);
     return LS_OK;
 }
@@ -61,7 +60,7 @@ ls_status ls_rank_say(const ls_group *g, ls_status s, const char *message, const
 {
     if (!g || s == LS_OK || s == LS_E_STOPPED)
         return ls_fail(s, "%s", message);
-    if (ls_launch_rank() >= 0 || ls_group_rank(g) != ls_group_reporter(g))
+    if (ls_launch_watched() || ls_group_rank(g) != ls_group_reporter(g))
         return ls_fail(s, "%s", "");
     if (ui->silent)
         *ui->silent = false;
@@ -84,6 +83,6 @@ ls_status ls_rank_say_now(const ls_group *g, ls_status s, const char *message, c
 
 void ls_rank_end(const ls_group *g, ls_status s)
 {
-    if (g && s != LS_OK && s != LS_E_STOPPED && ls_launch_rank() < 0 && ls_group_rank(g) > 0)
+    if (g && s != LS_OK && s != LS_E_STOPPED && !ls_launch_watched() && ls_group_rank(g) > 0)
         ls_group_await_end(g, 0, LAST_WORDS);
 }

@@ -6,66 +6,83 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "base/clock.h"
-#include "base/file.h"
 #include "base/sys.h"
 #include "comm/launched.h"
 #include "launch_own.h"
 
 enum { CANNOT_EXEC = 127 };
 
-static const char *const NAMES[] = { "LOCKSTEP_RANK=",      "LOCKSTEP_RANKS=",     "LOCKSTEP_CONTROL_FD=",
-                                     LS_LAUNCH_STARTED "=", LS_LAUNCH_RESTART "=", LS_LAUNCH_COMMAND "=",
-                                     LS_LAUNCH_STALL "=" };
-enum { ADDED = sizeof NAMES / sizeof NAMES[0] };
+static const char *const NAMES[] = { "LOCKSTEP_RANK",   "LOCKSTEP_RANKS",  "LOCKSTEP_CONTROL_FD",
+                                     LS_LAUNCH_REPORT,  LS_LAUNCH_STARTED, LS_LAUNCH_COMMAND,
+                                     LS_LAUNCH_RESTART, LS_LAUNCH_STALL,   LS_LAUNCH_JOB };
+enum { PLACES = sizeof NAMES / sizeof NAMES[0] };
 
-/* The environment of rank r: that of this process, with the variables of NAMES. NULL: out of memory. */
-static char **environment(const launch *l, int r)
+static bool is_ours(const char *variable)
 {
-    int n = 0, kept = 0;
-    while (environ[n])
-        n++;
-    char **all = ls_sys_malloc(sizeof *all * (size_t)(n + ADDED + 1));
-    for (int i = 0; all && i < n; i++) {
-        bool ours = false;
-        for (int k = 0; k < ADDED; k++)
-            ours = ours || !strncmp(environ[i], NAMES[k], strlen(NAMES[k]));
-        if (!ours)
-            all[kept++] = environ[i];
+    for (int k = 0; k < PLACES; k++) {
+        const size_t n = strlen(NAMES[k]);
+        if (!strncmp(variable, NAMES[k], n) && variable[n] == '=')
+            return true;
     }
-    char *ours[ADDED] = { ls_sys_text("%s%d", NAMES[0], r),
-                          ls_sys_text("%s%d", NAMES[1], l->o->ranks),
-                          ls_sys_text("%s%d", NAMES[2], l->control),
-                          ls_sys_text("%s%.6f", NAMES[3], l->began),
-                          ls_sys_text("%s%d", NAMES[4], l->o->restart),
-                          ls_sys_text("%s%.6f", NAMES[5], ls_now() - ls_since_exec()),
-                          ls_sys_text("%s%g", NAMES[6], l->o->stall) };
-    bool made = all;
-    for (int i = 0; i < ADDED; i++)
-        made = made && ours[i];
-    if (made) {
-        memcpy(all + kept, ours, sizeof ours);
-        all[kept + ADDED] = NULL;
-        return all;
-    }
-    for (int i = 0; i < ADDED; i++)
-        free(ours[i]);
-    free(all);
-    return NULL;
+    return false;
 }
 
-static void free_environment(char **all)
+static void free_environment(char **all, int made)
 {
-    int n = 0;
-    while (all[n])
-        n++;
-    for (int i = n - ADDED; i < n; i++)
+    for (int i = made; all && all[i]; i++)
         free(all[i]);
     free(all);
+}
+
+/* Our own variables of rank r, ended by NULL. False: there is no memory for one. */
+static bool add_place(const launch *l, int r, char **all)
+{
+    const double age = l->supervised ? l->supervised->age : 0;
+    int n = 0;
+    if (l->supervised) { /* mpirun's own variables say the rest */
+        all[n++] = ls_sys_text("%s=%d", LS_LAUNCH_REPORT, l->control);
+    } else {
+        all[n++] = ls_sys_text("LOCKSTEP_RANK=%d", r);
+        all[n++] = ls_sys_text("LOCKSTEP_RANKS=%d", l->o->ranks);
+        all[n++] = ls_sys_text("LOCKSTEP_CONTROL_FD=%d", l->control);
+    }
+    all[n++] = ls_sys_text("%s=%.6f", LS_LAUNCH_STARTED, l->began);
+    all[n++] = ls_sys_text("%s=%d", LS_LAUNCH_RESTART, l->o->restart);
+    all[n++] = ls_sys_text("%s=%.6f", LS_LAUNCH_COMMAND, ls_now() - ls_since_exec() - age);
+    all[n++] = ls_sys_text("%s=%g", LS_LAUNCH_STALL, l->o->stall);
+    all[n] = NULL;
+    for (int i = 0; i < n; i++)
+        if (!all[i]) {
+            while (n--)
+                free(all[n]);
+            all[0] = NULL;
+            return false;
+        }
+    return true;
+}
+
+/* The environment of rank r: ours, with its place. *made: where what is to be freed begins. NULL: no memory.
+ */
+static char **environment(const launch *l, int r, int *made)
+{
+    int n = 0;
+    while (environ[n])
+        n++;
+    char **all = ls_sys_malloc(sizeof *all * (size_t)(n + PLACES + 1));
+    if (!all)
+        return NULL;
+    n = 0;
+    for (int i = 0; environ[i]; i++)
+        if (!is_ours(environ[i]))
+            all[n++] = environ[i];
+    *made = n;
+    if (add_place(l, r, all + n))
+        return all;
+    free(all);
+    return NULL;
 }
 
 /* Several processes that read one terminal would take its input from each other. */
@@ -97,6 +114,8 @@ static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *co
         signal(SIGXFSZ, SIG_DFL);
         signal(SIGPIPE, SIG_DFL);
     }
+    if (l->supervised)
+        setpgid(0, 0); /* mpirun's signals are for the process that watches this one */
     sigprocmask(SIG_SETMASK, &mask, NULL);
     if (l->cpus)
         ls_cpu_set_apply(&l->cpus[r]);
@@ -108,14 +127,15 @@ static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *co
 
 ls_status ls_launch_start(launch *l, int r)
 {
-    char **all = environment(l, r);
+    int made;
+    char **all = environment(l, r, &made);
     if (!all)
         return ls_fail(LS_E_MEMORY, "rank %d could not be started: out of memory", r);
     pid_t parent = getpid(), pid = ls_sys_fork();
     if (pid == 0)
         become_rank(l, r, parent, all);
     int error = errno;
-    free_environment(all);
+    free_environment(all, made);
     if (pid < 0)
         return ls_fail(LS_E_MEMORY, "rank %d could not be started: %s", r, strerror(error));
     l->children[r].pid = pid;
@@ -128,63 +148,31 @@ ls_status ls_launch_start(launch *l, int r)
 ls_status ls_launch_divide_cores(launch *l)
 {
     const char *bind = getenv("LOCKSTEP_BIND");
+    const int ranks = l->supervised ? l->supervised->each : l->o->ranks;
     ls_cpu_set mine;
     if ((bind && !strcmp(bind, "none")) || !ls_cpu_set_read(&mine))
         return LS_OK;
-    l->cpus = ls_sys_malloc(sizeof *l->cpus * (size_t)l->o->ranks);
+    l->cpus = ls_sys_malloc(sizeof *l->cpus * (size_t)ranks);
     LS_TRY(ls_sys_have(l->cpus));
-    if (ls_cpu_set_divide(l->cpus, &mine, l->o->ranks, l->o->threads > 1 ? l->o->threads : 1, LS_SYS))
+    if (ls_cpu_set_divide(l->cpus, &mine, ranks, l->o->threads > 1 ? l->o->threads : 1, LS_SYS)) {
+        if (l->supervised) /* the one that is started here is number 0 of one */
+            l->cpus[0] = l->cpus[l->supervised->local];
         return LS_OK;
+    }
     free(l->cpus);
     l->cpus = NULL;
     return LS_OK;
 }
 
-/* ---- which program */
-
-static ls_status may_execute(const char *path, const char *name)
+bool ls_launch_handles(pid_t process, int number)
 {
-    struct stat st;
-    if (stat(path, &st))
-        return ls_fail(LS_E_USAGE, "the program %s is not there: %s", name, strerror(errno));
-    if (S_ISDIR(st.st_mode))
-        return ls_fail(LS_E_USAGE, "the program %s is a directory", name);
-    if (access(path, X_OK))
-        return ls_fail(LS_E_USAGE, "the program %s cannot be executed: %s (chmod +x %s)", name,
-                       strerror(errno), path);
-    return LS_OK;
-}
-
-static bool in_folders(char path[PATH_MAX], const char *folders, const char *name)
-{
-    for (const char *at = folders; at; at = *at ? at + 1 : NULL) {
-        const size_t n = strcspn(at, ":");
-        const int length = snprintf(path, PATH_MAX, "%.*s/%s", n ? (int)n : 1, n ? at : ".", name);
-        struct stat st;
-        if (length < PATH_MAX && !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, X_OK))
-            return true;
-        at += n;
-    }
-    return false;
-}
-
-ls_status ls_launch_find(char **path, const char *name)
-{
-    if (strchr(name, '/')) {
-        *path = ls_sys_strdup(name);
-        LS_TRY(ls_sys_have(*path));
-        ls_status s = may_execute(*path, name);
-        if (s != LS_OK) {
-            free(*path);
-            *path = NULL;
-        }
-        return s;
-    }
-    const char *folders = getenv("PATH");
-    char found[PATH_MAX];
-    if (in_folders(found, folders ? folders : "/usr/local/bin:/usr/bin:/bin", name))
-        return ls_sys_have(*path = ls_sys_strdup(found));
-    return ls_fail(LS_E_USAGE, "the program %s is in no folder of PATH%s%s%s", name,
-                   ls_file_exists(name) ? "; for the one in this folder write ./" : "",
-                   ls_file_exists(name) ? name : "", "");
+    char path[40], line[128];
+    unsigned long long caught = 0;
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)process);
+    FILE *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f) && sscanf(line, "SigCgt: %llx", &caught) != 1)
+        ;
+    if (f)
+        fclose(f);
+    return caught >> (number - 1) & 1;
 }

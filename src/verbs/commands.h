@@ -4,6 +4,7 @@
 #pragma once
 #include "lockstep/generate.h"
 #include "base/ui.h"
+#include "launch/hosts.h"
 #include "loop/profiler.h"
 #include "loop/resume.h"
 #include "recipe/recipe_arg.h"
@@ -17,15 +18,19 @@ typedef struct ls_train_opts {
     /* First and last step, counted from 1. Both 0: steps 11 to 20, or all steps if the run has fewer. */
     int64_t profile_first, profile_last;
     ls_profile_schedule profile_schedule; /* in place of these; active 0: none */
+    ls_hosts_opts hosts;
     char *const *argv; /* of this process: ranks are started with the same words */
 } ls_train_opts;
 
 /* launch: a user's program on several ranks. */
 typedef struct ls_launch_command_opts {
-    int64_t workers, least_workers; /* least_workers < workers: as many as there are cores, in this range */
-    int64_t max_failures;           /* -1: no limit */
-    double stall_seconds;           /* 0: the default of the library */
-    char *const *program;           /* its name and its arguments, ended by NULL */
+    /* least_workers < workers: as many as there are cores, or room on the hosts, in this range. 0: as many as
+     * the hosts have room for */
+    int64_t workers, least_workers;
+    ls_hosts_opts hosts;
+    int64_t max_failures; /* -1: no limit */
+    double stall_seconds; /* 0: the default of the library */
+    char *const *program; /* its name and its arguments, ended by NULL */
 } ls_launch_command_opts;
 
 typedef struct ls_eval_opts {

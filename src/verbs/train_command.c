@@ -22,6 +22,7 @@
 #include "base/memory.h"
 #include "launch/rank.h"
 #include "loop/report_page.h"
+#include "workers.h"
 
 typedef struct training {
     ls_loop loop;
@@ -35,6 +36,7 @@ typedef struct training {
     char checkpoint[4096];   /* the run continues from this checkpoint; "": from none */
     ls_weights *init;        /* weights of model.init to begin with; NULL: random ones */
     ls_resume_change change; /* of recipe or data since that checkpoint */
+    ls_workers workers;      /* how many ranks, and where */
     int threads;             /* of every rank, so that no two share a core; 0: one rank, or not known yet */
 } training;
 
@@ -180,73 +182,11 @@ static ls_status first_state(training *t, const ls_train_opts *o)
 
 /* ---- ranks */
 
-/* An existing run keeps the micro_batch that its first start resolved. Rank 0 sends it to the others, because
- * their hosts may not have the run's folder. */
-static ls_status keep_micro_batch(ls_recipe *r, ls_group *g)
-{
-    int64_t micro = r->train.micro_batch || (g && ls_group_rank(g)) ? 0 : ls_rundir_micro_batch(r);
-    char value[32];
-    if (g)
-        LS_TRY(ls_group_broadcast(g, &micro, sizeof micro, 0));
-    snprintf(value, sizeof value, "%lld", (long long)micro);
-    return micro ? ls_recipe_set(r, "train.micro_batch", value, "the run's recipe.yaml:") : LS_OK;
-}
-
-static ls_status load_recipe(training *t, const ls_train_opts *o)
-{
-    ls_recipe_destroy(&t->loop.recipe);
-    return ls_recipe_load_to_continue(&t->loop.recipe, o->recipe.name, o->recipe.n_sets, o->recipe.sets);
-}
-
-/* Chooses the number of workers: that of the cores, within the recipe's range and at most `most` (0: no
- * limit); fewer if the mesh or the batch cannot have that many. */
-static ls_status choose_workers(training *t, const ls_train_opts *o, int most, int *workers)
-{
-    LS_TRY(load_recipe(t, o));
-    int64_t least = t->loop.recipe->workers.min, n = t->loop.recipe->workers.max, cores = ls_cpu_count();
-    ls_status s;
-    n = n < cores ? n : cores;
-    n = most && n > most ? most : n;
-    for (n = n > least ? n : least;; n--) {
-        LS_TRY(keep_micro_batch(t->loop.recipe, NULL));
-        s = ls_setup_make(&t->setup, t->loop.recipe, (int)n, 0, 0);
-        if (s == LS_OK || n == least)
-            break;
-        LS_TRY(load_recipe(t, o)); /* the attempt that failed may have changed it */
-    }
-    *workers = (int)n;
-    return s;
-}
-
-typedef struct choice {
-    training *t;
-    const ls_train_opts *o;
-} choice;
-
-static ls_status choose_again(void *context, int most, int *workers)
-{
-    const choice *c = context;
-    return choose_workers(c->t, c->o, most, workers);
-}
-
-/* mpirun or srun may have started another number of ranks than the recipe allows. */
-static ls_status check_workers(const ls_recipe *r, int ranks)
-{
-    bool said = strcmp(ls_recipe_origin(r, "workers"), "default") != 0;
-    if (!said || (ranks >= r->workers.min && ranks <= r->workers.max))
-        return LS_OK;
-    char *wanted = ls_recipe_value(r, "workers");
-    ls_status s = ls_fail(LS_E_USAGE, "workers: %s in the recipe, but %d ranks were started",
-                          wanted ? wanted : "another number", ranks);
-    free(wanted);
-    return s;
-}
-
-static ls_status join_ranks(training *t, const ls_train_opts *o)
+static ls_status join_ranks(training *t)
 {
     ls_group *g = t->loop.group;
-    LS_TRY(ls_ranks_agree(g, load_recipe(t, o)));
-    if (ls_launch_rank() < 0 && t->loop.recipe->failure.max_failures)
+    LS_TRY(ls_ranks_agree(g, ls_workers_recipe(&t->workers)));
+    if (!ls_launch_watched() && t->loop.recipe->failure.max_failures)
         return ls_ranks_agree(g, ls_fail(LS_E_USAGE,
                                          "failure.max_failures: %lld, but these ranks belong to the launcher "
                                          "that started them, which alone "
@@ -255,7 +195,7 @@ static ls_status join_ranks(training *t, const ls_train_opts *o)
                                          (long long)t->loop.recipe->failure.max_failures));
     ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
     LS_TRY(ls_ranks_meet(&t->threads, g, t->loop.recipe));
-    return keep_micro_batch(t->loop.recipe, g);
+    return ls_workers_micro_batch(t->loop.recipe, g);
 }
 
 /* Finds the checkpoint that the run continues from. Rank 0 looks for it and sends it to the others. */
@@ -281,18 +221,20 @@ static ls_status join_or_start(training *t, const ls_train_opts *o, const ls_ui 
     int workers = 1;
     LS_TRY(ls_rank_join(g, ui));
     if (*g)
-        return join_ranks(t, o);
-    LS_TRY(choose_workers(t, o, 0, &workers));
-    *over = workers > 1 || (t->loop.recipe->failure.max_failures && !o->dry_run);
+        return join_ranks(t);
+    LS_TRY(ls_workers_hosts(&t->workers, &o->hosts));
+    LS_TRY(ls_workers_choose(&t->workers, 0, &workers));
+    *over = workers > 1 || t->workers.hosts || (t->loop.recipe->failure.max_failures && !o->dry_run);
     if (!*over)
         return LS_OK;
     LS_TRY(find_checkpoint(t, o)); /* so that a wrong --resume fails before ranks start */
     const ls_launch_opts ranks = { .ranks = workers,
+                                   .hosts = t->workers.hosts,
+                                   .pass = ui->pass,
                                    .threads = (int)t->loop.recipe->threads,
                                    .argv = o->argv,
                                    .stop = ui->stop,
                                    .save = ui->save };
-    choice c = { t, o };
     ls_run_account run = { .recipe = (const ls_recipe *const *)&t->loop.recipe,
                            .resume = &o->resume,
                            .allow_change = o->allow_change };
@@ -301,8 +243,8 @@ static ls_status join_or_start(training *t, const ls_train_opts *o, const ls_ui 
                                       .max_failures = t->loop.recipe->failure.max_failures,
                                       .named = "failure.max_failures",
                                       .account = &account,
-                                      .choose = choose_again,
-                                      .context = &c };
+                                      .choose = ls_workers_choose_again,
+                                      .context = &t->workers };
     return o->dry_run ? ls_launch(&ranks) : ls_control(&control);
 }
 
@@ -315,7 +257,7 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     ls_group *g = l->group;
     int ranks = g ? ls_group_size(g) : 1, hosts = g ? ls_group_hosts(g) : 1;
     if (g)
-        LS_TRY(check_workers(l->recipe, ranks));
+        LS_TRY(ls_workers_check(l->recipe, ranks));
     LS_TRY(
         ls_setup_make(&t->setup, l->recipe, ranks, g ? ls_group_rank(g) : 0, hosts > 1 ? ranks / hosts : 0));
     t->setup.trainer.group = g;
@@ -462,6 +404,7 @@ static void release(training *t)
     ls_dataset_close(&l->train);
     ls_dataset_close(&l->eval);
     ls_recipe_destroy(&l->recipe);
+    ls_hosts_free(&t->workers.hosts);
     ls_group_destroy(&l->group);
 }
 
@@ -478,6 +421,7 @@ static ls_status report(const training *t, ls_status s, char message[4096], cons
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
 {
     training t = { .mark = ls_launch_lead() };
+    t.workers = (ls_workers){ .named = &o->recipe, .recipe = &t.loop.recipe, .setup = &t.setup };
     char message[4096], left[4096];
     if (o->dry_run)
         ls_cache_freeze();

@@ -110,7 +110,7 @@ place "LOCKSTEP_RANK set, but not LOCKSTEP_RANKS, LOCKSTEP_CONTROL_FD" LOCKSTEP_
 place "LOCKSTEP_RANK, LOCKSTEP_RANKS set, but not LOCKSTEP_CONTROL_FD" LOCKSTEP_RANK=1 LOCKSTEP_RANKS=2
 place "LOCKSTEP_CONTROL_FD=99 is not an open file" LOCKSTEP_RANK=1 LOCKSTEP_RANKS=2 LOCKSTEP_CONTROL_FD=99
 place "LOCKSTEP_CONTROL_FD=2" LOCKSTEP_RANK=1 LOCKSTEP_RANKS=2 LOCKSTEP_CONTROL_FD=2
-place "start them with mpirun or srun instead of torchrun" RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2
+place "lockstep train RECIPE --hosts A:2,B:2, or lockstep launch --hosts A:2,B:2 PROGRAM" RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2
 place "srun started 2 tasks that cannot reach each other" SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2
 rm -r runs/idx
 [ ! -e runs/other ] || { echo "a refused run left a folder"; failures=$((failures + 1)); }

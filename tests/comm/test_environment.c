@@ -111,7 +111,7 @@ static void refused(void **state)
           "RANK, WORLD_SIZE set, but not LOCAL_RANK, LOCAL_WORLD_SIZE: torchrun sets all of them" },
         { TORCHRUN, LS_E_USAGE, "neither MASTER_PORT nor TORCHELASTIC_RUN_ID" },
         { "RANK=1 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_PORT=1", LS_E_USAGE,
-          "start them with mpirun or srun" },
+          "lockstep launch --hosts A:" },
         { "RANK=1 WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 MASTER_PORT=1", LS_E_USAGE,
           "RANK=1, LOCAL_RANK=2" },
         { "RANK=one WORLD_SIZE=4 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 MASTER_PORT=1", LS_E_USAGE,

@@ -1,0 +1,136 @@
+/* errand.c - fork, exec, and a pipe for what is said. */
+#include "errand.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/sys.h"
+
+typedef struct runner {
+    pid_t pid; /* 0: it is over */
+    int pipe;
+    char text[4096];
+    size_t n;
+} runner;
+
+void ls_errand_word(ls_errand *e, const char *word)
+{
+    if (e->n < LS_ERRAND_WORDS)
+        snprintf(e->words[e->n++], sizeof e->words[0], "%s", word);
+}
+
+void ls_errand_words(ls_errand *e, const char *words)
+{
+    for (const char *at = words; *(at += strspn(at, " "));) {
+        const int n = (int)strcspn(at, " ");
+        if (e->n < LS_ERRAND_WORDS)
+            snprintf(e->words[e->n++], sizeof e->words[0], "%.*s", n, at);
+        at += n;
+    }
+}
+
+static void start(ls_errand *e, runner *r)
+{
+    char *words[LS_ERRAND_WORDS + 1] = { NULL };
+    int ends[2] = { -1, -1 };
+    for (int i = 0; i < e->n; i++)
+        words[i] = e->words[i];
+    *r = (runner){ .pipe = -1 };
+    e->status = LS_ERRAND_NOT_STARTED;
+    if (pipe2(ends, O_CLOEXEC))
+        return;
+    r->pid = ls_sys_fork();
+    if (r->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setpgid(0, 0); /* what it starts ends with it */
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        dup2(nothing, STDIN_FILENO);
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        execvp(words[0], words);
+        dprintf(STDERR_FILENO, "%s: %s\n", words[0], strerror(errno));
+        _exit(LS_ERRAND_NOT_STARTED);
+    }
+    close(ends[1]);
+    r->pipe = ends[0];
+    fcntl(r->pipe, F_SETFL, O_NONBLOCK);
+    if (r->pid < 0)
+        r->pid = 0;
+}
+
+static void hear(runner *r)
+{
+    char more[1024];
+    for (ssize_t n; r->pipe >= 0 && (n = read(r->pipe, more, sizeof more)) > 0;)
+        for (ssize_t i = 0; i < n && r->n < sizeof r->text - 1; i++)
+            r->text[r->n++] = more[i];
+}
+
+static bool look(ls_errand *e, runner *r, bool late)
+{
+    int status;
+    if (!r->pid)
+        return true;
+    hear(r);
+    const bool over = waitpid(r->pid, &status, WNOHANG) == r->pid;
+    if (!over && !late)
+        return false;
+    if (!over) {
+        kill(-r->pid, SIGKILL);
+        kill(r->pid, SIGKILL);
+        waitpid(r->pid, &status, 0);
+    }
+    hear(r);
+    e->status = !over ? LS_ERRAND_LATE : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    r->pid = 0;
+    return true;
+}
+
+/* The last line that says something. */
+static void keep_last_line(ls_errand *e, runner *r)
+{
+    r->text[r->n] = 0;
+    for (char *line = strtok(r->text, "\r\n"); line; line = strtok(NULL, "\r\n"))
+        if (line[strspn(line, " \t")])
+            snprintf(e->said, sizeof e->said, "%.500s", line);
+}
+
+ls_status ls_errands_run(ls_errand *all, int n, double seconds)
+{
+    runner *r = ls_sys_calloc((size_t)n, sizeof *r);
+    LS_TRY(ls_sys_have(r));
+    const double until = ls_now() + seconds;
+    for (int i = 0; i < n; i++) {
+        r[i].pipe = -1;
+        if (all[i].n)
+            start(&all[i], &r[i]);
+    }
+    for (bool over = false; !over;) {
+        over = true;
+        for (int i = 0; i < n; i++)
+            over = look(&all[i], &r[i], ls_now() >= until) && over;
+        if (!over)
+            poll(NULL, 0, 5);
+    }
+    for (int i = 0; i < n; i++) {
+        if (all[i].n)
+            keep_last_line(&all[i], &r[i]);
+        if (r[i].pipe >= 0)
+            close(r[i].pipe);
+    }
+    free(r);
+    return LS_OK;
+}

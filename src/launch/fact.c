@@ -1,0 +1,58 @@
+/* fact.c - facts as text. */
+#include "fact.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+
+/* In one write: what others write does not come between. */
+void ls_fact_tell(const ls_fact *f)
+{
+    char line[3000];
+    int n = snprintf(line, sizeof line, "%clockstep %c %d ", LS_FACT_BEGIN, f->kind, f->rank);
+    if (f->kind == LS_FACT_FAILURE)
+        n += snprintf(line + n, sizeof line - (size_t)n, "%d %d %d %.2000s", f->heard.rank,
+                      (int)f->heard.code, (int)f->heard.missed, f->heard.text);
+    else if (f->kind == LS_FACT_END)
+        n += snprintf(line + n, sizeof line - (size_t)n, "%d %d %d %d %llu %llu %.120s", f->status, f->killed,
+                      f->out_of_memory, f->exec_error, (unsigned long long)f->limit,
+                      (unsigned long long)f->planned, f->doing);
+    for (int i = 1; i < n; i++)
+        if ((unsigned char)line[i] < ' ')
+            line[i] = ' ';
+    line[n++] = LS_FACT_OVER;
+    line[n++] = '\n';
+    ls_sys_write(STDERR_FILENO, line, (size_t)n); /* a loss shows itself in the end */
+}
+
+bool ls_fact_read(ls_fact *f, const char *text)
+{
+    char kind;
+    int at = 0, code = 0, missed = 0;
+    unsigned long long limit = 0, planned = 0;
+    *f = (ls_fact){ 0 };
+    if (sscanf(text, "lockstep %c %d %n", &kind, &f->rank, &at) != 2 || !at)
+        return false;
+    f->kind = kind;
+    const char *rest = text + at;
+    at = 0;
+    if (kind == LS_FACT_FAILURE) {
+        if (sscanf(rest, "%d %d %d %n", &f->heard.rank, &code, &missed, &at) != 3 || !at)
+            return false;
+        f->heard.code = (ls_status)code;
+        f->heard.missed = (ls_missed)missed;
+        snprintf(f->heard.text, sizeof f->heard.text, "%s", rest + at);
+        return code > LS_OK && code < LS_STATUS_COUNT && missed >= 0 && missed <= LS_MISSED_GONE;
+    }
+    if (kind != LS_FACT_END)
+        return kind == LS_FACT_HELLO || kind == LS_FACT_JOINED;
+    if (sscanf(rest, "%d %d %d %d %llu %llu %n", &f->status, &f->killed, &f->out_of_memory, &f->exec_error,
+               &limit, &planned, &at) != 6)
+        return false;
+    f->limit = limit;
+    f->planned = planned;
+    snprintf(f->doing, sizeof f->doing, "%s", at ? rest + at : "");
+    return true;
+}

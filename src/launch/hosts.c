@@ -1,0 +1,263 @@
+/* hosts.c - names of hosts, read and asked. */
+#include "hosts.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "errand.h"
+
+#define PATIENCE 10.0 /* seconds that a host has to answer */
+
+/* ---- reading */
+
+/* A host is this one if a socket can have its address. */
+static bool is_here(const char *name)
+{
+    struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_DGRAM };
+    char own[256] = "";
+    bool here = false;
+    gethostname(own, sizeof own - 1);
+    if (!strcmp(name, own) || !strcmp(name, "localhost"))
+        return true;
+    if (getaddrinfo(name, NULL, &hints, &all) != 0)
+        return false;
+    for (struct addrinfo *a = all; a && !here; a = a->ai_next) {
+        int s = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        here = s >= 0 && bind(s, a->ai_addr, a->ai_addrlen) == 0;
+        if (s >= 0)
+            close(s);
+    }
+    freeaddrinfo(all);
+    return here;
+}
+
+/* "a", "a:4" or "a slots=4"; `where` it stands. */
+static ls_status add(ls_hosts *h, const char *text, size_t n, const char *where)
+{
+    char name[300], *end;
+    long slots = 0;
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    char *colon = strrchr(name, ':'), *said = strstr(name, "slots=");
+    char *number = said ? said + strlen("slots=") : colon ? colon + 1 : NULL;
+    errno = 0;
+    if (number) {
+        slots = strtol(number, &end, 10);
+        if (end == number || end[strspn(end, " \t\r")] || errno || slots < 1 || slots > 100000)
+            return ls_fail(LS_E_USAGE, "%s: %s: HOST:N is needed, N ranks on that host", where, name);
+    }
+    if (colon && !said)
+        *colon = 0;
+    name[strcspn(name, " \t\r")] = 0;
+    if (!*name || *name == '-')
+        return ls_fail(LS_E_USAGE, "%s: the name of a host is needed, not '%.*s'", where, (int)n, text);
+    for (int i = 0; i < h->n; i++)
+        if (!strcmp(h->all[i].name, name))
+            return ls_fail(LS_E_USAGE, "%s: host %s is there twice", where, name);
+    if (h->n && (int)slots != h->each)
+        return ls_fail(LS_E_USAGE,
+                       "%s: host %s has another number of ranks than host %s: each host needs as "
+                       "many as the others",
+                       where, name, h->all[0].name);
+    h->each = (int)slots;
+    ls_host *more = ls_sys_realloc(h->all, sizeof *h->all * (size_t)(h->n + 1));
+    LS_TRY(ls_sys_have(more));
+    h->all = more;
+    h->all[h->n] = (ls_host){ .here = is_here(name) };
+    snprintf(h->all[h->n++].name, sizeof h->all->name, "%.255s", name);
+    return LS_OK;
+}
+
+static ls_status read_list(ls_hosts *h, const char *list)
+{
+    for (const char *at = list;; at++) {
+        const size_t n = strcspn(at, ",");
+        LS_TRY(add(h, at, n, "--hosts"));
+        at += n;
+        if (!*at)
+            return LS_OK;
+    }
+}
+
+static ls_status read_file(ls_hosts *h, const char *path)
+{
+    char *text = NULL;
+    size_t size = 0;
+    LS_TRY(ls_file_read(&text, &size, path));
+    ls_status s = LS_OK;
+    int line = 1;
+    for (const char *at = text; s == LS_OK && *at; line++) {
+        const size_t n = strcspn(at, "\n"), before = strspn(at, " \t"), told = strcspn(at, "#\n");
+        char where[300];
+        snprintf(where, sizeof where, "%.280s:%d", path, line);
+        size_t last = told;
+        while (last > before && strchr(" \t\r", at[last - 1]))
+            last--;
+        if (last > before)
+            s = add(h, at + before, last - before, where);
+        at += n + (at[n] == '\n');
+    }
+    free(text);
+    if (s == LS_OK && !h->n)
+        s = ls_fail(LS_E_USAGE, "--hostfile %s: it names no host", path);
+    return s;
+}
+
+/* The allocation's own hosts; srun knows their names. */
+static ls_status read_slurm(ls_hosts *h)
+{
+    const char *nodes = getenv("SLURM_JOB_NUM_NODES"), *tasks = getenv("SLURM_NTASKS_PER_NODE");
+    const int n = nodes ? atoi(nodes) : 0;
+    if (n < 1)
+        return ls_fail(LS_E_USAGE,
+                       "--hosts slurm: this is no Slurm job (SLURM_JOB_NUM_NODES is not set): use "
+                       "it in sbatch or salloc");
+    h->each = tasks && atoi(tasks) > 0 ? atoi(tasks) : 0;
+    h->all = ls_sys_calloc((size_t)n, sizeof *h->all);
+    LS_TRY(ls_sys_have(h->all));
+    for (h->n = 0; h->n < n; h->n++)
+        snprintf(h->all[h->n].name, sizeof h->all->name, "number %d of the job", h->n);
+    return LS_OK;
+}
+
+/* How many ranks each host has, where the names did not say it. */
+static ls_status count_each(ls_hosts *h, const ls_hosts_opts *o)
+{
+    if (h->each && o->per_host && h->each != o->per_host)
+        return ls_fail(LS_E_USAGE, "workers_per_host: %d, but the hosts are given %d ranks each", o->per_host,
+                       h->each);
+    if (!h->each)
+        h->each = o->per_host;
+    if (!h->each && o->ranks % h->n)
+        return ls_fail(LS_E_USAGE, "%d workers on %d hosts: each host needs as many as the others", o->ranks,
+                       h->n);
+    if (!h->each)
+        h->each = o->ranks ? o->ranks / h->n : 1;
+    return LS_OK;
+}
+
+ls_status ls_hosts_read(ls_hosts **out, const ls_hosts_opts *o)
+{
+    *out = NULL;
+    if (o->list && o->file)
+        return ls_fail(LS_E_USAGE, "--hosts and --hostfile: give one of them");
+    if (!o->list && !o->file)
+        return o->rsh ? ls_fail(LS_E_USAGE, "--rsh is for --hosts or --hostfile") : LS_OK;
+    ls_hosts *h = ls_sys_calloc(1, sizeof *h);
+    LS_TRY(ls_sys_have(h));
+    h->rsh = o->rsh && *o->rsh ? o->rsh : "ssh";
+    h->slurm = getenv("SLURM_JOB_ID") != NULL;
+    ls_status s = o->file                     ? read_file(h, o->file)
+                  : !strcmp(o->list, "slurm") ? read_slurm(h)
+                                              : read_list(h, o->list);
+    if (s == LS_OK)
+        s = count_each(h, o);
+    if (s == LS_OK)
+        *out = h;
+    else
+        ls_hosts_free(&h);
+    return s;
+}
+
+void ls_hosts_free(ls_hosts **h)
+{
+    if (*h)
+        free((*h)->all);
+    free(*h);
+    *h = NULL;
+}
+
+/* ---- asking */
+
+/* "ssh -o BatchMode=yes HOST true", in words; ssh is not to ask for a password. */
+static void question(ls_errand *e, const ls_hosts *h, const ls_host *host)
+{
+    const char *name = strrchr(h->rsh, '/') ? strrchr(h->rsh, '/') + 1 : h->rsh;
+    ls_errand_words(e, h->rsh);
+    if (!strncmp(name, "ssh", 3) && (!name[3] || name[3] == ' '))
+        ls_errand_words(e, "-o BatchMode=yes -o ConnectTimeout=8");
+    ls_errand_word(e, host->name);
+    ls_errand_word(e, "true");
+}
+
+static void note_answer(ls_host *host, const ls_errand *e)
+{
+    host->answers = e->status == 0;
+    if (e->status == LS_ERRAND_LATE)
+        snprintf(host->why, sizeof host->why, "no answer within %g s", PATIENCE);
+    else if (!host->answers)
+        snprintf(host->why, sizeof host->why, "%.400s%s(exit status %d)", e->said, *e->said ? " " : "",
+                 e->status);
+}
+
+static ls_status tell_missing(const ls_hosts *h, int missing)
+{
+    ls_str text = { 0 };
+    for (int i = 0; i < h->n; i++)
+        if (!h->all[i].answers)
+            ls_str_printf(&text, "%shost %s does not answer: %s", text.len ? "; " : "", h->all[i].name,
+                          h->all[i].why);
+    ls_status s = ls_fail(LS_E_PEER, "%.3000s; `%s %s true` must work without a password", ls_str_text(&text),
+                          h->rsh, missing == 1 ? "HOST" : "HOST");
+    ls_str_release(&text);
+    return s;
+}
+
+ls_status ls_hosts_ask(ls_hosts *h, bool all)
+{
+    int missing = 0;
+    ls_errand *errands = ls_sys_calloc((size_t)h->n, sizeof *errands);
+    LS_TRY(ls_sys_have(errands));
+    for (int i = 0; i < h->n; i++)
+        if (!h->slurm && !h->all[i].here)
+            question(&errands[i], h, &h->all[i]);
+    ls_status s = ls_errands_run(errands, h->n, PATIENCE);
+    for (int i = 0; i < h->n; i++) {
+        h->all[i].answers = h->slurm || h->all[i].here;
+        if (!h->all[i].answers)
+            note_answer(&h->all[i], &errands[i]);
+        missing += !h->all[i].answers;
+    }
+    free(errands);
+    LS_TRY(s);
+    return missing && (all || missing == h->n) ? tell_missing(h, missing) : LS_OK;
+}
+
+/* ---- how ranks lie on them */
+
+static int count_answers(const ls_hosts *h)
+{
+    int n = 0;
+    for (int i = 0; i < h->n; i++)
+        n += h->all[i].answers;
+    return n;
+}
+
+int ls_hosts_room(const ls_hosts *h) { return count_answers(h) * h->each; }
+
+bool ls_hosts_fit(ls_hosts *h, int ranks)
+{
+    const int there = count_answers(h);
+    for (int used = 1; used <= there; used++)
+        if (ranks % used == 0 && ranks / used <= h->each) {
+            h->used = used;
+            h->per = ranks / used;
+            return true;
+        }
+    return false;
+}
+
+const ls_host *ls_hosts_used(const ls_hosts *h, int i)
+{
+    for (int k = 0; k < h->n; k++)
+        if (h->all[k].answers && i-- == 0)
+            return &h->all[k];
+    return NULL;
+}

@@ -1,0 +1,251 @@
+/* job_command.c - words of mpirun and srun. */
+#include "job_command.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "base/sys.h"
+#include "comm/launched.h"
+#include "comm/module.h"
+#include "errand.h"
+#include "supervise.h"
+
+/* ---- which command */
+
+/* "Open MPI" or "MPICH", as the module tells of itself; NULL: none loads, and why. */
+static const char *find_module(ls_str *why)
+{
+    static const char *const NAMES[] = { LS_MODULE_MPI, LS_MODULE_MPICH };
+    for (int i = 0; i < 2; i++) {
+        ls_str text = { 0 };
+        const bool loads = ls_module_describe(&text, NAMES[i]), open = strstr(ls_str_text(&text), "Open MPI");
+        if (!loads)
+            ls_str_printf(why, "%s%s", why->len ? "; " : "", ls_str_text(&text));
+        ls_str_release(&text);
+        if (loads)
+            return open ? "Open MPI" : "MPICH";
+    }
+    return NULL;
+}
+
+/* What `NAME --version` calls itself. */
+static const char *kind_of(const char *name)
+{
+    ls_errand e = { 0 };
+    static const char *const SAYS[][2] = { { "open-mpi", "Open MPI" }, { "Open MPI", "Open MPI" },
+                                           { "OpenRTE", "Open MPI" },  { "HYDRA", "MPICH" },
+                                           { "MPICH", "MPICH" },       { "Configure options", "MPICH" } };
+    ls_errand_word(&e, "sh");
+    ls_errand_word(&e, "-c");
+    ls_errand_word(&e, "\"$0\" --version 2>&1 | tr '\\n' ' ' | head -c 400");
+    ls_errand_word(&e, name);
+    if (ls_errands_run(&e, 1, 10) != LS_OK)
+        return "";
+    for (size_t i = 0; e.status == 0 && i < sizeof SAYS / sizeof SAYS[0]; i++)
+        if (strstr(e.said, SAYS[i][0]))
+            return SAYS[i][1];
+    return "";
+}
+
+static ls_status find_mpirun(ls_job_command *c)
+{
+    static const char *const NAMES[][2] = { { "mpirun.openmpi", "mpirun.mpich" },
+                                            { "mpirun", "mpiexec.hydra" },
+                                            { "mpiexec", "mpirun" } };
+    const char *given = getenv("LOCKSTEP_MPIRUN");
+    ls_str why = { 0 };
+    const char *module = find_module(&why);
+    ls_status s = LS_OK;
+    if (!module)
+        s = ls_fail(LS_E_UNSUPPORTED, "ranks on several hosts need MPI, and no module for it loads: %s",
+                    ls_str_text(&why));
+    ls_str_release(&why);
+    LS_TRY(s);
+    const bool open = !strcmp(module, "Open MPI");
+    c->starter = open ? LS_STARTER_OPENMPI : LS_STARTER_MPICH;
+    if (given && *given)
+        return ls_sys_have(c->name = ls_sys_strdup(given));
+    for (int i = 0; i < 3; i++) {
+        const char *name = NAMES[i][open ? 0 : 1];
+        if (!strcmp(kind_of(name), module))
+            return ls_sys_have(c->name = ls_sys_strdup(name));
+    }
+    return ls_fail(
+        LS_E_UNSUPPORTED,
+        "ranks on several hosts are started by mpirun of %s, whose module loads, but that mpirun is "
+        "not in PATH: install it, or set LOCKSTEP_MPIRUN to its path",
+        module);
+}
+
+/* ---- its words */
+
+/* no_memory: some are missing. */
+typedef struct words {
+    char **all;
+    int n, cap;
+    bool no_memory;
+} words;
+
+static void add(words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(words *w, const char *format, ...)
+{
+    va_list list;
+    ls_str text = { 0 };
+    char **more = w->n + 2 > w->cap ? ls_sys_realloc(w->all, sizeof *more * (size_t)(2 * w->n + 8)) : w->all;
+    va_start(list, format);
+    ls_str_vprintf(&text, format, list);
+    va_end(list);
+    char *word = ls_str_take(&text);
+    w->no_memory = w->no_memory || !more || !word;
+    if (more && more != w->all) {
+        w->all = more;
+        w->cap = 2 * w->n + 8;
+    }
+    if (w->no_memory) {
+        free(word);
+        return;
+    }
+    w->all[w->n++] = word;
+    w->all[w->n] = NULL;
+}
+
+static void add_hosts(words *w, const ls_hosts *h, const char *option, bool with_ranks)
+{
+    ls_str list = { 0 };
+    for (int i = 0; i < h->used; i++) {
+        const ls_host *host = ls_hosts_used(h, i);
+        ls_str_printf(&list, "%s%s", i ? "," : "", host->name);
+        if (with_ranks)
+            ls_str_printf(&list, ":%d", h->per);
+    }
+    add(w, "%s", option);
+    add(w, "%s", ls_str_text(&list));
+    ls_str_release(&list);
+}
+
+/* What only means something on this host, or to the launcher that this process has. */
+static bool is_of_this_host(const char *name, size_t n)
+{
+    static const char *const NAMES[] = { "HOSTNAME", "HOST",    "PWD",        "OLDPWD", "SHLVL", "_",
+                                         "TMPDIR",   "DISPLAY", "XAUTHORITY", "TERM",   "MAIL",  "TTY" },
+                             *const BEGINNINGS[] = { "OMPI_", "PMIX_", "PMI_",  "PRTE_",
+                                                     "SSH_",  "XDG_",  "DBUS_", "SLURM" };
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        if (strlen(NAMES[i]) == n && !strncmp(name, NAMES[i], n))
+            return true;
+    for (size_t i = 0; i < sizeof BEGINNINGS / sizeof BEGINNINGS[0]; i++)
+        if (!strncmp(name, BEGINNINGS[i], strlen(BEGINNINGS[i])))
+            return true;
+    return false;
+}
+
+/* The environment of the command, as the other starters take it by themselves. */
+static void add_environment(words *w)
+{
+    static const char NAME[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    add(w, "-x");
+    add(w, "%s", LS_LAUNCH_JOB);
+    for (int i = 0; environ[i]; i++) {
+        const size_t n = strcspn(environ[i], "=");
+        if (!n || strspn(environ[i], NAME) != n || is_of_this_host(environ[i], n) ||
+            (n == strlen(LS_LAUNCH_JOB) && !strncmp(environ[i], LS_LAUNCH_JOB, n)))
+            continue;
+        add(w, "-x");
+        add(w, "%.*s", (int)n, environ[i]);
+    }
+}
+
+static void openmpi(words *w, const ls_hosts *h, int ranks)
+{
+    add_hosts(w, h, "--host", true);
+    add(w, "-n");
+    add(w, "%d", ranks);
+    add(w, "--map-by");
+    add(w, "ppr:%d:node", h->per);
+    add(w, "--bind-to");
+    add(w, "none");
+    if (strcmp(h->rsh, "ssh")) {
+        add(w, "--mca");
+        add(w, "plm_rsh_agent");
+        add(w, "%s", h->rsh);
+    }
+    add_environment(w);
+}
+
+static void mpich(words *w, const ls_hosts *h, int ranks)
+{
+    add_hosts(w, h, "-hosts", false);
+    add(w, "-ppn");
+    add(w, "%d", h->per);
+    add(w, "-n");
+    add(w, "%d", ranks);
+    add(w, "-bind-to");
+    add(w, "none");
+    if (strcmp(h->rsh, "ssh")) {
+        add(w, "-launcher");
+        add(w, "ssh");
+        add(w, "-launcher-exec");
+        add(w, "%s", h->rsh);
+    }
+}
+
+static void slurm(words *w, const ls_hosts *h, int ranks)
+{
+    const char *mpi = getenv("SLURM_MPI_TYPE");
+    if (!strstr(h->all[0].name, " ")) /* names, and not "number 0 of the job" */
+        add_hosts(w, h, "--nodelist", false);
+    add(w, "--nodes=%d", h->used);
+    add(w, "--ntasks=%d", ranks);
+    add(w, "--ntasks-per-node=%d", h->per);
+    add(w, "--distribution=block");
+    add(w, "--cpu-bind=none");
+    add(w, "--kill-on-bad-exit=1");
+    add(w, "--mpi=%s", mpi && *mpi && strcmp(mpi, "none") ? mpi : "pmix");
+}
+
+ls_status ls_job_command_make(ls_job_command *c, const ls_launch_opts *o)
+{
+    const ls_hosts *h = o->hosts;
+    char self[4096];
+    *c = (ls_job_command){ .starter = LS_STARTER_SLURM, .stop_signal = SIGTERM, .save_signal = SIGUSR1 };
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return ls_fail(LS_E_IO, "/proc/self/exe cannot be read: the ranks need the command's own path");
+    self[n] = 0;
+    if (!h->slurm)
+        LS_TRY(find_mpirun(c));
+    else
+        LS_TRY(ls_sys_have(c->name = ls_sys_strdup("srun")));
+    words w = { 0 };
+    add(&w, "%s", c->name);
+    if (c->starter == LS_STARTER_OPENMPI) {
+        openmpi(&w, h, o->ranks);
+        c->stop_signal = SIGUSR2; /* SIGTERM would end the ranks within a second */
+    } else if (c->starter == LS_STARTER_MPICH) {
+        mpich(&w, h, o->ranks);
+        c->stop_signal = SIGUSR1; /* the only one that it passes on */
+        c->save_signal = 0;
+    } else {
+        slurm(&w, h, o->ranks);
+    }
+    add(&w, "%s", self);
+    add(&w, "%s", LS_SUPERVISE_WORD);
+    add(&w, "%s", o->program ? o->program : self);
+    for (int i = 1; o->argv[i]; i++)
+        add(&w, "%s", o->argv[i]);
+    c->words = w.all;
+    return w.no_memory ? ls_fail(LS_E_MEMORY, "no memory for the words of %s", c->name) : LS_OK;
+}
+
+void ls_job_command_release(ls_job_command *c)
+{
+    for (int i = 0; c->words && c->words[i]; i++)
+        free(c->words[i]);
+    free(c->words);
+    free(c->name);
+    *c = (ls_job_command){ 0 };
+}

@@ -1,0 +1,158 @@
+/* mpirun_words.c - whose words are these? */
+#include "mpirun_words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "fact.h"
+
+enum { RULER = 60 }; /* dashes or equals signs: Open MPI's and MPICH's messages stand between two */
+
+static bool is_ruler(const char *line)
+{
+    const size_t n = strspn(line, *line == '=' ? "=" : "-");
+    return n >= RULER && !line[n + strspn(line + n, " \r")];
+}
+
+static void keep(ls_mpirun_words *w, const char *line)
+{
+    const size_t n = strlen(w->said);
+    line += strspn(line, " \t");
+    ls_log_debug("%s", line);
+    if (*line && n < sizeof w->said / 2)
+        snprintf(w->said + n, sizeof w->said - n, "%s%s", n ? " " : "", line);
+}
+
+static bool begins(const char *line, const char *with) { return !strncmp(line, with, strlen(with)); }
+
+static bool speaks_of_itself(const char *text)
+{
+    static const char *const WORDS[] = { "mpirun",
+                                         "mpiexec",
+                                         "ORTE",
+                                         "orte",
+                                         "PMIX",
+                                         "PMIx",
+                                         "PRTE",
+                                         "Open MPI",
+                                         "OpenRTE",
+                                         "MPI_",
+                                         "MCA ",
+                                         "mca_",
+                                         "BAD TERMINATION",
+                                         "more process",
+                                         "btl",
+                                         "Process received signal",
+                                         "Signal",
+                                         "Failing at address",
+                                         "*** End of",
+                                         ".so" };
+    for (size_t i = 0; i < sizeof WORDS / sizeof WORDS[0]; i++)
+        if (strstr(text, WORDS[i]))
+            return true;
+    return false;
+}
+
+/* "[host:123] ..." of its own daemons and library, and the beginnings of its other lines */
+static bool is_its_own(const ls_mpirun_words *w, const char *line)
+{
+    static const char *const BEGINNINGS[] = { "[mpiexec@",
+                                              "[proxy:",
+                                              "srun: ",
+                                              "slurmstepd: ",
+                                              "mpirun: ",
+                                              "mpiexec: ",
+                                              "Primary job ",
+                                              "a non-zero exit code. Per user-direction",
+                                              "YOUR APPLICATION TERMINATED WITH" };
+    const char *close = *line == '[' ? strchr(line, ']') : NULL;
+    const char *colon = close ? memchr(line, ':', (size_t)(close - line)) : NULL;
+    if (colon && strspn(colon + 1, "0123456789") == (size_t)(close - colon - 1))
+        return speaks_of_itself(close);
+    for (size_t i = 0; i < sizeof BEGINNINGS / sizeof BEGINNINGS[0]; i++)
+        if (begins(line, BEGINNINGS[i]))
+            return true;
+    return w->name && begins(line, w->name) && line[strlen(w->name)] == ':';
+}
+
+static void pass_block(ls_mpirun_words *w, ls_line_fn *take, void *context)
+{
+    const bool its_own = speaks_of_itself(ls_str_text(&w->block)) ||
+                         strstr(ls_str_text(&w->block), "process");
+    char *text = w->block.data;
+    for (char *line = text ? strtok(text, "\n") : NULL; line; line = strtok(NULL, "\n")) {
+        if (its_own)
+            keep(w, line);
+        else
+            take(context, line, false);
+    }
+    ls_str_release(&w->block);
+    w->block = (ls_str){ 0 };
+    w->in_block = false;
+}
+
+static void take_words(ls_mpirun_words *w, const char *line, ls_line_fn *take, void *context)
+{
+    if (is_ruler(line)) {
+        if (w->in_block)
+            pass_block(w, take, context);
+        else
+            w->in_block = true;
+    } else if (w->in_block) {
+        ls_str_printf(&w->block, "%s\n", line);
+    } else if (is_its_own(w, line)) {
+        keep(w, line);
+    } else {
+        take(context, line, false);
+    }
+}
+
+/* A fact may stand behind a line that was not ended. */
+static void take_whole(ls_mpirun_words *w, char *line, ls_line_fn *take, void *context)
+{
+    char *begin = strchr(line, LS_FACT_BEGIN), *over = begin ? strchr(begin, LS_FACT_OVER) : NULL;
+    if (!over) {
+        take_words(w, line, take, context);
+        return;
+    }
+    *begin = *over = 0;
+    if (*line)
+        take_words(w, line, take, context);
+    take(context, begin + 1, true);
+    if (over[1])
+        take_whole(w, over + 1, take, context);
+}
+
+void ls_mpirun_words_take(ls_mpirun_words *w, const char *text, size_t n, ls_line_fn *take, void *context)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] != '\n') {
+            ls_str_printf(&w->line, "%c", text[i]);
+            continue;
+        }
+        if (w->line.len)
+            take_whole(w, w->line.data, take, context);
+        else
+            take_words(w, "", take, context);
+        ls_str_release(&w->line);
+        w->line = (ls_str){ 0 };
+    }
+}
+
+void ls_mpirun_words_end(ls_mpirun_words *w, ls_line_fn *take, void *context)
+{
+    if (w->line.len)
+        ls_mpirun_words_take(w, "\n", 1, take, context);
+    if (w->in_block)
+        pass_block(w, take, context);
+}
+
+const char *ls_mpirun_words_said(const ls_mpirun_words *w) { return w->said; }
+
+void ls_mpirun_words_release(ls_mpirun_words *w)
+{
+    ls_str_release(&w->line);
+    ls_str_release(&w->block);
+    *w = (ls_mpirun_words){ 0 };
+}

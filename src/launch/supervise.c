@@ -1,0 +1,191 @@
+/* supervise.c - a rank under mpirun or srun, and who watches it on its host. */
+#include "supervise.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "comm/environment.h"
+#include "comm/launched.h"
+#include "fact.h"
+#include "launch_own.h"
+
+#define TICK 0.1   /* seconds between looks */
+#define LINGER 1.0 /* seconds after a bad end, before mpirun hears of it and ends all others */
+#define LAST 0.6   /* seconds that a rank has when mpirun ends it */
+
+#define FORMAT_OUT "%d:%d:%d:%d:%d:%.6g:%.6f"
+#define FORMAT_IN "%d:%d:%d:%d:%d:%lf:%lf"
+
+void ls_job_words_write(char text[160], const ls_job_words *w)
+{
+    snprintf(text, 160, FORMAT_OUT, w->each, w->threads, w->restart, w->own, w->stop_signal, w->stall,
+             w->age);
+}
+
+static volatile sig_atomic_t stop_wanted, end_wanted, saves_wanted;
+static int stop_signal;
+
+static void on_signal(int number)
+{
+    if (number == stop_signal)
+        stop_wanted = 1;
+    else if (number == SIGUSR1)
+        saves_wanted++;
+    else
+        end_wanted = 1;
+}
+
+static void take_signals(void)
+{
+    const struct sigaction action = { .sa_handler = on_signal };
+    const int numbers[] = { SIGTERM, SIGUSR1, SIGUSR2, SIGINT, SIGHUP };
+    sigset_t all;
+    sigemptyset(&all);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        sigaction(numbers[i], &action, NULL);
+        sigaddset(&all, numbers[i]);
+    }
+    sigprocmask(SIG_UNBLOCK, &all, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* What the rank has told this process. */
+static void tell_news(launch *l, int rank, bool *joined, bool *failed)
+{
+    ls_fact f = { .kind = LS_FACT_JOINED, .rank = rank };
+    if (!*joined && ls_shm_watch_joined(l->watch, 0)) {
+        *joined = true;
+        ls_fact_tell(&f);
+    }
+    if (*failed || !ls_shm_watch_failure(l->watch, &f.heard))
+        return;
+    *failed = true;
+    f.kind = LS_FACT_FAILURE;
+    ls_fact_tell(&f);
+}
+
+static void tell_end(const launch *l, int rank)
+{
+    const child *c = &l->children[0];
+    uint64_t limit = 0;
+    ls_fact f = { .kind = LS_FACT_END,
+                  .rank = rank,
+                  .status = c->status,
+                  .killed = c->killed,
+                  .exec_error = ls_shm_watch_exec_error(l->watch, 0),
+                  .planned = ls_shm_watch_planned(l->watch, 0) };
+    f.out_of_memory = WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGKILL && !c->killed &&
+                      ls_oom_killed(&l->oom, c->pid, &limit);
+    f.limit = limit;
+    ls_shm_watch_doing(l->watch, 0, f.doing);
+    ls_fact_tell(&f);
+}
+
+static void pass_on(launch *l, int *saves, double *end_at)
+{
+    child *c = &l->children[0];
+    if (stop_wanted && !l->stop_passed_on) {
+        kill(c->pid, SIGTERM);
+        l->stop_passed_on = true;
+    }
+    if (saves_wanted != *saves && (!l->o->program || ls_launch_handles(c->pid, SIGUSR1)))
+        kill(c->pid, SIGUSR1);
+    *saves = saves_wanted;
+    if (end_wanted && *end_at == 0)
+        *end_at = ls_now() + LAST;
+    if (*end_at > 0 && ls_now() > *end_at && !c->killed) {
+        c->killed = true;
+        kill(c->pid, SIGKILL);
+    }
+}
+
+static void watch(launch *l, int rank)
+{
+    child *c = &l->children[0];
+    bool joined = false, failed = false;
+    int saves = 0;
+    double end_at = 0;
+    sigset_t child_ends;
+    sigemptyset(&child_ends);
+    sigaddset(&child_ends, SIGCHLD);
+    while (!c->ended) {
+        sigtimedwait(&child_ends, NULL, &(struct timespec){ .tv_nsec = (long)(1e9 * TICK) });
+        c->ended = waitpid(c->pid, &c->status, WNOHANG) == c->pid;
+        tell_news(l, rank, &joined, &failed);
+        if (!c->ended)
+            pass_on(l, &saves, &end_at);
+    }
+    tell_end(l, rank);
+}
+
+static int run(launch *l, int rank)
+{
+    sigset_t child_ends;
+    if (ls_shm_create(1, &l->control) != LS_OK || ls_shm_watch_open(&l->watch, l->control) != LS_OK)
+        return LS_EXIT_FAILED;
+    ls_oom_begin(&l->oom);
+    sigemptyset(&child_ends);
+    sigaddset(&child_ends, SIGCHLD);
+    signal(SIGCHLD, SIG_DFL);
+    sigprocmask(SIG_BLOCK, &child_ends, &l->mask_before);
+    if (ls_launch_divide_cores(l) != LS_OK || ls_launch_start(l, 0) != LS_OK)
+        return LS_EXIT_FAILED;
+    watch(l, rank);
+    const bool well = ls_launch_ended_well(l->children[0].status);
+    for (double until = ls_now() + (well || end_wanted ? 0 : LINGER); ls_now() < until && !end_wanted;)
+        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+    return well ? LS_EXIT_DONE : LS_EXIT_FAILED;
+}
+
+/* What fails here, before there is a rank, is told as a failure of the rank. */
+static int tell_failure(int rank, ls_status s)
+{
+    ls_fact f = { .kind = LS_FACT_FAILURE, .rank = rank, .heard = { .rank = rank, .code = s } };
+    snprintf(f.heard.text, sizeof f.heard.text, "%.2000s", ls_error_message());
+    ls_fact_tell(&f);
+    return LS_EXIT_FAILED;
+}
+
+int ls_supervise(char **argv)
+{
+    const char *words = getenv(LS_LAUNCH_JOB);
+    ls_job_words w;
+    ls_environment e;
+    if (!words || !argv[0] ||
+        sscanf(words, FORMAT_IN, &w.each, &w.threads, &w.restart, &w.own, &w.stop_signal, &w.stall, &w.age) !=
+            7)
+        return LS_EXIT_USAGE;
+    stop_signal = w.stop_signal;
+    take_signals();
+    if (w.stop_signal != SIGTERM) /* mpirun's processes live as long as their ranks; not so srun's */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ls_status s = ls_environment_read(&e);
+    if (s != LS_OK)
+        return tell_failure(0, s);
+    ls_fact_tell(&(ls_fact){ .kind = LS_FACT_HELLO, .rank = e.rank });
+    const int local = ls_environment_local_rank();
+    const ls_supervised me = {
+        .rank = e.rank, .local = local >= 0 && local < w.each ? local : 0, .each = w.each, .age = w.age
+    };
+    child only = { 0 };
+    const ls_launch_opts o = { .ranks = 1,
+                               .threads = w.threads,
+                               .program = w.own ? argv[0] : NULL,
+                               .argv = argv,
+                               .stall = w.stall,
+                               .restart = w.restart };
+    launch l = { .o = &o,
+                 .supervised = &me,
+                 .control = -1,
+                 .children = &only,
+                 .began = ls_now() - ls_since_exec() - (w.restart ? 0 : w.age) };
+    const int status = run(&l, e.rank);
+    free(l.cpus);
+    return only.pid ? status : tell_failure(e.rank, LS_E_IO);
+}

@@ -1,0 +1,105 @@
+/* workers.c - the choice of a number of ranks. */
+#include "workers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/thread_pool.h"
+#include "comm/launched.h"
+#include "recipe/recipe_use.h"
+#include "record/rundir.h"
+
+ls_status ls_workers_micro_batch(ls_recipe *r, ls_group *g)
+{
+    int64_t micro = r->train.micro_batch || (g && ls_group_rank(g)) ? 0 : ls_rundir_micro_batch(r);
+    char value[32];
+    if (g)
+        LS_TRY(ls_group_broadcast(g, &micro, sizeof micro, 0));
+    snprintf(value, sizeof value, "%lld", (long long)micro);
+    return micro ? ls_recipe_set(r, "train.micro_batch", value, "the run's recipe.yaml:") : LS_OK;
+}
+
+ls_status ls_workers_recipe(ls_workers *w)
+{
+    ls_recipe_destroy(w->recipe);
+    return ls_recipe_load_to_continue(w->recipe, w->named->name, w->named->n_sets, w->named->sets);
+}
+
+static bool asked_for(const ls_recipe *r) { return !strcmp(ls_recipe_origin(r, "workers"), "--set"); }
+
+/* The recipe's range, and within it the number that there is room for: cores, or ranks on the hosts. Hosts
+ * take the place of what a file says; they do not of --workers. */
+static ls_status find_room(const ls_workers *w, int64_t *least, int64_t *n)
+{
+    const ls_recipe *r = *w->recipe;
+    const bool as_hosts = w->hosts && !asked_for(r);
+    const int64_t room = w->hosts ? ls_hosts_room(w->hosts) : ls_cpu_count();
+    *least = as_hosts ? 1 : r->workers.min;
+    *n = as_hosts || r->workers.max > room ? room : r->workers.max;
+    return !w->hosts || *least <= room
+               ? LS_OK
+               : ls_fail(LS_E_PEER, "the hosts have room for %lld ranks, and workers wants %lld or more",
+                         (long long)room, (long long)*least);
+}
+
+static ls_status try_number(ls_workers *w, int n)
+{
+    LS_TRY(ls_workers_micro_batch(*w->recipe, NULL));
+    if (w->hosts && !ls_hosts_fit(w->hosts, n))
+        return ls_fail(LS_E_USAGE, "%d workers on %d hosts: each host needs as many as the others", n,
+                       w->hosts->n);
+    return ls_setup_make(w->setup, *w->recipe, n, 0, w->hosts ? w->hosts->per : 0);
+}
+
+ls_status ls_workers_choose(ls_workers *w, int most, int *workers)
+{
+    int64_t least, n;
+    ls_status s;
+    LS_TRY(ls_workers_recipe(w));
+    LS_TRY(find_room(w, &least, &n));
+    n = most && n > most ? most : n;
+    for (n = n > least ? n : least;; n--) {
+        s = try_number(w, (int)n);
+        if (s == LS_OK || n == least)
+            break;
+        LS_TRY(ls_workers_recipe(w)); /* the attempt that failed may have changed it */
+    }
+    *workers = (int)n;
+    return s;
+}
+
+ls_status ls_workers_choose_again(void *context, int most, int *workers)
+{
+    ls_workers *w = context;
+    if (w->hosts)
+        LS_TRY(ls_hosts_ask(w->hosts, false));
+    ls_status s = ls_workers_choose(w, most, workers);
+    return s != LS_OK && w->hosts && ls_hosts_room(w->hosts) < w->hosts->n * w->hosts->each
+               ? ls_fail_in(LS_E_PEER, "hosts do not answer, and on those that do")
+               : s;
+}
+
+ls_status ls_workers_check(const ls_recipe *r, int ranks)
+{
+    bool said = strcmp(ls_recipe_origin(r, "workers"), "default") != 0;
+    if (!said || ls_launch_watched() || /* then our own parent has chosen */
+        (ranks >= r->workers.min && ranks <= r->workers.max))
+        return LS_OK;
+    char *wanted = ls_recipe_value(r, "workers");
+    ls_status s = ls_fail(LS_E_USAGE, "workers: %s in the recipe, but %d ranks were started",
+                          wanted ? wanted : "another number", ranks);
+    free(wanted);
+    return s;
+}
+
+ls_status ls_workers_hosts(ls_workers *w, const ls_hosts_opts *o)
+{
+    ls_hosts_opts hosts = *o;
+    if (o->list || o->file) {
+        LS_TRY(ls_workers_recipe(w));
+        hosts.ranks = asked_for(*w->recipe) ? (int)(*w->recipe)->workers.max : 0;
+    }
+    LS_TRY(ls_hosts_read(&w->hosts, &hosts));
+    return w->hosts ? ls_hosts_ask(w->hosts, true) : LS_OK;
+}

@@ -1,0 +1,27 @@
+/* workers.h - how many ranks a recipe gets, and where: what it asks for, and what there is room for. */
+#pragma once
+#include "launch/hosts.h"
+#include "lockstep/group.h"
+#include "recipe/recipe_arg.h"
+#include "setup/setup.h"
+
+typedef struct ls_workers {
+    const ls_recipe_arg *named;
+    ls_recipe **recipe; /* read anew for each choice */
+    ls_setup *setup;    /* made for it */
+    ls_hosts *hosts;    /* NULL: this one */
+} ls_workers;
+
+ls_status ls_workers_recipe(ls_workers *w);
+/* Reads --hosts and the like, and asks all of them. */
+ls_status ls_workers_hosts(ls_workers *w, const ls_hosts_opts *o);
+/* The number of ranks that there is room for, at most `most` (0: no limit); fewer if the mesh or the batch
+ * cannot have that many. */
+ls_status ls_workers_choose(ls_workers *w, int most, int *workers);
+/* The same after a failure: LS_E_PEER when too few hosts answer. `context` is a ls_workers. */
+ls_status ls_workers_choose_again(void *context, int most, int *workers);
+/* mpirun or srun may have started another number of ranks than the recipe allows. */
+ls_status ls_workers_check(const ls_recipe *r, int ranks);
+/* An existing run keeps the micro_batch that its first start resolved. Rank 0 sends it to the others, because
+ * their hosts may not have the run's folder. Collective when there is a group. */
+ls_status ls_workers_micro_batch(ls_recipe *r, ls_group *g);

@@ -1,0 +1,167 @@
+#!/bin/bash
+# launch_hosts.sh COMMAND EXAMPLE MPIRUN MPICH'S-MPIRUN|"" - one command for ranks on two hosts, network namespaces with names of their own: the bits of one process,
+# also when a rank is killed, a host dies, and comes back; one message for what is wrong. Exit status 77: not possible here.
+example=$2 mpirun=$3 mpich=${4:-}
+source "$(dirname "$0")/common.sh"
+skip() { echo "launch_hosts.sh: skipped: $*"; exit 77; }
+[ "$(id -u)" = 0 ] || skip "only root may make network namespaces"
+command -v ip >/dev/null && command -v unshare >/dev/null || skip "ip and unshare are needed"
+left=lockstep-$$-a right=lockstep-$$-b
+cleanup() {
+    local ns
+    for ns in $left $right; do
+        kill -9 $(ip netns pids $ns 2>/dev/null) 2>/dev/null
+        ip netns del $ns 2>/dev/null
+    done
+    wait 2>/dev/null
+    cd / && rm -rf "$work"
+}
+trap cleanup EXIT
+{ ip netns add $left && ip netns add $right && ip link add eth-left netns $left type veth peer name eth-right netns $right; } 2>err ||
+    skip "this machine gives no network namespaces: $(head -n 1 err)"
+end() { # NAMESPACE DEVICE ADDRESS
+    ip -n "$1" link set lo up && ip -n "$1" addr add "$3/24" dev "$2" && ip -n "$1" link set "$2" up
+}
+end $left eth-left 10.77.8.1 && end $right eth-right 10.77.8.2 || exit 1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=10.77.8.0/24 OMPI_MCA_oob_tcp_if_include=10.77.8.0/24
+cat >rsh <<END
+#!/bin/sh
+# what is taken for ssh: HOST COMMAND... There is one other host; while the file \`down\` is there it does not answer.
+[ "\$1" = -x ] && shift
+host=\$1; shift
+[ ! -e $work/down ] && [ "\$host" = 10.77.8.2 ] || { echo "connect to \$host: No route to host" >&2; exit 255; }
+exec ip netns exec $right unshare --uts sh -c 'hostname right; exec sh -c "\$0"' "\$*"
+END
+chmod +x rsh
+on_left() { ip netns exec $left unshare --uts sh -c 'hostname left; exec "$@"' sh "$@"; }
+two="--rsh $work/rsh --hosts 10.77.8.1:2,10.77.8.2:2"
+# try STATUS WORDS...: on the left host
+try() {
+    local want=$1; shift
+    what="lockstep $*"
+    on_left timeout -k 5 200 "$lockstep" "$@" >out 2>err </dev/null
+    local got=$?
+    [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
+}
+begin() { what="lockstep $*"; on_left timeout -k 5 200 "$lockstep" "$@" >out 2>err </dev/null & parent=$!; }
+ended() { wait $parent; local got=$?; [ $got -eq "$1" ] || { bad "$what: exit status $got instead of $1"; cat err; }; }
+the_parent() { pgrep -P "$(pgrep -P $parent)"; } # under timeout
+ranks() { local p; for p in $(ip netns pids "$1"); do grep -qz ^LOCKSTEP_REPORT_FD= "/proc/$p/environ" 2>/dev/null && echo "$p"; done; }
+has_steps() { [ "$(grep -c '"kind":"step"' "runs/$1/metrics.jsonl")" -ge "$2" ]; }
+nobody_left() { [ -z "$(ip netns pids $left)$(ip netns pids $right)" ]; }
+gone() { until_true nobody_left || { ip netns pids $left; ip netns pids $right; ps aux; }; }
+
+cat >small.yaml <<END
+model: {type: mlp, hidden: [32]}
+data: {type: shapes}
+train: {epochs: 1000000, steps: 300, global_batch: 64, micro_batch: 16}
+eval: {every_epochs: 0}
+checkpoint: {every_epochs: 0, every_steps: 30, keep: 3}
+threads: 1
+END
+sed 's/steps: 300/steps: 10000000/; s/every_steps: 30/every_steps: 0/' small.yaml >long.yaml
+"$lockstep" train small.yaml --set run.name=whole >out 2>err || bad "one process"
+
+# ---- the same bits, on two hosts and by srun's stand-in; threads have cores of their own
+for data in fsdp ddp; do
+    try 0 train small.yaml $two --set run.name=two-$data --set parallel.data=$data
+    same two-$data; once err "^ranks +4 on 2 hosts \(mpi\)"; once err "^epoch 0 +step +300/300 +loss"
+done
+printf '# hosts\n10.77.8.1 slots=1\n\n10.77.8.2 slots=1 # the other\n' >hostfile
+try 0 train small.yaml --rsh "$work/rsh" --hostfile hostfile --set run.name=file; same file; has err "^ranks +2 on 2 hosts"
+try 0 train small.yaml $two --workers 2 --set run.name=fewer; same fewer; has err "^ranks +2 on 1 host"
+run="$example runs"
+"$example" runs program >out 2>err || bad "the program by itself"
+try 0 launch $two -- $run program-two
+cmp runs/program/checkpoints/latest/model.safetensors runs/program-two/checkpoints/latest/model.safetensors || bad "$what: other weights"
+if [ -n "$mpich" ]; then
+    export LOCKSTEP_MPI_MODULE=$(dirname "$lockstep")/lockstep-mpich.so
+    try 0 train small.yaml $two --set run.name=mpich; same mpich; has err "^ranks +4 on 2 hosts"
+    begin train long.yaml $two --set run.name=mpich-stops
+    until_true has_steps mpich-stops 3
+    kill -TERM "$(the_parent)"; ended 75; once err "^stopped after step"
+    unset LOCKSTEP_MPI_MODULE
+    gone
+fi
+mkdir slurm
+cat >slurm/srun <<END
+#!/bin/bash
+# srun as far as it is used: its words for mpirun
+echo "\$*" >$work/srun-words
+while [ "\${1#--}" != "\$1" ]; do
+    case \$1 in --ntasks=*) n=\${1#*=} ;; --ntasks-per-node=*) per=\${1#*=} ;; --nodelist) shift ;; esac
+    shift
+done
+exec $mpirun --mca plm_rsh_agent $work/rsh --host 10.77.8.1:\$per,10.77.8.2:\$per -n \$n -x LOCKSTEP_JOB -x LOCKSTEP_CACHE "\$@"
+END
+chmod +x slurm/srun
+PATH=$work/slurm:$PATH SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=2 SLURM_NTASKS_PER_NODE=2 try 0 train small.yaml --hosts slurm --set run.name=slurm
+same slurm; has err "^ranks +4 on 2 hosts"
+what="srun"; once srun-words "^--nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --cpu-bind=none --kill-on-bad-exit=1 --mpi=pmix "
+refused 2 "^error: --hosts slurm: this is no Slurm job" train small.yaml --hosts slurm --set run.name=wrong
+
+# ---- a rank that is killed, one that hangs: named with what it did, and started again
+LOCKSTEP_FAULT=kill@500:rank=3 try 1 train small.yaml $two --set run.name=killed
+once err "^error: rank 3: killed by signal 9 \(SIGKILL\); it last did: step [0-9]+.*; the other ranks were stopped$"; times 1 err "^error:"
+has runs/killed/result.json '"state":"failed".*"error":"rank 3: killed by signal 9'
+gone
+try 0 train small.yaml $two --set run.name=killed; same killed
+LOCKSTEP_FAULT=kill@2000:rank=1 try 0 train small.yaml $two --set run.name=again --set failure.max_failures=1
+once err "^warning: rank 1: killed by signal 9 .*; restart 1 of 1 in 0.5 s from step [0-9]+"; times 0 err "^error:"; same again
+has runs/again/result.json '"restarts":\[\{"attempt":1,.*"workers":4,"cause":"rank 1: killed'
+LOCKSTEP_FAULT=stop@2000:rank=2 try 0 train small.yaml $two --set run.name=hangs --set failure.max_failures=1 --set failure.stall_seconds=3
+once err "^warning: rank 2: did not come within 3 s; rank [013] waited for it in .*; restart 1 of 1"; same hangs
+LOCKSTEP_FAULT=kill@600:rank=1 try 0 launch $two --max-failures 1 -- $run program-again
+cmp runs/program/checkpoints/latest/model.safetensors runs/program-again/checkpoints/latest/model.safetensors || bad "$what: other weights"
+
+# ---- a host dies, the run goes on without it; it comes back, and the next restart has it again
+LOCKSTEP_FAULT=delay@random:seconds=0.01 begin train small.yaml $two --set run.name=host --set failure.max_failures=3 --set train.steps=300 --set failure.stall_seconds=20
+until_true has_steps host 40
+touch down; kill -9 $(ip netns pids $right)
+until_true grep -q "^ranks  2 on 1 host" err
+has err "^warning: host 10.77.8.2 is gone, with ranks 2 to 3: .*; restart 1 of 3 in 0.5 s from step [0-9]+, .*on 2 workers instead of 4$"
+steps=$(grep -c '"kind":"step"' runs/host/metrics.jsonl)
+until_true has_steps host $((steps + 40))
+rm down; kill -9 $(ranks $left | tail -n 1)
+ended 0
+has err "^warning: rank 1: killed by signal 9 .*; restart 2 of 3 in 1 s .*on 4 workers instead of 2$"
+times 2 err "^ranks  4 on 2 hosts"; same host
+has runs/host/result.json '"restarts":\[\{[^]]*"workers":2,"cause":"host 10.77.8.2 is gone[^]]*"workers":4,'
+
+# ---- requests: to save, to stop; and the end of the parent, which ends all
+begin train long.yaml $two --set run.name=asked --set failure.max_failures=1
+until_true has_steps asked 3
+kill -USR1 "$(the_parent)"
+until_true grep -q "^saved after step .* on request" err
+kill -TERM "$(the_parent)"
+ended 75
+once err "^stopped after step [0-9]* of 10000000 on request; everything is saved"; times 0 err "^error|^warning|mpirun"
+has runs/asked/result.json '"state":"stopped"'
+gone
+begin train long.yaml $two --set run.name=orphans
+until_true has_steps orphans 3
+kill -9 "$(the_parent)"; wait $parent
+gone
+
+# ---- what is wrong: one message
+touch down
+refused 1 "^error: host 10.77.8.2 does not answer: connect to 10.77.8.2: No route to host \(exit status 255\); " train small.yaml $two --set run.name=wrong
+refused 1 "^error: host 10.77.8.2 does not answer: .*; host 10.77.8.3 does not answer: " launch --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2,10.77.8.3 -- $run wrong
+rm down
+refused 2 "^error: --hosts: host b has another number of ranks than host a" launch --hosts a:2,b:1 -- $run wrong
+refused 2 "^error: --hosts: a:x: HOST:N is needed" launch --hosts a:x -- $run wrong
+refused 2 "^error: --hosts: host a is there twice" launch --hosts a,a -- $run wrong
+refused 2 "^error: --hosts and --hostfile: give one of them" launch --hosts a --hostfile hostfile -- $run wrong
+refused 2 "^error: 3 workers on 2 hosts: each host needs as many" launch --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2 --workers 3 -- $run wrong
+refused 2 "^error: the program ./none is not there" launch $two -- ./none
+head -c 100 /dev/urandom >noise; chmod +x noise
+refused 1 "^error: rank [0-3] could not be started: ./noise cannot be executed: Exec format error$" launch $two -- ./noise
+refused 2 "^error: the 4 processes of true ended well, but none joined the group: " launch $two -- true
+refused 2 "^error: rank [0-3]: .*nothing.like.it" train small.yaml $two --set run.name=wrong --set parallel.units=pattern:nothing.like.it
+LOCKSTEP_MPIRUN=$work/none refused 1 "^error: $work/none did not start the ranks: $work/none: No such file" launch $two -- $run wrong
+LOCKSTEP_MPI_MODULE=$work/none.so refused 1 "^error: ranks on several hosts need MPI, and no module for it loads: .*none.so" launch $two -- $run wrong
+RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_PORT=1 refused 2 "lockstep train RECIPE --hosts A:2,B:2|lockstep launch --hosts A:2,B:2" train small.yaml --set run.name=wrong
+[ ! -e runs/wrong ] || bad "a refused run left a folder"
+gone
+finish

@@ -1,0 +1,81 @@
+/* test_words.c - what comes out of mpirun's stderr: facts, whole whatever stands around them; the ranks'
+ * words, which pass; its own, which do not. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "launch/fact.h"
+#include "launch/mpirun_words.h"
+#include "support/support.h"
+
+static ls_str passed, facts;
+
+static void take(void *context, const char *line, bool is_fact)
+{
+    (void)context;
+    ls_str_printf(is_fact ? &facts : &passed, "%s|", line);
+}
+
+static void hear(ls_mpirun_words *w, const char *text)
+{
+    ls_str_clear(&passed);
+    ls_str_clear(&facts);
+    for (const char *at = text; *at; at++) /* in the smallest pieces */
+        ls_mpirun_words_take(w, at, 1, take, NULL);
+    ls_mpirun_words_end(w, take, NULL);
+}
+
+static void words_are_told_apart(void **state)
+{
+    (void)state;
+    ls_mpirun_words w = { .name = "mpirun.openmpi" };
+    hear(&w, "epoch 1\n\n[rank:3] hello\n\x1elockstep H 3 \x1f\nhalf a line\x1elockstep J 3 \x1f\nlast");
+    assert_string_equal(ls_str_text(&passed), "epoch 1||[rank:3] hello|half a line|last|");
+    assert_string_equal(ls_str_text(&facts), "lockstep H 3 |lockstep J 3 |");
+    hear(&w, "mpirun.openmpi: Forwarding signal 12 to job\n[left:77] PMIX ERROR: gone\n"
+             "--------------------------------------------------------------------------\n"
+             "mpirun noticed that process rank 1 exited on signal 9.\n"
+             "--------------------------------------------------------------------------\nmine\n");
+    assert_string_equal(ls_str_text(&passed), "mine|");
+    assert_non_null(strstr(ls_mpirun_words_said(&w), "mpirun noticed that process rank 1"));
+    hear(&w, "----------------------------------------------------------------------\na table\n"
+             "----------------------------------------------------------------------\n");
+    assert_string_equal(ls_str_text(&passed), "a table|");
+    ls_mpirun_words_release(&w);
+    ls_str_release(&passed);
+    ls_str_release(&facts);
+}
+
+static void facts_arrive_as_they_were(void **state)
+{
+    (void)state;
+    ls_fact f;
+    assert_true(ls_fact_read(&f, "lockstep E 3 9 0 1 0 200 300 step 12, micro"));
+    assert_int_equal(f.kind, LS_FACT_END);
+    assert_int_equal(f.rank, 3);
+    assert_int_equal(f.status, 9);
+    assert_int_equal(f.out_of_memory, 1);
+    assert_int_equal(f.limit, 200);
+    assert_int_equal(f.planned, 300);
+    assert_string_equal(f.doing, "step 12, micro");
+    assert_true(ls_fact_read(&f, "lockstep E 3 9 0 0 0 0 0 "));
+    assert_string_equal(f.doing, "");
+    assert_true(ls_fact_read(&f, "lockstep F 0 2 9 1 did not come within 3 s"));
+    assert_int_equal(f.heard.rank, 2);
+    assert_int_equal(f.heard.code, 9);
+    assert_int_equal(f.heard.missed, LS_MISSED_LATE);
+    assert_string_equal(f.heard.text, "did not come within 3 s");
+    assert_false(ls_fact_read(&f, "lockstep F 0 2 99 1 no such status"));
+    assert_false(ls_fact_read(&f, "lockstep E 3 9"));
+    assert_false(ls_fact_read(&f, "lockstep ? 3 "));
+    assert_false(ls_fact_read(&f, "something else"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_are_told_apart),
+        cmocka_unit_test(facts_arrive_as_they_were),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
