@@ -1,4 +1,4 @@
-/* generate.c - texts from prompts: a search for each prompt says which token every row takes next. */
+/* generate.c - makes texts from prompts. The search of each prompt chooses the next token of its rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,15 +11,16 @@
 typedef struct job {
     ls_generator *g;
     const ls_generate_opts *o;
-    int64_t n; /* prompts */
+    int64_t n; /* number of prompts */
     ls_search **search;
     bool *over;                      /* [n] */
     int32_t *ids, *positions, *from; /* [rows] */
-    int32_t start;                   /* T5: what a target begins with */
-    int64_t first, most;             /* position of the first token to make; tokens to make */
+    int32_t start;                   /* T5: the token that a target begins with */
+    int64_t first;                   /* position of the first token to make */
+    int64_t most;                    /* the most tokens to make */
     const float *logits;
     int64_t apart;
-    bool stopped; /* by on_token */
+    bool stopped; /* on_token has ended the text */
     double prompt_seconds, seconds;
 } job;
 
@@ -34,7 +35,7 @@ static void release(job *j)
     free(j->from);
 }
 
-/* `number`: of the first prompt. */
+/* `number` is that of the first prompt. */
 static ls_status begin(job *j, const ls_tokens *prompts, int64_t number)
 {
     const ls_generator *g = j->g;
@@ -63,7 +64,7 @@ static ls_status begin(job *j, const ls_tokens *prompts, int64_t number)
     return LS_OK;
 }
 
-/* The rows of a text that is over take no part: their position is -1. */
+/* Takes one token of each row. Rows of texts that have ended have position -1. */
 static ls_status decode(job *j, int64_t position)
 {
     ls_generator *g = j->g;
@@ -98,7 +99,7 @@ static ls_status read_prompts(job *j, const ls_tokens *prompts)
     return LS_OK;
 }
 
-/* One more token of every text that is not over; returns whether all are. */
+/* Chooses one more token of every text that has not ended. *all_over: all have ended. */
 static ls_status advance(job *j, bool *all_over)
 {
     const ls_generator *g = j->g;
@@ -141,7 +142,7 @@ static ls_status check(const ls_generator *g, int64_t n, const ls_tokens *prompt
     return LS_OK;
 }
 
-/* With beams the text is known only now. */
+/* Calls on_token for the text of a search with beams, which is known only at the end. */
 static void tell(job *j, const int32_t *text, int64_t n)
 {
     for (int64_t i = 0; i < n && j->g->beams > 1 && j->o->on_token && !j->stopped; i++)

@@ -1,7 +1,7 @@
 /* generator.c - a model that makes text, as two programs of one session, which share weights and caches. The
- * first program reads prompts: `prefill` takes many tokens of a prompt at a time, and a T5's `encode` reads
- * sources. The second, `decode`, takes one token of each row. Inputs `positions` and `from` say which places
- * of the caches a program writes and reads, and which row each row goes on from. */
+ * first program reads prompts: `prefill` takes many tokens of a prompt at a time, `encode` of a T5 reads
+ * sources. The second program, `decode`, takes one token of each row. Input `positions` says which places of
+ * the caches a program writes and reads; input `from` says which row's text each row continues. */
 #include "generator_own.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static ls_status build_decode(ls_graph *graph, const void *generator, int64_t si
                     : ls_decoder_build_cached(graph, &g->decoder, 1, size);
 }
 
-/* The parameters of both programs, each once. */
+/* Loads the parameters of both programs. */
 static ls_status load(ls_generator *g, const ls_weights *w)
 {
     int64_t n = 0;
@@ -104,7 +104,7 @@ static ls_status check(const ls_generator_opts *o, bool is_t5)
     return LS_OK;
 }
 
-/* `like` has the model. */
+/* Makes a generator for the model of `like`. */
 static ls_status create(ls_generator **out, const ls_generator *like, const ls_weights *w,
                         const ls_generator_opts *o)
 {
@@ -276,7 +276,7 @@ static ls_status prefill(ls_generator *g, const int32_t *ids, int64_t n)
     return ls_session_run(g->session, LS_READ, false);
 }
 
-/* One token, in the first row. */
+/* Takes one token in the first row. */
 static ls_status take(ls_generator *g, int32_t id)
 {
     int32_t *position = g->positions[LS_DECODE].data;

@@ -1,7 +1,7 @@
-/* search.c - see search.h. Beam search is that of transformers 5, step by step and in f32, so that equal
- * logits give equal ids: of all continuations of K beams the best (1 + end tokens) * K are taken; those that
- * end may enter the list of the K best texts, whose scores are divided by length^length_penalty; the best K
- * of the others are the next beams. */
+/* search.c - see search.h. Beam search does the steps of transformers 5, in f32, so that equal logits give
+ * equal ids. Of all continuations of K beams it takes the best (1 + end tokens) * K. Those that end may enter
+ * the list of the K best texts, whose scores are divided by length^length_penalty. The best K of the others
+ * are the next beams. */
 #include "search.h"
 
 #include <math.h>
@@ -27,14 +27,17 @@ typedef struct candidate {
 
 struct ls_search {
     ls_search_opts o;
-    int64_t keep;                /* candidates */
-    int64_t n;                   /* tokens made */
-    text *texts;                 /* all three: */
-    text *beams, *others, *best; /* [beams]: to go on from, for the next ones, and finished */
-    candidate *candidates;       /* [keep + 1] */
-    float *weights;              /* [vocabulary]: of one beam */
-    int32_t *ids;                /* of all texts */
-    bool ended, hopeless;        /* the text ended; no beam can become better than the finished texts */
+    int64_t keep;          /* number of candidates */
+    int64_t n;             /* tokens made */
+    text *texts;           /* memory of the next three */
+    text *beams;           /* [beams]: the present ones */
+    text *others;          /* [beams]: room for the next ones */
+    text *best;            /* [beams]: the best finished texts */
+    candidate *candidates; /* [keep + 1] */
+    float *weights;        /* [vocabulary]: of one beam */
+    int32_t *ids;          /* memory of the ids of all texts */
+    bool ended;            /* an end token has ended the text */
+    bool hopeless;         /* no beam can become better than the finished texts */
 };
 
 static bool is_end(const ls_search *s, int32_t id)
@@ -113,14 +116,14 @@ void ls_search_destroy(ls_search **sp)
     *sp = NULL;
 }
 
-/* Token i of what was before and beam k's text. */
+/* Token i of the tokens before the text, followed by the text of a beam. */
 static int32_t token_at(const ls_search *s, const text *t, int64_t i)
 {
     return i < s->o.n_before ? s->o.before[i] : t->ids[i - s->o.n_before];
 }
 
-/* Tokens that may not follow: each that would repeat no_repeat tokens in a row, and the end tokens of a text
- * that is too short. */
+/* Excludes tokens that may not follow: those that would repeat a row of no_repeat tokens, and end tokens
+ * while the text is too short. */
 static void forbid(const ls_search *s, const text *t, float *weights)
 {
     const int64_t n = s->o.n_before + s->n, row = s->o.how->no_repeat;
@@ -158,7 +161,7 @@ static ls_status advance_one(ls_search *s, const float *logits, int32_t *next)
 
 /* ---- beams */
 
-/* log(softmax(logits)), and the score of the text so far added. */
+/* Computes s->weights: log(softmax(logits)) plus the score of the text so far. */
 static ls_status weigh(ls_search *s, const text *t, const float *logits)
 {
     double most = -INFINITY, sum = 0;
@@ -178,8 +181,8 @@ static ls_status weigh(ls_search *s, const text *t, const float *logits)
     return LS_OK;
 }
 
-/* Puts c into the m best so far, of which there are at most `keep`; of equals the first one comes first.
- * Returns how many there are. */
+/* Inserts c in the sorted list of the m best, of at most `keep`. Of equal ones the earlier comes first.
+ * Returns the new number. */
 static int64_t insert(candidate *best, int64_t m, int64_t keep, candidate c)
 {
     if (m == keep && !(c.score > best[m - 1].score))
@@ -213,7 +216,7 @@ static void copy_text(const ls_search *s, text *to, const candidate *c)
     to->n = s->n + 1;
 }
 
-/* The finished texts and the first candidates that end, in one list; its best remain. */
+/* Merges the candidates that end into the list of the best finished texts. */
 static void keep_finished(ls_search *s)
 {
     const int64_t beams = s->o.beams;
@@ -241,7 +244,8 @@ static void keep_finished(ls_search *s)
     }
 }
 
-static void go_on(ls_search *s, int32_t *next, int32_t *from)
+/* Makes the next beams of the best candidates that do not end. */
+static void continue_beams(ls_search *s, int32_t *next, int32_t *from)
 {
     const int64_t beams = s->o.beams;
     candidate *chosen = s->candidates + s->keep;
@@ -285,7 +289,7 @@ static ls_status advance_beams(ls_search *s, const float *logits, int64_t apart,
     for (int64_t i = 0; i < s->keep; i++)
         all_end = all_end && s->candidates[i].ends;
     keep_finished(s);
-    go_on(s, next, from);
+    continue_beams(s, next, from);
     for (int64_t k = 0; k < s->o.beams && apart == 0; k++)
         from[k] = 0;
     s->n++;

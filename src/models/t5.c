@@ -21,8 +21,8 @@ typedef struct stack {
     ls_value source;        /* output of the encoder; LS_NONE in the encoder itself */
     ls_value position_bias; /* LS_NONE until the first block has made it */
     int64_t tokens;
-    /* In the decoder, where a target is made token by token: positions of the tokens in the caches, which
-     * sequence each goes on from, and beams of each source. positions LS_NONE: the targets are whole. */
+    /* For a decoder that makes targets token by token: positions of the tokens in the caches, and the row
+     * that each row continues. positions LS_NONE: the targets are whole. */
     ls_value positions, from;
     int64_t prompts, beams, layer;
 } stack;
@@ -57,7 +57,8 @@ static ls_value position_bias(const stack *s)
                             !decodes(s));
 }
 
-/* Name of the keys ("k") or values ("v") of layer i: of the source, or of the target so far ("cache"). */
+/* "source.I.k", "cache.I.v": keys ("k") or values ("v") of layer i, of the source or of the target so far
+ * ("cache"). */
 typedef struct memory_name {
     char text[48];
 } memory_name;
@@ -79,7 +80,7 @@ static ls_value values(const stack *s, ls_value from)
     return linear(s, "v", from, inner(s->c), root(s->c->hidden_size));
 }
 
-/* The keys or values of a target's token, behind those of the tokens before. */
+/* Writes the keys or values of one token of each target to the cache. Returns the whole cache. */
 static ls_value remember(const stack *s, const char *what, ls_value rows)
 {
     const ls_type type = LS_TYPE(LS_F32, s->prompts * s->beams, s->tokens, inner(s->c));
@@ -90,14 +91,14 @@ static ls_value remember(const stack *s, const char *what, ls_value rows)
     return ls_cache_write(s->g, cache, rows, s->positions);
 }
 
-/* Of one token of each target, to those before it. */
+/* Attention of one token of each target to the tokens before it. */
 static ls_value attention_to_target(const stack *s, ls_value q, ls_value x)
 {
     const ls_value k = remember(s, "k", keys(s, x)), v = remember(s, "v", values(s, x));
     return ls_attention_cached(s->g, q, k, v, s->positions, s->position_bias, s->c->head_dim, 1);
 }
 
-/* Of one token of each target, to the source. Beams of a source are queries of one sample. */
+/* Attention of one token of each target to the source. The beams of a source are queries of one sample. */
 static ls_value attention_to_source(const stack *s, ls_value q)
 {
     const ls_type type = LS_TYPE(LS_F32, s->prompts, s->c->source_length, inner(s->c));
@@ -212,7 +213,7 @@ static ls_value shared_table(ls_graph *g, const ls_t5_config *c)
     return ls_param(g, "shared.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), init);
 }
 
-/* Of what the decoder made, in rows. */
+/* Logits [rows, vocabulary] of the output of the decoder. */
 static ls_value head(const stack *decoder, ls_value x, ls_value table)
 {
     const ls_t5_config *c = decoder->c;
@@ -246,7 +247,7 @@ ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch)
     return ls_graph_finish(g);
 }
 
-/* The keys and values that decoder layer i has of the source. */
+/* Outputs the keys and values of the source for layer i of the decoder. */
 static void output_source(const stack *s, ls_value source, int64_t i)
 {
     char block[32];

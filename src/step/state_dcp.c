@@ -1,5 +1,6 @@
-/* state_dcp.c - a trainer's state from a DCP directory of PyTorch's. Ranks take what they hold, as from a
- * checkpoint; what PyTorch does not keep (loss scale, states of the model's own) has its first value. */
+/* state_dcp.c - loads a trainer's state from a DCP directory of PyTorch. Each rank reads what it holds, as
+ * from a checkpoint. State that PyTorch does not store (loss scale, the model's own state) gets its initial
+ * value. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static bool has_name(const char *const *names, int64_t n, const char *name)
     return n > 0 && bsearch(&name, names, (size_t)n, sizeof *names, by_name);
 }
 
-/* A state dict has a tied tensor under each of its names, the model under one. */
+/* A state dict has a tied tensor with each of its names, the model with one. Leaves out the others. */
 static bool leave_out(ls_weights *w, const char *name, const ls_tensor_list *model)
 {
     const int64_t before = ls_weights_count(w);
@@ -49,7 +50,7 @@ static void leave_out_second_names(ls_weights *w, ls_arena *arena, const ls_tens
     }
 }
 
-/* What the directory's optimizer keeps of a parameter must be what this one does. */
+/* The directory's optimizer must store the same moments of each parameter as this one. */
 static ls_status check_moments(const ls_dcp_state *s, const ls_tensor_list *moments,
                                const char *const *parameters, int64_t n_parameters)
 {

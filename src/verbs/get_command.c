@@ -1,4 +1,5 @@
-/* get_command.c - `lockstep get`: a model or data set from Hugging Face's hub, or a server like it. */
+/* get_command.c - `lockstep get`: downloads a model or data set from Hugging Face's hub, or from a server
+ * with the same interface. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/json.h"
@@ -17,7 +18,7 @@ static bool any_matches(const ls_hub_repo *r, const char *pattern)
     return false;
 }
 
-/* Marks the files that a pattern names. */
+/* Marks the files that the patterns of the command line match. */
 static ls_status choose_named(ls_hub_repo *r, const ls_get_opts *o)
 {
     for (int k = 0; k < o->n_files; k++) {
@@ -30,8 +31,8 @@ static ls_status choose_named(ls_hub_repo *r, const ls_get_opts *o)
     return LS_OK;
 }
 
-/* Of a model what this program reads: configuration, tokenizer and weights in the top folder, the weights as
- * safetensors where there are some. Of a data set everything. */
+/* Marks the default files. Of a model: configuration, tokenizer and weights in the top folder, the weights as
+ * safetensors if there are any. Of a data set: all files. */
 static ls_status choose_default(ls_hub_repo *r)
 {
     static const char *const MODEL[] = { "*.json", "*.model", "merges.txt", "vocab.txt", "LICENSE*", NULL };
