@@ -1,5 +1,5 @@
-/* test_affinity.c - hardware threads divided among ranks, on drawn topologies: whole cores, contiguous, or
- * nobody is bound. */
+/* test_affinity.c - divides hardware threads among ranks, on made-up topologies: every rank gets whole,
+ * contiguous cores, or no rank is bound. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

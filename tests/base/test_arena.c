@@ -1,4 +1,5 @@
-/* Arenas: zeroed, aligned, apart from one another, any size, reusable after release. */
+/* test_arena.c - arenas: memory is zeroed, aligned and disjoint; any size is possible; a released arena can
+ * be used again. */
 #include "base/arena.h"
 #include "support/support.h"
 #include <stdlib.h>

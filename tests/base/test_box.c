@@ -1,4 +1,4 @@
-/* Boxes of tensors: their elements, slices and splits. */
+/* test_box.c - boxes of tensors: their elements, slices and splits. */
 #include "base/box.h"
 
 #include "support/support.h"

@@ -1,5 +1,5 @@
-/* test_fault.c - points are counted, and the n-th fails as it was told to: here, in writers, and for a
- * process that is to die. */
+/* test_fault.c - fault points are counted, and the n-th one fails as armed: in this process, in writers, and
+ * in a process that is to die. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

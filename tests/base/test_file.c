@@ -1,5 +1,5 @@
-/* Files: what is read, what is replaced, and that every failure leaves the old file, no temporary, and a
- * message that helps. */
+/* test_file.c - files: what is read, what is replaced. After every failure the old file is there, no
+ * temporary file is left, and the message helps. */
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/find.h"

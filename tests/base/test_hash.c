@@ -1,4 +1,5 @@
-/* Known answers: SHA-256 from FIPS 180-4's examples, xxh3 from its specification's sanity values. */
+/* test_hash.c - known answers: SHA-256 from the examples of FIPS 180-4, xxh3 from the sanity values of its
+ * specification. */
 #include "base/hash.h"
 #include "base/sha.h"
 #include "support/support.h"

@@ -1,5 +1,5 @@
-/* The JSON writer: commas, escapes, numbers; everything it writes is read back by jansson. The reader:
- * messages with a place. */
+/* test_json.c - the JSON writer: commas, escapes, numbers; jansson reads back everything that it writes. The
+ * reader: its messages say where an error is. */
 #include "base/json.h"
 #include "support/support.h"
 #include <math.h>

@@ -1,5 +1,5 @@
-/* The parallel loop: every task once whatever the threads, nobody held up by a slow one, many loops in a row
- * and at the same time. */
+/* test_parallel.c - the parallel loop: every task runs once, with any number of threads; a slow task holds up
+ * no other; many loops run in a row and at the same time. */
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "support/support.h"

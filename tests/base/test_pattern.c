@@ -1,5 +1,5 @@
-/* test_pattern.c - the paths that a pattern names; patterns that ask for too much; and the request to stop.
- */
+/* test_pattern.c - patterns of paths: which paths they match, patterns that need too much work, and the
+ * request to stop. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Clock, log and broken invariants. */
+/* test_process.c - the clock, the log, and broken invariants. */
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"

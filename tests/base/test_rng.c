@@ -1,6 +1,6 @@
-/* Philox against the published vectors; the distributions against their moments and frequencies (fixed seeds:
- * these tests are exact computations, the bounds are five standard errors); the permutation is one, for every
- * n. */
+/* test_rng.c - Philox against the published vectors; distributions against their moments and frequencies (the
+ * seeds are fixed, so these tests are exact computations; the bounds are five standard errors); the
+ * permutation has every number once, for every n. */
 #include "base/rng.h"
 #include "support/support.h"
 #include <math.h>

@@ -1,4 +1,5 @@
-/* The error record: message, trace, cut texts, threads; and the harm that each status declares. */
+/* test_status.c - the error record: message, trace, long texts, threads; and the harm that each status
+ * declares. */
 #include "base/field.h"
 #include "support/support.h"
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* Growable text, globs, near names, sizes, durations, and numbers that read back as themselves (also under a
- * decimal comma). */
+/* test_str.c - growable text, globs, similar names, sizes, durations, and numbers that read back exactly,
+ * also where the decimal point is a comma. */
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/shown.h"

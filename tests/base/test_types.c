@@ -1,4 +1,4 @@
-/* Types and tensors: sizes, counts that do not wrap, strides. */
+/* test_types.c - types and tensors: sizes, counts that do not overflow, strides. */
 #include "lockstep/types.h"
 #include "support/support.h"
 #include <string.h>

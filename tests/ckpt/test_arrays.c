@@ -1,6 +1,6 @@
-/* test_arrays.c - a program's own arrays: blocks with ghost cells, cut in any way over 1 to 4 ranks, are
- * saved as whole arrays and loaded into blocks that are cut otherwise; what does not fit is told, and a
- * failure on any rank leaves nothing. */
+/* test_arrays.c - arrays of a user's program: blocks with ghost cells, cut in any way over 1 to 4 ranks, are
+ * saved as whole arrays and loaded into blocks that are cut in other ways. What does not fit is an error, and
+ * a failure on any rank leaves nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* test_checkpoint.c - a checkpoint directory is whole or not there; a damaged byte anywhere is found and
+/* test_checkpoint.c - a checkpoint folder is complete or does not exist. A damaged byte anywhere is found and
  * named. */
 #include <inttypes.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
-/* test_faults.c - a save in which any single call of the system fails, or at which the process dies: it says
- * so, what was saved before is untouched, nothing half-written has the name of a checkpoint, and the next
- * save succeeds. */
+/* test_faults.c - a save in which one call of the system fails, or in which the process dies. The save fails
+ * with a message, earlier checkpoints are untouched, no incomplete folder has the name of a checkpoint, and
+ * the next save succeeds. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* test_ranges.c - a checkpoint that several ranks write, each what it has, is the one that a single rank
- * writes; any other ranks read it. */
+/* test_ranges.c - a checkpoint that several ranks write has the bytes of one that a single rank writes, and
+ * any number of ranks can read it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* test_weights.c - safetensors: what a good file gives, that every kind of bad one is refused with its
- * reason, and the writer's bytes. */
+/* test_weights.c - safetensors: the contents of a good file, every kind of damaged file is refused with its
+ * reason, and the bytes that the writer writes. */
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* mailbox.c - letters are copied when they are sent, and matched with wishes in the order of both. */
+/* mailbox.c - see mailbox.h. A letter is copied when it is sent. Letters and wishes match in the order of
+ * both. */
 #include "mailbox.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* mailbox.h - a transport among threads of one process, which can be looked into and broken: what remote.c
- * does is tested without MPI, and under sanitizers. */
+/* mailbox.h - a transport between threads of one process that a test can inspect and break. It tests remote.c
+ * without MPI, and under sanitizers. */
 #pragma once
 #include <pthread.h>
 #include "comm/transport.h"

@@ -1,5 +1,5 @@
-/* scenes.c - every collective over several axes: all ranks, neighbours, every second one, and all but the
- * last (which fall unevenly on hosts). */
+/* scenes.c - see scenes.h. The axes are all ranks, neighbours, every second rank, and all but the last, which
+ * divide unevenly over hosts. */
 #include "scenes.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* scenes.h - everything that a group can do, as a list that every rank goes through, and a digest of all that
- * a rank got: two kinds of group that are right have the same digests. */
+/* scenes.h - everything that a group can do, as a list that every rank runs through, and a digest of all
+ * results of a rank. Two correct kinds of group have the same digests. */
 #pragma once
 #include "lockstep/group.h"
 

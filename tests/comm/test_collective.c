@@ -1,5 +1,5 @@
-/* Collectives of ranks that are threads against the obvious: every kind, 1 to 4 ranks (7 too), types and odd
- * sizes, bit for bit; and the rule about when an operand is free again. */
+/* test_collective.c - collectives of ranks that are threads, against plain loops: every kind, 1 to 4 and 7
+ * ranks, all types, odd sizes, bit for bit; and when an operand may be used again. */
 #include "comm/comm.h"
 #include "comm/reduce.h"
 #include "base/rng.h"

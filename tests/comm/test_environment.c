@@ -1,5 +1,5 @@
-/* What launchers say about a process's place, and what is refused; ranks that torchrun or lockstep started
- * find each other. */
+/* test_environment.c - the variables that launchers set: what they mean, and what is refused. Ranks that
+ * torchrun or lockstep started find each other. */
 #include "comm/comm.h"
 #include "comm/environment.h"
 #include "comm/module.h"

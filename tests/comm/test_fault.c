@@ -1,6 +1,6 @@
-/* Slow, lost and dead ranks: the rule about when an operand is free holds under any delays; a rank that does
- * not come is named, with the wait and with what it did last, by all others alike; a chain of waits ends at
- * its culprit. */
+/* test_fault.c - slow, lost and dead ranks. An operand stays valid as long as it is read, under any delays.
+ * All other ranks name a late rank alike, with the wait and with what it did last. A chain of waits ends at
+ * the rank that caused it. */
 #include "base/clock.h"
 #include "base/rng.h"
 #include "comm/comm.h"

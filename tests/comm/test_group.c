@@ -1,4 +1,5 @@
-/* Groups of threads: numbers that every rank needs, axes and their fences, windows; what a failure says. */
+/* test_group.c - groups of threads: numbers that every rank needs, axes and their fences, windows, and
+ * messages of failures. */
 #include "comm/comm.h"
 #include "support/ranks.h"
 #include "support/support.h"

@@ -1,5 +1,5 @@
-/* test_mesh.c - meshes: sizes with the arithmetic in messages, groups by name, hosts; layouts: what is
- * refused, choices resolved, shares. */
+/* test_mesh.c - meshes: sizes, with the arithmetic in messages; groups by name; hosts. Layouts: what is
+ * refused, choices that are resolved, shares. */
 #include "comm/axes.h"
 #include "lockstep/parallel.h"
 

@@ -1,5 +1,5 @@
-/* Ranks on several hosts, as threads that speak through a mailbox: the same bits as ranks of one host,
- * numbers that keep hosts together, and what is said when something fails on another host. */
+/* test_remote.c - ranks on several hosts, as threads that exchange messages through a mailbox: they have the
+ * same bits as ranks of one host; numbers keep hosts together; failures on another host give a message. */
 #include "base/clock.h"
 #include "comm/machines.h"
 #include "comm/comm.h"

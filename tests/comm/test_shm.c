@@ -1,5 +1,5 @@
-/* Ranks as processes: this program starts itself again, once a rank. They share windows and sums; one that is
- * killed, stopped or leaves is named by the others; nothing is left behind. */
+/* test_shm.c - ranks as processes: this program starts itself again for each rank. They share windows and
+ * sums. The others name a rank that is killed, stopped or leaves. Nothing is left behind. */
 #include "base/clock.h"
 #include "comm/comm.h"
 #include "comm/shm.h"

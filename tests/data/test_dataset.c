@@ -1,4 +1,5 @@
-/* Named sets and explicit files: where they are looked for, and what is refused. */
+/* test_dataset.c - data sets by name and by explicit files: where they are looked for, and what is refused.
+ */
 #include "files.h"
 
 #include "base/sha.h"

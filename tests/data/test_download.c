@@ -1,5 +1,5 @@
-/* Fetching a set from a small HTTP server of our own that can be slow to finish, unable to continue, wrong or
- * absent. No network. */
+/* test_download.c - downloads a set from a small HTTP server of this test, which can be slow, unable to
+ * continue, wrong or absent. It needs no network. */
 #include "files.h"
 
 #include <pthread.h>

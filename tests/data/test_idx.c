@@ -1,5 +1,5 @@
-/* IDX bytes and files: every damage is refused with path, offset and expectation; the inflated copy is found
- * again and never believed when its source has changed. */
+/* test_idx.c - IDX bytes and files. Every damage is refused with path, offset and what was expected. The
+ * inflated copy is found again, and is not used when its source has changed. */
 #include "files.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* Image files: every kind that is promised gives the right values; every truncation and many other damages
- * are refused with a reason. */
+/* test_image.c - image files: every supported kind gives the right values; every truncation and many other
+ * damages are refused with a reason. */
 #include "files.h"
 
 #include <png.h>

@@ -1,5 +1,5 @@
-/* The loader gives exactly what ls_order_fill gives, from any start, in any interleaving; errors and ends
- * come out; it can be destroyed at any moment. Run under TSan too. */
+/* test_loader.c - the loader gives exactly what ls_order_fill gives, from any start, in any interleaving.
+ * Errors and ends are returned; it can be destroyed at any moment. Runs under TSan, too. */
 #include "files.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* The order of samples: a permutation per epoch, dealt to steps and micro-batches as promised. */
+/* test_order.c - the order of samples: a permutation for each epoch, dealt to steps and micro-batches. */
 #include "files.h"
 
 #include "data/known.h"

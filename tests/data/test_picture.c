@@ -1,5 +1,5 @@
-/* Pictures of predictions: what is promised is really in the file, crisp, and nothing strange in a text can
- * break it. */
+/* test_picture.c - pictures of predictions: the file has everything that it should, in sharp pixels, and no
+ * text can break it. */
 #include "files.h"
 
 #include "data/picture.h"

@@ -1,4 +1,5 @@
-/* The built-in set: the same bytes everywhere, all classes, and a small network learns it. */
+/* test_shapes.c - the built-in set has the same bytes everywhere and all classes, and a small network learns
+ * it. */
 #include "files.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* gemm_case.c - see gemm_case.h. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,5 @@
-/* gemm_case.h - one call of linear, linear_dx or linear_dw on made-up numbers, with everything that can go
- * around it: strides, guards behind the workspace, sentinels between rows. Shared by the tests of the matrix
- * products. */
+/* gemm_case.h - one call of linear, linear_dx or linear_dw on made-up numbers, with strides, guards after the
+ * workspace, and sentinels between rows. For the tests of matrix products. */
 #pragma once
 #include "device/device.h"
 

@@ -1,3 +1,4 @@
+/* math_case.c - see math_case.h. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

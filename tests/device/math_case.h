@@ -1,7 +1,7 @@
 /* math_case.h - runs one op on device ref and on every level of device cpu that this machine has, with 1, 2
- * and 3 threads, and compares: cpu against ref within a tolerance, and every number of threads against one
- * thread bit by bit. Outputs and workspaces lie between guards; what lies between the rows of a strided
- * output must stay as it was. */
+ * and 3 threads. cpu must agree with ref within a tolerance, and every number of threads with one thread bit
+ * by bit. Outputs and workspaces lie between guards; what lies between the rows of a strided output must not
+ * change. */
 #pragma once
 #include "device/device.h"
 

@@ -1,4 +1,5 @@
-/* Opening devices: names, levels forced by LOCKSTEP_ISA or by options, and what the null device is. */
+/* test_device.c - opens devices: their names, levels that LOCKSTEP_ISA or options force, and the null device.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* The matrix products against a plain f64 loop, at every instruction-set level of this machine; and the
- * promises of device.h: the same bits for any number of threads, and for a row whatever is computed beside
- * it. */
+/* test_gemm.c - matrix products against a plain loop in f64, at every instruction-set level of this machine.
+ * They have the same bits with any number of threads, and a row has the same bits whatever other rows there
+ * are (device.h). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

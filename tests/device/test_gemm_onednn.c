@@ -1,4 +1,4 @@
-/* kernels: onednn against our own kernels: two implementations that share no code for the product. */
+/* test_gemm_onednn.c - kernels: onednn against our own kernels. The two share no code for the product. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

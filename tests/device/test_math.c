@@ -1,6 +1,6 @@
-/* Rows, losses, totals and updates of device cpu, at every level of this machine, against device ref: odd
- * sizes, strides, extreme values, f32, bf16 and f16; with the same bits for 1, 2 and 3 threads (math_case.c).
- */
+/* test_math.c - rows, losses, totals and updates of device cpu, at every level of this machine, against
+ * device ref: odd sizes, strides, extreme values, f32, bf16 and f16; the same bits with 1, 2 and 3 threads
+ * (math_case.c). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* Attention and its gradient on device cpu, at every level of this machine, against device ref: sequences of
- * one tile and of several, heads of odd size, shared key heads, causal masks, biases, column slices of one
- * buffer; bits that depend on neither threads nor batch. */
+/* test_math_attention.c - attention and its gradient on device cpu, at every level of this machine, against
+ * device ref: sequences of one tile and of several, heads of odd size, shared key heads, causal masks,
+ * biases, column slices of one buffer. The bits depend neither on threads nor on the batch. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

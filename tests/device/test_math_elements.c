@@ -1,6 +1,6 @@
-/* Element-wise ops, fused programs, casts, and ops that move or sum elements, on device cpu at every level of
- * this machine, against device ref: odd sizes, broadcasts, strides, extreme values, every type; with the same
- * bits for 1, 2 and 3 threads (math_case.c). */
+/* test_math_elements.c - element-wise ops, fused programs, casts, and ops that move or sum elements, on
+ * device cpu at every level of this machine, against device ref: odd sizes, broadcasts, strides, extreme
+ * values, every type; the same bits with 1, 2 and 3 threads (math_case.c). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

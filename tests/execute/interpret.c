@@ -1,3 +1,4 @@
+/* interpret.c - see interpret.h. */
 #include "interpret.h"
 
 #include <stdlib.h>

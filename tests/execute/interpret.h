@@ -1,5 +1,5 @@
-/* interpret.h - the meaning of a graph without a planner: every value in memory of its own, every view copied
- * out. */
+/* interpret.h - computes a graph without a planner: every value has memory of its own, every view is copied.
+ */
 #pragma once
 #include "graph/graph.h"
 

@@ -1,5 +1,5 @@
-/* A step allocates nothing: malloc and mmap are counted while a training step with strided parts, workspace
- * and an update runs. */
+/* test_allocations.c - a step allocates nothing. Counts malloc and mmap during a training step with strided
+ * parts, workspace and an update. */
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>

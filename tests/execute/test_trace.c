@@ -1,4 +1,4 @@
-/* Profiles: the trace is a document that trace viewers take, the table adds up. */
+/* test_trace.c - profiles: trace viewers can read the trace, and the numbers of the table add up. */
 #include <stdlib.h>
 #include <string.h>
 

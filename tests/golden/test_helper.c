@@ -1,4 +1,5 @@
-/* test_helper.c - the formula is the scripts' formula, and the comparison sees what it must. */
+/* test_helper.c - the helpers of golden tests: the formula of parameters is that of the scripts, and the
+ * comparison finds differences. */
 #include "golden/golden.h"
 #include <math.h>
 #include <stdlib.h>

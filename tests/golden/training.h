@@ -1,4 +1,4 @@
-/* training.h - trainers that start from the golden weights, and what they must agree with PyTorch in. */
+/* training.h - trainers that start from the golden weights, and their comparison with PyTorch. */
 #pragma once
 #include "golden/golden.h"
 #include "support/support.h"

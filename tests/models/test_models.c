@@ -1,5 +1,5 @@
-/* test_models.c - torchvision's names and shapes, initial values by distribution and independent of threads,
- * configurations that cannot be. */
+/* test_models.c - torchvision's names and shapes, initial values (their distribution, and the same with any
+ * number of threads), and configurations that are refused. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

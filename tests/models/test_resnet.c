@@ -1,5 +1,5 @@
 /* test_resnet.c - ResNets: torchvision's names, shapes, counts and initial values; training and evaluation;
- * configurations that cannot be. */
+ * configurations that are refused. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* cases.c - the table. Sizes are small and odd on purpose: below, at and above vector widths, tiles and
- * blocks of 64 rows; every optional operand is there once and absent once. */
+/* cases.c - see cases.h. Sizes are small and odd on purpose: below, at and above vector widths, tiles and
+ * blocks of 64 rows. Every optional operand is present in one case and absent in another. */
 #include "case_rows.h"
 
 /* clang-format off */

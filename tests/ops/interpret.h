@@ -1,6 +1,5 @@
-/* interpret.h - runs a graph node by node on ref, with memory of its own for every value: no schedule, no
- * shared memory, no plan. Slow and hard to get wrong: the second opinion about the planner and the executor.
- */
+/* interpret.h - runs a graph node by node on ref, with separate memory for every value: without schedule,
+ * shared memory or plan. It is slow and simple, and checks the planner and the executor. */
 #pragma once
 #include "graph/graph.h"
 

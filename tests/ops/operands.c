@@ -1,4 +1,4 @@
-/* operands.c - making, filling and reading the operands of a case; running one op on one device. */
+/* operands.c - makes, fills and reads the operands of a case; runs one op on one device. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

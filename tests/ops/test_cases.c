@@ -1,5 +1,5 @@
-/* Every op of the table has a case, every case an op, and every optional operand is there once and absent
- * once. */
+/* test_cases.c - every op of the table has a case, every case an op, and every optional operand is present in
+ * one case and absent in another. */
 #include <string.h>
 
 #include "cases.h"

@@ -1,6 +1,6 @@
-/* test_dropout.c - what dropout drops: as many as it should, and whether an element is dropped says nothing
- * about its neighbours, the same element of another sample, step or layer. Tolerances are five standard
- * deviations of independent draws. */
+/* test_dropout.c - what dropout drops: the right number of elements. Whether an element is dropped is
+ * independent of its neighbours and of the same element of another sample, step or layer. Tolerances are five
+ * standard deviations of independent draws. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* test_onednn.c - convolutions through oneDNN (kernels: onednn) against ref: every case of the three ops, so
- * a second opinion of what our own kernels do in test_kernels.c. Tolerances as there. (Products:
- * tests/device/test_gemm_onednn.c.) */
+/* test_onednn.c - convolutions through oneDNN (kernels: onednn) against ref: every case of the three ops.
+ * This is a second check of what test_kernels.c tests with our own kernels, with the same tolerances.
+ * tests/device/test_gemm_onednn.c has the products. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

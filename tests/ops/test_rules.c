@@ -1,5 +1,5 @@
-/* test_rules.c - every op says its loops, or that it is made after values are placed; and where a case splits
- * a loop, the shape rule takes the blocks and gives blocks. */
+/* test_rules.c - every op has a rule, or is made after values are placed. Where a case splits a loop, the
+ * shape rule takes the blocks and gives blocks. */
 #include <string.h>
 
 #include "cases.h"

@@ -1,7 +1,7 @@
-/* test_split.c - what an op's rule says is so: for every case of a forward op and every loop that its rule
- * lets one split, 2 and 4 ranks that each have a block compute, put together, what one rank computes, forward
- * and gradients. In f64 on ref; where nothing is summed over the ranks, and masks always, bit for bit. Sizes
- * that the ranks do not divide are taken so many times. */
+/* test_split.c - what an op's rule says is true. For every case of a forward op and every loop that its rule
+ * allows to split, 2 and 4 ranks with a block each compute together what one rank computes, forward and
+ * gradients. In f64 on ref; bit for bit where nothing is summed over the ranks, and always for masks. Sizes
+ * that the ranks do not divide are multiplied. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* test_optim.c - schedules at their edges, clipping by the exact norm, steps that are skipped. (Values of the
- * optimizers: tests/golden.) */
+/* test_optim.c - schedules at their edges, clipping by the exact norm, steps that are skipped. tests/golden
+ * compares the optimizers with PyTorch. */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

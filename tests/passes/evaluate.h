@@ -1,5 +1,5 @@
-/* evaluate.h - runs a graph once through planner and session, with source values that follow from their
- * names, and compares what comes out: the same graph before and after a pass must give the same bits. */
+/* evaluate.h - runs a graph once through planner and session, with source values that depend on their names,
+ * and compares the results: a graph must give the same bits before and after a pass. */
 #pragma once
 #include "graph/graph.h"
 #include "passes/passes.h"

@@ -1,5 +1,5 @@
-/* over_ranks.h - a graph of one rank run among others, and whole tensors against what the ranks have of them.
- * f64 on ref; ranks are threads. */
+/* over_ranks.h - runs the graph of one rank together with those of others, and compares whole tensors with
+ * the blocks of the ranks. In f64 on ref; ranks are threads. */
 #pragma once
 #include "lockstep/group.h"
 #include "passes/redistribute.h"

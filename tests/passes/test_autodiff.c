@@ -1,5 +1,5 @@
-/* test_autodiff.c - the chain rule over whole graphs: how contributions meet. (The rule of each op is
- * tests/ops' business.) Gradients are compared with central differences on ref in f64. */
+/* test_autodiff.c - the chain rule over whole graphs: how contributions to a gradient are added. tests/ops
+ * tests the gradient of each op. Gradients are compared with central differences on ref in f64. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* test_boxes.c - where a node's operand is in its whole tensor (ls_node.at): slices and splits add up, every
- * pass keeps it, and random masks are those of the whole. */
+/* test_boxes.c - the box of a node's operand in its whole tensor (ls_graph.at): slices and splits compose,
+ * every pass keeps it, and random masks are those of the whole tensor. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* test_held.c - who holds what: all ranks of a mesh together hold every element of every parameter exactly
- * once for each copy, whatever the layout; each rank knows it of all. */
+/* test_held.c - what each rank holds of a parameter: in any layout, all ranks of a mesh together hold every
+ * element exactly once for each copy, and each rank knows what the others hold. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* test_layout.c - which unit a parameter lies in and where, and what the chains of a layout do to the graph:
- * how many collectives, over what. */
+/* test_layout.c - the unit of each parameter and its position in the unit, and the collectives that the
+ * chains of a layout add to the graph. */
 #include <stdio.h>
 #include <string.h>
 

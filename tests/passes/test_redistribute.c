@@ -1,6 +1,6 @@
-/* test_redistribute.c - every cell of the table of redistributions: the value that comes out, put together,
- * is the value that went in; and the gradient, placed as the source's placement says, is the one that was
- * given, placed as the target's says. Exact, in f64, on 2 and 4 ranks. */
+/* test_redistribute.c - every cell of the table of redistributions: the result, put together, is the input;
+ * the gradient with the source's placement is the given one with the target's placement. Exact, in f64, on 2
+ * and 4 ranks. */
 #include <stdio.h>
 #include <string.h>
 

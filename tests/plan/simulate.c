@@ -1,3 +1,4 @@
+/* simulate.c - see simulate.h. */
 #include "simulate.h"
 
 #include <stdlib.h>

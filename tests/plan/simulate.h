@@ -1,5 +1,5 @@
-/* simulate.h - a second opinion on a plan that knows nothing of the planner's reasoning: it "runs" the steps
- * on a memory of tags. */
+/* simulate.h - a check of plans that shares no code with the planner: it runs the steps on a memory of tags.
+ */
 #pragma once
 #include "plan/plan.h"
 

@@ -1,5 +1,5 @@
-/* What people read: numbers and words of the descriptions must be those of the plan, and the JSON must parse.
- */
+/* test_describe.c - descriptions of plans for people: their numbers and words are those of the plan, and the
+ * JSON can be read. */
 #include <stdlib.h>
 #include <string.h>
 

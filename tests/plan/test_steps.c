@@ -1,5 +1,5 @@
-/* test_steps.c - the two halves of a collective in the plan: where they stand, and how long what peers read
- * must live. */
+/* test_steps.c - the two halves of a collective in the plan: where they stand, and how long memory that other
+ * ranks read must live. */
 #include <string.h>
 
 #include "lockstep/graph.h" /* before rules.h: with call sites */

@@ -1,6 +1,6 @@
-/* allocations.h - counts the malloc family and mmap between two calls, over all threads and libraries of the
- * process. Only a program that uses it gets these functions in place of libc's. Under a sanitizer, which owns
- * both, it tells of malloc, and mmap is not counted. */
+/* allocations.h - counts calls of malloc and mmap between two points, over all threads and libraries of the
+ * process. Only a program that uses it gets these functions in place of libc's. Under a sanitizer, which
+ * replaces both, it counts malloc only. */
 #pragma once
 
 #if defined(LS_ASAN) || defined(LS_TSAN)

@@ -1,3 +1,4 @@
+/* ranks.c - see ranks.h. */
 #include "ranks.h"
 
 #include <pthread.h>

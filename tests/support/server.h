@@ -1,5 +1,5 @@
-/* server.h - a small HTTP server on this machine, for tests of what loads files: it can break off, be unable
- * to continue, send wrong bytes, or want a token. One connection at a time. */
+/* server.h - a small HTTP server for tests of what downloads files. It can break off, refuse to continue,
+ * send wrong bytes, or ask for a token. It serves one connection at a time. */
 #pragma once
 #include <stddef.h>
 

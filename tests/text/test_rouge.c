@@ -1,4 +1,4 @@
-/* test_rouge.c - ROUGE of 200 pairs of texts is what rouge_score says: tests/golden/rouge.json. */
+/* test_rouge.c - ROUGE of 200 pairs of texts is that of rouge_score: tests/golden/rouge.json. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
