@@ -3,6 +3,8 @@ generate.json 20 prompts with the ids of several ways to choose.
 
     python tools/golden/generate.py
 
+The same of the small Qwen2 of tests/golden/language, with id 10 for an end token.
+
 t5_relu: one table, scaled output. t5_gated: T5 v1.1 with a head of its own, as transformers 5 saves it again: tie_word_embeddings true, scale_decoder_outputs
 false, and an lm_head.weight that is not shared.weight."""
 import json
@@ -14,7 +16,7 @@ from torch import nn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [p for p in sys.path if os.path.abspath(p) != HERE]  # the library `tokenizers` before the script of that name
-from transformers import T5Config, T5ForConditionalGeneration, set_seed  # noqa: E402
+from transformers import AutoModelForCausalLM, T5Config, T5ForConditionalGeneration, set_seed  # noqa: E402
 
 OUT = os.path.join(HERE, "..", "..", "tests", "golden")
 SHARED = {"vocab_size": 67, "d_model": 24, "d_ff": 40, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 10, "dropout_rate": 0.0,
@@ -34,10 +36,10 @@ WAYS = {
 }
 
 
-def prompts():
-    """20 sources of 1 to 40 tokens, each with its end token."""
+def prompts(vocabulary, step, end):
+    """20 prompts of 1, 1 + step, ... tokens, and behind them `end`."""
     generator = torch.Generator().manual_seed(5)
-    return [torch.randint(2, 67, (1 + 2 * i,), generator=generator).tolist() + [1] for i in range(20)]
+    return [torch.randint(2, vocabulary, (1 + step * i,), generator=generator).tolist() + end for i in range(20)]
 
 
 def make(name):
@@ -60,23 +62,28 @@ def make(name):
     return T5ForConditionalGeneration.from_pretrained(os.path.join(OUT, name)).eval()
 
 
-def text_of(ids):
-    """Without the start token, the end token and what comes behind it."""
-    ids = ids[1:]
-    return ids[: ids.index(1)] if 1 in ids else [i for i in ids]
+def text_of(ids, end):
+    """Without the end token and what comes behind it."""
+    return ids[: ids.index(end)] if end in ids else ids
+
+
+def texts(model, prompts, end, skip, **more):
+    """skip(prompt): tokens of what generate returns that are not the text."""
+    made = {"prompts": prompts}
+    for way, how in WAYS.items():
+        made[way] = []
+        for prompt in prompts:  # without a cache: T5's has as many layers as the encoder
+            out = model.generate(torch.tensor([prompt]), max_new_tokens=NEW, do_sample=False, use_cache=False, **how, **more)
+            made[way].append(text_of(out[0].tolist()[skip(prompt):], end))
+        distinct = {tuple(t) for t in made[way]}
+        print(way, len(distinct), "texts, lengths", sorted(len(t) for t in made[way]))
+    return made
 
 
 if __name__ == "__main__":
-    golden = {"prompts": prompts(), "new_tokens": NEW}
-    for name in MODELS:
-        model, golden[name] = make(name), {}
-        for way, how in WAYS.items():
-            golden[name][way] = []
-            for prompt in golden["prompts"]:
-                out = model.generate(torch.tensor([prompt]), max_new_tokens=NEW, do_sample=False, use_cache=False, **how)  # its cache has as many layers as the encoder
-                golden[name][way].append(text_of(out[0].tolist()))
-            distinct = {tuple(t) for t in golden[name][way]}
-            print(name, way, len(distinct), "texts, lengths", sorted(len(t) for t in golden[name][way]))
+    golden = {name: texts(make(name), prompts(67, 2, [1]), 1, lambda prompt: 1) for name in MODELS}
+    qwen2 = AutoModelForCausalLM.from_pretrained(os.path.join(OUT, "language")).eval()
+    golden["language"] = texts(qwen2, prompts(257, 5, []), 10, len, eos_token_id=10, pad_token_id=0)
     with open(os.path.join(OUT, "generate.json"), "w", encoding="utf-8") as f:
         json.dump(golden, f, separators=(",", ":"))
         f.write("\n")
