@@ -37,7 +37,6 @@ struct ls_search {
     float *weights;        /* [vocabulary]: of one beam */
     int32_t *ids;          /* memory of the ids of all texts */
     bool ended;            /* an end token has ended the text */
-    bool hopeless;         /* no beam can become better than the finished texts */
 };
 
 static bool is_end(const ls_search *s, int32_t id)
@@ -221,15 +220,9 @@ static void keep_finished(ls_search *s)
 {
     const int64_t beams = s->o.beams;
     const float length = (float)pow((double)(s->n + 1), s->o.how->length_penalty);
-    bool full = s->o.how->early_stopping == LS_EARLY_STOPPING_TRUE;
-    for (int64_t k = 0; k < beams; k++)
-        full = full && s->best[k].finished;
     for (int64_t i = 0; i < beams; i++) {
         const candidate *c = &s->candidates[i];
-        float score = c->score / length;
-        score += full ? NEVER : 0;
-        score += s->hopeless ? NEVER : 0;
-        score += c->ends ? 0 : NEVER;
+        const float score = c->score / length + (c->ends ? 0 : NEVER);
         text *worst = &s->best[beams - 1];
         if (!(score > worst->score))
             continue;
@@ -266,19 +259,14 @@ static void continue_beams(ls_search *s, int32_t *next, int32_t *from)
     s->others = swap;
 }
 
-/* Whether a beam may still become better than the worst finished text. */
+/* Whether a beam may still become better than the worst finished text; as long as there are too few of these,
+ * the worst has the score NEVER. */
 static bool may_improve(const ls_search *s)
 {
     const bool far = s->o.how->early_stopping == LS_EARLY_STOPPING_NEVER && s->o.how->length_penalty > 0;
     const float length = (float)pow((double)(far ? s->o.most : s->n), s->o.how->length_penalty),
                 possible = s->beams[0].score / length;
-    float worst = INFINITY;
-    bool open = false;
-    for (int64_t k = 0; k < s->o.beams; k++) {
-        worst = s->best[k].score < worst ? s->best[k].score : worst;
-        open = open || !s->best[k].finished;
-    }
-    return possible > worst || (open && possible > NEVER);
+    return possible > s->best[s->o.beams - 1].score;
 }
 
 static ls_status advance_beams(ls_search *s, const float *logits, int64_t apart, int32_t *next, int32_t *from,
@@ -293,10 +281,9 @@ static ls_status advance_beams(ls_search *s, const float *logits, int64_t apart,
     for (int64_t k = 0; k < s->o.beams && apart == 0; k++)
         from[k] = 0;
     s->n++;
-    s->hopeless = s->hopeless || !may_improve(s);
     for (int64_t k = 0; k < s->o.beams; k++)
         full = full && s->best[k].finished;
-    *over = s->hopeless || full || all_end;
+    *over = full || all_end || !may_improve(s);
     return LS_OK;
 }
 

@@ -36,7 +36,7 @@ static const struct {
     { "beams.short", 4, { LS_GENERATE_DEFAULTS, .length_penalty = -0.5 } },
     { "beams.never",
       3,
-      { LS_GENERATE_DEFAULTS, .length_penalty = 0.6, .early_stopping = LS_EARLY_STOPPING_NEVER } },
+      { LS_GENERATE_DEFAULTS, .length_penalty = 2, .early_stopping = LS_EARLY_STOPPING_NEVER } },
 };
 enum { N_WAYS = sizeof WAYS / sizeof *WAYS };
 

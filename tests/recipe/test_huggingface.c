@@ -314,6 +314,29 @@ static void files_of_transformers_are_taken(void **state)
     }
 }
 
+/* transformers 5 writes tie_word_embeddings true for a T5 v1.1, too, whose head the weights tell. */
+static void heads_of_saved_t5s(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *folder, *set;
+        bool tied;
+    } cases[] = { { "t5_relu", "model.dropout=0", true },
+                  { "t5_gated", "model.dropout=0", false },
+                  { "t5_gated", "model.tied=true", true } };
+    for (int i = 0; i < 3; i++) {
+        char text[600];
+        ls_recipe *r;
+        snprintf(text, sizeof text, "model: {type: t5, init: %s/tests/golden/%s}\ndata: {type: pairs, %s}\n",
+                 LS_TEST_SOURCE_DIR, cases[i].folder,
+                 "train_text: none, source: a, target: b, tokenizer: bytes");
+        ASSERT_OK(ls_recipe_load_text(&r, text, strlen(text), "here.yaml", 1, &cases[i].set));
+        assert_int_equal(r->model.tied, cases[i].tied);
+        assert_int_equal(r->model.scale_output == LS_SCALE_OUTPUT_FALSE, i > 0);
+        ls_recipe_destroy(&r);
+    }
+}
+
 static void what_is_written_reads_back(void **state)
 {
     (void)state;
@@ -374,6 +397,7 @@ int main(void)
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(every_key_is_read_or_refused),
         cmocka_unit_test(files_of_transformers_are_taken),
+        cmocka_unit_test(heads_of_saved_t5s),
         cmocka_unit_test(what_is_written_reads_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

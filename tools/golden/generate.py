@@ -32,7 +32,7 @@ WAYS = {
     "beams": {"num_beams": 4, "length_penalty": 1.0},
     "beams.long": {"num_beams": 4, "length_penalty": 2.0, "early_stopping": True, "no_repeat_ngram_size": 3, "min_new_tokens": 6},
     "beams.short": {"num_beams": 4, "length_penalty": -0.5},
-    "beams.never": {"num_beams": 3, "length_penalty": 0.6, "early_stopping": "never"},
+    "beams.never": {"num_beams": 3, "length_penalty": 2.0, "early_stopping": "never"},
 }
 
 
