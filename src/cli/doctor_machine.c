@@ -138,7 +138,7 @@ static void cache_folder(ls_doctor *d)
     char *path = ls_cache_dir(), *probe = ls_sys_strdup(path ? path : "");
     while (probe && *probe && !ls_dir_exists(probe)) {
         char *slash = strrchr(probe, '/');
-        slash ? (*slash = 0) : (*probe = 0);
+        *(slash ? slash : probe) = 0;
     }
     const char *folder = probe && *probe ? probe : *path == '/' ? "/" : ".";
     bool writable = !access(folder, W_OK);

@@ -108,7 +108,9 @@ static void sink(void *context, ls_level level, const char *message)
 static int terminal_width(int fd)
 {
     struct winsize w;
-    return !isatty(fd) ? 0 : !ioctl(fd, TIOCGWINSZ, &w) && w.ws_col > 20 ? w.ws_col : 80;
+    if (!isatty(fd))
+        return 0;
+    return ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 80;
 }
 
 static void amount(char buffer[32], const ls_progress *p, double n)

@@ -293,7 +293,9 @@ ls_status ls_generator_continue(ls_generator *g, const int32_t *ids, int64_t n)
         return ls_fail(LS_E_USAGE, "%lld tokens and %lld more are beyond the context of %lld tokens",
                        (long long)g->position, (long long)n, (long long)g->places);
     while (n > 0) {
-        const int64_t part = n <= FEW || g->is_t5 ? 1 : n < CHUNK ? n : CHUNK;
+        int64_t part = n < CHUNK ? n : CHUNK;
+        if (n <= FEW || g->is_t5)
+            part = 1;
         LS_TRY(part > 1 ? prefill(g, ids, part) : take(g, *ids));
         g->position += part;
         ids += part;

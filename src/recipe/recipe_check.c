@@ -15,18 +15,24 @@
 
 static const char *at(const ls_recipe *r, const char *key) { return ls_recipe_where(r, key); }
 
+/* "my" of "recipes/my.yaml", "vit" of "bundled vit". */
+static char *stem_of(const char *name, ls_arena *arena)
+{
+    const char *slash = strrchr(name, '/'), *space = strrchr(name, ' ');
+    if (slash)
+        name = slash + 1;
+    else if (space)
+        name = space + 1;
+    char *stem = ls_arena_strdup(arena, name), *dot = strrchr(stem, '.');
+    if (dot && dot != stem)
+        *dot = 0;
+    return stem;
+}
+
 static ls_status check_name(ls_recipe *r)
 {
-    if (!*r->run.name) { /* name of the recipe's file without folder and ending; of a bundled one without
-                            "bundled " */
-        const char *name = strrchr(r->state->name, '/'), *space;
-        name = name ? name + 1 : (space = strrchr(r->state->name, ' ')) ? space + 1 : r->state->name;
-        char *stem = ls_arena_strdup(&r->state->arena, name);
-        char *dot = strrchr(stem, '.');
-        if (dot && dot != stem)
-            *dot = 0;
-        r->run.name = stem;
-    }
+    if (!*r->run.name)
+        r->run.name = stem_of(r->state->name, &r->state->arena);
     const char *n = r->run.name;
     if (!*n || *n == '.' || strchr(n, '/') || strlen(n) > 100)
         return ls_fail(

@@ -79,7 +79,9 @@ static const char *nearest_key(const char *full, ls_arena *a)
     if (!section)
         return NULL;
     const char *mended = ls_arena_printf(a, "%s%s", section, full + strcspn(full, "."));
-    return ls_key_find(mended) >= 0 ? mended : strcmp(mended, full) ? nearest_key(mended, a) : NULL;
+    if (ls_key_find(mended) >= 0)
+        return mended;
+    return strcmp(mended, full) ? nearest_key(mended, a) : NULL;
 }
 
 static ls_status unknown_key(const source *from, ls_arena *a, int line, const char *key)

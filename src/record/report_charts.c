@@ -255,10 +255,13 @@ void ls_chart_lines(ls_str *out, const ls_chart *c)
 {
     const char *names[3], *colors[3];
     bool faint[3];
-    ls_frame f = {
-        INFINITY, -INFINITY, c->low <= c->high ? c->low : INFINITY, c->low <= c->high ? c->high : -INFINITY,
-        c->width, c->height
-    };
+    const bool bounded = c->low <= c->high;
+    ls_frame f = { .x0 = INFINITY,
+                   .x1 = -INFINITY,
+                   .y0 = bounded ? c->low : INFINITY,
+                   .y1 = bounded ? c->high : -INFINITY,
+                   .width = c->width,
+                   .height = c->height };
     for (int s = 0; s < c->n; s++) {
         const ls_curve *curve = c->series[s].curve;
         range_of(curve, &f.y0, &f.y1);

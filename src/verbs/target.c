@@ -179,7 +179,9 @@ int ls_target_workers(const ls_target *t)
     const int64_t cores = ls_cpu_count(), least = t->recipe->workers.min, most = t->recipe->workers.max;
     if (strcmp(ls_recipe_origin(t->recipe, "workers"), "--set"))
         return 1;
-    return (int)(most <= cores || most == least ? most : least > cores ? least : cores);
+    if (most <= cores || most == least)
+        return (int)most;
+    return (int)(least > cores ? least : cores);
 }
 
 static ls_status set_up(ls_setup *s, const ls_target *t, ls_group *g)
