@@ -74,6 +74,7 @@ typedef struct ls_recipe {
         ls_int_list hidden;
         ls_mlp_activation act; /* mlp */
         const char *init;      /* "random" or a path */
+        bool init_strict;      /* names of `init` and the model must be the same */
     } model;
     struct {
         const char *type, *path; /* type as ls_dataset_open takes it, "text" or "pairs" */

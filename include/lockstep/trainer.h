@@ -100,6 +100,9 @@ LS_API ls_status ls_trainer_init(ls_trainer *t, uint64_t seed);
  * gets its first values, and dropout the seed 0. A failure of one rank is the group's: the others return
  * LS_E_PEER, and the group can only be destroyed. Collective. */
 LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
+/* The same, as load_state_dict(strict=False): tensors that only the file or only the model has are passed
+ * over, but not all of the model's, which keep their values: after ls_trainer_init, or another load. */
+LS_API ls_status ls_trainer_load_partly(ls_trainer *t, const ls_weights *w);
 /* One .safetensors file with the master weights and the buffers under the model's names. Allocates; with
  * several ranks, rank 0 has the whole model in memory meanwhile. Collective. */
 LS_API ls_status ls_trainer_save(ls_trainer *t, const char *path);

@@ -79,9 +79,11 @@ typedef struct ls_named_tensor {
 typedef struct ls_weights_load_opts {
     bool convert;          /* float types may differ: converted, rounding to nearest even */
     bool allow_unexpected; /* the file may hold more than is wanted */
-    bool check_only;       /* compare names, shapes and types; `data` is not touched and may be NULL */
+    bool allow_missing; /* the file may lack what is wanted, which then stays as it is; but not all of it */
+    bool check_only;    /* compare names, shapes and types; `data` is not touched and may be NULL */
 } ls_weights_load_opts;
-#define LS_WEIGHTS_LOAD_DEFAULTS .convert = false, .allow_unexpected = false, .check_only = false
+#define LS_WEIGHTS_LOAD_DEFAULTS \
+    .convert = false, .allow_unexpected = false, .allow_missing = false, .check_only = false
 LS_API ls_weights_load_opts ls_weights_load_opts_default(void);
 LS_API ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_tensor *want,
                                       const ls_weights_load_opts *o LS_OR_DEFAULTS);

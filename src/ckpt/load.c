@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/manifest.h"
@@ -54,6 +55,21 @@ static const ls_named_tensor **sorted(int64_t n, const ls_named_tensor *want)
     return list;
 }
 
+/* Some of what is wanted is not there, and that is fine: says which. */
+static void pass_over(const ls_weights *w, int64_t n, misfits *missing)
+{
+    const int64_t found = n - missing->count, others = ls_weights_count(w) - found;
+    if (missing->count)
+        ls_log_info("%s: %" PRId64 " of the model's %" PRId64
+                    " tensors are not there and stay as they are: %s%s",
+                    ls_weights_at(w, 0)->file, missing->count, n, ls_str_text(&missing->text),
+                    missing->count > SHOWN ? "; ..." : "");
+    if (others)
+        ls_log_info("%s: %" PRId64 " tensors are not the model's and are passed over",
+                    ls_weights_at(w, 0)->file, others);
+    missing->count = 0;
+}
+
 static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *want,
                          const ls_weights_load_opts *o)
 {
@@ -92,6 +108,8 @@ static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *
         }
     }
     free(list);
+    if (o->allow_missing && kinds[MISSING].count < n)
+        pass_over(w, n, &kinds[MISSING]);
 
     ls_str text = { 0 };
     for (int k = 0; k < KINDS; k++) {
@@ -128,9 +146,11 @@ ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_te
             (!want[i].tensor.data && ls_type_count(&want[i].tensor.type) > 0))
             return ls_fail(LS_E_ARG, "tensor \"%s\" to be loaded is not contiguous or has no memory",
                            want[i].name);
-    for (int64_t i = 0; i < n; i++)
-        LS_TRY(
-            ls_weight_read(ls_weights_find(w, want[i].name), want[i].tensor.type.dtype, want[i].tensor.data));
+    for (int64_t i = 0; i < n; i++) {
+        const ls_weight *t = ls_weights_find(w, want[i].name);
+        if (t) /* else it may be missing */
+            LS_TRY(ls_weight_read(t, want[i].tensor.type.dtype, want[i].tensor.data));
+    }
     return LS_OK;
 }
 
@@ -158,7 +178,7 @@ ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_
         const ls_weight *t = ls_weights_find(w, l->tensors[i].name);
         const ls_range *r = &l->mine[i];
         const ls_dtype to = l->tensors[i].tensor.type.dtype;
-        for (int64_t k = 0, n; k < r->count; k += n) {
+        for (int64_t k = 0, n; t && k < r->count; k += n) {
             const int64_t first = ls_range_piece(r, k, &n);
             void *data = (char *)r->data + (size_t)k * ls_dtype_size(to);
             LS_TRY(proof

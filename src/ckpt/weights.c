@@ -14,6 +14,7 @@
 #include "ckpt/manifest.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
+#include "ckpt/select.h"
 
 struct ls_weights {
     ls_arena arena;
@@ -432,6 +433,20 @@ void ls_weights_leave_out(ls_weights *w, const char *name, const char *of)
     for (int64_t i = 0; i < w->count; i++)
         w->by_name[i] = &w->tensors[i];
     qsort(w->by_name, (size_t)w->count, sizeof *w->by_name, compare_names);
+}
+
+ls_status ls_weights_select(ls_weights *w, ls_weight_namer name_of, void *context)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < w->count; i++) {
+        const char *name = name_of(context, w->tensors[i].name);
+        if (!name)
+            continue;
+        w->tensors[n] = w->tensors[i];
+        w->tensors[n++].name = ls_arena_strdup(&w->arena, name);
+    }
+    w->count = n;
+    return index_names(w);
 }
 
 int ls_weights_file_count(const ls_weights *w)

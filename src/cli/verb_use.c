@@ -183,7 +183,14 @@ ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
                          .convert = type != NULL,
                          .optimizer = ls_args_has(a, "--optimizer"),
                          .prefix = ls_args_value(a, "--prefix"),
+                         .module = ls_args_value(a, "--module"),
+                         .strip_prefix = ls_args_has(a, "--strip-prefix"),
+                         .ignore_frozen = ls_args_has(a, "--ignore-frozen"),
                          .force = ls_args_has(a, "--force") };
+    if (o.strip_prefix && (!o.module || o.optimizer))
+        return ls_fail(LS_E_USAGE, "--strip-prefix: %s",
+                       o.optimizer ? "the optimizer's state keeps the names of the whole model"
+                                   : "say which module's: --module NAME");
     if (!o.to || !*o.to)
         return ls_fail(LS_E_USAGE,
                        "lockstep export needs --to FILE.safetensors, --to FILE.pt or --to DIRECTORY/");

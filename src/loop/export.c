@@ -9,13 +9,16 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "loop.h"
+#include "setup/folder.h"
 
 static ls_status write_model(const char *from, const char *to)
 {
     ls_weights *w;
     char size[32] = "a DCP directory";
     LS_TRY(ls_weights_open(&w, from));
-    ls_status s = ls_weights_export(w, to, .replace = true);
+    ls_status s = ls_folder_add_names_for(w, from, to);
+    if (s == LS_OK)
+        s = ls_weights_export(w, to, .replace = true);
     if (s == LS_OK) {
         if (to[strlen(to) - 1] != '/')
             ls_format_bytes(size, (uint64_t)ls_file_size(to));

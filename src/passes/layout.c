@@ -133,6 +133,15 @@ static bool word_matches(const char *word, const char *name)
     return ls_path_matches(word, name);
 }
 
+bool ls_words_freeze(const char *freeze, const char *name)
+{
+    char word[256];
+    bool frozen = false;
+    for (int used; freeze && !frozen && sscanf(freeze, "%255s%n", word, &used) == 1; freeze += used)
+        frozen = word_matches(word, name);
+    return frozen;
+}
+
 static ls_status freeze_slots(ls_units *u, const char *freeze)
 {
     int left = u->n_slots;

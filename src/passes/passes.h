@@ -128,6 +128,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
                            const ls_precision *precision);
 /* Matches a dotted path. As `*` does not match `/` in paths of files, it does not match a dot here. */
 bool ls_path_matches(const char *glob, const char *path);
+bool ls_words_freeze(const char *freeze, const char *name); /* a word of `freeze` matches this parameter */
 
 /* Replaces each parameter by a view of its unit's flat buffer. The buffer is the end of a chain: state ->
  * (to_device) -> (replicate) -> all_gather into the unit's type, or a cast (docs/ranks.md). Adds the casts

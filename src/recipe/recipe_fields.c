@@ -127,6 +127,9 @@ const ls_key LS_KEYS[] = {
       .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, "
               "PyTorch's distributed one, or one of Hugging Face's, whose config.json sets the keys of the "
               "model that the recipe leaves out. Looked for in the places of data.tokenizer" },
+    { "model.init_strict", LS_KEY_BOOL, AT(model.init_strict), "true", NEEDS("model.init !random"),
+      .help = "false, as load_state_dict(strict=False): tensors that only `init` or only the model has are "
+              "passed over; the model's keep their random values" },
 
     { "data.type", LS_KEY_WORD, AT(data.type), NULL, .words = LS_DATA_WORDS,
       .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: "

@@ -142,3 +142,9 @@ ls_status ls_folder_add_names(ls_weights *w, const char *dir)
     free(text);
     return s;
 }
+
+ls_status ls_folder_add_names_for(ls_weights *w, const char *dir, const char *to)
+{
+    const char *end = strrchr(to, '.');
+    return end && !strcmp(end, ".safetensors") ? LS_OK : ls_folder_add_names(w, dir);
+}

@@ -17,3 +17,6 @@ ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir);
 /* Adds the other names of tied tensors, which a state dict of PyTorch has as well. Does nothing for a model
  * without tied tensors, or without a config.json. */
 ls_status ls_folder_add_names(ls_weights *w, const char *dir);
+/* The same where the file `to` is PyTorch's, a .pt or a DCP directory: these have every name of a tied
+ * tensor, those of transformers one. */
+ls_status ls_folder_add_names_for(ls_weights *w, const char *dir, const char *to);

@@ -197,7 +197,7 @@ ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
     if (status == LS_OK)
         status = ls_weights_open(out, path);
     free(path);
-    if (status == LS_OK && (status = check_layers(*out, r)) != LS_OK)
+    if (status == LS_OK && r->model.init_strict && (status = check_layers(*out, r)) != LS_OK)
         ls_weights_close(out);
     LS_TRY(status);
     for (const ls_second_name *n = ls_recipe_model(r)->second_names; n && n->name; n++)

@@ -197,11 +197,10 @@ static ls_status all_tensors(ls_trainer *t, ls_named_tensor **out, int *n)
 }
 
 /* Each rank reads only its ranges of the file. */
-ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
+static ls_status load(ls_trainer *t, const ls_weights *w, bool strict)
 {
-    LS_ARG(t);
-    LS_ARG(w);
-    LS_TRAINER_USE(t);
+    const ls_weights_load_opts opts = { LS_WEIGHTS_LOAD_DEFAULTS, .convert = true,
+                                        .allow_unexpected = !strict, .allow_missing = !strict };
     ls_state_lists l;
     ls_status s = ls_state_lists_make(&l, &t->compiled, t->session);
     if (s == LS_OK)
@@ -210,7 +209,7 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     for (int p = 0; p < LS_PROGRAMS && !t->ready && s == LS_OK; p++)
         s = init_states(t, t->compiled.plans[p] ? t->compiled.plans[p]->graph : NULL);
     if (s == LS_OK)
-        s = ls_ranges_load(w, &l.model, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true });
+        s = ls_ranges_load(w, &l.model, &opts);
     s = ls_checkpoint_together(t->group, s);
     if (s == LS_OK)
         ls_session_leave(t->session);
@@ -219,6 +218,23 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     t->buffers_moved = false;
     ls_state_lists_release(&l);
     return s;
+}
+
+ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
+{
+    LS_ARG(t);
+    LS_ARG(w);
+    LS_TRAINER_USE(t);
+    return load(t, w, true);
+}
+
+ls_status ls_trainer_load_partly(ls_trainer *t, const ls_weights *w)
+{
+    LS_ARG(t);
+    LS_ARG(w);
+    LS_TRAINER_USE(t);
+    LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_load_partly"));
+    return load(t, w, false);
 }
 
 static ls_status save_all(ls_trainer *t, const char *path)

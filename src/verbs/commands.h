@@ -83,6 +83,9 @@ typedef struct ls_export_opts {
     bool optimizer;     /* export the optimizer's state, too: from a checkpoint to a directory */
     bool force;         /* replace an existing file */
     const char *prefix; /* --prefix: of names in a directory of PyTorch's. NULL: none */
+    const char *module; /* only what is below it; NULL: everything */
+    bool strip_prefix;  /* without the module's name */
+    bool ignore_frozen; /* without what train.freeze froze */
 } ls_export_opts;
 /* a weight file, checkpoint, run, or a recipe (its module tree, and which rank holds what) */
 typedef struct ls_inspect_opts {

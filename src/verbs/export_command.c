@@ -10,6 +10,7 @@
 #include "ckpt/checkpoint.h"
 #include "commands.h"
 #include "export_optimizer.h"
+#include "export_select.h"
 #include "record/rundir.h"
 #include "setup/folder.h"
 #include "target.h"
@@ -53,13 +54,6 @@ static void tell(const ls_export_opts *o, const ls_ui *ui, const char *from, con
     fprintf(ui->out, "%s: %lld tensors, %s, from %s\n", o->to, (long long)ls_weights_count(w), size, from);
 }
 
-/* Files of PyTorch's have every name of a tied tensor, those of transformers one. */
-static ls_status add_names(ls_weights *w, const char *from, const char *to)
-{
-    const char *end = strrchr(to, '.');
-    return end && !strcmp(end, ".safetensors") ? LS_OK : ls_folder_add_names(w, from);
-}
-
 /* Exports the optimizer's state, too, which only a checkpoint has. */
 static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const char *from,
                               const ls_weights_export_opts *opts)
@@ -73,7 +67,9 @@ static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const ch
         return ls_fail(LS_E_USAGE, "--optimizer: %s is neither a run nor a checkpoint", o->from);
     LS_TRY(
         ls_checkpoint_open(&c, from, LS_VERIFY_FULL, NULL)); /* a copy of damaged weights would look whole */
-    ls_status s = add_names(c.weights, from, o->to);
+    ls_status s = ls_folder_add_names_for(c.weights, from, o->to);
+    if (s == LS_OK)
+        s = ls_export_select(c.weights, from, o);
     if (s == LS_OK)
         s = ls_export_optimizer(&c, o->to, opts);
     if (s == LS_OK)
@@ -89,7 +85,9 @@ static ls_status export_weights(const ls_export_opts *o, const ls_ui *ui, const 
         LS_TRY(ls_checkpoint_verify(from, LS_VERIFY_FULL, NULL));
     ls_weights *w;
     LS_TRY(ls_target_weights(&w, from, o->prefix));
-    ls_status s = add_names(w, from, o->to);
+    ls_status s = ls_folder_add_names_for(w, from, o->to);
+    if (s == LS_OK)
+        s = ls_export_select(w, from, o);
     if (s == LS_OK)
         s = ls_weights_export_with(w, o->to, opts);
     if (s == LS_OK)

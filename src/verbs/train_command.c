@@ -97,7 +97,8 @@ static ls_status initial_weights(training *t)
     LS_TRY(ls_trainer_init(t->loop.trainer, (uint64_t)t->loop.recipe->run.seed));
     if (!t->init)
         return LS_OK;
-    ls_status s = ls_trainer_load(t->loop.trainer, t->init);
+    ls_status s = t->loop.recipe->model.init_strict ? ls_trainer_load(t->loop.trainer, t->init)
+                                                    : ls_trainer_load_partly(t->loop.trainer, t->init);
     ls_weights_close(&t->init);
     return s == LS_OK ? s : ls_fail_in(s, "model.init");
 }

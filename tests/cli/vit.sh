@@ -55,4 +55,21 @@ has runs/scheduled/log/rank-1.2.trace.json 'ProfilerStep#8.*ProfilerStep#9.*Prof
 times 0 runs/scheduled/log/rank-1.2.trace.json 'ProfilerStep#[1-7]"'
 for wrong in active=0 wait=1 wait=1,active=2,active=3 active=x active=-1 sleep=1,active=1 active=1, 8:4 x; do refused 2 "^error: --profile=$wrong: FIRST:LAST.*or a schedule" train small.yaml --profile=$wrong; done
 
+# ---- state dicts: one module of it, with and without its prefix, without what is frozen; and back, strictly or not
+try 0 export runs/fsdp_mnist --to block.pt --module encoder.layers.encoder_layer_1; has out "block.pt: 12 tensors"
+try 0 inspect block.pt; has out "encoder_layer_1"
+try 0 export runs/fsdp_mnist --to bare.pt --module encoder.layers.encoder_layer_1 --strip-prefix; has out "bare.pt: 12 tensors"
+try 0 inspect bare.pt; has out "^ *ln_1"; times 0 out "encoder_layer_1"
+refused 2 "--module encoder.layer: .* has no such tensor" export runs/fsdp_mnist --to none.pt --module encoder.layer
+refused 2 "--strip-prefix: say which module's" export runs/fsdp_mnist --to none.pt --strip-prefix
+try 0 train small.yaml --set run.name=frozen --set "train.freeze=encoder.layers conv_proj" --set train.steps=2
+try 0 export runs/frozen --to trained.safetensors --ignore-frozen; has out "trained.safetensors: 6 tensors"
+refused 2 "--ignore-frozen: .* no recipe" export block.pt --to none.pt --ignore-frozen
+refused 1 "does not fit the model .*26 missing" train small.yaml --set run.name=strict --set model.init=trained.safetensors
+try 0 train small.yaml --set run.name=partly --set model.init=trained.safetensors --set model.init_strict=false --set train.steps=1
+has err "26 of the model's 32 tensors are not there and stay as they are: "
+try 0 train small.yaml --set run.name=other --set model.init=full-model.pt --set model.init_strict=false --set model.layers=1 --set train.steps=1
+has err "12 tensors are not the model's and are passed over"
+refused 1 "does not fit the model .*32 missing" train small.yaml --set run.name=none --set model.init=bare.pt --set model.init_strict=false
+
 finish

@@ -33,6 +33,7 @@ static const useless USELESS[] = {
     { "train.freeze",
       { "train.freeze=nothing" },
       "--set train.freeze: nothing: the model has no parameter or module of that name" },
+    { "model.init_strict", { "model.init_strict=false" }, "no effect with model.init random" },
     { "optimizer.dampening",
       { "optimizer={type: sgd, dampening: 0.5}" },
       "no effect with optimizer.momentum 0" },

@@ -104,6 +104,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "parallel.mesh={dp: auto, tp: 1}";
     if (!strncmp(k->key, "precision.scaler", 16) || !strcmp(k->key, "precision.cast_forward_inputs"))
         sets[n++] = "precision.param=f16";
+    if (!strcmp(k->key, "model.init_strict"))
+        sets[n++] = "model.init=.";
     if (!strcmp(k->key, "parallel.bucket"))
         sets[n++] = "parallel.data=ddp";
     if (!strcmp(k->key, "data.field"))

@@ -233,16 +233,51 @@ static void one_thread_at_a_time(void **state)
     ls_trainer_destroy(&t);
 }
 
+/* As load_state_dict(strict=False): what only one side has is passed over. */
+static void weights_are_loaded_partly(void **state)
+{
+    (void)state;
+    ls_trainer *t, *u;
+    START(t, .micro_batch = 8, .threads = 1);
+    ls_weights *w;
+    const char *path = ls_test_path("whole.safetensors");
+    ASSERT_OK(ls_trainer_save(t, path));
+    ASSERT_OK(ls_weights_open(&w, path));
+    ls_weights_leave_out(w, "heads.head.weight", NULL);
+    ASSERT_OK(ls_trainer_create(&u, training_build_vit, &VIT, .micro_batch = 8, .threads = 1));
+    ASSERT_FAILS(ls_trainer_load_partly(u, w), LS_E_ARG, "ls_trainer_init");
+    ASSERT_OK(ls_trainer_init(u, 99));
+    ASSERT_FAILS(ls_trainer_load(u, w), LS_E_SHAPE, "1 missing: heads.head.weight");
+    ls_named_tensor theirs[64], ours[64];
+    const int n = ls_trainer_parameters(t, theirs, 64);
+    for (int i = 0; i < n; i++)
+        memset(theirs[i].tensor.data, 0x11, ls_type_bytes(&theirs[i].tensor.type));
+    ASSERT_OK(ls_trainer_save(t, path)); /* other values, so that it shows what was loaded */
+    ls_weights_close(&w);
+    ASSERT_OK(ls_weights_open(&w, path));
+    ls_weights_leave_out(w, "heads.head.weight", NULL);
+    ASSERT_OK(ls_trainer_load_partly(u, w));
+    assert_int_equal(ls_trainer_parameters(u, ours, 64), n);
+    for (int i = 0; i < n; i++) {
+        const size_t bytes = ls_type_bytes(&ours[i].tensor.type);
+        assert_int_equal(!memcmp(ours[i].tensor.data, theirs[i].tensor.data, bytes),
+                         strcmp(ours[i].name, "heads.head.weight") != 0);
+    }
+    for (int i = 0; i < n; i++)
+        ls_weights_leave_out(w, ours[i].name, NULL);
+    ASSERT_FAILS(ls_trainer_load_partly(u, w), LS_E_SHAPE, "missing");
+    ls_weights_close(&w);
+    ls_trainer_destroy(&u);
+    ls_trainer_destroy(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_thread_at_a_time),
-        cmocka_unit_test(saved_and_loaded),
-        cmocka_unit_test(weights_come_first),
-        cmocka_unit_test(loading_is_enough),
-        cmocka_unit_test(other_data_is_refused),
-        cmocka_unit_test(a_bad_weight_is_named),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(weights_are_loaded_partly), cmocka_unit_test(one_thread_at_a_time),
+        cmocka_unit_test(saved_and_loaded),          cmocka_unit_test(weights_come_first),
+        cmocka_unit_test(loading_is_enough),         cmocka_unit_test(other_data_is_refused),
+        cmocka_unit_test(a_bad_weight_is_named),     cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }
