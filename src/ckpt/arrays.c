@@ -1,5 +1,6 @@
-/* arrays.c - blocks of a program's own arrays as ranges of a checkpoint's tensors. The ranks first compare
- * what they came for, so that a mistake is told with the array's name and before any file is made. */
+/* arrays.c - saves and loads blocks of a program's own arrays, as ranges of a checkpoint's tensors. The ranks
+ * first compare what they want to save, so that a mistake is reported with the array's name before any file
+ * is made. */
 #include "lockstep/checkpoint.h"
 
 #include <inttypes.h>
@@ -23,7 +24,7 @@ typedef struct blocks {
     ls_arena arena;
     ls_box *boxes;
     ls_tensor_list list;
-    char *packed; /* of blocks with strides, side by side */
+    char *packed; /* copies of blocks with strides, made contiguous */
 } blocks;
 
 static ls_status bad(const ls_array *a, const char *what)
@@ -31,7 +32,7 @@ static ls_status bad(const ls_array *a, const char *what)
     return ls_fail(LS_E_ARG, "array \"%s\": %s", a->name, what);
 }
 
-/* Its box, if it has one. */
+/* Checks the array and this rank's block of it, whose box goes to *box. */
 static ls_status check_array(const blocks *b, int64_t i, ls_box *box)
 {
     const ls_array *a = &b->arrays[i];
@@ -53,7 +54,7 @@ static ls_status check_array(const blocks *b, int64_t i, ls_box *box)
     return b->list.mine[i].count > 0 && !a->block.data ? bad(a, "its block has no memory") : LS_OK;
 }
 
-/* The arrays as tensors and this rank's part of each; data come later. */
+/* Makes the list of tensors, with this rank's part of each. Their data come later. */
 static ls_status make_list(blocks *b)
 {
     if (b->n < 1)
@@ -77,7 +78,7 @@ static ls_status make_list(blocks *b)
 
 typedef enum direction { PACK, UNPACK } direction;
 
-/* Between a block's memory and its elements side by side. */
+/* Copies between a block with strides and contiguous memory. */
 static void move(const ls_tensor *block, char *packed, direction way)
 {
     const ls_type *t = &block->type;
@@ -88,7 +89,7 @@ static void move(const ls_tensor *block, char *packed, direction way)
         char *memory = (char *)block->data + at * (int64_t)size;
         memcpy(way == PACK ? packed : memory, way == PACK ? memory : packed, size);
         packed += size;
-        for (int d = t->ndim - 1; d >= 0; d--) { /* the next element */
+        for (int d = t->ndim - 1; d >= 0; d--) { /* goes to the next element */
             at += block->strides[d];
             if (++index[d] < t->dims[d])
                 break;
@@ -103,7 +104,7 @@ static bool is_strided(const ls_array *a)
     return ls_type_count(&a->block.type) > 0 && !ls_tensor_is_contiguous(&a->block);
 }
 
-/* Every range gets its memory: the block itself, or room for what of it is side by side. */
+/* Gives every range its memory: the block itself, or room for a contiguous copy of it. */
 static ls_status find_memory(blocks *b)
 {
     size_t bytes = 0;
@@ -129,7 +130,7 @@ static void move_all(const blocks *b, direction way)
             move(&b->arrays[i].block, b->list.mine[i].data, way);
 }
 
-/* ---- what the ranks came for */
+/* ---- comparing with the other ranks */
 
 static ls_status identity(const blocks *b, uint64_t *hash)
 {
@@ -164,8 +165,8 @@ static ls_status compare_ranks(const blocks *b)
                          b->dir, r);
 }
 
-/* The manifest finds every hole; most are found here, with a name. What every rank has whole is rank 0's to
- * write. */
+/* Checks that the ranks' blocks make up whole arrays, as far as that is easy, in order to report the array's
+ * name (the manifest finds all gaps). An array that every rank has whole is written by rank 0. */
 static ls_status check_counts(blocks *b)
 {
     const int ranks = b->group ? ls_group_size(b->group) : 1, rank = b->group ? ls_group_rank(b->group) : 0;
@@ -188,7 +189,7 @@ static ls_status check_counts(blocks *b)
     return LS_OK;
 }
 
-/* Every rank leaves with the same status. */
+/* Makes all ranks return the same status. */
 static ls_status begin(blocks *b)
 {
     ls_arena_init(&b->arena);

@@ -1,6 +1,6 @@
-/* checkpoint.c - checkpoint directories as transactions: written under a name that nobody reads, renamed when
- * whole. Removal goes the same way back. Whatever an interrupted process leaves under such a name is deleted
- * by the next save in that folder. */
+/* checkpoint.c - checkpoint folders as transactions. A checkpoint is written under a temporary name, and
+ * renamed when it is complete; to remove it, it is renamed back first. What an interrupted process leaves
+ * under a temporary name is deleted by the next save to the same folder. */
 #include "ckpt/checkpoint.h"
 
 #include <dirent.h>
@@ -38,12 +38,12 @@ ls_status ls_checkpoint_together(ls_group *g, ls_status s)
 }
 
 struct ls_saving {
-    ls_folder folder; /* rank 0 has begun it */
+    ls_folder folder; /* made by rank 0 */
     ls_group *group;
     ls_ranges ranges;
 };
 
-/* What a part of a save says when it fails. */
+/* Adds the checkpoint's name to the message of a failed part of a save. */
 static ls_status of_saving(const ls_saving *v, ls_status s)
 {
     return s == LS_OK || s == LS_E_PEER ? s : ls_fail_in(s, "saving checkpoint %s", v->folder.dir);
@@ -140,7 +140,7 @@ static ls_status read_text(char **out, const char *dir, const char *name)
     return s;
 }
 
-/* The optimizer's tensors, which a checkpoint need not have. */
+/* The file with the optimizer's tensors, which a checkpoint may lack. */
 static ls_status open_optimizer(ls_weights **out, const char *dir)
 {
     static const char *const NAMES[] = { "optimizer.safetensors", "optimizer.safetensors.index.json" };
@@ -172,7 +172,7 @@ ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how,
     if (s == LS_OK)
         s = ls_manifest_check(out->manifest, dir, how, g ? ls_group_rank(g) : 0, g ? ls_group_size(g) : 1);
     s = ls_checkpoint_together(g, s);
-    if (s == LS_OK) /* what is damaged, perhaps in the part of another rank, is not looked at */
+    if (s == LS_OK) /* (not opened if a rank found damage, perhaps in another rank's part) */
         s = ls_checkpoint_together(g, open_all(out, dir));
     if (s == LS_OK && how == LS_VERIFY_LOADED) {
         ls_weights_prove(out->weights, out->manifest);

@@ -1,6 +1,7 @@
-/* compact.c - a weight that is split by columns is written row by row, and a sum for each row would make a
- * manifest of megabytes. When all ranks have written, rank 0 reads such rows again, compares each with the
- * sum of whoever wrote it, and remembers one sum for as many of them as a piece holds. */
+/* compact.c - fewer checksums. A weight that is split by columns is written row by row, and a checksum for
+ * each row would make a manifest of megabytes. So when all ranks have written, rank 0 reads these rows again,
+ * compares each with its checksum, and replaces the checksums by one for each piece of up to
+ * LS_MANIFEST_PIECE bytes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 typedef struct area {
     uint64_t begin, end;
-} area; /* bytes of a file, in which pieces are put together */
+} area; /* a range of bytes of a file, in which pieces may be joined */
 
 static ls_status get(int fd, const char *path, char *data, uint64_t n, uint64_t offset)
 {
@@ -30,7 +31,7 @@ static ls_status get(int fd, const char *path, char *data, uint64_t n, uint64_t 
     return LS_OK;
 }
 
-/* n neighbours become the first of them. */
+/* Joins n neighbouring pieces to one, the first. */
 static ls_status join(int fd, const char *path, ls_piece *p, int64_t n, char *room)
 {
     const ls_piece *last = &p[n - 1];
@@ -48,8 +49,8 @@ static ls_status join(int fd, const char *path, ls_piece *p, int64_t n, char *ro
     return LS_OK;
 }
 
-/* How many pieces from `p` on, of `n`, are one: all in the area, one behind the other, together no longer
- * than a piece may be. */
+/* How many of the n pieces from `p` on can be joined: they lie in the area, follow one another, and together
+ * are no longer than a piece may be. */
 static int64_t neighbours(const ls_piece *p, int64_t n, area a)
 {
     int64_t k = 1;
@@ -60,7 +61,8 @@ static int64_t neighbours(const ls_piece *p, int64_t n, area a)
     return k;
 }
 
-/* The pieces of one tensor, from *from on; what is left of them is moved to *to. */
+/* Joins the pieces of one tensor, from number *from on, and writes the results from number *to on. Both are
+ * advanced. */
 static ls_status compact_area(ls_manifest *m, int fd, const char *path, int file, area a, char *room,
                               int64_t *from, int64_t *to)
 {
@@ -75,7 +77,8 @@ static ls_status compact_area(ls_manifest *m, int fd, const char *path, int file
     return LS_OK;
 }
 
-/* A row's part of a block is short; a block that is split by rows is one run. */
+/* Whether the rank's range of tensor i consists of several runs. (A block that is split by rows is one
+ * run.) */
 static bool strided(const ls_tensor_list *l, int64_t i)
 {
     return l->mine[i].differ || (l->mine[i].box && ls_box_rows_of(l->mine[i].box).n > 1);

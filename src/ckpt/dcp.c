@@ -1,5 +1,5 @@
-/* dcp.c - from an index and its files to tensors: every chunk is the only tensor of an archive, and must be
- * what the index says of it. */
+/* dcp.c - the tensors of a DCP directory, from its index and files. Each chunk is the only tensor of an
+ * archive of torch.save, and must be what the index says. */
 #include "ckpt/dcp.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
-/* dcp.h - directories of PyTorch's distributed checkpoint (DCP). `.metadata` is a pickle that says of every
- * tensor how it is cut into chunks, and of every chunk where it is: a whole archive of torch.save, `length`
- * bytes from `offset` on of a file beside it. Private to src/ckpt. */
+/* dcp.h - directories of PyTorch's distributed checkpoint (DCP). `.metadata` is a pickle. It says how each
+ * tensor is cut into chunks, and where each chunk is: a whole archive of torch.save, `length` bytes from
+ * `offset` on of a file in the same directory. Private to src/ckpt. */
 #pragma once
 #include "base/arena.h"
 #include "base/file.h"
@@ -21,42 +21,43 @@ typedef struct ls_dcp_chunk {
 } ls_dcp_chunk;
 
 typedef struct ls_dcp_tensor {
-    const char *name, *stored; /* stored: the element type in safetensors' words */
+    const char *name, *stored; /* stored: the element type, by its name in safetensors */
     bool loadable;
     ls_type type;
     uint64_t bytes;
-    ls_dcp_chunk *chunks; /* that are not empty; they are the tensor, each element once */
+    ls_dcp_chunk *chunks; /* chunks that are not empty; together they are each element of the tensor once */
     int64_t n;
-    int64_t order; /* among the others, as the state dict had them */
+    int64_t order; /* position in the state dict */
 } ls_dcp_tensor;
 
-/* What is no tensor: an archive of torch.save, too. */
+/* An entry that is no tensor. It is an archive of torch.save, too. */
 typedef struct ls_dcp_object {
     const char *name;
     ls_dcp_place at;
 } ls_dcp_object;
 
 typedef struct ls_dcp_index {
-    const char **files; /* that the tensors lie in; names beside `.metadata` */
+    const char **files; /* the files that contain the tensors, in the directory of `.metadata` */
     int n_files;
-    ls_dcp_tensor *tensors; /* that were asked for, in the order of the state dict */
+    ls_dcp_tensor *tensors; /* the wanted tensors, in the order of the state dict */
     int64_t n;
-    ls_dcp_object *objects; /* of an optimizer */
+    ls_dcp_object *objects; /* entries of an optimizer that are no tensors */
     int64_t n_objects;
 } ls_dcp_index;
 
-/* What is wanted of a directory: docs/weights.md says which entries that are. */
+/* What is wanted of a directory; docs/weights.md says which entries that is. */
 typedef struct ls_dcp_ask {
-    const char *prefix; /* that their names have, "app."; it is left out. NULL, "": none */
-    /* the optimizer's state in place of the model: tensors "exp_avg.NAME", and as objects its settings,
-     * "param_groups.0.lr" */
+    const char *prefix; /* the names begin with it ("app."), and it is left out of them. NULL or "": none */
+    /* The optimizer's state instead of the model: tensors "exp_avg.NAME", and settings as objects,
+     * "param_groups.0.lr". */
     bool optimizer;
-    int64_t n; /* of a state that numbers the parameters: their names, in that order */
+    /* number of names: those of the parameters, in order, for a state that numbers its parameters */
+    int64_t n;
     const char *const *parameters;
 } ls_dcp_ask;
 
-/* Reads the `size` bytes at `bytes`, which are file `path`; everything lives in `arena`. LS_E_FORMAT where
- * chunks leave a gap or overlap. `ask` NULL: the model. */
+/* Reads the index `path`, whose `size` bytes are at `bytes`. Everything is allocated in `arena`. LS_E_FORMAT
+ * if chunks leave a gap or overlap. ask NULL: the model. */
 ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *bytes, size_t size,
                             const char *path, const ls_dcp_ask *ask);
 
@@ -69,55 +70,55 @@ struct ls_weight_parts {
     } * at;
 };
 
-/* Tensor `i`, whose chunks are checked against what is in the files. maps, paths: [n_files]. */
+/* Reads tensor `i`, and checks its chunks against the files. maps, paths: [n_files]. */
 ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i,
                              const ls_mapping *maps, const char *const *paths, const char *dir);
 
 /* weights.c: an open directory */
-bool ls_dcp_is(const char *dir); /* has a .metadata */
+bool ls_dcp_is(const char *dir); /* whether it has a .metadata */
 ls_status ls_dcp_open(ls_weights **out, const char *dir, const ls_dcp_ask *ask);
 typedef struct ls_dcp_bytes {
-    const char *name, *path; /* of the file */
+    const char *name, *path; /* name, and path of its file */
     const uint8_t *bytes;    /* an archive of torch.save */
     size_t size;
 } ls_dcp_bytes;
-/* Of an optimizer; they live as long as `w`. */
+/* The objects of an optimizer; they live as long as `w`. */
 const ls_dcp_bytes *ls_dcp_objects(const ls_weights *w, int64_t *n);
 
-/* dcp_write.c: a directory with one file of data, as one rank of PyTorch's writes it: every tensor is one
+/* dcp_write.c: writes a directory with one file of data, as one rank of PyTorch does: each tensor is one
  * chunk. Equal contents give equal bytes. */
 typedef struct ls_dcp_writer {
     ls_folder folder;
     ls_writer out;
-    ls_str tensors, ways, places; /* entries of the three dicts of the index, so far */
+    ls_str tensors, ways, places; /* entries so far of the three dicts of the index */
 } ls_dcp_writer;
-/* of a way through dicts and lists; word NULL: into a list */
+/* A step of a path through dicts and lists: the key of a dict, or (word NULL) an index of a list. */
 typedef struct ls_dcp_step {
     const char *word;
     int64_t number;
 } ls_dcp_step;
 
-/* replace: an old DCP directory; no other folder */
+/* replace: deletes an old DCP directory, but no other folder */
 ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir, bool replace);
 ls_status ls_dcp_put_tensor(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_type *type,
                             const void *data);
 /* pickle: its opcodes, without PROTO and STOP */
 ls_status ls_dcp_put_object(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_str *pickle);
-ls_status ls_dcp_commit(ls_dcp_writer *w); /* releases w also when it fails */
+ls_status ls_dcp_commit(ls_dcp_writer *w); /* releases w, also on failure */
 void ls_dcp_abort(ls_dcp_writer *w);
 
-/* The optimizer's part of a directory, under the names that get_state_dict gives it. */
+/* The optimizer's part of a directory, with the names that PyTorch's get_state_dict uses. */
 typedef struct ls_dcp_setting {
     const char *name;
     enum { LS_DCP_NONE, LS_DCP_BOOL, LS_DCP_FLOAT, LS_DCP_PAIR } kind;
     double a, b;
 } ls_dcp_setting;
 typedef struct ls_dcp_optimizer {
-    const ls_weights *state; /* of a checkpoint: MOMENT.NAME, step */
+    const ls_weights *state; /* from a checkpoint: tensors MOMENT.NAME, and the step */
     int n;
-    const ls_dcp_setting *settings; /* of its one group of parameters */
+    const ls_dcp_setting *settings; /* settings of its only group of parameters */
 } ls_dcp_optimizer;
 
-/* As ls_weights_export_with into directory `dir`; `optimizer` may be NULL. */
+/* As ls_weights_export_with, to directory `dir`. `optimizer` may be NULL. */
 ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *dir,
                         const ls_weights_export_opts *o);

@@ -1,5 +1,5 @@
-/* dcp_index.c - `.metadata` of a DCP directory: a pickle of a few known classes. Every name in it comes from
- * outside, and every number is checked. */
+/* dcp_index.c - reads `.metadata` of a DCP directory: a pickle with a few known classes. Names and numbers in
+ * it come from outside, so each is checked. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@
 #define BEFORE_2_3 "torch.distributed._shard.sharded_tensor.metadata "
 #define STORAGE_INFO "torch.distributed.checkpoint.filesystem _StorageInfo"
 
-enum { MAX_INDEX = 64 << 20 }; /* some 250,000 chunks; values take many times their pickle's bytes */
+/* about 250,000 chunks; values in memory take many times the bytes of the pickle */
+enum { MAX_INDEX = 64 << 20 };
 
 static const char *const NAMES[] = {
     METADATA "Metadata",
@@ -49,10 +50,10 @@ static bool known(const char *global)
 
 enum { NO_TENSOR = -1 };
 
-/* Where a chunk is, or an object. */
+/* Where a chunk or an object is. */
 typedef struct place {
     const ls_pickle *tensor;
-    int ndim; /* NO_TENSOR: of an object */
+    int ndim; /* NO_TENSOR: it is an object */
     int64_t start[LS_MAX_DIMS];
     const ls_pickle *info;
 } place;
@@ -85,7 +86,7 @@ static bool is_a(const ls_pickle *v, const char *name)
     return v && v->kind == LS_PICKLE_OBJECT && strcmp(v->items[0]->text, name) == 0;
 }
 
-/* An attribute; NULL: it has none. */
+/* An attribute of an object; NULL: it has no such attribute. */
 static const ls_pickle *get(const ls_pickle *object, const char *attribute)
 {
     return object->kind == LS_PICKLE_OBJECT && object->n == 3 ? ls_pickle_find(object->items[2], attribute)
@@ -98,7 +99,7 @@ static const ls_pickle *get_dict(const ls_pickle *object, const char *attribute)
     return v && v->kind == LS_PICKLE_DICT ? v : NULL;
 }
 
-/* torch.Size((d0, d1, ...)); false: it is none, or has more than LS_MAX_DIMS. */
+/* Reads torch.Size((d0, d1, ...)). False: it is something else, or has more than LS_MAX_DIMS dimensions. */
 static bool read_size(const ls_pickle *v, int64_t *dims, int *ndim)
 {
     if (!v || v->kind != LS_PICKLE_CALL || strcmp(v->items[0]->text, "torch Size") != 0 ||
@@ -116,7 +117,7 @@ static bool read_size(const ls_pickle *v, int64_t *dims, int *ndim)
     return true;
 }
 
-/* ---- where chunks are */
+/* ---- positions of chunks */
 
 static int compare_places(const void *a, const void *b)
 {
@@ -149,17 +150,19 @@ static ls_status read_places(reader *r, const ls_pickle *storage)
     return LS_OK;
 }
 
-/* The number of a file in the list; -1: its name is not that of a file beside the index. */
+/* The index of a file in the list, where it is added if it is new; -1: it is not the name of a file in the
+ * directory. */
 static int file_number(reader *r, const ls_pickle *name)
 {
     ls_dcp_index *x = r->out;
     if (name->length == 0 || name->length > 255 || memchr(name->text, '/', name->length) ||
         memchr(name->text, 0, name->length) || ls_pickle_is(name, ".") || ls_pickle_is(name, ".."))
         return -1;
-    for (int i = x->n_files - 1; i >= 0; i--) /* neighbours are often in one file */
+    for (int i = x->n_files - 1; i >= 0; i--) /* consecutive chunks are often in one file */
         if (ls_pickle_is(name, x->files[i]))
             return i;
-    if ((x->n_files & (x->n_files - 1)) == 0) { /* room for 1, 2, 4, ... */
+    /* the list grows when n is a power of two: room for 1, 2, 4, ... */
+    if ((x->n_files & (x->n_files - 1)) == 0) {
         const char **more = LS_ARENA_ARRAY(r->arena, const char *, 2 * x->n_files + 1);
         if (x->n_files)
             memcpy(more, x->files, sizeof *more * (size_t)x->n_files);
@@ -216,7 +219,7 @@ static bool overlap(const ls_box *a, const ls_box *b)
     return true;
 }
 
-/* Boxes that lie inside, do not overlap, and have as many elements as the tensor are all of it. */
+/* Whether the chunks are the whole tensor: they lie inside it, do not overlap, and have as many elements. */
 static ls_status check_cover(const reader *r, ls_dcp_tensor *t)
 {
     const int64_t all = ls_type_count(&t->type);
@@ -254,7 +257,7 @@ static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
             return bad(r, t->name, "a chunk has no offsets and sizes of its dimensions");
         if (!ls_box_inside(&c->box))
             return bad(r, t->name, "a chunk leads out of it");
-        if (ls_box_count(&c->box) == 0) { /* more ranks than rows: nothing was written */
+        if (ls_box_count(&c->box) == 0) { /* a rank without rows: nothing was written */
             *c = (ls_dcp_chunk){ 0 };
             continue;
         }
@@ -307,7 +310,7 @@ static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
     return read_chunks(r, t, key, get(value, "chunks"));
 }
 
-/* ---- */
+/* ---- reading the index */
 
 static int compare_orders(const void *a, const void *b)
 {
@@ -360,7 +363,7 @@ static ls_status read_entries(reader *r, const ls_pickle *metadata)
     return s;
 }
 
-/* Nothing has the prefix that was asked for. */
+/* Fails because no name has the wanted prefix. */
 static ls_status no_prefix(const reader *r)
 {
     ls_str words = { 0 };

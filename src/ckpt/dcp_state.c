@@ -1,4 +1,4 @@
-/* dcp_state.c - see dcp_state.h. */
+/* dcp_state.c - reads model and optimizer from a DCP directory (dcp_state.h). */
 #include "ckpt/dcp_state.h"
 
 #include <inttypes.h>
@@ -76,7 +76,7 @@ static ls_status read_steps(ls_dcp_state *s)
     return LS_OK;
 }
 
-/* ---- what is no tensor */
+/* ---- settings */
 
 static bool number_of(double *out, const ls_pickle *v)
 {
@@ -84,7 +84,8 @@ static bool number_of(double *out, const ls_pickle *v)
     return v->kind == LS_PICKLE_FLOAT || v->kind == LS_PICKLE_INT;
 }
 
-/* false: a text, a list, a tensor: nothing that decides what a step computes. */
+/* Whether an object is a plain value. Texts, lists and tensors are not: they do not decide what a step
+ * computes. */
 static bool read_setting(ls_dcp_setting *out, const ls_pickle *v)
 {
     out->kind = v->kind == LS_PICKLE_NONE   ? LS_DCP_NONE
@@ -99,7 +100,7 @@ static bool read_setting(ls_dcp_setting *out, const ls_pickle *v)
     return number_of(&out->a, v);
 }
 
-/* The parameters of a group, by names or by numbers: of numbers, how many. */
+/* The parameters of a group: their names, or, if they are numbers, how many there are. */
 static ls_status count_parameters(ls_dcp_state *s, const ls_pickle *list, int64_t *numbers, int *groups)
 {
     ++*groups;
@@ -123,7 +124,7 @@ static ls_status read_object(ls_dcp_state *s, const ls_dcp_bytes *o, ls_arena *s
                *dot = group ? strrchr(group, '.') : NULL;
     double steps;
     if (!dot && !of)
-        return LS_OK; /* a moment that is None */
+        return LS_OK; /* (a moment that is None) */
     if (!ls_pt_is(o->bytes, o->size))
         return ls_fail(LS_E_FORMAT, "%s: where %s should be is not of torch.save: copy the directory again",
                        o->path, o->name);

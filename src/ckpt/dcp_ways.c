@@ -1,4 +1,4 @@
-/* dcp_ways.c - see dcp_ways.h. */
+/* dcp_ways.c - which entries of a DCP index are wanted (dcp_ways.h). */
 #include "ckpt/dcp_ways.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ static int compare_ways(const void *a, const void *b)
     return ls_pickle_compare(((const ls_dcp_way *)a)->key, ((const ls_dcp_way *)b)->key);
 }
 
-/* Takes the prefix off the beginning of the path. It may end within a word, as "model.module." does in
+/* Removes the prefix from the beginning of a path. The prefix may end inside a word: "model.module." of
  * ("model", "module.net1.weight"). */
 static void go_inside(ls_dcp_way *w, const char *prefix)
 {
@@ -45,7 +45,7 @@ static bool is_under(const ls_dcp_way *w, size_t depth, const char *word)
     return w->inside && !w->skip && w->path->n > at + 1 && ls_pickle_is(w->path->items[at], word);
 }
 
-/* Something lies under this word. */
+/* Whether an entry has this word next in its path. */
 static bool any_under(const ls_dcp_ways *w, size_t depth, const char *word)
 {
     for (size_t i = 0; i < w->n; i++)
@@ -54,7 +54,8 @@ static bool any_under(const ls_dcp_ways *w, size_t depth, const char *word)
     return false;
 }
 
-/* Everything lies under one word, as under "app" when one object of the program's was saved. */
+/* The word under which all entries lie, as "app" when one object of the program was saved; NULL: there is
+ * none. */
 static bool is_wrapped(const ls_dcp_ways *w)
 {
     const ls_pickle *first = NULL;
@@ -119,7 +120,7 @@ static void add_step(ls_str *name, const ls_pickle *step, size_t skip)
         ls_str_printf(name, "%" PRId64, step->number);
 }
 
-/* Of a parameter, where it is no name; -1. */
+/* The number of a parameter, if the word is a number; -1: it is a name. */
 static int64_t number_of(const ls_dcp_ask *ask, const ls_pickle *of)
 {
     int64_t number = 0;
@@ -130,14 +131,15 @@ static int64_t number_of(const ls_dcp_ask *ask, const ls_pickle *of)
             return -1;
         number = 10 * number + of->text[i] - '0';
     }
-    for (int64_t i = 0; i < ask->n; i++) /* as those of a ParameterList are called */
+    for (int64_t i = 0; i < ask->n; i++) /* a parameter of that name, as a ParameterList has them */
         if (ls_pickle_is(of, ask->parameters[i]))
             return -1;
     return of->length ? number : -1;
 }
 
-/* "state", NAME or number, "exp_avg"; or all of it in one word, "state.NAME.exp_avg", as with
- * flatten_optimizer_state_dict: "exp_avg.NAME". false: it is nothing of a parameter's. */
+/* Reads an entry of the optimizer's state: "state", NAME or number, "exp_avg"; or, with
+ * flatten_optimizer_state_dict, one word "state.NAME.exp_avg". The name is "exp_avg.NAME". False: it is no
+ * entry of a parameter. */
 static bool add_state(ls_str *name, const ls_dcp_ways *w, const ls_pickle *path, size_t at)
 {
     static const char STATE[] = "state.";

@@ -1,6 +1,6 @@
-/* dcp_write.c - a DCP directory: archives of torch.save one behind the other, and the index, whose values are
- * put together without a memo so that each tensor's part reads the same. What PyTorch gives defaults
- * (storage_meta, version) is left out: older versions do not know it. */
+/* dcp_write.c - writes a DCP directory: archives of torch.save one after the other, and the index. The
+ * index's pickle uses no memo, so that each tensor's part has the same form. Members with defaults in PyTorch
+ * (storage_meta, version) are left out, because older versions do not know them. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #define METADATA "torch.distributed.checkpoint.metadata "
 #define DATA_FILE "__0_0.distcp"
 
-/* Before its state, which ends with "b": a new object. */
+/* Begins an object. Its state follows, and ends with "b". */
 static void put_class(ls_str *out, const char *global)
 {
     ls_pickle_put_global(out, global);
@@ -61,7 +61,7 @@ static void put_tensor_metadata(ls_str *out, const ls_type *type)
     ls_str_add(out, "ubeub");
 }
 
-/* Of one item; `type` NULL: an object. */
+/* The entry of one item; type NULL: an object. */
 static void put_place(ls_str *out, const char *key, const ls_type *type, uint64_t offset, uint64_t length)
 {
     static const int64_t ZEROS[LS_MAX_DIMS];
@@ -162,7 +162,7 @@ ls_status ls_dcp_put_object(ls_dcp_writer *w, int n, const ls_dcp_step *way, con
     return s;
 }
 
-/* Only a folder that holds a DCP directory and nothing else may be deleted. */
+/* Whether the folder contains a DCP directory and nothing else; only then it may be deleted. */
 static ls_status check_replaced(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -236,7 +236,7 @@ ls_status ls_dcp_commit(ls_dcp_writer *w)
         s = write_index(w);
     if (s == LS_OK)
         s = ls_folder_commit(&w->folder);
-    ls_dcp_abort(w); /* nothing is left to be removed when all is well */
+    ls_dcp_abort(w); /* (removes nothing after a commit) */
     return s;
 }
 

@@ -1,5 +1,6 @@
-/* export.c - weights from one file into another, or into a DCP directory, tensor by tensor: what needs no
- * change goes from the mapping to the new file, what does goes through memory for the largest tensor. */
+/* export.c - writes weights from one file to another, or to a DCP directory, tensor by tensor. A tensor that
+ * needs no change is written from the mapping of its file; another goes through a buffer that is as large as
+ * the largest tensor. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,22 +19,22 @@ typedef struct export
     const ls_weights_export_opts *o;
     const char *path;
     enum { SAFETENSORS, PT, DCP } format;
-    const ls_dcp_optimizer *optimizer; /* DCP: beside the model; NULL: none */
+    const ls_dcp_optimizer *optimizer; /* DCP: the optimizer that is written too; NULL: none */
     int64_t n;
-    ls_named_tensor *tensors; /* as they will be; no data */
-    int64_t *storage;         /* number of each one's in a .pt file: that of the tensor's first name */
+    ls_named_tensor *tensors; /* names and types as they will be written; no data */
+    int64_t *storage; /* number of each tensor's storage in a .pt file: that of the tensor's first name */
     void *buffer;
     uint64_t done, total;
 }
 export;
 
-/* It does not lie in the file as it will be written. */
+/* Whether a tensor's bytes in the file differ from what will be written. */
 static bool must_be_read(const ls_weight *t, ls_dtype to)
 {
     return t->strides || t->parts || to != t->type.dtype;
 }
 
-/* Names and types of what will be written; the buffer. */
+/* Sets names and types of what will be written, and allocates the buffer. */
 static ls_status prepare(export *e)
 {
     size_t largest = 1;
@@ -41,7 +42,7 @@ static ls_status prepare(export *e)
         const ls_weight *t = ls_weights_at(e->from, i);
         ls_named_tensor *to = &e->tensors[i];
         if (!t->loadable)
-            return ls_weight_read(t, LS_F32, NULL); /* it says why not */
+            return ls_weight_read(t, LS_F32, NULL); /* (reports why it cannot be loaded) */
         if (e->format == SAFETENSORS && strcmp(t->name, "__metadata__") == 0)
             return ls_fail(
                 LS_E_ARG,
@@ -60,7 +61,7 @@ static ls_status prepare(export *e)
                      : ls_fail(LS_E_MEMORY, "%s: out of memory for a tensor of %zu bytes", e->path, largest);
 }
 
-/* A weight that f16 cannot hold must not become infinity behind the user's back. */
+/* Fails if f16 cannot hold a weight, which would otherwise become infinity without notice. */
 static ls_status check_range(const export *e, int64_t i)
 {
     char shown[128];
@@ -80,7 +81,7 @@ static ls_status out_of_memory(const export *e)
     return ls_fail(LS_E_MEMORY, "%s: out of memory for a list of %" PRId64 " tensors", e->path, e->n);
 }
 
-/* Where the elements are. An empty tensor has none. */
+/* The address of a tensor's elements, to tell whether two names are one tensor; NULL for an empty tensor. */
 static uintptr_t place_of(const ls_weight *t)
 {
     return !t->bytes ? (uintptr_t)t : t->data ? (uintptr_t)t->data : (uintptr_t)t->parts;
@@ -98,7 +99,7 @@ static bool same_tensor(const ls_weight *a, const ls_weight *b)
     return a->strides == b->strides && a->stored == b->stored && ls_type_equal(&a->type, &b->type);
 }
 
-/* Finds the names of one tensor. */
+/* Finds names that share a tensor. */
 static ls_status share_storages(export *e)
 {
     const ls_weight **list = ls_sys_malloc(sizeof *list * (size_t)(e->n + 1)),
@@ -120,7 +121,7 @@ static ls_status share_storages(export *e)
     return LS_OK;
 }
 
-/* The bytes of tensor `i` as they will be; they stay until the next call. */
+/* The bytes of tensor `i` as they will be written. They are valid until the next call. */
 static ls_status read_tensor(export *e, int64_t i, const void **data)
 {
     const ls_weight *t = ls_weights_at(e->from, i);
@@ -253,7 +254,8 @@ static ls_status put_settings(const ls_dcp_optimizer *o, ls_dcp_writer *w, const
     return s == LS_OK ? put_setting(w, "params", names) : s;
 }
 
-/* Moments and, where the optimizer counts, steps of parameter `name`; the name to those of the group. */
+/* Writes the moments of parameter `name` and, if the optimizer counts them, its steps; adds the name to the
+ * group's. */
 static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const char *name, ls_str *names)
 {
     static const char *const MOMENTS[] = { "exp_avg", "exp_avg_sq", "momentum_buffer" };
@@ -280,7 +282,7 @@ static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const ch
         int64_t steps;
         LS_TRY(ls_weight_read(count, LS_I64, &steps));
         way[3].word = "step";
-        /* PyTorch counts in f32 */
+        /* PyTorch's counter is f32 */
         LS_TRY(ls_dcp_put_tensor(w, 4, way, &LS_SCALAR(LS_F32), &(float){ (float)steps }));
     }
     if (any)

@@ -1,4 +1,4 @@
-/* folder.c - folders that are there whole or not at all. */
+/* folder.c - folders that are either complete or not there. */
 #include "ckpt/folder.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ ls_status ls_sync_folder(const char *path)
     int fd = ls_sys_open(path, O_RDONLY | O_DIRECTORY);
     if (fd < 0)
         return ls_fail_os(path, "open", errno);
-    /* some file systems cannot sync a folder, and need not */
+    /* some file systems cannot sync folders, and do not need it */
     int error = ls_sys_fsync(fd) != 0 && errno != EINVAL ? errno : 0;
     close(fd);
     return error ? ls_fail_os(path, "sync", error) : LS_OK;
@@ -79,8 +79,8 @@ ls_status ls_folder_begin(ls_folder *f)
     return LS_OK;
 }
 
-/* The old folder keeps its name until the new one has it; a file system that cannot exchange names loses the
- * old one first. */
+/* Exchanges the names of the old and the new folder, so that the name always leads to one of them. On a file
+ * system that cannot exchange names, the old folder is removed first. */
 static int rename_folder(const ls_folder *f)
 {
     if (!f->replace || !ls_dir_exists(f->dir))

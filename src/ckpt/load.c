@@ -12,7 +12,7 @@
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
 
-/* One kind of misfit: how many there are, and the first few in words. */
+/* One kind of difference: how many there are, and the first few in words. */
 typedef struct misfits {
     const char *label;
     int64_t count;
@@ -44,7 +44,7 @@ static int compare_wanted(const void *a, const void *b)
     return strcmp((*(const ls_named_tensor *const *)a)->name, (*(const ls_named_tensor *const *)b)->name);
 }
 
-/* A sorted view of `want`: the "unexpected" half of the comparison looks names up in it. */
+/* The wanted tensors sorted by name, to look up the file's tensors. */
 static const ls_named_tensor **sorted(int64_t n, const ls_named_tensor *want)
 {
     const ls_named_tensor **list = ls_sys_malloc(sizeof *list * (size_t)(n + 1));
@@ -154,7 +154,7 @@ ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_te
     return LS_OK;
 }
 
-/* In steps that stay in the cache between the comparison and the copy. */
+/* Verifies and copies in steps, so that the bytes are still in the cache for the copy. */
 static ls_status prove_and_read(const ls_weight *t, ls_manifest *proof, ls_dtype to, const ls_range *r)
 {
     const uint64_t size = ls_dtype_size(t->type.dtype);

@@ -1,5 +1,5 @@
-/* manifest.c - writing and checking manifest.json (manifest.h has the format). The manifest comes from
- * outside too: its own digest is checked first, then everything in it before it is used. */
+/* manifest.c - writes and checks manifest.json (manifest.h has the format). The manifest comes from outside,
+ * so its own digest is checked first, and then everything in it before it is used. */
 #include "ckpt/manifest.h"
 
 #include <inttypes.h>
@@ -82,13 +82,13 @@ void ls_manifest_sort(ls_manifest *m)
         qsort(m->pieces, (size_t)m->n, sizeof *m->pieces, by_place);
 }
 
-/* File `k`, whose pieces begin at *piece; moves that to the next file's. */
+/* Adds the entry of file `k`, whose first piece is *piece. *piece is moved to the next file's. */
 static ls_status add_entry(ls_json *list, const ls_manifest *m, int k, int64_t *piece)
 {
     const struct ls_manifest_file *f = &m->files[k];
     uint64_t at = 0;
     ls_json j = { 0 };
-    ls_str_add(&j.out, "\n"); /* one file a line, for people */
+    ls_str_add(&j.out, "\n"); /* one line for each file */
     ls_json_object(&j, NULL);
     ls_json_text(&j, "name", f->name);
     ls_json_int(&j, "size", (int64_t)f->size);
@@ -130,7 +130,7 @@ ls_status ls_manifest_text(ls_str *out, ls_manifest *m)
     for (int k = 0; k < m->n_files && s == LS_OK; k++)
         s = add_entry(&j, m, k, &piece);
     ls_json_close_array(&j);
-    ls_str_add(&j.out, ",\n"); /* the object is closed by the digest's line */
+    ls_str_add(&j.out, ",\n"); /* the line with the digest closes the object */
     ls_str_printf(&j.out, DIGEST_LINE, ls_hash64(j.out.data, j.out.len));
     *out = j.out;
     return s == LS_OK ? ls_str_status(out) : s;
@@ -146,7 +146,7 @@ static bool parse_sum(uint64_t *out, const char *text)
     return true;
 }
 
-/* An entry of the list: a file that is there with its size, and pieces that are all of it. */
+/* Reads an entry of the list. The file must exist with that size, and its pieces must cover it. */
 static ls_status read_entry(ls_manifest *m, const char *dir, const char *manifest, json_t *entry)
 {
     char shown[128];
@@ -257,7 +257,7 @@ ls_status ls_manifest_read(ls_manifest *out, const char *dir)
     return s;
 }
 
-/* ---- comparing */
+/* ---- verifying */
 
 static bool holds_tensors(const struct ls_manifest_file *f)
 {
@@ -266,8 +266,8 @@ static bool holds_tensors(const struct ls_manifest_file *f)
     return n >= sizeof END - 1 && !strcmp(f->name + n - (sizeof END - 1), END);
 }
 
-/* ": tensor "a" and 2 more" that have bytes in [from, to); "" where that is the header, or no file of
- * tensors. */
+/* Appends ": tensor "a" and 2 more", the tensors that have bytes in [from, to); nothing for the header, or
+ * for a file without tensors. */
 static void name_tensors(char out[200], const struct ls_manifest_file *f, const uint8_t *bytes, uint64_t from,
                          uint64_t to)
 {
@@ -339,8 +339,8 @@ ls_status ls_manifest_prove(ls_manifest *m, const char *path, const uint8_t *byt
                          path);
 }
 
-/* Every parts-th piece of a file, beginning with number `part`; or those of its beginning, before any
- * tensor's data. */
+/* Verifies every parts-th piece of a file, beginning with number `part`; or only the pieces before the data
+ * of tensors. */
 static ls_status prove_file(ls_manifest *m, const char *dir, int k, ls_verify how, int part, int parts)
 {
     ls_mapping f;

@@ -1,13 +1,14 @@
-/* pickle.c - the machine: a stack of values and a memo. An opcode pushes values or joins those on top. All
- * bytes come from outside, so every length, index and kind is checked, and memory is at most some hundred
- * bytes for each byte of the pickle. */
+/* pickle.c - runs pickles: a machine with a stack of values and a memo. An opcode pushes values, or joins
+ * those on top of the stack. All bytes come from outside, so every length, index and kind is checked, and
+ * memory is limited to some hundred bytes for each byte of the pickle. */
 #include "ckpt/pickle.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* By their names in Python's pickletools; those without a case in `step` are there to be refused by name. */
+/* Names as in Python's pickletools. Opcodes without a case in `step` are listed so that they can be refused
+ * by name. */
 static const char *const NAMES[256] = {
     ['('] = "MARK",
     ['.'] = "STOP",
@@ -84,7 +85,7 @@ typedef struct machine {
     ls_arena *arena;
     const uint8_t *p, *end;
     size_t at;                         /* of the opcode being executed */
-    ls_pickle stack, memo, persistent; /* lists; a memo's empty place is NULL */
+    ls_pickle stack, memo, persistent; /* lists; an unused index of the memo is NULL */
 } machine;
 
 static ls_status refuse(const machine *m, ls_status code, const char *what)
@@ -126,7 +127,7 @@ static ls_pickle *push(machine *m, ls_pickle_kind kind)
 
 static void push_int(machine *m, int64_t number) { push(m, LS_PICKLE_INT)->number = number; }
 
-/* The next `n` bytes of the pickle. */
+/* Reads n bytes of the pickle. */
 static ls_status take(machine *m, size_t n, const uint8_t **out)
 {
     *out = m->p;
@@ -146,7 +147,7 @@ static ls_status take_number(machine *m, int bytes, uint64_t *out)
     return LS_OK;
 }
 
-/* The top `n` values, taken off. There must be so many since the last mark. */
+/* Pops n values. There must be so many above the last mark. */
 static ls_status pop(machine *m, size_t n, ls_pickle ***out)
 {
     if (m->stack.n < n)
@@ -159,7 +160,7 @@ static ls_status pop(machine *m, size_t n, ls_pickle ***out)
     return LS_OK;
 }
 
-/* Everything above the last mark, and the mark, taken off. */
+/* Pops everything above the last mark, and the mark. */
 static ls_status pop_to_mark(machine *m, ls_pickle ***out, size_t *n)
 {
     size_t at = m->stack.n;
@@ -173,8 +174,8 @@ static ls_status pop_to_mark(machine *m, ls_pickle ***out, size_t *n)
     return LS_OK;
 }
 
-/* The values go into a new one, which takes their place on the stack: copied first, as that is where the new
- * one is written. */
+/* Replaces values on the stack by a new value that contains them. They are copied first, because the new
+ * value takes their place. */
 static void push_with(machine *m, ls_pickle_kind kind, ls_pickle **items, size_t n)
 {
     ls_pickle **copy = LS_ARENA_ARRAY(m->arena, ls_pickle *, n);
@@ -185,7 +186,7 @@ static void push_with(machine *m, ls_pickle_kind kind, ls_pickle **items, size_t
     v->n = v->room = n;
 }
 
-/* What is on top, and of this kind. */
+/* The value on top of the stack, which must be of this kind. */
 static ls_status top(machine *m, ls_pickle_kind kind, const char *word, ls_pickle **out)
 {
     char what[64];
@@ -211,7 +212,7 @@ static ls_status put_memo(machine *m, uint64_t index)
 {
     if (m->stack.n == 0 || m->stack.items[m->stack.n - 1]->kind == LS_PICKLE_MARK)
         return damaged(m, "there is nothing to remember");
-    if (index > m->at) /* writers count up from 0 */
+    if (index > m->at) /* (writers count up from 0) */
         return damaged(m, "its index cannot be right");
     while (m->memo.n <= index)
         append(m, &m->memo, NULL);
@@ -286,7 +287,7 @@ static ls_status push_global(machine *m, const char *module, size_t module_lengt
     return LS_OK;
 }
 
-/* Two lines: module, name. */
+/* A global: a line with the module, a line with the name. */
 static ls_status read_global(machine *m)
 {
     const char *line[2];
@@ -329,7 +330,7 @@ static ls_status reduce(machine *m)
     return LS_OK;
 }
 
-/* Attributes: of an OrderedDict, as state_dict() gives it, _metadata, which nobody needs; of an object its
+/* Attributes. An OrderedDict from state_dict() has _metadata, which is not needed. An object has its
  * state. */
 static ls_status build(machine *m)
 {
@@ -365,7 +366,7 @@ static ls_status new_object(machine *m)
     return LS_OK;
 }
 
-/* Executes one opcode; STOP is the caller's. */
+/* Executes one opcode, other than STOP. */
 static ls_status step(machine *m, int opcode)
 {
     ls_pickle **v;

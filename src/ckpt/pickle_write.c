@@ -1,4 +1,5 @@
-/* pickle_write.c - values as opcodes of protocol 2, of those that torch.load(weights_only=True) takes. */
+/* pickle_write.c - values as opcodes of protocol 2, limited to those that torch.load(weights_only=True)
+ * accepts. */
 #include <inttypes.h>
 #include <string.h>
 

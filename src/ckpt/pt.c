@@ -1,5 +1,5 @@
-/* pt.c - from the value that torch.save wrote to a list of tensors: which dict of it, their names, and each
- * tensor's place, shape and strides, checked against its storage. */
+/* pt.c - finds the tensors in a value that torch.save wrote: which dict contains them, their names, and each
+ * tensor's position, shape and strides, which are checked against its storage. */
 #include "ckpt/pt.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ typedef struct reader {
     const char *path; /* in it */
     ls_weight *list;
     int64_t count, room;
-    ls_str name; /* of where we are */
+    ls_str name; /* the path of keys so far */
     size_t visits;
     uint64_t total; /* bytes of all tensors */
 } reader;
@@ -55,8 +55,8 @@ static bool all_sizes(const ls_pickle *v)
     return good;
 }
 
-/* Sizes and strides into the tensor's type; its elements, of which the storage has `available`, begin at
- * element `first` of it. */
+/* Sets a tensor's type from sizes and strides. Its elements begin with element `first` of a storage that has
+ * `available`. */
 static ls_status read_shape(reader *r, ls_weight *t, const ls_pickle *sizes, const ls_pickle *strides,
                             int64_t first, int bits, uint64_t available)
 {

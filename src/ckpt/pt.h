@@ -1,9 +1,9 @@
-/* pt.h - what torch.save writes (.pt, .pth, .bin): in as tensors, out as a state dict. Private to src/ckpt,
- * but for ls_pt_verify.
+/* pt.h - files that torch.save writes (.pt, .pth, .bin): reads them as tensors, and writes state dicts.
+ * Private to src/ckpt, except ls_pt_verify.
  *
- * A zip archive of one folder: data.pkl is a pickle in which a tensor names its storage, offset, sizes and
- * strides; data/KEY holds a storage's bytes. Before PyTorch 1.6 it was a row of pickles with the storages
- * behind them; such files are read too. */
+ * The file is a zip archive of one folder. data.pkl is a pickle, in which a tensor names its storage, offset,
+ * sizes and strides; data/KEY contains the bytes of a storage. Before PyTorch 1.6 a file was several pickles
+ * followed by the storages; such files are read too. */
 #pragma once
 #include "base/arena.h"
 #include "base/str.h"
@@ -11,26 +11,28 @@
 #include "ckpt/zip.h"
 #include "lockstep/weights.h"
 
-bool ls_pt_is(const uint8_t *bytes, size_t size); /* by its first bytes */
+bool ls_pt_is(const uint8_t *bytes, size_t size); /* judges by the first bytes */
 
-/* Tensors in the order of the state dict (docs/weights.md says which dict of a file that is); like their
- * names they live in `arena`. Their `data` lie inside the `size` bytes at `bytes`, which are file `path`. */
+/* The tensors, in the order of the state dict (docs/weights.md says which dict of a file that is). They and
+ * their names are allocated in `arena`; their `data` point into the file `path`, whose `size` bytes are at
+ * `bytes`. */
 ls_status ls_pt_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path,
                       ls_weight **tensors, int64_t *count);
 
-/* Compares every byte of a zip archive's entries with their checksums. Files of before 1.6 have none:
- * LS_E_UNSUPPORTED. */
+/* Compares every entry of the zip archive with its checksum. LS_E_UNSUPPORTED: the file is older than PyTorch
+ * 1.6 and has none. */
 ls_status ls_pt_verify(const char *path, int64_t *entries);
 
 /* pt_write.c: an archive. The pickle of an OrderedDict of these tensors (whose `data` are not looked at);
  * tensor i is all of storage data/NUMBER, the number storages[i]. */
 void ls_pt_pickle(ls_str *out, int64_t n, const ls_named_tensor *tensors, const int64_t *storages);
-void ls_pt_pickle_tensor(ls_str *out, const ls_type *type); /* of one tensor alone, with storage data/0 */
-/* the records before the storages, as PyTorch 2.7 and later order them; */
+/* for one tensor alone, whose storage is data/0 */
+void ls_pt_pickle_tensor(ls_str *out, const ls_type *type);
+/* The records before the storages, in the order of PyTorch 2.7 and later. */
 ls_status ls_pt_put_head(ls_zip_writer *z, const ls_str *pickle);
-ls_status ls_pt_put_tail(ls_zip_writer *z); /* the one behind */
+ls_status ls_pt_put_tail(ls_zip_writer *z); /* the record after the storages */
 
-/* pt_file.c: the parts of a file. A storage's bytes lie inside the file. */
+/* pt_file.c: the parts of a file. The bytes of storages lie inside the file. */
 typedef struct ls_pt_storage {
     const char *key; /* `length` bytes */
     size_t length;
@@ -50,7 +52,7 @@ typedef struct ls_pt_file {
 /* `f` has bytes, size and path. */
 ls_status ls_pt_file_read(ls_pt_file *f, ls_arena *arena);
 
-/* The globals that are known, and what they are here. */
+/* The known globals, and what they mean here. */
 typedef enum ls_pt_role {
     LS_PT_STORAGE,
     LS_PT_DTYPE,
@@ -62,13 +64,13 @@ typedef enum ls_pt_role {
 typedef struct ls_pt_name {
     const char *global;
     ls_pt_role role;
-    const char *stored; /* STORAGE and DTYPE: the element type in safetensors' words, NULL: none */
+    const char *stored; /* STORAGE and DTYPE: the element type, by its name in safetensors; NULL: none */
 } ls_pt_name;
 const ls_pt_name *ls_pt_name_find(const char *global); /* NULL: not known */
 const char *ls_pt_storage_global(const char *stored);  /* "F32" -> "torch FloatStorage" */
 const char *ls_pt_dtype_global(const char *stored);    /* "F32" -> "torch float32" */
 
-/* Where a tensor's elements are: a PERSISTENT, resolved. */
+/* Where a tensor's elements are: the storage that a PERSISTENT names. */
 typedef struct ls_pt_place {
     const ls_pt_name *type;
     const ls_pt_storage *storage;

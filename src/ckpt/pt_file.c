@@ -1,5 +1,4 @@
-/* pt_file.c - the two forms of a .pt file taken apart: the pickle of the object, and where each storage's
- * bytes are. */
+/* pt_file.c - the two forms of a .pt file: finds the object's pickle, and the bytes of each storage. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,7 +204,7 @@ static ls_status read_zip(ls_pt_file *f, ls_arena *arena)
     return LS_OK;
 }
 
-/* Every storage that a tensor names, each once; where they are is not known yet. */
+/* Lists the storages that tensors name, each once. Where their bytes are is not known yet. */
 static ls_status list_storages(ls_pt_file *f, ls_arena *arena, const ls_pickle *persistent)
 {
     f->storages = LS_ARENA_ARRAY(arena, ls_pt_storage, persistent->n + 1);
@@ -229,7 +228,8 @@ static ls_status list_storages(ls_pt_file *f, ls_arena *arena, const ls_pickle *
     return LS_OK;
 }
 
-/* Behind the last pickle, in the order of `keys`: the number of elements in 8 bytes, then the elements. */
+/* The storages follow the last pickle, in the order of `keys`: each is the number of elements in 8 bytes,
+ * then the elements. */
 static ls_status locate_storages(ls_pt_file *f, const ls_pickle *keys, uint64_t at)
 {
     if (keys->kind != LS_PICKLE_LIST || keys->n != f->count)
@@ -250,7 +250,7 @@ static ls_status locate_storages(ls_pt_file *f, const ls_pickle *keys, uint64_t 
     return LS_OK;
 }
 
-/* Before 1.6: magic number, version, system, object, storage keys, each a pickle; then the storages. */
+/* Before 1.6: magic number, version, system, object and storage keys, a pickle each; then the storages. */
 static ls_status read_row(ls_pt_file *f, ls_arena *arena)
 {
     enum { MAGIC, VERSION, SYSTEM, OBJECT, KEYS, PICKLES };
@@ -279,7 +279,7 @@ static ls_status read_row(ls_pt_file *f, ls_arena *arena)
 
 static bool is_zip(const uint8_t *bytes, size_t size)
 {
-    /* there a safetensors header begins */
+    /* a safetensors header has this byte there */
     return size > 8 && (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "PK\5\6", 4) == 0) &&
            bytes[8] != '{';
 }

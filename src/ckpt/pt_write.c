@@ -1,6 +1,6 @@
-/* pt_write.c - what torch.save writes: the pickle of a state dict, or of a tensor, and the records around the
- * storages. Nothing is remembered and used again, so each tensor's part reads the same:
- * _rebuild_tensor_v2(("storage", type, key, "cpu", elements), 0, sizes, strides, False, OrderedDict()). */
+/* pt_write.c - what torch.save writes: the pickle of a state dict or of a tensor, and the records around the
+ * storages. The memo is not used, so each tensor's part has the same form: _rebuild_tensor_v2(("storage",
+ * type, key, "cpu", elements), 0, sizes, strides, False, OrderedDict()). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

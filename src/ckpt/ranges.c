@@ -1,6 +1,6 @@
-/* ranges.c - rank 0 makes files of the right sizes with their headers; then every rank writes what it has
- * where it belongs, rank 0 the texts too, and remembers the checksums of what it wrote; rank 0 puts those
- * together in the manifest. */
+/* ranges.c - writes a checkpoint's files from all ranks. Rank 0 makes the files with their headers and sizes.
+ * Then every rank writes its ranges to their positions (rank 0 also the texts), and keeps checksums of what
+ * it wrote. Rank 0 collects the checksums in the manifest. */
 #include "ckpt/ranges.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static ls_status sync_file(int fd, const char *path)
     return ls_sys_fsync(fd) == 0 ? LS_OK : ls_fail_os(path, "sync", errno);
 }
 
-/* The same, remembered. */
+/* Writes, and adds the pieces' checksums to the manifest. */
 static ls_status put_pieces(ls_ranges *w, int fd, const char *path, int file, const void *data, uint64_t n,
                             uint64_t offset)
 {
@@ -46,7 +46,7 @@ static ls_status put_pieces(ls_ranges *w, int fd, const char *path, int file, co
     return LS_OK;
 }
 
-/* A new file of `size` bytes that begins with these `n`; with `sync`, on the disk. */
+/* Makes a file of `size` bytes that begins with these n. sync: it is on disk afterwards. */
 static ls_status create(ls_ranges *w, int file, const void *data, uint64_t n, uint64_t size, bool sync)
 {
     char *path = ls_path_join(w->dir, w->manifest.files[file].name);
@@ -67,21 +67,22 @@ static ls_status create(ls_ranges *w, int file, const void *data, uint64_t n, ui
 static ls_status create_text(ls_ranges *w, const char *name, const char *text, size_t n)
 {
     json_t *parsed = NULL;
-    LS_TRY(ls_json_parse(&parsed, text, n, name)); /* a checkpoint that cannot be read must not be written */
+    /* (a checkpoint that cannot be read must not be written) */
+    LS_TRY(ls_json_parse(&parsed, text, n, name));
     json_decref(parsed);
     int file;
     LS_TRY(ls_manifest_add_file(&w->manifest, name, n, &file));
     return create(w, file, text, n, n, true);
 }
 
-/* Files of the layouts come first in the manifest, so every rank has the same number for each. */
+/* The files of the layouts come first in the manifest, so that all ranks number them alike. */
 ls_status ls_ranges_create(ls_ranges *w)
 {
     int file = 0;
     for (int l = 0; l < w->n_lists; l++)
         for (int k = 0; k < w->layouts[l].n; k++, file++) {
             const ls_layout_file *f = &w->layouts[l].files[k];
-            /* goes to disk with the data */
+            /* reaches the disk together with the data */
             LS_TRY(create(w, file, f->head.data, f->head.len, f->size, false));
         }
     return LS_OK;
@@ -132,7 +133,7 @@ static bool has_any(const ls_layout_file *f, const ls_tensor_list *list)
     return any;
 }
 
-/* This rank's ranges of one file. */
+/* Writes this rank's ranges of one file. */
 static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_tensor_list *list)
 {
     if (!has_any(f, list) && w->rank > 0)
@@ -141,7 +142,7 @@ static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_
     int fd = ls_sys_open(path, O_WRONLY);
     ls_status s = LS_OK;
     if (fd < 0 && errno == ENOENT && w->rank > 0) {
-        /* rank 0 has given up and cleaned up: its reason is the one to be heard, and on its way */
+        /* rank 0 has failed and removed the file; its message will follow */
         w->gone = true;
         free(path);
         return LS_OK;
@@ -167,7 +168,7 @@ static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_
     return s;
 }
 
-/* Each rank begins with another file: a file system takes one write to a file at a time. */
+/* Each rank begins with another file, because a file system handles one write to a file at a time. */
 ls_status ls_ranges_write(ls_ranges *w)
 {
     const int first = w->layouts[0].n, n = first + w->layouts[1].n;
@@ -184,7 +185,7 @@ ls_status ls_ranges_collect(ls_ranges *w, ls_group *g)
         return LS_OK;
     int64_t *counts, most = 0;
     LS_TRY(ls_group_all_gather_new(g, &w->manifest.n, sizeof *counts, (void **)&counts));
-    if (w->gone) { /* and rank 0 has not failed */
+    if (w->gone) { /* (and rank 0 has not failed) */
         free(counts);
         return ls_fail(LS_E_IO, "%s: somebody removed files of it while rank %d wrote them", w->dir, w->rank);
     }

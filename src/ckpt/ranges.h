@@ -11,8 +11,8 @@ typedef struct ls_ranges {
     ls_tensor_list lists[2]; /* model, optimizer */
     ls_layout layouts[2];
     int n_lists;
-    bool gone; /* files were not there any more when this rank wrote its part */
-    /* of what this rank has written; on rank 0, after ls_ranges_collect, of everything */
+    bool gone; /* files had disappeared when this rank wrote its part */
+    /* Pieces that this rank has written; on rank 0, after ls_ranges_collect, all pieces. */
     ls_manifest manifest;
 } ls_ranges;
 
@@ -22,12 +22,12 @@ ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_cont
 void ls_ranges_release(ls_ranges *w);
 uint64_t ls_ranges_bytes(const ls_ranges *w); /* of the tensors' files */
 
-/* rank 0, before any writes: the tensors' files, with their headers and sizes. Local */
+/* Rank 0, before the others write: makes the tensors' files with headers and sizes. Local. */
 ls_status ls_ranges_create(ls_ranges *w);
-/* refused where this rank does not see those files. Local */
+/* Fails if this rank does not see those files. Local. */
 ls_status ls_ranges_find(const ls_ranges *w);
-ls_status ls_ranges_write(ls_ranges *w);                /* this rank's part, onto the disk. Local */
-ls_status ls_ranges_collect(ls_ranges *w, ls_group *g); /* the checksums to rank 0. Collective */
-/* rank 0: sums for rows become sums for pieces of a tensor (compact.c). Local */
+ls_status ls_ranges_write(ls_ranges *w);                /* writes this rank's part to disk. Local */
+ls_status ls_ranges_collect(ls_ranges *w, ls_group *g); /* sends the checksums to rank 0. Collective */
+/* Rank 0: joins checksums of rows to checksums of pieces (compact.c). Local. */
 ls_status ls_ranges_compact(ls_ranges *w);
-ls_status ls_ranges_write_manifest(ls_ranges *w); /* rank 0, with that. Local */
+ls_status ls_ranges_write_manifest(ls_ranges *w); /* rank 0. Local */

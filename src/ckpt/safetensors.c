@@ -74,7 +74,7 @@ static ls_status bad(const char *path, const char *name, const char *what)
                    path, ls_shown_name(shown, name), what);
 }
 
-/* shape -> type.dims, and the bytes that it needs. */
+/* Reads the shape into type.dims, and computes the bytes that it needs. */
 static ls_status read_shape(ls_weight *t, json_t *shape, int bits, const char *path)
 {
     char what[160];
@@ -165,11 +165,11 @@ static int by_offset(const void *a, const void *b)
     if (x->offset != y->offset)
         return x->offset < y->offset ? -1 : 1;
     if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? -1 : 1; /* empty tensors share their offset with the one that follows */
+        return x->bytes < y->bytes ? -1 : 1; /* (an empty tensor has the same offset as the one after it) */
     return strcmp(x->name, y->name);
 }
 
-/* Sorted by offset, each tensor must begin where the one before ends, and the last one at the end of the
+/* Sorted by offset, each tensor must begin where the previous one ends, and the last one must end with the
  * file. */
 static ls_status check_cover(const ls_weight *t, int64_t n, const char *path, uint64_t data_start,
                              uint64_t data_size)

@@ -6,18 +6,18 @@
 #include "base/json.h"
 #include "lockstep/weights.h"
 
-/* Element types by the names of the format. `type` -1: known, not loadable. Returns false for a name that the
- * format does not have. */
+/* The element type with this name in the format. type -1: it is known but cannot be loaded. False: the format
+ * has no such name. */
 bool ls_safetensors_dtype(const char *name, const char **stored, int *bits, int *type);
 const char *ls_safetensors_name(ls_dtype t);
 
-/* Reads and checks the header of the `size` bytes at `bytes`, which are file `path`. Tensors, in order of
- * offset, and their texts live in `arena`; their `data` point into `bytes`. *metadata is the file's
+/* Reads and checks the header of file `path`, whose `size` bytes are at `bytes`. The tensors, in order of
+ * offset, and their texts are allocated in `arena`; their `data` point into `bytes`. *metadata is the file's
  * `__metadata__` (a new reference) or NULL. */
 ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path,
                                ls_weight **tensors, int64_t *count, json_t **metadata);
 
-/* What comes before the data of these tensors (whose `data` are not looked at): length and header. */
+/* The bytes before these tensors' data: length and header. Their `data` are not read. */
 void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors);
 
 /* elements.c: elements `first` to `first + n` in row-major order, converted to type `to`. `out` has room for
@@ -29,7 +29,7 @@ bool ls_weight_convertible(const ls_weight *t, ls_dtype to);
  * when either cannot be loaded. */
 bool ls_weight_equal(const ls_weight *a, const ls_weight *b);
 
-/* Names come from outside: cut to a readable length, control characters as '?'. */
+/* Names come from outside, so they are shortened to a readable length, and control characters become '?'. */
 const char *ls_shown_name(char buffer[128], const char *name);
 /* "[64, 17, 128]" */
 const char *ls_shown_dims(char buffer[192], const ls_type *t);

@@ -1,5 +1,5 @@
-/* save.c - writing safetensors: a header whose length is a multiple of 8 (spaces fill it up), then the
- * tensors in the given order without holes; one file, or several with an index. The bytes are a function of
+/* save.c - writes safetensors: a header whose length is filled up with spaces to a multiple of 8, then the
+ * tensors in the given order without gaps; in one file, or in several with an index. The bytes depend on
  * names, types, shapes and values only. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*(const ls_named_tensor *const *)a)->name, (*(const ls_named_tensor *const *)b)->name);
 }
 
-/* What a reader would refuse must not be written. */
+/* Refuses what a reader would refuse. */
 static ls_status check_names(const char *path, int64_t n, const ls_named_tensor *tensors)
 {
     const ls_named_tensor **list = ls_sys_malloc(sizeof *list * (size_t)(n + 1));
@@ -58,7 +58,7 @@ void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
     ls_json_object(&j, "__metadata__");
-    ls_json_text(&j, "format", "pt"); /* other readers ask for it */
+    ls_json_text(&j, "format", "pt"); /* other readers require it */
     ls_json_close_object(&j);
     uint64_t at = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -119,7 +119,7 @@ ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *te
     return s;
 }
 
-/* How many tensors from `first` on fit into one file of at most max_file bytes; at least one. */
+/* How many tensors, from `first` on, fit into a file of at most max_file bytes; at least one. */
 static int64_t shard_end(int64_t first, uint64_t max_file, int64_t n, const ls_named_tensor *tensors)
 {
     uint64_t bytes = 0;
@@ -193,7 +193,7 @@ void ls_layout_release(ls_layout *l)
     *l = (ls_layout){ 0 };
 }
 
-/* The index last: without it there is no model of several files. */
+/* the index comes last: without it several files are no model */
 ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t n, const ls_named_tensor *tensors)
 {
     LS_ARG(dir);

@@ -1,6 +1,6 @@
-/* weights.c - weight files put together: one safetensors or .pt file, the shards that a
- * model.safetensors.index.json lists, or a DCP directory. Owns the mappings and everything parsed from them.
- * A sharded model must agree with its index in both directions, or somebody mixed up files. */
+/* weights.c - opens weight files: a safetensors or .pt file, the shards that a model.safetensors.index.json
+ * lists, or a DCP directory. It owns the mappings and everything parsed from them. The index of a sharded
+ * model must list exactly the tensors of its shards; otherwise files of different models were mixed. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +18,15 @@
 
 struct ls_weights {
     ls_arena arena;
-    ls_mapping *maps; /* one a file; NULL when the bytes are the caller's */
+    ls_mapping *maps; /* one for each file; NULL if the caller owns the bytes */
     int mapped;
     json_t *metadata;   /* of the first file */
     ls_weight *tensors; /* [room] */
     const ls_weight **by_name;
     int64_t count, room;
     int files;
-    ls_manifest *proof;          /* NULL: what is loaded needs none */
-    const ls_dcp_bytes *objects; /* of a DCP directory's optimizer */
+    ls_manifest *proof;          /* verifies what is loaded; NULL: nothing is verified */
+    const ls_dcp_bytes *objects; /* of the optimizer in a DCP directory */
     int64_t n_objects;
 };
 
@@ -84,7 +84,7 @@ static ls_status add_file(ls_weights *w, const uint8_t *bytes, size_t size, cons
     if (w->count == 0) {
         w->tensors = list;
         w->room = n;
-    } else if (w->count + n > w->room) { /* twice as many: there may be thousands of files */
+    } else if (w->count + n > w->room) { /* grows by doubling, because there may be thousands of files */
         w->room = 2 * (w->count + n);
         ls_weight *all = LS_ARENA_ARRAY(&w->arena, ls_weight, w->room);
         memcpy(all, w->tensors, sizeof *all * (size_t)w->count);
@@ -111,7 +111,7 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The shards' file names, sorted, each once. */
+/* The names of the shards' files, sorted, each once. */
 static ls_status shard_names(ls_weights *w, json_t *map, const char *path, const char ***names, int *count)
 {
     char shown[128];
@@ -141,7 +141,8 @@ static ls_status shard_names(ls_weights *w, json_t *map, const char *path, const
     return LS_OK;
 }
 
-/* What the index says must be where it says, and every tensor of the shards must be in the index. */
+/* Checks that each tensor of the index is in the file that the index names, and that the index lists every
+ * tensor of the shards. */
 static ls_status check_index(const ls_weights *w, json_t *map, const char *path)
 {
     char shown[128], shown_file[128];

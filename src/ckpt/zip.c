@@ -1,6 +1,6 @@
-/* zip.c - reading a zip archive's directory. Every number in it comes from outside: after ls_zip_read each
- * entry lies inside the file. Only what PyTorch's files consist of is read: one file, entries that are
- * stored, not compressed, not encrypted; zip64 for what is large. */
+/* zip.c - reads the directory of a zip archive. Every number in it comes from outside: after ls_zip_read each
+ * entry lies inside the file. It reads what PyTorch writes: one file, with entries that are neither
+ * compressed nor encrypted, and zip64 fields for large numbers. */
 #include "ckpt/zip.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 #include "base/stop.h"
 #include "ckpt/safetensors.h"
 
-/* bytes of the records, without their names and extras */
+/* bytes of the records, without names and extra fields */
 enum { END = 22, LOCATOR = 20, END64 = 56, ENTRY = 46, LOCAL = 30 };
 
 typedef struct directory {
@@ -34,7 +34,7 @@ static ls_status damaged(const char *path, const char *what)
                    what);
 }
 
-/* The end record is the file's last 22 bytes; a zip64 one before it speaks where it is there. */
+/* The end record is the last 22 bytes of the file. If a zip64 end record precedes it, that one counts. */
 static ls_status find_directory(directory *d, const uint8_t *bytes, size_t size, const char *path)
 {
     if (size < END || !is(bytes + size - END, "PK\5\6"))
@@ -58,7 +58,7 @@ static ls_status find_directory(directory *d, const uint8_t *bytes, size_t size,
     return LS_OK;
 }
 
-/* Sizes and offsets that 32 bits cannot hold are in the zip64 field of the extras, in this order. */
+/* Sizes and offsets that do not fit in 32 bits are in the zip64 extra field, in this order. */
 static bool read_zip64(const uint8_t *extra, uint64_t n, uint64_t *const values[3])
 {
     for (uint64_t at = 0; n - at >= 4;) {
@@ -105,7 +105,8 @@ static ls_status read_entry(ls_zip_entry *e, uint64_t *at, const directory *d, c
     if (fields && packed == bytes && local < d->offset && d->offset - local >= LOCAL &&
         is(z->bytes + local, "PK\3\4"))
         start = local + LOCAL + number(z->bytes + local + 26, 2) +
-                number(z->bytes + local + 28, 2); /* its extras are its own */
+                /* (extra fields here may differ from those in the directory) */
+                number(z->bytes + local + 28, 2);
     if (start == 0 || start > d->offset || bytes > d->offset - start) {
         snprintf(what, sizeof what, "its entry %s is not where the directory says", shown);
         return damaged(z->path, what);

@@ -1,6 +1,6 @@
-/* zip_write.c - writing a zip archive in one pass, with the padding, flags and records that torch.save uses.
- * Sizes and offsets that do not fit in 32 bits go to zip64 fields; the zip64 end record is always there, as
- * in PyTorch's files. */
+/* zip_write.c - writes a zip archive in one pass, with the padding, flags and records of torch.save. Sizes
+ * and offsets that do not fit in 32 bits go to zip64 fields. As in PyTorch's files, there always is a zip64
+ * end record. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static void add(ls_str *s, uint64_t x, int bytes)
 
 static bool large(uint64_t x)
 {
-    return x >= UINT32_MAX; /* this very number in a 32-bit field says: look into the zip64 field */
+    return x >= UINT32_MAX; /* in a 32-bit field, UINT32_MAX means: see the zip64 field */
 }
 
 static uint64_t small(uint64_t x) { return large(x) ? UINT32_MAX : x; }
@@ -51,7 +51,7 @@ ls_status ls_zip_create(ls_zip_writer *z, const char *path, const char *folder)
     return LS_OK;
 }
 
-/* Offsets count from the archive's beginning. */
+/* offsets count from the start of the archive */
 static uint64_t position(const ls_zip_writer *z) { return z->out->offset - z->start; }
 
 ls_status ls_zip_begin(ls_zip_writer *z, const char *name, uint64_t bytes)
@@ -70,7 +70,7 @@ ls_status ls_zip_begin(ls_zip_writer *z, const char *name, uint64_t bytes)
     ls_str_add_n(&h, "PK\3\4", 4);
     add(&h, zip64 ? NEEDS_ZIP64 : 0, 2);
     add(&h, flags(bytes), 2);
-    add(&h, 0, 2 + 2 + 2 + 4); /* stored; no time, no date; the CRC follows the data */
+    add(&h, 0, 2 + 2 + 2 + 4); /* not compressed; no time, no date; the CRC follows the data */
     add(&h, zip64 ? UINT32_MAX : 0, 4);
     add(&h, zip64 ? UINT32_MAX : 0, 4);
     add(&h, z->now.name.len, 2);
@@ -165,7 +165,7 @@ static ls_status put_directory(ls_zip_writer *z)
     add(d, z->count, 8);
     add(d, size, 8);
     add(d, offset, 8);
-    ls_str_add_n(d, "PK\6\7", 4); /* where that is */
+    ls_str_add_n(d, "PK\6\7", 4); /* where the zip64 end record is */
     add(d, 0, 4);
     add(d, end, 8);
     add(d, 1, 4);

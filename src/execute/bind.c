@@ -1,11 +1,11 @@
-/* bind.c - inputs that are read where the caller has them: a batch is not copied once more before a step. The
- * few operands that lie in the input's own memory are listed once; binding rewrites their addresses. */
+/* bind.c - reads inputs where the caller has them, so that a batch is not copied once more before each step.
+ * The few operands that lie in an input's memory are listed once; binding changes their addresses. */
 #include <string.h>
 
 #include "internal.h"
 
-/* The operands of a program that lie in the input's memory: whole, or views of it. With `list`, written
- * there. */
+/* Counts the operands of a program that lie in the input's memory (all of it, or a view), and writes them to
+ * `list` unless it is NULL. */
 static int find_operands(const ls_program *g, const ls_binding *b, ls_bound *list)
 {
     int found = 0, n = 0;
@@ -22,7 +22,7 @@ static int find_operands(const ls_program *g, const ls_binding *b, ls_bound *lis
     return found;
 }
 
-/* Peers read it, or an output is a view of it: then others know its address, too. */
+/* Whether others know the memory's address too: other ranks read it, or an output is a view of it. */
 static bool has_other_readers(const ls_session *s, const ls_named *input)
 {
     for (int i = 0; i < s->n_names; i++)

@@ -1,5 +1,5 @@
-/* execute.c - the loop over resolved calls, and its slow twin that looks at every number. A run allocates
- * nothing. */
+/* execute.c - runs a program: a loop over resolved calls, and a slow version of it that checks every number.
+ * A run allocates nothing. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-/* Memory outside its lifetime: unreadable under ASan, NaN bytes elsewhere, so that a use after death shows.
- */
+/* Makes arena memory unusable outside of lifetimes, so that a use after the end is noticed: unreadable under
+ * AddressSanitizer, otherwise filled with NaN. */
 void ls_watch_dead(char *at, size_t bytes)
 {
 #ifdef LS_ASAN
@@ -22,8 +22,8 @@ void ls_watch_dead(char *at, size_t bytes)
 #endif
 }
 
-/* Usable again: a value is born there, or the mapping goes back to the system (whose next user must not meet
- * our poison). */
+/* Makes memory usable again: because a value begins there, or because the mapping is returned to the system,
+ * whose next user must not find it poisoned. */
 void ls_watch_end(char *at, size_t bytes)
 {
 #ifdef LS_ASAN
@@ -60,13 +60,14 @@ static bool finite_at(const ls_tensor *t, int64_t i)
     case LS_F32: return isfinite(((const float *)t->data)[i]);
     case LS_F64: return isfinite(((const double *)t->data)[i]);
     case LS_BF16:
-        return (((const uint16_t *)t->data)[i] & 0x7f80) != 0x7f80; /* exponent all ones: infinity or NaN */
+        /* all bits of the exponent are set: infinity or NaN */
+        return (((const uint16_t *)t->data)[i] & 0x7f80) != 0x7f80;
     case LS_F16: return (((const uint16_t *)t->data)[i] & 0x7c00) != 0x7c00;
     default: return true;
     }
 }
 
-/* Row-major number of the first element that is no finite number; -1 if all are. */
+/* The number, in row-major order, of the first element that is not finite; -1: all are finite. */
 static int64_t first_bad(const ls_tensor *t)
 {
     if (!t->data || !ls_dtype_is_float(t->type.dtype))
@@ -90,7 +91,7 @@ static int64_t first_bad(const ls_tensor *t)
 static int64_t bad_count(const ls_tensor *t)
 {
     int64_t bad = 0;
-    ls_tensor row = *t; /* element by element through a one-element view: this is the error path */
+    ls_tensor row = *t; /* (one element at a time through a view; speed does not matter here) */
     row.type.ndim = 0;
     const int64_t n = ls_type_count(&t->type);
     for (int64_t i = 0; i < n; i++) {
@@ -117,8 +118,8 @@ static ls_status blame(const ls_program *g, int step, const ls_node *n, const ch
                    g->plan->n_steps, g->plan->graph->name, n->file ? n->file : "?", n->line);
 }
 
-/* Before a step: what it reads from outside. After it: what it made. The first bad number met this way has no
- * bad ancestor. */
+/* Checks what a step reads from outside, and afterwards what it made. So the first number that is not finite
+ * is found where it arises. */
 static ls_status look(const ls_program *g, int step, bool after)
 {
     const ls_node *n = g->plan->graph->nodes[g->plan->steps[step].node];

@@ -1,4 +1,4 @@
-/* internal.h - a session's insides, shared by session.c (memory and names) and execute.c (running). */
+/* internal.h - the parts of a session, shared by the files of this folder. */
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,48 +14,50 @@
 #endif
 #endif
 #if defined(LS_DEV) || defined(LS_ASAN)
-#define LS_WATCH_ARENA 1 /* memory of dead values is made unusable while a step runs */
+#define LS_WATCH_ARENA 1 /* arena memory outside of lifetimes is made unusable while a program runs */
 #endif
 
-typedef struct ls_call {                     /* one kernel call, everything resolved */
-    void (*run)(const ls_kernel_args *args); /* NULL: half a collective */
+typedef struct ls_call {                     /* a kernel call or a half of a collective, with all addresses */
+    void (*run)(const ls_kernel_args *args); /* NULL: half of a collective */
     ls_kernel_args args;
-    ls_collective *collective; /* NULL also for a gather that is an alias: nothing moves */
-    const char *doing;         /* for the other ranks' messages; NULL with one rank */
+    ls_collective *collective; /* NULL: a kernel, or a gather that is a mapping, where nothing moves */
+    const char *doing;         /* for messages of other ranks; NULL with one rank */
 } ls_call;
 
-/* A name's memory: its own range of a region, or a part of another name's (an output that is a view of a
- * parameter). */
+/* The memory of a named value: a range of a region, or a part of another named value's memory (an output that
+ * is a view of a parameter). */
 typedef struct ls_named {
     const char *name;
     ls_identity is;
-    ls_tensor tensor; /* data is set when all memory is laid out */
+    ls_tensor tensor; /* its data is set when all memory is laid out */
     ls_memory memory;
-    int owner;            /* names index, -1: own memory */
+    int owner;            /* index in `names` of the value that contains this one; -1: none */
     bool shared;          /* in the window */
-    int axis;             /* NODE: whose ranks share it */
-    size_t offset, bytes; /* in the region, or in the owner */
+    int axis;             /* NODE: the axis whose ranks share it */
+    size_t offset, bytes; /* offset in the region, or in the owner */
 } ls_named;
 
 typedef struct ls_program {
     ls_plan *plan;
     ls_call *calls;
     ls_tensor *operands; /* of all calls, in order */
-    /* of the latest profiled run: 2 * n_steps starts and durations; ls_now() at its beginning */
+    /* Of the latest profiled run: starts and durations of the steps (2 * n_steps), and ls_now() at its
+     * beginning. */
     double *times, began;
-    char **where;                /* address per allocation */
-    ls_collective **collectives; /* as plan->collectives */
-    /* arena allocations by first and last step: indices from at[i] to at[i + 1] */
+    char **where;                /* [allocations]: their addresses */
+    ls_collective **collectives; /* [plan->collectives] */
+    /* Arena allocations by their first step: born[born_at[i]] to born[born_at[i + 1] - 1] begin with step i;
+     * by their last step in the same way. */
     int *born, *born_at, *dead, *dead_at;
 } ls_program;
 
 typedef struct ls_bound {
     ls_tensor *operand;
-    size_t offset; /* bytes, in the input */
+    size_t offset; /* bytes from the start of the input */
 } ls_bound;
 
 struct ls_binding {
-    char *own; /* the input's memory in the session */
+    char *own; /* the session's own memory for the input */
     size_t bytes;
     bool copies;
     int n;
@@ -63,31 +65,32 @@ struct ls_binding {
 };
 
 struct ls_session {
-    ls_arena arena; /* the records; tensors live in `memory` */
+    ls_arena arena; /* of the session's records; tensors are in `memory` */
     int n_programs;
     ls_program *programs;
     ls_named *names;
     int n_names;
     int *table;
-    uint32_t table_mask;                 /* open addressing over names: index + 1 */
-    char *memory, *region[LS_MEM_COUNT]; /* by ls_memory; SYMMETRIC: in the window, behind the shared names */
+    uint32_t table_mask; /* mask of a hash table with open addressing: index in `names` + 1 */
+    /* region: where each ls_memory begins; SYMMETRIC is in the window, after the shared names */
+    char *memory, *region[LS_MEM_COUNT];
     size_t bytes, region_bytes[LS_MEM_COUNT];
     struct ls_ranks *ranks; /* NULL: one rank */
     bool profile;
-    pthread_t prefault; /* session.c: takes page faults ahead */
+    pthread_t prefault; /* a thread that takes page faults ahead (session.c) */
     bool prefaulting;
-    _Atomic bool closing, touched; /* touched: the thread is through */
+    _Atomic bool closing, touched; /* touched: the thread has finished */
 };
 
-/* ranks.c: what a session has of its group. */
+/* The part of a session that concerns its group (ranks.c). */
 typedef struct ls_ranks {
     ls_group *group;
     ls_parallel parallel;
-    ls_axis *world;      /* fences between programs */
-    ls_window *window;   /* shared names, then the symmetric arena */
-    size_t shared_bytes; /* of the names */
+    ls_axis *world;      /* for the fence between programs */
+    ls_window *window;   /* holds shared names, then the symmetric arena */
+    size_t shared_bytes; /* bytes of the shared names */
     int n_axes;
-    /* groups that the plans name, in order of appearance */
+    /* Groups that the plans name, in order of appearance. */
     struct {
         char name[64];
         ls_axis *axis;
@@ -95,17 +98,17 @@ typedef struct ls_ranks {
         size_t node_bytes;
     } * axes;
     char doing[128];
-    size_t prefix; /* of `doing`: what ls_session_label said */
+    size_t prefix; /* length of the part of `doing` that ls_session_label set */
 } ls_ranks;
 ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group,
                           const ls_parallel *parallel);
-ls_status ls_ranks_map(ls_session *s); /* the windows, once sizes are known */
-/* collectives of a program, once addresses are known */
+ls_status ls_ranks_map(ls_session *s); /* makes the windows, when sizes are known */
+/* Makes the collectives of a program, when addresses are known. */
 ls_status ls_ranks_prepare(ls_session *s, ls_program *g);
 void ls_ranks_destroy(ls_session *s);
 int ls_ranks_axis(const ls_ranks *r, const char *name);
 void ls_ranks_doing(ls_ranks *r, const char *what);
 
-/* execute.c: arena memory outside any lifetime, and memory that goes back to the system. */
+/* execute.c: marks arena memory as dead, and memory that is returned to the system as usable. */
 void ls_watch_dead(char *at, size_t bytes);
 void ls_watch_end(char *at, size_t bytes);

@@ -1,9 +1,9 @@
-/* ranks.c - what a session has of its group: axes, windows, collectives with every address fixed, and the
- * fence between programs.
+/* ranks.c - the part of a session that concerns its group: axes, windows, collectives with fixed addresses,
+ * and the fence between programs.
  *
- * The fence is what protects memory that peers read without asking: state slices, mapped units, gradients
- * between programs. A program begins when every rank has finished its previous one; inside a program the
- * planner's lifetimes do the rest (comm/comm.h). */
+ * The fence protects memory that other ranks read without asking: slices of states, mapped units, and
+ * gradients between two programs. A program begins when every rank has finished its previous program. Inside
+ * a program the planner's lifetimes protect it (comm/comm.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
-/* session.c - the memory of a set of plans and the names in it. One mapping holds state, io and arena (in dev
- * builds with unreadable pages around each); every pointer of every call is computed here, once.
+/* session.c - the memory of several programs and the named values in it. One mapping holds states, IO and
+ * arena (in dev builds with unreadable pages around each). All addresses of all calls are computed here,
+ * once.
  *
- * One name is one memory, whichever programs use it and as whatever: an output of one program feeds the input
- * of that name of another because they are the same bytes. An output that lies inside other named memory (a
- * view of a parameter, a gradient in its flat buffer) keeps its place there, and an input of that name in
- * another program reads it there. */
+ * A named value has one memory in all programs: an output of one program is the input of that name of
+ * another. An output that lies inside another named value (a view of a parameter, a gradient in its flat
+ * buffer) stays there, and another program reads it there. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static ls_named *add_name(ls_session *s, ls_identity is, const char *name, const
     return e;
 }
 
-/* A program's own memory of that name: new, or the same as another program's. */
+/* The memory of a program's named value: new, or that of another program. */
 static ls_status claim(ls_session *s, const ls_plan *p, ls_identity is, const char *name, const ls_type *type,
                        ls_memory memory, bool reads_only)
 {
@@ -70,7 +70,7 @@ static ls_status claim(ls_session *s, const ls_plan *p, ls_identity is, const ch
             "session: \"%s\" is part of \"%s\" in one program; program \"%s\" can only have it as an input%s",
             name, s->names[e->owner].name, p->graph->name, reads_only ? ", and only contiguous" : "");
     if (memory == LS_MEM_STATE && e->owner < 0)
-        e->memory = memory; /* state in one program, input or output in another: it is state */
+        e->memory = memory; /* a state in one program, an input or output in another: a state */
     return LS_OK;
 }
 
@@ -90,14 +90,14 @@ static void add_mapped(ls_session *s, const ls_plan *p, const ls_alloc **owners)
         if (a->inside && find_alloc(s, a) < 0) {
             ls_named *e = add_name(s, a->is, a->name, type);
             e->memory = LS_MEM_NODE;
-            e->owner = 0; /* marks a part until name_everything is through */
+            e->owner = 0; /* marks a part until name_everything ends */
             e->offset = a->inside_at;
             owners[s->n_names - 1] = a->inside;
         }
     }
 }
 
-/* What other ranks read of named memory must be theirs to see, whichever program says so. */
+/* A named value that one program shares with other ranks is shared in all programs. */
 static void mark_shared(ls_session *s, const ls_plan *p)
 {
     for (int i = 0; i < p->n_allocs; i++)
@@ -105,8 +105,8 @@ static void mark_shared(ls_session *s, const ls_plan *p)
             s->names[find_alloc(s, &p->allocs[i])].shared = true;
 }
 
-/* Outputs that lie inside other memory. Their owners' names may come from any program, so they are looked up
- * at the end. */
+/* Outputs that lie inside other named values. Those may belong to any program, so they are looked up at the
+ * end. */
 static ls_status add_parts(ls_session *s, const ls_plan *p, const ls_alloc **owners)
 {
     for (int i = 0; i < p->graph->n_outputs; i++) {
@@ -128,7 +128,7 @@ static ls_status add_parts(ls_session *s, const ls_plan *p, const ls_alloc **own
         ls_named *e = add_name(s, o->is, o->name, ls_type_of(p->graph, o->value));
         memcpy(e->tensor.strides, at->strides, sizeof e->tensor.strides);
         e->offset = at->offset;
-        e->owner = 0; /* marks a part until resolve_parts */
+        e->owner = 0; /* marks a part until resolve_parts ends */
         owners[s->n_names - 1] = owner;
     }
     return LS_OK;
@@ -187,10 +187,10 @@ static size_t page_up(size_t n)
     return (n + page - 1) / page * page;
 }
 
-/* Page faults are taken by a thread of its own while the process goes on (initial weights, run directory,
- * loader): a hundred megabytes cost 30 ms of them, which would otherwise double the first step. It touches no
- * content, and what it has not reached by then faults in as usual. Before Linux 5.14 there is no such call,
- * and every page does. */
+/* A thread takes page faults ahead while the process continues with initial weights, run directory and
+ * loader. They cost 30 ms for a hundred megabytes, which would double the time of the first step. The thread
+ * does not change contents. Pages that it has not reached fault in as usual, as do all pages before Linux
+ * 5.14, which lacks the call. */
 static void *prefault_memory(void *context)
 {
     ls_session *s = context;
@@ -257,7 +257,7 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
     if (guard)
         mprotect(s->memory + total - guard, guard, PROT_NONE);
 #ifdef MADV_HUGEPAGE
-    /* a step walks through all of it: 4 KB pages cost 2 % in missing translations */
+    /* (a step walks through all of it: with 4 KB pages, misses of address translation cost 2 %) */
     madvise(s->memory, total, MADV_HUGEPAGE);
 #endif
     s->prefaulting = ls_sys_thread(&s->prefault, prefault_memory, s) == 0;
@@ -280,13 +280,14 @@ static void locate_names(ls_session *s)
     }
 }
 
-/* Lists the arena allocations by `step_of`: those of step i are list[at[i]] .. list[at[i + 1] - 1]. */
+/* Lists the arena allocations by `step_of`, their first or last step: those of step i are list[at[i]] ..
+ * list[at[i + 1] - 1]. */
 static void by_step(ls_arena *arena, const ls_plan *p, bool last, int **list, int **at)
 {
     *at = LS_ARENA_ARRAY(arena, int, p->n_steps + 2);
     *list = LS_ARENA_ARRAY(arena, int, p->n_allocs);
     for (int pass = 0; pass < 2; pass++) {
-        /* count into at[step + 2], then fill while at[step + 1] walks to its end */
+        /* counts go to at[step + 2]; filling the list then moves at[step + 1] to its end */
         for (int i = 0; i < p->n_allocs; i++) {
             const ls_alloc *a = &p->allocs[i];
             if (a->memory != LS_MEM_ARENA)

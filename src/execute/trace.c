@@ -1,5 +1,5 @@
-/* trace.c - recorded runs, as a Chrome trace and as a table. Times come from the session (seconds); a trace
- * wants microseconds. */
+/* trace.c - writes recorded runs as a Chrome trace and as a table. The session gives seconds; a trace needs
+ * microseconds. */
 #include "trace.h"
 
 #include <stdio.h>
@@ -56,7 +56,7 @@ void ls_profile_step(ls_profile *p, int64_t step) { p->step = step; }
 int ls_profile_runs(const ls_profile *p) { return p->n; }
 const ls_profile_run *ls_profile_first(const ls_profile *p) { return p->first; }
 
-enum { STEPS, PROGRAMS, OPS, COLLECTIVES }; /* tracks */
+enum { STEPS, PROGRAMS, OPS, COLLECTIVES }; /* tracks of the trace */
 
 static void event(ls_json *j, const char *name, const char *category, int thread, double start,
                   double seconds)
@@ -112,8 +112,8 @@ static void collective_event(ls_json *j, const ls_profile_run *r, int k, double 
     ls_str_release(&text);
 }
 
-/* From the beginning of the start to the end of the wait: several may be under way at once, so these are
- * asynchronous events. */
+/* From the beginning of the start to the end of the wait. Several collectives may be under way at once, so
+ * these are asynchronous events. */
 static void under_way(ls_json *j, const ls_profile_run *r, const ls_plan_collective *c, double base,
                       int64_t id)
 {
@@ -238,7 +238,7 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
     return s;
 }
 
-/* what: op and operand types */
+/* what: the op and its operand types */
 typedef struct row {
     char *what;
     double seconds, flops, bytes;
@@ -255,7 +255,7 @@ static int by_time(const void *pa, const void *pb)
     return a->seconds != b->seconds ? (a->seconds > b->seconds ? -1 : 1) : strcmp(a->what, b->what);
 }
 
-/* One row per op and operand types, most time first. Returns how many. */
+/* Makes a row for each op with its operand types, most time first. Returns how many. */
 static int gather(ls_arena *scratch, const ls_profile *p, row **out, double *total)
 {
     int most = 0, n = 0;

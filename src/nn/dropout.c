@@ -1,5 +1,5 @@
-/* dropout.c - random masks. A mask is a function of the layer's path and of what the trainer sets: the
- * seed, the step and which samples of the step these are. */
+/* dropout.c - random masks. A mask is a function of the layer's path and of what the trainer sets: the seed,
+ * the step, and which samples of the step these are. */
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
 #include "base/hash.h"
@@ -7,8 +7,8 @@
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 
-/* The graph's one key, which the first layer that needs it makes. It stands in the root's scope, so that no
- * block recomputes it. */
+/* The graph's random key, made by the first layer that needs it. It is in the root's scope, so that
+ * recomputing a block does not repeat it. */
 static ls_value random_key(ls_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++)

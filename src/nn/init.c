@@ -1,5 +1,5 @@
-/* init.c - initial values from the counter RNG. Element i uses word i%4 of block i/4 (uniform) or block i
- * (normal). */
+/* init.c - initial values from the counter RNG. Element i uses word i % 4 of block i / 4 (uniform), or block
+ * i (normal). */
 #include "init.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static void store(const job *j, int64_t i, double x)
         return;
     }
     if (j->dtype == LS_F64)
-        ((double *)j->data)[i] = (double)(float)x; /* the values of a run in f32, for comparisons */
+        ((double *)j->data)[i] = (double)(float)x; /* rounded to f32, so that runs in f64 can be compared */
     else
         ((float *)j->data)[i] = (float)x;
 }
@@ -87,7 +87,7 @@ static void fill(void *context, int64_t begin, int64_t end, int worker)
         case LS_INIT_CONST: x = j->init.a; break;
         case LS_INIT_TRUNC_NORMAL: x = truncated(j, i, j->init.a, j->init.b); break;
         case LS_INIT_UNIFORM:
-        case LS_INIT_NORMAL: break; /* above */
+        case LS_INIT_NORMAL: break; /* done above */
         }
         store(j, k, x);
     }

@@ -106,8 +106,8 @@ ls_value ls_patch_embedding(ls_graph *g, const char *name, ls_value images, int6
                           o->weight_init ? *o->weight_init : init);
     ls_value b = o->bias ? ls_param(g, "bias", LS_TYPE(LS_F32, out), o->bias_init ? *o->bias_init : init)
                          : LS_NONE;
-    /* [B, C, rows, p, columns, p] -> [B, rows, columns, C, p, p]: each token is one patch in the order of the
-     * kernel's weights */
+    /* [B, C, rows, p, columns, p] -> [B, rows, columns, C, p, p]: each token is a patch, with its elements in
+     * the order of the kernel's weights. */
     ls_value cut = ls_reshape_dims(g, images, 6, (int64_t[]){ batch, channels, rows, patch, columns, patch });
     cut = ls_permute_dims(g, cut, 6, (int64_t[]){ 0, 2, 4, 1, 3, 5 });
     ls_value tokens = ls_reshape_dims(g, cut, 3, (int64_t[]){ batch, rows * columns, in });

@@ -1,20 +1,20 @@
-/* rules.h - an optimizer as the library knows it: a function that is found by its kind. To add one: a file
- * like sgd.c, a value of ls_optimizer_kind, a line in update.c. Recipes name it in recipe/optim_row.c. */
+/* rules.h - an optimizer: a function that is found by its kind. ARCHITECTURE.md ("How to add") says how to
+ * add one. */
 #pragma once
 #include "lockstep/optim.h"
 #include "ops/rules.h"
 
-/* What an update is of, and what it reads besides the unit's state. */
+/* Operands of an update, besides the unit's states. */
 typedef struct ls_update_inputs {
-    int unit;          /* its number */
-    ls_value gradient; /* of the unit, as its state is laid out */
-    ls_value step;     /* i64 []: of this update, from 1 */
+    int unit;          /* number of the unit */
+    ls_value gradient; /* the unit's gradient, laid out as its state */
+    ls_value step;     /* i64 []: number of this update, from 1 on */
     ls_value lr;       /* f64 [] */
-    ls_value scale;    /* [], absent: 1. The gradient is multiplied by it */
-    ls_value apply;    /* i32 [], absent: 1. 0 leaves everything as it is */
+    ls_value scale;    /* []: the gradient is multiplied by it; absent: 1 */
+    ls_value apply;    /* i32 []: 0 leaves everything unchanged; absent: 1 */
 } ls_update_inputs;
 
-/* Adds to g the update of one unit's state in place, with the moments that it needs. */
+/* Adds to g the update of one unit's states, in place. It makes the moments that it needs. */
 typedef void (*ls_optimizer_rule)(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
                                   const ls_update_inputs *in);
 void ls_optimizer_adam(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
@@ -22,7 +22,7 @@ void ls_optimizer_adam(ls_graph *g, const ls_update_unit *u, const ls_optimizer 
 void ls_optimizer_sgd(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
                       const ls_update_inputs *in);
 
-/* States of the unit's type: its parameters; a moment of them, zeros at first. A new kind of moment is a
- * value of ls_moment and its name in graph/identity.c. */
+/* States with the type of the unit: its parameters, and a moment of them, which begins with zeros. A new kind
+ * of moment needs a value of ls_moment and its name in graph/identity.c. */
 ls_value ls_update_parameters(ls_graph *g, const ls_update_unit *u, const ls_update_inputs *in);
 ls_value ls_update_moment(ls_graph *g, ls_moment m, const ls_update_unit *u, const ls_update_inputs *in);

@@ -15,7 +15,7 @@ static double cut(const ls_schedule *s, double base, int64_t step)
     return base * pow(s->gamma, (double)((step + s->step_offset) / (s->step_size > 0 ? s->step_size : 1)));
 }
 
-/* The part of the decay that is over, 0 to 1. */
+/* How much of the decay is over, from 0 to 1. */
 static double done(const ls_schedule *s, int64_t step)
 {
     const int64_t length = s->total_steps - s->warmup_steps;

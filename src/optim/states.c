@@ -1,4 +1,4 @@
-/* states.c - what the rules of optimizers read and change of a unit: its parameters and their moments. */
+/* states.c - the states that updates read and change: a unit's parameters and their moments. */
 #define LS_NO_CALL_SITES
 #include "graph/identity.h"
 #include "rules.h"

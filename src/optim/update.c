@@ -1,12 +1,11 @@
-/* update.c - the second program of a step: from summed gradients to new parameters. The program has no
- * branches: a value (`apply`) is 0 when an f16 step overflowed, and then nothing changes, the step counter
- * included. */
+/* update.c - the program `update`: from summed gradients to new parameters. It has no branches. If an f16
+ * step overflowed, the value `apply` is 0, and then nothing changes, including the step counter. */
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
 #include "graph/identity.h"
 #include "rules.h"
 
-/* A number of the step: read, kept or given. */
+/* A scalar of the step: a source that is read, a state, or an output. */
 static ls_value number_in(ls_graph *g, ls_what what, ls_dtype t)
 {
     return ls_input_of(g, (ls_identity){ .what = what }, "", LS_SCALAR(t));
@@ -34,8 +33,8 @@ static ls_value clip_factor(ls_graph *g, ls_value norm, double clip)
 
 static ls_value times(ls_graph *g, ls_value a, ls_value b) { return ls_present(a) ? ls_mul(g, a, b) : b; }
 
-/* The gradient of this rank's part of unit k. The program `micro` has reduced it over the ranks, or
- * (o->reduce) this program does. */
+/* The gradient of this rank's part of unit k. Either `micro` has reduced it over the ranks, or this program
+ * does (o->reduce). */
 static ls_value gradient(ls_graph *g, int k, const ls_update_unit *u, const ls_update_opts *o)
 {
     ls_link links[LS_UNIT_LINKS];
@@ -116,7 +115,7 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     for (int i = 0; i < n; i++)
         RULES[o->optimizer.kind](g, &units[i], &o->optimizer,
                                  &(ls_update_inputs){ i, grads[i], step, lr, scale, apply });
-    if (o->loss_scaling) { /* last: it overwrites what the others read */
+    if (o->loss_scaling) { /* last, because it overwrites what the other ops read */
         const ls_scale_update_attrs a = { o->scaler.growth, o->scaler.backoff, o->scaler.interval };
         ls_graph_apply(g, &ls_op_loss_scale_update, 3, (ls_value[]){ loss_scale, good, apply }, &a);
     }

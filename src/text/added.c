@@ -1,11 +1,11 @@
-/* added.c - finding the tokens that a file adds to its model: the leftmost, of those that begin there the
- * longest. */
+/* added.c - finds the tokens that a file adds to its model: the leftmost one, and of those that begin at the
+ * same place, the longest. */
 #include <string.h>
 #include <utf8proc.h>
 
 #include "text.h"
 
-/* A letter, digit, mark or underscore. */
+/* Whether c is a letter, a digit, a mark or an underscore. */
 static bool is_word(uint32_t c)
 {
     const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
@@ -65,7 +65,7 @@ const ls_added *ls_added_find(const ls_added *list, int n_list, bool normalized,
         *begin = at;
         *end = at + a->length;
         if (a->single_word && !stands_alone(text, n, *begin, *end)) {
-            at = *end - 1; /* what it covers is text */
+            at = *end - 1; /* what it covers is ordinary text */
             continue;
         }
         while (a->lstrip && *begin > from) {

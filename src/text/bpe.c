@@ -1,5 +1,5 @@
-/* bpe.c - byte pair encoding: the symbols of a piece are merged, the pair that was learned first before all
- * others, the left one of equals. */
+/* bpe.c - byte pair encoding: merges the symbols of a piece. Of all pairs, the one that was learned first is
+ * merged first; of equal pairs, the leftmost. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,13 +48,15 @@ void ls_bpe_put(ls_bpe *b, int32_t left, int32_t right, int32_t rank, int32_t id
     *merge_of(b, left, right) = (ls_merge){ (uint64_t)(uint32_t)left << 32 | (uint32_t)right, rank, id };
 }
 
-/* ---- a piece */
+/* ---- merging a piece */
 
-/* before, after: neighbours; -1 none. id -1: merged away */
+/* A symbol of the piece. before, after: the indices of its neighbours; -1: none. id -1: it was merged into
+ * its left neighbour. */
 typedef struct symbol {
     int32_t id, before, after;
 } symbol;
-/* at: the left symbol; left, right: the ids it was made for */
+/* Two neighbours that can be merged. at: index of the left one; left, right: their ids when the candidate was
+ * made; id: the result. */
 typedef struct candidate {
     int32_t rank, at, left, right, id;
 } candidate;
@@ -62,7 +64,7 @@ typedef struct candidate {
 typedef struct work {
     const ls_bpe *b;
     symbol *symbols;
-    candidate *heap; /* the least (rank, at) first */
+    candidate *heap; /* a heap: the smallest (rank, at) is first */
     int32_t n, heap_n;
 } work;
 
@@ -112,7 +114,8 @@ static void add_symbol(work *w, int32_t id)
     w->n++;
 }
 
-/* Characters that no token is: as bytes, as the unknown token (one for a run of them), or not at all. */
+/* Adds a character that is no token: as byte tokens, as the unknown token (once for a run of such
+ * characters), or not at all. */
 static void add_character(work *w, const char *c, size_t bytes, bool *was_unknown)
 {
     const ls_bpe *b = w->b;
@@ -140,7 +143,7 @@ static ls_status merge_all(work *w)
             LS_TRY(ls_stop_check("encoding a word of %d characters", w->n));
         symbol *s = &w->symbols[c.at];
         if (s->id != c.left || s->after < 0 || w->symbols[s->after].id != c.right)
-            continue; /* one of the two has been merged since */
+            continue; /* one of the two has been merged in the meantime */
         symbol *gone = &w->symbols[s->after];
         s->id = c.id;
         s->after = gone->after;
@@ -161,7 +164,7 @@ ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens 
         return ls_tokens_add(out, whole);
     enum { FEW = 64 };
     symbol few_symbols[FEW];
-    candidate few_heap[3 * FEW]; /* a pair at first, and two more for each merge */
+    candidate few_heap[3 * FEW]; /* room for the pairs at first, and two more for each merge */
     work w = { b, few_symbols, few_heap, 0, 0 };
     if (n > FEW) {
         w.symbols = ls_sys_malloc(sizeof *w.symbols * n);

@@ -1,5 +1,5 @@
-/* bytes.c - the tokenizer that needs no file: each byte is an id, and <|endoftext|> is 256. It is written as
- * a tokenizer.json, so that nothing else need know of it. */
+/* bytes.c - the tokenizer "bytes", which needs no file: each byte is an id, and <|endoftext|> is 256. It is
+ * built from the text of a tokenizer.json, so the other files need not know of it. */
 #include "text.h"
 
 ls_status ls_tokenizer_read_bytes(ls_tokenizer *t)
@@ -19,7 +19,7 @@ ls_status ls_tokenizer_read_bytes(ls_tokenizer *t)
     ls_json_close_object(&j);
     ls_json_raw(&j, "merges", "[]");
     ls_json_close_object(&j);
-    /* Split into words, or a book would be one piece. */
+    /* splitting into words keeps pieces short; otherwise a book would be one piece */
     ls_json_raw(&j, "pre_tokenizer",
                 "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}");
     ls_json_raw(&j, "decoder", "{\"type\": \"ByteLevel\"}");

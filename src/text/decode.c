@@ -1,4 +1,4 @@
-/* decode.c - the texts of tokens into text. */
+/* decode.c - decoders: from the tokens' texts to text. */
 #include <string.h>
 
 #include "text.h"
@@ -19,7 +19,8 @@ static bool bytes_of(const char *token, size_t n, ls_str *out)
     return true;
 }
 
-/* Byte-level tokens are bytes; a token with a character that is none (an added one) is taken as it is. */
+/* Byte-level tokens stand for bytes. A token with a character that stands for no byte (an added token) is
+ * copied as it is. */
 static void decode_bytes(const char *token, size_t n, ls_str *out)
 {
     if (!bytes_of(token, n, out))
@@ -51,7 +52,8 @@ int ls_fallback_byte(const char *token, size_t n)
     return is ? hex(token[3]) << 4 | hex(token[4]) : -1;
 }
 
-/* Bytes one behind the other are a text if they are UTF-8 as a whole; else each is U+FFFD. */
+/* Adds bytes of consecutive byte tokens: as text if together they are valid UTF-8, else U+FFFD for each
+ * byte. */
 static void add_run(const char *bytes, size_t n, ls_pieces *out)
 {
     if (ls_utf8_sound(bytes, n) == n)

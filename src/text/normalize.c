@@ -1,4 +1,4 @@
-/* normalize.c - text into its normal form. */
+/* normalize.c - normalizers: they bring a text to its normal form. */
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -17,7 +17,7 @@ static ls_status compose(ls_normal kind, const char *text, size_t n, ls_str *out
     size_t plain = 0;
     while (plain < n && (uint8_t)text[plain] < 0x80)
         plain++;
-    if (plain == n) { /* ASCII is what it is in every form */
+    if (plain == n) { /* all forms leave ASCII unchanged */
         ls_str_add_n(out, text, n);
         return LS_OK;
     }
@@ -31,15 +31,15 @@ static ls_status compose(ls_normal kind, const char *text, size_t n, ls_str *out
     return LS_OK;
 }
 
-/* ---- sentencepiece's character map: a double array of units (leaf, label, offset), whose keys lead to
- * places among the replacements */
+/* ---- sentencepiece's character map: a double array (trie) of units with leaf, label and offset; its keys
+ * lead to positions among the replacements */
 
 static bool is_leaf(uint32_t unit) { return unit >> 8 & 1; }
 static uint32_t label(uint32_t unit) { return unit & 0x800000ffu; }
 static uint32_t offset(uint32_t unit) { return unit >> 10 << ((unit & 1u << 9) >> 6); }
 
-/* What the shortest key that begins the text stands for (that is what Hugging Face takes); NULL: none does.
- */
+/* The replacement of the shortest key that the text begins with, as Hugging Face takes it; NULL: there is
+ * none. */
 static const char *mapped(const ls_normalizer *z, const char *text, size_t n)
 {
     uint32_t at = offset(z->trie[0]);

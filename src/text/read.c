@@ -1,5 +1,5 @@
-/* read.c - tokenizer.json into the parts of a tokenizer. Every member that changes ids is understood or
- * refused by name: a tokenizer that is nearly right is wrong without anybody noticing. */
+/* read.c - reads tokenizer.json into the parts of a tokenizer. A member that changes ids and is not
+ * understood is an error, because nobody would notice a tokenizer that is slightly wrong. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static ls_status wrong(const reader *r, const char *what)
     return ls_fail(LS_E_FORMAT, "%s: %s", r->path, what);
 }
 
-/* Runs `one` on a part, or on each of a Sequence's. */
+/* Calls `one` for a part, or for each part of a Sequence. */
 typedef ls_status (*part_fn)(reader *r, const json_t *part, const char *type);
 static ls_status each_part(reader *r, const json_t *part, const char *members, part_fn one)
 {
@@ -70,7 +70,7 @@ static int base64_digit(char c)
                                   : -1;
 }
 
-/* A NUL is added. */
+/* Decodes base64. A NUL follows the last byte. */
 static uint8_t *from_base64(ls_arena *a, const char *text, size_t *bytes)
 {
     uint8_t *out = ls_arena_alloc(a, strlen(text) / 4 * 3 + 4);
@@ -91,7 +91,8 @@ static uint8_t *from_base64(ls_arena *a, const char *text, size_t *bytes)
     return out;
 }
 
-/* Four bytes that give the length of the double array, it, the replacements. */
+/* sentencepiece's character map: the length of the double array in four bytes, the array, the
+ * replacements. */
 static ls_status read_charsmap(reader *r, const json_t *part, ls_normalizer *z)
 {
     size_t bytes;
@@ -142,7 +143,7 @@ static ls_status read_normalizer(reader *r, const json_t *part, const char *type
 
 /* ---- pre-tokenizers */
 
-/* GPT-2's, which ByteLevel brings along. */
+/* GPT-2's pattern, which ByteLevel uses */
 static const char GPT2[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
@@ -324,7 +325,7 @@ static ls_status read_model(reader *r, const json_t *root)
     const json_t *vocab = json_object_get(model, "vocab");
     const size_t tokens = (json_is_array(vocab) ? json_array_size(vocab) : json_object_size(vocab)) +
                           json_array_size(json_object_get(root, "added_tokens"));
-    if ((uint64_t)most / 16 > tokens + 65536) /* some ids may be unused; but memory is taken for every one */
+    if ((uint64_t)most / 16 > tokens + 65536) /* some ids may be unused, but each id takes memory */
         return ls_fail(LS_E_FORMAT, "%s: %zu tokens have ids up to %" PRId64 ": an id is wrong", r->path,
                        tokens, most);
     ls_vocab_make(&r->t->vocab, &r->t->arena, (int32_t)most + 1);
@@ -337,7 +338,7 @@ static ls_status read_model(reader *r, const json_t *root)
 
 /* ---- added tokens */
 
-/* A token that is looked for in the normal form is written in it, also when it is decoded. */
+/* A token that is found in normalized text is normalized itself. It is also decoded to its normal form. */
 static ls_status normal_text(reader *r, ls_added *a)
 {
     ls_str text = { 0 }, other = { 0 };
@@ -376,7 +377,7 @@ static ls_status read_added(reader *r, const json_t *list)
             return wrong(r, "an added token has no content");
         const int32_t there = ls_vocab_find(&t->vocab, a->text, strlen(a->text));
         if (there >= 0)
-            a->id = there; /* the model's own */
+            a->id = there; /* the model has the token already */
         else
             LS_TRY(put(r, a->id, a->text));
         if (a->normalized)
@@ -386,7 +387,7 @@ static ls_status read_added(reader *r, const json_t *list)
     return LS_OK;
 }
 
-/* ---- after the model, and back */
+/* ---- after the model, and decoders */
 
 static ls_status read_template(reader *r, const json_t *processor)
 {
@@ -421,7 +422,7 @@ static ls_status read_processor(reader *r, const json_t *part, const char *type)
 {
     if (!strcmp(type, "TemplateProcessing"))
         return read_template(r, part);
-    /* which only concerns offsets */
+    /* ByteLevel changes offsets only */
     return strcmp(type, "ByteLevel") ? unknown(r, "post-processor", type) : LS_OK;
 }
 

@@ -1,14 +1,14 @@
-/* sentencepiece.c - a SentencePiece model file (spiece.model: protocol buffers), of kind Unigram, as the
- * tokenizer.json that says the same, so that nothing else need know of it. A file says nothing of special
- * tokens around a text: behind it comes </s>, as T5 does it, when the file has one. */
+/* sentencepiece.c - reads a SentencePiece model of kind Unigram (spiece.model: protocol buffers) by
+ * converting it to an equivalent tokenizer.json, so the other files need not know of it. The file does not
+ * say which special tokens surround a text: if it has </s>, that is added at the end, as T5 does. */
 #include <string.h>
 
 #include "text.h"
 
-/* ---- protocol buffers: a message is fields, each a number, a kind and a value */
+/* ---- protocol buffers: a message is a list of fields with number, kind and value */
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
-/* value: the number, or how many bytes */
+/* value: the number, or the length of `bytes`. */
 typedef struct field {
     uint64_t number, value;
     const uint8_t *bytes;
@@ -27,7 +27,7 @@ static bool varint(const uint8_t **at, const uint8_t *end, uint64_t *out)
     return false;
 }
 
-/* False: no field is left (then *at is end), or what is there is none. */
+/* Reads the next field. False: there is none (then *at is end), or it is damaged. */
 static bool next_field(const uint8_t **at, const uint8_t *end, field *f)
 {
     const uint8_t *p = *at;
@@ -42,13 +42,13 @@ static bool next_field(const uint8_t **at, const uint8_t *end, field *f)
     if (n > (uint64_t)(end - p))
         return false;
     f->bytes = p;
-    for (uint64_t i = 0; i < fixed; i++) /* the low byte first */
+    for (uint64_t i = 0; i < fixed; i++) /* the low byte comes first */
         f->value |= (uint64_t)p[i] << 8 * i;
     *at = p + n;
     return true;
 }
 
-/* ---- what of it is understood */
+/* ---- the parts that are understood */
 
 enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE }; /* kinds of pieces */
 
@@ -154,7 +154,7 @@ static ls_status read_model(reader *r, const uint8_t *at, const uint8_t *end)
                             : LS_OK;
 }
 
-/* ---- the same as a tokenizer.json */
+/* ---- conversion to a tokenizer.json */
 
 static json_t *base64(const uint8_t *from, size_t n)
 {
@@ -171,10 +171,10 @@ static json_t *base64(const uint8_t *from, size_t n)
     return text;
 }
 
-/* Takes vocab and added. */
+/* Takes over r->vocab and r->added. */
 static json_t *as_json(const reader *r)
 {
-    static const char MARK[] = "\xe2\x96\x81"; /* stands for a space */
+    static const char MARK[] = "\xe2\x96\x81"; /* sentencepiece's mark for a space */
     json_t *root = json_pack("{s{ss sI so sb} so s{ss s[{ss} {ss ss}]} s{ss ss}}", "model", "type", "Unigram",
                              "unk_id", (json_int_t)r->unknown, "vocab", r->vocab, "byte_fallback",
                              r->byte_fallback, "added_tokens", r->added, "pre_tokenizer", "type", "Sequence",

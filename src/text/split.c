@@ -1,4 +1,4 @@
-/* split.c - text into pieces, each of which becomes ids by itself. */
+/* split.c - pre-tokenizers: they split a text into pieces, each of which is encoded on its own. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/sys.h"
 #include "text.h"
 
-enum { PART = 1 << 20 }; /* bytes between two looks at the request to stop; ls_split reports it */
+enum { PART = 1 << 20 }; /* bytes between two checks for a request to stop, which ls_split reports */
 
 /* ---- pieces */
 
@@ -45,9 +45,10 @@ void ls_pieces_release(ls_pieces *p)
     *p = (ls_pieces){ 0 };
 }
 
-/* ---- characters */
+/* ---- byte-level text, in which each byte is a character */
 
-/* Printable bytes of Latin-1 stand for themselves, the 68 others, in order, for 256 and on. */
+/* A byte that is a printable character of Latin-1 stands for itself. The other 68 bytes, in order, are the
+ * characters from 256 on. */
 static bool stands_for_itself(int b)
 {
     return (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
@@ -76,7 +77,7 @@ int ls_byte_of_char(uint32_t c)
 
 /* ---- regular expressions */
 
-/* The ranges of \s, or of \S, as they stand in a class. */
+/* Appends the ranges of \s, or of \S, for use in a character class. */
 static void add_white(ls_str *out, bool white)
 {
     uint32_t from = 0;
@@ -91,10 +92,11 @@ static void add_white(ls_str *out, bool white)
         ls_str_printf(out, "\\x{%x}-\\x{10ffff}", from);
 }
 
-/* The pattern with classes in place of \s and \S: to PCRE2, U+180E is still white space. */
+/* Copies the pattern with classes in place of \s and \S, because PCRE2 counts U+180E as white space, and
+ * Unicode no longer does. */
 static void with_own_white(ls_str *out, const char *pattern)
 {
-    const char *class = NULL; /* its first character, behind [ or [^ */
+    const char *class = NULL; /* first character of the class that p is in, after [ or [^; NULL: none */
     for (const char *p = pattern; *p; p++) {
         if (p[0] == '\\' && (p[1] == 's' || p[1] == 'S')) {
             ls_str_add(out, class ? "" : "[");
@@ -108,11 +110,11 @@ static void with_own_white(ls_str *out, const char *pattern)
             ls_str_add_n(out, ++p, 1);
         else if (!class && *p == '[')
             class = p + 1 + (p[1] == '^');
-        else if (class && *p == ']' && p != class) /* as the first it is a character */
+        else if (class && *p == ']' && p != class) /* (the first character of a class may be a ]) */
             class = NULL;
         else
             continue;
-        if (class == p + 2) /* the ^ of [^ */
+        if (class == p + 2) /* copies the ^ of [^ too */
             ls_str_add_n(out, ++p, 1);
     }
 }
@@ -127,7 +129,8 @@ ls_status ls_regex_compile(void **out, const char *pattern, const char *where)
 {
     int error;
     PCRE2_SIZE at;
-    pcre2_code *code = compile(pattern, &error, &at); /* for a message that counts the user's characters */
+    /* compiled once for its message, whose position is in the user's pattern */
+    pcre2_code *code = compile(pattern, &error, &at);
     ls_str own = { 0 };
     if (code && (strstr(pattern, "\\s") || strstr(pattern, "\\S"))) {
         pcre2_code_free(code);
@@ -143,7 +146,8 @@ ls_status ls_regex_compile(void **out, const char *pattern, const char *where)
         return ls_fail(LS_E_FORMAT, "%s: the pattern %s is wrong at character %zu: %s", where, pattern,
                        (size_t)at, (const char *)message);
     }
-    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* where there is a compiler; else it is interpreted */
+    /* if PCRE2 has no JIT compiler here, the pattern is interpreted */
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
     *out = code;
     return LS_OK;
 }
@@ -180,7 +184,7 @@ static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, l
     return LS_OK;
 }
 
-/* ---- the others */
+/* ---- the other pre-tokenizers */
 
 static void to_bytes(const char *text, size_t n, ls_pieces *out)
 {

@@ -1,7 +1,9 @@
-/* stream.c - ids to text as they come. How a token is decoded depends on whether one stands before it (the
- * first space of a text is dropped), not on which text that was: so each is decoded behind its predecessor,
- * whose bytes are then taken off. Bytes by fallback are another matter: a run of them is a text only if all
- * of it is UTF-8, so what was given of a run cannot be taken back when it turns out to be none. */
+/* stream.c - decodes ids one at a time. How a token is decoded depends on whether another token precedes it
+ * (the first space of a text is dropped), but not on which. So each token is decoded together with its
+ * predecessor, and the predecessor's bytes are removed.
+ *
+ * Byte tokens (byte fallback) are different: a run of them is text only if all of it is valid UTF-8. Text of
+ * a run that has been returned cannot be taken back if the run turns out to be invalid. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +13,10 @@
 
 struct ls_text_stream {
     const ls_tokenizer *tokenizer;
-    int32_t before;    /* the token before, -1: none */
-    ls_str bytes, out; /* not given yet; given by the latest call */
-    ls_str run;        /* the latest tokens, as long as they are bytes by fallback */
-    size_t given;      /* of these */
+    int32_t before;    /* the previous token; -1: none */
+    ls_str bytes, out; /* bytes: decoded, but not returned yet; out: what the latest call returned */
+    ls_str run;        /* bytes of the latest tokens, as long as they are byte tokens */
+    size_t given;      /* how many bytes of `run` have been added to `bytes` */
 };
 
 ls_status ls_text_stream_create(ls_text_stream **out, const ls_tokenizer *t)
@@ -42,12 +44,12 @@ void ls_text_stream_destroy(ls_text_stream **sp)
     *sp = NULL;
 }
 
-/* How many bytes at the end are the beginning of a character. */
+/* How many bytes at the end of the text are an incomplete character. */
 static size_t cut(const char *text, size_t n)
 {
     for (size_t back = 1; back <= 3 && back <= n; back++) {
         const uint8_t c = (uint8_t)text[n - back];
-        if (c >= 0xc0) /* it leads a character of so many bytes */
+        if (c >= 0xc0) /* the first byte of a character of 2 to 4 bytes */
             return (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : 2u) > back ? back : 0;
         if (c < 0x80)
             return 0;
@@ -55,7 +57,7 @@ static size_t cut(const char *text, size_t n)
     return 0;
 }
 
-/* The first n of the bytes; few are left, and none of a whole character. */
+/* Returns the first n bytes. The rest is at most an incomplete character. */
 static void give(ls_text_stream *s, size_t n)
 {
     char rest[4];
@@ -67,7 +69,7 @@ static void give(ls_text_stream *s, size_t n)
     ls_str_add_n(&s->bytes, rest, left);
 }
 
-/* The token's byte, where the tokenizer has bytes by fallback; else -1. */
+/* The byte that a token stands for, if the tokenizer has byte fallback; else -1. */
 static int byte_of(const ls_text_stream *s, int32_t id)
 {
     const ls_tokenizer *t = s->tokenizer;
@@ -78,7 +80,8 @@ static int byte_of(const ls_text_stream *s, int32_t id)
     return token ? ls_fallback_byte(token, strlen(token)) : -1;
 }
 
-/* What may be given of the run: whole characters; or, of one that is no text, U+FFFD for each byte. */
+/* Adds what is certain of the run: complete characters, or U+FFFD for each byte if the run is no text. over:
+ * the run has ended. */
 static void add_run(ls_text_stream *s, bool over)
 {
     const char *run = ls_str_text(&s->run);

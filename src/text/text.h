@@ -1,6 +1,6 @@
-/* text.h - the parts of a tokenizer, in the order in which text passes them: added tokens are cut out, the
- * rest is normalized, split into pieces, and each piece becomes ids. All are made by read.c and constant
- * afterwards. */
+/* text.h - the parts of a tokenizer, in the order in which a text passes them: added tokens are cut out, the
+ * rest is normalized and split into pieces, and each piece is encoded as ids. read.c makes all parts; they
+ * are constant afterwards. */
 #pragma once
 #include "base/arena.h"
 #include "base/json.h"
@@ -41,11 +41,11 @@ typedef struct ls_vocab {
     int32_t size;      /* largest id + 1 */
     const char **text; /* [size]; NULL: no token has this id */
     uint32_t *length;  /* [size] bytes */
-    int32_t *slots;    /* open addressing; -1: free */
+    int32_t *slots;    /* a hash table with open addressing: id; -1: free */
     uint32_t mask;
 } ls_vocab;
 void ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size); /* empty, with room for ids below size */
-/* The arena keeps a copy. False: the text or the id is taken. */
+/* The text is copied to the arena. False: the text or the id exists already. */
 bool ls_vocab_put(ls_vocab *v, ls_arena *a, int32_t id, const char *text, size_t n);
 int32_t ls_vocab_find(const ls_vocab *v, const char *text, size_t n); /* -1: none */
 
@@ -62,8 +62,8 @@ typedef enum ls_normal {
 } ls_normal;
 typedef struct ls_normalizer {
     ls_normal kind;
-    const char *from, *to; /* replace; prepend: `to` */
-    /* charsmap: sentencepiece's double array, and the replacements, each ended by NUL */
+    const char *from, *to; /* replace: both; prepend: `to` */
+    /* charsmap: sentencepiece's double array, and the replacements, each followed by NUL */
     const uint32_t *trie;
     uint32_t units;
     const char *replacements;
@@ -73,13 +73,14 @@ ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, ls_st
 
 /* ---- pre-tokenizers (split.c) */
 
-/* piece i ends at end[i] and begins where i - 1 ends */
+/* A text in pieces: piece i ends at end[i], and begins where piece i - 1 ends. */
 typedef struct ls_pieces {
-    ls_str text; /* remembers, too, that there was no memory for a piece; ls_pieces_check says so */
+    /* also remembers that memory ran out and a piece is missing (ls_pieces_check) */
+    ls_str text;
     int64_t *end;
     int64_t n, room;
 } ls_pieces;
-void ls_pieces_add(ls_pieces *p, const char *text, size_t n); /* an empty one is left out */
+void ls_pieces_add(ls_pieces *p, const char *text, size_t n); /* an empty piece is left out */
 ls_status ls_pieces_check(const ls_pieces *p);                /* LS_E_MEMORY */
 void ls_pieces_clear(ls_pieces *p);
 void ls_pieces_release(ls_pieces *p);
@@ -94,23 +95,23 @@ typedef enum ls_prepend { LS_PREPEND_ALWAYS, LS_PREPEND_FIRST, LS_PREPEND_NEVER 
 typedef struct ls_splitter {
     ls_split_kind kind;
     void *regex;          /* pcre2_code */
-    bool removed, invert; /* regex: matches are dropped; what does not match is what counts */
-    bool prefix_space;    /* bytes: a space before text that begins without one */
+    bool removed, invert; /* regex: removed: matches are dropped; invert: what does not match is a match */
+    bool prefix_space;    /* bytes: adds a space before a text that begins without one */
     ls_prepend prepend;   /* metaspace */
-    const char *mark;     /* metaspace: what stands for a space */
-    bool split;           /* metaspace: a piece for each mark */
+    const char *mark;     /* metaspace: the character that stands for a space */
+    bool split;           /* metaspace: each mark begins a piece */
 } ls_splitter;
 ls_status ls_regex_compile(void **out, const char *pattern, const char *where);
 void ls_regex_free(void *regex);
-/* Splits every piece of `in`; `first`: in's first piece begins the whole text. */
+/* Splits each piece of `in`. first: the first piece of `in` begins the text. */
 ls_status ls_split(const ls_splitter *s, const ls_pieces *in, bool first, ls_pieces *out);
-/* the byte that a character of byte-level text stands for; -1: none */
+/* The byte that a character of byte-level text stands for; -1: none. */
 int ls_byte_of_char(uint32_t c);
 uint32_t ls_char_of_byte(uint8_t b);
 
 /* ---- models (bpe.c, unigram.c) */
 
-/* pair: left id << 32 | right id; rank -1: a free slot */
+/* pair: left id << 32 | right id. rank -1: a free slot. */
 typedef struct ls_merge {
     uint64_t pair;
     int32_t rank, id;
@@ -119,9 +120,9 @@ typedef struct ls_bpe {
     const ls_vocab *vocab;
     ls_merge *merges;
     uint32_t mask;
-    int32_t unknown; /* -1: what is not known is left out */
+    int32_t unknown; /* -1: unknown characters are left out */
     bool fuse_unknown, byte_fallback, ignore_merges;
-    int32_t byte_ids[256]; /* of <0x00> ...; -1 */
+    int32_t byte_ids[256]; /* ids of the tokens <0x00> to <0xFF>; -1: there is none */
 } ls_bpe;
 void ls_bpe_room(ls_bpe *b, ls_arena *a, int64_t merges);
 void ls_bpe_put(ls_bpe *b, int32_t left, int32_t right, int32_t rank, int32_t id);
@@ -130,19 +131,19 @@ ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens 
 typedef struct ls_unigram {
     const ls_vocab *vocab;
     const double *score;   /* [size] */
-    const int32_t *sorted; /* ids in the order of their bytes */
-    int32_t n, unknown;    /* of sorted; -1 */
+    const int32_t *sorted; /* ids, sorted by their tokens' bytes */
+    int32_t n, unknown;    /* n: length of `sorted`; unknown: id, -1: none */
     double unknown_score;
     bool byte_fallback;
     int32_t byte_ids[256];
 } ls_unigram;
-void ls_unigram_prepare(ls_unigram *u, ls_arena *a); /* from vocab and score */
+void ls_unigram_prepare(ls_unigram *u, ls_arena *a); /* makes the other members from vocab and score */
 ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls_tokens *out);
 
 ls_status ls_tokens_add(ls_tokens *t, int32_t id); /* LS_E_MEMORY */
 void ls_find_byte_ids(const ls_vocab *v, int32_t out[256]);
 
-/* ---- tokens that the file adds (added.c) */
+/* ---- tokens that the file adds to the model (added.c) */
 
 typedef struct ls_added {
     const char *text;
@@ -150,8 +151,8 @@ typedef struct ls_added {
     int32_t id;
     bool special, normalized, single_word, lstrip, rstrip;
 } ls_added;
-/* The first of `list` in text[from, n) (the longest that begins there): where it begins and ends, with the
- * white space that it takes along. NULL: none. */
+/* Finds the first token of `list` in text[from, n), and of those that begin there the longest. *begin and
+ * *end receive where it begins and ends, with the white space that it absorbs. NULL: there is none. */
 const ls_added *ls_added_find(const ls_added *list, int n_list, bool normalized, const char *text, size_t n,
                               size_t from, size_t *begin, size_t *end);
 
@@ -167,32 +168,32 @@ typedef enum ls_decoding {
 } ls_decoding;
 typedef struct ls_decoder {
     ls_decoding kind;
-    const char *from, *to; /* replace; metaspace: from is the mark; strip: from is the character */
-    int64_t start, stop;   /* strip: at most so many of it at either end */
-    bool keep_first;       /* metaspace: the first mark is a space, too */
+    const char *from, *to; /* replace: both; metaspace: from is the mark; strip: from is the character */
+    /* strip: how many of the characters are removed at most, at the start and at the end */
+    int64_t start, stop;
+    bool keep_first; /* metaspace: the first mark becomes a space too */
 } ls_decoder;
-ls_status ls_decode(const ls_decoder *d, ls_pieces *tokens); /* in place */
+ls_status ls_decode(const ls_decoder *d, ls_pieces *tokens); /* changes the tokens in place */
 int ls_fallback_byte(const char *token, size_t n);           /* 65 of "<0x41>"; -1: the token is no byte */
 
-/* ---- all of it */
+/* ---- the tokenizer */
 
 enum { LS_TEXT_STAGES = 8 };
 struct ls_tokenizer {
     ls_arena arena;
-    ls_vocab vocab; /* of the model, with the added tokens */
+    ls_vocab vocab; /* the model's tokens, and the added ones */
     ls_normalizer normalizers[LS_TEXT_STAGES];
     ls_splitter splitters[LS_TEXT_STAGES];
     ls_decoder decoders[LS_TEXT_STAGES];
     int n_normalizers, n_splitters, n_decoders;
-    ls_bpe *bpe; /* one of the two */
+    ls_bpe *bpe; /* one of bpe and unigram is NULL */
     ls_unigram *unigram;
     ls_added *added;
     int n_added;
-    int32_t before[16], after[16]; /* special tokens around a text */
+    int32_t before[16], after[16]; /* special tokens before and after a text */
     int n_before, n_after;
 };
-/* Appends what the ids stand for, which need not be UTF-8; and bytes as UTF-8, with U+FFFD for what is none.
- */
+/* Appends the bytes that the ids stand for, which need not be valid UTF-8. */
 ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
                              ls_str *out);
 bool ls_tokenizer_has_text(const ls_tokenizer *t, int32_t id); /* a token, and no special one */

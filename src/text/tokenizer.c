@@ -19,7 +19,7 @@ int32_t ls_tokenizer_id(const ls_tokenizer *t, const char *token)
     return ls_vocab_find(&t->vocab, token, strlen(token));
 }
 
-/* NULL: the model's own, or none at all. */
+/* The added token with this id; NULL: the id belongs to the model, or to nothing. */
 static const ls_added *added_of(const ls_tokenizer *t, int32_t id)
 {
     for (int i = 0; i < t->n_added; i++)
@@ -31,7 +31,7 @@ static const ls_added *added_of(const ls_tokenizer *t, int32_t id)
 const char *ls_tokenizer_token(const ls_tokenizer *t, int32_t id)
 {
     LS_ARG_OR(t, NULL);
-    const ls_added *a = added_of(t, id); /* which may be written in its normal form */
+    const ls_added *a = added_of(t, id); /* (its text may be normalized) */
     return a ? a->text : id >= 0 && id < t->vocab.size ? t->vocab.text[id] : NULL;
 }
 
@@ -75,7 +75,8 @@ static ls_status encode_pieces(const ls_tokenizer *t, work *w, const char *text,
 static ls_status encode_rest(const ls_tokenizer *t, work *w, bool normalized, const char *text, size_t n,
                              bool first, ls_tokens *out);
 
-/* Between added tokens that are looked for in the normal form. */
+/* Encodes text between added tokens: normalizes it, and looks for the added tokens that are found in
+ * normalized text. */
 static ls_status encode_normalized(const ls_tokenizer *t, work *w, const char *text, size_t n, bool first,
                                    ls_tokens *out)
 {
@@ -92,7 +93,8 @@ static ls_status encode_normalized(const ls_tokenizer *t, work *w, const char *t
     return encode_rest(t, w, true, ls_str_text(&w->text), w->text.len, first, out);
 }
 
-/* Added tokens of one kind are cut out; what lies between them goes on. */
+/* Cuts out the added tokens of one kind. What lies between them is encoded next: normalized, or already in
+ * pieces. */
 static ls_status encode_rest(const ls_tokenizer *t, work *w, bool normalized, const char *text, size_t n,
                              bool first, ls_tokens *out)
 {

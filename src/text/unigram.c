@@ -1,6 +1,6 @@
-/* unigram.c - the Unigram model (Kudo 2018): of all ways to cut a piece into tokens the one whose scores have
- * the greatest sum, found from left to right (Viterbi). A character that begins no token of its own length
- * may be taken as unknown, for less than the worst token. */
+/* unigram.c - the Unigram model (Kudo 2018): cuts a piece into tokens so that the sum of their scores is as
+ * large as possible (Viterbi, from left to right). A character that is not a token of its own may become the
+ * unknown token, which scores less than the worst token. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,13 +35,13 @@ void ls_unigram_prepare(ls_unigram *u, ls_arena *a)
     u->unknown_score = least - UNKNOWN_PENALTY;
 }
 
-/* The part of sorted[*low, *high) whose byte number `depth` is c. */
+/* Narrows sorted[*low, *high) to the tokens whose byte number `depth` is c. */
 static void narrow(const ls_unigram *u, int32_t *low, int32_t *high, size_t depth, uint8_t c)
 {
     int32_t bounds[2];
     for (int side = 0; side < 2; side++) {
-        /* the first with a byte >= c, the first with one > c; a token that ends here comes before all others
-         */
+        /* side 0: the first token with a byte >= c; side 1: the first with a byte > c. A token that ends here
+         * precedes both. */
         int32_t from = *low, to = *high;
         while (from < to) {
             const int32_t middle = from + (to - from) / 2, id = u->sorted[middle];
@@ -95,7 +95,7 @@ static ls_status find_best(const ls_unigram *u, const char *piece, size_t n, nod
     return LS_OK;
 }
 
-/* An unknown run: its bytes, if there is a token for each, else the unknown token once. */
+/* A run of unknown characters: its bytes, if there is a token for each, else the unknown token once. */
 static ls_status add_unknown(const ls_unigram *u, const char *text, size_t n, ls_tokens *out)
 {
     bool known = u->byte_fallback;
@@ -116,7 +116,7 @@ ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls
     if (s != LS_OK)
         n = 0;
     for (int64_t at = (int64_t)n; at > 0;
-         at = best[at].from) /* from the end: each node learns where the next one is */
+         at = best[at].from) /* from the end: each node receives where the next token begins */
         best[best[at].from].score = (double)at, count++;
     for (int64_t at = 0; s == LS_OK && count > 0 && at < (int64_t)n;) {
         int64_t end = (int64_t)best[at].score;

@@ -1,4 +1,4 @@
-/* vocab.c - tokens by id and by text. */
+/* vocab.c - the vocabulary: tokens by id and by text. */
 #include <string.h>
 
 #include "base/hash.h"
@@ -17,7 +17,7 @@ void ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size)
     memset(v->slots, 0xff, sizeof *v->slots * slots);
 }
 
-/* The slot of a text, or the free one where it would be. */
+/* The slot of a text, or the free slot where it would be. */
 static int32_t *slot_of(const ls_vocab *v, const char *text, size_t n)
 {
     uint32_t at = (uint32_t)ls_hash64(text, n) & v->mask;
