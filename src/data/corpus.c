@@ -1,4 +1,4 @@
-/* corpus.c - finding text files, reading them, cutting them into documents. */
+/* corpus.c - finds text files, reads them, and cuts them into documents. */
 #include "data/corpus.h"
 
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 #include "data/idx.h"
 #include "lockstep/tokenizer.h"
 
-/* ---- which files */
+/* ---- finding files */
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* out->paths has room for it, or is NULL for want of memory. */
+/* Sets the file's size. out->paths has room for its path; it is NULL if memory ran out. */
 static ls_status add(ls_corpus *out, const char *path)
 {
     char *copy = out->paths ? ls_sys_strdup(path) : NULL;
@@ -29,7 +29,7 @@ static ls_status add(ls_corpus *out, const char *path)
 static ls_status match(ls_corpus *out, const char *pattern)
 {
     ls_paths found;
-    if (ls_file_exists(pattern)) { /* also one with a * in its name */
+    if (ls_file_exists(pattern)) { /* (a file may have a * in its name) */
         out->paths = ls_sys_calloc(1, sizeof *out->paths);
         return add(out, pattern);
     }
@@ -43,7 +43,7 @@ static ls_status match(ls_corpus *out, const char *pattern)
     LS_TRY(s);
     if (out->n)
         qsort(out->paths, out->n, sizeof *out->paths,
-              by_name); /* not by the language of whoever runs it, as glob does */
+              by_name); /* sorted by bytes; glob's order depends on the user's language */
     return LS_OK;
 }
 
@@ -54,7 +54,7 @@ ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
     LS_TRY(match(out, pattern));
     if (!out->n && *pattern != '/' && data && *data) {
         char *there = ls_path_join(data, pattern);
-        ls_corpus_release(out); /* a folder may have matched, which is no file */
+        ls_corpus_release(out); /* the pattern may have matched a folder, which is no file */
         const ls_status s = there ? match(out, there) : ls_sys_have(there);
         free(there);
         LS_TRY(s);
@@ -96,16 +96,16 @@ void ls_corpus_release(ls_corpus *c)
 
 /* ---- one file */
 
-enum { PART = 1 << 24 }; /* bytes between two looks at the request to stop */
+enum { PART = 1 << 24 }; /* bytes between two checks for a request to stop */
 
-/* All members of a gzip file, one behind the other, as gunzip takes them. */
+/* Inflates all members of a gzip file, one after the other, as gunzip does. */
 static ls_status inflate_all(ls_text_file *f, const char *path)
 {
     z_stream z = { .next_in = (Bytef *)(uintptr_t)f->map.data };
     const uint8_t *end = f->map.data + f->map.size;
     size_t room = 0;
     int r = Z_OK;
-    if (inflateInit2(&z, 15 + 16) != Z_OK) /* 15: largest window, 16: gzip only */
+    if (inflateInit2(&z, 15 + 16) != Z_OK) /* 15: the largest window; 16: gzip only */
         return ls_fail(LS_E_MEMORY, "%s: zlib cannot start inflating", path);
     for (;;) {
         if (ls_stop_asked()) {
@@ -141,7 +141,7 @@ static ls_status inflate_all(ls_text_file *f, const char *path)
                    at, why, f->n);
 }
 
-/* \r\n becomes \n. */
+/* Replaces each \r\n by \n. */
 static ls_status mend_lines(ls_text_file *f, const char *path)
 {
     if (!memmem(f->text, f->n, "\r\n", 2))
@@ -164,7 +164,7 @@ static ls_status mend_lines(ls_text_file *f, const char *path)
     return LS_OK;
 }
 
-/* How many bytes at the beginning are sound UTF-8. */
+/* The number of bytes, from the beginning, that are valid UTF-8. */
 static ls_status count_sound(size_t *out, const ls_text_file *f, const char *path)
 {
     for (*out = 0; *out < f->n;) {
@@ -173,7 +173,7 @@ static ls_status count_sound(size_t *out, const ls_text_file *f, const char *pat
         LS_TRY(ls_stop_check("reading %s", path));
         *out += sound;
         if (sound < part &&
-            (part == left || part - sound >= 4)) /* else a character goes on in the next part */
+            (part == left || part - sound >= 4)) /* otherwise a character may continue in the next part */
             return LS_OK;
     }
     return LS_OK;

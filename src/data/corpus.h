@@ -1,4 +1,4 @@
-/* corpus.h - text files, and the documents in them. */
+/* corpus.h - text files and the documents in them. */
 #pragma once
 #include "base/file.h"
 #include "lockstep/data.h"
@@ -9,11 +9,11 @@ typedef struct ls_corpus {
     int64_t bytes; /* on disk */
 } ls_corpus;
 /* The files that `pattern` names, sorted: one file, or all that match as in a shell, with * ? [...] and
- * {a,b}. Looked for here, then, when it is relative, in LOCKSTEP_DATA. */
+ * {a,b}. They are looked for in the working folder and then, if the pattern is relative, in LOCKSTEP_DATA. */
 ls_status ls_corpus_find(ls_corpus *out, const char *pattern);
-void ls_corpus_release(ls_corpus *c); /* harmless twice */
+void ls_corpus_release(ls_corpus *c); /* may be called twice */
 
-/* A file's text in memory, inflated when it is gzip: sound UTF-8 without a byte order mark, with lines that
+/* The text of a file in memory, inflated if it is gzip: valid UTF-8 without a byte order mark, in lines that
  * end in \n. */
 typedef struct ls_text_file {
     const char *text;
@@ -22,10 +22,10 @@ typedef struct ls_text_file {
     char *heap;
 } ls_text_file;
 ls_status ls_text_file_open(ls_text_file *out, const char *path);
-void ls_text_file_close(ls_text_file *f); /* harmless twice */
+void ls_text_file_close(ls_text_file *f); /* may be called twice */
 
-/* One document: where it lies and its first line, from 1. A line of nothing but spaces and tabs is empty: no
- * document, and part of none but that of LS_DOCUMENTS_FILE. */
+/* A document: where it lies, and the number of its first line, from 1. A line of spaces and tabs only counts
+ * as empty. It is no document and belongs to none, except with LS_DOCUMENTS_FILE. */
 typedef struct ls_document {
     size_t begin, n;
     int64_t line;
@@ -33,6 +33,6 @@ typedef struct ls_document {
 typedef struct ls_document_cursor {
     size_t at;
     int64_t line;
-} ls_document_cursor; /* begin with { 0, 1 } */
-/* false: none is left */
+} ls_document_cursor; /* starts as { 0, 1 } */
+/* False: no document is left. */
 bool ls_document_next(const ls_text_file *f, ls_documents how, ls_document_cursor *c, ls_document *out);

@@ -1,4 +1,4 @@
-/* csv.c - fields of comma-separated values. */
+/* csv.c - reads the fields of comma-separated values. */
 #include "data/csv.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static void keep(ls_str *out, const char *text, size_t n)
         ls_str_add_n(out, text, n);
 }
 
-/* From behind the opening quote to behind the closing one. */
+/* Reads from after the opening quote to after the closing one. */
 static ls_status quoted(const char *text, size_t n, size_t *at, ls_str *out)
 {
     for (;;) {

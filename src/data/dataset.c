@@ -1,7 +1,7 @@
-/* dataset.c - finding and opening data sets. Where a named set is looked for, in order: data.path (and then
- * nowhere else), LOCKSTEP_DATA, the cache, a download into the cache, the built-in set. The first folder that
- * holds any of the set's files is the one for both splits, so training and evaluation never come from
- * different places. */
+/* dataset.c - finds and opens data sets. A named set is looked for in the path that the caller gave and
+ * nowhere else; or, without a path, in LOCKSTEP_DATA, in the cache, by a download into the cache, and at last
+ * the built-in set is used. The first folder that contains any of the set's files serves both splits, so
+ * training and evaluation never use different sources. */
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -23,11 +23,11 @@ typedef struct idx_set {
     ls_idx_file images, labels;
     size_t sample_bytes;
     char *source, *labels_path;
-    char **names; /* made up for "idx"; else NULL */
+    char **names; /* made up for sets without names ("idx"); else NULL */
     ls_dataset_part parts[2];
 } idx_set;
 
-/* ---- one split from two files */
+/* ---- a split from two files */
 
 static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label)
 {
@@ -50,7 +50,8 @@ static void close_set(ls_dataset *set)
     free(d);
 }
 
-/* Counts that agree, labels below `classes` (0: as many as the largest label needs). */
+/* Checks that counts agree, and that labels are below `classes` (0: there are as many as the largest label
+ * needs). */
 static ls_status check_labels(idx_set *d, int *classes, const char *images, const char *labels)
 {
     const ls_idx *im = &d->images.idx, *la = &d->labels.idx;
@@ -127,7 +128,7 @@ fail:
     return s;
 }
 
-/* ---- named sets: where are the files? */
+/* ---- finding the files of named sets */
 
 /* DIR/FILE.gz or DIR/FILE without .gz, whichever is there. */
 static bool find_file(char path[PATH_MAX], const char *dir, const ls_known_file *file)
@@ -149,7 +150,7 @@ static int files_in(const char *dir, const ls_known *k)
     return n;
 }
 
-/* All sets name their files alike: a folder called `mnist` is not a place to find fashion-mnist in. */
+/* Files of all sets have the same names, so a folder called `mnist` must not be taken for fashion-mnist. */
 static bool is_named_after_another(const char *dir, const ls_known *k)
 {
     size_t n = strlen(dir);
@@ -206,11 +207,12 @@ static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, 
     return open_folder(out, k, split, dir, o->classes);
 }
 
-/* A process asks the network for a set once: the second split must neither wait again nor come from another
- * place than the first did. */
+/* A process tries to download a set once. The second split neither waits again nor gets another result than
+ * the first. */
 static ls_status download_once(const ls_known *k, const char *dir, const ls_dataset_options *o)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the others; held during a download */
+    /* guards the other variables; held during a download */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static ls_str failed, reason;
     static ls_status status;
     ls_str key = { 0 };
@@ -254,7 +256,7 @@ static ls_status search(char dir[PATH_MAX], ls_str *why, const ls_known *k, cons
     return LS_OK;
 }
 
-/* A process says it once for a reason: training opens two splits. */
+/* Says why the built-in set is used, once for each reason: training opens two splits. */
 static void say_built_in(const ls_known *k, const char *why)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards `said` */
@@ -296,7 +298,7 @@ static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split,
     return s;
 }
 
-/* ---- the door */
+/* ---- opening */
 
 ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split split,
                                const ls_dataset_options *o)

@@ -1,4 +1,4 @@
-/* held_out.c - an evaluation split out of one set of documents. */
+/* held_out.c - selects documents for evaluation from a single set. */
 #include "data/held_out.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* idx.c - parsing IDX bytes and inflating them from gzip, in memory only. Everything here is fed by the
- * fuzzer: no input may read outside the given bytes, and every refusal says where and what was expected. */
+/* idx.c - parses IDX files and inflates gzip, both in memory. The fuzzer feeds all of it: no input may cause
+ * a read outside the given bytes, and each error says where it is and what was expected. */
 #include "data/idx.h"
 
 #include <stdlib.h>
@@ -16,9 +16,9 @@ static uint32_t big_endian(const uint8_t *p)
 
 static size_t header_size(int rank) { return 4 + 4 * (size_t)rank; }
 
-enum { PART = 1 << 24 }; /* bytes between two looks at the request to stop */
+enum { PART = 1 << 24 }; /* bytes between two checks for a request to stop */
 
-#define AGAIN "get the file again" /* what helps when bytes are missing or wrong */
+#define AGAIN "get the file again" /* advice if bytes are missing or wrong */
 
 static ls_status parse_header(ls_idx *out, const uint8_t *p, size_t size, int rank, const char *what)
 {
@@ -85,8 +85,8 @@ bool ls_idx_is_gzip(const void *bytes, size_t size)
     return size >= 2 && p[0] == 0x1f && p[1] == 0x8b;
 }
 
-/* Inflates until `n` bytes are out. Fewer are an error; `at_end` asks for the end of the member (and its CRC)
- * too. */
+/* Inflates until there are `n` bytes; fewer are an error. at_end: checks that the member ends there, and its
+ * CRC. */
 static ls_status inflate_some(z_stream *z, const uint8_t *base, size_t size, uint8_t *to, size_t n,
                               bool at_end, const char *what)
 {
@@ -96,7 +96,7 @@ static ls_status inflate_some(z_stream *z, const uint8_t *base, size_t size, uin
         size_t in_left = size - (size_t)(z->next_in - base);
         uInt in = (uInt)(in_left < PART ? in_left : PART), room = (uInt)(n - done < PART ? n - done : PART);
         LS_TRY(ls_stop_check("inflating %s", what));
-        bool probing = room == 0; /* all wanted bytes are here: is there one more, or the end? */
+        bool probing = room == 0; /* all wanted bytes are there: does the member end, or continue? */
         z->avail_in = in;
         z->next_out = probing ? &spare : to + done;
         z->avail_out = probing ? 1 : room;
@@ -139,7 +139,7 @@ ls_status ls_idx_inflate(uint8_t **out, size_t *out_size, const void *bytes, siz
     if (!ls_idx_is_gzip(bytes, size))
         return ls_fail(LS_E_FORMAT, "%s: not a gzip file (no 1f 8b at offset 0)", what);
     z_stream z = { .next_in = (Bytef *)(uintptr_t)bytes };
-    if (inflateInit2(&z, 15 + 16) != Z_OK) /* 15: largest window, 16: gzip only */
+    if (inflateInit2(&z, 15 + 16) != Z_OK) /* 15: the largest window; 16: gzip only */
         return ls_fail(LS_E_MEMORY, "%s: zlib cannot start inflating", what);
 
     ls_status s;
@@ -147,10 +147,10 @@ ls_status ls_idx_inflate(uint8_t **out, size_t *out_size, const void *bytes, siz
     ls_idx idx;
     LS_TRY_TO(s, inflate_some(&z, bytes, size, head, 4, false, what), done);
     if (head[0] == 0 && head[1] == 0 && head[2] == 8 &&
-        head[3] == rank) /* else parse_header refuses the first four bytes */
+        head[3] == rank) /* (else parse_header reports the first four bytes) */
         LS_TRY_TO(s, inflate_some(&z, bytes, size, head + 4, header_size(rank) - 4, false, what), done);
     LS_TRY_TO(s, parse_header(&idx, head, header_size(rank), rank, what), done);
-    /* Deflate cannot do better than 1032 : 1 (two bits for a match of 258 bytes). */
+    /* The best possible compression of deflate is 1032 : 1 (two bits for a match of 258 bytes). */
     if (idx.bytes / 1032 > size) {
         s = ls_fail(LS_E_FORMAT,
                     "%s: IDX header promises %zu bytes, a gzip file of %zu bytes cannot hold them; " AGAIN,

@@ -1,8 +1,8 @@
-/* idx_file.c - opening IDX files. A plain file is mapped. A gzip file is inflated once into
- * CACHE/inflated/HASH.idx, HASH being the xxh3 of the source, and that copy is mapped from then on. Its
- * footer has the checksum of its bytes, which every open compares: a damaged copy is made again. So that a
- * start need not even hash the 26 MB of a source, CACHE/inflated/known remembers the hash (source_hash.h).
- * Everything in the cache may be deleted at any time. */
+/* idx_file.c - opens IDX files. A plain file is mapped. A gzip file is inflated once to
+ * CACHE/inflated/HASH.idx, where HASH is the xxh3 of the gzip file, and from then on that copy is mapped. Its
+ * footer has a checksum of its bytes, which is compared each time it is opened; a damaged copy is made again.
+ * CACHE/inflated/known remembers hashes of files (source_hash.h), so that a start need not even read a gzip
+ * file of 26 MB. Everything in the cache may be deleted at any time. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ void ls_idx_close(ls_idx_file *f)
     *f = (ls_idx_file){ 0 };
 }
 
-#define MAGIC 0x315844494c464e49u /* "INFLIDX1" where the low byte comes first */
+#define MAGIC 0x315844494c464e49u /* "INFLIDX1", with the low byte first */
 
 ls_idx_footer ls_idx_footer_of(const void *idx, size_t size, uint64_t source)
 {
@@ -29,7 +29,7 @@ ls_idx_footer ls_idx_footer_of(const void *idx, size_t size, uint64_t source)
     return f;
 }
 
-/* Whether the mapped copy of the gzip file with this hash is as it was written. */
+/* Whether the mapped copy of the gzip file with this hash is undamaged. */
 static ls_status check_copy(const ls_mapping *map, uint64_t source, const char *copy)
 {
     ls_idx_footer f;
@@ -59,7 +59,9 @@ static bool map_copy(ls_idx_file *out, const char *copy, int rank, uint64_t sour
                out->map.data + out->map.size - sizeof(ls_idx_footer) + offsetof(ls_idx_footer, digest),
                sizeof out->digest);
         return true;
-    } /* else it is sound, and of another kind than the caller wants: the source says so in its own name */
+        /* the copy is undamaged, but the file is not of the wanted kind: reading the source reports that with
+         * its name */
+    }
     ls_idx_close(out);
     return false;
 }
@@ -77,7 +79,7 @@ static ls_status write_copy(const char *copy, const void *idx, size_t size, cons
     return s;
 }
 
-/* Once in a process: the cache is one place, and a warning for each of four files helps nobody. */
+/* Warns once in a process: the cache is one folder, and four warnings for four files do not help. */
 static void warn_unwritable(const char *dir)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
@@ -108,7 +110,7 @@ static ls_status open_gzip(ls_idx_file *out, const ls_mapping *source, const cha
             s = ls_idx_parse(&out->idx, out->heap, size, rank, path);
             goto done;
         }
-        free(out->heap); /* pages of a mapping can be dropped and shared, the heap's cannot */
+        free(out->heap); /* pages of a mapping can be dropped and shared; the heap's cannot */
         out->heap = NULL;
         LS_TRY_TO(s, ls_file_map(&out->map, copy), done);
         LS_TRY_TO(s, ls_idx_parse(&out->idx, out->map.data, size, rank, copy), done);

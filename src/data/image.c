@@ -1,4 +1,4 @@
-/* image.c - images from files: the portable anymaps (netpbm's pgm(5), ppm(5)), and PNG by way of image_png.c.
+/* image.c - images from files: portable anymaps (netpbm's pgm(5) and ppm(5)), and PNG through image_png.c.
  * The parsers work on memory and are fuzzed. */
 #include "data/image.h"
 
@@ -24,7 +24,7 @@ static void skip_space(reader *r)
                 r->at++;
 }
 
-/* A decimal number after white space and comments, at most `most`. */
+/* Reads a decimal number after white space and comments; it must be at most `most`. */
 static ls_status number(reader *r, int64_t *out, int64_t most, const char *name)
 {
     skip_space(r);
@@ -62,7 +62,8 @@ static ls_status anymap_samples(reader *r, ls_image *out, bool text, int64_t lar
             r->at += each;
         }
         out->data[i % channels * pixels + i / channels] = (uint8_t)((v * 255 + largest / 2) /
-                                                                    largest); /* interleaved -> planes */
+                                                                    /* from interleaved pixels to planes */
+                                                                    largest);
     }
     return LS_OK;
 }

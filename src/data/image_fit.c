@@ -1,4 +1,4 @@
-/* image_fit.c - making an image fit a model: colours and size. */
+/* image_fit.c - makes an image fit a model: its colours and its size. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -6,7 +6,7 @@
 #include "base/argument.h"
 #include "base/sys.h"
 
-/* Luma of ITU-R BT.601, as PGM tools and torchvision's Grayscale use it. */
+/* Luma of ITU-R BT.601, as torchvision's Grayscale uses it. */
 static ls_status to_gray(ls_image *image, const char *what)
 {
     ls_image gray;
@@ -32,9 +32,9 @@ static ls_status to_colour(ls_image *image, const char *what)
     return LS_OK;
 }
 
-/* Resamples `lines` lines of `from` elements to `to`: element i of line l is at l * line + i * step. A
- * triangle (bilinear) filter with pixel centres at half; when shrinking it is as wide as the shrinking, so
- * that every input counts. */
+/* Resamples `lines` lines of `from` elements to `to` elements. Element i of line l is at l * line + i * step.
+ * The filter is a triangle (bilinear), and pixels have their centres at half. When the image shrinks, the
+ * filter is wider by the same factor, so that every pixel counts. */
 static void resample(float *out, const float *in, int lines, int out_line, int in_line, int from,
                      int out_step, int in_step, int to)
 {

@@ -1,4 +1,4 @@
-/* image_memory.c - an image's pixels in memory. */
+/* image_memory.c - allocates and frees the pixels of an image. */
 #include <stdlib.h>
 
 #include "data/image.h"

@@ -1,6 +1,6 @@
-/* image_png.c - PNG, the only place that includes libpng. Reading takes the stored values as they are (no
- * gamma correction), as the usual Python tools do. libpng reports errors by longjmp: what must survive one
- * lives in `job`. */
+/* image_png.c - reads and writes PNG; the only file that includes libpng. Stored values are taken as they
+ * are, without gamma correction, as the usual Python tools do. libpng reports errors by longjmp, so variables
+ * that must survive one are in `job`. */
 #include <png.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ typedef struct job {
     char message[200];
     uint8_t *pixels; /* [height, width, kinds] */
     png_bytep *rows;
-    int64_t height, width, kinds; /* kinds: 1 gray or index, 2 gray alpha, 3 colour, 4 colour alpha */
+    int64_t height, width, kinds; /* kinds: 1 gray or index, 2 gray and alpha, 3 colour, 4 colour and alpha */
 } job;
 
 bool ls_png_is(const void *bytes, size_t n)
@@ -23,9 +23,9 @@ bool ls_png_is(const void *bytes, size_t n)
     return n >= 8 && png_sig_cmp((png_const_bytep)bytes, 0, 8) == 0;
 }
 
-/* Chunks lie inside the file and end in IEND. libpng asks for (and clears) as much memory as a chunk's length
- * claims before it looks for the bytes, so a file of 70 bytes could cost gigabytes; and here the message can
- * say where the file was cut. */
+/* Checks that chunks lie inside the file and end in IEND. libpng allocates (and clears) as much memory as a
+ * chunk's length claims before it reads the bytes, so a file of 70 bytes could take gigabytes. Checking here
+ * also lets the message say where the file is cut. */
 static ls_status check_chunks(const uint8_t *p, size_t n, const char *what)
 {
     for (size_t at = 8;;) {
@@ -57,7 +57,7 @@ static void on_error(png_structp png, png_const_charp text)
 
 static void on_warning(png_structp png, png_const_charp text)
 {
-    (void)png, (void)text; /* libpng goes on, and so do we */
+    (void)png, (void)text; /* a warning: libpng continues */
 }
 
 static void on_read(png_structp png, png_bytep to, size_t n)
@@ -69,8 +69,8 @@ static void on_read(png_structp png, png_bytep to, size_t n)
     j->at += n;
 }
 
-/* Indices in j->pixels become colours. libpng could do it, and would take an index outside the palette for
- * black without a word. */
+/* Replaces the indices in j->pixels by colours. libpng could do it, but would silently take an index outside
+ * of the palette for black. */
 static void look_up(job *j, png_structp png, png_infop info)
 {
     png_colorp palette = NULL;
@@ -102,7 +102,7 @@ static void look_up(job *j, png_structp png, png_infop info)
     j->kinds = (int64_t)kinds;
 }
 
-/* Leaves 8-bit samples in j->pixels, or a reason in j->message. */
+/* Leaves 8-bit samples in j->pixels, or the reason of a failure in j->message. */
 static void decode(job *j, png_structp png, png_infop info)
 {
     if (setjmp(png_jmpbuf(png)))
@@ -115,15 +115,15 @@ static void decode(job *j, png_structp png, png_infop info)
     j->height = png_get_image_height(png, info);
     if (j->width * j->height > 1 << 26)
         png_error(png, "more than 2^26 pixels; shrink it");
-    /* Deflate cannot do better than 1032 : 1: a small file that claims a huge image is refused before memory
-     * is asked for. */
+    /* The best possible compression of deflate is 1032 : 1. So a small file that claims to be a huge image is
+     * an error before memory is allocated. */
     if ((uint64_t)png_get_rowbytes(png, info) * (uint64_t)j->height / 1032 > j->n)
         png_error(png, "the file is too small for the size it claims");
     const bool indexed = png_get_color_type(png, info) == PNG_COLOR_TYPE_PALETTE;
     if (indexed)
         png_set_packing(png); /* one byte for each index */
     else
-        png_set_expand(png); /* 1 2 4 bits to 8, transparency to alpha */
+        png_set_expand(png); /* expands 1, 2 and 4 bits to 8, and transparency to alpha */
     png_set_scale_16(png);
     png_set_interlace_handling(png);
     png_read_update_info(png, info);
@@ -143,7 +143,7 @@ static void decode(job *j, png_structp png, png_infop info)
         look_up(j, png, info);
 }
 
-/* [h, w, kinds] with the alpha last -> [channels, h, w] over black. */
+/* From [h, w, kinds], alpha last, to [channels, h, w] over black. */
 static void to_planes(ls_image *out, const job *j)
 {
     size_t pixels = (size_t)out->height * (size_t)out->width, kinds = (size_t)j->kinds;

@@ -1,9 +1,9 @@
-/* image_text.c - an image for the terminal. */
+/* image_text.c - an image as text for the terminal. */
 #include "base/argument.h"
 #include "base/str.h"
 #include "lockstep/data.h"
 
-/* 0xRRGGBB; black below the last row. */
+/* The colour 0xRRGGBB of a pixel; black below the last row. */
 static uint32_t pixel(const uint8_t *image, int channels, int height, int width, int y, int x)
 {
     if (y >= height)
@@ -24,7 +24,8 @@ char *ls_image_text(const uint8_t *image, int channels, int height, int width, b
         for (int x = 0; x < width; x++) {
             uint32_t a = pixel(image, channels, height, width, y, x),
                      b = pixel(image, channels, height, width, y + 1, x);
-            if (colour) /* the upper half block: text colour above, background below */
+            /* the upper half block: the text colour is the upper pixel, the background the lower one */
+            if (colour)
                 ls_str_printf(&out, "\033[38;2;%u;%u;%um\033[48;2;%u;%u;%um\xe2\x96\x80", a >> 16,
                               a >> 8 & 255, a & 255, b >> 16, b >> 8 & 255, b & 255);
             else

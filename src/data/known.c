@@ -1,4 +1,4 @@
-/* known.c - the table of named data sets. Hashes are those of the files as their authors published them. */
+/* known.c - the table of named data sets. The hashes are of the files as their authors published them. */
 #include "data/known.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
-/* loader.c - one thread that fills steps ahead of the training thread.
+/* loader.c - the loader: a thread that fills steps with samples ahead of the training thread.
  *
- * The loader thread touches: its copy of the order, the data set's read function, and the slots between
- * `taken` and `taken + ring`. All counters are guarded by `lock`; a slot's memory belongs to the loader
- * thread until `filled` passes it, then to the training thread until its next call. Slot of step number s is
- * s % (ring + 1): one more than the ring, because the training thread still reads the latest one. */
+ * The loader thread uses its copy of the order, the data set's read function, and the slots between `taken`
+ * and `taken + ring`. `lock` guards all counters. A slot's memory belongs to the loader thread until `filled`
+ * passes the slot, and then to the training thread until its next call. Step s is in slot s % (ring + 1):
+ * there is one slot more than the ring, because the training thread still reads the latest step. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,12 +23,12 @@ typedef struct slot {
 } slot;
 
 struct ls_loader {
-    ls_loader *next;      /* under loaders_lock */
-    ls_dataset *to_close; /* the set, when it was closed while this loader was on it; NULL: it was not */
+    ls_loader *next;      /* guarded by loaders_lock */
+    ls_dataset *to_close; /* a set that was closed while this loader used it; NULL: none */
     const ls_dataset *set;
     ls_order order;
     ls_share share;
-    int64_t steps, epochs; /* per epoch; the first epoch that is not run, or -1 */
+    int64_t steps, epochs; /* steps of an epoch; the first epoch that is not run, or -1 */
     double deadline;
     int ring;
     slot *slots;                      /* [ring + 1] */
@@ -38,16 +38,16 @@ struct ls_loader {
     bool started;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* guarded by lock: */
+    /* Guarded by lock: */
     int64_t filled, taken; /* steps since the last seek */
-    int64_t epoch, step;   /* of the next one to fill */
-    uint64_t generation;   /* counts seeks: a step begun before the latest one is thrown away */
+    int64_t epoch, step;   /* of the next step to fill */
+    uint64_t generation;   /* counts seeks: a step that was begun before the latest seek is thrown away */
     bool stop, ended;
-    ls_status status; /* of the loader thread, comes after the steps filled before it */
+    ls_status status; /* of the loader thread; returned after the steps that were filled before it */
     char message[1024];
 };
 
-/* ---- the loaders there are, so that a set outlives them */
+/* ---- the list of loaders, so that a set lives as long as they do */
 
 static pthread_mutex_t loaders_lock = PTHREAD_MUTEX_INITIALIZER;
 static ls_loader *loaders;
@@ -68,7 +68,7 @@ static void enlist(ls_loader *l)
     pthread_mutex_unlock(&loaders_lock);
 }
 
-/* Closes the set too, if that was asked for and no other loader is on it. */
+/* Also closes the set if that was asked for and no other loader uses it. */
 static void leave(ls_loader *l)
 {
     pthread_mutex_lock(&loaders_lock);
@@ -100,7 +100,7 @@ bool ls_loader_keeps(ls_dataset *set)
 
 /* ---- the loader thread */
 
-/* Fills one step; gives up early when nobody wants it any more. */
+/* Fills a step; gives up early if nobody wants it any more. */
 static ls_status fill(ls_loader *l, slot *to, uint64_t generation)
 {
     bool wanted = true;
@@ -196,14 +196,15 @@ static ls_status start(ls_loader *l)
 {
     pthread_condattr_t a;
     pthread_condattr_init(&a);
-    pthread_condattr_setclock(&a, CLOCK_MONOTONIC); /* deadlines must not jump with the wall clock */
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC); /* deadlines must not change with the wall clock */
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->changed, &a);
     pthread_condattr_destroy(&a);
     sigset_t all, before;
     sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* but not what the thread itself runs into: a mapped file that was cut short */
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's business */
+    /* but not the thread's own faults: SIGBUS comes from reading a mapped file that was truncated */
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the main thread handles signals */
     int r = ls_sys_thread(&l->thread, run, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (r)
@@ -299,7 +300,7 @@ static struct timespec in_seconds(double seconds)
 /* Called, and returns, with the lock held. */
 static ls_status wait_for_step(ls_loader *l)
 {
-    /* waited for in short pieces: time in which the process was stopped does not count */
+    /* waits in short pieces: time during which the process was stopped does not count */
     double left = l->deadline;
     while (l->filled == l->taken && l->status == LS_OK && !l->ended) {
         const double piece = left < 0.5 ? left : 0.5;

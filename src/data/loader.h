@@ -1,6 +1,6 @@
-/* loader.h - a data set that is closed while loaders read it. */
+/* loader.h - for closing a data set that loaders still use. */
 #pragma once
 #include "lockstep/data.h"
 
-/* True: a loader is on it, and the last one to be destroyed closes it. */
+/* True: a loader uses the set. The last loader to be destroyed will close it. */
 bool ls_loader_keeps(ls_dataset *set);

@@ -1,5 +1,5 @@
-/* order.c - which sample stands where. No permutation is stored: position -> sample is computed (ls_permute),
- * so an epoch can be entered anywhere, by anybody, at no cost. */
+/* order.c - which sample is at which position of an epoch. No permutation is stored: the sample is computed
+ * from the position (ls_permute_index), so any rank can begin anywhere in an epoch at no cost. */
 #include <string.h>
 
 #include "base/argument.h"

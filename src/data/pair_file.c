@@ -1,4 +1,4 @@
-/* pair_file.c - records of CSV and lines of JSON into pairs of texts. */
+/* pair_file.c - reads pairs of texts from records of CSV or lines of JSON. */
 #include "data/pair_file.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ---- CSV */
 
-/* Whether column number `at` has this name; LS_E_FORMAT when another one had it before. */
+/* Checks whether column `at` has this name; LS_E_FORMAT if an earlier column had it, too. */
 static ls_status find_column(int64_t *column, int64_t at, const char *name, const char *wanted,
                              const char *key)
 {
@@ -22,7 +22,7 @@ static ls_status find_column(int64_t *column, int64_t at, const char *name, cons
     return LS_OK;
 }
 
-/* The columns that the header names. */
+/* Finds the columns that the header names. */
 static ls_status read_header(ls_pair_file *f)
 {
     ls_str name = { 0 }, all = { 0 };
@@ -90,8 +90,8 @@ static ls_status read_record(const ls_pair_file *f, const char *record, size_t n
 
 /* ---- JSON lines */
 
-/* A string; or a list of strings, of which a source takes all, with a space between them, and a target the
- * first. */
+/* Appends a text: a string, or a list of strings. A source takes all strings of a list, separated by spaces;
+ * a target takes the first. */
 static ls_status add_member(const json_t *root, const char *name, const char *key, bool all, ls_str *out)
 {
     const json_t *value = json_object_get(root, name);
@@ -122,7 +122,7 @@ static ls_status read_line(const ls_pair_file *f, const char *line, size_t n, ls
     return s;
 }
 
-/* ---- either */
+/* ---- CSV or JSON */
 
 static bool is_blank(const char *text, size_t n) { return strspn(text, " \t\n\r") >= n; }
 

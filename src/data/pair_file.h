@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "data/corpus.h"
 
-/* columns or members; prefix: put before each source */
+/* names of columns or members; prefix: is put before each source */
 typedef struct ls_pair_names {
     const char *source, *target, *prefix;
 } ls_pair_names;
@@ -12,14 +12,15 @@ typedef struct ls_pair_names {
 typedef struct ls_pair_file {
     const ls_text_file *text;
     const ls_pair_names *names;
-    int64_t columns, source, target; /* of CSV: how many, and which two; columns 0: JSON lines */
+    /* CSV: number of columns, and which are source and target; columns 0: JSON lines */
+    int64_t columns, source, target;
     ls_document_cursor at;
 } ls_pair_file;
 
-/* Tells the two kinds apart by the first character that is no space, and reads the header. *out refers to
+/* Tells CSV from JSON by the first character that is not a space, and reads the header. *out points into
  * `text` and `names`. */
 ls_status ls_pair_file_begin(ls_pair_file *out, const ls_text_file *text, const ls_pair_names *names);
-/* Where the next pair lies; out->line is set also when it fails. */
+/* Finds the next pair. out->line is set also on failure. */
 ls_status ls_pair_file_next(ls_pair_file *f, ls_document *out, bool *done);
-/* Appends its two texts, the source behind the prefix. Any thread. */
+/* Appends the pair's two texts, the source after the prefix. Any thread may call it. */
 ls_status ls_pair_file_read(const ls_pair_file *f, const ls_document *pair, ls_str *source, ls_str *target);

@@ -1,5 +1,5 @@
-/* pair_set.c - samples of source and target out of a file of tokens, whose documents 2i and 2i + 1 they are.
- */
+/* pair_set.c - samples of source and target from a file of tokens, in which pair i is the documents 2i and 2i
+ * + 1. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +15,15 @@ enum { PAD = 0 }; /* behind a source, as T5's tokenizers have it */
 typedef struct pair_set {
     ls_dataset set;
     ls_token_store tokens;
-    int64_t length[2]; /* of a sample: source, target */
-    int64_t *pair;     /* [set.n]; their numbers in the file */
+    int64_t length[2]; /* of a sample: tokens of source and of target */
+    int64_t *pair;     /* [set.n]: number of the pair in the file */
     char *source;
 } pair_set;
 
-/* The document of sample i; side 0: source, 1: target. */
+/* The document of sample i. side 0: source, 1: target. */
 static int64_t document_of(const pair_set *d, int64_t i, int side) { return 2 * d->pair[i] + side; }
 
-/* Tokens of a document, its end token included, and how many of them a sample has. */
+/* The tokens of a document with its end token, and how many of them a sample has. */
 static int64_t all_tokens(const pair_set *d, int64_t document)
 {
     return d->tokens.ends[document] - ls_tokens_begin(&d->tokens, document);
@@ -40,7 +40,7 @@ static int64_t count_targets(const ls_dataset *set, int64_t i)
     return kept_tokens((const pair_set *)set, i, 1);
 }
 
-/* What is cut still ends in the end token. */
+/* a document that is cut still ends in the end token */
 static ls_status read_side(const pair_set *d, int64_t i, int side, int32_t fill, int32_t *to)
 {
     const int64_t begin = ls_tokens_begin(&d->tokens, document_of(d, i, side)), n = kept_tokens(d, i, side);
@@ -65,7 +65,7 @@ static ls_status read_pair(const ls_dataset *set, int64_t i, void *input, int32_
 
 /* ---- opening */
 
-/* Which pairs of the file this split has. */
+/* Chooses the pairs of this split. */
 static ls_status choose(pair_set *d, ls_split split, const char *path, const ls_pairs_options *o)
 {
     const int64_t n = d->tokens.footer.documents / 2;
@@ -84,7 +84,7 @@ static ls_status choose(pair_set *d, ls_split split, const char *path, const ls_
     return s;
 }
 
-/* One line that says what is there, and how much of it did not fit. */
+/* Logs one line about the set and about how much was cut. */
 static ls_status describe(pair_set *d, const char *path, const char *tokenizer)
 {
     int64_t tokens = 0, cut[2] = { 0 };

@@ -1,6 +1,7 @@
-/* picture.c - lays out a grid of samples: each an image in a frame, its label, the prediction and a bar for
- * its probability; short names stand in one line ("label: 7; pred: 7"). A right prediction is green, a wrong
- * one red; so is the frame, and a wrong one is thicker, for those who do not tell the colours apart. */
+/* picture.c - lays out a grid of samples. Each has an image in a frame, its label, the prediction, and a bar
+ * for its probability; short names share a line ("label: 7; pred: 7"). A right prediction and its frame are
+ * green, a wrong one red. The frame of a wrong one is also thicker, for people who cannot tell the colours
+ * apart. */
 #include "data/picture.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "base/file.h"
 #include "base/sys.h"
 
-/* of a page: a PNG is painted in memory, three bytes a pixel */
+/* pixels of a page: a PNG is painted in memory, with three bytes a pixel */
 enum { MOST_SAMPLES = 10000, MOST_PIXELS = 100000000 };
 enum {
     MARGIN = 24,
@@ -40,7 +41,7 @@ static ls_drawing_mark *add(ls_drawing *d, ls_mark_kind kind, int x, int y, int 
     return m;
 }
 
-/* At most `most` characters; more end in "..". */
+/* Shortens a text to `most` characters; a longer one ends in "..". */
 static void add_text(ls_drawing *d, int x, int y, int size, uint32_t colour, const char *text, int most)
 {
     const char *end = text, *cut = text;
@@ -68,7 +69,7 @@ static int characters(const char *text)
     return n;
 }
 
-/* Sets text in lines of at most `most` characters, broken at spaces where there are any; returns the y below
+/* Adds text in lines of at most `most` characters, broken at spaces if there are any. Returns the y below
  * it. */
 static int add_paragraph(ls_drawing *d, int y, int size, uint32_t colour, const char *text, int most)
 {
@@ -95,7 +96,7 @@ static int add_paragraph(ls_drawing *d, int y, int size, uint32_t colour, const 
 }
 
 typedef struct layout {
-    int scale, image_width, image_height; /* shown */
+    int scale, image_width, image_height; /* of an image as it is shown */
     int cell_width, cell_height, columns, text_chars;
     bool labels, predictions, one_line; /* one_line: "label: 7; pred: 7" */
 } layout;
@@ -132,12 +133,13 @@ static layout plan(const ls_picture *p)
                     (l.predictions ? 2 * LINE : 0);
     if (p->columns > 0) {
         l.columns = p->columns;
-    } else { /* about 3 : 2 */
+    } else { /* about as wide as 3 : 2 */
         l.columns = 1;
         while ((int64_t)l.columns * l.columns * l.cell_width * 2 < p->n * l.cell_height * 3 &&
                l.columns < p->n)
             l.columns++;
-        for (int side = 2; (int64_t)side * side <= p->n; side++) /* a square number stands in a square */
+        /* a square number of samples makes a square */
+        for (int side = 2; (int64_t)side * side <= p->n; side++)
             if ((int64_t)side * side == p->n)
                 l.columns = side;
     }

@@ -1,7 +1,6 @@
-/* picture.h - a drawing: a list of rectangles, texts and pixel images on a white page, made by the layout
- * (picture.c) and written by two back ends, as SVG (picture_svg.c) and as PNG (picture_png.c). Lengths are
- * pixels; texts are set in a fixed grid of `size` * 6 pixels a character and `size` * 7 high, so that both
- * back ends take the same room. */
+/* picture.h - a drawing: rectangles, texts and pixel images on a white page. picture.c makes it;
+ * picture_svg.c and picture_png.c write it. Lengths are pixels. A character is `size` * 6 wide and `size` * 7
+ * high in both formats, so that the layout is the same. */
 #pragma once
 #include "base/str.h"
 #include "lockstep/data.h"
@@ -10,18 +9,18 @@ enum {
     LS_GLYPH_ADVANCE = 6,
     LS_GLYPH_WIDTH = 5,
     LS_GLYPH_HEIGHT = 7,
-    LS_GLYPH_ROWS = 9 /* with the two below the line */
+    LS_GLYPH_ROWS = 9 /* with the two rows below the line */
 };
 
 typedef enum ls_mark_kind { LS_MARK_RECT, LS_MARK_TEXT, LS_MARK_IMAGE } ls_mark_kind;
 
 typedef struct ls_drawing_mark {
     ls_mark_kind kind;
-    int x, y, width, height; /* text: x, y is the upper left corner */
+    int x, y, width, height; /* text: the upper left corner */
     uint32_t colour;         /* 0xRRGGBB */
-    int size;                /* text: pixels of a glyph's dot */
+    int size;                /* text: pixels of a dot of the font */
     char *text;              /* owned */
-    const uint8_t *image;    /* [channels, rows, columns] scaled up to width x height; not owned */
+    const uint8_t *image;    /* [channels, rows, columns], scaled to width x height; not owned */
     int channels, rows, columns;
 } ls_drawing_mark;
 
@@ -38,7 +37,8 @@ typedef struct ls_drawing {
 ls_status ls_drawing_svg(const ls_drawing *d, ls_str *out);
 ls_status ls_drawing_png(const ls_drawing *d, uint8_t **out, size_t *n); /* malloc'ed */
 
-/* LS_GLYPH_ROWS rows of a character's dots, bit 4 is the leftmost; a box for what the font does not have. */
+/* The LS_GLYPH_ROWS rows of a character's dots; bit 4 is the leftmost dot. A box for characters that the font
+ * lacks. */
 const uint8_t *ls_glyph(uint32_t codepoint);
-/* Next character of UTF-8 text; advances *text. A broken byte counts as one unknown character. */
+/* Reads a character of UTF-8 and advances *text. An invalid byte counts as an unknown character. */
 uint32_t ls_next_codepoint(const char **text);

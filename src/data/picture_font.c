@@ -1,5 +1,5 @@
-/* picture_font.c - a 5 x 7 dot font for PNG pictures, drawn for this project: printable ASCII, seven rows a
- * glyph and two more below the line where it has them. */
+/* picture_font.c - a 5 x 7 dot font for PNG pictures, drawn for this project: printable ASCII. A glyph has
+ * seven rows, and two more below the line if it needs them. */
 #include "data/picture.h"
 
 #include <pthread.h>
@@ -111,7 +111,8 @@ static void unpack(void)
         for (size_t y = 0; y < (strlen(GLYPHS[g]) + 1) / 6; y++)
             for (size_t x = 0; x < LS_GLYPH_WIDTH; x++)
                 dots[g][y] |= (uint8_t)((GLYPHS[g][y * 6 + x] == '#') << (4 - x));
-    memcpy(dots[95], "\37\21\21\21\21\21\37", LS_GLYPH_HEIGHT); /* a box */
+    /* a box, for characters that the font lacks */
+    memcpy(dots[95], "\37\21\21\21\21\21\37", LS_GLYPH_HEIGHT);
 }
 
 const uint8_t *ls_glyph(uint32_t codepoint)

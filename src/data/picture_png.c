@@ -1,4 +1,4 @@
-/* picture_png.c - a drawing as PNG: painted into RGB memory with the dot font. */
+/* picture_png.c - a drawing as PNG: painted in RGB memory with the dot font. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* picture_svg.c - a drawing as SVG: text stays text, images are PNG inside it, shown with hard pixels.
- * Nothing is fetched from elsewhere. */
+/* picture_svg.c - a drawing as SVG: text stays text, and images are embedded as PNG and shown with sharp
+ * pixels. It refers to no other files. */
 #include <stdlib.h>
 
 #include "base/sys.h"
@@ -18,7 +18,7 @@ static void add_escaped(ls_str *out, const char *text)
         case '"': ls_str_add(out, "&quot;"); break;
         default:
             if (c == 0xfffd || c < 32 || c == 0xfffe || c == 0xffff || (c >= 0xd800 && c < 0xe000))
-                ls_str_add(out, "\xef\xbf\xbd"); /* XML forbids control characters and broken UTF-8 */
+                ls_str_add(out, "\xef\xbf\xbd"); /* XML allows neither control characters nor invalid UTF-8 */
             else
                 ls_str_add_n(out, start, (size_t)(text - start));
         }
@@ -44,7 +44,7 @@ static ls_status add_image(ls_str *out, const ls_drawing_mark *m)
     if (!pixels)
         return ls_fail(LS_E_MEMORY, "no memory for an image of a picture");
     for (size_t i = 0; i < n * channels; i++)
-        pixels[i] = m->image[i % channels * n + i / channels]; /* planes -> interleaved */
+        pixels[i] = m->image[i % channels * n + i / channels]; /* from planes to interleaved pixels */
     ls_status s = ls_png_encode(&png, &size, m->channels, m->rows, m->columns, pixels);
     free(pixels);
     LS_TRY(s);
@@ -74,8 +74,8 @@ ls_status ls_drawing_svg(const ls_drawing *d, ls_str *out)
             ls_str_printf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#%06x\"/>\n", m->x,
                           m->y, m->width, m->height, m->colour);
         } else if (m->kind == LS_MARK_TEXT) {
-            /* A monospaced letter is about 0.6 of the font's size wide: size 9.6 fills the grid. The baseline
-             * is at y + height. */
+            /* A monospaced letter is about 0.6 times as wide as the font's size, so size 9.6 fills the grid.
+             * The baseline is at y + height. */
             ls_str_printf(out,
                           "<text x=\"%d\" y=\"%d\" font-size=\"%.1f\" fill=\"#%06x\" xml:space=\"preserve\">",
                           m->x, m->y + LS_GLYPH_HEIGHT * m->size, 9.6 * m->size, m->colour);

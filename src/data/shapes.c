@@ -1,7 +1,7 @@
-/* shapes.c - the built-in data set: ten shapes drawn on demand, 28x28 gray, so that everything can be tried
- * with no files and no network. A sample is a pure function of (split, index): class, place, size, turn,
- * stroke, brightness and noise come from the counter RNG. Only + - * / and sqrt are used (exact in IEEE
- * arithmetic), so every machine draws the same bytes. */
+/* shapes.c - the built-in data set: ten shapes, 28 x 28 gray, drawn when they are needed, so that everything
+ * can be tried without files and network. A sample is a pure function of (split, index): class, position,
+ * size, rotation, stroke, brightness and noise come from the counter RNG. Only + - * / and sqrt are used,
+ * which are exact in IEEE arithmetic, so every machine draws the same bytes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,12 +31,12 @@ static float distance_to(int shape, float x, float y, float t)
     case SQUARE: return box(x, y, 0.8f, 0.8f);
     case FRAME: return fabsf(box(x, y, 0.8f, 0.8f)) - t;
     case TRIANGLE:
-        return max2(0.894f * fabsf(x) - 0.447f * (y + 1.0f), y - 0.8f); /* apex (0, -1), base y = 0.8 */
+        return max2(0.894f * fabsf(x) - 0.447f * (y + 1.0f), y - 0.8f); /* top at (0, -1), base at y = 0.8 */
     case PLUS: return min2(box(x, y, 1.0f, t), box(x, y, t, 1.0f));
     case CROSS: return min2(box(r * (x + y), r * (x - y), 1.1f, t), box(r * (x + y), r * (x - y), t, 1.1f));
     case BARS: return min2(box(x, y - 0.65f, 1.0f, t), min2(box(x, y, 1.0f, t), box(x, y + 0.65f, 1.0f, t)));
     case MOON: return max2(circle(x, y, 1.0f), -circle(x - 0.55f, y, 0.85f));
-    default: /* ARROW: a shaft, and a head of two strokes at its right end */
+    default: /* ARROW: a shaft, and two strokes as its head at the right end */
         return min2(box(x, y, 0.9f, t),
                     max2(fabsf(r * (fabsf(y) + x - 0.9f)) - t, max2(fabsf(y) - 0.75f, 0.0f - x)));
     }
@@ -45,7 +45,7 @@ static float distance_to(int shape, float x, float y, float t)
 int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_SHAPES_SIZE])
 {
     static const uint64_t PURPOSE[2] = { 0x7368617065730001u,
-                                         /* fixed: the set is the same for every seed */
+                                         /* fixed: the set does not depend on the seed */
                                          0x7368617065730002u };
     ls_rng_key key = ls_rng_key_of(0, PURPOSE[split]);
     uint32_t w[12];
@@ -53,13 +53,13 @@ int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_
         ls_rng_block(key, (uint64_t)i, b, w + 4 * b);
     float u[12];
     for (int k = 0; k < 12; k++)
-        u[k] = (float)(w[k] >> 8) * 0x1p-24f; /* [0, 1) */
+        u[k] = (float)(w[k] >> 8) * 0x1p-24f; /* in [0, 1) */
 
     int shape = (int)(((uint64_t)w[0] * 10) >> 32);
     float cx = 13.5f + 7.5f * (u[1] - 0.5f), cy = 13.5f + 7.5f * (u[2] - 0.5f); /* pixels */
     float scale = 6.0f + 3.5f * u[3], squeeze = 0.8f + 0.4f * u[4];
     float stroke = 0.14f + 0.10f * u[5];
-    float a = 0.7f * (u[6] - 0.5f); /* radians: up to 20 degrees either way */
+    float a = 0.7f * (u[6] - 0.5f); /* radians: at most 20 degrees in either direction */
     float sine = a * (1.0f - a * a * (1.0f / 6.0f)), cosine = 1.0f - a * a * (0.5f - a * a * (1.0f / 24.0f));
     float ink = 130.0f + 125.0f * u[7], paper = 60.0f * u[8], slope = 60.0f * (u[9] - 0.5f),
           noise = 20.0f + 60.0f * u[10];
@@ -70,7 +70,7 @@ int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_
             ls_rng_block(key, (uint64_t)i, 3 + (uint64_t)p / 16, r);
         float dx = (float)(p % LS_SHAPES_SIZE) - cx, dy = (float)(p / LS_SHAPES_SIZE) - cy;
         float x = (cosine * dx + sine * dy) / (scale * squeeze), y = (cosine * dy - sine * dx) / scale;
-        /* soft edge one pixel wide */
+        /* the edge is one pixel wide */
         float cover = min2(max2(0.5f - distance_to(shape, x, y, stroke) * scale, 0.0f), 1.0f);
         float grain = (float)(r[p % 16 / 4] >> p % 4 * 8 & 255) * (1.0f / 255.0f) - 0.5f;
         float value = paper + (ink - paper) * cover + slope * dx * (1.0f / 14.0f) + noise * grain;

@@ -1,4 +1,4 @@
-/* source_hash.c - see source_hash.h */
+/* source_hash.c - remembers the hashes of files (source_hash.h). */
 #include "data/source_hash.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* text_set.c - samples of text out of a file of tokens: windows of a stream of documents, or a document a
- * row. */
+/* text_set.c - samples of text from a file of tokens: windows of the stream of all documents, or one document
+ * a row. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@
 typedef struct text_set {
     ls_dataset set;
     ls_token_store tokens;
-    int64_t length;    /* of a sample */
-    int64_t documents; /* of this split */
-    int64_t *document; /* [documents]; their numbers in the file */
-    int64_t *first;    /* [documents + 1]; packed: where each begins in the stream, and where that ends */
+    int64_t length;    /* tokens of a sample */
+    int64_t documents; /* number of documents in this split */
+    int64_t *document; /* [documents]: number of the document in the file */
+    int64_t *first; /* [documents + 1]: packed: where each begins in the stream, and where the stream ends */
     char *source;
 } text_set;
 
@@ -31,9 +31,9 @@ static ls_status damaged(const text_set *d, int64_t at)
                    d->set.source, (long long)at, (long long)(at + d->length), d->tokens.footer.vocabulary);
 }
 
-/* ---- packed: window i of the stream */
+/* ---- packed: sample i is window i of the stream */
 
-/* The document in which place `at` of the stream lies. */
+/* The document at position `at` of the stream. */
 static int64_t find(const text_set *d, int64_t at)
 {
     int64_t low = 0, high = d->documents;
@@ -44,7 +44,7 @@ static int64_t find(const text_set *d, int64_t at)
     return low;
 }
 
-/* Places [at, at + n) of the stream. */
+/* Copies positions [at, at + n) of the stream. */
 static bool read_stream(const text_set *d, int64_t at, int64_t n, int32_t *to)
 {
     for (int64_t k = find(d, at); n > 0; k++) {
@@ -59,7 +59,7 @@ static bool read_stream(const text_set *d, int64_t at, int64_t n, int32_t *to)
     return true;
 }
 
-/* Each token after the first of the stream is a target of one window. */
+/* Each token of the stream, except the first, is a target in exactly one window. */
 static int64_t window_count(const ls_dataset *set, int64_t i)
 {
     const text_set *d = (const text_set *)set;
@@ -75,7 +75,7 @@ static ls_status read_window(const ls_dataset *set, int64_t i, void *input, int3
     if (!read_stream(d, at + 1, n, target) || !read_stream(d, at, 1, ids))
         return damaged(d, at);
     memcpy(ids + 1, target, sizeof *ids * (size_t)(n < d->length ? n : n - 1));
-    for (int64_t k = n; k < d->length; k++) { /* the last window */
+    for (int64_t k = n; k < d->length; k++) { /* the last window may be shorter */
         target[k] = LS_IGNORE_LABEL;
         if (k > n)
             ids[k] = d->tokens.footer.end;
@@ -83,9 +83,9 @@ static ls_status read_window(const ls_dataset *set, int64_t i, void *input, int3
     return LS_OK;
 }
 
-/* ---- a document a row */
+/* ---- one document a row */
 
-/* Tokens of row i: those of the document without its end token, as many as there is room for. */
+/* How many tokens row i has: those of the document without its end token, as many as fit. */
 static int64_t row_tokens(const text_set *d, int64_t i)
 {
     const int64_t n = d->tokens.ends[d->document[i]] - ls_tokens_begin(&d->tokens, d->document[i]) - 1;
@@ -113,8 +113,8 @@ static ls_status read_row(const ls_dataset *set, int64_t i, void *input, int32_t
 
 /* ---- the split */
 
-/* Which documents of the file this split has; of rows, those with a target. A part of them is rounded as the
- * percentages of Hugging Face's data sets are. */
+/* Chooses the documents of this split; with rows, only those with a target. A fraction of them is rounded
+ * like the percentages of Hugging Face's data sets. */
 static ls_status choose(text_set *d, ls_split split, const char *path, const ls_text_options *o)
 {
     const int64_t n = d->tokens.footer.documents;
@@ -149,7 +149,7 @@ static ls_status lay_out(text_set *d)
     return LS_OK;
 }
 
-/* Windows or rows, and how many. */
+/* Counts windows or rows. */
 static ls_status cut(text_set *d, ls_split split, const char *path, const ls_text_options *o)
 {
     ls_dataset *set = &d->set;

@@ -1,5 +1,5 @@
-/* token_cache.c - tokens are kept in CACHE/tokens/KEY.tokens, KEY being a hash of what the files hold, of the
- * tokenizer and of how documents are cut. A start with the same ones maps that file. Everything in the folder
+/* token_cache.c - keeps tokens in CACHE/tokens/KEY.tokens, where KEY is a hash of the files' contents, of the
+ * tokenizer, and of how documents are cut. A start with the same key maps that file. Everything in the folder
  * may be deleted at any time. */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include "data/tokenize.h"
 #include "lockstep/tokenizer.h"
 
-enum { MOST_PARTS = 100 }; /* files that are told apart; those beyond are one part */
+enum { MOST_PARTS = 100 }; /* files that are listed one by one; all others are listed as one part */
 
 /* File i of the corpus has this hash. */
 static void add_file(ls_token_store *to, const ls_corpus *c, size_t i, uint64_t hash)
@@ -39,8 +39,8 @@ static void add_file(ls_token_store *to, const ls_corpus *c, size_t i, uint64_t 
     }
 }
 
-/* What the tokens depend on, and the files of it as to->parts. `known`: the folder that remembers hashes of
- * files. */
+/* Computes the key, and lists the files that it depends on in to->parts. `known`: the folder with remembered
+ * hashes of files. */
 static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_source *from, const char *known)
 {
     const ls_text_options *o = from->o;
@@ -52,7 +52,7 @@ static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_sour
     const char *const names[] = { from->pairs ? from->pairs->source : "",
                                   from->pairs ? from->pairs->target : "",
                                   from->pairs ? from->pairs->prefix : "" };
-    for (int i = 0; from->pairs && i < 3; i++) /* each with its NUL: where one ends counts */
+    for (int i = 0; from->pairs && i < 3; i++) /* each with its NUL, so that their ends count */
         *key = ls_hash64_more(*key, names[i], strlen(names[i]) + 1);
     to->parts = ls_sys_calloc((from->corpus.n < MOST_PARTS ? from->corpus.n : MOST_PARTS) + 2,
                               sizeof *to->parts);
@@ -73,11 +73,11 @@ static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_sour
     return s;
 }
 
-/* The checksum of the ids, unless this process has compared that of the same file just before: both splits
- * may come from one. */
+/* Compares the checksum of the ids, unless this process has just done so for the same file: both splits may
+ * use one file. */
 static ls_status verify_once(const ls_token_store *t, const char *path)
 {
-    static _Atomic uint64_t sound; /* key of the file */
+    static _Atomic uint64_t sound; /* key of the file whose ids were compared last */
     const uint64_t key = ls_source_key(path);
     if (key && key == sound)
         return LS_OK;
@@ -86,7 +86,7 @@ static ls_status verify_once(const ls_token_store *t, const char *path)
     return LS_OK;
 }
 
-/* False: it is not there, or not sound. */
+/* False: it does not exist, or is damaged. */
 static bool open_cached(ls_token_store *out, const char *path, uint64_t key)
 {
     ls_mapping map;
@@ -103,7 +103,7 @@ static bool open_cached(ls_token_store *out, const char *path, uint64_t key)
     return false;
 }
 
-/* The descriptor whose closing gives the lock back; so does the end of a process, however it ends. */
+/* Takes a lock. Closing the descriptor releases it; so does the end of the process. */
 static ls_status lock(int *fd, const char *path, const ls_token_source *from)
 {
     *fd = ls_sys_open(path, O_RDWR | O_CREAT);
@@ -125,7 +125,7 @@ static ls_status lock(int *fd, const char *path, const ls_token_source *from)
     return LS_OK;
 }
 
-/* Into a file of this process's memory, which nobody else sees. */
+/* Tokenizes to a memory file of this process, which no other process sees. */
 static ls_status make_in_memory(ls_token_store *out, const ls_token_source *from, uint64_t key)
 {
     char path[32];
@@ -158,7 +158,7 @@ static ls_status open_or_make(ls_token_store *out, const ls_token_source *from, 
     }
     LS_TRY_TO(s, lock(&fd, lock_path, from), done);
     ls_remove_temporaries(dir);
-    if (!open_cached(out, path, key)) { /* nobody made it meanwhile */
+    if (!open_cached(out, path, key)) { /* (another process may have made it in the meantime) */
         s = ls_tokenize(from, key, path);
         if (s == LS_OK && !open_cached(out, path, key))
             s = ls_fail(LS_E_IO, "%s was just written and cannot be read", path);

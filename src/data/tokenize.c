@@ -1,5 +1,4 @@
-/* tokenize.c - documents, or pairs of them, into ids: a batch on all threads at a time, written in their
- * order. */
+/* tokenize.c - documents, or pairs of them, to ids: batch by batch on all threads, written in order. */
 #include "data/tokenize.h"
 
 #include <stdlib.h>
@@ -16,7 +15,7 @@
 
 enum { BATCH_BYTES = 1 << 22, BATCH_DOCUMENTS = 1 << 14 };
 
-/* of a pair: `source` ids, then the target's */
+/* of a pair: how many ids are the source's; the target's follow */
 typedef struct encoded {
     ls_tokens ids;
     int64_t source;
@@ -31,11 +30,11 @@ typedef struct job {
     ls_token_writer writer;
     const char *path; /* of the file that is being read */
     ls_text_file file;
-    ls_pair_file pairs;     /* of the file, when it has pairs */
-    ls_document *documents; /* [BATCH_DOCUMENTS], n of them; a pair is one */
+    ls_pair_file pairs;     /* of the file, if it contains pairs */
+    ls_document *documents; /* [BATCH_DOCUMENTS], of which n are used; a pair counts as one */
     encoded *results;       /* [BATCH_DOCUMENTS] */
     int64_t n;
-    int64_t done; /* bytes on disk of the files before */
+    int64_t done; /* bytes on disk of the files before this one */
     double start;
 } job;
 
@@ -117,7 +116,7 @@ static ls_status encode_batch(job *j)
     return LS_OK;
 }
 
-/* `at` of the text of a file of `size` bytes is done. */
+/* Reports progress: position `at` in the text of a file of `size` bytes. */
 static void show(const job *j, int64_t size, size_t at)
 {
     const int64_t done = j->done + (j->file.n ? (int64_t)((double)size * (double)at / (double)j->file.n) : 0);
@@ -207,7 +206,7 @@ ls_status ls_tokenizer_end(int32_t *out, const ls_tokenizer *t, const char *want
                          name, USUAL[0], USUAL[1], USUAL[2], USUAL[3]);
 }
 
-/* Sources are filled up with id 0, which must be no token of their text. */
+/* Sources are padded with id 0, so the tokenizer must not use 0 for text. */
 static ls_status check_pad(const job *j)
 {
     const int32_t pad = ls_tokenizer_id(j->tokenizer, "<pad>");

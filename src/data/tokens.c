@@ -1,4 +1,4 @@
-/* tokens.c - the file of tokens: writing and parsing. */
+/* tokens.c - writes and parses files of tokens. */
 #include "base/sys.h"
 #include "data/tokens.h"
 
@@ -32,7 +32,7 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
     const int64_t most = (int64_t)(size / 2);
     const bool known = (f.width == 2 || f.width == 4) && f.vocabulary > 0 && f.end >= 0 &&
                        f.end < f.vocabulary;
-    /* so that the next line cannot overflow */
+    /* (so that the next line cannot overflow) */
     const bool fits = f.documents > 0 && f.documents <= f.tokens && f.tokens <= most;
     if (!known || !fits || padded(f.tokens * f.width) + (size_t)f.documents * 8 + sizeof f != size)
         return ls_fail(LS_E_FORMAT, "%s: %zu bytes cannot be %lld tokens of %lld documents", what, size,

@@ -1,8 +1,8 @@
-/* attention.c - scaled dot-product attention, fused per (sample, head, block of queries): scores never leave
- * the cache.
+/* attention.c - scaled dot-product attention, fused for each (sample, head, block of queries), so that scores
+ * never leave the cache.
  *
- * Over blocks of keys the softmax is kept relative to the running maximum (Milakov and Gimelshein 2018;
- * FlashAttention, Dao et al. 2022). A query that sees no key gets zeros and lse = -inf. */
+ * The softmax over several blocks of keys is kept relative to the running maximum (Milakov and Gimelshein
+ * 2018; FlashAttention, Dao et al. 2022). A query that sees no key gets zeros, and lse = -inf. */
 #include "table.h"
 #include "attention.h"
 
@@ -10,7 +10,7 @@ typedef struct job {
     const ls_kernel_args *a;
     heads s;
     const ls_tensor *bias;
-    int64_t scratch; /* floats a worker */
+    int64_t scratch; /* f32 of scratch for each worker */
 } job;
 
 typedef struct scratch {
@@ -36,7 +36,7 @@ static scratch scratch_of(const job *j, int worker)
     return w;
 }
 
-/* Scores of the tail, and their maximum, from which the rows go on. */
+/* Scores of the tail's keys, and the maximum of each query's, with which the rows continue. */
 static void tail_scores(const heads *s, const scratch *w, const float *q, int64_t ldq, int64_t nq,
                         const float *k, int64_t ldk)
 {
@@ -106,7 +106,7 @@ static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, 
         LS_NAME(ls_small_mm)(nq, s->dp, nk, w->scores, width, 1, vf32, ld, w->y, s->dp, k0 > 0);
     }
     float *lse = (float *)j->a->out[1].data + (b * s->H + h) * s->Tq + q0;
-    for (int64_t i = 0; i < nq; i += VF_LANES) { /* no key: -inf + log 0 */
+    for (int64_t i = 0; i < nq; i += VF_LANES) { /* a query without keys: -inf + log 0 */
         const int n = (int)min_i64(VF_LANES, nq - i);
         const vf sum = vf_load_n(w->sum + i, n);
         vf_store_n(lse + i, vf_load_n(w->top + i, n) + vf_log(sum), n);
@@ -115,7 +115,7 @@ static void forward_block(const job *j, const scratch *w, int64_t b, int64_t h, 
     store_rows(s, head_at(y, b, q0, h, s->D), y->strides[1], w->y, nq, w->sum, 1);
 }
 
-/* (sample, head, block of queries) */
+/* A task is (sample, head, block of queries). */
 static void forward_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const job *j = context;

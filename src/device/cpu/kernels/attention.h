@@ -1,9 +1,10 @@
-/* attention.h - shapes, tiles and scratch that attention.c, attention_grad.c and attention_cached.c share.
+/* attention.h - shapes, tiles and scratch memory that attention.c, attention_grad.c and attention_cached.c
+ * share.
  *
- * Queries are taken BLOCK_Q at a time, keys BLOCK_K: short sequences are one tile, long ones need scratch for
- * a few tiles however long they are. A tile works in f32, in the caches; operands are converted (and padded
- * to whole vectors) on the way in unless they can be used where they lie. Block sizes are fixed, so that a
- * (sample, head) gives the same bits in any batch and for any number of threads. */
+ * Queries are taken BLOCK_Q at a time and keys BLOCK_K at a time. A short sequence is one tile; a long one
+ * needs scratch for a few tiles, whatever its length. A tile is computed in f32 and stays in the caches.
+ * Operands are converted and padded to whole vectors first, unless they can be used where they lie. Block
+ * sizes are constant, so a (sample, head) gives the same bits in any batch and for any number of threads. */
 #pragma once
 #include "device/dropout.h"
 #include "random.h"
@@ -14,26 +15,26 @@ enum { BLOCK_Q = 64, BLOCK_K = KEEP_GROUP };
 typedef struct heads {
     ls_dtype t;
     int64_t B, H, G, Tq, Tk, D; /* batch, query heads, key heads, queries, keys, head_dim */
-    int64_t dp;                 /* D in whole vectors */
-    int64_t bq, bk;             /* rows of a tile: a block, or the whole sequence */
+    int64_t dp;                 /* D rounded up to whole vectors */
+    int64_t bq, bk;             /* queries and keys of a tile: a block, or the whole sequence */
     bool causal;
     float scale;
-    /* Keys beyond the last whole vector of them, if they are few: their scores are kept by columns,
-     * [key][query], and worked on as vectors of queries, where rows would drag a vector along that is nearly
-     * empty (17 tokens: 16 lanes and 1). Else 0. */
+    /* The number of keys after the last whole vector, if they are few, else 0. Their scores are stored by
+     * columns, [key][query], and computed as vectors of queries. By rows, they would need a vector that is
+     * nearly empty (17 tokens: 16 lanes and 1). */
     int64_t tail;
-    /* Of keys that are padding (operand ids): per sample and key -inf, 0 for the others; and where the last
-     * of the others ends. NULL: none. */
+    /* Padding among the keys (operand ids). hidden: for each sample and key -inf if it is padding, else 0.
+     * end: for each sample, one after the last key that is not padding. NULL: there is no padding. */
     const float *hidden;
     const int32_t *end;
-    /* Dropout of probabilities. */
+    /* Dropout of probabilities: */
     bool drops;
     ls_dropping drop;
-    int64_t first_head; /* number in the whole of the first query head here */
-    float kept;         /* what is kept is multiplied by this; 1: no dropout */
+    int64_t first_head; /* number of this rank's first query head in the whole */
+    float kept;         /* the factor of probabilities that are kept; 1: no dropout */
 } heads;
 
-enum { TAIL_MAX = 4 }; /* of 16 lanes; and of less, fewer */
+enum { TAIL_MAX = 4 }; /* with 16 lanes; fewer with fewer lanes */
 
 SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k)
 {
@@ -55,7 +56,8 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
     return s;
 }
 
-/* Scratch sizes in floats; padded for 16 lanes at every level, so that they do not depend on the level. */
+/* Sizes of scratch in f32. They are padded for 16 lanes at every level, so that they do not depend on the
+ * level. */
 SIMD_FN int64_t tile_q(const heads *s) { return s->bq * round_up(s->D, 16); } /* [bq, D] */
 /* [bk, D] or its transpose */
 SIMD_FN int64_t tile_k(const heads *s) { return round_up(s->bk, 16) * round_up(s->D, 16); }
@@ -99,7 +101,7 @@ SIMD_FN void find_dropout(heads *s, const ls_kernel_args *a, const ls_tensor *ke
     s->kept = (float)s->drop.scale;
 }
 
-/* keep: all ones or 0 for the keys k0 .. k0+63 of queries i and i+1. */
+/* Random masks of queries i and i+1 for the keys k0 .. k0+63: all ones if the probability is kept, else 0. */
 SIMD_FN void keep_rows(const heads *s, int32_t keep[2 * KEEP_GROUP], int64_t b, int64_t h, int64_t i,
                        int64_t k0)
 {
@@ -111,7 +113,7 @@ SIMD_FN void keep_rows(const heads *s, int32_t keep[2 * KEEP_GROUP], int64_t b, 
      (second + (uint64_t)k0) / KEEP_GROUP, s->drop.below);
 }
 
-/* Keys of sample b from here on are padding. */
+/* The first key of sample b after which all keys are padding. */
 SIMD_FN int64_t keys_end(const heads *s, int64_t b) { return s->end ? s->end[b] : s->Tk; }
 
 SIMD_FN int64_t tail_of(const heads *s, const ls_tensor *bias)
@@ -122,13 +124,13 @@ SIMD_FN int64_t tail_of(const heads *s, const ls_tensor *bias)
                ? tail
                : 0;
 }
-/* Columns of a tile of nk keys that are worked on by rows: all, with what fills the last vector, but for the
- * tail. */
+/* How many columns of a tile of nk keys are computed by rows: all except the tail, up to the end of the last
+ * vector. */
 SIMD_FN int64_t row_part(const heads *s, int64_t nk)
 {
     return s->tail ? nk - s->tail : round_up(nk, VF_LANES);
 }
-/* Columns to where they belong in rows [n][ld]. */
+/* Moves columns of the tail to their positions in rows [n][ld]. */
 SIMD_FN void store_tail(const heads *s, float *rows, int64_t ld, const float *tail, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -136,12 +138,12 @@ SIMD_FN void store_tail(const heads *s, float *rows, int64_t ld, const float *ta
             rows[i * ld + j] = tail[j * BLOCK_Q + i];
 }
 
-/* What scores are taken relative to: a row's maximum, or 0 where every score is -inf. */
+/* The number that scores are taken relative to: a row's maximum, or 0 if all its scores are -inf. */
 SIMD_FN vf base_of(vf top) { return vf_select(vf_eq(top, vf_set1(-__builtin_inff())), vf_zero(), top); }
 
 SIMD_FN int workers(const ls_kernel_args *a) { return a->threads > 1 ? a->threads : 1; }
 
-/* Row `row` of head `head` of sample b in [B, T, heads*D]. */
+/* The address of row `row` of head `head` of sample b in a tensor [B, T, heads*D]. */
 SIMD_FN char *head_at(const ls_tensor *t, int64_t b, int64_t row, int64_t head, int64_t d)
 {
     return elem_at(t, b * t->strides[0] + row * t->strides[1] + head * d);
@@ -164,7 +166,8 @@ SIMD_FN void convert_rows(ls_dtype T, float *to, int64_t dp, const char *from, i
             vf_store(to + r * dp + c,
                      get_padded(T, from + r * stride * elem_size(T), c, (int)min_i64(VF_LANES, d - c), 0.0f));
 }
-/* rows x D of a tensor as f32 in whole vectors: in place if it is that already, else in `scratch`. */
+/* Rows of D elements as f32 in whole vectors: where they are if they have that form, else copied to
+ * `scratch`. */
 SIMD_FN const float *rows_f32(const heads *s, float *scratch, const char *from, int64_t stride, int64_t rows,
                               int64_t *ld)
 {
@@ -199,8 +202,8 @@ SIMD_FN void store_rows(const heads *s, char *to, int64_t stride, const float *f
     BY_FLOAT(s->t, store_rows_as, to, stride, from, s->dp, rows, s->D, scale, scale_step);
 }
 
-/* The row of the bias for (b, h, query), or NULL; its batch may be 1, or it is by distance and a row is a
- * part of all distances. */
+/* The row of the bias for (b, h, query); NULL: no bias. The bias may have one batch for all samples; a bias
+ * by distance has a row for all distances, of which this is a part. */
 SIMD_FN const char *bias_row(const heads *s, const ls_tensor *bias, int64_t b, int64_t h, int64_t query)
 {
     if (!bias)
@@ -210,8 +213,8 @@ SIMD_FN const char *bias_row(const heads *s, const ls_tensor *bias, int64_t b, i
     return elem_at(bias, (((bias->type.dims[0] > 1 ? b : 0) * s->H + h) * s->Tq + query) * s->Tk);
 }
 
-/* scale * score + bias of up to VF_LANES keys of sample b from column c of the tile, the first `n` of which
- * are visible; -inf for the others, and for padding. */
+/* scale * score + bias for up to VF_LANES keys of sample b, from column c of the tile on. -inf for keys from
+ * number `n` on, which are not visible, and for padding. */
 SIMD_FN vf score_vector(const heads *s, const float *row, const char *bias, int64_t b, int64_t k0, int64_t c,
                         int64_t n)
 {
@@ -226,8 +229,8 @@ SIMD_FN vf score_vector(const heads *s, const float *row, const char *bias, int6
     return left == VF_LANES ? x : vf_first(x, vf_set1(-__builtin_inff()), left);
 }
 
-/* Scores of one query become probabilities relative to the maximum so far; what was summed before is brought
- * to the new maximum. */
+/* Turns the scores of one query into probabilities relative to the running maximum, and rescales earlier sums
+ * to a new maximum. */
 SIMD_FN void softmax_row(const heads *s, float *row, const char *bias, int64_t b, int64_t k0, int64_t n,
                          int64_t width, float *top, float *sum, float *y, bool first)
 {

@@ -62,8 +62,8 @@ typedef struct job {
     const ls_kernel_args *a;
     heads s;
     const ls_tensor *bias;      /* by distance, NULL: none */
-    int64_t group, rows, block; /* query heads of a key head; of all tokens; of them in a tile */
-    int64_t scratch;            /* floats a worker */
+    int64_t group, rows, block; /* query heads per key head; rows of all tokens; rows of a tile */
+    int64_t scratch;            /* f32 of scratch for each worker */
 } job;
 
 typedef struct scratch {
@@ -106,7 +106,7 @@ static const char *distances(const job *j, int64_t g, int64_t r, int64_t keys)
     return j->bias ? elem_at(j->bias, (g * j->group + r % j->group) * j->s.Tk + j->s.Tk - keys) : NULL;
 }
 
-/* Rows r0 .. r0+n of key head g: row r is token r / group, head g * group + r % group. */
+/* Rows [r0, r0 + n) of key head g: row r is token r / group and head g * group + r % group. */
 static char *row_at(const job *j, const ls_tensor *t, int64_t b, int64_t g, int64_t r)
 {
     return head_at(t, b, r / j->group, g * j->group + r % j->group, j->s.D);
@@ -146,7 +146,7 @@ static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r
     }
 }
 
-/* (sample, key head, block of rows) */
+/* A task is (sample, key head, block of rows). */
 static void tile_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const job *j = context;
@@ -165,7 +165,7 @@ KERNEL_WORKSPACE(attention_cached)
 KERNEL(attention_cached)
 { /* q, k, v, positions, bias? -> y */
     job j = job_of(a);
-    int64_t products = 0; /* for a key head and a feature */
+    int64_t products = 0; /* products for a key head and a feature */
     for (int64_t b = 0; b < j.s.B; b++)
         for (int64_t t = 0; t < j.s.Tq; t++)
             products += keys_of(&j, b, t) * j.group;

@@ -1,13 +1,13 @@
-/* attention_grad.c - the gradient of attention from the saved log-sum-exp. With p = exp(s - lse), dp = dy vT,
- * delta = rowsum(dy * y): ds = p * (dp - delta), dv = pT dy, dk = scale * dsT q, dq = scale * ds k, dbias =
- * ds.
+/* attention_grad.c - the gradient of attention, from the saved log-sum-exp. With p = exp(s - lse), dp = dy vT
+ * and delta = rowsum(dy * y):  ds = p * (dp - delta), dv = pT dy, dk = scale * dsT q, dq = scale * ds k,
+ * dbias = ds. With dropout, which multiplies p by f:  ds = p * (f * dp - delta), dv = (f * p)T dy.
  *
- * by_keys: task = (sample, key head, block of keys); it sees every query that the keys have, so dk and dv are
- * complete. If all keys fit one block, so is dq, and that is all. by_queries: otherwise dq, with the tiles
- * computed a second time (7 products instead of 5, but no sums between tasks and no scratch that grows with
- * the sequence). by_bias: dbias where it is summed over the batch. Where it is by distance, the task that has
- * a block of queries adds up its diagonals, and by_distance those of all blocks, in their order. With
- * dropout, which multiplies p by f: ds = p * (f * dp - delta), dv = (f * p)T dy. */
+ *   by_keys      A task is (sample, key head, block of keys). It goes through all queries that see the keys,
+ * so dk and dv are complete. If all keys fit in one block, so is dq, and nothing else is needed. by_queries
+ * Otherwise computes dq, with every tile computed a second time: 7 products instead of 5, but no sums between
+ * tasks, and no scratch that grows with the sequence. by_bias      dbias, if it is summed over the batch. For
+ * a bias by distance, the task of a block of queries adds up its diagonals, and by_distance adds those of all
+ * blocks in order. */
 #include "table.h"
 #include "attention.h"
 
@@ -17,11 +17,11 @@ enum { DQ, DK, DV, DBIAS };
 typedef struct job {
     const ls_kernel_args *a;
     heads s;
-    const ls_tensor *bias, *dbias; /* dbias: NULL unless by_keys writes it */
-    /* per (sample, head, block of queries): ds by distance; NULL: not wanted */
+    const ls_tensor *bias, *dbias; /* dbias: only if by_keys writes it, else NULL */
+    /* [sample, head, block of queries]: ds by distance; NULL: not wanted */
     float *distances;
-    int64_t scratch; /* floats a worker */
-    bool whole;      /* all keys in one block */
+    int64_t scratch; /* f32 of scratch for each worker */
+    bool whole;      /* all keys fit in one block */
 } job;
 
 typedef struct scratch {
@@ -46,14 +46,14 @@ static scratch scratch_of(const job *j, int worker)
         *by_k[i] = at;
     w.p = at;
     w.ds = at + tile_s(s);
-    w.delta = at + 3 * tile_s(s); /* between: the sum of by_bias */
+    w.delta = at + 3 * tile_s(s); /* (by_bias keeps a sum in between) */
     w.tail_p = w.delta + BLOCK_Q;
     w.tail_ds = w.tail_p + tile_tail();
     return w;
 }
 
-/* Sums by distance of a block of queries: of row i and key k, in column bq - 1 - i + k, between zeros that
- * let vectors reach over the ends. */
+/* Sums by distance of a block of queries. Row i and key k belong to column bq - 1 - i + k. Zeros on both
+ * sides let vectors reach across the ends. */
 static int64_t distance_row(const heads *s)
 {
     return 16 + round_up(s->bq - 1, 16) + round_up(s->Tk, 16) + 16;
@@ -64,14 +64,14 @@ static float *distances_of(const job *j, int64_t b, int64_t h, int64_t block)
     return j->distances + ((b * j->s.H + h) * query_blocks(&j->s) + block) * distance_row(&j->s) + 16;
 }
 
-/* A block of queries or keys as f32, and what goes with it. */
+/* A block of queries or keys as f32, and what belongs to it. */
 typedef struct queries {
     const float *q, *dy;
     int64_t ldq, lddy, b, h, q0, n;
 } queries;
 typedef struct keys {
     const float *k, *v;
-    int64_t ldk, ldv, k0, n, width, main; /* main: columns that are worked on by rows */
+    int64_t ldk, ldv, k0, n, width, main; /* main: how many columns are computed by rows */
 } keys;
 
 SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_stride, const char *y,
@@ -114,7 +114,7 @@ static keys load_keys(const job *j, const scratch *w, int64_t b, int64_t g, int6
     return r;
 }
 
-/* The tail's columns of p and ds. */
+/* Columns of the tail in p and ds. */
 static void tile_tail_columns(const heads *s, const scratch *w, const queries *q, const keys *k,
                               const float *lse)
 {
@@ -134,7 +134,7 @@ static void tile_tail_columns(const heads *s, const scratch *w, const queries *q
     store_tail(s, w->ds + k->main, k->width, w->tail_ds, q->n);
 }
 
-/* f * p and ds of one tile, [queries, width]. */
+/* f * p and ds of a tile, [queries, width]. */
 static void tile(const job *j, const scratch *w, const queries *q, const keys *k)
 {
     const heads *s = &j->s;
@@ -147,7 +147,7 @@ static void tile(const job *j, const scratch *w, const queries *q, const keys *k
             keep_rows(s, keep, q->b, q->h, q->q0 + i, k->k0);
         const char *bias = bias_row(s, j->bias, q->b, q->h, q->q0 + i);
         const int64_t n = visible(s, q->q0 + i, k->k0, k->n);
-        /* no key at all: every score is -inf */
+        /* a query without keys: all scores are -inf */
         const float base = lse[i] == -__builtin_inff() ? 0.0f : lse[i];
         float *p = w->p + i * k->width, *ds = w->ds + i * k->width;
         for (int64_t c = 0; c < k->main; c += VF_LANES) {
@@ -181,7 +181,7 @@ static void store_bias(const job *j, const ls_tensor *dbias, const float *from, 
     BY_FLOAT(dbias->type.dtype, store_bias_rows, to, j->s.Tk, from, k->width, nq, k->n);
 }
 
-/* The diagonals of a tile's ds. */
+/* Adds the diagonals of a tile's ds. */
 static void add_distances(const job *j, const scratch *w, const queries *q, const keys *k)
 {
     const heads *s = &j->s;
@@ -266,7 +266,7 @@ static void by_queries(void *context, int64_t begin, int64_t end, int worker)
 }
 
 static void by_bias(void *context, int64_t begin, int64_t end, int worker)
-{ /* task = (head, block of queries); the sum over samples in order */
+{ /* task = (head, block of queries); sums over samples, in order */
     const job *j = context;
     const heads *s = &j->s;
     const scratch w = scratch_of(j, worker);

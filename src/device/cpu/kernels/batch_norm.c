@@ -1,13 +1,14 @@
-/* batch_norm.c - batch normalisation of x [N, C, ..], with what the fuse pass joins to it (a residual, ReLU),
+/* batch_norm.c - batch normalisation of x [N, C, ..] with what the fuse pass joins to it (a residual, ReLU),
  * its gradient, and the running statistics.
  *
- * A task is a channel whose pictures are swept one after the other; the sweeps after the first find it in the
- * second cache. Where pictures are smaller than SMALL, a task is a few whole channels of COLUMNS numbers an
- * image: a block of columns is swept over all images, so that vectors are full however small the pictures are
- * (1 x 1 at the end of a ResNet). Sums: of a picture's vectors, four chains of every fourth; their total is
- * added in f64, in the order of the images. Of columns: each over the images in ascending order; then a
- * channel's columns as vectors, whose totals are added in f64. None depends on how channels are cut into
- * tasks. */
+ * A task is a channel. It goes through the channel's pictures several times; after the first time they are in
+ * L2. If pictures are smaller than SMALL, a task is a few whole channels, COLUMNS numbers of an image
+ * together. A block of columns is then summed over all images, so that vectors are full however small the
+ * pictures are (1 x 1 at the end of a ResNet).
+ *
+ * Sums of a picture: four chains, each of every fourth vector; their total is added in f64, in the order of
+ * the images. Sums of columns: each column over the images in ascending order; then the columns of a channel
+ * as vectors, whose totals are added in f64. No sum depends on how channels are divided among tasks. */
 #include "table.h"
 #include "kernel.h"
 
@@ -16,7 +17,7 @@ enum { SMALL = 32, COLUMNS = 1024, MOST = COLUMNS + 16 };
 typedef struct norm {
     const ls_kernel_args *a;
     int64_t images, channels, inner, tasks;
-    /* forward: added; gradient: dy counts where this is positive. NULL: none */
+    /* Forward: it is added. Gradient: dy counts where it is positive. NULL: there is none. */
     const ls_tensor *residual, *y;
     bool relu;
 } norm;
@@ -31,17 +32,18 @@ static norm norm_of(const ls_kernel_args *a, const ls_tensor *x)
     return j;
 }
 
-/* What is done with every element. Of a channel: */
+/* What a sweep does with each element x of a channel: */
 enum { MEAN, SCALE, SHIFT, SLOPE, NUMBERS };
 typedef enum sweep {
-    SUM,      /* sum of x */
-    MOMENTS,  /* sums of x - mean and its square */
+    SUM,      /* sums x */
+    MOMENTS,  /* sums x - mean, and its square */
     APPLY,    /* y = relu((x - mean) * scale + shift + residual) */
     PRODUCTS, /* sums of dy and dy * (x - mean) */
     GRADIENT  /* dx = (dy - shift - (x - mean) * slope) * scale */
 } sweep;
 
-/* The n elements from `at` on; `of` their channels' numbers; s, q: sums of the lanes. */
+/* One step for the n elements from `at` on. of: the numbers of their channels. s, q: sums, one for each
+ * lane. */
 SIMD_FN void elements(sweep what, ls_dtype T, const norm *j, int64_t at, int n, const vf *of, vf *s, vf *q)
 {
     const ls_kernel_args *a = j->a;
@@ -59,7 +61,7 @@ SIMD_FN void elements(sweep what, ls_dtype T, const norm *j, int64_t at, int n, 
         *q = vf_fma(v, v, *q);
     } else if (what == APPLY) {
         v = vf_fma(v, of[SCALE], of[SHIFT]);
-        if (j->residual) /* the unfused graph stores v before it adds */
+        if (j->residual) /* the unfused graph rounds v before it adds */
             v = vf_round_to(v, T) +
                 (full ? vf_get(j->residual->data, T, at) : vf_get_n(j->residual->data, T, at, n));
         if (j->relu)
@@ -109,7 +111,7 @@ SIMD_FN void sweep_pictures(sweep what, ls_dtype T, const norm *j, int64_t chann
     }
 }
 
-/* sums of columns, added to the totals of their channels. */
+/* Adds sums of columns to the totals of their channels. */
 static void gather(double *by_channel, int64_t inner, int64_t count, const float *sums)
 {
     for (int64_t i = 0, c = 0; i < count; c++)
@@ -161,7 +163,7 @@ SIMD_FN void sweep_columns(sweep what, ls_dtype T, const norm *j, int64_t c0, in
         gather(product, j->inner, count, q);
 }
 
-/* All elements of channels c0 .. of a task; their sums are added to what is there. */
+/* All elements of a task's channels, from c0 on. Their sums are added to the totals. */
 SIMD_FN void sweep_task(sweep what, ls_dtype T, const norm *j, int64_t c0, int64_t channels,
                         float (*of)[COLUMNS], double *sum, double *product)
 {
@@ -188,7 +190,8 @@ SIMD_FN void norm_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end)
         }
         sweep_task(MOMENTS, T, j, c0, n, of, sum, squares);
         for (int64_t c = 0; c < n; c++) {
-            const double all = squares[c] - sum[c] * sum[c] / values; /* the mean was rounded */
+            /* subtracts the error of the mean, which was rounded */
+            const double all = squares[c] - sum[c] * sum[c] / values;
             rstd[c] = (float)(1 / __builtin_sqrt(all / values + eps));
             variance[c] = (float)(all / (values - 1));
             of[SCALE][c] = rstd[c] * f_get(a->in[1].data, T, c0 + c);
@@ -252,7 +255,7 @@ static void run(norm j, ls_range_fn task)
 {
     ls_parallel_for(threads_for(j.a, j.images * j.channels * j.inner), j.tasks, task, &j);
 }
-/* Forward; the residual is operand k. */
+/* The forward pass; operand k is the residual. */
 static void run_forward(const ls_kernel_args *a, int k, ls_range_fn task)
 {
     norm j = norm_of(a, &a->in[0]);

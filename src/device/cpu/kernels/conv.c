@@ -1,24 +1,33 @@
-/* conv.c - conv2d and conv2d_dx: copy the source, multiply, copy the target. conv.h has the whole picture. */
+/* conv.c - conv2d and conv2d_dx: copies the source, multiplies, copies the target. conv.h explains how. */
 #include "conv.h"
 #include "table.h"
 
-/* Channels of a row of the copied source: whole vectors, and off the same cache sets. */
+/* Channels of a row of the copied source: whole vectors, with a padding that keeps rows off the same cache
+ * sets. */
 static int64_t row_of(int64_t channels)
 {
     const int64_t n = round_up(channels, 16);
     return n % 256 ? n : n + GEMM_PAD;
 }
 
-/* Images at a time, whose copies have `each` elements. */
+/* The smallest number of images that still gives products enough rows. y, dx: several positions of a row can
+ * be multiplied together (all of them with stride 1). */
+static int64_t least_images(const conv *c)
+{
+    if (c->kind == LS_CONV_DW)
+        return CONV_FEW_IMAGES;
+    const int64_t width = c->kind == LS_CONV_DX ? c->s.w : c->s.ow;
+    if (c->source_step == 1 && c->target_step == 1)
+        return CONV_ROWS / width + 1;
+    return width / c->target_step >= CONV_STEPPED ? 1 : CONV_FEW_IMAGES;
+}
+
+/* How many images to take at a time. `each`: elements of an image's copies. */
 static int64_t images_of(const conv *c, int64_t each)
 {
-    const int64_t width = c->kind == LS_CONV_DX ? c->s.w : c->s.ow, stepped = c->source_step * c->target_step;
-    const int64_t least = c->kind == LS_CONV_DW                    ? CONV_FEW_IMAGES
-                          : stepped == 1                           ? CONV_ROWS / width + 1
-                          : width / c->target_step >= CONV_STEPPED ? 1
-                                                                   : CONV_FEW_IMAGES;
+    const int64_t room = c->kind == LS_CONV_DW ? CONV_STAGED : CONV_CACHED, least = least_images(c);
     int64_t n = CONV_IMAGES;
-    while (n / 2 >= least && n * each > (c->kind == LS_CONV_DW ? CONV_STAGED : CONV_CACHED))
+    while (n / 2 >= least && n * each > room)
         n /= 2;
     return n;
 }
@@ -43,7 +52,7 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind)
     c.ld = row_of(c.source_channels);
     c.panels = ((kind == LS_CONV_DW ? c.source_channels : c.target_channels) + c.nr - 1) / c.nr;
     c.tiles = (og + c.mr - 1) / c.mr;
-    /* elements of an image in the two copies, and of the kernel */
+    /* elements of an image in both copies, and elements of the kernel */
     const int64_t source = kind == LS_CONV_DW ? c.source * c.panels * c.nr : c.source * c.ld;
     const int64_t target = kind == LS_CONV_DW ? c.target * c.tiles * c.lanes : c.target * c.panels * c.nr;
     const int64_t kernel = c.taps * c.panels * c.nr * (kind == LS_CONV_DW ? og : c.source_channels);
@@ -93,13 +102,13 @@ void LS_NAME(ls_conv_place)(conv *c)
     }
 }
 
-/* Positions from p on, `target_step` apart and before `end`, that see through the same taps as p, each
+/* How many positions from p on, `target_step` apart and before `end`, see through the same taps as p, each
  * `source_step` further. */
 static int64_t alike(const conv *c, int64_t p, int64_t end)
 {
     int64_t n = (end - p + c->target_step - 1) / c->target_step;
     if (c->now > 1 && c->target_step * c->source_step > 1)
-        return 1; /* rows of a tile are at one distance */
+        return 1; /* (rows of a tile must be at one distance) */
     for (int64_t tap = 0; tap < c->taps; tap++) {
         const int32_t *seen = c->seen + tap * c->target + p;
         int64_t k = 1;
@@ -111,7 +120,7 @@ static int64_t alike(const conv *c, int64_t p, int64_t end)
     return n;
 }
 
-/* One chain for n positions from p on, all images, one panel. */
+/* One chain, for n positions from p on, all images and one panel. */
 static void chain_rows(const conv *c, const conv_chain *chain, int64_t panel, int64_t p, int64_t n, bool add)
 {
     const conv_tile *tile = LS_NAME(ls_conv_tiles)[c->target_channels - panel * c->nr > VF_LANES];
@@ -124,7 +133,7 @@ static void chain_rows(const conv *c, const conv_chain *chain, int64_t panel, in
     }
 }
 
-/* n positions alike from p on: their taps, as many to a chain as it may have. */
+/* n positions from p on with the same taps: all their taps, as many to a chain as it may have. */
 static void positions(const conv *c, int64_t panel, int64_t p, int64_t n)
 {
     conv_segment segments[CONV_CHAIN];
@@ -147,13 +156,13 @@ static void positions(const conv *c, int64_t panel, int64_t p, int64_t n)
         }
         chain.segments = 0;
     }
-    for (int64_t row = 0; !add && row < n * c->now; row++) /* nothing is seen */
+    for (int64_t row = 0; !add && row < n * c->now; row++) /* no tap sees anything: zeros */
         memset(c->result + (p * c->now + row * (c->now == 1 ? c->target_step : 1)) * c->panels * c->nr +
                    panel * c->nr,
                0, sizeof(float) * (size_t)c->nr);
 }
 
-/* Rows of the target that a task does. */
+/* How many rows of the target a task computes. */
 SIMD_FN int64_t rows_at_once(const conv *c, int64_t width)
 {
     return 1 + (CONV_IMAGES - 1) / (c->now * width);

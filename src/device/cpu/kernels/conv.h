@@ -1,52 +1,55 @@
-/* conv.h - convolutions as products of small matrices: what conv.c (y and dx), conv_dw.c and conv_stage.c
- * share.
+/* conv.h - convolutions as products of small matrices: what conv.c (y and dx), conv_dw.c (dw) and
+ * conv_stage.c share.
  *
- * Pictures are copied to the order [position][image][channel], f32: every position is then a matrix of images
- * by channels, and a convolution is a sum of matrix products, one for each kernel element that sees no
- * padding (several positions at once where few images leave the matrices flat, and the positions seen are
- * neighbours too):
+ * Pictures are copied to f32 in the order [position][image][channel]. Each position is then a matrix of
+ * images by channels, and a convolution is a sum of matrix products, one for each kernel element ("tap") that
+ * sees no padding:
  *
  *     y[position] += x[position seen through tap] * w[tap]^T     [images, channels] * [channels, results]
  *
- * with the same for dx (roles of x and y exchanged) and, positions and images summed over, for dw. No
- * multiplication by padding, any stride and dilation. A group is a convolution of its own. With few channels
- * (stems) the products would be thin: conv_thin.c. Kernels of 3 x 3 and stride 1 over pictures that are not
- * small need fewer products: conv_winograd.c.
+ * dx is the same with x and y exchanged; dw also sums over positions and images. If there are few images,
+ * several positions are multiplied together, where the positions that they see are neighbours too. Padding is
+ * never multiplied, and any stride and dilation work. Each group is a convolution of its own. With few
+ * channels (the first layer) these products would be too thin: see conv_thin.c. Kernels of 3 x 3 with stride
+ * 1 over larger pictures need fewer multiplications: conv_winograd.c.
  *
- * Order of summation: y, dx: taps ascending, as many to a chain as have CONV_CHAIN products (with more
- * channels than that: each tap in chains of GEMM_KC); chains are added in ascending order. dw: images at a
- * time follow from the shapes; a chain is the images of one position (of several positions if they are few);
- * up to DW_BLOCK chains are added in ascending order, and those sums in ascending order. */
+ * Order of summation. y, dx: taps in ascending order. A chain has as many taps as fit into CONV_CHAIN
+ * products; with more channels than that, each tap is chains of GEMM_KC. Chains are added in ascending order.
+ * dw: a chain is the images of one position, or of several if they are few; how many images are taken at a
+ * time follows from the shapes. Up to DW_BLOCK chains are added in ascending order, and those sums in
+ * ascending order. */
 #pragma once
 #include "device/conv.h"
 #include "gemm.h"
 
 enum {
-    CONV_IMAGES = 64,      /* at a time; also: rows that a product should have */
-    CONV_CACHED = 1 << 18, /* y, dx: fewer images where their copies have more elements than this, */
-    CONV_ROWS = 48,        /* while a row of positions still has so many, */
-    CONV_STEPPED = 12,     /* with strides so many of one image, else */
-    CONV_FEW_IMAGES = 8,   /* at least, as for dw, */
-    CONV_STAGED = 8 << 20, /* whose copies may have so many elements */
-    CONV_CHAIN = 576,      /* products, at most, where a chain has several taps */
-    /* of a group: below it conv_thin.c, unless an output channel's kernel is longer than */
+    /* How many images are taken at a time (conv.c). All sizes were chosen by measuring (bench/conv.c). */
+    CONV_IMAGES = 64,      /* at most; also how many rows a product should have */
+    CONV_CACHED = 1 << 18, /* y, dx: elements of the images' copies that stay in the caches */
+    CONV_STAGED = 8 << 20, /* dw: elements of the images' copies; more would cost too much memory */
+    CONV_ROWS = 48,        /* y, dx with stride 1: rows of a product that a row of positions must have */
+    CONV_STEPPED = 12,     /* y, dx with strides: positions of a row that make a single image enough */
+    CONV_FEW_IMAGES = 8,   /* the smallest number in all other cases */
+
+    CONV_CHAIN = 576, /* products of a chain with several taps, at most */
+    /* conv_thin.c: groups with fewer channels, unless an output channel's kernel has more elements */
     CONV_FEW_CHANNELS = 8,
     CONV_LONGEST = 1024,
-    DW_BLOCK = 64, /* chains */
-    DW_STRIP = 4,  /* tiles that share a block of x */
+    DW_BLOCK = 64, /* dw: chains whose sums are added before they are added to the total */
+    DW_STRIP = 4,  /* dw: tiles that share a block of x */
 };
 
-/* A chain of products in a tile: segment after segment, `steps` of each. Distances are f32; B's steps follow
- * each other as panels are packed. */
+/* A chain of products of a tile: segment after segment, `steps` products of each. Distances are in f32. The
+ * steps of B follow one another, as in packed panels. */
 typedef struct conv_segment {
     int64_t a, b;
-} conv_segment; /* where it begins in the tile's operands */
+} conv_segment; /* where the segment begins in A and in B */
 typedef struct conv_chain {
     int64_t segments, steps;
     const conv_segment *segment;
-    int64_t row, step; /* of A */
+    int64_t row, step; /* distances in A */
 } conv_chain;
-/* c[rows, nv vectors] (rows ldc apart) = or += the chain's sum. */
+/* c[rows, nv vectors], rows ldc apart, = the chain's sum; or += it. */
 typedef void (*conv_tile)(const conv_chain *chain, const float *a, const float *b, float *c, int64_t ldc,
                           bool add);
 extern const conv_tile LS_NAME(ls_conv_tiles)[2][GEMM_MAX_MR]; /* conv_tile.c: [vectors - 1][rows - 1] */
@@ -56,20 +59,21 @@ typedef struct conv {
     ls_conv s;
     ls_conv_kind kind;
     int threads, lanes, mr, nr;
-    /* Source and target of the products (dw: x and y) in one group: positions, channels, kernel elements. */
+    /* Source and target of the products, in one group (dw: x and y): positions, channels, kernel elements. */
     int64_t source, target, source_channels, target_channels, taps;
     int64_t panels, images;
-    size_t seen_bytes, b_bytes, s_bytes, t_bytes; /* of the workspace's parts, in this order */
-    int32_t *seen; /* [tap][target position]: position of the source, -1: none */
-    bool *used;    /* per tap: sees anything but padding */
-    /* y, dx: kernel, [tap][panel][source channel][nr]; dw: sums, [tap][panel][row][nr] */
+    size_t seen_bytes, b_bytes, s_bytes, t_bytes; /* sizes of the workspace's parts, in this order */
+    int32_t *seen; /* [tap][target position]: the source's position; -1: padding */
+    bool *used;    /* [taps]: the tap sees something other than padding */
+    /* y, dx: the kernel, [tap][panel][source channel][nr]; dw: sums, [tap][panel][row][nr] */
     float *b;
-    float *staged; /* y, dx: source, [position][image][ld]; dw: x, [panel][position][image][nr] */
-    /* y, dx: target, [position][image][panels * nr]; dw: dy, [tile][position][image][lanes] */
+    float *staged; /* y, dx: the source, [position][image][ld]; dw: x, [panel][position][image][nr] */
+    /* y, dx: the target, [position][image][panels * nr]; dw: dy, [tile][position][image][lanes] */
     float *result;
     int64_t ld, tiles;
-    int64_t source_step, target_step; /* y, dx: neighbours in a row that see the same taps */
-    int64_t group, first_image, now;  /* the step at hand: images first_image .. + now */
+    /* y, dx: distance of neighbours in a row that see through the same taps */
+    int64_t source_step, target_step;
+    int64_t group, first_image, now; /* where the loops are: images first_image .. first_image + now */
 } conv;
 
 conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind);

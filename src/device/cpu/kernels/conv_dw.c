@@ -1,17 +1,18 @@
-/* conv_dw.c - the gradient for the kernel: dw[tap] = sum over positions of dy[position]^T * x[position seen
- * through tap], each a product over the images at hand; few images: several positions to a chain. Threads
- * share panels and strips of tiles, and each does all positions of its own, so no sum is ever split. */
+/* conv_dw.c - the gradient of the kernel: dw[tap] = the sum over positions of dy[position]^T * x[position
+ * seen through tap]. Each product is over the images that are taken at a time; with few images, a chain has
+ * several positions. Threads share panels and strips of tiles, and each computes all positions for its own,
+ * so no sum is ever divided between threads. */
 #include "conv.h"
 #include "table.h"
 
-/* total = or += sums, which are whole rows of a panel. */
+/* total = sums, or += sums, which are whole rows of a panel. */
 static void flush(float *total, const float *sums, int64_t n, bool add)
 {
     for (int64_t i = 0; i < n; i += VF_LANES)
         vf_store(total + i, add ? vf_load(total + i) + vf_load(sums + i) : vf_load(sums + i));
 }
 
-/* Tiles [first, last) of one panel, one tap. */
+/* Tiles [first, last) of one panel, for one tap. */
 static void strip(const conv *c, int64_t panel, int64_t first, int64_t last, int64_t tap)
 {
     float sums[DW_STRIP * GEMM_MAX_MR * 2 * VF_LANES] __attribute__((aligned(64))) = { 0 };
@@ -59,7 +60,7 @@ static void strips(void *context, int64_t begin, int64_t end, int worker)
                       min_i64((task % strips + 1) * DW_STRIP, c->tiles), tap);
 }
 
-/* Sums of dy over images and positions: a plane in vectors of lanes, planes in f64. */
+/* Sums of dy over images and positions: each picture as vectors, pictures in f64. */
 SIMD_FN void sum_channels(ls_dtype T, const conv *c, int64_t begin, int64_t end)
 {
     const ls_tensor *dy = &c->a->in[0], *db = &c->a->out[1];

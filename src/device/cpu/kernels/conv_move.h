@@ -1,11 +1,11 @@
-/* conv_move.h - from NCHW to vectors of channels and back: blocks of VF_LANES x VF_LANES, transposed in
- * registers. Types other than f32 are converted on the way. */
+/* conv_move.h - moves elements between NCHW and vectors of channels: blocks of VF_LANES x VF_LANES are
+ * transposed in registers. Types other than f32 are converted on the way. */
 #pragma once
 #include "conv.h"
 
 SIMD_FN int lanes_left(int64_t n) { return (int)min_i64(n, VF_LANES); }
 
-/* Rows `row` elements apart, n of them with m elements each: r[i] is element i of every row. */
+/* Loads n rows of m elements, `row` elements apart, and transposes them: r[i] is element i of each row. */
 SIMD_FN void get_block(ls_dtype T, vf *r, const void *from, int64_t at, int64_t row, int n, int m)
 {
     if (n == VF_LANES && m == VF_LANES) {
@@ -19,8 +19,8 @@ SIMD_FN void get_block(ls_dtype T, vf *r, const void *from, int64_t at, int64_t 
     transpose(r);
 }
 
-/* `count` positions of n channels, of which the first begins at `at` and the next `plane` elements on: whole
- * vectors of channels (zeros where there are no more), `step` apart. */
+/* `count` positions of n channels. The first is at `at`, channels are `plane` elements apart. Writes whole
+ * vectors of channels (zeros after the last channel), `step` apart. */
 SIMD_FN void channels_in(ls_dtype T, float *to, int64_t step, const void *from, int64_t at, int64_t plane,
                          int n, int64_t count)
 {
@@ -37,7 +37,7 @@ SIMD_FN void channels_in(ls_dtype T, float *to, int64_t step, const void *from, 
     }
 }
 
-/* The way back; `add` is the channels' bias, if any. */
+/* The opposite direction. add: the channels' bias, or NULL. */
 SIMD_FN void channels_out(ls_dtype T, void *to, int64_t at, int64_t plane, const float *from, int64_t step,
                           int n, int64_t count, const vf *add)
 {

@@ -1,7 +1,7 @@
-/* conv_stage.c - the copies around the products of a convolution (conv.h has the orders). */
+/* conv_stage.c - the copies before and after the products of a convolution (conv.h has the orders). */
 #include "conv_move.h"
 
-/* All positions of n channels of one image; count == plane. */
+/* All positions of n channels of one image. (count == plane) */
 SIMD_FN void image_in(ls_dtype T, float *to, int64_t step, const ls_tensor *t, int64_t image, int64_t channel,
                       int n)
 {
@@ -35,7 +35,7 @@ SIMD_FN void result_images(ls_dtype T, const conv *c, int64_t begin, int64_t end
     }
 }
 
-/* dw: x in panels, with zeros behind the last channel. */
+/* dw: x in panels, with zeros after the last channel. */
 SIMD_FN void x_images(ls_dtype T, const conv *c, int64_t begin, int64_t end)
 {
     const ls_tensor *t = &c->a->in[1];
@@ -53,7 +53,7 @@ SIMD_FN void x_images(ls_dtype T, const conv *c, int64_t begin, int64_t end)
     }
 }
 
-/* dw: dy in tiles of rows, cut evenly. */
+/* dw: dy in tiles of rows of nearly equal height. */
 SIMD_FN void dy_images(ls_dtype T, const conv *c, int64_t begin, int64_t end)
 {
     for (int64_t n = begin; n < end; n++)
@@ -69,7 +69,7 @@ SIMD_FN void dy_images(ls_dtype T, const conv *c, int64_t begin, int64_t end)
 /* y: VF_LANES output channels side by side, for every tap and input channel. */
 SIMD_FN void pack_results(ls_dtype T, const conv *c, int64_t begin, int64_t end)
 {
-    const int64_t depth = c->source_channels * c->taps; /* of a row of weights */
+    const int64_t depth = c->source_channels * c->taps; /* elements of a row of weights */
     for (int64_t o = begin * VF_LANES; o < min_i64(end * VF_LANES, c->target_channels); o += VF_LANES) {
         const int n = lanes_left(c->target_channels - o);
         float *to = c->b + o / c->nr * c->source_channels * c->nr + o % c->nr;
@@ -90,7 +90,7 @@ SIMD_FN void pack_results(ls_dtype T, const conv *c, int64_t begin, int64_t end)
     }
 }
 
-/* dx: one output channel's weights, VF_LANES input channels side by side, for every tap. */
+/* dx: the weights of an output channel, VF_LANES input channels side by side, for every tap. */
 SIMD_FN void pack_sources(ls_dtype T, const conv *c, int64_t begin, int64_t end)
 {
     for (int64_t o = begin; o < end; o++)
@@ -115,7 +115,7 @@ SIMD_FN void pack_sources(ls_dtype T, const conv *c, int64_t begin, int64_t end)
 SIMD_FN void unpack_rows(ls_dtype T, const conv *c, int64_t begin, int64_t end)
 {
     const ls_tensor *t = &c->a->out[0];
-    const int64_t next = c->panels * c->target_channels * c->nr; /* tap to tap */
+    const int64_t next = c->panels * c->target_channels * c->nr; /* distance from tap to tap */
     for (int64_t o = begin; o < end; o++)
         for (int64_t k = 0; k < c->source_channels; k += VF_LANES) {
             const int n = lanes_left(c->source_channels - k);

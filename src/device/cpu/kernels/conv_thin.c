@@ -1,14 +1,14 @@
-/* conv_thin.c - conv2d and conv2d_dw where a group has few channels (stems): a product over channels alone
- * would be thin, so one chain runs over the whole kernel. Nothing is copied as patches: a block of lines of
- * the picture is copied with its padding as zeros, and tiles read it in place,
+/* conv_thin.c - conv2d and conv2d_dw if a group has few channels, as in a first layer. A product over
+ * channels alone would be too thin, so a chain runs over the whole kernel. No patches are copied: a block of
+ * lines of the picture is copied, with zeros for padding, and tiles read it in place,
  *
  *     y[position][o] = sum over c, i of  sum over j of  x[c][line + i][column + j] * w[c, i, j][o]
  *                      rows of a tile: positions of a line
  *     dw[c, i, j][o] = sum over lines, sum over positions of  x[c][line + i][position + j] * dy[position][o]
  *                      rows of a tile: j
  *
- * A task works in scratch of its worker. For dw the images are cut into at most THIN_PARTS parts, whose sums
- * are added in a balanced tree. */
+ * A task works in its worker's scratch memory. For dw the images are cut into at most THIN_PARTS parts, whose
+ * sums are added in a balanced tree. */
 #include "conv.h"
 #include "conv_move.h"
 
@@ -16,11 +16,11 @@ enum { THIN_PARTS = 16, THIN_POSITIONS = 112 /* of a block, about */ };
 
 typedef struct thin {
     const conv *c;
-    int64_t depth, ldc;     /* kernel elements of an output channel; its channels in whole panels */
-    int64_t blocks, rows;   /* of the result's rows, and rows of the largest block */
-    int64_t lines, pitch;   /* of the picture, as copied */
-    int64_t parts;          /* dw */
-    int64_t own, shared;    /* f32 of scratch: of a worker, of all */
+    int64_t depth, ldc;     /* kernel elements of an output channel; output channels in whole panels */
+    int64_t blocks, rows;   /* blocks of the result's rows; rows of the largest block */
+    int64_t lines, pitch;   /* lines of a block of the picture as copied; their length */
+    int64_t parts;          /* dw: parts of the images */
+    int64_t own, shared;    /* f32 of scratch: of each worker; of all together */
     conv_segment *segments; /* y */
 } thin;
 
@@ -55,7 +55,7 @@ size_t LS_NAME(ls_conv_thin_workspace)(const conv *c)
            sizeof(float) * (size_t)(t.shared + c->threads * t.own);
 }
 
-/* y: the kernel [panel][c, i, j][nr]; dw: sums of each part [c, i, j][ldc]. */
+/* y: the kernel, [panel][c, i, j][nr]; dw: the sums of each part, [c, i, j][ldc]. */
 SIMD_FN float *shared_of(const thin *t)
 {
     return (float *)((char *)t->c->a->workspace +
@@ -63,10 +63,10 @@ SIMD_FN float *shared_of(const thin *t)
 }
 SIMD_FN float *own_of(const thin *t, int worker) { return shared_of(t) + t->shared + worker * t->own; }
 
-/* The result's rows of block `block`. */
+/* The rows of the result that block `block` has. */
 SIMD_FN int64_t first_row(const thin *t, int64_t block) { return part_begin(t->c->s.oh, block, t->blocks); }
 
-/* The lines of the picture that a block sees, [channel][line][pitch]. */
+/* Copies the lines of the picture that a block sees, as [channel][line][pitch]. */
 SIMD_FN void copy_lines(ls_dtype T, const thin *t, float *to, const ls_tensor *x, int64_t image, int64_t row,
                         int64_t rows)
 {
@@ -138,7 +138,7 @@ SIMD_FN void y_blocks(ls_dtype T, const thin *t, int64_t begin, int64_t end, int
 
 /* ---- dw */
 
-/* dy of a block: [panel][position][nr], zeros behind the last channel. */
+/* Copies dy of a block as [panel][position][nr], with zeros after the last channel. */
 SIMD_FN void copy_dy(ls_dtype T, const thin *t, float *to, int64_t image, int64_t row, int64_t rows)
 {
     const conv *c = t->c;
@@ -155,7 +155,7 @@ SIMD_FN void copy_dy(ls_dtype T, const thin *t, float *to, int64_t image, int64_
     }
 }
 
-/* What a block adds to the sums of its part. */
+/* Adds a block's products to the sums of its part. */
 SIMD_FN void add_block(const thin *t, float *sums, const float *lines, const float *dy, int64_t rows,
                        bool add)
 {

@@ -1,6 +1,5 @@
-/* conv_tile.c - the inner loop of convolutions: a tile of sums in registers, as in gemm_tile.c, whose chain
- * runs over several segments of the operands, so that the sums stay in registers from one kernel element to
- * the next. */
+/* conv_tile.c - the inner loop of convolutions: the sums of a tile stay in registers, as in gemm_tile.c,
+ * while the chain runs over several segments of the operands, from one kernel element to the next. */
 #include "conv.h"
 
 #if defined(LS_SIMD_512)
@@ -21,7 +20,8 @@ SIMD_FN void tile(int rows, int nv, const conv_chain *chain, const float *a, con
         for (int v = 0; v < nv; v++)
             sum[i][v] = vf_zero();
     for (int64_t s = 0; s < chain->segments; s++) {
-        const float *at = b + chain->segment[s].b, *base[5]; /* rows 0, 3, 6, ..: as in gemm_tile.c */
+        /* one pointer for three rows, as in gemm_tile.c */
+        const float *at = b + chain->segment[s].b, *base[5];
 #pragma GCC unroll 5
         for (int g = 0; g < 5; g++)
             base[g] = a + chain->segment[s].a + 3 * g * row;

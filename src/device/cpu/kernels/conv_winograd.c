@@ -1,17 +1,17 @@
-/* conv_winograd.c - convolutions by 3 x 3 kernels of stride 1 with 16 multiplications for every 36:
- * Winograd's F(2 x 2, 3 x 3), which in f32 is about as exact as the plain sum (docs/numerics.md).
+/* conv_winograd.c - convolutions with 3 x 3 kernels and stride 1, with 16 multiplications instead of 36:
+ * Winograd's F(2 x 2, 3 x 3). In f32 it is about as exact as the plain sum (docs/numerics.md).
  *
- * A square of 2 x 2 results sees 4 x 4 elements of the source. Sums of these (B) times sums of the kernel's
- * elements (G) are 16 points, of which the results are sums again (A); channels are added up point by point,
- * so each point is a matrix product
+ * A square of 2 x 2 results sees 4 x 4 elements of the source. Sums of these elements (B), times sums of the
+ * kernel's elements (G), are 16 points. The results are sums of the points (A). Channels are added point by
+ * point, so each point is a matrix product:
  *
  *     y, dx:  y = A^T (G w G^T . B^T x B) A      [squares, channels] * [channels, results]
- *             dx: source dy, the kernel turned round
+ *             dx: the source is dy, and the kernel is rotated by half a turn
  *     dw:     dw = G^T (A dy A^T . B^T x B) G    [results, squares] * [squares, channels]
  *
- * y, dx: a task is some rows of squares, from the source to the target, in scratch of its worker; a chain has
- * CHAIN channels. dw: rows of squares one lot after the other; in between, threads share points and panels; a
- * chain is the squares of a lot, lots are added in ascending order. */
+ * y, dx: a task is some rows of squares, from source to target, in its worker's scratch; a chain has CHAIN
+ * channels. dw: rows of squares are taken lot by lot, and for each lot threads share points and panels; a
+ * chain is the squares of a lot, and lots are added in ascending order. */
 #include "conv.h"
 #include "conv_move.h"
 
@@ -23,23 +23,25 @@ enum {
     CHAIN = 128,         /* y, dx: channels of a chain */
     SMALLEST = 8,        /* height and width of a result, and */
     LEAST_CHANNELS = 16, /* for which it pays */
-    OFF_SET = 16,        /* f32 between points, and between rows: keeps them off the same cache sets */
+    /* f32 added to the distance between points, and between rows, to keep them off the same cache sets */
+    OFF_SET = 16,
 };
 
 typedef struct winograd {
     const conv *c;
-    int64_t h, w, pad_h, pad_w; /* of the picture that is read in squares of 4 x 4 */
-    int64_t result_h, result_w; /* of the one in squares of 2 x 2: y, dx; dw: dy */
-    int64_t rows, cols;         /* of squares in a picture */
-    int64_t at_once;            /* rows of squares */
-    /* f32: of the lines copied; of a square's channels in `points` (dw: of a panel's) and in `results` */
+    int64_t h, w, pad_h, pad_w; /* size and padding of the picture that is read in squares of 4 x 4 */
+    int64_t result_h, result_w; /* size of the picture in squares of 2 x 2: the result, or for dw dy */
+    int64_t rows, cols;         /* rows and columns of squares in a picture */
+    int64_t at_once;            /* rows of squares that are taken at a time */
+    /* lines: f32 of the copied lines. ld, result_ld: of a square's channels in `points` (dw: of a panel's)
+     * and in `results`. */
     int64_t lines, ld, result_ld;
-    int64_t point, result_point; /* from point to point in these */
-    int64_t kernel_point, own;   /* in the kernel; scratch of a worker */
-    int64_t first, last;         /* dw: rows of squares at hand */
-    /* y, dx: [point][panel][source channel][nr]; dw: sums [point][panel][target channel][nr] */
+    int64_t point, result_point; /* distance from point to point in these */
+    int64_t kernel_point, own;   /* distance from point to point in the kernel; f32 of a worker's scratch */
+    int64_t first, last;         /* dw: the rows of squares at hand, [first, last) */
+    /* y, dx: the kernel, [point][panel][source channel][nr]; dw: sums, [point][panel][target channel][nr] */
     float *kernel;
-    float *scratch; /* lines, points, results: y, dx: a worker's; dw: lines are a worker's */
+    float *scratch; /* lines, points, results. y, dx: of each worker; dw: each worker has lines only */
 } winograd;
 
 bool LS_NAME(ls_conv_is_winograd)(const conv *c)
@@ -87,7 +89,7 @@ size_t LS_NAME(ls_conv_winograd_workspace)(const conv *c)
 
 /* ---- sums of squares */
 
-/* B^T, G, A; A^T, G^T: back from points */
+/* The matrices B^T, G and A; and A^T and G^T, which lead back from points. */
 typedef enum square { SOURCE, KERNEL, GRADIENT, RESULT, KERNEL_GRADIENT } square;
 #define SIDE(what) ((what) == KERNEL ? 3 : (what) == GRADIENT ? 2 : 4)
 #define SIDE_AFTER(what) ((what) == RESULT ? 2 : (what) == KERNEL_GRADIENT ? 3 : 4)
@@ -142,7 +144,7 @@ SIMD_FN void load_points(vf *points, const float *from, int64_t step)
 
 /* ---- the kernel */
 
-/* y: task: VF_LANES output channels side by side. */
+/* y: a task is VF_LANES output channels side by side. */
 SIMD_FN void pack_results(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
 {
     const conv *c = g->c;
@@ -163,7 +165,8 @@ SIMD_FN void pack_results(ls_dtype T, const winograd *g, int64_t begin, int64_t 
         }
 }
 
-/* dx: task: an output channel's kernel, turned round, VF_LANES input channels side by side. */
+/* dx: a task is the kernel of an output channel, rotated by half a turn, VF_LANES input channels side by
+ * side. */
 SIMD_FN void pack_sources(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
 {
     const conv *c = g->c;
@@ -183,7 +186,7 @@ SIMD_FN void pack_sources(ls_dtype T, const winograd *g, int64_t begin, int64_t 
         }
 }
 
-/* dw: task: an output channel. */
+/* dw: a task is an output channel. */
 SIMD_FN void unpack_sums(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
 {
     const conv *c = g->c;
@@ -204,7 +207,8 @@ SIMD_FN void unpack_sums(ls_dtype T, const winograd *g, int64_t begin, int64_t e
 
 /* ---- pictures */
 
-/* n channels of one image from line `top` and column `left` on, zeros outside it: [line][pitch][VF_LANES]. */
+/* Copies n channels of an image, from line `top` and column `left` on, with zeros outside of it:
+ * [line][pitch][VF_LANES]. */
 SIMD_FN void copy_lines(ls_dtype T, float *to, const ls_tensor *t, int64_t image, int64_t channel, int n,
                         int64_t top, int64_t lines, int64_t left, int64_t pitch)
 {
@@ -224,7 +228,8 @@ SIMD_FN void copy_lines(ls_dtype T, float *to, const ls_tensor *t, int64_t image
     }
 }
 
-/* n rows of squares of one image, from `row` on: as many of rows [at, last) over all images as it has. */
+/* How many rows of squares, from `row` on, belong to one image and are below `last`. Rows are counted over
+ * all images. */
 typedef struct run {
     int64_t image, row, n;
 } run;
@@ -233,8 +238,8 @@ SIMD_FN run run_at(const winograd *g, int64_t at, int64_t last)
     return (run){ at / g->rows, at % g->rows, min_i64(last - at, g->rows - at % g->rows) };
 }
 
-/* Points of rows [first, last) of squares, VF_LANES channels of a picture (GRADIENT: of dy), to [square][ld].
- */
+/* Writes the points of rows [first, last) of squares, for VF_LANES channels of a picture (GRADIENT: of dy),
+ * as [square][ld]. */
 SIMD_FN void take_squares(square what, ls_dtype T, const winograd *g, float *lines, float *to,
                           const ls_tensor *t, int64_t first, int64_t last, int64_t channel, int n)
 {
@@ -258,7 +263,7 @@ SIMD_FN void take_squares(square what, ls_dtype T, const winograd *g, float *lin
     }
 }
 
-/* The way back from `results` to NCHW. */
+/* The opposite direction: from `results` to NCHW. */
 SIMD_FN void put_squares(ls_dtype T, const winograd *g, float *lines, const float *from, int64_t first,
                          int64_t last, int64_t channel, int n)
 {
@@ -331,7 +336,7 @@ SIMD_FN void squares_tasks(ls_dtype T, const winograd *g, int64_t begin, int64_t
 static float *points_of(const winograd *g) { return g->scratch + g->c->threads * g->own; }
 static float *results_of(const winograd *g) { return points_of(g) + POINTS * g->point; }
 
-/* task: VF_LANES channels of x, then of dy. */
+/* A task is VF_LANES channels of x, and then of dy. */
 SIMD_FN void take_channels(ls_dtype T, const winograd *g, int64_t begin, int64_t end, int worker)
 {
     const conv *c = g->c;
@@ -351,7 +356,7 @@ SIMD_FN void take_channels(ls_dtype T, const winograd *g, int64_t begin, int64_t
         }
 }
 
-/* task: a panel of a point. */
+/* A task is a panel of a point. */
 static void add_products(void *context, int64_t begin, int64_t end, int worker)
 {
     const winograd *g = context;

@@ -1,10 +1,10 @@
-/* dropout.c - x where an element is kept, times 1 / (1 - p), else 0; and what is added to that. Work is cut
- * by elements: a random number belongs to its place. */
+/* dropout.c - dropout: x * 1 / (1 - p) for elements that are kept, else 0; plus an addend. Tasks are ranges
+ * of elements, because an element's random number depends on its position. */
 #include "device/dropout.h"
 #include "random.h"
 #include "table.h"
 
-enum { BLOCK = 4096 }; /* elements a task */
+enum { BLOCK = 4096 }; /* elements of a task */
 
 typedef struct job {
     const ls_kernel_args *a;
@@ -49,7 +49,7 @@ SIMD_FN void drop_block(ls_dtype T, const job *j, int64_t begin, int64_t end)
 {
     const ls_dropping *d = &j->d;
     const bool add = j->a->n_in > 2 && present(&j->a->in[2]);
-    int32_t keep[2 * KEEP_GROUP + VF_LANES] = { 0 }; /* the last vector may be read beyond */
+    int32_t keep[2 * KEEP_GROUP + VF_LANES] = { 0 }; /* (the last vector may be read beyond its end) */
     for (int64_t i = begin, run; i < end;) {
         uint64_t sample, index = ls_dropping_index(d, i, &sample, &run);
         for (const int64_t stop = min_i64(end, i + run); i < stop;) {

@@ -1,13 +1,13 @@
-/* elementwise.c - every element-wise op, `cast` and `fused`: one small interpreter.
+/* elementwise.c - all element-wise ops, `cast` and `fused`, as one small interpreter.
  *
- * A program's registers are blocks of elements in f32 that together fit the first cache: inputs are converted
- * and broadcast into them (or read where they lie), each instruction is one vector loop over the block and
- * rounds to its type, the last one's block is stored. An element's result depends on its operands only, never
- * on where blocks begin. Reading a block comes before writing it, so the output may be an input's memory. */
+ * A program's registers are blocks of f32 elements that fit L1 together. Inputs are converted and broadcast
+ * into them, or read where they lie. Each instruction is one vector loop over the block, and rounds to its
+ * type. The block of the last instruction is stored. An element's result depends on its operands only, not on
+ * where blocks begin. A block is read before it is written, so the output may have the memory of an input. */
 #include "table.h"
 #include "walk.h"
 
-/* 16 KB for all registers, 32 elements each at least */
+/* 16 KB for all registers, but at least 32 elements in each */
 enum { BLOCK_FLOATS = 4096, BLOCK_MAX = 512, REGISTERS_MAX = 128 };
 
 typedef struct instruction {
@@ -27,7 +27,8 @@ typedef struct program {
 
 /* ---- one instruction over a block */
 
-/* n elements; x and y are vectors of a and b. The last, partial vector goes through the same expression. */
+/* One instruction over n elements; x and y are vectors of registers a and b. A last, partial vector goes
+ * through the same expression. */
 #define EACH(expression)                                                     \
     do {                                                                     \
         int64_t i = 0;                                                       \
@@ -44,7 +45,7 @@ typedef struct program {
         }                                                                    \
     } while (0)
 
-/* max and min pass a NaN of either operand on, as PyTorch's maximum and minimum. */
+/* max and min return NaN if either operand is NaN, as PyTorch's maximum and minimum do. */
 SIMD_FN vf max_nan(vf x, vf y) { return vf_select(vf_isnan(x), x, vf_max(x, y)); }
 SIMD_FN vf min_nan(vf x, vf y) { return vf_select(vf_isnan(x), x, vf_min(x, y)); }
 SIMD_FN vf where_positive(vf dy, vf x) { return vf_select(vf_lt(vf_zero(), x), dy, vf_zero()); }
@@ -110,7 +111,7 @@ SIMD_FN float number_at(ls_dtype t, const char *data, int64_t i)
     }
 }
 
-/* Elements [i, i+n) of the output's order, as f32. */
+/* Elements [i, i+n) of an input, in the order of the output, as f32. */
 static void read_block(float *to, const walk *w, ls_dtype t, int64_t i, int64_t n)
 {
     const int64_t stride = w->strides[w->ndim - 1];
@@ -196,7 +197,7 @@ static void run_program(program *p, const ls_kernel_args *a)
 
 static void run_single(const ls_kernel_args *a, ls_ew op, double number)
 {
-    program p; /* large: only what is used is filled */
+    program p; /* (it is large: only the part that is used is initialised) */
     p.n_code = 1;
     p.code[0] = (instruction){
         .op = op, .a = 0, .b = a->n_in > 1 ? 1 : -1, .to = LS_F32, .number = (float)number
@@ -223,7 +224,7 @@ KERNEL(fused)
                                    .number = (float)at->numbers.v[j] };
     }
     if (p.code[p.n_code - 1].to == a->out[0].type.dtype)
-        p.code[p.n_code - 1].to = LS_F32; /* storing rounds */
+        p.code[p.n_code - 1].to = LS_F32; /* (storing rounds to the output's type) */
     run_program(&p, a);
 }
 
@@ -240,8 +241,8 @@ KERNEL_SUPPORTS(fused)
     return LS_NAME(ls_no_f64)(a);
 }
 
-/* cast to an integer type: floats are cut off towards zero and kept within the type's range, NaN becomes 0;
- * integers wrap. */
+/* cast to an integer type. From a float: truncates towards zero and saturates; NaN becomes 0. From an
+ * integer: wraps. */
 typedef struct cast_job {
     const ls_kernel_args *a;
     walk in;

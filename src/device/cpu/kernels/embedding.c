@@ -1,9 +1,9 @@
-/* embedding.c - rows of a table by number, and the table's gradient.
+/* embedding.c - rows of a table by number, and the gradient of the table.
  *
- * For the gradient the places are sorted by their id, stably: the places that read a row then stand together,
- * in their order, and a row is the sum over its places one after the other, whatever the threads. Work is
- * shared by rows of the table, so the ids are not looked through again for each. An id without a row gives
- * NaN going forward, which stops the run with this op's name; it has no gradient. */
+ * For the gradient, the positions are sorted by their ids with a stable sort. So the positions that read one
+ * row follow each other in order, and the row is their sum, one after the other, whatever the threads.
+ * Threads share rows of the table. An id without a row gives NaN in the forward pass, which stops the run
+ * with this op's name; it has no gradient. */
 #include "table.h"
 #include "kernel.h"
 
@@ -12,8 +12,8 @@ enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, BLOCK_ROWS = 64 };
 typedef struct embedding_job {
     const ls_kernel_args *a;
     const int32_t *ids;
-    int64_t n, rows, k, first; /* ids; of the table; the number of its row 0 */
-    int32_t *order;            /* gradient: places by (id, place), ids without a row left out */
+    int64_t n, rows, k, first; /* number of ids; the table's rows and columns; the number of its first row */
+    int32_t *order; /* gradient: positions sorted by (id, position), without ids that have no row */
     int64_t ordered;
 } embedding_job;
 
@@ -56,7 +56,7 @@ KERNEL(embedding)
 
 static int64_t row_at(const embedding_job *j, int32_t place) { return j->ids[place] - j->first; }
 
-/* One pass of a radix sort, stable, by DIGIT_BITS of the row. */
+/* One pass of a stable radix sort, by DIGIT_BITS bits of the row number. */
 static void sort_digit(const embedding_job *j, const int32_t *from, int32_t *to, int shift)
 {
     int64_t at[DIGITS] = { 0 }, sum = 0;
@@ -86,7 +86,7 @@ static void sort_places(embedding_job *j, int32_t *order, int32_t *other)
     j->order = order;
 }
 
-/* The first place, in order, that reads `row` or one after it. */
+/* The first index in the order whose position reads `row` or a later row. */
 static int64_t first_of(const embedding_job *j, int64_t row)
 {
     int64_t low = 0, high = j->ordered;
@@ -100,7 +100,7 @@ static int64_t first_of(const embedding_job *j, int64_t row)
     return low;
 }
 
-/* Row `to` = sum of dy at the places [from, stop) of the order (+ addend). */
+/* Writes row `to`: the sum of dy at the positions [from, stop) of the order, plus the addend. */
 SIMD_FN void sum_row(ls_dtype T, const embedding_job *j, char *to, const char *addend, int64_t from,
                      int64_t stop)
 {

@@ -1,12 +1,11 @@
-/* kernel.h - what the kernels of this folder other than the matrix products share: choosing the element type,
- * rows of a tensor, how work is cut for threads. Nothing here decides a result: the cuts of sums are written
- * where they are made. */
+/* kernel.h - what the kernels of this folder share: choosing the element type, rows of a tensor, how many
+ * threads to use. Nothing here affects a result: how sums are cut is decided where they are made. */
 #pragma once
 #include "base/thread_pool.h"
 #include "vmath.h"
 
-/* f(T, ...) for the tensor's type, with T a constant inside (f is always_inline), so that its conversions
- * fold away. */
+/* Calls f(T, ...) with a constant T for the tensor's type. f is always inlined, so that the compiler makes a
+ * loop for each type. */
 #define BY_FLOAT(dtype, f, ...)                       \
     do {                                              \
         switch (dtype) {                              \
@@ -28,7 +27,8 @@ SIMD_FN int64_t count_of(const ls_tensor *t)
         n *= t->type.dims[d];
     return n;
 }
-/* A tensor [r.., K] as rows: their number, columns, and elements from one row to the next. */
+/* A tensor [r.., K] as rows: the number of columns, the number of rows, and the elements from one row to the
+ * next. */
 SIMD_FN int64_t cols_of(const ls_tensor *t) { return t->type.ndim > 0 ? t->type.dims[t->type.ndim - 1] : 1; }
 SIMD_FN int64_t rows_of(const ls_tensor *t)
 {
@@ -58,7 +58,7 @@ SIMD_FN bool is_float16_or_32(ls_dtype t) { return t == LS_F32 || t == LS_BF16 |
 SIMD_FN int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 SIMD_FN int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* v in the first n lanes, `other` in the rest. */
+/* The first n lanes of v, and the other lanes of `other`. */
 SIMD_FN vf vf_first(vf v, vf other, int n)
 {
 #if VF_LANES == 16
@@ -71,21 +71,20 @@ SIMD_FN vf vf_first(vf v, vf other, int n)
     return vf_select(vi_lt(lane, vi_set1(n)), v, other);
 }
 
-/* Lanes c .. c+n of a row, `pad` in lanes that it has not. */
+/* Elements c .. c+n of a row; `pad` in the lanes from n on. */
 SIMD_FN vf get_padded(ls_dtype T, const void *p, int64_t c, int n, float pad)
 {
     return n == VF_LANES ? vf_get(p, T, c) : vf_first(vf_get_n(p, T, c, n), vf_set1(pad), n);
 }
 
-/* e^x for x <= 0 (rounding may carry it a little beyond), 0 from -87 on: probabilities need no subnormals,
- * and an operation that makes one costs over a hundred cycles on some machines. */
+/* e^x for x <= 0 (rounding may make x slightly positive), and 0 from -87 on. Probabilities need no subnormal
+ * numbers, and an operation that makes one takes over a hundred cycles on some machines. */
 SIMD_FN vf exp_below_zero(vf x)
 {
     return vf_select(vf_lt(x, vf_set1(-87.0f)), vf_zero(), vf_exp_negative(x));
 }
 
-/* Threads for a pass over `elements` of cheap work: waking them costs microseconds. Results never depend on
- * it. */
+/* Threads for a cheap pass over `elements`: waking them takes microseconds. Results never depend on it. */
 SIMD_FN int threads_for(const ls_kernel_args *a, int64_t elements)
 {
     return elements < 16384 ? 1 : a->threads;

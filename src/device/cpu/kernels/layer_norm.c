@@ -1,8 +1,8 @@
-/* layer_norm.c - layer normalisation over the last dimension and its gradient.
+/* layer_norm.c - layer normalisation over the last dimension, and its gradient.
  *
- * Forward reads a row three times (mean, variance, result); it stays in the first cache. Sums of a row: four
- * vectors of lanes over columns, then pairwise, so a row's bits depend on K and the ISA level only. dgain and
- * dbias are sums over rows (column_sums.h). */
+ * The forward pass reads a row three times (mean, variance, result), and the row stays in L1. A row's sums
+ * are four vectors of lanes over columns, which are added pairwise, so the bits of a row depend only on K and
+ * the level. dgain and dbias are sums over rows (column_sums.h). */
 #include "table.h"
 #include "column_sums.h"
 
@@ -100,7 +100,7 @@ KERNEL(layer_norm)
 
 /* ---- gradient */
 
-/* One vector of columns of the first pass: s += h, t += h*xhat; and the sums over rows. */
+/* One vector of columns in the first pass: s += h, t += h * xhat; and adds to the sums over rows. */
 #define GRAD_SUMS(dy, x, g, s, t, dgain, dbias, load, store) \
     do {                                                     \
         const vf hat = ((x)-mean) * rstd, h = (dy) * (g);    \
@@ -122,7 +122,7 @@ SIMD_FN void grad_row(ls_dtype T, char *dx, const char *dy, const char *x, const
         GRAD_SUMS(y0, vf_get(x, T, c), vf_get(gain, T, c), s0, t0, dgain + c, dbias + c, vf_load, vf_store);
         GRAD_SUMS(y1, vf_get(x, T, e), vf_get(gain, T, e), s1, t1, dgain + e, dbias + e, vf_load, vf_store);
     }
-    for (; c < k; c += VF_LANES) { /* absent lanes have dy = gain = 0 and add nothing */
+    for (; c < k; c += VF_LANES) { /* (absent lanes have dy = gain = 0 and add nothing) */
         const int n = (int)min_i64(k - c, VF_LANES);
 #define LOAD_N(p) vf_load_n(p, n)
 #define STORE_N(p, v) vf_store_n(p, v, n)

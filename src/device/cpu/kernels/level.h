@@ -1,10 +1,10 @@
-/* level.h - which build of the kernels this is. Every .c of this folder is compiled once per instruction-set
- * level with -DLS_LEVEL=avx2 -DLS_LEVEL_avx2=1 and so on; everything non-static is named LS_NAME(x), which
- * becomes x_avx2, so that one binary carries them all.
+/* level.h - the instruction set that the kernels are compiled for. Every .c file of this folder is compiled
+ * once for each level, with -DLS_LEVEL=avx2 -DLS_LEVEL_avx2=1 and so on. Every name that is not static is
+ * written LS_NAME(x), which becomes x_avx2, so that one binary contains all levels.
  *
- * `workspace` and `supports` functions must follow a->isa (never VF_LANES or LS_LEVEL_*): a plan for another
- * machine asks the generic build, the only one that certainly runs here, about the level of that machine.
- * `run` may use whatever its level has. */
+ * `workspace` and `supports` must depend on a->isa, never on VF_LANES or LS_LEVEL_*: a plan for another
+ * machine asks the generic build, which certainly runs here, about that machine's level. `run` may use
+ * everything that its level has. */
 #pragma once
 #include "device/device.h"
 
@@ -20,6 +20,6 @@
 #define LS_SIMD_128 1
 #endif
 
-/* The two tables of a level, each ended by a row with op NULL; searched in this order. */
+/* The two tables of a level. Each ends with a row whose op is NULL; they are searched in this order. */
 extern const ls_kernel LS_NAME(ls_gemm_kernels)[]; /* gemm.c: linear, linear_dx, linear_dw */
 extern const ls_kernel LS_NAME(ls_math_kernels)[]; /* table.c: everything else */

@@ -1,6 +1,6 @@
-/* loss.c - cross-entropy of rows of logits against class numbers, its gradient, and argmax. From 10 to
- * 150,000 classes: a row is read from memory once, in chunks that stay in the first cache for their maximum
- * and their exponentials. */
+/* loss.c - cross-entropy of rows of logits with class numbers, its gradient, and argmax. There may be 10 to
+ * 150,000 classes, so a row is read from memory once, in chunks that stay in L1 between the maximum and the
+ * exponentials. */
 #include "table.h"
 #include "kernel.h"
 #include "tree_sum.h"
@@ -12,8 +12,8 @@ typedef struct loss_job {
     int64_t k;
 } loss_job;
 
-/* The largest of k numbers, and the sum of exp(x - largest). The running sum is relative to the running
- * maximum, which each chunk may raise. NaN sums if a number is NaN or +inf. */
+/* The largest of k numbers, and the sum of exp(x - largest). The sum is relative to the running maximum,
+ * which each chunk may increase. It is NaN if a number is NaN or +inf. */
 typedef struct exp_sum {
     float top, sum;
 } exp_sum;
@@ -39,14 +39,14 @@ SIMD_FN exp_sum sum_exp(ls_dtype T, const void *x, int64_t k)
     return (exp_sum){ m, sum };
 }
 
-/* NaN, as in PyTorch, also if all are -inf. */
+/* NaN as in PyTorch, also if all are -inf */
 SIMD_FN float log_sum_exp(exp_sum e)
 {
     return e.top == -__builtin_inff() ? __builtin_nanf("") : e.top + vf_log(vf_set1(e.sum))[0];
 }
 
-/* What cross_entropy wants to know of columns that are not here: the largest, the sum, the label's logit
- * where it is among these. */
+/* For columns on other ranks, cross_entropy needs three numbers of this rank's: the largest, the sum, and the
+ * label's logit if it is among these columns. */
 enum { TOP, SUM, AT_LABEL, PARTS };
 
 SIMD_FN void part_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)
@@ -79,7 +79,7 @@ KERNEL(cross_entropy_part)
     ls_parallel_for(threads_for(a, n * j.k), n, part_task, &j);
 }
 
-/* Row r of `n` parts, each of `rows`. */
+/* Row r of part n, where each part has `rows` rows. */
 SIMD_FN exp_sum join_parts(const float *parts, int64_t n, int64_t rows, int64_t r, float *at_label)
 {
     exp_sum e = { -__builtin_inff(), 0.0f };
@@ -88,14 +88,15 @@ SIMD_FN exp_sum join_parts(const float *parts, int64_t n, int64_t rows, int64_t 
         e.top = parts[(p * rows + r) * PARTS + TOP] > e.top ? parts[(p * rows + r) * PARTS + TOP] : e.top;
     for (int64_t p = 0; p < n; p++) {
         const float *part = &parts[(p * rows + r) * PARTS];
-        /* nothing but -inf: no part of the sum */
+        /* nothing but -inf: adds nothing to the sum */
         e.sum += part[SUM] == 0.0f ? 0.0f : part[SUM] * exp_below_zero(vf_set1(part[TOP] - e.top))[0];
         *at_label += part[AT_LABEL];
     }
     return e;
 }
 
-/* A label outside the classes cannot come from the loader; it gives NaN instead of reading beyond the row. */
+/* The loader never gives a label outside of the classes. If one comes, the result is NaN, and nothing is read
+ * beyond the row. */
 SIMD_FN void loss_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)
 {
     const ls_kernel_args *a = j->a;
@@ -161,7 +162,8 @@ SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_
         }
         const int64_t hot = label - first;
         const bool valid = label >= 0 && label < classes, here = valid && hot >= 0 && hot < k;
-        const float at_label = here ? f_get(x, T, hot) : 0.0f; /* read first: dx may be x */
+        /* read before dx is written, because dx may have the memory of x */
+        const float at_label = here ? f_get(x, T, hot) : 0.0f;
         const vf l = vf_set1(valid ? lse[r] : __builtin_nanf("")), w = vf_set1(weight);
         for (int64_t c = 0; c < k; c += VF_LANES) {
             const int n = (int)min_i64(VF_LANES, k - c);
@@ -186,7 +188,7 @@ KERNEL(cross_entropy_grad)
     ls_parallel_for(threads_for(a, n * j.k), n, loss_grad_task, &j);
 }
 
-/* First the largest value, then the first place that holds it; any NaN is the largest. */
+/* Finds the largest value, then its first position. NaN is the largest. */
 SIMD_FN int64_t largest(ls_dtype T, const char *x, int64_t k)
 {
     vf top = vf_set1(-__builtin_inff()), nan = vf_zero();
@@ -211,7 +213,7 @@ SIMD_FN int64_t largest(ls_dtype T, const char *x, int64_t k)
     return c;
 }
 
-/* The number of the largest, or, of some of the columns, the largest and its number. */
+/* argmax: the position of the largest; argmax_part: the largest, and its position. */
 SIMD_FN void argmax_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)
 {
     const ls_tensor *out = &j->a->out[0];
@@ -251,7 +253,8 @@ KERNEL(argmax_join)
     for (int64_t r = 0; r < n; r++) {
         const float *best = &in[2 * r];
         for (int64_t p = 1; p < parts && best[0] == best[0]; p++)
-            best = in[2 * (p * n + r)] <= best[0] ? best : &in[2 * (p * n + r)]; /* NaN is not */
+            /* (the comparison is false for NaN) */
+            best = in[2 * (p * n + r)] <= best[0] ? best : &in[2 * (p * n + r)];
         ((int32_t *)a->out[0].data)[r] = (int32_t)best[1];
     }
 }

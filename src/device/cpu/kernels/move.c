@@ -33,7 +33,7 @@ KERNEL(fill)
     }
 }
 
-/* n elements of `size` bytes, `stride` elements apart in the input. */
+/* Copies n elements of `size` bytes, which are `stride` elements apart in the input. */
 SIMD_FN void move_run(char *to, const char *from, int64_t n, int64_t stride, int64_t size)
 {
     if (stride == 1) {
@@ -102,7 +102,7 @@ KERNEL(permute)
     move(a, walk_make(a->in[0].data, a->out[0].type.ndim, a->out[0].type.dims, strides));
 }
 
-/* pack: the output as [outer, extent, inner]; every outer index is one task. */
+/* pack: the output as [outer, extent, inner]. A task is an outer index. */
 typedef struct pack_job {
     const ls_kernel_args *a;
     int64_t extent, inner;
@@ -117,12 +117,12 @@ static void pack_rows(void *context, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t o = begin; o < end; o++) {
         char *row = (char *)a->out[0].data + o * j->extent * j->inner;
-        int64_t covered = 0; /* parts come in the order of their starts; what lies between them is zero */
+        int64_t covered = 0; /* parts are in the order of their starts, and what lies between them is zero */
         for (int i = 0; i < a->n_in; i++) {
             const ls_tensor *part = &a->in[i];
             const int64_t start = starts[i] * j->inner, bytes = part->type.dims[j->dim] * j->inner;
             memset(row + covered, 0, (size_t)(start - covered));
-            if (part->data != (char *)a->out[0].data + start) /* else the planner made it in its place */
+            if (part->data != (char *)a->out[0].data + start) /* (else the part was computed in place) */
                 memcpy(row + start, (const char *)part->data + o * bytes, (size_t)bytes);
             covered = start + bytes;
         }

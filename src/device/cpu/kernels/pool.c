@@ -1,12 +1,12 @@
-/* pool.c - max pooling and adaptive average pooling, and their gradients. Threads share planes; what a plane
- * adds up is added in order, in f32. */
+/* pool.c - max pooling and adaptive average pooling, and their gradients. Threads share planes. The sums of a
+ * plane are added in order, in f32. */
 #include "table.h"
 #include "gemm.h"
 
 typedef struct pool {
     const ls_kernel_args *a;
-    int64_t h, w, oh, ow; /* of a plane of the picture and of the result */
-    float *sums;          /* scratch of all threads; gradients: a plane of the picture each */
+    int64_t h, w, oh, ow; /* sizes of a plane of the picture, and of the result */
+    float *sums;          /* scratch of all threads: in gradients, a plane of the picture each */
 } pool;
 
 static int64_t plane_floats(const ls_type *picture)
@@ -19,7 +19,7 @@ static size_t plane_bytes(const ls_kernel_args *a)
     return sizeof(float) * (size_t)(plane_floats(&a->out[0].type) * (a->threads > 1 ? a->threads : 1));
 }
 
-/* Runs over all planes, `each` a task; the picture is `x`, the result `y`. */
+/* Runs `each` for all planes. x is the picture, y the result. */
 static void run(const ls_kernel_args *a, const ls_type *x, const ls_type *y, int64_t each, ls_range_fn task)
 {
     pool p = {
@@ -31,8 +31,8 @@ static void run(const ls_kernel_args *a, const ls_type *x, const ls_type *y, int
 
 SIMD_FN int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Max pooling does VF_LANES planes at a time, a lane each: scratch holds them, their results and where those
- * were, [position][lane]. */
+/* Max pooling computes VF_LANES planes at a time, one in each lane. Scratch contains them, their results and
+ * the positions of the results, as [position][lane]. */
 static int64_t max_floats(const ls_kernel_args *a)
 {
     const int64_t lanes = a->isa >= LS_ISA_AVX512 ? 16
@@ -42,7 +42,7 @@ static int64_t max_floats(const ls_kernel_args *a)
     return round_up(lanes * (x[2] * x[3] + 2 * y[2] * y[3]), 16);
 }
 
-/* Positions p .. p+m of n planes, from vectors of lanes and back. */
+/* Moves positions p .. p+m of n planes between planes and vectors of lanes. */
 SIMD_FN void lanes_out(ls_dtype T, void *to, int64_t plane, int64_t positions, int64_t p, int m, int n,
                        const float *from)
 {
@@ -64,7 +64,7 @@ SIMD_FN void lanes_in(ls_dtype T, float *to, const void *from, int64_t plane, in
         vf_store(to + (p + i) * VF_LANES, r[i]);
 }
 
-/* The largest of a window, by PyTorch's rule: the first of equals, the last NaN. */
+/* The largest of a window, by PyTorch's rule: the first of equal ones, and the last NaN. */
 SIMD_FN void largest(const pool *p, const float *x, int64_t top, int64_t left, float *y, float *where)
 {
     const ls_max_pool_attrs *o = p->a->attrs;
@@ -99,7 +99,8 @@ SIMD_FN void max_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end, i
         for (int64_t k = 0; k < out; k += VF_LANES) {
             const int m = (int)min_i64(VF_LANES, out - k);
             lanes_out(T, p->a->out[0].data, plane, out, k, m, n, y);
-            lanes_out(LS_F32, p->a->out[1].data, plane, out, k, m, n, where); /* 32 bits are 32 bits */
+            /* (copies the 32 bits of positions as if they were f32) */
+            lanes_out(LS_F32, p->a->out[1].data, plane, out, k, m, n, where);
         }
     }
 }
@@ -124,7 +125,7 @@ SIMD_FN void max_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t e
     }
 }
 
-/* Window k of `windows` that cover n elements. */
+/* Window k of `windows`, which together cover n elements. */
 SIMD_FN int64_t window_begin(int64_t k, int64_t windows, int64_t n) { return k * n / windows; }
 SIMD_FN int64_t window_end(int64_t k, int64_t windows, int64_t n)
 {

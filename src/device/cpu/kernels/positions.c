@@ -1,5 +1,5 @@
-/* positions.c - what T5 needs beside attention: a bias by distance from its table of buckets, and ids one
- * place later. Small, and so on one thread. */
+/* positions.c - ops of T5 besides attention: the bias by distance from a table of buckets, and shifting ids
+ * by one position. They are small, so they use one thread. */
 #include "device/position.h"
 #include "table.h"
 #include "kernel.h"

@@ -1,9 +1,9 @@
-/* random.c - Philox4x32-10 (base/rng.c) on sixteen blocks side by side. */
+/* random.c - Philox4x32-10 (base/rng.c) for sixteen blocks at once. */
 #include "random.h"
 
 enum { PARTS = 16 / VF_LANES };
 
-/* Both halves of the 64-bit products. */
+/* Both halves of 64-bit products. */
 SIMD_FN void multiply(vu a, uint32_t by, vu *high, vu *low)
 {
 #if defined(LS_SIMD_512)
@@ -25,7 +25,7 @@ SIMD_FN void multiply(vu a, uint32_t by, vu *high, vu *low)
 #endif
 }
 
-/* Lanes 0..7 are blocks of group a, 8..15 of group b. */
+/* Lanes 0..7 are blocks of group a, lanes 8..15 of group b. */
 SIMD_FN void begin(vu c[4][PARTS], uint64_t plane_a, uint64_t a, uint64_t plane_b, uint64_t b)
 {
     uint32_t lane[4][16];
@@ -62,7 +62,7 @@ void LS_NAME(ls_keep_groups)(int32_t keep[2 * KEEP_GROUP], ls_rng_key key, uint6
             const vu bits = half < 4 ? c[half][v] & 0xffff : c[half - 4][v] >> 16;
             const vi kept = vi_select(vi_lt((vi)bits, vi_set1(below)), vi_set1(-1), (vi){ 0 });
             for (int lane = 0; lane<VF_LANES; lane += VF_LANES> 8 ? 8 : VF_LANES) {
-                /* eight neighbours of one group */
+                /* (eight neighbours of one group) */
                 const int first = v * VF_LANES + lane;
                 memcpy(keep + first / 8 * KEEP_GROUP + 8 * half + first % 8, (const char *)&kept + 4 * lane,
                        VF_LANES > 8 ? 32 : sizeof kept);

@@ -1,6 +1,6 @@
-/* rms_norm.c - root mean square normalisation over the last dimension and its gradient: layer_norm.c without
- * mean and bias. A row is read twice and stays in the first cache; sums of a row are vectors of lanes over
- * columns, then pairwise; dgain is a sum over rows (column_sums.h). */
+/* rms_norm.c - root mean square normalisation over the last dimension, and its gradient: like layer_norm.c,
+ * without mean and bias. A row is read twice and stays in L1. A row's sums are vectors of lanes over columns,
+ * which are added pairwise; dgain is a sum over rows (column_sums.h). */
 #include "table.h"
 #include "column_sums.h"
 
@@ -65,7 +65,7 @@ KERNEL(rms_norm)
 
 /* ---- gradient */
 
-/* One vector of columns of the first pass: t += h * xhat, dgain += dy * xhat. */
+/* One vector of columns in the first pass: t += h * xhat, dgain += dy * xhat. */
 SIMD_FN vf grad_sums(vf dy, vf x, vf gain, vf rstd, vf t, vf *dgain)
 {
     const vf hat = x * rstd;
@@ -87,7 +87,7 @@ SIMD_FN void grad_row(ls_dtype T, char *dx, const char *dy, const char *x, const
         vf_store(dgain + c, g0);
         vf_store(dgain + e, g1);
     }
-    for (; c < k; c += VF_LANES) { /* absent lanes have dy = gain = 0 and add nothing */
+    for (; c < k; c += VF_LANES) { /* (absent lanes have dy = gain = 0 and add nothing) */
         const int n = (int)min_i64(k - c, VF_LANES);
         vf g = vf_load_n(dgain + c, n);
         t0 = grad_sums(vf_get_n(dy, T, c, n), vf_get_n(x, T, c, n), vf_get_n(gain, T, c, n), rstd, t0, &g);

@@ -1,6 +1,6 @@
-/* rope.c - rotary position embedding. Angles are reduced in f64 and their sines are polynomials of our own: a
- * position of 100,000 is turned as exactly as the first one, and the bits do not follow the C library. A
- * row's sines are made once for all its heads. */
+/* rope.c - rotary position embedding. Angles are reduced in f64, and their sines are polynomials of our own.
+ * So position 100,000 is rotated as exactly as the first, and the bits do not depend on the C library. The
+ * sines of a row are computed once for all its heads. */
 #include "table.h"
 #include "kernel.h"
 
@@ -12,10 +12,10 @@ typedef struct rope_job {
     double frequency[HALF_MAX]; /* theta^(-i/half) */
 } rope_job;
 
-/* |angle| < 2^31. Taylor's series on +-pi/4: off by less than 2e-9, a thirtieth of f32's spacing. */
+/* |angle| < 2^31. Taylor series on [-pi/4, pi/4], with errors below 2e-9, a thirtieth of f32's spacing. */
 SIMD_FN void sine(double angle, float *sin_out, float *cos_out)
 {
-    /* of pi/2; pi/2 in two parts, the first with 33 bits */
+    /* multiples of pi/2; pi/2 is in two parts, of which the first has 33 bits */
     const double quarter = __builtin_rint(angle * 0x1.45f306dc9c883p-1);
     const double r = angle - quarter * 0x1.921fb544p+0 - quarter * 0x1.0b4611a626331p-34, z = r * r;
     const double s = r + r * z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880))));
@@ -45,7 +45,7 @@ SIMD_FN void turn_rows(ls_dtype T, const rope_job *j, int64_t begin, int64_t end
     const ls_kernel_args *a = j->a;
     const int32_t *positions = a->n_in > 1 && present(&a->in[1]) ? a->in[1].data : NULL;
     const int64_t xs = row_stride(&a->in[0]), ys = row_stride(&a->out[0]), tokens = a->in[0].type.dims[1],
-                  half = j->half, first = ls_at_start(a, 1); /* token */
+                  half = j->half, first = ls_at_start(a, 1); /* first: number of the first token */
     const bool back = ((const ls_rope_attrs *)a->attrs)->inverse != 0;
     float s[HALF_MAX], c[HALF_MAX];
     for (int64_t r = begin; r < end; r++) {

@@ -2,14 +2,14 @@
  *
  *   vf  VF_LANES f32 (16 / 8 / 4)
  *   vi  as many i32
- *   vm  one truth value a lane (a mask register, or all-ones lanes)
+ *   vm  one truth value a lane (a mask register, or lanes of all ones)
  *
- * The operators + - * / (vf), + - * & | ^ ~ << >> (vi) work on them as on numbers. The generic level is 4
- * lanes of plain GCC vector code: multiplies and adds round separately (vf_fma too), so it gives the same
- * bits on every machine, Arm included. The other levels fuse in vf_fma. Loads and stores need no alignment.
- * `_n` variants touch the first n lanes only (0 <= n <= VF_LANES), absent lanes load as 0. Tensor helpers
- * (vf_get, vf_put) convert bf16 and f16; stores round to nearest even, NaN stays NaN (quiet), subnormals are
- * kept. */
+ * The operators + - * / (vf) and + - * & | ^ ~ << >> (vi) work as on numbers. The generic level is 4 lanes of
+ * plain GCC vector code. Its multiplications and additions round separately (also in vf_fma), so it gives the
+ * same bits on every machine, Arm included. The other levels fuse them in vf_fma. Loads and stores need no
+ * alignment. Functions with `_n` touch the first n lanes only (0 <= n <= VF_LANES), and load 0 in the others.
+ * vf_get and vf_put convert bf16 and f16: stores round to nearest, ties to even; NaN stays a (quiet) NaN;
+ * subnormal numbers are kept. */
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -71,7 +71,7 @@ SIMD_FN void vh_store_n(uint16_t *p, vh v, int n) { _mm256_mask_storeu_epi16(p, 
 SIMD_FN vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }   /* a*b + c */
 SIMD_FN vf vf_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } /* c - a*b */
 SIMD_FN vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
-/* false where a NaN takes part */
+/* false if an operand is NaN */
 SIMD_FN vm vf_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 SIMD_FN vm vf_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 SIMD_FN vm vf_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
@@ -88,10 +88,10 @@ SIMD_FN bool vm_any(vm m) { return m != 0; }
 SIMD_FN vm vm_and(vm a, vm b) { return (vm)(a & b); }
 SIMD_FN vm vm_or(vm a, vm b) { return (vm)(a | b); }
 SIMD_FN vm vm_not(vm a) { return (vm)~a; }
-SIMD_FN vi vf_to_int(vf a) { return (vi)_mm512_cvtps_epi32(a); } /* nearest even; |a| < 2^31 */
+SIMD_FN vi vf_to_int(vf a) { return (vi)_mm512_cvtps_epi32(a); } /* to nearest, ties to even; |a| < 2^31 */
 SIMD_FN vf vf_floor(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 SIMD_FN vi vh_widen(vh h) { return (vi)_mm512_cvtepu16_epi32((__m256i)h); }
-SIMD_FN vh vi_narrow(vi a) { return (vh)_mm512_cvtepi32_epi16((__m512i)a); } /* lanes below 2^16 */
+SIMD_FN vh vi_narrow(vi a) { return (vh)_mm512_cvtepi32_epi16((__m512i)a); } /* lanes must be below 2^16 */
 SIMD_FN vf vf_from_f16(vh h) { return _mm512_cvtph_ps((__m256i)h); }
 SIMD_FN vh vf_to_f16(vf a) { return (vh)_mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 #elif defined(LS_SIMD_256)
@@ -183,7 +183,7 @@ SIMD_FN vf vf_copysign(vf size, vf sign)
 {
     return (vf)(((vi)size & 0x7fffffff) | ((vi)sign & ~vi_set1(0x7fffffff)));
 }
-/* The second operand where one is NaN or both are zero (what the x86 instructions do), at every level. */
+/* The second operand if one is NaN or both are zero, as the x86 instructions do; the same at every level. */
 #if defined(LS_SIMD_512)
 SIMD_FN vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 SIMD_FN vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
@@ -197,12 +197,12 @@ SIMD_FN vf vf_min(vf a, vf b) { return vf_select(vf_lt(a, b), a, b); }
 
 #if defined(LS_SIMD_128)
 SIMD_FN vi vf_to_int(vf a)
-{ /* nearest even for |a| < 2^22: the sum's last bit has the value 1 */
+{ /* to nearest, ties to even, for |a| < 2^22: the last bit of the sum is worth 1 */
     const vf magic = vf_set1(12582912.0f); /* 1.5 * 2^23 */
     return (vi)(a + magic) - (vi)magic;
 }
 SIMD_FN vf vf_floor(vf a)
-{ /* from 2^23 on there are no fractions, and truncating to int could overflow */
+{ /* numbers from 2^23 on have no fraction, and the conversion to int could overflow */
     const vi t = __builtin_convertvector(vf_select(vf_lt(vf_abs(a), vf_set1(8388608.0f)), a, vf_zero()), vi);
     const vf back = vi_to_vf(t);
     const vf down = vf_select(vf_lt(a, back), back - 1.0f, back);
@@ -212,7 +212,7 @@ SIMD_FN vf vf_from_f16(vh h)
 {
     const vi w = vh_widen(h), sign = (w & 0x8000) << 16, x = (w & 0x7fff) << 13, e = x & 0x0f800000;
     const vi normal = x + 0x38000000; /* exponent bias 15 -> 127 */
-    /* subnormal: exact subtraction of 2^-14 */
+    /* subnormal: subtracting 2^-14 is exact */
     const vi small = (vi)((vf)(x + 0x38800000) - (vf)vi_set1(0x38800000));
     const vi special = (x + 0x70000000) |
                        vi_select(vi_lt(vi_set1(0x0f800000), x), vi_set1(0x400000), (vi){ 0 });
@@ -224,7 +224,8 @@ SIMD_FN vh vf_to_f16(vf a)
 {
     const vi w = (vi)a, x = w & 0x7fffffff, sign = vi_shr_logical(w, 16) & 0x8000;
     const vi normal = vi_shr_logical(x - 0x38000000 + 0xfff + (vi_shr_logical(x, 13) & 1), 13);
-    const vi small = (vi)((vf)x + 0.5f) - 0x3f000000; /* 0.5's last bit is worth 2^-24, f16's smallest step */
+    /* the last bit of 0.5 is worth 2^-24, which is f16's smallest step */
+    const vi small = (vi)((vf)x + 0.5f) - 0x3f000000;
     const vi huge = vi_select(vi_lt(vi_set1(0x7f800000), x), (vi_shr_logical(x, 13) & 0x3ff) | 0x7e00,
                               vi_set1(0x7c00));
     const vi r = vi_select(vi_lt(x, vi_set1(0x38800000)), small,
@@ -236,14 +237,16 @@ SIMD_FN vh vf_to_f16(vf a)
 SIMD_FN vf vf_from_bf16(vh h) { return (vf)(vh_widen(h) << 16); }
 SIMD_FN vi vf_round_bf16(vf a)
 {
-    /* in the upper half, with anything below it; not vcvtneps2bf16, which drops subnormals */
+    /* Adding just under half a step, plus the upper half's last bit, rounds to nearest, ties to even. The
+     * result is in the upper half of each lane; the lower half is arbitrary. (vcvtneps2bf16 would drop
+     * subnormal numbers.) */
     const vi x = (vi)a;
     return vi_select(vf_isnan(a), x | 0x400000, x + 0x7fff + (vi_shr_logical(x, 16) & 1));
 }
 SIMD_FN vh vf_to_bf16(vf a) { return vi_narrow(vi_shr_logical(vf_round_bf16(a), 16)); }
 
-/* Sum and maximum of the lanes, always by halves: ((0+4)+(2+6)) + ((1+5)+(3+7)) for 8 lanes. In the maximum
- * NaN lanes may lose. */
+/* Sum and maximum of the lanes, always by halves: ((0+4)+(2+6)) + ((1+5)+(3+7)) for 8 lanes. The maximum may
+ * ignore NaN lanes. */
 #if !defined(LS_SIMD_128)
 SIMD_FN float simd_sum4(__m128 q)
 {
@@ -285,8 +288,8 @@ SIMD_FN float vf_max_lane(vf a)
 }
 #endif
 
-/* Lanes i .. of a tensor's row of f32, bf16 or f16, as f32 and back. With a constant `t` the switch folds
- * away. */
+/* Elements i .. of a row of f32, bf16 or f16, as f32, and back. With a constant `t` the compiler removes the
+ * switch. */
 SIMD_FN vf vf_get(const void *p, ls_dtype t, int64_t i)
 {
     switch (t) {
@@ -319,7 +322,7 @@ SIMD_FN void vf_put_n(void *p, ls_dtype t, int64_t i, vf v, int n)
     default: vf_store_n((float *)p + i, v, n); break;
     }
 }
-/* What vf_put followed by vf_get would give: the rounding that storing implies. */
+/* Rounds as storing and loading again would. */
 SIMD_FN vf vf_round_to(vf v, ls_dtype t)
 {
     switch (t) {
@@ -329,7 +332,7 @@ SIMD_FN vf vf_round_to(vf v, ls_dtype t)
     }
 }
 
-/* The same for two vectors: bf16's special case, NaN, is looked for in both at once. */
+/* The same for two vectors. NaN, bf16's special case, is looked for in both at once. */
 SIMD_FN void vf_round2(ls_dtype t, vf *a, vf *b)
 {
 #if !defined(LS_SIMD_128)
@@ -342,14 +345,14 @@ SIMD_FN void vf_round2(ls_dtype t, vf *a, vf *b)
     *a = vf_round_to(*a, t);
     *b = vf_round_to(*b, t);
 }
-/* Two neighbouring vectors, rounded already. */
+/* Two neighbouring vectors that are rounded already. */
 SIMD_FN void vf_put2_rounded(void *p, ls_dtype t, int64_t i, vf a, vf b)
 {
 #if defined(LS_SIMD_256)
     if (t == LS_BF16) {
         const __m256i both = _mm256_packus_epi32(_mm256_srli_epi32((__m256i)a, 16),
                                                  _mm256_srli_epi32((__m256i)b, 16));
-        /* it packs each half for itself */
+        /* (the instruction packs each half by itself) */
         _mm256_storeu_si256((__m256i *)((uint16_t *)p + i), _mm256_permute4x64_epi64(both, 0xd8));
         return;
     }
@@ -369,8 +372,8 @@ SIMD_FN void vf_put2(void *p, ls_dtype t, int64_t i, vf a, vf b)
     vf_put2_rounded(p, t, i, a, b);
 }
 
-/* 2 * VF_LANES neighbours in whatever order is cheapest, the same for a type at a level: of bf16, those at
- * even places in a, the others in b. */
+/* 2 * VF_LANES neighbours in the cheapest order, which is fixed for a type and a level. bf16: even positions
+ * in a, odd ones in b. */
 SIMD_FN void vf_get_pair(const void *p, ls_dtype t, int64_t i, vf *a, vf *b)
 {
 #if !defined(LS_SIMD_128)
@@ -396,6 +399,6 @@ SIMD_FN void vf_put_pair(void *p, ls_dtype t, int64_t i, vf a, vf b)
     vf_put(p, t, i, a);
     vf_put(p, t, i + VF_LANES, b);
 }
-/* One element, through the same conversions. */
+/* One element, with the same conversions. */
 SIMD_FN float f_get(const void *p, ls_dtype t, int64_t i) { return vf_get_n(p, t, i, 1)[0]; }
 SIMD_FN void f_put(void *p, ls_dtype t, int64_t i, float x) { vf_put_n(p, t, i, vf_set1(x), 1); }

@@ -1,5 +1,5 @@
-/* small_mm.c - see small_mm.h. A register tile is mr rows of nv vectors; there is a function for every size.
- */
+/* small_mm.c - products of small tiles (small_mm.h). A register tile has mr rows of nv vectors; each size has
+ * a function. */
 #include "small_mm.h"
 
 #if defined(LS_SIMD_512)
@@ -39,8 +39,8 @@ SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int6
             vf_store(c + i * ldc + v * VF_LANES, sum[i][v]);
 }
 
-/* m rows of nv vectors, in tiles of equal height as nearly as may be. One function a width, so that a tile
- * costs no call. */
+/* m rows of nv vectors, in tiles of nearly equal height. Each width has a function, so that a tile needs no
+ * call. */
 SIMD_FN void panel(int nv, int mr_max, int64_t m, int64_t k, const float *a, int64_t a_row, int64_t a_k,
                    const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
 {
@@ -68,19 +68,19 @@ SIMD_FN void panel(int nv, int mr_max, int64_t m, int64_t k, const float *a, int
     {                                                                                                     \
         panel(nv, mr_max, m, k, a, a_row, a_k, b, ldb, c, ldc, add);                                      \
     }
-#if defined(LS_SIMD_512) /* at most 24 sums of 32 registers */
+#if defined(LS_SIMD_512) /* at most 24 sums in 32 registers */
 PANEL(1, 8)
 PANEL(2, 8)
 PANEL(3, 8)
 PANEL(4, 6)
-#else /* at most 12 sums of 16 registers */
+#else /* at most 12 sums in 16 registers */
 PANEL(1, 8)
 PANEL(2, 6)
 PANEL(3, 4)
 #endif
 
-    void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k,
-                              const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
+void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k,
+                          const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
 {
     for (int64_t j = 0; j < n; j += NV_MAX * VF_LANES) {
         switch (min_i64(NV_MAX, (n - j) / VF_LANES)) {
@@ -111,7 +111,7 @@ SIMD_FN quad quad_load(const float *p)
 #define JOIN(p) (p)[0]
 #endif
 
-/* Transposes of four rows inside each quarter of 128 bits: r[q][i] becomes r[i][q]. */
+/* Transposes four rows inside each quarter of 128 bits: r[q][i] becomes r[i][q]. */
 #if VF_LANES == 16
 #define PAIRS_LOW(a, b) \
     __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
@@ -133,8 +133,8 @@ SIMD_FN quad quad_load(const float *p)
 #define HALVES_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
 #endif
 
-/* Columns c .. c+3 of VF_LANES rows: quarter q of vector i comes from row 4q + i, so that shuffles inside
- * quarters do it all. */
+/* Columns c .. c+3 of VF_LANES rows. Quarter q of vector i is loaded from row 4q + i, so that shuffles inside
+ * quarters are enough. */
 SIMD_FN void transpose_four(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n)
 {
     vf r[4];

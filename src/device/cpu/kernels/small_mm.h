@@ -1,17 +1,17 @@
-/* small_mm.h - products of tiles that already lie in the first caches, as attention needs them: no packing,
- * any strides on the left.
+/* small_mm.h - products of tiles that are in L1 or L2 already, for attention: nothing is packed, and the left
+ * operand may have any strides.
  *
- * Every element of C is one chain of multiply-adds over k in order, started from 0 or from C, whatever tile
- * it falls in. */
+ * Each element of C is one chain of multiply-adds over k in ascending order, which starts from 0 or from C,
+ * whatever tile computes it. */
 #pragma once
 #include "kernel.h"
 
-/* C[m, n] = A[m, k] B[k, n] (+ C). A's elements lie a_row and a_k apart; n is a multiple of VF_LANES. */
+/* C[m, n] = A[m, k] B[k, n] (+ C). Elements of A are a_row and a_k apart. n is a multiple of VF_LANES. */
 void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k,
                           const float *b, int64_t ldb, float *c, int64_t ldc, bool add);
-/* to[d][j] = rows[j][d] for j < n, 0 for n <= j < ldt. d runs to a multiple of VF_LANES, which `rows` must
- * have; ldt is one too. */
+/* to[d][j] = rows[j][d] for j < n, 0 for n <= j < ldt. d is rounded up to a multiple of VF_LANES, which
+ * `rows` must contain; ldt is a multiple, too. */
 void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, int64_t d);
-/* to[j][i] = sum over d of rows[i][d] others[j][d], i < n, j < m. d is a multiple of VF_LANES. */
+/* to[j][i] = sum over d of rows[i][d] * others[j][d], for i < n and j < m. d is a multiple of VF_LANES. */
 void LS_NAME(ls_small_dots)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n,
                             const float *others, int64_t ldo, int64_t m, int64_t d);

@@ -1,5 +1,5 @@
-/* softmax.c - softmax over the last dimension and its gradient. As in PyTorch a row of -inf only, or with a
- * NaN or +inf, gives NaN. */
+/* softmax.c - softmax over the last dimension, and its gradient. As in PyTorch, a row gives NaN if all of it
+ * is -inf, or if it contains NaN or +inf. */
 #include "table.h"
 #include "kernel.h"
 
@@ -22,7 +22,7 @@ SIMD_FN void softmax_rows(ls_dtype T, const softmax_job *j, int64_t begin, int64
             sum += exp_below_zero(get_padded(T, x, c, (int)min_i64(VF_LANES, k - c), -__builtin_inff()) - m);
         const vf scale = vf_set1(1.0f / vf_sum(sum));
         for (int64_t c = 0; c < k; c += VF_LANES) {
-            /* the exponential again: x may be y, and a register is cheaper than memory */
+            /* computed again, because x may have the memory of y */
             const int n = (int)min_i64(VF_LANES, k - c);
             const vf p = exp_below_zero(get_padded(T, x, c, n, -__builtin_inff()) - m) * scale;
             if (n == VF_LANES)

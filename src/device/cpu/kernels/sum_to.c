@@ -1,5 +1,5 @@
-/* sum_to.c - sums of the dimensions that broadcasting would expand. Terms are added in order in blocks of
- * SUM_BLOCK, the blocks as a balanced tree, in f32; an output's bits depend only on its own terms and the ISA
+/* sum_to.c - sums over the dimensions that broadcasting would expand. Terms are added in order in blocks of
+ * SUM_BLOCK, and blocks in a balanced tree, in f32. The bits of an output depend only on its terms and the
  * level. */
 #include "table.h"
 #include "tree_sum.h"
@@ -11,7 +11,7 @@ typedef struct sum_job {
     walk kept, summed;
     ls_dtype t;
     void *out;
-    /* columns: contiguous outputs of one kept row; vectors: of VF_LANES, in each */
+    /* columns: contiguous outputs of a kept row; vectors: of VF_LANES outputs in each */
     int64_t terms, columns, vectors;
 } sum_job;
 
@@ -21,7 +21,7 @@ SIMD_FN int64_t offset_of(const walk *w, int64_t i)
     return w->ndim == 1 ? i * w->strides[0] : walk_at(w, i, &left);
 }
 
-/* Outputs side by side in memory: a vector of them at a time, task = (kept row, vector). */
+/* Outputs that are contiguous: a vector of them at a time. A task is (kept row, vector). */
 SIMD_FN void sum_columns(ls_dtype T, const sum_job *j, int64_t begin, int64_t end)
 {
     for (int64_t task = begin; task < end; task++) {
@@ -44,7 +44,7 @@ SIMD_FN void sum_columns(ls_dtype T, const sum_job *j, int64_t begin, int64_t en
     }
 }
 
-/* Terms side by side in memory: a run of them at a time, task = one output. */
+/* Terms that are contiguous: a run of them at a time. A task is an output. */
 SIMD_FN void sum_runs(ls_dtype T, const sum_job *j, int64_t begin, int64_t end)
 {
     for (int64_t o = begin; o < end; o++) {

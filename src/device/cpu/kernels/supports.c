@@ -1,4 +1,4 @@
-/* supports.c - what several kernels of this folder say about types that they do not take. */
+/* supports.c - checks of types that several kernels share. */
 #include "kernel.h"
 
 const char *LS_NAME(ls_no_f64)(const ls_kernel_args *a)

@@ -1,4 +1,4 @@
-/* table.h - every kernel of table.c, by the file that holds it. */
+/* table.h - the kernels of table.c, by the files that define them. */
 #pragma once
 #include "level.h"
 

@@ -1,9 +1,9 @@
-/* totals.c - the gradient norm as an exact integer sum, so that neither order, threads nor sharding changes a
- * bit (ARCHITECTURE.md, "Why it can be trusted").
+/* totals.c - the gradient norm as an exact integer sum, whose bits do not depend on order, threads or
+ * sharding (docs/ops.md).
  *
- * With max = m 2^e, 0.5 <= m < 1, each square is rounded to a multiple of 2^(2e - 87): below 2^87 units, so
- * 2^40 of them stay below 2^127. A square of units y is split as y = high 2^43 + low, both signed integers
- * that fit sums of 2^18 terms in 64 bits. */
+ * With max = m 2^e, 0.5 <= m < 1, each square is rounded to a multiple of the unit 2^(2e - 87). A square is
+ * then below 2^87 units, and 2^40 squares stay below 2^127. A square of y units is split as y = high 2^43 +
+ * low. Both parts are signed integers, and sums of 2^18 of them fit in 64 bits. */
 #include "table.h"
 #include "kernel.h"
 
@@ -11,7 +11,7 @@ enum { FRACTION_BITS = 87, LOW_BITS = 43, TOTAL_BLOCK = 4096 };
 
 /* ---- largest absolute value */
 
-/* Ordered as integers, the bits of |x| put NaN above infinity: one maximum does both. */
+/* Compared as integers, the bits of |x| order NaN above infinity, so one maximum is enough. */
 SIMD_FN int32_t abs_bits(ls_dtype T, const char *x, int64_t n)
 {
     vi top = { 0 };
@@ -66,7 +66,7 @@ KERNEL(max_abs)
 
 /* ---- sum of squares */
 
-/* Largest finite |x| as m 2^e: its e; 0 for 0. */
+/* The exponent e of the largest finite |x| = m 2^e; 0 for 0. */
 static int exponent_of(float max)
 {
     int e = 0;
@@ -89,7 +89,7 @@ typedef struct square_job {
     __int128 *part;
 } square_job;
 
-/* Adding 1.5 * 2^52 to |x| < 2^51 leaves round(x), to nearest even, in the low bits of the sum. */
+/* For |x| < 2^51, the low bits of |x| + 1.5 * 2^52 are round(x), ties to even. */
 #define ROUNDER 0x1.8p52
 SIMD_FN int64_t bits_of(double x)
 {
@@ -111,7 +111,7 @@ SIMD_FN void square_blocks(ls_dtype T, const square_job *j, int64_t begin, int64
         if (i < n)
             vf_store_n(x + i, vf_get_n(j->x->data, T, from + i, (int)(n - i)), (int)(n - i));
         for (i = 0; i < n; i++) {
-            const double y = (double)x[i] * (double)x[i] * unit; /* exact: 48 bits, and a power of two */
+            const double y = (double)x[i] * (double)x[i] * unit; /* exact: 48 bits times a power of two */
             const double rounded = y * down + ROUNDER, rest = y - (rounded - ROUNDER) * up; /* exact */
             high += bits_of(rounded) - bits_of(ROUNDER);
             low += bits_of(rest + ROUNDER) - bits_of(ROUNDER);
@@ -135,7 +135,7 @@ KERNEL(sum_squares)
     const int workers = a->threads > 1 ? a->threads : 1;
     square_job j = { .part = a->workspace };
     memset(j.part, 0, sizeof(__int128) * (size_t)workers);
-    if (max - max == 0.0f) { /* finite */
+    if (max - max == 0.0f) { /* whether it is finite */
         j.unit = two_to(FRACTION_BITS - 2 * exponent_of(max));
         for (int i = 1; i < a->n_in; i++) {
             j.x = &a->in[i];
@@ -160,7 +160,7 @@ KERNEL(norm_from_squares)
         return;
     }
     const __int128 total = (__int128)((unsigned __int128)(uint64_t)in[1] << 64 | (uint64_t)in[0]);
-    /* An even power of two is taken out of the root exactly. */
+    /* takes an even power of two out of the root, which is exact */
     const double root = __builtin_sqrt((double)total * two_to(-FRACTION_BITS));
     *(float *)a->out[0].data = (float)(root * two_to(exponent_of(max)));
 }

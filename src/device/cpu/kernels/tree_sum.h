@@ -1,6 +1,6 @@
-/* tree_sum.h - summing a sequence as a balanced tree, one term at a time: neighbours are added first, then
- * neighbouring pairs, and so on (a binary counter of partial sums). The rounding error grows with log n, and
- * the bits depend on the sequence alone. */
+/* tree_sum.h - adds a sequence as a balanced tree, one term at a time: first neighbours, then neighbouring
+ * pairs, and so on (a binary counter of partial sums). The rounding error grows with log n, and the bits
+ * depend only on the sequence. */
 #pragma once
 #include "kernel.h"
 

@@ -1,7 +1,7 @@
-/* update.c - optimizers and counters. They change state in place: output i is the memory of the input it
- * updates.
+/* update.c - optimizers and counters. They change state in place: output i has the memory of the input that
+ * it updates.
  *
- * The formulas and their order are PyTorch's (torch.optim, torch.amp); coefficients are computed in f64 and
+ * Formulas and their order are PyTorch's (torch.optim, torch.amp). Coefficients are computed in f64 and
  * rounded to f32 once. */
 #include "table.h"
 #include "kernel.h"
@@ -17,7 +17,7 @@ SIMD_FN bool skipped(const ls_kernel_args *a, int i)
     return optional(a, i) && *(const int32_t *)a->in[i].data == 0;
 }
 
-/* x^n by squaring: the same bits with every C library. */
+/* x^n by repeated squaring: the same bits with every C library. */
 static double power(double x, int64_t n)
 {
     double r = 1.0;
@@ -87,7 +87,7 @@ SIMD_FN void adam_blocks(ls_dtype T, const adam_job *j, int64_t begin, int64_t e
     const ls_kernel_args *a = j->a;
     const void *g = a->in[1].data;
     float *p = a->out[0].data, *m = a->out[1].data, *v = a->out[2].data;
-    const adam_job o = *j; /* no pointer of the loop can reach this copy */
+    const adam_job o = *j; /* a copy that no pointer of the loop can change */
     const int64_t stop = min_i64(end * UPDATE_BLOCK, j->n);
     int64_t i = begin * UPDATE_BLOCK;
     for (; i + VF_LANES <= stop; i += VF_LANES) {

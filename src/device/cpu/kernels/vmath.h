@@ -1,14 +1,14 @@
-/* vmath.h - exp, log, tanh, GELU and their like on vectors: a lane's result depends on that lane only, so an
- * element gives the same bits wherever it lies. Errors measured against f64 (tests/device/test_gemm.c,
- * test_math*.c): exp, log, tanh within 2 units in the last place; GELU within 2.5e-7 of |x|. Infinities, NaN
- * and subnormals behave as in libm.
+/* vmath.h - exp, log, tanh, GELU and so on for vectors. A lane's result depends on that lane only, so an
+ * element gives the same bits at any position. Errors against f64 (tests/device/test_gemm.c, test_math*.c):
+ * exp, log and tanh within 2 units in the last place; GELU within 2.5e-7 of |x|. Infinities, NaN and
+ * subnormal numbers give the same results as libm.
  *
- * The coefficients are minimax fits (Lawson's iteration on Chebyshev points), with the error of the fit
- * beside each. */
+ * The coefficients are minimax fits (Lawson's iteration on Chebyshev points). The error of each fit is beside
+ * it. */
 #pragma once
 #include "simd.h"
 
-/* c[0] + c[1] x + ... by Horner's rule. */
+/* c[0] + c[1] x + ..., by Horner's rule. */
 #define VF_POLY(x, ...)                                              \
     __extension__({                                                  \
         static const float poly_[] = { __VA_ARGS__ };                \
@@ -19,11 +19,12 @@
         sum_;                                                        \
     })
 
-/* e^x = 2^n e^r, |r| <= ln2/2; ln2 in two parts, the first with 9 bits so that n times it is exact without
- * fma too. 2^n is applied in two steps, so that results run smoothly into subnormals and infinity. */
+/* e^x = 2^n e^r, |r| <= ln2/2. ln2 is in two parts, of which the first has 9 bits, so that n times it is
+ * exact, also without fma. 2^n is applied in two steps, so that results are right up to subnormal numbers and
+ * infinity. */
 SIMD_FN vf vf_exp(vf x)
 {
-    x = vf_max(vf_set1(-104.0f), vf_min(vf_set1(89.0f), x)); /* a NaN, second operand, passes */
+    x = vf_max(vf_set1(-104.0f), vf_min(vf_set1(89.0f), x)); /* (NaN is the second operand and stays) */
     const vi n = vf_to_int(x * 1.44269504f);
     const vf nf = vi_to_vf(n);
     const vf r = vf_fnma(nf, vf_set1(-2.12194440e-4f), vf_fnma(nf, vf_set1(0.693359375f), x));
@@ -34,9 +35,9 @@ SIMD_FN vf vf_exp(vf x)
     return e * (vf)((half + 127) << 23) * (vf)((n - half + 127) << 23);
 }
 
-/* e^x for x <= 0 and down to -80, below which it stays at 2e-35: enough where e^x is added to something near
- * 1, and far enough from subnormals, which cost a hundred cycles each, to be multiplied by something small.
- */
+/* e^x for x <= 0, and down to -80, below which it stays at 2e-35. That is enough if e^x is added to a number
+ * near 1. It is also far enough from subnormal numbers, which take a hundred cycles each, to be multiplied by
+ * a small number. */
 SIMD_FN vf vf_exp_negative(vf x)
 {
     x = vf_max(vf_set1(-80.0f), x);
@@ -53,7 +54,7 @@ SIMD_FN vf vf_log(vf x)
 {
     const vm tiny = vf_lt(x, vf_set1(1.17549435e-38f));
     const vf scaled = vf_select(tiny, x * 8388608.0f, x);
-    /* sqrt(1/2) becomes the bottom of an octave; negative x wraps */
+    /* sqrt(1/2) becomes the lower end of an octave; negative x wraps around */
     const vi shifted = (vi)((vu)scaled - 0x3f3504f3u);
     const vi n = (shifted >> 23) - vi_select(tiny, vi_set1(23), (vi){ 0 });
     const vf f = (vf)((shifted & 0x7fffff) + 0x3f3504f3) - 1.0f;
@@ -63,7 +64,7 @@ SIMD_FN vf vf_log(vf x)
     vf low = vf_fma(f2 * f, q, nf * -2.12194440e-4f);
     low = vf_fnma(vf_set1(0.5f), f2, low);
     vf r = vf_fma(nf, vf_set1(0.693359375f), f + low);
-    r = vf_select(vf_lt(x, vf_set1(__builtin_inff())), r, x); /* inf and NaN */
+    r = vf_select(vf_lt(x, vf_set1(__builtin_inff())), r, x); /* infinity and NaN */
     r = vf_select(vf_lt(x, vf_zero()), vf_set1(__builtin_nanf("")), r);
     return vf_select(vf_eq(x, vf_zero()), vf_set1(-__builtin_inff()), r);
 }
@@ -79,8 +80,8 @@ SIMD_FN vf vf_tanh(vf x)
     return vf_select(vf_lt(a, vf_set1(0.625f)), small, vf_select(vf_isnan(x), x, large));
 }
 
-/* The normal distribution's tail: Phi(-|x|) = e^(-x²/2) * Q(|x|), where Q is smooth and becomes a polynomial
- * in t = 1/(1 + 0.35|x|). Accurate in relative terms where 1 + erf(x/sqrt 2) would cancel. *e receives
+/* The tail of the normal distribution: Phi(-|x|) = e^(-x²/2) * Q(|x|), where Q is smooth, and a polynomial in
+ * t = 1/(1 + 0.35|x|). It keeps its relative accuracy where 1 + erf(x/sqrt 2) would cancel. *e receives
  * e^(-x²/2). */
 SIMD_FN vf vf_normal_tail(vf x, vf *e)
 {
@@ -99,7 +100,8 @@ SIMD_FN vf vf_gelu(vf x)
     const vf tail = vf_normal_tail(x, &e);
     return x * vf_select(vf_lt(x, vf_zero()), tail, 1.0f - tail);
 }
-/* Phi(x) + x phi(x). Beyond 20 it is 0 or 1 exactly; the bound keeps infinities from meeting zeros. */
+/* Phi(x) + x phi(x). For |x| > 20 it is exactly 0 or 1; the bound also keeps infinity from being multiplied
+ * by zero. */
 SIMD_FN vf vf_gelu_slope(vf x)
 {
     x = vf_max(vf_set1(-20.0f), vf_min(vf_set1(20.0f), x));
@@ -125,8 +127,8 @@ SIMD_FN vf vf_gelu_tanh_slope(vf x)
     return vf_fma(x * s * (1.0f - s), du2, s);
 }
 
-/* x sigmoid(x) = x / (1 + e^-x), and its slope s (1 + x (1 - s)), where 1 - s = e^-x s. Beyond 87 the slope
- * is 0 or 1 to the last digit that counts. */
+/* x sigmoid(x) = x / (1 + e^-x), and its slope s (1 + x (1 - s)), where 1 - s = e^-x s. For |x| > 87 the
+ * slope is 0 or 1 in f32. */
 SIMD_FN vf vf_silu(vf x) { return x / (1.0f + vf_exp(vf_neg(x))); }
 SIMD_FN vf vf_silu_slope(vf x)
 {
@@ -136,15 +138,15 @@ SIMD_FN vf vf_silu_slope(vf x)
 }
 
 SIMD_FN vf vf_relu(vf x)
-{ /* NaN passes, -0 becomes 0 */
+{ /* NaN stays NaN, -0 becomes 0 */
     return vf_max(vf_zero(), x) + 0.0f;
 }
 SIMD_FN vf vf_relu_slope(vf x)
-{ /* 0 at 0, as PyTorch */
+{ /* 0 at 0, as in PyTorch */
     return vf_select(vf_lt(vf_zero(), x), vf_set1(1.0f), vf_zero());
 }
 
-/* The activations of attrs.h. */
+/* The activations of ls_act (attrs.h). */
 SIMD_FN vf vf_act(ls_act act, vf x)
 {
     switch (act) {

@@ -1,10 +1,10 @@
-/* walk.h - reading a strided or broadcast tensor in the order of a contiguous output, in runs as long as
- * possible. */
+/* walk.h - reads a strided or broadcast tensor in the order of a contiguous output, in runs that are as long
+ * as possible. */
 #pragma once
 #include "kernel.h"
 
-/* Dimensions of the output with the input's stride for each (0 where it is broadcast), neighbours merged
- * where the input allows. */
+/* The dimensions of the output, with the input's stride for each (0 where it is broadcast). Neighbouring
+ * dimensions are merged if the input allows it. */
 typedef struct walk {
     const char *data;
     int ndim;
@@ -33,7 +33,7 @@ SIMD_FN walk walk_make(const void *data, int ndim, const int64_t *dims, const in
     return w;
 }
 
-/* t read in the shape of `out`, dimensions aligned at the right as NumPy does. */
+/* t, read with the shape of `out`. Dimensions are aligned at the right, as in NumPy. */
 SIMD_FN walk walk_broadcast(const ls_tensor *t, const ls_type *out)
 {
     int64_t strides[LS_MAX_DIMS] = { 0 };
@@ -45,8 +45,8 @@ SIMD_FN walk walk_broadcast(const ls_tensor *t, const ls_type *out)
 
 SIMD_FN bool walk_is_flat(const walk *w) { return w->ndim == 1 && w->strides[0] == 1; }
 
-/* Where output element i lies in the input (elements), and in *left how many follow on its innermost
- * dimension, itself included. */
+/* Where output element i is in the input, in elements. *left receives how many elements, itself included,
+ * follow on the input's innermost dimension. */
 SIMD_FN int64_t walk_at(const walk *w, int64_t i, int64_t *left)
 {
     int64_t offset = 0;
