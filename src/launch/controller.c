@@ -16,7 +16,7 @@ typedef struct controller {
     ls_launch_opts next; /* of the next attempt */
     int failures;
     bool out_of_memory; /* the kernel killed a rank of the last attempt for lack of memory */
-    bool unchosen;      /* no number of ranks was found yet for the next attempt */
+    bool unchosen;      /* the number of ranks of the next attempt is not known yet */
 } controller;
 
 /* A failure that a rank reported itself would repeat. A crash, or an end from outside, need not repeat. */
@@ -74,7 +74,7 @@ static ls_status wait_for_next(controller *c, const char *cause)
     ls_restart r = { .cause = cause, .number = c->failures, .pause = PAUSE_MAX, .text = text };
     LS_TRY(describe_loss(c, &r, from));
     ls_status s = choose_workers(c, workers);
-    if (!may_pass(s)) /* hosts that do not answer may do so after the pause */
+    if (!may_pass(s)) /* else hosts that do not answer now may answer after the pause */
         LS_TRY(s);
     if (c->unchosen)
         snprintf(workers, sizeof workers, ", if there are hosts that answer then");

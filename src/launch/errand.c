@@ -1,4 +1,4 @@
-/* errand.c - fork, exec, and a pipe for what is said. */
+/* errand.c - see errand.h. The output of a command comes through a pipe. */
 #include "errand.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "base/sys.h"
 
 typedef struct runner {
-    pid_t pid; /* 0: it is over */
+    pid_t pid; /* 0: it has ended */
     int pipe;
     char text[4096];
     size_t n;
@@ -52,7 +52,7 @@ static void start(ls_errand *e, runner *r)
     r->pid = ls_sys_fork();
     if (r->pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        setpgid(0, 0); /* what it starts ends with it */
+        setpgid(0, 0); /* its own children end with it */
         sigset_t none;
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
@@ -99,7 +99,7 @@ static bool look(ls_errand *e, runner *r, bool late)
     return true;
 }
 
-/* The last line that says something. */
+/* The last line that is not empty. */
 static void keep_last_line(ls_errand *e, runner *r)
 {
     r->text[r->n] = 0;

@@ -1,17 +1,17 @@
-/* errand.h - short commands, several at once, of which one wants to know how they end and what they say. */
+/* errand.h - runs several short commands at once, and returns their exit statuses and what they print. */
 #pragma once
 #include "lockstep/status.h"
 
 enum { LS_ERRAND_WORDS = 24, LS_ERRAND_LATE = -1, LS_ERRAND_NOT_STARTED = 127 };
 
 typedef struct ls_errand {
-    int n; /* words; 0: nothing is to be run */
+    int n; /* number of words; 0: no command */
     char words[LS_ERRAND_WORDS][256];
     int status;     /* exit status, 128 + signal, or one of the above */
-    char said[512]; /* the last line of what it said; of a version the first */
+    char said[512]; /* the last line that it printed; with --version the first */
 } ls_errand;
 
 void ls_errand_word(ls_errand *e, const char *word);
-void ls_errand_words(ls_errand *e, const char *words); /* divided by spaces */
-/* Runs all of them at once, and ends those that take longer than `seconds`. LS_E_MEMORY. Local. */
+void ls_errand_words(ls_errand *e, const char *words); /* separated by spaces */
+/* Runs all commands at once, and ends those that take longer than `seconds`. LS_E_MEMORY. Local. */
 ls_status ls_errands_run(ls_errand *all, int n, double seconds);

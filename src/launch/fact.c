@@ -1,4 +1,4 @@
-/* fact.c - facts as text. */
+/* fact.c - writes and reads facts as text. */
 #include "fact.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "base/sys.h"
 
-/* In one write: what others write does not come between. */
+/* One write, so that no other output comes between. */
 void ls_fact_tell(const ls_fact *f)
 {
     char line[3000];
@@ -24,7 +24,8 @@ void ls_fact_tell(const ls_fact *f)
             line[i] = ' ';
     line[n++] = LS_FACT_OVER;
     line[n++] = '\n';
-    ls_sys_write(STDERR_FILENO, line, (size_t)n); /* a loss shows itself in the end */
+    ls_sys_write(STDERR_FILENO, line,
+                 (size_t)n); /* if it is lost, the end of mpirun shows that something is missing */
 }
 
 bool ls_fact_read(ls_fact *f, const char *text)

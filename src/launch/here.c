@@ -1,11 +1,11 @@
-/* here.c - ranks that are children of this process. */
+/* here.c - ranks on this host, which are children of this process. */
 #include <sys/wait.h>
 
 #include "base/log.h"
 #include "comm/process.h"
 #include "launch_own.h"
 
-#define TICK 0.1 /* seconds between looks when nothing happens */
+#define TICK 0.1 /* seconds between two looks at the ranks */
 
 static void signal_all(launch *l, int number)
 {
@@ -32,7 +32,7 @@ static void look(launch *l)
     sigset_t child_ends;
     sigemptyset(&child_ends);
     sigaddset(&child_ends, SIGCHLD);
-    /* a request to stop interrupts it */
+    /* a request to stop interrupts this wait */
     sigtimedwait(&child_ends, NULL, &(struct timespec){ .tv_nsec = (long)(1e9 * TICK) });
     for (int r = 0; r < l->started; r++) {
         child *c = &l->children[r];
@@ -48,7 +48,7 @@ static void look(launch *l)
 
 static void stop(launch *l) { signal_all(l, SIGTERM); }
 
-/* One rank is enough: it tells the others with the next step. */
+/* Passes a request to save on to rank 0, which sends it to the others with the next step. */
 static void save(launch *l)
 {
     if (l->children[0].ended)
@@ -59,7 +59,7 @@ static void save(launch *l)
         ls_log_warn("SIGUSR1 is not passed on: %s has no handler for it", l->o->argv[0]);
 }
 
-/* A process that is dying takes its time, while its threads end: what it dies of is still to be heard. */
+/* A dying process first ends its threads. Its exit status, which tells the cause, comes after that. */
 static void kill_all(launch *l)
 {
     for (int r = 0; r < l->started; r++) {

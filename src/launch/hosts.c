@@ -1,4 +1,4 @@
-/* hosts.c - names of hosts, read and asked. */
+/* hosts.c - see hosts.h. */
 #include "hosts.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 /* ---- reading */
 
-/* A host is this one if a socket can have its address. */
+/* Whether the name is that of this host: a socket can be bound to its address. */
 static bool is_here(const char *name)
 {
     struct addrinfo *all = NULL, hints = { .ai_socktype = SOCK_DGRAM };
@@ -39,7 +39,7 @@ static bool is_here(const char *name)
     return here;
 }
 
-/* "a", "a:4" or "a slots=4"; `where` it stands. */
+/* Reads "a", "a:4" or "a slots=4". `where` begins messages. */
 static ls_status add(ls_hosts *h, const char *text, size_t n, const char *where)
 {
     char name[300], *end;
@@ -110,7 +110,7 @@ static ls_status read_file(ls_hosts *h, const char *path)
     return s;
 }
 
-/* The allocation's own hosts; srun knows their names. */
+/* The hosts of the Slurm allocation, whose names only srun knows. */
 static ls_status read_slurm(ls_hosts *h)
 {
     const char *nodes = getenv("SLURM_JOB_NUM_NODES"), *tasks = getenv("SLURM_NTASKS_PER_NODE");
@@ -127,7 +127,7 @@ static ls_status read_slurm(ls_hosts *h)
     return LS_OK;
 }
 
-/* How many ranks each host has, where the names did not say it. */
+/* Sets the number of ranks of each host, if the names have none. */
 static ls_status count_each(ls_hosts *h, const ls_hosts_opts *o)
 {
     if (h->each && o->per_host && h->each != o->per_host)
@@ -176,7 +176,7 @@ void ls_hosts_free(ls_hosts **h)
 
 /* ---- asking */
 
-/* "ssh -o BatchMode=yes HOST true", in words; ssh is not to ask for a password. */
+/* Makes the command "ssh -o BatchMode=yes HOST true". In this mode ssh does not ask for a password. */
 static void question(ls_errand *e, const ls_hosts *h, const ls_host *host)
 {
     const char *name = strrchr(h->rsh, '/') ? strrchr(h->rsh, '/') + 1 : h->rsh;
@@ -230,7 +230,7 @@ ls_status ls_hosts_ask(ls_hosts *h, bool all)
     return missing && (all || missing == h->n) ? tell_missing(h, missing) : LS_OK;
 }
 
-/* ---- how ranks lie on them */
+/* ---- distributing ranks */
 
 static int count_answers(const ls_hosts *h)
 {

@@ -1,42 +1,43 @@
-/* hosts.h - the hosts of ranks: which there are, which of them answer, how ranks lie on them. */
+/* hosts.h - the hosts of the ranks: their names, whether they answer, and how many ranks each gets. */
 #pragma once
 #include <stdbool.h>
 #include "lockstep/status.h"
 
 typedef struct ls_host {
     char name[256];
-    bool here; /* it is this one */
+    bool here; /* it is this host */
     bool answers;
-    char why[512]; /* it does not */
+    char why[512]; /* why it does not answer */
 } ls_host;
 
 typedef struct ls_hosts {
     int n;
     ls_host *all;
-    int each;        /* most ranks of a host: as many on each */
+    int each;        /* the most ranks of a host, the same for all */
     const char *rsh; /* command that runs another on a host: RSH HOST COMMAND */
-    bool slurm;      /* srun starts the ranks, and knows the hosts */
-    /* the next attempt: the first `used` hosts that answer have `per` ranks each */
+    bool slurm;      /* srun starts the ranks and knows the hosts */
+    /* in the next attempt the first `used` hosts that answer have `per` ranks each */
     int used, per;
 } ls_hosts;
 
 typedef struct ls_hosts_opts {
     const char *list; /* "a:4,b:4", "a,b", or "slurm": all hosts of the allocation; NULL: none */
-    const char *file; /* a line a host: "a:4" or "a slots=4"; NULL: none */
+    const char *file; /* a file with a line for each host: "a:4" or "a slots=4"; NULL: none */
     const char *rsh;  /* NULL: ssh */
-    int per_host;     /* ranks of each host, where list and file do not say it; 0: ranks / hosts */
-    int ranks;        /* of all hosts; 0: not said */
+    int per_host;     /* ranks of each host, if list and file have no number; 0: ranks / hosts */
+    int ranks;        /* of all hosts; 0: not given */
 } ls_hosts_opts;
 
-/* *h is NULL when the options name no hosts. LS_E_USAGE for what cannot be read. Local. */
+/* Reads the names of the hosts. *h is NULL if the options name none. LS_E_USAGE if a list or file is not
+ * valid. Local. */
 ls_status ls_hosts_read(ls_hosts **h, const ls_hosts_opts *o);
 void ls_hosts_free(ls_hosts **h);
 
-/* Asks every host, at once, for a sign of life. LS_E_PEER when `all` are needed and one does not answer, or
- * when none does: one message with what each said. */
+/* Asks all hosts at once whether they answer. LS_E_PEER if none answers, or, with `all`, if one does not. The
+ * message has the answer of each. */
 ls_status ls_hosts_ask(ls_hosts *h, bool all);
-int ls_hosts_room(const ls_hosts *h); /* ranks that those that answer have room for */
-/* Lays so many ranks on as few of those as possible, as many on each; false: they do not divide. */
+int ls_hosts_room(const ls_hosts *h); /* the most ranks on the hosts that answer */
+/* Distributes the ranks evenly over as few of these hosts as possible. False: it cannot be done evenly. */
 bool ls_hosts_fit(ls_hosts *h, int ranks);
 /* Host number i of the next attempt. */
 const ls_host *ls_hosts_used(const ls_hosts *h, int i);

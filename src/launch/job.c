@@ -1,6 +1,6 @@
-/* job.c - ranks on several hosts: one mpirun or srun, and what the processes tell that watch the ranks there
- * (supervise.c). They are told apart from everything else on its stderr: the ranks' own words, which pass,
- * and those of mpirun, which are kept. */
+/* job.c - ranks on several hosts. It starts one mpirun or srun, and reads the facts of the processes that
+ * watch the ranks there (supervise.c) from its stderr. Output of the ranks is passed on, messages of mpirun
+ * are kept (mpirun_words.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,24 +23,24 @@
 #include "supervise.h"
 
 enum { TICK_MS = 100 };
-static const double END_SECONDS = 5; /* that mpirun has to end all ranks, before it is killed */
+static const double END_SECONDS = 5; /* time that mpirun has to end all ranks before it is killed */
 static const double DRAIN_SECONDS = 1;
 
 typedef struct ls_job {
     ls_job_command command;
     pid_t pid;
     int words;     /* its stderr; -1: closed */
-    double end_at; /* it is killed then; 0: not asked to end */
+    double end_at; /* time at which it is killed; 0: it was not asked to end */
     ls_mpirun_words heard;
 } ls_job;
 
 /* ---- start */
 
-/* In the new process, until exec. */
+/* The new process, up to exec. */
 static _Noreturn void become_mpirun(const launch *l, const int *ends, char *const *environment)
 {
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* then it ends the ranks, wherever they are */
-    setpgid(0, 0); /* a terminal's Ctrl-C is for this command, which asks the ranks to stop */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* upon which it ends the ranks on all hosts */
+    setpgid(0, 0);                    /* so Ctrl-C reaches only the parent, which asks the ranks to stop */
     if (isatty(STDIN_FILENO)) {
         int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
         dup2(nothing, STDIN_FILENO);
@@ -55,8 +55,8 @@ static _Noreturn void become_mpirun(const launch *l, const int *ends, char *cons
     _exit(127);
 }
 
-/* Ours, with what the processes are told that watch the ranks. The caller frees the last one and the list.
- * NULL: no memory. */
+/* The environment of this process, with LS_LAUNCH_JOB for the processes that watch the ranks. The caller
+ * frees the last string and the list. NULL: out of memory. */
 static char **environment_of(const launch *l, char **told)
 {
     char words[160];
@@ -93,7 +93,8 @@ static ls_status start_command(launch *l)
     char *told;
     if (pipe2(ends, O_CLOEXEC))
         return ls_fail(LS_E_MEMORY, "no pipe for the words of %s: %s", j->command.name, strerror(errno));
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what mpirun leaves becomes ours, and ends */
+    prctl(PR_SET_CHILD_SUBREAPER,
+          1); /* processes that mpirun leaves become children of this one, which ends them */
     char **environment = environment_of(l, &told);
     if (!environment) {
         close(ends[0]);
@@ -127,7 +128,7 @@ static ls_status start(launch *l)
     return LS_OK;
 }
 
-/* ---- what is told */
+/* ---- facts */
 
 static void take_end(launch *l, const ls_fact *f)
 {
@@ -170,7 +171,7 @@ static void take_line(void *context, const char *line, bool is_fact)
         l->o->pass(line);
 }
 
-/* False when nothing more will come. */
+/* Reads what there is. False: the end of the output. */
 static bool read_words(launch *l)
 {
     char more[8192];
@@ -187,7 +188,7 @@ static const char *host_of(const launch *l, int rank)
     return ls_hosts_used(l->o->hosts, rank / l->o->hosts->per)->name;
 }
 
-/* A host is gone when none of its ranks could say how it ended, though ranks of others could. */
+/* Whether a host is gone: none of its ranks reported its end, but ranks of other hosts did. */
 static bool host_is_silent(const launch *l, int host, bool *said_hello)
 {
     const int per = l->o->hosts->per;
@@ -208,7 +209,7 @@ static void add_ranks(ls_str *text, int first, int n)
         ls_str_printf(text, "ranks %d to %d", first, first + n - 1);
 }
 
-/* Hosts of which nothing was heard at the end. */
+/* Names the hosts that did not report at the end. */
 static void explain_silence(launch *l)
 {
     const int per = l->o->hosts->per, hosts = l->o->hosts->used;
@@ -240,7 +241,7 @@ static void explain_silence(launch *l)
     ls_str_release(&text);
 }
 
-/* A rank that did not say how it ended, on a host of which others did. */
+/* Whether a rank did not report its end, although others of its host did. */
 static void explain_unsaid(launch *l)
 {
     for (int r = 0; r < l->o->ranks && l->failed_at == 0; r++)
@@ -251,7 +252,7 @@ static void explain_unsaid(launch *l)
         }
 }
 
-/* Processes that mpirun has left to us. */
+/* Ends processes that mpirun has left. */
 static void sweep(void)
 {
     char path[64];
@@ -319,7 +320,7 @@ static void save(launch *l)
         ls_log_warn("SIGUSR1 is not passed on: %s passes no second signal on", l->job->command.name);
 }
 
-/* When a rank ends badly mpirun is about to end all the others: a request to do so would come too often. */
+/* When a rank ends badly, mpirun ends all others by itself, so it is not asked to do so. */
 static void kill_all(launch *l)
 {
     bool bad = false;

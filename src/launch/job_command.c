@@ -1,4 +1,4 @@
-/* job_command.c - words of mpirun and srun. */
+/* job_command.c - makes the command lines of mpirun and srun. */
 #include "job_command.h"
 
 #include <signal.h>
@@ -16,7 +16,8 @@
 
 /* ---- which command */
 
-/* "Open MPI" or "MPICH", as the module tells of itself; NULL: none loads, and why. */
+/* The name of the MPI whose module loads, "Open MPI" or "MPICH". NULL: none loads; then `why` gets the
+ * reason. */
 static const char *find_module(ls_str *why)
 {
     static const char *const NAMES[] = { LS_MODULE_MPI, LS_MODULE_MPICH };
@@ -32,7 +33,7 @@ static const char *find_module(ls_str *why)
     return NULL;
 }
 
-/* What `NAME --version` calls itself. */
+/* The name that `NAME --version` prints. */
 static const char *kind_of(const char *name)
 {
     ls_errand e = { 0 };
@@ -83,7 +84,7 @@ static ls_status find_mpirun(ls_job_command *c)
 
 /* ---- its words */
 
-/* no_memory: some are missing. */
+/* no_memory: words are missing. */
 typedef struct words {
     char **all;
     int n, cap;
@@ -127,7 +128,7 @@ static void add_hosts(words *w, const ls_hosts *h, const char *option, bool with
     ls_str_release(&list);
 }
 
-/* What only means something on this host, or to the launcher that this process has. */
+/* Whether a variable has a meaning only on this host, or for the launcher of this process. */
 static bool is_of_this_host(const char *name, size_t n)
 {
     static const char *const NAMES[] = { "HOSTNAME", "HOST",    "PWD",        "OLDPWD", "SHLVL", "_",
@@ -143,7 +144,7 @@ static bool is_of_this_host(const char *name, size_t n)
     return false;
 }
 
-/* The environment of the command, as the other starters take it by themselves. */
+/* Passes the environment on to the ranks. The other starters do this by themselves. */
 static void add_environment(words *w)
 {
     static const char NAME[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
@@ -196,7 +197,7 @@ static void mpich(words *w, const ls_hosts *h, int ranks)
 static void slurm(words *w, const ls_hosts *h, int ranks)
 {
     const char *mpi = getenv("SLURM_MPI_TYPE");
-    if (!strstr(h->all[0].name, " ")) /* names, and not "number 0 of the job" */
+    if (!strstr(h->all[0].name, " ")) /* the hosts have names, and are not "number 0 of the job" */
         add_hosts(w, h, "--nodelist", false);
     add(w, "--nodes=%d", h->used);
     add(w, "--ntasks=%d", ranks);
@@ -224,10 +225,10 @@ ls_status ls_job_command_make(ls_job_command *c, const ls_launch_opts *o)
     add(&w, "%s", c->name);
     if (c->starter == LS_STARTER_OPENMPI) {
         openmpi(&w, h, o->ranks);
-        c->stop_signal = SIGUSR2; /* SIGTERM would end the ranks within a second */
+        c->stop_signal = SIGUSR2; /* after SIGTERM mpirun kills the ranks within a second */
     } else if (c->starter == LS_STARTER_MPICH) {
         mpich(&w, h, o->ranks);
-        c->stop_signal = SIGUSR1; /* the only one that it passes on */
+        c->stop_signal = SIGUSR1; /* the only signal that it passes on */
         c->save_signal = 0;
     } else {
         slurm(&w, h, o->ranks);

@@ -1,4 +1,4 @@
-/* launch_own.h - an attempt of several ranks. Private to launch.c, start.c and blame.c. */
+/* launch_own.h - an attempt of several ranks. Private to the files of this folder. */
 #pragma once
 #include <sys/types.h>
 #include "base/affinity.h"
@@ -11,27 +11,27 @@ typedef struct child {
     bool said_hello, ended;
     bool killed; /* by this process, so its status does not tell the cause */
     int status;
-    bool out_of_memory; /* the kernel killed it, and */
-    uint64_t limit;     /* that was the limit; 0: none */
+    bool out_of_memory; /* the kernel killed it for lack of memory */
+    uint64_t limit;     /* then the memory limit in bytes; 0: none */
 } child;
 
 struct launch;
 
-/* Where the ranks are: this host, or others. */
+/* Functions for ranks on this host (here.c) or on several hosts (job.c). */
 typedef struct ls_ranks_place {
     ls_status (*start)(struct launch *l);
-    void (*look)(struct launch *l); /* waits for a tick at most; says which ranks have ended */
-    void (*stop)(struct launch *l); /* requests */
+    void (*look)(struct launch *l); /* waits for a tick at most, and notes which ranks have ended */
+    void (*stop)(struct launch *l); /* this and the next pass a request on */
     void (*save)(struct launch *l);
     void (*kill)(struct launch *l);
     void (*release)(struct launch *l);
 } ls_ranks_place;
 extern const ls_ranks_place LS_RANKS_HERE, LS_RANKS_ON_HOSTS;
 
-/* Of a rank that mpirun or srun started: who it is (supervise.c). */
+/* A rank that mpirun or srun started (supervise.c). */
 typedef struct ls_supervised {
     int rank, local, each; /* each: ranks of this host */
-    double age;            /* seconds of the user's command when this process began */
+    double age;            /* seconds that the user's command was running when this process began */
 } ls_supervised;
 
 typedef struct launch {
@@ -60,7 +60,8 @@ typedef struct launch {
 /* start.c */
 ls_status ls_launch_divide_cores(launch *l);
 ls_status ls_launch_start(launch *l, int rank);
-bool ls_launch_handles(pid_t process, int number); /* it has a handler for the signal */
+/* Whether the process has a handler for the signal. */
+bool ls_launch_handles(pid_t process, int number);
 
 /* blame.c */
 /* Notes the failure of a rank. From now on the other ranks are ended; the first failure gives the message. */

@@ -1,4 +1,4 @@
-/* mpirun_words.c - whose words are these? */
+/* mpirun_words.c - see mpirun_words.h. */
 #include "mpirun_words.h"
 
 #include <stdio.h>
@@ -7,7 +7,9 @@
 #include "base/log.h"
 #include "fact.h"
 
-enum { RULER = 60 }; /* dashes or equals signs: Open MPI's and MPICH's messages stand between two */
+enum {
+    RULER = 60
+}; /* length of a row of dashes or equals signs; messages of Open MPI and MPICH stand between two of these */
 
 static bool is_ruler(const char *line)
 {
@@ -54,7 +56,7 @@ static bool speaks_of_itself(const char *text)
     return false;
 }
 
-/* "[host:123] ..." of its own daemons and library, and the beginnings of its other lines */
+/* Whether mpirun wrote the line: "[host:123] ..." of its daemons and library, or another known beginning. */
 static bool is_its_own(const ls_mpirun_words *w, const char *line)
 {
     static const char *const BEGINNINGS[] = { "[mpiexec@",
@@ -108,7 +110,7 @@ static void take_words(ls_mpirun_words *w, const char *line, ls_line_fn *take, v
     }
 }
 
-/* A fact may stand behind a line that was not ended. */
+/* A fact may follow an unfinished line. */
 static void take_whole(ls_mpirun_words *w, char *line, ls_line_fn *take, void *context)
 {
     char *begin = strchr(line, LS_FACT_BEGIN), *over = begin ? strchr(begin, LS_FACT_OVER) : NULL;

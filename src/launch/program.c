@@ -1,4 +1,4 @@
-/* program.c - which file a shell would execute. */
+/* program.c - finds the file that a shell would execute. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

@@ -47,7 +47,7 @@ ls_status ls_rank_join(ls_group **g, const ls_ui *ui)
     *silent = is_quiet();
     ls_status s = ls_group_from_environment(g);
     if (s != LS_OK && ls_launch_watched() && ls_launch_rank() < 0)
-        return ls_fail(s, "%s", ""); /* it was heard */
+        return ls_fail(s, "%s", ""); /* another process has reported it */
     LS_TRY(s);
     *silent = ls_group_rank(*g) > 0;
     ls_group_on_lag(*g, tell_lag, (void *)(uintptr_t)ui);

@@ -1,4 +1,4 @@
-/* start.c - starts the process of a rank, bound to its cores, and finds the program to execute. */
+/* start.c - starts the process of a rank, bound to its cores. */
 #include <limits.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,12 +37,12 @@ static void free_environment(char **all, int made)
     free(all);
 }
 
-/* Our own variables of rank r, ended by NULL. False: there is no memory for one. */
+/* Makes the variables of NAMES for rank r, ended by NULL. False: out of memory. */
 static bool add_place(const launch *l, int r, char **all)
 {
     const double age = l->supervised ? l->supervised->age : 0;
     int n = 0;
-    if (l->supervised) { /* mpirun's own variables say the rest */
+    if (l->supervised) { /* variables of mpirun tell the rest */
         all[n++] = ls_sys_text("%s=%d", LS_LAUNCH_REPORT, l->control);
     } else {
         all[n++] = ls_sys_text("LOCKSTEP_RANK=%d", r);
@@ -64,8 +64,8 @@ static bool add_place(const launch *l, int r, char **all)
     return true;
 }
 
-/* The environment of rank r: ours, with its place. *made: where what is to be freed begins. NULL: no memory.
- */
+/* The environment of rank r: that of this process, with the variables of NAMES, which begin at *made and must
+ * be freed. NULL: out of memory. */
 static char **environment(const launch *l, int r, int *made)
 {
     int n = 0;
@@ -115,7 +115,7 @@ static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *co
         signal(SIGPIPE, SIG_DFL);
     }
     if (l->supervised)
-        setpgid(0, 0); /* mpirun's signals are for the process that watches this one */
+        setpgid(0, 0); /* so that signals of mpirun reach only the process that watches this one */
     sigprocmask(SIG_SETMASK, &mask, NULL);
     if (l->cpus)
         ls_cpu_set_apply(&l->cpus[r]);
@@ -155,7 +155,7 @@ ls_status ls_launch_divide_cores(launch *l)
     l->cpus = ls_sys_malloc(sizeof *l->cpus * (size_t)ranks);
     LS_TRY(ls_sys_have(l->cpus));
     if (ls_cpu_set_divide(l->cpus, &mine, ranks, l->o->threads > 1 ? l->o->threads : 1, LS_SYS)) {
-        if (l->supervised) /* the one that is started here is number 0 of one */
+        if (l->supervised) /* this process starts only one rank, its number 0 */
             l->cpus[0] = l->cpus[l->supervised->local];
         return LS_OK;
     }

@@ -1,4 +1,4 @@
-/* supervise.c - a rank under mpirun or srun, and who watches it on its host. */
+/* supervise.c - see supervise.h. */
 #include "supervise.h"
 
 #include <stdio.h>
@@ -15,9 +15,9 @@
 #include "fact.h"
 #include "launch_own.h"
 
-#define TICK 0.1   /* seconds between looks */
-#define LINGER 1.0 /* seconds after a bad end, before mpirun hears of it and ends all others */
-#define LAST 0.6   /* seconds that a rank has when mpirun ends it */
+#define TICK 0.1   /* seconds between two looks at the rank */
+#define LINGER 1.0 /* seconds after a bad end before this process ends, upon which mpirun ends all others */
+#define LAST 0.6   /* seconds that a rank has to end when mpirun ends it */
 
 #define FORMAT_OUT "%d:%d:%d:%d:%d:%.6g:%.6f"
 #define FORMAT_IN "%d:%d:%d:%d:%d:%lf:%lf"
@@ -55,7 +55,7 @@ static void take_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-/* What the rank has told this process. */
+/* Passes on what the rank has reported to this process. */
 static void tell_news(launch *l, int rank, bool *joined, bool *failed)
 {
     ls_fact f = { .kind = LS_FACT_JOINED, .rank = rank };
@@ -143,7 +143,7 @@ static int run(launch *l, int rank)
     return well ? LS_EXIT_DONE : LS_EXIT_FAILED;
 }
 
-/* What fails here, before there is a rank, is told as a failure of the rank. */
+/* Reports a failure of this process before the rank starts as a failure of the rank. */
 static int tell_failure(int rank, ls_status s)
 {
     ls_fact f = { .kind = LS_FACT_FAILURE, .rank = rank, .heard = { .rank = rank, .code = s } };
@@ -163,7 +163,7 @@ int ls_supervise(char **argv)
         return LS_EXIT_USAGE;
     stop_signal = w.stop_signal;
     take_signals();
-    if (w.stop_signal != SIGTERM) /* mpirun's processes live as long as their ranks; not so srun's */
+    if (w.stop_signal != SIGTERM) /* processes of mpirun live as long as their ranks, those of srun do not */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
     ls_status s = ls_environment_read(&e);
     if (s != LS_OK)
