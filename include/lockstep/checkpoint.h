@@ -54,6 +54,30 @@ LS_API ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array 
                                    &(ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
+/* The same, in the background, as PyTorch's async_save: returns when every rank has copied its blocks, and a
+ * thread of each rank writes the copies. From then on the caller may change, and free, all that it gave but
+ * the group, which it may use; the copy of a rank is as large as its blocks, and lives until ls_arrays_wait.
+ * Every rank calls that once; only then the folder gets its name, so a process that ends before leaves none.
+ * Until then no other save may begin in the folder around `dir`: LS_E_ARG. */
+typedef struct ls_arrays_saving ls_arrays_saving;
+LS_API ls_status ls_arrays_save_async_with(ls_arrays_saving **out, const char *dir, int64_t n,
+                                           const ls_array *arrays, ls_group *g,
+                                           const ls_arrays_save_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_arrays_save_async(...) ls_arrays_save_async_with(__VA_ARGS__)
+#else
+#define ls_arrays_save_async(out, dir, n, arrays, group, ...)                  \
+    LS_QUIETLY(ls_status,                                                      \
+               ls_arrays_save_async_with((out), (dir), (n), (arrays), (group), \
+                                         &(ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+/* The thread of this rank has written, or failed: ls_arrays_wait waits for no more than other ranks. Local.
+ */
+LS_API bool ls_arrays_written(const ls_arrays_saving *s);
+/* Waits until every rank has written, and ends the save. What a thread could not do is this call's failure.
+ * *save becomes NULL; where it is NULL already, nothing is to be done. Collective. */
+LS_API ls_status ls_arrays_wait(ls_arrays_saving **save);
+
 typedef struct ls_arrays_load_opts {
     bool partial; /* the checkpoint may hold more than these arrays */
     bool convert; /* float types may differ: converted, rounding to nearest even */

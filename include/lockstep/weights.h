@@ -118,8 +118,10 @@ typedef struct ls_weights_export_opts {
     bool (*progress)(void *context, uint64_t done, uint64_t total);
     void *context;
     bool replace; /* a DCP directory that is there already, instead of an error */
+    int ranks;    /* of a DCP directory: as so many ranks of FSDP2 would have written it, a file each */
 } ls_weights_export_opts;
-#define LS_WEIGHTS_EXPORT_DEFAULTS .floats = NULL, .progress = NULL, .context = NULL, .replace = false
+#define LS_WEIGHTS_EXPORT_DEFAULTS \
+    .floats = NULL, .progress = NULL, .context = NULL, .replace = false, .ranks = 1
 LS_API ls_weights_export_opts ls_weights_export_opts_default(void);
 LS_API ls_status ls_weights_export_with(const ls_weights *w, const char *path,
                                         const ls_weights_export_opts *o LS_OR_DEFAULTS);

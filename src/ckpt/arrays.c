@@ -4,11 +4,14 @@
 #include "lockstep/checkpoint.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/argument.h"
+#include "base/background.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -24,7 +27,8 @@ typedef struct blocks {
     ls_arena arena;
     ls_box *boxes;
     ls_tensor_list list;
-    char *packed; /* copies of blocks with strides, made contiguous */
+    bool copy;    /* copies all blocks, not only those with strides */
+    char *packed; /* the copies, each contiguous */
 } blocks;
 
 static ls_status bad(const ls_array *a, const char *what)
@@ -67,14 +71,14 @@ static ls_status make_list(blocks *b)
         const ls_array *a = &b->arrays[i];
         mine[i].count = ls_type_count(&a->block.type);
         LS_TRY(check_array(b, i, &b->boxes[i]));
-        tensors[i] = (ls_named_tensor){ a->name, ls_tensor_of(NULL, &a->type) };
+        tensors[i] = (ls_named_tensor){ ls_arena_strdup(&b->arena, a->name), ls_tensor_of(NULL, &a->type) };
         mine[i].box = &b->boxes[i];
         mine[i].differ = true;
     }
     return LS_OK;
 }
 
-/* ---- blocks with strides */
+/* ---- copies of blocks */
 
 typedef enum direction { PACK, UNPACK } direction;
 
@@ -83,6 +87,10 @@ static void move(const ls_tensor *block, char *packed, direction way)
 {
     const ls_type *t = &block->type;
     const size_t size = ls_dtype_size(t->dtype);
+    if (ls_tensor_is_contiguous(block)) {
+        memcpy(way == PACK ? packed : block->data, way == PACK ? block->data : packed, ls_type_bytes(t));
+        return;
+    }
     const int64_t count = ls_type_count(t);
     int64_t index[LS_MAX_DIMS] = { 0 }, at = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -99,9 +107,10 @@ static void move(const ls_tensor *block, char *packed, direction way)
     }
 }
 
-static bool is_strided(const ls_array *a)
+static bool is_copied(const blocks *b, int64_t i)
 {
-    return ls_type_count(&a->block.type) > 0 && !ls_tensor_is_contiguous(&a->block);
+    const ls_tensor *block = &b->arrays[i].block;
+    return ls_type_count(&block->type) > 0 && (b->copy || !ls_tensor_is_contiguous(block));
 }
 
 /* Gives every range its memory: the block itself, or room for a contiguous copy of it. */
@@ -110,15 +119,14 @@ static ls_status find_memory(blocks *b)
     size_t bytes = 0;
     ls_range *mine = (ls_range *)b->list.mine;
     for (int64_t i = 0; i < b->n; i++)
-        bytes += is_strided(&b->arrays[i]) ? ls_type_bytes(&b->arrays[i].block.type) : 0;
+        bytes += is_copied(b, i) ? ls_type_bytes(&b->arrays[i].block.type) : 0;
     b->packed = bytes ? ls_sys_malloc(bytes) : NULL;
     if (bytes && !b->packed)
-        return ls_fail(LS_E_MEMORY, "%s: out of memory for a copy of strided blocks, %zu bytes", b->dir,
-                       bytes);
+        return ls_fail(LS_E_MEMORY, "%s: out of memory for a copy of the blocks, %zu bytes", b->dir, bytes);
     char *next = b->packed;
     for (int64_t i = 0; i < b->n; i++) {
-        mine[i].data = is_strided(&b->arrays[i]) ? next : b->arrays[i].block.data;
-        next += is_strided(&b->arrays[i]) ? ls_type_bytes(&b->arrays[i].block.type) : 0;
+        mine[i].data = is_copied(b, i) ? next : b->arrays[i].block.data;
+        next += is_copied(b, i) ? ls_type_bytes(&b->arrays[i].block.type) : 0;
     }
     return LS_OK;
 }
@@ -126,7 +134,7 @@ static ls_status find_memory(blocks *b)
 static void move_all(const blocks *b, direction way)
 {
     for (int64_t i = 0; i < b->n; i++)
-        if (is_strided(&b->arrays[i]))
+        if (is_copied(b, i))
             move(&b->arrays[i].block, b->list.mine[i].data, way);
 }
 
@@ -220,6 +228,117 @@ static char *trainer_json(const blocks *b, const char *text)
     return ls_str_take(&j.out);
 }
 
+/* ---- one save at a time in a folder: it deletes what others have left there */
+
+typedef struct under_way {
+    char *parent;
+    struct under_way *next;
+} under_way;
+static pthread_mutex_t saves_lock = PTHREAD_MUTEX_INITIALIZER;
+static under_way *saves; /* in the background, of this process */
+
+/* The folder around `dir`, by the path that all names of it have; NULL: no memory. */
+static char *parent_of(const char *dir)
+{
+    char *text = ls_sys_strdup(dir), *path;
+    size_t n = text ? strlen(text) : 0;
+    while (n > 0 && text[n - 1] == '/')
+        n--;
+    while (n > 0 && text[n - 1] != '/')
+        n--;
+    if (text)
+        text[n] = 0;
+    path = text ? realpath(n ? text : ".", NULL) : NULL;
+    if (path)
+        free(text);
+    return path ? path : text;
+}
+
+static ls_status check_alone(const char *dir)
+{
+    char *parent = parent_of(dir);
+    bool alone = true;
+    LS_TRY(ls_sys_have(parent));
+    pthread_mutex_lock(&saves_lock);
+    for (const under_way *u = saves; u; u = u->next)
+        alone = alone && strcmp(u->parent, parent) != 0;
+    pthread_mutex_unlock(&saves_lock);
+    free(parent);
+    return alone ? LS_OK
+                 : ls_fail(LS_E_ARG,
+                           "%s: another save is under way in the folder around it; ls_arrays_wait ends it",
+                           dir);
+}
+
+static ls_status enter(under_way *u, const char *dir)
+{
+    *u = (under_way){ .parent = parent_of(dir) };
+    LS_TRY(ls_sys_have(u->parent));
+    pthread_mutex_lock(&saves_lock);
+    u->next = saves;
+    saves = u;
+    pthread_mutex_unlock(&saves_lock);
+    return LS_OK;
+}
+
+static void leave(under_way *u)
+{
+    pthread_mutex_lock(&saves_lock);
+    for (under_way **at = &saves; *at; at = &(*at)->next)
+        if (*at == u) {
+            *at = u->next;
+            break;
+        }
+    pthread_mutex_unlock(&saves_lock);
+    free(u->parent);
+}
+
+/* ---- saving */
+
+struct ls_arrays_saving {
+    blocks b;
+    ls_saving *saving;
+    ls_background work;
+    under_way entry;
+};
+
+static ls_status write_blocks(void *context) { return ls_saving_write(context); }
+
+/* The blocks are copied or found, the files are begun. */
+static ls_status begin_save(ls_arrays_saving *s, const ls_arrays_save_opts *o)
+{
+    blocks *b = &s->b;
+    LS_TRY(ls_checkpoint_together(b->group, check_alone(b->dir)));
+    LS_TRY(begin(b));
+    LS_TRY(check_counts(b));
+    move_all(b, PACK);
+    char *json = trainer_json(b, o->text);
+    const ls_checkpoint_contents c = {
+        .config = "{}\n", .trainer = json, .model = b->list, .max_file = o->max_file
+    };
+    ls_status status = ls_checkpoint_together(b->group, ls_sys_have(json));
+    if (status == LS_OK)
+        status = ls_saving_begin(&s->saving, b->dir, &c, b->group);
+    free(json);
+    return status;
+}
+
+/* This rank has written, or has failed to: `status`. */
+static ls_status end_save(ls_arrays_saving *s, ls_status status)
+{
+    if (status == LS_OK)
+        status = ls_saving_collect(s->saving);
+    if (status == LS_OK)
+        status = ls_saving_commit(s->saving);
+    return ls_checkpoint_together(s->b.group, status);
+}
+
+static void release(ls_arrays_saving *s)
+{
+    ls_saving_end(&s->saving);
+    end(&s->b);
+}
+
 ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g,
                               const ls_arrays_save_opts *o)
 {
@@ -227,25 +346,68 @@ ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays
     if (n)
         LS_ARG(arrays);
     o = o ? o : &(const ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS };
-    blocks b = { .dir = dir, .n = n, .arrays = arrays, .group = g };
-    ls_status s = begin(&b);
-    if (s == LS_OK)
-        s = check_counts(&b);
-    if (s == LS_OK) {
-        move_all(&b, PACK);
-        char *json = trainer_json(&b, o->text);
-        s = ls_checkpoint_together(g, json ? LS_OK : LS_E_MEMORY);
-        if (s == LS_OK)
-            s = ls_checkpoint_save(
-                dir,
-                &(ls_checkpoint_contents){
-                    .config = "{}\n", .trainer = json, .model = b.list, .max_file = o->max_file },
-                g, NULL);
-        free(json);
-    }
-    end(&b);
-    return s;
+    ls_arrays_saving s = { .b = { .dir = dir, .n = n, .arrays = arrays, .group = g } };
+    ls_status status = begin_save(&s, o);
+    if (status == LS_OK)
+        status = end_save(&s, ls_saving_write(s.saving));
+    release(&s);
+    return status;
 }
+
+ls_status ls_arrays_save_async_with(ls_arrays_saving **out, const char *dir, int64_t n,
+                                    const ls_array *arrays, ls_group *g, const ls_arrays_save_opts *o)
+{
+    LS_ARG(out);
+    LS_ARG(dir);
+    if (n)
+        LS_ARG(arrays);
+    o = o ? o : &(const ls_arrays_save_opts){ LS_ARRAYS_SAVE_DEFAULTS };
+    *out = NULL;
+    ls_arrays_saving *s = ls_sys_calloc(1, sizeof *s);
+    LS_TRY(ls_checkpoint_together(g, ls_sys_have(s)));
+    s->b = (blocks){ .dir = dir, .n = n, .arrays = arrays, .group = g, .copy = true };
+    ls_status status = begin_save(s, o);
+    if (status == LS_OK) {
+        status = enter(&s->entry, dir);
+        if (status == LS_OK)
+            status = ls_background_start(&s->work, write_blocks, s->saving);
+        status = ls_checkpoint_together(g, status);
+    }
+    if (status == LS_OK) {
+        *out = s;
+        return LS_OK;
+    }
+    char message[1024]; /* the thread's end must not hide it */
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    if (s->work.started)
+        ls_background_wait(&s->work);
+    leave(&s->entry);
+    release(s);
+    free(s);
+    return ls_fail(status, "%s", message);
+}
+
+bool ls_arrays_written(const ls_arrays_saving *s)
+{
+    LS_ARG_OR(s, false);
+    return ls_background_done(&s->work);
+}
+
+ls_status ls_arrays_wait(ls_arrays_saving **save)
+{
+    LS_ARG(save);
+    ls_arrays_saving *s = *save;
+    if (!s)
+        return LS_OK;
+    *save = NULL;
+    ls_status status = end_save(s, ls_background_wait(&s->work));
+    leave(&s->entry);
+    release(s);
+    free(s);
+    return status;
+}
+
+/* ---- loading */
 
 static ls_status load(blocks *b, const ls_weights *w, const ls_arrays_load_opts *o)
 {

@@ -85,11 +85,14 @@ typedef struct ls_dcp_bytes {
 /* The objects of an optimizer; they live as long as `w`. */
 const ls_dcp_bytes *ls_dcp_objects(const ls_weights *w, int64_t *n);
 
-/* dcp_write.c: writes a directory with one file of data, as one rank of PyTorch does: each tensor is one
- * chunk. Equal contents give equal bytes. */
+/* dcp_write.c: writes a directory as so many ranks of PyTorch do, with a file of data for each. A rank has
+ * its rows of every tensor, as FSDP2 deals them; rank 0 has all of a scalar, and what is no tensor. Equal
+ * contents give equal bytes. */
+enum { LS_DCP_RANKS = 512 };
 typedef struct ls_dcp_writer {
     ls_folder folder;
-    ls_writer out;
+    int ranks;
+    ls_writer *out;               /* [ranks] */
     ls_str tensors, ways, places; /* entries so far of the three dicts of the index */
 } ls_dcp_writer;
 /* A step of a path through dicts and lists: the key of a dict, or (word NULL) an index of a list. */
@@ -99,7 +102,7 @@ typedef struct ls_dcp_step {
 } ls_dcp_step;
 
 /* replace: deletes an old DCP directory, but no other folder */
-ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir, bool replace);
+ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir, int ranks, bool replace);
 ls_status ls_dcp_put_tensor(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_type *type,
                             const void *data);
 /* pickle: its opcodes, without PROTO and STOP */

@@ -1,17 +1,19 @@
-/* dcp_write.c - writes a DCP directory: archives of torch.save one after the other, and the index. The
- * index's pickle uses no memo, so that each tensor's part has the same form. Members with defaults in PyTorch
- * (storage_meta, version) are left out, because older versions do not know them. */
+/* dcp_write.c - writes a DCP directory: archives of torch.save one after the other in the file of each rank,
+ * and the index. The index's pickle uses no memo, so that each tensor's part has the same form. Members with
+ * defaults in PyTorch (storage_meta, version) are left out, because older versions do not know them. */
 #include <dirent.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "ckpt/dcp.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
 
 #define METADATA "torch.distributed.checkpoint.metadata "
-#define DATA_FILE "__0_0.distcp"
+#define DATA_FILE "__%d_0.distcp"
 
 /* Begins an object. Its state follows, and ends with "b". */
 static void put_class(ls_str *out, const char *global)
@@ -41,9 +43,31 @@ static void put_properties(ls_str *out, ls_dtype dtype)
     ls_str_add(out, "\x85R\x89tb"); /* pin_memory: False */
 }
 
-static void put_tensor_metadata(ls_str *out, const ls_type *type)
+/* Of the rows of a tensor those of one rank: as torch.chunk, so the last ranks may have fewer, or none. */
+static bool rows_of(const ls_type *type, int ranks, int rank, int64_t *first, int64_t *n)
 {
-    static const int64_t ZEROS[LS_MAX_DIMS];
+    const int64_t all = type->ndim ? type->dims[0] : 1, each = type->ndim ? (all + ranks - 1) / ranks : 1,
+                  end = (rank + 1) * each < all ? (rank + 1) * each : all;
+    *first = rank * each;
+    *n = end - *first;
+    return *n > 0 || rank == 0;
+}
+
+static ls_type part_of(const ls_type *type, int64_t rows)
+{
+    ls_type part = *type;
+    if (part.ndim)
+        part.dims[0] = rows;
+    return part;
+}
+
+static void put_starts(ls_str *out, const ls_type *type, int64_t first)
+{
+    put_size(out, type->ndim, (const int64_t[LS_MAX_DIMS]){ first });
+}
+
+static void put_tensor_metadata(ls_str *out, const ls_type *type, int ranks)
+{
     put_class(out, METADATA "TensorStorageMetadata");
     ls_str_add(out, "}(");
     ls_pickle_put_text(out, "properties");
@@ -52,37 +76,46 @@ static void put_tensor_metadata(ls_str *out, const ls_type *type)
     put_size(out, type->ndim, type->dims);
     ls_pickle_put_text(out, "chunks");
     ls_str_add(out, "](");
-    put_class(out, METADATA "ChunkStorageMetadata");
-    ls_str_add(out, "}(");
-    ls_pickle_put_text(out, "offsets");
-    put_size(out, type->ndim, ZEROS);
-    ls_pickle_put_text(out, "sizes");
-    put_size(out, type->ndim, type->dims);
-    ls_str_add(out, "ubeub");
+    for (int r = 0; r < ranks; r++) {
+        int64_t first, n;
+        if (!rows_of(type, ranks, r, &first, &n))
+            break;
+        const ls_type part = part_of(type, n);
+        put_class(out, METADATA "ChunkStorageMetadata");
+        ls_str_add(out, "}(");
+        ls_pickle_put_text(out, "offsets");
+        put_starts(out, type, first);
+        ls_pickle_put_text(out, "sizes");
+        put_size(out, type->ndim, part.dims);
+        ls_str_add(out, "ub");
+    }
+    ls_str_add(out, "eub");
 }
 
-/* The entry of one item; type NULL: an object. */
-static void put_place(ls_str *out, const char *key, const ls_type *type, uint64_t offset, uint64_t length)
+/* The entry of one item; type NULL: an object of rank 0. first: the first row of the item. */
+static void put_place(ls_str *out, const char *key, const ls_type *type, int rank, int64_t first,
+                      uint64_t offset, uint64_t length)
 {
-    static const int64_t ZEROS[LS_MAX_DIMS];
+    char file[32];
+    snprintf(file, sizeof file, DATA_FILE, rank);
     put_class(out, METADATA "MetadataIndex");
     ls_str_add(out, "}(");
     ls_pickle_put_text(out, "fqn");
     ls_pickle_put_text(out, key);
     ls_pickle_put_text(out, "index");
     if (type)
-        ls_pickle_put_int(out, 0);
+        ls_pickle_put_int(out, rank);
     else
         ls_str_add(out, "N");
     if (type) {
         ls_pickle_put_text(out, "offset");
-        put_size(out, type->ndim, ZEROS);
+        put_starts(out, type, first);
     }
     ls_str_add(out, "ub");
     put_class(out, "torch.distributed.checkpoint.filesystem _StorageInfo");
     ls_str_add(out, "}(");
     ls_pickle_put_text(out, "relative_path");
-    ls_pickle_put_text(out, DATA_FILE);
+    ls_pickle_put_text(out, file);
     ls_pickle_put_text(out, "offset");
     ls_pickle_put_int(out, (int64_t)offset);
     ls_pickle_put_text(out, "length");
@@ -102,10 +135,10 @@ static void put_way(ls_str *out, const char *key, int n, const ls_dcp_step *way)
     ls_str_add(out, "t");
 }
 
-static ls_status put_archive(ls_dcp_writer *w, const ls_str *pickle, const ls_type *type, const void *data)
+static ls_status put_archive(ls_writer *out, const ls_str *pickle, const ls_type *type, const void *data)
 {
     ls_zip_writer z;
-    ls_zip_start(&z, &w->out, "archive");
+    ls_zip_start(&z, out, "archive");
     ls_status s = ls_pt_put_head(&z, pickle);
     if (s == LS_OK && type)
         s = ls_zip_add(&z, "data/0", data, ls_type_bytes(type));
@@ -117,47 +150,63 @@ static ls_status put_archive(ls_dcp_writer *w, const ls_str *pickle, const ls_ty
     return s;
 }
 
-static ls_status put_item(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_str *pickle,
-                          const ls_type *type, const void *data)
+static ls_status put_key(ls_dcp_writer *w, ls_str *key, int n, const ls_dcp_step *way)
 {
-    ls_str key = { 0 };
-    const uint64_t offset = w->out.offset;
     for (int i = 0; i < n; i++)
         if (way[i].word)
-            ls_str_printf(&key, "%s%s", i ? "." : "", way[i].word);
+            ls_str_printf(key, "%s%s", i ? "." : "", way[i].word);
         else
-            ls_str_printf(&key, "%s%" PRId64, i ? "." : "", way[i].number);
-    ls_status s = ls_str_status(&key);
+            ls_str_printf(key, "%s%" PRId64, i ? "." : "", way[i].number);
+    ls_pickle_put_text(&w->tensors, ls_str_text(key));
+    put_way(&w->ways, ls_str_text(key), n, way);
+    return ls_str_status(key);
+}
+
+/* One rank's rows. */
+static ls_status put_part(ls_dcp_writer *w, const char *key, const ls_type *type, int rank, int64_t first,
+                          int64_t rows, const char *data)
+{
+    ls_writer *out = &w->out[rank];
+    const uint64_t offset = out->offset;
+    const ls_type part = part_of(type, rows), row = part_of(type, 1);
+    ls_str pickle = { 0 };
+    ls_pt_pickle_tensor(&pickle, &part);
+    ls_status s = ls_str_status(&pickle);
     if (s == LS_OK)
-        s = put_archive(w, pickle, type, data);
-    ls_pickle_put_text(&w->tensors, ls_str_text(&key));
-    if (type)
-        put_tensor_metadata(&w->tensors, type);
-    else
-        put_class(&w->tensors, METADATA "BytesStorageMetadata");
-    put_way(&w->ways, ls_str_text(&key), n, way);
-    put_place(&w->places, ls_str_text(&key), type, offset, w->out.offset - offset);
-    ls_str_release(&key);
+        s = put_archive(out, &pickle, &part, data + (size_t)first * ls_type_bytes(&row));
+    ls_str_release(&pickle);
+    put_place(&w->places, key, type, rank, first, offset, out->offset - offset);
     return s;
 }
 
 ls_status ls_dcp_put_tensor(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_type *type,
                             const void *data)
 {
-    ls_str pickle = { 0 };
-    ls_pt_pickle_tensor(&pickle, type);
-    ls_status s = put_item(w, n, way, &pickle, type, data);
-    ls_str_release(&pickle);
+    ls_str key = { 0 };
+    int64_t first, rows;
+    ls_status s = put_key(w, &key, n, way);
+    put_tensor_metadata(&w->tensors, type, w->ranks);
+    for (int r = 0; r < w->ranks && s == LS_OK && rows_of(type, w->ranks, r, &first, &rows); r++)
+        s = put_part(w, key.data, type, r, first, rows, data);
+    ls_str_release(&key);
     return s;
 }
 
 ls_status ls_dcp_put_object(ls_dcp_writer *w, int n, const ls_dcp_step *way, const ls_str *pickle)
 {
-    ls_str whole = { 0 };
+    ls_str whole = { 0 }, key = { 0 };
+    const uint64_t offset = w->out->offset;
     ls_str_add(&whole, "\x80\x02");
-    ls_str_append(&whole, pickle);
+    ls_str_add_n(&whole, pickle->data, pickle->len);
     ls_str_add(&whole, ".");
-    ls_status s = put_item(w, n, way, &whole, NULL, NULL);
+    ls_status s = put_key(w, &key, n, way);
+    put_class(&w->tensors, METADATA "BytesStorageMetadata");
+    if (s == LS_OK)
+        s = ls_str_status(&whole);
+    if (s == LS_OK)
+        s = put_archive(w->out, &whole, NULL, NULL);
+    put_place(&w->places, ls_str_text(&key), NULL, 0, 0, offset, w->out->offset - offset);
+    ls_str_release(&key);
     ls_str_release(&whole);
     return s;
 }
@@ -185,20 +234,36 @@ static ls_status check_replaced(const char *dir)
                                    dir);
 }
 
-ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir, bool replace)
+static ls_status open_files(ls_dcp_writer *w, int ranks)
 {
-    *w = (ls_dcp_writer){ .out.fd = -1 };
+    w->out = ls_sys_calloc((size_t)ranks, sizeof *w->out);
+    LS_TRY(ls_sys_have(w->out));
+    for (int r = 0; r < ranks; r++)
+        w->out[r].fd = -1;
+    for (w->ranks = 0; w->ranks < ranks; w->ranks++) {
+        char file[32];
+        snprintf(file, sizeof file, DATA_FILE, w->ranks);
+        char *path = ls_path_join(w->folder.unfinished, file);
+        ls_status s = path ? ls_writer_open(&w->out[w->ranks], path) : ls_sys_have(path);
+        free(path);
+        LS_TRY(s);
+    }
+    return LS_OK;
+}
+
+ls_status ls_dcp_create(ls_dcp_writer *w, const char *dir, int ranks, bool replace)
+{
+    *w = (ls_dcp_writer){ .out = NULL };
+    if (ranks < 1 || ranks > LS_DCP_RANKS)
+        return ls_fail(LS_E_ARG, "%s: 1 to %d ranks can have written it, not %d", dir, LS_DCP_RANKS, ranks);
     if (replace)
         LS_TRY(check_replaced(dir));
     ls_status s = ls_folder_init(&w->folder, dir);
     w->folder.replace = replace;
     if (s == LS_OK)
         s = ls_folder_begin(&w->folder);
-    if (s == LS_OK) {
-        char *path = ls_path_join(w->folder.unfinished, DATA_FILE);
-        s = ls_writer_open(&w->out, path);
-        free(path);
-    }
+    if (s == LS_OK)
+        s = open_files(w, ranks);
     if (s != LS_OK)
         ls_dcp_abort(w);
     return s;
@@ -231,7 +296,9 @@ static ls_status write_index(ls_dcp_writer *w)
 
 ls_status ls_dcp_commit(ls_dcp_writer *w)
 {
-    ls_status s = ls_writer_commit(&w->out);
+    ls_status s = LS_OK;
+    for (int r = 0; r < w->ranks && s == LS_OK; r++)
+        s = ls_writer_commit(&w->out[r]);
     if (s == LS_OK)
         s = write_index(w);
     if (s == LS_OK)
@@ -242,7 +309,9 @@ ls_status ls_dcp_commit(ls_dcp_writer *w)
 
 void ls_dcp_abort(ls_dcp_writer *w)
 {
-    ls_writer_abort(&w->out);
+    for (int r = 0; r < w->ranks; r++)
+        ls_writer_abort(&w->out[r]);
+    free(w->out);
     ls_folder_release(&w->folder);
     ls_str_release(&w->tensors);
     ls_str_release(&w->ways);

@@ -307,7 +307,7 @@ static ls_status put_optimizer(export *e, ls_dcp_writer *w)
 static ls_status write_dcp(export *e)
 {
     ls_dcp_writer w;
-    LS_TRY(ls_dcp_create(&w, e->path, e->o->replace));
+    LS_TRY(ls_dcp_create(&w, e->path, e->o->ranks, e->o->replace));
     ls_status s = put_model(e, &w);
     if (s == LS_OK && e->optimizer)
         s = put_optimizer(e, &w);

@@ -194,6 +194,9 @@ ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
     if (!o.to || !*o.to)
         return ls_fail(LS_E_USAGE,
                        "lockstep export needs --to FILE.safetensors, --to FILE.pt or --to DIRECTORY/");
+    int64_t ranks = 1;
+    LS_TRY(ls_args_int(a, "--ranks", 1, &ranks));
+    o.ranks = ranks < INT32_MAX ? (int)ranks : INT32_MAX;
     const char *end = strrchr(o.to, '.');
     const bool directory = o.to[strlen(o.to) - 1] == '/';
     if (!directory && (!end || (strcmp(end, ".safetensors") && strcmp(end, ".pt"))))
@@ -201,6 +204,8 @@ ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
                        "--to %s: its name must end in .safetensors or .pt, or, for a directory, in /: that "
                        "says what to write",
                        o.to);
+    if (ls_args_has(a, "--ranks") && !directory)
+        return ls_fail(LS_E_USAGE, "--ranks: only a directory has a file for each: --to %s/", o.to);
     if (o.optimizer && !directory)
         return ls_fail(LS_E_USAGE, "--optimizer: only a directory holds it: --to %s/", o.to);
     if (type &&

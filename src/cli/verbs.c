@@ -174,6 +174,9 @@ const ls_verb LS_VERBS[] = {
           { "--to", 0, "FILE", "what to write: its name ends in .safetensors or .pt, a directory's in /" },
           { "--dtype", 0, "TYPE", "float weights as f32, bf16 or f16 (default: as they are)" },
           { "--optimizer", 0, NULL, "into a directory: the optimizer's state, too" },
+          { "--ranks", 0, "N",
+            "into a directory: N files, as N ranks would have written it, each with its rows of every tensor "
+            "(default 1)" },
           { "--prefix", 0, "PREFIX",
             "from a directory of PyTorch's: the model whose names begin so, as app.; without it" },
           { "--module", 0, "NAME", "only the tensors of this module, as encoder.layers" },

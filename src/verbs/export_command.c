@@ -115,7 +115,8 @@ ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui)
         const ls_weights_export_opts opts = { .floats = o->convert ? &o->dtype : NULL,
                                               .progress = progress,
                                               .context = (void *)ui,
-                                              .replace = o->force };
+                                              .replace = o->force,
+                                              .ranks = o->ranks };
         s = o->optimizer ? export_state(o, ui, from, &opts) : export_weights(o, ui, from, &opts);
         if (ui->progress)
             ui->progress(ui->context, NULL);

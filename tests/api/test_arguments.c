@@ -18,6 +18,8 @@
 static const char *const OPTIONAL[] = {
     "ls_arrays_save_with.g",
     "ls_arrays_save_with.o",
+    "ls_arrays_save_async_with.g",
+    "ls_arrays_save_async_with.o",
     "ls_arrays_load_with.g",
     "ls_arrays_load_with.o",
     "ls_dataset_open_with.options",
@@ -285,6 +287,7 @@ static void drop_samples(void)
 #define sample_ls_graph_p_p ((ls_graph **)&out)
 #define sample_ls_group_p_p ((ls_group **)&out)
 #define sample_ls_trainer_p_p ((ls_trainer **)&out)
+#define sample_ls_arrays_saving_p_p ((ls_arrays_saving **)&out)
 #define sample_ls_weights_p_p ((ls_weights **)&out)
 #define sample_ls_generator_p_p ((ls_generator **)&out)
 #define sample_ls_dataset_p_p ((ls_dataset **)&out)

@@ -1,6 +1,7 @@
 /* test_arrays.c - arrays of a user's program: blocks with ghost cells, cut in any way over 1 to 4 ranks, are
  * saved as whole arrays and loaded into blocks that are cut in other ways. What does not fit is an error, and
  * a failure on any rank leaves nothing. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,40 @@ static ls_status save(ls_group *g, void *context)
     return s;
 }
 
+/* In the background; the memory is overwritten and freed before it is written. */
+static ls_status save_meanwhile(ls_group *g, void *context)
+{
+    const job *j = context;
+    ls_arrays_saving *saving, *other;
+    mine m;
+    make(&m, j, g ? ls_group_rank(g) : 0);
+    fill(&m);
+    char *names[4];
+    for (int i = 0; i < 4; i++)
+        m.arrays[i].name = names[i] = strdup(m.arrays[i].name);
+    ls_status s = ls_arrays_save_async(&saving, j->dir, 4, m.arrays, g, .text = j->text);
+    for (int i = 0; i < 4; i++) {
+        memset(names[i], 'x', strlen(names[i]));
+        free(names[i]);
+    }
+    memset(m.rows, 1, sizeof m.rows);
+    memset(m.table, 1, sizeof m.table);
+    m.step = 0;
+    free(m.space);
+    LS_TRY(s);
+    int64_t one = 1;
+    const ls_status meanwhile = g ? ls_group_all_reduce(g, &one, 1, LS_I64, LS_REDUCE_SUM) : LS_OK;
+    const ls_status second = g ? LS_E_ARG : ls_arrays_save_async(&other, j->dir, 4, m.arrays, g);
+    while (j->wrong == 9 && !ls_arrays_written(saving))
+        sched_yield();
+    s = ls_arrays_wait(&saving);
+    RANK_CHECK(!saving && ls_arrays_wait(&saving) == LS_OK);
+    LS_TRY(s);
+    LS_TRY(meanwhile); /* the group is free meanwhile */
+    RANK_CHECK((!g || one == j->ranks) && second == LS_E_ARG);
+    return LS_OK;
+}
+
 static ls_status load(ls_group *g, void *context)
 {
     const job *j = context;
@@ -146,6 +181,32 @@ static ls_status on(int ranks, rank_fn fn, job j)
 {
     j.ranks = ranks;
     return ranks > 1 ? run_ranks(ranks, fn, &j) : fn(NULL, &j);
+}
+
+static void saves_meanwhile(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        char name[32];
+        snprintf(name, sizeof name, "async-%d", ranks);
+        const char *dir = ls_test_path(name);
+        ASSERT_OK(on(ranks, save_meanwhile, (job){ .dir = dir, .cut = ranks % 4, .text = "a", .wrong = 9 }));
+        for (int others = 1; others <= 2; others++)
+            ASSERT_OK(on(others, load, (job){ .dir = dir, .cut = others }));
+    }
+    ASSERT_FAILS(on(2, save_meanwhile, (job){ .dir = ls_test_path("async-1") }), LS_E_IO, "already there");
+    ls_arrays_saving *saving, *other; /* two saves: in another folder, and in the same one */
+    mine m;
+    make(&m, &(job){ .ranks = 1 }, 0);
+    fill(&m);
+    ASSERT_OK(ls_arrays_save_async(&saving, ls_test_path("one/step"), 4, m.arrays, NULL));
+    ASSERT_OK(ls_arrays_save_async(&other, ls_test_path("two/step"), 4, m.arrays, NULL));
+    ASSERT_FAILS(ls_arrays_save(ls_test_path("one/other"), 4, m.arrays, NULL), LS_E_ARG, "one/other",
+                 "another save is under way in the folder around it", "ls_arrays_wait");
+    ASSERT_OK(ls_arrays_wait(&saving));
+    ASSERT_OK(ls_arrays_save(ls_test_path("one/other"), 4, m.arrays, NULL));
+    ASSERT_OK(ls_arrays_wait(&other));
+    free(m.space);
 }
 
 static void any_ranks_load_what_any_ranks_save(void **state)
@@ -260,7 +321,7 @@ static void a_failure_leaves_nothing(void **state)
     const char *dir = ls_test_path("faults/step");
     for (int64_t k = 0;; k += 3) {
         ls_fault_arm(LS_POINTS_OF_FILES & ~(1u << LS_POINT_REMOVE), k, LS_FAIL_ONCE);
-        ls_status s = on(2, save, (job){ .dir = dir, .cut = 2 });
+        ls_status s = on(2, k % 2 ? save_meanwhile : save, (job){ .dir = dir, .cut = 2 });
         const int64_t points = ls_fault_disarm();
         if (k >= points) {
             ASSERT_OK(s);
@@ -285,6 +346,7 @@ int main(void)
         cmocka_unit_test(short_rows_have_few_sums),
         cmocka_unit_test(tells_damage),
         cmocka_unit_test(a_failure_leaves_nothing),
+        cmocka_unit_test(saves_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,6 +241,34 @@ static void writes_what_it_reads(void **state)
     assert_int_equal(ls_test_count(first), 2);
 }
 
+/* As ranks write it: a file each, and the tensors are cut into rows; more ranks than rows; the same bytes
+ * from what was cut before. */
+static void writes_a_file_a_rank(void **state)
+{
+    (void)state;
+    char dirs[3][450];
+    ls_weights *w = opened(GOLDEN "layouts");
+    static const int RANKS[] = { 2, 7, 7 };
+    for (int k = 0; k < 3; k++) {
+        char name[32];
+        snprintf(name, sizeof name, "ranks-%d", k);
+        snprintf(dirs[k], sizeof dirs[k], "%s/", ls_test_path(name));
+        ASSERT_OK(ls_weights_export(w, dirs[k], .ranks = RANKS[k]));
+        assert_same(dirs[k], GOLDEN "layouts.safetensors");
+        assert_int_equal(ls_test_count(dirs[k]), RANKS[k] + 1);
+        ls_weights_close(&w);
+        w = opened(dirs[k]);
+        const ls_weight *rows = ls_weights_find(w, "rows"), *count = ls_weights_find(w, "count");
+        assert_true(rows->parts && rows->parts->n == (k ? 5 : 2) && !count->parts);
+    }
+    ls_weights_close(&w);
+    assert_same_bytes(dirs[1], dirs[2], ".metadata");
+    assert_same_bytes(dirs[1], dirs[2], "__4_0.distcp");
+    w = opened(GOLDEN "layouts");
+    ASSERT_FAILS(ls_weights_export(w, dirs[0], .ranks = 0), LS_E_ARG, "1 to 512 ranks");
+    ls_weights_close(&w);
+}
+
 static bool stop(void *context, uint64_t done, uint64_t total)
 {
     (void)context, (void)done, (void)total;
@@ -336,6 +364,7 @@ int main(void)
         cmocka_unit_test(writes_what_it_reads),
         cmocka_unit_test(writes_all_or_nothing),
         cmocka_unit_test(writes_the_optimizer),
+        cmocka_unit_test(writes_a_file_a_rank),
         cmocka_unit_test(compares_tensors_in_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

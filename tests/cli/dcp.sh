@@ -30,6 +30,12 @@ try 0 train recipe.yaml --resume saved --resume-at 1:3 --set run.name=elsewhere
 cmp -s runs/whole/checkpoints/latest/model.safetensors runs/elsewhere/checkpoints/latest/model.safetensors && bad "$what: other samples, the same weights"
 try 0 train recipe.yaml --set run.name=goes-on; has err "is finished"
 
+# a file for each of three ranks, as they would have written it
+try 0 export runs/part --to files/ --optimizer --ranks 3
+[ -f files/__2_0.distcp ] && [ ! -e files/__3_0.distcp ] || bad "$what: other files: $(ls files)"
+try 0 train recipe.yaml --resume files --set run.name=files; same files
+refused 2 "ranks: only a directory has a file for each" export runs/part --to x.pt --ranks 2
+
 # ---- SGD counts no steps
 sed 's/^optimizer:.*/optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}/' recipe.yaml >sgd.yaml
 try 0 train sgd.yaml --set run.name=whole-sgd

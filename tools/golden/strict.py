@@ -111,7 +111,7 @@ def check(lockstep):
             run_name = name.replace(" ", "-")
             with open("recipe.yaml", "w") as f:
                 f.write(f"{recipe}\nrun: {{name: {run_name}}}\ntrain: {{steps: 1, global_batch: 2}}\noptimizer: {{type: adamw, lr: 0.01}}\nthreads: 1\n"
-                        "eval: {every_epochs: -1}\n")
+                        "eval: {every_epochs: -1}\ncheckpoint: {export: whole.pt}\n")
             run(lockstep, "train", "recipe.yaml")
             where = f"runs/{run_name}"
             run(lockstep, "export", where, "--to", "out.pt", "--force")
@@ -122,6 +122,9 @@ def check(lockstep):
             model = build()
             model.load_state_dict(state, strict=True)
             assert tied(state) == tied(model.state_dict()), name
+            own = torch.load(where + "/whole.pt", weights_only=True)  # what the run has left at its end
+            same(own, state, name)
+            assert tied(own) == tied(state), name
             loaded = {k: v.clone() for k, v in model.state_dict().items()}
             same({k: loaded[k] for k in wanted}, wanted, name)
 
