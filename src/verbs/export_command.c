@@ -116,7 +116,7 @@ ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui)
                                               .progress = progress,
                                               .context = (void *)ui,
                                               .replace = o->force,
-                                              .ranks = o->ranks };
+                                              .ranks = o->ranks ? o->ranks : 1 };
         s = o->optimizer ? export_state(o, ui, from, &opts) : export_weights(o, ui, from, &opts);
         if (ui->progress)
             ui->progress(ui->context, NULL);
