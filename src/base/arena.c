@@ -2,6 +2,8 @@
  * block of its own. Under AddressSanitizer every allocation is a block, so that overruns are detected. */
 #include "arena.h"
 #include "check.h"
+#include "fault.h"
+#include "sys.h"
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +50,9 @@ static struct ls_arena_block *new_block(ls_arena *a, size_t bytes)
     if (size < bytes || BLOCK_EACH)
         size = bytes;
     LS_CHECK(size < SIZE_MAX / 2, "arena asked for %zu bytes", bytes);
-    struct ls_arena_block *b = calloc(1, sizeof *b + size);
-    LS_CHECK(b != NULL, "out of memory: arena asked for %zu bytes, %zu handed out before", bytes, a->bytes);
+    struct ls_arena_block *b = ls_sys_calloc(1, sizeof *b + size);
+    if (!b)
+        return NULL;
     b->size = size;
     b->next = a->head;
     a->head = b;
@@ -64,9 +67,12 @@ void *ls_arena_alloc(ls_arena *a, size_t bytes)
     if (take == 0)
         take = ALIGN;
     LS_CHECK(take >= bytes, "arena asked for %zu bytes", bytes);
-    struct ls_arena_block *b = a->head;
-    if (!b || b->size - b->used < take)
-        b = new_block(a, take);
+    struct ls_arena_block *b = a->no_memory || LS_FAULT(LS_POINT_MEMORY)          ? NULL
+                               : a->head && a->head->size - a->head->used >= take ? a->head
+                                                                                  : new_block(a, take);
+    a->no_memory = !b;
+    if (!b)
+        return NULL;
     void *p = b->data + b->used;
     b->used += take;
     a->bytes += take;
@@ -76,12 +82,26 @@ void *ls_arena_alloc(ls_arena *a, size_t bytes)
 void *ls_arena_dup(ls_arena *a, const void *p, size_t bytes)
 {
     void *copy = ls_arena_alloc(a, bytes);
-    if (bytes)
+    if (bytes && copy)
         memcpy(copy, p, bytes);
     return copy;
 }
 
-char *ls_arena_strdup(ls_arena *a, const char *s) { return ls_arena_dup(a, s, strlen(s) + 1); }
+static char nothing[1]; /* always "" */
+
+char *ls_arena_strdup(ls_arena *a, const char *s)
+{
+    a->no_memory = a->no_memory || !s;
+    char *copy = s ? ls_arena_dup(a, s, strlen(s) + 1) : NULL;
+    return copy ? copy : nothing;
+}
+
+ls_status ls_arena_status(const ls_arena *a)
+{
+    return a->no_memory ? ls_fail(LS_E_MEMORY, "out of memory, after %zu bytes", a->bytes) : LS_OK;
+}
+
+ls_status ls_arena_outcome(const ls_arena *a, ls_status s) { return a->no_memory ? ls_arena_status(a) : s; }
 
 char *ls_arena_printf(ls_arena *a, const char *format, ...)
 {
@@ -92,7 +112,8 @@ char *ls_arena_printf(ls_arena *a, const char *format, ...)
     va_end(args);
     LS_CHECK(n >= 0, "bad format \"%s\"", format);
     char *text = ls_arena_alloc(a, (size_t)n + 1);
-    vsnprintf(text, (size_t)n + 1, format, again);
+    if (text)
+        vsnprintf(text, (size_t)n + 1, format, again);
     va_end(again);
-    return text;
+    return text ? text : nothing;
 }

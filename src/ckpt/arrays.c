@@ -66,6 +66,7 @@ static ls_status make_list(blocks *b)
     b->boxes = LS_ARENA_ARRAY(&b->arena, ls_box, b->n);
     ls_named_tensor *tensors = LS_ARENA_ARRAY(&b->arena, ls_named_tensor, b->n);
     ls_range *mine = LS_ARENA_ARRAY(&b->arena, ls_range, b->n);
+    LS_TRY(ls_arena_status(&b->arena));
     b->list = (ls_tensor_list){ b->n, tensors, mine };
     for (int64_t i = 0; i < b->n; i++) {
         const ls_array *a = &b->arrays[i];
@@ -180,6 +181,7 @@ static ls_status check_counts(blocks *b)
     const int ranks = b->group ? ls_group_size(b->group) : 1, rank = b->group ? ls_group_rank(b->group) : 0;
     int64_t *counts = LS_ARENA_ARRAY(&b->arena, int64_t, b->n);
     ls_range *mine = (ls_range *)b->list.mine;
+    LS_TRY(ls_checkpoint_together(b->group, ls_sys_have(counts)));
     for (int64_t i = 0; i < b->n; i++)
         counts[i] = mine[i].count;
     if (b->group)

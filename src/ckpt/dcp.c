@@ -1,5 +1,6 @@
 /* dcp.c - the tensors of a DCP directory, from its index and files. Each chunk is the only tensor of an
  * archive of torch.save, and must be what the index says. */
+#include "base/sys.h"
 #include "ckpt/dcp.h"
 
 #include <inttypes.h>
@@ -34,6 +35,7 @@ static ls_status read_chunk(ls_weight **out, ls_arena *arena, const ls_dcp_tenso
         return bad(path, t->name, what);
     }
     const char *where = ls_arena_printf(arena, "%s, from byte %" PRIu64 " on", path, c->at.offset);
+    LS_TRY(ls_arena_status(arena));
     LS_TRY(ls_pt_parse(arena, map->data + c->at.offset, c->at.length, where, &list, &n));
     bool fits = n == 1 && list->type.ndim == t->type.ndim;
     for (int i = 0; fits && i < t->type.ndim; i++)
@@ -60,7 +62,9 @@ ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index
 {
     const ls_dcp_tensor *t = &x->tensors[i];
     struct ls_weight_parts *parts = LS_ARENA_NEW(arena, struct ls_weight_parts);
+    LS_TRY(ls_sys_have(parts));
     *parts = (struct ls_weight_parts){ t->n, LS_ARENA_ARRAY(arena, struct ls_weight_part, t->n + 1) };
+    LS_TRY(ls_arena_status(arena));
     for (int64_t k = 0; k < t->n; k++) {
         const ls_dcp_chunk *c = &t->chunks[k];
         parts->at[k].box = c->box;

@@ -134,6 +134,7 @@ static int compare_places(const void *a, const void *b)
 static ls_status read_places(reader *r, const ls_pickle *storage)
 {
     r->places = LS_ARENA_ARRAY(r->scratch, place, storage->n / 2 + 1);
+    LS_TRY(ls_arena_status(r->scratch));
     for (size_t i = 0; i < storage->n; i += 2) {
         const ls_pickle *index = storage->items[i], *info = storage->items[i + 1],
                         *tensor = is_a(index, METADATA "MetadataIndex") ? get(index, "fqn") : NULL;
@@ -164,6 +165,8 @@ static int file_number(reader *r, const ls_pickle *name)
     /* the list grows when n is a power of two: room for 1, 2, 4, ... */
     if ((x->n_files & (x->n_files - 1)) == 0) {
         const char **more = LS_ARENA_ARRAY(r->arena, const char *, 2 * x->n_files + 1);
+        if (!more)
+            return -1; /* ls_dcp_index_read says why */
         if (x->n_files)
             memcpy(more, x->files, sizeof *more * (size_t)x->n_files);
         x->files = more;
@@ -245,6 +248,7 @@ static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
     if (!chunks || chunks->kind != LS_PICKLE_LIST)
         return bad(r, t->name, "it has no list of chunks");
     t->chunks = LS_ARENA_ARRAY(r->arena, ls_dcp_chunk, chunks->n + 1);
+    LS_TRY(ls_arena_status(r->arena));
     for (size_t i = 0; i < chunks->n; i++) {
         ls_dcp_chunk *c = &t->chunks[t->n];
         const ls_pickle *v = chunks->items[i];
@@ -340,6 +344,7 @@ static ls_status read_entries(reader *r, const ls_pickle *metadata)
     ls_status s = LS_OK;
     x->tensors = LS_ARENA_ARRAY(r->arena, ls_dcp_tensor, metadata->n / 2 + 1);
     x->objects = LS_ARENA_ARRAY(r->arena, ls_dcp_object, metadata->n / 2 + 1);
+    LS_TRY(ls_arena_status(r->arena));
     for (size_t i = 0; i < metadata->n && s == LS_OK; i += 2) {
         const ls_pickle *key = metadata->items[i], *value = metadata->items[i + 1];
         const char *kept = NULL;
@@ -413,8 +418,11 @@ ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *b
     if (s == LS_OK) {
         reader r = { .out = out, .arena = arena, .scratch = &scratch, .path = path };
         s = read_index(&r, result.value, ask);
+        if (r.ways.prefix.no_memory)
+            s = ls_str_status(&r.ways.prefix);
         ls_dcp_ways_release(&r.ways);
     }
+    s = ls_arena_outcome(&scratch, ls_arena_outcome(arena, s));
     ls_arena_release(&scratch);
     return s;
 }

@@ -148,9 +148,11 @@ static ls_status read_objects(ls_dcp_state *s, int64_t parameters)
     ls_arena scratch;
     ls_status status = LS_OK;
     s->settings = LS_ARENA_ARRAY(&s->arena, ls_dcp_group_setting, n + 1);
+    LS_TRY(ls_arena_status(&s->arena));
     ls_arena_init(&scratch);
     for (int64_t i = 0; i < n && status == LS_OK; i++)
         status = read_object(s, &list[i], &scratch, &numbers, &groups);
+    status = ls_arena_outcome(&s->arena, status);
     ls_arena_release(&scratch);
     if (status == LS_OK && s->numbered && numbers != parameters)
         status = ls_fail(

@@ -93,6 +93,8 @@ bool ls_dcp_ways_read(ls_dcp_ways *w, ls_arena *scratch, const ls_pickle *planne
     *w = (ls_dcp_ways){ .ask = ask, .optimizer = ask && ask->optimizer };
     ls_str_printf(&w->prefix, "%s%s", prefix, length && prefix[length - 1] != '.' ? "." : "");
     w->list = LS_ARENA_ARRAY(scratch, ls_dcp_way, n / 2 + 1);
+    if (!w->list)
+        return false; /* ls_dcp_index_read says why */
     for (size_t i = 0; i < n; i += 2) {
         const ls_pickle *key = planned->items[i], *path = planned->items[i + 1];
         bool sound = key->kind == LS_PICKLE_TEXT && path->kind == LS_PICKLE_TUPLE && path->n > 0;

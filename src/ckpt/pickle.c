@@ -86,6 +86,7 @@ typedef struct machine {
     const uint8_t *p, *end;
     size_t at;                         /* of the opcode being executed */
     ls_pickle stack, memo, persistent; /* lists; an unused index of the memo is NULL */
+    ls_pickle lost;                    /* a value for which there is no memory */
 } machine;
 
 static ls_status refuse(const machine *m, ls_status code, const char *what)
@@ -109,6 +110,8 @@ static void append(machine *m, ls_pickle *list, ls_pickle *item)
     if (list->n == list->room) {
         size_t room = list->room ? 2 * list->room : 4;
         ls_pickle **items = LS_ARENA_ARRAY(m->arena, ls_pickle *, room);
+        if (!items)
+            return; /* the arena remembers, and ls_pickle_read ends */
         if (list->n)
             memcpy(items, list->items, sizeof *items * list->n);
         list->items = items;
@@ -120,6 +123,7 @@ static void append(machine *m, ls_pickle *list, ls_pickle *item)
 static ls_pickle *push(machine *m, ls_pickle_kind kind)
 {
     ls_pickle *v = LS_ARENA_NEW(m->arena, ls_pickle);
+    v = v ? v : &m->lost;
     v->kind = kind;
     append(m, &m->stack, v);
     return v;
@@ -179,11 +183,11 @@ static ls_status pop_to_mark(machine *m, ls_pickle ***out, size_t *n)
 static void push_with(machine *m, ls_pickle_kind kind, ls_pickle **items, size_t n)
 {
     ls_pickle **copy = LS_ARENA_ARRAY(m->arena, ls_pickle *, n);
-    if (n)
+    if (n && copy)
         memcpy(copy, items, sizeof *copy * n);
     ls_pickle *v = push(m, kind);
     v->items = copy;
-    v->n = v->room = n;
+    v->n = v->room = copy ? n : 0;
 }
 
 /* The value on top of the stack, which must be of this kind. */
@@ -271,6 +275,7 @@ static ls_status push_global(machine *m, const char *module, size_t module_lengt
     if (memchr(module, 0, module_length) || memchr(name, 0, name_length))
         return damaged(m, "its name holds a NUL");
     char *text = ls_arena_printf(m->arena, "%.*s %.*s", (int)module_length, module, (int)name_length, name);
+    LS_TRY(ls_arena_status(m->arena));
     if (strcmp(text, "collections OrderedDict") != 0 && !m->source->known(text)) {
         for (char *c = text; *c; c++)
             if ((unsigned char)*c < 32 || *c == 127)
@@ -467,6 +472,7 @@ ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle
     while (m.p < m.end) {
         m.at = (size_t)(m.p - source->bytes);
         int opcode = *m.p++;
+        LS_TRY(ls_arena_status(arena));
         if (opcode != '.') {
             LS_TRY(step(&m, opcode));
             continue;

@@ -87,6 +87,7 @@ static ls_status read_shape(reader *r, ls_weight *t, const ls_pickle *sizes, con
     if (count == 0 || row_major)
         return LS_OK;
     int64_t *list = LS_ARENA_ARRAY(r->arena, int64_t, t->type.ndim);
+    LS_TRY(ls_arena_status(r->arena));
     for (int i = 0; i < t->type.ndim; i++)
         list[i] = strides->items[i]->number;
     t->strides = list;
@@ -139,6 +140,7 @@ static ls_status add_tensor(reader *r, const ls_pickle *call)
     if (r->count == r->room) {
         int64_t room = r->room ? 2 * r->room : 64;
         ls_weight *list = LS_ARENA_ARRAY(r->arena, ls_weight, room);
+        LS_TRY(ls_arena_status(r->arena));
         if (r->count)
             memcpy(list, r->list, sizeof *list * (size_t)r->count);
         r->list = list;

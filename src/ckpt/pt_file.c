@@ -187,6 +187,7 @@ static ls_status read_zip(ls_pt_file *f, ls_arena *arena)
                        "%s: its numbers are in big-endian order: save it on a little-endian machine",
                        f->path);
     f->storages = LS_ARENA_ARRAY(arena, ls_pt_storage, z.count + 1);
+    LS_TRY(ls_arena_status(arena));
     for (int64_t i = 0; i < z.count; i++) {
         const ls_zip_entry *e = &z.entries[i];
         if (strncmp(e->name, folder, (size_t)length) == 0 && strncmp(e->name + length, "data/", 5) == 0) {
@@ -208,6 +209,7 @@ static ls_status read_zip(ls_pt_file *f, ls_arena *arena)
 static ls_status list_storages(ls_pt_file *f, ls_arena *arena, const ls_pickle *persistent)
 {
     f->storages = LS_ARENA_ARRAY(arena, ls_pt_storage, persistent->n + 1);
+    LS_TRY(ls_arena_status(arena));
     for (size_t i = 0; i < persistent->n; i++) {
         const ls_pt_name *type;
         const ls_pickle *key;

@@ -251,6 +251,7 @@ ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t siz
     ls_weight *list = LS_ARENA_ARRAY(arena, ls_weight, json_object_size(root) + 1);
     int64_t used = 0;
     const char *file = ls_arena_strdup(arena, path);
+    LS_TRY_TO(s, ls_arena_status(arena), done);
     const char *key;
     json_t *value;
     json_object_foreach(root, key, value)

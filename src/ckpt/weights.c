@@ -38,6 +38,7 @@ static int compare_names(const void *a, const void *b)
 static ls_status index_names(ls_weights *w)
 {
     w->by_name = LS_ARENA_ARRAY(&w->arena, const ls_weight *, w->count + 1);
+    LS_TRY(ls_arena_status(&w->arena));
     for (int64_t i = 0; i < w->count; i++)
         w->by_name[i] = &w->tensors[i];
     if (w->count > 1)
@@ -87,6 +88,7 @@ static ls_status add_file(ls_weights *w, const uint8_t *bytes, size_t size, cons
     } else if (w->count + n > w->room) { /* grows by doubling, because there may be thousands of files */
         w->room = 2 * (w->count + n);
         ls_weight *all = LS_ARENA_ARRAY(&w->arena, ls_weight, w->room);
+        LS_TRY(ls_arena_status(&w->arena));
         memcpy(all, w->tensors, sizeof *all * (size_t)w->count);
         w->tensors = all;
     }
@@ -116,6 +118,7 @@ static ls_status shard_names(ls_weights *w, json_t *map, const char *path, const
 {
     char shown[128];
     const char **list = LS_ARENA_ARRAY(&w->arena, const char *, json_object_size(map) + 1);
+    LS_TRY(ls_arena_status(&w->arena));
     size_t n = 0;
     const char *key;
     json_t *value;
@@ -191,6 +194,7 @@ static ls_status open_sharded(ls_weights *w, const char *dir, const char *index)
     }
     LS_TRY_TO(s, shard_names(w, map, index, &names, &n), done);
     w->maps = LS_ARENA_ARRAY(&w->arena, ls_mapping, n);
+    LS_TRY_TO(s, ls_arena_status(&w->arena), done);
     for (int i = 0; i < n; i++) {
         char *path = ls_path_join(dir, names[i]);
         s = map_file(w, path);
@@ -210,6 +214,7 @@ done:
 static ls_status open_single(ls_weights *w, const char *path)
 {
     w->maps = LS_ARENA_ARRAY(&w->arena, ls_mapping, 1);
+    LS_TRY(ls_arena_status(&w->arena));
     LS_TRY(map_file(w, path));
     return index_names(w);
 }
@@ -219,11 +224,14 @@ static ls_status map_dcp_files(ls_weights *w, const ls_dcp_index *x, const char 
 {
     ls_status s = LS_OK;
     w->maps = LS_ARENA_ARRAY(&w->arena, ls_mapping, x->n_files + 1);
+    LS_TRY(ls_arena_status(&w->arena));
     for (; w->mapped < x->n_files && s == LS_OK; w->mapped += s == LS_OK) {
         char *path = ls_path_join(dir, x->files[w->mapped]);
         paths[w->mapped] = ls_arena_strdup(&w->arena, path);
         free(path);
-        s = ls_file_map(&w->maps[w->mapped], paths[w->mapped]);
+        s = ls_arena_status(&w->arena);
+        if (s == LS_OK)
+            s = ls_file_map(&w->maps[w->mapped], paths[w->mapped]);
     }
     w->files = w->mapped;
     return s == LS_E_IO ? ls_fail_in(s, "%s names this file", index) : s;
@@ -232,6 +240,7 @@ static ls_status map_dcp_files(ls_weights *w, const ls_dcp_index *x, const char 
 static ls_status find_objects(ls_weights *w, const ls_dcp_index *x, const char **paths)
 {
     ls_dcp_bytes *list = LS_ARENA_ARRAY(&w->arena, ls_dcp_bytes, x->n_objects + 1);
+    LS_TRY(ls_arena_status(&w->arena));
     for (int64_t i = 0; i < x->n_objects; i++) {
         const ls_dcp_object *o = &x->objects[i];
         const ls_mapping *m = &w->maps[o->at.file];
@@ -257,9 +266,11 @@ static ls_status open_dcp(ls_weights *w, const char *dir, const char *index, con
     LS_TRY(s);
     const char **paths = LS_ARENA_ARRAY(&w->arena, const char *, x.n_files + 1),
                *where = ls_arena_strdup(&w->arena, dir);
+    LS_TRY(ls_arena_status(&w->arena));
     LS_TRY(map_dcp_files(w, &x, dir, index, paths));
     LS_TRY(find_objects(w, &x, paths));
     w->tensors = LS_ARENA_ARRAY(&w->arena, ls_weight, x.n + 1);
+    LS_TRY(ls_arena_status(&w->arena));
     for (; w->count < x.n; w->count++) {
         LS_TRY(ls_stop_check("opening %s", where));
         LS_TRY(ls_dcp_tensor_read(&w->tensors[w->count], &w->arena, &x, w->count, w->maps, paths, where));
@@ -287,13 +298,7 @@ static ls_status open_directory(ls_weights *w, const char *dir)
     return s;
 }
 
-bool ls_dcp_is(const char *dir)
-{
-    char *index = ls_path_join(dir, LS_DCP_INDEX);
-    const bool is = ls_dir_exists(dir) && ls_file_exists(index);
-    free(index);
-    return is;
-}
+bool ls_dcp_is(const char *dir) { return ls_file_in(dir, LS_DCP_INDEX); }
 
 ls_status ls_dcp_open(ls_weights **out, const char *dir, const ls_dcp_ask *ask)
 {
@@ -333,11 +338,12 @@ ls_status ls_weights_open(ls_weights **out, const char *path)
         const char *slash = strrchr(path, '/');
         char *dir = slash ? ls_sys_strndup(path, slash == path ? 1 : (size_t)(slash - path))
                           : ls_sys_strdup(".");
-        s = open_sharded(w, dir, path);
+        s = dir ? open_sharded(w, dir, path) : ls_sys_have(dir);
         free(dir);
     } else {
         s = open_single(w, path);
     }
+    s = ls_arena_outcome(&w->arena, s);
     if (s != LS_OK)
         ls_weights_close(&w);
     *out = w;
@@ -414,6 +420,7 @@ ls_status ls_weights_add_name(ls_weights *w, const char *name, const char *of)
                        t ? "there is a tensor named" : "there is no tensor",
                        ls_shown_name(shown, t ? name : of));
     ls_weight *all = LS_ARENA_ARRAY(&w->arena, ls_weight, w->count + 1);
+    LS_TRY(ls_arena_status(&w->arena));
     memcpy(all, w->tensors, sizeof *all * (size_t)w->count);
     all[w->count] = *t;
     all[w->count++].name = ls_arena_strdup(&w->arena, name);

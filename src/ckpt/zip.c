@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "base/stop.h"
+#include "base/sys.h"
 #include "ckpt/safetensors.h"
 
 /* bytes of the records, without names and extra fields */
@@ -92,6 +93,7 @@ static ls_status read_entry(ls_zip_entry *e, uint64_t *at, const directory *d, c
     if (left < ENTRY + name + extra + comment || memchr(p + ENTRY, 0, name))
         return damaged(z->path, "its directory ends early");
     char *text = ls_arena_alloc(arena, name + 1), shown[128], what[256];
+    LS_TRY(ls_sys_have(text));
     memcpy(text, p + ENTRY, name);
     *at += ENTRY + name + extra + comment;
     ls_shown_name(shown, text);
@@ -124,6 +126,7 @@ ls_status ls_zip_read(ls_zip *out, ls_arena *arena, const uint8_t *bytes, size_t
                  .bytes = bytes,
                  .path = path };
     uint64_t at = d.offset;
+    LS_TRY(ls_arena_status(arena));
     for (int64_t i = 0; i < z.count; i++)
         LS_TRY(read_entry(&z.entries[i], &at, &d, &z, arena));
     *out = z;

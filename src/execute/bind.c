@@ -2,6 +2,7 @@
  * The few operands that lie in an input's memory are listed once; binding changes their addresses. */
 #include <string.h>
 
+#include "base/sys.h"
 #include "internal.h"
 
 /* Counts the operands of a program that lie in the input's memory (all of it, or a view), and writes them to
@@ -36,6 +37,7 @@ ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out)
     ls_tensor t;
     LS_TRY(ls_session_tensor(s, name, &t));
     ls_binding *b = *out = LS_ARENA_ARRAY(&s->arena, ls_binding, 1);
+    LS_TRY(ls_sys_have(b));
     *b = (ls_binding){ .own = t.data, .bytes = ls_type_bytes(&t.type) };
     for (int i = 0; i < s->n_names; i++)
         if (s->names[i].tensor.data == t.data && !strcmp(s->names[i].name, name))
@@ -43,6 +45,7 @@ ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out)
     for (int i = 0; i < s->n_programs; i++)
         b->n += find_operands(&s->programs[i], b, NULL);
     b->list = LS_ARENA_ARRAY(&s->arena, ls_bound, b->n);
+    LS_TRY(ls_sys_have(b->list));
     for (int i = 0, n = 0; i < s->n_programs; i++)
         n += find_operands(&s->programs[i], b, b->list + n);
     return LS_OK;

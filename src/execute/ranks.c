@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/sys.h"
 #include "internal.h"
 
 int ls_ranks_axis(const ls_ranks *r, const char *name)
@@ -23,6 +24,7 @@ static ls_status add_axis(ls_session *s, const char *name)
 {
     ls_ranks *r = s->ranks;
     int *members = LS_ARENA_ARRAY(&s->arena, int, ls_mesh_ranks(&r->parallel.mesh)), position;
+    LS_TRY(ls_sys_have(members));
     const int n = ls_mesh_group(&r->parallel.mesh, r->parallel.rank, name, members, &position);
     if (n < 1)
         return ls_fail(LS_E_INTERNAL, "session: \"%s\" names no group of the mesh", name);
@@ -46,10 +48,12 @@ ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_
             parallel ? parallel->rank : 0, (long long)(parallel ? ls_mesh_ranks(&parallel->mesh) : 1),
             group ? ls_group_rank(group) : 0, ranks);
     ls_ranks *r = s->ranks = LS_ARENA_NEW(&s->arena, ls_ranks);
+    LS_TRY(ls_sys_have(r));
     r->group = group;
     r->parallel = *parallel;
     r->axes = ls_arena_alloc(&s->arena, sizeof *r->axes * (size_t)(collectives + 1));
     int *all = LS_ARENA_ARRAY(&s->arena, int, ranks);
+    LS_TRY(ls_arena_status(&s->arena));
     for (int i = 0; i < ranks; i++)
         all[i] = i;
     LS_TRY(ls_axis_create(&r->world, group, "world", ranks, all));
@@ -124,6 +128,7 @@ ls_status ls_ranks_prepare(ls_session *s, ls_program *g)
 {
     const ls_plan *p = g->plan;
     g->collectives = LS_ARENA_ARRAY(&s->arena, ls_collective *, p->n_collectives + 1);
+    LS_TRY(ls_arena_status(&s->arena));
     for (int k = 0; k < p->n_collectives; k++)
         LS_TRY(prepare(s, g, k, &g->collectives[k]));
     for (int i = 0; i < p->n_steps; i++) {
@@ -131,7 +136,7 @@ ls_status ls_ranks_prepare(ls_session *s, ls_program *g)
         if (p->steps[i].part != LS_PART_RUN)
             g->calls[i].collective = g->collectives[p->steps[i].collective];
     }
-    return LS_OK;
+    return ls_arena_status(&s->arena);
 }
 
 void ls_ranks_destroy(ls_session *s)

@@ -167,6 +167,7 @@ static ls_status name_everything(ls_session *s, int n_plans, ls_plan *const *pla
     s->table = LS_ARENA_ARRAY(&s->arena, int, slots);
     s->table_mask = slots - 1;
     const ls_alloc **owners = LS_ARENA_ARRAY(&s->arena, const ls_alloc *, most);
+    LS_TRY(ls_arena_status(&s->arena));
     for (int i = 0; i < n_plans; i++)
         add_mapped(s, plans[i], owners);
     for (int i = 0; i < n_plans; i++)
@@ -282,10 +283,11 @@ static void locate_names(ls_session *s)
 
 /* Lists the arena allocations by `step_of`, their first or last step: those of step i are list[at[i]] ..
  * list[at[i + 1] - 1]. */
-static void by_step(ls_arena *arena, const ls_plan *p, bool last, int **list, int **at)
+static ls_status by_step(ls_arena *arena, const ls_plan *p, bool last, int **list, int **at)
 {
     *at = LS_ARENA_ARRAY(arena, int, p->n_steps + 2);
     *list = LS_ARENA_ARRAY(arena, int, p->n_allocs);
+    LS_TRY(ls_arena_status(arena));
     for (int pass = 0; pass < 2; pass++) {
         /* counts go to at[step + 2]; filling the list then moves at[step + 1] to its end */
         for (int i = 0; i < p->n_allocs; i++) {
@@ -301,6 +303,7 @@ static void by_step(ls_arena *arena, const ls_plan *p, bool last, int **list, in
         for (int k = 2; pass == 0 && k < p->n_steps + 2; k++)
             (*at)[k] += (*at)[k - 1];
     }
+    return LS_OK;
 }
 
 static ls_tensor operand(const ls_program *g, ls_value v)
@@ -315,10 +318,11 @@ static ls_tensor operand(const ls_program *g, ls_value v)
     return t;
 }
 
-static void resolve(ls_session *s, ls_program *g)
+static ls_status resolve(ls_session *s, ls_program *g)
 {
     const ls_plan *p = g->plan;
     g->where = LS_ARENA_ARRAY(&s->arena, char *, p->n_allocs);
+    LS_TRY(ls_arena_status(&s->arena));
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
         const bool transient = a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
@@ -330,6 +334,7 @@ static void resolve(ls_session *s, ls_program *g)
     g->calls = LS_ARENA_ARRAY(&s->arena, ls_call, p->n_steps);
     g->operands = LS_ARENA_ARRAY(&s->arena, ls_tensor, n_operands);
     g->times = LS_ARENA_ARRAY(&s->arena, double, 2 * p->n_steps);
+    LS_TRY(ls_arena_status(&s->arena));
     ls_tensor *next = g->operands;
     for (int i = 0; i < p->n_steps; i++) {
         const ls_step *step = &p->steps[i];
@@ -350,11 +355,12 @@ static void resolve(ls_session *s, ls_program *g)
                                            .isa = p->device.isa } };
     }
 #ifdef LS_WATCH_ARENA
-    by_step(&s->arena, p, false, &g->born, &g->born_at);
-    by_step(&s->arena, p, true, &g->dead, &g->dead_at);
+    LS_TRY(by_step(&s->arena, p, false, &g->born, &g->born_at));
+    LS_TRY(by_step(&s->arena, p, true, &g->dead, &g->dead_at));
 #else
     (void)by_step;
 #endif
+    return LS_OK;
 }
 
 static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group,
@@ -371,12 +377,16 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, ls_grou
     locate_names(s);
     s->n_programs = n_plans;
     s->programs = LS_ARENA_ARRAY(&s->arena, ls_program, n_plans);
+    if (!s->programs)
+        s->n_programs = 0;
+    LS_TRY(ls_arena_status(&s->arena));
     for (int i = 0; i < n_plans; i++) {
         s->programs[i].plan = plans[i];
-        resolve(s, &s->programs[i]);
+        LS_TRY(resolve(s, &s->programs[i]));
         if (s->ranks)
             LS_TRY(ls_ranks_prepare(s, &s->programs[i]));
     }
+    LS_TRY(ls_arena_status(&s->arena));
 #ifdef LS_WATCH_ARENA
     ls_watch_dead(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
 #endif

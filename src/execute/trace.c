@@ -41,11 +41,13 @@ void ls_profile_add(ls_profile *p, const ls_session *s, int i)
 {
     const ls_plan *plan = s->programs[i].plan;
     ls_profile_run *r = LS_ARENA_NEW(&p->arena, ls_profile_run);
-    *r = (ls_profile_run){ .plan = plan,
-                           .step = p->step,
-                           .began = s->programs[i].began,
-                           .times = ls_arena_dup(&p->arena, ls_session_times(s, i),
-                                                 2 * sizeof(double) * (size_t)plan->n_steps) };
+    const double *times = ls_arena_dup(&p->arena, ls_session_times(s, i),
+                                       2 * sizeof(double) * (size_t)plan->n_steps);
+    if (!r || !times)
+        return; /* ls_trace_write says so */
+    *r = (ls_profile_run){
+        .plan = plan, .step = p->step, .began = s->programs[i].began, .times = times
+    };
     *p->last = r;
     p->last = &r->next;
     p->n++;
@@ -207,6 +209,7 @@ static void step_events(ls_json *j, const ls_profile *p, double base)
 
 ls_status ls_trace_write(const char *path, const ls_profile *p)
 {
+    LS_TRY(ls_arena_status(&p->arena));
     ls_json j = { 0 };
     const double base = p->first ? p->first->began : 0;
     ls_json_object(&j, NULL);
@@ -264,18 +267,20 @@ static int gather(ls_arena *scratch, const ls_profile *p, row **out, double *tot
     row *rows = LS_ARENA_ARRAY(scratch, row, most);
     *total = 0;
     ls_str text = { 0 };
-    for (const ls_profile_run *r = p->first; r; r = r->next)
+    for (const ls_profile_run *r = rows ? p->first : NULL; r; r = r->next)
         for (int k = 0; k < r->plan->n_steps; k++) {
             const ls_step *s = &r->plan->steps[k];
             ls_str_clear(&text);
             ls_str_add(&text, PARTS[s->part]);
             ls_node_text(&text, r->plan->graph, r->plan->graph->nodes[s->node]);
             const double seconds = r->times[r->plan->n_steps + k];
-            rows[n++] = (row){ ls_arena_strdup(scratch, text.data), seconds, s->cost.flops, s->cost.bytes,
-                               1 };
+            rows[n++] = (row){ ls_arena_strdup(scratch, text.no_memory ? NULL : text.data), seconds,
+                               s->cost.flops, s->cost.bytes, 1 };
             *total += seconds;
         }
     ls_str_release(&text);
+    if (scratch->no_memory)
+        return 0;
     qsort(rows, (size_t)n, sizeof *rows, by_text);
     int kinds = 0;
     for (int k = 0; k < n; k++) {
@@ -298,9 +303,10 @@ void ls_profile_table(ls_str *out, const ls_profile *p, const ls_calibration *c,
 {
     ls_arena scratch;
     ls_arena_init(&scratch);
-    row *rows;
+    row *rows = NULL;
     double total;
     const int n = gather(&scratch, p, &rows, &total);
+    ls_str_add(out, scratch.no_memory || p->arena.no_memory ? NULL : "");
     ls_str_printf(out, "%d runs, %.3f ms in ops\n%7s %10s %7s %9s %8s %8s  %s\n", p->n, total * 1e3, "calls",
                   "us/call", "share", "GFLOP/s", "GB/s", c ? "of limit" : "", "op");
     for (int k = 0; k < n && k < top; k++) {

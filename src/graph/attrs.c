@@ -37,6 +37,8 @@ void *ls_attrs_copy(ls_arena *arena, const ls_op *op, const void *attrs)
     if (!op->attrs_size)
         return NULL;
     char *copy = ls_arena_alloc(arena, op->attrs_size);
+    if (!copy)
+        return NULL;
     if (attrs)
         memcpy(copy, attrs, op->attrs_size);
     for (const ls_attr_field *f = op->fields; f && f->name; f++) {

@@ -16,14 +16,21 @@
 #define LS_NO_CALL_SITES
 #undef ls_output
 
-static void *grown(void *items, int n, int *cap, size_t item)
+/* Room for one more of `size` bytes. False: none, which is the graph's error. */
+static bool grow(ls_graph *g, void *array, int n, int *cap, size_t size)
 {
-    if (n < *cap)
-        return items;
-    *cap = *cap ? 2 * *cap : 64;
-    void *p = realloc(items, (size_t)*cap * item);
-    LS_CHECK(p, "out of memory growing a graph to %d items", *cap);
-    return p;
+    void **at = array, *more = ls_sys_grow(*at, n, cap, size);
+    if (!more)
+        g->arena.no_memory = true;
+    *at = more ? more : *at;
+    return more;
+}
+
+bool ls_graph_room(ls_graph *g)
+{
+    if (g->status == LS_OK && g->arena.no_memory)
+        g->status = LS_E_MEMORY;
+    return g->status == LS_OK;
 }
 
 /* A value contains the low 32 bits of its graph's number, which are never 0; 0 means that the graph is not
@@ -48,7 +55,10 @@ ls_status ls_graph_create(ls_graph **out, const char *name)
     g->root = (ls_scope){ .path = "", .block = "", .id = 0 };
     g->n_scopes = 1;
     g->scope = &g->root;
-    g->vals = grown(NULL, 0, &g->cap_vals, sizeof *g->vals);
+    if (!grow(g, &g->vals, 0, &g->cap_vals, sizeof *g->vals) || g->arena.no_memory) {
+        ls_graph_destroy(&g);
+        return ls_fail(LS_E_MEMORY, "graph \"%s\": out of memory", name);
+    }
     g->vals[0] = (ls_val){ .type = { .ndim = -1 }, .node = -1 }; /* the absent value */
     g->n_vals = 1;
     *out = g;
@@ -81,7 +91,7 @@ ls_graph *ls_at(ls_graph *g, const char *file, int line)
 
 void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
 {
-    if (g->status != LS_OK)
+    if (!ls_graph_room(g))
         return; /* the first error says most */
     char text[1024];
     va_list ap;
@@ -96,6 +106,8 @@ void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
 ls_status ls_graph_status(const ls_graph *g)
 {
     LS_ARG(g);
+    if (g->status == LS_E_MEMORY || (g->status == LS_OK && g->arena.no_memory))
+        return ls_fail(LS_E_MEMORY, "graph \"%s\": out of memory after %d operations", g->name, g->n_nodes);
     return g->status == LS_OK
                ? LS_OK
                : ls_fail(g->status, "%s", g->message ? g->message : "building the graph failed");
@@ -109,7 +121,7 @@ bool ls_graph_has(const ls_graph *g, ls_value v)
 ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs)
 {
     LS_ARG_OR(g, NULL);
-    if (g->status != LS_OK)
+    if (!ls_graph_room(g))
         return NULL;
     if (n_in < op->min_in || (op->max_in >= 0 && n_in > op->max_in)) {
         ls_graph_error(g, LS_E_ARG, "%s takes %d to %d operands, got %d", op->name, op->min_in, op->max_in,
@@ -118,8 +130,10 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
     }
     ls_infer infer = { .op = op, .n_in = n_in, .attrs = attrs, .n_out = op->n_out };
     infer.at = op->flags & LS_OP_AT ? g->at : NULL;
-    ls_type *types = malloc(sizeof(ls_type) * (size_t)(n_in + 1));
-    LS_CHECK(types, "out of memory");
+    ls_type *types = ls_sys_malloc(sizeof(ls_type) * (size_t)(n_in + 1));
+    g->arena.no_memory = !types;
+    if (!ls_graph_room(g))
+        return NULL;
     for (int i = 0; i < n_in; i++) {
         if (!ls_graph_has(g, in[i])) {
             free(types);
@@ -143,6 +157,14 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
     }
 
     ls_node *n = LS_ARENA_NEW(&g->arena, ls_node);
+    ls_value *operands = ls_arena_dup(&g->arena, n_in ? in : NULL, sizeof(ls_value) * (size_t)n_in),
+             *results = LS_ARENA_ARRAY(&g->arena, ls_value, infer.n_out);
+    void *own_attrs = ls_attrs_copy(&g->arena, op, attrs);
+    const ls_box *at = infer.at && !ls_box_is_whole(infer.at)
+                           ? ls_arena_dup(&g->arena, infer.at, sizeof *infer.at)
+                           : NULL;
+    if (!ls_graph_room(g))
+        return NULL;
     *n = (ls_node){ .op = op,
                     .id = g->n_nodes,
                     .n_in = n_in,
@@ -152,19 +174,20 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
                     .clone_of = -1,
                     .file = g->file,
                     .line = g->line };
-    n->in = ls_arena_dup(&g->arena, n_in ? in : NULL, sizeof(ls_value) * (size_t)n_in);
+    n->in = operands;
     for (int i = 0; i < n_in; i++)
         n->in[i].graph = 0; /* inside its graph a value is known by its id alone */
-    n->out = LS_ARENA_ARRAY(&g->arena, ls_value, infer.n_out);
-    n->attrs = ls_attrs_copy(&g->arena, op, attrs);
-    n->at = infer.at && !ls_box_is_whole(infer.at) ? ls_arena_dup(&g->arena, infer.at, sizeof *infer.at)
-                                                   : NULL;
+    n->out = results;
+    n->attrs = own_attrs;
+    n->at = at;
     for (int i = 0; i < infer.n_out; i++) {
-        g->vals = grown(g->vals, g->n_vals, &g->cap_vals, sizeof *g->vals);
+        if (!grow(g, &g->vals, g->n_vals, &g->cap_vals, sizeof *g->vals))
+            break;
         g->vals[g->n_vals] = (ls_val){ .type = infer.out[i], .node = n->id, .out = i };
         n->out[i] = (ls_value){ g->n_vals++, 0 };
     }
-    g->nodes = grown(g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes);
+    if (!grow(g, &g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes) || !ls_graph_room(g))
+        return NULL;
     g->nodes[g->n_nodes++] = n;
     return n;
 }
@@ -235,6 +258,8 @@ void ls_scope_push(ls_graph *g, const char *name, const char *block)
     LS_BUILD_ARG(g, name, );
     ls_scope *s = LS_ARENA_NEW(&g->arena, ls_scope);
     const char *up = g->scope->path;
+    if (!ls_graph_room(g))
+        return; /* nothing is built from here on */
     s->parent = g->scope;
     s->path = up[0] && name[0] ? ls_arena_printf(&g->arena, "%s.%s", up, name)
                                : ls_arena_strdup(&g->arena, name[0] ? name : up);
@@ -266,7 +291,8 @@ void ls_output_like(ls_graph *g, const ls_output_entry *like, ls_value v)
             ls_graph_error(g, LS_E_ARG, "two outputs are named \"%s\"", like->name);
             return;
         }
-    g->outputs = grown(g->outputs, g->n_outputs, &g->cap_outputs, sizeof *g->outputs);
+    if (!grow(g, &g->outputs, g->n_outputs, &g->cap_outputs, sizeof *g->outputs))
+        return;
     g->outputs[g->n_outputs++] = (ls_output_entry){ ls_arena_strdup(&g->arena, like->name), v, like->is };
 }
 

@@ -91,6 +91,8 @@ bool ls_graph_has(const ls_graph *g, ls_value v);
  * `attrs` is copied deeply. Absent inputs must be allowed by the op. If an input is the result of a failed
  * call, the result is invalid too, without another message. */
 ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs);
+/* Whether the graph is without error, and had all memory that was asked of its arena. */
+bool ls_graph_room(ls_graph *g);
 /* ls_graph_add that returns the node's first output. */
 ls_value ls_graph_apply(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs);
 

@@ -6,23 +6,24 @@
 
 #include "base/check.h"
 #include "base/stop.h"
+#include "base/sys.h"
 #include "identity.h"
 #include "op.h"
 
-static void *zeroed(size_t n, size_t size)
-{
-    void *p = calloc(n ? n : 1, size);
-    LS_CHECK(p, "out of memory in a graph pass");
-    return p;
-}
+static void *zeroed(int n, size_t size) { return ls_sys_calloc(n ? (size_t)n : 1, size); }
 
 ls_status ls_rewrite_begin(ls_rewrite *r, const ls_graph *from)
 {
     *r = (ls_rewrite){ .from = from };
+    LS_TRY(ls_graph_status(from));
     LS_TRY(ls_stop_check("the program %s of %d operations was compiled", from->name, from->n_nodes));
     LS_TRY(ls_graph_create(&r->to, from->name));
-    r->map = zeroed((size_t)from->n_vals, sizeof *r->map);
-    r->scopes = zeroed((size_t)from->n_scopes, sizeof *r->scopes);
+    r->map = zeroed(from->n_vals, sizeof *r->map);
+    r->scopes = zeroed(from->n_scopes, sizeof *r->scopes);
+    if (!r->map || !r->scopes) {
+        ls_rewrite_abort(r);
+        return ls_fail(LS_E_MEMORY, "graph \"%s\": out of memory", from->name);
+    }
     r->scopes[0] = &r->to->root;
     r->to->n_scopes = from->n_scopes;
     r->to->tensor_plan = from->tensor_plan ? ls_arena_strdup(&r->to->arena, from->tensor_plan) : NULL;
@@ -33,6 +34,8 @@ static const ls_scope *scope_of(ls_rewrite *r, const ls_scope *old)
 {
     if (!r->scopes[old->id]) {
         ls_scope *s = LS_ARENA_NEW(&r->to->arena, ls_scope);
+        if (!s)
+            return &r->to->root;
         *s = (ls_scope){ .parent = scope_of(r, old->parent),
                          .path = ls_arena_strdup(&r->to->arena, old->path),
                          .block = ls_arena_strdup(&r->to->arena, old->block),
@@ -108,13 +111,18 @@ ls_node *ls_rewrite_copy_at(ls_rewrite *r, const ls_node *n, const ls_value *in,
 
 ls_node *ls_rewrite_copy(ls_rewrite *r, const ls_node *n)
 {
-    ls_value few[16] = { { 0 } }, *in = n->n_in <= 16 ? few : zeroed((size_t)n->n_in, sizeof *in);
-    for (int i = 0; i < n->n_in; i++)
+    ls_value few[16] = { { 0 } }, *in = n->n_in <= 16 ? few : ls_rewrite_operands(r, n);
+    for (int i = 0; in == few && i < n->n_in; i++)
         in[i] = ls_rewrite_value(r, n->in[i]);
-    ls_node *copy = ls_rewrite_copy_with(r, n, in, n->attrs);
-    if (in != few)
-        free(in);
-    return copy;
+    return in ? ls_rewrite_copy_with(r, n, in, n->attrs) : NULL;
+}
+
+ls_value *ls_rewrite_operands(ls_rewrite *r, const ls_node *n)
+{
+    ls_value *in = LS_ARENA_ARRAY(&r->to->arena, ls_value, n->n_in + 1);
+    for (int k = 0; ls_graph_room(r->to) && k < n->n_in; k++)
+        in[k] = ls_rewrite_value(r, n->in[k]);
+    return ls_graph_room(r->to) ? in : NULL;
 }
 
 void ls_rewrite_abort(ls_rewrite *r)
@@ -136,6 +144,11 @@ ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g)
     for (int i = 1; i < r->from->n_vals; i++)
         if (ls_present(r->map[i]))
             keep_placement(r, (ls_value){ .id = i }, r->map[i]);
+    s = ls_graph_status(r->to);
+    if (s != LS_OK) {
+        ls_rewrite_abort(r);
+        return s;
+    }
     r->to->scope = &r->to->root;
     r->to->phase = r->from->phase;
     r->to->at = NULL;
@@ -146,10 +159,11 @@ ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g)
     return LS_OK;
 }
 
-void ls_uses_init(ls_uses *u, const ls_graph *g)
+ls_status ls_uses_init(ls_uses *u, const ls_graph *g)
 {
-    u->count = zeroed((size_t)g->n_vals, sizeof *u->count);
-    u->user = zeroed((size_t)g->n_vals, sizeof *u->user);
+    u->count = zeroed(g->n_vals, sizeof *u->count);
+    u->user = zeroed(g->n_vals, sizeof *u->user);
+    LS_TRY(ls_sys_have(u->count ? u->user : NULL));
     memset(u->user, 0xff, sizeof(int) * (size_t)g->n_vals); /* -1 */
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_in; k++) {
@@ -158,6 +172,7 @@ void ls_uses_init(ls_uses *u, const ls_graph *g)
         }
     for (int i = 0; i < g->n_outputs; i++)
         u->count[g->outputs[i].value.id]++;
+    return LS_OK;
 }
 
 void ls_uses_release(ls_uses *u)

@@ -23,6 +23,8 @@ ls_value ls_rewrite_value(const ls_rewrite *r, ls_value old);
 void ls_rewrite_like(ls_rewrite *r, const ls_node *n);
 /* Copies n, with new operands, and maps its outputs. NULL after an error. */
 ls_node *ls_rewrite_copy(ls_rewrite *r, const ls_node *n);
+/* n's operands in the new graph, in its arena, with room for one more. NULL after an error. */
+ls_value *ls_rewrite_operands(ls_rewrite *r, const ls_node *n);
 /* Copies n with these operands and attributes instead of its own. */
 ls_node *ls_rewrite_copy_with(ls_rewrite *r, const ls_node *n, const ls_value *in, const void *attrs);
 /* The same for operands of which the one with @ in the op's rule is the box `at` of its whole tensor. */
@@ -37,5 +39,5 @@ typedef struct ls_uses {
     int *count;
     int *user;
 } ls_uses;
-void ls_uses_init(ls_uses *u, const ls_graph *g);
+ls_status ls_uses_init(ls_uses *u, const ls_graph *g); /* LS_E_MEMORY; to be released then, too */
 void ls_uses_release(ls_uses *u);

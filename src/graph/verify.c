@@ -5,6 +5,7 @@
 
 #include "base/argument.h"
 #include "base/check.h"
+#include "base/sys.h"
 #include "graph.h"
 #include "op.h"
 
@@ -15,9 +16,8 @@ static ls_status verify_node(const ls_graph *g, const ls_node *n, int index)
         return ls_fail(LS_E_INTERNAL, "node %d (%s) has a box that its op does not ask for", index, name);
     if (n->id != index)
         return ls_fail(LS_E_INTERNAL, "node %d (%s) carries the id %d", index, name, n->id);
-    ls_type *types = malloc(sizeof(ls_type) * (size_t)(n->n_in + 1));
-    LS_CHECK(types, "out of memory");
-    ls_status s = LS_OK;
+    ls_type *types = ls_sys_malloc(sizeof(ls_type) * (size_t)(n->n_in + 1));
+    ls_status s = ls_sys_have(types);
     for (int i = 0; i < n->n_in && s == LS_OK; i++) {
         int v = n->in[i].id;
         if (v < 0 || v >= g->n_vals)

@@ -7,13 +7,14 @@
 #include "base/str.h"
 #include "setup/compiled_recipe.h"
 #include "base/memory.h"
+#include "base/sys.h"
 #include "plan/describe.h"
 #include "record/report.h"
 
 static const char **labels(const ls_plan *p, ls_arena *a)
 {
     const char **text = LS_ARENA_ARRAY(a, const char *, p->n_steps);
-    for (int i = 0; i < p->n_steps; i++)
+    for (int i = 0; text && i < p->n_steps; i++)
         text[i] = ls_plan_step_text(a, p, i);
     return text;
 }
@@ -66,7 +67,13 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls
     r.plan_state = f.state;
     r.plan_arena = f.arena + f.symmetric;
     r.plan_io = f.io + ls_compiled_tree_bytes(c);
-    ls_status s = ls_report_write(l->run, &r);
+    ls_status s = ls_arena_status(&a);
+    for (int i = 0; i < r.n_programs && s == LS_OK; i++)
+        s = ls_sys_have(r.programs[i].points);
+    if (s == LS_OK)
+        s = ls_str_status(&ranks);
+    if (s == LS_OK)
+        s = ls_report_write(l->run, &r);
     ls_arena_release(&a);
     ls_str_release(&ranks);
     return s;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
+#include "base/sys.h"
 
 /* Seconds to connect, and seconds below 1 KB/s after which a connection counts as dead. */
 enum { CONNECT_SECONDS = 10, STALL_SECONDS = 20, STALL_RATE = 1000, REDIRECTIONS = 5 };
@@ -128,7 +129,7 @@ static bool keep(void *context, const void *data, size_t n)
     body *b = context;
     if (n > b->most - b->n)
         return false;
-    char *grown = realloc(b->data, b->n + n + 1);
+    char *grown = ls_sys_realloc(b->data, b->n + n + 1);
     if (!grown) {
         b->no_memory = true;
         return false;
@@ -147,7 +148,7 @@ ls_status ls_http_text(char **out, size_t *size, const char *url, const char *be
     ls_http r = { .url = url, .bearer = bearer, .take = keep, .context = &b };
     ls_status s = ls_http_get(&r);
     *answer = r.answer;
-    if (s == LS_OK && (b.no_memory || (!b.data && !(b.data = calloc(1, 1)))))
+    if (s == LS_OK && (b.no_memory || (!b.data && !(b.data = ls_sys_calloc(1, 1)))))
         s = ls_fail(LS_E_MEMORY, "%s: out of memory", url);
     else if (s == LS_OK && r.refused)
         s = ls_fail(LS_E_FORMAT, "%s: more than %zu bytes came", url, most);

@@ -66,6 +66,6 @@ ls_cost ls_cost_move(const ls_infer *i)
 
 void ls_local_dims(ls_arena *a, ls_i64_list *dims, const ls_type *out)
 {
-    dims->n = out->ndim;
     dims->v = ls_arena_dup(a, out->ndim ? out->dims : NULL, sizeof(int64_t) * (size_t)out->ndim);
+    dims->n = dims->v ? out->ndim : 0;
 }

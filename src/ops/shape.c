@@ -416,6 +416,8 @@ ls_value ls_concat(ls_graph *g, int dim, int n, const ls_value *parts)
     if (g->status != LS_OK || n < 1)
         return (ls_value){ .id = -1 };
     int64_t *starts = LS_ARENA_ARRAY(&g->arena, int64_t, n), extent = 0;
+    if (!ls_graph_room(g))
+        return (ls_value){ .id = -1 };
     int d = (int)normal_dim(dim, ls_value_type(g, parts[0]).ndim);
     for (int k = 0; k < n; k++) {
         const ls_type t = ls_value_type(g, parts[k]);

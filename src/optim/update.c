@@ -81,6 +81,7 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
         return ls_fail(LS_E_ARG, "optimizer.kind: %d is no optimizer", (int)o->optimizer.kind);
     g->phase = LS_PHASE_UPDATE;
     ls_value *grads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
+    LS_TRY(ls_arena_status(&g->arena));
     for (int i = 0; i < n; i++)
         grads[i] = gradient(g, i, &units[i], o);
     ls_value lr = number_in(g, LS_IS_RATE, LS_F64);
@@ -99,6 +100,7 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     if (o->clip_norm > 0) {
         ls_value *mine = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
         int count = 0;
+        LS_TRY(ls_arena_status(&g->arena));
         mine[count++] = largest;
         for (int i = 0; i < n; i++)
             if (!units[i].copy)

@@ -35,6 +35,8 @@ static void contribute(tape *t, ls_value to, ls_value grad)
 {
     lies_as_gradient_of(t, grad, to);
     contribution *c = LS_ARENA_NEW(&t->arena, contribution);
+    if (!c)
+        return; /* ls_backward says so */
     *c = (contribution){ grad, t->incoming[to.id] };
     t->incoming[to.id] = c;
 }
@@ -74,6 +76,10 @@ static int merge_packs(tape *t, ls_value *v, int n)
         return n;
     const ls_pack_attrs *a = ls_node_of(g, v[first])->attrs;
     part *all = LS_ARENA_ARRAY(&t->arena, part, parts);
+    ls_value *in = LS_ARENA_ARRAY(&t->arena, ls_value, parts);
+    int64_t *starts = LS_ARENA_ARRAY(&t->arena, int64_t, parts);
+    if (!starts)
+        return n;
     int k = 0;
     for (int i = 0; i < n; i++) {
         if (!is_pack(g, v[i]))
@@ -86,8 +92,6 @@ static int merge_packs(tape *t, ls_value *v, int n)
         }
     }
     qsort(all, (size_t)parts, sizeof *all, by_start);
-    ls_value *in = LS_ARENA_ARRAY(&t->arena, ls_value, parts);
-    int64_t *starts = LS_ARENA_ARRAY(&t->arena, int64_t, parts);
     for (int i = 0; i < parts; i++) {
         if (i && all[i].start < all[i - 1].end)
             return n; /* two uses of the same range: their gradients must be added */
@@ -113,6 +117,8 @@ static ls_value total(tape *t, ls_value v)
     if (!n)
         return LS_NONE;
     ls_value *list = LS_ARENA_ARRAY(&t->arena, ls_value, n);
+    if (!list)
+        return LS_NONE;
     int i = n;
     for (contribution *c = t->incoming[v.id]; c; c = c->next)
         list[--i] = c->value;
@@ -146,6 +152,9 @@ static void differentiate(tape *t, const ls_node *node)
     ls_value dout[LS_MAX_OUT] = { { 0 } };
     bool any_out = false, any_in = false;
     bool *needs = LS_ARENA_ARRAY(&t->arena, bool, node->n_in + 1);
+    ls_value *din = LS_ARENA_ARRAY(&t->arena, ls_value, node->n_in + 1);
+    if (!din)
+        return;
     for (int k = 0; k < node->n_in; k++)
         any_in |= needs[k] = ls_present(node->in[k]) && t->needs[node->in[k].id];
     if (!any_in)
@@ -166,7 +175,6 @@ static void differentiate(tape *t, const ls_node *node)
                        node->op->name);
         return;
     }
-    ls_value *din = LS_ARENA_ARRAY(&t->arena, ls_value, node->n_in + 1);
     ls_grad rule = { .g = g, .node = node, .dout = dout, .din = din, .needs = needs };
     node->op->grad(&rule);
     for (int k = 0; k < node->n_in && g->status == LS_OK; k++)
@@ -187,19 +195,22 @@ ls_status ls_backward(ls_graph *g, ls_value loss, ls_value seed, int n, const ls
     ls_phase phase = g->phase;
     g->phase = LS_PHASE_BACKWARD;
     int last = ls_node_of(g, loss)->id;
-    find_needed(&t, n, wrt, last);
-    contribute(&t, loss, seed);
-    for (int i = last; i >= 0 && g->status == LS_OK; i--)
+    if (!t.arena.no_memory) {
+        find_needed(&t, n, wrt, last);
+        contribute(&t, loss, seed);
+    }
+    for (int i = last; i >= 0 && g->status == LS_OK && !t.arena.no_memory; i--)
         if (!(g->nodes[i]->op->flags & LS_OP_SOURCE))
             differentiate(&t, g->nodes[i]);
     g->scope = scope;
     g->at = NULL;
-    for (int i = 0; i < n && g->status == LS_OK; i++) {
+    for (int i = 0; i < n && g->status == LS_OK && !t.arena.no_memory; i++) {
         grads[i] = total(&t, wrt[i]);
         if (!ls_present(grads[i]))
             grads[i] = ls_fill(g, *ls_type_of(g, wrt[i]), 0.0);
     }
     g->phase = phase;
+    const ls_status s = ls_arena_status(&t.arena);
     ls_arena_release(&t.arena);
-    return ls_graph_status(g);
+    return s == LS_OK ? ls_graph_status(g) : s;
 }

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/sys.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes.h"
@@ -11,8 +12,8 @@
 ls_status ls_pass_dce(ls_graph **gp)
 {
     const ls_graph *g = *gp;
-    bool *live = calloc((size_t)g->n_nodes + 1, sizeof *live);
-    LS_CHECK(live, "out of memory");
+    bool *live = ls_sys_calloc((size_t)g->n_nodes + 1, sizeof *live);
+    LS_TRY(ls_sys_have(live));
     for (int i = 0; i < g->n_outputs; i++)
         live[ls_node_of(g, g->outputs[i].value)->id] = true;
     for (int i = g->n_nodes - 1; i >= 0; i--) {
@@ -53,8 +54,9 @@ ls_status ls_pass_cse(ls_graph **gp)
     size_t size = 64;
     while (size < 2 * (size_t)g->n_nodes)
         size *= 2;
-    int *table = malloc(size * sizeof *table); /* ids of new nodes; a hash table with open addressing */
-    LS_CHECK(table, "out of memory");
+    int *table = ls_sys_malloc(size *
+                               sizeof *table); /* ids of new nodes; a hash table with open addressing */
+    LS_TRY(ls_sys_have(table));
     memset(table, 0xff, size * sizeof *table);
     ls_rewrite r;
     ls_status s = ls_rewrite_begin(&r, g);
@@ -62,9 +64,9 @@ ls_status ls_pass_cse(ls_graph **gp)
         const ls_node *n = g->nodes[i];
         bool unique = (n->op->flags & (LS_OP_EFFECT | LS_OP_SOURCE | LS_OP_RANDOM | LS_OP_COLLECTIVE)) ||
                       n->clone_of >= 0;
-        ls_value *in = LS_ARENA_ARRAY(&r.to->arena, ls_value, n->n_in + 1);
-        for (int k = 0; k < n->n_in; k++)
-            in[k] = ls_rewrite_value(&r, n->in[k]);
+        const ls_value *in = ls_rewrite_operands(&r, n);
+        if (!in)
+            break;
         size_t at = unique ? 0 : digest(n, in) & (size - 1);
         const ls_node *twin = NULL;
         for (; !unique && table[at] >= 0; at = (at + 1) & (size - 1))

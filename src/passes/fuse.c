@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/sys.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes.h"
@@ -194,13 +195,13 @@ static const ls_node *late_partner(const fusion *f, const ls_node *n)
 /* Element-wise chains: a node whose only reader is element-wise, of the same shape and in the same phase, is
  * computed inside its reader. Registers of a fused program are floats, so the program may read integers, but
  * not make them. */
-static void decide_chains(fusion *f)
+static ls_status decide_chains(fusion *f)
 {
     const ls_graph *g = f->r.from;
-    int *size = calloc((size_t)g->n_nodes + 1, sizeof *size),
-        *operands = calloc((size_t)g->n_nodes + 1, sizeof *operands);
-    LS_CHECK(size && operands, "out of memory");
-    for (int i = 0; i < g->n_nodes; i++) {
+    int *size = ls_sys_calloc((size_t)g->n_nodes + 1, sizeof *size),
+        *operands = ls_sys_calloc((size_t)g->n_nodes + 1, sizeof *operands);
+    const ls_status s = ls_sys_have(size ? operands : NULL);
+    for (int i = 0; i < g->n_nodes && s == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
         if (!(n->op->flags & LS_OP_ELEMENTWISE) || f->into[i] >= 0 ||
             !ls_dtype_is_float(ls_type_of(g, n->out[0])->dtype))
@@ -226,6 +227,7 @@ static void decide_chains(fusion *f)
     }
     free(size);
     free(operands);
+    return s;
 }
 
 typedef struct program {
@@ -366,16 +368,19 @@ ls_status ls_pass_fuse(ls_graph **gp)
     const ls_graph *g = *gp;
     fusion f = { 0 };
     LS_TRY(ls_rewrite_begin(&f.r, g));
-    ls_uses_init(&f.uses, g);
-    f.into = malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
-    f.epilogue = malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
-    f.tail = malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
-    LS_CHECK(f.into && f.epilogue && f.tail, "out of memory");
-    for (int i = 0; i < g->n_nodes; i++)
+    f.into = ls_sys_malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
+    f.epilogue = ls_sys_malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
+    f.tail = ls_sys_malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
+    ls_status s = ls_uses_init(&f.uses, g);
+    if (s == LS_OK)
+        s = ls_sys_have(f.into && f.epilogue ? f.tail : NULL);
+    for (int i = 0; i < g->n_nodes && s == LS_OK; i++)
         f.into[i] = f.epilogue[i] = f.tail[i] = -1;
-    decide_epilogues(&f);
-    decide_chains(&f);
-    for (int i = 0; i < g->n_nodes && f.r.to->status == LS_OK; i++) {
+    if (s == LS_OK) {
+        decide_epilogues(&f);
+        s = decide_chains(&f);
+    }
+    for (int i = 0; i < g->n_nodes && s == LS_OK && f.r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i], *partner = late_partner(&f, n);
         if (f.epilogue[i] >= 0 && is_norm(n))
             emit_norm(&f, n);
@@ -396,5 +401,8 @@ ls_status ls_pass_fuse(ls_graph **gp)
     free(f.into);
     free(f.epilogue);
     free(f.tail);
-    return ls_rewrite_end(&f.r, gp);
+    if (s == LS_OK)
+        return ls_rewrite_end(&f.r, gp);
+    ls_rewrite_abort(&f.r);
+    return s;
 }

@@ -69,12 +69,13 @@ static const ls_scope *scope_of_unit(const policy *p, const ls_node *param)
 /* Marks units by size, inner scopes first: a scope becomes a unit if it has `size` elements that no unit
  * inside it has taken (as FSDP's size_based_auto_wrap_policy). Inner scopes have larger ids than outer
  * ones. */
-static void choose_by_size(policy *p, ls_arena *arena)
+static ls_status choose_by_size(policy *p, ls_arena *arena)
 {
     const ls_graph *g = p->g;
     p->own = LS_ARENA_ARRAY(arena, int64_t, g->n_scopes + 1);
     p->unit = LS_ARENA_ARRAY(arena, bool, g->n_scopes + 1);
     const ls_scope **scope = LS_ARENA_ARRAY(arena, const ls_scope *, g->n_scopes + 1);
+    LS_TRY(ls_arena_status(arena));
     for (int i = 0; i < g->n_nodes; i++) {
         for (const ls_scope *s = g->nodes[i]->scope; s; s = s->parent)
             scope[s->id] = s;
@@ -88,6 +89,7 @@ static void choose_by_size(policy *p, ls_arena *arena)
         if (!p->unit[i] && scope[i]->parent)
             p->own[scope[i]->parent->id] += p->own[i];
     }
+    return LS_OK;
 }
 
 static bool starts(const char *text, const char *prefix, const char **rest)
@@ -107,7 +109,7 @@ static ls_status choose(policy *p, const char *units, ls_arena *arena)
         p->glob = rest;
     else if (starts(units, "size:", &rest)) {
         p->size = (int64_t)strtod(rest, NULL);
-        choose_by_size(p, arena);
+        LS_TRY(choose_by_size(p, arena));
     } else
         return LS_OK;
     for (int i = 0; i < p->g->n_nodes; i++)
@@ -293,6 +295,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
     u->slots = LS_ARENA_ARRAY(&u->arena, ls_slot, u->n_slots);
     u->units = LS_ARENA_ARRAY(&u->arena, ls_unit, u->n_slots + 1);
     const ls_node **params = LS_ARENA_ARRAY(&u->arena, const ls_node *, u->n_slots);
+    LS_TRY(ls_arena_status(&u->arena));
     for (int i = 0, k = 0; i < g->n_nodes; i++) {
         if (g->nodes[i]->op != &ls_op_param)
             continue;
@@ -311,6 +314,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
             }
         params[k++] = g->nodes[i];
     }
+    LS_TRY(ls_arena_status(&u->arena));
     LS_TRY(freeze_slots(u, freeze));
     LS_TRY(master_type(u));
     ls_precision all = *precision;
@@ -325,6 +329,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
                  .scope = LS_ARENA_ARRAY(&u->arena, const ls_scope *, u->n_slots + 1),
                  .bucket = LS_ARENA_ARRAY(&u->arena, int, u->n_slots + 1),
                  .types = LS_ARENA_ARRAY(&u->arena, const ls_policy *, u->n_slots) };
+    LS_TRY(ls_arena_status(&u->arena));
     for (int i = 0; i < u->n_slots; i++)
         l.types[i] = ls_policy_of(&u->policies, params[i]->scope);
     if (s->replicas > 1 && s->shards == 1)
@@ -344,5 +349,5 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         u->slice += x->slice;
         u->trained += !x->frozen;
     }
-    return LS_OK;
+    return ls_arena_status(&u->arena);
 }

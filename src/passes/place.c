@@ -103,6 +103,7 @@ static ls_status localize(ls_walk *w, const ls_walk_step *s, void **attrs)
 {
     const ls_op *op = s->n->op;
     *attrs = ls_attrs_copy(&w->r.to->arena, op, s->n->attrs);
+    LS_TRY(ls_arena_status(&w->r.to->arena));
     if (op->local) {
         const int dim = ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop);
         ls_type mine = s->types.infer.out[0];
@@ -120,6 +121,8 @@ static void locate(ls_walk *w, const ls_walk_step *s)
     if (dim < 0)
         return;
     ls_box *box = LS_ARENA_NEW(&w->r.to->arena, ls_box);
+    if (!box)
+        return; /* the graph says so */
     *box = s->n->at ? *s->n->at : ls_box_of(&s->types.in[at]);
     LS_CHECK(ls_box_split(box, dim, w->axis.ranks, w->axis.position), "a block that cannot be");
     w->r.to->at = box;
@@ -338,6 +341,7 @@ static ls_status node(ls_walk *w, const ls_node *n)
         LS_TRY(ls_walk_slice(&done, w, n));
     if (!done) {
         ls_walk_step s = { .n = n, .in = LS_ARENA_ARRAY(&w->r.to->arena, ls_value, n->n_in) };
+        LS_TRY(ls_arena_status(&w->r.to->arena));
         LS_TRY(ls_placed_node_of(&s.types, w->r.from, n));
         LS_TRY(ls_rule_of(&s.rule, &s.types.infer));
         LS_TRY(vote(w, &s));
@@ -374,7 +378,9 @@ ls_status ls_place_values(ls_graph **gp, const ls_parallel *p, const ls_seed *se
     ls_arena *arena = &w.r.to->arena;
     w.at = LS_ARENA_ARRAY(arena, ls_spot, (*gp)->n_vals + 1);
     w.replicate = LS_ARENA_ARRAY(arena, ls_value, (*gp)->n_vals + 1);
-    const ls_status s = all_nodes(&w, outputs);
+    ls_status s = ls_arena_status(arena);
+    if (s == LS_OK)
+        s = all_nodes(&w, outputs);
     if (s == LS_OK)
         return ls_rewrite_end(&w.r, gp);
     ls_rewrite_abort(&w.r);
@@ -389,6 +395,7 @@ ls_status ls_pass_place(ls_graph **gp, const ls_parallel *p)
     while (axis.number < p->mesh.n && strcmp(p->mesh.axes[axis.number].name, name))
         axis.number++;
     ls_seed *seeds = LS_ARENA_ARRAY(&(*gp)->arena, ls_seed, (*gp)->n_vals + 1);
+    LS_TRY(ls_arena_status(&(*gp)->arena));
     LS_TRY(ls_seeds(seeds, *gp, p, &axis));
     return axis.ranks == 1 ? LS_OK : ls_place_values(gp, p, seeds, &axis, NULL);
 }

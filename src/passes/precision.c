@@ -67,6 +67,7 @@ static ls_status read_words(ls_policies *out, ls_arena *a, const ls_precision *p
     const char *text = p->modules ? p->modules : "";
     char word[512];
     out->all = LS_ARENA_ARRAY(a, ls_policy, strlen(text) / 2 + 2);
+    LS_TRY(ls_arena_status(a));
     out->n = 1;
     out->all[0] = (ls_policy){ .param = p->param,
                                .reduce = p->reduce,
@@ -78,7 +79,9 @@ static ls_status read_words(ls_policies *out, ls_arena *a, const ls_precision *p
         if (p->param == LS_F64)
             return ls_fail_field(LS_E_USAGE, LS_FIELD_MODULES,
                                  "%s has no effect with param f64, which computes everything in f64", word);
-        if (!read_word(read, ls_arena_strdup(a, word), p))
+        char *kept = ls_arena_strdup(a, word);
+        LS_TRY(ls_arena_status(a));
+        if (!read_word(read, kept, p))
             return ls_fail_field(LS_E_USAGE, LS_FIELD_MODULES, "'%s': " FORM, word);
         if (!has_effect(read, p))
             return ls_fail_field(LS_E_USAGE, LS_FIELD_MODULES,
@@ -136,6 +139,7 @@ ls_status ls_policies_make(ls_policies *out, ls_arena *a, const ls_graph *g, con
     LS_TRY(read_words(out, a, p));
     out->of_scope = LS_ARENA_ARRAY(a, int, g->n_scopes + 1);
     bool *found = LS_ARENA_ARRAY(a, bool, out->n), *seen = LS_ARENA_ARRAY(a, bool, g->n_scopes + 1);
+    LS_TRY(ls_arena_status(a));
     for (int i = 0; i < g->n_nodes && out->n > 1; i++)
         for (const ls_scope *s = g->nodes[i]->scope; s && !seen[s->id]; s = s->parent) {
             seen[s->id] = true;
@@ -173,7 +177,10 @@ typedef struct ls_cast_made {
 
 ls_casts ls_casts_begin(ls_rewrite *r, const ls_policies *p)
 {
-    return (ls_casts){ .policies = p, .made = LS_ARENA_ARRAY(&r->to->arena, ls_cast_made, r->from->n_vals) };
+    const ls_casts c = { .policies = p,
+                         .made = LS_ARENA_ARRAY(&r->to->arena, ls_cast_made, r->from->n_vals) };
+    ls_graph_room(r->to); /* without memory nothing is rewritten */
+    return c;
 }
 
 static bool is_float(const ls_rewrite *r, ls_value v)

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/field.h"
+#include "base/sys.h"
 #include "graph/rewrite.h"
 #include "graph/op.h"
 #include "passes.h"
@@ -38,9 +39,11 @@ static void clone_block(state *t, int block, int upto)
         if (t->block[i] != block || n->phase != LS_PHASE_FORWARD ||
             (n->op->flags & (LS_OP_SOURCE | LS_OP_EFFECT)))
             continue; /* a node that writes state must run once */
-        ls_value *in = LS_ARENA_ARRAY(&t->r.to->arena, ls_value, n->n_in + 1);
+        ls_value *in = ls_rewrite_operands(&t->r, n);
+        if (!in)
+            return;
         for (int k = 0; k < n->n_in; k++)
-            in[k] = t->again[n->in[k].id].id ? t->again[n->in[k].id] : ls_rewrite_value(&t->r, n->in[k]);
+            in[k] = t->again[n->in[k].id].id ? t->again[n->in[k].id] : in[k];
         ls_rewrite_like(&t->r, n);
         t->r.to->phase = LS_PHASE_BACKWARD;
         ls_node *copy = ls_graph_add(t->r.to, n->op, n->n_in, in, n->attrs);
@@ -71,8 +74,8 @@ static void find_leaving(state *t)
 ls_status ls_pass_recompute(ls_graph **gp, const char *block_class)
 {
     const ls_graph *g = *gp;
-    int *block = malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
-    LS_CHECK(block, "out of memory");
+    int *block = ls_sys_malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
+    LS_TRY(ls_sys_have(block));
     int blocks = 0;
     for (int i = 0; i < g->n_nodes; i++) {
         block[i] = block_of(g->nodes[i]->scope, block_class);
@@ -85,10 +88,13 @@ ls_status ls_pass_recompute(ls_graph **gp, const char *block_class)
     }
     state t = { .block = block };
     ls_status s = ls_rewrite_begin(&t.r, g);
-    t.again = calloc((size_t)g->n_vals, sizeof *t.again);
-    t.cloned = calloc((size_t)g->n_scopes, sizeof *t.cloned);
-    t.leaves = calloc((size_t)g->n_vals, sizeof *t.leaves);
-    LS_CHECK(t.again && t.cloned && t.leaves, "out of memory");
+    t.again = ls_sys_calloc((size_t)g->n_vals, sizeof *t.again);
+    t.cloned = ls_sys_calloc((size_t)g->n_scopes, sizeof *t.cloned);
+    t.leaves = ls_sys_calloc((size_t)g->n_vals, sizeof *t.leaves);
+    if (s == LS_OK && !(t.again && t.cloned && t.leaves)) {
+        s = ls_sys_have(NULL);
+        ls_rewrite_abort(&t.r);
+    }
     if (s == LS_OK)
         find_leaving(&t);
     for (int i = 0; i < g->n_nodes && s == LS_OK && t.r.to->status == LS_OK; i++) {
@@ -97,17 +103,18 @@ ls_status ls_pass_recompute(ls_graph **gp, const char *block_class)
             ls_rewrite_copy(&t.r, n);
             continue;
         }
-        ls_value *in = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, n->n_in + 1);
-        for (int k = 0; k < n->n_in; k++) {
+        ls_value *in = ls_rewrite_operands(&t.r, n);
+        for (int k = 0; in && k < n->n_in; k++) {
             ls_value v = n->in[k];
             const ls_node *p = ls_present(v) ? ls_node_of(g, v) : NULL;
             bool again = p && p->phase == LS_PHASE_FORWARD && block[p->id] >= 0 &&
                          !(p->op->flags & LS_OP_SOURCE) && !t.leaves[v.id];
             if (again && !t.cloned[block[p->id]])
                 clone_block(&t, block[p->id], i);
-            in[k] = again ? t.again[v.id] : ls_rewrite_value(&t.r, v);
+            in[k] = again ? t.again[v.id] : in[k];
         }
-        ls_rewrite_copy_with(&t.r, n, in, n->attrs);
+        if (in)
+            ls_rewrite_copy_with(&t.r, n, in, n->attrs);
     }
     free(block);
     free(t.again);

@@ -141,7 +141,8 @@ void ls_place_says(ls_graph *g, ls_value v, ls_placement p, const ls_place_axis 
         if (!strcmp(at->axis, axis->name))
             return;
     const ls_placed placed = { ls_arena_strdup(&g->arena, axis->name), p, had };
-    g->vals[v.id].placed = ls_arena_dup(&g->arena, &placed, sizeof placed);
+    const ls_placed *kept = ls_arena_dup(&g->arena, &placed, sizeof placed);
+    g->vals[v.id].placed = kept ? kept : had;
 }
 
 ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,

@@ -115,14 +115,16 @@ ls_status ls_pass_reshard(ls_graph **gp, const ls_parallel *p, const ls_units *u
     LS_TRY(ls_rewrite_begin(&t.r, g));
     t.kept = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, g->n_vals);
     t.again = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, g->n_vals);
+    ls_graph_room(t.r.to);
     for (int i = 0; i < g->n_nodes && t.r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
-        ls_value *in = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, n->n_in + 1);
-        for (int k = 0; k < n->n_in; k++) {
+        ls_value *in = ls_rewrite_operands(&t.r, n);
+        for (int k = 0; in && k < n->n_in; k++) {
             const ls_node *gather = n->phase == LS_PHASE_BACKWARD ? gather_under(g, n->in[k]) : NULL;
-            in[k] = gather && dropped(&t, gather) ? twin(&t, n->in[k]) : ls_rewrite_value(&t.r, n->in[k]);
+            in[k] = gather && dropped(&t, gather) ? twin(&t, n->in[k]) : in[k];
         }
-        ls_rewrite_copy_with(&t.r, n, in, n->attrs);
+        if (!in || !ls_rewrite_copy_with(&t.r, n, in, n->attrs))
+            break;
         if (n->op == &ls_op_all_gather && dropped(&t, n) && keeps_slice(&t, n))
             keep_slice(&t, n);
     }

@@ -61,6 +61,7 @@ static ls_status useless_word(const ls_graph *g, const char *word)
     ls_arena a;
     ls_arena_init(&a);
     const char **modules = LS_ARENA_ARRAY(&a, const char *, g->n_nodes + 1);
+    LS_TRY(ls_arena_status(&a));
     int found = 0, parts = 1;
     bool taken = false;
     for (int i = 0; i < n; i++)

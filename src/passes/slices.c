@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/sys.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "place.h"
@@ -63,8 +64,9 @@ static bool passes_on(const ls_graph *g, const ls_node *n, demand d)
 
 static demand *find_demands(const ls_graph *g)
 {
-    demand *wanted = calloc((size_t)g->n_vals, sizeof *wanted);
-    LS_CHECK(wanted, "out of memory");
+    demand *wanted = ls_sys_calloc((size_t)g->n_vals, sizeof *wanted);
+    if (!wanted)
+        return NULL;
     for (int i = 0; i < g->n_outputs; i++)
         wanted[g->outputs[i].value.id] = EVERYTHING;
     for (int i = g->n_nodes - 1; i >= 0; i--) {
@@ -149,6 +151,8 @@ static const ls_box *box_of(ls_rewrite *r, const ls_node *n, demand d)
     if (part.kind != RANGE)
         return n->at;
     ls_box *box = LS_ARENA_NEW(&r->to->arena, ls_box);
+    if (!box)
+        return n->at;
     *box = n->at ? *n->at : ls_box_of(&p.in[rule.at]);
     ls_box_slice(box, (int)part.dim, part.start, part.count);
     return box;
@@ -160,6 +164,10 @@ ls_status ls_pass_slices_up(ls_graph **gp)
     ls_rewrite r;
     LS_TRY(ls_rewrite_begin(&r, g));
     demand *wanted = find_demands(g);
+    if (!wanted) {
+        ls_rewrite_abort(&r);
+        return ls_sys_have(wanted);
+    }
     for (int i = 0; i < g->n_nodes && r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
         if (n->op == &ls_op_slice) {
@@ -167,13 +175,14 @@ ls_status ls_pass_slices_up(ls_graph **gp)
             continue;
         }
         demand d = wanted[n->out[0].id];
-        ls_value *in = LS_ARENA_ARRAY(&r.to->arena, ls_value, n->n_in + 1);
+        ls_value *in = ls_rewrite_operands(&r, n);
         ls_rewrite_like(&r, n);
-        for (int k = 0; k < n->n_in; k++)
+        for (int k = 0; in && k < n->n_in; k++)
             in[k] = ls_present(n->in[k]) ? range_of(&r, wanted, n->in[k],
                                                     d.kind == RANGE ? operand_demand(g, n, k, d) : EVERYTHING)
                                          : LS_NONE;
-        ls_rewrite_copy_at(&r, n, in, box_of(&r, n, d));
+        if (in)
+            ls_rewrite_copy_at(&r, n, in, box_of(&r, n, d));
     }
     free(wanted);
     return ls_rewrite_end(&r, gp);
@@ -189,8 +198,8 @@ typedef struct hull {
 ls_status ls_pass_narrow(ls_graph **gp)
 {
     const ls_graph *g = *gp;
-    hull *hulls = calloc((size_t)g->n_vals, sizeof *hulls);
-    LS_CHECK(hulls, "out of memory");
+    hull *hulls = ls_sys_calloc((size_t)g->n_vals, sizeof *hulls);
+    LS_TRY(ls_sys_have(hulls));
     for (int i = 0; i < g->n_outputs; i++)
         hulls[g->outputs[i].value.id].whole = true;
     for (int i = 0; i < g->n_nodes; i++) {

@@ -58,6 +58,7 @@ ls_status ls_pass_units(ls_graph **gp, const ls_precision *precision, const ls_p
     }
     ls_casts casts = ls_casts_begin(&r, &u->policies);
     ls_value *buffer = LS_ARENA_ARRAY(&r.to->arena, ls_value, u->n);
+    ls_graph_room(r.to);
     int k = 0;
     for (int i = 0; i < g->n_nodes && r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
@@ -74,9 +75,9 @@ ls_status ls_pass_units(ls_graph **gp, const ls_precision *precision, const ls_p
             r.map[n->out[0].id] = ls_flat_view(r.to, buffer[slot->unit], slot->offset, &slot->type);
             continue;
         }
-        ls_value *in = LS_ARENA_ARRAY(&r.to->arena, ls_value, n->n_in + 1);
-        for (int j = 0; j < n->n_in; j++)
-            in[j] = ls_rewrite_value(&r, n->in[j]);
+        ls_value *in = ls_rewrite_operands(&r, n);
+        if (!in)
+            break;
         ls_casts_operands(&casts, &r, n, in);
         ls_rewrite_copy_with(&r, n, in, n->attrs);
     }
@@ -96,9 +97,9 @@ ls_status ls_pass_to_float(ls_graph **gp, ls_dtype to)
     LS_TRY(ls_rewrite_begin(&r, g));
     for (int i = 0; i < g->n_nodes && r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
-        ls_value *in = LS_ARENA_ARRAY(&r.to->arena, ls_value, n->n_in + 1);
-        for (int k = 0; k < n->n_in; k++)
-            in[k] = ls_rewrite_value(&r, n->in[k]);
+        const ls_value *in = ls_rewrite_operands(&r, n);
+        if (!in)
+            break;
         union {
             ls_source_attrs source;
             ls_fill_attrs fill;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/stop.h"
+#include "base/sys.h"
 #include "internal.h"
 
 static bool meet(const ls_alloc *a, const ls_alloc *b) { return a->first <= b->last && b->first <= a->last; }
@@ -84,9 +85,10 @@ static bool transient(const ls_alloc *a)
     return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
 }
 
-static void find_peak(ls_plan *p)
+static ls_status find_peak(ls_plan *p)
 {
     const ls_timeline_point *t = ls_plan_timeline(p);
+    LS_TRY(ls_sys_have(t));
     size_t fixed = 0, most = 0;
     for (int i = 0; i < p->n_allocs; i++)
         if (!transient(&p->allocs[i]) && p->allocs[i].memory != LS_MEM_NODE)
@@ -102,6 +104,7 @@ static void find_peak(ls_plan *p)
         }
     }
     p->live_peak_bytes = p->n_steps ? most - fixed : 0;
+    return LS_OK;
 }
 
 /* The most bytes of one kind of memory that are live at once. No packing can be smaller. */
@@ -132,7 +135,10 @@ static size_t pack_region(ls_plan *p, ls_memory memory, ls_arena *scratch)
     item *items = LS_ARENA_ARRAY(scratch, item, n + 1);
     size_t *offsets = LS_ARENA_ARRAY(scratch, size_t, p->n_allocs + 1), best = SIZE_MAX;
     int *placed = LS_ARENA_ARRAY(scratch, int, n + 1);
-    const size_t least = live_peak(p, memory, LS_ARENA_ARRAY(scratch, size_t, p->n_steps + 2));
+    size_t *live = LS_ARENA_ARRAY(scratch, size_t, p->n_steps + 2);
+    if (scratch->no_memory)
+        return SIZE_MAX;
+    const size_t least = live_peak(p, memory, live);
     for (packing_order order = 0; order < ORDERS && best > least; order++) {
         for (int i = 0, k = 0; i < p->n_allocs; i++)
             if (p->allocs[i].memory == memory)
@@ -149,7 +155,7 @@ static size_t pack_region(ls_plan *p, ls_memory memory, ls_arena *scratch)
     return best;
 }
 
-bool ls_planner_pack_arena(ls_plan *p)
+ls_status ls_planner_pack_arena(ls_plan *p)
 {
     for (int i = 0; i < p->n_allocs; i++) {
         ls_alloc *a = &p->allocs[i];
@@ -162,18 +168,22 @@ bool ls_planner_pack_arena(ls_plan *p)
         *region += ls_align_up(a->bytes);
         p->host_bytes += a->host ? ls_align_up(a->bytes) : 0;
     }
-    find_peak(p);
+    LS_TRY(find_peak(p));
     ls_arena scratch;
     ls_arena_init(&scratch);
     p->arena_bytes = pack_region(p, LS_MEM_ARENA, &scratch);
     p->symmetric_bytes = pack_region(p, LS_MEM_SYMMETRIC, &scratch);
+    const ls_status s = ls_arena_status(&scratch);
     ls_arena_release(&scratch);
-    return p->arena_bytes != SIZE_MAX && p->symmetric_bytes != SIZE_MAX;
+    LS_TRY(s);
+    return p->arena_bytes != SIZE_MAX && p->symmetric_bytes != SIZE_MAX ? LS_OK : LS_E_STOPPED;
 }
 
 const ls_timeline_point *ls_plan_timeline(ls_plan *p)
 {
     ls_timeline_point *t = LS_ARENA_ARRAY(&p->arena, ls_timeline_point, p->n_steps + 1);
+    if (!t)
+        return NULL;
     for (int i = 0; i < p->n_allocs; i++) /* what begins and ends at each step, as sums of differences */
         /* (NODE memory belongs to the machine, not to this rank) */
         if (p->n_steps && p->allocs[i].memory != LS_MEM_NODE) {

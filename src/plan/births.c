@@ -135,6 +135,7 @@ ls_status ls_planner_find_births(ls_planner *p)
     p->births = LS_ARENA_ARRAY(&p->scratch, ls_birth, g->n_vals);
     p->named = LS_ARENA_ARRAY(&p->scratch, bool, g->n_vals);
     p->replaces = LS_ARENA_ARRAY(&p->scratch, int, g->n_outputs + 1);
+    LS_TRY(ls_arena_status(&p->scratch));
 
     for (int i = 0; i < g->n_outputs; i++) {
         const ls_output_entry *o = &g->outputs[i];
@@ -163,6 +164,7 @@ ls_status ls_planner_find_births(ls_planner *p)
 
     /* [roots]: position in `order` of the last node that reads it */
     int *last_use = LS_ARENA_ARRAY(&p->scratch, int, g->n_vals);
+    LS_TRY(ls_arena_status(&p->scratch));
     for (int i = 0; i < p->n_order; i++) {
         const ls_node *n = g->nodes[p->order[i]];
         for (int j = 0; !ls_is_view(n) && j < n->n_in; j++)

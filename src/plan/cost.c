@@ -68,7 +68,7 @@ static void kernel_cost(ls_plan *p, ls_step *s, ls_type *types, const ls_calibra
     }
 }
 
-void ls_planner_cost(ls_plan *p, const ls_calibration *c)
+ls_status ls_planner_cost(ls_plan *p, const ls_calibration *c)
 {
     int most = 1;
     for (int i = 0; i < p->n_steps; i++)
@@ -77,6 +77,7 @@ void ls_planner_cost(ls_plan *p, const ls_calibration *c)
     ls_arena scratch;
     ls_arena_init(&scratch);
     ls_type *types = LS_ARENA_ARRAY(&scratch, ls_type, most);
+    LS_TRY(ls_arena_status(&scratch));
     for (int i = 0; i < p->n_steps; i++) {
         ls_step *s = &p->steps[i];
         if (s->part == LS_PART_RUN)
@@ -88,4 +89,5 @@ void ls_planner_cost(ls_plan *p, const ls_calibration *c)
         p->seconds += s->seconds;
     }
     ls_arena_release(&scratch);
+    return LS_OK;
 }

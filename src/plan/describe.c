@@ -21,37 +21,43 @@ void ls_step_label(ls_str *out, const ls_plan *p, int step)
     ls_str_printf(out, "%s%s%s", n->op->name, n->scope->path[0] ? "  " : "", n->scope->path);
 }
 
-typedef struct named_bytes {
-    const ls_alloc *alloc;
-    size_t bytes;
-} named_bytes;
-
 static int name_order(const ls_alloc *a, const ls_alloc *b)
 {
     return ls_identity_order(a->is, a->name, b->is, b->name);
 }
 
-static int by_name(const void *pa, const void *pb)
-{
-    const named_bytes *a = pa, *b = pb;
-    const int order = name_order(a->alloc, b->alloc);
-    /* state first: it decides whether a name is state or IO */
-    return order ? order : (int)(b->alloc->memory == LS_MEM_STATE) - (int)(a->alloc->memory == LS_MEM_STATE);
-}
-
 /* A named allocation of the session, from whichever of its programs have it. */
-static void count_name(ls_footprint *out, const named_bytes *n)
+static void count_name(ls_footprint *out, const ls_alloc *a)
 {
-    const ls_alloc *a = n->alloc;
+    const size_t bytes = ls_align_up(a->bytes);
     if (a->memory == LS_MEM_NODE) {
-        out->node += n->bytes;
+        out->node += bytes;
         return;
     }
-    *(a->memory == LS_MEM_STATE ? &out->state : &out->io) += n->bytes;
-    out->fixed[a->category] += n->bytes;
-    out->window += a->shared ? n->bytes : 0;
-    out->host += a->host ? n->bytes : 0;
-    out->on_host[a->category] += a->host ? n->bytes : 0;
+    *(a->memory == LS_MEM_STATE ? &out->state : &out->io) += bytes;
+    out->fixed[a->category] += bytes;
+    out->window += a->shared ? bytes : 0;
+    out->host += a->host ? bytes : 0;
+    out->on_host[a->category] += a->host ? bytes : 0;
+}
+
+/* Whether allocation k of plan i is the one that its name is counted by: the first with that name, a state if
+ * any is one; and not a slice of a mapped unit, which only the programs that gather the unit know. */
+static bool counts(int n_plans, ls_plan *const *plans, int i, int k)
+{
+    const ls_alloc *a = &plans[i]->allocs[k];
+    if (ls_is_transient(a))
+        return false;
+    for (int p = 0; p < n_plans; p++)
+        for (int x = 0; x < plans[p]->n_allocs; x++) {
+            const ls_alloc *b = &plans[p]->allocs[x];
+            if (ls_is_transient(b) || name_order(a, b))
+                continue;
+            const int state = (b->memory == LS_MEM_STATE) - (a->memory == LS_MEM_STATE);
+            if (b->inside || state > 0 || (!state && (p < i || (p == i && x < k))))
+                return false;
+        }
+    return true;
 }
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
@@ -59,33 +65,18 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
 {
     *out = (ls_footprint){ 0 };
-    int n = 0, most = 1;
-    for (int i = 0; i < n_plans; i++)
-        most += plans[i]->n_allocs;
-    ls_arena scratch;
-    ls_arena_init(&scratch);
-    named_bytes *names = LS_ARENA_ARRAY(&scratch, named_bytes, most);
     size_t worst = 0;
     for (int i = 0; i < n_plans; i++) {
         const ls_plan *p = plans[i];
         for (int k = 0; k < p->n_allocs; k++)
-            if (!ls_is_transient(&p->allocs[k]))
-                names[n++] = (named_bytes){ &p->allocs[k], ls_align_up(p->allocs[k].bytes) };
+            if (counts(n_plans, plans, i, k))
+                count_name(out, &p->allocs[k]);
         out->arena = larger(out->arena, p->arena_bytes);
         out->symmetric = larger(out->symmetric, p->symmetric_bytes);
         if (p->live_peak_bytes > worst || i == 0) {
             worst = p->live_peak_bytes;
             out->peak_plan = i;
         }
-    }
-    qsort(names, (size_t)n, sizeof *names, by_name);
-    for (int k = 0, end; k < n; k = end) {
-        /* whether it is a slice of a mapped unit; only the programs that gather the unit know that */
-        bool inside = false;
-        for (end = k; end < n && !name_order(names[end].alloc, names[k].alloc); end++)
-            inside = inside || names[end].alloc->inside;
-        if (!inside)
-            count_name(out, &names[k]);
     }
     memcpy(out->by_category, out->fixed, sizeof out->by_category);
     const ls_plan *peak = n_plans ? plans[out->peak_plan] : NULL;
@@ -96,7 +87,6 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
     }
     out->window += out->symmetric;
     out->total = out->state + out->io + out->arena + out->symmetric;
-    ls_arena_release(&scratch);
 }
 
 int ls_plan_traffic(ls_traffic *rows, int n, const ls_plan *p, int64_t runs)
@@ -206,7 +196,8 @@ void ls_plan_text(ls_str *out, ls_plan *p, int top)
     ls_arena scratch;
     ls_arena_init(&scratch);
     const ls_alloc **alive = LS_ARENA_ARRAY(&scratch, const ls_alloc *, p->n_allocs);
-    const int n = ls_plan_alive(p, p->peak_step, alive);
+    ls_str_add(out, alive ? "" : NULL);
+    const int n = alive ? ls_plan_alive(p, p->peak_step, alive) : 0;
     if (top > 0 && n)
         ls_str_add(out, "  the largest of it\n");
     for (int i = 0; i < n && i < top; i++) {
@@ -255,7 +246,8 @@ void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top)
     ls_arena scratch;
     ls_arena_init(&scratch);
     const ls_alloc **alive = LS_ARENA_ARRAY(&scratch, const ls_alloc *, p->n_allocs);
-    const int n = ls_plan_alive(p, p->peak_step, alive);
+    ls_str_add(&j->out, alive ? "" : NULL);
+    const int n = alive ? ls_plan_alive(p, p->peak_step, alive) : 0;
     ls_json_array(j, "largest");
     for (int i = 0; i < n && i < top; i++) {
         ls_str_clear(&text);

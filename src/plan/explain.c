@@ -245,10 +245,11 @@ void ls_explain_text(ls_str *out, const ls_plan *p, bool full)
     ls_explain_line *lines;
     ls_explain_span *spans;
     const int n_lines = ls_explain_lines(&scratch, p, &lines),
-              n = ls_explain_spans(&scratch, p, n_lines, lines, &spans);
+              n = scratch.no_memory ? 0 : ls_explain_spans(&scratch, p, n_lines, lines, &spans);
     ls_str_printf(out, "program %s on %s (%s, %d thread%s): %d steps", p->graph->name, p->device.ops->name,
                   ls_isa_name(p->device.isa), p->device.threads, p->device.threads == 1 ? "" : "s",
                   p->n_steps);
+    ls_str_add(out, scratch.no_memory ? NULL : "");
     ls_traffic traffic[LS_TRAFFIC_ROWS];
     const int kinds = ls_plan_traffic(traffic, 0, p, 1);
     for (int i = 0; i < kinds; i++) {
@@ -359,16 +360,17 @@ void ls_explain_json(ls_json *j, const char *key, const ls_plan *p)
     ls_arena scratch;
     ls_arena_init(&scratch);
     int *step_of = LS_ARENA_ARRAY(&scratch, int, g->n_nodes); /* [nodes]; for a collective, its start */
-    for (int i = 0; i < g->n_nodes; i++)
+    ls_str_add(&j->out, step_of ? "" : NULL);
+    for (int i = 0; step_of && i < g->n_nodes; i++)
         step_of[i] = -1;
-    for (int i = 0; i < p->n_steps; i++)
+    for (int i = 0; step_of && i < p->n_steps; i++)
         if (p->steps[i].part != LS_PART_WAIT)
             step_of[p->steps[i].node] = i;
     ls_json_object(j, key);
     ls_json_text(j, "program", g->name);
     ls_json_array(j, "nodes");
     for (int i = 0; i < g->n_nodes; i++)
-        node_json(j, p, g->nodes[i], step_of[i]);
+        node_json(j, p, g->nodes[i], step_of ? step_of[i] : -1);
     ls_json_close_array(j);
     ls_json_array(j, "collectives");
     for (int i = 0; i < p->n_collectives; i++)

@@ -37,6 +37,9 @@ int ls_explain_lines(ls_arena *a, const ls_plan *p, ls_explain_line **out)
                .lines = LS_ARENA_ARRAY(a, ls_explain_line, g->n_nodes + p->n_steps + 1),
                .done = LS_ARENA_ARRAY(a, bool, g->n_nodes + 1),
                .runs = LS_ARENA_ARRAY(a, bool, g->n_nodes + 1) };
+    *out = w.lines;
+    if (a->no_memory)
+        return 0;
     for (int i = 0; i < p->n_steps; i++)
         w.runs[p->steps[i].node] = true;
     for (int i = 0; i < p->n_steps; i++) {
@@ -59,10 +62,10 @@ static const bool *find_repeated(ls_arena *a, const ls_graph *g)
 {
     const ls_scope **scopes = LS_ARENA_ARRAY(a, const ls_scope *, g->n_scopes + 1);
     bool *repeated = LS_ARENA_ARRAY(a, bool, g->n_scopes + 1);
-    for (int i = 0; i < g->n_nodes; i++)
+    for (int i = 0; i < g->n_nodes && !a->no_memory; i++)
         for (const ls_scope *s = g->nodes[i]->scope; s; s = s->parent)
             scopes[s->id] = s;
-    for (int i = 0; i < g->n_scopes; i++)
+    for (int i = 0; i < g->n_scopes && !a->no_memory; i++)
         for (int k = 0; k < g->n_scopes && !repeated[i]; k++)
             repeated[i] = i != k && scopes[i] && scopes[k] && scopes[i]->block[0] &&
                           !strcmp(scopes[i]->block, scopes[k]->block);
@@ -149,6 +152,8 @@ int ls_explain_spans(ls_arena *a, const ls_plan *p, int n, const ls_explain_line
     ls_explain_span *spans = *out = LS_ARENA_ARRAY(a, ls_explain_span, n + 1);
     const bool *repeated = find_repeated(a, p->graph);
     int n_spans = 0;
+    if (a->no_memory)
+        return 0;
     for (int i = 0; i < n;) {
         int kernel = i; /* a line without a kernel belongs to the next line that has one */
         while (kernel < n && !is_kernel(p, &lines[kernel]))
@@ -165,6 +170,8 @@ int ls_explain_spans(ls_arena *a, const ls_plan *p, int n, const ls_explain_line
         i = end;
     }
     ls_str *signs = LS_ARENA_ARRAY(a, ls_str, n_spans + 1);
+    if (!signs)
+        return 0;
     for (int k = 0; k < n_spans; k++)
         for (int i = spans[k].first; i < spans[k].end; i++)
             sign(&signs[k], p, &lines[i]);

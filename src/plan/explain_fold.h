@@ -20,6 +20,7 @@ typedef struct ls_explain_span {
 } ls_explain_span;
 
 /* Each node once, before the first step that needs it; a collective twice. */
+/* Both: 0 without memory, which the arena remembers. */
 int ls_explain_lines(ls_arena *a, const ls_plan *p, ls_explain_line **out);
 int ls_explain_spans(ls_arena *a, const ls_plan *p, int n, const ls_explain_line *lines,
                      ls_explain_span **out);

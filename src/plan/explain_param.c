@@ -16,6 +16,7 @@ typedef struct life {
     ls_plan *const *plans;
     event *events;
     int n;
+    bool no_memory;
 } life;
 
 /* Keeps each program's events in the order of its nodes. */
@@ -75,7 +76,8 @@ static void follow_value(life *l, int program, const ls_stored_at *at)
     enum { NOTHING, OTHER_PART, WHOLE_SOURCE, THE_PARAMETER };
     char *shows = LS_ARENA_ARRAY(&scratch, char, g->n_vals);
     const int64_t count = ls_type_count(&at->type);
-    for (int i = 0; i < g->n_nodes; i++) {
+    l->no_memory = l->no_memory || !shows;
+    for (int i = 0; i < g->n_nodes && shows; i++) {
         const ls_node *n = g->nodes[i];
         if (ls_is_source(n)) {
             if (of_unit(ls_source_is(n), LS_IS_UNIT, at))
@@ -154,7 +156,8 @@ static life trace_life(ls_arena *scratch, const ls_stored_at *at, int n_plans, l
     for (int i = 0; i < n_plans; i++)
         most += plans[i]->graph->n_nodes + 64;
     life l = { .plans = plans, .events = LS_ARENA_ARRAY(scratch, event, most) };
-    for (int i = 0; i < n_plans; i++) {
+    l.no_memory = !l.events;
+    for (int i = 0; i < n_plans && l.events; i++) {
         follow_value(&l, i, at);
         follow_gradient(&l, i, at);
     }
@@ -237,6 +240,7 @@ void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_
     ls_arena scratch;
     ls_arena_init(&scratch);
     const life l = trace_life(&scratch, at, n_plans, plans);
+    ls_str_add(out, l.no_memory ? NULL : "");
     ls_str_printf(out, "%s  %s", at->name, ls_type_text(type, &at->type));
     for (int d = 0; d < at->box.ndim; d++)
         if (at->axes[d])
@@ -277,6 +281,7 @@ void ls_explain_param_json(ls_json *j, const ls_stored_at *at, int n_plans, ls_p
     ls_arena scratch;
     ls_arena_init(&scratch);
     const life l = trace_life(&scratch, at, n_plans, plans);
+    ls_str_add(&j->out, l.no_memory ? NULL : "");
     ls_json_text(j, "name", at->name);
     ls_json_text(j, "type", ls_type_text(type, &at->type));
     for (int d = 0; d < at->box.ndim; d++) {

@@ -63,12 +63,12 @@ ls_status ls_planner_find_births(ls_planner *p);
  */
 int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j);
 ls_status ls_planner_lower(ls_planner *p);
-void ls_planner_make_steps(ls_planner *p);
+ls_status ls_planner_make_steps(ls_planner *p);
 /* The value in whose memory v lies, and (unless NULL) where, in bytes. */
 int ls_planner_base(const ls_planner *p, int v, int64_t *offset);
-void ls_planner_store(ls_planner *p);
-bool ls_planner_pack_arena(ls_plan *p); /* false: a stop was requested before anything was packed */
-void ls_planner_cost(ls_plan *p, const ls_calibration *c);
+ls_status ls_planner_store(ls_planner *p);
+ls_status ls_planner_pack_arena(ls_plan *p); /* LS_E_STOPPED: before anything was packed */
+ls_status ls_planner_cost(ls_plan *p, const ls_calibration *c);
 
 /* The types, and without data also the strides, of a node's operands. `operands` has room for ls_slots(n).
  * Absent inputs have ndim -1. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "graph/rewrite.h"
 #include "internal.h"
 #include "ops/rules.h"
@@ -83,6 +84,7 @@ static ls_status choose_kernels(ls_planner *p, ls_tensor *operands)
 {
     const ls_graph *g = p->old;
     p->kernel = LS_ARENA_ARRAY(&p->scratch, const ls_kernel *, g->n_nodes);
+    LS_TRY(ls_arena_status(&p->scratch));
     for (int i = 0; i < p->n_order; i++) {
         const ls_node *n = g->nodes[p->order[i]];
         if (ls_is_source(n) || ls_is_view(n) || ls_is_collective(n))
@@ -225,6 +227,7 @@ static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)
         if (over && over <= n->n_in && ls_present(in[over - 1])) {
             p->home[v.id] = p->home[in[over - 1].id];
             write_record *w = LS_ARENA_NEW(&p->scratch, write_record);
+            LS_TRY(ls_sys_have(w));
             const int base = p->home[v.id].base;
             *w = (write_record){ .begin = p->home[v.id].offset,
                                  .end = p->home[v.id].offset + extent_bytes(l, v),
@@ -317,12 +320,14 @@ ls_status ls_planner_lower(ls_planner *p)
                    .writes = LS_ARENA_ARRAY(&p->scratch, write_record *, vals) };
     p->home = LS_ARENA_ARRAY(&p->scratch, ls_home, vals);
     p->chosen = LS_ARENA_ARRAY(&p->scratch, const ls_kernel *, vals);
+    ls_value *in = LS_ARENA_ARRAY(&p->scratch, ls_value, most);
+    LS_TRY(ls_arena_status(&p->scratch));
     LS_TRY(choose_kernels(p, l.operands));
     LS_TRY(ls_planner_find_births(p));
 
     LS_TRY(ls_rewrite_begin(&l.r, g));
     p->map = l.r.map;
-    ls_status s = lower_nodes(&l, LS_ARENA_ARRAY(&p->scratch, ls_value, most));
+    ls_status s = lower_nodes(&l, in);
     p->plan->graph = s == LS_OK ? l.r.to : NULL;
     if (s == LS_OK)
         l.r.to = NULL; /* owned by the planner now */

@@ -26,14 +26,14 @@ static ls_status make(ls_planner *p, const ls_plan_opts *o)
     LS_TRY(ls_planner_schedule(p));
     LS_TRY(ls_planner_lower(p));
     LS_TRY(look_for_stop(p));
-    ls_planner_make_steps(p);
+    LS_TRY(ls_planner_make_steps(p));
     LS_TRY(look_for_stop(p));
-    ls_planner_store(p);
-    if (!ls_planner_pack_arena(p->plan))
-        return stopped(p);
+    LS_TRY(ls_planner_store(p));
+    const ls_status s = ls_planner_pack_arena(p->plan);
+    if (s != LS_OK)
+        return s == LS_E_STOPPED ? stopped(p) : s;
     LS_TRY(look_for_stop(p));
-    ls_planner_cost(p->plan, o ? o->calibration : NULL);
-    return LS_OK;
+    return ls_planner_cost(p->plan, o ? o->calibration : NULL);
 }
 
 ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, const ls_plan_opts *o)

@@ -128,7 +128,7 @@ ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, c
 void ls_plan_destroy(ls_plan **p);
 
 /* Live bytes at each position of the schedule, by category, with state and IO (n_steps entries), for the
- * picture of memory over time. It is allocated in p->arena. */
+ * picture of memory over time. It is allocated in p->arena; NULL: out of memory. */
 typedef struct ls_timeline_point {
     size_t bytes[LS_CAT_COUNT];
 } ls_timeline_point;

@@ -57,11 +57,11 @@ ls_status ls_planner_schedule(ls_planner *p)
 {
     const ls_graph *g = p->old;
     bool *live = LS_ARENA_ARRAY(&p->scratch, bool, g->n_nodes);
-    mark_live(g, live);
-
     p->order = LS_ARENA_ARRAY(&p->scratch, int, g->n_nodes);
     p->when = LS_ARENA_ARRAY(&p->scratch, int, g->n_nodes);
     p->root = LS_ARENA_ARRAY(&p->scratch, int, g->n_vals);
+    LS_TRY(ls_arena_status(&p->scratch));
+    mark_live(g, live);
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         p->when[i] = -1;

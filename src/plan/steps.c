@@ -12,6 +12,7 @@
  * All this follows from the graph alone, so the order is the same on every rank. */
 #include <string.h>
 
+#include "base/sys.h"
 #include "internal.h"
 #include "lockstep/mesh.h"
 #include "ops/rules.h"
@@ -109,7 +110,7 @@ static ls_plan_collective describe(const maker *m, const ls_node *n)
     return c;
 }
 
-static void list_entries(maker *m)
+static ls_status list_entries(maker *m)
 {
     ls_plan *plan = m->p->plan;
     m->entries = LS_ARENA_ARRAY(&m->p->scratch, entry, m->g->n_nodes + 1);
@@ -117,6 +118,7 @@ static void list_entries(maker *m)
     for (int i = 0; i < m->g->n_nodes; i++)
         collectives += ls_is_collective(m->g->nodes[i]);
     plan->collectives = LS_ARENA_ARRAY(&plan->arena, ls_plan_collective, collectives + 1);
+    LS_TRY(ls_sys_have(m->entries ? plan->collectives : NULL));
     for (int i = 0; i < m->g->n_nodes; i++) {
         const ls_node *n = m->g->nodes[i];
         if (ls_is_collective(n)) {
@@ -126,6 +128,7 @@ static void list_entries(maker *m)
             m->entries[m->n++] = (entry){ i, -1 };
         }
     }
+    return LS_OK;
 }
 
 static bool reads(const maker *m, const ls_node *n, int base)
@@ -203,12 +206,13 @@ static void place_gather(maker *m, int e, int c, const int *waited, int before)
 
 static bool of_unit(const ls_plan_collective *c) { return c->is.what == LS_IS_UNIT; }
 
-static void place_halves(maker *m)
+static ls_status place_halves(maker *m)
 {
     const ls_plan *plan = m->p->plan;
     int *waited[4], n_waited[4] = { 0 }, outstanding = -1;
     for (int k = 0; k < 4; k++)
         waited[k] = LS_ARENA_ARRAY(&m->p->scratch, int, plan->n_collectives + 1);
+    LS_TRY(ls_arena_status(&m->p->scratch));
     for (int e = 0; e < m->n; e++) {
         const int c = m->entries[e].collective;
         if (c < 0)
@@ -226,6 +230,7 @@ static void place_halves(maker *m)
             m->wait[outstanding] = e;
         outstanding = c;
     }
+    return LS_OK;
 }
 
 static void emit(maker *m, int node, ls_part part, int c)
@@ -243,10 +248,11 @@ static void emit(maker *m, int node, ls_part part, int c)
 }
 
 /* Collectives are listed in the order of their starts. */
-static void order_by_start(ls_planner *p)
+static ls_status order_by_start(ls_planner *p)
 {
     ls_plan *plan = p->plan;
     ls_plan_collective *sorted = LS_ARENA_ARRAY(&plan->arena, ls_plan_collective, plan->n_collectives + 1);
+    LS_TRY(ls_arena_status(&plan->arena));
     int n = 0;
     for (int i = 0; i < plan->n_steps; i++)
         if (plan->steps[i].part == LS_PART_START) {
@@ -255,17 +261,20 @@ static void order_by_start(ls_planner *p)
             sorted[n++] = *c;
         }
     plan->collectives = sorted;
+    return LS_OK;
 }
 
-void ls_planner_make_steps(ls_planner *p)
+ls_status ls_planner_make_steps(ls_planner *p)
 {
     ls_plan *plan = p->plan;
     maker m = { .p = p, .g = plan->graph };
-    list_entries(&m);
+    LS_TRY(list_entries(&m));
     m.start = LS_ARENA_ARRAY(&p->scratch, int, plan->n_collectives + 1);
     m.wait = LS_ARENA_ARRAY(&p->scratch, int, plan->n_collectives + 1);
-    place_halves(&m);
+    LS_TRY(ls_arena_status(&p->scratch));
+    LS_TRY(place_halves(&m));
     plan->steps = LS_ARENA_ARRAY(&plan->arena, ls_step, m.n + plan->n_collectives + 1);
+    LS_TRY(ls_arena_status(&plan->arena));
     for (int e = 0; e <= m.n; e++) {
         for (int c = 0; c < plan->n_collectives; c++) /* reductions whose wait comes before this entry */
             if (!is_gather(&plan->collectives[c]) && m.wait[c] == e)
@@ -279,5 +288,5 @@ void ls_planner_make_steps(ls_planner *p)
         if (e < m.n && m.entries[e].collective < 0)
             emit(&m, m.entries[e].node, LS_PART_RUN, -1);
     }
-    order_by_start(p);
+    return order_by_start(p);
 }

@@ -41,10 +41,11 @@ static void touch(storage *s, int v, int step)
     t->used = true;
 }
 
-static void make_sets(storage *s)
+static ls_status make_sets(storage *s)
 {
     const ls_graph *g = s->g;
     s->sets = LS_ARENA_ARRAY(&s->p->scratch, set, g->n_vals);
+    LS_TRY(ls_arena_status(&s->p->scratch));
     for (int i = 0; i < g->n_nodes; i++) {
         if (!ls_is_source(g->nodes[i]))
             continue;
@@ -75,6 +76,7 @@ static void make_sets(storage *s)
             t->is = g->outputs[i].is;
             t->last = INT_MAX;
         }
+    return LS_OK;
 }
 
 /* Marks what other ranks read: operands that are reduced, or gathered where they are. (With a mapping each
@@ -161,12 +163,13 @@ static bool is_parameter(const ls_node *n)
 /* State of the model that is not trained. It is never offloaded, because ops use it in place. */
 static bool is_buffer(const ls_node *n) { return n->op == &ls_op_buffer; }
 
-static void classify(storage *s)
+static ls_status classify(storage *s)
 {
     const ls_graph *g = s->g;
     s->derived = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
     s->gradient = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
     s->gathered = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
+    LS_TRY(ls_arena_status(&s->p->scratch));
     s->derived[0] = true; /* (an absent operand) */
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
@@ -184,6 +187,7 @@ static void classify(storage *s)
      * was moved. */
     bool *elsewhere = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals),
          *read = LS_ARENA_ARRAY(&s->p->scratch, bool, g->n_vals);
+    LS_TRY(ls_arena_status(&s->p->scratch));
     for (int i = 0; i < g->n_outputs; i++) {
         const int v = g->outputs[i].value.id;
         read[v] = true;
@@ -205,6 +209,7 @@ static void classify(storage *s)
                 elsewhere[n->in[j].id] = true;
         }
     }
+    return LS_OK;
 }
 
 static ls_category category_of(const storage *s, int v)
@@ -244,13 +249,14 @@ static void name_mapped(storage *s)
     }
 }
 
-static void make_allocs(storage *s, ls_tensor *operands)
+static ls_status make_allocs(storage *s, ls_tensor *operands)
 {
     ls_plan *plan = s->plan;
     const ls_graph *g = s->g;
     const int last_step = plan->n_steps ? plan->n_steps - 1 : 0;
     plan->allocs = LS_ARENA_ARRAY(&plan->arena, ls_alloc, g->n_vals + plan->n_steps);
     plan->locations = LS_ARENA_ARRAY(&plan->arena, ls_location, g->n_vals);
+    LS_TRY(ls_arena_status(&plan->arena));
     plan->locations[0].alloc = -1;
     const bool offload = s->p->parallel && s->p->parallel->offload == LS_OFFLOAD_CPU;
     for (int v = 1; v < g->n_vals; v++) {
@@ -310,9 +316,10 @@ static void make_allocs(storage *s, ls_tensor *operands)
                                                      .first = i,
                                                      .last = i };
     }
+    return ls_arena_status(&plan->arena);
 }
 
-void ls_planner_store(ls_planner *p)
+ls_status ls_planner_store(ls_planner *p)
 {
     storage s = { .p = p, .plan = p->plan, .g = p->plan->graph };
     int most = 0;
@@ -320,10 +327,12 @@ void ls_planner_store(ls_planner *p)
         const int n = ls_slots(s.g->nodes[i]);
         most = n > most ? n : most;
     }
-    make_sets(&s);
+    LS_TRY(make_sets(&s));
     for (int i = 0; i < p->plan->n_steps; i++)
         reuse(&s, i);
     share(&s);
-    classify(&s);
-    make_allocs(&s, LS_ARENA_ARRAY(&p->scratch, ls_tensor, most + 1));
+    LS_TRY(classify(&s));
+    ls_tensor *operands = LS_ARENA_ARRAY(&p->scratch, ls_tensor, most + 1);
+    LS_TRY(ls_arena_status(&p->scratch));
+    return make_allocs(&s, operands);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/file.h"
+#include "base/sys.h"
 #include "recipe_fields.h"
 #include "recipe_read.h"
 
@@ -122,6 +123,7 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
                        int line)
 {
     const ls_yaml *value = ls_yaml_real(node);
+    LS_TRY(ls_arena_status(&state->arena)); /* else the key may be cut short */
     int row = ls_key_find(key);
     if (row >= 0) {
         put(state, from, row, value, line);
@@ -158,9 +160,9 @@ static ls_status apply_include(ls_recipe_state *state, const source *from, const
         path = ls_arena_printf(&state->arena, "%.*s/%s", (int)(slash - from->name), from->name, path);
     if (!ls_file_exists(path))
         path = ls_recipe_bundled_text(value->text) ? value->text : path;
-    if (apply_file(state, path, from) != LS_OK)
-        return ls_fail_in(LS_E_USAGE, "%s:%d: include", from->name, line);
-    return LS_OK;
+    const ls_status s = apply_file(state, path, from);
+    return s == LS_OK ? LS_OK
+                      : ls_fail_in(s == LS_E_MEMORY ? s : LS_E_USAGE, "%s:%d: include", from->name, line);
 }
 
 /* Reads the included files first, so that settings of the including file win. */
@@ -211,6 +213,7 @@ static ls_status apply_file(ls_recipe_state *state, const char *path, const sour
         return ls_fail(LS_E_USAGE, "%s: more than %d files include one another", path, MAX_INCLUDES);
     struct stat st;
     const source from = { .name = ls_arena_strdup(&state->arena, path), .lines = true, .parent = parent };
+    LS_TRY(ls_arena_status(&state->arena));
     if (stat(path, &st) || S_ISDIR(st.st_mode)) {
         const char *bundled = ls_recipe_bundled_text(path);
         if (bundled) {
@@ -256,8 +259,10 @@ ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const c
         ls_yaml_parse(&value, &state->arena, yaml, strlen(yaml), where_text(&from, &state->arena, 0, key)));
     if (!value) { /* nothing after the '=': an empty text */
         value = LS_ARENA_NEW(&state->arena, ls_yaml);
+        LS_TRY(ls_sys_have(value));
         value->text = "";
     }
+    LS_TRY(ls_arena_status(&state->arena));
     if (!*key)
         return ls_fail(LS_E_USAGE, "%s: a key is missing before '='", origin);
     return apply(state, &from, ls_arena_strdup(&state->arena, key), value, 0);

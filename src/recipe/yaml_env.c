@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
+#include "base/sys.h"
 #include "yaml_tree.h"
 
 static bool is_name(const char *s, size_t n)
@@ -32,6 +33,7 @@ static ls_status expand_one(ls_yaml *n, ls_arena *a, const char *file, const cha
         return ls_fail(LS_E_USAGE, "%s:%d: '${%.*s}': write ${NAME} or ${NAME:-default}", file, n->line,
                        (int)(end - begin), begin);
     char *name = ls_arena_alloc(a, length + 1);
+    LS_TRY(ls_sys_have(name));
     memcpy(name, begin, length);
     const char *value = getenv(name);
     if (value && (*value || !fallback)) { /* as in the shell, :- also replaces an empty variable */
@@ -68,7 +70,7 @@ static ls_status expand_text(ls_yaml *n, ls_arena *a, const char *file)
     const ls_status whole = ls_str_status(&out);
     n->text = ls_arena_strdup(a, ls_str_text(&out));
     ls_str_release(&out);
-    return s == LS_OK ? whole : s;
+    return ls_arena_outcome(a, s == LS_OK ? whole : s);
 }
 
 ls_status ls_yaml_expand(ls_yaml *n, ls_arena *a, const char *file)

@@ -1,4 +1,5 @@
 /* yaml_tree.c - makes the tree of yaml_tree.h from the events of libyaml. No other file uses libyaml. */
+#include "base/sys.h"
 #include "yaml_tree.h"
 #include <string.h>
 #include <yaml.h>
@@ -37,6 +38,8 @@ static ls_status syntax_error(const reader *r)
                                                                              : &p->context_mark;
     if (p->error == YAML_MEMORY_ERROR)
         return ls_fail(LS_E_MEMORY, "%s: out of memory while reading YAML", r->name);
+    if (p->error == YAML_MEMORY_ERROR)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory", r->name);
     if (p->error == YAML_READER_ERROR)
         return ls_fail(LS_E_USAGE, "%s: not YAML: %s at byte %zu", r->name,
                        p->problem ? p->problem : "unreadable text", p->problem_offset);
@@ -60,7 +63,7 @@ static ls_status scalar_text(const reader *r, const yaml_event_t *e, const char 
     if (strlen(text) != e->data.scalar.length)
         return ls_fail(LS_E_USAGE, "%s:%d: a value contains a NUL byte", r->name, line_of(&e->start_mark));
     *out = ls_arena_dup(r->arena, text, e->data.scalar.length + 1);
-    return LS_OK;
+    return ls_sys_have(*out);
 }
 
 static ls_status read_list(reader *r, ls_yaml *n, int depth)
@@ -122,8 +125,12 @@ static ls_status read_node(reader *r, yaml_event_t *e, int depth, ls_yaml **out)
     ls_status s = LS_OK;
     ls_yaml *n = LS_ARENA_NEW(r->arena, ls_yaml);
     const char *name = NULL;
-    n->line = line_of(&e->start_mark);
     *out = n;
+    if (!n) {
+        yaml_event_delete(e);
+        return ls_sys_have(n);
+    }
+    n->line = line_of(&e->start_mark);
     if (depth > LS_YAML_MAX_DEPTH)
         s = ls_fail(LS_E_USAGE, "%s:%d: nested deeper than %d levels", r->name, n->line, LS_YAML_MAX_DEPTH);
     else if (++r->nodes > LS_YAML_MAX_NODES)
@@ -162,6 +169,7 @@ static ls_status read_node(reader *r, yaml_event_t *e, int depth, ls_yaml **out)
         LS_TRY(read_map(r, n, depth));
     if (name) {
         anchor *a = LS_ARENA_NEW(r->arena, anchor);
+        LS_TRY(ls_sys_have(a));
         *a = (anchor){ .name = name, .node = n, .next = r->anchors };
         r->anchors = a;
     }

@@ -43,7 +43,8 @@ static const size_t (*transient_of(page *p, ls_plan *plan))[LS_CAT_COUNT]
         if (!ls_is_transient(&plan->allocs[i]) && plan->allocs[i].memory != LS_MEM_NODE)
             lasting[plan->allocs[i].category] += (plan->allocs[i].bytes + 63) / 64 *
                                                  64; /* as the timeline counts them */
-    for (int k = 0; k < plan->n_steps; k++)
+    p->arena.no_memory = p->arena.no_memory || !all;
+    for (int k = 0; !p->arena.no_memory && k < plan->n_steps; k++)
         for (int c = 0; c < LS_CAT_COUNT; c++)
             bytes[k][c] = all[k].bytes[c] - lasting[c];
     return (const size_t(*)[LS_CAT_COUNT])bytes;
@@ -82,6 +83,8 @@ static void find_moments(page *p, const ls_profile *profile)
     most += first ? 0 : runs * p->compiled->plans[LS_MICRO]->n_steps + p->compiled->plans[LS_UPDATE]->n_steps;
     p->moments = LS_ARENA_ARRAY(&p->arena, moment, most);
     p->measured = first != NULL;
+    if (!p->moments)
+        return;
     for (const ls_profile_run *r = first; r; r = r->next)
         add_run(p, program_of(p, r->plan), r->step, r->began - first->began, r->times);
     for (int64_t i = 0; !first && i <= runs; i++)
@@ -134,6 +137,8 @@ static void chart(page *p, const char *title, int begin, int end, bool overview)
     const char **labels = LS_ARENA_ARRAY(&p->arena, const char *, COLUMNS);
     const moment **shown = LS_ARENA_ARRAY(&p->arena, const moment *, COLUMNS);
     char peak_text[64], size[32];
+    if (!shown)
+        return; /* ls_memory_page_write says so */
     ls_stack s = { .title = title,
                    .x_name = p->measured ? "milliseconds" : "milliseconds, planned",
                    .columns = COLUMNS,
@@ -243,7 +248,7 @@ static int held_at(page *p, const moment *m, held **out)
         most += p->compiled->plans[i]->n_allocs;
     held *all = *out = LS_ARENA_ARRAY(&p->arena, held, most + 1);
     const ls_alloc **alive = LS_ARENA_ARRAY(&p->arena, const ls_alloc *, most + 1);
-    for (int i = 0; i < LS_PROGRAMS; i++) {
+    for (int i = 0; alive && i < LS_PROGRAMS; i++) {
         const ls_plan *plan = p->compiled->plans[(m->program + i) % LS_PROGRAMS];
         const int k = ls_plan_alive(plan, i ? -1 : m->step, alive);
         for (int a = 0; a < k; a++) {
@@ -254,7 +259,8 @@ static int held_at(page *p, const moment *m, held **out)
                 all[n++] = (held){ alive[a], plan };
         }
     }
-    qsort(all, (size_t)n, sizeof *all, by_size);
+    if (n)
+        qsort(all, (size_t)n, sizeof *all, by_size);
     return n;
 }
 
@@ -347,7 +353,7 @@ static int shares_at(page *p, const moment *m, share **out)
     const int n = held_at(p, m, &all);
     share *shares = *out = LS_ARENA_ARRAY(&p->arena, share, n + 1);
     int count = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; shares && i < n; i++) {
         const char *unit = unit_of(p, all[i].plan, all[i].alloc);
         int k = 0;
         while (k < count && strcmp(shares[k].unit, unit))
@@ -357,7 +363,8 @@ static int shares_at(page *p, const moment *m, share **out)
         shares[k].bytes[all[i].alloc->category] += (all[i].alloc->bytes + 63) / 64 * 64;
         shares[k].all += (all[i].alloc->bytes + 63) / 64 * 64;
     }
-    qsort(shares, (size_t)count, sizeof *shares, by_bytes);
+    if (count)
+        qsort(shares, (size_t)count, sizeof *shares, by_bytes);
     return count;
 }
 
@@ -475,12 +482,13 @@ ls_status ls_memory_page_write(const char *path, const ls_trainer *t, const ls_p
     for (int i = 0; i < LS_PROGRAMS; i++)
         p.transient[i] = transient_of(&p, t->compiled.plans[i]);
     find_moments(&p, profile);
-    ls_status s = LS_OK;
-    if (p.n) {
+    ls_status s = ls_arena_status(&p.arena);
+    if (s == LS_OK && p.n) {
         contents(&p, rank);
         if (peak)
             peak_line(&p, peak);
-    } else
+        s = ls_arena_status(&p.arena);
+    } else if (s == LS_OK)
         s = ls_fail(LS_E_ARG, "%s: no step was profiled", path);
     if (s == LS_OK)
         s = ls_file_write_text(path, &p.out);

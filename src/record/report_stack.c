@@ -173,7 +173,8 @@ void ls_chart_memory(ls_str *out, const ls_report *r)
     ls_arena_init(&scratch);
     double *bytes = LS_ARENA_ARRAY(&scratch, double, s.columns *BANDS + 1);
     const char **labels = LS_ARENA_ARRAY(&scratch, const char *, s.columns + 1);
-    for (int k = 0, column = 0; k < r->n_programs; k++) {
+    ls_str_add(out, labels ? "" : NULL);
+    for (int k = 0, column = 0; labels && k < r->n_programs; k++) {
         const ls_report_program *p = &r->programs[k];
         s.marks[s.n_marks].column = column;
         s.marks[s.n_marks++].text = p->name;
@@ -186,6 +187,7 @@ void ls_chart_memory(ls_str *out, const ls_report *r)
     s.bytes = bytes;
     s.labels = labels;
     s.x1 = s.columns;
-    ls_chart_stack(out, &s);
+    if (labels)
+        ls_chart_stack(out, &s);
     ls_arena_release(&scratch);
 }

@@ -137,12 +137,12 @@ ls_tensor_list ls_run_list(ls_arena *a, const ls_run_contents *c)
 {
     ls_named_tensor *tensors = LS_ARENA_ARRAY(a, ls_named_tensor, c->n);
     ls_range *mine = LS_ARENA_ARRAY(a, ls_range, c->n);
-    for (int64_t i = 0; i < c->n; i++) {
+    for (int64_t i = 0; mine && i < c->n; i++) {
         const ls_shard *s = &c->shards[i];
         tensors[i] = (ls_named_tensor){ s->name, ls_tensor_of(NULL, &s->type) };
         mine[i] = (ls_range){ .first = s->first, .count = s->count, .data = s->data };
     }
-    return (ls_tensor_list){ c->n, tensors, mine };
+    return (ls_tensor_list){ mine ? c->n : 0, tensors, mine };
 }
 
 /* ---- loading */
@@ -152,7 +152,9 @@ static ls_status load_shards(const ls_checkpoint *from, const ls_run_contents *c
     ls_arena a;
     ls_arena_init(&a);
     const ls_tensor_list list = ls_run_list(&a, c);
-    ls_status s = ls_ranges_load(from->weights, &list, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS });
+    ls_status s = ls_arena_status(&a);
+    if (s == LS_OK)
+        s = ls_ranges_load(from->weights, &list, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS });
     ls_arena_release(&a);
     return s;
 }

@@ -190,7 +190,9 @@ static ls_status save_shards(const report *p, ls_group *g, const char *dir, cons
                                          .replace = p->name,
                                          .model = ls_run_list(&a, c),
                                          .max_file = p->run->opts.max_file };
-    ls_status s = ls_checkpoint_save(dir, &all, g, bytes);
+    ls_status s = ls_checkpoint_together(g, ls_arena_status(&a));
+    if (s == LS_OK)
+        s = ls_checkpoint_save(dir, &all, g, bytes);
     ls_arena_release(&a);
     return s;
 }

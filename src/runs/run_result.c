@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/argument.h"
 #include "base/file.h"
+#include "base/sys.h"
 #include "lockstep/run.h"
 #include "record/metric_list.h"
 #include "record/rundir.h"
@@ -20,8 +21,9 @@ static const ls_metric *keep_metrics(ls_arena *a, const json_t *object, int64_t 
 {
     ls_metric_list l = ls_metric_list_read(object);
     ls_metric *kept = LS_ARENA_ARRAY(a, ls_metric, l.n);
-    *n = l.n;
-    for (int i = 0; i < l.n; i++)
+    a->no_memory = a->no_memory || l.no_memory;
+    *n = kept ? l.n : 0;
+    for (int i = 0; i < *n; i++)
         kept[i] = (ls_metric){ ls_arena_strdup(a, l.at[i].name), l.at[i].value };
     ls_metric_list_release(&l);
     return kept;
@@ -36,7 +38,7 @@ static const ls_metric *known_metrics(ls_arena *a, const ls_run_metrics *m, int6
                               { "eval_accuracy", m->eval_accuracy } };
     ls_metric *known = LS_ARENA_ARRAY(a, ls_metric, 4);
     *n = 0;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; known && i < 4; i++)
         if (!isnan(all[i].value))
             known[(*n)++] = all[i];
     return known;
@@ -55,7 +57,7 @@ static void read_checkpoints(owned *o, const json_t *tree)
     const json_t *list = json_object_get(tree, "checkpoints");
     const char *best = json_string_value(json_object_get(tree, "best_checkpoint"));
     ls_run_checkpoint *all = LS_ARENA_ARRAY(&o->arena, ls_run_checkpoint, json_array_size(list));
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; all && i < json_array_size(list); i++) {
         const json_t *j = json_array_get(list, i);
         const char *name = json_string_value(json_object_get(j, "path"));
         ls_run_checkpoint *c = &all[r->n_checkpoints];
@@ -99,7 +101,7 @@ static ls_status read_result(owned *o, const char *file)
                           : known_metrics(&o->arena, &info.metrics, &r->n_metrics);
     read_checkpoints(o, tree);
     json_decref(tree);
-    return LS_OK;
+    return ls_arena_status(&o->arena);
 }
 
 ls_status ls_result_read(ls_result **out, const char *run_directory)
@@ -110,6 +112,7 @@ ls_status ls_result_read(ls_result **out, const char *run_directory)
     *out = NULL;
     ls_arena_init(&a);
     owned *o = LS_ARENA_NEW(&a, owned);
+    LS_TRY(ls_sys_have(o));
     size_t n = strlen(run_directory);
     while (n > 1 && run_directory[n - 1] == '/')
         n--;

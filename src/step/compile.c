@@ -150,7 +150,9 @@ static ls_status finish(ls_graph **g)
 static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer_opts *o, bool loss_scaling)
 {
     ls_value loss = output_named(*g, "loss");
-    ls_value *use = LS_ARENA_ARRAY(&(*g)->arena, ls_value, 2 * u->trained), *grad = use + u->trained;
+    ls_value *use = LS_ARENA_ARRAY(&(*g)->arena, ls_value, u->trained),
+             *grad = LS_ARENA_ARRAY(&(*g)->arena, ls_value, u->trained);
+    LS_TRY(ls_arena_status(&(*g)->arena));
     for (int i = 0; i < u->trained; i++)
         use[i] = u->units[i].use;
     (*g)->phase = LS_PHASE_BACKWARD;
@@ -216,14 +218,16 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
                               .models = ls_mesh_group_size(&p->mesh, model) };
     LS_TRY(ls_graph_create(g, "update"));
     ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
-    for (int i = 0; i < u->trained; i++)
+    for (int i = 0; units && i < u->trained; i++)
         units[i] = (ls_update_unit){ .name = u->units[i].state,
                                      .type = LS_TYPE(u->dtype, u->units[i].slice),
                                      .via = u->units[i].reduce };
-    for (int i = 0; i < u->n_slots; i++) /* all slots of a unit are held in the same way */
+    for (int i = 0; units && i < u->n_slots; i++) /* all slots of a unit are held in the same way */
         if (u->slots[i].unit < u->trained)
             units[u->slots[i].unit].copy = ls_slot_held(u, &p->mesh, i, p->rank).model_copy > 0;
-    ls_status status = ls_update_build(*g, u->trained, units, &update);
+    ls_status status = ls_graph_status(*g);
+    if (status == LS_OK)
+        status = ls_update_build(*g, u->trained, units, &update);
     if (status != LS_OK)
         ls_graph_destroy(g);
     return status;

@@ -20,7 +20,8 @@ ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const ls_checkpo
     if (s != LS_OK)
         return ls_checkpoint_together(t->group, s);
     const ls_checkpoint_contents c = ls_state_share(&t->compiled, &l, texts);
-    s = ls_checkpoint_save(dir, &c, t->group, bytes);
+    s = ls_arena_status(&l.arena);
+    s = s == LS_OK ? ls_checkpoint_save(dir, &c, t->group, bytes) : ls_checkpoint_together(t->group, s);
     ls_state_lists_release(&l);
     return s;
 }
@@ -47,13 +48,13 @@ static void copy_blocks(void *context, int64_t begin, int64_t end, int worker)
 static ls_tensor_list stage(char **to, ls_arena *arena, const ls_tensor_list *l, int threads)
 {
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
-    for (int64_t i = 0; i < l->n; i++) {
+    for (int64_t i = 0; mine && i < l->n; i++) {
         copying c = { *to, mine[i].data, ls_state_range_bytes(l, i) };
         ls_parallel_for(threads, (int64_t)((c.bytes + COPY_BLOCK - 1) / COPY_BLOCK), copy_blocks, &c);
         mine[i].data = *to;
         *to += (c.bytes + 63) / 64 * 64;
     }
-    return (ls_tensor_list){ l->n, l->tensors, mine };
+    return (ls_tensor_list){ mine ? l->n : 0, l->tensors, mine };
 }
 
 ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer *t, const char *dir,
@@ -68,7 +69,8 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer 
     ls_background_wait(&t->prefault);
     c.model = stage(&to, &l->arena, &c.model, t->compiled.device.threads);
     c.optimizer = stage(&to, &l->arena, &c.optimizer, t->compiled.device.threads);
-    s = ls_saving_begin(out, dir, &c, t->group);
+    s = ls_arena_status(&l->arena);
+    s = s == LS_OK ? ls_saving_begin(out, dir, &c, t->group) : ls_checkpoint_together(t->group, s);
     if (s != LS_OK)
         ls_state_lists_release(l);
     return s;

@@ -20,9 +20,9 @@ static int by_name(const void *a, const void *b)
 static const char **names_of(ls_arena *arena, const ls_tensor_list *l, int64_t n)
 {
     const char **names = LS_ARENA_ARRAY(arena, const char *, n + 1);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; names && i < n; i++)
         names[i] = l->tensors[i].name;
-    if (n > 1)
+    if (names && n > 1)
         qsort(names, (size_t)n, sizeof *names, by_name);
     return names;
 }
@@ -44,7 +44,7 @@ static bool leave_out(ls_weights *w, const char *name, const ls_tensor_list *mod
 static void leave_out_second_names(ls_weights *w, ls_arena *arena, const ls_tensor_list *model)
 {
     const char **wanted = names_of(arena, model, model->n);
-    for (int64_t i = 0; i < ls_weights_count(w);) {
+    for (int64_t i = 0; wanted && i < ls_weights_count(w);) {
         const char *name = ls_weights_at(w, i)->name;
         i += has_name(wanted, model->n, name) || !leave_out(w, name, model);
     }
@@ -87,6 +87,7 @@ static ls_status open_optimizer(ls_dcp_state *s, ls_state_lists *l)
     const char **sorted = names_of(&l->arena, &l->model, n),
                **ordered = LS_ARENA_ARRAY(&l->arena, const char *, n + 1);
     int64_t found = 0;
+    LS_TRY(ls_arena_status(&l->arena));
     for (int64_t i = 0; i < ls_weights_count(s->model); i++) {
         const char *name = ls_weights_at(s->model, i)->name;
         if (has_name(sorted, n, name))

@@ -1,6 +1,7 @@
 /* state_lists.c - the lists of tensors that a checkpoint stores, and the part of them that each rank writes.
  * Units belong to the layout of a run; files know parameters only, so any layout can read what another one
  * wrote. Every state of the programs lands in a list, so a new one cannot be forgotten. */
+#include "base/sys.h"
 #include "state_lists.h"
 
 #include <stdlib.h>
@@ -38,13 +39,14 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Finds, among the states of all programs, the kinds of moments and the states that belong to no unit. */
-static void find_states(listing *l)
+static ls_status find_states(listing *l)
 {
     const ls_compiled *c = l->compiled;
     int nodes = 0;
     for (int p = 0; p < LS_PROGRAMS; p++)
         nodes += c->plans[p] ? c->plans[p]->graph->n_nodes : 0;
     l->others = LS_ARENA_ARRAY(l->arena, const ls_node *, nodes);
+    LS_TRY(ls_arena_status(l->arena));
     for (int p = 0; p < LS_PROGRAMS; p++) {
         const ls_graph *g = c->plans[p] ? c->plans[p]->graph : NULL;
         for (int i = 0; g && i < g->n_nodes; i++) {
@@ -60,6 +62,7 @@ static void find_states(listing *l)
     for (int m = 0; m < LS_MOMENTS; m++)
         l->n_moments += l->has_moment[m];
     qsort(l->others, (size_t)l->n_others, sizeof *l->others, by_name);
+    return LS_OK;
 }
 
 typedef struct appending {
@@ -82,6 +85,7 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
     const bool moments = is.what == LS_IS_MOMENT;
     const char *prefix = moments ? ls_moment_name((ls_moment)is.moment) : "";
     ls_tensor *flat = LS_ARENA_ARRAY(l->arena, ls_tensor, u->n);
+    LS_TRY(ls_arena_status(l->arena));
     for (int i = 0; i < u->n && l->session; i++) {
         is.unit = i;
         if (!moments || !u->units[i].frozen)
@@ -92,6 +96,7 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
         if (moments && s->frozen)
             continue;
         ls_held *h = LS_ARENA_NEW(l->arena, ls_held);
+        LS_TRY(ls_sys_have(h));
         *h = ls_slot_held(u, &l->compiled->parallel.mesh, i, l->compiled->parallel.rank);
         const size_t size = ls_dtype_size(s->type.dtype);
         a->copies[a->n] = (ls_copies){ h->copy, h->copies, u->units[s->unit].cut_by };
@@ -135,6 +140,7 @@ static int by_text(const void *a, const void *b)
 static ls_status names_differ(ls_arena *arena, const appending *a)
 {
     const char **names = LS_ARENA_ARRAY(arena, const char *, a->n + 1);
+    LS_TRY(ls_arena_status(arena));
     for (int64_t i = 0; i < a->n; i++)
         names[i] = a->tensors[i].name;
     qsort(names, (size_t)a->n, sizeof *names, by_text);
@@ -150,9 +156,10 @@ static ls_status names_differ(ls_arena *arena, const appending *a)
 static ls_status make_lists(ls_state_lists *out, const ls_compiled *c, ls_session *session)
 {
     listing l = { .compiled = c, .session = session, .arena = &out->arena };
-    find_states(&l);
+    LS_TRY(find_states(&l));
     appending model = begin(l.arena, c->units.n_slots + l.n_others);
     appending optimizer = begin(l.arena, (int64_t)l.n_moments * c->units.n_slots + l.n_others);
+    LS_TRY(ls_arena_status(l.arena));
     LS_TRY(append_slots(&model, &l, (ls_identity){ .what = LS_IS_UNIT }));
     LS_TRY(append_others(&model, &l, true));
     for (int m = 0; m < LS_MOMENTS; m++)
@@ -195,9 +202,9 @@ static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_t
 {
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
     int64_t all[1U << LS_MESH_AXES] = { 0 }, passed[1U << LS_MESH_AXES] = { 0 };
-    for (int64_t i = 0; i < sliced; i++)
+    for (int64_t i = 0; mine && i < sliced; i++)
         all[copies[i].cut_by] += mine[i].count;
-    for (int64_t i = 0; i < sliced; i++) {
+    for (int64_t i = 0; mine && i < sliced; i++) {
         const ls_copies *s = &copies[i];
         ls_range *r = &mine[i];
         const int64_t at = passed[s->cut_by], from = all[s->cut_by] * s->copy / s->copies - at,
@@ -209,9 +216,9 @@ static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_t
             r->data = (char *)r->data + (size_t)cut * ls_dtype_size(l->tensors[i].tensor.type.dtype);
         r->count = end > cut ? end - cut : 0;
     }
-    for (int64_t i = sliced; i < l->n && c->parallel.rank > 0; i++)
+    for (int64_t i = sliced; mine && i < l->n && c->parallel.rank > 0; i++)
         mine[i].count = 0;
-    return (ls_tensor_list){ l->n, l->tensors, mine };
+    return (ls_tensor_list){ mine ? l->n : 0, l->tensors, mine }; /* the arena remembers */
 }
 
 ls_checkpoint_contents ls_state_share(const ls_compiled *c, ls_state_lists *l,
@@ -242,6 +249,7 @@ ls_status ls_state_share_bytes(size_t *out, const ls_compiled *c)
     LS_TRY(ls_state_lists_make(&l, c, NULL));
     const ls_checkpoint_contents share = ls_state_share(c, &l, &(ls_checkpoint_contents){ 0 });
     *out = staged_bytes(&share.model) + staged_bytes(&share.optimizer);
+    const ls_status s = ls_arena_status(&l.arena);
     ls_state_lists_release(&l);
-    return LS_OK;
+    return s;
 }

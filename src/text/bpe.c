@@ -23,15 +23,17 @@ ls_status ls_tokens_add(ls_tokens *t, int32_t id)
 
 /* ---- the table of merges */
 
-void ls_bpe_room(ls_bpe *b, ls_arena *a, int64_t merges)
+ls_status ls_bpe_room(ls_bpe *b, ls_arena *a, int64_t merges)
 {
     uint32_t slots = 16;
     while (slots < 2 * (uint64_t)merges)
         slots *= 2;
     b->merges = LS_ARENA_ARRAY(a, ls_merge, slots);
+    LS_TRY(ls_arena_status(a));
     b->mask = slots - 1;
     for (uint32_t i = 0; i < slots; i++)
         b->merges[i].rank = -1;
+    return LS_OK;
 }
 
 static ls_merge *merge_of(const ls_bpe *b, int32_t left, int32_t right)

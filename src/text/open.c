@@ -54,6 +54,7 @@ ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
         return ls_fail(LS_E_MEMORY, "%s: no memory for a tokenizer", path);
     ls_arena_init(&t->arena);
     ls_status s = strcmp(path, "bytes") ? read_file(t, path) : ls_tokenizer_read_bytes(t);
+    s = ls_arena_outcome(&t->arena, s);
     if (s != LS_OK)
         ls_tokenizer_close(&t);
     *out = t;

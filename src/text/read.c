@@ -77,6 +77,8 @@ static uint8_t *from_base64(ls_arena *a, const char *text, size_t *bytes)
     uint32_t bits = 0;
     int held = 0;
     *bytes = 0;
+    if (!out)
+        return NULL;
     for (; *text && *text != '='; text++) {
         const int digit = base64_digit(*text);
         if (digit < 0)
@@ -103,6 +105,7 @@ static ls_status read_charsmap(reader *r, const json_t *part, ls_normalizer *z)
     if (!trie || trie % 4 || trie + 4 > bytes)
         return wrong(r, "precompiled_charsmap is damaged");
     uint32_t *units = LS_ARENA_ARRAY(&r->t->arena, uint32_t, trie / 4);
+    LS_TRY(ls_arena_status(&r->t->arena));
     for (size_t i = 0; i < trie / 4; i++)
         units[i] = (uint32_t)map[4 + 4 * i] | (uint32_t)map[5 + 4 * i] << 8 | (uint32_t)map[6 + 4 * i] << 16 |
                    (uint32_t)map[7 + 4 * i] << 24;
@@ -156,7 +159,7 @@ static char *quoted(ls_arena *a, const char *text)
             ls_str_add(&s, "\\");
         ls_str_add_n(&s, text, 1);
     }
-    char *out = s.no_memory ? NULL : ls_arena_strdup(a, ls_str_text(&s));
+    char *out = ls_arena_strdup(a, s.no_memory ? NULL : ls_str_text(&s));
     ls_str_release(&s);
     return out;
 }
@@ -274,13 +277,14 @@ static ls_status read_bpe(reader *r, const json_t *model)
     json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
         LS_TRY(put(r, json_is_integer(value) ? json_integer_value(value) : -1, key));
     t->bpe = LS_ARENA_NEW(&t->arena, ls_bpe);
+    LS_TRY(ls_arena_status(&t->arena));
     *t->bpe = (ls_bpe){ .vocab = &t->vocab,
                         .unknown = *unk ? ls_vocab_find(&t->vocab, unk, strlen(unk)) : -1,
                         .fuse_unknown = flag(model, "fuse_unk", false),
                         .byte_fallback = flag(model, "byte_fallback", false),
                         .ignore_merges = flag(model, "ignore_merges", false) };
     ls_find_byte_ids(&t->vocab, t->bpe->byte_ids);
-    ls_bpe_room(t->bpe, &t->arena, (int64_t)json_array_size(merges));
+    LS_TRY(ls_bpe_room(t->bpe, &t->arena, (int64_t)json_array_size(merges)));
     for (size_t i = 0; i < json_array_size(merges); i++) {
         LS_TRY(read_merge(r, (int64_t)i, json_array_get(merges, i)));
         LS_TRY(i % (1 << 12) ? LS_OK : ls_stop_check("reading %s", r->path));
@@ -297,6 +301,7 @@ static ls_status read_unigram(reader *r, const json_t *model)
                             ? json_integer_value(json_object_get(model, "unk_id"))
                             : -1;
     double *score = LS_ARENA_ARRAY(&t->arena, double, t->vocab.size + 1);
+    LS_TRY(ls_arena_status(&t->arena));
     if (n < 1 || unk < 0 || unk >= n)
         return wrong(r, "a Unigram model needs vocab, and unk_id in it");
     for (int64_t id = 0; id < n; id++) {
@@ -306,13 +311,13 @@ static ls_status read_unigram(reader *r, const json_t *model)
         score[id] = json_number_value(json_array_get(entry, 1));
     }
     t->unigram = LS_ARENA_NEW(&t->arena, ls_unigram);
+    LS_TRY(ls_arena_status(&t->arena));
     *t->unigram = (ls_unigram){ .vocab = &t->vocab,
                                 .score = score,
                                 .unknown = (int32_t)unk,
                                 .byte_fallback = flag(model, "byte_fallback", false) };
     ls_find_byte_ids(&t->vocab, t->unigram->byte_ids);
-    ls_unigram_prepare(t->unigram, &t->arena);
-    return LS_OK;
+    return ls_unigram_prepare(t->unigram, &t->arena);
 }
 
 static ls_status read_model(reader *r, const json_t *root)
@@ -328,7 +333,7 @@ static ls_status read_model(reader *r, const json_t *root)
     if ((uint64_t)most / 16 > tokens + 65536) /* some ids may be unused, but each id takes memory */
         return ls_fail(LS_E_FORMAT, "%s: %zu tokens have ids up to %" PRId64 ": an id is wrong", r->path,
                        tokens, most);
-    ls_vocab_make(&r->t->vocab, &r->t->arena, (int32_t)most + 1);
+    LS_TRY(ls_vocab_make(&r->t->vocab, &r->t->arena, (int32_t)most + 1));
     if (!strcmp(type, "BPE") || (!*type && json_is_object(json_object_get(model, "vocab"))))
         return read_bpe(r, model);
     if (!strcmp(type, "Unigram") || (!*type && json_is_array(json_object_get(model, "vocab"))))
@@ -342,6 +347,7 @@ static ls_status read_model(reader *r, const json_t *root)
 static ls_status normal_text(reader *r, ls_added *a)
 {
     ls_str text = { 0 }, other = { 0 };
+    LS_TRY(ls_arena_status(&r->t->arena));
     ls_status s = LS_OK;
     ls_str_add(&text, a->text);
     for (int i = 0; i < r->t->n_normalizers && s == LS_OK; i++) {
@@ -363,6 +369,7 @@ static ls_status read_added(reader *r, const json_t *list)
 {
     ls_tokenizer *t = r->t;
     t->added = LS_ARENA_ARRAY(&t->arena, ls_added, json_array_size(list) + 1);
+    LS_TRY(ls_arena_status(&t->arena));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *j = json_array_get(list, i), *id = json_object_get(j, "id");
         ls_added *a = &t->added[t->n_added++];

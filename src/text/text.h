@@ -44,7 +44,7 @@ typedef struct ls_vocab {
     int32_t *slots;    /* a hash table with open addressing: id; -1: free */
     uint32_t mask;
 } ls_vocab;
-void ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size); /* empty, with room for ids below size */
+ls_status ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size); /* empty, with room for ids below size */
 /* The text is copied to the arena. False: the text or the id exists already. */
 bool ls_vocab_put(ls_vocab *v, ls_arena *a, int32_t id, const char *text, size_t n);
 int32_t ls_vocab_find(const ls_vocab *v, const char *text, size_t n); /* -1: none */
@@ -124,7 +124,7 @@ typedef struct ls_bpe {
     bool fuse_unknown, byte_fallback, ignore_merges;
     int32_t byte_ids[256]; /* ids of the tokens <0x00> to <0xFF>; -1: there is none */
 } ls_bpe;
-void ls_bpe_room(ls_bpe *b, ls_arena *a, int64_t merges);
+ls_status ls_bpe_room(ls_bpe *b, ls_arena *a, int64_t merges);
 void ls_bpe_put(ls_bpe *b, int32_t left, int32_t right, int32_t rank, int32_t id);
 ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens *out);
 
@@ -137,7 +137,7 @@ typedef struct ls_unigram {
     bool byte_fallback;
     int32_t byte_ids[256];
 } ls_unigram;
-void ls_unigram_prepare(ls_unigram *u, ls_arena *a); /* makes the other members from vocab and score */
+ls_status ls_unigram_prepare(ls_unigram *u, ls_arena *a); /* makes the other members from vocab and score */
 ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls_tokens *out);
 
 ls_status ls_tokens_add(ls_tokens *t, int32_t id); /* LS_E_MEMORY */

@@ -20,10 +20,11 @@ static int compare(const void *x, const void *y, void *context)
     return order ? order : (v->length[a] > v->length[b]) - (v->length[a] < v->length[b]);
 }
 
-void ls_unigram_prepare(ls_unigram *u, ls_arena *a)
+ls_status ls_unigram_prepare(ls_unigram *u, ls_arena *a)
 {
     const ls_vocab *v = u->vocab;
     int32_t *ids = LS_ARENA_ARRAY(a, int32_t, v->size);
+    LS_TRY(ls_arena_status(a));
     double least = DBL_MAX;
     for (int32_t id = 0; id < v->size; id++)
         if (v->text[id] && v->length[id] > 0) {
@@ -33,6 +34,7 @@ void ls_unigram_prepare(ls_unigram *u, ls_arena *a)
     qsort_r(ids, (size_t)u->n, sizeof *ids, compare, (void *)(uintptr_t)v);
     u->sorted = ids;
     u->unknown_score = least - UNKNOWN_PENALTY;
+    return LS_OK;
 }
 
 /* Narrows sorted[*low, *high) to the tokens whose byte number `depth` is c. */

@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "text.h"
 
-void ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size)
+ls_status ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size)
 {
     uint32_t slots = 16;
     while (slots < 2 * (uint32_t)size)
@@ -14,7 +14,9 @@ void ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size)
                      .length = LS_ARENA_ARRAY(a, uint32_t, size),
                      .slots = LS_ARENA_ARRAY(a, int32_t, slots),
                      .mask = slots - 1 };
+    LS_TRY(ls_arena_status(a));
     memset(v->slots, 0xff, sizeof *v->slots * slots);
+    return LS_OK;
 }
 
 /* The slot of a text, or the free slot where it would be. */
@@ -34,6 +36,8 @@ bool ls_vocab_put(ls_vocab *v, ls_arena *a, int32_t id, const char *text, size_t
     if (*slot >= 0 || v->text[id])
         return false;
     char *copy = ls_arena_alloc(a, n + 1);
+    if (!copy)
+        return true; /* the arena remembers */
     memcpy(copy, text, n);
     v->text[id] = copy;
     v->length[id] = (uint32_t)n;

@@ -56,7 +56,7 @@ static ls_status print_text(const model *m, const ls_ui *ui)
     ls_arena scratch;
     ls_arena_init(&scratch);
     ls_tree_item *items = LS_ARENA_ARRAY(&scratch, ls_tree_item, u->n_slots);
-    for (int i = 0; i < u->n_slots; i++) {
+    for (int i = 0; items && i < u->n_slots; i++) {
         ls_str note = { 0 };
         items[i] = (ls_tree_item){ .name = u->slots[i].name, .type = u->slots[i].whole };
         if (!ls_slot_everywhere(u, i))
@@ -67,9 +67,11 @@ static ls_status print_text(const model *m, const ls_ui *ui)
     }
     char title[128];
     snprintf(title, sizeof title, "%s (%s)", m->recipe->run.name, m->recipe->model.type);
-    ls_module_tree_print(ui->out, title, u->n_slots, items);
+    const ls_status s = ls_arena_status(&scratch);
+    if (s == LS_OK)
+        ls_module_tree_print(ui->out, title, u->n_slots, items);
     ls_arena_release(&scratch);
-    return LS_OK;
+    return s;
 }
 
 static ls_status print_json(const model *m, const ls_ui *ui)

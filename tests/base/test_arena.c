@@ -1,6 +1,7 @@
 /* test_arena.c - arenas: memory is zeroed, aligned and disjoint; any size is possible; a released arena can
  * be used again. */
 #include "base/arena.h"
+#include "base/fault.h"
 #include "support/support.h"
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +64,32 @@ static void copies(void **state)
     ls_arena_release(&a);
 }
 
+/* What is asked for behind a failure fails, too, so that nothing is built on what is missing. */
+static void without_memory(void **state)
+{
+    (void)state;
+    ls_arena a;
+    ls_arena_init(&a);
+    char *before = ls_arena_strdup(&a, "before");
+    ls_fault_arm(1u << LS_POINT_MEMORY, 0, LS_FAIL_ONCE);
+    assert_null(ls_arena_alloc(&a, 8));
+    ls_fault_disarm();
+    assert_null(ls_arena_alloc(&a, 8));
+    assert_null(ls_arena_dup(&a, "x", 2));
+    assert_string_equal(ls_arena_strdup(&a, "text"), "");
+    assert_string_equal(ls_arena_printf(&a, "%d", 1), "");
+    assert_string_equal(before, "before");
+    ASSERT_FAILS(ls_arena_status(&a), LS_E_MEMORY, "out of memory");
+    ls_arena_release(&a);
+    ASSERT_OK(ls_arena_status(&a));
+    assert_string_equal(ls_arena_strdup(&a, NULL), "");
+    ASSERT_FAILS(ls_arena_status(&a), LS_E_MEMORY, "out of memory");
+    ls_arena_release(&a);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(zeroed_aligned_apart), cmocka_unit_test(copies) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(zeroed_aligned_apart),
+                                        cmocka_unit_test(without_memory), cmocka_unit_test(copies) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,6 +219,34 @@ static void differences_name_the_keys(void **state)
     ls_recipe_destroy(&b);
 }
 
+static ls_status load_and_print(void *context)
+{
+    ls_recipe *r = NULL;
+    const char *const SETS[] = { "train.global_batch=64", "optimizer.betas=[0.9, 0.95]" };
+    ls_status s = load(&r, context, 2, SETS);
+    char *yaml = s == LS_OK ? ls_recipe_yaml(r, true) : NULL,
+         *difference = yaml ? ls_recipe_difference(r, r) : NULL;
+    if (s == LS_OK)
+        s = difference ? ls_recipe_set(r, "train.micro_batch", "32", "resolved") : LS_E_MEMORY;
+    free(yaml);
+    free(difference);
+    ls_recipe_destroy(&r);
+    return s;
+}
+
+/* Every allocation is refused in turn. */
+static void a_recipe_is_loaded_without_memory(void **state)
+{
+    (void)state;
+    setenv("WIDTH", "128", 1);
+    assert_true(ls_test_memory(load_and_print,
+                               (void *)(uintptr_t)"model: {type: vit, hidden_size: '${WIDTH}', heads: &n 4}\n"
+                                                  "data: {type: mnist}\nrun: {name: \"a $${WIDTH} b\"}\n"
+                                                  "optimizer: {type: adam, weight_decay: 0.1}\n"
+                                                  "parallel: {mesh: {dp: auto}}\n",
+                               1) > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +256,7 @@ int main(void)
         cmocka_unit_test(names_of_fsdp1_mean_what_they_meant),
         cmocka_unit_test(bundled_recipes_load),
         cmocka_unit_test(set_changes_one_key_or_nothing),
+        cmocka_unit_test(a_recipe_is_loaded_without_memory),
         cmocka_unit_test(differences_name_the_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include "record/metrics.h"
 #include "record/report.h"
 #include "record/report_own.h"
+#include "record/run.h"
 #include "support/support.h"
 
 /* Restarts and checkpoints, of which that of step 2 is kept, as the best; and, for a long run, rows that
@@ -215,12 +216,47 @@ static void no_extreme_is_lost(void **state)
     free(c.y);
 }
 
+static ls_status open_and_report(void *context)
+{
+    ls_rundir *d = NULL;
+    ls_status s = ls_rundir_open(&d, context);
+    if (s == LS_OK)
+        s = ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
+    if (s == LS_OK)
+        s = ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+    const ls_report report = { .recipe = context, .cpu = "", .isa = "avx2", .threads = 1, .parameters = 7 };
+    for (int i = 1; i <= 3 && s == LS_OK; i++)
+        s = ls_metrics_step(d,
+                            &(ls_step_row){ .step = i, .loss = 1, .lr = 1, .seconds = 1, .grad_norm = -1 });
+    if (s == LS_OK)
+        s = ls_metrics_eval(d, &(ls_eval_row){ .step = 3, .samples = 1, .loss = 1, .accuracy = 1 });
+    if (s == LS_OK)
+        s = ls_metrics_checkpoint(d, &(ls_checkpoint_row){ 3, 0, "checkpoints/step-00000003", 1, 1, 1 });
+    if (s == LS_OK)
+        s = ls_report_write(d, &report);
+    const ls_status closed = ls_rundir_close(&d, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_FAILED, "why");
+    return s == LS_OK ? closed : s;
+}
+
+/* Every allocation is refused in turn: of the run's folder, its rows, its result and the page. */
+static void a_run_is_written_without_memory(void **state)
+{
+    (void)state;
+    ls_recipe *r = make_recipe(ls_test_path("memory"), NULL);
+    assert_true(ls_test_memory(open_and_report, r, 1) > 100);
+    ls_recipe_destroy(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_page_is_whole_and_alone),    cmocka_unit_test(the_built_in_set_is_said),
-        cmocka_unit_test(a_run_without_steps_has_a_page), cmocka_unit_test(restarts_and_checkpoints_are_told),
-        cmocka_unit_test(a_long_run_has_a_small_page),    cmocka_unit_test(no_extreme_is_lost),
+        cmocka_unit_test(the_page_is_whole_and_alone),
+        cmocka_unit_test(the_built_in_set_is_said),
+        cmocka_unit_test(a_run_without_steps_has_a_page),
+        cmocka_unit_test(restarts_and_checkpoints_are_told),
+        cmocka_unit_test(a_long_run_has_a_small_page),
+        cmocka_unit_test(a_run_is_written_without_memory),
+        cmocka_unit_test(no_extreme_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
