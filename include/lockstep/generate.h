@@ -27,7 +27,8 @@ typedef struct ls_generator_opts {
     const char *device; /* as of ls_trainer_opts */
     int isa, threads;
     const char *kernels;
-    ls_dtype param; /* type of weights, caches and arithmetic */
+    ls_dtype param;      /* type of weights, caches and arithmetic */
+    const char *modules; /* types of some modules, as of ls_trainer_opts; NULL: none */
     /* that logits are rounded to where they are wider: precision.output of what was trained */
     ls_dtype output;
     /* tokens that the caches hold, prompt and made, or a T5's target with its start token; 0: as many as the
@@ -37,9 +38,9 @@ typedef struct ls_generator_opts {
     int64_t prompts; /* T5: sources that are read at once */
     int64_t beams;   /* of each prompt; 1: none */
 } ls_generator_opts;
-#define LS_GENERATOR_DEFAULTS                                                                      \
-    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .output = LS_F32, \
-    .places = 0, .source = 0, .prompts = 1, .beams = 1
+#define LS_GENERATOR_DEFAULTS                                                                     \
+    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .modules = NULL, \
+    .output = LS_F32, .places = 0, .source = 0, .prompts = 1, .beams = 1
 LS_API ls_generator_opts ls_generator_opts_default(void);
 
 typedef struct ls_generator ls_generator;

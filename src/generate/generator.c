@@ -79,11 +79,14 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
 {
     ls_device device;
     const ls_device_opts d = { .isa = o->isa, .threads = o->threads, .kernels = o->kernels };
+    const ls_precision precision = { LS_PRECISION_DEFAULTS, .param = o->param, .output = o->output,
+                                     .modules = o->modules };
+    LS_TRY(ls_precision_check(&precision));
     LS_TRY(ls_device_open(&device, o->device, &d));
     LS_TRY(ls_compile_inference(&g->plans[LS_READ], g->is_t5 ? "encode" : "prefill", build_read, g,
-                                g->is_t5 ? g->prompts : CHUNK, o->param, o->output, &device));
-    LS_TRY(ls_compile_inference(&g->plans[LS_DECODE], "decode", build_decode, g, g->beams, o->param,
-                                o->output, &device));
+                                g->is_t5 ? g->prompts : CHUNK, &precision, &device));
+    LS_TRY(
+        ls_compile_inference(&g->plans[LS_DECODE], "decode", build_decode, g, g->beams, &precision, &device));
     LS_TRY(ls_session_create(&g->session, LS_GENERATOR_PROGRAMS, g->plans));
     LS_TRY(bind(g));
     return load(g, w);

@@ -26,6 +26,9 @@ ls_status ls_pass_narrow(ls_graph **g);
 
 /* Gives all f32 values the type `to`: f64 (device ref), or the type in which a model is evaluated. */
 ls_status ls_pass_to_float(ls_graph **g, ls_dtype to);
+/* The same with the types of a precision, for a model that is evaluated without units: its weights are in the
+ * types that they are computed in. */
+ls_status ls_pass_precision(ls_graph **g, const ls_precision *p);
 
 /* The options of ls_parallel resolved for one rank: which ranks share the slices of a unit's buffer, and
  * which have copies. */

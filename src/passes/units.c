@@ -90,11 +90,18 @@ ls_status ls_pass_units(ls_graph **gp, const ls_precision *precision, const ls_p
     return s;
 }
 
-ls_status ls_pass_to_float(ls_graph **gp, ls_dtype to)
+ls_status ls_pass_precision(ls_graph **gp, const ls_precision *p)
 {
     const ls_graph *g = *gp;
     ls_rewrite r;
+    ls_policies policies;
     LS_TRY(ls_rewrite_begin(&r, g));
+    const ls_status made = ls_policies_make(&policies, &r.to->arena, g, p);
+    if (made != LS_OK) {
+        ls_rewrite_abort(&r);
+        return made;
+    }
+    ls_casts casts = ls_casts_begin(&r, &policies);
     for (int i = 0; i < g->n_nodes && r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
         const ls_value *in = ls_rewrite_operands(&r, n);
@@ -106,6 +113,9 @@ ls_status ls_pass_to_float(ls_graph **gp, ls_dtype to)
             ls_cast_attrs cast;
         } a;
         const void *attrs = n->attrs;
+        const ls_dtype to = ls_policy_of(&policies, n->scope)->param;
+        ls_rewrite_like(&r, n);
+        ls_casts_operands(&casts, &r, n, in);
         if ((n->op->flags & LS_OP_SOURCE) && ((const ls_source_attrs *)attrs)->type.dtype == LS_F32) {
             a.source = *(const ls_source_attrs *)attrs;
             a.source.type.dtype = to;
@@ -120,5 +130,14 @@ ls_status ls_pass_to_float(ls_graph **gp, ls_dtype to)
         }
         ls_rewrite_copy_with(&r, n, in, attrs);
     }
-    return ls_rewrite_end(&r, gp);
+    const ls_status s = ls_casts_status(&casts);
+    if (s == LS_OK)
+        return ls_rewrite_end(&r, gp);
+    ls_rewrite_abort(&r);
+    return s;
+}
+
+ls_status ls_pass_to_float(ls_graph **g, ls_dtype to)
+{
+    return ls_pass_precision(g, &(ls_precision){ LS_PRECISION_DEFAULTS, .param = to, .output = to });
 }

@@ -244,7 +244,7 @@ static void drop_loss(ls_graph *g)
 
 /* Inference needs no units and no f32 copies of the weights: they are stored in the type of computation. */
 ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn build, const void *config,
-                               int64_t size, ls_dtype param, ls_dtype output, const ls_device *d)
+                               int64_t size, const ls_precision *p, const ls_device *d)
 {
     ls_graph *g = NULL;
     ls_status s;
@@ -254,12 +254,13 @@ ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn buil
     LS_TRY_TO(s, build(g, config, size), done);
     drop_loss(g);
     LS_TRY_TO(s, ls_pass_dce(&g), done); /* before ls_pass_to_float: a loss has types of its own */
-    if (param != LS_F32)
-        LS_TRY_TO(s, ls_pass_to_float(&g, param), done);
+    LS_TRY_TO(s, ls_pass_precision(&g, p), done);
     for (int i = 0; i < g->n_outputs; i++) {
         ls_output_entry *o = &g->outputs[i];
         if (!strcmp(o->name, "logits"))
-            o->value = ls_cast(g, ls_pass_output(g, o->value, output), LS_F32);
+            o->value = ls_cast(g, ls_pass_output(g, o->value, p->output), LS_F32);
+        else if (ls_dtype_is_float(ls_value_type(g, o->value).dtype))
+            o->value = ls_cast(g, o->value, p->param);
     }
     LS_TRY_TO(s, ls_graph_status(g), done);
     LS_TRY_TO(s, finish(&g), done);

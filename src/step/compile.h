@@ -30,10 +30,10 @@ ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, co
 void ls_compiled_release(ls_compiled *c);
 
 /* Compiles a model for inference, as one program without the outputs "loss" and "rows". The output "logits"
- * is rounded to `output` and stored as f32; other outputs are of type `param`. `size` is passed to `build` as
- * its batch. The caller owns the plan. */
+ * is rounded to p->output and stored as f32; other outputs are of type p->param. `size` is passed to `build`
+ * as its batch. The caller owns the plan. */
 ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn build, const void *config,
-                               int64_t size, ls_dtype param, ls_dtype output, const ls_device *d);
+                               int64_t size, const ls_precision *p, const ls_device *d);
 
 size_t ls_compiled_tree_bytes(const ls_compiled *c); /* of all gradient buffers of the tree */
 /* Device memory of a step: all memory but what parallel.offload keeps in host memory. */

@@ -149,6 +149,7 @@ ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o)
     all.threads = t->threads;
     all.kernels = t->kernels;
     all.param = t->param;
+    all.modules = t->modules;
     all.output = t->output;
     if (!m->target.checkpoint) {
         LS_TRY(ls_setup_weights(&w, m->target.recipe));

@@ -67,7 +67,7 @@ static void make_ids(int32_t ids[LENGTH])
 /* The logits of all places at once, [LENGTH, VOCABULARY], by the graph that is trained. The caller frees
  * them. */
 static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, const int32_t *ids, int isa,
-                         ls_dtype param)
+                         const ls_precision *p)
 {
     ls_device d;
     ls_plan *plan;
@@ -76,7 +76,7 @@ static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, c
     ls_named_tensor want[64];
     int64_t n = 0;
     ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 2 }));
-    ASSERT_OK(ls_compile_inference(&plan, "whole", build, config, 1, param, LS_F32, &d));
+    ASSERT_OK(ls_compile_inference(&plan, "whole", build, config, 1, p, &d));
     ASSERT_OK(ls_session_create(&s, 1, &plan));
     for (int i = 0; i < plan->graph->n_nodes; i++)
         if (!strcmp(plan->graph->nodes[i]->op->name, "param")) {
@@ -107,7 +107,12 @@ static void check_logits(const float *got, const float *whole, int64_t token, co
 
 static void same_bits_as_one_pass(void **state)
 {
-    static const ls_dtype TYPES[] = { LS_F32, LS_BF16, LS_F16 };
+    static const ls_precision TYPES[] = {
+        { LS_PRECISION_DEFAULTS },
+        { LS_PRECISION_DEFAULTS, .param = LS_BF16 },
+        { LS_PRECISION_DEFAULTS, .param = LS_F16 },
+        { LS_PRECISION_DEFAULTS, .param = LS_BF16, .modules = "class:RMSNorm=f32 class:Attention=f16" },
+    };
     int32_t ids[LENGTH];
     (void)state;
     make_ids(ids);
@@ -115,12 +120,12 @@ static void same_bits_as_one_pass(void **state)
         const ls_decoder_config config = small(tied);
         ls_weights *w = random_weights(&config);
         for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
-            for (int k = 0; k < 3; k++) {
-                float *whole = whole_pass(&config, w, ids, isa, TYPES[k]);
+            for (int k = 0; k < 4; k++) {
+                float *whole = whole_pass(&config, w, ids, isa, &TYPES[k]);
                 const float *logits;
                 ls_generator *g;
-                ASSERT_OK(
-                    ls_generator_create(&g, &config, w, .isa = isa, .threads = 1 + k, .param = TYPES[k]));
+                ASSERT_OK(ls_generator_create(&g, &config, w, .isa = isa, .threads = 1 + k,
+                                              .param = TYPES[k].param, .modules = TYPES[k].modules));
                 for (int i = 0; i < LENGTH; i++) { /* one by one */
                     ASSERT_OK(ls_generator_feed(g, ids + i, 1, &logits));
                     check_logits(logits, whole, i, "one by one");
