@@ -102,9 +102,10 @@ ls_status ls_pass_precision(ls_graph **gp, const ls_precision *p)
         return made;
     }
     ls_casts casts = ls_casts_begin(&r, &policies);
+    ls_graph_room(r.to);
     for (int i = 0; i < g->n_nodes && r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
-        const ls_value *in = ls_rewrite_operands(&r, n);
+        ls_value *in = ls_rewrite_operands(&r, n);
         if (!in)
             break;
         union {
