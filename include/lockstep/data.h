@@ -42,6 +42,7 @@ struct ls_dataset {
     ls_type target; /* i32 []: a label; i32 [tokens] */
     int classes;    /* targets, and ids of text, are below it */
     const char *const *class_names; /* [classes]; NULL: they have none */
+    const int32_t *end_token;       /* of text: the id that ends one; NULL: none is known */
     /* Sample i, 0 <= i < n, into memory of the types above. Any thread, any order. */
     ls_status (*read)(const ls_dataset *set, int64_t i, void *input, int32_t *target);
     /* targets of sample i that are not LS_IGNORE_LABEL; NULL: all */

@@ -127,6 +127,7 @@ static ls_status open_split(pair_set *d, ls_split split, const char *path, const
                                    .progress = o->progress, .context = o->context };
     LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, &names, &text));
     const ls_token_footer *f = &d->tokens.footer;
+    d->set.end_token = &f->end;
     if (o->vocabulary && f->vocabulary > o->vocabulary)
         return ls_fail_field(LS_E_USAGE, LS_FIELD_VOCABULARY,
                              "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set it to %d",

@@ -365,7 +365,8 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
                        .keep_best = r->checkpoint.keep_best,
                        .best = best,
                        .value = value_of(r, at->ended) };
-    char *dir = ls_snapshots_path(s, at->step), *config = ls_recipe_config_json(r),
+    char *dir = ls_snapshots_path(s, at->step),
+         *config = ls_recipe_config_json(r, at->train ? at->train->end_token : NULL),
          *trainer = ls_resume_text(at, r, t);
     const ls_checkpoint_contents texts = { .config = config,
                                            .trainer = trainer,

@@ -78,8 +78,9 @@ bool ls_model_makes_text(const ls_model_row *m);
 bool ls_model_is_huggingfaces(const ls_model_row *m);
 
 /* The text of a checkpoint's config.json; malloc'ed. For a model of transformers it is the config of
- * transformers. For another model it has the recipe's sections `model` and `data`, and loads as a recipe. */
-char *ls_recipe_config_json(const ls_recipe *r);
+ * transformers, with the data's end token if it is not NULL. For another model it has the recipe's sections
+ * `model` and `data`, and loads as a recipe. */
+char *ls_recipe_config_json(const ls_recipe *r, const int32_t *end_token);
 
 /* ---- model_common.c: for the rows of the models */
 /* Writes a number with a decimal point: transformers refuses an integer where it wants a float. */

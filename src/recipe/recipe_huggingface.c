@@ -266,11 +266,14 @@ ls_status ls_recipe_apply_config(ls_recipe_state *state)
     return s;
 }
 
-static void write_huggingfaces(ls_json *j, const ls_recipe *r, const ls_huggingface *h)
+static void write_huggingfaces(ls_json *j, const ls_recipe *r, const ls_huggingface *h,
+                               const int32_t *end_token)
 {
     ls_json_array(j, "architectures");
     ls_json_text(j, NULL, h->architecture);
     ls_json_close_array(j);
+    if (end_token)
+        ls_json_int(j, "eos_token_id", *end_token);
     h->write(j, r);
     ls_json_text(j, "torch_dtype", "float32");
     ls_json_int(j, "vocab_size", r->model.vocab_size);
@@ -305,13 +308,13 @@ static void write_own(ls_json *j, const ls_recipe *r, const char *const *keys)
     ls_json_close_object(j);
 }
 
-char *ls_recipe_config_json(const ls_recipe *r)
+char *ls_recipe_config_json(const ls_recipe *r, const int32_t *end_token)
 {
     const ls_model_row *m = ls_recipe_model(r);
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
     if (m->huggingface)
-        write_huggingfaces(&j, r, m->huggingface);
+        write_huggingfaces(&j, r, m->huggingface, end_token);
     else
         write_own(&j, r, m->config);
     ls_json_close_object(&j);

@@ -62,6 +62,7 @@ refused 1 "ragged.csv, pair at line 3: 1 fields" train recipe.yaml --set run.nam
 
 # ---- it writes what it read about: one text, a whole split, ROUGE; alone and from a folder as Hugging Face's
 refused 2 "a T5 needs --prompt TEXT, .* or --out FILE.jsonl" predict runs/whole
+has runs/whole/checkpoints/latest/config.json '"eos_token_id":256' # transformers' generate stops there
 try 0 predict runs/whole --prompt "the cat and the owl, they say: rat" --tokens 5; grep -qE '^[a-z]+$' out || bad "$what: $(cat out)"
 cp out greedy
 try 0 predict runs/whole/checkpoints/latest --prompt "the cat and the owl, they say: rat" --tokens 5 --json; has out '"ended_by":"end token"'

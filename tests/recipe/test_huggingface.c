@@ -289,7 +289,7 @@ static void files_of_transformers_are_taken(void **state)
         write_config(cases[i].config);
         ASSERT_OK(load(&r, cases[i].model, NULL));
         assert_true(r->model.tied == !i && (i || r->model.scale_output == LS_SCALE_OUTPUT_FALSE));
-        char *json = ls_recipe_config_json(r);
+        char *json = ls_recipe_config_json(r, NULL);
         if (!i)
             ASSERT_CONTAINS(json, "\"scale_decoder_outputs\":false");
         free(json);
@@ -350,10 +350,10 @@ static void what_is_written_reads_back(void **state)
         ls_recipe *r, *again;
         write_config("{}"); /* no word of a model's type: nothing is taken */
         ASSERT_OK(load(&r, models[i], NULL));
-        char *json = ls_recipe_config_json(r);
+        char *json = ls_recipe_config_json(r, NULL);
         write_config(json);
         ASSERT_OK(load(&again, i ? "type: llama" : "type: qwen2", NULL));
-        char *second = ls_recipe_config_json(again);
+        char *second = ls_recipe_config_json(again, NULL);
         assert_string_equal(json, second);
         assert_int_equal(again->model.heads / again->model.kv_heads, i ? 1 : 2);
         assert_true(again->model.attention_dropout == (i ? 0.25 : 0));
@@ -372,10 +372,10 @@ static void what_is_written_reads_back(void **state)
     ls_recipe *r, *again;
     write_config("{}");
     ASSERT_OK(load(&r, T5_SAID, NULL));
-    char *json = ls_recipe_config_json(r);
+    char *json = ls_recipe_config_json(r, NULL);
     write_config(json);
     ASSERT_OK(load(&again, "type: t5", NULL));
-    char *second = ls_recipe_config_json(again);
+    char *second = ls_recipe_config_json(again, NULL);
     assert_string_equal(json, second);
     assert_true(again->model.decoder_layers == 3 && again->model.head_dim == 10 && again->model.tied &&
                 again->model.feed_forward == LS_FEED_FORWARD_GATED_GELU);

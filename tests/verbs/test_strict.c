@@ -42,7 +42,7 @@ static void save(const char *dir, const char *recipe)
     ASSERT_OK(ls_setup_compile(&compiled, &s, r, NULL));
     ASSERT_OK(ls_trainer_from_compiled(&t, &compiled, NULL));
     ASSERT_OK(ls_trainer_init(t, 0));
-    char *config = ls_recipe_config_json(r);
+    char *config = ls_recipe_config_json(r, NULL);
     ASSERT_OK(
         ls_trainer_save_state(t, dir, &(ls_checkpoint_contents){ .config = config, .trainer = "{}" }, NULL));
     free(config);
