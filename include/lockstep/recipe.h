@@ -48,8 +48,10 @@ typedef struct ls_recipe {
     } run;
     struct {
         int64_t min, max;
-    } workers;             /* equal for a plain number */
-    int64_t threads;       /* per rank; 0: cores / ranks */
+    } workers;       /* equal for a plain number */
+    int64_t threads; /* per rank; 0: its cores */
+    /* cores that each rank is bound to, 0: its share; the most ranks of a host, 0: no limit */
+    int64_t cores_per_worker, workers_per_host;
     int64_t device_memory; /* bytes; 0: no cap */
     ls_device_choice device;
     ls_kernels_choice kernels;

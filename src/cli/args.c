@@ -56,6 +56,8 @@ static ls_status unknown_option(const ls_verb *verb, const char *name)
 static ls_status remember(ls_args *a, const ls_option *o, const char *value)
 {
     static const char *const SHORT[][2] = { { "--workers", "workers" },
+                                            { "--cores-per-worker", "cores_per_worker" },
+                                            { "--workers-per-host", "workers_per_host" },
                                             { "--threads", "threads" },
                                             { "--isa", "isa" } };
     if (a->n_given == LS_MAX_ARGS)

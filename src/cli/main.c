@@ -93,7 +93,7 @@ int main(int argc, char **argv)
         ls_help_print(stderr);
         return LS_EXIT_USAGE;
     }
-    if (!strcmp(word, LS_SUPERVISE_WORD)) /* no verb: mpirun starts it for us */
+    if (!strcmp(word, LS_SUPERVISE_WORD) && getenv(LS_LAUNCH_JOB)) /* no verb: mpirun starts it for us */
         return ls_supervise(argv + 2);
     const ls_verb *verb = ls_verb_find(word);
     if (verb)

@@ -36,6 +36,10 @@ ls_status ls_verb_launch(const ls_args *a, const ls_ui *ui)
         LS_TRY(parse_workers(workers, &o));
     else if (!o.hosts.list && !o.hosts.file)
         return ls_fail(LS_E_USAGE, "lockstep launch needs --workers N or --hosts (lockstep launch --help)");
+    int64_t per_host = 0;
+    LS_TRY(ls_args_int(a, "--workers-per-host", 1, &per_host));
+    LS_TRY(ls_args_int(a, "--cores-per-worker", 1, &o.cores));
+    o.hosts.per_host = (int)per_host;
     o.hosts.ranks = (int)o.workers;
     LS_TRY(ls_args_int(a, "--max-failures", -1, &o.max_failures));
     LS_TRY(ls_args_number(a, "--stall-seconds", 0.001, 1e9, &o.stall_seconds));

@@ -30,12 +30,14 @@
     {                                                                                                       \
         "--seed", 0, "N", "seed of the random choices (default 0)"                                          \
     }
-#define PLACES                                                                                         \
-    { "--hosts", 0, "A:N,B:N",                                                                         \
-      "ranks on these hosts, N on each, by mpirun (in a Slurm job by srun; `slurm`: all its hosts)" }, \
-        { "--hostfile", 0, "FILE", "the same from a file, a line a host: A:N or A slots=N" },          \
-    {                                                                                                  \
-        "--rsh", 0, "COMMAND", "what runs a command on a host: COMMAND HOST WORDS (default ssh)"       \
+#define PLACES                                                                                               \
+    { "--hosts", 0, "A:N,B:N",                                                                               \
+      "ranks on these hosts, N on each, by mpirun (in a Slurm job by srun; `slurm`: all its hosts)" },       \
+        { "--hostfile", 0, "FILE", "the same from a file, a line a host: A:N or A slots=N" },                \
+        { "--workers-per-host", 0, "N", "the most ranks of a host; the N of --hosts that does not say it" }, \
+        { "--cores-per-worker", 0, "C", "cores that each rank is bound to (default: its share of all)" },    \
+    {                                                                                                        \
+        "--rsh", 0, "COMMAND", "what runs a command on a host: COMMAND HOST WORDS (default ssh)"             \
     }
 
 const ls_verb LS_VERBS[] = {

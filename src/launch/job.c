@@ -63,6 +63,7 @@ static char **environment_of(const launch *l, char **told)
     int n = 0, kept = 0;
     const ls_job_words w = { .each = l->o->hosts->per,
                              .threads = l->o->threads,
+                             .cores = l->o->cores,
                              .restart = l->o->restart,
                              .own = l->o->program != NULL,
                              .stop_signal = l->job->command.stop_signal,
@@ -209,6 +210,13 @@ static void add_ranks(ls_str *text, int first, int n)
         ls_str_printf(text, "ranks %d to %d", first, first + n - 1);
 }
 
+/* Length of the first sentence of mpirun's words. The others are advice. */
+static int first_sentence(const char *said)
+{
+    const char *end = strstr(said, ". ");
+    return end && end - said < 400 ? (int)(end - said) : 400;
+}
+
 /* Names the hosts that did not report at the end. */
 static void explain_silence(launch *l)
 {
@@ -233,8 +241,8 @@ static void explain_silence(launch *l)
         ls_launch_note(l, 0, l->o->restart ? LS_E_PEER : LS_E_IO);
     } else if (silent && (silent < hosts || l->failed_at == 0) &&
                (l->failed_at == 0 || l->code == LS_E_PEER)) {
-        snprintf(l->text, sizeof l->text, "%.2000s%s%.1000s; the other ranks were stopped",
-                 ls_str_text(&text), *said ? ": " : "", said);
+        snprintf(l->text, sizeof l->text, "%.2000s%s%.*s; the other ranks were stopped", ls_str_text(&text),
+                 *said ? ": " : "", first_sentence(said), said);
         l->missed = LS_MISSED_NOT;
         ls_launch_note(l, 0, LS_E_PEER);
     }

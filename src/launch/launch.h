@@ -14,6 +14,7 @@ typedef struct ls_launch_opts {
     int ranks;
     const struct ls_hosts *hosts;      /* hosts of the ranks (hosts.h); NULL: this host */
     int threads;                       /* of a rank; 0: its share of the cores */
+    int cores;                         /* that each rank is bound to; 0: its share */
     const char *program;               /* path of a user's program; NULL: this program */
     char *const *argv;                 /* of every rank, the program's name first */
     double stall;                      /* seconds to wait for a rank of a user's program; 0: 300 */
@@ -37,6 +38,11 @@ typedef struct ls_launch_opts {
  *
  * The ranks end with this process, even if it is killed. */
 ls_status ls_launch(const ls_launch_opts *o);
+
+/* How many ranks this host has room for: one for each core, or fewer, if each needs `cores` cores, or if
+ * per_host is the most ranks of a host (0: no such condition). LS_E_USAGE if there is no room for `least`.
+ * Local. */
+ls_status ls_launch_room(int64_t *room, int64_t least, int64_t cores, int64_t per_host);
 
 /* Finds the program that a shell would execute for `name`. The caller frees *path. LS_E_USAGE if there is no
  * program that this user may execute. Local. */

@@ -20,8 +20,9 @@
 /* Keys that may differ between hosts: paths, downloads, and numbers of cores. */
 static bool may_differ(const char *key)
 {
-    static const char *const LOCAL[] = { "threads",       "workers",       "run.storage", "data.path",
-                                         "data.download", "data.fallback", "data.mirror" };
+    static const char *const LOCAL[] = { "threads",     "workers",       "cores_per_worker",
+                                         "run.storage", "data.path",     "workers_per_host",
+                                         "data.mirror", "data.download", "data.fallback" };
     for (size_t i = 0; i < sizeof LOCAL / sizeof LOCAL[0]; i++)
         if (!strcmp(key, LOCAL[i]))
             return true;

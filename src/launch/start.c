@@ -144,6 +144,44 @@ ls_status ls_launch_start(launch *l, int r)
     return LS_OK;
 }
 
+/* Keeps the first n CPUs of a set. */
+static void keep_first_cpus(ls_cpu_set *s, int n)
+{
+    const int word = 8 * (int)sizeof s->bits[0];
+    for (int i = 0; i < LS_MAX_CPUS; i++)
+        if (s->bits[i / word] >> (i % word) & 1 && --n < 0)
+            s->bits[i / word] &= ~(1ul << (i % word));
+}
+
+/* Binds each rank to exactly o->cores cores. The cores are divided into as many parts of this size as there
+ * are, and the ranks take the first ones. */
+static ls_status divide_exactly(launch *l, const ls_cpu_set *mine, int ranks)
+{
+    const int cores = l->o->cores, parts = ls_cpu_set_count(mine) / cores;
+    if (parts < ranks)
+        return ls_fail(LS_E_USAGE, "%d ranks of %d cores each need %d cores of this host, and it gives %d",
+                       ranks, cores, ranks * cores, ls_cpu_set_count(mine));
+    l->cpus = ls_sys_malloc(sizeof *l->cpus * (size_t)parts);
+    LS_TRY(ls_sys_have(l->cpus));
+    if (!ls_cpu_set_divide(l->cpus, mine, parts, cores, LS_SYS))
+        return ls_fail(LS_E_UNSUPPORTED, "this host does not say how its cores can be divided");
+    for (int r = 0; r < ranks; r++)
+        keep_first_cpus(&l->cpus[r], cores);
+    return LS_OK;
+}
+
+/* Binds each rank to its share of all cores, if there are enough of them. */
+static ls_status divide_evenly(launch *l, const ls_cpu_set *mine, int ranks)
+{
+    l->cpus = ls_sys_malloc(sizeof *l->cpus * (size_t)ranks);
+    LS_TRY(ls_sys_have(l->cpus));
+    if (ls_cpu_set_divide(l->cpus, mine, ranks, l->o->threads > 1 ? l->o->threads : 1, LS_SYS))
+        return LS_OK;
+    free(l->cpus);
+    l->cpus = NULL;
+    return LS_OK;
+}
+
 /* With LOCKSTEP_BIND=none ranks are not bound to cores. */
 ls_status ls_launch_divide_cores(launch *l)
 {
@@ -152,15 +190,27 @@ ls_status ls_launch_divide_cores(launch *l)
     ls_cpu_set mine;
     if ((bind && !strcmp(bind, "none")) || !ls_cpu_set_read(&mine))
         return LS_OK;
-    l->cpus = ls_sys_malloc(sizeof *l->cpus * (size_t)ranks);
-    LS_TRY(ls_sys_have(l->cpus));
-    if (ls_cpu_set_divide(l->cpus, &mine, ranks, l->o->threads > 1 ? l->o->threads : 1, LS_SYS)) {
-        if (l->supervised) /* this process starts only one rank, its number 0 */
-            l->cpus[0] = l->cpus[l->supervised->local];
-        return LS_OK;
-    }
-    free(l->cpus);
-    l->cpus = NULL;
+    LS_TRY(l->o->cores ? divide_exactly(l, &mine, ranks) : divide_evenly(l, &mine, ranks));
+    if (l->supervised && l->cpus) /* only this rank is started here, as number 0 */
+        l->cpus[0] = l->cpus[l->supervised->local];
+    return LS_OK;
+}
+
+ls_status ls_launch_room(int64_t *room, int64_t least, int64_t cores, int64_t per_host)
+{
+    ls_cpu_set mine;
+    const int64_t all = ls_cpu_set_read(&mine) ? ls_cpu_set_count(&mine) : 1;
+    *room = cores ? all / cores : all;
+    if (cores && least > *room)
+        return ls_fail(LS_E_USAGE,
+                       "workers: %lld of %lld cores each (cores_per_worker) need %lld, and this command may "
+                       "use %lld",
+                       (long long)least, (long long)cores, (long long)(least * cores), (long long)all);
+    if (per_host && least > per_host)
+        return ls_fail(LS_E_USAGE,
+                       "workers: %lld on one host, and workers_per_host is %lld: --hosts names others",
+                       (long long)least, (long long)per_host);
+    *room = per_host && *room > per_host ? per_host : *room;
     return LS_OK;
 }
 

@@ -19,13 +19,13 @@
 #define LINGER 1.0 /* seconds after a bad end before this process ends, upon which mpirun ends all others */
 #define LAST 0.6   /* seconds that a rank has to end when mpirun ends it */
 
-#define FORMAT_OUT "%d:%d:%d:%d:%d:%.6g:%.6f"
-#define FORMAT_IN "%d:%d:%d:%d:%d:%lf:%lf"
+#define FORMAT_OUT "%d:%d:%d:%d:%d:%d:%.6g:%.6f"
+#define FORMAT_IN "%d:%d:%d:%d:%d:%d:%lf:%lf"
 
 void ls_job_words_write(char text[160], const ls_job_words *w)
 {
-    snprintf(text, 160, FORMAT_OUT, w->each, w->threads, w->restart, w->own, w->stop_signal, w->stall,
-             w->age);
+    snprintf(text, 160, FORMAT_OUT, w->each, w->threads, w->cores, w->restart, w->own, w->stop_signal,
+             w->stall, w->age);
 }
 
 static volatile sig_atomic_t stop_wanted, end_wanted, saves_wanted;
@@ -124,18 +124,23 @@ static void watch(launch *l, int rank)
     tell_end(l, rank);
 }
 
-static int run(launch *l, int rank)
+static ls_status start(launch *l)
 {
     sigset_t child_ends;
-    if (ls_shm_create(1, &l->control) != LS_OK || ls_shm_watch_open(&l->watch, l->control) != LS_OK)
-        return LS_EXIT_FAILED;
+    LS_TRY(ls_shm_create(1, &l->control));
+    LS_TRY(ls_shm_watch_open(&l->watch, l->control));
     ls_oom_begin(&l->oom);
     sigemptyset(&child_ends);
     sigaddset(&child_ends, SIGCHLD);
     signal(SIGCHLD, SIG_DFL);
     sigprocmask(SIG_BLOCK, &child_ends, &l->mask_before);
-    if (ls_launch_divide_cores(l) != LS_OK || ls_launch_start(l, 0) != LS_OK)
-        return LS_EXIT_FAILED;
+    LS_TRY(ls_launch_divide_cores(l));
+    return ls_launch_start(l, 0);
+}
+
+/* Watches the rank. Returns the exit status of this process. */
+static int watch_to_the_end(launch *l, int rank)
+{
     watch(l, rank);
     const bool well = ls_launch_ended_well(l->children[0].status);
     for (double until = ls_now() + (well || end_wanted ? 0 : LINGER); ls_now() < until && !end_wanted;)
@@ -158,8 +163,8 @@ int ls_supervise(char **argv)
     ls_job_words w;
     ls_environment e;
     if (!words || !argv[0] ||
-        sscanf(words, FORMAT_IN, &w.each, &w.threads, &w.restart, &w.own, &w.stop_signal, &w.stall, &w.age) !=
-            7)
+        sscanf(words, FORMAT_IN, &w.each, &w.threads, &w.cores, &w.restart, &w.own, &w.stop_signal, &w.stall,
+               &w.age) != 8)
         return LS_EXIT_USAGE;
     stop_signal = w.stop_signal;
     take_signals();
@@ -176,6 +181,7 @@ int ls_supervise(char **argv)
     child only = { 0 };
     const ls_launch_opts o = { .ranks = 1,
                                .threads = w.threads,
+                               .cores = w.cores,
                                .program = w.own ? argv[0] : NULL,
                                .argv = argv,
                                .stall = w.stall,
@@ -185,7 +191,8 @@ int ls_supervise(char **argv)
                  .control = -1,
                  .children = &only,
                  .began = ls_now() - ls_since_exec() - (w.restart ? 0 : w.age) };
-    const int status = run(&l, e.rank);
+    s = start(&l);
+    const int status = s == LS_OK ? watch_to_the_end(&l, e.rank) : tell_failure(e.rank, s);
     free(l.cpus);
-    return only.pid ? status : tell_failure(e.rank, LS_E_IO);
+    return status;
 }

@@ -8,7 +8,7 @@
 
 /* The contents of LS_LAUNCH_JOB. */
 typedef struct ls_job_words {
-    int each, threads, restart;
+    int each, threads, cores, restart;
     int own;         /* it is a user's program */
     int stop_signal; /* the request to stop; a different SIGTERM ends the rank */
     double stall, age;

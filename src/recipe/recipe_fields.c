@@ -52,8 +52,13 @@ const ls_key LS_KEYS[] = {
     { "workers", LS_KEY_RANGE, AT(workers), "1", 1, 1e6, .may_change = true,
       .help =
           "ranks, or `{min: 1, max: 4}`: as many as there are cores, decided at every start and restart" },
+    { "cores_per_worker", LS_KEY_INT, AT(cores_per_worker), "0", 0, 4096, .may_change = true,
+      .help = "cores that each rank is bound to; ranks for which there are not so many are refused, and a "
+              "range of `workers` takes fewer. 0: its share of all cores" },
+    { "workers_per_host", LS_KEY_INT, AT(workers_per_host), "0", 0, 4096, .may_change = true,
+      .help = "the most ranks of a host; of `--hosts` without numbers the ranks of each. 0: no limit" },
     { "threads", LS_KEY_INT, AT(threads), "0", 0, 4096, .may_change = true,
-      .help = "threads of a rank; 0: cores / ranks" },
+      .help = "threads of a rank; 0: cores_per_worker, else cores / ranks" },
     { "device", LS_KEY_CHOICE, AT(device), "cpu", WORDS("cpu", "cuda", "ref"), .now = "cpu ref",
       .later = "this version has no GPU module",
       .help = "`cpu`; `ref`: slow and readable reference kernels, also in f64" },

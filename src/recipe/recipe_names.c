@@ -29,6 +29,9 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "num_workers", "workers",
       "the ranks, as Ray's ScalingConfig counts them; a DataLoader's workers have no key: the threads of a "
       "rank load its data" },
+    { "cpus_per_worker resources_per_worker cpus_per_task", "cores_per_worker", "of each rank" },
+    { "workers_per_node ranks_per_node tasks_per_node ntasks_per_node", "workers_per_host",
+      "the most ranks of a host" },
     { "dataloader_num_workers dataset_processes dataset_num_proc num_proc", "threads",
       "of a rank: they load its data and compute; there are no loader processes" },
     /* how long */

@@ -75,7 +75,10 @@ static int threads(const ls_recipe *r, int ranks, int ranks_per_host)
 {
     int here = ranks_per_host > 0 && ranks_per_host < ranks ? ranks_per_host : ranks,
         each = ls_cpu_count() / here;
-    return r->threads ? (int)r->threads : each > 0 ? each : 1;
+    return r->threads            ? (int)r->threads
+           : r->cores_per_worker ? (int)r->cores_per_worker
+           : each > 0            ? each
+                                 : 1;
 }
 
 static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)

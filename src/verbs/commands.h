@@ -28,6 +28,7 @@ typedef struct ls_launch_command_opts {
      * the hosts have room for */
     int64_t workers, least_workers;
     ls_hosts_opts hosts;
+    int64_t cores;        /* of each rank; 0: its share */
     int64_t max_failures; /* -1: no limit */
     double stall_seconds; /* 0: the default of the library */
     char *const *program; /* its name and its arguments, ended by NULL */

@@ -2,7 +2,6 @@
  * `lockstep train` has. */
 #include <stdlib.h>
 
-#include "base/affinity.h"
 #include "base/log.h"
 #include "commands.h"
 #include "launch/controller.h"
@@ -34,10 +33,10 @@ static ls_status choose_on_hosts(const choice *c, int most, int *workers)
 static ls_status choose(void *context, int most, int *workers)
 {
     const choice *c = context;
-    ls_cpu_set mine;
+    int64_t n = 0;
     if (c->hosts)
         return choose_on_hosts(c, most, workers);
-    int64_t n = ls_cpu_set_read(&mine) ? ls_cpu_set_count(&mine) : c->o->workers;
+    LS_TRY(ls_launch_room(&n, c->o->least_workers, c->o->cores, c->o->hosts.per_host));
     n = n < c->o->workers ? n : c->o->workers;
     n = most && n > most ? most : n;
     *workers = (int)(n > c->o->least_workers ? n : c->o->least_workers);
@@ -49,6 +48,7 @@ static ls_status start(const choice *c, const char *path, const ls_ui *ui)
     ls_control_opts control = { .ranks = { .hosts = c->hosts,
                                            .program = path,
                                            .argv = c->o->program,
+                                           .cores = (int)c->o->cores,
                                            .stall = c->o->stall_seconds,
                                            .stop = ui->stop,
                                            .save = ui->save,

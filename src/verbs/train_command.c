@@ -196,6 +196,7 @@ static ls_status join_ranks(training *t)
                                          (long long)t->loop.recipe->failure.max_failures));
     ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
     LS_TRY(ls_ranks_meet(&t->threads, g, t->loop.recipe));
+    LS_TRY(ls_workers_fit(&t->threads, g, t->loop.recipe));
     return ls_workers_micro_batch(t->loop.recipe, g);
 }
 
@@ -225,14 +226,17 @@ static ls_status join_or_start(training *t, const ls_train_opts *o, const ls_ui 
         return join_ranks(t);
     LS_TRY(ls_workers_hosts(&t->workers, &o->hosts));
     LS_TRY(ls_workers_choose(&t->workers, 0, &workers));
-    *over = workers > 1 || t->workers.hosts || (t->loop.recipe->failure.max_failures && !o->dry_run);
+    const ls_recipe *r = t->loop.recipe;
+    *over = workers > 1 || t->workers.hosts || r->cores_per_worker ||
+            (r->failure.max_failures && !o->dry_run);
     if (!*over)
         return LS_OK;
     LS_TRY(find_checkpoint(t, o)); /* so that a wrong --resume fails before ranks start */
     const ls_launch_opts ranks = { .ranks = workers,
                                    .hosts = t->workers.hosts,
                                    .pass = ui->pass,
-                                   .threads = (int)t->loop.recipe->threads,
+                                   .threads = (int)r->threads,
+                                   .cores = (int)r->cores_per_worker,
                                    .argv = o->argv,
                                    .stop = ui->stop,
                                    .save = ui->save };

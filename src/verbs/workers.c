@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/thread_pool.h"
+#include "comm/agree.h"
 #include "comm/launched.h"
+#include "launch/launch.h"
 #include "recipe/recipe_use.h"
 #include "record/rundir.h"
 
@@ -34,7 +36,9 @@ static ls_status find_room(const ls_workers *w, int64_t *least, int64_t *n)
 {
     const ls_recipe *r = *w->recipe;
     const bool as_hosts = w->hosts && !asked_for(r);
-    const int64_t room = w->hosts ? ls_hosts_room(w->hosts) : ls_cpu_count();
+    int64_t room = w->hosts ? ls_hosts_room(w->hosts) : ls_cpu_count();
+    if (!w->hosts)
+        LS_TRY(ls_launch_room(&room, r->workers.min, r->cores_per_worker, r->workers_per_host));
     *least = as_hosts ? 1 : r->workers.min;
     *n = as_hosts || r->workers.max > room ? room : r->workers.max;
     return !w->hosts || *least <= room
@@ -54,7 +58,7 @@ static ls_status try_number(ls_workers *w, int n)
 
 ls_status ls_workers_choose(ls_workers *w, int most, int *workers)
 {
-    int64_t least, n;
+    int64_t least = 0, n = 0;
     ls_status s;
     LS_TRY(ls_workers_recipe(w));
     LS_TRY(find_room(w, &least, &n));
@@ -99,7 +103,23 @@ ls_status ls_workers_hosts(ls_workers *w, const ls_hosts_opts *o)
     if (o->list || o->file) {
         LS_TRY(ls_workers_recipe(w));
         hosts.ranks = asked_for(*w->recipe) ? (int)(*w->recipe)->workers.max : 0;
+        hosts.per_host = (int)(*w->recipe)->workers_per_host;
     }
     LS_TRY(ls_hosts_read(&w->hosts, &hosts));
     return w->hosts ? ls_hosts_ask(w->hosts, true) : LS_OK;
+}
+
+ls_status ls_workers_fit(int *threads, ls_group *g, const ls_recipe *r)
+{
+    const int here = ls_group_local_size(g);
+    ls_status s = LS_OK;
+    if (r->workers_per_host && here > r->workers_per_host)
+        s = ls_fail(LS_E_USAGE, "workers_per_host: %lld, but %d ranks were started on this host",
+                    (long long)r->workers_per_host, here);
+    else if (r->cores_per_worker && *threads < r->cores_per_worker)
+        s = ls_fail(LS_E_USAGE, "cores_per_worker: %lld, but a rank has %d core%s",
+                    (long long)r->cores_per_worker, *threads, *threads == 1 ? "" : "s");
+    else if (r->cores_per_worker)
+        *threads = (int)r->cores_per_worker;
+    return ls_ranks_agree(g, s);
 }

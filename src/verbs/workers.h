@@ -20,6 +20,9 @@ ls_status ls_workers_hosts(ls_workers *w, const ls_hosts_opts *o);
 ls_status ls_workers_choose(ls_workers *w, int most, int *workers);
 /* The same after a failure: LS_E_PEER when too few hosts answer. `context` is a ls_workers. */
 ls_status ls_workers_choose_again(void *context, int most, int *workers);
+/* Refuses ranks that have fewer cores, or more neighbours on their host, than the recipe says. *threads: as
+ * ls_ranks_meet found them; then cores_per_worker, if it is set. Collective. */
+ls_status ls_workers_fit(int *threads, ls_group *g, const ls_recipe *r);
 /* mpirun or srun may have started another number of ranks than the recipe allows. */
 ls_status ls_workers_check(const ls_recipe *r, int ranks);
 /* An existing run keeps the micro_batch that its first start resolved. Rank 0 sends it to the others, because

@@ -22,6 +22,21 @@ printf 'one\ntwo\n' >lines
 cmp -s lines read-0 || bad "rank 0 does not read"
 [ ! -s read-1 ] || bad "rank 1 reads what is rank 0's"
 
+# ---- cores of a rank, ranks of a host
+try 0 launch --workers 1 --cores-per-worker 1 -- grep Cpus_allowed_list /proc/self/status; once out "^Cpus_allowed_list:[[:space:]]*[0-9]+$"
+refused 2 "^error: workers: 1 of 9999 cores each \(cores_per_worker\) need 9999, and this command may use [0-9]+$" launch --workers 1 --cores-per-worker 9999 true
+refused 2 "^error: workers: 2 on one host, and workers_per_host is 1: --hosts names others$" launch --workers 2 --workers-per-host 1 true
+cat >small.yaml <<END
+model: {type: mlp, hidden: [32]}
+data: {type: shapes}
+train: {epochs: 1, steps: 3, global_batch: 64, micro_batch: 16}
+END
+try 0 train small.yaml --cores-per-worker 1 --set run.name=bound; once err "^model .*, 1 thread$"; once err "^ranks +1 on 1 host"
+try 0 train small.yaml --workers "{min: 1, max: 2}" --workers-per-host 1 --set run.name=few; times 0 err "^ranks +2"
+refused 2 "^error: workers: 2 of 4096 cores each" train small.yaml --workers 2 --cores-per-worker 4096 --set run.name=wrong
+refused 2 "^error: workers: 2 on one host, and workers_per_host is 1" train small.yaml --workers 2 --workers-per-host 1 --set run.name=wrong
+[ ! -e runs/wrong ] || bad "a refused run left a folder"
+
 # ---- killed, and hanging: named with what it did; started again if that is allowed
 LOCKSTEP_FAULT=kill@600:rank=1 try 1 launch --workers 2 -- $run killed
 once err "^error: rank 1: killed by signal 9 \(SIGKILL\); it last did: step [0-9]+, .*; the other ranks were stopped$"

@@ -70,6 +70,8 @@ for data in fsdp ddp; do
 done
 printf '# hosts\n10.77.8.1 slots=1\n\n10.77.8.2 slots=1 # the other\n' >hostfile
 try 0 train small.yaml --rsh "$work/rsh" --hostfile hostfile --set run.name=file; same file; has err "^ranks +2 on 2 hosts"
+try 0 train small.yaml --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2 --workers-per-host 2 --set run.name=per-host; same per-host; has err "^ranks +4 on 2 hosts"
+refused 2 "^error: rank [0-3]: 2 ranks of 4096 cores each need 8192 cores of this host, and it gives [0-9]+$" train small.yaml $two --cores-per-worker 4096 --set run.name=wrong
 try 0 train small.yaml $two --workers 2 --set run.name=fewer; same fewer; has err "^ranks +2 on 1 host"
 run="$example runs"
 "$example" runs program >out 2>err || bad "the program by itself"
@@ -127,7 +129,7 @@ rm down; kill -9 $(ranks $left | tail -n 1)
 ended 0
 has err "^warning: rank 1: killed by signal 9 .*; restart 2 of 3 in 1 s .*on 4 workers instead of 2$"
 times 2 err "^ranks  4 on 2 hosts"; same host
-has runs/host/result.json '"restarts":\[\{[^]]*"workers":2,"cause":"host 10.77.8.2 is gone[^]]*"workers":4,'
+has runs/host/result.json '"restarts":\[\{.*"workers":2,"cause":"host 10.77.8.2 is gone.*"workers":4,'
 
 # ---- requests: to save, to stop; and the end of the parent, which ends all
 begin train long.yaml $two --set run.name=asked --set failure.max_failures=1

@@ -151,6 +151,8 @@ static const struct {
     { "run.seed",
       "part of what run it is; the order of samples, initial weights and dropout are drawn from it" },
     { "workers", "so many ranks are started" },
+    { "cores_per_worker", "every rank is bound to so many, or refused" },
+    { "workers_per_host", "no host gets more ranks" },
     { "threads", "so many compute" },
     { "device", "its kernels compute" },
     { "device_memory", "a step that needs more is refused" },
