@@ -1,6 +1,7 @@
 /* explain_param.c - one parameter, from storage to update. A parameter is a range of its unit's flat buffer,
  * which is a source or is gathered from slices. Values that contain the range, or a part of it, are followed
  * through casts, views, transfers and collectives. The gradient is the same range of the unit's gradient. */
+#include <stdio.h>
 #include <string.h>
 
 #include "describe.h"
@@ -234,6 +235,9 @@ static const char *phase_name(const ls_node *n)
     return n->phase == LS_PHASE_FORWARD ? "forward" : n->phase == LS_PHASE_BACKWARD ? "backward" : "update";
 }
 
+/* The dimension that is split is several parts, which the box has as a dimension in front of it. */
+static bool packed(const ls_stored_at *at) { return at->box.ndim > at->type.ndim; }
+
 void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_plan *const *plans)
 {
     char type[128];
@@ -242,11 +246,16 @@ void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_
     const life l = trace_life(&scratch, at, n_plans, plans);
     ls_str_add(out, l.no_memory ? NULL : "");
     ls_str_printf(out, "%s  %s", at->name, ls_type_text(type, &at->type));
-    for (int d = 0; d < at->box.ndim; d++)
+    for (int d = 0; d < at->box.ndim; d++) {
+        char parts[48] = "";
+        if (packed(at))
+            snprintf(parts, sizeof parts, " of each of %lld parts", (long long)at->box.whole[d ? d - 1 : 0]);
         if (at->axes[d])
-            ls_str_printf(out, ", block %lld of %lld along dimension %d (axis %s)",
+            ls_str_printf(out, ", block %lld of %lld%s along dimension %d (axis %s)",
                           (long long)(at->box.start[d] / at->box.size[d]),
-                          (long long)(at->box.whole[d] / at->box.size[d]), d, at->axes[d]);
+                          (long long)(at->box.whole[d] / at->box.size[d]), parts, d - packed(at),
+                          at->axes[d]);
+    }
     ls_str_printf(out, "\n  stored in \"%s\", elements %lld to %lld", at->state, (long long)at->offset,
                   (long long)(at->offset + ls_type_count(&at->type)));
     if (at->slice)
@@ -288,7 +297,9 @@ void ls_explain_param_json(ls_json *j, const ls_stored_at *at, int n_plans, ls_p
         if (!at->axes[d])
             continue;
         ls_json_object(j, "block");
-        ls_json_int(j, "dimension", d);
+        ls_json_int(j, "dimension", d - packed(at));
+        if (packed(at))
+            ls_json_int(j, "parts", at->box.whole[d - 1]);
         ls_json_int(j, "number", at->box.start[d] / at->box.size[d]);
         ls_json_int(j, "of", at->box.whole[d] / at->box.size[d]);
         ls_json_close_object(j);
