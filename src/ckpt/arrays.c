@@ -76,7 +76,7 @@ static ls_status make_list(blocks *b)
         mine[i].box = &b->boxes[i];
         mine[i].differ = true;
     }
-    return LS_OK;
+    return ls_arena_status(&b->arena);
 }
 
 /* ---- copies of blocks */

@@ -57,6 +57,8 @@ int64_t ls_packed_parts(const ls_graph *g, ls_value param, int dim)
 const ls_box *ls_packed_box(ls_walk *w, const ls_node *param, const ls_seed *seed)
 {
     ls_box *box = LS_ARENA_NEW(&w->r.to->arena, ls_box);
+    if (!box)
+        return NULL; /* the graph says so */
     *box = ls_packed_whole(ls_walk_whole(w, param->out[0]), seed->dim, seed->parts);
     LS_CHECK(ls_box_split(box, seed->dim + 1, w->axis.ranks, w->axis.position), "a block that cannot be");
     return box;

@@ -50,7 +50,7 @@ try 2 train vit-fashion-mnist --log xml; has err "json or text"
 try 2 predict run --out picture.gif; has err ".svg or .png"
 try 2 predict run --show --json; has err "--show and --json: give one of them"
 try 0 explain vit-fashion-mnist --workers 2 --set parallel.mesh="{dp: auto, tp: 2}" --param encoder.layers.encoder_layer_0.self_attention.in_proj_weight
-has out "block 0 of 2 of each of 3 parts along dimension 0 .axis tp"
+has out "block 0 of 2 of each of 3 parts along dimension 0 (axis tp)"
 try 2 explain vit-fashion-mnist --rank 1; has err "the ranks are 0 to 0"
 try 2 export some/run --to x.pt; has err "some/run: no such run, checkpoint or weight file"
 try 2 export some/run; has err "--to FILE.safetensors"
