@@ -26,6 +26,20 @@ rm -r runs/fsdp_mnist/full_model # asked for again, it is written from the last 
 try 0 train small.yaml --workers 2 --set run.name=fsdp_mnist --set checkpoint.export=full_model/
 has err "nothing to do"; has err "full_model/: 32 tensors"; [ -e runs/fsdp_mnist/full_model/.metadata ] || bad "no DCP directory"
 
+# ---- what it left, what it says of pictures, and how it stands on those that it has not seen
+try 0 runs --metrics fsdp_mnist; has out "best"
+try 0 predict runs/fsdp_mnist --count 9 --out predictions.png; has out "of 9 right"
+try 0 eval runs/fsdp_mnist; has out "accuracy"
+
+# ---- what is sharded, and when it moves; which granularity, resharding, recomputation, precision and offload take how much
+try 0 explain small.yaml --workers 2 --rank 1 --set parallel.gather=copy; has out "all_gather"
+try 0 explain small.yaml --workers 2 --param encoder.layers.encoder_layer_1.mlp.0.weight; has out "unit encoder.layers.encoder_layer_1"
+try 0 inspect small.yaml --workers 2; has out "rank 1"
+try 0 plan small.yaml --workers 2 --compare 'parallel.units=class:EncoderBlock,none,size:5000'; has out "size:5000"
+try 0 plan small.yaml --workers 2 --set parallel.gather=copy --compare parallel.reshard_after_forward=true,false --compare parallel.recompute=none,units; has out "units"
+try 0 plan small.yaml --workers 2 --set parallel.gather=copy --compare precision.param=f32,f16 --compare parallel.offload=none,cpu; has out "f16"
+refused 1 "device_memory: a step needs .* and may use 40.0 KiB; " train small.yaml --workers 2 --set run.name=large --set device_memory=40KiB
+
 # ---- the three best by the loss in training stay besides the newest, over a stop
 try 0 train small.yaml --workers 2 --set run.name=three --set train.epochs=8 --set checkpoint.keep=1 --set checkpoint.keep_best=3 --set checkpoint.best.metric=loss --set train.steps=12
 try 0 train small.yaml --workers 1 --set run.name=three --set train.epochs=8 --set checkpoint.keep=1 --set checkpoint.keep_best=3 --set checkpoint.best.metric=loss --set train.steps=40
