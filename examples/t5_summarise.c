@@ -1,6 +1,6 @@
 /* t5_summarise.c - tutorial 4 as a program: a T5 that learns to summarise, every block a unit that is sharded
  * over the ranks (FSDP), in bf16; AdamW, whose rate is cut after each epoch; the loss on other pairs, and the
- * checkpoint of the epoch where that was lowest.
+ * checkpoint of the epoch where that was lowest. It ends with a summary, which rank 0 makes with beams.
  *
  *     cc t5_summarise.c $(pkg-config --cflags --libs lockstep) -o t5_summarise
  *     lockstep launch --workers 2 ./t5_summarise scitldr_train.csv scitldr_val.csv t5-base runs mine
@@ -126,6 +126,62 @@ static ls_status train(ls_group *group, ls_run *run, const char *const *files, i
     return LS_OK;
 }
 
+static bool print_token(void *context, int32_t id)
+{
+    const char *text;
+    size_t bytes;
+    if (ls_text_stream_add(context, id, &text, &bytes) != LS_OK)
+        return false;
+    fwrite(text, 1, bytes, stdout);
+    return true;
+}
+
+/* What the best checkpoint writes for the first of the other pairs. */
+static ls_status write_summary(ls_dataset *others, ls_text_stream *text, const ls_weights *weights)
+{
+    static int32_t source[SOURCE], target[TARGET];
+    int64_t tokens = SOURCE;
+    ls_generated made;
+    ls_generator *g;
+    LS_TRY(others->read(others, 0, source, target));
+    while (tokens > 0 && source[tokens - 1] == MODEL.pad_token)
+        tokens--;
+    LS_TRY(ls_generator_create_t5(&g, &MODEL, weights, .places = 64, .beams = 4));
+    printf("summary: ");
+    const ls_generate_opts how = {
+        LS_GENERATE_DEFAULTS,    .prompt = source,    .n_prompt = tokens,        .tokens = 64,
+        .no_repeat = 3,          .length_penalty = 2, .ends = others->end_token, .n_ends = 1,
+        .on_token = print_token, .context = text
+    };
+    const ls_status s = ls_generate(g, &how, &made);
+    printf("\n");
+    ls_generator_destroy(&g);
+    return s;
+}
+
+static ls_status summarise(const char *folder, const char *const *files)
+{
+    ls_dataset *others = NULL;
+    ls_tokenizer *tokenizer = NULL;
+    ls_text_stream *text = NULL;
+    ls_weights *weights = NULL;
+    ls_status s = ls_pairs_open(&others, LS_SPLIT_EVAL, files[0], files[2], SOURCE, TARGET, .source = "text",
+                                .target = "headline", .samples = 1, .eval_path = files[1]);
+    if (s == LS_OK)
+        s = ls_tokenizer_open(&tokenizer, files[2]);
+    if (s == LS_OK)
+        s = ls_text_stream_create(&text, tokenizer);
+    if (s == LS_OK)
+        s = ls_weights_open(&weights, folder);
+    if (s == LS_OK)
+        s = write_summary(others, text, weights);
+    ls_weights_close(&weights);
+    ls_text_stream_destroy(&text);
+    ls_tokenizer_close(&tokenizer);
+    ls_dataset_close(&others);
+    return s;
+}
+
 int main(int argc, char **argv)
 {
     ls_group *group = NULL;
@@ -138,11 +194,14 @@ int main(int argc, char **argv)
     ls_status s = ls_group_from_environment(&group);
     if (s == LS_OK)
         s = ls_run_open(&run, argv[4], argv[5], group, .best = "eval_loss");
+    const char *const files[] = { argv[1], argv[2], argv[3] };
     if (s == LS_OK)
-        s = ls_run_finish(&run,
-                          train(group, run, (const char *const[]){ argv[1], argv[2], argv[3] },
-                                argc > 6 ? atoll(argv[6]) : 0),
-                          NULL);
+        s = ls_run_finish(&run, train(group, run, files, argc > 6 ? atoll(argv[6]) : 0), NULL);
+    if (s == LS_OK && ls_group_rank(group) == 0) {
+        char best[1024];
+        snprintf(best, sizeof best, "%s/%s/checkpoints/best", argv[4], argv[5]);
+        s = summarise(best, files);
+    }
     if (s != LS_OK)
         fprintf(stderr, "%s\n", ls_error_message());
     ls_group_destroy(&group);

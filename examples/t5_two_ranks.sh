@@ -18,7 +18,8 @@ together() {
 together pairs.csv pairs.csv bytes runs mine 2
 grep -q 'rank 0  pairs.csv (40 of 40 pairs, ' rank-0
 grep -q 'rank 0  epoch 1  loss [0-9.]*  evaluation [0-9.]*$' rank-0
-[ "$(sed 's/rank [01]//' rank-0)" = "$(sed 's/rank [01]//' rank-1)" ] # every rank knows both losses
+[ "$(grep -a '^rank' rank-0 | sed 's/rank [01]//')" = "$(sed 's/rank [01]//' rank-1)" ] # every rank knows both losses
+grep -aq '^summary: ' rank-0
 "$lockstep" runs | grep -q '^mine  *finished'
 "$lockstep" export runs/mine/checkpoints/best --to model.pt 2>err || { cat err; exit 1; }
 "$lockstep" inspect model.pt | grep -q 'decoder' || exit 1
