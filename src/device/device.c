@@ -1,4 +1,4 @@
-/* device.c - opening a device by name, and finding the kernel for an op. */
+/* device.c - opens a device by name, and finds the kernel for an op. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/thread_pool.h"
@@ -25,7 +25,7 @@ static ls_status choose_isa(ls_isa *out, const ls_device_ops *ops, const ls_devi
                 word);
     } else {
         *out = best;
-        while (*out > LS_ISA_GENERIC && !ops->tables(*out)) /* the best that was also built */
+        while (*out > LS_ISA_GENERIC && !ops->tables(*out)) /* the best level that was also compiled */
             --*out;
     }
     if (o->elsewhere)
@@ -52,7 +52,7 @@ static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops,
 #ifdef LS_HAVE_ONEDNN
     LS_TRY(ls_onednn_open());
     *out = ls_kernels_onednn;
-    ls_parallel_use_openmp(true); /* oneDNN runs on it: one pool for both */
+    ls_parallel_use_openmp(true); /* oneDNN uses OpenMP, so our loops do too: one pool for both */
     return LS_OK;
 #else
     return ls_fail(LS_E_UNSUPPORTED, "kernels: onednn was not built (CMake option LS_ONEDNN); use own");
@@ -97,8 +97,7 @@ const ls_kernel *ls_device_find(const ls_device *d, const char *op, const ls_ker
 {
     const ls_kernel *k = search(d->overrides, op);
     if (!k && d->ops->tables) {
-        /* A plan for another machine asks the generic build, the only one that runs everywhere; see
-         * kernels/level.h. */
+        /* For another machine, the generic build is asked, which runs everywhere (kernels/level.h). */
         const ls_isa level = d->isa <= ls_isa_best() && d->ops->tables(d->isa) ? d->isa : LS_ISA_GENERIC;
         for (const ls_kernel *const *t = d->ops->tables(level); t && *t && !k; t++)
             k = search(*t, op);

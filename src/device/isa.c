@@ -1,5 +1,5 @@
-/* isa.c - which instruction-set level this CPU and its operating system offer. An instruction is usable only
- * if cpuid lists it and the system saves its registers on a context switch (XCR0 bits: 1 SSE, 2 AVX, 5-7
+/* isa.c - which instruction set this CPU and its operating system offer. An instruction can be used if cpuid
+ * lists it and if the system saves its registers on a context switch (bits of XCR0: 1 SSE, 2 AVX, 5-7
  * AVX-512; Intel SDM vol. 1, 13.3). */
 #include <stdatomic.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static ls_isa detect(void)
 
 ls_isa ls_isa_best(void)
 {
-    /* cpuid is slow inside virtual machines; threads that race find the same value */
+    /* cpuid is slow inside virtual machines; several threads may compute the same value */
     static _Atomic int known = -1;
     int isa = atomic_load_explicit(&known, memory_order_relaxed);
     if (isa < 0) {

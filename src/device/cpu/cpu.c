@@ -1,5 +1,5 @@
-/* cpu.c - the table of the CPU device: one pair of kernel tables per instruction-set level that was built
- * (see kernels/level.h). */
+/* cpu.c - the CPU device: two tables of kernels for each instruction set that was compiled
+ * (kernels/level.h). */
 #include "device/device.h"
 
 #define LEVEL(level)                                                                                     \

@@ -1,11 +1,11 @@
-/* onednn.c - linear, linear_dx, linear_dw with the product computed by oneDNN (kernels: onednn): the second
- * opinion, and for machines where the library knows better. Bias, activation and residual are applied
- * afterwards by the same code as in our own kernels. The library promises neither the same bits for any
- * number of threads nor for a row among others. (Convolutions: onednn_conv.c.)
+/* onednn.c - linear, linear_dx and linear_dw computed by oneDNN (kernels: onednn): for comparison, and for
+ * machines on which the library is faster. Our own code applies bias, activation and residual afterwards. The
+ * library promises the same bits neither for another number of threads, nor for a row in another batch.
+ * onednn_conv.c has the convolutions.
  *
- * All operands are contiguous (the rows below ask for it), so that a product is known by its shape when a
- * step is compiled. f32 sums go straight to the output, where the epilogue finds them; those of bf16 to
- * scratch. */
+ * All operands are contiguous (the rows below ask for that), so the shape identifies a product when a step is
+ * compiled. Sums in f32 go to the output, where our code finishes them; those of bf16 go to scratch
+ * memory. */
 #ifdef LS_HAVE_ONEDNN
 #ifndef LS_HAVE_generic
 #error "oneDNN needs the generic level beside it: LS_LEVELS, or -DLS_ONEDNN=OFF"
@@ -24,7 +24,7 @@ finish_fn ls_gemm_finish_avx512;
 #endif
 
 static finish_fn *finish_of(ls_isa isa)
-{ /* the same bits would come from any; these are fast */
+{ /* all levels give the same bits; these are the fastest */
 #ifdef LS_HAVE_avx512
     if (isa >= LS_ISA_AVX512)
         return ls_gemm_finish_avx512;
@@ -85,7 +85,7 @@ static void finish_rows(void *context, int64_t begin, int64_t end, int worker)
                   (int)j->key.product.n);
 }
 
-/* db of linear_dw: rows in blocks of GEMM_KC, blocks added in ascending order. */
+/* db of linear_dw: rows are added in blocks of GEMM_KC, and blocks in ascending order. */
 static void sum_columns(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;

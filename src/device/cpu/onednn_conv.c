@@ -1,6 +1,6 @@
-/* onednn_conv.c - conv2d, conv2d_dx, conv2d_dw computed by oneDNN (kernels: onednn), as onednn.c has it for
- * products. The operands stay in the order in which all kernels have them: the library's blocked layouts
- * exist within an op only, so each op pays for copies into them and back. */
+/* onednn_conv.c - conv2d, conv2d_dx and conv2d_dw computed by oneDNN (kernels: onednn), as onednn.c does for
+ * products. Operands keep the order that all kernels use. The library's blocked layouts exist inside an op
+ * only, so each op pays for copies to them and back. */
 #ifdef LS_HAVE_ONEDNN
 #include "onednn.h"
 

@@ -1,7 +1,8 @@
-/* onednn_library.c - the only file that includes dnnl.h. An operation is a few primitives in order: a product
- * is one; a convolution chooses its own layouts and has a reorder for each operand that it wants otherwise.
- * They are made when a step is compiled (`supports` asks for them) and kept in a list by shape, because
- * making one compiles machine code and takes up to milliseconds. Scratch memory is the caller's. */
+/* onednn_library.c - the only file that includes dnnl.h. An operation is a list of primitives: a product is
+ * one; a convolution chooses its own layouts, and has a reorder for each operand that it needs in another
+ * layout. Operations are made when a step is compiled (`supports` asks for them) and are kept in a list by
+ * shape, because making one generates machine code and takes up to milliseconds. The caller provides scratch
+ * memory. */
 #ifdef LS_HAVE_ONEDNN
 #include <dlfcn.h>
 #include <dnnl.h>
@@ -14,18 +15,19 @@
 #include "base/sys.h"
 #include "onednn.h"
 
-/* The library is opened when somebody asks for kernels: onednn; until then this table is empty. The calls
- * below go through it. */
-#define COMMON(X)                                                                         \
-    X(dnnl_engine_create)                                                                 \
-    X(dnnl_stream_create)                                                                 \
-    X(dnnl_stream_wait)                                                                   \
-    X(dnnl_primitive_attr_create)                                                         \
-    X(dnnl_primitive_attr_set_scratchpad_mode)                                            \
-    X(dnnl_memory_create)                                                                 \
-    X(dnnl_memory_set_data_handle) X(dnnl_memory_desc_get_size) X(dnnl_memory_desc_equal) \
-        X(dnnl_primitive_create) X(dnnl_primitive_execute) X(dnnl_primitive_desc_destroy) \
-            X(dnnl_primitive_desc_query_md) X(dnnl_reorder_primitive_desc_create)
+/* The library is loaded when kernels: onednn is asked for; until then this table is empty. All calls go
+ * through it. */
+#define COMMON(X)                                                                                \
+    X(dnnl_engine_create)                                                                        \
+    X(dnnl_stream_create)                                                                        \
+    X(dnnl_stream_wait)                                                                          \
+    X(dnnl_primitive_attr_create)                                                                \
+    X(dnnl_primitive_attr_set_scratchpad_mode)                                                   \
+    X(dnnl_memory_create)                                                                        \
+    X(dnnl_memory_set_data_handle)                                                               \
+    X(dnnl_memory_desc_get_size) X(dnnl_memory_desc_equal) X(dnnl_primitive_create)              \
+        X(dnnl_primitive_execute) X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md) \
+            X(dnnl_reorder_primitive_desc_create)
 #if DNNL_VERSION_MAJOR >= 3
 #define FUNCTIONS(X)                                        \
     COMMON(X)                                               \
@@ -45,7 +47,7 @@
     X(dnnl_primitive_desc_create)                       \
     X(dnnl_dilated_convolution_forward_desc_init)       \
     X(dnnl_dilated_convolution_backward_data_desc_init) \
-        X(dnnl_dilated_convolution_backward_weights_desc_init)
+    X(dnnl_dilated_convolution_backward_weights_desc_init)
 #endif
 #define FIELD(name) __typeof__(name) *name;
 static struct {
@@ -56,11 +58,11 @@ static struct {
 #define SONAME(major) "libdnnl.so." TEXT_OF(major)
 
 static pthread_once_t opening = PTHREAD_ONCE_INIT;
-static char refusal[512]; /* why it is not there; "": it is */
+static char refusal[512]; /* why the library cannot be used; "": it can */
 
 static void open_library(void)
 {
-    void *library = dlopen(SONAME(DNNL_VERSION_MAJOR), RTLD_NOW | RTLD_LOCAL); /* stays open */
+    void *library = dlopen(SONAME(DNNL_VERSION_MAJOR), RTLD_NOW | RTLD_LOCAL); /* never closed */
     if (!library) {
         snprintf(refusal, sizeof refusal, "%s", dlerror());
         return;
@@ -85,8 +87,8 @@ ls_status ls_onednn_open(void)
 enum { MOST_STEPS = ONEDNN_OPERANDS + 1, MOST_ARGS = ONEDNN_OPERANDS + 1, MOST_PLACES = 4 * ONEDNN_OPERANDS };
 enum { BLOCKED = -1, SCRATCHPAD = -2 };
 
-/* What a primitive reads or writes: an operand of the caller's (its number), or in scratch memory a blocked
- * copy or the scratchpad. */
+/* What a primitive reads or writes: an operand of the caller (its number), or scratch memory: a blocked copy,
+ * or the scratchpad. */
 typedef struct place {
     dnnl_memory_t memory;
     int operand;
@@ -101,11 +103,12 @@ typedef struct step {
 
 struct onednn_op {
     onednn_key key;
-    bool works; /* false: the library refused; remembered, too, with what was made until then */
+    /* false: the library refused to make it; that is remembered, with what had been made until then */
+    bool works;
     int n_steps, n_places;
     step steps[MOST_STEPS];
-    place places[MOST_PLACES];  /* their memory gets its data for each run */
-    size_t blocked, scratchpad; /* bytes: of all blocked copies, of the largest scratchpad */
+    place places[MOST_PLACES];  /* memory objects, which get their addresses for each run */
+    size_t blocked, scratchpad; /* bytes: of all blocked copies; of the largest scratchpad */
     onednn_op *next;
 };
 
@@ -114,7 +117,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static onednn_op *ops;
 static dnnl_engine_t engine;
 static dnnl_stream_t stream;
-static dnnl_primitive_attr_t attr; /* scratchpads are the caller's */
+static dnnl_primitive_attr_t attr; /* the caller provides scratchpads */
 
 static bool start(void)
 {
@@ -147,7 +150,7 @@ static dnnl_data_type_t type_of(ls_dtype t)
     return t == LS_F32 ? dnnl_f32 : t == LS_BF16 ? dnnl_bf16 : dnnl_f16;
 }
 
-/* ---- an operation's steps */
+/* ---- the steps of an operation */
 
 static dnnl_memory_t add_place(onednn_op *o, const_layout l, int operand)
 {
@@ -165,7 +168,7 @@ static dnnl_memory_t add_place(onednn_op *o, const_layout l, int operand)
     return p->memory;
 }
 
-/* An argument without memory makes it fail. */
+/* (without memory for its arguments, the operation fails) */
 static bool add_step(onednn_op *o, dnnl_primitive_desc_t pd, int n, const dnnl_exec_arg_t *args)
 {
     step *s = &o->steps[o->n_steps];
@@ -238,7 +241,7 @@ static bool make_product(onednn_op *o)
 
 enum { X, W, BIAS, Y, TENSORS };
 
-/* What stands at each operand of y, dx and dw; a result behind the inputs. */
+/* The roles of the operands of y, dx and dw, inputs first. */
 static const struct role {
     int slot, tensor;
     bool result;
@@ -256,7 +259,7 @@ static const struct role {
                      { DNNL_ARG_DIFF_BIAS, BIAS, true } },
 };
 
-/* As all our kernels have it, rows of pictures one after the other; or any: as the library wants it. */
+/* The layout of an operand: the order that all our kernels use; or any: the library chooses. */
 static bool describe_tensor(layout *l, const onednn_key *key, int tensor, bool any)
 {
     const ls_conv *s = &key->conv.s;
@@ -266,7 +269,7 @@ static bool describe_tensor(layout *l, const onednn_key *key, int tensor, bool a
                                        [BIAS] = { s->o },
                                        [Y] = { s->n, s->o, s->oh, s->ow } };
     const bool grouped = tensor == W && g > 1;
-    /* with one group the kernel has no dimension for it */
+    /* with one group, the library's kernel lacks the dimension of groups */
     const int64_t *dims = all[tensor] + (tensor == W && !grouped);
     const int n = tensor == BIAS ? 1 : grouped ? 5 : 4;
     const dnnl_data_type_t type = type_of(key->dtype);
@@ -277,7 +280,7 @@ static bool describe_tensor(layout *l, const onednn_key *key, int tensor, bool a
                 : WITH_STRIDES(l, n, dims, type, strides)) == dnnl_success;
 }
 
-/* forward: the description of y, which those of the gradients want to see. */
+/* forward: the description of y, which the descriptions of gradients need. */
 static bool describe_conv(dnnl_primitive_desc_t *pd, const onednn_conv *c, ls_conv_kind kind, const_layout x,
                           const_layout w, const_layout bias, const_layout y, dnnl_primitive_desc_t forward)
 {
@@ -312,12 +315,12 @@ static bool describe_conv(dnnl_primitive_desc_t *pd, const onednn_conv *c, ls_co
     return s == dnnl_success;
 }
 
-/* Reorders into the layouts that pd wants, the convolution, reorders back. */
+/* Adds reorders to the layouts that pd chose, the convolution, and reorders back. */
 static bool add_conv(onednn_op *o, dnnl_primitive_desc_t pd, layout plain[TENSORS])
 {
     const struct role *roles = ROLES[o->key.conv.kind];
     const_layout wanted[ONEDNN_OPERANDS];
-    dnnl_memory_t theirs[ONEDNN_OPERANDS]; /* the caller's */
+    dnnl_memory_t theirs[ONEDNN_OPERANDS]; /* the caller's operands */
     dnnl_exec_arg_t args[ONEDNN_OPERANDS];
     struct role role[ONEDNN_OPERANDS];
     int n = 0;
@@ -366,9 +369,9 @@ static bool make_conv(onednn_op *o)
     return ok;
 }
 
-/* ---- all of them */
+/* ---- all operations */
 
-/* The library asks OpenMP how many threads it may use, when a primitive is made and when it runs. */
+/* The library asks OpenMP how many threads it may use, both when a primitive is made and when it runs. */
 static int use_threads(int threads)
 {
     const int before = omp_get_max_threads();

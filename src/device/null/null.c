@@ -1,12 +1,13 @@
-/* null.c - the CPU device with the computing taken out: the same kernels are found, with the same demands on
- * memory and strides, but running one does nothing. For planning (memory, communication, time estimates) and
- * for measuring what the runtime itself costs. */
+/* null.c - the CPU device without the computing. It finds the same kernels, with the same needs of memory and
+ * strides, but running them does nothing. It serves planning (memory, communication, estimated times), and
+ * measuring the cost of the runtime. */
 #include <pthread.h>
 #include "base/check.h"
 #include "device/device.h"
 
 enum { MAX_KERNELS = 160 };
-static ls_kernel idle[LS_ISA_COUNT][MAX_KERNELS]; /* the CPU's rows, `run` replaced; ended by op NULL */
+/* the CPU's rows with another `run`; ends with a row whose op is NULL */
+static ls_kernel idle[LS_ISA_COUNT][MAX_KERNELS];
 static const ls_kernel *lists[LS_ISA_COUNT][2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -1,5 +1,6 @@
-/* access.c - elements of any type as doubles, and where they lie. bf16 and f16 are rounded from the f32
- * nearest to the double: arithmetic on them is f32, rounded to nearest even on store (docs/ops.md). */
+/* access.c - elements of any type as doubles, and their positions. bf16 and f16 are rounded from the f32 that
+ * is nearest to the double, because arithmetic on them is f32, rounded to nearest even when stored
+ * (docs/ops.md). */
 #include "ref.h"
 #include <string.h>
 #include "base/bf16.h"
@@ -22,16 +23,17 @@ static uint16_t to_f16(float x)
         return sign | 0x7e00;
     if (size >= 65520.0) /* halfway between the largest number, 65504, and 2^16 */
         return sign | 0x7c00;
-    if (size < ldexp(1, -14)) /* subnormal: multiples of 2^-24; rounding up to 2^-14 gives the first normal
-                                 number's bits */
+    /* Subnormal: a multiple of 2^-24. If it is rounded up to 2^-14, the bits are those of the first normal
+     * number. */
+    if (size < ldexp(1, -14))
         return (uint16_t)(sign | (int)rint(ldexp(size, 24)));
     int exponent; /* size = m * 2^exponent, 0.5 <= m < 1 */
-    /* 1024 .. 2048; the carry runs into the exponent */
+    /* 1024 to 2048; a carry increases the exponent */
     const int m = (int)rint(ldexp(frexp(size, &exponent), 11));
     return (uint16_t)(sign | ((exponent + 14) * 1024 + (m - 1024)));
 }
 
-static int64_t to_integer(double x, int64_t low, int64_t high) /* towards zero, as C */
+static int64_t to_integer(double x, int64_t low, int64_t high) /* towards zero, as in C */
 {
     if (isnan(x))
         return 0;
@@ -90,7 +92,7 @@ int64_t ls_ref_offset(const ls_tensor *t, int dims, int64_t index)
 int64_t ls_ref_broadcast(const ls_tensor *t, const ls_type *shape, int64_t index)
 {
     int64_t offset = 0;
-    for (int d = 1; d <= shape->ndim; d++) { /* from the right, where NumPy aligns shapes */
+    for (int d = 1; d <= shape->ndim; d++) { /* from the right, as NumPy aligns shapes */
         const int mine = t->type.ndim - d;
         if (mine >= 0 && t->type.dims[mine] > 1)
             offset += index % shape->dims[shape->ndim - d] * t->strides[mine];

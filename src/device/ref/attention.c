@@ -1,9 +1,9 @@
 /* attention.c - scaled dot-product attention, one query row at a time, and its gradient from the saved
  * log-sum-exp.
  *
- * Query head h of H uses key head h / (H/G). A causal query i sees key j iff j <= i + Tk - Tq. A query that
- * sees no key (all masked, or all scores -inf) gets y = 0 and lse = -inf, and its probabilities are 0.
- * Dropout takes effect behind the softmax. */
+ * Query head h of H uses key head h / (H/G). A causal query i sees key j if j <= i + Tk - Tq. A query that
+ * sees no key (all are masked, or all scores are -inf) gets y = 0 and lse = -inf, and its probabilities are
+ * 0. Dropout is applied after the softmax. */
 #include "ref.h"
 #include "base/thread_pool.h"
 #include "device/dropout.h"
@@ -12,7 +12,7 @@ typedef struct shape {
     int64_t B, H, G, Tq, Tk, D;
     bool causal;
     double scale;
-    const ls_tensor *ids; /* of keys, NULL: all are there */
+    const ls_tensor *ids; /* ids of the keys; NULL: no key is padding */
     int64_t pad, first_head;
     bool drops;
     ls_dropping drop;
@@ -33,7 +33,7 @@ static shape shape_of(const ls_kernel_args *a, const ls_type *q, const ls_type *
                     .pad = at->pad };
 }
 
-/* When it runs: a plan has no key to look at. */
+/* (not while planning, where there is no key) */
 static void find_dropout(shape *s, const ls_kernel_args *a, int key)
 {
     const ls_attention_attrs *at = a->attrs;
@@ -45,7 +45,7 @@ static void find_dropout(shape *s, const ls_kernel_args *a, int key)
     s->drop.sample += (uint64_t)ls_at_start(a, 0) * s->drop.apart;
 }
 
-/* What dropout multiplies a probability by. */
+/* The factor by which dropout multiplies a probability. */
 static double factor(const shape *s, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     if (!s->drops)
@@ -66,7 +66,7 @@ static double get3(const ls_tensor *t, int64_t b, int64_t i, int64_t c)
     return ls_ref_get(t, at3(t, b, i, c));
 }
 static int64_t at4(const ls_tensor *t, int64_t b, int64_t h, int64_t i,
-                   int64_t j) /* bias: its batch may be 1 */
+                   int64_t j) /* the bias may have one batch for all samples */
 {
     return (t->type.dims[0] > 1 ? b * t->strides[0] : 0) + h * t->strides[1] + i * t->strides[2] +
            j * t->strides[3];
@@ -74,12 +74,12 @@ static int64_t at4(const ls_tensor *t, int64_t b, int64_t h, int64_t i,
 
 static double bias_of(const shape *s, const ls_tensor *bias, int64_t b, int64_t h, int64_t i, int64_t j)
 {
-    if (bias->type.ndim == 2) /* by distance */
+    if (bias->type.ndim == 2) /* a bias by distance */
         return ls_ref_get(bias, h * bias->strides[0] + (j - i + s->Tq - 1) * bias->strides[1]);
     return ls_ref_get(bias, at4(bias, b, h, i, j));
 }
 
-/* scale * q_i . k_j + bias; -inf where masked. */
+/* scale * q_i . k_j + bias; -inf if key j is masked. */
 static double score(const shape *s, const ls_tensor *q, const ls_tensor *k, const ls_tensor *bias, int64_t b,
                     int64_t h, int64_t i, int64_t j)
 {
@@ -120,7 +120,7 @@ static void forward_rows(void *context, int64_t begin, int64_t end, int worker) 
         for (int64_t d = 0; d < s->D; d++) {
             double y = 0;
             for (int64_t j = 0; j < s->Tk; j++)
-                if (p[j] != 0) /* a masked key counts nothing, whatever it holds */
+                if (p[j] != 0) /* a masked key does not count, whatever it contains */
                     y += p[j] * get3(&a->in[2], b, j, g * s->D + d);
             ls_ref_put(&a->out[0], at3(&a->out[0], b, i, h * s->D + d), sum == 0 ? 0 : y / sum);
         }
@@ -140,12 +140,12 @@ size_t ls_ref_attention_workspace(const ls_kernel_args *a)
     return sizeof(double) * (size_t)(a->threads > 1 ? a->threads : 1) * (size_t)a->in[1].type.dims[1];
 }
 
-/* Gradient: dy, q, k, v, bias?, y, lse, ids?, key? -> dq, dk, dv, dbias if bias. */
+/* The gradient: dy, q, k, v, bias?, y, lse, ids?, key? -> dq, dk, dv, and dbias if there is a bias. */
 enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY };
 enum { DQ, DK, DV, DBIAS };
 
-/* f[j] * p[j] and ds[j] = p[j] * (f[j] * dy.v_j - dy.y) of one query row, p[j] = exp(s_j - lse), f[j] what
- * dropout multiplies by. */
+/* For one query row: f[j] * p[j], and ds[j] = p[j] * (f[j] * dy.v_j - dy.y), where p[j] = exp(s_j - lse) and
+ * f[j] is dropout's factor. */
 static void row_grad(const ls_kernel_args *a, const shape *s, int64_t b, int64_t h, int64_t i, double *p,
                      double *ds)
 {
@@ -168,7 +168,7 @@ static void row_grad(const ls_kernel_args *a, const shape *s, int64_t b, int64_t
     }
 }
 
-/* scratch: doubles a worker */
+/* doubles of scratch for each worker */
 typedef struct backward {
     const ls_kernel_args *a;
     shape s;
@@ -211,7 +211,7 @@ static void backward_heads(void *context, int64_t begin, int64_t end, int worker
     }
 }
 
-/* dbias[bb, h, i, j] = ds of batch bb, or the sum over all batches where the bias has one. */
+/* dbias[bb, h, i, j] = ds of batch bb, or the sum over all batches if the bias has one for all. */
 static void bias_grad(const ls_kernel_args *a, const shape *s)
 {
     const ls_tensor *out = &a->out[DBIAS];
@@ -233,7 +233,7 @@ static void bias_grad(const ls_kernel_args *a, const shape *s)
             }
 }
 
-/* The same for a bias by distance: each element is in as many scores as there are pairs of that distance. */
+/* The same for a bias by distance: an element of it belongs to all pairs of that distance. */
 static void distance_grad(const ls_kernel_args *a, const shape *s)
 {
     const ls_tensor *out = &a->out[DBIAS];
@@ -252,7 +252,7 @@ static void distance_grad(const ls_kernel_args *a, const shape *s)
     }
 }
 
-/* the larger of what the three need, and a little */
+/* the largest of what the three need */
 static int64_t backward_scratch(const shape *s) { return 3 * s->Tk + s->Tq + 2 * s->Tk * s->D; }
 
 void ls_ref_attention_grad(const ls_kernel_args *a)

@@ -1,8 +1,8 @@
 /* batch_norm.c - batch normalisation of x [N, C, ..]: element i belongs to channel i / inner % C. With a
- * residual or an activation each step is rounded as the unfused graph would store it. */
+ * residual or an activation, each step is rounded as the unfused graph would store it. */
 #include "ref.h"
 
-/* Element k of channel c, k counting over images and positions. */
+/* The position of element k of channel c; k counts over images and positions. */
 typedef struct channels {
     int64_t n, c, inner, values;
 } channels;
@@ -52,7 +52,7 @@ void ls_ref_batch_norm(
     }
 }
 
-/* What arrives at element i: dy, through ReLU where its result y is given. */
+/* The gradient that arrives at element i: dy, through ReLU if ReLU's result y is given. */
 static double arriving(const ls_kernel_args *a, int64_t i)
 {
     return given(a, 5) ? ls_ref_act_grad(LS_ACT_RELU, flat_get(&a->in[0], i), flat_get(&a->in[5], i))

@@ -1,5 +1,5 @@
-/* cache.c - a cache of keys or values: rows written where their positions say, and attention of one query row
- * at a time to what lies there. */
+/* cache.c - a cache of keys or values: rows written at given positions, and attention of one query row at a
+ * time to the cache. */
 #include "ref.h"
 
 static int64_t at3(const ls_tensor *t, int64_t b, int64_t i, int64_t c)

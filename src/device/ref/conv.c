@@ -1,6 +1,6 @@
-/* conv.c - convolution and its gradients: for every image, group and pair of channels, each kernel element
- * adds a shifted plane to a plane. Operands are read once into doubles; each result is one sum of doubles,
- * rounded once. */
+/* conv.c - convolution and its gradients. For every image, group and pair of channels, each kernel element
+ * adds a shifted plane to a plane. Operands are converted to doubles once, and each result is one sum of
+ * doubles, rounded once. */
 #include "ref.h"
 #include "device/conv.h"
 #include "base/thread_pool.h"
@@ -8,11 +8,11 @@
 typedef struct conv {
     const ls_kernel_args *a;
     ls_conv s;
-    /* positions of x and y; kernel elements; channels of a group */
+    /* positions of x and of y; kernel elements; channels of a group */
     int64_t in_plane, out_plane, taps, cg, og;
     double *first, *second; /* in[0], in[1] */
     double *planes;         /* a plane of the result for each thread */
-    const int64_t *seen;    /* [position of y][tap] -> position of x */
+    const int64_t *seen;    /* [position of y][tap]: position of x */
 } conv;
 
 static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -58,7 +58,7 @@ static void run(const ls_kernel_args *a, ls_conv_kind kind, ls_range_fn task, in
     ls_parallel_for(a->threads, tasks, task, &c);
 }
 
-/* Result plane `task` of y: image task / o, channel task % o. */
+/* Plane number `task` of y: image task / o, channel task % o. */
 static void y_planes(void *context, int64_t begin, int64_t end, int worker)
 {
     const conv *c = context;
@@ -85,7 +85,7 @@ void ls_ref_conv2d(const ls_kernel_args *a)
     run(a, LS_CONV_Y, y_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]);
 }
 
-/* Plane `task` of dx: image task / c, channel task % c. */
+/* Plane number `task` of dx: image task / c, channel task % c. */
 static void dx_planes(void *context, int64_t begin, int64_t end, int worker)
 {
     const conv *c = context;
@@ -112,7 +112,7 @@ void ls_ref_conv2d_dx(const ls_kernel_args *a)
     run(a, LS_CONV_DX, dx_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]);
 }
 
-/* Kernel plane `task`: output channel task / cg, input channel task % cg of its group. */
+/* Plane number `task` of the kernel: output channel task / cg, input channel task % cg of its group. */
 static void dw_planes(void *context, int64_t begin, int64_t end, int worker)
 {
     const conv *c = context;

@@ -1,4 +1,4 @@
-/* dropout.c - elements dropped at random, and the key of a step's random numbers. */
+/* dropout.c - drops elements at random, and makes the key of a step's random numbers. */
 #include "device/dropout.h"
 #include "ref.h"
 

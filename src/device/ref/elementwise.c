@@ -1,17 +1,17 @@
-/* elementwise.c - the element-wise ops, and `fused`, which is a list of them. One function gives the value of
- * every opcode; all else is looping over the broadcast shape. */
+/* elementwise.c - the element-wise ops, and `fused`, which is a list of them. One function computes every
+ * opcode; the others loop over the broadcast shape. */
 #include "ref.h"
 #include "base/check.h"
 
 static const double SQRT_HALF = 0.70710678118654752440, INV_SQRT_2PI = 0.39894228040143267794,
                     SQRT_2_OVER_PI = 0.79788456080286535588;
 
-/* x * Phi(x); erfc keeps the digits of the left tail. NaN at -inf, as in PyTorch. */
+/* x * Phi(x). erfc keeps the accuracy of the left tail. NaN at -inf, as in PyTorch. */
 static double gelu(double x) { return 0.5 * x * erfc(-x * SQRT_HALF); }
 static double gelu_grad(double x)
 {
     if (isinf(x))
-        return x > 0; /* the limits; x * phi(x) would be inf * 0 */
+        return x > 0; /* the limits, because x * phi(x) would be inf * 0 */
     return 0.5 * erfc(-x * SQRT_HALF) + x * INV_SQRT_2PI * exp(-0.5 * x * x);
 }
 
@@ -36,7 +36,7 @@ static double silu_grad(double x)
     if (isinf(x))
         return x > 0;
     const double s = 1 / (1 + exp(-x));
-    return s + x * s / (1 + exp(x)); /* 1 - s without cancelling */
+    return s + x * s / (1 + exp(x)); /* 1 - s without cancellation */
 }
 
 double ls_ref_act(ls_act act, double x)
@@ -54,14 +54,14 @@ double ls_ref_act_grad(ls_act act, double dy, double x)
 {
     switch (act) {
     case LS_ACT_NONE: return dy;
-    case LS_ACT_RELU: return x > 0 ? dy : 0; /* a choice, not a product: no inf * 0 */
+    case LS_ACT_RELU: return x > 0 ? dy : 0; /* a selection and no product, which could be inf * 0 */
     case LS_ACT_GELU: return dy * gelu_grad(x);
     case LS_ACT_GELU_TANH: return dy * gelu_tanh_grad(x);
     }
     return (double)NAN;
 }
 
-/* NaN if either is, as NumPy and PyTorch */
+/* NaN if either operand is NaN, as in NumPy and PyTorch */
 static double larger(double a, double b) { return isnan(a) || a > b ? a : b; }
 static double smaller(double a, double b) { return isnan(a) || a < b ? a : b; }
 
@@ -98,7 +98,7 @@ static double value(ls_ew op, double a, double b, double number)
     return (double)NAN;
 }
 
-/* A constant takes part as f32 does, unless the result is f64. */
+/* A constant is rounded to f32, unless the result is f64. */
 static double rounded(double number, ls_dtype to) { return to == LS_F64 ? number : (double)(float)number; }
 
 static double operand(const ls_tensor *t, const ls_type *shape, int64_t i)
@@ -118,8 +118,8 @@ static void elementwise(const ls_kernel_args *a, ls_ew op)
     }
 }
 
-/* Registers 0 .. n_in-1 are the inputs; instruction m writes register n_in + m, rounded to the type it names.
- */
+/* Registers 0 .. n_in-1 are the inputs. Instruction m writes register n_in + m, rounded to the type that it
+ * names. */
 void ls_ref_fused(const ls_kernel_args *a)
 {
     const ls_fused_attrs *program = a->attrs;

@@ -1,6 +1,6 @@
-/* linear.c - the three matrix products: y = x w^T (+ bias, activation, residual), dx = dy w, dw = dy^T x. All
- * are rows of A times a matrix B held as doubles; each output is one sum in the order of the inner index,
- * rounded where the unfused graph would store it. */
+/* linear.c - the three matrix products: y = x w^T (+ bias, activation, residual), dx = dy w, dw = dy^T x.
+ * Each multiplies rows of A by a matrix B that is held as doubles. Each output is one sum in the order of the
+ * inner index, rounded where the unfused graph would store it. */
 #include "ref.h"
 #include "base/thread_pool.h"
 
@@ -9,7 +9,7 @@ typedef struct product {
     int64_t rows, inner, cols;
     const double *b;   /* [inner, cols] */
     double *sums;      /* [threads, cols] */
-    bool a_transposed; /* A[i, m] is element (m, i) of in[0] */
+    bool a_transposed; /* element (i, m) of A is element (m, i) of in[0] */
     void (*finish)(const ls_kernel_args *a, int64_t row, int64_t cols, double *sums);
 } product;
 

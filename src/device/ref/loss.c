@@ -1,7 +1,7 @@
 /* loss.c - softmax, cross-entropy and argmax over the last dimension. */
 #include "ref.h"
 
-/* max + log(sum of exp(x - max)); NaN if an element is NaN or the largest is infinite, as in PyTorch. */
+/* max + log(sum of exp(x - max)); NaN if an element is NaN or if the largest is infinite, as in PyTorch. */
 static double log_sum_exp(ls_ref_row x, int64_t n)
 {
     double max = -HUGE_VAL, sum = 0;
@@ -12,7 +12,7 @@ static double log_sum_exp(ls_ref_row x, int64_t n)
     return max + log(sum);
 }
 
-void ls_ref_softmax(const ls_kernel_args *a) /* a -> y; y may be a */
+void ls_ref_softmax(const ls_kernel_args *a) /* y may have a's memory */
 {
     const int64_t rows = ls_type_rows(&a->in[0].type), n = columns(&a->in[0].type);
     for (int64_t r = 0; r < rows; r++) {
@@ -36,7 +36,7 @@ void ls_ref_softmax_grad(const ls_kernel_args *a) /* dy, y -> dx */
     }
 }
 
-/* Sum of elements [begin, end): blocks of 64 in index order, the blocks' sums in a balanced tree. */
+/* The sum of elements [begin, end): blocks of 64 in order, and the blocks' sums in a balanced tree. */
 static double tree_sum(const ls_tensor *t, int64_t begin, int64_t end)
 {
     const int64_t blocks = (end - begin + 63) / 64;
@@ -50,7 +50,7 @@ static double tree_sum(const ls_tensor *t, int64_t begin, int64_t end)
     return sum;
 }
 
-/* The first of the largest; NaN counts as largest. */
+/* The position of the largest; the first of equal ones. NaN is the largest. */
 static int64_t largest(ls_ref_row x, int64_t n)
 {
     int64_t best = 0;
@@ -76,7 +76,7 @@ void ls_ref_cross_entropy_part(const ls_kernel_args *a) /* logits, labels -> par
     }
 }
 
-/* Of row r: log-sum-exp, and the label's logit, which one of the parts has. */
+/* The log-sum-exp of row r, and the label's logit, which is in one of the parts. */
 static void join(const ls_tensor *parts, int64_t r, double *lse, double *at_label)
 {
     const int64_t n = parts->type.dims[0], rows = parts->type.dims[1];

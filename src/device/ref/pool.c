@@ -3,7 +3,7 @@
 
 static int64_t planes(const ls_type *t) { return t->dims[0] * t->dims[1]; }
 
-/* PyTorch's rule: the first of equals, and a NaN wins over all before it. */
+/* PyTorch's rule: the first of equal ones, and NaN wins over everything before it. */
 void ls_ref_max_pool2d(const ls_kernel_args *a) /* x -> y, where */
 {
     const ls_max_pool_attrs *o = a->attrs;

@@ -23,7 +23,7 @@ void ls_ref_max_abs(const ls_kernel_args *a)
         const int64_t n = ls_type_count(&a->in[k].type);
         for (int64_t i = 0; i < n; i++) {
             const double x = fabs(flat_get(&a->in[k], i));
-            if (isnan(x) || x > max) /* once NaN, nothing is larger */
+            if (isnan(x) || x > max) /* nothing is larger than NaN */
                 max = isnan(max) ? max : x;
         }
     }
@@ -50,7 +50,7 @@ void ls_ref_sum_squares(const ls_kernel_args *a) /* max, tensors... */
     for (int k = 1; k < a->n_in && isfinite(max); k++) {
         const int64_t n = ls_type_count(&a->in[k].type);
         for (int64_t i = 0; i < n; i++) {
-            /* exact, below 1: its square neither over- nor underflows */
+            /* exact and below 1, so its square neither overflows nor underflows */
             const double x = ldexp(flat_get(&a->in[k], i), -exponent_of(max));
             total += (__int128)rint(ldexp(x * x, FRACTION_BITS));
         }

@@ -1,5 +1,5 @@
-/* shape.c - ops that move elements (as bytes, so any type goes through unchanged) and sum_to, the transpose
- * of broadcasting. */
+/* shape.c - ops that move elements (as bytes, so that any type stays unchanged), and sum_to, the transpose of
+ * broadcasting. */
 #include "ref.h"
 #include <string.h>
 
@@ -33,7 +33,7 @@ void ls_ref_broadcast_to(const ls_kernel_args *a)
 void ls_ref_permute(const ls_kernel_args *a)
 {
     const int64_t *perm = ((const ls_permute_attrs *)a->attrs)->perm.v;
-    ls_tensor turned = a->in[0]; /* the input seen with its dimensions in the output's order */
+    ls_tensor turned = a->in[0]; /* the input with its dimensions in the output's order */
     for (int d = 0; d < turned.type.ndim; d++) {
         turned.type.dims[d] = a->in[0].type.dims[perm[d]];
         turned.strides[d] = a->in[0].strides[perm[d]];
@@ -45,7 +45,7 @@ void ls_ref_permute(const ls_kernel_args *a)
              ls_ref_offset(&turned, turned.type.ndim, i));
 }
 
-/* The part of `out` at [start, start + count) along dim. */
+/* The part [start, start + count) of `out` along dim. */
 static ls_tensor window(const ls_tensor *out, int64_t dim, int64_t start, int64_t count)
 {
     ls_tensor w = *out;
@@ -61,8 +61,8 @@ static void clear(const ls_tensor *t)
         memset(place(t, ls_ref_offset(t, t->type.ndim, i)), 0, ls_dtype_size(t->type.dtype));
 }
 
-/* Parts come in the order of their starts and do not overlap (the op's shape rule). A part that already lies
- * in its place stays. */
+/* Parts are in the order of their starts and do not overlap (the op's shape rule). A part that was computed
+ * in place stays. */
 void ls_ref_pack(const ls_kernel_args *a)
 {
     const ls_pack_attrs *at = a->attrs;

@@ -47,24 +47,6 @@ SIMD_FN vf add_product(ls_dtype t, vf sum, float x, vf w)
     return vf_fma(vf_set1(x), w, sum);
 }
 
-/* Loads one vector of words from each of VF_LANES rows of w, `ld` bytes apart, of which `n` exist (the others
- * repeat the last one). `bytes`: what is left of a row. */
-SIMD_FN void load_rows(ls_dtype t, vf *v, const char *from, int64_t ld, int n, int64_t bytes)
-{
-    const int64_t vector = VF_LANES * word_size(t);
-    if (bytes >= vector && n == VF_LANES) {
-#pragma GCC unroll 16
-        for (int i = 0; i < VF_LANES; i++) {
-            v[i] = words_of(t, from);
-            from += ld;
-            OPAQUE(from);
-        }
-    } else {
-        for (int i = 0; i < VF_LANES; i++)
-            v[i] = last_words(t, from + (i < n ? i : n - 1) * ld, min_i64(bytes, vector));
-    }
-}
-
 /* Computes VF_LANES columns from column j on, of which `n` exist. On the way it prefetches the next VF_LANES
  * rows of w, in the order of their addresses: the hardware's prefetchers do not follow VF_LANES rows that are
  * read side by side. */
@@ -79,11 +61,24 @@ SIMD_FN void columns(ls_dtype t, const row *r, int64_t j, int n, float *sums)
     for (int64_t k0 = 0; k0 < r->words; k0 += chain) {
         vf sum = vf_zero();
         for (int64_t k = k0; k < min_i64(r->words, k0 + chain); k += VF_LANES) {
+            const char *from = first + k * size;
+            const int64_t left = bytes - k * size;
+            vf v[VF_LANES];
             for (int64_t line = 0; line < square; line += GEMM_LINE)
                 __builtin_prefetch(ahead + line, 0, GEMM_TO_L2);
             ahead += square;
-            vf v[VF_LANES];
-            load_rows(t, v, first + k * size, ld, n, bytes - k * size);
+            /* one vector of each row; absent rows repeat the last one */
+            if (left >= VF_LANES * size && n == VF_LANES) {
+#pragma GCC unroll 16
+                for (int i = 0; i < VF_LANES; i++) {
+                    v[i] = words_of(t, from);
+                    from += ld;
+                    OPAQUE(from);
+                }
+            } else {
+                for (int i = 0; i < VF_LANES; i++)
+                    v[i] = last_words(t, from + (i < n ? i : n - 1) * ld, min_i64(left, VF_LANES * size));
+            }
             transpose(v);
 #pragma GCC unroll 16
             for (int i = 0; i < VF_LANES; i++)
