@@ -263,7 +263,6 @@ LS_API void ls_loader_destroy(ls_loader **loader); /* at any time; joins the thr
 LS_API ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done);
 /* Continues at (epoch, step); what was filled ahead is thrown away. */
 LS_API ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step);
-LS_API size_t ls_loader_bytes(const ls_loader *l); /* memory of the ring */
 
 /* ---- images from files */
 

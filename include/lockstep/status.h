@@ -61,10 +61,6 @@ typedef enum ls_status {
     LS_STATUS_COUNT
 } ls_status;
 
-/* What an error has damaged; recovery is a switch on this. */
-typedef enum ls_harm { LS_HARM_NONE, LS_HARM_CALL, LS_HARM_GROUP, LS_HARM_PROCESS } ls_harm;
-
-LS_API ls_harm ls_status_harm(ls_status s);
 LS_API const char *ls_status_name(ls_status s);
 
 /* Message of this thread's latest failure; "" if none. Valid until the next ls_fail on this thread. Local. */

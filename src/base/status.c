@@ -7,22 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    ls_harm harm;
-} STATUS[LS_STATUS_COUNT] = {
-    [LS_OK] = { "ok", LS_HARM_NONE },
-    [LS_E_ARG] = { "invalid argument", LS_HARM_CALL },
-    [LS_E_USAGE] = { "wrong usage", LS_HARM_CALL },
-    [LS_E_IO] = { "input/output error", LS_HARM_CALL },
-    [LS_E_FORMAT] = { "wrong format", LS_HARM_CALL },
-    [LS_E_SHAPE] = { "shapes do not fit", LS_HARM_CALL },
-    [LS_E_MEMORY] = { "out of memory", LS_HARM_CALL },
-    [LS_E_UNSUPPORTED] = { "not supported", LS_HARM_CALL },
-    [LS_E_NUMERIC] = { "not a finite number", LS_HARM_CALL },
-    [LS_E_PEER] = { "another rank failed", LS_HARM_GROUP },
-    [LS_E_STOPPED] = { "stopped", LS_HARM_NONE },
-    [LS_E_INTERNAL] = { "internal error", LS_HARM_PROCESS },
+static const char *const STATUS[LS_STATUS_COUNT] = {
+    [LS_OK] = "ok",
+    [LS_E_ARG] = "invalid argument",
+    [LS_E_USAGE] = "wrong usage",
+    [LS_E_IO] = "input/output error",
+    [LS_E_FORMAT] = "wrong format",
+    [LS_E_SHAPE] = "shapes do not fit",
+    [LS_E_MEMORY] = "out of memory",
+    [LS_E_UNSUPPORTED] = "not supported",
+    [LS_E_NUMERIC] = "not a finite number",
+    [LS_E_PEER] = "another rank failed",
+    [LS_E_STOPPED] = "stopped",
+    [LS_E_INTERNAL] = "internal error",
 };
 
 enum { MESSAGE_SIZE = 4096, TRACE_SIZE = 2048 };
@@ -65,14 +62,9 @@ static const char *const FIELD[LS_FIELD_COUNT] = {
 
 const char *ls_version(void) { return LS_VERSION; }
 
-ls_harm ls_status_harm(ls_status s)
-{
-    return (unsigned)s < LS_STATUS_COUNT ? STATUS[s].harm : LS_HARM_PROCESS;
-}
-
 const char *ls_status_name(ls_status s)
 {
-    return (unsigned)s < LS_STATUS_COUNT ? STATUS[s].name : "unknown status";
+    return (unsigned)s < LS_STATUS_COUNT ? STATUS[s] : "unknown status";
 }
 
 const char *ls_error_message(void) { return message; }

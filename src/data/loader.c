@@ -186,8 +186,8 @@ static ls_status allocate(ls_loader *l)
         l->slots[i].inputs = ls_sys_aligned_alloc(64, (l->slot_inputs + 63) / 64 * 64);
         l->slots[i].targets = ls_sys_aligned_alloc(64, (l->slot_targets + 63) / 64 * 64);
         if (!l->slots[i].inputs || !l->slots[i].targets)
-            return ls_fail(LS_E_MEMORY, "no memory for a loader of %d steps of %zu bytes", l->ring + 1,
-                           l->slot_inputs + l->slot_targets);
+            return ls_fail(LS_E_MEMORY, "no memory for a loader's %zu bytes: %d steps",
+                           ls_loader_bytes(l->slot_inputs + l->slot_targets, l->ring), l->ring + 1);
     }
     return l->slots ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a loader");
 }
@@ -360,10 +360,6 @@ ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step)
     return LS_OK;
 }
 
-size_t ls_loader_bytes(const ls_loader *l)
-{
-    LS_ARG_OR(l, 0);
-    return ((size_t)l->ring + 1) * (l->slot_inputs + l->slot_targets);
-}
+size_t ls_loader_bytes(size_t step_bytes, int ring) { return ((size_t)ring + 1) * step_bytes; }
 
 ls_loader_options ls_loader_options_default(void) { return (ls_loader_options){ LS_LOADER_DEFAULTS }; }

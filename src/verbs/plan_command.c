@@ -86,7 +86,8 @@ static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_
     if (cost->messages)
         ls_str_printf(out, "\n        beside it, %s that messages to other hosts pass through",
                       ls_format_bytes(a, cost->messages));
-    ls_str_add(out, "\n");
+    ls_str_printf(out, "\n        beside it, in host memory: %s of samples that the loader has read ahead\n",
+                  ls_format_bytes(a, cost->loader));
 }
 
 static void collectives_text(ls_str *out, const ls_step_cost *cost)

@@ -8,6 +8,9 @@
 #include "comm/axes.h"
 #include "comm/comm.h"
 #include "comm/remote.h"
+#include "data/loader.h"
+#include "ops/rules.h"
+#include "step/trainer.h"
 
 static bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 
@@ -30,6 +33,23 @@ static const char *against_same_bits(const ls_compiled_recipe *c)
     if (ls_mesh_data_ranks(&s->parallel.mesh) > 1 && ls_dtype_size(s->parallel.reduce) < 4)
         return "sums over ranks are rounded to a 16-bit type";
     return NULL;
+}
+
+/* Of the samples that this rank computes in a step, read ahead. */
+static size_t loader_bytes(const ls_compiled *s)
+{
+    const ls_graph *g = s->plans[LS_MICRO]->graph;
+    const ls_loader_options o = { LS_LOADER_DEFAULTS };
+    const char *names[2];
+    size_t bytes = 0;
+    if (ls_batch_inputs(g, &names[0], &names[1]) != LS_OK)
+        return 0; /* then there is no trainer */
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == &ls_op_input)
+            for (int k = 0; k < 2; k++)
+                if (!strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, names[k]))
+                    bytes += ls_type_bytes(ls_type_of(g, g->nodes[i]->out[0]));
+    return ls_loader_bytes((size_t)s->share.count * bytes, o.ring);
 }
 
 void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
@@ -58,6 +78,7 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
     const ls_parallel *p = &s->parallel;
     if (p->ranks_per_host > 0 && p->ranks_per_host < c->ranks)
         out->messages = ls_message_bytes(c->ranks);
+    out->loader = loader_bytes(s);
     const char *why = against_same_bits(c), *model = ls_mesh_model_axes(&p->mesh);
     const bool splits = ls_mesh_group_size(&p->mesh, model) > 1;
     out->same_bits = !why && !splits;
@@ -84,6 +105,7 @@ static void memory_json(ls_json *j, const ls_step_cost *s)
     ls_json_int(j, "of_it_host", (int64_t)s->memory.host);
     ls_json_int(j, "node", (int64_t)s->memory.node);
     ls_json_int(j, "messages", (int64_t)s->messages);
+    ls_json_int(j, "loader", (int64_t)s->loader);
     ls_json_object(j, "peak");
     for (int i = 0; i < LS_CAT_COUNT; i++)
         ls_json_int(j, ls_category_name((ls_category)i), (int64_t)s->by_category[i]);

@@ -10,6 +10,7 @@ typedef struct ls_step_cost {
     size_t by_category[LS_CAT_COUNT]; /* memory at the peak, with `tree` and `staging` */
     size_t total;                     /* of this rank */
     size_t messages;                  /* not in `total`: buffers of messages to other hosts */
+    size_t loader;                    /* not in `total`: host memory of the loader's ring of steps */
     /* samples of a run of `micro`; number of these runs in a step of this rank */
     int64_t micro_batch, runs;
     ls_traffic traffic[LS_TRAFFIC_ROWS]; /* of the step, without evaluation */

@@ -105,6 +105,22 @@ static void shards_take_their_part(void **state)
     json_decref(one);
 }
 
+/* Five steps of this rank's samples: the ring of four, and the one that is computed. */
+static void the_loader_is_counted(void **state)
+{
+    (void)state;
+    json_t *one = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=1"), .json = true })),
+           *four = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .json = true }));
+    ls_compiled_recipe c;
+    ASSERT_OK(ls_compiled_recipe_make(&c, &(ls_recipe_arg)RECIPE("workers=1"), 0, 0));
+    const double samples = (double)c.recipe->train.global_batch, pixels = number(one, "rank.memory.loader");
+    assert_int_equal(pixels, 5 * samples * (28 * 28 + 4));
+    assert_int_equal(number(four, "rank.memory.loader"), pixels / 4);
+    ls_compiled_recipe_release(&c);
+    json_decref(one);
+    json_decref(four);
+}
+
 /* What messages to other hosts need is no part of a step's memory, but of the process's. */
 static void messages_are_counted(void **state)
 {
@@ -473,12 +489,12 @@ static void inspect_says_who_holds_what(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shards_take_their_part),      cmocka_unit_test(messages_are_counted),
-        cmocka_unit_test(plan_and_explain_agree),      cmocka_unit_test(alike_blocks_are_folded),
-        cmocka_unit_test(parts_cover_the_tensor),      cmocka_unit_test(settings_side_by_side),
-        cmocka_unit_test(the_promise_is_said),         cmocka_unit_test(memory_strategies),
-        cmocka_unit_test(buffers_are_in_the_sums),     cmocka_unit_test(collectives_are_added_up),
-        cmocka_unit_test(inspect_says_who_holds_what),
+        cmocka_unit_test(shards_take_their_part),   cmocka_unit_test(messages_are_counted),
+        cmocka_unit_test(the_loader_is_counted),    cmocka_unit_test(plan_and_explain_agree),
+        cmocka_unit_test(alike_blocks_are_folded),  cmocka_unit_test(parts_cover_the_tensor),
+        cmocka_unit_test(settings_side_by_side),    cmocka_unit_test(the_promise_is_said),
+        cmocka_unit_test(memory_strategies),        cmocka_unit_test(buffers_are_in_the_sums),
+        cmocka_unit_test(collectives_are_added_up), cmocka_unit_test(inspect_says_who_holds_what),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
