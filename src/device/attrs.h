@@ -1,9 +1,9 @@
 /* attrs.h - the constants of each op, shared by its row (src/ops) and its kernels (src/device).
  *
- * One struct per op that has any. Every field is listed in the op's field table (ops/op.h), which drives
- * printing, comparing, copying and digests; structs are zeroed before they are filled. An attribute never
- * holds a size that splitting a tensor over ranks would change (head_dim, not the number of heads); where a
- * size must be named, -1 means "what is left". */
+ * Each op with constants has a struct. The op's field table (graph/op.h) lists every field, and serves
+ * printing, comparing, copying and hashing; so a struct must be zeroed before it is filled. An attribute
+ * never contains a size that splitting a tensor over ranks would change: it has head_dim and not the number
+ * of heads. Where a size is needed, -1 means "what is left". */
 #pragma once
 #include "lockstep/types.h"
 
@@ -16,18 +16,19 @@ typedef struct ls_f64_list {
     const double *v;
 } ls_f64_list;
 
-/* Activations that a matrix product can apply while its tile is still in registers. gelu is the erf form
- * (PyTorch's default). */
+/* Activations that a matrix product can apply while its tile is in registers. gelu is the erf form, PyTorch's
+ * default. */
 typedef enum ls_act { LS_ACT_NONE, LS_ACT_RELU, LS_ACT_GELU, LS_ACT_GELU_TANH } ls_act;
 
 /* clang-format off */
-/* input, param, state: sources. `name` is the feed's name or the parameter's FQN. */
-/* of a parameter, for each axis of the mesh 1 + the dimension that it cuts into equal blocks; 0: none. `type`
- * is of one block */
+/* input, param, state. name: the input's name, or the parameter's full name. */
+/* How a parameter is cut: for each axis of the mesh, 1 + the dimension that it cuts into equal blocks; 0: it
+ * cuts none. `type` is the type of one block. */
 typedef struct ls_cuts { int8_t dim[8]; } ls_cuts;
-/* What a source or an output is to the programs of a step (graph/identity.h). NAMED: nothing but its name, as
- * a model or a caller declares it. Of unit number `unit`: its parameters, a moment of them, their gradient,
- * and the whole of it where it is one mapping. Then the numbers of a step, one of each. */
+/* What a source or an output means to the programs of a step (graph/identity.h). NAMED: only its name tells,
+ * as a model or a caller declares it. UNIT, MOMENT, GRADIENT, GATHERED: the parameters of unit number `unit`,
+ * a moment of them, their gradient, and the whole unit where it is a mapping. The others are the numbers of a
+ * step, of which there is one each. */
 typedef enum ls_what { LS_IS_NAMED, LS_IS_UNIT, LS_IS_MOMENT, LS_IS_GRADIENT, LS_IS_GATHERED, LS_IS_STEP,
     LS_IS_RATE, LS_IS_LOSS_SCALE, LS_IS_GOOD_STEPS, LS_IS_GRAD_NORM, LS_IS_APPLIED } ls_what;
 /* in the order of their names */
@@ -47,7 +48,7 @@ typedef struct ls_permute_attrs { ls_i64_list perm; } ls_permute_attrs;
 typedef struct ls_slice_attrs { int64_t dim, start, count; } ls_slice_attrs;
 /* view of a flat buffer at `offset` elements */
 typedef struct ls_flat_view_attrs { int64_t offset; ls_i64_list dims; } ls_flat_view_attrs;
-/* pack: inputs laid at starts[i] along dim of a tensor whose size there is extent; the rest is zero */
+/* pack: input i begins at starts[i] along dim, where the result has the size extent; the rest is zero */
 typedef struct ls_pack_attrs { int64_t dim, extent; ls_i64_list starts; } ls_pack_attrs;
 /* broadcast_to, sum_to: numpy rules; -1 keeps */
 typedef struct ls_broadcast_attrs { ls_i64_list dims; } ls_broadcast_attrs;
@@ -59,28 +60,28 @@ typedef struct ls_linear_dw_attrs { int64_t bias; } ls_linear_dw_attrs;
 typedef struct ls_norm_attrs { double eps; } ls_norm_attrs;
 /* batch_norm, its gradient, batch_norm_eval; relu or none */
 typedef struct ls_batch_norm_attrs { double eps; int64_t act; } ls_batch_norm_attrs;
-/* conv2d, conv2d_dx, conv2d_dw. height, width: what the operands' shapes leave open, the picture's for
- * conv2d_dx and the kernel's for
- * conv2d_dw. bias 1: conv2d_dw also gives the bias gradient. */
+/* conv2d, conv2d_dx, conv2d_dw. height and width: the sizes that the operands' shapes do not tell: the
+ * picture's for conv2d_dx, and the kernel's for conv2d_dw. bias 1: conv2d_dw also computes the bias
+ * gradient. */
 typedef struct ls_conv_attrs { int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
     height, width, bias; } ls_conv_attrs;
 typedef struct ls_batch_norm_update_attrs { double momentum; } ls_batch_norm_update_attrs;
-/* max_pool2d and its gradient, which needs height and width of the picture */
+/* max_pool2d and its gradient, which needs the picture's height and width */
 typedef struct ls_max_pool_attrs { int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, height,
     width; } ls_max_pool_attrs;
-/* of the output: adaptive_avg_pool2d, and its gradient */
+/* the output's sizes: adaptive_avg_pool2d, and its gradient */
 typedef struct ls_avg_pool_attrs { int64_t height, width; } ls_avg_pool_attrs;
-/* attention, attention_grad. pad: the id of keys that nobody sees. dropout, purpose: as dropout's */
+/* attention, attention_grad. pad: the id of keys that must not be seen. dropout, purpose: as in dropout */
 typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad;
     double dropout; uint64_t purpose; } ls_attention_attrs;
-/* position_bias and its gradient; both 1: keys after the query have buckets of their own */
+/* position_bias and its gradient. both 1: keys after the query have buckets of their own */
 typedef struct ls_position_bias_attrs { int64_t queries, keys, buckets, max_distance, both;
     } ls_position_bias_attrs;
-/* shift_right: first id of a row; in place of ids below 0 */
+/* shift_right: the first id of a row; the id that replaces ids below 0 */
 typedef struct ls_shift_attrs { int64_t start, pad; } ls_shift_attrs;
 /* embedding_grad: of the table */
 typedef struct ls_embedding_attrs { int64_t rows; } ls_embedding_attrs;
-/* rope; inverse 1: turns back, which is its gradient */
+/* rope. inverse 1: rotates in the opposite direction, which is the gradient */
 typedef struct ls_rope_attrs { int64_t head_dim, inverse; double theta; } ls_rope_attrs;
 /* cross_entropy, its gradient and its part */
 typedef struct ls_loss_attrs { int64_t ignore_index; } ls_loss_attrs;
@@ -89,35 +90,35 @@ typedef struct ls_adam_attrs { double beta1, beta2, eps, weight_decay; int64_t d
 typedef struct ls_sgd_attrs { double momentum, dampening, weight_decay; int64_t nesterov; } ls_sgd_attrs;
 /* dynamic loss scaling */
 typedef struct ls_scale_update_attrs { double growth, backoff; int64_t interval; } ls_scale_update_attrs;
-/* dropout. purpose: hash of the scope path */
+/* dropout. purpose: hash of the layer's scope path */
 typedef struct ls_dropout_attrs { double p; uint64_t purpose; } ls_dropout_attrs;
 
-/* Collectives. `group` names ranks of the mesh (lockstep/mesh.h), `ranks` is how many they are; `unit` is
- * what it is for, for people. */
-/* all_gather: result type; type of its gradient's sums; 1 = a mapping */
+/* Collectives. group: name of a group of ranks (lockstep/mesh.h); ranks: how many they are; unit: what is
+ * communicated, for people. */
+/* all_gather: type of the result; type in which its gradient is added; 1: it is a mapping */
 typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, via, map; ls_identity is; }
     ls_gather_attrs;
-/* reduce_scatter, all_reduce: result type, type that sums are rounded to */
+/* reduce_scatter, all_reduce: type of the result; type to which sums are rounded */
 typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, via, how; } ls_reduce_attrs;
 /* replicate: its gradient is summed over the group */
 typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via; } ls_replicate_attrs;
 /* clang-format on */
-/* result type of a gather or reduce_scatter: the operand's, whatever a pass makes that */
+/* to: the operand's own type, also if a pass changes it */
 enum { LS_TO_SAME = 31 };
-/* all_reduce. wide: 128-bit integers as pairs of i64. shared: a sum with which all ranks go on alike, so that
- * its gradient is what each already has */
+/* all_reduce. wide: adds 128-bit integers, each two i64. shared: all ranks use the sum as one value, so its
+ * gradient is complete on each rank. */
 enum { LS_HOW_SUM, LS_HOW_MAX, LS_HOW_WIDE, LS_HOW_SHARED };
 
-/* fused: element-wise program. Registers 0 .. n_in-1 are the inputs (broadcast to the output's shape), each
- * instruction appends one register; the last one is the result. Four numbers an instruction: opcode (ls_ew),
- * register a, register b (or -1), dtype that the result is rounded to (where the unfused graph would have
- * stored it). `numbers[i]` is instruction i's constant. */
+/* fused: an element-wise program. Registers 0 .. n_in-1 are the inputs, broadcast to the output's shape. Each
+ * instruction makes another register; the last one is the result. An instruction is four numbers: opcode
+ * (ls_ew), register a, register b (or -1), and the type that the result is rounded to, which is the type that
+ * the unfused graph would store. numbers[i] is the constant of instruction i. */
 /* clang-format off */
 typedef struct ls_fused_attrs { ls_i64_list code; ls_f64_list numbers; int64_t to; } ls_fused_attrs;
 /* clang-format on */
 
-/* Element-wise opcodes: op rows of the same name exist for each. Arithmetic is f32 (f64 where an operand is
- * f64). */
+/* Opcodes of element-wise ops, which have rows of the same names. They compute in f32, or in f64 if an
+ * operand is f64. */
 typedef enum ls_ew {
     LS_EW_ADD,
     LS_EW_SUB,

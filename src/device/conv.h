@@ -1,5 +1,5 @@
-/* conv.h - the sizes of one convolution, from the operands of conv2d, conv2d_dx or conv2d_dw, and which
- * pictures' elements meet. */
+/* conv.h - the sizes of a convolution, from the operands of conv2d, conv2d_dx or conv2d_dw, and which
+ * elements of source and result meet. */
 #pragma once
 #include <string.h>
 #include "device.h"
@@ -32,8 +32,8 @@ static inline ls_conv ls_conv_of(const ls_kernel_args *a, ls_conv_kind kind)
     return s;
 }
 
-/* Position in x (h * w of them) that the result at `position` (oh * ow) sees through kernel element `tap` (kh
- * * kw); -1: padding. */
+/* The position in x (of h * w) that the result at `position` (of oh * ow) sees through kernel element `tap`
+ * (of kh * kw); -1: padding. */
 static inline int64_t ls_conv_seen(const ls_conv *s, int64_t position, int64_t tap)
 {
     const int64_t ih = position / s->ow * s->at.stride_h - s->at.pad_h + tap / s->kw * s->at.dilation_h;
@@ -41,7 +41,7 @@ static inline int64_t ls_conv_seen(const ls_conv *s, int64_t position, int64_t t
     return ih >= 0 && ih < s->h && iw >= 0 && iw < s->w ? ih * s->w + iw : -1;
 }
 
-/* The inverse: the result that sees position `position` of x through `tap`; -1: none. */
+/* The inverse: the result that sees position `position` of x through `tap`; -1: none does. */
 static inline int64_t ls_conv_seer(const ls_conv *s, int64_t position, int64_t tap)
 {
     const int64_t h = position / s->w + s->at.pad_h - tap / s->kw * s->at.dilation_h;

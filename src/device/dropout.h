@@ -1,6 +1,6 @@
-/* dropout.h - which random number decides about an element: a function of the op's purpose, the key (seed and
- * step), the sample's position in the step and the element's in the whole sample, so that all devices, ranks
- * and layouts drop the same ones. */
+/* dropout.h - which random number decides about an element. It is a function of the op's purpose, the key
+ * (seed and step), the position of the sample in the step, and the position of the element in the whole
+ * sample. So all devices, ranks and layouts drop the same elements. */
 #pragma once
 #include "attrs.h"
 #include "base/box.h"
@@ -8,14 +8,15 @@
 
 typedef struct ls_dropping {
     ls_rng_key key;
-    uint64_t sample, apart; /* positions in the step: of the first sample here, and from one to the next */
-    int32_t below;          /* elements whose 16 bits are below this are kept */
-    double scale;           /* of those */
-    ls_box box;             /* what is here of each sample; */
-    int64_t count;          /* so many elements */
+    /* positions in the step: of the first sample here; and the distance from one sample to the next */
+    uint64_t sample, apart;
+    int32_t below; /* an element is kept if its 16 bits are below this */
+    double scale;  /* the factor of elements that are kept */
+    ls_box box;    /* which elements of each sample are here */
+    int64_t count; /* how many they are */
 } ls_dropping;
 
-/* key: result of random_key. */
+/* key: the result of random_key. */
 static inline ls_dropping ls_dropping_of(const ls_tensor *key, double p, uint64_t purpose)
 {
     const int64_t *k = key->data;
@@ -26,7 +27,7 @@ static inline ls_dropping ls_dropping_of(const ls_tensor *key, double p, uint64_
                           .scale = 1 / (1 - p) };
 }
 
-/* at: of x [samples, ..]; NULL: x is whole. */
+/* at: the box of x [samples, ..]; NULL: x is whole. */
 static inline ls_dropping ls_dropping_of_op(const ls_tensor *key, const ls_type *x, const ls_dropout_attrs *a,
                                             const ls_box *at)
 {
@@ -42,15 +43,15 @@ static inline ls_dropping ls_dropping_of_op(const ls_tensor *key, const ls_type 
     return d;
 }
 
-/* Attention: of a sample's probabilities [heads, queries, keys], rows are counted as if their keys filled
- * whole groups of 64. */
+/* Attention drops probabilities [heads, queries, keys]. The number of a row's first element counts keys as if
+ * they filled whole groups of 64. */
 static inline uint64_t ls_dropping_row(int64_t head, int64_t query, int64_t queries, int64_t keys)
 {
     return (uint64_t)(head * queries + query) * (uint64_t)((keys + 63) / 64) * 64;
 }
 
-/* Element i of the tensor: its number in its whole sample; *sample is the sample's in the step, and *run how
- * many elements from there on are neighbours here and in the whole sample. */
+/* The number, in its whole sample, of element i of the tensor. *sample receives the sample's position in the
+ * step; *run, how many elements from there on are neighbours both here and in the whole sample. */
 static inline uint64_t ls_dropping_index(const ls_dropping *d, int64_t i, uint64_t *sample, int64_t *run)
 {
     *sample = d->sample + (uint64_t)(i / d->count) * d->apart;

@@ -1,6 +1,7 @@
 /* position.h - the bucket of a distance between a query and a key (Raffel et al. 2020, T5): one for each
- * small distance, then one for each step of its logarithm up to max_distance. The logarithm is rounded to
- * f32, as where the weights come from: a bucket's border is a matter of one rounding. */
+ * small distance, and then one for each step of its logarithm, up to max_distance. The logarithm is rounded
+ * to f32, as in the code that trained the weights, because that rounding decides on which side of a border a
+ * distance is. */
 #pragma once
 #include <math.h>
 #include "device/attrs.h"

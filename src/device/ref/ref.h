@@ -1,25 +1,26 @@
-/* ref.h - what the reference kernels share: reading any element of any float or integer tensor as a double
- * and storing one back.
+/* ref.h - what the reference kernels share: reading any element of a float or integer tensor as a double, and
+ * storing one.
  *
- * The reference device is the readable truth that other devices are tested against: every kernel follows the
- * formula of docs/ops.md in double, takes any strides for every operand, and rounds once, when an element is
- * stored. Nothing here is fast on purpose. */
+ * The reference device is what other devices are tested against. Each kernel follows the formula of
+ * docs/ops.md in double, takes any strides, and rounds once, when an element is stored. It is written to be
+ * read, not to be fast. */
 #pragma once
 #include <math.h>
 #include "device/device.h"
 
-/* element at that distance (in elements) from t->data */
+/* the element at this distance (in elements) from t->data */
 double ls_ref_get(const ls_tensor *t, int64_t offset);
-/* rounded to nearest even; integers saturate, NaN becomes 0 */
+/* rounds to nearest even; integers saturate, and NaN becomes 0 */
 void ls_ref_put(const ls_tensor *t, int64_t offset, double x);
-double ls_ref_round(double x, ls_dtype t); /* what a put and a get would give */
+double ls_ref_round(double x, ls_dtype t); /* what storing and reading again would give */
 
-/* Distance of element number `index` in row-major order of the first `dims` dimensions (the others at 0). */
+/* The distance of element number `index`, in row-major order of the first `dims` dimensions (the others are
+ * 0). */
 int64_t ls_ref_offset(const ls_tensor *t, int dims, int64_t index);
-/* The same where `index` counts in `shape`, to which t broadcasts. */
+/* The same if `index` counts in `shape`, to which t is broadcast. */
 int64_t ls_ref_broadcast(const ls_tensor *t, const ls_type *shape, int64_t index);
 
-/* One row: the last dimension as columns, all others as rows. */
+/* One row: the last dimension is the columns, all others are rows. */
 typedef struct ls_ref_row {
     const ls_tensor *t;
     int64_t start, step;
@@ -48,7 +49,7 @@ static inline int64_t columns(const ls_type *t) { return t->ndim > 0 ? t->dims[t
 static inline bool given(const ls_kernel_args *a, int j) { return j < a->n_in && a->in[j].type.ndim >= 0; }
 static inline bool wanted(const ls_kernel_args *a, int j) { return j < a->n_out && a->out[j].type.ndim >= 0; }
 
-/* Activations and their gradients; relu'(0) = 0 as PyTorch has it. */
+/* Activations and their gradients. relu'(0) = 0, as in PyTorch. */
 double ls_ref_act(ls_act act, double x);
 double ls_ref_act_grad(ls_act act, double dy, double x); /* dy * act'(x) */
 
