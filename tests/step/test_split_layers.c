@@ -176,10 +176,14 @@ static ls_status run_on(run *r) { return run_ranks((int)ls_mesh_ranks(&r->o.para
 
 static const char *folder(const char *name)
 {
+    enum { MOST = 128 };
+    static char paths[MOST][450];
     static int number;
     char text[64];
-    snprintf(text, sizeof text, "%s-%d", name, number++);
-    return strdup(ls_test_path(text)); /* for the process */
+    assert_true(number < MOST);
+    snprintf(text, sizeof text, "%s-%d", name, number);
+    snprintf(paths[number], sizeof paths[number], "%s", ls_test_path(text));
+    return paths[number++];
 }
 
 /* The tensors of two files, within a part of the largest of each. */
