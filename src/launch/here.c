@@ -59,14 +59,17 @@ static void save(launch *l)
         ls_log_warn("SIGUSR1 is not passed on: %s has no handler for it", l->o->argv[0]);
 }
 
-/* A dying process first ends its threads. Its exit status, which tells the cause, comes after that. */
+/* A dying process first ends its threads. Its exit status, which tells the cause, comes after that. So the
+ * first call spares it; a second call ends it too. */
 static void kill_all(launch *l)
 {
     for (int r = 0; r < l->started; r++) {
         child *c = &l->children[r];
-        c->killed = !c->ended && ls_process_start_time((int)c->pid, NULL) != 0;
+        if (c->ended || (!l->killed && ls_process_start_time((int)c->pid, NULL) == 0))
+            continue;
+        c->killed = true;
+        kill(c->pid, SIGKILL);
     }
-    signal_all(l, SIGKILL);
 }
 
 static void release(launch *l) { (void)l; }

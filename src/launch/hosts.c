@@ -55,6 +55,11 @@ static ls_status add(ls_hosts *h, const char *text, size_t n, const char *where)
     }
     if (colon && !said)
         *colon = 0;
+    const char *rest = name + strcspn(name, " \t\r");
+    rest += strspn(rest, " \t\r");
+    if (*rest && rest != said)
+        return ls_fail(LS_E_USAGE, "%s: '%s' behind the name of the host: HOST:N or HOST slots=N is needed",
+                       where, rest);
     name[strcspn(name, " \t\r")] = 0;
     if (!*name || *name == '-')
         return ls_fail(LS_E_USAGE, "%s: the name of a host is needed, not '%.*s'", where, (int)n, text);

@@ -332,6 +332,8 @@ static void save(launch *l)
 static void kill_all(launch *l)
 {
     bool bad = false;
+    if (l->job->end_at > 0) /* this is not the first call */
+        return;
     for (int r = 0; r < l->o->ranks; r++)
         bad = bad || (l->children[r].ended && !ls_launch_ended_well(l->children[r].status));
     if (!bad)

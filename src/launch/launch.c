@@ -16,6 +16,7 @@
 #include "launch_own.h"
 
 #define GRACE 1.0 /* seconds that the other ranks have to end by themselves after a failure */
+#define DYING 8.0 /* seconds that a dying process has to end */
 #define STALL 300 /* seconds without a rank that has joined, until there is a warning */
 
 /* ---- watching */
@@ -63,8 +64,8 @@ static void watch(launch *l)
             ls_launch_look_for_strangers(l);
         look_whether_any_joined(l);
         pass_requests_on(l);
-        if (l->failed_at > 0 && !l->killed &&
-            ls_now() - l->failed_at > (only_failed_is_left(l) ? 0 : GRACE)) {
+        const double since = l->failed_at > 0 ? ls_now() - l->failed_at : 0;
+        if (since > (l->killed ? DYING : only_failed_is_left(l) ? 0 : GRACE)) {
             l->place->kill(l);
             l->killed = true;
         }

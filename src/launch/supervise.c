@@ -194,5 +194,6 @@ int ls_supervise(char **argv)
     s = start(&l);
     const int status = s == LS_OK ? watch_to_the_end(&l, e.rank) : tell_failure(e.rank, s);
     free(l.cpus);
+    ls_shm_watch_close(&l.watch);
     return status;
 }

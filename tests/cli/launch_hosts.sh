@@ -153,6 +153,8 @@ refused 1 "^error: host 10.77.8.2 does not answer: .*; host 10.77.8.3 does not a
 rm down
 refused 2 "^error: --hosts: host b has another number of ranks than host a" launch --hosts a:2,b:1 -- $run wrong
 refused 2 "^error: --hosts: a:x: HOST:N is needed" launch --hosts a:x -- $run wrong
+printf 'a b\n' >wrong-file
+refused 2 "^error: wrong-file:1: 'b' behind the name of the host: " launch --hostfile wrong-file -- $run wrong
 refused 2 "^error: --hosts: host a is there twice" launch --hosts a,a -- $run wrong
 refused 2 "^error: --hosts and --hostfile: give one of them" launch --hosts a --hostfile hostfile -- $run wrong
 refused 2 "^error: 3 workers on 2 hosts: each host needs as many" launch --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2 --workers 3 -- $run wrong
