@@ -41,16 +41,7 @@ static ls_status infer_layer_norm_grad(ls_infer *i)
     return LS_OK;
 }
 
-static void grad_layer_norm(ls_grad *c)
-{
-    const ls_node *n = c->node;
-    ls_value dx = ls_graph_apply(c->g, &ls_op_layer_norm_grad, 5,
-                                 (ls_value[]){ c->dout[0], n->in[0], n->in[1], n->out[1], n->out[2] },
-                                 n->attrs);
-    c->din[0] = dx;
-    c->din[1] = ls_nth(c->g, dx, 1);
-    c->din[2] = ls_nth(c->g, dx, 2);
-}
+static void grad_layer_norm(ls_grad *c) { ls_grad_norm(c, &ls_op_layer_norm_grad); }
 
 static ls_status infer_rms_norm(ls_infer *i)
 {

@@ -69,3 +69,13 @@ void ls_local_dims(ls_arena *a, ls_i64_list *dims, const ls_type *out)
     dims->v = ls_arena_dup(a, out->ndim ? out->dims : NULL, sizeof(int64_t) * (size_t)out->ndim);
     dims->n = dims->v ? out->ndim : 0;
 }
+
+void ls_grad_norm(ls_grad *c, const ls_op *grad)
+{
+    const ls_node *n = c->node;
+    const ls_value dx = ls_graph_apply(
+        c->g, grad, 5, (ls_value[]){ c->dout[0], n->in[0], n->in[1], n->out[1], n->out[2] }, n->attrs);
+    c->din[0] = dx;
+    c->din[1] = ls_nth(c->g, dx, 1);
+    c->din[2] = ls_nth(c->g, dx, 2);
+}

@@ -35,6 +35,9 @@ ls_value ls_sum_like(ls_graph *g, ls_value v, ls_value like);
 ls_value ls_reshape_like(ls_graph *g, ls_value v, ls_value like);
 ls_value ls_pack(ls_graph *g, int n, const ls_value *parts, int dim, int64_t extent, const int64_t *starts);
 ls_value ls_flat_view(ls_graph *g, ls_value flat, int64_t offset, const ls_type *shape);
+/* The gradient of a norm of x, gain and bias, whose outputs 1 and 2 are the mean and its reciprocal
+ * deviation. `grad` makes the three gradients. */
+void ls_grad_norm(ls_grad *c, const ls_op *grad);
 ls_value ls_linear_dx(ls_graph *g, ls_value dy, ls_value w);
 ls_value ls_linear_dw(ls_graph *g, ls_value dy, ls_value x, bool bias);
 
