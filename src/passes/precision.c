@@ -250,6 +250,17 @@ static bool may_agree(const ls_rewrite *r, const ls_node *n, int n_in, const ls_
     return fine;
 }
 
+/* FSDP's MixedPrecisionPolicy(output_dtype=...): the model's logits get this type for all their readers:
+ * loss, predictions, probabilities. These compute in f32 from logits of any type, so 16-bit logits need no
+ * wider copy. */
+ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output)
+{
+    const ls_dtype is = ls_value_type(g, logits).dtype;
+    return ls_dtype_is_float(is) && is != LS_F64 && ls_dtype_size(is) >= ls_dtype_size(output)
+               ? ls_cast(g, logits, output)
+               : logits;
+}
+
 void ls_casts_operands(ls_casts *c, ls_rewrite *r, const ls_node *n, ls_value *in)
 {
     const ls_policy *policy = ls_policy_of(c->policies, n->scope);

@@ -8,17 +8,6 @@
 #include "ops/rules.h"
 #include "passes.h"
 
-/* FSDP's MixedPrecisionPolicy(output_dtype=...): the model's logits get this type for all their readers:
- * loss, predictions, probabilities. These compute in f32 from logits of any type, so 16-bit logits need no
- * wider copy. */
-ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output)
-{
-    const ls_dtype is = ls_value_type(g, logits).dtype;
-    return ls_dtype_is_float(is) && is != LS_F64 && ls_dtype_size(is) >= ls_dtype_size(output)
-               ? ls_cast(g, logits, output)
-               : logits;
-}
-
 /* The chain from the unit's state to the buffer of which its parameters are views. */
 static ls_value use(ls_graph *g, ls_units *u, int k)
 {
