@@ -27,7 +27,7 @@ static struct {
 static volatile sig_atomic_t stop_wanted, saves_wanted;
 /* A parent started this process and passes requests to stop on to it. The user may signal all processes of a
  * job, so a rank can get the same request twice. */
-static bool is_rank;
+static bool is_rank; /* set before any signal is handled */
 
 /* The first request to stop sets a flag. The second one ends the process, and with it its ranks, by the
  * signal's default action. */

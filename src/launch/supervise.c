@@ -29,7 +29,7 @@ void ls_job_words_write(char text[160], const ls_job_words *w)
 }
 
 static volatile sig_atomic_t stop_wanted, end_wanted, saves_wanted;
-static int stop_signal;
+static int stop_signal; /* set before any signal is handled */
 
 static void on_signal(int number)
 {
