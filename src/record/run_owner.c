@@ -22,7 +22,7 @@ bool ls_run_is_held(const char *run_dir)
 {
     char *path = ls_path_join(run_dir, "lock.txt");
     struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET }; /* the whole file */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     free(path);
     if (fd < 0)
         return false;
@@ -34,7 +34,7 @@ bool ls_run_is_held(const char *run_dir)
 bool ls_run_owner_lives(const char *run_dir)
 {
     char *path = ls_path_join(run_dir, "lock.txt"), owner[256], theirs[128], host[128] = "?";
-    int process, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int process, fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     free(path);
     if (fd < 0)
         return false;
