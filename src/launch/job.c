@@ -288,7 +288,7 @@ static void end(launch *l)
         poll(&(struct pollfd){ .fd = j->words, .events = POLLIN }, 1, 20);
     ls_mpirun_words_end(&j->heard, take_line, l);
     sweep();
-    if (!l->failed_at)
+    if (l->failed_at == 0)
         ls_launch_hear(l);
     explain_silence(l);
     explain_unsaid(l);
