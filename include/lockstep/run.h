@@ -38,7 +38,7 @@ typedef struct ls_run ls_run;
 typedef struct ls_run_opts {
     const char *config; /* the program's configuration, any text: kept as config.txt, anew at every start */
     int64_t keep;       /* so many of the newest checkpoints stay, and the best */
-    int64_t keep_best;  /* and so many of the best, by `best`; more than 1 need it */
+    int64_t keep_best;  /* and so many of the best, by `best`; more than 1 need it; 0: 1 */
     /* metric by which a checkpoint is the best; NULL: none. One that was not reported, or is NaN, is never
      * the best */
     const char *best;

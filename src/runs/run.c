@@ -101,7 +101,7 @@ static ls_status check(const char *storage, const char *name, const ls_run_opts 
                        "a run needs a storage, and the name of a folder in it, without '/' and not beginning "
                        "with '.': got \"%s\", \"%s\"",
                        storage ? storage : "", name ? name : "");
-    if (!o->config || o->keep < 1 || o->keep_best < 1)
+    if (!o->config || o->keep < 1 || o->keep_best < 0)
         return ls_fail(LS_E_ARG, "run %s: keep 1 checkpoint or more, and a config that is not NULL", name);
     if (o->keep_best > 1 && !o->best)
         return ls_fail(LS_E_ARG, "run %s: keep_best %lld needs the metric by which they are the best: best",

@@ -243,7 +243,7 @@ static ls_status make_checkpoint(const report *p, char **json)
                                 .bytes = bytes,
                                 .seconds = ls_now() - start,
                                 .keep = r->opts.keep,
-                                .keep_best = r->opts.keep_best,
+                                .keep_best = r->opts.keep_best > 1 ? r->opts.keep_best : 1,
                                 .best = best,
                                 .value = ls_run_value(r, &p->metrics) };
     return first ? ls_snapshots_commit(&r->snapshots, r->dir, &done) : LS_OK;

@@ -41,7 +41,7 @@ int main(int, char **argv) {
     ls_run_opts options = {};
     options.config = "", options.keep = 1;
     const ls_metric loss = { "loss", 0.5 };
-    const ls_report_opts next = { -1, -1 };
+    const ls_report_opts next = { -1, -1, nullptr };
     ls_run *run = nullptr;
     ls_result *result = nullptr;
     ls_status s = ls_run_open_with(&run, argv[1], "cpp", nullptr, &options);

@@ -46,6 +46,7 @@ bool defaults()
     const ls_update_opts s = { LS_UPDATE_DEFAULTS };
     const ls_weights_export_opts t = { LS_WEIGHTS_EXPORT_DEFAULTS };
     const ls_weights_load_opts u = { LS_WEIGHTS_LOAD_DEFAULTS };
+    const ls_scaler v = { LS_SCALER_DEFAULTS };
     return uses(a, ls_arrays_load_opts_default()) && uses(b, ls_arrays_save_opts_default()) &&
            uses(c, ls_batch_norm_opts_default()) && uses(d, ls_conv2d_opts_default()) &&
            uses(e, ls_conv_opts_default()) && uses(f, ls_dataset_options_default()) &&
@@ -56,7 +57,7 @@ bool defaults()
            uses(o, ls_run_opts_default()) && uses(p, ls_sampling_default()) &&
            uses(q, ls_text_options_default()) && uses(r, ls_trainer_opts_default()) &&
            uses(s, ls_update_opts_default()) && uses(t, ls_weights_export_opts_default()) &&
-           uses(u, ls_weights_load_opts_default());
+           uses(u, ls_weights_load_opts_default()) && v.init > 0;
 }
 
 // Values: every builder call. The graph's first error is the one of the first call that cannot be.
@@ -113,6 +114,8 @@ ls_status objects(ls_build_fn build)
     ls_weights_load(nullptr, 0, nullptr);
     ls_weights_export(nullptr, "file");
     ls_arrays_save(nullptr, 0, nullptr, nullptr);
+    ls_arrays_saving *saving = nullptr;
+    ls_arrays_save_async(&saving, nullptr, 0, nullptr, nullptr);
     ls_arrays_load(nullptr, 0, nullptr, nullptr);
     ls_run *run = nullptr;
     ls_run_open(&run, nullptr, "name", nullptr);
