@@ -1,12 +1,12 @@
 /* test_decoder.c - small Qwen2 and Llama against Hugging Face's, computed in float64: logits, loss and every
  * gradient, on ref in f64 and on cpu in f32 at every level, as built and after the passes of a training step;
  * and five steps of a trainer. */
+#include <stdlib.h>
 #include <string.h>
 #include "golden/text_model.h"
 #include "golden/training.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
-
 
 enum { BATCH = 3, TOKENS = 9 };
 #define SMALL                                                                                           \
@@ -37,6 +37,22 @@ static void logits_loss_and_gradients(void **state)
 {
     (void)state;
     text_model_gradients(&MODEL, 2, CASES, 1e-12);
+}
+
+/* README.md of this folder: 5 targets of the first batch are -100; the other batches have none. */
+static void masked_targets(void **state)
+{
+    (void)state;
+    ls_weights *golden = golden_open("decoder");
+    int32_t *targets = golden_values_as(golden_get(golden, "targets"), LS_I32);
+    for (int k = 0; k < 5; k++) {
+        int masked = 0;
+        for (int i = 0; i < BATCH * TOKENS; i++)
+            masked += targets[k * BATCH * TOKENS + i] == -100;
+        assert_int_equal(masked, k ? 0 : 5);
+    }
+    free(targets);
+    ls_weights_close(&golden);
 }
 
 static void trainer_steps(void **state)
@@ -81,6 +97,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(logits_loss_and_gradients),
                                         cmocka_unit_test(trainer_steps), cmocka_unit_test(unknown_ids),
-                                        cmocka_unit_test(refused) };
+                                        cmocka_unit_test(refused), cmocka_unit_test(masked_targets) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
