@@ -140,7 +140,7 @@ static void cache_folder(ls_doctor *d)
         char *slash = strrchr(probe, '/');
         *(slash ? slash : probe) = 0;
     }
-    const char *folder = probe && *probe ? probe : *path == '/' ? "/" : ".";
+    const char *folder = probe && *probe ? probe : path && *path == '/' ? "/" : ".";
     bool writable = !access(folder, W_OK);
     ls_doctor_line(d, "cache", "%s%s", path, writable ? "" : " (not writable)");
     if (!writable)
