@@ -48,6 +48,7 @@ static ls_served files[] = {
 /* The list of a repository: `large_path` is a file of the large store, `small_path` one of git's. */
 static void set_list(const char *large_path, const char *small_path)
 {
+    ls_server_serve(NULL, 0); /* its thread reads them no more */
     snprintf(list, sizeof list,
              "{\"id\": \"me/tiny\", \"sha\": \"" COMMIT "\", \"siblings\": ["
              "{\"rfilename\": \"%s\", \"size\": 9, \"blobId\": \"x\", \"lfs\": {\"sha256\": \"%s\", "
@@ -56,6 +57,7 @@ static void set_list(const char *large_path, const char *small_path)
              large_path, large_hash, LARGE, small_path, sizeof small - 1, small_hash);
     for (int i = 0; i < 3; i++)
         files[i].n = strlen(list);
+    ls_server_serve(files, sizeof files / sizeof *files);
 }
 
 static void fresh_cache(void)
@@ -275,8 +277,10 @@ static void hostile_lists_are_refused(void **state)
         ASSERT_FAILS(ls_hub_list(&r, "me/tiny", "main", NULL), LS_E_FORMAT, "outside its folder");
     }
     for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
+        ls_server_serve(NULL, 0);
         snprintf(list, sizeof list, "%s", TEXTS[i]);
         files[0].n = strlen(list);
+        ls_server_serve(files, sizeof files / sizeof *files);
         ASSERT_FAILS(ls_hub_list(&r, "me/tiny", "main", NULL), LS_E_FORMAT, "/api/models/me/tiny");
     }
     small_hash[0] = 0;
@@ -295,7 +299,6 @@ static int start(void **state)
     setenv("HF_ENDPOINT", endpoint, 1);
     setenv("LOCKSTEP_CACHE", ls_test_path("cache"), 1);
     hash_all();
-    ls_server_serve(files, sizeof files / sizeof *files);
     return 0;
 }
 
