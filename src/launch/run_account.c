@@ -8,10 +8,11 @@
 #include "base/log.h"
 #include "loop/resume.h"
 #include "record/metrics.h"
+#include "record/remote.h"
 
 static char *path_of(const ls_run_account *r, const char *file)
 {
-    char *run = ls_path_join((*r->recipe)->run.storage, (*r->recipe)->run.name),
+    char *run = ls_storage_run((*r->recipe)->run.storage, (*r->recipe)->run.name),
          *path = ls_path_join(run, file);
     free(run);
     return path;

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "data_record.h"
+#include "record/remote.h"
 #include "record/step_folder.h"
 #include "step/state.h"
 
@@ -246,7 +247,7 @@ static ls_status check_unchanged(ls_resume_change *change, const json_t *j, cons
 
 static char *folder_of(const ls_recipe *r)
 {
-    char *run = ls_path_join(r->run.storage, r->run.name), *folder = ls_path_join(run, "checkpoints");
+    char *run = ls_storage_run(r->run.storage, r->run.name), *folder = ls_path_join(run, "checkpoints");
     free(run);
     return folder;
 }

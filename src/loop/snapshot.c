@@ -17,6 +17,7 @@
 #include "base/oserror.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "record/remote.h"
 #include "record/step_folder.h"
 #include "setup/setup.h"
 #include "step/state.h"
@@ -177,6 +178,14 @@ static void relative_path(char path[64], int64_t step)
     snprintf(path, 64, "checkpoints/%s", ls_step_folder(name, step));
 }
 
+/* Copies the checkpoint to the run's bucket. A bucket that cannot take it now does not end training, because
+ * the checkpoint is on this machine's disk. */
+static void copy(ls_snapshots *s)
+{
+    if (ls_remote_push(s->remote) != LS_OK)
+        ls_log_warn("%s; the checkpoint is in %s, and the next one tries again", ls_error_message(), s->dir);
+}
+
 /* Called when a checkpoint has its name: moves the links and removes old checkpoints. Only on rank 0. */
 static ls_status publish(ls_snapshots *s, const ls_committed *c)
 {
@@ -186,7 +195,9 @@ static ls_status publish(ls_snapshots *s, const ls_committed *c)
     LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
     if (c->best)
         LS_TRY(ls_checkpoint_point(s->dir, "best", name));
-    return keep(s, c->keep, c->keep_best);
+    LS_TRY(keep(s, c->keep, c->keep_best));
+    copy(s);
+    return LS_OK;
 }
 
 /* Notes a checkpoint that is being saved, with the present metrics. result.json lists it as soon as it has

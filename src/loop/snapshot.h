@@ -25,6 +25,7 @@ typedef struct ls_snapshots {
     int64_t best, latest;       /* steps; -1: none. A save that is not finished counts */
     double took;                /* seconds of the last finished save, on rank 0; 0: none yet */
     struct ls_pending *pending; /* the save that is not finished; NULL: none */
+    struct ls_remote *remote;   /* rank 0's: the bucket that gets every checkpoint; not owned; NULL: none */
 } ls_snapshots;
 
 /* Lists the existing checkpoints, and removes what interrupted saves left. The run continues from step

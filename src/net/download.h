@@ -14,7 +14,8 @@ typedef struct ls_download {
     /* its checksum in hexadecimal: a SHA-256, or, if git_sha1 is given, the SHA-1 that git has for the file
      */
     const char *sha256, *git_sha1;
-    const char *bearer; /* token for the server; NULL: none */
+    const char *bearer;              /* token for the server; NULL: none */
+    const struct ls_http_keys *keys; /* that sign its requests; NULL: they are not signed */
     /* file, bytes so far, bytes in all, bytes a second; NULL: not wanted */
     void (*progress)(void *context, const char *file, int64_t so_far, int64_t total, double rate);
     void *context;

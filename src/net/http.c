@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include "base/sha.h"
 #include "base/str.h"
 #include "base/sys.h"
 
 /* Seconds to connect, and seconds below 1 KB/s after which a connection counts as dead. */
-enum { CONNECT_SECONDS = 10, STALL_SECONDS = 20, STALL_RATE = 1000, REDIRECTIONS = 5 };
+enum { CONNECT_SECONDS = 10, STALL_SECONDS = 20, STALL_RATE = 1000, REDIRECTIONS = 5, GO_AHEAD_MS = 100 };
 
 /* libcurl brings some 40 libraries, and most processes never download. So the first request opens it, once;
  * afterwards all threads only read this. */
@@ -23,6 +25,8 @@ static struct {
     __typeof__(curl_easy_getinfo) *getinfo;
     __typeof__(curl_easy_cleanup) *cleanup;
     __typeof__(curl_easy_strerror) *strerror;
+    __typeof__(curl_slist_append) *append;
+    __typeof__(curl_slist_free_all) *free_all;
 } curl;
 static char refusal[512]; /* why it is not there; "": it is */
 
@@ -51,6 +55,8 @@ static void start_curl(void)
     *(void **)&curl.getinfo = function(l, "curl_easy_getinfo");
     *(void **)&curl.cleanup = function(l, "curl_easy_cleanup");
     *(void **)&curl.strerror = function(l, "curl_easy_strerror");
+    *(void **)&curl.append = function(l, "curl_slist_append");
+    *(void **)&curl.free_all = function(l, "curl_slist_free_all");
     if (!refusal[0])
         curl.global_init(CURL_GLOBAL_DEFAULT);
 }
@@ -64,7 +70,66 @@ static size_t on_bytes(char *data, size_t size, size_t count, void *context)
     return 0;
 }
 
-static void set_options(CURL *c, ls_http *r, char error[CURL_ERROR_SIZE])
+/* Keeps the header ETag. */
+static size_t on_header(char *line, size_t size, size_t count, void *context)
+{
+    static const char NAME[] = "etag:";
+    ls_http *r = context;
+    const size_t n = size * count, name = sizeof NAME - 1;
+    if (n > name && !strncasecmp(line, NAME, name)) {
+        size_t from = name, to = n;
+        while (from < to && line[from] == ' ')
+            from++;
+        while (to > from && (line[to - 1] == '\r' || line[to - 1] == '\n' || line[to - 1] == ' '))
+            to--;
+        snprintf(r->etag, sizeof r->etag, "%.*s", (int)(to - from), line + from);
+    }
+    return n;
+}
+
+/* The signature covers the body by its SHA-256, which stands in a header of the request. */
+static void sign(CURL *c, const ls_http *r, struct curl_slist **headers)
+{
+    const ls_http_keys *k = r->keys;
+    ls_str text = { 0 };
+    ls_sha sha;
+    char hex[LS_SHA256_HEX];
+    ls_sha256_init(&sha);
+    ls_sha_add(&sha, r->body, r->body_size);
+    ls_sha_hex(&sha, hex);
+    ls_str_printf(&text, "aws:amz:%s:s3", k->region);
+    curl.setopt(c, CURLOPT_AWS_SIGV4, ls_str_text(&text));
+    ls_str_clear(&text);
+    ls_str_printf(&text, "%s:%s", k->key, k->secret);
+    curl.setopt(c, CURLOPT_USERPWD, ls_str_text(&text));
+    ls_str_clear(&text);
+    ls_str_printf(&text, "x-amz-content-sha256: %s", hex);
+    *headers = curl.append(*headers, ls_str_text(&text));
+    if (k->session) {
+        ls_str_clear(&text);
+        ls_str_printf(&text, "x-amz-security-token: %s", k->session);
+        *headers = curl.append(*headers, ls_str_text(&text));
+    }
+    ls_str_release(&text);
+}
+
+static void set_body(CURL *c, const ls_http *r, struct curl_slist **headers)
+{
+    const bool post = !strcmp(r->method, "POST");
+    if (post || !strcmp(r->method, "PUT")) {
+        curl.setopt(c, CURLOPT_POST, 1L);
+        curl.setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body_size);
+        curl.setopt(c, CURLOPT_POSTFIELDS, r->body_size ? r->body : "");
+        *headers = curl.append(*headers, "Content-Type: application/octet-stream");
+    }
+    /* A large body waits so long for the server's go-ahead, which some do not give. (Switching this off by a
+     * header "Expect:" would make the signature wrong: libcurl 7.88 signs it and does not send it.) */
+    curl.setopt(c, CURLOPT_EXPECT_100_TIMEOUT_MS, (long)GO_AHEAD_MS);
+    if (!post)
+        curl.setopt(c, CURLOPT_CUSTOMREQUEST, r->method);
+}
+
+static void set_options(CURL *c, ls_http *r, char error[CURL_ERROR_SIZE], struct curl_slist **headers)
 {
     curl.setopt(c, CURLOPT_URL, r->url);
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -76,41 +141,52 @@ static void set_options(CURL *c, ls_http *r, char error[CURL_ERROR_SIZE])
 #endif
     curl.setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
     curl.setopt(c, CURLOPT_MAXREDIRS, (long)REDIRECTIONS);
-    curl.setopt(c, CURLOPT_FAILONERROR, 1L);
+    curl.setopt(c, CURLOPT_FAILONERROR, r->errors_too ? 0L : 1L);
     curl.setopt(c, CURLOPT_NOSIGNAL, 1L); /* we may be on any thread */
     curl.setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl.setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_RATE);
     curl.setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
     curl.setopt(c, CURLOPT_USERAGENT, "lockstep/" LS_VERSION);
-    curl.setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)r->from);
+    if (r->from)
+        curl.setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)r->from);
     curl.setopt(c, CURLOPT_ERRORBUFFER, error);
     curl.setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
     curl.setopt(c, CURLOPT_WRITEDATA, r);
+    curl.setopt(c, CURLOPT_HEADERFUNCTION, on_header);
+    curl.setopt(c, CURLOPT_HEADERDATA, r);
     if (r->bearer) {
         curl.setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
         curl.setopt(c, CURLOPT_XOAUTH2_BEARER, r->bearer);
     }
+    if (r->method)
+        set_body(c, r, headers);
+    if (r->keys)
+        sign(c, r, headers);
+    curl.setopt(c, CURLOPT_HTTPHEADER, *headers);
 }
 
-ls_status ls_http_get(ls_http *r)
+ls_status ls_http_request(ls_http *r)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start_curl);
     r->answer = 0;
     r->refused = false;
+    r->etag[0] = 0;
     if (refusal[0])
         return ls_fail(LS_E_IO,
-                       "%s: downloads need libcurl, which cannot be opened here (%s); install it, or fetch "
-                       "the file yourself",
+                       "%s: this needs libcurl, which cannot be opened here (%s); install it, or copy the "
+                       "files yourself",
                        r->url, refusal);
     CURL *c = curl.init();
     if (!c)
         return ls_fail(LS_E_MEMORY, "libcurl cannot start");
     char error[CURL_ERROR_SIZE] = "";
-    set_options(c, r, error);
+    struct curl_slist *headers = NULL;
+    set_options(c, r, error, &headers);
     const CURLcode result = curl.perform(c);
     curl.getinfo(c, CURLINFO_RESPONSE_CODE, &r->answer);
     curl.cleanup(c);
+    curl.free_all(headers);
     if (result == CURLE_OK || r->refused)
         return LS_OK;
     if (result == CURLE_RANGE_ERROR || result == CURLE_BAD_DOWNLOAD_RESUME || r->answer == 416)
@@ -141,17 +217,16 @@ static bool keep(void *context, const void *data, size_t n)
     return true;
 }
 
-ls_status ls_http_text(char **out, size_t *size, const char *url, const char *bearer, size_t most,
-                       long *answer)
+ls_status ls_http_text(char **out, size_t *size, ls_http *r, size_t most)
 {
     body b = { .most = most };
-    ls_http r = { .url = url, .bearer = bearer, .take = keep, .context = &b };
-    ls_status s = ls_http_get(&r);
-    *answer = r.answer;
+    r->take = keep;
+    r->context = &b;
+    ls_status s = ls_http_request(r);
     if (s == LS_OK && (b.no_memory || (!b.data && !(b.data = ls_sys_calloc(1, 1)))))
-        s = ls_fail(LS_E_MEMORY, "%s: out of memory", url);
-    else if (s == LS_OK && r.refused)
-        s = ls_fail(LS_E_FORMAT, "%s: more than %zu bytes came", url, most);
+        s = ls_fail(LS_E_MEMORY, "%s: out of memory", r->url);
+    else if (s == LS_OK && r->refused)
+        s = ls_fail(LS_E_FORMAT, "%s: more than %zu bytes came", r->url, most);
     if (s != LS_OK) {
         free(b.data);
         return s;

@@ -155,7 +155,9 @@ ls_status ls_hub_list(ls_hub_repo *out, const char *name, const char *revision, 
         s = ls_str_status(&url);
     }
     if (s == LS_OK) {
-        s = ls_http_text(&text, &n, ls_str_text(&url), r.token, LIST_MOST, &answer);
+        ls_http request = { .url = ls_str_text(&url), .bearer = r.token };
+        s = ls_http_text(&text, &n, &request, LIST_MOST);
+        answer = request.answer;
     }
     if (s != LS_OK)
         s = explain(s, &r, answer);

@@ -44,7 +44,8 @@ static ls_status check_name(ls_recipe *r)
             return ls_fail(LS_E_USAGE, "%s: a control character in the run's name", at(r, "run.name"));
     if (!*r->run.storage)
         return ls_fail(LS_E_USAGE, "%s: empty; it is the folder that holds runs", at(r, "run.storage"));
-    return ls_path_check(at(r, "run.storage"), r->run.storage);
+    const bool elsewhere = !strncmp(r->run.storage, "s3://", 5) || !strncmp(r->run.storage, "file://", 7);
+    return elsewhere ? LS_OK : ls_path_check(at(r, "run.storage"), r->run.storage);
 }
 
 static ls_status check_model(const ls_recipe *r)

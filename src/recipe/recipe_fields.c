@@ -42,7 +42,7 @@ const ls_key LS_KEYS[] = {
     { "run.name", LS_KEY_TEXT, AT(run.name), "",
       .help = "folder of the run inside `storage`; empty: the recipe file's name" },
     { "run.storage", LS_KEY_TEXT, AT(run.storage), "runs", .may_change = true,
-      .help = "folder that holds runs" },
+      .help = "folder that holds runs; or s3://BUCKET/PREFIX, with the folder in the cache" },
     { "run.seed", LS_KEY_INT, AT(run.seed), "0", 0, 9007199254740992.0,
       .help = "seed of initial weights, sample order and dropout" },
     { "run.time_limit", LS_KEY_REAL, AT(run.time_limit), "0", 0, 1e9, .may_change = true, NEEDS(SAVES),

@@ -18,6 +18,7 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "metrics.h"
+#include "remote.h"
 #include "run_lock.h"
 #include "rundir_own.h"
 
@@ -198,7 +199,7 @@ static ls_status save_config(const char *path, const char *config)
 
 int64_t ls_rundir_micro_batch(const ls_recipe *r)
 {
-    char *run = ls_path_join(r->run.storage, r->run.name), *path = ls_path_join(run, LS_RUN_RECIPE);
+    char *run = ls_storage_run(r->run.storage, r->run.name), *path = ls_path_join(run, LS_RUN_RECIPE);
     ls_recipe *there = NULL;
     int64_t micro = 0;
     if (ls_file_exists(path) && ls_recipe_load_run(&there, run, 0, NULL) == LS_OK &&
@@ -275,7 +276,7 @@ static ls_rundir *create(const identity *i)
                                        .name = ls_sys_strdup(i->name),
                                        .best_metric = ls_sys_strdup(i->best_metric) };
     d->own = own;
-    d->path = ls_path_join(i->storage, i->name);
+    d->path = ls_storage_run(i->storage, i->name);
     d->metrics = (ls_run_metrics){
         .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN
     };

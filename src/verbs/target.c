@@ -13,6 +13,7 @@
 #include "ckpt/checkpoint.h"
 #include "ckpt/dcp.h"
 #include "recipe/recipe_use.h"
+#include "record/remote.h"
 #include "record/rundir.h"
 #include "comm/agree.h"
 #include "launch/meet.h"
@@ -74,7 +75,7 @@ static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
 {
     ls_recipe *r;
     LS_TRY(ls_recipe_load_to_continue(&r, arg->name, arg->n_sets, arg->sets));
-    char *run = ls_path_join(r->run.storage, r->run.name);
+    char *run = ls_storage_run(r->run.storage, r->run.name);
     bool there = ls_file_in(run, "recipe.yaml");
     ls_recipe_destroy(&r);
     ls_status s = !run    ? ls_sys_have(run)

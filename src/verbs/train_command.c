@@ -37,6 +37,7 @@ typedef struct training {
     ls_weights *init;        /* weights of model.init to begin with; NULL: random ones */
     ls_resume_change change; /* of recipe or data since that checkpoint */
     ls_workers workers;      /* how many ranks, and where */
+    ls_remote *remote;       /* the bucket of run.storage; NULL: none, or another process's business */
     int threads;             /* of every rank, so that no two share a core; 0: one rank, or not known yet */
 } training;
 
@@ -194,6 +195,10 @@ static ls_status join_ranks(training *t)
                                          "can start them again: set it to 0; the same command, started "
                                          "again, continues from the last checkpoint",
                                          (long long)t->loop.recipe->failure.max_failures));
+    if (t->workers.remote && ls_group_rank(g) == 0)
+        LS_TRY(ls_ranks_agree(g, ls_storage_begin(t->workers.remote, t->loop.recipe)));
+    else if (t->workers.remote)
+        LS_TRY(ls_ranks_agree(g, LS_OK));
     ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
     LS_TRY(ls_ranks_meet(&t->threads, g, t->loop.recipe));
     LS_TRY(ls_workers_fit(&t->threads, g, t->loop.recipe));
@@ -362,6 +367,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     describe(t);
     t->begun = true;
     LS_TRY(ls_snapshots_open(&l->snapshots, l->run, l->from.step));
+    l->snapshots.remote = t->remote;
     ls_snapshots_compare(&l->snapshots, l->recipe, l->train, l->eval);
     if (o->profile)
         l->profiler.schedule = schedule_of(o, l->total_steps - l->from.step, l->from.step);
@@ -426,7 +432,10 @@ static ls_status report(const training *t, ls_status s, char message[4096], cons
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
 {
     training t = { .mark = ls_launch_lead() };
-    t.workers = (ls_workers){ .named = &o->recipe, .recipe = &t.loop.recipe, .setup = &t.setup };
+    t.workers = (ls_workers){ .named = &o->recipe,
+                              .recipe = &t.loop.recipe,
+                              .setup = &t.setup,
+                              .remote = o->dry_run ? NULL : &t.remote };
     char message[4096], left[4096];
     if (o->dry_run)
         ls_cache_freeze();
@@ -441,5 +450,5 @@ ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
         snprintf(left, sizeof left, "%s", ls_error_message());
     }
     release(&t);
-    return s == LS_OK ? s : ls_fail(s, "%s", left);
+    return ls_storage_end(&t.remote, s, left);
 }

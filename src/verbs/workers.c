@@ -61,6 +61,8 @@ ls_status ls_workers_choose(ls_workers *w, int most, int *workers)
     int64_t least = 0, n = 0;
     ls_status s;
     LS_TRY(ls_workers_recipe(w));
+    if (w->remote)
+        LS_TRY(ls_storage_begin(w->remote, *w->recipe));
     LS_TRY(find_room(w, &least, &n));
     n = most && n > most ? most : n;
     for (n = n > least ? n : least;; n--) {

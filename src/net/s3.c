@@ -1,0 +1,353 @@
+/* s3.c - see s3.h. */
+#include "net/s3.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "net/download.h"
+#include "net/http.h"
+#include "net/s3_answer.h"
+#include "net/s3_keys.h"
+
+struct ls_s3 {
+    ls_s3_keys keys;
+    ls_http_keys signature;
+    char *bucket, *prefix; /* prefix: "" or ending in a slash */
+};
+
+enum { TRIES = 5, ANSWER_MOST = 64 << 20 };
+
+bool ls_s3_is(const char *place) { return !strncmp(place, "s3://", 5); }
+
+ls_status ls_s3_open(ls_s3 **out, const char *place)
+{
+    *out = NULL;
+    const char *bucket = ls_s3_is(place) ? place + 5 : place;
+    const size_t n = strcspn(bucket, "/");
+    if (!n || strspn(bucket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < n)
+        return ls_fail(LS_E_USAGE, "%s: no name of a bucket; s3://BUCKET/PREFIX is needed", place);
+    ls_s3 *s = ls_sys_calloc(1, sizeof *s);
+    if (!s)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory", place);
+    ls_str prefix = { 0 };
+    ls_str_add(&prefix, bucket[n] ? bucket + n + 1 : "");
+    while (prefix.len && prefix.data[prefix.len - 1] == '/')
+        prefix.data[--prefix.len] = 0;
+    if (prefix.len)
+        ls_str_add(&prefix, "/");
+    s->bucket = ls_sys_strndup(bucket, n);
+    s->prefix = ls_sys_strdup(ls_str_text(&prefix));
+    ls_str_release(&prefix);
+    ls_status status = s->bucket && s->prefix ? ls_s3_keys_find(&s->keys, place)
+                                              : ls_fail(LS_E_MEMORY, "%s: out of memory", place);
+    s->signature = (ls_http_keys){
+        .region = s->keys.region, .key = s->keys.key, .secret = s->keys.secret, .session = s->keys.session
+    };
+    if (status == LS_OK)
+        *out = s;
+    else
+        ls_s3_close(&s);
+    return status;
+}
+
+void ls_s3_close(ls_s3 **s)
+{
+    if (!*s)
+        return;
+    ls_s3_keys_release(&(*s)->keys);
+    free((*s)->bucket);
+    free((*s)->prefix);
+    free(*s);
+    *s = NULL;
+}
+
+/* ---- requests */
+
+/* Appends text as a path (slashes stay) or a value of a query has it. */
+static void add_escaped(ls_str *out, const char *text, const char *stays)
+{
+    for (const char *p = text; *p; p++)
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~", *p) ||
+            strchr(stays, *p))
+            ls_str_add_n(out, p, 1);
+        else
+            ls_str_printf(out, "%%%02X", (unsigned char)*p);
+}
+
+/* ENDPOINT/BUCKET/PREFIX/KEY; the caller adds a query, whose words are in order, as the signature wants them.
+ */
+static void add_url(ls_str *out, const ls_s3 *s, const char *key)
+{
+    ls_str_printf(out, "%s/%s", s->keys.endpoint, s->bucket);
+    if (!key)
+        return;
+    ls_str_add(out, "/");
+    add_escaped(out, s->prefix, "/");
+    add_escaped(out, key, "/");
+}
+
+static bool worth_repeating(ls_status s, long answer)
+{
+    return s == LS_E_IO ? answer == 0 : s == LS_OK && ((answer >= 500 && answer != 507) || answer == 429);
+}
+
+static void pause_before(int attempt)
+{
+    const long ms = 200L << attempt; /* 0.2, 0.4, 0.8, 1.6 s */
+    nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
+}
+
+/* One request, repeated while that may help; its answer's text. The caller names `what` it wants: "write",
+ * "list". */
+static ls_status ask(ls_s3 *s, ls_http *r, const char *what, const char *key, char **text, size_t *size)
+{
+    ls_status status = LS_OK;
+    r->keys = &s->signature;
+    r->errors_too = true;
+    for (int attempt = 0; attempt < TRIES; attempt++) {
+        if (attempt)
+            pause_before(attempt - 1);
+        status = ls_http_text(text, size, r, ANSWER_MOST);
+        if (!worth_repeating(status, r->answer) || attempt == TRIES - 1)
+            break;
+        ls_log_debug("s3://%s/%s%s: %s; once more", s->bucket, s->prefix, key ? key : "",
+                     status == LS_OK ? "the server is busy" : ls_error_message());
+        if (status == LS_OK)
+            free(*text);
+        *text = NULL;
+    }
+    if (status != LS_OK || r->answer / 100 == 2)
+        return status;
+    status = ls_s3_refusal(s->bucket, s->prefix, key, what, r->answer, *text);
+    free(*text);
+    *text = NULL;
+    return status;
+}
+
+static ls_status simple(ls_s3 *s, const char *method, const char *what, const char *key, const char *query,
+                        const void *body, size_t n, char etag[128])
+{
+    ls_str url = { 0 };
+    char *text = NULL;
+    size_t size;
+    add_url(&url, s, key);
+    ls_str_add(&url, query);
+    ls_http r = { .url = ls_str_text(&url), .method = method, .body = body, .body_size = n };
+    const ls_status status = ask(s, &r, what, key, &text, &size);
+    if (status == LS_OK && etag)
+        snprintf(etag, 128, "%s", r.etag);
+    free(text);
+    ls_str_release(&url);
+    return status;
+}
+
+ls_status ls_s3_put(ls_s3 *s, const char *key, const void *data, size_t n)
+{
+    return simple(s, "PUT", "write", key, "", data, n, NULL);
+}
+
+ls_status ls_s3_remove(ls_s3 *s, const char *key)
+{
+    return simple(s, "DELETE", "remove", key, "", NULL, 0, NULL);
+}
+
+ls_status ls_s3_get(char **out, size_t *size, ls_s3 *s, const char *key)
+{
+    ls_str url = { 0 };
+    add_url(&url, s, key);
+    ls_http r = { .url = ls_str_text(&url) };
+    const ls_status status = ask(s, &r, "read", key, out, size);
+    ls_str_release(&url);
+    return status;
+}
+
+ls_status ls_s3_get_file(ls_s3 *s, const ls_s3_object *o, const char *path)
+{
+    ls_str url = { 0 };
+    add_url(&url, s, o->key);
+    const char *const urls[] = { ls_str_text(&url), ls_str_text(&url), ls_str_text(&url),
+                                 NULL }; /* three tries */
+    ls_download d = { .path = path, .name = o->key, .urls = urls, .bytes = o->bytes, .keys = &s->signature };
+    const ls_status status = ls_download_file(&d);
+    ls_str_release(&url);
+    return status;
+}
+
+/* ---- lists */
+
+static ls_status list_page(ls_s3 *s, const char *below, ls_s3_list *out, char **token)
+{
+    ls_str url = { 0 };
+    char *text = NULL;
+    size_t size;
+    add_url(&url, s, NULL);
+    ls_str_add(&url, "?");
+    if (*token) {
+        ls_str_add(&url, "continuation-token=");
+        add_escaped(&url, *token, "");
+        ls_str_add(&url, "&");
+    }
+    ls_str_add(&url, "list-type=2&prefix=");
+    add_escaped(&url, s->prefix, "");
+    add_escaped(&url, below, "");
+    ls_http r = { .url = ls_str_text(&url) };
+    ls_status status = ask(s, &r, "list", below, &text, &size);
+    free(*token);
+    *token = NULL;
+    if (status == LS_OK)
+        status = ls_s3_read_list(out, token, text, s->prefix, ls_str_text(&url));
+    free(text);
+    ls_str_release(&url);
+    return status;
+}
+
+ls_status ls_s3_list_all(ls_s3_list *out, ls_s3 *s, const char *below)
+{
+    char *token = NULL;
+    ls_status status;
+    *out = (ls_s3_list){ 0 };
+    do
+        status = list_page(s, below, out, &token);
+    while (status == LS_OK && token);
+    free(token);
+    if (status != LS_OK)
+        ls_s3_list_release(out);
+    return status;
+}
+
+void ls_s3_list_release(ls_s3_list *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        free(l->at[i].key);
+    free(l->at);
+    *l = (ls_s3_list){ 0 };
+}
+
+/* ---- objects in parts */
+
+static ls_status abort_upload(ls_s3 *s, const char *key, const char *id)
+{
+    ls_str query = { 0 };
+    ls_str_add(&query, "?uploadId=");
+    add_escaped(&query, id, "");
+    const ls_status status = simple(s, "DELETE", "take back", key, ls_str_text(&query), NULL, 0, NULL);
+    ls_str_release(&query);
+    return status;
+}
+
+static ls_status begin_upload(ls_s3 *s, const char *key, char **id)
+{
+    ls_str url = { 0 };
+    char *text = NULL;
+    size_t size;
+    add_url(&url, s, key);
+    ls_str_add(&url, "?uploads=");
+    ls_http r = { .url = ls_str_text(&url), .method = "POST" };
+    ls_status status = ask(s, &r, "write", key, &text, &size);
+    if (status == LS_OK && !(*id = ls_s3_element(text, "UploadId")))
+        status = ls_fail(LS_E_FORMAT, "%s: the answer has no UploadId", ls_str_text(&url));
+    free(text);
+    ls_str_release(&url);
+    return status;
+}
+
+/* The parts in order; *list is what the request that ends the upload says of them. */
+static ls_status put_parts(ls_s3 *s, const char *key, const char *id, const ls_mapping *file, ls_str *list)
+{
+    ls_status status = LS_OK;
+    ls_str_add(list, "<CompleteMultipartUpload>");
+    for (size_t at = 0, number = 1; status == LS_OK && at < file->size; at += LS_S3_PART, number++) {
+        const size_t left = file->size - at, n = left < LS_S3_PART ? left : LS_S3_PART;
+        ls_str query = { 0 };
+        char etag[128] = "";
+        ls_str_printf(&query, "?partNumber=%zu&uploadId=", number);
+        add_escaped(&query, id, "");
+        status = simple(s, "PUT", "write", key, ls_str_text(&query), file->data + at, n, etag);
+        ls_str_printf(list, "<Part><PartNumber>%zu</PartNumber><ETag>%s</ETag></Part>", number, etag);
+        ls_str_release(&query);
+    }
+    ls_str_add(list, "</CompleteMultipartUpload>");
+    return status;
+}
+
+static ls_status end_upload(ls_s3 *s, const char *key, const char *id, const ls_str *list)
+{
+    ls_str url = { 0 };
+    char *text = NULL, *code = NULL;
+    size_t size;
+    add_url(&url, s, key);
+    ls_str_add(&url, "?uploadId=");
+    add_escaped(&url, id, "");
+    ls_http r = {
+        .url = ls_str_text(&url), .method = "POST", .body = ls_str_text(list), .body_size = list->len
+    };
+    ls_status status = ask(s, &r, "write", key, &text, &size);
+    if (status == LS_OK && strstr(text, "<Error>") &&
+        (code = ls_s3_element(text, "Code"))) /* 200, and yet an error */
+        status = ls_s3_refusal(s->bucket, s->prefix, key, "write", r.answer, text);
+    free(code);
+    free(text);
+    ls_str_release(&url);
+    return status;
+}
+
+static ls_status put_in_parts(ls_s3 *s, const char *key, const ls_mapping *file)
+{
+    char *id = NULL;
+    ls_str list = { 0 };
+    LS_TRY(begin_upload(s, key, &id));
+    ls_status status = put_parts(s, key, id, file, &list);
+    if (status == LS_OK)
+        status = end_upload(s, key, id, &list);
+    if (status != LS_OK) {
+        char message[2048]; /* of the failure: taking the upload back may fail too */
+        snprintf(message, sizeof message, "%s", ls_error_message());
+        abort_upload(s, key, id);
+        status = ls_fail(status, "%s", message);
+    }
+    ls_str_release(&list);
+    free(id);
+    return status;
+}
+
+ls_status ls_s3_put_file(ls_s3 *s, const char *key, const char *path)
+{
+    ls_mapping file;
+    LS_TRY(ls_file_map(&file, path));
+    const ls_status status = file.size > LS_S3_PART ? put_in_parts(s, key, &file)
+                                                    : ls_s3_put(s, key, file.data, file.size);
+    ls_file_unmap(&file);
+    return status;
+}
+
+ls_status ls_s3_clean(ls_s3 *s, const char *below)
+{
+    ls_str url = { 0 };
+    char *text = NULL;
+    size_t size;
+    add_url(&url, s, NULL);
+    ls_str_add(&url, "?prefix=");
+    add_escaped(&url, s->prefix, "");
+    add_escaped(&url, below, "");
+    ls_str_add(&url, "&uploads=");
+    ls_http r = { .url = ls_str_text(&url) };
+    ls_status status = ask(s, &r, "list", below, &text, &size);
+    for (const char *p = text; status == LS_OK && p && (p = strstr(p, "<Upload>")); p++) {
+        char *key = ls_s3_element(p, "Key"), *id = ls_s3_element(p, "UploadId");
+        const size_t prefix = strlen(s->prefix);
+        if (key && id && !strncmp(key, s->prefix, prefix)) {
+            ls_log_info("taking back the half upload of s3://%s/%s", s->bucket, key);
+            status = abort_upload(s, key + prefix, id);
+        }
+        free(key);
+        free(id);
+    }
+    free(text);
+    ls_str_release(&url);
+    return status;
+}

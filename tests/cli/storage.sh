@@ -1,0 +1,87 @@
+#!/bin/bash
+# storage.sh COMMAND SERVER - a run whose storage is a bucket: a server of our own (tests/net/s3/server.c), a machine whose disk is empty, a process that is
+# killed in the middle of an upload, a server that is busy, full, or refuses the keys.
+server=$2
+source "$(dirname "$0")/common.sh"
+unset AWS_SESSION_TOKEN AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_ENDPOINT_URL_S3
+export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret no_proxy=127.0.0.1
+"$server" >requests & served=$!
+trap 'kill $served 2>/dev/null; cd /; rm -rf "$work"' EXIT
+until_true test -s requests
+export AWS_ENDPOINT_URL=http://127.0.0.1:$(head -n 1 requests)
+control() { exec 3<>"/dev/tcp/127.0.0.1/${AWS_ENDPOINT_URL##*:}"; printf 'PUT /control/%s HTTP/1.1\r\n\r\n' "$1" >&3; cat <&3 >/dev/null; exec 3>&-; }
+machine() { export LOCKSTEP_CACHE=$work/$1; mkdir -p "$1"; } # another one, as far as the disk goes
+
+cat >r.yaml <<END
+run: {name: whole, storage: runs}
+model: {type: mlp, hidden: [6000]}
+data: {type: shapes}
+train: {epochs: 1, steps: 8, global_batch: 8}
+eval: {every_epochs: -1}
+checkpoint: {every_steps: 4, keep: 1}
+threads: 1
+END
+bucket() { sed "s|name: whole, storage: runs|name: $1, storage: \"s3://bucket/my runs\"|" r.yaml >"$1.yaml"; }
+stored() { echo "$LOCKSTEP_CACHE/storage/bucket/my runs/$1"; }
+equal() { for f in model optimizer; do cmp "runs/whole/checkpoints/latest/$f.safetensors" "$(stored "$1")/checkpoints/latest/$f.safetensors" || bad "$1: another $f"; done; }
+machine first
+try 0 train r.yaml
+
+# ---- a run, its files there; another machine finds it finished, and goes on when there is more to do
+bucket plain
+try 0 train plain.yaml; equal plain
+has requests "^PUT /bucket/my runs/plain/checkpoints/step-00000008/model.safetensors\?partNumber=2&uploadId=id$"
+has requests "^DELETE /bucket/my runs/plain/checkpoints/step-00000004/manifest.json"
+machine second
+try 0 train plain.yaml; has err "fetching s3://bucket/my runs/plain"; has err "is finished: 8 steps"
+try 0 inspect "$(stored plain)/checkpoints/latest" --verify; has out "tensors"
+try 0 eval "$(stored plain)"
+
+# ---- half of the steps here, the others on two ranks of another machine: the same bits
+bucket moved
+machine first
+try 0 train moved.yaml --set train.micro_batch=4 --set train.steps=4
+machine second
+try 0 train moved.yaml --set train.micro_batch=4 --workers 2
+machine third
+try 0 train r.yaml --set run.name=halves --set train.micro_batch=4
+cmp runs/halves/checkpoints/latest/model.safetensors "$work/second/storage/bucket/my runs/moved/checkpoints/latest/model.safetensors" || bad "moved: other weights"
+
+# ---- killed in the middle of an upload: the half one is taken back, and another machine begins with what was whole
+bucket killed
+machine first
+try 0 train killed.yaml --set train.steps=4
+control hold
+"$lockstep" train killed.yaml >out 2>err </dev/null & trained=$!
+until_true grep -q 'killed/checkpoints/step-00000008/.*partNumber=1' requests
+kill -9 $trained; wait $trained 2>/dev/null
+control well
+machine fourth
+what="killed in the middle of an upload"
+try 0 train killed.yaml; has err "continues after step 4"; has err "taking back the half upload"; equal killed
+
+# ---- a server that is busy; full: training goes on, and the end says so; the same command sends it
+bucket busy
+control busy
+try 0 train busy.yaml; equal busy
+bucket full
+control full
+machine fifth
+refused 1 "cannot write .*507 XMinioStorageFull, the test says so & means it; make room there; the run is whole" train full.yaml
+has err "^warning: cannot write .*the next one tries again"
+control well
+try 0 train full.yaml; machine sixth; try 0 train full.yaml; has err "is finished"; equal full
+
+# ---- one message
+bucket none
+control wrong
+refused 2 "cannot list s3://bucket/my runs/none/: the server says 403 SignatureDoesNotMatch.*check AWS_ACCESS_KEY_ID" train none.yaml
+control well
+AWS_SECRET_ACCESS_KEY='' HOME=$work refused 2 "no keys for it; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" train none.yaml
+printf '[default]\naws_access_key_id = a\naws_secret_access_key=b\n' >credentials
+AWS_SECRET_ACCESS_KEY='' AWS_SHARED_CREDENTIALS_FILE=credentials try 0 train none.yaml --set train.steps=1
+refused 2 "NoSuchBucket.*make the bucket" train none.yaml --set 'run.storage="s3://elsewhere/x"'
+refused 2 "no name of a bucket" train none.yaml --set 'run.storage="s3:///x"'
+AWS_ENDPOINT_URL=http://127.0.0.1:9 refused 1 "127.0.0.1" train none.yaml
+try 0 train r.yaml --set run.storage="file://$work/plain" --set train.steps=1; [ -f plain/whole/result.json ] || bad "file:// is not a path"
+finish
