@@ -56,7 +56,7 @@ static struct {
     range *ranges;
 } pool = { .inside = CLOSED };
 
-static bool use_openmp;
+static bool use_openmp; /* set while no loop runs; afterwards every thread only reads it */
 
 static void relax(void)
 {

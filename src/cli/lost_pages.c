@@ -15,6 +15,7 @@
 
 enum { EXIT_FAILED = 1 }; /* exit status of any other error (main.c) */
 
+/* Set before the handler is installed, which may run on any thread and only reads them. */
 static bool as_json, over_line;
 static int this_rank; /* -1: no launcher started this process */
 
