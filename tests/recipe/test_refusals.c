@@ -146,7 +146,7 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("parallel.recompute=units", "needs parallel.units");
     SET_REFUSED("run.name=a/b", "folder's name");
     SET_REFUSED("run.name=..", "folder's name");
-    SET_REFUSED("run.storage=s3://bucket/runs", "--set run.storage: s3://bucket/runs: s3:// is not supported",
+    SET_REFUSED("run.storage=gs://bucket/runs", "--set run.storage: gs://bucket/runs: gs:// is not supported",
                 "a path in a file system");
     SET_REFUSED("model.init=hdfs://host:8020/model.safetensors",
                 "--set model.init: ", "hdfs:// is not supported");

@@ -1,6 +1,8 @@
 /* test_trainer_memory.c - a step allocates nothing, and the process uses little more memory than
  * ls_trainer_bytes says. */
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,6 +11,30 @@
 #include "execute/internal.h"
 #include "support/allocations.h"
 #include "base/memory.h"
+#include "base/thread_pool.h"
+
+/* A sanitizer allocates when a thread begins, and a worker of the pool may begin long after the first loop.
+ */
+typedef struct seen {
+    pthread_t caller;
+    atomic_bool worker;
+} seen;
+
+static void look(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)begin, (void)end, (void)worker;
+    seen *s = context;
+    if (!pthread_equal(pthread_self(), s->caller))
+        atomic_store(&s->worker, true);
+    sched_yield();
+}
+
+static void wait_for_worker(void)
+{
+    seen s = { .caller = pthread_self() };
+    while (!atomic_load(&s.worker))
+        ls_parallel_for(2, 2, look, &s);
+}
 
 static void a_step_allocates_nothing(void **state)
 {
@@ -29,6 +55,7 @@ static void a_step_allocates_nothing(void **state)
         ASSERT_OK(ls_trainer_step(t, images, labels, BATCH, 1e-3, &r)); /* starts the threads */
         while (t->session->prefaulting && !atomic_load(&t->session->touched))
             sched_yield(); /* a sanitizer allocates when a thread begins, and this one may begin late */
+        wait_for_worker();
         ls_test_count_begin();
         ls_status s = LS_OK;
         for (int k = 0; k < 4 && s == LS_OK; k++) {
