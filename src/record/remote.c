@@ -89,6 +89,7 @@ static int64_t step_of(const char *key, const char **file)
     static const char PREFIX[] = CHECKPOINTS "/";
     char name[LS_STEP_FOLDER_ROOM];
     const char *begin = key + sizeof PREFIX - 1, *slash;
+    *file = "";
     if (strncmp(key, PREFIX, sizeof PREFIX - 1) || !(slash = strchr(begin, '/')) ||
         (size_t)(slash - begin) >= sizeof name)
         return -1;
