@@ -106,7 +106,7 @@ without plan mlp-mnist > /dev/null
 if without plan mlp-mnist --set kernels=onednn > "$root/log" 2>&1; then echo "kernels: onednn is planned without oneDNN" >&2; exit 1; fi
 grep -qE 'needs oneDNN.*libdnnl|this build has no oneDNN' "$root/log" || { cat "$root/log" >&2; exit 1; }
 if (cd "$root" && without train mlp-mnist --set data.fallback=false --set data.mirror="file://$root") > "$root/log" 2>&1; then exit 1; fi
-grep -q 'need libcurl.*libcurl.so' "$root/log" || { cat "$root/log" >&2; exit 1; }
+grep -q 'needs libcurl.*libcurl.so' "$root/log" || { cat "$root/log" >&2; exit 1; }
 
 # The library shows ls_ names only, and the command, its page and its completion are there.
 nm -D --defined-only "$lib/liblockstep.so" | awk '$3 !~ /^ls_/ && $3 !~ /^_(init|fini)$/ { print "not ours: " $3; bad = 1 } END { exit bad }'
