@@ -157,6 +157,17 @@ ls_status ls_make_dirs(const char *path)
     return error ? ls_fail_os(path, "create folder", error) : LS_OK;
 }
 
+ls_status ls_make_parent(const char *path)
+{
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    if (path && (!slash || slash == path))
+        return LS_OK;
+    char *folder = path ? ls_sys_strndup(path, (size_t)(slash - path)) : NULL;
+    const ls_status s = ls_make_dirs(folder);
+    free(folder);
+    return s;
+}
+
 bool ls_file_exists(const char *path)
 {
     struct stat st;

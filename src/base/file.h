@@ -43,7 +43,8 @@ void ls_remove_temporaries(const char *dir);
 
 /* appends with O_APPEND and a single write */
 ls_status ls_file_append(const char *path, const void *data, size_t n);
-ls_status ls_make_dirs(const char *path); /* mkdir -p */
+ls_status ls_make_dirs(const char *path);   /* mkdir -p */
+ls_status ls_make_parent(const char *path); /* mkdir -p of the folder that `path` is in */
 bool ls_file_exists(const char *path);
 bool ls_dir_exists(const char *path);
 int64_t ls_file_size(const char *path); /* -1 if not there */

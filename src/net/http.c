@@ -9,7 +9,6 @@
 #include <string.h>
 #include <strings.h>
 #include "base/sha.h"
-#include "base/str.h"
 #include "base/sys.h"
 
 /* Seconds to connect, and seconds below 1 KB/s after which a connection counts as dead. */
@@ -87,49 +86,58 @@ static size_t on_header(char *line, size_t size, size_t count, void *context)
     return n;
 }
 
+/* Takes `header`, whose memory it frees; NULL: there was none for it. */
+static bool add_header(struct curl_slist **headers, char *header)
+{
+    struct curl_slist *longer = header ? curl.append(*headers, header) : NULL;
+    free(header);
+    *headers = longer ? longer : *headers;
+    return longer;
+}
+
+/* Gives libcurl a text, which it copies. */
+static bool set_text(CURL *c, CURLoption option, char *text)
+{
+    const bool set = text && curl.setopt(c, option, text) == CURLE_OK;
+    free(text);
+    return set;
+}
+
 /* The signature covers the body by its SHA-256, which stands in a header of the request. */
-static void sign(CURL *c, const ls_http *r, struct curl_slist **headers)
+static bool sign(CURL *c, const ls_http *r, struct curl_slist **headers)
 {
     const ls_http_keys *k = r->keys;
-    ls_str text = { 0 };
     ls_sha sha;
     char hex[LS_SHA256_HEX];
     ls_sha256_init(&sha);
     ls_sha_add(&sha, r->body, r->body_size);
     ls_sha_hex(&sha, hex);
-    ls_str_printf(&text, "aws:amz:%s:s3", k->region);
-    curl.setopt(c, CURLOPT_AWS_SIGV4, ls_str_text(&text));
-    ls_str_clear(&text);
-    ls_str_printf(&text, "%s:%s", k->key, k->secret);
-    curl.setopt(c, CURLOPT_USERPWD, ls_str_text(&text));
-    ls_str_clear(&text);
-    ls_str_printf(&text, "x-amz-content-sha256: %s", hex);
-    *headers = curl.append(*headers, ls_str_text(&text));
-    if (k->session) {
-        ls_str_clear(&text);
-        ls_str_printf(&text, "x-amz-security-token: %s", k->session);
-        *headers = curl.append(*headers, ls_str_text(&text));
-    }
-    ls_str_release(&text);
+    return set_text(c, CURLOPT_AWS_SIGV4, ls_sys_text("aws:amz:%s:s3", k->region)) &&
+           set_text(c, CURLOPT_USERPWD, ls_sys_text("%s:%s", k->key, k->secret)) &&
+           add_header(headers, ls_sys_text("x-amz-content-sha256: %s", hex)) &&
+           (!k->session || add_header(headers, ls_sys_text("x-amz-security-token: %s", k->session)));
 }
 
-static void set_body(CURL *c, const ls_http *r, struct curl_slist **headers)
+static bool set_body(CURL *c, const ls_http *r, struct curl_slist **headers)
 {
     const bool post = !strcmp(r->method, "POST");
     if (post || !strcmp(r->method, "PUT")) {
         curl.setopt(c, CURLOPT_POST, 1L);
         curl.setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body_size);
         curl.setopt(c, CURLOPT_POSTFIELDS, r->body_size ? r->body : "");
-        *headers = curl.append(*headers, "Content-Type: application/octet-stream");
+        if (!add_header(headers, ls_sys_strdup("Content-Type: application/octet-stream")))
+            return false;
     }
     /* A large body waits so long for the server's go-ahead, which some do not give. (Switching this off by a
      * header "Expect:" would make the signature wrong: libcurl 7.88 signs it and does not send it.) */
     curl.setopt(c, CURLOPT_EXPECT_100_TIMEOUT_MS, (long)GO_AHEAD_MS);
     if (!post)
         curl.setopt(c, CURLOPT_CUSTOMREQUEST, r->method);
+    return true;
 }
 
-static void set_options(CURL *c, ls_http *r, char error[CURL_ERROR_SIZE], struct curl_slist **headers)
+/* false: out of memory. */
+static bool set_options(CURL *c, ls_http *r, char error[CURL_ERROR_SIZE], struct curl_slist **headers)
 {
     curl.setopt(c, CURLOPT_URL, r->url);
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -158,11 +166,10 @@ static void set_options(CURL *c, ls_http *r, char error[CURL_ERROR_SIZE], struct
         curl.setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
         curl.setopt(c, CURLOPT_XOAUTH2_BEARER, r->bearer);
     }
-    if (r->method)
-        set_body(c, r, headers);
-    if (r->keys)
-        sign(c, r, headers);
+    if ((r->method && !set_body(c, r, headers)) || (r->keys && !sign(c, r, headers)))
+        return false;
     curl.setopt(c, CURLOPT_HTTPHEADER, *headers);
+    return true;
 }
 
 ls_status ls_http_request(ls_http *r)
@@ -182,16 +189,28 @@ ls_status ls_http_request(ls_http *r)
         return ls_fail(LS_E_MEMORY, "libcurl cannot start");
     char error[CURL_ERROR_SIZE] = "";
     struct curl_slist *headers = NULL;
-    set_options(c, r, error, &headers);
-    const CURLcode result = curl.perform(c);
+    const bool ready = set_options(c, r, error, &headers);
+    const CURLcode result = ready ? curl.perform(c) : CURLE_OUT_OF_MEMORY;
     curl.getinfo(c, CURLINFO_RESPONSE_CODE, &r->answer);
     curl.cleanup(c);
     curl.free_all(headers);
     if (result == CURLE_OK || r->refused)
         return LS_OK;
+    if (result == CURLE_OUT_OF_MEMORY)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory", r->url);
     if (result == CURLE_RANGE_ERROR || result == CURLE_BAD_DOWNLOAD_RESUME || r->answer == 416)
         return ls_fail(LS_E_UNSUPPORTED, "%s: cannot be continued at byte %lld", r->url, (long long)r->from);
     return ls_fail(LS_E_IO, "%s: %s", r->url, *error ? error : curl.strerror(result));
+}
+
+void ls_http_escape(ls_str *out, const char *text, const char *stays)
+{
+    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
+    for (const char *p = text; *p; p++)
+        if (strchr(PLAIN, *p) || strchr(stays, *p))
+            ls_str_add_n(out, p, 1);
+        else
+            ls_str_printf(out, "%%%02X", (unsigned char)*p);
 }
 
 typedef struct body {

@@ -3,7 +3,7 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
-#include "lockstep/status.h"
+#include "base/str.h"
 
 /* Keys that sign a request as Amazon's services want it (Signature Version 4, service s3). */
 typedef struct ls_http_keys {
@@ -34,6 +34,10 @@ typedef struct ls_http {
  * answered with an error; LS_E_UNSUPPORTED when the server cannot begin at `from`; LS_OK with r->refused when
  * `take` ended it. */
 ls_status ls_http_request(ls_http *r);
+
+/* Appends text as a URL has it: other bytes than letters, digits, -_.~ and those in `stays` ("/" in a path,
+ * "" in the value of a query) become %XX. */
+void ls_http_escape(ls_str *out, const char *text, const char *stays);
 
 /* A whole body as text, at most `most` bytes; malloc'ed, NUL behind the last byte. r->take is set by it.
  * Errors as above. */

@@ -36,16 +36,6 @@ static char *find_token(void)
     return token;
 }
 
-/* Appends a path as a URL has it. */
-static void add_escaped(ls_str *out, const char *path)
-{
-    for (const char *p = path; *p; p++)
-        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~/", *p))
-            ls_str_add_n(out, p, 1);
-        else
-            ls_str_printf(out, "%%%02X", (unsigned char)*p);
-}
-
 /* Whether a path from the server stays inside the folder that it is put in. */
 static bool safe(const char *path)
 {
@@ -150,7 +140,7 @@ ls_status ls_hub_list(ls_hub_repo *out, const char *name, const char *revision, 
             r.endpoint[end - 1] = 0;
         ls_str_printf(&url, "%s/api/%s%s/revision/", r.endpoint,
                       strncmp(name, "datasets/", 9) ? "models/" : "", name);
-        add_escaped(&url, revision);
+        ls_http_escape(&url, revision, "/");
         ls_str_add(&url, "?blobs=true");
         s = ls_str_status(&url);
     }
@@ -191,25 +181,12 @@ void ls_hub_release(ls_hub_repo *r)
     *r = (ls_hub_repo){ 0 };
 }
 
-/* mkdir -p of the folder that `path` is in. */
-static ls_status make_parent(const char *path)
-{
-    char *folder = ls_sys_strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
-    if (!folder)
-        return ls_fail(LS_E_MEMORY, "%s: out of memory", path);
-    if (slash)
-        *slash = 0;
-    const ls_status s = slash && slash > folder ? ls_make_dirs(folder) : LS_OK;
-    free(folder);
-    return s;
-}
-
 /* Loads file f to `path`, unless it is there. */
 static ls_status load(const ls_hub_repo *r, ls_hub_load *l, const ls_hub_file *f, const char *path)
 {
     ls_str url = { 0 };
     ls_str_printf(&url, "%s/%s/resolve/%s/", r->endpoint, r->name, r->commit);
-    add_escaped(&url, f->path);
+    ls_http_escape(&url, f->path, "/");
     const char *const urls[] = { ls_str_text(&url), NULL };
     ls_download d = { .path = path,
                       .name = f->path,
@@ -231,7 +208,7 @@ static ls_status load(const ls_hub_repo *r, ls_hub_load *l, const ls_hub_file *f
     if (s == LS_OK)
         s = ls_str_status(&url);
     if (s == LS_OK && !there) {
-        s = make_parent(path);
+        s = ls_make_parent(path);
         if (s == LS_OK)
             s = ls_download_file(&d);
         if (s != LS_OK && (d.answer == 401 || d.answer == 403))
@@ -249,7 +226,7 @@ static ls_status link_blob(const char *snapshot, const ls_hub_file *f)
 {
     ls_str target = { 0 };
     char *path = ls_path_join(snapshot, f->path);
-    ls_status s = path ? make_parent(path) : ls_fail(LS_E_MEMORY, "%s: out of memory", f->path);
+    ls_status s = path ? ls_make_parent(path) : ls_fail(LS_E_MEMORY, "%s: out of memory", f->path);
     ls_str_add(&target, "../../");
     for (const char *p = f->path; (p = strchr(p, '/')); p++)
         ls_str_add(&target, "../");
@@ -272,7 +249,7 @@ static ls_status write_ref(const ls_hub_repo *r, const char *folder)
     if (!path)
         s = ls_fail(LS_E_MEMORY, "%s: out of memory", folder);
     else if (strcmp(r->revision, r->commit) && safe(r->revision)) {
-        s = make_parent(path);
+        s = ls_make_parent(path);
         if (s == LS_OK)
             s = ls_file_write(path, r->commit, strlen(r->commit));
     }

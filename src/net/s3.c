@@ -68,17 +68,6 @@ void ls_s3_close(ls_s3 **s)
 
 /* ---- requests */
 
-/* Appends text as a path (slashes stay) or a value of a query has it. */
-static void add_escaped(ls_str *out, const char *text, const char *stays)
-{
-    for (const char *p = text; *p; p++)
-        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~", *p) ||
-            strchr(stays, *p))
-            ls_str_add_n(out, p, 1);
-        else
-            ls_str_printf(out, "%%%02X", (unsigned char)*p);
-}
-
 /* ENDPOINT/BUCKET/PREFIX/KEY; the caller adds a query, whose words are in order, as the signature wants them.
  */
 static void add_url(ls_str *out, const ls_s3 *s, const char *key)
@@ -87,8 +76,8 @@ static void add_url(ls_str *out, const ls_s3 *s, const char *key)
     if (!key)
         return;
     ls_str_add(out, "/");
-    add_escaped(out, s->prefix, "/");
-    add_escaped(out, key, "/");
+    ls_http_escape(out, s->prefix, "/");
+    ls_http_escape(out, key, "/");
 }
 
 static bool worth_repeating(ls_status s, long answer)
@@ -189,12 +178,12 @@ static ls_status list_page(ls_s3 *s, const char *below, ls_s3_list *out, char **
     ls_str_add(&url, "?");
     if (*token) {
         ls_str_add(&url, "continuation-token=");
-        add_escaped(&url, *token, "");
+        ls_http_escape(&url, *token, "");
         ls_str_add(&url, "&");
     }
     ls_str_add(&url, "list-type=2&prefix=");
-    add_escaped(&url, s->prefix, "");
-    add_escaped(&url, below, "");
+    ls_http_escape(&url, s->prefix, "");
+    ls_http_escape(&url, below, "");
     ls_http r = { .url = ls_str_text(&url) };
     ls_status status = ask(s, &r, "list", below, &text, &size);
     free(*token);
@@ -234,7 +223,7 @@ static ls_status abort_upload(ls_s3 *s, const char *key, const char *id)
 {
     ls_str query = { 0 };
     ls_str_add(&query, "?uploadId=");
-    add_escaped(&query, id, "");
+    ls_http_escape(&query, id, "");
     const ls_status status = simple(s, "DELETE", "take back", key, ls_str_text(&query), NULL, 0, NULL);
     ls_str_release(&query);
     return status;
@@ -266,7 +255,7 @@ static ls_status put_parts(ls_s3 *s, const char *key, const char *id, const ls_m
         ls_str query = { 0 };
         char etag[128] = "";
         ls_str_printf(&query, "?partNumber=%zu&uploadId=", number);
-        add_escaped(&query, id, "");
+        ls_http_escape(&query, id, "");
         status = simple(s, "PUT", "write", key, ls_str_text(&query), file->data + at, n, etag);
         ls_str_printf(list, "<Part><PartNumber>%zu</PartNumber><ETag>%s</ETag></Part>", number, etag);
         ls_str_release(&query);
@@ -282,7 +271,7 @@ static ls_status end_upload(ls_s3 *s, const char *key, const char *id, const ls_
     size_t size;
     add_url(&url, s, key);
     ls_str_add(&url, "?uploadId=");
-    add_escaped(&url, id, "");
+    ls_http_escape(&url, id, "");
     ls_http r = {
         .url = ls_str_text(&url), .method = "POST", .body = ls_str_text(list), .body_size = list->len
     };
@@ -332,8 +321,8 @@ ls_status ls_s3_clean(ls_s3 *s, const char *below)
     size_t size;
     add_url(&url, s, NULL);
     ls_str_add(&url, "?prefix=");
-    add_escaped(&url, s->prefix, "");
-    add_escaped(&url, below, "");
+    ls_http_escape(&url, s->prefix, "");
+    ls_http_escape(&url, below, "");
     ls_str_add(&url, "&uploads=");
     ls_http r = { .url = ls_str_text(&url) };
     ls_status status = ask(s, &r, "list", below, &text, &size);

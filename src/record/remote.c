@@ -81,6 +81,8 @@ void ls_remote_close(ls_remote **r)
     *r = NULL;
 }
 
+const char *ls_remote_folder(const ls_remote *r) { return r->folder; }
+
 /* ---- checkpoints in the bucket, and here */
 
 /* The step of the checkpoint that a key lies in, with *file behind its folder; -1: it lies in none. */
@@ -168,20 +170,11 @@ static ls_status steps_here(const ls_remote *r, int64_t **steps, size_t *n)
 
 /* ---- fetching */
 
-static ls_status make_parent(char *path)
-{
-    char *slash = strrchr(path, '/');
-    *slash = 0;
-    const ls_status s = ls_make_dirs(path);
-    *slash = '/';
-    return s;
-}
-
 /* Fetches one object; what lies in its place is replaced. */
 static ls_status fetch(ls_remote *r, const ls_s3_object *o)
 {
     char *path = ls_path_join(r->folder, o->key);
-    ls_status s = path ? make_parent(path) : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
+    ls_status s = path ? ls_make_parent(path) : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
     if (s == LS_OK && ls_file_exists(path) && ls_sys_remove(path) != 0)
         s = ls_fail_os(path, "replace", errno);
     if (s == LS_OK)

@@ -20,9 +20,11 @@ char *ls_storage_run(const char *storage, const char *name);
 /* *out is NULL when the storage is a path. Errors as ls_s3_open. Local. */
 ls_status ls_remote_open(ls_remote **out, const char *storage, const char *name);
 void ls_remote_close(ls_remote **r);
+const char *ls_remote_folder(const ls_remote *r); /* the run directory on this machine */
 
 /* Before a run is looked for: fetches it where the bucket has a newer checkpoint than this machine, or a run
- * and this machine none. Takes back uploads that a killed process left. Does nothing for NULL. Local. */
+ * and this machine none. Takes back uploads that a killed process left, so no
+ * other process may be training the run. Does nothing for NULL. Local. */
 ls_status ls_remote_pull(ls_remote *r);
 
 /* Copies to the bucket what it has not got, and removes the checkpoints that are gone here. An error leaves

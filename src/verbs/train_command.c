@@ -196,7 +196,7 @@ static ls_status join_ranks(training *t)
                                          "again, continues from the last checkpoint",
                                          (long long)t->loop.recipe->failure.max_failures));
     if (t->workers.remote && ls_group_rank(g) == 0)
-        LS_TRY(ls_ranks_agree(g, ls_storage_begin(t->workers.remote, t->loop.recipe)));
+        LS_TRY(ls_ranks_agree(g, ls_bucket_begin(t->workers.remote, t->loop.recipe)));
     else if (t->workers.remote)
         LS_TRY(ls_ranks_agree(g, LS_OK));
     ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
@@ -450,5 +450,5 @@ ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
         snprintf(left, sizeof left, "%s", ls_error_message());
     }
     release(&t);
-    return ls_storage_end(&t.remote, s, left);
+    return ls_bucket_end(&t.remote, s, left);
 }

@@ -62,7 +62,7 @@ ls_status ls_workers_choose(ls_workers *w, int most, int *workers)
     ls_status s;
     LS_TRY(ls_workers_recipe(w));
     if (w->remote)
-        LS_TRY(ls_storage_begin(w->remote, *w->recipe));
+        LS_TRY(ls_bucket_begin(w->remote, *w->recipe));
     LS_TRY(find_room(w, &least, &n));
     n = most && n > most ? most : n;
     for (n = n > least ? n : least;; n--) {

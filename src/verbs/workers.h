@@ -4,14 +4,14 @@
 #include "lockstep/group.h"
 #include "recipe/recipe_arg.h"
 #include "setup/setup.h"
-#include "storage.h"
+#include "bucket.h"
 
 typedef struct ls_workers {
     const ls_recipe_arg *named;
     ls_recipe **recipe; /* read anew for each choice */
     ls_setup *setup;    /* made for it */
     ls_hosts *hosts;    /* NULL: this one */
-    ls_remote **remote; /* opened before a run is looked for (storage.h); NULL: the bucket is not asked */
+    ls_remote **remote; /* opened before a run is looked for (bucket.h); NULL: the bucket is not asked */
 } ls_workers;
 
 ls_status ls_workers_recipe(ls_workers *w);

@@ -54,6 +54,8 @@ try 0 train killed.yaml --set train.steps=4
 control hold
 "$lockstep" train killed.yaml >out 2>err </dev/null & trained=$!
 until_true grep -q 'killed/checkpoints/step-00000008/.*partNumber=1' requests
+refused 2 "killed is being trained by" train killed.yaml # a second command leaves the first one's upload alone
+times 0 requests "^DELETE .*killed/.*uploadId"
 kill -9 $trained; wait $trained 2>/dev/null
 control well
 machine fourth

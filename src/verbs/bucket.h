@@ -1,4 +1,4 @@
-/* storage.h - the bucket of a run (run.storage: s3://...), from before the run is looked for until its end.
+/* bucket.h - the bucket of a run (run.storage: s3://...), from before the run is looked for until its end.
  */
 #pragma once
 #include "lockstep/recipe.h"
@@ -6,9 +6,9 @@
 
 /* Opens the bucket that the recipe names, if *r is NULL and it names one. The process that the user started
  * also fetches what the run has there; a rank that another of our processes started does not. Local. */
-ls_status ls_storage_begin(ls_remote **r, const ls_recipe *recipe);
+ls_status ls_bucket_begin(ls_remote **r, const ls_recipe *recipe);
 
 /* The end of the process that the user started: sends what the bucket has not got, and closes it. `s`: how
  * the run ended; a failure to send is reported only after LS_OK, where it says that the run is whole here.
  * Local. */
-ls_status ls_storage_end(ls_remote **r, ls_status s, const char *message);
+ls_status ls_bucket_end(ls_remote **r, ls_status s, const char *message);
