@@ -30,8 +30,9 @@ demo-resnet:
 test:
 	@tools/test.sh
 
+# ONLY="vit qwen": these rows of the table; or gemm, conv, collectives, caches
 bench: build-release
-	@tools/bench.sh
+	@tools/bench.sh $(ONLY)
 
 parity: build-release
 	@tools/parity.sh
@@ -40,7 +41,8 @@ format:
 	@command -v git-clang-format >/dev/null || { echo "make format needs git-clang-format: apt-get install clang-format" >&2; exit 1; }
 	git clang-format --force --extensions c,h || true # 1: it changed something
 
-install: build-release
+install:
+	@$(MAKE) --no-print-directory build-release TARGET=lockstep_installed # the tests are not built
 	cmake --install build --prefix $(PREFIX)
 
 clean:

@@ -53,7 +53,7 @@ static double best_of(const ls_device *d, const layer *l, int64_t batch, int whi
     double best = 1e9;
     const double end = ls_now() + 0.3;
     for (int round = 0; round < 8 || ls_now() < end; round++) {
-        const double rate = ls_burst(d->isa, d->threads, 1), begin = ls_now();
+        const double rate = ls_burst(d->isa, LS_F32, d->threads, 1), begin = ls_now();
         kernel->run(&a);
         const double seconds = ls_now() - begin;
         best = seconds < best ? seconds : best;
@@ -72,8 +72,7 @@ int main(int argc, char **argv)
     const int64_t batch = argc > 3 ? atoi(argv[3]) : 64, picture = argc > 4 ? atoi(argv[4]) : 28;
     ls_device d;
     if (argc > 6 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || batch < 1 || picture < 1) {
-        fprintf(stderr, "usage: bench_conv [generic|avx2|avx512|avx512bf16|best] [threads] [batch] [size] "
-                        "[own|onednn]\n");
+        fprintf(stderr, "usage: bench_conv [level|best] [threads] [batch] [size] [own|onednn]\n");
         return 2;
     }
     const ls_device_opts opts = { .isa = (int)isa,

@@ -119,8 +119,7 @@ int main(int argc, char **argv)
     ls_dtype t = LS_F32;
     if (argc > 5 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) ||
         (argc > 3 && !ls_dtype_parse(argv[3], &t))) {
-        fprintf(stderr, "usage: bench_gemm [generic|avx2|avx512|avx512bf16|best] [threads] [f32|bf16|f16] "
-                        "[part of a name]\n");
+        fprintf(stderr, "usage: bench_gemm [level|best] [threads] [f32|bf16|f16] [part of a name]\n");
         return 2;
     }
     ls_device own, library;
@@ -152,7 +151,7 @@ int main(int argc, char **argv)
         const double end = ls_now() + 0.4;
         double best = 1e9, best_library = 1e9, burst = 0;
         for (int round = 0; round < 15 || ls_now() < end; round++) {
-            const double rate = 1e-9 * ls_burst(isa, own.threads, 1), mine = seconds(&a, times),
+            const double rate = 1e-9 * ls_burst(isa, LS_F32, own.threads, 1), mine = seconds(&a, times),
                          theirs = b.kernel ? seconds(&b, times) : 1e9;
             burst = rate > burst ? rate : burst;
             best = mine < best ? mine : best;

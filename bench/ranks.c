@@ -8,7 +8,7 @@
  * Every rank has `batch` samples. Prints one JSON line: rank 0's seconds of each step, their median and
  * minimum, the GFLOP of its step and what a burst of multiply-adds reaches on its core before and after
  * (while the other ranks have theirs), and rank 0's memory. --serve answers every line "STEPS" of stdin with
- * such a line, so that bench/compare_ranks.py can let programs take turns. */
+ * such a line, so that bench/run.py can let programs take turns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -91,13 +91,13 @@ static ls_status measure(bench *b)
     double *seconds = calloc((size_t)b->steps, sizeof *seconds),
            *sorted = calloc((size_t)b->steps, sizeof *sorted);
     ls_status s = ls_group_barrier(b->group);
-    double burst = ls_burst(b->trainer->compiled.device.isa, 1, 4);
+    double burst = ls_burst(b->trainer->compiled.device.isa, LS_F32, 1, 4);
     for (int i = 0; i < b->steps && s == LS_OK; i++) {
         double start = ls_now();
         s = step(b);
         sorted[i] = seconds[i] = ls_now() - start;
     }
-    const double after = ls_burst(b->trainer->compiled.device.isa, 1, 4);
+    const double after = ls_burst(b->trainer->compiled.device.isa, LS_F32, 1, 4);
     if (s == LS_OK && b->parallel.rank == 0)
         print(b, seconds, sorted, after > burst ? after : burst);
     free(seconds);

@@ -68,7 +68,7 @@ static ls_status measure(const ls_device *d, const ls_resnet_config *c, int64_t 
     LS_TRY(ls_session_run(s, 0, false));
     double best = 1e9, burst = 0;
     for (int i = 0; i < 12; i++) {
-        const double rate = ls_burst(d->isa, d->threads, 1), begin = ls_now();
+        const double rate = ls_burst(d->isa, LS_F32, d->threads, 1), begin = ls_now();
         LS_TRY(ls_session_run(s, 0, false));
         const double seconds = ls_now() - begin;
         best = seconds < best ? seconds : best;
@@ -101,8 +101,7 @@ int main(int argc, char **argv)
     const int64_t batch = argc > 3 ? atoi(argv[3]) : 64, size = argc > 4 ? atoi(argv[4]) : 28;
     ls_device d;
     if (argc > 5 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || batch < 2 || size < 1) {
-        fprintf(stderr,
-                "usage: bench_resnet_step [generic|avx2|avx512|avx512bf16|best] [threads] [batch] [size]\n");
+        fprintf(stderr, "usage: bench_resnet_step [level|best] [threads] [batch] [size]\n");
         return 2;
     }
     const ls_resnet_config c = { 18, size, size > 100 ? 3 : 1, 10, 0.5, 0.5 };

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Times PyTorch's training step of tutorial 3 over ranks of this machine (gloo, one thread each), tensor parallel x FSDP2, as tools/golden/language.py has it.
-The peer of `lockstep train` in bench/compare_language.py.
+The peer of `lockstep train` in the rows `tp` of bench/run.py.
 
-    python bench/torch_language.py FOLDER [--dp 1] [--tp 1] [--types f32|bf16] [--tokens 512]
+    python bench/torch_language.py [--dp 1] [--tp 1] [--types f32|bf16] [--tokens 512]
 
-FOLDER is one of Hugging Face's. Answers every line "STEPS" of stdin with a line of JSON. This process is rank 0, times its own steps and starts the others; each
+The model is a Qwen2 of 34.5 million parameters. Answers every line "STEPS" of stdin with a line of JSON. This process is rank 0, times its own steps and starts the others; each
 data rank has one row."""
 import argparse
 import json
@@ -21,7 +21,6 @@ import language  # noqa: E402
 import ranks as several  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from transformers import AutoModelForCausalLM  # noqa: E402
 from transformers.utils import logging  # noqa: E402
 
 
@@ -45,8 +44,10 @@ def measure(step, steps):
 def run(options):
     several.join(options.rank, options.dp * options.tp, options.store)
     torch.use_deterministic_algorithms(False)
+    torch.manual_seed(0)
+    model = language.Qwen2ForCausalLM(language.Qwen2Config(vocab_size=32000, hidden_size=512, intermediate_size=1536, num_hidden_layers=6, num_attention_heads=8,
+                                                           num_key_value_heads=2, rope_theta=1e6, tie_word_embeddings=True)).train()
     torch.manual_seed(options.rank // options.tp)
-    model = AutoModelForCausalLM.from_pretrained(options.folder, dtype=torch.float32).train()
     if options.dp * options.tp > 1:
         model = language.parallelize(model, options.dp, options.tp, options.types)
     optimizer = language.optimizer_of(model, 1e-5)
@@ -67,7 +68,6 @@ def run(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder")
     parser.add_argument("--dp", type=int, default=1)
     parser.add_argument("--tp", type=int, default=1)
     parser.add_argument("--types", choices=("f32", "bf16"), default="f32")

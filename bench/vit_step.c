@@ -1,4 +1,4 @@
-/* vit_step.c - the training step of tutorial 1's ViT, the way bench/torch_vit.py times PyTorch's: same
+/* vit_step.c - the training step of tutorial 1's ViT, the way bench/peer.py times PyTorch's: same
  * shapes, same data flow, Adam.
  *
  *   bench_vit_step [--threads 1] [--batch 64] [--steps 10] [--dtype f32|bf16|f16] [--recompute] [--serve]
@@ -6,7 +6,7 @@
  * Prints one JSON line: seconds of each step, their median and minimum, the rate of a burst of multiply-adds
  * timed between the steps (clocks drift), the share of it that the model's own 6.6 GFLOP per 64 images make,
  * and this process's peak resident memory. --serve answers every line "STEPS [THREADS]" of stdin with such a
- * line, so that bench/compare.py can let two programs take turns. */
+ * line, so that bench/run.py can let two programs take turns. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static ls_status measure(bench *b)
     ls_step_result r;
     ls_status s = LS_OK;
     for (int i = 0; i < b->steps && s == LS_OK; i++) {
-        double rate = ls_burst(b->trainer->compiled.device.isa, b->threads, 1);
+        double rate = ls_burst(b->trainer->compiled.device.isa, LS_F32, b->threads, 1);
         burst = rate > burst ? rate : burst;
         double start = ls_now();
         s = ls_trainer_step(b->trainer, b->images, b->labels, b->batch, 1e-3, &r);
@@ -120,7 +120,7 @@ int main(int argc, char **argv)
         if (!strcmp(argv[i], "--serve"))
             serving = true;
         else if (!strcmp(argv[i], "--recompute"))
-            b.recompute = "EncoderBlock";
+            b.recompute = "class:EncoderBlock";
         else if (!strcmp(argv[i], "--threads") && ++i)
             b.threads = atoi(next);
         else if (!strcmp(argv[i], "--batch") && ++i)

@@ -3,12 +3,16 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+add_custom_target(lockstep_installed) # what has to be built before it: neither tests nor examples
+add_dependencies(lockstep_installed lockstep)
 install(TARGETS lockstep EXPORT lockstepTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 if(TARGET lockstep_command)
+  add_dependencies(lockstep_installed lockstep_command)
   install(TARGETS lockstep_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 if(LS_MODULES)
+  add_dependencies(lockstep_installed ${LS_MODULES})
   install(TARGETS ${LS_MODULES} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(FILES ${CMAKE_SOURCE_DIR}/docs/man/lockstep.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
@@ -29,6 +33,7 @@ if(NOT LS_DEV AND NOT LS_SANITIZE)
   add_custom_command(OUTPUT ${archive} DEPENDS ${members} ${CMAKE_BINARY_DIR}/generated/archive.mri
     COMMAND ${CMAKE_AR} -M < ${CMAKE_BINARY_DIR}/generated/archive.mri)
   add_custom_target(lockstep_static ALL DEPENDS ${archive})
+  add_dependencies(lockstep_installed lockstep_static)
   install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 

@@ -24,11 +24,9 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     (void)context;
     ls_value x = ls_normalize_pixels(g, ls_input(g, "images", LS_TYPE(LS_U8, batch, IN)), 0, 1);
     ls_value logits = ls_linear(g, "net2", ls_relu(g, ls_linear(g, "net1", x, HIDDEN)), OUT);
-    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)),
-             count = ls_input(g, "count", LS_SCALAR(LS_F32));
-    ls_value loss = ls_cross_entropy(g, logits, labels, count, LS_IGNORE_LABEL);
-    ls_output(g, "loss", loss);
-    ls_output(g, "rows", ls_nth(g, loss, 2));
+    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch));
+    ls_loss(g, "loss", ls_cross_entropy(g, logits, labels), 1, LS_BY_VALID, "labels");
+    ls_measure(g, "accuracy", ls_correct(g, logits, labels), LS_MEAN, LS_BY_VALID, "labels");
     ls_output(g, "logits", logits);
     return ls_graph_finish(g);
 }

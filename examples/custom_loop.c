@@ -26,15 +26,14 @@ static void ask_to_stop(int signal) { stop_asked = signal; }
 static ls_status build(ls_graph *g, const void *context, int64_t batch)
 {
     const ls_dataset *set = context;
-    ls_value images = ls_input(
-        g, "images", LS_TYPE(LS_U8, batch, set->input.dims[0], set->input.dims[1], set->input.dims[2]));
+    ls_value images = ls_input(g, "images",
+                               LS_TYPE(LS_U8, batch, set->fields[0].type.dims[0], set->fields[0].type.dims[1],
+                                       set->fields[0].type.dims[2]));
     ls_value x = ls_reshape(g, ls_normalize_pixels(g, images, 0.5, 0.5), batch, -1);
-    ls_value logits = ls_linear(g, "fc2", ls_relu(g, ls_linear(g, "fc1", x, 64)), set->classes);
-    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)),
-             count = ls_input(g, "count", LS_SCALAR(LS_F32));
-    ls_value loss = ls_cross_entropy(g, logits, labels, count, LS_IGNORE_LABEL);
-    ls_output(g, "loss", loss);
-    ls_output(g, "rows", ls_nth(g, loss, 2));
+    ls_value logits = ls_linear(g, "fc2", ls_relu(g, ls_linear(g, "fc1", x, 64)), set->fields[1].below);
+    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch));
+    ls_loss(g, "loss", ls_cross_entropy(g, logits, labels), 1, LS_BY_VALID, "labels");
+    ls_measure(g, "accuracy", ls_correct(g, logits, labels), LS_MEAN, LS_BY_VALID, "labels");
     ls_output(g, "logits", logits);
     return ls_graph_finish(g);
 }
@@ -58,7 +57,7 @@ static ls_status loop(ls_run *run, ls_trainer *trainer, ls_loader *loader)
             ls_loader_step batch;
             ls_step_result r;
             LS_TRY(ls_loader_next(loader, &batch, &(bool){ false }));
-            LS_TRY(ls_trainer_step(trainer, batch.inputs, batch.targets, batch.count, lr, &r));
+            LS_TRY(ls_trainer_step_from(trainer, &batch, lr, &r));
             loss += r.loss / STEPS;
         }
         if (ls_run_where(run)->rank == 0)

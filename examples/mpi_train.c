@@ -16,16 +16,15 @@ enum { MICRO_BATCH = 16, MICRO_BATCHES = 4, STEPS = 50 };
 static ls_status build(ls_graph *g, const void *context, int64_t batch)
 {
     const ls_dataset *set = context;
-    ls_value images = ls_input(
-        g, "images", LS_TYPE(LS_U8, batch, set->input.dims[0], set->input.dims[1], set->input.dims[2]));
+    ls_value images = ls_input(g, "images",
+                               LS_TYPE(LS_U8, batch, set->fields[0].type.dims[0], set->fields[0].type.dims[1],
+                                       set->fields[0].type.dims[2]));
     ls_value x = ls_reshape(g, ls_normalize_pixels(g, images, 0.5, 0.5), batch, -1);
     x = ls_relu(g, ls_linear(g, "fc1", x, 128));
-    ls_value logits = ls_linear(g, "fc2", x, set->classes);
-    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)),
-             count = ls_input(g, "count", LS_SCALAR(LS_F32));
-    ls_value loss = ls_cross_entropy(g, logits, labels, count, LS_IGNORE_LABEL);
-    ls_output(g, "loss", loss);
-    ls_output(g, "rows", ls_nth(g, loss, 2));
+    ls_value logits = ls_linear(g, "fc2", x, set->fields[1].below);
+    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch));
+    ls_loss(g, "loss", ls_cross_entropy(g, logits, labels), 1, LS_BY_VALID, "labels");
+    ls_measure(g, "accuracy", ls_correct(g, logits, labels), LS_MEAN, LS_BY_VALID, "labels");
     ls_output(g, "logits", logits);
     return ls_graph_finish(g);
 }
@@ -59,7 +58,7 @@ static ls_status train(ls_group *group, const char *set_name, const char *path)
     for (int step = 0; step < STEPS; step++) {
         bool done;
         LS_TRY(ls_loader_next(loader, &batch, &done));
-        LS_TRY(ls_trainer_step(trainer, batch.inputs, batch.targets, batch.count, 1e-3, &r));
+        LS_TRY(ls_trainer_step_from(trainer, &batch, 1e-3, &r));
         if (rank == 0 && step % 10 == 9)
             printf("%d ranks on %d hosts  step %d  loss %.6f\n", ranks, ls_group_hosts(group), step + 1,
                    r.loss);

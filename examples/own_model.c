@@ -20,11 +20,9 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     ls_value x = ls_reshape(g, ls_normalize_pixels(g, images, 0.5, 0.5), batch, -1);
     x = ls_relu(g, ls_linear(g, "fc1", x, c->hidden));
     ls_value logits = ls_linear(g, "fc2", x, c->classes);
-    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)),
-             count = ls_input(g, "count", LS_SCALAR(LS_F32));
-    ls_value loss = ls_cross_entropy(g, logits, labels, count, LS_IGNORE_LABEL);
-    ls_output(g, "loss", loss);
-    ls_output(g, "rows", ls_nth(g, loss, 2));
+    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch));
+    ls_loss(g, "loss", ls_cross_entropy(g, logits, labels), 1, LS_BY_VALID, "labels");
+    ls_measure(g, "accuracy", ls_correct(g, logits, labels), LS_MEAN, LS_BY_VALID, "labels");
     ls_output(g, "logits", logits);
     return ls_graph_finish(g);
 }
@@ -35,7 +33,7 @@ static ls_status train(const char *set_name, const char *path)
     ls_loader *loader = NULL;
     ls_trainer *trainer = NULL;
     LS_TRY(ls_dataset_open(&set, set_name, LS_SPLIT_TRAIN));
-    config c = { .size = set->input.dims[1], .hidden = 128, .classes = set->classes };
+    config c = { .size = set->fields[0].type.dims[1], .hidden = 128, .classes = set->fields[1].below };
     ls_order order = {
         .n = set->n, .global_batch = 64, .micro_batch = 64, .seed = 0, .shuffle = true, .drop_last = true
     };
@@ -49,7 +47,7 @@ static ls_status train(const char *set_name, const char *path)
         LS_TRY(ls_loader_next(loader, &batch, &done));
         if (done)
             break;
-        LS_TRY(ls_trainer_step(trainer, batch.inputs, batch.targets, batch.count, 1e-3, &r));
+        LS_TRY(ls_trainer_step_from(trainer, &batch, 1e-3, &r));
         if (batch.step % 100 == 0)
             printf("step %4lld  loss %.4f  %.2f ms\n", (long long)batch.step, r.loss, 1e3 * r.seconds);
     }

@@ -69,7 +69,7 @@ static ls_status train_epochs(const task *t, ls_trainer *trainer, ls_loader *loa
             ls_step_result r;
             bool done;
             LS_TRY(ls_loader_next(loader, &batch, &done));
-            LS_TRY(ls_trainer_step(trainer, batch.inputs, batch.targets, batch.count, 1e-5, &r));
+            LS_TRY(ls_trainer_step_from(trainer, &batch, 1e-5, &r));
             loss += r.loss / (double)steps;
             if (ls_group_rank(t->group) == 0 && k % 5 == 0)
                 printf("epoch %lld  step %lld of %lld  loss %.6f\n", (long long)epoch, (long long)k + 1,

@@ -51,7 +51,7 @@ static ls_status evaluate(double *out, ls_group *group, ls_trainer *t, const ls_
         for (int64_t i = 0; i < BATCH * TARGET; i++)
             targets[i] = LS_IGNORE_LABEL;
         if (step * BATCH < n)
-            LS_TRY(ls_order_fill(&order, set, 0, step, 0, sources, targets));
+            LS_TRY(ls_order_fill(&order, set, 0, step, 0, (void *const[]){ sources, targets }));
         LS_TRY(ls_trainer_eval(t, sources, targets, losses, NULL, NULL));
         for (int64_t i = 0; i < BATCH * TARGET; i++) {
             sums[0] += (double)losses[i]; /* 0 where there is no target */
@@ -109,8 +109,7 @@ static ls_status train(ls_group *group, ls_run *run, const char *const *files, i
             ls_step_result r;
             bool done;
             LS_TRY(ls_loader_next(loader, &batch, &done));
-            LS_TRY(ls_trainer_step(t, batch.inputs, batch.targets, batch.count,
-                                   ls_schedule_rate(&cuts, 2e-3, epoch), &r));
+            LS_TRY(ls_trainer_step_from(t, &batch, ls_schedule_rate(&cuts, 2e-3, epoch), &r));
             loss += r.loss / (double)steps;
         }
         LS_TRY(evaluate(&eval_loss, group, t, others, limit));
@@ -143,7 +142,7 @@ static ls_status write_summary(ls_dataset *others, ls_text_stream *text, const l
     int64_t tokens = SOURCE;
     ls_generated made;
     ls_generator *g;
-    LS_TRY(others->read(others, 0, source, target));
+    LS_TRY(others->read(others, 0, (void *const[]){ source, target }));
     while (tokens > 0 && source[tokens - 1] == MODEL.pad_token)
         tokens--;
     LS_TRY(ls_generator_create_t5(&g, &MODEL, weights, .places = 64, .beams = 4));

@@ -37,7 +37,7 @@ static ls_status accuracy(double *out, ls_group *group, ls_trainer *t, const ls_
                           int64_t limit)
 {
     const int64_t ranks = ls_group_size(group), n = limit && limit * batch < set->n ? limit * batch : set->n;
-    uint8_t *images = malloc((size_t)batch * ls_type_bytes(&set->input));
+    uint8_t *images = malloc((size_t)batch * ls_type_bytes(&set->fields[0].type));
     int32_t *labels = malloc(sizeof *labels * (size_t)batch), *said = malloc(sizeof *said * (size_t)batch);
     const ls_order order = { .n = set->n, .global_batch = batch, .micro_batch = batch };
     int64_t right = 0;
@@ -47,7 +47,7 @@ static ls_status accuracy(double *out, ls_group *group, ls_trainer *t, const ls_
         for (int64_t i = 0; i < batch; i++)
             labels[i] = LS_IGNORE_LABEL;
         if (step * batch < n)
-            s = ls_order_fill(&order, set, 0, step, 0, images, labels);
+            s = ls_order_fill(&order, set, 0, step, 0, (void *const[]){ images, labels });
         if (s == LS_OK)
             s = ls_trainer_eval(t, images, labels, NULL, said, NULL);
         for (int64_t i = 0; i < batch; i++)
@@ -101,7 +101,7 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t l
             ls_step_result r;
             bool done;
             LS_TRY(ls_loader_next(loader, &batch, &done));
-            LS_TRY(ls_trainer_step(t, batch.inputs, batch.targets, batch.count, 1e-3, &r));
+            LS_TRY(ls_trainer_step_from(t, &batch, 1e-3, &r));
             loss += r.loss / (double)steps;
         }
         LS_TRY(accuracy(&right, group, t, test, order.micro_batch, limit));

@@ -39,7 +39,7 @@ set --
 say "The loss and accuracy on the test images, every one counted once"
 run build/lockstep eval "$folder" "$@"
 
-say "What it says about $count of them"
+say "Predictions for $count test images"
 run build/lockstep predict "$folder" "$@" --count "$count" --out "$folder/$picture"
 
 say "Look at"

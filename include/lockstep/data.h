@@ -1,22 +1,22 @@
 /* data.h - data sets, the order of their samples, the loader that feeds a step, and pictures in and out.
  *
- * A data set is a function from index to (input, targets): an image u8 [channels, height, width] and its
- * label, the ids i32 [tokens] of text and what follows each, or the ids of a source and those of its target.
- * The order of an epoch is a pure function of (seed, epoch, position), so any process can start at any step
- * and any rank can find its samples without talking to the others. */
+ * A data set is a function from index to a sample, and a sample is a list of named fields: "images" u8
+ * [channels, height, width] and "labels" i32 [], or "ids" i32 [tokens] and "targets" i32 [tokens]. An input
+ * of the model takes the field of its name. The order of an epoch is a pure function of (seed, epoch,
+ * position), so any process can start at any step and any rank can find its samples without talking to the
+ * others. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
 /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
 #pragma GCC system_header
 #endif
 
+#include "graph.h"
 #include "parallel.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#define LS_IGNORE_LABEL (-100) /* target that is padding: no loss, no metric, not counted */
 
 /* ---- data sets */
 
@@ -29,6 +29,15 @@ typedef struct ls_dataset_part {
     uint64_t digest;  /* xxh3 of its content; of an IDX file, inflated */
 } ls_dataset_part;
 
+/* A field of every sample. */
+typedef struct ls_field {
+    const char *name;
+    ls_type type;   /* of one sample */
+    int64_t below;  /* of integers: all are below it: classes, ids. 0: not known */
+    bool ignorable; /* of integers: LS_IGNORE_LABEL may stand for one that does not count; padding has it */
+    const char *const *names; /* [below], of classes; NULL: they have none */
+} ls_field;
+
 typedef struct ls_dataset ls_dataset;
 struct ls_dataset {
     const char *name; /* "fashion-mnist"; "shapes" when the built-in set stands in */
@@ -38,15 +47,15 @@ struct ls_dataset {
     bool builtin; /* the procedural set: every result must say so */
     ls_split split;
     int64_t n;
-    ls_type input;  /* of one sample: u8 [channels, height, width] of images, i32 [tokens] of text */
-    ls_type target; /* i32 []: a label; i32 [tokens] */
-    int classes;    /* targets, and ids of text, are below it */
-    const char *const *class_names; /* [classes]; NULL: they have none */
-    const int32_t *end_token;       /* of text: the id that ends one; NULL: none is known */
-    /* Sample i, 0 <= i < n, into memory of the types above. Any thread, any order. */
-    ls_status (*read)(const ls_dataset *set, int64_t i, void *input, int32_t *target);
-    /* targets of sample i that are not LS_IGNORE_LABEL; NULL: all */
-    int64_t (*count)(const ls_dataset *set, int64_t i);
+    int n_fields; /* the library's own sets have 2: the input and the target */
+    const ls_field *fields;
+    const int32_t *end_token; /* of text: the id that ends one; NULL: none is known */
+    /* Sample i, 0 <= i < n: field k into to[k], memory of its type; NULL: it is not wanted. Any thread, any
+     * order. */
+    ls_status (*read)(const ls_dataset *set, int64_t i, void *const *to);
+    /* How many entries of field k, an ignorable one, count in sample i. With it the ranks need no message to
+     * know the divisor of a step's loss; NULL: they send one. */
+    int64_t (*count)(const ls_dataset *set, int64_t i, int k);
     void (*close)(ls_dataset *set); /* frees everything, the struct too */
     /* of all that the samples follow from: sets with the same one have the same samples; 0: not known */
     uint64_t digest;
@@ -89,6 +98,8 @@ LS_API ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_spl
 /* harmless on NULL. A set that loaders read is freed with the last of them */
 LS_API void ls_dataset_close(ls_dataset **set);
 
+/* The field of that name, or NULL. Local. */
+LS_API const ls_field *ls_dataset_field(const ls_dataset *set, const char *name);
 /* LS_E_SHAPE with both sizes if images do not fit a model with this input and this many classes. Local. */
 LS_API ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes);
 /* "mnist, fashion-mnist, idx, shapes": for help and messages. */
@@ -200,7 +211,7 @@ typedef struct ls_order {
     int64_t global_batch, micro_batch; /* samples; micro_batch divides global_batch */
     uint64_t seed;
     bool shuffle;   /* false: position p is sample p, in every epoch */
-    bool drop_last; /* false: the ragged last step is padded with LS_IGNORE_LABEL */
+    bool drop_last; /* false: the ragged last step is padded, and the padding does not count */
     int64_t steps;  /* an epoch ends after so many at most; 0: no limit */
 } ls_order;
 /* LS_E_USAGE: sizes that do not divide, a set smaller than one batch, ... */
@@ -210,14 +221,15 @@ LS_API int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position
 /* The sample in that row of micro-batch m, or -1: padding. */
 LS_API int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row);
 LS_API int64_t ls_order_samples(const ls_order *o, int64_t step); /* of that step, without padding */
-/* Targets of that step, of all its micro-batches, that are not LS_IGNORE_LABEL: what its loss is divided by.
- * No rank needs another to know it. */
-LS_API int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step);
+/* How many entries of field k count in that step, in all its micro-batches; -1: the set does not say
+ * (ls_dataset.count). */
+LS_API int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int k, int64_t epoch, int64_t step);
 
-/* Fills one micro-batch: inputs [micro_batch, input of a sample], targets [micro_batch, target of a sample];
- * padding is zeros with LS_IGNORE_LABEL. One copy, straight from the mapped file. Local; any thread. */
+/* Fills one micro-batch: field k into to[k], [micro_batch, field of a sample]; NULL: it is not wanted. Its
+ * first rows are samples; padding behind them repeats a sample of the step, with LS_IGNORE_LABEL in ignorable
+ * fields. One copy, straight from the mapped file. Local; any thread. */
 LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step,
-                               int64_t m, void *inputs, int32_t *targets);
+                               int64_t m, void *const *to);
 
 /* ---- loader */
 
@@ -226,14 +238,17 @@ LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t
  * loader reads its share of every step alone; no rank needs another for that. */
 /* A loader belongs to one thread at a time; a data set may be read by any number of them. */
 typedef struct ls_loader ls_loader;
+typedef struct ls_loader_field {
+    const ls_field *field;
+    const void *data; /* [micro_batches, micro_batch, field of a sample] */
+    int64_t count;    /* entries that count in the whole step, over all ranks; -1: not known */
+} ls_loader_field;
 typedef struct ls_loader_step {
     int64_t epoch, step;
     int64_t micro_batches; /* of the share: all M by default */
     int64_t samples;       /* of the whole step, over all ranks; not padding */
-    /* of their targets, those that are not LS_IGNORE_LABEL: what the loss of the step is divided by */
-    int64_t count;
-    const void *inputs;     /* [micro_batches, micro_batch, input of a sample] */
-    const int32_t *targets; /* [micro_batches, micro_batch, target of a sample] */
+    int n_fields;
+    const ls_loader_field *fields; /* in the order of the set's */
 } ls_loader_step;
 
 typedef struct ls_loader_options {

@@ -7,9 +7,9 @@
  *     LS_TRY(ls_generate(g, &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = ids, .n_prompt = n,
  *                                                .on_token = print, .context = t }, &made));
  *
- * The ids are a function of weights, prompt and options: neither threads nor how the prompt is cut change a
- * bit of the logits, which are those of the evaluation of a trainer. All calls are local; a generator belongs
- * to one thread at a time. */
+ * The ids are a function of weights, prompt and options: neither threads, nor how the prompt is cut, nor
+ * other prompts change a bit of the logits, which are those of the evaluation of a trainer. All calls are
+ * local; a generator belongs to one thread at a time. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
 /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
@@ -35,7 +35,7 @@ typedef struct ls_generator_opts {
      * model was made for */
     int64_t places;
     int64_t source;  /* T5: tokens of a source, at most; 0: as many as the model was made for */
-    int64_t prompts; /* T5: sources that are read at once */
+    int64_t prompts; /* texts that are made at once */
     int64_t beams;   /* of each prompt; 1: none */
 } ls_generator_opts;
 #define LS_GENERATOR_DEFAULTS                                                                     \

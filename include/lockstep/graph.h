@@ -15,6 +15,8 @@
 extern "C" {
 #endif
 
+#define LS_IGNORE_LABEL (-100) /* an integer that is no target: no loss, no metric, not counted */
+
 /* One thread at a time uses a graph; different graphs are independent. */
 typedef struct ls_graph ls_graph;
 /* id 0: absent, negative: the result of a failed call. graph: a number of the graph that made it, so that
@@ -56,6 +58,11 @@ LS_API ls_value ls_nth(ls_graph *g, ls_value v, int n); /* output n of the op th
 LS_API void ls_scope_push(ls_graph *g, const char *name, const char *block);
 LS_API void ls_scope_pop(ls_graph *g);
 
+/* What is built in between computes in f32 at least, whatever type the model computes in: 16-bit operands
+ * become f32 first. For losses, metrics and other numbers that must not be rounded. */
+LS_API void ls_wide_begin(ls_graph *g);
+LS_API void ls_wide_end(ls_graph *g);
+
 /* Remembers the call site; the macros below wrap their first argument in it. Bindings call the functions
  * directly. */
 LS_API ls_graph *ls_at(ls_graph *g, const char *file, int line);
@@ -93,12 +100,29 @@ LS_API ls_value ls_mul(ls_graph *g, ls_value a, ls_value b);
 LS_API ls_value ls_div(ls_graph *g, ls_value a, ls_value b);
 LS_API ls_value ls_max(ls_graph *g, ls_value a, ls_value b);
 LS_API ls_value ls_min(ls_graph *g, ls_value a, ls_value b);
+LS_API ls_value ls_pow(ls_graph *g, ls_value a, ls_value b);
+/* 1 where a > b, a >= b, a = b, else 0, of floats (ls_cast makes them of integers); no gradient flows through
+ * them */
+LS_API ls_value ls_gt(ls_graph *g, ls_value a, ls_value b);
+LS_API ls_value ls_ge(ls_graph *g, ls_value a, ls_value b);
+LS_API ls_value ls_eq(ls_graph *g, ls_value a, ls_value b);
+/* a where the condition is not 0, else b */
+LS_API ls_value ls_where(ls_graph *g, ls_value condition, ls_value a, ls_value b);
 LS_API ls_value ls_neg(ls_graph *g, ls_value a);
 LS_API ls_value ls_sqrt(ls_graph *g, ls_value a);
 LS_API ls_value ls_exp(ls_graph *g, ls_value a);
 LS_API ls_value ls_log_e(ls_graph *g, ls_value a); /* natural logarithm */
 LS_API ls_value ls_tanh(ls_graph *g, ls_value a);
 LS_API ls_value ls_square(ls_graph *g, ls_value a);
+LS_API ls_value ls_abs(ls_graph *g, ls_value a);
+LS_API ls_value ls_sign(ls_graph *g, ls_value a); /* 1, 0, -1 */
+LS_API ls_value ls_sin(ls_graph *g, ls_value a);
+LS_API ls_value ls_cos(ls_graph *g, ls_value a);
+LS_API ls_value ls_sigmoid(ls_graph *g, ls_value a);
+LS_API ls_value ls_softplus(ls_graph *g, ls_value a); /* log(1 + e^x) */
+LS_API ls_value ls_hardswish(ls_graph *g, ls_value a);
+LS_API ls_value ls_leaky_relu(ls_graph *g, ls_value a, double slope); /* PyTorch's slope: 0.01 */
+LS_API ls_value ls_elu(ls_graph *g, ls_value a, double alpha);        /* PyTorch's alpha: 1 */
 LS_API ls_value ls_relu(ls_graph *g, ls_value a);
 LS_API ls_value ls_gelu(ls_graph *g, ls_value a); /* x * Phi(x), erf form */
 LS_API ls_value ls_gelu_tanh(ls_graph *g, ls_value a);
@@ -107,7 +131,9 @@ LS_API ls_value ls_swiglu(ls_graph *g, ls_value gate, ls_value up); /* silu(gate
 LS_API ls_value ls_add_const(ls_graph *g, ls_value a, double c);
 LS_API ls_value ls_mul_const(ls_graph *g, ls_value a, double c);
 LS_API ls_value ls_div_const(ls_graph *g, ls_value a, double c);
-LS_API ls_value ls_cast(ls_graph *g, ls_value a, ls_dtype to); /* integers to floats too */
+LS_API ls_value ls_pow_const(ls_graph *g, ls_value a, double c);
+LS_API ls_value ls_clamp(ls_graph *g, ls_value a, double low, double high); /* low .. high */
+LS_API ls_value ls_cast(ls_graph *g, ls_value a, ls_dtype to);              /* integers to floats too */
 
 /* Shape. */
 LS_API ls_value ls_reshape_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims); /* one -1 allowed */
@@ -195,14 +221,46 @@ LS_API ls_value ls_cache_write(ls_graph *g, ls_value cache, ls_value x, ls_value
 LS_API ls_value ls_cache_reorder(ls_graph *g, ls_value cache, ls_value from);
 LS_API ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions,
                                     ls_value bias, int64_t head_dim, double scale);
-/* logits [rows, classes], labels i32 [rows] (ignore_index rows count nothing), count f32 [] -> sum of -log
- * p[label] over valid rows / count, f32 []; output 1: log-sum-exp per row f32 [rows]; output 2: loss per row
- * f32 [rows] (0 where ignored). */
-LS_API ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count,
-                                 int64_t ignore_index);
+/* logits [rows, classes], labels i32 [rows] -> -log p[label] of each row, f32 [rows]; 0 where the label is
+ * LS_IGNORE_LABEL. */
+LS_API ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels);
 /* Index of the largest of the last dim, i32 [...]: the first one if several are. */
 LS_API ls_value ls_argmax(ls_graph *g, ls_value a);
 LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
+
+/* Losses and metrics. A model declares rows, [batch, ..] or [batch * k, ..], f32 (f64 where all is): numbers
+ * of each sample that no other sample changes. The library adds them over the samples of a step, on all
+ * ranks, without padding, and divides the sum once, by: */
+typedef enum ls_weigh {
+    LS_BY_SAMPLE,  /* the samples */
+    LS_BY_ELEMENT, /* the rows of all samples */
+    LS_BY_VALID,   /* the entries of the i32 input `field`, one for each row, that are not LS_IGNORE_LABEL;
+                    * rows of others do not count */
+    /* the sum of the float input `field`, [batch] or one for each row, none below 0, by which rows are
+     * multiplied */
+    LS_BY_FIELD
+} ls_weigh;
+/* A part of what is minimised: factor * (sum of rows) / divisor. A model has one or more. `field`: NULL where
+ * the divisor needs none. */
+LS_API void ls_loss(ls_graph *g, const char *name, ls_value rows, double factor, ls_weigh weigh,
+                    const char *field);
+/* A part that is no sum over samples: one number of a whole micro-batch, of which a step takes the mean.
+ * Micro-batches must be whole: padding is refused, an evaluation leaves the samples of the last one out. */
+LS_API void ls_loss_scalar(ls_graph *g, const char *name, ls_value value, double factor);
+/* A metric of an evaluation, from rows as ls_loss takes them: LS_MEAN is sum / divisor, LS_SUM the sum, the
+ * others the extreme row that counts. */
+typedef enum ls_how { LS_MEAN, LS_SUM, LS_LARGEST, LS_SMALLEST } ls_how;
+LS_API void ls_measure(ls_graph *g, const char *name, ls_value rows, ls_how how, ls_weigh weigh,
+                       const char *field);
+
+/* Reductions over one dimension (from the end if it is negative) or over all. keep: the dimension stays, with
+ * size 1. Sums are added in f32 at least, and rounded to the type of `a`. LS_E_SHAPE: no such dimension. */
+enum { LS_ALL_DIMS = 1000 };
+LS_API ls_value ls_sum(ls_graph *g, ls_value a, int dim, bool keep);
+LS_API ls_value ls_mean(ls_graph *g, ls_value a, int dim, bool keep);
+/* divides by n - correction; PyTorch's var has 1, its layer norm 0 */
+LS_API ls_value ls_variance(ls_graph *g, ls_value a, int dim, bool keep, double correction);
+LS_API ls_value ls_amax(ls_graph *g, ls_value a, int dim, bool keep); /* the largest; NaN counts as larger */
 
 #ifndef LS_NO_CALL_SITES
 #define ls_input(g, ...) (ls_input)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
@@ -229,6 +287,26 @@ LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
 #define ls_add_const(g, ...) (ls_add_const)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_mul_const(g, ...) (ls_mul_const)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_div_const(g, ...) (ls_div_const)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_pow(g, ...) (ls_pow)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_gt(g, ...) (ls_gt)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_ge(g, ...) (ls_ge)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_eq(g, ...) (ls_eq)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_where(g, ...) (ls_where)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_abs(g, ...) (ls_abs)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_sign(g, ...) (ls_sign)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_sin(g, ...) (ls_sin)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_cos(g, ...) (ls_cos)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_sigmoid(g, ...) (ls_sigmoid)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_softplus(g, ...) (ls_softplus)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_hardswish(g, ...) (ls_hardswish)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_leaky_relu(g, ...) (ls_leaky_relu)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_elu(g, ...) (ls_elu)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_pow_const(g, ...) (ls_pow_const)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_clamp(g, ...) (ls_clamp)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_sum(g, ...) (ls_sum)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_mean(g, ...) (ls_mean)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_variance(g, ...) (ls_variance)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_amax(g, ...) (ls_amax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_sum_to(g, ...) (ls_sum_to)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_gelu(g, ...) (ls_gelu)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_relu(g, ...) (ls_relu)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
@@ -254,6 +332,9 @@ LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
 #define ls_cache_reorder(g, ...) (ls_cache_reorder)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_attention_cached(g, ...) (ls_attention_cached)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_cross_entropy(g, ...) (ls_cross_entropy)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_loss(g, ...) (ls_loss)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_loss_scalar(g, ...) (ls_loss_scalar)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_measure(g, ...) (ls_measure)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_argmax(g, ...) (ls_argmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_softmax(g, ...) (ls_softmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #endif

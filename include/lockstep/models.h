@@ -1,12 +1,9 @@
 /* models.h - models as graph builders. They know shapes and names and nothing of parallelism, precision or
  * devices.
  *
- * A classifier's graph has inputs "images" u8 [batch, channels, height, width], "labels" i32 [batch] and
- * "count" f32 [] (valid targets of the whole step), and outputs "loss" f32 [], "rows" f32 [batch] (loss of
- * each sample) and "logits" [batch, classes]. In training it may have the input "track" i32 [] too, which the
- * trainer sets to 1 in micro-batch 0 of a step and to 0 in the others: for ls_batch_norm. What ls_dropout
- * needs it makes itself. A model of your own may have outputs of another float type: a trainer reads them as
- * f32. Other types and shapes are refused (LS_E_ARG). */
+ * A classifier's graph has inputs "images" u8 [batch, channels, height, width] and "labels" i32 [batch], a
+ * loss "loss" (cross-entropy by valid labels), a metric "accuracy" and an output "logits" [batch, classes].
+ */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
 /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
@@ -18,9 +15,9 @@
 extern "C" {
 #endif
 
-/* A language model's graph has inputs "ids" i32 [batch, seq_length], "targets" i32 [batch, seq_length] (what
- * comes after each id; -100: does not count) and "count" f32 [], and outputs "loss" f32 [], "rows" f32 [batch
- * * seq_length] (loss of each target) and "logits" [batch * seq_length, vocabulary]. */
+/* A language model's graph has inputs "ids" i32 [batch, seq_length] and "targets" i32 [batch, seq_length]
+ * (what comes after each id; LS_IGNORE_LABEL: does not count), the same loss and metric by its targets, and
+ * an output "logits" [batch * seq_length, vocabulary]. */
 
 /* Vision transformer (Dosovitskiy et al. 2021), torchvision's VisionTransformer: pre-norm blocks, class
  * token, learned positions. With in_channels other than 3 the patch projection has Conv2d's default initial
@@ -34,8 +31,8 @@ typedef struct ls_vit_config {
 
 /* Residual network (He et al. 2015), torchvision's resnet18, 34 and 50. With in_channels other than 3 the
  * stem has Conv2d's default initial values, as when the layer is replaced by a new one. A graph for training
- * has one more input, "track" i32 []: where it is not 0, running statistics advance. One for evaluation
- * (ls_graph_evaluate) normalises by them. */
+ * advances running statistics in micro-batch 0 of a step (ls_track). One for evaluation (ls_graph_evaluate)
+ * normalises by them. */
 typedef struct ls_resnet_config {
     int64_t depth, image_size, in_channels, classes;
     double mean, std;
@@ -88,13 +85,15 @@ LS_API ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch
 LS_API ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch);
 LS_API ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch);
 LS_API ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch);
-/* For making text: `tokens` tokens of one sequence, or (tokens 1) one token of each of `beams` sequences,
- * behind those whose keys and values are in the states "cache.0.k", ... [beams, c->seq_length, ..] already.
- * Inputs "ids.N" and "positions.N" i32 [1 or beams, N] (N = tokens; where each stands, -1: padding) and "row"
- * i32 [beams]; with tokens 1 and several beams also "from" i32 [beams], the sequence that each goes on from.
- * Output "logits" [beams, vocabulary]: what follows each of those rows. */
-LS_API ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t tokens,
-                                         int64_t beams);
+/* For making text: `tokens` tokens of each of `prompts` texts or (tokens 1) one token of each of their
+ * `beams` rows, behind those whose keys and values are in the states "cache.0.k", ... [prompts * beams,
+ * c->seq_length, ..] already. Inputs "ids.N" and "positions.N" i32 [prompts, N] or [prompts * beams, 1] (N =
+ * tokens; where each stands, -1: padding, anywhere) and "row" i32 [prompts * beams]; with tokens 1 and
+ * several beams also "from" i32 [prompts * beams], the row that each goes on from. Tokens that are read
+ * several at a time belong to the first beam of their prompt. Output "logits" [prompts * beams, vocabulary]:
+ * what follows row[r] of all tokens, counted through. */
+LS_API ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t prompts,
+                                         int64_t beams, int64_t tokens);
 /* The same in two programs for T5. The first reads `prompts` sources, "ids", and has as outputs the keys and
  * values that each layer of the decoder has of them, "source.0.k", ... The second takes these as inputs, and
  * one token "ids.1" at "positions.1" i32 [prompts * beams, 1] of each target; with several beams also "from"

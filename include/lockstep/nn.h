@@ -13,6 +13,9 @@
 extern "C" {
 #endif
 
+/* For ls_batch_norm: i32 [], 1 in micro-batch 0 of a step, in which running statistics advance, else 0. */
+LS_API ls_value ls_track(ls_graph *g);
+
 /* Opens a scope until the end of the enclosing C block: LS_SCOPE(g, "encoder_layer_3", "EncoderBlock"). */
 #define LS_SCOPE(g, name, block)                                                                         \
     __attribute__((cleanup(ls_scope_leave), unused)) ls_graph *LS_SCOPE_NAME(__LINE__) = ls_scope_enter( \
@@ -109,6 +112,10 @@ LS_API ls_value ls_attention_dropout(ls_graph *g, const char *name, ls_value y, 
 
 /* Pixels u8 -> f32: (x / 255 - mean) / std, as ToTensor and Normalize do. */
 LS_API ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, double std);
+
+/* For a metric of accuracy. logits [rows, classes], labels i32 [rows] -> f32 [rows]: 1 where the largest
+ * logit, the first of equals, is that of the label, else 0. To 2^24 classes. */
+LS_API ls_value ls_correct(ls_graph *g, ls_value logits, ls_value labels);
 
 /* Glorot and Bengio 2010: uniform in +-sqrt(6 / (in + out)). */
 LS_API ls_init ls_init_xavier_uniform(int64_t in, int64_t out);

@@ -69,6 +69,10 @@ typedef struct ls_update_unit {
     ls_type type;     /* of this rank's part: [elements] */
     bool copy;        /* another rank of `model` has the same, and counts it in the norm */
     ls_dtype via;     /* type that sums of its gradient over ranks are rounded to */
+    /* The update also writes the parameters in type `weight_type`, to the state "weights.<unit>", whether or
+     * not it applies. gradient_there: the gradient is the content of that state, and there is no input. */
+    bool weights, gradient_there;
+    ls_dtype weight_type;
 } ls_update_unit;
 
 /* Builds the update program of n units. Local.

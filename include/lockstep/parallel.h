@@ -26,7 +26,8 @@ typedef struct ls_parallel {
     /* fsdp: shards over all data axes; hybrid: shards over the axis of role shard, replicates over that of
      * role replicate; ddp: replicates over all data axes */
     ls_data_parallel data;
-    /* "class:NAME" | "pattern:GLOB" | "size:N" (elements) | "none"; the root takes the rest */
+    /* words "class:NAME", "pattern:GLOB" (of the module's name), "size:N" (elements), or "none": a module
+     * that a word names is a unit, of nested ones each; the root takes the rest */
     const char *units;
     /* -1: true; 0: false; N > 1: keep a 1/N slice and gather it over blocks of N neighbours */
     int64_t reshard_after_forward;

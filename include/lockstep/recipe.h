@@ -133,7 +133,7 @@ typedef struct ls_recipe {
         bool sync_batch_norm;
         bool sequence;
         ls_offload_choice offload;
-        const char *recompute; /* none | units | class:NAME */
+        const char *recompute; /* none | units | words class:NAME, pattern:GLOB */
     } parallel;
     struct {
         ls_dtype param, reduce, output;
@@ -143,6 +143,10 @@ typedef struct ls_recipe {
     } precision;
     struct {
         int64_t every_epochs;
+        struct {
+            int64_t tokens, beams, no_repeat, samples; /* tokens 0: nothing is generated; samples 0: all */
+            double length_penalty;
+        } generate;
     } eval;
     struct {
         int64_t every_epochs, every_steps, keep, keep_best;

@@ -5,7 +5,7 @@
  *     LS_TRY(ls_trainer_create(&t, build, &config, .micro_batch = 64,
  *                              .optimizer = { LS_OPTIMIZER_DEFAULTS }));
  *     LS_TRY(ls_trainer_init(t, seed));
- *     for (...) LS_TRY(ls_trainer_step(t, images, labels, samples, lr, &result));
+ *     for (...) LS_TRY(ls_trainer_step_from(t, &batch, lr, &result));
  *     LS_TRY(ls_trainer_save(t, "model.safetensors"));
  *
  * A step is M = micro_batches runs of the program `micro` (forward and backward), whose gradients are added
@@ -26,13 +26,15 @@
 extern "C" {
 #endif
 
-/* Builds a classifier or a language model for `batch` samples into g, with the inputs and outputs that
- * models.h names, and finishes it. */
+/* Builds a model for `batch` samples into g, and finishes it. Its inputs are [batch, ..] each and take the
+ * fields of their names; it declares what is minimised, ls_loss. An output "logits" [rows, classes] makes it
+ * a classifier or a language model, with predictions and probabilities. */
 typedef ls_status (*ls_build_fn)(ls_graph *g, const void *config, int64_t batch);
 
 typedef struct ls_trainer_opts {
     const char *device; /* "cpu", "ref", "null" */
-    /* -1: LOCKSTEP_ISA, else the best here; else an ISA level (0 generic, 1 avx2, 2 avx512, 3 avx512bf16) */
+    /* -1: LOCKSTEP_ISA, else the best here; else an ISA level (0 generic, 1 avx2, 2 avx512, 3 avx512bf16,
+     * 4 amx) */
     int isa;
     int threads;           /* 0: all cores this process may use */
     const char *kernels;   /* "own" | "onednn" */
@@ -40,6 +42,9 @@ typedef struct ls_trainer_opts {
     int64_t micro_batch;   /* samples per run of `micro` */
     int64_t micro_batches; /* M, runs per step over all ranks */
     ls_accumulation accumulation;
+    /* micro-batches may have fewer samples than micro_batch (ls_order.drop_last false) and are then padded. A
+     * model that normalises over samples (batch norm) is refused: it would count the padding */
+    bool padding;
     /* a step's loss is the mean of its micro-batches' means (0 where one has no targets), not one mean over
      * all targets */
     bool mean_of_means;
@@ -59,9 +64,10 @@ typedef struct ls_trainer_opts {
      * ",cast_forward_inputs=false", as in "class:LayerNorm=f32,output=bf16". Of two around an operation the
      * inner counts. NULL: none */
     const char *modules;
-    ls_scaler scaler;      /* where anything computes in f16 */
-    const char *recompute; /* class of the blocks to recompute in the backward pass; NULL: none */
-    bool eval_only;        /* only the evaluation program */
+    ls_scaler scaler; /* where anything computes in f16 */
+    /* modules to recompute in the backward pass: words "class:NAME", "pattern:GLOB"; NULL: none */
+    const char *recompute;
+    bool eval_only; /* only the evaluation program */
     /* memory for a copy of what this rank saves, so that it can be written while training goes on */
     bool stage_saves;
     ls_parallel parallel; /* how the step is laid over ranks */
@@ -71,7 +77,7 @@ typedef struct ls_trainer_opts {
 } ls_trainer_opts;
 #define LS_TRAINER_DEFAULTS                                                                            \
     .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, \
-    .micro_batches = 1, .accumulation = LS_SUM_TREE, .mean_of_means = false,                           \
+    .micro_batches = 1, .accumulation = LS_SUM_TREE, .padding = false, .mean_of_means = false,         \
     .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .freeze = NULL, .param = LS_F32,           \
     .output = LS_F32, .cast_forward_inputs = true, .modules = NULL, .scaler = { LS_SCALER_DEFAULTS },  \
     .recompute = NULL, .eval_only = false, .stage_saves = false, .parallel = { LS_PARALLEL_DEFAULTS }, \
@@ -115,31 +121,58 @@ LS_API ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir);
 LS_API ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir);
 
 typedef struct ls_step_result {
-    double loss;       /* mean over the step's valid targets, or as mean_of_means says */
+    double loss;       /* what is minimised: of one loss its mean, or as mean_of_means says */
+    int64_t count;     /* what `loss` is a mean of: valid targets, where these divide it, else samples */
     double grad_norm;  /* before clipping; -1 when not clipping */
     double loss_scale; /* of the next step; 0 without loss scaling */
-    bool skipped;      /* f16: gradients overflowed, nothing was changed */
+    bool skipped;      /* nothing was changed: gradients overflowed f16, or nothing of the step counts */
     double seconds;
+    /* of several losses each by itself, undivided by its factor; the trainer's memory, until its next step */
+    int n_losses;
+    const ls_metric *losses;
 } ls_step_result;
 
-/* One optimizer step of this rank's micro-batches (ls_parallel_share; all M on one rank), one behind the
- * other: inputs and targets (-100: padding) as the model's graph takes them, images u8 [micro_batch, C, H, W]
- * and labels i32 [micro_batch], or ids and targets i32 [micro_batch, tokens]; to dropout, sample r of
- * micro-batch m of M is number m + r M of the step. `count`: the targets of the whole step, over all ranks,
- * that are no padding. LS_E_NUMERIC when the loss is not a number: the message names the first op that made
- * one, with its layer; in f16 also when gradients overflow although the loss scale has come down to 1.
- * LS_E_ARG before there are weights, and for an lr that is negative or not finite. */
+/* One optimizer step of what a loader gave for it: `batch` has this rank's share of the step. Every input of
+ * the model takes the field of its name; float fields may be f32 or f64, of which they become the other. The
+ * divisors of the losses are those of the whole step, over all ranks; to dropout, sample r of micro-batch m
+ * of M is number m + r M of the step. A step of which nothing counts changes nothing (`skipped`).
+ * LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer;
+ * in f16 also when gradients overflow although the loss scale has come down to 1. LS_E_ARG before there are
+ * weights, and for an lr that is negative or not finite; LS_E_SHAPE as ls_trainer_check_data. */
+struct ls_dataset;
+struct ls_loader_step;
+LS_API ls_status ls_trainer_step_from(ls_trainer *t, const struct ls_loader_step *batch, double lr,
+                                      ls_step_result *r);
+/* The same for a classifier or a language model: one loss, by the valid entries of a field of i32, beside
+ * which there is one more field. This rank's micro-batches lie one behind the other, and are whole: inputs
+ * and targets (LS_IGNORE_LABEL: padding) as the graph takes them, images u8 [micro_batch, C, H, W] and labels
+ * i32 [micro_batch], or ids and targets i32 [micro_batch, tokens]. `count`: the targets of the whole step,
+ * over all ranks, that are no padding. */
 LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count,
                                  double lr, ls_step_result *r);
 
-/* LS_E_SHAPE unless the samples of `set` are what the model takes: images or ids, and targets, of its sizes.
- * Local. */
-struct ls_dataset;
+/* The same of samples that the caller has in memory, as a simulation does. ls_trainer_put copies `values` [n,
+ * sample] of a field as samples first .. first + n - 1 of this rank's share of the next step, which has
+ * micro_batch samples for each of its micro-batches; any strides, f32 or f64 for a float field. Local.
+ * ls_trainer_run trains on the first `samples` of them; every field must have been put for these. A rank may
+ * have fewer than its share, or none once it had one (.padding = true). Collective: a mistake of one rank is
+ * told to all, and nothing is changed. */
+LS_API ls_status ls_trainer_put(ls_trainer *t, const char *field, const ls_tensor *values, int64_t first);
+LS_API ls_status ls_trainer_run(ls_trainer *t, int64_t samples, double lr, ls_step_result *r);
+
+/* The losses and metrics of a whole split: "loss", what is minimised, then, of several, each loss, and the
+ * metrics of the model. Every sample counts once; sums are exact, so the ranks change no bit. Up to `max` of
+ * them into `out`, whose names are the trainer's; *n: how many there are. LS_E_NUMERIC names the first sample
+ * of which a row is not finite. Allocates. Collective. */
+LS_API ls_status ls_trainer_evaluate(ls_trainer *t, const struct ls_dataset *set, ls_metric *out, int max,
+                                     int *n);
+
+/* LS_E_SHAPE unless the samples of `set` have all fields that the model takes, of their types. Local. */
 LS_API ls_status ls_trainer_check_data(const ls_trainer *t, const struct ls_dataset *set);
 
-/* Evaluates one batch of micro_batch samples. Any of loss and predicted, of the shape of targets, and
- * probability [micro_batch, classes], which a classifier alone has, may be NULL. Targets of -100 have loss 0.
- */
+/* Evaluates one batch of micro_batch samples of a classifier or a language model with an output "logits". Any
+ * of loss and predicted, of the shape of targets, and probability [micro_batch, classes], which a classifier
+ * alone has, may be NULL. Targets of LS_IGNORE_LABEL have loss 0. */
 LS_API ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss,
                                  int32_t *predicted, float *probability);
 

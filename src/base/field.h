@@ -5,7 +5,7 @@
 #pragma once
 #include "lockstep/status.h"
 
-typedef enum ls_field {
+typedef enum ls_option {
     LS_FIELD_NONE,
     /* ls_parallel */
     LS_FIELD_MESH,
@@ -27,6 +27,7 @@ typedef enum ls_field {
     LS_FIELD_PARAM,
     LS_FIELD_MODULES,
     LS_FIELD_CAST_FORWARD_INPUTS,
+    LS_FIELD_PADDING,
     /* ls_order */
     LS_FIELD_GLOBAL_BATCH,
     /* data sets: members of their options, and arguments of the functions that open them */
@@ -34,6 +35,7 @@ typedef enum ls_field {
     LS_FIELD_TOKENIZER,
     LS_FIELD_END_TOKEN,
     LS_FIELD_SEQ_LENGTH,
+    LS_FIELD_SOURCE,
     LS_FIELD_TARGET,
     LS_FIELD_EVAL_FRACTION,
     LS_FIELD_IMAGE_SIZE,
@@ -41,13 +43,13 @@ typedef enum ls_field {
     LS_FIELD_CLASSES,
     LS_FIELD_VOCABULARY,
     LS_FIELD_COUNT
-} ls_field;
+} ls_option;
 
-const char *ls_field_name(ls_field f); /* the member's name: "units" */
+const char *ls_field_name(ls_option f); /* the member's name: "units" */
 
 /* ls_fail with the message "NAME: ...", where NAME is ls_field_name(f). Local. */
-ls_status ls_fail_field(ls_status code, ls_field f, const char *format, ...)
+ls_status ls_fail_field(ls_status code, ls_option f, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The field whose name begins this thread's latest message; LS_FIELD_NONE if none does. Local. */
-ls_field ls_error_field(void);
+ls_option ls_error_field(void);

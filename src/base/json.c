@@ -3,6 +3,7 @@
  * one another. */
 #include "json.h"
 #include "check.h"
+#include "file.h"
 #include <math.h>
 
 /* Length in bytes of the valid UTF-8 character at p (RFC 3629: no overlong forms, no surrogates, at most
@@ -119,6 +120,16 @@ void ls_json_f64(ls_json *j, const char *key, double value)
 }
 
 void ls_json_bool(ls_json *j, const char *key, bool value) { ls_json_raw(j, key, value ? "true" : "false"); }
+
+ls_status ls_json_write(ls_json *j, const char *path)
+{
+    ls_str_add(&j->out, "\n");
+    ls_status s = ls_make_parent(path);
+    if (s == LS_OK)
+        s = ls_file_write_text(path, &j->out);
+    ls_str_release(&j->out);
+    return s;
+}
 
 ls_status ls_json_parse(json_t **out, const char *text, size_t n, const char *what)
 {

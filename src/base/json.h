@@ -20,6 +20,9 @@ void ls_json_f64(ls_json *j, const char *key, double value); /* reads back as th
 void ls_json_bool(ls_json *j, const char *key, bool value);
 void ls_json_raw(ls_json *j, const char *key, const char *json);
 
+/* Ends the document with a line end, writes it to `path`, whose folder is made, and releases j. */
+ls_status ls_json_write(ls_json *j, const char *path);
+
 /* Parses a whole document. Duplicate keys are errors. Messages begin with `what` (a path) and give line and
  * column. Free the result with json_decref. */
 ls_status ls_json_parse(json_t **out, const char *text, size_t n, const char *what);

@@ -25,7 +25,7 @@ static const char *const STATUS[LS_STATUS_COUNT] = {
 enum { MESSAGE_SIZE = 4096, TRACE_SIZE = 2048 };
 static _Thread_local char message[MESSAGE_SIZE];
 static _Thread_local char trace[TRACE_SIZE];
-static _Thread_local ls_field field; /* the field whose name begins `message` */
+static _Thread_local ls_option field; /* the field whose name begins `message` */
 
 static const char *const FIELD[LS_FIELD_COUNT] = {
     [LS_FIELD_NONE] = "",
@@ -47,11 +47,13 @@ static const char *const FIELD[LS_FIELD_COUNT] = {
     [LS_FIELD_PARAM] = "param",
     [LS_FIELD_MODULES] = "modules",
     [LS_FIELD_CAST_FORWARD_INPUTS] = "cast_forward_inputs",
+    [LS_FIELD_PADDING] = "padding",
     [LS_FIELD_GLOBAL_BATCH] = "global_batch",
     [LS_FIELD_PATH] = "path",
     [LS_FIELD_TOKENIZER] = "tokenizer",
     [LS_FIELD_END_TOKEN] = "end_token",
     [LS_FIELD_SEQ_LENGTH] = "seq_length",
+    [LS_FIELD_SOURCE] = "source",
     [LS_FIELD_TARGET] = "target",
     [LS_FIELD_EVAL_FRACTION] = "eval_fraction",
     [LS_FIELD_IMAGE_SIZE] = "image_size",
@@ -71,9 +73,9 @@ const char *ls_error_message(void) { return message; }
 
 const char *ls_error_trace(void) { return trace; }
 
-const char *ls_field_name(ls_field f) { return FIELD[f]; }
+const char *ls_field_name(ls_option f) { return FIELD[f]; }
 
-ls_field ls_error_field(void) { return field; }
+ls_option ls_error_field(void) { return field; }
 
 static void mark_cut(char *text, size_t size, int wanted)
 {
@@ -94,7 +96,7 @@ ls_status ls_fail(ls_status code, const char *format, ...)
     return code;
 }
 
-ls_status ls_fail_field(ls_status code, ls_field f, const char *format, ...)
+ls_status ls_fail_field(ls_status code, ls_option f, const char *format, ...)
 {
     char text[MESSAGE_SIZE];
     va_list args;

@@ -85,6 +85,18 @@ static void copy_run(uint8_t *out, ls_dtype to, const uint8_t *in, ls_dtype from
         memcpy(out, in, (size_t)n * size);
         return;
     }
+    if (from == LS_BF16 && to == LS_F32 && step == 1) { /* (vectorized: published weights are of bf16) */
+        for (int64_t i = 0; i < n; i++) {
+            uint16_t h;
+            memcpy(&h, in + 2 * i, 2);
+            const uint32_t bits = (uint32_t)h << 16, quiet = (bits & 0x7fffffff) > 0x7f800000
+                                                                 ? 0x400000
+                                                                 : 0; /* as a conversion makes it */
+            const uint32_t wide = bits | quiet;
+            memcpy(out + 4 * i, &wide, 4);
+        }
+        return;
+    }
     for (int64_t i = 0; i < n; i++)
         if (from == to)
             memcpy(out + (size_t)i * size, in + (size_t)(i * step) * size, size);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "base/thread_pool.h"
 #include "ckpt/manifest.h"
 #include "ckpt/safetensors.h"
 
@@ -170,6 +171,37 @@ static ls_status prove_and_read(const ls_weight *t, ls_manifest *proof, ls_dtype
     return LS_OK;
 }
 
+typedef struct reading {
+    const ls_weight *from;
+    ls_dtype to;
+    int64_t first, count;
+    char *data;
+} reading;
+
+enum { READ_BLOCK = 1 << 18 }; /* elements of a task */
+
+/* It cannot fail: `compare` has found that the tensor can be read. */
+static void read_blocks(void *context, int64_t begin, int64_t end, int worker)
+{
+    const reading *r = context;
+    const int64_t at = begin * READ_BLOCK, stop = end * READ_BLOCK < r->count ? end * READ_BLOCK : r->count;
+    (void)worker;
+    (void)ls_weight_read_range(r->from, r->to, r->first + at, stop - at,
+                               r->data + (size_t)at * ls_dtype_size(r->to));
+}
+
+/* Copies a range on all cores, because converting, and the page faults of file and memory, take longer than
+ * one core needs to read memory. A tensor in parts (DCP) may refuse one of them, so the caller's thread reads
+ * it. */
+static ls_status read_range(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *data)
+{
+    reading r = { t, to, first, n, data };
+    if (t->parts)
+        return ls_weight_read_range(t, to, first, n, data);
+    ls_parallel_for(ls_cpu_count(), (n + READ_BLOCK - 1) / READ_BLOCK, read_blocks, &r);
+    return LS_OK;
+}
+
 ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_weights_load_opts *o)
 {
     LS_TRY(compare(w, l->n, l->tensors, o));
@@ -183,7 +215,7 @@ ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_
             void *data = (char *)r->data + (size_t)k * ls_dtype_size(to);
             LS_TRY(proof
                        ? prove_and_read(t, proof, to, &(ls_range){ .first = first, .count = n, .data = data })
-                       : ls_weight_read_range(t, to, first, n, data));
+                       : read_range(t, to, first, n, data));
         }
     }
     return LS_OK;

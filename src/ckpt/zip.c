@@ -98,10 +98,10 @@ static ls_status read_entry(ls_zip_entry *e, uint64_t *at, const directory *d, c
     *at += ENTRY + name + extra + comment;
     ls_shown_name(shown, text);
     if (flags & 1 || method != 0)
-        return ls_fail(
-            LS_E_UNSUPPORTED,
-            "%s: its entry %s is %s; torch.save stores entries as they are: save it again with that", z->path,
-            shown, flags & 1 ? "encrypted" : "compressed");
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: its entry %s is %s; torch.save and numpy.savez store entries as they are: save "
+                       "it again with those",
+                       z->path, shown, flags & 1 ? "encrypted" : "compressed");
     bool fields = read_zip64(p + ENTRY + name, extra, (uint64_t *const[]){ &bytes, &packed, &local });
     uint64_t start = 0;
     if (fields && packed == bytes && local < d->offset && d->offset - local >= LOCAL &&

@@ -6,9 +6,13 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/sys.h"
+#include "base/thread_pool.h"
+#include "comm/environment.h"
 #include "doctor.h"
 #include "lockstep/data.h"
-#include "plan/plan.h"
+#include "plan/wires.h"
+#include "setup/compiled_recipe.h"
 
 /* Counts the tokenized texts in the cache. */
 static void texts(ls_doctor *d)
@@ -62,9 +66,109 @@ static ls_status measure(ls_doctor *d, int threads, ls_calibration *out)
     return LS_OK;
 }
 
+/* Steps whose kernels are measured, so that `plan` estimates others from shapes that are near. */
+static const struct {
+    const char *recipe, *sets[6];
+} STEPS[] = {
+    { "vit-fashion-mnist", { "train.global_batch=64" } },
+    { "resnet18-mnist", { "train.global_batch=64" } },
+    { "qwen2.5-wikitext",
+      { "parallel.mesh={dp: auto}", "model.layers=2", "model.vocab_size=8192", "train.global_batch=1" } },
+    { "t5-summarise",
+      { "model.layers=2", "model.hidden_size=768", "model.heads=12", "model.mlp_size=3072",
+        "train.global_batch=1" } },
+};
+enum { SETS = 6, N_STEPS = sizeof STEPS / sizeof *STEPS };
+
+static ls_status kernels(int threads, int *known)
+{
+    static const char *const TYPES[] = { "precision={param: f32}", "precision={param: bf16}" };
+    for (int i = 0; i < 2 * N_STEPS; i++) {
+        char text[32];
+        const char *sets[SETS + 4] = { "workers=1", TYPES[i % 2], text };
+        int n = 3;
+        snprintf(text, sizeof text, "threads=%d", threads);
+        for (int k = 0; k < SETS && STEPS[i / 2].sets[k]; k++)
+            sets[n++] = STEPS[i / 2].sets[k];
+        ls_compiled_recipe c;
+        LS_TRY(ls_compiled_recipe_make(&c, &(ls_recipe_arg){ STEPS[i / 2].recipe, n, sets }, 0, NULL));
+        const ls_status s = ls_compiled_recipe_measure(&c);
+        *known = c.store.n_times;
+        ls_compiled_recipe_release(&c);
+        LS_TRY(s);
+    }
+    return LS_OK;
+}
+
+/* ---- collectives */
+
+typedef struct measuring {
+    ls_group *group;
+    ls_wire wires[LS_WIRES];
+    ls_status status;
+    char message[512];
+} measuring;
+
+static void *measure_wires(void *context)
+{
+    measuring *m = context;
+    ls_wires_load(m->wires); /* what these ranks cannot measure stays */
+    m->status = ls_wires_measure(m->wires, m->group);
+    if (m->status == LS_OK && ls_group_local_rank(m->group) == 0)
+        m->status = ls_wires_save(m->wires);
+    snprintf(m->message, sizeof m->message, "%s", m->status == LS_OK ? "" : ls_error_message());
+    if (m->status != LS_OK)
+        ls_group_fail(m->group, m->status, m->message);
+    ls_group_destroy(&m->group);
+    return NULL;
+}
+
+static void wires_text(ls_doctor *d, const measuring *m)
+{
+    static const char *const NAMES[LS_WIRES] = { "on this host", "between hosts" };
+    if (m->status != LS_OK)
+        ls_doctor_note(d, "collectives could not be measured: %s", m->message);
+    for (int i = 0; i < LS_WIRES && m->status == LS_OK; i++) {
+        if (m->wires[i].bandwidth > 0)
+            ls_doctor_line(d, NAMES[i], "ranks meet in %.1f us, %.1f GB/s", 1e6 * m->wires[i].latency,
+                           1e-9 * m->wires[i].bandwidth);
+        else
+            ls_doctor_line(d, NAMES[i], "not known: `%s lockstep doctor` measures it",
+                           i ? "mpirun" : "lockstep launch --workers 2");
+    }
+}
+
+/* Of the ranks that a launcher started, else of two threads. */
+static ls_status collectives(ls_doctor *d, ls_group *launched)
+{
+    measuring m[2] = { { .group = launched } };
+    ls_group *groups[2];
+    ls_doctor_section(d, "Collectives (measured now)");
+    if (launched) {
+        measure_wires(&m[0]);
+    } else if (ls_cpu_count() > 1) {
+        pthread_t other;
+        LS_TRY(ls_group_threads(groups, 2));
+        m[0].group = groups[0];
+        m[1].group = groups[1];
+        if (ls_sys_thread(&other, measure_wires, &m[1])) {
+            ls_group_destroy(&groups[1]);
+            ls_group_destroy(&groups[0]);
+            return ls_fail(LS_E_MEMORY, "collectives: no thread for a second rank");
+        }
+        measure_wires(&m[0]);
+        pthread_join(other, NULL);
+    } else {
+        ls_wires_load(m[0].wires);
+    }
+    wires_text(d, &m[0]);
+    return LS_OK;
+}
+
 /* Measures with all threads, then with the threads that each of 2, 4, ... ranks would have. */
 static ls_status speed(ls_doctor *d)
 {
+    int known = 0;
     ls_calibration c, part;
     ls_doctor_section(d, "Speed (measured now, kept for `lockstep plan`)");
     fflush(d->out);
@@ -75,10 +179,13 @@ static ls_status speed(ls_doctor *d)
     ls_doctor_line(d, "memory", "%.1f GB/s in the caches, %.1f GB/s outside", c.bytes_cache * 1e-9,
                    c.bytes_memory * 1e-9);
     ls_doctor_line(d, "kernel call", "%.2f us", c.op_overhead * 1e6);
+    LS_TRY(kernels(c.threads, &known));
+    ls_doctor_line(d, "kernels", "%d calls measured, of steps like those of the bundled recipes", known);
     for (int threads = c.threads / 2; threads >= 1; threads /= 2) {
         LS_TRY(measure(d, threads, &part));
         ls_doctor_line(d, "a part of it", "%.1f GFLOP/s on %d thread%s, as a rank of %d has",
                        part.flops * 1e-9, threads, threads == 1 ? "" : "s", c.threads / threads);
+        LS_TRY(kernels(threads, &known));
     }
     return LS_OK;
 }
@@ -86,12 +193,27 @@ static ls_status speed(ls_doctor *d)
 ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
 {
     ls_doctor d = { .out = ui->out };
+    ls_environment place;
+    ls_group *ranks = NULL;
+    if (!ls_args_has(a, "--no-measure") && ls_environment_read(&place) == LS_OK && place.size != 1) {
+        LS_TRY(ls_group_from_environment(&ranks));
+        if (ls_group_rank(ranks)) { /* the first rank speaks */
+            measuring m = { .group = ranks };
+            measure_wires(&m);
+            return m.status == LS_OK ? LS_OK : ls_fail(m.status, "%s", m.message);
+        }
+    }
     ls_doctor_section(&d, "lockstep " LS_VERSION);
     ls_doctor_machine(&d);
     ls_doctor_ranks(&d);
     ls_doctor_libraries(&d);
     data(&d);
-    ls_status s = ls_args_has(a, "--no-measure") ? LS_OK : speed(&d);
+    ls_status s = LS_OK;
+    if (!ls_args_has(a, "--no-measure")) {
+        s = collectives(&d, ranks);
+        if (s == LS_OK && !ranks) /* ranks beside this one would disturb */
+            s = speed(&d);
+    }
     if (d.notes)
         fprintf(d.out, "%d thing%s to look at:\n%s", d.notes, d.notes == 1 ? "" : "s",
                 ls_str_text(&d.advice));

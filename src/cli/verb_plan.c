@@ -1,18 +1,27 @@
 /* verb_plan.c - options of `plan` and `explain`. */
 #include <string.h>
 
+#include "base/str.h"
 #include "cli.h"
+#include "plan/wires.h"
 
 ls_status ls_verb_plan(const ls_args *a, const ls_ui *ui)
 {
     const char *compare[LS_MAX_ARGS];
     ls_plan_command_opts o = { .recipe = ls_args_recipe(a),
                                .compare = compare,
+                               .search = ls_args_has(a, "--search"),
+                               .measure = ls_args_has(a, "--measure"),
                                .json = ls_args_has(a, "--json") };
     for (int i = 0; i < a->n_given; i++)
         if (!strcmp(a->given[i].option->name, "--compare"))
             compare[o.n_compare++] = a->given[i].value;
-    LS_TRY(ls_args_int(a, "--ranks-per-host", 1, &o.ranks_per_host));
+    LS_TRY(ls_args_int(a, "--ranks-per-host", 1, &o.where.ranks_per_host));
+    if (ls_args_has(a, "--network"))
+        LS_TRY(ls_wire_parse(&o.where.network, ls_args_value(a, "--network")));
+    const char *memory = ls_args_value(a, "--memory");
+    if (memory && (!ls_parse_bytes(memory, &o.memory) || o.memory < 1))
+        return ls_fail(LS_E_USAGE, "--memory %s: write a size, as 8GiB", memory);
     return ls_plan_command(&o, ui);
 }
 

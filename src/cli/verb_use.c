@@ -103,6 +103,7 @@ ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
     ls_eval_opts o = { .target = ls_args_recipe(a),
                        .json = ls_args_has(a, "--json"),
                        .generate = ls_args_has(a, "--generate"),
+                       .hosts = ls_args_hosts(a),
                        .argv = a->argv };
     if (!o.generate)
         LS_TRY(refuse_any(a, TEXT, "goes with --generate"));

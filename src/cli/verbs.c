@@ -92,14 +92,16 @@ const ls_verb LS_VERBS[] = {
       ls_verb_launch },
     { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "loss and metrics on the evaluation split",
       "Counts every sample exactly once, with any number of ranks. A recipe stands for its run. One\n"
-      "process evaluates with all its threads. With --workers N or mpirun the weights are sharded over\n"
-      "ranks, for a model that is too large for one. With --generate a T5 also writes a text for each\n"
-      "source, in one process, and ROUGE compares the texts with the targets.",
+      "process evaluates with all its threads. With --workers N, --hosts or mpirun the weights are\n"
+      "sharded over ranks, for a model that is too large for one. With --generate a T5 also writes a\n"
+      "text for each source, in one process, and ROUGE compares the texts with the targets.",
       "lockstep eval runs/vit-fashion-mnist                   # the last checkpoint of a run\n"
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint\n"
+      "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
       "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
       (const ls_option[]){ { "--generate", 0, NULL, "make texts, and compare them with the targets (ROUGE)" },
                            TEXTS,
+                           PLACES,
                            JSON,
                            END },
       ls_verb_eval },
@@ -133,14 +135,22 @@ const ls_verb LS_VERBS[] = {
       "Prints what the compiled step needs, for any number of ranks: memory by category and the moment\n"
       "of its peak, collectives, FLOPs, bytes, estimated time. It starts no rank and reads no data.\n"
       "With --isa and --threads it plans for another machine. --compare prints several settings side by\n"
-      "side. The estimate of time uses the measurement of `lockstep doctor`.",
+      "side. The estimate of time uses the measurement of `lockstep doctor`, or with --measure of this\n"
+      "very step's kernels.",
       "lockstep plan vit-fashion-mnist --workers 4\n"
       "lockstep plan vit-fashion-mnist --workers 2 --compare parallel.reshard_after_forward=true,false "
       "--compare parallel.gather=map,copy\n"
+      "lockstep plan vit-fashion-mnist --workers 2 --search --memory 64MiB --measure   # the fastest that "
+      "fits\n"
       "lockstep plan vit-fashion-mnist --set train.global_batch=256 --isa avx512 --threads 16 --json",
       (const ls_option[]){
-          { "--isa", 0, "LEVEL", "instruction set: generic, avx2, avx512, avx512bf16" },
+          { "--isa", 0, "LEVEL", "instruction set: generic, avx2, avx512, avx512bf16, amx" },
           { "--threads", 0, "N", "threads of a rank" },
+          { "--search", 0, NULL, "rank layouts and micro-batches by time; keys that --set names stay" },
+          { "--memory", 0, "SIZE", "with --search: what a rank may use, as 8GiB" },
+          { "--network", 0, "LATENCY,RATE",
+            "of each host, as 20us,12.5GB/s (default: as `doctor` measured it over hosts)" },
+          { "--measure", 0, NULL, "first run the kernels of this step that were not measured here yet" },
           { "--compare", 0, "KEY=V1,V2", "one column for each value; repeated: for each combination" },
           HOSTS,
           JSON,
@@ -248,10 +258,12 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_get },
     { "doctor", "", 0, 0, false, "what this machine offers and what is missing",
-      "Prints CPU features, cores, memory, limits, libraries and data sets. Measures the speed of the\n"
-      "machine for a moment, and stores the result for `plan`.",
-      "lockstep doctor", (const ls_option[]){ { "--no-measure", 0, NULL, "leave the measurement out" }, END },
-      ls_verb_doctor },
+      "Prints CPU features, cores, memory, limits, libraries and data sets. Measures kernels and\n"
+      "collectives, and stores the result for `plan`. Under a launcher it measures collectives among\n"
+      "the ranks that were started, over hosts the network too.",
+      "lockstep doctor\n"
+      "mpirun --host a,b lockstep doctor        # the network between two hosts",
+      (const ls_option[]){ { "--no-measure", 0, NULL, "leave the measurement out" }, END }, ls_verb_doctor },
     END
 };
 

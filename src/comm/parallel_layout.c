@@ -137,17 +137,24 @@ static bool is_count(const char *text)
 ls_status ls_parallel_check_units(const char *units)
 {
     LS_ARG(units);
-    if (!strcmp(units, "none") || (!strncmp(units, "class:", 6) && units[6]) ||
-        (!strncmp(units, "pattern:", 8) && units[8]))
+    char word[512];
+    int sizes = 0, used;
+    const char *rest = units;
+    if (!strcmp(units, "none"))
         return LS_OK;
-    if (strncmp(units, "size:", 5))
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS,
-                             "'%s' is no policy; class:NAME, pattern:GLOB, size:1e6 (elements) or none",
-                             units);
-    if (!is_count(units + 5))
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "'%s' is no number of elements; size:1e6, say",
-                             units);
-    return LS_OK;
+    for (; sscanf(rest, "%511s%n", word, &used) == 1; rest += used) {
+        const bool size = !strncmp(word, "size:", 5);
+        if (!size && (strncmp(word, "class:", 6) || !word[6]) && (strncmp(word, "pattern:", 8) || !word[8]))
+            return ls_fail_field(
+                LS_E_USAGE, LS_FIELD_UNITS,
+                "'%s' is no policy; words class:NAME, pattern:GLOB, size:1e6 (elements), or none", word);
+        if (size && !is_count(word + 5))
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "'%s' is no number of elements; size:1e6, say",
+                                 word);
+        if ((sizes += size) > 1)
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "'%s': one word size: is enough", units);
+    }
+    return rest == units ? ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "it is empty; write none") : LS_OK;
 }
 
 static ls_status check_tensor(const ls_parallel *p)

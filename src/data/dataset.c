@@ -20,6 +20,7 @@
 
 typedef struct idx_set {
     ls_dataset set;
+    ls_field fields[2];
     ls_idx_file images, labels;
     size_t sample_bytes;
     char *source, *labels_path;
@@ -29,11 +30,13 @@ typedef struct idx_set {
 
 /* ---- a split from two files */
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label)
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
 {
     const idx_set *d = (const idx_set *)set;
-    memcpy(image, d->images.idx.data + (size_t)i * d->sample_bytes, d->sample_bytes);
-    *label = d->labels.idx.data[i];
+    if (to[0])
+        memcpy(to[0], d->images.idx.data + (size_t)i * d->sample_bytes, d->sample_bytes);
+    if (to[1])
+        *(int32_t *)to[1] = d->labels.idx.data[i];
     return LS_OK;
 }
 
@@ -42,7 +45,7 @@ static void close_set(ls_dataset *set)
     idx_set *d = (idx_set *)set;
     ls_idx_close(&d->images);
     ls_idx_close(&d->labels);
-    for (int i = 0; d->names && i < set->classes; i++)
+    for (int i = 0; d->names && i < d->fields[1].below; i++)
         free(d->names[i]);
     free(d->names);
     free(d->source);
@@ -100,26 +103,31 @@ static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *k
     d->set = (ls_dataset){ .name = known ? known->name : "idx",
                            .source = d->source,
                            .split = split,
-                           .target = LS_SCALAR(LS_I32),
+                           .n_fields = 2,
+                           .fields = d->fields,
                            .read = read_sample,
+                           .count = ls_dataset_one_label,
                            .close = close_set };
     LS_TRY_TO(s, ls_idx_open(&d->images, images, 3), fail);
     LS_TRY_TO(s, ls_idx_open(&d->labels, labels, 1), fail);
     LS_TRY_TO(s, check_labels(d, &classes, images, labels), fail);
-    d->set.classes = classes;
     d->set.n = d->images.idx.dims[0];
-    d->set.input = LS_TYPE(LS_U8, 1, d->images.idx.dims[1], d->images.idx.dims[2]);
-    d->sample_bytes = ls_type_bytes(&d->set.input);
+    d->fields[0] = (ls_field){ .name = "images",
+                               .type = LS_TYPE(LS_U8, 1, d->images.idx.dims[1], d->images.idx.dims[2]) };
+    d->fields[1] = (ls_field){
+        .name = "labels", .type = LS_SCALAR(LS_I32), .below = classes, .ignorable = true
+    };
+    d->sample_bytes = ls_type_bytes(&d->fields[0].type);
     d->parts[0] = (ls_dataset_part){ "images", d->source, d->images.digest };
     d->parts[1] = (ls_dataset_part){ "labels", d->labels_path, d->labels.digest };
     d->set.parts = d->parts;
     d->set.n_parts = 2;
     d->set.digest = ls_hash64_more(d->images.digest, &d->labels.digest, sizeof d->labels.digest);
     if (known && classes == known->classes) {
-        d->set.class_names = known->class_names;
+        d->fields[1].names = known->class_names;
     } else {
         LS_TRY_TO(s, name_classes(d, classes), fail);
-        d->set.class_names = (const char *const *)d->names;
+        d->fields[1].names = (const char *const *)d->names;
     }
     *out = &d->set;
     return LS_OK;
@@ -331,8 +339,8 @@ ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split spli
                        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     }
     LS_TRY(s);
-    if (o->classes && (*out)->builtin && (*out)->classes > o->classes) {
-        int have = (*out)->classes;
+    if (o->classes && (*out)->builtin && (*out)->fields[1].below > o->classes) {
+        const int have = (int)(*out)->fields[1].below;
         ls_dataset_close(out);
         return ls_fail_field(LS_E_SHAPE, LS_FIELD_CLASSES,
                              "the built-in data set has %d classes, the model has %d; set it to %d", have,
@@ -350,13 +358,24 @@ void ls_dataset_close(ls_dataset **set)
     *set = NULL;
 }
 
+const ls_field *ls_dataset_field(const ls_dataset *set, const char *name)
+{
+    LS_ARG_OR(set, NULL);
+    LS_ARG_OR(name, NULL);
+    for (int k = 0; k < set->n_fields; k++)
+        if (!strcmp(set->fields[k].name, name))
+            return &set->fields[k];
+    return NULL;
+}
+
 ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int width, int classes)
 {
     LS_ARG(set);
-    const long long c = set->input.dims[0], h = set->input.dims[1], w = set->input.dims[2];
-    if (set->input.dtype != LS_U8 || set->input.ndim != 3 || set->target.ndim)
+    const ls_field *images = ls_dataset_field(set, "images"), *labels = ls_dataset_field(set, "labels");
+    if (!images || images->type.dtype != LS_U8 || images->type.ndim != 3 || !labels || labels->type.ndim)
         return ls_fail(LS_E_SHAPE, "%s (%s) has no images with a label each, which the model takes",
                        set->name, set->source);
+    const long long c = images->type.dims[0], h = images->type.dims[1], w = images->type.dims[2];
     if (h != w && height == width)
         return ls_fail(LS_E_SHAPE,
                        "%s (%s) has images of %lld x %lld (height, width), the model takes square ones; crop "
@@ -368,10 +387,10 @@ ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int 
                              "takes %d x %d x %d; "
                              "its image_size must be %lld and its in_channels %lld",
                              set->name, set->source, c, h, w, channels, height, width, h, c);
-    if (set->classes > classes)
+    if (labels->below > classes)
         return ls_fail_field(LS_E_SHAPE, LS_FIELD_CLASSES,
-                             "%s (%s) has %d classes, the model has %d; set it to %d", set->name, set->source,
-                             set->classes, classes, set->classes);
+                             "%s (%s) has %lld classes, the model has %d; set it to %lld", set->name,
+                             set->source, (long long)labels->below, classes, (long long)labels->below);
     return LS_OK;
 }
 

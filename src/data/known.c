@@ -52,3 +52,9 @@ const ls_known *ls_known_find(const char *name)
             return &ls_known_sets[i];
     return NULL;
 }
+
+int64_t ls_dataset_one_label(const ls_dataset *set, int64_t i, int k)
+{
+    (void)set, (void)i, (void)k;
+    return 1;
+}

@@ -32,6 +32,9 @@ extern const char *const ls_digit_names[10];
  * when its SHA-256 is right; an interrupted download continues where it stopped. Local. */
 ls_status ls_known_download(const ls_known *k, const char *dir, const ls_dataset_options *o);
 
+/* ls_dataset.count of sets with a label for each sample. */
+int64_t ls_dataset_one_label(const ls_dataset *set, int64_t i, int k);
+
 /* Opens the built-in set (shapes.c). instead_of: the set that was not found; NULL: the built-in set was asked
  * for by name. */
 ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *instead_of);

@@ -17,9 +17,9 @@
 #include "loader.h"
 
 typedef struct slot {
-    uint8_t *inputs;
-    int32_t *targets;
-    int64_t epoch, step, count;
+    void **to;               /* [fields] */
+    ls_loader_field *fields; /* [fields], with the same memory */
+    int64_t epoch, step;
 } slot;
 
 struct ls_loader {
@@ -31,8 +31,7 @@ struct ls_loader {
     int64_t steps, epochs; /* steps of an epoch; the first epoch that is not run, or -1 */
     double deadline;
     int ring;
-    slot *slots;                      /* [ring + 1] */
-    size_t slot_inputs, slot_targets; /* bytes */
+    slot *slots; /* [ring + 1] */
 
     pthread_t thread;
     bool started;
@@ -103,13 +102,18 @@ bool ls_loader_keeps(ls_dataset *set)
 /* Fills a step; gives up early if nobody wants it any more. */
 static ls_status fill(ls_loader *l, slot *to, uint64_t generation)
 {
+    const ls_dataset *set = l->set;
     bool wanted = true;
-    size_t inputs = l->slot_inputs / (size_t)l->share.count,
-           targets = l->slot_targets / sizeof(int32_t) / (size_t)l->share.count;
-    to->count = ls_order_count(&l->order, l->set, to->epoch, to->step);
+    for (int k = 0; k < set->n_fields; k++)
+        to->fields[k].count = set->fields[k].ignorable
+                                  ? ls_order_count(&l->order, set, k, to->epoch, to->step)
+                                  : -1;
     for (int64_t i = 0; wanted && i < l->share.count; i++) {
-        LS_TRY(ls_order_fill(&l->order, l->set, to->epoch, to->step, l->share.first + i * l->share.stride,
-                             to->inputs + (size_t)i * inputs, to->targets + (size_t)i * targets));
+        for (int k = 0; k < set->n_fields; k++)
+            to->to[k] = (char *)(uintptr_t)to->fields[k].data +
+                        (size_t)(i * l->order.micro_batch) * ls_type_bytes(&set->fields[k].type);
+        LS_TRY(
+            ls_order_fill(&l->order, set, to->epoch, to->step, l->share.first + i * l->share.stride, to->to));
         pthread_mutex_lock(&l->lock);
         wanted = !l->stop && l->generation == generation;
         pthread_mutex_unlock(&l->lock);
@@ -181,13 +185,26 @@ static ls_status check_share(const ls_share *s, int64_t micro_batches)
 
 static ls_status allocate(ls_loader *l)
 {
+    const ls_dataset *set = l->set;
+    const size_t samples = (size_t)(l->share.count * l->order.micro_batch), n = (size_t)set->n_fields;
+    size_t all = 0;
+    for (int k = 0; k < set->n_fields; k++)
+        all += samples * ls_type_bytes(&set->fields[k].type);
     l->slots = ls_sys_calloc((size_t)l->ring + 1, sizeof *l->slots);
     for (int i = 0; l->slots && i <= l->ring; i++) {
-        l->slots[i].inputs = ls_sys_aligned_alloc(64, (l->slot_inputs + 63) / 64 * 64);
-        l->slots[i].targets = ls_sys_aligned_alloc(64, (l->slot_targets + 63) / 64 * 64);
-        if (!l->slots[i].inputs || !l->slots[i].targets)
+        slot *s = &l->slots[i];
+        s->to = ls_sys_calloc(n, sizeof *s->to);
+        s->fields = ls_sys_calloc(n, sizeof *s->fields);
+        bool have = s->to && s->fields;
+        for (int k = 0; k < set->n_fields && have; k++) {
+            const size_t bytes = samples * ls_type_bytes(&set->fields[k].type);
+            s->fields[k] = (ls_loader_field){ .field = &set->fields[k],
+                                              .data = ls_sys_aligned_alloc(64, (bytes + 63) / 64 * 64) };
+            have = s->fields[k].data;
+        }
+        if (!have)
             return ls_fail(LS_E_MEMORY, "no memory for a loader's %zu bytes: %d steps",
-                           ls_loader_bytes(l->slot_inputs + l->slot_targets, l->ring), l->ring + 1);
+                           ls_loader_bytes(all, l->ring), l->ring + 1);
     }
     return l->slots ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a loader");
 }
@@ -242,9 +259,6 @@ ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls
                       .ring = o->ring,
                       .epoch = o->epoch,
                       .step = o->step };
-    size_t samples = (size_t)(share.count * order->micro_batch);
-    l->slot_inputs = samples * ls_type_bytes(&set->input);
-    l->slot_targets = samples * ls_type_bytes(&set->target);
     ls_status s;
     enlist(l);
     LS_TRY_TO(s, check_start(l, o->epoch, o->step), fail);
@@ -273,12 +287,14 @@ void ls_loader_destroy(ls_loader **loader)
         pthread_cond_destroy(&l->changed);
         pthread_mutex_destroy(&l->lock);
     }
-    leave(l);
     for (int i = 0; l->slots && i <= l->ring; i++) {
-        free(l->slots[i].inputs);
-        free(l->slots[i].targets);
+        for (int k = 0; l->slots[i].fields && k < l->set->n_fields; k++)
+            free((void *)(uintptr_t)l->slots[i].fields[k].data);
+        free(l->slots[i].fields);
+        free(l->slots[i].to);
     }
     free(l->slots);
+    leave(l); /* the set may be closed with it */
     free(l);
     *loader = NULL;
 }
@@ -334,9 +350,8 @@ ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done)
                                   .step = from->step,
                                   .micro_batches = l->share.count,
                                   .samples = ls_order_samples(&l->order, from->step),
-                                  .count = from->count,
-                                  .inputs = from->inputs,
-                                  .targets = from->targets };
+                                  .n_fields = l->set->n_fields,
+                                  .fields = from->fields };
         l->taken++;
         pthread_cond_broadcast(&l->changed);
     }

@@ -1,11 +1,13 @@
 /* order.c - which sample is at which position of an epoch. No permutation is stored: the sample is computed
  * from the position (ls_permute_index), so any rank can begin anywhere in an epoch at no cost. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/argument.h"
 #include "base/field.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "base/sys.h"
 #include "lockstep/data.h"
 
 ls_status ls_order_check(const ls_order *o)
@@ -58,37 +60,53 @@ int64_t ls_order_samples(const ls_order *o, int64_t step)
     return left < 0 ? 0 : left < o->global_batch ? left : o->global_batch;
 }
 
-int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step)
+int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int k, int64_t epoch, int64_t step)
 {
-    LS_ARG_OR(o, 0);
-    LS_ARG_OR(set, 0);
+    LS_ARG_OR(o, -1);
+    LS_ARG_OR(set, -1);
     int64_t samples = ls_order_samples(o, step), n = 0;
     if (!set->count)
-        return samples * ls_type_count(&set->target);
+        return -1;
     for (int64_t i = 0; i < samples; i++)
-        n += set->count(set, ls_order_index(o, epoch, step * o->global_batch + i));
+        n += set->count(set, ls_order_index(o, epoch, step * o->global_batch + i), k);
     return n;
 }
 
+static void ignore(const ls_field *f, void *to)
+{
+    const int64_t n = ls_type_count(&f->type);
+    for (int64_t i = 0; i < n && f->type.dtype == LS_I32; i++)
+        ((int32_t *)to)[i] = LS_IGNORE_LABEL;
+    for (int64_t i = 0; i < n && f->type.dtype == LS_I64; i++)
+        ((int64_t *)to)[i] = LS_IGNORE_LABEL;
+}
+
 ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m,
-                        void *inputs, int32_t *targets)
+                        void *const *to)
 {
     LS_ARG(o);
     LS_ARG(set);
-    LS_ARG(inputs);
-    LS_ARG(targets);
-    size_t bytes = ls_type_bytes(&set->input);
-    int64_t each = ls_type_count(&set->target);
-    uint8_t *input = inputs;
-    for (int64_t row = 0; row < o->micro_batch; row++, input += bytes, targets += each) {
+    LS_ARG(to);
+    void **at = ls_sys_malloc(sizeof *at * (size_t)set->n_fields);
+    ls_status s = ls_sys_have(at);
+    const int64_t samples = ls_order_samples(o, step);
+    for (int64_t row = 0; row < o->micro_batch && s == LS_OK; row++) {
         int64_t i = ls_order_sample(o, epoch, step, m, row);
-        if (i >= 0) {
-            LS_TRY(set->read(set, i, input, targets));
-            continue;
+        const bool padding = i < 0;
+        if (padding) /* zeros would be no sample: what a model computes of them need not be finite */
+            i = ls_order_index(o, epoch, step * o->global_batch + m % samples);
+        for (int k = 0; k < set->n_fields; k++) {
+            const size_t bytes = ls_type_bytes(&set->fields[k].type);
+            at[k] = to[k] ? (char *)to[k] + (size_t)row * bytes : NULL;
+            if (padding && row > 0 && at[k])
+                memcpy(at[k], to[k], bytes);
         }
-        memset(input, 0, bytes);
-        for (int64_t k = 0; k < each; k++)
-            targets[k] = LS_IGNORE_LABEL;
+        if (!padding || row == 0)
+            s = set->read(set, i, at);
+        for (int k = 0; k < set->n_fields && padding; k++)
+            if (at[k] && set->fields[k].ignorable)
+                ignore(&set->fields[k], at[k]);
     }
-    return LS_OK;
+    free(at);
+    return s;
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/field.h"
 #include "base/json.h"
 #include "data/csv.h"
 
@@ -38,11 +39,9 @@ static ls_status read_header(ls_pair_file *f)
         ls_str_printf(&all, "%s%s", f->columns ? ", " : "", ls_str_text(&name));
     }
     if (s == LS_OK && (f->source < 0 || f->target < 0))
-        s = ls_fail(
-            LS_E_FORMAT,
-            "the first line of a CSV file names its columns, and \"%s\" (option %s) is none of them: %s",
-            f->source < 0 ? f->names->source : f->names->target, f->source < 0 ? "source" : "target",
-            ls_str_text(&all));
+        s = ls_fail_field(LS_E_USAGE, f->source < 0 ? LS_FIELD_SOURCE : LS_FIELD_TARGET,
+                          "%s has no column \"%s\"; its first line names: %s", f->path,
+                          f->source < 0 ? f->names->source : f->names->target, ls_str_text(&all));
     ls_str_release(&name);
     ls_str_release(&all);
     return s;
@@ -126,15 +125,18 @@ static ls_status read_line(const ls_pair_file *f, const char *line, size_t n, ls
 
 static bool is_blank(const char *text, size_t n) { return strspn(text, " \t\n\r") >= n; }
 
-ls_status ls_pair_file_begin(ls_pair_file *out, const ls_text_file *text, const ls_pair_names *names)
+ls_status ls_pair_file_begin(ls_pair_file *out, const ls_text_file *text, const char *path,
+                             const ls_pair_names *names)
 {
     size_t i = 0;
-    *out = (ls_pair_file){ .text = text, .names = names, .at = { 0, 1 } };
+    *out = (ls_pair_file){ .text = text, .path = path, .names = names, .at = { 0, 1 } };
     while (i < text->n && memchr(" \t\n", text->text[i], 3))
         i++;
     if (i == text->n || text->text[i] == '{')
         return LS_OK;
     ls_status s = read_header(out);
+    if (s == LS_E_FORMAT)
+        s = ls_fail_in(s, "%s, header", path);
     out->at.line += lines_in(text->text, out->at.at);
     return s;
 }

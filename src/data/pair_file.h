@@ -11,15 +11,17 @@ typedef struct ls_pair_names {
 
 typedef struct ls_pair_file {
     const ls_text_file *text;
+    const char *path; /* for messages */
     const ls_pair_names *names;
     /* CSV: number of columns, and which are source and target; columns 0: JSON lines */
     int64_t columns, source, target;
     ls_document_cursor at;
 } ls_pair_file;
 
-/* Tells CSV from JSON by the first character that is not a space, and reads the header. *out points into
- * `text` and `names`. */
-ls_status ls_pair_file_begin(ls_pair_file *out, const ls_text_file *text, const ls_pair_names *names);
+/* Tells CSV from JSON by the first character that is not a space, and reads the header. *out points into the
+ * other arguments. LS_E_USAGE: the header has no column of a name; LS_E_FORMAT. */
+ls_status ls_pair_file_begin(ls_pair_file *out, const ls_text_file *text, const char *path,
+                             const ls_pair_names *names);
 /* Finds the next pair. out->line is set also on failure. */
 ls_status ls_pair_file_next(ls_pair_file *f, ls_document *out, bool *done);
 /* Appends the pair's two texts, the source after the prefix. Any thread may call it. */

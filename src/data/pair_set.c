@@ -14,6 +14,7 @@ enum { PAD = 0 }; /* behind a source, as T5's tokenizers have it */
 
 typedef struct pair_set {
     ls_dataset set;
+    ls_field fields[2];
     ls_token_store tokens;
     int64_t length[2]; /* of a sample: tokens of source and of target */
     int64_t *pair;     /* [set.n]: number of the pair in the file */
@@ -35,8 +36,9 @@ static int64_t kept_tokens(const pair_set *d, int64_t i, int side)
     return n < d->length[side] ? n : d->length[side];
 }
 
-static int64_t count_targets(const ls_dataset *set, int64_t i)
+static int64_t count_targets(const ls_dataset *set, int64_t i, int k)
 {
+    (void)k;
     return kept_tokens((const pair_set *)set, i, 1);
 }
 
@@ -56,11 +58,12 @@ static ls_status read_side(const pair_set *d, int64_t i, int side, int32_t fill,
     return LS_OK;
 }
 
-static ls_status read_pair(const ls_dataset *set, int64_t i, void *input, int32_t *target)
+static ls_status read_pair(const ls_dataset *set, int64_t i, void *const *to)
 {
     const pair_set *d = (const pair_set *)set;
-    LS_TRY(read_side(d, i, 0, PAD, input));
-    return read_side(d, i, 1, LS_IGNORE_LABEL, target);
+    if (to[0])
+        LS_TRY(read_side(d, i, 0, PAD, to[0]));
+    return to[1] ? read_side(d, i, 1, LS_IGNORE_LABEL, to[1]) : LS_OK;
 }
 
 /* ---- opening */
@@ -132,7 +135,7 @@ static ls_status open_split(pair_set *d, ls_split split, const char *path, const
         return ls_fail_field(LS_E_USAGE, LS_FIELD_VOCABULARY,
                              "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set it to %d",
                              tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
-    d->set.classes = f->vocabulary;
+    d->fields[0].below = d->fields[1].below = f->vocabulary;
     LS_TRY(choose(d, split, path, o));
     return describe(d, path, tokenizer);
 }
@@ -168,11 +171,13 @@ ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path,
     if (!d)
         return ls_fail(LS_E_MEMORY, "no memory for a data set of pairs");
     memcpy(d->length, length, sizeof length);
+    d->fields[0] = (ls_field){ .name = "ids", .type = LS_TYPE(LS_I32, source_length) };
+    d->fields[1] = (ls_field){ .name = "targets", .type = LS_TYPE(LS_I32, target_length), .ignorable = true };
     d->set = (ls_dataset){ .name = "pairs",
                            .source = path,
                            .split = split,
-                           .input = LS_TYPE(LS_I32, source_length),
-                           .target = LS_TYPE(LS_I32, target_length),
+                           .n_fields = 2,
+                           .fields = d->fields,
                            .read = read_pair,
                            .count = count_targets,
                            .close = close_set };

@@ -81,12 +81,16 @@ int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_
 
 typedef struct shapes {
     ls_dataset set;
+    ls_field fields[2];
     char *source;
 } shapes;
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label)
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
 {
-    *label = ls_shapes_draw(set->split, i, image);
+    uint8_t unwanted[LS_SHAPES_SIZE * LS_SHAPES_SIZE];
+    const int32_t label = ls_shapes_draw(set->split, i, to[0] ? to[0] : unwanted);
+    if (to[1])
+        *(int32_t *)to[1] = label;
     return LS_OK;
 }
 
@@ -104,18 +108,21 @@ ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *instead_o
         free(d);
         return ls_fail(LS_E_MEMORY, "no memory for the built-in data set");
     }
+    d->fields[0] = (ls_field){ .name = "images", .type = LS_TYPE(LS_U8, 1, LS_SHAPES_SIZE, LS_SHAPES_SIZE) };
+    d->fields[1] = (ls_field){
+        .name = "labels", .type = LS_SCALAR(LS_I32), .below = 10, .ignorable = true, .names = NAMES
+    };
     d->set = (ls_dataset){ .name = "shapes",
                            .source = d->source,
                            .builtin = true,
                            .split = split,
                            .n = split == LS_SPLIT_TRAIN ? LS_SHAPES_TRAIN : LS_SHAPES_EVAL,
-                           .input = LS_TYPE(LS_U8, 1, LS_SHAPES_SIZE, LS_SHAPES_SIZE),
-                           .target = LS_SCALAR(LS_I32),
-                           .classes = 10,
-                           .class_names = NAMES,
+                           .n_fields = 2,
+                           .fields = d->fields,
                            .digest = ls_hash_text(split == LS_SPLIT_TRAIN ? "built-in shapes 1, train"
                                                                           : "built-in shapes 1, eval"),
                            .read = read_sample,
+                           .count = ls_dataset_one_label,
                            .close = close_set };
     *out = &d->set;
     return LS_OK;

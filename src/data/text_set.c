@@ -14,6 +14,7 @@
 
 typedef struct text_set {
     ls_dataset set;
+    ls_field fields[2];
     ls_token_store tokens;
     int64_t length;    /* tokens of a sample */
     int64_t documents; /* number of documents in this split */
@@ -60,26 +61,29 @@ static bool read_stream(const text_set *d, int64_t at, int64_t n, int32_t *to)
 }
 
 /* Each token of the stream, except the first, is a target in exactly one window. */
-static int64_t window_count(const ls_dataset *set, int64_t i)
+static int64_t window_tokens(const text_set *d, int64_t i)
 {
-    const text_set *d = (const text_set *)set;
     const int64_t left = d->first[d->documents] - 1 - i * d->length;
     return left < d->length ? left : d->length;
 }
 
-static ls_status read_window(const ls_dataset *set, int64_t i, void *input, int32_t *target)
+static int64_t window_count(const ls_dataset *set, int64_t i, int k)
+{
+    (void)k;
+    return window_tokens((const text_set *)set, i);
+}
+
+static ls_status read_window(const ls_dataset *set, int64_t i, void *const *to)
 {
     const text_set *d = (const text_set *)set;
-    const int64_t n = window_count(set, i), at = i * d->length;
-    int32_t *ids = input;
-    if (!read_stream(d, at + 1, n, target) || !read_stream(d, at, 1, ids))
+    const int64_t n = window_tokens(d, i), at = i * d->length, read = n < d->length ? n + 1 : n;
+    int32_t *ids = to[0], *target = to[1];
+    if ((target && !read_stream(d, at + 1, n, target)) || (ids && !read_stream(d, at, read, ids)))
         return damaged(d, at);
-    memcpy(ids + 1, target, sizeof *ids * (size_t)(n < d->length ? n : n - 1));
-    for (int64_t k = n; k < d->length; k++) { /* the last window may be shorter */
+    for (int64_t k = n; k < d->length && target; k++) /* the last window may be shorter */
         target[k] = LS_IGNORE_LABEL;
-        if (k > n)
-            ids[k] = d->tokens.footer.end;
-    }
+    for (int64_t k = read; k < d->length && ids; k++)
+        ids[k] = d->tokens.footer.end;
     return LS_OK;
 }
 
@@ -92,22 +96,24 @@ static int64_t row_tokens(const text_set *d, int64_t i)
     return n < d->length ? n : d->length;
 }
 
-static int64_t row_count(const ls_dataset *set, int64_t i)
+static int64_t row_count(const ls_dataset *set, int64_t i, int k)
 {
+    (void)k;
     return row_tokens((const text_set *)set, i) - 1;
 }
 
-static ls_status read_row(const ls_dataset *set, int64_t i, void *input, int32_t *target)
+static ls_status read_row(const ls_dataset *set, int64_t i, void *const *to)
 {
     const text_set *d = (const text_set *)set;
     const int64_t n = row_tokens(d, i), begin = ls_tokens_begin(&d->tokens, d->document[i]);
-    int32_t *ids = input;
-    if (!ls_tokens_read(&d->tokens, begin, n, ids))
+    int32_t *ids = to[0], *target = to[1];
+    if ((ids && !ls_tokens_read(&d->tokens, begin, n, ids)) ||
+        (target && !ls_tokens_read(&d->tokens, begin + 1, n - 1, target)))
         return damaged(d, begin);
-    for (int64_t k = n; k < d->length; k++)
+    for (int64_t k = n; k < d->length && ids; k++)
         ids[k] = d->tokens.footer.end;
-    for (int64_t k = 0; k < d->length; k++)
-        target[k] = k < n - 1 ? ids[k + 1] : LS_IGNORE_LABEL;
+    for (int64_t k = n - 1; k < d->length && target; k++)
+        target[k] = LS_IGNORE_LABEL;
     return LS_OK;
 }
 
@@ -203,7 +209,7 @@ static ls_status open_split(text_set *d, ls_split split, const char *path, const
     if (!d->source)
         return ls_fail(LS_E_MEMORY, "no memory for a text data set");
     d->set.source = d->source;
-    d->set.classes = f->vocabulary;
+    d->fields[0].below = d->fields[1].below = f->vocabulary;
     const int64_t cut[] = { d->length, o->pack,
                             (int64_t)ls_hash64(d->document, sizeof *d->document * (size_t)d->documents) };
     d->set.digest = ls_tokens_digest(&d->tokens, cut, sizeof cut);
@@ -234,8 +240,10 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
         return ls_fail(LS_E_MEMORY, "no memory for a text data set");
     d->length = seq_length;
     const ls_type tokens = LS_TYPE(LS_I32, seq_length);
+    d->fields[0] = (ls_field){ .name = "ids", .type = tokens };
+    d->fields[1] = (ls_field){ .name = "targets", .type = tokens, .ignorable = true };
     d->set = (ls_dataset){
-        .name = "text", .source = path, .split = split, .input = tokens, .target = tokens, .close = close_set
+        .name = "text", .source = path, .split = split, .n_fields = 2, .fields = d->fields, .close = close_set
     };
     ls_status s = open_split(d, split, split == LS_SPLIT_EVAL && *o->eval_path ? o->eval_path : path,
                              tokenizer, o);

@@ -142,8 +142,8 @@ static ls_status tokenize_open_file(job *j, int64_t size)
     ls_document_cursor at = { 0, 1 };
     size_t from = 0;
     show(j, size, 0);
-    if (j->from->pairs && ls_pair_file_begin(&j->pairs, &j->file, j->from->pairs) != LS_OK)
-        return ls_fail(LS_E_FORMAT, "%s, header: %s", j->path, ls_error_message());
+    if (j->from->pairs)
+        LS_TRY(ls_pair_file_begin(&j->pairs, &j->file, j->path, j->from->pairs));
     for (bool done = false;;) {
         LS_TRY(next(j, &at, &j->documents[j->n], &done));
         if (done)

@@ -25,17 +25,24 @@ typedef enum ls_act { LS_ACT_NONE, LS_ACT_RELU, LS_ACT_GELU, LS_ACT_GELU_TANH } 
 /* How a parameter is cut: for each axis of the mesh, 1 + the dimension that it cuts into equal blocks; 0: it
  * cuts none. `type` is the type of one block. */
 typedef struct ls_cuts { int8_t dim[8]; } ls_cuts;
-/* What a source or an output means to the programs of a step (graph/identity.h). NAMED: only its name tells,
- * as a model or a caller declares it. UNIT, MOMENT, GRADIENT, GATHERED: the parameters of unit number `unit`,
- * a moment of them, their gradient, and the whole unit where it is a mapping. The others are the numbers of a
- * step, of which there is one each. */
-typedef enum ls_what { LS_IS_NAMED, LS_IS_UNIT, LS_IS_MOMENT, LS_IS_GRADIENT, LS_IS_GATHERED, LS_IS_STEP,
-    LS_IS_RATE, LS_IS_LOSS_SCALE, LS_IS_GOOD_STEPS, LS_IS_GRAD_NORM, LS_IS_APPLIED } ls_what;
+/* What a source or an output means to the programs of a step (graph/identity.h). NAMED: only its name
+ * tells, as a model or a caller declares it. UNIT, WEIGHTS, MOMENT, GRADIENT, GATHERED: the parameters of
+ * unit number `unit`, the same in the type of computation, a moment of them, their gradient, and the whole
+ * unit where it is a mapping. LOSS, DIVISOR, ROWS: of the loss (in an evaluation also the metric) number
+ * `unit`. PREDICTED, PROBABILITY: what follows from the model's logits. REAL: how many samples of the
+ * micro-batch are no padding; TRACK: whether it is number 0; PLACES: which samples of the step they are;
+ * SEED: of random masks. The others are the numbers of a step, of which there is one each. */
+typedef enum ls_what { LS_IS_NAMED, LS_IS_UNIT, LS_IS_WEIGHTS, LS_IS_MOMENT, LS_IS_GRADIENT, LS_IS_GATHERED,
+    LS_IS_STEP, LS_IS_RATE, LS_IS_LOSS_SCALE, LS_IS_GOOD_STEPS, LS_IS_GRAD_NORM, LS_IS_APPLIED, LS_IS_LOSS,
+    LS_IS_DIVISOR, LS_IS_ROWS, LS_IS_PREDICTED, LS_IS_PROBABILITY, LS_IS_REAL, LS_IS_TRACK, LS_IS_PLACES,
+    LS_IS_SEED } ls_what;
 /* in the order of their names */
 typedef enum ls_moment { LS_EXP_AVG, LS_EXP_AVG_SQ, LS_MOMENTUM_BUFFER, LS_MOMENTS } ls_moment;
 typedef struct ls_identity { int64_t what, unit, moment; } ls_identity;
 typedef struct ls_source_attrs { const char *name; ls_type type; int64_t init; double init_a, init_b;
     ls_cuts cuts; ls_identity is; } ls_source_attrs;
+/* row_sum. each: rows of a sample in dimension 0; ignore_index: integer weight of rows that do not count */
+typedef struct ls_row_sum_attrs { int64_t each, ignore_index; } ls_row_sum_attrs;
 typedef struct ls_fill_attrs { ls_type type; double value; } ls_fill_attrs;                  /* fill */
 typedef struct ls_cast_attrs { int64_t to; } ls_cast_attrs;                                  /* cast */
 /* mul_const, add_const, max_const */
@@ -120,31 +127,9 @@ typedef struct ls_fused_attrs { ls_i64_list code; ls_f64_list numbers; int64_t t
 /* Opcodes of element-wise ops, which have rows of the same names. They compute in f32, or in f64 if an
  * operand is f64. */
 typedef enum ls_ew {
-    LS_EW_ADD,
-    LS_EW_SUB,
-    LS_EW_MUL,
-    LS_EW_DIV,
-    LS_EW_MAX,
-    LS_EW_MIN, /* a, b */
-    LS_EW_NEG,
-    LS_EW_SQRT,
-    LS_EW_EXP,
-    LS_EW_LOG,
-    LS_EW_TANH,
-    LS_EW_SQUARE, /* a */
-    LS_EW_RELU,
-    LS_EW_GELU,
-    LS_EW_GELU_TANH,
-    LS_EW_SILU, /* a */
-    /* a = dy, b = x; result dy * f'(x) */
-    LS_EW_RELU_GRAD,
-    LS_EW_GELU_GRAD,
-    LS_EW_GELU_TANH_GRAD,
-    LS_EW_SILU_GRAD,
-    LS_EW_SWIGLU, /* a = gate, b: silu(a) * b */
-    LS_EW_ADD_CONST,
-    LS_EW_MUL_CONST,
-    LS_EW_DIV_CONST,
-    LS_EW_CAST, /* a, number */
+#define ELEMENTWISE(opcode, name) LS_EW_##opcode,
+#include "elementwise.list"
+#undef ELEMENTWISE
+    LS_EW_CAST,
     LS_EW_COUNT
 } ls_ew;

@@ -21,7 +21,7 @@ static ls_status choose_isa(ls_isa *out, const ls_device_ops *ops, const ls_devi
         if (!ls_isa_parse(word, out))
             return ls_fail(
                 LS_E_USAGE,
-                "LOCKSTEP_ISA=%s: not an instruction-set level; use generic, avx2, avx512 or avx512bf16",
+                "LOCKSTEP_ISA=%s: not an instruction-set level; use generic, avx2, avx512, avx512bf16 or amx",
                 word);
     } else {
         *out = best;

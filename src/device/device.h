@@ -13,8 +13,15 @@
 #include "attrs.h"
 #include "base/box.h"
 
-typedef enum ls_isa { LS_ISA_GENERIC, LS_ISA_AVX2, LS_ISA_AVX512, LS_ISA_AVX512BF16, LS_ISA_COUNT } ls_isa;
-const char *ls_isa_name(ls_isa isa); /* "generic" "avx2" "avx512" "avx512bf16" */
+typedef enum ls_isa {
+    LS_ISA_GENERIC,
+    LS_ISA_AVX2,
+    LS_ISA_AVX512,
+    LS_ISA_AVX512BF16,
+    LS_ISA_AMX,
+    LS_ISA_COUNT
+} ls_isa;
+const char *ls_isa_name(ls_isa isa); /* "generic" "avx2" "avx512" "avx512bf16" "amx" */
 bool ls_isa_parse(const char *name, ls_isa *out);
 ls_isa ls_isa_best(void); /* the best level of this CPU and operating system */
 

@@ -45,9 +45,7 @@ void ls_profile_add(ls_profile *p, const ls_session *s, int i)
                                        2 * sizeof(double) * (size_t)plan->n_steps);
     if (!r || !times)
         return; /* ls_trace_write says so */
-    *r = (ls_profile_run){
-        .plan = plan, .step = p->step, .began = s->programs[i].began, .times = times
-    };
+    *r = (ls_profile_run){ .plan = plan, .step = p->step, .began = s->programs[i].began, .times = times };
     *p->last = r;
     p->last = &r->next;
     p->n++;
@@ -235,10 +233,7 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
     }
     ls_json_close_array(&j);
     ls_json_close_object(&j);
-    ls_str_add(&j.out, "\n");
-    const ls_status s = ls_file_write_text(path, &j.out);
-    ls_str_release(&j.out);
-    return s;
+    return ls_json_write(&j, path);
 }
 
 /* what: the op and its operand types */

@@ -16,8 +16,8 @@ typedef struct job {
     bool *over;                      /* [n] */
     int32_t *ids, *positions, *from; /* [rows] */
     int32_t start;                   /* T5: the token that a target begins with */
-    int64_t first;                   /* position of the first token to make */
-    int64_t most;                    /* the most tokens to make */
+    int64_t *first;                  /* [n]: position of the first token to make */
+    int64_t most;                    /* the most tokens to make of any text */
     const float *logits;
     int64_t apart;
     bool stopped; /* on_token has ended the text */
@@ -30,6 +30,7 @@ static void release(job *j)
         ls_search_destroy(&j->search[p]);
     free(j->search);
     free(j->over);
+    free(j->first);
     free(j->ids);
     free(j->positions);
     free(j->from);
@@ -39,43 +40,49 @@ static void release(job *j)
 static ls_status begin(job *j, const ls_tokens *prompts, int64_t number)
 {
     const ls_generator *g = j->g;
-    const int64_t rows = g->rows, room = g->is_t5 ? g->places : g->places - prompts[0].n;
-    j->first = g->is_t5 ? 1 : prompts[0].n;
-    j->most = j->o->tokens < room ? j->o->tokens : room;
+    const int64_t rows = g->rows;
     j->search = ls_sys_calloc((size_t)j->n, sizeof *j->search);
     j->over = ls_sys_calloc((size_t)j->n, sizeof *j->over);
+    j->first = ls_sys_calloc((size_t)j->n, sizeof *j->first);
     j->ids = ls_sys_calloc((size_t)rows, sizeof *j->ids);
     j->positions = ls_sys_calloc((size_t)rows, sizeof *j->positions);
     j->from = ls_sys_calloc((size_t)rows, sizeof *j->from);
-    if (!j->search || !j->over || !j->ids || !j->positions || !j->from)
+    if (!j->search || !j->over || !j->first || !j->ids || !j->positions || !j->from)
         return ls_fail(LS_E_MEMORY, "out of memory for %lld texts", (long long)j->n);
     j->start = (int32_t)g->t5.start_token;
     for (int64_t p = 0; p < j->n; p++) {
+        const int64_t room = g->is_t5 ? g->places : g->places - prompts[p].n,
+                      most = j->o->tokens < room ? j->o->tokens : room;
+        j->first[p] = g->is_t5 ? 1 : prompts[p].n;
+        j->over[p] = most < 1;
+        j->most = most > j->most ? most : j->most;
         const ls_search_opts o = { .how = j->o,
                                    .beams = g->beams,
                                    .vocabulary = g->vocabulary,
-                                   .most = j->most > 0 ? j->most : 0,
+                                   .most = most > 0 ? most : 0,
                                    .before = g->is_t5 ? &j->start : prompts[p].ids,
                                    .n_before = g->is_t5 ? 1 : prompts[p].n,
-                                   .position = j->first,
-                                   .prompt = number + p };
+                                   .position = j->first[p],
+                                   .prompt = number + p,
+                                   .threads = g->threads };
         LS_TRY(ls_search_create(&j->search[p], &o));
     }
     return LS_OK;
 }
 
-/* Takes one token of each row. Rows of texts that have ended have position -1. */
-static ls_status decode(job *j, int64_t position)
+/* Takes one token of each row, the n-th that is made (0: the start token). Rows of texts that have ended have
+ * position -1. */
+static ls_status decode(job *j, int64_t n)
 {
     ls_generator *g = j->g;
     for (int64_t r = 0; r < g->rows; r++) {
         const int64_t p = r / g->beams;
         const bool over = p >= j->n || j->over[p];
-        j->positions[r] = over ? -1 : (int32_t)position;
+        j->positions[r] = over ? -1 : (int32_t)(j->first[p] + n - 1);
         j->from[r] = over ? (int32_t)r : (int32_t)(p * g->beams + j->from[r]);
     }
     LS_TRY(ls_generator_decode(g, j->ids, j->positions, j->from));
-    g->position = position + 1;
+    g->position = j->first[0] + n;
     j->apart = g->vocabulary;
     return LS_OK;
 }
@@ -85,7 +92,7 @@ static ls_status read_prompts(job *j, const ls_tokens *prompts)
     ls_generator *g = j->g;
     ls_generator_rewind(g, 0);
     if (!g->is_t5) {
-        LS_TRY(ls_generator_continue(g, prompts[0].ids, prompts[0].n));
+        LS_TRY(ls_generator_continue(g, j->n, prompts));
         j->apart = 0;
     } else {
         LS_TRY(ls_generator_read_all(g, j->n, prompts));
@@ -127,7 +134,7 @@ static ls_status run(job *j, const ls_tokens *prompts, int64_t number)
     start = ls_now();
     for (int64_t n = 0; n < j->most && !all_over && !j->stopped; n++) {
         if (n)
-            LS_TRY(decode(j, j->first + n - 1));
+            LS_TRY(decode(j, n));
         LS_TRY(advance(j, &all_over));
         j->seconds = ls_now() - start;
     }

@@ -1,7 +1,6 @@
-/* generator.c - a model that makes text, as two programs of one session, which share weights and caches. The
- * first program reads prompts: `prefill` takes many tokens of a prompt at a time, `encode` of a T5 reads
- * sources. The second program, `decode`, takes one token of each row. Input `positions` says which places of
- * the caches a program writes and reads; input `from` says which row's text each row continues. */
+/* generator.c - a model that makes text, as programs of one session, which share weights and caches. Some
+ * read prompts: `prefill` takes many tokens of each prompt at a time, `encode` of a T5 reads sources. The
+ * program `decode` takes one token of each row. feed.c runs them. */
 #include "generator_own.h"
 
 #include <stdio.h>
@@ -15,32 +14,39 @@
 #include "setup/folder.h"
 #include "setup/setup.h"
 
-/* CHUNK: tokens of one run of `prefill`. FEW: when at most so many tokens of a prompt are left, `decode`
- * takes them one by one, which is faster. No result depends on either number. */
-enum { CHUNK = 64, FEW = 6 };
+/* Rows of the products in a run of `prefill`: few rows do not repay a pass over all weights, and a short
+ * prompt should not pay for many. */
+static const int64_t PREFILL_ROWS[] = { 512, 128, 32 };
 
-static ls_status build_read(ls_graph *graph, const void *generator, int64_t size)
+static ls_status build_encode(ls_graph *graph, const void *generator, int64_t size)
 {
     const ls_generator *g = generator;
-    return g->is_t5 ? ls_t5_build_encoder(graph, &g->t5, size)
-                    : ls_decoder_build_cached(graph, &g->decoder, size, g->beams);
+    (void)size;
+    return ls_t5_build_encoder(graph, &g->t5, g->prompts);
 }
 
-static ls_status build_decode(ls_graph *graph, const void *generator, int64_t size)
+static ls_status build_tokens(ls_graph *graph, const void *generator, int64_t tokens)
 {
     const ls_generator *g = generator;
-    return g->is_t5 ? ls_t5_build_cached(graph, &g->t5, g->prompts, size)
-                    : ls_decoder_build_cached(graph, &g->decoder, 1, size);
+    return g->is_t5 ? ls_t5_build_cached(graph, &g->t5, g->prompts, g->beams)
+                    : ls_decoder_build_cached(graph, &g->decoder, g->prompts, g->beams, tokens);
 }
 
-/* Loads the parameters of both programs. */
-static ls_status load(ls_generator *g, const ls_weights *w)
+static int nodes(const ls_generator *g)
+{
+    int n = 0;
+    for (int p = 0; p < g->programs; p++)
+        n += g->plans[p]->graph->n_nodes;
+    return n;
+}
+
+/* Lists the parameters of all programs; *out is malloc'ed. */
+static ls_status list(const ls_generator *g, ls_named_tensor **out, int64_t *count)
 {
     int64_t n = 0;
-    const int room = g->plans[LS_READ]->graph->n_nodes + g->plans[LS_DECODE]->graph->n_nodes;
-    ls_named_tensor *want = ls_sys_calloc((size_t)room, sizeof *want);
+    ls_named_tensor *want = ls_sys_calloc((size_t)nodes(g), sizeof *want);
     ls_status s = want ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a list of weights");
-    for (int p = 0; p < LS_GENERATOR_PROGRAMS; p++)
+    for (int p = 0; p < g->programs; p++)
         for (int i = 0; i < g->plans[p]->graph->n_nodes && s == LS_OK; i++) {
             const ls_node *node = g->plans[p]->graph->nodes[i];
             if (node->op != &ls_op_param)
@@ -52,27 +58,96 @@ static ls_status load(ls_generator *g, const ls_weights *w)
             if (same == n)
                 s = ls_session_tensor(g->session, want[n++].name, &want[same].tensor);
         }
+    *out = want;
+    *count = n;
+    return s;
+}
+
+static ls_status load(ls_generator *g, const ls_weights *w)
+{
+    ls_named_tensor *want;
+    int64_t n;
+    ls_status s = list(g, &want, &n);
     if (s == LS_OK)
         s = ls_weights_load(w, n, want, .convert = true);
     free(want);
     return s;
 }
 
+/* One weight. */
+static ls_status take_weight(const ls_named_tensor *to, int64_t n, const ls_named_tensor *from)
+{
+    int64_t i = 0;
+    while (i < n && strcmp(from[i].name, to->name))
+        i++;
+    ls_type same = to->tensor.type;
+    same.dtype = i < n ? from[i].tensor.type.dtype : same.dtype;
+    if (i == n || !ls_type_equal(&from[i].tensor.type, &same))
+        return ls_fail(LS_E_SHAPE, "a generator's weight %s: there is no tensor of its name and shape",
+                       to->name);
+    const ls_weight w = { .name = to->name,
+                          .file = "",
+                          .stored = "",
+                          .loadable = true,
+                          .type = from[i].tensor.type,
+                          .bytes = ls_type_bytes(&from[i].tensor.type),
+                          .data = from[i].tensor.data };
+    return ls_weight_read(&w, to->tensor.type.dtype, to->tensor.data);
+}
+
+ls_status ls_generator_take_weights(ls_generator *g, int64_t n, const ls_named_tensor *from)
+{
+    ls_named_tensor *want;
+    int64_t wanted;
+    ls_status s = list(g, &want, &wanted);
+    for (int64_t i = 0; i < wanted && s == LS_OK; i++)
+        s = take_weight(&want[i], n, from);
+    free(want);
+    return s;
+}
+
 static ls_status bind(ls_generator *g)
 {
-    LS_TRY(ls_session_tensor(g->session, "ids.1", &g->ids[LS_DECODE]));
-    LS_TRY(ls_session_tensor(g->session, "positions.1", &g->positions[LS_DECODE]));
-    LS_TRY(ls_session_tensor(g->session, "logits", &g->logits));
-    if (g->rows > g->prompts)
+    char name[48];
+    for (int p = 0; p < g->programs; p++) {
+        if (g->takes[p] == LS_SOURCES) {
+            LS_TRY(ls_session_tensor(g->session, "ids", &g->ids[p]));
+            continue;
+        }
+        snprintf(name, sizeof name, "ids.%lld", (long long)g->takes[p]);
+        LS_TRY(ls_session_tensor(g->session, name, &g->ids[p]));
+        snprintf(name, sizeof name, "positions.%lld", (long long)g->takes[p]);
+        LS_TRY(ls_session_tensor(g->session, name, &g->positions[p]));
+    }
+    if (g->beams > 1)
         LS_TRY(ls_session_tensor(g->session, "from", &g->from));
+    if (!g->is_t5)
+        LS_TRY(ls_session_tensor(g->session, "row", &g->row));
+    return ls_session_tensor(g->session, "logits", &g->logits);
+}
+
+static ls_status add_program(ls_generator *g, int64_t takes, const ls_precision *p, const ls_device *d)
+{
+    const bool encodes = takes == LS_SOURCES;
+    const char *name = encodes ? "encode" : takes == 1 ? "decode" : "prefill";
+    g->takes[g->programs] = takes;
+    return ls_compile_inference(&g->plans[g->programs++], name, encodes ? build_encode : build_tokens, g,
+                                takes, p, d);
+}
+
+static ls_status add_programs(ls_generator *g, const ls_precision *p, const ls_device *d)
+{
+    const int n = sizeof PREFILL_ROWS / sizeof PREFILL_ROWS[0];
+    LS_TRY(add_program(g, 1, p, d));
     if (g->is_t5)
-        return ls_session_tensor(g->session, "ids", &g->ids[LS_READ]);
-    char name[32];
-    snprintf(name, sizeof name, "ids.%d", CHUNK);
-    LS_TRY(ls_session_tensor(g->session, name, &g->ids[LS_READ]));
-    snprintf(name, sizeof name, "positions.%d", CHUNK);
-    LS_TRY(ls_session_tensor(g->session, name, &g->positions[LS_READ]));
-    return ls_session_tensor(g->session, "row", &g->row);
+        return add_program(g, LS_SOURCES, p, d);
+    for (int i = 0; i < n; i++) {
+        const int64_t tokens = PREFILL_ROWS[i] / g->prompts,
+                      fewer = i + 1 < n ? PREFILL_ROWS[i + 1] / g->prompts : 0;
+        if (tokens > 1 && fewer < g->places) /* else the next program takes any prompt at once */
+            LS_TRY(add_program(g, tokens, p, d));
+    }
+    return LS_OK;
 }
 
 static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_opts *o)
@@ -83,16 +158,14 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
                                      .modules = o->modules };
     LS_TRY(ls_precision_check(&precision));
     LS_TRY(ls_device_open(&device, o->device, &d));
-    LS_TRY(ls_compile_inference(&g->plans[LS_READ], g->is_t5 ? "encode" : "prefill", build_read, g,
-                                g->is_t5 ? g->prompts : CHUNK, &precision, &device));
-    LS_TRY(
-        ls_compile_inference(&g->plans[LS_DECODE], "decode", build_decode, g, g->beams, &precision, &device));
-    LS_TRY(ls_session_create(&g->session, LS_GENERATOR_PROGRAMS, g->plans));
+    g->threads = device.threads;
+    LS_TRY(add_programs(g, &precision, &device));
+    LS_TRY(ls_session_create(&g->session, g->programs, g->plans));
     LS_TRY(bind(g));
-    return load(g, w);
+    return w ? load(g, w) : LS_OK;
 }
 
-static ls_status check(const ls_generator_opts *o, bool is_t5)
+static ls_status check(const ls_generator_opts *o)
 {
     if (o->places < 0 || o->source < 0 || !ls_dtype_is_float(o->param) || !ls_dtype_is_float(o->output))
         return ls_fail(LS_E_ARG, "a generator of %lld places and sources of %lld in %s, of logits in %s",
@@ -101,9 +174,6 @@ static ls_status check(const ls_generator_opts *o, bool is_t5)
     if (o->prompts < 1 || o->beams < 1 || o->prompts > 1 << 20 || o->beams > 1 << 10)
         return ls_fail(LS_E_ARG, "a generator of %lld prompts and %lld beams: both must be positive",
                        (long long)o->prompts, (long long)o->beams);
-    if (!is_t5 && o->prompts > 1)
-        return ls_fail(LS_E_UNSUPPORTED, "%lld prompts at once: a language model continues one",
-                       (long long)o->prompts);
     return LS_OK;
 }
 
@@ -112,7 +182,7 @@ static ls_status create(ls_generator **out, const ls_generator *like, const ls_w
                         const ls_generator_opts *o)
 {
     *out = NULL;
-    LS_TRY(check(o, like->is_t5));
+    LS_TRY(check(o));
     ls_generator *g = ls_sys_calloc(1, sizeof *g);
     if (!g)
         return ls_fail(LS_E_MEMORY, "out of memory for a generator");
@@ -160,10 +230,10 @@ ls_status ls_generator_of_recipe(ls_generator **out, const ls_recipe *r, const l
     ls_t5_config t5;
     if (m->decoder) {
         m->decoder(&decoder, r);
-        return ls_generator_create_with(out, &decoder, w, o);
+        return create(out, &(ls_generator){ .decoder = decoder }, w, o);
     }
     m->t5(&t5, r);
-    return ls_generator_create_t5_with(out, &t5, w, o);
+    return create(out, &(ls_generator){ .is_t5 = true, .t5 = t5 }, w, o);
 }
 
 static ls_status open_as(ls_generator **out, ls_recipe *recipe, const ls_generator_opts *o)
@@ -204,7 +274,7 @@ void ls_generator_destroy(ls_generator **gp)
     if (!g)
         return;
     ls_session_destroy(&g->session);
-    for (int i = 0; i < LS_GENERATOR_PROGRAMS; i++)
+    for (int i = 0; i < g->programs; i++)
         ls_plan_destroy(&g->plans[i]);
     free(g);
     *gp = NULL;
@@ -236,124 +306,6 @@ void ls_generator_rewind(ls_generator *g, int64_t position)
     LS_ARG_VOID(g);
     if (position < g->position)
         g->position = position < 0 ? 0 : position;
-}
-
-ls_status ls_generator_check_ids(const ls_generator *g, const int32_t *ids, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= g->vocabulary)
-            return ls_fail(
-                LS_E_ARG,
-                "token id %d (number %lld of %lld) is out of range: the vocabulary has ids 0 to %lld", ids[i],
-                (long long)i, (long long)n, (long long)g->vocabulary - 1);
-    return LS_OK;
-}
-
-ls_status ls_generator_decode(ls_generator *g, const int32_t *ids, const int32_t *positions,
-                              const int32_t *from)
-{
-    int32_t *id = g->ids[LS_DECODE].data, *position = g->positions[LS_DECODE].data, *row = g->row.data,
-            *origin = g->from.data;
-    for (int64_t r = 0; r < g->rows; r++) {
-        id[r] = positions[r] < 0 ? 0 : ids[r];
-        position[r] = positions[r];
-        if (row)
-            row[r] = (int32_t)r;
-        if (origin)
-            origin[r] = from ? from[r] : (int32_t)r;
-    }
-    return ls_session_run(g->session, LS_DECODE, false);
-}
-
-/* Takes n tokens of a prompt in one run. The other tokens of the program are padding: their position -1 keeps
- * them out of the caches. */
-static ls_status prefill(ls_generator *g, const int32_t *ids, int64_t n)
-{
-    int32_t *id = g->ids[LS_READ].data, *position = g->positions[LS_READ].data, *row = g->row.data;
-    for (int64_t i = 0; i < CHUNK; i++) {
-        id[i] = i < n ? ids[i] : 0;
-        position[i] = i < n ? (int32_t)(g->position + i) : -1;
-    }
-    for (int64_t r = 0; r < g->rows; r++)
-        row[r] = (int32_t)(n - 1);
-    return ls_session_run(g->session, LS_READ, false);
-}
-
-/* Takes one token in the first row. */
-static ls_status take(ls_generator *g, int32_t id)
-{
-    int32_t *position = g->positions[LS_DECODE].data;
-    for (int64_t r = 1; r < g->rows; r++)
-        position[r] = -1;
-    position[0] = (int32_t)g->position;
-    return ls_generator_decode(g, &id, position, NULL);
-}
-
-ls_status ls_generator_continue(ls_generator *g, const int32_t *ids, int64_t n)
-{
-    LS_TRY(ls_generator_check_ids(g, ids, n));
-    if (n > g->places - g->position)
-        return ls_fail(LS_E_USAGE, "%lld tokens and %lld more are beyond the context of %lld tokens",
-                       (long long)g->position, (long long)n, (long long)g->places);
-    while (n > 0) {
-        int64_t part = n < CHUNK ? n : CHUNK;
-        if (n <= FEW || g->is_t5)
-            part = 1;
-        LS_TRY(part > 1 ? prefill(g, ids, part) : take(g, *ids));
-        g->position += part;
-        ids += part;
-        n -= part;
-    }
-    return LS_OK;
-}
-
-ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, const float **logits)
-{
-    LS_ARG(g);
-    if (n)
-        LS_ARG(ids);
-    LS_ARG(logits);
-    if (n < 1)
-        return ls_fail(LS_E_ARG, "no token is given: at least one is needed");
-    if (g->rows > 1)
-        return ls_fail(LS_E_ARG, "tokens for one text: this generator has %lld prompts and %lld beams",
-                       (long long)g->prompts, (long long)g->beams);
-    if (g->is_t5 && !g->has_read)
-        return ls_fail(LS_E_ARG, "a T5 reads a source before it writes: ls_generator_read");
-    LS_TRY(ls_generator_continue(g, ids, n));
-    *logits = g->logits.data;
-    return LS_OK;
-}
-
-ls_status ls_generator_read_all(ls_generator *g, int64_t n, const ls_tokens *sources)
-{
-    const int64_t length = g->t5.source_length;
-    for (int64_t p = 0; p < n; p++) {
-        LS_TRY(ls_generator_check_ids(g, sources[p].ids, sources[p].n));
-        if (sources[p].n > length)
-            return ls_fail(LS_E_USAGE, "a source of %lld tokens: the generator reads %lld",
-                           (long long)sources[p].n, (long long)length);
-    }
-    int32_t *to = g->ids[LS_READ].data;
-    for (int64_t i = 0; i < g->prompts * length; i++) {
-        const int64_t p = i / length, t = i % length;
-        to[i] = p < n && t < sources[p].n ? sources[p].ids[t] : (int32_t)g->t5.pad_token;
-    }
-    g->position = 0;
-    g->has_read = false;
-    LS_TRY(ls_session_run(g->session, LS_READ, false));
-    g->has_read = true;
-    return LS_OK;
-}
-
-ls_status ls_generator_read(ls_generator *g, const int32_t *ids, int64_t n)
-{
-    LS_ARG(g);
-    if (n)
-        LS_ARG(ids);
-    if (!g->is_t5)
-        return ls_fail(LS_E_ARG, "only a T5 reads sources; a language model continues its prompt");
-    return ls_generator_read_all(g, 1, &(ls_tokens){ .ids = (int32_t *)(uintptr_t)ids, .n = n });
 }
 
 ls_generator_opts ls_generator_opts_default(void) { return (ls_generator_opts){ LS_GENERATOR_DEFAULTS }; }

@@ -3,6 +3,10 @@
 #include "lockstep/generate.h"
 #include "lockstep/recipe.h"
 
-/* The recipe's model must be one that makes text (ls_model_makes_text). Local. */
+/* The recipe's model must be one that makes text (ls_model_makes_text). w NULL: the weights come later, by
+ * ls_generator_take_weights. Local. */
 ls_status ls_generator_of_recipe(ls_generator **out, const ls_recipe *r, const ls_weights *w,
                                  const ls_generator_opts *o);
+/* Copies the weights from `n` tensors, which have their names and shapes; rounds them to the generator's
+ * type. LS_E_SHAPE if one is missing. Local. */
+ls_status ls_generator_take_weights(ls_generator *g, int64_t n, const ls_named_tensor *from);

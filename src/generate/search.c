@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "base/thread_pool.h"
 
 static const float NEVER = -1e9f;
 
@@ -33,10 +34,14 @@ struct ls_search {
     text *beams;           /* [beams]: the present ones */
     text *others;          /* [beams]: room for the next ones */
     text *best;            /* [beams]: the best finished texts */
-    candidate *candidates; /* [keep + 1] */
-    float *weights;        /* [vocabulary]: of one beam */
-    int32_t *ids;          /* memory of the ids of all texts */
-    bool ended;            /* an end token has ended the text */
+    candidate *candidates; /* [keep]: of all beams; [beams]: the chosen ones */
+    candidate *of_beam;    /* [beams][keep] */
+    int64_t *n_of_beam;    /* [beams]; -1: the logits are not finite */
+    float *weights;        /* [beams][vocabulary] */
+    const float *logits;   /* of the first beam, during a step */
+    int64_t apart;
+    int32_t *ids; /* memory of the ids of all texts */
+    bool ended;   /* an end token has ended the text */
 };
 
 static bool is_end(const ls_search *s, int32_t id)
@@ -87,9 +92,11 @@ ls_status ls_search_create(ls_search **out, const ls_search_opts *o)
     *s = (ls_search){ .o = *o, .keep = keep };
     s->texts = ls_sys_calloc((size_t)(3 * o->beams), sizeof *s->texts);
     s->ids = ls_sys_calloc((size_t)(3 * o->beams * o->most + 1), sizeof *s->ids);
-    s->candidates = ls_sys_calloc((size_t)(keep + o->beams + 1), sizeof *s->candidates);
-    s->weights = ls_sys_malloc(sizeof *s->weights * (size_t)o->vocabulary);
-    if (!s->texts || !s->ids || !s->candidates || !s->weights) {
+    s->candidates = ls_sys_calloc((size_t)(keep + o->beams), sizeof *s->candidates);
+    s->of_beam = ls_sys_calloc((size_t)(keep * o->beams), sizeof *s->of_beam);
+    s->n_of_beam = ls_sys_calloc((size_t)o->beams, sizeof *s->n_of_beam);
+    s->weights = ls_sys_malloc(sizeof *s->weights * (size_t)(o->beams * o->vocabulary));
+    if (!s->texts || !s->ids || !s->candidates || !s->of_beam || !s->n_of_beam || !s->weights) {
         ls_search_destroy(&s);
         return ls_fail(LS_E_MEMORY, "out of memory for %lld beams of %lld tokens", (long long)o->beams,
                        (long long)o->most);
@@ -110,6 +117,8 @@ void ls_search_destroy(ls_search **sp)
     free(s->texts);
     free(s->ids);
     free(s->candidates);
+    free(s->of_beam);
+    free(s->n_of_beam);
     free(s->weights);
     free(s);
     *sp = NULL;
@@ -160,24 +169,24 @@ static ls_status advance_one(ls_search *s, const float *logits, int32_t *next)
 
 /* ---- beams */
 
-/* Computes s->weights: log(softmax(logits)) plus the score of the text so far. */
-static ls_status weigh(ls_search *s, const text *t, const float *logits)
+/* Computes log(softmax(logits)) plus the score of the text so far. false: the logits are not finite. */
+static bool weigh(const ls_search *s, const text *t, const float *logits, float *weights)
 {
     double most = -INFINITY, sum = 0;
     const int64_t n = s->o.vocabulary;
     for (int64_t i = 0; i < n; i++)
         most = (double)logits[i] > most || isnan(logits[i]) ? (double)logits[i] : most;
     if (!isfinite(most))
-        return ls_fail(LS_E_NUMERIC, "what may follow token %lld is not a number",
-                       (long long)(s->o.position + s->n));
+        return false;
     for (int64_t i = 0; i < n; i++)
         sum += exp((double)logits[i] - most);
+    const double log_sum = log(sum);
     for (int64_t i = 0; i < n; i++)
-        s->weights[i] = (float)((double)logits[i] - most - log(sum));
-    forbid(s, t, s->weights);
+        weights[i] = (float)((double)logits[i] - most - log_sum);
+    forbid(s, t, weights);
     for (int64_t i = 0; i < n; i++)
-        s->weights[i] += t->score;
-    return LS_OK;
+        weights[i] += t->score;
+    return true;
 }
 
 /* Inserts c in the sorted list of the m best, of at most `keep`. Of equal ones the earlier comes first.
@@ -193,15 +202,39 @@ static int64_t insert(candidate *best, int64_t m, int64_t keep, candidate c)
     return m;
 }
 
+/* Finds the best continuations of each beam; threads share the beams. */
+static void beam_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    ls_search *s = context;
+    (void)worker;
+    for (int64_t k = begin; k < end; k++) {
+        float *weights = s->weights + k * s->o.vocabulary;
+        candidate *best = s->of_beam + k * s->keep;
+        int64_t m = 0;
+        s->n_of_beam[k] = -1;
+        if (!weigh(s, &s->beams[k], s->logits + k * s->apart, weights))
+            continue;
+        for (int64_t i = 0; i < s->o.vocabulary; i++)
+            m = insert(best, m, s->keep,
+                       (candidate){ .score = weights[i], .id = (int32_t)i, .beam = (int32_t)k });
+        s->n_of_beam[k] = m;
+    }
+}
+
+/* The best of all beams: of equal ones those of the first beam. */
 static ls_status find_candidates(ls_search *s, const float *logits, int64_t apart)
 {
     int64_t m = 0;
     const bool last = s->n + 1 == s->o.most;
+    s->logits = logits;
+    s->apart = apart;
+    ls_parallel_for(s->o.threads, s->o.beams, beam_task, s);
     for (int64_t k = 0; k < s->o.beams; k++) {
-        LS_TRY(weigh(s, &s->beams[k], logits + k * apart));
-        for (int64_t i = 0; i < s->o.vocabulary; i++)
-            m = insert(s->candidates, m, s->keep,
-                       (candidate){ .score = s->weights[i], .id = (int32_t)i, .beam = (int32_t)k });
+        if (s->n_of_beam[k] < 0)
+            return ls_fail(LS_E_NUMERIC, "what may follow token %lld is not a number",
+                           (long long)(s->o.position + s->n));
+        for (int64_t i = 0; i < s->n_of_beam[k]; i++)
+            m = insert(s->candidates, m, s->keep, s->of_beam[k * s->keep + i]);
     }
     for (int64_t i = 0; i < m; i++)
         s->candidates[i].ends = last || is_end(s, s->candidates[i].id);

@@ -13,6 +13,7 @@ typedef struct ls_search_opts {
     int64_t n_before;
     /* for random numbers: position of the first token to make, and number of the prompt */
     int64_t position, prompt;
+    int threads; /* that share the beams; they change nothing */
 } ls_search_opts;
 
 ls_status ls_search_create(ls_search **out, const ls_search_opts *o);

@@ -265,6 +265,7 @@ void ls_scope_push(ls_graph *g, const char *name, const char *block)
                                : ls_arena_strdup(&g->arena, name[0] ? name : up);
     s->block = block && block[0] ? ls_arena_strdup(&g->arena, block) : "";
     s->id = g->n_scopes++;
+    s->wide = g->scope->wide;
     g->scope = s;
 }
 
@@ -276,6 +277,23 @@ void ls_scope_pop(ls_graph *g)
         return;
     }
     g->scope = g->scope->parent;
+}
+
+void ls_wide_begin(ls_graph *g)
+{
+    LS_ARG_VOID(g);
+    ls_scope_push(g, "", NULL);
+    if (ls_graph_room(g))
+        ((ls_scope *)(uintptr_t)g->scope)->wide = true;
+}
+
+void ls_wide_end(ls_graph *g)
+{
+    LS_ARG_VOID(g);
+    if (!g->scope->wide)
+        ls_graph_error(g, LS_E_ARG, "ls_wide_end: no ls_wide_begin before it");
+    else
+        ls_scope_pop(g);
 }
 
 void ls_output_like(ls_graph *g, const ls_output_entry *like, ls_value v)

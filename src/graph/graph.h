@@ -15,11 +15,12 @@ typedef struct ls_op ls_op;
 
 /* Where a node comes from in the model. Scopes form a tree. `path` is dotted
  * ("encoder.layers.encoder_layer_3"). `block` is the class name given to LS_SCOPE ("EncoderBlock"), or "" for
- * a plain prefix. */
+ * a plain prefix. `wide`: between ls_wide_begin and ls_wide_end. */
 typedef struct ls_scope {
     const struct ls_scope *parent;
     const char *path, *block;
     int id;
+    bool wide;
 } ls_scope;
 
 typedef enum ls_phase { LS_PHASE_FORWARD, LS_PHASE_BACKWARD, LS_PHASE_UPDATE } ls_phase;
@@ -54,6 +55,19 @@ typedef struct ls_output_entry {
     ls_identity is;
 } ls_output_entry;
 
+/* A loss or a metric that the model declares. The rows are a value of the graph that the model built: passes
+ * do not know it, passes/objective.c makes operations of it before the first one. */
+typedef struct ls_declared {
+    const char *name, *field; /* field: NULL: none */
+    ls_value rows;
+    double factor;
+    ls_weigh weigh;
+    ls_how how;
+    bool loss, scalar;
+    const char *file;
+    int line;
+} ls_declared;
+
 struct ls_graph {
     ls_arena arena;
     const char *name;
@@ -64,6 +78,8 @@ struct ls_graph {
     int n_vals, cap_vals; /* vals[0] is the absent value */
     ls_output_entry *outputs;
     int n_outputs, cap_outputs;
+    ls_declared *declared;
+    int n_declared, cap_declared;
     const ls_scope *scope; /* the scope of new nodes */
     ls_scope root;
     int n_scopes;

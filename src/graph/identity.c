@@ -15,7 +15,9 @@ const char *ls_identity_name(ls_arena *arena, ls_identity is, const char *unit)
 {
     switch ((ls_what)is.what) {
     case LS_IS_NAMED:
-    case LS_IS_UNIT: break;
+    case LS_IS_UNIT:
+    case LS_IS_LOSS: break;
+    case LS_IS_WEIGHTS: return ls_arena_printf(arena, "weights.%s", unit);
     case LS_IS_MOMENT: return ls_arena_printf(arena, "%s.%s", ls_moment_name((ls_moment)is.moment), unit);
     case LS_IS_GRADIENT: return ls_arena_printf(arena, "grad.%s", unit);
     case LS_IS_GATHERED: return ls_arena_printf(arena, "%s, gathered", unit);
@@ -25,6 +27,14 @@ const char *ls_identity_name(ls_arena *arena, ls_identity is, const char *unit)
     case LS_IS_GOOD_STEPS: return "loss_scale_good_steps";
     case LS_IS_GRAD_NORM: return "grad_norm";
     case LS_IS_APPLIED: return "applied";
+    case LS_IS_DIVISOR: return ls_arena_printf(arena, "%s, divisor", unit);
+    case LS_IS_ROWS: return ls_arena_printf(arena, "%s, rows", unit);
+    case LS_IS_PREDICTED: return "predicted";
+    case LS_IS_PROBABILITY: return "probability";
+    case LS_IS_REAL: return "real samples";
+    case LS_IS_TRACK: return "track";
+    case LS_IS_PLACES: return "sample_places";
+    case LS_IS_SEED: return "random_seed";
     }
     return ls_arena_strdup(arena, unit);
 }

@@ -19,4 +19,10 @@ void ls_output_of(ls_graph *g, ls_identity is, const char *unit, ls_value v);
 /* Makes `value` an output with the name and identity of another graph's output. */
 void ls_output_like(ls_graph *g, const ls_output_entry *like, ls_value v);
 
+/* Whether it is the state of a unit's parameters, as the optimizer or as the model reads them. */
+static inline bool ls_is_parameters(ls_identity is)
+{
+    return is.what == LS_IS_UNIT || is.what == LS_IS_WEIGHTS;
+}
+
 static inline ls_identity ls_source_is(const ls_node *n) { return ((const ls_source_attrs *)n->attrs)->is; }

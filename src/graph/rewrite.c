@@ -39,7 +39,8 @@ static const ls_scope *scope_of(ls_rewrite *r, const ls_scope *old)
         *s = (ls_scope){ .parent = scope_of(r, old->parent),
                          .path = ls_arena_strdup(&r->to->arena, old->path),
                          .block = ls_arena_strdup(&r->to->arena, old->block),
-                         .id = old->id };
+                         .id = old->id,
+                         .wide = old->wide };
         r->scopes[old->id] = s;
     }
     return r->scopes[old->id];

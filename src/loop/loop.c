@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -38,7 +39,13 @@ static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
 
 static int digits(int64_t n) { return snprintf(NULL, 0, "%lld", (long long)n); }
 
-static bool is_text(const ls_dataset *set) { return set->target.ndim > 0; }
+static bool is_text(const ls_dataset *set)
+{
+    const ls_field *targets = ls_dataset_field(set, "targets");
+    return targets && targets->type.ndim > 0 && targets->type.dtype == LS_I32;
+}
+
+static bool is_images(const ls_dataset *set) { return ls_dataset_field(set, "images"); }
 
 static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
 {
@@ -55,7 +62,7 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
         ls_group_doing(l->group, doing);
     }
     double start = ls_now();
-    ls_status s = ls_trainer_step(l->trainer, b->inputs, b->targets, b->count, lr, &r);
+    ls_status s = ls_trainer_step_from(l->trainer, b, lr, &r);
     if (s == LS_E_PEER)
         return s; /* its message says what the other rank did */
     if (s != LS_OK)
@@ -65,13 +72,13 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
         l->first_step_seconds = seconds;
     l->seconds[(l->step++ - l->from.step) % LS_LOOP_TIMES] = seconds;
     l->requests.step = fmax(l->requests.step, seconds);
-    sum->loss += r.loss * (double)b->count;
-    sum->count += b->count;
+    sum->loss += r.loss * (double)r.count;
+    sum->count += r.count;
     sum->samples += b->samples;
     ls_step_row row = { .step = l->step,
                         .epoch = b->epoch,
                         .samples = b->samples,
-                        .targets = is_text(l->train) ? b->count : 0,
+                        .targets = is_text(l->train) ? r.count : 0,
                         .loss = (float)r.loss,
                         .lr = lr,
                         .seconds = seconds,
@@ -82,8 +89,13 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     if (l->step % l->recipe->log.every == 0 || l->step == l->from.step + 1)
         ls_log_info("epoch %lld  step %*lld/%lld  loss %.4f  lr %.3g  %6.1f ms  %6.0f %s/s%s",
                     (long long)b->epoch, digits(l->total_steps), (long long)l->step,
-                    (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)b->count / seconds,
-                    is_text(l->train) ? "tokens" : "images", r.skipped ? "  (skipped: overflow)" : "");
+                    (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)r.count / seconds,
+                    is_text(l->train)     ? "tokens"
+                    : is_images(l->train) ? "images"
+                                          : "samples",
+                    !r.skipped                          ? ""
+                    : l->trainer->compiled.loss_scaling ? "  (skipped: overflow)"
+                                                        : "  (skipped)");
     return LS_OK;
 }
 
@@ -185,7 +197,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
                          .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
                          .seconds = ls_now() - sum->start,
                          .memory = ls_anonymous_rss() };
-    char evaluated[128] = "", perplexity[40] = "", duration[32];
+    char evaluated[256] = "", perplexity[40] = "", duration[32];
     const bool evaluate = l->eval &&
                           (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
     ls_eval_result e;
@@ -196,15 +208,24 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
         row.eval_loss = e.loss;
         row.eval_accuracy = e.accuracy;
     }
+    if (evaluate && l->generate) {
+        LS_TRY(l->generate(l, &row.eval_rouge));
+        l->run->eval_seconds += row.eval_rouge.seconds;
+        l->requests.evaluation = fmax(l->requests.evaluation, e.seconds + row.eval_rouge.seconds);
+    }
     const bool best = ls_rundir_is_best(l->run, ls_epoch_row_metric(&row, r->checkpoint.best.metric),
                                         r->checkpoint.best.mode == LS_MODE_MAX, l->step, epoch);
     if (evaluate) {
-        LS_TRY(ls_metrics_eval(l->run,
-                               &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy, e.seconds }));
+        LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy,
+                                                       e.seconds, row.eval_rouge }));
         if (is_text(l->eval))
             snprintf(perplexity, sizeof perplexity, "  perplexity %.4g", exp(e.loss));
         snprintf(evaluated, sizeof evaluated, "  eval loss %.4f%s  accuracy %.2f%% (%lld of %lld)", e.loss,
                  perplexity, 100 * e.accuracy, (long long)e.correct, (long long)e.count);
+        const size_t used = strlen(evaluated);
+        if (row.eval_rouge.texts)
+            snprintf(evaluated + used, sizeof evaluated - used, "  rouge1 %.4f  rouge2 %.4f  rougeL %.4f",
+                     row.eval_rouge.mean.rouge1, row.eval_rouge.mean.rouge2, row.eval_rouge.mean.rougeL);
     }
     ls_log_info("epoch %lld  step %*lld/%lld  train loss %.4f%s  %s%s%s", (long long)epoch,
                 digits(l->total_steps), (long long)l->step, (long long)l->total_steps, row.loss, evaluated,

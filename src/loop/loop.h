@@ -29,6 +29,9 @@ typedef struct ls_loop {
     int64_t step;                      /* number of finished steps, with those of earlier attempts */
     double first_step_seconds, step_median;
     void (*started)(struct ls_loop *l); /* called just before the first step; NULL: nothing is called */
+    /* Generates texts with the present weights for an evaluation (eval.generate); NULL: none are generated.
+     * Collective. */
+    ls_status (*generate)(struct ls_loop *l, ls_rouge_mean *out);
     void *context;
 } ls_loop;
 

@@ -28,16 +28,16 @@
     X("lr", metrics.lr)               \
     X("eval_loss", metrics.eval_loss) \
     X("eval_accuracy", metrics.eval_accuracy) X("best_value", metrics.best_value)
-#define COUNTS(X)                                                                                   \
-    X("step", step)                                                                                 \
-    X("epoch", epoch)                                                                               \
-    X("epoch_step", epoch_step)                                                                     \
-    X("epoch_samples", sums.samples)                                                                \
-    X("epoch_targets", sums.count)                                                                  \
-    X("steps_per_epoch", steps_per_epoch)                                                           \
-    X("base_step", base_step)                                                                       \
-    X("base_epoch", base_epoch) X("eval_step", metrics.eval_step) X("best_step", metrics.best_step) \
-        X("best_epoch", metrics.best_epoch)
+#define COUNTS(X)                         \
+    X("step", step)                       \
+    X("epoch", epoch)                     \
+    X("epoch_step", epoch_step)           \
+    X("epoch_samples", sums.samples)      \
+    X("epoch_targets", sums.count)        \
+    X("steps_per_epoch", steps_per_epoch) \
+    X("base_step", base_step)             \
+    X("base_epoch", base_epoch)           \
+    X("eval_step", metrics.eval_step) X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
 {
@@ -51,11 +51,13 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     NUMBERS(NUMBER)
 #undef COUNT
 #undef NUMBER
+    ls_rouge_write(&j, "eval_", &p->metrics.eval_rouge);
     if (p->ended) {
         ls_json_object(&j, "epoch_end");
         ls_json_f64(&j, "loss", p->ended->loss);
         ls_json_f64(&j, "eval_loss", p->ended->eval_loss);
         ls_json_f64(&j, "eval_accuracy", p->ended->eval_accuracy);
+        ls_rouge_write(&j, "eval_", &p->ended->eval_rouge);
         ls_json_close_object(&j);
     }
     ls_json_int(&j, "seed", r->run.seed);
@@ -96,6 +98,7 @@ static void read_point(ls_resume_point *p, const json_t *j)
     if (!p->steps_per_epoch && p->epoch > 0)
         /* the same; in the first epoch the number cannot be known */
         p->steps_per_epoch = (p->step - p->epoch_step) / p->epoch;
+    p->metrics.eval_rouge = ls_rouge_read(j, "eval_");
     p->metrics.step = p->step;
     p->metrics.epoch = p->epoch_step > 0 ? p->epoch : p->epoch - 1; /* of the last step */
 }
@@ -202,7 +205,9 @@ static ls_status compare(ls_str *out, ls_resume_change *change, const json_t *j,
     if (s == LS_OK)
         explain(out, difference);
     free(difference);
-    change->best = strcmp(r->checkpoint.best.metric, there->checkpoint.best.metric) != 0;
+    change->best = strcmp(r->checkpoint.best.metric, there->checkpoint.best.metric) != 0 ||
+                   (!strncmp(r->checkpoint.best.metric, "eval_rouge", 10) &&
+                    memcmp(&r->eval.generate, &there->eval.generate, sizeof r->eval.generate) != 0);
     ls_recipe_destroy(&there);
     LS_TRY(s);
     if (strcmp(isa, here))
@@ -299,7 +304,8 @@ bool ls_resume_ended(ls_epoch_row *row, const char *checkpoint, const ls_dataset
     const json_t *ended = json_object_get(j, "epoch_end");
     *row = (ls_epoch_row){ .loss = number_at(ended, "loss"),
                            .eval_loss = number_at(ended, "eval_loss"),
-                           .eval_accuracy = number_at(ended, "eval_accuracy") };
+                           .eval_accuracy = number_at(ended, "eval_accuracy"),
+                           .eval_rouge = ls_rouge_read(ended, "eval_") };
     const bool known = s == LS_OK && ended && (!train || ls_data_difference(&differences, j, train)) &&
                        (!eval || ls_data_difference(&differences, j, eval));
     json_decref(j);

@@ -35,7 +35,7 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
  * folders: a folder gets its name when it is complete, and the link `latest` follows later. Local. */
 int64_t ls_resume_newest(const char *folder);
 
-/* Reads loss, eval_loss and eval_accuracy of the epoch that ended with a checkpoint; NAN: not measured.
+/* Reads the metrics of the epoch that ended with a checkpoint; NAN: not measured.
  * Returns false if trainer.json cannot be read, if no epoch ended with the checkpoint, or if its data differs
  * from `train` or `eval` (NULL: not compared). Local. */
 bool ls_resume_ended(ls_epoch_row *row, const char *checkpoint, const ls_dataset *train,

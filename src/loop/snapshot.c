@@ -382,7 +382,8 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
     const ls_checkpoint_contents texts = { .config = config,
                                            .trainer = trainer,
                                            .max_file = (uint64_t)r->checkpoint.max_file };
-    const ls_status status = !config || !trainer ? ls_fail(LS_E_MEMORY, "no memory for a checkpoint's texts")
+    const bool whole = dir && config && trainer;
+    const ls_status status = !whole ? ls_fail(LS_E_MEMORY, "no memory for a checkpoint's name and texts")
                              : r->checkpoint.async ? save_beside(s, t, d, &c, dir, &texts)
                                                    : save_now(s, t, d, &c, dir, &texts);
     free(dir);

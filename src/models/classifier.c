@@ -9,13 +9,19 @@ ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t si
                                std);
 }
 
+void ls_language_outputs(ls_graph *g, ls_value logits, ls_value targets)
+{
+    targets = ls_reshape(g, targets, -1);
+    ls_loss(g, "loss", ls_cross_entropy(g, logits, targets), 1, LS_BY_VALID, "targets");
+    ls_measure(g, "accuracy", ls_correct(g, logits, targets), LS_MEAN, LS_BY_VALID, "targets");
+    ls_output(g, "logits", logits);
+}
+
 void ls_classifier_outputs(ls_graph *g, ls_value logits)
 {
     ls_type t = ls_value_type(g, logits);
     ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, t.ndim == 2 ? t.dims[0] : 1));
-    ls_value count = ls_input(g, "count", LS_SCALAR(LS_F32));
-    ls_value loss = ls_cross_entropy(g, logits, labels, count, -100);
-    ls_output(g, "loss", loss);
-    ls_output(g, "rows", ls_nth(g, loss, 2));
+    ls_loss(g, "loss", ls_cross_entropy(g, logits, labels), 1, LS_BY_VALID, "labels");
+    ls_measure(g, "accuracy", ls_correct(g, logits, labels), LS_MEAN, LS_BY_VALID, "labels");
     ls_output(g, "logits", logits);
 }

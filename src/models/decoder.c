@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "classifier.h"
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
 #include "base/argument.h"
@@ -21,10 +22,10 @@ typedef struct builder {
     /* Positions of the tokens in the caches of keys and values. LS_NONE: there are no caches, and the tokens
      * are whole sequences. */
     ls_value positions;
-    /* Sequences in the caches, and which one each goes on from. from LS_NONE: what is read belongs to the
-     * first. */
+    /* The row whose text each row goes on from. LS_NONE: each from itself or, in a program that reads
+     * prompts, the tokens belong to the first beam of each prompt. */
     ls_value from;
-    int64_t beams;
+    int64_t prompts, beams;
 } builder;
 
 static ls_value linear(const builder *b, const char *name, ls_value x, int64_t out, bool bias)
@@ -38,11 +39,12 @@ static ls_value remember(const builder *b, const char *what, int64_t layer, ls_v
 {
     char name[48];
     snprintf(name, sizeof name, "cache.%lld.%s", (long long)layer, what);
-    const ls_type type = LS_TYPE(LS_F32, b->beams, b->c->seq_length, b->c->kv_heads * b->c->head_dim);
+    const ls_type type = LS_TYPE(LS_F32, b->prompts * b->beams, b->c->seq_length,
+                                 b->c->kv_heads * b->c->head_dim);
     ls_value cache = ls_state(b->g, name, type, b->zero);
     if (b->beams > 1)
         cache = b->from.id ? ls_cache_reorder(b->g, cache, b->from)
-                           : ls_reshape(b->g, cache, 1, b->beams * type.dims[1], type.dims[2]);
+                           : ls_reshape(b->g, cache, b->prompts, b->beams * type.dims[1], type.dims[2]);
     return ls_cache_write(b->g, cache, rows, b->positions);
 }
 
@@ -110,14 +112,19 @@ static builder begin(ls_graph *g, const ls_decoder_config *c)
     };
 }
 
+static ls_value embed(const builder *b, ls_value ids, ls_value *table)
+{
+    LS_SCOPE(b->g, "model.embed_tokens", "Embedding");
+    *table = ls_param(b->g, "weight", LS_TYPE(LS_F32, b->c->vocab_size, b->c->hidden_size), b->weight);
+    return ls_embedding_op(b->g, ids, *table);
+}
+
 /* From ids to the input of the output head. *table becomes the embedding's weight, which the head shares if
  * it is tied. */
 static ls_value layers(const builder *b, ls_value ids, ls_value *table)
 {
     const ls_decoder_config *c = b->c;
-    *table = ls_param(b->g, "model.embed_tokens.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size),
-                      b->weight);
-    ls_value x = ls_embedding_op(b->g, ids, *table);
+    ls_value x = embed(b, ids, table);
     for (int64_t i = 0; i < c->layers; i++)
         x = layer(b, x, i);
     return ls_reshape(b->g, ls_rms_norm(b->g, "model.norm", x, c->norm_eps), -1, c->hidden_size);
@@ -138,32 +145,29 @@ ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batc
     const builder b = begin(g, c);
     const ls_type ids = LS_TYPE(LS_I32, batch, c->seq_length);
     ls_value table, x = layers(&b, ls_input(g, "ids", ids), &table), logits = head(&b, x, table);
-    ls_value targets = ls_reshape(g, ls_input(g, "targets", ids), -1),
-             count = ls_input(g, "count", LS_SCALAR(LS_F32));
-    ls_value loss = ls_cross_entropy(g, logits, targets, count, -100);
-    ls_output(g, "loss", loss);
-    ls_output(g, "rows", ls_nth(g, loss, 2));
-    ls_output(g, "logits", logits);
+    ls_language_outputs(g, logits, ls_input(g, "targets", ids));
     return ls_graph_finish(g);
 }
 
-ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t tokens, int64_t beams)
+ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t prompts, int64_t beams,
+                                  int64_t tokens)
 {
     LS_ARG(g);
     LS_ARG(c);
     LS_TRY(check(c));
     builder b = begin(g, c);
     char ids[32], positions[32];
+    const int64_t rows = prompts * beams;
     snprintf(ids, sizeof ids, "ids.%lld", (long long)tokens);
     snprintf(positions, sizeof positions, "positions.%lld", (long long)tokens);
-    const ls_type type = LS_TYPE(LS_I32, tokens > 1 ? 1 : beams, tokens);
+    const ls_type type = LS_TYPE(LS_I32, tokens > 1 ? prompts : rows, tokens);
+    b.prompts = prompts;
     b.beams = beams;
     b.positions = ls_input(g, positions, type);
     if (beams > 1 && tokens == 1)
-        b.from = ls_input(g, "from", LS_TYPE(LS_I32, beams));
+        b.from = ls_input(g, "from", LS_TYPE(LS_I32, rows));
     ls_value table, x = layers(&b, ls_input(g, ids, type), &table);
     /* of no more than the rows that are wanted */
-    ls_output(g, "logits",
-              head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, beams)), x), table));
+    ls_output(g, "logits", head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, rows)), x), table));
     return ls_graph_finish(g);
 }

@@ -62,7 +62,7 @@ ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch)
     builder b = { .g = g, .bottleneck = KINDS[kind].bottleneck };
     ls_value x = ls_image_input(g, batch, c->in_channels, c->image_size, c->mean, c->std);
     if (!ls_graph_is_evaluation(g))
-        b.track = ls_input(g, "track", LS_SCALAR(LS_I32));
+        b.track = ls_track(g);
     /* With 3 channels this is torchvision's layer. With others it is the Conv2d that users of torchvision put
      * in its place, which has PyTorch's default initial values. */
     if (c->in_channels == 3)

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "classifier.h"
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
 #include "base/argument.h"
@@ -207,10 +208,14 @@ static ls_status check(const ls_t5_config *c)
     return LS_OK;
 }
 
-static ls_value shared_table(ls_graph *g, const ls_t5_config *c)
+/* Looks ids up in the table that encoder and decoder share. The first call makes it: *table is LS_NONE. */
+static ls_value embed(ls_graph *g, const ls_t5_config *c, ls_value ids, ls_value *table)
 {
+    LS_SCOPE(g, "shared", "Embedding");
     const ls_init init = { LS_INIT_NORMAL, 0, c->init_factor };
-    return ls_param(g, "shared.weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), init);
+    if (!table->id)
+        *table = ls_param(g, "weight", LS_TYPE(LS_F32, c->vocab_size, c->hidden_size), init);
+    return ls_embedding_op(g, ids, *table);
 }
 
 /* Logits [rows, vocabulary] of the output of the decoder. */
@@ -232,18 +237,13 @@ ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch)
     ls_tensor_plan(g, TENSOR_PLAN);
     ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, batch, c->source_length)),
              targets = ls_input(g, "targets", LS_TYPE(LS_I32, batch, c->target_length));
-    ls_value count = ls_input(g, "count", LS_SCALAR(LS_F32)), table = shared_table(g, c);
+    ls_value table = LS_NONE;
     stack encoder = { .g = g, .c = c, .ids = ids, .tokens = c->source_length },
           decoder = { .g = g, .c = c, .ids = ids, .tokens = c->target_length };
-    decoder.source = run(encoder, ls_embedding_op(g, ids, table), c->layers);
-    ls_value x = run(decoder,
-                     ls_embedding_op(g, ls_shift_right(g, targets, c->start_token, c->pad_token), table),
+    decoder.source = run(encoder, embed(g, c, ids, &table), c->layers);
+    ls_value x = run(decoder, embed(g, c, ls_shift_right(g, targets, c->start_token, c->pad_token), &table),
                      c->decoder_layers);
-    ls_value logits = head(&decoder, x, table);
-    ls_value loss = ls_cross_entropy(g, logits, ls_reshape(g, targets, -1), count, -100);
-    ls_output(g, "loss", loss);
-    ls_output(g, "rows", ls_nth(g, loss, 2));
-    ls_output(g, "logits", logits);
+    ls_language_outputs(g, head(&decoder, x, table), targets);
     return ls_graph_finish(g);
 }
 
@@ -267,7 +267,7 @@ ls_status ls_t5_build_encoder(ls_graph *g, const ls_t5_config *c, int64_t prompt
     LS_TRY(check(c));
     ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, prompts, c->source_length));
     const stack encoder = { .g = g, .c = c, .ids = ids, .tokens = c->source_length };
-    ls_value source = run(encoder, ls_embedding_op(g, ids, shared_table(g, c)), c->layers);
+    ls_value table = LS_NONE, source = run(encoder, embed(g, c, ids, &table), c->layers);
     for (int64_t i = 0; i < c->decoder_layers; i++)
         output_source(&encoder, source, i);
     return ls_graph_finish(g);
@@ -280,14 +280,14 @@ ls_status ls_t5_build_cached(ls_graph *g, const ls_t5_config *c, int64_t prompts
     LS_TRY(check(c));
     const int64_t rows = prompts * beams;
     ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, prompts, c->source_length)),
-             target = ls_input(g, "ids.1", LS_TYPE(LS_I32, rows, 1)), table = shared_table(g, c);
+             target = ls_input(g, "ids.1", LS_TYPE(LS_I32, rows, 1)), table = LS_NONE;
     stack decoder = {
         .g = g, .c = c, .ids = ids, .tokens = c->target_length, .prompts = prompts, .beams = beams
     };
     decoder.positions = ls_input(g, "positions.1", LS_TYPE(LS_I32, rows, 1));
     if (beams > 1)
         decoder.from = ls_input(g, "from", LS_TYPE(LS_I32, rows));
-    ls_value x = run(decoder, ls_embedding_op(g, target, table), c->decoder_layers);
+    ls_value x = run(decoder, embed(g, c, target, &table), c->decoder_layers);
     ls_output(g, "logits", head(&decoder, x, table));
     return ls_graph_finish(g);
 }

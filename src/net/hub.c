@@ -78,7 +78,7 @@ static ls_status read_file(ls_hub_file *f, const json_t *entry, const char *url)
     return f->path && (f->sha256 || f->git_sha1) ? LS_OK : ls_fail(LS_E_MEMORY, "%s: out of memory", url);
 }
 
-static ls_status read_list(ls_hub_repo *r, const json_t *answer, const char *url)
+static ls_status read_files(ls_hub_repo *r, const json_t *answer, const char *url)
 {
     const char *commit = json_string_value(json_object_get(answer, "sha"));
     const json_t *files = json_object_get(answer, "siblings");
@@ -91,6 +91,15 @@ static ls_status read_list(ls_hub_repo *r, const json_t *answer, const char *url
     for (size_t i = 0; i < json_array_size(files); i++)
         LS_TRY(read_file(&r->files[r->n++], json_array_get(files, i), url));
     return LS_OK;
+}
+
+ls_status ls_hub_read_list(ls_hub_repo *r, const char *text, size_t n, const char *url)
+{
+    json_t *answer;
+    LS_TRY(ls_json_parse(&answer, text, n, url));
+    const ls_status s = read_files(r, answer, url);
+    json_decref(answer);
+    return s;
 }
 
 /* What a failed request for the list means. */
@@ -132,7 +141,6 @@ ls_status ls_hub_list(ls_hub_repo *out, const char *name, const char *revision, 
     char *text = NULL;
     size_t n = 0;
     long answer = 0;
-    json_t *json = NULL;
     ls_status s = r.name && r.revision && r.endpoint ? LS_OK
                                                      : ls_fail(LS_E_MEMORY, "%s: out of memory", name);
     if (s == LS_OK) {
@@ -152,10 +160,7 @@ ls_status ls_hub_list(ls_hub_repo *out, const char *name, const char *revision, 
     if (s != LS_OK)
         s = explain(s, &r, answer);
     if (s == LS_OK)
-        s = ls_json_parse(&json, text, n, ls_str_text(&url));
-    if (s == LS_OK)
-        s = read_list(&r, json, ls_str_text(&url));
-    json_decref(json);
+        s = ls_hub_read_list(&r, text, n, ls_str_text(&url));
     free(text);
     ls_str_release(&url);
     if (s == LS_OK)

@@ -5,6 +5,7 @@
  *     ENDPOINT/api/models/OWNER/NAME/revision/REVISION?blobs=true     (api/datasets/... for a data set)
  *     ENDPOINT/OWNER/NAME/resolve/COMMIT/PATH                         (datasets/OWNER/NAME/...) */
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 #include "lockstep/status.h"
 
@@ -39,6 +40,10 @@ typedef struct ls_hub_load {
  * a file that would lie outside its folder. Local. */
 ls_status ls_hub_list(ls_hub_repo *out, const char *name, const char *revision, const char *mirror);
 void ls_hub_release(ls_hub_repo *r);
+
+/* Reads the server's answer, the part of ls_hub_list that reads bytes from outside: sets commit and files.
+ * `url` is for messages. LS_E_FORMAT: the caller calls ls_hub_release in any case. Local. */
+ls_status ls_hub_read_list(ls_hub_repo *r, const char *text, size_t n, const char *url);
 
 /* Loads the wanted files that are not there yet. Each appears under its name when its checksum is right; an
  * interrupted one goes on where it stopped. Local; several processes may do it at once. */

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "graph/graph.h"
+#include "graph/identity.h"
 #include "lockstep/nn.h"
 #include "base/argument.h"
 
@@ -36,6 +37,12 @@ ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, 
         { o->stride, o->stride }, { o->padding, o->padding }, { o->dilation, o->dilation }, o->groups
     };
     return ls_conv2d_op(g, x, w, b, &op);
+}
+
+ls_value ls_track(ls_graph *g)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    return ls_input_of(g, (ls_identity){ .what = LS_IS_TRACK }, "", LS_SCALAR(LS_I32));
 }
 
 ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x, const ls_batch_norm_opts *o)

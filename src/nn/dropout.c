@@ -17,9 +17,9 @@ static ls_value random_key(ls_graph *g)
     const ls_scope *scope = g->scope;
     const ls_type number = LS_SCALAR(LS_I64);
     g->scope = &g->root;
-    ls_value in[] = { ls_state(g, "random_seed", number, (ls_init){ 0 }),
+    ls_value in[] = { ls_state_of(g, (ls_identity){ .what = LS_IS_SEED }, "", number, (ls_init){ 0 }),
                       ls_state_of(g, (ls_identity){ .what = LS_IS_STEP }, "", number, (ls_init){ 0 }),
-                      ls_input(g, "sample_places", LS_TYPE(LS_I64, 2)) };
+                      ls_input_of(g, (ls_identity){ .what = LS_IS_PLACES }, "", LS_TYPE(LS_I64, 2)) };
     ls_value key = ls_graph_apply(g, &ls_op_random_key, 3, in, NULL);
     g->scope = scope;
     return key;

@@ -121,4 +121,13 @@ ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, double s
     return ls_div_const(g, ls_add_const(g, x, -mean), std);
 }
 
+ls_value ls_correct(ls_graph *g, ls_value logits, ls_value labels)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    ls_wide_begin(g); /* 16 bits do not tell classes apart */
+    ls_value same = ls_eq(g, ls_cast(g, ls_argmax(g, logits), LS_F32), ls_cast(g, labels, LS_F32));
+    ls_wide_end(g);
+    return same;
+}
+
 ls_linear_opts ls_linear_opts_default(void) { return (ls_linear_opts){ LS_LINEAR_DEFAULTS }; }

@@ -22,7 +22,7 @@ static ls_status infer_broadcast_to(ls_infer *i)
     return LS_OK;
 }
 
-static ls_status infer_sum_to(ls_infer *i)
+ls_status ls_infer_sum_to(ls_infer *i)
 {
     const ls_broadcast_attrs *a = i->attrs;
     const ls_type *in = &i->in[0];
@@ -58,7 +58,7 @@ static ls_status dims_broadcast_to(ls_rule *r, const ls_infer *i)
     return LS_OK;
 }
 
-static ls_status dims_sum_to(ls_rule *r, const ls_infer *i)
+ls_status ls_dims_sum_to(ls_rule *r, const ls_infer *i)
 {
     for (int d = 0; d < i->in[0].ndim; d++) {
         const int at = d - (i->in[0].ndim - i->out[0].ndim), l = ls_rule_loop(r);
@@ -69,24 +69,24 @@ static ls_status dims_sum_to(ls_rule *r, const ls_infer *i)
     return LS_OK;
 }
 
-static void local_broadcast(ls_arena *a, void *attrs, const ls_type *out)
+void ls_local_broadcast(ls_arena *a, void *attrs, const ls_type *out)
 {
     ls_local_dims(a, &((ls_broadcast_attrs *)attrs)->dims, out);
 }
 
 #define LIST(record, field) offsetof(record, field), NULL
-static const ls_attr_field BROADCAST_FIELDS[] = { { "dims", LS_FIELD_I64S, LIST(ls_broadcast_attrs, dims) },
-                                                  { 0 } };
+const ls_attr_field ls_broadcast_fields[] = { { "dims", LS_FIELD_I64S, LIST(ls_broadcast_attrs, dims) },
+                                              { 0 } };
 
 const ls_op ls_op_broadcast_to = {
     .name = "broadcast_to",
     .dims = dims_broadcast_to,
-    .local = local_broadcast,
+    .local = ls_local_broadcast,
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
     .attrs_size = sizeof(ls_broadcast_attrs),
-    .fields = BROADCAST_FIELDS,
+    .fields = ls_broadcast_fields,
     .infer = infer_broadcast_to,
     .grad = grad_broadcast_to,
     .cost = ls_cost_move,
@@ -94,14 +94,14 @@ const ls_op ls_op_broadcast_to = {
 };
 const ls_op ls_op_sum_to = {
     .name = "sum_to",
-    .dims = dims_sum_to,
-    .local = local_broadcast,
+    .dims = ls_dims_sum_to,
+    .local = ls_local_broadcast,
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
     .attrs_size = sizeof(ls_broadcast_attrs),
-    .fields = BROADCAST_FIELDS,
-    .infer = infer_sum_to,
+    .fields = ls_broadcast_fields,
+    .infer = ls_infer_sum_to,
     .grad = grad_sum_to,
     .cost = ls_cost_move,
     .summary = "sums over what broadcasting would expand",

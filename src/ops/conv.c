@@ -103,19 +103,19 @@ static void grad_conv2d(ls_grad *c)
     const ls_type x = ls_value_type(c->g, n->in[0]), w = ls_value_type(c->g, n->in[1]);
     const bool bias = n->n_in > 2 && ls_present(n->in[2]) && c->needs[2];
     ls_conv_attrs a = *(const ls_conv_attrs *)n->attrs;
-    if (c->needs[1] || bias) { /* (before dx, for the reason given in linear.c) */
+    if (c->needs[0]) { /* (before dw, for the reason given in linear.c) */
+        a.height = x.dims[2];
+        a.width = x.dims[3];
+        a.bias = 0;
+        c->din[0] = ls_graph_apply(c->g, &ls_op_conv2d_dx, 2, (ls_value[]){ c->dout[0], n->in[1] }, &a);
+    }
+    if (c->needs[1] || bias) {
         a.height = w.dims[2];
         a.width = w.dims[3];
         a.bias = bias;
         c->din[1] = ls_graph_apply(c->g, &ls_op_conv2d_dw, 2, (ls_value[]){ c->dout[0], n->in[0] }, &a);
         if (bias)
             c->din[2] = ls_nth(c->g, c->din[1], 1);
-    }
-    if (c->needs[0]) {
-        a.height = x.dims[2];
-        a.width = x.dims[3];
-        a.bias = 0;
-        c->din[0] = ls_graph_apply(c->g, &ls_op_conv2d_dx, 2, (ls_value[]){ c->dout[0], n->in[1] }, &a);
     }
 }
 

@@ -50,6 +50,61 @@ static void grad_div(ls_grad *c)
         give(c, 1, ls_neg(c->g, ls_mul(c->g, over, c->node->out[0])));
 }
 
+/* Constant pieces: nothing flows through them. */
+static void grad_flat(ls_grad *c) { (void)c; }
+
+static ls_value keep(ls_grad *c, ls_value a, ls_value where)
+{
+    return ls_graph_apply(c->g, &ls_op_keep, 2, (ls_value[]){ a, where }, NULL);
+}
+static ls_value drop(ls_grad *c, ls_value a, ls_value where)
+{
+    return ls_graph_apply(c->g, &ls_op_drop, 2, (ls_value[]){ a, where }, NULL);
+}
+
+/* Goes to the operand that was taken; each of two equal ones gets half, as PyTorch's maximum does. */
+static void grad_larger(ls_grad *c, ls_value a, ls_value b)
+{
+    ls_value tie = ls_mul_const(c->g, keep(c, c->dout[0], ls_eq(c->g, a, b)), 0.5);
+    ls_value dy = ls_sub(c->g, c->dout[0], tie);
+    if (c->needs[0])
+        give(c, 0, drop(c, dy, ls_gt(c->g, b, a)));
+    if (c->needs[1])
+        give(c, 1, drop(c, dy, ls_gt(c->g, a, b)));
+}
+static void grad_max(ls_grad *c) { grad_larger(c, in0(c), in1(c)); }
+static void grad_min(ls_grad *c) { grad_larger(c, ls_neg(c->g, in0(c)), ls_neg(c->g, in1(c))); }
+
+static void grad_keep(ls_grad *c)
+{
+    if (c->needs[0])
+        give(c, 0, keep(c, c->dout[0], in1(c)));
+}
+static void grad_drop(ls_grad *c)
+{
+    if (c->needs[0])
+        give(c, 0, drop(c, c->dout[0], in1(c)));
+}
+
+/* d(a^b) = b a^(b-1) da + a^b log(a) db. The first is 0 where b is 0, the second where a is: the formulas
+ * would multiply 0 by infinity there. */
+static void grad_pow(ls_grad *c)
+{
+    ls_graph *g = c->g;
+    if (c->needs[0]) {
+        ls_value lower = ls_pow(g, in0(c), ls_add_const(g, in1(c), -1.0));
+        give(c, 0, ls_mul(g, c->dout[0], keep(c, ls_mul(g, in1(c), lower), in1(c))));
+    }
+    if (c->needs[1])
+        give(c, 1, ls_mul(g, c->dout[0], keep(c, ls_mul(g, c->node->out[0], ls_log_e(g, in0(c))), in0(c))));
+}
+static void grad_pow_const(ls_grad *c)
+{
+    const double p = number(c);
+    c->din[0] = p == 0 ? ls_mul_const(c->g, c->dout[0], 0.0)
+                       : ls_mul(c->g, c->dout[0], ls_mul_const(c->g, ls_pow_const(c->g, in0(c), p - 1), p));
+}
+
 static void grad_neg(ls_grad *c) { c->din[0] = ls_neg(c->g, c->dout[0]); }
 static void grad_sqrt(ls_grad *c)
 {
@@ -68,6 +123,37 @@ static void grad_tanh(ls_grad *c)
 static void grad_add_const(ls_grad *c) { c->din[0] = c->dout[0]; }
 static void grad_mul_const(ls_grad *c) { c->din[0] = ls_mul_const(c->g, c->dout[0], number(c)); }
 static void grad_div_const(ls_grad *c) { c->din[0] = ls_div_const(c->g, c->dout[0], number(c)); }
+static void grad_abs(ls_grad *c) { c->din[0] = ls_mul(c->g, c->dout[0], ls_sign(c->g, in0(c))); }
+static void grad_sin(ls_grad *c) { c->din[0] = ls_mul(c->g, c->dout[0], ls_cos(c->g, in0(c))); }
+static void grad_cos(ls_grad *c) { c->din[0] = ls_neg(c->g, ls_mul(c->g, c->dout[0], ls_sin(c->g, in0(c)))); }
+static void grad_sigmoid(ls_grad *c)
+{
+    ls_value y = c->node->out[0], rest = ls_add_const(c->g, ls_neg(c->g, y), 1.0);
+    c->din[0] = ls_mul(c->g, c->dout[0], ls_mul(c->g, y, rest));
+}
+static void grad_softplus(ls_grad *c) { c->din[0] = ls_mul(c->g, c->dout[0], ls_sigmoid(c->g, in0(c))); }
+static void grad_hardswish(ls_grad *c)
+{
+    c->din[0] = ls_graph_apply(c->g, &ls_op_hardswish_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL);
+}
+/* At the bound itself the gradient passes, as PyTorch's clamp lets it. */
+static void grad_bound(ls_grad *c) { c->din[0] = keep(c, c->dout[0], ls_eq(c->g, in0(c), c->node->out[0])); }
+/* dy where x > 0, else dy times `slope` */
+static ls_value two_slopes(ls_grad *c, ls_value slope)
+{
+    ls_value positive = ls_sign(c->g, ls_relu(c->g, in0(c)));
+    return ls_add(c->g, keep(c, c->dout[0], positive), ls_mul(c->g, drop(c, c->dout[0], positive), slope));
+}
+static void grad_leaky_relu(ls_grad *c)
+{
+    c->din[0] = two_slopes(c, ls_fill(c->g, LS_SCALAR(ls_type_of(c->g, in0(c))->dtype), number(c)));
+}
+/* Below 0 the slope is number * e^x; above it e^x might be infinite, and is multiplied by 0. */
+static void grad_elu(ls_grad *c)
+{
+    ls_value low = ls_graph_apply(c->g, &ls_op_min_const, 1, &c->node->in[0], &(ls_number_attrs){ 0.0 });
+    c->din[0] = two_slopes(c, ls_mul_const(c->g, ls_exp(c->g, low), number(c)));
+}
 /* Is computed from the result, which is positive where the operand is. The result is kept anyway, the operand
  * need not be. */
 static void grad_relu(ls_grad *c)
@@ -136,14 +222,27 @@ ROW(add, "add", 2, LS_EW_ADD, grad_add, "a + b");
 ROW(sub, "sub", 2, LS_EW_SUB, grad_sub, "a - b");
 ROW(mul, "mul", 2, LS_EW_MUL, grad_mul, "a * b");
 ROW(div, "div", 2, LS_EW_DIV, grad_div, "a / b");
-ROW(max, "max", 2, LS_EW_MAX, NULL, "larger of a and b");
-ROW(min, "min", 2, LS_EW_MIN, NULL, "smaller of a and b");
+ROW(max, "max", 2, LS_EW_MAX, grad_max, "larger of a and b");
+ROW(min, "min", 2, LS_EW_MIN, grad_min, "smaller of a and b");
+ROW(pow, "pow", 2, LS_EW_POW, grad_pow, "a to the power of b");
+ROW(gt, "gt", 2, LS_EW_GT, grad_flat, "1 where a > b, else 0");
+ROW(ge, "ge", 2, LS_EW_GE, grad_flat, "1 where a >= b, else 0");
+ROW(eq, "eq", 2, LS_EW_EQ, grad_flat, "1 where a = b, else 0");
+ROW(keep, "keep", 2, LS_EW_KEEP, grad_keep, "a where b is not 0, else 0");
+ROW(drop, "drop", 2, LS_EW_DROP, grad_drop, "a where b is 0, else 0");
 ROW(neg, "neg", 1, LS_EW_NEG, grad_neg, "-a");
 ROW(sqrt, "sqrt", 1, LS_EW_SQRT, grad_sqrt, "square root");
 ROW(exp, "exp", 1, LS_EW_EXP, grad_exp, "e^a");
 ROW(log, "log", 1, LS_EW_LOG, grad_log, "natural logarithm");
 ROW(tanh, "tanh", 1, LS_EW_TANH, grad_tanh, "hyperbolic tangent");
 ROW(square, "square", 1, LS_EW_SQUARE, grad_square, "a * a");
+ROW(abs, "abs", 1, LS_EW_ABS, grad_abs, "absolute value");
+ROW(sign, "sign", 1, LS_EW_SIGN, grad_flat, "1, 0 or -1");
+ROW(sin, "sin", 1, LS_EW_SIN, grad_sin, "sine");
+ROW(cos, "cos", 1, LS_EW_COS, grad_cos, "cosine");
+ROW(sigmoid, "sigmoid", 1, LS_EW_SIGMOID, grad_sigmoid, "1 / (1 + e^-a)");
+ROW(softplus, "softplus", 1, LS_EW_SOFTPLUS, grad_softplus, "log(1 + e^a)");
+ROW(hardswish, "hardswish", 1, LS_EW_HARDSWISH, grad_hardswish, "a * min(max(a + 3, 0), 6) / 6");
 ROW(relu, "relu", 1, LS_EW_RELU, grad_relu, "max(a, 0)");
 ROW(gelu, "gelu", 1, LS_EW_GELU, grad_gelu, "a * Phi(a), erf form");
 ROW(gelu_tanh, "gelu_tanh", 1, LS_EW_GELU_TANH, grad_gelu_tanh, "tanh approximation of gelu");
@@ -153,9 +252,15 @@ ROW(relu_grad, "relu_grad", 2, LS_EW_RELU_GRAD, NULL, "dy where x > 0, else 0");
 ROW(gelu_grad, "gelu_grad", 2, LS_EW_GELU_GRAD, NULL, "dy * (Phi(x) + x * phi(x))");
 ROW(gelu_tanh_grad, "gelu_tanh_grad", 2, LS_EW_GELU_TANH_GRAD, NULL, "dy * d/dx gelu_tanh(x)");
 ROW(silu_grad, "silu_grad", 2, LS_EW_SILU_GRAD, NULL, "dy * d/dx silu(x)");
+ROW(hardswish_grad, "hardswish_grad", 2, LS_EW_HARDSWISH_GRAD, NULL, "dy * d/dx hardswish(x)");
 ROW_CONST(add_const, "add_const", LS_EW_ADD_CONST, grad_add_const, "a + number");
 ROW_CONST(mul_const, "mul_const", LS_EW_MUL_CONST, grad_mul_const, "a * number");
 ROW_CONST(div_const, "div_const", LS_EW_DIV_CONST, grad_div_const, "a / number");
+ROW_CONST(pow_const, "pow_const", LS_EW_POW_CONST, grad_pow_const, "a to the power of a number");
+ROW_CONST(max_const, "max_const", LS_EW_MAX_CONST, grad_bound, "larger of a and a number");
+ROW_CONST(min_const, "min_const", LS_EW_MIN_CONST, grad_bound, "smaller of a and a number");
+ROW_CONST(leaky_relu, "leaky_relu", LS_EW_LEAKY_RELU, grad_leaky_relu, "a where a > 0, else a * number");
+ROW_CONST(elu, "elu", LS_EW_ELU, grad_elu, "a where a > 0, else number * (e^a - 1) (Clevert 2016)");
 
 /* cast: from any type to any type. Only casts between float types have gradients. */
 static ls_status infer_cast(ls_infer *i)
@@ -262,12 +367,23 @@ BINARY(ls_mul, ls_op_mul)
 BINARY(ls_div, ls_op_div)
 BINARY(ls_max, ls_op_max)
 BINARY(ls_min, ls_op_min)
+BINARY(ls_pow, ls_op_pow)
+BINARY(ls_gt, ls_op_gt)
+BINARY(ls_ge, ls_op_ge)
+BINARY(ls_eq, ls_op_eq)
 UNARY(ls_neg, ls_op_neg)
 UNARY(ls_sqrt, ls_op_sqrt)
 UNARY(ls_exp, ls_op_exp)
 UNARY(ls_log_e, ls_op_log)
 UNARY(ls_tanh, ls_op_tanh)
 UNARY(ls_square, ls_op_square)
+UNARY(ls_abs, ls_op_abs)
+UNARY(ls_sign, ls_op_sign)
+UNARY(ls_sin, ls_op_sin)
+UNARY(ls_cos, ls_op_cos)
+UNARY(ls_sigmoid, ls_op_sigmoid)
+UNARY(ls_softplus, ls_op_softplus)
+UNARY(ls_hardswish, ls_op_hardswish)
 UNARY(ls_relu, ls_op_relu)
 UNARY(ls_gelu, ls_op_gelu)
 UNARY(ls_gelu_tanh, ls_op_gelu_tanh)
@@ -276,6 +392,24 @@ BINARY(ls_swiglu, ls_op_swiglu)
 WITH_CONST(ls_add_const, ls_op_add_const)
 WITH_CONST(ls_mul_const, ls_op_mul_const)
 WITH_CONST(ls_div_const, ls_op_div_const)
+WITH_CONST(ls_pow_const, ls_op_pow_const)
+WITH_CONST(ls_leaky_relu, ls_op_leaky_relu)
+WITH_CONST(ls_elu, ls_op_elu)
+
+ls_value ls_where(ls_graph *g, ls_value condition, ls_value a, ls_value b)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    ls_value yes = ls_graph_apply(g, &ls_op_keep, 2, (ls_value[]){ a, condition }, NULL);
+    ls_value no = ls_graph_apply(g, &ls_op_drop, 2, (ls_value[]){ b, condition }, NULL);
+    return ls_add(g, yes, no);
+}
+
+ls_value ls_clamp(ls_graph *g, ls_value a, double low, double high)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    ls_value up = ls_graph_apply(g, &ls_op_max_const, 1, &a, &(ls_number_attrs){ .value = low });
+    return ls_graph_apply(g, &ls_op_min_const, 1, &up, &(ls_number_attrs){ .value = high });
+}
 
 ls_value ls_cast(ls_graph *g, ls_value a, ls_dtype to)
 {

@@ -103,16 +103,15 @@ static void grad_linear(ls_grad *c)
         ls_graph_error(c->g, LS_E_INTERNAL, "linear was fused before differentiation");
         return;
     }
+    /* dx comes first: then w is no longer needed, and dw may take its place (plan/births.c). */
+    if (c->needs[X])
+        c->din[X] = ls_linear_dx(c->g, c->dout[0], n->in[W]);
     if (c->needs[W] || bias) {
-        /* dw comes first: then x is no longer needed, and dx, which the backward pass continues with, is
-         * still in the caches. */
         ls_value dw = ls_linear_dw(c->g, c->dout[0], n->in[X], bias);
         c->din[W] = dw;
         if (bias)
             c->din[BIAS] = ls_nth(c->g, dw, 1);
     }
-    if (c->needs[X])
-        c->din[X] = ls_linear_dx(c->g, c->dout[0], n->in[W]);
 }
 
 /* What an activation makes of a sum is no sum. */

@@ -40,7 +40,8 @@ static ls_status infer_cross_entropy(ls_infer *i)
     ls_dtype stat = ls_stat_dtype(z->dtype);
     LS_TRY(ls_infer_at(i, z));
     LS_TRY(ls_infer_expect(i, 1, &LS_TYPE(LS_I32, z->dims[0]), "labels"));
-    LS_TRY(ls_infer_expect(i, 2, &LS_SCALAR(stat), "count"));
+    if (i->in[2].ndim >= 0)
+        LS_TRY(ls_infer_expect(i, 2, &LS_SCALAR(stat), "count"));
     if (i->n_in > 3 && i->in[3].ndim >= 0)
         LS_TRY(ls_infer_expect(i, 3, &LS_TYPE(stat, i->in[3].ndim == 3 ? i->in[3].dims[0] : 1, z->dims[0], 3),
                                "parts"));
@@ -151,6 +152,60 @@ static ls_status expand_argmax(ls_expansion *e)
     return LS_OK;
 }
 
+/* Operand k of row_sum, if it is there, must be of this type. */
+static ls_status may_be(const ls_infer *i, int k, const ls_type *t, const char *what)
+{
+    return k < i->n_in && i->in[k].ndim >= 0 ? ls_infer_expect(i, k, t, what) : LS_OK;
+}
+
+/* rows, weights?, real?, divisor? */
+static ls_status check_row_sum(const ls_infer *i)
+{
+    const ls_type *rows = &i->in[0];
+    ls_type weights = *rows;
+    char text[128];
+    LS_RULE_CHECK(i, rows->ndim >= 1, "needs rows [batch, ..], not one number");
+    LS_RULE_CHECK(i, rows->dtype == LS_F32 || rows->dtype == LS_F64,
+                  "rows are %s, which rounds the loss: compute them between ls_wide_begin and ls_wide_end",
+                  ls_type_text(text, rows));
+    LS_TRY(ls_infer_at(i, rows));
+    if (i->n_in > 1 && i->in[1].dtype == LS_I32)
+        weights.dtype = LS_I32;
+    LS_TRY(may_be(i, 1, &weights, "weights"));
+    LS_TRY(may_be(i, 2, &LS_SCALAR(LS_I32), "real"));
+    return may_be(i, 3, &LS_SCALAR(rows->dtype), "divisor");
+}
+
+static ls_status infer_row_sum(ls_infer *i)
+{
+    LS_TRY(check_row_sum(i));
+    i->out[0] = LS_SCALAR(i->in[0].dtype);
+    return LS_OK;
+}
+
+static ls_status infer_row_sum_grad(ls_infer *i) /* rows, weights?, real?, divisor?, dsum */
+{
+    LS_TRY(check_row_sum(i));
+    LS_TRY(ls_infer_expect(i, 4, &LS_SCALAR(i->in[0].dtype), "dsum"));
+    return ls_infer_same(i);
+}
+
+/* Weights are inputs (passes/objective.c), so nobody asks for their gradient. */
+static void grad_row_sum(ls_grad *c)
+{
+    const ls_node *n = c->node;
+    ls_value in[5] = { { 0 } };
+    for (int k = 0; k < n->n_in; k++)
+        in[k] = n->in[k];
+    in[4] = c->dout[0];
+    c->din[0] = ls_graph_apply(c->g, &ls_op_row_sum_grad, 5, in, n->attrs);
+}
+
+static const ls_attr_field ROW_SUM_FIELDS[] = {
+    { "each", LS_FIELD_I64, offsetof(ls_row_sum_attrs, each), NULL },
+    { "ignore_index", LS_FIELD_I64, offsetof(ls_row_sum_attrs, ignore_index), NULL },
+    { 0 }
+};
 static const ls_attr_field LOSS_FIELDS[] = {
     { "ignore_index", LS_FIELD_I64, offsetof(ls_loss_attrs, ignore_index), NULL }, { 0 }
 };
@@ -186,7 +241,7 @@ const ls_op ls_op_cross_entropy = {
     .max_in = 4,
     .n_out = 3,
     .flags = LS_OP_AT,
-    .optional_in = 1 << 3,
+    .optional_in = 1 << 2 | 1 << 3,
     .attrs_size = sizeof(ls_loss_attrs),
     .fields = LOSS_FIELDS,
     .infer = infer_cross_entropy,
@@ -254,6 +309,35 @@ const ls_op ls_op_argmax = {
     .summary = "index of the largest of the last dimension, the first of equals",
 };
 
+const ls_op ls_op_row_sum = {
+    .name = "row_sum",
+    .rule = "@r.., r.., ., . -> .",
+    .min_in = 1,
+    .max_in = 4,
+    .n_out = 1,
+    .flags = LS_OP_AT,
+    .optional_in = 1 << 1 | 1 << 2 | 1 << 3,
+    .attrs_size = sizeof(ls_row_sum_attrs),
+    .fields = ROW_SUM_FIELDS,
+    .infer = infer_row_sum,
+    .grad = grad_row_sum,
+    .summary = "sum over the rows of the first `real` samples, weighted (f32) or where valid (i32) / divisor",
+};
+const ls_op ls_op_row_sum_grad = {
+    .name = "row_sum_grad",
+    .rule = LS_RULE_LATER,
+    .min_in = 5,
+    .max_in = 5,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD | LS_OP_AT,
+    .optional_in = 1 << 1 | 1 << 2 | 1 << 3,
+    .attrs_size = sizeof(ls_row_sum_attrs),
+    .fields = ROW_SUM_FIELDS,
+    .infer = infer_row_sum_grad,
+    .inplace = 1,
+    .summary = "weight * dsum / divisor, 0 for what is not summed",
+};
+
 ls_value ls_softmax(ls_graph *g, ls_value a)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
@@ -265,9 +349,22 @@ ls_value ls_argmax(ls_graph *g, ls_value a)
     return ls_graph_apply(g, &ls_op_argmax, 1, &a, NULL);
 }
 
-ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels, ls_value count, int64_t ignore_index)
+ls_value ls_cross_entropy_sum(ls_graph *g, ls_value logits, ls_value labels, ls_value count,
+                              int64_t ignore_index)
 {
-    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_cross_entropy, 3, (ls_value[]){ logits, labels, count },
                           &(ls_loss_attrs){ .ignore_index = ignore_index });
+}
+
+ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    return ls_nth(g, ls_cross_entropy_sum(g, logits, labels, (ls_value){ 0 }, LS_IGNORE_LABEL), 2);
+}
+
+ls_value ls_row_sum(ls_graph *g, ls_value rows, ls_value weights, ls_value real, ls_value divisor,
+                    int64_t each)
+{
+    return ls_graph_apply(g, &ls_op_row_sum, 4, (ls_value[]){ rows, weights, real, divisor },
+                          &(ls_row_sum_attrs){ .each = each, .ignore_index = LS_IGNORE_LABEL });
 }

@@ -24,6 +24,11 @@ ls_status ls_infer_broadcast(ls_infer *i);
 ls_status ls_infer_expect(const ls_infer *i, int j, const ls_type *t, const char *what);
 /* Fails unless the operand whose box is i->at has the sizes of type t. */
 ls_status ls_infer_at(const ls_infer *i, const ls_type *t);
+/* Of ops that reduce what broadcasting would expand (ls_broadcast_attrs): shape, loops, fields, `local`. */
+ls_status ls_infer_sum_to(ls_infer *i);
+ls_status ls_dims_sum_to(ls_rule *r, const ls_infer *i);
+void ls_local_broadcast(ls_arena *a, void *attrs, const ls_type *out);
+extern const ls_attr_field ls_broadcast_fields[];
 ls_dtype ls_stat_dtype(ls_dtype data);   /* type of statistics: f64 for f64, else f32 */
 ls_cost ls_cost_move(const ls_infer *i); /* no arithmetic: each operand and the result is moved once */
 /* For `local` of a row: sets `dims` to those of `out`. The list is in the arena's memory. */
@@ -35,6 +40,12 @@ ls_value ls_sum_like(ls_graph *g, ls_value v, ls_value like);
 ls_value ls_reshape_like(ls_graph *g, ls_value v, ls_value like);
 ls_value ls_pack(ls_graph *g, int n, const ls_value *parts, int dim, int64_t extent, const int64_t *starts);
 ls_value ls_flat_view(ls_graph *g, ls_value flat, int64_t offset, const ls_type *shape);
+/* cross_entropy with all its results: the sum over valid rows / count, log-sum-exp, the loss of each row. */
+ls_value ls_cross_entropy_sum(ls_graph *g, ls_value logits, ls_value labels, ls_value count,
+                              int64_t ignore_index);
+/* weights, real and divisor may be absent. */
+ls_value ls_row_sum(ls_graph *g, ls_value rows, ls_value weights, ls_value real, ls_value divisor,
+                    int64_t each);
 /* The gradient of a norm of x, gain and bias, whose outputs 1 and 2 are the mean and its reciprocal
  * deviation. `grad` makes the three gradients. */
 void ls_grad_norm(ls_grad *c, const ls_op *grad);
@@ -77,11 +88,11 @@ ls_value ls_chain_gradient(ls_graph *g, ls_value dy, int n, const ls_link *links
 /* The rows of the table, by the file that defines them. */
 extern const ls_op ls_op_input, ls_op_param, ls_op_state, ls_op_buffer, ls_op_fill;
 extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_op_permute, ls_op_pack,
-    ls_op_broadcast_to, ls_op_sum_to;
-extern const ls_op ls_op_add, ls_op_sub, ls_op_mul, ls_op_div, ls_op_max, ls_op_min, ls_op_neg, ls_op_sqrt,
-    ls_op_exp, ls_op_log, ls_op_tanh, ls_op_square, ls_op_relu, ls_op_gelu, ls_op_gelu_tanh, ls_op_silu,
-    ls_op_swiglu, ls_op_relu_grad, ls_op_gelu_grad, ls_op_gelu_tanh_grad, ls_op_silu_grad, ls_op_add_const,
-    ls_op_mul_const, ls_op_div_const, ls_op_cast, ls_op_fused;
+    ls_op_broadcast_to, ls_op_sum_to, ls_op_max_to;
+#define ELEMENTWISE(opcode, name) extern const ls_op ls_op_##name;
+#include "device/elementwise.list"
+#undef ELEMENTWISE
+extern const ls_op ls_op_cast, ls_op_fused;
 extern const ls_op ls_op_random_key, ls_op_dropout;
 extern const ls_op ls_op_linear, ls_op_linear_dx, ls_op_linear_dw;
 extern const ls_op ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw;
@@ -94,7 +105,7 @@ extern const ls_op ls_op_embedding, ls_op_embedding_grad, ls_op_rope, ls_op_shif
 extern const ls_op ls_op_attention, ls_op_attention_grad, ls_op_cache_write, ls_op_cache_reorder,
     ls_op_attention_cached;
 extern const ls_op ls_op_softmax, ls_op_softmax_grad, ls_op_cross_entropy, ls_op_cross_entropy_grad,
-    ls_op_argmax;
+    ls_op_argmax, ls_op_row_sum, ls_op_row_sum_grad;
 extern const ls_op ls_op_cross_entropy_part, ls_op_argmax_part, ls_op_argmax_join;
 extern const ls_op ls_op_max_abs, ls_op_sum_squares, ls_op_norm_from_squares, ls_op_is_finite;
 extern const ls_op ls_op_count_step, ls_op_adam, ls_op_sgd, ls_op_loss_scale_update;

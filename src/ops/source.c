@@ -23,9 +23,11 @@ static ls_status infer_fill(ls_infer *i)
 
 static const char *const INIT_WORDS[] = { "zero", "one", "const", "normal", "uniform", "trunc_normal", NULL };
 
-static const char *const WHAT_WORDS[] = { "named",      "unit",      "moment",  "gradient",
-                                          "gathered",   "step",      "rate",    "loss_scale",
-                                          "good_steps", "grad_norm", "applied", NULL };
+static const char *const WHAT_WORDS[] = { "named",       "unit", "moment",     "gradient",   "gathered",
+                                          "step",        "rate", "loss_scale", "good_steps", "grad_norm",
+                                          "applied",     "loss", "divisor",    "rows",       "predicted",
+                                          "probability", "real", "track",      "places",     "seed",
+                                          NULL };
 
 static const ls_attr_field SOURCE_FIELDS[] = {
     { "name", LS_FIELD_TEXT, offsetof(ls_source_attrs, name), NULL },

@@ -7,12 +7,11 @@
 const ls_op *const ls_ops[] = {
     &ls_op_input, &ls_op_param, &ls_op_state, &ls_op_buffer, &ls_op_fill,
     &ls_op_copy, &ls_op_reshape, &ls_op_slice, &ls_op_flat_view, &ls_op_permute, &ls_op_pack,
-        &ls_op_broadcast_to, &ls_op_sum_to,
-    &ls_op_add, &ls_op_sub, &ls_op_mul, &ls_op_div, &ls_op_max, &ls_op_min, &ls_op_neg, &ls_op_sqrt,
-        &ls_op_exp, &ls_op_log, &ls_op_tanh,
-    &ls_op_square, &ls_op_relu, &ls_op_gelu, &ls_op_gelu_tanh, &ls_op_silu, &ls_op_swiglu,
-    &ls_op_relu_grad, &ls_op_gelu_grad, &ls_op_gelu_tanh_grad, &ls_op_silu_grad,
-    &ls_op_add_const, &ls_op_mul_const, &ls_op_div_const, &ls_op_cast, &ls_op_fused,
+        &ls_op_broadcast_to, &ls_op_sum_to, &ls_op_max_to,
+#define ELEMENTWISE(opcode, name) &ls_op_##name,
+#include "device/elementwise.list"
+#undef ELEMENTWISE
+    &ls_op_cast, &ls_op_fused,
     &ls_op_random_key, &ls_op_dropout,
     &ls_op_linear, &ls_op_linear_dx, &ls_op_linear_dw,
     &ls_op_conv2d, &ls_op_conv2d_dx, &ls_op_conv2d_dw,
@@ -25,7 +24,7 @@ const ls_op *const ls_ops[] = {
         &ls_op_attention_cached,
     &ls_op_softmax, &ls_op_softmax_grad, &ls_op_cross_entropy, &ls_op_cross_entropy_grad,
         &ls_op_cross_entropy_part,
-    &ls_op_argmax, &ls_op_argmax_part, &ls_op_argmax_join,
+    &ls_op_argmax, &ls_op_argmax_part, &ls_op_argmax_join, &ls_op_row_sum, &ls_op_row_sum_grad,
     &ls_op_max_abs, &ls_op_sum_squares, &ls_op_norm_from_squares, &ls_op_is_finite,
     &ls_op_all_gather, &ls_op_reduce_scatter, &ls_op_all_reduce, &ls_op_replicate, &ls_op_to_device,
         &ls_op_to_host,

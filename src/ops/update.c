@@ -27,7 +27,7 @@ static ls_status expect_like_param(const ls_infer *i, int j, const char *what, b
     return LS_OK;
 }
 
-static ls_status infer_adam(ls_infer *i) /* p, g, m, v, step, lr, scale?, apply? */
+static ls_status infer_adam(ls_infer *i) /* p, g, m, v, step, lr, scale?, apply?, weights? */
 {
     LS_TRY(expect_like_param(i, 1, "the gradient", false));
     LS_TRY(expect_like_param(i, 2, "the first moment", true));
@@ -36,6 +36,12 @@ static ls_status infer_adam(ls_infer *i) /* p, g, m, v, step, lr, scale?, apply?
     i->out[0] = i->in[0];
     i->out[1] = i->in[2];
     i->out[2] = i->in[3];
+    i->n_out = 3;
+    if (given(i, 8)) {
+        LS_TRY(expect_like_param(i, 8, "the weights", false));
+        LS_RULE_CHECK(i, ls_dtype_size(i->in[8].dtype) == 2, "the weights must be bf16 or f16");
+        i->out[i->n_out++] = i->in[8];
+    }
     return LS_OK;
 }
 
@@ -122,16 +128,16 @@ const ls_op ls_op_adam = {
     .name = "adam",
     .rule = LS_RULE_LATER,
     .min_in = 6,
-    .max_in = 8,
+    .max_in = 9,
     .n_out = 3,
-    .optional_in = 1 << 6 | 1 << 7,
+    .optional_in = 1 << 6 | 1 << 7 | 1 << 8,
     .flags = UPDATE,
     .attrs_size = sizeof(ls_adam_attrs),
     .fields = ADAM_FIELDS,
     .infer = infer_adam,
     .cost = cost_update,
-    .alias = { 1, 3, 4 },
-    .summary = "Adam; decoupled = 1: AdamW",
+    .alias = { 1, 3, 4, 9 },
+    .summary = "Adam; decoupled = 1: AdamW; also writes the weights of the next step",
 };
 const ls_op ls_op_sgd = {
     .name = "sgd",

@@ -12,6 +12,7 @@ typedef struct ls_update_inputs {
     ls_value lr;       /* f64 [] */
     ls_value scale;    /* []: the gradient is multiplied by it; absent: 1 */
     ls_value apply;    /* i32 []: 0 leaves everything unchanged; absent: 1 */
+    ls_value weights;  /* state: the parameters in the type of computation; absent: there is none */
 } ls_update_inputs;
 
 /* Adds to g the update of one unit's states, in place. It makes the moments that it needs. */
@@ -21,6 +22,9 @@ void ls_optimizer_adam(ls_graph *g, const ls_update_unit *u, const ls_optimizer 
                        const ls_update_inputs *in); /* and adamw */
 void ls_optimizer_sgd(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
                       const ls_update_inputs *in);
+
+/* Ends the rule of an optimizer whose op does not write weights: casts the new parameters to them. */
+void ls_update_weights(ls_graph *g, const ls_update_unit *u, const ls_update_inputs *in, ls_value parameters);
 
 /* States with the type of the unit: its parameters, and a moment of them, which begins with zeros. A new kind
  * of moment needs a value of ls_moment and its name in graph/identity.c. */

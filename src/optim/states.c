@@ -13,6 +13,13 @@ ls_value ls_update_parameters(ls_graph *g, const ls_update_unit *u, const ls_upd
     return state_of(g, (ls_identity){ .what = LS_IS_UNIT, .unit = in->unit }, u);
 }
 
+void ls_update_weights(ls_graph *g, const ls_update_unit *u, const ls_update_inputs *in, ls_value parameters)
+{
+    if (ls_present(in->weights))
+        ls_output_of(g, (ls_identity){ .what = LS_IS_WEIGHTS, .unit = in->unit }, u->name,
+                     ls_cast(g, parameters, u->weight_type));
+}
+
 ls_value ls_update_moment(ls_graph *g, ls_moment m, const ls_update_unit *u, const ls_update_inputs *in)
 {
     return state_of(g, (ls_identity){ .what = LS_IS_MOMENT, .unit = in->unit, .moment = m }, u);

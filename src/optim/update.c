@@ -33,12 +33,23 @@ static ls_value clip_factor(ls_graph *g, ls_value norm, double clip)
 
 static ls_value times(ls_graph *g, ls_value a, ls_value b) { return ls_present(a) ? ls_mul(g, a, b) : b; }
 
+static ls_value weights(ls_graph *g, int k, const ls_update_unit *u)
+{
+    ls_type t = u->type;
+    t.dtype = u->weight_type;
+    return u->weights
+               ? ls_state_of(g, (ls_identity){ .what = LS_IS_WEIGHTS, .unit = k }, u->name, t, (ls_init){ 0 })
+               : LS_NONE;
+}
+
 /* The gradient of this rank's part of unit k. Either `micro` has reduced it over the ranks, or this program
  * does (o->reduce). */
 static ls_value gradient(ls_graph *g, int k, const ls_update_unit *u, const ls_update_opts *o)
 {
     ls_link links[LS_UNIT_LINKS];
     ls_type t = u->type;
+    if (u->gradient_there)
+        return weights(g, k, u);
     if (o->reduce)
         t.dims[0] *= o->shards;
     const ls_value v = ls_input_of(g, (ls_identity){ .what = LS_IS_GRADIENT, .unit = k }, u->name, t);
@@ -115,8 +126,10 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     }
     ls_value step = ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ counter, apply }, NULL);
     for (int i = 0; i < n; i++)
-        RULES[o->optimizer.kind](g, &units[i], &o->optimizer,
-                                 &(ls_update_inputs){ i, grads[i], step, lr, scale, apply });
+        RULES[o->optimizer.kind](
+            g, &units[i], &o->optimizer,
+            &(ls_update_inputs){ i, grads[i], step, lr, scale, apply,
+                                 units[i].gradient_there ? grads[i] : weights(g, i, &units[i]) });
     if (o->loss_scaling) { /* last, because it overwrites what the other ops read */
         const ls_scale_update_attrs a = { o->scaler.growth, o->scaler.backoff, o->scaler.interval };
         ls_graph_apply(g, &ls_op_loss_scale_update, 3, (ls_value[]){ loss_scale, good, apply }, &a);

@@ -47,33 +47,29 @@ static int64_t up(int64_t n, int64_t step) { return (n + step - 1) / step * step
 
 typedef struct policy {
     const ls_graph *g;
-    const char *block, *glob; /* the options class: and pattern: */
-    int64_t size;             /* the option size: */
-    int64_t *own; /* size: for each scope id, the elements that no unit inside the scope has taken */
-    bool *unit;   /* size: [scope ids]: the scope is a unit */
+    const char *words; /* ls_parallel.units */
+    int64_t size;      /* of the word size: */
+    int64_t *own;      /* size: for each scope id, the elements that no unit inside the scope has taken */
+    bool *large;       /* size: [scope ids]: the scope is a unit; NULL: there is no such word */
 } policy;
 
 static const ls_scope *scope_of_unit(const policy *p, const ls_node *param)
 {
     for (const ls_scope *s = param->scope; s && s->path[0]; s = s->parent) {
-        if (p->block && !strcmp(s->block, p->block))
-            return s;
-        if (p->glob && ls_path_matches(p->glob, s->path))
-            return s;
-        if (p->unit && p->unit[s->id])
+        if (ls_words_name(p->words, s) || (p->large && p->large[s->id]))
             return s;
     }
     return NULL;
 }
 
 /* Marks units by size, inner scopes first: a scope becomes a unit if it has `size` elements that no unit
- * inside it has taken (as FSDP's size_based_auto_wrap_policy). Inner scopes have larger ids than outer
- * ones. */
+ * inside it, by size or by name, has taken (as FSDP's size_based_auto_wrap_policy). Inner scopes have larger
+ * ids than outer ones. */
 static ls_status choose_by_size(policy *p, ls_arena *arena)
 {
     const ls_graph *g = p->g;
     p->own = LS_ARENA_ARRAY(arena, int64_t, g->n_scopes + 1);
-    p->unit = LS_ARENA_ARRAY(arena, bool, g->n_scopes + 1);
+    p->large = LS_ARENA_ARRAY(arena, bool, g->n_scopes + 1);
     const ls_scope **scope = LS_ARENA_ARRAY(arena, const ls_scope *, g->n_scopes + 1);
     LS_TRY(ls_arena_status(arena));
     for (int i = 0; i < g->n_nodes; i++) {
@@ -85,41 +81,45 @@ static ls_status choose_by_size(policy *p, ls_arena *arena)
     for (int i = g->n_scopes; i > 0; i--) {
         if (!scope[i] || !scope[i]->path[0])
             continue;
-        p->unit[i] = p->own[i] >= p->size;
-        if (!p->unit[i] && scope[i]->parent)
+        p->large[i] = p->own[i] >= p->size;
+        if (!p->large[i] && !ls_words_name(p->words, scope[i]))
             p->own[scope[i]->parent->id] += p->own[i];
     }
     return LS_OK;
 }
 
-static bool starts(const char *text, const char *prefix, const char **rest)
+/* Whether the word makes a unit. */
+static bool has_effect(const policy *p, const char *word)
 {
-    *rest = text + strlen(prefix);
-    return !strncmp(text, prefix, strlen(prefix));
+    const bool size = !strncmp(word, "size:", 5);
+    for (int i = 0; i < p->g->n_nodes; i++)
+        for (const ls_scope *s = p->g->nodes[i]->scope; p->g->nodes[i]->op == &ls_op_param && s;
+             s = s->parent)
+            if (size ? p->large[s->id] : ls_words_name(word, s))
+                return true;
+    return false;
 }
 
-/* LS_E_USAGE if `units` names nothing in this model. This is checked on one rank too, so that a recipe which
- * works on one rank works on four. */
-static ls_status choose(policy *p, const char *units, ls_arena *arena)
+/* LS_E_USAGE if a word of `units` names nothing in this model. This is checked on one rank too, so that a
+ * recipe which works on one rank works on four. */
+static ls_status choose(policy *p, ls_arena *arena)
 {
-    const char *rest;
-    if (starts(units, "class:", &rest))
-        p->block = rest;
-    else if (starts(units, "pattern:", &rest))
-        p->glob = rest;
-    else if (starts(units, "size:", &rest)) {
-        p->size = (int64_t)strtod(rest, NULL);
-        LS_TRY(choose_by_size(p, arena));
-    } else
+    const char *size = strstr(p->words, "size:"), *words = p->words;
+    char word[512];
+    if (!strcmp(words, "none"))
         return LS_OK;
-    for (int i = 0; i < p->g->n_nodes; i++)
-        if (p->g->nodes[i]->op == &ls_op_param && scope_of_unit(p, p->g->nodes[i]))
-            return LS_OK;
-    return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS,
-                         "%s: the model has no block with parameters that matches (lockstep "
-                         "inspect RECIPE shows its modules and classes; "
-                         "`none` makes one unit of everything)",
-                         units);
+    if (size) {
+        p->size = (int64_t)strtod(size + 5, NULL);
+        LS_TRY(choose_by_size(p, arena));
+    }
+    for (int used; sscanf(words, "%511s%n", word, &used) == 1; words += used)
+        if (!has_effect(p, word))
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS,
+                                 "%s: the model has no block with parameters that matches (lockstep "
+                                 "inspect RECIPE shows its modules and classes; "
+                                 "`none` makes one unit of everything)",
+                                 word);
+    return LS_OK;
 }
 
 /* ---- frozen parameters */
@@ -321,9 +321,8 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
     if (u->dtype == LS_F64)
         all.param = all.reduce = LS_F64;
     LS_TRY(ls_policies_make(&u->policies, &u->arena, g, &all));
-    policy by = { .g = g };
-    if (p)
-        LS_TRY(choose(&by, p->units, &u->arena));
+    policy by = { .g = g, .words = p ? p->units : "none" };
+    LS_TRY(choose(&by, &u->arena));
     const ls_sharding *s = &u->sharding;
     layout l = { .u = u,
                  .scope = LS_ARENA_ARRAY(&u->arena, const ls_scope *, u->n_slots + 1),
@@ -345,6 +344,8 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         if (s->shards > 1)
             x->elements = up(x->elements, 64 / (int64_t)narrow * s->shards);
         x->slice = x->elements / s->shards;
+        x->weights = precision->weights && !x->frozen && x->param != x->dtype && !s->offload &&
+                     s->shards == 1 && (s->replicas == 1 || !s->each);
         u->elements += x->elements;
         u->slice += x->slice;
         u->trained += !x->frozen;

@@ -1,7 +1,8 @@
-/* match.c - the names that a pattern of parallel.units, train.freeze or precision.modules matches. */
+/* match.c - the modules and parameters that words of options name: of units, recompute, modules, freeze. */
 #include "passes.h"
 
 #include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
 bool ls_path_matches(const char *glob, const char *path)
@@ -15,4 +16,20 @@ bool ls_path_matches(const char *glob, const char *path)
     for (size_t i = 0; i <= m; i++)
         b[i] = path[i] == '.' ? '/' : path[i];
     return fnmatch(a, b, FNM_PATHNAME) == 0;
+}
+
+static bool word_names(const char *word, const ls_scope *s)
+{
+    if (!strncmp(word, "class:", 6))
+        return !strcmp(s->block, word + 6);
+    return !strncmp(word, "pattern:", 8) && ls_path_matches(word + 8, s->path);
+}
+
+bool ls_words_name(const char *words, const ls_scope *s)
+{
+    char word[512];
+    bool named = false;
+    for (int used; s->path[0] && !named && sscanf(words, "%511s%n", word, &used) == 1; words += used)
+        named = word_names(word, s);
+    return named;
 }

@@ -74,11 +74,14 @@ typedef struct ls_unit {
     /* Its name, for people: "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0". Names of
      * frozen units end in " frozen". Programs identify a unit by its number (graph/identity.h). */
     const char *state;
-    bool root;          /* the trained parameters that belong to no other unit */
-    ls_dtype dtype;     /* type of the stored parameters */
-    ls_dtype param;     /* type that its parameters are used in */
-    ls_dtype reduce;    /* type that sums of its gradients over ranks are rounded to */
-    bool frozen;        /* its parameters are frozen */
+    bool root;       /* the trained parameters that belong to no other unit */
+    ls_dtype dtype;  /* type of the stored parameters */
+    ls_dtype param;  /* type that its parameters are used in */
+    ls_dtype reduce; /* type that sums of its gradients over ranks are rounded to */
+    bool frozen;     /* its parameters are frozen */
+    /* The model reads another state, the parameters in type `param` (LS_IS_WEIGHTS). The update writes both
+     * states, so no step casts parameters. */
+    bool weights;
     unsigned cut_by;    /* bit i: axis i of the mesh cuts all its parameters */
     int64_t elements;   /* length of the whole buffer, with padding */
     int64_t slice;      /* elements / shards */
@@ -131,6 +134,9 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
                            const ls_precision *precision);
 /* Matches a dotted path. As `*` does not match `/` in paths of files, it does not match a dot here. */
 bool ls_path_matches(const char *glob, const char *path);
+/* Whether one of the words class:NAME and pattern:GLOB names the module of this scope; the root has no
+ * module. */
+bool ls_words_name(const char *words, const ls_scope *s);
 bool ls_words_freeze(const char *freeze, const char *name); /* a word of `freeze` matches this parameter */
 
 /* Replaces each parameter by a view of its unit's flat buffer. The buffer is the end of a chain: state ->
@@ -152,10 +158,11 @@ ls_status ls_pass_sync_batch_norm(ls_graph **g, const ls_parallel *p, ls_units *
  * because the backward pass needs it first. Mappings are no copies, so they stay. After differentiation. */
 ls_status ls_pass_reshard(ls_graph **g, const ls_parallel *p, const ls_units *units);
 
-/* Activation checkpointing. For each block of the given class, forward values that the backward pass reads
- * are computed again before their first reader there, and only the block's inputs are kept. LS_E_USAGE if no
- * block has the class. After differentiation. */
-ls_status ls_pass_recompute(ls_graph **g, const char *block_class);
+/* Activation checkpointing. For each module that a word class:NAME or pattern:GLOB names (of nested ones the
+ * outermost), forward values that the backward pass reads are computed again before their first reader there,
+ * and only the module's inputs are kept. LS_E_USAGE for a word that names no module. After
+ * differentiation. */
+ls_status ls_pass_recompute(ls_graph **g, const char *words);
 
 /* Joins epilogues to matrix products (activation, residual, gradient of an activation, addend), addends to
  * layer_norm_grad and similar ops, and chains of element-wise ops to one op. Rounds where the unfused graph

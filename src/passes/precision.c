@@ -116,17 +116,11 @@ bool ls_precision_has_f16(const ls_precision *p)
 
 /* ---- whose they are */
 
-static bool matches(const ls_policy *p, const ls_scope *s)
-{
-    return !strncmp(p->which, "class:", 6) ? !strcmp(s->block, p->which + 6)
-                                           : ls_path_matches(p->which + 8, s->path);
-}
-
 /* Of several words that match a module the first counts. */
 static void find_policy(ls_policies *p, bool *found, const ls_scope *s)
 {
-    for (int k = 1; k < p->n && s->path[0]; k++) {
-        const bool match = matches(&p->all[k], s);
+    for (int k = 1; k < p->n; k++) {
+        const bool match = ls_words_name(p->all[k].which, s);
         found[k] |= match;
         if (match && !p->of_scope[s->id])
             p->of_scope[s->id] = k;
@@ -271,6 +265,12 @@ void ls_casts_operands(ls_casts *c, ls_rewrite *r, const ls_node *n, ls_value *i
         in[0] = ls_pass_output(r->to, in[0], c->policies->all[0].output);
         return;
     }
+    /* what is wide is never rounded to 16 bits; its parameters are those of the module */
+    for (int k = 0; n->scope->wide && k < n->n_in; k++)
+        if (is_float(r, in[k]) && ls_dtype_size(ls_value_type(r->to, in[k]).dtype) < 4)
+            in[k] = cast_once(c, r, n->in[k], in[k], LS_F32);
+    if (n->scope->wide)
+        return;
     /* scalars of the loss and running statistics are left alone */
     const int n_in = n->op == &ls_op_batch_norm_eval ? 3 : n->n_in;
     bool mixed = false;

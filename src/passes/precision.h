@@ -9,9 +9,11 @@ typedef struct ls_precision {
     ls_dtype reduce;          /* of sums of gradients over ranks */
     bool cast_forward_inputs; /* ls_trainer_opts has what this and the next are */
     const char *modules;
+    bool weights; /* trained parameters in another type are states of their own (ls_unit.weights) */
 } ls_precision;
-#define LS_PRECISION_DEFAULTS \
-    .param = LS_F32, .output = LS_F32, .reduce = LS_F32, .cast_forward_inputs = true, .modules = NULL
+#define LS_PRECISION_DEFAULTS                                                                          \
+    .param = LS_F32, .output = LS_F32, .reduce = LS_F32, .cast_forward_inputs = true, .modules = NULL, \
+    .weights = false
 
 /* LS_E_USAGE for words of `modules` that are none, or have no effect. Local. */
 ls_status ls_precision_check(const ls_precision *p);

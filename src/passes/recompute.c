@@ -2,6 +2,7 @@
  * node that reads one of their values. The backward pass reads the clones, so the originals are freed in the
  * forward pass. Clones that nothing needs are dead code, which a later pass removes. A value that leaves its
  * block is an input of another block and is kept, as in PyTorch's checkpoint. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +13,31 @@
 #include "graph/op.h"
 #include "passes.h"
 
-/* Scope id of the outermost scope of the class that encloses this one; -1: none. */
-static int block_of(const ls_scope *s, const char *block_class)
+/* Scope id of the outermost scope around this one that the words name; -1: none. */
+static int block_of(const ls_scope *s, const char *words)
 {
     int found = -1;
     for (; s; s = s->parent)
-        if (!strcmp(s->block, block_class))
+        if (ls_words_name(words, s))
             found = s->id;
     return found;
+}
+
+/* LS_E_USAGE for a word that names no module. */
+static ls_status check_words(const ls_graph *g, const char *words)
+{
+    char word[512];
+    for (int used; sscanf(words, "%511s%n", word, &used) == 1; words += used) {
+        bool found = false;
+        for (int i = 0; i < g->n_nodes && !found; i++)
+            found = block_of(g->nodes[i]->scope, word) >= 0;
+        if (!found)
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_RECOMPUTE,
+                                 "the model \"%s\" has no block that %s names; write class:NAME or "
+                                 "pattern:GLOB (lockstep inspect RECIPE shows modules and classes)",
+                                 g->name, word);
+    }
+    return LS_OK;
 }
 
 typedef struct state {
@@ -71,21 +89,14 @@ static void find_leaving(state *t)
         t->leaves[g->outputs[i].value.id] = true;
 }
 
-ls_status ls_pass_recompute(ls_graph **gp, const char *block_class)
+ls_status ls_pass_recompute(ls_graph **gp, const char *words)
 {
     const ls_graph *g = *gp;
+    LS_TRY(check_words(g, words));
     int *block = ls_sys_malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
     LS_TRY(ls_sys_have(block));
-    int blocks = 0;
-    for (int i = 0; i < g->n_nodes; i++) {
-        block[i] = block_of(g->nodes[i]->scope, block_class);
-        blocks += block[i] >= 0;
-    }
-    if (!blocks) {
-        free(block);
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_RECOMPUTE, "the model \"%s\" has no block of class \"%s\"",
-                             g->name, block_class);
-    }
+    for (int i = 0; i < g->n_nodes; i++)
+        block[i] = block_of(g->nodes[i]->scope, words);
     state t = { .block = block };
     ls_status s = ls_rewrite_begin(&t.r, g);
     t.again = ls_sys_calloc((size_t)g->n_vals, sizeof *t.again);

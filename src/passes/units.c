@@ -14,8 +14,9 @@ static ls_value use(ls_graph *g, ls_units *u, int k)
     const ls_sharding *s = &u->sharding;
     ls_unit *unit = &u->units[k];
     const char *name = unit->state;
-    ls_value v = unit->use = ls_state_of(g, (ls_identity){ .what = LS_IS_UNIT, .unit = k }, name,
-                                         LS_TYPE(unit->dtype, unit->slice), (ls_init){ 0 });
+    const ls_identity is = { .what = unit->weights ? LS_IS_WEIGHTS : LS_IS_UNIT, .unit = k };
+    const ls_type type = LS_TYPE(unit->weights ? unit->param : unit->dtype, unit->slice);
+    ls_value v = unit->use = ls_state_of(g, is, name, type, (ls_init){ 0 });
     ls_link links[LS_UNIT_LINKS];
     const int n = ls_unit_chain(links, &(ls_unit_use){ .unit = name,
                                                        .number = k,
@@ -103,7 +104,8 @@ ls_status ls_pass_precision(ls_graph **gp, const ls_precision *p)
             ls_cast_attrs cast;
         } a;
         const void *attrs = n->attrs;
-        const ls_dtype to = ls_policy_of(&policies, n->scope)->param;
+        const ls_dtype param = ls_policy_of(&policies, n->scope)->param,
+                       to = n->scope->wide && param != LS_F64 ? LS_F32 : param;
         ls_rewrite_like(&r, n);
         ls_casts_operands(&casts, &r, n, in);
         if ((n->op->flags & LS_OP_SOURCE) && ((const ls_source_attrs *)attrs)->type.dtype == LS_F32) {

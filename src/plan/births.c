@@ -8,9 +8,10 @@
  * a tied table use the same memory. Packs are visited last to first, so that an outer pack has its memory
  * before inner packs look for theirs.
  *
- * An output with the identity of a source replaces the source's content. If its op may work in place, and if
- * nothing reads the old content later, it is computed in the source's memory. (Else lower.c ends the program
- * with a copy.) */
+ * An output with the identity of a source replaces the source's content. If nothing reads the old content
+ * later, and its op either does not read it or may work in place, it is computed in the source's memory.
+ * (Else lower.c ends the program with a copy.) If that op is a `pack`, the range of a part is free from the
+ * last read of it on: so gradients take the place of the weights that they are gradients of. */
 #include "internal.h"
 #include "ops/rules.h"
 
@@ -43,6 +44,79 @@ static int behind_reshapes(const ls_graph *g, int v)
     return ls_is_source(g->nodes[g->vals[v].node]) ? 0 : v;
 }
 
+/* A read of memory that an output replaces: its position in `order`, and the bytes that it may reach. */
+typedef struct old_read {
+    int source, when;
+    int64_t begin, end;
+} old_read;
+
+typedef struct old_reads {
+    int n;
+    old_read *list;
+} old_reads;
+
+/* The bytes of its root that a value shows, or more. */
+static void range_in_root(const ls_graph *g, int v, int64_t *begin, int64_t *end)
+{
+    const ls_node *n = g->nodes[g->vals[v].node];
+    *begin = 0;
+    *end = (int64_t)ls_type_bytes(&g->vals[v].type);
+    if (!ls_is_view(n))
+        return;
+    range_in_root(g, n->in[0].id, begin, end);
+    if (n->op == &ls_op_flat_view) {
+        *begin += ((const ls_flat_view_attrs *)n->attrs)->offset *
+                  (int64_t)ls_dtype_size(g->vals[v].type.dtype);
+        *end = *begin + (int64_t)ls_type_bytes(&g->vals[v].type);
+    }
+}
+
+static ls_status list_old_reads(ls_planner *p, old_reads *r)
+{
+    const ls_graph *g = p->old;
+    bool *replaced = LS_ARENA_ARRAY(&p->scratch, bool, g->n_vals);
+    int most = 0;
+    LS_TRY(ls_arena_status(&p->scratch));
+    for (int i = 0; i < g->n_outputs; i++)
+        replaced[p->replaces[i]] = p->replaces[i] > 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < p->n_order; i++) {
+            const ls_node *n = g->nodes[p->order[i]];
+            for (int j = 0; !ls_is_view(n) && j < n->n_in; j++) {
+                if (!ls_present(n->in[j]) || !replaced[p->root[n->in[j].id]])
+                    continue;
+                if (pass == 0) {
+                    most++;
+                    continue;
+                }
+                old_read *x = &r->list[r->n++];
+                *x = (old_read){ .source = p->root[n->in[j].id], .when = i };
+                range_in_root(g, n->in[j].id, &x->begin, &x->end);
+            }
+        }
+        if (pass == 0)
+            r->list = LS_ARENA_ARRAY(&p->scratch, old_read, most + 1);
+        LS_TRY(ls_arena_status(&p->scratch));
+    }
+    return LS_OK;
+}
+
+/* Whether v may be computed in bytes [begin, end) of `out`. If that is in a source: they were read before. */
+static bool is_free(const ls_planner *p, const old_reads *r, int out, int v, int64_t begin, int64_t end)
+{
+    const int when = p->when[p->old->vals[v].node];
+    int source = out;
+    for (; p->births[source].inside; source = p->births[source].inside) {
+        begin += p->births[source].offset;
+        end += p->births[source].offset;
+    }
+    for (int i = 0; i < r->n; i++)
+        if (r->list[i].source == source && r->list[i].when >= when && r->list[i].begin < end &&
+            begin < r->list[i].end)
+            return false;
+    return true;
+}
+
 /* The operand that v, which is computed inside a buffer, may overwrite; 0: none. */
 static int overwritten(const ls_planner *p, int v, const int *last_use)
 {
@@ -61,7 +135,7 @@ static int overwritten(const ls_planner *p, int v, const int *last_use)
     return 0;
 }
 
-static void compute_in_pack(ls_planner *p, const ls_node *pack, const int *last_use)
+static void compute_in_pack(ls_planner *p, const ls_node *pack, const int *last_use, const old_reads *reads)
 {
     const ls_graph *g = p->old;
     const ls_pack_attrs *a = pack->attrs;
@@ -82,11 +156,17 @@ static void compute_in_pack(ls_planner *p, const ls_node *pack, const int *last_
         if (!ls_strides_are_contiguous(&inside) &&
             !(k && ls_strides_are_rows(&inside) && ls_mask_has(k->rows_out, g->vals[v].out)))
             continue;
+        const int64_t offset = a->starts.v[j] * whole.strides[a->dim] * size,
+                      end = offset + ls_strides_extent(&part) * size;
+        if (!is_free(p, reads, out, v, offset, end))
+            continue;
         p->births[v].inside = out;
-        p->births[v].offset = a->starts.v[j] * whole.strides[a->dim] * size;
+        p->births[v].offset = offset;
         p->births[v].part = j;
         memcpy(p->births[v].strides, inside.strides, sizeof inside.strides);
-        for (int u, at = v; ls_strides_are_contiguous(&inside) && (u = overwritten(p, at, last_use)); at = u)
+        for (int u, at = v; ls_strides_are_contiguous(&inside) && (u = overwritten(p, at, last_use)) &&
+                            is_free(p, reads, out, u, offset, end);
+             at = u)
             p->births[u] = p->births[v];
     }
 }
@@ -114,17 +194,13 @@ static void compute_in_source(ls_planner *p, int v, int source, const int *last_
     if (p->root[v] != v || g->vals[v].out != 0 || ls_is_source(n) || p->births[v].inside || p->named[v] ||
         last_use[source] > p->when[n->id])
         return;
-    bool takes = false;
     for (int j = 0; j < n->n_in; j++) {
         if (!ls_present(n->in[j]) || p->root[n->in[j].id] != source)
             continue;
         if (j > 30 || !(n->op->inplace >> j & 1) ||
             ls_type_bytes(&g->vals[n->in[j].id].type) != ls_type_bytes(&g->vals[v].type))
             return;
-        takes = true;
     }
-    if (!takes)
-        return;
     p->births[v].inside = source;
     ls_strides_contiguous(p->births[v].strides, &g->vals[v].type);
 }
@@ -175,8 +251,10 @@ ls_status ls_planner_find_births(ls_planner *p)
         if (p->replaces[i])
             compute_in_source(p, g->outputs[i].value.id, p->replaces[i], last_use);
 
+    old_reads reads = { 0 };
+    LS_TRY(list_old_reads(p, &reads));
     for (int i = p->n_order - 1; i >= 0; i--)
         if (g->nodes[p->order[i]]->op == &ls_op_pack)
-            compute_in_pack(p, g->nodes[p->order[i]], last_use);
+            compute_in_pack(p, g->nodes[p->order[i]], last_use, &reads);
     return LS_OK;
 }

@@ -1,9 +1,7 @@
 /* cost.c - FLOPs, bytes and seconds of each step. Bytes are the least that must be moved: each operand once,
- * except what is in place already. Seconds follow from the machine's calibration: the longer of arithmetic
- * and moving, plus the cost of a call. A collective's time is counted in its wait, at the speed of memory:
- * what a rank reads of other ranks' windows is not in its caches. */
-
+ * except what is in place already. Seconds follow from the machine's calibration (calibration.h). */
 #include "internal.h"
+#include "lockstep/mesh.h"
 #include "ops/rules.h"
 
 static bool same_place(const ls_plan *p, const ls_node *pack, int j)
@@ -49,26 +47,120 @@ static double collective_traffic(const ls_plan_collective *c)
     return c->kind == LS_REDUCE_SCATTER ? n * from + to : from + to / n + 2 * to;
 }
 
-static void collective_cost(ls_plan *p, ls_step *s, const ls_calibration *c)
+/* Where the members of a collective's group are. */
+typedef struct reach {
+    int hosts, here; /* hosts, and members on this one */
+    int ranks;       /* of this host, in all groups */
+} reach;
+
+static ls_status reach_of(reach *out, ls_arena *scratch, const ls_plan_collective *c, const ls_parallel *p)
+{
+    *out = (reach){ 1, c->n, c->n };
+    if (!p)
+        return LS_OK;
+    const int ranks = (int)ls_mesh_ranks(&p->mesh);
+    out->ranks = p->ranks_per_host > 0 && p->ranks_per_host < ranks ? p->ranks_per_host : ranks;
+    int *members = LS_ARENA_ARRAY(scratch, int, ranks), position;
+    LS_TRY(ls_arena_status(scratch));
+    const int n = ls_mesh_group(&p->mesh, p->rank, c->group, members, &position), host = p->rank / out->ranks;
+    out->here = 0;
+    for (int i = 0; i < n; i++)
+        out->here += members[i] / out->ranks == host;
+    out->hosts = out->here ? (n + out->here - 1) / out->here : 1;
+    return LS_OK;
+}
+
+/* Turns in which members wait for each other: an all_reduce sums, and then shares. */
+static int turns_of(const ls_plan_collective *c)
+{
+    return c->kind == LS_ALL_GATHER || c->kind == LS_REDUCE_SCATTER ? 1 : 2;
+}
+
+/* Bytes that come from other hosts: of the slices, or of the sums, that a rank takes in, those of other
+ * hosts' members with its local index (comm/remote_move.c). A host's ranks share its link. */
+static double network_seconds(const ls_plan_collective *c, const reach *r, const ls_wire *link)
+{
+    if (r->hosts < 2 || !(link->bandwidth > 0))
+        return 0;
+    const double others = r->hosts - 1, slices = r->here * (double)r->hosts,
+                 slice = c->bytes / (slices > 1 ? slices - 1 : 1); /* for both turns of an all_reduce */
+    return turns_of(c) * link->latency + r->ranks * others * slice / link->bandwidth;
+}
+
+/* The arithmetic and the copying of a collective count in its wait. What comes over the network is under way
+ * from the start on, one collective after the other, and counts as far as nothing else is computed
+ * meanwhile. */
+typedef struct network {
+    double *done; /* [collectives]: when it has arrived */
+    double free;  /* when all earlier ones have */
+} network;
+
+typedef struct costing {
+    const ls_calibration *calibration; /* NULL: no seconds */
+    const ls_parallel *parallel;       /* NULL: one rank */
+    ls_arena *scratch;
+    network *network;
+} costing;
+
+static ls_status collective_cost(ls_plan *p, ls_step *s, const costing *k)
 {
     ls_plan_collective *x = &p->collectives[s->collective];
-    s->cost = (ls_cost){ .bytes = s->part == LS_PART_WAIT ? collective_traffic(x) : 0 };
-    s->seconds = c ? s->cost.bytes / c->bytes_memory + c->op_overhead : 0;
-    x->seconds += s->seconds;
-}
-
-static void kernel_cost(ls_plan *p, ls_step *s, ls_type *types, const ls_calibration *c)
-{
-    const double cached = 1 << 20; /* a size that fits into L2 of nearly all processors */
-    s->cost = cost_of(p, p->graph->nodes[s->node], types);
-    if (c) {
-        const double arithmetic = s->cost.flops / (c->flops * c->gemm_efficiency);
-        const double traffic = s->cost.bytes / (s->cost.bytes <= cached ? c->bytes_cache : c->bytes_memory);
-        s->seconds = (arithmetic > traffic ? arithmetic : traffic) + c->op_overhead;
+    const bool wait = s->part == LS_PART_WAIT;
+    s->cost = (ls_cost){ .bytes = wait ? collective_traffic(x) : 0 };
+    const ls_calibration *c = k->calibration;
+    if (!c)
+        return LS_OK;
+    reach r;
+    LS_TRY(reach_of(&r, k->scratch, x, k->parallel));
+    const ls_wire *host = &c->wires[LS_WIRE_HOST], *between = &c->wires[LS_WIRE_NETWORK];
+    const double latency = wait && host->latency > 0 && !(x->map && x->from == x->to && x->settled)
+                               ? turns_of(x) * host->latency
+                               : 0;
+    s->seconds = s->cost.bytes / (host->bandwidth > 0 ? host->bandwidth : c->bytes_memory) + latency +
+                 c->op_overhead;
+    if (r.hosts > 1 && !wait) {
+        const double start = p->seconds > k->network->free ? p->seconds : k->network->free;
+        k->network->free = k->network->done[s->collective] = start + network_seconds(x, &r, between);
+    } else if (r.hosts > 1 && k->network->done[s->collective] > p->seconds) {
+        s->seconds += k->network->done[s->collective] - p->seconds;
     }
+    x->seconds += s->seconds;
+    return LS_OK;
 }
 
-ls_status ls_planner_cost(ls_plan *p, const ls_calibration *c)
+/* Seconds of a kernel that runs on all ranks of a host at once. They share memory and, on a machine whose
+ * cores share units or power, arithmetic. */
+static double crowded(const costing *k, double seconds, double bytes)
+{
+    const double outside = 16 << 20; /* more than a core's own caches hold */
+    const ls_calibration *c = k->calibration;
+    const ls_parallel *p = k->parallel;
+    if (!p || !(c->all_flops > 0) || !(c->all_memory > 0))
+        return seconds;
+    const int all = (int)ls_mesh_ranks(&p->mesh), room = c->threads < c->cores ? c->cores / c->threads : 1;
+    const int here = p->ranks_per_host > 0 && p->ranks_per_host < all ? p->ranks_per_host : all,
+              ranks = here < room ? here : room; /* a host with more ranks has more cores */
+    const double units = seconds * ranks * c->flops / c->all_flops,
+                 memory = bytes > outside ? ranks * bytes / c->all_memory : 0;
+    const double least = ranks > 1 ? (units > memory ? units : memory) : 0;
+    return least > seconds ? least : seconds;
+}
+
+static void kernel_cost(ls_plan *p, ls_step *s, ls_type *types, const costing *k)
+{
+    const ls_node *n = p->graph->nodes[s->node];
+    s->cost = cost_of(p, n, types);
+    p->n_kernels++;
+    if (!k->calibration)
+        return;
+    uint64_t call, kind;
+    ls_call_digest(p->graph, n, s->cost.flops, &call, &kind);
+    p->n_measured += ls_calibration_has(k->calibration, call);
+    s->seconds = ls_calibration_seconds(k->calibration, call, kind, s->cost);
+    s->seconds = crowded(k, s->seconds, s->cost.bytes);
+}
+
+ls_status ls_plan_estimate(ls_plan *p, const ls_calibration *c, const ls_parallel *parallel)
 {
     int most = 1;
     for (int i = 0; i < p->n_steps; i++)
@@ -77,17 +169,23 @@ ls_status ls_planner_cost(ls_plan *p, const ls_calibration *c)
     ls_arena scratch;
     ls_arena_init(&scratch);
     ls_type *types = LS_ARENA_ARRAY(&scratch, ls_type, most);
-    LS_TRY(ls_arena_status(&scratch));
-    for (int i = 0; i < p->n_steps; i++) {
+    network net = { .done = LS_ARENA_ARRAY(&scratch, double, p->n_collectives + 1) };
+    p->flops = p->bytes = p->seconds = 0;
+    p->n_kernels = p->n_measured = 0;
+    for (int i = 0; i < p->n_collectives; i++)
+        p->collectives[i].seconds = 0;
+    const costing k = { c, parallel, &scratch, &net };
+    ls_status status = ls_arena_status(&scratch);
+    for (int i = 0; i < p->n_steps && status == LS_OK; i++) {
         ls_step *s = &p->steps[i];
         if (s->part == LS_PART_RUN)
-            kernel_cost(p, s, types, c);
+            kernel_cost(p, s, types, &k);
         else
-            collective_cost(p, s, c);
+            status = collective_cost(p, s, &k);
         p->flops += s->cost.flops;
         p->bytes += s->cost.bytes;
         p->seconds += s->seconds;
     }
     ls_arena_release(&scratch);
-    return LS_OK;
+    return status;
 }

@@ -33,6 +33,10 @@ static bool of_unit(ls_identity is, ls_what what, const ls_stored_at *at)
 {
     return is.what == (int64_t)what && is.unit == at->unit;
 }
+static bool has_parameters(ls_identity is, const ls_stored_at *at)
+{
+    return ls_is_parameters(is) && is.unit == at->unit;
+}
 
 static bool is_collective(const ls_node *n) { return n->op->flags & LS_OP_COLLECTIVE; }
 static bool is_transfer(const ls_node *n) { return n->op->flags & LS_OP_TRANSFER || n->op == &ls_op_copy; }
@@ -49,11 +53,13 @@ static const ls_node *before(const ls_graph *g, const ls_node *n) { return ls_no
 /* The node that makes the unit's gradient; NULL: it is in another program. */
 static const ls_node *gradient_of(const ls_graph *g, const ls_stored_at *at)
 {
-    for (int i = 0; i < g->n_outputs; i++)
-        if (of_unit(g->outputs[i].is, LS_IS_GRADIENT, at)) {
-            const ls_node *n = ls_node_of(g, g->outputs[i].value);
-            return ls_is_source(n) ? NULL : n;
-        }
+    for (int i = 0; i < g->n_outputs; i++) {
+        const ls_node *n = ls_node_of(g, g->outputs[i].value);
+        if (!ls_is_source(n) &&
+            (of_unit(g->outputs[i].is, LS_IS_GRADIENT, at) ||
+             (of_unit(g->outputs[i].is, LS_IS_WEIGHTS, at) && n->phase == LS_PHASE_BACKWARD)))
+            return n;
+    }
     return NULL;
 }
 
@@ -81,7 +87,7 @@ static void follow_value(life *l, int program, const ls_stored_at *at)
     for (int i = 0; i < g->n_nodes && shows; i++) {
         const ls_node *n = g->nodes[i];
         if (ls_is_source(n)) {
-            if (of_unit(ls_source_is(n), LS_IS_UNIT, at))
+            if (has_parameters(ls_source_is(n), at))
                 shows[n->out[0].id] = !at->slice && ls_type_count(ls_type_of(g, n->out[0])) == count
                                           ? THE_PARAMETER
                                           : WHOLE_SOURCE;
@@ -203,7 +209,7 @@ static void use_text(ls_str *out, const ls_graph *g, const ls_stored_at *at)
             ls_type_count(ls_type_of(g, g->nodes[i]->out[0])) != ls_type_count(&at->type))
             continue;
         const ls_node *from = chain_text(out, g, g->nodes[i]);
-        if (!ls_is_source(from) || !of_unit(ls_source_is(from), LS_IS_UNIT, at))
+        if (!ls_is_source(from) || !has_parameters(ls_source_is(from), at))
             ls_str_clear(out);
     }
 }

@@ -9,6 +9,8 @@
  *   arena.c     offsets of the allocations: packing, the brute-force check, the timeline
  *   cost.c      FLOPs, bytes and seconds per step
  *
+ * Beside them: calibration.c, calibrate.c and replay.c measure and keep what this machine can do.
+ *
  * Words: an "old" id is of the caller's graph, a "new" one of the lowered graph. A value's home says in whose
  * memory it lies. */
 #pragma once
@@ -68,7 +70,6 @@ ls_status ls_planner_make_steps(ls_planner *p);
 int ls_planner_base(const ls_planner *p, int v, int64_t *offset);
 ls_status ls_planner_store(ls_planner *p);
 ls_status ls_planner_pack_arena(ls_plan *p); /* LS_E_STOPPED: before anything was packed */
-ls_status ls_planner_cost(ls_plan *p, const ls_calibration *c);
 
 /* The types, and without data also the strides, of a node's operands. `operands` has room for ls_slots(n).
  * Absent inputs have ndim -1. */

@@ -33,7 +33,7 @@ static ls_status make(ls_planner *p, const ls_plan_opts *o)
     if (s != LS_OK)
         return s == LS_E_STOPPED ? stopped(p) : s;
     LS_TRY(look_for_stop(p));
-    return ls_planner_cost(p->plan, o ? o->calibration : NULL);
+    return ls_plan_estimate(p->plan, o ? o->calibration : NULL, p->parallel);
 }
 
 ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, const ls_plan_opts *o)

@@ -12,6 +12,7 @@
  * Lifetimes are positions in the schedule, both ends included. Two allocations of the arena overlap in memory
  * only if their lifetimes do not overlap; tests/plan checks this by brute force. */
 #pragma once
+#include "calibration.h"
 #include "comm/comm.h"
 #include "device/device.h"
 #include "graph/graph.h"
@@ -114,6 +115,8 @@ typedef struct ls_plan {
     size_t peak_by_category[LS_CAT_COUNT];
     size_t state_bytes, io_bytes; /* both without what lies in node memory */
     double flops, bytes, seconds;
+    int n_kernels,
+        n_measured; /* steps that are kernel calls, and of them those that were measured as they are */
     ls_arena arena;
 } ls_plan;
 
@@ -121,11 +124,13 @@ typedef struct ls_plan {
  * schedules it, packs its memory and estimates its cost. A node without a kernel is an error with the op, the
  * model's file and line, and the reason. `g` is not changed. Local. */
 typedef struct ls_plan_opts {
-    const struct ls_calibration *calibration; /* NULL: no time estimates */
-    const ls_parallel *parallel;              /* NULL: one rank */
+    const ls_calibration *calibration; /* NULL: no time estimates */
+    const ls_parallel *parallel;       /* NULL: one rank */
 } ls_plan_opts;
 ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, const ls_plan_opts *o);
 void ls_plan_destroy(ls_plan **p);
+/* Sets cost and seconds of all steps again, after a measurement. NULL as in the options. */
+ls_status ls_plan_estimate(ls_plan *p, const ls_calibration *c, const ls_parallel *parallel);
 
 /* Live bytes at each position of the schedule, by category, with state and IO (n_steps entries), for the
  * picture of memory over time. It is allocated in p->arena; NULL: out of memory. */
@@ -137,18 +142,3 @@ const ls_timeline_point *ls_plan_timeline(ls_plan *p);
 /* Checks each pair of allocations of the arena: if their lifetimes overlap, their memory must not.
  * LS_E_INTERNAL names the first pair that breaks this. O(n^2). */
 ls_status ls_plan_check(const ls_plan *p);
-
-/* What a machine can do, by a short measurement (`lockstep doctor`) that is kept in the user's cache. */
-typedef struct ls_calibration {
-    char cpu[64];
-    ls_isa isa;
-    int threads;
-    double flops;                     /* FLOP/s of FMA on `threads` threads, at best */
-    double gemm_efficiency;           /* the fraction of it that a typical product reaches */
-    double bytes_cache, bytes_memory; /* B/s for working sets inside and outside the cache */
-    double op_overhead;               /* seconds per kernel call */
-} ls_calibration;
-ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d); /* about half a second */
-/* LS_E_IO if there is none for this processor, instruction set and number of threads. */
-ls_status ls_calibration_load(ls_calibration *out, const ls_device *d);
-ls_status ls_calibration_save(const ls_calibration *c);

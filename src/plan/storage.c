@@ -157,7 +157,7 @@ static bool moves_only(const ls_node *n)
 /* A trained parameter: as the model declares it, or as a unit's flat state. */
 static bool is_parameter(const ls_node *n)
 {
-    return n->op == &ls_op_param || (ls_is_source(n) && ls_source_is(n).what == LS_IS_UNIT);
+    return n->op == &ls_op_param || (ls_is_source(n) && ls_is_parameters(ls_source_is(n)));
 }
 
 /* State of the model that is not trained. It is never offloaded, because ops use it in place. */
@@ -191,7 +191,7 @@ static ls_status classify(storage *s)
     for (int i = 0; i < g->n_outputs; i++) {
         const int v = g->outputs[i].value.id;
         read[v] = true;
-        elsewhere[v] = g->outputs[i].is.what != LS_IS_GRADIENT;
+        elsewhere[v] = g->outputs[i].is.what != LS_IS_GRADIENT && g->outputs[i].is.what != LS_IS_WEIGHTS;
     }
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         const ls_node *n = g->nodes[i];

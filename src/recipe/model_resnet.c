@@ -32,18 +32,15 @@ extern const ls_model_row ls_resnet18_row, ls_resnet34_row, ls_resnet50_row;
 const ls_model_row ls_resnet18_row = { .name = "resnet18",
                                        .keys = KEYS,
                                        .samples = LS_SAMPLES_IMAGES,
-                                       .batch_norm = true,
                                        .build = build_18,
                                        .config = CONFIG };
 const ls_model_row ls_resnet34_row = { .name = "resnet34",
                                        .keys = KEYS,
                                        .samples = LS_SAMPLES_IMAGES,
-                                       .batch_norm = true,
                                        .build = build_34,
                                        .config = CONFIG };
 const ls_model_row ls_resnet50_row = { .name = "resnet50",
                                        .keys = KEYS,
                                        .samples = LS_SAMPLES_IMAGES,
-                                       .batch_norm = true,
                                        .build = build_50,
                                        .config = CONFIG };

@@ -49,7 +49,6 @@ typedef struct ls_model_row {
     const char *name; /* the word of model.type */
     const char *keys; /* last names of the recipe keys that the model has: "layers heads" */
     ls_samples samples;
-    bool batch_norm; /* the model has batch norm, which counts every sample: a batch must have no padding */
     /* The builder, an ls_build_fn. Its configuration is the ls_recipe. */
     ls_status (*build)(ls_graph *g, const void *recipe, int64_t batch);
     /* Checks keys that must agree with each other. NULL: there are none. */

@@ -164,7 +164,8 @@ extern const ls_model_row ls_t5_row;
 const ls_model_row ls_t5_row = {
     .name = "t5",
     .keys = "layers heads hidden_size mlp_size vocab_size head_dim norm_eps tied decoder_layers feed_forward "
-            "position_buckets position_distance init_factor scale_output start_token dropout",
+            "position_buckets position_distance init_factor scale_output start_token dropout "
+            "tokens beams no_repeat length_penalty samples",
     .samples = LS_SAMPLES_PAIRS,
     .build = build,
     .check = check,

@@ -180,6 +180,7 @@ static ls_status changed(ls_recipe *r, const ls_setting before[LS_KEY_MAX], ls_s
     ls_recipe next;
     if (s == LS_OK)
         s = resolve(r->state, &next);
+    s = ls_arena_outcome(&r->state->arena, s); /* values that there was no memory for are empty */
     if (s == LS_OK)
         *r = next;
     else

@@ -93,12 +93,6 @@ static ls_status check_train(const ls_recipe *r)
     if (micro && batch % micro)
         return ls_fail(LS_E_USAGE, "%s: micro_batch %lld does not divide global_batch %lld",
                        ls_recipe_where_either(r, "train.micro_batch", "train.global_batch"), micro, batch);
-    if (!r->train.drop_last && ls_recipe_model(r)->batch_norm)
-        return ls_fail(LS_E_USAGE,
-                       "%s: false pads the last batch of an epoch, and batch norm would count the padding in "
-                       "its statistics; with model.type %s "
-                       "it is true",
-                       ls_recipe_where_either(r, "train.drop_last", "model.type"), r->model.type);
     const ls_choice_row *optimizer = &LS_OPTIMIZERS[r->optimizer.type],
                         *schedule = &LS_SCHEDULES[r->schedule.type];
     if (optimizer->check)
@@ -128,10 +122,10 @@ static ls_status check_parallel(ls_recipe *r)
     if (s != LS_OK)
         return ls_recipe_blame(r, s == LS_E_MEMORY ? s : LS_E_USAGE);
     const char *units = r->parallel.units, *recompute = r->parallel.recompute;
-    if (strcmp(recompute, "none") && strcmp(recompute, "units") &&
-        (strncmp(recompute, "class:", 6) || !recompute[6]))
-        return ls_fail(LS_E_USAGE, "%s: '%s': write none, units or class:NAME", at(r, "parallel.recompute"),
-                       recompute);
+    if (strcmp(recompute, "units") &&
+        (ls_parallel_check_units(recompute) != LS_OK || strstr(recompute, "size:")))
+        return ls_fail(LS_E_USAGE, "%s: '%s': write none, units, or words class:NAME and pattern:GLOB",
+                       at(r, "parallel.recompute"), recompute);
     if (!strcmp(recompute, "units") && !strcmp(units, "none"))
         return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units, which names them",
                        at(r, "parallel.recompute"));
@@ -260,10 +254,14 @@ static ls_status check_export(const ls_recipe *r)
 static ls_status check_checkpoint(const ls_recipe *r)
 {
     const char *metric = r->checkpoint.best.metric;
-    bool loss = strcmp(metric, "eval_accuracy") != 0;
+    const bool rouge = !strncmp(metric, "eval_rouge", 10),
+               loss = !rouge && strcmp(metric, "eval_accuracy") != 0;
     LS_TRY(check_export(r));
     if (!r->state->record && r->eval.every_epochs < 0 && !loss)
         return ls_fail(LS_E_USAGE, "%s: %s has no effect with eval.every_epochs -1: nothing is evaluated",
+                       at(r, "checkpoint.best.metric"), metric);
+    if (!r->state->record && rouge && !r->eval.generate.tokens)
+        return ls_fail(LS_E_USAGE, "%s: %s needs eval.generate.tokens: without it no text is generated",
                        at(r, "checkpoint.best.metric"), metric);
     if (loss != (r->checkpoint.best.mode == LS_MODE_MIN))
         return ls_fail(LS_E_USAGE, "%s: %s is better when it is %s: set checkpoint.best.mode: %s",

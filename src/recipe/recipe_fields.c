@@ -68,7 +68,7 @@ const ls_key LS_KEYS[] = {
     { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn"),
       .help = "matrix products and convolutions of device cpu: `own` (the same bits on any number of "
               "threads) or `onednn`" },
-    { "isa", LS_KEY_WORD, AT(isa), "auto", WORDS("auto", "generic", "avx2", "avx512", "avx512bf16"),
+    { "isa", LS_KEY_WORD, AT(isa), "auto", WORDS("auto", "generic", "avx2", "avx512", "avx512bf16", "amx"),
       .help = "instruction set of the kernels; `auto`: LOCKSTEP_ISA, else the best of this machine" },
 
     { "model.type", LS_KEY_WORD, AT(model.type), NULL, .words = LS_MODEL_WORDS,
@@ -239,8 +239,8 @@ const ls_key LS_KEYS[] = {
     { "train.loss_mean", LS_KEY_CHOICE, AT(train.loss_mean), "global", WORDS("global", "micro_batch"),
       .help = "a step's loss: `global`, one mean over all its targets, or `micro_batch`, the mean of its "
               "micro-batches' means, as where every rank averages its own batch" },
-    { "train.freeze", LS_KEY_TEXT, AT(train.freeze), "",
-      .help = "parameters or modules that keep their values, by name, separated by spaces; `*` matches "
+    { "train.freeze", LS_KEY_WORDS, AT(train.freeze), "",
+      .help = "parameters or modules that keep their values, by name; `*` matches "
               "inside one part of a name. They have no gradient and no optimizer state" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9,
       .help = "largest global norm of the gradient; 0: no clipping" },
@@ -293,9 +293,11 @@ const ls_key LS_KEYS[] = {
               "axis dp, `none` (one data rank). FSDP1's names are taken too: FULL_SHARD (fsdp, "
               "reshard_after_forward true), SHARD_GRAD_OP (fsdp, false), "
               "NO_SHARD (ddp), HYBRID_SHARD (hybrid)" },
-    { "parallel.units", LS_KEY_TEXT, AT(parallel.units), "none", .may_change = true,
-      .help = "what is gathered together: `class:NAME`, `pattern:GLOB`, `size:1e6` (elements) or `none`; the "
-              "root takes the rest. ddp gathers nothing: they are the blocks of `recompute: units` only" },
+    { "parallel.units", LS_KEY_WORDS, AT(parallel.units), "none", .may_change = true,
+      .help = "what is gathered together: modules by words `class:NAME`, `pattern:GLOB` (of their names) and "
+              "`size:1e6` (elements), or `none`; the root takes the rest. A list of words will do: "
+              "`[class:T5Block, class:Embedding]`. ddp gathers nothing: they are the blocks of `recompute: "
+              "units` only" },
     { "parallel.reshard_after_forward", LS_KEY_RESHARD, AT(parallel.reshard_after_forward), "true",
       .may_change = true,
       .help =
@@ -316,7 +318,7 @@ const ls_key LS_KEYS[] = {
       .may_change = true, NEEDS(GATHERS),
       .help = "bytes of units gathered ahead, in both passes, in place of `forward` and `backward`; 0: those "
               "count" },
-    { "parallel.tensor", LS_KEY_TEXT, AT(parallel.tensor), "auto", .may_change = true,
+    { "parallel.tensor", LS_KEY_WORDS, AT(parallel.tensor), "auto", .may_change = true,
       .help =
           "layers that axis tp splits: `auto` (projections of a decoder or a ViT; embedding and head where "
           "the ranks divide the vocabulary), or words `colwise:MODULE` (a linear layer or a convolution by "
@@ -339,9 +341,10 @@ const ls_key LS_KEYS[] = {
     { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none", WORDS("none", "cpu"),
       .may_change = true,
       .help = "`cpu`: slices, gradients and optimizer state rest in host memory; fsdp and hybrid" },
-    { "parallel.recompute", LS_KEY_TEXT, AT(parallel.recompute), "none", .may_change = true,
+    { "parallel.recompute", LS_KEY_WORDS, AT(parallel.recompute), "none", .may_change = true,
       .help =
-          "activation checkpointing: `none`, `units` or `class:NAME`; the bits of the result do not change" },
+          "activation checkpointing: `none`, `units`, or words `class:NAME` and `pattern:GLOB`; the bits of "
+          "the result do not change" },
 
     { "precision.param", LS_KEY_DTYPE, AT(precision.param), "f32", .now = FLOATS,
       .later = "compute precision is one of these",
@@ -354,7 +357,7 @@ const ls_key LS_KEYS[] = {
       .help = "type that the model's outputs (logits) are rounded to before loss and predictions, as "
               "output_dtype of FSDP2's MixedPrecisionPolicy; wider than they are: nothing is rounded. Losses "
               "and probabilities compute in f32 in any case; f64 goes with precision.param f64" },
-    { "precision.modules", LS_KEY_TEXT, AT(precision.modules), "",
+    { "precision.modules", LS_KEY_WORDS, AT(precision.modules), "",
       .help =
           "types of some modules: words `class:NAME=TYPE` or `pattern:GLOB=TYPE`, as in parallel.units; "
           "`,output=TYPE` (of what leaves them) and `,reduce=TYPE` may follow, as in "
@@ -373,6 +376,23 @@ const ls_key LS_KEYS[] = {
 
     { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", -1, 1e9, .may_change = true,
       .help = "epochs between evaluations; 0: only after the last; -1: never" },
+    { "eval.generate.tokens", LS_KEY_INT, AT(eval.generate.tokens), "0", 0, 16777216, .type = "model.type",
+      .may_change = true, NEEDS("eval.every_epochs !-1"),
+      .help =
+          "the most tokens of a text that an evaluation generates for each sample, to compare it with the "
+          "target by ROUGE, as `lockstep eval --generate` does; 0: it generates none. While it generates, "
+          "each rank has a whole copy of the weights" },
+    { "eval.generate.beams", LS_KEY_INT, AT(eval.generate.beams), "1", 1, 1024, .type = "model.type",
+      .may_change = true, NEEDS("eval.generate.tokens !0"), .help = "number of beams; 1: no beam search" },
+    { "eval.generate.no_repeat", LS_KEY_INT, AT(eval.generate.no_repeat), "0", 0, 16777216,
+      .type = "model.type", .may_change = true, NEEDS("eval.generate.tokens !0"),
+      .help = "tokens in a row that occur at most once in a text (no_repeat_ngram_size); 0: no limit" },
+    { "eval.generate.length_penalty", LS_KEY_REAL, AT(eval.generate.length_penalty), "1", -100, 100,
+      .type = "model.type", .may_change = true, NEEDS("eval.generate.beams !1"),
+      .help = "with beams: scores are divided by length^length_penalty" },
+    { "eval.generate.samples", LS_KEY_INT, AT(eval.generate.samples), "0", 0, MAX_COUNT, .type = "model.type",
+      .may_change = true, NEEDS("eval.generate.tokens !0"),
+      .help = "pairs that texts are generated for, from the first one on; 0: all" },
 
     { "checkpoint.every_epochs", LS_KEY_INT, AT(checkpoint.every_epochs), "1", -1, 1e9, .may_change = true,
       .help = "epochs between checkpoints; 0: only after the last; -1: no checkpoint at all, not even when "
@@ -386,8 +406,10 @@ const ls_key LS_KEYS[] = {
       .help = "so many of the best checkpoints are kept, by `best`; epochs that end among "
               "them are saved" },
     { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss",
-      WORDS("eval_loss", "eval_accuracy", "loss"), .may_change = true, NEEDS(SAVES),
-      .help = "what makes a checkpoint the best, at the end of an epoch; `loss`: the epoch's in training" },
+      WORDS("eval_loss", "eval_accuracy", "loss", "eval_rouge1", "eval_rouge2", "eval_rougeL"),
+      .may_change = true, NEEDS(SAVES),
+      .help = "what makes a checkpoint the best, at the end of an epoch; `loss`: the epoch's in training; "
+              "`eval_rouge1` and the like need `eval.generate.tokens`" },
     { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"),
       .may_change = true, .help = "whether the smallest or the largest value is the best" },
     { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true, NEEDS(SAVES),

@@ -84,7 +84,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "fsdp (the default), ddp, hybrid or none; FSDP1's FULL_SHARD and the like are taken too" },
     { "auto_wrap_policy fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap "
       "transformer_layer_cls_to_wrap fsdp_min_num_params",
-      "parallel.units", "class:NAME, pattern:GLOB or size:1e6" },
+      "parallel.units", "class:NAME, pattern:GLOB or size:1e6, or several of them" },
     { "fsdp_reshard_after_forward fsdp_sharding_strategy", "parallel.reshard_after_forward",
       "true, false or a number of slices" },
     { "tensor_parallel_degree tensor_model_parallel_size tensor_parallel_size tp tp_size tp_degree",

@@ -5,6 +5,7 @@
 static void type_text(const ls_key *k, ls_str *out)
 {
     static const char *const NAMES[] = { "text",
+                                         "words, or a list of them",
                                          "whole number",
                                          "number",
                                          "true or false",

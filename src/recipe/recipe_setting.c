@@ -28,7 +28,7 @@ const char *ls_recipe_where_either(const ls_recipe *r, const char *a, const char
 }
 
 /* The key that sets this option of the lower layers. */
-static const char *key_of(ls_field f)
+static const char *key_of(ls_option f)
 {
     static const char *const KEY[LS_FIELD_COUNT] = {
         [LS_FIELD_MESH] = "parallel.mesh",
@@ -49,11 +49,13 @@ static const char *key_of(ls_field f)
         [LS_FIELD_PARAM] = "precision.param",
         [LS_FIELD_MODULES] = "precision.modules",
         [LS_FIELD_CAST_FORWARD_INPUTS] = "precision.cast_forward_inputs",
+        [LS_FIELD_PADDING] = "train.drop_last",
         [LS_FIELD_GLOBAL_BATCH] = "train.global_batch",
         [LS_FIELD_PATH] = "data.path",
         [LS_FIELD_TOKENIZER] = "data.tokenizer",
         [LS_FIELD_END_TOKEN] = "data.end_token",
         [LS_FIELD_SEQ_LENGTH] = "data.seq_length",
+        [LS_FIELD_SOURCE] = "data.source",
         [LS_FIELD_TARGET] = "data.target",
         [LS_FIELD_EVAL_FRACTION] = "data.eval_fraction",
         [LS_FIELD_IMAGE_SIZE] = "model.image_size",
@@ -67,9 +69,10 @@ static const char *key_of(ls_field f)
 
 ls_status ls_recipe_blame(const ls_recipe *r, ls_status s)
 {
-    const ls_field f = ls_error_field();
+    const ls_option f = ls_error_field();
     if (s == LS_OK || f == LS_FIELD_NONE)
         return s;
     const char *rest = ls_error_message() + strlen(ls_field_name(f));
-    return ls_fail(s, "%s%s", ls_recipe_where(r, key_of(f)), rest);
+    const bool wrong_value = s == LS_E_SHAPE || s == LS_E_UNSUPPORTED;
+    return ls_fail(wrong_value ? LS_E_USAGE : s, "%s%s", ls_recipe_where(r, key_of(f)), rest);
 }

@@ -39,5 +39,6 @@ const char *ls_recipe_where(const ls_recipe *r, const char *key);
 const char *ls_recipe_where_either(const ls_recipe *r, const char *a, const char *b);
 
 /* Messages of lower layers begin with the name of an option ("gather: ...", base/field.h). This replaces the
- * name by the key and where it was set. Returns s. */
+ * name by the key and where it was set. Returns s, or LS_E_USAGE where s says that a value does not fit
+ * (LS_E_SHAPE, LS_E_UNSUPPORTED): the recipe can be corrected. */
 ls_status ls_recipe_blame(const ls_recipe *r, ls_status s);

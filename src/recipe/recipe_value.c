@@ -255,9 +255,27 @@ static ls_status read_reshard(const ls_yaml *v, const char *where, int64_t *out)
     return LS_OK;
 }
 
+/* [class:A, class:B] -> "class:A class:B" */
+static ls_status read_words(const ls_yaml *v, ls_arena *a, const char *where, const char **out)
+{
+    const char *words = "";
+    for (const ls_yaml *c = v->child; c; c = c->next) {
+        const ls_yaml *word = ls_yaml_real(c);
+        if (word->kind != LS_YAML_SCALAR)
+            return wants(where, "a list of words", shape_name(word));
+        words = ls_arena_printf(a, "%s%s%s", words, *words ? " " : "", word->text);
+    }
+    *out = words;
+    return ls_arena_status(a);
+}
+
 static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_arena *a, const char *where)
 {
     switch (k->kind) {
+    case LS_KEY_WORDS:
+        if (v->kind == LS_YAML_LIST)
+            return read_words(v, a, where, MEMBER(const char *, r, k));
+        /* fall through */
     case LS_KEY_TEXT:
         if (v->kind != LS_YAML_SCALAR)
             return wants(where, "a text", shape_name(v));
@@ -355,6 +373,7 @@ void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
 {
     switch (k->kind) {
     case LS_KEY_TEXT:
+    case LS_KEY_WORDS:
     case LS_KEY_WORD: ls_yaml_print_text(out, *CONST_MEMBER(char *, r, k)); break;
     case LS_KEY_INT: ls_str_printf(out, "%lld", (long long)*CONST_MEMBER(int64_t, r, k)); break;
     case LS_KEY_REAL: print_real(out, *CONST_MEMBER(double, r, k)); break;

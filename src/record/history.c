@@ -94,6 +94,7 @@ static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
                               .loss = real(row, "loss", NAN),
                               .eval_loss = real(row, "eval_loss", NAN),
                               .eval_accuracy = real(row, "eval_accuracy", NAN),
+                              .eval_rouge = ls_rouge_read(row, "eval_"),
                               .lr = real(row, "lr", NAN),
                               .seconds = real(row, "seconds", NAN),
                               .memory = whole(row, "memory") },
@@ -146,10 +147,11 @@ static void add_row(ls_history *h, json_t *row)
     if (!strcmp(kind, "step"))
         add_step(h, row, attempt);
     else if (!strcmp(kind, "eval"))
-        APPEND(h, evals,
-               (ls_past_eval){ { step, epoch, whole(row, "samples"), real(row, "loss", NAN),
-                                 real(row, "accuracy", NAN), real(row, "seconds", NAN) },
-                               attempt });
+        APPEND(
+            h, evals,
+            (ls_past_eval){ { step, epoch, whole(row, "samples"), real(row, "loss", NAN),
+                              real(row, "accuracy", NAN), real(row, "seconds", NAN), ls_rouge_read(row, "") },
+                            attempt });
     else if (!strcmp(kind, "epoch"))
         add_epoch(h, row, attempt);
     else if (!strcmp(kind, "checkpoint"))

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "graph/identity.h"
 #include "ops/rules.h"
 #include "plan/describe.h"
 #include "report_chrome.h"
@@ -333,7 +334,7 @@ static const char *unit_of(page *p, const ls_plan *plan, const ls_alloc *a)
 {
     const ls_node *n =
         plan->graph->nodes[a->value < 0 ? plan->steps[a->first].node : plan->graph->vals[a->value].node];
-    if (a->is.what == LS_IS_UNIT || a->is.what == LS_IS_MOMENT || a->is.what == LS_IS_GRADIENT ||
+    if (ls_is_parameters(a->is) || a->is.what == LS_IS_MOMENT || a->is.what == LS_IS_GRADIENT ||
         a->is.what == LS_IS_GATHERED)
         return unit_name(p, a->is.unit);
     if (n->op == &ls_op_all_gather && ((const ls_gather_attrs *)n->attrs)->is.what == LS_IS_UNIT)

@@ -97,6 +97,16 @@ ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
     return ls_rundir_save_result(d, d->state, NULL);
 }
 
+static ls_status show_eval(ls_rundir *d, const ls_eval_row *row)
+{
+    ls_scalar scalars[2 + LS_ROUGES] = { { "eval/loss", row->loss }, { "eval/accuracy", row->accuracy } };
+    static const char *const NAMES[LS_ROUGES] = { "eval/rouge1", "eval/rouge2", "eval/rougeL" };
+    int n = 2;
+    for (int i = 0; i < LS_ROUGES && row->rouge.texts; i++)
+        scalars[n++] = (ls_scalar){ NAMES[i], ls_rouge_at(&row->rouge, i) };
+    return ls_tensorboard_add(d, row->step, n, scalars);
+}
+
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row)
 {
     ls_json *j = begin(d, "eval");
@@ -106,20 +116,25 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row)
     ls_json_f64(j, "accuracy", row->accuracy);
     ls_json_int(j, "samples", row->samples);
     ls_json_f64(j, "seconds", clocked(row->seconds));
+    ls_rouge_write(j, "", &row->rouge);
+    if (row->rouge.texts)
+        ls_json_f64(j, "generate_seconds", clocked(row->rouge.seconds));
     close_row(j, d->attempt);
     LS_TRY(append(d));
-    LS_TRY(ls_tensorboard_add(
-        d, row->step, 2,
-        (const ls_scalar[]){ { "eval/loss", row->loss }, { "eval/accuracy", row->accuracy } }));
+    LS_TRY(show_eval(d, row));
     ls_run_metrics *m = &d->metrics;
     m->eval_loss = row->loss;
     m->eval_accuracy = row->accuracy;
+    m->eval_rouge = row->rouge;
     m->eval_step = row->step;
     return ls_rundir_save_result(d, d->state, NULL);
 }
 
 double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric)
 {
+    for (int i = 0; i < LS_ROUGES; i++)
+        if (!strncmp(metric, "eval_", 5) && !strcmp(metric + 5, LS_ROUGE_NAMES[i]))
+            return ls_rouge_at(&row->eval_rouge, i);
     return !strcmp(metric, "loss")        ? row->loss
            : !strcmp(metric, "eval_loss") ? row->eval_loss
                                           : row->eval_accuracy;
@@ -137,6 +152,7 @@ void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
         ls_json_f64(j, "eval_loss", row->eval_loss);
         ls_json_f64(j, "eval_accuracy", row->eval_accuracy);
     }
+    ls_rouge_write(j, "eval_", &row->eval_rouge);
     ls_json_f64(j, "lr", row->lr);
     ls_json_f64(j, "seconds", clocked(row->seconds));
     if (row->memory)

@@ -3,6 +3,7 @@
  * Losses are printed so that they read back as the same float. Allocates nothing. */
 #pragma once
 #include "metric_list.h"
+#include "rouge_mean.h"
 #include "rundir.h"
 
 typedef struct ls_step_row {
@@ -18,12 +19,14 @@ typedef struct ls_step_row {
 typedef struct ls_eval_row {
     int64_t step, epoch, samples;
     double loss, accuracy, seconds;
+    ls_rouge_mean rouge;
 } ls_eval_row;
 
 typedef struct ls_epoch_row {
     int64_t epoch, step, samples;
     double loss;                     /* mean over the epoch's samples in training */
     double eval_loss, eval_accuracy; /* NAN: no evaluation this epoch */
+    ls_rouge_mean eval_rouge;
     double lr, seconds;
     int64_t memory; /* bytes of anonymous memory on rank 0, without shared windows; 0: not known */
 } ls_epoch_row;
@@ -52,7 +55,7 @@ typedef struct ls_report_row {
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row);
 ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row);
-/* The value of a word of checkpoint.best.metric: loss, eval_loss or eval_accuracy. */
+/* The value of a word of checkpoint.best.metric: loss, eval_loss, eval_accuracy, eval_rouge1, ... */
 double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric);
 /* A save begins. Until its row is written the state of the run is `saving`, unless it is `stopping`. */
 ls_status ls_metrics_saving(ls_rundir *d);

@@ -89,6 +89,9 @@ static void summary(page *p)
     ls_str_add(out, "<div class=\"cards\">\n");
     if (!isnan(m->eval_accuracy))
         card(out, "evaluation accuracy", "%.2f%%", 100 * m->eval_accuracy);
+    if (m->eval_rouge.texts)
+        card(out, "ROUGE-1, -2, -L", "%.4f, %.4f, %.4f", m->eval_rouge.mean.rouge1, m->eval_rouge.mean.rouge2,
+             m->eval_rouge.mean.rougeL);
     if (!isnan(m->eval_loss))
         card(out, "evaluation loss", "%.4f", m->eval_loss);
     if (p->curves.smooth.n)
@@ -139,6 +142,21 @@ static void curves(page *p)
                                          .percent = true,
                                          .series = { { &c->eval_accuracy, "evaluation", "var(--c-teal)", true,
                                                        false } } });
+    }
+    if (c->eval_rouge[0].n) {
+        ls_str_add(out, "<h2>ROUGE</h2>\n");
+        ls_chart_lines(
+            out, &(ls_chart){ .title = "ROUGE of generated texts",
+                              .x_name = "step",
+                              .n = 3,
+                              .low = 1,
+                              .high = 0,
+                              .width = 880,
+                              .height = 240,
+                              .marks = &p->marks,
+                              .series = { { &c->eval_rouge[0], "ROUGE-1", "var(--c-blue)", true, false },
+                                          { &c->eval_rouge[1], "ROUGE-2", "var(--c-amber)", true, false },
+                                          { &c->eval_rouge[2], "ROUGE-L", "var(--c-teal)", true, false } } });
     }
     ls_str_add(out, "<div class=\"two\"><div><h2>Learning rate</h2>\n");
     ls_chart_lines(out,

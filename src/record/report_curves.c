@@ -40,6 +40,12 @@ static void smooth(ls_curves *c)
     }
 }
 
+#define ALL(c)                                                                                   \
+    {                                                                                            \
+        &(c)->loss, &(c)->smooth, &(c)->lr, &(c)->seconds, &(c)->eval_loss, &(c)->eval_accuracy, \
+            &(c)->eval_rouge[0], &(c)->eval_rouge[1], &(c)->eval_rouge[2]                        \
+    }
+
 ls_status ls_curves_make(ls_curves *out, const ls_history *h)
 {
     *out = (ls_curves){ .loss = make(h->n_steps),
@@ -47,9 +53,9 @@ ls_status ls_curves_make(ls_curves *out, const ls_history *h)
                         .lr = make(h->n_steps),
                         .seconds = make(h->n_steps),
                         .eval_loss = make(h->n_evals),
-                        .eval_accuracy = make(h->n_evals) };
-    const ls_curve *const all[] = { &out->loss,    &out->smooth,    &out->lr,
-                                    &out->seconds, &out->eval_loss, &out->eval_accuracy };
+                        .eval_accuracy = make(h->n_evals),
+                        .eval_rouge = { make(h->n_evals), make(h->n_evals), make(h->n_evals) } };
+    const ls_curve *const all[] = ALL(out);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         LS_TRY(ls_sys_have(all[i]->x && all[i]->y ? all[i]->x : NULL));
     for (int i = 0; i < h->n_steps; i++) {
@@ -64,6 +70,9 @@ ls_status ls_curves_make(ls_curves *out, const ls_history *h)
     for (int i = 0; i < h->n_evals; i++) {
         add_point(&out->eval_loss, (double)h->evals[i].row.step, h->evals[i].row.loss);
         add_point(&out->eval_accuracy, (double)h->evals[i].row.step, h->evals[i].row.accuracy);
+        for (int k = 0; k < LS_ROUGES && h->evals[i].row.rouge.texts; k++)
+            add_point(&out->eval_rouge[k], (double)h->evals[i].row.step,
+                      ls_rouge_at(&h->evals[i].row.rouge, k));
     }
     smooth(out);
     return LS_OK;
@@ -71,7 +80,7 @@ ls_status ls_curves_make(ls_curves *out, const ls_history *h)
 
 void ls_curves_release(ls_curves *c)
 {
-    ls_curve *const all[] = { &c->loss, &c->smooth, &c->lr, &c->seconds, &c->eval_loss, &c->eval_accuracy };
+    ls_curve *const all[] = ALL(c);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         free(all[i]->x);
         free(all[i]->y);

@@ -14,6 +14,7 @@ typedef struct ls_curve {
 typedef struct ls_curves {
     ls_curve loss, smooth, lr, seconds; /* over steps */
     ls_curve eval_loss, eval_accuracy;  /* over steps */
+    ls_curve eval_rouge[LS_ROUGES];     /* of the evaluations that generated texts */
     int64_t samples;                    /* of all steps */
     double step_seconds;                /* sum over steps */
 } ls_curves;

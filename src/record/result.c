@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/oserror.h"
 #include "base/sys.h"
+#include "rouge_mean.h"
 #include "rundir_own.h"
 
 /* The metrics at a checkpoint: those that the program reported, or those of a recipe's loop. */
@@ -19,12 +20,16 @@ static ls_metric_list current(const ls_rundir *d)
     const ls_run_metrics *m = &d->metrics;
     const ls_metric all[] = { { "loss", m->loss },
                               { "eval_loss", m->eval_loss },
-                              { "eval_accuracy", m->eval_accuracy } };
-    ls_metric known[3];
+                              { "eval_accuracy", m->eval_accuracy },
+                              { "eval_rouge1", ls_rouge_at(&m->eval_rouge, 0) },
+                              { "eval_rouge2", ls_rouge_at(&m->eval_rouge, 1) },
+                              { "eval_rougeL", ls_rouge_at(&m->eval_rouge, 2) } };
+    enum { ALL = sizeof all / sizeof all[0] };
+    ls_metric known[ALL];
     int n = 0;
     if (d->own->reported.n > 0)
         return ls_metric_list_copy(d->own->reported.n, d->own->reported.at);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < ALL; i++)
         if (!isnan(all[i].value))
             known[n++] = all[i];
     return ls_metric_list_copy(n, known);
@@ -91,6 +96,7 @@ void ls_rundir_forget_evaluations(ls_rundir *d)
 {
     struct ls_rundir_private *own = d->own;
     d->metrics.eval_loss = d->metrics.eval_accuracy = d->metrics.best_value = NAN;
+    d->metrics.eval_rouge = (ls_rouge_mean){ .texts = 0 };
     free(own->best_checkpoint);
     own->best_checkpoint = NULL;
     for (int i = 0; i < own->n_checkpoints; i++) {
@@ -172,6 +178,7 @@ static void write_metrics(ls_json *j, const ls_rundir *d)
         ls_json_int(j, "step", m->eval_step);
         ls_json_f64(j, "loss", m->eval_loss);
         ls_json_f64(j, "accuracy", m->eval_accuracy);
+        ls_rouge_write(j, "", &m->eval_rouge);
         ls_json_close_object(j);
     }
     if (!isnan(m->best_value)) {

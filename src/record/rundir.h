@@ -12,6 +12,7 @@
 #include "lockstep/group.h"
 #include "lockstep/recipe.h"
 #include "run_state.h"
+#include "text/rouge.h"
 
 #define LS_RUN_RECIPE "recipe.yaml"
 #define LS_RUN_CONFIG "config.txt"
@@ -23,6 +24,7 @@ typedef struct ls_run_metrics {
     int64_t step, epoch;             /* finished optimizer steps; epoch of the last one */
     double loss, lr;                 /* of the last step */
     double eval_loss, eval_accuracy; /* last evaluation */
+    ls_rouge_mean eval_rouge;        /* the same */
     int64_t eval_step;
     double best_value; /* of checkpoint.best.metric */
     int64_t best_step, best_epoch;

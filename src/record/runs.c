@@ -7,6 +7,7 @@
 #include <time.h>
 #include "base/file.h"
 #include "base/oserror.h"
+#include "rouge_mean.h"
 #include "run_owner.h"
 #include "rundir_own.h"
 #include "table.h"
@@ -42,6 +43,7 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
                                      .lr = number(tree, "lr"),
                                      .eval_loss = number(eval, "loss"),
                                      .eval_accuracy = number(eval, "accuracy"),
+                                     .eval_rouge = ls_rouge_read(eval, ""),
                                      .eval_step = integer(eval, "step"),
                                      .best_value = number(best, "value"),
                                      .best_step = integer(best, "step"),

@@ -2,6 +2,15 @@
 #include "compiled_recipe.h"
 
 #include "base/str.h"
+#include "plan/replay.h"
+#include "plan/wires.h"
+
+static void wires(ls_compiled_recipe *c)
+{
+    ls_wires_load(c->store.wires);
+    if (c->network.bandwidth > 0)
+        c->store.wires[LS_WIRE_NETWORK] = c->network;
+}
 
 static ls_status compile(ls_compiled_recipe *c, int64_t rank, int64_t ranks_per_host)
 {
@@ -16,23 +25,40 @@ static ls_status compile(ls_compiled_recipe *c, int64_t rank, int64_t ranks_per_
     /* The machine may lack this ISA level: a plan can be made for any machine. */
     c->setup.trainer.elsewhere = true;
     c->calibration = ls_setup_calibration(&c->store, &c->setup.trainer);
+    wires(c);
     return ls_setup_compile(&c->step, &c->setup, c->recipe, c->calibration);
 }
 
 ls_status ls_compiled_recipe_make(ls_compiled_recipe *c, const ls_recipe_arg *arg, int64_t rank,
-                                  int64_t ranks_per_host)
+                                  const ls_elsewhere *where)
 {
-    *c = (ls_compiled_recipe){ 0 };
+    *c = (ls_compiled_recipe){ .network = where ? where->network : (ls_wire){ 0 } };
     LS_TRY(ls_recipe_load(&c->recipe, arg->name, arg->n_sets, arg->sets));
-    const ls_status s = compile(c, rank, ranks_per_host);
-    if (s != LS_OK)
+    const ls_status s = compile(c, rank, where ? where->ranks_per_host : 0);
+    if (s != LS_OK) {
+        ls_calibration_release(&c->store);
         ls_recipe_destroy(&c->recipe);
+    }
     return s;
+}
+
+ls_status ls_compiled_recipe_measure(ls_compiled_recipe *c)
+{
+    if (!c->calibration)
+        LS_TRY(ls_calibration_measure(&c->store, &c->step.device));
+    wires(c);
+    c->calibration = &c->store;
+    for (int i = 0; i < LS_PROGRAMS; i++)
+        LS_TRY(ls_calibration_replay(&c->store, c->step.plans[i]));
+    for (int i = 0; i < LS_PROGRAMS; i++)
+        LS_TRY(ls_plan_estimate(c->step.plans[i], &c->store, &c->step.parallel));
+    return ls_calibration_save(&c->store);
 }
 
 void ls_compiled_recipe_release(ls_compiled_recipe *c)
 {
     ls_compiled_release(&c->step);
+    ls_calibration_release(&c->store);
     ls_recipe_destroy(&c->recipe);
 }
 

@@ -12,13 +12,23 @@ typedef struct ls_compiled_recipe {
     ls_calibration store;
     const ls_calibration *calibration; /* NULL: not measured here */
     int ranks;
+    ls_wire network; /* between hosts, as it was given; zeros: as measured */
 } ls_compiled_recipe;
 
+/* Where ranks would run. */
+typedef struct ls_elsewhere {
+    int64_t ranks_per_host; /* 0: all ranks are on one host */
+    ls_wire network;        /* between hosts; zeros: as `doctor` measured it */
+} ls_elsewhere;
+
 /* Compiles the step as rank `rank` would run it. With `workers: {min, max}` there are max ranks.
- * `ranks_per_host` 0: all ranks are on one host. LS_E_USAGE if `rank` is out of range. Starts no rank and
+ * `where` NULL: on one host. LS_E_USAGE if `rank` is out of range. Starts no rank and
  * reads no data. */
 ls_status ls_compiled_recipe_make(ls_compiled_recipe *out, const ls_recipe_arg *arg, int64_t rank,
-                                  int64_t ranks_per_host);
+                                  const ls_elsewhere *where);
+/* Measures the kernel calls of these programs that this machine's calibration does not know, keeps them, and
+ * estimates again. LS_E_UNSUPPORTED if this machine cannot run them. */
+ls_status ls_compiled_recipe_measure(ls_compiled_recipe *c);
 void ls_compiled_recipe_release(ls_compiled_recipe *c);
 
 /* Where parameter `slot` is stored, on rank p->rank. */

@@ -15,7 +15,8 @@
 #include "recipe/optim_row.h"
 #include "recipe/recipe_use.h"
 
-/* parallel.recompute: none | units | class:NAME. `units` means the class that parallel.units names. */
+/* parallel.recompute: none | units | words class:NAME, pattern:GLOB. `units` means the words of
+ * parallel.units. */
 static ls_status recompute(ls_setup *s, const ls_recipe *r)
 {
     const char *what = r->parallel.recompute;
@@ -23,15 +24,13 @@ static ls_status recompute(ls_setup *s, const ls_recipe *r)
         return LS_OK;
     if (!strcmp(what, "units"))
         what = r->parallel.units;
-    if (strncmp(what, "class:", 6))
-        return ls_fail(LS_E_USAGE,
-                       "%s: units needs parallel.units: class:NAME (it is \"%s\"), or say class:NAME here",
-                       ls_recipe_where(r, "parallel.recompute"), what);
-    if (strlen(what + 6) >= sizeof s->recompute)
-        return ls_fail(LS_E_USAGE, "%s: the class name \"%s\" is too long",
-                       ls_recipe_where(r, "parallel.recompute"), what + 6);
-    strcpy(s->recompute, what + 6);
-    s->trainer.recompute = s->recompute;
+    if (strstr(what, "size:"))
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: units needs modules that parallel.units names (it is \"%s\"); or say class:NAME or "
+            "pattern:GLOB here",
+            ls_recipe_where(r, "parallel.recompute"), what);
+    s->trainer.recompute = what;
     return LS_OK;
 }
 
@@ -99,6 +98,7 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     t->threads = threads(r, ranks, ranks_per_host);
     t->kernels = r->kernels == LS_KERNELS_ONEDNN ? "onednn" : "own";
     t->accumulation = r->train.accumulate;
+    t->padding = !r->train.drop_last;
     t->mean_of_means = r->train.loss_mean == LS_LOSS_MEAN_MICRO_BATCH;
     t->optimizer = ls_recipe_optimizer(r);
     t->clip_norm = r->train.clip_norm;

@@ -9,7 +9,6 @@
 
 typedef struct ls_setup {
     const ls_model_row *model; /* its builder's configuration is the recipe */
-    char recompute[64];        /* class of the blocks that are recomputed; "": none */
     ls_trainer_opts trainer;
     ls_share share;     /* this rank's micro-batches of a step, for the loader */
     int channels, size; /* of the model's images; 0 for text */

@@ -27,51 +27,21 @@ static ls_value output_named(const ls_graph *g, const char *name)
 
 static void drop_outputs(ls_graph *g) { g->n_outputs = 0; }
 
-static ls_status refuse_value(const ls_type *t, const char *what, const char *name, const char *must)
-{
-    char text[128];
-    return ls_fail(LS_E_ARG, "the model's %s \"%s\" is %s: it must be %s", what, name, ls_type_text(text, t),
-                   must);
-}
-
-/* Checks the types of the inputs and outputs that the trainer reads and writes itself. */
-static ls_status check_interface(const ls_graph *g, ls_value loss, ls_value rows, ls_value logits)
-{
-    if (!ls_present(loss) || !ls_present(rows) || !ls_present(logits))
-        return ls_fail(LS_E_ARG, "the model must have outputs \"loss\", \"rows\" and \"logits\"");
-    const ls_type of_loss = ls_value_type(g, loss), of_rows = ls_value_type(g, rows),
-                  of_logits = ls_value_type(g, logits);
-    if (!ls_dtype_is_float(of_loss.dtype) || ls_type_count(&of_loss) != 1)
-        return refuse_value(&of_loss, "output", "loss", "one number of a float type");
-    if (!ls_dtype_is_float(of_logits.dtype) || of_logits.ndim != 2)
-        return refuse_value(&of_logits, "output", "logits", "[targets, classes] of a float type");
-    if (!ls_dtype_is_float(of_rows.dtype) || ls_type_count(&of_rows) != of_logits.dims[0])
-        return refuse_value(&of_rows, "output", "rows", "a loss for each row of \"logits\", of a float type");
-    for (int i = 0; i < g->n_nodes; i++) {
-        const ls_node *n = g->nodes[i];
-        if (n->op != &ls_op_input)
-            continue;
-        const char *name = ((const ls_source_attrs *)n->attrs)->name;
-        const ls_type t = ls_value_type(g, n->out[0]);
-        if (!strcmp(name, "count") && ((t.dtype != LS_F32 && t.dtype != LS_F64) || ls_type_count(&t) != 1))
-            return refuse_value(&t, "input", name, "one number of type f32 (f64 where everything is)");
-        if ((!strcmp(name, "labels") || !strcmp(name, "targets")) &&
-            (t.dtype != LS_I32 || ls_type_count(&t) != of_logits.dims[0]))
-            return refuse_value(&t, "input", name, "i32, one for each row of \"logits\"");
-    }
-    return LS_OK;
-}
-
-/* The trainer reads losses in f32, or in f64 with f64 parameters. A user's model may compute them in 16 bits,
- * so they are cast. Their types are known after ls_pass_units. */
-static void widen_outputs(ls_graph *g)
+/* Rows that a model computes in 16 bits are rounded already: a sum of them is no number to trust. Their types
+ * are known after ls_pass_units. */
+static ls_status check_rows(const ls_graph *g, const ls_objective *o)
 {
     for (int i = 0; i < g->n_outputs; i++) {
-        const char *name = g->outputs[i].name;
-        const ls_dtype type = ls_value_type(g, g->outputs[i].value).dtype;
-        if ((!strcmp(name, "loss") || !strcmp(name, "eval.rows")) && type != LS_F64)
-            g->outputs[i].value = ls_cast(g, g->outputs[i].value, LS_F32);
+        const ls_identity is = g->outputs[i].is;
+        const ls_type t = ls_value_type(g, g->outputs[i].value);
+        char text[128];
+        if (is.what == LS_IS_ROWS && ls_dtype_size(t.dtype) < 4)
+            return ls_fail(
+                LS_E_SHAPE,
+                "%s \"%s\" is %s, which rounds it: compute it between ls_wide_begin and ls_wide_end",
+                o->terms[is.unit].loss ? "loss" : "metric", o->terms[is.unit].name, ls_type_text(text, &t));
     }
+    return LS_OK;
 }
 
 ls_precision ls_trainer_precision(const ls_trainer_opts *o)
@@ -80,7 +50,36 @@ ls_precision ls_trainer_precision(const ls_trainer_opts *o)
                            .output = o->output,
                            .reduce = o->parallel.reduce,
                            .cast_forward_inputs = o->cast_forward_inputs,
+                           .weights = !o->eval_only,
                            .modules = o->modules };
+}
+
+static ls_status check_padding(const ls_graph *g)
+{
+    for (int i = 0; i < g->n_declared; i++)
+        if (g->declared[i].scalar)
+            return ls_fail_field(
+                LS_E_USAGE, LS_FIELD_PADDING,
+                "the loss \"%s\" is one number of a whole micro-batch (ls_loss_scalar), which "
+                "padding would change; leave an incomplete batch out (drop_last: true)",
+                g->declared[i].name);
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == &ls_op_batch_norm)
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_PADDING,
+                                 "the model has batch norm (%s), which would count the padding of the last "
+                                 "batch in its statistics; leave an incomplete batch out (drop_last: true)",
+                                 g->nodes[i]->scope->path);
+    return LS_OK;
+}
+
+/* The argmax of the logits, the one that a metric reads if there is one: over split columns each
+ * communicates. */
+static ls_value predicted(ls_graph *g, ls_value logits)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == &ls_op_argmax && g->nodes[i]->in[0].id == logits.id)
+            return g->nodes[i]->out[0];
+    return ls_argmax(g, logits);
 }
 
 /* The forward pass for a micro-batch: builds the model, chooses the outputs of the program, and removes what
@@ -95,24 +94,24 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     if (!training)
         ls_graph_evaluate(g);
     LS_TRY_TO(s, build(g, config, o->micro_batch), fail);
-    if (o->param == LS_F64)
-        LS_TRY_TO(s, ls_pass_to_float(&g, LS_F64), fail);
-    ls_value loss = output_named(g, "loss"), rows = output_named(g, "rows"),
-             logits = output_named(g, "logits");
-    LS_TRY_TO(s, check_interface(g, loss, rows, logits), fail);
+    ls_value logits = output_named(g, "logits");
+    if (training && o->padding)
+        LS_TRY_TO(s, check_padding(g), fail);
     drop_outputs(g);
-    if (training) {
-        (ls_output)(g, "loss", loss);
-    } else {
-        const ls_type scores = ls_value_type(g, logits);
+    ls_objective_release(&c->objective); /* evaluation has the same */
+    LS_TRY_TO(s, ls_objective_lower(&c->objective, g, o->micro_batch, training), fail);
+    const ls_type scores = ls_present(logits) ? ls_value_type(g, logits) : LS_SCALAR(LS_I32);
+    const bool classifies = !training && scores.ndim == 2 && ls_dtype_is_float(scores.dtype);
+    if (classifies) {
         c->classes = scores.dims[1];
-        (ls_output)(g, "eval.rows", rows);
-        (ls_output)(g, "eval.predicted", ls_argmax(g, logits));
+        ls_output_of(g, (ls_identity){ .what = LS_IS_PREDICTED }, "", predicted(g, logits));
         /* With one target a sample. A text has a target for each token, and probabilities of the whole
          * vocabulary for each would be large and unused. */
         if (scores.dims[0] == o->micro_batch)
             (ls_output)(g, "logits", logits);
     }
+    if (o->param == LS_F64)
+        LS_TRY_TO(s, ls_pass_to_float(&g, LS_F64), fail);
     LS_TRY_TO(s, ls_pass_slices_up(&g), fail);
     LS_TRY_TO(s, ls_pass_dce(&g), fail);
     LS_TRY_TO(s, ls_pass_narrow(&g), fail);
@@ -120,13 +119,14 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY_TO(s, ls_pass_units(&g, &precision, &o->parallel, o->freeze, &c->units), fail);
     if (training)
         LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, &c->units), fail);
-    widen_outputs(g);
+    LS_TRY_TO(s, check_rows(g, &c->objective), fail);
     logits = output_named(g, "logits");
     if (ls_present(logits)) { /* their type is known since ls_pass_units */
         g->n_outputs--;
         logits = ls_pass_output(g, logits, o->output);
         logits = o->param == LS_F64 ? logits : ls_cast(g, logits, LS_F32);
-        (ls_output)(g, "eval.probability", ls_cast(g, ls_softmax(g, logits), LS_F32));
+        ls_output_of(g, (ls_identity){ .what = LS_IS_PROBABILITY }, "",
+                     ls_cast(g, ls_softmax(g, logits), LS_F32));
     }
     LS_TRY_TO(s, ls_graph_status(g), fail);
     *out = g;
@@ -147,23 +147,29 @@ static ls_status finish(ls_graph **g)
 
 /* Appends the backward pass. The gradient of each unit becomes an output: this rank's slice of the sum over
  * ranks or, if the update program reduces, the whole gradient of this rank. */
-static ls_status differentiate(ls_graph **g, const ls_units *u, const ls_trainer_opts *o, bool loss_scaling)
+static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o)
 {
-    ls_value loss = output_named(*g, "loss");
+    const ls_units *u = &c->units;
+    ls_value loss = LS_NONE;
+    for (int i = 0; i < (*g)->n_outputs; i++)
+        if ((*g)->outputs[i].is.what == LS_IS_LOSS && (*g)->outputs[i].is.unit == 0)
+            loss = (*g)->outputs[i].value;
     ls_value *use = LS_ARENA_ARRAY(&(*g)->arena, ls_value, u->trained),
              *grad = LS_ARENA_ARRAY(&(*g)->arena, ls_value, u->trained);
     LS_TRY(ls_arena_status(&(*g)->arena));
     for (int i = 0; i < u->trained; i++)
         use[i] = u->units[i].use;
     (*g)->phase = LS_PHASE_BACKWARD;
-    ls_value seed = loss_scaling
+    ls_value seed = c->loss_scaling
                         ? ls_state_of(*g, (ls_identity){ .what = LS_IS_LOSS_SCALE }, "", LS_SCALAR(LS_F32),
                                       (ls_init){ LS_INIT_CONST, o->scaler.init, 0 })
                         : ls_fill(*g, ls_value_type(*g, loss), 1.0);
     LS_TRY(ls_backward(*g, loss, seed, u->trained, use, grad));
-    for (int i = 0; i < u->trained; i++)
-        ls_output_of(*g, (ls_identity){ .what = LS_IS_GRADIENT, .unit = i }, u->units[i].state,
-                     ls_cast(*g, grad[i], u->dtype));
+    for (int i = 0; i < u->trained; i++) {
+        const bool in_weights = c->gradients_in_weights && u->units[i].weights;
+        const ls_identity is = { .what = in_weights ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i };
+        ls_output_of(*g, is, u->units[i].state, in_weights ? grad[i] : ls_cast(*g, grad[i], u->dtype));
+    }
     (*g)->phase = LS_PHASE_FORWARD;
     LS_TRY(ls_graph_status(*g));
     LS_TRY(ls_pass_dce(g)); /* before ls_pass_recompute: it clones only what the backward pass reads */
@@ -199,14 +205,15 @@ static int tree_buffers(int64_t micro_batches, ls_accumulation how)
     return levels;
 }
 
-static ls_status update_program(ls_graph **g, const ls_units *u, const ls_trainer_opts *o, bool loss_scaling)
+static ls_status update_program(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o)
 {
+    const ls_units *u = &c->units;
     const ls_sharding *s = &u->sharding;
     const ls_parallel *p = &o->parallel;
     const char *model = ls_mesh_model_axes(&p->mesh);
     ls_update_opts update = { .optimizer = o->optimizer,
                               .clip_norm = o->clip_norm,
-                              .loss_scaling = loss_scaling,
+                              .loss_scaling = c->loss_scaling,
                               .scaler = o->scaler,
                               .shard = s->shard,
                               .replicate = s->replicate,
@@ -221,7 +228,10 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
     for (int i = 0; units && i < u->trained; i++)
         units[i] = (ls_update_unit){ .name = u->units[i].state,
                                      .type = LS_TYPE(u->dtype, u->units[i].slice),
-                                     .via = u->units[i].reduce };
+                                     .via = u->units[i].reduce,
+                                     .weights = u->units[i].weights,
+                                     .gradient_there = u->units[i].weights && c->gradients_in_weights,
+                                     .weight_type = u->units[i].param };
     for (int i = 0; units && i < u->n_slots; i++) /* all slots of a unit are held in the same way */
         if (u->slots[i].unit < u->trained)
             units[u->slots[i].unit].copy = ls_slot_held(u, &p->mesh, i, p->rank).model_copy > 0;
@@ -231,15 +241,6 @@ static ls_status update_program(ls_graph **g, const ls_units *u, const ls_traine
     if (status != LS_OK)
         ls_graph_destroy(g);
     return status;
-}
-
-static void drop_loss(ls_graph *g)
-{
-    int n = 0;
-    for (int i = 0; i < g->n_outputs; i++)
-        if (strcmp(g->outputs[i].name, "loss") && strcmp(g->outputs[i].name, "rows"))
-            g->outputs[n++] = g->outputs[i];
-    g->n_outputs = n;
 }
 
 /* Inference needs no units and no f32 copies of the weights: they are stored in the type of computation. */
@@ -252,7 +253,6 @@ ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn buil
     LS_TRY(ls_graph_create(&g, name));
     ls_graph_evaluate(g);
     LS_TRY_TO(s, build(g, config, size), done);
-    drop_loss(g);
     LS_TRY_TO(s, ls_pass_dce(&g), done); /* before ls_pass_to_float: a loss has types of its own */
     LS_TRY_TO(s, ls_pass_precision(&g, p), done);
     for (int i = 0; i < g->n_outputs; i++) {
@@ -297,17 +297,19 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     LS_TRY(plan(c, LS_EVAL, &g, &o->parallel, calibration));
     if (o->eval_only)
         return LS_OK;
+    c->gradients_in_weights = c->share.count == 1 && c->units.sharding.shards == 1 &&
+                              c->units.sharding.replicas == 1;
     ls_units_release(&c->units);
     t = ls_now();
     LS_TRY(forward(&g, c, build, config, o, true));
-    ls_status s = differentiate(&g, &c->units, o, c->loss_scaling);
+    ls_status s = differentiate(&g, c, o);
     if (s != LS_OK) {
         ls_graph_destroy(&g);
         return s;
     }
     c->graph_seconds += ls_now() - t;
     LS_TRY(plan(c, LS_MICRO, &g, &o->parallel, calibration));
-    LS_TRY(update_program(&g, &c->units, o, c->loss_scaling));
+    LS_TRY(update_program(&g, c, o));
     return plan(c, LS_UPDATE, &g, &o->parallel, calibration);
 }
 
@@ -356,6 +358,7 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
                         .micro_batches = o->micro_batches,
                         .clipping = o->clip_norm > 0,
                         .mean_of_means = o->mean_of_means,
+                        .padding = o->padding,
                         .accumulation = o->accumulation,
                         .parallel = o->parallel };
     const ls_precision precision = ls_trainer_precision(o);
@@ -396,6 +399,7 @@ void ls_compiled_release(ls_compiled *c)
     for (int i = 0; i < LS_PROGRAMS; i++)
         ls_plan_destroy(&c->plans[i]);
     ls_units_release(&c->units);
+    ls_objective_release(&c->objective);
 }
 
 /* Elements of the gradients that `micro` outputs: of slices, or of whole units if `update` reduces them. */

@@ -3,6 +3,7 @@
  * it for any machine. */
 #pragma once
 #include "lockstep/trainer.h"
+#include "passes/objective.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
 
@@ -14,9 +15,13 @@ typedef struct ls_compiled {
     ls_plan *plans[LS_PROGRAMS]; /* NULL: the program was not asked for */
     ls_units units;
     ls_parallel parallel;
+    ls_objective objective;
     ls_share share; /* which of the step's micro-batches this rank runs */
     int64_t micro_batch, micro_batches, classes;
-    bool loss_scaling, clipping, mean_of_means;
+    bool loss_scaling, clipping, mean_of_means, padding;
+    /* `micro` leaves the gradients of units with weights (ls_unit) where these were, part by part as they are
+     * no longer read; `update` turns them into new weights. */
+    bool gradients_in_weights;
     size_t staging_bytes; /* of the copy of what this rank saves; 0: saves are not staged */
     ls_accumulation accumulation;
     int tree_buffers;                   /* gradient buffers besides the one that `micro` writes */
@@ -29,7 +34,7 @@ ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, co
                      const ls_calibration *calibration);
 void ls_compiled_release(ls_compiled *c);
 
-/* Compiles a model for inference, as one program without the outputs "loss" and "rows". The output "logits"
+/* Compiles a model for inference, as one program without its losses. The output "logits"
  * is rounded to p->output and stored as f32; other outputs are of type p->param. `size` is passed to `build`
  * as its batch. The caller owns the plan. */
 ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn build, const void *config,

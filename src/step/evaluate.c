@@ -1,92 +1,215 @@
-/* evaluate.c - one pass over a split. The ranks share its samples. */
+/* evaluate.c - evaluation of a batch, and of a whole split, whose samples the ranks share. */
 #include "evaluate.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/argument.h"
 #include "base/clock.h"
+#include "base/exact.h"
 #include "base/sys.h"
 #include "comm/axes.h"
 #include "trainer.h"
 
+ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss,
+                          int32_t *predicted, float *probability)
+{
+    LS_ARG(t);
+    LS_ARG(inputs);
+    LS_ARG(targets);
+    LS_TRAINER_USE(t);
+    if (probability && !t->eval_probability.data)
+        return ls_fail(LS_E_ARG, "a language model's evaluation gives no probabilities");
+    if (predicted && !t->eval_predicted.data)
+        return ls_fail(LS_E_ARG, "the model has no output \"logits\", so it predicts no classes");
+    LS_TRY(ls_trainer_feed_pair(t, inputs, targets, -1, "ls_trainer_eval"));
+    LS_TRY(ls_trainer_eval_fed(t));
+    const ls_tensor *rows = &t->rows[0];
+    for (int64_t i = 0; i < ls_type_count(&rows->type) && loss; i++)
+        loss[i] = rows->type.dtype == LS_F64 ? (float)((double *)rows->data)[i] : ((float *)rows->data)[i];
+    if (predicted)
+        memcpy(predicted, t->eval_predicted.data, ls_type_bytes(&t->eval_predicted.type));
+    if (probability)
+        memcpy(probability, t->eval_probability.data, ls_type_bytes(&t->eval_probability.type));
+    return LS_OK;
+}
+
+/* Of one loss or metric. */
+typedef struct sum {
+    ls_exact rows, divisor;
+    double largest, smallest;
+} sum;
+
+/* What a rank has added; the sums lie behind it. */
 typedef struct sums {
-    __int128 loss; /* in units of 2^-60 */
-    int64_t correct, count, samples;
-    /* The first sample whose loss is NaN, infinite or too large for the sum; INT64_MAX: none. */
-    int64_t wild;
-    double wild_loss;
+    int64_t samples;
+    /* The first sample of which a row is NaN or infinite, and of which term; INT64_MAX: none. */
+    int64_t wild, wild_term;
+    double wild_row;
+    sum of[];
 } sums;
 
-/* Adds the `each` targets of a sample. A rank continues after a wild loss, because the others wait for it in
- * the next batch. */
-static void add_sample(sums *s, int64_t sample, int64_t each, const int32_t *targets, const float *loss,
-                       const int32_t *predicted)
+static size_t sums_bytes(const ls_objective *o) { return sizeof(sums) + sizeof(sum) * (size_t)o->n; }
+
+static void clear(sums *s, const ls_objective *o)
 {
-    for (int64_t i = 0; i < each; i++) {
-        if (targets[i] == LS_IGNORE_LABEL)
+    memset(s, 0, sums_bytes(o));
+    s->wild = INT64_MAX;
+    for (int i = 0; i < o->n; i++) {
+        s->of[i].largest = -INFINITY;
+        s->of[i].smallest = INFINITY;
+    }
+}
+
+static double row_of(const ls_tensor *t, int64_t i)
+{
+    return t->type.dtype == LS_F64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
+}
+
+/* What row i of a term counts, by its field; 1 without one. */
+static double weight(const ls_term *t, const ls_loader_field *f, int64_t i)
+{
+    const int64_t at = t->field_each == t->each ? i : i / t->each;
+    if (!f)
+        return 1;
+    switch (f->field->type.dtype) {
+    case LS_F32: return (double)((const float *)f->data)[at];
+    case LS_F64: return ((const double *)f->data)[at];
+    default: return ((const int32_t *)f->data)[at] != LS_IGNORE_LABEL;
+    }
+}
+
+/* Adds the rows of a sample, which is number `row` of its batch. A rank goes on after a wild row, because the
+ * others wait for it in the next batch. */
+static void add_sample(sums *s, int term, const ls_term *t, const ls_tensor *rows, const ls_loader_field *f,
+                       int64_t sample, int64_t row)
+{
+    sum *to = &s->of[term];
+    for (int64_t i = row * t->each; i < (row + 1) * t->each; i++) {
+        const double w = weight(t, f, i), x = row_of(rows, i);
+        if (w == 0)
             continue;
-        if (fabsf(loss[i]) < 0x1p32f) { /* a sum of 2^34 such losses fits in 128 bits */
-            s->loss += (__int128)ldexp((double)loss[i], 60);
-            s->correct += predicted[i] == targets[i];
-            s->count++;
-        } else if (sample < s->wild) {
-            s->wild = sample;
-            s->wild_loss = (double)loss[i];
+        if (!isfinite(x * w)) {
+            if (sample < s->wild) {
+                s->wild = sample;
+                s->wild_term = term;
+                s->wild_row = x;
+            }
+            continue;
+        }
+        ls_exact_add(&to->rows, x * w);
+        to->largest = fmax(to->largest, x);
+        to->smallest = fmin(to->smallest, x);
+        if (t->weigh != LS_BY_SAMPLE && t->field_each == t->each)
+            ls_exact_add(&to->divisor, w);
+    }
+    if (t->weigh == LS_BY_SAMPLE || t->field_each != t->each)
+        ls_exact_add(&to->divisor, weight(t, f, row * t->each));
+}
+
+static const ls_loader_field *field_of(const ls_loader_step *b, const char *name)
+{
+    for (int k = 0; k < b->n_fields && *name; k++)
+        if (!strcmp(b->fields[k].field->name, name))
+            return &b->fields[k];
+    return NULL;
+}
+
+static void add_batch(sums *s, const ls_trainer *t, const ls_order *order, const ls_loader_step *b, int64_t m)
+{
+    const ls_objective *o = &t->compiled.objective;
+    int64_t real = 0;
+    while (real < order->micro_batch && ls_order_sample(order, 0, b->step, m, real) >= 0)
+        real++;
+    s->samples += real;
+    for (int i = 0; i < o->n; i++) {
+        const ls_term *term = &o->terms[i];
+        const ls_loader_field *f = field_of(b, term->field);
+        for (int64_t row = 0; row < real && !term->scalar; row++)
+            add_sample(s, i, term, &t->rows[i], f, ls_order_sample(order, 0, b->step, m, row), row);
+        if (term->scalar && real == order->micro_batch) {
+            ls_exact_add(&s->of[i].rows, row_of(&t->rows[i], 0));
+            ls_exact_add(&s->of[i].divisor, 1);
         }
     }
-    s->samples++;
 }
 
-static void add_batch(sums *s, const ls_order *order, int64_t step, int64_t m, int64_t each,
-                      const int32_t *targets, const float *loss, const int32_t *predicted)
+static void merge(sums *to, const sums *from, const ls_objective *o)
 {
-    for (int64_t row = 0; row < order->micro_batch; row++) {
-        const int64_t sample = ls_order_sample(order, 0, step, m, row);
-        if (sample >= 0)
-            add_sample(s, sample, each, targets + row * each, loss + row * each, predicted + row * each);
+    to->samples += from->samples;
+    if (from->wild < to->wild) {
+        to->wild = from->wild;
+        to->wild_term = from->wild_term;
+        to->wild_row = from->wild_row;
+    }
+    for (int i = 0; i < o->n; i++) {
+        ls_exact_merge(&to->of[i].rows, &from->of[i].rows);
+        ls_exact_merge(&to->of[i].divisor, &from->of[i].divisor);
+        to->of[i].largest = fmax(to->of[i].largest, from->of[i].largest);
+        to->of[i].smallest = fmin(to->of[i].smallest, from->of[i].smallest);
     }
 }
 
-/* Adds the sums of all ranks. They are integers, so the result does not depend on which rank had which
- * sample. */
-static ls_status combine(sums *s, ls_group *group, const ls_mesh *mesh)
+/* Adds the sums of all ranks. */
+static ls_status combine(sums *s, const ls_trainer *t)
 {
-    int ranks = ls_group_size(group);
-    sums *all = ls_sys_malloc(sizeof *all * (size_t)ranks), total = { .wild = INT64_MAX };
+    const ls_objective *o = &t->compiled.objective;
+    const ls_mesh *mesh = &t->compiled.parallel.mesh;
+    const int ranks = ls_group_size(t->group);
+    const size_t bytes = sums_bytes(o);
+    char *all = ls_sys_malloc(bytes * (size_t)ranks);
     if (!all)
         return ls_fail(LS_E_MEMORY, "out of memory for the sums of %d ranks", ranks);
-    ls_status status = ls_group_all_gather(group, s, sizeof *s, all);
-    for (int r = 0; r < ranks && status == LS_OK; r++) {
-        if (ls_mesh_position(mesh, r, ls_mesh_model_axes(mesh)) > 0)
-            continue; /* it computed the same samples as position 0 of its model axes */
-        total.loss += all[r].loss;
-        total.correct += all[r].correct;
-        total.count += all[r].count;
-        total.samples += all[r].samples;
-        if (all[r].wild < total.wild) {
-            total.wild = all[r].wild;
-            total.wild_loss = all[r].wild_loss;
-        }
-    }
-    free(all);
+    const ls_status status = ls_group_all_gather(t->group, s, bytes, all);
     if (status == LS_OK)
-        *s = total;
+        clear(s, o);
+    for (int r = 0; r < ranks && status == LS_OK; r++)
+        if (ls_mesh_position(mesh, r, ls_mesh_model_axes(mesh)) == 0)
+            /* the others computed the same samples as position 0 of their model axes */
+            merge(s, (const sums *)(const void *)(all + bytes * (size_t)r), o);
+    free(all);
     return status;
 }
 
-static ls_status result(const sums *s, double start, ls_eval_result *out)
+static double value(const ls_term *t, const sum *s)
 {
-    if (s->wild != INT64_MAX)
+    const double rows = ls_exact_value(&s->rows), divisor = ls_exact_value(&s->divisor);
+    if (divisor == 0)
+        return NAN;
+    switch (t->how) {
+    case LS_MEAN: return rows / divisor;
+    case LS_SUM: return rows;
+    case LS_LARGEST: return s->largest;
+    case LS_SMALLEST: return s->smallest;
+    }
+    return NAN;
+}
+
+static ls_status result(const sums *s, const ls_objective *o, double start, ls_eval_result *out)
+{
+    if (s->wild != INT64_MAX) {
+        const ls_term *t = &o->terms[s->wild_term];
         return ls_fail(
             LS_E_NUMERIC,
-            "evaluation: the loss of sample %lld is %g; the weights are damaged or training diverged",
-            (long long)s->wild, s->wild_loss);
-    *out = (ls_eval_result){ .loss = ldexp((double)s->loss, -60) / (double)s->count,
-                             .accuracy = (double)s->correct / (double)s->count,
-                             .seconds = ls_now() - start,
-                             .samples = s->samples,
-                             .count = s->count,
-                             .correct = s->correct };
+            "evaluation: the %s%s of sample %lld is %g; the weights are damaged or training diverged",
+            t->loss && o->n_losses > 1 ? "loss " : "", t->name, (long long)s->wild, s->wild_row);
+    }
+    *out = (ls_eval_result){ .accuracy = NAN, .seconds = ls_now() - start, .samples = s->samples };
+    for (int i = 0; i < o->n; i++) {
+        const double x = value(&o->terms[i], &s->of[i]);
+        if (i < o->n_losses)
+            out->loss += o->terms[i].factor * x;
+        if (!strcmp(o->terms[i].name, "accuracy"))
+            out->accuracy = x;
+        if ((i < o->n_losses && o->n_losses == 1) || out->n == LS_EVAL_VALUES)
+            continue;
+        snprintf(out->values[out->n].name, sizeof out->values[0].name, "%s", o->terms[i].name);
+        out->values[out->n++].value = x;
+    }
+    out->count = (int64_t)ls_exact_value(&s->of[0].divisor);
+    out->correct = isnan(out->accuracy) ? 0 : llround(out->accuracy * (double)out->count);
     return LS_OK;
 }
 
@@ -109,33 +232,51 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     ls_order order = {
         .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false
     };
+    const ls_objective *o = &t->compiled.objective;
     LS_TRY(ls_trainer_check_data(t, set));
     LS_TRY(ls_order_check(&order));
-    int64_t steps = ls_order_steps(&order), each = ls_type_count(&set->target);
-    float *loss = ls_sys_malloc(sizeof *loss * (size_t)(batch * each));
-    int32_t *predicted = ls_sys_malloc(sizeof *predicted * (size_t)(batch * each));
+    const int64_t steps = ls_order_steps(&order);
+    sums *s = ls_sys_malloc(sums_bytes(o));
     ls_loader *loader = NULL;
-    sums s = { .wild = INT64_MAX };
     bool done = false;
-    ls_status status = loss && predicted
-                           ? ls_loader_create(&loader, set, &order, .epochs = 1, .share = { rank, ranks, 1 })
-                           : ls_fail(LS_E_MEMORY, "out of memory for evaluation");
+    ls_status status = s ? ls_loader_create(&loader, set, &order, .epochs = 1, .share = { rank, ranks, 1 })
+                         : ls_fail(LS_E_MEMORY, "out of memory for evaluation");
+    if (status == LS_OK)
+        clear(s, o);
     for (int64_t k = 0; k < steps && status == LS_OK; k++) {
         ls_loader_step b;
         LS_TRY_TO(status, ls_loader_next(loader, &b, &done), end);
-        LS_TRY_TO(status, ls_trainer_eval(t, b.inputs, b.targets, loss, predicted, NULL), end);
-        add_batch(&s, &order, k, rank, each, b.targets, loss, predicted);
+        LS_TRY_TO(status, ls_trainer_feed(t, &b), end);
+        LS_TRY_TO(status, ls_trainer_eval_fed(t), end);
+        add_batch(s, t, &order, &b, rank);
         show(ui, (k + 1) * order.global_batch, set->n, start);
     }
     if (status == LS_OK && t->group)
-        status = combine(&s, t->group, mesh);
+        status = combine(s, t);
     if (status == LS_OK)
-        status = result(&s, start, out);
+        status = result(s, o, start, out);
 end:
     if (ui && ui->progress)
         ui->progress(ui->context, NULL);
     ls_loader_destroy(&loader);
-    free(loss);
-    free(predicted);
+    free(s);
     return status;
+}
+
+ls_status ls_trainer_evaluate(ls_trainer *t, const ls_dataset *set, ls_metric *out, int max, int *n)
+{
+    LS_ARG(t);
+    LS_ARG(set);
+    LS_ARG(out);
+    LS_ARG(n);
+    LS_TRAINER_USE(t);
+    const ls_objective *o = &t->compiled.objective;
+    const int first = o->n_losses > 1 ? 0 : 1;
+    ls_eval_result e;
+    LS_TRY(ls_evaluate(t, set, t->compiled.micro_batch, NULL, &e));
+    *n = 1 + e.n;
+    for (int i = 0; i < *n && i < max; i++)
+        out[i] = i ? (ls_metric){ o->terms[first + i - 1].name, e.values[i - 1].value }
+                   : (ls_metric){ "loss", e.loss };
+    return LS_OK;
 }

@@ -14,6 +14,7 @@
 #include "nn/init.h"
 #include "state.h"
 #include "trainer.h"
+#include "graph/identity.h"
 #include "ops/rules.h"
 
 /* The range of parameter i that a rank holds. `slice` is the memory of its slice of the unit. */
@@ -57,11 +58,42 @@ static void init_slots(ls_trainer *t, uint64_t seed)
         const ls_range r = range_of(u, i, &h, t->units[s->unit].data);
         for (int64_t k = 0, n; k < r.count; k += n) {
             const int64_t first = ls_range_piece(&r, k, &n);
-            /* one thread is enough: the other cores take page faults meanwhile (execute/session.c) */
             ls_init_values((char *)r.data + (size_t)k * ls_dtype_size(s->type.dtype), s->type.dtype, first, n,
-                           s->init, seed, s->name, 1);
+                           s->init, seed, s->name, t->compiled.device.threads);
         }
     }
+}
+
+ls_status ls_trainer_bind_weights(ls_trainer *t, int i)
+{
+    const char *why = NULL;
+    LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_WEIGHTS, .unit = i },
+                           t->compiled.units.units[i].state, &t->weights[i]));
+    const ls_cast_attrs to = { t->weights[i].type.dtype };
+    t->round = ls_device_find(
+        &t->compiled.device, "cast",
+        &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = &t->units[i], .out = &t->weights[i], .attrs = &to },
+        &why);
+    return t->round ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "rounding weights: %s", why);
+}
+
+ls_status ls_trainer_round_weights(ls_trainer *t)
+{
+    if (t->rounded || !t->round)
+        return LS_OK;
+    LS_TRY(ls_session_enter(t->session, "rounding weights"));
+    for (int i = 0; i < t->compiled.units.n; i++)
+        if (t->weights[i].data)
+            t->round->run(&(ls_kernel_args){ .n_in = 1,
+                                             .n_out = 1,
+                                             .in = &t->units[i],
+                                             .out = &t->weights[i],
+                                             .attrs = &(ls_cast_attrs){ t->weights[i].type.dtype },
+                                             .threads = t->compiled.device.threads,
+                                             .isa = t->compiled.device.isa });
+    ls_session_leave(t->session);
+    t->rounded = true;
+    return LS_OK;
 }
 
 /* Sets every state of the programs, and the parameters in units, to its declared initial value. */
@@ -78,7 +110,7 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     if (t->random_seed.data)
         *(int64_t *)t->random_seed.data = (int64_t)seed;
     t->ready = t->used = true;
-    t->buffers_moved = false;
+    t->rounded = t->buffers_moved = false;
     ls_session_leave(t->session);
     return LS_OK;
 }
@@ -162,6 +194,7 @@ int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
     if (ls_trainer_enter(&entered, t, __func__) != LS_OK)
         return -1;
     int n = t->compiled.units.n_slots;
+    t->rounded = t->rounded && !out; /* the caller may change them */
     if (out && !ls_units_everywhere(&t->compiled.units) && collect(t, true) != LS_OK)
         return -1;
     for (int i = 0; out && i < n && i < max; i++)
@@ -196,6 +229,20 @@ static ls_status all_tensors(ls_trainer *t, ls_named_tensor **out, int *n)
     return LS_OK;
 }
 
+ls_status ls_trainer_whole(ls_trainer *t, ls_named_tensor **out, int *n)
+{
+    LS_TRAINER_USE(t);
+    if (!ls_units_everywhere(&t->compiled.units))
+        LS_TRY(collect(t, true));
+    return all_tensors(t, out, n);
+}
+
+void ls_trainer_forget_copy(ls_trainer *t)
+{
+    free(t->whole);
+    t->whole = NULL;
+}
+
 /* Each rank reads only its ranges of the file. */
 static ls_status load(ls_trainer *t, const ls_weights *w, bool strict)
 {
@@ -215,7 +262,7 @@ static ls_status load(ls_trainer *t, const ls_weights *w, bool strict)
         ls_session_leave(t->session);
     t->used = true;
     t->ready = t->ready || s == LS_OK;
-    t->buffers_moved = false;
+    t->rounded = t->buffers_moved = false;
     ls_state_lists_release(&l);
     return s;
 }
@@ -226,6 +273,15 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     LS_ARG(w);
     LS_TRAINER_USE(t);
     return load(t, w, true);
+}
+
+ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const ls_weights *w)
+{
+    LS_TRAINER_USE(t);
+    LS_TRY(load(t, w, true));
+    if (t->random_seed.data)
+        *(int64_t *)t->random_seed.data = (int64_t)seed;
+    return LS_OK;
 }
 
 ls_status ls_trainer_load_partly(ls_trainer *t, const ls_weights *w)

@@ -103,7 +103,7 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const cha
     s = ls_checkpoint_together(t->group, s);
     t->used = true;
     t->ready = t->ready || s == LS_OK;
-    t->buffers_moved = false;
+    t->rounded = t->buffers_moved = false;
     if (s == LS_OK)
         ls_session_leave(t->session);
     ls_state_lists_release(&l);

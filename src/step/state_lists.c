@@ -55,7 +55,7 @@ static ls_status find_states(listing *l)
                 continue;
             if (ls_source_is(n).what == LS_IS_MOMENT)
                 l->has_moment[ls_source_is(n).moment] = true;
-            else if (ls_source_is(n).what != LS_IS_UNIT)
+            else if (!ls_is_parameters(ls_source_is(n)))
                 add_other(l, n);
         }
     }

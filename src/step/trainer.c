@@ -14,7 +14,7 @@
 #include "base/sys.h"
 #include "comm/group_calls.h"
 #include "digest.h"
-#include "lockstep/data.h"
+#include "graph/identity.h"
 #include "ops/rules.h"
 
 static void put_scalar(const ls_tensor *t, double x)
@@ -30,11 +30,6 @@ static double scalar(const ls_tensor *t)
     return t->type.dtype == LS_F64 ? *(double *)t->data : (double)*(float *)t->data;
 }
 
-static ls_status optional(ls_session *s, const char *name, bool wanted, ls_tensor *out)
-{
-    return wanted ? ls_session_tensor(s, name, out) : LS_OK;
-}
-
 static ls_status bind_units(ls_trainer *t, bool training)
 {
     const ls_units *u = &t->compiled.units;
@@ -44,15 +39,19 @@ static ls_status bind_units(ls_trainer *t, bool training)
             ls_session_find(t->session, (ls_identity){ .what = LS_IS_UNIT, .unit = i }, name, &t->units[i]));
         if (!training || u->units[i].frozen)
             continue;
-        LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_GRADIENT, .unit = i }, name,
-                               &t->grads[i]));
+        if (u->units[i].weights)
+            LS_TRY(ls_trainer_bind_weights(t, i));
+        const bool there = u->units[i].weights && t->compiled.gradients_in_weights;
+        LS_TRY(ls_session_find(t->session,
+                               (ls_identity){ .what = there ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i },
+                               name, &t->grads[i]));
         LS_TRY(ls_tree_create(&t->trees[i], &t->compiled.device, t->grads[i].type, t->compiled.tree_buffers,
                               t->compiled.accumulation == LS_SUM_RUNNING));
     }
     return LS_OK;
 }
 
-static ls_status number(ls_session *s, ls_what what, const char *name, bool wanted, ls_tensor *out)
+static ls_status number(ls_session *s, int what, const char *name, bool wanted, ls_tensor *out)
 {
     return wanted ? ls_session_find(s, (ls_identity){ .what = what }, name, out) : LS_OK;
 }
@@ -65,19 +64,18 @@ static int count_buffers(const ls_graph *g)
     return n;
 }
 
-static bool has_input(const ls_graph *g, const char *name)
+static bool has_input(const ls_graph *g, int what)
 {
     for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i]->op == &ls_op_input &&
-            !strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, name))
+        if (g->nodes[i]->op == &ls_op_input && ls_source_is(g->nodes[i]).what == what)
             return true;
     return false;
 }
 
-static bool has_output(const ls_graph *g, const char *name)
+static bool has_output(const ls_graph *g, int what)
 {
     for (int i = 0; i < g->n_outputs; i++)
-        if (!strcmp(g->outputs[i].name, name))
+        if (g->outputs[i].is.what == what)
             return true;
     return false;
 }
@@ -98,33 +96,44 @@ static ls_status bind_buffers(ls_trainer *t)
         LS_TRY(ls_session_find(t->session, (ls_identity){ 0 }, b->name, &b->tensor));
         t->n_buffers++;
     }
-    return optional(t->session, "track", micro && has_input(micro, "track"), &t->track);
+    return number(t->session, LS_IS_TRACK, "track", micro && has_input(micro, LS_IS_TRACK), &t->track);
+}
+
+/* One tensor for each loss or metric. */
+static ls_status bind_terms(ls_trainer *t, bool training)
+{
+    const ls_objective *o = &t->compiled.objective;
+    for (int i = 0; i < o->n; i++)
+        LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_ROWS, .unit = i }, o->terms[i].name,
+                               &t->rows[i]));
+    for (int i = 0; i < t->losses && training; i++)
+        LS_TRY(
+            ls_session_find(t->session, (ls_identity){ .what = LS_IS_LOSS, .unit = i }, "loss", &t->loss[i]));
+    for (int i = 0; i < o->n_losses && training; i++)
+        LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_DIVISOR, .unit = i },
+                               o->terms[i].name, &t->divisor[i]));
+    return LS_OK;
 }
 
 static ls_status bind(ls_trainer *t)
 {
     const ls_compiled *c = &t->compiled;
     ls_session *s = t->session;
-    bool training = c->plans[LS_MICRO] != NULL;
+    const bool training = c->plans[LS_MICRO] != NULL;
+    const ls_graph *micro = training ? c->plans[LS_MICRO]->graph : NULL, *eval = c->plans[LS_EVAL]->graph;
     LS_TRY(bind_units(t, training));
     LS_TRY(bind_buffers(t));
-    const ls_graph *eval = c->plans[LS_EVAL]->graph;
-    const char *inputs, *targets;
-    LS_TRY(ls_batch_inputs(eval, &inputs, &targets));
-    LS_TRY(ls_session_tensor(s, inputs, &t->inputs));
-    LS_TRY(ls_session_tensor(s, targets, &t->targets));
-    LS_TRY(ls_session_binding(s, inputs, &t->inputs_at));
-    LS_TRY(ls_session_binding(s, targets, &t->targets_at));
-    LS_TRY(ls_session_tensor(s, "eval.rows", &t->eval_rows));
-    LS_TRY(ls_session_tensor(s, "eval.predicted", &t->eval_predicted));
-    LS_TRY(optional(s, "eval.probability", has_output(eval, "eval.probability"), &t->eval_probability));
-    LS_TRY(ls_session_tensor(s, "count", &t->count));
-    LS_TRY(optional(s, "loss", training, &t->loss));
+    LS_TRY(ls_trainer_bind_fields(t));
+    LS_TRY(bind_terms(t, training));
+    LS_TRY(number(s, LS_IS_PREDICTED, "predicted", has_output(eval, LS_IS_PREDICTED), &t->eval_predicted));
+    LS_TRY(number(s, LS_IS_PROBABILITY, "probability", has_output(eval, LS_IS_PROBABILITY),
+                  &t->eval_probability));
+    LS_TRY(number(s, LS_IS_REAL, "real", micro && has_input(micro, LS_IS_REAL), &t->real));
     LS_TRY(number(s, LS_IS_RATE, "lr", training, &t->lr));
     LS_TRY(number(s, LS_IS_STEP, "step", training, &t->step));
-    const bool random = training && has_input(c->plans[LS_MICRO]->graph, "sample_places");
-    LS_TRY(optional(s, "random_seed", random, &t->random_seed));
-    LS_TRY(optional(s, "sample_places", random, &t->sample_places));
+    const bool random = micro && has_input(micro, LS_IS_PLACES);
+    LS_TRY(number(s, LS_IS_SEED, "random_seed", random, &t->random_seed));
+    LS_TRY(number(s, LS_IS_PLACES, "sample_places", random, &t->sample_places));
     LS_TRY(number(s, LS_IS_GRAD_NORM, "grad_norm", training && c->clipping, &t->grad_norm));
     LS_TRY(number(s, LS_IS_APPLIED, "applied", training && c->loss_scaling, &t->applied));
     LS_TRY(number(s, LS_IS_LOSS_SCALE, "loss_scale", training && c->loss_scaling, &t->loss_scale));
@@ -144,12 +153,24 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     size_t units = (size_t)compiled->units.n;
     t->units = ls_sys_calloc(units, sizeof *t->units);
     t->grads = ls_sys_calloc(units, sizeof *t->grads);
+    t->weights = ls_sys_calloc(units, sizeof *t->weights);
     t->trees = ls_sys_calloc(units, sizeof *t->trees);
-    t->losses = ls_sys_calloc((size_t)compiled->micro_batches, sizeof *t->losses);
-    t->exchange = ls_sys_calloc(
-        (size_t)((1 + compiled->share.count) * (1 + (t->group ? ls_group_size(group) : 0))),
-        sizeof *t->exchange);
-    if (!t->units || !t->grads || !t->trees || !t->losses || !t->exchange)
+    const ls_objective *o = &t->compiled.objective;
+    t->losses = ls_objective_losses(o);
+    /* a message has the losses, or the divisors and the samples, of each micro-batch */
+    const int64_t columns = t->losses > o->n_losses ? t->losses : o->n_losses + 1,
+                  message = 1 + compiled->share.count * columns, ranks = t->group ? ls_group_size(group) : 0;
+    t->loss = ls_sys_calloc((size_t)t->losses, sizeof *t->loss);
+    t->divisor = ls_sys_calloc((size_t)o->n_losses, sizeof *t->divisor);
+    t->rows = ls_sys_calloc((size_t)o->n, sizeof *t->rows);
+    t->each = ls_sys_calloc((size_t)o->n_losses, sizeof *t->each);
+    t->own = ls_sys_calloc((size_t)compiled->share.count, sizeof *t->own);
+    t->sums = ls_sys_calloc((size_t)(compiled->share.count * columns), sizeof *t->sums);
+    t->total = ls_sys_calloc((size_t)o->n_losses + 1, sizeof *t->total);
+    t->loss_of = ls_sys_calloc((size_t)(compiled->micro_batches * columns), sizeof *t->loss_of);
+    t->exchange = ls_sys_calloc((size_t)(message * (1 + ranks)), sizeof *t->exchange);
+    if (!t->units || !t->weights || !t->grads || !t->trees || !t->loss || !t->divisor || !t->rows ||
+        !t->each || !t->own || !t->sums || !t->total || !t->loss_of || !t->exchange)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int i = 0; i < LS_PROGRAMS; i++) {
         t->session_plan[i] = t->compiled.plans[i] ? *n : -1;
@@ -230,10 +251,22 @@ void ls_trainer_destroy(ls_trainer **tp)
     for (int i = 0; t->trees && i < t->compiled.units.n; i++)
         ls_tree_release(&t->trees[i]);
     free(t->units);
+    free(t->weights);
     free(t->grads);
     free(t->trees);
-    free(t->losses);
+    free(t->loss);
+    free(t->divisor);
+    free(t->rows);
+    free(t->each);
+    free(t->own);
+    free(t->sums);
+    free(t->total);
+    free(t->loss_of);
     free(t->exchange);
+    for (int i = 0; i < t->n_fields; i++)
+        free(t->fields[i].put);
+    free(t->fields);
+    free(t->fed);
     free(t->buffers);
     free(t->whole);
     __atomic_store_n(&t->closing, true, __ATOMIC_RELAXED);
@@ -249,7 +282,13 @@ void ls_trainer_destroy(ls_trainer **tp)
 static ls_status run(ls_trainer *t, int program)
 {
     t->used = true;
+    if (program != LS_UPDATE)
+        LS_TRY(ls_trainer_round_weights(t));
+    if (program == LS_MICRO && t->compiled.gradients_in_weights)
+        t->rounded = false;
     LS_TRY(ls_session_run(t->session, t->session_plan[program], false));
+    if (program == LS_UPDATE)
+        t->rounded = true;
     if (t->after_run)
         t->after_run(t->context, t, program);
     return LS_OK;
@@ -259,7 +298,9 @@ static ls_status run(ls_trainer *t, int program)
  * the op that computed the first bad one. */
 static ls_status blame(ls_trainer *t, int64_t m)
 {
+    LS_TRY(ls_trainer_round_weights(t));
     ls_status s = ls_session_run(t->session, t->session_plan[LS_MICRO], true);
+    t->rounded = !t->compiled.gradients_in_weights;
     if (s != LS_OK)
         return ls_fail_in(
             s, "the loss of micro-batch %lld is not a number%s", (long long)m,
@@ -270,39 +311,25 @@ static ls_status blame(ls_trainer *t, int64_t m)
                    (long long)m);
 }
 
-/* With loss_mean: micro_batch a micro-batch divides the sum of its losses by this: the number of its targets
- * times the number of micro-batches. */
-static int64_t own_count(const ls_trainer *t, const int32_t *targets)
+/* The divisor of loss i in this rank's micro-batch k. With loss_mean: micro_batch a micro-batch divides by
+ * its own, times the number of micro-batches. */
+static double divisor(const ls_trainer *t, int64_t k, int i)
 {
-    int64_t n = 0;
-    for (int64_t i = 0; i < ls_type_count(&t->targets.type); i++)
-        n += targets[i] != LS_IGNORE_LABEL;
-    return (n ? n : 1) * t->compiled.micro_batches;
+    const ls_compiled *c = &t->compiled;
+    const double all = c->mean_of_means ? t->sums[k * (c->objective.n_losses + 1) + i] : t->total[i];
+    return (all > 0 ? all : 1) * (c->mean_of_means ? (double)c->micro_batches : 1);
 }
 
-/* Binds inputs and targets: the next run reads them in the caller's memory. */
-static void feed(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count)
-{
-    ls_session_bind(t->inputs_at, inputs);
-    ls_session_bind(t->targets_at, targets);
-    put_scalar(&t->count, (double)count);
-}
-
-/* Unbinds them after a run with status s, so no pointer to the caller's memory is kept. Returns s. */
-static ls_status fed(ls_trainer *t, ls_status s)
-{
-    ls_session_bind(t->inputs_at, NULL);
-    ls_session_bind(t->targets_at, NULL);
-    return s;
-}
-
-/* Runs this rank's micro-batch k. Its loss goes to t->losses[k], its gradients to t->grads. */
-static ls_status run_micro(ls_trainer *t, int64_t k, const void *inputs, const int32_t *targets,
-                           int64_t count)
+/* Runs this rank's micro-batch k. Its losses go to t->loss_of, its gradients to t->grads. */
+static ls_status run_micro(ls_trainer *t, int64_t k)
 {
     const ls_compiled *c = &t->compiled;
     const int64_t number = c->share.first + k * c->share.stride;
-    feed(t, inputs, targets, c->mean_of_means ? own_count(t, targets) : count);
+    ls_trainer_fill(t, k);
+    for (int i = 0; i < c->objective.n_losses; i++)
+        put_scalar(&t->divisor[i], divisor(t, k, i));
+    if (t->real.data)
+        *(int32_t *)t->real.data = (int32_t)t->own[k];
     if (t->track.data) /* buffers change once a step, in micro-batch 0, with any number of ranks */
         *(int32_t *)t->track.data = number == 0;
     if (t->sample_places.data) {
@@ -311,12 +338,13 @@ static ls_status run_micro(ls_trainer *t, int64_t k, const void *inputs, const i
         ((int64_t *)t->sample_places.data)[1] = c->micro_batches;
     }
     LS_TRY(run(t, LS_MICRO));
-    t->losses[k] = scalar(&t->loss);
+    for (int i = 0; i < t->losses; i++)
+        t->loss_of[k * t->losses + i] = scalar(&t->loss[i]);
     /* in f16, too: the loss scale multiplies only gradients */
-    return isfinite(t->losses[k]) ? LS_OK : blame(t, number);
+    return isfinite(t->loss_of[k * t->losses]) ? LS_OK : blame(t, number);
 }
 
-/* Exchanges requests and losses with the other ranks. Each rank sends its request and its losses; t->losses
+/* Exchanges requests and losses with the other ranks. Each rank sends its request and its losses; t->loss_of
  * gets those of all micro-batches in order. */
 static ls_status exchange(ls_trainer *t)
 {
@@ -324,11 +352,11 @@ static ls_status exchange(ls_trainer *t)
     t->requested = t->request;
     if (!t->group)
         return LS_OK;
-    const int64_t count = c->share.count;
+    const int64_t count = c->share.count * t->losses;
     const int ranks = ls_group_size(t->group);
     double *out = t->exchange, *in = out + 1 + count;
     out[0] = t->request;
-    memcpy(out + 1, t->losses, sizeof(double) * (size_t)count);
+    memcpy(out + 1, t->loss_of, sizeof(double) * (size_t)count);
     ls_status s = ls_group_all_gather_same(t->group, out, sizeof(double) * (size_t)(1 + count), in);
     for (int r = 0; r < ranks && s == LS_OK; r++) {
         ls_parallel p = c->parallel;
@@ -336,20 +364,19 @@ static ls_status exchange(ls_trainer *t)
         p.rank = r;
         s = ls_parallel_share(&share, &p, c->micro_batches);
         t->requested |= (uint32_t)in[(1 + count) * r];
-        for (int64_t k = 0; k < count; k++)
-            t->losses[share.first + k * share.stride] = in[(1 + count) * r + 1 + k];
+        for (int64_t k = 0; k < share.count && s == LS_OK; k++)
+            memcpy(t->loss_of + (share.first + k * share.stride) * t->losses,
+                   in + (1 + count) * r + 1 + k * t->losses, sizeof(double) * (size_t)t->losses);
     }
     return s;
 }
 
 /* All ranks get the same status if they pass the same arguments. */
-static ls_status check_step(const ls_trainer *t, int64_t count, double lr)
+ls_status ls_trainer_check_step(const ls_trainer *t, double lr, const char *call)
 {
     if (!t->compiled.plans[LS_MICRO])
         return ls_fail(LS_E_ARG, "this trainer was made for evaluation only");
-    LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_step"));
-    if (count < 1)
-        return ls_fail(LS_E_ARG, "a step needs at least one target, this one has %lld", (long long)count);
+    LS_TRY(ls_trainer_needs_weights(t, call));
     if (!(lr >= 0) || isinf(lr))
         return ls_fail(LS_E_ARG,
                        "a step's learning rate is %g: it must be a number from 0 on; look at the schedule",
@@ -372,87 +399,83 @@ static ls_status check_scale(const ls_step_result *r)
                    2 * r->loss_scale);
 }
 
-ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr,
-                          ls_step_result *r)
+/* The sum over the step's micro-batches of the i-th number of each. */
+static double loss_sum(ls_trainer *t, int i)
 {
-    LS_ARG(t);
-    LS_ARG(inputs);
-    LS_ARG(targets);
-    LS_ARG(r);
-    LS_TRAINER_USE(t);
     const ls_compiled *c = &t->compiled;
-    LS_TRY(check_step(t, count, lr));
-    double start = ls_now();
-    size_t input_bytes = ls_type_bytes(&t->inputs.type);
-    int64_t each = ls_type_count(&t->targets.type);
+    double *one = t->exchange; /* its message has arrived */
+    if (t->losses == 1)
+        one = t->loss_of;
+    for (int64_t m = 0; m < c->micro_batches && t->losses > 1; m++)
+        one[m] = t->loss_of[m * t->losses + i];
+    return ls_tree_sum(one, c->micro_batches, c->accumulation == LS_SUM_RUNNING);
+}
+
+static void result(ls_trainer *t, ls_step_result *r)
+{
+    const ls_objective *o = &t->compiled.objective;
+    const bool targets = o->n_losses == 1 && o->terms[0].weigh == LS_BY_VALID;
+    r->loss = loss_sum(t, 0);
+    r->count = targets ? (int64_t)t->total[0] : t->samples;
+    for (int i = 1; i < t->losses; i++)
+        t->each[i - 1] = (ls_metric){ o->terms[i - 1].name, loss_sum(t, i) };
+    r->n_losses = t->losses - 1;
+    r->losses = r->n_losses ? t->each : NULL;
+}
+
+/* One step of what was fed. */
+static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result *r)
+{
+    const ls_compiled *c = &t->compiled;
+    const double start = ls_now();
+    bool nothing;
     char label[48];
     snprintf(label, sizeof label, "step %lld", (long long)++t->step_number);
     ls_session_label(t->session, label);
+    LS_TRY(ls_trainer_divisors(t, samples, &nothing));
+    for (int64_t k = 0; k < c->share.count; k++)
+        if (t->own[k] < c->micro_batch && !c->padding)
+            return ls_fail(
+                LS_E_ARG,
+                "a micro-batch of %lld of %lld samples must be padded, for which the trainer was not "
+                "made: say .padding = true",
+                (long long)t->own[k], (long long)c->micro_batch);
+    memset(t->loss_of, 0, sizeof *t->loss_of * (size_t)(c->micro_batches * t->losses));
     for (int i = 0; i < c->units.trained; i++)
         ls_tree_begin(&t->trees[i]);
-    for (int64_t k = 0; k < c->share.count; k++) {
-        LS_TRY(fed(
-            t, run_micro(t, k, (const char *)inputs + (size_t)k * input_bytes, targets + k * each, count)));
+    for (int64_t k = 0; k < c->share.count && !nothing; k++) {
+        LS_TRY(run_micro(t, k));
         for (int i = 0; i < c->units.trained; i++)
             ls_tree_add(&t->trees[i], t->grads[i].data, k + 1 == c->share.count);
     }
     t->buffers_moved = t->n_buffers > 0;
     LS_TRY(exchange(t));
     put_scalar(&t->lr, lr);
-    LS_TRY(run(t, LS_UPDATE));
-    *r = (ls_step_result){ .loss = ls_tree_sum(t->losses, c->micro_batches,
-                                               c->accumulation == LS_SUM_RUNNING),
-                           .grad_norm = c->clipping ? scalar(&t->grad_norm) : -1,
+    if (!nothing)
+        LS_TRY(run(t, LS_UPDATE));
+    *r = (ls_step_result){ .grad_norm = c->clipping && !nothing ? scalar(&t->grad_norm) : -1,
                            .loss_scale = c->loss_scaling ? scalar(&t->loss_scale) : 0,
-                           .skipped = c->loss_scaling && !*(int32_t *)t->applied.data,
-                           .seconds = ls_now() - start };
-    return check_scale(r);
+                           .skipped = nothing || (c->loss_scaling && !*(int32_t *)t->applied.data) };
+    result(t, r);
+    r->seconds = ls_now() - start;
+    return nothing ? LS_OK : check_scale(r);
 }
 
-static bool same_sample(const ls_type *of_set, const ls_type *of_batch)
+ls_status ls_trainer_step_fed(ls_trainer *t, int64_t samples, double lr, ls_step_result *r)
 {
-    bool same = of_set->dtype == of_batch->dtype && of_set->ndim == of_batch->ndim - 1;
-    for (int i = 0; same && i < of_set->ndim; i++)
-        same = of_set->dims[i] == of_batch->dims[i + 1];
-    return same;
+    const ls_status s = step(t, samples, lr, r);
+    ls_trainer_unfeed(t);
+    return s;
 }
 
-ls_status ls_trainer_check_data(const ls_trainer *t, const ls_dataset *set)
+ls_status ls_trainer_eval_fed(ls_trainer *t)
 {
-    LS_ARG(t);
-    LS_ARG(set);
-    char have[2][128], want[2][128];
-    if (same_sample(&set->input, &t->inputs.type) && same_sample(&set->target, &t->targets.type))
-        return LS_OK;
-    return ls_fail(LS_E_SHAPE,
-                   "%s (%s) has samples of %s with targets %s, the model takes batches of %s with targets %s",
-                   set->name, set->source, ls_type_text(have[0], &set->input),
-                   ls_type_text(have[1], &set->target), ls_type_text(want[0], &t->inputs.type),
-                   ls_type_text(want[1], &t->targets.type));
-}
-
-ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss,
-                          int32_t *predicted, float *probability)
-{
-    LS_ARG(t);
-    LS_ARG(inputs);
-    LS_ARG(targets);
-    LS_TRAINER_USE(t);
-    int64_t n = ls_type_count(&t->targets.type);
-    if (probability && !t->eval_probability.data)
-        return ls_fail(LS_E_ARG, "a language model's evaluation gives no probabilities");
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_eval"));
     LS_TRY(ls_trainer_share_buffers(t));
-    feed(t, inputs, targets, 1);
-    LS_TRY(fed(t, run(t, LS_EVAL)));
-    for (int64_t i = 0; i < n && loss; i++)
-        loss[i] = t->eval_rows.type.dtype == LS_F64 ? (float)((double *)t->eval_rows.data)[i]
-                                                    : ((float *)t->eval_rows.data)[i];
-    if (predicted)
-        memcpy(predicted, t->eval_predicted.data, sizeof(int32_t) * (size_t)n);
-    if (probability)
-        memcpy(probability, t->eval_probability.data, ls_type_bytes(&t->eval_probability.type));
-    return LS_OK;
+    ls_trainer_fill(t, 0);
+    const ls_status s = run(t, LS_EVAL);
+    ls_trainer_unfeed(t);
+    return s;
 }
 
 ls_trainer_opts ls_trainer_opts_default(void) { return (ls_trainer_opts){ LS_TRAINER_DEFAULTS }; }

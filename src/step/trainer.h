@@ -7,6 +7,7 @@
 #include "base/background.h"
 #include "compile.h"
 #include "execute/session.h"
+#include "lockstep/data.h"
 
 /* Requests of a rank to all ranks. They are exchanged together with the losses of a step. */
 enum {
@@ -16,6 +17,22 @@ enum {
     LS_REQUEST_SAVE = 8  /* save after this step and continue */
 };
 
+/* An input of the programs that takes a field of the samples. */
+typedef struct ls_trainer_field {
+    const char *name;
+    ls_tensor own;  /* the session's memory, of a micro-batch */
+    ls_binding *at; /* programs may read it in the caller's memory */
+    char *put;      /* what ls_trainer_put copied, of this rank's share of a step; NULL: nothing yet */
+    int64_t put_to; /* one more than the last sample that was put since the last step */
+} ls_trainer_field;
+
+/* What a step is given of each field: this rank's micro-batches, one behind the other. */
+typedef struct ls_fed {
+    const void *data;
+    ls_dtype type;
+    int64_t count; /* entries that count in the step, over all ranks; -1: not known */
+} ls_fed;
+
 struct ls_trainer {
     ls_compiled compiled;
     ls_session *session;
@@ -23,26 +40,41 @@ struct ls_trainer {
     ls_group *group;               /* NULL: one rank */
     int session_plan[LS_PROGRAMS]; /* number of each program in the session; -1: not there */
     ls_tensor *units, *grads;      /* per unit: this rank's slice of the parameters, and of their gradients */
+    ls_tensor *weights;            /* per unit: its weights (ls_unit.weights); without data: it has none */
+    const ls_kernel *round;        /* the cast that fills them; NULL: there are none */
     /* Buffers: state of the model that is not trained (running statistics), whole on each rank. */
     int n_buffers;
     ls_named_tensor *buffers;
     bool buffers_moved; /* those of rank 0 have changed since they were broadcast; the same on all ranks */
     /* Inputs and outputs of the programs. A tensor that the programs do not have has data NULL. */
-    ls_tensor loss, inputs, targets, count, lr, step;
-    ls_binding *inputs_at, *targets_at; /* programs read both in the caller's memory */
+    ls_tensor real, lr, step;
+    ls_tensor *loss;    /* [losses]: the objective; with several losses then each of them */
+    ls_tensor *divisor; /* [objective.n_losses] */
+    ls_tensor *rows;    /* [objective.n]: of an evaluation */
+    int losses;
+    int n_fields;
+    ls_trainer_field *fields;
+    ls_fed *fed;   /* [n_fields]: of the running step */
+    int64_t *own;  /* [micro-batches of this rank]: samples of each that are no padding */
+    double *sums;  /* [micro-batches of this rank][objective.n_losses + 1]: what each adds to the divisors */
+    double *total; /* [objective.n_losses + 1]: the divisors of the step */
+    int64_t samples; /* of the step, over all ranks; -1: only its targets are known */
+    ls_metric *each; /* [objective.n_losses]: of several losses, what the last step had of each */
     ls_tensor track;
     ls_tensor random_seed, sample_places; /* with `step`, they decide the masks of dropout */
-    ls_tensor eval_rows, eval_predicted, eval_probability;
+    ls_tensor eval_predicted, eval_probability;
     ls_tensor grad_norm, applied, loss_scale;
-    double *losses;             /* of the step's M micro-batches */
-    double *exchange;           /* request and losses of this rank, then those of every rank */
+    double *loss_of;            /* [M][losses]: of the step's micro-batches */
+    double *exchange;           /* a message of this rank, then those of every rank */
     char *staging;              /* compiled.staging_bytes bytes; NULL: none */
     ls_background prefault;     /* prefaults `staging` in another thread */
     bool closing;               /* ends the prefaulting; atomic */
     void *whole;                /* all parameters, whole, one after the other; NULL until they are needed */
+    bool has_put;               /* ls_trainer_run has had a sample of this rank */
     uint32_t request;           /* LS_REQUEST_ bits that this rank sets before a step */
     uint32_t requested;         /* after the step: the bits of all ranks */
     int64_t step_number;        /* of the last step begun, for messages */
+    bool rounded;               /* the weights are the parameters, rounded */
     bool ready;                 /* there are weights: ls_trainer_init was called, or something was loaded */
     bool used;                  /* state may differ from the zeros of fresh memory */
     _Atomic(const void *) user; /* the thread that is in a public function; NULL: none */
@@ -56,15 +88,46 @@ struct ls_trainer {
 #define LS_TRAINER_USE(t)                                                          \
     __attribute__((cleanup(ls_trainer_leave))) ls_trainer *trainer_in_use_ = NULL; \
     LS_TRY(ls_trainer_enter(&trainer_in_use_, (t), __func__))
+/* Lists parameters and buffers, whole on every rank; *out is malloc'ed. A copy that this needs is kept until
+ * ls_trainer_forget_copy. Collective. */
+ls_status ls_trainer_whole(ls_trainer *t, ls_named_tensor **out, int *n);
+void ls_trainer_forget_copy(ls_trainer *t); /* local */
 ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function);
 void ls_trainer_leave(ls_trainer **entered);
 
 /* Creates a trainer of compiled programs, and takes ownership of them. Collective. */
 ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group);
 
-/* batch.c: the two inputs that a batch fills: the targets, named "labels" or "targets", and the samples, the
- * only other input that is not a number of the step. LS_E_ARG if there are fewer or more. */
-ls_status ls_batch_inputs(const ls_graph *g, const char **inputs, const char **targets);
+/* fields.c: which inputs take fields. Lists those of the programs. */
+ls_status ls_trainer_bind_fields(ls_trainer *t);
+int ls_trainer_field_find(const ls_trainer *t, const char *name); /* -1: none */
+/* Gives t->fed the fields of a loader's step, or the two of a classifier or a language model. */
+ls_status ls_trainer_feed(ls_trainer *t, const ls_loader_step *b);
+ls_status ls_trainer_feed_pair(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count,
+                               const char *call);
+/* Lets the programs read micro-batch k of what was fed; with `unfeed` they read their own memory again, so no
+ * pointer to the caller's is kept. */
+void ls_trainer_fill(ls_trainer *t, int64_t k);
+void ls_trainer_unfeed(ls_trainer *t);
+/* Bytes of a micro-batch's fields. */
+size_t ls_field_bytes(const ls_graph *g);
+
+/* divisors.c: finds t->own and t->total, the divisors of a step with so many samples over all ranks (-1: all
+ * micro-batches are whole on this rank, and the others say what they have). A message if it needs one.
+ * *nothing: all divisors are 0. */
+ls_status ls_trainer_divisors(ls_trainer *t, int64_t samples, bool *nothing);
+/* trainer.c: what every step begins with, and a step of what was fed; `samples` as for the divisors. */
+ls_status ls_trainer_check_step(const ls_trainer *t, double lr, const char *call);
+ls_status ls_trainer_step_fed(ls_trainer *t, int64_t samples, double lr, ls_step_result *r);
+/* One run of the evaluation program over what was fed. */
+ls_status ls_trainer_eval_fed(ls_trainer *t);
+
+/* As ls_trainer_init and then ls_trainer_load, without drawing parameters that are loaded. */
+ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const struct ls_weights *w);
+/* Finds the weights of unit i in the session. */
+ls_status ls_trainer_bind_weights(ls_trainer *t, int i);
+/* Rounds the parameters to the weights, if something else than a step has changed them. Collective. */
+ls_status ls_trainer_round_weights(ls_trainer *t);
 
 /* LS_E_ARG if the trainer has no weights yet. `call` is the function's name in the message. The same on all
  * ranks. */

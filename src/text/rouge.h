@@ -2,11 +2,19 @@
  * without a stemmer: words are runs of a-z and 0-9 of the text in lower case. */
 #pragma once
 #include <stddef.h>
+#include <stdint.h>
 #include "lockstep/status.h"
 
 /* F-measures of common words, common pairs of words, and the longest common subsequence of words. */
 typedef struct ls_rouge {
     double rouge1, rouge2, rougeL;
 } ls_rouge;
+
+/* Means over `texts` texts; texts 0: nothing was generated. */
+typedef struct ls_rouge_mean {
+    ls_rouge mean;
+    int64_t texts;
+    double seconds; /* that generating took */
+} ls_rouge_mean;
 
 ls_status ls_rouge_of(ls_rouge *out, const char *target, size_t n_target, const char *text, size_t n_text);

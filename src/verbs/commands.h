@@ -8,6 +8,7 @@
 #include "loop/profiler.h"
 #include "loop/resume.h"
 #include "recipe/recipe_arg.h"
+#include "setup/compiled_recipe.h"
 
 typedef struct ls_train_opts {
     ls_recipe_arg recipe;
@@ -40,6 +41,7 @@ typedef struct ls_eval_opts {
     bool generate;        /* --generate: also makes the texts, and compares them with the targets */
     ls_generate_opts how; /* as of predict */
     int64_t beams;
+    ls_hosts_opts hosts;
     char *const *argv; /* of this process: ranks are started with the same words */
 } ls_eval_opts;
 
@@ -63,10 +65,13 @@ typedef struct ls_predict_opts {
  * ranks_per_host 0 all ranks are on one host. */
 typedef struct ls_plan_command_opts {
     ls_recipe_arg recipe;
-    int64_t ranks_per_host;
+    ls_elsewhere where;
     int n_compare;
     /* "KEY=VALUE,VALUE,...": compares the cross product of all these */
     const char *const *compare;
+    bool search;    /* --search: rank layouts and micro-batches by time */
+    int64_t memory; /* --memory: bytes of a rank that --search may use; 0: any number */
+    bool measure;   /* kernels that this machine has not measured yet */
     bool json;
 } ls_plan_command_opts;
 typedef struct ls_explain_opts {

@@ -2,32 +2,43 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "base/shown.h"
+#include "base/str.h"
 #include "split_texts.h"
 #include "comm/agree.h"
 #include "loop/data_record.h"
+#include "record/rouge_mean.h"
 #include "step/evaluate.h"
-#include "launch/launch.h"
 #include "launch/rank.h"
+#include "workers.h"
 
 static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e,
-                       int64_t step, const char *other_data, const ls_split_rouge *rouge, bool json)
+                       int64_t step, const char *other_data, const ls_rouge_mean *rouge, bool json)
 {
-    const bool text = set->target.ndim > 0;
+    const ls_field *targets = ls_dataset_field(set, "targets");
+    const bool text = targets && targets->type.ndim > 0 && !isnan(e->accuracy);
     char perplexity[40] = "";
     if (!json) {
         if (text)
             snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
         ls_print_line(ui->out, "%s  step %lld", t->checkpoint, (long long)step);
         ls_print_line(ui->out, "%s%s", set->source, set->builtin ? "  BUILT-IN SHAPES, not real data" : "");
-        ls_print_line(ui->out, "loss %.6f%s  accuracy %.4f  (%lld of %lld)  %.2f s", e->loss, perplexity,
-                      e->accuracy, (long long)e->correct, (long long)e->count, e->seconds);
+        ls_str line = { 0 };
+        ls_str_printf(&line, "loss %.6f%s", e->loss, perplexity);
+        for (int i = 0; i < e->n; i++)
+            ls_str_printf(&line, strcmp(e->values[i].name, "accuracy") ? "  %s %.6g" : "  %s %.4f",
+                          e->values[i].name, e->values[i].value);
+        if (!isnan(e->accuracy))
+            ls_str_printf(&line, "  (%lld of %lld)", (long long)e->correct, (long long)e->count);
+        ls_print_line(ui->out, "%s  %.2f s", ls_str_text(&line), e->seconds);
+        ls_str_release(&line);
         if (rouge)
             ls_print_line(ui->out, "rouge1 %.4f  rouge2 %.4f  rougeL %.4f  (%lld texts)  %.2f s",
-                          rouge->mean.rouge1, rouge->mean.rouge2, rouge->mean.rougeL,
-                          (long long)rouge->samples, rouge->seconds);
+                          rouge->mean.rouge1, rouge->mean.rouge2, rouge->mean.rougeL, (long long)rouge->texts,
+                          rouge->seconds);
         return LS_OK;
     }
     ls_json j = { 0 };
@@ -41,15 +52,15 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
     ls_json_f64(&j, "loss", e->loss);
     if (text)
         ls_json_f64(&j, "perplexity", exp(e->loss));
-    ls_json_f64(&j, "accuracy", e->accuracy);
-    ls_json_int(&j, "correct", e->correct);
+    for (int i = 0; i < e->n; i++)
+        ls_json_f64(&j, e->values[i].name, e->values[i].value);
+    if (!isnan(e->accuracy))
+        ls_json_int(&j, "correct", e->correct);
     ls_json_int(&j, "targets", e->count);
     ls_json_int(&j, "samples", e->samples);
     ls_json_f64(&j, "seconds", e->seconds);
     if (rouge) {
-        ls_json_f64(&j, "rouge1", rouge->mean.rouge1);
-        ls_json_f64(&j, "rouge2", rouge->mean.rouge2);
-        ls_json_f64(&j, "rougeL", rouge->mean.rougeL);
+        ls_rouge_write(&j, "", rouge);
         ls_json_f64(&j, "generate_seconds", rouge->seconds);
     }
     ls_json_close_object(&j);
@@ -69,13 +80,23 @@ static ls_status check_generate(const ls_target *t, bool several)
                    : LS_OK;
 }
 
+static ls_status generate(ls_rouge_mean *out, const ls_recipe_arg *target, const ls_dataset *set,
+                          const ls_split_opts *o, const ls_ui *ui)
+{
+    ls_text_model m;
+    LS_TRY(ls_text_model_open(&m, target, true));
+    const ls_status s = ls_split_rouge(out, &m, set, o, ui);
+    ls_text_model_release(&m);
+    return s;
+}
+
 static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
 {
     ls_setup setup;
     ls_trainer *trainer = NULL;
     ls_dataset *set = NULL;
     ls_eval_result e;
-    ls_split_rouge rouge;
+    ls_rouge_mean rouge;
     char *other_data = NULL;
     int64_t step = 0;
     LS_TRY(ls_target_trainer(t, g, &setup, &trainer, &step));
@@ -90,7 +111,7 @@ static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o
     if (o->generate) {
         const ls_split_opts all = { .count = set->n, .how = o->how, .beams = o->beams };
         ls_trainer_destroy(&trainer);
-        LS_TRY_TO(s, ls_split_rouge_of(&rouge, &o->target, &all, ui), end);
+        LS_TRY_TO(s, generate(&rouge, &o->target, set, &all, ui), end);
     }
     if (!g || ls_group_rank(g) == 0)
         s = print(ui, t, set, &e, step, other_data, o->generate ? &rouge : NULL, o->json);
@@ -107,18 +128,15 @@ static ls_status run(ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
     ls_target t;
     ls_status s = ls_target_open(&t, &o->target);
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
-    const int workers = ls_target_workers(&t);
+    ls_launch_opts ranks = { .ranks = 1, .argv = o->argv, .stop = ui->stop, .pass = ui->pass };
+    ls_hosts *hosts = NULL;
     if (o->generate)
-        s = check_generate(&t, g || workers > 1);
-    if (s != LS_OK) {
-        ls_target_release(&t);
-        return s;
-    }
-    if (!g && workers > 1)
-        s = ls_launch(&(ls_launch_opts){
-            .ranks = workers, .threads = (int)t.recipe->threads, .argv = o->argv, .stop = ui->stop });
-    else
-        s = evaluate(&t, g, o, ui);
+        s = check_generate(&t, g || ls_target_several(&t) || o->hosts.list || o->hosts.file);
+    if (s == LS_OK && !g)
+        s = ls_workers_told(&ranks, &hosts, &o->hosts, t.recipe);
+    if (s == LS_OK)
+        s = ranks.ranks > 1 || hosts || ranks.cores ? ls_launch(&ranks) : evaluate(&t, g, o, ui);
+    ls_hosts_free(&hosts);
     ls_target_release(&t);
     return s;
 }

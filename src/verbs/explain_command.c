@@ -112,7 +112,8 @@ ls_status ls_explain_command(const ls_explain_opts *o, const ls_ui *ui)
 {
     ls_compiled_recipe c;
     ls_status status = LS_OK;
-    LS_TRY(ls_compiled_recipe_make(&c, &o->recipe, o->rank, o->ranks_per_host));
+    LS_TRY(ls_compiled_recipe_make(&c, &o->recipe, o->rank,
+                                   &(ls_elsewhere){ .ranks_per_host = o->ranks_per_host }));
     if (o->param)
         status = find_param(ui, o, &c);
     else

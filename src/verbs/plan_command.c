@@ -5,6 +5,7 @@
 #include "base/shown.h"
 #include "base/str.h"
 #include "plan_compare.h"
+#include "plan_search.h"
 #include "step_cost.h"
 
 static int64_t steps_per_epoch(const ls_compiled_recipe *c)
@@ -126,6 +127,17 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
         ls_str_printf(out, ", %s an epoch of %lld steps",
                       ls_format_duration(a, cost->seconds * (double)steps), (long long)steps);
     ls_str_add(out, "\n");
+    if (cost->measured < cost->kernels)
+        ls_str_printf(
+            out,
+            "        of %d kernels %d were not measured with these shapes, but estimated from others: "
+            "--measure runs them\n",
+            cost->kernels, cost->kernels - cost->measured);
+    if (c->step.parallel.ranks_per_host > 0 && c->step.parallel.ranks_per_host < c->ranks &&
+        !(c->calibration->wires[LS_WIRE_NETWORK].bandwidth > 0))
+        ls_str_add(out,
+                   "        without the time of messages between hosts: `mpirun lockstep doctor` over hosts "
+                   "measures it, --network gives it\n");
 }
 
 static void promise_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
@@ -185,13 +197,24 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
 
 ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui)
 {
+    if (o->n_compare && (o->search || o->measure))
+        return ls_fail(LS_E_USAGE, "--compare goes with neither --search nor --measure");
+    if (o->memory && !o->search)
+        return ls_fail(LS_E_USAGE, "--memory needs --search");
     if (o->n_compare)
         return ls_plan_compare(o, ui);
+    if (o->search)
+        return ls_plan_search(o, ui);
     ls_compiled_recipe c;
     ls_step_cost cost;
-    LS_TRY(ls_compiled_recipe_make(&c, &o->recipe, 0, o->ranks_per_host));
+    LS_TRY(ls_compiled_recipe_make(&c, &o->recipe, 0, &o->where));
+    ls_status s = o->measure ? ls_compiled_recipe_measure(&c) : LS_OK;
+    if (s != LS_OK) {
+        ls_compiled_recipe_release(&c);
+        return s;
+    }
     ls_step_cost_of(&cost, &c);
-    const ls_status s = (o->json ? plan_json : plan_text)(ui, &c, &cost);
+    s = (o->json ? plan_json : plan_text)(ui, &c, &cost);
     ls_compiled_recipe_release(&c);
     return s;
 }

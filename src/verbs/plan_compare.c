@@ -124,7 +124,7 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
         s = ls_str_status(&made[i]);
     if (s == LS_OK)
         s = ls_compiled_recipe_make(&step, &(ls_recipe_arg){ o->recipe.name, n + t->n_axes, sets }, 0,
-                                    o->ranks_per_host);
+                                    &o->where);
     if (s == LS_OK) {
         c->ranks = step.ranks;
         c->samples = step.recipe->train.global_batch;

@@ -55,8 +55,8 @@ static ls_status read_files(job *j)
 static ls_status read_samples(job *j)
 {
     for (int64_t i = 0; i < j->n; i++) {
-        LS_TRY(j->set->read(j->set, j->o->first + i, j->images + (size_t)i * j->image_bytes,
-                            &j->samples[i].label));
+        void *const to[] = { j->images + (size_t)i * j->image_bytes, &j->samples[i].label };
+        LS_TRY(j->set->read(j->set, j->o->first + i, to));
         snprintf(j->samples[i].name, sizeof j->samples[i].name, "%s %lld",
                  j->o->train_split ? "train" : "eval", (long long)(j->o->first + i));
     }
@@ -93,7 +93,8 @@ static ls_status compute(job *j)
 
 static const char *class_name(const job *j, int32_t c)
 {
-    return c >= 0 && j->set && c < j->set->classes ? j->set->class_names[c] : NULL;
+    const ls_field *labels = j->set ? ls_dataset_field(j->set, "labels") : NULL;
+    return c >= 0 && labels && labels->names && c < labels->below ? labels->names[c] : NULL;
 }
 
 static const char *class_text(const job *j, int32_t c, char buffer[16])
@@ -300,7 +301,7 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
             "%s: a language model needs --prompt TEXT, which it continues; lockstep eval shows its loss",
             o->target.name);
     }
-    ls_status s = ls_target_workers(&j.target) > 1
+    ls_status s = ls_target_several(&j.target)
                       ? ls_fail(
                             LS_E_USAGE,
                             "lockstep predict runs in one process, with all its threads: leave workers out")

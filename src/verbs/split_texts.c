@@ -6,8 +6,11 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "comm/agree.h"
+#include "comm/group_calls.h"
 
-/* Rows of a run of `decode`: its time is that of the weights, whatever the rows, up to about so many. */
+/* Rows of a run of `decode`: its time is that of the weights, whatever the rows, up to about so many. So a
+ * rank generates at most so many texts at once. */
 enum { ROWS = 32 };
 
 typedef struct batch {
@@ -28,27 +31,38 @@ static void release(batch *b)
     free(b->texts);
 }
 
-static ls_status begin(batch *b, const ls_split_opts *o)
+static ls_status agree(ls_group *g, ls_status s) { return g ? ls_ranks_agree(g, s) : s; }
+static int64_t ranks_of(const ls_split_opts *o) { return o->group ? ls_group_size(o->group) : 1; }
+
+static ls_status allocate(batch *b)
 {
-    const int64_t source = ls_type_count(&b->set->input), target = ls_type_count(&b->set->target);
-    const ls_generator_opts g = { LS_GENERATOR_DEFAULTS, .source = source, .places = o->how.tokens,
-                                  .prompts = b->at_once, .beams = o->beams };
+    const int64_t source = ls_type_count(&b->set->fields[0].type),
+                  target = ls_type_count(&b->set->fields[1].type);
     b->ids = ls_sys_malloc(sizeof *b->ids * (size_t)(b->at_once * source));
     b->targets = ls_sys_malloc(sizeof *b->targets * (size_t)(b->at_once * target));
     b->prompts = ls_sys_calloc((size_t)b->at_once, sizeof *b->prompts);
     b->texts = ls_sys_calloc((size_t)b->at_once, sizeof *b->texts);
-    if (!b->ids || !b->targets || !b->prompts || !b->texts)
-        return ls_fail(LS_E_MEMORY, "out of memory for %lld samples", (long long)b->at_once);
+    return b->ids && b->targets && b->prompts && b->texts
+               ? LS_OK
+               : ls_fail(LS_E_MEMORY, "out of memory for %lld samples", (long long)b->at_once);
+}
+
+static ls_status begin(batch *b, const ls_split_opts *o)
+{
+    const ls_generator_opts g = { LS_GENERATOR_DEFAULTS, .source = ls_type_count(&b->set->fields[0].type),
+                                  .places = o->how.tokens, .prompts = b->at_once, .beams = o->beams };
+    LS_TRY(agree(o->group, allocate(b)));
     return ls_text_model_generator(b->m, &g);
 }
 
 /* Padding behind a source is id 0. */
 static ls_status read_samples(batch *b, int64_t first, int64_t n)
 {
-    const int64_t source = ls_type_count(&b->set->input), target = ls_type_count(&b->set->target);
+    const int64_t source = ls_type_count(&b->set->fields[0].type),
+                  target = ls_type_count(&b->set->fields[1].type);
     for (int64_t i = 0; i < n; i++) {
         int32_t *ids = b->ids + i * source;
-        LS_TRY(b->set->read(b->set, first + i, ids, b->targets + i * target));
+        LS_TRY(b->set->read(b->set, first + i, (void *const[]){ ids, b->targets + i * target }));
         int64_t tokens = source;
         while (tokens > 0 && ids[tokens - 1] == 0)
             tokens--;
@@ -71,7 +85,7 @@ static ls_status decode(const ls_text_model *m, int32_t *ids, int64_t n, char **
 static ls_status give(const batch *b, int64_t sample, int64_t i, const ls_split_opts *o)
 {
     char *text = NULL, *target = NULL;
-    const int64_t length = ls_type_count(&b->set->target);
+    const int64_t length = ls_type_count(&b->set->fields[1].type);
     ls_sample_text t = { .sample = sample };
     ls_status s = decode(b->m, b->texts[i].ids, b->texts[i].n, &text, &t.text_bytes);
     if (s == LS_OK)
@@ -95,20 +109,38 @@ static void show(const ls_ui *ui, int64_t done, int64_t total, double start)
                                                   .rate = (double)done / (ls_now() - start) });
 }
 
+/* Generates the texts of n samples from number `at` on. */
+static ls_status generate(batch *b, const ls_split_opts *o, const ls_generate_opts *how, int64_t at,
+                          int64_t n)
+{
+    if (n < 1)
+        return LS_OK;
+    LS_TRY(read_samples(b, at, n));
+    ls_generate_opts here = *how;
+    here.sampling.seed += (uint64_t)at; /* a sample's random numbers do not depend on its batch */
+    LS_TRY(ls_generate_all(b->m->generator, n, b->prompts, &here, b->texts));
+    for (int64_t i = 0; i < n; i++)
+        LS_TRY(give(b, at + i, i, o));
+    return LS_OK;
+}
+
+/* In rounds, so that no rank waits for another longer than a batch takes. */
 static ls_status run(batch *b, const ls_split_opts *o, int64_t count, const ls_ui *ui)
 {
     const ls_generate_opts how = ls_text_model_options(b->m, &o->how);
+    const int64_t ranks = ranks_of(o), mine = o->group ? ls_group_rank(o->group) * b->at_once : 0,
+                  round = ranks * b->at_once;
     const double start = ls_now();
     LS_TRY(begin(b, o));
-    for (int64_t at = 0; at < count; at += b->at_once) {
-        const int64_t n = count - at < b->at_once ? count - at : b->at_once;
+    for (int64_t at = 0; at < count; at += round) {
+        const int64_t left = count - at - mine, all = count - at < round ? count - at : round;
         if (ui->stop && *ui->stop)
             return ls_fail(LS_E_STOPPED, "stopped after %lld of %lld texts", (long long)at, (long long)count);
-        LS_TRY(read_samples(b, o->first + at, n));
-        LS_TRY(ls_generate_all(b->m->generator, n, b->prompts, &how, b->texts));
-        for (int64_t i = 0; i < n; i++)
-            LS_TRY(give(b, o->first + at + i, i, o));
-        show(ui, at + n, count, start);
+        LS_TRY(agree(o->group,
+                     generate(b, o, &how, o->first + at + mine, left < b->at_once ? left : b->at_once)));
+        if (o->on_round)
+            LS_TRY(o->on_round(o->context, all, b->at_once));
+        show(ui, at + all, count, start);
     }
     return LS_OK;
 }
@@ -119,8 +151,9 @@ ls_status ls_split_texts(ls_text_model *m, const ls_dataset *set, const ls_split
         return ls_fail(LS_E_USAGE, "--first %lld --count %lld: the split has samples 0 to %lld",
                        (long long)o->first, (long long)o->count, (long long)set->n - 1);
     const int64_t count = o->count < set->n - o->first ? o->count : set->n - o->first,
-                  fit = o->beams < ROWS ? ROWS / o->beams : 1;
-    batch b = { .m = m, .set = set, .at_once = fit < count ? fit : count };
+                  fit = o->beams < ROWS ? ROWS / o->beams : 1, ranks = ranks_of(o),
+                  share = (count + ranks - 1) / ranks;
+    batch b = { .m = m, .set = set, .at_once = fit < share ? fit : share };
     const ls_status s = run(&b, o, count, ui);
     if (ui->progress)
         ui->progress(ui->context, NULL);
@@ -130,38 +163,52 @@ ls_status ls_split_texts(ls_text_model *m, const ls_dataset *set, const ls_split
 
 /* ---- ROUGE */
 
+typedef struct comparison {
+    ls_group *group;
+    ls_rouge mine[ROWS]; /* of this rank in this round */
+    int n;
+    ls_rouge sum; /* in the order of the split */
+    int64_t texts;
+} comparison;
+
 static ls_status compare(void *context, const ls_sample_text *t)
 {
-    ls_split_rouge *r = context;
-    ls_rouge one;
-    LS_TRY(ls_rouge_of(&one, t->target, t->target_bytes, t->text, t->text_bytes));
-    r->mean.rouge1 += one.rouge1;
-    r->mean.rouge2 += one.rouge2;
-    r->mean.rougeL += one.rougeL;
-    r->samples++;
+    comparison *c = context;
+    return ls_rouge_of(&c->mine[c->n++], t->target, t->target_bytes, t->text, t->text_bytes);
+}
+
+static ls_status add_round(void *context, int64_t n, int64_t each)
+{
+    comparison *c = context;
+    ls_rouge *all = NULL;
+    if (c->group)
+        LS_TRY(ls_group_all_gather_new(c->group, c->mine, sizeof c->mine, (void **)&all));
+    for (int64_t i = 0; i < n; i++) {
+        const ls_rouge *one = all ? &all[i / each * ROWS + i % each] : &c->mine[i];
+        c->sum.rouge1 += one->rouge1;
+        c->sum.rouge2 += one->rouge2;
+        c->sum.rougeL += one->rougeL;
+    }
+    free(all);
+    c->texts += n;
+    c->n = 0;
     return LS_OK;
 }
 
-ls_status ls_split_rouge_of(ls_split_rouge *out, const ls_recipe_arg *target, const ls_split_opts *o,
-                            const ls_ui *ui)
+ls_status ls_split_rouge(ls_rouge_mean *out, ls_text_model *m, const ls_dataset *set, const ls_split_opts *o,
+                         const ls_ui *ui)
 {
     const double start = ls_now();
+    comparison c = { .group = o->group };
     ls_split_opts all = *o;
-    ls_text_model m;
-    ls_dataset *set = NULL;
-    *out = (ls_split_rouge){ .samples = 0 };
     all.on_text = compare;
-    all.context = out;
-    LS_TRY(ls_text_model_open(&m, target, true));
-    ls_status s = ls_setup_data(&set, m.target.recipe, &m.setup, LS_SPLIT_EVAL, ui);
-    if (s == LS_OK)
-        s = ls_split_texts(&m, set, &all, ui);
-    ls_dataset_close(&set);
-    ls_text_model_release(&m);
-    LS_TRY(s);
-    out->mean.rouge1 /= (double)out->samples;
-    out->mean.rouge2 /= (double)out->samples;
-    out->mean.rougeL /= (double)out->samples;
-    out->seconds = ls_now() - start;
+    all.on_round = add_round;
+    all.context = &c;
+    *out = (ls_rouge_mean){ .texts = 0 };
+    LS_TRY(ls_split_texts(m, set, &all, ui));
+    const double n = (double)c.texts;
+    *out = (ls_rouge_mean){ .mean = { c.sum.rouge1 / n, c.sum.rouge2 / n, c.sum.rougeL / n },
+                            .texts = c.texts,
+                            .seconds = ls_now() - start };
     return LS_OK;
 }

@@ -13,19 +13,19 @@ typedef struct ls_split_opts {
     int64_t first, count; /* samples; fewer where the split ends */
     ls_generate_opts how;
     int64_t beams;
-    ls_status (*on_text)(void *context, const ls_sample_text *t); /* in the order of the split */
+    ls_group *group; /* whose ranks share the samples; NULL: one process does all */
+    /* Called in the order of the split, on the rank that generated the text. */
+    ls_status (*on_text)(void *context, const ls_sample_text *t);
+    /* Called on every rank when each has generated its next share: of `n` samples, rank after rank, at most
+     * `each` on a rank. Collective. NULL: nothing is called. */
+    ls_status (*on_round)(void *context, int64_t n, int64_t each);
     void *context;
 } ls_split_opts;
 
-/* LS_E_USAGE if the model is no T5. Local. */
+/* LS_E_USAGE if the model is no T5. Collective over the group; local without one. */
 ls_status ls_split_texts(ls_text_model *m, const ls_dataset *set, const ls_split_opts *o, const ls_ui *ui);
 
-/* Means over `samples` texts. */
-typedef struct ls_split_rouge {
-    ls_rouge mean;
-    int64_t samples;
-    double seconds;
-} ls_split_rouge;
-/* Of the whole evaluation split; o->on_text does not count. Local. */
-ls_status ls_split_rouge_of(ls_split_rouge *out, const ls_recipe_arg *target, const ls_split_opts *o,
-                            const ls_ui *ui);
+/* Compares the texts with their targets; o->on_text and o->on_round do not count. The means do not depend on
+ * the number of ranks, and every rank gets them. Collective over the group; local without one. */
+ls_status ls_split_rouge(ls_rouge_mean *out, ls_text_model *m, const ls_dataset *set, const ls_split_opts *o,
+                         const ls_ui *ui);

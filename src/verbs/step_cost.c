@@ -40,16 +40,7 @@ static size_t loader_bytes(const ls_compiled *s)
 {
     const ls_graph *g = s->plans[LS_MICRO]->graph;
     const ls_loader_options o = { LS_LOADER_DEFAULTS };
-    const char *names[2];
-    size_t bytes = 0;
-    if (ls_batch_inputs(g, &names[0], &names[1]) != LS_OK)
-        return 0; /* then there is no trainer */
-    for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i]->op == &ls_op_input)
-            for (int k = 0; k < 2; k++)
-                if (!strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, names[k]))
-                    bytes += ls_type_bytes(ls_type_of(g, g->nodes[i]->out[0]));
-    return ls_loader_bytes((size_t)s->share.count * bytes, o.ring);
+    return ls_loader_bytes((size_t)s->share.count * ls_field_bytes(g), o.ring);
 }
 
 void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
@@ -74,6 +65,10 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
         out->collectives += out->traffic[i].calls;
         out->bytes += out->traffic[i].bytes;
         out->communication += out->traffic[i].seconds;
+    }
+    for (int i = LS_MICRO; i <= LS_UPDATE; i++) {
+        out->kernels += s->plans[i]->n_kernels;
+        out->measured += s->plans[i]->n_measured;
     }
     const ls_parallel *p = &s->parallel;
     if (p->ranks_per_host > 0 && p->ranks_per_host < c->ranks)
@@ -121,6 +116,8 @@ void ls_step_cost_json(ls_json *j, const char *key, const ls_step_cost *s)
     ls_json_f64(j, "flops", s->flops);
     ls_json_f64(j, "seconds", s->seconds > 0 ? s->seconds : NAN);
     ls_json_f64(j, "communication_seconds", s->seconds > 0 ? s->communication : NAN);
+    ls_json_int(j, "kernels", s->kernels);
+    ls_json_int(j, "kernels_measured", s->measured);
     memory_json(j, s);
     ls_json_array(j, "collectives");
     for (int i = 0; i < s->n_traffic; i++) {

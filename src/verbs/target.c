@@ -9,9 +9,9 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "base/thread_pool.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/dcp.h"
+#include "recipe/recipe_fields.h"
 #include "recipe/recipe_use.h"
 #include "record/remote.h"
 #include "record/rundir.h"
@@ -86,6 +86,16 @@ static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
     return s;
 }
 
+/* How many ranks trained the weights, and where, is no request to use as many now. */
+static ls_status forget_workers(ls_recipe *r)
+{
+    static const char *const KEYS[] = { "workers", "workers_per_host", "cores_per_worker" };
+    for (int i = 0; i < 3; i++)
+        if (strcmp(ls_recipe_origin(r, KEYS[i]), "--set") != 0)
+            LS_TRY(ls_recipe_reset(r, (const char *const[]){ KEYS[i], NULL }));
+    return LS_OK;
+}
+
 ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg)
 {
     *t = (ls_target){ 0 };
@@ -104,10 +114,14 @@ ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg)
     else
         s = ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)",
                     arg->name);
+    if (s == LS_OK)
+        s = forget_workers(t->recipe);
     if (s != LS_OK)
         ls_target_release(t);
     return s;
 }
+
+bool ls_target_several(const ls_target *t) { return t->recipe->workers.max > 1; }
 
 void ls_target_release(ls_target *t)
 {
@@ -175,16 +189,6 @@ static int64_t step_of(const char *trainer_json, const char *where)
     return step;
 }
 
-int ls_target_workers(const ls_target *t)
-{
-    const int64_t cores = ls_cpu_count(), least = t->recipe->workers.min, most = t->recipe->workers.max;
-    if (strcmp(ls_recipe_origin(t->recipe, "workers"), "--set"))
-        return 1;
-    if (most <= cores || most == least)
-        return (int)most;
-    return (int)(least > cores ? least : cores);
-}
-
 static ls_status set_up(ls_setup *s, const ls_target *t, ls_group *g)
 {
     if (!g)
@@ -200,6 +204,16 @@ static ls_status set_up(ls_setup *s, const ls_target *t, ls_group *g)
     return LS_OK;
 }
 
+ls_status ls_target_blame_model(const ls_target *t, ls_status s)
+{
+    for (int i = 0; i < LS_KEY_COUNT && s == LS_E_SHAPE; i++)
+        if (!strncmp(LS_KEYS[i].key, "model.", 6) &&
+            !strcmp(ls_recipe_origin(t->recipe, LS_KEYS[i].key), "--set"))
+            return ls_fail_in(LS_E_USAGE, "%s: the weights are those of another model",
+                              ls_recipe_where(t->recipe, LS_KEYS[i].key));
+    return s;
+}
+
 ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_trainer **out, int64_t *step)
 {
     ls_checkpoint c;
@@ -211,7 +225,7 @@ ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_tra
     ls_status status = ls_recipe_blame(t->recipe,
                                        ls_trainer_create_with(out, s->model->build, t->recipe, &s->trainer));
     if (status == LS_OK) {
-        status = ls_trainer_load(*out, c.weights);
+        status = ls_target_blame_model(t, ls_trainer_load(*out, c.weights));
         if (status != LS_OK)
             ls_trainer_destroy(out);
     }

@@ -10,8 +10,8 @@ typedef struct ls_target {
     char *run;        /* run directory, NULL for a bare checkpoint */
 } ls_target;
 
-/* Opens the target that `arg` names. With `weights` it must have a checkpoint. The message of an error lists
- * the places that were searched. Local. */
+/* Opens the target that `arg` names. The message of an error lists the places that were searched. The recipe
+ * has numbers of ranks and cores only if `arg` gives them, whatever trained the weights. Local. */
 ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg);
 void ls_target_release(ls_target *t);
 
@@ -21,14 +21,17 @@ char *ls_target_other_data(const ls_target *t, const ls_dataset *set);
 /* The same for a tokenizer alone; `file` is the result of ls_tokenizer_find. */
 void ls_target_check_tokenizer(const ls_target *t, const char *file);
 
-/* Number of ranks that the command line asks for; 1 if it does not, however many ranks trained the run.
- * Local. */
-int ls_target_workers(const ls_target *t);
+/* Whether the command line asks for more than one rank. Local. */
+bool ls_target_several(const ls_target *t);
 
 /* Makes a trainer for evaluation with the target's weights, sharded over the ranks of g. checkpoint.verify
  * says what is verified. *step becomes the number of optimizer steps behind the weights. Collective; g NULL:
  * one rank. */
 ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_trainer **out, int64_t *step);
+
+/* The status of a call that loads the target's weights: LS_E_USAGE if they do not fit (LS_E_SHAPE) and a key
+ * of the model was set on the command line. Local. */
+ls_status ls_target_blame_model(const ls_target *t, ls_status s);
 
 /* ls_weights_open; of a directory of PyTorch's the names that begin with `prefix` (NULL: --prefix was not
  * given), without it. */

@@ -8,11 +8,13 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "comm/agree.h"
 #include "data/tokenize.h"
 #include "generate/of_recipe.h"
 #include "recipe/recipe_read.h"
 #include "record/rundir.h"
 #include "setup/folder.h"
+#include "step/trainer.h"
 
 /* Whether the name is neither a folder nor a recipe. */
 static bool is_nothing(const char *name)
@@ -40,11 +42,12 @@ static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool tr
     if (!ls_model_makes_text(row))
         return ls_fail(LS_E_USAGE, "%s: a model of type %s makes no text; models that do: %s", arg->name,
                        row->name, ls_model_list(list, ls_model_makes_text));
-    if (ls_target_workers(&m->target) > 1)
+    if (ls_target_several(&m->target))
         return ls_fail(LS_E_USAGE, "text is made in one process, with all its threads: leave workers out");
     return ls_setup_inference(&m->setup, m->target.recipe, 1, 0, 0);
 }
 
+/* `target` has tokens that end a text; NULL: only the recipe has. */
 static ls_status open_tokenizer(ls_text_model *m, const char *target)
 {
     const ls_recipe *r = m->target.recipe;
@@ -56,7 +59,7 @@ static ls_status open_tokenizer(ls_text_model *m, const char *target)
         ls_target_check_tokenizer(&m->target, file);
     free(file);
     LS_TRY(s);
-    if (!m->target.checkpoint)
+    if (target)
         LS_TRY(ls_folder_ends(m->ends, LS_MAX_ENDS, &m->n_ends, target));
     if (m->n_ends)
         return LS_OK;
@@ -69,7 +72,16 @@ ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool tr
     *m = (ls_text_model){ 0 };
     ls_status s = open_target(m, arg, trained);
     if (s == LS_OK)
-        s = open_tokenizer(m, arg->name);
+        s = open_tokenizer(m, m->target.checkpoint ? NULL : arg->name);
+    if (s != LS_OK)
+        ls_text_model_release(m);
+    return s;
+}
+
+ls_status ls_text_model_of_run(ls_text_model *m, ls_recipe *r, const ls_setup *setup, ls_trainer *t)
+{
+    *m = (ls_text_model){ .target = { .recipe = r }, .setup = *setup, .trainer = t };
+    const ls_status s = open_tokenizer(m, NULL);
     if (s != LS_OK)
         ls_text_model_release(m);
     return s;
@@ -77,6 +89,8 @@ ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool tr
 
 void ls_text_model_release(ls_text_model *m)
 {
+    if (m->trainer)
+        m->target.recipe = NULL; /* of the run */
     ls_generator_destroy(&m->generator);
     ls_tokenizer_close(&m->tokenizer);
     ls_target_release(&m->target);
@@ -137,6 +151,27 @@ ls_status ls_text_model_encode(const ls_text_model *m, const char *prompt, ls_to
     return ids->n ? LS_OK : add_end(m, ids);
 }
 
+static ls_status take_weights(ls_text_model *m)
+{
+    ls_named_tensor *all = NULL;
+    int n = 0;
+    ls_status s = ls_trainer_whole(m->trainer, &all, &n);
+    if (s == LS_OK)
+        s = ls_generator_take_weights(m->generator, n, all);
+    ls_trainer_forget_copy(m->trainer);
+    free(all);
+    return s;
+}
+
+static ls_status generator_of_run(ls_text_model *m, const ls_generator_opts *o)
+{
+    ls_group *g = m->setup.trainer.group;
+    ls_generator_destroy(&m->generator);
+    const ls_status s = ls_generator_of_recipe(&m->generator, m->target.recipe, NULL, o);
+    LS_TRY(g ? ls_ranks_agree(g, s) : s);
+    return take_weights(m);
+}
+
 ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o)
 {
     const ls_trainer_opts *t = &m->setup.trainer;
@@ -151,6 +186,8 @@ ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o)
     all.param = t->param;
     all.modules = t->modules;
     all.output = t->output;
+    if (m->trainer)
+        return generator_of_run(m, &all);
     if (!m->target.checkpoint) {
         LS_TRY(ls_setup_weights(&w, m->target.recipe));
         s = ls_generator_of_recipe(&m->generator, m->target.recipe, w, &all);
@@ -161,7 +198,7 @@ ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o)
     LS_TRY(ls_checkpoint_open(&c, m->target.checkpoint, full ? LS_VERIFY_FULL : LS_VERIFY_SIZES, NULL));
     s = ls_generator_of_recipe(&m->generator, m->target.recipe, c.weights, &all);
     ls_checkpoint_release(&c);
-    return s;
+    return ls_target_blame_model(&m->target, s);
 }
 
 ls_generate_opts ls_text_model_options(const ls_text_model *m, const ls_generate_opts *how)

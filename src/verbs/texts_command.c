@@ -1,7 +1,5 @@
 /* texts_command.c - `lockstep predict --out FILE.jsonl`: what a T5 writes for the samples of a split, one
- * JSON object on a line. */
-#include <stdio.h>
-
+ * JSON object on a line. The file gets its name when it has all lines. */
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -9,8 +7,8 @@
 #include "split_texts.h"
 
 typedef struct job {
-    ls_str lines;
-    int64_t n;
+    ls_writer file;
+    int64_t n; /* lines */
 } job;
 
 static ls_status add_line(void *context, const ls_sample_text *t)
@@ -22,11 +20,13 @@ static ls_status add_line(void *context, const ls_sample_text *t)
     ls_json_text(&line, "text", t->text);
     ls_json_text(&line, "target", t->target);
     ls_json_close_object(&line);
-    ls_str_append(&j->lines, &line.out);
-    ls_str_add(&j->lines, "\n");
+    ls_str_add(&line.out, "\n");
+    ls_status s = ls_str_status(&line.out);
+    if (s == LS_OK)
+        s = ls_writer_put(&j->file, ls_str_text(&line.out), line.out.len);
     ls_str_release(&line.out);
     j->n++;
-    return ls_str_status(&j->lines);
+    return s;
 }
 
 static ls_status run(job *j, ls_text_model *m, const ls_predict_opts *o, const ls_ui *ui)
@@ -46,11 +46,14 @@ static ls_status run(job *j, ls_text_model *m, const ls_predict_opts *o, const l
             o->out, m->setup.model->name);
     LS_TRY(ls_setup_data(&set, m->target.recipe, &m->setup, o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL,
                          ui));
-    ls_status s = ls_file_write(o->out, "", 0); /* fails before the long work */
-    if (s == LS_OK)
+    ls_status s = ls_writer_open(&j->file, o->out); /* fails before the long work */
+    if (s == LS_OK) {
         s = ls_split_texts(m, set, &all, ui);
-    if (s == LS_OK)
-        s = ls_file_write(o->out, ls_str_text(&j->lines), j->lines.len);
+        if (s == LS_OK)
+            s = ls_writer_commit(&j->file);
+        else
+            ls_writer_abort(&j->file);
+    }
     ls_dataset_close(&set);
     return s;
 }
@@ -64,6 +67,5 @@ ls_status ls_texts_command(const ls_predict_opts *o, const ls_ui *ui)
     if (s == LS_OK)
         ls_log_info("%lld texts in %s", (long long)j.n, o->out);
     ls_text_model_release(&m);
-    ls_str_release(&j.lines);
     return s;
 }

@@ -22,6 +22,7 @@
 #include "base/memory.h"
 #include "launch/rank.h"
 #include "loop/report_page.h"
+#include "train_generate.h"
 #include "workers.h"
 
 typedef struct training {
@@ -95,11 +96,14 @@ static void count_steps(training *t)
 
 static ls_status initial_weights(training *t)
 {
-    LS_TRY(ls_trainer_init(t->loop.trainer, (uint64_t)t->loop.recipe->run.seed));
+    const uint64_t seed = (uint64_t)t->loop.recipe->run.seed;
+    const bool strict = t->loop.recipe->model.init_strict;
+    if (!t->init || !strict)
+        LS_TRY(ls_trainer_init(t->loop.trainer, seed));
     if (!t->init)
         return LS_OK;
-    ls_status s = t->loop.recipe->model.init_strict ? ls_trainer_load(t->loop.trainer, t->init)
-                                                    : ls_trainer_load_partly(t->loop.trainer, t->init);
+    ls_status s = strict ? ls_trainer_init_from(t->loop.trainer, seed, t->init)
+                         : ls_trainer_load_partly(t->loop.trainer, t->init);
     ls_weights_close(&t->init);
     return s == LS_OK ? s : ls_fail_in(s, "model.init");
 }
@@ -119,7 +123,7 @@ static void describe(const training *t)
     ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s", t->loop.recipe->model.type,
                 (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name,
                 ls_isa_name(c->device.isa), c->device.threads, c->device.threads == 1 ? "" : "s");
-    if (t->setup.model->samples == LS_SAMPLES_TEXT && !t->checkpoint[0])
+    if (t->setup.model->samples != LS_SAMPLES_IMAGES && !t->checkpoint[0])
         ls_log_info("init   %s", strcmp(t->loop.recipe->model.init, "random")
                                      ? t->loop.recipe->model.init
                                      : "random weights, no trained ones: model.init is random");
@@ -344,6 +348,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     if (over)
         return LS_OK;
     LS_TRY(prepare(t, o, ui));
+    l->generate = l->recipe->eval.generate.tokens ? ls_train_generate : NULL;
     if (o->dry_run) {
         describe(t);
         ls_log_info("dry run: everything up to the first step works; nothing was written");
@@ -415,6 +420,7 @@ static void release(training *t)
     ls_dataset_close(&l->train);
     ls_dataset_close(&l->eval);
     ls_recipe_destroy(&l->recipe);
+    ls_calibration_release(&t->calibration);
     ls_hosts_free(&t->workers.hosts);
     ls_group_destroy(&l->group);
 }

@@ -32,27 +32,32 @@ static bool asked_for(const ls_recipe *r) { return !strcmp(ls_recipe_origin(r, "
 
 /* The recipe's range, and within it the number that there is room for: cores, or ranks on the hosts. Hosts
  * take the place of what a file says; they do not of --workers. */
-static ls_status find_room(const ls_workers *w, int64_t *least, int64_t *n)
+static ls_status find_room(const ls_recipe *r, const ls_hosts *hosts, int64_t *least, int64_t *n)
 {
-    const ls_recipe *r = *w->recipe;
-    const bool as_hosts = w->hosts && !asked_for(r);
-    int64_t room = w->hosts ? ls_hosts_room(w->hosts) : ls_cpu_count();
-    if (!w->hosts)
+    const bool as_hosts = hosts && !asked_for(r);
+    int64_t room = hosts ? ls_hosts_room(hosts) : 0;
+    if (!hosts)
         LS_TRY(ls_launch_room(&room, r->workers.min, r->cores_per_worker, r->workers_per_host));
     *least = as_hosts ? 1 : r->workers.min;
     *n = as_hosts || r->workers.max > room ? room : r->workers.max;
-    return !w->hosts || *least <= room
+    return !hosts || *least <= room
                ? LS_OK
                : ls_fail(LS_E_PEER, "the hosts have room for %lld ranks, and workers wants %lld or more",
                          (long long)room, (long long)*least);
 }
 
+static ls_status divide(ls_hosts *hosts, int n)
+{
+    return !hosts || ls_hosts_fit(hosts, n)
+               ? LS_OK
+               : ls_fail(LS_E_USAGE, "%d workers on %d hosts: each host needs as many as the others", n,
+                         hosts->n);
+}
+
 static ls_status try_number(ls_workers *w, int n)
 {
     LS_TRY(ls_workers_micro_batch(*w->recipe, NULL));
-    if (w->hosts && !ls_hosts_fit(w->hosts, n))
-        return ls_fail(LS_E_USAGE, "%d workers on %d hosts: each host needs as many as the others", n,
-                       w->hosts->n);
+    LS_TRY(divide(w->hosts, n));
     return ls_setup_make(w->setup, *w->recipe, n, 0, w->hosts ? w->hosts->per : 0);
 }
 
@@ -63,7 +68,7 @@ ls_status ls_workers_choose(ls_workers *w, int most, int *workers)
     LS_TRY(ls_workers_recipe(w));
     if (w->remote)
         LS_TRY(ls_bucket_begin(w->remote, *w->recipe));
-    LS_TRY(find_room(w, &least, &n));
+    LS_TRY(find_room(*w->recipe, w->hosts, &least, &n));
     n = most && n > most ? most : n;
     for (n = n > least ? n : least;; n--) {
         s = try_number(w, (int)n);
@@ -99,16 +104,36 @@ ls_status ls_workers_check(const ls_recipe *r, int ranks)
     return s;
 }
 
+/* The hosts that `o` names, all of which answer. *hosts NULL: it names none. */
+static ls_status find_hosts(ls_hosts **hosts, const ls_hosts_opts *o, const ls_recipe *r)
+{
+    ls_hosts_opts all = *o;
+    if (r) {
+        all.ranks = asked_for(r) ? (int)r->workers.max : 0;
+        all.per_host = (int)r->workers_per_host;
+    }
+    LS_TRY(ls_hosts_read(hosts, &all));
+    return *hosts ? ls_hosts_ask(*hosts, true) : LS_OK;
+}
+
 ls_status ls_workers_hosts(ls_workers *w, const ls_hosts_opts *o)
 {
-    ls_hosts_opts hosts = *o;
-    if (o->list || o->file) {
+    if (o->list || o->file)
         LS_TRY(ls_workers_recipe(w));
-        hosts.ranks = asked_for(*w->recipe) ? (int)(*w->recipe)->workers.max : 0;
-        hosts.per_host = (int)(*w->recipe)->workers_per_host;
-    }
-    LS_TRY(ls_hosts_read(&w->hosts, &hosts));
-    return w->hosts ? ls_hosts_ask(w->hosts, true) : LS_OK;
+    return find_hosts(&w->hosts, o, *w->recipe);
+}
+
+ls_status ls_workers_told(ls_launch_opts *o, ls_hosts **hosts, const ls_hosts_opts *places,
+                          const ls_recipe *r)
+{
+    int64_t least = 0, n = 0;
+    LS_TRY(find_hosts(hosts, places, r));
+    LS_TRY(find_room(r, *hosts, &least, &n));
+    o->ranks = (int)(n > least ? n : least);
+    o->hosts = *hosts;
+    o->threads = (int)r->threads;
+    o->cores = (int)r->cores_per_worker;
+    return divide(*hosts, o->ranks);
 }
 
 ls_status ls_workers_fit(int *threads, ls_group *g, const ls_recipe *r)

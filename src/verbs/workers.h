@@ -1,6 +1,7 @@
 /* workers.h - how many ranks a recipe gets, and where: what it asks for, and what there is room for. */
 #pragma once
 #include "launch/hosts.h"
+#include "launch/launch.h"
 #include "lockstep/group.h"
 #include "recipe/recipe_arg.h"
 #include "setup/setup.h"
@@ -22,6 +23,10 @@ ls_status ls_workers_hosts(ls_workers *w, const ls_hosts_opts *o);
 ls_status ls_workers_choose(ls_workers *w, int most, int *workers);
 /* The same after a failure: LS_E_PEER when too few hosts answer. `context` is a ls_workers. */
 ls_status ls_workers_choose_again(void *context, int most, int *workers);
+/* The same for ranks that do not train: fills ranks, hosts, threads and cores of *o. The recipe has a number
+ * only if the command line gave one (ls_target_open). The caller frees *hosts. */
+ls_status ls_workers_told(ls_launch_opts *o, ls_hosts **hosts, const ls_hosts_opts *places,
+                          const ls_recipe *r);
 /* Refuses ranks that have fewer cores, or more neighbours on their host, than the recipe says. *threads: as
  * ls_ranks_meet found them; then cores_per_worker, if it is set. Collective. */
 ls_status ls_workers_fit(int *threads, ls_group *g, const ls_recipe *r);

@@ -160,6 +160,9 @@ static void drop_samples(void)
 #define sample_char_array buffer
 #define sample_char_p_p ((void *)&(const char *){ "x" })
 #define sample_void_p ((void *)buffer)
+#define sample_void_p_p ((void *const[]){ buffer, buffer })
+#define sample_ls_weigh LS_BY_VALID
+#define sample_ls_how LS_MEAN
 #define sample_int_p ((int *)buffer)
 #define sample_int32_t_p ((int32_t *)buffer)
 #define sample_int64_t_p ((int64_t *)buffer)
@@ -232,7 +235,7 @@ static void drop_samples(void)
 #define sample_ls_tokens_p \
     &(ls_tokens) { 0 }
 #define sample_ls_update_unit_p \
-    &(ls_update_unit) { "x", LS_TYPE(LS_F32, 64), false, LS_F32 }
+    &(ls_update_unit) { .name = "x", .type = LS_TYPE(LS_F32, 64), .via = LS_F32 }
 #define sample_ls_build_fn training_build_vit
 #define sample_ls_vit_config_p &VIT
 #define sample_ls_decoder_config_p &DECODER

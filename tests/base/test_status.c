@@ -48,7 +48,7 @@ static void message_of_the_message(void **state)
 static void field_of_the_message(void **state)
 {
     (void)state;
-    for (ls_field f = LS_FIELD_NONE + 1; f < LS_FIELD_COUNT; f++) {
+    for (ls_option f = LS_FIELD_NONE + 1; f < LS_FIELD_COUNT; f++) {
         assert_int_equal(ls_fail_field(LS_E_USAGE, f, "%d", 7), LS_E_USAGE);
         assert_int_equal(ls_error_field(), f);
         const size_t n = strlen(ls_field_name(f));

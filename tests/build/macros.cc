@@ -64,6 +64,7 @@ bool defaults()
 void values(ls_graph *g, ls_value x, ls_value ids)
 {
     LS_SCOPE(g, "scope", "Block");
+    ls_wide_begin(g), ls_wide_end(g);
     const ls_type t = LS_TYPE(LS_F32, 4, 8), one = LS_SCALAR(LS_F32);
     const ls_init zero = {};
     const ls_conv_opts conv = ls_conv_opts_default();
@@ -75,10 +76,16 @@ void values(ls_graph *g, ls_value x, ls_value ids)
         ls_neg(g, x), ls_sqrt(g, x), ls_exp(g, x), ls_log_e(g, x);
     ls_tanh(g, x), ls_square(g, x), ls_relu(g, x), ls_gelu(g, x), ls_gelu_tanh(g, x), ls_silu(g, x),
         ls_swiglu(g, x, x), ls_add_const(g, x, 1);
+    ls_pow(g, x, x), ls_gt(g, x, x), ls_ge(g, x, x), ls_eq(g, x, x), ls_where(g, x, x, x), ls_abs(g, x),
+        ls_sign(g, x), ls_sin(g, x), ls_cos(g, x), ls_sigmoid(g, x);
+    ls_softplus(g, x), ls_hardswish(g, x), ls_leaky_relu(g, x, 0.01), ls_elu(g, x, 1),
+        ls_pow_const(g, x, 2), ls_clamp(g, x, 0, 1);
     ls_mul_const(g, x, 2), ls_div_const(g, x, 2), ls_cast(g, x, LS_BF16), ls_sum_to(g, x, 2, dims),
         ls_slice(g, x, 0, 0, 2), ls_concat(g, 0, 2, both);
     ls_reshape(g, x, 8, 4), ls_permute(g, x, 1, 0), ls_broadcast(g, x, 2, 4, 8), ls_argmax(g, x),
         ls_softmax(g, x);
+    ls_sum(g, x, 0, true), ls_mean(g, x, -1, false), ls_variance(g, x, LS_ALL_DIMS, false, 1),
+        ls_amax(g, x, 1, true);
     ls_linear(g, "fc", x, 3), ls_conv2d(g, "conv", x, 3, 3), ls_batch_norm(g, "bn", x),
         ls_dropout(g, "drop", x, 0.5), ls_attention_dropout(g, "drop2", x, 0.5);
     ls_matmul_wt(g, x, x, none), ls_layer_norm_op(g, x, x, x, 1e-5), ls_rms_norm_op(g, x, x, 1e-5),
@@ -90,7 +97,9 @@ void values(ls_graph *g, ls_value x, ls_value ids)
     ls_padded_attention(g, x, x, x, none, ids, 0, 4, 1), ls_position_bias(g, x, 4, 4, 8, true),
         ls_shift_right(g, ids, 0, 0), ls_cache_write(g, x, x, ids);
     ls_attention_cached(g, x, x, x, ids, none, 4, 1), ls_cache_reorder(g, x, ids),
-        ls_cross_entropy(g, x, ids, x, LS_IGNORE_LABEL), ls_output(g, "never", x);
+        ls_cross_entropy(g, x, ids), ls_output(g, "never", x);
+    ls_correct(g, x, ids), ls_loss(g, "loss", x, 1, LS_BY_SAMPLE, nullptr),
+        ls_loss_scalar(g, "penalty", x, 0.5), ls_measure(g, "m", x, LS_MEAN, LS_BY_VALID, "ids");
 }
 
 // Objects: the calls that take options, without them and with them.

@@ -43,4 +43,16 @@ same() {
 until_true() { local end=$((SECONDS + 120)); while [ $SECONDS -lt $end ]; do "$@" 2>/dev/null && return; sleep 0.01; done; bad "$what: waits in vain for: $*"; tail -n 20 err; false; }
 # free NAME: no process holds that run any more. (Looked up, not tried: whoever takes the lock to see whether it is free stands in the way.)
 free() { ! grep -q ":$(stat -c %i "runs/$1/lock.txt") " /proc/locks; }
+# idx_data FOLDER TRAIN TEST SIZE: MNIST's four files, of so many images of SIZE x SIZE pixels of noise, with labels
+idx_number() { printf '\\0\\0\\%03o\\%03o' $(($1 / 256)) $(($1 % 256)); }
+idx_images() { { printf '\0\0\010\003'; printf "$(idx_number $2)$(idx_number $3)$(idx_number $3)"; head -c $(($2 * $3 * $3)) /dev/urandom; } | gzip >"$1-images-idx3-ubyte.gz"; }
+idx_labels() { { printf '\0\0\010\001'; printf "$(idx_number $2)"; head -c $((60 * $2)) /dev/urandom | tr -cd '\000-\011' | head -c $2; } | gzip >"$1-labels-idx1-ubyte.gz"; }
+idx_data() { mkdir -p "$1"; idx_images "$1/train" $2 $4; idx_labels "$1/train" $2; idx_images "$1/t10k" $3 $4; idx_labels "$1/t10k" $3; }
+# A folder $hub that stands for Hugging Face's server. publish NAME ENTRY,...: repository NAME has the files of the entries, which lie in $hub/NAME/resolve/$commit;
+# entry FILE FOLDER: as one of git's; large FILE FOLDER: as one of the large store
+commit=0123456789abcdef0123456789abcdef01234567 hub=$work/server
+git_hash() { { printf 'blob %d\0' "$(stat -c %s "$1")"; cat "$1"; } | sha1sum | cut -d' ' -f1; }
+entry() { printf '{"rfilename": "%s", "size": %d, "blobId": "%s"}' "$1" "$(stat -c %s "$2/$1")" "$(git_hash "$2/$1")"; }
+large() { printf '{"rfilename": "%s", "size": 1, "lfs": {"size": %d, "sha256": "%s"}}' "$1" "$(stat -c %s "$2/$1")" "$(sha256sum <"$2/$1" | cut -d' ' -f1)"; }
+publish() { mkdir -p "$hub/api/$1/revision"; printf '{"sha": "%s", "siblings": [%s]}' $commit "$2" >"$hub/api/$1/revision/main"; }
 finish() { [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }; }

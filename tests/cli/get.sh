@@ -4,14 +4,6 @@
 source "$(dirname "$0")/common.sh"
 unset HF_TOKEN HF_HUB_CACHE HF_HUB_OFFLINE HF_ENDPOINT
 export HF_HOME=$work/huggingface
-commit=0123456789abcdef0123456789abcdef01234567
-hub=$work/server
-
-# entry FILE SIZE-AND-HASH: a file of git's or, with "lfs", of the large store
-git_hash() { { printf 'blob %d\0' "$(stat -c %s "$1")"; cat "$1"; } | sha1sum | cut -d' ' -f1; }
-entry() { printf '{"rfilename": "%s", "size": %d, "blobId": "%s"}' "$1" "$(stat -c %s "$2/$1")" "$(git_hash "$2/$1")"; }
-large() { printf '{"rfilename": "%s", "size": 1, "lfs": {"size": %d, "sha256": "%s"}}' "$1" "$(stat -c %s "$2/$1")" "$(sha256sum <"$2/$1" | cut -d' ' -f1)"; }
-publish() { mkdir -p "$hub/api/$1/revision"; printf '{"sha": "%s", "siblings": [%s]}' $commit "$2" >"$hub/api/$1/revision/main"; }
 
 # ---- a small llama, trained here, is what the server has
 cat >make.yaml <<END

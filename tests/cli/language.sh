@@ -1,5 +1,5 @@
 #!/bin/bash
-# language.sh COMMAND GOLDEN EXAMPLE - tutorial 3 as a user meets it: from a folder of Hugging Face's, a row of text for each of two data ranks. Its losses are those of
+# language.sh COMMAND GOLDEN EXAMPLE - tutorial 3 (whose commands are in tutorials/qwen2.5-wikitext.sh) beside PyTorch: from a folder of Hugging Face's, a row of text for each of two data ranks. Its losses are those of
 # transformers and of PyTorch's tensor parallel x FSDP2 (tests/golden/language/losses.txt); the program of examples/ computes what the command does, and goes on.
 source "$(dirname "$0")/common.sh"
 golden=$2 example=$3

@@ -73,6 +73,22 @@ try 0 train small.yaml --rsh "$work/rsh" --hostfile hostfile --set run.name=file
 try 0 train small.yaml --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2 --workers-per-host 2 --set run.name=per-host; same per-host; has err "^ranks +4 on 2 hosts"
 refused 2 "^error: rank [0-3]: 2 ranks of 4096 cores each need 8192 cores of this host, and it gives [0-9]+$" train small.yaml $two --cores-per-worker 4096 --set run.name=wrong
 try 0 train small.yaml $two --workers 2 --set run.name=fewer; same fewer; has err "^ranks +2 on 1 host"
+
+# ---- evaluated there, too: the loss of one process; how many ranks trained the run is no matter
+"$lockstep" eval runs/whole --json >one 2>err || bad "eval on one host"
+loss() { grep -o '"loss":[^,]*,.*"samples":[0-9]*' "$1"; }
+for places in "$two" "--rsh $work/rsh --hostfile hostfile" "$two --workers 2"; do
+    try 0 eval runs/two-fsdp --json $places
+    [ "$(loss out)" = "$(loss one)" ] || { bad "$what: another loss than on one host"; cat one out; }
+done
+try 0 eval runs/per-host --json; [ "$(loss out)" = "$(loss one)" ] || bad "$what: another loss"
+LOCKSTEP_FAULT=kill@50:rank=1 try 1 eval runs/whole $two; once err "^error: rank 1: killed by signal 9 "; times 1 err "^error:"
+refused 2 "^error: --generate " eval runs/whole $two --generate
+refused 2 "^error: 3 workers on 2 hosts: each host needs as many" eval runs/whole $two --workers 3
+refused 2 "^error: --rsh is for --hosts or --hostfile" eval runs/whole --rsh "$work/rsh"
+touch down
+refused 1 "^error: host 10.77.8.2 does not answer: " eval runs/whole $two
+rm down
 run="$example runs"
 "$example" runs program >out 2>err || bad "the program by itself"
 try 0 launch $two -- $run program-two

@@ -25,10 +25,16 @@ has err "model  t5  "; has err "tokens/s"
 last=$(grep -oE 'train loss [0-9.]+' err | tail -1 | cut -d' ' -f3)
 awk "BEGIN { exit !($last < 3) }" || bad "$what: the loss is $last after 6 epochs, and was 5.5" # ln 257
 try 0 train recipe.yaml --set run.name=two --workers 2; same two
+try 0 train recipe.yaml --set run.name=table --workers 2 --set "parallel.units=[class:T5Block, class:Embedding]"; same table
+try 0 explain recipe.yaml --workers 2 --set parallel.units=class:Embedding --param shared.weight; has out "unit shared"
+try 0 train recipe.yaml --set run.name=mixed --workers 2 --set precision.param=bf16 --set precision.modules=class:Embedding=f32 --set train.steps=2
 try 0 train recipe.yaml --set run.name=hybrid --workers 4 --set train.micro_batch=2 --set train.steps=2 --set "parallel={data: hybrid, mesh: {dp: auto, shard: 2}}"
 try 0 train recipe.yaml --set run.name=parts --set train.steps=3
 try 0 train recipe.yaml --set run.name=parts --set train.steps=0; has err "continues after step 3"; same parts
 try 0 eval runs/whole; has out "perplexity"
+refused 2 "--set model.layers: the weights are those of another model: .*does not fit the model" eval runs/whole --set model.layers=3
+refused 2 "--set model.layers: the weights are those of another model: " predict runs/whole --prompt x --set model.layers=3
+refused 2 "--set device_memory: a step needs .* may use 100 KiB" train recipe.yaml --set run.name=x --set device_memory=100KiB
 has runs/whole/checkpoints/latest/config.json '"architectures":\["T5ForConditionalGeneration"\]'
 sed 's#^model:.*#model: {type: t5, init: runs/whole/checkpoints/latest}#' recipe.yaml >again.yaml # its config.json says the sizes
 try 0 train again.yaml --set run.name=again --set train.steps=1; has runs/again/recipe.yaml "hidden_size: 16"; has runs/again/recipe.yaml "position_buckets: 8"
@@ -55,7 +61,7 @@ try 0 plan recipe.yaml --set data.train_text=none.csv
 # ---- what goes wrong, and what it cannot do
 refused 2 "\"text\" is data.source, too" train recipe.yaml --set run.name=x --set data.target=text
 refused 2 "data.type pairs needs data.train_text" train recipe.yaml --set run.name=x --set data.train_text=
-refused 1 "none of them: text, headline" train recipe.yaml --set run.name=x --set data.target=summary
+refused 2 "--set data.target: pairs.csv has no column \"summary\"; its first line names: text, headline" train recipe.yaml --set run.name=x --set data.target=summary
 refused 2 "--set model.vocab_size: the tokenizer .*the model's vocabulary is 256: set it to 257" train recipe.yaml --set run.name=x --set model.vocab_size=256
 printf 'text,headline\na,b\nc\n' >ragged.csv
 refused 1 "ragged.csv, pair at line 3: 1 fields" train recipe.yaml --set run.name=x --set data.train_text=ragged.csv
@@ -74,11 +80,54 @@ try 0 predict folder --set data.tokenizer=bytes --prompt "the cat and the owl, t
 try 0 predict runs/whole --out eval.jsonl --tokens 5; has err "10 texts in eval.jsonl"
 [ "$(wc -l <eval.jsonl)" = 10 ] || bad "$what: not a line for each of 10 samples"
 has eval.jsonl '^\{"sample":0,"text":"[a-z]*","target":"[a-z]{3}"\}'
+# interrupted, it leaves what had the name before, and no file beside it unless it was killed
+cp eval.jsonl all.jsonl; cp eval.jsonl before.jsonl; rm eval.jsonl
+for point in write@0 sync@0 name@0; do
+    LOCKSTEP_FAIL=$point try 1 predict runs/whole --out before.jsonl --tokens 4
+    LOCKSTEP_FAIL=$point try 1 predict runs/whole --out eval.jsonl --tokens 4; has err "^error: eval.jsonl"
+    ls *.tmp-* >/dev/null 2>&1 && bad "$what: $(ls *.tmp-*) is left"
+    LOCKSTEP_FAIL=$point:kill try 137 predict runs/whole --out eval.jsonl --tokens 4
+    [ ! -e eval.jsonl ] || bad "$what: killed at $point, it leaves a part of a file"
+    rm -f eval.jsonl.tmp-*
+done
+cmp -s before.jsonl all.jsonl || bad "$what: the file that had the name is another"
+try 0 predict runs/whole --out drawn.jsonl --tokens 5 --temperature 1 --seed 2 --first 1 --count 4
+try 0 predict runs/whole --out later.jsonl --tokens 5 --temperature 1 --seed 2 --first 3 --count 2
+tail -n 2 drawn.jsonl | cmp - later.jsonl || bad "$what: what is drawn for a sample depends on where its batch begins"
 try 0 predict runs/whole --out more.jsonl --tokens 5 --beams 3 --split train --first 2 --count 3; [ "$(wc -l <more.jsonl)" = 3 ] || bad "$what: not three lines"
 try 0 eval runs/whole --generate --tokens 5; has out "^rouge1 [0-9.]+  rouge2 0.0000  rougeL [0-9.]+  \(10 texts\)"
-right=$(sed -E 's/.*"text":"([^"]*)","target":"([^"]*)".*/\1 \2/' eval.jsonl | awk '$1 == $2 { n++ } END { printf "%.4f", n / NR }')
+right=$(sed -E 's/.*"text":"([^"]*)","target":"([^"]*)".*/\1 \2/' all.jsonl | awk '$1 == $2 { n++ } END { printf "%.4f", n / NR }')
 has out "^rouge1 $right"
 try 0 eval runs/whole --generate --tokens 5 --beams 4 --json; has out '"rougeL":'
+
+# ---- ROUGE during training: numbers of `eval --generate`, on any ranks; nothing else changes, also in two parts
+other=(--set data.source=headline --set data.target=text --set data.source_length=8 --set data.target_length=48)
+rouge=("${other[@]}" --set "eval.generate={tokens: 40, beams: 2, no_repeat: 3, length_penalty: 0.5}" --set "checkpoint.best={metric: eval_rouge2, mode: max}")
+means() { grep '"kind":"eval"' "runs/$1/metrics.jsonl" | grep -oE '"rouge1":[^,]*,"rouge2":[^,]*,"rougeL":[^,]*,"texts":[0-9]*'; }
+try 0 train recipe.yaml --set run.name=mute "${other[@]}"
+try 0 train recipe.yaml --set run.name=rouge "${rouge[@]}"; has err "rouge1 0\.[0-9]{4}  rouge2 0\.[0-9]{4}  rougeL 0\.[0-9]{4}"
+cmp runs/mute/checkpoints/latest/model.safetensors runs/rouge/checkpoints/latest/model.safetensors || bad "$what: generating changed the weights"
+[ "$(means rouge | sort -u | wc -l)" -ge 3 ] || bad "$what: the same means for different weights: $(means rouge)"
+has runs/rouge/metrics.jsonl '"kind":"epoch","epoch":5,.*"eval_rouge1":.*"eval_texts":10'
+has runs/rouge/result.json '"metric":"eval_rouge2"'; has runs/rouge/result.json '"eval_rougeL":'; has runs/rouge/report.html "ROUGE of generated texts"
+for at in latest best; do
+    try 0 eval "runs/rouge/checkpoints/$at" --generate --tokens 40 --beams 2 --no-repeat 3 --length-penalty 0.5 --json
+    means rouge | grep -qxF "$(grep -oE '"rouge1":[^,]*,"rouge2":[^,]*,"rougeL":[^,]*,"texts":[0-9]*' out)" || bad "$what: other means than in training"
+done
+most=$(means rouge | sed 's/.*"rouge2":\([^,]*\),.*/\1/' | sort -g | tail -1); has out "\"rouge2\":$most,"
+try 0 train recipe.yaml --set run.name=rouge2 --workers 2 "${rouge[@]}"
+[ "$(means rouge2)" = "$(means rouge)" ] || bad "$what: other means on two ranks: $(means rouge2)"
+try 0 train recipe.yaml --set run.name=rouge3 --workers 2 "${rouge[@]}" --set parallel.data=ddp --set eval.generate.samples=7 --set train.epochs=1
+has runs/rouge3/metrics.jsonl '"rougeL":[^,]*,"texts":7,'
+try 0 train recipe.yaml --set run.name=rougetp --workers 2 "${rouge[@]}" --set "parallel.mesh={dp: auto, tp: 2}" --set train.epochs=1; has err "rougeL"
+try 0 train recipe.yaml --set run.name=again2 "${rouge[@]}" --set train.steps=10
+try 0 train recipe.yaml --set run.name=again2 "${rouge[@]}" --set train.steps=0 --workers 2
+[ "$(means again2 | tail -3)" = "$(means rouge | tail -3)" ] || bad "$what: other means after a resume"
+cmp runs/rouge/checkpoints/latest/optimizer.safetensors runs/again2/checkpoints/latest/optimizer.safetensors || bad "$what: another optimizer state"
+has runs/again2/result.json "\"value\":$most,"
+refused 2 "eval_rougeL needs eval.generate.tokens" train recipe.yaml --set run.name=x --set "checkpoint.best={metric: eval_rougeL, mode: max}"
+refused 2 "eval_rouge1 is better when it is larger: set checkpoint.best.mode: max" train recipe.yaml --set run.name=x --set eval.generate.tokens=5 \
+    --set checkpoint.best.metric=eval_rouge1
 refused 2 "leave workers out" eval runs/whole --generate --workers 2
 refused 2 "--beams goes with --prompt TEXT or --out FILE.jsonl" predict runs/whole --beams 2
 refused 2 "--length-penalty needs --beams N" predict runs/whole --prompt x --length-penalty 2

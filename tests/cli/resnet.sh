@@ -1,27 +1,14 @@
 #!/bin/bash
-# resnet.sh COMMAND - tutorial 2 as a user walks through it, in a few steps on few pictures; and what goes wrong there: one message each.
+# resnet.sh COMMAND - options around tutorial 2 (whose commands are in tutorials/resnet18-mnist.sh), in a few steps on few images; and what goes wrong: one message each.
 source "$(dirname "$0")/common.sh"
 
-# MNIST's four files, of N pictures of 8 x 8: number N -> its big-endian four bytes as printf takes them
-count() { printf '\\0\\0\\%03o\\%03o' $(($1 / 256)) $(($1 % 256)); }
-images() { { printf '\0\0\010\003'; printf "$(count "$1")"; printf '\0\0\0\010\0\0\0\010'; head -c $((64 * $1)) /dev/urandom; } | gzip >"data/$2-images-idx3-ubyte.gz"; }
-labels() { { printf '\0\0\010\001'; printf "$(count "$1")"; head -c $((60 * $1)) /dev/urandom | tr -cd '\000-\011' | head -c "$1"; } | gzip >"data/$2-labels-idx1-ubyte.gz"; }
-mkdir data
-images 40 train; labels 40 train; images 24 t10k; labels 24 t10k
+idx_data data 40 24 8
 recipe="resnet18-mnist --set run.name=mine --set data.path=data --set model.image_size=8 --set train.global_batch=16 --set threads=1"
 
-# ---- the tutorial: two epochs on two workers, what they left, nine predictions; then four workers by the configuration alone
+# ---- two epochs on two workers, and what they left
 try 0 train $recipe --workers 2
-has err "ranks +2 on 1 host"; has err "ddp"; has err "epoch 1  .*accuracy"
-try 0 runs; has out "^mine +finished +4 +1 "
-has runs/mine/result.json '"state":"finished"'
+has err "epoch 1  .*accuracy"
 [ "$(wc -l <runs/mine/metrics.csv)" -eq 3 ] || { bad "metrics.csv has not two epochs:"; cat runs/mine/metrics.csv; }
-has runs/mine/recipe.yaml "micro_batch: 8"
-try 0 predict runs/mine --count 9 --out predictions.png
-has out "of 9 right"; [ "$(head -c 4 predictions.png | tail -c 3)" = PNG ] || bad "predictions.png is no PNG"
-try 0 export runs/mine --to model.pt; has out "122 tensors"
-try 0 train $recipe --workers 4 --set run.name=four --set train.steps=1
-has err "ranks +4 on 1 host"; has runs/four/recipe.yaml "micro_batch: 4"
 
 # ---- synchronized batch norm: the number of ranks counts
 sync="--set run.name=sync --set parallel.sync_batch_norm=true"
@@ -44,7 +31,7 @@ refused 2 "--set model.in_channels: .*has images of 1 x 8 x 8 .*takes 3 x 8 x 8.
 refused 2 "rank [01]: .*has images of 1 x 8 x 8" train $recipe --set run.name=colour --set model.in_channels=3 --workers 2
 refused 1 "does not fit the model \(122 tensors in the file, 218 wanted\): 96 missing: layer1.2.conv1.weight" \
     train $recipe --set run.name=deeper --set model.type=resnet34 --set model.init=runs/mine/checkpoints/latest
-refused 1 "does not fit the model \(122 tensors in the file, 218 wanted\)" predict runs/mine --set model.type=resnet34
+refused 2 "--set model.type: the weights are those of another model: .*does not fit the model \(122 tensors in the file, 218 wanted\)" predict runs/mine --set model.type=resnet34
 refused 2 "model.type: resnet34 here, resnet18 there" train $recipe --set model.type=resnet34 --set train.epochs=3
 printf 'P5 300 200 255\n' >large.pgm; head -c 60000 /dev/urandom >>large.pgm
 refused 1 "large.pgm: image of 300 x 200 pixels .*takes 8 x 8.*--resize" predict runs/mine large.pgm

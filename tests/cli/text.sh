@@ -21,6 +21,14 @@ has err "tokens/s"; has err "perplexity [0-9.]+  accuracy"
 has runs/whole/metrics.jsonl '"samples":8,"targets":256'
 has runs/whole/metrics.jsonl '"kind":"epoch","epoch":1,.*"memory":[0-9]{7,}'
 try 0 train recipe.yaml --set run.name=two --workers 2; same two
+# several kinds of units; the table is a module of class Embedding, for units and for precision
+sets=(--set "parallel.units=[class:LlamaDecoderLayer, class:Embedding]" --set parallel.gather=copy)
+try 0 train recipe.yaml --set run.name=table --workers 2 "${sets[@]}"; same table
+try 0 explain recipe.yaml --workers 2 "${sets[@]}" --param model.embed_tokens.weight; has out "unit model.embed_tokens"
+sets=(--set precision.param=bf16 --set precision.modules=class:Embedding=f32 --set train.steps=2)
+try 0 train recipe.yaml --set run.name=mixed --workers 2 "${sets[@]}" --set parallel.units=class:Embedding
+try 0 train recipe.yaml --set run.name=mixed1 "${sets[@]}"
+cmp runs/mixed/checkpoints/latest/model.safetensors runs/mixed1/checkpoints/latest/model.safetensors || bad "$what: other weights"
 try 0 train recipe.yaml --set run.name=cuts --set "schedule={type: step, step_epochs: 1, gamma: 0.5}" # as StepLR, stepped once an epoch
 has runs/cuts/metrics.jsonl '"step":11,"epoch":0,.*"lr":0.01,'; has runs/cuts/metrics.jsonl '"step":12,"epoch":1,.*"lr":0.005,'
 has runs/cuts/metrics.jsonl '"kind":"epoch","epoch":0,"step":11,.*"lr":0.01,'; has runs/cuts/metrics.jsonl '"kind":"epoch","epoch":1,"step":22,.*"lr":0.005,'

@@ -237,7 +237,7 @@ static void what_cannot_be_says_why(void **state)
               "class:NAME, pattern:GLOB, size:1e6");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "class:"), "no policy");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "pattern:"), "no policy");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = ""), "no policy");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = ""), "it is empty; write none");
     static const char *const sizes[] = { "size:",     "size:0",  "size:-1",   "size:1.5", "size:big",
                                          "size:1e99", "size: 5", "size:0x10", "size:5e" };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)

@@ -20,14 +20,14 @@ static void test_path_and_gzip(void **state)
             ls_dataset *set;
             assert_ok(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = in(dir, roots[r])));
             assert_int_equal(set->n, 40);
-            assert_true(ls_type_equal(&set->input, &LS_TYPE(LS_U8, 1, 6, 5)) &&
-                        ls_type_equal(&set->target, &LS_SCALAR(LS_I32)));
-            assert_int_equal(set->classes, 10);
-            assert_string_equal(set->class_names[7], "Sneaker");
+            assert_true(ls_type_equal(&set->fields[0].type, &LS_TYPE(LS_U8, 1, 6, 5)) &&
+                        ls_type_equal(&set->fields[1].type, &LS_SCALAR(LS_I32)));
+            assert_int_equal(set->fields[1].below, 10);
+            assert_string_equal(set->fields[1].names[7], "Sneaker");
             assert_false(set->builtin);
             uint8_t image[30];
             int32_t label;
-            assert_ok(set->read(set, 23, image, &label));
+            assert_ok(set->read(set, 23, (void *const[]){ image, &label }));
             assert_int_equal(label, 3);
             assert_int_equal(image[0], 23);
             assert_int_equal(image[29], 23 + 29);
@@ -56,7 +56,7 @@ static void test_search(void **state)
     setenv("LOCKSTEP_DATA", in(dir, "env"), 1);
     assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, OFFLINE));
     assert_int_equal(set->n, 4);
-    assert_string_equal(set->class_names[9], "9");
+    assert_string_equal(set->fields[1].names[9], "9");
     ls_dataset_close(&set);
     write_set(in(dir, "env/mnist"), 5, 5, 4, 4, 10, false);
     assert_ok(ls_dataset_open(&set, "mnist", LS_SPLIT_TRAIN, OFFLINE));
@@ -175,8 +175,8 @@ static void test_missing_and_mismatched(void **state)
                                  .classes = 10),
                  "label 11 of sample 3 (offset 11)", "classes: 10");
     assert_ok(ls_dataset_open(&set, "idx", LS_SPLIT_TRAIN, .images = in(dir, "i"), .labels = in(dir, "l")));
-    assert_int_equal(set->classes, 12);
-    assert_string_equal(set->class_names[11], "11");
+    assert_int_equal(set->fields[1].below, 12);
+    assert_string_equal(set->fields[1].names[11], "11");
     assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 28, 28, 12), "1 x 4 x 4", "image_size must be 4");
     assert_fails(LS_E_SHAPE, ls_dataset_check(set, 3, 4, 4, 12), "3 x 4 x 4", "in_channels 1");
     assert_fails(LS_E_SHAPE, ls_dataset_check(set, 1, 4, 4, 10), "12 classes", "set it to 12");
@@ -233,13 +233,13 @@ static void test_real_fashion_mnist(void **state)
     for (int split = 0; split < 2; split++) {
         assert_ok(ls_dataset_open(&set, "fashion-mnist", split, .download = false, .fallback = false));
         assert_int_equal(set->n, split ? 10000 : 60000);
-        assert_int_equal(ls_type_bytes(&set->input), 784);
+        assert_int_equal(ls_type_bytes(&set->fields[0].type), 784);
         int count[10] = { 0 };
         uint8_t image[784];
         int32_t label, first[5];
         uint64_t sum = 0;
         for (int64_t i = 0; i < set->n; i++) {
-            assert_ok(set->read(set, i, image, &label));
+            assert_ok(set->read(set, i, (void *const[]){ image, &label }));
             count[label]++;
             if (i < 5)
                 first[i] = label;

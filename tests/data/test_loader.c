@@ -7,25 +7,37 @@
 
 enum { N = 23, BYTES = 6 };
 
-static ls_status read_plain(const ls_dataset *set, int64_t i, void *input, int32_t *label)
+static ls_status read_plain(const ls_dataset *set, int64_t i, void *const *to)
 {
-    uint8_t *image = input;
+    uint8_t *image = to[0];
     (void)set;
-    for (int p = 0; p < BYTES; p++)
+    for (int p = 0; p < BYTES && image; p++)
         image[p] = (uint8_t)(i * 7 + p);
-    *label = (int32_t)(i % 10);
+    if (to[1])
+        *(int32_t *)to[1] = (int32_t)(i % 10);
     return LS_OK;
 }
+
+static int64_t count_label(const ls_dataset *set, int64_t i, int k)
+{
+    (void)set, (void)i;
+    return k;
+}
+
+static const ls_field FIELDS[] = {
+    { .name = "images", .type = { LS_U8, 3, { 1, 2, 3 } } },
+    { .name = "labels", .type = { .dtype = LS_I32 }, .below = 10, .ignorable = true },
+};
 
 static ls_dataset make_set(int64_t n)
 {
     return (ls_dataset){ .name = "made",
                          .source = "the test",
                          .n = n,
-                         .input = LS_TYPE(LS_U8, 1, 2, 3),
-                         .target = LS_SCALAR(LS_I32),
-                         .classes = 10,
-                         .read = read_plain };
+                         .n_fields = 2,
+                         .fields = FIELDS,
+                         .read = read_plain,
+                         .count = count_label };
 }
 
 static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_dataset *set, int64_t epoch,
@@ -38,15 +50,16 @@ static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_
     assert_int_equal(step->step, k);
     assert_int_equal(step->micro_batches, micro_batches);
     for (int64_t m = 0; m < micro_batches; m++) {
-        assert_ok(ls_order_fill(o, set, epoch, k, m, images, labels));
-        assert_memory_equal((const uint8_t *)step->inputs + m * o->micro_batch * BYTES, images,
+        assert_ok(ls_order_fill(o, set, epoch, k, m, (void *const[]){ images, labels }));
+        assert_memory_equal((const uint8_t *)step->fields[0].data + m * o->micro_batch * BYTES, images,
                             (size_t)(o->micro_batch * BYTES));
-        assert_memory_equal(step->targets + m * o->micro_batch, labels, (size_t)o->micro_batch * 4);
+        assert_memory_equal((const int32_t *)step->fields[1].data + m * o->micro_batch, labels,
+                            (size_t)o->micro_batch * 4);
         for (int64_t row = 0; row < o->micro_batch; row++)
             valid += labels[row] != LS_IGNORE_LABEL;
     }
     assert_int_equal(step->samples, valid);
-    assert_int_equal(step->count, valid);
+    assert_int_equal(step->fields[1].count, valid);
     free(images);
     free(labels);
 }
@@ -155,12 +168,12 @@ static void test_every_sample_once(void **state)
             break;
         samples += step.samples;
         for (int64_t r = 0; r < 10; r++) {
-            if (step.targets[r] == LS_IGNORE_LABEL) {
+            if (((const int32_t *)step.fields[1].data)[r] == LS_IGNORE_LABEL) {
                 padding++;
                 continue;
             }
             int i = 0;
-            while ((uint8_t)(i * 7) != ((const uint8_t *)step.inputs)[r * BYTES])
+            while ((uint8_t)(i * 7) != ((const uint8_t *)step.fields[0].data)[r * BYTES])
                 i++;
             seen[i]++;
         }
@@ -208,13 +221,15 @@ static void test_ranks_share_every_step(void **state)
                             dealt[k * micro_batches + m]++;
                             for (int64_t row = 0; row < 2; row++) {
                                 int64_t sample = ls_order_sample(&o, step.epoch, step.step, m, row);
-                                uint8_t image[BYTES] = { 0 };
+                                uint8_t image[BYTES];
                                 int32_t label = LS_IGNORE_LABEL;
-                                if (sample >= 0)
-                                    assert_ok(read_plain(&set, sample, image, &label));
-                                assert_memory_equal((const uint8_t *)step.inputs + (i * 2 + row) * BYTES,
-                                                    image, BYTES);
-                                assert_int_equal(step.targets[i * 2 + row], label);
+                                if (sample >= 0) {
+                                    assert_ok(read_plain(&set, sample, (void *const[]){ image, &label }));
+                                    assert_memory_equal((const uint8_t *)step.fields[0].data +
+                                                            (i * 2 + row) * BYTES,
+                                                        image, BYTES);
+                                }
+                                assert_int_equal(((const int32_t *)step.fields[1].data)[i * 2 + row], label);
                             }
                         }
                     }
@@ -228,9 +243,9 @@ static void test_ranks_share_every_step(void **state)
             }
 }
 
-static ls_status read_failing(const ls_dataset *set, int64_t i, void *image, int32_t *label)
+static ls_status read_failing(const ls_dataset *set, int64_t i, void *const *to)
 {
-    return i == 17 ? ls_fail(LS_E_FORMAT, "sample 17 is rotten") : read_plain(set, i, image, label);
+    return i == 17 ? ls_fail(LS_E_FORMAT, "sample 17 is rotten") : read_plain(set, i, to);
 }
 
 static void test_errors_come_out_in_order(void **state)
@@ -255,11 +270,11 @@ static void test_errors_come_out_in_order(void **state)
 }
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-static ls_status read_blocked(const ls_dataset *set, int64_t i, void *image, int32_t *label)
+static ls_status read_blocked(const ls_dataset *set, int64_t i, void *const *to)
 {
     pthread_mutex_lock(&gate);
     pthread_mutex_unlock(&gate);
-    return read_plain(set, i, image, label);
+    return read_plain(set, i, to);
 }
 
 static void test_deadline(void **state)

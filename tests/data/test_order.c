@@ -122,7 +122,8 @@ static void test_fill(void **state)
     uint8_t images[2 * 6 + 1];
     int32_t labels[3] = { 0, 0, 77 };
     memset(images, 0xee, sizeof images);
-    assert_ok(ls_order_fill(&o, set, 0, 1, 1, images, labels)); /* positions 4..7, of these 5 and 7 */
+    assert_ok(ls_order_fill(&o, set, 0, 1, 1,
+                            (void *const[]){ images, labels })); /* positions 4..7, of these 5 and 7 */
     assert_int_equal(labels[0], 5);
     assert_int_equal(labels[1], 7);
     assert_int_equal(labels[2], 77);
@@ -132,11 +133,11 @@ static void test_fill(void **state)
     }
     assert_int_equal(images[12], 0xee);
     /* positions 9 and 11: one sample, one padding */
-    assert_ok(ls_order_fill(&o, set, 0, 2, 1, images, labels));
+    assert_ok(ls_order_fill(&o, set, 0, 2, 1, (void *const[]){ images, labels }));
     assert_int_equal(labels[0], 9);
     assert_int_equal(labels[1], LS_IGNORE_LABEL);
-    for (int p = 0; p < 6; p++)
-        assert_int_equal(images[6 + p], 0);
+    for (int p = 0; p < 6; p++) /* padding is the picture of another sample of the step */
+        assert_int_equal(images[6 + p], 9 + p);
     ls_dataset_close(&set);
     remove_tree(dir);
 }

@@ -35,14 +35,14 @@ static void test_classes_are_balanced(void **state)
     uint8_t image[PIXELS];
     int32_t label;
     for (int64_t i = 0; i < 2000; i++) {
-        assert_ok(set->read(set, i, image, &label));
+        assert_ok(set->read(set, i, (void *const[]){ image, &label }));
         assert_in_range(label, 0, 9);
         count[label]++;
     }
     for (int k = 0; k < CLASSES; k++)
         assert_in_range(count[k], 150, 250);
     assert_true(set->builtin);
-    assert_string_equal(set->class_names[0], "disk");
+    assert_string_equal(set->fields[1].names[0], "disk");
     ls_dataset_close(&set);
 }
 

@@ -201,9 +201,9 @@ static void windows_hold_every_token_once(void **state)
     const char *all = put("all.txt", "abc\ndefg\nhi\n"), *eval = put("eval.txt", "xy");
     assert_ok(OPEN(&set, LS_SPLIT_TRAIN, all, 4, .documents = LS_DOCUMENTS_LINE, .eval_path = eval));
     expect(set, 3, (const char *[]){ "abc|>bc|d", "defg>efg|", "|hi|>hi|." });
-    assert_true(ls_type_equal(&set->input, &LS_TYPE(LS_I32, 4)) &&
-                ls_type_equal(&set->target, &LS_TYPE(LS_I32, 4)));
-    assert_int_equal(set->classes, 257);
+    assert_true(ls_type_equal(&set->fields[0].type, &LS_TYPE(LS_I32, 4)) &&
+                ls_type_equal(&set->fields[1].type, &LS_TYPE(LS_I32, 4)));
+    assert_int_equal(set->fields[1].below, 257);
     assert_non_null(strstr(set->source, "all.txt (3 of 3 documents, 12 tokens in all, tokenizer bytes)"));
     ls_dataset_close(&set);
     /* exactly one */
@@ -347,7 +347,7 @@ static void real_text(void **state)
     /* the first with a mark and \r\n */
     assert_ok(OPEN(&set, LS_SPLIT_TRAIN, "gutenberg/*.txt.gz", 64, .eval_fraction = 0.5));
     int32_t ids[64], targets[64];
-    assert_ok(set->read(set, 0, ids, targets));
+    assert_ok(set->read(set, 0, (void *const[]){ ids, targets }));
     for (int i = 0; i < 64; i++)
         assert_true(ids[i] != '\r' && (i || ids[i] < 0x80));
     ls_dataset_close(&set);
@@ -379,7 +379,7 @@ static void real_tokenizer(void **state)
     assert_ok(ls_tokenizer_encode(t, line, strcspn(line, "\n"), true, &want));
     assert_ok(ls_text_open(&set, LS_SPLIT_TRAIN, in(text_folder, "one.txt"), "qwen2.5", 64, .pack = false,
                            .eval_path = "-", .vocabulary = 151936));
-    assert_ok(set->read(set, 0, ids, targets));
+    assert_ok(set->read(set, 0, (void *const[]){ ids, targets }));
     for (int i = 0; i < 64; i++) {
         assert_int_equal(ids[i], i < want.n ? want.ids[i] : ls_tokenizer_id(t, "<|endoftext|>"));
         assert_int_equal(targets[i], i + 1 < want.n && i < 63 ? want.ids[i + 1] : LS_IGNORE_LABEL);

@@ -32,18 +32,18 @@ static void ranks_share_tokens(void **state)
             assert_ok(ls_loader_create(&l, set, &o, .epoch = k / 2, .step = k % 2, .share = { r, 2, 2 }));
             assert_ok(ls_loader_next(l, &step, &done));
             assert_int_equal(step.samples, k % 2 ? 2 : 4);
-            assert_int_equal(step.count, ls_order_count(&o, set, k / 2, k % 2));
+            assert_int_equal(step.fields[1].count, ls_order_count(&o, set, 1, k / 2, k % 2));
             for (int64_t m = 0; m < 2; m++) {
                 int32_t ids[5], targets[5];
-                assert_ok(ls_order_fill(&o, set, k / 2, k % 2, r + 2 * m, ids, targets));
-                assert_memory_equal((const int32_t *)step.inputs + 5 * m, ids, sizeof ids);
-                assert_memory_equal(step.targets + 5 * m, targets, sizeof targets);
+                assert_ok(ls_order_fill(&o, set, k / 2, k % 2, r + 2 * m, (void *const[]){ ids, targets }));
+                assert_memory_equal((const int32_t *)step.fields[0].data + 5 * m, ids, sizeof ids);
+                assert_memory_equal((const int32_t *)step.fields[1].data + 5 * m, targets, sizeof targets);
                 for (int t = 0; t < 5; t++)
                     valid += targets[t] != LS_IGNORE_LABEL;
             }
             ls_loader_destroy(&l);
         }
-        assert_int_equal(valid, ls_order_count(&o, set, k / 2, k % 2)); /* over both ranks */
+        assert_int_equal(valid, ls_order_count(&o, set, 1, k / 2, k % 2)); /* over both ranks */
     }
     ls_dataset_close(&set);
 }
@@ -122,7 +122,7 @@ static void damage_is_found(void **state)
     ls_dataset *set;
     int32_t ids[3], targets[3];
     assert_ok(OPEN(&set, LS_SPLIT_TRAIN, path, 3, .documents = LS_DOCUMENTS_LINE));
-    assert_fails(LS_E_FORMAT, set->read(set, 0, ids, targets), "is not below 257",
+    assert_fails(LS_E_FORMAT, set->read(set, 0, (void *const[]){ ids, targets }), "is not below 257",
                  "delete the folder tokens");
     ls_dataset_close(&set);
     free(whole);
@@ -208,7 +208,7 @@ static void processes_wait(void **state)
                                        .documents = LS_DOCUMENTS_LINE, .threads = 1,
                                        .progress = count_progress, .eval_path = "-");
             if (s == LS_OK)
-                s = set->read(set, 0, ids, targets);
+                s = set->read(set, 0, (void *const[]){ ids, targets });
             _exit(s != LS_OK || ids[0] != 'a' || targets[2] != END ? 100 : tokenized);
         }
     for (int i = 0; i < 4; i++) {

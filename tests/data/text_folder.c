@@ -51,9 +51,9 @@ const char *sample_text(const ls_dataset *set, int64_t i)
     static char text[8][256];
     static int next;
     int32_t ids[64], targets[64];
-    const int64_t n = set->input.dims[0];
+    const int64_t n = set->fields[0].type.dims[0];
     char *out = text[next++ % 8];
-    assert_ok(set->read(set, i, ids, targets));
+    assert_ok(set->read(set, i, (void *const[]){ ids, targets }));
     int64_t valid = 0;
     for (int64_t k = 0; k < n; k++) {
         out[k] = ids[k] == END ? '|' : (char)ids[k];
@@ -62,7 +62,7 @@ const char *sample_text(const ls_dataset *set, int64_t i)
     }
     out[n] = '>';
     out[2 * n + 1] = 0;
-    assert_int_equal(set->count(set, i), valid);
+    assert_int_equal(set->count(set, i, 1), valid);
     return out;
 }
 

@@ -45,7 +45,9 @@ typedef struct math_case {
     double rel,
         /* |cpu - ref| <= rel |ref| + of_max * largest |ref| of the output (+ the rounding of the output's
            type) */
-        of_max;
+        of_max,
+        /* of_max of outputs of bf16 at levels where products take bf16 (0: no different) */
+        of_max_bf16;
     uint64_t seed;
 } math_case;
 

@@ -195,7 +195,8 @@ static void threads(ls_isa isa)
 {
     static const struct {
         int64_t m, n, k;
-    } shapes[] = { { 150, 70, 300 }, { 1, 300, 40 }, { 9, 80, 33 }, { 33, 10, 2100 }, { 2200, 35, 20 } };
+    } shapes[] = { { 150, 70, 300 }, { 1, 300, 40 },   { 9, 80, 33 },
+                   { 33, 10, 2100 }, { 2200, 35, 20 }, { 40, 600, 1600 } };
     for (int op = 0; op < 3; op++)
         for (int t = 0; t < 3; t++)
             for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
@@ -424,6 +425,36 @@ static void test_both_ways_to_multiply_bf16(void **state)
             }
 }
 
+/* Rows alone and rows together, with products around 2^-126. */
+static void small_rows(ls_isa isa)
+{
+    enum { M = 37, N = 40, K = 70 };
+    float a[M * K], b[N * K];
+    for (int i = 0; i < M * K; i++)
+        a[i] = i % 50 == 3 ? 0x1p-130f : (float)(i * 31 % 127 - 63) * ldexpf(1.0f, -(i * 7 % 40) - 45);
+    for (int i = 0; i < N * K; i++)
+        b[i] = (float)(i * 17 % 113 - 56) * ldexpf(1.0f, -(i * 5 % 47) - 40);
+    const gemm_case c = {
+        .op = OP_LINEAR, .dtype = LS_BF16, .m = M, .n = N, .k = K, .a_values = a, .b_values = b
+    };
+    const ls_device d = device_of(isa, 1);
+    gemm_result all, one;
+    gemm_run(&c, &d, 0, M, &all);
+    for (int i = 0; i < M; i++) {
+        gemm_run(&c, &d, i, i + 1, &one);
+        const size_t row = all.raw_bytes[0] / M;
+        if (memcmp((char *)all.raw_out[0] + (size_t)i * row, (char *)one.raw_out[0] + (size_t)i * row, row))
+            fail_msg("%s: row %d alone differs", ls_isa_name(isa), i);
+        gemm_release(&one);
+    }
+    gemm_release(&all);
+}
+static void test_small_numbers_in_a_row_alone(void **state)
+{
+    (void)state;
+    every_level(small_rows);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -458,6 +489,7 @@ int main(void)
         cmocka_unit_test(test_f16_overflow_is_infinite),
         cmocka_unit_test(test_activations),
         cmocka_unit_test(test_both_ways_to_multiply_bf16),
+        cmocka_unit_test(test_small_numbers_in_a_row_alone),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

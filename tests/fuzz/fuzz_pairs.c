@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t end = 0;
     int64_t line = 0;
     bool done = false;
-    if (ls_pair_file_begin(&f, &text, &names) != LS_OK)
+    if (ls_pair_file_begin(&f, &text, "fuzz", &names) != LS_OK)
         return 0;
     while (ls_pair_file_next(&f, &pair, &done) == LS_OK && !done) {
         MUST(pair.begin >= end && pair.n > 0 && pair.begin + pair.n <= text.n && pair.line > line);

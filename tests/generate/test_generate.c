@@ -132,7 +132,7 @@ static void same_bits_as_one_pass(void **state)
                 }
                 ASSERT_FAILS(ls_generator_feed(g, ids, 1, &logits), LS_E_USAGE,
                              "150 tokens and 1 more are beyond the context of 150");
-                static const int CUTS[] = { LENGTH, 64, 65, 7, 30 };
+                static const int CUTS[] = { LENGTH, 100, 65, 7, 30 };
                 for (int c = 0; c < 5; c++) { /* in pieces; what lies in the caches beyond them is not seen */
                     ls_generator_rewind(g, 0);
                     for (int at = 0; at < LENGTH; at = (int)ls_generator_position(g)) {
@@ -146,6 +146,43 @@ static void same_bits_as_one_pass(void **state)
             }
         ls_weights_close(&w);
     }
+}
+
+/* Prompts of many lengths, several at once, with and without beams: each gets the text that it gets alone. */
+static void many_prompts(void **state)
+{
+    enum { PROMPTS = 5, TOKENS = 9 };
+    static const int64_t LENGTHS[PROMPTS] = { 40, 1, 149, 67, 3 };
+    const ls_decoder_config config = small(false);
+    ls_weights *w = random_weights(&config);
+    int32_t ids[LENGTH];
+    (void)state;
+    make_ids(ids);
+    for (int beams = 1; beams <= 3; beams += 2)
+        for (int at_once = 1; at_once <= 4; at_once++) { /* the last run has fewer than the generator takes */
+            ls_generator *one, *several;
+            ls_tokens prompts[PROMPTS], alone[PROMPTS] = { 0 }, texts[PROMPTS] = { 0 };
+            ls_generate_opts how = { LS_GENERATE_DEFAULTS, .tokens = TOKENS };
+            how.sampling.temperature = beams == 1 ? 0.8 : 0;
+            for (int p = 0; p < PROMPTS; p++)
+                prompts[p] = (ls_tokens){ .ids = ids + p, .n = LENGTHS[p] };
+            prompts[2].ids = ids;
+            ASSERT_OK(ls_generator_create(&one, &config, w, .threads = 1, .beams = beams));
+            ASSERT_OK(
+                ls_generator_create(&several, &config, w, .threads = 2, .beams = beams, .prompts = at_once));
+            ASSERT_OK(ls_generate_all(one, PROMPTS, prompts, &how, alone));
+            ASSERT_OK(ls_generate_all(several, PROMPTS, prompts, &how, texts));
+            for (int p = 0; p < PROMPTS; p++) {
+                assert_int_equal(texts[p].n, LENGTHS[p] == 149 ? 1 : TOKENS); /* the context is full */
+                assert_int_equal(texts[p].n, alone[p].n);
+                assert_memory_equal(texts[p].ids, alone[p].ids, sizeof(int32_t) * (size_t)texts[p].n);
+                free(texts[p].ids);
+                free(alone[p].ids);
+            }
+            ls_generator_destroy(&one);
+            ls_generator_destroy(&several);
+        }
+    ls_weights_close(&w);
 }
 
 static json_t *read_json(char **text, const char *path)
@@ -364,7 +401,10 @@ static void samples(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(same_bits_as_one_pass),
-                                        cmocka_unit_test(tells_its_story), cmocka_unit_test(rounded_logits),
-                                        cmocka_unit_test(refuses), cmocka_unit_test(samples) };
+                                        cmocka_unit_test(many_prompts),
+                                        cmocka_unit_test(tells_its_story),
+                                        cmocka_unit_test(rounded_logits),
+                                        cmocka_unit_test(refuses),
+                                        cmocka_unit_test(samples) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

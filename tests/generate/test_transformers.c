@@ -118,7 +118,7 @@ static void many_at_once(void **state)
     (void)state;
     for (int k = 0; k < N_MODELS; k++)
         for (int w = 0; w < N_WAYS; w++)
-            for (int at_once = 1; at_once <= (MODELS[k].is_t5 ? 7 : 1); at_once += 6) {
+            for (int at_once = 1; at_once <= 7; at_once += 6) {
                 const ls_generate_opts how = options(&MODELS[k], w);
                 ls_tokens prompts[PROMPTS], texts[PROMPTS] = { 0 };
                 ls_generator *g = open_model(&MODELS[k], w, at_once, 2);

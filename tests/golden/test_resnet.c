@@ -13,6 +13,7 @@
 #include "execute/session.h"
 #include "support/support.h"
 #include "golden/resnet_golden.h"
+#include "support/lowered.h"
 
 static bool ends(const char *text, const char *end)
 {
@@ -72,6 +73,7 @@ static ls_graph *training_graph(ls_dtype type, const char *recompute)
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "resnet"));
     ASSERT_OK(ls_resnet_build(g, &TUTORIAL, 4));
+    lowered(g, 4);
     if (type == LS_F64)
         ASSERT_OK(ls_pass_to_float(&g, LS_F64));
     ls_value loss = LS_NONE, wrt[64], grads[64];
@@ -162,7 +164,7 @@ static void check_step(const char *device, int isa, ls_dtype type, int threads)
     fill(&m);
     feed_golden(&m, "images", "images");
     feed_golden(&m, "labels", "labels");
-    set_all(&m, "count", 4);
+    set_all(&m, "loss, divisor", 4);
     set_all(&m, "track", 1);
     ASSERT_OK(ls_session_run(m.session, 0, false));
     tally outputs = { 0 }, gradients = { 0 }, states = { 0 };
@@ -197,6 +199,7 @@ static void check_step(const char *device, int isa, ls_dtype type, int threads)
     ASSERT_OK(ls_graph_create(&g, "eval"));
     ls_graph_evaluate(g);
     ASSERT_OK(ls_resnet_build(g, &TUTORIAL, 4));
+    lowered(g, 4);
     if (type == LS_F64)
         ASSERT_OK(ls_pass_to_float(&g, LS_F64));
     machine e = start_machine(g, device, isa, threads);
@@ -209,7 +212,7 @@ static void check_step(const char *device, int isa, ls_dtype type, int threads)
         }
     feed_golden(&e, "images", "images");
     feed_golden(&e, "labels", "labels");
-    set_all(&e, "count", 4);
+    set_all(&e, "loss, divisor", 4);
     ASSERT_OK(ls_session_run(e.session, 0, false));
     tally evaluation = { 0 };
     compare(&e, &evaluation, "logits", "eval", 0);
@@ -231,13 +234,14 @@ static void check_depth(int depth, const char *device, int isa, ls_dtype type)
         .depth = depth, .image_size = 36, .in_channels = 3, .classes = 7, .mean = 0.5, .std = 0.5
     };
     ASSERT_OK(ls_resnet_build(g, &c, 2));
+    lowered(g, 2);
     if (type == LS_F64)
         ASSERT_OK(ls_pass_to_float(&g, LS_F64));
     machine m = start_machine(g, device, isa, 2);
     fill(&m);
     feed_golden(&m, "images", "colour");
     set_all(&m, "labels", 1);
-    set_all(&m, "count", 2);
+    set_all(&m, "loss, divisor", 2);
     set_all(&m, "track", 0);
     ASSERT_OK(ls_session_run(m.session, 0, false));
     tally t = { 0 };
@@ -271,7 +275,7 @@ static void same_bits(void **state)
     static const struct {
         int threads;
         const char *recompute;
-    } WAYS[] = { { 1, NULL }, { 2, NULL }, { 3, "BasicBlock" } };
+    } WAYS[] = { { 1, NULL }, { 2, NULL }, { 3, "class:BasicBlock" } };
     for (int isa = next_level(-1); isa < LS_ISA_COUNT; isa = next_level(isa)) {
         machine m[3];
         for (int k = 0; k < 3; k++) {
@@ -279,7 +283,7 @@ static void same_bits(void **state)
             fill(&m[k]);
             feed_golden(&m[k], "images", "images");
             feed_golden(&m[k], "labels", "labels");
-            set_all(&m[k], "count", 4);
+            set_all(&m[k], "loss, divisor", 4);
             set_all(&m[k], "track", 1);
             ASSERT_OK(ls_session_run(m[k].session, 0, false));
         }

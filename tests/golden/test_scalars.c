@@ -62,7 +62,7 @@ static void loss_scale(void **state)
         ls_graph *g;
         ASSERT_OK(ls_graph_create(&g, "update"));
         ASSERT_OK(ls_update_build(
-            g, 1, &(ls_update_unit){ "unit", LS_TYPE(LS_F32, 16), false, LS_F32 },
+            g, 1, &(ls_update_unit){ .name = "unit", .type = LS_TYPE(LS_F32, 16), .via = LS_F32 },
             &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = optimizer, .loss_scaling = true }));
         ls_device d;
         ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
@@ -120,10 +120,10 @@ static void clipping(void **state)
         ls_session *s;
         ls_device d;
         ASSERT_OK(ls_graph_create(&g, "update"));
-        ASSERT_OK(ls_update_build(g, 1, &(ls_update_unit){ "unit", LS_TYPE(LS_F64, 60), false, LS_F64 },
-                                  &(ls_update_opts){ LS_UPDATE_DEFAULTS,
-                                                     .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD },
-                                                     .clip_norm = golden_scalar(w, "%s.limit", name) }));
+        ASSERT_OK(ls_update_build(
+            g, 1, &(ls_update_unit){ .name = "unit", .type = LS_TYPE(LS_F64, 60), .via = LS_F64 },
+            &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD },
+                               .clip_norm = golden_scalar(w, "%s.limit", name) }));
         ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
         ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
         ASSERT_OK(ls_session_create(&s, 1, &p));

@@ -55,9 +55,11 @@ static void fifty_steps(void **state)
     for (int l = 0; l < n; l++) {
         /* threads and recompute do not change bits (test_vit): one way a level is enough */
         int way = (n - 1 - l) % 3, m = WAYS[way].micro_batches;
-        ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .isa = (int)levels[l],
-                              .threads = 2,        .micro_batch = BATCH / m,
-                              .micro_batches = m,  .recompute = WAYS[way].recompute ? "EncoderBlock" : NULL };
+        ls_trainer_opts o = {
+            LS_TRAINER_DEFAULTS, .isa = (int)levels[l],
+            .threads = 2,        .micro_batch = BATCH / m,
+            .micro_batches = m,  .recompute = WAYS[way].recompute ? "class:EncoderBlock" : NULL
+        };
         ls_trainer *t = training_start(training_build_vit, &training_vit, &o);
         double losses[STEPS];
         training_steps(t, &d, BATCH, 0, STEPS, 1e-3, losses);

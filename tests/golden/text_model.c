@@ -10,6 +10,7 @@
 #include "ops/rules.h"
 #include "passes/autodiff.h"
 #include "passes/passes.h"
+#include "support/lowered.h"
 
 enum { MAX_PARAMETERS = 80 };
 
@@ -22,6 +23,7 @@ static ls_graph *build(const text_model *m, const void *config, ls_dtype type, b
     int n = 0;
     ASSERT_OK(ls_graph_create(&g, m->golden));
     ASSERT_OK(m->build(g, config, m->batch));
+    lowered(g, m->batch);
     if (type == LS_F64)
         ASSERT_OK(ls_pass_to_float(&g, LS_F64));
     ls_value loss = LS_NONE;
@@ -84,7 +86,7 @@ static void fill(const text_model *m, const ls_weights *golden, const ls_graph *
     }
     put(s, "ids", ids);
     put(s, "targets", targets);
-    put(s, "count", type == LS_F64 ? (const void *)&count : &(float){ (float)count });
+    put(s, "loss, divisor", type == LS_F64 ? (const void *)&count : &(float){ (float)count });
     free(ids);
     free(targets);
 }
@@ -187,7 +189,7 @@ static void check_steps(const text_model *m, const text_case *c, const ls_weight
         /* Adam's first steps follow the signs of tiny gradients */
         five_steps(m, c, golden, &o, 2e-5, first);
         o.threads = 2;
-        o.recompute = c->block;
+        o.recompute = units;
         o.parallel.units = units;
         five_steps(m, c, golden, &o, 2e-5, losses);
         assert_memory_equal(losses, first, sizeof losses); /* the same bits */

@@ -51,11 +51,11 @@ training_data training_data_fashion_mnist(const char *folder, int64_t n)
     ASSERT_OK(ls_dataset_open(&set, "fashion-mnist", LS_SPLIT_TRAIN, .path = folder, .download = false,
                               .fallback = false));
     training_data d = { .n = n,
-                        .size = (int)set->input.dims[1],
+                        .size = (int)set->fields[0].type.dims[1],
                         .images = malloc((size_t)n * 28 * 28),
                         .labels = malloc(sizeof(int32_t) * (size_t)n) };
     for (int64_t i = 0; i < n; i++)
-        ASSERT_OK(set->read(set, i, d.images + i * 28 * 28, &d.labels[i]));
+        ASSERT_OK(set->read(set, i, (void *const[]){ d.images + i * 28 * 28, &d.labels[i] }));
     ls_dataset_close(&set);
     return d;
 }

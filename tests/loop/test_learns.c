@@ -14,7 +14,7 @@ static int32_t labels[BATCH];
 static void read_batch(const ls_dataset *set, int64_t batch)
 {
     for (int64_t i = 0; i < BATCH; i++)
-        ASSERT_OK(set->read(set, batch * BATCH + i, images + i * PIXELS, &labels[i]));
+        ASSERT_OK(set->read(set, batch * BATCH + i, (void *const[]){ images + i * PIXELS, &labels[i] }));
 }
 
 static ls_dataset *shapes(ls_split split)

@@ -161,6 +161,13 @@
       .attrs = ATTRS(ls_loss_attrs, -100), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, \
           .absolute = 0.75 / n, .reduce = C, \
       .extreme = EXTREME_LARGE }
+#define LABELS(n, ...) INDEX(n, __VA_ARGS__) /* each fifth is no label */
+#define ROW_SUM(about, rows, weights, real, divisor, e) \
+    { .op = "row_sum", .what = about, .n_in = 4, .in = { rows, weights, real, divisor }, \
+        .attrs = ATTRS(ls_row_sum_attrs, e, -100), .compare = COMPARE_SUM, .reduce = 64 }, \
+    { .op = "row_sum_grad", .what = about, .n_in = 5, \
+        .in = { rows, weights, real, divisor, SCALAR(STAT, 0.75) }, \
+        .attrs = ATTRS(ls_row_sum_attrs, e, -100), .compare = COMPARE_ELEMENT, .ulps = 2 }
 /* Columns 9 and on of C classes: this rank's. */
 #define FROM_NINE(R, n, C) BOX(2, { R, C }, { 0, 9 }, { R, n })
 #define CROSS_ENTROPY_PART(R, n, C, parts) \

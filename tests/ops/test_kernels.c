@@ -342,12 +342,13 @@ static void every_kernel_agrees_with_ref(void **state)
 
 int main(void)
 {
-    static ls_isa levels[] = { LS_ISA_GENERIC, LS_ISA_AVX2, LS_ISA_AVX512, LS_ISA_AVX512BF16 };
+    static ls_isa levels[] = { LS_ISA_GENERIC, LS_ISA_AVX2, LS_ISA_AVX512, LS_ISA_AVX512BF16, LS_ISA_AMX };
     const struct CMUnitTest tests[] = {
         { "generic", every_kernel_agrees_with_ref, NULL, NULL, &levels[0] },
         { "avx2", every_kernel_agrees_with_ref, NULL, NULL, &levels[1] },
         { "avx512", every_kernel_agrees_with_ref, NULL, NULL, &levels[2] },
         { "avx512bf16", every_kernel_agrees_with_ref, NULL, NULL, &levels[3] },
+        { "amx", every_kernel_agrees_with_ref, NULL, NULL, &levels[4] },
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static machine start(const ls_update_opts *o, const char *device)
     machine k = { 0 };
     ls_device d;
     ASSERT_OK(ls_graph_create(&k.g, "update"));
-    const ls_update_unit unit = { "unit root", LS_TYPE(LS_F32, N), false, LS_F32 };
+    const ls_update_unit unit = { .name = "unit root", .type = LS_TYPE(LS_F32, N), .via = LS_F32 };
     ASSERT_OK(ls_update_build(k.g, 1, &unit, o));
     ASSERT_OK(ls_pass_cse(&k.g)); /* as the trainer cleans it */
     ASSERT_OK(ls_pass_dce(&k.g));

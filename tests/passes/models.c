@@ -6,6 +6,7 @@
 #include "passes/autodiff.h"
 #include "support/small_vit.h"
 #include "support/support.h"
+#include "support/lowered.h"
 
 const ls_vit_config VIT = { SMALL_VIT, .layers = 3, .hidden_size = 32, .mlp_size = 48 };
 const ls_vit_config TUTORIAL = { TUTORIAL_VIT };
@@ -23,6 +24,7 @@ ls_graph *vit(const ls_vit_config *c, int64_t batch)
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "vit"));
     ASSERT_OK(ls_vit_build(g, c, batch));
+    lowered(g, batch);
     return g;
 }
 
@@ -31,6 +33,7 @@ ls_graph *mlp(void)
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "mlp"));
     ASSERT_OK(ls_mlp_build(g, &MLP, 3));
+    lowered(g, 3);
     return g;
 }
 
@@ -51,6 +54,9 @@ void expect_unchanged(const ls_graph *before, const ls_graph *after, const ls_un
 
 void only_loss(ls_graph *g)
 {
+    for (int i = 0; i < g->n_outputs; i++)
+        if (!strcmp(g->outputs[i].name, "loss"))
+            g->outputs[0] = g->outputs[i];
     g->n_outputs = 1;
     assert_string_equal(g->outputs[0].name, "loss");
 }

@@ -85,7 +85,7 @@ static void every_pass_keeps_it(void **state)
     assert_null(g->at);
     ls_output(g, "grad", grad);
     assert_int_equal(count_at(g, &ls_op_dropout, &box), 2);
-    ASSERT_OK(ls_pass_recompute(&g, "Block"));
+    ASSERT_OK(ls_pass_recompute(&g, "class:Block"));
     ASSERT_OK(ls_pass_cse(&g));
     ASSERT_OK(ls_pass_fuse(&g));
     assert_int_equal(count_at(g, &ls_op_dropout, &box), 3);

@@ -6,6 +6,7 @@
 #include "lockstep/models.h"
 #include "passes/passes.h"
 #include "support/support.h"
+#include "support/lowered.h"
 
 static const ls_precision F32 = { LS_PRECISION_DEFAULTS };
 
@@ -31,6 +32,7 @@ static void lay_out(ls_units *u, const ls_parallel *p)
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "decoder"));
     ASSERT_OK(ls_decoder_build(g, &DECODER, 1));
+    lowered(g, 1);
     ls_value loss = LS_NONE;
     for (int i = 0; i < g->n_outputs; i++)
         if (!strcmp(g->outputs[i].name, "loss"))

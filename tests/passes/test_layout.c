@@ -10,6 +10,7 @@
 #include "passes/passes.h"
 #include "support/small_vit.h"
 #include "support/support.h"
+#include "support/lowered.h"
 
 static const ls_precision F32 = { LS_PRECISION_DEFAULTS };
 
@@ -27,6 +28,7 @@ static ls_graph *model(void)
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "vit"));
     ASSERT_OK(ls_vit_build(g, &VIT, 2));
+    lowered(g, 2);
     return g;
 }
 
@@ -132,6 +134,43 @@ static void units_by_size(void **state)
         assert_int_equal(attention, more ? 0 : 3);
         done(g, &u);
     }
+}
+
+static int unit_named(const ls_units *u, const char *state)
+{
+    for (int i = 0; i < u->n; i++)
+        if (!strcmp(u->units[i].state, state))
+            return i;
+    return -1;
+}
+
+/* A set of words: a module that one of them names is a unit, of nested ones each. */
+static void units_of_several_words(void **state)
+{
+    (void)state;
+    ls_units u;
+    ls_parallel p = over(2, LS_DATA_FSDP, "class:EncoderBlock  pattern:conv_* class:MultiheadAttention");
+    ls_graph *g = model();
+    ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, &F32));
+    assert_int_equal(u.n, 1 + 1 + 3 + 3);
+    assert_true(unit_named(&u, "unit conv_proj") >= 0 && unit_named(&u, "unit root") >= 0);
+    const int block = unit_named(&u, "unit encoder.layers.encoder_layer_1"),
+              attention = unit_named(&u, "unit encoder.layers.encoder_layer_1.self_attention");
+    assert_true(block >= 0);
+    assert_int_equal(u.units[attention].parameters, 1088);
+    done(g, &u);
+    /* size counts what no named module has taken: the blocks without their attention are too small */
+    p.units = "class:MultiheadAttention size:1200";
+    g = model();
+    ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, &F32));
+    assert_int_equal(unit_named(&u, "unit encoder.layers.encoder_layer_1"), -1);
+    assert_true(unit_named(&u, "unit encoder.layers.encoder_layer_1.self_attention") >= 0);
+    done(g, &u);
+    p.units = "class:EncoderBlock class:Nothing";
+    g = model();
+    ASSERT_FAILS(ls_units_lay_out(&u, g, &p, NULL, &F32), LS_E_USAGE,
+                 "units: class:Nothing: the model has no");
+    done(g, &u);
 }
 
 /* ddp: reverse order, a small first bucket, a limit that the last tensor of a bucket may pass. */
@@ -329,15 +368,11 @@ static void a_module_called_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_of_a_class),
-        cmocka_unit_test(units_by_size),
-        cmocka_unit_test(buckets),
-        cmocka_unit_test(nothing_matches),
-        cmocka_unit_test(one_collective_a_unit),
-        cmocka_unit_test(resharded_reads),
-        cmocka_unit_test(other_strategies),
-        cmocka_unit_test(frozen_units),
-        cmocka_unit_test(a_module_called_root),
+        cmocka_unit_test(units_of_a_class),       cmocka_unit_test(units_by_size),
+        cmocka_unit_test(units_of_several_words), cmocka_unit_test(buckets),
+        cmocka_unit_test(nothing_matches),        cmocka_unit_test(one_collective_a_unit),
+        cmocka_unit_test(resharded_reads),        cmocka_unit_test(other_strategies),
+        cmocka_unit_test(frozen_units),           cmocka_unit_test(a_module_called_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,6 +91,49 @@ static void the_inner_module_counts(void **state)
     ls_graph_destroy(&g);
 }
 
+/* What is wide computes in f32 whatever the model computes in, and never rounds an operand that is f32. */
+static void what_is_wide_is_not_rounded(void **state)
+{
+    (void)state;
+    static const ls_dtype TYPES[] = { LS_BF16, LS_F16, LS_F32 };
+    for (int i = 0; i < 3; i++) {
+        ls_units u;
+        ls_graph *g;
+        ASSERT_OK(ls_graph_create(&g, "wide"));
+        const ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 8)), y = ls_linear(g, "a", x, 8);
+        ls_wide_begin(g);
+        ls_value d = ls_sub(g, y, ls_input(g, "t", LS_TYPE(LS_F32, 2, 8)));
+        {
+            LS_SCOPE(g, "inside", "");
+            d = ls_square(g, d);
+        }
+        ls_output(g, "narrow", ls_exp(g, y)); /* one operand, of 16 bits */
+        ls_wide_end(g);
+        ls_output(g, "loss", d);
+        ls_output(g, "back", ls_add(g, ls_tanh(g, y), d)); /* computes as the model does again */
+        ASSERT_OK(ls_graph_finish(g));
+        const ls_precision p = { LS_PRECISION_DEFAULTS, .param = TYPES[i] };
+        ASSERT_OK(ls_pass_units(&g, &p, NULL, NULL, &u));
+        ASSERT_OK(ls_graph_verify(g));
+        assert_int_equal(computes(g, "a", "linear"), TYPES[i]);
+        assert_int_equal(computes(g, "", "sub"), LS_F32);
+        assert_int_equal(computes(g, "inside", "square"), LS_F32);
+        assert_int_equal(computes(g, "", "exp"), LS_F32);
+        assert_int_equal(computes(g, "", "tanh"), TYPES[i]);
+        assert_int_equal(computes(g, "", "add"), TYPES[i]);
+        for (int k = 0; k < g->n_nodes; k++)
+            if (!strcmp(g->nodes[k]->op->name, "sub"))
+                assert_ptr_equal(ls_node_of(g, g->nodes[k]->in[1])->op, &ls_op_input);
+        ls_units_release(&u);
+        ls_graph_destroy(&g);
+    }
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, "wide"));
+    ls_wide_end(g);
+    ASSERT_FAILS(ls_graph_finish(g), LS_E_ARG, "no ls_wide_begin");
+    ls_graph_destroy(&g);
+}
+
 /* Without casts the model must bring what each module wants. */
 static void inputs_may_be_left_alone(void **state)
 {
@@ -157,6 +200,7 @@ static void what_is_no_policy_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_inner_module_counts),
+                                        cmocka_unit_test(what_is_wide_is_not_rounded),
                                         cmocka_unit_test(inputs_may_be_left_alone),
                                         cmocka_unit_test(what_is_no_policy_is_refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);

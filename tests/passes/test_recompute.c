@@ -37,7 +37,7 @@ static void recompute_and_fuse(void **state)
         ls_units u;
         ls_graph *plain = training(vit(&VIT, 3), types[k], LS_F32, &u), *again = copy_graph(plain),
                  *fused = copy_graph(plain);
-        ASSERT_OK(ls_pass_recompute(&again, "EncoderBlock"));
+        ASSERT_OK(ls_pass_recompute(&again, "class:EncoderBlock"));
         ASSERT_OK(ls_graph_verify(again));
         assert_int_equal(clones(plain), 0);
         int before = clones(again);
@@ -80,8 +80,8 @@ static void recompute_refuses(void **state)
     ls_units u;
     ls_graph *g = training(mlp(), LS_F32, LS_F32, &u);
     int n = g->n_nodes;
-    ASSERT_FAILS(ls_pass_recompute(&g, "EncoderBlock"), LS_E_USAGE, "recompute: ", "\"mlp\"",
-                 "no block of class \"EncoderBlock\"");
+    ASSERT_FAILS(ls_pass_recompute(&g, "class:EncoderBlock"), LS_E_USAGE, "recompute: ", "\"mlp\"",
+                 "no block that class:EncoderBlock names");
     assert_int_equal(g->n_nodes, n);
     ls_units_release(&u);
     ls_graph_destroy(&g);
@@ -111,7 +111,7 @@ static void recompute_odd_blocks(void **state)
     add_gradients(g);
     ls_graph *before = copy_graph(g);
     ASSERT_OK(ls_pass_dce(&g));
-    ASSERT_OK(ls_pass_recompute(&g, "Block"));
+    ASSERT_OK(ls_pass_recompute(&g, "class:Block"));
     assert_true(clones(g) > 0);
     expect_unchanged(before, g, NULL, false, "odd blocks");
     clean(&g);
@@ -135,7 +135,7 @@ static void tutorial_vit(void **state)
         ls_graph *g = training(vit(&TUTORIAL, 64), LS_F32, LS_F32, &u);
         assert_int_equal(u.parameters, 1006090);
         if (again)
-            ASSERT_OK(ls_pass_recompute(&g, "EncoderBlock"));
+            ASSERT_OK(ls_pass_recompute(&g, "class:EncoderBlock"));
         clean(&g);
         assert_int_equal(count_ops(g, "gelu"), 0);
         assert_int_equal(count_ops(g, "gelu_grad"), 0);

@@ -266,43 +266,12 @@ static void documents(void **state)
     release(g, p);
 }
 
-/* Measured on this machine, kept, read back; a file of another machine or a damaged one is refused. */
-static void calibration(void **state)
-{
-    (void)state;
-    ls_device d, ref;
-    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
-    ASSERT_OK(ls_device_open(&ref, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
-    setenv("LOCKSTEP_CACHE", ls_test_path("cache"), 1);
-    ls_calibration c, back;
-    ASSERT_FAILS(ls_calibration_load(&c, &d), LS_E_IO, "calibration-");
-    ASSERT_OK(ls_calibration_measure(&c, &d));
-    /* No machine that runs this is slower; no upper bound, because an unoptimised build spoils the burst but
-     * not the kernels. */
-    assert_true(c.flops > 1e7 && c.gemm_efficiency > 0 && c.bytes_cache > 1e6 && c.bytes_memory > 1e6 &&
-                c.op_overhead > 0);
-    ASSERT_OK(ls_calibration_save(&c));
-    ASSERT_OK(ls_calibration_load(&back, &d));
-    assert_string_equal(back.cpu, c.cpu);
-    assert_true(back.isa == c.isa && back.threads == 1);
-    assert_true(back.flops == c.flops && back.gemm_efficiency == c.gemm_efficiency &&
-                back.bytes_cache == c.bytes_cache && back.bytes_memory == c.bytes_memory &&
-                back.op_overhead == c.op_overhead);
-    d.threads = 2;
-    ASSERT_FAILS(ls_calibration_load(&back, &d), LS_E_IO, "-2.json");
-    d.threads = 1;
-    c.bytes_memory = 0;
-    ASSERT_OK(ls_calibration_save(&c));
-    ASSERT_FAILS(ls_calibration_load(&back, &d), LS_E_FORMAT, "bytes_memory", "doctor");
-    ASSERT_FAILS(ls_calibration_measure(&c, &ref), LS_E_UNSUPPORTED, "ref");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(estimates), cmocka_unit_test(estimates_of_collectives),
         cmocka_unit_test(footprint), cmocka_unit_test(texts),
-        cmocka_unit_test(documents), cmocka_unit_test(calibration),
+        cmocka_unit_test(documents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

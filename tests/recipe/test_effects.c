@@ -111,6 +111,29 @@ static const useless USELESS[] = {
       { "eval.every_epochs=-1", "checkpoint={best: {metric: eval_accuracy, mode: max}}" },
       "no effect with eval.every_epochs -1" },
     { "checkpoint.best.metric",
+      { "checkpoint={best: {metric: eval_rougeL, mode: max}}" },
+      "eval_rougeL needs eval.generate.tokens" },
+    { "eval.generate.tokens",
+      { "model={type: t5}", "data={type: pairs, train_text: a, tokenizer: bytes}",
+        "eval={every_epochs: -1, generate: {tokens: 5}}" },
+      "no effect with eval.every_epochs -1" },
+    { "eval.generate.beams",
+      { "model={type: t5}", "data={type: pairs, train_text: a, tokenizer: bytes}",
+        "eval={generate: {beams: 2}}" },
+      "no effect with eval.generate.tokens 0" },
+    { "eval.generate.no_repeat",
+      { "model={type: t5}", "data={type: pairs, train_text: a, tokenizer: bytes}",
+        "eval={generate: {no_repeat: 2}}" },
+      "no effect with eval.generate.tokens 0" },
+    { "eval.generate.length_penalty",
+      { "model={type: t5}", "data={type: pairs, train_text: a, tokenizer: bytes}",
+        "eval={generate: {tokens: 5, length_penalty: 2}}" },
+      "no effect with eval.generate.beams 1" },
+    { "eval.generate.samples",
+      { "model={type: t5}", "data={type: pairs, train_text: a, tokenizer: bytes}",
+        "eval={generate: {samples: 2}}" },
+      "no effect with eval.generate.tokens 0" },
+    { "checkpoint.best.metric",
       { "checkpoint={every_epochs: -1, best: {metric: eval_accuracy, mode: max}}" },
       "no effect with checkpoint.every_epochs -1" },
     { "checkpoint.every_steps",
@@ -197,7 +220,7 @@ static void refused(const char *key, const char *const *sets, int n, const char 
 {
     ls_compiled_recipe c;
     const ls_recipe_arg arg = { recipe_file(), n, sets };
-    const ls_status s = ls_compiled_recipe_make(&c, &arg, 0, 0);
+    const ls_status s = ls_compiled_recipe_make(&c, &arg, 0, NULL);
     if (s == LS_OK)
         fail_msg("%s: %s %s has no effect and is not refused", key, sets[0], n > 1 ? sets[1] : "");
     assert_int_equal(s, LS_E_USAGE);

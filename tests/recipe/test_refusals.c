@@ -143,7 +143,17 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("parallel.mesh={}", "axes such as");
     SET_REFUSED("parallel.units=blocks", "class:NAME");
     SET_REFUSED("parallel.units=size:big", "number of elements");
+    SET_REFUSED("parallel.units=", "it is empty; write none");
+    SET_REFUSED("parallel.units=[]", "it is empty; write none");
+    SET_REFUSED("parallel.units=[none, class:A]", "'none' is no policy");
+    SET_REFUSED("parallel.units=[class:A, [class:B]]",
+                "--set parallel.units: a list of words is needed here");
+    SET_REFUSED("parallel.units={class: A}", "a text");
+    SET_REFUSED("parallel.units=size:10 size:20", "one word size:");
+    SET_REFUSED("parallel.recompute=[class:A, \"size:10\"]",
+                "'class:A size:10': write none, units, or words");
     SET_REFUSED("parallel.recompute=units", "needs parallel.units");
+    SET_REFUSED("eval.generate.tokens=5", "eval.generate.tokens", "t5");
     SET_REFUSED("run.name=a/b", "folder's name");
     SET_REFUSED("run.name=..", "folder's name");
     SET_REFUSED("run.storage=gs://bucket/runs", "--set run.storage: gs://bucket/runs: gs:// is not supported",
@@ -190,8 +200,6 @@ static void impossible_combinations_are_refused(void **state)
             "300 is no token id: the vocabulary has ids 0 to 299");
     REFUSED("model: {type: t5}\ndata: {type: text, train_text: a, tokenizer: bytes}\n", "text",
             "model.type t5 is one of pairs of texts");
-    REFUSED("model: {type: resnet34}\ndata: {type: mnist}\ntrain: {drop_last: false}\n",
-            "here.yaml:3: train.drop_last", "batch norm", "model.type resnet34");
 }
 
 static void keys_of_another_type_are_refused(void **state)

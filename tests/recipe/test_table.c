@@ -63,6 +63,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         if (!strcmp(SPECIAL[i][0], k->key))
             return SPECIAL[i][1];
     switch (k->kind) {
+    case LS_KEY_WORDS:
     case LS_KEY_TEXT: return "\"a \\\"b\\\": #c $${d}\\\\\"";
     case LS_KEY_INT: snprintf(buffer, 64, "%d", 1 + atoi(k->fallback)); return buffer;
     case LS_KEY_REAL: return k->max > 1 ? "0.30000000000000004" : "0.125";
@@ -104,6 +105,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "parallel.mesh={dp: auto, tp: 1}";
     if (!strncmp(k->key, "precision.scaler", 16) || !strcmp(k->key, "precision.cast_forward_inputs"))
         sets[n++] = "precision.param=f16";
+    if (!strncmp(k->key, "eval.generate.", 14))
+        sets[n++] = "eval.generate={tokens: 3, beams: 3}";
     if (!strcmp(k->key, "model.init_strict"))
         sets[n++] = "model.init=.";
     if (!strcmp(k->key, "parallel.bucket"))
@@ -277,7 +280,7 @@ static void options_lead_to_keys(void **state)
     (void)state;
     ls_recipe *r;
     ASSERT_OK(load(&r, MINIMAL "parallel: {units: \"class:Block\"}\n", 0, NULL));
-    for (ls_field f = LS_FIELD_NONE + 1; f < LS_FIELD_COUNT; f++) {
+    for (ls_option f = LS_FIELD_NONE + 1; f < LS_FIELD_COUNT; f++) {
         ls_fail_field(LS_E_SHAPE, f, "cannot be");
         assert_int_equal(ls_recipe_blame(r, LS_E_USAGE), LS_E_USAGE);
         assert_memory_equal(ls_error_message(), "here.yaml", 9);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "base/file.h"
 #include "base/json.h"
+#include "record/history.h"
 #include "record/metrics.h"
 #include "support/support.h"
 #include "record/run.h"
@@ -163,12 +164,55 @@ static void a_full_disk_leaves_whole_rows(void **state)
     free(text);
 }
 
+/* Means of generated texts are in every place that has an evaluation; without texts in none. */
+static void means_of_texts(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("rouge");
+    const ls_rouge_mean rouge = { .mean = { 0.5, 0.125, 0.25 }, .texts = 7, .seconds = 2 };
+    ls_recipe *r = make_recipe(storage, NULL);
+    ls_rundir *d;
+    ls_run_info info;
+    ls_history h;
+    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 1, .loss = 1, .accuracy = 0.5 }));
+    ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 2, .loss = 1, .accuracy = 0.5, .rouge = rouge }));
+    const ls_epoch_row row = {
+        .step = 2, .loss = 1, .eval_loss = 1, .eval_accuracy = 0.5, .eval_rouge = rouge
+    };
+    ASSERT_OK(ls_metrics_epoch(d, &row));
+    assert_true(ls_epoch_row_metric(&row, "eval_rouge1") == 0.5);
+    assert_true(ls_epoch_row_metric(&row, "eval_rouge2") == 0.125);
+    assert_true(ls_epoch_row_metric(&row, "eval_rougeL") == 0.25);
+    assert_true(isnan(ls_epoch_row_metric(&(ls_epoch_row){ .loss = 1 }, "eval_rougeL")));
+    ASSERT_OK(ls_run_info_read(&info, d->path));
+    assert_int_equal(info.metrics.eval_rouge.texts, 7);
+    assert_true(info.metrics.eval_rouge.mean.rougeL == 0.25);
+    ASSERT_OK(ls_history_read(&h, d->path));
+    assert_int_equal(h.n_evals, 2);
+    assert_int_equal(h.evals[0].row.rouge.texts, 0);
+    assert_int_equal(h.evals[1].row.rouge.texts, 7);
+    assert_true(h.epochs[0].row.eval_rouge.mean.rouge2 == 0.125);
+    ls_history_release(&h);
+    ls_rundir_forget_evaluations(d);
+    assert_int_equal(d->metrics.eval_rouge.texts, 0);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    char *rows = file_of_run(storage, "metrics.jsonl");
+    ASSERT_CONTAINS(rows, "\"seconds\":0,\"rouge1\":0.5,\"rouge2\":0.125,\"rougeL\":0.25,\"texts\":7,"
+                          "\"generate_seconds\":2,");
+    ASSERT_CONTAINS(rows, "\"step\":1,\"epoch\":0,\"loss\":1,\"accuracy\":0.5,\"samples\":0,\"seconds\":0,"
+                          "\"attempt\"");
+    free(rows);
+    ls_recipe_destroy(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_read_back_as_the_same_float),
         cmocka_unit_test(evaluations_find_the_best),
         cmocka_unit_test(a_full_disk_leaves_whole_rows),
+        cmocka_unit_test(means_of_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,7 +130,7 @@ static void refusals_name_the_place_and_what_would_do(void **state)
           "" },
         { "parallel: {data: none}", 2, 0, LS_E_USAGE, "here.yaml:3: parallel.data: none", "2 data ranks",
           "" },
-        { "parallel: {gather: map}", 4, 2, LS_E_UNSUPPORTED, "here.yaml:3: parallel.gather: map", "2 a host",
+        { "parallel: {gather: map}", 4, 2, LS_E_USAGE, "here.yaml:3: parallel.gather: map", "2 a host",
           "copy or auto" },
         { "parallel: {recompute: units, units: \"size:5\"}", 1, 0, LS_E_USAGE,
           "here.yaml:3: parallel.recompute: ", "class:NAME", "" },

@@ -32,19 +32,25 @@ void wake_head(ls_trainer *t)
             }
 }
 
-ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label)
+ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
 {
     (void)set;
-    memcpy(image, images + i * PIXELS, PIXELS);
-    *label = labels[i];
+    if (to[0])
+        memcpy(to[0], images + i * PIXELS, PIXELS);
+    if (to[1])
+        *(int32_t *)to[1] = labels[i];
     return LS_OK;
 }
+
+const ls_field SAMPLE_FIELDS[2] = {
+    { .name = "images", .type = { LS_U8, 3, { 1, 8, 8 } } },
+    { .name = "labels", .type = { .dtype = LS_I32 }, .below = 5, .ignorable = true },
+};
 
 const ls_dataset SAMPLE_SET = { .name = "test",
                                 .source = "test",
                                 .split = LS_SPLIT_EVAL,
                                 .n = SAMPLES,
-                                .input = { LS_U8, 3, { 1, 8, 8 } },
-                                .target = { LS_I32, 0, { 0 } },
-                                .classes = 5,
+                                .n_fields = 2,
+                                .fields = SAMPLE_FIELDS,
                                 .read = read_sample };

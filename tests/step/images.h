@@ -22,6 +22,7 @@ int make_images(void **state);
 /* The head starts with zeros, which would hide everything behind it in the first step. */
 void wake_head(ls_trainer *t);
 
-ls_status read_sample(const ls_dataset *set, int64_t i, void *image, int32_t *label);
+ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to);
+extern const ls_field SAMPLE_FIELDS[2];
 
 extern const ls_dataset SAMPLE_SET;

@@ -58,7 +58,7 @@ static ls_status build(ls_graph *g, const void *config, int64_t batch)
     (void)config;
     ls_value x = ls_image_input(g, batch, 1, SIZE, 0.5, 0.5), track = LS_NONE;
     if (!ls_graph_is_evaluation(g))
-        track = ls_input(g, "track", LS_SCALAR(LS_I32));
+        track = ls_track(g);
     x = ls_relu(g, norm(g, "bn1", ls_conv2d(g, "conv1", x, 6, 3, .padding = 1, .bias = false), track));
     x = ls_adaptive_avg_pool2d(g, block(g, x, track), 1, 1);
     ls_classifier_outputs(g, ls_linear(g, "fc", ls_reshape(g, x, batch, -1), 5));
@@ -219,13 +219,13 @@ static void the_same_bits_on_any_ranks(void **state)
         o.param = TYPES[type];
         const outcome one = usual(&o);
         assert_true(one.losses[STEPS - 1] < one.losses[0]);
-        o.recompute = "Block";
+        o.recompute = "class:Block";
         const outcome again = usual(&o);
         expect_same("computed again", &again, &one);
         for (int i = 0; i < N_WAYS; i++) {
             o = way(i);
             o.param = TYPES[type];
-            o.recompute = i % 2 ? "Block" : NULL;
+            o.recompute = i % 2 ? "class:Block" : NULL;
             const outcome got = usual(&o);
             expect_same(WAYS[i].what, &got, &one);
         }
@@ -285,7 +285,7 @@ static void synchronized_over_ranks(void **state)
             o.param = TYPES[type];
             o.parallel.sync_batch_norm = true;
             o.parallel.synchronize = LS_SYNCHRONIZE_AUTO;
-            o.recompute = i % 2 ? "Block" : NULL;
+            o.recompute = i % 2 ? "class:Block" : NULL;
             const outcome got = usual(&o);
             if (!of[ranks].weights)
                 of[ranks] = got;
@@ -330,6 +330,22 @@ static void synchronized_is_the_joint_batch(void **state)
             fail_msg("loss of step %d is %.17g, of the joint batch %.17g", k, two.losses[k], one.losses[k]);
     for (int i = 0; i < ROWS; i++)
         assert_float_equal(two.evaluated[i], one.evaluated[i], 1e-6);
+}
+
+/* Padding would count in the statistics: the graph says so, whatever the model is called. */
+static void batches_have_no_padding(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_trainer_opts o = options(1, 0, LS_DATA_DDP);
+    o.padding = true;
+    ASSERT_FAILS(ls_trainer_create_with(&t, build, NULL, &o), LS_E_USAGE, "padding: ", "batch norm (bn1)",
+                 "drop_last: true");
+    ASSERT_OK(ls_trainer_create_with(&t, training_build_mlp, &training_mlp, &o));
+    ls_trainer_destroy(&t);
+    o.eval_only = true; /* normalises by running statistics */
+    ASSERT_OK(ls_trainer_create_with(&t, build, NULL, &o));
+    ls_trainer_destroy(&t);
 }
 
 static void cannot_be_synchronized(void **state)
@@ -412,6 +428,7 @@ int main(void)
         cmocka_unit_test(synchronized_micro_batches_count),
         cmocka_unit_test(synchronized_is_the_joint_batch),
         cmocka_unit_test(cannot_be_synchronized),
+        cmocka_unit_test(batches_have_no_padding),
         cmocka_unit_test(evaluation_saves_and_loads),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);

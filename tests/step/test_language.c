@@ -31,27 +31,32 @@ static ls_status build(ls_graph *g, const void *config, int64_t batch)
 }
 
 /* Row i has i % 5 + 1 targets. */
-static int64_t row_count(const ls_dataset *set, int64_t i)
+static int64_t row_count(const ls_dataset *set, int64_t i, int k)
 {
-    (void)set;
+    (void)set, (void)k;
     return i % 5 + 1;
 }
 
-static ls_status read_row(const ls_dataset *set, int64_t i, void *input, int32_t *target)
+static ls_status read_row(const ls_dataset *set, int64_t i, void *const *to)
 {
+    int32_t *ids = to[0], *target = to[1];
     for (int64_t k = 0; k < TOKENS; k++) {
-        ((int32_t *)input)[k] = (int32_t)((3 * i + k * k) % 11);
-        target[k] = k < row_count(set, i) ? (int32_t)((3 * i + (k + 1) * (k + 1)) % 11) : LS_IGNORE_LABEL;
+        ids[k] = (int32_t)((3 * i + k * k) % 11);
+        target[k] = k < row_count(set, i, 1) ? (int32_t)((3 * i + (k + 1) * (k + 1)) % 11) : LS_IGNORE_LABEL;
     }
     return LS_OK;
 }
 
+static const ls_field FIELDS[] = {
+    { .name = "ids", .type = { LS_I32, 1, { TOKENS } }, .below = 11 },
+    { .name = "targets", .type = { LS_I32, 1, { TOKENS } }, .below = 11, .ignorable = true },
+};
+
 static const ls_dataset SET = { .name = "text",
                                 .source = "test",
                                 .n = ROWS,
-                                .input = { LS_I32, 1, { TOKENS } },
-                                .target = { LS_I32, 1, { TOKENS } },
-                                .classes = 11,
+                                .n_fields = 2,
+                                .fields = FIELDS,
                                 .read = read_row,
                                 .count = row_count };
 
@@ -74,7 +79,7 @@ static void evaluation_counts_targets(void **state)
         for (int64_t i = 0; i < ROWS && !k; i++) {
             int32_t ids[TOKENS], targets[TOKENS], said[TOKENS];
             float loss[TOKENS], all[11];
-            ASSERT_OK(read_row(&SET, i, ids, targets));
+            ASSERT_OK(read_row(&SET, i, (void *const[]){ ids, targets }));
             ASSERT_OK(ls_trainer_eval(t, ids, targets, loss, said, NULL));
             for (int j = 0; j < TOKENS; j++)
                 if (targets[j] != LS_IGNORE_LABEL) {
@@ -107,14 +112,15 @@ static void a_step_is_divided_by_its_targets(void **state)
     START(t, .micro_batch = 3, .micro_batches = 4);
     START(one, .micro_batch = 1, .eval_only = true);
     for (int64_t m = 0; m < 4; m++)
-        ASSERT_OK(ls_order_fill(&o, &SET, 0, 0, m, ids + 3 * m * TOKENS, targets + 3 * m * TOKENS));
+        ASSERT_OK(ls_order_fill(&o, &SET, 0, 0, m,
+                                (void *const[]){ ids + 3 * m * TOKENS, targets + 3 * m * TOKENS }));
     for (int i = 0; i < 12; i++) {
         float loss[TOKENS];
         ASSERT_OK(ls_trainer_eval(one, ids + i * TOKENS, targets + i * TOKENS, loss, NULL, NULL));
         for (int j = 0; j < TOKENS; j++)
             sum += (double)loss[j];
     }
-    const int64_t count = ls_order_count(&o, &SET, 0, 0);
+    const int64_t count = ls_order_count(&o, &SET, 1, 0, 0);
     assert_int_equal(count, 33); /* 1 2 3 4 5 1 2 3 4 5 1 2 */
     ASSERT_OK(ls_trainer_step(t, ids, targets, count, 1e-3, &r));
     assert_true(fabs(r.loss - sum / (double)count) < 1e-6);
@@ -133,7 +139,8 @@ static void a_step_averages_its_micro_batches(void **state)
     int32_t ids[12 * TOKENS], targets[12 * TOKENS];
     double want = 0;
     for (int64_t m = 0; m < 4; m++)
-        ASSERT_OK(ls_order_fill(&o, &SET, 0, 0, m, ids + 3 * m * TOKENS, targets + 3 * m * TOKENS));
+        ASSERT_OK(ls_order_fill(&o, &SET, 0, 0, m,
+                                (void *const[]){ ids + 3 * m * TOKENS, targets + 3 * m * TOKENS }));
     for (int i = 3 * TOKENS; i < 6 * TOKENS; i++)
         targets[i] = LS_IGNORE_LABEL;
     ls_trainer *t, *one;

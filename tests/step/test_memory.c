@@ -38,9 +38,14 @@ static ls_status make(void *context)
 static const ls_trainer_opts PLAIN = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = 2 };
 
 /* All passes that one process has: bf16, clipping, recomputation, sums of micro-batches, a frozen part. */
-static const ls_trainer_opts FULL = { LS_TRAINER_DEFAULTS,         .threads = 1,         .micro_batch = 2,
-                                      .micro_batches = 2,          .clip_norm = 0.5,     .param = LS_F16,
-                                      .recompute = "EncoderBlock", .freeze = "conv_proj" };
+static const ls_trainer_opts FULL = { LS_TRAINER_DEFAULTS,
+                                      .threads = 1,
+                                      .micro_batch = 2,
+                                      .micro_batches = 2,
+                                      .clip_norm = 0.5,
+                                      .param = LS_F16,
+                                      .recompute = "class:EncoderBlock",
+                                      .freeze = "conv_proj" };
 
 static step of(const ls_trainer_opts *o, bool save)
 {

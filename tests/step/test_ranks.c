@@ -146,7 +146,8 @@ static void expect_same(const ls_trainer_opts *o, const outcome *want, int steps
         fail_msg("%s: other weights after %d steps", text(o), steps);
 }
 
-static const char *const UNITS[] = { "none", "class:EncoderBlock", "size:1000", "pattern:encoder.layers.*" };
+static const char *const UNITS[] = { "none", "class:EncoderBlock", "size:1000",
+                                     "class:MLPBlock pattern:encoder.layers.* class:Conv2d" };
 
 /* ls_parallel number `i` of the whole product, or false where the combination is refused (map with offload; N
  * that is no block of the axis). */
@@ -173,7 +174,7 @@ static bool combination(int i, ls_trainer_opts *o)
     p->prefetch_memory = prefetch == 2 ? 25000 : 0; /* some blocks */
     p->offload = offload ? LS_OFFLOAD_CPU : LS_OFFLOAD_NONE;
     p->bucket_bytes = 4000;
-    o->recompute = recompute ? "EncoderBlock" : NULL;
+    o->recompute = recompute ? "class:EncoderBlock" : NULL;
     o->clip_norm = 0.5;
     return ls_parallel_check(p) == LS_OK;
 }
@@ -371,7 +372,7 @@ static ls_status other_programs(ls_group *g, void *context)
 {
     (void)context;
     ls_trainer_opts o = options(2, 0);
-    o.recompute = ls_group_rank(g) == 1 ? "EncoderBlock" : NULL;
+    o.recompute = ls_group_rank(g) == 1 ? "class:EncoderBlock" : NULL;
     ls_trainer *t;
     o.group = g;
     o.parallel.rank = ls_group_rank(g);

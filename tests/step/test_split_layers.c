@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "lockstep/nn.h"
+#include "models/classifier.h"
 #include "lockstep/data.h"
 #include "support/ranks.h"
 #include "support/support.h"
@@ -56,12 +57,7 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     ls_value gate = ls_slice(g, gates, 2, 0, 2 * WIDTH), up = ls_slice(g, gates, 2, 2 * WIDTH, 2 * WIDTH);
     x = ls_add(g, x, ls_linear(g, "down", ls_mul(g, ls_relu(g, gate), up), WIDTH));
     ls_value logits = ls_linear(g, "head", ls_reshape(g, x, batch, pixels * WIDTH), CLASSES);
-    ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)),
-             count = ls_input(g, "count", LS_SCALAR(LS_F32));
-    ls_value loss = ls_cross_entropy(g, logits, labels, count, LS_IGNORE_LABEL);
-    ls_output(g, "loss", loss);
-    ls_output(g, "rows", ls_nth(g, loss, 2));
-    ls_output(g, "logits", logits);
+    ls_classifier_outputs(g, logits);
     return ls_graph_finish(g);
 }
 

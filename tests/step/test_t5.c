@@ -124,20 +124,21 @@ static void the_same_bits(void **state)
         int threads;
         bool gated;
     } CASES[] = {
-        { 1, 1, LS_DATA_FSDP, "T5Block", LS_F32, 2, false },
+        { 1, 1, LS_DATA_FSDP, "class:T5Block", LS_F32, 2, false },
         { 2, 1, LS_DATA_FSDP, NULL, LS_F32, 1, false },
-        { 4, 1, LS_DATA_FSDP, "T5Block", LS_F32, 1, false },
+        { 4, 1, LS_DATA_FSDP, "class:T5Block", LS_F32, 1, false },
         { 2, 1, LS_DATA_DDP, NULL, LS_F32, 2, false },
         { 4, 1, LS_DATA_DDP, NULL, LS_F32, 1, true },
-        { 2, 2, LS_DATA_HYBRID, "T5Block", LS_F32, 1, true },
+        { 2, 2, LS_DATA_HYBRID, "class:T5Block", LS_F32, 1, true },
         { 4, 1, LS_DATA_FSDP, NULL, LS_BF16, 1, false },
-        { 2, 1, LS_DATA_FSDP, "T5Block", LS_BF16, 2, true },
+        { 2, 1, LS_DATA_FSDP, "class:T5Block", LS_BF16, 2, true },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         job one = layout(CASES[i].gated ? &gated : &RELU, 1, 1, 1, LS_DATA_FSDP),
             j = layout(one.model, CASES[i].dp, CASES[i].shard, 1, CASES[i].data);
         one.o.param = j.o.param = CASES[i].param;
         j.o.recompute = CASES[i].recompute;
+        j.o.parallel.units = i % 2 ? "class:T5Block class:Embedding" : "class:T5Block";
         j.o.threads = CASES[i].threads;
         run(&one);
         run(&j);
@@ -156,7 +157,7 @@ static void over_axis_tp(void **state)
         const ls_t5_config *model = k ? &gated : &RELU;
         job one = layout(model, 1, 1, 1, LS_DATA_FSDP), two = layout(model, 1, 1, 2, LS_DATA_FSDP),
             four = layout(model, 2, 1, 2, LS_DATA_FSDP);
-        four.o.recompute = "T5Block";
+        four.o.recompute = "class:T5Block";
         run(&one);
         run(&two);
         run(&four);

@@ -36,7 +36,7 @@ static void as_one_process(void **state)
         ls_offload_choice offload;
     } CASES[] = {
         { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_MAP, LS_OFFLOAD_NONE },
-        { 2, 1, LS_DATA_FSDP, "Block", LS_GATHER_COPY, LS_OFFLOAD_NONE },
+        { 2, 1, LS_DATA_FSDP, "class:Block", LS_GATHER_COPY, LS_OFFLOAD_NONE },
         { 2, 1, LS_DATA_DDP, NULL, LS_GATHER_AUTO, LS_OFFLOAD_NONE },
         { 2, 2, LS_DATA_HYBRID, NULL, LS_GATHER_AUTO, LS_OFFLOAD_NONE },
         { 1, 4, LS_DATA_FSDP, NULL, LS_GATHER_AUTO, LS_OFFLOAD_CPU },
@@ -162,11 +162,11 @@ static void sequence(void **state)
         ls_synchronize_choice when;
     } CASES[] = {
         { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_MAP, -1, LS_SYNCHRONIZE_AUTO },
-        { 2, 1, LS_DATA_FSDP, "Block", LS_GATHER_COPY, 0, LS_SYNCHRONIZE_AUTO },
+        { 2, 1, LS_DATA_FSDP, "class:Block", LS_GATHER_COPY, 0, LS_SYNCHRONIZE_AUTO },
         { 4, 1, LS_DATA_FSDP, NULL, LS_GATHER_COPY, 2, LS_SYNCHRONIZE_AUTO },
         { 2, 1, LS_DATA_DDP, NULL, LS_GATHER_AUTO, 0, LS_SYNCHRONIZE_EACH },
         { 2, 1, LS_DATA_FSDP, NULL, LS_GATHER_AUTO, -1, LS_SYNCHRONIZE_ONCE },
-        { 2, 2, LS_DATA_HYBRID, "Block", LS_GATHER_COPY, -1, LS_SYNCHRONIZE_AUTO },
+        { 2, 2, LS_DATA_HYBRID, "class:Block", LS_GATHER_COPY, -1, LS_SYNCHRONIZE_AUTO },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         job j = layout(CASES[i].dp, CASES[i].shard, 2, CASES[i].data);
@@ -199,7 +199,7 @@ static void in_bf16(void **state)
         j = layout(2, 1, tp, LS_DATA_FSDP);
         j.o.parallel.sequence = k == 2;
         j.o.param = LS_BF16;
-        j.o.recompute = "Block";
+        j.o.recompute = "class:Block";
         j.o.parallel.synchronize = LS_SYNCHRONIZE_ONCE;
         run_job(&j);
         expect(&j, &one, 0, tp == 1 ? 0 : 2e-3);

@@ -62,7 +62,7 @@ static void same_bits_with_any_threads_and_recompute(void **state)
             outcome first = run(&o);
             for (o.threads = 1; o.threads <= 3; o.threads++)
                 for (int again = 0; again < 2; again++) {
-                    o.recompute = again ? "EncoderBlock" : NULL;
+                    o.recompute = again ? "class:EncoderBlock" : NULL;
                     outcome other = run(&o);
                     expect_equal(&first, &other, &o);
                 }
@@ -253,12 +253,12 @@ static void evaluation_does_not_depend_on_the_batch(void **state)
     assert_true(fabs(first.loss - sum / SAMPLES) < 1e-12);
 }
 
-/* Losses that no sum can hold are an error that names the sample, as NaN is. */
+/* Losses that no sum can hold are an error that names the sample. */
 static void evaluation_refuses_wild_losses(void **state)
 {
     (void)state;
-    static const float wild[] = { NAN, INFINITY, 3e38f };
-    for (int k = 0; k < 3; k++) {
+    static const float wild[] = { NAN, INFINITY };
+    for (int k = 0; k < 2; k++) {
         ls_trainer *t;
         ls_named_tensor p[64];
         ls_eval_result e;

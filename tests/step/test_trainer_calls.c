@@ -131,13 +131,25 @@ static void other_data_is_refused(void **state)
     ls_trainer *t;
     ls_eval_result e;
     ls_dataset text = SAMPLE_SET, large = SAMPLE_SET;
-    text.input = text.target = LS_TYPE(LS_I32, 64);
-    large.input = LS_TYPE(LS_U8, 1, 9, 8);
+    const ls_field words[] = { { .name = "ids", .type = LS_TYPE(LS_I32, 64) },
+                               { .name = "label", .type = LS_SCALAR(LS_I32), .ignorable = true } },
+                   pictures[] = { { .name = "images", .type = LS_TYPE(LS_U8, 1, 9, 8) }, SAMPLE_FIELDS[1] },
+                   plain[] = { SAMPLE_FIELDS[0], { .name = "labels", .type = LS_SCALAR(LS_I32) } };
+    ls_dataset never = SAMPLE_SET;
+    text.fields = words;
+    large.fields = pictures;
+    never.fields = plain;
     START(t, .micro_batch = 8, .threads = 2);
     ASSERT_OK(ls_trainer_check_data(t, &SAMPLE_SET));
-    ASSERT_FAILS(ls_trainer_check_data(t, &text), LS_E_SHAPE, "samples of i32 [64] with targets i32 [64]",
-                 "takes batches of u8 [8, 1, 8, 8] with targets i32 [8]");
-    ASSERT_FAILS(ls_evaluate(t, &large, 8, NULL, &e), LS_E_SHAPE, "u8 [1, 9, 8]");
+    ASSERT_FAILS(
+        ls_trainer_check_data(t, &text), LS_E_SHAPE,
+        "the model takes images u8 [1, 8, 8], labels i32 []; test, test has ids i32 [64], label i32 []",
+        "no \"images\"");
+    text.fields = (ls_field[]){ SAMPLE_FIELDS[0], words[1] };
+    ASSERT_FAILS(ls_trainer_check_data(t, &text), LS_E_SHAPE, "no \"labels\"; is it \"label\"?");
+    ASSERT_FAILS(ls_evaluate(t, &large, 8, NULL, &e), LS_E_SHAPE, "u8 [1, 9, 8]",
+                 "\"images\" must be u8 [1, 8, 8]");
+    ASSERT_FAILS(ls_trainer_check_data(t, &never), LS_E_SHAPE, "\"labels\" are counted", "ignorable");
     ASSERT_FAILS(ls_dataset_check(&text, 1, 8, 8, 5), LS_E_SHAPE, "has no images");
     ls_trainer_destroy(&t);
 }
@@ -153,8 +165,8 @@ static void refusals(void **state)
                  "ref", "cpu");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .param = LS_I32), LS_E_USAGE, "float type",
                  "i32");
-    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .recompute = "Block"), LS_E_USAGE,
-                 "no block of class \"Block\"");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .recompute = "class:Block"), LS_E_USAGE,
+                 "no block that class:Block names");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .elsewhere = true), LS_E_ARG, "ls_compile");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .device = "gpu"), LS_E_UNSUPPORTED, "gpu");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .clip_norm = NAN), LS_E_USAGE,

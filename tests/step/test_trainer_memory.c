@@ -49,7 +49,7 @@ static void a_step_allocates_nothing(void **state)
         ls_trainer *t;
         ls_step_result r;
         ASSERT_OK(ls_trainer_create(&t, training_build_vit, &vit, .micro_batch = 4, .micro_batches = 3,
-                                    .threads = 2, .clip_norm = 1, .recompute = "EncoderBlock",
+                                    .threads = 2, .clip_norm = 1, .recompute = "class:EncoderBlock",
                                     .param = f16 ? LS_F16 : LS_F32));
         ASSERT_OK(ls_trainer_init(t, 1));
         ASSERT_OK(ls_trainer_step(t, images, labels, BATCH, 1e-3, &r)); /* starts the threads */

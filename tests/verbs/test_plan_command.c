@@ -112,7 +112,7 @@ static void the_loader_is_counted(void **state)
     json_t *one = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=1"), .json = true })),
            *four = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .json = true }));
     ls_compiled_recipe c;
-    ASSERT_OK(ls_compiled_recipe_make(&c, &(ls_recipe_arg)RECIPE("workers=1"), 0, 0));
+    ASSERT_OK(ls_compiled_recipe_make(&c, &(ls_recipe_arg)RECIPE("workers=1"), 0, NULL));
     const double samples = (double)c.recipe->train.global_batch, pixels = number(one, "rank.memory.loader");
     assert_int_equal(pixels, 5 * samples * (28 * 28 + 4));
     assert_int_equal(number(four, "rank.memory.loader"), pixels / 4);
@@ -126,8 +126,8 @@ static void messages_are_counted(void **state)
 {
     (void)state;
     json_t *one = parsed(plan((ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .json = true }));
-    json_t *two = parsed(
-        plan((ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .json = true, .ranks_per_host = 2 }));
+    json_t *two = parsed(plan(
+        (ls_plan_command_opts){ .recipe = RECIPE("workers=4"), .json = true, .where.ranks_per_host = 2 }));
     assert_int_equal(number(one, "rank.memory.messages"), 0);
     assert_true(number(two, "rank.memory.messages") >= 6 << 20);
     json_decref(one);
@@ -428,7 +428,7 @@ static void collectives_are_added_up(void **state)
     const ls_recipe_arg recipe = RECIPE("workers=2", "train.micro_batch=2", "threads=1", "isa=avx2");
     ls_compiled_recipe c;
     ls_step_cost cost;
-    ASSERT_OK(ls_compiled_recipe_make(&c, &recipe, 0, 0));
+    ASSERT_OK(ls_compiled_recipe_make(&c, &recipe, 0, NULL));
     ls_compiled_release(&c.step);
     ASSERT_OK(ls_compile(&c.step, c.setup.model->build, c.recipe, &c.setup.trainer, &machine));
     ls_step_cost_of(&cost, &c);

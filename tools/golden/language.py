@@ -1,5 +1,5 @@
 """Tutorial 3 in PyTorch: a causal language model of transformers on lines of text, tensor parallel x FSDP2 over real processes (gloo, one thread each), or
-plainly in one. What the goldens of tests/golden/language and the comparison of bench/compare_language.py share.
+plainly in one. What the goldens of tests/golden/language and the rows `tp` of bench/run.py share.
 
     python tools/golden/language.py          # makes tests/golden/language again
 

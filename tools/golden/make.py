@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|scalars|resnet|resnet30|buffers|decoder|t5 ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|elements|scalars|resnet|resnet30|buffers|decoder|t5 ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
@@ -283,6 +283,49 @@ def ops():
     save("ops", out)
 
 
+def elements():
+    """Element-wise ops in float64, at their kinks too; every input is exact in float32."""
+    out, size = {}, (64,)
+    kinks = [0.0, 0.5, 1.0, -1.0, -1.5, 2.0, 3.0, -3.0]
+
+    def near(name, points=kinks):
+        x = torch.cat([values(name, (64 - len(points),), 4.0), torch.tensor(points, dtype=torch.float64)])
+        return x.float().double().requires_grad_()
+
+    unary = {
+        "abs": torch.abs, "sign": torch.sign, "sin": torch.sin, "cos": torch.cos, "sigmoid": torch.sigmoid,
+        "softplus": F.softplus, "hardswish": F.hardswish, "leaky_relu": F.leaky_relu,
+        "elu": lambda x: F.elu(x, 1.5), "pow_const": lambda x: x**3, "clamp": lambda x: x.clamp(-1.5, 2),
+    }
+    for case, function in unary.items():
+        x = near(case + ".x")
+        keep(out, case, {"x": x}, function(x), values(case + ".dy", size, 1.0))
+    for case, function in (("max", torch.maximum), ("min", torch.minimum)):
+        x, z = near(case + ".x"), near(case + ".z")  # the last elements are equal
+        keep(out, case, {"x": x, "z": z}, function(x, z), values(case + ".dy", size, 1.0))
+    x, z = near("pow.x", [0.0, 0.0, 1.0]).detach().abs().requires_grad_(), near("pow.z", [2.0, 0.0, -2.0])
+    x = torch.where(x > 0, x.detach() + 0.25, x.detach()).float().double().requires_grad_()
+    keep(out, "pow", {"x": x, "z": z}, torch.pow(x, z), values("pow.dy", size, 1.0))
+    for case, function in (("gt", torch.gt), ("ge", torch.ge), ("eq", torch.eq)):
+        x, z = near(case + ".x"), near(case + ".z")
+        # no gradient flows; the product with zeros gives keep() one to store
+        keep(out, case, {"x": x, "z": z}, function(x, z).double() + 0 * (x + z), values(case + ".dy", size, 1.0))
+    condition, x, z = near("where.condition"), near("where.x"), near("where.z")
+    keep(out, "where", {"condition": condition, "x": x, "z": z}, torch.where(condition != 0, x, z) + 0 * condition,
+         values("where.dy", size, 1.0))
+    for case, function in (
+        ("sum", lambda x: x.sum(0)), ("mean", lambda x: x.mean(-1, keepdim=True)), ("variance", lambda x: x.var(1)),
+        ("amax", lambda x: x.amax((0, 1, 2))), ("amax_of_rows", lambda x: x.amax(1)),
+    ):
+        x = leaf(case + ".x", (3, 5, 19), 4.0)
+        with torch.no_grad():
+            x[0, 0], x[1, 2, 3] = x[0, 4], x.max() + 1  # equal ones; one largest of all
+            x[2, 4, 5] = x[1, 2, 3]
+        y = function(x)
+        keep(out, case, {"x": x}, y, values(case + ".dy", y.shape, 1.0) if y.ndim else torch.tensor(1.0, dtype=torch.float64))
+    save("elements", out)
+
+
 def rates(make):
     """Learning rates of 50 steps, as the optimizer uses them."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
@@ -478,9 +521,15 @@ def t5():
     save("t5", out)
 
 
+def fields():
+    import fields as f
+
+    save("fields", f.fields())
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, ops, scalars, resnet, resnet30, buffers, decoder, t5)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, ops, elements, scalars, resnet, resnet30, buffers, decoder, t5, fields)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

@@ -19,6 +19,9 @@ LEVEL(avx512)
 #ifdef LS_HAVE_avx512bf16
 LEVEL(avx512bf16)
 #endif
+#ifdef LS_HAVE_amx
+LEVEL(amx)
+#endif
 
 static const ls_kernel *const *tables(ls_isa level)
 {
@@ -34,6 +37,9 @@ static const ls_kernel *const *tables(ls_isa level)
 #endif
 #ifdef LS_HAVE_avx512bf16
         [LS_ISA_AVX512BF16] = avx512bf16_tables,
+#endif
+#ifdef LS_HAVE_amx
+        [LS_ISA_AMX] = amx_tables,
 #endif
     };
     return by_level[level];

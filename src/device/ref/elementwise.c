@@ -39,6 +39,9 @@ static double silu_grad(double x)
     return s + x * s / (1 + exp(x)); /* 1 - s without cancellation */
 }
 
+/* 0 and 1 at the kinks -3 and 3, as in PyTorch */
+static double hardswish_grad(double x) { return x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5; }
+
 double ls_ref_act(ls_act act, double x)
 {
     switch (act) {
@@ -74,12 +77,26 @@ static double value(ls_ew op, double a, double b, double number)
     case LS_EW_DIV: return a / b;
     case LS_EW_MAX: return larger(a, b);
     case LS_EW_MIN: return smaller(a, b);
+    case LS_EW_POW: return pow(a, b);
+    case LS_EW_GT: return a > b;
+    case LS_EW_GE: return a >= b;
+    case LS_EW_EQ: return a == b;
+    case LS_EW_KEEP: return b != 0 ? a : 0;
+    case LS_EW_DROP: return b == 0 ? a : 0;
     case LS_EW_NEG: return -a;
     case LS_EW_SQRT: return sqrt(a);
     case LS_EW_EXP: return exp(a);
     case LS_EW_LOG: return log(a);
     case LS_EW_TANH: return tanh(a);
     case LS_EW_SQUARE: return a * a;
+    case LS_EW_ABS: return fabs(a);
+    case LS_EW_SIGN: return isnan(a) ? a : (a > 0) - (a < 0);
+    case LS_EW_SIN: return sin(a);
+    case LS_EW_COS: return cos(a);
+    case LS_EW_SIGMOID: return 1 / (1 + exp(-a));
+    case LS_EW_SOFTPLUS: return larger(a, 0) + log1p(exp(-fabs(a)));
+    case LS_EW_HARDSWISH: return a * (smaller(larger(a + 3, 0), 6) / 6);
+    case LS_EW_HARDSWISH_GRAD: return a * hardswish_grad(b);
     case LS_EW_RELU: return ls_ref_act(LS_ACT_RELU, a);
     case LS_EW_GELU: return ls_ref_act(LS_ACT_GELU, a);
     case LS_EW_GELU_TANH: return ls_ref_act(LS_ACT_GELU_TANH, a);
@@ -92,6 +109,11 @@ static double value(ls_ew op, double a, double b, double number)
     case LS_EW_ADD_CONST: return a + number;
     case LS_EW_MUL_CONST: return a * number;
     case LS_EW_DIV_CONST: return a / number;
+    case LS_EW_POW_CONST: return pow(a, number);
+    case LS_EW_MAX_CONST: return larger(a, number);
+    case LS_EW_MIN_CONST: return smaller(a, number);
+    case LS_EW_LEAKY_RELU: return a > 0 ? a : number * a;
+    case LS_EW_ELU: return a > 0 ? a : number * expm1(a);
     case LS_EW_CAST: return a;
     case LS_EW_COUNT: break;
     }
@@ -109,8 +131,8 @@ static double operand(const ls_tensor *t, const ls_type *shape, int64_t i)
 static void elementwise(const ls_kernel_args *a, ls_ew op)
 {
     const ls_type *shape = &a->out[0].type;
-    const bool has_number = op == LS_EW_ADD_CONST || op == LS_EW_MUL_CONST || op == LS_EW_DIV_CONST;
-    const double number = has_number ? rounded(((const ls_number_attrs *)a->attrs)->value, shape->dtype) : 0;
+    const ls_number_attrs *at = op == LS_EW_CAST ? NULL : a->attrs;
+    const double number = at ? rounded(at->value, shape->dtype) : 0;
     const int64_t n = ls_type_count(shape);
     for (int64_t i = 0; i < n; i++) {
         const double x = operand(&a->in[0], shape, i), y = a->n_in > 1 ? operand(&a->in[1], shape, i) : 0;
@@ -146,30 +168,8 @@ size_t ls_ref_fused_workspace(const ls_kernel_args *a)
     return sizeof(double) * ((size_t)a->n_in + (size_t)((const ls_fused_attrs *)a->attrs)->numbers.n);
 }
 
-#define RUN(name, opcode) \
-    void ls_ref_##name(const ls_kernel_args *a) { elementwise(a, opcode); }
-RUN(add, LS_EW_ADD)
-RUN(sub, LS_EW_SUB)
-RUN(mul, LS_EW_MUL)
-RUN(div, LS_EW_DIV)
-RUN(max, LS_EW_MAX)
-RUN(min, LS_EW_MIN)
-RUN(neg, LS_EW_NEG)
-RUN(sqrt, LS_EW_SQRT)
-RUN(exp, LS_EW_EXP)
-RUN(log, LS_EW_LOG)
-RUN(tanh, LS_EW_TANH)
-RUN(square, LS_EW_SQUARE)
-RUN(relu, LS_EW_RELU)
-RUN(gelu, LS_EW_GELU)
-RUN(gelu_tanh, LS_EW_GELU_TANH)
-RUN(silu, LS_EW_SILU)
-RUN(relu_grad, LS_EW_RELU_GRAD)
-RUN(gelu_grad, LS_EW_GELU_GRAD)
-RUN(gelu_tanh_grad, LS_EW_GELU_TANH_GRAD)
-RUN(silu_grad, LS_EW_SILU_GRAD)
-RUN(swiglu, LS_EW_SWIGLU)
-RUN(add_const, LS_EW_ADD_CONST)
-RUN(mul_const, LS_EW_MUL_CONST)
-RUN(div_const, LS_EW_DIV_CONST)
-RUN(cast, LS_EW_CAST)
+#define ELEMENTWISE(opcode, name) \
+    void ls_ref_##name(const ls_kernel_args *a) { elementwise(a, LS_EW_##opcode); }
+#include "device/elementwise.list"
+#undef ELEMENTWISE
+void ls_ref_cast(const ls_kernel_args *a) { elementwise(a, LS_EW_CAST); }

@@ -111,7 +111,7 @@ void ls_ref_cross_entropy(const ls_kernel_args *a) /* logits, labels, count, par
         flat_put(&a->out[1], r, lse);
         flat_put(&a->out[2], r, label == at->ignore_index ? 0 : valid ? lse - at_label : NAN);
     }
-    ls_ref_put(&a->out[0], 0, tree_sum(&a->out[2], 0, rows) / scalar_get(&a->in[2]));
+    ls_ref_put(&a->out[0], 0, tree_sum(&a->out[2], 0, rows) / (given(a, 2) ? scalar_get(&a->in[2]) : 1));
 }
 
 void ls_ref_cross_entropy_grad(const ls_kernel_args *a) /* logits, labels, lse, count, dloss -> dlogits */
@@ -161,4 +161,38 @@ void ls_ref_argmax_join(const ls_kernel_args *a) /* parts -> argmax; the first p
         }
         flat_put(&a->out[0], r, row_get(best, 1));
     }
+}
+
+/* Row i counts by this; rows from `end` on are padding. */
+static double row_weight(const ls_kernel_args *a, int64_t i, int64_t end)
+{
+    const ls_row_sum_attrs *at = a->attrs;
+    const double w = i >= end ? 0 : given(a, 1) ? flat_get(&a->in[1], i) : 1;
+    return given(a, 1) && a->in[1].type.dtype == LS_I32 && i < end ? w != (double)at->ignore_index : w;
+}
+
+static int64_t row_end(const ls_kernel_args *a)
+{
+    const ls_row_sum_attrs *at = a->attrs;
+    const int64_t here = a->in[0].type.dims[0], inner = ls_type_count(&a->in[0].type) / here;
+    const int64_t n = given(a, 2) ? (int64_t)scalar_get(&a->in[2]) * at->each - ls_at_start(a, 0) : here;
+    return (n < 0 ? 0 : n < here ? n : here) * inner;
+}
+
+void ls_ref_row_sum(const ls_kernel_args *a) /* rows, weights?, real?, divisor? -> sum */
+{
+    const int64_t n = ls_type_count(&a->in[0].type), end = row_end(a);
+    double total = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (row_weight(a, i, end) != 0)
+            total += row_weight(a, i, end) * flat_get(&a->in[0], i);
+    ls_ref_put(&a->out[0], 0, total / (given(a, 3) ? scalar_get(&a->in[3]) : 1));
+}
+
+void ls_ref_row_sum_grad(const ls_kernel_args *a) /* rows, weights?, real?, divisor?, dsum -> drows */
+{
+    const int64_t n = ls_type_count(&a->in[0].type), end = row_end(a);
+    const double d = scalar_get(&a->in[4]) / (given(a, 3) ? scalar_get(&a->in[3]) : 1);
+    for (int64_t i = 0; i < n; i++)
+        flat_put(&a->out[0], i, row_weight(a, i, end) * d);
 }

@@ -57,14 +57,13 @@ double ls_ref_act_grad(ls_act act, double dy, double x); /* dy * act'(x) */
 #define REF_RUN(name) void ls_ref_##name(const ls_kernel_args *a)
 #define REF_WORKSPACE(name) size_t ls_ref_##name##_workspace(const ls_kernel_args *a)
 /* clang-format off */
-REF_RUN(add); REF_RUN(sub); REF_RUN(mul); REF_RUN(div); REF_RUN(max); REF_RUN(min); /* elementwise.c */
-REF_RUN(neg); REF_RUN(sqrt); REF_RUN(exp); REF_RUN(log); REF_RUN(tanh); REF_RUN(square);
-REF_RUN(relu); REF_RUN(gelu); REF_RUN(gelu_tanh); REF_RUN(relu_grad); REF_RUN(gelu_grad);
-    REF_RUN(gelu_tanh_grad);
-REF_RUN(silu); REF_RUN(silu_grad); REF_RUN(swiglu);
-REF_RUN(add_const); REF_RUN(mul_const); REF_RUN(div_const); REF_RUN(cast);
+#define ELEMENTWISE(opcode, name) REF_RUN(name);
+#include "device/elementwise.list"
+#undef ELEMENTWISE
+REF_RUN(cast); /* elementwise.c */
 REF_RUN(fused); REF_WORKSPACE(fused);
-REF_RUN(fill); REF_RUN(broadcast_to); REF_RUN(permute); REF_RUN(pack); REF_RUN(sum_to); /* shape.c */
+REF_RUN(fill); REF_RUN(broadcast_to); REF_RUN(permute); REF_RUN(pack);
+REF_RUN(sum_to); REF_RUN(max_to); /* shape.c */
 REF_RUN(random_key); REF_RUN(dropout); /* dropout.c */
 REF_RUN(linear); REF_RUN(linear_dx); REF_RUN(linear_dw); /* linear.c */
 REF_WORKSPACE(linear); REF_WORKSPACE(linear_dx); REF_WORKSPACE(linear_dw);
@@ -87,6 +86,7 @@ REF_RUN(cache_write); REF_RUN(cache_reorder); REF_WORKSPACE(cache_reorder);
 REF_RUN(attention_cached); REF_WORKSPACE(attention_cached);
 /* loss.c */
 REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax);
+REF_RUN(row_sum); REF_RUN(row_sum_grad);
 REF_RUN(cross_entropy_part); REF_RUN(argmax_part); REF_RUN(argmax_join);
 REF_RUN(max_abs); REF_RUN(sum_squares); REF_RUN(norm_from_squares); REF_RUN(is_finite); /* reduce.c */
 REF_RUN(count_step); REF_RUN(adam); REF_RUN(sgd); REF_RUN(loss_scale_update); /* update.c */

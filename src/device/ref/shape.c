@@ -84,7 +84,8 @@ void ls_ref_pack(const ls_kernel_args *a)
 }
 
 /* out[o] = sum of in over the dimensions that `out` lacks or has with size 1. */
-void ls_ref_sum_to(const ls_kernel_args *a)
+/* sum_to, and max_to: NaN counts as largest */
+static void reduce(const ls_kernel_args *a, bool largest)
 {
     const ls_tensor *in = &a->in[0], *out = &a->out[0];
     const int lead = in->type.ndim - out->type.ndim;
@@ -97,9 +98,14 @@ void ls_ref_sum_to(const ls_kernel_args *a)
     const int64_t n_out = ls_type_count(&kept.type), n_sum = ls_type_count(&summed.type);
     for (int64_t o = 0; o < n_out; o++) {
         const int64_t base = ls_ref_offset(&kept, kept.type.ndim, o);
-        double sum = 0;
-        for (int64_t i = 0; i < n_sum; i++)
-            sum += ls_ref_get(in, base + ls_ref_offset(&summed, summed.type.ndim, i));
-        flat_put(out, o, sum);
+        double all = largest ? -(double)INFINITY : 0;
+        for (int64_t i = 0; i < n_sum; i++) {
+            const double x = ls_ref_get(in, base + ls_ref_offset(&summed, summed.type.ndim, i));
+            all = !largest ? all + x : isnan(all) || all > x ? all : x;
+        }
+        flat_put(out, o, all);
     }
 }
+
+void ls_ref_sum_to(const ls_kernel_args *a) { reduce(a, false); }
+void ls_ref_max_to(const ls_kernel_args *a) { reduce(a, true); }

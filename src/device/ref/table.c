@@ -14,12 +14,11 @@
 
 /* clang-format off */
 static const ls_kernel KERNELS[] = {
-    ROW(add), ROW(sub), ROW(mul), ROW(div), ROW(max), ROW(min), ROW(neg), ROW(sqrt), ROW(exp), ROW(log),
-        ROW(tanh), ROW(square),
-    ROW(relu), ROW(gelu), ROW(gelu_tanh), ROW(relu_grad), ROW(gelu_grad), ROW(gelu_tanh_grad),
-    ROW(silu), ROW(silu_grad), ROW(swiglu),
-    ROW(add_const), ROW(mul_const), ROW(div_const), ROW(cast), ROW_WORKSPACE(fused),
-    ROW(fill), ROW(permute), ROW(pack), ROW(broadcast_to), ROW(sum_to),
+#define ELEMENTWISE(opcode, name) ROW(name),
+#include "device/elementwise.list"
+#undef ELEMENTWISE
+    ROW(cast), ROW_WORKSPACE(fused),
+    ROW(fill), ROW(permute), ROW(pack), ROW(broadcast_to), ROW(sum_to), ROW(max_to),
     { .op = "copy", .run = ls_ref_broadcast_to, ANY_STRIDES },
     ROW(random_key), ROW(dropout),
     ROW_WORKSPACE(linear), ROW_WORKSPACE(linear_dx), ROW_WORKSPACE(linear_dw),
@@ -32,6 +31,7 @@ static const ls_kernel KERNELS[] = {
     ROW_WORKSPACE(attention), ROW_WORKSPACE(attention_grad),
     ROW(cache_write), ROW_WORKSPACE(cache_reorder), ROW_WORKSPACE(attention_cached),
     ROW(softmax), ROW(softmax_grad), ROW(cross_entropy), ROW(cross_entropy_grad), ROW(argmax),
+        ROW(row_sum), ROW(row_sum_grad),
         ROW(cross_entropy_part), ROW(argmax_part), ROW(argmax_join),
     ROW(max_abs), ROW(sum_squares), ROW(norm_from_squares), ROW(is_finite),
     ROW(count_step), ROW(adam), ROW(sgd), ROW(loss_scale_update),

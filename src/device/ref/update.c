@@ -19,10 +19,12 @@ void ls_ref_count_step(const ls_kernel_args *a) /* step, apply? */
     *(int64_t *)a->out[0].data = *step + (given(a, 1) ? *(const int32_t *)a->in[1].data : 1);
 }
 
-/* p, g, m, v, step, lr, scale?, apply? -> p, m, v. torch.optim.Adam and AdamW with t = step (1 at the first
- * update). */
+/* p, g, m, v, step, lr, scale?, apply?, weights? -> p, m, v, weights?. torch.optim.Adam and AdamW with t =
+ * step (1 at the first update). Weights are the parameters in another type; they may lie where g is. */
 void ls_ref_adam(const ls_kernel_args *a)
 {
+    for (int64_t i = 0; skipped(a, 7) && given(a, 8) && i < ls_type_count(&a->in[0].type); i++)
+        flat_put(&a->out[3], i, flat_get(&a->in[0], i));
     if (skipped(a, 7))
         return;
     const ls_adam_attrs *o = a->attrs;
@@ -42,6 +44,8 @@ void ls_ref_adam(const ls_kernel_args *a)
         flat_put(&a->out[0], i, p);
         flat_put(&a->out[1], i, m);
         flat_put(&a->out[2], i, v);
+        if (given(a, 8))
+            flat_put(&a->out[3], i, flat_get(&a->out[0], i));
     }
 }
 

@@ -1,21 +1,35 @@
-/* attention.h - shapes, tiles and scratch memory that attention.c, attention_grad.c and attention_cached.c
- * share.
+/* attention.h - shapes, masks and dropout that attention.c, attention_grad.c and attention_cached.c share.
  *
- * Queries are taken BLOCK_Q at a time and keys BLOCK_K at a time. A short sequence is one tile; a long one
- * needs scratch for a few tiles, whatever its length. A tile is computed in f32 and stays in the caches.
- * Operands are converted and padded to whole vectors first, unless they can be used where they lie. Block
- * sizes are constant, so a (sample, head) gives the same bits in any batch and for any number of threads. */
+ * Queries are taken BLOCK_Q at a time and keys BLOCK_K at a time. A short sequence is one tile. Scores are
+ * f32 and a tile of them stays in the caches. Block sizes are constant, so a (sample, head) gives the same
+ * bits in any batch and for any number of threads. */
 #pragma once
 #include "device/dropout.h"
 #include "random.h"
 #include "small_mm.h"
 
-enum { BLOCK_Q = 64, BLOCK_K = KEEP_GROUP };
+enum {
+    BLOCK_Q = 64,
+    BLOCK_K = KEEP_GROUP,
+    /* Of a tile on the border of what queries may see, this many queries or keys at a time are cut where the
+     * last of them ends. A multiple of the lanes of every level. */
+    STRIP = 16
+};
+
+/* Products of this type take pairs of bf16 (vdpbf16ps): probabilities and their gradients are rounded to bf16
+ * for them. At other levels bf16 is converted to f32. */
+#ifdef LS_LEVEL_avx512bf16
+#define ATTENTION_PAIRS(t) ((t) == LS_BF16)
+#else
+#define ATTENTION_PAIRS(t) ((void)(t), false)
+#endif
 
 typedef struct heads {
     ls_dtype t;
     int64_t B, H, G, Tq, Tk, D; /* batch, query heads, key heads, queries, keys, head_dim */
     int64_t dp;                 /* D rounded up to whole vectors */
+    int unit;                   /* elements of a word that products read: 1 f32, or 2 bf16 */
+    int64_t words;              /* of a head's row, in whole vectors; zeros behind the last element */
     int64_t bq, bk;             /* queries and keys of a tile: a block, or the whole sequence */
     bool causal;
     float scale;
@@ -51,17 +65,18 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
     s.H = q->type.dims[2] / s.D;
     s.G = k->type.dims[2] / s.D;
     s.dp = round_up(s.D, VF_LANES);
+    s.unit = ATTENTION_PAIRS(s.t) ? 2 : 1;
+    s.words = round_up((s.D + s.unit - 1) / s.unit, VF_LANES);
     s.bq = min_i64(BLOCK_Q, s.Tq);
     s.bk = min_i64(BLOCK_K, s.Tk);
     return s;
 }
 
-/* Sizes of scratch in f32. They are padded for 16 lanes at every level, so that they do not depend on the
- * level. */
-SIMD_FN int64_t tile_q(const heads *s) { return s->bq * round_up(s->D, 16); } /* [bq, D] */
-/* [bk, D] or its transpose */
-SIMD_FN int64_t tile_k(const heads *s) { return round_up(s->bk, 16) * round_up(s->D, 16); }
-SIMD_FN int64_t tile_s(const heads *s) { return s->bq * round_up(s->bk, 16); } /* [bq, bk] */
+/* Sizes of scratch in words. They are padded for 16 lanes at every level, and hold both kinds of words, so
+ * that they do not depend on the level. */
+SIMD_FN int64_t rows_size(const heads *s, int64_t rows) { return round_up(rows, 16) * round_up(s->D, 16); }
+SIMD_FN int64_t tile_width(const heads *s) { return round_up(s->bk, 16); } /* of a row of scores */
+SIMD_FN int64_t tile_s(const heads *s) { return round_up(s->bq, 2) * tile_width(s); }
 
 SIMD_FN int64_t tile_tail(void) { return TAIL_MAX * BLOCK_Q; } /* [tail, bq] */
 
@@ -119,8 +134,8 @@ SIMD_FN int64_t keys_end(const heads *s, int64_t b) { return s->end ? s->end[b] 
 SIMD_FN int64_t tail_of(const heads *s, const ls_tensor *bias)
 {
     const int64_t tail = s->Tk % VF_LANES;
-    return s->Tk > VF_LANES && s->Tk <= BLOCK_K && 4 * tail <= VF_LANES && !bias && !s->hidden &&
-                   !s->causal && !s->drops
+    return s->unit == 1 && s->Tk > VF_LANES && s->Tk <= BLOCK_K && 4 * tail <= VF_LANES && !bias &&
+                   !s->hidden && !s->causal && !s->drops
                ? tail
                : 0;
 }
@@ -156,28 +171,6 @@ SIMD_FN int64_t visible(const heads *s, int64_t i, int64_t k0, int64_t nk)
         return nk;
     const int64_t n = i + s->Tk - s->Tq + 1 - k0;
     return n < 0 ? 0 : min_i64(n, nk);
-}
-
-SIMD_FN void convert_rows(ls_dtype T, float *to, int64_t dp, const char *from, int64_t stride, int64_t rows,
-                          int64_t d)
-{
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < dp; c += VF_LANES)
-            vf_store(to + r * dp + c,
-                     get_padded(T, from + r * stride * elem_size(T), c, (int)min_i64(VF_LANES, d - c), 0.0f));
-}
-/* Rows of D elements as f32 in whole vectors: where they are if they have that form, else copied to
- * `scratch`. */
-SIMD_FN const float *rows_f32(const heads *s, float *scratch, const char *from, int64_t stride, int64_t rows,
-                              int64_t *ld)
-{
-    if (s->t == LS_F32 && s->D == s->dp) {
-        *ld = stride;
-        return (const float *)from;
-    }
-    BY_FLOAT(s->t, convert_rows, scratch, s->dp, from, stride, rows, s->D);
-    *ld = s->dp;
-    return scratch;
 }
 
 /* to[r] = from[r] * scale[r or 0], stored in the tensor's type. */
@@ -229,30 +222,21 @@ SIMD_FN vf score_vector(const heads *s, const float *row, const char *bias, int6
     return left == VF_LANES ? x : vf_first(x, vf_set1(-__builtin_inff()), left);
 }
 
-/* Turns the scores of one query into probabilities relative to the running maximum, and rescales earlier sums
- * to a new maximum. */
-SIMD_FN void softmax_row(const heads *s, float *row, const char *bias, int64_t b, int64_t k0, int64_t n,
-                         int64_t width, float *top, float *sum, float *y, bool first)
+/* scale * score - base, where nothing but the scale and the number of keys matters. */
+SIMD_FN vf plain_score(const heads *s, const float *row, int64_t c, int64_t n, float base)
 {
-    const float none = -__builtin_inff();
-    vf most = vf_set1(*top), total = vf_zero();
-    for (int64_t c = 0; c < width; c += VF_LANES) {
-        const vf x = score_vector(s, row, bias, b, k0, c, n);
-        most = vf_max(x, most);
-        vf_store(row + c, x);
-    }
-    const float m = vf_max_lane(most), base = m == none ? 0.0f : m;
-    for (int64_t c = 0; c < width; c += VF_LANES) {
-        const vf p = exp_below_zero(vf_load(row + c) - base);
-        total += p;
-        vf_store(row + c, p);
-    }
-    if (!first) {
-        const vf shrink = exp_below_zero(vf_set1(*top - base));
-        *sum *= shrink[0];
-        for (int64_t c = 0; c < s->dp; c += VF_LANES)
-            vf_store(y + c, vf_load(y + c) * shrink);
-    }
-    *sum += vf_sum(total);
-    *top = m;
+    const vf x = vf_fma(vf_load(row + c), vf_set1(s->scale), vf_set1(-base));
+    return n - c >= VF_LANES ? x : vf_first(x, vf_set1(-__builtin_inff()), (int)(n > c ? n - c : 0));
+}
+
+/* e^x for x <= 0 (rounding may make x slightly positive), and 0 from -87 on, with fewer instructions than
+ * exp_below_zero. Adding 1.5 * 2^23 rounds x / ln 2 to a whole number n in the low bits; shifted into the
+ * exponent, the bits above it vanish. */
+SIMD_FN vf probability(vf x)
+{
+    const vf magic = vf_set1(12582912.0f), t = vf_fma(x, vf_set1(1.44269504f), magic), n = t - magic;
+    const vf r = vf_fnma(n, vf_set1(-2.12194440e-4f), vf_fnma(n, vf_set1(0.693359375f), x));
+    const vf e = VF_POLY(r, 1.0f, 1.0f, 0.5000000096f, 0.1666651831f, 0.0416662041f, 0.0083689536f,
+                         0.0013950602f);
+    return vf_select(vf_lt(x, vf_set1(-87.0f)), vf_zero(), (vf)((vu)e + ((vu)t << 23)));
 }

@@ -3,7 +3,7 @@
  * The query heads that share a key head, of all tokens, are the rows of one tile, so that each key is fetched
  * once for them. Blocks of keys and the arithmetic within are those of attention.c, from the first key on: a
  * query gets the bits that causal attention over its keys gives it. */
-#include "attention.h"
+#include "attention_tile.h"
 #include "table.h"
 
 KERNEL(cache_write)
@@ -67,7 +67,9 @@ typedef struct job {
 } job;
 
 typedef struct scratch {
-    float *q, *kv, *kt, *scores, *y, *top, *sum;
+    float *q, *y, *top, *sum;
+    key_scratch keys;
+    tile_scratch tile;
 } scratch;
 
 static job job_of(const ls_kernel_args *a)
@@ -78,19 +80,20 @@ static job job_of(const ls_kernel_args *a)
     const int64_t share = (j.s.B * j.s.G * j.rows + workers(a) - 1) / workers(a);
     j.block = min_i64(BLOCK_Q, min_i64(j.rows, share));
     j.s.bq = j.block;
-    j.scratch = 2 * tile_q(&j.s) + 2 * tile_k(&j.s) + tile_s(&j.s) + 2 * BLOCK_Q;
+    j.scratch = 2 * rows_size(&j.s, j.block) + 3 * rows_size(&j.s, j.s.bk) + tile_s(&j.s) + 2 * BLOCK_Q;
     return j;
 }
 
 static scratch scratch_of(const job *j, int worker)
 {
     scratch w = { .q = (float *)j->a->workspace + worker * j->scratch };
-    w.kv = w.q + tile_q(&j->s);
-    w.kt = w.kv + tile_k(&j->s);
-    w.scores = w.kt + tile_k(&j->s);
-    w.y = w.scores + tile_s(&j->s);
-    w.top = w.y + tile_q(&j->s);
+    w.y = w.q + rows_size(&j->s, j->block);
+    w.top = w.y + rows_size(&j->s, j->block);
     w.sum = w.top + BLOCK_Q;
+    w.keys.rows = w.sum + BLOCK_Q;
+    w.keys.columns = w.keys.rows + rows_size(&j->s, j->s.bk);
+    w.keys.stacked = w.keys.columns + rows_size(&j->s, j->s.bk);
+    w.tile.scores = w.keys.stacked + rows_size(&j->s, j->s.bk);
     return w;
 }
 
@@ -116,32 +119,32 @@ static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r
 {
     const heads *s = &j->s;
     const ls_tensor *q = &j->a->in[0], *k = &j->a->in[1], *v = &j->a->in[2], *y = &j->a->out[0];
-    const int64_t n = min_i64(j->block, j->rows - r0);
-    int64_t keys[BLOCK_Q], most = 0, ld;
-    for (int64_t i = 0; i < n; i++) {
-        BY_FLOAT(s->t, convert_rows, w->q + i * s->dp, s->dp, row_at(j, q, b, g, r0 + i), 0, 1, s->D);
+    tile_rows r = { .n = min_i64(j->block, j->rows - r0),
+                    .b = b,
+                    .q = w->q,
+                    .ldq = s->words,
+                    .y = w->y,
+                    .top = w->top,
+                    .sum = w->sum };
+    int64_t keys[BLOCK_Q], most = 0;
+    for (int64_t i = 0; i < r.n; i++) {
+        copy_rows(s, w->q + i * s->words, row_at(j, q, b, g, r0 + i), 0, 1);
         keys[i] = keys_of(j, b, (r0 + i) / j->group);
         most = keys[i] > most ? keys[i] : most;
-        w->top[i] = -__builtin_inff();
-        w->sum[i] = 0.0f;
+        r.bias[i] = distances(j, g, r0 + i, keys[i]);
+        r.top[i] = -__builtin_inff();
+        r.sum[i] = 0.0f;
     }
     if (most == 0)
-        memset(w->y, 0, sizeof(float) * (size_t)(n * s->dp));
+        memset(w->y, 0, sizeof(float) * (size_t)(r.n * s->dp));
     for (int64_t k0 = 0; k0 < most; k0 += s->bk) {
-        const int64_t nk = min_i64(s->bk, most - k0), width = round_up(nk, VF_LANES);
-        const float *kf = rows_f32(s, w->kv, head_at(k, b, k0, g, s->D), k->strides[1], nk, &ld);
-        LS_NAME(ls_small_transpose)(w->kt, width, kf, ld, nk, s->dp);
-        LS_NAME(ls_small_mm)(n, width, s->D, w->q, s->dp, 1, w->kt, width, w->scores, width, false);
-        for (int64_t i = 0; i < n; i++) {
-            const int64_t seen = keys[i] > k0 ? min_i64(keys[i] - k0, nk) : 0;
-            softmax_row(s, w->scores + i * width, distances(j, g, r0 + i, keys[i]), b, k0, seen, width,
-                        w->top + i, w->sum + i, w->y + i * s->dp, k0 == 0);
-        }
-        const float *vf32 = rows_f32(s, w->kv, head_at(v, b, k0, g, s->D), v->strides[1], nk, &ld);
-        LS_NAME(ls_small_mm)(n, s->dp, nk, w->scores, width, 1, vf32, ld, w->y, s->dp, k0 > 0);
+        const tile_keys block = load_keys(s, k, v, b, g, k0, min_i64(s->bk, most - k0), &w->keys);
+        for (int64_t i = 0; i < r.n; i++)
+            r.seen[i] = keys[i] > k0 ? min_i64(keys[i] - k0, block.n) : 0;
+        attend(s, &r, &block, &w->tile);
     }
-    for (int64_t i = 0; i < n; i++) {
-        const float share = w->sum[i] == 0.0f ? 0.0f : 1.0f / w->sum[i];
+    for (int64_t i = 0; i < r.n; i++) {
+        const float share = r.sum[i] == 0.0f ? 0.0f : 1.0f / r.sum[i];
         store_rows(s, row_at(j, y, b, g, r0 + i), 0, w->y + i * s->dp, 1, &share, 0);
     }
 }

@@ -5,6 +5,8 @@
  * type. The block of the last instruction is stored. An element's result depends on its operands only, not on
  * where blocks begin. A block is read before it is written, so the output may have the memory of an input. */
 #include "table.h"
+#include "stream.h"
+#include "vmath_more.h"
 #include "walk.h"
 
 /* 16 KB for all registers, but at least 32 elements in each */
@@ -52,7 +54,7 @@ SIMD_FN vf where_positive(vf dy, vf x) { return vf_select(vf_lt(vf_zero(), x), d
 
 static void execute(const instruction *in, float *r, const float *a, const float *b, int64_t n)
 {
-    const vf c = vf_set1(in->number);
+    const vf c = vf_set1(in->number), one = vf_set1(1.0f);
     switch (in->op) {
     case LS_EW_ADD: EACH(x + y); break;
     case LS_EW_SUB: EACH(x - y); break;
@@ -60,12 +62,26 @@ static void execute(const instruction *in, float *r, const float *a, const float
     case LS_EW_DIV: EACH(x / y); break;
     case LS_EW_MAX: EACH(max_nan(x, y)); break;
     case LS_EW_MIN: EACH(min_nan(x, y)); break;
+    case LS_EW_POW: EACH(vf_pow(x, y)); break;
+    case LS_EW_GT: EACH(vf_select(vf_lt(y, x), one, vf_zero())); break;
+    case LS_EW_GE: EACH(vf_select(vf_le(y, x), one, vf_zero())); break;
+    case LS_EW_EQ: EACH(vf_select(vf_eq(x, y), one, vf_zero())); break;
+    case LS_EW_KEEP: EACH(vf_select(vf_eq(y, vf_zero()), vf_zero(), x)); break;
+    case LS_EW_DROP: EACH(vf_select(vf_eq(y, vf_zero()), x, vf_zero())); break;
     case LS_EW_NEG: EACH(vf_neg(x)); break;
     case LS_EW_SQRT: EACH(vf_sqrt(x)); break;
     case LS_EW_EXP: EACH(vf_exp(x)); break;
     case LS_EW_LOG: EACH(vf_log(x)); break;
     case LS_EW_TANH: EACH(vf_tanh(x)); break;
     case LS_EW_SQUARE: EACH(x * x); break;
+    case LS_EW_ABS: EACH(vf_abs(x)); break;
+    case LS_EW_SIGN: EACH(vf_sign(x)); break;
+    case LS_EW_SIN: EACH(vf_sin(x)); break;
+    case LS_EW_COS: EACH(vf_cos(x)); break;
+    case LS_EW_SIGMOID: EACH(vf_sigmoid(x)); break;
+    case LS_EW_SOFTPLUS: EACH(vf_softplus(x)); break;
+    case LS_EW_HARDSWISH: EACH(vf_hardswish(x)); break;
+    case LS_EW_HARDSWISH_GRAD: EACH(x * vf_hardswish_slope(y)); break;
     case LS_EW_RELU: EACH(vf_relu(x)); break;
     case LS_EW_GELU: EACH(vf_gelu(x)); break;
     case LS_EW_GELU_TANH: EACH(vf_gelu_tanh(x)); break;
@@ -78,6 +94,11 @@ static void execute(const instruction *in, float *r, const float *a, const float
     case LS_EW_ADD_CONST: EACH(x + c); break;
     case LS_EW_MUL_CONST: EACH(x * c); break;
     case LS_EW_DIV_CONST: EACH(x / c); break;
+    case LS_EW_POW_CONST: EACH(vf_pow(x, c)); break;
+    case LS_EW_MAX_CONST: EACH(max_nan(x, c)); break;
+    case LS_EW_MIN_CONST: EACH(min_nan(x, c)); break;
+    case LS_EW_LEAKY_RELU: EACH(vf_select(vf_lt(vf_zero(), x), x, x * c)); break;
+    case LS_EW_ELU: EACH(vf_select(vf_lt(vf_zero(), x), x, c * vf_expm1_negative(x))); break;
     case LS_EW_CAST:
     case LS_EW_COUNT: EACH(x); break;
     }
@@ -205,9 +226,12 @@ static void run_single(const ls_kernel_args *a, ls_ew op, double number)
     run_program(&p, a);
 }
 
-#define ELEMENTWISE(name, opcode) \
-    KERNEL(name) { run_single(a, opcode, a->attrs ? ((const ls_number_attrs *)a->attrs)->value : 0.0); }
-#include "elementwise.list"
+#define ELEMENTWISE(opcode, name)                                                                   \
+    KERNEL(name)                                                                                    \
+    {                                                                                               \
+        run_single(a, LS_EW_##opcode, a->attrs ? ((const ls_number_attrs *)a->attrs)->value : 0.0); \
+    }
+#include "device/elementwise.list"
 #undef ELEMENTWISE
 
 KERNEL(fused)
@@ -281,10 +305,58 @@ static void cast_elements(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
+/* cast of a contiguous tensor from f32, bf16 or f16 to another of these types, in one pass. */
+typedef struct convert_job {
+    const char *in;
+    char *out;
+    ls_dtype from, to;
+    int64_t n;
+} convert_job;
+enum { CONVERT_BLOCK = 4096 };
+
+SIMD_FN void convert_to(ls_dtype TO, ls_dtype from, const convert_job *j, int64_t i, int64_t stop)
+{
+    const bool stream = streams(j->out, j->n, TO);
+#define PAIR(FROM, put) put(j->out, TO, i, vf_get(j->in, FROM, i), vf_get(j->in, FROM, i + VF_LANES))
+    if (from == LS_F32 && stream)
+        for (; i + 2 * VF_LANES <= stop; i += 2 * VF_LANES)
+            PAIR(LS_F32, vf_put2_stream);
+    else if (from == LS_F32)
+        for (; i + 2 * VF_LANES <= stop; i += 2 * VF_LANES)
+            PAIR(LS_F32, vf_put2);
+    else if (from == LS_BF16)
+        for (; i + 2 * VF_LANES <= stop; i += 2 * VF_LANES)
+            PAIR(LS_BF16, vf_put2);
+    else
+        for (; i + 2 * VF_LANES <= stop; i += 2 * VF_LANES)
+            PAIR(LS_F16, vf_put2);
+#undef PAIR
+    for (; i < stop; i += VF_LANES) {
+        const int n = (int)min_i64(VF_LANES, stop - i);
+        vf_put_n(j->out, TO, i, vf_get_n(j->in, from, i, n), n);
+    }
+    if (stream)
+        vf_stream_end();
+}
+
+static void convert_blocks(void *context, int64_t begin, int64_t end, int worker)
+{
+    const convert_job *j = context;
+    (void)worker;
+    BY_FLOAT(j->to, convert_to, j->from, j, begin * CONVERT_BLOCK, min_i64(end * CONVERT_BLOCK, j->n));
+}
+
 KERNEL(cast)
 {
-    if (is_float16_or_32(a->out[0].type.dtype)) {
-        run_single(a, LS_EW_CAST, 0.0);
+    const ls_dtype from = a->in[0].type.dtype, to = a->out[0].type.dtype;
+    if (is_float16_or_32(to)) {
+        const walk in = walk_broadcast(&a->in[0], &a->out[0].type);
+        if (!is_float16_or_32(from) || !walk_is_flat(&in)) {
+            run_single(a, LS_EW_CAST, 0.0);
+            return;
+        }
+        convert_job j = { in.data, a->out[0].data, from, to, count_of(&a->out[0]) };
+        ls_parallel_for(threads_for(a, j.n), (j.n + CONVERT_BLOCK - 1) / CONVERT_BLOCK, convert_blocks, &j);
         return;
     }
     cast_job j = { .a = a, .in = walk_broadcast(&a->in[0], &a->out[0].type) };

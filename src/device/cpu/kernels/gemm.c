@@ -40,14 +40,17 @@ typedef struct gemm {
 /* Words of depth in a chunk (the last may be shorter). */
 static int64_t steps_of(const gemm *g, int64_t chunk)
 {
-    int64_t left = g->p.depth - chunk * g->p.chunk;
-    if (GEMM_PAIRS(g->args->in[0].type.dtype))
-        left = round_up(left, 2);
-    return min_i64(g->p.chunk, left) / g->form->unit;
+    const int64_t left = g->p.depth - chunk * g->p.chunk;
+    return min_i64(g->p.chunk, round_up(left, g->p.depth_unit)) / g->form->unit;
 }
 static float *b_of(const gemm *g, int64_t chunk)
 {
-    return g->b + (chunk - g->chunk0) * g->p.block * g->p.chunk;
+    return g->b + (chunk - g->chunk0) * g->p.block * g->p.chunk_words;
+}
+/* part_begin, at a multiple of row_unit. */
+static int64_t row_begin(const gemm *g, int64_t rows, int64_t part, int64_t parts)
+{
+    return min_i64(rows, round_up(part_begin(rows, part, parts), g->p.row_unit));
 }
 static int64_t panels_of(const gemm *g) { return (g->j1 - g->j0 + g->p.nr - 1) / g->p.nr; }
 
@@ -72,7 +75,7 @@ static void pack_b(const gemm *g, int64_t begin, int64_t end)
  * does not fit is not prefetched. */
 
 typedef struct prefetches {
-    gemm_ahead list[GEMM_KC / GEMM_AHEAD_STEPS];
+    gemm_ahead list[GEMM_AMX_KC / GEMM_AHEAD_STEPS];
     int n, room;
 } prefetches;
 
@@ -126,6 +129,7 @@ typedef struct strip {
     float *tile_sums;     /* [rows][nr], this thread's */
     /* linear_dw with small chunks: rows of the next chunk, and how many of them have been prefetched */
     int64_t next_rows, prefetched;
+    int set_rows; /* the height for which the form is set up; 0: none */
 } strip;
 
 /* A block of a panel's depth: steps [k, k + steps) of the chunk. */
@@ -149,7 +153,7 @@ static void cut_tiles(strip *s, const gemm *g)
 {
     s->tiles = (s->rows + g->p.mr - 1) / g->p.mr;
     for (int t = 0; t <= s->tiles; t++)
-        s->first_row[t] = (int)(s->i0 + part_begin(s->rows, t, s->tiles));
+        s->first_row[t] = (int)(s->i0 + row_begin(g, s->rows, t, s->tiles));
 }
 
 /* Finds the strip's part of A: where it lies, or copied to this thread's scratch. */
@@ -159,16 +163,17 @@ static void take_a(strip *s, const gemm *g, float *scratch)
     const ls_tensor *a = &g->args->in[0];
     const int64_t k0 = s->chunk * p->chunk;
     s->a = scratch;
-    s->a_row_bytes = (p->chunk + GEMM_PAD) * (int64_t)sizeof(float);
+    const int64_t ld = p->chunk_words + GEMM_PAD;
+    s->a_row_bytes = ld * (int64_t)sizeof(float);
     if (p->kind == GEMM_DW) {
         float *sums = g->j0 == 0 ? g->sums
                                  : NULL; /* every block of columns packs A; the first one also sums it */
-        g->form->pack_a(scratch, sums, s->chunk > 0, a, s->first_row, s->tiles, k0, s->steps);
+        g->form->pack_a(scratch, ld, sums, s->chunk > 0, a, s->first_row, s->tiles, k0, s->steps);
     } else if (g->a_in_place) {
         s->a_row_bytes = row_stride(a) * elem_size(a->type.dtype);
         s->a = (const float *)(elem_at(a, s->i0 * row_stride(a) + k0));
     } else {
-        g->form->copy_a(scratch, s->a_row_bytes / (int64_t)sizeof(float), a, s->i0, s->rows, k0, s->steps);
+        g->form->copy_a(scratch, ld, a, s->i0, s->rows, k0, s->steps);
     }
 }
 
@@ -205,23 +210,26 @@ static void list_prefetches(prefetches *f, const strip *s, const strip_panel *q,
         if (q->direct ? d->k == 0 : d->last)
             prefetch_finish(f, g, s->i0, q->j, q->j + q->cols);
     }
-    prefetch_nothing_more(f, q->b);
+    if (f->n)
+        prefetch_nothing_more(f, q->b);
 }
 
 /* Multiplies tile t: its sums of one block of depth are stored in, or added to, q->c. */
-static void multiply_tile(const strip *s, const strip_panel *q, const depth_block *d, const gemm *g, int t,
+static void multiply_tile(strip *s, const strip_panel *q, const depth_block *d, const gemm *g, int t,
                           const gemm_ahead *ahead)
 {
     const int64_t row = s->first_row[t] - s->i0;
     const int height = s->first_row[t + 1] - s->first_row[t];
     const float *a, *bias = q->direct && d->last && g->bias ? g->bias + q->j : NULL;
     int64_t ahead_row = row;
-    if (g->p.kind == GEMM_DW) {
-        a = s->a + (t * s->steps + d->k) * VF_LANES;
+    if (g->p.kind == GEMM_DW)
         ahead_row = s->prefetched;
-    } else {
+    if (g->p.kind == GEMM_DW && !g->p.amx)
+        a = s->a + (t * s->steps + d->k) * VF_LANES;
+    else
         a = (const float *)((const char *)s->a + row * s->a_row_bytes) + d->k;
-    }
+    if (g->form->set_rows && height != s->set_rows)
+        g->form->set_rows(s->set_rows = height);
     const unsigned control = ls_subnormals_off(g->drop_subnormals);
     q->tile[height - 1](d->steps, a, s->a_row_bytes, q->b + d->k * g->p.nr, q->c + row * q->ldc, q->ldc,
                         !d->first, bias, ahead, ahead_row);
@@ -236,13 +244,13 @@ static void multiply_panel(strip *s, const strip_panel *q, const gemm *g)
     const bool first_chunk = s->chunk == 0, last_chunk = s->chunk == g->p.chunks - 1;
     depth_block d = { 0 };
     do { /* at least once: with depth 0 the results are zeros */
-        d.steps = min_i64(GEMM_KC / g->form->unit, s->steps - d.k);
+        d.steps = min_i64(g->p.kc / g->form->unit, s->steps - d.k);
         d.first = first_chunk && d.k == 0;
         d.last = last_chunk && d.k + d.steps == s->steps;
         prefetches f = { .room = (int)((d.steps + GEMM_AHEAD_STEPS - 1) / GEMM_AHEAD_STEPS) };
         list_prefetches(&f, s, q, &d, g);
         for (int t = 0; t < s->tiles; t++, s->prefetched += GEMM_LINES)
-            multiply_tile(s, q, &d, g, t, f.list);
+            multiply_tile(s, q, &d, g, t, f.n ? f.list : NULL);
         d.k += d.steps;
     } while (d.k < s->steps);
 }
@@ -264,6 +272,8 @@ static void multiply_strip(const gemm *g, int64_t i0, int rows, int64_t chunk, i
         const strip_panel q = panel_at(&s, g, j);
         multiply_panel(&s, &q, g);
     }
+    if (g->form->leave)
+        g->form->leave();
 }
 
 /* Rows [begin, end) with all chunks of the group, in strips of nearly equal height. */
@@ -271,8 +281,8 @@ static void multiply_rows(const gemm *g, int64_t begin, int64_t end, int worker)
 {
     const int64_t strips = (end - begin + g->p.strip - 1) / g->p.strip;
     for (int64_t s = 0; s < strips; s++) {
-        const int64_t i = begin + part_begin(end - begin, s, strips),
-                      stop = begin + part_begin(end - begin, s + 1, strips);
+        const int64_t i = begin + row_begin(g, end - begin, s, strips),
+                      stop = begin + row_begin(g, end - begin, s + 1, strips);
         for (int64_t chunk = g->chunk0; chunk < g->chunk1; chunk++)
             multiply_strip(g, i, (int)(stop - i), chunk, worker);
     }
@@ -292,7 +302,8 @@ static void rows_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const gemm *g = context;
     const int64_t rows = g->i1 - g->i0, tasks = row_tasks(g);
-    multiply_rows(g, g->i0 + part_begin(rows, begin, tasks), g->i0 + part_begin(rows, end, tasks), worker);
+    multiply_rows(g, g->i0 + row_begin(g, rows, begin, tasks), g->i0 + row_begin(g, rows, end, tasks),
+                  worker);
 }
 
 /* One group of chunks: `threads` threads share packing, meet, and share rows. */
@@ -340,8 +351,8 @@ static void own_task(void *context, int64_t begin, int64_t end, int worker)
             multiply_part(&g, 0, p->rows, part_begin(panels, i, parts) * p->nr,
                           min_i64(p->cols, part_begin(panels, i + 1, parts) * p->nr), 1, worker);
         else
-            multiply_part(&g, part_begin(p->rows, i, parts), part_begin(p->rows, i + 1, parts), 0, p->cols, 1,
-                          worker);
+            multiply_part(&g, row_begin(&g, p->rows, i, parts), row_begin(&g, p->rows, i + 1, parts), 0,
+                          p->cols, 1, worker);
     }
 }
 
@@ -349,7 +360,10 @@ static void own_task(void *context, int64_t begin, int64_t end, int worker)
 
 static const gemm_form *form_of(ls_dtype t)
 {
-#ifdef LS_LEVEL_avx512bf16
+#ifdef LS_LEVEL_amx
+    if (GEMM_PAIRS(t))
+        return &LS_NAME(ls_gemm_amx_form);
+#elif defined(LS_BF16_PAIRS)
     if (GEMM_PAIRS(t)) {
         int use = LS_NAME(ls_gemm_use_dot);
         if (use < 0) {
@@ -370,7 +384,7 @@ static bool reads_a_in_place(const gemm *g)
 {
     const ls_tensor *a = &g->args->in[0];
     const bool words = a->type.dtype == LS_F32 || g->form->unit == 2;
-    return g->p.kind != GEMM_DW && words && g->p.depth % g->form->unit == 0 &&
+    return g->p.kind != GEMM_DW && words && g->p.depth % (g->p.amx ? g->p.depth_unit : g->form->unit) == 0 &&
            row_stride(a) * elem_size(a->type.dtype) % CACHE_SET_BYTES != 0;
 }
 
@@ -411,7 +425,7 @@ static void run(const ls_kernel_args *a, gemm_kind kind)
     gemm g = { .p = LS_NAME(ls_gemm_plan)(a, kind), .args = a, .form = form_of(a->in[0].type.dtype) };
     const gemm_plan *p = &g.p;
     place_workspace(&g);
-    g.drop_subnormals = GEMM_PAIRS(a->in[0].type.dtype);
+    g.drop_subnormals = GEMM_PAIRS(a->in[0].type.dtype) && !p->amx; /* (tiles drop them by themselves) */
     g.a_in_place = reads_a_in_place(&g);
     g.direct = is_direct(a, kind);
     g.bias = kind == GEMM_LINEAR && present(&a->in[2]) ? a->in[2].data : NULL;

@@ -35,7 +35,8 @@
  *
  * Order of summation, the same for every element, tile and thread: depth is cut into blocks of GEMM_KC
  * elements; a block is one ascending chain of fused multiply-adds that starts at zero; blocks are added in
- * ascending order. So results do not depend on threads, nor a row's result on the rows beside it. */
+ * ascending order. Tiles of AMX have blocks of 32 elements, of two chains each (gemm_tile_amx.c). So results
+ * do not depend on threads, nor a row's result on the rows beside it. */
 #pragma once
 #include "kernel.h"
 
@@ -43,6 +44,8 @@ enum {
     /* Elements of one chain. That much of a panel in f32 has 32 KB (AVX2: 16 KB) and stays in L1 for all
      * tiles of a strip. Bits of results depend on this number, and on none of the others. */
     GEMM_KC = 256,
+    /* The same for tiles of AMX, which read A past L1; no bit depends on it. */
+    GEMM_AMX_KC = 512,
     /* elements of depth in a chunk; even, so that both elements of a pair are in one chunk */
     GEMM_CHUNK = 1024,
     /* linear_dw with a small result copies both operands. With shorter chunks, the copies and the result fit
@@ -66,11 +69,17 @@ typedef struct gemm_plan {
     int64_t rows, cols, depth;
     int threads;
     int mr, nr, strip; /* tile height, panel width, rows of a strip */
+    bool amx;          /* bf16 in tile registers (gemm_tile_amx.c) */
+    int row_unit;      /* ranges of rows begin at multiples of it */
+    int depth_unit;    /* depth is padded with zeros to a multiple of it */
+    int kc;            /* depth of a panel that stays in L1 */
     /* own_b false: the threads pack B together and share rows. own_b true: each thread packs B for itself,
-     * and computes a part of the columns (split_columns: there are too few rows for all threads) or of the
-     * rows (small linear_dw: fetching what another core has packed takes longer than packing it again). */
+     * and computes a part of the columns (split_columns: there are too few rows for all threads, or
+     * many columns) or of the rows (small linear_dw: fetching what another core has packed takes longer than
+     * packing it again). */
     bool own_b, split_columns;
     int64_t chunk;           /* depth of a chunk, a multiple of GEMM_KC unless there is only one */
+    int64_t chunk_words;     /* words of a chunk that there must be room for (gemm_form) */
     int64_t chunks;          /* number of chunks */
     int64_t block;           /* columns of a block, a multiple of nr */
     int64_t group;           /* chunks of a group; for each group the threads meet twice */
@@ -103,17 +112,19 @@ enum {
  *   ahead  one entry for every GEMM_AHEAD_STEPS steps, prefetched from row number `row` on; NULL: none */
 typedef void (*gemm_tile)(int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c,
                           int64_t ldc, bool add, const float *bias, const gemm_ahead *ahead, int64_t row);
-enum { GEMM_MAX_MR = 14 };
+enum { GEMM_MAX_MR = 32 };
 
 /* The form in which tiles read A and B, and the functions that bring operands into it. In each step of depth
- * a tile takes one word of 4 bytes from every row of A and every column of B. There are two forms:
+ * a tile takes one word of 4 bytes from every row of A and every column of B. There are three forms:
  *
  *   f32   A word is one element.
  *   dot   A word is two bf16, for the instruction vdpbf16ps of AVX512_BF16, which computes
  *         sum = fma(even elements, fma(odd elements, sum)) and takes subnormal numbers as zero.
+ *   amx   A word is two bf16, for the tiles of AMX, which also take subnormal numbers as zero. Level amx has
+ * this form for bf16, and no other. A is always row-major, also the copy that linear_dw makes.
  *
  * AMD processors issue vdpbf16ps as fast as an f32 FMA, so it does twice the work; Intel's issue it at half
- * that rate (measured), so the f32 form is faster there. Both must give the same bits. So at the level
+ * that rate (measured), so the f32 form is faster there. These two must give the same bits. So at the level
  * avx512bf16 the f32 form of bf16 takes the odd element of each pair before the even one, and drops
  * subnormals. */
 typedef struct gemm_form {
@@ -131,17 +142,20 @@ typedef struct gemm_form {
     /* linear_dw: packs A as tiles, [tile][k][VF_LANES]. Tile t has the rows [first_row[t], first_row[t + 1]).
      * If sums is not NULL, each row of A is also summed over depth into sums[row] (add: on top of its value):
      * the bias gradient. */
-    void (*pack_a)(float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles,
-                   int64_t k0, int64_t steps);
+    void (*pack_a)(float *to, int64_t to_ld, float *sums, bool add, const ls_tensor *a, const int *first_row,
+                   int tiles, int64_t k0, int64_t steps);
+    /* Before the first tile of that height, and behind the last tile; NULL: nothing is to be done. */
+    void (*set_rows)(int rows);
+    void (*leave)(void);
 } gemm_form;
 extern const gemm_form LS_NAME(ls_gemm_f32_form);
 extern const gemm_tile LS_NAME(ls_gemm_tiles)[2][2][GEMM_MAX_MR];
-#ifdef LS_LEVEL_avx512bf16
-extern const gemm_form LS_NAME(ls_gemm_dot_form);
+#ifdef LS_BF16_PAIRS
+extern const gemm_form LS_NAME(ls_gemm_dot_form), LS_NAME(ls_gemm_amx_form);
 extern const gemm_tile LS_NAME(ls_gemm_dot_tiles)[2][2][GEMM_MAX_MR];
 /* 1, 0: use the dot form or not (tests); -1: the faster form on this processor */
 extern int LS_NAME(ls_gemm_use_dot);
-/* Products of this type add pairs in the order of vdpbf16ps, in both forms. */
+/* Products of this type add pairs in the order of the instruction for them, in all forms. */
 #define GEMM_PAIRS(t) ((t) == LS_BF16)
 #else
 #define GEMM_PAIRS(t) ((void)(t), false)
@@ -151,7 +165,7 @@ extern int LS_NAME(ls_gemm_use_dot);
 SIMD_FN unsigned ls_subnormals_off(bool wanted)
 {
     unsigned before = 0;
-#ifdef LS_LEVEL_avx512bf16
+#ifdef LS_BF16_PAIRS
     enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040 }; /* bits of MXCSR: results, operands */
     if (wanted) {
         before = _mm_getcsr();
@@ -163,13 +177,21 @@ SIMD_FN unsigned ls_subnormals_off(bool wanted)
 }
 SIMD_FN void ls_subnormals_restore(bool wanted, unsigned before)
 {
-#ifdef LS_LEVEL_avx512bf16
+#ifdef LS_BF16_PAIRS
     if (wanted)
         _mm_setcsr(before);
 #endif
     (void)wanted;
     (void)before;
 }
+
+/* pack_b and copy_a of both forms of pairs, and pack_a of the AMX form (gemm_pack_pairs.c) */
+void LS_NAME(ls_gemm_pack_b_pairs)(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0,
+                                   int64_t steps, int64_t j0, int64_t j1);
+void LS_NAME(ls_gemm_copy_a_pairs)(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows,
+                                   int64_t k0, int64_t steps);
+void LS_NAME(ls_gemm_pack_a_rows)(float *to, int64_t to_ld, float *sums, bool add, const ls_tensor *a,
+                                  const int *first_row, int tiles, int64_t k0, int64_t steps);
 
 /* linear with a single row (gemm_row.c) */
 void LS_NAME(ls_gemm_row)(const ls_kernel_args *a);

@@ -194,9 +194,10 @@ SIMD_FN void pack_strip(ls_dtype t, float *to, float *sums, bool add, const ls_t
     }
 }
 
-static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles,
-                   int64_t k0, int64_t depth)
+static void pack_a(float *to, int64_t to_ld, float *sums, bool add, const ls_tensor *a, const int *first_row,
+                   int tiles, int64_t k0, int64_t depth)
 {
+    (void)to_ld;
     BY_FLOAT(a->type.dtype, pack_strip, to, sums, add, a, first_row, tiles, k0, depth);
 }
 

@@ -2,7 +2,7 @@
  * depth, the even one in the low half. The functions correspond to those of gemm_pack.c, with a pair of rows
  * or elements in place of one. */
 #include "gemm.h"
-#ifdef LS_LEVEL_avx512bf16
+#ifdef LS_BF16_PAIRS
 
 int LS_NAME(ls_gemm_use_dot) = -1;
 
@@ -67,20 +67,21 @@ static void pack_straight(float *to, int panels, const ls_tensor *b, int64_t k0,
     const uint16_t *even = (const uint16_t *)b->data + k0 * ld + j0;
     for (int64_t s = 0; s < steps; s++, even += 2 * ld, to += width) {
         const uint16_t *odd = 2 * s + 1 < have ? even + ld : NULL;
+        const int64_t there = 2 * s < have ? cols : 0;
         for (int j = 0; j < panels; j++) {
             __builtin_prefetch(even + AHEAD_ROWS * ld + j * width);
             __builtin_prefetch(even + (AHEAD_ROWS + 1) * ld + j * width);
             for (int v = 0; v < 2; v++) {
                 const int64_t at = j * width + v * VF_LANES;
                 vf_store(to + j * steps * width + v * VF_LANES,
-                         weave(even + at, odd ? odd + at : NULL, cols - at));
+                         weave(even + at, odd ? odd + at : NULL, there - at));
             }
         }
     }
 }
 
-static void pack_b(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0, int64_t steps, int64_t j0,
-                   int64_t j1)
+void LS_NAME(ls_gemm_pack_b_pairs)(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0,
+                                   int64_t steps, int64_t j0, int64_t j1)
 {
     while (j0 < j1) {
         const int panels = p->kind == GEMM_LINEAR ? 1
@@ -94,8 +95,8 @@ static void pack_b(const gemm_plan *p, float *to, const ls_tensor *b, int64_t k0
     }
 }
 
-static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0,
-                   int64_t steps)
+void LS_NAME(ls_gemm_copy_a_pairs)(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows,
+                                   int64_t k0, int64_t steps)
 {
     const int64_t ld = row_stride(a), have = min_i64(2 * steps, cols_of(a) - k0);
     for (int i = 0; i < rows; i++)
@@ -104,9 +105,10 @@ static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int
                      words((const uint16_t *)a->data + (i0 + i) * ld + k0 + 2 * s, have - 2 * s));
 }
 
-static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const int *first_row, int tiles,
-                   int64_t k0, int64_t steps)
+static void pack_a(float *to, int64_t to_ld, float *sums, bool add, const ls_tensor *a, const int *first_row,
+                   int tiles, int64_t k0, int64_t steps)
 {
+    (void)to_ld;
     const int64_t ld = row_stride(a), have = rows_of(a) - k0;
     for (int t = 0; t < tiles; t++) {
         const int height = first_row[t + 1] - first_row[t];
@@ -132,7 +134,45 @@ static void pack_a(float *to, float *sums, bool add, const ls_tensor *a, const i
     }
 }
 
-const gemm_form LS_NAME(ls_gemm_dot_form) = {
-    .unit = 2, .tiles = LS_NAME(ls_gemm_dot_tiles), .pack_b = pack_b, .copy_a = copy_a, .pack_a = pack_a
-};
+/* The AMX form: rows of words, as copy_a makes them. Squares of VF_LANES x VF_LANES words are transposed in
+ * registers. */
+void LS_NAME(ls_gemm_pack_a_rows)(float *to, int64_t to_ld, float *sums, bool add, const ls_tensor *a,
+                                  const int *first_row, int tiles, int64_t k0, int64_t steps)
+{
+    const int64_t ld = row_stride(a), have = rows_of(a) - k0;
+    for (int i = first_row[0]; i < first_row[tiles]; i += VF_LANES, to += VF_LANES * to_ld) {
+        const int n = (int)min_i64(VF_LANES, first_row[tiles] - i);
+        const uint16_t *even = (const uint16_t *)a->data + k0 * ld + i;
+        bool on_top = add;
+        vf sum = vf_zero();
+        for (int64_t s = 0; s < steps; s += VF_LANES) {
+            vf r[VF_LANES];
+#pragma GCC unroll 16
+            for (int k = 0; k < VF_LANES; k++, even += 2 * ld) {
+                const int64_t at = 2 * (s + k);
+                r[k] = weave(even, at + 1 < have ? even + ld : NULL, at < have ? n : 0);
+                __builtin_prefetch(even + AHEAD_ROWS_A * ld);
+                __builtin_prefetch(even + (AHEAD_ROWS_A + 1) * ld);
+                sum = sum + (vf)((vi)r[k] & (vi_set1(-1) << 16));
+                sum = sum + (vf)((vi)r[k] << 16);
+            }
+            transpose(r);
+#pragma GCC unroll 16
+            for (int k = 0; k < VF_LANES; k++)
+                vf_store(to + k * to_ld + s, r[k]);
+            if (sums && ((s + VF_LANES) % (GEMM_KC / 2) == 0 || s + VF_LANES >= steps)) {
+                float *total = sums + i;
+                vf_store_n(total, on_top ? vf_load_n(total, n) + sum : sum, n);
+                on_top = true;
+                sum = vf_zero();
+            }
+        }
+    }
+}
+
+const gemm_form LS_NAME(ls_gemm_dot_form) = { .unit = 2,
+                                              .tiles = LS_NAME(ls_gemm_dot_tiles),
+                                              .pack_b = LS_NAME(ls_gemm_pack_b_pairs),
+                                              .copy_a = LS_NAME(ls_gemm_copy_a_pairs),
+                                              .pack_a = pack_a };
 #endif

@@ -37,14 +37,57 @@ SIMD_FN vf last_words(ls_dtype t, const char *from, int64_t bytes)
     return words_of(t, whole);
 }
 
-SIMD_FN vf add_product(ls_dtype t, vf sum, float x, vf w)
+#ifdef LS_LEVEL_amx
+/* The odd elements of words as f32, and the even ones. */
+SIMD_FN vf odd_of(vf words) { return (vf)((vi)words & (vi_set1(-1) << 16)); }
+SIMD_FN vf even_of(vf words) { return (vf)((vi)words << 16); }
+/* As one tile instruction does (gemm_tile_amx.c). */
+SIMD_FN vf add_pairs(vf sum, const float *x, const vf *w)
 {
-#ifdef LS_LEVEL_avx512bf16
-    if (as_pairs(t))
-        return _mm512_dpbf16_ps(sum, (__m512bh)vf_set1(x), (__m512bh)w);
+    vf even = vf_zero(), odd = vf_zero();
+#pragma GCC unroll 16
+    for (int i = 0; i < VF_LANES; i++) {
+        even = vf_fma(even_of(vf_set1(x[i])), even_of(w[i]), even);
+        odd = vf_fma(odd_of(vf_set1(x[i])), odd_of(w[i]), odd);
+    }
+    return sum + (even + odd);
+}
+#elif defined(LS_BF16_PAIRS)
+SIMD_FN vf add_pairs(vf sum, const float *x, const vf *w)
+{
+#pragma GCC unroll 16
+    for (int i = 0; i < VF_LANES; i++)
+        sum = _mm512_dpbf16_ps(sum, (__m512bh)vf_set1(x[i]), (__m512bh)w[i]);
+    return sum;
+}
+#else
+SIMD_FN vf add_pairs(vf sum, const float *x, const vf *w) /* never called */
+{
+    (void)x;
+    (void)w;
+    return sum;
+}
 #endif
-    (void)t;
-    return vf_fma(vf_set1(x), w, sum);
+
+/* The products of VF_LANES words of depth. */
+SIMD_FN vf add_products(ls_dtype t, vf sum, const float *x, const vf *w)
+{
+    if (as_pairs(t))
+        return add_pairs(sum, x, w);
+#pragma GCC unroll 16
+    for (int i = 0; i < VF_LANES; i++)
+        sum = vf_fma(vf_set1(x[i]), w[i], sum);
+    return sum;
+}
+
+/* Words that are summed before the sum is added: all of them at level amx. */
+SIMD_FN int64_t row_chain(ls_dtype t)
+{
+#ifdef LS_LEVEL_amx
+    if (as_pairs(t))
+        return INT64_MAX / 2;
+#endif
+    return GEMM_KC / (as_pairs(t) ? 2 : 1);
 }
 
 /* Computes VF_LANES columns from column j on, of which `n` exist. On the way it prefetches the next VF_LANES
@@ -54,7 +97,7 @@ SIMD_FN void columns(ls_dtype t, const row *r, int64_t j, int n, float *sums)
 {
     const ls_tensor *w = &r->a->in[1];
     const int64_t size = word_size(t), bytes = cols_of(w) * elem_size(t), ld = row_stride(w) * elem_size(t);
-    const int64_t chain = GEMM_KC / (as_pairs(t) ? 2 : 1); /* words that are summed before the sum is added */
+    const int64_t chain = row_chain(t);
     const int64_t square = VF_LANES * VF_LANES * size; /* bytes that one step below reads, and prefetches */
     const char *first = elem_at(w, j * row_stride(w)), *ahead = first + VF_LANES * ld;
     vf total = vf_zero();
@@ -80,9 +123,7 @@ SIMD_FN void columns(ls_dtype t, const row *r, int64_t j, int n, float *sums)
                     v[i] = last_words(t, from + (i < n ? i : n - 1) * ld, min_i64(left, VF_LANES * size));
             }
             transpose(v);
-#pragma GCC unroll 16
-            for (int i = 0; i < VF_LANES; i++)
-                sum = add_product(t, sum, r->x[k + i], v[i]);
+            sum = add_products(t, sum, r->x + k, v);
         }
         total = k0 == 0 ? sum : total + sum;
     }

@@ -11,7 +11,7 @@
 #define MR 4
 #endif
 
-#ifdef LS_LEVEL_avx512bf16
+#ifdef LS_BF16_PAIRS
 SIMD_FN vf dot_add(vf sum, vf a, vf b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
 #else
 SIMD_FN vf dot_add(vf sum, vf a, vf b)
@@ -112,6 +112,6 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
                                                 { { EACH(NAME, 1, 1, dot) }, { EACH(NAME, 2, 1, dot) } } };
 
 TABLE(LS_NAME(ls_gemm_tiles), 0)
-#ifdef LS_LEVEL_avx512bf16
+#ifdef LS_BF16_PAIRS
 TABLE(LS_NAME(ls_gemm_dot_tiles), 1)
 #endif

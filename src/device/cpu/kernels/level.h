@@ -12,7 +12,10 @@
 #define LS_NAME_CAT(x, level) LS_NAME_CAT_(x, level)
 #define LS_NAME(x) LS_NAME_CAT(x, LS_LEVEL)
 
-#if defined(LS_LEVEL_avx512bf16) || defined(LS_LEVEL_avx512)
+#if defined(LS_LEVEL_amx) || defined(LS_LEVEL_avx512bf16)
+#define LS_SIMD_512 1
+#define LS_BF16_PAIRS 1 /* vdpbf16ps, or tiles: products of bf16 take elements in pairs */
+#elif defined(LS_LEVEL_avx512)
 #define LS_SIMD_512 1
 #elif defined(LS_LEVEL_avx2)
 #define LS_SIMD_256 1

@@ -141,7 +141,8 @@ KERNEL(cross_entropy)
             block += rows[i];
         tree_f64_add(&tree, block);
     }
-    *(float *)a->out[0].data = (float)(tree_f64_total(&tree) / *(const float *)a->in[2].data);
+    const double count = present(&a->in[2]) ? (double)*(const float *)a->in[2].data : 1.0;
+    *(float *)a->out[0].data = (float)(tree_f64_total(&tree) / count);
 }
 
 SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)

@@ -241,7 +241,8 @@ SIMD_FN vi vf_round_bf16(vf a)
      * result is in the upper half of each lane; the lower half is arbitrary. (vcvtneps2bf16 would drop
      * subnormal numbers.) */
     const vi x = (vi)a;
-    return vi_select(vf_isnan(a), x | 0x400000, x + 0x7fff + (vi_shr_logical(x, 16) & 1));
+    const vu rounded = (vu)x + 0x7fff + (vu)(vi_shr_logical(x, 16) & 1); /* (of NaN it may wrap around) */
+    return vi_select(vf_isnan(a), x | 0x400000, (vi)rounded);
 }
 SIMD_FN vh vf_to_bf16(vf a) { return vi_narrow(vi_shr_logical(vf_round_bf16(a), 16)); }
 

@@ -8,8 +8,14 @@
 #define NV_MAX 3
 #endif
 
-SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b,
-                  int64_t ldb, float *c, int64_t ldc, bool add)
+#ifdef LS_LEVEL_avx512bf16
+SIMD_FN vf dot_add(vf sum, vf a, vf b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
+#else
+SIMD_FN vf dot_add(vf sum, vf a, vf b) { return vf_fma(a, b, sum); } /* never called */
+#endif
+
+SIMD_FN void tile(bool dot, int mr, int nv, int64_t k, const float *a, int64_t a_row, int64_t a_k,
+                  const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
 {
     vf sum[8][NV_MAX];
 #pragma GCC unroll 8
@@ -27,7 +33,7 @@ SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int6
             const vf av = vf_set1(a[i * a_row]);
 #pragma GCC unroll 4
             for (int v = 0; v < nv; v++)
-                sum[i][v] = vf_fma(av, bv[v], sum[i][v]);
+                sum[i][v] = dot ? dot_add(sum[i][v], av, bv[v]) : vf_fma(av, bv[v], sum[i][v]);
         }
         a += a_k;
         b += ldb;
@@ -41,16 +47,16 @@ SIMD_FN void tile(int mr, int nv, int64_t k, const float *a, int64_t a_row, int6
 
 /* m rows of nv vectors, in tiles of nearly equal height. Each width has a function, so that a tile needs no
  * call. */
-SIMD_FN void panel(int nv, int mr_max, int64_t m, int64_t k, const float *a, int64_t a_row, int64_t a_k,
-                   const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
+SIMD_FN void panel(bool dot, int nv, int mr_max, int64_t m, int64_t k, const float *a, int64_t a_row,
+                   int64_t a_k, const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
 {
     for (int64_t tiles = (m + mr_max - 1) / mr_max; tiles > 0; tiles--) {
         const int mr = (int)((m + tiles - 1) / tiles);
         switch (mr) {
-#define ROWS(n)                                                 \
-    case n:                                                     \
-        if (n <= mr_max)                                        \
-            tile(n, nv, k, a, a_row, a_k, b, ldb, c, ldc, add); \
+#define ROWS(n)                                                      \
+    case n:                                                          \
+        if (n <= mr_max)                                             \
+            tile(dot, n, nv, k, a, a_row, a_k, b, ldb, c, ldc, add); \
         break;
             ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8)
 #undef ROWS
@@ -61,38 +67,48 @@ SIMD_FN void panel(int nv, int mr_max, int64_t m, int64_t k, const float *a, int
     }
 }
 
-#define PANEL(nv, mr_max)                                                                                 \
-    static __attribute__((noinline)) void panel_##nv(int64_t m, int64_t k, const float *a, int64_t a_row, \
-                                                     int64_t a_k, const float *b, int64_t ldb, float *c,  \
-                                                     int64_t ldc, bool add)                               \
-    {                                                                                                     \
-        panel(nv, mr_max, m, k, a, a_row, a_k, b, ldb, c, ldc, add);                                      \
-    }
 #if defined(LS_SIMD_512) /* at most 24 sums in 32 registers */
-PANEL(1, 8)
-PANEL(2, 8)
-PANEL(3, 8)
-PANEL(4, 6)
+enum { MR_1 = 8, MR_2 = 8, MR_3 = 8, MR_4 = 6 };
+#define WIDEST(name, dot) PANEL(name, dot, 4)
+#define CASE_WIDEST(name)                                                 \
+    case 4:                                                               \
+        name##_panel_4(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); \
+        break;
 #else /* at most 12 sums in 16 registers */
-PANEL(1, 8)
-PANEL(2, 6)
-PANEL(3, 4)
+enum { MR_1 = 8, MR_2 = 6, MR_3 = 4 };
+#define WIDEST(name, dot)
+#define CASE_WIDEST(name)
 #endif
-
-void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k,
-                          const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
-{
-    for (int64_t j = 0; j < n; j += NV_MAX * VF_LANES) {
-        switch (min_i64(NV_MAX, (n - j) / VF_LANES)) {
-        case 1: panel_1(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;
-        case 2: panel_2(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;
-        case 3: panel_3(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;
-#if NV_MAX == 4
-        case 4: panel_4(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;
-#endif
-        }
+#define PANEL(name, dot, nv)                                                                              \
+    static __attribute__((noinline)) void name##_panel_##nv(int64_t m, int64_t k, const float *a,         \
+                                                            int64_t a_row, int64_t a_k, const float *b,   \
+                                                            int64_t ldb, float *c, int64_t ldc, bool add) \
+    {                                                                                                     \
+        panel(dot, nv, MR_##nv, m, k, a, a_row, a_k, b, ldb, c, ldc, add);                                \
     }
-}
+/* The function `name`: panels from left to right. */
+#define PRODUCT(name, dot)                                                                          \
+    PANEL(name, dot, 1)                                                                             \
+    PANEL(name, dot, 2)                                                                             \
+    PANEL(name, dot, 3)                                                                             \
+    WIDEST(name, dot)                                                                               \
+    void LS_NAME(name)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k, \
+                       const float *b, int64_t ldb, float *c, int64_t ldc, bool add)                \
+    {                                                                                               \
+        for (int64_t j = 0; j < n; j += NV_MAX * VF_LANES)                                          \
+            switch (min_i64(NV_MAX, (n - j) / VF_LANES)) {                                          \
+            case 1: name##_panel_1(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;        \
+            case 2: name##_panel_2(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;        \
+            case 3:                                                                                 \
+                name##_panel_3(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add);                   \
+                break;                                                                              \
+                CASE_WIDEST(name)                                                                   \
+            }                                                                                       \
+    }
+PRODUCT(ls_small_mm, false)
+#ifdef LS_LEVEL_avx512bf16
+PRODUCT(ls_small_dot_mm, true)
+#endif
 
 typedef float quad __attribute__((vector_size(16)));
 SIMD_FN quad quad_load(const float *p)

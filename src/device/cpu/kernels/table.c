@@ -1,7 +1,7 @@
 /* table.c - the rows of every kernel of this level, except matrix products (gemm.c). Device ref computes in
  * f64; here only scalars, such as the learning rate, and ops that move bytes take f64. */
-#include "table.h"
 #include "kernel.h"
+#include "table.h"
 
 #define ROW(name, ...)                                      \
     {                                                       \
@@ -18,8 +18,9 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(permute, .any_in = LS_OPERAND(0)),
     ROW(broadcast_to, .any_in = LS_OPERAND(0)),
     ROW(sum_to, FLOATS),
-#define ELEMENTWISE(name, opcode) ROW(name, FLOATS, .any_in = LS_OPERAND(0) | LS_OPERAND(1)),
-#include "elementwise.list"
+    ROW(max_to, FLOATS),
+#define ELEMENTWISE(opcode, name) ROW(name, FLOATS, .any_in = LS_OPERAND(0) | LS_OPERAND(1)),
+#include "device/elementwise.list"
 #undef ELEMENTWISE
     ROW(cast, FLOATS, .any_in = LS_OPERAND(0)),
     ROW(fused, .supports = LS_NAME(ls_fused_supports), .any_in = ALL_INPUTS),
@@ -66,6 +67,8 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(cross_entropy_part, FLOATS),
     ROW(argmax_part, FLOATS),
     ROW(argmax_join, FLOATS),
+    ROW(row_sum, FLOATS),
+    ROW(row_sum_grad, FLOATS),
     ROW(max_abs, FLOATS),
     ROW(sum_squares, FLOATS, WORKSPACE(sum_squares)),
     ROW(norm_from_squares, FLOATS),

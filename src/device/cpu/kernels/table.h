@@ -14,12 +14,13 @@ KERNEL(pack);
 KERNEL(broadcast_to);
 /* sum_to.c */
 KERNEL(sum_to);
+KERNEL(max_to);
 /* elementwise.c */
 KERNEL(cast);
 KERNEL(fused);
 KERNEL_SUPPORTS(fused);
-#define ELEMENTWISE(name, opcode) KERNEL(name);
-#include "elementwise.list"
+#define ELEMENTWISE(opcode, name) KERNEL(name);
+#include "device/elementwise.list"
 #undef ELEMENTWISE
 /* dropout.c */
 KERNEL(random_key);
@@ -65,6 +66,9 @@ KERNEL(shift_right);
 KERNEL(position_bias);
 KERNEL(position_bias_grad);
 KERNEL_WORKSPACE(position_bias_grad);
+/* rows.c */
+KERNEL(row_sum);
+KERNEL(row_sum_grad);
 /* softmax.c */
 KERNEL(softmax);
 KERNEL(softmax_grad);

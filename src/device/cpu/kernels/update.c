@@ -5,6 +5,7 @@
  * rounded to f32 once. */
 #include "table.h"
 #include "kernel.h"
+#include "stream.h"
 
 enum { UPDATE_BLOCK = 4096 };
 
@@ -62,9 +63,12 @@ KERNEL_SUPPORTS(update)
 /* ---- Adam */
 
 typedef struct adam_job {
-    const ls_kernel_args *a;
+    float *p, *m, *v;
+    const void *g;
+    void *w; /* weights for the next step: the parameters in type `to`; NULL: none */
+    ls_dtype from, to;
     int64_t n;
-    bool scaled;
+    bool skipped, scaled, stream;
     float scale, l2, shrink, one_minus_beta1, beta2, one_minus_beta2, root_correction2, eps,
         rate; /* l2 or shrink: weight decay */
 } adam_job;
@@ -82,28 +86,60 @@ SIMD_FN void adam_vector(const adam_job *j, vf *p, vf g, vf *m, vf *v)
     *p = vf_fnma(vf_set1(j->rate), *m / denominator, *p);
 }
 
-SIMD_FN void adam_blocks(ls_dtype T, const adam_job *j, int64_t begin, int64_t end)
+/* One vector: loads, updates and stores it. Returns the new parameters. */
+SIMD_FN vf adam_at(ls_dtype T, const adam_job *j, int64_t i)
 {
-    const ls_kernel_args *a = j->a;
-    const void *g = a->in[1].data;
-    float *p = a->out[0].data, *m = a->out[1].data, *v = a->out[2].data;
+    vf x = vf_load(j->p + i), y = vf_load(j->m + i), z = vf_load(j->v + i);
+    adam_vector(j, &x, vf_get(j->g, T, i), &y, &z);
+    vf_store(j->p + i, x);
+    vf_store(j->m + i, y);
+    vf_store(j->v + i, z);
+    return x;
+}
+SIMD_FN vf adam_at_n(ls_dtype T, const adam_job *j, int64_t i, int n)
+{
+    vf x = vf_load_n(j->p + i, n), y = vf_load_n(j->m + i, n), z = vf_load_n(j->v + i, n);
+    adam_vector(j, &x, vf_get_n(j->g, T, i, n), &y, &z);
+    vf_store_n(j->p + i, x, n);
+    vf_store_n(j->m + i, y, n);
+    vf_store_n(j->v + i, z, n);
+    return x;
+}
+
+/* With weights of type W: rounded parameters. They may lie where the gradient is, which a pair of vectors
+ * reads before it stores them. */
+SIMD_FN void adam_blocks(ls_dtype T, ls_dtype W, const adam_job *j, int64_t begin, int64_t end)
+{
     const adam_job o = *j; /* a copy that no pointer of the loop can change */
     const int64_t stop = min_i64(end * UPDATE_BLOCK, j->n);
     int64_t i = begin * UPDATE_BLOCK;
-    for (; i + VF_LANES <= stop; i += VF_LANES) {
-        vf x = vf_load(p + i), y = vf_load(m + i), z = vf_load(v + i);
-        adam_vector(&o, &x, vf_get(g, T, i), &y, &z);
-        vf_store(p + i, x);
-        vf_store(m + i, y);
-        vf_store(v + i, z);
+    if (o.stream)
+        for (; i + 2 * VF_LANES <= stop; i += 2 * VF_LANES) {
+            const vf x = adam_at(T, &o, i);
+            vf_put2_stream(o.w, W, i, x, adam_at(T, &o, i + VF_LANES));
+        }
+    for (; i + 2 * VF_LANES <= stop; i += 2 * VF_LANES) {
+        const vf x = adam_at(T, &o, i), y = adam_at(T, &o, i + VF_LANES);
+        if (o.w)
+            vf_put2(o.w, W, i, x, y);
     }
-    if (i < stop) {
-        const int n = (int)(stop - i);
-        vf x = vf_load_n(p + i, n), y = vf_load_n(m + i, n), z = vf_load_n(v + i, n);
-        adam_vector(&o, &x, vf_get_n(g, T, i, n), &y, &z);
-        vf_store_n(p + i, x, n);
-        vf_store_n(m + i, y, n);
-        vf_store_n(v + i, z, n);
+    for (; i < stop; i += VF_LANES) {
+        const int n = (int)min_i64(VF_LANES, stop - i);
+        const vf x = adam_at_n(T, &o, i, n);
+        if (o.w)
+            vf_put_n(o.w, W, i, x, n);
+    }
+    if (o.stream)
+        vf_stream_end();
+}
+
+/* A skipped step changes nothing but the weights, which may have been overwritten by gradients. */
+SIMD_FN void round_blocks(ls_dtype W, const adam_job *j, int64_t begin, int64_t end)
+{
+    const int64_t stop = min_i64(end * UPDATE_BLOCK, j->n);
+    for (int64_t i = begin * UPDATE_BLOCK; i < stop; i += VF_LANES) {
+        const int n = (int)min_i64(VF_LANES, stop - i);
+        vf_put_n(j->w, W, i, vf_load_n(j->p + i, n), n);
     }
 }
 
@@ -111,19 +147,29 @@ static void adam_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const adam_job *j = context;
     (void)worker;
-    BY_FLOAT(j->a->in[1].type.dtype, adam_blocks, j, begin, end);
+    if (j->skipped)
+        BY_FLOAT(j->to, round_blocks, j, begin, end);
+    else if (j->to == LS_F16)
+        BY_FLOAT(j->from, adam_blocks, LS_F16, j, begin, end);
+    else
+        BY_FLOAT(j->from, adam_blocks, LS_BF16, j, begin, end);
 }
 
 KERNEL(adam)
-{ /* p, g, m, v, step, lr, scale?, apply? -> p, m, v */
-    if (skipped(a, 7))
-        return;
+{ /* p, g, m, v, step, lr, scale?, apply?, weights? -> p, m, v, weights? */
     const ls_adam_attrs *o = a->attrs;
     const int64_t t = *(const int64_t *)a->in[4].data;
     const double lr = *(const double *)a->in[5].data;
-    const ls_tensor *scale = optional(a, 6);
-    adam_job j = { .a = a,
+    const ls_tensor *scale = optional(a, 6), *w = optional(a, 8) ? &a->out[3] : NULL;
+    adam_job j = { .p = a->out[0].data,
+                   .m = a->out[1].data,
+                   .v = a->out[2].data,
+                   .g = a->in[1].data,
+                   .w = w ? w->data : NULL,
+                   .from = a->in[1].type.dtype,
+                   .to = w ? w->type.dtype : LS_F32,
                    .n = count_of(&a->in[0]),
+                   .skipped = skipped(a, 7),
                    .scaled = scale != NULL,
                    .scale = scale ? *(const float *)scale->data : 1.0f,
                    .l2 = o->decoupled ? 0.0f : (float)o->weight_decay,
@@ -134,7 +180,9 @@ KERNEL(adam)
                    .root_correction2 = (float)__builtin_sqrt(1.0 - power(o->beta2, t)),
                    .eps = (float)o->eps,
                    .rate = (float)(lr / (1.0 - power(o->beta1, t))) };
-    ls_parallel_for(threads_for(a, j.n), (j.n + UPDATE_BLOCK - 1) / UPDATE_BLOCK, adam_task, &j);
+    j.stream = w && j.w != j.g && streams(j.w, j.n, j.to);
+    if (!j.skipped || w)
+        ls_parallel_for(threads_for(a, j.n), (j.n + UPDATE_BLOCK - 1) / UPDATE_BLOCK, adam_task, &j);
 }
 
 /* ---- SGD */

@@ -1,0 +1,221 @@
+/* attention.c - how fast attention and its gradient are, beside what the machine can do in the same moment.
+ *
+ *   bench_attention [isa|best] [threads] [f32|bf16|f16] [forward|backward|part of a shape's name]
+ *
+ * As in gemm.c each shape is timed in turns with bursts on as many threads, and of each the best time counts.
+ * GFLOP/s counts two products forward and five backward, of the pairs that a causal mask leaves. Columns: %
+ * FMA of a burst of f32 multiply-adds; % dot of a burst of vdpbf16ps, where the machine has it. `cold` times
+ * calls on several operands in turn, which then come from behind L2, as in a step. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/thread_pool.h"
+#include "device/device.h"
+#include "plan/burst.h"
+
+typedef struct shape {
+    const char *name;
+    int64_t B, Tq, Tk, H, G, D;
+    bool causal, bias;
+    int64_t row; /* features of the buffer in which q, k and v are columns; 0: each is its own tensor */
+} shape;
+static const shape shapes[] = {
+    { "qwen", 1, 512, 512, 14, 2, 64, true, false, 0 },
+    { "t5 encoder", 1, 512, 512, 12, 12, 64, false, true, 0 },
+    { "t5 decoder", 1, 150, 150, 12, 12, 64, true, true, 0 },
+    { "t5 cross", 1, 150, 512, 12, 12, 64, false, false, 0 },
+    { "vit", 64, 17, 17, 2, 2, 64, false, false, 384 },
+};
+
+enum { INPUTS = 9, OUTPUTS = 4, COPIES = 8 };
+typedef struct call {
+    ls_kernel_args a;
+    const ls_kernel *kernel;
+    ls_tensor in[INPUTS], out[OUTPUTS];
+} call;
+
+static void *memory(size_t bytes) { return aligned_alloc(64, (bytes + 127) / 64 * 64); }
+
+static ls_tensor filled(ls_type type, int64_t row)
+{
+    const size_t rows = (size_t)ls_type_rows(&type);
+    ls_tensor x = ls_tensor_of(NULL, &type);
+    if (row) {
+        x.strides[1] = row;
+        x.strides[0] = row * type.dims[1];
+    }
+    const size_t n = row ? rows * (size_t)row : (size_t)ls_type_count(&type);
+    x.data = memory(n * ls_dtype_size(type.dtype));
+    for (size_t i = 0; i < n; i++) {
+        const float value = (float)((i * 2654435761u >> 7) % 1000) / 500.0f - 1.0f;
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        if (type.dtype == LS_F32)
+            ((float *)x.data)[i] = value;
+        else
+            ((uint16_t *)x.data)[i] = (uint16_t)(type.dtype == LS_BF16 ? bits >> 16 : 0x3000 + i % 7);
+    }
+    return x;
+}
+
+static bool prepare(call *c, const shape *s, bool backward, const ls_device *d, ls_dtype t,
+                    const ls_attention_attrs *attrs)
+{
+    const ls_type q = LS_TYPE(t, s->B, s->Tq, s->H * s->D), k = LS_TYPE(t, s->B, s->Tk, s->G * s->D),
+                  lse = LS_TYPE(LS_F32, s->B, s->H, s->Tq), bias = LS_TYPE(t, s->H, s->Tq + s->Tk - 1);
+    const ls_tensor none = { .type.ndim = -1 };
+    for (int i = 0; i < INPUTS; i++)
+        c->in[i] = none;
+    for (int i = 0; i < OUTPUTS; i++)
+        c->out[i] = none;
+    const int first = backward ? 1 : 0; /* of q, k, v, bias */
+    c->in[first] = filled(q, s->row);
+    c->in[first + 1] = filled(k, s->row);
+    c->in[first + 2] = filled(k, s->row);
+    if (s->bias)
+        c->in[first + 3] = filled(bias, 0);
+    if (backward) {
+        c->in[0] = filled(q, 0);
+        c->in[5] = filled(q, 0);
+        c->in[6] = filled(lse, 0);
+        for (int64_t i = 0; i < ls_type_count(&lse); i++)
+            ((float *)c->in[6].data)[i] = 8.0f;
+        c->out[0] = filled(q, s->row);
+        c->out[1] = filled(k, s->row);
+        c->out[2] = filled(k, s->row);
+        if (s->bias)
+            c->out[3] = filled(bias, 0);
+    } else {
+        c->out[0] = filled(q, 0);
+        c->out[1] = filled(lse, 0);
+    }
+    c->a = (ls_kernel_args){ .n_in = backward ? 7 : 4,
+                             .n_out = !backward ? 2
+                                      : s->bias ? 4
+                                                : 3,
+                             .in = c->in,
+                             .out = c->out,
+                             .attrs = attrs,
+                             .threads = d->threads,
+                             .isa = d->isa };
+    const char *why = "";
+    c->kernel = ls_device_find(d, backward ? "attention_grad" : "attention", &c->a, &why);
+    if (!c->kernel) {
+        fprintf(stderr, "%s\n", why);
+        return false;
+    }
+    c->a.workspace = memory(c->kernel->workspace(&c->a));
+    c->kernel->run(&c->a);
+    return true;
+}
+
+static void drop(call *c)
+{
+    for (int i = 0; i < INPUTS; i++)
+        if (c->in[i].type.ndim >= 0)
+            free(c->in[i].data);
+    for (int i = 0; i < OUTPUTS; i++)
+        if (c->out[i].type.ndim >= 0)
+            free(c->out[i].data);
+    free(c->a.workspace);
+}
+
+#ifdef __x86_64__
+#include <immintrin.h>
+__attribute__((target("avx512bf16"))) static void dots(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        __m512 c[12];
+        const __m512bh one = (__m512bh)_mm512_set1_epi16(0x3f80);
+        for (int k = 0; k < 12; k++)
+            c[k] = _mm512_set1_ps((float)k);
+        for (int round = 0; round < 500000; round++)
+            _Pragma("GCC unroll 12") for (int k = 0; k < 12; k++) c[k] = _mm512_dpbf16_ps(c[k], one, one);
+        for (int k = 0; k < 12; k++)
+            ((volatile float *)context)[i] = ((const float *)&c[k])[0];
+    }
+}
+#endif
+static double dot_burst(int threads)
+{
+#ifdef __x86_64__
+    float sink[256];
+    const double t = ls_now();
+    ls_parallel_for(threads, threads, dots, sink);
+    return 500000.0 * 12 * 64 * threads / (ls_now() - t);
+#else
+    (void)threads;
+    return 0;
+#endif
+}
+
+/* Seconds of a call; `apart` calls in turn. */
+static double seconds(const call *c, int apart, int times)
+{
+    const double t = ls_now();
+    for (int i = 0; i < times; i++)
+        c[i % apart].kernel->run(&c[i % apart].a);
+    return (ls_now() - t) / times;
+}
+
+static void measure(const shape *s, bool backward, const ls_device *d, ls_dtype t)
+{
+    const ls_attention_attrs attrs = { .head_dim = s->D, .causal = s->causal, .scale = 0.125 };
+    call c[COPIES];
+    for (int i = 0; i < COPIES; i++)
+        if (!prepare(&c[i], s, backward, d, t, &attrs))
+            exit(1);
+    const double flop = (s->causal ? 1.0 : 2.0) * (backward ? 5 : 2) * (double)(s->B * s->H) *
+                        (double)(s->Tq * s->Tk * s->D);
+    const int times = flop > 4e7 ? 1 : (int)(4e7 / flop);
+    const double end = ls_now() + 0.4;
+    double best = 1e9, cold = 1e9, burst = 0, dot = 0;
+    for (int round = 0; round < 9 || ls_now() < end; round++) {
+        const double rate = ls_burst(d->isa, LS_F32, d->threads, 1),
+                     words = d->isa >= LS_ISA_AVX512BF16 ? dot_burst(d->threads) : 0,
+                     warm = seconds(c, 1, times), turns = seconds(c, COPIES, COPIES);
+        burst = rate > burst ? rate : burst;
+        dot = words > dot ? words : dot;
+        best = warm < best ? warm : best;
+        cold = turns < cold ? turns : cold;
+    }
+    printf("%-11s %-9s %9.1f %8.1f %7.1f %7.1f", s->name, backward ? "backward" : "forward", best * 1e6,
+           flop / best / 1e9, flop / cold / 1e9, 100 * flop / best / burst);
+    if (dot > 0)
+        printf(" %7.1f", 100 * flop / best / dot);
+    printf("\n");
+    for (int i = 0; i < COPIES; i++)
+        drop(&c[i]);
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "best", *filter = argc > 4 ? argv[4] : "";
+    ls_isa isa = ls_isa_best();
+    ls_dtype t = LS_F32;
+    if (argc > 5 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) ||
+        (argc > 3 && !ls_dtype_parse(argv[3], &t))) {
+        fprintf(stderr,
+                "usage: bench_attention [generic|avx2|avx512|avx512bf16|best] [threads] [f32|bf16|f16] "
+                "[forward|backward|part of a name]\n");
+        return 2;
+    }
+    ls_device d;
+    const ls_device_opts opts = { .isa = (int)isa,
+                                  .threads = argc > 2 ? atoi(argv[2]) : 1,
+                                  .kernels = "own" };
+    if (ls_device_open(&d, "cpu", &opts)) {
+        fprintf(stderr, "%s\n", ls_error_message());
+        return 1;
+    }
+    printf("%s, %d thread%s, %s, %.0f GFLOP/s of FMA\n%-11s %-9s %9s %8s %7s %7s %7s\n", ls_isa_name(isa),
+           d.threads, d.threads > 1 ? "s" : "", ls_dtype_name(t), 1e-9 * ls_burst(isa, LS_F32, d.threads, 5),
+           "shape", "", "us", "GFLOP/s", "cold", "% FMA", "% dot");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int backward = 0; backward < 2; backward++)
+            if (strstr(shapes[i].name, filter) || strcmp(filter, backward ? "backward" : "forward") == 0)
+                measure(&shapes[i], backward, &d, t);
+    return 0;
+}

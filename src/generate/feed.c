@@ -1,0 +1,155 @@
+/* feed.c - runs a generator's programs on tokens. Input `positions` says which places of the caches a program
+ * writes and reads, input `from` which row's text each row continues. A token with position -1 is padding: it
+ * writes nothing and nobody reads it. No result depends on how a prompt is cut into runs, nor on padding. */
+#include "base/argument.h"
+#include "generator_own.h"
+
+static ls_status check_ids(const ls_generator *g, const int32_t *ids, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= g->vocabulary)
+            return ls_fail(
+                LS_E_ARG,
+                "token id %d (number %lld of %lld) is out of range: the vocabulary has ids 0 to %lld", ids[i],
+                (long long)i, (long long)n, (long long)g->vocabulary - 1);
+    return LS_OK;
+}
+
+ls_status ls_generator_decode(ls_generator *g, const int32_t *ids, const int32_t *positions,
+                              const int32_t *from)
+{
+    int32_t *id = g->ids[LS_DECODE].data, *position = g->positions[LS_DECODE].data, *row = g->row.data,
+            *origin = g->from.data;
+    for (int64_t r = 0; r < g->rows; r++) {
+        id[r] = positions[r] < 0 ? 0 : ids[r];
+        position[r] = positions[r];
+        if (row)
+            row[r] = (int32_t)r;
+        if (origin)
+            origin[r] = from[r];
+    }
+    return ls_session_run(g->session, LS_DECODE, false);
+}
+
+/* The time of a run, in rows of products: a pass over the weights takes as long as PASS of them. */
+static int64_t cost_of(const ls_generator *g, int program)
+{
+    enum { PASS = 24 };
+    return g->takes[program] * g->prompts + PASS;
+}
+
+/* The least time for n tokens of each prompt with the programs from number `program` on, each of which takes
+ * fewer than the one before, and `decode`. *first: which to run first. */
+static int64_t soonest(const ls_generator *g, int64_t n, int program, int *first)
+{
+    *first = LS_DECODE;
+    if (n == 0 || program == g->programs)
+        return n * cost_of(g, LS_DECODE);
+    const int64_t takes = g->takes[program], runs = n / takes;
+    const int64_t cut = runs * cost_of(g, program) + soonest(g, n - runs * takes, program + 1, first),
+                  padded = (runs + 1) * cost_of(g, program);
+    if (runs > 0 || padded <= cut)
+        *first = program;
+    return padded <= cut ? padded : cut;
+}
+
+static int program_for(const ls_generator *g, int64_t n)
+{
+    int first;
+    soonest(g, n, g->is_t5 ? g->programs : LS_DECODE + 1, &first);
+    return first;
+}
+
+/* Columns [at, at + part) of prompts that end in the same column, `columns`, in one run. What a program takes
+ * beyond them stands in front, as the columns before a short prompt do. So the last token of each prompt is
+ * the last of the last run, and the head is computed for it alone. */
+static ls_status take(ls_generator *g, int program, int64_t n, const ls_tokens *prompts, int64_t columns,
+                      int64_t at, int64_t part)
+{
+    const int64_t takes = g->takes[program], lanes = program == LS_DECODE ? g->beams : 1;
+    int32_t *id = g->ids[program].data, *position = g->positions[program].data;
+    for (int64_t i = 0; i < g->prompts * lanes * takes; i++) {
+        const int64_t p = i / takes / lanes, column = at + i % takes - (takes - part);
+        const int64_t token = p < n ? column - (columns - prompts[p].n) : -1;
+        const bool real = i / takes % lanes == 0 && column >= at && token >= 0;
+        id[i] = real ? prompts[p].ids[token] : 0;
+        position[i] = real ? (int32_t)(g->position + token) : -1;
+    }
+    for (int64_t r = 0; r < g->rows; r++) {
+        if (g->row.data)
+            ((int32_t *)g->row.data)[r] = (int32_t)(program == LS_DECODE ? r
+                                                                         : (r / g->beams + 1) * takes - 1);
+        if (g->from.data)
+            ((int32_t *)g->from.data)[r] = (int32_t)r;
+    }
+    return ls_session_run(g->session, program, false);
+}
+
+ls_status ls_generator_continue(ls_generator *g, int64_t n, const ls_tokens *prompts)
+{
+    int64_t columns = 0;
+    for (int64_t p = 0; p < n; p++) {
+        LS_TRY(check_ids(g, prompts[p].ids, prompts[p].n));
+        if (prompts[p].n > g->places - g->position)
+            return ls_fail(LS_E_USAGE, "%lld tokens and %lld more are beyond the context of %lld tokens",
+                           (long long)g->position, (long long)prompts[p].n, (long long)g->places);
+        columns = prompts[p].n > columns ? prompts[p].n : columns;
+    }
+    for (int64_t at = 0; at < columns;) {
+        const int program = program_for(g, columns - at);
+        const int64_t left = columns - at, part = left < g->takes[program] ? left : g->takes[program];
+        LS_TRY(take(g, program, n, prompts, columns, at, part));
+        at += part;
+    }
+    g->position += prompts[0].n;
+    return LS_OK;
+}
+
+ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, const float **logits)
+{
+    LS_ARG(g);
+    if (n)
+        LS_ARG(ids);
+    LS_ARG(logits);
+    if (n < 1)
+        return ls_fail(LS_E_ARG, "no token is given: at least one is needed");
+    if (g->rows > 1)
+        return ls_fail(LS_E_ARG, "tokens for one text: this generator has %lld prompts and %lld beams",
+                       (long long)g->prompts, (long long)g->beams);
+    if (g->is_t5 && !g->has_read)
+        return ls_fail(LS_E_ARG, "a T5 reads a source before it writes: ls_generator_read");
+    LS_TRY(ls_generator_continue(g, 1, &(ls_tokens){ .ids = (int32_t *)(uintptr_t)ids, .n = n }));
+    *logits = g->logits.data;
+    return LS_OK;
+}
+
+ls_status ls_generator_read_all(ls_generator *g, int64_t n, const ls_tokens *sources)
+{
+    const int64_t length = g->t5.source_length;
+    for (int64_t p = 0; p < n; p++) {
+        LS_TRY(check_ids(g, sources[p].ids, sources[p].n));
+        if (sources[p].n > length)
+            return ls_fail(LS_E_USAGE, "a source of %lld tokens: the generator reads %lld",
+                           (long long)sources[p].n, (long long)length);
+    }
+    int32_t *to = g->ids[LS_ENCODE].data;
+    for (int64_t i = 0; i < g->prompts * length; i++) {
+        const int64_t p = i / length, t = i % length;
+        to[i] = p < n && t < sources[p].n ? sources[p].ids[t] : (int32_t)g->t5.pad_token;
+    }
+    g->position = 0;
+    g->has_read = false;
+    LS_TRY(ls_session_run(g->session, LS_ENCODE, false));
+    g->has_read = true;
+    return LS_OK;
+}
+
+ls_status ls_generator_read(ls_generator *g, const int32_t *ids, int64_t n)
+{
+    LS_ARG(g);
+    if (n)
+        LS_ARG(ids);
+    if (!g->is_t5)
+        return ls_fail(LS_E_ARG, "only a T5 reads sources; a language model continues its prompt");
+    return ls_generator_read_all(g, 1, &(ls_tokens){ .ids = (int32_t *)(uintptr_t)ids, .n = n });
+}

@@ -1,0 +1,31 @@
+/* objective.h - what is minimised and measured: the losses and metrics that a model declares (ls_loss,
+ * ls_measure), as operations of a program, and as a list by which the trainer finds divisors and adds rows.
+ */
+#pragma once
+#include "graph/graph.h"
+
+/* A loss or a metric. */
+typedef struct ls_term {
+    char name[64], field[64]; /* field: "": none */
+    double factor;
+    ls_weigh weigh;
+    ls_how how;
+    bool loss, scalar;
+    int64_t each;       /* rows of a sample */
+    int64_t field_each; /* entries of the field of a sample */
+} ls_term;
+
+typedef struct ls_objective {
+    ls_term *terms; /* losses first, in the order of the model, then metrics */
+    int n_losses, n;
+} ls_objective;
+void ls_objective_release(ls_objective *o);
+
+/* Appends to the model's graph what its declarations mean for `batch` samples, and makes it outputs.
+ * Training: LS_IS_LOSS 0, what is minimised; with several losses also each by itself, from 1 on. Each is
+ * divided by an input LS_IS_DIVISOR of its number, and the rows of samples from LS_IS_REAL on are not added.
+ * Else: LS_IS_ROWS of each term. Errors name the model's line: LS_E_SHAPE, LS_E_ARG without a loss. */
+ls_status ls_objective_lower(ls_objective *out, ls_graph *g, int64_t batch, bool training);
+
+/* How many numbers a run of `micro` leaves as LS_IS_LOSS. */
+static inline int ls_objective_losses(const ls_objective *o) { return o->n_losses > 1 ? 1 + o->n_losses : 1; }

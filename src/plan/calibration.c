@@ -1,0 +1,322 @@
+/* calibration.c - a machine's calibration: its file, and what it says about a kernel call.
+ *
+ * The file is JSON in the user's cache, one for each processor, instruction set and number of threads. It has
+ * a version of its form, and a hash of this program's code: with other kernels its times would be wrong. */
+#include "calibration.h"
+
+#include <link.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/sys.h"
+#include "graph/op.h"
+#include "node.h"
+
+enum { VERSION = 2 };
+
+/* ---- which kernels */
+
+typedef struct code {
+    uintptr_t here;
+    uint64_t hash;
+} code;
+
+static int hash_object(struct dl_phdr_info *o, size_t size, void *context)
+{
+    (void)size;
+    code *c = context;
+    bool mine = false;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < o->dlpi_phnum; i++) {
+            const ElfW(Phdr) *h = &o->dlpi_phdr[i];
+            const uintptr_t at = o->dlpi_addr + h->p_vaddr;
+            if (h->p_type != PT_LOAD || !(h->p_flags & PF_X))
+                continue;
+            mine = mine || (c->here >= at && c->here < at + h->p_memsz);
+            if (pass && mine)
+                c->hash = ls_hash64_more(c->hash, (const void *)at, h->p_filesz);
+        }
+    return mine;
+}
+
+/* Of the machine code of the program or library that has the kernels. */
+static uint64_t code_hash(void)
+{
+    code c = { .here = (uintptr_t)&code_hash };
+    dl_iterate_phdr(hash_object, &c);
+    return c.hash;
+}
+
+/* ---- calls */
+
+static uint64_t add_type(uint64_t h, const ls_type *t, bool dims)
+{
+    const int64_t head[2] = { t->ndim < 0 ? -1 : (int64_t)t->dtype, dims ? t->ndim : 0 };
+    h = ls_hash64_more(h, head, sizeof head);
+    return dims && t->ndim > 0 ? ls_hash64_more(h, t->dims, sizeof *t->dims * (size_t)t->ndim) : h;
+}
+
+void ls_call_digest(const ls_graph *g, const ls_node *n, double flops, uint64_t *call, uint64_t *kind)
+{
+    *kind = ls_hash_text(n->op->name);
+    *call = ls_hash64_more(*kind, &flops, sizeof flops); /* masks and windows change it, not the types */
+    for (int j = 0; j < ls_slots(n); j++) {
+        const ls_value v = ls_slot_value(n, j);
+        *call = add_type(*call, ls_type_of(g, v), true);
+        if (j < 4) /* pack and the norms have any number of operands */
+            *kind = add_type(*kind, ls_type_of(g, v), false);
+    }
+}
+
+static ls_kernel_time *find(const ls_calibration *c, uint64_t call)
+{
+    for (int i = 0; i < c->n_times; i++)
+        if (c->times[i].call == call)
+            return &c->times[i];
+    return NULL;
+}
+
+bool ls_calibration_has(const ls_calibration *c, uint64_t call) { return find(c, call) != NULL; }
+
+ls_status ls_calibration_add(ls_calibration *c, ls_kernel_time t)
+{
+    ls_kernel_time *same = find(c, t.call);
+    if (same) {
+        free(same->text);
+        *same = t;
+        return LS_OK;
+    }
+    ls_kernel_time *times = ls_sys_grow(c->times, c->n_times, &c->room, sizeof *times);
+    if (!times || !t.text) {
+        c->times = times ? times : c->times;
+        free(t.text);
+        return ls_fail(LS_E_MEMORY, "calibration: out of memory");
+    }
+    c->times = times;
+    c->times[c->n_times++] = t;
+    return LS_OK;
+}
+
+void ls_calibration_release(ls_calibration *c)
+{
+    for (int i = 0; i < c->n_times; i++)
+        free(c->times[i].text);
+    free(c->times);
+    c->times = NULL;
+    c->n_times = c->room = 0;
+}
+
+/* Seconds by the general speeds. */
+static double general(const ls_calibration *c, ls_cost cost)
+{
+    const double cached = 1 << 20; /* a size that fits into L2 of nearly all processors */
+    const double arithmetic = cost.flops / (c->flops * c->gemm_efficiency),
+                 traffic = cost.bytes / (cost.bytes <= cached ? c->bytes_cache : c->bytes_memory);
+    return arithmetic > traffic ? arithmetic : traffic;
+}
+
+static double apart(double a, double b) { return fabs(log((a + 1) / (b + 1))); }
+
+double ls_calibration_seconds(const ls_calibration *c, uint64_t call, uint64_t kind, ls_cost cost)
+{
+    const ls_kernel_time *nearest = NULL;
+    double least = INFINITY;
+    for (int i = 0; i < c->n_times; i++) {
+        const ls_kernel_time *t = &c->times[i];
+        if (t->call == call)
+            return t->seconds;
+        const double far = apart(t->flops, cost.flops) + apart(t->bytes, cost.bytes);
+        if (t->kind == kind && far < least) {
+            least = far;
+            nearest = t;
+        }
+    }
+    if (!nearest)
+        return general(c, cost) + c->op_overhead;
+    const double measured = general(c, (ls_cost){ nearest->flops, nearest->bytes });
+    if (!(measured > 0))
+        return nearest->seconds;
+    const double rest = nearest->seconds - c->op_overhead;
+    return c->op_overhead + (rest > 0 ? rest : 0) * general(c, cost) / measured;
+}
+
+/* ---- the file */
+
+void ls_calibration_cpu(char out[64])
+{
+    snprintf(out, 64, "unknown");
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char line[256], name[192];
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "model name : %191[^\n]", name) == 1) {
+            snprintf(out, 64, "%.63s", name);
+            break;
+        }
+    if (f)
+        fclose(f);
+}
+
+/* The file calibration-<hash of the processor's name>-<isa>-<threads>.json of the cache folder; malloc'ed. */
+static char *path_of(const ls_calibration *c)
+{
+    char name[96], *dir = ls_cache_dir();
+    snprintf(name, sizeof name, "calibration-%08x-%s-%d.json", (unsigned)ls_hash_text(c->cpu),
+             ls_isa_name(c->isa), c->threads);
+    char *path = ls_path_join(dir, name);
+    free(dir);
+    return path;
+}
+
+typedef struct field {
+    const char *key;
+    double *to;
+} field;
+enum { FIELDS = 7 };
+static void fields(field f[FIELDS], ls_calibration *c)
+{
+    const field all[FIELDS] = { { "flops", &c->flops },
+                                { "gemm_efficiency", &c->gemm_efficiency },
+                                { "bytes_cache", &c->bytes_cache },
+                                { "bytes_memory", &c->bytes_memory },
+                                { "op_overhead", &c->op_overhead },
+                                { "all_flops", &c->all_flops },
+                                { "all_memory", &c->all_memory } };
+    memcpy(f, all, sizeof all);
+}
+
+static void hex_json(ls_json *j, const char *key, uint64_t x)
+{
+    char text[20];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)x);
+    ls_json_text(j, key, text);
+}
+
+static void times_json(ls_json *j, const ls_calibration *c)
+{
+    ls_json_array(j, "times");
+    for (int i = 0; i < c->n_times; i++) {
+        const ls_kernel_time *t = &c->times[i];
+        ls_str_add(&j->out, "\n");
+        ls_json_object(j, NULL);
+        ls_json_text(j, "kernel", t->text);
+        ls_json_f64(j, "seconds", t->seconds);
+        ls_json_f64(j, "flops", t->flops);
+        ls_json_f64(j, "bytes", t->bytes);
+        hex_json(j, "call", t->call);
+        hex_json(j, "kind", t->kind);
+        ls_json_close_object(j);
+    }
+    ls_json_close_array(j);
+}
+
+ls_status ls_calibration_save(const ls_calibration *given)
+{
+    ls_calibration c = *given;
+    field f[FIELDS];
+    fields(f, &c);
+    char *path = path_of(&c);
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_text(&j, "what",
+                 "what this machine can do, measured by `lockstep doctor` and `lockstep plan --measure`; "
+                 "seconds, FLOP/s, bytes/s; it may be deleted");
+    ls_json_int(&j, "version", VERSION);
+    hex_json(&j, "code", code_hash());
+    ls_json_text(&j, "cpu", c.cpu);
+    ls_json_text(&j, "isa", ls_isa_name(c.isa));
+    ls_json_int(&j, "threads", c.threads);
+    ls_json_int(&j, "cores", c.cores);
+    for (int i = 0; i < FIELDS; i++)
+        ls_json_f64(&j, f[i].key, *f[i].to);
+    times_json(&j, &c);
+    ls_json_close_object(&j);
+    const ls_status s = ls_json_write(&j, path);
+    free(path);
+    return s;
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+    const char *text = json_string_value(json_object_get(o, key));
+    return text ? text : "";
+}
+
+static ls_status read_times(ls_calibration *c, const json_t *times, const char *path)
+{
+    size_t i;
+    const json_t *o;
+    json_array_foreach(times, i, o)
+    {
+        ls_kernel_time t = { .call = strtoull(text_of(o, "call"), NULL, 16),
+                             .kind = strtoull(text_of(o, "kind"), NULL, 16),
+                             .flops = json_number_value(json_object_get(o, "flops")),
+                             .bytes = json_number_value(json_object_get(o, "bytes")),
+                             .seconds = json_number_value(json_object_get(o, "seconds")),
+                             .text = ls_sys_strdup(text_of(o, "kernel")) };
+        if (!(t.seconds > 0) || !(t.flops >= 0) || !(t.bytes >= 0)) {
+            free(t.text);
+            return ls_fail(LS_E_FORMAT,
+                           "%s: number %zu of \"times\" has no positive seconds; `lockstep doctor` "
+                           "measures again",
+                           path, i);
+        }
+        LS_TRY(ls_calibration_add(c, t));
+    }
+    return LS_OK;
+}
+
+static ls_status read_calibration(ls_calibration *out, const json_t *root, const char *path)
+{
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)code_hash());
+    if (json_integer_value(json_object_get(root, "version")) != VERSION ||
+        strcmp(text_of(root, "code"), hash))
+        return ls_fail(
+            LS_E_IO, "%s was measured by another build of lockstep; `lockstep doctor` measures again", path);
+    if (strcmp(text_of(root, "cpu"), out->cpu) || strcmp(text_of(root, "isa"), ls_isa_name(out->isa)) ||
+        json_integer_value(json_object_get(root, "threads")) != out->threads)
+        return ls_fail(LS_E_IO,
+                       "%s is for another processor, instruction set or number of threads; `lockstep doctor` "
+                       "measures again",
+                       path);
+    out->cores = (int)json_integer_value(json_object_get(root, "cores"));
+    field f[FIELDS];
+    fields(f, out);
+    for (int i = 0; i < FIELDS; i++) {
+        *f[i].to = json_number_value(json_object_get(root, f[i].key));
+        if (!(*f[i].to > 0))
+            return ls_fail(LS_E_FORMAT,
+                           "%s: \"%s\" must be a positive number; `lockstep doctor` measures again", path,
+                           f[i].key);
+    }
+    return read_times(out, json_object_get(root, "times"), path);
+}
+
+ls_status ls_calibration_load(ls_calibration *out, const ls_device *d)
+{
+    if (d->ops == &ls_device_ref)
+        return ls_fail(LS_E_UNSUPPORTED, "calibration is for device cpu, not ref");
+    ls_calibration c = { .isa = d->isa, .threads = d->threads };
+    ls_calibration_cpu(c.cpu);
+    char *path = path_of(&c), *text = NULL;
+    size_t size;
+    json_t *root = NULL;
+    ls_status s = ls_file_read(&text, &size, path);
+    if (s == LS_OK)
+        s = ls_json_parse(&root, text, size, path);
+    if (s == LS_OK)
+        s = read_calibration(&c, root, path);
+    if (s == LS_OK)
+        *out = c;
+    else
+        ls_calibration_release(&c);
+    json_decref(root);
+    free(text);
+    free(path);
+    return s;
+}

@@ -1,0 +1,58 @@
+/* calibration.h - what a machine can do, measured there and kept in the user's cache: times of kernel calls,
+ * the speed of arithmetic and memory, and how collectives travel. A planner estimates seconds with it.
+ *
+ * A kernel call is known by its op and the types of its operands. A call that was measured takes the time
+ * that was measured. Another one takes the time of the nearest measured call of its kind (the same op on the
+ * same float types), scaled by work. Only where no call of a kind was measured do the general speeds decide.
+ * So no number here is about a processor by name, and a new kernel needs no new rate. */
+#pragma once
+#include "device/device.h"
+#include "graph/op.h"
+
+typedef struct ls_kernel_time {
+    uint64_t call, kind; /* ls_call_digest */
+    double flops, bytes, seconds;
+    char *text; /* for people: "linear(f32 [64, 128], f32 [10, 128])" */
+} ls_kernel_time;
+
+/* A way that collectives take. `latency`: seconds of each turn in which ranks wait for each other.
+ * `bandwidth`: bytes a second that a rank reads and writes in them, or that all ranks of a host take in from
+ * other hosts. */
+typedef struct ls_wire {
+    double latency, bandwidth; /* 0: not known */
+} ls_wire;
+enum { LS_WIRE_HOST, LS_WIRE_NETWORK, LS_WIRES }; /* among the ranks of a host; between hosts */
+
+typedef struct ls_calibration {
+    char cpu[64];
+    ls_isa isa;
+    int threads;
+    double flops;                     /* FLOP/s of FMA on `threads` threads, at best */
+    double gemm_efficiency;           /* the fraction of it that a typical product reaches */
+    double bytes_cache, bytes_memory; /* B/s for working sets inside and outside the cache */
+    double op_overhead;               /* seconds per kernel call */
+    int cores;                        /* of the whole machine, */
+    double all_flops, all_memory;     /* and what they do together: ranks side by side share it */
+    ls_wire wires[LS_WIRES];          /* not in its file: wires.h */
+    ls_kernel_time *times;
+    int n_times, room;
+} ls_calibration;
+
+/* Measures the general speeds, in about half a second. `out` has no times. */
+ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d);
+/* LS_E_IO if there is none for this processor, instruction set and number of threads, or if it was measured
+ * with other kernels than this program has. */
+ls_status ls_calibration_load(ls_calibration *out, const ls_device *d);
+ls_status ls_calibration_save(const ls_calibration *c);
+void ls_calibration_release(ls_calibration *c);
+void ls_calibration_cpu(
+    char out[64]); /* the name of this machine's processor, for people and for the file's name */
+
+/* What a kernel call is: digests of its op and its operands' types, and of the op and their element types. */
+void ls_call_digest(const ls_graph *g, const ls_node *n, double flops, uint64_t *call, uint64_t *kind);
+/* Adds a time, or replaces the one of this call. Takes over `text`, also when it fails. */
+ls_status ls_calibration_add(ls_calibration *c, ls_kernel_time t);
+/* Whether this very call was measured. */
+bool ls_calibration_has(const ls_calibration *c, uint64_t call);
+/* Seconds of a call. */
+double ls_calibration_seconds(const ls_calibration *c, uint64_t call, uint64_t kind, ls_cost cost);

@@ -1,0 +1,288 @@
+/* replay.c - times of the kernel calls of a plan. They run in the plan's order and in memory laid out as the
+ * plan says, so each finds in the caches what it finds there in training. A model's layers repeat: a call
+ * that has been timed often enough is left out, so a deep model takes little longer than a few of its layers.
+ * No collective runs and no data is read; operands hold small numbers, whose values no kernel's time depends
+ * on. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/stop.h"
+#include "base/sys.h"
+#include "internal.h"
+#include "replay.h"
+
+enum {
+    TIMES = 5, /* of a call, at most; the median counts */
+    PASSES = 6,
+};
+static const double ENOUGH = 0.02,   /* seconds in one call after which its TIMES suffice */
+    QUICK = 0.7;                     /* a pass is repeated while all of them take less */
+static const int64_t FLAT = 1 << 24; /* elements of flat operands (an optimizer's), of which more take longer
+                                      * in proportion */
+
+typedef struct timing {
+    uint64_t call, kind;
+    int node, n;
+    bool known;
+    double seconds[TIMES], total, scale;
+    ls_cost cost;
+} timing;
+
+typedef struct replay {
+    const ls_plan *plan;
+    ls_calibration *c;
+    ls_arena scratch;
+    char *region[LS_MEM_COUNT];
+    size_t bytes[LS_MEM_COUNT];
+    timing *timings;
+    int n, *of; /* [steps]: index into timings */
+    ls_tensor *operands;
+} replay;
+
+static ls_status list_calls(replay *r)
+{
+    const ls_plan *p = r->plan;
+    int most = 1;
+    r->timings = LS_ARENA_ARRAY(&r->scratch, timing, p->n_steps + 1);
+    r->of = LS_ARENA_ARRAY(&r->scratch, int, p->n_steps + 1);
+    LS_TRY(ls_arena_status(&r->scratch));
+    for (int i = 0; i < p->n_steps; i++) {
+        const ls_step *s = &p->steps[i];
+        const ls_node *n = p->graph->nodes[s->node];
+        uint64_t call, kind;
+        most = ls_slots(n) > most ? ls_slots(n) : most;
+        if (s->part != LS_PART_RUN)
+            continue;
+        ls_call_digest(p->graph, n, s->cost.flops, &call, &kind);
+        int k = 0;
+        while (k < r->n && r->timings[k].call != call)
+            k++;
+        if (k == r->n)
+            r->timings[r->n++] = (timing){ .call = call,
+                                           .kind = kind,
+                                           .node = s->node,
+                                           .known = ls_calibration_has(r->c, call),
+                                           .scale = 1,
+                                           .cost = s->cost };
+        r->of[i] = k;
+    }
+    r->operands = LS_ARENA_ARRAY(&r->scratch, ls_tensor, most);
+    return ls_arena_status(&r->scratch);
+}
+
+static ls_status map_regions(replay *r)
+{
+    const ls_plan *p = r->plan;
+    char text[32];
+    for (int i = 0; i < p->n_allocs; i++) {
+        const ls_alloc *a = &p->allocs[i];
+        const size_t end = a->offset + a->bytes;
+        r->bytes[a->memory] = end > r->bytes[a->memory] ? end : r->bytes[a->memory];
+    }
+    for (int k = 0; k < LS_MEM_COUNT; k++) {
+        if (!r->bytes[k])
+            continue;
+        void *at = ls_sys_mmap(r->bytes[k], PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED)
+            return ls_fail(LS_E_MEMORY, "the system refuses %s to measure kernels in",
+                           ls_format_bytes(text, r->bytes[k]));
+        r->region[k] = at;
+#ifdef MADV_HUGEPAGE
+        madvise(at, r->bytes[k], MADV_HUGEPAGE);
+#endif
+    }
+    return LS_OK;
+}
+
+static char *address(const replay *r, int alloc)
+{
+    const ls_alloc *a = &r->plan->allocs[alloc], *of = a->inside ? a->inside : a;
+    return r->region[of->memory] + of->offset + (a->inside ? a->inside_at : 0);
+}
+
+/* Pages that are touched for the first time would count. */
+static void populate(void *at, size_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    const uintptr_t page = 4096, begin = (uintptr_t)at / page * page;
+    if (!madvise((void *)begin, (uintptr_t)at + bytes - begin, MADV_POPULATE_WRITE))
+        return;
+#endif
+    for (size_t i = 0; i < bytes; i += 4096) {
+        volatile char *p = (volatile char *)at + i;
+        *p = *p;
+    }
+}
+
+/* What sources hold: small positive floats; ones, which are a token, a class and a count anywhere. */
+static void fill(const ls_tensor *t, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        switch (t->type.dtype) {
+        case LS_F32: ((float *)t->data)[i] = (float)(i % 61 + 1) / 610; break;
+        case LS_F64: ((double *)t->data)[i] = 0.5; break;
+        case LS_BF16:
+        case LS_F16: ((uint16_t *)t->data)[i] = (uint16_t)(0x3c00 + i % 61); break;
+        case LS_I32: ((int32_t *)t->data)[i] = 1; break;
+        case LS_I64: ((int64_t *)t->data)[i] = 1; break;
+        default: ((uint8_t *)t->data)[i] = 1;
+        }
+}
+
+/* The arguments of a step; flat operands are cut to FLAT elements, and *scale says how many times more there
+ * are. */
+static ls_kernel_args args_of(replay *r, int step, double *scale)
+{
+    const ls_plan *p = r->plan;
+    const ls_step *s = &p->steps[step];
+    const ls_node *n = p->graph->nodes[s->node];
+    ls_kernel_args a = ls_planner_args(p->graph, n, &p->device, r->operands);
+    int64_t flat = -1;
+    for (int j = 0; j < ls_slots(n); j++) {
+        const ls_value v = ls_slot_value(n, j);
+        ls_tensor *t = &r->operands[j];
+        if (!ls_present(v))
+            continue;
+        memcpy(t->strides, p->locations[v.id].strides, sizeof t->strides);
+        t->data = address(r, p->locations[v.id].alloc) + p->locations[v.id].offset;
+        const int64_t count = ls_type_count(&t->type);
+        if (t->type.ndim == 1 && count > FLAT && (flat == -1 || flat == count))
+            flat = count;
+        else if (count > 1)
+            flat = 0;
+    }
+    *scale = flat > 0 && !s->kernel->workspace ? (double)flat / (double)FLAT : 1;
+    for (int j = 0; j < ls_slots(n) && *scale > 1; j++)
+        if (ls_present(ls_slot_value(n, j)) && r->operands[j].type.ndim == 1 &&
+            r->operands[j].type.dims[0] == flat)
+            r->operands[j].type.dims[0] = FLAT;
+    a.workspace = s->workspace < 0 ? NULL : address(r, s->workspace);
+    return a;
+}
+
+static void prepare(replay *r, int step, bool first)
+{
+    const ls_step *s = &r->plan->steps[step];
+    const ls_node *n = r->plan->graph->nodes[s->node];
+    for (int j = 0; j < ls_slots(n); j++) {
+        const ls_value v = ls_slot_value(n, j);
+        const ls_tensor *t = &r->operands[j];
+        if (!ls_present(v))
+            continue;
+        int64_t last = 0;
+        for (int d = 0; d < t->type.ndim; d++)
+            last += (t->type.dims[d] - 1) * t->strides[d];
+        populate(t->data, (size_t)(last + 1) * ls_dtype_size(t->type.dtype));
+        const ls_memory m = r->plan->allocs[r->plan->locations[v.id].alloc].memory;
+        if (first && j < n->n_in && m != LS_MEM_ARENA && ls_tensor_is_contiguous(t))
+            fill(t, ls_type_count(&t->type));
+    }
+    if (s->workspace >= 0)
+        populate(address(r, s->workspace), r->plan->allocs[s->workspace].bytes);
+}
+
+/* What may be read as a number of a row must be computed. */
+static bool makes_numbers(const ls_plan *p, const ls_node *n)
+{
+    for (int k = 0; k < n->n_out; k++)
+        if (!ls_dtype_is_float(ls_type_of(p->graph, n->out[k])->dtype))
+            return true;
+    return false;
+}
+
+static ls_status one_pass(replay *r, int pass, int *ran)
+{
+    const ls_plan *p = r->plan;
+    *ran = 0;
+    for (int i = 0; i < p->n_steps; i++) {
+        const ls_step *s = &p->steps[i];
+        if (s->part != LS_PART_RUN)
+            continue;
+        timing *t = &r->timings[r->of[i]];
+        const bool timed = t->known || (t->n >= TIMES && t->total > ENOUGH);
+        if (timed && !makes_numbers(p, p->graph->nodes[s->node]) && t->n)
+            continue;
+        if (ls_stop_asked())
+            return ls_fail(LS_E_STOPPED, "stopped while kernels were measured");
+        const ls_kernel_args a = args_of(r, i, &t->scale);
+        if (!pass)
+            prepare(r, i, true);
+        const double start = ls_now();
+        s->kernel->run(&a);
+        const double seconds = ls_now() - start;
+        t->seconds[t->n++ % TIMES] = seconds;
+        t->total += seconds;
+        *ran += !timed;
+    }
+    return LS_OK;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static ls_status keep(replay *r)
+{
+    for (int k = 0; k < r->n; k++) {
+        timing *t = &r->timings[k];
+        const int n = t->n < TIMES ? t->n : TIMES;
+        if (t->known || !n)
+            continue;
+        qsort(t->seconds, (size_t)n, sizeof *t->seconds, by_size);
+        ls_str text = { 0 };
+        ls_node_text(&text, r->plan->graph, r->plan->graph->nodes[t->node]);
+        LS_TRY(ls_calibration_add(r->c, (ls_kernel_time){ .call = t->call,
+                                                          .kind = t->kind,
+                                                          .flops = t->cost.flops,
+                                                          .bytes = t->cost.bytes,
+                                                          .seconds = t->seconds[n / 2] * t->scale,
+                                                          .text = ls_str_take(&text) }));
+    }
+    return LS_OK;
+}
+
+static ls_status measure(replay *r)
+{
+    LS_TRY(list_calls(r));
+    int missing = 0, ran = 1;
+    for (int k = 0; k < r->n; k++)
+        missing += !r->timings[k].known;
+    if (!missing)
+        return LS_OK;
+    LS_TRY(map_regions(r));
+    const double start = ls_now();
+    for (int pass = 0; pass < PASSES && ran; pass++) {
+        const double began = ls_now();
+        LS_TRY(one_pass(r, pass, &ran));
+        if (!pass && 2 * (ls_now() - start) < QUICK)
+            for (int k = 0; k < r->n; k++) /* it found caches and code cold */
+                r->timings[k].n = 0, r->timings[k].total = 0;
+        else if (ls_now() - start + (ls_now() - began) > QUICK)
+            break;
+    }
+    return keep(r);
+}
+
+ls_status ls_calibration_replay(ls_calibration *c, const ls_plan *p)
+{
+    if (p->device.ops != &ls_device_cpu || p->device.isa > ls_isa_best() || p->device.isa != c->isa ||
+        p->device.threads != c->threads)
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "kernels are measured on the machine that has them: this plan is for "
+                       "%s, %s",
+                       p->device.ops->name, ls_isa_name(p->device.isa));
+    replay r = { .plan = p, .c = c };
+    ls_arena_init(&r.scratch);
+    const ls_status s = measure(&r);
+    for (int k = 0; k < LS_MEM_COUNT; k++)
+        if (r.region[k])
+            munmap(r.region[k], r.bytes[k]);
+    ls_arena_release(&r.scratch);
+    return s;
+}

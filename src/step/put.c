@@ -1,0 +1,206 @@
+/* put.c - the ways in which a step gets its samples: from a loader, as inputs and targets of a classifier, or
+ * copied field by field from where the caller has them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/argument.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "ckpt/checkpoint.h"
+#include "graph/op.h"
+#include "trainer.h"
+
+/* Samples that this rank's share of a step has room for. */
+static int64_t room(const ls_trainer *t) { return t->compiled.share.count * t->compiled.micro_batch; }
+
+static size_t sample_bytes(const ls_trainer *t, const ls_trainer_field *f)
+{
+    return ls_type_bytes(&f->own.type) / (size_t)t->compiled.micro_batch;
+}
+
+static ls_status find_field(const ls_trainer *t, const char *name, ls_trainer_field **out)
+{
+    const int i = ls_trainer_field_find(t, name);
+    ls_str names = { 0 };
+    if (i >= 0) {
+        *out = &t->fields[i];
+        return LS_OK;
+    }
+    for (int k = 0; k < t->n_fields; k++)
+        ls_str_printf(&names, "%s%s", k ? ", " : "", t->fields[k].name);
+    const ls_status s = ls_fail(LS_E_ARG, "ls_trainer_put: no field \"%s\"; the model takes %s", name,
+                                ls_str_text(&names));
+    ls_str_release(&names);
+    return s;
+}
+
+/* The type that `n` samples of the field have. */
+static ls_type samples_type(const ls_trainer *t, const ls_trainer_field *f, int64_t n)
+{
+    ls_type type = f->own.type;
+    type.dims[0] = n * (f->own.type.dims[0] / t->compiled.micro_batch);
+    return type;
+}
+
+static ls_status check_put(const ls_trainer *t, const ls_trainer_field *f, const ls_tensor *x, int64_t first,
+                           int64_t n)
+{
+    const ls_type want = samples_type(t, f, n);
+    const bool floats = (x->type.dtype == LS_F32 || x->type.dtype == LS_F64) &&
+                        (want.dtype == LS_F32 || want.dtype == LS_F64);
+    ls_type have = x->type;
+    char a[128], b[128];
+    have.dtype = floats ? want.dtype : have.dtype;
+    if (x->type.ndim < 1 || !ls_type_equal(&have, &want))
+        return ls_fail(LS_E_SHAPE, "ls_trainer_put: \"%s\" is %s, the model takes %s for %lld samples",
+                       f->name, ls_type_text(a, &x->type), ls_type_text(b, &want), (long long)n);
+    if (first < 0 || first + n > room(t))
+        return ls_fail(LS_E_ARG,
+                       "ls_trainer_put: \"%s\": samples %lld to %lld, this rank's share of a step is %lld",
+                       f->name, (long long)first, (long long)(first + n - 1), (long long)room(t));
+    return LS_OK;
+}
+
+/* Copies elements, by the strides of x, and converts floats. */
+static void copy(char *to, ls_dtype type, const ls_tensor *x)
+{
+    const int64_t n = ls_type_count(&x->type);
+    const size_t size = ls_dtype_size(x->type.dtype);
+    int64_t at[LS_MAX_DIMS] = { 0 }, offset = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const char *from = (const char *)x->data + (size_t)offset * size;
+        if (type == x->type.dtype)
+            memcpy(to + (size_t)i * size, from, size);
+        else if (type == LS_F32)
+            ((float *)(void *)to)[i] = (float)*(const double *)(const void *)from;
+        else
+            ((double *)(void *)to)[i] = (double)*(const float *)(const void *)from;
+        for (int d = x->type.ndim - 1; d >= 0; d--) {
+            offset += x->strides[d];
+            if (++at[d] < x->type.dims[d])
+                break;
+            offset -= at[d] * x->strides[d];
+            at[d] = 0;
+        }
+    }
+}
+
+ls_status ls_trainer_put(ls_trainer *t, const char *field, const ls_tensor *values, int64_t first)
+{
+    LS_ARG(t);
+    LS_ARG(field);
+    LS_ARG(values);
+    LS_TRAINER_USE(t);
+    ls_trainer_field *f = NULL;
+    if (!t->compiled.plans[LS_MICRO])
+        return ls_fail(LS_E_ARG, "this trainer was made for evaluation only");
+    LS_TRY(find_field(t, field, &f));
+    const int64_t each = f->own.type.dims[0] / t->compiled.micro_batch,
+                  n = values->type.ndim > 0 ? values->type.dims[0] / each : 0;
+    LS_TRY(check_put(t, f, values, first, n));
+    if (!f->put)
+        f->put = ls_sys_calloc((size_t)room(t), sample_bytes(t, f));
+    LS_TRY(ls_sys_have(f->put));
+    copy(f->put + (size_t)first * sample_bytes(t, f), f->own.type.dtype, values);
+    f->put_to = first + n > f->put_to ? first + n : f->put_to;
+    return LS_OK;
+}
+
+/* Whether valid entries of the field are counted: then its padding has none. */
+static bool is_counted(const ls_trainer *t, const char *name)
+{
+    const ls_objective *o = &t->compiled.objective;
+    for (int i = 0; i < o->n; i++)
+        if (o->terms[i].weigh == LS_BY_VALID && !strcmp(o->terms[i].field, name))
+            return true;
+    return false;
+}
+
+/* Padding repeats the first sample of its micro-batch or of the step, or what the step before left. */
+static void pad(ls_trainer *t, int64_t samples)
+{
+    const int64_t batch = t->compiled.micro_batch;
+    for (int i = 0; i < t->n_fields; i++) {
+        ls_trainer_field *f = &t->fields[i];
+        const size_t bytes = sample_bytes(t, f);
+        const bool counted = is_counted(t, f->name);
+        for (int64_t row = samples; row < room(t); row++) {
+            const int64_t of_batch = row / batch * batch;
+            char *to = f->put + (size_t)row * bytes;
+            if (samples)
+                memcpy(to, f->put + (size_t)(of_batch < samples ? of_batch : 0) * bytes, bytes);
+            for (size_t k = 0; counted && k < bytes / sizeof(int32_t); k++)
+                ((int32_t *)(void *)to)[k] = LS_IGNORE_LABEL;
+        }
+    }
+}
+
+static ls_status check_run(const ls_trainer *t, int64_t samples)
+{
+    if (samples < 0 || samples > room(t))
+        return ls_fail(LS_E_ARG, "ls_trainer_run: %lld samples, this rank's share of a step is 0 to %lld",
+                       (long long)samples, (long long)room(t));
+    for (int i = 0; i < t->n_fields; i++)
+        if (t->fields[i].put_to < samples || !t->fields[i].put)
+            return ls_fail(LS_E_ARG, "ls_trainer_run: %lld samples, but \"%s\" was put for %lld",
+                           (long long)samples, t->fields[i].name, (long long)t->fields[i].put_to);
+    if (!samples && !t->has_put)
+        return ls_fail(LS_E_ARG,
+                       "ls_trainer_run: this rank has had no sample yet, so it has none to pad with");
+    return LS_OK;
+}
+
+ls_status ls_trainer_run(ls_trainer *t, int64_t samples, double lr, ls_step_result *r)
+{
+    LS_ARG(t);
+    LS_ARG(r);
+    LS_TRAINER_USE(t);
+    const int64_t batch = t->compiled.micro_batch;
+    LS_TRY(ls_trainer_check_step(t, lr, "ls_trainer_run"));
+    LS_TRY(ls_checkpoint_together(t->group, check_run(t, samples)));
+    pad(t, samples);
+    for (int64_t k = 0; k < t->compiled.share.count; k++) {
+        const int64_t left = samples - k * batch;
+        t->own[k] = left < 0 ? 0 : left < batch ? left : batch;
+    }
+    for (int i = 0; i < t->n_fields; i++) {
+        t->fed[i] = (ls_fed){ t->fields[i].put, t->fields[i].own.type.dtype, -1 };
+        t->fields[i].put_to = 0;
+    }
+    t->has_put = t->has_put || samples > 0;
+    return ls_trainer_step_fed(t, -1, lr, r);
+}
+
+/* ---- from a loader; of a classifier or a language model */
+
+ls_status ls_trainer_step_from(ls_trainer *t, const ls_loader_step *batch, double lr, ls_step_result *r)
+{
+    LS_ARG(t);
+    LS_ARG(batch);
+    LS_ARG(r);
+    LS_TRAINER_USE(t);
+    LS_TRY(ls_trainer_check_step(t, lr, "ls_trainer_step_from"));
+    if (batch->micro_batches != t->compiled.share.count)
+        return ls_fail(LS_E_ARG, "the loader's steps have %lld micro-batches, this rank's share is %lld",
+                       (long long)batch->micro_batches, (long long)t->compiled.share.count);
+    LS_TRY(ls_trainer_feed(t, batch));
+    return ls_trainer_step_fed(t, batch->samples, lr, r);
+}
+
+ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count, double lr,
+                          ls_step_result *r)
+{
+    LS_ARG(t);
+    LS_ARG(inputs);
+    LS_ARG(targets);
+    LS_ARG(r);
+    LS_TRAINER_USE(t);
+    LS_TRY(ls_trainer_check_step(t, lr, "ls_trainer_step"));
+    if (count < 1)
+        return ls_fail(LS_E_ARG, "a step needs at least one target, this one has %lld", (long long)count);
+    LS_TRY(ls_trainer_feed_pair(t, inputs, targets, count, "ls_trainer_step"));
+    for (int64_t k = 0; k < t->compiled.share.count; k++)
+        t->own[k] = t->compiled.micro_batch;
+    return ls_trainer_step_fed(t, -1, lr, r);
+}

@@ -1,0 +1,345 @@
+/* plan_search.c - plans the step under every layout and micro-batch that the ranks and the global batch
+ * allow, and ranks those that fit into a memory by estimated time. What the user set stays as it is. Each key
+ * of the winner is then compared with its other values, all else equal: those are the reasons. */
+#include "plan_search.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stop.h"
+#include "base/str.h"
+#include "base/shown.h"
+#include "base/sys.h"
+#include "lockstep/recipe.h"
+#include "step_cost.h"
+
+enum { MESH, DATA, RESHARD, SEQUENCE, RECOMPUTE, MICRO, KEYS };
+static const char *const NAMES[KEYS] = {
+    "parallel.mesh",     "parallel.data",      "parallel.reshard_after_forward",
+    "parallel.sequence", "parallel.recompute", "train.micro_batch"
+};
+enum { VALUE = 64, MOST = 512, SHOWN = 10, MEASURED = 12 };
+
+typedef struct candidate {
+    char value[KEYS][VALUE]; /* "": as the recipe has it */
+    enum { FITS, TOO_LARGE, REFUSED } outcome;
+    char *why; /* refused */
+    size_t memory;
+    double seconds, update, communication;
+    bool exact; /* all its kernels were measured */
+} candidate;
+
+typedef struct search {
+    const ls_plan_command_opts *o;
+    int ranks, n, room, count[3]; /* by outcome */
+    int64_t global_batch;
+    bool fixed[KEYS]; /* by the user */
+    candidate *c;
+} search;
+
+/* ---- what there is to try */
+
+static ls_status add(search *s, const candidate *like)
+{
+    candidate c = *like;
+    for (int k = 0; k < KEYS; k++)
+        if (s->fixed[k])
+            c.value[k][0] = 0;
+    for (int i = 0; i < s->n; i++)
+        if (!memcmp(s->c[i].value, c.value, sizeof c.value))
+            return LS_OK;
+    if (s->n == MOST)
+        return LS_OK;
+    candidate *more = ls_sys_grow(s->c, s->n, &s->room, sizeof *more);
+    LS_TRY(ls_sys_have(more));
+    s->c = more;
+    s->c[s->n++] = c;
+    return LS_OK;
+}
+
+/* Of one mesh with `data` data ranks: how parameters lie over them, and the halves of the largest
+ * micro-batch. */
+static ls_status add_mesh(search *s, const candidate *mesh, int64_t data, bool tensor, bool hybrid)
+{
+    static const char *const WAYS[][2] = { { "fsdp", "true" }, { "fsdp", "false" }, { "ddp", "" } };
+    static const char *const BLOCKS[][2] = { { "hybrid", "true" }, { "hybrid", "false" } };
+    for (int way = 0; way < (hybrid ? 2 : data > 1 ? 3 : 1); way++)
+        for (int sequence = 0; sequence < (tensor ? 2 : 1); sequence++)
+            for (int recompute = 0; recompute < 2; recompute++)
+                for (int64_t micro = s->global_batch / data, k = 0; micro >= 1 && k < 8; micro /= 2, k++) {
+                    candidate c = *mesh;
+                    if (data > 1) {
+                        snprintf(c.value[DATA], VALUE, "%s", hybrid ? BLOCKS[way][0] : WAYS[way][0]);
+                        snprintf(c.value[RESHARD], VALUE, "%s", hybrid ? BLOCKS[way][1] : WAYS[way][1]);
+                    }
+                    if (tensor)
+                        snprintf(c.value[SEQUENCE], VALUE, "%s", sequence ? "true" : "false");
+                    snprintf(c.value[RECOMPUTE], VALUE, "%s", recompute ? "units" : "none");
+                    snprintf(c.value[MICRO], VALUE, "%lld", (long long)micro);
+                    LS_TRY(add(s, &c));
+                    if (micro % 2)
+                        break;
+                }
+    return LS_OK;
+}
+
+static ls_status list(search *s)
+{
+    const int64_t host = s->o->where.ranks_per_host > 0 ? s->o->where.ranks_per_host : s->ranks;
+    for (int64_t tensor = 1; tensor <= s->ranks && tensor <= host; tensor *= 2) {
+        const int64_t data = s->ranks / tensor;
+        candidate c = { 0 };
+        if (s->ranks % tensor || s->global_batch % data)
+            continue;
+        if (tensor > 1)
+            snprintf(c.value[MESH], VALUE, "{dp: %lld, tp: %lld}", (long long)data, (long long)tensor);
+        else if (s->ranks > 1)
+            snprintf(c.value[MESH], VALUE, "{dp: %lld}", (long long)data);
+        LS_TRY(add_mesh(s, &c, data, tensor > 1, false));
+    }
+    if (host > 1 && host < s->ranks && s->global_batch % s->ranks == 0) {
+        candidate c = { 0 };
+        snprintf(c.value[MESH], VALUE, "{dp: %lld, shard: %lld}", (long long)(s->ranks / host),
+                 (long long)host);
+        LS_TRY(add_mesh(s, &c, s->ranks, false, true));
+    }
+    return LS_OK;
+}
+
+/* ---- trying */
+
+static ls_status compile(ls_compiled_recipe *step, const search *s, const candidate *c)
+{
+    const ls_recipe_arg *r = &s->o->recipe;
+    char text[KEYS][VALUE + 48];
+    const char **sets = ls_sys_calloc((size_t)r->n_sets + KEYS, sizeof *sets);
+    LS_TRY(ls_sys_have(sets));
+    int n = 0;
+    for (int k = 0; k < KEYS; k++)
+        if (c->value[k][0]) {
+            snprintf(text[k], sizeof text[k], "%s=%s", NAMES[k], c->value[k]);
+            sets[n++] = text[k];
+        }
+    for (int i = 0; i < r->n_sets; i++)
+        sets[n++] = r->sets[i];
+    const ls_status status = ls_compiled_recipe_make(step, &(ls_recipe_arg){ r->name, n, sets }, 0,
+                                                     &s->o->where);
+    free(sets);
+    return status;
+}
+
+static ls_status try(search *s, candidate *c, bool measure)
+{
+    ls_compiled_recipe step;
+    ls_step_cost cost;
+    ls_status status = compile(&step, s, c);
+    if (status == LS_E_MEMORY || status == LS_E_STOPPED)
+        return status;
+    if (status != LS_OK) {
+        c->outcome = REFUSED;
+        c->why = ls_sys_strdup(ls_error_message());
+        return ls_sys_have(c->why);
+    }
+    status = measure ? ls_compiled_recipe_measure(&step) : LS_OK;
+    if (status == LS_OK && !step.calibration)
+        status = ls_fail(LS_E_USAGE,
+                         "--search ranks by time, and nothing was measured with %d thread%s: run "
+                         "`lockstep doctor` first, or add --measure",
+                         step.step.device.threads, step.step.device.threads == 1 ? "" : "s");
+    if (status == LS_OK) {
+        ls_step_cost_of(&cost, &step);
+        const int64_t host = s->o->where.ranks_per_host > 0 && s->o->where.ranks_per_host < step.ranks
+                                 ? s->o->where.ranks_per_host
+                                 : step.ranks;
+        c->memory = cost.total + cost.messages + cost.memory.node / (size_t)host;
+        c->seconds = cost.seconds;
+        c->communication = cost.communication;
+        c->update = step.step.plans[LS_UPDATE]->seconds;
+        c->exact = cost.measured == cost.kernels;
+        c->outcome = s->o->memory && c->memory > (size_t)s->o->memory ? TOO_LARGE : FITS;
+    }
+    ls_compiled_recipe_release(&step);
+    return status;
+}
+
+static int faster(const void *pa, const void *pb)
+{
+    const candidate *a = pa, *b = pb;
+    if (a->outcome != b->outcome)
+        return a->outcome < b->outcome ? -1 : 1;
+    if (a->seconds != b->seconds)
+        return a->seconds < b->seconds ? -1 : 1;
+    return a->memory < b->memory ? -1 : a->memory > b->memory;
+}
+
+static ls_status try_all(search *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (ls_stop_asked())
+            return ls_fail(LS_E_STOPPED, "stopped after %d of %d layouts", i, s->n);
+        LS_TRY(try(s, &s->c[i], s->o->measure && !i));
+    }
+    qsort(s->c, (size_t)s->n, sizeof *s->c, faster);
+    /* The leader is measured, until the leader is one that was. */
+    for (int k = 0; s->o->measure && k < MEASURED && s->c[0].outcome == FITS && !s->c[0].exact; k++) {
+        LS_TRY(try(s, &s->c[0], true));
+        qsort(s->c, (size_t)s->n, sizeof *s->c, faster);
+    }
+    for (int i = 0; i < s->n; i++)
+        s->count[s->c[i].outcome]++;
+    return LS_OK;
+}
+
+/* ---- text */
+
+static void settings_text(ls_str *out, const candidate *c, const char *before)
+{
+    for (int k = 0; k < KEYS; k++)
+        if (c->value[k][0])
+            ls_str_printf(out, "%s%s=%s%s%s", before, NAMES[k], k == MESH ? "'" : "", c->value[k],
+                          k == MESH ? "'" : "");
+}
+
+static void short_text(ls_str *out, const candidate *c)
+{
+    static const char *const SHORT[KEYS] = { "mesh ", "", "reshard ", "sequence ", "recompute ", "" };
+    for (int k = 0; k < MICRO; k++)
+        if (c->value[k][0])
+            ls_str_printf(out, "  %s%s", SHORT[k], c->value[k]);
+}
+
+/* The winner against what differs from it in one key alone. */
+static void reasons_text(ls_str *out, const search *s)
+{
+    char memory[32];
+    const candidate *best = &s->c[0];
+    for (int key = 0; key < KEYS; key++)
+        for (int i = 1; i < s->n; i++) {
+            const candidate *c = &s->c[i];
+            bool other = strcmp(c->value[key], best->value[key]) != 0;
+            for (int k = 0; k < KEYS; k++)
+                other = other && (k == key || !strcmp(c->value[k], best->value[k]));
+            if (!other)
+                continue;
+            ls_str_printf(out, "  %s %s, not %s: that ", NAMES[key], best->value[key], c->value[key]);
+            if (c->outcome == REFUSED)
+                ls_str_add(out, "is refused\n");
+            else if (c->outcome == TOO_LARGE)
+                ls_str_printf(out, "needs %s\n", ls_format_bytes(memory, c->memory));
+            else
+                ls_str_printf(out, "takes %.2f times as long, in %s\n", c->seconds / best->seconds,
+                              ls_format_bytes(memory, c->memory));
+        }
+}
+
+static void refusals_text(ls_str *out, const search *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        const candidate *c = &s->c[i];
+        int same = 0, before = 0;
+        for (int k = 0; k < s->n && c->outcome == REFUSED; k++)
+            if (s->c[k].outcome == REFUSED && !strcmp(s->c[k].why, c->why)) {
+                same++;
+                before += k < i;
+            }
+        if (same && !before)
+            ls_str_printf(out, "refused, %d: %s\n", same, c->why);
+    }
+}
+
+static ls_status search_text(const search *s, const ls_ui *ui)
+{
+    char a[32];
+    ls_str out = { 0 };
+    ls_str_printf(&out, "%d layouts of %d rank%s: ", s->n, s->ranks, s->ranks == 1 ? "" : "s");
+    if (s->o->memory)
+        ls_str_printf(&out, "%d fit into %s a rank, %d do not", s->count[FITS],
+                      ls_format_bytes(a, (uint64_t)s->o->memory), s->count[TOO_LARGE]);
+    else
+        ls_str_printf(&out, "%d planned, of any size (--memory says what fits)", s->count[FITS]);
+    ls_str_printf(&out, ", %d refused\n", s->count[REFUSED]);
+    ls_str_printf(&out, "%10s %10s %10s %10s %10s %6s\n", "step, ms", "compute", "update", "collective",
+                  "memory", "micro");
+    for (int i = 0; i < s->count[FITS] && i < SHOWN; i++) {
+        const candidate *c = &s->c[i];
+        ls_str_printf(&out, "%10.2f %10.2f %10.2f %10.2f %10s %6s", 1e3 * c->seconds,
+                      1e3 * (c->seconds - c->update - c->communication), 1e3 * c->update,
+                      1e3 * c->communication, ls_format_bytes(a, c->memory), c->value[MICRO]);
+        short_text(&out, c);
+        ls_str_add(&out, c->exact ? "\n" : "  (in part from near shapes)\n");
+    }
+    if (s->count[FITS]) {
+        ls_str_add(&out, "fastest:");
+        settings_text(&out, &s->c[0], " --set ");
+        ls_str_add(&out, "\n");
+        reasons_text(&out, s);
+    }
+    refusals_text(&out, s);
+    return ls_print_result(ui->out, &out);
+}
+
+static ls_status search_json(const search *s, const ls_ui *ui)
+{
+    static const char *const OUTCOMES[] = { "fits", "too large", "refused" };
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_int(&j, "ranks", s->ranks);
+    ls_json_array(&j, "layouts");
+    for (int i = 0; i < s->n; i++) {
+        const candidate *c = &s->c[i];
+        ls_json_object(&j, NULL);
+        ls_json_object(&j, "settings");
+        for (int k = 0; k < KEYS; k++)
+            if (c->value[k][0])
+                ls_json_text(&j, NAMES[k], c->value[k]);
+        ls_json_close_object(&j);
+        ls_json_text(&j, "outcome", OUTCOMES[c->outcome]);
+        if (c->outcome == REFUSED) {
+            ls_json_text(&j, "why", c->why);
+        } else {
+            ls_json_f64(&j, "seconds", c->seconds);
+            ls_json_f64(&j, "communication_seconds", c->communication);
+            ls_json_f64(&j, "update_seconds", c->update);
+            ls_json_int(&j, "memory", (int64_t)c->memory);
+            ls_json_bool(&j, "measured", c->exact);
+        }
+        ls_json_close_object(&j);
+    }
+    ls_json_close_array(&j);
+    ls_json_close_object(&j);
+    return ls_print_result(ui->out, &j.out);
+}
+
+static ls_status run(search *s, const ls_ui *ui)
+{
+    ls_recipe *r;
+    LS_TRY(ls_recipe_load(&r, s->o->recipe.name, s->o->recipe.n_sets, s->o->recipe.sets));
+    s->ranks = (int)r->workers.max;
+    s->global_batch = r->train.global_batch;
+    ls_recipe_destroy(&r);
+    for (int i = 0; i < s->o->recipe.n_sets; i++)
+        for (int k = 0; k < KEYS; k++) {
+            const size_t n = strlen(NAMES[k]);
+            s->fixed[k] = s->fixed[k] ||
+                          (!strncmp(s->o->recipe.sets[i], NAMES[k], n) && s->o->recipe.sets[i][n] == '=');
+        }
+    LS_TRY(list(s));
+    if (!s->n)
+        return ls_fail(LS_E_USAGE, "--search: no layout of %d ranks divides train.global_batch %lld",
+                       s->ranks, (long long)s->global_batch);
+    LS_TRY(try_all(s));
+    if (s->count[REFUSED] == s->n)
+        return ls_fail(LS_E_USAGE, "--search: every layout was refused: %s", s->c[0].why);
+    return (s->o->json ? search_json : search_text)(s, ui);
+}
+
+ls_status ls_plan_search(const ls_plan_command_opts *o, const ls_ui *ui)
+{
+    search s = { .o = o };
+    const ls_status status = run(&s, ui);
+    for (int i = 0; i < s.n; i++)
+        free(s.c[i].why);
+    free(s.c);
+    return status;
+}

@@ -1,0 +1,9 @@
+/* train_generate.h - the texts that an evaluation generates during training (eval.generate). */
+#pragma once
+#include "loop/loop.h"
+#include "text/rouge.h"
+
+/* What ls_loop.generate is. The ranks share the samples; each has a whole copy of the weights until the call
+ * ends. A request to stop waits for the end, as it does in an evaluation. Collective over the loop's group.
+ */
+ls_status ls_train_generate(ls_loop *l, ls_rouge_mean *out);

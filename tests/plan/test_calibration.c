@@ -1,0 +1,289 @@
+/* The calibration: general speeds, kernel calls that were measured, and collectives; its files; and what the
+ * planner makes of them. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "ops/rules.h"
+#include "plan/plan.h"
+#include "plan/replay.h"
+#include "plan/wires.h"
+#include "support/support.h"
+
+/* Measured on this machine, kept, read back; a file of another machine or a damaged one is refused. */
+static void calibration(void **state)
+{
+    (void)state;
+    ls_device d, ref;
+    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    ASSERT_OK(ls_device_open(&ref, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    setenv("LOCKSTEP_CACHE", ls_test_path("cache"), 1);
+    ls_calibration c, back;
+    ASSERT_FAILS(ls_calibration_load(&c, &d), LS_E_IO, "calibration-");
+    ASSERT_OK(ls_calibration_measure(&c, &d));
+    /* No machine that runs this is slower; no upper bound, because an unoptimised build spoils the burst but
+     * not the kernels. */
+    assert_true(c.flops > 1e7 && c.gemm_efficiency > 0 && c.bytes_cache > 1e6 && c.bytes_memory > 1e6 &&
+                c.op_overhead > 0);
+    assert_true(c.cores >= 1 && c.all_flops > 0 && c.all_memory > 0);
+    ASSERT_OK(ls_calibration_save(&c));
+    ASSERT_OK(ls_calibration_load(&back, &d));
+    assert_string_equal(back.cpu, c.cpu);
+    assert_int_equal(back.n_times, 0);
+    assert_true(back.isa == c.isa && back.threads == 1);
+    assert_true(back.flops == c.flops && back.gemm_efficiency == c.gemm_efficiency &&
+                back.bytes_cache == c.bytes_cache && back.bytes_memory == c.bytes_memory &&
+                back.op_overhead == c.op_overhead);
+    d.threads = 2;
+    ASSERT_FAILS(ls_calibration_load(&back, &d), LS_E_IO, "-2.json");
+    d.threads = 1;
+    c.bytes_memory = 0;
+    ASSERT_OK(ls_calibration_save(&c));
+    ASSERT_FAILS(ls_calibration_load(&back, &d), LS_E_FORMAT, "bytes_memory", "doctor");
+    ASSERT_FAILS(ls_calibration_measure(&c, &ref), LS_E_UNSUPPORTED, "ref");
+}
+
+static const ls_calibration SPEEDS = { .threads = 1,
+                                       .cores = 1,
+                                       .flops = 1e9,
+                                       .gemm_efficiency = 0.5,
+                                       .bytes_cache = 1e9,
+                                       .bytes_memory = 1e8,
+                                       .op_overhead = 1e-6 };
+
+static ls_kernel_time timed(uint64_t call, uint64_t kind, double flops, double bytes, double seconds)
+{
+    return (ls_kernel_time){ call, kind, flops, bytes, seconds, strdup("a kernel") };
+}
+
+/* The very call, else the nearest of its kind by work, else the general speeds. */
+static void nearest(void **state)
+{
+    (void)state;
+    ls_calibration c = SPEEDS;
+    ASSERT_OK(ls_calibration_add(&c, timed(1, 7, 1e6, 1e3, 1e-3 + 1e-6)));
+    ASSERT_OK(ls_calibration_add(&c, timed(2, 7, 1e8, 1e5, 5e-2)));
+    ASSERT_OK(ls_calibration_add(&c, timed(3, 8, 1e6, 1e3, 1)));
+    ASSERT_OK(ls_calibration_add(&c, timed(2, 7, 1e8, 1e5, 6e-2))); /* measured again */
+    assert_int_equal(c.n_times, 3);
+    assert_true(ls_calibration_has(&c, 3) && !ls_calibration_has(&c, 4));
+    const ls_cost small = { 2e6, 2e3 }, large = { 1.5e8, 1.5e5 };
+    assert_float_equal(ls_calibration_seconds(&c, 2, 7, small), 6e-2, 0);
+    assert_float_equal(ls_calibration_seconds(&c, 4, 7, small), 2e-3 + 1e-6, 1e-12);
+    assert_float_equal(ls_calibration_seconds(&c, 4, 7, large), 9e-2, 1e-6);
+    assert_float_equal(ls_calibration_seconds(&c, 4, 9, small), 4e-3 + 1e-6, 1e-12);
+    ls_calibration_release(&c);
+}
+
+static void chain(ls_graph **g, int64_t rows)
+{
+    ASSERT_OK(ls_graph_create(g, "micro"));
+    ls_value x = ls_input(*g, "x", LS_TYPE(LS_F32, rows, 64)),
+             w = ls_param(*g, "w", LS_TYPE(LS_F32, 64, 64), (ls_init){ 0 });
+    for (int i = 0; i < 12; i++)
+        x = ls_matmul_wt(*g, x, w, LS_NONE);
+    ls_output(*g, "y", x);
+    ASSERT_OK(ls_graph_finish(*g));
+}
+
+/* A call of a plan is measured once, whatever repeats; the plan then takes its time, and a file keeps it. */
+static void replayed(void **state)
+{
+    (void)state;
+    ls_device d;
+    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    setenv("LOCKSTEP_CACHE", ls_test_path("cache"), 1);
+    ls_calibration c = SPEEDS, back;
+    c.isa = d.isa;
+    c.all_flops = c.all_memory = 1e9;
+    ls_calibration_cpu(c.cpu);
+    for (int k = 0; k < 2; k++) {
+        ls_graph *g;
+        ls_plan *p;
+        chain(&g, 32 << k);
+        ASSERT_OK(ls_plan_create(&p, g, &d, &(ls_plan_opts){ .calibration = &c }));
+        assert_int_equal(p->n_kernels, 12);
+        assert_int_equal(p->n_measured, 0);
+        const double before = p->seconds;
+        ASSERT_OK(ls_calibration_replay(&c, p));
+        assert_int_equal(c.n_times, k + 1);
+        ASSERT_OK(ls_plan_estimate(p, &c, NULL));
+        assert_int_equal(p->n_measured, 12);
+        assert_float_equal(p->seconds, 12 * c.times[k].seconds, 1e-12);
+        assert_true(p->seconds != before && c.times[k].seconds > 0);
+        const double once = c.times[k].seconds;
+        ASSERT_OK(ls_calibration_replay(&c, p)); /* nothing is left to measure */
+        assert_true(c.times[k].seconds == once);
+        ls_device other = d;
+        other.threads = 2;
+        p->device = other;
+        ASSERT_FAILS(ls_calibration_replay(&c, p), LS_E_UNSUPPORTED, "measured on the machine that has them");
+        ls_plan_destroy(&p);
+        ls_graph_destroy(&g);
+    }
+    assert_true(c.times[1].flops == 2 * c.times[0].flops && c.times[0].kind == c.times[1].kind);
+    ASSERT_OK(ls_calibration_save(&c));
+    ASSERT_OK(ls_calibration_load(&back, &d));
+    assert_int_equal(back.n_times, 2);
+    for (int k = 0; k < 2; k++) {
+        assert_true(back.times[k].call == c.times[k].call && back.times[k].kind == c.times[k].kind &&
+                    back.times[k].seconds == c.times[k].seconds && back.times[k].flops == c.times[k].flops);
+        ASSERT_CONTAINS(back.times[k].text, "linear(f32 [");
+    }
+    ls_calibration_release(&back);
+    ls_calibration_release(&c);
+}
+
+/* A file of another build is not used: its kernels may be other ones. */
+static void another_build(void **state)
+{
+    (void)state;
+    ls_device d;
+    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    setenv("LOCKSTEP_CACHE", ls_test_path("cache-build"), 1);
+    ls_calibration c = SPEEDS;
+    c.isa = d.isa;
+    c.all_flops = c.all_memory = 1;
+    ls_calibration_cpu(c.cpu);
+    ASSERT_OK(ls_calibration_save(&c));
+    ASSERT_OK(ls_calibration_load(&c, &d));
+    char path[4096], *text, *code;
+    size_t size;
+    ASSERT_FAILS((d.threads = 9, ls_calibration_load(&c, &d)), LS_E_IO, "-9.json");
+    d.threads = 1;
+    /* the message of a missing file has the path of this one but for the number */
+    const char *begin = strstr(ls_error_message(), ls_test_path("cache-build"));
+    assert_non_null(begin);
+    snprintf(path, sizeof path, "%s", begin);
+    char *end = strstr(path, "-9.json");
+    assert_non_null(end);
+    snprintf(end, 8, "-1.json");
+    ASSERT_OK(ls_file_read(&text, &size, path));
+    code = strstr(text, "\"code\":\"");
+    assert_non_null(code);
+    code[8] = code[8] == '0' ? '1' : '0';
+    ls_str changed = { 0 };
+    ls_str_printf(&changed, "%.*s", (int)size, text);
+    ASSERT_OK(ls_file_write_text(path, &changed));
+    ASSERT_FAILS(ls_calibration_load(&c, &d), LS_E_IO, "another build");
+    ls_str_release(&changed);
+    free(text);
+}
+
+/* Over hosts a gather counts as far as nothing is computed while it is under way. */
+static void network(void **state)
+{
+    (void)state;
+    ls_device d;
+    ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    double seconds[3];
+    for (int k = 0; k < 3; k++) {
+        ls_parallel parallel = { LS_PARALLEL_DEFAULTS, .ranks_per_host = k ? 2 : 0 };
+        parallel.mesh.axes[0].size = 4;
+        ls_calibration c = SPEEDS;
+        if (k == 2)
+            c.wires[LS_WIRE_NETWORK] = (ls_wire){ 1e-3, 1e6 };
+        ls_graph *g;
+        ls_plan *p;
+        ASSERT_OK(ls_graph_create(&g, "micro"));
+        ls_value slice = ls_state(g, "s", LS_TYPE(LS_F32, 250), (ls_init){ 0 });
+        ls_value whole = ls_all_gather(
+            g, slice,
+            &(ls_gather_attrs){ .group = "dp", .unit = "u", .ranks = 4, .to = LS_F32, .via = LS_F32 });
+        ls_output(g, "y", ls_tanh(g, whole));
+        ASSERT_OK(ls_graph_finish(g));
+        ASSERT_OK(ls_plan_create(&p, g, &d, &(ls_plan_opts){ .calibration = &c, .parallel = &parallel }));
+        seconds[k] = p->seconds;
+        ls_plan_destroy(&p);
+        ls_graph_destroy(&g);
+    }
+    assert_float_equal(seconds[0], seconds[1], 1e-12); /* nothing is known of the network */
+    /* 2 ranks of a host share the link, and each takes in the slice of its partner: 2 x 1000 bytes */
+    assert_float_equal(seconds[2], seconds[0] + 1e-3 + 2e3 / 1e6, 3e-6);
+}
+
+/* Ranks side by side share memory: what streams more than caches hold takes its share of all of it. */
+static void crowd(void **state)
+{
+    (void)state;
+    ls_device d;
+    ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    double seconds[2][3];
+    for (int size = 0; size < 2; size++)
+        for (int k = 0; k < 3;
+             k++) { /* one rank, two on a host of two cores, four on it: as two on larger hosts */
+            ls_parallel parallel = { LS_PARALLEL_DEFAULTS };
+            parallel.mesh.axes[0].size = 1 << k;
+            ls_calibration c = SPEEDS;
+            c.cores = 2;
+            c.all_flops = 2e9;
+            c.all_memory = 1.25e8;
+            ls_graph *g;
+            ls_plan *p;
+            ASSERT_OK(ls_graph_create(&g, "micro"));
+            ls_output(g, "y", ls_tanh(g, ls_input(g, "x", LS_TYPE(LS_F32, size ? 1 << 22 : 1 << 16))));
+            ASSERT_OK(ls_graph_finish(g));
+            ASSERT_OK(ls_plan_create(&p, g, &d, &(ls_plan_opts){ .calibration = &c, .parallel = &parallel }));
+            seconds[size][k] = p->seconds;
+            ls_plan_destroy(&p);
+            ls_graph_destroy(&g);
+        }
+    assert_float_equal(seconds[0][1], seconds[0][0], 1e-12);
+    const double bytes = 2.0 * 4 * (1 << 22);
+    assert_float_equal(seconds[1][0], bytes / 1e8, 1e-4);
+    assert_float_equal(seconds[1][1], 2 * bytes / 1.25e8, 1e-6);
+    assert_float_equal(seconds[1][2], seconds[1][1], 1e-12);
+}
+
+static void *one_rank(void *group)
+{
+    ls_group *g = group;
+    static ls_wire wires[2][LS_WIRES];
+    const int rank = ls_group_rank(g);
+    assert_int_equal(ls_wires_measure(wires[rank], g), LS_OK);
+    ls_group_destroy(&g);
+    return wires[rank];
+}
+
+static void wires(void **state)
+{
+    (void)state;
+    ls_wire w;
+    ASSERT_OK(ls_wire_parse(&w, "20us,12.5GB/s"));
+    assert_float_equal(w.latency, 2e-5, 1e-12);
+    assert_float_equal(w.bandwidth, 12.5e9, 1);
+    static const char *const WRONG[] = { "",         "20",         "20us",        "20us,",     "20us,3",
+                                         "20us,3GB", "-1us,3GB/s", "nanus,3GB/s", "20s,1GB/s", "20us,0GB/s" };
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++)
+        ASSERT_FAILS(ls_wire_parse(&w, WRONG[i]), LS_E_USAGE, "20us,12.5GB/s");
+    setenv("LOCKSTEP_CACHE", ls_test_path("cache-wires"), 1);
+    ls_group *groups[2];
+    ASSERT_OK(ls_group_threads(groups, 2));
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, one_rank, groups[1]), 0);
+    const ls_wire *of0 = one_rank(groups[0]);
+    void *of1;
+    pthread_join(other, &of1);
+    assert_true(of0[LS_WIRE_HOST].latency > 0 && of0[LS_WIRE_HOST].bandwidth > 0);
+    assert_float_equal(of0[LS_WIRE_NETWORK].bandwidth, 0, 0); /* there is one host */
+    assert_memory_equal(of0, of1, sizeof *of0 * LS_WIRES);    /* the slower rank counts on both */
+    ls_wire back[LS_WIRES];
+    ls_wires_load(back);
+    assert_float_equal(back[LS_WIRE_HOST].bandwidth, 0, 0);
+    ASSERT_OK(ls_wires_save(of0));
+    ls_wires_load(back);
+    assert_memory_equal(of0, back, sizeof back);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calibration),   cmocka_unit_test(nearest), cmocka_unit_test(replayed),
+        cmocka_unit_test(another_build), cmocka_unit_test(network), cmocka_unit_test(crowd),
+        cmocka_unit_test(wires),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+/* lockstep plan --search: every layout is tried or refused with a reason, what fits is ranked by time, and
+ * what the user has set stays. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/ui.h"
+#include "support/support.h"
+#include "verbs/commands.h"
+
+#define RECIPE(...)                                                                             \
+    {                                                                                           \
+        .name = "vit-fashion-mnist",                                                            \
+        .n_sets = (int)(sizeof((const char *[]){ SMALL, __VA_ARGS__ }) / sizeof(const char *)), \
+        .sets = (const char *[])                                                                \
+        {                                                                                       \
+            SMALL, __VA_ARGS__                                                                  \
+        }                                                                                       \
+    }
+#define SMALL \
+    "model.layers=2", "model.hidden_size=32", "model.mlp_size=32", "train.global_batch=8", "threads=1"
+
+static char *output;
+static ls_status search(ls_plan_command_opts o)
+{
+    size_t size;
+    free(output);
+    output = NULL;
+    FILE *f = open_memstream(&output, &size);
+    ls_ui ui = { .out = f };
+    o.search = true;
+    const ls_status s = ls_plan_command(&o, &ui);
+    fclose(f);
+    return s;
+}
+
+static json_t *layouts(ls_plan_command_opts o, json_t **root)
+{
+    o.json = true;
+    ASSERT_OK(search(o));
+    ASSERT_OK(ls_json_parse(root, output, strlen(output), "the output"));
+    return json_object_get(*root, "layouts");
+}
+
+static const char *text(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+    return s ? s : "";
+}
+
+static int order(const json_t *o)
+{
+    const char *outcome = text(o, "outcome");
+    return !strcmp(outcome, "fits") ? 0 : !strcmp(outcome, "too large") ? 1 : 2;
+}
+
+static void ranked(void **state)
+{
+    (void)state;
+    json_t *root;
+    const json_t *o,
+        *all = layouts((ls_plan_command_opts){ .recipe = RECIPE("workers=2"), .measure = true }, &root);
+    size_t i;
+    double least = 1e30, most = 0, before = 0;
+    int refused = 0, ddp = 0, tensor = 0;
+    json_array_foreach(all, i, o)
+    {
+        const json_t *settings = json_object_get(o, "settings");
+        tensor += strstr(text(settings, "parallel.mesh"), "tp") != NULL;
+        ddp += !strcmp(text(settings, "parallel.data"), "ddp");
+        if (order(o) == 2) {
+            refused++;
+            assert_true(strlen(text(o, "why")) > 10);
+            continue;
+        }
+        const double memory = json_number_value(json_object_get(o, "memory")),
+                     seconds = json_number_value(json_object_get(o, "seconds"));
+        assert_true(!refused && seconds >= before && seconds > 0); /* refused ones stand last */
+        before = seconds;
+        least = memory < least ? memory : least;
+        most = memory > most ? memory : most;
+    }
+    /* micro-batches 4, 2, 1 with and without recomputation, in three ways to split data; 8 .. 1 by tensor */
+    assert_int_equal(ddp, 6);
+    assert_int_equal(tensor, 16);
+    assert_int_equal(json_array_size(all), 18 + 16);
+    assert_true(refused > 0 && refused < 17); /* a sequence of 17 tokens is not divided */
+    assert_true(json_is_true(json_object_get(json_array_get(all, 0), "measured")));
+    const int64_t cap = json_integer_value(json_object_get(json_array_get(all, 0), "memory")) - 1;
+    assert_true(least <= (double)cap && most > (double)cap);
+    json_decref(root);
+    /* the fastest one does not fit any more: some do, and those that do not stand behind them */
+    int n[3] = { 0 }, last = 0;
+    all = layouts((ls_plan_command_opts){ .recipe = RECIPE("workers=2"), .memory = cap }, &root);
+    json_array_foreach(all, i, o)
+    {
+        n[order(o)]++;
+        assert_true(order(o) >= last);
+        last = order(o);
+        if (last < 2)
+            assert_true((json_integer_value(json_object_get(o, "memory")) <= cap) == (last == 0));
+    }
+    assert_true(n[0] > 0 && n[1] > 0 && n[2] == refused);
+    json_decref(root);
+    ASSERT_OK(search((ls_plan_command_opts){ .recipe = RECIPE("workers=2"), .memory = cap }));
+    ASSERT_CONTAINS(output, "34 layouts of 2 ranks: ");
+    ASSERT_CONTAINS(output, "fastest: --set parallel.mesh='{dp: 2}' --set parallel.data=");
+    ASSERT_CONTAINS(output, "times as long, in ");
+    ASSERT_CONTAINS(output, ": that needs ");
+    ASSERT_CONTAINS(output, "\nrefused, ");
+    ASSERT_CONTAINS(output, "17 tokens");
+}
+
+static void what_is_set_stays(void **state)
+{
+    (void)state;
+    json_t *root;
+    const json_t *o, *all = layouts((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.data=ddp",
+                                                                             "parallel.mesh={dp: 2}") },
+                                    &root);
+    size_t i;
+    assert_true(json_array_size(all) > 0);
+    json_array_foreach(all, i, o)
+    {
+        assert_null(json_object_get(json_object_get(o, "settings"), "parallel.data"));
+        assert_null(json_object_get(json_object_get(o, "settings"), "parallel.mesh"));
+    }
+    json_decref(root);
+    ASSERT_FAILS(search((ls_plan_command_opts){ .recipe = RECIPE("workers=3") }), LS_E_USAGE,
+                 "no layout of 3 ranks");
+    setenv("LOCKSTEP_CACHE", ls_test_path("empty"), 1);
+    ASSERT_FAILS(search((ls_plan_command_opts){ .recipe = RECIPE("workers=2") }), LS_E_USAGE,
+                 "lockstep doctor");
+    ls_ui ui = { .out = stdout };
+    ASSERT_FAILS(ls_plan_command(&(ls_plan_command_opts){ .recipe = RECIPE("workers=2"), .memory = 5 }, &ui),
+                 LS_E_USAGE, "--memory needs --search");
+    const char *compare = "threads=1,2";
+    ASSERT_FAILS(
+        search((ls_plan_command_opts){ .recipe = RECIPE("workers=2"), .n_compare = 1, .compare = &compare }),
+        LS_E_USAGE, "--compare");
+    free(output);
+}
+
+int main(void)
+{
+    setenv("LOCKSTEP_CACHE", ls_test_path("cache"), 1);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(ranked), cmocka_unit_test(what_is_set_stays) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
