@@ -250,7 +250,9 @@ ls_status ls_manifest_read(ls_manifest *out, const char *dir)
 {
     *out = (ls_manifest){ 0 };
     char *path = ls_path_join(dir, LS_MANIFEST);
-    ls_status s = read_all(out, dir, path);
+    ls_status s = ls_sys_have(path);
+    if (s == LS_OK)
+        s = read_all(out, dir, path);
     free(path);
     if (s != LS_OK)
         ls_manifest_release(out);

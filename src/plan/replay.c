@@ -104,7 +104,7 @@ static char *address(const replay *r, int alloc)
     return r->region[of->memory] + of->offset + (a->inside ? a->inside_at : 0);
 }
 
-/* Pages that are touched for the first time would count. */
+/* Touches the pages before the measured part, so that it does not count their first faults. */
 static void populate(void *at, size_t bytes)
 {
 #ifdef MADV_POPULATE_WRITE
@@ -185,7 +185,8 @@ static void prepare(replay *r, int step, bool first)
         populate(address(r, s->workspace), r->plan->allocs[s->workspace].bytes);
 }
 
-/* What may be read as a number of a row must be computed. */
+/* Whether the node writes integers. Others use them as row numbers, so it runs in every pass, even when its time
+ * is known. */
 static bool makes_numbers(const ls_plan *p, const ls_node *n)
 {
     for (int k = 0; k < n->n_out; k++)

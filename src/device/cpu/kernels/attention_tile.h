@@ -1,4 +1,4 @@
-/* attention_tile.h - one tile of attention: up to BLOCK_Q rows of queries and BLOCK_K keys. Attention.c and
+/* attention_tile.h - one tile of attention: up to BLOCK_Q rows of queries and BLOCK_K keys. attention.c and
  * attention_cached.c both go through a query's keys tile by tile, from the first key on, so a query gets the
  * same bits from both.
  *

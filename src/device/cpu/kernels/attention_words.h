@@ -97,6 +97,7 @@ SIMD_FN void put_pairs(float *to, vf even, vf odd)
 }
 SIMD_FN void put_bf16(uint16_t *to, vf x) { vh_store(to, (vh)_mm512_cvtneps_pbh(x)); }
 #else
+/* Levels without bf16 instructions compile these two and never call them. */
 SIMD_FN void put_pairs(float *to, vf even, vf odd)
 {
     (void)to;
@@ -107,5 +108,5 @@ SIMD_FN void put_bf16(uint16_t *to, vf x)
 {
     (void)to;
     (void)x;
-} /* never called */
+}
 #endif
