@@ -185,8 +185,8 @@ static void prepare(replay *r, int step, bool first)
         populate(address(r, s->workspace), r->plan->allocs[s->workspace].bytes);
 }
 
-/* Whether the node writes integers. Others use them as row numbers, so it runs in every pass, even when its time
- * is known. */
+/* Whether the node writes integers. Others use them as row numbers, so it runs in every pass, even when its
+ * time is known. */
 static bool makes_numbers(const ls_plan *p, const ls_node *n)
 {
     for (int k = 0; k < n->n_out; k++)
