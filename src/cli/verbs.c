@@ -111,7 +111,7 @@ const ls_verb LS_VERBS[] = {
       "--out also draws a picture, --show prints small images on the terminal. With --prompt a language\n"
       "model continues the text, and a T5 writes the target of the text: with the most likely token each\n"
       "time, with --beams, or with --temperature at random, reproducibly for a given --seed. Then the\n"
-      "first word may also be a folder of Hugging Face's with a llama, qwen2 or t5. With --out FILE.jsonl\n"
+      "first word may also be a Hugging Face folder with a llama, qwen2 or t5. With --out FILE.jsonl\n"
       "a T5 writes a text for each sample of the split.",
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
