@@ -15,6 +15,7 @@
 #include "nn.h"
 #include "optim.h"
 #include "parallel.h"
+#include "predictor.h"
 #include "recipe.h"
 #include "run.h"
 #include "status.h"

@@ -5,6 +5,7 @@
 
 #include "base/argument.h"
 #include "ckpt/dcp.h"
+#include "ckpt/elements.h"
 #include "ckpt/safetensors.h"
 
 /* Conversions go through double, which represents every value of the four float types exactly. So each type
@@ -185,4 +186,30 @@ bool ls_weight_equal(const ls_weight *a, const ls_weight *b)
             return false;
     }
     return true;
+}
+
+static ls_status copy_tensor(const ls_named_tensor *to, int64_t n, const ls_named_tensor *from)
+{
+    int64_t i = 0;
+    while (i < n && strcmp(from[i].name, to->name))
+        i++;
+    ls_type same = to->tensor.type;
+    same.dtype = i < n ? from[i].tensor.type.dtype : same.dtype;
+    if (i == n || !ls_type_equal(&from[i].tensor.type, &same))
+        return ls_fail(LS_E_SHAPE, "%s: there is no tensor of this name and shape to copy", to->name);
+    const ls_weight w = { .name = to->name,
+                          .file = "",
+                          .stored = "",
+                          .loadable = true,
+                          .type = from[i].tensor.type,
+                          .bytes = ls_type_bytes(&from[i].tensor.type),
+                          .data = from[i].tensor.data };
+    return ls_weight_read(&w, to->tensor.type.dtype, to->tensor.data);
+}
+
+ls_status ls_tensors_copy(int64_t n, const ls_named_tensor *to, int64_t n_from, const ls_named_tensor *from)
+{
+    for (int64_t i = 0; i < n; i++)
+        LS_TRY(copy_tensor(&to[i], n_from, from));
+    return LS_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "base/argument.h"
 #include "base/sys.h"
+#include "ckpt/elements.h"
 #include "of_recipe.h"
 #include "ops/rules.h"
 #include "setup/folder.h"
@@ -74,34 +75,13 @@ static ls_status load(ls_generator *g, const ls_weights *w)
     return s;
 }
 
-/* One weight. */
-static ls_status take_weight(const ls_named_tensor *to, int64_t n, const ls_named_tensor *from)
-{
-    int64_t i = 0;
-    while (i < n && strcmp(from[i].name, to->name))
-        i++;
-    ls_type same = to->tensor.type;
-    same.dtype = i < n ? from[i].tensor.type.dtype : same.dtype;
-    if (i == n || !ls_type_equal(&from[i].tensor.type, &same))
-        return ls_fail(LS_E_SHAPE, "a generator's weight %s: there is no tensor of its name and shape",
-                       to->name);
-    const ls_weight w = { .name = to->name,
-                          .file = "",
-                          .stored = "",
-                          .loadable = true,
-                          .type = from[i].tensor.type,
-                          .bytes = ls_type_bytes(&from[i].tensor.type),
-                          .data = from[i].tensor.data };
-    return ls_weight_read(&w, to->tensor.type.dtype, to->tensor.data);
-}
-
 ls_status ls_generator_take_weights(ls_generator *g, int64_t n, const ls_named_tensor *from)
 {
     ls_named_tensor *want;
     int64_t wanted;
     ls_status s = list(g, &want, &wanted);
-    for (int64_t i = 0; i < wanted && s == LS_OK; i++)
-        s = take_weight(&want[i], n, from);
+    if (s == LS_OK)
+        s = ls_tensors_copy(wanted, want, n, from);
     free(want);
     return s;
 }

@@ -160,6 +160,16 @@ ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g)
     return LS_OK;
 }
 
+ls_status ls_rewrite_clone(ls_graph **out, const ls_graph *g)
+{
+    ls_rewrite r;
+    *out = NULL;
+    LS_TRY(ls_rewrite_begin(&r, g));
+    for (int i = 0; i < g->n_nodes && r.to->status == LS_OK; i++)
+        ls_rewrite_copy(&r, g->nodes[i]);
+    return ls_rewrite_end(&r, out);
+}
+
 ls_status ls_uses_init(ls_uses *u, const ls_graph *g)
 {
     u->count = zeroed(g->n_vals, sizeof *u->count);

@@ -32,6 +32,8 @@ ls_node *ls_rewrite_copy_at(ls_rewrite *r, const ls_node *n, const ls_value *in,
 /* Copies the outputs, destroys *g and replaces it by the new graph. After an error *g stays as it is. */
 ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g);
 void ls_rewrite_abort(ls_rewrite *r);
+/* Copies a graph with its outputs, but without what it declares (ls_loss, ls_measure). */
+ls_status ls_rewrite_clone(ls_graph **out, const ls_graph *g);
 
 /* Who reads what. uses[v]: how many operands and graph outputs are value v. user[v]: the last node that reads
  * v, -1 if none does. */

@@ -42,6 +42,11 @@ void ls_setup_cut_epochs(ls_schedule *s, const ls_recipe *r, int64_t steps_per_e
  * ones, and those of T5's files that no layer uses. */
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r);
 
+/* Loads the recipe that checkpoint `dir` stores, which names the samples, too. A checkpoint that your own
+ * program wrote may have the sections `model` and `data` of a recipe in config.json. LS_E_FORMAT: it has
+ * neither. Local. */
+ls_status ls_setup_recorded(ls_recipe **out, const char *dir, int n_sets, const char *const *sets);
+
 /* Opens a split as the recipe says, and checks that it fits the model. `ui` shows the progress of a download;
  * NULL: nothing is shown. */
 ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split,

@@ -1,15 +1,20 @@
-/* compile.c - model -> programs. The one place where the order of passes is written down. */
+/* compile.c - model -> programs of a step. The order of passes is written down here, and for programs without
+ * a step in compile_forward.c. */
 #include "compile.h"
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/field.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "comm/axes.h"
+#include "compile_own.h"
 #include "graph/identity.h"
+#include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes/autodiff.h"
 #include "plan/describe.h"
@@ -17,7 +22,7 @@
 
 const char *const ls_program_names[LS_PROGRAMS] = { "micro", "update", "eval" };
 
-static ls_value output_named(const ls_graph *g, const char *name)
+ls_value ls_output_named(const ls_graph *g, const char *name)
 {
     for (int i = 0; i < g->n_outputs; i++)
         if (!strcmp(g->outputs[i].name, name))
@@ -72,9 +77,7 @@ static ls_status check_padding(const ls_graph *g)
     return LS_OK;
 }
 
-/* The argmax of the logits, the one that a metric reads if there is one: over split columns each
- * communicates. */
-static ls_value predicted(ls_graph *g, ls_value logits)
+ls_value ls_predicted(ls_graph *g, ls_value logits)
 {
     for (int i = 0; i < g->n_nodes; i++)
         if (g->nodes[i]->op == &ls_op_argmax && g->nodes[i]->in[0].id == logits.id)
@@ -94,7 +97,9 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     if (!training)
         ls_graph_evaluate(g);
     LS_TRY_TO(s, build(g, config, o->micro_batch), fail);
-    ls_value logits = output_named(g, "logits");
+    if (!training)
+        LS_TRY_TO(s, ls_rewrite_clone(&c->model, g), fail);
+    ls_value logits = ls_output_named(g, "logits");
     if (training && o->padding)
         LS_TRY_TO(s, check_padding(g), fail);
     drop_outputs(g);
@@ -104,7 +109,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     const bool classifies = !training && scores.ndim == 2 && ls_dtype_is_float(scores.dtype);
     if (classifies) {
         c->classes = scores.dims[1];
-        ls_output_of(g, (ls_identity){ .what = LS_IS_PREDICTED }, "", predicted(g, logits));
+        ls_output_of(g, (ls_identity){ .what = LS_IS_PREDICTED }, "", ls_predicted(g, logits));
         /* With one target a sample. A text has a target for each token, and probabilities of the whole
          * vocabulary for each would be large and unused. */
         if (scores.dims[0] == o->micro_batch)
@@ -120,7 +125,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     if (training)
         LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, &c->units), fail);
     LS_TRY_TO(s, check_rows(g, &c->objective), fail);
-    logits = output_named(g, "logits");
+    logits = ls_output_named(g, "logits");
     if (ls_present(logits)) { /* their type is known since ls_pass_units */
         g->n_outputs--;
         logits = ls_pass_output(g, logits, o->output);
@@ -136,7 +141,7 @@ fail:
     return s;
 }
 
-static ls_status finish(ls_graph **g)
+ls_status ls_program_finish(ls_graph **g)
 {
     LS_TRY(ls_pass_cse(g));
     LS_TRY(ls_pass_dce(g));
@@ -182,7 +187,7 @@ static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_parallel
                       const ls_calibration *calibration)
 {
     double t = ls_now();
-    ls_status s = finish(g);
+    ls_status s = ls_program_finish(g);
     double mid = ls_now();
     if (s == LS_OK)
         s = ls_plan_create(&c->plans[which], *g, &c->device,
@@ -241,33 +246,6 @@ static ls_status update_program(ls_graph **g, const ls_compiled *c, const ls_tra
     if (status != LS_OK)
         ls_graph_destroy(g);
     return status;
-}
-
-/* Inference needs no units and no f32 copies of the weights: they are stored in the type of computation. */
-ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn build, const void *config,
-                               int64_t size, const ls_precision *p, const ls_device *d)
-{
-    ls_graph *g = NULL;
-    ls_status s;
-    *out = NULL;
-    LS_TRY(ls_graph_create(&g, name));
-    ls_graph_evaluate(g);
-    LS_TRY_TO(s, build(g, config, size), done);
-    LS_TRY_TO(s, ls_pass_dce(&g), done); /* before ls_pass_to_float: a loss has types of its own */
-    LS_TRY_TO(s, ls_pass_precision(&g, p), done);
-    for (int i = 0; i < g->n_outputs; i++) {
-        ls_output_entry *o = &g->outputs[i];
-        if (!strcmp(o->name, "logits"))
-            o->value = ls_cast(g, ls_pass_output(g, o->value, p->output), LS_F32);
-        else if (ls_dtype_is_float(ls_value_type(g, o->value).dtype))
-            o->value = ls_cast(g, o->value, p->param);
-    }
-    LS_TRY_TO(s, ls_graph_status(g), done);
-    LS_TRY_TO(s, finish(&g), done);
-    s = ls_plan_create(out, g, d, &(ls_plan_opts){ 0 });
-done:
-    ls_graph_destroy(&g);
-    return s;
 }
 
 /* Checks that a step fits into ls_parallel.device_memory. */
@@ -345,6 +323,13 @@ static ls_status check_scaler(const ls_scaler *s)
                    s->init, s->growth, s->backoff, (long long)s->interval);
 }
 
+ls_status ls_compiled_keep(ls_compiled *c, const ls_precision *p)
+{
+    c->precision = *p;
+    c->precision.modules = c->modules = ls_sys_strdup(p->modules);
+    return p->modules ? ls_sys_have(c->modules) : LS_OK;
+}
+
 ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *given,
                      const ls_calibration *calibration)
 {
@@ -382,7 +367,9 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
         .isa = o->isa, .threads = o->threads, .kernels = o->kernels, .elsewhere = o->elsewhere
     };
     LS_TRY(ls_device_open(&c->device, o->device, &d));
-    ls_status s = compile_all(c, build, config, o, calibration);
+    ls_status s = ls_compiled_keep(c, &precision);
+    if (s == LS_OK)
+        s = compile_all(c, build, config, o, calibration);
     if (s == LS_OK)
         s = check_device_memory(c);
     size_t share = 0;
@@ -400,6 +387,9 @@ void ls_compiled_release(ls_compiled *c)
         ls_plan_destroy(&c->plans[i]);
     ls_units_release(&c->units);
     ls_objective_release(&c->objective);
+    ls_graph_destroy(&c->model);
+    free(c->modules);
+    c->modules = NULL;
 }
 
 /* Elements of the gradients that `micro` outputs: of slices, or of whole units if `update` reduces them. */

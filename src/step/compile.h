@@ -14,6 +14,9 @@ typedef struct ls_compiled {
     ls_device device;
     ls_plan *plans[LS_PROGRAMS]; /* NULL: the program was not asked for */
     ls_units units;
+    ls_graph *model; /* as `build` made it for evaluation, before all passes; for predictors */
+    ls_precision precision;
+    char *modules; /* the text of precision.modules; NULL: none */
     ls_parallel parallel;
     ls_objective objective;
     ls_share share; /* which of the step's micro-batches this rank runs */
@@ -39,6 +42,14 @@ void ls_compiled_release(ls_compiled *c);
  * as its batch. The caller owns the plan. */
 ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn build, const void *config,
                                int64_t size, const ls_precision *p, const ls_device *d);
+
+/* Compiles the program of a predictor, as plan LS_EVAL: the model's outputs with these names, separated by
+ * spaces, for `batch` samples, which is what `model` was built for; NULL: all of them. A model with `logits`
+ * [rows, classes] also has `predicted`, i32 [rows], and `probability`, of the shape of its logits, which NULL
+ * means with one target a sample only. What the outputs do not need is removed. Output i has the identity
+ * { LS_IS_ROWS, i } and its own name. 16-bit floats become f32. `p` is copied. Local. */
+ls_status ls_compile_predictions(ls_compiled *out, const ls_graph *model, int64_t batch, const char *outputs,
+                                 const ls_precision *p, const ls_device *d);
 
 size_t ls_compiled_tree_bytes(const ls_compiled *c); /* of all gradient buffers of the tree */
 /* Device memory of a step: all memory but what parallel.offload keeps in host memory. */

@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "graph/op.h"
+#include "rows.h"
 #include "trainer.h"
 
 /* Samples that this rank's share of a step has room for. */
@@ -35,55 +36,15 @@ static ls_status find_field(const ls_trainer *t, const char *name, ls_trainer_fi
     return s;
 }
 
-/* The type that `n` samples of the field have. */
-static ls_type samples_type(const ls_trainer *t, const ls_trainer_field *f, int64_t n)
-{
-    ls_type type = f->own.type;
-    type.dims[0] = n * (f->own.type.dims[0] / t->compiled.micro_batch);
-    return type;
-}
-
 static ls_status check_put(const ls_trainer *t, const ls_trainer_field *f, const ls_tensor *x, int64_t first,
-                           int64_t n)
+                           int64_t *n)
 {
-    const ls_type want = samples_type(t, f, n);
-    const bool floats = (x->type.dtype == LS_F32 || x->type.dtype == LS_F64) &&
-                        (want.dtype == LS_F32 || want.dtype == LS_F64);
-    ls_type have = x->type;
-    char a[128], b[128];
-    have.dtype = floats ? want.dtype : have.dtype;
-    if (x->type.ndim < 1 || !ls_type_equal(&have, &want))
-        return ls_fail(LS_E_SHAPE, "ls_trainer_put: \"%s\" is %s, the model takes %s for %lld samples",
-                       f->name, ls_type_text(a, &x->type), ls_type_text(b, &want), (long long)n);
-    if (first < 0 || first + n > room(t))
+    LS_TRY(ls_rows_check("ls_trainer_put", f->name, x, &f->own.type, t->compiled.micro_batch, n));
+    if (first < 0 || first + *n > room(t))
         return ls_fail(LS_E_ARG,
                        "ls_trainer_put: \"%s\": samples %lld to %lld, this rank's share of a step is %lld",
-                       f->name, (long long)first, (long long)(first + n - 1), (long long)room(t));
+                       f->name, (long long)first, (long long)(first + *n - 1), (long long)room(t));
     return LS_OK;
-}
-
-/* Copies elements, by the strides of x, and converts floats. */
-static void copy(char *to, ls_dtype type, const ls_tensor *x)
-{
-    const int64_t n = ls_type_count(&x->type);
-    const size_t size = ls_dtype_size(x->type.dtype);
-    int64_t at[LS_MAX_DIMS] = { 0 }, offset = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const char *from = (const char *)x->data + (size_t)offset * size;
-        if (type == x->type.dtype)
-            memcpy(to + (size_t)i * size, from, size);
-        else if (type == LS_F32)
-            ((float *)(void *)to)[i] = (float)*(const double *)(const void *)from;
-        else
-            ((double *)(void *)to)[i] = (double)*(const float *)(const void *)from;
-        for (int d = x->type.ndim - 1; d >= 0; d--) {
-            offset += x->strides[d];
-            if (++at[d] < x->type.dims[d])
-                break;
-            offset -= at[d] * x->strides[d];
-            at[d] = 0;
-        }
-    }
 }
 
 ls_status ls_trainer_put(ls_trainer *t, const char *field, const ls_tensor *values, int64_t first)
@@ -96,13 +57,12 @@ ls_status ls_trainer_put(ls_trainer *t, const char *field, const ls_tensor *valu
     if (!t->compiled.plans[LS_MICRO])
         return ls_fail(LS_E_ARG, "this trainer was made for evaluation only");
     LS_TRY(find_field(t, field, &f));
-    const int64_t each = f->own.type.dims[0] / t->compiled.micro_batch,
-                  n = values->type.ndim > 0 ? values->type.dims[0] / each : 0;
-    LS_TRY(check_put(t, f, values, first, n));
+    int64_t n;
+    LS_TRY(check_put(t, f, values, first, &n));
     if (!f->put)
         f->put = ls_sys_calloc((size_t)room(t), sample_bytes(t, f));
     LS_TRY(ls_sys_have(f->put));
-    copy(f->put + (size_t)first * sample_bytes(t, f), f->own.type.dtype, values);
+    ls_rows_take(f->put + (size_t)first * sample_bytes(t, f), f->own.type.dtype, values);
     f->put_to = first + n > f->put_to ? first + n : f->put_to;
     return LS_OK;
 }

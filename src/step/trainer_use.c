@@ -11,7 +11,7 @@ ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *func
     else if (user != &me) /* a public function may call another one */
         return ls_fail(
             LS_E_ARG,
-            "%s: another thread is in a call on this trainer; one thread at a time may use a trainer",
+            "%s: another thread is in a call on the same object; one thread at a time may use it",
             function);
     return LS_OK;
 }

@@ -42,33 +42,11 @@ static ls_status read_json(char **text, json_t **j, const char *path)
     return ls_json_parse(j, *text, size, path);
 }
 
-/* A checkpoint stores the recipe of its run, which names the samples, too. A checkpoint that your own program
- * wrote may have the sections `model` and `data` of a recipe in config.json. */
 static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_arg *arg)
 {
-    char *config = ls_path_join(dir, "config.json"), *trainer = ls_path_join(dir, "trainer.json"),
-         *text = NULL, *own = NULL;
-    json_t *state = NULL, *model = NULL;
-    const char *recipe, *from = trainer;
-    ls_status s;
-    LS_TRY_TO(s, read_json(&text, &state, trainer), end);
-    recipe = json_string_value(json_object_get(state, "recipe"));
-    if (!recipe) {
-        LS_TRY_TO(s, read_json(&own, &model, config), end);
-        from = config;
-        recipe = json_object_get(model, "model") ? own : NULL;
-    }
-    s = recipe ? ls_recipe_load_record(&t->recipe, recipe, strlen(recipe), from, arg->n_sets, arg->sets)
-               : ls_fail(LS_E_FORMAT, "%s contains no recipe: your own program wrote it", trainer);
-end:
-    json_decref(state);
-    json_decref(model);
-    free(text);
-    free(own);
-    free(config);
-    free(trainer);
+    LS_TRY(ls_setup_recorded(&t->recipe, dir, arg->n_sets, arg->sets));
     t->checkpoint = ls_path_join(dir, "");
-    return s == LS_OK ? ls_sys_have(t->checkpoint) : s;
+    return ls_sys_have(t->checkpoint);
 }
 
 static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)

@@ -47,6 +47,10 @@ static const char *const OPTIONAL[] = {
     "ls_group_fail.message",
     "ls_trainer_create_with.config",
     "ls_trainer_create_with.o",
+    "ls_predictor_of_with.o",
+    "ls_predictor_open_with.o",
+    "ls_predictor_inputs.out",
+    "ls_predictor_outputs.out",
     "ls_trainer_eval.loss",
     "ls_trainer_eval.predicted",
     "ls_trainer_eval.probability",
@@ -91,6 +95,7 @@ static struct samples {
     ls_value value;
     ls_group *group;
     ls_trainer *trainer;
+    ls_predictor *predictor;
     ls_weights *weights;
     ls_generator *generator;
     ls_dataset *set;
@@ -117,6 +122,7 @@ static void make_samples(void)
     ASSERT_OK(ls_group_self(&s.group));
     ASSERT_OK(ls_trainer_create(&s.trainer, training_build_vit, &VIT, .threads = 1, .micro_batch = 2));
     ASSERT_OK(ls_trainer_init(s.trainer, 1));
+    ASSERT_OK(ls_predictor_of(&s.predictor, s.trainer));
     ASSERT_OK(ls_trainer_create(&t, build_decoder, &DECODER, .threads = 1, .micro_batch = 1));
     ASSERT_OK(ls_trainer_init(t, 1));
     ASSERT_OK(ls_trainer_save(t, "decoder.safetensors"));
@@ -137,6 +143,7 @@ static void drop_samples(void)
 {
     ls_graph_destroy(&s.graph);
     ls_group_destroy(&s.group);
+    ls_predictor_destroy(&s.predictor);
     ls_trainer_destroy(&s.trainer);
     ls_generator_destroy(&s.generator);
     ls_weights_close(&s.weights);
@@ -177,6 +184,7 @@ static void drop_samples(void)
 #define sample_ls_graph_p s.graph
 #define sample_ls_group_p s.group
 #define sample_ls_trainer_p s.trainer
+#define sample_ls_predictor_p s.predictor
 #define sample_ls_weights_p s.weights
 #define sample_ls_weight_p ls_weights_at(s.weights, 0)
 #define sample_ls_generator_p s.generator
@@ -283,6 +291,8 @@ static void drop_samples(void)
     &(ls_report_opts) { LS_REPORT_DEFAULTS }
 #define sample_ls_trainer_opts_p \
     &(ls_trainer_opts) { LS_TRAINER_DEFAULTS }
+#define sample_ls_predictor_opts_p \
+    &(ls_predictor_opts) { LS_PREDICTOR_DEFAULTS }
 #define sample_ls_weights_load_opts_p \
     &(ls_weights_load_opts) { LS_WEIGHTS_LOAD_DEFAULTS }
 #define sample_ls_weights_export_opts_p \
@@ -290,6 +300,7 @@ static void drop_samples(void)
 #define sample_ls_graph_p_p ((ls_graph **)&out)
 #define sample_ls_group_p_p ((ls_group **)&out)
 #define sample_ls_trainer_p_p ((ls_trainer **)&out)
+#define sample_ls_predictor_p_p ((ls_predictor **)&out)
 #define sample_ls_arrays_saving_p_p ((ls_arrays_saving **)&out)
 #define sample_ls_weights_p_p ((ls_weights **)&out)
 #define sample_ls_generator_p_p ((ls_generator **)&out)

@@ -47,6 +47,7 @@ bool defaults()
     const ls_weights_export_opts t = { LS_WEIGHTS_EXPORT_DEFAULTS };
     const ls_weights_load_opts u = { LS_WEIGHTS_LOAD_DEFAULTS };
     const ls_scaler v = { LS_SCALER_DEFAULTS };
+    const ls_predictor_opts w = { LS_PREDICTOR_DEFAULTS };
     return uses(a, ls_arrays_load_opts_default()) && uses(b, ls_arrays_save_opts_default()) &&
            uses(c, ls_batch_norm_opts_default()) && uses(d, ls_conv2d_opts_default()) &&
            uses(e, ls_conv_opts_default()) && uses(f, ls_dataset_options_default()) &&
@@ -57,7 +58,7 @@ bool defaults()
            uses(o, ls_run_opts_default()) && uses(p, ls_sampling_default()) &&
            uses(q, ls_text_options_default()) && uses(r, ls_trainer_opts_default()) &&
            uses(s, ls_update_opts_default()) && uses(t, ls_weights_export_opts_default()) &&
-           uses(u, ls_weights_load_opts_default()) && v.init > 0;
+           uses(u, ls_weights_load_opts_default()) && v.init > 0 && uses(w, ls_predictor_opts_default());
 }
 
 // Values: every builder call. The graph's first error is the one of the first call that cannot be.
@@ -78,8 +79,8 @@ void values(ls_graph *g, ls_value x, ls_value ids)
         ls_swiglu(g, x, x), ls_add_const(g, x, 1);
     ls_pow(g, x, x), ls_gt(g, x, x), ls_ge(g, x, x), ls_eq(g, x, x), ls_where(g, x, x, x), ls_abs(g, x),
         ls_sign(g, x), ls_sin(g, x), ls_cos(g, x), ls_sigmoid(g, x);
-    ls_softplus(g, x), ls_hardswish(g, x), ls_leaky_relu(g, x, 0.01), ls_elu(g, x, 1),
-        ls_pow_const(g, x, 2), ls_clamp(g, x, 0, 1);
+    ls_softplus(g, x), ls_hardswish(g, x), ls_leaky_relu(g, x, 0.01), ls_elu(g, x, 1), ls_pow_const(g, x, 2),
+        ls_clamp(g, x, 0, 1);
     ls_mul_const(g, x, 2), ls_div_const(g, x, 2), ls_cast(g, x, LS_BF16), ls_sum_to(g, x, 2, dims),
         ls_slice(g, x, 0, 0, 2), ls_concat(g, 0, 2, both);
     ls_reshape(g, x, 8, 4), ls_permute(g, x, 1, 0), ls_broadcast(g, x, 2, 4, 8), ls_argmax(g, x),
@@ -110,6 +111,9 @@ ls_status objects(ls_build_fn build)
     o.micro_batch = 2;
     ls_trainer_create(&trainer, build, nullptr);
     ls_trainer_create(&trainer, build, nullptr, &o);
+    ls_predictor *predictor = nullptr;
+    ls_predictor_of(&predictor, trainer);
+    ls_predictor_open(&predictor, "folder");
     ls_generator *generator = nullptr;
     ls_generator_create(&generator, nullptr, nullptr);
     ls_generator_create_t5(&generator, nullptr, nullptr);

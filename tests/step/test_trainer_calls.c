@@ -195,7 +195,7 @@ static void *intrude(void *trainer)
     ls_trainer *t = trainer;
     ls_step_result r;
     ls_named_tensor p;
-    const char *const want = "another thread is in a call on this trainer";
+    const char *const want = "another thread is in a call on the same object";
     ASSERT_FAILS(ls_trainer_step(t, images, labels, 8, 1e-2, &r), LS_E_ARG, "ls_trainer_step", want);
     ASSERT_FAILS(ls_trainer_eval(t, images, labels, NULL, NULL, NULL), LS_E_ARG, "ls_trainer_eval", want);
     ASSERT_FAILS(ls_trainer_init(t, 1), LS_E_ARG, "ls_trainer_init", want);

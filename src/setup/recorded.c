@@ -1,0 +1,98 @@
+/* recorded.c - what a checkpoint stores besides tensors: the recipe of its run. Predictors of checkpoints. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/argument.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/sys.h"
+#include "ckpt/checkpoint.h"
+#include "recipe/recipe_use.h"
+#include "setup.h"
+#include "step/predictor.h"
+
+/* Reads and parses a file. The caller frees both results. */
+static ls_status read_json(char **text, json_t **j, const char *path)
+{
+    size_t size = 0;
+    LS_TRY(ls_file_read(text, &size, path));
+    return ls_json_parse(j, *text, size, path);
+}
+
+ls_status ls_setup_recorded(ls_recipe **out, const char *dir, int n_sets, const char *const *sets)
+{
+    char *config = ls_path_join(dir, "config.json"), *trainer = ls_path_join(dir, "trainer.json"),
+         *text = NULL, *own = NULL;
+    json_t *state = NULL, *model = NULL;
+    const char *recipe, *from = trainer;
+    ls_status s;
+    LS_TRY_TO(s, read_json(&text, &state, trainer), end);
+    recipe = json_string_value(json_object_get(state, "recipe"));
+    if (!recipe) {
+        LS_TRY_TO(s, read_json(&own, &model, config), end);
+        from = config;
+        recipe = json_object_get(model, "model") ? own : NULL;
+    }
+    s = recipe ? ls_recipe_load_record(out, recipe, strlen(recipe), from, n_sets, sets)
+               : ls_fail(LS_E_FORMAT, "%s contains no recipe: your own program wrote it", trainer);
+end:
+    json_decref(state);
+    json_decref(model);
+    free(text);
+    free(own);
+    free(config);
+    free(trainer);
+    return s;
+}
+
+/* The folder of the checkpoint: `path`, or that of the latest one of a run. *out is malloc'ed. */
+static ls_status find(char **out, const char *path)
+{
+    if (!ls_dir_exists(path))
+        return ls_fail(LS_E_IO, "%s: no such folder; give a checkpoint, or a run", path);
+    const bool itself = ls_checkpoint_is(path);
+    *out = ls_path_join(path, itself ? "" : "checkpoints/latest");
+    LS_TRY(ls_sys_have(*out));
+    return itself || ls_checkpoint_is(*out)
+               ? LS_OK
+               : ls_fail(LS_E_IO,
+                         "%s: neither a checkpoint (no manifest.json) nor a run with one (no "
+                         "checkpoints/latest)",
+                         path);
+}
+
+/* The builder is that of the recipe. */
+static ls_status open_recorded(ls_predictor **out, const ls_checkpoint *c, const ls_predictor_opts *o)
+{
+    ls_recipe *r = NULL;
+    ls_setup setup;
+    ls_status s = ls_setup_recorded(&r, c->dir, 0, NULL);
+    if (s != LS_OK)
+        return ls_fail_in(LS_E_USAGE, "ls_predictor_open: say .build, the builder of the model");
+    s = ls_setup_inference(&setup, r, 1, 0, 0);
+    if (s == LS_OK)
+        s = ls_recipe_blame(r, ls_predictor_make(out, setup.model->build, r, &setup.trainer, o, c->weights));
+    ls_recipe_destroy(&r);
+    return s;
+}
+
+ls_status ls_predictor_open_with(ls_predictor **out, const char *path, const ls_predictor_opts *o)
+{
+    LS_ARG(out);
+    LS_ARG(path);
+    o = o ? o : &(const ls_predictor_opts){ LS_PREDICTOR_DEFAULTS };
+    const ls_trainer_opts *like = o->trainer ? o->trainer : &(const ls_trainer_opts){ LS_TRAINER_DEFAULTS };
+    ls_checkpoint c = { 0 };
+    char *dir = NULL;
+    *out = NULL;
+    ls_status s = find(&dir, path);
+    if (s == LS_OK)
+        s = ls_checkpoint_open(&c, dir, LS_VERIFY_FULL, NULL);
+    if (s == LS_OK) {
+        s = o->build ? ls_predictor_make(out, o->build, o->config, like, o, c.weights)
+                     : open_recorded(out, &c, o);
+        ls_checkpoint_release(&c);
+    }
+    free(dir);
+    return s;
+}

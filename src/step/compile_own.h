@@ -1,0 +1,12 @@
+/* compile_own.h - what compile.c and compile_forward.c share. */
+#pragma once
+#include "compile.h"
+
+/* The passes behind those that a program has of its own: clean and fuse. */
+ls_status ls_program_finish(ls_graph **g);
+ls_value ls_output_named(const ls_graph *g, const char *name); /* LS_NONE: there is no such output */
+/* The argmax of the logits, the one that a metric reads if there is one: over split columns each
+ * communicates. */
+ls_value ls_predicted(ls_graph *g, ls_value logits);
+/* Keeps a copy of the precision in *c. */
+ls_status ls_compiled_keep(ls_compiled *c, const ls_precision *p);

@@ -1,0 +1,9 @@
+/* predictor.h (private) - makes a predictor of a model's builder and weights. include/lockstep/predictor.h is
+ * the public part. */
+#pragma once
+#include "lockstep/predictor.h"
+
+/* `like`: the options that the model was trained with (ls_predictor_opts.trainer). Of `o`, build, config and
+ * trainer do not count. `w` may have more tensors than the model. Local. */
+ls_status ls_predictor_make(ls_predictor **out, ls_build_fn build, const void *config,
+                            const ls_trainer_opts *like, const ls_predictor_opts *o, const ls_weights *w);
