@@ -58,11 +58,11 @@ done
 # ---- names
 sed -n 's/^| `\([a-z_.]*\)`.*/\1/p' docs/recipe.md | sort -u >"$work/keys"
 # In `ticks`: words that begin as a key does, and are no file, no call and no name of a tensor
-grep -nHoE '`(run|model|data|train|optimizer|schedule|parallel|precision|eval|checkpoint|failure|log)\.[a-z_.]+[`: =]' "${pages[@]}" |
-    grep -vE '\.(safetensors|pt|pth|yaml|json|jsonl|csv|md|c|h|txt|bin|html|index|state|param_groups|module|unshard|embed_tokens|layers|norm|encoder|decoder|wrap)[`.: =]' >"$work/named"
+grep -nHoE '`(run|model|data|train|optimizer|schedule|parallel|precision|eval|checkpoint|failure|log)\.[a-z_.]+[`: =]' "${pages[@]}" >"$work/named"
+others='safetensors|pt|pth|yaml|json|jsonl|csv|md|c|h|txt|bin|html|index|state|param_groups|module|unshard|load_state_dict|embed_tokens|layers|norm'
 while IFS=: read -r page line word _; do
     key=${word//[\`: =]/}
-    grep -qE "^${key//./\\.}(\$|\.)" "$work/keys" || bad "$page:$line: there is no key $key"
+    [[ $key =~ \.($others)(\.|$) ]] || grep -qE "^${key//./\\.}(\$|\.)" "$work/keys" || bad "$page:$line: there is no key $key"
 done <"$work/named"
 # every option behind `lockstep VERB` of a line (continued by a backslash)
 "$lockstep" --verbs >"$work/verbs" || bad "lockstep --verbs fails"
