@@ -111,44 +111,55 @@ ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
     return ls_eval_command(&o, ui);
 }
 
-/* Refuses options for images where text is made, and the other way round. `lines`: texts of a split. */
-static ls_status check_kind(const ls_args *a, bool prompt, bool lines)
+/* Refuses options for images where text is made, and the other way round. `rows`: --out is a file of every
+ * prediction of a split; `lines`: or text. */
+static ls_status check_kind(const ls_args *a, bool prompt, bool rows, bool lines)
 {
-    static const char *const SPLIT[] = { "--split", "--first", "--count", "--out", NULL };
+    static const char *const SPLIT[] = { "--split", "--first", "--count", "--out", "--output", NULL };
     static const char *const IMAGES[] = { "--resize", "--show", NULL };
+    static const char *const ROWS[] = { "--output", NULL };
     if (prompt)
         LS_TRY(refuse_any(a, SPLIT, "is for samples of a split, and --prompt is one text"));
-    if (prompt || lines)
+    if (prompt || rows)
         LS_TRY(refuse_any(a, IMAGES, "is for models of images"));
-    else
+    if (!prompt && !lines)
         LS_TRY(refuse_any(a, TEXT, "goes with --prompt TEXT or --out FILE.jsonl"));
-    if ((prompt || lines) && a->n_words > 1)
-        return ls_fail(LS_E_USAGE, "%s: an image, and %s is for models that make text", a->words[1],
-                       prompt ? "--prompt" : "--out FILE.jsonl");
+    if (!rows)
+        LS_TRY(refuse_any(a, ROWS, "goes with --out FILE.npy, FILE.csv or FILE.jsonl"));
+    if ((prompt || rows) && a->n_words > 1)
+        return ls_fail(LS_E_USAGE, "%s: an image, and %s", a->words[1],
+                       prompt ? "--prompt is for models that make text"
+                              : "--out of this kind is for samples of a split");
     return LS_OK;
 }
 
-static bool ends_in(const char *name, const char *end)
+static bool ends_in(const char *name, const char *const *ends)
 {
     const char *dot = name ? strrchr(name, '.') : NULL;
-    return dot && !strcmp(dot, end);
+    for (int i = 0; dot && ends[i]; i++)
+        if (!strcmp(dot, ends[i]))
+            return true;
+    return false;
 }
 
 ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
 {
+    static const char *const ROWS[] = { ".npy", ".csv", ".jsonl", NULL }, *const LINES[] = { ".jsonl", NULL },
+                             *const PICTURES[] = { ".svg", ".png", NULL };
     const char *split = ls_args_value(a, "--split"), *out = ls_args_value(a, "--out");
-    const bool lines = ends_in(out, ".jsonl");
+    const bool rows = ends_in(out, ROWS);
     ls_predict_opts o = { .target = ls_args_recipe(a),
                           .n_inputs = a->n_words - 1,
                           .inputs = a->words + 1,
                           .train_split = split && !strcmp(split, "train"),
-                          .count = lines ? INT64_MAX : 10,
+                          .count = rows ? INT64_MAX : 10,
                           .resize = ls_args_has(a, "--resize"),
                           .out = out,
+                          .output = ls_args_value(a, "--output"),
                           .show = ls_args_has(a, "--show"),
                           .prompt = ls_args_value(a, "--prompt"),
                           .json = ls_args_has(a, "--json") };
-    LS_TRY(check_kind(a, o.prompt != NULL, lines));
+    LS_TRY(check_kind(a, o.prompt != NULL, rows, ends_in(out, LINES)));
     LS_TRY(text_options(a, &o.how, &o.beams));
     if (split && strcmp(split, "train") && strcmp(split, "eval"))
         return ls_fail(LS_E_USAGE, "--split %s: eval or train is needed", split);
@@ -160,10 +171,12 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
         return ls_fail(
             LS_E_USAGE,
             "--split, --first and --count choose samples of the data set; with image files leave them out");
-    if (out && !lines && !ends_in(out, ".svg") && !ends_in(out, ".png"))
-        return ls_fail(LS_E_USAGE,
-                       "--out %s: the name must end in .svg or .png for a picture, or in .jsonl for texts",
-                       out);
+    if (out && !rows && !ends_in(out, PICTURES))
+        return ls_fail(
+            LS_E_USAGE,
+            "--out %s: the name must end in .svg or .png for a picture, or in .npy, .csv or .jsonl "
+            "for every prediction of the split (texts: .jsonl)",
+            out);
     return ls_predict_command(&o, ui);
 }
 

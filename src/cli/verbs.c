@@ -3,18 +3,9 @@
 #include <string.h>
 #include "cli.h"
 
-#define END \
-    {       \
-        0   \
-    }
-#define JSON                                    \
-    {                                           \
-        "--json", 0, NULL, "the result as JSON" \
-    }
-#define HOSTS                                                                  \
-    {                                                                          \
-        "--ranks-per-host", 0, "N", "ranks of each host (default: all on one)" \
-    }
+#define END { 0 }
+#define JSON { "--json", 0, NULL, "the result as JSON" }
+#define HOSTS { "--ranks-per-host", 0, "N", "ranks of each host (default: all on one)" }
 /* How texts are made. */
 #define TEXTS                                                                                               \
     { "--tokens", 0, "N", "the most tokens to make (default 128)" },                                        \
@@ -111,10 +102,12 @@ const ls_verb LS_VERBS[] = {
       "--out also draws a picture, --show prints small images on the terminal. With --prompt a language\n"
       "model continues the text, and a T5 writes the target of the text: with the most likely token each\n"
       "time, with --beams, or with --temperature at random, reproducibly for a given --seed. Then the\n"
-      "first word may also be a Hugging Face folder with a llama, qwen2 or t5. With --out FILE.jsonl\n"
-      "a T5 writes a text for each sample of the split.",
+      "first word may also be a Hugging Face folder with a llama, qwen2 or t5. With --out FILE.npy,\n"
+      "FILE.csv or FILE.jsonl it writes an output of the model for every sample of the split, in its\n"
+      "order; a T5 writes texts, to FILE.jsonl.",
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
+      "lockstep predict runs/vit-fashion-mnist --out logits.npy --output logits\n"
       "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
       "40\n"
       "lockstep predict runs/t5-summarise --prompt \"A long story\" --beams 4\n"
@@ -122,9 +115,13 @@ const ls_verb LS_VERBS[] = {
       (const ls_option[]){
           { "--split", 0, "eval|train", "which samples (default eval)" },
           { "--first", 0, "N", "number of the first sample (default 0)" },
-          { "--count", 0, "N", "how many (default 10; with --out FILE.jsonl all)" },
+          { "--count", 0, "N", "how many (default 10; with --out FILE.npy, .csv, .jsonl all)" },
           { "--resize", 0, NULL, "scale image files to the model's size" },
-          { "--out", 0, "FILE", "picture of the predictions: .svg or .png; texts: .jsonl" },
+          { "--out", 0, "FILE",
+            "a picture: .svg, .png; every prediction: .npy, .csv, .jsonl; texts: .jsonl" },
+          { "--output", 0, "NAME,..",
+            "outputs for --out FILE.npy, .csv, .jsonl (default all of the model's; "
+            "a classifier's probability)" },
           { "--show", 0, NULL, "the images on the terminal, too, each with its label and prediction" },
           { "--prompt", 0, "TEXT", "text for a language model to continue, or for a T5 to read" },
           TEXTS,

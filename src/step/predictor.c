@@ -262,6 +262,11 @@ ls_status ls_predictor_put(ls_predictor *p, const char *field, const ls_tensor *
     return LS_OK;
 }
 
+ls_status ls_predictor_check_data(const ls_predictor *p, const ls_dataset *set)
+{
+    return ls_trainer_check_data(p->t, set);
+}
+
 static ls_status check_run(const ls_predictor *p, int64_t n)
 {
     if (n < 0)

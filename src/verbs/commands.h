@@ -52,8 +52,11 @@ typedef struct ls_predict_opts {
     bool train_split;          /* --split train; default the evaluation split */
     int64_t first, count;      /* samples of the split; default 0, 10 */
     bool resize;               /* --resize: scale image files to the model's size */
-    const char *out; /* --out FILE.svg|FILE.png, or FILE.jsonl for texts of a whole split; NULL: none */
-    bool show;       /* --show: the pictures as text, too */
+    /* --out: a picture (.svg, .png); every prediction of the split (.npy, .csv, .jsonl), a T5's texts
+     * (.jsonl). NULL: none */
+    const char *out;
+    const char *output; /* --output: names of the model's outputs, with commas between them; NULL: default */
+    bool show;          /* --show: the pictures as text, too */
     /* --prompt: the text that a language model continues, or that a T5 reads. NULL: none. */
     const char *prompt;
     ls_generate_opts how; /* of texts: tokens, least, no_repeat, sampling, length_penalty, early_stopping */

@@ -10,7 +10,7 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "generate_command.h"
-#include "target.h"
+#include "outputs_command.h"
 
 typedef struct sample {
     char name[64];
@@ -277,35 +277,51 @@ static ls_status run(job *j)
     return j->o->out ? draw(j, false) : LS_OK;
 }
 
+/* --out is a file of numbers or of texts, not a picture. */
+static bool is_rows(const char *out)
+{
+    const char *dot = out ? strrchr(out, '.') : NULL;
+    return dot && (!strcmp(dot, ".npy") || !strcmp(dot, ".csv") || !strcmp(dot, ".jsonl"));
+}
+
+static ls_status predict(job *j)
+{
+    const ls_predict_opts *o = j->o;
+    const ls_samples kind = ls_recipe_model(j->target.recipe)->samples;
+    if (ls_target_several(&j->target))
+        return ls_fail(LS_E_USAGE,
+                       "lockstep predict runs in one process, with all its threads: leave workers out");
+    if (kind == LS_SAMPLES_PAIRS)
+        return ls_fail(LS_E_USAGE,
+                       "%s: a T5 needs --prompt TEXT, for which it writes a target, or --out FILE.jsonl for "
+                       "the texts of a whole split",
+                       o->target.name);
+    if (is_rows(o->out))
+        return ls_outputs_command(o, &j->target, j->ui);
+    if (kind == LS_SAMPLES_TEXT)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: a language model needs --prompt TEXT, which it continues; lockstep eval shows its "
+            "loss",
+            o->target.name);
+    if (kind != LS_SAMPLES_IMAGES)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: the predictions of this model go to a file: --out FILE.npy, FILE.csv or FILE.jsonl",
+            o->target.name);
+    return run(j);
+}
+
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
 {
     job j = { .o = o, .ui = ui };
     const char *dot = o->out ? strrchr(o->out, '.') : NULL;
     if (o->prompt)
         return ls_generate_command(o, ui);
-    if (dot && !strcmp(dot, ".jsonl"))
-        return ls_texts_command(o, ui);
     LS_TRY(ls_target_open(&j.target, &o->target));
-    if (ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_PAIRS) {
-        ls_target_release(&j.target);
-        return ls_fail(
-            LS_E_USAGE,
-            "%s: a T5 needs --prompt TEXT, for which it writes a target, or --out FILE.jsonl for the "
-            "texts of a whole split",
-            o->target.name);
-    }
-    if (ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_TEXT) {
-        ls_target_release(&j.target);
-        return ls_fail(
-            LS_E_USAGE,
-            "%s: a language model needs --prompt TEXT, which it continues; lockstep eval shows its loss",
-            o->target.name);
-    }
-    ls_status s = ls_target_several(&j.target)
-                      ? ls_fail(
-                            LS_E_USAGE,
-                            "lockstep predict runs in one process, with all its threads: leave workers out")
-                      : run(&j);
+    const bool texts = dot && !strcmp(dot, ".jsonl") &&
+                       ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_PAIRS;
+    const ls_status s = texts ? ls_texts_command(o, ui) : predict(&j);
     ls_trainer_destroy(&j.trainer);
     ls_dataset_close(&j.set);
     ls_target_release(&j.target);

@@ -1,5 +1,5 @@
 /* texts_command.c - `lockstep predict --out FILE.jsonl`: what a T5 writes for the samples of a split, one
- * JSON object on a line. The file gets its name when it has all lines. */
+ * JSON object on a line. The file is written when all lines are there. */
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -7,8 +7,8 @@
 #include "split_texts.h"
 
 typedef struct job {
-    ls_writer file;
-    int64_t n; /* lines */
+    ls_str lines;
+    int64_t n; /* of them */
 } job;
 
 static ls_status add_line(void *context, const ls_sample_text *t)
@@ -22,8 +22,10 @@ static ls_status add_line(void *context, const ls_sample_text *t)
     ls_json_close_object(&line);
     ls_str_add(&line.out, "\n");
     ls_status s = ls_str_status(&line.out);
-    if (s == LS_OK)
-        s = ls_writer_put(&j->file, ls_str_text(&line.out), line.out.len);
+    if (s == LS_OK) {
+        ls_str_append(&j->lines, &line.out);
+        s = ls_str_status(&j->lines);
+    }
     ls_str_release(&line.out);
     j->n++;
     return s;
@@ -38,6 +40,7 @@ static ls_status run(job *j, ls_text_model *m, const ls_predict_opts *o, const l
                                 .on_text = add_line,
                                 .context = j };
     ls_dataset *set = NULL;
+    ls_writer file = { .fd = -1 };
     if (!m->setup.model->t5)
         return ls_fail(
             LS_E_USAGE,
@@ -46,14 +49,23 @@ static ls_status run(job *j, ls_text_model *m, const ls_predict_opts *o, const l
             o->out, m->setup.model->name);
     LS_TRY(ls_setup_data(&set, m->target.recipe, &m->setup, o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL,
                          ui));
-    ls_status s = ls_writer_open(&j->file, o->out); /* fails before the long work */
+    /* fails before the long work. A file gets its temporary name behind it, so nothing is left of a process
+     * that is killed meanwhile; a pipe stays open. */
+    ls_status s = ls_writer_open(&file, o->out);
     if (s == LS_OK) {
+        if (file.tmp)
+            ls_writer_abort(&file);
         s = ls_split_texts(m, set, &all, ui);
-        if (s == LS_OK)
-            s = ls_writer_commit(&j->file);
-        else
-            ls_writer_abort(&j->file);
     }
+    if (s == LS_OK && file.fd < 0)
+        s = ls_writer_open(&file, o->out);
+    if (s == LS_OK)
+        s = ls_writer_put(&file, ls_str_text(&j->lines), j->lines.len);
+    if (s == LS_OK)
+        s = ls_writer_commit(&file);
+    else
+        ls_writer_abort(&file);
+    ls_str_release(&j->lines);
     ls_dataset_close(&set);
     return s;
 }

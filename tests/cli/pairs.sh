@@ -89,6 +89,9 @@ for point in write@0 sync@0 name@0; do
     LOCKSTEP_FAIL=$point:kill try 137 predict runs/whole --out eval.jsonl --tokens 4
     [ ! -e eval.jsonl ] || bad "$what: killed at $point, it leaves a part of a file"
     rm -f eval.jsonl.tmp-*
+    LOCKSTEP_FAIL=any@200:kill try 137 predict runs/whole --out eval.jsonl --tokens 4 # while texts are made
+    [ -z "$(ls eval.jsonl* 2>/dev/null)" ] || bad "$what: killed while it makes texts, it leaves $(ls eval.jsonl*)"
+    rm -f eval.jsonl.tmp-*
 done
 cmp -s before.jsonl all.jsonl || bad "$what: the file that had the name is another"
 try 0 predict runs/whole --out drawn.jsonl --tokens 5 --temperature 1 --seed 2 --first 1 --count 4
@@ -134,7 +137,8 @@ refused 2 "--length-penalty needs --beams N" predict runs/whole --prompt x --len
 refused 2 "beams are not chosen at random" predict runs/whole --prompt x --beams 2 --temperature 1
 refused 2 "--early-stopping maybe: false, true or never" predict runs/whole --prompt x --beams 2 --early-stopping maybe
 refused 2 "--tokens goes with --generate" eval runs/whole --tokens 5
-refused 2 "must end in .svg or .png for a picture, or in .jsonl" predict runs/whole --out texts.csv
+refused 2 "a T5 needs --prompt TEXT, .* or --out FILE.jsonl" predict runs/whole --out texts.csv
+refused 2 "must end in .svg or .png for a picture, or in .npy, .csv or .jsonl" predict runs/whole --out texts.txt
 refused 1 "none/eval.jsonl" predict runs/whole --out none/eval.jsonl
 refused 2 "3 heads do not divide hidden_size 16" plan recipe.yaml --set model.heads=3
 finish

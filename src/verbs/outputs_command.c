@@ -1,0 +1,318 @@
+/* outputs_command.c - `lockstep predict --out FILE.npy|.csv|.jsonl`: what a model computes for every sample
+ * of a split, in its order. The file gets its name when it has all rows. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "ckpt/checkpoint.h"
+#include "data/npy.h"
+#include "outputs_command.h"
+#include "recipe/recipe_use.h"
+#include "step/predictor.h"
+
+enum { MOST = 16 };
+
+typedef struct job {
+    const ls_predict_opts *o;
+    const ls_ui *ui;
+    ls_target target;
+    ls_setup setup;
+    ls_predictor *predictor;
+    ls_dataset *set;
+    int64_t first, n, batch; /* samples: of the split; at once */
+    int n_inputs, n_outputs;
+    ls_named_tensor inputs[MOST], outputs[MOST]; /* types of a sample; data: of a batch */
+    ls_writer file;
+} job;
+
+static bool ends_in(const char *name, const char *end)
+{
+    const char *dot = strrchr(name, '.');
+    return dot && !strcmp(dot, end);
+}
+
+/* ---- the samples */
+
+static int field_of(const job *j, const char *name)
+{
+    int k = 0;
+    while (strcmp(j->set->fields[k].name, name)) /* ls_predictor_check_data has found it */
+        k++;
+    return k;
+}
+
+/* Memory for a batch of each input, as the data set has it, and of each output. */
+static ls_status allocate(job *j)
+{
+    for (int i = 0; i < j->n_inputs; i++) {
+        ls_tensor *x = &j->inputs[i].tensor;
+        x->type.dtype = j->set->fields[field_of(j, j->inputs[i].name)].type.dtype;
+        x->data = ls_sys_malloc(ls_type_bytes(&x->type) * (size_t)j->batch);
+        LS_TRY(ls_sys_have(x->data));
+    }
+    for (int i = 0; i < j->n_outputs; i++) {
+        ls_tensor *y = &j->outputs[i].tensor;
+        y->data = ls_sys_malloc(ls_type_bytes(&y->type) * (size_t)j->batch);
+        LS_TRY(ls_sys_have(y->data));
+    }
+    return LS_OK;
+}
+
+static ls_tensor samples(const ls_named_tensor *one, int64_t n)
+{
+    ls_type t = one->tensor.type;
+    t.dims[0] *= n;
+    return ls_tensor_of(one->tensor.data, &t);
+}
+
+static ls_status compute(job *j, int64_t at, int64_t n)
+{
+    void **to = ls_sys_calloc((size_t)j->set->n_fields, sizeof *to);
+    ls_status s = ls_sys_have(to);
+    for (int64_t r = 0; r < n && s == LS_OK; r++) {
+        for (int i = 0; i < j->n_inputs; i++)
+            to[field_of(j, j->inputs[i].name)] = (char *)j->inputs[i].tensor.data +
+                                                 (size_t)r * ls_type_bytes(&j->inputs[i].tensor.type);
+        s = j->set->read(j->set, at + r, to);
+    }
+    free(to);
+    for (int i = 0; i < j->n_inputs && s == LS_OK; i++) {
+        const ls_tensor x = samples(&j->inputs[i], n);
+        s = ls_predictor_put(j->predictor, j->inputs[i].name, &x);
+    }
+    if (s == LS_OK)
+        s = ls_predictor_run(j->predictor, n);
+    for (int i = 0; i < j->n_outputs && s == LS_OK; i++) {
+        const ls_tensor y = samples(&j->outputs[i], n);
+        s = ls_predictor_get(j->predictor, j->outputs[i].name, &y);
+    }
+    return s;
+}
+
+/* ---- the file */
+
+static void add_number(ls_str *out, const ls_tensor *t, int64_t i, const char *nan)
+{
+    char text[32];
+    switch (t->type.dtype) {
+    case LS_F32: {
+        const float x = ((const float *)t->data)[i];
+        ls_str_add(out, nan && !isfinite(x) ? nan : ls_format_f32(text, x));
+        return;
+    }
+    case LS_F64: {
+        const double x = ((const double *)t->data)[i];
+        ls_str_add(out, nan && !isfinite(x) ? nan : ls_format_f64(text, x));
+        return;
+    }
+    case LS_I64: ls_str_printf(out, "%lld", (long long)((const int64_t *)t->data)[i]); return;
+    case LS_I32: ls_str_printf(out, "%d", ((const int32_t *)t->data)[i]); return;
+    default: ls_str_printf(out, "%d", ((const uint8_t *)t->data)[i]);
+    }
+}
+
+/* The elements of dimension `dim` and those inside it, as JSON; *i: the next element. */
+static void add_nested(ls_str *out, const ls_tensor *t, int dim, int64_t *i)
+{
+    if (dim == t->type.ndim) {
+        add_number(out, t, (*i)++, "null");
+        return;
+    }
+    ls_str_add(out, "[");
+    for (int64_t k = 0; k < t->type.dims[dim]; k++) {
+        ls_str_add(out, k ? "," : "");
+        add_nested(out, t, dim + 1, i);
+    }
+    ls_str_add(out, "]");
+}
+
+static void add_line(const job *j, ls_str *out, int64_t sample, int64_t row, bool json)
+{
+    ls_str_printf(out, json ? "{\"sample\":%lld" : "%lld", (long long)sample);
+    for (int k = 0; k < j->n_outputs; k++) {
+        const ls_tensor *t = &j->outputs[k].tensor;
+        const int64_t count = ls_type_count(&t->type);
+        int64_t i = row * count;
+        if (json) {
+            ls_str_printf(out, ",\"%s\":", j->outputs[k].name);
+            add_nested(out, t, t->type.dims[0] == 1, &i);
+        }
+        for (int64_t c = 0; c < count && !json; c++) {
+            ls_str_add(out, ",");
+            add_number(out, t, i + c, NULL);
+        }
+    }
+    ls_str_add(out, json ? "}\n" : "\n");
+}
+
+static ls_status put_text(job *j, ls_str *text)
+{
+    ls_status s = ls_str_status(text);
+    if (s == LS_OK)
+        s = ls_writer_put(&j->file, ls_str_text(text), text->len);
+    ls_str_release(text);
+    return s;
+}
+
+/* The names of the columns: "y", or "y.0", "y.1", .. of an output with several numbers a sample. */
+static ls_status put_header(job *j)
+{
+    ls_str text = { 0 };
+    if (ends_in(j->o->out, ".jsonl"))
+        return LS_OK;
+    if (ends_in(j->o->out, ".npy")) {
+        ls_type all = j->outputs[0].tensor.type;
+        all.dims[0] *= j->n;
+        LS_TRY(ls_npy_header(&text, &all));
+        return put_text(j, &text);
+    }
+    ls_str_add(&text, "sample");
+    for (int k = 0; k < j->n_outputs; k++) {
+        const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
+        for (int64_t c = 0; c < count; c++)
+            count == 1 ? ls_str_printf(&text, ",%s", j->outputs[k].name)
+                       : ls_str_printf(&text, ",%s.%lld", j->outputs[k].name, (long long)c);
+    }
+    ls_str_add(&text, "\n");
+    return put_text(j, &text);
+}
+
+static ls_status put_batch(job *j, int64_t at, int64_t n)
+{
+    ls_str text = { 0 };
+    const ls_tensor *first = &j->outputs[0].tensor;
+    if (ends_in(j->o->out, ".npy"))
+        return ls_writer_put(&j->file, first->data, ls_type_bytes(&first->type) * (size_t)n);
+    for (int64_t r = 0; r < n; r++)
+        add_line(j, &text, at + r, r, ends_in(j->o->out, ".jsonl"));
+    return put_text(j, &text);
+}
+
+static ls_status write_all(job *j)
+{
+    const double start = ls_now();
+    LS_TRY(put_header(j));
+    for (int64_t done = 0, n; done < j->n; done += n) {
+        n = j->n - done < j->batch ? j->n - done : j->batch;
+        if (j->ui->stop && *j->ui->stop)
+            return ls_fail(LS_E_STOPPED, "stopped after %lld of %lld samples; %s is not written",
+                           (long long)done, (long long)j->n, j->o->out);
+        LS_TRY(compute(j, j->first + done, n));
+        LS_TRY(put_batch(j, j->first + done, n));
+        if (j->ui->progress)
+            j->ui->progress(j->ui->context,
+                            &(ls_progress){ .what = "predicting",
+                                            .done = done + n,
+                                            .total = j->n,
+                                            .unit = "samples",
+                                            .rate = (double)(done + n) / (ls_now() - start) });
+    }
+    return LS_OK;
+}
+
+/* ---- which outputs */
+
+/* What is written where --output does not say it. NULL: all outputs. */
+static const char *by_default(ls_samples kind)
+{
+    return kind == LS_SAMPLES_IMAGES ? "probability" : kind == LS_SAMPLES_TEXT ? "predicted" : NULL;
+}
+
+static ls_status make_predictor(job *j)
+{
+    ls_checkpoint c;
+    const ls_recipe *r = j->target.recipe;
+    char *words = ls_sys_strdup(j->o->output ? j->o->output : by_default(j->setup.model->samples));
+    for (char *p = words; p && *p; p++)
+        *p = *p == ',' ? ' ' : *p;
+    const ls_predictor_opts o = { LS_PREDICTOR_DEFAULTS, .outputs = words };
+    ls_status s = ls_checkpoint_open(
+        &c, j->target.checkpoint,
+        r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, NULL);
+    if (s == LS_OK) {
+        s = ls_target_blame_model(&j->target,
+                                  ls_recipe_blame(r, ls_predictor_make(&j->predictor, j->setup.model->build,
+                                                                       r, &j->setup.trainer, &o, c.weights)));
+        ls_checkpoint_release(&c);
+    }
+    free(words);
+    return s;
+}
+
+static ls_status check_outputs(job *j)
+{
+    ls_str names = { 0 };
+    const int inputs = ls_predictor_inputs(j->predictor, j->inputs, MOST),
+              outputs = ls_predictor_outputs(j->predictor, j->outputs, MOST);
+    if (inputs > MOST || outputs > MOST)
+        return ls_fail(LS_E_UNSUPPORTED, "%d inputs and %d outputs: at most %d of each can be written",
+                       inputs, outputs, MOST);
+    j->n_inputs = inputs;
+    j->n_outputs = outputs;
+    for (int k = 0; k < outputs; k++)
+        ls_str_printf(&names, "%s%s", k ? ", " : "", j->outputs[k].name);
+    const ls_status s =
+        outputs > 1 && ends_in(j->o->out, ".npy")
+            ? ls_fail(LS_E_USAGE,
+                      "--out %s: the file holds one array, and there are %s: choose one with --output NAME",
+                      j->o->out, ls_str_text(&names))
+            : LS_OK;
+    ls_str_release(&names);
+    return s;
+}
+
+static ls_status open_samples(job *j)
+{
+    const ls_predict_opts *o = j->o;
+    LS_TRY(ls_setup_data(&j->set, j->target.recipe, &j->setup,
+                         o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, j->ui));
+    if (o->first < 0 || o->count < 1 || o->first >= j->set->n)
+        return ls_fail(LS_E_USAGE, "--first %lld --count %lld: the split has samples 0 to %lld",
+                       (long long)o->first, (long long)o->count, (long long)j->set->n - 1);
+    free(ls_target_other_data(&j->target, j->set));
+    j->first = o->first;
+    j->n = o->count < j->set->n - o->first ? o->count : j->set->n - o->first;
+    j->batch = j->setup.trainer.micro_batch;
+    return ls_predictor_check_data(j->predictor, j->set);
+}
+
+static ls_status run(job *j)
+{
+    LS_TRY(ls_setup_inference(&j->setup, j->target.recipe, 1, 0, 0));
+    LS_TRY(make_predictor(j));
+    LS_TRY(check_outputs(j));
+    LS_TRY(open_samples(j));
+    LS_TRY(allocate(j));
+    LS_TRY(ls_writer_open(&j->file, j->o->out)); /* fails before the long work */
+    ls_status s = write_all(j);
+    if (j->ui->progress)
+        j->ui->progress(j->ui->context, NULL);
+    if (s == LS_OK)
+        s = ls_writer_commit(&j->file);
+    else
+        ls_writer_abort(&j->file);
+    if (s == LS_OK)
+        ls_log_info("%lld samples in %s", (long long)j->n, j->o->out);
+    if (s == LS_OK && j->set->builtin && !strcmp(j->target.recipe->data.type, "shapes"))
+        ls_log_warn("these are %s, not real data", j->set->source);
+    return s;
+}
+
+ls_status ls_outputs_command(const ls_predict_opts *o, ls_target *target, const ls_ui *ui)
+{
+    job j = { .o = o, .ui = ui, .target = *target };
+    const ls_status s = run(&j);
+    for (int i = 0; i < j.n_inputs; i++)
+        free(j.inputs[i].tensor.data);
+    for (int i = 0; i < j.n_outputs; i++)
+        free(j.outputs[i].tensor.data);
+    ls_dataset_close(&j.set);
+    ls_predictor_destroy(&j.predictor);
+    *target = j.target;
+    return s;
+}

@@ -1,0 +1,76 @@
+#!/bin/bash
+# predict.sh COMMAND - every prediction of a split in a file: .npy, .csv and .jsonl hold the same numbers, those of the table, whatever the batch, the threads
+# and the ranks that trained; a file is whole or not there; what does not fit is refused.
+source "$(dirname "$0")/common.sh"
+
+idx_data data 48 37 6
+cat >small.yaml <<END
+model: {type: mlp, image_size: 6, hidden: [7], classes: 10}
+data: {type: mnist, path: data}
+train: {steps: 6, global_batch: 16, micro_batch: 4}
+eval: {every_epochs: 0}
+optimizer: {lr: 1e-2}
+threads: 1
+END
+try 0 train small.yaml --set run.name=one
+try 0 train small.yaml --set run.name=two --workers 2
+cmp runs/one/checkpoints/latest/model.safetensors runs/two/checkpoints/latest/model.safetensors || bad "ranks change the weights"
+
+# ---- one order, one set of numbers
+try 0 predict runs/one --out p.npy; has err "37 samples in p.npy"
+[ "$(tail -c $((37 * 10 * 4)) p.npy | wc -c)" = 1480 ] && head -c 128 p.npy | grep -q "'descr': '<f4', 'fortran_order': False, 'shape': (37, 10)" || bad "p.npy is another array"
+try 0 predict runs/one --out p.csv
+[ "$(head -n 1 p.csv)" = sample,probability.0,probability.1,probability.2,probability.3,probability.4,probability.5,probability.6,probability.7,probability.8,probability.9 ] || bad "p.csv begins with $(head -n 1 p.csv)"
+[ "$(cut -d, -f1 p.csv | tail -n +2 | tr '\n' ' ')" = "$(seq -s ' ' 0 36) " ] || bad "p.csv has other samples"
+try 0 predict runs/one --out p.jsonl
+sed 's/{"sample":\([0-9]*\),"probability":\[\(.*\)\]}/\1,\2/' p.jsonl | cmp - <(tail -n +2 p.csv) || bad "p.jsonl and p.csv differ"
+tail -c 1480 p.npy | od -An -v -tf4 -w40 | awk '{ for (i = 1; i <= 10; i++) s += $i } END { exit !(s > 36.999 && s < 37.001) }' || bad "the probabilities of p.npy add up to another number"
+# the first number of p.npy is the first of p.csv
+[ "$(tail -c 1480 p.npy | head -c 4 | od -An -tf4 | awk '{ printf "%.6f", $1 }')" = "$(sed -n 2p p.csv | cut -d, -f2 | awk '{ printf "%.6f", $1 }')" ] || bad "p.npy and p.csv differ"
+try 0 predict runs/one --out classes.csv --output predicted,logits
+head -n 1 classes.csv | grep -q '^sample,predicted,logits.0,' || bad "classes.csv begins with $(head -n 1 classes.csv)"
+try 0 predict runs/one --count 37; grep '^eval' out | awk '{ print $4 }' | cmp - <(tail -n +2 classes.csv | cut -d, -f2) || bad "the table predicts other classes"
+for other in "runs/one --set train.micro_batch=2" "runs/one --set train.micro_batch=16" "runs/one --set threads=2" "runs/two" "runs/two/checkpoints/latest"; do
+    try 0 predict $other --out q.npy
+    cmp q.npy p.npy || bad "$what: other predictions"
+done
+try 0 predict runs/one --out part.csv --first 30 --count 100
+[ "$(tail -n +2 part.csv)" = "$(tail -n 7 p.csv)" ] || bad "part.csv is no part of p.csv"
+try 0 predict runs/one --split train --out train.jsonl --output predicted; [ "$(wc -l <train.jsonl)" = 48 ] || bad "train.jsonl has $(wc -l <train.jsonl) lines"
+has train.jsonl '^\{"sample":0,"predicted":[0-9]\}$'
+
+# ---- whole or not there
+cp p.csv before.csv
+for point in write@0 sync@0 name@0; do
+    LOCKSTEP_FAIL=$point try 1 predict runs/one --out before.csv; has err "^error: before.csv"
+    [ -z "$(ls *.tmp-* 2>/dev/null)" ] || bad "$what: $(ls *.tmp-*) is left"
+    cmp before.csv p.csv || bad "$what: the file that had the name is another"
+    LOCKSTEP_FAIL=$point:kill try 137 predict runs/one --out new.csv
+    [ ! -e new.csv ] || bad "$what: killed at $point, it leaves a part of a file"
+    rm -f new.csv.tmp-*
+done
+refused 1 "none/p.npy" predict runs/one --out none/p.npy
+
+# ---- refusals
+refused 2 "p.npy: the file holds one array, and there are logits, predicted" predict runs/one --out p.npy --output logits,predicted
+refused 2 'no output "logit", is it "logits"\?; it has logits, predicted, probability' predict runs/one --out p.npy --output logit
+refused 2 "--output goes with --out" predict runs/one --output logits
+refused 2 "--output is for samples of a split" predict runs/one --prompt x --output logits
+refused 2 "--tokens goes with --prompt" predict runs/one --out p.npy --tokens 4
+refused 2 "--show is for models of images" predict runs/one --out p.npy --show
+refused 2 "x.png: an image, and --out of this kind is for samples of a split" predict runs/one x.png --out p.npy
+refused 2 "the split has samples 0 to 36" predict runs/one --out p.npy --first 37
+refused 2 "one process" predict runs/one --out p.npy --workers 2
+
+# ---- a language model: the likeliest token behind each
+head -c 4000 /dev/urandom | od -An -v -tx1 | tr -d ' ' >words.txt
+cat >text.yaml <<END
+model: {type: llama, hidden_size: 16, mlp_size: 16, layers: 1, heads: 2}
+data: {type: text, train_text: words.txt, eval_text: words.txt, tokenizer: bytes, seq_length: 16}
+train: {steps: 2, global_batch: 4}
+threads: 1
+END
+try 0 train text.yaml --set run.name=text
+try 0 predict runs/text --out t.npy --count 3; head -c 128 t.npy | grep -q "'descr': '<i4', 'fortran_order': False, 'shape': (48,)" || bad "t.npy is another array: $(head -c 128 t.npy)"
+refused 2 "a language model needs --prompt TEXT" predict runs/text
+finish
