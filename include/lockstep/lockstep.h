@@ -10,6 +10,7 @@
 #include "generate.h"
 #include "graph.h"
 #include "group.h"
+#include "live.h"
 #include "mesh.h"
 #include "models.h"
 #include "nn.h"

@@ -140,15 +140,17 @@ static ls_status read_text(char **out, const char *dir, const char *name)
     return s;
 }
 
-/* The file with the optimizer's tensors, which a checkpoint may lack. */
-static ls_status open_optimizer(ls_weights **out, const char *dir)
+/* A file of tensors, or several with an index, which a checkpoint may lack. */
+static ls_status open_maybe(ls_weights **out, const char *dir, const char *name)
 {
-    static const char *const NAMES[] = { "optimizer.safetensors", "optimizer.safetensors.index.json" };
+    static const char *const ENDS[] = { "", ".index.json" };
     ls_status s = LS_OK;
     for (int i = 0; i < 2 && s == LS_OK && !*out; i++) {
-        if (!ls_file_in(dir, NAMES[i]))
+        char file[64];
+        snprintf(file, sizeof file, "%s%s", name, ENDS[i]);
+        if (!ls_file_in(dir, file))
             continue;
-        char *path = ls_path_join(dir, NAMES[i]);
+        char *path = ls_path_join(dir, file);
         s = path ? ls_weights_open(out, path) : ls_sys_have(path);
         free(path);
     }
@@ -160,7 +162,8 @@ static ls_status open_all(ls_checkpoint *c, const char *dir)
     LS_TRY(read_text(&c->config, dir, "config.json"));
     LS_TRY(read_text(&c->trainer, dir, "trainer.json"));
     LS_TRY(ls_weights_open(&c->weights, dir));
-    return open_optimizer(&c->optimizer, dir);
+    LS_TRY(open_maybe(&c->optimizer, dir, "optimizer.safetensors"));
+    return open_maybe(&c->live, dir, "live.safetensors");
 }
 
 ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how, ls_group *g)
@@ -177,6 +180,7 @@ ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how,
     if (s == LS_OK && how == LS_VERIFY_LOADED) {
         ls_weights_prove(out->weights, out->manifest);
         ls_weights_prove(out->optimizer, out->manifest);
+        ls_weights_prove(out->live, out->manifest);
     }
     if (s != LS_OK)
         ls_checkpoint_release(out);
@@ -190,6 +194,7 @@ void ls_checkpoint_release(ls_checkpoint *c)
     free(c->trainer);
     ls_weights_close(&c->weights);
     ls_weights_close(&c->optimizer);
+    ls_weights_close(&c->live);
     if (c->manifest)
         ls_manifest_release(c->manifest);
     free(c->manifest);

@@ -1,5 +1,5 @@
 /* checkpoint.h - a checkpoint is a folder: config.json, model.safetensors, optimizer.safetensors (or shards
- * of them with an index), trainer.json, manifest.json.
+ * of them with an index), live.safetensors if there is a queue of samples, trainer.json, manifest.json.
  *
  * All ranks write it. Each writes its own ranges to their positions in the files, so nothing is collected. It
  * is written under a temporary name beside its final one, and manifest.json is written when all other files
@@ -35,6 +35,7 @@ typedef struct ls_tensor_list {
 typedef struct ls_checkpoint_contents {
     const char *config, *trainer;    /* JSON texts; those of rank 0 are written */
     ls_tensor_list model, optimizer; /* optimizer.n 0: no such file */
+    ls_tensor_list live;             /* of a queue of samples (src/live); n 0: no such file */
     uint64_t max_file;               /* bytes of a file; larger lists are written as shards. 0: no limit */
     bool replace;                    /* replace a checkpoint that has the name already */
 } ls_checkpoint_contents;
@@ -77,6 +78,7 @@ typedef struct ls_checkpoint {
     char *config, *trainer; /* the JSON texts */
     ls_weights *weights;
     ls_weights *optimizer; /* NULL: the checkpoint has none */
+    ls_weights *live;      /* NULL: it has none */
     struct ls_manifest *manifest;
 } ls_checkpoint;
 /* Verifies the checkpoint and opens it. With FULL each rank verifies a part of the bytes. If one rank fails,

@@ -171,10 +171,15 @@ static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_
 /* Each rank begins with another file, because a file system handles one write to a file at a time. */
 ls_status ls_ranges_write(ls_ranges *w)
 {
-    const int first = w->layouts[0].n, n = first + w->layouts[1].n;
+    int n = 0;
+    for (int l = 0; l < w->n_lists; l++)
+        n += w->layouts[l].n;
     for (int i = 0; i < n; i++) {
-        const int file = (int)(((int64_t)w->rank * n / w->ranks + i) % n), l = file >= first;
-        LS_TRY(fill(w, file, &w->layouts[l].files[l ? file - first : file], &w->lists[l]));
+        const int file = (int)(((int64_t)w->rank * n / w->ranks + i) % n);
+        int l = 0, k = file;
+        for (; k >= w->layouts[l].n; l++)
+            k -= w->layouts[l].n;
+        LS_TRY(fill(w, file, &w->layouts[l].files[k], &w->lists[l]));
     }
     return w->rank == 0 ? write_texts(w) : LS_OK;
 }
@@ -231,15 +236,18 @@ ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_cont
                       .rank = rank,
                       .ranks = ranks,
                       .config = ls_sys_strdup(c->config),
-                      .trainer = ls_sys_strdup(c->trainer),
-                      .lists = { c->model, c->optimizer },
-                      .n_lists = c->optimizer.n > 0 ? 2 : 1 };
+                      .trainer = ls_sys_strdup(c->trainer) };
     if (!w->dir || !w->config || !w->trainer)
         return ls_fail(LS_E_MEMORY, "%s: no memory to write it", dir);
     int file;
-    static const char *const NAMES[2] = { "model", "optimizer" };
-    for (int l = 0; l < w->n_lists; l++) {
-        LS_TRY(ls_layout_make(&w->layouts[l], NAMES[l], c->max_file, w->lists[l].n, w->lists[l].tensors));
+    static const char *const NAMES[3] = { "model", "optimizer", "live" };
+    const ls_tensor_list *all[3] = { &c->model, &c->optimizer, &c->live };
+    for (int i = 0; i < 3; i++) {
+        const int l = w->n_lists;
+        if (i > 0 && !all[i]->n)
+            continue;
+        w->lists[w->n_lists++] = *all[i];
+        LS_TRY(ls_layout_make(&w->layouts[l], NAMES[i], c->max_file, w->lists[l].n, w->lists[l].tensors));
         for (int k = 0; k < w->layouts[l].n; k++)
             LS_TRY(ls_manifest_add_file(&w->manifest, w->layouts[l].files[k].name,
                                         w->layouts[l].files[k].size, &file));

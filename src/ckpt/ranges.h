@@ -8,8 +8,8 @@ typedef struct ls_ranges {
     char *dir;
     int rank, ranks;
     char *config, *trainer;
-    ls_tensor_list lists[2]; /* model, optimizer */
-    ls_layout layouts[2];
+    ls_tensor_list lists[3]; /* model, optimizer, live: those that are there */
+    ls_layout layouts[3];
     int n_lists;
     bool gone; /* files had disappeared when this rank wrote its part */
     /* Pieces that this rank has written; on rank 0, after ls_ranges_collect, all pieces. */

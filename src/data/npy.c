@@ -204,7 +204,9 @@ ls_status ls_npy_parse(ls_npy *out, const void *bytes, size_t size, const char *
     return LS_OK;
 }
 
-ls_status ls_npy_header(ls_str *out, const ls_type *type)
+ls_status ls_npy_header(ls_str *out, const ls_type *type) { return ls_npy_header_of(out, type, 0); }
+
+ls_status ls_npy_header_of(ls_str *out, const ls_type *type, size_t size)
 {
     int k = 0;
     while (k < N_TYPES && TYPES[k].dtype != type->dtype)
@@ -216,7 +218,8 @@ ls_status ls_npy_header(ls_str *out, const ls_type *type)
     for (int d = 0; d < type->ndim; d++)
         ls_str_printf(&text, "%s%" PRId64, d > 0 ? ", " : "", type->dims[d]);
     ls_str_add(&text, type->ndim == 1 ? ",), }" : "), }"); /* (3,) is how Python writes one size */
-    const int pad = 63 - (int)((LENGTH + 2 + text.len) % 64);
+    const size_t begun = LENGTH + 2 + text.len;
+    const int pad = begun < size ? (int)(size - begun - 1) : 63 - (int)(begun % 64);
     ls_str_printf(&text, "%*s\n", pad, "");
     const uint8_t start[LENGTH + 2 - sizeof MAGIC] = { 1, 0, (uint8_t)text.len, (uint8_t)(text.len >> 8) };
     ls_str_add_n(out, MAGIC, sizeof MAGIC);

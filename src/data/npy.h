@@ -20,3 +20,5 @@ ls_status ls_npy_parse(ls_npy *out, const void *bytes, size_t size, const char *
 /* Appends what comes before the elements of an array of this type: a multiple of 64 bytes. LS_E_UNSUPPORTED:
  * bf16, which NumPy does not have. */
 ls_status ls_npy_header(ls_str *out, const ls_type *type);
+/* The same of exactly `size` bytes, a multiple of 64, for a file that grows: 256 are enough for any type. */
+ls_status ls_npy_header_of(ls_str *out, const ls_type *type, size_t size);

@@ -12,25 +12,22 @@
 #include "rows.h"
 #include "trainer.h"
 
-/* Samples that this rank's share of a step has room for. */
-static int64_t room(const ls_trainer *t) { return t->compiled.share.count * t->compiled.micro_batch; }
+int64_t ls_trainer_room(const ls_trainer *t) { return t->compiled.share.count * t->compiled.micro_batch; }
 
-static size_t sample_bytes(const ls_trainer *t, const ls_trainer_field *f)
+size_t ls_trainer_sample_bytes(const ls_trainer *t, const ls_trainer_field *f)
 {
     return ls_type_bytes(&f->own.type) / (size_t)t->compiled.micro_batch;
 }
 
-static ls_status find_field(const ls_trainer *t, const char *name, ls_trainer_field **out)
+ls_status ls_trainer_put_find(int *out, const ls_trainer *t, const char *name, const char *call)
 {
     const int i = ls_trainer_field_find(t, name);
     ls_str names = { 0 };
-    if (i >= 0) {
-        *out = &t->fields[i];
+    if ((*out = i) >= 0)
         return LS_OK;
-    }
     for (int k = 0; k < t->n_fields; k++)
         ls_str_printf(&names, "%s%s", k ? ", " : "", t->fields[k].name);
-    const ls_status s = ls_fail(LS_E_ARG, "ls_trainer_put: no field \"%s\"; the model takes %s", name,
+    const ls_status s = ls_fail(LS_E_ARG, "%s: no field \"%s\"; the model takes %s", call, name,
                                 ls_str_text(&names));
     ls_str_release(&names);
     return s;
@@ -40,11 +37,18 @@ static ls_status check_put(const ls_trainer *t, const ls_trainer_field *f, const
                            int64_t *n)
 {
     LS_TRY(ls_rows_check("ls_trainer_put", f->name, x, &f->own.type, t->compiled.micro_batch, n));
-    if (first < 0 || first + *n > room(t))
+    if (first < 0 || first + *n > ls_trainer_room(t))
         return ls_fail(LS_E_ARG,
                        "ls_trainer_put: \"%s\": samples %lld to %lld, this rank's share of a step is %lld",
-                       f->name, (long long)first, (long long)(first + *n - 1), (long long)room(t));
+                       f->name, (long long)first, (long long)(first + *n - 1), (long long)ls_trainer_room(t));
     return LS_OK;
+}
+
+ls_status ls_trainer_put_room(const ls_trainer *t, ls_trainer_field *f)
+{
+    if (!f->put)
+        f->put = ls_sys_calloc((size_t)ls_trainer_room(t), ls_trainer_sample_bytes(t, f));
+    return ls_sys_have(f->put);
 }
 
 ls_status ls_trainer_put(ls_trainer *t, const char *field, const ls_tensor *values, int64_t first)
@@ -53,16 +57,15 @@ ls_status ls_trainer_put(ls_trainer *t, const char *field, const ls_tensor *valu
     LS_ARG(field);
     LS_ARG(values);
     LS_TRAINER_USE(t);
-    ls_trainer_field *f = NULL;
+    int i = 0;
     if (!t->compiled.plans[LS_MICRO])
         return ls_fail(LS_E_ARG, "this trainer was made for evaluation only");
-    LS_TRY(find_field(t, field, &f));
+    LS_TRY(ls_trainer_put_find(&i, t, field, "ls_trainer_put"));
+    ls_trainer_field *f = &t->fields[i];
     int64_t n;
     LS_TRY(check_put(t, f, values, first, &n));
-    if (!f->put)
-        f->put = ls_sys_calloc((size_t)room(t), sample_bytes(t, f));
-    LS_TRY(ls_sys_have(f->put));
-    ls_rows_take(f->put + (size_t)first * sample_bytes(t, f), f->own.type.dtype, values);
+    LS_TRY(ls_trainer_put_room(t, f));
+    ls_rows_take(f->put + (size_t)first * ls_trainer_sample_bytes(t, f), f->own.type.dtype, values);
     f->put_to = first + n > f->put_to ? first + n : f->put_to;
     return LS_OK;
 }
@@ -83,9 +86,9 @@ static void pad(ls_trainer *t, int64_t samples)
     const int64_t batch = t->compiled.micro_batch;
     for (int i = 0; i < t->n_fields; i++) {
         ls_trainer_field *f = &t->fields[i];
-        const size_t bytes = sample_bytes(t, f);
+        const size_t bytes = ls_trainer_sample_bytes(t, f);
         const bool counted = is_counted(t, f->name);
-        for (int64_t row = samples; row < room(t); row++) {
+        for (int64_t row = samples; row < ls_trainer_room(t); row++) {
             const int64_t of_batch = row / batch * batch;
             char *to = f->put + (size_t)row * bytes;
             if (samples)
@@ -98,9 +101,9 @@ static void pad(ls_trainer *t, int64_t samples)
 
 static ls_status check_run(const ls_trainer *t, int64_t samples)
 {
-    if (samples < 0 || samples > room(t))
+    if (samples < 0 || samples > ls_trainer_room(t))
         return ls_fail(LS_E_ARG, "ls_trainer_run: %lld samples, this rank's share of a step is 0 to %lld",
-                       (long long)samples, (long long)room(t));
+                       (long long)samples, (long long)ls_trainer_room(t));
     for (int i = 0; i < t->n_fields; i++)
         if (t->fields[i].put_to < samples || !t->fields[i].put)
             return ls_fail(LS_E_ARG, "ls_trainer_run: %lld samples, but \"%s\" was put for %lld",

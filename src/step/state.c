@@ -16,11 +16,15 @@ ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const ls_checkpo
 {
     LS_TRAINER_USE(t);
     ls_state_lists l;
+    if (t->guest)
+        LS_TRY(t->guest->check(t->guest->context));
     ls_status s = ls_trainer_lists(&l, t);
     if (s != LS_OK)
         return ls_checkpoint_together(t->group, s);
-    const ls_checkpoint_contents c = ls_state_share(&t->compiled, &l, texts);
-    s = ls_arena_status(&l.arena);
+    ls_checkpoint_contents c = ls_state_share(&t->compiled, &l, texts);
+    if (t->guest)
+        s = t->guest->save(t->guest->context, &l.arena, &c.live);
+    s = ls_arena_outcome(&l.arena, s);
     s = s == LS_OK ? ls_checkpoint_save(dir, &c, t->group, bytes) : ls_checkpoint_together(t->group, s);
     ls_state_lists_release(&l);
     return s;
@@ -89,6 +93,8 @@ static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_list
     LS_TRY(ls_ranges_load(c->optimizer, &l->optimizer,
                           &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .check_only = true }));
     LS_TRY(ls_session_enter(t->session, "loading a checkpoint"));
+    if (t->guest)
+        LS_TRY(t->guest->load(t->guest->context, c->live, c->dir));
     LS_TRY(ls_ranges_load(c->weights, &l->model, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }));
     return ls_ranges_load(c->optimizer, &l->optimizer, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS });
 }
@@ -103,6 +109,7 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const cha
     s = ls_checkpoint_together(t->group, s);
     t->used = true;
     t->ready = t->ready || s == LS_OK;
+    t->left_behind = s == LS_OK && c->live && !t->guest;
     t->rounded = t->buffers_moved = false;
     if (s == LS_OK)
         ls_session_leave(t->session);

@@ -248,6 +248,8 @@ void ls_trainer_destroy(ls_trainer **tp)
     ls_trainer *t = *tp;
     if (!t)
         return;
+    if (t->guest)
+        t->guest->gone(t->guest->context);
     for (int i = 0; t->trees && i < t->compiled.units.n; i++)
         ls_tree_release(&t->trees[i]);
     free(t->units);

@@ -4,7 +4,9 @@
 #include <stdatomic.h>
 
 #include "accumulate.h"
+#include "base/arena.h"
 #include "base/background.h"
+#include "ckpt/checkpoint.h"
 #include "compile.h"
 #include "execute/session.h"
 #include "lockstep/data.h"
@@ -25,6 +27,17 @@ typedef struct ls_trainer_field {
     char *put;      /* what ls_trainer_put copied, of this rank's share of a step; NULL: nothing yet */
     int64_t put_to; /* one more than the last sample that was put since the last step */
 } ls_trainer_field;
+
+/* What else a checkpoint of a trainer has, in live.safetensors: a queue of samples (src/live). */
+typedef struct ls_trainer_guest {
+    void *context;
+    ls_status (*check)(void *context); /* whether it can be saved now; the same on all ranks. Local */
+    /* Lists this rank's part; `out` and what it points to lie in the arena. Collective. */
+    ls_status (*save)(void *context, ls_arena *arena, ls_tensor_list *out);
+    /* Reads it from checkpoint `dir`; w NULL: the checkpoint has none. Local. */
+    ls_status (*load)(void *context, const ls_weights *w, const char *dir);
+    void (*gone)(void *context); /* the trainer is destroyed */
+} ls_trainer_guest;
 
 /* What a step is given of each field: this rank's micro-batches, one behind the other. */
 typedef struct ls_fed {
@@ -70,6 +83,8 @@ struct ls_trainer {
     ls_background prefault;     /* prefaults `staging` in another thread */
     bool closing;               /* ends the prefaulting; atomic */
     void *whole;                /* all parameters, whole, one after the other; NULL until they are needed */
+    ls_trainer_guest *guest;    /* NULL: none */
+    bool left_behind;           /* a checkpoint was loaded that has a guest's part, and there was none */
     bool has_put;               /* ls_trainer_run has had a sample of this rank */
     uint32_t request;           /* LS_REQUEST_ bits that this rank sets before a step */
     uint32_t requested;         /* after the step: the bits of all ranks */
@@ -101,6 +116,12 @@ ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_g
 /* fields.c: which inputs take fields. Lists those of the programs. */
 ls_status ls_trainer_bind_fields(ls_trainer *t);
 int ls_trainer_field_find(const ls_trainer *t, const char *name); /* -1: none */
+/* put.c: samples that this rank's share of a step has room for; bytes of one; finding a field by its name,
+ * and making room for what is put. */
+int64_t ls_trainer_room(const ls_trainer *t);
+size_t ls_trainer_sample_bytes(const ls_trainer *t, const ls_trainer_field *f);
+ls_status ls_trainer_put_find(int *out, const ls_trainer *t, const char *name, const char *call);
+ls_status ls_trainer_put_room(const ls_trainer *t, ls_trainer_field *f);
 /* Gives t->fed the fields of a loader's step, or the two of a classifier or a language model. */
 ls_status ls_trainer_feed(ls_trainer *t, const ls_loader_step *b);
 ls_status ls_trainer_feed_pair(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count,

@@ -54,6 +54,9 @@ static const char *const OPTIONAL[] = {
     "ls_trainer_eval.loss",
     "ls_trainer_eval.predicted",
     "ls_trainer_eval.probability",
+    "ls_live_open_with.o",
+    "ls_live_fill.total",
+    "ls_live_fill.done",
     "ls_trainer_parameters.out",
     "ls_trainer_buffers.out",
     "ls_weights_leave_out.of",
@@ -96,6 +99,7 @@ static struct samples {
     ls_group *group;
     ls_trainer *trainer;
     ls_predictor *predictor;
+    ls_live *live;
     ls_weights *weights;
     ls_generator *generator;
     ls_dataset *set;
@@ -120,9 +124,11 @@ static void make_samples(void)
     ASSERT_OK(ls_graph_create(&s.graph, "sample"));
     s.value = ls_input(s.graph, "x", LS_TYPE(LS_F32, 2, 4));
     ASSERT_OK(ls_group_self(&s.group));
-    ASSERT_OK(ls_trainer_create(&s.trainer, training_build_vit, &VIT, .threads = 1, .micro_batch = 2));
+    ASSERT_OK(ls_trainer_create(&s.trainer, training_build_vit, &VIT, .threads = 1, .micro_batch = 2,
+                                .padding = true));
     ASSERT_OK(ls_trainer_init(s.trainer, 1));
     ASSERT_OK(ls_predictor_of(&s.predictor, s.trainer));
+    ASSERT_OK(ls_live_open(&s.live, s.trainer, .capacity = 4, .hold_out = 2));
     ASSERT_OK(ls_trainer_create(&t, build_decoder, &DECODER, .threads = 1, .micro_batch = 1));
     ASSERT_OK(ls_trainer_init(t, 1));
     ASSERT_OK(ls_trainer_save(t, "decoder.safetensors"));
@@ -144,6 +150,7 @@ static void drop_samples(void)
     ls_graph_destroy(&s.graph);
     ls_group_destroy(&s.group);
     ls_predictor_destroy(&s.predictor);
+    ls_live_close(&s.live);
     ls_trainer_destroy(&s.trainer);
     ls_generator_destroy(&s.generator);
     ls_weights_close(&s.weights);
@@ -185,6 +192,8 @@ static void drop_samples(void)
 #define sample_ls_group_p s.group
 #define sample_ls_trainer_p s.trainer
 #define sample_ls_predictor_p s.predictor
+#define sample_ls_live_p s.live
+#define sample_ls_live_numbers_p ((ls_live_numbers *)(void *)buffer)
 #define sample_ls_weights_p s.weights
 #define sample_ls_weight_p ls_weights_at(s.weights, 0)
 #define sample_ls_generator_p s.generator
@@ -293,6 +302,8 @@ static void drop_samples(void)
     &(ls_trainer_opts) { LS_TRAINER_DEFAULTS }
 #define sample_ls_predictor_opts_p \
     &(ls_predictor_opts) { LS_PREDICTOR_DEFAULTS }
+#define sample_ls_live_opts_p \
+    &(ls_live_opts) { LS_LIVE_DEFAULTS }
 #define sample_ls_weights_load_opts_p \
     &(ls_weights_load_opts) { LS_WEIGHTS_LOAD_DEFAULTS }
 #define sample_ls_weights_export_opts_p \
@@ -301,6 +312,7 @@ static void drop_samples(void)
 #define sample_ls_group_p_p ((ls_group **)&out)
 #define sample_ls_trainer_p_p ((ls_trainer **)&out)
 #define sample_ls_predictor_p_p ((ls_predictor **)&out)
+#define sample_ls_live_p_p ((ls_live **)&out)
 #define sample_ls_arrays_saving_p_p ((ls_arrays_saving **)&out)
 #define sample_ls_weights_p_p ((ls_weights **)&out)
 #define sample_ls_generator_p_p ((ls_generator **)&out)

@@ -48,6 +48,7 @@ bool defaults()
     const ls_weights_load_opts u = { LS_WEIGHTS_LOAD_DEFAULTS };
     const ls_scaler v = { LS_SCALER_DEFAULTS };
     const ls_predictor_opts w = { LS_PREDICTOR_DEFAULTS };
+    const ls_live_opts y = { LS_LIVE_DEFAULTS };
     return uses(a, ls_arrays_load_opts_default()) && uses(b, ls_arrays_save_opts_default()) &&
            uses(c, ls_batch_norm_opts_default()) && uses(d, ls_conv2d_opts_default()) &&
            uses(e, ls_conv_opts_default()) && uses(f, ls_dataset_options_default()) &&
@@ -58,7 +59,8 @@ bool defaults()
            uses(o, ls_run_opts_default()) && uses(p, ls_sampling_default()) &&
            uses(q, ls_text_options_default()) && uses(r, ls_trainer_opts_default()) &&
            uses(s, ls_update_opts_default()) && uses(t, ls_weights_export_opts_default()) &&
-           uses(u, ls_weights_load_opts_default()) && v.init > 0 && uses(w, ls_predictor_opts_default());
+           uses(u, ls_weights_load_opts_default()) && v.init > 0 && uses(w, ls_predictor_opts_default()) &&
+           uses(y, ls_live_opts_default());
 }
 
 // Values: every builder call. The graph's first error is the one of the first call that cannot be.
@@ -114,6 +116,8 @@ ls_status objects(ls_build_fn build)
     ls_predictor *predictor = nullptr;
     ls_predictor_of(&predictor, trainer);
     ls_predictor_open(&predictor, "folder");
+    ls_live *live = nullptr;
+    ls_live_open(&live, trainer);
     ls_generator *generator = nullptr;
     ls_generator_create(&generator, nullptr, nullptr);
     ls_generator_create_t5(&generator, nullptr, nullptr);

@@ -1,0 +1,74 @@
+/* live.h (private) - the struct of a queue of samples. include/lockstep/live.h is the public part. */
+#pragma once
+#include <pthread.h>
+
+#include "base/rng.h"
+#include "lockstep/live.h"
+#include "step/trainer.h"
+
+typedef struct ls_live_field {
+    size_t bytes;  /* of a sample */
+    char *kept;    /* [capacity] samples, a ring from `first` on */
+    char *held;    /* [held_room] */
+    char *spare;   /* a sample to pad with */
+    char *staged;  /* what was put since the last push; NULL: nothing yet */
+    int64_t put;   /* samples in `staged` */
+    int64_t space; /* for so many samples */
+} ls_live_field;
+
+/* What a rank tells the others when a step's samples are taken. */
+typedef struct ls_live_offer {
+    int64_t samples, fresh; /* taken for this step; of these, how many no step had before */
+    int64_t finished, has;  /* this rank pushes no more; it has a sample to pad with */
+} ls_live_offer;
+
+/* recording (record.c) */
+typedef struct ls_live_record {
+    char *dir;    /* NULL: nothing is recorded */
+    int *files;   /* [n_fields] descriptors; NULL: not open yet */
+    int64_t done; /* samples in the files, the same on all ranks */
+} ls_live_record;
+
+struct ls_live {
+    ls_trainer *t; /* NULL: it was destroyed */
+    ls_trainer_guest guest;
+    ls_live_opts o;
+    int rank, ranks;
+    int n_fields; /* those of the trainer, in its order */
+    ls_live_field *fields;
+    pthread_mutex_t lock; /* of all that follows */
+    int64_t first, kept;  /* the oldest sample in the ring; how many there are */
+    uint8_t *seen;        /* [capacity]: a step has had the sample */
+    int64_t held, held_room;
+    bool has_spare, finished;
+    int64_t pushed, trained, dropped;
+    int64_t fills;     /* with samples */
+    int64_t *fresh;    /* [share of a step]: rows of the last fill that no step had before, */
+    int64_t *fresh_at; /* and where they lie in the ring */
+    int64_t n_fresh;
+    char *scratch;         /* a sample of any field */
+    ls_live_offer *offers; /* [ranks]: of the last fill */
+    bool filled;           /* ls_live_fill has given samples, */
+    int64_t filled_at;     /* while the trainer was in this step */
+    int64_t dealt_from;    /* ranks */
+    ls_live_record record;
+};
+
+/* LS_E_ARG if the trainer was destroyed. */
+ls_status ls_live_usable(const ls_live *q, const char *call);
+/* Samples of a random stream: `purpose`, this rank, and number `at`. */
+ls_rng_key ls_live_key(const ls_live *q, const char *purpose, int64_t at);
+/* Whether the samples of the last fill have not been run yet. */
+bool ls_live_pending(const ls_live *q);
+
+/* record.c. What a fill has taken goes to the files: each rank's fresh rows behind those of the ranks before
+ * it. */
+ls_status ls_live_record_open(ls_live *q); /* checks the options. Local */
+ls_status ls_live_record_rows(ls_live *q); /* collective */
+ls_status ls_live_record_sync(ls_live *q); /* local */
+void ls_live_record_shut(ls_live *q);      /* closes the files; they are opened again when needed */
+void ls_live_record_close(ls_live *q);
+
+/* live_state.c: the queue in a checkpoint. */
+ls_status ls_live_save(void *live, ls_arena *arena, ls_tensor_list *out);
+ls_status ls_live_load(void *live, const ls_weights *w, const char *dir);
