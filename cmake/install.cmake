@@ -1,5 +1,5 @@
 # What `make install` puts where: the command, the shared and the static library with their headers, what pkg-config and find_package(lockstep) read,
-# the man page, pages and examples, and the shell completion.
+# the manual pages, pages and examples, and completion for shells.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -15,8 +15,13 @@ if(LS_MODULES)
   add_dependencies(lockstep_installed ${LS_MODULES})
   install(TARGETS ${LS_MODULES} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
-install(FILES ${CMAKE_SOURCE_DIR}/docs/man/lockstep.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+if(TARGET lockstep_command) # the manual pages are written by the command
+  install(CODE "execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tools/manual $<TARGET_FILE:lockstep_command> ${CMAKE_BINARY_DIR}/man COMMAND_ERROR_IS_FATAL ANY)")
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+endif()
 install(FILES ${CMAKE_SOURCE_DIR}/tools/lockstep.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME lockstep)
+install(FILES ${CMAKE_SOURCE_DIR}/tools/lockstep.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _lockstep)
+install(FILES ${CMAKE_SOURCE_DIR}/tools/lockstep.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN man EXCLUDE)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN CMakeLists.txt EXCLUDE)

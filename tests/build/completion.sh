@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What bash completion offers, and that the man page has every verb and option of the command. Usage: completion.sh SOURCE_DIR LOCKSTEP
+# What the completions of bash, fish and zsh offer, and that the manual pages have every verb and option of the command. Usage: completion.sh SOURCE_DIR LOCKSTEP
 set -uo pipefail # not -e: completion runs in the shell of a user, who does not set it
 source=$1 lockstep=$2
 . "$source/tools/lockstep.bash"
@@ -25,9 +25,37 @@ offers "auto never" train --resume ""
 offers "" plan my.yaml --threads ""
 offers "my.yaml" predict run --out my
 
-page=$(sed 's/\\-/-/g' "$source/docs/man/lockstep.1")
-names=$("$lockstep" --verbs | awk -F'\t' '$1 == "verb" {print $2} $1 == "option" {print $3}' | sort -u)
-[ -n "$names" ] || { echo "lockstep --verbs lists nothing" >&2; exit 1; }
-for name in $names; do
-    [[ $page == *"$name"* ]] || { echo "docs/man/lockstep.1 does not mention $name" >&2; exit 1; }
-done
+
+# fish and zsh, where they are installed
+if command -v fish >/dev/null; then
+    ln -s "$lockstep" lockstep
+    for pair in "tr:train" "train vit-fashion-mnist-:vit-fashion-mnist-bf16" "train --dry:--dry-run" "eval --log j:json" "train x --resume a:auto"; do
+        got=$(PATH=$PWD:$PATH fish -c 'source $argv[1]; complete -C "lockstep $argv[2]"' "$source/tools/lockstep.fish" "${pair%%:*}" | cut -f1)
+        [ "$got" = "${pair#*:}" ] || { echo "fish, completing '${pair%%:*}': offered '$got', expected '${pair#*:}'" >&2; exit 1; }
+    done
+fi
+if command -v zsh >/dev/null; then
+    specs() { # WORD...: what the completion tells zsh of the words so far
+        zsh -f -c 'file=$1; shift; words=("$@" ""); CURRENT=$#words; _describe() { print -rl -- ${(P)4} }; _arguments() { print -rl -- "$@" }
+            eval "_lockstep() { $(<$file) }"; _lockstep' - "$source/tools/lockstep.zsh" "$lockstep" "$@"
+    }
+    specs | grep -qx 'train:train a model' || { echo "zsh offers no verbs: $(specs)" >&2; exit 1; }
+    for spec in '--dry-run\[.*' '--log\[.*:value:(json text)' '--profile=-\[.*\]::value:' '\*--set\[.*:KEY=VALUE: ' '--resume\[.*:value:(auto never)'; do
+        specs train | grep -qx -- "$spec" || { echo "zsh is not told $spec: $(specs train)" >&2; exit 1; }
+    done
+fi
+
+# The manual: a page of each verb with all its options, which troff reads without a warning
+"$source/tools/manual" "$lockstep" man
+"$lockstep" --verbs | while IFS=$'\t' read -r kind verb name _; do
+    case $kind in
+    verb) grep -qF "lockstep\\-$verb" man/lockstep.1 || { echo "lockstep.1 does not name lockstep-$verb" >&2; exit 1; } ;;
+    option) grep -qF -- "${name//-/\\-}" "man/lockstep-$verb.1" || { echo "lockstep-$verb.1 does not mention $name" >&2; exit 1; } ;;
+    esac
+done || exit 1
+if command -v groff >/dev/null; then
+    for page in man/*.1; do
+        warnings=$(groff -man -Tutf8 -ww -z "$page" 2>&1)
+        [ -z "$warnings" ] || { echo "$warnings" >&2; exit 1; }
+    done
+fi

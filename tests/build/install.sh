@@ -111,5 +111,9 @@ grep -q 'needs libcurl.*libcurl.so' "$root/log" || { cat "$root/log" >&2; exit 1
 # The library shows ls_ names only, and the command, its page and its completion are there.
 nm -D --defined-only "$lib/liblockstep.so" | awk '$3 !~ /^ls_/ && $3 !~ /^_(init|fini)$/ { print "not ours: " $3; bad = 1 } END { exit bad }'
 "$root/prefix/bin/lockstep" --version | grep -q '0\.1\.0'
-man -l "$root/prefix/share/man/man1/lockstep.1" > /dev/null 2>&1 || ! command -v man > /dev/null
+for page in lockstep lockstep-train; do
+    man -l "$root/prefix/share/man/man1/$page.1" > /dev/null 2>&1 || ! command -v man > /dev/null
+done
+[ -f "$root/prefix/share/zsh/site-functions/_lockstep" ]
+[ -f "$root/prefix/share/fish/vendor_completions.d/lockstep.fish" ]
 bash -c '. "$1" && complete -p lockstep' - "$root/prefix/share/bash-completion/completions/lockstep" > /dev/null
