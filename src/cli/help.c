@@ -5,6 +5,23 @@
 #include "lockstep/recipe.h"
 #include "cli.h"
 
+enum { LEFT = 31, WIDTH = 100 }; /* columns: where an option's text begins, and where lines end */
+
+/* `text` from column `at` on, in lines that end before WIDTH and begin at LEFT. */
+static void print_text(FILE *out, const char *text, int at)
+{
+    if (at >= LEFT)
+        fputc('\n', out), at = 0;
+    while (*text) {
+        const int n = (int)strcspn(text, " ");
+        if (at > LEFT && at + 1 + n > WIDTH)
+            fputc('\n', out), at = 0;
+        at += fprintf(out, "%*s%.*s", at < LEFT ? LEFT - at : 1, "", n, text);
+        text += n + (text[n] == ' ');
+    }
+    fputc('\n', out);
+}
+
 static void print_options(FILE *out, const ls_option *o)
 {
     for (; o && o->name; o++) {
@@ -17,7 +34,7 @@ static void print_options(FILE *out, const ls_option *o)
                  : optional ? "[="
                             : " ",
                  !o->value ? "" : o->value + optional);
-        fprintf(out, "  %-28s %s\n", left, o->help);
+        print_text(out, o->help, fprintf(out, "  %s", left));
     }
 }
 
