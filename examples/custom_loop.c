@@ -33,7 +33,7 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     ls_value logits = ls_linear(g, "fc2", ls_relu(g, ls_linear(g, "fc1", x, 64)), set->fields[1].below);
     ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch));
     ls_loss(g, "loss", ls_cross_entropy(g, logits, labels), 1, LS_BY_VALID, "labels");
-    ls_measure(g, "accuracy", ls_correct(g, logits, labels), LS_MEAN, LS_BY_VALID, "labels");
+    ls_measure_against(g, "accuracy", LS_ACCURACY, logits, labels, LS_BY_VALID, "labels");
     ls_output(g, "logits", logits);
     return ls_graph_finish(g);
 }

@@ -252,6 +252,16 @@ LS_API void ls_loss_scalar(ls_graph *g, const char *name, ls_value value, double
 typedef enum ls_how { LS_MEAN, LS_SUM, LS_LARGEST, LS_SMALLEST } ls_how;
 LS_API void ls_measure(ls_graph *g, const char *name, ls_value rows, ls_how how, ls_weigh weigh,
                        const char *field);
+/* Metrics of what the model predicts and what is true: ls_measure_against (nn.h). */
+typedef enum ls_metric_kind {
+    LS_ACCURACY = 1,
+    LS_F1,
+    LS_RMSE,
+    LS_MAE,
+    LS_R2,
+    LS_PERPLEXITY,
+    LS_AUC
+} ls_metric_kind;
 
 /* Reductions over one dimension (from the end if it is negative) or over all. keep: the dimension stays, with
  * size 1. Sums are added in f32 at least, and rounded to the type of `a`. LS_E_SHAPE: no such dimension. */

@@ -117,6 +117,25 @@ LS_API ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, d
  * logit, the first of equals, is that of the label, else 0. To 2^24 classes. */
 LS_API ls_value ls_correct(ls_graph *g, ls_value logits, ls_value labels);
 
+/* A metric of an evaluation, of a prediction and its target over all samples of the split together. `target`
+ * has a number for each row. `predicted` is, with float targets, of their shape; with classes (i32, or 0 and
+ * 1) logits [rows, classes], or one score a row, whose class is 1 above 0. All are means over rows, which
+ * weigh as in ls_measure: LS_BY_SAMPLE and LS_BY_ELEMENT alike; LS_BY_VALID where targets may be
+ * LS_IGNORE_LABEL.
+ * - LS_ACCURACY: the share of rows with the right class.
+ * - LS_F1: 2 tp / (2 tp + fp + fn), of class 1 for scores, else the mean over the classes that occur.
+ * - LS_RMSE: the root of the mean squared error over all elements.
+ * - LS_MAE: the mean absolute error.
+ * - LS_R2: 1 - squared error / squared deviation of the targets, the mean over dimension 1.
+ * - LS_PERPLEXITY: e^(mean cross-entropy), of logits.
+ * - LS_AUC: of scores, how often a row of class 1 has a higher one than a row of class 0; ties count half.
+ *   Scores are compared by their upper 16 bits as f32. A second metric NAME_bound says how far that is from
+ *   the area of the full scores at most.
+ *
+ * LS_F1 and LS_AUC count rows: LS_BY_FIELD is refused. */
+LS_API void ls_measure_against(ls_graph *g, const char *name, ls_metric_kind kind, ls_value predicted,
+                               ls_value target, ls_weigh weigh, const char *field);
+
 /* Glorot and Bengio 2010: uniform in +-sqrt(6 / (in + out)). */
 LS_API ls_init ls_init_xavier_uniform(int64_t in, int64_t out);
 /* PyTorch's default for Linear and Conv2d: uniform in +-1/sqrt(fan_in). */
@@ -126,6 +145,7 @@ LS_API ls_init ls_init_fan_in(int64_t fan_in);
 LS_API ls_init ls_init_kaiming_normal(int64_t fan);
 
 #ifndef LS_NO_CALL_SITES
+#define ls_measure_against(g, ...) (ls_measure_against)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_dropout(g, ...) (ls_dropout)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_attention_dropout(g, ...) (ls_attention_dropout)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #endif

@@ -41,14 +41,34 @@ void ls_exact_merge(ls_exact *e, const ls_exact *other)
         e->digit[i] += o.digit[i];
 }
 
+/* Makes all digits 0 to 2^32 - 1. Returns the sign that they had. */
+static int magnitude(ls_exact *e)
+{
+    carry(e);
+    const bool negative = e->digit[LS_EXACT_DIGITS - 1] < 0;
+    for (int i = 0; i < LS_EXACT_DIGITS && negative; i++)
+        e->digit[i] = -e->digit[i];
+    carry(e);
+    return negative ? -1 : 1;
+}
+
+void ls_exact_add_scaled(ls_exact *e, const ls_exact *other, double factor)
+{
+    ls_exact o = *other;
+    const double signed_factor = magnitude(&o) * factor;
+    for (int i = 0; i < LS_EXACT_DIGITS; i++) {
+        if (!o.digit[i])
+            continue;
+        const double digit = ldexp((double)o.digit[i], 32 * i - 1074), product = digit * signed_factor;
+        ls_exact_add(e, product);
+        ls_exact_add(e, fma(digit, signed_factor, -product));
+    }
+}
+
 double ls_exact_value(const ls_exact *given)
 {
     ls_exact e = *given;
-    carry(&e);
-    const bool negative = e.digit[LS_EXACT_DIGITS - 1] < 0;
-    for (int i = 0; i < LS_EXACT_DIGITS && negative; i++)
-        e.digit[i] = -e.digit[i];
-    carry(&e);
+    const int sign = magnitude(&e);
     int top = LS_EXACT_DIGITS - 1;
     while (top > 0 && !e.digit[top])
         top--;
@@ -63,5 +83,5 @@ double ls_exact_value(const ls_exact *given)
         rest = rest || (bits & 1);
     const double size = ldexp((double)((uint64_t)bits | rest),
                               exponent); /* 64 bits: `rest` decides a tie only */
-    return negative ? -size : size;
+    return sign * size;
 }

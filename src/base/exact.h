@@ -12,5 +12,7 @@ typedef struct ls_exact {
 } ls_exact;
 
 void ls_exact_add(ls_exact *e, double x); /* x is finite */
+/* Adds factor * other, exactly down to 2^-1022. Both are far from overflow. */
+void ls_exact_add_scaled(ls_exact *e, const ls_exact *other, double factor);
 void ls_exact_merge(ls_exact *e, const ls_exact *other);
 double ls_exact_value(const ls_exact *e); /* rounded once, to nearest even */

@@ -1,10 +1,13 @@
 /* declare.c - the losses and metrics that a model declares. */
 #define LS_NO_CALL_SITES
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/argument.h"
 #include "graph.h"
+
+enum { MOST_NAME = 58 }; /* with a prefix a name has 64 bytes at most */
 
 static bool room(ls_graph *g)
 {
@@ -21,11 +24,39 @@ static bool room(ls_graph *g)
     return true;
 }
 
-static void declare(ls_graph *g, const char *what, ls_declared d)
+/* What is wrong with a name, under which the rows of a run's files have the value; NULL: nothing. */
+static const char *wrong_name(const ls_graph *g, const ls_declared *d)
 {
+    static const char *const KEYS[] = { "kind",         "step",      "epoch",      "attempt",
+                                        "samples",      "targets",   "seconds",    "generate_seconds",
+                                        "lr",           "grad_norm", "loss_scale", "skipped",
+                                        "memory",       "texts",     "rouge1",     "rouge2",
+                                        "rougeL",       "correct",   "checkpoint", "data",
+                                        "builtin_data", "other_data" };
+    const size_t n = strlen(d->name);
+    bool fine = n > 0 && n <= MOST_NAME;
+    for (size_t i = 0; i < n && fine; i++)
+        fine = isalnum((unsigned char)d->name[i]) || strchr("_-./", d->name[i]);
+    if (!fine)
+        return "a name has 1 to 58 letters, digits and _-./";
+    for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++)
+        if (!strcmp(d->name, KEYS[i]))
+            return "the rows of metrics.jsonl and of `lockstep eval` have this key; use another name";
+    for (int i = 0; i < g->n_declared; i++)
+        if (d->loss && g->declared[i].loss &&
+            (!strcmp(d->name, "loss") || !strcmp(g->declared[i].name, "loss")))
+            return "of several losses none may be \"loss\", which is what their sum is called";
+    return !d->loss && !strcmp(d->name, "loss") ? "\"loss\" is what is minimised: a metric needs another name"
+                                                : NULL;
+}
+
+void ls_graph_declare(ls_graph *g, ls_declared d)
+{
+    const char *what = d.loss ? "loss" : "metric";
     const bool reads_field = d.weigh == LS_BY_VALID || d.weigh == LS_BY_FIELD;
-    if (!d.name[0] || strlen(d.name) > 63 || strpbrk(d.name, " \t\n\",=")) {
-        ls_graph_error(g, LS_E_ARG, "%s \"%s\": a name has 1 to 63 letters, digits and _-./", what, d.name);
+    const char *wrong = wrong_name(g, &d);
+    if (wrong) {
+        ls_graph_error(g, LS_E_ARG, "%s \"%s\": %s", what, d.name, wrong);
         return;
     }
     if (d.rows.id <= 0 || !ls_graph_has(g, d.rows)) {
@@ -60,24 +91,24 @@ void ls_loss(ls_graph *g, const char *name, ls_value rows, double factor, ls_wei
 {
     LS_ARG_VOID(g);
     LS_BUILD_ARG(g, name, );
-    declare(g, "loss",
-            (ls_declared){
-                .name = name, .rows = rows, .factor = factor, .weigh = weigh, .field = field, .loss = true });
+    ls_graph_declare(
+        g, (ls_declared){
+               .name = name, .rows = rows, .factor = factor, .weigh = weigh, .field = field, .loss = true });
 }
 
 void ls_loss_scalar(ls_graph *g, const char *name, ls_value value, double factor)
 {
     LS_ARG_VOID(g);
     LS_BUILD_ARG(g, name, );
-    declare(g, "loss",
-            (ls_declared){ .name = name, .rows = value, .factor = factor, .loss = true, .scalar = true });
+    ls_graph_declare(
+        g, (ls_declared){ .name = name, .rows = value, .factor = factor, .loss = true, .scalar = true });
 }
 
 void ls_measure(ls_graph *g, const char *name, ls_value rows, ls_how how, ls_weigh weigh, const char *field)
 {
     LS_ARG_VOID(g);
     LS_BUILD_ARG(g, name, );
-    declare(
-        g, "metric",
+    ls_graph_declare(
+        g,
         (ls_declared){ .name = name, .rows = rows, .factor = 1, .how = how, .weigh = weigh, .field = field });
 }

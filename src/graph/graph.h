@@ -59,14 +59,21 @@ typedef struct ls_output_entry {
  * do not know it, passes/objective.c makes operations of it before the first one. */
 typedef struct ls_declared {
     const char *name, *field; /* field: NULL: none */
-    ls_value rows;
+    ls_value rows, targets; /* targets: what a metric of a kind needs beside its rows */
     double factor;
     ls_weigh weigh;
     ls_how how;
+    int kind;        /* ls_metric_kind; 0: rows, reduced as `how` says; LS_AUC_BOUND */
+    int64_t classes; /* LS_F1: of the logits; 1: scores */
     bool loss, scalar;
     const char *file;
     int line;
 } ls_declared;
+
+/* A metric of its own: how far the LS_AUC that is declared before it may be off. It has no sums. */
+enum { LS_AUC_BOUND = LS_AUC + 1 };
+/* Adds it, unless it is refused (ls_graph_status). */
+void ls_graph_declare(ls_graph *g, ls_declared d);
 
 struct ls_graph {
     ls_arena arena;

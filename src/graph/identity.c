@@ -29,6 +29,7 @@ const char *ls_identity_name(ls_arena *arena, ls_identity is, const char *unit)
     case LS_IS_APPLIED: return "applied";
     case LS_IS_DIVISOR: return ls_arena_printf(arena, "%s, divisor", unit);
     case LS_IS_ROWS: return ls_arena_printf(arena, "%s, rows", unit);
+    case LS_IS_TARGETS: return ls_arena_printf(arena, "%s, targets", unit);
     case LS_IS_PREDICTED: return "predicted";
     case LS_IS_PROBABILITY: return "probability";
     case LS_IS_REAL: return "real samples";

@@ -32,10 +32,16 @@ static void check(ls_graph *g, const ls_declared *d, int64_t batch, ls_term *t)
     *t = (ls_term){ .factor = d->factor,
                     .weigh = d->weigh,
                     .how = d->how,
+                    .kind = d->kind,
+                    .classes = d->classes,
                     .loss = d->loss,
                     .scalar = d->scalar,
+                    .columns = rows.ndim > 1 ? rows.dims[1] : 1,
+                    .inner = 1,
                     .each = n / batch,
                     .field_each = n / batch };
+    for (int i = 2; i < rows.ndim; i++)
+        t->inner *= rows.dims[i];
     snprintf(t->name, sizeof t->name, "%s", d->name);
     snprintf(t->field, sizeof t->field, "%s", d->field ? d->field : "");
     if (!ls_dtype_is_float(rows.dtype) || (d->scalar && n != 1)) {
@@ -161,13 +167,33 @@ ls_status ls_objective_lower(ls_objective *out, ls_graph *g, int64_t batch, bool
             }
     if (training && g->status == LS_OK)
         train(g, out, from, batch);
-    for (int i = 0; i < out->n && !training && g->status == LS_OK; i++)
-        ls_output_of(g, (ls_identity){ .what = LS_IS_ROWS, .unit = i }, out->terms[i].name, from[i]->rows);
+    for (int i = 0; i < out->n && !training && g->status == LS_OK; i++) {
+        const ls_term *t = &out->terms[i];
+        if (ls_term_has_rows(t))
+            ls_output_of(g, (ls_identity){ .what = LS_IS_ROWS, .unit = i }, t->name, from[i]->rows);
+        if (ls_term_has_targets(t))
+            ls_output_of(g, (ls_identity){ .what = LS_IS_TARGETS, .unit = i }, t->name, from[i]->targets);
+    }
     g->file = NULL;
     const ls_status s = ls_graph_status(g);
     if (s != LS_OK)
         ls_objective_release(out);
     return s;
+}
+
+int ls_term_direction(const ls_term *t)
+{
+    switch (t->kind) {
+    case LS_ACCURACY:
+    case LS_F1:
+    case LS_R2:
+    case LS_AUC: return 1;
+    case LS_RMSE:
+    case LS_MAE:
+    case LS_PERPLEXITY:
+    case LS_AUC_BOUND: return -1;
+    default: return t->loss ? -1 : 0;
+    }
 }
 
 void ls_objective_release(ls_objective *o)

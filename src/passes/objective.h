@@ -10,8 +10,12 @@ typedef struct ls_term {
     double factor;
     ls_weigh weigh;
     ls_how how;
+    int kind;        /* as in ls_declared */
+    int64_t classes; /* the same */
     bool loss, scalar;
     int64_t each;       /* rows of a sample */
+    int64_t columns;    /* of the rows: their dimension 1, which LS_R2 keeps apart */
+    int64_t inner;      /* row i is of column i / inner % columns */
     int64_t field_each; /* entries of the field of a sample */
 } ls_term;
 
@@ -24,8 +28,18 @@ void ls_objective_release(ls_objective *o);
 /* Appends to the model's graph what its declarations mean for `batch` samples, and makes it outputs.
  * Training: LS_IS_LOSS 0, what is minimised; with several losses also each by itself, from 1 on. Each is
  * divided by an input LS_IS_DIVISOR of its number, and the rows of samples from LS_IS_REAL on are not added.
- * Else: LS_IS_ROWS of each term. Errors name the model's line: LS_E_SHAPE, LS_E_ARG without a loss. */
+ * Else: LS_IS_ROWS of each term, and LS_IS_TARGETS where it has any. Errors name the model's line:
+ * LS_E_SHAPE, LS_E_ARG without a loss. */
 ls_status ls_objective_lower(ls_objective *out, ls_graph *g, int64_t batch, bool training);
+
+/* Whether an evaluation's program outputs rows of the term, and targets beside them. */
+static inline bool ls_term_has_rows(const ls_term *t) { return t->kind != LS_AUC_BOUND; }
+static inline bool ls_term_has_targets(const ls_term *t)
+{
+    return t->kind == LS_F1 || t->kind == LS_R2 || t->kind == LS_AUC;
+}
+/* Whether a higher value is better, 1, or a lower one, -1; 0: the model does not say. */
+int ls_term_direction(const ls_term *t);
 
 /* How many numbers a run of `micro` leaves as LS_IS_LOSS. */
 static inline int ls_objective_losses(const ls_objective *o) { return o->n_losses > 1 ? 1 + o->n_losses : 1; }

@@ -40,7 +40,7 @@ static ls_status check_rows(const ls_graph *g, const ls_objective *o)
         const ls_identity is = g->outputs[i].is;
         const ls_type t = ls_value_type(g, g->outputs[i].value);
         char text[128];
-        if (is.what == LS_IS_ROWS && ls_dtype_size(t.dtype) < 4)
+        if ((is.what == LS_IS_ROWS || is.what == LS_IS_TARGETS) && ls_dtype_size(t.dtype) < 4)
             return ls_fail(
                 LS_E_SHAPE,
                 "%s \"%s\" is %s, which rounds it: compute it between ls_wide_begin and ls_wide_end",

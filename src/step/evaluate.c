@@ -2,15 +2,14 @@
 #include "evaluate.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/argument.h"
 #include "base/clock.h"
-#include "base/exact.h"
 #include "base/sys.h"
 #include "comm/axes.h"
+#include "sums.h"
 #include "trainer.h"
 
 ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss,
@@ -36,31 +35,36 @@ ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targ
     return LS_OK;
 }
 
-/* Of one loss or metric. */
-typedef struct sum {
-    ls_exact rows, divisor;
-    double largest, smallest;
-} sum;
-
-/* What a rank has added; the sums lie behind it. */
-typedef struct sums {
+/* What a rank has added: this, and the sums of each term behind it. */
+typedef struct split_sums {
     int64_t samples;
     /* The first sample of which a row is NaN or infinite, and of which term; INT64_MAX: none. */
     int64_t wild, wild_term;
     double wild_row;
-    sum of[];
-} sums;
+    char of[];
+} split_sums;
 
-static size_t sums_bytes(const ls_objective *o) { return sizeof(sums) + sizeof(sum) * (size_t)o->n; }
-
-static void clear(sums *s, const ls_objective *o)
+static size_t sums_bytes(const ls_objective *o)
 {
-    memset(s, 0, sums_bytes(o));
-    s->wild = INT64_MAX;
-    for (int i = 0; i < o->n; i++) {
-        s->of[i].largest = -INFINITY;
-        s->of[i].smallest = INFINITY;
-    }
+    size_t n = sizeof(split_sums);
+    for (int i = 0; i < o->n; i++)
+        n += ls_sums_bytes(&o->terms[i]);
+    return n;
+}
+
+static ls_sums *sums_of(const split_sums *s, const ls_objective *o, int term)
+{
+    const char *at = s->of;
+    for (int i = 0; i < term; i++)
+        at += ls_sums_bytes(&o->terms[i]);
+    return (ls_sums *)(uintptr_t)at;
+}
+
+static void clear(split_sums *s, const ls_objective *o)
+{
+    *s = (split_sums){ .wild = INT64_MAX };
+    for (int i = 0; i < o->n; i++)
+        ls_sums_clear(sums_of(s, o, i), &o->terms[i]);
 }
 
 static double row_of(const ls_tensor *t, int64_t i)
@@ -81,34 +85,6 @@ static double weight(const ls_term *t, const ls_loader_field *f, int64_t i)
     }
 }
 
-/* Adds the rows of a sample, which is number `row` of its batch. A rank goes on after a wild row, because the
- * others wait for it in the next batch. */
-static void add_sample(sums *s, int term, const ls_term *t, const ls_tensor *rows, const ls_loader_field *f,
-                       int64_t sample, int64_t row)
-{
-    sum *to = &s->of[term];
-    for (int64_t i = row * t->each; i < (row + 1) * t->each; i++) {
-        const double w = weight(t, f, i), x = row_of(rows, i);
-        if (w == 0)
-            continue;
-        if (!isfinite(x * w)) {
-            if (sample < s->wild) {
-                s->wild = sample;
-                s->wild_term = term;
-                s->wild_row = x;
-            }
-            continue;
-        }
-        ls_exact_add(&to->rows, x * w);
-        to->largest = fmax(to->largest, x);
-        to->smallest = fmin(to->smallest, x);
-        if (t->weigh != LS_BY_SAMPLE && t->field_each == t->each)
-            ls_exact_add(&to->divisor, w);
-    }
-    if (t->weigh == LS_BY_SAMPLE || t->field_each != t->each)
-        ls_exact_add(&to->divisor, weight(t, f, row * t->each));
-}
-
 static const ls_loader_field *field_of(const ls_loader_step *b, const char *name)
 {
     for (int k = 0; k < b->n_fields && *name; k++)
@@ -117,7 +93,42 @@ static const ls_loader_field *field_of(const ls_loader_step *b, const char *name
     return NULL;
 }
 
-static void add_batch(sums *s, const ls_trainer *t, const ls_order *order, const ls_loader_step *b, int64_t m)
+/* A term, its sums, and what the program and the loader say of it for a batch. */
+typedef struct batch_term {
+    int number;
+    const ls_term *term;
+    ls_sums *sums;
+    const ls_tensor *rows, *targets; /* targets: NULL: it has none */
+    const ls_loader_field *field;
+} batch_term;
+
+/* Adds the rows of a sample, which is number `row` of its batch. A rank goes on after a wild row, because the
+ * others wait for it in the next batch. */
+static void add_sample(split_sums *s, const batch_term *b, int64_t sample, int64_t row)
+{
+    const ls_term *t = b->term;
+    const bool by_row = t->kind || (t->weigh != LS_BY_SAMPLE && t->field_each == t->each);
+    for (int64_t i = row * t->each; i < (row + 1) * t->each; i++) {
+        const double w = weight(t, b->field, i);
+        if (w == 0)
+            continue;
+        if (!ls_sums_add(b->sums, t, i, row_of(b->rows, i), b->targets ? row_of(b->targets, i) : 0, w)) {
+            if (sample < s->wild) {
+                s->wild = sample;
+                s->wild_term = b->number;
+                s->wild_row = row_of(b->rows, i);
+            }
+            continue;
+        }
+        if (by_row)
+            ls_sums_count(b->sums, w);
+    }
+    if (!by_row)
+        ls_sums_count(b->sums, weight(t, b->field, row * t->each));
+}
+
+static void add_batch(split_sums *s, const ls_trainer *t, const ls_order *order, const ls_loader_step *b,
+                      int64_t m)
 {
     const ls_objective *o = &t->compiled.objective;
     int64_t real = 0;
@@ -126,17 +137,22 @@ static void add_batch(sums *s, const ls_trainer *t, const ls_order *order, const
     s->samples += real;
     for (int i = 0; i < o->n; i++) {
         const ls_term *term = &o->terms[i];
-        const ls_loader_field *f = field_of(b, term->field);
-        for (int64_t row = 0; row < real && !term->scalar; row++)
-            add_sample(s, i, term, &t->rows[i], f, ls_order_sample(order, 0, b->step, m, row), row);
+        const batch_term of = { .number = i,
+                                .term = term,
+                                .sums = sums_of(s, o, i),
+                                .rows = &t->rows[i],
+                                .targets = ls_term_has_targets(term) ? &t->targets[i] : NULL,
+                                .field = field_of(b, term->field) };
+        for (int64_t row = 0; row < real && !term->scalar && ls_term_has_rows(term); row++)
+            add_sample(s, &of, ls_order_sample(order, 0, b->step, m, row), row);
         if (term->scalar && real == order->micro_batch) {
-            ls_exact_add(&s->of[i].rows, row_of(&t->rows[i], 0));
-            ls_exact_add(&s->of[i].divisor, 1);
+            ls_exact_add(&of.sums->rows, row_of(of.rows, 0));
+            ls_sums_count(of.sums, 1);
         }
     }
 }
 
-static void merge(sums *to, const sums *from, const ls_objective *o)
+static void merge(split_sums *to, const split_sums *from, const ls_objective *o)
 {
     to->samples += from->samples;
     if (from->wild < to->wild) {
@@ -144,16 +160,12 @@ static void merge(sums *to, const sums *from, const ls_objective *o)
         to->wild_term = from->wild_term;
         to->wild_row = from->wild_row;
     }
-    for (int i = 0; i < o->n; i++) {
-        ls_exact_merge(&to->of[i].rows, &from->of[i].rows);
-        ls_exact_merge(&to->of[i].divisor, &from->of[i].divisor);
-        to->of[i].largest = fmax(to->of[i].largest, from->of[i].largest);
-        to->of[i].smallest = fmin(to->of[i].smallest, from->of[i].smallest);
-    }
+    for (int i = 0; i < o->n; i++)
+        ls_sums_merge(sums_of(to, o, i), sums_of(from, o, i), &o->terms[i]);
 }
 
 /* Adds the sums of all ranks. */
-static ls_status combine(sums *s, const ls_trainer *t)
+static ls_status combine(split_sums *s, const ls_trainer *t)
 {
     const ls_objective *o = &t->compiled.objective;
     const ls_mesh *mesh = &t->compiled.parallel.mesh;
@@ -168,27 +180,14 @@ static ls_status combine(sums *s, const ls_trainer *t)
     for (int r = 0; r < ranks && status == LS_OK; r++)
         if (ls_mesh_position(mesh, r, ls_mesh_model_axes(mesh)) == 0)
             /* the others computed the same samples as position 0 of their model axes */
-            merge(s, (const sums *)(const void *)(all + bytes * (size_t)r), o);
+            merge(s, (const split_sums *)(const void *)(all + bytes * (size_t)r), o);
     free(all);
     return status;
 }
 
-static double value(const ls_term *t, const sum *s)
+static ls_status result(const split_sums *s, const ls_trainer *trainer, double start, ls_eval_result *out)
 {
-    const double rows = ls_exact_value(&s->rows), divisor = ls_exact_value(&s->divisor);
-    if (divisor == 0)
-        return NAN;
-    switch (t->how) {
-    case LS_MEAN: return rows / divisor;
-    case LS_SUM: return rows;
-    case LS_LARGEST: return s->largest;
-    case LS_SMALLEST: return s->smallest;
-    }
-    return NAN;
-}
-
-static ls_status result(const sums *s, const ls_objective *o, double start, ls_eval_result *out)
-{
+    const ls_objective *o = &trainer->compiled.objective;
     if (s->wild != INT64_MAX) {
         const ls_term *t = &o->terms[s->wild_term];
         return ls_fail(
@@ -196,21 +195,31 @@ static ls_status result(const sums *s, const ls_objective *o, double start, ls_e
             "evaluation: the %s%s of sample %lld is %g; the weights are damaged or training diverged",
             t->loss && o->n_losses > 1 ? "loss " : "", t->name, (long long)s->wild, s->wild_row);
     }
-    *out = (ls_eval_result){ .accuracy = NAN, .seconds = ls_now() - start, .samples = s->samples };
+    *out = (ls_eval_result){ .seconds = ls_now() - start,
+                             .samples = s->samples,
+                             .metrics = trainer->metrics };
+    double *loss = &trainer->metrics[out->n++].value;
+    *loss = 0;
     for (int i = 0; i < o->n; i++) {
-        const double x = value(&o->terms[i], &s->of[i]);
-        if (i < o->n_losses)
-            out->loss += o->terms[i].factor * x;
-        if (!strcmp(o->terms[i].name, "accuracy"))
-            out->accuracy = x;
-        if ((i < o->n_losses && o->n_losses == 1) || out->n == LS_EVAL_VALUES)
-            continue;
-        snprintf(out->values[out->n].name, sizeof out->values[0].name, "%s", o->terms[i].name);
-        out->values[out->n++].value = x;
+        const ls_term *t = &o->terms[i];
+        const double x = ls_sums_value(sums_of(s, o, i), i ? sums_of(s, o, i - 1) : NULL, t);
+        *loss += t->loss ? t->factor * x : 0;
+        if (!t->loss || o->n_losses > 1)
+            trainer->metrics[out->n++].value = x;
     }
-    out->count = (int64_t)ls_exact_value(&s->of[0].divisor);
+    out->loss = *loss;
+    out->accuracy = ls_eval_metric(out, "accuracy");
+    out->count = (int64_t)ls_exact_value(&sums_of(s, o, 0)->divisor);
     out->correct = isnan(out->accuracy) ? 0 : llround(out->accuracy * (double)out->count);
     return LS_OK;
+}
+
+double ls_eval_metric(const ls_eval_result *e, const char *name)
+{
+    for (int i = 0; i < e->n; i++)
+        if (!strcmp(e->metrics[i].name, name))
+            return e->metrics[i].value;
+    return NAN;
 }
 
 static void show(const ls_ui *ui, int64_t done, int64_t total, double start)
@@ -236,7 +245,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     LS_TRY(ls_trainer_check_data(t, set));
     LS_TRY(ls_order_check(&order));
     const int64_t steps = ls_order_steps(&order);
-    sums *s = ls_sys_malloc(sums_bytes(o));
+    split_sums *s = ls_sys_malloc(sums_bytes(o));
     ls_loader *loader = NULL;
     bool done = false;
     ls_status status = s ? ls_loader_create(&loader, set, &order, .epochs = 1, .share = { rank, ranks, 1 })
@@ -254,7 +263,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     if (status == LS_OK && t->group)
         status = combine(s, t);
     if (status == LS_OK)
-        status = result(s, o, start, out);
+        status = result(s, t, start, out);
 end:
     if (ui && ui->progress)
         ui->progress(ui->context, NULL);
@@ -270,13 +279,10 @@ ls_status ls_trainer_evaluate(ls_trainer *t, const ls_dataset *set, ls_metric *o
     LS_ARG(out);
     LS_ARG(n);
     LS_TRAINER_USE(t);
-    const ls_objective *o = &t->compiled.objective;
-    const int first = o->n_losses > 1 ? 0 : 1;
     ls_eval_result e;
     LS_TRY(ls_evaluate(t, set, t->compiled.micro_batch, NULL, &e));
-    *n = 1 + e.n;
-    for (int i = 0; i < *n && i < max; i++)
-        out[i] = i ? (ls_metric){ o->terms[first + i - 1].name, e.values[i - 1].value }
-                   : (ls_metric){ "loss", e.loss };
+    *n = e.n;
+    for (int i = 0; i < e.n && i < max; i++)
+        out[i] = e.metrics[i];
     return LS_OK;
 }

@@ -5,20 +5,16 @@
 #include "lockstep/trainer.h"
 #include "base/ui.h"
 
-enum { LS_EVAL_VALUES = 32 };
-
-typedef struct ls_eval_value {
-    char name[64];
-    double value; /* NaN: nothing counted */
-} ls_eval_value;
-
 typedef struct ls_eval_result {
-    double loss, seconds; /* what is minimised, over the split */
-    double accuracy;      /* the metric of that name; NaN: the model has none */
+    /* "loss", what is minimised; of several losses each; then the metrics, in the order of the model. NaN:
+     * nothing counted. The trainer's memory, until its next evaluation. */
+    int n;
+    const ls_metric *metrics;
+    double loss, seconds;
+    double accuracy; /* the metric of that name; NaN: the model has none */
     int64_t samples, count /* what the first loss is divided by */, correct;
-    int n; /* of several losses each, then the metrics */
-    ls_eval_value values[LS_EVAL_VALUES];
 } ls_eval_result;
+double ls_eval_metric(const ls_eval_result *e, const char *name); /* NaN: there is none of that name */
 
 /* Every rank runs ceil(n / (ranks * batch)) batches; samples of the last ones may be padding. Sums are exact,
  * so they do not depend on batches or ranks. Every rank gets the same result. LS_E_NUMERIC names the first

@@ -28,9 +28,9 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
         ls_print_line(ui->out, "%s%s", set->source, set->builtin ? "  BUILT-IN SHAPES, not real data" : "");
         ls_str line = { 0 };
         ls_str_printf(&line, "loss %.6f%s", e->loss, perplexity);
-        for (int i = 0; i < e->n; i++)
-            ls_str_printf(&line, strcmp(e->values[i].name, "accuracy") ? "  %s %.6g" : "  %s %.4f",
-                          e->values[i].name, e->values[i].value);
+        for (int i = 1; i < e->n; i++)
+            ls_str_printf(&line, strcmp(e->metrics[i].name, "accuracy") ? "  %s %.6g" : "  %s %.4f",
+                          e->metrics[i].name, e->metrics[i].value);
         if (!isnan(e->accuracy))
             ls_str_printf(&line, "  (%lld of %lld)", (long long)e->correct, (long long)e->count);
         ls_print_line(ui->out, "%s  %.2f s", ls_str_text(&line), e->seconds);
@@ -52,8 +52,8 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
     ls_json_f64(&j, "loss", e->loss);
     if (text)
         ls_json_f64(&j, "perplexity", exp(e->loss));
-    for (int i = 0; i < e->n; i++)
-        ls_json_f64(&j, e->values[i].name, e->values[i].value);
+    for (int i = 1; i < e->n; i++)
+        ls_json_f64(&j, e->metrics[i].name, e->metrics[i].value);
     if (!isnan(e->accuracy))
         ls_json_int(&j, "correct", e->correct);
     ls_json_int(&j, "targets", e->count);

@@ -74,9 +74,29 @@ static void carries(void **state)
     assert_true(ls_exact_value(&e) == 0x1.fffffffffffffp1 + 1);
 }
 
+/* x[0] + x[1] + ... as a sum, times a factor, beside what cancels it */
+static void a_sum_times_a_factor(void **state)
+{
+    (void)state;
+    ls_exact x = { 0 }, e = { 0 };
+    ls_exact_add(&x, -1e200);
+    ls_exact_add(&x, 0x1p-300);
+    ls_exact_add(&x, -2);
+    ls_exact_add_scaled(&e, &x, 0x1.0000000000001p-1);
+    ls_exact_add(&e, 0.5 * 1e200);
+    ls_exact_add(&e, 0x1p-53 * 1e200);
+    assert_true(ls_exact_value(&e) == -0x1.0000000000001p0);
+    ls_exact_add(&e, 0x1.0000000000001p0);
+    assert_true(ls_exact_value(&e) == 0x1.0000000000001p-301);
+    ls_exact_add_scaled(&e, &x, 0);
+    ls_exact_add_scaled(&e, &(ls_exact){ 0 }, 7);
+    assert_true(ls_exact_value(&e) == 0x1.0000000000001p-301);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(nothing_is_lost),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_sum_times_a_factor),
+                                        cmocka_unit_test(nothing_is_lost),
                                         cmocka_unit_test(any_order_and_any_parts),
                                         cmocka_unit_test(carries) };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,7 +102,8 @@ void values(ls_graph *g, ls_value x, ls_value ids)
     ls_attention_cached(g, x, x, x, ids, none, 4, 1), ls_cache_reorder(g, x, ids),
         ls_cross_entropy(g, x, ids), ls_output(g, "never", x);
     ls_correct(g, x, ids), ls_loss(g, "loss", x, 1, LS_BY_SAMPLE, nullptr),
-        ls_loss_scalar(g, "penalty", x, 0.5), ls_measure(g, "m", x, LS_MEAN, LS_BY_VALID, "ids");
+        ls_loss_scalar(g, "penalty", x, 0.5), ls_measure(g, "m", x, LS_MEAN, LS_BY_VALID, "ids"),
+        ls_measure_against(g, "f1", LS_F1, x, ids, LS_BY_VALID, "ids");
 }
 
 // Objects: the calls that take options, without them and with them.

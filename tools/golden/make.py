@@ -527,9 +527,15 @@ def fields():
     save("fields", f.fields())
 
 
+def metrics():
+    import metrics as m
+
+    save("metrics", m.metrics())
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, ops, elements, scalars, resnet, resnet30, buffers, decoder, t5, fields)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, ops, elements, scalars, resnet, resnet30, buffers, decoder, t5, fields, metrics)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()
