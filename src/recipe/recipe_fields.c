@@ -42,28 +42,30 @@ const ls_key LS_KEYS[] = {
     { "run.name", LS_KEY_TEXT, AT(run.name), "",
       .help = "folder of the run inside `storage`; empty: the recipe file's name" },
     { "run.storage", LS_KEY_TEXT, AT(run.storage), "runs", .may_change = true,
-      .help = "folder that holds runs; or s3://BUCKET/PREFIX, with the folder in the cache" },
+      .help = "folder that holds runs, or s3://BUCKET/PREFIX: then the run lies in the cache and is copied "
+              "to the bucket" },
     { "run.seed", LS_KEY_INT, AT(run.seed), "0", 0, 9007199254740992.0,
       .help = "seed of initial weights, sample order and dropout" },
     { "run.time_limit", LS_KEY_REAL, AT(run.time_limit), "0", 0, 1e9, .may_change = true, NEEDS(SAVES),
-      .help = "seconds that a start of the run has: it saves and stops in time (exit status 75); 0: none, "
-              "but a Slurm job's end counts always" },
+      .help = "time limit of each start, in seconds: the run is saved before it ends (exit status 75). 0: "
+              "none. The end of a Slurm job counts in any case" },
 
     { "workers", LS_KEY_RANGE, AT(workers), "1", 1, 1e6, .may_change = true,
-      .help =
-          "ranks, or `{min: 1, max: 4}`: as many as there are cores, decided at every start and restart" },
+      .help = "number of ranks, or `{min: 1, max: 4}`: as many as there are cores, chosen at each start and "
+              "restart" },
     { "cores_per_worker", LS_KEY_INT, AT(cores_per_worker), "0", 0, 4096, .may_change = true,
-      .help = "cores that each rank is bound to; ranks for which there are not so many are refused, and a "
-              "range of `workers` takes fewer. 0: its share of all cores" },
+      .help = "each rank is bound to this many cores. If there are too few, the run is refused; a range of "
+              "`workers` takes fewer ranks. 0: its share of all cores" },
     { "workers_per_host", LS_KEY_INT, AT(workers_per_host), "0", 0, 4096, .may_change = true,
-      .help = "the most ranks of a host; of `--hosts` without numbers the ranks of each. 0: no limit" },
+      .help = "at most this many ranks on each host; for `--hosts` without numbers exactly this many. 0: no "
+              "limit" },
     { "threads", LS_KEY_INT, AT(threads), "0", 0, 4096, .may_change = true,
-      .help = "threads of a rank; 0: cores_per_worker, else cores / ranks" },
+      .help = "threads of a rank; 0: cores_per_worker, or else cores / ranks" },
     { "device", LS_KEY_CHOICE, AT(device), "cpu", WORDS("cpu", "cuda", "ref"), .now = "cpu ref",
       .later = "this version has no GPU module",
       .help = "`cpu`; `ref`: slow and readable reference kernels, also in f64" },
     { "device_memory", LS_KEY_BYTES, AT(device_memory), "0", 0, 1e18, .may_change = true,
-      .help = "the most of the device's memory that a program may use; 0: no cap. What does not fit is "
+      .help = "limit of the device memory that a program may use; 0: none. A step that needs more is "
               "refused; parallel.offload needs less" },
     { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn"),
       .help = "matrix products and convolutions of device cpu: `own` (the same bits on any number of "
@@ -81,17 +83,17 @@ const ls_key LS_KEYS[] = {
     { "model.in_channels", LS_KEY_INT, AT(model.in_channels), "1", 1, 4096, .type = "model.type",
       .help = "channels of an image" },
     { "model.layers", LS_KEY_INT, AT(model.layers), "10", 1, 10000, .type = "model.type",
-      .help = "blocks; of t5, of the encoder" },
+      .help = "number of blocks; for t5 those of the encoder" },
     { "model.heads", LS_KEY_INT, AT(model.heads), "2", 1, 10000, .type = "model.type",
-      .help = "attention heads; divides `hidden_size` unless `head_dim` says how wide they are" },
+      .help = "attention heads; divides `hidden_size` unless `head_dim` is set" },
     { "model.hidden_size", LS_KEY_INT, AT(model.hidden_size), "128", 1, 1e6, .type = "model.type",
-      .help = "width of a token" },
+      .help = "hidden size: width of a token" },
     { "model.mlp_size", LS_KEY_INT, AT(model.mlp_size), "128", 1, 1e6, .type = "model.type",
       .help = "width inside a block's MLP" },
     { "model.vocab_size", LS_KEY_INT, AT(model.vocab_size), "257", 2, 1e9, .type = "model.type",
-      .help = "tokens that the model knows: at least those of `data.tokenizer` (bytes: 257)" },
+      .help = "size of the vocabulary, at least that of `data.tokenizer` (bytes: 257)" },
     { "model.kv_heads", LS_KEY_INT, AT(model.kv_heads), "0", 0, 10000, .type = "model.type",
-      .help = "heads of keys and values; divides `heads`; 0: as many" },
+      .help = "key and value heads (grouped-query attention); divides `heads`; 0: as many as `heads`" },
     { "model.head_dim", LS_KEY_INT, AT(model.head_dim), "0", 0, 65536, .type = "model.type",
       .help = "width of a head (llama, qwen2: even); 0: hidden_size / heads" },
     { "model.norm_eps", LS_KEY_REAL, AT(model.norm_eps), "1e-6", 0, 1, .above = true, .type = "model.type",
@@ -99,7 +101,7 @@ const ls_key LS_KEYS[] = {
     { "model.rope_theta", LS_KEY_REAL, AT(model.rope_theta), "10000", 1, 1e12, .type = "model.type",
       .help = "base of the rotary positions" },
     { "model.tied", LS_KEY_BOOL, AT(model.tied), "false", .type = "model.type",
-      .help = "the output layer is the table of the embedding; t5: see `scale_output`" },
+      .help = "the output layer shares the embedding's weight; t5: see `scale_output`" },
     { "model.init_deviation", LS_KEY_REAL, AT(model.init_deviation), "0.02", 0, 100, .type = "model.type",
       .help = "standard deviation of initial weights" },
     { "model.decoder_layers", LS_KEY_INT, AT(model.decoder_layers), "0", 0, 10000, .type = "model.type",
@@ -109,32 +111,32 @@ const ls_key LS_KEYS[] = {
     { "model.position_buckets", LS_KEY_INT, AT(model.position_buckets), "32", 4, 1e6, .type = "model.type",
       .help = "number of buckets of relative positions; even" },
     { "model.position_distance", LS_KEY_INT, AT(model.position_distance), "128", 2, 1e9, .type = "model.type",
-      .help = "distances from here on share one bucket; above position_buckets / 2" },
+      .help = "distances from here on share one bucket; greater than position_buckets / 2" },
     { "model.init_factor", LS_KEY_REAL, AT(model.init_factor), "1", 0, 100, .above = true,
-      .type = "model.type", .help = "factor of the deviations of initial weights" },
+      .type = "model.type", .help = "factor of the standard deviations of initial weights" },
     { "model.scale_output", LS_KEY_CHOICE, AT(model.scale_output), "auto", WORDS("auto", "true", "false"),
       .type = "model.type",
-      .help = "the input of the output layer is multiplied by hidden_size^-0.5; `auto`: if `tied`" },
+      .help = "multiply the input of the output layer by hidden_size^-0.5; `auto`: if `tied`" },
     { "model.start_token", LS_KEY_INT, AT(model.start_token), "0", 0, 1e9, .type = "model.type",
-      .help = "id that the decoder begins with" },
+      .help = "first token id of the decoder" },
     { "model.hidden", LS_KEY_INTS, AT(model.hidden), "[128]", 1, 1e6, .type = "model.type",
       .help = "widths of the hidden layers; `[]`: none" },
     { "model.act", LS_KEY_CHOICE, AT(model.act), "relu", WORDS("relu", "gelu", "gelu_tanh"),
       .type = "model.type", .help = "activation after each hidden layer" },
     { "model.dropout", LS_KEY_REAL, AT(model.dropout), "0", 0, 1, .below = true, .type = "model.type",
-      .help = "in training, this part of the elements behind the positions (t5: the embeddings and the last "
-              "norms), the attention (t5: and of its probabilities) and both layers of the MLP is 0" },
+      .help = "dropout probability: behind the positions (t5: the embeddings and the last norms), the "
+              "attention (t5: and on its probabilities) and both layers of the MLP" },
     { "model.attention_dropout", LS_KEY_REAL, AT(model.attention_dropout), "0", 0, 1, .below = true,
-      .type = "model.type", .help = "in training, this part of attention's probabilities is 0" },
+      .type = "model.type", .help = "dropout probability of attention's probabilities" },
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .type = "model.type",
-      .help = "size of the output" },
+      .help = "number of classes" },
     { "model.init", LS_KEY_TEXT, AT(model.init), "random",
-      .help = "`random`, or weights to begin with: a .safetensors or .pt file, a checkpoint folder, "
-              "PyTorch's distributed one, or one of Hugging Face's, whose config.json sets the keys of the "
-              "model that the recipe leaves out. Looked for in the places of data.tokenizer" },
+      .help = "`random`, or the weights to begin with: a .safetensors or .pt file, a checkpoint, a directory "
+              "of torch.distributed.checkpoint, or a Hugging Face folder, whose config.json sets the model "
+              "keys that the recipe leaves out. Searched for in the same places as data.tokenizer" },
     { "model.init_strict", LS_KEY_BOOL, AT(model.init_strict), "true", NEEDS("model.init !random"),
-      .help = "false, as load_state_dict(strict=False): tensors that only `init` or only the model has are "
-              "passed over; the model's keep their random values" },
+      .help = "false, as load_state_dict(strict=False): names that only `init` or only the model has are "
+              "skipped; such parameters of the model keep their random values" },
 
     { "data.type", LS_KEY_WORD, AT(data.type), NULL, .words = LS_DATA_WORDS,
       .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: "
@@ -142,8 +144,8 @@ const ls_key LS_KEYS[] = {
               "target texts (docs/text.md)" },
     { "data.path", LS_KEY_TEXT, AT(data.path), "", .type = "data.type", .may_change = true,
       NEEDS("data.type @data.download"),
-      .help = "folder of the set or one that holds it; empty: LOCKSTEP_DATA, else the cache, else download, "
-              "else the built-in set (said plainly)" },
+      .help = "folder of the data set, or a folder that holds it. Empty: LOCKSTEP_DATA, then the cache, then "
+              "a download, then the built-in set with a warning" },
     { "data.train_images", LS_KEY_TEXT, AT(data.train_images), "", .type = "data.type",
       .help = "IDX file, plain or gzip" },
     { "data.train_labels", LS_KEY_TEXT, AT(data.train_labels), "", .type = "data.type",
@@ -153,49 +155,49 @@ const ls_key LS_KEYS[] = {
     { "data.eval_labels", LS_KEY_TEXT, AT(data.eval_labels), "", .type = "data.type",
       .help = "IDX file, plain or gzip" },
     { "data.download", LS_KEY_BOOL, AT(data.download), "true", .type = "data.type", .may_change = true,
-      .help = "may fetch a missing set into the cache" },
+      .help = "a missing data set may be downloaded into the cache" },
     { "data.fallback", LS_KEY_BOOL, AT(data.fallback), "true", .type = "data.type", .may_change = true,
-      .help = "may use the built-in set when the files cannot be found or fetched; false: this is an error" },
+      .help = "true: the built-in set stands in for a data set that cannot be found or downloaded; false: "
+              "this is an error" },
     { "data.mirror", LS_KEY_TEXT, AT(data.mirror), "", .type = "data.type", .may_change = true,
       NEEDS("data.path \"\"", "data.download true"),
-      .help = "URL of a folder with the set's files; empty: the known mirrors" },
+      .help = "URL of a folder with the data set's files; empty: the known mirrors" },
     { "data.train_text", LS_KEY_TEXT, AT(data.train_text), "", .type = "data.type",
-      .help = "a file, plain or gzip, or a pattern such as `books/*.txt`; looked for here, then in "
-              "LOCKSTEP_DATA, then as datasets/OWNER/NAME/FILE among what `lockstep get` has loaded. pairs: "
-              "CSV with a header, or JSON lines" },
+      .help = "a file, plain or gzip, or a pattern such as `books/*.txt`. Searched for in the working "
+              "folder, in LOCKSTEP_DATA, then as datasets/OWNER/NAME/FILE among the files that `lockstep "
+              "get` downloaded. pairs: CSV with a header, or JSON lines" },
     { "data.eval_text", LS_KEY_TEXT, AT(data.eval_text), "", .type = "data.type",
       .help = "the same for evaluation; empty: `eval_fraction` of the documents or pairs" },
     { "data.eval_fraction", LS_KEY_REAL, AT(data.eval_fraction), "0.05", 0, 1, .above = true, .below = true,
       .type = "data.type", NEEDS("data.eval_text \"\""),
-      .help = "part of the documents or pairs that is kept for evaluation when there is no `eval_text`" },
+      .help =
+          "fraction of the documents or pairs that is held out for evaluation if there is no `eval_text`" },
     { "data.train_percentage", LS_KEY_REAL, AT(data.train_percentage), "100", 0, 100, .above = true,
       .type = "data.type",
-      .help = "so many of a hundred documents are trained on, from the first one on, as `train[:5%]` of "
-              "Hugging Face's data sets takes them" },
+      .help = "train on the first percent of the documents only, as `train[:5%]` of Hugging Face datasets" },
     { "data.tokenizer", LS_KEY_TEXT, AT(data.tokenizer), "", .type = "data.type",
-      .help =
-          "a tokenizer.json or spiece.model, a folder with one (looked for here, in LOCKSTEP_DATA and in "
-          "the cache's folder `data`), OWNER/NAME of Hugging Face's (`lockstep get`), or `bytes`, which is "
-          "built in" },
+      .help = "a tokenizer.json or spiece.model, or a folder with one, searched for in the working folder, "
+              "in LOCKSTEP_DATA and in the cache's folder `data`; or OWNER/NAME, downloaded by `lockstep "
+              "get`; or the built-in `bytes`" },
     { "data.documents", LS_KEY_CHOICE, AT(data.documents), "file", WORDS("file", "line", "blank", "json"),
       .type = "data.type",
-      .help = "a document is a whole file, a line, lines up to an empty one (`blank`), or a text in each "
-              "line's JSON object" },
+      .help = "what a document is: a whole file, a `line`, lines up to an empty one (`blank`), or a text in "
+              "each line's JSON object (`json`)" },
     { "data.field", LS_KEY_TEXT, AT(data.field), "text", .type = "data.type", NEEDS("data.documents json"),
-      .help = "with documents: json, the member of the object that has the text" },
+      .help = "with documents: json, the member of the object that holds the text" },
     { "data.source", LS_KEY_TEXT, AT(data.source), "source", .type = "data.type",
       .help = "column, or member of each line's JSON object, that the model reads" },
     { "data.target", LS_KEY_TEXT, AT(data.target), "target", .type = "data.type",
       .help = "the same for the text that the model writes" },
     { "data.prefix", LS_KEY_TEXT, AT(data.prefix), "", .type = "data.type",
-      .help = "put before each source, as in `\"summarize: \"`" },
+      .help = "text in front of each source, such as `\"summarize: \"`" },
     { "data.source_length", LS_KEY_INT, AT(data.source_length), "512", 2, 16777216, .type = "data.type",
-      .help =
-          "tokens of a source with its prefix and end token; longer ones are cut, shorter ones filled up" },
+      .help = "tokens of a source with its prefix and end token; longer ones are truncated, shorter ones "
+              "padded" },
     { "data.target_length", LS_KEY_INT, AT(data.target_length), "150", 2, 16777216, .type = "data.type",
       .help = "the same for a target" },
     { "data.train_samples", LS_KEY_INT, AT(data.train_samples), "0", 0, MAX_COUNT, .type = "data.type",
-      .help = "number of pairs that are used, from the first one on; 0: all" },
+      .help = "use only the first pairs, this many; 0: all" },
     { "data.eval_samples", LS_KEY_INT, AT(data.eval_samples), "0", 0, MAX_COUNT, .type = "data.type",
       .help = "the same for evaluation" },
     { "data.end_token", LS_KEY_TEXT, AT(data.end_token), "", .type = "data.type",
@@ -204,46 +206,42 @@ const ls_key LS_KEYS[] = {
     { "data.seq_length", LS_KEY_INT, AT(data.seq_length), "512", 2, 16777216, .type = "data.type",
       .help = "tokens of a sample" },
     { "data.pack", LS_KEY_BOOL, AT(data.pack), "true", .type = "data.type",
-      .help = "true: samples are windows of the documents one behind the other; false: a document each, "
-              "padded or cut" },
+      .help = "true: samples are windows of the concatenated documents; false: one document each, padded or "
+              "truncated" },
     { "data.mean", LS_KEY_REAL, AT(data.mean), "0.5", -1e6, 1e6, .type = "data.type",
       .help = "a pixel p of 0..255 becomes (p / 255 - mean) / std" },
     { "data.std", LS_KEY_REAL, AT(data.std), "0.5", 0, 1e6, .above = true, .type = "data.type",
       .help = "see `mean`" },
     { "data.shuffle", LS_KEY_BOOL, AT(data.shuffle), "true",
-      .help = "false: the order in the files, every epoch" },
+      .help = "false: every epoch has the order of the files" },
 
     { "train.epochs", LS_KEY_INT, AT(train.epochs), "1", 1, 1e9, .may_change = true,
       .help = "passes over the data" },
     { "train.steps", LS_KEY_INT, AT(train.steps), "0", 0, MAX_COUNT, .may_change = true,
-      .help = "stop after so many optimizer steps; 0: no limit" },
+      .help = "stop after this many optimizer steps; 0: no limit" },
     { "train.steps_per_epoch", LS_KEY_INT, AT(train.steps_per_epoch), "0", 0, MAX_COUNT,
-      .help =
-          "an epoch ends after so many optimizer steps, and the next one has another order; 0: when it has "
-          "had all samples" },
+      .help = "an epoch ends after this many optimizer steps, and the next epoch has another order; 0: after "
+              "all samples" },
     { "train.global_batch", LS_KEY_INT, AT(train.global_batch), "128", 1, 1e9,
-      .help = "samples of an optimizer step over all ranks" },
+      .help = "global batch size: samples of an optimizer step over all ranks" },
     { "train.micro_batch", LS_KEY_INT, AT(train.micro_batch), "0", 0, 1e9,
-      .help = "samples of a forward pass on one rank; divides `global_batch`; 0: resolved at the run's first "
-              "start to global_batch / data ranks, "
-              "and kept. Data ranks divide global_batch / micro_batch; the same number here gives the same "
-              "bits on 1, 2 and 4 ranks" },
+      .help = "samples of one forward pass on one rank; divides `global_batch`. If a rank has several "
+              "micro-batches, gradients are accumulated. 0: global_batch / data ranks, resolved at the run's "
+              "first start and kept. Data ranks divide global_batch / micro_batch; the same number gives the "
+              "same bits on 1, 2 and 4 ranks" },
     { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true",
-      .help =
-          "true (a DataLoader of PyTorch has false): an epoch leaves out the samples of an incomplete last "
-          "batch; false: the incomplete last batch is trained on too, padded and masked; not with batch norm "
-          "(resnet)" },
+      .help = "true: an epoch leaves out the incomplete last batch (PyTorch's DataLoader has false); false: "
+              "it is trained on too, padded and masked; not with batch norm (resnet)" },
     { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree", WORDS("tree", "running"),
-      .help = "sum of micro-batch gradients: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less "
-              "memory)" },
+      .help = "gradient accumulation: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less memory)" },
     { "train.loss_mean", LS_KEY_CHOICE, AT(train.loss_mean), "global", WORDS("global", "micro_batch"),
-      .help = "a step's loss: `global`, one mean over all its targets, or `micro_batch`, the mean of its "
-              "micro-batches' means, as where every rank averages its own batch" },
+      .help = "the loss of a step: `global`, one mean over all its targets, or `micro_batch`, the mean of "
+              "the micro-batches' means, as when each rank averages its own batch" },
     { "train.freeze", LS_KEY_WORDS, AT(train.freeze), "",
-      .help = "parameters or modules that keep their values, by name; `*` matches "
-              "inside one part of a name. They have no gradient and no optimizer state" },
+      .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name. "
+              "They have no gradient and no optimizer state" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9,
-      .help = "largest global norm of the gradient; 0: no clipping" },
+      .help = "gradient clipping: largest global norm over all ranks; 0: no clipping" },
 
     { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam", .words = LS_OPTIMIZER_WORDS,
       .help = "as PyTorch defines them" },
@@ -256,7 +254,7 @@ const ls_key LS_KEYS[] = {
     { "optimizer.momentum", LS_KEY_REAL, AT(optimizer.momentum), "0", 0, 1, .below = true,
       .type = "optimizer.type", .help = "decay of the velocity; 0: none" },
     { "optimizer.dampening", LS_KEY_REAL, AT(optimizer.dampening), "0", 0, 1, .type = "optimizer.type",
-      NEEDS("optimizer.momentum !0"), .help = "part of the gradient that the velocity leaves out" },
+      NEEDS("optimizer.momentum !0"), .help = "fraction of the gradient that does not enter the velocity" },
     { "optimizer.nesterov", LS_KEY_BOOL, AT(optimizer.nesterov), "false", .type = "optimizer.type",
       .help = "needs momentum, and no dampening" },
     { "optimizer.weight_decay", LS_KEY_REAL, AT(optimizer.weight_decay), "0", 0, 1e6,
@@ -265,174 +263,172 @@ const ls_key LS_KEYS[] = {
     { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant", .words = LS_SCHEDULE_WORDS,
       .help = "shape after the warm-up" },
     { "schedule.warmup_steps", LS_KEY_INT, AT(schedule.warmup_steps), "0", 0, MAX_COUNT,
-      .help = "steps over which the rate grows linearly to `lr`" },
+      .help = "warm-up: steps in which the rate grows linearly to `lr`" },
     { "schedule.step_size", LS_KEY_INT, AT(schedule.step_size), "1000", 1, MAX_COUNT, .type = "schedule.type",
-      NEEDS("schedule.step_epochs 0"), .help = "optimizer steps between cuts" },
+      NEEDS("schedule.step_epochs 0"), .help = "optimizer steps between cuts of the rate" },
     { "schedule.step_epochs", LS_KEY_INT, AT(schedule.step_epochs), "0", 0, 1e9, .type = "schedule.type",
-      .help = "epochs between cuts, in place of `step_size`; 0: `step_size` counts" },
+      .help = "epochs between cuts, instead of `step_size`; 0: use `step_size`" },
     { "schedule.gamma", LS_KEY_REAL, AT(schedule.gamma), "0.1", 0, 100, .type = "schedule.type",
-      .help = "factor of a cut" },
+      .help = "factor of each cut" },
     { "schedule.total_steps", LS_KEY_INT, AT(schedule.total_steps), "0", 0, MAX_COUNT,
       .type = "schedule.type", .help = "step at which the rate reaches `min_lr`; 0: the run's last one" },
     { "schedule.min_lr", LS_KEY_REAL, AT(schedule.min_lr), "0", 0, 1e6, .type = "schedule.type",
       .help = "rate at the end" },
 
     { "parallel.mesh", LS_KEY_MESH, AT(parallel.mesh), "{dp: auto}", .may_change = true,
-      .help =
-          "axes in order, outermost first; one may be `auto` and takes what the others leave of `workers`. "
-          "Axes dp (or data_parallel) and shard split data, shard inside dp; axis tp splits layers (llama, "
-          "qwen2, t5): `{dp: auto, tp: 2}`. "
-          "Any other name says its role: `{rows: auto, columns: {size: 2, role: tensor}}`; replicate, shard "
-          "and tensor are those of dp, shard and tp" },
+      .help = "device mesh: axes in order, outermost first. One size may be `auto`: `workers` divided by the "
+              "others. Axes dp (or data_parallel) and shard are data parallel, axis tp is tensor parallel: "
+              "`{dp: auto, tp: 2}`. An axis of another name has a role (replicate, shard or tensor, as dp, "
+              "shard and tp): `{rows: auto, columns: {size: 2, role: tensor}}`" },
     { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp", WORDS("fsdp", "ddp", "hybrid", "none"),
       .other = (const char *const[]){ "FULL_SHARD fsdp", "SHARD_GRAD_OP fsdp", "NO_SHARD ddp",
                                       "HYBRID_SHARD hybrid", NULL },
       .may_change = true,
-      .help = "how parameters lie over the data ranks: `fsdp` slices over all of them, `ddp` copies, "
-              "`hybrid` slices over axis shard and copies over "
-              "axis dp, `none` (one data rank). FSDP1's names are taken too: FULL_SHARD (fsdp, "
-              "reshard_after_forward true), SHARD_GRAD_OP (fsdp, false), "
+      .help = "data parallelism: `fsdp` shards parameters, gradients and optimizer state over all data ranks "
+              "(ZeRO 3; ZeRO 2 with reshard_after_forward: false), `ddp` replicates them, `hybrid` (HSDP) "
+              "shards over axis shard and replicates over axis dp, `none`: one data rank. FSDP1's names are "
+              "accepted: FULL_SHARD (fsdp, reshard_after_forward true), SHARD_GRAD_OP (fsdp, false), "
               "NO_SHARD (ddp), HYBRID_SHARD (hybrid)" },
     { "parallel.units", LS_KEY_WORDS, AT(parallel.units), "none", .may_change = true,
-      .help = "what is gathered together: modules by words `class:NAME`, `pattern:GLOB` (of their names) and "
-              "`size:1e6` (elements), or `none`; the root takes the rest. A list of words will do: "
-              "`[class:T5Block, class:Embedding]`. ddp gathers nothing: they are the blocks of `recompute: "
-              "units` only" },
+      .help = "modules that are FSDP units, each gathered and reduced as a whole: words `class:NAME`, "
+              "`pattern:GLOB` (of their names) and `size:1e6` (elements), or a list of them, such as "
+              "`[class:T5Block, class:Embedding]`; `none`: one unit. The root unit has all other parameters. "
+              "With ddp they are only the blocks of `recompute: units`" },
     { "parallel.reshard_after_forward", LS_KEY_RESHARD, AT(parallel.reshard_after_forward), "true",
       .may_change = true,
-      .help =
-          "true: a gathered unit is dropped after its forward pass and gathered again for its backward pass; "
-          "false: kept; "
-          "N: a 1/N slice of it is kept and gathered over N neighbours (N divides the ranks that shard)" },
+      .help = "true: a gathered unit is freed after its forward pass and gathered again for its backward "
+              "pass; false: it is kept; N: a 1/N slice of it is kept and gathered over N neighbours (N "
+              "divides the ranks that shard)" },
     { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto", WORDS("auto", "map", "copy"),
       .may_change = true, NEEDS(GATHERS),
-      .help = "gathered units: `map` one copy per host; `copy` one per rank; "
-              "`auto` map where the ranks that gather share a host and nothing is offloaded" },
+      .help = "where gathered units lie: `map`, one copy per host; `copy`, one per rank; `auto`, map if the "
+              "ranks that gather share a host and nothing is offloaded" },
     { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000,
       .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
-      .help = "units gathered ahead in the forward pass" },
+      .help = "units that are gathered ahead in the forward pass" },
     { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000,
       .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
-      .help = "units gathered ahead in the backward pass" },
+      .help = "units that are gathered ahead in the backward pass; 1 is BACKWARD_PRE" },
     { "parallel.prefetch.memory", LS_KEY_BYTES, AT(parallel.prefetch.memory), "0", 0, 1e18,
       .may_change = true, NEEDS(GATHERS),
-      .help = "bytes of units gathered ahead, in both passes, in place of `forward` and `backward`; 0: those "
-              "count" },
+      .help = "memory for units that are gathered ahead, instead of the numbers `forward` and `backward`; 0: "
+              "use the numbers" },
     { "parallel.tensor", LS_KEY_WORDS, AT(parallel.tensor), "auto", .may_change = true,
-      .help =
-          "layers that axis tp splits: `auto` (projections of a decoder or a ViT; embedding and head where "
-          "the ranks divide the vocabulary), or words `colwise:MODULE` (a linear layer or a convolution by "
-          "its outputs, a packed one part by part) and `rowwise:MODULE` (by its inputs; an embedding by the "
-          "rows of its table); MODULE is the end of a name, as in q_proj" },
+      .help = "layers that axis tp splits: `auto` (projections of a decoder or a ViT; embedding and output "
+              "layer if the ranks divide the vocabulary), or words `colwise:MODULE` (a linear layer or a "
+              "convolution by its outputs, a packed one part by part) and `rowwise:MODULE` (by its inputs; "
+              "an embedding by the rows of its table). MODULE is the end of a name, such as q_proj" },
     { "parallel.sequence", LS_KEY_BOOL, AT(parallel.sequence), "false", .may_change = true,
-      .help = "between the layers that axis tp splits, each of its ranks has a part of the tokens: less "
-              "memory for activations (docs/ranks.md)" },
+      .help = "sequence parallel: between the layers that axis tp splits, each of its ranks has a part of "
+              "the tokens; less memory for activations (docs/ranks.md)" },
     { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto", WORDS("auto", "each", "once"),
       .may_change = true, NEEDS(DATA_RANKS),
-      .help = "gradients are reduced after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, "
-              "after the last (a block of them); "
-              "`auto`: once for ddp without sync_batch_norm, else each" },
+      .help = "reduce gradients after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, after "
+              "the last one (no_sync; a rank computes consecutive micro-batches); `auto`: once for ddp "
+              "without sync_batch_norm, else each" },
     { "parallel.bucket", LS_KEY_BYTES, AT(parallel.bucket), "25MiB", 1, 1e18, .may_change = true,
-      NEEDS("parallel.data ddp"), .help = "ddp: gradients reduced together; the first bucket is smaller" },
+      NEEDS("parallel.data ddp"), .help = "ddp: size of a gradient bucket; the first bucket is smaller" },
     { "parallel.sync_batch_norm", LS_KEY_BOOL, AT(parallel.sync_batch_norm), "false", .type = "model.type",
       NEEDS(DATA_RANKS),
-      .help = "batch norm's statistics are over the micro-batches that the data ranks compute side by side, "
-              "not over each alone; results then depend on the number of ranks" },
+      .help = "statistics of batch norm are over the micro-batches that the data ranks compute at the same "
+              "time (SyncBatchNorm); results then depend on the number of ranks" },
     { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none", WORDS("none", "cpu"),
       .may_change = true,
-      .help = "`cpu`: slices, gradients and optimizer state rest in host memory; fsdp and hybrid" },
+      .help = "`cpu`: sharded parameters, gradients and optimizer state are kept in host memory; fsdp and "
+              "hybrid" },
     { "parallel.recompute", LS_KEY_WORDS, AT(parallel.recompute), "none", .may_change = true,
-      .help =
-          "activation checkpointing: `none`, `units`, or words `class:NAME` and `pattern:GLOB`; the bits of "
-          "the result do not change" },
+      .help = "activation checkpointing of these modules: `none`, `units`, or words `class:NAME` and "
+              "`pattern:GLOB`; the bits of the result do not change" },
 
     { "precision.param", LS_KEY_DTYPE, AT(precision.param), "f32", .now = FLOATS,
       .later = "compute precision is one of these",
-      .help = "f32, bf16 or f16 (with dynamic loss scaling) for products and activations; f64: device ref" },
+      .help = "mixed precision: type of matrix products and activations: f32, bf16 or f16 (with dynamic loss "
+              "scaling); f64: device ref" },
     { "precision.reduce", LS_KEY_DTYPE, AT(precision.reduce), "f32", .now = FLOATS,
       .later = "sums are kept in one of these",
-      .help = "sums of gradients over ranks; the same bits on 1, 2 and 4 ranks in f32 and f64 only" },
+      .help = "type of gradient sums over ranks; the same bits on 1, 2 and 4 ranks in f32 and f64 only" },
     { "precision.output", LS_KEY_DTYPE, AT(precision.output), "f32", .now = FLOATS,
       .later = "outputs have one of these",
-      .help = "type that the model's outputs (logits) are rounded to before loss and predictions, as "
-              "output_dtype of FSDP2's MixedPrecisionPolicy; wider than they are: nothing is rounded. Losses "
-              "and probabilities compute in f32 in any case; f64 goes with precision.param f64" },
+      .help = "the model's outputs (logits) are rounded to this type before loss and predictions, as "
+              "output_dtype of FSDP2's MixedPrecisionPolicy; a wider type rounds nothing. Losses and "
+              "probabilities are computed in f32 in any case; f64 goes with precision.param f64" },
     { "precision.modules", LS_KEY_WORDS, AT(precision.modules), "",
       .help =
-          "types of some modules: words `class:NAME=TYPE` or `pattern:GLOB=TYPE`, as in parallel.units; "
-          "`,output=TYPE` (of what leaves them) and `,reduce=TYPE` may follow, as in "
-          "`class:LayerNorm=f32,output=bf16`. The inner module counts, of words for one module the first" },
+          "types of single modules: words `class:NAME=TYPE` or `pattern:GLOB=TYPE`, as in parallel.units; "
+          "`,output=TYPE` (of the module's outputs) and `,reduce=TYPE` may follow: "
+          "`class:LayerNorm=f32,output=bf16`. The innermost module counts, and the first word for a module" },
     { "precision.cast_forward_inputs", LS_KEY_BOOL, AT(precision.cast_forward_inputs), "true",
-      .help = "what enters a module is cast to its type; false: a model that does not cast it itself is "
-              "refused. For some modules: `,cast_forward_inputs=false` in `modules`" },
+      .help = "inputs of a module are cast to its type; false: a model that does not cast them itself is "
+              "refused. For single modules: `,cast_forward_inputs=false` in `modules`" },
     { "precision.scaler.init", LS_KEY_REAL, AT(precision.scaler.init), "65536", 0, 3e38, .above = true,
-      .help = "f16: the scale of the loss at first, as of torch.amp.GradScaler" },
+      .help = "f16: first loss scale, as init_scale of torch.amp.GradScaler" },
     { "precision.scaler.growth", LS_KEY_REAL, AT(precision.scaler.growth), "2", 1, 3e38, .above = true,
-      .help = "f16: its factor after `interval` good steps" },
+      .help = "f16: factor of the loss scale after `interval` good steps" },
     { "precision.scaler.backoff", LS_KEY_REAL, AT(precision.scaler.backoff), "0.5", 0, 1, .above = true,
-      .below = true, .help = "f16: its factor after a step whose gradients are not finite" },
+      .below = true, .help = "f16: factor of the loss scale after a step whose gradients are not finite" },
     { "precision.scaler.interval", LS_KEY_INT, AT(precision.scaler.interval), "2000", 1, MAX_COUNT,
-      .help = "f16: good steps in a row after which it grows" },
+      .help = "f16: number of good steps in a row after which the loss scale grows" },
 
     { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", -1, 1e9, .may_change = true,
       .help = "epochs between evaluations; 0: only after the last; -1: never" },
     { "eval.generate.tokens", LS_KEY_INT, AT(eval.generate.tokens), "0", 0, 16777216, .type = "model.type",
       .may_change = true, NEEDS("eval.every_epochs !-1"),
-      .help =
-          "the most tokens of a text that an evaluation generates for each sample, to compare it with the "
-          "target by ROUGE, as `lockstep eval --generate` does; 0: it generates none. While it generates, "
-          "each rank has a whole copy of the weights" },
+      .help = "an evaluation generates a text of at most this many tokens for each sample and compares it "
+              "with the target by ROUGE, as `lockstep eval --generate`; 0: none. While it generates, each "
+              "rank has a whole copy of the weights" },
     { "eval.generate.beams", LS_KEY_INT, AT(eval.generate.beams), "1", 1, 1024, .type = "model.type",
       .may_change = true, NEEDS("eval.generate.tokens !0"), .help = "number of beams; 1: no beam search" },
     { "eval.generate.no_repeat", LS_KEY_INT, AT(eval.generate.no_repeat), "0", 0, 16777216,
       .type = "model.type", .may_change = true, NEEDS("eval.generate.tokens !0"),
-      .help = "tokens in a row that occur at most once in a text (no_repeat_ngram_size); 0: no limit" },
+      .help = "no sequence of this many tokens occurs twice in a text (no_repeat_ngram_size); 0: no limit" },
     { "eval.generate.length_penalty", LS_KEY_REAL, AT(eval.generate.length_penalty), "1", -100, 100,
       .type = "model.type", .may_change = true, NEEDS("eval.generate.beams !1"),
       .help = "with beams: scores are divided by length^length_penalty" },
     { "eval.generate.samples", LS_KEY_INT, AT(eval.generate.samples), "0", 0, MAX_COUNT, .type = "model.type",
       .may_change = true, NEEDS("eval.generate.tokens !0"),
-      .help = "pairs that texts are generated for, from the first one on; 0: all" },
+      .help = "generate texts for the first pairs only, this many; 0: all" },
 
     { "checkpoint.every_epochs", LS_KEY_INT, AT(checkpoint.every_epochs), "1", -1, 1e9, .may_change = true,
-      .help = "epochs between checkpoints; 0: only after the last; -1: no checkpoint at all, not even when "
-              "the run is stopped" },
+      .help = "epochs between checkpoints; 0: only after the last; -1: no checkpoint, not even when the run "
+              "is stopped" },
     { "checkpoint.every_steps", LS_KEY_INT, AT(checkpoint.every_steps), "0", 0, MAX_COUNT, .may_change = true,
-      NEEDS(SAVES), .help = "steps between checkpoints; 0: none by steps" },
+      NEEDS(SAVES), .help = "steps between additional checkpoints; 0: none" },
     { "checkpoint.keep", LS_KEY_INT, AT(checkpoint.keep), "2", 1, 1e6, .may_change = true, NEEDS(SAVES),
-      .help = "latest checkpoints that are kept, besides the best" },
+      .help = "number of newest checkpoints that are kept, besides the best" },
     { "checkpoint.keep_best", LS_KEY_INT, AT(checkpoint.keep_best), "1", 1, 1e6, .may_change = true,
       NEEDS(SAVES),
-      .help = "so many of the best checkpoints are kept, by `best`; epochs that end among "
-              "them are saved" },
+      .help =
+          "number of best checkpoints that are kept, by `best`; an epoch that ends among the best is saved" },
     { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss",
       WORDS("eval_loss", "eval_accuracy", "loss", "eval_rouge1", "eval_rouge2", "eval_rougeL"),
       .may_change = true, NEEDS(SAVES),
-      .help = "what makes a checkpoint the best, at the end of an epoch; `loss`: the epoch's in training; "
+      .help = "metric of the best checkpoint, at the end of an epoch; `loss`: the epoch's training loss; "
               "`eval_rouge1` and the like need `eval.generate.tokens`" },
     { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"),
-      .may_change = true, .help = "whether the smallest or the largest value is the best" },
+      .may_change = true, .help = "whether the smallest or the largest value is best" },
     { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true, NEEDS(SAVES),
-      .help = "true: copies the state, and writes it while training goes on" },
+      .help = "true: copy the state and write it while training goes on" },
     { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true,
-      NEEDS(SAVES), .help = "larger models are written as several files" },
+      NEEDS(SAVES), .help = "larger models are split into several files" },
     { "checkpoint.export", LS_KEY_TEXT, AT(checkpoint.export_to), "", .may_change = true, NEEDS(SAVES),
-      .help = "file in the run's folder that gets the whole model when the run is finished, as `lockstep "
-              "export` writes it: `model.pt`, `full_model/model.safetensors`, or `dcp/`, a directory of "
-              "PyTorch's distributed checkpoint; empty: none" },
+      .help = "file in the run's folder to which the whole model is exported when the run is finished, as by "
+              "`lockstep export`: `model.pt`, `full_model/model.safetensors`, or `dcp/`, a directory of "
+              "torch.distributed.checkpoint; empty: none" },
     { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full", WORDS("full", "sizes"),
-      .may_change = true, .help = "what is checked when a checkpoint is opened" },
+      .may_change = true,
+      .help =
+          "what is checked when a checkpoint is read: `full`, every byte; `sizes`, the sizes of the files" },
 
     { "failure.max_failures", LS_KEY_INT, AT(failure.max_failures), "0", -1, 1e6, .may_change = true,
-      .help = "how often killed, crashed or stalled ranks are started again from the last checkpoint; -1: "
-              "without limit" },
+      .help = "number of restarts from the last checkpoint after ranks were killed, crashed or stalled; -1: "
+              "no limit" },
     { "failure.stall_seconds", LS_KEY_REAL, AT(failure.stall_seconds), "300", 0, 1e9, .above = true,
-      .may_change = true, .help = "waiting longer than this for data or for another rank is an error" },
+      .may_change = true, .help = "seconds after which waiting for data or for another rank is an error" },
 
     { "log.every", LS_KEY_INT, AT(log.every), "50", 1, 1e12, .may_change = true,
       .help = "steps between printed lines; metrics.jsonl always has every step" },
     { "log.tensorboard", LS_KEY_BOOL, AT(log.tensorboard), "false", .may_change = true,
-      .help = "also writes the metrics as event files for TensorBoard, in the run's folder `tensorboard`" },
+      .help = "also write the metrics as event files for TensorBoard, to the run's folder `tensorboard`" },
 };
 const int LS_KEY_COUNT = sizeof LS_KEYS / sizeof *LS_KEYS;
 _Static_assert(sizeof LS_KEYS / sizeof *LS_KEYS <= LS_KEY_MAX, "LS_KEY_MAX is too small");
