@@ -1,7 +1,8 @@
 /* live_state.c - the queue in a checkpoint: live.safetensors. The samples of all ranks lie one behind the
  * other, rank by rank and the oldest first, so that any number of ranks can read them. On as many ranks as
  * wrote it every rank gets its own back, and goes on with the same bits; on another number sample i goes to
- * rank i mod ranks.
+ * rank i mod ranks, in a reservoir after they were shuffled, for it may have less room than there are
+ * samples.
  *
  *     live.options  i64 [OPTIONS]: what must be the same, and what all ranks share
  *     live.ranks    i64 [ranks, NUMBERS]
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/sys.h"
 
@@ -194,7 +196,8 @@ static ls_status check_options(const loading *l)
     list_options(l->q, own);
     for (int k = KEEP; k <= RECORDS; k++)
         /* a queue may have more room than it had; which samples a reservoir keeps depends on its room */
-        if (l->options[k] != own[k] && (k != CAPACITY || l->q->o.keep == LS_LIVE_RESERVOIR))
+        if (l->options[k] != own[k] &&
+            (k != CAPACITY || (l->q->o.keep == LS_LIVE_RESERVOIR && l->ranks == l->q->ranks)))
             return ls_fail(LS_E_SHAPE, "%s: its queue was opened with %s %s%lld, this one with %lld", l->dir,
                            NAMES[k], k == RECORDS ? "(0: no, 1: yes) " : "", (long long)l->options[k],
                            (long long)own[k]);
@@ -214,6 +217,10 @@ static void new_numbers(const loading *l, int64_t to[NUMBERS])
     for (int k = 0; k < NUMBERS; k++)
         to[k] = same ? l->all[q->rank * NUMBERS + k] : dealt(q, sum_of(l, k));
     to[SPARE] = l->all[q->rank % l->ranks * NUMBERS + SPARE] > 0;
+    if (!same && q->o.keep == LS_LIVE_RESERVOIR && to[KEPT] > q->o.capacity)
+        to[KEPT] = q->o.capacity;
+    if (!same && to[HELD] > q->held_room)
+        to[HELD] = q->held_room;
 }
 
 static ls_status check_room(const loading *l, const int64_t numbers[NUMBERS])
@@ -251,8 +258,14 @@ static ls_status read_all(loading *l, const char *what, bool held, int64_t n)
     const ls_live *q = l->q;
     int64_t first = 0;
     if (l->ranks != q->ranks) {
-        for (int64_t k = 0; k < n; k++)
-            LS_TRY(read_samples(l, what, held, q->rank + k * q->ranks, 1, k));
+        const ls_rng_key key = ls_rng_key_of(q->o.seed, ls_hash_text("deal"));
+        const bool shuffled = held || q->o.keep == LS_LIVE_RESERVOIR;
+        for (int64_t k = 0; k < n; k++) {
+            const int64_t at = q->rank + k * q->ranks;
+            const uint64_t all = (uint64_t)(held ? l->held : l->kept);
+            LS_TRY(read_samples(l, what, held,
+                                shuffled ? (int64_t)ls_permute_index(key, (uint64_t)at, all) : at, 1, k));
+        }
         return LS_OK;
     }
     for (int r = 0; r < q->rank; r++)
