@@ -38,9 +38,7 @@ static ls_status train(ls_group *group, const char *set_name, const char *path)
     ls_loader *loader = NULL;
     ls_trainer *trainer = NULL;
     ls_share share;
-    ls_parallel parallel = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", ranks } } },
-                             .rank = rank, .data = LS_DATA_FSDP,
-                             .ranks_per_host = ranks / ls_group_hosts(group) };
+    const ls_parallel parallel = ls_parallel_over(group);
     LS_TRY(ls_dataset_open(&set, set_name, LS_SPLIT_TRAIN));
     ls_order order = { .n = set->n,
                        .global_batch = MICRO_BATCH * MICRO_BATCHES,

@@ -40,6 +40,9 @@ LS_API ls_status ls_group_from_environment(ls_group **out);
  * was built for). The communicator is duplicated; MPI must be initialised with MPI_THREAD_MULTIPLE, and is
  * never finalised here. Collective over the communicator. */
 LS_API ls_status ls_group_from_mpi(ls_group **out, const void *comm);
+/* The same for other languages, which hold a communicator as an integer: `comm` in Fortran's mpi module,
+ * `comm%MPI_VAL` in mpi_f08, MPI_Comm_c2f in C. LS_E_UNSUPPORTED where the program is not linked with MPI. */
+LS_API ls_status ls_group_from_mpi_handle(ls_group **out, int comm);
 
 LS_API void ls_group_destroy(ls_group **g); /* nulls *g; null is fine. Local. */
 

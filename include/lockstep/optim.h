@@ -33,6 +33,7 @@ typedef struct ls_scaler {
     int64_t interval;
 } ls_scaler;
 #define LS_SCALER_DEFAULTS .init = 65536, .growth = 2, .backoff = 0.5, .interval = 2000
+LS_API ls_scaler ls_scaler_default(void);
 
 typedef struct ls_update_opts {
     ls_optimizer optimizer;

@@ -20,6 +20,7 @@ typedef enum ls_synchronize_choice {
     LS_SYNCHRONIZE_ONCE
 } ls_synchronize_choice;
 
+struct ls_group;
 typedef struct ls_parallel {
     ls_mesh mesh; /* resolved */
     int rank;     /* whose program this is: any, when only planning */
@@ -61,6 +62,9 @@ typedef struct ls_parallel {
     .synchronize = LS_SYNCHRONIZE_AUTO, .reduce = LS_F32, .sync_batch_norm = false, .tensor = "auto",     \
     .sequence = false, .bucket_bytes = 25 << 20, .ranks_per_host = 0
 LS_API ls_parallel ls_parallel_default(void);
+/* The defaults for the ranks of a group: all of them on one data axis, "dp", and this rank among them. NULL:
+ * one rank. Local. */
+LS_API ls_parallel ls_parallel_over(const struct ls_group *g);
 
 /* Refuses what cannot be: units that are no policy, hybrid without two axes, N that does not divide the axis,
  * map with offload, ...: LS_E_USAGE or LS_E_UNSUPPORTED with the reason and what would do. What depends on

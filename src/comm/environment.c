@@ -2,6 +2,7 @@
  * innermost launcher counts: our own, then torchrun, then MPI's. A launcher of one rank is ignored. */
 #include "environment.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -249,6 +250,27 @@ ls_status ls_group_from_environment(ls_group **out)
     if (s != LS_OK)
         ls_group_destroy(out);
     return s;
+}
+
+/* MPICH's MPI_Comm is the integer. Open MPI's is an address, and its MPI_Comm_f2c finds it. */
+ls_status ls_group_from_mpi_handle(ls_group **out, int comm)
+{
+    LS_ARG(out);
+    union {
+        void *symbol;
+        void *(*call)(int);
+    } f2c = { dlsym(RTLD_DEFAULT, "MPI_Comm_f2c") };
+    *out = NULL;
+    if (!dlsym(RTLD_DEFAULT, "MPI_Init"))
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "a group from a communicator, but this program is not linked with MPI: compile it "
+                       "with mpifort or mpicc");
+    if (strcmp(ls_module_of_program(), LS_MODULE_MPI))
+        return ls_group_from_mpi(out, &comm);
+    if (!f2c.symbol)
+        return ls_fail(LS_E_UNSUPPORTED, "this program's MPI has no MPI_Comm_f2c");
+    void *const found = f2c.call(comm);
+    return ls_group_from_mpi(out, &found);
 }
 
 ls_status ls_group_from_mpi(ls_group **out, const void *comm)

@@ -10,6 +10,7 @@
 #include "base/field.h"
 #include "base/str.h"
 #include "comm/axes.h"
+#include "lockstep/group.h"
 #include "mesh_own.h"
 
 /* ---- resolving options */
@@ -289,6 +290,17 @@ ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_b
         (long long)ranks, (long long)micro_batches, ls_str_text(&counts));
     ls_str_release(&counts);
     return s;
+}
+
+ls_parallel ls_parallel_over(const ls_group *g)
+{
+    ls_parallel p = ls_parallel_default();
+    if (g) {
+        p.mesh.axes[0].size = ls_group_size(g);
+        p.rank = ls_group_rank(g);
+        p.ranks_per_host = ls_group_size(g) / ls_group_hosts(g);
+    }
+    return p;
 }
 
 ls_parallel ls_parallel_default(void) { return (ls_parallel){ LS_PARALLEL_DEFAULTS }; }

@@ -139,4 +139,6 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
 
 ls_optimizer ls_optimizer_default(void) { return (ls_optimizer){ LS_OPTIMIZER_DEFAULTS }; }
 
+ls_scaler ls_scaler_default(void) { return (ls_scaler){ LS_SCALER_DEFAULTS }; }
+
 ls_update_opts ls_update_opts_default(void) { return (ls_update_opts){ LS_UPDATE_DEFAULTS }; }

@@ -26,6 +26,7 @@ static const char *const OPTIONAL[] = {
     "ls_text_open_with.options",
     "ls_pairs_open_with.options",
     "ls_loader_create_with.options",
+    "ls_parallel_over.g",
     "ls_generator_create_t5_with.o",
     "ls_generator_create_with.o",
     "ls_generator_open_with.o",
@@ -177,6 +178,7 @@ static void drop_samples(void)
 #define sample_void_p_p ((void *const[]){ buffer, buffer })
 #define sample_ls_weigh LS_BY_VALID
 #define sample_ls_how LS_MEAN
+#define sample_ls_metric_kind LS_ACCURACY
 #define sample_int_p ((int *)buffer)
 #define sample_int32_t_p ((int32_t *)buffer)
 #define sample_int64_t_p ((int64_t *)buffer)

@@ -69,6 +69,8 @@ fi
 if [ -n "$cxx" ]; then
     "$cxx" -std=c++17 "$source/tests/build/macros.cc" -o "$root/program" $(pkg-config --cflags --libs lockstep)
     [ "$("$root/program")" = "0.1.0 0.1.0 3 24 1" ] || { echo "macros.cc: $("$root/program")" >&2; exit 1; }
+    "$cxx" -std=c++17 -Wall -Wextra -pedantic -Werror "$source/tests/build/functions.cc" -o "$root/program" $(pkg-config --cflags --libs lockstep)
+    [ "$("$root/program")" = "trained" ] || { echo "functions.cc: $("$root/program")" >&2; exit 1; }
 fi
 
 # The static library: --static names what it needs. (Builds for debugging have none.)

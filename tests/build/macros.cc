@@ -59,8 +59,8 @@ bool defaults()
            uses(o, ls_run_opts_default()) && uses(p, ls_sampling_default()) &&
            uses(q, ls_text_options_default()) && uses(r, ls_trainer_opts_default()) &&
            uses(s, ls_update_opts_default()) && uses(t, ls_weights_export_opts_default()) &&
-           uses(u, ls_weights_load_opts_default()) && v.init > 0 && uses(w, ls_predictor_opts_default()) &&
-           uses(y, ls_live_opts_default());
+           uses(u, ls_weights_load_opts_default()) && uses(v, ls_scaler_default()) &&
+           uses(w, ls_predictor_opts_default()) && uses(y, ls_live_opts_default());
 }
 
 // Values: every builder call. The graph's first error is the one of the first call that cannot be.

@@ -296,6 +296,7 @@ static void modules(void **state)
                  "libz.so.1 is not a module of this version");
     environment("");
     ASSERT_FAILS(ls_group_from_mpi(&g, NULL), LS_E_ARG, "comm is NULL");
+    ASSERT_FAILS(ls_group_from_mpi_handle(&g, 0), LS_E_UNSUPPORTED, "this program is not linked with MPI");
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 /* test_mesh.c - meshes: sizes, with the arithmetic in messages; groups by name; hosts. Layouts: what is
  * refused, choices that are resolved, shares. */
 #include "comm/axes.h"
+#include "lockstep/group.h"
 #include "lockstep/parallel.h"
 
 #include <stdio.h>
@@ -336,6 +337,21 @@ static void every_micro_batch_has_one_rank(void **state)
     ASSERT_FAILS(ls_parallel_share(&s, &LAYOUT("dp:2"), 0), LS_E_USAGE, "0 micro-batches");
 }
 
+static void the_ranks_of_a_group(void **state)
+{
+    (void)state;
+    ls_group *g[4];
+    ls_parallel p = ls_parallel_over(NULL);
+    assert_int_equal(ls_mesh_ranks(&p.mesh), 1);
+    ASSERT_OK(ls_group_threads(g, 4));
+    p = ls_parallel_over(g[2]);
+    assert_string_equal(p.mesh.axes[0].name, "dp");
+    assert_true(p.mesh.n == 1 && p.mesh.axes[0].size == 4 && p.rank == 2 && p.ranks_per_host == 4);
+    ASSERT_OK(ls_parallel_check(&p));
+    for (int i = 0; i < 4; i++)
+        ls_group_destroy(&g[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +365,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_says_why),
         cmocka_unit_test(choices_resolve),
         cmocka_unit_test(every_micro_batch_has_one_rank),
+        cmocka_unit_test(the_ranks_of_a_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
