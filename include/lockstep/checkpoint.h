@@ -10,9 +10,10 @@
  *     LS_TRY(ls_arrays_load("step-100", 1, &field, group)); -- other blocks, any number of ranks
  *
  * What is written is a checkpoint (docs/checkpoint.md): whole arrays in model.safetensors, whatever blocks
- * they came from, with checksums of all bytes; the folder is there when it is whole. The calls are
- * collective: every rank of the group makes them, with the same names and types in the same order. What one
- * rank cannot do fails on all, and then the group has failed. A group of NULL is one rank. */
+ * they came from, or on request a file for each rank, with checksums of all bytes; the folder is there when
+ * it is whole. The calls are collective: every rank of the group makes them, with the same names and types in
+ * the same order. What one rank cannot do fails on all, and then the group has failed. A group of NULL is one
+ * rank. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
 /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
@@ -36,8 +37,9 @@ typedef struct ls_array {
 typedef struct ls_arrays_save_opts {
     const char *text;  /* where the program stands, in its own words (UTF-8); rank 0's is kept. NULL: none */
     uint64_t max_file; /* bytes; more are written as several files. 0: no limit */
+    bool per_rank;     /* each rank writes a file of its own, however large, with its blocks */
 } ls_arrays_save_opts;
-#define LS_ARRAYS_SAVE_DEFAULTS .text = NULL, .max_file = (uint64_t)5 << 30
+#define LS_ARRAYS_SAVE_DEFAULTS .text = NULL, .max_file = (uint64_t)5 << 30, .per_rank = false
 LS_API ls_arrays_save_opts ls_arrays_save_opts_default(void);
 
 /* Makes the folder `dir`, which must not be there. Together the ranks' blocks are every element of each array

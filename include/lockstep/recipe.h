@@ -33,6 +33,7 @@ typedef enum ls_scale_output {
 typedef enum ls_loss_mean_choice { LS_LOSS_MEAN_GLOBAL, LS_LOSS_MEAN_MICRO_BATCH } ls_loss_mean_choice;
 typedef enum ls_metric_mode { LS_MODE_MIN, LS_MODE_MAX } ls_metric_mode;
 /* what opening a checkpoint checks */
+typedef enum ls_files_choice { LS_FILES_WHOLE, LS_FILES_PER_RANK } ls_files_choice;
 typedef enum ls_verify_choice { LS_VERIFY_CHOICE_FULL, LS_VERIFY_CHOICE_SIZES } ls_verify_choice;
 
 typedef struct ls_int_list {
@@ -156,6 +157,7 @@ typedef struct ls_recipe {
             ls_metric_mode mode;
         } best;
         bool async;
+        ls_files_choice files;
         int64_t max_file; /* bytes */
         ls_verify_choice verify;
     } checkpoint;

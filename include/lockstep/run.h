@@ -45,10 +45,11 @@ typedef struct ls_run_opts {
     bool best_is_max;  /* false: the lowest value is the best */
     bool verify;       /* loading compares every byte with its checksum; false: only the files' sizes */
     uint64_t max_file; /* bytes; more tensors are written as several files. 0: no limit */
+    bool per_rank;     /* each rank writes checkpoint files of its own, however large */
 } ls_run_opts;
 #define LS_RUN_DEFAULTS                                                                          \
     .config = "", .keep = 2, .keep_best = 1, .best = NULL, .best_is_max = false, .verify = true, \
-    .max_file = (uint64_t)5 << 30
+    .max_file = (uint64_t)5 << 30, .per_rank = false
 LS_API ls_run_opts ls_run_opts_default(void);
 
 /* Makes STORAGE/NAME or opens the one that an earlier start left, and locks it for as long as the run is

@@ -316,7 +316,7 @@ static ls_status begin_save(ls_arrays_saving *s, const ls_arrays_save_opts *o)
     move_all(b, PACK);
     char *json = trainer_json(b, o->text);
     const ls_checkpoint_contents c = {
-        .config = "{}\n", .trainer = json, .model = b->list, .max_file = o->max_file
+        .config = "{}\n", .trainer = json, .model = b->list, .max_file = o->max_file, .per_rank = o->per_rank
     };
     ls_status status = ls_checkpoint_together(b->group, ls_sys_have(json));
     if (status == LS_OK)

@@ -14,6 +14,7 @@
 #include "base/oserror.h"
 #include "base/sys.h"
 #include "ckpt/folder.h"
+#include "ckpt/rank_files.h"
 #include "ckpt/ranges.h"
 
 void ls_checkpoint_clean(const char *parent)
@@ -56,6 +57,13 @@ static ls_status make_files(ls_saving *v)
     return ls_ranges_create(&v->ranges);
 }
 
+/* When rank 0 has made its files. */
+static ls_status find_files(ls_saving *v)
+{
+    LS_TRY(ls_ranges_find(&v->ranges));
+    return v->ranges.per_rank && v->ranges.rank > 0 ? ls_ranges_create(&v->ranges) : LS_OK;
+}
+
 ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_contents *c, ls_group *g)
 {
     ls_saving *v = *out = ls_sys_calloc(1, sizeof *v);
@@ -67,11 +75,15 @@ ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_
         s = ls_ranges_init(&v->ranges, v->folder.unfinished, c, g ? ls_group_rank(g) : 0,
                            g ? ls_group_size(g) : 1);
     v->folder.replace = c->replace;
+    if (c->per_rank) /* (the sizes of the other ranks' files are not known) */
+        s = ls_checkpoint_together(g, of_saving(v, s));
+    if (s == LS_OK)
+        s = ls_ranges_list(&v->ranges, g);
     if (s == LS_OK && v->ranges.rank == 0)
         s = make_files(v);
     s = ls_checkpoint_together(g, of_saving(v, s));
     if (s == LS_OK)
-        s = ls_checkpoint_together(g, of_saving(v, ls_ranges_find(&v->ranges)));
+        s = ls_checkpoint_together(g, of_saving(v, find_files(v)));
     if (s != LS_OK)
         ls_saving_end(out);
     return s;
@@ -83,13 +95,15 @@ ls_status ls_saving_collect(ls_saving *v) { return of_saving(v, ls_ranges_collec
 
 ls_status ls_saving_commit(ls_saving *v)
 {
-    ls_status s = v->ranges.rank == 0 ? ls_ranges_write_manifest(&v->ranges) : LS_OK;
+    ls_status s = v->ranges.rank == 0 ? ls_ranges_prove(&v->ranges) : LS_OK;
+    if (s == LS_OK && v->ranges.rank == 0)
+        s = ls_ranges_write_manifest(&v->ranges);
     if (s == LS_OK && v->folder.begun)
         s = ls_folder_commit(&v->folder);
     return of_saving(v, s);
 }
 
-uint64_t ls_saving_bytes(const ls_saving *v) { return ls_ranges_bytes(&v->ranges); }
+uint64_t ls_saving_bytes(const ls_saving *v) { return v->ranges.bytes; }
 
 void ls_saving_end(ls_saving **out)
 {
@@ -140,12 +154,12 @@ static ls_status read_text(char **out, const char *dir, const char *name)
     return s;
 }
 
-/* A file of tensors, or several with an index, which a checkpoint may lack. */
+/* A list of tensors that a checkpoint may lack: one file, several with an index, or one for each rank. */
 static ls_status open_maybe(ls_weights **out, const char *dir, const char *name)
 {
-    static const char *const ENDS[] = { "", ".index.json" };
+    static const char *const ENDS[] = { ".safetensors", ".safetensors.index.json", LS_RANK_FILE_FIRST };
     ls_status s = LS_OK;
-    for (int i = 0; i < 2 && s == LS_OK && !*out; i++) {
+    for (int i = 0; i < 3 && s == LS_OK && !*out; i++) {
         char file[64];
         snprintf(file, sizeof file, "%s%s", name, ENDS[i]);
         if (!ls_file_in(dir, file))
@@ -162,8 +176,8 @@ static ls_status open_all(ls_checkpoint *c, const char *dir)
     LS_TRY(read_text(&c->config, dir, "config.json"));
     LS_TRY(read_text(&c->trainer, dir, "trainer.json"));
     LS_TRY(ls_weights_open(&c->weights, dir));
-    LS_TRY(open_maybe(&c->optimizer, dir, "optimizer.safetensors"));
-    return open_maybe(&c->live, dir, "live.safetensors");
+    LS_TRY(open_maybe(&c->optimizer, dir, "optimizer"));
+    return open_maybe(&c->live, dir, "live");
 }
 
 ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how, ls_group *g)

@@ -1,13 +1,14 @@
 /* checkpoint.h - a checkpoint is a folder: config.json, model.safetensors, optimizer.safetensors (or shards
- * of them with an index), live.safetensors if there is a queue of samples, trainer.json, manifest.json.
+ * of them with an index, or a file for each rank), live.safetensors if there is a queue of samples,
+ * trainer.json, manifest.json.
  *
  * All ranks write it. Each writes its own ranges to their positions in the files, so nothing is collected. It
  * is written under a temporary name beside its final one, and manifest.json is written when all other files
  * are on disk. The folder is renamed last, so a folder with the final name is complete. config.json and the
- * tensor files depend on neither the time nor the number of ranks: equal values give equal files.
- * manifest.json lists for every file its size and the xxh3 of each of its pieces; its last line is the xxh3
- * of all bytes before that line. A folder of checkpoints has one writer at a time: one process, or the ranks
- * of one group. */
+ * tensor files depend on neither the time nor (unless each rank has its own) the number of ranks: equal
+ * values give equal files. manifest.json lists for every file its size and the xxh3 of each of its pieces;
+ * its last line is the xxh3 of all bytes before that line. A folder of checkpoints has one writer at a time:
+ * one process, or the ranks of one group. */
 #pragma once
 #include "base/box.h"
 #include "lockstep/group.h"
@@ -37,6 +38,7 @@ typedef struct ls_checkpoint_contents {
     ls_tensor_list model, optimizer; /* optimizer.n 0: no such file */
     ls_tensor_list live;             /* of a queue of samples (src/live); n 0: no such file */
     uint64_t max_file;               /* bytes of a file; larger lists are written as shards. 0: no limit */
+    bool per_rank;                   /* each rank writes files of its own, as large as its ranges are */
     bool replace;                    /* replace a checkpoint that has the name already */
 } ls_checkpoint_contents;
 

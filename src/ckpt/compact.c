@@ -107,7 +107,7 @@ ls_status ls_ranges_compact(ls_ranges *w)
 {
     ls_manifest *m = &w->manifest;
     bool any = false;
-    for (int l = 0; l < w->n_lists; l++)
+    for (int l = 0; l < w->n_lists && !w->per_rank; l++)
         for (int64_t i = 0; i < w->lists[l].n; i++)
             any = any || strided(&w->lists[l], i);
     if (!any)

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 
+#include "ckpt/parts.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
 

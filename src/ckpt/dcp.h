@@ -61,15 +61,6 @@ typedef struct ls_dcp_ask {
 ls_status ls_dcp_index_read(ls_dcp_index *out, ls_arena *arena, const uint8_t *bytes, size_t size,
                             const char *path, const ls_dcp_ask *ask);
 
-/* A tensor of several chunks. */
-struct ls_weight_parts {
-    int64_t n;
-    struct ls_weight_part {
-        ls_box box;
-        ls_weight *tensor;
-    } * at;
-};
-
 /* Reads tensor `i`, and checks its chunks against the files. maps, paths: [n_files]. */
 ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index *x, int64_t i,
                              const ls_mapping *maps, const char *const *paths, const char *dir);

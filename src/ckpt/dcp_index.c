@@ -9,6 +9,7 @@
 #include "base/stop.h"
 #include "ckpt/dcp.h"
 #include "ckpt/dcp_ways.h"
+#include "ckpt/parts.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
 
@@ -205,42 +206,13 @@ static ls_status locate_chunk(reader *r, const ls_dcp_tensor *t, const ls_pickle
 
 /* ---- tensors */
 
-static int compare_starts(const void *a, const void *b)
-{
-    const ls_dcp_chunk *x = a, *y = b;
-    for (int i = 0; i < LS_MAX_DIMS; i++)
-        if (x->box.start[i] != y->box.start[i])
-            return x->box.start[i] < y->box.start[i] ? -1 : 1;
-    return 0;
-}
-
-static bool overlap(const ls_box *a, const ls_box *b)
-{
-    for (int i = 0; i < a->ndim; i++)
-        if (a->start[i] + a->size[i] <= b->start[i] || b->start[i] + b->size[i] <= a->start[i])
-            return false;
-    return true;
-}
-
-/* Whether the chunks are the whole tensor: they lie inside it, do not overlap, and have as many elements. */
 static ls_status check_cover(const reader *r, ls_dcp_tensor *t)
 {
-    const int64_t all = ls_type_count(&t->type);
-    int64_t covered = 0;
     char what[100];
-    if (t->n > 1)
-        qsort(t->chunks, (size_t)t->n, sizeof *t->chunks, compare_starts);
-    for (int64_t i = 0; i < t->n; i++) {
-        const ls_box *a = &t->chunks[i].box;
-        covered += ls_box_count(a);
-        LS_TRY(ls_stop_check("checking %s", r->path));
-        for (int64_t k = i + 1;
-             k < t->n && (t->type.ndim == 0 || t->chunks[k].box.start[0] < a->start[0] + a->size[0]); k++)
-            if (overlap(a, &t->chunks[k].box))
-                return bad(r, t->name, "two of its chunks overlap");
-    }
-    snprintf(what, sizeof what, "its chunks hold %" PRId64 " of its %" PRId64 " elements", covered, all);
-    return covered == all ? LS_OK : bad(r, t->name, what);
+    if (ls_parts_cover(t->chunks, sizeof *t->chunks, t->n, ls_type_count(&t->type), ls_stop_asked, what))
+        return LS_OK;
+    LS_TRY(ls_stop_check("checking %s", r->path));
+    return bad(r, t->name, what);
 }
 
 static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, const ls_pickle *chunks)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/argument.h"
-#include "ckpt/dcp.h"
 #include "ckpt/elements.h"
+#include "ckpt/parts.h"
 #include "ckpt/safetensors.h"
 
 /* Conversions go through double, which represents every value of the four float types exactly. So each type
@@ -120,7 +120,7 @@ static ls_status can_read(const ls_weight *t, ls_dtype to)
     return LS_OK;
 }
 
-/* ls_weight_read_range for a tensor that is stored in parts (DCP): copies from each part the rows that
+/* ls_weight_read_range for a tensor that is stored in parts: copies from each part the rows that
  * overlap the range. */
 static ls_status read_parts(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, uint8_t *out)
 {

@@ -147,7 +147,7 @@ static ls_status advance(export *e, int64_t i)
 static ls_status put_safetensors(export *e, ls_writer *w)
 {
     ls_str header = { 0 };
-    ls_safetensors_begin(&header, e->n, e->tensors);
+    ls_safetensors_begin(&header, e->n, e->tensors, NULL, NULL);
     ls_status s = ls_str_status(&header);
     if (s == LS_OK)
         s = ls_writer_put(w, header.data, header.len);
@@ -254,6 +254,20 @@ static ls_status put_settings(const ls_dcp_optimizer *o, ls_dcp_writer *w, const
     return s == LS_OK ? put_setting(w, "params", names) : s;
 }
 
+static ls_status put_moment(ls_dcp_writer *w, const ls_dcp_step *way, const ls_weight *t)
+{
+    if (!t->parts)
+        return ls_dcp_put_tensor(w, 4, way, &t->type, t->data);
+    void *whole = ls_sys_malloc(ls_type_bytes(&t->type));
+    ls_status s = whole ? ls_weight_read(t, t->type.dtype, whole)
+                        : ls_fail(LS_E_MEMORY, "%s: out of memory for a tensor of %zu bytes", t->name,
+                                  ls_type_bytes(&t->type));
+    if (s == LS_OK)
+        s = ls_dcp_put_tensor(w, 4, way, &t->type, whole);
+    free(whole);
+    return s;
+}
+
 /* Writes the moments of parameter `name` and, if the optimizer counts them, its steps; adds the name to the
  * group's. */
 static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const char *name, ls_str *names)
@@ -274,7 +288,7 @@ static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const ch
         if (!t)
             continue;
         way[3].word = MOMENTS[i];
-        LS_TRY(ls_dcp_put_tensor(w, 4, way, &t->type, t->data));
+        LS_TRY(put_moment(w, way, t));
         any = true;
         counts = i < 2;
     }

@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "base/thread_pool.h"
 #include "ckpt/manifest.h"
+#include "ckpt/parts.h"
 #include "ckpt/safetensors.h"
 
 /* One kind of difference: how many there are, and the first few in words. */
@@ -155,16 +156,30 @@ ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_te
     return LS_OK;
 }
 
+/* Verifies elements `first` to `first + n`, wherever they lie. */
+static ls_status prove(const ls_weight *t, ls_manifest *proof, int64_t first, int64_t n)
+{
+    const uint64_t size = ls_dtype_size(t->type.dtype);
+    for (int64_t k = 0; t->parts && k < t->parts->n; k++) {
+        int64_t count;
+        const int64_t begin = ls_part_run(&t->parts->at[k], first, n, &count);
+        if (count > 0)
+            LS_TRY(prove(t->parts->at[k].tensor, proof, begin, count));
+    }
+    return t->parts ? LS_OK
+                    : ls_manifest_prove(proof, t->file, (const uint8_t *)t->data - t->offset,
+                                        t->offset + (uint64_t)first * size,
+                                        t->offset + (uint64_t)(first + n) * size);
+}
+
 /* Verifies and copies in steps, so that the bytes are still in the cache for the copy. */
 static ls_status prove_and_read(const ls_weight *t, ls_manifest *proof, ls_dtype to, const ls_range *r)
 {
     const uint64_t size = ls_dtype_size(t->type.dtype);
     const int64_t step = (int64_t)(LS_MANIFEST_PIECE / size);
-    const uint8_t *file = (const uint8_t *)t->data - t->offset;
     for (int64_t at = r->first, end = r->first + r->count; at < end; at += step) {
         const int64_t n = end - at < step ? end - at : step;
-        LS_TRY(ls_manifest_prove(proof, t->file, file, t->offset + (uint64_t)at * size,
-                                 t->offset + (uint64_t)(at + n) * size));
+        LS_TRY(prove(t, proof, at, n));
         LS_TRY(ls_weight_read_range(t, to, at, n,
                                     (char *)r->data + (size_t)(at - r->first) * ls_dtype_size(to)));
     }
@@ -191,7 +206,7 @@ static void read_blocks(void *context, int64_t begin, int64_t end, int worker)
 }
 
 /* Copies a range on all cores, because converting, and the page faults of file and memory, take longer than
- * one core needs to read memory. A tensor in parts (DCP) may refuse one of them, so the caller's thread reads
+ * one core needs to read memory. A tensor in parts may refuse one of them, so the caller's thread reads
  * it. */
 static ls_status read_range(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *data)
 {

@@ -1,6 +1,6 @@
-/* ranges.c - writes a checkpoint's files from all ranks. Rank 0 makes the files with their headers and sizes.
- * Then every rank writes its ranges to their positions (rank 0 also the texts), and keeps checksums of what
- * it wrote. Rank 0 collects the checksums in the manifest. */
+/* ranges.c - writes a checkpoint's files from all ranks. Rank 0 makes the files with their headers and sizes,
+ * or each rank makes its own. Then every rank writes its ranges to their positions (rank 0 also the texts),
+ * and keeps checksums of what it wrote. Rank 0 collects the checksums in the manifest. */
 #include "ckpt/ranges.h"
 
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/oserror.h"
 #include "base/sys.h"
+#include "ckpt/rank_files.h"
 #include "comm/group_calls.h"
 
 static ls_status put(int fd, const char *path, const void *data, uint64_t n, uint64_t offset)
@@ -75,15 +76,24 @@ static ls_status create_text(ls_ranges *w, const char *name, const char *text, s
     return create(w, file, text, n, n, true);
 }
 
-/* The files of the layouts come first in the manifest, so that all ranks number them alike. */
+/* The number in the manifest of file `k` of a layout. The tensors' files come first in it, so that all ranks
+ * number them alike. */
+static int number(const ls_ranges *w, int l, int k)
+{
+    if (w->per_rank)
+        return l * w->ranks + w->rank;
+    for (int i = 0; i < l; i++)
+        k += w->layouts[i].n;
+    return k;
+}
+
 ls_status ls_ranges_create(ls_ranges *w)
 {
-    int file = 0;
     for (int l = 0; l < w->n_lists; l++)
-        for (int k = 0; k < w->layouts[l].n; k++, file++) {
+        for (int k = 0; k < w->layouts[l].n; k++) {
             const ls_layout_file *f = &w->layouts[l].files[k];
             /* reaches the disk together with the data */
-            LS_TRY(create(w, file, f->head.data, f->head.len, f->size, false));
+            LS_TRY(create(w, number(w, l, k), f->head.data, f->head.len, f->size, false));
         }
     return LS_OK;
 }
@@ -93,7 +103,9 @@ ls_status ls_ranges_find(const ls_ranges *w)
     ls_status s = LS_OK;
     for (int l = 0; l < w->n_lists; l++)
         for (int k = 0; k < w->layouts[l].n && s == LS_OK; k++) {
-            char *path = ls_path_join(w->dir, w->layouts[l].files[k].name);
+            /* (the first file of a list that has one for each rank is rank 0's) */
+            const int file = w->per_rank ? l * w->ranks : number(w, l, k);
+            char *path = ls_path_join(w->dir, w->manifest.files[file].name);
             s = ls_sys_have(path);
             if (s == LS_OK && !ls_file_exists(path))
                 s = ls_fail(LS_E_IO,
@@ -133,10 +145,26 @@ static bool has_any(const ls_layout_file *f, const ls_tensor_list *list)
     return any;
 }
 
+/* Writes this rank's range of tensor i, whose first byte in the file is byte `at`. */
+static ls_status put_range(ls_ranges *w, int fd, const char *path, int file, const ls_tensor_list *list,
+                           int64_t i, uint64_t at)
+{
+    const size_t size = ls_dtype_size(list->tensors[i].tensor.type.dtype);
+    const ls_range *r = &list->mine[i];
+    if (w->per_rank) /* (nobody else's elements lie between its own) */
+        return put_pieces(w, fd, path, file, r->data, (uint64_t)r->count * size, at);
+    for (int64_t k = 0, n; k < r->count; k += n) {
+        const int64_t first = ls_range_piece(r, k, &n);
+        LS_TRY(put_pieces(w, fd, path, file, (const char *)r->data + (size_t)k * size, (uint64_t)n * size,
+                          at + (uint64_t)first * size));
+    }
+    return LS_OK;
+}
+
 /* Writes this rank's ranges of one file. */
 static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_tensor_list *list)
 {
-    if (!has_any(f, list) && w->rank > 0)
+    if (!w->per_rank && !has_any(f, list) && w->rank > 0)
         return LS_OK;
     char *path = ls_path_join(w->dir, f->name);
     int fd = ls_sys_open(path, O_WRONLY);
@@ -151,14 +179,9 @@ static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_
         s = ls_fail_os(path, "open", errno);
     uint64_t at = f->head.len;
     for (int64_t i = f->first; i < f->end && s == LS_OK; i++) {
-        const size_t size = ls_dtype_size(list->tensors[i].tensor.type.dtype);
-        const ls_range *r = &list->mine[i];
-        for (int64_t k = 0, n; k < r->count && s == LS_OK; k += n) {
-            const int64_t first = ls_range_piece(r, k, &n);
-            s = put_pieces(w, fd, path, file, (const char *)r->data + (size_t)k * size, (uint64_t)n * size,
-                           at + (uint64_t)first * size);
-        }
-        at += ls_type_bytes(&list->tensors[i].tensor.type);
+        const ls_type *type = &list->tensors[i].tensor.type;
+        s = put_range(w, fd, path, file, list, i, at);
+        at += w->per_rank ? (uint64_t)list->mine[i].count * ls_dtype_size(type->dtype) : ls_type_bytes(type);
     }
     if (s == LS_OK)
         s = sync_file(fd, path);
@@ -175,11 +198,10 @@ ls_status ls_ranges_write(ls_ranges *w)
     for (int l = 0; l < w->n_lists; l++)
         n += w->layouts[l].n;
     for (int i = 0; i < n; i++) {
-        const int file = (int)(((int64_t)w->rank * n / w->ranks + i) % n);
-        int l = 0, k = file;
+        int l = 0, k = (int)(((int64_t)w->rank * n / w->ranks + i) % n);
         for (; k >= w->layouts[l].n; l++)
             k -= w->layouts[l].n;
-        LS_TRY(fill(w, file, &w->layouts[l].files[k], &w->lists[l]));
+        LS_TRY(fill(w, number(w, l, k), &w->layouts[l].files[k], &w->lists[l]));
     }
     return w->rank == 0 ? write_texts(w) : LS_OK;
 }
@@ -216,6 +238,19 @@ ls_status ls_ranges_collect(ls_ranges *w, ls_group *g)
     return s;
 }
 
+ls_status ls_ranges_prove(const ls_ranges *w)
+{
+    ls_status s = LS_OK;
+    for (int l = 0; l < w->n_lists && w->per_rank && s == LS_OK; l++) {
+        char *path = ls_path_join(w->dir, w->layouts[l].files->name);
+        s = path ? ls_rank_files_check(path) : ls_sys_have(path);
+        free(path);
+    }
+    return s == LS_E_FORMAT
+               ? ls_fail(LS_E_ARG, "what the ranks wrote is not every element once: %s", ls_error_message())
+               : s;
+}
+
 ls_status ls_ranges_write_manifest(ls_ranges *w)
 {
     ls_str text = { 0 };
@@ -239,20 +274,51 @@ ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_cont
                       .trainer = ls_sys_strdup(c->trainer) };
     if (!w->dir || !w->config || !w->trainer)
         return ls_fail(LS_E_MEMORY, "%s: no memory to write it", dir);
-    int file;
     static const char *const NAMES[3] = { "model", "optimizer", "live" };
     const ls_tensor_list *all[3] = { &c->model, &c->optimizer, &c->live };
+    w->per_rank = c->per_rank;
     for (int i = 0; i < 3; i++) {
         const int l = w->n_lists;
         if (i > 0 && !all[i]->n)
             continue;
+        w->names[l] = NAMES[i];
         w->lists[w->n_lists++] = *all[i];
-        LS_TRY(ls_layout_make(&w->layouts[l], NAMES[i], c->max_file, w->lists[l].n, w->lists[l].tensors));
-        for (int k = 0; k < w->layouts[l].n; k++)
-            LS_TRY(ls_manifest_add_file(&w->manifest, w->layouts[l].files[k].name,
-                                        w->layouts[l].files[k].size, &file));
+        LS_TRY(w->per_rank
+                   ? ls_rank_layout_make(&w->layouts[l], NAMES[i], all[i], rank, ranks)
+                   : ls_layout_make(&w->layouts[l], NAMES[i], c->max_file, all[i]->n, all[i]->tensors));
     }
     return LS_OK;
+}
+
+static ls_status list_file(ls_ranges *w, const char *name, uint64_t size)
+{
+    int file;
+    w->bytes += size;
+    return ls_manifest_add_file(&w->manifest, name, size, &file);
+}
+
+ls_status ls_ranges_list(ls_ranges *w, ls_group *g)
+{
+    uint64_t mine[3] = { 0 }, *sizes = mine; /* of each rank's files */
+    char name[64];
+    for (int l = 0; l < w->n_lists && !w->per_rank; l++)
+        for (int k = 0; k < w->layouts[l].n; k++)
+            LS_TRY(list_file(w, w->layouts[l].files[k].name, w->layouts[l].files[k].size));
+    if (!w->per_rank)
+        return LS_OK;
+    for (int l = 0; l < w->n_lists; l++)
+        mine[l] = w->layouts[l].files->size;
+    if (g)
+        LS_TRY(ls_group_all_gather_new(g, mine, sizeof mine, (void **)&sizes));
+    ls_status s = LS_OK;
+    for (int l = 0; l < w->n_lists; l++)
+        for (int r = 0; r < w->ranks && s == LS_OK; r++) {
+            ls_rank_file_name(name, w->names[l], r);
+            s = list_file(w, name, sizes[3 * r + l]);
+        }
+    if (g)
+        free(sizes);
+    return s;
 }
 
 void ls_ranges_release(ls_ranges *w)
@@ -264,13 +330,4 @@ void ls_ranges_release(ls_ranges *w)
     free(w->config);
     free(w->trainer);
     *w = (ls_ranges){ 0 };
-}
-
-uint64_t ls_ranges_bytes(const ls_ranges *w)
-{
-    uint64_t total = 0;
-    for (int l = 0; l < w->n_lists; l++)
-        for (int k = 0; k < w->layouts[l].n; k++)
-            total += w->layouts[l].files[k].size;
-    return total;
 }

@@ -9,9 +9,12 @@ typedef struct ls_ranges {
     int rank, ranks;
     char *config, *trainer;
     ls_tensor_list lists[3]; /* model, optimizer, live: those that are there */
+    const char *names[3];
     ls_layout layouts[3];
     int n_lists;
-    bool gone; /* files had disappeared when this rank wrote its part */
+    bool per_rank;  /* each rank has files of its own, rank_files.h; each layout is this rank's one file */
+    uint64_t bytes; /* of the tensors' files of all ranks */
+    bool gone;      /* files had disappeared when this rank wrote its part */
     /* Pieces that this rank has written; on rank 0, after ls_ranges_collect, all pieces. */
     ls_manifest manifest;
 } ls_ranges;
@@ -20,14 +23,18 @@ typedef struct ls_ranges {
  */
 ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_contents *c, int rank, int ranks);
 void ls_ranges_release(ls_ranges *w);
-uint64_t ls_ranges_bytes(const ls_ranges *w); /* of the tensors' files */
+/* Lists the tensors' files and their sizes. Collective; g NULL: one rank. */
+ls_status ls_ranges_list(ls_ranges *w, ls_group *g);
 
-/* Rank 0, before the others write: makes the tensors' files with headers and sizes. Local. */
+/* Rank 0, before the others write, and of `per_rank` then each of them: makes the tensors' files with headers
+ * and sizes. Local. */
 ls_status ls_ranges_create(ls_ranges *w);
-/* Fails if this rank does not see those files. Local. */
+/* Fails if this rank does not see rank 0's files. Local. */
 ls_status ls_ranges_find(const ls_ranges *w);
 ls_status ls_ranges_write(ls_ranges *w);                /* writes this rank's part to disk. Local */
 ls_status ls_ranges_collect(ls_ranges *w, ls_group *g); /* sends the checksums to rank 0. Collective */
+/* Rank 0: reads the ranks' own files as a reader does, which finds every element once. Local. */
+ls_status ls_ranges_prove(const ls_ranges *w);
 /* Rank 0: joins checksums of rows to checksums of pieces (compact.c). Local. */
 ls_status ls_ranges_compact(ls_ranges *w);
 ls_status ls_ranges_write_manifest(ls_ranges *w); /* rank 0. Local */

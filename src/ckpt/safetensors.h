@@ -17,8 +17,12 @@ const char *ls_safetensors_name(ls_dtype t);
 ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path,
                                ls_weight **tensors, int64_t *count, json_t **metadata);
 
-/* The bytes before these tensors' data: length and header. Their `data` are not read. */
-void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors);
+/* Refuses names that a reader would refuse: LS_E_ARG, with `path`. */
+ls_status ls_safetensors_names(const char *path, int64_t n, const ls_named_tensor *tensors);
+/* The bytes before these tensors' data: length and header. Their `data` are not read. `key` (NULL: none): an
+ * entry of __metadata__ with this value. */
+void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors, const char *key,
+                          const char *value);
 
 /* elements.c: elements `first` to `first + n` in row-major order, converted to type `to`. `out` has room for
  * n elements. LS_E_UNSUPPORTED or LS_E_SHAPE: the stored type cannot be loaded, or not as `to`. */

@@ -18,8 +18,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp((*(const ls_named_tensor *const *)a)->name, (*(const ls_named_tensor *const *)b)->name);
 }
 
-/* Refuses what a reader would refuse. */
-static ls_status check_names(const char *path, int64_t n, const ls_named_tensor *tensors)
+ls_status ls_safetensors_names(const char *path, int64_t n, const ls_named_tensor *tensors)
 {
     const ls_named_tensor **list = ls_sys_malloc(sizeof *list * (size_t)(n + 1));
     if (!list)
@@ -53,12 +52,15 @@ static ls_status check_data(const char *path, int64_t n, const ls_named_tensor *
     return LS_OK;
 }
 
-void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors)
+void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors, const char *key,
+                          const char *value)
 {
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
     ls_json_object(&j, "__metadata__");
     ls_json_text(&j, "format", "pt"); /* other readers require it */
+    if (key)
+        ls_json_text(&j, key, value);
     ls_json_close_object(&j);
     uint64_t at = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -91,7 +93,7 @@ void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors
 static ls_status put_all(ls_writer *w, int64_t n, const ls_named_tensor *tensors)
 {
     ls_str header = { 0 };
-    ls_safetensors_begin(&header, n, tensors);
+    ls_safetensors_begin(&header, n, tensors, NULL, NULL);
     ls_status s = ls_str_status(&header);
     if (s == LS_OK)
         s = ls_writer_put(w, header.data, header.len);
@@ -108,7 +110,7 @@ ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *te
     LS_ARG(path);
     if (n)
         LS_ARG(tensors);
-    LS_TRY(check_names(path, n, tensors));
+    LS_TRY(ls_safetensors_names(path, n, tensors));
     LS_TRY(check_data(path, n, tensors));
     ls_writer w;
     LS_TRY(ls_writer_open(&w, path));
@@ -157,7 +159,7 @@ ls_status ls_layout_make(ls_layout *out, const char *base, uint64_t max_file, in
                          const ls_named_tensor *tensors)
 {
     *out = (ls_layout){ 0 };
-    LS_TRY(check_names(base, n, tensors));
+    LS_TRY(ls_safetensors_names(base, n, tensors));
     int files = 0;
     for (int64_t first = 0; first < n || files == 0; first = shard_end(first, max_file, n, tensors))
         files++;
@@ -173,7 +175,7 @@ ls_status ls_layout_make(ls_layout *out, const char *base, uint64_t max_file, in
             snprintf(f->name, sizeof f->name, "%.12s-%05d-of-%05d.safetensors", base, k + 1, files);
         f->first = first;
         f->end = first = shard_end(first, max_file, n, tensors);
-        ls_safetensors_begin(&f->head, f->end - f->first, tensors + f->first);
+        ls_safetensors_begin(&f->head, f->end - f->first, tensors + f->first, NULL, NULL);
         LS_TRY(ls_str_status(&f->head));
         f->size = f->head.len;
         for (int64_t i = f->first; i < f->end; i++)

@@ -13,6 +13,7 @@
 #include "ckpt/dcp.h"
 #include "ckpt/manifest.h"
 #include "ckpt/pt.h"
+#include "ckpt/rank_files.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/select.h"
 
@@ -216,6 +217,10 @@ static ls_status open_single(ls_weights *w, const char *path)
     w->maps = LS_ARENA_ARRAY(&w->arena, ls_mapping, 1);
     LS_TRY(ls_arena_status(&w->arena));
     LS_TRY(map_file(w, path));
+    if (ls_weights_metadata(w, LS_RANK_PARTS)) {
+        LS_TRY(ls_rank_files_read(&w->tensors, &w->count, &w->arena, &w->maps, &w->mapped, path));
+        w->files = w->mapped;
+    }
     return index_names(w);
 }
 
@@ -280,19 +285,20 @@ static ls_status open_dcp(ls_weights *w, const char *dir, const char *index, con
 
 static ls_status open_directory(ls_weights *w, const char *dir)
 {
-    static const char *const NAMES[] = { "model.safetensors", "model.safetensors.index.json", LS_DCP_INDEX };
+    static const char *const NAMES[] = { "model.safetensors", "model" LS_RANK_FILE_FIRST,
+                                         "model.safetensors.index.json", LS_DCP_INDEX };
     int i = 0;
-    while (i < 3 && !ls_file_in(dir, NAMES[i]))
+    while (i < 4 && !ls_file_in(dir, NAMES[i]))
         i++;
-    if (i == 3)
+    if (i == 4)
         return ls_fail(LS_E_IO,
                        "%s: no model.safetensors, no model.safetensors.index.json and no .metadata in this "
                        "directory: name a weight file, or a directory with one",
                        dir);
     char *path = ls_path_join(dir, NAMES[i]);
     const ls_status s = !path    ? ls_sys_have(path)
-                        : i == 0 ? open_single(w, path)
-                        : i == 1 ? open_sharded(w, dir, path)
+                        : i <= 1 ? open_single(w, path)
+                        : i == 2 ? open_sharded(w, dir, path)
                                  : open_dcp(w, dir, path, NULL);
     free(path);
     return s;
@@ -362,6 +368,10 @@ ls_status ls_weights_open_memory(ls_weights **out, const void *bytes, size_t n, 
         return ls_fail(LS_E_MEMORY, "%s: out of memory", what);
     ls_arena_init(&w->arena);
     ls_status s = add_file(w, bytes, n, what);
+    if (s == LS_OK && ls_weights_metadata(w, LS_RANK_PARTS))
+        s = ls_fail(LS_E_UNSUPPORTED,
+                    "%s: holds one rank's part of a checkpoint, which is read as a folder of files only",
+                    what);
     if (s == LS_OK)
         s = index_names(w);
     if (s != LS_OK)

@@ -381,7 +381,8 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
          *trainer = ls_resume_text(at, r, t);
     const ls_checkpoint_contents texts = { .config = config,
                                            .trainer = trainer,
-                                           .max_file = (uint64_t)r->checkpoint.max_file };
+                                           .max_file = (uint64_t)r->checkpoint.max_file,
+                                           .per_rank = r->checkpoint.files == LS_FILES_PER_RANK };
     const bool whole = dir && config && trainer;
     const ls_status status = !whole ? ls_fail(LS_E_MEMORY, "no memory for a checkpoint's name and texts")
                              : r->checkpoint.async ? save_beside(s, t, d, &c, dir, &texts)

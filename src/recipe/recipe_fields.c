@@ -408,8 +408,12 @@ const ls_key LS_KEYS[] = {
       .may_change = true, .help = "whether the smallest or the largest value is best" },
     { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true, NEEDS(SAVES),
       .help = "true: copy the state and write it while training goes on" },
+    { "checkpoint.files", LS_KEY_CHOICE, AT(checkpoint.files), "whole", WORDS("whole", "per_rank"),
+      .may_change = true, NEEDS(SAVES),
+      .help = "`whole`: model.safetensors, which other programs read; `per_rank`: each rank writes a file of "
+              "its own, which any number of ranks reads" },
     { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true,
-      NEEDS(SAVES), .help = "larger models are split into several files" },
+      NEEDS(SAVES, "checkpoint.files whole"), .help = "larger models are split into several files" },
     { "checkpoint.export", LS_KEY_TEXT, AT(checkpoint.export_to), "", .may_change = true, NEEDS(SAVES),
       .help = "file in the run's folder to which the whole model is exported when the run is finished, as by "
               "`lockstep export`: `model.pt`, `full_model/model.safetensors`, or `dcp/`, a directory of "

@@ -168,6 +168,8 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "checkpoint.best.metric", "eval_loss, eval_accuracy or loss; the best is RUN/checkpoints/best" },
     { "greater_is_better checkpoint_score_order", "checkpoint.best.mode", "min or max" },
     { "async_save async_mode async_checkpoint", "checkpoint.async", "true or false" },
+    { "single_file_per_rank state_dict_type fsdp_state_dict_type", "checkpoint.files",
+      "whole (a full state dict) or per_rank (a sharded one)" },
     { "max_shard_size", "checkpoint.max_file", "a size, as 5GiB" },
     { "resume_from_checkpoint auto_resume_from_checkpoints resume ckpt_path restore_from", "run.name",
       "a run of that name continues from its latest checkpoint by itself; --resume CHECKPOINT names another, "

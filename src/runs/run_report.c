@@ -189,7 +189,8 @@ static ls_status save_shards(const report *p, ls_group *g, const char *dir, cons
                                          .trainer = json,
                                          .replace = p->name,
                                          .model = ls_run_list(&a, c),
-                                         .max_file = p->run->opts.max_file };
+                                         .max_file = p->run->opts.max_file,
+                                         .per_rank = p->run->opts.per_rank };
     ls_status s = ls_checkpoint_together(g, ls_arena_status(&a));
     if (s == LS_OK)
         s = ls_checkpoint_save(dir, &all, g, bytes);
@@ -205,7 +206,8 @@ static ls_status save(const report *p, const char *dir, const char *json, uint64
         const ls_checkpoint_contents all = { .config = c->config ? c->config : "{}\n",
                                              .trainer = json,
                                              .replace = p->name,
-                                             .max_file = p->run->opts.max_file };
+                                             .max_file = p->run->opts.max_file,
+                                             .per_rank = p->run->opts.per_rank };
         return ls_trainer_save_state(c->trainer, dir, &all, bytes);
     }
     return save_shards(p, p->alone ? NULL : p->run->group, dir, json, bytes);

@@ -20,7 +20,7 @@ typedef struct job {
     const char *dir;
     int ranks, cut; /* cut: which way */
     const char *text;
-    bool partial, convert;
+    bool partial, convert, per_rank;
     int wrong; /* what rank 1 does wrong; 0: nothing */
 } job;
 
@@ -126,7 +126,7 @@ static ls_status save(ls_group *g, void *context)
         m.arrays[1].block.type.dims[0]--;
     if (rank == 1 && j->wrong == 3)
         m.arrays[0].start[1] = 1;
-    ls_status s = ls_arrays_save(j->dir, 4, m.arrays, g, .text = j->text);
+    ls_status s = ls_arrays_save(j->dir, 4, m.arrays, g, .text = j->text, .per_rank = j->per_rank);
     free(m.space);
     return s;
 }
@@ -142,7 +142,8 @@ static ls_status save_meanwhile(ls_group *g, void *context)
     char *names[4];
     for (int i = 0; i < 4; i++)
         m.arrays[i].name = names[i] = strdup(m.arrays[i].name);
-    ls_status s = ls_arrays_save_async(&saving, j->dir, 4, m.arrays, g, .text = j->text);
+    ls_status s = ls_arrays_save_async(&saving, j->dir, 4, m.arrays, g, .text = j->text,
+                                       .per_rank = j->per_rank);
     for (int i = 0; i < 4; i++) {
         memset(names[i], 'x', strlen(names[i]));
         free(names[i]);
@@ -190,7 +191,8 @@ static void saves_meanwhile(void **state)
         char name[32];
         snprintf(name, sizeof name, "async-%d", ranks);
         const char *dir = ls_test_path(name);
-        ASSERT_OK(on(ranks, save_meanwhile, (job){ .dir = dir, .cut = ranks % 4, .text = "a", .wrong = 9 }));
+        ASSERT_OK(on(ranks, save_meanwhile,
+                     (job){ .dir = dir, .cut = ranks % 4, .text = "a", .wrong = 9, .per_rank = ranks % 2 }));
         for (int others = 1; others <= 2; others++)
             ASSERT_OK(on(others, load, (job){ .dir = dir, .cut = others }));
     }
@@ -234,6 +236,33 @@ static void any_ranks_load_what_any_ranks_save(void **state)
             free(path);
             free(one);
             free(this);
+        }
+}
+
+/* A file for each rank: blocks of any cut are read by any other, and what is exported of them is the file of
+ * whole arrays, byte for byte. */
+static void any_ranks_load_the_ranks_files(void **state)
+{
+    (void)state;
+    char whole[450], file[450];
+    snprintf(whole, sizeof whole, "%s", ls_test_path("whole"));
+    snprintf(file, sizeof file, "%s", ls_test_path("model.safetensors"));
+    ASSERT_OK(on(1, save, (job){ .dir = whole }));
+    for (int ranks = 1; ranks <= 4; ranks++)
+        for (int cut = 0; cut < (ranks > 1 ? 4 : 1); cut++) {
+            char name[32], dir[450];
+            ls_weights *w;
+            snprintf(name, sizeof name, "ranks-%d-%d", ranks, cut);
+            snprintf(dir, sizeof dir, "%s", ls_test_path(name));
+            ASSERT_OK(on(ranks, save, (job){ .dir = dir, .cut = cut, .per_rank = true }));
+            assert_int_equal(ls_test_count(dir), ranks + 3); /* with config, trainer and manifest */
+            for (int others = 1; others <= 4; others++)
+                ASSERT_OK(on(others, load, (job){ .dir = dir, .cut = (cut + others) % 4 }));
+            ASSERT_OK(ls_weights_open(&w, dir));
+            assert_int_equal(ls_weights_file_count(w), ranks);
+            ASSERT_OK(ls_weights_export(w, file));
+            ls_weights_close(&w);
+            ls_test_same_file(ls_test_dir(), whole, "model.safetensors");
         }
 }
 
@@ -341,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_ranks_load_what_any_ranks_save),
+        cmocka_unit_test(any_ranks_load_the_ranks_files),
         cmocka_unit_test(tells_mistakes_before_anything_is_written),
         cmocka_unit_test(loads_parts_of_what_is_there),
         cmocka_unit_test(short_rows_have_few_sums),

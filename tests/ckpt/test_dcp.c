@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/dcp.h"
+#include "ckpt/parts.h"
 #include "ckpt/safetensors.h"
 #include "support/support.h"
 

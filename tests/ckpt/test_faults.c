@@ -31,6 +31,8 @@ static const char *at_step(int step)
     return path;
 }
 
+static bool per_rank; /* with a file for each rank instead */
+
 /* Saves and moves `latest`, as a run does. Tensors are cut among the ranks; with this limit the model is two
  * files and an index. */
 static ls_status save(ls_group *g, void *context)
@@ -51,7 +53,8 @@ static ls_status save(ls_group *g, void *context)
                                        .trainer = "{\"step\": 1}\n",
                                        .model = { TENSORS, t, mine },
                                        .optimizer = { 1, t, mine },
-                                       .max_file = 2 * 4 * SIZE };
+                                       .max_file = 2 * 4 * SIZE,
+                                       .per_rank = per_rank };
     char name[32];
     snprintf(name, sizeof name, "step-%d", j->step);
     LS_TRY(ls_checkpoint_save(at_step(j->step), &c, g, NULL));
@@ -68,7 +71,7 @@ static bool is_there(int step) { return ls_dir_exists(at_step(step)); }
 
 /* Checkpoint 1 is as it was; 2, if there is a folder of its name, is whole; `latest` is one of them, and 2
  * only when the save succeeded. */
-static void expect_sound(const char *what, bool saved)
+static void expect_sound(const char *what, bool saved, int ranks)
 {
     char link[450], target[64] = "";
     snprintf(link, sizeof link, "%s/latest", folder);
@@ -80,7 +83,8 @@ static void expect_sound(const char *what, bool saved)
     for (int step = 1; step <= 1 + is_there(2); step++) {
         int files = 0;
         ls_checkpoint c;
-        if (ls_checkpoint_verify(at_step(step), LS_VERIFY_FULL, &files) != LS_OK || files != 6)
+        if (ls_checkpoint_verify(at_step(step), LS_VERIFY_FULL, &files) != LS_OK ||
+            files != (step == 2 && per_rank ? 2 + 2 * ranks : 6))
             fail_msg("%s: step %d, %d files: %s", what, step, files, ls_error_message());
         if (ls_checkpoint_open(&c, at_step(step), LS_VERIFY_SIZES, NULL) != LS_OK)
             fail_msg("%s: step %d: %s", what, step, ls_error_message());
@@ -135,7 +139,7 @@ static void every_failure(int ranks, unsigned kinds, ls_failing how, int least)
             fail_msg("%s: not reported", what);
         if (s != LS_OK && !strchr(ls_error_message(), ' '))
             fail_msg("%s: no message", what);
-        expect_sound(what, s == LS_OK);
+        expect_sound(what, s == LS_OK, ranks);
         expect_next(what, ranks);
     }
     if (failures < least)
@@ -153,6 +157,18 @@ static void any_call_fails(void **state)
         every_failure(ranks, 1u << LS_POINT_MEMORY, LS_FAIL_ONCE, 3);
     }
     every_failure(2, 1u << LS_POINT_CALL, LS_FAIL_ONCE, 4);
+}
+
+static void any_call_fails_of_ranks_with_files_of_their_own(void **state)
+{
+    (void)state;
+    per_rank = true;
+    every_failure(2, FATAL, LS_FAIL_ONCE, 35);
+    every_failure(2, LS_POINTS_OF_FILES, LS_FAIL_ON, 40);
+    every_failure(2, 1u << LS_POINT_WRITE, LS_FAIL_SHORT, 10);
+    every_failure(2, 1u << LS_POINT_MEMORY, LS_FAIL_ONCE, 10);
+    every_failure(2, 1u << LS_POINT_CALL, LS_FAIL_ONCE, 4);
+    per_rank = false;
 }
 
 /* Every file, the folder that holds them and its parent; `latest` is a link, which only its folder's sync
@@ -201,7 +217,7 @@ static void killed_anywhere(void **state)
             killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
             if (!killed && status)
                 fail_msg("%s: status %d", what, status);
-            expect_sound(what, !killed);
+            expect_sound(what, !killed, ranks);
             expect_next(what, ranks);
         }
         assert_true(n > 45);
@@ -211,6 +227,7 @@ static void killed_anywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(everything_is_synced),
-                                        cmocka_unit_test(killed_anywhere), cmocka_unit_test(any_call_fails) };
+                                        cmocka_unit_test(killed_anywhere), cmocka_unit_test(any_call_fails),
+                                        cmocka_unit_test(any_call_fails_of_ranks_with_files_of_their_own) };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

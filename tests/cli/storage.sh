@@ -47,6 +47,15 @@ machine third
 try 0 train r.yaml --set run.name=halves --set train.micro_batch=4
 cmp runs/halves/checkpoints/latest/model.safetensors "$work/second/storage/bucket/my runs/moved/checkpoints/latest/model.safetensors" || bad "moved: other weights"
 
+# ---- a file for each rank: half of the steps on two ranks, the others on one, of another machine
+bucket ranks
+machine first
+try 0 train ranks.yaml --set checkpoint.files=per_rank --set train.micro_batch=4 --workers 2 --set train.steps=4
+has requests "^PUT /bucket/my runs/ranks/checkpoints/step-00000004/optimizer-rank-00001.safetensors"
+machine second
+try 0 train ranks.yaml --set train.micro_batch=4; has err "continues after step 4"
+cmp "$(stored ranks)/checkpoints/latest/model.safetensors" "$(stored moved)/checkpoints/latest/model.safetensors" || bad "ranks: other weights"
+
 # ---- killed in the middle of an upload: the half one is taken back, and another machine begins with what was whole
 bucket killed
 machine first
