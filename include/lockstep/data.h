@@ -202,6 +202,36 @@ LS_API ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char
                                   &(ls_pairs_options){ LS_PAIRS_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
+/* ---- arrays */
+
+/* Which numbers a float field may have. */
+typedef enum ls_array_range { LS_ARRAY_ANY, LS_ARRAY_FROM_0, LS_ARRAY_0_TO_1 } ls_array_range;
+
+/* One field of the samples: an array [samples, ..] in a file. */
+typedef struct ls_array_field {
+    const char *field; /* its name: letters, digits and _ */
+    /* FILE.npy, mapped and never read as a whole. A relative path is looked for in the working folder and in
+     * LOCKSTEP_DATA. */
+    const char *file;
+    /* what samples have: LS_F32 or LS_F64, of any numbers in the file; LS_I32, of integers and bool */
+    ls_dtype as;
+    int64_t below;        /* of integers: all are from 0 on and below it; 0: any */
+    bool ignorable;       /* of integers: LS_IGNORE_LABEL may stand for one that does not count */
+    ls_array_range range; /* of floats */
+    /* of floats: NaN is a missing number. It is read as 0, and another field, NAME.valid, of the same type,
+     * is 0 where a number is missing and 1 elsewhere. false: NaN is an error */
+    bool missing;
+} ls_array_field;
+
+/* Opens the n arrays as a data set; sample i is row i of each. Only the rows that are read are ever in
+ * memory. Local. ls_arrays_open(&set, LS_SPLIT_TRAIN, 2, (ls_array_field[]){ { "x", "x.npy", LS_F32 }, { "y",
+ * "y.npy", LS_F32 } }); Errors: LS_E_USAGE no such file, a name that is no field's or twice there, another
+ * number of rows than the first array has; LS_E_FORMAT, LS_E_UNSUPPORTED as NumPy's files are read;
+ * LS_E_SHAPE no samples, elements of another kind. Reading fails with LS_E_FORMAT and file, row and element:
+ * NaN or an infinite number, a number beyond f32 or i32, out of `range`, a label that is not below `below`.
+ * Rows count from 0. */
+LS_API ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array_field *arrays);
+
 /* ---- order */
 
 /* Step k of an epoch takes positions [k*global_batch, (k+1)*global_batch) of the epoch's order; its

@@ -10,6 +10,7 @@
 #pragma GCC system_header
 #endif
 #include "graph.h"
+#include "nn.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -47,6 +48,38 @@ typedef struct ls_mlp_config {
     ls_mlp_activation act;
     double mean, std;
 } ls_mlp_config;
+
+/* A named input or output of a model: the type of one sample. */
+typedef struct ls_port {
+    const char *name;
+    ls_type type;
+} ls_port;
+
+/* A loss of an output, by elements: the mean over all that count. */
+typedef struct ls_task_loss {
+    ls_loss_kind kind;
+    const char *of;     /* the output */
+    const char *target; /* the field that it is compared with; NULL: the one of the output's name */
+    const char
+        *weight; /* a float field, one number a sample: the mean is weighed by it. NULL: all count alike */
+    const char *mask; /* a float field of the target's shape: the mean is weighed by it. NULL: all count */
+    double factor;    /* in the sum of several losses */
+    double delta;     /* LS_LOSS_HUBER */
+} ls_task_loss;
+
+/* Multi-layer perceptron from named float fields to named outputs: the inputs, flattened and one behind the
+ * other; hidden layers "layers.0", ...; a layer "head.NAME" for each output. Outputs under their names, of
+ * bce and cross_entropy as logits. With `scale` each input is scaled, and each output of mse, mae and huber
+ * is computed in the scale of its target: its loss is in scaled units, its metrics and the output are not. */
+typedef struct ls_task_config {
+    int n_inputs, n_outputs, n_losses;
+    const ls_port *inputs, *outputs;
+    const ls_task_loss *losses;
+    int n_hidden;
+    int64_t hidden[16];
+    ls_mlp_activation act;
+    bool scale;
+} ls_task_config;
 
 /* Hugging Face's Llama and Qwen2 for language modelling: parameters "model.embed_tokens.weight",
  * "model.layers.0.self_attn.q_proj.weight", ... */
@@ -102,6 +135,7 @@ LS_API ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c
 LS_API ls_status ls_t5_build_encoder(ls_graph *g, const ls_t5_config *c, int64_t prompts);
 LS_API ls_status ls_t5_build_cached(ls_graph *g, const ls_t5_config *c, int64_t prompts, int64_t beams);
 LS_API ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch);
+LS_API ls_status ls_task_build(ls_graph *g, const ls_task_config *c, int64_t batch);
 
 #ifdef __cplusplus
 }

@@ -136,6 +136,28 @@ LS_API ls_value ls_correct(ls_graph *g, ls_value logits, ls_value labels);
 LS_API void ls_measure_against(ls_graph *g, const char *name, ls_metric_kind kind, ls_value predicted,
                                ls_value target, ls_weigh weigh, const char *field);
 
+/* Losses, as rows for ls_loss; computed in f32 at least, whatever the model computes in. `output` and
+ * `target` have one shape. */
+typedef enum ls_loss_kind {
+    LS_LOSS_MSE,          /* (output - target)^2 */
+    LS_LOSS_MAE,          /* |output - target|, PyTorch's L1Loss */
+    LS_LOSS_HUBER,        /* PyTorch's HuberLoss: quadratic below `delta`, linear above */
+    LS_LOSS_BCE,          /* PyTorch's BCEWithLogitsLoss: `output` is a logit, the target a probability */
+    LS_LOSS_CROSS_ENTROPY /* output [.., classes], target i32 [..]: rows [elements of the target] */
+} ls_loss_kind;
+LS_API ls_value ls_loss_rows(ls_graph *g, ls_loss_kind kind, ls_value output, ls_value target, double delta);
+
+/* Scaling of a field: buffers "scaling.FIELD.mean" and "scaling.FIELD.deviation" f32 [channels], the channels
+ * being the last dimension of a sample, or 1. They are 0 and 1 until ls_trainer_fit finds them; they are
+ * saved and loaded with the weights. ls_scale is (x - mean) / deviation, ls_unscale its inverse, both in f32
+ * at least. A field has one scaling. */
+typedef struct ls_scaling {
+    ls_value mean, deviation;
+} ls_scaling;
+LS_API ls_scaling ls_scaling_of(ls_graph *g, const char *field, int64_t channels);
+LS_API ls_value ls_scale(ls_graph *g, ls_scaling s, ls_value x);
+LS_API ls_value ls_unscale(ls_graph *g, ls_scaling s, ls_value x);
+
 /* Glorot and Bengio 2010: uniform in +-sqrt(6 / (in + out)). */
 LS_API ls_init ls_init_xavier_uniform(int64_t in, int64_t out);
 /* PyTorch's default for Linear and Conv2d: uniform in +-1/sqrt(fan_in). */
@@ -146,6 +168,9 @@ LS_API ls_init ls_init_kaiming_normal(int64_t fan);
 
 #ifndef LS_NO_CALL_SITES
 #define ls_measure_against(g, ...) (ls_measure_against)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_loss_rows(g, ...) (ls_loss_rows)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_scale(g, ...) (ls_scale)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_unscale(g, ...) (ls_unscale)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_dropout(g, ...) (ls_dropout)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_attention_dropout(g, ...) (ls_attention_dropout)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #endif

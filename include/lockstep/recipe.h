@@ -41,6 +41,29 @@ typedef struct ls_int_list {
     int64_t at[LS_RECIPE_LIST];
 } ls_int_list;
 
+/* mlp of fields: scaling of inputs and targets, fitted over the training split */
+typedef enum ls_scale_choice { LS_SCALE_STANDARD, LS_SCALE_NONE } ls_scale_choice;
+/* of arrays: what NaN in a target is */
+typedef enum ls_missing_choice { LS_MISSING_ERROR, LS_MISSING_MASK } ls_missing_choice;
+
+/* {x: [8], t: []} */
+typedef struct ls_port_list {
+    int n;
+    ls_port at[LS_RECIPE_LIST];
+} ls_port_list;
+/* {x: train_x.npy} */
+typedef struct ls_file_list {
+    int n;
+    struct {
+        const char *field, *file;
+    } at[LS_RECIPE_LIST];
+} ls_file_list;
+/* {type: mse, of: y}, or a list of these */
+typedef struct ls_loss_list {
+    int n;
+    ls_task_loss at[LS_RECIPE_LIST];
+} ls_loss_list;
+
 typedef struct ls_recipe {
     struct {
         const char *name, *storage;
@@ -76,11 +99,16 @@ typedef struct ls_recipe {
         /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */
         ls_int_list hidden;
         ls_mlp_activation act; /* mlp */
+        /* mlp of fields: types of a sample, f32 (a target of cross_entropy is i32); none: an mlp of images */
+        ls_port_list inputs, outputs;
+        ls_scale_choice scale;
+        bool refit;            /* scaling that `init` brings is fitted again */
         const char *init;      /* "random" or a path */
         bool init_strict;      /* names of `init` and the model must be the same */
     } model;
+    ls_loss_list loss; /* of a model of fields */
     struct {
-        const char *type, *path; /* type as ls_dataset_open takes it, "text" or "pairs" */
+        const char *type, *path; /* type as ls_dataset_open takes it, "text", "pairs" or "arrays" */
         const char *train_images, *train_labels, *eval_images, *eval_labels; /* type idx */
         bool download, fallback; /* may fetch a missing set; may use the built-in one */
         const char *mirror;
@@ -94,6 +122,8 @@ typedef struct ls_recipe {
         bool pack;
         double mean, std;
         bool shuffle;
+        ls_file_list train, eval; /* type arrays */
+        ls_missing_choice missing;
     } data;
     struct {
         int64_t epochs, steps, steps_per_epoch; /* of them 0: no limit */

@@ -116,6 +116,80 @@ static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, ls_split split
                               r->data.target_length, &options);
 }
 
+/* ---- arrays */
+
+/* What the model does with a field. */
+typedef struct field_use {
+    ls_dtype type;
+    int64_t below;
+    bool ignorable, missing;
+    ls_array_range range;
+} field_use;
+
+static bool is(const char *name, const char *field) { return name && !strcmp(name, field); }
+
+static field_use use_of(const ls_recipe *r, const char *field)
+{
+    const ls_dtype floats = r->precision.param == LS_F64 ? LS_F64 : LS_F32;
+    field_use use = { .type = floats };
+    for (int i = 0; i < r->loss.n; i++) {
+        const ls_task_loss *l = &r->loss.at[i];
+        const bool target = is(l->target ? l->target : l->of, field),
+                   labels = l->kind == LS_LOSS_CROSS_ENTROPY;
+        if (is(l->weight, field) || is(l->mask, field))
+            use.range = LS_ARRAY_FROM_0;
+        else if (target && l->kind == LS_LOSS_BCE)
+            use.range = LS_ARRAY_0_TO_1;
+        use.missing |= target && !labels && r->data.missing == LS_MISSING_MASK;
+        if (!target || !labels)
+            continue;
+        use = (field_use){ .type = LS_I32, .ignorable = !l->weight };
+        for (int k = 0; k < r->model.outputs.n; k++)
+            if (is(l->of, r->model.outputs.at[k].name)) {
+                const ls_type *t = &r->model.outputs.at[k].type;
+                use.below = t->ndim ? t->dims[t->ndim - 1] : 1;
+            }
+    }
+    return use;
+}
+
+static ls_status check_arrays(const ls_recipe *r)
+{
+    if (!r->data.train.n)
+        return ls_fail(LS_E_USAGE, "%s: data.type arrays needs data.train: {FIELD: FILE.npy, ...}",
+                       ls_recipe_where(r, "data.type"));
+    if (!r->data.eval.n && r->eval.every_epochs >= 0)
+        return ls_fail(LS_E_USAGE,
+                       "%s: data.type arrays needs data.eval: {FIELD: FILE.npy, ...}; or eval.every_epochs: "
+                       "-1, which evaluates nothing",
+                       ls_recipe_where(r, "data.type"));
+    return LS_OK;
+}
+
+static ls_status open_arrays(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
+{
+    const char *key = split == LS_SPLIT_TRAIN ? "data.train" : "data.eval";
+    const ls_file_list *files = split == LS_SPLIT_TRAIN ? &r->data.train : &r->data.eval;
+    ls_array_field arrays[LS_RECIPE_LIST];
+    (void)o;
+    for (int i = 0; i < files->n; i++) {
+        const field_use use = use_of(r, files->at[i].field);
+        arrays[i] = (ls_array_field){ .field = files->at[i].field,
+                                      .file = files->at[i].file,
+                                      .as = use.type,
+                                      .below = use.below,
+                                      .ignorable = use.ignorable,
+                                      .range = use.range,
+                                      .missing = use.missing };
+    }
+    if (!files->n)
+        return ls_fail(LS_E_USAGE, "%s: it is empty", ls_recipe_where(r, key));
+    const ls_status s = ls_arrays_open(out, split, files->n, arrays);
+    return s == LS_E_USAGE || s == LS_E_SHAPE || s == LS_E_UNSUPPORTED
+               ? ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, key))
+               : s;
+}
+
 #define KNOWN "path download fallback mirror mean std"
 #define IDX "path train_images train_labels eval_images eval_labels mean std"
 #define FILES "train_text eval_text eval_fraction tokenizer end_token "
@@ -129,9 +203,11 @@ const ls_data_row LS_DATA[] = {
       check_text, open_text },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
       LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs },
+    { "arrays", "train eval missing", LS_SAMPLES_FIELDS, "reading", check_arrays, open_arrays },
     { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL },
 };
-const char *const LS_DATA_WORDS[] = { "fashion-mnist", "mnist", "idx", "shapes", "text", "pairs", NULL };
+const char *const LS_DATA_WORDS[] = { "fashion-mnist", "mnist", "idx",    "shapes",
+                                      "text",          "pairs", "arrays", NULL };
 
 const ls_data_row *ls_recipe_data(const ls_recipe *r)
 {

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include <string.h>
+
+#include "base/str.h"
 #include "recipe_setting.h"
 
 int64_t ls_recipe_head_dim(const ls_recipe *r)
@@ -28,4 +31,67 @@ void ls_config_real(ls_json *j, const char *key, double x)
         ls_json_raw(j, key, text);
     else
         ls_json_f64(j, key, x);
+}
+
+static const ls_port *find_port(const ls_port_list *l, const char *name)
+{
+    for (int i = 0; i < l->n; i++)
+        if (!strcmp(l->at[i].name, name))
+            return &l->at[i];
+    return NULL;
+}
+
+static ls_status no_output(const ls_recipe *r, const char *of)
+{
+    const char *names[LS_RECIPE_LIST];
+    for (int i = 0; i < r->model.outputs.n; i++)
+        names[i] = r->model.outputs.at[i].name;
+    const char *near = ls_nearest_name(of, names, r->model.outputs.n);
+    return ls_fail(LS_E_USAGE, "%s: of: model.outputs has no '%s'; is it '%s'?", ls_recipe_where(r, "loss"),
+                   of, near ? near : names[0]);
+}
+
+/* Two uses of one field must agree, and those of a target are of its output's shape. */
+static ls_status check_loss(const ls_recipe *r, const ls_task_loss *l)
+{
+    const char *where = ls_recipe_where(r, "loss"), *target = l->target ? l->target : l->of;
+    const ls_port *p = find_port(&r->model.outputs, l->of), *input = find_port(&r->model.inputs, target);
+    const bool labels = l->kind == LS_LOSS_CROSS_ENTROPY;
+    if (!p)
+        return no_output(r, l->of);
+    if (labels && (!p->type.ndim || p->type.dims[p->type.ndim - 1] < 2))
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: the last dimension of output %s is its classes, of which cross_entropy needs 2 or "
+            "more; for yes or no there is bce",
+            where, l->of);
+    if (input && (labels || !ls_type_equal(&input->type, &p->type)))
+        return ls_fail(LS_E_USAGE, "%s: field %s is an input of another shape or type than output %s", where,
+                       target, l->of);
+    if (l->weight && l->mask)
+        return ls_fail(LS_E_USAGE, "%s: weight and mask at once; multiply them into one mask field", where);
+    if (labels && l->mask)
+        return ls_fail(LS_E_USAGE, "%s: cross_entropy has no mask: labels of -100 do not count", where);
+    if ((l->weight && !strcmp(l->weight, target)) || (l->mask && !strcmp(l->mask, target)))
+        return ls_fail(LS_E_USAGE, "%s: field %s is the target and what weighs it", where, target);
+    if (r->data.missing == LS_MISSING_MASK && !labels && (l->weight || l->mask || input))
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: data.missing mask makes the mask of %s itself: leave weight and mask out, and name "
+            "a target that is no input",
+            ls_recipe_where_either(r, "data.missing", "loss"), target);
+    return LS_OK;
+}
+
+ls_status ls_recipe_check_losses(const ls_recipe *r)
+{
+    bool floats = false;
+    for (int i = 0; i < r->loss.n; i++) {
+        LS_TRY(check_loss(r, &r->loss.at[i]));
+        floats |= r->loss.at[i].kind != LS_LOSS_CROSS_ENTROPY;
+    }
+    if (r->data.missing == LS_MISSING_MASK && !floats)
+        return ls_fail(LS_E_USAGE, "%s: mask has no effect: no loss has a target of floats",
+                       ls_recipe_where(r, "data.missing"));
+    return LS_OK;
 }

@@ -1,11 +1,46 @@
-/* model_mlp.c - the row of the multi-layer perceptron. */
+/* model_mlp.c - the row of the multi-layer perceptron: over an image, or from named fields to named outputs.
+ */
 #include "model_row.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "recipe_setting.h"
+
+/* With data.missing mask the data set says of each target which of its numbers are there. */
+static void mask_targets(ls_loss_list *l, char names[][80])
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->at[i].kind != LS_LOSS_CROSS_ENTROPY) {
+            snprintf(names[i], 80, "%s.valid", l->at[i].target ? l->at[i].target : l->at[i].of);
+            l->at[i].mask = names[i];
+        }
+}
+
+static ls_status build_fields(ls_graph *g, const ls_recipe *r, int64_t batch)
+{
+    ls_loss_list losses = r->loss;
+    char masks[LS_RECIPE_LIST][80];
+    if (r->data.missing == LS_MISSING_MASK)
+        mask_targets(&losses, masks);
+    ls_task_config c = { .n_inputs = r->model.inputs.n,
+                         .inputs = r->model.inputs.at,
+                         .n_outputs = r->model.outputs.n,
+                         .outputs = r->model.outputs.at,
+                         .n_losses = r->loss.n,
+                         .losses = losses.at,
+                         .n_hidden = r->model.hidden.n,
+                         .act = r->model.act,
+                         .scale = r->model.scale == LS_SCALE_STANDARD };
+    memcpy(c.hidden, r->model.hidden.at, sizeof c.hidden);
+    return ls_task_build(g, &c, batch);
+}
 
 static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
 {
     const ls_recipe *r = recipe;
+    if (r->model.inputs.n)
+        return build_fields(g, r, batch);
     ls_mlp_config c = { .image_size = r->model.image_size,
                         .in_channels = r->model.in_channels,
                         .classes = r->model.classes,
@@ -17,11 +52,34 @@ static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
     return ls_mlp_build(g, &c, batch);
 }
 
+static ls_status check(const ls_recipe *r)
+{
+    if (!r->model.inputs.n && !r->model.outputs.n && !r->loss.n)
+        return LS_OK;
+    if (!r->model.inputs.n || !r->model.outputs.n || !r->loss.n)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: an mlp of fields has model.inputs, model.outputs and loss, as in `model: {type: "
+            "mlp, inputs: {x: [8]}, outputs: {y: [3]}}`, `loss: {type: mse, of: y}`; %s is missing",
+            ls_recipe_where(r, r->model.inputs.n    ? "model.inputs"
+                               : r->model.outputs.n ? "model.outputs"
+                                                    : "loss"),
+            !r->model.inputs.n    ? "model.inputs"
+            : !r->model.outputs.n ? "model.outputs"
+                                  : "loss");
+    return ls_recipe_check_losses(r);
+}
+
 static const char *const CONFIG[] = { "image_size", "in_channels", "hidden", "act", "classes", NULL };
+static const char *const CONFIG_FIELDS[] = { "inputs", "outputs", "hidden", "act", "scale", NULL };
 
 extern const ls_model_row ls_mlp_row;
-const ls_model_row ls_mlp_row = { .name = "mlp",
-                                  .keys = "image_size in_channels hidden act classes",
-                                  .samples = LS_SAMPLES_IMAGES,
-                                  .build = build,
-                                  .config = CONFIG };
+const ls_model_row ls_mlp_row = {
+    .name = "mlp",
+    .keys = "image_size in_channels hidden act classes inputs outputs scale refit loss",
+    .samples = LS_SAMPLES_IMAGES,
+    .build = build,
+    .check = check,
+    .config = CONFIG,
+    .config_fields = CONFIG_FIELDS
+};

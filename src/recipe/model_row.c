@@ -41,5 +41,10 @@ const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes)
     return out;
 }
 
+ls_samples ls_recipe_samples(const ls_recipe *r)
+{
+    return r->model.inputs.n ? LS_SAMPLES_FIELDS : ls_recipe_model(r)->samples;
+}
+
 bool ls_model_makes_text(const ls_model_row *m) { return m->decoder || m->t5; }
 bool ls_model_is_huggingfaces(const ls_model_row *m) { return m->huggingface != NULL; }

@@ -7,7 +7,12 @@
 #include "lockstep/weights.h"
 
 /* The kind of samples that a data set has and a model takes. */
-typedef enum ls_samples { LS_SAMPLES_IMAGES, LS_SAMPLES_TEXT, LS_SAMPLES_PAIRS } ls_samples;
+typedef enum ls_samples {
+    LS_SAMPLES_IMAGES,
+    LS_SAMPLES_TEXT,
+    LS_SAMPLES_PAIRS,
+    LS_SAMPLES_FIELDS
+} ls_samples;
 
 /* A key of Hugging Face's config.json. A row with neither `ours` nor `only` names a key without effect here.
  */
@@ -59,6 +64,7 @@ typedef struct ls_model_row {
     void (*t5)(ls_t5_config *out, const ls_recipe *r);
     /* Keys of `model` that a checkpoint's config.json stores. NULL: huggingface->write writes the file. */
     const char *const *config;
+    const char *const *config_fields;   /* the same of a model of fields; NULL: it takes none */
     const ls_huggingface *huggingface;  /* NULL: transformers does not have the model */
     const ls_second_name *second_names; /* ended by a row without name; NULL: none */
 } ls_model_row;
@@ -68,6 +74,9 @@ extern const char *const LS_MODEL_WORDS[];    /* their names, ended by NULL */
 
 const ls_model_row *ls_model_row_find(const char *name); /* NULL: none */
 const ls_model_row *ls_recipe_model(const ls_recipe *r);
+
+/* What the recipe's model takes: that of its row, or with model.inputs fields. */
+ls_samples ls_recipe_samples(const ls_recipe *r);
 
 typedef bool (*ls_model_test)(const ls_model_row *m);
 enum { LS_MODEL_LIST = 256 };
@@ -88,6 +97,8 @@ int64_t ls_recipe_head_dim(const ls_recipe *r); /* width of a head */
 /* LS_E_USAGE unless model.heads divides model.hidden_size or model.head_dim is set. `has_head_dim`: the model
  * has that key, so the message names it. */
 ls_status ls_recipe_check_heads(const ls_recipe *r, bool has_head_dim);
+/* LS_E_USAGE unless each loss is of an output, with fields and a shape that fit it. */
+ls_status ls_recipe_check_losses(const ls_recipe *r);
 
 /* Rows of ls_config_key: read the key, with a value for when it is absent; read it; refuse other values than
  * these; refuse true; ignore the key. */

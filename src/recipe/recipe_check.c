@@ -52,7 +52,7 @@ static ls_status check_model(const ls_recipe *r)
 {
     const ls_model_row *m = ls_recipe_model(r);
     const long long image = r->model.image_size, channels = r->model.in_channels;
-    if (m->samples == LS_SAMPLES_IMAGES && (double)image * (double)image * (double)channels > 1e9)
+    if (ls_recipe_samples(r) == LS_SAMPLES_IMAGES && (double)image * (double)image * (double)channels > 1e9)
         return ls_fail(LS_E_USAGE,
                        "%s: an image of %lld x %lld x %lld numbers is more than this version can address",
                        at(r, "model.image_size"), channels, image, image);
@@ -66,24 +66,26 @@ static ls_status check_model(const ls_recipe *r)
 
 static const char *samples_text(ls_samples s)
 {
-    return s == LS_SAMPLES_IMAGES ? "images" : s == LS_SAMPLES_TEXT ? "text" : "pairs of texts";
+    static const char *const TEXTS[] = { "images", "text", "pairs of texts", "fields (model.inputs)" };
+    return TEXTS[s];
 }
 
 static bool takes_images(const ls_model_row *m) { return m->samples == LS_SAMPLES_IMAGES; }
 static bool takes_text(const ls_model_row *m) { return m->samples == LS_SAMPLES_TEXT; }
 static bool takes_pairs(const ls_model_row *m) { return m->samples == LS_SAMPLES_PAIRS; }
+static bool takes_fields(const ls_model_row *m) { return m->config_fields != NULL; }
 
 static ls_status check_data(const ls_recipe *r)
 {
-    static const ls_model_test TAKES[] = { takes_images, takes_text, takes_pairs };
+    static const ls_model_test TAKES[] = { takes_images, takes_text, takes_pairs, takes_fields };
     const ls_data_row *d = ls_recipe_data(r);
     const ls_model_row *m = ls_recipe_model(r);
     char list[LS_MODEL_LIST];
-    if (d->samples != m->samples)
+    if (d->samples != ls_recipe_samples(r))
         return ls_fail(LS_E_USAGE, "%s: %s is for models of %s (%s), and model.type %s is one of %s",
                        ls_recipe_where_either(r, "data.type", "model.type"), d->name,
                        samples_text(d->samples), ls_model_list(list, TAKES[d->samples]), m->name,
-                       samples_text(m->samples));
+                       samples_text(ls_recipe_samples(r)));
     return d->check ? d->check(r) : LS_OK;
 }
 

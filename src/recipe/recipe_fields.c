@@ -77,11 +77,11 @@ const ls_key LS_KEYS[] = {
       .help = "the architecture; llama and qwen2 predict the next token of text, t5 reads one text and "
               "writes another" },
     { "model.image_size", LS_KEY_INT, AT(model.image_size), "28", 1, 65536, .type = "model.type",
-      .help = "height and width of an image" },
+      NEEDS("model.inputs {}"), .help = "height and width of an image" },
     { "model.patch_size", LS_KEY_INT, AT(model.patch_size), "7", 1, 65536, .type = "model.type",
       .help = "height and width of a patch; divides `image_size`" },
     { "model.in_channels", LS_KEY_INT, AT(model.in_channels), "1", 1, 4096, .type = "model.type",
-      .help = "channels of an image" },
+      NEEDS("model.inputs {}"), .help = "channels of an image" },
     { "model.layers", LS_KEY_INT, AT(model.layers), "10", 1, 10000, .type = "model.type",
       .help = "number of blocks; for t5 those of the encoder" },
     { "model.heads", LS_KEY_INT, AT(model.heads), "2", 1, 10000, .type = "model.type",
@@ -123,13 +123,26 @@ const ls_key LS_KEYS[] = {
       .help = "widths of the hidden layers; `[]`: none" },
     { "model.act", LS_KEY_CHOICE, AT(model.act), "relu", WORDS("relu", "gelu", "gelu_tanh"),
       .type = "model.type", .help = "activation after each hidden layer" },
+    { "model.inputs", LS_KEY_PORTS, AT(model.inputs), "{}", .type = "model.type",
+      .help = "in place of an image: float fields of the samples and their shapes, `[]` for one number; they "
+              "are flattened and stand one behind the other (docs/arrays.md)" },
+    { "model.outputs", LS_KEY_PORTS, AT(model.outputs), "{}", .type = "model.type",
+      .help =
+          "with `inputs`: names and shapes of what the model computes; `loss` compares them with fields" },
+    { "model.scale", LS_KEY_CHOICE, AT(model.scale), "standard", WORDS("standard", "none"),
+      .type = "model.type", NEEDS("model.inputs !{}"),
+      .help = "`standard`: inputs, and targets of mse, mae and huber, are computed with as (value - mean) / "
+              "deviation of the training split; outputs and metrics are in the data's own units" },
+    { "model.refit", LS_KEY_BOOL, AT(model.refit), "false", .type = "model.type",
+      NEEDS("model.scale standard", "model.inputs !{}", "model.init !random"),
+      .help = "true: mean and deviation are found again; false: those of `init` are kept" },
     { "model.dropout", LS_KEY_REAL, AT(model.dropout), "0", 0, 1, .below = true, .type = "model.type",
       .help = "dropout probability: behind the positions (t5: the embeddings and the last norms), the "
               "attention (t5: and on its probabilities) and both layers of the MLP" },
     { "model.attention_dropout", LS_KEY_REAL, AT(model.attention_dropout), "0", 0, 1, .below = true,
       .type = "model.type", .help = "dropout probability of attention's probabilities" },
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .type = "model.type",
-      .help = "number of classes" },
+      NEEDS("model.inputs {}"), .help = "number of classes" },
     { "model.init", LS_KEY_TEXT, AT(model.init), "random",
       .help = "`random`, or the weights to begin with: a .safetensors or .pt file, a checkpoint, a directory "
               "of torch.distributed.checkpoint, or a Hugging Face folder, whose config.json sets the model "
@@ -138,8 +151,15 @@ const ls_key LS_KEYS[] = {
       .help = "false, as load_state_dict(strict=False): names that only `init` or only the model has are "
               "skipped; such parameters of the model keep their random values" },
 
+    { "loss", LS_KEY_LOSSES, AT(loss), "{}", .type = "model.type",
+      .help = "of a model with `inputs`: `type` mse, mae, huber, bce or cross_entropy; `of` an output; "
+              "`target` the field that it is compared with (the one of the output's name); `weight` a field "
+              "with a number for each sample, or `mask` one with a number for each element; `factor` (1); "
+              "huber: `delta` (1)" },
+
     { "data.type", LS_KEY_WORD, AT(data.type), NULL, .words = LS_DATA_WORDS,
-      .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `text`: "
+      .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `arrays`: "
+              "files of NumPy (docs/arrays.md); `text`: "
               "text files of your own, `pairs`: of source and "
               "target texts (docs/text.md)" },
     { "data.path", LS_KEY_TEXT, AT(data.path), "", .type = "data.type", .may_change = true,
@@ -212,6 +232,13 @@ const ls_key LS_KEYS[] = {
       .help = "a pixel p of 0..255 becomes (p / 255 - mean) / std" },
     { "data.std", LS_KEY_REAL, AT(data.std), "0.5", 0, 1e6, .above = true, .type = "data.type",
       .help = "see `mean`" },
+    { "data.train", LS_KEY_FILES, AT(data.train), "{}", .type = "data.type",
+      .help = "fields and their files, arrays [samples, ..] (docs/arrays.md); a relative path is looked for "
+              "here and in LOCKSTEP_DATA" },
+    { "data.eval", LS_KEY_FILES, AT(data.eval), "{}", .type = "data.type",
+      .help = "the same for evaluation" },
+    { "data.missing", LS_KEY_CHOICE, AT(data.missing), "error", WORDS("error", "mask"), .type = "data.type",
+      .help = "NaN in a target of mse, mae, huber or bce: an `error`, or it does not count (`mask`)" },
     { "data.shuffle", LS_KEY_BOOL, AT(data.shuffle), "true",
       .help = "false: every epoch has the order of the files" },
 

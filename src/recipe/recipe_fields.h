@@ -18,6 +18,9 @@ typedef enum ls_key_kind {
     LS_KEY_RANGE,   /* {int64_t min, max}: N or {min: A, max: B} */
     LS_KEY_MESH,    /* ls_mesh */
     LS_KEY_RESHARD, /* int64_t: -1 true, 0 false, N */
+    LS_KEY_PORTS,   /* ls_port_list */
+    LS_KEY_FILES,   /* ls_file_list */
+    LS_KEY_LOSSES,  /* ls_loss_list: one loss, or a list */
 } ls_key_kind;
 
 typedef struct ls_key {
@@ -53,12 +56,19 @@ typedef struct ls_section {
 extern const ls_section LS_SECTIONS[];
 extern const int LS_SECTION_COUNT;
 
+/* recipe_scalar.c */
+bool ls_key_parse_real(const char *text, double *out);  /* a decimal number */
+void ls_yaml_print_text(ls_str *out, const char *text); /* a scalar, quoted if it must be */
+
 /* recipe_value.c. `where` begins messages ("FILE:LINE: train.epochs"). Strings go to `a`. */
 ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a); /* the key has a `fallback` */
 void ls_key_print(const ls_key *k, const ls_recipe *r,
                   ls_str *out);                          /* as YAML that reads back as this value */
-void ls_yaml_print_text(ls_str *out, const char *text);  /* a scalar, quoted if it must be */
+/* recipe_named.c: the same for maps of names of one's own, PORTS, FILES and LOSSES. json: printed as JSON. */
+bool ls_key_is_named(const ls_key *k);
+ls_status ls_named_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
+void ls_named_print(const ls_key *k, const ls_recipe *r, bool json, ls_str *out);
 bool ls_words_have(const char *words, const char *word); /* "a b c" has "b" */
 
 /* recipe_types.c */

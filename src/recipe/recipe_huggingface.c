@@ -279,32 +279,49 @@ static void write_huggingfaces(ls_json *j, const ls_recipe *r, const ls_huggingf
     ls_json_int(j, "vocab_size", r->model.vocab_size);
 }
 
-/* Writes a key of the recipe as JSON. The YAML of numbers and lists is JSON, too; words are quoted. */
-static void add_key(ls_json *j, const ls_recipe *r, const char *name)
+/* Writes a key of the recipe under its last name. The YAML of numbers and lists is JSON, too; words are
+ * quoted. */
+static void add_key(ls_json *j, const ls_recipe *r, const char *key)
 {
-    char key[64];
-    snprintf(key, sizeof key, "model.%s", name);
-    char *value = ls_recipe_value(r, key);
-    if (!value)
-        ls_str_add(&j->out, NULL);
-    else if (value[0] == '[' || value[0] == '-' || (value[0] >= '0' && value[0] <= '9'))
-        ls_json_raw(j, name, value);
+    const ls_key *k = &LS_KEYS[ls_key_find(key)];
+    const char *dot = strrchr(key, '.'), *name = dot ? dot + 1 : key;
+    ls_str value = { 0 };
+    if (ls_key_is_named(k))
+        ls_named_print(k, r, true, &value);
     else
-        ls_json_text(j, name, value);
-    free(value);
+        ls_key_print(k, r, &value);
+    const char *text = ls_str_text(&value);
+    if (ls_key_is_named(k) || text[0] == '[' || text[0] == '-' || (text[0] >= '0' && text[0] <= '9'))
+        ls_json_raw(j, name, text);
+    else
+        ls_json_text(j, name, text);
+    ls_str_inherit(&j->out, &value);
+    ls_str_release(&value);
 }
 
-static void write_own(ls_json *j, const ls_recipe *r, const char *const *keys)
+static void write_own(ls_json *j, const ls_recipe *r, const ls_model_row *m)
 {
+    const bool fields = ls_recipe_samples(r) == LS_SAMPLES_FIELDS;
+    char key[64];
     ls_json_object(j, "model");
-    add_key(j, r, "type");
-    for (; *keys; keys++)
-        add_key(j, r, *keys);
+    add_key(j, r, "model.type");
+    for (const char *const *k = fields ? m->config_fields : m->config; *k; k++) {
+        snprintf(key, sizeof key, "model.%s", *k);
+        add_key(j, r, key);
+    }
     ls_json_close_object(j);
+    if (fields)
+        add_key(j, r, "loss");
     ls_json_object(j, "data");
     ls_json_text(j, "type", r->data.type);
-    ls_json_f64(j, "mean", r->data.mean);
-    ls_json_f64(j, "std", r->data.std);
+    if (fields) {
+        add_key(j, r, "data.train");
+        add_key(j, r, "data.eval");
+        add_key(j, r, "data.missing");
+    } else {
+        ls_json_f64(j, "mean", r->data.mean);
+        ls_json_f64(j, "std", r->data.std);
+    }
     ls_json_close_object(j);
 }
 
@@ -316,7 +333,7 @@ char *ls_recipe_config_json(const ls_recipe *r, const int32_t *end_token)
     if (m->huggingface)
         write_huggingfaces(&j, r, m->huggingface, end_token);
     else
-        write_own(&j, r, m->config);
+        write_own(&j, r, m);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
     return ls_str_take(&j.out);

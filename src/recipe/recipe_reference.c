@@ -17,7 +17,10 @@ static void type_text(const ls_key *k, ls_str *out)
                                          "two numbers, as [0.9, 0.999]",
                                          "whole number or {min: A, max: B}",
                                          "map of axes, as {dp: auto}",
-                                         "true, false or a number" };
+                                         "true, false or a number",
+                                         "map of names to shapes, as {x: [8], t: []}",
+                                         "map of fields to files, as {x: x.npy}",
+                                         "a loss, as {type: mse, of: y}, or a list of them" };
     if (k->kind != LS_KEY_CHOICE && k->kind != LS_KEY_WORD) {
         ls_str_add(out, NAMES[k->kind]);
         return;

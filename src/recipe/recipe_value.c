@@ -21,21 +21,11 @@ bool ls_words_have(const char *words, const char *word)
     return false;
 }
 
-/* Decimal numbers only: strtod alone would also take 0x10, inf and nan. */
-static bool parse_real(const char *text, double *out)
-{
-    if (!*text || strspn(text, "0123456789+-.eE") != strlen(text))
-        return false;
-    char *end;
-    *out = strtod(text, &end);
-    return !*end && isfinite(*out);
-}
-
 /* Whole numbers, also as 1e6. A double is exact only up to 2^53, so plain digits are read as an integer. */
 static bool parse_int(const char *text, int64_t *out)
 {
     double x;
-    if (!parse_real(text, &x) || x != floor(x) || fabs(x) > 9e18)
+    if (!ls_key_parse_real(text, &x) || x != floor(x) || fabs(x) > 9e18)
         return false;
     *out = strpbrk(text, ".eE") ? (int64_t)x : strtoll(text, NULL, 10);
     return true;
@@ -79,7 +69,7 @@ static ls_status read_int(const ls_key *k, const ls_yaml *v, const char *where, 
 static ls_status read_real(const ls_key *k, const ls_yaml *v, const char *where, double *out)
 {
     char range[96];
-    if (v->kind != LS_YAML_SCALAR || !parse_real(v->text, out))
+    if (v->kind != LS_YAML_SCALAR || !ls_key_parse_real(v->text, out))
         return wants(where, "a number", shape_name(v));
     if (!in_range(k, *out))
         return ls_fail(LS_E_USAGE, "%s: %s is out of range (%s)", where, v->text, range_text(k, range));
@@ -309,6 +299,9 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
     case LS_KEY_RANGE: return read_range(k, v, where, MEMBER(int64_t, r, k));
     case LS_KEY_MESH: return read_mesh(v, where, MEMBER(ls_mesh, r, k));
     case LS_KEY_RESHARD: return read_reshard(v, where, MEMBER(int64_t, r, k));
+    case LS_KEY_PORTS:
+    case LS_KEY_FILES:
+    case LS_KEY_LOSSES: return ls_named_read(k, r, v, a, where);
     }
     return ls_fail(LS_E_INTERNAL, "%s: a key of unknown kind", where);
 }
@@ -326,30 +319,6 @@ ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_ar
                     k->now);
     ls_str_release(&text);
     return s;
-}
-
-/* Writes the text without quotes if YAML reads it back as the same text, else with double quotes. `$` is
- * doubled, because ${NAME} is a variable (yaml_env.c). */
-void ls_yaml_print_text(ls_str *out, const char *text)
-{
-    static const char PLAIN[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-";
-    bool plain = *text && text[0] != '-' && strspn(text, PLAIN) == strlen(text) && strcmp(text, "null");
-    if (plain) {
-        ls_str_add(out, text);
-        return;
-    }
-    ls_str_add(out, "\"");
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (*p == '"' || *p == '\\')
-            ls_str_printf(out, "\\%c", *p);
-        else if (*p == '$' && p[1] == '{')
-            ls_str_add(out, "$$");
-        else if (*p < 0x20 || *p == 0x7f)
-            ls_str_printf(out, "\\x%02x", *p);
-        else
-            ls_str_add_n(out, (const char *)p, 1);
-    }
-    ls_str_add(out, "\"");
 }
 
 static void print_bytes(ls_str *out, int64_t n)
@@ -429,6 +398,9 @@ void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
             ls_str_add(out, n ? "true" : "false");
         break;
     }
+    case LS_KEY_PORTS:
+    case LS_KEY_FILES:
+    case LS_KEY_LOSSES: ls_named_print(k, r, false, out); break;
     }
 }
 

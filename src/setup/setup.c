@@ -86,7 +86,7 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     LS_TRY(ls_recipe_parallel(&s->trainer.parallel, r, ranks, rank, ranks_per_host));
     LS_TRY(batches(s, r));
     s->model = ls_recipe_model(r);
-    const bool images = s->model->samples == LS_SAMPLES_IMAGES;
+    const bool images = ls_recipe_samples(r) == LS_SAMPLES_IMAGES;
     s->channels = images ? (int)r->model.in_channels : 0;
     s->size = images ? (int)r->model.image_size : 0;
     s->classes = (int)(images ? r->model.classes : r->model.vocab_size);
@@ -185,7 +185,7 @@ static ls_status check_layers(const ls_weights *w, const ls_recipe *r)
     const bool decoder = r->model.decoder_layers > r->model.layers;
     const int64_t layers = decoder ? r->model.decoder_layers : r->model.layers;
     const char *key = decoder ? "model.decoder_layers" : "model.layers";
-    if (ls_recipe_model(r)->samples == LS_SAMPLES_IMAGES || layers - 1 <= most)
+    if (!ls_model_makes_text(ls_recipe_model(r)) || layers - 1 <= most)
         return LS_OK;
     return ls_fail(LS_E_SHAPE,
                    "%s is %lld (%s), and the tensors of %s are numbered up to %lld: the configuration is of "

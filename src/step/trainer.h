@@ -145,6 +145,8 @@ ls_status ls_trainer_step_fed(ls_trainer *t, int64_t samples, double lr, ls_step
 /* One run of the evaluation program over what was fed. */
 ls_status ls_trainer_eval_fed(ls_trainer *t);
 
+/* fit.c: ls_trainer_fit of those fields whose scaling is not in `have` (NULL: of all). Collective. */
+ls_status ls_trainer_fit_missing(ls_trainer *t, const ls_dataset *set, const struct ls_weights *have);
 /* As ls_trainer_init and then ls_trainer_load, without drawing parameters that are loaded. */
 ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const struct ls_weights *w);
 /* Finds the weights of unit i in the session. */

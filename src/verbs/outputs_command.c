@@ -227,7 +227,7 @@ static ls_status make_predictor(job *j)
 {
     ls_checkpoint c;
     const ls_recipe *r = j->target.recipe;
-    char *words = ls_sys_strdup(j->o->output ? j->o->output : by_default(j->setup.model->samples));
+    char *words = ls_sys_strdup(j->o->output ? j->o->output : by_default(ls_recipe_samples(r)));
     for (char *p = words; p && *p; p++)
         *p = *p == ',' ? ' ' : *p;
     const ls_predictor_opts o = { LS_PREDICTOR_DEFAULTS, .outputs = words };

@@ -287,7 +287,7 @@ static bool is_rows(const char *out)
 static ls_status predict(job *j)
 {
     const ls_predict_opts *o = j->o;
-    const ls_samples kind = ls_recipe_model(j->target.recipe)->samples;
+    const ls_samples kind = ls_recipe_samples(j->target.recipe);
     if (ls_target_several(&j->target))
         return ls_fail(LS_E_USAGE,
                        "lockstep predict runs in one process, with all its threads: leave workers out");

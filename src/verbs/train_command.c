@@ -100,12 +100,15 @@ static ls_status initial_weights(training *t)
     const bool strict = t->loop.recipe->model.init_strict;
     if (!t->init || !strict)
         LS_TRY(ls_trainer_init(t->loop.trainer, seed));
-    if (!t->init)
-        return LS_OK;
-    ls_status s = strict ? ls_trainer_init_from(t->loop.trainer, seed, t->init)
-                         : ls_trainer_load_partly(t->loop.trainer, t->init);
+    ls_status s = !t->init ? LS_OK
+                  : strict ? ls_trainer_init_from(t->loop.trainer, seed, t->init)
+                           : ls_trainer_load_partly(t->loop.trainer, t->init);
+    if (s != LS_OK)
+        return ls_fail_in(s, "model.init");
+    LS_TRY(ls_trainer_check_data(t->loop.trainer, t->loop.train));
+    s = ls_trainer_fit_missing(t->loop.trainer, t->loop.train, t->loop.recipe->model.refit ? NULL : t->init);
     ls_weights_close(&t->init);
-    return s == LS_OK ? s : ls_fail_in(s, "model.init");
+    return s;
 }
 
 /* Logs data, model and plan: on the terminal, and in the run's log. */
@@ -123,7 +126,7 @@ static void describe(const training *t)
     ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s", t->loop.recipe->model.type,
                 (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name,
                 ls_isa_name(c->device.isa), c->device.threads, c->device.threads == 1 ? "" : "s");
-    if (t->setup.model->samples != LS_SAMPLES_IMAGES && !t->checkpoint[0])
+    if (ls_recipe_samples(t->loop.recipe) != LS_SAMPLES_IMAGES && !t->checkpoint[0])
         ls_log_info("init   %s", strcmp(t->loop.recipe->model.init, "random")
                                      ? t->loop.recipe->model.init
                                      : "random weights, no trained ones: model.init is random");

@@ -217,6 +217,13 @@ static void drop_samples(void)
 #define sample_ls_share_p \
     &(ls_share) { 0 }
 #define sample_ls_split LS_SPLIT_TRAIN
+#define sample_ls_array_field_p \
+    &(ls_array_field) { .field = "x", .file = "nowhere.npy", .as = LS_F32 }
+#define sample_ls_task_config_p \
+    &(ls_task_config) { 0 }
+#define sample_ls_loss_kind LS_LOSS_MSE
+#define sample_ls_scaling \
+    (ls_scaling) { s.value, s.value }
 #define sample_ls_dtype LS_F32
 #define sample_ls_dtype_p \
     &(ls_dtype) { LS_F32 }

@@ -72,6 +72,7 @@ void values(ls_graph *g, ls_value x, ls_value ids)
     const ls_init zero = {};
     const ls_conv_opts conv = ls_conv_opts_default();
     const ls_pool_opts pool = { { 2, 2 }, { 2, 2 }, { 0, 0 } };
+    const ls_scaling scaling = ls_scaling_of(g, "x", 8);
     const ls_value none = LS_NONE, both[] = { x, x };
     const int64_t dims[] = { 4, 8 };
     ls_param(g, "p", t, zero), ls_state(g, "s", t, zero), ls_buffer(g, "b", t, zero), ls_fill(g, one, 1);
@@ -90,6 +91,7 @@ void values(ls_graph *g, ls_value x, ls_value ids)
     ls_sum(g, x, 0, true), ls_mean(g, x, -1, false), ls_variance(g, x, LS_ALL_DIMS, false, 1),
         ls_amax(g, x, 1, true);
     ls_linear(g, "fc", x, 3), ls_conv2d(g, "conv", x, 3, 3), ls_batch_norm(g, "bn", x),
+        ls_loss_rows(g, LS_LOSS_MSE, ls_scale(g, scaling, x), ls_unscale(g, scaling, x), 1),
         ls_dropout(g, "drop", x, 0.5), ls_attention_dropout(g, "drop2", x, 0.5);
     ls_matmul_wt(g, x, x, none), ls_layer_norm_op(g, x, x, x, 1e-5), ls_rms_norm_op(g, x, x, 1e-5),
         ls_embedding_op(g, ids, x), ls_rope(g, x, none, 4, 1e4);

@@ -58,7 +58,14 @@ static const char *other_value(const ls_key *k, char buffer[64])
                                               { "model.hidden", "[3, 5]" },
                                               { "model.head_dim", "32" },
                                               { "model.position_buckets", "64" },
-                                              { "model.rope_theta", "500000" } };
+                                              { "model.rope_theta", "500000" },
+                                              { "model.inputs", "{x: [8], t: []}" },
+                                              { "model.outputs", "{z: [2, 3], y: []}" },
+                                              { "loss",
+                                                "[{type: huber, of: y, delta: 0.5}, {type: mae, of: y, "
+                                                "target: u, mask: m, factor: 2}]" },
+                                              { "data.train", "{x: \"a b.npy\", y: c.npy}" },
+                                              { "data.eval", "{x: d.npy}" } };
     for (size_t i = 0; i < sizeof SPECIAL / sizeof SPECIAL[0]; i++)
         if (!strcmp(SPECIAL[i][0], k->key))
             return SPECIAL[i][1];
@@ -91,6 +98,12 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
     }
     if (!strcmp(k->key, "data.type") || !strcmp(only, "data.type idx"))
         sets[n++] = "data={train_images: a, train_labels: b, eval_images: c, eval_labels: d}";
+    if (!strcmp(only, "data.type arrays") ||
+        strstr("model.inputs model.outputs model.scale model.refit loss", k->key)) {
+        sets[n++] = "model={type: mlp, inputs: {x: [1]}, outputs: {y: [1], z: []}}";
+        sets[n++] = "loss={type: mse, of: y}";
+        sets[n++] = "data={type: arrays, train: {x: a.npy}, eval: {x: b.npy}}";
+    }
     if (!strncmp(only, "data.type text", 14))
         sets[n++] = "model.type=llama";
     if (!strncmp(only, "data.type text", 14) || strstr(only, "model.type llama"))
@@ -107,7 +120,7 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "precision.param=f16";
     if (!strncmp(k->key, "eval.generate.", 14))
         sets[n++] = "eval.generate={tokens: 3, beams: 3}";
-    if (!strcmp(k->key, "model.init_strict"))
+    if (!strcmp(k->key, "model.init_strict") || !strcmp(k->key, "model.refit"))
         sets[n++] = "model.init=.";
     if (!strcmp(k->key, "parallel.bucket"))
         sets[n++] = "parallel.data=ddp";
@@ -245,7 +258,8 @@ static void lists_known_keys(const char *type, const char *row, const char *keys
         int found = 0;
         for (int i = 0; i < LS_KEY_COUNT; i++) {
             const char *dot = strrchr(LS_KEYS[i].key, '.');
-            found += dot && !strcmp(dot + 1, word) && LS_KEYS[i].type && !strcmp(LS_KEYS[i].type, type);
+            found += !strcmp(dot ? dot + 1 : LS_KEYS[i].key, word) && LS_KEYS[i].type &&
+                     !strcmp(LS_KEYS[i].type, type);
         }
         if (found != 1)
             fail_msg("the row %s lists the key %s, which %d keys of %s are", row, word, found, type);

@@ -521,6 +521,12 @@ def t5():
     save("t5", out)
 
 
+def regression():
+    import regression as r
+
+    save("regression", r.regression())
+
+
 def fields():
     import fields as f
 
@@ -536,6 +542,6 @@ def metrics():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, ops, elements, scalars, resnet, resnet30, buffers, decoder, t5, fields, metrics)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, ops, elements, scalars, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

@@ -1,0 +1,311 @@
+/* arrays.c - arrays in files as a data set: sample i is row i of each array. A row is converted when it is
+ * read, and only then is it looked at: an array may be larger than memory. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/argument.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "graph/op.h"
+#include "data/array_file.h"
+#include "lockstep/data.h"
+
+typedef struct column {
+    ls_array_field as; /* its texts are the fields' */
+    ls_array_file file;
+    int64_t each; /* elements of a row */
+    int field;    /* its field; that of NAME.valid, if it has one, is the next */
+} column;
+
+typedef struct array_set {
+    ls_dataset set;
+    int n;
+    column *columns;
+    ls_field *fields;
+    char **names; /* [fields] */
+    ls_dataset_part *parts;
+} array_set;
+
+/* ---- reading */
+
+/* "x.npy row 812: " and "x[3, 1]" for messages. */
+static void place_text(ls_str *out, const column *c, int64_t row, int64_t element)
+{
+    const ls_type *t = &c->file.type;
+    int64_t rest = element, size = c->each;
+    ls_str_printf(out, "%s row %" PRId64 ": %s", c->file.path, row, c->as.field);
+    for (int d = 1; d < t->ndim; d++) {
+        size /= t->dims[d];
+        ls_str_printf(out, "%s%" PRId64, d == 1 ? "[" : ", ", rest / size);
+        rest %= size;
+    }
+    ls_str_add(out, t->ndim > 1 ? "]" : "");
+}
+
+static ls_status refuse(const column *c, int64_t row, int64_t element, const char *why)
+{
+    ls_str place = { 0 };
+    place_text(&place, c, row, element);
+    const ls_status s = ls_fail(LS_E_FORMAT, "%s %s", ls_str_text(&place), why);
+    ls_str_release(&place);
+    return s;
+}
+
+/* IEEE's binary16: a sign, 5 bits of exponent, 10 of fraction. */
+static double half(uint16_t bits)
+{
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const double x = exponent == 31  ? (fraction ? (double)NAN : (double)INFINITY)
+                     : exponent == 0 ? ldexp(fraction, -24)
+                                     : ldexp(1024 + fraction, exponent - 25);
+    return bits & 0x8000 ? -x : x;
+}
+
+/* Element i of the row at `from`. Integers of 64 bits are rounded to a double. */
+static double number(const uint8_t *from, ls_dtype type, int64_t i)
+{
+    union {
+        float f32;
+        double f64;
+        uint16_t f16;
+        int32_t i32;
+        int64_t i64;
+    } x;
+    const size_t size = ls_dtype_size(type);
+    if (type == LS_U8)
+        return from[i];
+    memcpy(&x, from + (size_t)i * size, size);
+    switch (type) {
+    case LS_F32: return (double)x.f32;
+    case LS_F64: return x.f64;
+    case LS_F16: return half(x.f16);
+    case LS_I32: return x.i32;
+    default: return (double)x.i64;
+    }
+}
+
+static const char *wrong_float(const column *c, double x)
+{
+    if (isnan(x))
+        return "is NaN: replace it, or leave its row out";
+    if (isinf(x))
+        return "is infinite: replace it, or leave its row out";
+    if (c->as.as == LS_F32 && isinf((float)x))
+        return "is beyond f32, whose largest number is 3.4e38: scale the data";
+    if (c->as.range != LS_ARRAY_ANY && x < 0)
+        return c->as.range == LS_ARRAY_FROM_0 ? "is negative: weights are numbers from 0 on"
+                                              : "is negative: targets of bce are numbers from 0 to 1";
+    return c->as.range == LS_ARRAY_0_TO_1 && x > 1 ? "is above 1: targets of bce are numbers from 0 to 1"
+                                                   : NULL;
+}
+
+static ls_status read_floats(const column *c, const uint8_t *from, int64_t row, void *to, void *valid)
+{
+    for (int64_t i = 0; i < c->each; i++) {
+        double x = number(from, c->file.type.dtype, i);
+        const bool missing = c->as.missing && isnan(x);
+        x = missing ? 0 : x;
+        const char *why = wrong_float(c, x);
+        if (why)
+            return refuse(c, row, i, why);
+        if (c->as.as == LS_F32 && to)
+            ((float *)to)[i] = (float)x;
+        else if (to)
+            ((double *)to)[i] = x;
+        if (c->as.as == LS_F32 && valid)
+            ((float *)valid)[i] = !missing;
+        else if (valid)
+            ((double *)valid)[i] = !missing;
+    }
+    return LS_OK;
+}
+
+/* Values of an integer field are whole numbers that a double holds exactly, or beyond i32 anyway. */
+static ls_status read_integers(const column *c, const uint8_t *from, int64_t row, int32_t *to)
+{
+    char why[96];
+    for (int64_t i = 0; i < c->each; i++) {
+        const double x = number(from, c->file.type.dtype, i);
+        const bool ignored = c->as.ignorable && x == LS_IGNORE_LABEL, fits = x >= INT32_MIN && x <= INT32_MAX,
+                   below = !c->as.below || (x >= 0 && x < (double)c->as.below);
+        if (!fits || (!below && !ignored)) {
+            if (fits)
+                snprintf(why, sizeof why, "is %.0f: it must be 0 to %" PRId64 "%s", x, c->as.below - 1,
+                         c->as.ignorable ? ", or -100 for none" : "");
+            else
+                snprintf(why, sizeof why, "is %.0f, which is beyond i32", x);
+            return refuse(c, row, i, why);
+        }
+        to[i] = (int32_t)x;
+    }
+    return LS_OK;
+}
+
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
+{
+    const array_set *d = (const array_set *)set;
+    for (int k = 0; k < d->n; k++) {
+        const column *c = &d->columns[k];
+        void *valid = c->as.missing ? to[c->field + 1] : NULL;
+        if (!to[c->field] && !valid)
+            continue;
+        const size_t bytes = (size_t)c->each * ls_dtype_size(c->file.type.dtype);
+        const uint8_t *from = c->file.data + (size_t)i * bytes;
+        LS_TRY(c->as.as == LS_I32 ? read_integers(c, from, i, to[c->field])
+                                  : read_floats(c, from, i, to[c->field], valid));
+    }
+    return LS_OK;
+}
+
+static int64_t count_valid(const ls_dataset *set, int64_t i, int k)
+{
+    const array_set *d = (const array_set *)set;
+    const column *c = d->columns;
+    while (c->field != k)
+        c++;
+    const uint8_t *from = c->file.data + (size_t)(i * c->each) * ls_dtype_size(c->file.type.dtype);
+    int64_t n = 0;
+    for (int64_t e = 0; e < c->each; e++)
+        n += number(from, c->file.type.dtype, e) != LS_IGNORE_LABEL;
+    return n;
+}
+
+/* ---- opening */
+
+static void close_set(ls_dataset *set)
+{
+    array_set *d = (array_set *)set;
+    for (int k = 0; k < d->n && d->columns; k++)
+        ls_array_file_close(&d->columns[k].file);
+    for (int k = 0; k < d->set.n_fields && d->names; k++)
+        free(d->names[k]);
+    free(d->columns);
+    free(d->fields);
+    free(d->names);
+    free(d->parts);
+    free(d);
+}
+
+static bool is_name(const char *name)
+{
+    const char *p = name;
+    while (isalnum((unsigned char)*p) || *p == '_')
+        p++;
+    return p > name && !*p;
+}
+
+static ls_status check_array(const ls_array_field *all, int k)
+{
+    const ls_array_field *a = &all[k];
+    if (!a->field || !is_name(a->field))
+        return ls_fail(LS_E_USAGE, "\"%s\" is no name of a field: letters, digits and _",
+                       a->field ? a->field : "");
+    for (int i = 0; i < k; i++)
+        if (!strcmp(all[i].field, a->field))
+            return ls_fail(LS_E_USAGE, "field \"%s\" is there twice", a->field);
+    if (a->as != LS_F32 && a->as != LS_F64 && a->as != LS_I32)
+        return ls_fail(LS_E_USAGE, "field \"%s\": samples have f32, f64 or i32, not %s", a->field,
+                       ls_dtype_name(a->as));
+    return LS_OK;
+}
+
+/* Opens column k and checks that it belongs to column 0. */
+static ls_status open_column(array_set *d, int k)
+{
+    column *c = &d->columns[k];
+    char text[128];
+    LS_TRY(ls_array_file_open(&c->file, c->as.file, c->as.field));
+    const ls_type *t = &c->file.type;
+    if (t->ndim < 1 || t->dims[0] < 1)
+        return ls_fail(LS_E_SHAPE, "%s: it is %s, and an array of samples is [samples, ..]: there are none",
+                       c->file.path, ls_type_text(text, t));
+    if (t->dims[0] != d->columns[0].file.type.dims[0])
+        return ls_fail(LS_E_USAGE,
+                       "%s has %" PRId64 " rows, and %s %" PRId64
+                       ": the first dimension is the samples, of which all fields have the same number",
+                       c->file.path, t->dims[0], d->columns[0].file.path, d->columns[0].file.type.dims[0]);
+    c->each = ls_type_count(t) / t->dims[0];
+    if (c->each < 1)
+        return ls_fail(LS_E_SHAPE, "%s: it is %s: its samples have no elements", c->file.path,
+                       ls_type_text(text, t));
+    if (c->as.as == LS_I32 && ls_dtype_is_float(t->dtype))
+        return ls_fail(LS_E_SHAPE,
+                       "%s: it is %s, and \"%s\" must be integers: save array.astype('int32'), if its "
+                       "numbers are whole",
+                       c->file.path, ls_type_text(text, t), c->as.field);
+    return LS_OK;
+}
+
+static ls_status add_field(array_set *d, const column *c, const char *suffix)
+{
+    const int k = d->set.n_fields;
+    ls_type t = { .dtype = c->as.as, .ndim = c->file.type.ndim - 1 };
+    memcpy(t.dims, c->file.type.dims + 1, sizeof *t.dims * (size_t)t.ndim);
+    d->names[k] = ls_sys_text("%s%s", c->as.field, suffix);
+    LS_TRY(ls_sys_have(d->names[k]));
+    d->fields[k] = (ls_field){ .name = d->names[k],
+                               .type = t,
+                               .below = c->as.below,
+                               .ignorable = c->as.as == LS_I32 && c->as.ignorable };
+    d->set.n_fields++;
+    return LS_OK;
+}
+
+static ls_status open_all(array_set *d, const ls_array_field *arrays)
+{
+    d->set.digest = 0;
+    for (int k = 0; k < d->n; k++) {
+        column *c = &d->columns[k];
+        LS_TRY(check_array(arrays, k));
+        c->as = arrays[k];
+        LS_TRY(open_column(d, k));
+        c->field = d->set.n_fields;
+        LS_TRY(add_field(d, c, ""));
+        c->as.field = d->names[c->field];
+        if (c->as.missing)
+            LS_TRY(add_field(d, c, ".valid"));
+        d->parts[k] = (ls_dataset_part){ c->as.field, c->file.path, c->file.digest };
+        d->set.digest = ls_hash64_more(d->set.digest, c->as.field, strlen(c->as.field));
+        d->set.digest = ls_hash64_more(d->set.digest, &c->file.digest, sizeof c->file.digest);
+    }
+    d->set.n = d->columns[0].file.type.dims[0];
+    d->set.source = d->columns[0].file.path;
+    return LS_OK;
+}
+
+ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array_field *arrays)
+{
+    LS_ARG(out);
+    LS_ARG(arrays);
+    *out = NULL;
+    if (n < 1)
+        return ls_fail(LS_E_USAGE, "a data set of %d arrays: at least one is needed", n);
+    array_set *d = ls_sys_calloc(1, sizeof *d);
+    LS_TRY(ls_sys_have(d));
+    d->n = n;
+    d->columns = ls_sys_calloc((size_t)n, sizeof *d->columns);
+    d->fields = ls_sys_calloc(2 * (size_t)n, sizeof *d->fields);
+    d->names = ls_sys_calloc(2 * (size_t)n, sizeof *d->names);
+    d->parts = ls_sys_calloc((size_t)n, sizeof *d->parts);
+    d->set = (ls_dataset){ .name = "arrays",
+                           .split = split,
+                           .fields = d->fields,
+                           .read = read_sample,
+                           .count = count_valid,
+                           .close = close_set,
+                           .parts = d->parts,
+                           .n_parts = n };
+    const ls_status s = d->columns && d->fields && d->names && d->parts
+                            ? open_all(d, arrays)
+                            : ls_fail(LS_E_MEMORY, "no memory for a data set of %d arrays", n);
+    if (s == LS_OK)
+        *out = &d->set;
+    else
+        close_set(&d->set);
+    return s;
+}
