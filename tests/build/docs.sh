@@ -87,7 +87,7 @@ FNR == 1 { text = "" }
     text = ""
 }' "${pages[@]}" >"$work/bad"
 count <"$work/bad"
-grep -rhoE '\bls_[a-z0-9_]+\b' include src | sort -u >"$work/functions"
+grep -rhoE '\bls_[a-z0-9_]+\b' include src bindings | sort -u >"$work/functions"
 grep -nHoE '\bls_[a-z0-9_]+\b' docs/*.md docs/*/*.md README.md | sort -t: -k3 -u | while IFS=: read -r page line name; do
     grep -qx -- "$name" "$work/functions" || echo "$page:$line: there is no $name"
 done | grep -v 'odls_base_sigkill_timeout\|: there is no ls_$' >"$work/bad"

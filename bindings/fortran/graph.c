@@ -1,0 +1,240 @@
+/* graph.c - builder calls of module lockstep_graph that are not the library's own functions: they have texts,
+ * dimensions or options. */
+#define LS_NO_CALL_SITES
+#include <stdlib.h>
+#include <string.h>
+
+#include "glue.h"
+
+/* Names are short: one that is too long is refused by the library as an empty one. */
+#define NAME(name, text) \
+    char name[LSF_TEXT]; \
+    lsf_text(name, text)
+
+static int ndim_of(const ls_graph *g, ls_value v) { return ls_value_type(g, v).ndim; }
+
+/* Dimension d of Fortran, from 1 on, of a value; LS_MAX_DIMS, which the library refuses, if there is none. */
+static int dim_of(const ls_graph *g, ls_value v, int d)
+{
+    const int n = ndim_of(g, v);
+    return d >= 1 && d <= n ? n - d : LS_MAX_DIMS;
+}
+
+ls_status lsf_build(ls_graph *g, const void *config, int64_t batch)
+{
+    ((const lsf_builder *)config)->build(g, (int)batch);
+    return ls_graph_finish(g);
+}
+
+static ls_type type_of(ls_dtype dtype, const CFI_cdesc_t *dims)
+{
+    ls_type t = { .dtype = dtype };
+    t.ndim = lsf_dims(t.dims, dims);
+    return t;
+}
+
+ls_value lsf_input(ls_graph *g, const CFI_cdesc_t *name, const CFI_cdesc_t *dims, const int *dtype)
+{
+    NAME(text, name);
+    return ls_input(g, text, type_of(dtype ? (ls_dtype)*dtype : LS_F32, dims));
+}
+
+ls_value lsf_param(ls_graph *g, const CFI_cdesc_t *name, const CFI_cdesc_t *dims, int kind, const double *a,
+                   const double *b)
+{
+    NAME(text, name);
+    const ls_init init = { (ls_init_kind)kind, a ? *a : 0, b ? *b : 0 };
+    return ls_param(g, text, type_of(LS_F32, dims), init);
+}
+
+ls_value lsf_fill(ls_graph *g, const CFI_cdesc_t *dims, double value)
+{
+    return ls_fill(g, type_of(LS_F32, dims), value);
+}
+
+void lsf_output(ls_graph *g, const CFI_cdesc_t *name, ls_value v)
+{
+    NAME(text, name);
+    ls_output(g, text, v);
+}
+
+int lsf_size(const ls_graph *g, ls_value v, int d)
+{
+    const ls_type t = ls_value_type(g, v);
+    return !d ? t.ndim : d >= 1 && d <= t.ndim ? (int)t.dims[t.ndim - d] : -1;
+}
+
+ls_value lsf_reshape(ls_graph *g, ls_value a, const CFI_cdesc_t *dims)
+{
+    int64_t list[LS_MAX_DIMS];
+    const int n = lsf_dims(list, dims);
+    return ls_reshape_dims(g, a, n, list);
+}
+
+ls_value lsf_broadcast(ls_graph *g, ls_value a, const CFI_cdesc_t *dims)
+{
+    int64_t list[LS_MAX_DIMS];
+    const int n = lsf_dims(list, dims);
+    return ls_broadcast_dims(g, a, n, list);
+}
+
+ls_value lsf_sum_to(ls_graph *g, ls_value a, const CFI_cdesc_t *dims)
+{
+    int64_t list[LS_MAX_DIMS];
+    const int n = lsf_dims(list, dims);
+    return ls_sum_to(g, a, n, list);
+}
+
+ls_value lsf_permute(ls_graph *g, ls_value a, const CFI_cdesc_t *dims)
+{
+    int64_t list[LS_MAX_DIMS] = { 0 };
+    const int n = lsf_dims(list, dims);
+    for (int i = 0; i < n && i < LS_MAX_DIMS; i++)
+        list[i] = n - list[i]; /* a dimension that is not there stays out of range */
+    return ls_permute_dims(g, a, n, list);
+}
+
+ls_value lsf_slice(ls_graph *g, ls_value a, int dim, int first, int count)
+{
+    return ls_slice(g, a, dim_of(g, a, dim), first - 1, count);
+}
+
+ls_value lsf_concat(ls_graph *g, int dim, const CFI_cdesc_t *parts)
+{
+    const CFI_index_t n = parts->dim[0].extent;
+    const ls_value failed = { .id = -1 };
+    ls_value *list = calloc((size_t)(n > 0 ? n : 1), sizeof *list);
+    if (!list) {
+        ls_fail(LS_E_MEMORY, "out of memory for ls_concat");
+        return failed;
+    }
+    for (CFI_index_t i = 0; i < n; i++)
+        memcpy(&list[i], (const char *)parts->base_addr + i * parts->dim[0].sm, sizeof *list);
+    const ls_value v = ls_concat(g, n > 0 ? dim_of(g, list[0], dim) : 0, (int)n, list);
+    free(list);
+    return v;
+}
+
+void lsf_scope_push(ls_graph *g, const CFI_cdesc_t *name, const CFI_cdesc_t *block)
+{
+    NAME(text, name);
+    NAME(class, block);
+    ls_scope_push(g, text, class);
+}
+
+/* The graph keeps the address of the file's name, so it must stay: each name is stored once. */
+void lsf_at(ls_graph *g, const CFI_cdesc_t *file, int line)
+{
+    static struct file {
+        struct file *next;
+        char name[];
+    } * _Atomic files;
+    NAME(text, file);
+    struct file *f = files;
+    while (f && strcmp(f->name, text))
+        f = f->next;
+    if (!f && (f = malloc(sizeof *f + strlen(text) + 1))) {
+        strcpy(f->name, text);
+        f->next = files;
+        while (!__atomic_compare_exchange_n((struct file **)&files, &f->next, f, false, __ATOMIC_SEQ_CST,
+                                            __ATOMIC_SEQ_CST))
+            ;
+    }
+    if (f)
+        ls_at(g, f->name, line);
+}
+
+/* ---- losses and metrics */
+
+void lsf_loss(ls_graph *g, const CFI_cdesc_t *name, ls_value rows, double factor, int weigh,
+              const CFI_cdesc_t *field)
+{
+    NAME(text, name);
+    NAME(of, field);
+    ls_loss(g, text, rows, factor, (ls_weigh)weigh, of[0] ? of : NULL);
+}
+
+void lsf_loss_scalar(ls_graph *g, const CFI_cdesc_t *name, ls_value v, double factor)
+{
+    NAME(text, name);
+    ls_loss_scalar(g, text, v, factor);
+}
+
+void lsf_measure(ls_graph *g, const CFI_cdesc_t *name, ls_value rows, int how, int weigh,
+                 const CFI_cdesc_t *field)
+{
+    NAME(text, name);
+    NAME(of, field);
+    ls_measure(g, text, rows, (ls_how)how, (ls_weigh)weigh, of[0] ? of : NULL);
+}
+
+void lsf_measure_against(ls_graph *g, const CFI_cdesc_t *name, int kind, ls_value predicted, ls_value target,
+                         int weigh, const CFI_cdesc_t *field)
+{
+    NAME(text, name);
+    NAME(of, field);
+    ls_measure_against(g, text, (ls_metric_kind)kind, predicted, target, (ls_weigh)weigh, of[0] ? of : NULL);
+}
+
+/* ---- layers and reductions */
+
+ls_value lsf_linear(ls_graph *g, const CFI_cdesc_t *name, ls_value x, int out, int bias)
+{
+    NAME(text, name);
+    ls_linear_opts o = ls_linear_opts_default();
+    o.bias = bias;
+    return ls_linear_with(g, text, x, out, &o);
+}
+
+ls_value lsf_conv2d(ls_graph *g, const CFI_cdesc_t *name, ls_value x, int out, int kernel, const int *stride,
+                    const int *padding, int bias)
+{
+    NAME(text, name);
+    ls_conv2d_opts o = ls_conv2d_opts_default();
+    o.bias = bias;
+    o.stride = stride ? *stride : o.stride;
+    o.padding = padding ? *padding : o.padding;
+    return ls_conv2d_with(g, text, x, out, kernel, &o);
+}
+
+ls_value lsf_layer_norm(ls_graph *g, const CFI_cdesc_t *name, ls_value x, double eps)
+{
+    NAME(text, name);
+    return ls_layer_norm(g, text, x, eps);
+}
+
+ls_value lsf_rms_norm(ls_graph *g, const CFI_cdesc_t *name, ls_value x, double eps)
+{
+    NAME(text, name);
+    return ls_rms_norm(g, text, x, eps);
+}
+
+ls_value lsf_dropout(ls_graph *g, const CFI_cdesc_t *name, ls_value x, double p)
+{
+    NAME(text, name);
+    return ls_dropout(g, text, x, p);
+}
+
+ls_value lsf_self_attention(ls_graph *g, const CFI_cdesc_t *name, ls_value x, int heads, double dropout)
+{
+    NAME(text, name);
+    return ls_self_attention(g, text, x, heads, dropout);
+}
+
+static int over(const ls_graph *g, ls_value a, const int *dim)
+{
+    return dim ? dim_of(g, a, *dim) : LS_ALL_DIMS;
+}
+
+ls_value lsf_sum(ls_graph *g, ls_value a, const int *dim, int keep)
+{
+    return ls_sum(g, a, over(g, a, dim), keep);
+}
+ls_value lsf_mean(ls_graph *g, ls_value a, const int *dim, int keep)
+{
+    return ls_mean(g, a, over(g, a, dim), keep);
+}
+ls_value lsf_amax(ls_graph *g, ls_value a, const int *dim, int keep)
+{
+    return ls_amax(g, a, over(g, a, dim), keep);
+}

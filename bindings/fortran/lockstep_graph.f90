@@ -1,0 +1,375 @@
+! lockstep_graph.f90 - building a model: values, ops, layers, losses. Part of module lockstep (docs/fortran.md).
+!
+! Dimensions are Fortran's: they count from 1, and the last one is the batch. The library has them in the opposite
+! order, so graph.c turns lists of dimensions around; its messages show the library's order.
+module lockstep_graph
+  use, intrinsic :: iso_c_binding, only: c_double, c_int, c_int32_t, c_ptr
+  implicit none
+
+  ! A graph under construction. It exists during a call of a builder only.
+  type, bind(c) :: ls_graph
+    private
+    integer(c_int) :: opaque = 0
+  end type
+  ! A value of a graph: what a call of the ops below returns.
+  type, bind(c) :: ls_value
+    private
+    integer(c_int32_t) :: id = 0, graph = 0
+  end type
+  type(ls_value), parameter :: LS_NONE = ls_value()
+
+  enum, bind(c) ! ls_dtype
+    enumerator :: LS_F32, LS_F64, LS_BF16, LS_F16, LS_I32, LS_I64, LS_U8
+  end enum
+  enum, bind(c) ! ls_init_kind
+    enumerator :: LS_INIT_ZERO, LS_INIT_ONE, LS_INIT_CONST, LS_INIT_NORMAL, LS_INIT_UNIFORM, LS_INIT_TRUNC_NORMAL
+  end enum
+  enum, bind(c) ! ls_weigh
+    enumerator :: LS_BY_SAMPLE, LS_BY_ELEMENT, LS_BY_VALID, LS_BY_FIELD
+  end enum
+  enum, bind(c) ! ls_how
+    enumerator :: LS_MEAN_OF, LS_SUM_OF, LS_LARGEST, LS_SMALLEST
+  end enum
+
+  enum, bind(c) ! ls_metric_kind
+    enumerator :: LS_ACCURACY = 1, LS_F1, LS_RMSE, LS_MAE, LS_R2, LS_PERPLEXITY, LS_AUC
+  end enum
+
+  abstract interface
+    ! Builds a model for `batch` samples. The library finishes the graph.
+    subroutine ls_builder(g, batch) bind(c)
+      import :: ls_graph, c_int
+      type(ls_graph), intent(in) :: g
+      integer(c_int), value :: batch
+    end subroutine
+    function ls_op1(g, a) result(v) bind(c)
+      import :: ls_graph, ls_value
+      type(ls_graph), intent(in) :: g
+      type(ls_value), value :: a
+      type(ls_value) :: v
+    end function
+    function ls_op2(g, a, b) result(v) bind(c)
+      import :: ls_graph, ls_value
+      type(ls_graph), intent(in) :: g
+      type(ls_value), value :: a, b
+      type(ls_value) :: v
+    end function
+    function ls_op3(g, a, b, c) result(v) bind(c)
+      import :: ls_graph, ls_value
+      type(ls_graph), intent(in) :: g
+      type(ls_value), value :: a, b, c
+      type(ls_value) :: v
+    end function
+    function ls_op_constant(g, a, c) result(v) bind(c)
+      import :: ls_graph, ls_value, c_double
+      type(ls_graph), intent(in) :: g
+      type(ls_value), value :: a
+      real(c_double), value :: c
+      type(ls_value) :: v
+    end function
+    function ls_op_dims(g, a, dims) result(v) bind(c)
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), value :: a
+      integer(c_int), intent(in) :: dims(:)
+      type(ls_value) :: v
+    end function
+    function ls_norm(g, name, x, eps) result(v) bind(c)
+      import :: ls_graph, ls_value, c_double
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), value :: x
+      real(c_double), value :: eps
+      type(ls_value) :: v
+    end function
+    function ls_reducer(g, a, dim, keep) result(v) bind(c)
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), value :: a
+      integer(c_int), intent(in), optional :: dim
+      integer(c_int), value :: keep
+      type(ls_value) :: v
+    end function
+    subroutine ls_graph_call(g) bind(c)
+      import :: ls_graph
+      type(ls_graph), intent(in) :: g
+    end subroutine
+  end interface
+
+  ! Element by element; shapes broadcast as in NumPy, from the first dimension on.
+  procedure(ls_op2), bind(c, name="ls_add") :: ls_add
+  procedure(ls_op2), bind(c, name="ls_sub") :: ls_sub
+  procedure(ls_op2), bind(c, name="ls_mul") :: ls_mul
+  procedure(ls_op2), bind(c, name="ls_div") :: ls_div
+  procedure(ls_op2), bind(c, name="ls_max") :: ls_max
+  procedure(ls_op2), bind(c, name="ls_min") :: ls_min
+  procedure(ls_op2), bind(c, name="ls_pow") :: ls_pow
+  procedure(ls_op2), bind(c, name="ls_gt") :: ls_gt
+  procedure(ls_op2), bind(c, name="ls_ge") :: ls_ge
+  procedure(ls_op2), bind(c, name="ls_eq") :: ls_eq
+  procedure(ls_op3), bind(c, name="ls_where") :: ls_where
+  procedure(ls_op1), bind(c, name="ls_neg") :: ls_neg
+  procedure(ls_op1), bind(c, name="ls_sqrt") :: ls_sqrt
+  procedure(ls_op1), bind(c, name="ls_exp") :: ls_exp
+  procedure(ls_op1), bind(c, name="ls_log_e") :: ls_log_e
+  procedure(ls_op1), bind(c, name="ls_tanh") :: ls_tanh
+  procedure(ls_op1), bind(c, name="ls_square") :: ls_square
+  procedure(ls_op1), bind(c, name="ls_abs") :: ls_abs
+  procedure(ls_op1), bind(c, name="ls_sign") :: ls_sign
+  procedure(ls_op1), bind(c, name="ls_sin") :: ls_sin
+  procedure(ls_op1), bind(c, name="ls_cos") :: ls_cos
+  procedure(ls_op1), bind(c, name="ls_sigmoid") :: ls_sigmoid
+  procedure(ls_op1), bind(c, name="ls_softplus") :: ls_softplus
+  procedure(ls_op1), bind(c, name="ls_hardswish") :: ls_hardswish
+  procedure(ls_op1), bind(c, name="ls_relu") :: ls_relu
+  procedure(ls_op1), bind(c, name="ls_gelu") :: ls_gelu
+  procedure(ls_op1), bind(c, name="ls_gelu_tanh") :: ls_gelu_tanh
+  procedure(ls_op1), bind(c, name="ls_silu") :: ls_silu
+  procedure(ls_op2), bind(c, name="ls_swiglu") :: ls_swiglu
+  procedure(ls_op_constant), bind(c, name="ls_leaky_relu") :: ls_leaky_relu
+  procedure(ls_op_constant), bind(c, name="ls_elu") :: ls_elu
+  procedure(ls_op_constant), bind(c, name="ls_add_const") :: ls_add_const
+  procedure(ls_op_constant), bind(c, name="ls_mul_const") :: ls_mul_const
+  procedure(ls_op_constant), bind(c, name="ls_div_const") :: ls_div_const
+  procedure(ls_op_constant), bind(c, name="ls_pow_const") :: ls_pow_const
+  ! Shapes. ls_reshape: one size may be -1; ls_permute: dimension i of the result is dimension dims(i) of a.
+  procedure(ls_op_dims), bind(c, name="lsf_reshape") :: ls_reshape
+  procedure(ls_op_dims), bind(c, name="lsf_permute") :: ls_permute
+  procedure(ls_op_dims), bind(c, name="lsf_broadcast") :: ls_broadcast
+  procedure(ls_op_dims), bind(c, name="lsf_sum_to") :: ls_sum_to
+  ! Products: x [K, ..], w [K, N], b [N] or LS_NONE -> [N, ..]. Over the first dimension: softmax, argmax.
+  procedure(ls_op3), bind(c, name="ls_matmul_wt") :: ls_matmul_wt
+  procedure(ls_op2), bind(c, name="ls_embedding_op") :: ls_embedding_op ! ids, table [K, rows]
+  procedure(ls_op1), bind(c, name="ls_softmax") :: ls_softmax
+  procedure(ls_op1), bind(c, name="ls_argmax") :: ls_argmax
+  procedure(ls_op2), bind(c, name="ls_cross_entropy") :: ls_cross_entropy ! logits [classes, rows], labels [rows]
+  procedure(ls_op2), bind(c, name="ls_correct") :: ls_correct
+  ! Layers, named as PyTorch's. ls_dropout: the last argument is the probability.
+  procedure(ls_norm), bind(c, name="lsf_layer_norm") :: ls_layer_norm
+  procedure(ls_norm), bind(c, name="lsf_rms_norm") :: ls_rms_norm
+  procedure(ls_norm), bind(c, name="lsf_dropout") :: ls_dropout
+  ! What is built between computes in f32 at least.
+  procedure(ls_graph_call), bind(c, name="ls_wide_begin") :: ls_wide_begin
+  procedure(ls_graph_call), bind(c, name="ls_wide_end") :: ls_wide_end
+  procedure(ls_graph_call), bind(c, name="ls_scope_pop") :: ls_scope_pop
+  procedure(ls_reducer), bind(c, name="lsf_sum") :: lsf_sum
+  procedure(ls_reducer), bind(c, name="lsf_mean") :: lsf_mean
+  procedure(ls_reducer), bind(c, name="lsf_amax") :: lsf_amax
+
+  interface
+    ! An input of the model takes the field of its name. dims: of `batch` samples, the batch last.
+    function ls_input(g, name, dims, dtype) result(v) bind(c, name="lsf_input")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      integer(c_int), intent(in) :: dims(:)
+      integer(c_int), intent(in), optional :: dtype ! LS_F32
+      type(ls_value) :: v
+    end function
+    ! A trained parameter; its first values: LS_INIT_CONST a; NORMAL mean a, deviation b; UNIFORM [a, b).
+    function ls_param(g, name, dims, init, a, b) result(v) bind(c, name="lsf_param")
+      import :: ls_graph, ls_value, c_int, c_double
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      integer(c_int), intent(in) :: dims(:)
+      integer(c_int), value :: init
+      real(c_double), intent(in), optional :: a, b
+      type(ls_value) :: v
+    end function
+    function ls_fill(g, dims, value) result(v) bind(c, name="lsf_fill")
+      import :: ls_graph, ls_value, c_int, c_double
+      type(ls_graph), intent(in) :: g
+      integer(c_int), intent(in) :: dims(:)
+      real(c_double), value :: value
+      type(ls_value) :: v
+    end function
+    subroutine ls_output(g, name, v) bind(c, name="lsf_output")
+      import :: ls_graph, ls_value
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), value :: v
+    end subroutine
+    ! Output n (from 0) of the op that made v.
+    function ls_nth(g, v, n) result(w) bind(c, name="ls_nth")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), value :: v
+      integer(c_int), value :: n
+      type(ls_value) :: w
+    end function
+    ! Size of dimension d of a value; d 0: how many dimensions it has.
+    pure function ls_size(g, v, d) result(n) bind(c, name="lsf_size")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), value :: v
+      integer(c_int), value :: d
+      integer(c_int) :: n
+    end function
+    function ls_cast(g, a, dtype) result(v) bind(c, name="ls_cast")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), value :: a
+      integer(c_int), value :: dtype
+      type(ls_value) :: v
+    end function
+    function ls_clamp(g, a, low, high) result(v) bind(c, name="ls_clamp")
+      import :: ls_graph, ls_value, c_double
+      type(ls_graph), intent(in) :: g
+      type(ls_value), value :: a
+      real(c_double), value :: low, high
+      type(ls_value) :: v
+    end function
+    ! Elements first .. first + count - 1 of dimension dim.
+    function ls_slice(g, a, dim, first, count) result(v) bind(c, name="lsf_slice")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), value :: a
+      integer(c_int), value :: dim, first, count
+      type(ls_value) :: v
+    end function
+    function ls_concat(g, dim, parts) result(v) bind(c, name="lsf_concat")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      integer(c_int), value :: dim
+      type(ls_value), intent(in) :: parts(:)
+      type(ls_value) :: v
+    end function
+    ! Scopes give parameters their dotted names.
+    subroutine ls_scope_push(g, name, class) bind(c, name="lsf_scope_push")
+      import :: ls_graph
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      character(len=*), intent(in), optional :: class
+    end subroutine
+    ! Later calls stand in this line, in messages: in a .F90 file, call ls_at(g, __FILE__, __LINE__).
+    subroutine ls_at(g, file, line) bind(c, name="lsf_at")
+      import :: ls_graph, c_int
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: file
+      integer(c_int), value :: line
+    end subroutine
+    ! What is minimised: factor * (sum of rows) / divisor; rows [.., batch].
+    subroutine ls_loss(g, name, rows, factor, weigh, field) bind(c, name="lsf_loss")
+      import :: ls_graph, ls_value, c_int, c_double
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), value :: rows
+      real(c_double), value :: factor
+      integer(c_int), value :: weigh
+      character(len=*), intent(in), optional :: field
+    end subroutine
+    subroutine ls_loss_scalar(g, name, v, factor) bind(c, name="lsf_loss_scalar")
+      import :: ls_graph, ls_value, c_double
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), value :: v
+      real(c_double), value :: factor
+    end subroutine
+    subroutine ls_measure(g, name, rows, how, weigh, field) bind(c, name="lsf_measure")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), value :: rows
+      integer(c_int), value :: how, weigh
+      character(len=*), intent(in), optional :: field
+    end subroutine
+    ! A metric of a prediction and its target: LS_RMSE, LS_R2, LS_ACCURACY, ...
+    subroutine ls_measure_against(g, name, kind, predicted, target, weigh, field) bind(c, name="lsf_measure_against")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      integer(c_int), value :: kind, weigh
+      type(ls_value), value :: predicted, target
+      character(len=*), intent(in), optional :: field
+    end subroutine
+    ! x [hidden, tokens, batch] -> the same; PyTorch's MultiheadAttention of x with itself.
+    function ls_self_attention(g, name, x, heads, dropout) result(v) bind(c, name="lsf_self_attention")
+      import :: ls_graph, ls_value, c_int, c_double
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), value :: x
+      integer(c_int), value :: heads
+      real(c_double), value :: dropout
+      type(ls_value) :: v
+    end function
+    function lsf_linear(g, name, x, out, bias) result(v) bind(c)
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), value :: x
+      integer(c_int), value :: out, bias
+      type(ls_value) :: v
+    end function
+    function lsf_conv2d(g, name, x, out, kernel, stride, padding, bias) result(v) bind(c)
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), value :: x
+      integer(c_int), value :: out, kernel, bias
+      integer(c_int), intent(in), optional :: stride, padding
+      type(ls_value) :: v
+    end function
+  end interface
+  private :: lsf_linear, lsf_conv2d, yes
+
+contains
+
+  pure integer(c_int) function yes(given, default)
+    logical, intent(in), optional :: given
+    logical, intent(in) :: default
+    yes = merge(1_c_int, 0_c_int, default)
+    if (present(given)) yes = merge(1_c_int, 0_c_int, given)
+  end function
+
+  ! x [in, ..] -> [out, ..]; weight [in, out], in PyTorch and in files [out, in].
+  function ls_linear(g, name, x, out, bias) result(v)
+    type(ls_graph), intent(in) :: g
+    character(len=*), intent(in) :: name
+    type(ls_value), intent(in) :: x
+    integer(c_int), intent(in) :: out
+    logical, intent(in), optional :: bias
+    type(ls_value) :: v
+    v = lsf_linear(g, name, x, out, yes(bias, .true.))
+  end function
+
+  ! x [width, height, channels, batch] -> [.., .., out, batch]; the kernel is a square.
+  function ls_conv2d(g, name, x, out, kernel, stride, padding, bias) result(v)
+    type(ls_graph), intent(in) :: g
+    character(len=*), intent(in) :: name
+    type(ls_value), intent(in) :: x
+    integer(c_int), intent(in) :: out, kernel
+    integer(c_int), intent(in), optional :: stride, padding
+    logical, intent(in), optional :: bias
+    type(ls_value) :: v
+    v = lsf_conv2d(g, name, x, out, kernel, stride, padding, yes(bias, .true.))
+  end function
+
+  ! Over dimension dim, or over all; keep: the dimension stays, with size 1.
+  function ls_sum(g, a, dim, keep) result(v)
+    type(ls_graph), intent(in) :: g
+    type(ls_value), intent(in) :: a
+    integer(c_int), intent(in), optional :: dim
+    logical, intent(in), optional :: keep
+    type(ls_value) :: v
+    v = lsf_sum(g, a, dim, yes(keep, .false.))
+  end function
+
+  function ls_mean(g, a, dim, keep) result(v)
+    type(ls_graph), intent(in) :: g
+    type(ls_value), intent(in) :: a
+    integer(c_int), intent(in), optional :: dim
+    logical, intent(in), optional :: keep
+    type(ls_value) :: v
+    v = lsf_mean(g, a, dim, yes(keep, .false.))
+  end function
+
+  ! The largest.
+  function ls_amax(g, a, dim, keep) result(v)
+    type(ls_graph), intent(in) :: g
+    type(ls_value), intent(in) :: a
+    integer(c_int), intent(in), optional :: dim
+    logical, intent(in), optional :: keep
+    type(ls_value) :: v
+    v = lsf_amax(g, a, dim, yes(keep, .false.))
+  end function
+end module

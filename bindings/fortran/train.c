@@ -1,0 +1,417 @@
+/* train.c - calls of module lockstep_train: ranks, trainers, sets in memory, predictors, queues. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "glue.h"
+
+/* ---- ranks */
+
+int lsf_group_rank(ls_group *const *g) { return ls_group_rank(*g); }
+int lsf_group_size(ls_group *const *g) { return ls_group_size(*g); }
+ls_status lsf_group_barrier(ls_group *const *g) { return ls_group_barrier(*g); }
+
+ls_status lsf_group_all_reduce(ls_group *const *g, const CFI_cdesc_t *values, int how)
+{
+    ls_tensor x;
+    LS_TRY(lsf_tensor(&x, values, "ls_group_all_reduce"));
+    if (!ls_tensor_is_contiguous(&x))
+        return ls_fail(LS_E_ARG, "ls_group_all_reduce: the array is a section with gaps: pass a whole array");
+    return ls_group_all_reduce(*g, x.data, ls_type_count(&x.type), x.type.dtype, (ls_reduction)how);
+}
+
+/* ---- training */
+
+/* The number of the word in `words`, which NULL ends; what is no word of them is LS_E_ARG. "": *out stays. */
+static ls_status word(int *out, const char *key, const CFI_cdesc_t *value, const char *const *words)
+{
+    char text[LSF_TEXT], all[256] = "";
+    if (!lsf_text(text, value) || !text[0])
+        return LS_OK;
+    for (int i = 0; words[i]; i++) {
+        if (!strcmp(words[i], text)) {
+            *out = i;
+            return LS_OK;
+        }
+        strcat(strcat(all, i ? ", " : ""), words[i]);
+    }
+    return ls_fail(LS_E_ARG, "%s=\"%s\": it can be %s", key, text, all);
+}
+
+static const char *const OPTIMIZERS[] = { "adam", "adamw", "sgd", NULL }, /* ls_optimizer_kind */
+    *const PRECISIONS[] = { "f32", "f64", "bf16", "f16", NULL },          /* ls_dtype */
+        *const LAYOUTS[] = { "fsdp", "ddp", NULL };                       /* ls_data_parallel */
+
+typedef struct texts {
+    char units[LSF_TEXT], recompute[LSF_TEXT], freeze[LSF_TEXT];
+} texts;
+
+static void set(double *option, const double *given) { *option = given ? *given : *option; }
+
+ls_status lsf_trainer_create(ls_trainer **out, void (*build)(ls_graph *, int), ls_group *const *group,
+                             const int *micro_batch, const int *micro_batches, const int *threads,
+                             int padding, const CFI_cdesc_t *optimizer, const double *beta1,
+                             const double *beta2, const double *eps, const double *weight_decay,
+                             const double *momentum, int nesterov, const double *clip_norm,
+                             const CFI_cdesc_t *precision, const CFI_cdesc_t *data_parallel,
+                             const CFI_cdesc_t *units, const CFI_cdesc_t *recompute,
+                             const CFI_cdesc_t *freeze)
+{
+    int kind = LS_ADAM, type = LS_F32, layout = LS_DATA_FSDP;
+    texts t;
+    ls_trainer_opts o = ls_trainer_opts_default();
+    *out = NULL;
+    LS_TRY(word(&kind, "ls_trainer_create: optimizer", optimizer, OPTIMIZERS));
+    LS_TRY(word(&type, "ls_trainer_create: precision", precision, PRECISIONS));
+    LS_TRY(word(&layout, "ls_trainer_create: data_parallel", data_parallel, LAYOUTS));
+    if (!lsf_text(t.units, units) || !lsf_text(t.recompute, recompute) || !lsf_text(t.freeze, freeze))
+        return ls_fail(LS_E_ARG, "ls_trainer_create: units, recompute or freeze has more than %d characters",
+                       LSF_TEXT - 1);
+    o.group = group ? *group : NULL;
+    o.parallel = ls_parallel_over(o.group);
+    o.parallel.data = (ls_data_parallel)layout;
+    o.parallel.units = t.units[0] ? t.units : o.parallel.units;
+    o.micro_batch = micro_batch ? *micro_batch : o.micro_batch;
+    o.micro_batches = micro_batches ? *micro_batches : o.group ? ls_group_size(o.group) : 1;
+    o.threads = threads ? *threads : o.threads;
+    o.padding = padding;
+    o.optimizer.kind = (ls_optimizer_kind)kind;
+    o.optimizer.nesterov = nesterov;
+    set(&o.optimizer.beta1, beta1);
+    set(&o.optimizer.beta2, beta2);
+    set(&o.optimizer.eps, eps);
+    set(&o.optimizer.weight_decay, weight_decay);
+    set(&o.optimizer.momentum, momentum);
+    set(&o.clip_norm, clip_norm);
+    o.param = (ls_dtype)type;
+    o.output = type == LS_F64 ? LS_F64 : LS_F32;
+    o.parallel.reduce = type == LS_F64 ? LS_F64 : LS_F32;
+    o.recompute = t.recompute[0] ? t.recompute : NULL;
+    o.freeze = t.freeze[0] ? t.freeze : NULL;
+    const lsf_builder builder = { build };
+    return ls_trainer_create_with(out, lsf_build, &builder, &o);
+}
+
+ls_status lsf_trainer_init(ls_trainer *const *t, int seed)
+{
+    return ls_trainer_init(*t, (uint64_t)(unsigned)seed);
+}
+
+ls_status lsf_trainer_load(ls_trainer *const *t, const CFI_cdesc_t *path)
+{
+    ls_weights *w = NULL;
+    LSF_TEXT_OF(text, path);
+    LS_TRY(ls_weights_open(&w, text));
+    const ls_status s = ls_trainer_load(*t, w);
+    ls_weights_close(&w);
+    return s;
+}
+
+ls_status lsf_trainer_save(ls_trainer *const *t, const CFI_cdesc_t *path)
+{
+    LSF_TEXT_OF(text, path);
+    return ls_trainer_save(*t, text);
+}
+
+ls_status lsf_trainer_save_checkpoint(ls_trainer *const *t, const CFI_cdesc_t *folder)
+{
+    LSF_TEXT_OF(text, folder);
+    return ls_trainer_save_checkpoint(*t, text);
+}
+
+ls_status lsf_trainer_load_checkpoint(ls_trainer *const *t, const CFI_cdesc_t *folder)
+{
+    LSF_TEXT_OF(text, folder);
+    return ls_trainer_load_checkpoint(*t, text);
+}
+
+ls_status lsf_trainer_put(ls_trainer *const *t, const CFI_cdesc_t *field, const CFI_cdesc_t *values,
+                          const int *first)
+{
+    ls_tensor x;
+    LSF_TEXT_OF(name, field);
+    LS_TRY(lsf_tensor(&x, values, "ls_trainer_put"));
+    return ls_trainer_put(*t, name, &x, first ? *first - 1 : 0);
+}
+
+typedef struct lsf_step_result {
+    double loss, grad_norm, loss_scale, seconds;
+    int64_t count;
+    bool skipped;
+} lsf_step_result;
+
+ls_status lsf_trainer_run(ls_trainer *const *t, int samples, double lr, lsf_step_result *out)
+{
+    ls_step_result r;
+    LS_TRY(ls_trainer_run(*t, samples, lr, &r));
+    *out = (lsf_step_result){ r.loss, r.grad_norm, r.loss_scale, r.seconds, r.count, r.skipped };
+    return LS_OK;
+}
+
+int64_t lsf_trainer_parameter_count(ls_trainer *const *t) { return ls_trainer_parameter_count(*t); }
+
+/* Copies the elements of `from` to where those of `to` lie; both have one shape. */
+static void copy(const ls_tensor *to, const ls_tensor *from)
+{
+    const size_t size = ls_dtype_size(to->type.dtype);
+    int64_t at[LS_MAX_DIMS] = { 0 };
+    for (int64_t i = ls_type_count(&to->type); i > 0; i--) {
+        int64_t a = 0, b = 0;
+        for (int d = 0; d < to->type.ndim; d++) {
+            a += at[d] * to->strides[d];
+            b += at[d] * from->strides[d];
+        }
+        memcpy((char *)to->data + a * (int64_t)size, (const char *)from->data + b * (int64_t)size, size);
+        for (int d = to->type.ndim - 1; d >= 0 && ++at[d] == to->type.dims[d]; d--)
+            at[d] = 0;
+    }
+}
+
+ls_status lsf_trainer_parameter(ls_trainer *const *t, const CFI_cdesc_t *name, const CFI_cdesc_t *values)
+{
+    ls_tensor x;
+    LSF_TEXT_OF(text, name);
+    LS_TRY(lsf_tensor(&x, values, "ls_trainer_parameter"));
+    const int n = ls_trainer_parameters(*t, NULL, 0);
+    if (n < 0)
+        return LS_E_ARG;
+    ls_named_tensor *all = calloc((size_t)n + 1, sizeof *all);
+    if (!all)
+        return ls_fail(LS_E_MEMORY, "ls_trainer_parameter: out of memory");
+    ls_status s = ls_trainer_parameters(*t, all, n) < 0 ? LS_E_PEER : LS_OK;
+    const ls_tensor *found = NULL;
+    for (int i = 0; i < n && s == LS_OK; i++)
+        found = strcmp(all[i].name, text) ? found : &all[i].tensor;
+    if (s == LS_OK && !found)
+        s = ls_fail(LS_E_ARG, "ls_trainer_parameter: the model has no parameter \"%s\"", text);
+    else if (s == LS_OK && !ls_type_equal(&found->type, &x.type))
+        s = ls_fail(
+            LS_E_SHAPE,
+            "ls_trainer_parameter: \"%s\" is %s of %d dimensions and %lld elements, the array is %s of "
+            "%d and %lld, or in another order",
+            text, ls_dtype_name(found->type.dtype), found->type.ndim, (long long)ls_type_count(&found->type),
+            ls_dtype_name(x.type.dtype), x.type.ndim, (long long)ls_type_count(&x.type));
+    if (s == LS_OK)
+        copy(&x, found);
+    free(all);
+    return s;
+}
+
+/* ---- a set in memory */
+
+typedef struct memory_set {
+    ls_dataset set;
+    ls_field *fields; /* [set.n_fields] */
+    char **data;      /* [set.n_fields]: [set.n] samples each */
+} memory_set;
+
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
+{
+    const memory_set *m = (const memory_set *)set;
+    for (int k = 0; k < set->n_fields; k++) {
+        const size_t bytes = ls_type_bytes(&m->fields[k].type);
+        if (to[k])
+            memcpy(to[k], m->data[k] + (size_t)i * bytes, bytes);
+    }
+    return LS_OK;
+}
+
+static void close_set(ls_dataset *set)
+{
+    memory_set *m = (memory_set *)set;
+    for (int k = 0; k < set->n_fields; k++) {
+        free((char *)m->fields[k].name);
+        free(m->data[k]);
+    }
+    free(m->fields);
+    free(m->data);
+    free(m);
+}
+
+/* Room for one more field. */
+static ls_status grow(memory_set *m)
+{
+    const size_t n = (size_t)m->set.n_fields + 1;
+    void *fields = realloc(m->fields, n * sizeof *m->fields);
+    m->fields = fields ? fields : m->fields;
+    m->set.fields = m->fields;
+    void *data = fields ? realloc(m->data, n * sizeof *m->data) : NULL;
+    m->data = data ? data : m->data;
+    return data ? LS_OK : ls_fail(LS_E_MEMORY, "ls_dataset_put: out of memory");
+}
+
+static ls_status add_field(memory_set *m, const char *name, const ls_tensor *x)
+{
+    ls_field f = { .name = strdup(name), .type = { .dtype = x->type.dtype, .ndim = x->type.ndim - 1 } };
+    memcpy(f.type.dims, x->type.dims + 1, sizeof *f.type.dims * (size_t)f.type.ndim);
+    f.ignorable = f.type.dtype == LS_I32;
+    const size_t bytes = ls_type_bytes(&x->type);
+    char *data = malloc(bytes ? bytes : 1);
+    if (!f.name || !data || grow(m) != LS_OK) {
+        free((char *)f.name);
+        free(data);
+        return ls_fail(LS_E_MEMORY, "ls_dataset_put: out of memory for \"%s\"", name);
+    }
+    const ls_tensor to = ls_tensor_of(data, &x->type);
+    copy(&to, x);
+    m->set.n = x->type.dims[0];
+    m->data[m->set.n_fields] = data;
+    m->fields[m->set.n_fields++] = f;
+    return LS_OK;
+}
+
+ls_status lsf_dataset_put(ls_dataset **set, const CFI_cdesc_t *field, const CFI_cdesc_t *values)
+{
+    ls_tensor x;
+    LSF_TEXT_OF(name, field);
+    LS_TRY(lsf_tensor(&x, values, "ls_dataset_put"));
+    if (x.type.ndim < 1)
+        return ls_fail(LS_E_SHAPE,
+                       "ls_dataset_put: \"%s\" is one number: its last dimension must be the sample", name);
+    if (*set && (*set)->read != read_sample)
+        return ls_fail(LS_E_ARG, "ls_dataset_put: this set was not made by ls_dataset_put");
+    if (*set && ls_dataset_field(*set, name))
+        return ls_fail(LS_E_ARG, "ls_dataset_put: the set has a field \"%s\" already", name);
+    if (*set && (*set)->n != x.type.dims[0])
+        return ls_fail(LS_E_SHAPE, "ls_dataset_put: \"%s\" has %lld samples, the fields before it %lld", name,
+                       (long long)x.type.dims[0], (long long)(*set)->n);
+    memory_set *m = *set ? (memory_set *)*set : calloc(1, sizeof *m);
+    if (!m)
+        return ls_fail(LS_E_MEMORY, "ls_dataset_put: out of memory");
+    if (!*set)
+        m->set = (ls_dataset){ .name = "arrays in memory",
+                               .source = "arrays in memory",
+                               .split = LS_SPLIT_EVAL,
+                               .read = read_sample,
+                               .close = close_set };
+    const ls_status s = add_field(m, name, &x);
+    if (!*set && s != LS_OK)
+        close_set(&m->set);
+    else
+        *set = &m->set;
+    return s;
+}
+
+enum { METRICS = 64 };
+
+/* One of the metrics that an evaluation has found. */
+static ls_status pick(double *value, const char *call, const char *name, const ls_metric *all, int n)
+{
+    char names[1024] = "";
+    for (int i = 0; i < n && i < METRICS; i++) {
+        if (!strcmp(all[i].name, name)) {
+            *value = all[i].value;
+            return LS_OK;
+        }
+        if (strlen(names) + strlen(all[i].name) + 3 < sizeof names)
+            strcat(strcat(names, i ? ", " : ""), all[i].name);
+    }
+    return ls_fail(LS_E_ARG, "%s: no metric \"%s\"; there are %s", call, name, names);
+}
+
+ls_status lsf_trainer_evaluate(ls_trainer *const *t, ls_dataset *const *set, const CFI_cdesc_t *metric,
+                               double *value)
+{
+    ls_metric all[METRICS];
+    int n = 0;
+    LSF_TEXT_OF(name, metric);
+    LS_TRY(ls_trainer_evaluate(*t, *set, all, METRICS, &n));
+    return pick(value, "ls_trainer_evaluate", name, all, n);
+}
+
+/* ---- predictions */
+
+ls_status lsf_predictor_of(ls_predictor **out, ls_trainer *const *t, const CFI_cdesc_t *outputs)
+{
+    ls_predictor_opts o = ls_predictor_opts_default();
+    *out = NULL;
+    LSF_TEXT_OF(names, outputs);
+    o.outputs = names[0] ? names : NULL;
+    return ls_predictor_of_with(out, *t, &o);
+}
+
+ls_status lsf_predictor_open(ls_predictor **out, const CFI_cdesc_t *path, void (*build)(ls_graph *, int),
+                             const CFI_cdesc_t *outputs, const int *batch, const int *threads)
+{
+    ls_predictor_opts o = ls_predictor_opts_default();
+    const lsf_builder builder = { build };
+    *out = NULL;
+    LSF_TEXT_OF(folder, path);
+    LSF_TEXT_OF(names, outputs);
+    o.outputs = names[0] ? names : NULL;
+    o.batch = batch ? *batch : o.batch;
+    o.threads = threads ? *threads : o.threads;
+    o.build = build ? lsf_build : NULL;
+    o.config = &builder;
+    return ls_predictor_open_with(out, folder, &o);
+}
+
+ls_status lsf_predictor_put(ls_predictor *const *p, const CFI_cdesc_t *field, const CFI_cdesc_t *values)
+{
+    ls_tensor x;
+    LSF_TEXT_OF(name, field);
+    LS_TRY(lsf_tensor(&x, values, "ls_predictor_put"));
+    return ls_predictor_put(*p, name, &x);
+}
+
+ls_status lsf_predictor_run(ls_predictor *const *p, int n) { return ls_predictor_run(*p, n); }
+
+ls_status lsf_predictor_get(ls_predictor *const *p, const CFI_cdesc_t *output, const CFI_cdesc_t *values)
+{
+    ls_tensor x;
+    LSF_TEXT_OF(name, output);
+    LS_TRY(lsf_tensor(&x, values, "ls_predictor_get"));
+    return ls_predictor_get(*p, name, &x);
+}
+
+/* ---- live data */
+
+static const char *const KEEPS[] = { "fifo", "reservoir", NULL }, /* ls_live_keep */
+    *const FULLS[] = { "refuse", "drop_oldest", NULL };           /* ls_live_full */
+
+ls_status lsf_live_open(ls_live **out, ls_trainer *const *t, const int *capacity, const CFI_cdesc_t *keep,
+                        const CFI_cdesc_t *full, const int *hold_out, const int *seed,
+                        const CFI_cdesc_t *record)
+{
+    ls_live_opts o = ls_live_opts_default();
+    int kept = (int)o.keep, refuses = (int)o.full;
+    *out = NULL;
+    LSF_TEXT_OF(folder, record);
+    LS_TRY(word(&kept, "ls_live_open: keep", keep, KEEPS));
+    LS_TRY(word(&refuses, "ls_live_open: full", full, FULLS));
+    o.keep = (ls_live_keep)kept;
+    o.full = (ls_live_full)refuses;
+    o.capacity = capacity ? *capacity : o.capacity;
+    o.hold_out = hold_out ? *hold_out : o.hold_out;
+    o.seed = seed ? (uint64_t)(unsigned)*seed : o.seed;
+    o.record = folder[0] ? folder : NULL;
+    return ls_live_open_with(out, *t, &o);
+}
+
+ls_status lsf_live_put(ls_live *const *q, const CFI_cdesc_t *field, const CFI_cdesc_t *values)
+{
+    ls_tensor x;
+    LSF_TEXT_OF(name, field);
+    LS_TRY(lsf_tensor(&x, values, "ls_live_put"));
+    return ls_live_put(*q, name, &x);
+}
+
+ls_status lsf_live_push(ls_live *const *q, int m) { return ls_live_push(*q, m); }
+ls_status lsf_live_finish(ls_live *const *q) { return ls_live_finish(*q); }
+
+ls_status lsf_live_fill(ls_live *const *q, int *samples, int *total, bool *done)
+{
+    int64_t mine = 0, all = 0;
+    LS_TRY(ls_live_fill(*q, &mine, &all, done));
+    *samples = (int)mine;
+    *total = (int)all;
+    return LS_OK;
+}
+
+ls_status lsf_live_evaluate(ls_live *const *q, const CFI_cdesc_t *metric, double *value)
+{
+    ls_metric all[METRICS];
+    int n = 0;
+    LSF_TEXT_OF(name, metric);
+    LS_TRY(ls_live_evaluate(*q, all, METRICS, &n));
+    return pick(value, "ls_live_evaluate", name, all, n);
+}
