@@ -13,6 +13,7 @@
 #include "live.h"
 #include "mesh.h"
 #include "models.h"
+#include "module.h"
 #include "nn.h"
 #include "optim.h"
 #include "parallel.h"

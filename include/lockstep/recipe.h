@@ -102,9 +102,10 @@ typedef struct ls_recipe {
         /* mlp of fields: types of a sample, f32 (a target of cross_entropy is i32); none: an mlp of images */
         ls_port_list inputs, outputs;
         ls_scale_choice scale;
-        bool refit;            /* scaling that `init` brings is fitted again */
-        const char *init;      /* "random" or a path */
-        bool init_strict;      /* names of `init` and the model must be the same */
+        bool refit;                /* scaling that `init` brings is fitted again */
+        const char *path, *config; /* module: the shared object; JSON */
+        const char *init;          /* "random" or a path */
+        bool init_strict;          /* names of `init` and the model must be the same */
     } model;
     ls_loss_list loss; /* of a model of fields */
     struct {
@@ -124,6 +125,7 @@ typedef struct ls_recipe {
         bool shuffle;
         ls_file_list train, eval; /* type arrays */
         ls_missing_choice missing;
+        const char *config; /* type module: JSON */
     } data;
     struct {
         int64_t epochs, steps, steps_per_epoch; /* of them 0: no limit */

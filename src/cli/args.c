@@ -18,6 +18,9 @@ const ls_option LS_COMMON_OPTIONS[] = { { "--quiet", 'q', NULL, "only warnings a
 const ls_option LS_RECIPE_OPTIONS[] = { { "--set", 0, "KEY=VALUE",
                                           "change a key of the recipe, as train.epochs=3; may be repeated" },
                                         { "--workers", 0, "N", "short for --set workers=N" },
+                                        { "--module", 0, "FILE",
+                                          "the shared object that builds the model: short for --set "
+                                          "model.path=FILE" },
                                         { 0 } };
 
 static const ls_option *find_in(const ls_option *list, const char *name, size_t n, char letter)
@@ -52,6 +55,12 @@ static ls_status unknown_option(const ls_verb *verb, const char *name)
                    name, verb->name);
 }
 
+/* --module of export is another one: which tensors. */
+static bool is_of_recipes(const ls_option *o)
+{
+    return o == find_in(LS_RECIPE_OPTIONS, o->name, strlen(o->name), 0);
+}
+
 /* --workers 4 is short for --set workers=4, and so on. */
 static ls_status remember(ls_args *a, const ls_option *o, const char *value)
 {
@@ -59,6 +68,7 @@ static ls_status remember(ls_args *a, const ls_option *o, const char *value)
                                             { "--cores-per-worker", "cores_per_worker" },
                                             { "--workers-per-host", "workers_per_host" },
                                             { "--threads", "threads" },
+                                            { "--module", "model.path" },
                                             { "--isa", "isa" } };
     if (a->n_given == LS_MAX_ARGS)
         return ls_fail(LS_E_USAGE, "more than %d options", LS_MAX_ARGS);
@@ -66,7 +76,7 @@ static ls_status remember(ls_args *a, const ls_option *o, const char *value)
     if (!strcmp(o->name, "--set"))
         a->sets[a->n_sets++] = value;
     for (size_t i = 0; i < sizeof SHORT / sizeof SHORT[0]; i++)
-        if (!strcmp(o->name, SHORT[i][0])) {
+        if (!strcmp(o->name, SHORT[i][0]) && (strcmp(o->name, "--module") || is_of_recipes(o))) {
             char *set = ls_sys_malloc(strlen(SHORT[i][1]) + strlen(value) + 2);
             if (!set)
                 return ls_fail(LS_E_MEMORY, "out of memory");

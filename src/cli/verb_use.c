@@ -228,6 +228,8 @@ ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
     return ls_export_command(&o, ui);
 }
 
+ls_status ls_verb_new(const ls_args *a, const ls_ui *ui) { return ls_new_command(a->words[0], ui); }
+
 ls_status ls_verb_get(const ls_args *a, const ls_ui *ui)
 {
     const ls_get_opts o = { .name = a->words[0],

@@ -244,6 +244,10 @@ const ls_verb LS_VERBS[] = {
           JSON,
           END },
       ls_verb_runs },
+    { "new", "DIR", 1, 1, false, "a project with a model of your own",
+      "Writes a folder with a model in C and its data, a Makefile, a recipe and a README. It trains in\n"
+      "seconds: make in place of its layers, its loss and its samples your own.",
+      "lockstep new mine && cd mine && make && lockstep train recipe.yaml", NULL, ls_verb_new },
     { "get", "NAME [FILE...]", 1, LS_MAX_ARGS, false, "download a model or a data set from Hugging Face",
       "NAME is OWNER/NAME for a model and datasets/OWNER/NAME for a data set, as in the addresses of\n"
       "huggingface.co. It downloads the configuration, the tokenizer and the weights of a model, or all\n"

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "data_record.h"
+#include "module_record.h"
 #include "record/remote.h"
 #include "record/step_folder.h"
 #include "step/state.h"
@@ -70,6 +71,7 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     ls_json_bool(&j, "builtin_data", p->train && p->train->builtin);
     if (p->train)
         ls_data_record(&j, p->train, p->eval);
+    ls_module_record(&j, r);
     ls_json_text(&j, "version", LS_VERSION);
     ls_json_text(&j, "recipe", yaml);
     ls_json_close_object(&j);
@@ -219,6 +221,7 @@ static ls_status compare(ls_str *out, ls_resume_change *change, const json_t *j,
         ls_str_printf(out, "%sranks: %lld here, %lld there (sums over ranks are rounded to %s)",
                       out->len ? "; " : "", (long long)ranks, (long long)world,
                       ls_dtype_name(r->precision.reduce));
+    ls_module_difference(out, j, r);
     compare_data(out, &change->eval_data, j, now);
     if (world != ranks && r->parallel.sync_batch_norm)
         ls_str_printf(out,

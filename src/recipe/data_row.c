@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "recipe_setting.h"
+#include "shared_model.h"
 
 /* ---- images */
 
@@ -190,6 +191,23 @@ static ls_status open_arrays(ls_dataset **out, const ls_recipe *r, ls_split spli
                : s;
 }
 
+/* ---- of a module */
+
+static ls_status check_module(const ls_recipe *r)
+{
+    return strcmp(r->model.type, "module")
+               ? ls_fail(LS_E_USAGE,
+                         "%s: the data of type module come from the shared object of model.type module",
+                         ls_recipe_where(r, "data.type"))
+               : LS_OK;
+}
+
+static ls_status open_module(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
+{
+    (void)o;
+    return ls_shared_model_data(out, r, split);
+}
+
 #define KNOWN "path download fallback mirror mean std"
 #define IDX "path train_images train_labels eval_images eval_labels mean std"
 #define FILES "train_text eval_text eval_fraction tokenizer end_token "
@@ -204,10 +222,11 @@ const ls_data_row LS_DATA[] = {
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
       LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs },
     { "arrays", "train eval missing", LS_SAMPLES_FIELDS, "reading", check_arrays, open_arrays },
+    { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module },
     { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL },
 };
-const char *const LS_DATA_WORDS[] = { "fashion-mnist", "mnist", "idx",    "shapes",
-                                      "text",          "pairs", "arrays", NULL };
+const char *const LS_DATA_WORDS[] = { "fashion-mnist", "mnist",  "idx",    "shapes", "text",
+                                      "pairs",         "arrays", "module", NULL };
 
 const ls_data_row *ls_recipe_data(const ls_recipe *r)
 {

@@ -102,24 +102,9 @@ ls_status ls_recipe_check_losses(const ls_recipe *r);
 
 /* Rows of ls_config_key: read the key, with a value for when it is absent; read it; refuse other values than
  * these; refuse true; ignore the key. */
-#define LS_CONFIG_READ_OR(key, ours, absent) \
-    {                                        \
-        key, ours, absent, NULL              \
-    }
-#define LS_CONFIG_READ(key, ours) \
-    {                             \
-        key, ours, NULL, NULL     \
-    }
-#define LS_CONFIG_ONLY(key, values) \
-    {                               \
-        key, NULL, NULL, values     \
-    }
+#define LS_CONFIG_READ_OR(key, ours, absent) { key, ours, absent, NULL }
+#define LS_CONFIG_READ(key, ours) { key, ours, NULL, NULL }
+#define LS_CONFIG_ONLY(key, values) { key, NULL, NULL, values }
 #define LS_CONFIG_OFF(key) LS_CONFIG_ONLY(key, "false")
-#define LS_CONFIG_NO_EFFECT(key) \
-    {                            \
-        key, NULL, NULL, NULL    \
-    }
-#define LS_CONFIG_END          \
-    {                          \
-        NULL, NULL, NULL, NULL \
-    }
+#define LS_CONFIG_NO_EFFECT(key) { key, NULL, NULL, NULL }
+#define LS_CONFIG_END { NULL, NULL, NULL, NULL }

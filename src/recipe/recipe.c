@@ -8,6 +8,7 @@
 #include "recipe_fields.h"
 #include "recipe_read.h"
 #include "recipe_use.h"
+#include "shared_model.h"
 
 static ls_status missing(const ls_recipe_state *state, const ls_key *k)
 {
@@ -73,6 +74,7 @@ static ls_status apply_sets(ls_recipe_state *state, int n, const char *const *se
 
 static void state_destroy(ls_recipe_state *state)
 {
+    ls_shared_model_close(&state->module);
     ls_arena_release(&state->arena);
     free(state);
 }

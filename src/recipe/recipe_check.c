@@ -66,14 +66,17 @@ static ls_status check_model(const ls_recipe *r)
 
 static const char *samples_text(ls_samples s)
 {
-    static const char *const TEXTS[] = { "images", "text", "pairs of texts", "fields (model.inputs)" };
+    static const char *const TEXTS[] = { "images", "text", "pairs of texts", "named fields" };
     return TEXTS[s];
 }
 
 static bool takes_images(const ls_model_row *m) { return m->samples == LS_SAMPLES_IMAGES; }
 static bool takes_text(const ls_model_row *m) { return m->samples == LS_SAMPLES_TEXT; }
 static bool takes_pairs(const ls_model_row *m) { return m->samples == LS_SAMPLES_PAIRS; }
-static bool takes_fields(const ls_model_row *m) { return m->config_fields != NULL; }
+static bool takes_fields(const ls_model_row *m)
+{
+    return m->config_fields || m->samples == LS_SAMPLES_FIELDS;
+}
 
 static ls_status check_data(const ls_recipe *r)
 {

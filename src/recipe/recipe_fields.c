@@ -143,6 +143,13 @@ const ls_key LS_KEYS[] = {
       .type = "model.type", .help = "dropout probability of attention's probabilities" },
     { "model.classes", LS_KEY_INT, AT(model.classes), "10", 2, 1e6, .type = "model.type",
       NEEDS("model.inputs {}"), .help = "number of classes" },
+    { "model.path", LS_KEY_TEXT, AT(model.path), "", .type = "model.type", .may_change = true,
+      .help =
+          "shared object that builds the model (docs/modules.md). Runs and checkpoints load no code: to use "
+          "one, give `--module FILE`" },
+    { "model.config", LS_KEY_TREE, AT(model.config), "{}", .type = "model.type", .may_change = true,
+      .help = "settings that the shared object reads, `{hidden: 64}`; `--set model.config.hidden=64` sets "
+              "one of them" },
     { "model.init", LS_KEY_TEXT, AT(model.init), "random",
       .help = "`random`, or the weights to begin with: a .safetensors or .pt file, a checkpoint, a directory "
               "of torch.distributed.checkpoint, or a Hugging Face folder, whose config.json sets the model "
@@ -166,6 +173,8 @@ const ls_key LS_KEYS[] = {
       NEEDS("data.type @data.download"),
       .help = "folder of the data set, or a folder that holds it. Empty: LOCKSTEP_DATA, then the cache, then "
               "a download, then the built-in set with a warning" },
+    { "data.config", LS_KEY_TREE, AT(data.config), "{}", .type = "data.type",
+      .help = "settings that the data of the model's shared object read" },
     { "data.train_images", LS_KEY_TEXT, AT(data.train_images), "", .type = "data.type",
       .help = "IDX file, plain or gzip" },
     { "data.train_labels", LS_KEY_TEXT, AT(data.train_labels), "", .type = "data.type",

@@ -21,6 +21,7 @@ typedef enum ls_key_kind {
     LS_KEY_PORTS,   /* ls_port_list */
     LS_KEY_FILES,   /* ls_file_list */
     LS_KEY_LOSSES,  /* ls_loss_list: one loss, or a list */
+    LS_KEY_TREE,    /* const char *: any map, as JSON */
 } ls_key_kind;
 
 typedef struct ls_key {
@@ -64,7 +65,7 @@ void ls_yaml_print_text(ls_str *out, const char *text); /* a scalar, quoted if i
 ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a); /* the key has a `fallback` */
 void ls_key_print(const ls_key *k, const ls_recipe *r,
-                  ls_str *out);                          /* as YAML that reads back as this value */
+                  ls_str *out); /* as YAML that reads back as this value */
 /* recipe_named.c: the same for maps of names of one's own, PORTS, FILES and LOSSES. json: printed as JSON. */
 bool ls_key_is_named(const ls_key *k);
 ls_status ls_named_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);

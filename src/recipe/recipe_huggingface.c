@@ -7,6 +7,7 @@
 #include "base/find.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "data_row.h"
 #include "model_row.h"
 #include "recipe_fields.h"
 #include "recipe_read.h"
@@ -291,7 +292,8 @@ static void add_key(ls_json *j, const ls_recipe *r, const char *key)
     else
         ls_key_print(k, r, &value);
     const char *text = ls_str_text(&value);
-    if (ls_key_is_named(k) || text[0] == '[' || text[0] == '-' || (text[0] >= '0' && text[0] <= '9'))
+    if (ls_key_is_named(k) || k->kind == LS_KEY_TREE || text[0] == '[' || text[0] == '-' ||
+        (text[0] >= '0' && text[0] <= '9'))
         ls_json_raw(j, name, text);
     else
         ls_json_text(j, name, text);
@@ -310,18 +312,15 @@ static void write_own(ls_json *j, const ls_recipe *r, const ls_model_row *m)
         add_key(j, r, key);
     }
     ls_json_close_object(j);
-    if (fields)
+    if (fields && ls_key_applies(&LS_KEYS[ls_key_find("loss")], r))
         add_key(j, r, "loss");
+    static const char *const DATA[] = { "data.train", "data.eval", "data.missing", "data.config", "data.mean",
+                                        "data.std",   NULL };
     ls_json_object(j, "data");
-    ls_json_text(j, "type", r->data.type);
-    if (fields) {
-        add_key(j, r, "data.train");
-        add_key(j, r, "data.eval");
-        add_key(j, r, "data.missing");
-    } else {
-        ls_json_f64(j, "mean", r->data.mean);
-        ls_json_f64(j, "std", r->data.std);
-    }
+    add_key(j, r, "data.type");
+    for (const char *const *k = DATA; *k; k++)
+        if (ls_key_applies(&LS_KEYS[ls_key_find(*k)], r))
+            add_key(j, r, *k);
     ls_json_close_object(j);
 }
 

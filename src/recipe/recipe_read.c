@@ -118,38 +118,26 @@ static bool is_null(const ls_yaml *n)
            (!*n->text || !strcmp(n->text, "~") || !strcmp(n->text, "null"));
 }
 
-/* "data.train.x": one entry of a map of names of one's own. Sets the map with this entry in place of the one
- * of that name, or behind the others. *done: false, it is no such key. */
-static ls_status apply_entry(ls_recipe_state *state, const source *from, const char *key,
-                             const ls_yaml *value, int line, bool *done)
+/* "data.train.x", "model.config.hidden": sets one value in a map of names of one's own. *done: false, it is
+ * no such key. */
+static ls_status apply_inside(ls_recipe_state *state, const source *from, const char *key,
+                              const ls_yaml *value, int line, bool *done)
 {
-    const char *dot = strrchr(key, '.');
-    char *map = ls_arena_printf(&state->arena, "%.*s", dot ? (int)(dot - key) : 0, key);
-    const int row = ls_key_find(map);
-    *done = row >= 0 && ls_key_is_named(&LS_KEYS[row]);
-    if (!*done)
-        return LS_OK;
-    const ls_yaml *before = state->set[row].value;
-    if (before && before->kind == LS_YAML_LIST)
-        return ls_fail(LS_E_USAGE, "%s: %s is a list; set all of it, as in --set '%s=[{...}]'",
-                       where_text(from, &state->arena, line, key), map, map);
-    ls_yaml *all = LS_ARENA_NEW(&state->arena, ls_yaml), *last = NULL;
-    LS_TRY(ls_sys_have(all));
-    all->kind = LS_YAML_MAP;
-    bool placed = false;
-    for (const ls_yaml *c = before && before->kind == LS_YAML_MAP ? before->child : NULL; c || !placed;
-         c = c ? c->next : NULL) {
-        const bool this = !c || !strcmp(c->key, dot + 1);
-        ls_yaml *one = LS_ARENA_NEW(&state->arena, ls_yaml);
-        LS_TRY(ls_sys_have(one));
-        *one = this ? *value : *c;
-        one->key = this ? dot + 1 : c->key;
-        one->next = NULL;
-        placed |= this;
-        *(last ? &last->next : &all->child) = one;
-        last = one;
+    *done = false;
+    for (int i = 0; i < LS_KEY_COUNT && !*done; i++) {
+        const size_t n = strlen(LS_KEYS[i].key);
+        const ls_yaml *before = state->set[i].value;
+        *done = (LS_KEYS[i].kind == LS_KEY_TREE || ls_key_is_named(&LS_KEYS[i])) &&
+                !strncmp(LS_KEYS[i].key, key, n) && key[n] == '.';
+        if (*done && before && before->kind == LS_YAML_LIST)
+            return ls_fail(LS_E_USAGE, "%s: %s is a list; set all of it, as in --set '%s=[{...}]'",
+                           where_text(from, &state->arena, line, key), LS_KEYS[i].key, LS_KEYS[i].key);
+        const ls_yaml *all = *done ? ls_yaml_with(&state->arena, before, key + n + 1, value) : NULL;
+        if (*done && !all)
+            return ls_arena_status(&state->arena);
+        if (*done)
+            put(state, from, i, all, line);
     }
-    put(state, from, row, all, line);
     return LS_OK;
 }
 
@@ -166,7 +154,7 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
     }
     if (*key && !is_group(key)) {
         bool done;
-        LS_TRY(apply_entry(state, from, key, value, line, &done));
+        LS_TRY(apply_inside(state, from, key, value, line, &done));
         return done ? LS_OK : unknown_key(from, &state->arena, line, key);
     }
     if (is_null(value))

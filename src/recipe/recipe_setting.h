@@ -25,9 +25,10 @@ typedef struct ls_setting {
 
 typedef struct ls_recipe_state {
     ls_arena arena;
-    const char *name;           /* of the recipe, in messages; its stem is the default of run.name */
-    bool record;                /* it was read from a run; older versions accepted keys without effect */
-    ls_setting set[LS_KEY_MAX]; /* by row of the table of keys */
+    const char *name;               /* of the recipe, in messages; its stem is the default of run.name */
+    bool record;                    /* it was read from a run; older versions accepted keys without effect */
+    struct ls_shared_model *module; /* of model.path (shared_model.h); NULL: it is not open */
+    ls_setting set[LS_KEY_MAX];     /* by row of the table of keys */
 } ls_recipe_state;
 
 /* The setting of a key. If the key is not set, the result has no value. */

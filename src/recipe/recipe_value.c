@@ -259,6 +259,28 @@ static ls_status read_words(const ls_yaml *v, ls_arena *a, const char *where, co
     return ls_arena_status(a);
 }
 
+static ls_status read_tree(const ls_yaml *v, ls_arena *a, const char *where, const char **out)
+{
+    ls_str json = { 0 };
+    if (v->kind != LS_YAML_MAP)
+        return wants(where, "keys such as {hidden: 64}", shape_name(v));
+    ls_yaml_json(&json, v);
+    const ls_status s = ls_str_status(&json);
+    *out = ls_arena_strdup(a, ls_str_text(&json));
+    ls_str_release(&json);
+    return s == LS_OK ? ls_arena_status(a) : s;
+}
+
+/* JSON is YAML, but for variables: ${NAME}. */
+static void print_tree(ls_str *out, const char *json)
+{
+    for (const char *p; (p = strstr(json, "${")); json = p + 2) {
+        ls_str_add_n(out, json, (size_t)(p - json));
+        ls_str_add(out, "$${");
+    }
+    ls_str_add(out, json);
+}
+
 static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_arena *a, const char *where)
 {
     switch (k->kind) {
@@ -302,6 +324,7 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
     case LS_KEY_PORTS:
     case LS_KEY_FILES:
     case LS_KEY_LOSSES: return ls_named_read(k, r, v, a, where);
+    case LS_KEY_TREE: return read_tree(v, a, where, MEMBER(const char *, r, k));
     }
     return ls_fail(LS_E_INTERNAL, "%s: a key of unknown kind", where);
 }
@@ -401,6 +424,7 @@ void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
     case LS_KEY_PORTS:
     case LS_KEY_FILES:
     case LS_KEY_LOSSES: ls_named_print(k, r, false, out); break;
+    case LS_KEY_TREE: print_tree(out, *CONST_MEMBER(const char *, r, k)); break;
     }
 }
 

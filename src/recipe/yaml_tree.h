@@ -7,6 +7,7 @@
  * environment variables; $${ is a plain ${. */
 #pragma once
 #include "base/arena.h"
+#include "base/str.h"
 #include "lockstep/status.h"
 
 #define LS_YAML_MAX_BYTES (1 << 20)
@@ -31,5 +32,10 @@ typedef struct ls_yaml {
 /* *out is NULL for an empty text. `name` is the file in messages. The tree lives in `a`. */
 ls_status ls_yaml_parse(ls_yaml **out, ls_arena *a, const char *text, size_t size, const char *name);
 const ls_yaml *ls_yaml_real(const ls_yaml *n); /* the node that an alias names; else n itself */
+/* yaml_map.c: the tree as JSON, appended to `out`. Plain numbers, true and false stay what they are; the rest
+ * is text. */
+void ls_yaml_json(ls_str *out, const ls_yaml *n);
+/* A copy of `map` (NULL: {}) with `value` at a path of keys, "encoder.layers". NULL: out of memory. */
+ls_yaml *ls_yaml_with(ls_arena *a, const ls_yaml *map, const char *path, const ls_yaml *value);
 /* yaml_env.c: replaces environment variables in the scalars. ls_yaml_parse calls it. */
 ls_status ls_yaml_expand(ls_yaml *n, ls_arena *a, const char *name);

@@ -14,6 +14,7 @@
 #include "recipe/model_row.h"
 #include "recipe/optim_row.h"
 #include "recipe/recipe_use.h"
+#include "recipe/shared_model.h"
 
 /* parallel.recompute: none | units | words class:NAME, pattern:GLOB. `units` means the words of
  * parallel.units. */
@@ -80,11 +81,27 @@ static int threads(const ls_recipe *r, int ranks, int ranks_per_host)
                                  : 1;
 }
 
+/* The recipe keeps the config with the defaults of the module. */
+static ls_status open_module(ls_recipe *r)
+{
+    char *config = NULL;
+    ls_status s = ls_shared_model_open(r, &config);
+    if (s == LS_OK && config && strcmp(config, r->model.config)) {
+        const char *origin = ls_recipe_origin(r, "model.config");
+        s = ls_recipe_set(r, "model.config", config,
+                          strcmp(origin, "default") ? origin : "resolved: the module's defaults");
+    }
+    free(config);
+    return s;
+}
+
 static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
 {
     *s = (ls_setup){ .trainer = { LS_TRAINER_DEFAULTS }, .lr = r->optimizer.lr };
+    LS_TRY(open_module(r));
     LS_TRY(ls_recipe_parallel(&s->trainer.parallel, r, ranks, rank, ranks_per_host));
     LS_TRY(batches(s, r));
+    LS_TRY(ls_shared_model_identify(r));
     s->model = ls_recipe_model(r);
     const bool images = ls_recipe_samples(r) == LS_SAMPLES_IMAGES;
     s->channels = images ? (int)r->model.in_channels : 0;

@@ -124,4 +124,6 @@ ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui);
 ls_status ls_explain_command(const ls_explain_opts *o, const ls_ui *ui);
 ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui);
 ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui);
+/* Writes the project of `lockstep new` into a new folder. LS_E_USAGE: it exists already. */
+ls_status ls_new_command(const char *dir, const ls_ui *ui);
 ls_status ls_get_command(const ls_get_opts *o, const ls_ui *ui);

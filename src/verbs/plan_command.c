@@ -2,10 +2,12 @@
  * is read, no rank is started. */
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/shown.h"
 #include "base/str.h"
 #include "plan_compare.h"
 #include "plan_search.h"
+#include "recipe/shared_model.h"
 #include "step_cost.h"
 
 static int64_t steps_per_epoch(const ls_compiled_recipe *c)
@@ -29,6 +31,10 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
                   c->recipe->model.type, (long long)step->units.parameters, step->device.ops->name,
                   ls_isa_name(step->device.isa), step->device.threads, step->device.threads == 1 ? "" : "s",
                   c->ranks > 1 ? " a rank" : "");
+    const ls_shared_model *m = ls_recipe_shared_model(c->recipe);
+    if (m)
+        ls_str_printf(out, "model   %s, graph %016llx\n", m->label,
+                      (unsigned long long)ls_hash64(m->graph, strlen(m->graph)));
     if (c->ranks > 1) {
         ls_str_printf(out, "ranks   %d: ", c->ranks);
         ls_layout_text(out, step);

@@ -49,17 +49,36 @@ static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_
     return ls_sys_have(t->checkpoint);
 }
 
+/* The run of a recipe that the user gives, with the module that this recipe names (recipe/shared_model.h). */
+static ls_status from_run_of(ls_target *t, const char *run, const ls_recipe_arg *arg, const ls_recipe *r)
+{
+    if (!*r->model.path)
+        return from_run(t, run, arg);
+    const char **sets = ls_sys_calloc((size_t)arg->n_sets + 1, sizeof *sets);
+    char *path = ls_recipe_value(r, "model.path"), *set = path ? ls_sys_text("model.path=%s", path) : NULL;
+    ls_status s = ls_sys_have(sets ? set : NULL);
+    if (s == LS_OK) {
+        sets[0] = set;
+        memcpy(sets + 1, arg->sets, sizeof *sets * (size_t)arg->n_sets);
+        s = from_run(t, run, &(ls_recipe_arg){ .name = arg->name, .n_sets = arg->n_sets + 1, .sets = sets });
+    }
+    free(sets);
+    free(path);
+    free(set);
+    return s;
+}
+
 static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
 {
     ls_recipe *r;
     LS_TRY(ls_recipe_load_to_continue(&r, arg->name, arg->n_sets, arg->sets));
     char *run = ls_storage_run(r->run.storage, r->run.name);
     bool there = ls_file_in(run, "recipe.yaml");
-    ls_recipe_destroy(&r);
     ls_status s = !run    ? ls_sys_have(run)
-                  : there ? from_run(t, run, arg)
+                  : there ? from_run_of(t, run, arg, r)
                           : ls_fail(LS_E_USAGE, "%s: there is no run there yet; lockstep train %s makes it",
                                     run, arg->name);
+    ls_recipe_destroy(&r);
     free(run);
     return s;
 }

@@ -21,6 +21,15 @@ end:
     return s;
 }
 
+// A module: its table and its symbol.
+static ls_status build_nothing(ls_graph *, const void *, int64_t) { return LS_OK; }
+LS_MODULE_EXPORT const ls_model_module *lockstep_module(void)
+{
+    static ls_model_module module = { LS_MODULE_DEFAULTS };
+    module.name = "macros", module.version = "1", module.build = build_nothing;
+    return &module;
+}
+
 // Options: what the macros of defaults say, and what the functions give.
 template <class T> bool uses(const T &a, const T &b) { return &a != &b; }
 bool defaults()
@@ -155,8 +164,8 @@ int main()
     LS_TRY(ls_graph_finish(g));
     values(g, x, ids);
     ls_graph_destroy(&g);
-    const bool sane = defaults() && objects(nullptr) == LS_E_ARG && tried(LS_E_IO) == LS_E_IO &&
-                      sizes[0] == 8 && roles[0].role == LS_ROLE_REPLICATE;
+    const bool sane = defaults() && lockstep_module()->abi == LS_MODULE_ABI && objects(nullptr) == LS_E_ARG &&
+                      tried(LS_E_IO) == LS_E_IO && sizes[0] == 8 && roles[0].role == LS_ROLE_REPLICATE;
     std::printf("%s %s %d %lld %d\n", ls_version(), LS_VERSION, t.ndim, (long long)ls_type_count(&t),
                 (int)sane);
     return 0;

@@ -57,6 +57,8 @@ static const char *other_value(const ls_key *k, char buffer[64])
                                               { "optimizer.betas", "[0.5, 0.75]" },
                                               { "model.hidden", "[3, 5]" },
                                               { "model.head_dim", "32" },
+                                              { "model.config", "{\"a\":{\"b\":[1,0.5,\"x\"]}}" },
+                                              { "data.config", "{\"a\":true}" },
                                               { "model.position_buckets", "64" },
                                               { "model.rope_theta", "500000" },
                                               { "model.inputs", "{x: [8], t: []}" },
@@ -110,6 +112,11 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "data={type: text, train_text: a, tokenizer: bytes}";
     if (!strcmp(only, "data.type pairs"))
         sets[n++] = "model.type=t5";
+    if (!strcmp(only, "model.type module") || !strcmp(only, "data.type module")) {
+        sets[n++] = "model.path=a.so";
+        sets[n++] = "model.type=module";
+        sets[n++] = "data.type=module";
+    }
     if (!strcmp(only, "data.type pairs") || !strcmp(only, "model.type t5"))
         sets[n++] = "data={type: pairs, train_text: a, tokenizer: bytes}";
     if (!strcmp(k->key, "optimizer.nesterov") || !strcmp(k->key, "optimizer.dampening"))

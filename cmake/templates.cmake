@@ -1,0 +1,21 @@
+# The files of `lockstep new` (templates/new) as C arrays inside the command: src/verbs/new_command.c includes what this writes.
+# Run as a script (cmake -DOUT=... -DDIR=... -P templates.cmake) it writes the file; included, it makes the rule for it.
+if(CMAKE_SCRIPT_MODE_FILE)
+  file(GLOB files ${DIR}/*)
+  list(SORT files)
+  set(text "")
+  foreach(file ${files})
+    get_filename_component(name ${file} NAME)
+    file(READ ${file} hex HEX)
+    string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+    string(APPEND text "{ \"${name}\", (const char[]){ ${bytes}0 } },\n")
+  endforeach()
+  file(WRITE ${OUT} "${text}")
+else()
+  file(GLOB templates CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/templates/new/*)
+  set(out ${CMAKE_BINARY_DIR}/generated/templates.inc)
+  add_custom_command(OUTPUT ${out} DEPENDS ${templates} ${CMAKE_SOURCE_DIR}/cmake/templates.cmake
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DDIR=${CMAKE_SOURCE_DIR}/templates/new -P ${CMAKE_SOURCE_DIR}/cmake/templates.cmake)
+  target_sources(ls_verbs PRIVATE ${out})
+  target_include_directories(ls_verbs PRIVATE ${CMAKE_BINARY_DIR}/generated)
+endif()

@@ -1,0 +1,327 @@
+/* shared_model.c - models from shared objects. What a module may do wrong and can be told is told here: a
+ * file that is no module, of another version, with a library of its own, a config that it does not have, a
+ * graph that changes, exit() inside a call. A module that writes where it must not cannot be told. */
+#include "shared_model.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "config.h"
+#include "graph/op.h"
+#include "ops/rules.h"
+#include "recipe_setting.h"
+
+const ls_shared_model *ls_recipe_shared_model(const ls_recipe *r) { return r->state->module; }
+
+/* ---- calls into the module */
+
+/* What this process is doing while it is in a function of a module: "./mine.so, build". */
+static _Atomic(const char *) inside;
+
+/* A module that calls exit() takes the command with it: no other code can say why. */
+static void at_exit(void)
+{
+    const char *what = atomic_load(&inside);
+    if (!what)
+        return;
+    ls_log(LS_ERROR, "%s called exit(): a function of a module returns a status (ls_fail)", what);
+    fflush(NULL);
+    _exit(1);
+}
+
+static void enter(const ls_shared_model *m, const char *function, char text[512])
+{
+    static atomic_flag registered = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&registered))
+        atexit(at_exit);
+    snprintf(text, 512, "%s: %s", m->label, function);
+    atomic_store(&inside, text);
+}
+
+static void leave(void) { atomic_store(&inside, NULL); }
+
+/* ---- opening */
+
+static ls_status may_load(const ls_recipe *r)
+{
+    const char *origin = ls_recipe_setting(r->state, "model.path")->origin;
+    if (!r->state->record || (origin && !strcmp(origin, "--set")))
+        return LS_OK;
+    return ls_fail(LS_E_USAGE,
+                   "%s: its model is built by the module %s, and runs and checkpoints load no code: give "
+                   "--module %s if you trust that file",
+                   r->state->name, r->model.path, r->model.path);
+}
+
+static ls_status load(const ls_model_module **out, const ls_recipe *r, const char *path)
+{
+    const char *where = ls_recipe_where(r, "model.path");
+    char *file = realpath(path,
+                          NULL); /* a name without a slash would be looked for in the system's folders */
+    if (!file)
+        return ls_fail(LS_E_USAGE, "%s: %s: no such file; build the module first", where, path);
+    dlerror();
+    void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    free(file);
+    if (!handle)
+        return ls_fail(LS_E_USAGE, "%s: %s does not load: %s", where, path, dlerror());
+    union {
+        void *symbol;
+        const ls_model_module *(*call)(void);
+    } module = { dlsym(handle, "lockstep_module") };
+    if (!module.symbol)
+        return ls_fail(LS_E_USAGE,
+                       "%s: %s has no symbol lockstep_module: it is no module (LS_MODULE_EXPORT of "
+                       "lockstep/module.h exports it)",
+                       where, path);
+    const ls_model_module *m = module.call();
+    if (!m || m->size != sizeof *m)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: %s describes itself with %u bytes, this version with %zu: build it with the headers "
+            "of this command (lockstep %s)",
+            where, path, m ? m->size : 0, sizeof *m, ls_version());
+    if (m->abi != LS_MODULE_ABI)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: %s was built for ABI %u of the library, this is ABI %d: build it with the headers of "
+            "this command (lockstep %s)",
+            where, path, m->abi, LS_MODULE_ABI, ls_version());
+    if (m->library != (void (*)(void))ls_graph_create)
+        return ls_fail(LS_E_USAGE,
+                       "%s: %s has a copy of the library of its own, whose operations this command does not "
+                       "know: link it without liblockstep",
+                       where, path);
+    if (!m->name || !*m->name || !m->version || !m->build)
+        return ls_fail(LS_E_USAGE, "%s: %s: name, version and build must be set", where, path);
+    *out = m;
+    return LS_OK;
+}
+
+/* As YAML: JSON but for variables, ${NAME}. */
+static char *yaml_of(char *json)
+{
+    ls_str yaml = { 0 };
+    for (const char *p = json; p && *p; p++) {
+        ls_str_add(&yaml, p[0] == '$' && p[1] == '{' ? "$" : "");
+        ls_str_add_n(&yaml, p, 1);
+    }
+    free(json);
+    char *text = json ? ls_str_take(&yaml) : NULL;
+    return text;
+}
+
+/* *resolved: what the module has asked for. */
+static ls_status configure(ls_shared_model *m, const ls_recipe *r, char **resolved)
+{
+    ls_config c;
+    char what[512];
+    ls_status s = ls_config_open(&c, &r->state->arena, r->model.config, ls_recipe_where(r, "model.config"),
+                                 m->label);
+    if (s == LS_OK && m->table->open) {
+        enter(m, "open", what);
+        s = m->table->open(&m->self, &c);
+        leave();
+        s = s == LS_OK ? LS_OK : ls_fail_in(s, "%s: %s", ls_recipe_where(r, "model.path"), m->label);
+    }
+    if (s == LS_OK || c.status != LS_OK) /* what was wrong in the config is why `open` failed */
+        s = ls_config_status(&c);
+    if (s == LS_OK)
+        s = ls_sys_have(*resolved = yaml_of(ls_config_resolved(&c)));
+    ls_config_close(&c);
+    return s;
+}
+
+ls_status ls_shared_model_open(const ls_recipe *r, char **resolved)
+{
+    *resolved = NULL;
+    if (r->state->module || strcmp(r->model.type, "module"))
+        return LS_OK;
+    const ls_model_module *table = NULL;
+    char *bytes = NULL;
+    size_t n = 0;
+    LS_TRY(may_load(r));
+    LS_TRY(load(&table, r, r->model.path));
+    ls_shared_model *m = ls_sys_calloc(1, sizeof *m);
+    LS_TRY(ls_sys_have(m));
+    m->table = table;
+    m->path = r->model.path;
+    m->label = ls_arena_printf(&r->state->arena, "%s %s (%s)", table->name, table->version, m->path);
+    ls_status s = ls_arena_status(&r->state->arena);
+    if (s == LS_OK)
+        s = ls_file_read(&bytes, &n, m->path);
+    m->digest = s == LS_OK ? ls_hash64(bytes, n) : 0;
+    free(bytes);
+    if (s == LS_OK)
+        s = configure(m, r, resolved);
+    r->state->module = m;
+    if (s != LS_OK)
+        ls_shared_model_close(&r->state->module);
+    return s;
+}
+
+void ls_shared_model_close(ls_shared_model **mp)
+{
+    ls_shared_model *m = mp ? *mp : NULL;
+    if (!m)
+        return;
+    if (m->table->close)
+        m->table->close(m->self);
+    free(m->graph);
+    free(m);
+    *mp = NULL;
+}
+
+/* ---- building */
+
+ls_status ls_shared_model_build(ls_graph *g, const void *recipe, int64_t batch)
+{
+    const ls_recipe *r = recipe;
+    const ls_shared_model *m = r->state->module;
+    char what[512];
+    if (!m)
+        return ls_fail(LS_E_USAGE, "%s: the module %s is not open", r->state->name, r->model.path);
+    enter(m, "build", what);
+    ls_status s = m->table->build(g, m->self, batch);
+    leave();
+    if (s == LS_OK)
+        s = ls_graph_finish(g); /* the module may have forgotten to look */
+    return s == LS_OK ? LS_OK
+                      : ls_fail_in(s == LS_E_MEMORY ? s : LS_E_USAGE, "%s: %s",
+                                   ls_recipe_where(r, "model.path"), m->label);
+}
+
+static void declared_text(ls_str *out, const ls_graph *g)
+{
+    static const char *const WEIGH[] = { "sample", "element", "valid", "field" };
+    char number[32];
+    for (int i = 0; i < g->n_declared; i++) {
+        const ls_declared *d = &g->declared[i];
+        ls_str_printf(out, "%s \"%s\" %%%d factor %s by %s %s%s how %d\n", d->loss ? "loss" : "metric",
+                      d->name, d->rows.id, ls_format_f64(number, d->factor), WEIGH[d->weigh],
+                      d->field ? d->field : "-", d->scalar ? " scalar" : "", (int)d->how);
+    }
+}
+
+/* The graph as text, with what it declares; of the evaluation its parameters alone. malloc'ed. */
+static ls_status text_of(char **out, const ls_recipe *r, bool training)
+{
+    ls_graph *g = NULL;
+    ls_str text = { 0 };
+    char type[128];
+    LS_TRY(ls_graph_create(&g, "model"));
+    if (!training)
+        ls_graph_evaluate(g);
+    ls_status s = ls_shared_model_build(g, r, r->train.micro_batch);
+    if (s == LS_OK && !g->n_declared)
+        s = ls_fail(LS_E_USAGE, "%s: %s declares no loss: its build must call ls_loss, or ls_loss_scalar",
+                    ls_recipe_where(r, "model.path"), ((const ls_shared_model *)r->state->module)->label);
+    char *printed = s == LS_OK && training ? ls_graph_print(g, false) : NULL;
+    for (int i = 0; i < g->n_nodes && s == LS_OK; i++)
+        if (g->nodes[i]->op == &ls_op_param)
+            ls_str_printf(&text, "parameter %s %s\n", ((const ls_source_attrs *)g->nodes[i]->attrs)->name,
+                          ls_type_text(type, ls_type_of(g, g->nodes[i]->out[0])));
+    if (s == LS_OK && training) {
+        ls_str_add(&text, printed);
+        declared_text(&text, g);
+    }
+    free(printed);
+    ls_graph_destroy(&g);
+    *out = s == LS_OK ? ls_str_take(&text) : NULL;
+    ls_str_release(&text);
+    return s == LS_OK ? ls_sys_have(*out) : s;
+}
+
+void ls_text_difference(const char *a, const char *b, char line_a[200], char line_b[200])
+{
+    while (*a && *b && strcspn(a, "\n") == strcspn(b, "\n") && !strncmp(a, b, strcspn(a, "\n"))) {
+        a += strcspn(a, "\n") + 1;
+        b += strcspn(b, "\n") + 1;
+    }
+    snprintf(line_a, 200, "%.*s", (int)strcspn(a, "\n"), a);
+    snprintf(line_b, 200, "%.*s", (int)strcspn(b, "\n"), b);
+}
+
+ls_status ls_shared_model_identify(ls_recipe *r)
+{
+    ls_shared_model *m = r->state->module;
+    char *again = NULL, *evaluation = NULL, a[200], b[200];
+    if (!m)
+        return LS_OK;
+    free(m->graph);
+    m->graph = NULL;
+    LS_TRY(text_of(&m->graph, r, true));
+    ls_status s = text_of(&again, r, true);
+    if (s == LS_OK)
+        s = text_of(&evaluation, r, false);
+    if (s == LS_OK && strcmp(m->graph, again)) {
+        ls_text_difference(m->graph, again, a, b);
+        s = ls_fail(LS_E_USAGE, "%s: %s builds another model each time: first %s, then %s",
+                    ls_recipe_where(r, "model.path"), m->label, a, b);
+    }
+    /* the text begins with the parameters */
+    if (s == LS_OK && (strncmp(m->graph, evaluation, strlen(evaluation)) ||
+                       !strncmp(m->graph + strlen(evaluation), "parameter ", 10))) {
+        ls_text_difference(m->graph, evaluation, a, b);
+        s = ls_fail(
+            LS_E_USAGE,
+            "%s: %s must have the same parameters in training and in evaluation: %s in training, %s in "
+            "evaluation",
+            ls_recipe_where(r, "model.path"), m->label, strncmp(a, "param", 5) ? "none" : a, *b ? b : "none");
+    }
+    free(again);
+    free(evaluation);
+    return s;
+}
+
+/* ---- data */
+
+static ls_status check_set(const ls_recipe *r, const ls_shared_model *m, const ls_dataset *d, ls_split split)
+{
+    const char *wrong = !d                              ? "gives no data set"
+                        : !d->name || !d->source        ? "name and source must be set"
+                        : d->n < 1                      ? "n must be at least 1"
+                        : d->n_fields < 1 || !d->fields ? "it has no fields"
+                        : !d->read                      ? "read must be set"
+                        : d->split != split ? "it is another split than the one that was asked for"
+                                            : NULL;
+    for (int i = 0; !wrong && i < d->n_fields; i++)
+        wrong = !d->fields[i].name || !*d->fields[i].name ? "a field has no name" : NULL;
+    return wrong ? ls_fail(LS_E_USAGE, "%s: %s: data: %s", ls_recipe_where(r, "data.type"), m->label, wrong)
+                 : LS_OK;
+}
+
+ls_status ls_shared_model_data(ls_dataset **out, const ls_recipe *r, ls_split split)
+{
+    const ls_shared_model *m = r->state->module;
+    ls_config c;
+    char what[512];
+    *out = NULL;
+    if (!m || !m->table->data)
+        return ls_fail(LS_E_USAGE, "%s: %s has no data: name another data.type",
+                       ls_recipe_where(r, "data.type"), m ? m->label : r->model.path);
+    ls_status s = ls_config_open(&c, &r->state->arena, r->data.config, ls_recipe_where(r, "data.config"),
+                                 m->label);
+    if (s == LS_OK) {
+        enter(m, "data", what);
+        s = m->table->data(out, m->self, split, &c);
+        leave();
+        s = s == LS_OK ? check_set(r, m, *out, split)
+                       : ls_fail_in(s, "%s: %s", ls_recipe_where(r, "data.type"), m->label);
+    }
+    if (s == LS_OK || c.status != LS_OK)
+        s = ls_config_status(&c);
+    ls_config_close(&c);
+    if (s != LS_OK && *out && (*out)->close)
+        ls_dataset_close(out);
+    return s;
+}

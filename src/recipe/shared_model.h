@@ -1,0 +1,32 @@
+/* shared_model.h - the shared object of model.type module: opening it, what it is, and its data. Code is
+ * loaded for a recipe that the user gives, or for --module (a --set of model.path): never because a run or a
+ * checkpoint names it. */
+#pragma once
+#include "lockstep/module.h"
+#include "lockstep/recipe.h"
+
+typedef struct ls_shared_model {
+    const ls_model_module *table; /* of the object, which is never unloaded */
+    void *self;
+    const char *path;  /* as the recipe has it */
+    const char *label; /* "mine 1 (./mine.so)" */
+    uint64_t digest;   /* xxh3 of the file */
+    char *graph;       /* the text of the model for a micro-batch: its identity; NULL: not built yet */
+} ls_shared_model;
+
+/* Opens the model of the recipe, if it is one of type module and not open. *resolved: what model.config is
+ * with the module's defaults, as YAML; malloc'ed; NULL: nothing was opened. LS_E_USAGE: it may not be loaded,
+ * or is no module of this version. Local. */
+ls_status ls_shared_model_open(const ls_recipe *r, char **resolved);
+/* Builds it, twice, for train.micro_batch samples and keeps the text. LS_E_USAGE: it builds something else
+ * the second time, or other parameters for evaluation. Nothing where no module is open. Local. */
+ls_status ls_shared_model_identify(ls_recipe *r);
+void ls_shared_model_close(ls_shared_model **m);                   /* null is fine */
+const ls_shared_model *ls_recipe_shared_model(const ls_recipe *r); /* NULL: none is open */
+
+/* The split that the module makes, as data.type module asks. */
+ls_status ls_shared_model_data(ls_dataset **out, const ls_recipe *r, ls_split split);
+/* The builder of the row: config is the recipe. */
+ls_status ls_shared_model_build(ls_graph *g, const void *recipe, int64_t batch);
+/* The first line in which two texts differ, of both; "": a text has ended. */
+void ls_text_difference(const char *a, const char *b, char line_a[200], char line_b[200]);

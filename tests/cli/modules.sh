@@ -1,0 +1,156 @@
+#!/bin/bash
+# modules.sh COMMAND CC ROOT - models from shared objects: the one that `lockstep new` writes trains, resumes, predicts; its graph is its identity; runs and
+# checkpoints load no code; what is no module, or a hostile one, ends in one message.
+source "$(dirname "$0")/common.sh"
+cc=$2 root=$3
+build() { "$cc" -shared -fPIC -Wall -Wextra -Werror -I"$root/include" "$@" -lm || bad "cc $*"; }
+
+# ---- a new project: one command each
+try 0 new mine; has out "cd mine && make && lockstep train recipe.yaml"
+[ "$(ls mine | tr '\n' ' ')" = "Makefile README.md model.c recipe.yaml " ] || bad "$what: wrote $(ls mine)"
+refused 2 "mine: there is something of that name already" new mine
+cd mine || exit 1
+make -s CC="$cc" CFLAGS="-O1 -Wall -Wextra -Werror" LOCKSTEP_CFLAGS="-I$root/include" || bad "make in a new project"
+try 0 train recipe.yaml --set threads=1
+[ "$(grep -o '"eval_loss":[0-9.e-]*' runs/pendulum/result.json | head -1 | cut -d: -f2 | awk '{ print ($1 < 0.01) }')" = 1 ] || bad "$what: it learns nothing: $(cat runs/pendulum/result.json)"
+has runs/pendulum/recipe.yaml 'config: \{"hidden":32,"layers":2\}'
+has runs/pendulum/checkpoints/latest/trainer.json '"module":\{"name":"pendulum","version":"1","path":"./model.so","digest":"[0-9a-f]{16}","graph":"[0-9a-f]{16}","text":"parameter fc00.weight f32'
+try 0 predict recipe.yaml --out y.csv; [ "$(wc -l <y.csv)" = 514 ] && [ "$(head -n 1 y.csv)" = sample,y ] || bad "$what: $(head -n 2 y.csv)"
+try 0 eval recipe.yaml; has out "mae 0.0"
+try 0 plan recipe.yaml --workers 2; try 0 explain recipe.yaml; has out "linear"
+
+# ---- ranks: the same bits
+try 0 train recipe.yaml --set run.name=two --set train.micro_batch=16 --set train.epochs=2 --workers 2
+try 0 train recipe.yaml --set run.name=one --set train.micro_batch=16 --set train.epochs=2
+cmp runs/one/checkpoints/latest/model.safetensors runs/two/checkpoints/latest/model.safetensors || bad "ranks change a bit"
+
+# ---- no code from a run or a checkpoint; inspect, runs and export need none
+for of in runs/pendulum runs/pendulum/checkpoints/latest; do
+    refused 2 "its model is built by the module ./model.so, and runs and checkpoints load no code: give --module ./model.so if you trust that file" eval $of
+    try 0 eval $of --module ./model.so; has out "mae 0.0"
+    try 0 predict $of --module ./model.so --out q.csv; cmp q.csv y.csv || bad "$what: other predictions"
+done
+mv model.so moved.so
+try 0 inspect runs/pendulum; try 0 runs; try 0 export runs/pendulum --to x.safetensors; try 0 recipe recipe.yaml
+refused 2 "recipe.yaml:3: model.path: ./model.so: no such file; build the module first" train recipe.yaml
+try 0 eval runs/pendulum --set model.path=./moved.so
+mv moved.so model.so
+
+# ---- the graph is the identity
+echo '/* another file */ extern int unused; int unused = 1;' >>model.c; make -s CC="$cc" LOCKSTEP_CFLAGS="-I$root/include"
+try 0 train recipe.yaml --set train.epochs=21 --set threads=1; has err "model.so is another file than the one that the run began with; its graph is the same"
+refused 2 "the model that pendulum 1 \(./model.so\) builds: \"parameter fc00.weight f32 \[16, 2\]\" here, \"parameter fc00.weight f32 \[32, 2\]\" there .*--allow-change" train recipe.yaml --set train.epochs=22 --set model.config.hidden=16
+cp model.c kept.c; sed -i 's/ls_square(g, error), 1,/ls_square(g, error), 2,/' model.c; make -s CC="$cc" LOCKSTEP_CFLAGS="-I$root/include"
+refused 2 'loss \\?"mse\\?" %[0-9]+ factor 2 by element - how 0.* here, .*loss \\?"mse\\?" %[0-9]+ factor 1 by element' train recipe.yaml --set train.epochs=22
+try 0 train recipe.yaml --set train.epochs=22 --allow-change --set threads=1; has err "changed since"
+mv kept.c model.c; make -s CC="$cc" LOCKSTEP_CFLAGS="-I$root/include"
+
+# ---- the config
+refused 2 "config.hiden: pendulum 1 \(./model.so\) has no such key; did you mean hidden\? \(it has hidden, layers\)" plan recipe.yaml --set model.config.hiden=4
+refused 2 "config.hidden: 0 is out of range \(from 1, up to 65536\)" plan recipe.yaml --set model.config.hidden=0
+refused 2 'config.hidden: a whole number is needed here, not "many"' plan recipe.yaml --set model.config.hidden=many
+refused 2 "config.inner.x: .* has no such key|config.inner: .* has no such key" plan recipe.yaml --set model.config.inner.x=1
+refused 2 "model.config: keys such as \{hidden: 64\} is needed here|model.config: keys" plan recipe.yaml --set model.config=64
+refused 2 "data.config.sample: .*did you mean samples" train recipe.yaml --set run.name=other --set data.config.sample=3
+refused 2 "this key is for model.type module" plan mlp-mnist --set model.path=./model.so
+refused 2 "model.type module needs model.path" plan recipe.yaml --set model.path=
+cd ..
+
+# ---- hostile ones
+cat >recipe.yaml <<END
+model: {type: module, path: ./bad.so}
+data: {type: module}
+train: {epochs: 1, global_batch: 8}
+threads: 1
+END
+# module DEFINITIONS: bad.so, with the functions that it has besides, and what its table has in place of the defaults
+module() {
+    cat >bad.c <<END
+#include <lockstep/lockstep.h>
+#include <stdlib.h>
+#include <math.h>
+static int calls;
+static ls_status build(ls_graph *g, const void *self, int64_t batch)
+{
+    (void)self, (void)calls;
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, batch, 2));
+#ifdef IN_BUILD
+    IN_BUILD;
+#endif
+    ls_loss(g, "l", ls_square(g, ls_linear(g, "fc", x, 1)), 1, LS_BY_ELEMENT, NULL);
+    return ls_graph_finish(g);
+}
+static ls_status read_one(const ls_dataset *d, int64_t i, void *const *to)
+{
+    (void)d;
+    if (to[0])
+        ((float *)to[0])[0] = ((float *)to[0])[1] = (float)i;
+    return LS_OK;
+}
+static ls_status data(ls_dataset **out, void *self, ls_split split, ls_config *c)
+{
+    static const ls_field fields[] = { { .name = "x", .type = { LS_F32, 1, { 2 } } } };
+    static ls_dataset sets[2];
+    (void)self, (void)c;
+    sets[split] = (ls_dataset){ .name = "n", .source = "s", .split = split, .n = 32, .n_fields = 1, .fields = fields, .read = read_one };
+    *out = &sets[split];
+#ifdef IN_DATA
+    IN_DATA;
+#endif
+    return LS_OK;
+}
+static ls_status open_it(void **self, ls_config *c)
+{
+    *self = NULL;
+    (void)c;
+#ifdef IN_OPEN
+    IN_OPEN;
+#endif
+    return LS_OK;
+}
+#ifndef SYMBOL
+#define SYMBOL lockstep_module
+#endif
+#ifndef TABLE
+#define TABLE .name = "bad"
+#endif
+#pragma GCC diagnostic ignored "-Woverride-init"
+LS_MODULE_EXPORT const ls_model_module *SYMBOL(void)
+{
+    static const ls_model_module m = { LS_MODULE_DEFAULTS, .name = "bad", .version = "0", .build = build, .data = data, .open = open_it, TABLE };
+    return &m;
+}
+END
+    build "$@" bad.c -o bad.so
+}
+module; try 0 train recipe.yaml # it is a sound one
+echo "this is no ELF file" >bad.so; refused 2 "recipe.yaml:1: model.path: ./bad.so does not load: .*(invalid ELF header|file too short)" plan recipe.yaml
+: >bad.so; refused 2 "./bad.so does not load" plan recipe.yaml
+rm bad.so; mkdir bad.so; refused 2 "./bad.so does not load|is a directory" plan recipe.yaml; rmdir bad.so
+module -DSYMBOL=another; refused 2 "has no symbol lockstep_module: it is no module" plan recipe.yaml
+module '-DTABLE=.size = 8'; refused 2 "describes itself with 8 bytes, this version with [0-9]+" plan recipe.yaml
+module '-DTABLE=.abi = 99'; refused 2 "was built for ABI 99 of the library, this is ABI 1" plan recipe.yaml
+module '-DTABLE=.name = NULL'; refused 2 "name, version and build must be set" plan recipe.yaml
+module '-DTABLE=.library = (void (*)(void))abort'; refused 2 "has a copy of the library of its own" plan recipe.yaml
+module '-DIN_BUILD=extern void nothing_like_it(ls_graph *); nothing_like_it(g)'
+refused 2 "does not load: .*nothing_like_it" plan recipe.yaml
+module '-DIN_BUILD=return ls_fail(LS_E_ARG, "I will not")'; refused 2 "bad 0 \(./bad.so\): I will not|I will not" plan recipe.yaml
+module '-DIN_BUILD=return LS_OK'; refused 2 "bad 0 \(./bad.so\) declares no loss" plan recipe.yaml
+module '-DIN_BUILD=ls_linear(g, calls++ % 2 ? "a" : "b", x, 1)'; refused 2 "builds another model each time: first .*, then" plan recipe.yaml
+module '-DIN_BUILD=if (!ls_graph_is_evaluation(g)) x = ls_linear(g, "only", x, 2)'; refused 2 "the same parameters in training and in evaluation: parameter only.weight f32 \[2, 2\] in training" plan recipe.yaml
+for at in OPEN BUILD DATA; do
+    for workers in 1 2; do
+        module "-DIN_$at=exit(0)"
+        try 1 train recipe.yaml --set run.name=exit --workers $workers; has err "bad 0 \(./bad.so\): $(echo $at | tr A-Z a-z) called exit\(\): a function of a module returns a status"
+        rm -rf runs/exit
+    done
+done
+module '-DIN_OPEN=return ls_fail(LS_E_IO, "the table is not there")'; refused 1 "bad 0 \(./bad.so\): the table is not there" plan recipe.yaml
+module '-DIN_DATA=*out = NULL'; refused 2 "data: gives no data set" train recipe.yaml --set run.name=none
+module '-DIN_DATA=sets[split].n = 0'; refused 2 "data: n must be at least 1" train recipe.yaml --set run.name=none
+module '-DIN_DATA=sets[split].fields = NULL'; refused 2 "data: it has no fields" train recipe.yaml --set run.name=none
+module '-DTABLE=.data = NULL'; refused 2 "bad 0 \(./bad.so\) has no data: name another data.type" train recipe.yaml --set run.name=none
+# ranks that build different models
+module '-DIN_BUILD=if (getenv("LOCKSTEP_RANK") && getenv("LOCKSTEP_RANK")[0] == 49) x = ls_linear(g, "more", x, 2)'
+try 2 train recipe.yaml --set run.name=apart --workers 2; has err "rank"
+finish
