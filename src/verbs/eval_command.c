@@ -7,9 +7,11 @@
 #include "base/json.h"
 #include "base/shown.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "split_texts.h"
 #include "comm/agree.h"
 #include "loop/data_record.h"
+#include "record/metric_list.h"
 #include "record/rouge_mean.h"
 #include "step/evaluate.h"
 #include "launch/rank.h"
@@ -96,6 +98,7 @@ static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o
     ls_trainer *trainer = NULL;
     ls_dataset *set = NULL;
     ls_eval_result e;
+    ls_metric_list metrics = { 0 }; /* their names are the trainer's, which generation does without */
     ls_rouge_mean rouge;
     char *other_data = NULL;
     int64_t step = 0;
@@ -109,6 +112,9 @@ static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o
     other_data = !g || ls_group_rank(g) == 0 ? ls_target_other_data(t, set) : NULL;
     LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &e), end);
     if (o->generate) {
+        metrics = ls_metric_list_copy(e.n, e.metrics);
+        e.metrics = metrics.at;
+        LS_TRY_TO(s, ls_sys_have(metrics.no_memory ? NULL : metrics.at), end);
         const ls_split_opts all = { .count = set->n, .how = o->how, .beams = o->beams };
         ls_trainer_destroy(&trainer);
         LS_TRY_TO(s, generate(&rouge, &o->target, set, &all, ui), end);
@@ -117,6 +123,7 @@ static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o
         s = print(ui, t, set, &e, step, other_data, o->generate ? &rouge : NULL, o->json);
 end:
     free(other_data);
+    ls_metric_list_release(&metrics);
     ls_trainer_destroy(&trainer);
     ls_dataset_close(&set);
     return s;

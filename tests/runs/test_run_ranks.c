@@ -36,7 +36,7 @@ static ls_status go_on(ls_group *g, void *context)
     ls_result *result;
     block b = { 0 }, expected;
     char text[32];
-    LS_TRY(ls_run_open(&run, storage, s->name, g, .best = "loss"));
+    LS_TRY(ls_run_open(&run, storage, s->name, g, .best = "loss", .per_rank = s->from != 4));
     const ls_run_checkpoint *last = ls_latest_checkpoint(run);
     RANK_CHECK(!last == !s->from);
     if (last) {
@@ -80,6 +80,8 @@ static void checkpoints_do_not_know_how_many_ranks_there_were(void **state)
     for (int i = 0; i < 4; i++)
         ASSERT_OK(run_ranks(RANKS[i], go_on, &((scene){ "dealt", 2 * i, 2 * i + 2, .alone = i == 2 })));
     ASSERT_OK(ls_checkpoint_verify(ls_test_path("storage/dealt/checkpoints/latest"), LS_VERIFY_FULL, NULL));
+    assert_true(ls_file_exists(
+        ls_test_path("storage/dealt/checkpoints/latest/model-rank-00002.safetensors"))); /* of 3 */
     char *rows = file_of_run("dealt", "metrics.jsonl"), *log = file_of_run("dealt", "log/rank-3.log");
     int reports = 0;
     for (const char *p = rows; (p = strstr(p, "\"kind\":\"report\"")); p++)

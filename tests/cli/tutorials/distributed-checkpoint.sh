@@ -36,4 +36,7 @@ lockstep train my-model.yaml --resume dcp                                  # goe
 has err "continues after step 3 of 7, from dcp"
 lockstep export runs/my-model --to files/ --optimizer --ranks 8
 [ -e files/__7_0.distcp ] || bad "$what: not a file for each of 8 ranks"
+lockstep train my-model.yaml --set run.name=ranks --workers 4 --set checkpoint.files=per_rank
+ls runs/ranks/checkpoints/latest
+[ -e runs/ranks/checkpoints/latest/model-rank-00003.safetensors ] || bad "$what: not a file for each of 4 ranks"
 finish
