@@ -10,13 +10,14 @@
 extern "C" {
 #endif
 
-typedef enum ls_optimizer_kind { LS_ADAM, LS_ADAMW, LS_SGD } ls_optimizer_kind;
-/* PyTorch's Adam, AdamW and SGD with their defaults; the learning rate is data of each step, not part of the
- * program. */
+typedef enum ls_optimizer_kind { LS_ADAM, LS_ADAMW, LS_SGD, LS_LION } ls_optimizer_kind;
+/* PyTorch's Adam, AdamW and SGD with their defaults, and Lion (Chen et al. 2023); the learning rate is data
+ * of each step, not part of the program. */
 typedef struct ls_optimizer {
     ls_optimizer_kind kind;
-    double beta1, beta2, eps;   /* adam, adamw */
-    double weight_decay;        /* adam, sgd: added to the gradient; adamw: decoupled */
+    double beta1, beta2;        /* adam, adamw, lion */
+    double eps;                 /* adam, adamw */
+    double weight_decay;        /* adam, sgd: added to the gradient; adamw, lion: decoupled */
     double momentum, dampening; /* sgd */
     bool nesterov;
 } ls_optimizer;
@@ -24,6 +25,17 @@ typedef struct ls_optimizer {
     .kind = LS_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0, .momentum = 0, \
     .dampening = 0, .nesterov = false
 LS_API ls_optimizer ls_optimizer_default(void);
+
+/* Parameters that an optimizer updates with settings of their own, as PyTorch's param_groups. `match` names
+ * them: words "class:NAME" (all parameters inside modules of this class) and "pattern:GLOB" (of a parameter's
+ * whole name; `*` matches dots too, so that *bias is every bias), separated by spaces. */
+typedef struct ls_optimizer_group {
+    const char *match;
+    double lr_factor;    /* their learning rate is that of the step times this */
+    double weight_decay; /* below 0: the optimizer's */
+} ls_optimizer_group;
+#define LS_OPTIMIZER_GROUP_DEFAULTS .match = NULL, .lr_factor = 1, .weight_decay = -1
+LS_API ls_optimizer_group ls_optimizer_group_default(void);
 
 /* The scale by which an f16 step's loss is multiplied, as torch.amp.GradScaler counts it: `init` at first,
  * times `growth` after `interval` good steps in a row, times `backoff` after one with a gradient that is not
@@ -40,6 +52,10 @@ typedef struct ls_update_opts {
     /* 0: no clipping. Else gradients are scaled by min(1, clip_norm / (norm + 1e-6)), as clip_grad_norm_
      * does; the norm is that of all gradients together. */
     double clip_norm;
+    /* Above 0: keeps an exponential moving average of the parameters, the state "ema.<unit>": the parameters
+     * after the first step, then in each step average += (1 - ema_decay) (parameter - average), as
+     * torch.optim.swa_utils.get_ema_multi_avg_fn. */
+    double ema_decay;
     /* f16: gradients are multiplied by the state "loss_scale". A step with a gradient that is not finite is
      * skipped, and lowers the scale. */
     bool loss_scaling;
@@ -52,9 +68,9 @@ typedef struct ls_update_opts {
     const char *model;             /* group of ranks that compute the same samples, each its part of them */
     int models;                    /* ranks of that group; 1: there is no such group */
 } ls_update_opts;
-#define LS_UPDATE_DEFAULTS                                                                      \
-    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .loss_scaling = false,              \
-    .scaler = { LS_SCALER_DEFAULTS }, .shard = "", .replicate = "", .shards = 1, .replicas = 1, \
+#define LS_UPDATE_DEFAULTS                                                                         \
+    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .ema_decay = 0, .loss_scaling = false, \
+    .scaler = { LS_SCALER_DEFAULTS }, .shard = "", .replicate = "", .shards = 1, .replicas = 1,    \
     .reduce = false, .offload = false, .model = "", .models = 1
 LS_API ls_update_opts ls_update_opts_default(void);
 
@@ -74,6 +90,7 @@ typedef struct ls_update_unit {
      * not it applies. gradient_there: the gradient is the content of that state, and there is no input. */
     bool weights, gradient_there;
     ls_dtype weight_type;
+    const ls_optimizer_group *group; /* the settings of its own; NULL: none */
 } ls_update_unit;
 
 /* Builds the update program of n units. Local.

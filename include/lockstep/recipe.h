@@ -64,6 +64,21 @@ typedef struct ls_loss_list {
     ls_task_loss at[LS_RECIPE_LIST];
 } ls_loss_list;
 
+/* parameters with settings of their own */
+typedef struct ls_group_list {
+    int64_t n;
+    ls_optimizer_group at[LS_RECIPE_LIST];
+} ls_group_list;
+
+/* another name for a tensor; `*` in both is the same text */
+typedef struct ls_rename {
+    const char *from, *to;
+} ls_rename;
+typedef struct ls_rename_list {
+    int64_t n;
+    ls_rename at[LS_RECIPE_LIST];
+} ls_rename_list;
+
 typedef struct ls_recipe {
     struct {
         const char *name, *storage;
@@ -106,6 +121,8 @@ typedef struct ls_recipe {
         const char *path, *config; /* module: the shared object; JSON */
         const char *init;          /* "random" or a path */
         bool init_strict;          /* names of `init` and the model must be the same */
+        const char *reset;         /* names, separated by spaces, that `init` does not give values; "" none */
+        ls_rename_list rename;     /* of the tensors of `init` */
     } model;
     ls_loss_list loss; /* of a model of fields */
     struct {
@@ -140,6 +157,8 @@ typedef struct ls_recipe {
         ls_optimizer_kind type;
         double lr, betas[2], eps, weight_decay, momentum, dampening;
         bool nesterov;
+        double ema_decay; /* 0: none */
+        ls_group_list groups;
     } optimizer;
     struct {
         ls_schedule_kind type;
@@ -176,6 +195,7 @@ typedef struct ls_recipe {
     } precision;
     struct {
         int64_t every_epochs;
+        bool ema; /* of the averaged weights */
         struct {
             int64_t tokens, beams, no_repeat, samples; /* tokens 0: nothing is generated; samples 0: all */
             double length_penalty;

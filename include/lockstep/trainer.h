@@ -49,7 +49,12 @@ typedef struct ls_trainer_opts {
      * all targets */
     bool mean_of_means;
     ls_optimizer optimizer;
+    /* parameters with settings of their own; each is in the first group that names it, and all others have
+     * the optimizer's. A word that names none, and a group that is left without any, is refused */
+    int n_groups;
+    const ls_optimizer_group *groups;
     double clip_norm; /* 0: none */
+    double ema_decay; /* above 0: keeps a moving average of the parameters (ls_update_opts); 0: none */
     /* parameters that keep their values: names of parameters or of modules around them, separated by spaces;
      * `*`, `?` and [...] match inside one part of a name. NULL: none */
     const char *freeze;
@@ -75,13 +80,13 @@ typedef struct ls_trainer_opts {
      * eval and parameters are collective */
     ls_group *group;
 } ls_trainer_opts;
-#define LS_TRAINER_DEFAULTS                                                                            \
-    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, \
-    .micro_batches = 1, .accumulation = LS_SUM_TREE, .padding = false, .mean_of_means = false,         \
-    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .clip_norm = 0, .freeze = NULL, .param = LS_F32,           \
-    .output = LS_F32, .cast_forward_inputs = true, .modules = NULL, .scaler = { LS_SCALER_DEFAULTS },  \
-    .recompute = NULL, .eval_only = false, .stage_saves = false, .parallel = { LS_PARALLEL_DEFAULTS }, \
-    .group = NULL
+#define LS_TRAINER_DEFAULTS                                                                                \
+    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64,     \
+    .micro_batches = 1, .accumulation = LS_SUM_TREE, .padding = false, .mean_of_means = false,             \
+    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .n_groups = 0, .groups = NULL, .clip_norm = 0, .ema_decay = 0, \
+    .freeze = NULL, .param = LS_F32, .output = LS_F32, .cast_forward_inputs = true, .modules = NULL,       \
+    .scaler = { LS_SCALER_DEFAULTS }, .recompute = NULL, .eval_only = false, .stage_saves = false,         \
+    .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
 LS_API ls_trainer_opts ls_trainer_opts_default(void);
 
 /* One thread at a time uses a trainer, any thread: a call that comes while another thread is in one is
@@ -109,6 +114,10 @@ LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
 /* The same, as load_state_dict(strict=False): tensors that only the file or only the model has are passed
  * over, but not all of the model's, which keep their values: after ls_trainer_init, or another load. */
 LS_API ls_status ls_trainer_load_partly(ls_trainer *t, const ls_weights *w);
+/* Exchanges the parameters and their moving averages (ema_decay), so that an evaluation, ls_trainer_save or
+ * ls_trainer_parameters has the averages; a second call exchanges them back, without which no step is
+ * possible. Before the first step both are the same. Collective. */
+LS_API ls_status ls_trainer_exchange_ema(ls_trainer *t);
 /* One .safetensors file with the master weights and the buffers under the model's names. Allocates; with
  * several ranks, rank 0 has the whole model in memory meanwhile. Collective. */
 LS_API ls_status ls_trainer_save(ls_trainer *t, const char *path);

@@ -23,6 +23,7 @@ typedef enum ls_option {
     LS_FIELD_BUCKET_BYTES,
     /* ls_trainer_opts */
     LS_FIELD_FREEZE,
+    LS_FIELD_GROUPS,
     LS_FIELD_RECOMPUTE,
     LS_FIELD_PARAM,
     LS_FIELD_MODULES,

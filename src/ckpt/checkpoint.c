@@ -265,3 +265,33 @@ ls_status ls_checkpoint_remove(const char *dir)
     ls_folder_release(&p);
     return s;
 }
+
+/* Gives each tensor NAME for which `by` has "PREFIX.NAME" that one's elements. Returns how many they are. */
+static int64_t replace(ls_weights *w, const ls_weights *by, const char *prefix)
+{
+    const size_t length = strlen(prefix);
+    int64_t n = 0;
+    for (int64_t i = 0; i < ls_weights_count(by); i++) {
+        const ls_weight *from = ls_weights_at(by, i);
+        if (strncmp(from->name, prefix, length) || from->name[length] != '.')
+            continue;
+        ls_weight *to = (ls_weight *)(uintptr_t)ls_weights_find(w, from->name + length + 1);
+        if (!to)
+            continue;
+        const char *name = to->name;
+        *to = *from;
+        to->name = name;
+        n++;
+    }
+    return n;
+}
+
+ls_status ls_checkpoint_use_ema(ls_checkpoint *c)
+{
+    return c->optimizer && replace(c->weights, c->optimizer, "ema")
+               ? LS_OK
+               : ls_fail(
+                     LS_E_USAGE,
+                     "%s has no moving averages of the weights: it was trained without optimizer.ema_decay",
+                     c->dir);
+}

@@ -87,6 +87,9 @@ typedef struct ls_checkpoint {
  * the group has failed. Collective; g NULL: one rank. */
 ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how, ls_group *g);
 void ls_checkpoint_release(ls_checkpoint *c);
+/* c->weights get the moving averages of the parameters; what has none (buffers, frozen parameters) stays as
+ * it is. LS_E_USAGE if the checkpoint has no averages. Local. */
+ls_status ls_checkpoint_use_ema(ls_checkpoint *c);
 bool ls_checkpoint_is(const char *dir); /* whether it has a manifest.json */
 
 /* Fills the ranges of l->mine with elements of the whole tensors. A file that does not fit is LS_E_SHAPE, as

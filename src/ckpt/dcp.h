@@ -107,10 +107,17 @@ typedef struct ls_dcp_setting {
     enum { LS_DCP_NONE, LS_DCP_BOOL, LS_DCP_FLOAT, LS_DCP_PAIR } kind;
     double a, b;
 } ls_dcp_setting;
+typedef struct ls_dcp_settings {
+    int n;
+    const ls_dcp_setting *at;
+} ls_dcp_settings;
 typedef struct ls_dcp_optimizer {
     const ls_weights *state; /* from a checkpoint: tensors MOMENT.NAME, and the step */
     int n;
-    const ls_dcp_setting *settings; /* settings of its only group of parameters */
+    const ls_dcp_settings *groups; /* its groups of parameters, of which one without any is not written */
+    /* The group of a parameter; NULL: all are in group 0. */
+    int (*group_of)(const void *context, const char *name);
+    const void *context;
 } ls_dcp_optimizer;
 
 /* As ls_weights_export_with, to directory `dir`. `optimizer` may be NULL. */

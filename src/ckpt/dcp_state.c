@@ -101,9 +101,20 @@ static bool read_setting(ls_dcp_setting *out, const ls_pickle *v)
 }
 
 /* The parameters of a group: their names, or, if they are numbers, how many there are. */
-static ls_status count_parameters(ls_dcp_state *s, const ls_pickle *list, int64_t *numbers, int *groups)
+static ls_status count_parameters(ls_dcp_state *s, const char *group, const ls_pickle *list, int64_t *numbers,
+                                  int *groups)
 {
+    ls_dcp_member *all = LS_ARENA_ARRAY(&s->arena, ls_dcp_member, s->n_members + (int64_t)list->n + 1);
+    LS_TRY(ls_arena_status(&s->arena));
     ++*groups;
+    if (s->n_members)
+        memcpy(all, s->members, sizeof *all * (size_t)s->n_members);
+    s->members = all;
+    for (size_t i = 0; list->kind == LS_PICKLE_LIST && i < list->n; i++)
+        if (list->items[i]->kind == LS_PICKLE_TEXT)
+            all[s->n_members++] = (ls_dcp_member){
+                group, ls_arena_printf(&s->arena, "%.*s", (int)list->items[i]->length, list->items[i]->text)
+            };
     for (size_t i = 0; list->kind == LS_PICKLE_LIST && i < list->n; i++)
         if (list->items[i]->kind == LS_PICKLE_INT) {
             s->numbered = true;
@@ -131,10 +142,11 @@ static ls_status read_object(ls_dcp_state *s, const ls_dcp_bytes *o, ls_arena *s
     LS_TRY(ls_pt_file_read(&file, scratch));
     if (of)
         return number_of(&steps, file.root) ? add_steps(s, of, steps) : LS_OK;
+    const char *of_group = ls_arena_printf(&s->arena, "%.*s", (int)(dot - group), group);
     if (!strcmp(dot, ".params"))
-        return count_parameters(s, file.root, numbers, groups);
+        return count_parameters(s, of_group, file.root, numbers, groups);
     ls_dcp_group_setting *set = &s->settings[s->n];
-    set->group = ls_arena_printf(&s->arena, "%.*s", (int)(dot - group), group);
+    set->group = of_group;
     set->is.name = ls_arena_strdup(&s->arena, dot + 1);
     s->n += read_setting(&set->is, file.root);
     return LS_OK;

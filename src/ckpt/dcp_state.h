@@ -10,6 +10,10 @@ typedef struct ls_dcp_group_setting {
     ls_dcp_setting is;
 } ls_dcp_group_setting;
 
+typedef struct ls_dcp_member {
+    const char *group, *parameter;
+} ls_dcp_member;
+
 typedef struct ls_dcp_state {
     const char *dir, *prefix; /* owned by the caller */
     ls_weights *model;
@@ -18,6 +22,9 @@ typedef struct ls_dcp_state {
     bool numbered; /* the directory has numbers for the optimizer's parameters instead of names */
     int64_t steps; /* steps that the optimizer has made; -1: it does not count them */
     ls_arena arena;
+    /* which parameters a group has, where the directory names them */
+    int64_t n_members;
+    ls_dcp_member *members;
     int64_t n;
     ls_dcp_group_setting *settings; /* settings that are plain values: numbers, pairs, flags, None */
 } ls_dcp_state;

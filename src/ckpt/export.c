@@ -218,12 +218,12 @@ static ls_status put_model(export *e, ls_dcp_writer *w)
     return LS_OK;
 }
 
-static ls_status put_setting(ls_dcp_writer *w, const char *name, const ls_str *pickle)
+static ls_status put_setting(ls_dcp_writer *w, int group, const char *name, const ls_str *pickle)
 {
     return ls_dcp_put_object(
         w, 4,
         (ls_dcp_step[]){
-            { .word = "optimizer" }, { .word = "param_groups" }, { .number = 0 }, { .word = name } },
+            { .word = "optimizer" }, { .word = "param_groups" }, { .number = group }, { .word = name } },
         pickle);
 }
 
@@ -240,18 +240,18 @@ static void put_value(ls_str *out, const ls_dcp_setting *set)
     }
 }
 
-static ls_status put_settings(const ls_dcp_optimizer *o, ls_dcp_writer *w, const ls_str *names)
+static ls_status put_settings(const ls_dcp_settings *all, ls_dcp_writer *w, int group, const ls_str *names)
 {
     ls_str value = { 0 };
     ls_status s = LS_OK;
-    for (int i = 0; i < o->n && s == LS_OK; i++) {
-        const ls_dcp_setting *set = &o->settings[i];
+    for (int i = 0; i < all->n && s == LS_OK; i++) {
+        const ls_dcp_setting *set = &all->at[i];
         ls_str_clear(&value);
         put_value(&value, set);
-        s = put_setting(w, set->name, &value);
+        s = put_setting(w, group, set->name, &value);
     }
     ls_str_release(&value);
-    return s == LS_OK ? put_setting(w, "params", names) : s;
+    return s == LS_OK ? put_setting(w, group, "params", names) : s;
 }
 
 static ls_status put_moment(ls_dcp_writer *w, const ls_dcp_step *way, const ls_weight *t)
@@ -268,16 +268,16 @@ static ls_status put_moment(ls_dcp_writer *w, const ls_dcp_step *way, const ls_w
     return s;
 }
 
-/* Writes the moments of parameter `name` and, if the optimizer counts them, its steps; adds the name to the
- * group's. */
-static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const char *name, ls_str *names)
+/* Writes the moments of parameter `name` and, if the optimizer counts them, its steps. *any: it has some. */
+static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const char *name, bool *any)
 {
     static const char *const MOMENTS[] = { "exp_avg", "exp_avg_sq", "momentum_buffer" };
     ls_dcp_step way[] = {
         { .word = "optimizer" }, { .word = "state" }, { .word = name }, { .word = "step" }
     };
     const ls_weight *count = ls_weights_find(o->state, "step");
-    bool any = false, counts = false;
+    bool counts = false;
+    *any = false;
     for (size_t i = 0; i < sizeof MOMENTS / sizeof MOMENTS[0]; i++) {
         ls_str full = { 0 };
         ls_str_printf(&full, "%s.%s", MOMENTS[i], name);
@@ -289,7 +289,7 @@ static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const ch
             continue;
         way[3].word = MOMENTS[i];
         LS_TRY(put_moment(w, way, t));
-        any = true;
+        *any = true;
         counts = i < 2;
     }
     if (counts && count) {
@@ -299,23 +299,43 @@ static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const ch
         /* PyTorch's counter is f32 */
         LS_TRY(ls_dcp_put_tensor(w, 4, way, &LS_SCALAR(LS_F32), &(float){ (float)steps }));
     }
-    if (any)
-        ls_pickle_put_text(names, name);
     return LS_OK;
+}
+
+/* Writes the states of the parameters of a group, and then its settings as group `number`. *any: it has
+ * parameters. */
+static ls_status put_group(export *e, ls_dcp_writer *w, int group, int number, bool *any)
+{
+    const ls_dcp_optimizer *o = e->optimizer;
+    ls_str names = { 0 };
+    ls_status s = LS_OK;
+    *any = false;
+    ls_str_add(&names, "](");
+    for (int64_t i = 0; i < e->n && s == LS_OK; i++) {
+        const char *name = e->tensors[i].name;
+        bool has_state = false;
+        if (o->group_of && o->group_of(o->context, name) != group)
+            continue;
+        s = put_state(o, w, name, &has_state);
+        if (has_state)
+            ls_pickle_put_text(&names, name);
+        *any = *any || has_state;
+    }
+    ls_str_add(&names, "e");
+    if (s == LS_OK && (*any || o->n == 1))
+        s = put_settings(&o->groups[group], w, number, &names);
+    ls_str_release(&names);
+    return s;
 }
 
 static ls_status put_optimizer(export *e, ls_dcp_writer *w)
 {
-    ls_str names = { 0 };
-    ls_status s = LS_OK;
-    ls_str_add(&names, "](");
-    for (int64_t i = 0; i < e->n && s == LS_OK; i++)
-        s = put_state(e->optimizer, w, e->tensors[i].name, &names);
-    ls_str_add(&names, "e");
-    if (s == LS_OK)
-        s = put_settings(e->optimizer, w, &names);
-    ls_str_release(&names);
-    return s;
+    for (int group = 0, number = 0; group < e->optimizer->n; group++) {
+        bool any;
+        LS_TRY(put_group(e, w, group, number, &any));
+        number += any;
+    }
+    return LS_OK;
 }
 
 static ls_status write_dcp(export *e)

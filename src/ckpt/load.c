@@ -57,19 +57,29 @@ static const ls_named_tensor **sorted(int64_t n, const ls_named_tensor *want)
     return list;
 }
 
-/* Some of what is wanted is not there, and that is fine: says which. */
-static void pass_over(const ls_weights *w, int64_t n, misfits *missing)
+/* Some of what is wanted is not there, or more is there than is wanted, and that is fine: lists all of it, in
+ * the run's log too. */
+static void pass_over(const ls_weights *w, int64_t n, const ls_named_tensor *want, int64_t missing)
 {
-    const int64_t found = n - missing->count, others = ls_weights_count(w) - found;
-    if (missing->count)
-        ls_log_info("%s: %" PRId64 " of the model's %" PRId64
-                    " tensors are not there and stay as they are: %s%s",
-                    ls_weights_at(w, 0)->file, missing->count, n, ls_str_text(&missing->text),
-                    missing->count > SHOWN ? "; ..." : "");
+    const ls_named_tensor **list = sorted(n, want);
+    const int64_t others = ls_weights_count(w) - (n - missing);
+    char name[128], dims[192];
+    if (missing)
+        ls_log_info("%s: %" PRId64 " of the model's %" PRId64 " tensors are not there and stay as they are:",
+                    ls_weights_at(w, 0)->file, missing, n);
+    for (int64_t i = 0; i < n && missing; i++)
+        if (!ls_weights_find(w, want[i].name))
+            ls_log_info("  missing     %s %s", want[i].name, ls_shown_dims(dims, &want[i].tensor.type));
     if (others)
-        ls_log_info("%s: %" PRId64 " tensors are not the model's and are passed over",
+        ls_log_info("%s: %" PRId64 " tensors are not the model's and are passed over:",
                     ls_weights_at(w, 0)->file, others);
-    missing->count = 0;
+    for (int64_t i = 0; list && i < ls_weights_count(w) && others; i++) {
+        const ls_weight *t = ls_weights_at(w, i);
+        const ls_named_tensor key = { .name = t->name }, *wanted = &key;
+        if (!bsearch(&wanted, list, (size_t)n, sizeof *list, compare_wanted))
+            ls_log_info("  unexpected  %s %s", ls_shown_name(name, t->name), ls_shown_dims(dims, &t->type));
+    }
+    free(list);
 }
 
 static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *want,
@@ -110,8 +120,10 @@ static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *
         }
     }
     free(list);
-    if (o->allow_missing && kinds[MISSING].count < n)
-        pass_over(w, n, &kinds[MISSING]);
+    if (o->allow_missing && kinds[MISSING].count < n) {
+        pass_over(w, n, want, kinds[MISSING].count);
+        kinds[MISSING].count = 0;
+    }
 
     ls_str text = { 0 };
     for (int k = 0; k < KINDS; k++) {

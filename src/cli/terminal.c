@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli.h"
+#include "base/str.h"
 #include "comm/launched.h"
 #include "record/rundir.h"
 
@@ -22,6 +23,7 @@ static struct {
     bool drawn;             /* the terminal shows a progress line now */
     double last_draw;
     ls_rundir *log_to; /* an open run, whose log file gets the messages, too */
+    ls_str early;      /* messages of before that, a line each: what was loaded, for example */
 } T = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static volatile sig_atomic_t stop_wanted, saves_wanted;
@@ -96,13 +98,33 @@ static void pass(const char *line)
     pthread_mutex_unlock(&T.lock);
 }
 
+enum { EARLY = 1 << 16 }; /* bytes */
+
+/* Writes the messages of before the run was open to its log. */
+static void log_early(void)
+{
+    pthread_mutex_lock(&T.lock);
+    char *text = T.early.len ? ls_str_take(&T.early) : NULL, *rest = text;
+    pthread_mutex_unlock(&T.lock);
+    for (char *line; (line = strsep(&rest, "\n"));)
+        if (*line)
+            ls_rundir_log(T.log_to, LS_INFO, line);
+    free(text);
+}
+
 static void sink(void *context, ls_level level, const char *message)
 {
     (void)context;
     if (!T.silent)
         show(level, message);
-    if (T.log_to)
+    if (T.log_to) {
+        log_early();
         ls_rundir_log(T.log_to, level, message);
+    } else if (T.early.len < EARLY) {
+        pthread_mutex_lock(&T.lock);
+        ls_str_printf(&T.early, "%s\n", message);
+        pthread_mutex_unlock(&T.lock);
+    }
 }
 
 static int terminal_width(int fd)
@@ -221,5 +243,6 @@ void ls_terminal_close(void)
     fflush(stderr);
     pthread_mutex_unlock(&T.lock);
     ls_log_set(NULL, NULL, LS_ERROR);
+    ls_str_release(&T.early);
     ls_stop_on(NULL);
 }

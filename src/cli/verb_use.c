@@ -196,6 +196,7 @@ ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
                          .to = ls_args_value(a, "--to"),
                          .convert = type != NULL,
                          .optimizer = ls_args_has(a, "--optimizer"),
+                         .ema = ls_args_has(a, "--ema"),
                          .prefix = ls_args_value(a, "--prefix"),
                          .module = ls_args_value(a, "--module"),
                          .strip_prefix = ls_args_has(a, "--strip-prefix"),

@@ -196,6 +196,7 @@ const ls_verb LS_VERBS[] = {
           { "--to", 0, "FILE", "file to write, .safetensors or .pt; a directory if the name ends in /" },
           { "--dtype", 0, "TYPE", "convert float weights to f32, bf16 or f16 (default: unchanged)" },
           { "--optimizer", 0, NULL, "to a directory: also write the optimizer state" },
+          { "--ema", 0, NULL, "write the moving averages of the weights (optimizer.ema_decay)" },
           { "--ranks", 0, "N", "to a directory: write N files, as N ranks of FSDP2 do (default 1)" },
           { "--prefix", 0, "PREFIX",
             "from a PyTorch directory: only names with this prefix, such as app., and remove it" },

@@ -5,10 +5,11 @@
 
 const char *ls_moment_name(ls_moment m)
 {
-    static const char *const NAMES[LS_MOMENTS] = {
-        [LS_EXP_AVG] = "exp_avg", [LS_EXP_AVG_SQ] = "exp_avg_sq", [LS_MOMENTUM_BUFFER] = "momentum_buffer"
-    };
-    return NAMES[m];
+    static const char *const NAMES[LS_STORED_MOMENTS] = { [LS_EXP_AVG] = "exp_avg",
+                                                          [LS_EXP_AVG_SQ] = "exp_avg_sq",
+                                                          [LS_MOMENTUM_BUFFER] = "momentum_buffer",
+                                                          [LS_EMA] = "ema" };
+    return NAMES[(int)m];
 }
 
 const char *ls_identity_name(ls_arena *arena, ls_identity is, const char *unit)

@@ -8,6 +8,8 @@
 /* `unit` is the unit's name; it is ignored for an identity that belongs to no unit. */
 const char *ls_identity_name(ls_arena *arena, ls_identity is, const char *unit);
 const char *ls_moment_name(ls_moment m); /* "exp_avg", ... */
+/* The moving average of a unit's parameters: laid out and stored as their moments are. */
+enum { LS_EMA = LS_MOMENTS, LS_STORED_MOMENTS };
 
 /* 0: the same identity, so the same memory in all programs of a session. Names are compared for LS_IS_NAMED
  * only. */

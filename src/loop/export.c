@@ -11,12 +11,15 @@
 #include "loop.h"
 #include "setup/folder.h"
 
-static ls_status write_model(const char *from, const char *to)
+static ls_status write_model(const char *from, const char *to, bool ema)
 {
-    ls_weights *w;
+    ls_checkpoint c;
     char size[32] = "a DCP directory";
-    LS_TRY(ls_weights_open(&w, from));
-    ls_status s = ls_folder_add_names_for(w, from, to);
+    LS_TRY(ls_checkpoint_open(&c, from, LS_VERIFY_SIZES, NULL));
+    ls_weights *w = c.weights;
+    ls_status s = ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+    if (s == LS_OK)
+        s = ls_folder_add_names_for(w, from, to);
     if (s == LS_OK)
         s = ls_weights_export(w, to, .replace = true);
     if (s == LS_OK) {
@@ -24,7 +27,7 @@ static ls_status write_model(const char *from, const char *to)
             ls_format_bytes(size, (uint64_t)ls_file_size(to));
         ls_log_info("model  %s: %lld tensors, %s", to, (long long)ls_weights_count(w), size);
     }
-    ls_weights_close(&w);
+    ls_checkpoint_release(&c);
     return s;
 }
 
@@ -55,7 +58,7 @@ ls_status ls_loop_export(ls_loop *l, bool replace)
     ls_status s = LS_OK;
     if (replace || stat(to, &st)) {
         s = make_parent(to);
-        s = s == LS_OK ? write_model(from, to) : s;
+        s = s == LS_OK ? write_model(from, to, l->recipe->eval.ema) : s;
     }
     free(from);
     free(to);

@@ -201,6 +201,9 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
     const bool evaluate = l->eval &&
                           (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
     ls_eval_result e;
+    const bool averaged = evaluate && r->eval.ema;
+    if (averaged)
+        LS_TRY(ls_trainer_exchange_ema(l->trainer));
     if (evaluate) {
         LS_TRY(ls_evaluate(l->trainer, l->eval, r->train.micro_batch, l->ui, &e));
         l->run->eval_seconds += e.seconds;
@@ -213,6 +216,8 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
         l->run->eval_seconds += row.eval_rouge.seconds;
         l->requests.evaluation = fmax(l->requests.evaluation, e.seconds + row.eval_rouge.seconds);
     }
+    if (averaged)
+        LS_TRY(ls_trainer_exchange_ema(l->trainer));
     const bool best = ls_rundir_is_best(l->run, ls_epoch_row_metric(&row, r->checkpoint.best.metric),
                                         r->checkpoint.best.mode == LS_MODE_MAX, l->step, epoch);
     if (evaluate) {

@@ -40,31 +40,61 @@ static bool same_value(const ls_dcp_setting *a, const ls_dcp_setting *b)
     return a->kind == b->kind && a->a == b->a && (a->kind != LS_DCP_PAIR || a->b == b->b);
 }
 
+/* Whether a group of the directory has the parameter. With flatten_optimizer_state_dict each parameter is a
+ * group of its own name; a group of which the directory names no parameter has all. */
+static bool has(const ls_dcp_state *s, const char *group, const char *parameter)
+{
+    bool named = false;
+    for (int64_t i = 0; i < s->n_members; i++) {
+        if (strcmp(s->members[i].group, group))
+            continue;
+        if (!strcmp(s->members[i].parameter, parameter))
+            return true;
+        named = true;
+    }
+    return !named && (strspn(group, "0123456789") == strlen(group) || !strcmp(group, parameter));
+}
+
+/* The setting of the first parameter that the two groups have in common and that differs; NULL: none does. */
+static const char *differing(const ls_dcp_setting *here, const ls_dcp_group_setting *there,
+                             const ls_dcp_state *s, const ls_units *u, int group)
+{
+    for (int i = 0; i < u->n_slots && !same_value(here, &there->is); i++)
+        if (!u->slots[i].frozen && u->slots[i].group == group && has(s, there->group, u->slots[i].name))
+            return u->slots[i].name;
+    return NULL;
+}
+
 /* Appends "optimizer.betas: [0.9, 0.999] here, [0.8, 0.95] there; ...". */
-static void compare(ls_str *out, const ls_dcp_state *s, const ls_recipe *r)
+static void compare(ls_str *out, const ls_dcp_state *s, const ls_recipe *r, const ls_units *u)
 {
     ls_dcp_setting here[LS_TORCH_MOST];
-    const int n = ls_recipe_torch_settings(here, r, r->optimizer.lr);
-    for (int i = 0; i < n; i++)
-        for (int64_t k = 0; k < s->n && is_compared(here[i].name); k++) {
-            const ls_dcp_group_setting *there = &s->settings[k];
-            if (strcmp(there->is.name, here[i].name) || same_value(&here[i], &there->is))
-                continue;
-            ls_str_printf(out, "%soptimizer.%s: ", out->len ? "; " : "", here[i].name);
-            add_value(out, &here[i]);
-            ls_str_add(out, " here, ");
-            add_value(out, &there->is);
-            ls_str_printf(out, " there (param_groups.%s; the update, and what its state means)",
-                          there->group);
-            break;
-        }
+    for (int group = 0; group <= r->optimizer.groups.n; group++) {
+        const int n = ls_recipe_torch_settings(here, r, group, r->optimizer.lr);
+        for (int i = 0; i < n; i++)
+            for (int64_t k = 0; k < s->n && is_compared(here[i].name); k++) {
+                const ls_dcp_group_setting *there = &s->settings[k];
+                if (strcmp(there->is.name, here[i].name) || !differing(&here[i], there, s, u, group))
+                    continue;
+                ls_str_printf(out, "%soptimizer.%s: ", out->len ? "; " : "", here[i].name);
+                add_value(out, &here[i]);
+                if (group)
+                    ls_str_printf(out, " here (group %d), ", group);
+                else
+                    ls_str_add(out, " here, ");
+                add_value(out, &there->is);
+                ls_str_printf(out, " there (param_groups.%s; the update, and what its state means)",
+                              there->group);
+                break;
+            }
+    }
 }
 
 static ls_status check_settings(ls_resume_change *change, const ls_dcp_state *s, const ls_recipe *r,
-                                bool allow_change)
+                                const ls_units *u, bool allow_change)
 {
     ls_str changed = { 0 };
-    compare(&changed, s, r);
+    compare(&changed, s, r, u);
     if (!changed.len)
         return LS_OK;
     if (!allow_change) {
@@ -133,7 +163,7 @@ static ls_status load(ls_resume_point *out, ls_resume_change *change, ls_dcp_sta
         return ls_fail(LS_E_USAGE,
                        "%s: its optimizer does not count steps: --resume-at EPOCH:STEP says where to go on",
                        s->dir);
-    LS_TRY(check_settings(change, s, r, now->allow_change));
+    LS_TRY(check_settings(change, s, r, &t->compiled.units, now->allow_change));
     LS_TRY(find_next_step(out, s, now));
     describe(s);
     return LS_OK;

@@ -15,13 +15,16 @@ typedef struct ls_update_inputs {
     ls_value weights;  /* state: the parameters in the type of computation; absent: there is none */
 } ls_update_inputs;
 
-/* Adds to g the update of one unit's states, in place. It makes the moments that it needs. */
-typedef void (*ls_optimizer_rule)(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
-                                  const ls_update_inputs *in);
-void ls_optimizer_adam(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
-                       const ls_update_inputs *in); /* and adamw */
-void ls_optimizer_sgd(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
-                      const ls_update_inputs *in);
+/* Adds to g the update of one unit's states, in place. It makes the moments that it needs. Returns the new
+ * parameters. */
+typedef ls_value (*ls_optimizer_rule)(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
+                                      const ls_update_inputs *in);
+ls_value ls_optimizer_adam(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
+                           const ls_update_inputs *in); /* and adamw */
+ls_value ls_optimizer_sgd(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
+                          const ls_update_inputs *in);
+ls_value ls_optimizer_lion(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
+                           const ls_update_inputs *in);
 
 /* Ends the rule of an optimizer whose op does not write weights: casts the new parameters to them. */
 void ls_update_weights(ls_graph *g, const ls_update_unit *u, const ls_update_inputs *in, ls_value parameters);

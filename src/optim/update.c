@@ -2,6 +2,7 @@
  * step overflowed, the value `apply` is 0, and then nothing changes, including the step counter. */
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
+#include "device/update_attrs.h"
 #include "graph/identity.h"
 #include "rules.h"
 
@@ -78,9 +79,25 @@ static ls_value agreed(ls_graph *g, ls_value v, const ls_update_opts *o, int64_t
                                &(ls_reduce_attrs){ .group = group, .unit = "", .ranks = ranks, .how = how });
 }
 
-static const ls_optimizer_rule RULES[] = {
-    [LS_ADAM] = ls_optimizer_adam, [LS_ADAMW] = ls_optimizer_adam, [LS_SGD] = ls_optimizer_sgd
-};
+static const ls_optimizer_rule RULES[] = { [LS_ADAM] = ls_optimizer_adam,
+                                           [LS_ADAMW] = ls_optimizer_adam,
+                                           [LS_SGD] = ls_optimizer_sgd,
+                                           [LS_LION] = ls_optimizer_lion };
+
+/* The optimizer with the settings of a group. */
+static ls_optimizer settings(const ls_optimizer *o, const ls_optimizer_group *group)
+{
+    ls_optimizer own = *o;
+    if (group && group->weight_decay >= 0)
+        own.weight_decay = group->weight_decay;
+    return own;
+}
+static ls_value rate(ls_graph *g, ls_value lr, const ls_optimizer_group *group)
+{
+    return group && group->lr_factor != 1
+               ? ls_graph_apply(g, &ls_op_group_rate, 1, &lr, &(ls_rate_attrs){ group->lr_factor })
+               : lr;
+}
 
 ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const ls_update_opts *o)
 {
@@ -125,11 +142,22 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
         scale = times(g, scale, clip_factor(g, norm, o->clip_norm));
     }
     ls_value step = ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ counter, apply }, NULL);
-    for (int i = 0; i < n; i++)
-        RULES[o->optimizer.kind](
-            g, &units[i], &o->optimizer,
-            &(ls_update_inputs){ i, grads[i], step, lr, scale, apply,
-                                 units[i].gradient_there ? grads[i] : weights(g, i, &units[i]) });
+    for (int i = 0; i < n; i++) {
+        const ls_optimizer own = settings(&o->optimizer, units[i].group);
+        const ls_update_inputs in = { i,
+                                      grads[i],
+                                      step,
+                                      rate(g, lr, units[i].group),
+                                      scale,
+                                      apply,
+                                      units[i].gradient_there ? grads[i] : weights(g, i, &units[i]) };
+        const ls_value updated = RULES[own.kind](g, &units[i], &own, &in);
+        if (o->ema_decay > 0)
+            ls_graph_apply(
+                g, &ls_op_ema, 4,
+                (ls_value[]){ ls_update_moment(g, (ls_moment)LS_EMA, &units[i], &in), updated, step, apply },
+                &(ls_ema_attrs){ o->ema_decay });
+    }
     if (o->loss_scaling) { /* last, because it overwrites what the other ops read */
         const ls_scale_update_attrs a = { o->scaler.growth, o->scaler.backoff, o->scaler.interval };
         ls_graph_apply(g, &ls_op_loss_scale_update, 3, (ls_value[]){ loss_scale, good, apply }, &a);
@@ -140,5 +168,10 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
 ls_optimizer ls_optimizer_default(void) { return (ls_optimizer){ LS_OPTIMIZER_DEFAULTS }; }
 
 ls_scaler ls_scaler_default(void) { return (ls_scaler){ LS_SCALER_DEFAULTS }; }
+
+ls_optimizer_group ls_optimizer_group_default(void)
+{
+    return (ls_optimizer_group){ LS_OPTIMIZER_GROUP_DEFAULTS };
+}
 
 ls_update_opts ls_update_opts_default(void) { return (ls_update_opts){ LS_UPDATE_DEFAULTS }; }

@@ -209,7 +209,10 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
     char full[700];
     const bool other = slot->type.dtype != u->dtype;
     const unsigned cut_by = ls_cuts_axes(&slot->cuts);
-    snprintf(full, sizeof full, "%s%s%s%s%s%s%s%s%s", name, slot->frozen ? " frozen" : "",
+    char group[32] = "";
+    if (slot->group)
+        snprintf(group, sizeof group, " group %d", slot->group);
+    snprintf(full, sizeof full, "%s%s%s%s%s%s%s%s%s%s", name, group, slot->frozen ? " frozen" : "",
              cut_by ? " split" : "", other ? " " : "", other ? ls_dtype_name(slot->type.dtype) : "",
              types->param != model->param ? " in " : "",
              types->param != model->param ? ls_dtype_name(types->param) : "",
@@ -217,14 +220,16 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
              types->reduce != model->reduce ? ls_dtype_name(types->reduce) : "");
     for (int i = 0; i < u->n; i++)
         if (l->scope[i] == scope && l->bucket[i] == bucket && u->units[i].dtype == slot->type.dtype &&
-            u->units[i].frozen == slot->frozen && u->units[i].cut_by == cut_by &&
-            u->units[i].param == types->param && u->units[i].reduce == types->reduce)
+            u->units[i].frozen == slot->frozen && u->units[i].group == slot->group &&
+            u->units[i].cut_by == cut_by && u->units[i].param == types->param &&
+            u->units[i].reduce == types->reduce)
             return i;
     u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full),
                                 .dtype = slot->type.dtype,
                                 .param = types->param,
                                 .reduce = types->reduce,
                                 .frozen = slot->frozen,
+                                .group = slot->group,
                                 .root = !scope && !bucket && !slot->frozen && !cut_by,
                                 .cut_by = cut_by };
     l->scope[u->n] = scope;
@@ -244,16 +249,18 @@ static void put(layout *l, ls_slot *s, int unit)
 /* ddp: fills buckets in reverse order of declaration, which is about the order in which gradients are made.
  * The first bucket is small, so that its sum starts early (as in PyTorch's reducer). A bucket may exceed its
  * size by one tensor. */
-static void fill_buckets(layout *l, int64_t bytes)
+static void fill_buckets(layout *l, int64_t bytes, int n_groups)
 {
     const int64_t first = 1 << 20, size = (int64_t)ls_dtype_size(l->u->dtype);
     char name[32];
-    for (unsigned cut_by = 0; cut_by < 1U << LS_MESH_AXES; cut_by++) {
+    for (int k = 0; k < (n_groups + 1) << LS_MESH_AXES; k++) {
+        const unsigned cut_by = (unsigned)k % (1U << LS_MESH_AXES);
+        const int group = k >> LS_MESH_AXES;
         int64_t limit = first < bytes ? first : bytes, used = 0;
         int bucket = 0;
         for (int i = l->u->n_slots - 1; i >= 0; i--) {
             const ls_slot *s = &l->u->slots[i];
-            if (s->frozen || ls_cuts_axes(&s->cuts) != cut_by)
+            if (s->frozen || s->group != group || ls_cuts_axes(&s->cuts) != cut_by)
                 continue;
             if (!bucket || used >= limit) {
                 limit = bucket ? bytes : limit;
@@ -283,7 +290,7 @@ static void fill_units(layout *l, const policy *by, const ls_node **params)
     }
 }
 
-ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const char *freeze,
+ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const ls_trained *what,
                            const ls_precision *precision)
 {
     *u = (ls_units){ .sharding = ls_sharding_of(p) };
@@ -315,7 +322,8 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         params[k++] = g->nodes[i];
     }
     LS_TRY(ls_arena_status(&u->arena));
-    LS_TRY(freeze_slots(u, freeze));
+    LS_TRY(freeze_slots(u, what ? what->freeze : NULL));
+    LS_TRY(ls_units_group(u, params, what));
     LS_TRY(master_type(u));
     ls_precision all = *precision;
     if (u->dtype == LS_F64)
@@ -332,7 +340,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
     for (int i = 0; i < u->n_slots; i++)
         l.types[i] = ls_policy_of(&u->policies, params[i]->scope);
     if (s->replicas > 1 && s->shards == 1)
-        fill_buckets(&l, p->bucket_bytes);
+        fill_buckets(&l, p->bucket_bytes, what ? what->n_groups : 0);
     else
         fill_units(&l, &by, params);
     for (int i = 0; i < u->n_slots; i++)

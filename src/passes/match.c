@@ -1,9 +1,12 @@
-/* match.c - the modules and parameters that words of options name: of units, recompute, modules, freeze. */
+/* match.c - the modules and parameters that words of options name: of units, recompute, modules,
+ * freeze, groups. */
 #include "passes.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/str.h"
 
 bool ls_path_matches(const char *glob, const char *path)
 {
@@ -32,4 +35,12 @@ bool ls_words_name(const char *words, const ls_scope *s)
     for (int used; s->path[0] && !named && sscanf(words, "%511s%n", word, &used) == 1; words += used)
         named = word_names(word, s);
     return named;
+}
+
+bool ls_word_names_parameter(const char *word, const ls_scope *s, const char *name)
+{
+    for (; !strncmp(word, "class:", 6) && s; s = s->parent)
+        if (!strcmp(s->block, word + 6))
+            return true;
+    return !strncmp(word, "pattern:", 8) && ls_glob_match(word + 8, name);
 }

@@ -61,6 +61,7 @@ typedef struct ls_slot {
     int64_t parts;    /* above 1: the dimension that is cut is so many equal parts, each of which is cut */
     ls_init init;
     bool frozen; /* not trained */
+    int group;   /* its group of the optimizer, counted from 1; 0: none */
     int unit;
     /* First element in the unit's buffer; a parameter begins at a multiple of 64 bytes. */
     int64_t offset;
@@ -79,6 +80,7 @@ typedef struct ls_unit {
     ls_dtype param;  /* type that its parameters are used in */
     ls_dtype reduce; /* type that sums of its gradients over ranks are rounded to */
     bool frozen;     /* its parameters are frozen */
+    int group;       /* their group of the optimizer, counted from 1; 0: none */
     /* The model reads another state, the parameters in type `param` (LS_IS_WEIGHTS). The update writes both
      * states, so no step casts parameters. */
     bool weights;
@@ -128,22 +130,34 @@ bool ls_units_everywhere(const ls_units *u);
 /* The number of a block among `*of` equal blocks of the whole, in row-major order. */
 int64_t ls_box_number(const ls_box *box, int64_t *of);
 
-/* Decides for each parameter its unit and its position there (layout.c). `freeze`: see ls_trainer_opts.
- * LS_E_USAGE if the unit policy, a word of `freeze` or one of the precision names nothing in this model. */
-ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const char *freeze,
+/* What an optimizer is told of single parameters: members of ls_trainer_opts. */
+typedef struct ls_trained {
+    const char *freeze; /* NULL: none */
+    int n_groups;
+    const char *const *groups; /* the words of each */
+} ls_trained;
+
+/* Decides for each parameter its unit and its position there (layout.c). `what` NULL: all are trained alike.
+ * LS_E_USAGE if the unit policy, a word of `what` or one of the precision names nothing in this model. */
+ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const ls_trained *what,
                            const ls_precision *precision);
+/* Finds ls_slot.group of all slots, of which `params` are the nodes (groups.c). Frozen ones have none. */
+ls_status ls_units_group(ls_units *u, const ls_node *const *params, const ls_trained *what);
 /* Matches a dotted path. As `*` does not match `/` in paths of files, it does not match a dot here. */
 bool ls_path_matches(const char *glob, const char *path);
 /* Whether one of the words class:NAME and pattern:GLOB names the module of this scope; the root has no
  * module. */
 bool ls_words_name(const char *words, const ls_scope *s);
+/* Whether one word class:NAME or pattern:GLOB names a parameter: it lies in a module of that class, or its
+ * whole name matches, where `*` matches dots too. */
+bool ls_word_names_parameter(const char *word, const ls_scope *s, const char *name);
 bool ls_words_freeze(const char *freeze, const char *name); /* a word of `freeze` matches this parameter */
 
 /* Replaces each parameter by a view of its unit's flat buffer. The buffer is the end of a chain: state ->
  * (to_device) -> (replicate) -> all_gather into the unit's type, or a cast (docs/ranks.md). Adds the casts
  * that the policies ask for (precision.h), as FSDP's MixedPrecisionPolicy does. */
-ls_status ls_pass_units(ls_graph **g, const ls_precision *precision, const ls_parallel *p, const char *freeze,
-                        ls_units *units);
+ls_status ls_pass_units(ls_graph **g, const ls_precision *precision, const ls_parallel *p,
+                        const ls_trained *what, ls_units *units);
 /* The cast of logits to `output` for other readers. `output` must not be wider than the readers' type. */
 ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output);
 

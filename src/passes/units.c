@@ -35,10 +35,10 @@ static ls_value use(ls_graph *g, ls_units *u, int k)
 }
 
 ls_status ls_pass_units(ls_graph **gp, const ls_precision *precision, const ls_parallel *p,
-                        const char *freeze, ls_units *u)
+                        const ls_trained *what, ls_units *u)
 {
     const ls_graph *g = *gp;
-    ls_status s = ls_units_lay_out(u, g, p, freeze, precision);
+    ls_status s = ls_units_lay_out(u, g, p, what, precision);
     ls_rewrite r;
     if (s == LS_OK)
         s = ls_rewrite_begin(&r, g);

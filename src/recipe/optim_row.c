@@ -27,6 +27,13 @@ static int torch_adam(ls_dcp_setting *out, const ls_recipe *r)
     return (int)(sizeof settings / sizeof settings[0]);
 }
 
+/* PyTorch has no Lion; its published implementation stores these. */
+static int torch_lion(ls_dcp_setting *out, const ls_recipe *r)
+{
+    out[0] = (ls_dcp_setting){ "betas", LS_DCP_PAIR, r->optimizer.betas[0], r->optimizer.betas[1] };
+    return 1;
+}
+
 static int torch_sgd(ls_dcp_setting *out, const ls_recipe *r)
 {
     const ls_dcp_setting settings[] = {
@@ -42,16 +49,24 @@ const ls_choice_row LS_OPTIMIZERS[] = {
     [LS_ADAM] = { "adam", "betas eps", NULL, torch_adam },
     [LS_ADAMW] = { "adamw", "betas eps", NULL, torch_adam },
     [LS_SGD] = { "sgd", "momentum dampening nesterov", check_sgd, torch_sgd },
+    [LS_LION] = { "lion", "betas", NULL, torch_lion },
     { NULL, NULL, NULL, NULL },
 };
-const char *const LS_OPTIMIZER_WORDS[] = { "adam", "adamw", "sgd", NULL };
+const char *const LS_OPTIMIZER_WORDS[] = { "adam", "adamw", "sgd", "lion", NULL };
 
-int ls_recipe_torch_settings(ls_dcp_setting list[LS_TORCH_MOST], const ls_recipe *r, double lr)
+double ls_recipe_weight_decay(const ls_recipe *r, int group)
 {
+    const double own = group ? r->optimizer.groups.at[group - 1].weight_decay : -1;
+    return own < 0 ? r->optimizer.weight_decay : own;
+}
+
+int ls_recipe_torch_settings(ls_dcp_setting list[LS_TORCH_MOST], const ls_recipe *r, int group, double lr)
+{
+    const double factor = group ? r->optimizer.groups.at[group - 1].lr_factor : 1;
     const ls_dcp_setting both[] = {
-        { "lr", LS_DCP_FLOAT, lr, 0 },
-        { "initial_lr", LS_DCP_FLOAT, r->optimizer.lr, 0 }, /* which PyTorch's schedulers read */
-        { "weight_decay", LS_DCP_FLOAT, r->optimizer.weight_decay, 0 },
+        { "lr", LS_DCP_FLOAT, lr * factor, 0 },
+        { "initial_lr", LS_DCP_FLOAT, r->optimizer.lr * factor, 0 }, /* which PyTorch's schedulers read */
+        { "weight_decay", LS_DCP_FLOAT, ls_recipe_weight_decay(r, group), 0 },
         { "maximize", LS_DCP_BOOL, false, 0 },
         { "foreach", LS_DCP_NONE, 0, 0 },
         { "differentiable", LS_DCP_BOOL, false, 0 },

@@ -20,8 +20,10 @@ typedef struct ls_choice_row {
 extern const ls_choice_row LS_OPTIMIZERS[], LS_SCHEDULES[];
 extern const char *const LS_OPTIMIZER_WORDS[], *const LS_SCHEDULE_WORDS[];
 
-/* All settings of the optimizer as PyTorch stores them, with the rate `lr`. Returns how many they are. */
-int ls_recipe_torch_settings(ls_dcp_setting list[LS_TORCH_MOST], const ls_recipe *r, double lr);
+/* All settings of a group of the optimizer as PyTorch stores them, with the rate `lr` of the step. Group 0:
+ * the parameters of no group. Returns how many they are. */
+int ls_recipe_torch_settings(ls_dcp_setting list[LS_TORCH_MOST], const ls_recipe *r, int group, double lr);
+double ls_recipe_weight_decay(const ls_recipe *r, int group); /* of the parameters of a group */
 
 ls_optimizer ls_recipe_optimizer(const ls_recipe *r);
 /* The schedule as the recipe sets it. total_steps may be 0, and step_epochs is not applied

@@ -22,7 +22,19 @@ typedef enum ls_key_kind {
     LS_KEY_FILES,   /* ls_file_list */
     LS_KEY_LOSSES,  /* ls_loss_list: one loss, or a list */
     LS_KEY_TREE,    /* const char *: any map, as JSON */
+    LS_KEY_MAPS,    /* int64_t n, then an array of LS_RECIPE_LIST structs: a list of maps (ls_maps) */
 } ls_key_kind;
+
+struct ls_key;
+/* The maps of a list. `members` are their keys, with offsets in the struct of one map; ended by key NULL. One
+ * whose fallback is NULL must be there; the others have the values of `init` when they are not. */
+typedef struct ls_maps {
+    size_t size;      /* of the struct */
+    const void *init; /* one of them */
+    const struct ls_key *members;
+    const char *example;
+} ls_maps;
+extern const ls_maps LS_GROUP_MAPS, LS_RENAME_MAPS; /* recipe_map_keys.c */
 
 typedef struct ls_key {
     const char *key; /* "section.key", "section.group.key" or "key" */
@@ -32,6 +44,7 @@ typedef struct ls_key {
     double min, max;          /* range of INT, REAL, INTS, PAIR, BYTES, RANGE */
     bool above, below;        /* the range excludes min; it excludes max */
     const char *const *words; /* CHOICE, WORD; ended by NULL */
+    const ls_maps *maps;      /* MAPS */
     /* CHOICE: "NAME word" accepts NAME, in upper or lower case, as that word; ended by NULL */
     const char *const *other;
     /* "model.type": the key belongs to the models whose rows list it (recipe_types.c); NULL: to every recipe
@@ -61,11 +74,14 @@ extern const int LS_SECTION_COUNT;
 bool ls_key_parse_real(const char *text, double *out);  /* a decimal number */
 void ls_yaml_print_text(ls_str *out, const char *text); /* a scalar, quoted if it must be */
 
-/* recipe_value.c. `where` begins messages ("FILE:LINE: train.epochs"). Strings go to `a`. */
+/* recipe_maps.c. `where` begins messages ("FILE:LINE: train.epochs"). Strings go to `a`. */
 ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a); /* the key has a `fallback` */
 void ls_key_print(const ls_key *k, const ls_recipe *r,
                   ls_str *out); /* as YAML that reads back as this value */
+/* recipe_value.c: the same for a key of any kind but MAPS */
+ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
+void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out);
 /* recipe_named.c: the same for maps of names of one's own, PORTS, FILES and LOSSES. json: printed as JSON. */
 bool ls_key_is_named(const ls_key *k);
 ls_status ls_named_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);

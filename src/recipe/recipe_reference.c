@@ -21,7 +21,8 @@ static void type_text(const ls_key *k, ls_str *out)
                                          "map of names to shapes, as {x: [8], t: []}",
                                          "map of fields to files, as {x: x.npy}",
                                          "a loss, as {type: mse, of: y}, or a list of them",
-                                         "map of any keys" };
+                                         "map of any keys",
+                                         "list of maps" };
     if (k->kind != LS_KEY_CHOICE && k->kind != LS_KEY_WORD) {
         ls_str_add(out, NAMES[k->kind]);
         return;

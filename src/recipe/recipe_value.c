@@ -325,17 +325,18 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
     case LS_KEY_FILES:
     case LS_KEY_LOSSES: return ls_named_read(k, r, v, a, where);
     case LS_KEY_TREE: return read_tree(v, a, where, MEMBER(const char *, r, k));
+    case LS_KEY_MAPS: break; /* recipe_maps.c */
     }
     return ls_fail(LS_E_INTERNAL, "%s: a key of unknown kind", where);
 }
 
-ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where)
+ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where)
 {
     LS_TRY(read_any(k, r, value, a, where));
     if (!k->now)
         return LS_OK;
     ls_str text = { 0 };
-    ls_key_print(k, r, &text);
+    ls_value_print(k, r, &text);
     ls_status s = ls_str_status(&text);
     if (s == LS_OK && !ls_words_have(k->now, ls_str_text(&text)))
         s = ls_fail(LS_E_USAGE, "%s: %s is refused: %s (accepted: %s)", where, ls_str_text(&text), k->later,
@@ -361,7 +362,7 @@ static void print_real(ls_str *out, double x)
     ls_str_add(out, ls_format_f64(buffer, x));
 }
 
-void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
+void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out)
 {
     switch (k->kind) {
     case LS_KEY_TEXT:
@@ -425,13 +426,6 @@ void ls_key_print(const ls_key *k, const ls_recipe *r, ls_str *out)
     case LS_KEY_FILES:
     case LS_KEY_LOSSES: ls_named_print(k, r, false, out); break;
     case LS_KEY_TREE: print_tree(out, *CONST_MEMBER(const char *, r, k)); break;
+    case LS_KEY_MAPS: break;
     }
-}
-
-ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a)
-{
-    ls_yaml scalar = { .kind = LS_YAML_SCALAR, .text = k->fallback }, *value = &scalar;
-    if (*k->fallback == '[' || *k->fallback == '{')
-        LS_TRY(ls_yaml_parse(&value, a, k->fallback, strlen(k->fallback), k->key));
-    return ls_key_read(k, r, value, a, k->key);
 }

@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "base/str.h"
+#include "ckpt/select.h"
+#include "passes/passes.h"
 #include "recipe/data_row.h"
 #include "recipe/model_row.h"
 #include "recipe/optim_row.h"
@@ -118,7 +120,10 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     t->padding = !r->train.drop_last;
     t->mean_of_means = r->train.loss_mean == LS_LOSS_MEAN_MICRO_BATCH;
     t->optimizer = ls_recipe_optimizer(r);
+    t->n_groups = (int)r->optimizer.groups.n;
+    t->groups = r->optimizer.groups.at;
     t->clip_norm = r->train.clip_norm;
+    t->ema_decay = r->optimizer.ema_decay;
     t->freeze = r->train.freeze;
     t->stage_saves = r->checkpoint.async;
     t->param = r->precision.param;
@@ -210,6 +215,52 @@ static ls_status check_layers(const ls_weights *w, const ls_recipe *r)
                    key, (long long)layers, ls_recipe_origin(r, key), r->model.init, (long long)most);
 }
 
+typedef struct renaming {
+    const ls_recipe *recipe;
+    ls_arena arena;
+    int64_t used[LS_RECIPE_LIST]; /* how many tensors each rule has renamed */
+} renaming;
+
+/* The name that the first rule which fits gives; NULL: for model.reset the tensor is left out. */
+static const char *name_here(void *context, const char *name)
+{
+    renaming *n = context;
+    const ls_rename_list *l = &n->recipe->model.rename;
+    const char *here = name;
+    for (int64_t i = 0; i < l->n && here == name; i++) {
+        const char *from = l->at[i].from, *to = l->at[i].to, *star = strchr(from, '*'),
+                   *put = strchr(to, '*');
+        const size_t size = strlen(name), head = star ? (size_t)(star - from) : 0,
+                     tail = star ? strlen(star + 1) : 0;
+        if (star ? size < head + tail || strncmp(name, from, head) || strcmp(name + size - tail, star + 1)
+                 : strcmp(name, from))
+            continue;
+        here = put ? ls_arena_printf(&n->arena, "%.*s%.*s%s", (int)(put - to), to, (int)(size - head - tail),
+                                     name + head, put + 1)
+                   : ls_arena_strdup(&n->arena, to);
+        n->used[i]++;
+    }
+    return ls_words_freeze(n->recipe->model.reset, here) ? NULL : here;
+}
+
+/* Applies model.rename, then leaves out what model.reset names. */
+static ls_status rename_and_reset(ls_weights *w, const ls_recipe *r)
+{
+    renaming n = { .recipe = r };
+    if (!r->model.rename.n && !*r->model.reset)
+        return LS_OK;
+    ls_arena_init(&n.arena);
+    ls_status s = ls_arena_outcome(&n.arena, ls_weights_select(w, name_here, &n));
+    for (int64_t i = 0; i < r->model.rename.n && s == LS_OK; i++)
+        if (!n.used[i])
+            s = ls_fail(LS_E_USAGE,
+                        "%s: %s names no tensor of %s that an earlier rule leaves (lockstep inspect "
+                        "lists them)",
+                        ls_recipe_where(r, "model.rename"), r->model.rename.at[i].from, r->model.init);
+    ls_arena_release(&n.arena);
+    return s;
+}
+
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
 {
     char *path = NULL;
@@ -218,6 +269,8 @@ ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
         status = ls_weights_open(out, path);
     free(path);
     if (status == LS_OK && r->model.init_strict && (status = check_layers(*out, r)) != LS_OK)
+        ls_weights_close(out);
+    if (status == LS_OK && (status = rename_and_reset(*out, r)) != LS_OK)
         ls_weights_close(out);
     LS_TRY(status);
     for (const ls_second_name *n = ls_recipe_model(r)->second_names; n && n->name; n++)

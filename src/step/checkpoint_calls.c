@@ -12,6 +12,7 @@ ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
     LS_TRAINER_USE(t);
     char json[128];
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save_checkpoint"));
+    LS_TRY(ls_trainer_needs_parameters(t, "ls_trainer_save_checkpoint"));
     snprintf(json, sizeof json, "{\"world\": %d, \"version\": \"" LS_VERSION "\"}\n",
              t->group ? ls_group_size(t->group) : 1);
     const ls_checkpoint_contents texts = { .config = "{}\n", .trainer = json, .max_file = (uint64_t)5 << 30 };

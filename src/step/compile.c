@@ -59,6 +59,25 @@ ls_precision ls_trainer_precision(const ls_trainer_opts *o)
                            .modules = o->modules };
 }
 
+ls_status ls_trainer_trained(ls_trained *out, const char *words[LS_GROUPS_MOST], const ls_trainer_opts *o)
+{
+    *out = (ls_trained){ .freeze = o->freeze, .n_groups = o->n_groups, .groups = words };
+    if (o->n_groups < 0 || o->n_groups > LS_GROUPS_MOST)
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS, "%d groups: at most %d are possible", o->n_groups,
+                             LS_GROUPS_MOST);
+    for (int k = 0; k < o->n_groups; k++) {
+        const ls_optimizer_group *g = &o->groups[k];
+        words[k] = g->match ? g->match : "";
+        if (!(g->lr_factor >= 0 && g->lr_factor < INFINITY) || !(g->weight_decay < INFINITY))
+            return ls_fail_field(
+                LS_E_USAGE, LS_FIELD_GROUPS,
+                "group %d: lr_factor %g and weight_decay %g: both are numbers, the factor from 0 "
+                "on",
+                k + 1, g->lr_factor, g->weight_decay);
+    }
+    return LS_OK;
+}
+
 static ls_status check_padding(const ls_graph *g)
 {
     for (int i = 0; i < g->n_declared; i++)
@@ -91,8 +110,11 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
                          const ls_trainer_opts *o, bool training)
 {
     const ls_precision precision = ls_trainer_precision(o);
+    const char *words[LS_GROUPS_MOST];
+    ls_trained trained;
     ls_graph *g = NULL;
     ls_status s;
+    LS_TRY(ls_trainer_trained(&trained, words, o));
     LS_TRY(ls_graph_create(&g, training ? "micro" : "eval"));
     if (!training)
         ls_graph_evaluate(g);
@@ -121,7 +143,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY_TO(s, ls_pass_dce(&g), fail);
     LS_TRY_TO(s, ls_pass_narrow(&g), fail);
     LS_TRY_TO(s, ls_pass_place(&g, &o->parallel), fail);
-    LS_TRY_TO(s, ls_pass_units(&g, &precision, &o->parallel, o->freeze, &c->units), fail);
+    LS_TRY_TO(s, ls_pass_units(&g, &precision, &o->parallel, &trained, &c->units), fail);
     if (training)
         LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, &c->units), fail);
     LS_TRY_TO(s, check_rows(g, &c->objective), fail);
@@ -218,6 +240,7 @@ static ls_status update_program(ls_graph **g, const ls_compiled *c, const ls_tra
     const char *model = ls_mesh_model_axes(&p->mesh);
     ls_update_opts update = { .optimizer = o->optimizer,
                               .clip_norm = o->clip_norm,
+                              .ema_decay = o->ema_decay,
                               .loss_scaling = c->loss_scaling,
                               .scaler = o->scaler,
                               .shard = s->shard,
@@ -236,7 +259,8 @@ static ls_status update_program(ls_graph **g, const ls_compiled *c, const ls_tra
                                      .via = u->units[i].reduce,
                                      .weights = u->units[i].weights,
                                      .gradient_there = u->units[i].weights && c->gradients_in_weights,
-                                     .weight_type = u->units[i].param };
+                                     .weight_type = u->units[i].param,
+                                     .group = u->units[i].group ? &o->groups[u->units[i].group - 1] : NULL };
     for (int i = 0; units && i < u->n_slots; i++) /* all slots of a unit are held in the same way */
         if (u->slots[i].unit < u->trained)
             units[u->slots[i].unit].copy = ls_slot_held(u, &p->mesh, i, p->rank).model_copy > 0;
@@ -292,7 +316,7 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
 }
 
 /* The comparisons are written so that NaN fails them. */
-static ls_status check_optimizer(const ls_optimizer *o, double clip_norm)
+static ls_status check_optimizer(const ls_optimizer *o, double clip_norm, double ema_decay)
 {
     const struct {
         const char *name;
@@ -303,6 +327,7 @@ static ls_status check_optimizer(const ls_optimizer *o, double clip_norm)
                     { "weight_decay", o->weight_decay, INFINITY },
                     { "momentum", o->momentum, INFINITY },
                     { "dampening", o->dampening, INFINITY },
+                    { "ema_decay", ema_decay, 1 },
                     { "clip_norm", clip_norm, INFINITY } };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!(numbers[i].value >= 0 && numbers[i].value < numbers[i].below))
@@ -342,6 +367,7 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     *c = (ls_compiled){ .micro_batch = o->micro_batch,
                         .micro_batches = o->micro_batches,
                         .clipping = o->clip_norm > 0,
+                        .averaging = o->ema_decay > 0 && !o->eval_only,
                         .mean_of_means = o->mean_of_means,
                         .padding = o->padding,
                         .accumulation = o->accumulation,
@@ -355,7 +381,7 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     if (o->micro_batch < 1 || o->micro_batches < 1)
         return ls_fail(LS_E_USAGE, "micro_batch %lld and micro_batches %lld must be positive",
                        (long long)o->micro_batch, (long long)o->micro_batches);
-    LS_TRY(check_optimizer(&o->optimizer, o->clip_norm));
+    LS_TRY(check_optimizer(&o->optimizer, o->clip_norm, o->ema_decay));
     LS_TRY(check_scaler(&o->scaler));
     if (o->param == LS_F64 && strcmp(o->device, "ref"))
         return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_PARAM, "f64 runs on device ref only; this is %s",

@@ -7,6 +7,7 @@
 #include "passes/passes.h"
 #include "plan/plan.h"
 
+enum { LS_GROUPS_MOST = 64 };
 enum { LS_MICRO, LS_UPDATE, LS_EVAL, LS_PROGRAMS };
 extern const char *const ls_program_names[LS_PROGRAMS]; /* "micro" "update" "eval" */
 
@@ -21,7 +22,7 @@ typedef struct ls_compiled {
     ls_objective objective;
     ls_share share; /* which of the step's micro-batches this rank runs */
     int64_t micro_batch, micro_batches, classes;
-    bool loss_scaling, clipping, mean_of_means, padding;
+    bool loss_scaling, clipping, averaging, mean_of_means, padding;
     /* `micro` leaves the gradients of units with weights (ls_unit) where these were, part by part as they are
      * no longer read; `update` turns them into new weights. */
     bool gradients_in_weights;
@@ -32,6 +33,8 @@ typedef struct ls_compiled {
 } ls_compiled;
 
 ls_precision ls_trainer_precision(const ls_trainer_opts *o);
+/* `words`: room for those of the groups. LS_E_USAGE if a group has wrong numbers or is one too many. */
+ls_status ls_trainer_trained(ls_trained *out, const char *words[LS_GROUPS_MOST], const ls_trainer_opts *o);
 
 ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, const ls_trainer_opts *o,
                      const ls_calibration *calibration);

@@ -5,6 +5,7 @@
  * Buffers (t->buffers, in ls_state_lists after the parameters) are whole on every rank. They advance from
  * micro-batch 0, which rank 0 computes, so between evaluations only those of rank 0 are current. Saving takes
  * them from rank 0; other readers call ls_trainer_share_buffers first. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +111,7 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     if (t->random_seed.data)
         *(int64_t *)t->random_seed.data = (int64_t)seed;
     t->ready = t->used = true;
-    t->rounded = t->buffers_moved = false;
+    t->averaged = t->rounded = t->buffers_moved = false;
     ls_session_leave(t->session);
     return LS_OK;
 }
@@ -243,13 +244,43 @@ void ls_trainer_forget_copy(ls_trainer *t)
     t->whole = NULL;
 }
 
+/* Takes what `reset` names out of the list of what is to be loaded. */
+static ls_status leave_out(ls_tensor_list *l, const char *reset)
+{
+    ls_named_tensor *tensors = (ls_named_tensor *)(uintptr_t)l->tensors; /* the arena's of the lists */
+    ls_range *mine = (ls_range *)(uintptr_t)l->mine;
+    char word[256];
+    int64_t n = 0;
+    for (int used; sscanf(reset + n, "%255s%n", word, &used) == 1; n += used) {
+        bool found = false;
+        for (int64_t i = 0; i < l->n && !found; i++)
+            found = ls_words_freeze(word, tensors[i].name);
+        if (!found)
+            return ls_fail(LS_E_USAGE,
+                           "reset: %s: the model has no parameter or module of that name (lockstep inspect "
+                           "RECIPE lists them)",
+                           word);
+    }
+    n = 0;
+    for (int64_t i = 0; i < l->n; i++)
+        if (!ls_words_freeze(reset, tensors[i].name)) {
+            tensors[n] = tensors[i];
+            mine[n++] = mine[i];
+        }
+    l->n = n;
+    return LS_OK;
+}
+
 /* Each rank reads only its ranges of the file. */
-static ls_status load(ls_trainer *t, const ls_weights *w, bool strict)
+static ls_status load(ls_trainer *t, const ls_weights *w, bool strict, const char *reset)
 {
     const ls_weights_load_opts opts = { LS_WEIGHTS_LOAD_DEFAULTS, .convert = true,
                                         .allow_unexpected = !strict, .allow_missing = !strict };
     ls_state_lists l;
+    LS_TRY(ls_trainer_needs_parameters(t, "loading weights"));
     ls_status s = ls_state_lists_make(&l, &t->compiled, t->session);
+    if (s == LS_OK)
+        s = leave_out(&l.model, reset);
     if (s == LS_OK)
         s = ls_session_enter(t->session, "loading weights");
     /* other states than weights get the values of ls_trainer_init */
@@ -272,13 +303,16 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     LS_ARG(t);
     LS_ARG(w);
     LS_TRAINER_USE(t);
-    return load(t, w, true);
+    return load(t, w, true, "");
 }
 
-ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const ls_weights *w)
+ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const ls_weights *w, bool strict,
+                               const char *reset)
 {
+    if (!strict || *reset)
+        LS_TRY(ls_trainer_init(t, seed));
     LS_TRAINER_USE(t);
-    LS_TRY(load(t, w, true));
+    LS_TRY(load(t, w, strict, reset));
     if (t->random_seed.data)
         *(int64_t *)t->random_seed.data = (int64_t)seed;
     return LS_OK;
@@ -290,7 +324,7 @@ ls_status ls_trainer_load_partly(ls_trainer *t, const ls_weights *w)
     LS_ARG(w);
     LS_TRAINER_USE(t);
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_load_partly"));
-    return load(t, w, false);
+    return load(t, w, false, "");
 }
 
 static ls_status save_all(ls_trainer *t, const char *path)

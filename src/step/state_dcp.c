@@ -126,6 +126,12 @@ ls_status ls_trainer_load_dcp(ls_trainer *t, ls_dcp_state *s, int64_t steps)
 {
     LS_TRAINER_USE(t);
     ls_state_lists l;
+    if (t->compiled.averaging)
+        return ls_fail(LS_E_USAGE,
+                       "%s: PyTorch's directories have no moving averages of the weights, which "
+                       "optimizer.ema_decay would go on with: leave it out, or begin with the weights: --set "
+                       "model.init=%s",
+                       s->dir, s->dir);
     ls_status status = ls_state_lists_make(&l, &t->compiled, t->session);
     if (status != LS_OK)
         return ls_checkpoint_together(t->group, status);

@@ -15,7 +15,7 @@ typedef struct listing {
     const ls_compiled *compiled;
     ls_session *session; /* NULL: without memory */
     ls_arena *arena;
-    bool has_moment[LS_MOMENTS];
+    bool has_moment[LS_STORED_MOMENTS];
     int n_moments;
     const ls_node **others; /* states that belong to no unit */
     int n_others;
@@ -59,7 +59,7 @@ static ls_status find_states(listing *l)
                 add_other(l, n);
         }
     }
-    for (int m = 0; m < LS_MOMENTS; m++)
+    for (int m = 0; m < LS_STORED_MOMENTS; m++)
         l->n_moments += l->has_moment[m];
     qsort(l->others, (size_t)l->n_others, sizeof *l->others, by_name);
     return LS_OK;
@@ -162,7 +162,7 @@ static ls_status make_lists(ls_state_lists *out, const ls_compiled *c, ls_sessio
     LS_TRY(ls_arena_status(l.arena));
     LS_TRY(append_slots(&model, &l, (ls_identity){ .what = LS_IS_UNIT }));
     LS_TRY(append_others(&model, &l, true));
-    for (int m = 0; m < LS_MOMENTS; m++)
+    for (int m = 0; m < LS_STORED_MOMENTS; m++)
         if (l.has_moment[m])
             LS_TRY(append_slots(&optimizer, &l, (ls_identity){ .what = LS_IS_MOMENT, .moment = m }));
     out->sliced_optimizer = optimizer.n;

@@ -394,6 +394,7 @@ ls_status ls_trainer_check_step(const ls_trainer *t, double lr, const char *call
     if (!t->compiled.plans[LS_MICRO])
         return ls_fail(LS_E_ARG, "this trainer was made for evaluation only");
     LS_TRY(ls_trainer_needs_weights(t, call));
+    LS_TRY(ls_trainer_needs_parameters(t, call));
     if (!(lr >= 0) || isinf(lr))
         return ls_fail(LS_E_ARG,
                        "a step's learning rate is %g: it must be a number from 0 on; look at the schedule",

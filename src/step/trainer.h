@@ -91,6 +91,7 @@ struct ls_trainer {
     uint32_t request;           /* LS_REQUEST_ bits that this rank sets before a step */
     uint32_t requested;         /* after the step: the bits of all ranks */
     int64_t step_number;        /* of the last step begun, for messages */
+    bool averaged;              /* the parameters are their averages (ls_trainer_exchange_ema) */
     bool rounded;               /* the weights are the parameters, rounded */
     bool ready;                 /* there are weights: ls_trainer_init was called, or something was loaded */
     bool used;                  /* state may differ from the zeros of fresh memory */
@@ -147,8 +148,11 @@ ls_status ls_trainer_eval_fed(ls_trainer *t);
 
 /* fit.c: ls_trainer_fit of those fields whose scaling is not in `have` (NULL: of all). Collective. */
 ls_status ls_trainer_fit_missing(ls_trainer *t, const ls_dataset *set, const struct ls_weights *have);
-/* As ls_trainer_init and then ls_trainer_load, without drawing parameters that are loaded. */
-ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const struct ls_weights *w);
+/* As ls_trainer_init and then ls_trainer_load, without drawing parameters that are loaded. Or, not `strict`,
+ * ls_trainer_load_partly. Parameters that words of `reset` name (as ls_trainer_opts.freeze) keep their
+ * initial values, and `w` must not have them. LS_E_USAGE if a word names none. */
+ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const struct ls_weights *w, bool strict,
+                               const char *reset);
 /* Finds the weights of unit i in the session. */
 ls_status ls_trainer_bind_weights(ls_trainer *t, int i);
 /* Rounds the parameters to the weights, if something else than a step has changed them. Collective. */
@@ -157,5 +161,7 @@ ls_status ls_trainer_round_weights(ls_trainer *t);
 /* LS_E_ARG if the trainer has no weights yet. `call` is the function's name in the message. The same on all
  * ranks. */
 ls_status ls_trainer_needs_weights(const ls_trainer *t, const char *call);
+/* LS_E_ARG while the parameters are their averages. The same on all ranks. */
+ls_status ls_trainer_needs_parameters(const ls_trainer *t, const char *call);
 /* Broadcasts the buffers of rank 0 if they have changed. Collective. */
 ls_status ls_trainer_share_buffers(ls_trainer *t);

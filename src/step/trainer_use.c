@@ -39,3 +39,11 @@ ls_status ls_trainer_share_buffers(ls_trainer *t)
     t->buffers_moved = false;
     return LS_OK;
 }
+
+ls_status ls_trainer_needs_parameters(const ls_trainer *t, const char *call)
+{
+    return t->averaged
+               ? ls_fail(LS_E_ARG,
+                         "%s: the parameters are their averages: call ls_trainer_exchange_ema again", call)
+               : LS_OK;
+}

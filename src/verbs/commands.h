@@ -91,6 +91,7 @@ typedef struct ls_export_opts {
     ls_dtype dtype;
     bool optimizer;     /* export the optimizer's state, too: from a checkpoint to a directory */
     int ranks;          /* --ranks: to a directory, as so many ranks would have written it. 0: one */
+    bool ema;           /* the moving averages of the weights, of a checkpoint */
     bool force;         /* replace an existing file */
     const char *prefix; /* --prefix: of names in a directory of PyTorch's. NULL: none */
     const char *module; /* only what is below it; NULL: everything */

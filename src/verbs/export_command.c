@@ -78,6 +78,28 @@ static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const ch
     return s;
 }
 
+static ls_status export_ema(const ls_export_opts *o, const ls_ui *ui, const char *from,
+                            const ls_weights_export_opts *opts)
+{
+    ls_checkpoint c;
+    if (o->optimizer || !ls_checkpoint_is(from))
+        return ls_fail(LS_E_USAGE, "--ema: %s",
+                       o->optimizer ? "PyTorch's optimizers keep no averages: leave --optimizer out"
+                                    : "only a run or a checkpoint has moving averages of its weights");
+    LS_TRY(ls_checkpoint_open(&c, from, LS_VERIFY_FULL, NULL));
+    ls_status s = ls_checkpoint_use_ema(&c);
+    if (s == LS_OK)
+        s = ls_folder_add_names_for(c.weights, from, o->to);
+    if (s == LS_OK)
+        s = ls_export_select(c.weights, from, o);
+    if (s == LS_OK)
+        s = ls_weights_export_with(c.weights, o->to, opts);
+    if (s == LS_OK)
+        tell(o, ui, from, c.weights);
+    ls_checkpoint_release(&c);
+    return s;
+}
+
 static ls_status export_weights(const ls_export_opts *o, const ls_ui *ui, const char *from,
                                 const ls_weights_export_opts *opts)
 {
@@ -117,7 +139,7 @@ ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui)
                                               .context = (void *)ui,
                                               .replace = o->force,
                                               .ranks = o->ranks ? o->ranks : 1 };
-        s = o->optimizer ? export_state(o, ui, from, &opts) : export_weights(o, ui, from, &opts);
+        s = (o->ema ? export_ema : o->optimizer ? export_state : export_weights)(o, ui, from, &opts);
         if (ui->progress)
             ui->progress(ui->context, NULL);
     }

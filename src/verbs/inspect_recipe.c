@@ -25,8 +25,10 @@ static ls_status build(model *m, const ls_recipe_arg *arg)
     LS_TRY(m->setup.model->build(m->graph, m->recipe, 1));
     LS_TRY(ls_pass_place(&m->graph, &m->setup.trainer.parallel));
     const ls_precision precision = ls_trainer_precision(&m->setup.trainer);
-    return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, m->setup.trainer.freeze,
-                            &precision);
+    const char *words[LS_GROUPS_MOST];
+    ls_trained trained;
+    LS_TRY(ls_trainer_trained(&trained, words, &m->setup.trainer));
+    return ls_units_lay_out(&m->units, m->graph, &m->setup.trainer.parallel, &trained, &precision);
 }
 
 /* "unit encoder.ln  rank 1: 0-640, rank 2: 640-1024": elements of the flattened tensor. */

@@ -219,8 +219,10 @@ ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_tra
         &c, t->checkpoint,
         t->recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, g));
     *step = step_of(c.trainer, t->checkpoint);
-    ls_status status = ls_recipe_blame(t->recipe,
-                                       ls_trainer_create_with(out, s->model->build, t->recipe, &s->trainer));
+    ls_status status = t->recipe->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+    if (status == LS_OK)
+        status = ls_recipe_blame(t->recipe,
+                                 ls_trainer_create_with(out, s->model->build, t->recipe, &s->trainer));
     if (status == LS_OK) {
         status = ls_target_blame_model(t, ls_trainer_load(*out, c.weights));
         if (status != LS_OK)

@@ -196,7 +196,9 @@ ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o)
     }
     const bool full = m->target.recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL;
     LS_TRY(ls_checkpoint_open(&c, m->target.checkpoint, full ? LS_VERIFY_FULL : LS_VERIFY_SIZES, NULL));
-    s = ls_generator_of_recipe(&m->generator, m->target.recipe, c.weights, &all);
+    s = m->target.recipe->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+    if (s == LS_OK)
+        s = ls_generator_of_recipe(&m->generator, m->target.recipe, c.weights, &all);
     ls_checkpoint_release(&c);
     return ls_target_blame_model(&m->target, s);
 }

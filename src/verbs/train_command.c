@@ -97,16 +97,14 @@ static void count_steps(training *t)
 static ls_status initial_weights(training *t)
 {
     const uint64_t seed = (uint64_t)t->loop.recipe->run.seed;
-    const bool strict = t->loop.recipe->model.init_strict;
-    if (!t->init || !strict)
-        LS_TRY(ls_trainer_init(t->loop.trainer, seed));
-    ls_status s = !t->init ? LS_OK
-                  : strict ? ls_trainer_init_from(t->loop.trainer, seed, t->init)
-                           : ls_trainer_load_partly(t->loop.trainer, t->init);
+    const ls_recipe *r = t->loop.recipe;
+    ls_status s = t->init ? ls_trainer_init_from(t->loop.trainer, seed, t->init, r->model.init_strict,
+                                                 r->model.reset)
+                          : ls_trainer_init(t->loop.trainer, seed);
     if (s != LS_OK)
-        return ls_fail_in(s, "model.init");
+        return t->init ? ls_fail_in(s, "model.init") : s;
     LS_TRY(ls_trainer_check_data(t->loop.trainer, t->loop.train));
-    s = ls_trainer_fit_missing(t->loop.trainer, t->loop.train, t->loop.recipe->model.refit ? NULL : t->init);
+    s = ls_trainer_fit_missing(t->loop.trainer, t->loop.train, r->model.refit ? NULL : t->init);
     ls_weights_close(&t->init);
     return s;
 }

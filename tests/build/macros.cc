@@ -45,6 +45,7 @@ bool defaults()
     const ls_linear_opts i = { LS_LINEAR_DEFAULTS };
     const ls_loader_options j = { LS_LOADER_DEFAULTS };
     const ls_optimizer k = { LS_OPTIMIZER_DEFAULTS };
+    const ls_optimizer_group groups = { LS_OPTIMIZER_GROUP_DEFAULTS };
     const ls_pairs_options l = { LS_PAIRS_DEFAULTS };
     const ls_parallel m = { LS_PARALLEL_DEFAULTS };
     const ls_report_opts n = { LS_REPORT_DEFAULTS };
@@ -63,13 +64,14 @@ bool defaults()
            uses(e, ls_conv_opts_default()) && uses(f, ls_dataset_options_default()) &&
            uses(g, ls_generate_opts_default()) && uses(h, ls_generator_opts_default()) &&
            uses(i, ls_linear_opts_default()) && uses(j, ls_loader_options_default()) &&
-           uses(k, ls_optimizer_default()) && uses(l, ls_pairs_options_default()) &&
-           uses(m, ls_parallel_default()) && uses(n, ls_report_opts_default()) &&
-           uses(o, ls_run_opts_default()) && uses(p, ls_sampling_default()) &&
-           uses(q, ls_text_options_default()) && uses(r, ls_trainer_opts_default()) &&
-           uses(s, ls_update_opts_default()) && uses(t, ls_weights_export_opts_default()) &&
-           uses(u, ls_weights_load_opts_default()) && uses(v, ls_scaler_default()) &&
-           uses(w, ls_predictor_opts_default()) && uses(y, ls_live_opts_default());
+           uses(k, ls_optimizer_default()) && uses(groups, ls_optimizer_group_default()) &&
+           uses(l, ls_pairs_options_default()) && uses(m, ls_parallel_default()) &&
+           uses(n, ls_report_opts_default()) && uses(o, ls_run_opts_default()) &&
+           uses(p, ls_sampling_default()) && uses(q, ls_text_options_default()) &&
+           uses(r, ls_trainer_opts_default()) && uses(s, ls_update_opts_default()) &&
+           uses(t, ls_weights_export_opts_default()) && uses(u, ls_weights_load_opts_default()) &&
+           uses(v, ls_scaler_default()) && uses(w, ls_predictor_opts_default()) &&
+           uses(y, ls_live_opts_default());
 }
 
 // Values: every builder call. The graph's first error is the one of the first call that cannot be.

@@ -2,6 +2,7 @@
 #pragma once
 #include "cases.h"
 #include "prepare.h"
+#include "device/update_attrs.h"
 
 /* clang-format off */
 #define ARRAY(type, ...) (const type[]){ __VA_ARGS__ }
@@ -192,6 +193,14 @@
     { .op = "sgd", .what = about, .n_in = n, .in = { TYPED(LS_F32, 131), X(131), buf, SCALAR(LS_I64, t), \
         SCALAR(LS_F64, 0.01), __VA_ARGS__ }, \
       .attrs = ATTRS(ls_sgd_attrs, mom, damp, wd, nest), .ulps = 2, .absolute = 4 }
+#define LION(about, n, wd, ...) \
+    { .op = "lion", .what = about, .n_in = n, \
+      .in = { TYPED(LS_F32, 3, 43), X(3, 43), TYPED(LS_F32, 3, 43), SCALAR(LS_F64, 0.01), __VA_ARGS__ }, \
+      .attrs = ATTRS(ls_lion_attrs, 0.9, 0.99, wd), .ulps = 4, .absolute = 4 }
+#define EMA(about, n, t, ...) \
+    { .op = "ema", .what = about, .n_in = n, \
+      .in = { TYPED(LS_F32, 3, 43), TYPED(LS_F32, 3, 43), SCALAR(LS_I64, t), __VA_ARGS__ }, \
+      .attrs = ATTRS(ls_ema_attrs, 0.9), .ulps = 4, .absolute = 4 }
 #define SCALE_UPDATE(about, good, ok) \
     { .op = "loss_scale_update", .what = about, .n_in = 3, \
         .in = { SCALAR(LS_F32, 1024), SCALAR(LS_I32, good), SCALAR(LS_I32, ok) }, \

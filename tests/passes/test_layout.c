@@ -1,5 +1,6 @@
 /* test_layout.c - the unit of each parameter and its position in the unit, and the collectives that the
  * chains of a layout add to the graph. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -192,6 +193,47 @@ static void buckets(void **state)
     done(g, &u);
 }
 
+/* Parameters of different groups of the optimizer lie apart; each is in the first group that names it. */
+static void groups(void **state)
+{
+    (void)state;
+    static const char *const GROUPS[] = { "class:LayerNorm  pattern:*.bias",
+                                          "pattern:encoder.layers.encoder_layer_0.*" };
+    for (int ddp = 0; ddp < 2; ddp++) {
+        ls_units u;
+        ls_parallel p = over(2, ddp ? LS_DATA_DDP : LS_DATA_FSDP, "class:EncoderBlock");
+        ls_graph *g = model();
+        ASSERT_OK(ls_units_lay_out(
+            &u, g, &p, &(ls_trained){ .freeze = "conv_proj", .n_groups = 2, .groups = GROUPS }, &F32));
+        int found[3] = { 0 };
+        for (int i = 0; i < u.n_slots; i++) {
+            const ls_slot *s = &u.slots[i];
+            const bool plain = strstr(s->name, ".bias") || strstr(s->name, "ln") == s->name ||
+                               strstr(s->name, ".ln");
+            const bool first = !strncmp(s->name, "encoder.layers.encoder_layer_0.", 31);
+            const int want = s->frozen ? 0 : plain ? 1 : first ? 2 : 0;
+            if (s->group != want || u.units[s->unit].group != want)
+                fail_msg("%s is in group %d, and its unit %s in %d: not %d", s->name, s->group,
+                         u.units[s->unit].state, u.units[s->unit].group, want);
+            assert_true(!want == !strstr(u.units[s->unit].state, "group"));
+            found[want]++;
+        }
+        assert_true(found[0] && found[1] && found[2] == 5);
+        done(g, &u);
+    }
+    static const char *const WRONG[][2] = { { "class:LayerNorm class:Norm", "class:Norm names no" },
+                                            { "*.bias", "*.bias names no parameter; words are" },
+                                            { " ", "match is empty" },
+                                            { "pattern:conv_proj.*", "gets no parameter" } };
+    for (size_t k = 0; k < sizeof WRONG / sizeof WRONG[0]; k++) {
+        ls_units u;
+        ls_graph *g = model();
+        const ls_trained what = { .freeze = "conv_proj", .n_groups = 1, .groups = &WRONG[k][0] };
+        ASSERT_FAILS(ls_units_lay_out(&u, g, NULL, &what, &F32), LS_E_USAGE, "groups: group 1", WRONG[k][1]);
+        done(g, &u);
+    }
+}
+
 /* What is frozen lies apart, in units of the same modules, behind those that are trained. */
 static void frozen_units(void **state)
 {
@@ -202,7 +244,7 @@ static void frozen_units(void **state)
         ls_units u;
         ls_parallel p = over(2, ddp ? LS_DATA_DDP : LS_DATA_FSDP, "class:EncoderBlock");
         ls_graph *g = model();
-        ASSERT_OK(ls_units_lay_out(&u, g, &p, FREEZE, &F32));
+        ASSERT_OK(ls_units_lay_out(&u, g, &p, &(ls_trained){ .freeze = FREEZE }, &F32));
         assert_int_equal(u.n, ddp ? 2 : 6);
         assert_int_equal(u.trained, ddp ? 1 : 2);
         assert_string_equal(u.units[u.trained].state, ddp ? "unit frozen" : "unit root frozen");
@@ -226,7 +268,8 @@ static void frozen_units(void **state)
     for (int k = 0; k < 3; k++) {
         ls_units u;
         ls_graph *g = model();
-        ASSERT_FAILS(ls_units_lay_out(&u, g, NULL, WRONG[k][0], &F32), LS_E_USAGE, "freeze: ", WRONG[k][1]);
+        ASSERT_FAILS(ls_units_lay_out(&u, g, NULL, &(ls_trained){ .freeze = WRONG[k][0] }, &F32), LS_E_USAGE,
+                     "freeze: ", WRONG[k][1]);
         done(g, &u);
     }
 }
@@ -368,11 +411,17 @@ static void a_module_called_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_of_a_class),       cmocka_unit_test(units_by_size),
-        cmocka_unit_test(units_of_several_words), cmocka_unit_test(buckets),
-        cmocka_unit_test(nothing_matches),        cmocka_unit_test(one_collective_a_unit),
-        cmocka_unit_test(resharded_reads),        cmocka_unit_test(other_strategies),
-        cmocka_unit_test(frozen_units),           cmocka_unit_test(a_module_called_root),
+        cmocka_unit_test(units_of_a_class),
+        cmocka_unit_test(units_by_size),
+        cmocka_unit_test(units_of_several_words),
+        cmocka_unit_test(buckets),
+        cmocka_unit_test(nothing_matches),
+        cmocka_unit_test(one_collective_a_unit),
+        cmocka_unit_test(resharded_reads),
+        cmocka_unit_test(other_strategies),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(frozen_units),
+        cmocka_unit_test(a_module_called_root),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,6 +97,9 @@ static void values_are_printed_as_they_are_read(void **state)
         { "parallel.units=class:A class:B", "parallel.units", "\"class:A class:B\"" },
         { "parallel.units=[none]", "parallel.units", "none" },
         { "train.freeze=[]", "train.freeze", "\"\"" },
+        { "optimizer.groups=[{weight_decay: 0, match: [class:A, pattern:*bias]}, {match: class:B}]",
+          "optimizer.groups", "[{match: \"class:A pattern:*bias\", weight_decay: 0}, {match: \"class:B\"}]" },
+        { "optimizer.groups=[{match: class:B, lr_factor: 1}]", "optimizer.groups", "[{match: \"class:B\"}]" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         ls_recipe *r, *again;

@@ -55,6 +55,9 @@ static const char *other_value(const ls_key *k, char buffer[64])
                                               { "checkpoint.export", "\"full model/m.pt\"" },
                                               { "schedule.min_lr", "1e-5" },
                                               { "optimizer.betas", "[0.5, 0.75]" },
+                                              { "optimizer.groups",
+                                                "[{match: \"pattern:*bias\", lr_factor: 0.5}]" },
+                                              { "model.rename", "[{from: \"a.*\", to: b}]" },
                                               { "model.hidden", "[3, 5]" },
                                               { "model.head_dim", "32" },
                                               { "model.config", "{\"a\":{\"b\":[1,0.5,\"x\"]}}" },
@@ -127,7 +130,10 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "precision.param=f16";
     if (!strncmp(k->key, "eval.generate.", 14))
         sets[n++] = "eval.generate={tokens: 3, beams: 3}";
-    if (!strcmp(k->key, "model.init_strict") || !strcmp(k->key, "model.refit"))
+    if (!strcmp(k->key, "eval.ema"))
+        sets[n++] = "optimizer.ema_decay=0.5";
+    if (!strcmp(k->key, "model.init_strict") || !strcmp(k->key, "model.reset") ||
+        !strcmp(k->key, "model.rename") || !strcmp(k->key, "model.refit"))
         sets[n++] = "model.init=.";
     if (!strcmp(k->key, "parallel.bucket"))
         sets[n++] = "parallel.data=ddp";

@@ -109,6 +109,15 @@ static ls_trainer_opts options(int kind, const layout *w)
         o.param = LS_F16;
         o.optimizer.kind = LS_ADAMW;
         o.optimizer.weight_decay = 1e-2;
+    } else if (kind == 3) {
+        static const ls_optimizer_group GROUPS[] = {
+            { LS_OPTIMIZER_GROUP_DEFAULTS, .match = "class:LayerNorm pattern:*.bias", .weight_decay = 0 }
+        };
+        o.optimizer.kind = LS_LION;
+        o.optimizer.weight_decay = 1e-2;
+        o.ema_decay = 0.9;
+        o.groups = GROUPS;
+        o.n_groups = 1;
     }
     return o;
 }
@@ -131,7 +140,7 @@ static const char *folder(char path[512], const char *name, int i)
 static void interrupted_is_undisturbed(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 3; kind++) {
+    for (int kind = 0; kind < 4; kind++) {
         double whole[STEPS], parts[STEPS];
         char end[512], a[512], b[512];
         leg l = { options(kind, &LAYOUTS[0]), 0, STEPS, NULL, folder(end, "whole", kind), whole };

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|ops|elements|scalars|resnet|resnet30|buffers|decoder|t5 ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|optimizers|ops|elements|scalars|resnet|resnet30|buffers|decoder|t5 ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
@@ -181,6 +181,15 @@ def mlp():
             for key, p in model.named_parameters():
                 out[f"{tag}.{name}.weight.{key}"] = p
     save("mlp", out)
+
+
+def optimizers():
+    """The MLP above with optimizers.py."""
+    import optimizers as more
+
+    images = (values("mlp.images", (30, 1, 4, 4), 128) + 128).to(torch.uint8)
+    labels = (values("mlp.labels", (30,), 4096) + 4096).long() % 5
+    save("optimizers", more.optimizers(lambda: fill(MLP(F.gelu).double()), images, labels))
 
 
 def leaf(name, shape, amplitude, center=0.0):
@@ -542,6 +551,6 @@ def metrics():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, ops, elements, scalars, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, optimizers, ops, elements, scalars, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

@@ -90,4 +90,5 @@ REF_RUN(row_sum); REF_RUN(row_sum_grad);
 REF_RUN(cross_entropy_part); REF_RUN(argmax_part); REF_RUN(argmax_join);
 REF_RUN(max_abs); REF_RUN(sum_squares); REF_RUN(norm_from_squares); REF_RUN(is_finite); /* reduce.c */
 REF_RUN(count_step); REF_RUN(adam); REF_RUN(sgd); REF_RUN(loss_scale_update); /* update.c */
+REF_RUN(group_rate); REF_RUN(lion); REF_RUN(ema); /* optimizers.c */
 /* clang-format on */

@@ -1,6 +1,7 @@
 /* table.c - the rows of every kernel of this level, except matrix products (gemm.c). Device ref computes in
  * f64; here only scalars, such as the learning rate, and ops that move bytes take f64. */
 #include "kernel.h"
+#include "optimizers.h"
 #include "table.h"
 
 #define ROW(name, ...)                                      \
@@ -74,6 +75,9 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(norm_from_squares, FLOATS),
     ROW(is_finite, FLOATS),
     { .op = "count_step", .run = LS_NAME(ls_count_step) },
+    ROW(group_rate),
+    ROW(lion, .supports = LS_NAME(ls_lion_supports)),
+    ROW(ema, .supports = LS_NAME(ls_ema_supports)),
     ROW(adam, .supports = LS_NAME(ls_update_supports)),
     ROW(sgd, .supports = LS_NAME(ls_update_supports)),
     ROW(loss_scale_update, FLOATS),

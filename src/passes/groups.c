@@ -1,0 +1,52 @@
+/* groups.c - which group of the optimizer each parameter is in: the first that names it. Parameters of
+ * different groups lie in different units (layout.c), so an update has one rule and one set of settings for
+ * the whole of its unit. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/field.h"
+#include "ops/rules.h"
+#include "passes.h"
+
+/* Puts the parameters that a word names into group `group`, unless they are in an earlier one. Returns how
+ * many it names; *taken counts those that it gets. */
+static int take(ls_units *u, const ls_node *const *params, const char *word, int group, int *taken)
+{
+    int named = 0;
+    for (int i = 0; i < u->n_slots; i++) {
+        ls_slot *s = &u->slots[i];
+        if (!ls_word_names_parameter(word, params[i]->scope, s->name))
+            continue;
+        named++;
+        if (!s->frozen && !s->group) {
+            s->group = group;
+            ++*taken;
+        }
+    }
+    return named;
+}
+
+ls_status ls_units_group(ls_units *u, const ls_node *const *params, const ls_trained *what)
+{
+    for (int k = 0; what && k < what->n_groups; k++) {
+        const char *words = what->groups[k];
+        char word[512];
+        int taken = 0, n = 0;
+        for (int used; sscanf(words, "%511s%n", word, &used) == 1; words += used, n++)
+            if (!take(u, params, word, k + 1, &taken))
+                return ls_fail_field(
+                    LS_E_USAGE, LS_FIELD_GROUPS,
+                    "group %d: %s names no parameter; words are class:NAME (of modules) and "
+                    "pattern:GLOB (of whole names of parameters), and lockstep inspect RECIPE "
+                    "lists both",
+                    k + 1, word);
+        if (!n)
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS, "group %d: match is empty", k + 1);
+        if (!taken)
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS,
+                                 "group %d (%s) gets no parameter: all that it names are frozen or in an "
+                                 "earlier group",
+                                 k + 1, what->groups[k]);
+    }
+    return LS_OK;
+}

@@ -1,0 +1,116 @@
+/* test_optimizers.c - twenty steps of the small MLP with groups of parameters, Lion and the moving average
+ * against PyTorch (tools/golden/optimizers.py): in f64 on ref, where only the order of additions may differ;
+ * in f32 on cpu as parts of the largest weight. Lion moves by signs: where the sum of moment and gradient is
+ * nearly zero, f32 may take the other one, so its weights may be some steps of 3e-3 apart. */
+#include <stdio.h>
+#include <string.h>
+#include "golden/training.h"
+
+enum { STEPS = 20, BATCH = 6, BATCHES = 5 };
+static ls_weights *golden;
+static training_data data;
+
+static int set_up(void **state)
+{
+    (void)state;
+    ls_weights *mlp = golden_open("mlp");
+    data = training_data_of(mlp);
+    ls_weights_close(&mlp);
+    golden = golden_open("optimizers");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    training_data_release(&data);
+    ls_weights_close(&golden);
+    return 0;
+}
+
+/* layers.0.weight is named by both: it is in the second group, because no earlier one names it */
+static const ls_optimizer_group ADAMW_GROUPS[] = {
+    { LS_OPTIMIZER_GROUP_DEFAULTS, .match = "pattern:*.bias", .weight_decay = 0 },
+    { LS_OPTIMIZER_GROUP_DEFAULTS, .match = "pattern:layers.0.*", .lr_factor = 0.25, .weight_decay = 0.3 },
+};
+static const struct {
+    const char *name;
+    ls_optimizer optimizer;
+    int n_groups;
+    double lr, ema, f32;
+} CASES[] = {
+    { "groups_adamw", { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAMW, .weight_decay = 0.1 }, 2, 1e-2, 0.9, 2e-5 },
+    { "groups_sgd",
+      { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01 },
+      2,
+      5e-2,
+      0,
+      2e-5 },
+    { "lion",
+      { LS_OPTIMIZER_DEFAULTS, .kind = LS_LION, .beta2 = 0.99, .weight_decay = 0.1 },
+      0,
+      3e-3,
+      0.99,
+      5e-2 },
+};
+
+static void expect_parameters(const char *what, const char *name, const char *kind, ls_trainer *t,
+                              double tolerance)
+{
+    ls_named_tensor p[8];
+    const int n = ls_trainer_parameters(t, p, 8);
+    assert_int_equal(n, 6);
+    for (int i = 0; i < n; i++)
+        golden_expect(what, p[i].tensor.data, &p[i].tensor.type,
+                      golden_get(golden, "%s.%s.%s", name, kind, p[i].name), tolerance);
+}
+
+static void check(int k, const ls_trainer_opts *base, bool f64)
+{
+    ls_trainer_opts o = *base;
+    const char *name = CASES[k].name;
+    const double tolerance = f64 ? 1e-10 : CASES[k].f32;
+    o.optimizer = CASES[k].optimizer;
+    o.n_groups = CASES[k].n_groups;
+    o.groups = ADAMW_GROUPS;
+    o.ema_decay = CASES[k].ema;
+    ls_trainer *t = training_start(training_build_mlp, &training_mlp, &o);
+    char what[96];
+    snprintf(what, sizeof what, "%s on %s", name, training_describe(&o));
+    double losses[STEPS];
+    for (int s = 0; s < STEPS; s++)
+        training_steps(t, &data, BATCH, s % BATCHES, 1, CASES[k].lr, &losses[s]);
+    training_expect_losses(what, losses, STEPS, golden_get(golden, "%s.losses", name), tolerance * 2);
+    expect_parameters(what, name, "weight", t, tolerance);
+    if (CASES[k].ema > 0) {
+        ASSERT_OK(ls_trainer_exchange_ema(t));
+        expect_parameters(what, name, "ema", t, tolerance);
+        ASSERT_OK(ls_trainer_exchange_ema(t));
+        expect_parameters(what, name, "weight", t, tolerance);
+    }
+    ls_trainer_destroy(&t);
+}
+
+static void against_pytorch(void **state)
+{
+    (void)state;
+    ls_isa levels[LS_ISA_COUNT];
+    const int n = training_levels(levels);
+    for (int k = 0; k < (int)(sizeof CASES / sizeof CASES[0]); k++) {
+        check(k,
+              &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .device = "ref", .param = LS_F64, .output = LS_F64,
+                                  .micro_batch = BATCH },
+              true);
+        for (int l = 0; l < n; l++)
+            check(k,
+                  &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2,
+                                      .micro_batch = BATCH / 2, .micro_batches = 2 },
+                  false);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(against_pytorch) };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
