@@ -158,13 +158,12 @@ const ls_key LS_KEYS[] = {
       .help = "false, as load_state_dict(strict=False): names that only `init` or only the model has are "
               "skipped and listed; such parameters of the model keep their random values" },
     { "model.reset", LS_KEY_WORDS, AT(model.reset), "", NEEDS("model.init !random"),
-      .help = "parameters or modules that keep their random values although `init` may have them, in any "
-              "shape: a new head. Names as in train.freeze" },
+      .help =
+          "parameters or modules that keep their random values, as a new head. Names as in train.freeze" },
     { "model.rename", LS_KEY_MAPS, AT(model.rename), "[]", .maps = &LS_RENAME_MAPS,
       NEEDS("model.init !random"),
-      .help = "names that the tensors of `init` have here, as `[{from: \"classifier.*\", to: "
-              "\"heads.head.*\"}]`: one `*` in `from` is any text, which stands for `*` in `to`. For each "
-              "tensor the first that fits; one that fits none is refused" },
+      .help = "other names for tensors of `init`: `[{from: \"classifier.*\", to: \"heads.head.*\"}]`; `*` is "
+              "any text. The first rule that fits a tensor counts; one that fits none is refused" },
 
     { "loss", LS_KEY_LOSSES, AT(loss), "{}", .type = "model.type",
       .help = "of a model with `inputs`: `type` mse, mae, huber, bce or cross_entropy; `of` an output; "
@@ -288,8 +287,7 @@ const ls_key LS_KEYS[] = {
       .help = "gradient clipping: largest global norm over all ranks; 0: no clipping" },
 
     { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam", .words = LS_OPTIMIZER_WORDS,
-      .help = "adam, adamw and sgd as PyTorch defines them; lion: Chen et al. 2023, usually with betas [0.9, "
-              "0.99], a smaller rate and a larger decay than adamw" },
+      .help = "adam, adamw, sgd: as PyTorch defines them; lion: Chen et al. 2023 (docs/optimizers.md)" },
     { "optimizer.lr", LS_KEY_REAL, AT(optimizer.lr), "1e-3", 0, 1e6,
       .help = "learning rate before the schedule" },
     { "optimizer.betas", LS_KEY_PAIR, AT(optimizer.betas), "[0.9, 0.999]", 0, 1, .below = true,
@@ -305,16 +303,13 @@ const ls_key LS_KEYS[] = {
     { "optimizer.weight_decay", LS_KEY_REAL, AT(optimizer.weight_decay), "0", 0, 1e6,
       .help = "adam, sgd: added to the gradient; adamw, lion: decoupled" },
     { "optimizer.ema_decay", LS_KEY_REAL, AT(optimizer.ema_decay), "0", 0, 1, .below = true,
-      .help = "above 0: keeps an exponential moving average of the weights, of which a step keeps this part, "
-              "as 0.999; see `eval.ema`" },
+      .help = "above 0, as 0.999: keeps a moving average of the weights with this decay; see `eval.ema`" },
     { "optimizer.groups", LS_KEY_MAPS, AT(optimizer.groups), "[]", .maps = &LS_GROUP_MAPS,
       .help =
-          "parameters with settings of their own, as PyTorch's param_groups: maps of `match`, `lr_factor` "
-          "(their rate is that of the step times this; 1) and `weight_decay` (the optimizer's), as in "
-          "`[{match: \"class:LayerNorm pattern:*bias\", weight_decay: 0}]`. `match` has words "
-          "`class:NAME` (all parameters in modules of that class) and `pattern:GLOB` (of a parameter's "
-          "whole name; `*` matches dots too). Each parameter is in the first group that names it; a word "
-          "that names none is refused" },
+          "parameters with settings of their own, PyTorch's param_groups: maps of `match` (words "
+          "`class:NAME`, `pattern:GLOB`), `lr_factor` and `weight_decay`, as in `[{match: "
+          "\"class:LayerNorm pattern:*bias\", weight_decay: 0}]`; the first that names a parameter counts "
+          "(docs/optimizers.md)" },
 
     { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant", .words = LS_SCHEDULE_WORDS,
       .help = "shape after the warm-up" },
@@ -429,8 +424,7 @@ const ls_key LS_KEYS[] = {
       .help = "epochs between evaluations; 0: only after the last; -1: never" },
     { "eval.ema", LS_KEY_BOOL, AT(eval.ema), "false", .may_change = true, NEEDS("optimizer.ema_decay !0"),
       .help =
-          "true: evaluations, `best`, generated texts, `lockstep eval` and `predict`, and checkpoint.export "
-          "take the averaged weights" },
+          "true: evaluations, `best`, `lockstep eval`, `predict` and checkpoint.export take the averages" },
     { "eval.generate.tokens", LS_KEY_INT, AT(eval.generate.tokens), "0", 0, 16777216, .type = "model.type",
       .may_change = true, NEEDS("eval.every_epochs !-1"),
       .help = "an evaluation generates a text of at most this many tokens for each sample and compares it "
