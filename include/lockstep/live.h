@@ -20,7 +20,7 @@
  * same bits. ls_trainer_save_checkpoint saves the queue, too.
  *
  * One thread at a time uses a queue, any thread. A call that fails has changed nothing, unless it is
- * LS_E_PEER. docs/live.md has the whole story. */
+ * LS_E_PEER or a record that could not be written. docs/live.md has the whole story. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
 /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
@@ -75,7 +75,8 @@ LS_API ls_status ls_live_open_with(ls_live **out, ls_trainer *t, const ls_live_o
     LS_QUIETLY(ls_status,               \
                ls_live_open_with((out), (trainer), &(ls_live_opts){ LS_LIVE_DEFAULTS, ##__VA_ARGS__ }))
 #endif
-LS_API void ls_live_close(ls_live **q); /* frees it and nulls *q; null is fine. Local */
+/* Frees it and nulls *q; null is fine. Local; ends a thread that runs as ls_live_stop does. */
+LS_API void ls_live_close(ls_live **q);
 
 /* Copies `values` [m, sample] of a field for the next ls_live_push, any strides, f32 or f64 for a float
  * field; a second put of the field replaces the first. LS_E_ARG no such field; LS_E_SHAPE another type or
@@ -93,6 +94,25 @@ LS_API ls_status ls_live_finish(ls_live *q);
  * have finished). Any pointer may be NULL but `samples`. A rank that has never had a sample pads with one of
  * another rank. LS_E_ARG if the samples of the last fill were not run. Collective. */
 LS_API ls_status ls_live_fill(ls_live *q, int64_t *samples, int64_t *total, bool *done);
+
+/* ---- in the background */
+
+/* Starts a thread on each rank that fills and trains, step after step, while the program computes. A step
+ * begins when all ranks together have `least` samples for it (0: one; a step has at most micro_batch times
+ * micro_batches), or when a rank's queue is half full, or one of its pushes waits for room. The learning rate
+ * of step k, counted with the fills of the queue, is ls_schedule_rate(schedule, lr, k); schedule NULL: lr.
+ * Until ls_live_stop only put, push, finish and count may be called on the queue, none on the trainer
+ * (LS_E_ARG), and none on its group. What is trained depends on who is how fast: no bits are promised.
+ * Collective. */
+LS_API ls_status ls_live_start(ls_live *q, double lr, const ls_schedule *schedule, int64_t least);
+/* Ends the thread: if all ranks have finished, when everything is trained, else after the step under way; the
+ * queue keeps what waits, and ls_live_start goes on with it. *steps, *last (may be NULL): how many steps the
+ * thread has made, and the last one. Fails as the thread did, if it did. Collective. */
+LS_API ls_status ls_live_stop(ls_live *q, int64_t *steps, ls_step_result *last);
+/* As ls_live_push, but waits for room up to so many seconds. LS_E_ARG without a thread. Local. */
+LS_API ls_status ls_live_push_wait(ls_live *q, int64_t m, double seconds);
+
+/* ---- results */
 
 /* The losses and metrics, as ls_trainer_evaluate has them, over the samples that all ranks hold out; each
  * counts once. LS_E_ARG if there are none. Allocates. Collective. */

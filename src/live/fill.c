@@ -16,17 +16,14 @@ static void take_one(ls_live *q, int64_t row, int64_t at)
 {
     for (int i = 0; i < q->n_fields; i++)
         memcpy(row_of(q, i, row), q->fields[i].kept + (size_t)at * q->fields[i].bytes, q->fields[i].bytes);
-    if (!q->seen[at]) {
-        q->fresh[q->n_fresh] = row;
-        q->fresh_at[q->n_fresh++] = at;
-    }
+    if (!q->seen[at])
+        q->fresh[q->n_fresh++] = row;
     q->seen[at] = 1;
 }
 
 /* Copies this rank's samples of the step to where ls_trainer_put would. */
-static int64_t take(ls_live *q)
+static void take(ls_live *q, int64_t n)
 {
-    const int64_t room = ls_trainer_room(q->t), n = q->kept < room ? q->kept : room;
     const ls_rng_key key = ls_live_key(q, "draw", q->fills);
     q->n_fresh = 0;
     for (int64_t row = 0; row < n; row++)
@@ -41,17 +38,13 @@ static int64_t take(ls_live *q)
     for (int i = 0; i < q->n_fields && n; i++)
         memcpy(q->fields[i].spare, row_of(q, i, 0), q->fields[i].bytes);
     q->has_spare = q->has_spare || n > 0;
-    return n;
+    q->trained += n;
+    q->fills++;
+    pthread_cond_broadcast(&q->changed);
 }
 
-/* The samples of a reservoir stay in it, as if they had not been taken. */
-static void put_back(ls_live *q)
-{
-    for (int64_t i = 0; i < q->n_fresh; i++)
-        q->seen[q->fresh_at[i]] = 0;
-}
-
-/* A rank that never had a sample gets one of the first rank that has. Collective. */
+/* A rank that never had a sample gets one of the first rank that has. Only the thread that takes samples uses
+ * the spare ones. Collective. */
 static ls_status share_spare(ls_live *q)
 {
     int from = 0;
@@ -78,34 +71,45 @@ static void pad_all(ls_live *q)
             memcpy(row_of(q, i, row), q->fields[i].spare, q->fields[i].bytes);
 }
 
-/* Exchanges what the ranks have taken. *total: all ranks' samples. */
-static ls_status exchange(ls_live *q, int64_t n, int64_t *total, bool *done)
+/* Exchanges what the ranks have. Between this and `take` a push can only add samples. */
+static ls_status exchange(ls_live *q, int64_t *n, int64_t *total, bool *finished, bool *stops, bool *presses)
 {
-    const ls_live_offer mine = { n, q->n_fresh, q->finished, q->has_spare };
+    const int64_t room = ls_trainer_room(q->t);
+    pthread_mutex_lock(&q->lock);
+    *n = q->kept < room ? q->kept : room;
+    const bool half = q->o.keep == LS_LIVE_FIFO && q->kept >= (q->o.capacity + 1) / 2;
+    const ls_live_offer mine = { *n, q->finished, q->has_spare || q->kept > 0, q->worker.stops,
+                                 half || q->worker.pushes };
+    pthread_mutex_unlock(&q->lock);
     q->offers[0] = mine;
     if (q->t->group)
         LS_TRY(ls_group_all_gather(q->t->group, &mine, sizeof mine, q->offers));
     *total = 0;
-    *done = true;
+    *finished = *stops = true;
+    *presses = false;
     for (int r = 0; r < q->ranks; r++) {
         *total += q->offers[r].samples;
-        *done = *done && q->offers[r].finished;
+        *finished = *finished && q->offers[r].finished;
+        *stops = *stops && q->offers[r].stops;
+        *presses = *presses || q->offers[r].presses;
     }
-    *done = *done && (q->o.keep == LS_LIVE_RESERVOIR || !*total);
     return LS_OK;
 }
 
-static ls_status fill(ls_live *q, int64_t *samples, int64_t *total, bool *done)
+ls_status ls_live_take(ls_live *q, int64_t least, int64_t *samples, int64_t *total, bool *done, bool *stops)
 {
-    const int64_t n = take(q);
-    LS_TRY(exchange(q, n, total, done));
-    if (*done && *total) {
-        put_back(q);
+    int64_t n = 0;
+    bool finished = false, presses = false;
+    LS_TRY(exchange(q, &n, total, &finished, stops, &presses));
+    *done = finished && (q->o.keep == LS_LIVE_RESERVOIR || !*total);
+    if (*done || (!finished && !presses && *total < least))
         *total = 0;
-    }
     *samples = *total ? n : 0;
     if (!*total)
         return LS_OK;
+    pthread_mutex_lock(&q->lock);
+    take(q, n);
+    pthread_mutex_unlock(&q->lock);
     if (q->t->group)
         LS_TRY(share_spare(q));
     if (!n)
@@ -113,8 +117,6 @@ static ls_status fill(ls_live *q, int64_t *samples, int64_t *total, bool *done)
     for (int i = 0; i < q->n_fields; i++)
         q->t->fields[i].put_to = n;
     q->t->has_put = true;
-    q->trained += n;
-    q->fills++;
     q->filled = true;
     q->filled_at = q->t->step_number;
     return q->record.dir ? ls_live_record_rows(q) : LS_OK;
@@ -125,15 +127,13 @@ ls_status ls_live_fill(ls_live *q, int64_t *samples, int64_t *total, bool *done)
     LS_ARG(q);
     LS_ARG(samples);
     int64_t all = 0;
-    bool end = false;
+    bool end = false, stops;
     LS_TRY(ls_live_usable(q, "ls_live_fill"));
     LS_TRAINER_USE(q->t);
     if (ls_live_pending(q))
         return ls_fail(LS_E_ARG, "ls_live_fill: the samples of the last fill have not been trained: call "
                                  "ls_trainer_run first");
-    pthread_mutex_lock(&q->lock);
-    const ls_status s = fill(q, samples, &all, &end);
-    pthread_mutex_unlock(&q->lock);
+    const ls_status s = ls_live_take(q, 1, samples, &all, &end, &stops);
     if (total)
         *total = all;
     if (done)

@@ -19,19 +19,6 @@
 #include "graph/op.h"
 #include "step/rows.h"
 
-ls_status ls_live_usable(const ls_live *q, const char *call)
-{
-    return q->t ? LS_OK : ls_fail(LS_E_ARG, "%s: the trainer of this queue was destroyed", call);
-}
-
-ls_rng_key ls_live_key(const ls_live *q, const char *purpose, int64_t at)
-{
-    const uint64_t of[3] = { ls_hash_text(purpose), (uint64_t)q->rank, (uint64_t)at };
-    return ls_rng_key_of(q->o.seed, ls_hash64(of, sizeof of));
-}
-
-bool ls_live_pending(const ls_live *q) { return q->filled && q->filled_at == q->t->step_number; }
-
 /* ---- opening */
 
 static ls_status check_options(const ls_trainer *t, const ls_live_opts *o)
@@ -89,9 +76,8 @@ static ls_status make(ls_live *q)
     q->fields = ls_sys_calloc((size_t)q->n_fields, sizeof *q->fields);
     q->seen = ls_sys_calloc((size_t)q->o.capacity, 1);
     q->fresh = ls_sys_calloc((size_t)ls_trainer_room(q->t), sizeof *q->fresh);
-    q->fresh_at = ls_sys_calloc((size_t)ls_trainer_room(q->t), sizeof *q->fresh_at);
     q->offers = ls_sys_calloc((size_t)q->ranks, sizeof *q->offers);
-    if (!q->fields || !q->seen || !q->fresh || !q->fresh_at || !q->offers)
+    if (!q->fields || !q->seen || !q->fresh || !q->offers)
         return ls_fail(LS_E_MEMORY, "ls_live_open: out of memory for a queue of %lld samples",
                        (long long)q->o.capacity);
     size_t largest = 1;
@@ -105,7 +91,12 @@ static ls_status make(ls_live *q)
 }
 
 /* The trainer is destroyed before the queue. */
-static void gone(void *context) { ((ls_live *)context)->t = NULL; }
+static void gone(void *context)
+{
+    ls_live *q = context;
+    ls_live_join(q);
+    q->t = NULL;
+}
 
 static ls_status can_be_saved(void *context)
 {
@@ -141,6 +132,11 @@ ls_status ls_live_open_with(ls_live **out, ls_trainer *t, const ls_live_opts *o)
     ls_live *q = ls_sys_calloc(1, sizeof *q);
     ls_status s = ls_sys_have(q);
     if (q) {
+        pthread_condattr_t clock;
+        pthread_condattr_init(&clock);
+        pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+        pthread_cond_init(&q->changed, &clock);
+        pthread_condattr_destroy(&clock);
         pthread_mutex_init(&q->lock, NULL);
         q->t = t;
         q->o = *o;
@@ -167,6 +163,7 @@ void ls_live_close(ls_live **out)
     if (!out || !*out)
         return;
     ls_live *q = *out;
+    ls_live_join(q);
     if (q->t && q->t->guest == &q->guest)
         q->t->guest = NULL;
     ls_live_record_close(q);
@@ -179,10 +176,10 @@ void ls_live_close(ls_live **out)
     free(q->fields);
     free(q->seen);
     free(q->fresh);
-    free(q->fresh_at);
     free(q->scratch);
     free(q->offers);
     pthread_mutex_destroy(&q->lock);
+    pthread_cond_destroy(&q->changed);
     free(q);
     *out = NULL;
 }
@@ -250,15 +247,10 @@ ls_status ls_live_put(ls_live *q, const char *field, const ls_tensor *values)
     return s;
 }
 
-static int64_t held_of(const ls_live *q, int64_t pushed)
-{
-    return q->o.hold_out ? pushed / q->o.hold_out : 0;
-}
-
-/* Samples that the ring has room for. Of the next m, some are held out. */
 static ls_status check_push(const ls_live *q, int64_t m)
 {
     LS_TRY(ls_live_usable(q, "ls_live_push"));
+    LS_TRY(ls_live_thread_lives(q));
     if (q->finished)
         return ls_fail(LS_E_ARG, "ls_live_push after ls_live_finish: this rank has no more samples");
     if (m < 0)
@@ -267,14 +259,13 @@ static ls_status check_push(const ls_live *q, int64_t m)
         if (q->fields[i].put != m)
             return ls_fail(LS_E_ARG, "ls_live_push: %lld samples, but \"%s\" was put for %lld", (long long)m,
                            q->t->fields[i].name, (long long)q->fields[i].put);
-    const int64_t need = m - (held_of(q, q->pushed + m) - held_of(q, q->pushed));
-    if (q->o.keep == LS_LIVE_FIFO && q->o.full == LS_LIVE_REFUSE && need > q->o.capacity - q->kept)
+    if (ls_live_lacks_room(q, m))
         return ls_fail(
             LS_E_ARG,
             "ls_live_push: %lld samples, but the queue has room for %lld of its %lld: call "
             "ls_live_fill and ls_trainer_run more often, give it a larger capacity, or say .full = "
             "LS_LIVE_DROP_OLDEST or .keep = LS_LIVE_RESERVOIR",
-            (long long)need, (long long)(q->o.capacity - q->kept), (long long)q->o.capacity);
+            (long long)ls_live_unheld(q, m), (long long)(q->o.capacity - q->kept), (long long)q->o.capacity);
     return LS_OK;
 }
 
@@ -290,7 +281,7 @@ static int64_t place(const ls_live *q, const char *purpose, int64_t i, int64_t n
 
 static void hold(ls_live *q, int64_t row)
 {
-    const int64_t at = place(q, "hold out", held_of(q, q->pushed), q->held, q->held_room);
+    const int64_t at = place(q, "hold out", ls_live_held_of(q, q->pushed), q->held, q->held_room);
     for (int i = 0; i < q->n_fields && at >= 0; i++)
         memcpy(q->fields[i].held + (size_t)at * q->fields[i].bytes,
                q->fields[i].staged + (size_t)row * q->fields[i].bytes, q->fields[i].bytes);
@@ -302,7 +293,7 @@ static void keep(ls_live *q, int64_t row)
     const int64_t capacity = q->o.capacity;
     int64_t at;
     if (q->o.keep == LS_LIVE_RESERVOIR) {
-        at = place(q, "keep", q->pushed - held_of(q, q->pushed), q->kept, capacity);
+        at = place(q, "keep", q->pushed - ls_live_held_of(q, q->pushed), q->kept, capacity);
         q->dropped += at < 0 || (q->kept == capacity && !q->seen[at]);
     } else {
         if (q->kept == capacity) {
@@ -327,12 +318,13 @@ ls_status ls_live_push(ls_live *q, int64_t m)
     pthread_mutex_lock(&q->lock);
     const ls_status s = check_push(q, m);
     for (int64_t row = 0; row < m && s == LS_OK; row++, q->pushed++)
-        if (held_of(q, q->pushed + 1) > held_of(q, q->pushed))
+        if (ls_live_held_of(q, q->pushed + 1) > ls_live_held_of(q, q->pushed))
             hold(q, row);
         else
             keep(q, row);
     for (int i = 0; i < q->n_fields && m && s == LS_OK; i++)
         q->fields[i].put = 0;
+    pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
     return s;
 }
@@ -343,6 +335,7 @@ ls_status ls_live_finish(ls_live *q)
     LS_TRY(ls_live_usable(q, "ls_live_finish"));
     pthread_mutex_lock(&q->lock);
     q->finished = true;
+    pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
     return LS_OK;
 }

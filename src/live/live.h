@@ -18,16 +18,31 @@ typedef struct ls_live_field {
 
 /* What a rank tells the others when a step's samples are taken. */
 typedef struct ls_live_offer {
-    int64_t samples, fresh; /* taken for this step; of these, how many no step had before */
-    int64_t finished, has;  /* this rank pushes no more; it has a sample to pad with */
+    int64_t samples;       /* for this step */
+    int64_t finished, has; /* this rank pushes no more; it has a sample to pad with */
+    int64_t stops;         /* ls_live_stop waits for the thread */
+    int64_t presses;       /* it needs room soon */
 } ls_live_offer;
 
 /* recording (record.c) */
 typedef struct ls_live_record {
-    char *dir;    /* NULL: nothing is recorded */
-    int *files;   /* [n_fields] descriptors; NULL: not open yet */
-    int64_t done; /* samples in the files, the same on all ranks */
+    char *dir;      /* NULL: nothing is recorded */
+    int *files;     /* [n_fields] descriptors; NULL: not open yet */
+    int64_t done;   /* samples in the files, the same on all ranks */
+    int64_t *fresh; /* [ranks]: what each adds */
 } ls_live_record;
+
+/* training in a thread (background.c) */
+typedef struct ls_live_worker {
+    bool runs; /* between ls_live_start and ls_live_stop */
+    ls_background thread;
+    bool stops;  /* ls_live_stop was called */
+    bool pushes; /* ls_live_push_wait waits */
+    double lr;
+    ls_schedule schedule;
+    int64_t least, steps;
+    ls_step_result last;
+} ls_live_worker;
 
 struct ls_live {
     ls_trainer *t; /* NULL: it was destroyed */
@@ -42,9 +57,8 @@ struct ls_live {
     int64_t held, held_room;
     bool has_spare, finished;
     int64_t pushed, trained, dropped;
-    int64_t fills;     /* with samples */
-    int64_t *fresh;    /* [share of a step]: rows of the last fill that no step had before, */
-    int64_t *fresh_at; /* and where they lie in the ring */
+    int64_t fills;  /* with samples */
+    int64_t *fresh; /* [share of a step]: rows of the last fill that no step had before */
     int64_t n_fresh;
     char *scratch;         /* a sample of any field */
     ls_live_offer *offers; /* [ranks]: of the last fill */
@@ -52,14 +66,33 @@ struct ls_live {
     int64_t filled_at;     /* while the trainer was in this step */
     int64_t dealt_from;    /* ranks */
     ls_live_record record;
+    pthread_cond_t changed; /* samples have come or gone, or the thread ends */
+    ls_live_worker worker;
 };
+
+/* ---- queue.c */
 
 /* LS_E_ARG if the trainer was destroyed. */
 ls_status ls_live_usable(const ls_live *q, const char *call);
-/* Samples of a random stream: `purpose`, this rank, and number `at`. */
+/* The key of a random stream: `purpose`, this rank, and number `at`. */
 ls_rng_key ls_live_key(const ls_live *q, const char *purpose, int64_t at);
+/* Of the first `pushed` samples of a rank, those that are held out. */
+int64_t ls_live_held_of(const ls_live *q, int64_t pushed);
+/* Of the next m samples, those that are not held out. With the lock. */
+int64_t ls_live_unheld(const ls_live *q, int64_t m);
+/* Whether a queue that refuses has no room for m more samples. With the lock. */
+bool ls_live_lacks_room(const ls_live *q, int64_t m);
 /* Whether the samples of the last fill have not been run yet. */
 bool ls_live_pending(const ls_live *q);
+
+/* Waits until the thread ends, with its status; LS_OK if there is none. */
+ls_status ls_live_join(ls_live *q);
+/* Fails with the message of a thread that has ended with an error. */
+ls_status ls_live_thread_lives(const ls_live *q);
+
+/* fill.c: ls_live_fill. It gives no fewer than `least` samples, unless all ranks have finished, or one needs
+ * room: its queue is half full, or a push waits. *stops: all ranks are in ls_live_stop. Collective. */
+ls_status ls_live_take(ls_live *q, int64_t least, int64_t *samples, int64_t *total, bool *done, bool *stops);
 
 /* record.c. What a fill has taken goes to the files: each rank's fresh rows behind those of the ranks before
  * it. */

@@ -45,7 +45,9 @@ ls_status ls_live_record_open(ls_live *q)
         return ls_fail(LS_E_ARG, "ls_live_open: record is \"\", and must be a folder");
     LS_TRY(ls_path_check("ls_live_open: record", q->o.record));
     q->record.dir = ls_sys_strdup(q->o.record);
+    q->record.fresh = ls_sys_calloc((size_t)q->ranks, sizeof *q->record.fresh);
     LS_TRY(ls_sys_have(q->record.dir));
+    LS_TRY(ls_sys_have(q->record.fresh));
     for (int i = 0; i < q->n_fields; i++) {
         if (strchr(q->t->fields[i].name, '/'))
             return ls_fail(LS_E_ARG, "ls_live_open: record: field \"%s\" has a / in its name, so no file can",
@@ -161,9 +163,12 @@ ls_status ls_live_record_rows(ls_live *q)
     int64_t first = q->record.done;
     if (s == LS_E_PEER)
         return s;
+    q->record.fresh[0] = q->n_fresh;
+    if (q->t->group && s == LS_OK)
+        s = ls_group_all_gather(q->t->group, &q->n_fresh, sizeof q->n_fresh, q->record.fresh);
     for (int r = 0; r < q->ranks; r++) {
-        first += r < q->rank ? q->offers[r].fresh : 0;
-        q->record.done += q->offers[r].fresh;
+        first += r < q->rank ? q->record.fresh[r] : 0;
+        q->record.done += q->record.fresh[r];
     }
     for (int i = 0; i < q->n_fields && s == LS_OK; i++)
         s = put_rows(q, i, first);
@@ -190,6 +195,7 @@ void ls_live_record_shut(ls_live *q)
 void ls_live_record_close(ls_live *q)
 {
     ls_live_record_shut(q);
+    free(q->record.fresh);
     free(q->record.dir);
     q->record.dir = NULL;
 }

@@ -40,7 +40,7 @@ void simulation_sample(int64_t id, float x[IN], float y[OUT])
     y[1] = x[2] - x[0];
 }
 
-ls_status simulation_push(ls_live *q, int64_t first, int64_t m)
+ls_status simulation_put(ls_live *q, int64_t first, int64_t m)
 {
     enum { MOST = 512 };
     static _Thread_local double x[MOST][IN + 2];
@@ -58,7 +58,12 @@ ls_status simulation_push(ls_live *q, int64_t first, int64_t m)
                                  ls_tensor_of(id, &LS_TYPE(LS_I32, m)) };
     LS_TRY(ls_live_put(q, "x", &fields[0]));
     LS_TRY(ls_live_put(q, "y", &fields[1]));
-    LS_TRY(ls_live_put(q, "id", &fields[2]));
+    return ls_live_put(q, "id", &fields[2]);
+}
+
+ls_status simulation_push(ls_live *q, int64_t first, int64_t m)
+{
+    LS_TRY(simulation_put(q, first, m));
     return ls_live_push(q, m);
 }
 

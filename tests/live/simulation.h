@@ -14,7 +14,8 @@ ls_status simulation_model(ls_graph *g, const void *config, int64_t batch);
 ls_status simulation_trainer(ls_trainer **out, ls_group *g);
 /* The fields of sample `id`. */
 void simulation_sample(int64_t id, float x[IN], float y[OUT]);
-/* Puts and pushes the samples [first, first + m), the m of them with the strides of a larger array. */
+/* Puts, and pushes, the samples [first, first + m); x has the strides of a larger array. */
+ls_status simulation_put(ls_live *q, int64_t first, int64_t m);
 ls_status simulation_push(ls_live *q, int64_t first, int64_t m);
 /* Hash of all weights of a rank's trainer. Collective. */
 uint64_t simulation_weights(ls_trainer *t);
