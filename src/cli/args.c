@@ -182,7 +182,7 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
         return ls_fail(LS_E_USAGE, "lockstep %s needs %s (lockstep %s --help)", verb->name, verb->words,
                        verb->name);
     if (out->n_words > verb->max_words)
-        return ls_fail(LS_E_USAGE, "lockstep %s: '%s' is one word too many (usage: lockstep %s %s)",
+        return ls_fail(LS_E_USAGE, "lockstep %s: unexpected argument '%s' (usage: lockstep %s %s)",
                        verb->name, out->words[verb->max_words], verb->name, verb->words);
     find_model(out);
     return LS_OK;

@@ -76,11 +76,12 @@ static ls_status beam_search(const ls_args *a, ls_generate_opts *how, int64_t *b
     if (stop && strcmp(stop, STOPS[how->early_stopping]) != 0)
         return ls_fail(LS_E_USAGE, "--early-stopping %s: false, true or never is needed", stop);
     if (*beams == 1)
-        return refuse_any(a, BEAMS, "needs --beams N: without them one text is made");
+        return refuse_any(a, BEAMS, "needs --beams N: without it one text is generated");
     if (*beams > 1024)
         return ls_fail(LS_E_USAGE, "--beams %lld: at most 1024 are possible", (long long)*beams);
     if (how->sampling.temperature > 0)
-        return ls_fail(LS_E_USAGE, "--beams and --temperature: beams are not chosen at random; give one");
+        return ls_fail(LS_E_USAGE,
+                       "--beams and --temperature: beam search does not sample; give one of them");
     return LS_OK;
 }
 
@@ -128,7 +129,7 @@ static ls_status check_kind(const ls_args *a, bool prompt, bool rows, bool lines
         LS_TRY(refuse_any(a, ROWS, "goes with --out FILE.npy, FILE.csv or FILE.jsonl"));
     if ((prompt || rows) && a->n_words > 1)
         return ls_fail(LS_E_USAGE, "%s: an image, and %s", a->words[1],
-                       prompt ? "--prompt is for models that make text"
+                       prompt ? "--prompt is for models that generate text"
                               : "--out of this kind is for samples of a split");
     return LS_OK;
 }

@@ -373,7 +373,7 @@ ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int 
     LS_ARG(set);
     const ls_field *images = ls_dataset_field(set, "images"), *labels = ls_dataset_field(set, "labels");
     if (!images || images->type.dtype != LS_U8 || images->type.ndim != 3 || !labels || labels->type.ndim)
-        return ls_fail(LS_E_SHAPE, "%s (%s) has no images with a label each, which the model takes",
+        return ls_fail(LS_E_SHAPE, "%s (%s) is not a data set of labelled images, which the model needs",
                        set->name, set->source);
     const long long c = images->type.dims[0], h = images->type.dims[1], w = images->type.dims[2];
     if (h != w && height == width)

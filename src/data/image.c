@@ -120,8 +120,8 @@ ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char 
     else
         return ls_fail(
             LS_E_FORMAT,
-            "%s: not an image this reader knows (starts with %02x %02x): PNG, PGM and PPM are; convert it",
-            what, p[0], n > 1 ? p[1] : 0);
+            "%s: unknown image format (it starts with %02x %02x): convert the file to PNG, PGM or PPM", what,
+            p[0], n > 1 ? p[1] : 0);
     return LS_OK;
 }
 

@@ -116,7 +116,7 @@ ls_status ls_sample(int32_t *id, const float *logits, int64_t n, const ls_sampli
                        s->temperature, (long long)s->top_k, s->top_p);
     *id = likeliest(logits, n);
     if (!isfinite(logits[*id]))
-        return ls_fail(LS_E_NUMERIC, "what may follow token %lld is not a number", (long long)position);
+        return ls_fail(LS_E_NUMERIC, "the logits behind token %lld are not numbers", (long long)position);
     if (s->temperature == 0)
         return LS_OK;
     candidate *c = ls_sys_malloc(sizeof *c * (size_t)n);

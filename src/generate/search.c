@@ -61,7 +61,8 @@ static ls_status check(const ls_search_opts *o, int64_t keep)
                        "number",
                        (long long)h->least, (long long)h->no_repeat, h->length_penalty);
     if (o->beams > 1 && h->sampling.temperature != 0)
-        return ls_fail(LS_E_ARG, "temperature %g and %lld beams: beams are not chosen at random; use one",
+        return ls_fail(LS_E_ARG,
+                       "temperature %g and %lld beams: beam search does not sample; use one of them",
                        h->sampling.temperature, (long long)o->beams);
     if (o->beams > 1 && keep > o->vocabulary)
         return ls_fail(LS_E_ARG, "%lld beams and %d end tokens are too many for a vocabulary of %lld",
@@ -231,7 +232,7 @@ static ls_status find_candidates(ls_search *s, const float *logits, int64_t apar
     ls_parallel_for(s->o.threads, s->o.beams, beam_task, s);
     for (int64_t k = 0; k < s->o.beams; k++) {
         if (s->n_of_beam[k] < 0)
-            return ls_fail(LS_E_NUMERIC, "what may follow token %lld is not a number",
+            return ls_fail(LS_E_NUMERIC, "the logits behind token %lld are not numbers",
                            (long long)(s->o.position + s->n));
         for (int64_t i = 0; i < s->n_of_beam[k]; i++)
             m = insert(s->candidates, m, s->keep, s->of_beam[k * s->keep + i]);

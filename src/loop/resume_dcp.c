@@ -122,7 +122,7 @@ static ls_status find_next_step(ls_resume_point *out, const ls_dcp_state *s, con
         out->epoch_step = s->steps % each;
         ls_log_warn(
             "%s does not say which samples come next: taken as epoch %lld, step %lld of its %lld, where "
-            "%lld steps of this recipe lead; --resume-at EPOCH:STEP says it otherwise",
+            "%lld steps of this recipe lead; --resume-at EPOCH:STEP sets another place",
             s->dir, (long long)out->epoch, (long long)out->epoch_step, (long long)each, (long long)s->steps);
         return LS_OK;
     }

@@ -51,7 +51,7 @@ static ls_status check(const ls_recipe *r)
             LS_E_USAGE, "%s: %lld must be above %lld, because smaller distances have a bucket each",
             ls_recipe_where_either(r, "model.position_distance", "model.position_buckets"), far, buckets / 2);
     if (r->model.start_token >= r->model.vocab_size)
-        return ls_fail(LS_E_USAGE, "%s: %lld is no token id: the vocabulary has ids 0 to %lld",
+        return ls_fail(LS_E_USAGE, "%s: token id %lld is out of range: the vocabulary has ids 0 to %lld",
                        ls_recipe_where_either(r, "model.start_token", "model.vocab_size"),
                        (long long)r->model.start_token, (long long)r->model.vocab_size - 1);
     return LS_OK;

@@ -33,7 +33,7 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
         if (state && !strcmp(state, ls_run_state_name((ls_run_state)i)))
             known = i;
     if (known < 0 || !json_is_integer(json_object_get(tree, "time")))
-        return ls_fail(LS_E_FORMAT, "%s: is no result of a run (no state, or no time)", path);
+        return ls_fail(LS_E_FORMAT, "%s: not the result of a run (no state, or no time)", path);
     out->state = (ls_run_state)known;
     out->seconds_ago = difftime(time(NULL), (time_t)integer(tree, "time"));
     const json_t *eval = json_object_get(tree, "eval"), *best = json_object_get(tree, "best");

@@ -89,11 +89,11 @@ ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const c
     char list[LS_MODEL_LIST];
     ls_model_list(list, ls_model_makes_text);
     if (s == LS_OK && (!m || !ls_model_makes_text(m)))
-        s = type ? ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; models that make text: %s", path,
+        s = type ? ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; models that generate text: %s", path,
                            type, list)
                  : ls_fail(LS_E_UNSUPPORTED,
                            "%s: has no \"model_type\", so %s is no language model of Hugging Face's form; "
-                           "models that make text: %s",
+                           "models that generate text: %s",
                            path, dir, list);
     if (s == LS_OK) {
         write_recipe(&j, config, m, dir);

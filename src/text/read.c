@@ -28,7 +28,7 @@ static char *keep(reader *r, const char *s) { return ls_arena_strdup(&r->t->aren
 
 static ls_status unknown(const reader *r, const char *what, const char *type)
 {
-    return ls_fail(LS_E_UNSUPPORTED, "%s: the %s \"%s\" is not known here", r->path, what, type);
+    return ls_fail(LS_E_UNSUPPORTED, "%s: the %s \"%s\" is not supported", r->path, what, type);
 }
 
 static ls_status wrong(const reader *r, const char *what)

@@ -90,7 +90,7 @@ static ls_status read_piece(reader *r, const uint8_t *at, const uint8_t *end)
     }
     if (kind == UNUSED || kind > BYTE) {
         json_decref(piece);
-        return ls_fail(LS_E_UNSUPPORTED, "%s: piece %lld is of a kind, %lld, that is not known here", r->path,
+        return ls_fail(LS_E_UNSUPPORTED, "%s: piece %lld is of a kind, %lld, that is not supported", r->path,
                        (long long)id, (long long)kind);
     }
     if (kind == UNKNOWN)
@@ -114,7 +114,7 @@ static ls_status read_trainer(reader *r, const uint8_t *at, const uint8_t *end)
         if (f.number == 24 && f.value)
             return ls_fail(
                 LS_E_UNSUPPORTED,
-                "%s: spaces are at the end of pieces (treat_whitespace_as_suffix), which is not known here",
+                "%s: spaces are at the end of pieces (treat_whitespace_as_suffix), which is not supported",
                 r->path);
         if (f.number == 35)
             r->byte_fallback = f.value != 0;
@@ -129,7 +129,7 @@ static ls_status read_normalizer(reader *r, const uint8_t *at, const uint8_t *en
     };
     for (field f; next_field(&at, end, &f);) {
         if (f.number >= 3 && f.number <= 5 && !f.value)
-            return ls_fail(LS_E_UNSUPPORTED, "%s: without %s, which is not known here", r->path,
+            return ls_fail(LS_E_UNSUPPORTED, "%s: without %s, which is not supported", r->path,
                            MUST[f.number]);
         if (f.number == 2 && f.kind == BYTES) {
             r->charsmap = f.bytes;

@@ -151,8 +151,8 @@ ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t 
         const char *token = ls_tokenizer_token(t, ids[i]);
         const ls_added *added = skip_special ? added_of(t, ids[i]) : NULL;
         if (!token)
-            s = ls_fail(LS_E_ARG, "id %d, number %lld of %lld, is no token: ids go from 0 to %d", ids[i],
-                        (long long)i, (long long)n, t->vocab.size - 1);
+            s = ls_fail(LS_E_ARG, "token id %d (number %lld of %lld) is out of range: ids go from 0 to %d",
+                        ids[i], (long long)i, (long long)n, t->vocab.size - 1);
         else if (!added || !added->special)
             ls_pieces_add(&tokens, token, strlen(token));
     }

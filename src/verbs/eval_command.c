@@ -75,10 +75,10 @@ static ls_status check_generate(const ls_target *t, bool several)
     const ls_model_row *m = ls_recipe_model(t->recipe);
     if (!m->t5)
         return ls_fail(LS_E_USAGE,
-                       "--generate compares texts with targets, which a T5 makes; this model is of type %s",
+                       "--generate needs a T5, which writes a text for each source; this model is of type %s",
                        m->name);
     return several ? ls_fail(LS_E_USAGE,
-                             "--generate makes texts in one process, with all its threads: leave workers out")
+                             "--generate runs in one process, with all its threads: leave out workers")
                    : LS_OK;
 }
 

@@ -290,7 +290,7 @@ static ls_status predict(job *j)
     const ls_samples kind = ls_recipe_samples(j->target.recipe);
     if (ls_target_several(&j->target))
         return ls_fail(LS_E_USAGE,
-                       "lockstep predict runs in one process, with all its threads: leave workers out");
+                       "lockstep predict runs in one process, with all its threads: leave out workers");
     if (kind == LS_SAMPLES_PAIRS)
         return ls_fail(LS_E_USAGE,
                        "%s: a T5 needs --prompt TEXT, for which it writes a target, or --out FILE.jsonl for "

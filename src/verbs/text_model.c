@@ -40,10 +40,11 @@ static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool tr
     const ls_model_row *row = ls_recipe_model(m->target.recipe);
     char list[LS_MODEL_LIST];
     if (!ls_model_makes_text(row))
-        return ls_fail(LS_E_USAGE, "%s: a model of type %s makes no text; models that do: %s", arg->name,
-                       row->name, ls_model_list(list, ls_model_makes_text));
+        return ls_fail(LS_E_USAGE, "%s: a model of type %s does not generate text; models that do: %s",
+                       arg->name, row->name, ls_model_list(list, ls_model_makes_text));
     if (ls_target_several(&m->target))
-        return ls_fail(LS_E_USAGE, "text is made in one process, with all its threads: leave workers out");
+        return ls_fail(LS_E_USAGE,
+                       "text is generated in one process, with all its threads: leave out workers");
     return ls_setup_inference(&m->setup, m->target.recipe, 1, 0, 0);
 }
 

@@ -365,7 +365,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
         !ls_launch_restart())
         return ls_fail(
             LS_E_USAGE,
-            "%s exists (%s), and --resume never wants a new run: set run.name, or delete the folder",
+            "%s exists (%s), and --resume never asks for a new run: set run.name, or delete the folder",
             l->run->path, ls_run_state_name(l->run->before));
     LS_TRY(existing_run(t, &done));
     if (done)

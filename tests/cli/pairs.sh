@@ -131,10 +131,10 @@ has runs/again2/result.json "\"value\":$most,"
 refused 2 "eval_rougeL needs eval.generate.tokens" train recipe.yaml --set run.name=x --set "checkpoint.best={metric: eval_rougeL, mode: max}"
 refused 2 "eval_rouge1 is better when it is larger: set checkpoint.best.mode: max" train recipe.yaml --set run.name=x --set eval.generate.tokens=5 \
     --set checkpoint.best.metric=eval_rouge1
-refused 2 "leave workers out" eval runs/whole --generate --workers 2
+refused 2 "leave out workers" eval runs/whole --generate --workers 2
 refused 2 "--beams goes with --prompt TEXT or --out FILE.jsonl" predict runs/whole --beams 2
 refused 2 "--length-penalty needs --beams N" predict runs/whole --prompt x --length-penalty 2
-refused 2 "beams are not chosen at random" predict runs/whole --prompt x --beams 2 --temperature 1
+refused 2 "beam search does not sample" predict runs/whole --prompt x --beams 2 --temperature 1
 refused 2 "--early-stopping maybe: false, true or never" predict runs/whole --prompt x --beams 2 --early-stopping maybe
 refused 2 "--tokens goes with --generate" eval runs/whole --tokens 5
 refused 2 "a T5 needs --prompt TEXT, .* or --out FILE.jsonl" predict runs/whole --out texts.csv

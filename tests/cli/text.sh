@@ -123,7 +123,7 @@ refused 2 "a language model needs --prompt TEXT" predict runs/whole
 refused 2 "top-k needs --temperature" predict runs/whole "${prompt[@]}" --top-k 3
 refused 2 "count is for samples of a split" predict runs/whole "${prompt[@]}" --count 3
 refused 2 "seed goes with --prompt" predict runs/whole --seed 3
-refused 2 "leave workers out" predict runs/whole "${prompt[@]}" --workers 2
+refused 2 "leave out workers" predict runs/whole "${prompt[@]}" --workers 2
 
 try 0 runs --metrics whole --steps; has out "tokens/s"
 try 0 export runs/whole --to model.safetensors

@@ -198,7 +198,7 @@ static void refuses(void **state)
     ASSERT_FAILS(ls_generator_feed(g, target, 1, &logits), LS_E_ARG, "1 prompts and 2 beams");
     how.length_penalty = 1;
     how.sampling.temperature = 1;
-    ASSERT_FAILS(ls_generate(g, &how, &made), LS_E_ARG, "beams are not chosen at random");
+    ASSERT_FAILS(ls_generate(g, &how, &made), LS_E_ARG, "beam search does not sample");
     ls_generator_destroy(&g);
     ASSERT_OK(ls_generator_create_t5(&g, &config, w, .threads = 1, .beams = 20));
     how.sampling.temperature = 0;

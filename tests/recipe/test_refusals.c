@@ -197,7 +197,7 @@ static void impossible_combinations_are_refused(void **state)
     REFUSED("model: {type: t5, position_distance: 16}\n" PAIRS, "model.position_distance",
             "16 must be above 16");
     REFUSED("model: {type: t5, vocab_size: 300, start_token: 300}\n" PAIRS, "model.start_token",
-            "300 is no token id: the vocabulary has ids 0 to 299");
+            "token id 300 is out of range: the vocabulary has ids 0 to 299");
     REFUSED("model: {type: t5}\ndata: {type: text, train_text: a, tokenizer: bytes}\n", "text",
             "model.type t5 is one of pairs of texts");
 }

@@ -257,7 +257,7 @@ static void runs_lists_all_and_says_what_is_broken(void **state)
     ASSERT_OK(
         ls_file_write(ls_test_path("many/broken/result.json"), "{\"state\":\"resting\",\"time\":1}", 28));
     text = runs_text(storage, false);
-    ASSERT_CONTAINS(text, "no result of a run");
+    ASSERT_CONTAINS(text, "not the result of a run");
     free(text);
     text = runs_text(ls_test_path("many/no-run"), false);
     ASSERT_CONTAINS(text, "no runs in");

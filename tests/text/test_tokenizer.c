@@ -145,7 +145,7 @@ static void tokens_by_name(void **state)
     char *text;
     size_t bytes;
     ASSERT_FAILS(ls_tokenizer_decode(t, (int32_t[]){ 5, 1 << 20 }, 2, true, &text, &bytes), LS_E_ARG,
-                 "id 1048576, number 1 of 2");
+                 "token id 1048576 (number 1 of 2)");
     ls_tokens ids = { 0 };
     ASSERT_OK(ls_tokenizer_encode(t, "one", 3, true, &ids));
     const int64_t n = ids.n;

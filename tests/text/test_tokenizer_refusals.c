@@ -76,7 +76,7 @@ static void refusals(void **state)
         ls_status status;
     } CASES[] = {
         { "[1]", "no tokenizer.json", LS_E_FORMAT },
-        { "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", "model \"WordPiece\" is not known",
+        { "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", "model \"WordPiece\" is not supported",
           LS_E_UNSUPPORTED },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}", "merge 0",
           LS_E_FORMAT },
@@ -94,7 +94,7 @@ static void refusals(void **state)
         { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":7,\"vocab\":[[\"a\",-1]]}}", "unk_id", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",-1],[\"a\",-2]]}}", "twice",
           LS_E_FORMAT },
-        { "{\"normalizer\":{\"type\":\"Lowercase\"},%s}", "normalizer \"Lowercase\" is not known",
+        { "{\"normalizer\":{\"type\":\"Lowercase\"},%s}", "normalizer \"Lowercase\" is not supported",
           LS_E_UNSUPPORTED },
         { "{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"},%s}",
           "precompiled_charsmap is damaged", LS_E_FORMAT },
