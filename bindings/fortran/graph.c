@@ -11,10 +11,10 @@
     char name[LSF_TEXT]; \
     lsf_text(name, text)
 
-static int ndim_of(const ls_graph *g, ls_value v) { return ls_value_type(g, v).ndim; }
+static int ndim_of(const ls_graph *g, const ls_value *v) { return ls_value_type(g, *v).ndim; }
 
 /* Dimension d of Fortran, from 1 on, of a value; LS_MAX_DIMS, which the library refuses, if there is none. */
-static int dim_of(const ls_graph *g, ls_value v, int d)
+static int dim_of(const ls_graph *g, const ls_value *v, int d)
 {
     const int n = ndim_of(g, v);
     return d >= 1 && d <= n ? n - d : LS_MAX_DIMS;
@@ -52,51 +52,51 @@ ls_value lsf_fill(ls_graph *g, const CFI_cdesc_t *dims, double value)
     return ls_fill(g, type_of(LS_F32, dims), value);
 }
 
-void lsf_output(ls_graph *g, const CFI_cdesc_t *name, ls_value v)
+void lsf_output(ls_graph *g, const CFI_cdesc_t *name, const ls_value *v)
 {
     NAME(text, name);
-    ls_output(g, text, v);
+    ls_output(g, text, *v);
 }
 
-int lsf_size(const ls_graph *g, ls_value v, int d)
+int lsf_size(const ls_graph *g, const ls_value *v, int d)
 {
-    const ls_type t = ls_value_type(g, v);
+    const ls_type t = ls_value_type(g, *v);
     return !d ? t.ndim : d >= 1 && d <= t.ndim ? (int)t.dims[t.ndim - d] : -1;
 }
 
-ls_value lsf_reshape(ls_graph *g, ls_value a, const CFI_cdesc_t *dims)
+ls_value lsf_reshape(ls_graph *g, const ls_value *a, const CFI_cdesc_t *dims)
 {
     int64_t list[LS_MAX_DIMS];
     const int n = lsf_dims(list, dims);
-    return ls_reshape_dims(g, a, n, list);
+    return ls_reshape_dims(g, *a, n, list);
 }
 
-ls_value lsf_broadcast(ls_graph *g, ls_value a, const CFI_cdesc_t *dims)
+ls_value lsf_broadcast(ls_graph *g, const ls_value *a, const CFI_cdesc_t *dims)
 {
     int64_t list[LS_MAX_DIMS];
     const int n = lsf_dims(list, dims);
-    return ls_broadcast_dims(g, a, n, list);
+    return ls_broadcast_dims(g, *a, n, list);
 }
 
-ls_value lsf_sum_to(ls_graph *g, ls_value a, const CFI_cdesc_t *dims)
+ls_value lsf_sum_to(ls_graph *g, const ls_value *a, const CFI_cdesc_t *dims)
 {
     int64_t list[LS_MAX_DIMS];
     const int n = lsf_dims(list, dims);
-    return ls_sum_to(g, a, n, list);
+    return ls_sum_to(g, *a, n, list);
 }
 
-ls_value lsf_permute(ls_graph *g, ls_value a, const CFI_cdesc_t *dims)
+ls_value lsf_permute(ls_graph *g, const ls_value *a, const CFI_cdesc_t *dims)
 {
     int64_t list[LS_MAX_DIMS] = { 0 };
     const int n = lsf_dims(list, dims);
     for (int i = 0; i < n && i < LS_MAX_DIMS; i++)
         list[i] = n - list[i]; /* a dimension that is not there stays out of range */
-    return ls_permute_dims(g, a, n, list);
+    return ls_permute_dims(g, *a, n, list);
 }
 
-ls_value lsf_slice(ls_graph *g, ls_value a, int dim, int first, int count)
+ls_value lsf_slice(ls_graph *g, const ls_value *a, int dim, int first, int count)
 {
-    return ls_slice(g, a, dim_of(g, a, dim), first - 1, count);
+    return ls_slice(g, *a, dim_of(g, a, dim), first - 1, count);
 }
 
 ls_value lsf_concat(ls_graph *g, int dim, const CFI_cdesc_t *parts)
@@ -110,7 +110,7 @@ ls_value lsf_concat(ls_graph *g, int dim, const CFI_cdesc_t *parts)
     }
     for (CFI_index_t i = 0; i < n; i++)
         memcpy(&list[i], (const char *)parts->base_addr + i * parts->dim[0].sm, sizeof *list);
-    const ls_value v = ls_concat(g, n > 0 ? dim_of(g, list[0], dim) : 0, (int)n, list);
+    const ls_value v = ls_concat(g, n > 0 ? dim_of(g, &list[0], dim) : 0, (int)n, list);
     free(list);
     return v;
 }
@@ -144,97 +144,165 @@ void lsf_at(ls_graph *g, const CFI_cdesc_t *file, int line)
         ls_at(g, f->name, line);
 }
 
+/* ---- the library's calls as they are, but with values by reference (lockstep_graph.f90 says why) */
+
+#define OP1(op) \
+    ls_value lsf_##op(ls_graph *g, const ls_value *a) { return ls_##op(g, *a); }
+#define OP2(op) \
+    ls_value lsf_##op(ls_graph *g, const ls_value *a, const ls_value *b) { return ls_##op(g, *a, *b); }
+#define OP3(op)                                                                             \
+    ls_value lsf_##op(ls_graph *g, const ls_value *a, const ls_value *b, const ls_value *c) \
+    {                                                                                       \
+        return ls_##op(g, *a, *b, *c);                                                      \
+    }
+#define OP_CONSTANT(op) \
+    ls_value lsf_##op(ls_graph *g, const ls_value *a, double c) { return ls_##op(g, *a, c); }
+
+OP1(neg)
+OP1(sqrt)
+OP1(exp)
+OP1(log_e)
+OP1(tanh)
+OP1(square)
+OP1(abs)
+OP1(sign)
+OP1(sin)
+OP1(cos)
+OP1(sigmoid)
+OP1(softplus)
+OP1(hardswish)
+OP1(relu)
+OP1(gelu)
+OP1(gelu_tanh)
+OP1(silu)
+OP1(softmax)
+OP1(argmax)
+OP2(add)
+OP2(sub)
+OP2(mul)
+OP2(div)
+OP2(max)
+OP2(min)
+OP2(pow)
+OP2(gt)
+OP2(ge)
+OP2(eq)
+OP2(swiglu)
+OP2(embedding_op)
+OP2(cross_entropy)
+OP2(correct)
+OP3(where)
+OP3(matmul_wt)
+OP_CONSTANT(leaky_relu)
+OP_CONSTANT(elu)
+OP_CONSTANT(add_const)
+OP_CONSTANT(mul_const)
+OP_CONSTANT(div_const)
+OP_CONSTANT(pow_const)
+
+ls_value lsf_nth(ls_graph *g, const ls_value *v, int n)
+{
+    return ls_nth(g, *v, n);
+}
+ls_value lsf_cast(ls_graph *g, const ls_value *a, int dtype) { return ls_cast(g, *a, (ls_dtype)dtype); }
+ls_value lsf_clamp(ls_graph *g, const ls_value *a, double low, double high)
+{
+    return ls_clamp(g, *a, low, high);
+}
+
 /* ---- losses and metrics */
 
-void lsf_loss(ls_graph *g, const CFI_cdesc_t *name, ls_value rows, double factor, int weigh,
+void lsf_loss(ls_graph *g, const CFI_cdesc_t *name, const ls_value *rows, double factor, int weigh,
               const CFI_cdesc_t *field)
 {
     NAME(text, name);
     NAME(of, field);
-    ls_loss(g, text, rows, factor, (ls_weigh)weigh, of[0] ? of : NULL);
+    ls_loss(g, text, *rows, factor, (ls_weigh)weigh, of[0] ? of : NULL);
 }
 
-void lsf_loss_scalar(ls_graph *g, const CFI_cdesc_t *name, ls_value v, double factor)
+void lsf_loss_scalar(ls_graph *g, const CFI_cdesc_t *name, const ls_value *v, double factor)
 {
     NAME(text, name);
-    ls_loss_scalar(g, text, v, factor);
+    ls_loss_scalar(g, text, *v, factor);
 }
 
-void lsf_measure(ls_graph *g, const CFI_cdesc_t *name, ls_value rows, int how, int weigh,
+void lsf_measure(ls_graph *g, const CFI_cdesc_t *name, const ls_value *rows, int how, int weigh,
                  const CFI_cdesc_t *field)
 {
     NAME(text, name);
     NAME(of, field);
-    ls_measure(g, text, rows, (ls_how)how, (ls_weigh)weigh, of[0] ? of : NULL);
+    ls_measure(g, text, *rows, (ls_how)how, (ls_weigh)weigh, of[0] ? of : NULL);
 }
 
-void lsf_measure_against(ls_graph *g, const CFI_cdesc_t *name, int kind, ls_value predicted, ls_value target,
-                         int weigh, const CFI_cdesc_t *field)
+void lsf_measure_against(ls_graph *g, const CFI_cdesc_t *name, int kind, const ls_value *predicted,
+                         const ls_value *target, int weigh, const CFI_cdesc_t *field)
 {
     NAME(text, name);
     NAME(of, field);
-    ls_measure_against(g, text, (ls_metric_kind)kind, predicted, target, (ls_weigh)weigh, of[0] ? of : NULL);
+    ls_measure_against(g, text, (ls_metric_kind)kind, *predicted, *target, (ls_weigh)weigh,
+                       of[0] ? of : NULL);
 }
 
 /* ---- layers and reductions */
 
-ls_value lsf_linear(ls_graph *g, const CFI_cdesc_t *name, ls_value x, int out, int bias)
+ls_value lsf_linear(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, int out, int bias)
 {
     NAME(text, name);
     ls_linear_opts o = ls_linear_opts_default();
     o.bias = bias;
-    return ls_linear_with(g, text, x, out, &o);
+    return ls_linear_with(g, text, *x, out, &o);
 }
 
-ls_value lsf_conv2d(ls_graph *g, const CFI_cdesc_t *name, ls_value x, int out, int kernel, const int *stride,
-                    const int *padding, int bias)
+ls_value lsf_conv2d(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, int out, int kernel,
+                    const int *stride, const int *padding, int bias)
 {
     NAME(text, name);
     ls_conv2d_opts o = ls_conv2d_opts_default();
     o.bias = bias;
     o.stride = stride ? *stride : o.stride;
     o.padding = padding ? *padding : o.padding;
-    return ls_conv2d_with(g, text, x, out, kernel, &o);
+    return ls_conv2d_with(g, text, *x, out, kernel, &o);
 }
 
-ls_value lsf_layer_norm(ls_graph *g, const CFI_cdesc_t *name, ls_value x, double eps)
+ls_value lsf_layer_norm(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, double eps)
 {
     NAME(text, name);
-    return ls_layer_norm(g, text, x, eps);
+    return ls_layer_norm(g, text, *x, eps);
 }
 
-ls_value lsf_rms_norm(ls_graph *g, const CFI_cdesc_t *name, ls_value x, double eps)
+ls_value lsf_rms_norm(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, double eps)
 {
     NAME(text, name);
-    return ls_rms_norm(g, text, x, eps);
+    return ls_rms_norm(g, text, *x, eps);
 }
 
-ls_value lsf_dropout(ls_graph *g, const CFI_cdesc_t *name, ls_value x, double p)
+ls_value lsf_dropout(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, double p)
 {
     NAME(text, name);
-    return ls_dropout(g, text, x, p);
+    return ls_dropout(g, text, *x, p);
 }
 
-ls_value lsf_self_attention(ls_graph *g, const CFI_cdesc_t *name, ls_value x, int heads, double dropout)
+ls_value lsf_self_attention(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, int heads,
+                            double dropout)
 {
     NAME(text, name);
-    return ls_self_attention(g, text, x, heads, dropout);
+    return ls_self_attention(g, text, *x, heads, dropout);
 }
 
-static int over(const ls_graph *g, ls_value a, const int *dim)
+static int over(const ls_graph *g, const ls_value *a, const int *dim)
 {
     return dim ? dim_of(g, a, *dim) : LS_ALL_DIMS;
 }
 
-ls_value lsf_sum(ls_graph *g, ls_value a, const int *dim, int keep)
+ls_value lsf_sum(ls_graph *g, const ls_value *a, const int *dim, int keep)
 {
-    return ls_sum(g, a, over(g, a, dim), keep);
+    return ls_sum(g, *a, over(g, a, dim), keep);
 }
-ls_value lsf_mean(ls_graph *g, ls_value a, const int *dim, int keep)
+ls_value lsf_mean(ls_graph *g, const ls_value *a, const int *dim, int keep)
 {
-    return ls_mean(g, a, over(g, a, dim), keep);
+    return ls_mean(g, *a, over(g, a, dim), keep);
 }
-ls_value lsf_amax(ls_graph *g, ls_value a, const int *dim, int keep)
+ls_value lsf_amax(ls_graph *g, const ls_value *a, const int *dim, int keep)
 {
-    return ls_amax(g, a, over(g, a, dim), keep);
+    return ls_amax(g, *a, over(g, a, dim), keep);
 }

@@ -11,7 +11,8 @@ module lockstep_graph
     private
     integer(c_int) :: opaque = 0
   end type
-  ! A value of a graph: what a call of the ops below returns.
+  ! A value of a graph: what a call of the ops below returns. Values are passed by reference: gfortran 12 passes the
+  ! address of a function's result where a derived type is asked for by value, in x = f(g, h(g, x)).
   type, bind(c) :: ls_value
     private
     integer(c_int32_t) :: id = 0, graph = 0
@@ -45,47 +46,32 @@ module lockstep_graph
     function ls_op1(g, a) result(v) bind(c)
       import :: ls_graph, ls_value
       type(ls_graph), intent(in) :: g
-      type(ls_value), value :: a
+      type(ls_value), intent(in) :: a
       type(ls_value) :: v
     end function
     function ls_op2(g, a, b) result(v) bind(c)
       import :: ls_graph, ls_value
       type(ls_graph), intent(in) :: g
-      type(ls_value), value :: a, b
+      type(ls_value), intent(in) :: a, b
       type(ls_value) :: v
     end function
     function ls_op3(g, a, b, c) result(v) bind(c)
       import :: ls_graph, ls_value
       type(ls_graph), intent(in) :: g
-      type(ls_value), value :: a, b, c
+      type(ls_value), intent(in) :: a, b, c
       type(ls_value) :: v
     end function
     function ls_op_constant(g, a, c) result(v) bind(c)
       import :: ls_graph, ls_value, c_double
       type(ls_graph), intent(in) :: g
-      type(ls_value), value :: a
+      type(ls_value), intent(in) :: a
       real(c_double), value :: c
-      type(ls_value) :: v
-    end function
-    function ls_op_dims(g, a, dims) result(v) bind(c)
-      import :: ls_graph, ls_value, c_int
-      type(ls_graph), intent(in) :: g
-      type(ls_value), value :: a
-      integer(c_int), intent(in) :: dims(:)
-      type(ls_value) :: v
-    end function
-    function ls_norm(g, name, x, eps) result(v) bind(c)
-      import :: ls_graph, ls_value, c_double
-      type(ls_graph), intent(in) :: g
-      character(len=*), intent(in) :: name
-      type(ls_value), value :: x
-      real(c_double), value :: eps
       type(ls_value) :: v
     end function
     function ls_reducer(g, a, dim, keep) result(v) bind(c)
       import :: ls_graph, ls_value, c_int
       type(ls_graph), intent(in) :: g
-      type(ls_value), value :: a
+      type(ls_value), intent(in) :: a
       integer(c_int), intent(in), optional :: dim
       integer(c_int), value :: keep
       type(ls_value) :: v
@@ -97,57 +83,48 @@ module lockstep_graph
   end interface
 
   ! Element by element; shapes broadcast as in NumPy, from the first dimension on.
-  procedure(ls_op2), bind(c, name="ls_add") :: ls_add
-  procedure(ls_op2), bind(c, name="ls_sub") :: ls_sub
-  procedure(ls_op2), bind(c, name="ls_mul") :: ls_mul
-  procedure(ls_op2), bind(c, name="ls_div") :: ls_div
-  procedure(ls_op2), bind(c, name="ls_max") :: ls_max
-  procedure(ls_op2), bind(c, name="ls_min") :: ls_min
-  procedure(ls_op2), bind(c, name="ls_pow") :: ls_pow
-  procedure(ls_op2), bind(c, name="ls_gt") :: ls_gt
-  procedure(ls_op2), bind(c, name="ls_ge") :: ls_ge
-  procedure(ls_op2), bind(c, name="ls_eq") :: ls_eq
-  procedure(ls_op3), bind(c, name="ls_where") :: ls_where
-  procedure(ls_op1), bind(c, name="ls_neg") :: ls_neg
-  procedure(ls_op1), bind(c, name="ls_sqrt") :: ls_sqrt
-  procedure(ls_op1), bind(c, name="ls_exp") :: ls_exp
-  procedure(ls_op1), bind(c, name="ls_log_e") :: ls_log_e
-  procedure(ls_op1), bind(c, name="ls_tanh") :: ls_tanh
-  procedure(ls_op1), bind(c, name="ls_square") :: ls_square
-  procedure(ls_op1), bind(c, name="ls_abs") :: ls_abs
-  procedure(ls_op1), bind(c, name="ls_sign") :: ls_sign
-  procedure(ls_op1), bind(c, name="ls_sin") :: ls_sin
-  procedure(ls_op1), bind(c, name="ls_cos") :: ls_cos
-  procedure(ls_op1), bind(c, name="ls_sigmoid") :: ls_sigmoid
-  procedure(ls_op1), bind(c, name="ls_softplus") :: ls_softplus
-  procedure(ls_op1), bind(c, name="ls_hardswish") :: ls_hardswish
-  procedure(ls_op1), bind(c, name="ls_relu") :: ls_relu
-  procedure(ls_op1), bind(c, name="ls_gelu") :: ls_gelu
-  procedure(ls_op1), bind(c, name="ls_gelu_tanh") :: ls_gelu_tanh
-  procedure(ls_op1), bind(c, name="ls_silu") :: ls_silu
-  procedure(ls_op2), bind(c, name="ls_swiglu") :: ls_swiglu
-  procedure(ls_op_constant), bind(c, name="ls_leaky_relu") :: ls_leaky_relu
-  procedure(ls_op_constant), bind(c, name="ls_elu") :: ls_elu
-  procedure(ls_op_constant), bind(c, name="ls_add_const") :: ls_add_const
-  procedure(ls_op_constant), bind(c, name="ls_mul_const") :: ls_mul_const
-  procedure(ls_op_constant), bind(c, name="ls_div_const") :: ls_div_const
-  procedure(ls_op_constant), bind(c, name="ls_pow_const") :: ls_pow_const
-  ! Shapes. ls_reshape: one size may be -1; ls_permute: dimension i of the result is dimension dims(i) of a.
-  procedure(ls_op_dims), bind(c, name="lsf_reshape") :: ls_reshape
-  procedure(ls_op_dims), bind(c, name="lsf_permute") :: ls_permute
-  procedure(ls_op_dims), bind(c, name="lsf_broadcast") :: ls_broadcast
-  procedure(ls_op_dims), bind(c, name="lsf_sum_to") :: ls_sum_to
+  procedure(ls_op2), bind(c, name="lsf_add") :: ls_add
+  procedure(ls_op2), bind(c, name="lsf_sub") :: ls_sub
+  procedure(ls_op2), bind(c, name="lsf_mul") :: ls_mul
+  procedure(ls_op2), bind(c, name="lsf_div") :: ls_div
+  procedure(ls_op2), bind(c, name="lsf_max") :: ls_max
+  procedure(ls_op2), bind(c, name="lsf_min") :: ls_min
+  procedure(ls_op2), bind(c, name="lsf_pow") :: ls_pow
+  procedure(ls_op2), bind(c, name="lsf_gt") :: ls_gt
+  procedure(ls_op2), bind(c, name="lsf_ge") :: ls_ge
+  procedure(ls_op2), bind(c, name="lsf_eq") :: ls_eq
+  procedure(ls_op3), bind(c, name="lsf_where") :: ls_where
+  procedure(ls_op1), bind(c, name="lsf_neg") :: ls_neg
+  procedure(ls_op1), bind(c, name="lsf_sqrt") :: ls_sqrt
+  procedure(ls_op1), bind(c, name="lsf_exp") :: ls_exp
+  procedure(ls_op1), bind(c, name="lsf_log_e") :: ls_log_e
+  procedure(ls_op1), bind(c, name="lsf_tanh") :: ls_tanh
+  procedure(ls_op1), bind(c, name="lsf_square") :: ls_square
+  procedure(ls_op1), bind(c, name="lsf_abs") :: ls_abs
+  procedure(ls_op1), bind(c, name="lsf_sign") :: ls_sign
+  procedure(ls_op1), bind(c, name="lsf_sin") :: ls_sin
+  procedure(ls_op1), bind(c, name="lsf_cos") :: ls_cos
+  procedure(ls_op1), bind(c, name="lsf_sigmoid") :: ls_sigmoid
+  procedure(ls_op1), bind(c, name="lsf_softplus") :: ls_softplus
+  procedure(ls_op1), bind(c, name="lsf_hardswish") :: ls_hardswish
+  procedure(ls_op1), bind(c, name="lsf_relu") :: ls_relu
+  procedure(ls_op1), bind(c, name="lsf_gelu") :: ls_gelu
+  procedure(ls_op1), bind(c, name="lsf_gelu_tanh") :: ls_gelu_tanh
+  procedure(ls_op1), bind(c, name="lsf_silu") :: ls_silu
+  procedure(ls_op2), bind(c, name="lsf_swiglu") :: ls_swiglu
+  procedure(ls_op_constant), bind(c, name="lsf_leaky_relu") :: ls_leaky_relu
+  procedure(ls_op_constant), bind(c, name="lsf_elu") :: ls_elu
+  procedure(ls_op_constant), bind(c, name="lsf_add_const") :: ls_add_const
+  procedure(ls_op_constant), bind(c, name="lsf_mul_const") :: ls_mul_const
+  procedure(ls_op_constant), bind(c, name="lsf_div_const") :: ls_div_const
+  procedure(ls_op_constant), bind(c, name="lsf_pow_const") :: ls_pow_const
   ! Products: x [K, ..], w [K, N], b [N] or LS_NONE -> [N, ..]. Over the first dimension: softmax, argmax.
-  procedure(ls_op3), bind(c, name="ls_matmul_wt") :: ls_matmul_wt
-  procedure(ls_op2), bind(c, name="ls_embedding_op") :: ls_embedding_op ! ids, table [K, rows]
-  procedure(ls_op1), bind(c, name="ls_softmax") :: ls_softmax
-  procedure(ls_op1), bind(c, name="ls_argmax") :: ls_argmax
-  procedure(ls_op2), bind(c, name="ls_cross_entropy") :: ls_cross_entropy ! logits [classes, rows], labels [rows]
-  procedure(ls_op2), bind(c, name="ls_correct") :: ls_correct
-  ! Layers, named as PyTorch's. ls_dropout: the last argument is the probability.
-  procedure(ls_norm), bind(c, name="lsf_layer_norm") :: ls_layer_norm
-  procedure(ls_norm), bind(c, name="lsf_rms_norm") :: ls_rms_norm
-  procedure(ls_norm), bind(c, name="lsf_dropout") :: ls_dropout
+  procedure(ls_op3), bind(c, name="lsf_matmul_wt") :: ls_matmul_wt
+  procedure(ls_op2), bind(c, name="lsf_embedding_op") :: ls_embedding_op ! ids, table [K, rows]
+  procedure(ls_op1), bind(c, name="lsf_softmax") :: ls_softmax
+  procedure(ls_op1), bind(c, name="lsf_argmax") :: ls_argmax
+  procedure(ls_op2), bind(c, name="lsf_cross_entropy") :: ls_cross_entropy ! logits [classes, rows], labels [rows]
+  procedure(ls_op2), bind(c, name="lsf_correct") :: ls_correct
   ! What is built between computes in f32 at least.
   procedure(ls_graph_call), bind(c, name="ls_wide_begin") :: ls_wide_begin
   procedure(ls_graph_call), bind(c, name="ls_wide_end") :: ls_wide_end
@@ -187,13 +164,13 @@ module lockstep_graph
       import :: ls_graph, ls_value
       type(ls_graph), intent(in) :: g
       character(len=*), intent(in) :: name
-      type(ls_value), value :: v
+      type(ls_value), intent(in) :: v
     end subroutine
     ! Output n (from 0) of the op that made v.
-    function ls_nth(g, v, n) result(w) bind(c, name="ls_nth")
+    function ls_nth(g, v, n) result(w) bind(c, name="lsf_nth")
       import :: ls_graph, ls_value, c_int
       type(ls_graph), intent(in) :: g
-      type(ls_value), value :: v
+      type(ls_value), intent(in) :: v
       integer(c_int), value :: n
       type(ls_value) :: w
     end function
@@ -201,29 +178,59 @@ module lockstep_graph
     pure function ls_size(g, v, d) result(n) bind(c, name="lsf_size")
       import :: ls_graph, ls_value, c_int
       type(ls_graph), intent(in) :: g
-      type(ls_value), value :: v
+      type(ls_value), intent(in) :: v
       integer(c_int), value :: d
       integer(c_int) :: n
     end function
-    function ls_cast(g, a, dtype) result(v) bind(c, name="ls_cast")
+    function ls_cast(g, a, dtype) result(v) bind(c, name="lsf_cast")
       import :: ls_graph, ls_value, c_int
       type(ls_graph), intent(in) :: g
-      type(ls_value), value :: a
+      type(ls_value), intent(in) :: a
       integer(c_int), value :: dtype
       type(ls_value) :: v
     end function
-    function ls_clamp(g, a, low, high) result(v) bind(c, name="ls_clamp")
+    function ls_clamp(g, a, low, high) result(v) bind(c, name="lsf_clamp")
       import :: ls_graph, ls_value, c_double
       type(ls_graph), intent(in) :: g
-      type(ls_value), value :: a
+      type(ls_value), intent(in) :: a
       real(c_double), value :: low, high
+      type(ls_value) :: v
+    end function
+    ! Shapes. ls_reshape: one size may be -1; ls_permute: dimension i of the result is dimension dims(i) of a. (They
+    ! are no procedure(interface): gfortran 12 passes no descriptor to such a one from its second call on.)
+    function ls_reshape(g, a, dims) result(v) bind(c, name="lsf_reshape")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), intent(in) :: a
+      integer(c_int), intent(in) :: dims(:)
+      type(ls_value) :: v
+    end function
+    function ls_permute(g, a, dims) result(v) bind(c, name="lsf_permute")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), intent(in) :: a
+      integer(c_int), intent(in) :: dims(:)
+      type(ls_value) :: v
+    end function
+    function ls_broadcast(g, a, dims) result(v) bind(c, name="lsf_broadcast")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), intent(in) :: a
+      integer(c_int), intent(in) :: dims(:)
+      type(ls_value) :: v
+    end function
+    function ls_sum_to(g, a, dims) result(v) bind(c, name="lsf_sum_to")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), intent(in) :: a
+      integer(c_int), intent(in) :: dims(:)
       type(ls_value) :: v
     end function
     ! Elements first .. first + count - 1 of dimension dim.
     function ls_slice(g, a, dim, first, count) result(v) bind(c, name="lsf_slice")
       import :: ls_graph, ls_value, c_int
       type(ls_graph), intent(in) :: g
-      type(ls_value), value :: a
+      type(ls_value), intent(in) :: a
       integer(c_int), value :: dim, first, count
       type(ls_value) :: v
     end function
@@ -253,7 +260,7 @@ module lockstep_graph
       import :: ls_graph, ls_value, c_int, c_double
       type(ls_graph), intent(in) :: g
       character(len=*), intent(in) :: name
-      type(ls_value), value :: rows
+      type(ls_value), intent(in) :: rows
       real(c_double), value :: factor
       integer(c_int), value :: weigh
       character(len=*), intent(in), optional :: field
@@ -262,14 +269,14 @@ module lockstep_graph
       import :: ls_graph, ls_value, c_double
       type(ls_graph), intent(in) :: g
       character(len=*), intent(in) :: name
-      type(ls_value), value :: v
+      type(ls_value), intent(in) :: v
       real(c_double), value :: factor
     end subroutine
     subroutine ls_measure(g, name, rows, how, weigh, field) bind(c, name="lsf_measure")
       import :: ls_graph, ls_value, c_int
       type(ls_graph), intent(in) :: g
       character(len=*), intent(in) :: name
-      type(ls_value), value :: rows
+      type(ls_value), intent(in) :: rows
       integer(c_int), value :: how, weigh
       character(len=*), intent(in), optional :: field
     end subroutine
@@ -279,15 +286,40 @@ module lockstep_graph
       type(ls_graph), intent(in) :: g
       character(len=*), intent(in) :: name
       integer(c_int), value :: kind, weigh
-      type(ls_value), value :: predicted, target
+      type(ls_value), intent(in) :: predicted, target
       character(len=*), intent(in), optional :: field
     end subroutine
+    ! Layers, named as PyTorch's. Dropout by probability p.
+    function ls_layer_norm(g, name, x, eps) result(v) bind(c, name="lsf_layer_norm")
+      import :: ls_graph, ls_value, c_double
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), intent(in) :: x
+      real(c_double), value :: eps
+      type(ls_value) :: v
+    end function
+    function ls_rms_norm(g, name, x, eps) result(v) bind(c, name="lsf_rms_norm")
+      import :: ls_graph, ls_value, c_double
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), intent(in) :: x
+      real(c_double), value :: eps
+      type(ls_value) :: v
+    end function
+    function ls_dropout(g, name, x, p) result(v) bind(c, name="lsf_dropout")
+      import :: ls_graph, ls_value, c_double
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), intent(in) :: x
+      real(c_double), value :: p
+      type(ls_value) :: v
+    end function
     ! x [hidden, tokens, batch] -> the same; PyTorch's MultiheadAttention of x with itself.
     function ls_self_attention(g, name, x, heads, dropout) result(v) bind(c, name="lsf_self_attention")
       import :: ls_graph, ls_value, c_int, c_double
       type(ls_graph), intent(in) :: g
       character(len=*), intent(in) :: name
-      type(ls_value), value :: x
+      type(ls_value), intent(in) :: x
       integer(c_int), value :: heads
       real(c_double), value :: dropout
       type(ls_value) :: v
@@ -296,7 +328,7 @@ module lockstep_graph
       import :: ls_graph, ls_value, c_int
       type(ls_graph), intent(in) :: g
       character(len=*), intent(in) :: name
-      type(ls_value), value :: x
+      type(ls_value), intent(in) :: x
       integer(c_int), value :: out, bias
       type(ls_value) :: v
     end function
@@ -304,7 +336,7 @@ module lockstep_graph
       import :: ls_graph, ls_value, c_int
       type(ls_graph), intent(in) :: g
       character(len=*), intent(in) :: name
-      type(ls_value), value :: x
+      type(ls_value), intent(in) :: x
       integer(c_int), value :: out, kernel, bias
       integer(c_int), intent(in), optional :: stride, padding
       type(ls_value) :: v

@@ -362,11 +362,11 @@ contains
     write (error_unit, "(a)") "error: " // ls_error_message()
     select case (status)
     case (LS_E_ARG, LS_E_USAGE, LS_E_SHAPE)
-      error stop 2, quiet=.true.
+      stop 2, quiet=.true.
     case (LS_E_STOPPED)
-      error stop 75, quiet=.true.
+      stop 75, quiet=.true.
     case default
-      error stop 1, quiet=.true.
+      stop 1, quiet=.true.
     end select
   end subroutine
 
