@@ -42,9 +42,12 @@ typedef struct ls_predictor_opts {
     /* ls_predictor_open with `build`: the options that the model was trained with. device, isa, kernels,
      * micro_batch, param, output, cast_forward_inputs and modules count. NULL: the defaults */
     const ls_trainer_opts *trainer;
+    /* ls_predictor_open: the moving averages of the parameters (ema_decay), as a recipe with eval.ema has
+     * them anyway. Of a trainer: ls_trainer_exchange_ema before and behind ls_predictor_of */
+    bool ema;
 } ls_predictor_opts;
 #define LS_PREDICTOR_DEFAULTS \
-    .outputs = NULL, .batch = 0, .threads = 0, .build = NULL, .config = NULL, .trainer = NULL
+    .outputs = NULL, .batch = 0, .threads = 0, .build = NULL, .config = NULL, .trainer = NULL, .ema = false
 LS_API ls_predictor_opts ls_predictor_opts_default(void);
 
 /* One thread at a time uses a predictor, any thread: another one is refused with LS_E_ARG. */

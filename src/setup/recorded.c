@@ -62,7 +62,7 @@ static ls_status find(char **out, const char *path)
 }
 
 /* The builder is that of the recipe. */
-static ls_status open_recorded(ls_predictor **out, const ls_checkpoint *c, const ls_predictor_opts *o)
+static ls_status open_recorded(ls_predictor **out, ls_checkpoint *c, const ls_predictor_opts *o)
 {
     ls_recipe *r = NULL;
     ls_setup setup;
@@ -70,6 +70,8 @@ static ls_status open_recorded(ls_predictor **out, const ls_checkpoint *c, const
     if (s != LS_OK)
         return ls_fail_in(LS_E_USAGE, "ls_predictor_open: say .build, the builder of the model");
     s = ls_setup_inference(&setup, r, 1, 0, 0);
+    if (s == LS_OK && r->eval.ema && !o->ema)
+        s = ls_checkpoint_use_ema(c);
     if (s == LS_OK)
         s = ls_recipe_blame(r, ls_predictor_make(out, setup.model->build, r, &setup.trainer, o, c->weights));
     ls_recipe_destroy(&r);
@@ -89,8 +91,10 @@ ls_status ls_predictor_open_with(ls_predictor **out, const char *path, const ls_
     if (s == LS_OK)
         s = ls_checkpoint_open(&c, dir, LS_VERIFY_FULL, NULL);
     if (s == LS_OK) {
-        s = o->build ? ls_predictor_make(out, o->build, o->config, like, o, c.weights)
-                     : open_recorded(out, &c, o);
+        s = o->ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+        s = s != LS_OK ? s
+            : o->build ? ls_predictor_make(out, o->build, o->config, like, o, c.weights)
+                       : open_recorded(out, &c, o);
         ls_checkpoint_release(&c);
     }
     free(dir);

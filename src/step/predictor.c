@@ -191,6 +191,9 @@ ls_status ls_predictor_of_with(ls_predictor **out, ls_trainer *t, const ls_predi
     ls_named_tensor *have = NULL;
     int n = 0;
     *out = NULL;
+    if (o->ema)
+        return ls_fail(LS_E_ARG,
+                       "ls_predictor_of: .ema is for ls_predictor_open; call ls_trainer_exchange_ema");
     LS_TRY(ls_trainer_needs_weights(t, "ls_predictor_of"));
     ls_status s = agree(t, compile_like(out, t, o));
     if (s == LS_OK)

@@ -235,9 +235,11 @@ static ls_status make_predictor(job *j)
         &c, j->target.checkpoint,
         r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, NULL);
     if (s == LS_OK) {
-        s = ls_target_blame_model(&j->target,
-                                  ls_recipe_blame(r, ls_predictor_make(&j->predictor, j->setup.model->build,
-                                                                       r, &j->setup.trainer, &o, c.weights)));
+        s = r->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+        if (s == LS_OK)
+            s = ls_target_blame_model(
+                &j->target, ls_recipe_blame(r, ls_predictor_make(&j->predictor, j->setup.model->build, r,
+                                                                 &j->setup.trainer, &o, c.weights)));
         ls_checkpoint_release(&c);
     }
     free(words);
@@ -284,6 +286,7 @@ static ls_status open_samples(job *j)
 static ls_status run(job *j)
 {
     LS_TRY(ls_setup_inference(&j->setup, j->target.recipe, 1, 0, 0));
+    ls_target_check_module(&j->target);
     LS_TRY(make_predictor(j));
     LS_TRY(check_outputs(j));
     LS_TRY(open_samples(j));

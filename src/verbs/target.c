@@ -18,6 +18,8 @@
 #include "comm/agree.h"
 #include "launch/meet.h"
 #include "loop/data_record.h"
+#include "loop/module_record.h"
+#include "recipe/shared_model.h"
 #include "step/trainer.h"
 
 static ls_status from_run(ls_target *t, const char *dir, const ls_recipe_arg *arg)
@@ -159,6 +161,17 @@ char *ls_target_other_data(const ls_target *t, const ls_dataset *set)
     return say(t, &difference);
 }
 
+void ls_target_check_module(const ls_target *t)
+{
+    json_t *record = ls_recipe_shared_model(t->recipe) ? record_of(t) : NULL;
+    ls_str difference = { 0 };
+    ls_module_difference(&difference, record, t->recipe);
+    if (difference.len)
+        ls_log_warn("%s was made with another model: %s", t->checkpoint, difference.data);
+    ls_str_release(&difference);
+    json_decref(record);
+}
+
 void ls_target_check_tokenizer(const ls_target *t, const char *file)
 {
     json_t *record = record_of(t);
@@ -219,6 +232,8 @@ ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_tra
         &c, t->checkpoint,
         t->recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, g));
     *step = step_of(c.trainer, t->checkpoint);
+    if (!g || ls_group_rank(g) == 0)
+        ls_target_check_module(t);
     ls_status status = t->recipe->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
     if (status == LS_OK)
         status = ls_recipe_blame(t->recipe,

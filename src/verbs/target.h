@@ -21,6 +21,9 @@ char *ls_target_other_data(const ls_target *t, const ls_dataset *set);
 /* The same for a tokenizer alone; `file` is the result of ls_tokenizer_find. */
 void ls_target_check_tokenizer(const ls_target *t, const char *file);
 
+/* Logs how the model that a module builds differs from the one that the weights were trained with. Local. */
+void ls_target_check_module(const ls_target *t);
+
 /* Whether the command line asks for more than one rank. Local. */
 bool ls_target_several(const ls_target *t);
 

@@ -110,6 +110,23 @@ grep -qE 'needs oneDNN.*libdnnl|this build has no oneDNN' "$root/log" || { cat "
 if (cd "$root" && without train mlp-mnist --set data.fallback=false --set data.mirror="file://$root") > "$root/log" 2>&1; then exit 1; fi
 grep -q 'needs libcurl.*libcurl.so' "$root/log" || { cat "$root/log" >&2; exit 1; }
 
+# A model of one's own, with the installed headers and command; linked with the library all the same it works, too. A copy of the library inside is refused.
+cd "$root"
+"$command" new mine > /dev/null
+cd mine
+make -s CC="$cc"
+"$command" train recipe.yaml -q --no-progress > "$root/log" 2>&1 || { cat "$root/log" >&2; exit 1; }
+"$command" predict recipe.yaml --out y.csv -q
+[ "$(wc -l < y.csv)" -eq 514 ] || { echo "a model of one's own predicts $(wc -l < y.csv) lines" >&2; exit 1; }
+"$cc" -shared -fPIC model.c -o model.so $(pkg-config --cflags --libs lockstep) -lm
+"$command" plan recipe.yaml > "$root/log" 2>&1 || { cat "$root/log" >&2; exit 1; }
+if [ -f "$lib/liblockstep.a" ]; then
+    "$cc" -shared -fPIC -Wl,-Bsymbolic model.c -o model.so $(pkg-config --static --cflags --libs lockstep | sed 's/-llockstep/-l:liblockstep.a/') -lm
+    if "$command" plan recipe.yaml > "$root/log" 2>&1; then echo "a module brings a second library" >&2; exit 1; fi
+    grep -q 'has a copy of the library of its own' "$root/log" || { cat "$root/log" >&2; exit 1; }
+fi
+cd "$source"
+
 # The library shows ls_ names only, and the command, its page and its completion are there.
 nm -D --defined-only "$lib/liblockstep.so" | awk '$3 !~ /^ls_/ && $3 !~ /^_(init|fini)$/ { print "not ours: " $3; bad = 1 } END { exit bad }'
 "$root/prefix/bin/lockstep" --version | grep -q '0\.1\.0'

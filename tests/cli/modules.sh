@@ -43,6 +43,9 @@ refused 2 "the model that pendulum 1 \(./model.so\) builds: \"parameter fc00.wei
 cp model.c kept.c; sed -i 's/ls_square(g, error), 1,/ls_square(g, error), 2,/' model.c; make -s CC="$cc" LOCKSTEP_CFLAGS="-I$root/include"
 refused 2 'loss \\?"mse\\?" %[0-9]+ factor 2 by element - how 0.* here, .*loss \\?"mse\\?" %[0-9]+ factor 1 by element' train recipe.yaml --set train.epochs=22
 try 0 train recipe.yaml --set train.epochs=22 --allow-change --set threads=1; has err "changed since"
+cp kept.c model.c; make -s CC="$cc" LOCKSTEP_CFLAGS="-I$root/include"
+try 0 eval recipe.yaml; once err "was made with another model: the model that pendulum 1 .* builds: .*factor 1 by element.* here, .*factor 2 by element"
+try 0 predict recipe.yaml --out q.csv; once err "was made with another model"
 mv kept.c model.c; make -s CC="$cc" LOCKSTEP_CFLAGS="-I$root/include"
 
 # ---- the config

@@ -1,17 +1,11 @@
 /* test_predictor.c - predictions are the numbers of the evaluation, bit for bit: for any number of rows, any
- * batch, of a trainer on 1, 2 and 4 ranks, of a checkpoint that 4 ranks saved. Misuse is refused, and so is
- * memory, without harm. */
+ * batch, of a trainer on 1, 2 and 4 ranks, of a checkpoint that 4 ranks saved. */
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fault.h"
-#include "base/file.h"
 #include "graph/graph.h"
-#include "lockstep/nn.h"
-#include "lockstep/predictor.h"
-#include "step/images.h"
+#include "step/predicted.h"
 
 /* The small ViT, whose logits are the rows of a metric, too: so an evaluation has them in memory. */
 static ls_status build_vit(ls_graph *g, const void *config, int64_t batch)
@@ -21,27 +15,6 @@ static ls_status build_vit(ls_graph *g, const void *config, int64_t batch)
     ls_measure(g, "all", ls_add_const(g, g->outputs[0].value, 0), LS_MEAN, LS_BY_ELEMENT, NULL);
     ls_wide_end(g);
     return ls_graph_finish(g);
-}
-
-enum { CLASSES = 5 };
-
-static ls_tensor rows_of(const void *data, ls_type type)
-{
-    return ls_tensor_of((void *)(uintptr_t)data, &type);
-}
-
-static ls_status predict(ls_predictor *p, int first, int n, const char *output, ls_type type, void *to)
-{
-    const ls_tensor in = rows_of(images + first * PIXELS, LS_TYPE(LS_U8, n, 1, 8, 8)),
-                    out = rows_of(to, type);
-    LS_TRY(ls_predictor_put(p, "images", &in));
-    LS_TRY(ls_predictor_run(p, n));
-    return ls_predictor_get(p, output, &out);
-}
-
-static ls_status logits(ls_predictor *p, int first, int n, float *to)
-{
-    return predict(p, first, n, "logits", LS_TYPE(LS_F32, n, CLASSES), to);
 }
 
 /* The logits and probabilities of all samples by a trainer whose micro-batch divides them. */
@@ -251,25 +224,34 @@ static void of_any_ranks(void **state)
     assert_null(p);
 }
 
-/* ---- a regression with fields of its own */
-
-enum { IN = 3, OUT = 2 };
-
-static ls_status build_own(ls_graph *g, const void *config, int64_t batch)
+/* The moving averages of a checkpoint, and those of a trainer that has exchanged them. */
+static void averages(void **state)
 {
-    (void)config;
-    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, batch, IN)),
-             y = ls_input(g, "y", LS_TYPE(LS_F32, batch, OUT)),
-             id = ls_input(g, "id", LS_TYPE(LS_I32, batch));
-    ls_value t = ls_linear(g, "fc", ls_tanh(g, x), OUT);
-    ls_loss(g, "mse", ls_square(g, ls_sub(g, t, y)), 1, LS_BY_ELEMENT, NULL);
-    ls_output(g, "y", t); /* named as the target is, and as a parameter */
-    ls_output(g, "fc.weight", ls_reshape(g, ls_mul_const(g, t, 2), 2 * batch, 1));
-    ls_output(g, "x", x);
-    ls_output(g, "id", id);
-    ls_output(g, "error", ls_sub(g, t, y));
-    return ls_graph_finish(g);
+    (void)state;
+    ls_trainer *t;
+    ls_predictor *p[3];
+    ls_step_result r;
+    static float have[3][SAMPLES * CLASSES];
+    const char *dir = ls_test_path("ema");
+    START(t, .micro_batch = 10, .threads = 1, .ema_decay = 0.9);
+    for (int i = 0; i < 3; i++)
+        ASSERT_OK(ls_trainer_step(t, images, labels, 10, 1e-2, &r));
+    ASSERT_OK(ls_trainer_save_checkpoint(t, dir));
+    ASSERT_OK(ls_predictor_open(&p[0], dir, .build = training_build_vit, .config = &VIT));
+    ASSERT_OK(ls_predictor_open(&p[1], dir, .build = training_build_vit, .config = &VIT, .ema = true));
+    ASSERT_OK(ls_trainer_exchange_ema(t));
+    ASSERT_OK(ls_predictor_of(&p[2], t));
+    ASSERT_OK(ls_trainer_exchange_ema(t));
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(logits(p[i], 0, SAMPLES, have[i]));
+        ls_predictor_destroy(&p[i]);
+    }
+    assert_memory_not_equal(have[0], have[1], sizeof have[0]);
+    assert_memory_equal(have[2], have[1], sizeof have[0]);
+    ls_trainer_destroy(&t);
 }
+
+/* ---- a regression with fields of its own */
 
 static ls_trainer *own(void)
 {
@@ -348,135 +330,12 @@ static void fields_of_ones_own(void **state)
     ls_trainer_destroy(&t);
 }
 
-static void *run_it(void *p) { return (void *)(uintptr_t)(ls_predictor_run(p, 1) == LS_E_ARG); }
-
-static void misuse(void **state)
-{
-    (void)state;
-    ls_trainer *t;
-    ls_predictor *p;
-    float x[8 * IN] = { 0 };
-    int32_t ids[8] = { 0 };
-    ls_tensor in = rows_of(x, LS_TYPE(LS_F32, 8, IN)), two = rows_of(x, LS_TYPE(LS_F32, 8, 2)),
-              whole = rows_of(ids, LS_TYPE(LS_I32, 8)), y = rows_of(x, LS_TYPE(LS_F32, 4, OUT));
-    ASSERT_OK(ls_trainer_create(&t, build_own, NULL, .micro_batch = 4, .threads = 1));
-    ASSERT_FAILS(ls_predictor_of(&p, t), LS_E_ARG, "ls_predictor_of before the trainer has weights");
-    ASSERT_OK(ls_trainer_init(t, 2));
-    ASSERT_FAILS(ls_predictor_of(&p, t, .outputs = "y eror"), LS_E_USAGE, "no output \"eror\"",
-                 "is it \"error\"?", "it has y, fc.weight, x, id, error");
-    ASSERT_FAILS(ls_predictor_of(&p, t, .outputs = "logits"), LS_E_USAGE, "no output \"logits\"");
-    ASSERT_FAILS(ls_predictor_of(&p, t, .outputs = " "), LS_E_USAGE, "no name");
-    ASSERT_FAILS(ls_predictor_of(&p, t, .batch = 5), LS_E_ARG, "batch 5", "for 4 samples", ".build");
-    ASSERT_FAILS(ls_predictor_of(&p, t, .batch = -1), LS_E_ARG, "batch -1");
-    assert_null(p);
-    ASSERT_OK(ls_predictor_of(&p, t, .outputs = "y id"));
-    ASSERT_FAILS(ls_predictor_get(p, "y", &y), LS_E_ARG, "ls_predictor_get before ls_predictor_run");
-    ASSERT_FAILS(ls_predictor_put(p, "ix", &in), LS_E_ARG, "no input \"ix\"", "has x, id");
-    ASSERT_FAILS(ls_predictor_put(p, "idd", &in), LS_E_ARG, "is it \"id\"?");
-    ASSERT_FAILS(ls_predictor_put(p, "y", &y), LS_E_ARG, "no input \"y\"");
-    ASSERT_FAILS(ls_predictor_put(p, "x", &two), LS_E_SHAPE,
-                 "\"x\" is f32 [8, 2], the model takes f32 [8, 3]");
-    ASSERT_FAILS(ls_predictor_put(p, "x", &whole), LS_E_SHAPE, "\"x\" is i32 [8]");
-    ASSERT_FAILS(ls_predictor_put(p, "id", &in), LS_E_SHAPE, "\"id\" is f32 [8, 3]", "i32 [8]");
-    ASSERT_OK(ls_predictor_put(p, "x", &in));
-    ASSERT_FAILS(ls_predictor_run(p, 2), LS_E_ARG, "\"id\" was not put since the last run");
-    ASSERT_OK(ls_predictor_put(p, "id", &whole));
-    ASSERT_FAILS(ls_predictor_run(p, 9), LS_E_ARG, "9 rows, but \"x\" was put for 8");
-    ASSERT_FAILS(ls_predictor_run(p, -1), LS_E_ARG, "-1 rows");
-    ASSERT_OK(ls_predictor_run(p, 5));
-    ASSERT_FAILS(ls_predictor_run(p, 5), LS_E_ARG, "was not put since the last run");
-    ASSERT_FAILS(ls_predictor_get(p, "y", &y), LS_E_SHAPE, "for 4 rows, the last run had 5");
-    ASSERT_FAILS(ls_predictor_get(p, "y", &two), LS_E_SHAPE, "for 8 rows, the last run had 5");
-    ASSERT_FAILS(ls_predictor_get(p, "error", &y), LS_E_ARG, "no output \"error\"", "has y, id");
-    y = rows_of(x, LS_TYPE(LS_F32, 5, 3));
-    ASSERT_FAILS(ls_predictor_get(p, "y", &y), LS_E_SHAPE, "\"y\" is f32 [5, 3], the model gives f32 [5, 2]");
-    y = rows_of(NULL, LS_TYPE(LS_F32, 5, 2));
-    ASSERT_FAILS(ls_predictor_get(p, "y", &y), LS_E_ARG, "data is NULL");
-    /* another thread */
-    pthread_t thread;
-    void *refused;
-    ls_trainer *entered = NULL;
-    ls_trainer **inside = (ls_trainer **)p; /* its first member */
-    ASSERT_OK(ls_trainer_enter(&entered, *inside, "test"));
-    pthread_create(&thread, NULL, run_it, p);
-    pthread_join(thread, &refused);
-    ls_trainer_leave(&entered);
-    assert_non_null(refused);
-    ls_predictor_destroy(&p);
-    ls_predictor_destroy(&p);
-    ls_trainer_destroy(&t);
-}
-
-static ls_status build_scalar(ls_graph *g, const void *config, int64_t batch)
-{
-    (void)config;
-    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, batch, IN)), y = ls_linear(g, "fc", x, 1);
-    ls_loss(g, "y", y, 1, LS_BY_ELEMENT, NULL);
-    ls_output(g, "sum", ls_sum(g, y, LS_ALL_DIMS, false));
-    return ls_graph_finish(g);
-}
-
-static void an_output_has_rows(void **state)
-{
-    (void)state;
-    ls_trainer *t;
-    ls_predictor *p;
-    ASSERT_OK(ls_trainer_create(&t, build_scalar, NULL, .micro_batch = 4, .threads = 1));
-    ASSERT_OK(ls_trainer_init(t, 2));
-    ASSERT_FAILS(ls_predictor_of(&p, t), LS_E_SHAPE, "\"sum\" is f32 []", "[batch, ..]");
-    ls_trainer_destroy(&t);
-}
-
-/* ---- memory refused */
-
-static ls_status whole_life(ls_trainer *t, const char *dir, float *to)
-{
-    ls_predictor *p = NULL;
-    ls_status s = dir ? ls_predictor_open(&p, dir, .build = training_build_vit, .config = &VIT)
-                      : ls_predictor_of(&p, t);
-    for (int n = 1; n <= 21 && s == LS_OK; n += 20)
-        s = logits(p, 0, n, to);
-    ls_predictor_destroy(&p);
-    return s;
-}
-
-static void refused_memory(void **state)
-{
-    (void)state;
-    ls_trainer *t;
-    float want[21 * CLASSES], have[21 * CLASSES];
-    START(t, .micro_batch = 8, .threads = 1);
-    const char *dir = ls_test_path("refused");
-    ASSERT_OK(ls_trainer_save_checkpoint(t, dir));
-    ASSERT_OK(whole_life(t, NULL, want));
-    for (int open = 0; open < 2; open++) {
-        const unsigned kinds = 1u << LS_POINT_MEMORY | 1u << LS_POINT_MAP;
-        ls_fault_arm(kinds, -1, LS_FAIL_ONCE);
-        ASSERT_OK(whole_life(t, open ? dir : NULL, have));
-        const int64_t points = ls_fault_disarm();
-        assert_true(points > 100);
-        for (int64_t n = 0; n < points; n += points > 400 && n > 20 && n < points - 60 ? 7 : 1) {
-            ls_fault_arm(kinds, n, LS_FAIL_ONCE);
-            const ls_status s = whole_life(t, open ? dir : NULL, have);
-            ls_fault_disarm();
-            if (s != LS_OK && s != LS_E_MEMORY)
-                fail_msg("point %lld: %d %s", (long long)n, (int)s, ls_error_message());
-            if (s == LS_OK)
-                assert_memory_equal(have, want, sizeof want);
-        }
-        ASSERT_OK(whole_life(t, open ? dir : NULL, have));
-        assert_memory_equal(have, want, sizeof want);
-    }
-    ls_trainer_destroy(&t);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_evaluation),  cmocka_unit_test(with_buffers),
-        cmocka_unit_test(of_any_ranks),       cmocka_unit_test(a_rank_that_fails_alone),
-        cmocka_unit_test(fields_of_ones_own), cmocka_unit_test(misuse),
-        cmocka_unit_test(an_output_has_rows), cmocka_unit_test(refused_memory),
+        cmocka_unit_test(as_the_evaluation), cmocka_unit_test(with_buffers),
+        cmocka_unit_test(of_any_ranks),      cmocka_unit_test(a_rank_that_fails_alone),
+        cmocka_unit_test(averages),          cmocka_unit_test(fields_of_ones_own),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }
