@@ -54,12 +54,17 @@ typedef struct ls_live_opts {
     /* k > 0: every k-th sample that a rank pushes is never trained, but kept for ls_live_evaluate. Of more
      * than capacity / k (at least 1) of them a uniform random choice is kept. 0: none */
     int64_t hold_out;
+    /* N > 0: the scaling of the model's fields (ls_scaling_of) is found before the first step, over all
+     * samples that wait when all ranks together have N of them; until then ls_live_fill gives none. 0: the
+     * scaling stays as it is */
+    int64_t fit;
     /* folder, the same on all hosts, that gets each trained sample once: an array NAME.npy [samples, ..] for
      * each field, in the order of training. NULL: none */
     const char *record;
 } ls_live_opts;
-#define LS_LIVE_DEFAULTS \
-    .capacity = 4096, .keep = LS_LIVE_FIFO, .full = LS_LIVE_REFUSE, .seed = 0, .hold_out = 0, .record = NULL
+#define LS_LIVE_DEFAULTS                                                                                \
+    .capacity = 4096, .keep = LS_LIVE_FIFO, .full = LS_LIVE_REFUSE, .seed = 0, .hold_out = 0, .fit = 0, \
+    .record = NULL
 LS_API ls_live_opts ls_live_opts_default(void);
 
 /* A queue for a trainer, which may have one at a time, and which is destroyed after it. LS_E_ARG for a

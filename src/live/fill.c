@@ -78,8 +78,9 @@ static ls_status exchange(ls_live *q, int64_t *n, int64_t *total, bool *finished
     pthread_mutex_lock(&q->lock);
     *n = q->kept < room ? q->kept : room;
     const bool half = q->o.keep == LS_LIVE_FIFO && q->kept >= (q->o.capacity + 1) / 2;
-    const ls_live_offer mine = { *n, q->finished, q->has_spare || q->kept > 0, q->worker.stops,
-                                 half || q->worker.pushes };
+    const ls_live_offer mine = {
+        *n, q->kept, q->finished, q->has_spare || q->kept > 0, q->worker.stops, half || q->worker.pushes
+    };
     pthread_mutex_unlock(&q->lock);
     q->offers[0] = mine;
     if (q->t->group)
@@ -96,6 +97,15 @@ static ls_status exchange(ls_live *q, int64_t *n, int64_t *total, bool *finished
     return LS_OK;
 }
 
+/* Samples of all ranks. */
+static int64_t waiting(const ls_live *q)
+{
+    int64_t n = 0;
+    for (int r = 0; r < q->ranks; r++)
+        n += q->offers[r].kept;
+    return n;
+}
+
 ls_status ls_live_take(ls_live *q, int64_t least, int64_t *samples, int64_t *total, bool *done, bool *stops)
 {
     int64_t n = 0;
@@ -104,9 +114,14 @@ ls_status ls_live_take(ls_live *q, int64_t least, int64_t *samples, int64_t *tot
     *done = finished && (q->o.keep == LS_LIVE_RESERVOIR || !*total);
     if (*done || (!finished && !presses && *total < least))
         *total = 0;
+    if (*total && q->o.fit && !q->fitted && !finished && waiting(q) < q->o.fit)
+        *total = 0;
     *samples = *total ? n : 0;
     if (!*total)
         return LS_OK;
+    if (q->o.fit && !q->fitted)
+        LS_TRY(ls_live_fit(q));
+    q->fitted = q->o.fit > 0;
     pthread_mutex_lock(&q->lock);
     take(q, n);
     pthread_mutex_unlock(&q->lock);

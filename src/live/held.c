@@ -96,18 +96,6 @@ static ls_status gather(held_set *h, int k)
     return s;
 }
 
-static ls_field field_of(const ls_live *q, int k)
-{
-    const ls_trainer_field *f = &q->t->fields[k];
-    const ls_type *own = &f->own.type;
-    const int64_t batch = q->t->compiled.micro_batch;
-    ls_type type = { .dtype = own->dtype };
-    for (int d = 0; d < own->ndim; d++)
-        if (d > 0 || own->dims[0] != batch)
-            type.dims[type.ndim++] = d > 0 ? own->dims[d] : own->dims[0] / batch;
-    return (ls_field){ .name = f->name, .type = type, .ignorable = own->dtype == LS_I32 };
-}
-
 static ls_status make(held_set *h, ls_live *q)
 {
     int64_t *held = ls_sys_calloc((size_t)q->ranks, sizeof *held);
@@ -137,7 +125,7 @@ static ls_status make(held_set *h, ls_live *q)
     if (s == LS_OK)
         divide(h, held);
     for (int k = 0; k < q->n_fields && s == LS_OK; k++) {
-        h->fields[k] = field_of(q, k);
+        h->fields[k] = ls_live_field_of(q, k);
         s = gather(h, k);
     }
     free(held);

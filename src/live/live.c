@@ -21,6 +21,14 @@
 
 /* ---- opening */
 
+static bool has_scaling(const ls_trainer *t)
+{
+    for (int i = 0; i < t->n_buffers; i++)
+        if (!strncmp(t->buffers[i].name, "scaling.", 8))
+            return true;
+    return false;
+}
+
 static ls_status check_options(const ls_trainer *t, const ls_live_opts *o)
 {
     const ls_mesh *mesh = &t->compiled.parallel.mesh;
@@ -36,6 +44,15 @@ static ls_status check_options(const ls_trainer *t, const ls_live_opts *o)
         return ls_fail(LS_E_ARG, "ls_live_open: keep %d, full %d: no such value", (int)o->keep, (int)o->full);
     if (o->keep == LS_LIVE_RESERVOIR && o->full != LS_LIVE_REFUSE)
         return ls_fail(LS_E_ARG, "ls_live_open: a reservoir never is full, so .full has no effect on it");
+    if (o->fit < 0 || o->fit > o->capacity * (t->group ? ls_group_size(t->group) : 1))
+        return ls_fail(LS_E_ARG,
+                       "ls_live_open: fit %lld: the queues of all ranks together never have so many samples, "
+                       "with a capacity of %lld",
+                       (long long)o->fit, (long long)o->capacity);
+    if (o->fit && !has_scaling(t))
+        return ls_fail(LS_E_ARG,
+                       "ls_live_open: fit %lld, but no field of the model has a scaling (ls_scaling_of)",
+                       (long long)o->fit);
     if (!t->compiled.plans[LS_MICRO])
         return ls_fail(LS_E_ARG, "ls_live_open: this trainer was made for evaluation only");
     if (!t->compiled.padding)
@@ -112,9 +129,9 @@ static ls_status same_options(ls_trainer *t, const ls_live_opts *o)
     ls_str lines = { 0 };
     if (!t->group)
         return LS_OK;
-    ls_str_printf(&lines, "capacity %lld\nkeep %d\nfull %d\nseed %llu\nhold_out %lld\nrecord %s\n",
+    ls_str_printf(&lines, "capacity %lld\nkeep %d\nfull %d\nseed %llu\nhold_out %lld\nfit %lld\nrecord %s\n",
                   (long long)o->capacity, (int)o->keep, (int)o->full, (unsigned long long)o->seed,
-                  (long long)o->hold_out, o->record ? o->record : "");
+                  (long long)o->hold_out, (long long)o->fit, o->record ? o->record : "");
     const ls_status s = ls_ranks_same(t->group, ls_str_text(&lines), "ls_live_open");
     ls_str_release(&lines);
     return s;

@@ -19,6 +19,7 @@ typedef struct ls_live_field {
 /* What a rank tells the others when a step's samples are taken. */
 typedef struct ls_live_offer {
     int64_t samples;       /* for this step */
+    int64_t kept;          /* that wait */
     int64_t finished, has; /* this rank pushes no more; it has a sample to pad with */
     int64_t stops;         /* ls_live_stop waits for the thread */
     int64_t presses;       /* it needs room soon */
@@ -58,6 +59,7 @@ struct ls_live {
     bool has_spare, finished;
     int64_t pushed, trained, dropped;
     int64_t fills;  /* with samples */
+    bool fitted;    /* the scaling was found */
     int64_t *fresh; /* [share of a step]: rows of the last fill that no step had before */
     int64_t n_fresh;
     char *scratch;         /* a sample of any field */
@@ -76,6 +78,8 @@ struct ls_live {
 ls_status ls_live_usable(const ls_live *q, const char *call);
 /* The key of a random stream: `purpose`, this rank, and number `at`. */
 ls_rng_key ls_live_key(const ls_live *q, const char *purpose, int64_t at);
+/* Field k as a data set has it. */
+ls_field ls_live_field_of(const ls_live *q, int k);
 /* Of the first `pushed` samples of a rank, those that are held out. */
 int64_t ls_live_held_of(const ls_live *q, int64_t pushed);
 /* Of the next m samples, those that are not held out. With the lock. */
@@ -90,6 +94,8 @@ ls_status ls_live_join(ls_live *q);
 /* Fails with the message of a thread that has ended with an error. */
 ls_status ls_live_thread_lives(const ls_live *q);
 
+/* fit.c: the scaling of the fields, over what all ranks have offered. Collective. */
+ls_status ls_live_fit(ls_live *q);
 /* fill.c: ls_live_fill. It gives no fewer than `least` samples, unless all ranks have finished, or one needs
  * room: its queue is half full, or a push waits. *stops: all ranks are in ls_live_stop. Collective. */
 ls_status ls_live_take(ls_live *q, int64_t least, int64_t *samples, int64_t *total, bool *done, bool *stops);

@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 
-enum { KEEP, HOLD_OUT, SEED, CAPACITY, RECORDS, RECORDED, FILLS, OPTIONS };
+enum { KEEP, HOLD_OUT, SEED, CAPACITY, RECORDS, FIT, RECORDED, FILLS, FITTED, OPTIONS };
 enum { KEPT, HELD, PUSHED, TRAINED, DROPPED, SPARE, NUMBERS };
 
 static void list_options(const ls_live *q, int64_t to[OPTIONS])
@@ -29,6 +29,8 @@ static void list_options(const ls_live *q, int64_t to[OPTIONS])
     to[RECORDS] = q->record.dir != NULL;
     to[RECORDED] = q->record.done;
     to[FILLS] = q->fills;
+    to[FIT] = q->o.fit;
+    to[FITTED] = q->fitted;
 }
 
 static void list_numbers(const ls_live *q, int64_t to[NUMBERS])
@@ -167,6 +169,9 @@ static int64_t sum_of(const loading *l, int what)
     return sum;
 }
 
+/* Samples that a file may count; so no product with their sizes overflows. */
+static const int64_t MOST = (int64_t)1 << 40;
+
 /* Reads the numbers. They are from outside, so they are checked before anything follows from them. */
 static ls_status read_numbers(loading *l)
 {
@@ -181,7 +186,7 @@ static ls_status read_numbers(loading *l)
     add(&b, "live.ranks", &LS_TYPE(LS_I64, l->ranks, NUMBERS), 0, l->ranks * NUMBERS, l->all);
     LS_TRY(load(l, &b));
     for (int64_t i = 0; i < l->ranks * NUMBERS; i++)
-        if (l->all[i] < 0 || l->all[i] > INT64_MAX / l->ranks)
+        if (l->all[i] < 0 || l->all[i] > MOST / l->ranks)
             return ls_fail(LS_E_FORMAT, "%s: live.safetensors: number %lld of live.ranks is %lld", l->dir,
                            (long long)i, (long long)l->all[i]);
     l->kept = sum_of(l, KEPT);
@@ -191,10 +196,10 @@ static ls_status read_numbers(loading *l)
 
 static ls_status check_options(const loading *l)
 {
-    static const char *const NAMES[OPTIONS] = { "keep", "hold_out", "seed", "capacity", "record" };
+    static const char *const NAMES[OPTIONS] = { "keep", "hold_out", "seed", "capacity", "record", "fit" };
     int64_t own[OPTIONS];
     list_options(l->q, own);
-    for (int k = KEEP; k <= RECORDS; k++)
+    for (int k = KEEP; k <= FIT; k++)
         /* a queue may have more room than it had; which samples a reservoir keeps depends on its room */
         if (l->options[k] != own[k] &&
             (k != CAPACITY || (l->q->o.keep == LS_LIVE_RESERVOIR && l->ranks == l->q->ranks)))
@@ -301,6 +306,7 @@ static ls_status load_queue(loading *l)
     q->dropped = mine[DROPPED];
     q->has_spare = mine[SPARE] > 0;
     q->fills = l->options[FILLS];
+    q->fitted = l->options[FITTED] > 0;
     ls_live_record_shut(q);
     q->record.done = l->options[RECORDED];
     q->finished = q->filled = false;

@@ -13,6 +13,18 @@ ls_rng_key ls_live_key(const ls_live *q, const char *purpose, int64_t at)
     return ls_rng_key_of(q->o.seed, ls_hash64(of, sizeof of));
 }
 
+ls_field ls_live_field_of(const ls_live *q, int k)
+{
+    const ls_trainer_field *f = &q->t->fields[k];
+    const ls_type *own = &f->own.type;
+    const int64_t batch = q->t->compiled.micro_batch;
+    ls_type type = { .dtype = own->dtype };
+    for (int d = 0; d < own->ndim; d++)
+        if (d > 0 || own->dims[0] != batch)
+            type.dims[type.ndim++] = d > 0 ? own->dims[d] : own->dims[0] / batch;
+    return (ls_field){ .name = f->name, .type = type, .ignorable = own->dtype == LS_I32 };
+}
+
 bool ls_live_pending(const ls_live *q) { return q->filled && q->filled_at == q->t->step_number; }
 
 int64_t ls_live_held_of(const ls_live *q, int64_t pushed)

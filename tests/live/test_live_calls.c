@@ -292,6 +292,7 @@ static ls_status calls_apart(ls_group *g, void *context)
         int64_t one = 1;
         s = ls_group_all_reduce(g, &one, 1, LS_I64, LS_REDUCE_SUM);
     } else if (odd) {
+        usleep(100000); /* the others wait */
         ls_live_close(&queue);
         ls_trainer_destroy(&mine);
         return ls_fail(LS_E_IO, "the disk is on fire");

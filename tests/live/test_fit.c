@@ -1,0 +1,149 @@
+/* test_fit.c - the scaling of fields is found over the samples of all ranks before the first step, once. */
+#include "simulation.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static ls_status build(ls_graph *g, const void *config, int64_t batch)
+{
+    (void)config;
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, batch, IN)),
+             y = ls_input(g, "y", LS_TYPE(LS_F32, batch, OUT));
+    ls_value id = ls_input(g, "id", LS_TYPE(LS_I32, batch));
+    ls_value p = ls_linear(g, "out", ls_scale(g, ls_scaling_of(g, "x", IN), x), OUT);
+    ls_loss(g, "mse", ls_square(g, ls_sub(g, p, y)), 1, LS_BY_ELEMENT, NULL);
+    ls_loss(g, "class", ls_cross_entropy(g, p, id), 0.125, LS_BY_VALID, "id");
+    return ls_graph_finish(g);
+}
+
+static ls_status create(ls_trainer **t, ls_group *g)
+{
+    ls_trainer_opts o = ls_trainer_opts_default();
+    const int ranks = g ? ls_group_size(g) : 1;
+    o.threads = 1;
+    o.micro_batch = MICRO;
+    o.micro_batches = ranks;
+    o.padding = true;
+    o.parallel.mesh.axes[0].size = ranks;
+    o.parallel.rank = g ? ls_group_rank(g) : 0;
+    o.group = g;
+    LS_TRY(ls_trainer_create_with(t, build, NULL, &o));
+    return ls_trainer_init(*t, 7);
+}
+
+static float *buffer(ls_trainer *t, const char *name)
+{
+    static _Thread_local ls_named_tensor b[8];
+    const int n = ls_trainer_buffers(t, b, 8);
+    for (int i = 0; i < n; i++)
+        if (!strcmp(b[i].name, name))
+            return b[i].tensor.data;
+    return NULL;
+}
+
+/* Rank r has 5 + 3 r samples, of 60 that are wanted 10 more a step: the third fill has enough. */
+static ls_status fits(ls_group *g, void *context)
+{
+    ls_trainer *t, *u;
+    ls_live *q;
+    ls_step_result r;
+    int64_t samples, total, all = 0;
+    double sum[IN] = { 0 }, squares[IN] = { 0 };
+    float first[2][IN];
+    char dir[32];
+    (void)context;
+    const int rank = ls_group_rank(g), ranks = ls_group_size(g);
+    snprintf(dir, sizeof dir, "fitted-%d", ranks);
+    LS_TRY(create(&t, g));
+    LS_TRY(ls_live_open(&q, t, .capacity = 64, .fit = 30 * ranks));
+    for (int step = 0; step < 3; step++) {
+        const int64_t m = 5 + 3 * rank + 8 * step;
+        LS_TRY(simulation_push(q, 1000 * rank + 100 * step, m));
+        LS_TRY(ls_live_fill(q, &samples, &total, NULL));
+        RANK_CHECK((total > 0) == (step == 2) && (step == 2 || buffer(t, "scaling.x.mean")[0] == 0));
+    }
+    for (int k = 0; k < ranks; k++)
+        for (int step = 0; step < 3; step++)
+            for (int i = 0; i < 5 + 3 * k + 8 * step; i++, all++) {
+                float x[IN], y[OUT];
+                simulation_sample(1000 * k + 100 * step + i, x, y);
+                for (int c = 0; c < IN; c++) {
+                    sum[c] += (double)x[c];
+                    squares[c] += (double)x[c] * (double)x[c];
+                }
+            }
+    for (int c = 0; c < IN; c++) {
+        const double mean = sum[c] / (double)all, deviation = sqrt(squares[c] / (double)all - mean * mean);
+        RANK_CHECK(fabs((double)buffer(t, "scaling.x.mean")[c] - mean) < 1e-6);
+        RANK_CHECK(fabs((double)buffer(t, "scaling.x.deviation")[c] - deviation) < 1e-6);
+    }
+    memcpy(first[0], buffer(t, "scaling.x.mean"), sizeof first[0]);
+    LS_TRY(ls_trainer_run(t, samples, 1e-3, &r));
+    RANK_CHECK(r.loss > 0 && r.count == total);
+    LS_TRY(ls_trainer_save_checkpoint(t, ls_test_path(dir)));
+    ls_live_close(&q);
+
+    /* it is found once, also where the run goes on from a checkpoint */
+    LS_TRY(create(&u, g));
+    LS_TRY(ls_live_open(&q, u, .capacity = 64, .fit = 30 * ranks));
+    LS_TRY(ls_trainer_load_checkpoint(u, ls_test_path(dir)));
+    LS_TRY(simulation_push(q, 50000, 5));
+    LS_TRY(ls_live_fill(q, &samples, &total, NULL));
+    RANK_CHECK(total > 0);
+    memcpy(first[1], buffer(u, "scaling.x.mean"), sizeof first[1]);
+    RANK_CHECK(!memcmp(first[0], first[1], sizeof first[0]));
+    ls_live_close(&q);
+    ls_trainer_destroy(&t);
+    ls_trainer_destroy(&u);
+    return LS_OK;
+}
+
+static void found_over_all_ranks(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 3; ranks++)
+        ASSERT_OK(run_ranks(ranks, fits, NULL));
+}
+
+/* Ranks that finish before there are so many fit over what they have. */
+static void fewer_samples(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_live *q;
+    int64_t samples;
+    ASSERT_OK(create(&t, NULL));
+    ASSERT_OK(ls_live_open(&q, t, .capacity = 64, .fit = 64, .keep = LS_LIVE_FIFO));
+    ASSERT_OK(simulation_push(q, 0, 3));
+    ASSERT_OK(ls_live_fill(q, &samples, NULL, NULL));
+    assert_true(samples == 0);
+    ASSERT_OK(ls_live_finish(q));
+    ASSERT_OK(ls_live_fill(q, &samples, NULL, NULL));
+    assert_true(samples == 3 && buffer(t, "scaling.x.mean")[0] != 0);
+    ls_live_close(&q);
+    ls_trainer_destroy(&t);
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_live *q;
+    ASSERT_OK(create(&t, NULL));
+    ASSERT_FAILS(ls_live_open(&q, t, .capacity = 8, .fit = 9), LS_E_ARG, "fit 9",
+                 "never have so many samples");
+    ASSERT_FAILS(ls_live_open(&q, t, .capacity = 8, .fit = -1), LS_E_ARG, "fit -1");
+    ls_trainer_destroy(&t);
+    ASSERT_OK(simulation_trainer(&t, NULL));
+    ASSERT_FAILS(ls_live_open(&q, t, .capacity = 8, .fit = 8), LS_E_ARG,
+                 "no field of the model has a scaling");
+    ls_trainer_destroy(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(found_over_all_ranks),
+                                        cmocka_unit_test(fewer_samples), cmocka_unit_test(refused) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
