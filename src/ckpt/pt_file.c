@@ -175,7 +175,7 @@ static const ls_zip_entry *entry(const ls_zip *z, const char *folder, int folder
 static ls_status read_zip(ls_pt_file *f, ls_arena *arena)
 {
     ls_zip z;
-    LS_TRY(ls_zip_read(&z, arena, f->bytes, f->size, f->path));
+    LS_TRY(ls_zip_read(&z, arena, f->bytes, f->size, f->path, false));
     const char *folder = z.count ? z.entries[0].name : "", *slash = strchr(folder, '/');
     int length = slash ? (int)(slash + 1 - folder) : 0;
     const ls_zip_entry *pickle = entry(&z, folder, length, "data.pkl"),
@@ -308,7 +308,7 @@ ls_status ls_pt_verify(const char *path, int64_t *entries)
     ls_status s = !is_zip(m.data, m.size)
                       ? ls_fail(LS_E_UNSUPPORTED,
                                 "%s: not a zip archive, so it holds no checksums to compare with", path)
-                      : ls_zip_read(&z, &arena, m.data, m.size, path);
+                      : ls_zip_read(&z, &arena, m.data, m.size, path, false);
     if (s == LS_OK)
         s = ls_zip_verify(&z);
     if (s == LS_OK)

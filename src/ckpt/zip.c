@@ -1,10 +1,11 @@
 /* zip.c - reads the directory of a zip archive. Every number in it comes from outside: after ls_zip_read each
- * entry lies inside the file. It reads what PyTorch writes: one file, with entries that are neither
- * compressed nor encrypted, and zip64 fields for large numbers. */
+ * entry lies inside the file. It reads what PyTorch and NumPy write: one file, with entries that are stored
+ * or deflated and not encrypted, and zip64 fields for large numbers. */
 #include "ckpt/zip.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -81,7 +82,7 @@ static bool read_zip64(const uint8_t *extra, uint64_t n, uint64_t *const values[
 }
 
 static ls_status read_entry(ls_zip_entry *e, uint64_t *at, const directory *d, const ls_zip *z,
-                            ls_arena *arena)
+                            ls_arena *arena, bool deflated)
 {
     const uint8_t *p = z->bytes + *at;
     uint64_t left = d->offset + d->size - *at;
@@ -97,27 +98,34 @@ static ls_status read_entry(ls_zip_entry *e, uint64_t *at, const directory *d, c
     memcpy(text, p + ENTRY, name);
     *at += ENTRY + name + extra + comment;
     ls_shown_name(shown, text);
-    if (flags & 1 || method != 0)
+    const bool packs = method == 8 && deflated;
+    if (flags & 1 || (method != 0 && !packs))
         return ls_fail(LS_E_UNSUPPORTED,
                        "%s: its entry %s is %s; torch.save and numpy.savez store entries as they are: save "
                        "it again with those",
                        z->path, shown, flags & 1 ? "encrypted" : "compressed");
     bool fields = read_zip64(p + ENTRY + name, extra, (uint64_t *const[]){ &bytes, &packed, &local });
     uint64_t start = 0;
-    if (fields && packed == bytes && local < d->offset && d->offset - local >= LOCAL &&
+    if (fields && (packs || packed == bytes) && local < d->offset && d->offset - local >= LOCAL &&
         is(z->bytes + local, "PK\3\4"))
         start = local + LOCAL + number(z->bytes + local + 26, 2) +
                 /* (extra fields here may differ from those in the directory) */
                 number(z->bytes + local + 28, 2);
-    if (start == 0 || start > d->offset || bytes > d->offset - start) {
+    if (start == 0 || start > d->offset || packed > d->offset - start) {
         snprintf(what, sizeof what, "its entry %s is not where the directory says", shown);
         return damaged(z->path, what);
     }
-    *e = (ls_zip_entry){ .name = text, .offset = start, .bytes = bytes, .crc = (uint32_t)number(p + 16, 4) };
+    *e = (ls_zip_entry){ .name = text,
+                         .offset = start,
+                         .bytes = packed,
+                         .whole = bytes,
+                         .deflated = packs,
+                         .crc = (uint32_t)number(p + 16, 4) };
     return LS_OK;
 }
 
-ls_status ls_zip_read(ls_zip *out, ls_arena *arena, const uint8_t *bytes, size_t size, const char *path)
+ls_status ls_zip_read(ls_zip *out, ls_arena *arena, const uint8_t *bytes, size_t size, const char *path,
+                      bool deflated)
 {
     directory d = { 0 };
     LS_TRY(find_directory(&d, bytes, size, path));
@@ -128,9 +136,59 @@ ls_status ls_zip_read(ls_zip *out, ls_arena *arena, const uint8_t *bytes, size_t
     uint64_t at = d.offset;
     LS_TRY(ls_arena_status(arena));
     for (int64_t i = 0; i < z.count; i++)
-        LS_TRY(read_entry(&z.entries[i], &at, &d, &z, arena));
+        LS_TRY(read_entry(&z.entries[i], &at, &d, &z, arena, deflated));
     *out = z;
     return LS_OK;
+}
+
+/* Inflates to exactly e->whole bytes at `to`. False: the data are damaged. */
+static ls_status inflate_to(uint8_t *to, bool *sound, const ls_zip *z, const ls_zip_entry *e)
+{
+    enum { PART = 1 << 24 };
+    z_stream s = { .next_in = (Bytef *)(uintptr_t)(z->bytes + e->offset) };
+    const uint8_t *in_end = z->bytes + e->offset + e->bytes, *to_end = to + e->whole;
+    uint8_t beyond; /* where a byte goes that should not be there */
+    int r = Z_OK;
+    if (inflateInit2(&s, -15) != Z_OK) /* no header: zip has its own */
+        return ls_fail(LS_E_MEMORY, "%s: zlib cannot start inflating", z->path);
+    s.next_out = to;
+    ls_status status = LS_OK;
+    while (r == Z_OK && (status = ls_stop_check("inflating %s", z->path)) == LS_OK) {
+        const size_t in = (size_t)(in_end - s.next_in), left = (size_t)(to_end - s.next_out);
+        const bool full = left == 0;
+        s.avail_in = (uInt)(in < PART ? in : PART);
+        s.avail_out = (uInt)(full ? 1 : left < PART ? left : PART);
+        if (full)
+            s.next_out = &beyond;
+        r = inflate(&s, Z_NO_FLUSH);
+        if (full && s.next_out != &beyond)
+            r = Z_DATA_ERROR;
+        else if (full)
+            s.next_out = (Bytef *)(uintptr_t)to_end;
+    }
+    *sound = r == Z_STREAM_END && s.next_out == to_end;
+    inflateEnd(&s);
+    return status;
+}
+
+ls_status ls_zip_inflate(void **out, const ls_zip *z, const ls_zip_entry *e)
+{
+    char shown[128];
+    bool sound = e->whole / 1040 <= e->bytes; /* deflate makes no more than 1032 bytes of one */
+    uint8_t *to = sound ? ls_sys_malloc(e->whole ? e->whole : 1) : NULL;
+    *out = NULL;
+    if (sound && !to)
+        return ls_fail(LS_E_MEMORY, "%s: no memory for the %" PRIu64 " inflated bytes of %s", z->path,
+                       e->whole, ls_shown_name(shown, e->name));
+    const ls_status s = sound ? inflate_to(to, &sound, z, e) : LS_OK;
+    if (s == LS_OK && sound && (uint32_t)crc32_z(0, to, e->whole) == e->crc) {
+        *out = to;
+        return LS_OK;
+    }
+    free(to);
+    return s != LS_OK ? s
+                      : ls_fail(LS_E_FORMAT, "%s: its entry %s is damaged; use another copy", z->path,
+                                ls_shown_name(shown, e->name));
 }
 
 ls_status ls_zip_verify(const ls_zip *z)

@@ -1,5 +1,5 @@
-/* zip.h - the container of PyTorch's files: a zip archive whose entries are not compressed. Private to
- * src/ckpt. */
+/* zip.h - zip archives: the container of PyTorch's files, whose entries are not compressed, and of NumPy's
+ * .npz, whose entries may be. */
 #pragma once
 #include "base/arena.h"
 #include "base/file.h"
@@ -7,7 +7,9 @@
 
 typedef struct ls_zip_entry {
     const char *name;
-    uint64_t offset, bytes; /* of its data, which lie inside the file */
+    uint64_t offset, bytes; /* of its data as they lie inside the file */
+    uint64_t whole;         /* bytes when they are inflated; `bytes` where they are stored as they are */
+    bool deflated;
     uint32_t crc;           /* as the archive says; ls_zip_verify compares it */
 } ls_zip_entry;
 
@@ -18,10 +20,13 @@ typedef struct ls_zip {
     const char *path;
 } ls_zip;
 
-/* Reads the directory of the archive `path`, whose `size` bytes are at `bytes`. Every entry lies inside
- * it. */
-ls_status ls_zip_read(ls_zip *out, ls_arena *arena, const uint8_t *bytes, size_t size, const char *path);
-/* Compares the bytes of every entry with its CRC-32. */
+/* Reads the directory of the archive `path`, whose `size` bytes are at `bytes`. Every entry lies inside it.
+ * deflated: whether entries may be compressed; else one that is fails with LS_E_UNSUPPORTED. */
+ls_status ls_zip_read(ls_zip *out, ls_arena *arena, const uint8_t *bytes, size_t size, const char *path,
+                      bool deflated);
+/* A deflated entry in memory of e->whole bytes, malloc'ed. LS_E_FORMAT: it is damaged. */
+ls_status ls_zip_inflate(void **out, const ls_zip *z, const ls_zip_entry *e);
+/* Compares the bytes of every entry, of which none is deflated, with its CRC-32. */
 ls_status ls_zip_verify(const ls_zip *z);
 
 /* Writes an archive with the layout of torch.save, in one pass: the data of an entry begin at a multiple of

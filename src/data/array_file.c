@@ -5,7 +5,11 @@
 #include <string.h>
 
 #include "base/find.h"
+#include "base/hash.h"
 #include "base/sys.h"
+#include "data/array_csv.h"
+#include "data/array_npz.h"
+#include "data/corpus.h"
 #include "data/npy.h"
 #include "data/source_hash.h"
 
@@ -36,26 +40,113 @@ static ls_status hash(uint64_t *out, const char *path)
     return s;
 }
 
-static ls_status open_npy(ls_array_file *f)
+static ls_status take_npy(ls_array_file *f, const ls_npy *array)
+{
+    f->type = array->type;
+    f->data = array->data;
+    return LS_OK;
+}
+
+static ls_status open_npy(ls_array_file *f, const char *path, const char *what)
+{
+    (void)what;
+    ls_npy array;
+    LS_TRY(ls_file_map(&f->map, path));
+    LS_TRY(ls_npy_parse(&array, f->map.data, f->map.size, f->path));
+    return take_npy(f, &array);
+}
+
+static ls_status open_npz(ls_array_file *f, const char *path, const char *what)
 {
     ls_npy array;
-    LS_TRY(ls_file_map(&f->map, f->path));
-    LS_TRY(ls_npy_parse(&array, f->map.data, f->map.size, f->path));
-    f->type = array.type;
-    f->data = array.data;
-    return hash(&f->digest, f->path);
+    LS_TRY(ls_file_map(&f->map, path));
+    LS_TRY(ls_npz_find(&array, &f->heap, f->map.data, f->map.size, what, f->path));
+    return take_npy(f, &array);
+}
+
+/* "a,b,c": one column is one number a sample, several are a vector. */
+static ls_status open_csv(ls_array_file *f, const char *path, const char *what)
+{
+    enum { MOST = 4096 };
+    ls_text_file text;
+    char *names = ls_sys_strdup(what);
+    const char **columns = ls_sys_malloc(sizeof *columns * MOST);
+    int n = 0;
+    int64_t rows = 0;
+    ls_status s = names && columns ? LS_OK : ls_fail(LS_E_MEMORY, "%s: no memory for its columns", f->path);
+    for (char *p = names; s == LS_OK && p; n++) {
+        char *comma = strchr(p, ',');
+        if (comma)
+            *comma = 0;
+        if (n == MOST)
+            s = ls_fail(LS_E_UNSUPPORTED, "%s: more than %d columns", path, MOST);
+        else
+            columns[n] = p;
+        p = comma ? comma + 1 : NULL;
+    }
+    if (s == LS_OK && (s = ls_text_file_open(&text, path)) == LS_OK) {
+        s = ls_csv_numbers((double **)&f->heap, &rows, text.text, text.n, n, columns, path);
+        ls_text_file_close(&text);
+    }
+    free(columns);
+    free(names);
+    f->data = f->heap;
+    f->text = true;
+    f->type = n > 1 ? LS_TYPE(LS_F64, rows, n) : LS_TYPE(LS_F64, rows);
+    return s;
+}
+
+static const struct {
+    const char *end; /* of the file's name */
+    ls_status (*open)(ls_array_file *f, const char *path, const char *what);
+    bool parts; /* a file may have several arrays */
+} KINDS[] = { { ".npy", open_npy, false },
+              { ".npz", open_npz, true },
+              { ".csv", open_csv, true },
+              { ".csv.gz", open_csv, true } };
+enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
+
+/* Finds the kind of a name like FILE.npz:ARRAY, and how long FILE.npz is. -1: none. */
+static int kind_of(const char *file, size_t *length)
+{
+    for (int k = 0; k < N_KINDS; k++) {
+        const size_t n = strlen(KINDS[k].end);
+        for (const char *p = file; (p = strstr(p, KINDS[k].end)); p++)
+            if (p > file && (!p[n] || (p[n] == ':' && p[n + 1] && KINDS[k].parts))) {
+                *length = (size_t)(p - file) + n;
+                return k;
+            }
+    }
+    return -1;
+}
+
+static ls_status open_kind(ls_array_file *f, int kind, const char *name, const char *what)
+{
+    char *path = NULL;
+    LS_TRY(find_file(&path, name));
+    f->path = KINDS[kind].parts ? ls_sys_text("%s:%s", path, what) : ls_sys_strdup(path);
+    ls_status s = ls_sys_have(f->path);
+    if (s == LS_OK)
+        s = KINDS[kind].open(f, path, what);
+    if (s == LS_OK)
+        s = hash(&f->digest, path);
+    if (KINDS[kind].parts)
+        f->digest = ls_hash64_more(f->digest, what, strlen(what));
+    free(path);
+    return s;
 }
 
 ls_status ls_array_file_open(ls_array_file *out, const char *file, const char *field)
 {
     *out = (ls_array_file){ 0 };
-    const char *dot = strrchr(file, '.');
-    if (!dot || strcmp(dot, ".npy") != 0)
-        return ls_fail(LS_E_USAGE,
-                       "%s: field \"%s\" needs a file that numpy.save writes, with a name in .npy", file,
-                       field);
-    LS_TRY(find_file(&out->path, file));
-    const ls_status s = open_npy(out);
+    size_t length = 0;
+    const int kind = kind_of(file, &length);
+    if (kind < 0)
+        return ls_fail(LS_E_USAGE, "%s: field \"%s\" needs a file of arrays: " LS_ARRAY_FILES, file, field);
+    char *name = ls_sys_strndup(file, length);
+    LS_TRY(ls_sys_have(name));
+    const ls_status s = open_kind(out, kind, name, file[length] ? file + length + 1 : field);
+    free(name);
     if (s != LS_OK)
         ls_array_file_close(out);
     return s;
@@ -64,6 +155,7 @@ ls_status ls_array_file_open(ls_array_file *out, const char *file, const char *f
 void ls_array_file_close(ls_array_file *f)
 {
     ls_file_unmap(&f->map);
+    free(f->heap);
     free(f->path);
     *f = (ls_array_file){ 0 };
 }

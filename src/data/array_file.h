@@ -6,12 +6,17 @@
 typedef struct ls_array_file {
     ls_type type;        /* [samples, ..] as the file has it; bool is u8 */
     const uint8_t *data; /* maybe unaligned: copy elements with memcpy */
+    bool text;           /* f64 of a text, in which whole numbers may be integers */
     uint64_t digest;     /* of the elements' file, and of which array in it */
     char *path;          /* where it was found, with what it is in that file: for messages */
     ls_mapping map;
+    void *heap;
 } ls_array_file;
 
+/* The kinds of files, for messages. */
+#define LS_ARRAY_FILES "x.npy, x.npz, x.npz:ARRAY, x.csv:COLUMN,COLUMN"
+
 /* Finds and opens `file` for a field of that name. LS_E_USAGE: no such file, or a kind of file that is not
- * known. Others as ls_npy_parse. */
+ * known. Others as the files of each kind are read. */
 ls_status ls_array_file_open(ls_array_file *out, const char *file, const char *field);
 void ls_array_file_close(ls_array_file *f); /* may be called twice */

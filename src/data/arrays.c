@@ -131,14 +131,15 @@ static ls_status read_integers(const column *c, const uint8_t *from, int64_t row
     char why[96];
     for (int64_t i = 0; i < c->each; i++) {
         const double x = number(from, c->file.type.dtype, i);
-        const bool ignored = c->as.ignorable && x == LS_IGNORE_LABEL, fits = x >= INT32_MIN && x <= INT32_MAX,
+        const bool ignored = c->as.ignorable && x == LS_IGNORE_LABEL,
+                   fits = x >= INT32_MIN && x <= INT32_MAX && x == (double)(int32_t)x,
                    below = !c->as.below || (x >= 0 && x < (double)c->as.below);
         if (!fits || (!below && !ignored)) {
             if (fits)
                 snprintf(why, sizeof why, "is %.0f: it must be 0 to %" PRId64 "%s", x, c->as.below - 1,
                          c->as.ignorable ? ", or -100 for none" : "");
             else
-                snprintf(why, sizeof why, "is %.0f, which is beyond i32", x);
+                snprintf(why, sizeof why, "is %.17g, which is no integer of 32 bits", x);
             return refuse(c, row, i, why);
         }
         to[i] = (int32_t)x;
@@ -233,7 +234,7 @@ static ls_status open_column(array_set *d, int k)
     if (c->each < 1)
         return ls_fail(LS_E_SHAPE, "%s: it is %s: its samples have no elements", c->file.path,
                        ls_type_text(text, t));
-    if (c->as.as == LS_I32 && ls_dtype_is_float(t->dtype))
+    if (c->as.as == LS_I32 && ls_dtype_is_float(t->dtype) && !c->file.text)
         return ls_fail(LS_E_SHAPE,
                        "%s: it is %s, and \"%s\" must be integers: save array.astype('int32'), if its "
                        "numbers are whole",

@@ -308,8 +308,6 @@ ls_status ls_loop_run(ls_loop *l)
 {
     ls_order order = ls_setup_order(l->recipe, l->train);
     LS_TRY(ls_trainer_check_data(l->trainer, l->train));
-    if (l->eval)
-        LS_TRY(ls_trainer_check_data(l->trainer, l->eval));
     l->seconds = ls_sys_malloc(sizeof(double) * LS_LOOP_TIMES);
     if (!l->seconds)
         return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");

@@ -127,8 +127,7 @@ const ls_key LS_KEYS[] = {
       .help = "in place of an image: float fields of the samples and their shapes, `[]` for one number; they "
               "are flattened and stand one behind the other (docs/arrays.md)" },
     { "model.outputs", LS_KEY_PORTS, AT(model.outputs), "{}", .type = "model.type",
-      .help =
-          "with `inputs`: names and shapes of what the model computes; `loss` compares them with fields" },
+      .help = "with `inputs`: names and shapes of what the model computes and `loss` looks at" },
     { "model.scale", LS_KEY_CHOICE, AT(model.scale), "standard", WORDS("standard", "none"),
       .type = "model.type", NEEDS("model.inputs !{}"),
       .help = "`standard`: inputs, and targets of mse, mae and huber, are computed with as (value - mean) / "
@@ -173,9 +172,8 @@ const ls_key LS_KEYS[] = {
 
     { "data.type", LS_KEY_WORD, AT(data.type), NULL, .words = LS_DATA_WORDS,
       .help = "data set by name; `idx`: images of your own; `shapes`: the built-in procedural set; `arrays`: "
-              "files of NumPy (docs/arrays.md); `text`: "
-              "text files of your own, `pairs`: of source and "
-              "target texts (docs/text.md)" },
+              "arrays and tables of your own (docs/arrays.md); `text`: text files of your own, `pairs`: of "
+              "source and target texts (docs/text.md)" },
     { "data.path", LS_KEY_TEXT, AT(data.path), "", .type = "data.type", .may_change = true,
       NEEDS("data.type @data.download"),
       .help = "folder of the data set, or a folder that holds it. Empty: LOCKSTEP_DATA, then the cache, then "
@@ -248,10 +246,10 @@ const ls_key LS_KEYS[] = {
       .help = "a pixel p of 0..255 becomes (p / 255 - mean) / std" },
     { "data.std", LS_KEY_REAL, AT(data.std), "0.5", 0, 1e6, .above = true, .type = "data.type",
       .help = "see `mean`" },
-    { "data.train", LS_KEY_FILES, AT(data.train), "{}", .type = "data.type",
-      .help = "fields and their files, arrays [samples, ..] (docs/arrays.md); a relative path is looked for "
-              "here and in LOCKSTEP_DATA" },
-    { "data.eval", LS_KEY_FILES, AT(data.eval), "{}", .type = "data.type",
+    { "data.train", LS_KEY_FILES, AT(data.train), "{}", .type = "data.type", .may_change = true,
+      .help = "fields and their files: `x.npy`, `all.npz:NAME`, `all.csv:COLUMN,COLUMN` (docs/arrays.md), "
+              "which are looked for here and in LOCKSTEP_DATA" },
+    { "data.eval", LS_KEY_FILES, AT(data.eval), "{}", .type = "data.type", .may_change = true,
       .help = "the same for evaluation" },
     { "data.missing", LS_KEY_CHOICE, AT(data.missing), "error", WORDS("error", "mask"), .type = "data.type",
       .help = "NaN in a target of mse, mae, huber or bce: an `error`, or it does not count (`mask`)" },

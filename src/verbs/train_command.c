@@ -103,7 +103,6 @@ static ls_status initial_weights(training *t)
                           : ls_trainer_init(t->loop.trainer, seed);
     if (s != LS_OK)
         return t->init ? ls_fail_in(s, "model.init") : s;
-    LS_TRY(ls_trainer_check_data(t->loop.trainer, t->loop.train));
     s = ls_trainer_fit_missing(t->loop.trainer, t->loop.train, r->model.refit ? NULL : t->init);
     ls_weights_close(&t->init);
     return s;
@@ -300,6 +299,15 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     return LS_OK;
 }
 
+/* A data set that does not fit the model is wrong usage: the recipe brings the two together. */
+static ls_status check_fields(const training *t, const ls_dataset *set, const char *key)
+{
+    const ls_recipe *r = t->loop.recipe;
+    const ls_status s = ls_trainer_check_data(t->loop.trainer, set);
+    const bool fields = ls_recipe_samples(r) == LS_SAMPLES_FIELDS;
+    return s == LS_E_SHAPE ? ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, fields ? key : "data.type")) : s;
+}
+
 static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
@@ -316,6 +324,9 @@ static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
     LS_TRY(ls_trainer_from_compiled(&l->trainer, &compiled, l->group));
     if (l->group)
         ls_group_planned(l->group, (uint64_t)ls_trainer_bytes(l->trainer));
+    LS_TRY(check_fields(t, l->train, "data.train"));
+    if (l->eval)
+        LS_TRY(check_fields(t, l->eval, "data.eval"));
     LS_TRY(first_state(t, o));
     count_steps(t);
     mark(t, t->checkpoint[0] ? "checkpoint" : "initial weights");

@@ -148,7 +148,7 @@ static void wrong_numbers_are_named(void **state)
           1,
           "row 1: x is above 1",
           "bce" },
-        { LS_TYPE(LS_I64, 4), labels, { .as = LS_I32 }, 0, "x is 1099511627776", "beyond i32" },
+        { LS_TYPE(LS_I64, 4), labels, { .as = LS_I32 }, 0, "x is 1099511627776", "no integer of 32 bits" },
         { LS_TYPE(LS_I64, 2, 2), labels, { .as = LS_I32, .below = 3 }, 1, "row 1: x[0] is -100", "0 to 2" },
         { LS_TYPE(LS_I64, 4),
           labels,

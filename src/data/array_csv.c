@@ -1,0 +1,197 @@
+/* array_csv.c - columns of numbers in comma-separated values. */
+#include "data/array_csv.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/stop.h"
+#include "base/sys.h"
+#include "data/csv.h"
+
+enum { MOST = 1 << 16 }; /* columns of a file */
+
+typedef struct reader {
+    const char *text, *what;
+    size_t n, at;
+    int64_t line; /* from 1 */
+    int fields;   /* of the first line */
+    int *place;   /* [fields]: which of the wanted columns it is; -1: none */
+    int columns;
+    ls_str field;
+} reader;
+
+static ls_status in_line(const reader *r, ls_status s)
+{
+    return s == LS_OK ? s : ls_fail_in(s, "%s line %lld", r->what, (long long)r->line);
+}
+
+/* Reads the next field into r->field, if it is wanted. Counts the lines that it has. */
+static ls_status next(reader *r, bool wanted, bool *last)
+{
+    const size_t from = r->at;
+    r->field.len = 0;
+    const ls_status s = ls_csv_field(r->text, r->n, &r->at, wanted ? &r->field : NULL, last);
+    LS_TRY(in_line(r, s));
+    LS_TRY(ls_str_status(&r->field));
+    for (const char *p = r->text + from, *end = r->text + r->at; (p = memchr(p, '\n', (size_t)(end - p)));
+         p++)
+        r->line++;
+    return LS_OK;
+}
+
+/* The text without the spaces around it. */
+static char *trimmed(ls_str *s)
+{
+    char *text = (char *)(uintptr_t)ls_str_text(s), *end = text + s->len;
+    while (end > text && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    if (s->len)
+        *end = 0;
+    return text + strspn(text, " \t");
+}
+
+static bool is_missing(const char *text)
+{
+    static const char *const WORDS[] = { "", "nan", "na", "null", "none" };
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+        if (!strcasecmp(text, WORDS[i]))
+            return true;
+    return false;
+}
+
+/* strtod alone would also take 0x10. */
+static bool parse(const char *text, double *out)
+{
+    char *end;
+    if (is_missing(text)) {
+        *out = (double)NAN;
+        return true;
+    }
+    *out = strtod(text, &end);
+    return !*end && end != text && strpbrk(text, "xX") == NULL;
+}
+
+static ls_status no_column(const reader *r, const char *name, char *const *names)
+{
+    const char *near = ls_nearest_name(name, (const char *const *)names, r->fields);
+    return near ? ls_fail(LS_E_USAGE, "%s: its first line has no column \"%s\"; is it \"%s\"?", r->what, name,
+                          near)
+                : ls_fail(
+                      LS_E_USAGE,
+                      "%s: its first line has no column \"%s\"; it must have the names of the columns, and "
+                      "begins with \"%s\"",
+                      r->what, name, names[0]);
+}
+
+static ls_status add_name(char ***names, int *room, reader *r)
+{
+    if (r->fields == MOST)
+        return ls_fail(LS_E_UNSUPPORTED, "%s: more than %d columns", r->what, MOST);
+    char **more = ls_sys_grow(*names, r->fields, room, sizeof *more);
+    LS_TRY(ls_sys_have(more));
+    *names = more;
+    more[r->fields] = ls_sys_strdup(trimmed(&r->field));
+    LS_TRY(ls_sys_have(more[r->fields]));
+    r->fields++;
+    return LS_OK;
+}
+
+/* Finds the wanted columns among the names in the first line. */
+static ls_status read_header(reader *r, const char *const *wanted)
+{
+    char **names = NULL;
+    int room = 0;
+    ls_status s = r->n ? LS_OK : ls_fail(LS_E_FORMAT, "%s: it is empty", r->what);
+    for (bool last = false; s == LS_OK && !last;)
+        if ((s = next(r, true, &last)) == LS_OK)
+            s = add_name(&names, &room, r);
+    if (s == LS_OK && !(r->place = ls_sys_malloc(sizeof *r->place * (size_t)r->fields)))
+        s = ls_fail(LS_E_MEMORY, "%s: no memory for its columns", r->what);
+    for (int f = 0; s == LS_OK && f < r->fields; f++)
+        r->place[f] = -1;
+    for (int c = 0; s == LS_OK && c < r->columns; c++) {
+        int f = 0;
+        while (f < r->fields && strcmp(names[f], wanted[c]))
+            f++;
+        if (f == r->fields)
+            s = no_column(r, wanted[c], names);
+        else if (r->place[f] >= 0)
+            s = ls_fail(LS_E_USAGE, "%s: column \"%s\" is asked for twice", r->what, wanted[c]);
+        else
+            r->place[f] = c;
+    }
+    for (int f = 0; f < r->fields; f++)
+        free(names[f]);
+    free(names);
+    return s;
+}
+
+/* One line into `row`. *empty: there is nothing in it. */
+static ls_status read_row(reader *r, double *row, bool *empty)
+{
+    bool last = false;
+    const int64_t line = r->line;
+    *empty = r->text[r->at] == '\n';
+    if (*empty) {
+        r->at++;
+        r->line++;
+        return LS_OK;
+    }
+    for (int f = 0; !last; f++) {
+        const int column = f < r->fields ? r->place[f] : -1;
+        LS_TRY(next(r, column >= 0, &last));
+        if (f >= r->fields || (last && f + 1 < r->fields))
+            return ls_fail(LS_E_FORMAT, "%s line %lld: %s fields than the %d columns of the first line",
+                           r->what, (long long)line, f >= r->fields ? "more" : "fewer", r->fields);
+        const char *text = column >= 0 ? trimmed(&r->field) : NULL;
+        if (text && !parse(text, &row[column])) {
+            char shown[24];
+            snprintf(shown, sizeof shown, "%s", text);
+            return ls_fail(LS_E_FORMAT, "%s line %lld: \"%s\" is no number", r->what, (long long)line, shown);
+        }
+    }
+    return LS_OK;
+}
+
+static ls_status read_rows(reader *r, double **out, int64_t *rows)
+{
+    size_t room = 0;
+    *rows = 0;
+    while (r->at < r->n) {
+        bool empty;
+        if (*rows % 65536 == 0)
+            LS_TRY(ls_stop_check("reading %s", r->what));
+        if ((size_t)*rows == room) {
+            room = room ? 2 * room : 1024;
+            double *more = room > SIZE_MAX / sizeof **out / (size_t)r->columns
+                               ? NULL
+                               : ls_sys_realloc(*out, sizeof **out * room * (size_t)r->columns);
+            if (!more)
+                return ls_fail(LS_E_MEMORY, "%s: no memory for %zu rows", r->what, room);
+            *out = more;
+        }
+        LS_TRY(read_row(r, *out + *rows * r->columns, &empty));
+        *rows += !empty;
+    }
+    return LS_OK;
+}
+
+ls_status ls_csv_numbers(double **out, int64_t *rows, const char *text, size_t n, int columns,
+                         const char *const *names, const char *what)
+{
+    reader r = { .text = text, .what = what, .n = n, .line = 1, .columns = columns };
+    *out = NULL;
+    ls_status s = read_header(&r, names);
+    if (s == LS_OK)
+        s = read_rows(&r, out, rows);
+    if (s != LS_OK) {
+        free(*out);
+        *out = NULL;
+    }
+    free(r.place);
+    ls_str_release(&r.field);
+    return s;
+}

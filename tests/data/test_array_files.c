@@ -1,0 +1,126 @@
+/* test_array_files.c - columns of CSV and arrays of .npz as fields, and what is refused. */
+#include <math.h>
+
+#include "files.h"
+
+#include "data/array_csv.h"
+
+static char *dir;
+
+static ls_status numbers(double **out, int64_t *rows, const char *text, int n, const char *const *names)
+{
+    return ls_csv_numbers(out, rows, text, strlen(text), n, names, "a.csv");
+}
+
+static void columns_are_read_by_name(void **state)
+{
+    (void)state;
+    static const char *const BOTH[] = { "b", "a" };
+    double *x;
+    int64_t rows;
+    assert_ok(numbers(&x, &rows, "a,\"no, not\",b\n1,x,2\n\n -3e2 ,\"\"\"\",NA\n5,,\"7\"\n", 2, BOTH));
+    assert_int_equal(rows, 3);
+    assert_true(x[0] == 2 && x[1] == 1 && isnan(x[2]) && x[3] == -300 && x[4] == 7 && x[5] == 5);
+    free(x);
+    assert_ok(numbers(&x, &rows, "a,b\n", 2, BOTH));
+    assert_int_equal(rows, 0);
+    free(x);
+}
+
+static void wrong_tables_are_named(void **state)
+{
+    (void)state;
+    static const char *const AB[] = { "a", "b" }, *const AA[] = { "a", "a" };
+    double *x;
+    int64_t rows;
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,2\n1,2x\n", 2, AB), "a.csv line 3",
+                 "\"2x\" is no number");
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n0x1,2\n", 2, AB), "line 2", "\"0x1\"");
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1\n", 2, AB), "line 2", "fewer fields than the 2");
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,2,3\n", 2, AB), "line 2", "more fields than the 2");
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n\"1,2\n", 2, AB), "line 2", "quote");
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "", 2, AB), "a.csv", "empty");
+    assert_fails(LS_E_USAGE, numbers(&x, &rows, "a,bb\n", 2, AB), "no column \"b\"", "is it \"bb\"");
+    assert_fails(LS_E_USAGE, numbers(&x, &rows, "a,b\n", 2, AA), "\"a\"", "twice");
+    assert_null(x);
+}
+
+#define ARRAY(name, path, type)                       \
+    {                                                 \
+        .field = (name), .file = (path), .as = (type) \
+    }
+
+/* x: f32 [3, 2] of 0, 1, ... 5; c: i64 [3] of 1, 0, 2 */
+static void archives_have_arrays(void **state)
+{
+    (void)state;
+    static const char *const FILES[] = { "stored", "deflated" };
+    for (int k = 0; k < 2; k++) {
+        char path[400], named[512];
+        ls_dataset *set = NULL;
+        float x[2];
+        int32_t c;
+        snprintf(path, sizeof path, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/npz/%s.npz", FILES[k]);
+        snprintf(named, sizeof named, "%s:c", path);
+        assert_ok(
+            ls_arrays_open(&set, LS_SPLIT_TRAIN, 2,
+                           (ls_array_field[]){ ARRAY("x", path, LS_F32), ARRAY("label", named, LS_I32) }));
+        assert_ok(set->read(set, 2, (void *[]){ x, &c }));
+        assert_true(x[0] == 4 && x[1] == 5 && c == 2);
+        ls_dataset_close(&set);
+        assert_fails(LS_E_USAGE,
+                     ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("y", path, LS_F32) }),
+                     "no array \"y\"", "its first one is \"x\"");
+    }
+}
+
+static void a_table_is_a_data_set(void **state)
+{
+    (void)state;
+    static const char TEXT[] = "id,a,b\r\n3,1.5,2\r\n4,2.5,\r\n";
+    char all[512], one[512], id[512];
+    ls_dataset *set;
+    float x[2], y;
+    int32_t label;
+    const char *path = in(dir, "t.csv");
+    write_bytes(path, (bytes){ (uint8_t *)(uintptr_t)TEXT, sizeof TEXT - 1 });
+    snprintf(all, sizeof all, "%s:a,b", path);
+    snprintf(one, sizeof one, "%s:a", path);
+    snprintf(id, sizeof id, "%s:id", path);
+    assert_ok(ls_arrays_open(
+        &set, LS_SPLIT_TRAIN, 3,
+        (ls_array_field[]){ ARRAY("x", all, LS_F32), ARRAY("y", one, LS_F32), ARRAY("label", id, LS_I32) }));
+    assert_int_equal(set->fields[0].type.ndim, 1);
+    assert_int_equal(set->fields[1].type.ndim, 0);
+    assert_ok(set->read(set, 0, (void *[]){ x, &y, &label }));
+    assert_true(x[0] == 1.5f && x[1] == 2 && y == 1.5f && label == 3);
+    assert_fails(LS_E_FORMAT, set->read(set, 1, (void *[]){ x, &y, &label }), "t.csv:a,b row 1",
+                 "x[1] is NaN");
+    ls_dataset_close(&set);
+    assert_ok(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("label", one, LS_I32) }));
+    assert_fails(LS_E_FORMAT, set->read(set, 0, (void *[]){ &label }), "label is 1.5", "no integer");
+    ls_dataset_close(&set);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    dir = make_folder();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    remove_tree(dir);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(columns_are_read_by_name),
+                                        cmocka_unit_test(wrong_tables_are_named),
+                                        cmocka_unit_test(archives_have_arrays),
+                                        cmocka_unit_test(a_table_is_a_data_set) };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
