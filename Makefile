@@ -1,7 +1,7 @@
 # What people type. The build itself is CMake's: see CMakeLists.txt and CMakePresets.json.
 #   make           build/lockstep          make demo     train, evaluate and look, in about a minute
 #   make deps      Debian packages         make demo-resnet  the same with ResNet18 on two ranks
-#   make test      everything that must hold
+#   make test      the suite        make test-all  the same under the sanitizers, too: what CI runs
 #   make bench     speed                   make parity   against a live PyTorch
 #   make install PREFIX=/usr/local         make format   white space of changed lines
 PREFIX ?= /usr/local
@@ -26,9 +26,12 @@ demo:
 demo-resnet:
 	@tools/demo.sh resnet
 
-# Release last: it runs everything, so its summary is the one to read.
 test:
 	@tools/test.sh
+
+# Release last: it runs everything, so its summary is the one to read.
+test-all:
+	@tools/test.sh all
 
 # ONLY="vit qwen": these rows of the table; or gemm, conv, collectives, caches
 bench: build-release
@@ -53,4 +56,4 @@ help:
 
 FORCE:
 
-.PHONY: FORCE all deps demo demo-resnet test bench parity format install clean help
+.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install clean help
