@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "data/npy.h"
 #include "live/live.h"
+#include "lockstep/run.h"
 
 enum { STEPS = 12, STOP = 7 };
 
@@ -384,12 +385,61 @@ static void dealt_anew(void **state)
     }
 }
 
+/* ---- in a run of one's own */
+
+/* A report with the trainer saves the queue, too, also where each rank writes files of its own. */
+static ls_status report(ls_group *g, void *context)
+{
+    const bool per_rank = *(const bool *)context;
+    uint64_t weights[2] = { 0 };
+    const int rank = ls_group_rank(g);
+    for (int part_of = 0; part_of < 2; part_of++) {
+        ls_trainer *t;
+        ls_live *q;
+        ls_run *r;
+        ls_step_result result;
+        ls_live_numbers n;
+        int64_t samples, total;
+        LS_TRY(simulation_trainer(&t, g));
+        LS_TRY(ls_live_open(&q, t, .capacity = 32, .hold_out = 3));
+        const ls_run_contents mine = { .trainer = t };
+        LS_TRY(ls_run_open(&r, ls_test_path("runs"), per_rank ? "files" : "whole", g, .per_rank = per_rank));
+        if (part_of) {
+            LS_TRY(ls_run_load(r, ls_latest_checkpoint(r)->path, &mine));
+        } else {
+            LS_TRY(simulation_push(q, 1000 * rank, 7 + 4 * rank));
+            LS_TRY(ls_live_fill(q, &samples, &total, NULL));
+            LS_TRY(ls_trainer_run(t, samples, 1e-2, &result));
+            LS_TRY(ls_report(r, NULL, 0, &mine));
+        }
+        LS_TRY(ls_live_count(q, &n));
+        RANK_CHECK(n.pushed == 7 + 4 * rank && n.held == n.pushed / 3 &&
+                   n.waiting == n.pushed - n.held - MICRO);
+        LS_TRY(ls_live_fill(q, &samples, &total, NULL));
+        LS_TRY(ls_trainer_run(t, samples, 1e-2, &result));
+        weights[part_of] = simulation_weights(t);
+        LS_TRY(ls_run_finish(&r, LS_OK, NULL));
+        ls_live_close(&q);
+        ls_trainer_destroy(&t);
+    }
+    RANK_CHECK(weights[0] && weights[0] == weights[1]);
+    return LS_OK;
+}
+
+static void checkpoints_of_a_run(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++)
+        ASSERT_OK(run_ranks(3, report, &(bool){ k > 0 }));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits),         cmocka_unit_test(as_if_put),
         cmocka_unit_test(ranks_without_samples), cmocka_unit_test(full_queues),
-        cmocka_unit_test(held_out_samples),      cmocka_unit_test(dealt_anew)
+        cmocka_unit_test(held_out_samples),      cmocka_unit_test(dealt_anew),
+        cmocka_unit_test(checkpoints_of_a_run)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
