@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/evaluation.h"
 #include "graph.h"
 
-enum { MOST_NAME = 58 }; /* with a prefix a name has 64 bytes at most */
+enum { MOST_NAME = LS_METRIC_NAME - 6 }; /* with "eval_" it is a name, too */
 
 static bool room(ls_graph *g)
 {
@@ -27,25 +28,20 @@ static bool room(ls_graph *g)
 /* What is wrong with a name, under which the rows of a run's files have the value; NULL: nothing. */
 static const char *wrong_name(const ls_graph *g, const ls_declared *d)
 {
-    static const char *const KEYS[] = { "kind",         "step",      "epoch",      "attempt",
-                                        "samples",      "targets",   "seconds",    "generate_seconds",
-                                        "lr",           "grad_norm", "loss_scale", "skipped",
-                                        "memory",       "texts",     "rouge1",     "rouge2",
-                                        "rougeL",       "correct",   "checkpoint", "data",
-                                        "builtin_data", "other_data" };
     const size_t n = strlen(d->name);
     bool fine = n > 0 && n <= MOST_NAME;
     for (size_t i = 0; i < n && fine; i++)
         fine = isalnum((unsigned char)d->name[i]) || strchr("_-./", d->name[i]);
     if (!fine)
         return "a name has 1 to 58 letters, digits and _-./";
-    for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++)
-        if (!strcmp(d->name, KEYS[i]))
-            return "the rows of metrics.jsonl and of `lockstep eval` have this key; use another name";
+    if (ls_is_row_key(d->name))
+        return "the rows of metrics.jsonl and of `lockstep eval` have this key; use another name";
     for (int i = 0; i < g->n_declared; i++)
         if (d->loss && g->declared[i].loss &&
             (!strcmp(d->name, "loss") || !strcmp(g->declared[i].name, "loss")))
             return "of several losses none may be \"loss\", which is what their sum is called";
+    if (g->n_declared + 1 == LS_MOST_METRICS)
+        return "a model has at most 63 losses and metrics; leave some out, or compare whole tensors with one";
     return !d->loss && !strcmp(d->name, "loss") ? "\"loss\" is what is minimised: a metric needs another name"
                                                 : NULL;
 }

@@ -184,6 +184,23 @@ static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_
         (long long)l->step, (long long)l->total_steps, reason, l->snapshots.dir);
 }
 
+/* The evaluation in the line of its epoch. */
+static void describe(ls_str *out, const ls_loop *l, const ls_eval_result *e, const ls_rouge_mean *rouge)
+{
+    ls_str_printf(out, "  eval loss %.4f", e->loss);
+    if (is_text(l->eval) && isnan(ls_evaluation_get(&e->metrics, "perplexity")))
+        ls_str_printf(out, "  perplexity %.4g", exp(e->loss));
+    for (int i = 1; i < e->metrics.n; i++)
+        if (!strcmp(e->metrics.at[i].name, "accuracy"))
+            ls_str_printf(out, "  accuracy %.2f%% (%lld of %lld)", 100 * e->accuracy, (long long)e->correct,
+                          (long long)e->count);
+        else
+            ls_str_printf(out, "  %s %.4g", e->metrics.at[i].name, e->metrics.at[i].value);
+    if (rouge->texts)
+        ls_str_printf(out, "  rouge1 %.4f  rouge2 %.4f  rougeL %.4f", rouge->mean.rouge1, rouge->mean.rouge2,
+                      rouge->mean.rougeL);
+}
+
 /* Ends an epoch: evaluates if it is due, writes the epoch's row, and saves if it is due. */
 static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool last)
 {
@@ -192,12 +209,11 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
                          .step = l->step,
                          .samples = sum->samples,
                          .loss = sum->loss / (double)sum->count,
-                         .eval_loss = NAN,
-                         .eval_accuracy = NAN,
                          .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
                          .seconds = ls_now() - sum->start,
                          .memory = ls_anonymous_rss() };
-    char evaluated[256] = "", perplexity[40] = "", duration[32];
+    char duration[32];
+    ls_str evaluated = { 0 };
     const bool evaluate = l->eval &&
                           (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
     ls_eval_result e;
@@ -208,8 +224,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
         LS_TRY(ls_evaluate(l->trainer, l->eval, r->train.micro_batch, l->ui, &e));
         l->run->eval_seconds += e.seconds;
         l->requests.evaluation = fmax(l->requests.evaluation, e.seconds);
-        row.eval_loss = e.loss;
-        row.eval_accuracy = e.accuracy;
+        row.eval = e.metrics;
     }
     if (evaluate && l->generate) {
         LS_TRY(l->generate(l, &row.eval_rouge));
@@ -221,21 +236,16 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
     const bool best = ls_rundir_is_best(l->run, ls_epoch_row_metric(&row, r->checkpoint.best.metric),
                                         r->checkpoint.best.mode == LS_MODE_MAX, l->step, epoch);
     if (evaluate) {
-        LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.loss, e.accuracy,
-                                                       e.seconds, row.eval_rouge }));
-        if (is_text(l->eval))
-            snprintf(perplexity, sizeof perplexity, "  perplexity %.4g", exp(e.loss));
-        snprintf(evaluated, sizeof evaluated, "  eval loss %.4f%s  accuracy %.2f%% (%lld of %lld)", e.loss,
-                 perplexity, 100 * e.accuracy, (long long)e.correct, (long long)e.count);
-        const size_t used = strlen(evaluated);
-        if (row.eval_rouge.texts)
-            snprintf(evaluated + used, sizeof evaluated - used, "  rouge1 %.4f  rouge2 %.4f  rougeL %.4f",
-                     row.eval_rouge.mean.rouge1, row.eval_rouge.mean.rouge2, row.eval_rouge.mean.rougeL);
+        LS_TRY(ls_metrics_eval(
+            l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.seconds, row.eval, row.eval_rouge }));
+        describe(&evaluated, l, &e, &row.eval_rouge);
     }
     ls_log_info("epoch %lld  step %*lld/%lld  train loss %.4f%s  %s%s%s", (long long)epoch,
-                digits(l->total_steps), (long long)l->step, (long long)l->total_steps, row.loss, evaluated,
-                ls_format_duration(duration, row.seconds), best ? "  best so far" : "",
+                digits(l->total_steps), (long long)l->step, (long long)l->total_steps, row.loss,
+                ls_str_text(&evaluated), ls_format_duration(duration, row.seconds),
+                best ? "  best so far" : "",
                 evaluate && l->eval->builtin ? "  on the BUILT-IN shapes, not real data" : "");
+    ls_str_release(&evaluated);
     LS_TRY(ls_metrics_epoch(l->run, &row));
     if (!saves(l))
         return LS_OK;

@@ -22,13 +22,10 @@
 
 /* The plain numbers of trainer.json: X(key, member of ls_resume_point). A number that is not known is null in
  * the file and NAN here. */
-#define NUMBERS(X)                    \
-    X("epoch_loss", sums.loss)        \
-    X("epoch_seconds", sums.seconds)  \
-    X("loss", metrics.loss)           \
-    X("lr", metrics.lr)               \
-    X("eval_loss", metrics.eval_loss) \
-    X("eval_accuracy", metrics.eval_accuracy) X("best_value", metrics.best_value)
+#define NUMBERS(X)                   \
+    X("epoch_loss", sums.loss)       \
+    X("epoch_seconds", sums.seconds) \
+    X("loss", metrics.loss) X("lr", metrics.lr)
 #define COUNTS(X)                         \
     X("step", step)                       \
     X("epoch", epoch)                     \
@@ -52,12 +49,17 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     NUMBERS(NUMBER)
 #undef COUNT
 #undef NUMBER
+    ls_json_f64(&j, "eval_loss", ls_evaluation_get(&p->metrics.eval, "loss"));
+    ls_json_f64(&j, "eval_accuracy", ls_evaluation_get(&p->metrics.eval, "accuracy"));
+    ls_json_f64(&j, "best_value", p->metrics.best_value);
+    ls_evaluation_write(&j, "eval_", &p->metrics.eval, false);
     ls_rouge_write(&j, "eval_", &p->metrics.eval_rouge);
     if (p->ended) {
         ls_json_object(&j, "epoch_end");
         ls_json_f64(&j, "loss", p->ended->loss);
-        ls_json_f64(&j, "eval_loss", p->ended->eval_loss);
-        ls_json_f64(&j, "eval_accuracy", p->ended->eval_accuracy);
+        ls_json_f64(&j, "eval_loss", ls_evaluation_get(&p->ended->eval, "loss"));
+        ls_json_f64(&j, "eval_accuracy", ls_evaluation_get(&p->ended->eval, "accuracy"));
+        ls_evaluation_write(&j, "eval_", &p->ended->eval, false);
         ls_rouge_write(&j, "eval_", &p->ended->eval_rouge);
         ls_json_close_object(&j);
     }
@@ -100,6 +102,8 @@ static void read_point(ls_resume_point *p, const json_t *j)
     if (!p->steps_per_epoch && p->epoch > 0)
         /* the same; in the first epoch the number cannot be known */
         p->steps_per_epoch = (p->step - p->epoch_step) / p->epoch;
+    p->metrics.best_value = number_at(j, "best_value");
+    p->metrics.eval = ls_evaluation_read(j, "eval_");
     p->metrics.eval_rouge = ls_rouge_read(j, "eval_");
     p->metrics.step = p->step;
     p->metrics.epoch = p->epoch_step > 0 ? p->epoch : p->epoch - 1; /* of the last step */
@@ -306,8 +310,7 @@ bool ls_resume_ended(ls_epoch_row *row, const char *checkpoint, const ls_dataset
     ls_status s = read_trainer(&j, checkpoint);
     const json_t *ended = json_object_get(j, "epoch_end");
     *row = (ls_epoch_row){ .loss = number_at(ended, "loss"),
-                           .eval_loss = number_at(ended, "eval_loss"),
-                           .eval_accuracy = number_at(ended, "eval_accuracy"),
+                           .eval = ls_evaluation_read(ended, "eval_"),
                            .eval_rouge = ls_rouge_read(ended, "eval_") };
     const bool known = s == LS_OK && ended && (!train || ls_data_difference(&differences, j, train)) &&
                        (!eval || ls_data_difference(&differences, j, eval));

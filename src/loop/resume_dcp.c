@@ -180,8 +180,6 @@ ls_status ls_resume_load_dcp(ls_resume_point *out, ls_resume_change *change, con
     LS_TRY(status);
     out->metrics = (ls_run_metrics){ .loss = NAN,
                                      .lr = NAN,
-                                     .eval_loss = NAN,
-                                     .eval_accuracy = NAN,
                                      .best_value = NAN,
                                      .step = out->step,
                                      .epoch = out->epoch_step > 0 ? out->epoch : out->epoch - 1 };

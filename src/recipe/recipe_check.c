@@ -11,6 +11,7 @@
 #include "optim_row.h"
 #include "passes/precision.h"
 #include "recipe_check.h"
+#include "recipe_use.h"
 #include "recipe_fields.h"
 
 static const char *at(const ls_recipe *r, const char *key) { return ls_recipe_where(r, key); }
@@ -256,23 +257,44 @@ static ls_status check_export(const ls_recipe *r)
                : LS_OK;
 }
 
-static ls_status check_checkpoint(const ls_recipe *r)
+ls_status ls_recipe_best_mode(ls_recipe *r, int direction)
 {
     const char *metric = r->checkpoint.best.metric;
-    const bool rouge = !strncmp(metric, "eval_rouge", 10),
-               loss = !rouge && strcmp(metric, "eval_accuracy") != 0;
+    const ls_metric_mode mode = direction < 0 ? LS_MODE_MIN : LS_MODE_MAX;
+    if (!ls_recipe_setting(r->state, "checkpoint.best.mode")->where) {
+        if (!direction)
+            return ls_fail(LS_E_USAGE,
+                           "%s: %s: is it better when it is smaller or larger? set checkpoint.best.mode: min "
+                           "or max",
+                           at(r, "checkpoint.best.metric"), metric);
+        r->checkpoint.best.mode = mode;
+    }
+    if (direction && mode != r->checkpoint.best.mode)
+        return ls_fail(LS_E_USAGE, "%s: %s is better when it is %s: set checkpoint.best.mode: %s",
+                       ls_recipe_where_either(r, "checkpoint.best.mode", "checkpoint.best.metric"), metric,
+                       direction < 0 ? "smaller" : "larger", direction < 0 ? "min" : "max");
+    return LS_OK;
+}
+
+static ls_status check_checkpoint(ls_recipe *r)
+{
+    const char *metric = r->checkpoint.best.metric;
+    const bool rouge = !strncmp(metric, "eval_rouge", 10), accuracy = !strcmp(metric, "eval_accuracy"),
+               loss = !strcmp(metric, "loss") || !strcmp(metric, "eval_loss");
     LS_TRY(check_export(r));
+    if (!loss && (strncmp(metric, "eval_", 5) || !metric[5]))
+        return ls_fail(LS_E_USAGE,
+                       "%s: %s: it is loss, the epoch's in training, or eval_NAME of a metric: eval_loss, "
+                       "eval_accuracy, ...",
+                       at(r, "checkpoint.best.metric"), metric);
     if (!r->state->record && r->eval.every_epochs < 0 && !loss)
         return ls_fail(LS_E_USAGE, "%s: %s has no effect with eval.every_epochs -1: nothing is evaluated",
                        at(r, "checkpoint.best.metric"), metric);
     if (!r->state->record && rouge && !r->eval.generate.tokens)
         return ls_fail(LS_E_USAGE, "%s: %s needs eval.generate.tokens: without it no text is generated",
                        at(r, "checkpoint.best.metric"), metric);
-    if (loss != (r->checkpoint.best.mode == LS_MODE_MIN))
-        return ls_fail(LS_E_USAGE, "%s: %s is better when it is %s: set checkpoint.best.mode: %s",
-                       ls_recipe_where_either(r, "checkpoint.best.mode", "checkpoint.best.metric"), metric,
-                       loss ? "smaller" : "larger", loss ? "min" : "max");
-    return LS_OK;
+    /* of other metrics the model knows (ls_setup_best) */
+    return loss || accuracy || rouge ? ls_recipe_best_mode(r, loss ? -1 : 1) : LS_OK;
 }
 
 ls_status ls_recipe_check(ls_recipe *r)

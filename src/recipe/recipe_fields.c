@@ -451,13 +451,13 @@ const ls_key LS_KEYS[] = {
       NEEDS(SAVES),
       .help =
           "number of best checkpoints that are kept, by `best`; an epoch that ends among the best is saved" },
-    { "checkpoint.best.metric", LS_KEY_WORD, AT(checkpoint.best.metric), "eval_loss",
-      WORDS("eval_loss", "eval_accuracy", "loss", "eval_rouge1", "eval_rouge2", "eval_rougeL"),
-      .may_change = true, NEEDS(SAVES),
-      .help = "metric of the best checkpoint, at the end of an epoch; `loss`: the epoch's training loss; "
-              "`eval_rouge1` and the like need `eval.generate.tokens`" },
+    { "checkpoint.best.metric", LS_KEY_TEXT, AT(checkpoint.best.metric), "eval_loss", .may_change = true,
+      NEEDS(SAVES),
+      .help = "metric of the best checkpoint, at the end of an epoch: `loss`, the epoch's training loss, or "
+              "`eval_NAME` of the model's losses and metrics; `eval_rougeL` needs `eval.generate.tokens`" },
     { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"),
-      .may_change = true, .help = "whether the smallest or the largest value is best" },
+      .may_change = true,
+      .help = "whether the smallest or the largest value is best; need not be set where the metric says it" },
     { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true, NEEDS(SAVES),
       .help = "true: copy the state and write it while training goes on" },
     { "checkpoint.files", LS_KEY_CHOICE, AT(checkpoint.files), "whole", WORDS("whole", "per_rank"),

@@ -7,6 +7,10 @@
 ls_status ls_recipe_parallel(ls_parallel *out, const ls_recipe *r, int64_t ranks, int rank,
                              int ranks_per_host);
 
+/* recipe_check.c: checks checkpoint.best.mode, and sets it where the recipe does not. `direction` of its
+ * metric: 1 if a higher value is better, -1 if a lower one, 0 if nobody says. Local. */
+ls_status ls_recipe_best_mode(ls_recipe *r, int direction);
+
 /* recipe_init.c: finds the weights that model.init names (it is not random), where base/find.h looks; *out is
  * malloc'ed. LS_E_USAGE if nothing is there; the message says where the key was set, and where the weights
  * were looked for. */

@@ -92,8 +92,7 @@ static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
                               .step = whole(row, "step"),
                               .samples = whole(row, "samples"),
                               .loss = real(row, "loss", NAN),
-                              .eval_loss = real(row, "eval_loss", NAN),
-                              .eval_accuracy = real(row, "eval_accuracy", NAN),
+                              .eval = ls_evaluation_read(row, "eval_"),
                               .eval_rouge = ls_rouge_read(row, "eval_"),
                               .lr = real(row, "lr", NAN),
                               .seconds = real(row, "seconds", NAN),
@@ -147,11 +146,10 @@ static void add_row(ls_history *h, json_t *row)
     if (!strcmp(kind, "step"))
         add_step(h, row, attempt);
     else if (!strcmp(kind, "eval"))
-        APPEND(
-            h, evals,
-            (ls_past_eval){ { step, epoch, whole(row, "samples"), real(row, "loss", NAN),
-                              real(row, "accuracy", NAN), real(row, "seconds", NAN), ls_rouge_read(row, "") },
-                            attempt });
+        APPEND(h, evals,
+               (ls_past_eval){ { step, epoch, whole(row, "samples"), real(row, "seconds", NAN),
+                                 ls_evaluation_read(row, ""), ls_rouge_read(row, "") },
+                               attempt });
     else if (!strcmp(kind, "epoch"))
         add_epoch(h, row, attempt);
     else if (!strcmp(kind, "checkpoint"))
@@ -191,6 +189,18 @@ ls_status ls_history_read(ls_history *out, const char *run_dir)
         return LS_OK;
     ls_history_release(out);
     return ls_fail(LS_E_MEMORY, "%s: no memory for the rows of metrics.jsonl", run_dir);
+}
+
+ls_evaluation ls_history_metrics(const ls_history *h)
+{
+    ls_evaluation names = { .n = 0 };
+    for (int i = 0; i < h->n_evals; i++)
+        for (int k = 0; k < h->evals[i].row.eval.n; k++)
+            if (strcmp(h->evals[i].row.eval.at[k].name, "loss"))
+                ls_evaluation_set(&names, h->evals[i].row.eval.at[k].name, NAN);
+    if (!names.n)
+        ls_evaluation_set(&names, "accuracy", NAN);
+    return names;
 }
 
 void ls_history_release(ls_history *h)

@@ -17,7 +17,7 @@ typedef struct ls_past_eval {
 typedef struct ls_past_epoch {
     ls_epoch_row row;
     int64_t attempt;
-} ls_past_epoch; /* eval_loss and eval_accuracy are NAN without an evaluation */
+} ls_past_epoch;
 /* A checkpoint that was saved; it may have been removed later. */
 typedef struct ls_past_checkpoint {
     int64_t step, epoch, bytes, attempt;
@@ -50,4 +50,7 @@ typedef struct ls_history {
 } ls_history;
 
 ls_status ls_history_read(ls_history *out, const char *run_dir);
+/* The names of the metrics that tables and charts show beside the loss, in the order in which they came;
+ * "accuracy" if there is no evaluation. Their values are NaN. */
+ls_evaluation ls_history_metrics(const ls_history *h);
 void ls_history_release(ls_history *h); /* may be called after an error */

@@ -44,9 +44,6 @@ static ls_status append(ls_rundir *d)
     return s;
 }
 
-/* Rounds to nanoseconds, the resolution of the clock. Else a row would have twenty digits without meaning. */
-static double clocked(double seconds) { return round(seconds * 1e9) / 1e9; }
-
 void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)
 {
     ls_json_object(j, NULL);
@@ -58,7 +55,7 @@ void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)
     ls_json_int(j, "samples", row->samples);
     if (row->targets)
         ls_json_int(j, "targets", row->targets);
-    ls_json_f64(j, "seconds", clocked(row->seconds));
+    ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
     if (row->grad_norm >= 0)
         ls_json_f64(j, "grad_norm", row->grad_norm);
     if (row->loss_scale > 0) {
@@ -97,14 +94,27 @@ ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
     return ls_rundir_save_result(d, d->state, NULL);
 }
 
+/* The common metrics and ROUGE are one event, each other metric is its own: an event has room for a few. */
 static ls_status show_eval(ls_rundir *d, const ls_eval_row *row)
 {
-    ls_scalar scalars[2 + LS_ROUGES] = { { "eval/loss", row->loss }, { "eval/accuracy", row->accuracy } };
+    ls_scalar scalars[2 + LS_ROUGES];
+    char tag[16 + LS_METRIC_NAME];
     static const char *const NAMES[LS_ROUGES] = { "eval/rouge1", "eval/rouge2", "eval/rougeL" };
-    int n = 2;
+    int n = 0;
+    for (int i = 0; i < row->eval.n; i++)
+        if (ls_evaluation_common(row->eval.at[i].name))
+            scalars[n++] = (ls_scalar){ strcmp(row->eval.at[i].name, "loss") ? "eval/accuracy" : "eval/loss",
+                                        row->eval.at[i].value };
     for (int i = 0; i < LS_ROUGES && row->rouge.texts; i++)
         scalars[n++] = (ls_scalar){ NAMES[i], ls_rouge_at(&row->rouge, i) };
-    return ls_tensorboard_add(d, row->step, n, scalars);
+    LS_TRY(ls_tensorboard_add(d, row->step, n, scalars));
+    for (int i = 0; i < row->eval.n; i++) {
+        if (ls_evaluation_common(row->eval.at[i].name))
+            continue;
+        snprintf(tag, sizeof tag, "eval/%s", row->eval.at[i].name);
+        LS_TRY(ls_tensorboard_add(d, row->step, 1, &(ls_scalar){ tag, row->eval.at[i].value }));
+    }
+    return LS_OK;
 }
 
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row)
@@ -112,19 +122,17 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row)
     ls_json *j = begin(d, "eval");
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "epoch", row->epoch);
-    ls_json_f64(j, "loss", row->loss);
-    ls_json_f64(j, "accuracy", row->accuracy);
+    ls_evaluation_write(j, "", &row->eval, true);
     ls_json_int(j, "samples", row->samples);
-    ls_json_f64(j, "seconds", clocked(row->seconds));
+    ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
     ls_rouge_write(j, "", &row->rouge);
     if (row->rouge.texts)
-        ls_json_f64(j, "generate_seconds", clocked(row->rouge.seconds));
+        ls_json_f64(j, "generate_seconds", ls_row_seconds(row->rouge.seconds));
     close_row(j, d->attempt);
     LS_TRY(append(d));
     LS_TRY(show_eval(d, row));
     ls_run_metrics *m = &d->metrics;
-    m->eval_loss = row->loss;
-    m->eval_accuracy = row->accuracy;
+    m->eval = row->eval;
     m->eval_rouge = row->rouge;
     m->eval_step = row->step;
     return ls_rundir_save_result(d, d->state, NULL);
@@ -132,12 +140,13 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row)
 
 double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric)
 {
+    if (!strcmp(metric, "loss"))
+        return row->loss;
+    const char *name = strncmp(metric, "eval_", 5) ? metric : metric + 5;
     for (int i = 0; i < LS_ROUGES; i++)
-        if (!strncmp(metric, "eval_", 5) && !strcmp(metric + 5, LS_ROUGE_NAMES[i]))
+        if (!strcmp(name, LS_ROUGE_NAMES[i]))
             return ls_rouge_at(&row->eval_rouge, i);
-    return !strcmp(metric, "loss")        ? row->loss
-           : !strcmp(metric, "eval_loss") ? row->eval_loss
-                                          : row->eval_accuracy;
+    return ls_evaluation_get(&row->eval, name);
 }
 
 void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
@@ -148,50 +157,20 @@ void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "samples", row->samples);
     ls_json_f64(j, "loss", row->loss);
-    if (!isnan(row->eval_loss) || !isnan(row->eval_accuracy)) {
-        ls_json_f64(j, "eval_loss", row->eval_loss);
-        ls_json_f64(j, "eval_accuracy", row->eval_accuracy);
-    }
+    ls_evaluation_write(j, "eval_", &row->eval, true);
     ls_rouge_write(j, "eval_", &row->eval_rouge);
     ls_json_f64(j, "lr", row->lr);
-    ls_json_f64(j, "seconds", clocked(row->seconds));
+    ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
     if (row->memory)
         ls_json_int(j, "memory", row->memory);
     close_row(j, attempt);
 }
 
-static const char *csv_number(char buffer[32], double x) { return isnan(x) ? "" : ls_format_f64(buffer, x); }
-
-const char *ls_epoch_row_csv(char text[LS_CSV_ROW], const ls_epoch_row *row, int64_t attempt)
-{
-    char b[5][32];
-    snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%lld\n", (long long)row->epoch,
-             (long long)row->step, (long long)row->samples, csv_number(b[0], row->loss),
-             csv_number(b[1], row->eval_loss), csv_number(b[2], row->eval_accuracy),
-             csv_number(b[3], row->lr), csv_number(b[4], clocked(row->seconds)), (long long)attempt);
-    return text;
-}
-
-const char *ls_step_row_csv(char text[LS_CSV_ROW], const ls_step_row *row, int64_t attempt)
-{
-    char loss[32], b[4][32];
-    snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%s,%lld\n", (long long)row->step,
-             (long long)row->epoch, (long long)row->samples,
-             isnan(row->loss) ? "" : ls_format_f32(loss, row->loss), csv_number(b[0], row->lr),
-             csv_number(b[1], clocked(row->seconds)),
-             row->grad_norm < 0 ? "" : csv_number(b[2], row->grad_norm),
-             row->loss_scale > 0 ? csv_number(b[3], row->loss_scale) : "",
-             row->loss_scale > 0 ? row->skipped ? "1" : "0" : "", (long long)attempt);
-    return text;
-}
-
 ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row)
 {
-    char text[LS_CSV_ROW];
     ls_epoch_row_write(cleared(d), row, d->attempt);
     LS_TRY(append(d));
-    ls_epoch_row_csv(text, row, d->attempt);
-    return ls_rundir_append(d, d->own->csv, "metrics.csv", text, strlen(text));
+    return ls_csv_epoch(d, row);
 }
 
 void ls_report_row_write(ls_json *j, const ls_report_row *row, int64_t attempt)
@@ -202,7 +181,7 @@ void ls_report_row_write(ls_json *j, const ls_report_row *row, int64_t attempt)
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "epoch", row->epoch);
     ls_metric_list_write(j, row->metrics);
-    ls_json_f64(j, "seconds", clocked(row->seconds));
+    ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
     close_row(j, attempt);
 }
 
@@ -227,8 +206,8 @@ ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)
     ls_json_int(j, "epoch", row->epoch);
     ls_json_text(j, "path", row->path);
     ls_json_int(j, "bytes", row->bytes);
-    ls_json_f64(j, "waited", clocked(row->waited));
-    ls_json_f64(j, "seconds", clocked(row->seconds));
+    ls_json_f64(j, "waited", ls_row_seconds(row->waited));
+    ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
     close_row(j, d->attempt);
     LS_TRY(append(d));
     return ls_rundir_save_result(d, d->state == LS_RUN_SAVING ? LS_RUN_RUNNING : d->state, NULL);

@@ -1,7 +1,8 @@
 /* metrics.h - writes the rows of metrics.jsonl (append-only, a row for every optimizer step) and of
  * metrics.csv (a row for every epoch). A row is one write, so neither a reader nor a crash sees half a row.
- * Losses are printed so that they read back as the same float. Allocates nothing. */
+ * Losses are printed so that they read back as the same float. A step's row allocates nothing. */
 #pragma once
+#include <math.h>
 #include "metric_list.h"
 #include "rouge_mean.h"
 #include "rundir.h"
@@ -18,14 +19,15 @@ typedef struct ls_step_row {
 
 typedef struct ls_eval_row {
     int64_t step, epoch, samples;
-    double loss, accuracy, seconds;
+    double seconds;
+    ls_evaluation eval;
     ls_rouge_mean rouge;
 } ls_eval_row;
 
 typedef struct ls_epoch_row {
     int64_t epoch, step, samples;
-    double loss;                     /* mean over the epoch's samples in training */
-    double eval_loss, eval_accuracy; /* NAN: no evaluation this epoch */
+    double loss;        /* mean over the epoch's samples in training */
+    ls_evaluation eval; /* empty: no evaluation this epoch */
     ls_rouge_mean eval_rouge;
     double lr, seconds;
     int64_t memory; /* bytes of anonymous memory on rank 0, without shared windows; 0: not known */
@@ -55,7 +57,7 @@ typedef struct ls_report_row {
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row);
 ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row);
-/* The value of a word of checkpoint.best.metric: loss, eval_loss, eval_accuracy, eval_rouge1, ... */
+/* The value of a word of checkpoint.best.metric: loss, eval_NAME. */
 double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric);
 /* A save begins. Until its row is written the state of the run is `saving`, unless it is `stopping`. */
 ls_status ls_metrics_saving(ls_rundir *d);
@@ -69,12 +71,9 @@ ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row);
 /* Number of the last step in metrics.jsonl from byte `from` on; -1: there is none. Local. */
 int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from);
 
-/* A row as JSON, without the end of the line, and as a line of CSV. */
-#define LS_CSV_ROW 512
-#define LS_EPOCH_CSV "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n"
-#define LS_STEP_CSV "step,epoch,samples,loss,lr,seconds,grad_norm,loss_scale,skipped,attempt\n"
+/* A row as JSON, without the end of the line. */
 void ls_report_row_write(ls_json *j, const ls_report_row *row, int64_t attempt);
 void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt);
 void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt);
-const char *ls_epoch_row_csv(char text[LS_CSV_ROW], const ls_epoch_row *row, int64_t attempt);
-const char *ls_step_row_csv(char text[LS_CSV_ROW], const ls_step_row *row, int64_t attempt);
+/* Nanoseconds are the resolution of the clock. Else a row would have twenty digits without meaning. */
+static inline double ls_row_seconds(double seconds) { return round(seconds * 1e9) / 1e9; }

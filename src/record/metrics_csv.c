@@ -15,7 +15,38 @@
 #include "base/sys.h"
 #include "rundir_own.h"
 
-static const char FIRST[] = "report,step,epoch,seconds,attempt";
+static const char *csv_number(char buffer[32], double x) { return isnan(x) ? "" : ls_format_f64(buffer, x); }
+
+const char *ls_epoch_row_csv(char text[LS_CSV_ROW], const ls_epoch_row *row, int64_t attempt)
+{
+    char b[5][32];
+    snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%lld", (long long)row->epoch,
+             (long long)row->step, (long long)row->samples, csv_number(b[0], row->loss),
+             csv_number(b[1], ls_evaluation_get(&row->eval, "loss")),
+             csv_number(b[2], ls_evaluation_get(&row->eval, "accuracy")), csv_number(b[3], row->lr),
+             csv_number(b[4], ls_row_seconds(row->seconds)), (long long)attempt);
+    return text;
+}
+
+const char *ls_step_row_csv(char text[LS_CSV_ROW], const ls_step_row *row, int64_t attempt)
+{
+    char loss[32], b[4][32];
+    snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%s,%lld", (long long)row->step,
+             (long long)row->epoch, (long long)row->samples,
+             isnan(row->loss) ? "" : ls_format_f32(loss, row->loss), csv_number(b[0], row->lr),
+             csv_number(b[1], ls_row_seconds(row->seconds)),
+             row->grad_norm < 0 ? "" : csv_number(b[2], row->grad_norm),
+             row->loss_scale > 0 ? csv_number(b[3], row->loss_scale) : "",
+             row->loss_scale > 0 ? row->skipped ? "1" : "0" : "", (long long)attempt);
+    return text;
+}
+
+/* A row: the columns that every file of its kind begins with, their cells, and further metrics. */
+typedef struct csv_row {
+    const char *first, *cells;
+    int n;
+    const ls_metric *metrics;
+} csv_row;
 
 /* Length of the column name at `p`. */
 static size_t width(const char *p) { return strcspn(p, ",\n"); }
@@ -55,19 +86,19 @@ static ls_status replace(ls_rundir *d, const char *path, const ls_str *text)
 }
 
 /* Writes the file again with these columns, and with a header if it had none. */
-static ls_status write_anew(ls_rundir *d, const char *path, const char *names, int columns)
+static ls_status write_anew(ls_rundir *d, const char *path, const char *first, const char *names, int columns)
 {
     char *before = NULL;
     size_t size = 0;
     ls_str wide = { 0 };
     LS_TRY(ls_file_read(&before, &size, path));
-    if (size && strncmp(before, FIRST, sizeof FIRST - 1)) {
+    if (size && strncmp(before, first, strlen(first))) {
         free(before);
         return ls_fail(LS_E_FORMAT, "%s: does not begin with %s: something else has written it; move it away",
-                       path, FIRST);
+                       path, first);
     }
-    widen(&wide, size ? before : FIRST, names, columns);
-    ls_status s = replace(d, path, &wide);
+    widen(&wide, size ? before : first, names, columns);
+    ls_status s = columns || !size ? replace(d, path, &wide) : LS_OK;
     ls_str_release(&d->own->header);
     ls_str_add_n(&d->own->header, wide.data, strcspn(wide.data, "\n"));
     if (s == LS_OK)
@@ -77,56 +108,78 @@ static ls_status write_anew(ls_rundir *d, const char *path, const char *names, i
     return s;
 }
 
-static ls_status add_columns(ls_rundir *d, const char *path, const ls_metric_list *metrics)
+static ls_status add_columns(ls_rundir *d, const char *path, const csv_row *row)
 {
     ls_str names = { 0 };
     int columns = 0;
-    ls_status s = d->own->header.len ? LS_OK : write_anew(d, path, "", 0); /* reads it */
-    for (int i = 0; i < metrics->n && s == LS_OK; i++)
-        if (!has_column(d->own->header.data, metrics->at[i].name)) {
-            ls_str_printf(&names, ",%s", metrics->at[i].name);
+    ls_status s = d->own->header.len ? LS_OK : write_anew(d, path, row->first, "", 0); /* reads it */
+    for (int i = 0; i < row->n && s == LS_OK; i++)
+        if (!has_column(d->own->header.data, row->metrics[i].name)) {
+            ls_str_printf(&names, ",%s", row->metrics[i].name);
             columns++;
         }
     if (s == LS_OK)
         s = ls_str_status(&names);
     if (s == LS_OK && columns)
-        s = write_anew(d, path, names.data, columns);
+        s = write_anew(d, path, row->first, names.data, columns);
     ls_str_release(&names);
     return s;
 }
 
 /* Writes the row's cells in the order of the header. */
-static void add_cells(ls_str *out, const char *header, const ls_report_row *row, int64_t attempt)
+static void add_cells(ls_str *out, const char *header, const csv_row *row)
 {
     char number[32];
-    ls_str_printf(out, "%lld,%lld,%lld,%s,%lld", (long long)row->report, (long long)row->step,
-                  (long long)row->epoch, ls_format_f64(number, row->seconds), (long long)attempt);
-    for (const char *p = header + sizeof FIRST - 1; *p == ',';) {
+    const ls_metric_list metrics = { .n = row->n, .at = (ls_metric *)(uintptr_t)row->metrics };
+    ls_str_add(out, row->cells);
+    for (const char *p = header + strlen(row->first); *p == ',';) {
         char name[128];
         p++;
         snprintf(name, sizeof name, "%.*s", (int)width(p), p);
-        double value = ls_metric_list_find(row->metrics, name);
+        const double value = ls_metric_list_find(&metrics, name);
         ls_str_printf(out, ",%s", isnan(value) ? "" : ls_format_f64(number, value));
         p += width(p);
     }
     ls_str_add(out, "\n");
 }
 
-ls_status ls_csv_report(ls_rundir *d, const ls_report_row *row)
+static ls_status add(ls_rundir *d, const csv_row *row)
 {
     if (d->rank)
         return LS_OK;
     char *path = ls_path_join(d->path, "metrics.csv");
     ls_str line = { 0 };
-    ls_status s = add_columns(d, path, row->metrics);
+    ls_status s = add_columns(d, path, row);
     if (s == LS_OK) {
-        add_cells(&line, d->own->header.data, row, d->attempt);
+        add_cells(&line, d->own->header.data, row);
         s = ls_str_status(&line);
     }
-    if (s == LS_OK) {
+    if (s == LS_OK)
         s = ls_rundir_append(d, d->own->csv, "metrics.csv", line.data, line.len);
-    }
     ls_str_release(&line);
     free(path);
     return s;
+}
+
+ls_status ls_csv_epoch(ls_rundir *d, const ls_epoch_row *row)
+{
+    char cells[LS_CSV_ROW], names[LS_MOST_METRICS][LS_METRIC_NAME];
+    ls_metric metrics[LS_MOST_METRICS];
+    int n = 0;
+    for (int i = 0; i < row->eval.n; i++)
+        if (!ls_evaluation_common(row->eval.at[i].name)) {
+            snprintf(names[n], sizeof names[n], "eval_%s", row->eval.at[i].name);
+            metrics[n] = (ls_metric){ names[n], row->eval.at[i].value };
+            n++;
+        }
+    return add(d, &(csv_row){ LS_EPOCH_CSV, ls_epoch_row_csv(cells, row, d->attempt), n, metrics });
+}
+
+ls_status ls_csv_report(ls_rundir *d, const ls_report_row *row)
+{
+    char cells[LS_CSV_ROW], number[32];
+    snprintf(cells, sizeof cells, "%lld,%lld,%lld,%s,%lld", (long long)row->report, (long long)row->step,
+             (long long)row->epoch, ls_format_f64(number, row->seconds), (long long)d->attempt);
+    return add(d,
+               &(csv_row){ "report,step,epoch,seconds,attempt", cells, row->metrics->n, row->metrics->at });
 }

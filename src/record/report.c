@@ -31,7 +31,9 @@ static void card(ls_str *out, const char *name, const char *format, ...)
     va_end(args);
     ls_str_add(out, "<div class=\"card\"><b>");
     ls_html_add(out, value);
-    ls_str_printf(out, "</b><span>%s</span></div>\n", name);
+    ls_str_add(out, "</b><span>");
+    ls_html_add(out, name);
+    ls_str_add(out, "</span></div>\n");
 }
 
 /* ---- sections */
@@ -87,13 +89,21 @@ static void summary(page *p)
     char a[32], step[32];
     ls_str *out = &p->out;
     ls_str_add(out, "<div class=\"cards\">\n");
-    if (!isnan(m->eval_accuracy))
-        card(out, "evaluation accuracy", "%.2f%%", 100 * m->eval_accuracy);
+    for (int i = 0; i < m->eval.n; i++) {
+        const char *name = m->eval.at[i].name;
+        const double value = m->eval.at[i].value;
+        char what[32 + LS_METRIC_NAME];
+        snprintf(what, sizeof what, "evaluation %s", name);
+        if (!strcmp(name, "accuracy") && !isnan(value))
+            card(out, what, "%.2f%%", 100 * value);
+        else if (strcmp(name, "loss") && !isnan(value))
+            card(out, what, "%.4g", value);
+    }
     if (m->eval_rouge.texts)
         card(out, "ROUGE-1, -2, -L", "%.4f, %.4f, %.4f", m->eval_rouge.mean.rouge1, m->eval_rouge.mean.rouge2,
              m->eval_rouge.mean.rougeL);
-    if (!isnan(m->eval_loss))
-        card(out, "evaluation loss", "%.4f", m->eval_loss);
+    if (!isnan(ls_evaluation_get(&m->eval, "loss")))
+        card(out, "evaluation loss", "%.4f", ls_evaluation_get(&m->eval, "loss"));
     if (p->curves.smooth.n)
         card(out, "training loss", "%.4f", p->curves.smooth.y[p->curves.smooth.n - 1]);
     ls_html_count(step, m->step);
@@ -129,19 +139,24 @@ static void curves(page *p)
                           .series = { { &c->loss, "training, each step", "var(--c-blue)", false, true },
                                       { &c->smooth, "training, smoothed", "var(--c-blue)", false, false },
                                       { &c->eval_loss, "evaluation", "var(--c-red)", true, false } } });
-    if (c->eval_accuracy.n) {
-        ls_str_add(out, "<h2>Accuracy</h2>\n");
-        ls_chart_lines(out, &(ls_chart){ .title = "evaluation accuracy",
-                                         .x_name = "step",
-                                         .n = 1,
-                                         .low = 1,
-                                         .high = 0,
-                                         .width = 880,
-                                         .height = 240,
-                                         .marks = &p->marks,
-                                         .percent = true,
-                                         .series = { { &c->eval_accuracy, "evaluation", "var(--c-teal)", true,
-                                                       false } } });
+    for (int k = 0; k < c->metrics.n && c->eval[k].n; k++) {
+        const bool accuracy = !strcmp(c->metrics.at[k].name, "accuracy");
+        char title[32 + LS_METRIC_NAME];
+        snprintf(title, sizeof title, "evaluation %s", c->metrics.at[k].name);
+        ls_str_add(out, "<h2>");
+        ls_html_add(out, accuracy ? "Accuracy" : c->metrics.at[k].name);
+        ls_str_add(out, "</h2>\n");
+        ls_chart_lines(
+            out, &(ls_chart){ .title = title,
+                              .x_name = "step",
+                              .n = 1,
+                              .low = 1,
+                              .high = 0,
+                              .width = 880,
+                              .height = 240,
+                              .marks = &p->marks,
+                              .percent = accuracy,
+                              .series = { { &c->eval[k], "evaluation", "var(--c-teal)", true, false } } });
     }
     if (c->eval_rouge[0].n) {
         ls_str_add(out, "<h2>ROUGE</h2>\n");
@@ -189,21 +204,23 @@ static void epochs(page *p)
     ls_str_add(
         out,
         "<h2>Epochs</h2>\n<div class=\"scroll\"><table><thead><tr><th>epoch</th><th>step</th><th>training "
-        "loss</th><th>evaluation loss</th><th>accuracy</th>"
-        "<th>time</th><th>samples / s</th></tr></thead><tbody>\n");
+        "loss</th><th>evaluation loss</th>");
+    ls_report_metric_names(out, &p->curves.metrics);
+    ls_str_add(out, "<th>time</th><th>samples / s</th></tr></thead><tbody>\n");
     for (int i = 0; i < p->history.n_epochs; i++) {
         const ls_epoch_row *e = &p->history.epochs[i].row;
-        char b[5][32], epoch[32], step[32];
+        char b[4][32], epoch[32], step[32], metrics[LS_MOST_METRICS][32];
+        const char *cells[6 + LS_MOST_METRICS];
+        int n = 0;
         snprintf(epoch, sizeof epoch, "%lld", (long long)e->epoch);
-        ls_html_count(step, e->step);
-        ls_html_cells(
-            out, 7,
-            (const char *const[]){
-                epoch, step, ls_html_number(b[0], "%.4f", e->loss),
-                ls_html_number(b[1], "%.4f", e->eval_loss),
-                ls_html_number(b[2], "%.2f%%", 100 * e->eval_accuracy),
-                ls_format_duration(b[3], isnan(e->seconds) ? 0 : e->seconds),
-                e->seconds > 0 ? ls_html_count(b[4], (int64_t)((double)e->samples / e->seconds)) : "–" });
+        cells[n++] = epoch;
+        cells[n++] = ls_html_count(step, e->step);
+        cells[n++] = ls_html_number(b[0], "%.4f", e->loss);
+        cells[n++] = ls_html_number(b[1], "%.4f", ls_evaluation_get(&e->eval, "loss"));
+        n += ls_report_metric_cells(cells + n, metrics, &p->curves.metrics, &e->eval);
+        cells[n++] = ls_format_duration(b[2], isnan(e->seconds) ? 0 : e->seconds);
+        cells[n++] = e->seconds > 0 ? ls_html_count(b[3], (int64_t)((double)e->samples / e->seconds)) : "–";
+        ls_html_cells(out, n, cells);
     }
     ls_str_add(out, "</tbody></table></div>\n");
 }

@@ -40,11 +40,9 @@ static void smooth(ls_curves *c)
     }
 }
 
-#define ALL(c)                                                                                   \
-    {                                                                                            \
-        &(c)->loss, &(c)->smooth, &(c)->lr, &(c)->seconds, &(c)->eval_loss, &(c)->eval_accuracy, \
-            &(c)->eval_rouge[0], &(c)->eval_rouge[1], &(c)->eval_rouge[2]                        \
-    }
+#define ALL(c)                                                                                      \
+    { &(c)->loss,          &(c)->smooth,        &(c)->lr,           &(c)->seconds, &(c)->eval_loss, \
+      &(c)->eval_rouge[0], &(c)->eval_rouge[1], &(c)->eval_rouge[2] }
 
 ls_status ls_curves_make(ls_curves *out, const ls_history *h)
 {
@@ -53,11 +51,15 @@ ls_status ls_curves_make(ls_curves *out, const ls_history *h)
                         .lr = make(h->n_steps),
                         .seconds = make(h->n_steps),
                         .eval_loss = make(h->n_evals),
-                        .eval_accuracy = make(h->n_evals),
+                        .metrics = ls_history_metrics(h),
                         .eval_rouge = { make(h->n_evals), make(h->n_evals), make(h->n_evals) } };
     const ls_curve *const all[] = ALL(out);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         LS_TRY(ls_sys_have(all[i]->x && all[i]->y ? all[i]->x : NULL));
+    for (int k = 0; k < out->metrics.n; k++) {
+        out->eval[k] = make(h->n_evals);
+        LS_TRY(ls_sys_have(out->eval[k].x && out->eval[k].y ? out->eval[k].x : NULL));
+    }
     for (int i = 0; i < h->n_steps; i++) {
         const ls_step_row *r = &h->steps[i].row;
         const double step = (double)r->step;
@@ -68,11 +70,13 @@ ls_status ls_curves_make(ls_curves *out, const ls_history *h)
         out->step_seconds += isnan(r->seconds) ? 0 : r->seconds;
     }
     for (int i = 0; i < h->n_evals; i++) {
-        add_point(&out->eval_loss, (double)h->evals[i].row.step, h->evals[i].row.loss);
-        add_point(&out->eval_accuracy, (double)h->evals[i].row.step, h->evals[i].row.accuracy);
-        for (int k = 0; k < LS_ROUGES && h->evals[i].row.rouge.texts; k++)
-            add_point(&out->eval_rouge[k], (double)h->evals[i].row.step,
-                      ls_rouge_at(&h->evals[i].row.rouge, k));
+        const ls_eval_row *r = &h->evals[i].row;
+        const double step = (double)r->step;
+        add_point(&out->eval_loss, step, ls_evaluation_get(&r->eval, "loss"));
+        for (int k = 0; k < out->metrics.n; k++)
+            add_point(&out->eval[k], step, ls_evaluation_get(&r->eval, out->metrics.at[k].name));
+        for (int k = 0; k < LS_ROUGES && r->rouge.texts; k++)
+            add_point(&out->eval_rouge[k], step, ls_rouge_at(&r->rouge, k));
     }
     smooth(out);
     return LS_OK;
@@ -84,6 +88,10 @@ void ls_curves_release(ls_curves *c)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         free(all[i]->x);
         free(all[i]->y);
+    }
+    for (int k = 0; k < LS_MOST_METRICS; k++) {
+        free(c->eval[k].x);
+        free(c->eval[k].y);
     }
     *c = (ls_curves){ 0 };
 }

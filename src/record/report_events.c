@@ -85,37 +85,63 @@ static const ls_eval_row *eval_at(const ls_history *h, int64_t step)
     return NULL;
 }
 
-static void checkpoint(ls_str *out, const ls_history *h, const ls_past_checkpoint *c, const char *run_dir)
+void ls_report_metric_names(ls_str *out, const ls_evaluation *names)
 {
-    const ls_eval_row *e = eval_at(h, c->step);
+    for (int k = 0; k < names->n; k++) {
+        ls_str_add(out, "<th>");
+        ls_html_add(out, names->at[k].name);
+        ls_str_add(out, "</th>");
+    }
+}
+
+int ls_report_metric_cells(const char **cells, char (*texts)[32], const ls_evaluation *names,
+                           const ls_evaluation *values)
+{
+    for (int k = 0; k < names->n; k++) {
+        const double x = ls_evaluation_get(values, names->at[k].name);
+        cells[k] = strcmp(names->at[k].name, "accuracy") ? ls_html_number(texts[k], "%.4g", x)
+                                                         : ls_html_number(texts[k], "%.2f%%", 100 * x);
+    }
+    return names->n;
+}
+
+static void checkpoint(ls_str *out, const ls_history *h, const ls_past_checkpoint *c, const char *run_dir,
+                       const ls_evaluation *names)
+{
+    static const ls_evaluation NONE = { .n = 0 };
+    const ls_eval_row *row = eval_at(h, c->step);
+    const ls_evaluation *e = row ? &row->eval : &NONE;
     const bool best = points_at(run_dir, "best", c->step), latest = points_at(run_dir, "latest", c->step);
-    char step[32], epoch[32], loss[32], accuracy[32], size[32];
-    ls_html_cells(out, 6,
-                  (const char *const[]){ ls_html_count(step, c->step), ls_html_count(epoch, c->epoch),
-                                         ls_html_number(loss, "%.4f", e ? e->loss : NAN),
-                                         ls_html_number(accuracy, "%.2f%%", e ? 100 * e->accuracy : NAN),
-                                         ls_format_bytes(size, (uint64_t)c->bytes),
-                                         best && latest ? "best, latest"
-                                         : best         ? "best"
-                                         : latest       ? "latest"
-                                                        : "" });
+    char step[32], epoch[32], loss[32], size[32], metrics[LS_MOST_METRICS][32];
+    const char *cells[5 + LS_MOST_METRICS];
+    int n = 0;
+    cells[n++] = ls_html_count(step, c->step);
+    cells[n++] = ls_html_count(epoch, c->epoch);
+    cells[n++] = ls_html_number(loss, "%.4f", ls_evaluation_get(e, "loss"));
+    n += ls_report_metric_cells(cells + n, metrics, names, e);
+    cells[n++] = ls_format_bytes(size, (uint64_t)c->bytes);
+    cells[n++] = best && latest ? "best, latest" : best ? "best" : latest ? "latest" : "";
+    ls_html_cells(out, n, cells);
 }
 
 void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir)
 {
+    const ls_evaluation names = ls_history_metrics(h);
     int kept = 0;
     for (int i = 0; i < h->n_checkpoints; i++)
         kept += is_kept(run_dir, h->checkpoints[i].step);
     if (!h->n_checkpoints)
         return;
     ls_str_add(out, "<h2>Checkpoints</h2>\n");
-    if (kept)
+    if (kept) {
         ls_str_add(out, "<div class=\"scroll\"><table "
-                        "class=\"plan\"><thead><tr><th>step</th><th>epoch</th><th>evaluation loss</th>"
-                        "<th>accuracy</th><th>size</th><th></th></tr></thead><tbody>\n");
+                        "class=\"plan\"><thead><tr><th>step</th><th>epoch</th><th>evaluation loss</th>");
+        ls_report_metric_names(out, &names);
+        ls_str_add(out, "<th>size</th><th></th></tr></thead><tbody>\n");
+    }
     for (int i = 0; i < h->n_checkpoints; i++)
         if (is_kept(run_dir, h->checkpoints[i].step))
-            checkpoint(out, h, &h->checkpoints[i], run_dir);
+            checkpoint(out, h, &h->checkpoints[i], run_dir, &names);
     if (kept)
         ls_str_add(out, "</tbody></table></div>\n");
     if (h->n_checkpoints > kept)

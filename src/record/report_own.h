@@ -13,7 +13,9 @@ typedef struct ls_curve {
 } ls_curve;
 typedef struct ls_curves {
     ls_curve loss, smooth, lr, seconds; /* over steps */
-    ls_curve eval_loss, eval_accuracy;  /* over steps */
+    ls_curve eval_loss;                 /* over steps */
+    ls_evaluation metrics;              /* names of the others */
+    ls_curve eval[LS_MOST_METRICS];     /* over steps, one for each */
     ls_curve eval_rouge[LS_ROUGES];     /* of the evaluations that generated texts */
     int64_t samples;                    /* of all steps */
     double step_seconds;                /* sum over steps */
@@ -77,6 +79,10 @@ void ls_chart_stack(ls_str *out, const ls_stack *s);
 ls_status ls_marks_make(ls_marks *out, const ls_history *h, const char *run_dir); /* free .at */
 void ls_report_restarts(ls_str *out, const ls_history *h);
 void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir);
+/* Adds a heading for each metric of a table, and its cell for one evaluation. */
+void ls_report_metric_names(ls_str *out, const ls_evaluation *names);
+int ls_report_metric_cells(const char **cells, char (*texts)[32], const ls_evaluation *names,
+                           const ls_evaluation *values);
 
 /* ---- pieces of a chart */
 #define LS_CHART_LEFT 58.0

@@ -14,25 +14,31 @@
 #include "rouge_mean.h"
 #include "rundir_own.h"
 
+int ls_run_metrics_list(ls_metric out[LS_RUN_METRICS], ls_metric_names names, const ls_run_metrics *m,
+                        bool lr)
+{
+    int n = 0;
+    if (!isnan(m->loss))
+        out[n++] = (ls_metric){ "loss", m->loss };
+    if (lr && !isnan(m->lr))
+        out[n++] = (ls_metric){ "lr", m->lr };
+    for (int i = 0; i < m->eval.n + LS_ROUGES; i++) {
+        const int text = i - m->eval.n;
+        snprintf(names[n], sizeof names[n], "eval_%s", text < 0 ? m->eval.at[i].name : LS_ROUGE_NAMES[text]);
+        out[n] = (ls_metric){ names[n], text < 0 ? m->eval.at[i].value : ls_rouge_at(&m->eval_rouge, text) };
+        n += !isnan(out[n].value);
+    }
+    return n;
+}
+
 /* The metrics at a checkpoint: those that the program reported, or those of a recipe's loop. */
 static ls_metric_list current(const ls_rundir *d)
 {
-    const ls_run_metrics *m = &d->metrics;
-    const ls_metric all[] = { { "loss", m->loss },
-                              { "eval_loss", m->eval_loss },
-                              { "eval_accuracy", m->eval_accuracy },
-                              { "eval_rouge1", ls_rouge_at(&m->eval_rouge, 0) },
-                              { "eval_rouge2", ls_rouge_at(&m->eval_rouge, 1) },
-                              { "eval_rougeL", ls_rouge_at(&m->eval_rouge, 2) } };
-    enum { ALL = sizeof all / sizeof all[0] };
-    ls_metric known[ALL];
-    int n = 0;
+    ls_metric known[LS_RUN_METRICS];
+    ls_metric_names names;
     if (d->own->reported.n > 0)
         return ls_metric_list_copy(d->own->reported.n, d->own->reported.at);
-    for (int i = 0; i < ALL; i++)
-        if (!isnan(all[i].value))
-            known[n++] = all[i];
-    return ls_metric_list_copy(n, known);
+    return ls_metric_list_copy(ls_run_metrics_list(known, names, &d->metrics, false), known);
 }
 
 /* NULL: no memory. */
@@ -95,7 +101,8 @@ bool ls_rundir_is_best(ls_rundir *d, double value, bool highest, int64_t step, i
 void ls_rundir_forget_evaluations(ls_rundir *d)
 {
     struct ls_rundir_private *own = d->own;
-    d->metrics.eval_loss = d->metrics.eval_accuracy = d->metrics.best_value = NAN;
+    d->metrics.eval = (ls_evaluation){ .n = 0 };
+    d->metrics.best_value = NAN;
     d->metrics.eval_rouge = (ls_rouge_mean){ .texts = 0 };
     free(own->best_checkpoint);
     own->best_checkpoint = NULL;
@@ -126,8 +133,11 @@ void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_
     m->epoch = epoch;
     m->loss = ls_metric_list_find(metrics, "loss");
     m->lr = ls_metric_list_find(metrics, "lr");
-    m->eval_loss = ls_metric_list_find(metrics, "eval_loss");
-    m->eval_accuracy = ls_metric_list_find(metrics, "eval_accuracy");
+    m->eval = (ls_evaluation){ .n = 0 };
+    if (isnan(ls_metric_list_find(metrics, "eval_loss")))
+        return;
+    ls_evaluation_set(&m->eval, "loss", ls_metric_list_find(metrics, "eval_loss"));
+    ls_evaluation_set(&m->eval, "accuracy", ls_metric_list_find(metrics, "eval_accuracy"));
 }
 
 /* Checkpoints that were removed later are not listed. */
@@ -173,11 +183,10 @@ static void write_metrics(ls_json *j, const ls_rundir *d)
         ls_metric_list_write(j, &d->own->reported);
         ls_json_close_object(j);
     }
-    if (!isnan(m->eval_loss)) {
+    if (m->eval.n) {
         ls_json_object(j, "eval");
         ls_json_int(j, "step", m->eval_step);
-        ls_json_f64(j, "loss", m->eval_loss);
-        ls_json_f64(j, "accuracy", m->eval_accuracy);
+        ls_evaluation_write(j, "", &m->eval, true);
         ls_rouge_write(j, "", &m->eval_rouge);
         ls_json_close_object(j);
     }

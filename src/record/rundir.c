@@ -17,7 +17,7 @@
 #include "base/oserror.h"
 #include "base/shown.h"
 #include "base/sys.h"
-#include "metrics.h"
+#include "metrics_csv.h"
 #include "remote.h"
 #include "run_lock.h"
 #include "rundir_own.h"
@@ -113,7 +113,7 @@ static ls_status open_files(ls_rundir *d, const identity *i)
     LS_TRY(open_append(d, "metrics.csv", &own->csv));
     LS_TRY(end_last_line(d, own->csv, "metrics.csv"));
     if (i->recipe && !lseek(own->csv, 0, SEEK_END)) /* a user's program gets its columns from its reports */
-        LS_TRY(ls_rundir_append(d, own->csv, "metrics.csv", LS_EPOCH_CSV, sizeof LS_EPOCH_CSV - 1));
+        LS_TRY(ls_rundir_append(d, own->csv, "metrics.csv", LS_EPOCH_CSV "\n", sizeof LS_EPOCH_CSV));
     return open_log(d);
 }
 
@@ -277,9 +277,7 @@ static ls_rundir *create(const identity *i)
                                        .best_metric = ls_sys_strdup(i->best_metric) };
     d->own = own;
     d->path = ls_storage_run(i->storage, i->name);
-    d->metrics = (ls_run_metrics){
-        .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN
-    };
+    d->metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .best_value = NAN };
     if (!d->path || (i->name && !own->name) || (i->best_metric && !own->best_metric))
         destroy(&d);
     return d;

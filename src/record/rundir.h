@@ -8,6 +8,7 @@
 #pragma once
 #include <stdio.h>
 #include "metric_list.h"
+#include "base/evaluation.h"
 #include "base/log.h"
 #include "lockstep/group.h"
 #include "lockstep/recipe.h"
@@ -21,14 +22,21 @@ bool ls_run_is(const char *dir); /* whether it is a run directory: it has one of
 /* The present metrics of a run. The functions of metrics.h update them; result.json, `lockstep runs` and the
  * report show them. NAN: none yet. */
 typedef struct ls_run_metrics {
-    int64_t step, epoch;             /* finished optimizer steps; epoch of the last one */
-    double loss, lr;                 /* of the last step */
-    double eval_loss, eval_accuracy; /* last evaluation */
-    ls_rouge_mean eval_rouge;        /* the same */
+    int64_t step, epoch;      /* finished optimizer steps; epoch of the last one */
+    double loss, lr;          /* of the last step */
+    ls_evaluation eval;       /* the last evaluation */
+    ls_rouge_mean eval_rouge; /* the same */
     int64_t eval_step;
     double best_value; /* of checkpoint.best.metric */
     int64_t best_step, best_epoch;
 } ls_run_metrics;
+
+/* Those that are known: `loss`; `lr`, if it is wanted; `eval_NAME` of the last evaluation. Returns how many.
+ */
+enum { LS_RUN_METRICS = 2 + LS_MOST_METRICS + 3 };
+typedef char ls_metric_names[LS_RUN_METRICS][LS_METRIC_NAME];
+int ls_run_metrics_list(ls_metric out[LS_RUN_METRICS], ls_metric_names names, const ls_run_metrics *m,
+                        bool lr);
 
 #define LS_STARTUP_PARTS 8
 typedef struct ls_startup {

@@ -41,8 +41,7 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
                                      .epoch = integer(tree, "epoch"),
                                      .loss = number(tree, "loss"),
                                      .lr = number(tree, "lr"),
-                                     .eval_loss = number(eval, "loss"),
-                                     .eval_accuracy = number(eval, "accuracy"),
+                                     .eval = ls_evaluation_read(eval, ""),
                                      .eval_rouge = ls_rouge_read(eval, ""),
                                      .eval_step = integer(eval, "step"),
                                      .best_value = number(best, "value"),
@@ -130,14 +129,14 @@ static void add_row(ls_table *t, const ls_run_info *i)
     snprintf(epoch, sizeof epoch, "%lld", (long long)i->metrics.epoch);
     snprintf(restarts, sizeof restarts, i->restarts ? "%d" : "", i->restarts);
     ls_table_row(t,
-                 (const char *const[]){ i->name, ls_run_state_name(i->state), step, epoch,
-                                        cell(loss, "%.4f", i->metrics.loss),
-                                        cell(eval, "%.4f", i->metrics.eval_loss),
-                                        cell(accuracy, "%.2f%%", 100 * i->metrics.eval_accuracy), restarts,
-                                        slash ? slash + 1 : i->checkpoint, ago },
-                 *i->error                                         ? i->error
-                 : i->builtin_data && !isnan(i->metrics.eval_loss) ? LS_BUILTIN_NOTE
-                                                                   : NULL);
+                 (const char *const[]){
+                     i->name, ls_run_state_name(i->state), step, epoch, cell(loss, "%.4f", i->metrics.loss),
+                     cell(eval, "%.4f", ls_evaluation_get(&i->metrics.eval, "loss")),
+                     cell(accuracy, "%.2f%%", 100 * ls_evaluation_get(&i->metrics.eval, "accuracy")),
+                     restarts, slash ? slash + 1 : i->checkpoint, ago },
+                 *i->error                              ? i->error
+                 : i->builtin_data && i->metrics.eval.n ? LS_BUILTIN_NOTE
+                                                        : NULL);
 }
 
 static void add_broken(ls_table *t, const char *name, const char *why)
@@ -151,8 +150,9 @@ static void json_row(ls_json *j, const ls_run_info *i)
     ls_json_int(j, "step", i->metrics.step);
     ls_json_int(j, "epoch", i->metrics.epoch);
     ls_json_f32(j, "loss", (float)i->metrics.loss);
-    ls_json_f64(j, "eval_loss", i->metrics.eval_loss);
-    ls_json_f64(j, "eval_accuracy", i->metrics.eval_accuracy);
+    ls_json_f64(j, "eval_loss", ls_evaluation_get(&i->metrics.eval, "loss"));
+    ls_json_f64(j, "eval_accuracy", ls_evaluation_get(&i->metrics.eval, "accuracy"));
+    ls_evaluation_write(j, "eval_", &i->metrics.eval, false);
     ls_json_bool(j, "builtin_data", i->builtin_data);
     ls_json_int(j, "restarts", i->restarts);
     ls_json_f64(j, "seconds_ago", i->seconds_ago);

@@ -32,15 +32,13 @@ static const ls_metric *keep_metrics(ls_arena *a, const json_t *object, int64_t 
 /* The metrics of a recipe's run, which its loop measures. */
 static const ls_metric *known_metrics(ls_arena *a, const ls_run_metrics *m, int64_t *n)
 {
-    const ls_metric all[] = { { "loss", m->loss },
-                              { "lr", m->lr },
-                              { "eval_loss", m->eval_loss },
-                              { "eval_accuracy", m->eval_accuracy } };
-    ls_metric *known = LS_ARENA_ARRAY(a, ls_metric, 4);
+    ls_metric all[LS_RUN_METRICS];
+    ls_metric_names names;
+    const int count = ls_run_metrics_list(all, names, m, true);
+    ls_metric *known = LS_ARENA_ARRAY(a, ls_metric, count);
     *n = 0;
-    for (int i = 0; known && i < 4; i++)
-        if (!isnan(all[i].value))
-            known[(*n)++] = all[i];
+    for (int i = 0; known && i < count; i++)
+        known[(*n)++] = (ls_metric){ ls_arena_strdup(a, all[i].name), all[i].value };
     return known;
 }
 

@@ -26,6 +26,9 @@ ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int rank
 /* Calls ls_compile with the options in *s. Local. */
 ls_status ls_setup_compile(ls_compiled *c, const ls_setup *s, const ls_recipe *r,
                            const ls_calibration *calibration);
+/* Checks that the model has the metric of checkpoint.best, and sets its mode where the recipe does not.
+ * Local. */
+ls_status ls_setup_best(ls_recipe *r, const ls_compiled *c);
 /* The same for ranks that only evaluate or predict. The recipe's workers, layout and global batch are
  * replaced: the parameters are sharded over all `ranks`. Local. */
 ls_status ls_setup_inference(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host);

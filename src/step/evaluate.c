@@ -185,9 +185,8 @@ static ls_status combine(split_sums *s, const ls_trainer *t)
     return status;
 }
 
-static ls_status result(const split_sums *s, const ls_trainer *trainer, double start, ls_eval_result *out)
+static ls_status result(const split_sums *s, const ls_objective *o, double start, ls_eval_result *out)
 {
-    const ls_objective *o = &trainer->compiled.objective;
     if (s->wild != INT64_MAX) {
         const ls_term *t = &o->terms[s->wild_term];
         return ls_fail(
@@ -195,31 +194,20 @@ static ls_status result(const split_sums *s, const ls_trainer *trainer, double s
             "evaluation: the %s%s of sample %lld is %g; the weights are damaged or training diverged",
             t->loss && o->n_losses > 1 ? "loss " : "", t->name, (long long)s->wild, s->wild_row);
     }
-    *out = (ls_eval_result){ .seconds = ls_now() - start,
-                             .samples = s->samples,
-                             .metrics = trainer->metrics };
-    double *loss = &trainer->metrics[out->n++].value;
-    *loss = 0;
+    *out = (ls_eval_result){ .seconds = ls_now() - start, .samples = s->samples };
+    ls_evaluation_set(&out->metrics, "loss", 0);
     for (int i = 0; i < o->n; i++) {
         const ls_term *t = &o->terms[i];
         const double x = ls_sums_value(sums_of(s, o, i), i ? sums_of(s, o, i - 1) : NULL, t);
-        *loss += t->loss ? t->factor * x : 0;
+        out->loss += t->loss ? t->factor * x : 0;
         if (!t->loss || o->n_losses > 1)
-            trainer->metrics[out->n++].value = x;
+            ls_evaluation_set(&out->metrics, t->name, x);
     }
-    out->loss = *loss;
-    out->accuracy = ls_eval_metric(out, "accuracy");
+    ls_evaluation_set(&out->metrics, "loss", out->loss);
+    out->accuracy = ls_evaluation_get(&out->metrics, "accuracy");
     out->count = (int64_t)ls_exact_value(&sums_of(s, o, 0)->divisor);
     out->correct = isnan(out->accuracy) ? 0 : llround(out->accuracy * (double)out->count);
     return LS_OK;
-}
-
-double ls_eval_metric(const ls_eval_result *e, const char *name)
-{
-    for (int i = 0; i < e->n; i++)
-        if (!strcmp(e->metrics[i].name, name))
-            return e->metrics[i].value;
-    return NAN;
 }
 
 static void show(const ls_ui *ui, int64_t done, int64_t total, double start)
@@ -263,7 +251,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     if (status == LS_OK && t->group)
         status = combine(s, t);
     if (status == LS_OK)
-        status = result(s, t, start, out);
+        status = result(s, o, start, out);
 end:
     if (ui && ui->progress)
         ui->progress(ui->context, NULL);
@@ -279,10 +267,12 @@ ls_status ls_trainer_evaluate(ls_trainer *t, const ls_dataset *set, ls_metric *o
     LS_ARG(out);
     LS_ARG(n);
     LS_TRAINER_USE(t);
+    const ls_objective *o = &t->compiled.objective;
+    const int first = o->n_losses > 1 ? 0 : 1; /* of one loss only the sum is shown */
     ls_eval_result e;
     LS_TRY(ls_evaluate(t, set, t->compiled.micro_batch, NULL, &e));
-    *n = e.n;
-    for (int i = 0; i < e.n && i < max; i++)
-        out[i] = e.metrics[i];
+    *n = e.metrics.n;
+    for (int i = 0; i < *n && i < max; i++)
+        out[i] = (ls_metric){ i ? o->terms[first + i - 1].name : "loss", e.metrics.at[i].value };
     return LS_OK;
 }

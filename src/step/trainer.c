@@ -103,12 +103,8 @@ static ls_status bind_buffers(ls_trainer *t)
 static ls_status bind_terms(ls_trainer *t, bool training)
 {
     const ls_objective *o = &t->compiled.objective;
-    int n = 0;
-    t->metrics[n++].name = "loss";
     for (int i = 0; i < o->n; i++) {
         const ls_term *term = &o->terms[i];
-        if (!term->loss || o->n_losses > 1)
-            t->metrics[n++].name = term->name;
         if (ls_term_has_rows(term))
             LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_ROWS, .unit = i }, term->name,
                                    &t->rows[i]));
@@ -174,7 +170,6 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     t->divisor = ls_sys_calloc((size_t)o->n_losses, sizeof *t->divisor);
     t->rows = ls_sys_calloc((size_t)o->n, sizeof *t->rows);
     t->targets = ls_sys_calloc((size_t)o->n, sizeof *t->targets);
-    t->metrics = ls_sys_calloc((size_t)o->n + 1, sizeof *t->metrics);
     t->each = ls_sys_calloc((size_t)o->n_losses, sizeof *t->each);
     t->own = ls_sys_calloc((size_t)compiled->share.count, sizeof *t->own);
     t->sums = ls_sys_calloc((size_t)(compiled->share.count * columns), sizeof *t->sums);
@@ -182,8 +177,7 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     t->loss_of = ls_sys_calloc((size_t)(compiled->micro_batches * columns), sizeof *t->loss_of);
     t->exchange = ls_sys_calloc((size_t)(message * (1 + ranks)), sizeof *t->exchange);
     if (!t->units || !t->weights || !t->grads || !t->trees || !t->loss || !t->divisor || !t->rows ||
-        !t->targets || !t->metrics || !t->each || !t->own || !t->sums || !t->total || !t->loss_of ||
-        !t->exchange)
+        !t->targets || !t->each || !t->own || !t->sums || !t->total || !t->loss_of || !t->exchange)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int i = 0; i < LS_PROGRAMS; i++) {
         t->session_plan[i] = t->compiled.plans[i] ? *n : -1;
@@ -273,7 +267,6 @@ void ls_trainer_destroy(ls_trainer **tp)
     free(t->divisor);
     free(t->rows);
     free(t->targets);
-    free(t->metrics);
     free(t->each);
     free(t->own);
     free(t->sums);

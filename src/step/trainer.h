@@ -65,7 +65,6 @@ struct ls_trainer {
     ls_tensor *divisor; /* [objective.n_losses] */
     ls_tensor *rows;    /* [objective.n]: of an evaluation */
     ls_tensor *targets; /* [objective.n]: the same; of terms that have any */
-    ls_metric *metrics; /* what an evaluation gives: "loss", of several losses each, the metrics */
     int losses;
     int n_fields;
     ls_trainer_field *fields;

@@ -7,11 +7,9 @@
 #include "base/json.h"
 #include "base/shown.h"
 #include "base/str.h"
-#include "base/sys.h"
 #include "split_texts.h"
 #include "comm/agree.h"
 #include "loop/data_record.h"
-#include "record/metric_list.h"
 #include "record/rouge_mean.h"
 #include "step/evaluate.h"
 #include "launch/rank.h"
@@ -21,7 +19,8 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
                        int64_t step, const char *other_data, const ls_rouge_mean *rouge, bool json)
 {
     const ls_field *targets = ls_dataset_field(set, "targets");
-    const bool text = targets && targets->type.ndim > 0 && !isnan(e->accuracy);
+    const bool text = targets && targets->type.ndim > 0 && !isnan(e->accuracy) &&
+                      isnan(ls_evaluation_get(&e->metrics, "perplexity"));
     char perplexity[40] = "";
     if (!json) {
         if (text)
@@ -30,9 +29,9 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
         ls_print_line(ui->out, "%s%s", set->source, set->builtin ? "  BUILT-IN SHAPES, not real data" : "");
         ls_str line = { 0 };
         ls_str_printf(&line, "loss %.6f%s", e->loss, perplexity);
-        for (int i = 1; i < e->n; i++)
-            ls_str_printf(&line, strcmp(e->metrics[i].name, "accuracy") ? "  %s %.6g" : "  %s %.4f",
-                          e->metrics[i].name, e->metrics[i].value);
+        for (int i = 1; i < e->metrics.n; i++)
+            ls_str_printf(&line, strcmp(e->metrics.at[i].name, "accuracy") ? "  %s %.6g" : "  %s %.4f",
+                          e->metrics.at[i].name, e->metrics.at[i].value);
         if (!isnan(e->accuracy))
             ls_str_printf(&line, "  (%lld of %lld)", (long long)e->correct, (long long)e->count);
         ls_print_line(ui->out, "%s  %.2f s", ls_str_text(&line), e->seconds);
@@ -54,8 +53,8 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
     ls_json_f64(&j, "loss", e->loss);
     if (text)
         ls_json_f64(&j, "perplexity", exp(e->loss));
-    for (int i = 1; i < e->n; i++)
-        ls_json_f64(&j, e->metrics[i].name, e->metrics[i].value);
+    for (int i = 1; i < e->metrics.n; i++)
+        ls_json_f64(&j, e->metrics.at[i].name, e->metrics.at[i].value);
     if (!isnan(e->accuracy))
         ls_json_int(&j, "correct", e->correct);
     ls_json_int(&j, "targets", e->count);
@@ -98,7 +97,6 @@ static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o
     ls_trainer *trainer = NULL;
     ls_dataset *set = NULL;
     ls_eval_result e;
-    ls_metric_list metrics = { 0 }; /* their names are the trainer's, which generation does without */
     ls_rouge_mean rouge;
     char *other_data = NULL;
     int64_t step = 0;
@@ -112,9 +110,6 @@ static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o
     other_data = !g || ls_group_rank(g) == 0 ? ls_target_other_data(t, set) : NULL;
     LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &e), end);
     if (o->generate) {
-        metrics = ls_metric_list_copy(e.n, e.metrics);
-        e.metrics = metrics.at;
-        LS_TRY_TO(s, ls_sys_have(metrics.no_memory ? NULL : metrics.at), end);
         const ls_split_opts all = { .count = set->n, .how = o->how, .beams = o->beams };
         ls_trainer_destroy(&trainer);
         LS_TRY_TO(s, generate(&rouge, &o->target, set, &all, ui), end);
@@ -123,7 +118,6 @@ static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o
         s = print(ui, t, set, &e, step, other_data, o->generate ? &rouge : NULL, o->json);
 end:
     free(other_data);
-    ls_metric_list_release(&metrics);
     ls_trainer_destroy(&trainer);
     ls_dataset_close(&set);
     return s;

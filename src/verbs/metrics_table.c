@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/shown.h"
 #include "base/sys.h"
+#include "record/metrics_csv.h"
 #include "record/table.h"
 
 enum { LAST_EPOCHS = 20 };
@@ -50,22 +51,37 @@ static void say_starts(FILE *out, const ls_history *h)
 
 ls_status ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most, int width)
 {
-    static const ls_column COLUMNS[] = {
-        { "epoch", false, 0 },     { "step", false, 4 },     { "train loss", false, 0 },
-        { "eval loss", false, 1 }, { "accuracy", false, 0 }, { "lr", false, 5 },
-        { "time", false, 3 },      { "attempt", false, 2 },  { "", true, 0 }
+    const ls_evaluation names = ls_history_metrics(h);
+    ls_column columns[8 + LS_MOST_METRICS] = {
+        { "epoch", false, 0 }, { "step", false, 4 }, { "train loss", false, 0 }, { "eval loss", false, 1 }
     };
-    ls_table t = { .n_columns = sizeof COLUMNS / sizeof COLUMNS[0], .columns = COLUMNS };
+    int n = 4;
+    for (int k = 0; k < names.n; k++)
+        columns[n++] = (ls_column){ names.at[k].name, false, k };
+    columns[n++] = (ls_column){ "lr", false, 5 };
+    columns[n++] = (ls_column){ "time", false, 3 };
+    columns[n++] = (ls_column){ "attempt", false, 2 };
+    columns[n++] = (ls_column){ "", true, 0 };
+    ls_table t = { .n_columns = n, .columns = columns };
     for (int i = most > 0 && h->n_epochs > most ? h->n_epochs - most : 0; i < h->n_epochs; i++) {
         const ls_epoch_row *r = &h->epochs[i].row;
-        cell c[8];
-        ls_table_row(&t,
-                     (const char *const[]){
-                         whole(c[0], r->epoch), whole(c[1], r->step), number(c[2], "%.4f", r->loss),
-                         number(c[3], "%.4f", r->eval_loss), number(c[4], "%.2f%%", 100 * r->eval_accuracy),
-                         number(c[5], "%.3g", r->lr), duration(c[6], r->seconds),
-                         whole(c[7], h->epochs[i].attempt), r->step == best_step ? "best" : "" },
-                     NULL);
+        cell c[8 + LS_MOST_METRICS];
+        const char *texts[8 + LS_MOST_METRICS];
+        int at = 0;
+        texts[at] = whole(c[at], r->epoch), at++;
+        texts[at] = whole(c[at], r->step), at++;
+        texts[at] = number(c[at], "%.4f", r->loss), at++;
+        texts[at] = number(c[at], "%.4f", ls_evaluation_get(&r->eval, "loss")), at++;
+        for (int k = 0; k < names.n; k++, at++) {
+            const double x = ls_evaluation_get(&r->eval, names.at[k].name);
+            texts[at] = strcmp(names.at[k].name, "accuracy") ? number(c[at], "%.4g", x)
+                                                             : number(c[at], "%.2f%%", 100 * x);
+        }
+        texts[at] = number(c[at], "%.3g", r->lr), at++;
+        texts[at] = duration(c[at], r->seconds), at++;
+        texts[at] = whole(c[at], h->epochs[i].attempt), at++;
+        texts[at] = r->step == best_step ? "best" : "";
+        ls_table_row(&t, texts, NULL);
     }
     const ls_status s = ls_table_print(out, &t, width);
     ls_table_release(&t);
@@ -225,14 +241,26 @@ static ls_status reports_csv(FILE *out, const ls_history *h)
 
 static ls_status csv(FILE *out, const ls_history *h, bool steps)
 {
-    char line[LS_CSV_ROW];
+    char line[LS_CSV_ROW], text[32];
+    const ls_evaluation metrics = ls_history_metrics(h);
     if (h->n_reports && !steps)
         return reports_csv(out, h);
     fputs(steps ? LS_STEP_CSV : LS_EPOCH_CSV, out);
-    for (int i = 0; i < (steps ? h->n_steps : h->n_epochs); i++)
+    for (int k = 0; k < metrics.n && !steps; k++)
+        if (!ls_evaluation_common(metrics.at[k].name))
+            fprintf(out, ",eval_%s", metrics.at[k].name);
+    fputc('\n', out);
+    for (int i = 0; i < (steps ? h->n_steps : h->n_epochs); i++) {
         fputs(steps ? ls_step_row_csv(line, &h->steps[i].row, h->steps[i].attempt)
                     : ls_epoch_row_csv(line, &h->epochs[i].row, h->epochs[i].attempt),
               out);
+        for (int k = 0; k < metrics.n && !steps; k++) {
+            const double x = ls_evaluation_get(&h->epochs[i].row.eval, metrics.at[k].name);
+            if (!ls_evaluation_common(metrics.at[k].name))
+                fprintf(out, ",%s", isnan(x) ? "" : ls_format_f64(text, x));
+        }
+        fputc('\n', out);
+    }
     return LS_OK;
 }
 

@@ -177,9 +177,7 @@ static ls_status existing_run(training *t, bool *done)
 static ls_status first_state(training *t, const ls_train_opts *o)
 {
     ls_loop *l = &t->loop;
-    l->from.metrics = (ls_run_metrics){
-        .loss = NAN, .lr = NAN, .eval_loss = NAN, .eval_accuracy = NAN, .best_value = NAN
-    };
+    l->from.metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .best_value = NAN };
     if (!t->checkpoint[0])
         return initial_weights(t);
     const ls_resume_now now = { l->train, l->eval, l->steps_per_epoch, o->allow_change, &o->resume };
@@ -290,6 +288,7 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     t->known = ls_setup_calibration(&t->calibration, &t->setup.trainer);
     l->calibration = t->known;
     LS_TRY(ls_setup_compile(compiled, &t->setup, l->recipe, t->known));
+    LS_TRY(ls_setup_best(l->recipe, compiled));
     double compiled_at = ls_launch_lead() + ls_since_exec(), all = compiled_at - t->mark,
            plan = compiled->plan_seconds;
     t->mark = compiled_at - plan; /* building and planning alternate; their times are shown apart */

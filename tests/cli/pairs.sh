@@ -129,8 +129,10 @@ try 0 train recipe.yaml --set run.name=again2 "${rouge[@]}" --set train.steps=0 
 cmp runs/rouge/checkpoints/latest/optimizer.safetensors runs/again2/checkpoints/latest/optimizer.safetensors || bad "$what: another optimizer state"
 has runs/again2/result.json "\"value\":$most,"
 refused 2 "eval_rougeL needs eval.generate.tokens" train recipe.yaml --set run.name=x --set "checkpoint.best={metric: eval_rougeL, mode: max}"
+refused 2 "checkpoint.best.metric: the model has no metric eval_acuracy; there are loss, eval_loss, eval_accuracy; is it eval_accuracy\?" \
+    train recipe.yaml --set run.name=x --dry-run --set "checkpoint.best={metric: eval_acuracy, mode: max}"
 refused 2 "eval_rouge1 is better when it is larger: set checkpoint.best.mode: max" train recipe.yaml --set run.name=x --set eval.generate.tokens=5 \
-    --set checkpoint.best.metric=eval_rouge1
+    --set "checkpoint.best={metric: eval_rouge1, mode: min}"
 refused 2 "leave out workers" eval runs/whole --generate --workers 2
 refused 2 "--beams goes with --prompt TEXT or --out FILE.jsonl" predict runs/whole --beams 2
 refused 2 "--length-penalty needs --beams N" predict runs/whole --prompt x --length-penalty 2

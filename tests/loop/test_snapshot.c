@@ -67,12 +67,13 @@ static ls_status loop(ls_group *g, job *j, ls_trainer *t, const ls_recipe *r, ls
         if (ls_group_rank(g) == 0)
             j->failed_after = step;
         LS_TRY(ls_snapshots_after_step(s, d, (t->requested & LS_REQUEST_WAIT) != 0));
-        ls_epoch_row row = { .loss = NAN, .eval_accuracy = NAN };
+        ls_epoch_row row = { .loss = NAN };
         ls_resume_point at = { .step = step, .metrics = d->metrics };
         if (j->losses) {
-            row.eval_loss = j->losses[step - 1];
+            ls_evaluation_set(&row.eval, "loss", j->losses[step - 1]);
             at.ended = &row;
-            LS_TRY(ls_snapshot_save(s, t, r, d, &at, 0, ls_rundir_is_best(d, row.eval_loss, false, step, 0)));
+            LS_TRY(ls_snapshot_save(s, t, r, d, &at, 0,
+                                    ls_rundir_is_best(d, j->losses[step - 1], false, step, 0)));
         } else if (step % j->every == 0) {
             if (j->file_limit && step > j->every) {
                 LS_TRY(ls_snapshots_finish(s, d));

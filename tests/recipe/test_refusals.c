@@ -176,7 +176,10 @@ static void impossible_combinations_are_refused(void **state)
     SET_REFUSED("model.patch_size=5", "do not divide an image of 28");
     SET_REFUSED("train.micro_batch=3", "does not divide global_batch 128");
     SET_REFUSED("precision.param=f64", "device ref");
-    SET_REFUSED("checkpoint.best.metric=eval_accuracy", "checkpoint.best.mode: max");
+    SET_REFUSED("checkpoint.best={metric: eval_accuracy, mode: min}", "better when it is larger",
+                "checkpoint.best.mode: max");
+    SET_REFUSED("checkpoint.best.metric=accuracy", "or eval_NAME of a metric: eval_loss, eval_accuracy");
+    SET_REFUSED("checkpoint.best.metric=eval_", "or eval_NAME of a metric");
     SET_REFUSED("optimizer={type: sgd, nesterov: true}", "momentum");
     SET_REFUSED("schedule={type: cosine, total_steps: 5, warmup_steps: 5}", "warm-up");
     SET_REFUSED("schedule={type: cosine, min_lr: 1}", "schedule.min_lr",

@@ -141,8 +141,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "data.documents=json";
     if (!strcmp(k->key, "checkpoint.best.metric"))
         sets[n++] = "checkpoint.best.mode=max";
-    if (!strcmp(k->key, "checkpoint.best.mode"))
-        sets[n++] = "checkpoint.best.metric=eval_accuracy";
+    if (!strcmp(k->key, "checkpoint.best.mode")) /* of eval_accuracy the mode follows */
+        sets[n++] = "checkpoint.best.metric=eval_mine";
     return n;
 }
 

@@ -57,9 +57,9 @@ static void what_was_done_again_counts_once(void **state)
     assert_true(h.steps[0].row.grad_norm < 0 && h.steps[0].row.loss_scale == 0 &&
                 h.steps[0].row.samples == 8 && h.steps[0].row.seconds == 0.5);
     assert_int_equal(h.n_epochs, 2);
-    assert_true(h.epochs[0].row.loss == 3.25 && h.epochs[0].attempt == 1 && isnan(h.epochs[0].row.eval_loss));
+    assert_true(h.epochs[0].row.loss == 3.25 && h.epochs[0].attempt == 1 && h.epochs[0].row.eval.n == 0);
     assert_int_equal(h.n_evals, 1);
-    assert_true(h.evals[0].row.step == 3 && h.evals[0].row.loss == 2.75);
+    assert_true(h.evals[0].row.step == 3 && ls_evaluation_get(&h.evals[0].row.eval, "loss") == 2.75);
     assert_int_equal(h.n_checkpoints, 2); /* of steps 1 and 3 */
     assert_int_equal(h.checkpoints[1].step, 3);
     assert_int_equal(h.n_starts, 2);

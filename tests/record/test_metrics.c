@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "record/history.h"
-#include "record/metrics.h"
+#include "record/metrics_csv.h"
 #include "support/support.h"
 #include "record/run.h"
 
@@ -59,7 +59,7 @@ static void losses_read_back_as_the_same_float(void **state)
     assert_true(json_is_false(json_object_get(lowest, "skipped")));
     char csv[LS_CSV_ROW];
     /* no norm, the scale, not skipped, attempt 0 */
-    ASSERT_CONTAINS(ls_step_row_csv(csv, &low, 0), ",,0.5,0,0\n");
+    ASSERT_CONTAINS(ls_step_row_csv(csv, &low, 0), ",,0.5,0,0");
     json_decref(lowest);
     json_decref(first);
     json_decref(last);
@@ -83,20 +83,16 @@ static void evaluations_find_the_best(void **state)
             const double value = which ? accuracies[i] : losses[i];
             assert_int_equal(ls_rundir_is_best(d, value, which, 10 * i, i),
                              which ? best_accuracy[i] : best_loss[i]);
-            ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 10 * i,
-                                                         .epoch = i,
-                                                         .samples = 100,
-                                                         .loss = losses[i],
-                                                         .accuracy = accuracies[i] }));
+            ASSERT_OK(ls_metrics_eval(
+                d,
+                &(ls_eval_row){ .step = 10 * i,
+                                .epoch = i,
+                                .samples = 100,
+                                .eval = { 2, { { "loss", losses[i] }, { "accuracy", accuracies[i] } } } }));
         }
-        ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 4,
-                                                       .step = 40,
-                                                       .samples = 100,
-                                                       .loss = 0.25,
-                                                       .eval_loss = NAN,
-                                                       .eval_accuracy = NAN,
-                                                       .lr = 0.5,
-                                                       .seconds = 2 }));
+        ASSERT_OK(ls_metrics_epoch(
+            d, &(ls_epoch_row){
+                   .epoch = 4, .step = 40, .samples = 100, .loss = 0.25, .lr = 0.5, .seconds = 2 }));
         ASSERT_OK(
             ls_make_dirs(ls_test_path(which ? "acc/one/checkpoints/step-1" : "loss/one/checkpoints/step-1")));
         ls_rundir_add_checkpoint(d, "checkpoints/step-0", 0, false); /* removed since: not listed */
@@ -175,10 +171,13 @@ static void means_of_texts(void **state)
     ls_run_info info;
     ls_history h;
     ASSERT_OK(ls_rundir_open(&d, r));
-    ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 1, .loss = 1, .accuracy = 0.5 }));
-    ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 2, .loss = 1, .accuracy = 0.5, .rouge = rouge }));
+    ASSERT_OK(ls_metrics_eval(
+        d, &(ls_eval_row){ .step = 1, .eval = { 2, { { "loss", 1 }, { "accuracy", 0.5 } } } }));
+    ASSERT_OK(ls_metrics_eval(
+        d,
+        &(ls_eval_row){ .step = 2, .eval = { 2, { { "loss", 1 }, { "accuracy", 0.5 } } }, .rouge = rouge }));
     const ls_epoch_row row = {
-        .step = 2, .loss = 1, .eval_loss = 1, .eval_accuracy = 0.5, .eval_rouge = rouge
+        .step = 2, .loss = 1, .eval = { 2, { { "loss", 1 }, { "accuracy", 0.5 } } }, .eval_rouge = rouge
     };
     ASSERT_OK(ls_metrics_epoch(d, &row));
     assert_true(ls_epoch_row_metric(&row, "eval_rouge1") == 0.5);
@@ -206,6 +205,57 @@ static void means_of_texts(void **state)
     ls_recipe_destroy(&r);
 }
 
+/* A model's own metrics are in every place by name; metrics.csv gets a column for each when it comes. */
+static void metrics_by_name(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("named");
+    ls_recipe *r = make_recipe(storage, "checkpoint.best={metric: eval_rmse, mode: min}");
+    ls_rundir *d;
+    ls_run_info info;
+    ls_history h;
+    const ls_evaluation first = { 3, { { "loss", 2 }, { "rmse", 0.5 }, { "a.b/c-d", NAN } } },
+                        second = { 3, { { "loss", 1 }, { "rmse", 0.25 }, { "r2", -3.5 } } };
+    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 1, .samples = 8, .loss = 1, .grad_norm = -1 }));
+    ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 1, .samples = 9, .eval = first }));
+    ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .step = 1, .loss = 3, .eval = first }));
+    ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 1, .step = 2, .loss = 3 })); /* no evaluation */
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    ASSERT_OK(ls_rundir_open(&d, r)); /* the next attempt finds the columns */
+    ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 3, .samples = 9, .eval = second }));
+    const ls_epoch_row row = { .epoch = 2, .step = 3, .loss = 3, .eval = second };
+    ASSERT_OK(ls_metrics_epoch(d, &row));
+    assert_true(ls_epoch_row_metric(&row, "eval_rmse") == 0.25 && ls_epoch_row_metric(&row, "loss") == 3 &&
+                ls_epoch_row_metric(&row, "eval_loss") == 1 && isnan(ls_epoch_row_metric(&row, "eval_mae")));
+    assert_true(ls_rundir_is_best(d, ls_epoch_row_metric(&row, "eval_rmse"), false, 3, 2));
+    ASSERT_OK(ls_make_dirs(ls_test_path("named/one/checkpoints/step-3")));
+    ls_rundir_add_checkpoint(d, "checkpoints/step-3", 3, true);
+    ASSERT_OK(ls_rundir_save_result(d, d->state, NULL));
+    ASSERT_OK(ls_run_info_read(&info, d->path));
+    assert_true(ls_evaluation_get(&info.metrics.eval, "r2") == -3.5 && info.metrics.eval.n == 3);
+    ASSERT_OK(ls_history_read(&h, d->path));
+    assert_true(ls_evaluation_get(&h.epochs[2].row.eval, "rmse") == 0.25);
+    assert_int_equal(h.epochs[1].row.eval.n, 0);
+    const ls_evaluation names = ls_history_metrics(&h);
+    assert_int_equal(names.n, 2); /* what was never a number is in no table */
+    assert_string_equal(names.at[1].name, "r2");
+    ls_history_release(&h);
+    ls_rundir_forget_evaluations(d);
+    assert_int_equal(d->metrics.eval.n, 0);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    char *rows = file_of_run(storage, "metrics.jsonl"), *csv = file_of_run(storage, "metrics.csv");
+    ASSERT_CONTAINS(rows, "\"loss\":2,\"rmse\":0.5,\"a.b/c-d\":null,\"samples\":9,");
+    ASSERT_CONTAINS(rows, "\"loss\":3,\"eval_loss\":2,\"eval_rmse\":0.5,\"eval_a.b/c-d\":null,\"lr\":0");
+    ASSERT_CONTAINS(rows, "\"loss\":3,\"lr\":0,");
+    assert_string_equal(csv, LS_EPOCH_CSV ",eval_rmse,eval_a.b/c-d,eval_r2\n"
+                                          "0,1,0,3,2,,0,0,0,0.5,,\n1,2,0,3,,,0,0,0,,,\n"
+                                          "2,3,0,3,1,,0,0,1,0.25,,-3.5\n");
+    free(rows);
+    free(csv);
+    ls_recipe_destroy(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +263,7 @@ int main(void)
         cmocka_unit_test(evaluations_find_the_best),
         cmocka_unit_test(a_full_disk_leaves_whole_rows),
         cmocka_unit_test(means_of_texts),
+        cmocka_unit_test(metrics_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

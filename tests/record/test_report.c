@@ -65,13 +65,15 @@ static char *write_report(const char *storage, int steps, bool builtin)
     if (steps) {
         assert_true(ls_rundir_is_best(d, 0.4375, false, steps, 0));
         ASSERT_OK(ls_metrics_eval(
-            d, &(ls_eval_row){ .step = steps, .samples = 10000, .loss = 0.4375, .accuracy = 0.8125 }));
-        ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .step = steps,
-                                                       .samples = 59904,
-                                                       .loss = 0.5,
-                                                       .eval_loss = 0.4375,
-                                                       .eval_accuracy = 0.8125,
-                                                       .seconds = 3 }));
+            d, &(ls_eval_row){ .step = steps,
+                               .samples = 10000,
+                               .eval = { 2, { { "loss", 0.4375 }, { "accuracy", 0.8125 } } } }));
+        ASSERT_OK(ls_metrics_epoch(
+            d, &(ls_epoch_row){ .step = steps,
+                                .samples = 59904,
+                                .loss = 0.5,
+                                .eval = { 2, { { "loss", 0.4375 }, { "accuracy", 0.8125 } } },
+                                .seconds = 3 }));
     }
     if (steps > 3000)
         write_events(d, steps);
@@ -229,7 +231,9 @@ static ls_status open_and_report(void *context)
         s = ls_metrics_step(d,
                             &(ls_step_row){ .step = i, .loss = 1, .lr = 1, .seconds = 1, .grad_norm = -1 });
     if (s == LS_OK)
-        s = ls_metrics_eval(d, &(ls_eval_row){ .step = 3, .samples = 1, .loss = 1, .accuracy = 1 });
+        s = ls_metrics_eval(
+            d,
+            &(ls_eval_row){ .step = 3, .samples = 1, .eval = { 2, { { "loss", 1 }, { "accuracy", 1 } } } });
     if (s == LS_OK)
         s = ls_metrics_checkpoint(d, &(ls_checkpoint_row){ 3, 0, "checkpoints/step-00000003", 1, 1, 1 });
     if (s == LS_OK)

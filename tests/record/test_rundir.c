@@ -163,8 +163,8 @@ static ls_status opened_by_rank(ls_group *g, void *context)
     ls_rundir_log(d, LS_INFO, rank ? "from one" : "from zero");
     LS_TRY(ls_metrics_step(d, &(ls_step_row){ .step = 8, .loss = 1, .grad_norm = -1 }));
     RANK_CHECK(ls_rundir_is_best(d, 0.5, false, 8, 0));
-    LS_TRY(ls_metrics_eval(d, &(ls_eval_row){ .step = 8, .loss = 0.5 }));
-    LS_TRY(ls_metrics_epoch(d, &(ls_epoch_row){ .step = 8, .eval_loss = NAN }));
+    LS_TRY(ls_metrics_eval(d, &(ls_eval_row){ .step = 8, .eval = { 1, { { "loss", 0.5 } } } }));
+    LS_TRY(ls_metrics_epoch(d, &(ls_epoch_row){ .step = 8 }));
     RANK_CHECK(d->metrics.step == 8);
     return ls_rundir_close(&d, rank ? LS_RUN_FAILED : LS_RUN_FINISHED, NULL);
 }

@@ -133,7 +133,8 @@ static ls_rundir *opened(bool wanted)
                                                  .samples = 8,
                                                  .seconds = 0.5,
                                                  .grad_norm = d->attempt ? 2 : -1 }));
-    ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 300, .loss = 0.75, .accuracy = 0.125 }));
+    ASSERT_OK(ls_metrics_eval(
+        d, &(ls_eval_row){ .step = 300, .eval = { 2, { { "loss", 0.75 }, { "accuracy", 0.125 } } } }));
     ls_recipe_destroy(&r);
     return d;
 }
