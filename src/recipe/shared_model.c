@@ -38,12 +38,12 @@ static void at_exit(void)
     _exit(1);
 }
 
-static void enter(const ls_shared_model *m, const char *function, char text[512])
+static void enter(const char *module, const char *function, char text[512])
 {
     static atomic_flag registered = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&registered))
         atexit(at_exit);
-    snprintf(text, 512, "%s: %s", m->label, function);
+    snprintf(text, 512, "%s: %s", module, function);
     atomic_store(&inside, text);
 }
 
@@ -65,12 +65,15 @@ static ls_status may_load(const ls_recipe *r)
 static ls_status load(const ls_model_module **out, const ls_recipe *r, const char *path)
 {
     const char *where = ls_recipe_where(r, "model.path");
+    char what[512];
     char *file = realpath(path,
                           NULL); /* a name without a slash would be looked for in the system's folders */
     if (!file)
         return ls_fail(LS_E_USAGE, "%s: %s: no such file; build the module first", where, path);
     dlerror();
+    enter(path, "loading it", what);
     void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    leave();
     free(file);
     if (!handle)
         return ls_fail(LS_E_USAGE, "%s: %s does not load: %s", where, path, dlerror());
@@ -83,7 +86,9 @@ static ls_status load(const ls_model_module **out, const ls_recipe *r, const cha
                        "%s: %s has no symbol lockstep_module: it is no module (LS_MODULE_EXPORT of "
                        "lockstep/module.h exports it)",
                        where, path);
+    enter(path, "lockstep_module", what);
     const ls_model_module *m = module.call();
+    leave();
     if (!m || m->size != sizeof *m)
         return ls_fail(
             LS_E_USAGE,
@@ -128,7 +133,7 @@ static ls_status configure(ls_shared_model *m, const ls_recipe *r, char **resolv
     ls_status s = ls_config_open(&c, &r->state->arena, r->model.config, ls_recipe_where(r, "model.config"),
                                  m->label);
     if (s == LS_OK && m->table->open) {
-        enter(m, "open", what);
+        enter(m->label, "open", what);
         s = m->table->open(&m->self, &c);
         leave();
         s = s == LS_OK ? LS_OK : ls_fail_in(s, "%s: %s", ls_recipe_where(r, "model.path"), m->label);
@@ -190,7 +195,7 @@ ls_status ls_shared_model_build(ls_graph *g, const void *recipe, int64_t batch)
     char what[512];
     if (!m)
         return ls_fail(LS_E_USAGE, "%s: the module %s is not open", r->state->name, r->model.path);
-    enter(m, "build", what);
+    enter(m->label, "build", what);
     ls_status s = m->table->build(g, m->self, batch);
     leave();
     if (s == LS_OK)
@@ -312,7 +317,7 @@ ls_status ls_shared_model_data(ls_dataset **out, const ls_recipe *r, ls_split sp
     ls_status s = ls_config_open(&c, &r->state->arena, r->data.config, ls_recipe_where(r, "data.config"),
                                  m->label);
     if (s == LS_OK) {
-        enter(m, "data", what);
+        enter(m->label, "data", what);
         s = m->table->data(out, m->self, split, &c);
         leave();
         s = s == LS_OK ? check_set(r, m, *out, split)

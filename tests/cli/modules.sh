@@ -73,6 +73,9 @@ module() {
 #include <stdlib.h>
 #include <math.h>
 static int calls;
+#ifdef BEFORE
+BEFORE
+#endif
 static ls_status build(ls_graph *g, const void *self, int64_t batch)
 {
     (void)self, (void)calls;
@@ -120,6 +123,9 @@ static ls_status open_it(void **self, ls_config *c)
 #pragma GCC diagnostic ignored "-Woverride-init"
 LS_MODULE_EXPORT const ls_model_module *SYMBOL(void)
 {
+#ifdef IN_SYMBOL
+    IN_SYMBOL;
+#endif
     static const ls_model_module m = { LS_MODULE_DEFAULTS, .name = "bad", .version = "0", .build = build, .data = data, .open = open_it, TABLE };
     return &m;
 }
@@ -153,6 +159,11 @@ module '-DIN_DATA=*out = NULL'; refused 2 "data: gives no data set" train recipe
 module '-DIN_DATA=sets[split].n = 0'; refused 2 "data: n must be at least 1" train recipe.yaml --set run.name=none
 module '-DIN_DATA=sets[split].fields = NULL'; refused 2 "data: it has no fields" train recipe.yaml --set run.name=none
 module '-DTABLE=.data = NULL'; refused 2 "bad 0 \(./bad.so\) has no data: name another data.type" train recipe.yaml --set run.name=none
+module '-DIN_SYMBOL=exit(0)'; try 1 plan recipe.yaml; once err "./bad.so: lockstep_module called exit"
+module '-DBEFORE=__attribute__((constructor)) static void first(void) { exit(0); }'; try 1 plan recipe.yaml; once err "./bad.so: loading it called exit"
+# a crash is told by the rank that others miss
+module '-DIN_BUILD=if (getenv("LOCKSTEP_RANK") && getenv("LOCKSTEP_RANK")[0] == 49) abort()'
+try 1 train recipe.yaml --set run.name=crash --workers 2; has err "rank 1: killed by signal 6 \(SIGABRT\)"
 # ranks that build different models
 module '-DIN_BUILD=if (getenv("LOCKSTEP_RANK") && getenv("LOCKSTEP_RANK")[0] == 49) x = ls_linear(g, "more", x, 2)'
 try 2 train recipe.yaml --set run.name=apart --workers 2; has err "rank"
