@@ -200,10 +200,7 @@ OP_CONSTANT(mul_const)
 OP_CONSTANT(div_const)
 OP_CONSTANT(pow_const)
 
-ls_value lsf_nth(ls_graph *g, const ls_value *v, int n)
-{
-    return ls_nth(g, *v, n);
-}
+ls_value lsf_nth(ls_graph *g, const ls_value *v, int n) { return ls_nth(g, *v, n); }
 ls_value lsf_cast(ls_graph *g, const ls_value *a, int dtype) { return ls_cast(g, *a, (ls_dtype)dtype); }
 ls_value lsf_clamp(ls_graph *g, const ls_value *a, double low, double high)
 {
@@ -242,6 +239,21 @@ void lsf_measure_against(ls_graph *g, const CFI_cdesc_t *name, int kind, const l
     ls_measure_against(g, text, (ls_metric_kind)kind, *predicted, *target, (ls_weigh)weigh,
                        of[0] ? of : NULL);
 }
+
+ls_value lsf_loss_rows(ls_graph *g, int kind, const ls_value *output, const ls_value *target,
+                       const double *delta)
+{
+    return ls_loss_rows(g, (ls_loss_kind)kind, *output, *target, delta ? *delta : 1);
+}
+
+ls_scaling lsf_scaling_of(ls_graph *g, const CFI_cdesc_t *field, int channels)
+{
+    NAME(text, field);
+    return ls_scaling_of(g, text, channels);
+}
+
+ls_value lsf_scale(ls_graph *g, const ls_scaling *s, const ls_value *x) { return ls_scale(g, *s, *x); }
+ls_value lsf_unscale(ls_graph *g, const ls_scaling *s, const ls_value *x) { return ls_unscale(g, *s, *x); }
 
 /* ---- layers and reductions */
 

@@ -18,6 +18,11 @@ module lockstep_graph
     integer(c_int32_t) :: id = 0, graph = 0
   end type
   type(ls_value), parameter :: LS_NONE = ls_value()
+  ! Mean and deviation of a field: buffers of the model, which ls_trainer_fit finds.
+  type, bind(c) :: ls_scaling
+    private
+    type(ls_value) :: mean, deviation
+  end type
 
   enum, bind(c) ! ls_dtype
     enumerator :: LS_F32, LS_F64, LS_BF16, LS_F16, LS_I32, LS_I64, LS_U8
@@ -34,6 +39,10 @@ module lockstep_graph
 
   enum, bind(c) ! ls_metric_kind
     enumerator :: LS_ACCURACY = 1, LS_F1, LS_RMSE, LS_MAE, LS_R2, LS_PERPLEXITY, LS_AUC
+  end enum
+
+  enum, bind(c) ! ls_loss_kind
+    enumerator :: LS_LOSS_MSE, LS_LOSS_MAE, LS_LOSS_HUBER, LS_LOSS_BCE, LS_LOSS_CROSS_ENTROPY
   end enum
 
   abstract interface
@@ -280,6 +289,37 @@ module lockstep_graph
       integer(c_int), value :: how, weigh
       character(len=*), intent(in), optional :: field
     end subroutine
+    ! Rows of PyTorch's losses, for ls_loss; delta: of LS_LOSS_HUBER, 1 where it is not given.
+    function ls_loss_rows(g, kind, output, target, delta) result(v) bind(c, name="lsf_loss_rows")
+      import :: ls_graph, ls_value, c_int, c_double
+      type(ls_graph), intent(in) :: g
+      integer(c_int), value :: kind
+      type(ls_value), intent(in) :: output, target
+      real(c_double), intent(in), optional :: delta
+      type(ls_value) :: v
+    end function
+    ! Scaling of a field: channels is its first dimension. ls_scale: (x - mean) / deviation; ls_unscale: back.
+    function ls_scaling_of(g, field, channels) result(s) bind(c, name="lsf_scaling_of")
+      import :: ls_graph, ls_scaling, c_int
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: field
+      integer(c_int), value :: channels
+      type(ls_scaling) :: s
+    end function
+    function ls_scale(g, s, x) result(v) bind(c, name="lsf_scale")
+      import :: ls_graph, ls_scaling, ls_value
+      type(ls_graph), intent(in) :: g
+      type(ls_scaling), intent(in) :: s
+      type(ls_value), intent(in) :: x
+      type(ls_value) :: v
+    end function
+    function ls_unscale(g, s, x) result(v) bind(c, name="lsf_unscale")
+      import :: ls_graph, ls_scaling, ls_value
+      type(ls_graph), intent(in) :: g
+      type(ls_scaling), intent(in) :: s
+      type(ls_value), intent(in) :: x
+      type(ls_value) :: v
+    end function
     ! A metric of a prediction and its target: LS_RMSE, LS_R2, LS_ACCURACY, ...
     subroutine ls_measure_against(g, name, kind, predicted, target, weigh, field) bind(c, name="lsf_measure_against")
       import :: ls_graph, ls_value, c_int

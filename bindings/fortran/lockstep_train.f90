@@ -99,7 +99,7 @@ module lockstep_train
 
     ! ---- training
     function lsf_trainer_create(trainer, build, group, micro_batch, micro_batches, threads, padding, optimizer, &
-        beta1, beta2, eps, weight_decay, momentum, nesterov, clip_norm, precision, data_parallel, units, recompute, &
+        beta1, beta2, eps, weight_decay, momentum, nesterov, clip_norm, ema_decay, precision, data_parallel, units, recompute, &
         freeze) result(status) bind(c)
       import :: ls_trainer, ls_builder, ls_group, c_int, c_double
       type(ls_trainer), intent(out) :: trainer
@@ -107,7 +107,7 @@ module lockstep_train
       type(ls_group), intent(in), optional :: group
       integer(c_int), intent(in), optional :: micro_batch, micro_batches, threads
       integer(c_int), value :: padding, nesterov
-      real(c_double), intent(in), optional :: beta1, beta2, eps, weight_decay, momentum, clip_norm
+      real(c_double), intent(in), optional :: beta1, beta2, eps, weight_decay, momentum, clip_norm, ema_decay
       character(len=*), intent(in) :: optimizer, precision, data_parallel, units, recompute, freeze ! "": not given
       integer(c_int) :: status
     end function
@@ -146,6 +146,19 @@ module lockstep_train
       import :: ls_trainer, c_int
       type(ls_trainer), intent(in) :: trainer
       character(len=*), intent(in) :: folder
+      integer(c_int) :: status
+    end function
+    ! Exchanges the parameters and their moving averages (ema_decay), and back. Collective.
+    function ls_trainer_exchange_ema(trainer) result(status) bind(c, name="lsf_trainer_exchange_ema")
+      import :: ls_trainer, c_int
+      type(ls_trainer), intent(in) :: trainer
+      integer(c_int) :: status
+    end function
+    ! Finds the scaling of each field that has one, over all samples of a set. Collective.
+    function ls_trainer_fit(trainer, set) result(status) bind(c, name="lsf_trainer_fit")
+      import :: ls_trainer, ls_dataset, c_int
+      type(ls_trainer), intent(in) :: trainer
+      type(ls_dataset), intent(in) :: set
       integer(c_int) :: status
     end function
     ! Copies samples [sample, n] of a field as samples first .. first + n - 1 of this rank's share of the next step;
@@ -297,6 +310,30 @@ module lockstep_train
       logical(c_bool), intent(out), optional :: done
       integer(c_int) :: status
     end function
+    ! In the background a thread of each rank trains while the program computes: from ls_live_start, with a step as soon
+    ! as all ranks have `least` samples (1), to ls_live_stop, which says how many steps there were and gives the last.
+    ! ls_live_push_wait waits for room, up to so many seconds. Start and stop are collective.
+    function ls_live_start(queue, lr, least) result(status) bind(c, name="lsf_live_start")
+      import :: ls_live, c_int, c_double
+      type(ls_live), intent(in) :: queue
+      real(c_double), value :: lr
+      integer(c_int), intent(in), optional :: least
+      integer(c_int) :: status
+    end function
+    function ls_live_stop(queue, steps, last) result(status) bind(c, name="lsf_live_stop")
+      import :: ls_live, ls_step_result, c_int
+      type(ls_live), intent(in) :: queue
+      integer(c_int), intent(out), optional :: steps
+      type(ls_step_result), intent(out), optional :: last
+      integer(c_int) :: status
+    end function
+    function ls_live_push_wait(queue, m, seconds) result(status) bind(c, name="lsf_live_push_wait")
+      import :: ls_live, c_int, c_double
+      type(ls_live), intent(in) :: queue
+      integer(c_int), value :: m
+      real(c_double), value :: seconds
+      integer(c_int) :: status
+    end function
     ! One loss or metric over the samples that are held out. Collective.
     function ls_live_evaluate(queue, metric, value) result(status) bind(c, name="lsf_live_evaluate")
       import :: ls_live, c_int, c_double
@@ -371,17 +408,17 @@ contains
   end subroutine
 
   ! A model, compiled into a training step. What is not given has the library's default, with two exceptions:
-  ! micro-batches may be padded, and micro_batches is the number of ranks. optimizer: "adam", "adamw" or "sgd";
+  ! micro-batches may be padded, and micro_batches is the number of ranks. optimizer: "adam", "adamw", "sgd" or "lion";
   ! precision: "f32", "bf16", "f16" or "f64"; data_parallel: "fsdp" or "ddp". Collective.
   function ls_trainer_create(trainer, build, group, micro_batch, micro_batches, threads, padding, optimizer, beta1, &
-      beta2, eps, weight_decay, momentum, nesterov, clip_norm, precision, data_parallel, units, recompute, freeze) &
+      beta2, eps, weight_decay, momentum, nesterov, clip_norm, ema_decay, precision, data_parallel, units, recompute, freeze) &
       result(status)
     type(ls_trainer), intent(out) :: trainer
     procedure(ls_builder) :: build
     type(ls_group), intent(in), optional :: group
     integer(c_int), intent(in), optional :: micro_batch, micro_batches, threads
     logical, intent(in), optional :: padding, nesterov
-    real(c_double), intent(in), optional :: beta1, beta2, eps, weight_decay, momentum, clip_norm
+    real(c_double), intent(in), optional :: beta1, beta2, eps, weight_decay, momentum, clip_norm, ema_decay
     character(len=*), intent(in), optional :: optimizer, precision, data_parallel, units, recompute, freeze
     integer(c_int) :: status, pad, ahead
     pad = 1
@@ -389,7 +426,7 @@ contains
     if (present(padding)) pad = merge(1, 0, padding)
     if (present(nesterov)) ahead = merge(1, 0, nesterov)
     status = lsf_trainer_create(trainer, build, group, micro_batch, micro_batches, threads, pad, given(optimizer), &
-      beta1, beta2, eps, weight_decay, momentum, ahead, clip_norm, given(precision), given(data_parallel), &
+      beta1, beta2, eps, weight_decay, momentum, ahead, clip_norm, ema_decay, given(precision), given(data_parallel), &
       given(units), given(recompute), given(freeze))
   end function
 end module

@@ -37,9 +37,9 @@ static ls_status word(int *out, const char *key, const CFI_cdesc_t *value, const
     return ls_fail(LS_E_ARG, "%s=\"%s\": it can be %s", key, text, all);
 }
 
-static const char *const OPTIMIZERS[] = { "adam", "adamw", "sgd", NULL }, /* ls_optimizer_kind */
-    *const PRECISIONS[] = { "f32", "f64", "bf16", "f16", NULL },          /* ls_dtype */
-        *const LAYOUTS[] = { "fsdp", "ddp", NULL };                       /* ls_data_parallel */
+static const char *const OPTIMIZERS[] = { "adam", "adamw", "sgd", "lion", NULL }, /* ls_optimizer_kind */
+    *const PRECISIONS[] = { "f32", "f64", "bf16", "f16", NULL },                  /* ls_dtype */
+        *const LAYOUTS[] = { "fsdp", "ddp", NULL };                               /* ls_data_parallel */
 
 typedef struct texts {
     char units[LSF_TEXT], recompute[LSF_TEXT], freeze[LSF_TEXT];
@@ -52,9 +52,9 @@ ls_status lsf_trainer_create(ls_trainer **out, void (*build)(ls_graph *, int), l
                              int padding, const CFI_cdesc_t *optimizer, const double *beta1,
                              const double *beta2, const double *eps, const double *weight_decay,
                              const double *momentum, int nesterov, const double *clip_norm,
-                             const CFI_cdesc_t *precision, const CFI_cdesc_t *data_parallel,
-                             const CFI_cdesc_t *units, const CFI_cdesc_t *recompute,
-                             const CFI_cdesc_t *freeze)
+                             const double *ema_decay, const CFI_cdesc_t *precision,
+                             const CFI_cdesc_t *data_parallel, const CFI_cdesc_t *units,
+                             const CFI_cdesc_t *recompute, const CFI_cdesc_t *freeze)
 {
     int kind = LS_ADAM, type = LS_F32, layout = LS_DATA_FSDP;
     texts t;
@@ -82,6 +82,7 @@ ls_status lsf_trainer_create(ls_trainer **out, void (*build)(ls_graph *, int), l
     set(&o.optimizer.weight_decay, weight_decay);
     set(&o.optimizer.momentum, momentum);
     set(&o.clip_norm, clip_norm);
+    set(&o.ema_decay, ema_decay);
     o.param = (ls_dtype)type;
     o.output = type == LS_F64 ? LS_F64 : LS_F32;
     o.parallel.reduce = type == LS_F64 ? LS_F64 : LS_F32;
@@ -95,6 +96,9 @@ ls_status lsf_trainer_init(ls_trainer *const *t, int seed)
 {
     return ls_trainer_init(*t, (uint64_t)(unsigned)seed);
 }
+
+ls_status lsf_trainer_exchange_ema(ls_trainer *const *t) { return ls_trainer_exchange_ema(*t); }
+ls_status lsf_trainer_fit(ls_trainer *const *t, ls_dataset *const *set) { return ls_trainer_fit(*t, *set); }
 
 ls_status lsf_trainer_load(ls_trainer *const *t, const CFI_cdesc_t *path)
 {
@@ -139,11 +143,16 @@ typedef struct lsf_step_result {
     bool skipped;
 } lsf_step_result;
 
+static lsf_step_result result_of(const ls_step_result *r)
+{
+    return (lsf_step_result){ r->loss, r->grad_norm, r->loss_scale, r->seconds, r->count, r->skipped };
+}
+
 ls_status lsf_trainer_run(ls_trainer *const *t, int samples, double lr, lsf_step_result *out)
 {
     ls_step_result r;
     LS_TRY(ls_trainer_run(*t, samples, lr, &r));
-    *out = (lsf_step_result){ r.loss, r.grad_norm, r.loss_scale, r.seconds, r.count, r.skipped };
+    *out = result_of(&r);
     return LS_OK;
 }
 
@@ -405,6 +414,28 @@ ls_status lsf_live_fill(ls_live *const *q, int *samples, int *total, bool *done)
     *samples = (int)mine;
     *total = (int)all;
     return LS_OK;
+}
+
+ls_status lsf_live_start(ls_live *const *q, double lr, const int *least)
+{
+    return ls_live_start(*q, lr, NULL, least ? *least : 0);
+}
+
+ls_status lsf_live_stop(ls_live *const *q, int *steps, lsf_step_result *last)
+{
+    int64_t n = 0;
+    ls_step_result r = { 0 };
+    LS_TRY(ls_live_stop(*q, &n, &r));
+    if (steps)
+        *steps = (int)n;
+    if (last)
+        *last = result_of(&r);
+    return LS_OK;
+}
+
+ls_status lsf_live_push_wait(ls_live *const *q, int m, double seconds)
+{
+    return ls_live_push_wait(*q, m, seconds);
 }
 
 ls_status lsf_live_evaluate(ls_live *const *q, const CFI_cdesc_t *metric, double *value)

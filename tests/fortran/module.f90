@@ -63,8 +63,13 @@ contains
   subroutine build_in_place(g, batch) bind(c)
     type(ls_graph), intent(in) :: g
     integer(c_int), value :: batch
-    type(ls_value) :: x, y(2)
+    type(ls_value) :: x, y(2), z
+    type(ls_scaling) :: s
     x = ls_input(g, "x", [3, 2, batch])
+    s = ls_scaling_of(g, "x", 3)
+    z = ls_scale(g, s, x)
+    call ls_output(g, "scaled", z)
+    call ls_loss(g, "back", ls_loss_rows(g, LS_LOSS_HUBER, ls_unscale(g, s, z), x), 1d0, LS_BY_ELEMENT)
     x = ls_add_const(g, ls_reshape(g, ls_neg(g, x), [6, batch]), 1d0)           ! 1 - x
     x = ls_mul(g, ls_square(g, x), ls_add(g, x, ls_neg(g, ls_abs(g, x))))       ! a = 1 - x: a^2 (a - |a|)
     x = ls_where(g, ls_gt(g, x, ls_neg(g, x)), x, ls_mul_const(g, x, 2d0))      ! at most 0, so the second
@@ -95,7 +100,8 @@ program module_test
   type(ls_dataset) :: set
   type(ls_group) :: group
   type(ls_step_result) :: r, s
-  real(c_float) :: x(3, 2, n), y(2, n), w(n), wide(3, 2, 2 * n), out(2, n), again(2, 3, n), weights(6, 5), some(4, n), sums(n)
+  real(c_float) :: x(3, 2, n), y(2, n), w(n), wide(3, 2, 2 * n), out(2, n), again(2, 3, n), weights(6, 5), some(4, n)
+  real(c_float) :: sums(n), scaled(3, 2, n)
   real(c_float), allocatable :: none(:, :)
   real(c_double) :: twice(3, 2, n), value, total
   type(cell) :: cells(n)
@@ -191,7 +197,8 @@ program module_test
   call fails(ls_trainer_evaluate(t, set, "auc", value), LS_E_ARG, 'no metric "auc"; there are loss')
   call fails(ls_trainer_parameter(t, "net.in.weight", x), LS_E_SHAPE, "is f32 of 2 dimensions")
   call fails(ls_trainer_parameter(t, "net", x), LS_E_ARG, 'no parameter "net"')
-  call fails(ls_trainer_create(other, build, optimizer="adamv"), LS_E_ARG, "it can be adam, adamw, sgd")
+  call ls_trainer_destroy(other)
+  call fails(ls_trainer_create(other, build, optimizer="adamv"), LS_E_ARG, "it can be adam, adamw, sgd, lion")
   call fails(ls_trainer_load(t, repeat("a", 5000)), LS_E_ARG, "has 5000 characters")
   call fails(ls_group_from_mpi(group, 0), LS_E_UNSUPPORTED, "not linked with MPI")
   wrong = .true.
@@ -200,12 +207,21 @@ program module_test
 
   ! Calls inside each other compute what they say, also with the result in the place of an argument.
   call ls_predictor_destroy(p)
-  call ls_check(ls_trainer_create(other, build_in_place, micro_batch=n, threads=1))
+  call ls_check(ls_trainer_create(other, build_in_place, micro_batch=n, threads=1, optimizer="lion", &
+    ema_decay=0.9d0))
   call ls_check(ls_trainer_init(other, 1))
-  call ls_check(ls_predictor_of(p, other, "sum last"))
+  call ls_check(ls_trainer_fit(other, set))
+  call ls_check(ls_predictor_of(p, other, "sum last scaled"))
   call ls_check(ls_predictor_put(p, "x", x))
   call ls_check(ls_predictor_run(p, n))
   call ls_check(ls_predictor_get(p, "sum", sums))
+  call ls_check(ls_predictor_get(p, "scaled", scaled))
+  do i = 1, 3
+    value = sum(real(x(i, :, :), c_double)) / (2 * n)
+    total = sqrt(sum((x(i, :, :) - value)**2) / (2 * n))
+    call expect(maxval(abs(scaled(i, :, :) - (x(i, :, :) - value) / total)) < 1e-5, "a field that is scaled")
+  end do
+  call ls_check(ls_trainer_exchange_ema(other))
   do i = 1, n
     value = sum(max(-0.5, tanh(2 * (1 - x(:, :, i))**2 * ((1 - x(:, :, i)) - abs(1 - x(:, :, i))) / 8)))
     call expect(abs(sums(i) - value) < 1e-5, "operations in place of their arguments")
@@ -225,6 +241,7 @@ program module_test
 
   ! A queue trains on what it is given.
   call ls_check(ls_live_open(q, other, capacity=64, keep="reservoir", hold_out=4))
+  call ls_live_close(q)
   call fails(ls_live_open(q, t, keep="stack"), LS_E_ARG, "it can be fifo, reservoir")
   call ls_check(ls_live_open(q, t, capacity=64, hold_out=4))
   call ls_check(ls_live_put(q, "x", x))
@@ -240,8 +257,23 @@ program module_test
   call ls_check(ls_live_evaluate(q, "loss", value))
   call expect(value > 0, "the loss of what is held out")
   call ls_live_close(q)
+
+  ! In the background: the thread trains what is pushed.
+  call ls_check(ls_live_open(q, t, capacity=64))
+  call ls_check(ls_live_start(q, 0.01d0))
+  do i = 1, 8
+    call ls_check(ls_live_put(q, "x", x))
+    call ls_check(ls_live_put(q, "y", y))
+    call ls_check(ls_live_put(q, "w", w))
+    call ls_check(ls_live_push_wait(q, n, 60d0))
+  end do
+  call ls_check(ls_live_finish(q))
+  call ls_check(ls_live_stop(q, samples, s))
+  call expect(samples >= 6 .and. s%loss > 0, "steps of a thread") ! 96 samples, at most 16 a step
+  call ls_live_close(q)
   call ls_dataset_close(set)
   call ls_predictor_destroy(p)
+  call ls_trainer_destroy(other)
   call ls_trainer_destroy(t)
   call ls_trainer_destroy(t) ! a second time: nothing
   call ls_group_destroy(group)
