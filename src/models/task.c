@@ -158,7 +158,8 @@ static const ls_task_loss *loss_of(const ls_task_config *c, const char *output)
 /* Declares the loss l of `output`, which is scaled if `scale`, and its metrics. */
 static void declare(builder *b, const ls_task_loss *l, ls_value output, bool scale)
 {
-    static const char *const NAMES[] = { "mse", "mae", "huber", "bce", "cross_entropy" };
+    /* "mae" is the metric, in the data's own units */
+    static const char *const NAMES[] = { "mse", "l1", "huber", "bce", "cross_entropy" };
     ls_graph *g = b->g;
     const ls_port *p = port(b->c->outputs, b->c->n_outputs, l->of);
     const bool labels = l->kind == LS_LOSS_CROSS_ENTROPY;

@@ -188,11 +188,11 @@ static ls_status train(job *j, ls_trainer *t)
     }
     ls_eval_result e;
     LS_TRY_TO(s, ls_evaluate(t, &SET, MICRO, NULL, &e), end);
-    LS_TRY_TO(s, e.n <= MOST_METRICS ? LS_OK : LS_E_INTERNAL, end);
-    j->n_metrics = e.n;
-    for (int i = 0; i < e.n; i++) {
-        snprintf(j->metrics[i].name, sizeof j->metrics[i].name, "%s", e.metrics[i].name);
-        j->metrics[i].value = e.metrics[i].value;
+    LS_TRY_TO(s, e.metrics.n <= MOST_METRICS ? LS_OK : LS_E_INTERNAL, end);
+    j->n_metrics = e.metrics.n;
+    for (int i = 0; i < e.metrics.n; i++) {
+        snprintf(j->metrics[i].name, sizeof j->metrics[i].name, "%s", e.metrics.at[i].name);
+        j->metrics[i].value = e.metrics.at[i].value;
     }
     LS_TRY_TO(s, ls_trainer_parameters(t, p, PARAMETERS) == PARAMETERS ? LS_OK : LS_E_INTERNAL, end);
     for (int i = 0; i < PARAMETERS; i++) {
@@ -354,7 +354,7 @@ static void targets_are_not_rounded_to_bf16(void **state)
     ASSERT_OK(ls_trainer_step_from(t, &b, 0, &r));
     assert_true(fabs(r.loss / want - 1) < 1e-6);
     assert_true(fabs(e.loss / want - 1) < 1e-6);
-    assert_true(fabs(ls_eval_metric(&e, "mae") / distance - 1) < 1e-6);
+    assert_true(fabs(ls_evaluation_get(&e.metrics, "mae") / distance - 1) < 1e-6);
     ls_loader_destroy(&loader);
     ls_trainer_destroy(&t);
 }

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# metrics.sh COMMAND - the losses and metrics of a model by name: in metrics.jsonl, metrics.csv, the report, TensorBoard, tables, checkpoints; as the best; the same
+# bits on other ranks; after a resume; what the model does not have is refused.
+source "$(dirname "$0")/common.sh"
+
+table() {
+    awk -v n="$2" -v seed="$3" 'BEGIN {
+        srand(seed); print "a,b,y,z"
+        for (i = 0; i < n; i++) { a = rand(); b = rand(); printf "%.6f,%.6f,%.6f,%.6f\n", a, b, 100 + 20 * a - 5 * b, a * b }
+    }' >"$1"
+}
+table train.csv 80 1
+table eval.csv 22 2
+cat >recipe.yaml <<'EOT'
+model: {type: mlp, inputs: {x: [2]}, outputs: {y: [1], z: [1]}, hidden: [8], act: gelu}
+data: {type: arrays, train: {x: "train.csv:a,b", y: "train.csv:y", z: "train.csv:z"}, eval: {x: "eval.csv:a,b", y: "eval.csv:y", z: "eval.csv:z"}}
+loss: [{type: mse, of: y}, {type: mae, of: z, factor: 0.5}]
+train: {epochs: 6, global_batch: 16, micro_batch: 4, drop_last: false}
+optimizer: {type: adam, lr: 1e-2}
+checkpoint: {best: {metric: eval_r2_y}}
+log: {tensorboard: true}
+threads: 1
+EOT
+names="mse_y l1_z rmse_y mae_y r2_y rmse_z mae_z r2_z"
+# evaluations NAME: its rows of evaluations, without times
+evaluations() { grep '"kind":"eval"' "runs/$1/metrics.jsonl" | sed -E 's/"(seconds|attempt)":[^,}]*,?//g'; }
+# beside NAME: its evaluations are those of the run that nothing disturbed
+beside() { cmp <(evaluations whole) <(evaluations "$1") || bad "$what: other evaluations"; }
+
+# ---- every file has every name; a higher R2 is better, which nobody said
+try 0 train recipe.yaml --set run.name=whole
+has err 'epoch 5 .*eval loss [0-9.]+  mse_y [0-9.]+  l1_z .*r2_y 0\.[0-9]+ .*best so far'
+has err 'best   eval_r2_y 0\.[0-9]+ in epoch 5'
+has runs/whole/recipe.yaml 'mode: max'
+has out 'eval loss +mse_y +l1_z +rmse_y +mae_y +r2_y'
+[ "$(head -n 1 runs/whole/metrics.csv)" = "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt$(printf ',eval_%s' $names)" ] || bad "metrics.csv begins with $(head -n 1 runs/whole/metrics.csv)"
+times 6 runs/whole/metrics.csv '^[0-5],[0-9]+,80,[0-9.]+,[0-9.]+,,0\.01,[0-9.e-]+,0(,-?[0-9.]+){8}$'
+for name in $names; do
+    times 6 runs/whole/metrics.jsonl "\"kind\":\"eval\".*\"$name\":-?[0-9.]+[,}]"
+    times 6 runs/whole/metrics.jsonl "\"kind\":\"epoch\".*\"eval_$name\":-?[0-9.]+[,}]"
+    has runs/whole/result.json "\"eval\":\{\"step\":30,.*\"$name\":"
+    has runs/whole/checkpoints/latest/trainer.json "\"eval_accuracy\":null,\"best_value\":0\.[0-9]+,\"eval_mse_y\":.*\"eval_$name\":"
+    has runs/whole/report.html "<h2>$name</h2>"; has runs/whole/report.html "<th>$name</th>"; has runs/whole/report.html "<span>evaluation $name</span>"
+    grep -qa "eval/$name" runs/whole/tensorboard/* || bad "TensorBoard has no eval/$name"
+done
+if grep -q ccuracy runs/whole/report.html; then bad "the report has an accuracy"; fi
+once runs/whole/result.json '"best":\{"metric":"eval_r2_y","value":0\.[0-9]+,"step":30,'
+try 0 runs --metrics runs/whole --csv
+cut -d, -f1-6,9- out | cmp - <(cut -d, -f1-6,9- runs/whole/metrics.csv) || bad "$what: is not metrics.csv"
+try 0 runs --json; has out '"eval_accuracy":null,"eval_mse_y":[0-9.]+,'
+try 0 eval runs/whole; has out 'loss [0-9.]+  mse_y [0-9.]+  l1_z [0-9.]+  rmse_y'
+try 0 eval runs/whole --json
+for name in $names; do has out "$(evaluations whole | tail -n 1 | grep -oE "\"$name\":[^,]*")"; done
+
+# ---- the same bits on two ranks; a run in parts keeps its best value and its columns, on other ranks too
+try 0 train recipe.yaml --set run.name=two --workers 2; same two; beside two
+try 0 train recipe.yaml --set run.name=parts --set train.epochs=2 --set checkpoint.best.metric=eval_mae_z
+value=$(grep -oE '"best":\{[^}]*' runs/parts/result.json)
+[ -n "$value" ] || bad "no best value"
+try 0 train recipe.yaml --set run.name=parts --set train.epochs=3 --set checkpoint.best.metric=eval_mae_z --set optimizer.lr=1e3 --allow-change --workers 2
+[ "$(grep -oE '"best":\{[^}]*' runs/parts/result.json)" = "$value" ] || bad "the best one after a resume is $(grep -oE '"best":\{[^}]*' runs/parts/result.json), and was $value"
+has runs/parts/recipe.yaml 'mode: min'
+[ "$(readlink runs/parts/checkpoints/best)" = step-00000010 ] || bad "best is $(readlink runs/parts/checkpoints/best)"
+times 4 runs/parts/metrics.csv '(,[^,]+){8}$'
+try 0 train recipe.yaml --set run.name=resumed --set train.epochs=3; try 0 train recipe.yaml --set run.name=resumed; same resumed; beside resumed
+try 0 train recipe.yaml --set run.name=several --set checkpoint.keep_best=2 --set checkpoint.keep=1 --set checkpoint.every_epochs=0 --set "checkpoint.best={metric: eval_l1_z}"
+[ "$(ls -d runs/several/checkpoints/step-* | wc -l)" = 2 ] || bad "$what: $(ls runs/several/checkpoints)"
+
+# ---- one loss is "loss" alone, so mae names the metric
+try 0 train recipe.yaml --set run.name=one --set "loss={type: mae, of: y}" --set train.steps=1 --set checkpoint.best.metric=eval_mae
+has runs/one/metrics.jsonl '"kind":"eval",.*"loss":[0-9.]+,"rmse":[0-9.]+,"mae":[0-9.]+,"r2":-?[0-9.]+,"samples":22,'
+
+# ---- what the model does not have, and what goes the other way
+refused 2 'metric: the model has no metric eval_accuracy; there are loss, eval_loss, eval_mse_y, .*eval_r2_z$' \
+    train recipe.yaml --set run.name=x --set "checkpoint.best.metric=eval_accuracy"
+refused 2 'no metric eval_r2_x; .*is it eval_r2_.\?$' train recipe.yaml --set run.name=x --set checkpoint.best.metric=eval_r2_x
+refused 2 'eval_rmse_y is better when it is smaller: set checkpoint.best.mode: min' \
+    train recipe.yaml --set run.name=x --set "checkpoint.best={metric: eval_rmse_y, mode: max}"
+refused 2 'metric: rmse_y: it is loss, .* or eval_NAME of a metric' train recipe.yaml --set run.name=x --set checkpoint.best.metric=rmse_y
+[ ! -e runs/x ] || bad "a refused run has a folder"
+finish
