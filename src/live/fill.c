@@ -131,9 +131,8 @@ ls_status ls_live_take(ls_live *q, int64_t least, int64_t *samples, int64_t *tot
         pad_all(q);
     for (int i = 0; i < q->n_fields; i++)
         q->t->fields[i].put_to = n;
-    q->t->has_put = true;
-    q->filled = true;
-    q->filled_at = q->t->step_number;
+    q->t->has_put = q->t->taken = true;
+    q->t->taken_samples = n;
     return q->record.dir ? ls_live_record_rows(q) : LS_OK;
 }
 

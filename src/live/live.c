@@ -181,8 +181,10 @@ void ls_live_close(ls_live **out)
         return;
     ls_live *q = *out;
     ls_live_join(q);
-    if (q->t && q->t->guest == &q->guest)
+    if (q->t && q->t->guest == &q->guest) {
         q->t->guest = NULL;
+        q->t->taken = false;
+    }
     ls_live_record_close(q);
     for (int i = 0; q->fields && i < q->n_fields; i++) {
         free(q->fields[i].kept);

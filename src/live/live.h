@@ -64,8 +64,6 @@ struct ls_live {
     int64_t n_fresh;
     char *scratch;         /* a sample of any field */
     ls_live_offer *offers; /* [ranks]: of the last fill */
-    bool filled;           /* ls_live_fill has given samples, */
-    int64_t filled_at;     /* while the trainer was in this step */
     int64_t dealt_from;    /* ranks */
     ls_live_record record;
     pthread_cond_t changed; /* samples have come or gone, or the thread ends */

@@ -25,7 +25,7 @@ ls_field ls_live_field_of(const ls_live *q, int k)
     return (ls_field){ .name = f->name, .type = type, .ignorable = own->dtype == LS_I32 };
 }
 
-bool ls_live_pending(const ls_live *q) { return q->filled && q->filled_at == q->t->step_number; }
+bool ls_live_pending(const ls_live *q) { return q->t->taken; }
 
 int64_t ls_live_held_of(const ls_live *q, int64_t pushed)
 {

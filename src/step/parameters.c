@@ -111,6 +111,7 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     if (t->random_seed.data)
         *(int64_t *)t->random_seed.data = (int64_t)seed;
     t->ready = t->used = true;
+    t->left_behind = false;
     t->averaged = t->rounded = t->buffers_moved = false;
     ls_session_leave(t->session);
     return LS_OK;

@@ -108,6 +108,11 @@ static ls_status check_run(const ls_trainer *t, int64_t samples)
         if (t->fields[i].put_to < samples || !t->fields[i].put)
             return ls_fail(LS_E_ARG, "ls_trainer_run: %lld samples, but \"%s\" was put for %lld",
                            (long long)samples, t->fields[i].name, (long long)t->fields[i].put_to);
+    if (t->taken && samples != t->taken_samples)
+        return ls_fail(
+            LS_E_ARG,
+            "ls_trainer_run: %lld samples, but ls_live_fill has given %lld, and the rest would be lost",
+            (long long)samples, (long long)t->taken_samples);
     if (!samples && !t->has_put)
         return ls_fail(LS_E_ARG,
                        "ls_trainer_run: this rank has had no sample yet, so it has none to pad with");
@@ -132,6 +137,7 @@ ls_status ls_trainer_run(ls_trainer *t, int64_t samples, double lr, ls_step_resu
         t->fields[i].put_to = 0;
     }
     t->has_put = t->has_put || samples > 0;
+    t->taken = false;
     return ls_trainer_step_fed(t, -1, lr, r);
 }
 

@@ -86,6 +86,8 @@ struct ls_trainer {
     void *whole;                /* all parameters, whole, one after the other; NULL until they are needed */
     ls_trainer_guest *guest;    /* NULL: none */
     bool left_behind;           /* a checkpoint was loaded that has a guest's part, and there was none */
+    bool taken;                 /* ls_live_fill has put the samples of the next step, */
+    int64_t taken_samples;      /* so many */
     bool has_put;               /* ls_trainer_run has had a sample of this rank */
     uint32_t request;           /* LS_REQUEST_ bits that this rank sets before a step */
     uint32_t requested;         /* after the step: the bits of all ranks */

@@ -80,9 +80,9 @@ static void samples_that_do_not_fit(void **state)
     ASSERT_FAILS(ls_live_put(q, "x", &flat), LS_E_SHAPE, "\"x\" is f32 [3]");
     ASSERT_FAILS(ls_live_put(q, "id", &x), LS_E_SHAPE, "\"id\" is f32 [4, 3]", "i32 [4]");
     ASSERT_FAILS(ls_live_put(q, "x", &nowhere), LS_E_ARG, "\"x\": data is NULL");
-    values[0][7] = NAN; /* as f32 [4, 3] number 1 of sample 2 */
+    values[1][3] = NAN; /* as f32 [4, 3] number 1 of sample 2 */
     ASSERT_FAILS(ls_live_put(q, "x", &x), LS_E_NUMERIC, "\"x\": number 1 of sample 2 is not finite as f32");
-    values[0][7] = 0;
+    values[1][3] = 0;
     large[3][1] = 1e39;
     ASSERT_FAILS(ls_live_put(q, "y", &y), LS_E_NUMERIC, "\"y\": number 1 of sample 3 is not finite as f32");
     large[3][1] = 1e38;
@@ -121,6 +121,8 @@ static void order_of_calls(void **state)
     ASSERT_FAILS(ls_trainer_run(t, samples, NAN, &result), LS_E_ARG,
                  "learning rate"); /* may be tried again */
     ASSERT_FAILS(ls_trainer_run(t, samples + 1, 1e-3, &result), LS_E_ARG, "ls_trainer_run: 5 samples");
+    ASSERT_FAILS(ls_trainer_run(t, samples - 1, 1e-3, &result), LS_E_ARG,
+                 "3 samples, but ls_live_fill has given 4");
     ASSERT_OK(ls_trainer_run(t, samples, 1e-3, &result));
     assert_int_equal(result.count, MICRO);
     ASSERT_OK(ls_trainer_save_checkpoint(t, ls_test_path("between")));
@@ -154,6 +156,9 @@ static void checkpoints(void **state)
     ASSERT_OK(ls_trainer_load_checkpoint(t, dir));
     ASSERT_FAILS(ls_live_open(&q, t), LS_E_ARG, "has samples of a queue",
                  "before ls_trainer_load_checkpoint");
+    ASSERT_OK(ls_trainer_init(t, 0)); /* another run begins */
+    ASSERT_OK(ls_live_open(&q, t));
+    ls_live_close(&q);
     ASSERT_OK(ls_trainer_load_checkpoint(t, without));
     ASSERT_OK(ls_live_open(&q, t));
     ASSERT_FAILS(ls_trainer_load_checkpoint(t, without), LS_E_ARG, "without has no samples of a queue",
