@@ -150,7 +150,7 @@ static void other_data_is_refused(void **state)
     ASSERT_FAILS(ls_evaluate(t, &large, 8, NULL, &e), LS_E_SHAPE, "u8 [1, 9, 8]",
                  "\"images\" must be u8 [1, 8, 8]");
     ASSERT_FAILS(ls_trainer_check_data(t, &never), LS_E_SHAPE, "\"labels\" are counted", "ignorable");
-    ASSERT_FAILS(ls_dataset_check(&text, 1, 8, 8, 5), LS_E_SHAPE, "has no images");
+    ASSERT_FAILS(ls_dataset_check(&text, 1, 8, 8, 5), LS_E_SHAPE, "is not a data set of labelled images");
     ls_trainer_destroy(&t);
 }
 
