@@ -210,9 +210,10 @@ typedef enum ls_array_range { LS_ARRAY_ANY, LS_ARRAY_FROM_0, LS_ARRAY_0_TO_1 } l
 /* One field of the samples: an array [samples, ..] in a file. */
 typedef struct ls_array_field {
     const char *field; /* its name: letters, digits and _ */
-    /* "x.npy", "all.npz:ARRAY", "all.csv:COLUMN,COLUMN"; without what follows ":", the array or the column of
-     * the field's name. Mapped and never read as a whole, but for tables and compressed archives. A relative
-     * path is looked for in the working folder and in LOCKSTEP_DATA. */
+    /* "x.npy", "all.npz:ARRAY", "all.csv:COLUMN,COLUMN", "all.h5:DATASET", "all.nc:VARIABLE" (NetCDF-4);
+     * without what follows ":", the array or the column of the field's name. Mapped and never read as a
+     * whole, but for tables, compressed archives and small HDF5 arrays in chunks. A relative path is looked
+     * for in the working folder and in LOCKSTEP_DATA. */
     const char *file;
     /* what samples have: LS_F32 or LS_F64, of any numbers in the file; LS_I32, of integers and bool */
     ls_dtype as;

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/sys.h"
 #include "data/array_csv.h"
+#include "data/array_hdf5.h"
 #include "data/array_npz.h"
 #include "data/corpus.h"
 #include "data/npy.h"
@@ -96,14 +97,45 @@ static ls_status open_csv(ls_array_file *f, const char *path, const char *what)
     return s;
 }
 
+/* Elements that lie in the file as they are needed are mapped. Of others an array of up to so many bytes is
+ * read at once, because rows in any order would inflate chunks again and again; a larger one by rows. */
+size_t ls_array_file_whole = 256 << 20;
+
+static ls_status open_hdf5(ls_array_file *f, const char *path, const char *what)
+{
+    ls_hdf5_array array;
+    LS_TRY(ls_hdf5_open(&f->rows, &array, path, what, f->path));
+    const size_t bytes = ls_type_bytes(&array.type);
+    f->type = array.type;
+    f->has_fill = array.has_fill;
+    f->fill = array.fill;
+    if (array.type.ndim < 1 || bytes == 0)
+        return LS_OK; /* refused by who asks for samples */
+    if (array.offset >= 0) {
+        LS_TRY(ls_file_map(&f->map, path));
+        if ((size_t)array.offset > f->map.size || bytes > f->map.size - (size_t)array.offset)
+            return ls_fail(LS_E_FORMAT, "%s: its elements end behind the end of the file: it is cut",
+                           f->path);
+        f->data = f->map.data + array.offset;
+    } else if (bytes <= ls_array_file_whole) {
+        f->heap = ls_sys_malloc(bytes);
+        if (!f->heap)
+            return ls_fail(LS_E_MEMORY, "%s: no memory for its %zu bytes", f->path, bytes);
+        LS_TRY(ls_hdf5_read(f->rows, 0, array.type.dims[0], f->heap));
+        f->data = f->heap;
+    }
+    if (f->data)
+        ls_hdf5_close(&f->rows);
+    return LS_OK;
+}
+
 static const struct {
     const char *end; /* of the file's name */
     ls_status (*open)(ls_array_file *f, const char *path, const char *what);
     bool parts; /* a file may have several arrays */
-} KINDS[] = { { ".npy", open_npy, false },
-              { ".npz", open_npz, true },
-              { ".csv", open_csv, true },
-              { ".csv.gz", open_csv, true } };
+} KINDS[] = { { ".npy", open_npy, false },   { ".npz", open_npz, true }, { ".csv", open_csv, true },
+              { ".csv.gz", open_csv, true }, { ".h5", open_hdf5, true }, { ".hdf5", open_hdf5, true },
+              { ".nc", open_hdf5, true } };
 enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
 
 /* Finds the kind of a name like FILE.npz:ARRAY, and how long FILE.npz is. -1: none. */
@@ -154,6 +186,7 @@ ls_status ls_array_file_open(ls_array_file *out, const char *file, const char *f
 
 void ls_array_file_close(ls_array_file *f)
 {
+    ls_hdf5_close(&f->rows);
     ls_file_unmap(&f->map);
     free(f->heap);
     free(f->path);

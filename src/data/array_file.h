@@ -11,12 +11,16 @@ typedef struct ls_array_file {
     char *path;          /* where it was found, with what it is in that file: for messages */
     ls_mapping map;
     void *heap;
+    struct ls_hdf5 *rows; /* where `data` is NULL: rows are read from it */
+    bool has_fill;        /* elements of this value are missing, as NaN is */
+    double fill;
 } ls_array_file;
 
 /* The kinds of files, for messages. */
-#define LS_ARRAY_FILES "x.npy, x.npz, x.npz:ARRAY, x.csv:COLUMN,COLUMN"
+#define LS_ARRAY_FILES "x.npy, x.npz:ARRAY, x.csv:COLUMN,COLUMN, x.h5:DATASET, x.nc:VARIABLE"
 
 /* Finds and opens `file` for a field of that name. LS_E_USAGE: no such file, or a kind of file that is not
  * known. Others as the files of each kind are read. */
 ls_status ls_array_file_open(ls_array_file *out, const char *file, const char *field);
+extern size_t ls_array_file_whole;          /* bytes of an HDF5 array that is read at once; tests set it */
 void ls_array_file_close(ls_array_file *f); /* may be called twice */

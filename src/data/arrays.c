@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "graph/op.h"
 #include "data/array_file.h"
+#include "data/array_hdf5.h"
 #include "lockstep/data.h"
 
 typedef struct column {
@@ -89,6 +90,12 @@ static double number(const uint8_t *from, ls_dtype type, int64_t i)
     }
 }
 
+static double element(const column *c, const uint8_t *from, int64_t i)
+{
+    const double x = number(from, c->file.type.dtype, i);
+    return c->file.has_fill && x == c->file.fill ? (double)NAN : x;
+}
+
 static const char *wrong_float(const column *c, double x)
 {
     if (isnan(x))
@@ -107,7 +114,7 @@ static const char *wrong_float(const column *c, double x)
 static ls_status read_floats(const column *c, const uint8_t *from, int64_t row, void *to, void *valid)
 {
     for (int64_t i = 0; i < c->each; i++) {
-        double x = number(from, c->file.type.dtype, i);
+        double x = element(c, from, i);
         const bool missing = c->as.missing && isnan(x);
         x = missing ? 0 : x;
         const char *why = wrong_float(c, x);
@@ -130,7 +137,7 @@ static ls_status read_integers(const column *c, const uint8_t *from, int64_t row
 {
     char why[96];
     for (int64_t i = 0; i < c->each; i++) {
-        const double x = number(from, c->file.type.dtype, i);
+        const double x = element(c, from, i);
         const bool ignored = c->as.ignorable && x == LS_IGNORE_LABEL,
                    fits = x >= INT32_MIN && x <= INT32_MAX && x == (double)(int32_t)x,
                    below = !c->as.below || (x >= 0 && x < (double)c->as.below);
@@ -147,6 +154,24 @@ static ls_status read_integers(const column *c, const uint8_t *from, int64_t row
     return LS_OK;
 }
 
+static ls_status read_row(const column *c, const uint8_t *from, int64_t row, void *to, void *valid)
+{
+    return c->as.as == LS_I32 ? read_integers(c, from, row, to) : read_floats(c, from, row, to, valid);
+}
+
+/* A row that is not in memory. */
+static ls_status fetch_row(const column *c, int64_t row, void *to, void *valid)
+{
+    uint8_t *from = ls_sys_malloc((size_t)c->each * ls_dtype_size(c->file.type.dtype));
+    ls_status s = ls_sys_have(from);
+    if (s == LS_OK)
+        s = ls_hdf5_read(c->file.rows, row, 1, from);
+    if (s == LS_OK)
+        s = read_row(c, from, row, to, valid);
+    free(from);
+    return s;
+}
+
 static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
 {
     const array_set *d = (const array_set *)set;
@@ -156,9 +181,8 @@ static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
         if (!to[c->field] && !valid)
             continue;
         const size_t bytes = (size_t)c->each * ls_dtype_size(c->file.type.dtype);
-        const uint8_t *from = c->file.data + (size_t)i * bytes;
-        LS_TRY(c->as.as == LS_I32 ? read_integers(c, from, i, to[c->field])
-                                  : read_floats(c, from, i, to[c->field], valid));
+        LS_TRY(c->file.data ? read_row(c, c->file.data + (size_t)i * bytes, i, to[c->field], valid)
+                            : fetch_row(c, i, to[c->field], valid));
     }
     return LS_OK;
 }
@@ -270,6 +294,8 @@ static ls_status open_all(array_set *d, const ls_array_field *arrays)
         c->as.field = d->names[c->field];
         if (c->as.missing)
             LS_TRY(add_field(d, c, ".valid"));
+        if (!c->file.data) /* counting would read every row twice */
+            d->set.count = NULL;
         d->parts[k] = (ls_dataset_part){ c->as.field, c->file.path, c->file.digest };
         d->set.digest = ls_hash64_more(d->set.digest, c->as.field, strlen(c->as.field));
         d->set.digest = ls_hash64_more(d->set.digest, &c->file.digest, sizeof c->file.digest);

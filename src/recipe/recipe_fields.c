@@ -247,8 +247,8 @@ const ls_key LS_KEYS[] = {
     { "data.std", LS_KEY_REAL, AT(data.std), "0.5", 0, 1e6, .above = true, .type = "data.type",
       .help = "see `mean`" },
     { "data.train", LS_KEY_FILES, AT(data.train), "{}", .type = "data.type", .may_change = true,
-      .help = "fields and their files: `x.npy`, `all.npz:NAME`, `all.csv:COLUMN,COLUMN` (docs/arrays.md), "
-              "which are looked for here and in LOCKSTEP_DATA" },
+      .help = "fields and their files: `x.npy`, `all.npz:NAME`, `all.csv:COLUMN,COLUMN`, `all.h5:NAME` "
+              "(docs/arrays.md), which are looked for here and in LOCKSTEP_DATA" },
     { "data.eval", LS_KEY_FILES, AT(data.eval), "{}", .type = "data.type", .may_change = true,
       .help = "the same for evaluation" },
     { "data.missing", LS_KEY_CHOICE, AT(data.missing), "error", WORDS("error", "mask"), .type = "data.type",

@@ -4,6 +4,8 @@
 #include "files.h"
 
 #include "data/array_csv.h"
+#include "data/array_file.h"
+#include "data/array_hdf5.h"
 
 static char *dir;
 
@@ -102,6 +104,93 @@ static void a_table_is_a_data_set(void **state)
     ls_dataset_close(&set);
 }
 
+/* tests/golden/arrays.h5, made with libhdf5: x f32 [3, 2] as it lies, z f64 [3] in deflated chunks with a
+ * _FillValue, c i16, g/y f32 with the high byte first, u u8, packed numbers, text. */
+static void hdf5_has_arrays(void **state)
+{
+    (void)state;
+    static const char FILE[] = LS_TEST_SOURCE_DIR "/tests/golden/arrays.h5";
+    static const struct {
+        const char *name, *says;
+    } REFUSED[] = { { "xx", "no data set \"xx\"; its first member is" },
+                    { "text", "no plain numbers" },
+                    { "packed", "unpack" } };
+    char path[5][400];
+    ls_dataset *set;
+    float x[2], y, z, valid;
+    int32_t c, u;
+    snprintf(path[0], sizeof path[0], "%s:x", FILE);
+    snprintf(path[1], sizeof path[1], "%s:/g/y", FILE);
+    snprintf(path[2], sizeof path[2], "%s:z", FILE);
+    snprintf(path[3], sizeof path[3], "%s:c", FILE);
+    snprintf(path[4], sizeof path[4], "%s:u", FILE);
+    const ls_array_field all[] = { ARRAY("x", path[0], LS_F32),
+                                   ARRAY("y", path[1], LS_F32),
+                                   ARRAY("c", path[3], LS_I32),
+                                   ARRAY("u", path[4], LS_I32),
+                                   { .field = "z", .file = path[2], .as = LS_F32, .missing = true } };
+    const ls_status s = ls_arrays_open(&set, LS_SPLIT_TRAIN, 5, all);
+    if (s == LS_E_UNSUPPORTED) {
+        assert_non_null(strstr(ls_error_message(), "install libhdf5"));
+        print_message("skipped: %s\n", ls_error_message());
+        return;
+    }
+    assert_ok(s);
+    assert_ok(set->read(set, 2, (void *[]){ x, &y, &c, &u, &z, &valid }));
+    assert_true(x[0] == 4 && x[1] == 5 && y == 9 && c == 2 && u == 255 && z == 2.5f && valid == 1);
+    assert_ok(set->read(set, 1, (void *[]){ x, &y, &c, &u, &z, &valid }));
+    assert_true(x[0] == 2 && y == 8 && c == 0 && u == 0 && z == 0 && valid == 0);
+    ls_dataset_close(&set);
+    assert_ok(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("z", path[2], LS_F32) }));
+    assert_fails(LS_E_FORMAT, set->read(set, 1, (void *[]){ &z }), "arrays.h5:z row 1", "z is NaN");
+    ls_dataset_close(&set);
+    for (size_t k = 0; k < sizeof REFUSED / sizeof *REFUSED; k++) {
+        snprintf(path[0], sizeof path[0], "%s:%s", FILE, REFUSED[k].name);
+        assert_int_not_equal(
+            ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("x", path[0], LS_F32) }),
+            LS_OK);
+        if (!strstr(ls_error_message(), REFUSED[k].says))
+            fail_msg("%s: %s", REFUSED[k].name, ls_error_message());
+    }
+    write_bytes(in(dir, "no.h5"), (bytes){ (uint8_t[]){ 1, 2, 3 }, 3 });
+    assert_fails(
+        LS_E_FORMAT,
+        ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("x", in(dir, "no.h5"), LS_F32) }),
+        "no.h5:x", "no HDF5 file");
+}
+
+/* Rows of an array that is too large to be read at once. */
+static void hdf5_is_read_by_rows(void **state)
+{
+    (void)state;
+    ls_hdf5 *h;
+    ls_hdf5_array a;
+    float x[4];
+    static const char FILE[] = LS_TEST_SOURCE_DIR "/tests/golden/arrays.h5";
+    const ls_status s = ls_hdf5_open(&h, &a, FILE, "x", "arrays.h5:x");
+    if (s == LS_E_UNSUPPORTED)
+        return;
+    assert_ok(s);
+    assert_true(a.offset > 0 && a.type.ndim == 2 && !a.has_fill);
+    assert_ok(ls_hdf5_read(h, 1, 2, x));
+    assert_true(x[0] == 2 && x[3] == 5);
+    assert_fails(LS_E_FORMAT, ls_hdf5_read(h, 2, 2, x), "arrays.h5:x", "rows 2 to 3");
+    ls_hdf5_close(&h);
+    ls_dataset *set;
+    char path[400];
+    snprintf(path, sizeof path, "%s:z", FILE);
+    ls_array_file_whole = 8;
+    assert_ok(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("z", path, LS_F32) }));
+    ls_array_file_whole = 256 << 20;
+    assert_ok(set->read(set, 2, (void *[]){ x }));
+    assert_true(x[0] == 2.5f && !set->count);
+    assert_fails(LS_E_FORMAT, set->read(set, 1, (void *[]){ x }), "arrays.h5:z row 1", "z is NaN");
+    ls_dataset_close(&set);
+    assert_ok(ls_hdf5_open(&h, &a, FILE, "z", "z"));
+    assert_true(a.offset == -1 && a.has_fill && a.fill == -9);
+    ls_hdf5_close(&h);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -118,9 +207,10 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(columns_are_read_by_name),
-                                        cmocka_unit_test(wrong_tables_are_named),
-                                        cmocka_unit_test(archives_have_arrays),
-                                        cmocka_unit_test(a_table_is_a_data_set) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_are_read_by_name), cmocka_unit_test(wrong_tables_are_named),
+        cmocka_unit_test(archives_have_arrays),     cmocka_unit_test(hdf5_has_arrays),
+        cmocka_unit_test(hdf5_is_read_by_rows),     cmocka_unit_test(a_table_is_a_data_set)
+    };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,0 +1,279 @@
+/* array_hdf5.c - reads HDF5 through libhdf5, which is loaded at run time. Builds of libhdf5 are usually not
+ * safe for threads, so a lock is held during every call. */
+#include "data/array_hdf5.h"
+
+#include "base/str.h"
+
+#ifdef LS_HAVE_HDF5
+#include <dlfcn.h>
+#include <hdf5.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sys.h"
+
+enum { WHOLE_CHUNKS = 64 << 20 }; /* bytes of inflated chunks that libhdf5 keeps of a data set */
+
+struct ls_hdf5 {
+    hid_t file, set, memory; /* memory: the type that elements are read as */
+    ls_type type;
+    char *what;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The functions of the loaded library, with the types that its header declares. */
+#define FUNCTIONS(F)                                                                                     \
+    F(H5open)                                                                                            \
+    F(H5Eset_auto2)                                                                                      \
+    F(H5Fopen)                                                                                           \
+    F(H5Fclose)                                                                                          \
+    F(H5Dopen2) F(H5Dclose) F(H5Dget_space) F(H5Dget_type) F(H5Dget_create_plist) F(H5Dget_offset)       \
+        F(H5Dread) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims)                            \
+            F(H5Sget_simple_extent_npoints) F(H5Screate_simple) F(H5Sclose) F(H5Sselect_hyperslab)       \
+                F(H5Tget_class) F(H5Tget_size) F(H5Tget_sign) F(H5Tequal) F(H5Tclose) F(H5Pget_layout)   \
+                    F(H5Pget_external_count) F(H5Pcreate) F(H5Pset_chunk_cache) F(H5Pclose) F(H5Lexists) \
+                        F(H5Lget_name_by_idx) F(H5Aexists) F(H5Aopen) F(H5Aread) F(H5Aget_space) F(H5Aclose)
+static struct {
+#define MEMBER(name) typeof(&(name)) name;
+    FUNCTIONS(MEMBER)
+    const hid_t *f32, *f64, *i32, *i64, *u8, *access;
+    bool ready;
+} h5;
+
+/* With the lock held. False: a function is missing. */
+static bool find_symbols(void *library)
+{
+    bool all = true;
+#define FIND(name) all = (h5.name = __extension__(typeof(&(name))) dlsym(library, #name)) && all;
+    FUNCTIONS(FIND)
+    if (!all || h5.H5open() < 0)
+        return false;
+    h5.f32 = dlsym(library, "H5T_NATIVE_FLOAT_g");
+    h5.f64 = dlsym(library, "H5T_NATIVE_DOUBLE_g");
+    h5.i32 = dlsym(library, "H5T_NATIVE_INT32_g");
+    h5.i64 = dlsym(library, "H5T_NATIVE_INT64_g");
+    h5.u8 = dlsym(library, "H5T_NATIVE_UINT8_g");
+    h5.access = dlsym(library, "H5P_CLS_DATASET_ACCESS_ID_g");
+    return h5.f32 && h5.f64 && h5.i32 && h5.i64 && h5.u8 && h5.access;
+}
+
+static ls_status load(const char *what)
+{
+    static const char *const NAMES[] = { LS_HDF5_LIBRARY, "libhdf5_serial.so.103", "libhdf5.so.103",
+                                         "libhdf5.so" };
+    void *library = NULL;
+    if (h5.ready)
+        return LS_OK;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES && !library; i++)
+        library = dlopen(NAMES[i], RTLD_NOW | RTLD_LOCAL); /* never closed */
+    if (!library || !find_symbols(library))
+        return ls_fail(
+            LS_E_UNSUPPORTED,
+            "%s: reading HDF5 needs %s, which is not here: install libhdf5 (Debian: libhdf5-103-1)", what,
+            LS_HDF5_LIBRARY);
+    h5.H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* it would print its errors */
+    h5.ready = true;
+    return LS_OK;
+}
+
+static ls_status no_set(hid_t file, const char *name, const char *what)
+{
+    enum { MOST = 64 };
+    char texts[MOST][64];
+    const char *names[MOST];
+    int n = 0;
+    while (n < MOST && h5.H5Lget_name_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)n, texts[n],
+                                             sizeof texts[n], H5P_DEFAULT) > 0) {
+        names[n] = texts[n];
+        n++;
+    }
+    const char *near = n ? ls_nearest_name(name, names, n) : NULL;
+    return ls_fail(LS_E_USAGE, "%s: it has no data set \"%s\"%s%s%s", what, name,
+                   near ? "; is it \""
+                   : n  ? "; its first member is \""
+                        : "",
+                   near ? near
+                   : n  ? names[0]
+                        : "",
+                   n ? "\"" : "");
+}
+
+/* Which type of ours holds all values of theirs. */
+static bool find_type(ls_dtype *out, hid_t *memory, hid_t type)
+{
+    const H5T_class_t kind = h5.H5Tget_class(type);
+    const size_t size = h5.H5Tget_size(type);
+    const bool is_signed = kind == H5T_INTEGER && h5.H5Tget_sign(type) == H5T_SGN_2;
+    if (kind == H5T_FLOAT && size <= 8) {
+        *out = size <= 4 ? LS_F32 : LS_F64;
+        *memory = size <= 4 ? *h5.f32 : *h5.f64;
+        return true;
+    }
+    if (kind != H5T_INTEGER || size > 8 || (size == 8 && !is_signed))
+        return false;
+    const bool narrow = size < 4 || (size == 4 && is_signed);
+    *out = size == 1 && !is_signed ? LS_U8 : narrow ? LS_I32 : LS_I64;
+    *memory = *out == LS_U8 ? *h5.u8 : *out == LS_I32 ? *h5.i32 : *h5.i64;
+    return true;
+}
+
+/* Whether the elements lie in the file one behind the other, as they are read. */
+static int64_t offset_of(const ls_hdf5 *h, hid_t type)
+{
+    const hid_t made = h5.H5Dget_create_plist(h->set);
+    const bool plain = made >= 0 && h5.H5Pget_layout(made) == H5D_CONTIGUOUS &&
+                       h5.H5Pget_external_count(made) == 0 && h5.H5Tequal(type, h->memory) > 0;
+    const haddr_t at = plain ? h5.H5Dget_offset(h->set) : HADDR_UNDEF;
+    if (made >= 0)
+        h5.H5Pclose(made);
+    return at == HADDR_UNDEF || at > INT64_MAX ? -1 : (int64_t)at;
+}
+
+/* An attribute with one number. */
+static bool number_of(hid_t set, const char *name, double *out)
+{
+    if (h5.H5Aexists(set, name) <= 0)
+        return false;
+    const hid_t a = h5.H5Aopen(set, name, H5P_DEFAULT), space = a < 0 ? -1 : h5.H5Aget_space(a);
+    const bool got = space >= 0 && h5.H5Sget_simple_extent_npoints(space) == 1 &&
+                     h5.H5Aread(a, *h5.f64, out) >= 0;
+    if (space >= 0)
+        h5.H5Sclose(space);
+    if (a >= 0)
+        h5.H5Aclose(a);
+    return got;
+}
+
+static ls_status describe(ls_hdf5 *h, ls_hdf5_array *array)
+{
+    const hid_t space = h5.H5Dget_space(h->set), type = h5.H5Dget_type(h->set);
+    hsize_t dims[H5S_MAX_RANK];
+    double packed;
+    const int ndim = space < 0 ? -1 : h5.H5Sget_simple_extent_ndims(space);
+    ls_status s = LS_OK;
+    if (ndim > LS_MAX_DIMS)
+        s = ls_fail(LS_E_UNSUPPORTED, "%s: more than %d dimensions", h->what, LS_MAX_DIMS);
+    else if (ndim < 0 || type < 0 || h5.H5Sget_simple_extent_dims(space, dims, NULL) != ndim)
+        s = ls_fail(LS_E_FORMAT, "%s: it is no data set with a shape", h->what);
+    else if (!find_type(&h->type.dtype, &h->memory, type))
+        s = ls_fail(LS_E_UNSUPPORTED,
+                    "%s: its elements are no plain numbers: floats of up to 64 bits and integers are read",
+                    h->what);
+    else if (number_of(h->set, "scale_factor", &packed) || number_of(h->set, "add_offset", &packed))
+        s = ls_fail(LS_E_UNSUPPORTED,
+                    "%s: its numbers are packed (scale_factor, add_offset): unpack them first", h->what);
+    h->type.ndim = s == LS_OK ? ndim : 0;
+    for (int d = 0; d < h->type.ndim; d++)
+        h->type.dims[d] = (int64_t)dims[d];
+    *array = (ls_hdf5_array){ .type = h->type, .offset = s == LS_OK ? offset_of(h, type) : -1 };
+    if (s == LS_OK)
+        array->has_fill = number_of(h->set, "_FillValue", &array->fill) ||
+                          number_of(h->set, "missing_value", &array->fill);
+    if (space >= 0)
+        h5.H5Sclose(space);
+    if (type >= 0)
+        h5.H5Tclose(type);
+    return s;
+}
+
+static ls_status open_set(ls_hdf5 *h, const char *path, const char *name)
+{
+    h->file = h5.H5Fopen(path, 0, H5P_DEFAULT); /* H5F_ACC_RDONLY, whose macro calls */
+    if (h->file < 0)
+        return ls_fail(LS_E_FORMAT, "%s: libhdf5 does not open it: it is no HDF5 file, or is being written",
+                       h->what);
+    const hid_t access = h5.H5Pcreate(*h5.access);
+    if (access >= 0)
+        h5.H5Pset_chunk_cache(access, 12421, WHOLE_CHUNKS,
+                              1); /* slots: a prime, of 100 for each chunk of it */
+    h->set = h5.H5Dopen2(h->file, name, access >= 0 ? access : H5P_DEFAULT);
+    if (access >= 0)
+        h5.H5Pclose(access);
+    return h->set < 0 ? no_set(h->file, name, h->what) : LS_OK;
+}
+
+ls_status ls_hdf5_open(ls_hdf5 **out, ls_hdf5_array *array, const char *path, const char *name,
+                       const char *what)
+{
+    ls_hdf5 *h = *out = ls_sys_calloc(1, sizeof *h);
+    LS_TRY(ls_sys_have(h));
+    h->file = h->set = -1;
+    h->what = ls_sys_strdup(what);
+    pthread_mutex_lock(&lock);
+    ls_status s = ls_sys_have(h->what);
+    s = s == LS_OK ? load(what) : s;
+    s = s == LS_OK ? open_set(h, path, name) : s;
+    s = s == LS_OK ? describe(h, array) : s;
+    pthread_mutex_unlock(&lock);
+    if (s != LS_OK)
+        ls_hdf5_close(out);
+    return s;
+}
+
+ls_status ls_hdf5_read(const ls_hdf5 *h, int64_t first, int64_t n, void *to)
+{
+    hsize_t start[LS_MAX_DIMS] = { (hsize_t)first }, count[LS_MAX_DIMS] = { (hsize_t)n };
+    for (int d = 1; d < h->type.ndim; d++)
+        count[d] = (hsize_t)h->type.dims[d];
+    pthread_mutex_lock(&lock);
+    const hid_t from = h5.H5Dget_space(h->set), memory = h5.H5Screate_simple(h->type.ndim, count, NULL);
+    const bool read = from >= 0 && memory >= 0 &&
+                      h5.H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
+                      h5.H5Dread(h->set, h->memory, memory, from, H5P_DEFAULT, to) >= 0;
+    if (from >= 0)
+        h5.H5Sclose(from);
+    if (memory >= 0)
+        h5.H5Sclose(memory);
+    pthread_mutex_unlock(&lock);
+    return read ? LS_OK
+                : ls_fail(LS_E_FORMAT,
+                          "%s: libhdf5 cannot read rows %lld to %lld: the file is damaged, or needs a filter",
+                          h->what, (long long)first, (long long)(first + n - 1));
+}
+
+void ls_hdf5_close(ls_hdf5 **hp)
+{
+    ls_hdf5 *h = *hp;
+    *hp = NULL;
+    if (!h)
+        return;
+    pthread_mutex_lock(&lock);
+    if (h->set >= 0)
+        h5.H5Dclose(h->set);
+    if (h->file >= 0)
+        h5.H5Fclose(h->file);
+    pthread_mutex_unlock(&lock);
+    free(h->what);
+    free(h);
+}
+
+#else
+
+ls_status ls_hdf5_open(ls_hdf5 **out, ls_hdf5_array *array, const char *path, const char *name,
+                       const char *what)
+{
+    (void)array;
+    (void)path;
+    (void)name;
+    *out = NULL;
+    return ls_fail(
+        LS_E_UNSUPPORTED,
+        "%s: this build reads no HDF5: install libhdf5 with its headers (Debian: libhdf5-dev) and build "
+        "again",
+        what);
+}
+
+ls_status ls_hdf5_read(const ls_hdf5 *h, int64_t first, int64_t n, void *to)
+{
+    (void)h;
+    (void)first;
+    (void)n;
+    (void)to;
+    return ls_fail(LS_E_UNSUPPORTED, "this build reads no HDF5");
+}
+
+void ls_hdf5_close(ls_hdf5 **h) { *h = NULL; }
+
+#endif
