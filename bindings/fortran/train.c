@@ -1,4 +1,4 @@
-/* train.c - calls of module lockstep_train: ranks, trainers, sets in memory, predictors, queues. */
+/* train.c - calls of module lockstep_train: ranks, trainers, evaluation, predictors, queues. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -205,99 +205,14 @@ ls_status lsf_trainer_parameter(ls_trainer *const *t, const CFI_cdesc_t *name, c
     return s;
 }
 
-/* ---- a set in memory */
-
-typedef struct memory_set {
-    ls_dataset set;
-    ls_field *fields; /* [set.n_fields] */
-    char **data;      /* [set.n_fields]: [set.n] samples each */
-} memory_set;
-
-static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
-{
-    const memory_set *m = (const memory_set *)set;
-    for (int k = 0; k < set->n_fields; k++) {
-        const size_t bytes = ls_type_bytes(&m->fields[k].type);
-        if (to[k])
-            memcpy(to[k], m->data[k] + (size_t)i * bytes, bytes);
-    }
-    return LS_OK;
-}
-
-static void close_set(ls_dataset *set)
-{
-    memory_set *m = (memory_set *)set;
-    for (int k = 0; k < set->n_fields; k++) {
-        free((char *)m->fields[k].name);
-        free(m->data[k]);
-    }
-    free(m->fields);
-    free(m->data);
-    free(m);
-}
-
-/* Room for one more field. */
-static ls_status grow(memory_set *m)
-{
-    const size_t n = (size_t)m->set.n_fields + 1;
-    void *fields = realloc(m->fields, n * sizeof *m->fields);
-    m->fields = fields ? fields : m->fields;
-    m->set.fields = m->fields;
-    void *data = fields ? realloc(m->data, n * sizeof *m->data) : NULL;
-    m->data = data ? data : m->data;
-    return data ? LS_OK : ls_fail(LS_E_MEMORY, "ls_dataset_put: out of memory");
-}
-
-static ls_status add_field(memory_set *m, const char *name, const ls_tensor *x)
-{
-    ls_field f = { .name = strdup(name), .type = { .dtype = x->type.dtype, .ndim = x->type.ndim - 1 } };
-    memcpy(f.type.dims, x->type.dims + 1, sizeof *f.type.dims * (size_t)f.type.ndim);
-    f.ignorable = f.type.dtype == LS_I32;
-    const size_t bytes = ls_type_bytes(&x->type);
-    char *data = malloc(bytes ? bytes : 1);
-    if (!f.name || !data || grow(m) != LS_OK) {
-        free((char *)f.name);
-        free(data);
-        return ls_fail(LS_E_MEMORY, "ls_dataset_put: out of memory for \"%s\"", name);
-    }
-    const ls_tensor to = ls_tensor_of(data, &x->type);
-    copy(&to, x);
-    m->set.n = x->type.dims[0];
-    m->data[m->set.n_fields] = data;
-    m->fields[m->set.n_fields++] = f;
-    return LS_OK;
-}
+/* ---- evaluation */
 
 ls_status lsf_dataset_put(ls_dataset **set, const CFI_cdesc_t *field, const CFI_cdesc_t *values)
 {
     ls_tensor x;
     LSF_TEXT_OF(name, field);
     LS_TRY(lsf_tensor(&x, values, "ls_dataset_put"));
-    if (x.type.ndim < 1)
-        return ls_fail(LS_E_SHAPE,
-                       "ls_dataset_put: \"%s\" is one number: its last dimension must be the sample", name);
-    if (*set && (*set)->read != read_sample)
-        return ls_fail(LS_E_ARG, "ls_dataset_put: this set was not made by ls_dataset_put");
-    if (*set && ls_dataset_field(*set, name))
-        return ls_fail(LS_E_ARG, "ls_dataset_put: the set has a field \"%s\" already", name);
-    if (*set && (*set)->n != x.type.dims[0])
-        return ls_fail(LS_E_SHAPE, "ls_dataset_put: \"%s\" has %lld samples, the fields before it %lld", name,
-                       (long long)x.type.dims[0], (long long)(*set)->n);
-    memory_set *m = *set ? (memory_set *)*set : calloc(1, sizeof *m);
-    if (!m)
-        return ls_fail(LS_E_MEMORY, "ls_dataset_put: out of memory");
-    if (!*set)
-        m->set = (ls_dataset){ .name = "arrays in memory",
-                               .source = "arrays in memory",
-                               .split = LS_SPLIT_EVAL,
-                               .read = read_sample,
-                               .close = close_set };
-    const ls_status s = add_field(m, name, &x);
-    if (!*set && s != LS_OK)
-        close_set(&m->set);
-    else
-        *set = &m->set;
-    return s;
+    return ls_dataset_put(set, name, &x);
 }
 
 enum { METRICS = 64 };
