@@ -106,8 +106,8 @@ static void lays_out_archives_as_pytorch_does(void **state)
     ls_arena_init(&arena);
     ASSERT_OK(ls_file_map(&ours, ls_test_path("out.pt")));
     ASSERT_OK(ls_file_map(&theirs, GOLDEN "module.pt"));
-    ASSERT_OK(ls_zip_read(&a, &arena, ours.data, ours.size, "ours"));
-    ASSERT_OK(ls_zip_read(&b, &arena, theirs.data, theirs.size, "theirs"));
+    ASSERT_OK(ls_zip_read(&a, &arena, ours.data, ours.size, "ours", false));
+    ASSERT_OK(ls_zip_read(&b, &arena, theirs.data, theirs.size, "theirs", false));
     assert_int_equal(a.count, b.count - 1);
     for (int64_t i = 0; i < a.count; i++) {
         const ls_zip_entry *x = &a.entries[i], *y = &b.entries[i];
