@@ -77,7 +77,7 @@ static const ls_port OUTPUTS[] = { { "y", { LS_F32, 1, { Y } } },
 static const ls_task_loss ALL[] = { { LS_LOSS_HUBER, "y", .mask = "m", .factor = 1, .delta = 0.5 },
                                     { LS_LOSS_MSE, "z", .weight = "w", .factor = 0.5 },
                                     { LS_LOSS_CROSS_ENTROPY, "c", .factor = 0.25 },
-                                    { LS_LOSS_BCE, "b", .factor = 2 } };
+                                    { LS_LOSS_BCE, "b", .weight = "w", .factor = 2 } };
 static const ls_task_config FOUR = { .n_inputs = 2,
                                      .inputs = INPUTS,
                                      .n_outputs = 4,

@@ -45,7 +45,7 @@ def losses(o, d, s):
         (d["m"] * F.huber_loss(o["y"], scaled["y"], reduction="none", delta=0.5)).sum() / d["m"].sum(),
         (d["w"][:, None] * (o["z"] - scaled["z"]) ** 2).sum() / d["w"].sum(),
         F.cross_entropy(o["c"], d["c"]),
-        F.binary_cross_entropy_with_logits(o["b"], d["b"]),
+        (d["w"] * F.binary_cross_entropy_with_logits(o["b"], d["b"], reduction="none").mean(1)).sum() / d["w"].sum(),
     ]
 
 
@@ -95,7 +95,7 @@ def regression():
         out["evaluation"] = torch.stack([total(parts)] + parts)
         out["metrics_y"] = torch.stack(pooled(dy, d["y"], d["m"]))
         out["metrics_z"] = torch.stack(pooled(dz, d["z"][:, 0], d["w"]))
-        out["accuracy"] = torch.stack([(o["c"].argmax(1) == d["c"])[valid].to(f64).mean(), ((o["b"] > 0) == (d["b"] > 0.5)).to(f64).mean()])
+        out["accuracy"] = torch.stack([(o["c"].argmax(1) == d["c"])[valid].to(f64).mean(), (d["w"] * ((o["b"] > 0) == (d["b"] > 0.5)).to(f64).mean(1)).sum() / d["w"].sum()])
         out["y"], out["z"] = there["y"], there["z"][:, 0]
     # 100 steps of whole batches with Adam, one loss, for f32: the first 16 samples, by which it is scaled too
     d = at(d, slice(0, 16))
