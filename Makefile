@@ -4,6 +4,7 @@
 #   make test      the suite        make test-all  the same under the sanitizers, too: what CI runs
 #   make bench     speed                   make parity   against a live PyTorch
 #   make install PREFIX=/usr/local         make format   white space of changed lines
+#   make reference the C API as pages
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 WERROR ?= OFF
@@ -51,9 +52,15 @@ install:
 clean:
 	rm -rf build build-dev build-asan build-tsan build-portable build-fuzz build-mutate
 
+# the C API as pages: build/reference/html/index.html
+reference:
+	@command -v doxygen >/dev/null || { echo "make reference needs doxygen: apt-get install doxygen" >&2; exit 1; }
+	@mkdir -p build/reference
+	OUT=build/reference doxygen tools/doxygen/Doxyfile
+
 help:
-	@sed -n '2,6s/^# *//p' Makefile
+	@sed -n '2,7s/^# *//p' Makefile
 
 FORCE:
 
-.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install clean help
+.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install clean reference help
