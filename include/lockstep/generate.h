@@ -8,13 +8,14 @@
  *                                                .on_token = print, .context = t }, &made));
  *
  * The ids are a function of weights, prompt and options: neither threads, nor how the prompt is cut, nor
- * other prompts change a bit of the logits, which are those of the evaluation of a trainer. All calls are
- * local; a generator belongs to one thread at a time. */
+ * other prompts change a bit of the logits, which are those of the evaluation of a trainer. Calls
+ * are local, unless the generator has a group; a generator belongs to one thread at a time. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
 /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
 #pragma GCC system_header
 #endif
+#include "group.h"
 #include "models.h"
 #include "tokenizer.h"
 #include "weights.h"
@@ -37,10 +38,15 @@ typedef struct ls_generator_opts {
     int64_t source;  /* T5: tokens of a source, at most; 0: as many as the model was made for */
     int64_t prompts; /* texts that are made at once */
     int64_t beams;   /* of each prompt; 1: none */
+    /* NULL: one process. Its ranks split the model's layers as axis tp does in training: each has a part of
+     * the weights and of the caches, and all make the same text. Then every rank makes every call on the
+     * generator, with the same arguments, and it must outlive the generator. LS_E_USAGE: the ranks do not
+     * divide the heads, or another size */
+    ls_group *group;
 } ls_generator_opts;
 #define LS_GENERATOR_DEFAULTS                                                                     \
     .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .modules = NULL, \
-    .output = LS_F32, .places = 0, .source = 0, .prompts = 1, .beams = 1
+    .output = LS_F32, .places = 0, .source = 0, .prompts = 1, .beams = 1, .group = NULL
 LS_API ls_generator_opts ls_generator_opts_default(void);
 
 typedef struct ls_generator ls_generator;

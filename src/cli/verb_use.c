@@ -159,7 +159,8 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
                           .output = ls_args_value(a, "--output"),
                           .show = ls_args_has(a, "--show"),
                           .prompt = ls_args_value(a, "--prompt"),
-                          .json = ls_args_has(a, "--json") };
+                          .json = ls_args_has(a, "--json"),
+                          .argv = a->argv };
     LS_TRY(check_kind(a, o.prompt != NULL, rows, ends_in(out, LINES)));
     LS_TRY(text_options(a, &o.how, &o.beams));
     if (split && strcmp(split, "train") && strcmp(split, "eval"))

@@ -114,7 +114,8 @@ const ls_verb LS_VERBS[] = {
       "--out also draws a picture, --show prints small images on the terminal. With --prompt a language\n"
       "model continues the text, and a T5 writes the target of the text: with the most likely token each\n"
       "time, with --beams, or with --temperature at random, reproducibly for a given --seed. Then the\n"
-      "first word may also be a Hugging Face folder with a llama, qwen2 or t5. With --out FILE.npy,\n"
+      "first word may also be a Hugging Face folder with a llama, qwen2 or t5. With --workers N as many\n"
+      "ranks share the model: they split its layers, as axis tp does in training. With --out FILE.npy,\n"
       "FILE.csv or FILE.jsonl it writes an output of the model for every sample of the split, in its\n"
       "order; a T5 writes texts, to FILE.jsonl.",
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
@@ -123,6 +124,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
       "40\n"
       "lockstep predict runs/t5-summarise --prompt \"A long story\" --beams 4\n"
+      "lockstep predict Qwen/Qwen2.5-0.5B --prompt \"Once upon a time\" --workers 2\n"
       "lockstep predict runs/t5-summarise --out summaries.jsonl",
       (const ls_option[]){
           { "--split", 0, "eval|train", "which samples (default eval)" },

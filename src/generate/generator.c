@@ -9,6 +9,7 @@
 
 #include "base/argument.h"
 #include "base/sys.h"
+#include "ckpt/checkpoint.h"
 #include "ckpt/elements.h"
 #include "of_recipe.h"
 #include "ops/rules.h"
@@ -41,48 +42,86 @@ static int nodes(const ls_generator *g)
     return n;
 }
 
-/* Lists the parameters of all programs; *out is malloc'ed. */
-static ls_status list(const ls_generator *g, ls_named_tensor **out, int64_t *count)
+/* The parameters of all programs: what this rank has of each. */
+typedef struct weights {
+    int64_t n;
+    ls_named_tensor *mine, *whole; /* whole: no data */
+    ls_box *boxes;                 /* where `mine` lies in `whole` */
+    ls_range *ranges;
+} weights;
+
+static void release(weights *l)
 {
-    int64_t n = 0;
-    ls_named_tensor *want = ls_sys_calloc((size_t)nodes(g), sizeof *want);
-    ls_status s = want ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for a list of weights");
+    free(l->mine);
+    free(l->whole);
+    free(l->boxes);
+    free(l->ranges);
+}
+
+/* The whole parameter of which a rank has the block `mine`. */
+static void locate(const ls_generator *g, weights *l, const ls_source_attrs *a, const ls_tensor *mine)
+{
+    ls_type whole = mine->type;
+    for (int axis = 0; axis < g->parallel.mesh.n; axis++)
+        if (a->cuts.dim[axis])
+            whole.dims[a->cuts.dim[axis] - 1] *= g->parallel.mesh.axes[axis].size;
+    ls_box *box = &l->boxes[l->n];
+    *box = ls_box_of(&whole);
+    for (int d = 0; d < whole.ndim; d++)
+        if (whole.dims[d] != mine->type.dims[d])
+            ls_box_slice(box, d, mine->type.dims[d] * g->parallel.rank, mine->type.dims[d]);
+    l->whole[l->n] = (ls_named_tensor){ a->name, ls_tensor_of(NULL, &whole) };
+    l->ranges[l->n] = (ls_range){ .count = ls_box_count(box), .data = mine->data, .box = box };
+}
+
+static ls_status list(const ls_generator *g, weights *l)
+{
+    const size_t most = (size_t)nodes(g);
+    *l = (weights){ .mine = ls_sys_calloc(most, sizeof *l->mine),
+                    .whole = ls_sys_calloc(most, sizeof *l->whole),
+                    .boxes = ls_sys_calloc(most, sizeof *l->boxes),
+                    .ranges = ls_sys_calloc(most, sizeof *l->ranges) };
+    ls_named_tensor *want = l->mine;
+    ls_status s = want && l->whole && l->boxes && l->ranges
+                      ? LS_OK
+                      : ls_fail(LS_E_MEMORY, "out of memory for a list of weights");
     for (int p = 0; p < g->programs; p++)
         for (int i = 0; i < g->plans[p]->graph->n_nodes && s == LS_OK; i++) {
             const ls_node *node = g->plans[p]->graph->nodes[i];
             if (node->op != &ls_op_param)
                 continue;
-            want[n].name = ((const ls_source_attrs *)node->attrs)->name;
+            want[l->n].name = ((const ls_source_attrs *)node->attrs)->name;
             int64_t same = 0;
-            while (strcmp(want[same].name, want[n].name))
+            while (strcmp(want[same].name, want[l->n].name))
                 same++;
-            if (same == n)
-                s = ls_session_tensor(g->session, want[n++].name, &want[same].tensor);
+            if (same < l->n)
+                continue;
+            s = ls_session_tensor(g->session, want[same].name, &want[same].tensor);
+            if (s == LS_OK)
+                locate(g, l, node->attrs, &want[same].tensor);
+            l->n++;
         }
-    *out = want;
-    *count = n;
     return s;
 }
 
 static ls_status load(ls_generator *g, const ls_weights *w)
 {
-    ls_named_tensor *want;
-    int64_t n;
-    ls_status s = list(g, &want, &n);
+    weights l;
+    ls_status s = list(g, &l);
     if (s == LS_OK)
-        s = ls_weights_load(w, n, want, .convert = true);
-    free(want);
+        s = ls_ranges_load(w, &(ls_tensor_list){ l.n, l.whole, l.ranges },
+                           &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true });
+    release(&l);
     return s;
 }
 
 ls_status ls_generator_take_weights(ls_generator *g, int64_t n, const ls_named_tensor *from)
 {
-    ls_named_tensor *want;
-    int64_t wanted;
-    ls_status s = list(g, &want, &wanted);
+    weights l;
+    ls_status s = list(g, &l);
     if (s == LS_OK)
-        s = ls_tensors_copy(wanted, want, n, from);
-    free(want);
+        s = ls_tensors_copy(l.n, l.mine, n, from);
+    release(&l);
     return s;
 }
 
@@ -112,7 +151,7 @@ static ls_status add_program(ls_generator *g, int64_t takes, const ls_precision 
     const char *name = encodes ? "encode" : takes == 1 ? "decode" : "prefill";
     g->takes[g->programs] = takes;
     return ls_compile_inference(&g->plans[g->programs++], name, encodes ? build_encode : build_tokens, g,
-                                takes, p, d);
+                                takes, p, d, g->group ? &g->parallel : NULL);
 }
 
 static ls_status add_programs(ls_generator *g, const ls_precision *p, const ls_device *d)
@@ -140,7 +179,8 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
     LS_TRY(ls_device_open(&device, o->device, &d));
     g->threads = device.threads;
     LS_TRY(add_programs(g, &precision, &device));
-    LS_TRY(ls_session_create(&g->session, g->programs, g->plans));
+    LS_TRY(g->group ? ls_session_create_on(&g->session, g->programs, g->plans, g->group, &g->parallel)
+                    : ls_session_create(&g->session, g->programs, g->plans));
     LS_TRY(bind(g));
     return w ? load(g, w) : LS_OK;
 }
@@ -175,6 +215,13 @@ static ls_status create(ls_generator **out, const ls_generator *like, const ls_w
     g->prompts = o->prompts;
     g->beams = o->beams;
     g->rows = o->prompts * o->beams;
+    g->parallel = ls_parallel_default();
+    if (o->group && ls_group_size(o->group) > 1) {
+        const int ranks = ls_group_size(o->group);
+        g->group = o->group;
+        g->parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", 1 }, { "tp", ranks } } };
+        g->parallel.rank = ls_group_rank(o->group);
+    }
     ls_status s = fill(g, w, o);
     if (s != LS_OK)
         ls_generator_destroy(&g);

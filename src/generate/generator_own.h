@@ -13,6 +13,8 @@ struct ls_generator {
     ls_t5_config t5;              /* if is_t5 */
     int64_t prompts, beams, rows; /* rows = prompts * beams */
     int64_t vocabulary, places;
+    ls_group *group; /* whose ranks split the layers; NULL: one rank */
+    ls_parallel parallel;
     int programs, threads;
     ls_plan *plans[LS_GENERATOR_PROGRAMS];
     int64_t takes[LS_GENERATOR_PROGRAMS]; /* tokens of each prompt (decode: of each row) in a run */

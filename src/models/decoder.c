@@ -9,11 +9,14 @@
 #include "lockstep/nn.h"
 #include "base/argument.h"
 
-/* Of each pair of layers, the first is split by its outputs and the second by its inputs. The vocabulary is
- * split by rows if the number of ranks divides it. */
-static const char TENSOR_PLAN[] = "colwise:q_proj colwise:k_proj colwise:v_proj rowwise:o_proj "
-                                  "colwise:gate_proj colwise:up_proj rowwise:down_proj "
-                                  "rowwise:embed_tokens? colwise:lm_head?";
+/* Of each pair of layers, the first is split by its outputs and the second by its inputs. In training the
+ * vocabulary is split by rows if the number of ranks divides it; in generation each rank has all of it and
+ * thus all logits, and of the caches its heads. */
+#define LAYERS                                                                                       \
+    "colwise:q_proj colwise:k_proj colwise:v_proj rowwise:o_proj colwise:gate_proj colwise:up_proj " \
+    "rowwise:down_proj "
+static const char TENSOR_PLAN[] = LAYERS "rowwise:embed_tokens? colwise:lm_head?",
+                  CACHED_PLAN[] = LAYERS "lastdim:cache";
 
 typedef struct builder {
     ls_graph *g;
@@ -155,6 +158,7 @@ ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64
     LS_ARG(g);
     LS_ARG(c);
     LS_TRY(check(c));
+    ls_tensor_plan(g, CACHED_PLAN);
     builder b = begin(g, c);
     char ids[32], positions[32];
     const int64_t rows = prompts * beams;

@@ -9,10 +9,12 @@
 #include "lockstep/nn.h"
 #include "base/argument.h"
 
-/* Of each pair of layers, the first is split by its outputs and the second by its inputs. The vocabulary is
- * split by columns if the number of ranks divides it. */
-static const char TENSOR_PLAN[] = "colwise:q colwise:k colwise:v rowwise:o colwise:wi colwise:wi_0 "
-                                  "colwise:wi_1 rowwise:wo colwise:lm_head?";
+/* Of each pair of layers, the first is split by its outputs and the second by its inputs. In training the
+ * vocabulary is split by columns if the number of ranks divides it; in generation each rank has all of it and
+ * thus all logits, and of the caches and of the source its heads. */
+#define LAYERS "colwise:q colwise:k colwise:v rowwise:o colwise:wi colwise:wi_0 colwise:wi_1 rowwise:wo "
+static const char TENSOR_PLAN[] = LAYERS "colwise:lm_head?",
+                  CACHED_PLAN[] = LAYERS "lastdim:cache lastdim:source";
 
 /* The encoder, or the decoder. */
 typedef struct stack {
@@ -265,6 +267,7 @@ ls_status ls_t5_build_encoder(ls_graph *g, const ls_t5_config *c, int64_t prompt
     LS_ARG(g);
     LS_ARG(c);
     LS_TRY(check(c));
+    ls_tensor_plan(g, CACHED_PLAN);
     ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, prompts, c->source_length));
     const stack encoder = { .g = g, .c = c, .ids = ids, .tokens = c->source_length };
     ls_value table = LS_NONE, source = run(encoder, embed(g, c, ids, &table), c->layers);
@@ -278,6 +281,7 @@ ls_status ls_t5_build_cached(ls_graph *g, const ls_t5_config *c, int64_t prompts
     LS_ARG(g);
     LS_ARG(c);
     LS_TRY(check(c));
+    ls_tensor_plan(g, CACHED_PLAN);
     const int64_t rows = prompts * beams;
     ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, prompts, c->source_length)),
              target = ls_input(g, "ids.1", LS_TYPE(LS_I32, rows, 1)), table = LS_NONE;

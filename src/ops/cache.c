@@ -92,7 +92,7 @@ const ls_op ls_op_cache_reorder = {
 };
 const ls_op ls_op_attention_cached = {
     .name = "attention_cached",
-    .rule = "b t h*, b p! h*, b p! h*, b t, h p! -> b t h",
+    .rule = "b t h*, b p! h*, b p! h*, b t, ~h p! -> b t h",
     .min_in = 4,
     .max_in = 5,
     .n_out = 1,

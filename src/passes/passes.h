@@ -51,6 +51,9 @@ ls_sharding ls_sharding_of(const ls_parallel *p);
  * not divisible, a split value reaches an op that cannot take it, or (also on one rank) a word names no
  * layer. Before ls_pass_units. */
 ls_status ls_pass_place(ls_graph **g, const ls_parallel *p);
+/* The same for programs that leave split values to each other: outputs[k] receives how output k lies (with
+ * one rank it is not written). */
+ls_status ls_pass_place_open(ls_graph **g, const ls_parallel *p, ls_placement *outputs);
 
 /* A parameter in its unit's flat buffer. */
 typedef struct ls_slot {

@@ -301,17 +301,19 @@ static ls_status vote(ls_walk *w, ls_walk_step *s)
     return LS_OK;
 }
 
-static ls_status param(ls_walk *w, const ls_node *n)
+/* A parameter; or a state or an input that the plan splits. */
+static ls_status source(ls_walk *w, const ls_node *n)
 {
+    const bool param = n->op == &ls_op_param;
     ls_source_attrs a = *(const ls_source_attrs *)n->attrs;
     const ls_value v = n->out[0];
     const ls_seed *seed = &w->seeds[v.id];
-    w->at[v.id] = (ls_spot){ .param = true };
+    w->at[v.id] = (ls_spot){ .param = param };
     if (seed->word) {
         a.type.dims[seed->dim] /= w->axis.ranks;
         a.cuts.dim[w->axis.number] = (int8_t)(seed->dim + 1);
         w->at[v.id] = (ls_spot){ .p = LS_SHARDED(seed->dim),
-                                 .param = true,
+                                 .param = param,
                                  .parts = seed->parts,
                                  .cause = ls_arena_printf(&w->r.to->arena, "%.*s splits %s",
                                                           (int)strcspn(seed->word, " "), seed->word,
@@ -328,8 +330,8 @@ static ls_status node(ls_walk *w, const ls_node *n)
 {
     bool any = false, params = n->n_in > 0;
     ls_rewrite_like(&w->r, n);
-    if (n->op == &ls_op_param)
-        return param(w, n);
+    if (n->op == &ls_op_param || (n->n_in == 0 && n->n_out == 1 && w->seeds[n->out[0].id].word))
+        return source(w, n);
     for (int k = 0; k < n->n_in; k++) {
         any = any || ls_walk_split(w, n->in[k]);
         params = params && (!ls_present(n->in[k]) || w->at[n->in[k].id].param);
@@ -387,7 +389,9 @@ ls_status ls_place_values(ls_graph **gp, const ls_parallel *p, const ls_seed *se
     return s;
 }
 
-ls_status ls_pass_place(ls_graph **gp, const ls_parallel *p)
+ls_status ls_pass_place(ls_graph **gp, const ls_parallel *p) { return ls_pass_place_open(gp, p, NULL); }
+
+ls_status ls_pass_place_open(ls_graph **gp, const ls_parallel *p, ls_placement *outputs)
 {
     const char *name = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
     ls_place_axis axis = { name, ls_mesh_group_size(&p->mesh, name),
@@ -397,5 +401,5 @@ ls_status ls_pass_place(ls_graph **gp, const ls_parallel *p)
     ls_seed *seeds = LS_ARENA_ARRAY(&(*gp)->arena, ls_seed, (*gp)->n_vals + 1);
     LS_TRY(ls_arena_status(&(*gp)->arena));
     LS_TRY(ls_seeds(seeds, *gp, p, &axis));
-    return axis.ranks == 1 ? LS_OK : ls_place_values(gp, p, seeds, &axis, NULL);
+    return axis.ranks == 1 ? LS_OK : ls_place_values(gp, p, seeds, &axis, outputs);
 }

@@ -1,5 +1,7 @@
 /* seeds.c - which parameters are split over an axis, and along which dimension: as the option `tensor` says,
- * or else the plan that stands beside the model. */
+ * or else the plan that stands beside the model. Such a plan may also split states and inputs, as the caches
+ * of a text generator: `lastdim:NAME`, those whose names begin with NAME and a dot, by their last
+ * dimension. */
 #include <string.h>
 
 #include "base/field.h"
@@ -8,7 +10,7 @@
 #include "place.h"
 #include "placed_node.h"
 
-enum { KIND = 8 }; /* length of "colwise:" and of "rowwise:" */
+enum { KIND = 8 }; /* length of "colwise:", "rowwise:" and "lastdim:" */
 
 /* Whether the module path of a parameter ends in the names of `rule`. `path`: the parameter's full name. */
 static bool names(const char *rule, size_t n, const char *path)
@@ -41,8 +43,19 @@ static const char *next_word(const char *w)
 static const char *word_of(const char *words, const char *parameter)
 {
     for (const char *w = words; *w; w = next_word(w))
-        if (word_names(w, parameter))
+        if (*w != 'l' && word_names(w, parameter))
             return w;
+    return NULL;
+}
+
+/* The word that names a state or an input; NULL: none. */
+static const char *source_word(const char *words, const char *source)
+{
+    for (const char *w = words; *w; w = next_word(w)) {
+        const size_t n = strcspn(w, " ") - KIND;
+        if (*w == 'l' && !strncmp(source, w + KIND, n) && source[n] == '.')
+            return w;
+    }
     return NULL;
 }
 
@@ -139,6 +152,31 @@ static ls_status dim_of(int *dim, const ls_graph *g, const ls_node *param, bool 
     return LS_OK;
 }
 
+static ls_status not_divided(const ls_node *n, int dim, int64_t parts, const ls_place_axis *axis)
+{
+    const ls_source_attrs *a = n->attrs;
+    return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
+                         "dimension %d of %s %s has %s%lld, which the %d ranks of axis %s do not divide", dim,
+                         n->op == &ls_op_param   ? "parameter"
+                         : n->op == &ls_op_state ? "state"
+                                                 : "input",
+                         a->name, parts > 1 ? "parts of " : "size ", (long long)(a->type.dims[dim] / parts),
+                         axis->ranks, axis->name);
+}
+
+static ls_status seed_source(ls_seed *out, const ls_node *n, const char *words, const ls_place_axis *axis)
+{
+    const ls_source_attrs *a = n->attrs;
+    const char *w = source_word(words, a->name);
+    const int dim = a->type.ndim - 1;
+    if (!w || dim < 0)
+        return LS_OK;
+    if (a->type.dims[dim] % axis->ranks)
+        return not_divided(n, dim, 1, axis);
+    out[n->out[0].id] = (ls_seed){ .word = w, .dim = dim, .parts = 1 };
+    return LS_OK;
+}
+
 ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_place_axis *axis)
 {
     const bool automatic = !strcmp(p->tensor, "auto");
@@ -149,6 +187,8 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
     if (axis->ranks == 1)
         return LS_OK;
     for (int i = 0; i < g->n_nodes; i++) {
+        if (g->nodes[i]->op == &ls_op_state || g->nodes[i]->op == &ls_op_input)
+            LS_TRY(seed_source(out, g->nodes[i], words, axis));
         if (g->nodes[i]->op != &ls_op_param)
             continue;
         const ls_source_attrs *a = g->nodes[i]->attrs;
@@ -167,11 +207,7 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
         if (size % axis->ranks && if_divided(w))
             continue;
         if (size % axis->ranks)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
-                                 "dimension %d of parameter %s has %s%lld, which the %d ranks of "
-                                 "axis %s do not divide",
-                                 dim, a->name, parts > 1 ? "parts of " : "size ", (long long)size,
-                                 axis->ranks, axis->name);
+            return not_divided(g->nodes[i], dim, parts, axis);
         out[g->nodes[i]->out[0].id] = (ls_seed){ .word = w, .dim = dim, .parts = parts };
         n++;
     }

@@ -42,9 +42,11 @@ void ls_compiled_release(ls_compiled *c);
 
 /* Compiles a model for inference, as one program without its losses. The output "logits"
  * is rounded to p->output and stored as f32; other outputs are of type p->param. `size` is passed to `build`
- * as its batch. The caller owns the plan. */
+ * as its batch. parallel: its axis of role tensor splits the layers; NULL: one rank. The caller owns the
+ * plan. */
 ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn build, const void *config,
-                               int64_t size, const ls_precision *p, const ls_device *d);
+                               int64_t size, const ls_precision *p, const ls_device *d,
+                               const ls_parallel *parallel);
 
 /* Compiles the program of a predictor, as plan LS_EVAL: the model's outputs with these names, separated by
  * spaces, for `batch` samples, which is what `model` was built for; NULL: all of them. A model with `logits`

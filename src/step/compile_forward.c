@@ -11,9 +11,23 @@
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 
+/* Splits the layers over axis tp. What another program takes may be split, but not the logits. */
+static ls_status split(ls_graph **g, const ls_parallel *parallel)
+{
+    ls_placement *outputs = ls_sys_calloc((size_t)(*g)->n_outputs, sizeof *outputs);
+    LS_TRY(ls_sys_have(outputs));
+    ls_status s = ls_pass_place_open(g, parallel, outputs);
+    for (int i = 0; i < (*g)->n_outputs && s == LS_OK; i++)
+        if (!strcmp((*g)->outputs[i].name, "logits") && outputs[i].kind != LS_INVARIANT)
+            s = ls_fail(LS_E_INTERNAL, "the logits of a text generator would be split over ranks");
+    free(outputs);
+    return s;
+}
+
 /* Inference needs no units and no f32 copies of the weights: they are stored in the type of computation. */
 ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn build, const void *config,
-                               int64_t size, const ls_precision *p, const ls_device *d)
+                               int64_t size, const ls_precision *p, const ls_device *d,
+                               const ls_parallel *parallel)
 {
     ls_graph *g = NULL;
     ls_status s;
@@ -22,6 +36,8 @@ ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn buil
     ls_graph_evaluate(g);
     LS_TRY_TO(s, build(g, config, size), done);
     LS_TRY_TO(s, ls_pass_dce(&g), done); /* before ls_pass_to_float: a loss has types of its own */
+    if (parallel)
+        LS_TRY_TO(s, split(&g, parallel), done);
     LS_TRY_TO(s, ls_pass_precision(&g, p), done);
     for (int i = 0; i < g->n_outputs; i++) {
         ls_output_entry *o = &g->outputs[i];
@@ -32,7 +48,7 @@ ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn buil
     }
     LS_TRY_TO(s, ls_graph_status(g), done);
     LS_TRY_TO(s, ls_program_finish(&g), done);
-    s = ls_plan_create(out, g, d, &(ls_plan_opts){ 0 });
+    s = ls_plan_create(out, g, d, &(ls_plan_opts){ .parallel = parallel });
 done:
     ls_graph_destroy(&g);
     return s;

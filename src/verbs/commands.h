@@ -62,6 +62,7 @@ typedef struct ls_predict_opts {
     ls_generate_opts how; /* of texts: tokens, least, no_repeat, sampling, length_penalty, early_stopping */
     int64_t beams;        /* --beams */
     bool json;
+    char *const *argv; /* of this process: ranks are started with the same words */
 } ls_predict_opts;
 
 /* plan, explain. --isa and --threads arrive in `sets`; this machine need not have that ISA. With

@@ -85,7 +85,7 @@ static ls_status generate(ls_rouge_mean *out, const ls_recipe_arg *target, const
                           const ls_split_opts *o, const ls_ui *ui)
 {
     ls_text_model m;
-    LS_TRY(ls_text_model_open(&m, target, true));
+    LS_TRY(ls_text_model_open(&m, target, true, true));
     const ls_status s = ls_split_rouge(out, &m, set, o, ui);
     ls_text_model_release(&m);
     return s;

@@ -9,7 +9,11 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "comm/agree.h"
+#include "launch/meet.h"
+#include "launch/rank.h"
 #include "text_model.h"
+#include "workers.h"
 
 typedef struct job {
     const ls_predict_opts *o;
@@ -23,6 +27,8 @@ typedef struct job {
 } job;
 
 static bool is_t5(const job *j) { return j->model.setup.model->t5; }
+/* All ranks make the same text, and the first of them prints it. */
+static bool is_first(const job *j) { return !j->model.group || ls_group_rank(j->model.group) == 0; }
 
 /* The prompt's ids. The text of a language model goes on from the prompt's last character. */
 static ls_status encode(job *j)
@@ -63,7 +69,7 @@ static ls_status create(job *j)
 /* Prints text for people. Control characters do not reach a terminal. */
 static void print(const job *j, const char *text, size_t bytes)
 {
-    if (j->o->json)
+    if (j->o->json || !is_first(j))
         return;
     for (size_t i = 0; i < bytes; i++)
         if (j->ui->width && ((uint8_t)text[i] < ' ' || text[i] == 0x7f) && text[i] != '\n' && text[i] != '\t')
@@ -85,7 +91,10 @@ static bool on_token(void *context, int32_t id)
         return false;
     ls_str_add_n(&j->text, text, bytes);
     print(j, text, bytes);
-    return !(j->ui->stop && *j->ui->stop);
+    int64_t stop = j->ui->stop && *j->ui->stop;
+    if (j->model.group) /* a request may reach the ranks between different tokens */
+        j->status = ls_group_all_reduce(j->model.group, &stop, 1, LS_I64, LS_REDUCE_SUM);
+    return j->status == LS_OK && !stop;
 }
 
 static ls_status print_json(const job *j, const ls_generated *made)
@@ -135,9 +144,9 @@ static ls_status generate(job *j)
     if (o->json)
         LS_TRY(ls_str_status(&j->text));
     print(j, rest, bytes);
-    if (o->json)
+    if (o->json && is_first(j))
         LS_TRY(print_json(j, &made));
-    else
+    else if (is_first(j))
         fputc('\n', j->ui->out);
     fflush(j->ui->out);
     if (made.ending == LS_ENDED_PLACES)
@@ -151,20 +160,56 @@ static ls_status generate(job *j)
                : LS_OK;
 }
 
+static ls_status run(job *j)
+{
+    LS_TRY(ls_text_stream_create(&j->stream, j->model.tokenizer));
+    LS_TRY(encode(j));
+    const ls_status s = create(j);
+    if (s == LS_E_USAGE && j->model.group) /* the ranks do not divide the layers */
+        return ls_fail_in(s, "--workers %d", ls_group_size(j->model.group));
+    LS_TRY(s);
+    return generate(j);
+}
+
+/* Runs as a rank of an existing group, as the parent of the ranks that it starts, or as the only process. */
+static ls_status start(job *j, ls_group *g)
+{
+    const ls_ui *ui = j->ui;
+    ls_launch_opts ranks = { .ranks = 1, .argv = j->o->argv, .stop = ui->stop, .pass = ui->pass };
+    ls_hosts *hosts = NULL;
+    const ls_status s = ls_text_model_open(&j->model, &j->o->target, false, false);
+    LS_TRY(g ? ls_ranks_agree(g, s) : s);
+    if (g) {
+        const ls_recipe *r = j->model.target.recipe;
+        int threads;
+        LS_TRY(ls_ranks_meet(&threads, g, r));
+        j->model.setup.trainer.threads = r->threads ? (int)r->threads : threads;
+        j->model.group = g;
+        return run(j);
+    }
+    LS_TRY(ls_workers_told(&ranks, &hosts, &(ls_hosts_opts){ 0 }, j->model.target.recipe));
+    ls_hosts_free(&hosts);
+    return ranks.ranks > 1 ? ls_launch(&ranks) : run(j);
+}
+
 ls_status ls_generate_command(const ls_predict_opts *o, const ls_ui *ui)
 {
     job j = { .o = o, .ui = ui, .tokens = o->how.tokens };
-    ls_status s;
-    LS_TRY(ls_text_model_open(&j.model, &o->target, false));
-    LS_TRY_TO(s, ls_text_stream_create(&j.stream, j.model.tokenizer), end);
-    LS_TRY_TO(s, encode(&j), end);
-    LS_TRY_TO(s, create(&j), end);
-    s = generate(&j);
-end:
+    ls_group *g = NULL;
+    char message[4096] = "";
+    ls_status s = ls_rank_join(&g, ui);
+    if (s == LS_OK)
+        s = start(&j, g);
+    if (s != LS_OK)
+        snprintf(message, sizeof message, "%s", ls_error_message());
+    if (g && s != LS_OK && s != LS_E_PEER)
+        ls_group_fail(g, s, message);
+    s = s == LS_OK ? s : ls_rank_say(g, s, message, ui);
     ls_text_stream_destroy(&j.stream);
     ls_text_model_release(&j.model);
     free(j.prompt.ids);
     free(j.made.ids);
     ls_str_release(&j.text);
+    ls_group_destroy(&g);
     return s;
 }

@@ -26,7 +26,7 @@ static bool is_nothing(const char *name)
     return ls_file_exists(name) ? n >= m && !strcmp(name + n - m, END) : !ls_recipe_bundled_text(name);
 }
 
-static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool trained)
+static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool trained, bool alone)
 {
     const bool folder = !trained && ls_dir_exists(arg->name) && !ls_run_is(arg->name) &&
                         !ls_checkpoint_is(arg->name);
@@ -42,7 +42,7 @@ static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool tr
     if (!ls_model_makes_text(row))
         return ls_fail(LS_E_USAGE, "%s: a model of type %s does not generate text; models that do: %s",
                        arg->name, row->name, ls_model_list(list, ls_model_makes_text));
-    if (ls_target_several(&m->target))
+    if (alone && ls_target_several(&m->target))
         return ls_fail(LS_E_USAGE,
                        "text is generated in one process, with all its threads: leave out workers");
     return ls_setup_inference(&m->setup, m->target.recipe, 1, 0, 0);
@@ -68,10 +68,10 @@ static ls_status open_tokenizer(ls_text_model *m, const char *target)
     return ls_recipe_blame(r, ls_tokenizer_end(&m->ends[0], m->tokenizer, r->data.end_token, name));
 }
 
-ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool trained)
+ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool trained, bool alone)
 {
     *m = (ls_text_model){ 0 };
-    ls_status s = open_target(m, arg, trained);
+    ls_status s = open_target(m, arg, trained, alone);
     if (s == LS_OK)
         s = open_tokenizer(m, m->target.checkpoint ? NULL : arg->name);
     if (s != LS_OK)
@@ -189,6 +189,7 @@ ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o)
     all.output = t->output;
     if (m->trainer)
         return generator_of_run(m, &all);
+    all.group = m->group;
     if (!m->target.checkpoint) {
         LS_TRY(ls_setup_weights(&w, m->target.recipe));
         s = ls_generator_of_recipe(&m->generator, m->target.recipe, w, &all);
@@ -196,7 +197,7 @@ ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o)
         return s;
     }
     const bool full = m->target.recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL;
-    LS_TRY(ls_checkpoint_open(&c, m->target.checkpoint, full ? LS_VERIFY_FULL : LS_VERIFY_SIZES, NULL));
+    LS_TRY(ls_checkpoint_open(&c, m->target.checkpoint, full ? LS_VERIFY_FULL : LS_VERIFY_SIZES, m->group));
     s = m->target.recipe->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
     if (s == LS_OK)
         s = ls_generator_of_recipe(&m->generator, m->target.recipe, c.weights, &all);

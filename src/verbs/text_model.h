@@ -11,12 +11,13 @@ typedef struct ls_text_model {
     ls_generator *generator;
     int32_t ends[LS_MAX_ENDS]; /* tokens that end a text; an empty prompt becomes the first of them */
     int n_ends;
+    ls_group *group;     /* of ranks that split the layers; NULL: one process */
     ls_trainer *trainer; /* of a run that trains: has the weights; NULL: the target has them */
 } ls_text_model;
 
 /* Opens target, setup and tokenizer. The target may be a folder of Hugging Face's unless `trained`.
- * LS_E_USAGE if its model makes no text. Local. */
-ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool trained);
+ * LS_E_USAGE if its model makes no text, or if `alone` and several workers are asked for. Local. */
+ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool trained, bool alone);
 /* The same for a run that trains, whose recipe, setup and trainer must outlive it. Local. */
 ls_status ls_text_model_of_run(ls_text_model *m, ls_recipe *r, const ls_setup *setup, ls_trainer *t);
 void ls_text_model_release(ls_text_model *m);
@@ -26,7 +27,8 @@ bool ls_text_model_is_end(const ls_text_model *m, int32_t id);
 ls_status ls_text_model_encode(const ls_text_model *m, const char *prompt, ls_tokens *ids);
 
 /* Makes the generator; of `o` places, source, prompts and beams count. With a trainer the generator has its
- * present weights, whole on each rank, and the call is collective; else it is local. */
+ * present weights, whole on each rank, and the call is collective; with `group` the ranks split the layers,
+ * and it is collective, too; else it is local. */
 ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o);
 /* The options of a text: what `how` says, and the tokens that end it. */
 ls_generate_opts ls_text_model_options(const ls_text_model *m, const ls_generate_opts *how);

@@ -74,7 +74,7 @@ ls_status ls_texts_command(const ls_predict_opts *o, const ls_ui *ui)
 {
     job j = { .n = 0 };
     ls_text_model m;
-    LS_TRY(ls_text_model_open(&m, &o->target, true));
+    LS_TRY(ls_text_model_open(&m, &o->target, true, true));
     const ls_status s = run(&j, &m, o, ui);
     if (s == LS_OK)
         ls_log_info("%lld texts in %s", (long long)j.n, o->out);

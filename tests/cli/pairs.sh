@@ -133,6 +133,8 @@ refused 2 "checkpoint.best.metric: the model has no metric eval_acuracy; there a
     train recipe.yaml --set run.name=x --dry-run --set "checkpoint.best={metric: eval_acuracy, mode: max}"
 refused 2 "eval_rouge1 is better when it is larger: set checkpoint.best.mode: max" train recipe.yaml --set run.name=x --set eval.generate.tokens=5 \
     --set "checkpoint.best={metric: eval_rouge1, mode: min}"
+try 0 predict runs/whole --prompt "the cat and the owl, they say: rat" --tokens 5; cp out said
+try 0 predict runs/whole --prompt "the cat and the owl, they say: rat" --tokens 5 --workers 2; cmp out said || bad "$what: another text"
 refused 2 "leave out workers" eval runs/whole --generate --workers 2
 refused 2 "--beams goes with --prompt TEXT or --out FILE.jsonl" predict runs/whole --beams 2
 refused 2 "--length-penalty needs --beams N" predict runs/whole --prompt x --length-penalty 2

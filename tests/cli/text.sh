@@ -123,7 +123,10 @@ refused 2 "a language model needs --prompt TEXT" predict runs/whole
 refused 2 "top-k needs --temperature" predict runs/whole "${prompt[@]}" --top-k 3
 refused 2 "count is for samples of a split" predict runs/whole "${prompt[@]}" --count 3
 refused 2 "seed goes with --prompt" predict runs/whole --seed 3
-refused 2 "leave out workers" predict runs/whole "${prompt[@]}" --workers 2
+# ---- two ranks split the layers: the same text, printed once
+try 0 predict runs/tp "${prompt[@]}"; cp out said; try 0 predict runs/tp "${prompt[@]}" --workers 2; cmp out said || bad "$what: another text"; once err "12 tokens, "
+try 0 predict runs/tp "${prompt[@]}" --workers 2 --json; once out '"text":".*"prompt_tokens":16'
+refused 2 "--workers 2: .*has 1 heads, which the 2 ranks of axis tp do not divide" predict runs/whole "${prompt[@]}" --workers 2
 
 try 0 runs --metrics whole --steps; has out "tokens/s"
 try 0 export runs/whole --to model.safetensors

@@ -76,7 +76,7 @@ static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, c
     ls_named_tensor want[64];
     int64_t n = 0;
     ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 2 }));
-    ASSERT_OK(ls_compile_inference(&plan, "whole", build, config, 1, p, &d));
+    ASSERT_OK(ls_compile_inference(&plan, "whole", build, config, 1, p, &d, NULL));
     ASSERT_OK(ls_session_create(&s, 1, &plan));
     for (int i = 0; i < plan->graph->n_nodes; i++)
         if (!strcmp(plan->graph->nodes[i]->op->name, "param")) {

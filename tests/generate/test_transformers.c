@@ -1,6 +1,6 @@
 /* test_transformers.c - a generator makes the texts that transformers' generate makes: of a T5 with one
  * table, a gated T5 with a head of its own, and a Qwen2, for 20 prompts each, greedily and with beams; alone
- * and many at once, as a list and token by token. */
+ * and many at once, as a list and token by token; by one process and by ranks that split the layers. */
 #include "lockstep/generate.h"
 
 #include <stdio.h>
@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "support/ranks.h"
 #include "support/support.h"
 
 enum { PROMPTS = 20, TOKENS = 24 };
@@ -179,8 +180,65 @@ static void token_by_token(void **state)
         }
 }
 
+/* ---- over ranks */
+
+typedef struct split {
+    const model *m;
+    int way;
+    const char *folder;
+    ls_tokens prompts[PROMPTS], texts[8][PROMPTS]; /* of each rank */
+    size_t bytes;                                  /* of a generator of rank 0 */
+} split;
+
+static ls_status generate_on(ls_group *g, void *context)
+{
+    split *s = context;
+    ls_generator *made;
+    const ls_generate_opts how = options(s->m, s->way);
+    LS_TRY(ls_generator_open(&made, s->folder, .threads = 1, .source = 48,
+                             .places = s->m->is_t5 ? TOKENS : 160, .prompts = 7, .beams = WAYS[s->way].beams,
+                             .group = g));
+    if (ls_group_rank(g) == 0)
+        s->bytes = ls_generator_bytes(made);
+    const ls_status status = ls_generate_all(made, PROMPTS, s->prompts, &how, s->texts[ls_group_rank(g)]);
+    ls_generator_destroy(&made);
+    return status;
+}
+
+static void layers_are_split(void **state)
+{
+    (void)state;
+    static const struct {
+        int model, ranks;
+    } CASES[] = { { 0, 2 }, { 0, 4 }, { 2, 2 } };
+    for (size_t k = 0; k < sizeof CASES / sizeof CASES[0]; k++)
+        for (int w = 0; w < N_WAYS; w++) {
+            const model *m = &MODELS[CASES[k].model];
+            split s = { .m = m, .way = w, .folder = path_of(m->name) };
+            for (int p = 0; p < PROMPTS; p++)
+                s.prompts[p] = golden_ids(m, "prompts", p);
+            ASSERT_OK(run_ranks(CASES[k].ranks, generate_on, &s));
+            ls_generator *whole = open_model(m, w, 7, 1);
+            assert_true(s.bytes < ls_generator_bytes(whole)); /* of which a rank has a part */
+            ls_generator_destroy(&whole);
+            for (int r = 0; r < CASES[k].ranks; r++)
+                for (int p = 0; p < PROMPTS; p++) {
+                    expect(m, WAYS[w].name, p, s.texts[r][p].ids, s.texts[r][p].n);
+                    free(s.texts[r][p].ids);
+                }
+            for (int p = 0; p < PROMPTS; p++)
+                free(s.prompts[p].ids);
+            free((char *)s.folder);
+        }
+    split s = { .m = &MODELS[1], .folder = path_of("t5_gated") }; /* of 3 heads */
+    assert_true(run_ranks(2, generate_on, &s) != LS_OK);
+    ASSERT_CONTAINS(ls_error_message(), "the 2 ranks of axis tp do not divide");
+    free((char *)s.folder);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(many_at_once), cmocka_unit_test(token_by_token) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(many_at_once), cmocka_unit_test(token_by_token),
+                                        cmocka_unit_test(layers_are_split) };
     return cmocka_run_group_tests(tests, begin, end);
 }

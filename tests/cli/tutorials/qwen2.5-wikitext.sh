@@ -23,6 +23,7 @@ has err "dp=2 x tp=2"; has err "^init +Qwen/Qwen2.5-0.5B"; has err "^epoch 0 +st
 lockstep train qwen2.5-wikitext --set model.init=Qwen/Qwen2.5-0.5B --set train.steps=40     # continues after step 20
 has err "continues after step 20 of 40"
 lockstep predict qwen2.5-wikitext --prompt "The"
+lockstep predict qwen2.5-wikitext --prompt "The" --workers 2       # split over two ranks
 lockstep eval qwen2.5-wikitext --set data.eval_text=wikitext-2/test.txt
 has out perplexity
 
