@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/str.h"
 #include "graph/graph.h"
 #include "lockstep/models.h"
 #include "mlp_layers.h"
+#include "ops/rules.h"
+#include "task.h"
 
 /* A field that the graph has as an input, with its scaling. */
 typedef struct source {
@@ -218,6 +221,52 @@ ls_status ls_task_build(ls_graph *g, const ls_task_config *c, int64_t batch)
             y = ls_unscale(g, scaling_of(&b, target, &type), y);
         }
         ls_output(g, p->name, y);
+    }
+    return ls_graph_finish(g);
+}
+
+/* ---- the losses of a model that has none */
+
+static ls_status no_output(const ls_port *ports, int n, const char *of)
+{
+    const char *names[MOST];
+    ls_str all = { 0 };
+    for (int i = 0; i < n; i++) {
+        names[i] = ports[i].name;
+        ls_str_printf(&all, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *near = ls_nearest_name(of, names, n);
+    const ls_status s = ls_fail(LS_E_USAGE, "of: the model has no output \"%s\"%s%s%s; it has %s", of,
+                                near ? ", is it \"" : "", near ? near : "", near ? "\"?" : "",
+                                all.len ? ls_str_text(&all) : "none for each sample");
+    ls_str_release(&all);
+    return s;
+}
+
+ls_status ls_task_declare(ls_graph *g, int n, const ls_task_loss *losses, int64_t batch)
+{
+    ls_port ports[MOST];
+    ls_value values[MOST];
+    ls_task_config c = { .outputs = ports, .n_losses = n, .losses = losses };
+    builder b = { .g = g, .c = &c, .batch = batch };
+    for (int i = 0; i < g->n_outputs && c.n_outputs < MOST; i++) {
+        const ls_type *t = ls_type_of(g, g->outputs[i].value);
+        if (t->ndim < 1 || t->dims[0] != batch)
+            continue;
+        ls_port *p = &ports[c.n_outputs];
+        values[c.n_outputs++] = g->outputs[i].value;
+        *p = (ls_port){ .name = g->outputs[i].name, .type = { .dtype = LS_F32, .ndim = t->ndim - 1 } };
+        memcpy(p->type.dims, t->dims + 1, sizeof *t->dims * (size_t)p->type.ndim);
+    }
+    for (int i = 0; i < g->n_nodes && b.n < MOST; i++)
+        if (g->nodes[i]->op == &ls_op_input)
+            b.sources[b.n++] = (source){ .name = ((const ls_source_attrs *)g->nodes[i]->attrs)->name,
+                                         .value = g->nodes[i]->out[0] };
+    for (int i = 0; i < n; i++) {
+        const ls_port *p = port(ports, c.n_outputs, losses[i].of);
+        if (!p)
+            return no_output(ports, c.n_outputs, losses[i].of);
+        declare(&b, &losses[i], values[p - ports], false);
     }
     return ls_graph_finish(g);
 }

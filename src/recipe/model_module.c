@@ -14,7 +14,7 @@ static const char *const CONFIG[] = { "path", "config", NULL };
 
 extern const ls_model_row ls_module_row;
 const ls_model_row ls_module_row = { .name = "module",
-                                     .keys = "path config",
+                                     .keys = "path config loss",
                                      .samples = LS_SAMPLES_FIELDS,
                                      .build = ls_shared_model_build,
                                      .check = check,

@@ -165,7 +165,8 @@ const ls_key LS_KEYS[] = {
               "any text. The first rule that fits a tensor counts; one that fits none is refused" },
 
     { "loss", LS_KEY_LOSSES, AT(loss), "{}", .type = "model.type",
-      .help = "of a model with `inputs`: `type` mse, mae, huber, bce or cross_entropy; `of` an output; "
+      .help = "of a model with `inputs`, or of a module that declares none: `type` mse, mae, huber, bce or "
+              "cross_entropy; `of` an output; "
               "`target` the field that it is compared with (the one of the output's name); `weight` a field "
               "with a number for each sample, or `mask` one with a number for each element; `factor` (1); "
               "huber: `delta` (1)" },

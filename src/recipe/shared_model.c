@@ -17,6 +17,7 @@
 #include "base/sys.h"
 #include "config.h"
 #include "graph/op.h"
+#include "models/task.h"
 #include "ops/rules.h"
 #include "recipe_setting.h"
 
@@ -200,6 +201,11 @@ ls_status ls_shared_model_build(ls_graph *g, const void *recipe, int64_t batch)
     leave();
     if (s == LS_OK)
         s = ls_graph_finish(g); /* the module may have forgotten to look */
+    if (s == LS_OK && r->loss.n && g->n_declared)
+        return ls_fail(LS_E_USAGE, "%s: %s declares losses of its own: leave this one out",
+                       ls_recipe_where(r, "loss"), m->label);
+    if (s == LS_OK && r->loss.n && ls_task_declare(g, r->loss.n, r->loss.at, batch) != LS_OK)
+        return ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, "loss"));
     return s == LS_OK ? LS_OK
                       : ls_fail_in(s == LS_E_MEMORY ? s : LS_E_USAGE, "%s: %s",
                                    ls_recipe_where(r, "model.path"), m->label);
@@ -228,7 +234,9 @@ static ls_status text_of(char **out, const ls_recipe *r, bool training)
         ls_graph_evaluate(g);
     ls_status s = ls_shared_model_build(g, r, r->train.micro_batch);
     if (s == LS_OK && !g->n_declared)
-        s = ls_fail(LS_E_USAGE, "%s: %s declares no loss: its build must call ls_loss, or ls_loss_scalar",
+        s = ls_fail(LS_E_USAGE,
+                    "%s: %s declares no loss: its build must call ls_loss, or the recipe name one, loss: "
+                    "{type: mse, of: y}",
                     ls_recipe_where(r, "model.path"), ((const ls_shared_model *)r->state->module)->label);
     char *printed = s == LS_OK && training ? ls_graph_print(g, false) : NULL;
     for (int i = 0; i < g->n_nodes && s == LS_OK; i++)

@@ -48,6 +48,17 @@ try 0 eval recipe.yaml; once err "was made with another model: the model that pe
 try 0 predict recipe.yaml --out q.csv; once err "was made with another model"
 mv kept.c model.c; make -s CC="$cc" LOCKSTEP_CFLAGS="-I$root/include"
 
+# ---- a loss of the recipe, for a model that declares none
+grep -v 'ls_loss(\|ls_measure(' model.c | sed 's/const ls_value error = .*/(void)period;/' >plain.c
+build plain.c -o plain.so
+refused 2 "pendulum 1 \(./plain.so\) declares no loss: its build must call ls_loss, or the recipe name one" plan recipe.yaml --set model.path=./plain.so
+try 0 train recipe.yaml --set model.path=./plain.so --set run.name=plain --set 'loss={type: mse, of: y, target: period}' --set threads=1
+try 0 eval runs/plain --module ./plain.so; has out "rmse 0.0"; has out "r2 0.99"
+try 0 train recipe.yaml --set run.name=whole --set threads=1
+cmp runs/plain/checkpoints/latest/model.safetensors runs/whole/checkpoints/latest/model.safetensors || bad "the loss of the recipe and that of the model differ"
+refused 2 'loss: of: the model has no output "z"; it has y' plan recipe.yaml --set model.path=./plain.so --set 'loss={type: mse, of: z}'
+refused 2 "loss: pendulum 1 \(./model.so\) declares losses of its own: leave this one out" plan recipe.yaml --set 'loss={type: mse, of: y, target: period}'
+
 # ---- the config
 refused 2 "config.hiden: pendulum 1 \(./model.so\) has no such key; did you mean hidden\? \(it has hidden, layers\)" plan recipe.yaml --set model.config.hiden=4
 refused 2 "config.hidden: 0 is out of range \(from 1, up to 65536\)" plan recipe.yaml --set model.config.hidden=0
