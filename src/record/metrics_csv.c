@@ -85,6 +85,13 @@ static ls_status replace(ls_rundir *d, const char *path, const ls_str *text)
     return d->own->csv < 0 ? ls_fail_os(path, "open", errno) : LS_OK;
 }
 
+/* Whether the file is a part of the header alone: the disk was full. */
+static bool is_cut_header(const char *file, const char *first)
+{
+    const size_t n = strcspn(file, "\n");
+    return n < strlen(first) && !strncmp(file, first, n) && (!file[n] || !file[n + 1]);
+}
+
 /* Writes the file again with these columns, and with a header if it had none. */
 static ls_status write_anew(ls_rundir *d, const char *path, const char *first, const char *names, int columns)
 {
@@ -92,6 +99,7 @@ static ls_status write_anew(ls_rundir *d, const char *path, const char *first, c
     size_t size = 0;
     ls_str wide = { 0 };
     LS_TRY(ls_file_read(&before, &size, path));
+    size = size && is_cut_header(before, first) ? 0 : size;
     if (size && strncmp(before, first, strlen(first))) {
         free(before);
         return ls_fail(LS_E_FORMAT, "%s: does not begin with %s: something else has written it; move it away",
