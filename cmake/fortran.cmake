@@ -33,6 +33,6 @@ if(CMAKE_Fortran_COMPILER_LOADED)
   set_target_properties(lockstep_fortran PROPERTIES OUTPUT_NAME lockstep-fortran Fortran_MODULE_DIRECTORY ${CMAKE_BINARY_DIR}/fortran)
   target_include_directories(lockstep_fortran PRIVATE ${CMAKE_BINARY_DIR}/generated/fortran PUBLIC ${CMAKE_BINARY_DIR}/fortran)
   target_link_libraries(lockstep_fortran PUBLIC lockstep)
-  target_compile_options(lockstep_fortran PRIVATE -Wall -Wextra $<$<COMPILE_LANGUAGE:C>:-Wshadow -Wconversion> $<$<BOOL:${LS_WERROR}>:-Werror>
+  target_compile_options(lockstep_fortran PRIVATE -Wall -Wextra $<$<COMPILE_LANGUAGE:C>:-Wshadow -Wconversion -Wno-sign-conversion> $<$<BOOL:${LS_WERROR}>:-Werror>
     $<$<COMPILE_LANG_AND_ID:Fortran,GNU>:-std=f2018 -Wno-c-binding-type>) # texts and absent arguments are passed by descriptor: Fortran 2018
 endif()

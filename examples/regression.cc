@@ -1,11 +1,10 @@
-// regression.cc - regression.c in C++17, without a macro: it prints the same numbers.
+// regression.cc - regression.c in C++17: it prints the same numbers.
 //
 //     c++ -std=c++17 regression.cc $(pkg-config --cflags --libs lockstep) -o regression
 //     ./regression regression.safetensors
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <memory>
 #include <stdexcept>
 #include <vector>
 
