@@ -10,9 +10,17 @@
 extern "C" {
 #endif
 
-typedef enum ls_optimizer_kind { LS_ADAM, LS_ADAMW, LS_SGD, LS_LION } ls_optimizer_kind;
-/* PyTorch's Adam, AdamW and SGD with their defaults, and Lion (Chen et al. 2023); the learning rate is data
- * of each step, not part of the program. */
+typedef enum ls_optimizer_kind {
+    LS_ADAM,
+    LS_ADAMW,
+    LS_SGD,
+    LS_LION,
+    LS_MUON,
+    LS_ADAFACTOR
+} ls_optimizer_kind;
+/* PyTorch's Adam, AdamW and SGD with their defaults, Lion (Chen et al. 2023), PyTorch's Muon for matrices
+ * with AdamW for all else, and Adafactor as transformers has it; the learning rate is data of each step, not
+ * part of the program. */
 typedef struct ls_optimizer {
     ls_optimizer_kind kind;
     double beta1, beta2;        /* adam, adamw, lion */
@@ -20,10 +28,20 @@ typedef struct ls_optimizer {
     double weight_decay;        /* adam, sgd: added to the gradient; adamw, lion: decoupled */
     double momentum, dampening; /* sgd */
     bool nesterov;
+    double muon_momentum; /* muon */
+    bool match_rms;       /* muon: adjust_lr_fn match_rms_adamw, else original */
+    /* adafactor: the update's root mean square is at most clip_threshold; step^decay_rate is what a step adds
+     * to the second moment; scale_parameter: the rate is times the parameter's root mean square, at least
+     * min_scale; relative_step: min(1e-2, 1 / sqrt(step)) in place of the learning rate, with warmup_init
+     * min(1e-6 step, 1 / sqrt(step)) */
+    double clip_threshold, decay_rate, min_scale;
+    bool scale_parameter, relative_step, warmup_init;
 } ls_optimizer;
-#define LS_OPTIMIZER_DEFAULTS                                                                     \
-    .kind = LS_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0, .momentum = 0, \
-    .dampening = 0, .nesterov = false
+#define LS_OPTIMIZER_DEFAULTS                                                                          \
+    .kind = LS_ADAM, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0, .momentum = 0,      \
+    .dampening = 0, .nesterov = false, .muon_momentum = 0.95, .match_rms = false, .clip_threshold = 1, \
+    .decay_rate = -0.8, .min_scale = 1e-3, .scale_parameter = true, .relative_step = true,             \
+    .warmup_init = false
 LS_API ls_optimizer ls_optimizer_default(void);
 
 /* Parameters that an optimizer updates with settings of their own, as PyTorch's param_groups. `match` names
@@ -33,8 +51,9 @@ typedef struct ls_optimizer_group {
     const char *match;
     double lr_factor;    /* their learning rate is that of the step times this */
     double weight_decay; /* below 0: the optimizer's */
+    bool adamw;          /* muon: AdamW updates them, matrices or not; a head, for example */
 } ls_optimizer_group;
-#define LS_OPTIMIZER_GROUP_DEFAULTS .match = NULL, .lr_factor = 1, .weight_decay = -1
+#define LS_OPTIMIZER_GROUP_DEFAULTS .match = NULL, .lr_factor = 1, .weight_decay = -1, .adamw = false
 LS_API ls_optimizer_group ls_optimizer_group_default(void);
 
 /* The scale by which an f16 step's loss is multiplied, as torch.amp.GradScaler counts it: `init` at first,
@@ -80,6 +99,13 @@ typedef enum ls_accumulation {
     LS_SUM_RUNNING /* one after the other: less memory */
 } ls_accumulation;
 
+/* A parameter in its unit: all of it, where the unit is whole. */
+typedef struct ls_update_tensor {
+    const char *name;
+    ls_type type;
+    int64_t offset; /* its first element in the unit */
+} ls_update_tensor;
+
 /* One flat buffer of parameters. */
 typedef struct ls_update_unit {
     const char *name; /* of its state */
@@ -91,6 +117,11 @@ typedef struct ls_update_unit {
     bool weights, gradient_there;
     ls_dtype weight_type;
     const ls_optimizer_group *group; /* the settings of its own; NULL: none */
+    /* For optimizers that look at whole parameters (muon, adafactor): those of the unit, and the element of
+     * the unit at which this rank's part begins. muon: none for a unit that AdamW updates. */
+    int n_tensors;
+    const ls_update_tensor *tensors;
+    int64_t first;
 } ls_update_unit;
 
 /* Builds the update program of n units. Local.

@@ -64,6 +64,8 @@ typedef struct ls_loss_list {
     ls_task_loss at[LS_RECIPE_LIST];
 } ls_loss_list;
 
+/* muon: the rate of a matrix, as torch.optim.Muon has it */
+typedef enum ls_adjust_lr { LS_ADJUST_ORIGINAL, LS_ADJUST_MATCH_RMS } ls_adjust_lr;
 /* parameters with settings of their own */
 typedef struct ls_group_list {
     int64_t n;
@@ -158,6 +160,10 @@ typedef struct ls_recipe {
         double lr, betas[2], eps, weight_decay, momentum, dampening;
         bool nesterov;
         double ema_decay; /* 0: none */
+        double muon_momentum;
+        ls_adjust_lr adjust_lr;                           /* muon */
+        double clip_threshold, decay_rate, min_scale;     /* adafactor */
+        bool scale_parameter, relative_step, warmup_init; /* adafactor */
         ls_group_list groups;
     } optimizer;
     struct {

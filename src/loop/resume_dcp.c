@@ -156,6 +156,11 @@ static ls_status load(ls_resume_point *out, ls_resume_change *change, ls_dcp_sta
                       const ls_recipe *r, const ls_resume_now *now)
 {
     const ls_resume_ask *ask = now->asked;
+    if (!LS_OPTIMIZERS[r->optimizer.type].torch)
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "--resume %s: optimizer %s cannot go on from a directory of PyTorch's; begin "
+                       "with its weights: --set model.init=%s",
+                       s->dir, LS_OPTIMIZERS[r->optimizer.type].name, s->dir);
     const int64_t said = ask->epoch < 0 ? -1 : ask->epoch * now->steps_per_epoch + ask->epoch_step;
     LS_TRY(ls_trainer_init(t, (uint64_t)r->run.seed));
     LS_TRY(ls_trainer_load_dcp(t, s, said));

@@ -29,7 +29,7 @@ const ls_op *const ls_ops[] = {
     &ls_op_all_gather, &ls_op_reduce_scatter, &ls_op_all_reduce, &ls_op_replicate, &ls_op_to_device,
         &ls_op_to_host,
     &ls_op_count_step, &ls_op_adam, &ls_op_sgd, &ls_op_loss_scale_update,
-    &ls_op_group_rate, &ls_op_lion, &ls_op_ema,
+    &ls_op_group_rate, &ls_op_lion, &ls_op_ema, &ls_op_muon_momentum, &ls_op_muon, &ls_op_adafactor,
     NULL,
 };
 /* clang-format on */

@@ -13,6 +13,8 @@ typedef struct ls_update_inputs {
     ls_value scale;    /* []: the gradient is multiplied by it; absent: 1 */
     ls_value apply;    /* i32 []: 0 leaves everything unchanged; absent: 1 */
     ls_value weights;  /* state: the parameters in the type of computation; absent: there is none */
+    const char *shard; /* the group that the unit is sliced over, and its size */
+    int shards;
 } ls_update_inputs;
 
 /* Adds to g the update of one unit's states, in place. It makes the moments that it needs. Returns the new
@@ -23,6 +25,10 @@ ls_value ls_optimizer_adam(ls_graph *g, const ls_update_unit *u, const ls_optimi
                            const ls_update_inputs *in); /* and adamw */
 ls_value ls_optimizer_sgd(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
                           const ls_update_inputs *in);
+ls_value ls_optimizer_muon(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
+                           const ls_update_inputs *in);
+ls_value ls_optimizer_adafactor(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
+                                const ls_update_inputs *in);
 ls_value ls_optimizer_lion(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,
                            const ls_update_inputs *in);
 

@@ -79,17 +79,19 @@ static ls_value agreed(ls_graph *g, ls_value v, const ls_update_opts *o, int64_t
                                &(ls_reduce_attrs){ .group = group, .unit = "", .ranks = ranks, .how = how });
 }
 
-static const ls_optimizer_rule RULES[] = { [LS_ADAM] = ls_optimizer_adam,
-                                           [LS_ADAMW] = ls_optimizer_adam,
-                                           [LS_SGD] = ls_optimizer_sgd,
-                                           [LS_LION] = ls_optimizer_lion };
+static const ls_optimizer_rule RULES[] = {
+    [LS_ADAM] = ls_optimizer_adam, [LS_ADAMW] = ls_optimizer_adam, [LS_SGD] = ls_optimizer_sgd,
+    [LS_LION] = ls_optimizer_lion, [LS_MUON] = ls_optimizer_muon,  [LS_ADAFACTOR] = ls_optimizer_adafactor
+};
 
 /* The optimizer with the settings of a group. */
-static ls_optimizer settings(const ls_optimizer *o, const ls_optimizer_group *group)
+static ls_optimizer settings(const ls_optimizer *o, const ls_optimizer_group *group, int n_tensors)
 {
     ls_optimizer own = *o;
     if (group && group->weight_decay >= 0)
         own.weight_decay = group->weight_decay;
+    if (own.kind == LS_MUON && !n_tensors) /* no matrices */
+        own.kind = LS_ADAMW;
     return own;
 }
 static ls_value rate(ls_graph *g, ls_value lr, const ls_optimizer_group *group)
@@ -143,14 +145,16 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     }
     ls_value step = ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ counter, apply }, NULL);
     for (int i = 0; i < n; i++) {
-        const ls_optimizer own = settings(&o->optimizer, units[i].group);
+        const ls_optimizer own = settings(&o->optimizer, units[i].group, units[i].n_tensors);
         const ls_update_inputs in = { i,
                                       grads[i],
                                       step,
                                       rate(g, lr, units[i].group),
                                       scale,
                                       apply,
-                                      units[i].gradient_there ? grads[i] : weights(g, i, &units[i]) };
+                                      units[i].gradient_there ? grads[i] : weights(g, i, &units[i]),
+                                      o->shard,
+                                      o->shards };
         const ls_value updated = RULES[own.kind](g, &units[i], &own, &in);
         if (o->ema_decay > 0)
             ls_graph_apply(

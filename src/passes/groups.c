@@ -26,7 +26,27 @@ static int take(ls_units *u, const ls_node *const *params, const char *word, int
     return named;
 }
 
-ls_status ls_units_group(ls_units *u, const ls_node *const *params, const ls_trained *what)
+/* Whether a table is looked up in the parameter: its rows are no outputs of a layer. */
+static bool is_table(const ls_graph *g, const ls_node *param)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i]->n_in; k++)
+            if (g->nodes[i]->in[k].id == param->out[0].id &&
+                (g->nodes[i]->op == &ls_op_embedding || g->nodes[i]->op == &ls_op_position_bias))
+                return true;
+    return false;
+}
+
+static void mark_matrices(ls_units *u, const ls_graph *g, const ls_node *const *params, uint64_t plain)
+{
+    for (int i = 0; i < u->n_slots; i++) {
+        ls_slot *s = &u->slots[i];
+        s->matrix = !s->frozen && s->whole.ndim == 2 && !(s->group && plain >> (s->group - 1) & 1) &&
+                    !is_table(g, params[i]);
+    }
+}
+
+ls_status ls_units_group(ls_units *u, const ls_graph *g, const ls_node *const *params, const ls_trained *what)
 {
     for (int k = 0; what && k < what->n_groups; k++) {
         const char *words = what->groups[k];
@@ -48,5 +68,7 @@ ls_status ls_units_group(ls_units *u, const ls_node *const *params, const ls_tra
                                  "earlier group",
                                  k + 1, what->groups[k]);
     }
+    if (what && what->matrices)
+        mark_matrices(u, g, params, what->plain);
     return LS_OK;
 }

@@ -212,17 +212,18 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
     char group[32] = "";
     if (slot->group)
         snprintf(group, sizeof group, " group %d", slot->group);
-    snprintf(full, sizeof full, "%s%s%s%s%s%s%s%s%s%s", name, group, slot->frozen ? " frozen" : "",
-             cut_by ? " split" : "", other ? " " : "", other ? ls_dtype_name(slot->type.dtype) : "",
-             types->param != model->param ? " in " : "",
+    const char *matrices = slot->matrix ? " matrices" : "";
+    snprintf(full, sizeof full, "%s%s%s%s%s%s%s%s%s%s%s", name, group, matrices,
+             slot->frozen ? " frozen" : "", cut_by ? " split" : "", other ? " " : "",
+             other ? ls_dtype_name(slot->type.dtype) : "", types->param != model->param ? " in " : "",
              types->param != model->param ? ls_dtype_name(types->param) : "",
              types->reduce != model->reduce ? " reduced in " : "",
              types->reduce != model->reduce ? ls_dtype_name(types->reduce) : "");
     for (int i = 0; i < u->n; i++)
         if (l->scope[i] == scope && l->bucket[i] == bucket && u->units[i].dtype == slot->type.dtype &&
             u->units[i].frozen == slot->frozen && u->units[i].group == slot->group &&
-            u->units[i].cut_by == cut_by && u->units[i].param == types->param &&
-            u->units[i].reduce == types->reduce)
+            u->units[i].matrices == slot->matrix && u->units[i].cut_by == cut_by &&
+            u->units[i].param == types->param && u->units[i].reduce == types->reduce)
             return i;
     u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full),
                                 .dtype = slot->type.dtype,
@@ -230,6 +231,7 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
                                 .reduce = types->reduce,
                                 .frozen = slot->frozen,
                                 .group = slot->group,
+                                .matrices = slot->matrix,
                                 .root = !scope && !bucket && !slot->frozen && !cut_by,
                                 .cut_by = cut_by };
     l->scope[u->n] = scope;
@@ -253,14 +255,15 @@ static void fill_buckets(layout *l, int64_t bytes, int n_groups)
 {
     const int64_t first = 1 << 20, size = (int64_t)ls_dtype_size(l->u->dtype);
     char name[32];
-    for (int k = 0; k < (n_groups + 1) << LS_MESH_AXES; k++) {
+    for (int k = 0; k < (n_groups + 1) << (LS_MESH_AXES + 1); k++) {
         const unsigned cut_by = (unsigned)k % (1U << LS_MESH_AXES);
-        const int group = k >> LS_MESH_AXES;
+        const int group = k >> (LS_MESH_AXES + 1);
+        const bool matrix = k >> LS_MESH_AXES & 1;
         int64_t limit = first < bytes ? first : bytes, used = 0;
         int bucket = 0;
         for (int i = l->u->n_slots - 1; i >= 0; i--) {
             const ls_slot *s = &l->u->slots[i];
-            if (s->frozen || s->group != group || ls_cuts_axes(&s->cuts) != cut_by)
+            if (s->frozen || s->group != group || s->matrix != matrix || ls_cuts_axes(&s->cuts) != cut_by)
                 continue;
             if (!bucket || used >= limit) {
                 limit = bucket ? bytes : limit;
@@ -323,7 +326,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
     }
     LS_TRY(ls_arena_status(&u->arena));
     LS_TRY(freeze_slots(u, what ? what->freeze : NULL));
-    LS_TRY(ls_units_group(u, params, what));
+    LS_TRY(ls_units_group(u, g, params, what));
     LS_TRY(master_type(u));
     ls_precision all = *precision;
     if (u->dtype == LS_F64)

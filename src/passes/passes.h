@@ -65,6 +65,7 @@ typedef struct ls_slot {
     ls_init init;
     bool frozen; /* not trained */
     int group;   /* its group of the optimizer, counted from 1; 0: none */
+    bool matrix; /* ls_trained.matrices, and it is one of them */
     int unit;
     /* First element in the unit's buffer; a parameter begins at a multiple of 64 bytes. */
     int64_t offset;
@@ -84,6 +85,7 @@ typedef struct ls_unit {
     ls_dtype reduce; /* type that sums of its gradients over ranks are rounded to */
     bool frozen;     /* its parameters are frozen */
     int group;       /* their group of the optimizer, counted from 1; 0: none */
+    bool matrices;   /* its parameters are matrices (ls_slot.matrix) */
     /* The model reads another state, the parameters in type `param` (LS_IS_WEIGHTS). The update writes both
      * states, so no step casts parameters. */
     bool weights;
@@ -138,14 +140,20 @@ typedef struct ls_trained {
     const char *freeze; /* NULL: none */
     int n_groups;
     const char *const *groups; /* the words of each */
+    /* Matrices of linear layers lie in units of their own, but not those of groups whose bit is in `plain`.
+     */
+    bool matrices;
+    uint64_t plain;
 } ls_trained;
 
 /* Decides for each parameter its unit and its position there (layout.c). `what` NULL: all are trained alike.
  * LS_E_USAGE if the unit policy, a word of `what` or one of the precision names nothing in this model. */
 ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const ls_trained *what,
                            const ls_precision *precision);
-/* Finds ls_slot.group of all slots, of which `params` are the nodes (groups.c). Frozen ones have none. */
-ls_status ls_units_group(ls_units *u, const ls_node *const *params, const ls_trained *what);
+/* Finds ls_slot.group and ls_slot.matrix of all slots, of which `params` are the nodes (groups.c). Frozen
+ * ones have none. */
+ls_status ls_units_group(ls_units *u, const ls_graph *g, const ls_node *const *params,
+                         const ls_trained *what);
 /* Matches a dotted path. As `*` does not match `/` in paths of files, it does not match a dot here. */
 bool ls_path_matches(const char *glob, const char *path);
 /* Whether one of the words class:NAME and pattern:GLOB names the module of this scope; the root has no

@@ -34,6 +34,14 @@ static int torch_lion(ls_dcp_setting *out, const ls_recipe *r)
     return 1;
 }
 
+static ls_status check_adafactor(const ls_recipe *r)
+{
+    if (r->optimizer.relative_step && r->optimizer.lr != 1e-3) /* the default, which every recipe has */
+        return ls_fail(LS_E_USAGE, "%s: has no effect with optimizer.relative_step true, which sets the rate",
+                       ls_recipe_where(r, "optimizer.lr"));
+    return LS_OK;
+}
+
 static int torch_sgd(ls_dcp_setting *out, const ls_recipe *r)
 {
     const ls_dcp_setting settings[] = {
@@ -50,9 +58,13 @@ const ls_choice_row LS_OPTIMIZERS[] = {
     [LS_ADAMW] = { "adamw", "betas eps", NULL, torch_adam },
     [LS_SGD] = { "sgd", "momentum dampening nesterov", check_sgd, torch_sgd },
     [LS_LION] = { "lion", "betas", NULL, torch_lion },
+    [LS_MUON] = { "muon", "betas eps muon_momentum adjust_lr", NULL, NULL },
+    [LS_ADAFACTOR] = { "adafactor",
+                       "scale_parameter relative_step warmup_init clip_threshold decay_rate min_scale",
+                       check_adafactor, NULL },
     { NULL, NULL, NULL, NULL },
 };
-const char *const LS_OPTIMIZER_WORDS[] = { "adam", "adamw", "sgd", "lion", NULL };
+const char *const LS_OPTIMIZER_WORDS[] = { "adam", "adamw", "sgd", "lion", "muon", "adafactor", NULL };
 
 double ls_recipe_weight_decay(const ls_recipe *r, int group)
 {
@@ -74,7 +86,8 @@ int ls_recipe_torch_settings(ls_dcp_setting list[LS_TORCH_MOST], const ls_recipe
     };
     const int n = (int)(sizeof both / sizeof both[0]);
     memcpy(list, both, sizeof both);
-    return n + LS_OPTIMIZERS[r->optimizer.type].torch(list + n, r);
+    const ls_choice_row *row = &LS_OPTIMIZERS[r->optimizer.type];
+    return row->torch ? n + row->torch(list + n, r) : n;
 }
 
 ls_optimizer ls_recipe_optimizer(const ls_recipe *r)
@@ -86,7 +99,15 @@ ls_optimizer ls_recipe_optimizer(const ls_recipe *r)
                            .weight_decay = r->optimizer.weight_decay,
                            .momentum = r->optimizer.momentum,
                            .dampening = r->optimizer.dampening,
-                           .nesterov = r->optimizer.nesterov };
+                           .nesterov = r->optimizer.nesterov,
+                           .muon_momentum = r->optimizer.muon_momentum,
+                           .match_rms = r->optimizer.adjust_lr == LS_ADJUST_MATCH_RMS,
+                           .clip_threshold = r->optimizer.clip_threshold,
+                           .decay_rate = r->optimizer.decay_rate,
+                           .min_scale = r->optimizer.min_scale,
+                           .scale_parameter = r->optimizer.scale_parameter,
+                           .relative_step = r->optimizer.relative_step,
+                           .warmup_init = r->optimizer.warmup_init };
 }
 
 static ls_status check_decay(const ls_recipe *r)

@@ -12,7 +12,8 @@ typedef struct ls_choice_row {
     /* Checks keys that must agree with each other. NULL: there are none. */
     ls_status (*check)(const ls_recipe *r);
     /* Of an optimizer: writes the settings that PyTorch's optimizer stores beside those of all (lr,
-     * weight_decay, ...), at most LS_TORCH_SETTINGS, and returns how many they are. */
+     * weight_decay, ...), at most LS_TORCH_SETTINGS, and returns how many they are. NULL: its state has no
+     * form there. */
     int (*torch)(ls_dcp_setting *out, const ls_recipe *r);
 } ls_choice_row;
 

@@ -21,23 +21,6 @@
 #define SAVES "checkpoint.every_epochs !-1"
 #define DATA_RANKS "parallel.data fsdp ddp hybrid"
 
-const ls_section LS_SECTIONS[] = {
-    { "run", "the run and its folder" },
-    { "top level", "where it runs" },
-    { "model", "the network; keys depend on `type`" },
-    { "data", "the samples" },
-    { "train", "the loop" },
-    { "optimizer", "how a gradient changes a parameter; keys depend on `type`" },
-    { "schedule", "the learning rate over the steps; keys depend on `type`" },
-    { "parallel", "how the step is laid over ranks, and what is recomputed" },
-    { "precision", "element types; parameters and moments are always kept in f32 too" },
-    { "eval", "evaluation on the held-out split" },
-    { "checkpoint", "what is kept on disk" },
-    { "failure", "when something breaks" },
-    { "log", "what is printed" },
-};
-const int LS_SECTION_COUNT = (int)(sizeof LS_SECTIONS / sizeof LS_SECTIONS[0]);
-
 const ls_key LS_KEYS[] = {
     { "run.name", LS_KEY_TEXT, AT(run.name), "",
       .help = "folder of the run inside `storage`; empty: the recipe file's name" },
@@ -286,7 +269,7 @@ const ls_key LS_KEYS[] = {
       .help = "gradient clipping: largest global norm over all ranks; 0: no clipping" },
 
     { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam", .words = LS_OPTIMIZER_WORDS,
-      .help = "adam, adamw, sgd: as PyTorch defines them; lion: Chen et al. 2023 (docs/optimizers.md)" },
+      .help = "adam, adamw, sgd: as PyTorch defines them; lion, muon, adafactor: docs/optimizers.md" },
     { "optimizer.lr", LS_KEY_REAL, AT(optimizer.lr), "1e-3", 0, 1e6,
       .help = "learning rate before the schedule" },
     { "optimizer.betas", LS_KEY_PAIR, AT(optimizer.betas), "[0.9, 0.999]", 0, 1, .below = true,
@@ -299,8 +282,25 @@ const ls_key LS_KEYS[] = {
       NEEDS("optimizer.momentum !0"), .help = "fraction of the gradient that does not enter the velocity" },
     { "optimizer.nesterov", LS_KEY_BOOL, AT(optimizer.nesterov), "false", .type = "optimizer.type",
       .help = "needs momentum, and no dampening" },
+    { "optimizer.muon_momentum", LS_KEY_REAL, AT(optimizer.muon_momentum), "0.95", 0, 1, .below = true,
+      .type = "optimizer.type", .help = "decay of the momentum, with Nesterov's step" },
+    { "optimizer.adjust_lr", LS_KEY_CHOICE, AT(optimizer.adjust_lr), "original",
+      WORDS("original", "match_rms_adamw"), .type = "optimizer.type",
+      .help = "PyTorch's adjust_lr_fn: how the shape of a matrix changes its rate" },
+    { "optimizer.scale_parameter", LS_KEY_BOOL, AT(optimizer.scale_parameter), "true",
+      .type = "optimizer.type", .help = "the rate is times the parameter's root mean square" },
+    { "optimizer.relative_step", LS_KEY_BOOL, AT(optimizer.relative_step), "true", .type = "optimizer.type",
+      .help = "the rate is min(1e-2, 1 / sqrt(step)), and `lr` and the schedule do not count" },
+    { "optimizer.warmup_init", LS_KEY_BOOL, AT(optimizer.warmup_init), "false", .type = "optimizer.type",
+      NEEDS("optimizer.relative_step true"), .help = "1e-6 step in place of 1e-2" },
+    { "optimizer.clip_threshold", LS_KEY_REAL, AT(optimizer.clip_threshold), "1", 0, 1e6, .above = true,
+      .type = "optimizer.type", .help = "largest root mean square of an update before the rate" },
+    { "optimizer.decay_rate", LS_KEY_REAL, AT(optimizer.decay_rate), "-0.8", -10, 0, .below = true,
+      .type = "optimizer.type", .help = "the second moments keep 1 - step^decay_rate of themselves" },
+    { "optimizer.min_scale", LS_KEY_REAL, AT(optimizer.min_scale), "1e-3", 0, 1, .type = "optimizer.type",
+      NEEDS("optimizer.scale_parameter true"), .help = "least root mean square of a parameter" },
     { "optimizer.weight_decay", LS_KEY_REAL, AT(optimizer.weight_decay), "0", 0, 1e6,
-      .help = "adam, sgd: added to the gradient; adamw, lion: decoupled" },
+      .help = "adam, sgd: added to the gradient; adamw, lion, muon, adafactor: decoupled" },
     { "optimizer.ema_decay", LS_KEY_REAL, AT(optimizer.ema_decay), "0", 0, 1, .below = true,
       .help = "above 0, as 0.999: keeps a moving average of the weights with this decay; see `eval.ema`" },
     { "optimizer.groups", LS_KEY_MAPS, AT(optimizer.groups), "[]", .maps = &LS_GROUP_MAPS,

@@ -9,6 +9,7 @@ static const ls_key GROUP_MEMBERS[] = {
     { "match", LS_KEY_WORDS, OF(ls_optimizer_group, match), NULL },
     { "lr_factor", LS_KEY_REAL, OF(ls_optimizer_group, lr_factor), "1", 0, 1e6 },
     { "weight_decay", LS_KEY_REAL, OF(ls_optimizer_group, weight_decay), "", 0, 1e6 },
+    { "adamw", LS_KEY_BOOL, OF(ls_optimizer_group, adamw), "false" },
     { .key = NULL },
 };
 const ls_maps LS_GROUP_MAPS = { sizeof GROUP, &GROUP, GROUP_MEMBERS,

@@ -61,13 +61,19 @@ ls_precision ls_trainer_precision(const ls_trainer_opts *o)
 
 ls_status ls_trainer_trained(ls_trained *out, const char *words[LS_GROUPS_MOST], const ls_trainer_opts *o)
 {
-    *out = (ls_trained){ .freeze = o->freeze, .n_groups = o->n_groups, .groups = words };
+    *out = (ls_trained){ .freeze = o->freeze,
+                         .n_groups = o->n_groups,
+                         .groups = words,
+                         .matrices = o->optimizer.kind == LS_MUON };
     if (o->n_groups < 0 || o->n_groups > LS_GROUPS_MOST)
         return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS, "%d groups: at most %d are possible", o->n_groups,
                              LS_GROUPS_MOST);
     for (int k = 0; k < o->n_groups; k++) {
         const ls_optimizer_group *g = &o->groups[k];
         words[k] = g->match ? g->match : "";
+        out->plain |= (uint64_t)g->adamw << k;
+        if (g->adamw && !out->matrices)
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS, "group %d: adamw is for optimizer muon", k + 1);
         if (!(g->lr_factor >= 0 && g->lr_factor < INFINITY) || !(g->weight_decay < INFINITY))
             return ls_fail_field(
                 LS_E_USAGE, LS_FIELD_GROUPS,
@@ -232,46 +238,6 @@ static int tree_buffers(int64_t micro_batches, ls_accumulation how)
     return levels;
 }
 
-static ls_status update_program(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o)
-{
-    const ls_units *u = &c->units;
-    const ls_sharding *s = &u->sharding;
-    const ls_parallel *p = &o->parallel;
-    const char *model = ls_mesh_model_axes(&p->mesh);
-    ls_update_opts update = { .optimizer = o->optimizer,
-                              .clip_norm = o->clip_norm,
-                              .ema_decay = o->ema_decay,
-                              .loss_scaling = c->loss_scaling,
-                              .scaler = o->scaler,
-                              .shard = s->shard,
-                              .replicate = s->replicate,
-                              .shards = s->shards,
-                              .replicas = s->replicas,
-                              .reduce = !s->each,
-                              .offload = s->offload,
-                              .model = model,
-                              .models = ls_mesh_group_size(&p->mesh, model) };
-    LS_TRY(ls_graph_create(g, "update"));
-    ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
-    for (int i = 0; units && i < u->trained; i++)
-        units[i] = (ls_update_unit){ .name = u->units[i].state,
-                                     .type = LS_TYPE(u->dtype, u->units[i].slice),
-                                     .via = u->units[i].reduce,
-                                     .weights = u->units[i].weights,
-                                     .gradient_there = u->units[i].weights && c->gradients_in_weights,
-                                     .weight_type = u->units[i].param,
-                                     .group = u->units[i].group ? &o->groups[u->units[i].group - 1] : NULL };
-    for (int i = 0; units && i < u->n_slots; i++) /* all slots of a unit are held in the same way */
-        if (u->slots[i].unit < u->trained)
-            units[u->slots[i].unit].copy = ls_slot_held(u, &p->mesh, i, p->rank).model_copy > 0;
-    ls_status status = ls_graph_status(*g);
-    if (status == LS_OK)
-        status = ls_update_build(*g, u->trained, units, &update);
-    if (status != LS_OK)
-        ls_graph_destroy(g);
-    return status;
-}
-
 /* Checks that a step fits into ls_parallel.device_memory. */
 static ls_status check_device_memory(const ls_compiled *c)
 {
@@ -311,7 +277,7 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     }
     c->graph_seconds += ls_now() - t;
     LS_TRY(plan(c, LS_MICRO, &g, &o->parallel, calibration));
-    LS_TRY(update_program(&g, c, o));
+    LS_TRY(ls_update_program(&g, c, o));
     return plan(c, LS_UPDATE, &g, &o->parallel, calibration);
 }
 
@@ -328,6 +294,8 @@ static ls_status check_optimizer(const ls_optimizer *o, double clip_norm, double
                     { "momentum", o->momentum, INFINITY },
                     { "dampening", o->dampening, INFINITY },
                     { "ema_decay", ema_decay, 1 },
+                    { "muon_momentum", o->muon_momentum, 1 },
+                    { "min_scale", o->min_scale, INFINITY },
                     { "clip_norm", clip_norm, INFINITY } };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!(numbers[i].value >= 0 && numbers[i].value < numbers[i].below))

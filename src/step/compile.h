@@ -36,6 +36,9 @@ ls_precision ls_trainer_precision(const ls_trainer_opts *o);
 /* `words`: room for those of the groups. LS_E_USAGE if a group has wrong numbers or is one too many. */
 ls_status ls_trainer_trained(ls_trained *out, const char *words[LS_GROUPS_MOST], const ls_trainer_opts *o);
 
+/* update_program.c: the program `update` of units that are laid out. */
+ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o);
+
 ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, const ls_trainer_opts *o,
                      const ls_calibration *calibration);
 void ls_compiled_release(ls_compiled *c);

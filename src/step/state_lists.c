@@ -15,9 +15,8 @@ typedef struct listing {
     const ls_compiled *compiled;
     ls_session *session; /* NULL: without memory */
     ls_arena *arena;
-    bool has_moment[LS_STORED_MOMENTS];
-    int n_moments;
-    const ls_node **others; /* states that belong to no unit */
+    bool *has_moment[LS_STORED_MOMENTS]; /* [units]: an optimizer may have another rule for each */
+    const ls_node **others;              /* states that belong to no unit */
     int n_others;
 } listing;
 
@@ -45,6 +44,8 @@ static ls_status find_states(listing *l)
     int nodes = 0;
     for (int p = 0; p < LS_PROGRAMS; p++)
         nodes += c->plans[p] ? c->plans[p]->graph->n_nodes : 0;
+    for (int m = 0; m < LS_STORED_MOMENTS; m++)
+        l->has_moment[m] = LS_ARENA_ARRAY(l->arena, bool, c->units.n);
     l->others = LS_ARENA_ARRAY(l->arena, const ls_node *, nodes);
     LS_TRY(ls_arena_status(l->arena));
     for (int p = 0; p < LS_PROGRAMS; p++) {
@@ -54,13 +55,11 @@ static ls_status find_states(listing *l)
             if (n->op != &ls_op_buffer && n->op != &ls_op_state)
                 continue;
             if (ls_source_is(n).what == LS_IS_MOMENT)
-                l->has_moment[ls_source_is(n).moment] = true;
+                l->has_moment[ls_source_is(n).moment][ls_source_is(n).unit] = true;
             else if (!ls_is_parameters(ls_source_is(n)))
                 add_other(l, n);
         }
     }
-    for (int m = 0; m < LS_STORED_MOMENTS; m++)
-        l->n_moments += l->has_moment[m];
     qsort(l->others, (size_t)l->n_others, sizeof *l->others, by_name);
     return LS_OK;
 }
@@ -88,12 +87,12 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
     LS_TRY(ls_arena_status(l->arena));
     for (int i = 0; i < u->n && l->session; i++) {
         is.unit = i;
-        if (!moments || !u->units[i].frozen)
+        if (!moments || l->has_moment[is.moment][i])
             LS_TRY(ls_session_find(l->session, is, u->units[i].state, &flat[i]));
     }
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
-        if (moments && s->frozen)
+        if (moments && !l->has_moment[is.moment][s->unit])
             continue;
         ls_held *h = LS_ARENA_NEW(l->arena, ls_held);
         LS_TRY(ls_sys_have(h));
@@ -158,13 +157,12 @@ static ls_status make_lists(ls_state_lists *out, const ls_compiled *c, ls_sessio
     listing l = { .compiled = c, .session = session, .arena = &out->arena };
     LS_TRY(find_states(&l));
     appending model = begin(l.arena, c->units.n_slots + l.n_others);
-    appending optimizer = begin(l.arena, (int64_t)l.n_moments * c->units.n_slots + l.n_others);
+    appending optimizer = begin(l.arena, (int64_t)LS_STORED_MOMENTS * c->units.n_slots + l.n_others);
     LS_TRY(ls_arena_status(l.arena));
     LS_TRY(append_slots(&model, &l, (ls_identity){ .what = LS_IS_UNIT }));
     LS_TRY(append_others(&model, &l, true));
     for (int m = 0; m < LS_STORED_MOMENTS; m++)
-        if (l.has_moment[m])
-            LS_TRY(append_slots(&optimizer, &l, (ls_identity){ .what = LS_IS_MOMENT, .moment = m }));
+        LS_TRY(append_slots(&optimizer, &l, (ls_identity){ .what = LS_IS_MOMENT, .moment = m }));
     out->sliced_optimizer = optimizer.n;
     LS_TRY(append_others(&optimizer, &l, false));
     LS_TRY(names_differ(l.arena, &optimizer));

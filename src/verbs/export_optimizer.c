@@ -70,6 +70,11 @@ ls_status ls_export_optimizer(const ls_checkpoint *c, const char *dir, const ls_
                         : "holds no state of an optimizer");
     if (s == LS_OK)
         s = ls_recipe_load_record(&r, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL);
+    if (s == LS_OK && !LS_OPTIMIZERS[r->optimizer.type].torch)
+        s = ls_fail(LS_E_UNSUPPORTED,
+                    "--optimizer: the state of %s cannot be written for PyTorch; export the weights "
+                    "alone",
+                    LS_OPTIMIZERS[r->optimizer.type].name);
     if (s == LS_OK && r->optimizer.groups.n)
         s = lay_out(&u, r);
     if (s == LS_OK) {

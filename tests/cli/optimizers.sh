@@ -56,6 +56,16 @@ refused 2 "ema: PyTorch's optimizers keep no averages" export runs/whole --to x/
 refused 2 "PyTorch's directories have no moving averages" train lion.yaml --resume saved --set run.name=x
 refused 2 "eval.ema: has no effect with optimizer.ema_decay 0" train recipe.yaml --set run.name=x --set eval.ema=true
 
+# ---- Muon and Adafactor look at whole matrices: the same bytes where ranks have slices of them; PyTorch has no form of their state
+for kind in muon adafactor; do
+    rm -rf runs/whole runs/ranks
+    sed "s/type: adamw/type: $kind/; s/^  groups.*//; /lr: 1e-2/d" recipe.yaml >whole.yaml
+    try 0 train whole.yaml --set run.name=whole
+    try 0 train whole.yaml --set run.name=ranks --workers 2; same ranks
+    refused 1 "the state of $kind cannot be written for PyTorch" export runs/whole --to none/ --optimizer
+    refused 1 "optimizer $kind cannot go on from a directory of PyTorch's" train whole.yaml --set run.name=none --resume saved
+done
+
 # ---- weights to begin with, under other names and with a new head
 sed 's/^  groups.*//' recipe.yaml >start.yaml
 try 0 train start.yaml --set run.name=base --set train.steps=2

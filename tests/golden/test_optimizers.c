@@ -2,7 +2,9 @@
  * against PyTorch (tools/golden/optimizers.py): in f64 on ref, where only the order of additions may differ;
  * in f32 on cpu as parts of the largest weight. Lion moves by signs: where the sum of moment and gradient is
  * nearly zero, f32 may take the other one, so its weights may be some steps of 3e-3 apart. */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "golden/training.h"
 
@@ -33,6 +35,9 @@ static const ls_optimizer_group ADAMW_GROUPS[] = {
     { LS_OPTIMIZER_GROUP_DEFAULTS, .match = "pattern:*.bias", .weight_decay = 0 },
     { LS_OPTIMIZER_GROUP_DEFAULTS, .match = "pattern:layers.0.*", .lr_factor = 0.25, .weight_decay = 0.3 },
 };
+/* AdamW for the head; biases are no matrices */
+static const ls_optimizer_group MUON_GROUP = { LS_OPTIMIZER_GROUP_DEFAULTS, .match = "pattern:head.*",
+                                               .adamw = true };
 static const struct {
     const char *name;
     ls_optimizer optimizer;
@@ -52,6 +57,21 @@ static const struct {
       3e-3,
       0.99,
       5e-2 },
+    { "muon", { LS_OPTIMIZER_DEFAULTS, .kind = LS_MUON, .weight_decay = 0.1 }, 3, 2e-2, 0, 2e-4 },
+    { "adafactor", { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAFACTOR }, 0, 0, 0, 2e-5 },
+    { "adafactor_warmup",
+      { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAFACTOR, .warmup_init = true, .weight_decay = 0.1,
+        .clip_threshold = 0.5 },
+      0,
+      0,
+      0,
+      2e-5 },
+    { "adafactor_lr",
+      { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAFACTOR, .scale_parameter = false, .relative_step = false },
+      0,
+      1e-2,
+      0,
+      2e-5 },
 };
 
 static void expect_parameters(const char *what, const char *name, const char *kind, ls_trainer *t,
@@ -71,8 +91,8 @@ static void check(int k, const ls_trainer_opts *base, bool f64)
     const char *name = CASES[k].name;
     const double tolerance = f64 ? 1e-10 : CASES[k].f32;
     o.optimizer = CASES[k].optimizer;
-    o.n_groups = CASES[k].n_groups;
-    o.groups = ADAMW_GROUPS;
+    o.n_groups = CASES[k].n_groups == 3 ? 1 : CASES[k].n_groups; /* 3: MUON_GROUP */
+    o.groups = CASES[k].n_groups == 3 ? &MUON_GROUP : ADAMW_GROUPS;
     o.ema_decay = CASES[k].ema;
     ls_trainer *t = training_start(training_build_mlp, &training_mlp, &o);
     char what[96];
@@ -109,8 +129,22 @@ static void against_pytorch(void **state)
     }
 }
 
+/* torch.optim.Muon as it is computes its iteration in bf16: its losses are as far from ours as from its own
+ * in float64. */
+static void muon_of_pytorch_in_bf16(void **state)
+{
+    (void)state;
+    double *exact = golden_values(golden_get(golden, "muon.losses")),
+           *rounded = golden_values(golden_get(golden, "muon_bf16.losses"));
+    for (int k = 0; k < STEPS; k++)
+        assert_true(fabs(exact[k] - rounded[k]) < 1e-2);
+    free(exact);
+    free(rounded);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(against_pytorch) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(against_pytorch),
+                                        cmocka_unit_test(muon_of_pytorch_in_bf16) };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

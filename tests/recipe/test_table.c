@@ -54,6 +54,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
                                               { "checkpoint.best.mode", "max" },
                                               { "checkpoint.export", "\"full model/m.pt\"" },
                                               { "schedule.min_lr", "1e-5" },
+                                              { "optimizer.decay_rate", "-0.5" },
                                               { "optimizer.betas", "[0.5, 0.75]" },
                                               { "optimizer.groups",
                                                 "[{match: \"pattern:*bias\", lr_factor: 0.5}]" },

@@ -118,6 +118,15 @@ static ls_trainer_opts options(int kind, const layout *w)
         o.ema_decay = 0.9;
         o.groups = GROUPS;
         o.n_groups = 1;
+    } else if (kind > 3) {
+        static const ls_optimizer_group HEAD = { LS_OPTIMIZER_GROUP_DEFAULTS, .match = "pattern:heads.*",
+                                                 .adamw = true };
+        o.optimizer.kind = kind == 4 ? LS_MUON : LS_ADAFACTOR;
+        o.optimizer.weight_decay = 1e-2;
+        o.clip_norm = 0.5;
+        o.groups = &HEAD;
+        o.n_groups = kind == 4;
+        o.parallel.offload = LS_OFFLOAD_NONE; /* refused with these */
     }
     return o;
 }
@@ -140,7 +149,7 @@ static const char *folder(char path[512], const char *name, int i)
 static void interrupted_is_undisturbed(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 6; kind++) {
         double whole[STEPS], parts[STEPS];
         char end[512], a[512], b[512];
         leg l = { options(kind, &LAYOUTS[0]), 0, STEPS, NULL, folder(end, "whole", kind), whole };

@@ -1,5 +1,6 @@
 """Twenty steps of the small MLP in float64 with what an optimizer can do beside PyTorch's Adam, AdamW and SGD: groups of parameters with settings of their
-own (param_groups), Lion, and the moving average of torch.optim.swa_utils. PyTorch has no Lion: `Lion` below is algorithm 2 of its paper (Chen et al. 2023)."""
+own (param_groups), Lion, and the moving average of torch.optim.swa_utils. Muon is torch.optim.Muon, as it is and with
+its iteration in float64; Adafactor is that of transformers. PyTorch has no Lion: `Lion` below is algorithm 2 of its paper (Chen et al. 2023)."""
 import torch
 import torch.nn.functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -71,5 +72,33 @@ def optimizers(make_model, images, labels):
 
     record("groups_adamw", lambda m: torch.optim.AdamW(split(m, rules(m), 1e-2, 0.1)), ema=0.9)
     record("groups_sgd", lambda m: torch.optim.SGD(split(m, rules(m), 5e-2, 0.01), momentum=0.9, nesterov=True))
+    def two(model):
+        """Muon for the hidden matrices, AdamW for biases and the head, as one optimizer."""
+        named = list(model.named_parameters())
+        hidden = [p for n, p in named if p.ndim == 2 and not n.startswith("head")]
+        rest = [p for n, p in named if p.ndim != 2 or n.startswith("head")]
+
+        class Both:
+            def __init__(self):
+                self.all = [torch.optim.Muon(hidden, lr=2e-2, weight_decay=0.1), torch.optim.AdamW(rest, lr=2e-2, weight_decay=0.1)]
+
+            def zero_grad(self):
+                [o.zero_grad() for o in self.all]
+
+            def step(self):
+                [o.step() for o in self.all]
+
+        return Both()
+
+    record("muon_bf16", two)  # torch.optim.Muon as it is: its iteration in bf16
+    plain = torch.Tensor.bfloat16
+    torch.Tensor.bfloat16 = lambda t: t.clone()  # the same in float64
+    record("muon", two)
+    torch.Tensor.bfloat16 = plain
+    from transformers.optimization import Adafactor
+
+    record("adafactor", lambda m: Adafactor(m.parameters()))
+    record("adafactor_warmup", lambda m: Adafactor(m.parameters(), warmup_init=True, weight_decay=0.1, clip_threshold=0.5))
+    record("adafactor_lr", lambda m: Adafactor(m.parameters(), lr=1e-2, relative_step=False, scale_parameter=False))
     record("lion", lambda m: Lion(m.parameters(), lr=3e-3, weight_decay=0.1), ema=0.99)
     return out

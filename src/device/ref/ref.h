@@ -91,4 +91,7 @@ REF_RUN(cross_entropy_part); REF_RUN(argmax_part); REF_RUN(argmax_join);
 REF_RUN(max_abs); REF_RUN(sum_squares); REF_RUN(norm_from_squares); REF_RUN(is_finite); /* reduce.c */
 REF_RUN(count_step); REF_RUN(adam); REF_RUN(sgd); REF_RUN(loss_scale_update); /* update.c */
 REF_RUN(group_rate); REF_RUN(lion); REF_RUN(ema); /* optimizers.c */
+REF_RUN(muon_momentum); REF_RUN(muon); REF_RUN(adafactor); /* whole_parameters.c */
+size_t ls_ref_muon_workspace(const ls_kernel_args *a);
+size_t ls_ref_adafactor_workspace(const ls_kernel_args *a);
 /* clang-format on */

@@ -35,7 +35,7 @@ static const ls_kernel KERNELS[] = {
         ROW(cross_entropy_part), ROW(argmax_part), ROW(argmax_join),
     ROW(max_abs), ROW(sum_squares), ROW(norm_from_squares), ROW(is_finite),
     ROW(count_step), ROW(adam), ROW(sgd), ROW(loss_scale_update),
-    ROW(group_rate), ROW(lion), ROW(ema),
+    ROW(group_rate), ROW(lion), ROW(ema), ROW(muon_momentum), ROW_WORKSPACE(muon), ROW_WORKSPACE(adafactor),
     { 0 },
 };
 /* clang-format on */

@@ -3,6 +3,7 @@
 #include "kernel.h"
 #include "optimizers.h"
 #include "table.h"
+#include "whole_parameters.h"
 
 #define ROW(name, ...)                                      \
     {                                                       \
@@ -78,6 +79,9 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(group_rate),
     ROW(lion, .supports = LS_NAME(ls_lion_supports)),
     ROW(ema, .supports = LS_NAME(ls_ema_supports)),
+    ROW(muon_momentum, .supports = LS_NAME(ls_muon_momentum_supports)),
+    ROW(muon, .supports = LS_NAME(ls_muon_supports), WORKSPACE(muon)),
+    ROW(adafactor, .supports = LS_NAME(ls_adafactor_supports), WORKSPACE(adafactor)),
     ROW(adam, .supports = LS_NAME(ls_update_supports)),
     ROW(sgd, .supports = LS_NAME(ls_update_supports)),
     ROW(loss_scale_update, FLOATS),

@@ -1,0 +1,80 @@
+/* update_program.c - the program `update` of a compiled step: what its optimizer is told of each unit. */
+#include "base/field.h"
+#include "comm/axes.h"
+#include "compile.h"
+
+/* Optimizers that look at whole parameters get those of unit i. What cuts a parameter itself, and what keeps
+ * units in host memory, they cannot follow. */
+static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls_compiled *c,
+                                  const ls_optimizer *o, int i)
+{
+    const ls_units *u = &c->units;
+    const char *name = o->kind == LS_MUON ? "muon" : "adafactor";
+    if (o->kind != LS_ADAFACTOR && !(o->kind == LS_MUON && u->units[i].matrices))
+        return LS_OK;
+    if (u->sharding.offload)
+        return ls_fail_field(
+            LS_E_UNSUPPORTED, LS_FIELD_OFFLOAD,
+            "cpu: optimizer %s gathers whole parameters for its update, and they are in host "
+            "memory; use adamw or lion, or no offload",
+            name);
+    ls_update_tensor *list = LS_ARENA_ARRAY(arena, ls_update_tensor, u->n_slots);
+    LS_TRY(ls_arena_status(arena));
+    for (int k = 0; k < u->n_slots; k++) {
+        const ls_slot *s = &u->slots[k];
+        if (s->unit != i)
+            continue;
+        if (u->units[i].cut_by)
+            return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_MESH,
+                                 "optimizer %s needs whole matrices, and an axis of role tensor cuts %s; use "
+                                 "adamw or lion, or no such axis%s",
+                                 name, s->name,
+                                 o->kind == LS_MUON ? ", or a group with adamw: true for what it cuts" : "");
+        list[out->n_tensors++] = (ls_update_tensor){ s->name, s->type, s->offset };
+    }
+    out->tensors = list;
+    out->first = u->sharding.position * u->units[i].slice;
+    return LS_OK;
+}
+
+ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o)
+{
+    const ls_units *u = &c->units;
+    const ls_sharding *s = &u->sharding;
+    const ls_parallel *p = &o->parallel;
+    const char *model = ls_mesh_model_axes(&p->mesh);
+    ls_update_opts update = { .optimizer = o->optimizer,
+                              .clip_norm = o->clip_norm,
+                              .ema_decay = o->ema_decay,
+                              .loss_scaling = c->loss_scaling,
+                              .scaler = o->scaler,
+                              .shard = s->shard,
+                              .replicate = s->replicate,
+                              .shards = s->shards,
+                              .replicas = s->replicas,
+                              .reduce = !s->each,
+                              .offload = s->offload,
+                              .model = model,
+                              .models = ls_mesh_group_size(&p->mesh, model) };
+    LS_TRY(ls_graph_create(g, "update"));
+    ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
+    for (int i = 0; units && i < u->trained; i++)
+        units[i] = (ls_update_unit){ .name = u->units[i].state,
+                                     .type = LS_TYPE(u->dtype, u->units[i].slice),
+                                     .via = u->units[i].reduce,
+                                     .weights = u->units[i].weights,
+                                     .gradient_there = u->units[i].weights && c->gradients_in_weights,
+                                     .weight_type = u->units[i].param,
+                                     .group = u->units[i].group ? &o->groups[u->units[i].group - 1] : NULL };
+    for (int i = 0; units && i < u->n_slots; i++) /* all slots of a unit are held in the same way */
+        if (u->slots[i].unit < u->trained)
+            units[u->slots[i].unit].copy = ls_slot_held(u, &p->mesh, i, p->rank).model_copy > 0;
+    ls_status status = ls_graph_status(*g);
+    for (int i = 0; i < u->trained && status == LS_OK; i++)
+        status = whole_parameters(&units[i], &(*g)->arena, c, &o->optimizer, i);
+    if (status == LS_OK)
+        status = ls_update_build(*g, u->trained, units, &update);
+    if (status != LS_OK)
+        ls_graph_destroy(g);
+    return status;
+}
