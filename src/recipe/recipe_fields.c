@@ -108,7 +108,7 @@ const ls_key LS_KEYS[] = {
       .type = "model.type", .help = "activation after each hidden layer" },
     { "model.inputs", LS_KEY_PORTS, AT(model.inputs), "{}", .type = "model.type",
       .help = "in place of an image: float fields of the samples and their shapes, `[]` for one number; they "
-              "are flattened and stand one behind the other (docs/arrays.md)" },
+              "are flattened and concatenated (docs/arrays.md)" },
     { "model.outputs", LS_KEY_PORTS, AT(model.outputs), "{}", .type = "model.type",
       .help = "with `inputs`: names and shapes of what the model computes and `loss` looks at" },
     { "model.scale", LS_KEY_CHOICE, AT(model.scale), "standard", WORDS("standard", "none"),

@@ -114,7 +114,8 @@ for verb in $(awk -F'\t' '$1 == "verb" {print $2}' "$work/verbs"); do "$lockstep
 "$lockstep" --help | sed 's/^/lockstep --help: /' >>"$work/help"
 grep -v '^#' tests/build/banned_phrases.txt | while IFS=$'\t' read -r phrase instead; do
     [ -n "$phrase" ] || continue
-    { grep -nHiE -- "$phrase" "${pages[@]}"; grep -iE -- "$phrase" "$work/help"; } | cut -c1-140 | sed "s|\$|  [banned: $phrase; write: $instead]|"
+    { grep -nHiE -- "$phrase" "${pages[@]}"; grep -iE -- "$phrase" "$work/help"; } | cut -c1-140 |
+        while IFS= read -r line; do printf '%s  [banned: %s; write: %s]\n' "$line" "$phrase" "$instead"; done
 done >"$work/bad"
 count <"$work/bad"
 if command -v codespell >/dev/null; then
