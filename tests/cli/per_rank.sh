@@ -55,6 +55,9 @@ try 0 train r.yaml --set run.name=files --set checkpoint.files=per_rank --worker
 try 0 eval runs/files; has out "^loss [0-9.]* +accuracy"
 try 0 export runs/files --to files.safetensors
 grep -q '>finished<' runs/files/report.html || bad "$what: no report"
+try 0 train r.yaml --set run.name=one --set train.global_batch=12 --set train.micro_batch=4 --set train.steps=3
+for run in files one; do try 0 export runs/$run --to $run-dcp/ --optimizer; done
+diff -r files-dcp one-dcp || bad "$what: another state of the optimizer"
 for init in runs/files/checkpoints/latest files.safetensors; do
     try 0 train r.yaml --set run.name="from-$(basename $init)" --set model.init=$init --set train.steps=2 --set checkpoint.export=
 done
