@@ -138,20 +138,24 @@ static ls_status check_parallel(ls_recipe *r)
     return LS_OK;
 }
 
-static bool is_default(const ls_key *k, const ls_recipe *r)
+/* *yes: the key has its default. LS_E_MEMORY. */
+static ls_status is_default(bool *yes, const ls_key *k, const ls_recipe *r)
 {
     ls_recipe plain = *r;
     ls_str is = { 0 }, usual = { 0 };
     const ls_yaml *set = r->state->set[k - LS_KEYS].value;
+    *yes = !set;
     if (!set || !k->fallback)
-        return !set;
-    LS_CHECK(ls_key_default(k, &plain, &r->state->arena) == LS_OK, "%s: its default", k->key);
+        return LS_OK;
+    LS_TRY(ls_key_default(k, &plain, &r->state->arena));
     ls_key_print(k, r, &is);
     ls_key_print(k, &plain, &usual);
-    const bool same = !strcmp(ls_str_text(&is), ls_str_text(&usual));
+    *yes = !strcmp(ls_str_text(&is), ls_str_text(&usual));
+    ls_str_inherit(&is, &usual);
+    const ls_status s = ls_str_status(&is);
     ls_str_release(&is);
     ls_str_release(&usual);
-    return same;
+    return s;
 }
 
 static bool is_recorded(const ls_key *k, const ls_recipe *r)
@@ -165,7 +169,11 @@ static ls_status check_effects(const ls_recipe *r)
     for (int i = 0; i < LS_KEY_COUNT; i++) {
         const ls_key *k = &LS_KEYS[i];
         for (const char *const *need = k->needs; need && *need; need++) {
-            if (!ls_key_applies(k, r) || ls_key_condition(*need, r) || is_default(k, r) || is_recorded(k, r))
+            bool usual;
+            if (!ls_key_applies(k, r) || ls_key_condition(*need, r))
+                continue;
+            LS_TRY(is_default(&usual, k, r));
+            if (usual || is_recorded(k, r))
                 continue;
             const char *decider = ls_arena_printf(&r->state->arena, "%.*s", (int)strcspn(*need, " "), *need);
             ls_str is = { 0 }, wants = { 0 };
@@ -187,7 +195,9 @@ static ls_status check_effects(const ls_recipe *r)
 static ls_status check_useful(const ls_recipe *r, const char *key, bool useful, const char *why)
 {
     const ls_key *k = &LS_KEYS[ls_key_find(key)];
-    return useful || is_default(k, r) || is_recorded(k, r)
+    bool usual;
+    LS_TRY(is_default(&usual, k, r));
+    return useful || usual || is_recorded(k, r)
                ? LS_OK
                : ls_fail(LS_E_USAGE, "%s: has no effect: %s", at(r, key), why);
 }
