@@ -33,6 +33,19 @@ void ls_config_real(ls_json *j, const char *key, double x)
         ls_json_f64(j, key, x);
 }
 
+ls_loss_list ls_recipe_losses(const ls_recipe *r, ls_recipe_losses_own *own)
+{
+    ls_loss_list losses = r->loss;
+    for (int i = 0; i < losses.n && r->data.missing == LS_MISSING_MASK; i++) {
+        ls_task_loss *l = &losses.at[i];
+        if (l->kind == LS_LOSS_CROSS_ENTROPY)
+            continue;
+        snprintf(own->masks[i], sizeof own->masks[i], "%s.valid", l->target ? l->target : l->of);
+        l->mask = own->masks[i];
+    }
+    return losses;
+}
+
 static const ls_port *find_port(const ls_port_list *l, const char *name)
 {
     for (int i = 0; i < l->n; i++)
@@ -57,15 +70,15 @@ static ls_status check_loss(const ls_recipe *r, const ls_task_loss *l)
     const char *where = ls_recipe_where(r, "loss"), *target = l->target ? l->target : l->of;
     const ls_port *p = find_port(&r->model.outputs, l->of), *input = find_port(&r->model.inputs, target);
     const bool labels = l->kind == LS_LOSS_CROSS_ENTROPY;
-    if (!p)
+    if (!p && r->model.outputs.n)
         return no_output(r, l->of);
-    if (labels && (!p->type.ndim || p->type.dims[p->type.ndim - 1] < 2))
+    if (p && labels && (!p->type.ndim || p->type.dims[p->type.ndim - 1] < 2))
         return ls_fail(
             LS_E_USAGE,
             "%s: the last dimension of output %s is its classes, of which cross_entropy needs 2 or "
             "more; for yes or no there is bce",
             where, l->of);
-    if (input && (labels || !ls_type_equal(&input->type, &p->type)))
+    if (p && input && (labels || !ls_type_equal(&input->type, &p->type)))
         return ls_fail(LS_E_USAGE, "%s: field %s is an input of another shape or type than output %s", where,
                        target, l->of);
     if (l->weight && l->mask)

@@ -2,27 +2,14 @@
  */
 #include "model_row.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "recipe_setting.h"
 
-/* With data.missing mask the data set says of each target which of its numbers are there. */
-static void mask_targets(ls_loss_list *l, char names[][80])
-{
-    for (int i = 0; i < l->n; i++)
-        if (l->at[i].kind != LS_LOSS_CROSS_ENTROPY) {
-            snprintf(names[i], 80, "%s.valid", l->at[i].target ? l->at[i].target : l->at[i].of);
-            l->at[i].mask = names[i];
-        }
-}
-
 static ls_status build_fields(ls_graph *g, const ls_recipe *r, int64_t batch)
 {
-    ls_loss_list losses = r->loss;
-    char masks[LS_RECIPE_LIST][80];
-    if (r->data.missing == LS_MISSING_MASK)
-        mask_targets(&losses, masks);
+    ls_recipe_losses_own own;
+    const ls_loss_list losses = ls_recipe_losses(r, &own);
     ls_task_config c = { .n_inputs = r->model.inputs.n,
                          .inputs = r->model.inputs.at,
                          .n_outputs = r->model.outputs.n,

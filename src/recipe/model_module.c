@@ -5,7 +5,7 @@
 
 static ls_status check(const ls_recipe *r)
 {
-    return *r->model.path ? LS_OK
+    return *r->model.path ? ls_recipe_check_losses(r)
                           : ls_fail(LS_E_USAGE, "%s: model.type module needs model.path, a shared object",
                                     ls_recipe_where(r, "model.type"));
 }

@@ -97,6 +97,12 @@ int64_t ls_recipe_head_dim(const ls_recipe *r); /* width of a head */
 /* LS_E_USAGE unless model.heads divides model.hidden_size or model.head_dim is set. `has_head_dim`: the model
  * has that key, so the message names it. */
 ls_status ls_recipe_check_heads(const ls_recipe *r, bool has_head_dim);
+/* The losses as the model takes them: with data.missing mask the data set says of each target which of its
+ * numbers are there. `own` has the names of these masks, and lives as long as the result is used. */
+typedef struct ls_recipe_losses_own {
+    char masks[LS_RECIPE_LIST][80];
+} ls_recipe_losses_own;
+ls_loss_list ls_recipe_losses(const ls_recipe *r, ls_recipe_losses_own *own);
 /* LS_E_USAGE unless each loss is of an output, with fields and a shape that fit it. */
 ls_status ls_recipe_check_losses(const ls_recipe *r);
 

@@ -18,6 +18,7 @@
 #include "config.h"
 #include "graph/op.h"
 #include "models/task.h"
+#include "model_row.h"
 #include "ops/rules.h"
 #include "recipe_setting.h"
 
@@ -204,7 +205,9 @@ ls_status ls_shared_model_build(ls_graph *g, const void *recipe, int64_t batch)
     if (s == LS_OK && r->loss.n && g->n_declared)
         return ls_fail(LS_E_USAGE, "%s: %s declares losses of its own: leave this one out",
                        ls_recipe_where(r, "loss"), m->label);
-    if (s == LS_OK && r->loss.n && ls_task_declare(g, r->loss.n, r->loss.at, batch) != LS_OK)
+    ls_recipe_losses_own own;
+    const ls_loss_list losses = ls_recipe_losses(r, &own);
+    if (s == LS_OK && losses.n && ls_task_declare(g, losses.n, losses.at, batch) != LS_OK)
         return ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, "loss"));
     return s == LS_OK ? LS_OK
                       : ls_fail_in(s == LS_E_MEMORY ? s : LS_E_USAGE, "%s: %s",

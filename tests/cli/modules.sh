@@ -58,6 +58,10 @@ try 0 train recipe.yaml --set run.name=whole --set threads=1
 cmp runs/plain/checkpoints/latest/model.safetensors runs/whole/checkpoints/latest/model.safetensors || bad "the loss of the recipe and that of the model differ"
 refused 2 'loss: of: the model has no output "z"; it has y' plan recipe.yaml --set model.path=./plain.so --set 'loss={type: mse, of: z}'
 refused 2 "loss: pendulum 1 \(./model.so\) declares losses of its own: leave this one out" plan recipe.yaml --set 'loss={type: mse, of: y, target: period}'
+# missing targets are masked here, too (explain reads no data)
+sed "s/^data:.*/data: {type: arrays, train: {a: a.npy}, eval: {a: a.npy}, missing: mask}/" recipe.yaml >masked.yaml
+try 0 explain masked.yaml --set model.path=./plain.so --set 'loss={type: mse, of: y, target: period}'; has out 'io "period.valid"'
+refused 2 "field period is the target and what weighs it" plan masked.yaml --set data.missing=error --set model.path=./plain.so --set 'loss={type: mse, of: y, target: period, mask: period}'
 
 # ---- the config
 refused 2 "config.hiden: pendulum 1 \(./model.so\) has no such key; did you mean hidden\? \(it has hidden, layers\)" plan recipe.yaml --set model.config.hiden=4
