@@ -6,6 +6,7 @@
 #include "data/array_csv.h"
 #include "data/array_file.h"
 #include "data/array_hdf5.h"
+#include "support/support.h"
 
 static char *dir;
 
@@ -191,6 +192,34 @@ static void hdf5_is_read_by_rows(void **state)
     ls_hdf5_close(&h);
 }
 
+/* Opens and reads a set of these files; with each allocation refused in turn. */
+static ls_status open_and_read(void *context)
+{
+    ls_dataset *set;
+    float x[4];
+    int32_t c;
+    LS_TRY(ls_arrays_open(&set, LS_SPLIT_TRAIN, 2, context));
+    const ls_status s = set->read(set, 0, (void *[]){ x, &c });
+    ls_dataset_close(&set);
+    return s;
+}
+
+static void out_of_memory_is_a_status(void **state)
+{
+    (void)state;
+    static const char *const FILES[][2] = {
+        { "/tests/fuzz/corpus/npz/deflated.npz", "/tests/fuzz/corpus/npz/stored.npz:c" },
+        { "/tests/fuzz/corpus/csv/plain.csv:a,b", "/tests/fuzz/corpus/csv/plain.csv:id" },
+    };
+    for (int k = 0; k < 2; k++) {
+        char path[2][400];
+        for (int i = 0; i < 2; i++)
+            snprintf(path[i], sizeof path[i], "%s%s", LS_TEST_SOURCE_DIR, FILES[k][i]);
+        ls_array_field fields[] = { ARRAY("x", path[0], LS_F32), ARRAY("c", path[1], LS_I32) };
+        assert_true(ls_test_memory(open_and_read, fields, 1) >= 12);
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -210,7 +239,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_read_by_name), cmocka_unit_test(wrong_tables_are_named),
         cmocka_unit_test(archives_have_arrays),     cmocka_unit_test(hdf5_has_arrays),
-        cmocka_unit_test(hdf5_is_read_by_rows),     cmocka_unit_test(a_table_is_a_data_set)
+        cmocka_unit_test(hdf5_is_read_by_rows),     cmocka_unit_test(out_of_memory_is_a_status),
+        cmocka_unit_test(a_table_is_a_data_set)
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
