@@ -3,10 +3,10 @@
  *   bench_update [--millions 100] [--threads 1] [--rounds 9]
  *
  * `triad` is a[i] = b[i] + c * d[i] over three arrays of f32. `scale` changes one array in place. Both are
- * what memory gives to a pass of that kind. Then come the kernels: the cast of parameters to bf16, and Adam
- * on gradients of f32 and of bf16. Prints one JSON line each: `ms` (median), `gb` (bytes that the pass must
- * move) and `gb_per_s`. The passes take turns in every round, so a slow minute of the machine slows all of
- * them. */
+ * what memory gives to a pass of that kind. Then come the kernels: the cast of parameters to bf16, Adam on
+ * gradients of f32 and of bf16, Lion, and the moving average of the parameters. Prints one JSON line each:
+ * `ms` (median), `gb` (bytes that the pass must move) and `gb_per_s`. The passes take turns in every round,
+ * so a slow minute of the machine slows all of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +16,12 @@
 #include "base/sys.h"
 #include "base/thread_pool.h"
 #include "device/device.h"
+#include "device/update_attrs.h"
 
-enum { PASSES = 6, MOST = 100, BLOCK = 1 << 16 };
-static const char *const NAMES[PASSES] = { "triad", "scale", "cast", "adam", "adam_bf16", "adam_weights" };
-static const double BYTES[PASSES] = { 12, 8, 6, 28, 26, 28 }; /* of an element */
+enum { PASSES = 8, MOST = 100, BLOCK = 1 << 16 };
+static const char *const NAMES[PASSES] = { "triad",     "scale",        "cast", "adam",
+                                           "adam_bf16", "adam_weights", "lion", "ema" };
+static const double BYTES[PASSES] = { 12, 8, 6, 28, 26, 28, 20, 12 }; /* of an element */
 
 static int64_t n = 100000000;
 static int threads = 1;
@@ -94,6 +96,27 @@ static void adam(const ls_device *d, void *gradient, ls_dtype t, bool weights)
                            .isa = d->isa });
 }
 
+static void lion(const ls_device *d)
+{
+    const ls_type f64 = LS_SCALAR(LS_F64);
+    const ls_lion_attrs at = { 0.9, 0.99, 0.01 };
+    const ls_tensor in[] = { flat(p, LS_F32), flat(g, LS_F32), flat(m, LS_F32), ls_tensor_of(&lr, &f64) },
+                    out[] = { in[0], in[2] };
+    run(d, "lion",
+        &(ls_kernel_args){
+            .n_in = 4, .n_out = 2, .in = in, .out = out, .attrs = &at, .threads = threads, .isa = d->isa });
+}
+
+static void ema(const ls_device *d)
+{
+    const ls_type i64 = LS_SCALAR(LS_I64);
+    const ls_ema_attrs at = { 0.999 };
+    const ls_tensor in[] = { flat(v, LS_F32), flat(p, LS_F32), ls_tensor_of(&step, &i64) };
+    run(d, "ema",
+        &(ls_kernel_args){
+            .n_in = 3, .n_out = 1, .in = in, .out = in, .attrs = &at, .threads = threads, .isa = d->isa });
+}
+
 static void pass(const ls_device *d, int which)
 {
     const int64_t blocks = (n + BLOCK - 1) / BLOCK;
@@ -110,6 +133,10 @@ static void pass(const ls_device *d, int which)
                                .attrs = &(ls_cast_attrs){ .to = LS_BF16 },
                                .threads = threads,
                                .isa = d->isa });
+    else if (which == 6)
+        lion(d);
+    else if (which == 7)
+        ema(d);
     else
         adam(d, which == 3 ? (void *)g : w, which == 3 ? LS_F32 : LS_BF16, which == 5);
 }

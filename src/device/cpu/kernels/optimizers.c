@@ -55,14 +55,18 @@ SIMD_FN void lion_blocks(ls_dtype T, const lion_job *j, int64_t begin, int64_t e
     const lion_job o = *j; /* a copy that no pointer of the loop can change */
     const int64_t stop = min_i64(end * OPTIMIZER_BLOCK, j->n);
     int64_t i = begin * OPTIMIZER_BLOCK;
-    for (; i + VF_LANES <= stop; i += VF_LANES) {
-        vf x = vf_load(o.p + i), y = vf_load(o.m + i);
+    for (; i + 2 * VF_LANES <= stop; i += 2 * VF_LANES) {
+        const int64_t k = i + VF_LANES;
+        vf x = vf_load(o.p + i), y = vf_load(o.m + i), z = vf_load(o.p + k), w = vf_load(o.m + k);
         lion_vector(&o, &x, vf_get(o.g, T, i), &y);
+        lion_vector(&o, &z, vf_get(o.g, T, k), &w);
         vf_store(o.p + i, x);
+        vf_store(o.p + k, z);
         vf_store(o.m + i, y);
+        vf_store(o.m + k, w);
     }
-    if (i < stop) {
-        const int n = (int)(stop - i);
+    for (; i < stop; i += VF_LANES) {
+        const int n = (int)min_i64(VF_LANES, stop - i);
         vf x = vf_load_n(o.p + i, n), y = vf_load_n(o.m + i, n);
         lion_vector(&o, &x, vf_get_n(o.g, T, i, n), &y);
         vf_store_n(o.p + i, x, n);
