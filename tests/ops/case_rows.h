@@ -202,12 +202,12 @@
     { .op = "muon", .what = about, .n_in = n, \
       .in = { TYPED(LS_F32, 50), TYPED(LS_F32, 100), SCALAR(LS_F64, 0.01), __VA_ARGS__ }, \
       .attrs = ATTRS(ls_muon_attrs, offset, R, C, first, 0.1, 1.5), .ulps = 64, .absolute = 64 }
-/* a parameter at element 16 of a unit of 128, of which p has 64 */
-#define ADAFACTOR(about, B, R, C, t, col) \
-    { .op = "adafactor", .what = about, .n_in = 7, \
-      .in = { TYPED(LS_F32, 64), X(128), TYPED(LS_F32, 128), TYPED_POSITIVE(LS_F32, (B) * (R)), col, \
-              SCALAR(LS_F64, 0.01), SCALAR(LS_I64, t) }, \
-      .attrs = ATTRS(ls_adafactor_attrs, 16, B, R, C, 32, 1, 0, 0, 0.5, -0.8, 1e-3, 0.1), .ulps = 64, \
+/* a parameter at element 16 of a unit of 128, of which p has `here` elements from `first` on */
+#define ADAFACTOR(about, n, here, first, whole, B, R, C, t, col, ...) \
+    { .op = "adafactor", .what = about, .n_in = n, \
+      .in = { TYPED(LS_F32, here), X(128), whole, TYPED_POSITIVE(LS_F32, (B) * (R)), col, \
+              SCALAR(LS_F64, 0.01), SCALAR(LS_I64, t), __VA_ARGS__ }, \
+      .attrs = ATTRS(ls_adafactor_attrs, 16, B, R, C, first, 1, 0, 0, 0.5, -0.8, 1e-3, 0.1), .ulps = 64, \
           .absolute = 64 }
 #define EMA(about, n, t, ...) \
     { .op = "ema", .what = about, .n_in = n, \
