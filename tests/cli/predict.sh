@@ -40,6 +40,7 @@ try 0 predict runs/one --split train --out train.jsonl --output predicted; [ "$(
 has train.jsonl '^\{"sample":0,"predicted":[0-9]\}$'
 
 # ---- whole or not there
+sleep 3; try 0 predict runs/one --out p.csv # the digest of data older than 2 s is remembered: a write less
 cp p.csv before.csv
 for point in write@0 sync@0 name@0; do
     LOCKSTEP_FAIL=$point try 1 predict runs/one --out before.csv; has err "^error: before.csv"
