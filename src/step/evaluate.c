@@ -8,6 +8,7 @@
 #include "base/argument.h"
 #include "base/clock.h"
 #include "base/sys.h"
+#include "comm/agree.h"
 #include "comm/axes.h"
 #include "sums.h"
 #include "trainer.h"
@@ -230,29 +231,36 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
         .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false
     };
     const ls_objective *o = &t->compiled.objective;
-    LS_TRY(ls_trainer_check_data(t, set));
-    LS_TRY(ls_order_check(&order));
-    const int64_t steps = ls_order_steps(&order);
     split_sums *s = ls_sys_malloc(sums_bytes(o));
     ls_loader *loader = NULL;
     bool done = false;
-    ls_status status = s ? ls_loader_create(&loader, set, &order, .epochs = 1, .share = { rank, ranks, 1 })
-                         : ls_fail(LS_E_MEMORY, "out of memory for evaluation");
+    ls_status status = s ? ls_trainer_check_data(t, set) : ls_sys_have(s);
+    if (status == LS_OK)
+        status = ls_order_check(&order);
+    if (status == LS_OK)
+        status = ls_loader_create(&loader, set, &order, .epochs = 1, .share = { rank, ranks, 1 });
+    if (t->group)
+        status = ls_ranks_agree(t->group, status);
+    const int64_t steps = status == LS_OK ? ls_order_steps(&order) : 0;
     if (status == LS_OK)
         clear(s, o);
     for (int64_t k = 0; k < steps && status == LS_OK; k++) {
         ls_loader_step b;
-        LS_TRY_TO(status, ls_loader_next(loader, &b, &done), end);
-        LS_TRY_TO(status, ls_trainer_feed(t, &b), end);
-        LS_TRY_TO(status, ls_trainer_eval_fed(t), end);
-        add_batch(s, t, &order, &b, rank);
-        show(ui, (k + 1) * order.global_batch, set->n, start);
+        status = ls_loader_next(loader, &b, &done);
+        if (status == LS_OK)
+            status = ls_trainer_feed(t, &b);
+        if (status == LS_OK)
+            status = ls_trainer_eval_fed(t);
+        if (status == LS_OK) {
+            add_batch(s, t, &order, &b, rank);
+            show(ui, (k + 1) * order.global_batch, set->n, start);
+        } else if (t->group && status != LS_E_PEER && status != LS_E_STOPPED)
+            ls_group_fail(t->group, status, ls_error_message()); /* the others wait in a collective */
     }
     if (status == LS_OK && t->group)
         status = combine(s, t);
     if (status == LS_OK)
         status = result(s, o, start, out);
-end:
     if (ui && ui->progress)
         ui->progress(ui->context, NULL);
     ls_loader_destroy(&loader);

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "comm/group_calls.h"
 #include "graph/op.h"
 #include "rows.h"
 #include "trainer.h"
@@ -99,8 +100,10 @@ static void pad(ls_trainer *t, int64_t samples)
     }
 }
 
-static ls_status check_run(const ls_trainer *t, int64_t samples)
+/* What this rank can check by itself. */
+static ls_status check_run(const ls_trainer *t, int64_t samples, double lr)
 {
+    LS_TRY(ls_trainer_check_step(t, lr, "ls_trainer_run"));
     if (samples < 0 || samples > ls_trainer_room(t))
         return ls_fail(LS_E_ARG, "ls_trainer_run: %lld samples, this rank's share of a step is 0 to %lld",
                        (long long)samples, (long long)ls_trainer_room(t));
@@ -116,6 +119,24 @@ static ls_status check_run(const ls_trainer *t, int64_t samples)
     if (!samples && !t->has_put)
         return ls_fail(LS_E_ARG,
                        "ls_trainer_run: this rank has had no sample yet, so it has none to pad with");
+    return ls_trainer_check_whole(t, samples, ls_trainer_room(t));
+}
+
+/* All ranks get the same message, or none. With different rates, parts of one parameter would move at
+ * different rates. Collective. */
+static ls_status same_rate(ls_trainer *t, double lr)
+{
+    double *all = t->exchange + 1;
+    if (!t->group)
+        return LS_OK;
+    t->exchange[0] = lr;
+    LS_TRY(ls_group_all_gather_same(t->group, t->exchange, sizeof lr, all));
+    for (int r = 1; r < ls_group_size(t->group); r++)
+        if (all[r] != all[0])
+            return ls_fail(LS_E_ARG,
+                           "ls_trainer_run: the learning rate is %g on rank 0 and %g on rank %d: it must be "
+                           "the same on all ranks",
+                           all[0], all[r], r);
     return LS_OK;
 }
 
@@ -125,8 +146,8 @@ ls_status ls_trainer_run(ls_trainer *t, int64_t samples, double lr, ls_step_resu
     LS_ARG(r);
     LS_TRAINER_USE(t);
     const int64_t batch = t->compiled.micro_batch;
-    LS_TRY(ls_trainer_check_step(t, lr, "ls_trainer_run"));
-    LS_TRY(ls_checkpoint_together(t->group, check_run(t, samples)));
+    LS_TRY(ls_checkpoint_together(t->group, check_run(t, samples, lr)));
+    LS_TRY(same_rate(t, lr));
     pad(t, samples);
     for (int64_t k = 0; k < t->compiled.share.count; k++) {
         const int64_t left = samples - k * batch;

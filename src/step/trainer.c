@@ -434,6 +434,17 @@ static void result(ls_trainer *t, ls_step_result *r)
     r->losses = r->n_losses ? t->each : NULL;
 }
 
+ls_status ls_trainer_check_whole(const ls_trainer *t, int64_t samples, int64_t room)
+{
+    const int64_t batch = t->compiled.micro_batch;
+    return t->compiled.padding || samples == room
+               ? LS_OK
+               : ls_fail(LS_E_ARG,
+                         "a micro-batch of %lld of %lld samples must be padded, for which the trainer was "
+                         "not made: say .padding = true",
+                         (long long)(samples % batch), (long long)batch);
+}
+
 /* One step of what was fed. */
 static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result *r)
 {
@@ -443,14 +454,9 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
     char label[48];
     snprintf(label, sizeof label, "step %lld", (long long)++t->step_number);
     ls_session_label(t->session, label);
+    if (samples >= 0) /* on all ranks, also those whose own micro-batches are whole */
+        LS_TRY(ls_trainer_check_whole(t, samples, c->micro_batch * c->micro_batches));
     LS_TRY(ls_trainer_divisors(t, samples, &nothing));
-    for (int64_t k = 0; k < c->share.count; k++)
-        if (t->own[k] < c->micro_batch && !c->padding)
-            return ls_fail(
-                LS_E_ARG,
-                "a micro-batch of %lld of %lld samples must be padded, for which the trainer was not "
-                "made: say .padding = true",
-                (long long)t->own[k], (long long)c->micro_batch);
     memset(t->loss_of, 0, sizeof *t->loss_of * (size_t)(c->micro_batches * t->losses));
     for (int i = 0; i < c->units.trained; i++)
         ls_tree_begin(&t->trees[i]);

@@ -144,6 +144,8 @@ ls_status ls_trainer_divisors(ls_trainer *t, int64_t samples, bool *nothing);
 /* trainer.c: what every step begins with, and a step of what was fed; `samples` as for the divisors. */
 ls_status ls_trainer_check_step(const ls_trainer *t, double lr, const char *call);
 ls_status ls_trainer_step_fed(ls_trainer *t, int64_t samples, double lr, ls_step_result *r);
+/* LS_E_ARG if a trainer without padding gets `samples` of the `room` that there are. */
+ls_status ls_trainer_check_whole(const ls_trainer *t, int64_t samples, int64_t room);
 /* One run of the evaluation program over what was fed. */
 ls_status ls_trainer_eval_fed(ls_trainer *t);
 

@@ -391,89 +391,9 @@ static void different_programs(void **state)
 
 /* ---- what one rank alone cannot do */
 
-typedef struct lonely {
-    ls_status (*call)(ls_trainer *t, ls_group *g, const char *dir);
-    ls_status code;
-    int rank;
-    const char *says;
-} lonely;
-
-/* Rank 1's file has none of the model's tensors. */
-static ls_status load_another(ls_trainer *t, ls_group *g, const char *dir)
-{
-    char path[600];
-    float x[2] = { 0 };
-    const ls_type type = LS_TYPE(LS_F32, 2);
-    const ls_named_tensor other = { "x", ls_tensor_of(x, &type) };
-    ls_weights *w;
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    LS_TRY(ls_trainer_save(t, path));
-    snprintf(path, sizeof path, "%s/other.safetensors", dir);
-    LS_TRY(ls_group_rank(g) == 1 ? ls_weights_save(path, 1, &other) : LS_OK);
-    LS_TRY(ls_group_barrier(g));
-    snprintf(path, sizeof path, "%s/%s.safetensors", dir, ls_group_rank(g) == 1 ? "other" : "model");
-    LS_TRY(ls_weights_open(&w, path));
-    const ls_status s = ls_trainer_load(t, w);
-    ls_weights_close(&w);
-    return s;
-}
-
-/* Rank 1's checkpoint has lost its optimizer. */
-static ls_status load_half(ls_trainer *t, ls_group *g, const char *dir)
-{
-    char path[600];
-    ls_checkpoint c;
-    snprintf(path, sizeof path, "%s/checkpoint-%s", dir, ls_group_kind(g));
-    LS_TRY(ls_trainer_save_checkpoint(t, path));
-    LS_TRY(ls_checkpoint_open(&c, path, LS_VERIFY_SIZES, g));
-    ls_checkpoint half = c;
-    half.optimizer = NULL;
-    const ls_status s = ls_trainer_load_state(t, ls_group_rank(g) == 1 ? &half : &c, NULL);
-    ls_checkpoint_release(&c);
-    return s;
-}
-
-/* Rank 0 alone writes; it alone has had the whole model in memory. */
-static ls_status save_nowhere(ls_trainer *t, ls_group *g, const char *dir)
-{
-    char path[600];
-    snprintf(path, sizeof path, "%s/no such folder/model.safetensors", dir);
-    const ls_status s = ls_trainer_save(t, path);
-    RANK_CHECK((t->whole != NULL) == (ls_group_rank(g) == 0));
-    return s;
-}
-
-static ls_status lonely_rank(ls_group *g, void *context)
-{
-    const lonely *l = context;
-    ls_trainer *t;
-    ls_trainer_opts o = options(1, 2);
-    o.group = g;
-    o.parallel.rank = ls_group_rank(g);
-    ls_group_set_deadline(g, 20);
-    LS_TRY(ls_trainer_create_with(&t, training_build_vit, &VIT, &o));
-    LS_TRY(ls_trainer_init(t, 5));
-    const ls_status s = l->call(t, g, ls_test_dir());
-    RANK_CHECK(s == (ls_group_rank(g) == l->rank ? l->code : LS_E_PEER));
-    RANK_CHECK(strstr(ls_error_message(), l->says)); /* not that somebody did not come */
-    ls_trainer_destroy(&t);
-    return LS_OK;
-}
-
-static void one_failure_is_everyones(void **state)
-{
-    (void)state;
-    static const lonely CASES[] = { { load_another, LS_E_SHAPE, 1, "missing" },
-                                    { load_half, LS_E_FORMAT, 1, "without optimizer state" },
-                                    { save_nowhere, LS_E_IO, 0, "no such folder" } };
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
-        ASSERT_OK(run_ranks(2, lonely_rank, (void *)&CASES[i]));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_failure_is_everyones),
         cmocka_unit_test(every_layout),
         cmocka_unit_test(thirty_steps),
         cmocka_unit_test(delays),
