@@ -34,7 +34,7 @@ module lockstep_graph
     enumerator :: LS_BY_SAMPLE, LS_BY_ELEMENT, LS_BY_VALID, LS_BY_FIELD
   end enum
   enum, bind(c) ! ls_how
-    enumerator :: LS_MEAN_OF, LS_SUM_OF, LS_LARGEST, LS_SMALLEST
+    enumerator :: LS_MEAN_OF, LS_SUM_OF, LS_LARGEST, LS_SMALLEST, LS_COUNT_OF
   end enum
 
   enum, bind(c) ! ls_metric_kind

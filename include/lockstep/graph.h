@@ -247,9 +247,9 @@ LS_API void ls_loss(ls_graph *g, const char *name, ls_value rows, double factor,
 /* A part that is no sum over samples: one number of a whole micro-batch, of which a step takes the mean.
  * Micro-batches must be whole: padding is refused, an evaluation leaves the samples of the last one out. */
 LS_API void ls_loss_scalar(ls_graph *g, const char *name, ls_value value, double factor);
-/* A metric of an evaluation, from rows as ls_loss takes them: LS_MEAN is sum / divisor, LS_SUM the sum, the
- * others the extreme row that counts. */
-typedef enum ls_how { LS_MEAN, LS_SUM, LS_LARGEST, LS_SMALLEST } ls_how;
+/* A metric of an evaluation, from rows as ls_loss takes them: LS_MEAN is sum / divisor, LS_SUM the sum,
+ * LS_LARGEST and LS_SMALLEST the extreme row that counts, LS_COUNT the divisor: how many count. */
+typedef enum ls_how { LS_MEAN, LS_SUM, LS_LARGEST, LS_SMALLEST, LS_COUNT } ls_how;
 LS_API void ls_measure(ls_graph *g, const char *name, ls_value rows, ls_how how, ls_weigh weigh,
                        const char *field);
 /* Metrics of what the model predicts and what is true: ls_measure_against (nn.h). */

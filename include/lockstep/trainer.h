@@ -162,7 +162,8 @@ LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_
 
 /* The same of samples that the caller has in memory, as a simulation does. ls_trainer_put copies `values` [n,
  * sample] of a field as samples first .. first + n - 1 of this rank's share of the next step, which has
- * micro_batch samples for each of its micro-batches; any strides, f32 or f64 for a float field. Local.
+ * micro_batch samples for each of its micro-batches; any strides, f32 or f64 for a float field. The first put
+ * of a field allocates memory for a share. Local.
  * ls_trainer_run trains on the first `samples` of them; every field must have been put for these. A rank may
  * have fewer than its share, or none once it had one (.padding = true). Collective: a mistake of one rank is
  * told to all, and nothing is changed. */
@@ -202,7 +203,7 @@ LS_API int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max);
  * out is NULL. */
 LS_API int ls_trainer_buffers(ls_trainer *t, ls_named_tensor *out, int max);
 LS_API int64_t ls_trainer_classes(const ls_trainer *t);
-/* all memory of the session and the accumulation */
+/* all memory of the session, the accumulation, and the samples that were put */
 LS_API size_t ls_trainer_bytes(const ls_trainer *t);
 
 #ifdef __cplusplus

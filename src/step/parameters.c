@@ -363,5 +363,9 @@ int64_t ls_trainer_classes(const ls_trainer *t)
 size_t ls_trainer_bytes(const ls_trainer *t)
 {
     LS_ARG_OR(t, 0);
-    return ls_session_bytes(t->session) + ls_compiled_tree_bytes(&t->compiled) + t->compiled.staging_bytes;
+    size_t put = 0;
+    for (int i = 0; i < t->n_fields; i++)
+        put += t->fields[i].put ? (size_t)ls_trainer_room(t) * ls_trainer_sample_bytes(t, &t->fields[i]) : 0;
+    return ls_session_bytes(t->session) + ls_compiled_tree_bytes(&t->compiled) + t->compiled.staging_bytes +
+           put;
 }

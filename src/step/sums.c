@@ -167,6 +167,8 @@ double ls_sums_value(const ls_sums *s, const ls_sums *before, const ls_term *t)
     if (t->kind == LS_AUC_BOUND)
         return auc(before, true);
     const double divisor = ls_exact_value(&s->divisor), mean = ls_exact_value(&s->rows) / divisor;
+    if (!t->kind && t->how == LS_COUNT)
+        return divisor;
     if (divisor == 0)
         return NAN;
     switch (t->kind) {

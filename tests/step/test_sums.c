@@ -60,7 +60,7 @@ static void any_parts_have_the_same_bits(void **state)
         { .kind = LS_RMSE },       { .kind = LS_R2, .columns = 5, .inner = 10 },
         { .kind = LS_PERPLEXITY }, { .kind = LS_AUC },
         { .how = LS_MEAN },        { .how = LS_LARGEST },
-        { .how = LS_SMALLEST },
+        { .how = LS_SMALLEST },    { .how = LS_COUNT },
     };
     fill(N, 4, 1, 0);
     for (size_t k = 0; k < sizeof TERMS / sizeof TERMS[0]; k++)
@@ -70,6 +70,8 @@ static void any_parts_have_the_same_bits(void **state)
         rows[i] = i * i % 7;
         targets[i] = i % 7;
     }
+    assert_true(value_of(&(ls_term){ .how = LS_COUNT }, N, 3) == N && isnan(value_of(&TERMS[0], 0, 1)) &&
+                value_of(&(ls_term){ .how = LS_COUNT }, 0, 1) == 0);
     const ls_term f1 = { .kind = LS_F1, .classes = 7 };
     assert_true(value_of(&f1, N, 4) == value_of(&f1, N, 1) && value_of(&f1, N, 1) > 0);
 }
