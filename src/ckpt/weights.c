@@ -285,7 +285,7 @@ static ls_status open_dcp(ls_weights *w, const char *dir, const char *index, con
 
 static ls_status open_directory(ls_weights *w, const char *dir)
 {
-    static const char *const NAMES[] = { "model.safetensors", "model" LS_RANK_FILE_FIRST,
+    static const char *const NAMES[] = { "model.safetensors", ("model" LS_RANK_FILE_FIRST),
                                          "model.safetensors.index.json", LS_DCP_INDEX };
     int i = 0;
     while (i < 4 && !ls_file_in(dir, NAMES[i]))
