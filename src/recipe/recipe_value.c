@@ -425,7 +425,7 @@ void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out)
     case LS_KEY_PORTS:
     case LS_KEY_FILES:
     case LS_KEY_LOSSES: ls_named_print(k, r, false, out); break;
-    case LS_KEY_TREE: print_tree(out, *CONST_MEMBER(const char *, r, k)); break;
+    case LS_KEY_TREE: print_tree(out, *CONST_MEMBER(char *, r, k)); break;
     case LS_KEY_MAPS: break;
     }
 }
