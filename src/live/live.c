@@ -215,11 +215,11 @@ static int64_t first_wild(const void *data, ls_dtype type, int64_t n)
     return -1;
 }
 
-static ls_status check_numbers(const ls_live *q, int i, int64_t m)
+static ls_status check_numbers(const ls_live *q, int i, int64_t m, const char *rows)
 {
     const ls_tensor *own = &q->t->fields[i].own;
     const int64_t each = ls_type_count(&own->type) / q->t->compiled.micro_batch,
-                  at = first_wild(q->fields[i].staged, own->type.dtype, m * each);
+                  at = first_wild(rows, own->type.dtype, m * each);
     if (at < 0)
         return LS_OK;
     return ls_fail(
@@ -240,17 +240,22 @@ static ls_status put(ls_live *q, const char *field, const ls_tensor *values)
     ls_live_field *f = &q->fields[i];
     const ls_tensor *own = &q->t->fields[i].own;
     LS_TRY(ls_rows_check("ls_live_put", field, values, &own->type, q->t->compiled.micro_batch, &m));
-    if (m > f->space) {
-        void *more = ls_sys_realloc(f->staged, (size_t)m * f->bytes);
-        if (!more)
+    char *to = f->staged;
+    if (m > f->space || (m && f->put)) { /* what was put before stays until these are known to be right */
+        to = ls_sys_malloc((size_t)m * f->bytes);
+        if (!to)
             return ls_fail(LS_E_MEMORY, "ls_live_put: out of memory for %lld samples of \"%s\"", (long long)m,
                            field);
-        f->staged = more;
-        f->space = m;
     }
-    f->put = 0; /* what was put before is overwritten */
-    ls_rows_take(f->staged, own->type.dtype, values);
-    LS_TRY(check_numbers(q, i, m));
+    ls_rows_take(to, own->type.dtype, values);
+    const ls_status s = check_numbers(q, i, m, to);
+    char *unused = s == LS_OK ? f->staged : to;
+    if (to != f->staged)
+        free(unused);
+    if (s != LS_OK)
+        return s;
+    f->space = to != f->staged ? m : f->space;
+    f->staged = to;
     f->put = m;
     return LS_OK;
 }

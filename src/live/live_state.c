@@ -171,6 +171,7 @@ static int64_t sum_of(const loading *l, int what)
 
 /* Samples that a file may count; so no product with their sizes overflows. */
 static const int64_t MOST = (int64_t)1 << 40;
+static const int64_t LARGEST = (int64_t)1 << 60; /* bytes of a recorded file */
 
 /* Reads the numbers. They are from outside, so they are checked before anything follows from them. */
 static ls_status read_numbers(loading *l)
@@ -197,8 +198,11 @@ static ls_status read_numbers(loading *l)
 static ls_status check_options(const loading *l)
 {
     static const char *const NAMES[OPTIONS] = { "keep", "hold_out", "seed", "capacity", "record", "fit" };
-    int64_t own[OPTIONS];
+    int64_t own[OPTIONS], most = MOST;
     list_options(l->q, own);
+    for (int i = 0; i < l->q->n_fields; i++) /* the files are cut to what RECORDED says */
+        most = most < LARGEST / (int64_t)l->q->fields[i].bytes ? most
+                                                               : LARGEST / (int64_t)l->q->fields[i].bytes;
     for (int k = KEEP; k <= FIT; k++)
         /* a queue may have more room than it had; which samples a reservoir keeps depends on its room */
         if (l->options[k] != own[k] &&
@@ -206,7 +210,8 @@ static ls_status check_options(const loading *l)
             return ls_fail(LS_E_SHAPE, "%s: its queue was opened with %s %s%lld, this one with %lld", l->dir,
                            NAMES[k], k == RECORDS ? "(0: no, 1: yes) " : "", (long long)l->options[k],
                            (long long)own[k]);
-    if (l->options[RECORDED] < 0 || l->options[FILLS] < 0)
+    if (l->options[RECORDED] < 0 || l->options[RECORDED] > most || l->options[FILLS] < 0 ||
+        l->options[FILLS] > MOST)
         return ls_fail(LS_E_FORMAT, "%s: live.safetensors: live.options is damaged", l->dir);
     return LS_OK;
 }

@@ -70,7 +70,7 @@ static ls_status put(int fd, const char *path, const void *data, size_t n, size_
     return LS_OK;
 }
 
-static ls_status put_header(ls_live *q, int i, int fd, const char *path)
+static ls_status put_header(const ls_live *q, int i, int fd, const char *path)
 {
     ls_str text = { 0 };
     ls_status s = header(&text, q, i, q->record.done);
@@ -131,11 +131,12 @@ static ls_status open_files(ls_live *q)
         s = open_one(q, i, true);
     LS_TRY(ls_checkpoint_together(q->t->group, s));
     q->record.files = ls_sys_malloc(sizeof *q->record.files * (size_t)q->n_fields);
-    LS_TRY(ls_sys_have(q->record.files));
-    memset(q->record.files, -1, sizeof *q->record.files * (size_t)q->n_fields);
-    for (int i = 0; i < q->n_fields; i++)
-        LS_TRY(open_one(q, i, false));
-    return LS_OK;
+    s = ls_sys_have(q->record.files);
+    if (s == LS_OK)
+        memset(q->record.files, -1, sizeof *q->record.files * (size_t)q->n_fields);
+    for (int i = 0; i < q->n_fields && s == LS_OK; i++)
+        s = open_one(q, i, false);
+    return ls_checkpoint_together(q->t->group, s);
 }
 
 /* Writes this rank's fresh rows, which begin with sample `first` of the file. */
@@ -151,28 +152,46 @@ static ls_status put_rows(ls_live *q, int i, int64_t first)
         s = put(q->record.files[i], path, q->t->fields[i].put + (size_t)q->fresh[k] * bytes,
                 (size_t)n * bytes, HEADER + (size_t)(first + k) * bytes);
     }
-    if (s == LS_OK && q->rank == 0)
-        s = put_header(q, i, q->record.files[i], path);
     free(path);
+    return s;
+}
+
+static ls_status put_headers(const ls_live *q)
+{
+    ls_status s = LS_OK;
+    for (int i = 0; i < q->n_fields && s == LS_OK; i++) {
+        char *path = path_of(q, i);
+        s = ls_sys_have(path);
+        if (s == LS_OK)
+            s = put_header(q, i, q->record.files[i], path);
+        free(path);
+    }
     return s;
 }
 
 ls_status ls_live_record_rows(ls_live *q)
 {
-    ls_status s = q->record.files ? LS_OK : open_files(q);
-    int64_t first = q->record.done;
-    if (s == LS_E_PEER)
-        return s;
+    int64_t first = q->record.done, fresh = 0;
+    if (!q->record.files) {
+        const ls_status opened = open_files(q);
+        if (opened != LS_OK) { /* the same on all ranks: the next call opens them again */
+            ls_live_record_shut(q);
+            return opened;
+        }
+    }
     q->record.fresh[0] = q->n_fresh;
-    if (q->t->group && s == LS_OK)
-        s = ls_group_all_gather(q->t->group, &q->n_fresh, sizeof q->n_fresh, q->record.fresh);
+    if (q->t->group)
+        LS_TRY(ls_group_all_gather(q->t->group, &q->n_fresh, sizeof q->n_fresh, q->record.fresh));
     for (int r = 0; r < q->ranks; r++) {
         first += r < q->rank ? q->record.fresh[r] : 0;
-        q->record.done += q->record.fresh[r];
+        fresh += q->record.fresh[r];
     }
+    ls_status s = LS_OK;
     for (int i = 0; i < q->n_fields && s == LS_OK; i++)
         s = put_rows(q, i, first);
-    return ls_checkpoint_together(q->t->group, s);
+    LS_TRY(ls_checkpoint_together(q->t->group, s));
+    q->record.done += fresh; /* only what is in the files of all fields, from all ranks, counts */
+    return ls_checkpoint_together(q->t->group, q->rank == 0 ? put_headers(q) : LS_OK);
 }
 
 ls_status ls_live_record_sync(ls_live *q)

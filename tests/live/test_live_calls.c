@@ -2,6 +2,7 @@
  * calls, checkpoints, ranks that call apart, do not come, or die. */
 #include "simulation.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,6 +88,10 @@ static void samples_that_do_not_fit(void **state)
     ASSERT_FAILS(ls_live_put(q, "y", &y), LS_E_NUMERIC, "\"y\": number 1 of sample 3 is not finite as f32");
     large[3][1] = 1e38;
     ASSERT_OK(ls_live_put(q, "x", &x));
+    values[0][0] = INFINITY;
+    ASSERT_FAILS(ls_live_put(q, "x", &x), LS_E_NUMERIC, "number 0 of sample 0"); /* changes nothing: */
+    values[0][0] = 0;
+    assert_true(q->fields[0].put == 4 && ((const float *)q->fields[0].staged)[0] == 0.0F);
     ASSERT_FAILS(ls_live_push(q, 4), LS_E_ARG, "ls_live_push: 4 samples, but \"y\" was put for 0");
     ASSERT_OK(ls_live_put(q, "y", &y));
     ASSERT_OK(ls_live_put(q, "id", &fewer));
@@ -231,6 +236,70 @@ static void recorded_files(void **state)
     ASSERT_FAILS(record_some(3, "/proc/no/such", NULL, NULL), LS_E_IO, "/proc/no");
 }
 
+/* A fill that could not record counts nothing, so that the next one does not take the files for its own. */
+static void record_of_another_run(void **state)
+{
+    (void)state;
+    const char *dir = ls_test_path("record-kept");
+    const int64_t size = 256 + 4 * IN * 4;
+    int64_t samples;
+    ASSERT_OK(record_some(4, dir, NULL, NULL));
+    start(&(ls_live_opts){ LS_LIVE_DEFAULTS, .record = dir });
+    ASSERT_OK(simulation_push(q, 0, 5));
+    for (int k = 0; k < 2; k++) {
+        ASSERT_FAILS(ls_live_fill(q, &samples, NULL, NULL), LS_E_IO, "is there already, of another run");
+        assert_int_equal(q->record.done, 0);
+        assert_int_equal(ls_file_size(ls_test_path("record-kept/x.npy")), size);
+        if (!k) /* the samples that were taken can be trained nevertheless */
+            ASSERT_OK(ls_trainer_run(t, MICRO, 1e-3, &result));
+    }
+    stop();
+}
+
+/* Rows that could not be written are not counted: the next fill writes its own in their place. */
+static void record_on_a_full_disk(void **state)
+{
+    (void)state;
+    const char *dir = ls_test_path("record-full");
+    int64_t samples;
+    start(&(ls_live_opts){ LS_LIVE_DEFAULTS, .record = dir });
+    for (int k = 0; k < 3; k++) {
+        ASSERT_OK(simulation_push(q, 4 * k, MICRO));
+        if (k == 1) {
+            const int y = q->record.files[1], full = open("/dev/full", O_WRONLY);
+            assert_true(full >= 0);
+            q->record.files[1] = full;
+            ASSERT_FAILS(ls_live_fill(q, &samples, NULL, NULL), LS_E_IO, "write");
+            q->record.files[1] = y;
+            close(full);
+        } else {
+            ASSERT_OK(ls_live_fill(q, &samples, NULL, NULL));
+        }
+        assert_int_equal(q->record.done, k < 2 ? MICRO : 2 * MICRO);
+        ASSERT_OK(ls_trainer_run(t, MICRO, 1e-3, &result));
+    }
+    stop();
+    assert_int_equal(ls_file_size(ls_test_path("record-full/x.npy")), 256 + 2 * MICRO * IN * 4);
+    assert_int_equal(ls_file_size(ls_test_path("record-full/y.npy")), 256 + 2 * MICRO * OUT * 4);
+}
+
+/* A number that no run can have recorded would cut the files anywhere. */
+static void record_of_a_damaged_checkpoint(void **state)
+{
+    (void)state;
+    const ls_live_opts o = { LS_LIVE_DEFAULTS, .record = ls_test_path("record-damaged") };
+    for (int k = 0; k < 2; k++) {
+        const char *dir = ls_test_path(k ? "damaged-fills" : "damaged-recorded");
+        start(&o);
+        *(k ? &q->fills : &q->record.done) = INT64_MAX / (IN * 4);
+        ASSERT_OK(ls_trainer_save_checkpoint(t, dir));
+        stop();
+        start(&o);
+        ASSERT_FAILS(ls_trainer_load_checkpoint(t, dir), LS_E_FORMAT, "live.options is damaged");
+        stop();
+    }
+}
+
 /* ---- ranks */
 
 static ls_status other_options(ls_group *g, void *context)
@@ -358,11 +427,15 @@ static void without_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options),        cmocka_unit_test(samples_that_do_not_fit),
-        cmocka_unit_test(order_of_calls), cmocka_unit_test(checkpoints),
-        cmocka_unit_test(recorded_files), cmocka_unit_test(ranks_that_differ),
-        cmocka_unit_test(without_memory)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(options),
+                                        cmocka_unit_test(samples_that_do_not_fit),
+                                        cmocka_unit_test(order_of_calls),
+                                        cmocka_unit_test(checkpoints),
+                                        cmocka_unit_test(recorded_files),
+                                        cmocka_unit_test(record_of_another_run),
+                                        cmocka_unit_test(record_on_a_full_disk),
+                                        cmocka_unit_test(record_of_a_damaged_checkpoint),
+                                        cmocka_unit_test(ranks_that_differ),
+                                        cmocka_unit_test(without_memory) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
