@@ -55,7 +55,8 @@ typedef struct ls_live_opts {
      * than capacity / k (at least 1) of them a uniform random choice is kept. 0: none */
     int64_t hold_out;
     /* N > 0: the scaling of the model's fields (ls_scaling_of) is found before the first step, over all
-     * samples that wait when all ranks together have N of them; until then ls_live_fill gives none. 0: the
+     * samples that wait when all ranks together have N of them; until then ls_live_fill gives none. It is
+     * found over fewer when all ranks have finished, or when a push of any rank has found no room. 0: the
      * scaling stays as it is */
     int64_t fit;
     /* folder, the same on all hosts, that gets each trained sample once: an array NAME.npy [samples, ..] for
@@ -80,7 +81,8 @@ LS_API ls_status ls_live_open_with(ls_live **out, ls_trainer *t, const ls_live_o
     LS_QUIETLY(ls_status,               \
                ls_live_open_with((out), (trainer), &(ls_live_opts){ LS_LIVE_DEFAULTS, ##__VA_ARGS__ }))
 #endif
-/* Frees it and nulls *q; null is fine. Local; ends a thread that runs as ls_live_stop does. */
+/* Frees it and nulls *q; null is fine. Local; but while a thread runs it ends that as ls_live_stop does, and
+ * so does ls_trainer_destroy: then it is collective, and waits for the other ranks. Call ls_live_stop first. */
 LS_API void ls_live_close(ls_live **q);
 
 /* Copies `values` [m, sample] of a field for the next ls_live_push, any strides, f32 or f64 for a float

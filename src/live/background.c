@@ -5,6 +5,7 @@
  * the same ls_live_take, because each knows from it whether all ranks stop. */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -74,6 +75,10 @@ static ls_status work(void *context)
         ls_group_fail(q->t->group, s, ls_error_message());
     ls_trainer_leave(&mine);
     pthread_mutex_lock(&q->lock);
+    q->worker.ended = true;
+    q->worker.status = s;
+    if (s != LS_OK)
+        snprintf(q->worker.message, sizeof q->worker.message, "%s", ls_error_message());
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
     return s;
@@ -155,8 +160,7 @@ ls_status ls_live_push_wait(ls_live *q, int64_t m, double seconds)
     int error = 0;
     pthread_mutex_lock(&q->lock);
     q->worker.pushes = true;
-    while (ls_live_lacks_room(q, m) && ls_live_unheld(q, m) <= q->o.capacity && !error &&
-           !ls_background_done(&q->worker.thread))
+    while (ls_live_lacks_room(q, m) && ls_live_unheld(q, m) <= q->o.capacity && !error && !q->worker.ended)
         error = pthread_cond_timedwait(&q->changed, &q->lock, &until);
     q->worker.pushes = false;
     pthread_mutex_unlock(&q->lock);

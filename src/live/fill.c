@@ -39,6 +39,7 @@ static void take(ls_live *q, int64_t n)
         memcpy(q->fields[i].spare, row_of(q, i, 0), q->fields[i].bytes);
     q->has_spare = q->has_spare || n > 0;
     q->trained += n;
+    q->refused = false;
     q->fills++;
     pthread_cond_broadcast(&q->changed);
 }
@@ -78,9 +79,13 @@ static ls_status exchange(ls_live *q, int64_t *n, int64_t *total, bool *finished
     pthread_mutex_lock(&q->lock);
     *n = q->kept < room ? q->kept : room;
     const bool half = q->o.keep == LS_LIVE_FIFO && q->kept >= (q->o.capacity + 1) / 2;
-    const ls_live_offer mine = {
-        *n, q->kept, q->finished, q->has_spare || q->kept > 0, q->worker.stops, half || q->worker.pushes
-    };
+    const ls_live_offer mine = { *n,
+                                 q->kept,
+                                 q->finished,
+                                 q->has_spare || q->kept > 0,
+                                 q->worker.stops,
+                                 half || q->worker.pushes || q->refused,
+                                 q->worker.pushes || q->refused };
     pthread_mutex_unlock(&q->lock);
     q->offers[0] = mine;
     if (q->t->group)
@@ -97,13 +102,17 @@ static ls_status exchange(ls_live *q, int64_t *n, int64_t *total, bool *finished
     return LS_OK;
 }
 
-/* Samples of all ranks. */
-static int64_t waiting(const ls_live *q)
+/* Whether the scaling waits for more samples. A push that found no room would wait for ever where other ranks
+ * have few samples, so then the scaling is found over fewer. */
+static bool fit_waits(const ls_live *q)
 {
     int64_t n = 0;
-    for (int r = 0; r < q->ranks; r++)
+    bool refused = false;
+    for (int r = 0; r < q->ranks; r++) {
         n += q->offers[r].kept;
-    return n;
+        refused = refused || q->offers[r].refused;
+    }
+    return q->o.fit && !q->fitted && n < q->o.fit && !refused;
 }
 
 ls_status ls_live_take(ls_live *q, int64_t least, int64_t *samples, int64_t *total, bool *done, bool *stops)
@@ -114,7 +123,7 @@ ls_status ls_live_take(ls_live *q, int64_t least, int64_t *samples, int64_t *tot
     *done = finished && (q->o.keep == LS_LIVE_RESERVOIR || !*total);
     if (*done || (!finished && !presses && *total < least))
         *total = 0;
-    if (*total && q->o.fit && !q->fitted && !finished && waiting(q) < q->o.fit)
+    if (!finished && fit_waits(q))
         *total = 0;
     *samples = *total ? n : 0;
     if (!*total)

@@ -341,6 +341,8 @@ ls_status ls_live_push(ls_live *q, int64_t m)
     LS_ARG(q);
     pthread_mutex_lock(&q->lock);
     const ls_status s = check_push(q, m);
+    if (s != LS_OK && ls_live_unheld(q, m) <= q->o.capacity)
+        q->refused = q->refused || ls_live_lacks_room(q, m);
     for (int64_t row = 0; row < m && s == LS_OK; row++, q->pushed++)
         if (ls_live_held_of(q, q->pushed + 1) > ls_live_held_of(q, q->pushed))
             hold(q, row);

@@ -23,6 +23,7 @@ typedef struct ls_live_offer {
     int64_t finished, has; /* this rank pushes no more; it has a sample to pad with */
     int64_t stops;         /* ls_live_stop waits for the thread */
     int64_t presses;       /* it needs room soon */
+    int64_t refused;       /* a push has found no room */
 } ls_live_offer;
 
 /* recording (record.c) */
@@ -37,8 +38,11 @@ typedef struct ls_live_record {
 typedef struct ls_live_worker {
     bool runs; /* between ls_live_start and ls_live_stop */
     ls_background thread;
-    bool stops;  /* ls_live_stop was called */
-    bool pushes; /* ls_live_push_wait waits */
+    bool stops;         /* ls_live_stop was called */
+    bool ended;         /* the thread makes no more calls; with the lock, so that a push that waits sees it */
+    ls_status status;   /* of a thread that has ended, */
+    char message[1024]; /* and its message */
+    bool pushes;        /* ls_live_push_wait waits */
     double lr;
     ls_schedule schedule;
     int64_t least, steps;
@@ -57,6 +61,7 @@ struct ls_live {
     uint8_t *seen;        /* [capacity]: a step has had the sample */
     int64_t held, held_room;
     bool has_spare, finished;
+    bool refused; /* since the last fill a push has found no room */
     int64_t pushed, trained, dropped;
     int64_t fills;  /* with samples */
     bool fitted;    /* the scaling was found */
@@ -89,7 +94,7 @@ bool ls_live_pending(const ls_live *q);
 
 /* Waits until the thread ends, with its status; LS_OK if there is none. */
 ls_status ls_live_join(ls_live *q);
-/* Fails with the message of a thread that has ended with an error. */
+/* Fails with the message of a thread that has ended with an error. With the lock. */
 ls_status ls_live_thread_lives(const ls_live *q);
 
 /* fit.c: the scaling of the fields, over what all ranks have offered. Collective. */

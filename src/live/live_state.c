@@ -314,7 +314,7 @@ static ls_status load_queue(loading *l)
     q->fitted = l->options[FITTED] > 0;
     ls_live_record_shut(q);
     q->record.done = l->options[RECORDED];
-    q->finished = q->t->taken = false;
+    q->finished = q->refused = q->t->taken = false;
     q->dealt_from = l->ranks != q->ranks ? l->ranks : 0;
     for (int i = 0; i < q->n_fields; i++)
         q->fields[i].put = 0;

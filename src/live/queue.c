@@ -45,10 +45,10 @@ bool ls_live_lacks_room(const ls_live *q, int64_t m)
 
 ls_status ls_live_thread_lives(const ls_live *q)
 {
-    const ls_background *b = &q->worker.thread;
-    if (!q->worker.runs || !ls_background_done(b) || b->status == LS_OK)
+    const ls_live_worker *w = &q->worker;
+    if (!w->runs || !w->ended || w->status == LS_OK)
         return LS_OK;
-    return ls_fail(b->status, "the training thread has ended: %s", b->message);
+    return ls_fail(w->status, "the training thread has ended: %s", w->message);
 }
 
 ls_status ls_live_join(ls_live *q)

@@ -196,6 +196,34 @@ static void closing(void **state)
     }
 }
 
+/* A push that waits when the thread ends comes back at once, with the thread's message. */
+static void ends_while_a_push_waits(void **state)
+{
+    (void)state;
+    const char *dir = ls_test_path("record-ended");
+    for (int k = 0; k < 10; k++) {
+        ls_trainer *t;
+        ls_live *q;
+        ASSERT_OK(simulation_trainer(&t, NULL));
+        ASSERT_OK(ls_live_open(&q, t, .capacity = 8, .record = dir));
+        ASSERT_OK(simulation_push(q, 0, 8));
+        ASSERT_OK(simulation_put(q, 8, 8)); /* a step makes room for 4 only */
+        if (!k) {
+            int64_t samples;
+            ASSERT_OK(ls_live_fill(q, &samples, NULL, NULL));
+        } else {
+            ASSERT_OK(
+                ls_live_start(q, 1e-3, NULL, 0)); /* it cannot record: the files are those of the first */
+            ASSERT_FAILS(ls_live_push_wait(q, 8, 20), LS_E_IO,
+                         "the training thread has ended: ", "is there already, of another run");
+            assert_null(strstr(ls_error_message(), "waited"));
+            ASSERT_FAILS(ls_live_stop(q, NULL, NULL), LS_E_IO, "is there already");
+        }
+        ls_live_close(&q);
+        ls_trainer_destroy(&t);
+    }
+}
+
 /* ---- what is refused */
 
 /* Keeps the thread in a step for as long as *context is true. */
@@ -325,6 +353,7 @@ int main(void)
                                         cmocka_unit_test(pauses_and_goes_on),
                                         cmocka_unit_test(half_full),
                                         cmocka_unit_test(closing),
+                                        cmocka_unit_test(ends_while_a_push_waits),
                                         cmocka_unit_test(mistakes),
                                         cmocka_unit_test(ranks_that_differ) };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,6 +125,59 @@ static void fewer_samples(void **state)
     ls_trainer_destroy(&t);
 }
 
+/* Rank 0's queue is full long before both ranks have as many samples as the scaling wants. */
+static ls_status uneven(ls_group *g, void *context)
+{
+    ls_trainer *t;
+    ls_live *q;
+    int64_t samples, total;
+    const bool full = ls_group_rank(g) == 0;
+    (void)context;
+    LS_TRY(create(&t, g));
+    LS_TRY(ls_live_open(&q, t, .capacity = 10, .fit = 20));
+    LS_TRY(simulation_push(q, 0, full ? 8 : 1));
+    LS_TRY(ls_live_fill(q, &samples, &total, NULL));
+    RANK_CHECK(total == 0 && buffer(t, "scaling.x.mean")[0] == 0);
+    LS_TRY(simulation_put(q, 8, full ? 4 : 1));
+    if (full)
+        RANK_CHECK(ls_live_push(q, 11) == LS_E_ARG && ls_live_push(q, 4) == LS_E_ARG);
+    LS_TRY(ls_live_fill(q, &samples, &total, NULL));
+    RANK_CHECK(total == MICRO + 1 && buffer(t, "scaling.x.mean")[0] != 0);
+    ls_live_close(&q);
+    ls_trainer_destroy(&t);
+    return LS_OK;
+}
+
+/* The same with threads: the push waits until there is room. */
+static ls_status uneven_background(ls_group *g, void *context)
+{
+    ls_trainer *t;
+    ls_live *q;
+    ls_live_numbers n;
+    (void)context;
+    LS_TRY(create(&t, g));
+    LS_TRY(ls_live_open(&q, t, .capacity = 10, .fit = 20));
+    LS_TRY(ls_live_start(q, 1e-3, NULL, 0));
+    for (int k = 0; k < 4 && (k == 0 || ls_group_rank(g) == 0); k++) {
+        LS_TRY(simulation_put(q, 4 * k, 4));
+        LS_TRY(ls_live_push_wait(q, 4, 20));
+    }
+    LS_TRY(ls_live_finish(q));
+    LS_TRY(ls_live_stop(q, NULL, NULL));
+    LS_TRY(ls_live_count(q, &n));
+    RANK_CHECK(n.waiting == 0 && n.trained == n.pushed && buffer(t, "scaling.x.mean")[0] != 0);
+    ls_live_close(&q);
+    ls_trainer_destroy(&t);
+    return LS_OK;
+}
+
+static void a_full_queue_does_not_wait(void **state)
+{
+    (void)state;
+    ASSERT_OK(run_ranks(2, uneven, NULL));
+    ASSERT_OK(run_ranks(2, uneven_background, NULL));
+}
+
 static void refused(void **state)
 {
     (void)state;
@@ -144,6 +197,8 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(found_over_all_ranks),
-                                        cmocka_unit_test(fewer_samples), cmocka_unit_test(refused) };
+                                        cmocka_unit_test(fewer_samples),
+                                        cmocka_unit_test(a_full_queue_does_not_wait),
+                                        cmocka_unit_test(refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
