@@ -81,8 +81,9 @@ LS_API ls_status ls_live_open_with(ls_live **out, ls_trainer *t, const ls_live_o
     LS_QUIETLY(ls_status,               \
                ls_live_open_with((out), (trainer), &(ls_live_opts){ LS_LIVE_DEFAULTS, ##__VA_ARGS__ }))
 #endif
-/* Frees it and nulls *q; null is fine. Local; but while a thread runs it ends that as ls_live_stop does, and
- * so does ls_trainer_destroy: then it is collective, and waits for the other ranks. Call ls_live_stop first. */
+/* Frees it and nulls *q; null is fine. Local, but collective while a thread runs: it ends that as
+ * ls_live_stop does, and so does ls_trainer_destroy, which waits for the other ranks. Call ls_live_stop
+ * first. */
 LS_API void ls_live_close(ls_live **q);
 
 /* Copies `values` [m, sample] of a field for the next ls_live_push, any strides, f32 or f64 for a float

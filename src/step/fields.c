@@ -241,3 +241,10 @@ void ls_trainer_unfeed(ls_trainer *t)
     for (int i = 0; i < t->n_fields; i++)
         ls_session_bind(t->fields[i].at, NULL);
 }
+
+int64_t ls_trainer_room(const ls_trainer *t) { return t->compiled.share.count * t->compiled.micro_batch; }
+
+size_t ls_trainer_sample_bytes(const ls_trainer *t, const ls_trainer_field *f)
+{
+    return ls_type_bytes(&f->own.type) / (size_t)t->compiled.micro_batch;
+}

@@ -13,13 +13,6 @@
 #include "rows.h"
 #include "trainer.h"
 
-int64_t ls_trainer_room(const ls_trainer *t) { return t->compiled.share.count * t->compiled.micro_batch; }
-
-size_t ls_trainer_sample_bytes(const ls_trainer *t, const ls_trainer_field *f)
-{
-    return ls_type_bytes(&f->own.type) / (size_t)t->compiled.micro_batch;
-}
-
 ls_status ls_trainer_put_find(int *out, const ls_trainer *t, const char *name, const char *call)
 {
     const int i = ls_trainer_field_find(t, name);
