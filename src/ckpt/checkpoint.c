@@ -286,8 +286,24 @@ static int64_t replace(ls_weights *w, const ls_weights *by, const char *prefix)
     return n;
 }
 
+static bool has_ema(const ls_weights *w)
+{
+    for (int64_t i = 0; i < ls_weights_count(w); i++)
+        if (strncmp(ls_weights_at(w, i)->name, "ema.", 4) == 0)
+            return true;
+    return false;
+}
+
 ls_status ls_checkpoint_use_ema(ls_checkpoint *c)
 {
+    /* The averages begin as zeros and become the parameters in step 1: before it the weights are their own.
+     */
+    const ls_weight *step = c->optimizer ? ls_weights_find(c->optimizer, "step") : NULL;
+    int64_t steps = 1;
+    if (step)
+        LS_TRY(ls_weight_read(step, LS_I64, &steps));
+    if (steps == 0 && has_ema(c->optimizer))
+        return LS_OK;
     return c->optimizer && replace(c->weights, c->optimizer, "ema")
                ? LS_OK
                : ls_fail(

@@ -134,7 +134,8 @@ static ls_status read_row(reader *r, double *row, bool *empty)
 {
     bool last = false;
     const int64_t line = r->line;
-    *empty = r->text[r->at] == '\n';
+    /* in a table of one column an empty line is a row whose number is missing */
+    *empty = r->text[r->at] == '\n' && r->fields > 1;
     if (*empty) {
         r->at++;
         r->line++;
@@ -160,6 +161,8 @@ static ls_status read_rows(reader *r, double **out, int64_t *rows)
 {
     size_t room = 0;
     *rows = 0;
+    while (r->n > r->at && r->text[r->n - 1] == '\n') /* empty lines at the end are no rows */
+        r->n--;
     while (r->at < r->n) {
         bool empty;
         if (*rows % 65536 == 0)

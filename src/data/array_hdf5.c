@@ -24,17 +24,18 @@ struct ls_hdf5 {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The functions of the loaded library, with the types that its header declares. */
-#define FUNCTIONS(F)                                                                                     \
-    F(H5open)                                                                                            \
-    F(H5Eset_auto2)                                                                                      \
-    F(H5Fopen)                                                                                           \
-    F(H5Fclose)                                                                                          \
-    F(H5Dopen2) F(H5Dclose) F(H5Dget_space) F(H5Dget_type) F(H5Dget_create_plist) F(H5Dget_offset)       \
-        F(H5Dread) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims)                            \
-            F(H5Sget_simple_extent_npoints) F(H5Screate_simple) F(H5Sclose) F(H5Sselect_hyperslab)       \
-                F(H5Tget_class) F(H5Tget_size) F(H5Tget_sign) F(H5Tequal) F(H5Tclose) F(H5Pget_layout)   \
-                    F(H5Pget_external_count) F(H5Pcreate) F(H5Pset_chunk_cache) F(H5Pclose) F(H5Lexists) \
-                        F(H5Lget_name_by_idx) F(H5Aexists) F(H5Aopen) F(H5Aread) F(H5Aget_space) F(H5Aclose)
+#define FUNCTIONS(F)                                                                                  \
+    F(H5open)                                                                                         \
+    F(H5Eset_auto2)                                                                                   \
+    F(H5Fopen)                                                                                        \
+    F(H5Fclose)                                                                                       \
+    F(H5Dopen2)                                                                                       \
+    F(H5Dclose) F(H5Dget_space) F(H5Dget_type) F(H5Dget_create_plist) F(H5Dget_offset) F(H5Dread)     \
+        F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints)    \
+            F(H5Screate_simple) F(H5Sclose) F(H5Sselect_hyperslab) F(H5Tget_class) F(H5Tget_size)     \
+                F(H5Tget_sign) F(H5Tequal) F(H5Tclose) F(H5Pget_layout) F(H5Pget_external_count)      \
+                    F(H5Pcreate) F(H5Pset_chunk_cache) F(H5Pclose) F(H5Lexists) F(H5Lget_name_by_idx) \
+                        F(H5Aexists) F(H5Aopen) F(H5Aread) F(H5Aget_space) F(H5Aclose)
 static struct {
 #define MEMBER(name) typeof(&(name)) name;
     FUNCTIONS(MEMBER)
@@ -68,7 +69,13 @@ static ls_status load(const char *what)
         return LS_OK;
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES && !library; i++)
         library = dlopen(NAMES[i], RTLD_NOW | RTLD_LOCAL); /* never closed */
-    if (!library || !find_symbols(library))
+    if (library && !find_symbols(library))
+        return ls_fail(
+            LS_E_UNSUPPORTED,
+            "%s: the libhdf5 of this machine lacks functions that reading needs: install version 1.10 "
+            "or later",
+            what);
+    if (!library)
         return ls_fail(
             LS_E_UNSUPPORTED,
             "%s: reading HDF5 needs %s, which is not here: install libhdf5 (Debian: libhdf5-103-1)", what,
@@ -166,7 +173,9 @@ static ls_status describe(ls_hdf5 *h, ls_hdf5_array *array)
                     "%s: its numbers are packed (scale_factor, add_offset): unpack them first", h->what);
     h->type.ndim = s == LS_OK ? ndim : 0;
     for (int d = 0; d < h->type.ndim; d++)
-        h->type.dims[d] = (int64_t)dims[d];
+        h->type.dims[d] = dims[d] > INT64_MAX ? INT64_MAX : (int64_t)dims[d];
+    if (s == LS_OK && ls_type_bytes(&h->type) >= INT64_MAX) /* ls_type_count is then no product of the dims */
+        s = ls_fail(LS_E_FORMAT, "%s: its shape has more than 2^63 bytes: the file is damaged", h->what);
     *array = (ls_hdf5_array){ .type = h->type, .offset = s == LS_OK ? offset_of(h, type) : -1 };
     if (s == LS_OK)
         array->has_fill = number_of(h->set, "_FillValue", &array->fill) ||

@@ -236,6 +236,9 @@ static ls_status check_array(const ls_array_field *all, int k)
     if (a->as != LS_F32 && a->as != LS_F64 && a->as != LS_I32)
         return ls_fail(LS_E_USAGE, "field \"%s\": samples have f32, f64 or i32, not %s", a->field,
                        ls_dtype_name(a->as));
+    if (a->missing && a->as == LS_I32)
+        return ls_fail(LS_E_USAGE,
+                       "field \"%s\": only fields of f32 or f64 can have missing numbers, not i32", a->field);
     return LS_OK;
 }
 

@@ -96,6 +96,31 @@ static void round_trip(void **state)
     free(b);
 }
 
+/* Before the first step the averages are zeros, which are not the model. */
+static void averages_begin_with_step_1(void **state)
+{
+    (void)state;
+    fill();
+    for (int64_t step = 0; step < 2; step++) {
+        float zeros[1000] = { 0 }, back[1000];
+        const ls_named_tensor own[] = { named("ema.fc1.bias", zeros, LS_TYPE(LS_F32, 1000)),
+                                        named("step", &step, LS_SCALAR(LS_I64)) };
+        ls_range mine[] = { { .count = 1000, .data = zeros }, { .count = 1, .data = &step } },
+                 all[] = { { .count = 2000, .data = values }, { .count = 1000, .data = values + 2000 } };
+        const char *dir = ls_test_path(step ? "ema-1" : "ema-0");
+        ASSERT_OK(ls_checkpoint_save(dir,
+                                     &(ls_checkpoint_contents){ CONFIG, TRAINER, .model = { 2, tensors, all },
+                                                                .optimizer = { 2, own, mine } },
+                                     NULL, NULL));
+        ls_checkpoint c;
+        ASSERT_OK(ls_checkpoint_open(&c, dir, LS_VERIFY_FULL, NULL));
+        ASSERT_OK(ls_checkpoint_use_ema(&c));
+        ASSERT_OK(ls_weight_read(ls_weights_find(c.weights, "fc1.bias"), LS_F32, back));
+        assert_memory_equal(back, step ? zeros : values + 2000, sizeof back);
+        ls_checkpoint_release(&c);
+    }
+}
+
 /* The message of a failed verification names file and range: that of one piece, with byte `at` in it. */
 static void expect_damage(const char *dir, const char *file, size_t at)
 {
@@ -287,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
+        cmocka_unit_test(averages_begin_with_step_1),
         cmocka_unit_test(finds_damage),
         cmocka_unit_test(names_the_piece),
         cmocka_unit_test(points_and_removes),

@@ -28,6 +28,11 @@ static void columns_are_read_by_name(void **state)
     assert_ok(numbers(&x, &rows, "a,b\n", 2, BOTH));
     assert_int_equal(rows, 0);
     free(x);
+    /* of one column an empty line is a missing number, but not at the end */
+    assert_ok(numbers(&x, &rows, "b\n1\n\n2\n\n\n", 1, BOTH));
+    assert_int_equal(rows, 3);
+    assert_true(x[0] == 1 && isnan(x[1]) && x[2] == 2);
+    free(x);
 }
 
 static void wrong_tables_are_named(void **state)
@@ -160,6 +165,26 @@ static void hdf5_has_arrays(void **state)
         "no.h5:x", "no HDF5 file");
 }
 
+/* x is [3, 2], with the same largest dimensions behind it: here [3, 2^62]. */
+static void hdf5_shapes_fit_64_bits(void **state)
+{
+    (void)state;
+    uint8_t file[8272];
+    ls_dataset *set;
+    FILE *f = fopen(LS_TEST_SOURCE_DIR "/tests/golden/arrays.h5", "rb");
+    assert_non_null(f);
+    assert_int_equal(fread(file, 1, sizeof file, f), sizeof file);
+    fclose(f);
+    file[840] = file[856] = 0;
+    file[847] = file[863] = 0x40;
+    write_bytes(in(dir, "huge.h5"), (bytes){ file, sizeof file });
+    const ls_array_field x = ARRAY("x", in(dir, "huge.h5"), LS_F32);
+    const ls_status s = ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, &x);
+    if (s == LS_E_UNSUPPORTED)
+        return;
+    assert_fails(LS_E_FORMAT, s, "huge.h5:x", "2^63 bytes");
+}
+
 /* Rows of an array that is too large to be read at once. */
 static void hdf5_is_read_by_rows(void **state)
 {
@@ -237,10 +262,10 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_read_by_name), cmocka_unit_test(wrong_tables_are_named),
-        cmocka_unit_test(archives_have_arrays),     cmocka_unit_test(hdf5_has_arrays),
-        cmocka_unit_test(hdf5_is_read_by_rows),     cmocka_unit_test(out_of_memory_is_a_status),
-        cmocka_unit_test(a_table_is_a_data_set)
+        cmocka_unit_test(columns_are_read_by_name),  cmocka_unit_test(wrong_tables_are_named),
+        cmocka_unit_test(archives_have_arrays),      cmocka_unit_test(hdf5_has_arrays),
+        cmocka_unit_test(hdf5_is_read_by_rows),      cmocka_unit_test(hdf5_shapes_fit_64_bits),
+        cmocka_unit_test(out_of_memory_is_a_status), cmocka_unit_test(a_table_is_a_data_set)
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

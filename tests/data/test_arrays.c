@@ -206,6 +206,10 @@ static void wrong_files_are_named(void **state)
                  "letters");
     assert_fails(LS_E_USAGE, open_set(&set, 1, (ls_array_field[]){ ARRAY("x", x, LS_BF16) }), "bf16",
                  "f32, f64 or i32");
+    assert_fails(
+        LS_E_USAGE,
+        open_set(&set, 1, (ls_array_field[]){ { .field = "x", .file = x, .as = LS_I32, .missing = true } }),
+        "\"x\"", "can have missing numbers");
     assert_fails(LS_E_SHAPE, open_set(&set, 1, (ls_array_field[]){ ARRAY("x", one, LS_F32) }), "one.npy",
                  "[samples, ..]");
     assert_fails(LS_E_SHAPE, open_set(&set, 1, (ls_array_field[]){ ARRAY("x", none, LS_F32) }), "none.npy",
