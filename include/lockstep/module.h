@@ -63,7 +63,7 @@ typedef struct ls_model_module {
     ls_build_fn build;
     /* A split of `data: {type: module}`, with data.config. May be NULL: the recipe names other data. */
     ls_status (*data)(ls_dataset **out, void *self, ls_split split, ls_config *c);
-    void (*close)(void *self); /* may be NULL */
+    void (*close)(void *self); /* may be NULL; called only after an open that succeeded */
 } ls_model_module;
 #define LS_MODULE_DEFAULTS \
     .size = sizeof(ls_model_module), .abi = LS_MODULE_ABI, .library = (void (*)(void))ls_graph_create

@@ -36,6 +36,9 @@ static int torch_lion(ls_dcp_setting *out, const ls_recipe *r)
 
 static ls_status check_adafactor(const ls_recipe *r)
 {
+    if (r->optimizer.relative_step && r->schedule.type != LS_SCHED_CONSTANT)
+        return ls_fail(LS_E_USAGE, "%s: has no effect with optimizer.relative_step true, which sets the rate",
+                       ls_recipe_where(r, "schedule.type"));
     if (r->optimizer.relative_step && r->optimizer.lr != 1e-3) /* the default, which every recipe has */
         return ls_fail(LS_E_USAGE, "%s: has no effect with optimizer.relative_step true, which sets the rate",
                        ls_recipe_where(r, "optimizer.lr"));

@@ -134,10 +134,12 @@ static ls_status configure(ls_shared_model *m, const ls_recipe *r, char **resolv
     char what[512];
     ls_status s = ls_config_open(&c, &r->state->arena, r->model.config, ls_recipe_where(r, "model.config"),
                                  m->label);
+    m->opened = s == LS_OK && !m->table->open;
     if (s == LS_OK && m->table->open) {
         enter(m->label, "open", what);
         s = m->table->open(&m->self, &c);
         leave();
+        m->opened = s == LS_OK;
         s = s == LS_OK ? LS_OK : ls_fail_in(s, "%s: %s", ls_recipe_where(r, "model.path"), m->label);
     }
     if (s == LS_OK || c.status != LS_OK) /* what was wrong in the config is why `open` failed */
@@ -181,7 +183,7 @@ void ls_shared_model_close(ls_shared_model **mp)
     ls_shared_model *m = mp ? *mp : NULL;
     if (!m)
         return;
-    if (m->table->close)
+    if (m->table->close && m->opened)
         m->table->close(m->self);
     free(m->graph);
     free(m);

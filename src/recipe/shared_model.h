@@ -8,6 +8,7 @@
 typedef struct ls_shared_model {
     const ls_model_module *table; /* of the object, which is never unloaded */
     void *self;
+    bool opened;       /* its open has succeeded, or it has none: close is due */
     const char *path;  /* as the recipe has it */
     const char *label; /* "mine 1 (./mine.so)" */
     uint64_t digest;   /* xxh3 of the file */

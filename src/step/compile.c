@@ -74,6 +74,11 @@ ls_status ls_trainer_trained(ls_trained *out, const char *words[LS_GROUPS_MOST],
         out->plain |= (uint64_t)g->adamw << k;
         if (g->adamw && !out->matrices)
             return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS, "group %d: adamw is for optimizer muon", k + 1);
+        if (o->optimizer.kind == LS_ADAFACTOR && o->optimizer.relative_step && g->lr_factor != 1)
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS,
+                                 "group %d: lr_factor %g has no effect with adafactor's relative_step, which "
+                                 "sets the rate",
+                                 k + 1, g->lr_factor);
         if (!(g->lr_factor >= 0 && g->lr_factor < INFINITY) || !(g->weight_decay < INFINITY))
             return ls_fail_field(
                 LS_E_USAGE, LS_FIELD_GROUPS,
