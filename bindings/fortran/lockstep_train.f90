@@ -408,7 +408,8 @@ contains
   end subroutine
 
   ! A model, compiled into a training step. What is not given has the library's default, with two exceptions:
-  ! micro-batches may be padded, and micro_batches is the number of ranks. optimizer: "adam", "adamw", "sgd" or "lion";
+  ! micro-batches may be padded, and micro_batches is the number of ranks. optimizer: "adam", "adamw", "sgd",
+  ! "lion", "muon" or "adafactor" (which sets its own rate: that of a step does not count);
   ! precision: "f32", "bf16", "f16" or "f64"; data_parallel: "fsdp" or "ddp". Collective.
   function ls_trainer_create(trainer, build, group, micro_batch, micro_batches, threads, padding, optimizer, beta1, &
       beta2, eps, weight_decay, momentum, nesterov, clip_norm, ema_decay, precision, data_parallel, units, recompute, freeze) &

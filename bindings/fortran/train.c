@@ -25,7 +25,9 @@ ls_status lsf_group_all_reduce(ls_group *const *g, const CFI_cdesc_t *values, in
 static ls_status word(int *out, const char *key, const CFI_cdesc_t *value, const char *const *words)
 {
     char text[LSF_TEXT], all[256] = "";
-    if (!lsf_text(text, value) || !text[0])
+    if (!lsf_text(text, value))
+        return ls_fail(LS_E_ARG, "%s has more than %d characters", key, LSF_TEXT - 1);
+    if (!text[0])
         return LS_OK;
     for (int i = 0; words[i]; i++) {
         if (!strcmp(words[i], text)) {
@@ -37,7 +39,8 @@ static ls_status word(int *out, const char *key, const CFI_cdesc_t *value, const
     return ls_fail(LS_E_ARG, "%s=\"%s\": it can be %s", key, text, all);
 }
 
-static const char *const OPTIMIZERS[] = { "adam", "adamw", "sgd", "lion", NULL }, /* ls_optimizer_kind */
+static const char *const
+    OPTIMIZERS[] = { "adam", "adamw", "sgd", "lion", "muon", "adafactor", NULL }, /* ls_optimizer_kind */
     *const PRECISIONS[] = { "f32", "f64", "bf16", "f16", NULL },                  /* ls_dtype */
         *const LAYOUTS[] = { "fsdp", "ddp", NULL };                               /* ls_data_parallel */
 
