@@ -39,6 +39,10 @@ static ls_status check_adafactor(const ls_recipe *r)
     if (r->optimizer.relative_step && r->schedule.type != LS_SCHED_CONSTANT)
         return ls_fail(LS_E_USAGE, "%s: has no effect with optimizer.relative_step true, which sets the rate",
                        ls_recipe_where(r, "schedule.type"));
+    if (r->optimizer.relative_step && r->schedule.warmup_steps)
+        return ls_fail(LS_E_USAGE,
+                       "%s: has no effect with optimizer.relative_step true; optimizer.warmup_init warms up",
+                       ls_recipe_where(r, "schedule.warmup_steps"));
     if (r->optimizer.relative_step && r->optimizer.lr != 1e-3) /* the default, which every recipe has */
         return ls_fail(LS_E_USAGE, "%s: has no effect with optimizer.relative_step true, which sets the rate",
                        ls_recipe_where(r, "optimizer.lr"));
