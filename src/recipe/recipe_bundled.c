@@ -1,4 +1,4 @@
-/* recipe_bundled.c - the recipes that are a part of the library. cmake/recipes.cmake writes every file of
+/* recipe_bundled.c - the recipes that are a part of the library. cmake/embed.cmake writes every file of
  * recipes/ into recipes.inc. */
 #include <stdio.h>
 #include <string.h>
