@@ -18,7 +18,7 @@ const char ls_report_style[] =
     "2px;letter-spacing:-.01em}h2{font-size:17px;margin:38px 0 8px}\n"
     ".sub{color:var(--mute);margin:0 0 4px}.state{font-size:13px;font-weight:600;padding:2px "
     "10px;border-radius:99px;background:var(--line);vertical-align:4px;margin-left:8px}\n"
-    ".state.finished{background:#1f8a5b;color:#fff}.state.failed,.state.died{background:#c8402f;color:#fff}."
+    ".state.finished{background:#1b7a50;color:#fff}.state.failed,.state.died{background:#c8402f;color:#fff}."
     "state.running{background:var(--c-blue);color:#fff}\n"
     ".warn{background:var(--warn);color:var(--warn-ink);padding:10px 14px;border-radius:8px;margin:14px 0}\n"
     ".cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(120px,1fr));gap:10px;margin:22px 0 "
