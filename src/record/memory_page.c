@@ -10,7 +10,6 @@
 #include "graph/identity.h"
 #include "ops/rules.h"
 #include "plan/describe.h"
-#include "report_chrome.h"
 #include "report_own.h"
 
 /* a column is one unit of the drawing; bands: categories, then apart */
@@ -432,12 +431,10 @@ static void head(page *p, int rank)
     const moment *m = &p->moments[p->peak];
     const ls_plan *plan = p->compiled->plans[m->program];
     char mesh[128];
-    ls_str_printf(&p->out,
-                  "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
-                  "content=\"width=device-width,initial-scale=1\"/>\n"
-                  "<title>memory of rank %d – "
-                  "lockstep</title>\n<style>%s</style></head>\n<body><main>\n<h1>Memory of rank %d</h1>\n",
-                  rank, ls_report_style, rank);
+    char title[48];
+    snprintf(title, sizeof title, "memory of rank %d", rank);
+    ls_page_begin(&p->out, title, false);
+    ls_str_printf(&p->out, "<h1>Memory of rank %d</h1>\n", rank);
     ls_str_printf(&p->out, "<p class=\"sub\">%lld rank%s, %s · %lld × %lld samples a step on this rank · ",
                   (long long)ls_mesh_ranks(&parallel->mesh), ls_mesh_ranks(&parallel->mesh) == 1 ? "" : "s",
                   ls_mesh_text(mesh, &parallel->mesh), (long long)p->compiled->share.count,
@@ -470,7 +467,7 @@ static void contents(page *p, int rank)
     units_table(p);
     largest_table(p);
     lasting_table(p);
-    ls_str_printf(&p->out, "<script>%s</script>\n</main></body></html>\n", ls_report_script);
+    ls_page_end(&p->out, "report.js");
 }
 
 ls_status ls_memory_page_write(const char *path, const ls_trainer *t, const ls_profile *profile, int rank,

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
-#include "report_chrome.h"
 #include "report_own.h"
 
 typedef struct page {
@@ -43,10 +42,8 @@ static void head(page *p)
     const ls_report *r = p->r;
     char count[32];
     ls_str *out = &p->out;
-    ls_str_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta "
-                    "name=\"viewport\" content=\"width=device-width,initial-scale=1\"/>\n<title>");
-    ls_html_add(out, r->recipe->run.name);
-    ls_str_printf(out, " – lockstep</title>\n<style>%s</style></head>\n<body><main>\n<h1>", ls_report_style);
+    ls_page_begin(out, r->recipe->run.name, false);
+    ls_str_add(out, "<h1>");
     ls_html_add(out, r->recipe->run.name);
     ls_str_printf(out, "<span class=\"state %s\">%s</span></h1>\n<p class=\"sub\">",
                   ls_run_state_name(p->info.state), ls_run_state_name(p->info.state));
@@ -347,7 +344,7 @@ ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
     LS_TRY_TO(s, ls_marks_make(&p.marks, &p.history, d->path), done);
     for (size_t i = 0; i < sizeof SECTIONS / sizeof SECTIONS[0]; i++)
         SECTIONS[i](&p);
-    ls_str_printf(&p.out, "<script>%s</script>\n</main></body></html>\n", ls_report_script);
+    ls_page_end(&p.out, "report.js");
     LS_TRY_TO(s, ls_file_write_text(path, &p.out), done);
 done:
     free(p.marks.at);

@@ -174,21 +174,6 @@ void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *c
 }
 
 /* The JSON writer has escaped '<'. This escapes '&', too, so the page is well-formed XML as well as HTML. */
-void ls_chart_data(ls_str *out, ls_json *j)
-{
-    ls_str_add(out, "<script type=\"application/json\">");
-    for (const char *p = ls_str_text(&j->out); *p;) {
-        size_t n = strcspn(p, "&");
-        ls_str_add_n(out, p, n);
-        p += n;
-        if (*p)
-            ls_str_add(out, "\\u0026");
-        p += *p != 0;
-    }
-    ls_str_add(out, "</script>");
-    ls_str_release(&j->out);
-}
-
 static void line_data(ls_str *out, const ls_chart *c)
 {
     ls_json j = { 0 };
@@ -214,7 +199,7 @@ static void line_data(ls_str *out, const ls_chart *c)
     }
     ls_json_close_array(&j);
     ls_json_close_object(&j);
-    ls_chart_data(out, &j);
+    ls_page_data(out, NULL, &j);
 }
 
 /* Draws a dashed line for the start of an attempt, and a triangle on the axis for a checkpoint. */

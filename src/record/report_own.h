@@ -1,9 +1,8 @@
 /* report_own.h - pieces of the HTML pages: curves of the history, charts as SVG text. Private to report*.c,
  * run_page.c and memory_page.c. */
 #pragma once
-#include "base/json.h"
-#include "base/str.h"
 #include "history.h"
+#include "page.h"
 #include "report.h"
 
 /* A number that a row lacks is NAN. */
@@ -102,13 +101,8 @@ const char *ls_frame_class(const ls_frame *f); /* "wide": shown where there is r
 void ls_chart_open(ls_str *out, const ls_frame *f, const char *title, const char *shown);
 void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *const *colors,
                      const bool *faint, const ls_marks *marks);
-void ls_chart_data(ls_str *out, ls_json *j); /* takes ownership of the text of j */
 
 /* Bytes in the arena at a position. */
 size_t ls_report_transient(const ls_report_program *p, int position, int category);
 
-void ls_html_add(ls_str *out, const char *text);                        /* escaped; NULL as in ls_str_add */
-void ls_html_cells(ls_str *out, int n, const char *const *texts);       /* a row of a table */
-const char *ls_html_count(char out[32], int64_t n);                     /* 1234567 -> 1,234,567 */
-const char *ls_html_number(char out[32], const char *format, double x); /* NAN: a dash */
 const char *ls_category_color(ls_category c);                           /* CSS variable */

@@ -90,7 +90,7 @@ static void data(ls_str *out, const ls_stack *s)
     }
     ls_json_close_array(&j);
     ls_json_close_object(&j);
-    ls_chart_data(out, &j);
+    ls_page_data(out, NULL, &j);
 }
 
 static void drawing(ls_str *out, const ls_frame *f, const ls_stack *s, const char *shown)

@@ -9,16 +9,12 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/sys.h"
-#include "report_chrome.h"
 #include "report_own.h"
 
 static void head(ls_str *out, const ls_run_info *i, const ls_history *h, ls_run_state state)
 {
-    ls_str_add(out,
-               "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "
-               "content=\"width=device-width,initial-scale=1\"/>\n<title>");
-    ls_html_add(out, i->name);
-    ls_str_printf(out, " – lockstep</title>\n<style>%s</style></head>\n<body><main>\n<h1>", ls_report_style);
+    ls_page_begin(out, i->name, false);
+    ls_str_add(out, "<h1>");
     ls_html_add(out, i->name);
     ls_str_printf(out,
                   "<span class=\"state %s\">%s</span></h1>\n<p class=\"sub\">your own program · step "
@@ -117,7 +113,7 @@ ls_status ls_run_page_write(const ls_rundir *d, ls_run_state state)
     ls_report_restarts(&out, &h);
     ls_report_checkpoints(&out, &h, d->path);
     LS_TRY_TO(s, config(&out, d->path), done);
-    ls_str_printf(&out, "<script>%s</script>\n</main></body></html>\n", ls_report_script);
+    ls_page_end(&out, "report.js");
     LS_TRY_TO(s, ls_file_write_text(path, &out), done);
 done:
     ls_history_release(&h);

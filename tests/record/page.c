@@ -6,8 +6,8 @@
 
 #include "support/support.h"
 
-/* Tags close in the order they were opened, attributes are quoted, '&' only begins the five entities; script
- * and style contain no markup. */
+/* Tags close in the order they were opened, attributes are quoted, '&' only begins the five entities; style
+ * and data contain no markup, and scripts lie in CDATA sections. */
 static void check_well_formed(const char *p)
 {
     char open[64][32];
@@ -22,6 +22,12 @@ static void check_well_formed(const char *p)
         }
         if (*p != '<')
             continue;
+        if (!strncmp(p, "<![CDATA[", 9)) {
+            p = strstr(p, "]]>");
+            assert_non_null(p);
+            p += 2;
+            continue;
+        }
         bool closing = p[1] == '/';
         p += 1 + closing;
         char name[32] = "";
