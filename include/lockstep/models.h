@@ -39,6 +39,16 @@ typedef struct ls_resnet_config {
     double mean, std;
 } ls_resnet_config;
 
+/* ConvNeXt (Liu et al. 2022), torchvision's ConvNeXt: stage s has depths[s] blocks of widths[s] channels
+ * (convnext_tiny: 3 3 9 3 of 96 192 384 768). image_size is 32 at least. Block i of n loses its branch
+ * for a sample with probability stochastic_depth * i / (n - 1) in training (torchvision: 0.1 for tiny, 0.4
+ * for small, 0.5 for base). With in_channels other than 3 the stem has Conv2d's default initial values, as
+ * when the layer is replaced by a new one. */
+typedef struct ls_convnext_config {
+    int64_t image_size, in_channels, classes, depths[4], widths[4];
+    double stochastic_depth, mean, std;
+} ls_convnext_config;
+
 /* Multi-layer perceptron over the flattened image: parameters "layers.0.weight", ... and "head". */
 typedef enum ls_mlp_activation { LS_MLP_ACT_RELU, LS_MLP_ACT_GELU, LS_MLP_ACT_GELU_TANH } ls_mlp_activation;
 typedef struct ls_mlp_config {
@@ -116,6 +126,7 @@ typedef struct ls_t5_config {
  * configuration is impossible. Local. */
 LS_API ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch);
 LS_API ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch);
+LS_API ls_status ls_convnext_build(ls_graph *g, const ls_convnext_config *c, int64_t batch);
 LS_API ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch);
 LS_API ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch);
 /* For making text: `tokens` tokens of each of `prompts` texts or (tokens 1) one token of each of their

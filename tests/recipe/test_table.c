@@ -116,6 +116,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "data={type: text, train_text: a, tokenizer: bytes}";
     if (!strcmp(only, "data.type pairs"))
         sets[n++] = "model.type=t5";
+    if (!strncmp(only, "model.type convnext", 19))
+        sets[n++] = "model.image_size=32";
     if (!strcmp(only, "model.type module") || !strcmp(only, "data.type module")) {
         sets[n++] = "model.path=a.so";
         sets[n++] = "model.type=module";

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|optimizers|ops|elements|scalars|resnet|resnet30|buffers|decoder|t5 ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|optimizers|ops|elements|scalars|convnext|resnet|resnet30|buffers|decoder|t5 ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from common import fashion_mnist, fill, normalize, parameter, sample, values  # noqa: E402
+from convnext import ConvNeXt  # noqa: E402
 from resnet import ResNet  # noqa: E402
 from vit import VisionTransformer  # noqa: E402
 import ranks as several  # noqa: E402
@@ -437,6 +438,19 @@ def resnet():
     save("resnet", out)
 
 
+def convnext():
+    """A small ConvNeXt (5 blocks, 64x64, without stochastic depth) on pictures of noise: one step of 2 in detail and 5 steps of AdamW."""
+    images, labels = (values("convnext.images", (10, 1, 64, 64), 128) + 128).to(torch.uint8), torch.tensor([3, 0, 6, 5, 1, 2, 4, 0, 3, 6])
+    out = {"images": images, "labels": labels.to(torch.int32)}
+    pictures = normalize(images, torch.float64)
+    model = fill(ConvNeXt(((1, 8), (2, 12), (1, 16), (1, 24)), 1, 7, 0).double())
+    first_step(out, "f64.", model, pictures[:2], labels[:2], lambda x: sample(x, 64))
+    for name, p in model.named_parameters():
+        out["f64.grad_max." + name] = p.grad.abs().max()
+    out["f64.losses"] = train(model, pictures, labels, 2, 5, torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05))
+    save("convnext", out)
+
+
 def seeded(model, seed):
     """Gains 1, biases 0, all else spread as widely as Kaiming would have it, to the power of two below: exact in float32."""
     with torch.no_grad():
@@ -551,6 +565,6 @@ def metrics():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, optimizers, ops, elements, scalars, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, optimizers, ops, elements, scalars, convnext, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

@@ -6,6 +6,7 @@
                                                    # PyTorch or transformers: load_state_dict(strict=True), and dcp.load as docs/weights.md shows it"""
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,12 +19,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [p for p in sys.path if os.path.abspath(p) != HERE] + [HERE]  # the library `tokenizers` before the script of that name
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, T5Config, T5ForConditionalGeneration  # noqa: E402
 
+from convnext import ConvNeXt  # noqa: E402
 from resnet import ResNet  # noqa: E402
 from vit import VisionTransformer  # noqa: E402
 
 NAMES = os.path.join(HERE, "..", "..", "tests", "golden", "state_dicts.json")
 
 IMAGES = "data: {type: shapes}"
+IDX = "data: {type: idx, train_images: images.idx, train_labels: labels.idx, eval_images: images.idx, eval_labels: labels.idx}"
 TEXT = "data: {type: text, train_text: text.txt, eval_text: text.txt, tokenizer: bytes, seq_length: 8}"
 PAIRS = "data: {type: pairs, train_text: pairs.csv, source: text, target: headline, tokenizer: bytes, source_length: 12, target_length: 5, eval_fraction: 0.25}"
 DECODER = "vocab_size: 257, layers: 2, heads: 2, kv_heads: 1, hidden_size: 16, mlp_size: 24"
@@ -59,6 +62,7 @@ MODELS = {
     "vit": ("model: {type: vit, image_size: 28, patch_size: 7, layers: 2, heads: 2, hidden_size: 16, mlp_size: 24}\n" + IMAGES,
             lambda: VisionTransformer(layers=2, heads=2, hidden=16, mlp=24)),
     "resnet18": ("model: {type: resnet18}\n" + IMAGES, lambda: ResNet(18)),
+    "convnext_tiny": ("model: {type: convnext_tiny, image_size: 32}\n" + IDX, lambda: ConvNeXt(in_channels=1, classes=10)),
     "llama": (f"model: {{type: llama, {DECODER}, tied: false}}\n" + TEXT, decoder(LlamaForCausalLM, LlamaConfig, False)),
     "llama tied": (f"model: {{type: llama, {DECODER}, tied: true}}\n" + TEXT, decoder(LlamaForCausalLM, LlamaConfig, True)),
     "qwen2": (f"model: {{type: qwen2, {DECODER}, tied: false}}\n" + TEXT, decoder(Qwen2ForCausalLM, Qwen2Config, False)),
@@ -107,6 +111,10 @@ def check(lockstep):
             f.write("all the world is a stage, and all the men and women merely players. " * 8)
         with open("pairs.csv", "w") as f:
             f.write("text,headline\n" + "".join(f"the cat says {w},{w}\n" for w in "abcdefghijklmnop"))
+        with open("images.idx", "wb") as f:
+            f.write(struct.pack(">4I", 0x803, 4, 32, 32) + bytes(range(256)) * 16)
+        with open("labels.idx", "wb") as f:
+            f.write(struct.pack(">2I", 0x801, 4) + bytes([1, 5, 9, 0]))
         for name, (recipe, build) in MODELS.items():
             run_name = name.replace(" ", "-")
             with open("recipe.yaml", "w") as f:
