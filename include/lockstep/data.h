@@ -57,6 +57,12 @@ struct ls_dataset {
      * know the divisor of a step's loss; NULL: they send one. */
     int64_t (*count)(const ls_dataset *set, int64_t i, int k);
     void (*close)(ls_dataset *set); /* frees everything, the struct too */
+    /* For training: as `read`, but with random changes that follow from `draw` alone, a number for each
+     * (seed, epoch, sample). NULL: samples are trained on as they are. */
+    ls_status (*read_drawn)(const ls_dataset *set, int64_t i, uint64_t draw, void *const *to);
+    /* Then, for each micro-batch: changes of its first `rows` rows that need several samples, as mixup does.
+     * `to` as of ls_order_fill; `draw` is a number for each (seed, epoch, step, micro-batch). NULL: none. */
+    void (*mix)(const ls_dataset *set, uint64_t draw, int64_t rows, void *const *to);
     /* of all that the samples follow from: sets with the same one have the same samples; 0: not known */
     uint64_t digest;
     const ls_dataset_part *parts; /* [n_parts], for messages about sets that differ; NULL: none */
@@ -251,6 +257,7 @@ typedef struct ls_order {
     bool shuffle;   /* false: position p is sample p, in every epoch */
     bool drop_last; /* false: the ragged last step is padded, and the padding does not count */
     int64_t steps;  /* an epoch ends after so many at most; 0: no limit */
+    bool augment;   /* random changes of samples, if the set has some (read_drawn, mix); else as they are */
 } ls_order;
 /* LS_E_USAGE: sizes that do not divide, a set smaller than one batch, ... */
 LS_API ls_status ls_order_check(const ls_order *o);

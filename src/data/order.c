@@ -81,6 +81,19 @@ static void ignore(const ls_field *f, void *to)
         ((int64_t *)to)[i] = LS_IGNORE_LABEL;
 }
 
+/* Numbers for random changes: of a sample in an epoch; of a micro-batch of a step. */
+static uint64_t draw_of(const ls_order *o, const char *what, int64_t epoch, int64_t a, int64_t b)
+{
+    const int64_t of[3] = { epoch, a, b };
+    return ls_hash64_more(ls_hash64_more(ls_hash_text(what), &o->seed, sizeof o->seed), of, sizeof of);
+}
+
+static ls_status read_one(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t i, void *const *to)
+{
+    return o->augment && set->read_drawn ? set->read_drawn(set, i, draw_of(o, "augment", epoch, i, 0), to)
+                                         : set->read(set, i, to);
+}
+
 ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m,
                         void *const *to)
 {
@@ -90,6 +103,7 @@ ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch,
     void **at = ls_sys_malloc(sizeof *at * (size_t)set->n_fields);
     ls_status s = ls_sys_have(at);
     const int64_t samples = ls_order_samples(o, step);
+    int64_t real = 0;
     for (int64_t row = 0; row < o->micro_batch && s == LS_OK; row++) {
         int64_t i = ls_order_sample(o, epoch, step, m, row);
         const bool padding = i < 0;
@@ -102,11 +116,14 @@ ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch,
                 memcpy(at[k], to[k], bytes);
         }
         if (!padding || row == 0)
-            s = set->read(set, i, at);
+            s = read_one(o, set, epoch, i, at);
+        real += !padding;
         for (int k = 0; k < set->n_fields && padding; k++)
             if (at[k] && set->fields[k].ignorable)
                 ignore(&set->fields[k], at[k]);
     }
     free(at);
+    if (s == LS_OK && real && o->augment && set->mix)
+        set->mix(set, draw_of(o, "mix", epoch, step, m), real, to);
     return s;
 }

@@ -319,7 +319,8 @@ ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set)
                        .seed = (uint64_t)r->run.seed,
                        .shuffle = r->data.shuffle,
                        .drop_last = r->train.drop_last,
-                       .steps = r->train.steps_per_epoch };
+                       .steps = r->train.steps_per_epoch,
+                       .augment = true };
 }
 
 const ls_calibration *ls_setup_calibration(ls_calibration *store, const ls_trainer_opts *o)

@@ -556,6 +556,12 @@ def fields():
     save("fields", f.fields())
 
 
+def augment():
+    import augment as a  # needs torchvision
+
+    save("augment", a.augment())
+
+
 def metrics():
     import metrics as m
 
@@ -565,6 +571,6 @@ def metrics():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, optimizers, ops, elements, scalars, convnext, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, optimizers, ops, elements, scalars, convnext, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression, augment)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

@@ -1,0 +1,224 @@
+/* test_augment.c - random changes of images: what is drawn follows from the key alone, is as often as asked
+ * for, and moves pixels where it says. golden/test_augment.c compares the pixels with torchvision's. */
+#include "files.h"
+
+#include <math.h>
+
+#include "data/augment.h"
+
+static void test_flip_and_shift(void **state)
+{
+    (void)state;
+    enum { H = 5, MOST = 70 };
+    uint8_t before[2 * H * MOST], after[2 * H * MOST];
+    for (int w = 1; w <= MOST; w++) { /* every number of bytes between the ends */
+        for (int i = 0; i < 2 * H * w; i++)
+            before[i] = after[i] = (uint8_t)(i * 37 + 11);
+        assert_ok(ls_augment_apply(&(ls_augment_step){ .kind = LS_AUGMENT_FLIP }, 1, 2, H, w, after));
+        for (int i = 0; i < 2 * H * w; i++)
+            assert_int_equal(after[i], before[i - i % w + w - 1 - i % w]);
+    }
+    const int w = 7;
+    for (int x = -8; x <= 8; x++)
+        for (int y = -6; y <= 6; y++) {
+            const ls_augment_step s = { .kind = LS_AUGMENT_SHIFT, .x = x, .y = y };
+            memcpy(after, before, sizeof after);
+            assert_ok(ls_augment_apply(&s, 1, 2, H, w, after));
+            for (int i = 0; i < 2 * H * w; i++) {
+                const int u = i % w - x, v = i / w % H - y;
+                const bool inside = u >= 0 && u < w && v >= 0 && v < H;
+                assert_int_equal(after[i], inside ? before[i / (H * w) * (H * w) + v * w + u] : 0);
+            }
+        }
+}
+
+static void test_erase(void **state)
+{
+    (void)state;
+    uint8_t at[3][6][8];
+    memset(at, 200, sizeof at);
+    const ls_augment_step s = {
+        .kind = LS_AUGMENT_ERASE, .x = 2, .y = 1, .width = 3, .height = 4, .fill = { 10, 20, 30 }
+    };
+    assert_ok(ls_augment_apply(&s, 1, 3, 6, 8, &at[0][0][0]));
+    for (int c = 0; c < 3; c++)
+        for (int y = 0; y < 6; y++)
+            for (int x = 0; x < 8; x++)
+                assert_int_equal(at[c][y][x], x >= 2 && x < 5 && y >= 1 && y < 5 ? 10 * (c + 1) : 200);
+}
+
+/* Probabilities, the range of a padded crop, and the order of jitter. */
+static void test_draws(void **state)
+{
+    (void)state;
+    const ls_augment a = { .crop = LS_CROP_PADDED,
+                           .padding = 4,
+                           .flip = 0.3,
+                           .brightness = 0.4,
+                           .contrast = 1.5,
+                           .hue = 0.1,
+                           .erase = 0.25,
+                           .erase_scale = { 0.02, 0.33 },
+                           .erase_ratio = { 0.3, 3.3 },
+                           .mean = { 1, 2, 3 } };
+    enum { DRAWS = 16000 };
+    int flips = 0, erased = 0, moved[2][9] = { { 0 } }, first[LS_AUGMENT_ERASE + 1] = { 0 };
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        ls_augment_step s[LS_AUGMENT_STEPS], again[LS_AUGMENT_STEPS];
+        memset(s, 0, sizeof s);
+        memset(again, 0, sizeof again);
+        const int n = ls_augment_draw(&a, i, 28, 28, s);
+        assert_int_equal(ls_augment_draw(&a, i, 28, 28, again), n);
+        assert_memory_equal(s, again, sizeof s);
+        assert_int_equal(s[0].kind, LS_AUGMENT_SHIFT);
+        assert_in_range(s[0].x + 4, 0, 8);
+        assert_in_range(s[0].y + 4, 0, 8);
+        moved[0][s[0].x + 4]++;
+        moved[1][s[0].y + 4]++;
+        int k = 1 + (s[1].kind == LS_AUGMENT_FLIP);
+        flips += k == 2;
+        first[s[k].kind]++;
+        for (int j = 0; j < 3; j++, k++) {
+            const bool hue = s[k].kind == LS_AUGMENT_HUE, bright = s[k].kind == LS_AUGMENT_BRIGHTNESS;
+            const double least = hue ? -0.1 : bright ? 0.6 : 0, most = hue ? 0.1 : bright ? 1.4 : 2.5;
+            assert_true(hue || bright || s[k].kind == LS_AUGMENT_CONTRAST);
+            assert_true(s[k].value >= least && s[k].value <= most);
+        }
+        assert_in_range(n - k, 0, 1);
+        erased += n - k;
+        if (n > k) {
+            assert_int_equal(s[k].kind, LS_AUGMENT_ERASE);
+            assert_true(s[k].x + s[k].width <= 28 && s[k].y + s[k].height <= 28);
+            assert_memory_equal(s[k].fill, a.mean, 3);
+        }
+    }
+    /* six deviations of a binomial */
+    assert_true(abs(flips - 4800) < 6 * 58);
+    assert_true(abs(erased - 4000) < 6 * 55);
+    assert_true(abs(first[LS_AUGMENT_HUE] - DRAWS / 3) < 6 * 60);
+    assert_true(abs(first[LS_AUGMENT_CONTRAST] - DRAWS / 3) < 6 * 60);
+    for (int d = 0; d < 2; d++) {
+        double chi = 0, each = DRAWS / 9.0;
+        for (int k = 0; k < 9; k++)
+            chi += (moved[d][k] - each) * (moved[d][k] - each) / each;
+        assert_true(chi < 32); /* 8 degrees of freedom: exceeded once in 10^4 */
+    }
+}
+
+/* Nothing is drawn where nothing is asked for, and other things that are asked for change no draw. */
+static void test_purposes(void **state)
+{
+    (void)state;
+    const ls_augment none = { 0 }, flip = { .flip = 0.5 },
+                     both = { .flip = 0.5,
+                              .ops = 3,
+                              .magnitude = 9,
+                              .bins = 31,
+                              .erase = 0.5,
+                              .erase_scale = { 0.1, 0.2 },
+                              .erase_ratio = { 1, 1 } };
+    for (uint64_t i = 0; i < 200; i++) {
+        ls_augment_step a[LS_AUGMENT_STEPS], b[LS_AUGMENT_STEPS];
+        int box[4];
+        assert_int_equal(ls_augment_draw(&none, i, 28, 28, a), 0);
+        ls_augment_crop(&none, i, 40, 30, box);
+        assert_memory_equal(box, ((int[]){ 0, 0, 40, 30 }), sizeof box);
+        const bool flipped = ls_augment_draw(&flip, i, 28, 28, a) == 1;
+        ls_augment_draw(&both, i, 28, 28, b);
+        assert_int_equal(b[0].kind == LS_AUGMENT_FLIP, flipped);
+    }
+}
+
+/* ---- through ls_order_fill */
+
+enum { N = 22, GLOBAL = 8, MICRO = 4 };
+
+static ls_status read_plain(const ls_dataset *set, int64_t i, void *const *to)
+{
+    (void)set;
+    ((uint64_t *)to[0])[0] = 0;
+    ((uint64_t *)to[0])[1] = (uint64_t)i;
+    return LS_OK;
+}
+
+static ls_status read_drawn(const ls_dataset *set, int64_t i, uint64_t draw, void *const *to)
+{
+    (void)set;
+    ((uint64_t *)to[0])[0] = draw;
+    ((uint64_t *)to[0])[1] = (uint64_t)i;
+    return LS_OK;
+}
+
+static void mix(const ls_dataset *set, uint64_t draw, int64_t rows, void *const *to)
+{
+    (void)set;
+    for (int64_t r = 0; r < rows; r++)
+        ((uint64_t *)to[0])[3 * r + 2] = draw;
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    const ls_field field = { .name = "x", .type = LS_TYPE(LS_U8, 24) };
+    const ls_dataset set = { .name = "draws",
+                             .source = "the test",
+                             .n = N,
+                             .n_fields = 1,
+                             .fields = &field,
+                             .read = read_plain,
+                             .read_drawn = read_drawn,
+                             .mix = mix };
+    ls_order o = { .n = N, .global_batch = GLOBAL, .micro_batch = MICRO, .seed = 5, .shuffle = true };
+    uint64_t draws[2][N] = { { 0 } }, mixed[2][3][2];
+    for (int64_t epoch = 0; epoch < 2; epoch++)
+        for (int64_t step = 0; step < 3; step++)
+            for (int64_t m = 0; m < 2; m++) {
+                uint64_t rows[MICRO][3], plain[MICRO][3];
+                memset(rows, 0, sizeof rows);
+                memset(plain, 0, sizeof plain);
+                o.augment = false;
+                assert_ok(ls_order_fill(&o, &set, epoch, step, m, (void *const[]){ plain }));
+                o.augment = true;
+                assert_ok(ls_order_fill(&o, &set, epoch, step, m, (void *const[]){ rows }));
+                mixed[epoch][step][m] = rows[0][2];
+                for (int64_t r = 0; r < MICRO; r++) {
+                    const bool real = ls_order_sample(&o, epoch, step, m, r) >= 0;
+                    assert_int_equal(plain[r][0], 0);
+                    assert_int_equal(plain[r][2], 0);
+                    assert_int_equal(rows[r][1], plain[r][1]);
+                    assert_int_equal(rows[r][2] != 0, real); /* padding is not mixed */
+                    if (real)
+                        draws[epoch][rows[r][1]] = rows[r][0];
+                }
+            }
+    /* each sample of each epoch has its own number, of this seed; so has each micro-batch */
+    for (int i = 0; i < 2 * N; i++) {
+        assert_true(draws[i / N][i % N] != 0);
+        for (int j = 0; j < i; j++)
+            assert_true(draws[i / N][i % N] != draws[j / N][j % N]);
+    }
+    const uint64_t *each = &mixed[0][0][0];
+    for (int i = 0; i < 12; i++)
+        for (int j = 0; j < i; j++)
+            assert_true(each[i] != each[j]);
+    /* not of the position: another batch has the same numbers, another seed has others */
+    o.global_batch = N;
+    o.micro_batch = N;
+    uint64_t rows[N][3];
+    assert_ok(ls_order_fill(&o, &set, 1, 0, 0, (void *const[]){ rows }));
+    for (int r = 0; r < N; r++)
+        assert_int_equal(rows[r][0], draws[1][rows[r][1]]);
+    o.seed = 6;
+    assert_ok(ls_order_fill(&o, &set, 1, 0, 0, (void *const[]){ rows }));
+    for (int r = 0; r < N; r++)
+        assert_true(rows[r][0] != draws[1][rows[r][1]]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flip_and_shift), cmocka_unit_test(test_erase), cmocka_unit_test(test_draws),
+        cmocka_unit_test(test_purposes),       cmocka_unit_test(test_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
