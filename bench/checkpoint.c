@@ -28,7 +28,7 @@ typedef struct bench {
 
 static ls_status make(bench *b)
 {
-    const ls_vit_config vit = { 224, 16, 3, b->layers, 12, 768, 3072, 1000, 0.5, 0.5, 0, 0 };
+    const ls_vit_config vit = { 224, 16, 3, b->layers, 12, 768, 3072, 1000, 0.5, 0.5, 0, 0, NULL, NULL };
     LS_TRY(processes_start(&b->group, b->ranks));
     ls_parallel parallel = { LS_PARALLEL_DEFAULTS, .units = "class:EncoderBlock" };
     parallel.rank = ls_group_rank(b->group);

@@ -45,7 +45,7 @@ static ls_status step(bench *b)
 
 static ls_status make(bench *b)
 {
-    static const ls_vit_config vit = { 28, 7, 1, 10, 2, 128, 128, 10, 0.5, 0.5, 0, 0 };
+    static const ls_vit_config vit = { 28, 7, 1, 10, 2, 128, 128, 10, 0.5, 0.5, 0, 0, NULL, NULL };
     const ls_resnet_config resnet = { 18, b->size, b->size < 100 ? 1 : 3, 10, 0.5, 0.5 };
     const ls_build_fn build = b->resnet ? (ls_build_fn)(void (*)(void))ls_resnet_build
                                         : (ls_build_fn)(void (*)(void))ls_vit_build;

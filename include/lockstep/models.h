@@ -28,6 +28,9 @@ typedef struct ls_vit_config {
     double mean, std; /* of pixels in 0..1, for normalisation */
     /* behind the positions, the attention and both layers of the MLP; of attention's probabilities */
     double dropout, attention_dropout;
+    /* [in_channels], a number for each channel in place of `mean` and `std`, in all models of images. NULL:
+     * none. */
+    const double *means, *stds;
 } ls_vit_config;
 
 /* Residual network (He et al. 2015), torchvision's resnet18, 34 and 50. With in_channels other than 3 the
@@ -37,6 +40,7 @@ typedef struct ls_vit_config {
 typedef struct ls_resnet_config {
     int64_t depth, image_size, in_channels, classes;
     double mean, std;
+    const double *means, *stds;
 } ls_resnet_config;
 
 /* ConvNeXt (Liu et al. 2022), torchvision's ConvNeXt: stage s has depths[s] blocks of widths[s] channels
@@ -47,6 +51,7 @@ typedef struct ls_resnet_config {
 typedef struct ls_convnext_config {
     int64_t image_size, in_channels, classes, depths[4], widths[4];
     double stochastic_depth, mean, std;
+    const double *means, *stds;
 } ls_convnext_config;
 
 /* Multi-layer perceptron over the flattened image: parameters "layers.0.weight", ... and "head". */
@@ -57,6 +62,7 @@ typedef struct ls_mlp_config {
     int64_t hidden[16];
     ls_mlp_activation act;
     double mean, std;
+    const double *means, *stds;
 } ls_mlp_config;
 
 /* A named input or output of a model: the type of one sample. */

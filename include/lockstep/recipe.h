@@ -41,6 +41,12 @@ typedef struct ls_int_list {
     int64_t at[LS_RECIPE_LIST];
 } ls_int_list;
 
+/* one number, or one for each channel of an image */
+typedef struct ls_real_list {
+    int n;
+    double at[LS_RECIPE_LIST];
+} ls_real_list;
+
 /* mlp of fields: scaling of inputs and targets, fitted over the training split */
 typedef enum ls_scale_choice { LS_SCALE_STANDARD, LS_SCALE_NONE } ls_scale_choice;
 /* of arrays: what NaN in a target is */
@@ -141,7 +147,7 @@ typedef struct ls_recipe {
         ls_documents documents;
         int64_t seq_length;
         bool pack;
-        double mean, std;
+        ls_real_list mean, std; /* of images: one number, or one for each channel */
         bool shuffle;
         ls_file_list train, eval; /* type arrays */
         ls_missing_choice missing;

@@ -1,12 +1,35 @@
 /* classifier.c - inputs and outputs that image classifiers share (models.h names them). */
 #include "classifier.h"
 
+#include "graph/graph.h"
 #include "lockstep/nn.h"
 
-ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t size, double mean, double std)
+/* [channels, 1, 1] */
+static ls_value of_channels(ls_graph *g, int64_t channels, double all, const double *each)
 {
-    return ls_normalize_pixels(g, ls_input(g, "images", LS_TYPE(LS_U8, batch, channels, size, size)), mean,
-                               std);
+    enum { MOST = 64 };
+    ls_value one[MOST];
+    if (!each)
+        return ls_fill(g, LS_TYPE(LS_F32, 1, 1, 1), all);
+    if (channels < 1 || channels > MOST) {
+        ls_graph_error(g, LS_E_SHAPE, "numbers for each of %lld channels: 1 to %d channels can have them",
+                       (long long)channels, MOST);
+        return (ls_value){ .id = -1 };
+    }
+    for (int64_t i = 0; i < channels; i++)
+        one[i] = ls_fill(g, LS_TYPE(LS_F32, 1, 1, 1), each[i]);
+    return ls_concat(g, 0, (int)channels, one);
+}
+
+ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t size, double mean, double std,
+                        const double *means, const double *stds)
+{
+    const ls_value pixels = ls_input(g, "images", LS_TYPE(LS_U8, batch, channels, size, size));
+    if (!means && !stds)
+        return ls_normalize_pixels(g, pixels, mean, std);
+    const ls_value x = ls_div_const(g, ls_cast(g, pixels, LS_F32), 255.0);
+    return ls_div(g, ls_sub(g, x, of_channels(g, channels, mean, means)),
+                  of_channels(g, channels, std, stds));
 }
 
 void ls_language_outputs(ls_graph *g, ls_value logits, ls_value targets)

@@ -2,8 +2,13 @@
 #pragma once
 #include "lockstep/graph.h"
 
-/* Input "images", u8 [batch, channels, size, size]. Returns f32 of that shape: (p / 255 - mean) / std. */
-ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t size, double mean, double std);
+/* Input "images", u8 [batch, channels, size, size]. Returns f32 of that shape: (p / 255 - mean) / std.
+ * `means` and `stds` [channels] have a number for each channel; NULL: `mean` and `std` are of all. */
+ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t size, double mean, double std,
+                        const double *means, const double *stds);
+/* The same for a configuration that has these members. */
+#define LS_IMAGE_INPUT(g, batch, c) \
+    ls_image_input(g, batch, (c)->in_channels, (c)->image_size, (c)->mean, (c)->std, (c)->means, (c)->stds)
 /* `logits` [batch, classes]. Adds the input "labels", the loss, the metric "accuracy" and the output
  * "logits". */
 void ls_classifier_outputs(ls_graph *g, ls_value logits);

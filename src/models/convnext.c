@@ -96,7 +96,7 @@ ls_status ls_convnext_build(ls_graph *g, const ls_convnext_config *c, int64_t ba
     int64_t blocks = 0, done = 0;
     for (int s = 0; s < 4; s++)
         blocks += c->depths[s];
-    ls_value x = ls_image_input(g, batch, c->in_channels, c->image_size, c->mean, c->std);
+    ls_value x = LS_IMAGE_INPUT(g, batch, c);
     {
         LS_SCOPE(g, "features", "");
         /* With 3 channels this is torchvision's layer. With others it is the Conv2d that users of torchvision

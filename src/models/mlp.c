@@ -24,7 +24,7 @@ ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch)
 {
     LS_ARG(g);
     LS_ARG(c);
-    ls_value x = ls_image_input(g, batch, c->in_channels, c->image_size, c->mean, c->std);
+    ls_value x = LS_IMAGE_INPUT(g, batch, c);
     x = ls_reshape(g, x, batch, -1);
     x = ls_mlp_layers(g, x, c->n_hidden, c->hidden, c->act);
     ls_classifier_outputs(g, ls_linear(g, "head", x, c->classes));

@@ -60,7 +60,7 @@ ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch)
     if (kind == 3)
         return ls_fail(LS_E_SHAPE, "resnet: there is no depth %lld; use 18, 34 or 50", (long long)c->depth);
     builder b = { .g = g, .bottleneck = KINDS[kind].bottleneck };
-    ls_value x = ls_image_input(g, batch, c->in_channels, c->image_size, c->mean, c->std);
+    ls_value x = LS_IMAGE_INPUT(g, batch, c);
     if (!ls_graph_is_evaluation(g))
         b.track = ls_track(g);
     /* With 3 channels this is torchvision's layer. With others it is the Conv2d that users of torchvision put

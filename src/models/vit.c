@@ -61,7 +61,7 @@ ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
     }
 
     ls_tensor_plan(g, TENSOR_PLAN);
-    ls_value x = ls_image_input(g, batch, c->in_channels, c->image_size, c->mean, c->std);
+    ls_value x = LS_IMAGE_INPUT(g, batch, c);
     ls_value class_token = ls_param(g, "class_token", LS_TYPE(LS_F32, 1, 1, hidden), zero);
     x = ls_patch_embedding(g, "conv_proj", x, c->patch_size, hidden, &projection);
     x = ls_concat(g, 1, 2, (ls_value[]){ ls_broadcast(g, class_token, batch, 1, hidden), x });

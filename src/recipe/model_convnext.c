@@ -15,8 +15,7 @@ static ls_status build(ls_graph *g, const ls_recipe *r, const size *s, int64_t b
                              .in_channels = r->model.in_channels,
                              .classes = r->model.classes,
                              .stochastic_depth = r->model.stochastic_depth,
-                             .mean = r->data.mean,
-                             .std = r->data.std };
+                             LS_RECIPE_PIXELS(r) };
     for (int i = 0; i < 4; i++) {
         c.depths[i] = s->depths[i];
         c.widths[i] = s->widths[i];

@@ -33,8 +33,7 @@ static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
                         .classes = r->model.classes,
                         .n_hidden = r->model.hidden.n,
                         .act = r->model.act,
-                        .mean = r->data.mean,
-                        .std = r->data.std };
+                        LS_RECIPE_PIXELS(r) };
     memcpy(c.hidden, r->model.hidden.at, sizeof c.hidden);
     return ls_mlp_build(g, &c, batch);
 }

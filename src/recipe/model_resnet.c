@@ -7,8 +7,7 @@ static ls_status build(ls_graph *g, const ls_recipe *r, int64_t depth, int64_t b
                                  .image_size = r->model.image_size,
                                  .in_channels = r->model.in_channels,
                                  .classes = r->model.classes,
-                                 .mean = r->data.mean,
-                                 .std = r->data.std };
+                                 LS_RECIPE_PIXELS(r) };
     return ls_resnet_build(g, &c, batch);
 }
 

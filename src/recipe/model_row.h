@@ -91,6 +91,11 @@ bool ls_model_is_huggingfaces(const ls_model_row *m);
 char *ls_recipe_config_json(const ls_recipe *r, const int32_t *end_token);
 
 /* ---- model_common.c: for the rows of the models */
+/* Members of an image model's configuration: how pixels are normalised. */
+#define LS_RECIPE_PIXELS(r)                                   \
+    .mean = (r)->data.mean.at[0], .std = (r)->data.std.at[0], \
+    .means = (r)->data.mean.n > 1 ? (r)->data.mean.at : NULL, \
+    .stds = (r)->data.std.n > 1 ? (r)->data.std.at : NULL
 /* Writes a number with a decimal point: transformers refuses an integer where it wants a float. */
 void ls_config_real(ls_json *j, const char *key, double x);
 int64_t ls_recipe_head_dim(const ls_recipe *r); /* width of a head */

@@ -13,8 +13,7 @@ static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
                               .hidden_size = r->model.hidden_size,
                               .mlp_size = r->model.mlp_size,
                               .classes = r->model.classes,
-                              .mean = r->data.mean,
-                              .std = r->data.std,
+                              LS_RECIPE_PIXELS(r),
                               .dropout = r->model.dropout,
                               .attention_dropout = r->model.attention_dropout };
     return ls_vit_build(g, &c, batch);

@@ -79,6 +79,16 @@ static bool takes_fields(const ls_model_row *m)
     return m->config_fields || m->samples == LS_SAMPLES_FIELDS;
 }
 
+/* data.mean or data.std: one number, or one for each channel. */
+static ls_status check_channels(const ls_recipe *r, const char *key, const ls_real_list *l)
+{
+    if (l->n == 1 || l->n == r->model.in_channels || ls_recipe_samples(r) != LS_SAMPLES_IMAGES)
+        return LS_OK;
+    return ls_fail(
+        LS_E_USAGE, "%s: %d numbers, and model.in_channels is %lld: give one number, or one for each channel",
+        ls_recipe_where_either(r, key, "model.in_channels"), l->n, (long long)r->model.in_channels);
+}
+
 static ls_status check_data(const ls_recipe *r)
 {
     static const ls_model_test TAKES[] = { takes_images, takes_text, takes_pairs, takes_fields };
@@ -90,6 +100,8 @@ static ls_status check_data(const ls_recipe *r)
                        ls_recipe_where_either(r, "data.type", "model.type"), d->name,
                        samples_text(d->samples), ls_model_list(list, TAKES[d->samples]), m->name,
                        samples_text(ls_recipe_samples(r)));
+    LS_TRY(check_channels(r, "data.mean", &r->data.mean));
+    LS_TRY(check_channels(r, "data.std", &r->data.std));
     return d->check ? d->check(r) : LS_OK;
 }
 

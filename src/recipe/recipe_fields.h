@@ -15,6 +15,7 @@ typedef enum ls_key_kind {
     LS_KEY_BYTES,   /* int64_t */
     LS_KEY_INTS,    /* ls_int_list */
     LS_KEY_PAIR,    /* double[2] */
+    LS_KEY_REALS,   /* ls_real_list: a number or a list of numbers */
     LS_KEY_RANGE,   /* {int64_t min, max}: N or {min: A, max: B} */
     LS_KEY_MESH,    /* ls_mesh */
     LS_KEY_RESHARD, /* int64_t: -1 true, 0 false, N */
@@ -41,7 +42,7 @@ typedef struct ls_key {
     ls_key_kind kind;
     size_t offset;            /* in ls_recipe */
     const char *fallback;     /* default as YAML; NULL: every recipe must set the key */
-    double min, max;          /* range of INT, REAL, INTS, PAIR, BYTES, RANGE */
+    double min, max;          /* range of INT, REAL, REALS, INTS, PAIR, BYTES, RANGE */
     bool above, below;        /* the range excludes min; it excludes max */
     const char *const *words; /* CHOICE, WORD; ended by NULL */
     const ls_maps *maps;      /* MAPS */

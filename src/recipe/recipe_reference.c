@@ -15,6 +15,7 @@ static void type_text(const ls_key *k, ls_str *out)
                                          "size, as 512MiB",
                                          "list of whole numbers",
                                          "two numbers, as [0.9, 0.999]",
+                                         "number, or a list with one for each channel",
                                          "whole number or {min: A, max: B}",
                                          "map of axes, as {dp: auto}",
                                          "true, false or a number",
@@ -38,7 +39,7 @@ static void type_text(const ls_key *k, ls_str *out)
 static void range_text(const ls_key *k, ls_str *out)
 {
     char low[32], high[32];
-    if (k->kind != LS_KEY_INT && k->kind != LS_KEY_REAL && k->kind != LS_KEY_PAIR)
+    if (k->kind != LS_KEY_INT && k->kind != LS_KEY_REAL && k->kind != LS_KEY_REALS && k->kind != LS_KEY_PAIR)
         return;
     ls_str_printf(out, ", %s %s", k->above ? "above" : "from", ls_format_f64(low, k->min));
     if (k->max <= 1e5) /* larger limits only guard the arithmetic */

@@ -152,6 +152,20 @@ static ls_status read_pair(const ls_key *k, const ls_yaml *v, const char *where,
     return read_real(k, ls_yaml_real(v->child->next), where, &out[1]);
 }
 
+static ls_status read_reals(const ls_key *k, const ls_yaml *v, const char *where, ls_real_list *out)
+{
+    *out = (ls_real_list){ .n = 1 };
+    if (v->kind == LS_YAML_SCALAR)
+        return read_real(k, v, where, &out->at[0]);
+    out->n = 0;
+    for (const ls_yaml *c = v->kind == LS_YAML_LIST ? v->child : NULL; c; c = c->next) {
+        if (out->n == LS_RECIPE_LIST)
+            return ls_fail(LS_E_USAGE, "%s: more than %d entries", where, LS_RECIPE_LIST);
+        LS_TRY(read_real(k, ls_yaml_real(c), where, &out->at[out->n++]));
+    }
+    return out->n ? LS_OK : wants(where, "a number, or a list such as [0.5, 0.4, 0.4]", shape_name(v));
+}
+
 static ls_status read_range(const ls_key *k, const ls_yaml *v, const char *where, int64_t out[2])
 {
     if (v->kind == LS_YAML_SCALAR) {
@@ -318,6 +332,7 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
     case LS_KEY_BYTES: return read_bytes(k, v, where, MEMBER(int64_t, r, k));
     case LS_KEY_INTS: return read_ints(k, v, where, MEMBER(ls_int_list, r, k));
     case LS_KEY_PAIR: return read_pair(k, v, where, MEMBER(double, r, k));
+    case LS_KEY_REALS: return read_reals(k, v, where, MEMBER(ls_real_list, r, k));
     case LS_KEY_RANGE: return read_range(k, v, where, MEMBER(int64_t, r, k));
     case LS_KEY_MESH: return read_mesh(v, where, MEMBER(ls_mesh, r, k));
     case LS_KEY_RESHARD: return read_reshard(v, where, MEMBER(int64_t, r, k));
@@ -389,6 +404,16 @@ void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out)
         ls_str_add(out, ", ");
         print_real(out, p[1]);
         ls_str_add(out, "]");
+        break;
+    }
+    case LS_KEY_REALS: {
+        const ls_real_list *l = CONST_MEMBER(ls_real_list, r, k);
+        ls_str_add(out, l->n > 1 ? "[" : "");
+        for (int i = 0; i < l->n; i++) {
+            ls_str_add(out, i ? ", " : "");
+            print_real(out, l->at[i]);
+        }
+        ls_str_add(out, l->n > 1 ? "]" : "");
         break;
     }
     case LS_KEY_RANGE: {

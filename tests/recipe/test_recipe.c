@@ -24,7 +24,8 @@ static void defaults_are_those_of_the_contract(void **state)
     assert_int_equal(r->model.layers, 10);
     assert_int_equal(r->model.mlp_size, 128);
     assert_string_equal(r->model.init, "random");
-    assert_true(r->data.mean == 0.5 && r->data.std == 0.5 && r->data.shuffle);
+    assert_true(r->data.mean.n == 1 && r->data.mean.at[0] == 0.5 && r->data.std.at[0] == 0.5 &&
+                r->data.shuffle);
     assert_int_equal(r->train.global_batch, 128);
     assert_int_equal(r->train.micro_batch, 0);
     assert_int_equal(r->optimizer.type, LS_ADAM);
@@ -97,6 +98,7 @@ static void values_are_printed_as_they_are_read(void **state)
         { "parallel.units=class:A class:B", "parallel.units", "\"class:A class:B\"" },
         { "parallel.units=[none]", "parallel.units", "none" },
         { "train.freeze=[]", "train.freeze", "\"\"" },
+        { "data.mean=[0.485]", "data.mean", "0.485" },
         { "optimizer.groups=[{weight_decay: 0, match: [class:A, pattern:*bias]}, {match: class:B}]",
           "optimizer.groups", "[{match: \"class:A pattern:*bias\", weight_decay: 0}, {match: \"class:B\"}]" },
         { "optimizer.groups=[{match: class:B, lr_factor: 1}]", "optimizer.groups", "[{match: \"class:B\"}]" },

@@ -133,6 +133,10 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("optimizer.betas=[0.9]", "list of two numbers");
     SET_REFUSED("optimizer.betas=[0.9, 1.0]", "below 1");
     SET_REFUSED("data.shuffle=yes", "true or false");
+    SET_REFUSED("data.mean=[0.1, 0.2]",
+                "2 numbers, and model.in_channels is 1: give one number, or one for each");
+    SET_REFUSED("data.std=[0.5, 0]", "0 is out of range");
+    SET_REFUSED("data.mean=[]", "a number, or a list such as [0.5, 0.4, 0.4]");
     SET_REFUSED("device=cpuu", "did you mean 'cpu'?");
     SET_REFUSED("checkpoint.max_file=many", "512MiB");
     SET_REFUSED("precision.param=f31", "element type");

@@ -79,7 +79,8 @@ static const char *other_value(const ls_key *k, char buffer[64])
     case LS_KEY_WORDS:
     case LS_KEY_TEXT: return "\"a \\\"b\\\": #c $${d}\\\\\"";
     case LS_KEY_INT: snprintf(buffer, 64, "%d", 1 + atoi(k->fallback)); return buffer;
-    case LS_KEY_REAL: return k->max > 1 ? "0.30000000000000004" : "0.125";
+    case LS_KEY_REAL:
+    case LS_KEY_REALS: return k->max > 1 ? "0.30000000000000004" : "0.125";
     case LS_KEY_BOOL: return *k->fallback == 't' ? "false" : "true";
     case LS_KEY_CHOICE:
     case LS_KEY_WORD: return strcmp(k->words[0], k->fallback) ? k->words[0] : k->words[1];
