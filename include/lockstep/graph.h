@@ -163,15 +163,33 @@ LS_API ls_value ls_embedding_op(ls_graph *g, ls_value ids, ls_value table);
  * of each head are turned by the angle position * theta^(-2i/head_dim). positions i32 [batch, tokens], or
  * LS_NONE: 0, 1, .. in each sequence. */
 LS_API ls_value ls_rope(ls_graph *g, ls_value x, ls_value positions, int64_t head_dim, double theta);
-/* Pictures, NCHW. x [N, C, H, W], w [O, C/groups, KH, KW], b [O] or LS_NONE -> [N, O, OH, OW]; PyTorch's
- * F.conv2d. */
-/* height, width */
+/* Convolutions of pictures, NCHW. x [N, C, H, W], w [O, C/groups, KH, KW], b [O] or LS_NONE -> [N, O, OH,
+ * OW]; PyTorch's F.conv2d. Pairs of options are height and width. */
 typedef struct ls_conv_opts {
     int64_t stride[2], padding[2], dilation[2], groups;
+    int64_t output_padding[2]; /* of transposed convolutions; less than the stride */
+    struct {
+        int64_t stride, padding, dilation;
+    } depth; /* ls_conv3d_op */
 } ls_conv_opts;
-#define LS_CONV_DEFAULTS .stride = { 1, 1 }, .padding = { 0, 0 }, .dilation = { 1, 1 }, .groups = 1
+#define LS_CONV_DEFAULTS                                                                                    \
+    .stride = { 1, 1 }, .padding = { 0, 0 }, .dilation = { 1, 1 }, .groups = 1, .output_padding = { 0, 0 }, \
+    .depth = { 1, 0, 1 }
 LS_API ls_conv_opts ls_conv_opts_default(void);
 LS_API ls_value ls_conv2d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o);
+/* PyTorch's F.conv_transpose2d, the gradient of a convolution: x [N, C, H, W], w [C, O/groups, KH, KW], b [O]
+ * or LS_NONE -> [N, O, OH, OW], OH = (H - 1) * stride - 2 * padding + dilation * (KH - 1) + output_padding +
+ * 1. */
+LS_API ls_value ls_conv_transpose2d_op(ls_graph *g, ls_value x, ls_value w, ls_value b,
+                                       const ls_conv_opts *o);
+/* The same in one dimension, x [N, C, L] and w [O, C/groups, K] or (transposed) [C, O/groups, K]: F.conv1d,
+ * F.conv_transpose1d. Of each pair of options the first number counts. */
+LS_API ls_value ls_conv1d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o);
+LS_API ls_value ls_conv_transpose1d_op(ls_graph *g, ls_value x, ls_value w, ls_value b,
+                                       const ls_conv_opts *o);
+/* PyTorch's F.conv3d: x [N, C, D, H, W], w [O, C/groups, KD, KH, KW], KD at most 64 -> [N, O, OD, OH, OW].
+ * Computed as one 2-D convolution of KD * C channels, so x is held KD times. */
+LS_API ls_value ls_conv3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o);
 /* Largest element of each window (the first one if several are), padding never counts; output 1 is where in
  * its plane it was, i32. */
 typedef struct ls_pool_opts {
@@ -329,6 +347,10 @@ LS_API ls_value ls_amax(ls_graph *g, ls_value a, int dim, bool keep); /* the lar
 #define ls_embedding_op(g, ...) (ls_embedding_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_rope(g, ...) (ls_rope)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_conv2d_op(g, ...) (ls_conv2d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv_transpose2d_op(g, ...) (ls_conv_transpose2d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv1d_op(g, ...) (ls_conv1d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv_transpose1d_op(g, ...) (ls_conv_transpose1d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv3d_op(g, ...) (ls_conv3d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_max_pool2d(g, ...) (ls_max_pool2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_adaptive_avg_pool2d(g, ...) (ls_adaptive_avg_pool2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_batch_norm_op(g, ...) (ls_batch_norm_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)

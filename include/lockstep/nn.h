@@ -62,15 +62,17 @@ LS_API ls_value ls_patch_embedding(ls_graph *g, const char *name, ls_value image
                                    const ls_linear_opts *o);
 
 /* torch.nn.Conv2d: x [N, C, H, W] -> [N, out, ..], kernel and options the same for height and width. Defaults
- * are PyTorch's: weight and bias uniform in +-1/sqrt(C/groups * kernel * kernel). */
+ * are PyTorch's: weight and bias uniform in +-1/sqrt(C/groups * kernel * kernel). Options of the other
+ * convolutions below too. */
 typedef struct ls_conv2d_opts {
     int64_t stride, padding, dilation, groups;
+    int64_t output_padding; /* of transposed convolutions */
     bool bias;
     const ls_init *weight_init, *bias_init; /* NULL: the default */
 } ls_conv2d_opts;
 #define LS_CONV2D_DEFAULTS                                                                    \
-    .stride = 1, .padding = 0, .dilation = 1, .groups = 1, .bias = true, .weight_init = NULL, \
-    .bias_init = NULL
+    .stride = 1, .padding = 0, .dilation = 1, .groups = 1, .output_padding = 0, .bias = true, \
+    .weight_init = NULL, .bias_init = NULL
 LS_API ls_conv2d_opts ls_conv2d_opts_default(void);
 LS_API ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel,
                                const ls_conv2d_opts *o LS_OR_DEFAULTS);
@@ -79,6 +81,54 @@ LS_API ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_
 #else
 #define ls_conv2d(g, name, x, out, kernel, ...)                                                       \
     LS_QUIETLY(ls_value, ls_conv2d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+                                        &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+
+/* torch.nn.Conv1d: x [N, C, L] -> [N, out, ..]. */
+LS_API ls_value ls_conv1d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel,
+                               const ls_conv2d_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_conv1d(g, ...) ls_conv1d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#else
+#define ls_conv1d(g, name, x, out, kernel, ...)                                                       \
+    LS_QUIETLY(ls_value, ls_conv1d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+                                        &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+
+/* torch.nn.Conv3d: x [N, C, D, H, W] -> [N, out, ..]; the kernel is a cube. */
+LS_API ls_value ls_conv3d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel,
+                               const ls_conv2d_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_conv3d(g, ...) ls_conv3d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#else
+#define ls_conv3d(g, name, x, out, kernel, ...)                                                       \
+    LS_QUIETLY(ls_value, ls_conv3d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+                                        &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+
+/* torch.nn.ConvTranspose2d: x [N, C, H, W] -> [N, out, (H - 1) * stride - 2 * padding + dilation * (kernel -
+ * 1) + output_padding + 1, ..]. weight [C, out/groups, kernel, kernel], uniform in +-1/sqrt(out/groups *
+ * kernel * kernel) as its bias. */
+LS_API ls_value ls_conv_transpose2d_with(ls_graph *g, const char *name, ls_value x, int64_t out,
+                                         int64_t kernel, const ls_conv2d_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_conv_transpose2d(g, ...) ls_conv_transpose2d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#else
+#define ls_conv_transpose2d(g, name, x, out, kernel, ...)                                             \
+    LS_QUIETLY(ls_value,                                                                              \
+               ls_conv_transpose2d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+                                        &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+
+/* torch.nn.ConvTranspose1d. */
+LS_API ls_value ls_conv_transpose1d_with(ls_graph *g, const char *name, ls_value x, int64_t out,
+                                         int64_t kernel, const ls_conv2d_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_conv_transpose1d(g, ...) ls_conv_transpose1d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#else
+#define ls_conv_transpose1d(g, name, x, out, kernel, ...)                                             \
+    LS_QUIETLY(ls_value,                                                                              \
+               ls_conv_transpose1d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
                                         &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 

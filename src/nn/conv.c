@@ -20,24 +20,47 @@ static int64_t channels(const ls_graph *g, ls_value x)
     return t.ndim >= 2 ? t.dims[1] : 0;
 }
 
-ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel,
-                        const ls_conv2d_opts *o)
+typedef ls_value (*conv_op)(ls_graph *, ls_value, ls_value, ls_value, const ls_conv_opts *);
+
+/* A layer of a convolution in `ndim` dimensions, `block` its class in PyTorch. */
+static ls_value layer(ls_graph *g, const char *block, conv_op op, bool transposed, int ndim, const char *name,
+                      ls_value x, int64_t out, int64_t kernel, const ls_conv2d_opts *o)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
     o = o ? o : &(const ls_conv2d_opts){ LS_CONV2D_DEFAULTS };
-    LS_SCOPE(g, name, "Conv2d");
-    const int64_t in = o->groups > 0 ? channels(g, x) / o->groups : 0;
-    const ls_init init = ls_init_fan_in(in * kernel * kernel);
-    ls_value w = ls_param(g, "weight", LS_TYPE(LS_F32, out, in, kernel, kernel),
-                          o->weight_init ? *o->weight_init : init);
+    LS_SCOPE(g, name, block);
+    const int64_t in = transposed ? out : channels(g, x), group = o->groups > 0 ? in / o->groups : 0;
+    ls_type type = LS_TYPE(LS_F32, transposed ? channels(g, x) : out, group);
+    int64_t fan = group;
+    for (int d = 0; d < ndim; d++) {
+        type.dims[type.ndim++] = kernel;
+        fan *= kernel;
+    }
+    const ls_init init = ls_init_fan_in(fan);
+    ls_value w = ls_param(g, "weight", type, o->weight_init ? *o->weight_init : init);
     ls_value b = o->bias ? ls_param(g, "bias", LS_TYPE(LS_F32, out), o->bias_init ? *o->bias_init : init)
                          : LS_NONE;
-    const ls_conv_opts op = {
-        { o->stride, o->stride }, { o->padding, o->padding }, { o->dilation, o->dilation }, o->groups
-    };
-    return ls_conv2d_op(g, x, w, b, &op);
+    return op(g, x, w, b,
+              &(ls_conv_opts){ .stride = { o->stride, o->stride },
+                               .padding = { o->padding, o->padding },
+                               .dilation = { o->dilation, o->dilation },
+                               .groups = o->groups,
+                               .output_padding = { o->output_padding, o->output_padding },
+                               .depth = { o->stride, o->padding, o->dilation } });
 }
+
+#define LAYER(call, block, transposed, ndim)                                                          \
+    ls_value ls_##call##_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel, \
+                              const ls_conv2d_opts *o)                                                \
+    {                                                                                                 \
+        return layer(g, block, ls_##call##_op, transposed, ndim, name, x, out, kernel, o);            \
+    }
+LAYER(conv1d, "Conv1d", false, 1)
+LAYER(conv2d, "Conv2d", false, 2)
+LAYER(conv3d, "Conv3d", false, 3)
+LAYER(conv_transpose1d, "ConvTranspose1d", true, 1)
+LAYER(conv_transpose2d, "ConvTranspose2d", true, 2)
 
 ls_value ls_track(ls_graph *g)
 {

@@ -1,6 +1,6 @@
-/* conv.c - convolution of pictures, NCHW, and its gradients: y = conv2d(x, w) + b, as PyTorch's F.conv2d. */
+/* conv.c - convolution of pictures, NCHW, and its gradients: y = conv2d(x, w) + b, as PyTorch's F.conv2d.
+ * conv2d_dx is the transposed convolution too (conv_builders.c), so it has a gradient and a rule. */
 #include "rules.h"
-#include "base/argument.h"
 
 static int64_t reach(int64_t kernel, int64_t dilation) { return (kernel - 1) * dilation + 1; }
 
@@ -54,6 +54,8 @@ static ls_status infer_conv2d_dx(ls_infer *i) /* dy, w */
     int64_t oh, ow;
     LS_RULE_CHECK(i, dy->ndim == 4 && w->ndim == 4 && dy->dtype == w->dtype,
                   "needs dy [N, O, OH, OW] and w [O, C/groups, KH, KW] of one type");
+    LS_RULE_CHECK(i, a->height > 0 && a->width > 0, "the result would be %lld x %lld: too much padding",
+                  (long long)a->height, (long long)a->width);
     LS_TRY(expect_groups(i, w->dims[1] * a->groups, w->dims[1], w->dims[0]));
     LS_TRY(result_size(i, a->height, a->width, w->dims[2], w->dims[3], &oh, &ow));
     LS_RULE_CHECK(i, dy->dims[1] == w->dims[0] && dy->dims[2] == oh && dy->dims[3] == ow,
@@ -119,6 +121,22 @@ static void grad_conv2d(ls_grad *c)
     }
 }
 
+/* dx is linear in dy and in w: conv2d is its transpose. */
+static void grad_conv2d_dx(ls_grad *c) /* dy, w */
+{
+    const ls_node *n = c->node;
+    const ls_type w = ls_value_type(c->g, n->in[1]);
+    ls_conv_attrs a = *(const ls_conv_attrs *)n->attrs;
+    a.height = a.width = 0;
+    if (c->needs[0])
+        c->din[0] = ls_graph_apply(c->g, &ls_op_conv2d, 2, (ls_value[]){ c->dout[0], n->in[1] }, &a);
+    if (c->needs[1]) {
+        a.height = w.dims[2];
+        a.width = w.dims[3];
+        c->din[1] = ls_graph_apply(c->g, &ls_op_conv2d_dw, 2, (ls_value[]){ n->in[0], c->dout[0] }, &a);
+    }
+}
+
 static ls_status dims_conv2d(ls_rule *r, const ls_infer *i)
 {
     if (((const ls_conv_attrs *)i->attrs)->groups > 1) {
@@ -153,16 +171,17 @@ const ls_op ls_op_conv2d = {
 };
 const ls_op ls_op_conv2d_dx = {
     .name = "conv2d_dx",
-    .rule = LS_RULE_LATER,
+    .rule = "b o u! w!, o c i! j! -> b c y! x!",
+    .dims = dims_conv2d,
     .min_in = 2,
     .max_in = 2,
     .n_out = 1,
-    .flags = LS_OP_NO_GRAD,
     .attrs_size = sizeof(ls_conv_attrs),
     .fields = FIELDS,
     .infer = infer_conv2d_dx,
+    .grad = grad_conv2d_dx,
     .cost = cost_conv2d_dx,
-    .summary = "gradient for the picture",
+    .summary = "gradient for the picture, and transposed convolution",
 };
 const ls_op ls_op_conv2d_dw = {
     .name = "conv2d_dw",
@@ -177,19 +196,3 @@ const ls_op ls_op_conv2d_dw = {
     .cost = cost_conv2d_dw,
     .summary = "gradient for the kernel, and the sums of dy over each channel",
 };
-
-ls_value ls_conv2d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o)
-{
-    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    o = o ? o : &(const ls_conv_opts){ LS_CONV_DEFAULTS };
-    const ls_conv_attrs a = { .stride_h = o->stride[0],
-                              .stride_w = o->stride[1],
-                              .pad_h = o->padding[0],
-                              .pad_w = o->padding[1],
-                              .dilation_h = o->dilation[0],
-                              .dilation_w = o->dilation[1],
-                              .groups = o->groups };
-    return ls_graph_apply(g, &ls_op_conv2d, ls_present(b) || b.id < 0 ? 3 : 2, (ls_value[]){ x, w, b }, &a);
-}
-
-ls_conv_opts ls_conv_opts_default(void) { return (ls_conv_opts){ LS_CONV_DEFAULTS }; }

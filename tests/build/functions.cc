@@ -107,6 +107,8 @@ static ls_value layers(ls_graph *g, bool null)
     x = ls_conv2d_with(g, "conv", x, 4, 3, null ? nullptr : &conv);
     x = ls_batch_norm_with(g, "bn", x, null ? nullptr : &norm);
     x = ls_conv2d_op(g, x, w, none, null ? nullptr : &plain);
+    x = ls_conv_transpose2d_with(g, "up", x, 4, 1, null ? nullptr : &conv);
+    x = ls_conv_transpose2d_op(g, x, w, none, null ? nullptr : &plain);
     x = ls_patch_embedding(g, "patches", x, 2, 8, null ? nullptr : &linear);
     return ls_linear_with(g, "fc", x, 5, null ? nullptr : &linear);
 }
