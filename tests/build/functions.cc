@@ -107,6 +107,10 @@ static ls_value layers(ls_graph *g, bool null)
     x = ls_conv2d_with(g, "conv", x, 4, 3, null ? nullptr : &conv);
     x = ls_batch_norm_with(g, "bn", x, null ? nullptr : &norm);
     x = ls_conv2d_op(g, x, w, none, null ? nullptr : &plain);
+    const ls_value x1 = input(g, "x1", LS_F32, { 2, 3, 8 }), x3 = input(g, "x3", LS_F32, { 2, 3, 4, 4, 4 });
+    ls_output(g, "y1", ls_conv1d_with(g, "conv1d", x1, 4, 3, null ? nullptr : &conv));
+    ls_output(g, "up1", ls_conv_transpose1d_with(g, "up1d", x1, 4, 3, null ? nullptr : &conv));
+    ls_output(g, "y3", ls_conv3d_with(g, "conv3d", x3, 4, 3, null ? nullptr : &conv));
     x = ls_conv_transpose2d_with(g, "up", x, 4, 1, null ? nullptr : &conv);
     x = ls_conv_transpose2d_op(g, x, w, none, null ? nullptr : &plain);
     x = ls_patch_embedding(g, "patches", x, 2, 8, null ? nullptr : &linear);
