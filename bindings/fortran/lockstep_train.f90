@@ -180,12 +180,20 @@ module lockstep_train
       type(ls_step_result), intent(out) :: result
       integer(c_int) :: status
     end function
-    ! Copies a parameter to an array of its shape, its dimensions in the opposite order to the file's. Collective.
-    function ls_trainer_parameter(trainer, name, values) result(status) bind(c, name="lsf_trainer_parameter")
+    ! Copies a parameter or a buffer to an array of its shape, its dimensions in the opposite order to the file's, or
+    ! from one. Collective.
+    function ls_trainer_get(trainer, name, values) result(status) bind(c, name="lsf_trainer_get")
       import :: ls_trainer, c_int
       type(ls_trainer), intent(in) :: trainer
       character(len=*), intent(in) :: name
       type(*), intent(inout) :: values(..)
+      integer(c_int) :: status
+    end function
+    function ls_trainer_set(trainer, name, values) result(status) bind(c, name="lsf_trainer_set")
+      import :: ls_trainer, c_int
+      type(ls_trainer), intent(in) :: trainer
+      character(len=*), intent(in) :: name
+      type(*), intent(in) :: values(..)
       integer(c_int) :: status
     end function
     function ls_trainer_parameter_count(trainer) result(n) bind(c, name="lsf_trainer_parameter_count")

@@ -161,51 +161,20 @@ ls_status lsf_trainer_run(ls_trainer *const *t, int samples, double lr, lsf_step
 
 int64_t lsf_trainer_parameter_count(ls_trainer *const *t) { return ls_trainer_parameter_count(*t); }
 
-/* Copies the elements of `from` to where those of `to` lie; both have one shape. */
-static void copy(const ls_tensor *to, const ls_tensor *from)
-{
-    const size_t size = ls_dtype_size(to->type.dtype);
-    int64_t at[LS_MAX_DIMS] = { 0 };
-    for (int64_t i = ls_type_count(&to->type); i > 0; i--) {
-        int64_t a = 0, b = 0;
-        for (int d = 0; d < to->type.ndim; d++) {
-            a += at[d] * to->strides[d];
-            b += at[d] * from->strides[d];
-        }
-        memcpy((char *)to->data + a * (int64_t)size, (const char *)from->data + b * (int64_t)size, size);
-        for (int d = to->type.ndim - 1; d >= 0 && ++at[d] == to->type.dims[d]; d--)
-            at[d] = 0;
-    }
-}
-
-ls_status lsf_trainer_parameter(ls_trainer *const *t, const CFI_cdesc_t *name, const CFI_cdesc_t *values)
+ls_status lsf_trainer_get(ls_trainer *const *t, const CFI_cdesc_t *name, const CFI_cdesc_t *values)
 {
     ls_tensor x;
     LSF_TEXT_OF(text, name);
-    LS_TRY(lsf_tensor(&x, values, "ls_trainer_parameter"));
-    const int n = ls_trainer_parameters(*t, NULL, 0);
-    if (n < 0)
-        return LS_E_ARG;
-    ls_named_tensor *all = calloc((size_t)n + 1, sizeof *all);
-    if (!all)
-        return ls_fail(LS_E_MEMORY, "ls_trainer_parameter: out of memory");
-    ls_status s = ls_trainer_parameters(*t, all, n) < 0 ? LS_E_PEER : LS_OK;
-    const ls_tensor *found = NULL;
-    for (int i = 0; i < n && s == LS_OK; i++)
-        found = strcmp(all[i].name, text) ? found : &all[i].tensor;
-    if (s == LS_OK && !found)
-        s = ls_fail(LS_E_ARG, "ls_trainer_parameter: the model has no parameter \"%s\"", text);
-    else if (s == LS_OK && !ls_type_equal(&found->type, &x.type))
-        s = ls_fail(
-            LS_E_SHAPE,
-            "ls_trainer_parameter: \"%s\" is %s of %d dimensions and %lld elements, the array is %s of "
-            "%d and %lld, or in another order",
-            text, ls_dtype_name(found->type.dtype), found->type.ndim, (long long)ls_type_count(&found->type),
-            ls_dtype_name(x.type.dtype), x.type.ndim, (long long)ls_type_count(&x.type));
-    if (s == LS_OK)
-        copy(&x, found);
-    free(all);
-    return s;
+    LS_TRY(lsf_tensor(&x, values, "ls_trainer_get"));
+    return ls_trainer_get(*t, text, &x);
+}
+
+ls_status lsf_trainer_set(ls_trainer *const *t, const CFI_cdesc_t *name, const CFI_cdesc_t *values)
+{
+    ls_tensor x;
+    LSF_TEXT_OF(text, name);
+    LS_TRY(lsf_tensor(&x, values, "ls_trainer_set"));
+    return ls_trainer_set(*t, text, &x);
 }
 
 /* ---- evaluation */

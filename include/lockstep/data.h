@@ -283,17 +283,12 @@ LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t
  * loader reads its share of every step alone; no rank needs another for that. */
 /* A loader belongs to one thread at a time; a data set may be read by any number of them. */
 typedef struct ls_loader ls_loader;
-typedef struct ls_loader_field {
-    const ls_field *field;
-    const void *data; /* [micro_batches, micro_batch, field of a sample] */
-    int64_t count;    /* entries that count in the whole step, over all ranks; -1: not known */
-} ls_loader_field;
 typedef struct ls_loader_step {
     int64_t epoch, step;
     int64_t micro_batches; /* of the share: all M by default */
     int64_t samples;       /* of the whole step, over all ranks; not padding */
     int n_fields;
-    const ls_loader_field *fields; /* in the order of the set's */
+    const struct ls_loader_field *fields; /* the loader's: for ls_trainer_step_from and ls_loader_copy */
 } ls_loader_step;
 
 typedef struct ls_loader_options {
@@ -317,10 +312,14 @@ LS_API ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, c
 #endif
 LS_API void ls_loader_destroy(ls_loader **loader); /* at any time; joins the thread; harmless on NULL */
 
-/* The next step; *done (then *step is untouched) after the last epoch. The memory is the loader's and stays
- * as it is until the next call on this loader. An error of the loader thread (its message too) comes out
- * here, and again at every later call until a seek. */
+/* The next step; *done (then *step is untouched) after the last epoch. The step is valid until the next call
+ * on this loader. An error of the loader thread (its message too) comes out here, and again at every later
+ * call until a seek. */
 LS_API ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done);
+/* Copies a field of the step, [micro_batches, micro_batch, field of a sample], to `to`, which has so many
+ * bytes. LS_E_ARG: the samples have no such field; LS_E_SHAPE: the field has another number of bytes. Local.
+ */
+LS_API ls_status ls_loader_copy(const ls_loader_step *step, const char *field, void *to, size_t bytes);
 /* Continues at (epoch, step); what was filled ahead is thrown away. */
 LS_API ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step);
 

@@ -77,7 +77,7 @@ typedef struct ls_trainer_opts {
     bool stage_saves;
     ls_parallel parallel; /* how the step is laid over ranks */
     /* the ranks; NULL: one. Must outlive the trainer. With more than one, create, init, load, save, step,
-     * eval and parameters are collective */
+     * eval, get and set are collective */
     ls_group *group;
 } ls_trainer_opts;
 #define LS_TRAINER_DEFAULTS                                                                                \
@@ -115,7 +115,7 @@ LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
  * over, but not all of the model's, which keep their values: after ls_trainer_init, or another load. */
 LS_API ls_status ls_trainer_load_partly(ls_trainer *t, const ls_weights *w);
 /* Exchanges the parameters and their moving averages (ema_decay), so that an evaluation, ls_trainer_save or
- * ls_trainer_parameters has the averages; a second call exchanges them back, without which no step is
+ * ls_trainer_get has the averages; a second call exchanges them back, without which no step is
  * possible. Before the first step both are the same. Collective. */
 LS_API ls_status ls_trainer_exchange_ema(ls_trainer *t);
 /* One .safetensors file with the master weights and the buffers under the model's names. Allocates; with
@@ -194,14 +194,18 @@ LS_API ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_
                                  int32_t *predicted, float *probability);
 
 LS_API int64_t ls_trainer_parameter_count(const ls_trainer *t); /* elements */
-/* The masters, whole; returns how many there are, or -1 (see ls_error_message). On one rank views of them;
- * with more, gathered into a copy of the trainer's that the next call overwrites (out NULL: only counts,
- * local). */
-LS_API int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max);
-/* The model's state that is not trained: running statistics and counters of batch norm, as micro-batch 0 of
- * each step left them. Views; returns how many there are, or -1. With more than one rank collective, unless
- * out is NULL. */
-LS_API int ls_trainer_buffers(ls_trainer *t, ls_named_tensor *out, int max);
+/* Names and types of the parameters, whole, and of the model's state that is not trained: running statistics
+ * and counters of batch norm, scalings. `data` is NULL. Up to `max` of them into `out`; returns how many there
+ * are. Local. */
+LS_API int ls_trainer_parameters(const ls_trainer *t, ls_named_tensor *out, int max);
+LS_API int ls_trainer_buffers(const ls_trainer *t, ls_named_tensor *out, int max);
+/* Copies a parameter or a buffer, whole, to `values` of its shape, with any strides; f32 or f64 for a float
+ * one. Parameters are the masters; buffers are as micro-batch 0 of the last step left them. LS_E_ARG: there is
+ * none of that name, or there are no weights yet; LS_E_SHAPE: another type or shape. Allocates. Collective: a
+ * mistake of one rank is told to all. */
+LS_API ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *values);
+/* The same the other way. All ranks give the same values; the state of the optimizer stays as it is. */
+LS_API ls_status ls_trainer_set(ls_trainer *t, const char *name, const ls_tensor *values);
 LS_API int64_t ls_trainer_classes(const ls_trainer *t);
 /* all memory of the session, the accumulation, and the samples that were put */
 LS_API size_t ls_trainer_bytes(const ls_trainer *t);

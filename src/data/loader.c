@@ -110,7 +110,7 @@ static ls_status fill(ls_loader *l, slot *to, uint64_t generation)
                                   : -1;
     for (int64_t i = 0; wanted && i < l->share.count; i++) {
         for (int k = 0; k < set->n_fields; k++)
-            to->to[k] = (char *)(uintptr_t)to->fields[k].data +
+            to->to[k] = (char *)to->fields[k].data +
                         (size_t)(i * l->order.micro_batch) * ls_type_bytes(&set->fields[k].type);
         LS_TRY(
             ls_order_fill(&l->order, set, to->epoch, to->step, l->share.first + i * l->share.stride, to->to));
@@ -199,7 +199,8 @@ static ls_status allocate(ls_loader *l)
         for (int k = 0; k < set->n_fields && have; k++) {
             const size_t bytes = samples * ls_type_bytes(&set->fields[k].type);
             s->fields[k] = (ls_loader_field){ .field = &set->fields[k],
-                                              .data = ls_sys_aligned_alloc(64, (bytes + 63) / 64 * 64) };
+                                              .data = ls_sys_aligned_alloc(64, (bytes + 63) / 64 * 64),
+                                              .bytes = bytes };
             have = s->fields[k].data;
         }
         if (!have)
@@ -289,7 +290,7 @@ void ls_loader_destroy(ls_loader **loader)
     }
     for (int i = 0; l->slots && i <= l->ring; i++) {
         for (int k = 0; l->slots[i].fields && k < l->set->n_fields; k++)
-            free((void *)(uintptr_t)l->slots[i].fields[k].data);
+            free(l->slots[i].fields[k].data);
         free(l->slots[i].fields);
         free(l->slots[i].to);
     }
@@ -357,6 +358,25 @@ ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done)
     }
     pthread_mutex_unlock(&l->lock);
     return s;
+}
+
+ls_status ls_loader_copy(const ls_loader_step *step, const char *field, void *to, size_t bytes)
+{
+    LS_ARG(step);
+    LS_ARG(field);
+    LS_ARG(to);
+    for (int k = 0; k < step->n_fields; k++) {
+        const ls_loader_field *f = &step->fields[k];
+        if (strcmp(f->field->name, field))
+            continue;
+        if (f->bytes != bytes)
+            return ls_fail(LS_E_SHAPE,
+                           "ls_loader_copy: \"%s\" of a step has %zu bytes, there is room for %zu", field,
+                           f->bytes, bytes);
+        memcpy(to, f->data, bytes);
+        return LS_OK;
+    }
+    return ls_fail(LS_E_ARG, "ls_loader_copy: the samples have no field \"%s\"", field);
 }
 
 ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step)

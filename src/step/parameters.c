@@ -10,9 +10,12 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/hash.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "comm/agree.h"
 #include "nn/init.h"
+#include "rows.h"
 #include "state.h"
 #include "trainer.h"
 #include "graph/identity.h"
@@ -117,11 +120,6 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     return LS_OK;
 }
 
-static size_t unit_bytes(const ls_unit *u, int64_t elements)
-{
-    return (size_t)elements * ls_dtype_size(u->dtype);
-}
-
 /* Where the whole parameter i begins in t->whole, in bytes. */
 static size_t start(const ls_units *u, int i)
 {
@@ -131,90 +129,88 @@ static size_t start(const ls_units *u, int i)
     return at;
 }
 
-/* Copies what a rank holds of parameter i from its slice of the unit to t->whole. */
-static void copy_to_whole(ls_trainer *t, int i, const ls_held *h, const char *slice)
+/* The most elements of parameter i that a rank holds. */
+static int64_t most(const ls_trainer *t, int i)
 {
-    const ls_units *u = &t->compiled.units;
-    const ls_range r = range_of(u, i, h, slice);
-    const size_t size = ls_dtype_size(u->slots[i].type.dtype);
-    char *to = (char *)t->whole + start(u, i);
-    for (int64_t k = 0, n; k < r.count; k += n) {
-        const int64_t first = ls_range_piece(&r, k, &n);
-        memcpy(to + (size_t)first * size, (const char *)r.data + (size_t)k * size, (size_t)n * size);
+    int64_t n = 0;
+    for (int r = 0; r < ls_group_size(t->group); r++) {
+        const int64_t count = held(t, i, r).count;
+        n = count > n ? count : n;
     }
-}
-
-/* Gathers all parameters in t->whole, on every rank (`everywhere`) or on rank 0. Of equal copies it takes
- * number 0. Collective. */
-static ls_status collect(ls_trainer *t, bool everywhere)
-{
-    const ls_units *u = &t->compiled.units;
-    const int ranks = ls_group_size(t->group);
-    const bool keep = everywhere || ls_group_rank(t->group) == 0;
-    if (!t->whole && keep)
-        t->whole = ls_sys_calloc(start(u, u->n_slots), 1);
-    size_t largest = 0;
-    for (int i = 0; i < u->n; i++)
-        largest = unit_bytes(&u->units[i], u->units[i].slice) > largest
-                      ? unit_bytes(&u->units[i], u->units[i].slice)
-                      : largest;
-    char *slices = ls_sys_malloc(largest * (size_t)ranks); /* of one unit, from every rank */
-    ls_status s = (t->whole || !keep) && slices
-                      ? LS_OK
-                      : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
-    s = ls_checkpoint_together(t->group, s);
-    for (int i = 0; i < u->n && s == LS_OK; i++) {
-        const size_t bytes = unit_bytes(&u->units[i], u->units[i].slice);
-        s = ls_group_all_gather(t->group, t->units[i].data, bytes, slices);
-        for (int r = 0; r < ranks && keep && s == LS_OK; r++)
-            for (int k = 0; k < u->n_slots; k++)
-                if (u->slots[k].unit == i) {
-                    const ls_held h = held(t, k, r);
-                    if (h.copy == 0)
-                        copy_to_whole(t, k, &h, slices + (size_t)r * bytes);
-                }
-    }
-    free(slices);
-    return s;
-}
-
-/* The whole parameter i: in t->whole, or in its unit if every rank has all of it. */
-static ls_named_tensor parameter(const ls_trainer *t, int i)
-{
-    const ls_units *u = &t->compiled.units;
-    const ls_slot *s = &u->slots[i];
-    char *at = ls_units_everywhere(u)
-                   ? (char *)t->units[s->unit].data + (size_t)s->offset * ls_dtype_size(s->type.dtype)
-                   : (char *)t->whole + start(u, i);
-    return (ls_named_tensor){ s->name, ls_tensor_of(at, &s->whole) };
-}
-
-int ls_trainer_parameters(ls_trainer *t, ls_named_tensor *out, int max)
-{
-    LS_ARG_OR(t, -1);
-    __attribute__((cleanup(ls_trainer_leave))) ls_trainer *entered = NULL;
-    if (ls_trainer_enter(&entered, t, __func__) != LS_OK)
-        return -1;
-    int n = t->compiled.units.n_slots;
-    t->rounded = t->rounded && !out; /* the caller may change them */
-    if (out && !ls_units_everywhere(&t->compiled.units) && collect(t, true) != LS_OK)
-        return -1;
-    for (int i = 0; out && i < n && i < max; i++)
-        out[i] = parameter(t, i);
     return n;
 }
 
-int ls_trainer_buffers(ls_trainer *t, ls_named_tensor *out, int max)
+/* Memory for gathering parameter i: what this rank holds, then what every rank does. */
+static size_t room_of(const ls_trainer *t, int i)
 {
-    LS_ARG_OR(t, -1);
-    __attribute__((cleanup(ls_trainer_leave))) ls_trainer *entered = NULL;
-    if (ls_trainer_enter(&entered, t, __func__) != LS_OK)
-        return -1;
-    if (out && ls_trainer_share_buffers(t) != LS_OK)
-        return -1;
-    for (int i = 0; out && i < t->n_buffers && i < max; i++)
-        out[i] = t->buffers[i];
-    return t->n_buffers;
+    return (size_t)(most(t, i) * (1 + ls_group_size(t->group))) *
+           ls_dtype_size(t->compiled.units.slots[i].type.dtype);
+}
+
+/* Copies between the elements of a range, which lie at `part`, and the whole tensor. */
+static void scatter(const ls_range *r, size_t size, char *part, char *whole, bool to_whole)
+{
+    for (int64_t k = 0, n; k < r->count; k += n) {
+        char *there = whole + (size_t)ls_range_piece(r, k, &n) * size, *here = part + (size_t)k * size;
+        memcpy(to_whole ? there : here, to_whole ? here : there, (size_t)n * size);
+    }
+}
+
+/* Gathers parameter i at `whole`, or (NULL) only sends what this rank has. Of equal copies it takes number 0.
+ * Collective. */
+static ls_status gather(ls_trainer *t, int i, char *room, char *whole)
+{
+    const ls_units *u = &t->compiled.units;
+    const size_t size = ls_dtype_size(u->slots[i].type.dtype), each = (size_t)most(t, i) * size;
+    ls_held h = held(t, i, t->compiled.parallel.rank);
+    ls_range r = range_of(u, i, &h, t->units[u->slots[i].unit].data);
+    memcpy(room, r.data, (size_t)r.count * size);
+    LS_TRY(ls_group_all_gather(t->group, room, each, room + each));
+    for (int rank = 0; whole && rank < ls_group_size(t->group); rank++) {
+        h = held(t, i, rank);
+        r = range_of(u, i, &h, room);
+        if (h.copy == 0)
+            scatter(&r, size, room + (size_t)(rank + 1) * each, whole, true);
+    }
+    return LS_OK;
+}
+
+/* Gathers all parameters in t->whole, on every rank (`everywhere`) or on rank 0. Collective. */
+static ls_status collect(ls_trainer *t, bool everywhere)
+{
+    const ls_units *u = &t->compiled.units;
+    const bool keep = everywhere || ls_group_rank(t->group) == 0;
+    size_t largest = 0;
+    if (!t->whole && keep)
+        t->whole = ls_sys_calloc(start(u, u->n_slots), 1);
+    for (int i = 0; i < u->n_slots; i++)
+        largest = room_of(t, i) > largest ? room_of(t, i) : largest;
+    char *room = ls_sys_malloc(largest);
+    ls_status s = (t->whole || !keep) && room
+                      ? LS_OK
+                      : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
+    s = ls_checkpoint_together(t->group, s);
+    for (int i = 0; i < u->n_slots && s == LS_OK; i++)
+        s = gather(t, i, room, keep ? (char *)t->whole + start(u, i) : NULL);
+    free(room);
+    return s;
+}
+
+/* The memory of parameter i in its unit, if every rank has all of it. */
+static void *in_unit(const ls_trainer *t, int i)
+{
+    const ls_slot *s = &t->compiled.units.slots[i];
+    return (char *)t->units[s->unit].data + (size_t)s->offset * ls_dtype_size(s->type.dtype);
+}
+
+/* The whole parameter i: in t->whole, or in its unit. */
+static ls_named_tensor parameter(const ls_trainer *t, int i)
+{
+    const ls_units *u = &t->compiled.units;
+    return (ls_named_tensor){ u->slots[i].name,
+                              ls_tensor_of(ls_units_everywhere(u) ? in_unit(t, i)
+                                                                  : (char *)t->whole + start(u, i),
+                                           &u->slots[i].whole) };
 }
 
 /* Parameters, then buffers. */
@@ -244,6 +240,122 @@ void ls_trainer_forget_copy(ls_trainer *t)
     free(t->whole);
     t->whole = NULL;
 }
+
+/* ---- one by name */
+
+int ls_trainer_parameters(const ls_trainer *t, ls_named_tensor *out, int max)
+{
+    LS_ARG_OR(t, -1);
+    const ls_units *u = &t->compiled.units;
+    for (int i = 0; out && i < u->n_slots && i < max; i++)
+        out[i] = (ls_named_tensor){ u->slots[i].name, ls_tensor_of(NULL, &u->slots[i].whole) };
+    return u->n_slots;
+}
+
+int ls_trainer_buffers(const ls_trainer *t, ls_named_tensor *out, int max)
+{
+    LS_ARG_OR(t, -1);
+    for (int i = 0; out && i < t->n_buffers && i < max; i++)
+        out[i] = (ls_named_tensor){ t->buffers[i].name, ls_tensor_of(NULL, &t->buffers[i].tensor.type) };
+    return t->n_buffers;
+}
+
+static bool is_float(ls_dtype d) { return d == LS_F32 || d == LS_F64; }
+
+/* Finds parameter number *i, or buffer number *i - n_slots, for values of its type. *of: its type. */
+static ls_status find(const ls_trainer *t, const char *name, const ls_tensor *values, const char *call, int *i,
+                      const ls_type **of)
+{
+    const int n = t->compiled.units.n_slots;
+    char a[128], b[128];
+    LS_TRY(ls_trainer_needs_weights(t, call));
+    for (*i = 0; *i < n + t->n_buffers; ++*i) {
+        const ls_slot *s = &t->compiled.units.slots[*i < n ? *i : 0];
+        if (strcmp(*i < n ? s->name : t->buffers[*i - n].name, name))
+            continue;
+        ls_type have = values->type;
+        *of = *i < n ? &s->whole : &t->buffers[*i - n].tensor.type;
+        have.dtype = is_float(have.dtype) && is_float((*of)->dtype) ? (*of)->dtype : have.dtype;
+        if (!ls_type_equal(&have, *of))
+            return ls_fail(LS_E_SHAPE, "%s: \"%s\" is %s, the values are %s", call, name,
+                           ls_type_text(a, *of), ls_type_text(b, &values->type));
+        return values->data ? LS_OK : ls_fail(LS_E_ARG, "%s: \"%s\": data is NULL", call, name);
+    }
+    return ls_fail(LS_E_ARG,
+                   "%s: the model has no parameter or buffer \"%s\"; ls_trainer_parameters and "
+                   "ls_trainer_buffers list them",
+                   call, name);
+}
+
+ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *values)
+{
+    LS_ARG(t);
+    LS_ARG(name);
+    LS_ARG(values);
+    LS_TRAINER_USE(t);
+    const int n = t->compiled.units.n_slots;
+    int i = 0;
+    const ls_type *of = NULL;
+    char *room = NULL, *whole = NULL;
+    ls_status s = find(t, name, values, "ls_trainer_get", &i, &of);
+    const bool apart = s == LS_OK && i < n && !ls_slot_everywhere(&t->compiled.units, i);
+    if (apart) {
+        room = ls_sys_malloc(room_of(t, i));
+        whole = ls_sys_malloc(ls_type_bytes(of));
+        s = ls_sys_have(room && whole ? room : NULL);
+    }
+    s = ls_checkpoint_together(t->group, s);
+    if (s == LS_OK && i >= n)
+        s = ls_trainer_share_buffers(t);
+    if (s == LS_OK && apart)
+        s = gather(t, i, room, whole);
+    if (s == LS_OK)
+        ls_rows_give(values, i >= n ? t->buffers[i - n].tensor.data : apart ? whole : in_unit(t, i), of->dtype);
+    free(room);
+    free(whole);
+    return s;
+}
+
+ls_status ls_trainer_set(ls_trainer *t, const char *name, const ls_tensor *values)
+{
+    LS_ARG(t);
+    LS_ARG(name);
+    LS_ARG(values);
+    LS_TRAINER_USE(t);
+    const ls_units *u = &t->compiled.units;
+    int i = 0;
+    const ls_type *of = NULL;
+    char *whole = NULL, line[64] = "";
+    ls_status s = ls_trainer_needs_parameters(t, "ls_trainer_set");
+    if (s == LS_OK)
+        s = find(t, name, values, "ls_trainer_set", &i, &of);
+    if (s == LS_OK)
+        s = ls_sys_have(whole = ls_sys_malloc(ls_type_bytes(of)));
+    s = ls_checkpoint_together(t->group, s);
+    if (s == LS_OK) {
+        ls_rows_take(whole, of->dtype, values);
+        snprintf(line, sizeof line, "values with hash %016llx\n",
+                 (unsigned long long)ls_hash64(whole, ls_type_bytes(of)));
+        s = t->group ? ls_ranks_same(t->group, line, "ls_trainer_set") : LS_OK;
+    }
+    if (s == LS_OK)
+        s = ls_session_enter(t->session, "setting a parameter");
+    if (s == LS_OK && i < u->n_slots) {
+        const ls_held h = held(t, i, t->compiled.parallel.rank);
+        const ls_range r = range_of(u, i, &h, t->units[u->slots[i].unit].data);
+        scatter(&r, ls_dtype_size(of->dtype), r.data, whole, false);
+    } else if (s == LS_OK) {
+        memcpy(t->buffers[i - u->n_slots].tensor.data, whole, ls_type_bytes(of));
+    }
+    if (s == LS_OK) {
+        t->rounded = false;
+        ls_session_leave(t->session);
+    }
+    free(whole);
+    return s;
+}
+
+/* ---- loading and saving */
 
 /* Takes what `reset` names out of the list of what is to be loaded. */
 static ls_status leave_out(ls_tensor_list *l, const char *reset)

@@ -187,7 +187,6 @@ ls_status ls_predictor_of_with(ls_predictor **out, ls_trainer *t, const ls_predi
     LS_ARG(t);
     LS_TRAINER_USE(t);
     o = o ? o : &(const ls_predictor_opts){ LS_PREDICTOR_DEFAULTS };
-    const bool had_copy = t->whole != NULL;
     ls_named_tensor *have = NULL;
     int n = 0;
     *out = NULL;
@@ -202,8 +201,7 @@ ls_status ls_predictor_of_with(ls_predictor **out, ls_trainer *t, const ls_predi
         s = ls_trainer_whole(t, &have, &n);
     s = s == LS_OK ? agree(t, copy_weights(*out, n, have)) : s;
     free(have);
-    if (!had_copy) /* else a caller of ls_trainer_parameters may read it */
-        ls_trainer_forget_copy(t);
+    ls_trainer_forget_copy(t);
     if (s != LS_OK)
         ls_predictor_destroy(out);
     return s;

@@ -9,7 +9,7 @@
 #include "ckpt/checkpoint.h"
 #include "compile.h"
 #include "execute/session.h"
-#include "lockstep/data.h"
+#include "data/loader.h"
 
 /* Requests of a rank to all ranks. They are exchanged together with the losses of a step. */
 enum {

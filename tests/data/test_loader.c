@@ -1,5 +1,6 @@
 /* test_loader.c - the loader gives exactly what ls_order_fill gives, from any start, in any interleaving.
  * Errors and ends are returned; it can be destroyed at any moment. Runs under TSan, too. */
+#include "data/loader.h"
 #include "files.h"
 
 #include <pthread.h>
@@ -333,6 +334,31 @@ static void test_refused(void **state)
     assert_null(l);
 }
 
+/* A caller gets samples as a copy, by the field's name. */
+static void test_copy(void **state)
+{
+    (void)state;
+    ls_dataset set = make_set(N);
+    ls_order o = { .n = N, .global_batch = 4, .micro_batch = 2 };
+    ls_loader *l;
+    ls_loader_step step;
+    bool done;
+    uint8_t images[4 * BYTES];
+    int32_t labels[4];
+    assert_ok(ls_loader_create(&l, &set, &o, .step = 1));
+    assert_ok(ls_loader_next(l, &step, &done));
+    assert_ok(ls_loader_copy(&step, "images", images, sizeof images));
+    assert_ok(ls_loader_copy(&step, "labels", labels, sizeof labels));
+    for (int k = 0; k < 4; k++) { /* micro-batch m takes samples m, m + 2 of the step */
+        const int sample = 4 + k / 2 + k % 2 * 2;
+        assert_int_equal(labels[k], sample);
+        assert_int_equal(images[k * BYTES + 1], (uint8_t)(sample * 7 + 1));
+    }
+    assert_fails(LS_E_ARG, ls_loader_copy(&step, "label", labels, sizeof labels), "no field \"label\"", "");
+    assert_fails(LS_E_SHAPE, ls_loader_copy(&step, "labels", labels, 4), "16 bytes", "room for 4");
+    ls_loader_destroy(&l);
+}
+
 static int closed;
 static void count_close(ls_dataset *set)
 {
@@ -368,6 +394,7 @@ static void test_set_closed_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_copy),
         cmocka_unit_test(test_equals_order),
         cmocka_unit_test(test_start_and_seek),
         cmocka_unit_test(test_handed_out_memory_is_still),

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "data/csv.h"
+#include "data/loader.h"
 #include "data/tokens.h"
 #include "files.h"
 

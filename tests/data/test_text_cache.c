@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "data/corpus.h"
+#include "data/loader.h"
 #include "data/tokens.h"
 #include "files.h"
 #include "lockstep/tokenizer.h"

@@ -100,7 +100,7 @@ program module_test
   type(ls_dataset) :: set
   type(ls_group) :: group
   type(ls_step_result) :: r, s
-  real(c_float) :: x(3, 2, n), y(2, n), w(n), wide(3, 2, 2 * n), out(2, n), again(2, 3, n), weights(6, 5), some(4, n)
+  real(c_float) :: x(3, 2, n), y(2, n), w(n), wide(3, 2, 2 * n), out(2, n), again(2, 3, n), weights(6, 5), some(4, n), doubled(6, 5)
   real(c_float) :: sums(n), scaled(3, 2, n)
   real(c_float), allocatable :: none(:, :)
   real(c_double) :: twice(3, 2, n), value, total
@@ -165,8 +165,12 @@ program module_test
   some = 99
   call ls_check(ls_predictor_get(p, "out", some(4:2:-2, :)))
   call expect(all(some(4, :) == out(1, :)) .and. all(some(2, :) == out(2, :)) .and. all(some(1:3:2, :) == 99), "sections")
-  call ls_check(ls_trainer_parameter(t, "net.in.weight", weights))
+  call ls_check(ls_trainer_get(t, "net.in.weight", weights))
   call expect(any(weights /= 0) .and. all(abs(weights) < 1), "a parameter")
+  call ls_check(ls_trainer_set(t, "net.in.weight", 2 * weights))
+  call ls_check(ls_trainer_get(t, "net.in.weight", doubled))
+  call expect(all(doubled == 2 * weights), "a parameter that was set")
+  call ls_check(ls_trainer_set(t, "net.in.weight", weights))
   call ls_predictor_destroy(p)
   call ls_check(ls_predictor_open(p, trim(folder) // "/checkpoint", build, "out", batch=5))
   call ls_check(ls_predictor_put(p, "x", twice))
@@ -195,8 +199,8 @@ program module_test
   call fails(ls_dataset_put(set, "y", y), LS_E_ARG, 'has a field "y" already')
   call fails(ls_dataset_put(set, "v", y(:, 1:3)), LS_E_SHAPE, "has 3 samples")
   call fails(ls_trainer_evaluate(t, set, "auc", value), LS_E_ARG, 'no metric "auc"; there are loss')
-  call fails(ls_trainer_parameter(t, "net.in.weight", x), LS_E_SHAPE, "is f32 of 2 dimensions")
-  call fails(ls_trainer_parameter(t, "net", x), LS_E_ARG, 'no parameter "net"')
+  call fails(ls_trainer_get(t, "net.in.weight", x), LS_E_SHAPE, '"net.in.weight" is f32 [6, 5], the values are')
+  call fails(ls_trainer_get(t, "net", x), LS_E_ARG, 'no parameter or buffer "net"')
   call ls_trainer_destroy(other)
   call fails(ls_trainer_create(other, build, optimizer="adamv"), LS_E_ARG, "it can be adam, adamw, sgd, lion")
   call fails(ls_trainer_load(t, repeat("a", 5000)), LS_E_ARG, "has 5000 characters")

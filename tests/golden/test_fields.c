@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "golden/golden.h"
+#include "golden/training.h"
 #include "lockstep/data.h"
 #include "lockstep/nn.h"
 #include "step/trainer.h"
@@ -98,7 +98,7 @@ static ls_status set_weights(ls_trainer *t)
     ls_named_tensor p[4];
     double values[4][HIDDEN * IN];
     const int n = ls_trainer_parameters(t, NULL, 0);
-    LS_TRY(n == 4 && ls_trainer_parameters(t, p, 4) == 4 ? LS_OK : LS_E_INTERNAL);
+    LS_TRY(n == 4 && training_parameters(t, p, 4) == 4 ? LS_OK : LS_E_INTERNAL);
     for (int i = 0; i < n; i++) {
         p[i].tensor.data = values[i];
         golden_parameter(p[i].name, &p[i].tensor.type, values[i]);
@@ -163,7 +163,7 @@ static ls_status train(job *j, ls_trainer *t)
     LS_TRY_TO(s, ls_trainer_evaluate(t, &SET, j->metrics, 6, &j->n_metrics), end);
     for (int i = 0; i < 6; i++)
         strcpy(j->names[i], j->metrics[i].name);
-    LS_TRY_TO(s, ls_trainer_parameters(t, p, 4) == 4 ? LS_OK : LS_E_INTERNAL, end);
+    LS_TRY_TO(s, training_parameters(t, p, 4) == 4 ? LS_OK : LS_E_INTERNAL, end);
     for (int i = 0, at = 0; i < 4; i++) {
         memcpy(j->after + at, p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
         at += (int)ls_type_count(&p[i].tensor.type);
@@ -280,7 +280,7 @@ static ls_status scalar_rank(ls_group *g, void *context)
         if (ls_group_rank(g) == 0)
             j->losses[k] = r.loss;
     }
-    LS_TRY_TO(s, ls_trainer_parameters(t, p, 4) == 4 ? LS_OK : LS_E_INTERNAL, end);
+    LS_TRY_TO(s, training_parameters(t, p, 4) == 4 ? LS_OK : LS_E_INTERNAL, end);
     if (ls_group_rank(g) == 0)
         memcpy(j->after, p[0].tensor.data, sizeof j->after);
 end:
@@ -372,7 +372,7 @@ static void what_does_not_count(void **state)
         valid[i / OUT][i % OUT] = LS_IGNORE_LABEL;
     ASSERT_OK(ls_trainer_create(&t, build, &two, .threads = 1, .micro_batch = 2));
     ASSERT_OK(ls_trainer_init(t, 0));
-    assert_int_equal(ls_trainer_parameters(t, p, 4), 4);
+    assert_int_equal(training_parameters(t, p, 4), 4);
     memcpy(before, p[0].tensor.data, sizeof before);
     for (int step = 0; step < 3; step++) {
         w[0] = step == 1 ? 0.5f : step == 2 ? -1 : 0;
@@ -404,7 +404,7 @@ static void regression_in_f32(void **state)
     ASSERT_OK(ls_trainer_create(&t, build, &plain, .threads = 2, .micro_batch = BATCH));
     ASSERT_OK(ls_trainer_init(t, 0));
     ls_named_tensor p[4];
-    assert_int_equal(ls_trainer_parameters(t, p, 4), 4);
+    assert_int_equal(training_parameters(t, p, 4), 4);
     for (int i = 0; i < 4; i++)
         golden_parameter(p[i].name, &p[i].tensor.type, p[i].tensor.data);
     ASSERT_OK(ls_loader_create(&loader, &SET, &order));

@@ -105,7 +105,7 @@ static void check_optimizer(int k, const ls_trainer_opts *base, double tolerance
     training_steps(t, &data, 6, 0, 5, OPTIMIZERS[k].lr, losses);
     training_expect_losses(what, losses, 5, golden_get(golden, "f64.%s.losses", name), tolerance);
     ls_named_tensor p[8];
-    int n = ls_trainer_parameters(t, p, 8);
+    int n = training_parameters(t, p, 8);
     for (int i = 0; i < n; i++)
         golden_expect(what, p[i].tensor.data, &p[i].tensor.type,
                       golden_get(golden, "f64.%s.weight.%s", name, p[i].name), tolerance);

@@ -78,7 +78,7 @@ static void expect_parameters(const char *what, const char *name, const char *ki
                               double tolerance)
 {
     ls_named_tensor p[8];
-    const int n = ls_trainer_parameters(t, p, 8);
+    const int n = training_parameters(t, p, 8);
     assert_int_equal(n, 6);
     for (int i = 0; i < n; i++)
         golden_expect(what, p[i].tensor.data, &p[i].tensor.type,

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "golden/golden.h"
+#include "golden/training.h"
 #include "lockstep/data.h"
 #include "lockstep/models.h"
 #include "lockstep/predictor.h"
@@ -111,7 +111,7 @@ static ls_status start(ls_trainer *t, const ls_dataset *set)
     ls_named_tensor p[PARAMETERS];
     double values[PARAMETERS][MOST];
     const int n = ls_trainer_parameters(t, NULL, 0);
-    LS_TRY(n <= PARAMETERS && ls_trainer_parameters(t, p, n) == n ? LS_OK : LS_E_INTERNAL);
+    LS_TRY(n <= PARAMETERS && training_parameters(t, p, n) == n ? LS_OK : LS_E_INTERNAL);
     for (int i = 0; i < n; i++) {
         p[i].tensor.data = values[i];
         golden_parameter(p[i].name, &p[i].tensor.type, values[i]);
@@ -194,13 +194,13 @@ static ls_status train(job *j, ls_trainer *t)
         snprintf(j->metrics[i].name, sizeof j->metrics[i].name, "%s", e.metrics.at[i].name);
         j->metrics[i].value = e.metrics.at[i].value;
     }
-    LS_TRY_TO(s, ls_trainer_parameters(t, p, PARAMETERS) == PARAMETERS ? LS_OK : LS_E_INTERNAL, end);
+    LS_TRY_TO(s, training_parameters(t, p, PARAMETERS) == PARAMETERS ? LS_OK : LS_E_INTERNAL, end);
     for (int i = 0; i < PARAMETERS; i++) {
         snprintf(j->names[i], sizeof j->names[i], "%s", p[i].name);
         j->types[i] = p[i].tensor.type;
         memcpy(j->after[i], p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
     }
-    LS_TRY_TO(s, ls_trainer_buffers(t, p, 8) == 8 ? LS_OK : LS_E_INTERNAL, end);
+    LS_TRY_TO(s, training_buffers(t, p, 8) == 8 ? LS_OK : LS_E_INTERNAL, end);
     for (int i = 0; i < 8; i++) {
         snprintf(j->scaled[i], sizeof j->scaled[i], "%s", p[i].name);
         j->scaling_types[i] = p[i].tensor.type;
@@ -340,7 +340,7 @@ static void targets_are_not_rounded_to_bf16(void **state)
     ASSERT_OK(
         ls_trainer_create(&t, build, &plain, .micro_batch = 2 * BATCH, .param = LS_BF16, .output = LS_BF16));
     ASSERT_OK(ls_trainer_init(t, 0));
-    const int n = ls_trainer_parameters(t, p, PARAMETERS);
+    const int n = training_parameters(t, p, PARAMETERS);
     for (int i = 0; i < n; i++) /* so that the model's output is 0 */
         memset(p[i].tensor.data, 0, ls_type_bytes(&p[i].tensor.type));
     for (int i = 0; i < 2 * BATCH; i++)

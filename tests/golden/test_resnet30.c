@@ -18,7 +18,7 @@ static const ls_resnet_config CONFIG = {
 static void fill(ls_trainer *t, int seed)
 {
     ls_named_tensor p[64];
-    const int n = ls_trainer_parameters(t, p, 64);
+    const int n = training_parameters(t, p, 64);
     assert_int_equal(n, 62);
     for (int i = 0; i < n; i++) {
         const ls_type *type = &p[i].tensor.type;

@@ -60,7 +60,7 @@ static void goes_on(const char *what, ls_trainer *t, double losses_within, doubl
     training_steps(t, &data, BATCH, 0, STEPS, 1e-2, losses);
     training_expect_losses(what, losses, STEPS, golden_get(golden, "losses"), losses_within);
     ls_named_tensor p[8];
-    const int n = ls_trainer_parameters(t, p, 8);
+    const int n = training_parameters(t, p, 8);
     assert_int_equal(n, 6);
     for (int i = 0; i < n; i++)
         golden_expect(what, p[i].tensor.data, &p[i].tensor.type, golden_get(golden, "weight.%s", p[i].name),

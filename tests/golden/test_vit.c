@@ -143,7 +143,7 @@ static uint64_t digest(const ls_trainer_opts *o)
     training_steps(t, &data, 16, 0, 2, 1e-3, losses);
     uint64_t h = 0;
     ls_named_tensor p[128];
-    int n = ls_trainer_parameters(t, p, 128);
+    int n = training_parameters(t, p, 128);
     for (int i = 0; i < n; i++)
         h = ls_hash64_more(h, p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
     h = ls_hash64_more(h, losses, sizeof losses);

@@ -65,7 +65,7 @@ static void fifty_steps(void **state)
         training_steps(t, &d, BATCH, 0, STEPS, 1e-3, losses);
         training_expect_losses(training_describe(&o), losses, STEPS, golden_get(golden, "f32.losses"), 1e-5);
         ls_named_tensor p[128];
-        assert_int_equal(ls_trainer_parameters(t, p, 128), 128);
+        assert_int_equal(training_parameters(t, p, 128), 128);
         for (int i = 0; i < 128; i++)
             check_weights(training_describe(&o), golden, &p[i]);
         ls_trainer_destroy(&t);

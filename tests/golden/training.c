@@ -73,7 +73,7 @@ ls_trainer *training_start(ls_build_fn build, const void *config, const ls_train
     ASSERT_OK(ls_trainer_create_with(&t, build, config, o));
     ASSERT_OK(ls_trainer_init(t, 0));
     ls_named_tensor p[256];
-    int n = ls_trainer_parameters(t, p, 256);
+    int n = training_parameters(t, p, 256);
     assert_in_range(n, 1, 256);
     for (int i = 0; i < n; i++)
         golden_parameter(p[i].name, &p[i].tensor.type, p[i].tensor.data);
@@ -111,6 +111,27 @@ void training_steps(ls_trainer *t, const training_data *d, int64_t batch, int fi
     }
     free(images);
     free(labels);
+}
+
+int training_parameters(ls_trainer *t, ls_named_tensor *out, int max)
+{
+    ls_named_tensor *all = NULL;
+    int n, parameters = -1;
+    if (ls_trainer_whole(t, &all, &n) == LS_OK) {
+        parameters = n - t->n_buffers;
+        memcpy(out, all, sizeof *out * (size_t)(parameters < max ? parameters : max));
+        t->rounded = false;
+    }
+    free(all);
+    return parameters;
+}
+
+int training_buffers(ls_trainer *t, ls_named_tensor *out, int max)
+{
+    if (ls_trainer_share_buffers(t) != LS_OK)
+        return -1;
+    memcpy(out, t->buffers, sizeof *out * (size_t)(t->n_buffers < max ? t->n_buffers : max));
+    return t->n_buffers;
 }
 
 ls_named_tensor training_gradient(const ls_trainer *t, int i)

@@ -31,6 +31,11 @@ const char *training_describe(const ls_trainer_opts *o);
  * m+M, ...); losses [n]. */
 void training_steps(ls_trainer *t, const training_data *d, int64_t batch, int first, int n, double lr,
                     double *losses);
+/* The parameters, whole, or the buffers: up to `max` of them; returns how many there are, or -1. On one rank
+ * the trainer's own memory, which the caller may change; with more a copy that the next call overwrites.
+ * Collective. */
+int training_parameters(ls_trainer *t, ls_named_tensor *out, int max);
+int training_buffers(ls_trainer *t, ls_named_tensor *out, int max);
 /* Gradient of parameter i of the latest step (of M = 1, or the sum). */
 ls_named_tensor training_gradient(const ls_trainer *t, int i);
 /* Losses [n] within `absolute` of the golden tensor's first n. */

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/hash.h"
+#include "golden/training.h"
 
 ls_status simulation_model(ls_graph *g, const void *config, int64_t batch)
 {
@@ -71,7 +72,7 @@ uint64_t simulation_weights(ls_trainer *t)
 {
     ls_named_tensor p[8];
     uint64_t h = 0;
-    const int n = ls_trainer_parameters(t, p, 8);
+    const int n = training_parameters(t, p, 8);
     for (int i = 0; i < n; i++)
         h = ls_hash64_more(h, p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
     return n > 0 ? h : 0;

@@ -1,4 +1,5 @@
 /* test_fit.c - the scaling of fields is found over the samples of all ranks before the first step, once. */
+#include "golden/training.h"
 #include "simulation.h"
 
 #include <math.h>
@@ -35,7 +36,7 @@ static ls_status create(ls_trainer **t, ls_group *g)
 static float *buffer(ls_trainer *t, const char *name)
 {
     static _Thread_local ls_named_tensor b[8];
-    const int n = ls_trainer_buffers(t, b, 8);
+    const int n = training_buffers(t, b, 8);
     for (int i = 0; i < n; i++)
         if (!strcmp(b[i].name, name))
             return b[i].tensor.data;

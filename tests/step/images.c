@@ -20,7 +20,7 @@ int make_images(void **state)
 void wake_head(ls_trainer *t)
 {
     ls_named_tensor p[64];
-    int n = ls_trainer_parameters(t, p, 64);
+    int n = training_parameters(t, p, 64);
     for (int i = 0; i < n; i++)
         if (!strcmp(p[i].name, "heads.head.weight"))
             for (int64_t k = 0; k < ls_type_count(&p[i].tensor.type); k++) {

@@ -120,8 +120,8 @@ static ls_status train(ls_group *g, const job *j, ls_trainer *t, outcome *out)
     for (int step = 0; step < STEPS; step++)
         LS_TRY(take_step(j, t, step, out));
     LS_TRY(ls_trainer_eval(t, &images[0][0], labels, out->evaluated, NULL, NULL));
-    RANK_CHECK(ls_trainer_parameters(t, p, PARAMETERS) == PARAMETERS &&
-               ls_trainer_buffers(t, b, BUFFERS) == BUFFERS);
+    RANK_CHECK(training_parameters(t, p, PARAMETERS) == PARAMETERS &&
+               training_buffers(t, b, BUFFERS) == BUFFERS);
     int64_t elements = 0;
     for (int i = 0; i < PARAMETERS; i++)
         elements += ls_type_count(&p[i].tensor.type);
@@ -405,7 +405,7 @@ static void evaluation_saves_and_loads(void **state)
     ls_weights_close(&w);
 
     ls_named_tensor p[PARAMETERS];
-    assert_int_equal(ls_trainer_parameters(t, p, PARAMETERS), PARAMETERS);
+    assert_int_equal(training_parameters(t, p, PARAMETERS), PARAMETERS);
     ASSERT_OK(ls_weights_save(short_path, PARAMETERS, p));
     ASSERT_OK(ls_weights_open(&w, short_path));
     ASSERT_FAILS(ls_trainer_load(e, w), LS_E_SHAPE, "12 missing", "bn1.num_batches_tracked");

@@ -56,7 +56,7 @@ static ls_status evaluate(rank *r)
     LS_TRY(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = r->batch, .threads = 1,
                              .eval_only = true));
     ls_status s = ls_trainer_init(t, 5);
-    int n = ls_trainer_parameters(t, p, 32);
+    int n = training_parameters(t, p, 32);
     for (int i = 0; i < n; i++)
         for (int64_t k = 0; !strncmp(p[i].name, "heads.head.", 11) && k < ls_type_count(&p[i].tensor.type);
              k++) /* it starts with zeros */

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "lockstep/nn.h"
+#include "golden/training.h"
 #include "models/classifier.h"
 #include "support/ranks.h"
 #include "support/support.h"
@@ -62,7 +63,7 @@ static ls_status train(job *j, ls_trainer *t)
     for (int r = 0; r < ROWS; r++)
         fill(images[0][r], &labels[0][r], 40 + r);
     LS_TRY(ls_trainer_eval(t, images, &labels[0][0], out->rows, out->predicted, out->probability));
-    const int n = ls_trainer_parameters(t, p, 8);
+    const int n = training_parameters(t, p, 8);
     for (int i = 0; i < n; i++)
         out->weights = ls_hash64_more(out->weights, p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
     return n == 4 ? LS_OK : LS_E_INTERNAL;

@@ -299,7 +299,7 @@ static void fields_of_ones_own(void **state)
         assert_true(twice[i] == 2 * y[i / OUT][i % OUT]);
     /* against the product by hand */
     ls_named_tensor fc[2];
-    assert_int_equal(ls_trainer_parameters(t, fc, 2), 2);
+    assert_int_equal(training_parameters(t, fc, 2), 2);
     for (int i = 0; i < N; i++)
         for (int k = 0; k < OUT; k++) {
             double want = (double)((float *)fc[1].tensor.data)[k];

@@ -79,7 +79,7 @@ static ls_status train(ls_group *g, bool wide, const ls_trainer_opts *o, report 
     LS_TRY(sum(g, &out->shared));
     LS_TRY(sum(g, &out->private));
     ls_named_tensor p[128];
-    const int n = ls_trainer_parameters(t, p, 128);
+    const int n = training_parameters(t, p, 128);
     for (int i = 0; i < n; i++)
         out->weights = ls_hash64_more(out->weights, p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
     ls_trainer_destroy(&t);

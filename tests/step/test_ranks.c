@@ -42,7 +42,7 @@ typedef struct job {
 static uint64_t digest(ls_trainer *t, ls_status *s)
 {
     static _Thread_local ls_named_tensor p[128];
-    const int n = ls_trainer_parameters(t, p, 128);
+    const int n = training_parameters(t, p, 128);
     uint64_t h = 0;
     *s = n < 0 ? LS_E_PEER : LS_OK;
     for (int i = 0; i < n; i++)

@@ -197,7 +197,7 @@ static void hopeless_f16_fails(void **state)
     ls_named_tensor p[64];
     ls_step_result r;
     START(t, .micro_batch = 8, .threads = 2, .param = LS_F16);
-    for (int i = 0, n = ls_trainer_parameters(t, p, 64); i < n; i++)
+    for (int i = 0, n = training_parameters(t, p, 64); i < n; i++)
         if (!strcmp(p[i].name, "encoder.layers.encoder_layer_1.mlp.0.weight"))
             ((float *)p[i].tensor.data)[7] = 6e4f; /* times activations above 1.1 */
     ASSERT_FAILS(ls_trainer_step(t, images, labels, 8, 1e-3, &r), LS_E_NUMERIC,
@@ -213,7 +213,7 @@ static void hopeless_f16_fails(void **state)
     ASSERT_OK(
         ls_trainer_create(&t, training_build_mlp, &steep, .micro_batch = 8, .threads = 2, .param = LS_F16));
     ASSERT_OK(ls_trainer_init(t, 5));
-    for (int i = 0, n = ls_trainer_parameters(t, p, 64); i < n; i++)
+    for (int i = 0, n = training_parameters(t, p, 64); i < n; i++)
         memset(p[i].tensor.data, 0, ls_type_bytes(&p[i].tensor.type));
     *(float *)t->loss_scale.data = 4;
     for (int left = 2; left >= 1; left--) {
@@ -263,7 +263,7 @@ static void evaluation_refuses_wild_losses(void **state)
         ls_named_tensor p[64];
         ls_eval_result e;
         START(t, .micro_batch = 8, .threads = 2, .eval_only = true);
-        int n = ls_trainer_parameters(t, p, 64);
+        int n = training_parameters(t, p, 64);
         for (int i = 0; i < n; i++)
             if (!strcmp(p[i].name, "heads.head.bias"))
                 ((float *)p[i].tensor.data)[3] = wild[k];

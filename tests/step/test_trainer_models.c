@@ -49,7 +49,7 @@ static void frozen_parameters_stay(void **state)
     START(all, .micro_batch = 8, .micro_batches = 2, .optimizer = plain);
     START(some, .micro_batch = 8, .micro_batches = 2, .optimizer = plain,
           .freeze = "encoder.layers.encoder_layer_0 heads.head.bias");
-    const int n = ls_trainer_parameters(some, b, 64);
+    const int n = training_parameters(some, b, 64);
     for (int i = 0; i < n; i++) {
         const size_t bytes = ls_type_bytes(&b[i].tensor.type);
         before[i] = malloc(bytes);
@@ -57,7 +57,7 @@ static void frozen_parameters_stay(void **state)
     }
     ASSERT_OK(ls_trainer_step(all, images, labels, 16, 1e-2, &r));
     ASSERT_OK(ls_trainer_step(some, images, labels, 16, 1e-2, &r));
-    assert_int_equal(ls_trainer_parameters(all, a, 64), n);
+    assert_int_equal(training_parameters(all, a, 64), n);
     int frozen = 0;
     for (int i = 0; i < n; i++) {
         const bool stays = !strncmp(b[i].name, "encoder.layers.encoder_layer_0.", 31) ||
@@ -113,7 +113,7 @@ static uint64_t train_named(const names *n, int64_t *kept)
     ASSERT_OK(ls_trainer_lists(&l, t));
     *kept = l.optimizer.n;
     ls_state_lists_release(&l);
-    assert_int_equal(ls_trainer_parameters(t, p, 2), 2);
+    assert_int_equal(training_parameters(t, p, 2), 2);
     const uint64_t weights = ls_hash64(p[0].tensor.data, ls_type_bytes(&p[0].tensor.type));
     ls_trainer_destroy(&t);
     return weights;

@@ -6,6 +6,7 @@
 
 #include "ckpt/checkpoint.h"
 #include "lockstep/nn.h"
+#include "golden/training.h"
 #include "models/classifier.h"
 #include "support/ranks.h"
 #include "support/support.h"
@@ -35,7 +36,7 @@ typedef struct job {
 static ls_status values(ls_trainer *t, uint16_t *out)
 {
     ls_named_tensor p[4];
-    LS_TRY(ls_trainer_parameters(t, p, 4) == 3 ? LS_OK : LS_E_INTERNAL);
+    LS_TRY(training_parameters(t, p, 4) == 3 ? LS_OK : LS_E_INTERNAL);
     if (p[0].tensor.type.dtype == LS_BF16)
         memcpy(out, p[0].tensor.data, sizeof(uint16_t) * HIDDEN * SIDE * SIDE);
     return LS_OK;

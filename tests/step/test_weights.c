@@ -94,7 +94,7 @@ static void changes_reach_them(void **state)
     ASSERT_OK(ls_trainer_init(t, 5));
     wake_head(t);
     assert_true(loss(t) == first);
-    const int n = ls_trainer_parameters(t, p, 200);
+    const int n = training_parameters(t, p, 200);
     for (int i = 0; i < n; i++)
         memset(p[i].tensor.data, 0, ls_type_bytes(&p[i].tensor.type));
     assert_true(loss(t) != first);
