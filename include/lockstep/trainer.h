@@ -195,14 +195,14 @@ LS_API ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_
 
 LS_API int64_t ls_trainer_parameter_count(const ls_trainer *t); /* elements */
 /* Names and types of the parameters, whole, and of the model's state that is not trained: running statistics
- * and counters of batch norm, scalings. `data` is NULL. Up to `max` of them into `out`; returns how many there
- * are. Local. */
+ * and counters of batch norm, scalings. `data` is NULL. Up to `max` of them into `out`; returns how many
+ * there are. Local. */
 LS_API int ls_trainer_parameters(const ls_trainer *t, ls_named_tensor *out, int max);
 LS_API int ls_trainer_buffers(const ls_trainer *t, ls_named_tensor *out, int max);
 /* Copies a parameter or a buffer, whole, to `values` of its shape, with any strides; f32 or f64 for a float
- * one. Parameters are the masters; buffers are as micro-batch 0 of the last step left them. LS_E_ARG: there is
- * none of that name, or there are no weights yet; LS_E_SHAPE: another type or shape. Allocates. Collective: a
- * mistake of one rank is told to all. */
+ * one. Parameters are the masters; buffers are as micro-batch 0 of the last step left them. LS_E_ARG: no such
+ * name, or no weights yet; LS_E_SHAPE: another type or shape. Allocates. Collective: a mistake of one rank is
+ * told to all. */
 LS_API ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *values);
 /* The same the other way. All ranks give the same values; the state of the optimizer stays as it is. */
 LS_API ls_status ls_trainer_set(ls_trainer *t, const char *name, const ls_tensor *values);

@@ -263,8 +263,8 @@ int ls_trainer_buffers(const ls_trainer *t, ls_named_tensor *out, int max)
 static bool is_float(ls_dtype d) { return d == LS_F32 || d == LS_F64; }
 
 /* Finds parameter number *i, or buffer number *i - n_slots, for values of its type. *of: its type. */
-static ls_status find(const ls_trainer *t, const char *name, const ls_tensor *values, const char *call, int *i,
-                      const ls_type **of)
+static ls_status find(const ls_trainer *t, const char *name, const ls_tensor *values, const char *call,
+                      int *i, const ls_type **of)
 {
     const int n = t->compiled.units.n_slots;
     char a[128], b[128];
@@ -310,7 +310,11 @@ ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *value
     if (s == LS_OK && apart)
         s = gather(t, i, room, whole);
     if (s == LS_OK)
-        ls_rows_give(values, i >= n ? t->buffers[i - n].tensor.data : apart ? whole : in_unit(t, i), of->dtype);
+        ls_rows_give(values,
+                     i >= n  ? t->buffers[i - n].tensor.data
+                     : apart ? whole
+                             : in_unit(t, i),
+                     of->dtype);
     free(room);
     free(whole);
     return s;
