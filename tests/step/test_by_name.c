@@ -53,7 +53,7 @@ static ls_status check_lists(ls_group *g, ls_trainer *t)
     ls_named_tensor p[4], b[2];
     RANK_CHECK(ls_trainer_parameters(t, p, 4) == 4 && ls_trainer_buffers(t, b, 2) == 2);
     RANK_CHECK(!strcmp(p[2].name, "out.weight") && !p[2].tensor.data && p[2].tensor.type.dims[1] == 7);
-    RANK_CHECK(!strcmp(b[0].name, "y.mean") && !b[0].tensor.data && b[0].tensor.type.dims[0] == OUT);
+    RANK_CHECK(!strcmp(b[0].name, "scaling.y.mean") && !b[0].tensor.data && b[0].tensor.type.dims[0] == OUT);
     return LS_OK;
 }
 
@@ -88,9 +88,9 @@ static ls_status rank(ls_group *g, void *context)
         for (int k = 0; k < 7; k++)
             RANK_CHECK(weight[i][k] == columns[k][i]);
     if (s == LS_OK)
-        s = ls_trainer_set(t, "y.mean", &means);
+        s = ls_trainer_set(t, "scaling.y.mean", &means);
     if (s == LS_OK)
-        s = ls_trainer_get(t, "y.std", &deviation);
+        s = ls_trainer_get(t, "scaling.y.deviation", &deviation);
     RANK_CHECK(s != LS_OK || (wide[0] == 1 && wide[2] == 1));
     for (int i = 0; s == LS_OK && i < 2; i++)
         s = step(t, &losses[i]);
