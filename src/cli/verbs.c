@@ -247,6 +247,17 @@ const ls_verb LS_VERBS[] = {
           JSON,
           END },
       ls_verb_runs },
+    { "watch", "[RUN]", 0, 1, false, "follow a run on the terminal while it trains",
+      "Shows loss curves, speed, time left, the last evaluation, the ranks with their memory and waits,\n"
+      "checkpoints, restarts and warnings, and draws them again every second. RUN is the folder of a run,\n"
+      "its name in runs/, or a folder of runs; by default the run in runs/ that wrote last. It only reads\n"
+      "files, so the run may train on another host that shares the file system. q quits, l switches to a\n"
+      "logarithmic loss. Without a terminal it prints the numbers once.",
+      "lockstep watch\n"
+      "lockstep watch vit-fashion-mnist\n"
+      "lockstep watch vit-fashion-mnist --once > now.txt",
+      (const ls_option[]){ { "--once", 0, NULL, "print the numbers once, without charts, and exit" }, END },
+      ls_verb_watch },
     { "new", "DIR", 1, 1, false, "a project with a model of your own",
       "Writes a folder with a model in C and its data, a Makefile, a recipe and a README. It trains in\n"
       "seconds: make in place of its layers, its loss and its samples your own.",

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "comm/comm.h"
+#include "record/heartbeat.h"
 #include "base/memory.h"
 
 static const double SAVED_A_SECOND =
@@ -114,6 +115,19 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
                                     .unit = "steps",
                                     .rate = (double)(l->step - l->from.step) / (ls_now() - start),
                                     .note = note });
+}
+
+/* What this rank does, for `lockstep watch`. */
+static void beat(const ls_loop *l, const char *doing, bool now)
+{
+    ls_heartbeat h = { .ranks = l->group ? ls_group_size(l->group) : 1,
+                       .step = l->step,
+                       .steps = l->total_steps,
+                       .seconds = ls_now() - l->began,
+                       .waited = ls_session_ledger(l->trainer->session).waited,
+                       .planned = (int64_t)ls_trainer_bytes(l->trainer) };
+    snprintf(h.doing, sizeof h.doing, "%s", doing);
+    ls_heartbeat_write(l->run, &h, now);
 }
 
 /* Saves a checkpoint. `ended` is the row of the epoch that ended with this step; then `sum` is not stored. */
@@ -221,12 +235,14 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
     if (averaged)
         LS_TRY(ls_trainer_exchange_ema(l->trainer));
     if (evaluate) {
+        beat(l, "evaluating", l->requests.evaluation > 1);
         LS_TRY(ls_evaluate(l->trainer, l->eval, r->train.micro_batch, l->ui, &e));
         l->run->eval_seconds += e.seconds;
         l->requests.evaluation = fmax(l->requests.evaluation, e.seconds);
         row.eval = e.metrics;
     }
     if (evaluate && l->generate) {
+        beat(l, "generating", true);
         LS_TRY(l->generate(l, &row.eval_rouge));
         l->run->eval_seconds += row.eval_rouge.seconds;
         l->requests.evaluation = fmax(l->requests.evaluation, e.seconds + row.eval_rouge.seconds);
@@ -278,7 +294,7 @@ static void find_median(ls_loop *l)
 
 static ls_status steps(ls_loop *l, ls_loader *loader)
 {
-    double start = ls_now();
+    double start = l->began = ls_now();
     epoch_sum sum = { l->from.sums.loss, l->from.sums.samples, l->from.sums.count,
                       start - l->from.sums.seconds };
     const ls_recipe *r = l->recipe;
@@ -297,6 +313,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         LS_TRY(ls_profiler_after(&l->profiler, l->trainer, l->run, l->calibration, l->ui->out, l->step,
                                  l->step - l->from.step - 1));
         show(l, &b, start);
+        beat(l, "training", l->step == l->from.step + 1);
         l->run->train_seconds = ls_now() - start;
         bool epoch_end = b.step + 1 == l->steps_per_epoch, last = l->step == l->total_steps;
         if (epoch_end || last) {
@@ -343,5 +360,7 @@ ls_status ls_loop_run(ls_loop *l)
     if (l->ui && l->ui->progress)
         l->ui->progress(l->ui->context, NULL);
     find_median(l);
+    if (s == LS_OK)
+        beat(l, "finished", true);
     return s;
 }

@@ -1,13 +1,18 @@
 /* history.c - reads the rows of metrics.jsonl into arrays, without those of steps that were repeated. */
 #include "history.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/oserror.h"
 #include "base/str.h"
 #include "base/sys.h"
 
@@ -164,31 +169,80 @@ static void add_row(ls_history *h, json_t *row)
         h->attempt = attempt;
 }
 
-ls_status ls_history_read(ls_history *out, const char *run_dir)
+/* Reads what stands in the file from byte `from` on. It is read, not mapped: a row that did not fit on the
+ * disk is cut off again. */
+static ls_status read_from(char **text, size_t *size, const char *path, int64_t from)
 {
-    char *path = ls_path_join(run_dir, "metrics.jsonl"), *text = NULL;
-    size_t size = 0;
-    *out = (ls_history){ 0 };
-    /* The file is read, not mapped: a row that did not fit on the disk is cut off again. */
-    ls_status s = ls_file_read(&text, &size, path);
-    free(path);
-    LS_TRY(s);
+    struct stat info;
+    const int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    ls_status s = LS_OK;
+    *text = NULL;
+    *size = 0;
+    if (fd < 0 || fstat(fd, &info))
+        s = path ? ls_fail_os(path, "read", errno) : ls_sys_have(path);
+    else if (info.st_size > from) {
+        *text = ls_sys_malloc((size_t)(info.st_size - from));
+        s = ls_sys_have(*text);
+        while (s == LS_OK && (int64_t)*size < info.st_size - from) {
+            const ssize_t n = pread(fd, *text + *size, (size_t)(info.st_size - from) - *size,
+                                    from + (off_t)*size);
+            if (n < 0 && errno != EINTR)
+                s = ls_fail_os(path, "read", errno);
+            if (n == 0)
+                break; /* it has become shorter */
+            *size += n > 0 ? (size_t)n : 0;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return s;
+}
+
+static ls_status follow(ls_history *h, const char *path, bool last_line)
+{
+    char *text;
+    size_t size;
+    ls_status s;
+    if (ls_file_size(path) < h->read)
+        ls_history_release(h);
+    LS_TRY_TO(s, read_from(&text, &size, path, h->read), done);
     for (const char *p = text, *end = text + size; p < end;) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
         const size_t n = (size_t)((newline ? newline : end) - p);
+        if (!newline && !last_line)
+            break;
         json_t *row = json_loadb(p, n, 0, NULL);
         if (row)
-            add_row(out, row);
+            add_row(h, row);
         else
-            out->bad_lines += n > 0 && newline; /* the last line may not be complete yet */
+            h->bad_lines += n > 0 && newline; /* the last line may not be complete yet */
         json_decref(row);
         p += n + 1;
+        h->read += (int64_t)n + 1;
     }
+done:
     free(text);
-    if (!out->no_memory)
+    if (s == LS_OK && !h->no_memory)
         return LS_OK;
-    ls_history_release(out);
-    return ls_fail(LS_E_MEMORY, "%s: no memory for the rows of metrics.jsonl", run_dir);
+    ls_history_release(h);
+    return s != LS_OK ? s : ls_fail(LS_E_MEMORY, "%s: no memory for its rows", path);
+}
+
+ls_status ls_history_follow(ls_history *h, const char *run_dir)
+{
+    char *path = ls_path_join(run_dir, "metrics.jsonl");
+    const ls_status s = follow(h, path, false);
+    free(path);
+    return s;
+}
+
+ls_status ls_history_read(ls_history *out, const char *run_dir)
+{
+    char *path = ls_path_join(run_dir, "metrics.jsonl");
+    *out = (ls_history){ 0 };
+    const ls_status s = follow(out, path, true);
+    free(path);
+    return s;
 }
 
 ls_evaluation ls_history_metrics(const ls_history *h)

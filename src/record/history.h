@@ -47,9 +47,13 @@ typedef struct ls_history {
     int64_t attempt; /* of the last row */
     bool no_memory;  /* rows are missing */
     int bad_lines;   /* lines that are no rows: the machine stopped while they were written */
+    int64_t read;    /* bytes of the file that have been read: whole lines */
 } ls_history;
 
 ls_status ls_history_read(ls_history *out, const char *run_dir);
+/* Adds the rows that were written since the last call; at first h is zeroed. If the file is shorter now, it
+ * begins again, because the run is another one. After an error h is empty. */
+ls_status ls_history_follow(ls_history *h, const char *run_dir);
 /* The names of the metrics that tables and charts show beside the loss, in the order in which they came;
  * "accuracy" if there is no evaluation. Their values are NaN. */
 ls_evaluation ls_history_metrics(const ls_history *h);

@@ -98,8 +98,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The range of y without the most extreme half percent, so that one wild step does not flatten the curve. */
-static void range_of(const ls_curve *c, double *low, double *high)
+void ls_curve_range(const ls_curve *c, double *low, double *high)
 {
     double *sorted = ls_sys_malloc(sizeof *sorted * (size_t)(c->n + 1));
     int n = 0;
@@ -249,7 +248,7 @@ void ls_chart_lines(ls_str *out, const ls_chart *c)
                    .height = c->height };
     for (int s = 0; s < c->n; s++) {
         const ls_curve *curve = c->series[s].curve;
-        range_of(curve, &f.y0, &f.y1);
+        ls_curve_range(curve, &f.y0, &f.y1);
         if (curve->n) {
             f.x0 = fmin(f.x0, curve->x[0]);
             f.x1 = fmax(f.x1, curve->x[curve->n - 1]);

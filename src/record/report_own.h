@@ -21,6 +21,9 @@ typedef struct ls_curves {
 } ls_curves;
 ls_status ls_curves_make(ls_curves *out, const ls_history *h); /* to be released on failure, too */
 void ls_curves_release(ls_curves *c);
+/* Widens low and high to the range of y without the most extreme half percent, so that one wild step does not
+ * flatten the curve. */
+void ls_curve_range(const ls_curve *c, double *low, double *high);
 
 /* A mark on a curve: a restart, a checkpoint that still exists, one that was removed. */
 typedef enum ls_mark_kind { LS_MARK_RESTART, LS_MARK_KEPT, LS_MARK_REMOVED, LS_MARK_KINDS } ls_mark_kind;

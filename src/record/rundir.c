@@ -234,8 +234,8 @@ static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
 static void destroy(ls_rundir **d)
 {
     struct ls_rundir_private *own = (*d)->own;
-    const int files[] = { own->log, own->events, own->metrics, own->csv, own->lock };
-    for (int i = 0; i < 5; i++)
+    const int files[] = { own->log, own->events, own->beat, own->metrics, own->csv, own->lock };
+    for (int i = 0; i < 6; i++)
         if (files[i] >= 0)
             close(files[i]); /* the last one releases the lock */
     for (int i = 0; i < own->n_checkpoints; i++) {
@@ -272,6 +272,7 @@ static ls_rundir *create(const identity *i)
                                        .csv = -1,
                                        .log = -1,
                                        .events = -1,
+                                       .beat = -1,
                                        .wants_events = i->recipe && i->recipe->log.tensorboard,
                                        .name = ls_sys_strdup(i->name),
                                        .best_metric = ls_sys_strdup(i->best_metric) };

@@ -114,6 +114,9 @@ typedef struct ls_run_info {
     char name[128];
     ls_run_state state;
     ls_run_metrics metrics;
+    char best_metric[LS_METRIC_NAME + 8]; /* of metrics.best_value; "": none */
+    ls_evaluation reported;               /* the last report of a user's program */
+    int64_t attempt;
     double seconds_ago; /* since result.json was written */
     char error[256];
     int restarts;         /* after failures */
@@ -123,6 +126,8 @@ typedef struct ls_run_info {
 ls_status ls_run_info_read(ls_run_info *out, const char *run_dir);
 #define LS_BUILTIN_NOTE \
     "measured on the BUILT-IN shapes, not real data" /* shown with every result of such a run */
+/* The folder of the run in `storage` that wrote last; malloc'ed. *out NULL: there is no run. */
+ls_status ls_runs_latest(char **out, const char *storage);
 /* Prints the table of `lockstep runs`: every run directory in `storage`, sorted by name. width: columns of
  * the terminal; 0: no limit. */
 ls_status ls_runs_print(FILE *out, const char *storage, bool json, int width);

@@ -11,12 +11,13 @@ typedef struct ls_saved_checkpoint {
 } ls_saved_checkpoint;
 
 struct ls_rundir_private {
-    int lock, metrics, csv, log, events; /* file descriptors; -1: not open */
+    int lock, metrics, csv, log, events, beat; /* file descriptors; -1: not open */
     bool wants_events;                   /* for TensorBoard */
     char *name, *best_metric;
     ls_str header;     /* of metrics.csv of a user's program; empty: not read yet */
     ls_json row;       /* reused, so that a row allocates nothing once the text has grown */
-    double last_saved; /* time of the last write of result.json, on the clock of ls_now */
+    /* times of the last writes of result.json and of the heartbeat, on the clock of ls_now */
+    double last_saved, last_beat;
     ls_saved_checkpoint *checkpoints;
     int n_checkpoints, cap_checkpoints;
     bool no_memory; /* a checkpoint or a metric is missing; the next ls_rundir_save_result says so, once */

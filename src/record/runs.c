@@ -4,9 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include "base/file.h"
 #include "base/oserror.h"
+#include "base/sys.h"
 #include "rouge_mean.h"
 #include "run_owner.h"
 #include "rundir_own.h"
@@ -47,6 +49,13 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
                                      .best_value = number(best, "value"),
                                      .best_step = integer(best, "step"),
                                      .best_epoch = integer(best, "epoch") };
+    const char *metric = json_string_value(json_object_get(best, "metric"));
+    snprintf(out->best_metric, sizeof out->best_metric, "%s", metric ? metric : "");
+    const char *name;
+    json_t *value;
+    json_object_foreach(json_object_get(tree, "metrics"), name, value) if (json_is_number(value))
+        ls_evaluation_set(&out->reported, name, json_number_value(value));
+    out->attempt = integer(tree, "attempt");
     const char *error = json_string_value(json_object_get(tree, "error"));
     snprintf(out->error, sizeof out->error, "%s", error ? error : "");
     out->builtin_data = json_is_true(json_object_get(tree, "builtin_data"));
@@ -211,5 +220,46 @@ ls_status ls_runs_print(FILE *out, const char *storage, bool json, int width)
         fprintf(out, "no runs in %s\n", storage);
     ls_str_release(&j.out);
     ls_table_release(&t);
+    return s;
+}
+
+/* When a run last wrote, by the times of its files; 0: it is no run. */
+static double last_write(const char *dir)
+{
+    static const char *const FILES[] = { LS_RUN_RECIPE, LS_RUN_CONFIG, "result.json", "metrics.jsonl" };
+    double latest = 0;
+    for (size_t i = 0; ls_run_is(dir) && i < sizeof FILES / sizeof FILES[0]; i++) {
+        char *path = ls_path_join(dir, FILES[i]);
+        struct stat info;
+        if (path && stat(path, &info) == 0)
+            latest = fmax(latest, (double)info.st_mtim.tv_sec + 1e-9 * (double)info.st_mtim.tv_nsec);
+        free(path);
+    }
+    return latest;
+}
+
+ls_status ls_runs_latest(char **out, const char *storage)
+{
+    DIR *dir = opendir(storage);
+    double latest = 0;
+    ls_status s = LS_OK;
+    *out = NULL;
+    if (!dir)
+        return errno == ENOENT || errno == ENOTDIR ? LS_OK : ls_fail_os(storage, "read", errno);
+    for (const struct dirent *e; s == LS_OK && (e = readdir(dir));) {
+        if (*e->d_name == '.')
+            continue;
+        char *path = ls_path_join(storage, e->d_name);
+        const double at = path ? last_write(path) : 0;
+        s = ls_sys_have(path);
+        if (at > latest) {
+            free(*out);
+            *out = path;
+            latest = at;
+        } else {
+            free(path);
+        }
+    }
+    closedir(dir);
     return s;
 }
