@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch's training step of a model in one of its modes: what bench/run.py compares Lockstep with.
 
-    python bench/peer.py vit|resnet18|qwen2.5-0.5b|t5-base [--mode eager] [--threads 1] [--batch 64] [--size 28]
+    python bench/peer.py vit|resnet18|resnet50|vit_b_16|convnext_tiny|qwen2.5-0.5b|t5-base [--mode eager] [--threads 1] [--batch 64] [--size 28]
     python bench/peer.py qwen2.5-0.5b|t5-base --save FOLDER     # only that: the model as a folder of Hugging Face's
 
 Answers every line "STEPS" of stdin with a line of JSON: seconds of each step, their median, and this process's peak memory. Modes, which may be joined by `+`:
@@ -20,16 +20,20 @@ import torch
 import torch.nn.functional as F
 
 TOKENS, SOURCE, TARGET = 512, 512, 150
+PICTURES = ("vit", "resnet18", "resnet50", "vit_b_16", "convnext_tiny")
 
 
 def pictures(options, modes):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools", "golden"))  # (which has a tokenizers.py, as transformers has)
     from common import normalize
+    from convnext import ConvNeXt
     from resnet import ResNet
     from vit import VisionTransformer
 
     channels = 3 if options.size >= 100 else 1
-    model = VisionTransformer() if options.model == "vit" else ResNet(18, channels)
+    model = {"vit": VisionTransformer, "resnet18": lambda: ResNet(18, channels), "resnet50": lambda: ResNet(50, channels, 1000),
+             "vit_b_16": lambda: VisionTransformer(options.size, 16, channels, 12, 12, 768, 3072, 1000),
+             "convnext_tiny": lambda: ConvNeXt(in_channels=channels, stochastic_depth=0)}[options.model]()
     images = torch.randint(0, 256, (options.batch, channels, options.size, options.size), dtype=torch.uint8)
     labels = torch.randint(0, 10, (options.batch,))
     layout = torch.channels_last if "channels_last" in modes else torch.contiguous_format
@@ -61,7 +65,7 @@ def make_step(options):
     unknown = set(modes) - {"eager", "compiled", "channels_last", "autocast", "pure"}
     if unknown:
         sys.exit(f"bench/peer.py: no mode {', '.join(sorted(unknown))}")
-    model, loss_of, optimizer_class = pictures(options, modes) if options.model in ("vit", "resnet18") else language(options)
+    model, loss_of, optimizer_class = pictures(options, modes) if options.model in PICTURES else language(options)
     if "pure" in modes:
         model = model.to(torch.bfloat16)
     optimizer = optimizer_class(model.parameters(), lr=1e-5, fused=True)
@@ -80,7 +84,7 @@ def make_step(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", choices=("vit", "resnet18", "qwen2.5-0.5b", "t5-base"))
+    parser.add_argument("model", choices=(*PICTURES, "qwen2.5-0.5b", "t5-base"))
     parser.add_argument("--mode", default="eager")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64)

@@ -1,9 +1,10 @@
 /* ranks.c - the training step of a tutorial over ranks of this machine, the way bench/torch_ranks.py times
- * PyTorch's: one thread a rank. The model is the ViT, or ResNet18 on pictures of `size`, from 100 on with
- * three channels.
+ * PyTorch's: one thread a rank, or --threads. The model is the ViT of tutorial 1, or one on pictures of
+ * `size`, from 100 on with three channels.
  *
- *   bench_ranks [--model vit|resnet18] [--size 28] [--ranks 2] [--data fsdp|ddp] [--gather map|copy]
- *               [--reshard true|false] [--batch 64] [--dtype f32|bf16] [--steps 10] [--serve]
+ *   bench_ranks [--model vit|resnet18|resnet50|vit_b_16|convnext_tiny] [--size 28] [--ranks 2]
+ *               [--data fsdp|ddp] [--gather map|copy] [--reshard true|false] [--batch 64] [--threads 1]
+ *               [--dtype f32|bf16] [--steps 10] [--serve]
  *
  * Every rank has `batch` samples. Prints one JSON line: rank 0's seconds of each step, their median and
  * minimum, the GFLOP of its step and what a burst of multiply-adds reaches on its core before and after
@@ -20,8 +21,8 @@
 #include "step/trainer.h"
 
 typedef struct bench {
-    int ranks, batch, steps, size;
-    bool resnet;
+    int ranks, batch, steps, size, threads;
+    const struct model *model;
     ls_dtype dtype;
     ls_parallel parallel;
     const char *gather;
@@ -43,13 +44,69 @@ static ls_status step(bench *b)
     return ls_trainer_step(b->trainer, b->images, b->labels, (int64_t)b->batch * b->ranks, 1e-3, &r);
 }
 
+/* ---- models: each builds itself for pictures of the bench's size */
+
+static int channels(const bench *b) { return b->size < 100 ? 1 : 3; }
+
+static ls_status vit(ls_graph *g, const void *bench_, int64_t batch)
+{
+    (void)bench_;
+    return ls_vit_build(g, &(ls_vit_config){ 28, 7, 1, 10, 2, 128, 128, 10, 0.5, 0.5, 0, 0, NULL, NULL },
+                        batch);
+}
+
+static ls_status vit_b_16(ls_graph *g, const void *bench_, int64_t batch)
+{
+    const bench *b = bench_;
+    const ls_vit_config c = { b->size, 16, channels(b), 12, 12, 768, 3072, 1000, 0.5, 0.5, 0, 0, NULL, NULL };
+    return ls_vit_build(g, &c, batch);
+}
+
+static ls_status resnet(ls_graph *g, const bench *b, int64_t depth, int64_t classes, int64_t batch)
+{
+    return ls_resnet_build(
+        g, &(ls_resnet_config){ depth, b->size, channels(b), classes, 0.5, 0.5, NULL, NULL }, batch);
+}
+static ls_status resnet18(ls_graph *g, const void *b, int64_t batch) { return resnet(g, b, 18, 10, batch); }
+static ls_status resnet50(ls_graph *g, const void *b, int64_t batch) { return resnet(g, b, 50, 1000, batch); }
+
+static ls_status convnext_tiny(ls_graph *g, const void *bench_, int64_t batch)
+{
+    const bench *b = bench_;
+    const ls_convnext_config c = { .image_size = b->size,
+                                   .in_channels = channels(b),
+                                   .classes = 1000,
+                                   .depths = { 3, 3, 9, 3 },
+                                   .widths = { 96, 192, 384, 768 },
+                                   .mean = 0.5,
+                                   .std = 0.5 };
+    return ls_convnext_build(g, &c, batch);
+}
+
+typedef struct model {
+    const char *name;
+    ls_build_fn build;
+    const char *units;
+} model;
+static const model MODELS[] = { { "vit", vit, "class:EncoderBlock" },
+                                { "resnet18", resnet18, "class:BasicBlock" },
+                                { "resnet50", resnet50, "class:Bottleneck" },
+                                { "vit_b_16", vit_b_16, "class:EncoderBlock" },
+                                { "convnext_tiny", convnext_tiny, "class:CNBlock" } };
+
+static const model *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof MODELS / sizeof *MODELS; i++)
+        if (!strcmp(MODELS[i].name, name))
+            return &MODELS[i];
+    return NULL;
+}
+
+/* ---- */
+
 static ls_status make(bench *b)
 {
-    static const ls_vit_config vit = { 28, 7, 1, 10, 2, 128, 128, 10, 0.5, 0.5, 0, 0, NULL, NULL };
-    const ls_resnet_config resnet = { 18, b->size, b->size < 100 ? 1 : 3, 10, 0.5, 0.5 };
-    const ls_build_fn build = b->resnet ? (ls_build_fn)(void (*)(void))ls_resnet_build
-                                        : (ls_build_fn)(void (*)(void))ls_vit_build;
-    const int pixels = b->batch * (b->resnet ? (int)resnet.in_channels * b->size * b->size : 784);
+    const int pixels = b->batch * (b->model == MODELS ? 784 : channels(b) * b->size * b->size);
     b->images = malloc((size_t)pixels);
     b->labels = malloc(sizeof(int32_t) * (size_t)b->batch);
     for (int i = 0; i < pixels; i++)
@@ -59,9 +116,9 @@ static ls_status make(bench *b)
     LS_TRY(processes_start(&b->group, b->ranks));
     b->parallel.rank = ls_group_rank(b->group);
     b->parallel.mesh.axes[0].size = b->ranks;
-    LS_TRY(ls_trainer_create(&b->trainer, build, b->resnet ? (const void *)&resnet : &vit, .threads = 1,
-                             .micro_batch = b->batch, .micro_batches = b->ranks, .param = b->dtype,
-                             .parallel = b->parallel, .group = b->group));
+    LS_TRY(ls_trainer_create(&b->trainer, b->model->build, b, .threads = b->threads, .micro_batch = b->batch,
+                             .micro_batches = b->ranks, .param = b->dtype, .parallel = b->parallel,
+                             .group = b->group));
     LS_TRY(ls_trainer_init(b->trainer, 0));
     for (int i = 0; i < 3; i++)
         LS_TRY(step(b));
@@ -91,13 +148,13 @@ static ls_status measure(bench *b)
     double *seconds = calloc((size_t)b->steps, sizeof *seconds),
            *sorted = calloc((size_t)b->steps, sizeof *sorted);
     ls_status s = ls_group_barrier(b->group);
-    double burst = ls_burst(b->trainer->compiled.device.isa, LS_F32, 1, 4);
+    double burst = ls_burst(b->trainer->compiled.device.isa, LS_F32, b->threads, 4);
     for (int i = 0; i < b->steps && s == LS_OK; i++) {
         double start = ls_now();
         s = step(b);
         sorted[i] = seconds[i] = ls_now() - start;
     }
-    const double after = ls_burst(b->trainer->compiled.device.isa, LS_F32, 1, 4);
+    const double after = ls_burst(b->trainer->compiled.device.isa, LS_F32, b->threads, 4);
     if (s == LS_OK && b->parallel.rank == 0)
         print(b, seconds, sorted, after > burst ? after : burst);
     free(seconds);
@@ -126,10 +183,12 @@ static ls_status serve(bench *b)
 static bool choose(bench *b, const char *option, const char *value)
 {
     if (!strcmp(option, "--model")) {
-        b->resnet = !strcmp(value, "resnet18");
-        b->parallel.units = b->resnet ? "class:BasicBlock" : "class:EncoderBlock";
-        return b->resnet || !strcmp(value, "vit");
+        b->model = find(value);
+        b->parallel.units = b->model ? b->model->units : "";
+        return b->model != NULL;
     }
+    if (!strcmp(option, "--threads"))
+        return (b->threads = atoi(value)) > 0;
     if (!strcmp(option, "--size"))
         return (b->size = atoi(value)) > 0;
     if (!strcmp(option, "--ranks"))
@@ -162,6 +221,8 @@ int main(int argc, char **argv)
                 .batch = 64,
                 .steps = 10,
                 .size = 28,
+                .threads = 1,
+                .model = MODELS,
                 .dtype = LS_F32,
                 .gather = "auto",
                 .parallel = { LS_PARALLEL_DEFAULTS, .units = "class:EncoderBlock" } };

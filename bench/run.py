@@ -63,6 +63,12 @@ def rows(build):
                  for m in ("eager", "channels_last", "compiled", "compiled+channels_last")}
         yield row(f"resnet {size} f32 1", f"ResNet18, {batch} images of {size} x {size}{' x 3' if size > 99 else ''}, f32", 1, "f32",
                   lambda f, s=size, b=batch: Server(several, "--serve", "--model", "resnet18", "--ranks", "1", "--size", str(s), "--batch", str(b)), modes, rounds, 3)
+    for model, word, text in (("resnet50", "resnet50", "ResNet50"), ("vit_b_16", "vit-b16", "ViT-B/16"), ("convnext_tiny", "convnext", "ConvNeXt-T")):
+        for threads in (1, 2):
+            words = ("--size", "224", "--batch", "8", "--threads", str(threads))
+            modes = {m: lambda m=m, p=model, w=words: Server(python, peer, p, "--mode", m, *w) for m in ("eager", "channels_last", "compiled", "compiled+channels_last")}
+            yield row(f"{word} 224 f32 {threads}", f"{text}, 8 images of 224 x 224 x 3, f32", threads, "f32",
+                      lambda f, p=model, w=words: Server(several, "--serve", "--model", p, "--ranks", "1", *w), modes, 3, 1)
     for model, word, text, recipe in (("t5-base", "t5", "T5-base, 2 x (512, 150) tokens", PAIRS), ("qwen2.5-0.5b", "qwen", "Qwen2.5-0.5B, 512 tokens", TEXT)):
         for dtype in ("f32", "bf16"):
             for threads in (1, 2):
@@ -278,7 +284,7 @@ def main():
         save(options.results, results)
 
 
-ORDER = ("vit", "resnet", "t5", "qwen", "generate", "ranks", "tp", "checkpoint", "start")
+ORDER = ("vit", "vit-b16", "resnet", "resnet50", "convnext", "t5", "qwen", "generate", "ranks", "tp", "checkpoint", "start")
 
 
 def save(path, results):

@@ -7,8 +7,8 @@
 #include "lockstep/nn.h"
 
 static const double EPS = 1e-6, FIRST_LAYER_SCALE = 1e-6;
-/* torchvision's trunc_normal_(std=0.02), which cuts at +-2 */
-static const ls_init WEIGHT = { LS_INIT_TRUNC_NORMAL, 0.02, 2.0 }, ZERO = { .kind = LS_INIT_ZERO };
+/* torchvision's trunc_normal_(std=0.02) cuts at +-2, which is a hundred deviations away. */
+static const ls_init WEIGHT = { LS_INIT_NORMAL, 0, 0.02 }, ZERO = { .kind = LS_INIT_ZERO };
 
 /* [N, C, H, W] -> [N, H, W, C], and back. */
 static ls_value channels_last(ls_graph *g, ls_value x) { return ls_permute(g, x, 0, 2, 3, 1); }

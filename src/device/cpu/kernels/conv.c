@@ -67,14 +67,17 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind)
 
 size_t LS_NAME(ls_conv_workspace)(const conv *c)
 {
-    return LS_NAME(ls_conv_is_thin)(c)       ? LS_NAME(ls_conv_thin_workspace)(c)
+    return LS_NAME(ls_conv_is_depthwise)(c)  ? LS_NAME(ls_conv_depthwise_workspace)(c)
+           : LS_NAME(ls_conv_is_thin)(c)     ? LS_NAME(ls_conv_thin_workspace)(c)
            : LS_NAME(ls_conv_is_winograd)(c) ? LS_NAME(ls_conv_winograd_workspace)(c)
                                              : c->seen_bytes + c->b_bytes + c->s_bytes + c->t_bytes;
 }
 
 bool LS_NAME(ls_conv_special)(conv *c)
 {
-    if (LS_NAME(ls_conv_is_thin)(c))
+    if (LS_NAME(ls_conv_is_depthwise)(c))
+        LS_NAME(ls_conv_depthwise)(c);
+    else if (LS_NAME(ls_conv_is_thin)(c))
         LS_NAME(ls_conv_thin)(c);
     else if (LS_NAME(ls_conv_is_winograd)(c))
         LS_NAME(ls_conv_winograd)(c);

@@ -10,7 +10,8 @@
  * dx is the same with x and y exchanged; dw also sums over positions and images. If there are few images,
  * several positions are multiplied together, where the positions that they see are neighbours too. Padding is
  * never multiplied, and any stride and dilation work. Each group is a convolution of its own. With few
- * channels (the first layer) these products would be too thin: see conv_thin.c. Kernels of 3 x 3 with stride
+ * channels (the first layer) these products would be too thin: see conv_thin.c. If every channel is a group,
+ * there are none: conv_depthwise.c. Kernels of 3 x 3 with stride
  * 1 over larger pictures need fewer multiplications: conv_winograd.c.
  *
  * Order of summation. y, dx: taps in ascending order. A chain has as many taps as fit into CONV_CHAIN
@@ -85,6 +86,11 @@ bool LS_NAME(ls_conv_special)(conv *c); /* does it all in one of the other files
 bool LS_NAME(ls_conv_is_thin)(const conv *c);
 size_t LS_NAME(ls_conv_thin_workspace)(const conv *c);
 void LS_NAME(ls_conv_thin)(conv *c);
+
+/* conv_depthwise.c */
+bool LS_NAME(ls_conv_is_depthwise)(const conv *c);
+size_t LS_NAME(ls_conv_depthwise_workspace)(const conv *c);
+void LS_NAME(ls_conv_depthwise)(const conv *c);
 
 /* conv_winograd.c */
 bool LS_NAME(ls_conv_is_winograd)(const conv *c);
