@@ -43,7 +43,8 @@ typedef struct ls_trainer_opts {
     int64_t micro_batches; /* M, runs per step over all ranks */
     ls_accumulation accumulation;
     /* micro-batches may have fewer samples than micro_batch (ls_order.drop_last false) and are then padded. A
-     * model that normalises over samples (batch norm) is refused: it would count the padding */
+     * model whose losses depend on other samples of the micro-batch (batch norm, a sum over the batch) is
+     * refused: it would count the padding */
     bool padding;
     /* a step's loss is the mean of its micro-batches' means (0 where one has no targets), not one mean over
      * all targets */

@@ -32,6 +32,10 @@ void ls_objective_release(ls_objective *o);
  * LS_E_SHAPE, LS_E_ARG without a loss. */
 ls_status ls_objective_lower(ls_objective *out, ls_graph *g, int64_t batch, bool training);
 
+/* mixing.c: LS_E_USAGE, with the model's line, if a loss or a metric of the model depends on other samples of
+ * the micro-batch: padding would change it. Local. */
+ls_status ls_objective_check_padding(const ls_graph *g, int64_t batch);
+
 /* Whether an evaluation's program outputs rows of the term, and targets beside them. */
 static inline bool ls_term_has_rows(const ls_term *t) { return t->kind != LS_AUC_BOUND; }
 static inline bool ls_term_has_targets(const ls_term *t)

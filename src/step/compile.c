@@ -89,24 +89,6 @@ ls_status ls_trainer_trained(ls_trained *out, const char *words[LS_GROUPS_MOST],
     return LS_OK;
 }
 
-static ls_status check_padding(const ls_graph *g)
-{
-    for (int i = 0; i < g->n_declared; i++)
-        if (g->declared[i].scalar)
-            return ls_fail_field(
-                LS_E_USAGE, LS_FIELD_PADDING,
-                "the loss \"%s\" is one number of a whole micro-batch (ls_loss_scalar), which "
-                "padding would change; leave an incomplete batch out (drop_last: true)",
-                g->declared[i].name);
-    for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i]->op == &ls_op_batch_norm)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_PADDING,
-                                 "the model has batch norm (%s), which would count the padding of the last "
-                                 "batch in its statistics; leave an incomplete batch out (drop_last: true)",
-                                 g->nodes[i]->scope->path);
-    return LS_OK;
-}
-
 ls_value ls_predicted(ls_graph *g, ls_value logits)
 {
     for (int i = 0; i < g->n_nodes; i++)
@@ -134,7 +116,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
         LS_TRY_TO(s, ls_rewrite_clone(&c->model, g), fail);
     ls_value logits = ls_output_named(g, "logits");
     if (training && o->padding)
-        LS_TRY_TO(s, check_padding(g), fail);
+        LS_TRY_TO(s, ls_objective_check_padding(g, o->micro_batch), fail);
     drop_outputs(g);
     ls_objective_release(&c->objective); /* evaluation has the same */
     LS_TRY_TO(s, ls_objective_lower(&c->objective, g, o->micro_batch, training), fail);
