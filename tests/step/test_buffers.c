@@ -56,7 +56,7 @@ static ls_value block(ls_graph *g, ls_value x, ls_value track)
 static ls_status build(ls_graph *g, const void *config, int64_t batch)
 {
     (void)config;
-    ls_value x = ls_image_input(g, batch, 1, SIZE, 0.5, 0.5), track = LS_NONE;
+    ls_value x = ls_image_input(g, batch, 1, SIZE, 0.5, 0.5, NULL, NULL), track = LS_NONE;
     if (!ls_graph_is_evaluation(g))
         track = ls_track(g);
     x = ls_relu(g, norm(g, "bn1", ls_conv2d(g, "conv1", x, 6, 3, .padding = 1, .bias = false), track));

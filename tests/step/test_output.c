@@ -17,7 +17,7 @@ enum { STEPS = 4, M = 4, ROWS = 3, SIDE = 8, CLASSES = 7, HIDDEN = 24 };
 /* `config`: the type that the model casts its logits to. */
 static ls_status build(ls_graph *g, const void *config, int64_t batch)
 {
-    ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, SIDE, 0.5, 0.5), batch, SIDE * SIDE);
+    ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, SIDE, 0.5, 0.5, NULL, NULL), batch, SIDE * SIDE);
     x = ls_relu(g, ls_linear(g, "body", x, HIDDEN));
     ls_classifier_outputs(g, ls_cast(g, ls_linear(g, "head", x, CLASSES), *(const ls_dtype *)config));
     return ls_graph_finish(g);

@@ -90,7 +90,7 @@ typedef struct names {
 static ls_status build_named(ls_graph *g, const void *config, int64_t batch)
 {
     const names *n = config;
-    ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, 8, 0.5, 0.5), batch, PIXELS);
+    ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, 8, 0.5, 0.5, NULL, NULL), batch, PIXELS);
     x = ls_mul(g, x, ls_state(g, n->state, LS_SCALAR(LS_F32), (ls_init){ LS_INIT_CONST, 0.5, 0 }));
     ls_scope_push(g, n->scope, "Block");
     x = ls_linear(g, "fc", x, 5);

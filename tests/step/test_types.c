@@ -18,7 +18,7 @@ enum { STEPS = 5, M = 4, ROWS = 3, SIDE = 8, CLASSES = 5, HIDDEN = 33 };
 static ls_status build(ls_graph *g, const void *type, int64_t batch)
 {
     const ls_init init = ls_init_fan_in(SIDE * SIDE);
-    ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, SIDE, 0.5, 0.5), batch, SIDE * SIDE);
+    ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, SIDE, 0.5, 0.5, NULL, NULL), batch, SIDE * SIDE);
     ls_value base = ls_param(g, "base.weight", LS_TYPE(*(const ls_dtype *)type, HIDDEN, SIDE * SIDE), init);
     x = ls_relu(g, ls_matmul_wt(g, x, ls_cast(g, base, LS_F32), LS_NONE));
     ls_classifier_outputs(g, ls_linear(g, "head", x, CLASSES));
@@ -167,7 +167,7 @@ typedef struct rows {
 static ls_status build_rows(ls_graph *g, const void *config, int64_t batch)
 {
     const rows *c = config;
-    ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, SIDE, 0.5, 0.5), batch, SIDE * SIDE);
+    ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, SIDE, 0.5, 0.5, NULL, NULL), batch, SIDE * SIDE);
     ls_value y = ls_linear(g, "head", x, 2), labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)),
              other = ls_input(g, "other", LS_TYPE(LS_I64, batch));
     if (c->wide)
