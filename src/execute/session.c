@@ -182,6 +182,22 @@ static ls_status name_everything(ls_session *s, int n_plans, ls_plan *const *pla
     return LS_OK;
 }
 
+/* Gradients in the arena have their place there from the planner. */
+static ls_status place_gradients(ls_session *s, const ls_plan *p, bool check)
+{
+    for (int i = 0; i < p->n_allocs; i++) {
+        const ls_alloc *a = &p->allocs[i];
+        if (a->memory != LS_MEM_GRADIENT)
+            continue;
+        ls_named *e = &s->names[find_alloc(s, a)];
+        if (check && (e->memory != LS_MEM_GRADIENT || e->shared || e->offset != a->offset))
+            return ls_fail(LS_E_INTERNAL, "session: \"%s\" lies elsewhere in program \"%s\" than in another",
+                           a->name, p->graph->name);
+        e->offset = a->offset;
+    }
+    return LS_OK;
+}
+
 static size_t page_up(size_t n)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -211,7 +227,7 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
 {
     for (int k = 0; k < s->n_names; k++) {
         ls_named *e = &s->names[k];
-        if (e->owner >= 0)
+        if (e->owner >= 0 || e->memory == LS_MEM_GRADIENT)
             continue;
         size_t *bytes = e->memory == LS_MEM_NODE ? &s->ranks->axes[e->axis].node_bytes
                         : e->shared              ? &s->ranks->shared_bytes
@@ -219,6 +235,10 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
         e->offset = *bytes;
         *bytes += ls_align_up(e->bytes);
     }
+    for (int i = 0; i < n_plans; i++)
+        LS_TRY(place_gradients(s, plans[i], false));
+    for (int i = 0; i < n_plans; i++)
+        LS_TRY(place_gradients(s, plans[i], true));
     for (int i = 0; i < n_plans; i++) {
         if (plans[i]->arena_bytes > s->region_bytes[LS_MEM_ARENA])
             s->region_bytes[LS_MEM_ARENA] = plans[i]->arena_bytes;
@@ -255,6 +275,7 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
         if (guard)
             mprotect(s->memory + at[k] - guard, guard, PROT_NONE);
     }
+    s->region[LS_MEM_GRADIENT] = s->region[LS_MEM_ARENA];
     if (guard)
         mprotect(s->memory + total - guard, guard, PROT_NONE);
 #ifdef MADV_HUGEPAGE
@@ -292,7 +313,7 @@ static ls_status by_step(ls_arena *arena, const ls_plan *p, bool last, int **lis
         /* counts go to at[step + 2]; filling the list then moves at[step + 1] to its end */
         for (int i = 0; i < p->n_allocs; i++) {
             const ls_alloc *a = &p->allocs[i];
-            if (a->memory != LS_MEM_ARENA)
+            if (a->memory != LS_MEM_ARENA || (last && a->fixed)) /* (another program reads `fixed`) */
                 continue;
             const int step = last ? a->last : a->first;
             if (pass == 0 && step + 2 < p->n_steps + 2)

@@ -48,7 +48,7 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls
                                     .seconds = p->seconds,
                                     .arena_bytes = p->arena_bytes };
         for (int k = 0; k < p->n_allocs; k++)
-            if (!ls_is_transient(&p->allocs[k]) && p->allocs[k].memory != LS_MEM_NODE)
+            if (ls_is_lasting(&p->allocs[k]))
                 out->fixed[p->allocs[k].category] += (p->allocs[k].bytes + 63) / 64 *
                                                      64; /* as the timeline counts them */
     }

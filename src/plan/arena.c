@@ -3,8 +3,9 @@
  *
  * The allocations are placed one after the other. Each goes to the smallest gap that it fits, among those
  * already placed whose lifetimes overlap its own; among equal gaps, to the lowest offset. Largest-first is
- * nearly always best for training steps. Two other orders are tried only if it is not perfect. Orders and
- * ties are fixed, so a plan is a function of graph and device. */
+ * nearly always best for training steps. Other orders are tried only if it is not perfect: where values lie
+ * in the memory of gradients (gradients.c) until these begin, those that end last have the least room and
+ * come first. Orders and ties are fixed, so a plan is a function of graph and device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 
 static bool meet(const ls_alloc *a, const ls_alloc *b) { return a->first <= b->last && b->first <= a->last; }
 
-typedef enum packing_order { BY_SIZE, BY_AREA, BY_TIME, ORDERS } packing_order;
+typedef enum packing_order { BY_SIZE, BY_AREA, BY_TIME, BY_END, ORDERS } packing_order;
 typedef struct item {
     const ls_alloc *alloc;
     size_t size;
@@ -33,16 +34,27 @@ static int by_key(const void *pa, const void *pb)
 
 /* Sets offsets[allocation]. Returns the arena's size, or SIZE_MAX if a stop is requested. `placed` is scratch
  * memory: indices sorted by offset. */
-static size_t pack(const ls_plan *p, packing_order order, item *items, int n, size_t *offsets, int *placed)
+static size_t pack(const ls_plan *p, ls_memory memory, packing_order order, item *items, int n,
+                   size_t *offsets, int *placed)
 {
     for (int i = 0; i < n; i++) {
         const ls_alloc *a = items[i].alloc;
         const double size = (double)items[i].size, span = a->last - a->first + 1;
-        items[i].key = order == BY_SIZE ? size : order == BY_AREA ? size * span : -(double)a->first;
+        items[i].key = order == BY_SIZE   ? size
+                       : order == BY_AREA ? size * span
+                       : order == BY_TIME ? -(double)a->first
+                                          : (double)a->last;
     }
     qsort(items, (size_t)n, sizeof *items, by_key);
     size_t total = 0;
     int n_placed = 0;
+    for (int i = 0; i < p->n_allocs; i++)
+        if (p->allocs[i].fixed &&
+            p->allocs[i].memory == memory) { /* (they are in the order of their offsets) */
+            offsets[i] = p->allocs[i].offset;
+            total = offsets[i] + ls_align_up(p->allocs[i].bytes);
+            placed[n_placed++] = i;
+        }
     for (int i = 0; i < n; i++) {
         if (i % 256 == 0 && ls_stop_asked())
             return SIZE_MAX;
@@ -85,13 +97,15 @@ static bool transient(const ls_alloc *a)
     return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
 }
 
+static bool lasting(const ls_alloc *a) { return a->memory == LS_MEM_STATE || a->memory == LS_MEM_IO; }
+
 static ls_status find_peak(ls_plan *p)
 {
     const ls_timeline_point *t = ls_plan_timeline(p);
     LS_TRY(ls_sys_have(t));
     size_t fixed = 0, most = 0;
     for (int i = 0; i < p->n_allocs; i++)
-        if (!transient(&p->allocs[i]) && p->allocs[i].memory != LS_MEM_NODE)
+        if (lasting(&p->allocs[i]))
             fixed += ls_align_up(p->allocs[i].bytes);
     for (int k = 0; k < p->n_steps; k++) {
         size_t sum = 0;
@@ -131,21 +145,21 @@ static size_t pack_region(ls_plan *p, ls_memory memory, ls_arena *scratch)
 {
     int n = 0;
     for (int i = 0; i < p->n_allocs; i++)
-        n += p->allocs[i].memory == memory;
+        n += p->allocs[i].memory == memory && !p->allocs[i].fixed;
     item *items = LS_ARENA_ARRAY(scratch, item, n + 1);
     size_t *offsets = LS_ARENA_ARRAY(scratch, size_t, p->n_allocs + 1), best = SIZE_MAX;
-    int *placed = LS_ARENA_ARRAY(scratch, int, n + 1);
+    int *placed = LS_ARENA_ARRAY(scratch, int, p->n_allocs + 1);
     size_t *live = LS_ARENA_ARRAY(scratch, size_t, p->n_steps + 2);
     if (scratch->no_memory)
         return SIZE_MAX;
     const size_t least = live_peak(p, memory, live);
     for (packing_order order = 0; order < ORDERS && best > least; order++) {
         for (int i = 0, k = 0; i < p->n_allocs; i++)
-            if (p->allocs[i].memory == memory)
+            if (p->allocs[i].memory == memory && !p->allocs[i].fixed)
                 items[k++] = (item){ .alloc = &p->allocs[i],
                                      .size = ls_align_up(p->allocs[i].bytes),
                                      .index = i };
-        const size_t bytes = pack(p, order, items, n, offsets, placed);
+        const size_t bytes = pack(p, memory, order, items, n, offsets, placed);
         if (bytes >= best)
             continue;
         best = bytes;
@@ -159,7 +173,7 @@ ls_status ls_planner_pack_arena(ls_plan *p)
 {
     for (int i = 0; i < p->n_allocs; i++) {
         ls_alloc *a = &p->allocs[i];
-        if (transient(a))
+        if (transient(a) || a->memory == LS_MEM_GRADIENT)
             continue;
         size_t *region = a->memory == LS_MEM_STATE  ? &p->state_bytes
                          : a->memory == LS_MEM_NODE ? &p->node_bytes
@@ -186,7 +200,7 @@ const ls_timeline_point *ls_plan_timeline(ls_plan *p)
         return NULL;
     for (int i = 0; i < p->n_allocs; i++) /* what begins and ends at each step, as sums of differences */
         /* (NODE memory belongs to the machine, not to this rank) */
-        if (p->n_steps && p->allocs[i].memory != LS_MEM_NODE) {
+        if (p->n_steps && (lasting(&p->allocs[i]) || transient(&p->allocs[i]))) {
             const ls_alloc *a = &p->allocs[i];
             t[a->first].bytes[a->category] += ls_align_up(a->bytes);
             /* (the sum is right although differences wrap around) */

@@ -46,7 +46,7 @@ static void count_name(ls_footprint *out, const ls_alloc *a)
 static bool counts(int n_plans, ls_plan *const *plans, int i, int k)
 {
     const ls_alloc *a = &plans[i]->allocs[k];
-    if (ls_is_transient(a))
+    if (ls_is_transient(a) || a->memory == LS_MEM_GRADIENT)
         return false;
     for (int p = 0; p < n_plans; p++)
         for (int x = 0; x < plans[p]->n_allocs; x++) {
@@ -126,7 +126,7 @@ int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out)
     int n = 0;
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
-        if (a->memory != LS_MEM_NODE && (!ls_is_transient(a) || (a->first <= step && step <= a->last)))
+        if (ls_is_lasting(a) || (ls_is_transient(a) && a->first <= step && step <= a->last))
             out[n++] = a;
     }
     qsort(out, (size_t)n, sizeof *out, by_size);

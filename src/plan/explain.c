@@ -8,7 +8,7 @@
 #include "ops/rules.h"
 
 static const char *const PHASES[] = { "forward", "backward", "update" };
-static const char *const MEMORIES[LS_MEM_COUNT] = { "arena", "state", "io", "window", "node" };
+static const char *const MEMORIES[LS_MEM_COUNT] = { "arena", "state", "io", "window", "node", "arena" };
 
 /* "state unit root", "io loss", "arena +1024 B" */
 static void place_text(ls_str *out, const ls_plan *p, int value)

@@ -6,6 +6,7 @@
  *               follow them
  *   steps.c     the steps: kernels, and the two halves of each collective
  *   storage.c   lifetimes, in-place reuse, one allocation per set of values that share memory, categories
+ *   gradients.c from which step on each part of a gradient in the arena is needed
  *   arena.c     offsets of the allocations: packing, the brute-force check, the timeline
  *   cost.c      FLOPs, bytes and seconds per step
  *
@@ -57,6 +58,7 @@ typedef struct ls_planner {
     ls_home *home;               /* [new values] */
     const ls_kernel **chosen;    /* [new nodes]; NULL: it has no step, or is a collective */
     const ls_parallel *parallel; /* NULL: one rank */
+    bool gradients_in_arena;
 } ls_planner;
 
 ls_status ls_planner_schedule(ls_planner *p);
@@ -69,6 +71,7 @@ ls_status ls_planner_make_steps(ls_planner *p);
 /* The value in whose memory v lies, and (unless NULL) where, in bytes. */
 int ls_planner_base(const ls_planner *p, int v, int64_t *offset);
 ls_status ls_planner_store(ls_planner *p);
+ls_status ls_planner_place_gradients(ls_planner *p);
 ls_status ls_planner_pack_arena(ls_plan *p); /* LS_E_STOPPED: before anything was packed */
 
 /* The types, and without data also the strides, of a node's operands. `operands` has room for ls_slots(n).

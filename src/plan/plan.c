@@ -29,6 +29,7 @@ static ls_status make(ls_planner *p, const ls_plan_opts *o)
     LS_TRY(ls_planner_make_steps(p));
     LS_TRY(look_for_stop(p));
     LS_TRY(ls_planner_store(p));
+    LS_TRY(ls_planner_place_gradients(p));
     const ls_status s = ls_planner_pack_arena(p->plan);
     if (s != LS_OK)
         return s == LS_E_STOPPED ? stopped(p) : s;
@@ -44,7 +45,10 @@ ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, c
         return ls_fail(LS_E_MEMORY, "planning graph \"%s\": out of memory", g->name);
     ls_arena_init(&plan->arena);
     plan->device = *d;
-    ls_planner p = { .plan = plan, .old = g, .parallel = o ? o->parallel : NULL };
+    ls_planner p = { .plan = plan,
+                     .old = g,
+                     .parallel = o ? o->parallel : NULL,
+                     .gradients_in_arena = o && o->gradients_in_arena };
     ls_arena_init(&p.scratch);
     const ls_status s = make(&p, o);
     ls_arena_release(&p.scratch);

@@ -7,6 +7,9 @@
  *   ARENA      everything else, packed by lifetime
  *   SYMMETRIC  the same for what other ranks read; it is in the window that they map
  *   NODE       gathered units: one copy for the ranks of an axis on this machine
+ *   GRADIENT   gradients that the next program reads, if the caller wants them in the arena: at its start, in
+ *              the order of the units. Each of their parts is live from the step that first writes it, as an
+ *              allocation of the arena with a given place (`fixed`); before that step, other values lie there
  * State and IO that other ranks read are in the window too (`shared`).
  *
  * Lifetimes are positions in the schedule, both ends included. Two allocations of the arena overlap in memory
@@ -25,6 +28,7 @@ typedef enum ls_memory {
     LS_MEM_IO,
     LS_MEM_SYMMETRIC,
     LS_MEM_NODE,
+    LS_MEM_GRADIENT,
     LS_MEM_COUNT
 } ls_memory;
 /* PARAMETERS: what a rank stores of them, and copies of that in other types. GATHERED: results of all_gather,
@@ -46,7 +50,7 @@ const char *ls_category_name(ls_category c);
 typedef struct ls_alloc {
     ls_memory memory;
     ls_category category;
-    const char *name; /* STATE and IO: the name of the source or output; ARENA: NULL */
+    const char *name; /* STATE, IO, GRADIENT: the name of the source or output, also of `fixed`; else NULL */
     ls_identity is;   /* and its identity */
     int value;        /* the value that has this memory; -1: it is the workspace of node `first` */
     /* STATE of a mapped unit: the NODE allocation of which it is a slice; else NULL. */
@@ -54,6 +58,7 @@ typedef struct ls_alloc {
     size_t inside_at;
     bool shared;          /* STATE, IO: other ranks read it, so it is in the window */
     bool host;            /* offload: it is in host memory, and does not count for the device */
+    bool fixed;           /* ARENA: a part of a gradient; it stays until another program has run */
     size_t offset, bytes; /* in its memory kind's region; 64-byte aligned */
     int first, last;      /* positions in the schedule */
 } ls_alloc;
@@ -126,6 +131,7 @@ typedef struct ls_plan {
 typedef struct ls_plan_opts {
     const ls_calibration *calibration; /* NULL: no time estimates */
     const ls_parallel *parallel;       /* NULL: one rank */
+    bool gradients_in_arena;           /* no other rank may read them: LS_MEM_GRADIENT */
 } ls_plan_opts;
 ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, const ls_plan_opts *o);
 void ls_plan_destroy(ls_plan **p);

@@ -73,6 +73,11 @@ static ls_status list_calls(replay *r)
     return ls_arena_status(&r->scratch);
 }
 
+static ls_memory memory_of(const ls_alloc *a)
+{
+    return a->memory == LS_MEM_GRADIENT ? LS_MEM_ARENA : a->memory;
+}
+
 static ls_status map_regions(replay *r)
 {
     const ls_plan *p = r->plan;
@@ -80,7 +85,8 @@ static ls_status map_regions(replay *r)
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
         const size_t end = a->offset + a->bytes;
-        r->bytes[a->memory] = end > r->bytes[a->memory] ? end : r->bytes[a->memory];
+        const ls_memory m = memory_of(a);
+        r->bytes[m] = end > r->bytes[m] ? end : r->bytes[m];
     }
     for (int k = 0; k < LS_MEM_COUNT; k++) {
         if (!r->bytes[k])
@@ -101,7 +107,7 @@ static ls_status map_regions(replay *r)
 static char *address(const replay *r, int alloc)
 {
     const ls_alloc *a = &r->plan->allocs[alloc], *of = a->inside ? a->inside : a;
-    return r->region[of->memory] + of->offset + (a->inside ? a->inside_at : 0);
+    return r->region[memory_of(of)] + of->offset + (a->inside ? a->inside_at : 0);
 }
 
 /* Touches the pages before the measured part, so that it does not count their first faults. */

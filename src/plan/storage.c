@@ -249,16 +249,27 @@ static void name_mapped(storage *s)
     }
 }
 
+/* Whether gradients lie in the arena: all of them or none, so that the program that reads them agrees. */
+static bool gradients_in_arena(const storage *s)
+{
+    for (int v = 1; v < s->g->n_vals; v++)
+        if (s->sets[v].name && s->sets[v].is.what == LS_IS_GRADIENT && s->sets[v].symmetric)
+            return false;
+    return s->p->gradients_in_arena;
+}
+
 static ls_status make_allocs(storage *s, ls_tensor *operands)
 {
     ls_plan *plan = s->plan;
     const ls_graph *g = s->g;
     const int last_step = plan->n_steps ? plan->n_steps - 1 : 0;
-    plan->allocs = LS_ARENA_ARRAY(&plan->arena, ls_alloc, g->n_vals + plan->n_steps);
+    /* (the parts of gradients are fewer than values) */
+    plan->allocs = LS_ARENA_ARRAY(&plan->arena, ls_alloc, 2 * g->n_vals + plan->n_steps);
     plan->locations = LS_ARENA_ARRAY(&plan->arena, ls_location, g->n_vals);
     LS_TRY(ls_arena_status(&plan->arena));
     plan->locations[0].alloc = -1;
-    const bool offload = s->p->parallel && s->p->parallel->offload == LS_OFFLOAD_CPU;
+    const bool offload = s->p->parallel && s->p->parallel->offload == LS_OFFLOAD_CPU,
+               in_arena = gradients_in_arena(s);
     for (int v = 1; v < g->n_vals; v++) {
         set *t = &s->sets[v];
         if (s->p->home[v].base != v || !(t->used || t->name))
@@ -268,11 +279,12 @@ static ls_status make_allocs(storage *s, ls_tensor *operands)
         const bool state = t->source && node->op != &ls_op_input;
         ls_alloc *a = &plan->allocs[plan->n_allocs++];
         *a = (ls_alloc){
-            .memory = t->node        ? LS_MEM_NODE
-                      : state        ? LS_MEM_STATE
-                      : t->name      ? LS_MEM_IO
-                      : t->symmetric ? LS_MEM_SYMMETRIC
-                                     : LS_MEM_ARENA,
+            .memory = t->node                                               ? LS_MEM_NODE
+                      : state                                               ? LS_MEM_STATE
+                      : in_arena && t->name && t->is.what == LS_IS_GRADIENT ? LS_MEM_GRADIENT
+                      : t->name                                             ? LS_MEM_IO
+                      : t->symmetric                                        ? LS_MEM_SYMMETRIC
+                                                                            : LS_MEM_ARENA,
             .category = category_of(s, v),
             .name = t->name ? ls_arena_strdup(&plan->arena, t->name) : NULL,
             .is = t->is,

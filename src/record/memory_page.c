@@ -40,7 +40,7 @@ static const size_t (*transient_of(page *p, ls_plan *plan))[LS_CAT_COUNT]
     const ls_timeline_point *all = ls_plan_timeline(plan);
     size_t lasting[LS_CAT_COUNT] = { 0 };
     for (int i = 0; i < plan->n_allocs; i++)
-        if (!ls_is_transient(&plan->allocs[i]) && plan->allocs[i].memory != LS_MEM_NODE)
+        if (ls_is_lasting(&plan->allocs[i]))
             lasting[plan->allocs[i].category] += (plan->allocs[i].bytes + 63) / 64 *
                                                  64; /* as the timeline counts them */
     p->arena.no_memory = p->arena.no_memory || !all;

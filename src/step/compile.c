@@ -206,7 +206,9 @@ static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_parallel
     double mid = ls_now();
     if (s == LS_OK)
         s = ls_plan_create(&c->plans[which], *g, &c->device,
-                           &(ls_plan_opts){ .calibration = calibration, .parallel = parallel });
+                           &(ls_plan_opts){ .calibration = calibration,
+                                            .parallel = parallel,
+                                            .gradients_in_arena = c->gradients_in_arena });
     c->graph_seconds += mid - t;
     c->plan_seconds += ls_now() - mid;
     ls_graph_destroy(g);
@@ -242,6 +244,15 @@ static ls_status check_device_memory(const ls_compiled *c)
                              : "; offload: cpu keeps parameters, gradients and optimizer state off it");
 }
 
+/* Whether the planner could put them there: not if other ranks read them. */
+static bool has_gradients_in_arena(const ls_plan *p)
+{
+    for (int i = 0; i < p->n_allocs; i++)
+        if (p->allocs[i].memory == LS_MEM_GRADIENT)
+            return true;
+    return false;
+}
+
 static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *o,
                              const ls_calibration *calibration)
 {
@@ -263,7 +274,12 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
         return s;
     }
     c->graph_seconds += ls_now() - t;
+    const ls_sharding *sharding = &c->units.sharding;
+    const bool gathers = sharding->shards > 1 &&
+                         (o->optimizer.kind == LS_MUON || o->optimizer.kind == LS_ADAFACTOR);
+    c->gradients_in_arena = sharding->each && !sharding->offload && !gathers;
     LS_TRY(plan(c, LS_MICRO, &g, &o->parallel, calibration));
+    c->gradients_in_arena = has_gradients_in_arena(c->plans[LS_MICRO]);
     LS_TRY(ls_update_program(&g, c, o));
     return plan(c, LS_UPDATE, &g, &o->parallel, calibration);
 }

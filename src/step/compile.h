@@ -26,6 +26,7 @@ typedef struct ls_compiled {
     /* `micro` leaves the gradients of units with weights (ls_unit) where these were, part by part as they are
      * no longer read; `update` turns them into new weights. */
     bool gradients_in_weights;
+    bool gradients_in_arena; /* LS_MEM_GRADIENT (plan/plan.h) */
     size_t staging_bytes; /* of the copy of what this rank saves; 0: saves are not staged */
     ls_accumulation accumulation;
     int tree_buffers;                   /* gradient buffers besides the one that `micro` writes */

@@ -43,6 +43,9 @@ ls_plan *plan_of(ls_graph *g)
 {
     ls_plan *p;
     ASSERT_OK(ls_graph_finish(g));
+    ASSERT_OK(ls_plan_create(&p, g, &DEVICE, &(ls_plan_opts){ .gradients_in_arena = true }));
+    simulate(p);
+    ls_plan_destroy(&p);
     ASSERT_OK(ls_plan_create(&p, g, &DEVICE, NULL));
     simulate(p);
     return p;

@@ -11,6 +11,11 @@ typedef struct memory {
     size_t bytes[3];
 } memory;
 
+static ls_memory memory_of(const ls_alloc *a)
+{
+    return a->memory == LS_MEM_GRADIENT ? LS_MEM_ARENA : a->memory;
+}
+
 /* Calls fn for every byte of a value's elements. */
 typedef void (*byte_fn)(void *context, int *tag);
 static void each_byte(const ls_plan *p, memory *m, int v, byte_fn fn, void *context)
@@ -28,9 +33,9 @@ static void each_byte(const ls_plan *p, memory *m, int v, byte_fn fn, void *cont
         }
         const size_t first = a->offset + at->offset + (size_t)element * size;
         assert_true(at->offset + (size_t)element * size + size <= a->bytes);
-        assert_true(first + size <= m->bytes[a->memory]);
+        assert_true(first + size <= m->bytes[memory_of(a)]);
         for (size_t b = 0; b < size; b++)
-            fn(context, &m->tags[a->memory][first + b]);
+            fn(context, &m->tags[memory_of(a)][first + b]);
     }
 }
 
@@ -87,10 +92,10 @@ static void mark_byte(void *context, int *tag)
 static bool meet(const ls_plan *p, int a, int b)
 {
     if (p->locations[a].alloc < 0 || p->locations[b].alloc < 0 ||
-        p->allocs[p->locations[a].alloc].memory != p->allocs[p->locations[b].alloc].memory)
+        memory_of(&p->allocs[p->locations[a].alloc]) != memory_of(&p->allocs[p->locations[b].alloc]))
         return false;
     memory m = { .bytes = { p->arena_bytes, p->state_bytes, p->io_bytes } };
-    const ls_memory kind = p->allocs[p->locations[a].alloc].memory;
+    const ls_memory kind = memory_of(&p->allocs[p->locations[a].alloc]);
     m.tags[kind] = calloc(m.bytes[kind] + 1, sizeof(int));
     bool ignored = false, met = false;
     each_byte(p, &m, a, mark_byte, &ignored);

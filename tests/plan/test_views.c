@@ -7,6 +7,7 @@
 #include "plan/internal.h"
 #include "support/support.h"
 #include "plan/planned.h"
+#include "plan/simulate.h"
 
 /* In place only when every view of the operand is dead. */
 static void views_keep_storage(void **state)
@@ -51,6 +52,37 @@ static void flat_gradients(void **state)
     }
 }
 
+/* With gradients in the arena, a value that ends before a part of the gradient begins lies there. Of a
+ * forward pass that keeps a, b and c, only a, which the last part needs, has memory beside the gradient. */
+static void activations_lie_in_gradients(void **state)
+{
+    (void)state;
+    enum { N = 64 * 64, BYTES = 4 * N };
+    ls_graph *g = new_graph();
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 64, 64)), w = ls_input(g, "w", LS_TYPE(LS_F32, 64, 64));
+    ls_value a = ls_matmul_wt(g, x, w, LS_NONE), b = ls_matmul_wt(g, a, w, LS_NONE),
+             c = ls_matmul_wt(g, b, w, LS_NONE);
+    g->phase = LS_PHASE_BACKWARD;
+    ls_value third = ls_linear_dw(g, c, b, false), second = ls_linear_dw(g, third, b, false),
+             first = ls_linear_dw(g, second, a, false);
+    ls_value parts[3] = { ls_reshape(g, first, N), ls_reshape(g, second, N), ls_reshape(g, third, N) };
+    ls_output_of(g, GRADIENT, "flat", ls_pack(g, 3, parts, 0, 3 * N, (int64_t[]){ 0, N, 2 * N }));
+    ASSERT_OK(ls_graph_finish(g));
+    for (int inside = 0; inside < 2; inside++) {
+        ls_plan *p;
+        ASSERT_OK(ls_plan_create(&p, g, &DEVICE, &(ls_plan_opts){ .gradients_in_arena = inside }));
+        simulate(p);
+        assert_int_equal(p->arena_bytes, inside ? 4 * BYTES : 3 * BYTES + 1024); /* (of linear) */
+        assert_int_equal(p->io_bytes, inside ? 2 * BYTES : 5 * BYTES);
+        assert_int_equal(p->arena_bytes, p->live_peak_bytes);
+        const ls_location *at = place_of(p, "pack", 0);
+        assert_int_equal(p->allocs[at->alloc].memory, inside ? LS_MEM_GRADIENT : LS_MEM_IO);
+        assert_int_equal(p->peak_by_category[LS_CAT_GRADIENTS], inside ? BYTES : 3 * BYTES);
+        ls_plan_destroy(&p);
+    }
+    ls_graph_destroy(&g);
+}
+
 /* dq, dk, dv side by side: row-strided outputs where the kernel can, copies where not. */
 static void strided_parts(void **state)
 {
@@ -64,7 +96,7 @@ static void strided_parts(void **state)
     ls_output(g, "y", ls_exp(g, packed));
     ls_plan *p = plan_of(g);
     const ls_location *whole = place_of(p, "pack", 0), *first = place_of(p, "relu", 0),
-                   *third = place_of(p, "relu", 1);
+                      *third = place_of(p, "relu", 1);
     assert_int_equal(first->alloc, whole->alloc);
     assert_int_equal(first->offset, 0);
     assert_int_equal(first->strides[1], 16);
@@ -178,10 +210,15 @@ static void partial_output(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(views_keep_storage), cmocka_unit_test(flat_gradients),
-        cmocka_unit_test(strided_parts),      cmocka_unit_test(copies_for_the_strict),
-        cmocka_unit_test(size_one_dims),      cmocka_unit_test(nested_packs),
-        cmocka_unit_test(parts_with_homes),   cmocka_unit_test(partial_output),
+        cmocka_unit_test(views_keep_storage),
+        cmocka_unit_test(flat_gradients),
+        cmocka_unit_test(strided_parts),
+        cmocka_unit_test(copies_for_the_strict),
+        cmocka_unit_test(size_one_dims),
+        cmocka_unit_test(nested_packs),
+        cmocka_unit_test(parts_with_homes),
+        cmocka_unit_test(partial_output),
+        cmocka_unit_test(activations_lie_in_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
