@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "cli.h"
 #include "record/rundir.h"
+#include "record/runs_page.h"
 #include "verbs/metrics_table.h"
 
 /* RUN is a folder, or the name of a run in STORAGE, as `lockstep runs` shows it. */
@@ -21,14 +22,26 @@ static ls_status show_metrics(const ls_args *a, const char *storage, const ls_ui
     return s;
 }
 
+static ls_status write_page(const char *path, const char *storage)
+{
+    LS_TRY(ls_runs_page_write(path, storage));
+    ls_log_info("written %s", path);
+    return LS_OK;
+}
+
 ls_status ls_verb_runs(const ls_args *a, const ls_ui *ui)
 {
     const char *storage = a->n_words ? a->words[0] : "runs";
     const bool csv = ls_args_has(a, "--csv"), json = ls_args_has(a, "--json");
     if (csv && json)
         return ls_fail(LS_E_USAGE, "--csv and --json: give one of them");
+    if (ls_args_has(a, "--metrics") && ls_args_has(a, "--html"))
+        return ls_fail(LS_E_USAGE, "--metrics and --html: give one of them; each run has a report.html");
     if (ls_args_has(a, "--metrics"))
         return show_metrics(a, storage, ui);
+    if (ls_args_has(a, "--html"))
+        return json || csv ? ls_fail(LS_E_USAGE, "--html and %s: give one of them", csv ? "--csv" : "--json")
+                           : write_page(ls_args_value(a, "--html"), storage);
     if (csv || ls_args_has(a, "--steps"))
         return ls_fail(LS_E_USAGE, "%s goes with --metrics RUN", csv ? "--csv" : "--steps");
     return ls_runs_print(ui->out, storage, json, ui->width);

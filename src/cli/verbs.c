@@ -233,17 +233,21 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_recipe },
     { "runs", "[STORAGE]", 0, 1, false, "list runs and their states, or the metrics of one",
-      "Lists the runs in STORAGE (default: runs): state, last step and loss, last evaluation, restarts,\n"
-      "newest checkpoint. --metrics prints the epochs or the steps of one run, which may be running.\n"
+      "Lists the runs in STORAGE (default: runs): state, last step and loss, metrics of the last\n"
+      "evaluation, restarts, newest checkpoint. --html writes the same as a page, with the curves of all\n"
+      "runs over one another and a table of the recipe keys in which they differ. --metrics\n"
+      "prints the epochs or the steps of one run, which may be running.\n"
       "Steps that were repeated after a restart appear once, as the later attempt computed them.",
       "lockstep runs\n"
       "lockstep runs results --json\n"
+      "lockstep runs --html runs.html                         # compare runs in a browser\n"
       "lockstep runs --metrics vit-fashion-mnist              # the epochs as a table\n"
       "lockstep runs --metrics vit-fashion-mnist --steps --csv > steps.csv",
       (const ls_option[]){
           { "--metrics", 0, "RUN", "print the epochs of this run: its folder, or its name in STORAGE" },
           { "--steps", 0, NULL, "with --metrics: print steps instead of epochs" },
           { "--csv", 0, NULL, "with --metrics: comma-separated values" },
+          { "--html", 0, "FILE", "write a page: all runs, their curves, the keys in which they differ" },
           JSON,
           END },
       ls_verb_runs },

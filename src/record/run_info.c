@@ -1,0 +1,109 @@
+/* run_info.c - reads result.json of a run. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "base/file.h"
+#include "rouge_mean.h"
+#include "run_owner.h"
+#include "rundir_own.h"
+
+bool ls_run_is(const char *dir) { return ls_file_in(dir, LS_RUN_RECIPE) || ls_file_in(dir, LS_RUN_CONFIG); }
+
+static double number(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static int64_t integer(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+static ls_status read_info(ls_run_info *out, const json_t *tree, const char *path)
+{
+    const char *state = json_string_value(json_object_get(tree, "state"));
+    int known = -1;
+    for (int i = LS_RUN_STARTING; i < LS_RUN_DIED; i++)
+        if (state && !strcmp(state, ls_run_state_name((ls_run_state)i)))
+            known = i;
+    if (known < 0 || !json_is_integer(json_object_get(tree, "time")))
+        return ls_fail(LS_E_FORMAT, "%s: not the result of a run (no state, or no time)", path);
+    out->state = (ls_run_state)known;
+    out->seconds_ago = difftime(time(NULL), (time_t)integer(tree, "time"));
+    const json_t *eval = json_object_get(tree, "eval"), *best = json_object_get(tree, "best");
+    out->metrics = (ls_run_metrics){ .step = integer(tree, "step"),
+                                     .epoch = integer(tree, "epoch"),
+                                     .loss = number(tree, "loss"),
+                                     .lr = number(tree, "lr"),
+                                     .eval = ls_evaluation_read(eval, ""),
+                                     .eval_rouge = ls_rouge_read(eval, ""),
+                                     .eval_step = integer(eval, "step"),
+                                     .best_value = number(best, "value"),
+                                     .best_step = integer(best, "step"),
+                                     .best_epoch = integer(best, "epoch") };
+    const char *metric = json_string_value(json_object_get(best, "metric"));
+    snprintf(out->best_metric, sizeof out->best_metric, "%s", metric ? metric : "");
+    const char *name;
+    json_t *value;
+    json_object_foreach(json_object_get(tree, "metrics"), name, value) if (json_is_number(value))
+        ls_evaluation_set(&out->reported, name, json_number_value(value));
+    out->attempt = integer(tree, "attempt");
+    const char *error = json_string_value(json_object_get(tree, "error"));
+    snprintf(out->error, sizeof out->error, "%s", error ? error : "");
+    out->builtin_data = json_is_true(json_object_get(tree, "builtin_data"));
+    out->restarts = (int)json_array_size(json_object_get(tree, "restarts"));
+    const json_t *list = json_object_get(tree, "checkpoints");
+    const char *last = json_string_value(
+        json_object_get(json_array_get(list, json_array_size(list) - 1), "path"));
+    snprintf(out->checkpoint, sizeof out->checkpoint, "%s", last ? last : "");
+    return LS_OK;
+}
+
+/* Also returns the text of the file; malloc'ed. */
+static ls_status read_file(ls_run_info *out, char **text, const char *path)
+{
+    size_t size;
+    json_t *tree = NULL;
+    LS_TRY(ls_file_read(text, &size, path));
+    ls_status s = ls_json_parse(&tree, *text, size, path);
+    if (s == LS_OK)
+        s = read_info(out, tree, path);
+    json_decref(tree);
+    return s;
+}
+
+/* Between two attempts there is a moment in which the parent has released the lock and the ranks do not have
+ * it yet. */
+static bool is_alive(const ls_run_info *i, const char *run_dir)
+{
+    return ls_run_is_held(run_dir) || (i->state == LS_RUN_RESTARTING && ls_run_owner_lives(run_dir));
+}
+
+/* A run may change its state between the look at its state and the look at its lock. It has died only if the
+ * state is the same after both. */
+ls_status ls_run_info_read(ls_run_info *out, const char *run_dir)
+{
+    char *path = ls_path_join(run_dir, "result.json"), *text = NULL, *before = NULL;
+    bool same, credible;
+    ls_status s;
+    *out = (ls_run_info){ 0 };
+    const char *slash = strrchr(run_dir, '/');
+    snprintf(out->name, sizeof out->name, "%s", slash && slash[1] ? slash + 1 : run_dir);
+    do {
+        free(before);
+        before = text;
+        text = NULL;
+        LS_TRY_TO(s, read_file(out, &text, path), done);
+        same = before && !strcmp(before, text);
+        credible = !ls_run_state_lives(out->state) || is_alive(out, run_dir);
+    } while (!credible && !same);
+    if (!credible)
+        out->state = LS_RUN_DIED;
+done:
+    free(before);
+    free(text);
+    free(path);
+    return s;
+}
