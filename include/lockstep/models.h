@@ -97,6 +97,20 @@ typedef struct ls_task_config {
     bool scale;
 } ls_task_config;
 
+/* U-Net (Ronneberger et al. 2015) from images to a number or a class for each pixel, with the parameter names
+ * of milesial's Pytorch-UNet: "inc.double_conv.0.weight", "down1.maxpool_conv.1.double_conv.0.weight",
+ * "up1.up.weight", "up1.conv.double_conv.0.weight", "outc.conv.weight". Level i has channels * 2^i channels
+ * and 1 / 2^i of the image's height and width, which must be multiples of 2^levels. With cross_entropy the
+ * output is [height, width, classes] and the target i32 [height, width]; with other losses the output and the
+ * target are [channels, height, width] or [height, width]. Running statistics as in a ResNet. */
+typedef struct ls_unet_config {
+    ls_port input; /* f32 [channels, height, width] */
+    ls_port output;
+    int n_losses; /* 0: the graph has no loss, and the output's channels come first */
+    const ls_task_loss *losses;
+    int64_t channels, levels; /* Pytorch-UNet: 64, 4 */
+} ls_unet_config;
+
 /* Hugging Face's Llama and Qwen2 for language modelling: parameters "model.embed_tokens.weight",
  * "model.layers.0.self_attn.q_proj.weight", ... */
 typedef struct ls_decoder_config {
@@ -152,6 +166,7 @@ LS_API ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c
 LS_API ls_status ls_t5_build_encoder(ls_graph *g, const ls_t5_config *c, int64_t prompts);
 LS_API ls_status ls_t5_build_cached(ls_graph *g, const ls_t5_config *c, int64_t prompts, int64_t beams);
 LS_API ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch);
+LS_API ls_status ls_unet_build(ls_graph *g, const ls_unet_config *c, int64_t batch);
 LS_API ls_status ls_task_build(ls_graph *g, const ls_task_config *c, int64_t batch);
 
 #ifdef __cplusplus

@@ -113,6 +113,7 @@ typedef struct ls_recipe {
         int64_t vocab_size, kv_heads, head_dim;
         double dropout, attention_dropout; /* vit t5; vit llama qwen2 */
         double stochastic_depth;           /* convnext */
+        int64_t channels, levels;          /* unet */
         double norm_eps, rope_theta, init_deviation;
         /* t5; decoder_layers 0: layers */
         int64_t decoder_layers, position_buckets, position_distance, start_token;

@@ -95,6 +95,10 @@ static const ls_vit_config VIT = { SMALL_VIT, .layers = 1, .mlp_size = 16 };
 static const ls_convnext_config CONVNEXT = {
     .image_size = 32, .in_channels = 1, .classes = 3, .depths = { 1, 1, 1, 1 }, .widths = { 4, 4, 4, 4 }
 };
+static const ls_unet_config UNET = { .input = { "x", { LS_F32, 3, { 1, 4, 4 } } },
+                                     .output = { "y", { LS_F32, 2, { 4, 4 } } },
+                                     .channels = 2,
+                                     .levels = 1 };
 static const ls_decoder_config DECODER = { .seq_length = 8,
                                            .vocab_size = 260,
                                            .hidden_size = 16,
@@ -290,6 +294,7 @@ static void drop_samples(void)
 #define sample_ls_decoder_config_p &DECODER
 #define sample_ls_resnet_config_p &training_resnet
 #define sample_ls_convnext_config_p &CONVNEXT
+#define sample_ls_unet_config_p &UNET
 #define sample_ls_mlp_config_p &training_mlp
 #define sample_ls_t5_config_p ((ls_t5_config *)buffer)
 #define sample_ls_generated_p \

@@ -218,6 +218,7 @@ static void keys_of_another_type_are_refused(void **state)
     REFUSED("model: {type: resnet50, patch_size: 7}\ndata: {type: mnist}\n", "here.yaml:1: model.patch_size",
             "model.type vit");
     SET_REFUSED("model.type=convnext_tiny", "model.image_size", "28 is too small", "32");
+    SET_REFUSED("model.levels=3", "model.type unet");
     SET_REFUSED("optimizer.momentum=0.9", "optimizer.type sgd", "adam (default)");
     SET_REFUSED("schedule.gamma=0.9", "schedule.type step");
     REFUSED("model: {type: vit}\ndata: {type: shapes, download: true}\n", "data.download",

@@ -117,6 +117,12 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "data={type: text, train_text: a, tokenizer: bytes}";
     if (!strcmp(only, "data.type pairs"))
         sets[n++] = "model.type=t5";
+    if (!strncmp(only, "model.type unet", 15)) {
+        sets[n++] = "model.inputs={x: [1, 4096, 4096]}";
+        sets[n++] = "model.outputs={y: [4096, 4096]}";
+        sets[n++] = "loss={type: mse, of: y}";
+        sets[n++] = "data={type: arrays, train: {x: a.npy}, eval: {x: b.npy}}";
+    }
     if (!strncmp(only, "model.type convnext", 19))
         sets[n++] = "model.image_size=32";
     if (!strcmp(only, "model.type module") || !strcmp(only, "data.type module")) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|optimizers|ops|elements|scalars|convnext|resnet|resnet30|buffers|decoder|t5|pictures ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|optimizers|ops|elements|scalars|convnext|resnet|resnet30|buffers|decoder|t5|pictures|unet ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
@@ -568,6 +568,12 @@ def metrics():
     save("metrics", m.metrics())
 
 
+def unet():
+    import unet as u
+
+    save("unet", u.unet())
+
+
 def pictures():
     import pictures as p
 
@@ -577,6 +583,6 @@ def pictures():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, optimizers, ops, elements, scalars, convnext, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression, augment, pictures)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, optimizers, ops, elements, scalars, convnext, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression, augment, pictures, unet)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

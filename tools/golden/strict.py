@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
 import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
@@ -21,12 +22,14 @@ from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCau
 
 from convnext import ConvNeXt  # noqa: E402
 from resnet import ResNet  # noqa: E402
+from unet import UNet  # noqa: E402
 from vit import VisionTransformer  # noqa: E402
 
 NAMES = os.path.join(HERE, "..", "..", "tests", "golden", "state_dicts.json")
 
 IMAGES = "data: {type: shapes}"
 IDX = "data: {type: idx, train_images: images.idx, train_labels: labels.idx, eval_images: images.idx, eval_labels: labels.idx}"
+ARRAYS = "data: {type: arrays, train: {x: x.npy, y: y.npy}, eval: {x: x.npy, y: y.npy}}"
 TEXT = "data: {type: text, train_text: text.txt, eval_text: text.txt, tokenizer: bytes, seq_length: 8}"
 PAIRS = "data: {type: pairs, train_text: pairs.csv, source: text, target: headline, tokenizer: bytes, source_length: 12, target_length: 5, eval_fraction: 0.25}"
 DECODER = "vocab_size: 257, layers: 2, heads: 2, kv_heads: 1, hidden_size: 16, mlp_size: 24"
@@ -63,6 +66,8 @@ MODELS = {
             lambda: VisionTransformer(layers=2, heads=2, hidden=16, mlp=24)),
     "resnet18": ("model: {type: resnet18}\n" + IMAGES, lambda: ResNet(18)),
     "convnext_tiny": ("model: {type: convnext_tiny, image_size: 32}\n" + IDX, lambda: ConvNeXt(in_channels=1, classes=10)),
+    "unet": ("model: {type: unet, inputs: {x: [2, 8, 8]}, outputs: {y: [8, 8, 3]}, channels: 4, levels: 3}\nloss: {type: cross_entropy, of: y}\n" + ARRAYS,
+             lambda: UNet(2, 3, 4, 3)),
     "llama": (f"model: {{type: llama, {DECODER}, tied: false}}\n" + TEXT, decoder(LlamaForCausalLM, LlamaConfig, False)),
     "llama tied": (f"model: {{type: llama, {DECODER}, tied: true}}\n" + TEXT, decoder(LlamaForCausalLM, LlamaConfig, True)),
     "qwen2": (f"model: {{type: qwen2, {DECODER}, tied: false}}\n" + TEXT, decoder(Qwen2ForCausalLM, Qwen2Config, False)),
@@ -115,6 +120,8 @@ def check(lockstep):
             f.write(struct.pack(">4I", 0x803, 4, 32, 32) + bytes(range(256)) * 16)
         with open("labels.idx", "wb") as f:
             f.write(struct.pack(">2I", 0x801, 4) + bytes([1, 5, 9, 0]))
+        np.save("x.npy", np.arange(4 * 2 * 8 * 8, dtype="uint8").reshape(4, 2, 8, 8))
+        np.save("y.npy", np.arange(4 * 8 * 8, dtype="uint8").reshape(4, 8, 8) % 3)
         for name, (recipe, build) in MODELS.items():
             run_name = name.replace(" ", "-")
             with open("recipe.yaml", "w") as f:

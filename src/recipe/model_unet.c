@@ -1,0 +1,51 @@
+/* model_unet.c - the row of U-Net: from an image to a number or a class for each pixel. */
+#include "model_row.h"
+#include "models/unet.h"
+#include "recipe_setting.h"
+
+static ls_unet_config config_of(const ls_recipe *r, const ls_loss_list *losses)
+{
+    return (ls_unet_config){ .input = r->model.inputs.at[0],
+                             .output = r->model.outputs.at[0],
+                             .n_losses = losses->n,
+                             .losses = losses->at,
+                             .channels = r->model.channels,
+                             .levels = r->model.levels };
+}
+
+static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
+{
+    const ls_recipe *r = recipe;
+    ls_recipe_losses_own own;
+    const ls_loss_list losses = ls_recipe_losses(r, &own);
+    const ls_unet_config c = config_of(r, &losses);
+    return ls_unet_build(g, &c, batch);
+}
+
+static ls_status check(const ls_recipe *r)
+{
+    const bool one = r->model.inputs.n == 1, result = r->model.outputs.n == 1;
+    if (!one || !result || !r->loss.n)
+        return ls_fail(LS_E_USAGE,
+                       "%s: a unet has one input, one output and a loss, as in `model: {type: unet, inputs: "
+                       "{image: [3, 64, 64]}, outputs: {mask: [64, 64, 5]}}`, `loss: {type: cross_entropy, "
+                       "of: mask}`",
+                       ls_recipe_where(r, !one      ? "model.inputs"
+                                          : !result ? "model.outputs"
+                                                    : "loss"));
+    LS_TRY(ls_recipe_check_losses(r));
+    const ls_unet_config c = config_of(r, &r->loss);
+    return ls_unet_check(&c) == LS_OK ? LS_OK
+                                      : ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, "model.inputs"));
+}
+
+static const char *const CONFIG[] = { "inputs", "outputs", "channels", "levels", NULL };
+
+extern const ls_model_row ls_unet_row;
+const ls_model_row ls_unet_row = { .name = "unet",
+                                   .keys = "inputs outputs loss channels levels sync_batch_norm",
+                                   .samples = LS_SAMPLES_FIELDS,
+                                   .build = build,
+                                   .check = check,
+                                   .config = CONFIG,
+                                   .config_fields = CONFIG };
