@@ -12,7 +12,8 @@ ls_status ls_verb_plan(const ls_args *a, const ls_ui *ui)
                                .compare = compare,
                                .search = ls_args_has(a, "--search"),
                                .measure = ls_args_has(a, "--measure"),
-                               .json = ls_args_has(a, "--json") };
+                               .json = ls_args_has(a, "--json"),
+                               .html = ls_args_value(a, "--html") };
     for (int i = 0; i < a->n_given; i++)
         if (!strcmp(a->given[i].option->name, "--compare"))
             compare[o.n_compare++] = a->given[i].value;
@@ -30,7 +31,10 @@ ls_status ls_verb_explain(const ls_args *a, const ls_ui *ui)
     ls_explain_opts o = { .recipe = ls_args_recipe(a),
                           .param = ls_args_value(a, "--param"),
                           .full = ls_args_has(a, "--full"),
-                          .json = ls_args_has(a, "--json") };
+                          .measure = ls_args_has(a, "--measure"),
+                          .json = ls_args_has(a, "--json"),
+                          .html = ls_args_value(a, "--html"),
+                          .profile = ls_args_value(a, "--profile") };
     LS_TRY(ls_args_int(a, "--rank", 0, &o.rank));
     LS_TRY(ls_args_int(a, "--ranks-per-host", 1, &o.ranks_per_host));
     return ls_explain_command(&o, ui);

@@ -151,6 +151,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep plan vit-fashion-mnist --workers 4\n"
       "lockstep plan vit-fashion-mnist --workers 2 --compare parallel.reshard_after_forward=true,false "
       "--compare parallel.gather=map,copy\n"
+      "lockstep plan vit-fashion-mnist --workers 4 --compare parallel.data=ddp,fsdp --html steps.html\n"
       "lockstep plan vit-fashion-mnist --workers 2 --search --memory 64MiB --measure   # the fastest that "
       "fits\n"
       "lockstep plan vit-fashion-mnist --set train.global_batch=256 --isa avx512 --threads 16 --json",
@@ -165,6 +166,7 @@ const ls_verb LS_VERBS[] = {
           { "--measure", 0, NULL, "first measure the kernels of this step on this machine" },
           { "--compare", 0, "KEY=V1,V2",
             "one column for each value; repeat it for each combination of values" },
+          { "--html", 0, "FILE", "with --compare: write the steps side by side as a web page" },
           HOSTS,
           JSON,
           END },
@@ -174,12 +176,20 @@ const ls_verb LS_VERBS[] = {
       "collective with its unit, its bytes and what it overlaps. Repeated blocks are shown once. If an\n"
       "axis splits layers, each value has its placement over the ranks: Shard(d), Partial, Replicate or\n"
       "Invariant. --param prints the life of one parameter, from storage to update, and the rank that\n"
-      "holds each part of it.",
+      "holds each part of it. --html draws the step: forward, backward and update over time, what each\n"
+      "collective overlaps, and memory by category.",
       "lockstep explain vit-fashion-mnist --workers 4 --rank 1\n"
+      "lockstep explain vit-fashion-mnist --workers 4 --html step.html   # a picture, in a browser\n"
+      "lockstep explain my.yaml --html step.html --profile runs/my/log/rank-0.trace.json   # with measured "
+      "times\n"
       "lockstep explain vit-fashion-mnist --param encoder.layers.encoder_layer_0.mlp.0.weight",
       (const ls_option[]){ { "--rank", 0, "R", "show the step of rank R (default 0)" },
                            { "--param", 0, "NAME", "show one parameter, from storage to update" },
                            { "--full", 0, NULL, "show every block, also repeated ones" },
+                           { "--html", 0, "FILE", "write the step as a web page" },
+                           { "--profile", 0, "TRACE",
+                             "with --html: times that `train --profile` measured (log/rank-R.trace.json)" },
+                           { "--measure", 0, NULL, "first measure the kernels of this step on this machine" },
                            HOSTS,
                            JSON,
                            END },

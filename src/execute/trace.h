@@ -36,3 +36,14 @@ ls_status ls_trace_write(const char *path, const ls_profile *p);
 /* The `top` ops by total time over all runs; calls of one op with the same shapes count together. Columns:
  * calls, time per call, share, GFLOP/s, GB/s, and, if c is given, the share of the machine's nearer limit. */
 void ls_profile_table(ls_str *out, const ls_profile *p, const ls_calibration *c, int top);
+
+/* Seconds of each step of a plan: the median over the recorded runs of its program. In memory of the arena.
+ */
+typedef struct ls_step_times {
+    double *seconds; /* [n_steps] */
+    int runs;        /* 0: none was recorded */
+} ls_step_times;
+ls_status ls_profile_times(ls_step_times *out, ls_arena *a, const ls_profile *p, const ls_plan *plan);
+/* The same for n plans from a file that ls_trace_write made. LS_E_USAGE if it is of other plans, LS_E_FORMAT
+ * if it is no such file. */
+ls_status ls_trace_times(ls_step_times *out, ls_arena *a, const char *path, int n, ls_plan *const *plans);

@@ -10,10 +10,10 @@
 #include "graph/identity.h"
 #include "ops/rules.h"
 #include "plan/describe.h"
+#include "memory_bands.h"
 #include "report_own.h"
 
-/* a column is one unit of the drawing; bands: categories, then apart */
-enum { COLUMNS = 808, BANDS = LS_CAT_COUNT + 2, HOST = LS_CAT_COUNT, NODE };
+enum { COLUMNS = 808 }; /* a column is one unit of the drawing */
 
 /* One run of an op; times are in seconds since the first began. */
 typedef struct moment {
@@ -26,29 +26,11 @@ typedef struct page {
     ls_str out;
     ls_arena arena;
     const ls_compiled *compiled;
-    ls_footprint fixed;
-    size_t tree;
-    const size_t (*transient[LS_PROGRAMS])[LS_CAT_COUNT]; /* per program and step: bytes of the two arenas */
+    ls_memory_bands memory;
     moment *moments;
     int n, peak; /* peak: index of a moment */
     bool measured;
 } page;
-
-static const size_t (*transient_of(page *p, ls_plan *plan))[LS_CAT_COUNT]
-{
-    size_t(*bytes)[LS_CAT_COUNT] = ls_arena_alloc(&p->arena, sizeof *bytes * (size_t)(plan->n_steps + 1));
-    const ls_timeline_point *all = ls_plan_timeline(plan);
-    size_t lasting[LS_CAT_COUNT] = { 0 };
-    for (int i = 0; i < plan->n_allocs; i++)
-        if (ls_is_lasting(&plan->allocs[i]))
-            lasting[plan->allocs[i].category] += (plan->allocs[i].bytes + 63) / 64 *
-                                                 64; /* as the timeline counts them */
-    p->arena.no_memory = p->arena.no_memory || !all;
-    for (int k = 0; !p->arena.no_memory && k < plan->n_steps; k++)
-        for (int c = 0; c < LS_CAT_COUNT; c++)
-            bytes[k][c] = all[k].bytes[c] - lasting[c];
-    return (const size_t(*)[LS_CAT_COUNT])bytes;
-}
 
 static int program_of(const page *p, const ls_plan *plan)
 {
@@ -95,14 +77,15 @@ static double transient_sum(const page *p, const moment *m)
 {
     double sum = 0;
     for (int c = 0; c < LS_CAT_COUNT; c++)
-        sum += (double)p->transient[m->program][m->step][c];
+        sum += (double)p->memory.transient[m->program][m->step][c];
     return sum;
 }
 
 /* Bytes of all memory that the rank holds at a moment. */
 static uint64_t held_bytes(const page *p, const moment *m)
 {
-    return (uint64_t)transient_sum(p, m) + p->fixed.state + p->fixed.io + p->tree +
+    const ls_memory_bands *b = &p->memory;
+    return (uint64_t)transient_sum(p, m) + b->footprint.state + b->footprint.io + b->tree +
            p->compiled->staging_bytes;
 }
 
@@ -111,29 +94,17 @@ static uint64_t held_bytes(const page *p, const moment *m)
 /* m NULL: between programs */
 static void fill_column(const page *p, const moment *m, double *bands)
 {
-    for (int c = 0; c < LS_CAT_COUNT; c++)
-        bands[c] = (double)(p->fixed.fixed[c] - p->fixed.on_host[c]) +
-                   (m ? (double)p->transient[m->program][m->step][c] : 0);
-    bands[HOST] = (double)p->fixed.host;
-    bands[p->compiled->units.sharding.offload ? HOST : LS_CAT_GRADIENTS] += (double)p->tree;
-    bands[NODE] = (double)p->fixed.node;
+    for (int b = 0; b < LS_BANDS; b++)
+        bands[b] = (double)p->memory.fixed[b] +
+                   (m && b < LS_CAT_COUNT ? (double)p->memory.transient[m->program][m->step][b] : 0);
 }
 
 /* Draws moments [begin, end). A column shows that moment of its time span which has the most memory. The
  * overview marks the beginning of optimizer steps, the other charts that of programs. */
 static void chart(page *p, const char *title, int begin, int end, bool overview)
 {
-    const char *names[BANDS], *colors[BANDS];
-    for (int b = 0; b < LS_CAT_COUNT; b++) {
-        names[b] = ls_category_name((ls_category)b);
-        colors[b] = ls_category_color((ls_category)b);
-    }
-    names[HOST] = "resting on the host (offload)";
-    names[NODE] = "gathered, one copy for the host's ranks";
-    colors[HOST] = "var(--line)";
-    colors[NODE] = "var(--c-gray)";
     const double from = p->moments[begin].from, lasts = p->moments[end - 1].to - from;
-    double *bytes = LS_ARENA_ARRAY(&p->arena, double, COLUMNS *BANDS);
+    double *bytes = LS_ARENA_ARRAY(&p->arena, double, COLUMNS *LS_BANDS);
     const char **labels = LS_ARENA_ARRAY(&p->arena, const char *, COLUMNS);
     const moment **shown = LS_ARENA_ARRAY(&p->arena, const moment *, COLUMNS);
     char peak_text[64], size[32];
@@ -142,9 +113,9 @@ static void chart(page *p, const char *title, int begin, int end, bool overview)
     ls_stack s = { .title = title,
                    .x_name = p->measured ? "milliseconds" : "milliseconds, planned",
                    .columns = COLUMNS,
-                   .bands = BANDS,
-                   .names = names,
-                   .colors = colors,
+                   .bands = LS_BANDS,
+                   .names = p->memory.names,
+                   .colors = p->memory.colors,
                    .bytes = bytes,
                    .labels = labels,
                    .x1 = 1e3 * lasts,
@@ -169,7 +140,7 @@ static void chart(page *p, const char *title, int begin, int end, bool overview)
         }
     }
     for (int k = 0; k < COLUMNS; k++) {
-        fill_column(p, shown[k], bytes + k * BANDS);
+        fill_column(p, shown[k], bytes + k * LS_BANDS);
         labels[k] = shown[k]
                         ? ls_plan_step_text(&p->arena, p->compiled->plans[shown[k]->program], shown[k]->step)
                         : "between programs";
@@ -207,7 +178,7 @@ static void row(ls_str *out, const char *what, size_t bytes, const char *note)
 
 static void lasting_table(page *p)
 {
-    const ls_footprint *f = &p->fixed;
+    const ls_footprint *f = &p->memory.footprint;
     ls_str_add(&p->out,
                "<h2>There all the time</h2>\n<div class=\"scroll\"><table "
                "class=\"plan\"><thead><tr><th>what</th><th>bytes</th><th></th></tr></thead><tbody>\n");
@@ -217,11 +188,11 @@ static void lasting_table(page *p)
             : c == LS_CAT_DATA    ? "inputs and outputs"
             : c == LS_CAT_STAGING ? "a checkpoint is written from it"
                                   : "between steps");
-    row(&p->out, "sums of micro-batches", p->tree, "gradients of finished micro-batches");
+    row(&p->out, "sums of micro-batches", p->memory.tree, "gradients of finished micro-batches");
     row(&p->out, "arena", f->arena, "activations, workspace: packed by lifetime");
     row(&p->out, "arena in the window", f->symmetric,
         "what the other ranks read while a step runs: packed by lifetime");
-    row(&p->out, "all of it", f->total + p->tree + p->compiled->staging_bytes, "of this rank");
+    row(&p->out, "all of it", p->memory.total, "of this rank");
     row(&p->out, "of it, window", f->window, "the other ranks of the host read it");
     row(&p->out, "of it, host", f->host, "rests off the device (offload)");
     row(&p->out, "beside it, node", f->node, "gathered units, one copy for the ranks of a host");
@@ -473,14 +444,13 @@ static void contents(page *p, int rank)
 ls_status ls_memory_page_write(const char *path, const ls_trainer *t, const ls_profile *profile, int rank,
                                ls_str *peak)
 {
-    page p = { .compiled = &t->compiled, .tree = ls_compiled_tree_bytes(&t->compiled) };
+    page p = { .compiled = &t->compiled };
     ls_arena_init(&p.arena);
-    ls_plans_footprint(&p.fixed, LS_PROGRAMS, t->compiled.plans);
-    p.fixed.fixed[LS_CAT_STAGING] = t->compiled.staging_bytes;
-    for (int i = 0; i < LS_PROGRAMS; i++)
-        p.transient[i] = transient_of(&p, t->compiled.plans[i]);
-    find_moments(&p, profile);
-    ls_status s = ls_arena_status(&p.arena);
+    ls_status s = ls_memory_bands_make(&p.memory, &p.arena, &t->compiled);
+    if (s == LS_OK) {
+        find_moments(&p, profile);
+        s = ls_arena_status(&p.arena);
+    }
     if (s == LS_OK && p.n) {
         contents(&p, rank);
         if (peak)

@@ -33,9 +33,16 @@ void ls_page_begin(ls_str *out, const char *title, bool broad)
                   broad ? " class=\"broad\"" : "");
 }
 
-void ls_page_end(ls_str *out, const char *script)
+void ls_page_end(ls_str *out, const char *scripts)
 {
-    ls_str_printf(out, "<script>//<![CDATA[\n%s//]]></script>\n</main></body></html>\n", file(script));
+    ls_str_add(out, "<script>//<![CDATA[\n");
+    for (const char *p = scripts; *p; p += strspn(p, " ")) {
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(p, " "), p);
+        ls_str_add(out, file(name));
+        p += strlen(name);
+    }
+    ls_str_add(out, "//]]></script>\n</main></body></html>\n");
 }
 
 void ls_page_data(ls_str *out, const char *id, ls_json *j)

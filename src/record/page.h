@@ -1,19 +1,19 @@
-/* page.h - HTML pages. A page is one file: its style (pages/page.css), one script of pages/ and its data are
+/* page.h - HTML pages. A page is one file: its style (pages/page.css), scripts of pages/ and its data are
  * inside, and it loads nothing. A script draws what C has not drawn; it reads the data as JSON and shows text
  * through textContent.
  *
  *     ls_page_begin(&out, "memory of rank 0", false);
  *     ls_str_add(&out, "<h1>");  ls_html_add(&out, name);  ls_str_add(&out, "</h1>\n");
  *     ls_page_data(&out, "step", &json);
- *     ls_page_end(&out, "step.js"); */
+ *     ls_page_end(&out, "page.js step.js"); */
 #pragma once
 #include "base/json.h"
 #include "base/str.h"
 
 /* Everything up to the content. `broad`: the content may be wider than a page of text. */
 void ls_page_begin(ls_str *out, const char *title, bool broad);
-/* The script, a file of pages/, and the end of the page. */
-void ls_page_end(ls_str *out, const char *script);
+/* Scripts, by the names of files in pages/ with spaces between them, and the end of the page. */
+void ls_page_end(ls_str *out, const char *scripts);
 /* An element <script type="application/json"> with the document j. `id` (NULL: none) is the page's own word,
  * not escaped. Takes ownership of the text of j. */
 void ls_page_data(ls_str *out, const char *id, ls_json *j);

@@ -62,10 +62,10 @@ enum { LS_STACK_MARKS = 32 };
 typedef struct ls_stack {
     const char *title, *x_name;
     int columns, bands;
-    const char **names, **colors; /* per band, from the bottom up */
-    const double *bytes;          /* [columns][bands] */
-    const char *const *labels;    /* per column: what runs there; shown at the pointer */
-    double x0, x1;                /* values of the axis at its two ends */
+    const char *const *names, *const *colors; /* per band, from the bottom up */
+    const double *bytes;                      /* [columns][bands] */
+    const char *const *labels;                /* per column: what runs there; shown at the pointer */
+    double x0, x1;                            /* values of the axis at its two ends */
     int n_marks;
     /* vertical lines with a text */
     struct {
@@ -108,4 +108,4 @@ void ls_chart_legend(ls_str *out, int n, const char *const *names, const char *c
 /* Bytes in the arena at a position. */
 size_t ls_report_transient(const ls_report_program *p, int position, int category);
 
-const char *ls_category_color(ls_category c);                           /* CSS variable */
+const char *ls_category_color(ls_category c); /* CSS variable */

@@ -77,13 +77,17 @@ typedef struct ls_plan_command_opts {
     int64_t memory; /* --memory: bytes of a rank that --search may use; 0: any number */
     bool measure;   /* kernels that this machine has not measured yet */
     bool json;
+    const char *html; /* --html, with --compare: a page of the steps. NULL: none */
 } ls_plan_command_opts;
 typedef struct ls_explain_opts {
     ls_recipe_arg recipe;
     int64_t rank, ranks_per_host;
     const char *param; /* explain this parameter in place of the step */
     bool full;         /* print every block, also when it equals the one before */
+    bool measure;      /* kernels that this machine has not measured yet */
     bool json;
+    const char *html;    /* write the step as a page, in place of text. NULL: no */
+    const char *profile; /* --profile: a trace, whose times the page shows. NULL: estimates */
 } ls_explain_opts;
 typedef struct ls_export_opts {
     /* from: a run, checkpoint or weight file. to: a file, or a directory if it ends in a slash. */

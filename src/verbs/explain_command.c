@@ -6,6 +6,7 @@
 #include "base/shown.h"
 #include "base/str.h"
 #include "plan/describe.h"
+#include "record/step_page.h"
 #include "setup/compiled_recipe.h"
 
 static void head_text(ls_str *out, const ls_compiled_recipe *c, int64_t rank)
@@ -108,13 +109,58 @@ static ls_status find_param(const ls_ui *ui, const ls_explain_opts *o, const ls_
                    o->param, near ? "; did you mean " : "", near ? near : "", o->recipe.name);
 }
 
+/* ---- the page */
+
+static ls_status write_page(const ls_explain_opts *o, const ls_compiled_recipe *c)
+{
+    ls_arena a;
+    ls_str layout = { 0 };
+    ls_step_times times[LS_EVAL];
+    ls_arena_init(&a);
+    ls_status s = LS_OK;
+    if (o->profile)
+        s = ls_trace_times(times, &a, o->profile, LS_EVAL, c->step.plans);
+    if (c->ranks > 1)
+        ls_layout_text(&layout, &c->step);
+    if (s == LS_OK)
+        s = ls_str_status(&layout);
+    if (s == LS_OK)
+        s = ls_step_page(o->html, &(ls_step_view){ .name = c->recipe->run.name,
+                                                   .layout = ls_str_text(&layout),
+                                                   .compiled = &c->step,
+                                                   .times = o->profile ? times : NULL });
+    if (s == LS_OK)
+        ls_log_info("the step is in %s: open it in a browser", o->html);
+    ls_str_release(&layout);
+    ls_arena_release(&a);
+    return s;
+}
+
+static ls_status check(const ls_explain_opts *o)
+{
+    if (o->html && (o->json || o->param || o->full))
+        return ls_fail(LS_E_USAGE, "--html writes the whole step: leave out %s",
+                       o->json    ? "--json"
+                       : o->param ? "--param"
+                                  : "--full");
+    if (o->profile && !o->html)
+        return ls_fail(LS_E_USAGE, "--profile %s: its times are shown on a page: give --html FILE too",
+                       o->profile);
+    return LS_OK;
+}
+
 ls_status ls_explain_command(const ls_explain_opts *o, const ls_ui *ui)
 {
     ls_compiled_recipe c;
-    ls_status status = LS_OK;
+    LS_TRY(check(o));
     LS_TRY(ls_compiled_recipe_make(&c, &o->recipe, o->rank,
                                    &(ls_elsewhere){ .ranks_per_host = o->ranks_per_host }));
-    if (o->param)
+    ls_status status = o->measure ? ls_compiled_recipe_measure(&c) : LS_OK;
+    if (status != LS_OK)
+        ;
+    else if (o->html)
+        status = write_page(o, &c);
+    else if (o->param)
         status = find_param(ui, o, &c);
     else
         status = (o->json ? step_json : step_text)(ui, o, &c);

@@ -207,6 +207,11 @@ ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui)
         return ls_fail(LS_E_USAGE, "--compare goes with neither --search nor --measure");
     if (o->memory && !o->search)
         return ls_fail(LS_E_USAGE, "--memory needs --search");
+    if (o->html && !o->n_compare)
+        return ls_fail(
+            LS_E_USAGE,
+            "--html needs --compare; of one layout `lockstep explain %s --html %s` writes the page",
+            o->recipe.name, o->html);
     if (o->n_compare)
         return ls_plan_compare(o, ui);
     if (o->search)

@@ -9,6 +9,7 @@
 
 #include "base/str.h"
 #include "base/sys.h"
+#include "record/step_page.h"
 #include "step_cost.h"
 
 enum { COLUMNS = 16, KEYS = 8, LABEL = 34 };
@@ -32,6 +33,8 @@ typedef struct table {
     int n;
     column *columns;
     const char **sets; /* room for the settings of one column */
+    ls_json views;     /* --html: the columns for the page */
+    ls_arena scratch;
 } table;
 
 static ls_status copy(char **to, const char *from, size_t n)
@@ -106,6 +109,32 @@ static const char *value_of(const table *t, int k, int key)
     return t->axes[key].values[t->columns[k].choice[key]];
 }
 
+/* Adds the column to the page: its step, or why it was refused. */
+static ls_status add_view(table *t, int k, const ls_compiled_recipe *step)
+{
+    ls_str name = { 0 }, layout = { 0 };
+    ls_status s = LS_OK;
+    for (int i = 0; i < t->n_axes; i++)
+        ls_str_printf(&name, "%s%s=%s", i ? " " : "", t->axes[i].key, value_of(t, k, i));
+    if (step && step->ranks > 1)
+        ls_layout_text(&layout, &step->step);
+    ls_str_inherit(&name, &layout);
+    if (step && (s = ls_str_status(&name)) == LS_OK)
+        s = ls_step_view_json(&t->views, &t->scratch,
+                              &(ls_step_view){ .name = ls_str_text(&name),
+                                               .layout = ls_str_text(&layout),
+                                               .compiled = &step->step });
+    if (!step) {
+        ls_json_object(&t->views, NULL);
+        ls_json_text(&t->views, "name", ls_str_text(&name));
+        ls_json_text(&t->views, "refused", t->columns[k].why);
+        ls_json_close_object(&t->views);
+    }
+    ls_str_release(&name);
+    ls_str_release(&layout);
+    return s;
+}
+
 static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
 {
     column *c = &t->columns[k];
@@ -129,10 +158,14 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
         c->ranks = step.ranks;
         c->samples = step.recipe->train.global_batch;
         ls_step_cost_of(&c->cost, &step);
+        if (o->html)
+            s = add_view(t, k, &step);
         ls_compiled_recipe_release(&step);
     } else {
         c->refused = true;
         snprintf(c->why, sizeof c->why, "%s", ls_error_message());
+        if (o->html)
+            add_view(t, k, NULL);
     }
     for (int i = 0; i < t->n_axes; i++)
         ls_str_release(&made[i]);
@@ -348,20 +381,31 @@ static ls_status compare(table *t, const ls_plan_command_opts *o, const ls_ui *u
     LS_TRY(read_table(t, o));
     ls_status s = LS_OK;
     int refused = 0;
+    ls_json_array(&t->views, NULL);
     for (int k = 0; k < t->n; k++) {
         const ls_status one = fill(t, k, o);
         s = one == LS_OK ? s : one;
         refused += one != LS_OK;
     }
+    ls_json_close_array(&t->views);
     if (refused == t->n)
         return ls_fail(s, "--compare: every setting was refused: %s", t->columns[0].why);
+    if (o->html) {
+        char title[256];
+        snprintf(title, sizeof title, "%s: %d layouts", o->recipe.name, t->n);
+        LS_TRY(ls_step_page_write(o->html, title, &t->views));
+        ls_log_info("the steps are in %s: open it in a browser", o->html);
+    }
     return (o->json ? table_json : table_text)(t, ui);
 }
 
 ls_status ls_plan_compare(const ls_plan_command_opts *o, const ls_ui *ui)
 {
     table t = { 0 };
+    ls_arena_init(&t.scratch);
     const ls_status s = compare(&t, o, ui);
+    ls_str_release(&t.views.out);
+    ls_arena_release(&t.scratch);
     for (int i = 0; i < t.n_axes; i++) {
         free(t.axes[i].key);
         while (t.axes[i].n)

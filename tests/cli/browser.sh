@@ -42,6 +42,7 @@ call() {
 json_text() { local t=${1//\\/\\\\}; t=${t//\"/\\\"}; t=${t//$'\n'/\\n}; printf '"%s"' "${t//$'\t'/\\t}"; }
 visit() {
     what="page $1 at $2 pixels, $3"
+    [ -s "$1" ] || { bad "$what: there is no such file"; return; }
     call Emulation.setDeviceMetricsOverride "{\"width\":$2,\"height\":900,\"deviceScaleFactor\":1,\"mobile\":false}"
     call Emulation.setEmulatedMedia "{\"features\":[{\"name\":\"prefers-color-scheme\",\"value\":\"$3\"}]}"
     call Page.navigate '{"url":"about:blank"}'
@@ -54,7 +55,7 @@ visit() {
     js 'new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))'
 }
 js() {
-    call Runtime.evaluate "{\"expression\":$(json_text "Promise.resolve($1).then(String)"),\"awaitPromise\":true,\"userGesture\":true}"
+    call Runtime.evaluate "{\"expression\":$(json_text "Promise.resolve(($1)).then(String)"),\"awaitPromise\":true,\"userGesture\":true}"
     case $answer in
         *'"exceptionDetails"'*) bad "$what: $1: ${answer:0:600}"; value='' ;;
         *) value=${answer#*'"value":"'}; value=${value%'"}}'*}; value=$(printf '%b' "${value//\\\"/\"}") ;;

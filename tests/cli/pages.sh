@@ -24,4 +24,92 @@ hover '#b'; says '^2$' 'b.textContent'
 try 0 train mlp-mnist --set data.type=shapes --set train.steps=30 --set run.name=first --profile
 fine runs/first/report.html
 fine runs/first/log/rank-0.memory.html
+
+# ---- the step: its numbers are the plan's, and what the drawing shows of an operation is what explain says of it
+unset LOCKSTEP_ISA
+try 0 explain vit-fashion-mnist --workers 4 --html vit.html
+fine vit.html
+visit vit.html 1280 light
+says '^Step of vit-fashion-mnist$' 'document.querySelector("h1").textContent'
+says 'rank 0 of 4 · dp=4, fsdp in 11 units \(class:EncoderBlock\)' 'document.querySelector(".sub").textContent'
+says '^not known,22,2.9 MiB,' '[...document.querySelectorAll(".card b")].map(e => e.textContent)'
+try 0 plan vit-fashion-mnist --workers 4 --json
+says "^$(sed 's/.*"memory":{"total":\([0-9]*\).*/\1/' out) " 'steps[0].view.total_bytes + " bytes"'
+says '^all_gather over dp,reduce_scatter over dp,forward,backward,update$' 'drawings[0].lanes.map(l => l.name)'
+says '^11,11,' 'drawings[0].lanes.map(l => l.items.length)'
+try 0 explain vit-fashion-mnist --workers 4
+kernel=$(grep -m 1 -A 3 '^forward  encoder.layers.encoder_layer_0.mlp.0$' out | grep linear)
+says "arena \\+$(sed 's/.*arena +\([0-9]*\),.*/\1/' <<<"$kernel") " 'placeOf(steps[0].spans.find(s => s.node.op === "linear" && s.module.endsWith("layer_0.mlp.0")).node.out[0]).replaceAll(",", "") + " "'
+
+# the keyboard: Tab leads to the filter, the buttons and the drawing; arrow keys walk, + zooms, 0 shows everything
+says '^true$' 'document.activeElement === document.body'
+for tab in 1 2 3 4; do key Tab; done
+says '^whole step$' 'document.activeElement.textContent'
+key Tab; says '^application$' 'document.activeElement.getAttribute("role")'
+says '^all_gather of unit root' 'facts.textContent'
+key ArrowRight
+says 'permute|fused|linear' 'facts.querySelector("h3").textContent'
+says 'reads.*f32 \[|reads.*u8 \[' 'facts.textContent'
+key End; says '^adam ' 'facts.textContent'
+key +; says '^true$' 'group.t1 - group.t0 < group.all'
+key 0; says '^true$' 'group.t1 - group.t0 === group.all'
+# the pointer: a bar of a collective, what it overlaps, the memory of that moment
+js 'lanesAt = drawings[0].places.lanes[1], bar = drawings[0].lanes[1].items[3], box = drawings[0].canvas.getBoundingClientRect(), (box.left + drawings[0].x((bar.from + bar.to) / 2)) + ",\"y\":" + (box.top + lanesAt.from + 4)'
+call Input.dispatchMouseEvent "{\"type\":\"mouseMoved\",\"x\":$value}"
+says '^reduce_scatter of unit encoder.layers.encoder_layer_' 'facts.textContent'
+says 'overlaps[0-9]+ kernels, .*memory then[0-9.]+ MiB: activations [0-9.]+ MiB' 'facts.textContent'
+# the filter
+js 'filter.value = "encoder_layer_3", filter.dispatchEvent(new Event("input"))'
+says '^encoder.layers.encoder_layer_3,' '[...document.querySelectorAll("td")].map(e => e.textContent).filter(t => t.startsWith("encoder.layers"))'
+says '^0$' '[...document.querySelectorAll("td")].filter(e => e.textContent.includes("encoder_layer_4")).length'
+quiet
+
+# other shapes of a step: one rank, ddp, tensor parallel with long names, several micro-batches, hostile names
+try 0 explain mlp-mnist --html one.html --set 'run.name=<b>&"x<!--<script>'; fine one.html
+says '^Step of <b>&"x<!--<script>$' 'document.querySelector("h1").textContent'
+try 0 explain resnet18-mnist --workers 2 --set parallel.data=ddp --set train.micro_batch=16 --html resnet.html; fine resnet.html
+says 'One of 4 micro-batches, then the update' 'document.body.textContent'
+says '^true$' 'steps[0].collectives.every(x => x.c.kind === "all_reduce")'
+long=$(printf 'long_%.0s' $(seq 19))
+try 0 explain qwen2.5-wikitext --set run.name="$long" --html qwen.html; fine qwen.html
+says 'all_reduce over tp' 'drawings[0].lanes.map(l => l.name)'
+js 'choose(drawings[0], steps[0].spans.find(s => s.node.op === "linear"))'
+says 'tp: (Shard|Replicate)' 'facts.textContent'
+
+# a hundred thousand kernel calls, and modules with long names: it is drawn, and found, at once
+visit vit.html 400 light
+js 'big = structuredClone(steps[0].view), p = big.programs[0], n = p.alive.length, nodes = p.plan.nodes.filter(x => x.step !== undefined && !p.plan.collectives.some(c => c.start === x.step)), times = Math.ceil(100000 / nodes.length), big.programs.forEach(x => { delete x.estimated }), p.plan.collectives = [], p.plan.nodes = [], alive = p.alive, p.alive = [], Array.from({length: times * nodes.length}, (_, i) => { const x = {...nodes[i % nodes.length], step: i, scope: "module_".repeat(60) + (i >> 8)}; p.plan.nodes.push(x); p.alive.push(alive[i % n]) }), before = performance.now(), step = readStep(big), group.t1 = group.all = step.length, d = new Lanes(step, group, "big"), drawings[0].canvas.replaceWith(d.canvas), d.draw(), performance.now() - before < 5000'
+[ "$value" = true ] || bad "$what: 100,000 calls take more than 5 seconds"
+says '^true$' 'step.spans.length > 100000 && d.find(200, d.places.memory[0]).index > 1000'
+js 'tell(Object.assign(d, {at: step.spans[70000]})), document.scrollingElement.scrollWidth'
+says '^400$' 'document.scrollingElement.scrollWidth'
+quiet
+
+# ---- measured times
+ranks=(--set data.type=shapes --workers 2 --set train.steps=14 --set run.name=measured)
+try 0 train mlp-mnist "${ranks[@]}" --profile
+try 0 explain mlp-mnist "${ranks[@]}" --html measured.html --profile runs/measured/log/rank-0.trace.json
+fine measured.html
+says 'times measured: the median of [0-9]+ runs' 'document.querySelector(".sub").textContent'
+says '^measured,[0-9.]+ [mµ]?s' 'steps[0].kind + "," + document.querySelector(".card b").textContent'
+try 0 explain mlp-mnist "${ranks[@]}" --rank 1 --html measured.html --profile runs/measured/log/rank-1.trace.json
+refused 2 'rank-0.trace.json: .*another recipe, number of ranks' explain vit-fashion-mnist --html x.html --profile runs/measured/log/rank-0.trace.json
+echo '{"traceEvents": []}' >empty.json
+refused 1 'empty.json: no run of program micro is in it' explain mlp-mnist --html x.html --profile empty.json
+refused 2 'give --html FILE too' explain mlp-mnist --profile empty.json
+refused 2 'leave out --json' explain mlp-mnist --html x.html --json
+refused 1 'nowhere' explain mlp-mnist --html nowhere/x/step.html/
+[ ! -e x.html ] || bad "a refused page was written"
+
+# ---- layouts side by side
+try 0 plan vit-fashion-mnist --workers 4 --compare parallel.data=ddp,fsdp --html two.html
+has out 'parallel.data +ddp +fsdp'
+fine two.html
+visit two.html 1280 dark
+says '^2,true,true$' '[drawings.length, drawings[0].places.memory[0] === drawings[1].places.memory[0], drawings[0].canvas.getBoundingClientRect().top === drawings[1].canvas.getBoundingClientRect().top]'
+says '^parallel.data=ddp,parallel.data=fsdp$' '[...document.querySelectorAll("h2")].map(e => e.textContent)'
+try 0 plan vit-fashion-mnist --workers 4 --compare workers=1,4 --compare parallel.reshard_after_forward=true,3 --html four.html
+fine four.html
+says 'reshard_after_forward=3 is refused: .*does not divide' 'document.body.textContent'
+refused 2 'html needs --compare' plan mlp-mnist --html x.html
 finish

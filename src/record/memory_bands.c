@@ -1,0 +1,44 @@
+/* memory_bands.c - see memory_bands.h. */
+#include "memory_bands.h"
+
+#include "report_own.h"
+
+static const size_t (*transient_of(ls_arena *a, ls_plan *plan))[LS_CAT_COUNT]
+{
+    size_t(*bytes)[LS_CAT_COUNT] = ls_arena_alloc(a, sizeof *bytes * (size_t)(plan->n_steps + 1));
+    const ls_timeline_point *all = ls_plan_timeline(plan);
+    size_t lasting[LS_CAT_COUNT] = { 0 };
+    for (int i = 0; i < plan->n_allocs; i++)
+        if (ls_is_lasting(&plan->allocs[i]))
+            lasting[plan->allocs[i].category] += (plan->allocs[i].bytes + 63) / 64 *
+                                                 64; /* as the timeline counts them */
+    a->no_memory = a->no_memory || !all;
+    for (int k = 0; !a->no_memory && k < plan->n_steps; k++)
+        for (int c = 0; c < LS_CAT_COUNT; c++)
+            bytes[k][c] = all[k].bytes[c] - lasting[c];
+    return (const size_t(*)[LS_CAT_COUNT])bytes;
+}
+
+ls_status ls_memory_bands_make(ls_memory_bands *out, ls_arena *a, const ls_compiled *c)
+{
+    *out = (ls_memory_bands){ .tree = ls_compiled_tree_bytes(c) };
+    ls_footprint *f = &out->footprint;
+    ls_plans_footprint(f, LS_PROGRAMS, c->plans);
+    f->fixed[LS_CAT_STAGING] = c->staging_bytes;
+    for (int i = 0; i < LS_PROGRAMS; i++)
+        out->transient[i] = transient_of(a, c->plans[i]);
+    for (int b = 0; b < LS_CAT_COUNT; b++) {
+        out->names[b] = ls_category_name((ls_category)b);
+        out->colors[b] = ls_category_color((ls_category)b);
+        out->fixed[b] = f->fixed[b] - f->on_host[b];
+    }
+    out->names[LS_BAND_HOST] = "resting on the host (offload)";
+    out->colors[LS_BAND_HOST] = "var(--line)";
+    out->fixed[LS_BAND_HOST] = f->host;
+    out->names[LS_BAND_NODE] = "gathered, one copy for the host's ranks";
+    out->colors[LS_BAND_NODE] = "var(--c-gray)";
+    out->fixed[LS_BAND_NODE] = f->node;
+    out->fixed[c->units.sharding.offload ? LS_BAND_HOST : LS_CAT_GRADIENTS] += out->tree;
+    out->total = f->total + out->tree + c->staging_bytes;
+    return ls_arena_status(a);
+}
