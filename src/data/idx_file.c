@@ -1,8 +1,9 @@
 /* idx_file.c - opens IDX files. A plain file is mapped. A gzip file is inflated once to
  * CACHE/inflated/HASH.idx, where HASH is the xxh3 of the gzip file, and from then on that copy is mapped. Its
- * footer has a checksum of its bytes, which is compared each time it is opened; a damaged copy is made again.
- * CACHE/inflated/known remembers hashes of files (source_hash.h), so that a start need not even read a gzip
- * file of 26 MB. Everything in the cache may be deleted at any time. */
+ * footer has a checksum of its bytes, which is compared when the copy was written since it was last compared;
+ * a damaged copy is made again. CACHE/inflated/known remembers hashes of files (source_hash.h), of copies
+ * too, so that a start need read neither a gzip file of 26 MB nor its copy. Everything in the cache may be
+ * deleted at any time. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -29,29 +30,33 @@ ls_idx_footer ls_idx_footer_of(const void *idx, size_t size, uint64_t source)
     return f;
 }
 
-/* Whether the mapped copy of the gzip file with this hash is undamaged. */
-static ls_status check_copy(const ls_mapping *map, uint64_t source, const char *copy)
+/* Whether the mapped copy of the gzip file with this hash is undamaged. `known` remembers the checksum of a
+ * copy that is. */
+static ls_status check_copy(const ls_mapping *map, uint64_t source, const char *copy, const char *known)
 {
     ls_idx_footer f;
+    const uint64_t key = ls_source_key(copy), seen = key ? ls_source_recall(known, key) : 0;
     if (map->size < sizeof f)
         return ls_fail(LS_E_FORMAT, "%s: %zu bytes are no inflated copy", copy, map->size);
     const size_t size = map->size - sizeof f;
     memcpy(&f, map->data + size, sizeof f);
-    const ls_idx_footer right = ls_idx_footer_of(map->data, size, source);
-    if (f.magic != right.magic || f.source != right.source ||
-        f.hash != ls_hash64(&f, offsetof(ls_idx_footer, hash)))
+    if (f.magic != MAGIC || f.source != source || f.hash != ls_hash64(&f, offsetof(ls_idx_footer, hash)))
         return ls_fail(LS_E_FORMAT, "%s: cut, or written by an older version (no footer at offset %zu)", copy,
                        size);
-    return f.digest == right.digest
-               ? LS_OK
-               : ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %zu bytes is another", copy, size);
+    if (seen && seen == f.digest)
+        return LS_OK;
+    if (f.digest != ls_hash64(map->data, size))
+        return ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %zu bytes is another", copy, size);
+    if (key)
+        ls_source_remember(known, key, f.digest);
+    return LS_OK;
 }
 
-static bool map_copy(ls_idx_file *out, const char *copy, int rank, uint64_t source)
+static bool map_copy(ls_idx_file *out, const char *copy, int rank, uint64_t source, const char *known)
 {
     if (!ls_file_exists(copy))
         return false;
-    if (ls_file_map(&out->map, copy) != LS_OK || check_copy(&out->map, source, copy) != LS_OK) {
+    if (ls_file_map(&out->map, copy) != LS_OK || check_copy(&out->map, source, copy, known) != LS_OK) {
         ls_log_warn("%s; the source is inflated again", ls_error_message());
     } else if (ls_idx_parse(&out->idx, out->map.data, out->map.size - sizeof(ls_idx_footer), rank, copy) ==
                LS_OK) {
@@ -96,7 +101,7 @@ static ls_status open_gzip(ls_idx_file *out, const ls_mapping *source, const cha
     LS_TRY(ls_hash64_long(&hash, source->data, source->size, path));
     char *copy = ls_hash_path(dir, hash, ".idx");
     ls_status s = LS_OK;
-    if (!map_copy(out, copy, rank, hash)) {
+    if (!map_copy(out, copy, rank, hash, known)) {
         size_t size;
         LS_TRY_TO(s, ls_idx_inflate(&out->heap, &size, source->data, source->size, rank, path), done);
         const ls_idx_footer f = ls_idx_footer_of(out->heap, size, hash);
@@ -132,7 +137,7 @@ ls_status ls_idx_open(ls_idx_file *out, const char *path, int rank)
     uint64_t key = ls_source_key(path), hash = key ? ls_source_recall(known, key) : 0;
     if (hash) {
         copy = ls_hash_path(dir, hash, ".idx");
-        if (map_copy(out, copy, rank, hash))
+        if (map_copy(out, copy, rank, hash, known))
             goto done;
     }
     LS_TRY_TO(s, ls_file_map(&source, path), done);

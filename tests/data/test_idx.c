@@ -3,11 +3,14 @@
 #include "files.h"
 
 #include <dirent.h>
+#include <inttypes.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 #include "base/hash.h"
 #include "base/log.h"
 #include "data/idx.h"
+#include "data/source_hash.h"
 
 static const uint32_t DIMS[3] = { 5, 4, 3 };
 
@@ -299,6 +302,48 @@ static void rewrite_in_place(const char *path, bytes b)
 
 static int known_hashes(const char *dir) { return count_files(in(dir, "cache/inflated/known"), ""); }
 
+static void known_path(char path[1024], const char *dir, const char *source)
+{
+    snprintf(path, 1024, "%s/%016" PRIx64, in(dir, "cache/inflated/known"), ls_source_key(source));
+}
+
+/* A copy whose checksum is remembered is not read: shown by remembering it for a damaged one. */
+static void test_known_copy(void **state)
+{
+    (void)state;
+    char *dir = make_folder(), path[1024], copy[1024], known[1024], text[32];
+    bytes b = make_idx(3, DIMS, NULL), z = make_gzip(b);
+    ls_idx_file f;
+    snprintf(path, sizeof path, "%s", in(dir, "x.gz"));
+    write_bytes(path, z);
+    assert_ok(ls_idx_open(&f, path, 3));
+    const uint64_t digest = f.digest;
+    ls_idx_close(&f);
+    snprintf(copy, sizeof copy, "%s", only_file(in(dir, "cache/inflated"), ".idx"));
+    bytes damaged = { malloc(b.size + sizeof(ls_idx_footer)), b.size + sizeof(ls_idx_footer) };
+    const ls_idx_footer footer = ls_idx_footer_of(b.data, b.size, ls_hash64(z.data, z.size));
+    memcpy(damaged.data, b.data, b.size);
+    memcpy(damaged.data + b.size, &footer, sizeof footer);
+    damaged.data[16] ^= 1;
+    write_bytes(copy, damaged);
+    sleep(3);
+    assert_int_equal(mkdir(in(dir, "cache/inflated/known"), 0777), 0);
+    snprintf(text, sizeof text, "%016" PRIx64 "\n", digest);
+    known_path(known, dir, copy);
+    write_bytes(known, (bytes){ (uint8_t *)text, 17 });
+    assert_ok(ls_idx_open(&f, path, 3));
+    assert_int_equal(f.idx.data[0], damaged.data[16]);
+    ls_idx_close(&f);
+    write_bytes(known, (bytes){ (uint8_t *)"00000000000000aa\n", 17 }); /* of other bytes: it is compared */
+    assert_ok(ls_idx_open(&f, path, 3));
+    assert_int_equal(f.idx.data[0], b.data[16]);
+    ls_idx_close(&f);
+    free_bytes(&b);
+    free_bytes(&z);
+    free_bytes(&damaged);
+    remove_tree(dir);
+}
+
 /* Once the source is old enough, its hash is remembered under its identity and its bytes are not read any
  * more: shown by making the memory name another file's copy. A changed file has another identity. */
 static void test_known_hash(void **state)
@@ -317,7 +362,7 @@ static void test_known_hash(void **state)
     sleep(3);
     assert_ok(ls_idx_open(&f, path, 3));
     ls_idx_close(&f);
-    assert_int_equal(known_hashes(dir), 1);
+    assert_int_equal(known_hashes(dir), 2); /* the source's, and the checksum of its copy */
     assert_ok(ls_idx_open(&f, path, 3));
     assert_memory_equal(f.idx.data, b.data + 16, 60);
     ls_idx_close(&f);
@@ -331,7 +376,7 @@ static void test_known_hash(void **state)
     write_bytes(in(in(dir, "cache/inflated"), "00000000000000aa.idx"), there);
     free_bytes(&there);
     char known[1024];
-    snprintf(known, sizeof known, "%s", only_file(in(dir, "cache/inflated/known"), ""));
+    known_path(known, dir, path);
     write_bytes(known, (bytes){ (uint8_t *)"00000000000000aa\n", 17 });
     assert_ok(ls_idx_open(&f, path, 3));
     assert_int_equal(f.idx.data[0], 77);
@@ -422,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_cache),
         cmocka_unit_test(test_damaged_copy),
         cmocka_unit_test(test_known_hash),
+        cmocka_unit_test(test_known_copy),
         cmocka_unit_test(test_unwritable_cache),
         cmocka_unit_test(test_plain_and_missing),
     };
