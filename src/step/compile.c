@@ -193,8 +193,7 @@ static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trai
     (*g)->phase = LS_PHASE_FORWARD;
     LS_TRY(ls_graph_status(*g));
     LS_TRY(ls_pass_dce(g)); /* before ls_pass_recompute: it clones only what the backward pass reads */
-    if (o->recompute)
-        LS_TRY(ls_pass_recompute(g, o->recompute));
+    LS_TRY(ls_pass_recompute(g, o->recompute ? o->recompute : ""));
     return ls_pass_reshard(g, &o->parallel, u);
 }
 

@@ -120,6 +120,38 @@ static void recompute_odd_blocks(void **state)
     ls_graph_destroy(&g);
 }
 
+/* Without words: swiglu alone is computed again for its readers in the backward pass, and only if that needs
+ * both operands anyway (those of `half` it does not: one is an input). */
+static void swiglu_is_computed_again(void **state)
+{
+    (void)state;
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, "gated"));
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4, 8)), free = ls_input(g, "free", LS_TYPE(LS_F32, 4, 8));
+    ls_value whole = ls_swiglu(g, ls_linear(g, "a", x, 8), ls_linear(g, "b", x, 8));
+    ls_value half = ls_swiglu(g, free, ls_linear(g, "c", whole, 8));
+    ls_output(g, "loss", ls_sum_to(g, ls_gelu(g, ls_linear(g, "d", half, 8)), 0, NULL));
+    add_gradients(g);
+    ls_graph *before = copy_graph(g);
+    ASSERT_OK(ls_pass_dce(&g));
+    ASSERT_OK(ls_pass_recompute(&g, ""));
+    assert_int_equal(clones(g), 1);
+    int readers = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int j = 0; j < g->nodes[i]->n_in && g->nodes[i]->phase == LS_PHASE_BACKWARD; j++) {
+            const ls_value v = g->nodes[i]->in[j];
+            const ls_node *from = ls_present(v) ? ls_node_of(g, v) : NULL;
+            readers += from && from->op == &ls_op_swiglu && from->clone_of >= 0;
+        }
+    assert_int_equal(readers, 1); /* the gradient of c's weight */
+    expect_unchanged(before, g, NULL, false, "swiglu again");
+    clean(&g);
+    assert_int_equal(clones(g), 1);
+    expect_unchanged(before, g, NULL, false, "swiglu again, fused");
+    ls_graph_destroy(&before);
+    ls_graph_destroy(&g);
+}
+
 /* Tutorial 1's model: what is left of it, and what recompute saves. */
 static void tutorial_vit(void **state)
 {
@@ -158,9 +190,8 @@ static void tutorial_vit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recompute_and_fuse),
-        cmocka_unit_test(recompute_refuses),
-        cmocka_unit_test(recompute_odd_blocks),
+        cmocka_unit_test(recompute_and_fuse),   cmocka_unit_test(recompute_refuses),
+        cmocka_unit_test(recompute_odd_blocks), cmocka_unit_test(swiglu_is_computed_again),
         cmocka_unit_test(tutorial_vit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
