@@ -185,9 +185,9 @@ ls_status ls_pass_reshard(ls_graph **g, const ls_parallel *p, const ls_units *un
 
 /* Activation checkpointing. For each module that a word class:NAME or pattern:GLOB names (of nested ones the
  * outermost), forward values that the backward pass reads are computed again before their first reader there,
- * and only the module's inputs are kept. "": of no module. In all others swiglu is computed again, which takes
- * little time and saves a third of what a block with it keeps for its MLP. LS_E_USAGE for a word that names no
- * module. After differentiation. */
+ * and only the module's inputs are kept. "": of no module. In all others swiglu is computed again, which
+ * takes little time and saves a third of what a block with it keeps for its MLP. LS_E_USAGE for a word that
+ * names no module. After differentiation. */
 ls_status ls_pass_recompute(ls_graph **g, const char *words);
 
 /* Joins epilogues to matrix products (activation, residual, gradient of an activation, addend), addends to
