@@ -399,7 +399,7 @@ static void test_known_hash(void **state)
     assert_ok(ls_idx_open(&f, path, 3));
     assert_memory_equal(f.idx.data, b.data + 16, 60);
     ls_idx_close(&f);
-    assert_int_equal(known_hashes(dir), 2);
+    assert_int_equal(known_hashes(dir), 3); /* the new copy is too young to be sure */
     free_bytes(&b);
     free_bytes(&other);
     free_bytes(&z);
