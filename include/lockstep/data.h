@@ -246,6 +246,39 @@ typedef struct ls_array_field {
  * Rows count from 0. */
 LS_API ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array_field *arrays);
 
+/* ---- pictures in files */
+
+typedef struct ls_images_options {
+    const char *path; /* a folder: PATH/train/CLASS/ and PATH/val/CLASS/ have the pictures of the splits */
+    /* for each split in place of it: a folder with a folder for each class; a file "LIST.csv" with the
+     * columns path and label; or a pattern of tar archives, "shard-*.tar", of KEY.jpg and KEY.cls. "": below
+     * `path` */
+    const char *train, *eval;
+    int classes; /* labels must be below it; 0: any */
+    /* evaluation: the shorter side becomes this, and the middle is cut out; 0: size * 256 / 224 */
+    int resize;
+} ls_images_options;
+#define LS_IMAGES_DEFAULTS .path = "", .train = "", .eval = "", .classes = 0, .resize = 0
+LS_API ls_images_options ls_images_options_default(void);
+
+/* Pictures in files of JPEG, PNG, PGM or PPM as a data set of "images" u8 [channels, size, size] and "labels"
+ * i32
+ * []: docs/images.md. Channels are 3, or 1 for grey; a picture's colours are changed to fit. A picture is
+ * decoded when it is read, in any thread; opening lists files, or headers of shards. Local.
+ *     ls_images_open(&set, LS_SPLIT_TRAIN, 3, 224, .path = "flowers")
+ * Errors: LS_E_USAGE no such folder or file, an empty class, a class that only one split has; LS_E_FORMAT
+ * with file and line or offset; LS_E_SHAPE a label that is not below `classes`. Reading fails with LS_E_IO,
+ * or LS_E_FORMAT for a damaged picture; LS_E_UNSUPPORTED for JPEG in a build without libjpeg. */
+LS_API ls_status ls_images_open_with(ls_dataset **out, ls_split split, int channels, int size,
+                                     const ls_images_options *options LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_images_open(...) ls_images_open_with(__VA_ARGS__)
+#else
+#define ls_images_open(out, split, channels, size, ...)                           \
+    LS_QUIETLY(ls_status, ls_images_open_with((out), (split), (channels), (size), \
+                                              &(ls_images_options){ LS_IMAGES_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+
 /* ---- order */
 
 /* Step k of an epoch takes positions [k*global_batch, (k+1)*global_batch) of the epoch's order; its
@@ -330,8 +363,8 @@ typedef struct ls_image {
     uint8_t *data;               /* [channels, height, width]; freed by ls_image_release */
 } ls_image;
 
-/* PGM and PPM (P2 P3 P5 P6) and PNG (8 or 16 bit, gray, colour, palette; transparency over black), told apart
- * by their first bytes. */
+/* PGM and PPM (P2 P3 P5 P6), PNG (8 or 16 bit, gray, colour, palette; transparency over black) and JPEG, told
+ * apart by their first bytes. */
 LS_API ls_status ls_image_read(ls_image *out, const char *path);
 /* `what` names it in messages */
 LS_API ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char *what);

@@ -148,6 +148,7 @@ typedef struct ls_recipe {
         ls_documents documents;
         int64_t seq_length;
         bool pack;
+        int64_t size, resize;   /* type images: 0: model.image_size; size * 256 / 224 */
         ls_real_list mean, std; /* of images: one number, or one for each channel */
         bool shuffle;
         ls_file_list train, eval; /* type arrays */

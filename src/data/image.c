@@ -1,5 +1,5 @@
-/* image.c - images from files: portable anymaps (netpbm's pgm(5) and ppm(5)), and PNG through image_png.c.
- * The parsers work on memory and are fuzzed. */
+/* image.c - images from files: portable anymaps (netpbm's pgm(5) and ppm(5)), PNG through image_png.c and
+ * JPEG through image_jpeg.c. The parsers work on memory and are fuzzed. */
 #include "data/image.h"
 
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "base/argument.h"
 #include "base/file.h"
+#include "data/image_view.h"
 
 typedef struct reader {
     const uint8_t *p;
@@ -112,16 +113,18 @@ ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char 
     *out = (ls_image){ 0 };
     if (ls_png_is(p, n))
         LS_TRY(ls_png_parse(out, p, n, what));
+    else if (ls_jpeg_is(p, n))
+        LS_TRY(ls_jpeg_parse(out, p, n, what));
     else if (n >= 3 && p[0] == 'P' && (p[1] == '2' || p[1] == '3' || p[1] == '5' || p[1] == '6') &&
              (is_space(p[2]) || p[2] == '#'))
         LS_TRY(anymap(out, p, n, what));
     else if (n == 0)
-        return ls_fail(LS_E_FORMAT, "%s: the file is empty, expected a PNG, PGM or PPM image", what);
+        return ls_fail(LS_E_FORMAT, "%s: the file is empty, expected a JPEG, PNG, PGM or PPM image", what);
     else
         return ls_fail(
             LS_E_FORMAT,
-            "%s: unknown image format (it starts with %02x %02x): convert the file to PNG, PGM or PPM", what,
-            p[0], n > 1 ? p[1] : 0);
+            "%s: unknown image format (it starts with %02x %02x): convert the file to JPEG, PNG, PGM or PPM",
+            what, p[0], n > 1 ? p[1] : 0);
     return LS_OK;
 }
 

@@ -1,10 +1,7 @@
 /* image_fit.c - makes an image fit a model: its colours and its size. */
-#include <math.h>
-#include <stdlib.h>
-
-#include "data/image.h"
 #include "base/argument.h"
-#include "base/sys.h"
+#include "data/image.h"
+#include "data/resample.h"
 
 /* Luma of ITU-R BT.601, as torchvision's Grayscale uses it. */
 static ls_status to_gray(ls_image *image, const char *what)
@@ -32,56 +29,23 @@ static ls_status to_colour(ls_image *image, const char *what)
     return LS_OK;
 }
 
-/* Resamples `lines` lines of `from` elements to `to` elements. Element i of line l is at l * line + i * step.
- * The filter is a triangle (bilinear), and pixels have their centres at half. When the image shrinks, the
- * filter is wider by the same factor, so that every pixel counts. */
-static void resample(float *out, const float *in, int lines, int out_line, int in_line, int from,
-                     int out_step, int in_step, int to)
-{
-    float scale = (float)from / (float)to, reach = scale > 1 ? scale : 1;
-    for (int o = 0; o < to; o++) {
-        float centre = ((float)o + 0.5f) * scale;
-        int first = (int)(centre - reach + 0.5f), last = (int)(centre + reach + 0.5f);
-        first = first < 0 ? 0 : first;
-        last = last > from ? from : last;
-        for (int l = 0; l < lines; l++) {
-            float sum = 0, weights = 0;
-            for (int i = first; i < last; i++) {
-                float w = 1 - fabsf(((float)i + 0.5f - centre) / reach);
-                if (w <= 0)
-                    continue;
-                sum += w * in[(size_t)l * (size_t)in_line + (size_t)i * (size_t)in_step];
-                weights += w;
-            }
-            out[(size_t)l * (size_t)out_line + (size_t)o * (size_t)out_step] = sum / weights;
-        }
-    }
-}
-
 static ls_status resize(ls_image *image, int height, int width, const char *what)
 {
-    ls_image r;
-    LS_TRY(ls_image_allocate(&r, image->channels, height, width, what));
-    int h = image->height, w = image->width;
-    size_t n = (size_t)h * (size_t)w, n_out = (size_t)height * (size_t)width;
-    float *a = ls_sys_malloc(n * sizeof *a), *b = ls_sys_malloc((size_t)h * (size_t)width * sizeof *b),
-          *c = ls_sys_malloc(n_out * sizeof *c);
-    bool ok = a && b && c;
-    for (int k = 0; ok && k < image->channels; k++) {
-        for (size_t i = 0; i < n; i++)
-            a[i] = image->data[(size_t)k * n + i];
-        resample(b, a, h, width, w, w, 1, 1, width);          /* each row */
-        resample(c, b, width, 1, 1, h, width, width, height); /* each column */
-        for (size_t i = 0; i < n_out; i++)
-            r.data[(size_t)k * n_out + i] = (uint8_t)(c[i] + 0.5f);
-    }
-    free(a);
-    free(b);
-    free(c);
-    ls_image_release(ok ? image : &r);
-    if (ok)
-        *image = r;
-    return ok ? LS_OK : ls_fail(LS_E_MEMORY, "%s: no memory for resizing", what);
+    ls_image to;
+    ls_resampler plan;
+    ls_room room = { 0 };
+    const ls_cut whole = { .width = image->width, .height = image->height };
+    const size_t stride = (size_t)image->width, plane = stride * (size_t)image->height;
+    LS_TRY(ls_image_allocate(&to, image->channels, height, width, what));
+    ls_status s = ls_resample_plan(&plan, &whole, 1, image->height, image->width, height, width, &room);
+    for (int k = 0; k < image->channels && s == LS_OK; k++) /* the plan may begin behind the first pixel */
+        s = ls_resample(&plan, image->data + (size_t)k * plane + (size_t)plan.y * stride + (size_t)plan.x,
+                        stride, 1, to.data + (size_t)k * (size_t)height * (size_t)width, &room);
+    ls_room_release(&room);
+    ls_image_release(s == LS_OK ? image : &to);
+    if (s == LS_OK)
+        *image = to;
+    return s;
 }
 
 ls_status ls_image_fit(ls_image *image, int channels, int height, int width, bool may_resize,

@@ -56,6 +56,29 @@ static ls_status open_images(ls_dataset **out, const ls_recipe *r, ls_split spli
     return LS_E_USAGE; /* not LS_E_SHAPE, because it is keys of the recipe that do not fit each other */
 }
 
+/* ---- pictures in files */
+
+static ls_status check_pictures(const ls_recipe *r)
+{
+    const long long size = r->model.image_size, resize = r->data.resize, channels = r->model.in_channels;
+    if (channels != 1 && channels != 3)
+        return ls_fail(LS_E_USAGE, "%s: %lld: pictures have 3 channels, or 1 if they are read as grey",
+                       ls_recipe_where(r, "model.in_channels"), channels);
+    if (resize && resize < size)
+        return ls_fail(LS_E_USAGE, "%s: the shorter side becomes %lld, and %lld x %lld are cut out of it",
+                       ls_recipe_where(r, "data.resize"), resize, size, size);
+    return LS_OK;
+}
+
+static ls_status open_pictures(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
+{
+    const ls_images_options options = {
+        LS_IMAGES_DEFAULTS,          .path = r->data.path,  .train = r->data.train_images,
+        .eval = r->data.eval_images, .classes = o->classes, .resize = (int)r->data.resize
+    };
+    return ls_images_open_with(out, split, (int)r->model.in_channels, (int)r->model.image_size, &options);
+}
+
 /* ---- text */
 
 static ls_status check_files(const ls_recipe *r, const char *files)
@@ -216,6 +239,8 @@ const ls_data_row LS_DATA[] = {
     { "fashion-mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
     { "mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
     { "idx", IDX, LS_SAMPLES_IMAGES, "reading", check_idx, open_images },
+    { "images", "path train_images eval_images size resize mean std", LS_SAMPLES_IMAGES, "listing",
+      check_pictures, open_pictures },
     { "shapes", "path mean std", LS_SAMPLES_IMAGES, "drawing", NULL, open_images },
     { "text", FILES "train_percentage documents field seq_length pack", LS_SAMPLES_TEXT, "tokenizing",
       check_text, open_text },
@@ -225,8 +250,8 @@ const ls_data_row LS_DATA[] = {
     { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module },
     { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL },
 };
-const char *const LS_DATA_WORDS[] = { "fashion-mnist", "mnist",  "idx",    "shapes", "text",
-                                      "pairs",         "arrays", "module", NULL };
+const char *const LS_DATA_WORDS[] = { "fashion-mnist", "mnist", "idx",    "images", "shapes",
+                                      "text",          "pairs", "arrays", "module", NULL };
 
 const ls_data_row *ls_recipe_data(const ls_recipe *r)
 {

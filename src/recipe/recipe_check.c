@@ -49,6 +49,20 @@ static ls_status check_name(ls_recipe *r)
     return elsewhere ? LS_OK : ls_path_check(at(r, "run.storage"), r->run.storage);
 }
 
+/* data.size and model.image_size are one number. */
+static ls_status take_size(ls_recipe *r)
+{
+    if (!r->data.size || strcmp(r->data.type, "images"))
+        return LS_OK;
+    if (!ls_recipe_setting(r->state, "model.image_size")->where)
+        r->model.image_size = r->data.size;
+    return r->model.image_size == r->data.size
+               ? LS_OK
+               : ls_fail(LS_E_USAGE, "%s: %lld, and model.image_size is %lld: set one of them, or both alike",
+                         ls_recipe_where_either(r, "data.size", "model.image_size"), (long long)r->data.size,
+                         (long long)r->model.image_size);
+}
+
 static ls_status check_model(const ls_recipe *r)
 {
     const ls_model_row *m = ls_recipe_model(r);
@@ -322,6 +336,7 @@ static ls_status check_checkpoint(ls_recipe *r)
 ls_status ls_recipe_check(ls_recipe *r)
 {
     LS_TRY(check_name(r));
+    LS_TRY(take_size(r));
     LS_TRY(check_model(r));
     LS_TRY(check_data(r));
     LS_TRY(check_train(r));

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/shown.h"
 #include "base/sys.h"
+#include "data/image_view.h"
 #include "generate_command.h"
 #include "outputs_command.h"
 
@@ -32,20 +33,32 @@ typedef struct job {
     sample *samples;
 } job;
 
+/* A file must have the model's size, unless it is to be resized. */
+static ls_status read_file(const job *j, uint8_t *to, const char *path)
+{
+    ls_image image;
+    LS_TRY(ls_image_read(&image, path));
+    const ls_status s = ls_image_fit(&image, j->setup.channels, j->setup.size, j->setup.size, j->o->resize,
+                                     path);
+    if (s == LS_OK)
+        memcpy(to, image.data, j->image_bytes);
+    ls_image_release(&image);
+    return s;
+}
+
 static ls_status read_files(job *j)
 {
+    const ls_recipe *r = j->target.recipe;
+    const ls_image_eval eval = ls_image_eval_of(j->setup.size, (int)r->data.resize);
+    /* a model of pictures in files sees a new one as it saw those of its evaluation */
+    const bool as_evaluation = !strcmp(r->data.type, "images") && !j->o->resize;
     for (int64_t i = 0; i < j->n; i++) {
         const char *path = j->o->inputs[i], *base = strrchr(path, '/');
-        ls_image image;
+        uint8_t *to = j->images + (size_t)i * j->image_bytes;
         if (access(path, F_OK))
             return ls_fail(LS_E_USAGE, "%s: no such image file", path);
-        LS_TRY(ls_image_read(&image, path));
-        ls_status s = ls_image_fit(&image, j->setup.channels, j->setup.size, j->setup.size, j->o->resize,
-                                   path);
-        if (s == LS_OK)
-            memcpy(j->images + (size_t)i * j->image_bytes, image.data, j->image_bytes);
-        ls_image_release(&image);
-        LS_TRY(s);
+        LS_TRY(as_evaluation ? ls_image_view_file(to, j->setup.channels, &eval, path)
+                             : read_file(j, to, path));
         j->samples[i].label = -1;
         snprintf(j->samples[i].name, sizeof j->samples[i].name, "%s", base ? base + 1 : path);
     }

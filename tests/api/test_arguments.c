@@ -24,6 +24,7 @@ static const char *const OPTIONAL[] = {
     "ls_arrays_load_with.g",
     "ls_arrays_load_with.o",
     "ls_dataset_open_with.options",
+    "ls_images_open_with.options",
     "ls_text_open_with.options",
     "ls_pairs_open_with.options",
     "ls_loader_create_with.options",
@@ -311,6 +312,8 @@ static void drop_samples(void)
     &(ls_dataset_options) { LS_DATASET_DEFAULTS }
 #define sample_ls_text_options_p \
     &(ls_text_options) { LS_TEXT_DEFAULTS }
+#define sample_ls_images_options_p \
+    &(ls_images_options) { LS_IMAGES_DEFAULTS }
 #define sample_ls_pairs_options_p \
     &(ls_pairs_options) { LS_PAIRS_DEFAULTS }
 #define sample_ls_loader_options_p \

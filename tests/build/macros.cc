@@ -46,6 +46,7 @@ bool defaults()
     const ls_loader_options j = { LS_LOADER_DEFAULTS };
     const ls_optimizer k = { LS_OPTIMIZER_DEFAULTS };
     const ls_optimizer_group groups = { LS_OPTIMIZER_GROUP_DEFAULTS };
+    const ls_images_options images = { LS_IMAGES_DEFAULTS };
     const ls_pairs_options l = { LS_PAIRS_DEFAULTS };
     const ls_parallel m = { LS_PARALLEL_DEFAULTS };
     const ls_report_opts n = { LS_REPORT_DEFAULTS };
@@ -65,7 +66,7 @@ bool defaults()
            uses(g, ls_generate_opts_default()) && uses(h, ls_generator_opts_default()) &&
            uses(i, ls_linear_opts_default()) && uses(j, ls_loader_options_default()) &&
            uses(k, ls_optimizer_default()) && uses(groups, ls_optimizer_group_default()) &&
-           uses(l, ls_pairs_options_default()) && uses(m, ls_parallel_default()) &&
+           uses(images, ls_images_options_default()) && uses(l, ls_pairs_options_default()) && uses(m, ls_parallel_default()) &&
            uses(n, ls_report_opts_default()) && uses(o, ls_run_opts_default()) &&
            uses(p, ls_sampling_default()) && uses(q, ls_text_options_default()) &&
            uses(r, ls_trainer_opts_default()) && uses(s, ls_update_opts_default()) &&
@@ -142,6 +143,7 @@ ls_status objects(ls_build_fn build)
     ls_generator_open(&generator, "folder");
     ls_dataset *set = nullptr;
     ls_dataset_open(&set, "nothing", LS_SPLIT_TRAIN);
+    ls_images_open(&set, LS_SPLIT_TRAIN, 3, 8);
     ls_text_open(&set, LS_SPLIT_TRAIN, "", "", 8);
     ls_pairs_open(&set, LS_SPLIT_TRAIN, "", "", 8, 8);
     ls_loader *loader = nullptr;

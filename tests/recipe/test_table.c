@@ -63,6 +63,8 @@ static const char *other_value(const ls_key *k, char buffer[64])
                                               { "model.head_dim", "32" },
                                               { "model.config", "{\"a\":{\"b\":[1,0.5,\"x\"]}}" },
                                               { "data.config", "{\"a\":true}" },
+                                              { "data.size", "28" },
+                                              { "data.resize", "40" },
                                               { "model.position_buckets", "64" },
                                               { "model.rope_theta", "500000" },
                                               { "model.inputs", "{x: [8], t: []}" },
@@ -103,7 +105,7 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = made[0];
         ls_str_release(&types);
     }
-    if (!strcmp(k->key, "data.type") || !strcmp(only, "data.type idx"))
+    if (!strcmp(k->key, "data.type") || !strncmp(only, "data.type idx", 13))
         sets[n++] = "data={train_images: a, train_labels: b, eval_images: c, eval_labels: d}";
     if (!strcmp(only, "data.type arrays") ||
         strstr("model.inputs model.outputs model.scale model.refit loss", k->key)) {

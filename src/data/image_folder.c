@@ -1,0 +1,197 @@
+/* image_folder.c - pictures in folders: SPLIT/CLASS/1.jpg. Classes and files are sorted by name, as
+ * torchvision's ImageFolder does. The labels of both splits follow from the folders of the training split. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/pattern.h"
+#include "base/stop.h"
+#include "base/sys.h"
+#include "data/image_list.h"
+
+enum { DEEPEST = 32 }; /* folders inside one class: links may lead in a circle */
+
+typedef struct listing {
+    ls_paths files, folders;
+} listing;
+
+static void release(listing *l)
+{
+    ls_paths_release(&l->files);
+    ls_paths_release(&l->folders);
+}
+
+static ls_status add(ls_paths *p, const char *name)
+{
+    char *copy = ls_sys_strdup(name);
+    /* the array grows when n is a power of two: room for 1, 2, 4, ... */
+    if (copy && (p->n & (p->n - 1)) == 0) {
+        char **at = ls_sys_realloc(p->at, sizeof *p->at * (p->n ? 2 * p->n : 1));
+        if (!at) {
+            free(copy);
+            copy = NULL;
+        } else
+            p->at = at;
+    }
+    LS_TRY(ls_sys_have(copy));
+    p->at[p->n++] = copy;
+    return LS_OK;
+}
+
+/* The type of an entry of `folder`, following links: DT_DIR, DT_REG or another. */
+static int type_of(const char *folder, const struct dirent *e)
+{
+    struct stat st;
+    if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
+        return e->d_type;
+    char *path = ls_path_join(folder, e->d_name);
+    const int type = !path || stat(path, &st) ? DT_UNKNOWN : S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
+    free(path);
+    return type;
+}
+
+/* What is in a folder, sorted; hidden names are left out. */
+static ls_status list(listing *out, const char *folder)
+{
+    ls_status s = LS_OK;
+    *out = (listing){ 0 };
+    DIR *d = opendir(folder);
+    if (!d)
+        return ls_fail(errno == ENOENT ? LS_E_USAGE : LS_E_IO, "%s: cannot list this folder: %s", folder,
+                       strerror(errno));
+    for (const struct dirent *e; s == LS_OK && (e = readdir(d));) {
+        if (*e->d_name == '.')
+            continue;
+        const int type = type_of(folder, e);
+        s = type == DT_DIR   ? add(&out->folders, e->d_name)
+            : type == DT_REG ? add(&out->files, e->d_name)
+                             : LS_OK;
+    }
+    closedir(d);
+    ls_sort_texts(out->files.at, out->files.n);
+    ls_sort_texts(out->folders.at, out->folders.n);
+    if (s != LS_OK)
+        release(out);
+    return s;
+}
+
+typedef struct walk {
+    ls_image_list *list;
+    int32_t label;
+    int64_t others; /* files that are no pictures */
+    char *other;    /* one of them */
+} walk;
+
+/* Adds the pictures below ROOT/inside; first those of the folder itself. */
+static ls_status add_pictures(walk *w, const char *inside, int depth)
+{
+    listing l;
+    char *folder = ls_path_join(w->list->root, inside);
+    LS_TRY(ls_sys_have(folder));
+    ls_status s = ls_stop_check("listing %s", folder);
+    if (s == LS_OK)
+        s = list(&l, folder);
+    if (s != LS_OK) {
+        free(folder);
+        return s;
+    }
+    for (size_t i = 0; i < l.files.n && s == LS_OK; i++) {
+        char *name = ls_path_join(inside, l.files.at[i]);
+        s = ls_sys_have(name);
+        if (s == LS_OK && ls_image_name(name))
+            s = ls_image_list_add(w->list, name, (ls_image_entry){ .label = w->label, .shard = -1 });
+        else if (s == LS_OK && !w->others++)
+            w->other = ls_sys_text("%s/%s", w->list->root, name);
+        free(name);
+    }
+    for (size_t i = 0; i < l.folders.n && s == LS_OK; i++) {
+        char *name = ls_path_join(inside, l.folders.at[i]);
+        s = !name              ? ls_sys_have(name)
+            : depth == DEEPEST ? ls_fail(LS_E_USAGE,
+                                         "%s/%s: folders in folders in folders, %d deep; is there a "
+                                         "circle of links?",
+                                         w->list->root, name, DEEPEST)
+                               : add_pictures(w, name, depth + 1);
+        free(name);
+    }
+    free(folder);
+    release(&l);
+    return s;
+}
+
+/* The classes of this split must be those of training: with fewer or others the labels would mean other
+ * things. */
+static ls_status compare(const char *split, const ls_paths *have, const char *train, const ls_paths *want)
+{
+    for (size_t a = 0, b = 0; a < have->n || b < want->n; a++, b++) {
+        const int order = a == have->n ? 1 : b == want->n ? -1 : strcmp(have->at[a], want->at[b]);
+        if (order > 0)
+            return ls_fail(
+                LS_E_USAGE,
+                "%s: the class %s of %s has no folder here: add one with its pictures, or take the "
+                "class out of both",
+                split, want->at[b], train);
+        if (order < 0)
+            return ls_fail(LS_E_USAGE,
+                           "%s/%s: %s has no class of this name: move the folder away, or correct "
+                           "its name",
+                           split, have->at[a], train);
+    }
+    return LS_OK;
+}
+
+static ls_status check_classes(const ls_image_source *from, const listing *split)
+{
+    listing train;
+    if (!split->folders.n)
+        return ls_fail(LS_E_USAGE,
+                       "%s: holds no folders: each class is a folder with its pictures, as in %s/cat/1.jpg",
+                       from->split, from->split);
+    if (!from->train || !strcmp(from->train, from->split) || !ls_dir_exists(from->train))
+        return LS_OK;
+    LS_TRY(list(&train, from->train));
+    const ls_status s = compare(from->split, &split->folders, from->train, &train.folders);
+    release(&train);
+    return s;
+}
+
+static ls_status add_classes(walk *w, const listing *split)
+{
+    ls_image_list *l = w->list;
+    l->classes = (int)split->folders.n;
+    l->names = ls_arena_alloc(&l->arena, sizeof *l->names * split->folders.n);
+    LS_TRY(ls_arena_status(&l->arena));
+    for (size_t i = 0; i < split->folders.n; i++) {
+        const int64_t before = l->n;
+        l->names[i] = ls_arena_strdup(&l->arena, split->folders.at[i]);
+        w->label = (int32_t)i;
+        LS_TRY(add_pictures(w, split->folders.at[i], 0));
+        if (l->n == before)
+            return ls_fail(
+                LS_E_USAGE,
+                "%s/%s: an empty class: the folder has no file that ends in .jpg, .jpeg, .png, .pgm "
+                "or .ppm",
+                l->root, split->folders.at[i]);
+    }
+    return LS_OK;
+}
+
+ls_status ls_image_folder(ls_image_list *out, const ls_image_source *from)
+{
+    listing split;
+    walk w = { .list = out };
+    LS_TRY(list(&split, from->split));
+    out->root = ls_arena_strdup(&out->arena, from->split);
+    ls_status s = check_classes(from, &split);
+    if (s == LS_OK)
+        s = add_classes(&w, &split);
+    if (s == LS_OK && w.others)
+        ls_log_warn("%s and %lld other files are left out: pictures end in .jpg, .jpeg, .png, .pgm or .ppm",
+                    w.other, (long long)w.others - 1);
+    free(w.other);
+    release(&split);
+    return s;
+}

@@ -1,0 +1,276 @@
+/* image_set.c - pictures in files as a data set. A picture is decoded when it is read: for evaluation its
+ * shorter side is resized and the middle cut out, as torchvision's presets do. */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/argument.h"
+#include "base/field.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "data/image_list.h"
+#include "data/image_view.h"
+#include "data/known.h"
+
+/* Rooms that no thread uses: there are as many as threads have read at once. */
+typedef struct free_room {
+    ls_room room;
+    struct free_room *next;
+} free_room;
+
+typedef struct image_set {
+    ls_dataset set;
+    ls_field fields[2];
+    ls_dataset_part part;
+    ls_image_list list;
+    ls_image_eval eval;
+    int channels;
+    pthread_mutex_t lock;
+    free_room *rooms; /* guarded by lock */
+} image_set;
+
+/* ---- one picture */
+
+static free_room *take_room(image_set *d)
+{
+    pthread_mutex_lock(&d->lock);
+    free_room *r = d->rooms;
+    if (r)
+        d->rooms = r->next;
+    pthread_mutex_unlock(&d->lock);
+    return r ? r : ls_sys_calloc(1, sizeof *r);
+}
+
+static void give_room(image_set *d, free_room *r)
+{
+    pthread_mutex_lock(&d->lock);
+    r->next = d->rooms;
+    d->rooms = r;
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* Reads a whole file into the room. */
+static ls_status read_file(const uint8_t **out, size_t *size, const char *path, ls_room *room)
+{
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return ls_fail(LS_E_IO, "%s: cannot open this picture: %s", path, strerror(errno));
+    ls_status s = LS_OK;
+    size_t got = 0, n = fstat(fd, &st) ? 0 : (size_t)st.st_size;
+    uint8_t *to = ls_room_get(room, LS_ROOM_FILE, n ? n : 1);
+    if (!to)
+        s = ls_fail(LS_E_MEMORY, "%s: no memory for a file of %zu bytes", path, n);
+    while (s == LS_OK && got < n) {
+        const ssize_t r = read(fd, to + got, n - got);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r < 0)
+            s = ls_fail(LS_E_IO, "%s: cannot read this picture: %s", path, strerror(errno));
+        else if (r == 0)
+            n = got; /* the file became shorter */
+        else
+            got += (size_t)r;
+    }
+    close(fd);
+    *out = to;
+    *size = got;
+    return s;
+}
+
+/* The name of picture i for messages and for opening: a path, or "SHARD: MEMBER". */
+static void name_of(ls_str *out, const image_set *d, int64_t i)
+{
+    const ls_image_entry *e = &d->list.at[i];
+    if (e->shard >= 0)
+        ls_str_printf(out, "%s: %s", d->list.shards[e->shard].path, e->name);
+    else if (*e->name == '/' || !*d->list.root)
+        ls_str_add(out, e->name);
+    else
+        ls_str_printf(out, "%s/%s", d->list.root, e->name);
+}
+
+static ls_status read_picture(const image_set *d, int64_t i, const ls_view *v, uint8_t *to, ls_room *room)
+{
+    const ls_image_entry *e = &d->list.at[i];
+    const uint8_t *bytes = NULL;
+    size_t n = (size_t)e->size;
+    char text[1024];
+    ls_str name = LS_STR_IN(text);
+    name_of(&name, d, i);
+    ls_status s = ls_str_status(&name);
+    if (s == LS_OK && e->shard >= 0)
+        bytes = d->list.shards[e->shard].map.data + e->offset;
+    else if (s == LS_OK)
+        s = read_file(&bytes, &n, ls_str_text(&name), room);
+    if (s == LS_OK)
+        s = ls_image_view(to, v, bytes, n, ls_str_text(&name), room);
+    ls_str_release(&name);
+    return s;
+}
+
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
+{
+    image_set *d = (image_set *)(uintptr_t)set;
+    if (to[1])
+        *(int32_t *)to[1] = d->list.at[i].label;
+    if (!to[0])
+        return LS_OK;
+    const ls_view v = { .channels = d->channels,
+                        .height = d->eval.size,
+                        .width = d->eval.size,
+                        .choose = ls_image_choose_middle,
+                        .context = &d->eval };
+    free_room *r = take_room(d);
+    LS_TRY(ls_sys_have(r));
+    const ls_status s = read_picture(d, i, &v, to[0], &r->room);
+    give_room(d, r);
+    return s;
+}
+
+static void close_set(ls_dataset *set)
+{
+    image_set *d = (image_set *)set;
+    for (free_room *r = d->rooms; r;) {
+        free_room *next = r->next;
+        ls_room_release(&r->room);
+        free(r);
+        r = next;
+    }
+    pthread_mutex_destroy(&d->lock);
+    ls_image_list_release(&d->list);
+    free(d);
+}
+
+/* ---- opening */
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* The words of class numbers without names. */
+static ls_status number_names(ls_image_list *l)
+{
+    if (l->names)
+        return LS_OK;
+    l->names = ls_arena_alloc(&l->arena, sizeof *l->names * (size_t)l->classes);
+    for (int i = 0; l->names && i < l->classes; i++)
+        l->names[i] = ls_arena_printf(&l->arena, "%d", i);
+    return ls_arena_status(&l->arena);
+}
+
+static ls_status check_labels(const image_set *d, int classes)
+{
+    char text[1024];
+    if (!classes || d->list.classes <= classes)
+        return LS_OK;
+    if (d->list.at[0].shard < 0 && !ends_with(d->part.path, ".csv"))
+        return ls_fail_field(LS_E_SHAPE, LS_FIELD_CLASSES,
+                             "%s has %d folders of classes, the model has %d; set "
+                             "it to %d",
+                             d->part.path, d->list.classes, classes, d->list.classes);
+    int64_t i = 0;
+    while (i < d->list.n - 1 && d->list.at[i].label < classes)
+        i++;
+    ls_str name = LS_STR_IN(text);
+    name_of(&name, d, i);
+    const ls_status s = ls_fail_field(
+        LS_E_SHAPE, LS_FIELD_CLASSES,
+        "%s has label %d, and with %d classes labels are 0 to %d; set it to %d or "
+        "correct the label",
+        ls_str_text(&name), d->list.at[i].label, classes, classes - 1, d->list.classes);
+    ls_str_release(&name);
+    return s;
+}
+
+static ls_status open_list(image_set *d, ls_split split, const ls_images_options *o)
+{
+    ls_image_list *l = &d->list;
+    const char *given = split == LS_SPLIT_TRAIN ? o->train : o->eval, *train = o->train;
+    if (!*given && !*o->path)
+        return ls_fail_field(
+            LS_E_USAGE, LS_FIELD_PATH,
+            "pictures need a folder with train/CLASS/*.jpg and val/CLASS/*.jpg, or a CSV file or "
+            "tar shards for each split");
+    if (!*given)
+        given = ls_arena_printf(&l->arena, "%s/%s", o->path, split == LS_SPLIT_TRAIN ? "train" : "val");
+    if (!*train && *o->path)
+        train = ls_arena_printf(&l->arena, "%s/train", o->path);
+    LS_TRY(ls_arena_status(&l->arena));
+    const ls_image_source from = { .split = given, .train = *train ? train : NULL };
+    d->part = (ls_dataset_part){ .what = "pictures", .path = ls_arena_strdup(&l->arena, given) };
+    d->set.source = d->part.path;
+    if (ends_with(given, ".csv"))
+        return ls_image_table(l, &from);
+    if (ends_with(given, ".tar"))
+        return ls_image_shards(l, &from);
+    return ls_image_folder(l, &from);
+}
+
+static ls_status open_set(image_set *d, ls_split split, const ls_images_options *o)
+{
+    LS_TRY(open_list(d, split, o));
+    LS_TRY(check_labels(d, o->classes));
+    LS_TRY(number_names(&d->list));
+    d->set.n = d->list.n;
+    d->part.digest = d->list.digest;
+    d->set.digest = d->list.digest;
+    d->fields[0] = (ls_field){ .name = "images",
+                               .type = LS_TYPE(LS_U8, d->channels, d->eval.size, d->eval.size) };
+    d->fields[1] = (ls_field){ .name = "labels",
+                               .type = LS_SCALAR(LS_I32),
+                               .below = d->list.classes,
+                               .ignorable = true,
+                               .names = d->list.names };
+    return ls_arena_status(&d->list.arena);
+}
+
+ls_status ls_images_open_with(ls_dataset **out, ls_split split, int channels, int size,
+                              const ls_images_options *o)
+{
+    LS_ARG(out);
+    *out = NULL;
+    o = o ? o : &(const ls_images_options){ LS_IMAGES_DEFAULTS };
+    if ((channels != 1 && channels != 3) || size < 1 || size > 1 << 14)
+        return ls_fail(LS_E_SHAPE,
+                       "images of %d channels and %d x %d: 1 or 3 channels are possible, and a side of 1 to "
+                       "16384",
+                       channels, size, size);
+    if (o->resize && o->resize < size)
+        return ls_fail(LS_E_USAGE, "the shorter side becomes %d, and %d x %d are cut out of it", o->resize,
+                       size, size);
+    image_set *d = ls_sys_calloc(1, sizeof *d);
+    LS_TRY(ls_sys_have(d));
+    ls_arena_init(&d->list.arena);
+    pthread_mutex_init(&d->lock, NULL);
+    d->channels = channels;
+    d->eval = ls_image_eval_of(size, o->resize);
+    d->set = (ls_dataset){ .name = "images",
+                           .split = split,
+                           .n_fields = 2,
+                           .fields = d->fields,
+                           .read = read_sample,
+                           .count = ls_dataset_one_label,
+                           .close = close_set,
+                           .parts = &d->part,
+                           .n_parts = 1 };
+    const ls_status s = open_set(d, split, o);
+    if (s == LS_OK)
+        *out = &d->set;
+    else
+        close_set(&d->set);
+    return s;
+}
+
+ls_images_options ls_images_options_default(void) { return (ls_images_options){ LS_IMAGES_DEFAULTS }; }

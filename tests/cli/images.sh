@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# images.sh COMMAND [MAKE_JPEG] - pictures in folders, in a CSV list and in tar shards: trained, the same bits of all three and on 1, 2 and 4 ranks, killed and
+# resumed; predictions of files; what is wrong with the data is refused with the name of the file. MAKE_JPEG is there if the command reads JPEG.
+source "$(dirname "$0")/common.sh"
+jpeg=${2-}
+
+# picture FILE WIDTH HEIGHT RED GREEN BLUE: of about that colour
+picture() {
+    awk -v w="$2" -v h="$3" -v r="$4" -v g="$5" -v b="$6" 'BEGIN {
+        print "P3", w, h, 255
+        for (y = 0; y < h; y++) for (x = 0; x < w; x++) { d = (x * 7 + y * 3) % 23; print r + d, g + d, b + d }
+    }' >"$1"
+}
+for split in train val; do
+    mkdir -p set/$split/ant set/$split/bee set/$split/cat
+    for i in 0 1 2 3 4 5 6 7; do
+        [ $split = val ] && [ $i -gt 3 ] && continue
+        picture set/$split/ant/$i.ppm $((40 + i)) 30 $((180 + 3 * i)) 60 40
+        picture set/$split/bee/$i.PPM 30 $((37 + i)) 50 $((180 + 3 * i)) 50
+        if [ "$jpeg" ]; then
+            kind=$([ $i = 1 ] && echo progressive; [ $i = 2 ] && echo cmyk)
+            "$jpeg" $((300 + i)) 200 40 60 $((180 + 3 * i)) $kind >set/$split/cat/$i.jpg
+        else
+            picture set/$split/cat/$i.ppm 33 33 40 60 $((180 + 3 * i))
+        fi
+    done
+done
+cat >small.yaml <<EOF
+model: {type: vit, in_channels: 3, patch_size: 8, layers: 1, heads: 2, hidden_size: 16, mlp_size: 16, classes: 3}
+data: {type: images, path: set, size: 24, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}
+train: {epochs: 8, global_batch: 8, micro_batch: 2}
+EOF
+
+# ---- a folder: trained, evaluated, predicted
+try 0 train small.yaml -q --set run.name=whole
+try 0 eval runs/whole
+has out 'accuracy 1.0000'
+try 0 predict runs/whole --set data.path=set
+has out '^eval 0 +ant +ant '
+cat_file=$(ls set/val/cat/0.*)
+try 0 predict runs/whole "$cat_file" set/val/bee/1.PPM --json
+has out "\"sample\":\"${cat_file##*/}\",\"predicted\":2,\"class\":\"cat\".*\"class\":\"bee\""
+try 0 plan small.yaml --set data.path=nowhere
+has out 'loader has read ahead'
+
+# ---- the numbers of channels are the model's: a list of equal numbers is one number
+try 0 train small.yaml -q --set run.name=one --set train.steps=3 --set data.mean=0.5 --set data.std=0.25
+try 0 train small.yaml -q --set run.name=three --set train.steps=3 --set data.mean='[0.5, 0.5, 0.5]' --set data.std='[0.25, 0.25, 0.25]'
+cmp runs/one/checkpoints/latest/model.safetensors runs/three/checkpoints/latest/model.safetensors || bad "three equal numbers are not one"
+has runs/whole/checkpoints/latest/config.json '"mean":\[0.485, 0.456, 0.406\]'
+
+# ---- the same bits from a list and from shards, on 2 and 4 ranks, killed and resumed
+for split in train val; do
+    { echo path,label; (cd set && for f in $split/*/*; do echo "$f,$(basename "$(dirname "$f")")"; done); } >set/$split.csv
+    mkdir -p tars/$split
+    n=0
+    for f in set/$split/*/*; do
+        ending=${f##*.}
+        cp "$f" tars/$split/"$(printf %04d $n)".${ending,,}
+        case $f in */ant/*) echo 0 ;; */bee/*) echo 1 ;; *) echo 2 ;; esac >tars/$split/"$(printf %04d $n)".cls
+        n=$((n + 1))
+    done
+    (cd tars/$split && tar --format=pax -cf ../$split-000.tar 000[0-5].* && tar --format=ustar -cf ../$split-001.tar 000[6-9].* && tar --format=gnu -cf ../$split-002.tar 00[1-9]?.*)
+done
+try 0 train small.yaml -q --set run.name=list --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/val.csv
+same list
+try 0 train small.yaml -q --set run.name=tar --set data.path= --set data.train_images='tars/train-{000,001,002}.tar' --set data.eval_images='tars/val-*.tar'
+same tar
+for ranks in 2 4; do
+    try 0 train small.yaml -q --set run.name=on$ranks --workers $ranks
+    same on$ranks
+done
+"$lockstep" train small.yaml -q --set run.name=killed --set checkpoint.every_steps=1 --workers 2 >out 2>err &
+until_true test -e runs/killed/checkpoints/step-00000004
+kill -KILL $! 2>/dev/null
+wait $! 2>/dev/null
+until_true free killed
+try 0 train small.yaml -q --set run.name=killed --set checkpoint.every_steps=1 --workers 4
+same killed
+
+# ---- what is wrong is named
+run=(train small.yaml --set train.steps=1 --set run.name=bad)
+refused 2 'data.path: pictures need a folder' "${run[@]}" --set data.path=
+refused 2 'nowhere/train: cannot list this folder' "${run[@]}" --set data.path=nowhere
+refused 2 'data.size: 24, and model.image_size is 32' "${run[@]}" --set model.image_size=32
+refused 2 'data.resize: the shorter side becomes 20' "${run[@]}" --set data.resize=20
+refused 2 'model.classes: set/train has 3 folders of classes, the model has 2; set it to 3' "${run[@]}" --set model.classes=2
+refused 2 'data.mean: 3 numbers, and model.in_channels is 1' "${run[@]}" --set model.in_channels=1
+cp -r set other
+mkdir other/train/dog
+refused 2 'other/train/dog: an empty class' "${run[@]}" --set data.path=other
+cp other/train/ant/0.ppm other/train/dog
+refused 2 'other/val: the class dog of other/train has no folder here' "${run[@]}" --set data.path=other --set model.classes=4
+rm -r other/train/dog
+mkdir other/val/bat
+refused 2 'other/val/bat: other/train has no class of this name' "${run[@]}" --set data.path=other
+rm -r other/val/bat
+head -c 400 set/train/bee/3.PPM >other/train/bee/3.PPM
+refused 1 'loading epoch 0, step [0-9]: other/train/bee/3.PPM: truncated at offset 400' "${run[@]}" --set train.steps=0 --set data.path=other
+printf 'P6 60000 60000 255 ' >other/train/bee/3.PPM
+refused 1 'other/train/bee/3.PPM: truncated' "${run[@]}" --set train.steps=0 --set data.path=other
+sed '4s/,.*/,bat/' set/val.csv >set/bat.csv
+refused 2 'set/bat.csv line 4: set/train.csv has no class "bat"' "${run[@]}" --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/bat.csv
+sed '4s/,.*//' set/val.csv >set/bat.csv
+refused 1 'set/bat.csv line 4: 1 columns, and the first line has 2' "${run[@]}" --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/bat.csv
+head -c 3000 tars/train-001.tar >tars/cut.tar
+refused 1 'tars/cut.tar: truncated at offset 3000: the file at offset' "${run[@]}" --set data.path= --set data.train_images=tars/cut.tar --set data.eval_images='tars/val-*.tar'
+refused 2 'has label 2, and with 2 classes labels are 0 to 1' "${run[@]}" --set data.path= --set data.train_images='tars/train-*.tar' --set data.eval_images='tars/val-*.tar' --set model.classes=2
+if [ "$jpeg" ]; then
+    cp set/train/bee/3.PPM other/train/bee/
+    head -c 900 set/train/cat/0.jpg >other/train/cat/0.jpg
+    refused 1 'other/train/cat/0.jpg: damaged JPEG of 900 bytes: Premature end of JPEG file' "${run[@]}" --set train.steps=0 --set data.path=other
+fi
+finish
