@@ -104,7 +104,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_resnet_step [level|best] [threads] [batch] [size]\n");
         return 2;
     }
-    const ls_resnet_config c = { 18, size, size > 100 ? 3 : 1, 10, 0.5, 0.5 };
+    const ls_resnet_config c = { 18, size, size > 100 ? 3 : 1, 10, 0.5, 0.5, NULL, NULL };
     if (ls_device_open(&d, "cpu",
                        &(ls_device_opts){
                            .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = "own" }) ||
