@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/hash.h"
@@ -216,8 +217,13 @@ static void *prefault_memory(void *context)
     bool possible = true;
     for (int k = 0; k < 3; k++)
         for (size_t at = 0, n = page_up(s->region_bytes[k]); at < n && possible && !atomic_load(&s->closing);
-             at += chunk)
+             at += chunk) {
             possible = madvise(s->region[k] + at, n - at < chunk ? n - at : chunk, MADV_POPULATE_WRITE) == 0;
+            /* The call holds the lock of the address space. Without a pause this thread would have it again
+             * before another that waits for it, to map memory or start a thread, is awake: for 4 ms each
+             * time, until Linux hands it over. */
+            nanosleep(&(struct timespec){ .tv_nsec = 1000 }, NULL);
+        }
 #endif
     atomic_store(&s->touched, true);
     return NULL;
