@@ -13,6 +13,8 @@
 #include "passes/autodiff.h"
 #include "lockstep/models.h"
 #include "ops/rules.h"
+#include "graph/identity.h"
+#include "passes/objective.h"
 #include "passes/passes.h"
 #include "plan/burst.h"
 #include "execute/trace.h"
@@ -24,8 +26,11 @@ static ls_status build(ls_graph **g, const ls_resnet_config *c, int64_t batch)
     int n = 0;
     LS_TRY(ls_graph_create(g, "step"));
     LS_TRY(ls_resnet_build(*g, c, batch));
+    ls_objective o;
+    LS_TRY(ls_objective_lower(&o, *g, batch, true));
+    ls_objective_release(&o);
     for (int i = 0; i < (*g)->n_outputs; i++)
-        if (!strcmp((*g)->outputs[i].name, "loss"))
+        if ((*g)->outputs[i].is.what == LS_IS_LOSS)
             loss = (*g)->outputs[i].value;
     for (int i = 0; i < (*g)->n_nodes; i++)
         if ((*g)->nodes[i]->op == &ls_op_param)
