@@ -1,5 +1,5 @@
 /* parts.h - tensors that files hold in parts: chunks of a DCP directory, what each rank wrote of a
- * checkpoint. Private to src/ckpt. */
+ * checkpoint. Private to src/ckpt, but for `inspect --html`, which shows the parts. */
 #pragma once
 #include "base/box.h"
 #include "lockstep/weights.h"

@@ -200,7 +200,8 @@ ls_status ls_verb_inspect(const ls_args *a, const ls_ui *ui)
     const ls_inspect_opts o = { .target = ls_args_recipe(a),
                                 .prefix = ls_args_value(a, "--prefix"),
                                 .verify = ls_args_has(a, "--verify"),
-                                .json = ls_args_has(a, "--json") };
+                                .json = ls_args_has(a, "--json"),
+                                .html = ls_args_value(a, "--html") };
     return ls_inspect_command(&o, ui);
 }
 

@@ -223,10 +223,12 @@ const ls_verb LS_VERBS[] = {
       "Nothing in PyTorch's files is executed. For a recipe it builds the model; with --workers it prints\n"
       "which rank holds which part.",
       "lockstep inspect runs/vit-fashion-mnist/checkpoints/latest --verify\n"
+      "lockstep inspect vit-fashion-mnist --workers 4 --html model.html   # a tree, in a browser\n"
       "lockstep inspect resnet18.pth\n"
       "lockstep inspect vit-fashion-mnist",
       (const ls_option[]){
           { "--verify", 0, NULL, "verify the checksums of all bytes" },
+          { "--html", 0, "FILE", "write the module tree, and who holds what, as a web page" },
           { "--prefix", 0, "PREFIX", "in a PyTorch directory: only names with this prefix, such as app." },
           JSON,
           END },

@@ -108,6 +108,7 @@ typedef struct ls_inspect_opts {
     ls_recipe_arg target;
     const char *prefix; /* --prefix: of names in a directory of PyTorch's. NULL: none */
     bool verify, json;
+    const char *html; /* write a page, in place of text. NULL: no */
 } ls_inspect_opts;
 
 /* a repository of a hub */

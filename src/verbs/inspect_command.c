@@ -9,7 +9,9 @@
 #include "base/json.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/parts.h"
 #include "ckpt/pt.h"
+#include "inspect_page.h"
 #include "inspect_recipe.h"
 #include "module_tree.h"
 #include "target.h"
@@ -47,6 +49,69 @@ static ls_status show(const ls_inspect_opts *o, const ls_ui *ui, const char *tit
     return LS_OK;
 }
 
+/* ---- the page: which file has what of each tensor */
+
+typedef struct file_list {
+    int n, room;
+    const char **paths; /* in the order in which tensors are in them */
+} file_list;
+
+static int file_number(file_list *f, const char *path)
+{
+    for (int i = f->n; i-- > 0;) /* neighbours are in one file */
+        if (!strcmp(f->paths[i], path))
+            return i;
+    if (f->n < f->room)
+        f->paths[f->n++] = path;
+    return f->n - 1;
+}
+
+static void file_has(ls_json *j, file_list *f, const ls_weight *t, const ls_box *box)
+{
+    ls_str what = { 0 };
+    if (box) {
+        ls_str_add(&what, "[");
+        for (int d = 0; d < box->ndim; d++)
+            ls_str_printf(&what, "%s%lld:%lld", d ? ", " : "", (long long)box->start[d],
+                          (long long)(box->start[d] + box->size[d]));
+        ls_str_add(&what, "]");
+    }
+    ls_inspect_page_held(j, file_number(f, t->file), ls_type_count(&t->type),
+                         box ? ls_str_text(&what) : "all of it");
+    ls_str_inherit(&j->out, &what);
+    ls_str_release(&what);
+}
+
+static ls_status write_page(const ls_inspect_opts *o, const char *path, const ls_weights *w, int64_t n,
+                            const ls_tree_item *items)
+{
+    file_list f = { .room = ls_weights_file_count(w) + 1 };
+    ls_json j = { 0 };
+    ls_arena a;
+    ls_arena_init(&a);
+    f.paths = LS_ARENA_ARRAY(&a, const char *, f.room);
+    ls_status s = ls_arena_status(&a);
+    ls_inspect_page_begin(&j, path, "", "file");
+    for (int64_t i = 0; i < n && s == LS_OK; i++) {
+        const ls_weight *t = ls_weights_find(w, items[i].name);
+        const struct ls_weight_parts *parts = t->parts;
+        ls_inspect_page_tensor(&j, t->name, t->stored ? t->stored : ls_dtype_name(t->type.dtype), &t->type,
+                               t->bytes, "");
+        for (int64_t k = 0; parts && k < parts->n; k++)
+            file_has(&j, &f, parts->at[k].tensor, &parts->at[k].box);
+        if (!parts)
+            file_has(&j, &f, t, NULL);
+        ls_inspect_page_tensor_end(&j);
+    }
+    for (int i = 0; i < f.n; i++)
+        f.paths[i] = strrchr(f.paths[i], '/') ? strrchr(f.paths[i], '/') + 1 : f.paths[i];
+    if (s == LS_OK)
+        s = ls_inspect_page_write(o->html, path, &j, f.n, f.paths);
+    ls_str_release(&j.out);
+    ls_arena_release(&a);
+    return s;
+}
+
 static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, const char *path)
 {
     ls_weights *w;
@@ -62,7 +127,7 @@ static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, cons
         items[i] = (ls_tree_item){ .name = t->name, .stored = t->stored, .type = t->type };
     }
     ls_tree_sort(n, items);
-    const ls_status s = show(o, ui, path, n, items);
+    const ls_status s = o->html ? write_page(o, path, w, n, items) : show(o, ui, path, n, items);
     free(items);
     ls_weights_close(&w);
     return s;
@@ -117,6 +182,8 @@ static ls_status inspect_folder(const ls_inspect_opts *o, const ls_ui *ui, const
 ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
 {
     const char *path = o->target.name;
+    if (o->html && o->json)
+        return ls_fail(LS_E_USAGE, "--html %s: leave out --json, which prints the same", o->html);
     if (o->prefix)
         return inspect_folder(o, ui, path);
     if (ls_dir_exists(path)) {

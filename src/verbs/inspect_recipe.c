@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "graph/graph.h"
+#include "inspect_page.h"
 #include "module_tree.h"
 #include "setup/compiled_recipe.h"
 #include "step/state.h"
@@ -23,6 +24,7 @@ static ls_status build(model *m, const ls_recipe_arg *arg)
     LS_TRY(ls_graph_create(&m->graph, m->recipe->run.name));
     ls_graph_evaluate(m->graph); /* one sample is too few for batch norm in training */
     LS_TRY(m->setup.model->build(m->graph, m->recipe, 1));
+    m->graph->n_outputs = 0; /* nothing runs: an output that an axis splits is none of our business */
     LS_TRY(ls_pass_place(&m->graph, &m->setup.trainer.parallel));
     const ls_precision precision = ls_trainer_precision(&m->setup.trainer);
     const char *words[LS_GROUPS_MOST];
@@ -103,12 +105,61 @@ static ls_status print_json(const model *m, const ls_ui *ui)
     return ls_print_result(ui->out, &j.out);
 }
 
+static void layout_about(ls_str *out, const model *m)
+{
+    const ls_parallel *p = &m->setup.trainer.parallel;
+    char mesh[128];
+    ls_str_printf(out, "%s", m->recipe->model.type);
+    if (ls_mesh_ranks(&p->mesh) > 1)
+        ls_str_printf(out, " · %lld ranks: %s, %d units", (long long)ls_mesh_ranks(&p->mesh),
+                      ls_mesh_text(mesh, &p->mesh), m->units.n);
+}
+
+static ls_status write_page(const model *m, const char *path)
+{
+    const ls_units *u = &m->units;
+    const ls_mesh *mesh = &m->setup.trainer.parallel.mesh;
+    const int ranks = (int)ls_mesh_ranks(mesh);
+    ls_json j = { 0 };
+    ls_str text = { 0 };
+    ls_arena a;
+    ls_arena_init(&a);
+    const char **names = LS_ARENA_ARRAY(&a, const char *, ranks);
+    layout_about(&text, m);
+    ls_inspect_page_begin(&j, m->recipe->run.name, ls_str_text(&text), "rank");
+    for (int r = 0; names && r < ranks; r++)
+        names[r] = ls_arena_printf(&a, "rank %d", r);
+    for (int i = 0; i < u->n_slots; i++) {
+        const ls_slot *slot = &u->slots[i];
+        ls_type whole = slot->whole;
+        whole.dtype = slot->type.dtype;
+        ls_inspect_page_tensor(&j, slot->name, ls_dtype_name(whole.dtype), &whole, ls_type_bytes(&whole),
+                               u->units[slot->unit].state);
+        for (int r = 0; r < ranks; r++) {
+            const ls_held h = ls_slot_held(u, mesh, i, r);
+            ls_str_clear(&text);
+            ls_held_text(&text, &h);
+            if (h.count)
+                ls_inspect_page_held(&j, r, h.count, ls_str_text(&text));
+        }
+        ls_inspect_page_tensor_end(&j);
+    }
+    ls_str_inherit(&j.out, &text);
+    ls_status s = ls_arena_status(&a);
+    if (s == LS_OK)
+        s = ls_inspect_page_write(path, m->recipe->run.name, &j, ranks, names);
+    ls_str_release(&j.out);
+    ls_str_release(&text);
+    ls_arena_release(&a);
+    return s;
+}
+
 ls_status ls_inspect_recipe(const ls_inspect_opts *o, const ls_ui *ui)
 {
     model m = { 0 };
     ls_status s = build(&m, &o->target);
     if (s == LS_OK)
-        s = (o->json ? print_json : print_text)(&m, ui);
+        s = o->html ? write_page(&m, o->html) : (o->json ? print_json : print_text)(&m, ui);
     ls_units_release(&m.units);
     ls_graph_destroy(&m.graph);
     ls_recipe_destroy(&m.recipe);

@@ -112,4 +112,39 @@ try 0 plan vit-fashion-mnist --workers 4 --compare workers=1,4 --compare paralle
 fine four.html
 says 'reshard_after_forward=3 is refused: .*does not divide' 'document.body.textContent'
 refused 2 'html needs --compare' plan mlp-mnist --html x.html
+
+# ---- a model: the layout of a recipe, and the files of checkpoints
+try 0 inspect vit-fashion-mnist --workers 4 --html model.html
+fine model.html
+says '^1,006,090,128,3.8 MiB,' '[...document.querySelectorAll(".card b")].map(e => e.textContent)'
+try 0 inspect vit-fashion-mnist --workers 4 --json
+name=encoder.layers.encoder_layer_0.mlp.0.weight
+parts=$(sed "s/.*\"name\":\"$name\"//" out | grep -o '"rank":[0-9]*,"first":[0-9]*,"end":[0-9]*' | head -n 4 |
+    while IFS=':,' read -r _ rank _ first _ end; do [ "$first" = "$end" ] || echo "$rank:$((end - first))"; done | paste -sd,)
+says "^$parts\$" "data.tensors.find(t => t.name === '$name').held.map(x => x.by + ':' + x.count)"
+says '^true$' 'top_.held.reduce((a, b) => a + b) === top_.bytes'
+for tab in 1 2 3 4; do key Tab; done
+says '^treeitem vit-fashion-mnist$' 'document.activeElement.getAttribute("role") + " " + document.activeElement.querySelector("b").textContent'
+key ArrowDown; says '^class_token.*f32 \[1, 1, 128\].*rank 0: all of it' 'facts.textContent'
+key Home; key ArrowLeft; says '^1$' 'rows.length'
+key ArrowRight; key End; says '^heads' 'facts.textContent'
+js 'input.value = "layer_3.mlp", input.dispatchEvent(new Event("input"))'
+says '^encoder.layers.encoder_layer_3.mlp.[03].(weight|bias)(,|$)' 'rows.filter(n => n.tensor).map(n => n.path)'
+quiet
+try 0 inspect qwen2.5-wikitext --html model.html # an axis splits its outputs
+fine model.html
+says '^true$' 'data.tensors.every(t => t.held.length > 0)'
+# a hundred thousand tensors with long names
+js '(data.tensors = Array.from({length: 100000}, (_, i) => ({name: "module_".repeat(30) + (i >> 6) + ".weight_" + i, dtype: "f32", shape: [2, 3], elements: 6, bytes: 24, where: "", held: [{by: i % 4, count: 6, what: "all of it"}]})), top_.children.clear(), Object.assign(top_, readTree()), openAll(true), rows.length + " " + top_.tensors + " " + document.scrollingElement.scrollWidth)'
+says '^2000 100000 1280$' 'rows.length + " " + top_.tensors + " " + document.scrollingElement.scrollWidth'
+
+try 0 train mlp-mnist --set data.type=shapes --workers 2 --set train.steps=2 --set checkpoint.files=per_rank --set run.name=files
+try 0 inspect runs/files --html files.html
+fine files.html
+says '^model-rank-00000.safetensors,model-rank-00001.safetensors$' 'holders'
+says '^file true$' 'data.holder + " " + (top_.held.reduce((a, b) => a + b) === top_.bytes)'
+try 0 inspect runs/measured/checkpoints/latest --html whole.html
+fine whole.html
+says '^model.safetensors$' 'holders'
+refused 2 'leave out --json' inspect mlp-mnist --html x.html --json
 finish
