@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "data/image_set.h"
 #include "lockstep/data.h"
 
 typedef struct work {
@@ -30,8 +31,10 @@ static void *run(void *context)
     work *w = context;
     uint8_t *pixels = malloc((size_t)(3 * w->size * w->size));
     while (ls_now() < w->end) {
-        const int64_t i = atomic_fetch_add(&w->done, 1) % w->set->n;
-        if (w->set->read(w->set, i, (void *[2]){ pixels, NULL }) != LS_OK)
+        const int64_t k = atomic_fetch_add(&w->done, 1), i = k % w->set->n;
+        void *to[2] = { pixels, NULL };
+        if ((w->set->read_drawn ? w->set->read_drawn(w->set, i, (uint64_t)k * 0x9e3779b97f4a7c15, to)
+                                : w->set->read(w->set, i, to)) != LS_OK)
             fail();
     }
     free(pixels);
@@ -65,6 +68,11 @@ int main(int argc, char **argv)
                        .path = argv[1]) != LS_OK)
         fail();
     w.set = set;
+    const ls_augment a = {
+        .crop = LS_CROP_RESIZED, .scale = { 0.08, 1 }, .ratio = { 3.0 / 4, 4.0 / 3 }, .flip = 0.5
+    };
+    if (set->split == LS_SPLIT_TRAIN)
+        ls_images_augment(set, &a); /* RandomResizedCrop and RandomHorizontalFlip */
     if (!strcmp(argv[4], "--dump"))
         return dump(set, w.size, argv[5]);
     const int threads = atoi(argv[4]) < MOST ? atoi(argv[4]) : MOST;

@@ -63,6 +63,7 @@ struct ls_dataset {
     /* Then, for each micro-batch: changes of its first `rows` rows that need several samples, as mixup does.
      * `to` as of ls_order_fill; `draw` is a number for each (seed, epoch, step, micro-batch). NULL: none. */
     void (*mix)(const ls_dataset *set, uint64_t draw, int64_t rows, void *const *to);
+    int threads; /* threads of a loader that are worth reading with, where a sample takes long; 0: one */
     /* of all that the samples follow from: sets with the same one have the same samples; 0: not known */
     uint64_t digest;
     const ls_dataset_part *parts; /* [n_parts], for messages about sets that differ; NULL: none */
@@ -257,8 +258,13 @@ typedef struct ls_images_options {
     int classes; /* labels must be below it; 0: any */
     /* evaluation: the shorter side becomes this, and the middle is cut out; 0: size * 256 / 224 */
     int resize;
+    int threads; /* of a loader; 0: one */
+    /* A damaged picture is named in the log and replaced in training by the next sound one of the list; in an
+     * evaluation it does not count. false: it is an error */
+    bool skip;
 } ls_images_options;
-#define LS_IMAGES_DEFAULTS .path = "", .train = "", .eval = "", .classes = 0, .resize = 0
+#define LS_IMAGES_DEFAULTS \
+    .path = "", .train = "", .eval = "", .classes = 0, .resize = 0, .threads = 0, .skip = false
 LS_API ls_images_options ls_images_options_default(void);
 
 /* Pictures in files of JPEG, PNG, PGM or PPM as a data set of "images" u8 [channels, size, size] and "labels"
@@ -311,15 +317,16 @@ LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t
 
 /* ---- loader */
 
-/* One thread fills a ring of steps ahead of the training thread. Training: shuffle as asked. Evaluation:
- * shuffle and drop_last false, one epoch; every sample comes exactly once. On several ranks each rank's
- * loader reads its share of every step alone; no rank needs another for that. */
+/* Threads, one or as many as the set says, fill a ring of steps ahead of the training thread. Training:
+ * shuffle as asked. Evaluation: shuffle and drop_last false, one epoch; every sample comes exactly once. On
+ * several ranks each rank's loader reads its share of every step alone; no rank needs another for that. */
 /* A loader belongs to one thread at a time; a data set may be read by any number of them. */
 typedef struct ls_loader ls_loader;
 typedef struct ls_loader_step {
     int64_t epoch, step;
     int64_t micro_batches; /* of the share: all M by default */
     int64_t samples;       /* of the whole step, over all ranks; not padding */
+    int64_t replaced;      /* of the share: samples that stand in for broken ones (ls_images_options) */
     int n_fields;
     const struct ls_loader_field *fields; /* the loader's: for ls_trainer_step_from and ls_loader_copy */
 } ls_loader_step;

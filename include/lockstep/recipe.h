@@ -47,6 +47,9 @@ typedef struct ls_real_list {
     double at[LS_RECIPE_LIST];
 } ls_real_list;
 
+/* of images: what happens at a damaged one */
+typedef enum ls_on_error { LS_ON_ERROR_STOP, LS_ON_ERROR_SKIP } ls_on_error;
+
 /* mlp of fields: scaling of inputs and targets, fitted over the training split */
 typedef enum ls_scale_choice { LS_SCALE_STANDARD, LS_SCALE_NONE } ls_scale_choice;
 /* of arrays: what NaN in a target is */
@@ -148,7 +151,9 @@ typedef struct ls_recipe {
         ls_documents documents;
         int64_t seq_length;
         bool pack;
-        int64_t size, resize;   /* type images: 0: model.image_size; size * 256 / 224 */
+        /* type images: 0: model.image_size; size * 256 / 224; as many as `threads` */
+        int64_t size, resize, threads;
+        ls_on_error on_error;
         ls_real_list mean, std; /* of images: one number, or one for each channel */
         bool shuffle;
         ls_file_list train, eval; /* type arrays */

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "data/image_list.h"
+#include "data/image_set.h"
 #include "data/image_view.h"
 #include "data/known.h"
 
@@ -34,6 +35,10 @@ typedef struct image_set {
     ls_image_list list;
     ls_image_eval eval;
     int channels;
+    bool skip;
+    atomic_uchar *broken; /* [n]: pictures that are known to be; NULL unless `skip` */
+    atomic_int named;     /* broken ones that the log names */
+    ls_augment augment;
     pthread_mutex_t lock;
     free_room *rooms; /* guarded by lock */
 } image_set;
@@ -118,23 +123,97 @@ static ls_status read_picture(const image_set *d, int64_t i, const ls_view *v, u
     return s;
 }
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
+/* How a picture is cut: as for an evaluation or, for a random crop, as `draw` says. */
+typedef struct cutting {
+    const image_set *set;
+    uint64_t draw;
+} cutting;
+
+static void choose_crop(const void *context, int height, int width, ls_cut *out)
 {
-    image_set *d = (image_set *)(uintptr_t)set;
-    if (to[1])
-        *(int32_t *)to[1] = d->list.at[i].label;
-    if (!to[0])
-        return LS_OK;
+    const cutting *c = context;
+    int box[4];
+    ls_augment_crop(&c->set->augment, c->draw, width, height, box);
+    *out = (ls_cut){ .x = box[0], .y = box[1], .width = box[2], .height = box[3] };
+}
+
+static ls_status read_pixels(image_set *d, int64_t i, const cutting *c, uint8_t *to)
+{
     const ls_view v = { .channels = d->channels,
                         .height = d->eval.size,
                         .width = d->eval.size,
-                        .choose = ls_image_choose_middle,
-                        .context = &d->eval };
+                        .choose = c ? choose_crop : ls_image_choose_middle,
+                        .context = c ? (const void *)c : &d->eval };
     free_room *r = take_room(d);
     LS_TRY(ls_sys_have(r));
-    const ls_status s = read_picture(d, i, &v, to[0], &r->room);
+    const ls_status s = read_picture(d, i, &v, to, &r->room);
     give_room(d, r);
     return s;
+}
+
+static _Thread_local int64_t replaced;
+int64_t ls_images_replaced(void) { return replaced; }
+
+/* A damaged picture: names it once. Its message is the latest. */
+static void name_broken(image_set *d, int64_t i)
+{
+    enum { MOST = 20 };
+    if (atomic_exchange(&d->broken[i], 1))
+        return;
+    const int n = atomic_fetch_add(&d->named, 1);
+    if (n < MOST)
+        ls_log_warn("%s; the picture is skipped", ls_error_message());
+    else if (n == MOST)
+        ls_log_warn("more than %d broken pictures are skipped; the others are not named", MOST);
+}
+
+/* Reads sample i or, if it is broken and may be skipped, the next sound one. In an evaluation it does not
+ * count. */
+static ls_status read_sound(image_set *d, int64_t i, const cutting *c, void *const *to)
+{
+    enum { MOST = 1000 };
+    int64_t at = i;
+    for (int tried = 0;; tried++, at = (at + 1) % d->list.n) {
+        ls_status s = d->skip && atomic_load(&d->broken[at]) ? LS_E_FORMAT : LS_OK;
+        if (s == LS_OK && to[0])
+            s = read_pixels(d, at, c, to[0]);
+        if (to[1])
+            *(int32_t *)to[1] = d->list.at[at].label;
+        if (s != LS_E_FORMAT || !d->skip) /* another failure is not the picture's fault */
+            return s;
+        name_broken(d, at);
+        replaced += !tried;
+        if (d->set.split == LS_SPLIT_EVAL) {
+            if (to[0])
+                memset(to[0], 0, ls_type_bytes(&d->fields[0].type));
+            if (to[1])
+                *(int32_t *)to[1] = LS_IGNORE_LABEL;
+            return LS_OK;
+        }
+        if (tried == MOST || tried == d->list.n)
+            return ls_fail(LS_E_FORMAT, "%s: %d pictures in a row are broken", d->part.path, tried);
+    }
+}
+
+static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
+{
+    return read_sound((image_set *)(uintptr_t)set, i, NULL, to);
+}
+
+static ls_status read_drawn(const ls_dataset *set, int64_t i, uint64_t draw, void *const *to)
+{
+    image_set *d = (image_set *)(uintptr_t)set;
+    const cutting c = { d, draw };
+    LS_TRY(read_sound(d, i, d->augment.crop == LS_CROP_RESIZED ? &c : NULL, to));
+    return to[0] ? ls_augment_pixels(&d->augment, draw, d->channels, d->eval.size, d->eval.size, to[0])
+                 : LS_OK;
+}
+
+void ls_images_augment(ls_dataset *set, const ls_augment *a)
+{
+    image_set *d = (image_set *)set;
+    d->augment = *a;
+    d->set.read_drawn = read_drawn;
 }
 
 static void close_set(ls_dataset *set)
@@ -148,6 +227,7 @@ static void close_set(ls_dataset *set)
     }
     pthread_mutex_destroy(&d->lock);
     ls_image_list_release(&d->list);
+    free(d->broken);
     free(d);
 }
 
@@ -224,6 +304,9 @@ static ls_status open_set(image_set *d, ls_split split, const ls_images_options 
     LS_TRY(check_labels(d, o->classes));
     LS_TRY(number_names(&d->list));
     d->set.n = d->list.n;
+    d->broken = d->skip ? ls_sys_calloc((size_t)d->list.n, sizeof *d->broken) : NULL;
+    if (d->skip)
+        LS_TRY(ls_sys_have(d->broken));
     d->part.digest = d->list.digest;
     d->set.digest = d->list.digest;
     d->fields[0] = (ls_field){ .name = "images",
@@ -255,13 +338,16 @@ ls_status ls_images_open_with(ls_dataset **out, ls_split split, int channels, in
     ls_arena_init(&d->list.arena);
     pthread_mutex_init(&d->lock, NULL);
     d->channels = channels;
+    d->skip = o->skip;
     d->eval = ls_image_eval_of(size, o->resize);
     d->set = (ls_dataset){ .name = "images",
                            .split = split,
                            .n_fields = 2,
                            .fields = d->fields,
                            .read = read_sample,
-                           .count = ls_dataset_one_label,
+                           /* which labels of an evaluation count is known when the pictures are read */
+                           .count = o->skip && split == LS_SPLIT_EVAL ? NULL : ls_dataset_one_label,
+                           .threads = o->threads,
                            .close = close_set,
                            .parts = &d->part,
                            .n_parts = 1 };

@@ -1,9 +1,10 @@
-/* loader.c - the loader: a thread that fills steps with samples ahead of the training thread.
+/* loader.c - the loader: threads that fill steps with samples ahead of the training thread.
  *
- * The loader thread uses its copy of the order, the data set's read function, and the slots between `taken`
- * and `taken + ring`. `lock` guards all counters. A slot's memory belongs to the loader thread until `filled`
- * passes the slot, and then to the training thread until its next call. Step s is in slot s % (ring + 1):
- * there is one slot more than the ring, because the training thread still reads the latest step. */
+ * The rows of a step are dealt to the threads in pieces, in order: which thread fills which row changes no
+ * bit. A loader thread uses its copy of the order, the data set's read function, and the rows that it took.
+ * `lock` guards all counters. A slot's memory belongs to the loader threads until `filled` passes the slot,
+ * and then to the training thread until its next call. Step s is in slot s % (ring + 1): there is one slot
+ * more than the ring, because the training thread still reads the latest step. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,12 +16,31 @@
 #include "base/argument.h"
 #include "base/sys.h"
 #include "loader.h"
+#include "image_set.h"
+#include "order_fill.h"
+
+enum { PIECE_BYTES = 1 << 16 };
 
 typedef struct slot {
-    void **to;               /* [fields] */
-    ls_loader_field *fields; /* [fields], with the same memory */
+    ls_loader_field *fields; /* [fields] */
     int64_t epoch, step;
+    /* guarded by lock: rows that are not filled yet, rows that are filled with another sample than the
+     * order's */
+    int64_t left, replaced;
 } slot;
+
+/* A piece of a step that a thread fills. */
+typedef struct piece {
+    slot *to;
+    int64_t micro_batch; /* of the share */
+    int64_t first, rows;
+} piece;
+
+typedef struct worker {
+    struct ls_loader *loader;
+    pthread_t thread;
+    void **base, **at; /* [fields] each: room for addresses */
+} worker;
 
 struct ls_loader {
     ls_loader *next;      /* guarded by loaders_lock */
@@ -31,18 +51,23 @@ struct ls_loader {
     int64_t steps, epochs; /* steps of an epoch; the first epoch that is not run, or -1 */
     double deadline;
     int ring;
-    slot *slots; /* [ring + 1] */
-
-    pthread_t thread;
-    bool started;
+    slot *slots;     /* [ring + 1] */
+    int64_t rows;    /* of a step */
+    int64_t chunk;   /* most rows of a piece */
+    worker *workers; /* [threads] */
+    int threads, started;
+    bool ready; /* lock and changed are initialised */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     /* Guarded by lock: */
     int64_t filled, taken; /* steps since the last seek */
-    int64_t epoch, step;   /* of the next step to fill */
-    uint64_t generation;   /* counts seeks: a step that was begun before the latest seek is thrown away */
-    bool stop, ended;
-    ls_status status; /* of the loader thread; returned after the steps that were filled before it */
+    int64_t begun;         /* steps of which all rows are dealt */
+    int64_t row;           /* of the step `begun`: the next row to deal */
+    int64_t epoch, step;   /* of that step */
+    int busy;              /* threads that fill a piece */
+    bool stop, seeking;
+    ls_status status; /* of a loader thread; returned after the steps that were filled before it */
+    int64_t failed;   /* where: rows since the last seek. The earliest failure counts */
     char message[1024];
 };
 
@@ -97,64 +122,97 @@ bool ls_loader_keeps(ls_dataset *set)
     return l;
 }
 
-/* ---- the loader thread */
+/* ---- the loader threads */
 
-/* Fills a step; gives up early if nobody wants it any more. */
-static ls_status fill(ls_loader *l, slot *to, uint64_t generation)
+static bool at_end(const ls_loader *l) { return l->epochs >= 0 && l->epoch >= l->epochs; }
+
+/* With the lock held. False: there is nothing to fill now. */
+static bool take_piece(ls_loader *l, piece *out)
 {
-    const ls_dataset *set = l->set;
-    bool wanted = true;
-    for (int k = 0; k < set->n_fields; k++)
-        to->fields[k].count = set->fields[k].ignorable
-                                  ? ls_order_count(&l->order, set, k, to->epoch, to->step)
-                                  : -1;
-    for (int64_t i = 0; wanted && i < l->share.count; i++) {
-        for (int k = 0; k < set->n_fields; k++)
-            to->to[k] = (char *)to->fields[k].data +
-                        (size_t)(i * l->order.micro_batch) * ls_type_bytes(&set->fields[k].type);
-        LS_TRY(
-            ls_order_fill(&l->order, set, to->epoch, to->step, l->share.first + i * l->share.stride, to->to));
-        pthread_mutex_lock(&l->lock);
-        wanted = !l->stop && l->generation == generation;
-        pthread_mutex_unlock(&l->lock);
+    if (l->seeking || l->status != LS_OK || at_end(l) || l->begun - l->taken >= l->ring)
+        return false;
+    slot *to = &l->slots[l->begun % (l->ring + 1)];
+    if (l->row == 0) {
+        to->epoch = l->epoch;
+        to->step = l->step;
+        to->left = l->rows;
+        to->replaced = 0;
     }
-    return LS_OK;
+    const int64_t first = l->row % l->order.micro_batch, left = l->order.micro_batch - first;
+    *out = (piece){ .to = to,
+                    .micro_batch = l->row / l->order.micro_batch,
+                    .first = first,
+                    .rows = left < l->chunk ? left : l->chunk };
+    l->row += out->rows;
+    if (l->row == l->rows) {
+        l->row = 0;
+        l->begun++;
+        l->step = l->step + 1 == l->steps ? 0 : l->step + 1;
+        l->epoch += l->step == 0;
+    }
+    return true;
 }
 
-/* The loader thread. */
+/* Where the fields of a micro-batch of the share begin. */
+static void find_fields(const ls_loader *l, const slot *s, int64_t micro_batch, void **to)
+{
+    for (int k = 0; k < l->set->n_fields; k++)
+        to[k] = (char *)s->fields[k].data +
+                (size_t)(micro_batch * l->order.micro_batch) * ls_type_bytes(&l->set->fields[k].type);
+}
+
+/* What is left to do for a step of which all rows are filled. */
+static void finish_step(const ls_loader *l, slot *s, void **to)
+{
+    const ls_dataset *set = l->set;
+    for (int k = 0; k < set->n_fields; k++)
+        s->fields[k].count = set->fields[k].ignorable ? ls_order_count(&l->order, set, k, s->epoch, s->step)
+                                                      : -1;
+    for (int64_t i = 0; i < l->share.count; i++) {
+        find_fields(l, s, i, to);
+        ls_order_fill_end(&l->order, set, s->epoch, s->step, l->share.first + i * l->share.stride, to);
+    }
+}
+
+/* A loader thread. */
 static void *run(void *context)
 {
-    ls_loader *l = context;
+    worker *w = context;
+    ls_loader *l = w->loader;
+    piece p;
     pthread_mutex_lock(&l->lock);
     while (!l->stop) {
-        l->ended = l->epochs >= 0 && l->epoch >= l->epochs;
-        if (l->ended)
-            pthread_cond_broadcast(&l->changed);
-        if (l->ended || l->status != LS_OK || l->filled - l->taken >= l->ring) {
+        if (!take_piece(l, &p)) {
             pthread_cond_wait(&l->changed, &l->lock);
             continue;
         }
-        slot *to = &l->slots[l->filled % (l->ring + 1)];
-        to->epoch = l->epoch;
-        to->step = l->step;
-        uint64_t generation = l->generation;
+        const slot *step = p.to;
+        const int64_t position = (step->epoch * l->steps + step->step) * l->rows +
+                                 p.micro_batch * l->order.micro_batch + p.first;
+        l->busy++;
         pthread_mutex_unlock(&l->lock);
-
-        ls_status s = fill(l, to, generation);
-
+        find_fields(l, step, p.micro_batch, w->base);
+        const int64_t before = ls_images_replaced();
+        const ls_status s = ls_order_fill_rows(&l->order, l->set, step->epoch, step->step,
+                                               l->share.first + p.micro_batch * l->share.stride, p.first,
+                                               p.rows, w->base, w->at);
         pthread_mutex_lock(&l->lock);
-        if (l->generation != generation || l->stop)
-            continue;
-        if (s != LS_OK) {
+        if (s != LS_OK && (l->status == LS_OK || position < l->failed)) {
             l->status = s;
-            snprintf(l->message, sizeof l->message, "%s", ls_error_message());
-        } else {
-            l->filled++;
-            if (++l->step == l->steps) {
-                l->step = 0;
-                l->epoch++;
-            }
+            l->failed = position;
+            snprintf(l->message, sizeof l->message, "epoch %lld, step %lld: %s", (long long)step->epoch,
+                     (long long)step->step, ls_error_message());
         }
+        if (s == LS_OK && p.to->left == p.rows) { /* the last rows of the step */
+            pthread_mutex_unlock(&l->lock);
+            finish_step(l, p.to, w->base);
+            pthread_mutex_lock(&l->lock);
+        }
+        p.to->left -= s == LS_OK ? p.rows : 0;
+        p.to->replaced += ls_images_replaced() - before;
+        while (l->filled < l->begun && l->slots[l->filled % (l->ring + 1)].left == 0)
+            l->filled++;
+        l->busy--;
         pthread_cond_broadcast(&l->changed);
     }
     pthread_mutex_unlock(&l->lock);
@@ -193,9 +251,8 @@ static ls_status allocate(ls_loader *l)
     l->slots = ls_sys_calloc((size_t)l->ring + 1, sizeof *l->slots);
     for (int i = 0; l->slots && i <= l->ring; i++) {
         slot *s = &l->slots[i];
-        s->to = ls_sys_calloc(n, sizeof *s->to);
         s->fields = ls_sys_calloc(n, sizeof *s->fields);
-        bool have = s->to && s->fields;
+        bool have = s->fields;
         for (int k = 0; k < set->n_fields && have; k++) {
             const size_t bytes = samples * ls_type_bytes(&set->fields[k].type);
             s->fields[k] = (ls_loader_field){ .field = &set->fields[k],
@@ -207,7 +264,15 @@ static ls_status allocate(ls_loader *l)
             return ls_fail(LS_E_MEMORY, "no memory for a loader's %zu bytes: %d steps",
                            ls_loader_bytes(all, l->ring), l->ring + 1);
     }
-    return l->slots ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a loader");
+    l->workers = ls_sys_calloc((size_t)l->threads, sizeof *l->workers);
+    bool have = l->slots && l->workers;
+    for (int i = 0; have && i < l->threads; i++) {
+        worker *w = &l->workers[i];
+        *w = (worker){ .loader = l, .base = ls_sys_calloc(2 * n, sizeof *w->base) };
+        w->at = w->base ? w->base + n : NULL;
+        have = w->base;
+    }
+    return have ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a loader");
 }
 
 static ls_status start(ls_loader *l)
@@ -223,12 +288,13 @@ static ls_status start(ls_loader *l)
     /* but not the thread's own faults: SIGBUS comes from reading a mapped file that was truncated */
     sigdelset(&all, SIGBUS);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the main thread handles signals */
-    int r = ls_sys_thread(&l->thread, run, l);
+    l->ready = true;
+    int r = 0;
+    while (!r && l->started < l->threads)
+        if (!(r = ls_sys_thread(&l->workers[l->started].thread, run, &l->workers[l->started])))
+            l->started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r)
-        return ls_fail(LS_E_IO, "cannot start the loader thread: %s", strerror(r));
-    l->started = true;
-    return LS_OK;
+    return r ? ls_fail(LS_E_IO, "cannot start a loader thread: %s", strerror(r)) : LS_OK;
 }
 
 ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls_order *order,
@@ -251,6 +317,9 @@ ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls
     ls_loader *l = ls_sys_calloc(1, sizeof *l);
     if (!l)
         return ls_fail(LS_E_MEMORY, "no memory for a loader");
+    size_t sample = 1;
+    for (int k = 0; k < set->n_fields; k++)
+        sample += ls_type_bytes(&set->fields[k].type);
     *l = (ls_loader){ .set = set,
                       .order = *order,
                       .share = share,
@@ -258,6 +327,10 @@ ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls
                       .epochs = o->epochs,
                       .deadline = o->deadline,
                       .ring = o->ring,
+                      .rows = share.count * order->micro_batch,
+                      /* small samples are copied in pieces that are worth taking a lock for */
+                      .chunk = (int64_t)(PIECE_BYTES / sample) + 1,
+                      .threads = set->threads > 1 ? set->threads : 1,
                       .epoch = o->epoch,
                       .step = o->step };
     ls_status s;
@@ -279,12 +352,13 @@ void ls_loader_destroy(ls_loader **loader)
     ls_loader *l = *loader;
     if (!l)
         return;
-    if (l->started) {
+    if (l->ready) {
         pthread_mutex_lock(&l->lock);
         l->stop = true;
         pthread_cond_broadcast(&l->changed);
         pthread_mutex_unlock(&l->lock);
-        pthread_join(l->thread, NULL);
+        for (int i = 0; i < l->started; i++)
+            pthread_join(l->workers[i].thread, NULL);
         pthread_cond_destroy(&l->changed);
         pthread_mutex_destroy(&l->lock);
     }
@@ -292,8 +366,10 @@ void ls_loader_destroy(ls_loader **loader)
         for (int k = 0; l->slots[i].fields && k < l->set->n_fields; k++)
             free(l->slots[i].fields[k].data);
         free(l->slots[i].fields);
-        free(l->slots[i].to);
     }
+    for (int i = 0; l->workers && i < l->threads; i++)
+        free(l->workers[i].base);
+    free(l->workers);
     free(l->slots);
     leave(l); /* the set may be closed with it */
     free(l);
@@ -314,24 +390,35 @@ static struct timespec in_seconds(double seconds)
     return t;
 }
 
-/* Called, and returns, with the lock held. */
+/* These three are called, and return, with the lock held. */
+static bool is_over(const ls_loader *l) { return at_end(l) && l->begun == l->taken; }
+
+/* Neither a step, nor an end, nor a failure, which counts when the steps before it are filled. */
+static bool must_wait(const ls_loader *l)
+{
+    return l->filled == l->taken && !is_over(l) && (l->status == LS_OK || l->busy);
+}
+
 static ls_status wait_for_step(ls_loader *l)
 {
     /* waits in short pieces: time during which the process was stopped does not count */
     double left = l->deadline;
-    while (l->filled == l->taken && l->status == LS_OK && !l->ended) {
-        const double piece = left < 0.5 ? left : 0.5;
-        struct timespec until = in_seconds(piece);
-        left -= pthread_cond_timedwait(&l->changed, &l->lock, &until) == ETIMEDOUT ? piece : 0;
-        if (left <= 0 && l->filled == l->taken && l->status == LS_OK && !l->ended)
+    while (must_wait(l)) {
+        const double part = left < 0.5 ? left : 0.5;
+        struct timespec until = in_seconds(part);
+        left -= pthread_cond_timedwait(&l->changed, &l->lock, &until) == ETIMEDOUT ? part : 0;
+        if (left <= 0 && must_wait(l)) {
+            const slot *s = &l->slots[l->taken % (l->ring + 1)];
+            const bool begun = l->begun > l->taken || l->row > 0; /* else it waits for its first row */
             return ls_fail(
                 LS_E_IO,
                 "no data for epoch %lld, step %lld within %g s (%s); is the storage of %s slow or gone?",
-                (long long)l->epoch, (long long)l->step, l->deadline, l->set->name, l->set->source);
+                (long long)(begun ? s->epoch : l->epoch), (long long)(begun ? s->step : l->step), l->deadline,
+                l->set->name, l->set->source);
+        }
     }
     if (l->filled == l->taken && l->status != LS_OK)
-        return ls_fail(l->status, "loading epoch %lld, step %lld: %s", (long long)l->epoch,
-                       (long long)l->step, l->message);
+        return ls_fail(l->status, "loading %s", l->message);
     return LS_OK;
 }
 
@@ -351,6 +438,7 @@ ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done)
                                   .step = from->step,
                                   .micro_batches = l->share.count,
                                   .samples = ls_order_samples(&l->order, from->step),
+                                  .replaced = from->replaced,
                                   .n_fields = l->set->n_fields,
                                   .fields = from->fields };
         l->taken++;
@@ -384,12 +472,14 @@ ls_status ls_loader_seek(ls_loader *l, int64_t epoch, int64_t step)
     LS_ARG(l);
     LS_TRY(check_start(l, epoch, step));
     pthread_mutex_lock(&l->lock);
-    l->generation++;
-    l->filled = l->taken = 0;
+    l->seeking = true; /* what is being filled is thrown away, and no more is begun */
+    while (l->busy)
+        pthread_cond_wait(&l->changed, &l->lock);
+    l->seeking = false;
+    l->filled = l->taken = l->begun = l->row = 0;
     l->epoch = epoch;
     l->step = step;
     l->status = LS_OK;
-    l->ended = false;
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->lock);
     return LS_OK;

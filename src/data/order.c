@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "base/sys.h"
-#include "lockstep/data.h"
+#include "data/order_fill.h"
 
 ls_status ls_order_check(const ls_order *o)
 {
@@ -94,6 +94,43 @@ static ls_status read_one(const ls_order *o, const ls_dataset *set, int64_t epoc
                                          : set->read(set, i, to);
 }
 
+ls_status ls_order_fill_rows(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m,
+                             int64_t first, int64_t rows, void *const *to, void **at)
+{
+    int64_t same = -1; /* a row of padding that is filled: all padding repeats one sample */
+    for (int64_t row = first; row < first + rows; row++) {
+        int64_t i = ls_order_sample(o, epoch, step, m, row);
+        const bool padding = i < 0;
+        if (padding) /* zeros would be no sample: what a model computes of them need not be finite */
+            i = ls_order_sample(o, epoch, step, m, 0);
+        if (i < 0)
+            i = ls_order_index(o, epoch, step * o->global_batch + m % ls_order_samples(o, step));
+        for (int k = 0; k < set->n_fields; k++) {
+            const size_t bytes = ls_type_bytes(&set->fields[k].type);
+            at[k] = to[k] ? (char *)to[k] + (size_t)row * bytes : NULL;
+            if (padding && same >= 0 && at[k])
+                memcpy(at[k], (char *)to[k] + (size_t)same * bytes, bytes);
+        }
+        if (!padding || same < 0)
+            LS_TRY(read_one(o, set, epoch, i, at));
+        same = padding && same < 0 ? row : same;
+        for (int k = 0; k < set->n_fields && padding; k++)
+            if (at[k] && set->fields[k].ignorable)
+                ignore(&set->fields[k], at[k]);
+    }
+    return LS_OK;
+}
+
+void ls_order_fill_end(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m,
+                       void *const *to)
+{
+    int64_t real = 0;
+    while (real < o->micro_batch && ls_order_sample(o, epoch, step, m, real) >= 0)
+        real++;
+    if (real && o->augment && set->mix)
+        set->mix(set, draw_of(o, "mix", epoch, step, m), real, to);
+}
+
 ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m,
                         void *const *to)
 {
@@ -101,29 +138,10 @@ ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch,
     LS_ARG(set);
     LS_ARG(to);
     void **at = ls_sys_malloc(sizeof *at * (size_t)set->n_fields);
-    ls_status s = ls_sys_have(at);
-    const int64_t samples = ls_order_samples(o, step);
-    int64_t real = 0;
-    for (int64_t row = 0; row < o->micro_batch && s == LS_OK; row++) {
-        int64_t i = ls_order_sample(o, epoch, step, m, row);
-        const bool padding = i < 0;
-        if (padding) /* zeros would be no sample: what a model computes of them need not be finite */
-            i = ls_order_index(o, epoch, step * o->global_batch + m % samples);
-        for (int k = 0; k < set->n_fields; k++) {
-            const size_t bytes = ls_type_bytes(&set->fields[k].type);
-            at[k] = to[k] ? (char *)to[k] + (size_t)row * bytes : NULL;
-            if (padding && row > 0 && at[k])
-                memcpy(at[k], to[k], bytes);
-        }
-        if (!padding || row == 0)
-            s = read_one(o, set, epoch, i, at);
-        real += !padding;
-        for (int k = 0; k < set->n_fields && padding; k++)
-            if (at[k] && set->fields[k].ignorable)
-                ignore(&set->fields[k], at[k]);
-    }
+    LS_TRY(ls_sys_have(at));
+    const ls_status s = ls_order_fill_rows(o, set, epoch, step, m, 0, o->micro_batch, to, at);
     free(at);
-    if (s == LS_OK && real && o->augment && set->mix)
-        set->mix(set, draw_of(o, "mix", epoch, step, m), real, to);
+    if (s == LS_OK)
+        ls_order_fill_end(o, set, epoch, step, m, to);
     return s;
 }

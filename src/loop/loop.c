@@ -12,7 +12,9 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "comm/axes.h"
 #include "comm/comm.h"
+#include "comm/group_calls.h"
 #include "record/heartbeat.h"
 #include "base/memory.h"
 
@@ -23,7 +25,8 @@ static const double SAVED_A_SECOND =
 typedef struct epoch_sum {
     double loss; /* sum over `count` targets */
     int64_t samples, count;
-    double start; /* on the clock of ls_now */
+    double start;     /* on the clock of ls_now */
+    int64_t replaced; /* by this rank's loader, since the attempt began */
 } epoch_sum;
 
 /* The requests to this rank, before step `b`. */
@@ -76,6 +79,7 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     sum->loss += r.loss * (double)r.count;
     sum->count += r.count;
     sum->samples += b->samples;
+    sum->replaced += b->replaced;
     ls_step_row row = { .step = l->step,
                         .epoch = b->epoch,
                         .samples = b->samples,
@@ -215,6 +219,28 @@ static void describe(ls_str *out, const ls_loop *l, const ls_eval_result *e, con
                       rouge->mean.rougeL);
 }
 
+/* How many samples of the epoch all ranks replaced because they were broken, since this attempt began. */
+static ls_status count_replaced(const ls_loop *l, const epoch_sum *sum, int64_t epoch, int64_t *out)
+{
+    *out = sum->replaced;
+    if (l->group && l->recipe->data.on_error == LS_ON_ERROR_SKIP) {
+        const ls_mesh *mesh = &l->trainer->compiled.parallel.mesh;
+        int64_t *all = ls_sys_malloc(sizeof *all * (size_t)ls_group_size(l->group));
+        LS_TRY(ls_sys_have(all));
+        const ls_status s = ls_group_all_gather_same(l->group, &sum->replaced, sizeof *all, all);
+        *out = 0;
+        for (int r = 0; r < ls_group_size(l->group) && s == LS_OK; r++)
+            if (ls_mesh_position(mesh, r, ls_mesh_model_axes(mesh)) == 0)
+                *out += all[r]; /* the others of its model axes read the same samples */
+        free(all);
+        LS_TRY(s);
+    }
+    if (*out)
+        ls_log_warn("epoch %lld: %lld broken pictures were replaced by others", (long long)epoch,
+                    (long long)*out);
+    return LS_OK;
+}
+
 /* Ends an epoch: evaluates if it is due, writes the epoch's row, and saves if it is due. */
 static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool last)
 {
@@ -226,6 +252,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
                          .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
                          .seconds = ls_now() - sum->start,
                          .memory = ls_anonymous_rss() };
+    LS_TRY(count_replaced(l, sum, epoch, &row.replaced));
     char duration[32];
     ls_str evaluated = { 0 };
     const bool evaluate = l->eval &&
@@ -296,7 +323,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
 {
     double start = l->began = ls_now();
     epoch_sum sum = { l->from.sums.loss, l->from.sums.samples, l->from.sums.count,
-                      start - l->from.sums.seconds };
+                      start - l->from.sums.seconds, 0 };
     const ls_recipe *r = l->recipe;
     while (l->step < l->total_steps) {
         ls_loader_step b;

@@ -72,10 +72,14 @@ static ls_status check_pictures(const ls_recipe *r)
 
 static ls_status open_pictures(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
 {
-    const ls_images_options options = {
-        LS_IMAGES_DEFAULTS,          .path = r->data.path,  .train = r->data.train_images,
-        .eval = r->data.eval_images, .classes = o->classes, .resize = (int)r->data.resize
-    };
+    const ls_images_options options = { LS_IMAGES_DEFAULTS,
+                                        .path = r->data.path,
+                                        .train = r->data.train_images,
+                                        .eval = r->data.eval_images,
+                                        .classes = o->classes,
+                                        .resize = (int)r->data.resize,
+                                        .threads = r->data.threads ? (int)r->data.threads : o->threads,
+                                        .skip = r->data.on_error == LS_ON_ERROR_SKIP };
     return ls_images_open_with(out, split, (int)r->model.in_channels, (int)r->model.image_size, &options);
 }
 
@@ -239,8 +243,8 @@ const ls_data_row LS_DATA[] = {
     { "fashion-mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
     { "mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
     { "idx", IDX, LS_SAMPLES_IMAGES, "reading", check_idx, open_images },
-    { "images", "path train_images eval_images size resize mean std", LS_SAMPLES_IMAGES, "listing",
-      check_pictures, open_pictures },
+    { "images", "path train_images eval_images size resize threads on_error mean std", LS_SAMPLES_IMAGES,
+      "listing", check_pictures, open_pictures },
     { "shapes", "path mean std", LS_SAMPLES_IMAGES, "drawing", NULL, open_images },
     { "text", FILES "train_percentage documents field seq_length pack", LS_SAMPLES_TEXT, "tokenizing",
       check_text, open_text },

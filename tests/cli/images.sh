@@ -78,6 +78,28 @@ until_true free killed
 try 0 train small.yaml -q --set run.name=killed --set checkpoint.every_steps=1 --workers 4
 same killed
 
+# ---- threads of the loader change no bit
+try 0 train small.yaml -q --set run.name=threads --set data.threads=5
+same threads
+
+# ---- broken pictures are named, counted and skipped, alike on any number of ranks
+cp -r set holes
+head -c 400 set/train/bee/3.PPM >holes/train/bee/3.PPM
+head -c 400 set/val/ant/1.ppm >holes/val/ant/1.ppm
+echo nothing >holes/train/ant/5.ppm
+refused 1 'loading epoch 0, step [0-9]: holes/train/(bee/3.PPM: truncated|ant/5.ppm: unknown)' train small.yaml --set run.name=holes --set data.path=holes
+try 0 train small.yaml --set run.name=holes --set data.path=holes --set data.on_error=skip
+once err 'holes/train/bee/3.PPM: truncated at offset 400.*; the picture is skipped'
+once err 'holes/train/ant/5.ppm: unknown image format.*; the picture is skipped'
+once err 'holes/val/ant/1.ppm: truncated.*; the picture is skipped'
+has err 'epoch 0: 2 broken pictures were replaced by others'
+has runs/holes/metrics.jsonl '"kind":"epoch","epoch":7,.*"replaced":2'
+try 0 eval runs/holes
+has out '\(11 of 11\)'
+try 0 train small.yaml -q --set run.name=holes2 --set data.path=holes --set data.on_error=skip --workers 2 --set data.threads=2
+cmp runs/holes/checkpoints/latest/model.safetensors runs/holes2/checkpoints/latest/model.safetensors || bad "skipping differs on 2 ranks"
+has runs/holes2/metrics.jsonl '"kind":"epoch","epoch":7,.*"replaced":2'
+
 # ---- what is wrong is named
 run=(train small.yaml --set train.steps=1 --set run.name=bad)
 refused 2 'data.path: pictures need a folder' "${run[@]}" --set data.path=

@@ -278,6 +278,65 @@ static ls_status read_blocked(const ls_dataset *set, int64_t i, void *const *to)
     return read_plain(set, i, to);
 }
 
+/* Reads as read_plain, after a time that differs from sample to sample. */
+static ls_status read_unevenly(const ls_dataset *set, int64_t i, void *const *to)
+{
+    nanosleep(&(struct timespec){ 0, (long)(i * 7919 % 13) * 20000 }, NULL);
+    return (uint64_t)i == set->digest ? ls_fail(LS_E_FORMAT, "sample %d is broken", (int)i)
+                                      : read_plain(set, i, to);
+}
+
+/* More bytes than a thread takes at once, so that rows of a micro-batch are dealt to several. */
+static void test_threads_change_nothing(void **state)
+{
+    (void)state;
+    enum { SIDE = 200 };
+    static const ls_field wide[] = {
+        { .name = "images", .type = { LS_U8, 3, { 1, SIDE, SIDE } } },
+        { .name = "labels", .type = { .dtype = LS_I32 }, .below = 10, .ignorable = true },
+    };
+    ls_dataset set = make_set(N);
+    set.read = read_unevenly;
+    set.fields = wide;
+    set.digest = (uint64_t)-1;
+    ls_order o = { .n = N, .global_batch = 8, .micro_batch = 4, .seed = 3, .shuffle = true };
+    uint8_t *images = calloc(4, SIDE * SIDE);
+    int32_t labels[4];
+    for (set.threads = 1; set.threads < 6; set.threads += 2) {
+        ls_loader *l;
+        ls_loader_step step;
+        bool done;
+        assert_ok(ls_loader_create(&l, &set, &o, .epochs = 2, .ring = 2));
+        for (int64_t k = 0; k < 2 * ls_order_steps(&o); k++) {
+            const int64_t epoch = k / ls_order_steps(&o), in = k % ls_order_steps(&o);
+            assert_ok(ls_loader_next(l, &step, &done));
+            assert_false(done);
+            for (int64_t m = 0; m < 2; m++) {
+                assert_ok(ls_order_fill(&o, &set, epoch, in, m, (void *const[]){ images, labels }));
+                assert_memory_equal((const int32_t *)step.fields[1].data + m * 4, labels, sizeof labels);
+                for (int64_t row = 0; row < 4; row++)
+                    assert_memory_equal((const uint8_t *)step.fields[0].data + (m * 4 + row) * SIDE * SIDE,
+                                        images + row * SIDE * SIDE, BYTES);
+            }
+        }
+        assert_ok(ls_loader_next(l, &step, &done));
+        assert_true(done);
+        assert_ok(ls_loader_seek(l, 1, 1)); /* also while threads fill */
+        assert_ok(ls_loader_next(l, &step, &done));
+        assert_int_equal(step.step, 1);
+        ls_loader_destroy(&l);
+        /* a failure comes out behind the steps before it, whichever thread finds it and when */
+        set.digest = (uint64_t)ls_order_sample(&o, 0, 1, 1, 2);
+        assert_ok(ls_loader_create(&l, &set, &o, .ring = 3));
+        assert_ok(ls_loader_next(l, &step, &done));
+        assert_fails(LS_E_FORMAT, ls_loader_next(l, &step, &done), "loading epoch 0, step 1: sample",
+                     "broken");
+        ls_loader_destroy(&l);
+        set.digest = (uint64_t)-1;
+    }
+    free(images);
+}
+
 static void test_deadline(void **state)
 {
     (void)state;
@@ -401,6 +460,7 @@ int main(void)
         cmocka_unit_test(test_every_sample_once),
         cmocka_unit_test(test_ranks_share_every_step),
         cmocka_unit_test(test_errors_come_out_in_order),
+        cmocka_unit_test(test_threads_change_nothing),
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_destroy_at_any_time),
         cmocka_unit_test(test_refused),
