@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -73,6 +74,45 @@ static const char *first_choice(const char *text)
     return NULL;
 }
 
+static ls_status expand(ls_paths *out, const char *text, const char *pattern, int depth);
+
+/* The text with `choice` in the place of what lies from `open` to `close`, further expanded. */
+static ls_status expand_choice(ls_paths *out, const char *text, const char *open, const char *close,
+                               const char *choice, size_t n, const char *pattern, int depth)
+{
+    ls_str one = { 0 };
+    ls_str_add_n(&one, text, (size_t)(open - text));
+    ls_str_add_n(&one, choice, n);
+    ls_str_add(&one, close + 1);
+    ls_status s = ls_str_status(&one);
+    if (s == LS_OK)
+        s = expand(out, ls_str_text(&one), pattern, depth + 1);
+    ls_str_release(&one);
+    return s;
+}
+
+/* {000..127}: numbers, with as many digits as the first one has. *is: it is one. */
+static ls_status expand_numbers(ls_paths *out, const char *text, const char *open, const char *close,
+                                const char *pattern, int depth, bool *is)
+{
+    enum { DIGITS = 9 };
+    long first = 0, last = 0;
+    int digits = 0, used = 0;
+    *is = false;
+    if (strspn(open + 1, "0123456789") <= DIGITS && close - open <= 2 * DIGITS + 3 &&
+        sscanf(open + 1, "%9ld%n", &first, &digits) == 1 && open[1] != '-' && open[1] != '+' &&
+        !strncmp(open + 1 + digits, "..", 2) && strspn(open + 3 + digits, "0123456789") &&
+        sscanf(open + 3 + digits, "%9ld%n", &last, &used) == 1)
+        *is = open + 3 + digits + used == close && first <= last;
+    ls_status s = LS_OK;
+    for (long v = first; *is && v <= last && s == LS_OK; v++) {
+        char choice[16];
+        const int n = snprintf(choice, sizeof choice, "%0*ld", digits, v);
+        s = expand_choice(out, text, open, close, choice, (size_t)n, pattern, depth);
+    }
+    return s;
+}
+
 static ls_status expand(ls_paths *out, const char *text, const char *pattern, int depth)
 {
     const char *open = depth < DEEPEST ? first_choice(text) : NULL,
@@ -83,18 +123,12 @@ static ls_status expand(ls_paths *out, const char *text, const char *pattern, in
                        pattern, LS_PATTERN_BRACES);
     if (!open)
         return add(out, text);
-    for (const char *p = open; p < close;) {
+    bool numbers;
+    LS_TRY(expand_numbers(out, text, open, close, pattern, depth, &numbers));
+    for (const char *p = open; p < close && !numbers;) {
         const char *from = p + 1;
-        ls_str one = { 0 };
         p = next_outside(from, ",}");
-        ls_str_add_n(&one, text, (size_t)(open - text));
-        ls_str_add_n(&one, from, (size_t)(p - from));
-        ls_str_add(&one, close + 1);
-        ls_status s = ls_str_status(&one);
-        if (s == LS_OK)
-            s = expand(out, ls_str_text(&one), pattern, depth + 1);
-        ls_str_release(&one);
-        LS_TRY(s);
+        LS_TRY(expand_choice(out, text, open, close, from, (size_t)(p - from), pattern, depth));
     }
     return LS_OK;
 }

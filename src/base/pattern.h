@@ -1,4 +1,4 @@
-/* pattern.h - the paths that a shell pattern names: * ? [...] and {a,b}. */
+/* pattern.h - the paths that a shell pattern names: * ? [...], {a,b} and {000..127}. */
 #pragma once
 #include <stddef.h>
 #include "lockstep/status.h"

@@ -9,7 +9,8 @@ typedef struct ls_corpus {
     int64_t bytes; /* on disk */
 } ls_corpus;
 /* The files that `pattern` names, sorted: one file, or all that match as in a shell, with * ? [...] and
- * {a,b}. They are looked for in the working folder and then, if the pattern is relative, in LOCKSTEP_DATA. */
+ * {a,b} or {000..127}. They are looked for in the working folder and then, if the pattern is relative, in
+ * LOCKSTEP_DATA. */
 ls_status ls_corpus_find(ls_corpus *out, const char *pattern);
 void ls_corpus_release(ls_corpus *c); /* may be called twice */
 

@@ -33,8 +33,8 @@ static const char *found(const char *pattern)
 static void finds(void **state)
 {
     (void)state;
-    static const char *const FILES[] = { "a.txt", "b.txt", "c.md", "{x}", "d{}" };
-    for (int i = 0; i < 5; i++)
+    static const char *const FILES[] = { "a.txt", "b.txt", "c.md", "{x}", "d{}", "n08", "n09", "n10", "n11" };
+    for (int i = 0; i < 9; i++)
         ASSERT_OK(ls_file_write(ls_test_path(FILES[i]), "x", 1));
     ASSERT_OK(ls_make_dirs(ls_test_path("sub")));
     ASSERT_OK(ls_file_write(ls_test_path("sub/a.txt"), "x", 1));
@@ -49,6 +49,9 @@ static void finds(void **state)
     assert_string_equal(found("d{}"), "d{} "); /* no choice */
     assert_string_equal(found("\\{x\\}"), "{x} ");
     assert_string_equal(found("{x"), "");
+    assert_string_equal(found("n{09..10}"), "n09 n10 ");
+    assert_string_equal(found("{a,n}{8..11}"), "n10 n11 "); /* as many digits as the first number */
+    assert_string_equal(found("n{10..09}"), "");
     assert_string_equal(found("s*"), "sub "); /* a folder, too */
 }
 
@@ -61,6 +64,7 @@ static void bounds(void **state)
         strcat(braces, "{a,b}");
     ASSERT_FAILS(ls_pattern_find(&p, braces), LS_E_USAGE, braces, "more than 4096 patterns", "fewer files");
     assert_true(p.n == 0 && !p.at);
+    ASSERT_FAILS(ls_pattern_find(&p, "n{0000..4096}"), LS_E_USAGE, "more than 4096 patterns");
     for (int i = 0; i < 100; i++)
         strcat(deep, "{");
     strcat(deep, "a");

@@ -64,7 +64,7 @@ for split in train val; do
 done
 try 0 train small.yaml -q --set run.name=list --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/val.csv
 same list
-try 0 train small.yaml -q --set run.name=tar --set data.path= --set data.train_images='tars/train-{000,001,002}.tar' --set data.eval_images='tars/val-*.tar'
+try 0 train small.yaml -q --set run.name=tar --set data.path= --set data.train_images='tars/train-{000..002}.tar' --set data.eval_images='tars/val-*.tar'
 same tar
 for ranks in 2 4; do
     try 0 train small.yaml -q --set run.name=on$ranks --workers $ranks
