@@ -99,6 +99,16 @@ ls_value lsf_slice(ls_graph *g, const ls_value *a, int dim, int first, int count
     return ls_slice(g, *a, dim_of(g, a, dim), first - 1, count);
 }
 
+ls_value lsf_cumsum(ls_graph *g, const ls_value *a, int dim) { return ls_cumsum(g, *a, dim_of(g, a, dim)); }
+ls_value lsf_gather(ls_graph *g, const ls_value *a, int dim, const ls_value *index)
+{
+    return ls_gather(g, *a, dim_of(g, a, dim), *index);
+}
+ls_value lsf_index_select(ls_graph *g, const ls_value *a, int dim, const ls_value *index)
+{
+    return ls_index_select(g, *a, dim_of(g, a, dim), *index);
+}
+
 ls_value lsf_concat(ls_graph *g, int dim, const CFI_cdesc_t *parts)
 {
     const CFI_index_t n = parts->dim[0].extent;
@@ -176,6 +186,7 @@ OP1(gelu)
 OP1(gelu_tanh)
 OP1(silu)
 OP1(softmax)
+OP1(log_softmax)
 OP1(argmax)
 OP2(add)
 OP2(sub)

@@ -127,10 +127,12 @@ module lockstep_graph
   procedure(ls_op_constant), bind(c, name="lsf_mul_const") :: ls_mul_const
   procedure(ls_op_constant), bind(c, name="lsf_div_const") :: ls_div_const
   procedure(ls_op_constant), bind(c, name="lsf_pow_const") :: ls_pow_const
-  ! Products: x [K, ..], w [K, N], b [N] or LS_NONE -> [N, ..]. Over the first dimension: softmax, argmax.
+  ! Products: x [K, ..], w [K, N], b [N] or LS_NONE -> [N, ..]. Over the first dimension: softmax, log_softmax,
+  ! argmax.
   procedure(ls_op3), bind(c, name="lsf_matmul_wt") :: ls_matmul_wt
   procedure(ls_op2), bind(c, name="lsf_embedding_op") :: ls_embedding_op ! ids, table [K, rows]
   procedure(ls_op1), bind(c, name="lsf_softmax") :: ls_softmax
+  procedure(ls_op1), bind(c, name="lsf_log_softmax") :: ls_log_softmax
   procedure(ls_op1), bind(c, name="lsf_argmax") :: ls_argmax
   procedure(ls_op2), bind(c, name="lsf_cross_entropy") :: ls_cross_entropy ! logits [classes, rows], labels [rows]
   procedure(ls_op2), bind(c, name="lsf_correct") :: ls_correct
@@ -241,6 +243,28 @@ module lockstep_graph
       type(ls_graph), intent(in) :: g
       type(ls_value), intent(in) :: a
       integer(c_int), value :: dim, first, count
+      type(ls_value) :: v
+    end function
+    function ls_cumsum(g, a, dim) result(v) bind(c, name="lsf_cumsum")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), intent(in) :: a
+      integer(c_int), value :: dim
+      type(ls_value) :: v
+    end function
+    ! Elements, or slices, by their numbers along dim; the numbers count from 0.
+    function ls_gather(g, a, dim, index) result(v) bind(c, name="lsf_gather")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), intent(in) :: a, index
+      integer(c_int), value :: dim
+      type(ls_value) :: v
+    end function
+    function ls_index_select(g, a, dim, index) result(v) bind(c, name="lsf_index_select")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), intent(in) :: a, index
+      integer(c_int), value :: dim
       type(ls_value) :: v
     end function
     function ls_concat(g, dim, parts) result(v) bind(c, name="lsf_concat")

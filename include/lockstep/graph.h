@@ -151,6 +151,10 @@ LS_API ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim,
 /* Products. x [..., K], w [N, K], b [N] or LS_NONE -> [..., N]; PyTorch's F.linear. (ls_linear of nn.h makes
  * the parameters too.) */
 LS_API ls_value ls_matmul_wt(ls_graph *g, ls_value x, ls_value w, ls_value b);
+/* a [.., M, K] times b [.., K, N] -> [.., M, N], for each of the leading dimensions, which broadcast:
+ * torch.matmul. transpose_a: a is [.., K, M]; transpose_b: b is [.., N, K]. Both have two dimensions or
+ * more. */
+LS_API ls_value ls_matmul(ls_graph *g, ls_value a, ls_value b, bool transpose_a, bool transpose_b);
 /* x [rows.., dim] normalised over its last dim, y = (x - mean) * rstd * gain + bias; outputs 1, 2 are mean
  * and rstd [rows]. */
 LS_API ls_value ls_layer_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps);
@@ -210,6 +214,11 @@ LS_API ls_value ls_batch_norm_eval(ls_graph *g, ls_value x, ls_value gain, ls_va
  * mean; nothing need read it. */
 LS_API ls_value ls_batch_norm_update(ls_graph *g, ls_value running_mean, ls_value running_variance,
                                      ls_value tracked, ls_value normalized, ls_value apply, double momentum);
+/* x [N, C, ..] normalised by the mean and biased variance of each sample over each of `groups` groups of
+ * channels, then times gain [C] plus bias [C] (LS_NONE: neither): PyTorch's F.group_norm. As many groups as
+ * channels: instance norm. */
+LS_API ls_value ls_group_norm_op(ls_graph *g, ls_value x, int64_t groups, ls_value gain, ls_value bias,
+                                 double eps);
 /* Scaled dot-product attention. q [batch, Tq, H*head_dim], k, v [batch, Tk, Hkv*head_dim], H a multiple of
  * Hkv (grouped queries); bias LS_NONE, [1 or batch, H, Tq, Tk], or by distance [H, Tq + Tk - 1] (query i and
  * key j: column j - i + Tq - 1), added to the scaled scores; causal masks keys after the query's position
@@ -244,7 +253,8 @@ LS_API ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_valu
 LS_API ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels);
 /* Index of the largest of the last dim, i32 [...]: the first one if several are. */
 LS_API ls_value ls_argmax(ls_graph *g, ls_value a);
-LS_API ls_value ls_softmax(ls_graph *g, ls_value a); /* over the last dim */
+LS_API ls_value ls_softmax(ls_graph *g, ls_value a);     /* over the last dim */
+LS_API ls_value ls_log_softmax(ls_graph *g, ls_value a); /* over the last dim */
 
 /* Losses and metrics. A model declares rows, [batch, ..] or [batch * k, ..], f32 (f64 where all is): numbers
  * of each sample that no other sample changes. The library adds them over the samples of a step, on all
@@ -289,6 +299,26 @@ LS_API ls_value ls_mean(ls_graph *g, ls_value a, int dim, bool keep);
 /* divides by n - correction; PyTorch's var has 1, its layer norm 0 */
 LS_API ls_value ls_variance(ls_graph *g, ls_value a, int dim, bool keep, double correction);
 LS_API ls_value ls_amax(ls_graph *g, ls_value a, int dim, bool keep); /* the largest; NaN counts as larger */
+
+/* Index of the largest over a dimension or over all (then in row-major order), i32: the first one if several
+ * are. */
+LS_API ls_value ls_argmax_over(ls_graph *g, ls_value a, int dim, bool keep);
+/* Sums of the elements up to each one along `dim` (from the end if it is negative). */
+LS_API ls_value ls_cumsum(ls_graph *g, ls_value a, int dim);
+
+/* Elements by their numbers along `dim` (from the end if it is negative), as PyTorch's calls of these names
+ * take and give them. Numbers are i32; one that is outside of the dimension makes a NaN, at which the step
+ * stops with the op, its file and line. What several numbers add to one element is added in their order.
+ * - ls_gather: `index` has as many dimensions as `a`, none but `dim` larger than that of `a`; element (i, j)
+ *   of the result is a[index[i, j], j] for dim 0, and so on.
+ * - ls_index_select: index [n]; slice i of the result is slice index[i] of `a`.
+ * - ls_scatter_add: `a` with x[i, j] added to a[index[i, j], j] for dim 0. `x` has the shape of `index`, or
+ *   is larger; `index` is not larger than `a` in dimensions other than `dim`.
+ * - ls_index_add: `a` with slice i of `x` added to slice index[i]. */
+LS_API ls_value ls_gather(ls_graph *g, ls_value a, int dim, ls_value index);
+LS_API ls_value ls_index_select(ls_graph *g, ls_value a, int dim, ls_value index);
+LS_API ls_value ls_scatter_add(ls_graph *g, ls_value a, int dim, ls_value index, ls_value x);
+LS_API ls_value ls_index_add(ls_graph *g, ls_value a, int dim, ls_value index, ls_value x);
 
 #ifndef LS_NO_CALL_SITES
 #define ls_input(g, ...) (ls_input)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
@@ -342,6 +372,8 @@ LS_API ls_value ls_amax(ls_graph *g, ls_value a, int dim, bool keep); /* the lar
 #define ls_slice(g, ...) (ls_slice)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_concat(g, ...) (ls_concat)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_matmul_wt(g, ...) (ls_matmul_wt)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_matmul(g, ...) (ls_matmul)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_group_norm_op(g, ...) (ls_group_norm_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_layer_norm_op(g, ...) (ls_layer_norm_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_rms_norm_op(g, ...) (ls_rms_norm_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_embedding_op(g, ...) (ls_embedding_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
@@ -369,6 +401,13 @@ LS_API ls_value ls_amax(ls_graph *g, ls_value a, int dim, bool keep); /* the lar
 #define ls_measure(g, ...) (ls_measure)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_argmax(g, ...) (ls_argmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_softmax(g, ...) (ls_softmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_log_softmax(g, ...) (ls_log_softmax)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_argmax_over(g, ...) (ls_argmax_over)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_cumsum(g, ...) (ls_cumsum)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_gather(g, ...) (ls_gather)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_index_select(g, ...) (ls_index_select)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_scatter_add(g, ...) (ls_scatter_add)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_index_add(g, ...) (ls_index_add)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #endif
 
 #ifdef __cplusplus

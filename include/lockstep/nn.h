@@ -52,6 +52,13 @@ LS_API ls_value ls_layer_norm(ls_graph *g, const char *name, ls_value x, double 
 /* torch.nn.RMSNorm: x [.., K] -> [.., K]; weight 1. */
 LS_API ls_value ls_rms_norm(ls_graph *g, const char *name, ls_value x, double eps);
 
+/* torch.nn.GroupNorm: x [N, C, ..] -> the same, by the mean and variance of each of `groups` groups of
+ * channels of a sample; weight 1, bias 0, both [C]. PyTorch's default eps is 1e-5. */
+LS_API ls_value ls_group_norm(ls_graph *g, const char *name, ls_value x, int64_t groups, double eps);
+/* torch.nn.InstanceNorm1d to 3d: each channel of a sample by itself. affine: weight 1 and bias 0 [C], else no
+ * parameters, which is PyTorch's default. */
+LS_API ls_value ls_instance_norm(ls_graph *g, const char *name, ls_value x, bool affine, double eps);
+
 /* torch.nn.MultiheadAttention(hidden, heads, dropout, batch_first=True) of x with itself, in_proj packed
  * [3*hidden, hidden]. x [batch, tokens, hidden] -> the same. heads must divide hidden. */
 LS_API ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads, double dropout);
@@ -151,6 +158,41 @@ LS_API ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x,
                                             &(ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
+/* torch.nn.LSTM and torch.nn.GRU with batch_first=True: x [batch, tokens, in]; parameters weight_ih_l0
+ * [gates * hidden, in], weight_hh_l0, bias_ih_l0, bias_hh_l0 and so on, gates in PyTorch's order (i, f, g, o;
+ * r, z, n), `_reverse` behind the names of the direction that reads from the last token on. All are uniform
+ * in +-1/sqrt(hidden). */
+typedef struct ls_recurrent_opts {
+    int64_t layers;
+    bool bidirectional, bias;
+    double dropout;  /* of what goes from layer to layer, as ls_dropout */
+    ls_value h0, c0; /* states before the first token, as ls_recurrent has them; LS_NONE: zeros. GRU: no c0 */
+} ls_recurrent_opts;
+#define LS_RECURRENT_DEFAULTS \
+    .layers = 1, .bidirectional = false, .bias = true, .dropout = 0, .h0 = { 0 }, .c0 = { 0 }
+LS_API ls_recurrent_opts ls_recurrent_opts_default(void);
+/* y [batch, tokens, directions * hidden] of the last layer; the states after the last token, of every layer
+ * and direction, [batch, layers * directions, hidden] (PyTorch's h_n and c_n have the batch second). GRU: c
+ * is LS_NONE. */
+typedef struct ls_recurrent {
+    ls_value y, h, c;
+} ls_recurrent;
+LS_API ls_recurrent ls_lstm_with(ls_graph *g, const char *name, ls_value x, int64_t hidden,
+                                 const ls_recurrent_opts *o LS_OR_DEFAULTS);
+LS_API ls_recurrent ls_gru_with(ls_graph *g, const char *name, ls_value x, int64_t hidden,
+                                const ls_recurrent_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_lstm(g, ...) ls_lstm_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#define ls_gru(g, ...) ls_gru_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#else
+#define ls_lstm(g, name, x, hidden, ...)                                                        \
+    LS_QUIETLY(ls_recurrent, ls_lstm_with(ls_at((g), __FILE__, __LINE__), (name), (x), (hidden), \
+                                          &(ls_recurrent_opts){ LS_RECURRENT_DEFAULTS, ##__VA_ARGS__ }))
+#define ls_gru(g, name, x, hidden, ...)                                                         \
+    LS_QUIETLY(ls_recurrent, ls_gru_with(ls_at((g), __FILE__, __LINE__), (name), (x), (hidden), \
+                                         &(ls_recurrent_opts){ LS_RECURRENT_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+
 /* torch.nn.Dropout: an element of x [batch, ..] is 0 with probability p, else x / (1 - p); x itself in
  * evaluation and where p is 0. Which ones follows from the trainer's seed, the layer's path, the step
  * (updates so far), the sample's place in the step and the element's in the sample: ranks, micro-batches and
@@ -221,6 +263,8 @@ LS_API ls_init ls_init_kaiming_normal(int64_t fan);
 #define ls_loss_rows(g, ...) (ls_loss_rows)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_scale(g, ...) (ls_scale)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_unscale(g, ...) (ls_unscale)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_group_norm(g, ...) (ls_group_norm)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_instance_norm(g, ...) (ls_instance_norm)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_dropout(g, ...) (ls_dropout)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_attention_dropout(g, ...) (ls_attention_dropout)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #endif

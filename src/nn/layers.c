@@ -60,6 +60,35 @@ ls_value ls_rms_norm(ls_graph *g, const char *name, ls_value x, double eps)
         g, x, ls_param(g, "weight", LS_TYPE(LS_F32, last_dim(g, x)), (ls_init){ .kind = LS_INIT_ONE }), eps);
 }
 
+/* affine false: no parameters */
+static ls_value channel_norm(ls_graph *g, ls_value x, int64_t groups, bool affine, double eps)
+{
+    const ls_type t = ls_value_type(g, x);
+    const ls_type channels = LS_TYPE(LS_F32, t.ndim > 1 ? t.dims[1] : 1);
+    ls_value gain = LS_NONE, bias = LS_NONE;
+    if (affine) {
+        gain = ls_param(g, "weight", channels, (ls_init){ .kind = LS_INIT_ONE });
+        bias = ls_param(g, "bias", channels, (ls_init){ .kind = LS_INIT_ZERO });
+    }
+    return ls_group_norm_op(g, x, groups ? groups : channels.dims[0], gain, bias, eps);
+}
+
+ls_value ls_group_norm(ls_graph *g, const char *name, ls_value x, int64_t groups, double eps)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
+    LS_SCOPE(g, name, "GroupNorm");
+    return channel_norm(g, x, groups ? groups : -1, true, eps);
+}
+
+ls_value ls_instance_norm(ls_graph *g, const char *name, ls_value x, bool affine, double eps)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
+    LS_SCOPE(g, name, "InstanceNorm");
+    return channel_norm(g, x, 0, affine, eps);
+}
+
 ls_value ls_self_attention(ls_graph *g, const char *name, ls_value x, int64_t heads, double dropout)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));

@@ -33,6 +33,12 @@ static void grad_softmax(ls_grad *c)
                                NULL);
 }
 
+static void grad_log_softmax(ls_grad *c)
+{
+    c->din[0] = ls_graph_apply(c->g, &ls_op_log_softmax_grad, 2,
+                               (ls_value[]){ c->dout[0], c->node->out[0] }, NULL);
+}
+
 static ls_status infer_cross_entropy(ls_infer *i)
 {
     const ls_type *z = &i->in[0];
@@ -233,6 +239,29 @@ const ls_op ls_op_softmax_grad = {
     .cost = cost_rows,
     .summary = "y * (dy - sum(dy * y))",
 };
+const ls_op ls_op_log_softmax = {
+    .name = "log_softmax",
+    .rule = "r.. f! -> r.. f",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .infer = infer_softmax,
+    .grad = grad_log_softmax,
+    .cost = cost_rows,
+    .inplace = 1,
+    .summary = "logarithm of softmax over the last dimension",
+};
+const ls_op ls_op_log_softmax_grad = {
+    .name = "log_softmax_grad",
+    .rule = LS_RULE_LATER,
+    .min_in = 2,
+    .max_in = 2,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .infer = infer_softmax_grad,
+    .cost = cost_rows,
+    .summary = "dy - exp(y) * sum(dy)",
+};
 const ls_op ls_op_cross_entropy = {
     .name = "cross_entropy",
     .rule = "@r v, r, ., p! r z! -> ., r, r; join v",
@@ -342,6 +371,11 @@ ls_value ls_softmax(ls_graph *g, ls_value a)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_softmax, 1, &a, NULL);
+}
+ls_value ls_log_softmax(ls_graph *g, ls_value a)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    return ls_graph_apply(g, &ls_op_log_softmax, 1, &a, NULL);
 }
 ls_value ls_argmax(ls_graph *g, ls_value a)
 {

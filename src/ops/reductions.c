@@ -1,5 +1,5 @@
-/* reductions.c - max_to, the largest over what broadcasting would expand; and sums, means, variances and
- * largest elements over one dimension or all, as builder calls. */
+/* reductions.c - max_to, the largest over what broadcasting would expand; and sums, means, variances, largest
+ * elements and their places over one dimension or all, as builder calls. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -53,6 +53,16 @@ const ls_op ls_op_max_to = {
 
 static const ls_value FAILED = { .id = -1 };
 
+/* Finds the dimension that `dim` means; false: there is none. */
+static bool dimension(ls_graph *g, const char *what, const ls_type *t, int dim, int *at)
+{
+    *at = dim < 0 ? dim + t->ndim : dim;
+    if (*at >= 0 && *at < t->ndim)
+        return true;
+    ls_graph_error(g, LS_E_SHAPE, "%s: dimension %d of a value with %d dimensions", what, dim, t->ndim);
+    return false;
+}
+
 /* Applies sum_to or max_to. *n: how many elements made one of the result. */
 static ls_value reduce(ls_graph *g, const ls_op *op, ls_value a, int dim, bool keep, int64_t *n)
 {
@@ -60,12 +70,9 @@ static ls_value reduce(ls_graph *g, const ls_op *op, ls_value a, int dim, bool k
         return FAILED;
     const ls_type t = ls_value_type(g, a);
     const bool all = dim == LS_ALL_DIMS;
-    const int at = dim < 0 && !all ? dim + t.ndim : dim;
-    if (!all && (at < 0 || at >= t.ndim)) {
-        ls_graph_error(g, LS_E_SHAPE, "%s: dimension %d of a value with %d dimensions", op->name, dim,
-                       t.ndim);
+    int at = -1;
+    if (!all && !dimension(g, op->name, &t, dim, &at))
         return FAILED;
-    }
     int64_t ones[LS_MAX_DIMS], left[LS_MAX_DIMS];
     int n_left = 0;
     *n = 1;
@@ -111,4 +118,34 @@ ls_value ls_variance(ls_graph *g, ls_value a, int dim, bool keep, double correct
         return mean;
     ls_value sum = reduce(g, &ls_op_sum_to, ls_square(g, ls_sub(g, a, mean)), dim, keep, &n);
     return sum.id > 0 ? ls_div_const(g, sum, (double)n - correction) : sum;
+}
+
+/* Moves the dimension to the end, or makes one of all, and takes argmax of the last. */
+ls_value ls_argmax_over(ls_graph *g, ls_value a, int dim, bool keep)
+{
+    LS_ARG_OR(g, FAILED);
+    if (a.id <= 0)
+        return FAILED;
+    const ls_type t = ls_value_type(g, a);
+    const bool all = dim == LS_ALL_DIMS;
+    int at = -1;
+    if (!all && !dimension(g, "argmax", &t, dim, &at))
+        return FAILED;
+    int64_t perm[LS_MAX_DIMS], left[LS_MAX_DIMS];
+    int n = 0, kept = 0;
+    for (int d = 0; d < t.ndim; d++) {
+        const bool reduced = all || d == at;
+        if (!reduced)
+            perm[n++] = d;
+        if (keep || !reduced)
+            left[kept++] = reduced ? 1 : t.dims[d];
+    }
+    if (all) {
+        a = ls_reshape_dims(g, a, 1, (int64_t[]){ -1 });
+    } else if (at < t.ndim - 1) {
+        perm[n] = at;
+        a = ls_permute_dims(g, a, t.ndim, perm);
+    }
+    a = ls_argmax(g, a);
+    return keep ? ls_reshape_dims(g, a, kept, left) : a;
 }

@@ -88,13 +88,14 @@ ls_value ls_chain_gradient(ls_graph *g, ls_value dy, int n, const ls_link *links
 /* The rows of the table, by the file that defines them. */
 extern const ls_op ls_op_input, ls_op_param, ls_op_state, ls_op_buffer, ls_op_fill;
 extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_op_permute, ls_op_pack,
-    ls_op_broadcast_to, ls_op_sum_to, ls_op_max_to;
+    ls_op_broadcast_to, ls_op_sum_to, ls_op_max_to, ls_op_cumsum, ls_op_gather, ls_op_scatter_add;
 #define ELEMENTWISE(opcode, name) extern const ls_op ls_op_##name;
 #include "device/elementwise.list"
 #undef ELEMENTWISE
 extern const ls_op ls_op_cast, ls_op_fused;
 extern const ls_op ls_op_random_key, ls_op_dropout;
-extern const ls_op ls_op_linear, ls_op_linear_dx, ls_op_linear_dw;
+extern const ls_op ls_op_linear, ls_op_linear_dx, ls_op_linear_dw, ls_op_batch_matmul;
+extern const ls_op ls_op_lstm, ls_op_lstm_grad, ls_op_gru, ls_op_gru_grad;
 extern const ls_op ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw;
 extern const ls_op ls_op_batch_norm, ls_op_batch_norm_grad, ls_op_batch_norm_eval, ls_op_batch_norm_update;
 extern const ls_op ls_op_max_pool2d, ls_op_max_pool2d_grad, ls_op_adaptive_avg_pool2d,
@@ -104,8 +105,8 @@ extern const ls_op ls_op_embedding, ls_op_embedding_grad, ls_op_rope, ls_op_shif
     ls_op_position_bias_grad;
 extern const ls_op ls_op_attention, ls_op_attention_grad, ls_op_cache_write, ls_op_cache_reorder,
     ls_op_attention_cached;
-extern const ls_op ls_op_softmax, ls_op_softmax_grad, ls_op_cross_entropy, ls_op_cross_entropy_grad,
-    ls_op_argmax, ls_op_row_sum, ls_op_row_sum_grad;
+extern const ls_op ls_op_softmax, ls_op_softmax_grad, ls_op_log_softmax, ls_op_log_softmax_grad,
+    ls_op_cross_entropy, ls_op_cross_entropy_grad, ls_op_argmax, ls_op_row_sum, ls_op_row_sum_grad;
 extern const ls_op ls_op_cross_entropy_part, ls_op_argmax_part, ls_op_argmax_join;
 extern const ls_op ls_op_max_abs, ls_op_sum_squares, ls_op_norm_from_squares, ls_op_is_finite;
 extern const ls_op ls_op_count_step, ls_op_adam, ls_op_sgd, ls_op_loss_scale_update;

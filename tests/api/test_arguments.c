@@ -331,6 +331,8 @@ static void drop_samples(void)
     &(ls_linear_opts) { LS_LINEAR_DEFAULTS }
 #define sample_ls_conv2d_opts_p \
     &(ls_conv2d_opts) { LS_CONV2D_DEFAULTS }
+#define sample_ls_recurrent_opts_p \
+    &(ls_recurrent_opts) { LS_RECURRENT_DEFAULTS }
 #define sample_ls_batch_norm_opts_p \
     &(ls_batch_norm_opts) { LS_BATCH_NORM_DEFAULTS }
 #define sample_ls_update_opts_p \

@@ -60,6 +60,7 @@ bool defaults()
     const ls_scaler v = { LS_SCALER_DEFAULTS };
     const ls_predictor_opts w = { LS_PREDICTOR_DEFAULTS };
     const ls_live_opts y = { LS_LIVE_DEFAULTS };
+    const ls_recurrent_opts recurrent = { LS_RECURRENT_DEFAULTS };
     return uses(a, ls_arrays_load_opts_default()) && uses(b, ls_arrays_save_opts_default()) &&
            uses(c, ls_batch_norm_opts_default()) && uses(d, ls_conv2d_opts_default()) &&
            uses(e, ls_conv_opts_default()) && uses(f, ls_dataset_options_default()) &&
@@ -72,7 +73,7 @@ bool defaults()
            uses(r, ls_trainer_opts_default()) && uses(s, ls_update_opts_default()) &&
            uses(t, ls_weights_export_opts_default()) && uses(u, ls_weights_load_opts_default()) &&
            uses(v, ls_scaler_default()) && uses(w, ls_predictor_opts_default()) &&
-           uses(y, ls_live_opts_default());
+           uses(y, ls_live_opts_default()) && uses(recurrent, ls_recurrent_opts_default());
 }
 
 // Values: every builder call. The graph's first error is the one of the first call that cannot be.
@@ -102,6 +103,11 @@ void values(ls_graph *g, ls_value x, ls_value ids)
         ls_softmax(g, x);
     ls_sum(g, x, 0, true), ls_mean(g, x, -1, false), ls_variance(g, x, LS_ALL_DIMS, false, 1),
         ls_amax(g, x, 1, true);
+    ls_log_softmax(g, x), ls_argmax_over(g, x, 0, true), ls_cumsum(g, x, -1), ls_gather(g, x, 0, ids),
+        ls_index_select(g, x, 0, ids), ls_scatter_add(g, x, 0, ids, x), ls_index_add(g, x, 0, ids, x);
+    ls_lstm(g, "lstm", x, 3), ls_gru(g, "gru", x, 3);
+    ls_group_norm(g, "gn", x, 2, 1e-5), ls_instance_norm(g, "in", x, true, 1e-5);
+    ls_matmul(g, x, x, false, true), ls_group_norm_op(g, x, 2, x, x, 1e-5);
     ls_linear(g, "fc", x, 3), ls_conv2d(g, "conv", x, 3, 3), ls_batch_norm(g, "bn", x),
         ls_loss_rows(g, LS_LOSS_MSE, ls_scale(g, scaling, x), ls_unscale(g, scaling, x), 1),
         ls_dropout(g, "drop", x, 0.5), ls_attention_dropout(g, "drop2", x, 0.5);

@@ -19,6 +19,7 @@ typedef struct op_case {
     ls_value (*build)(ls_graph *g, const ls_value *x, const struct op_case *c);
     const char *extra[2]; /* golden names of outputs 1 and 2 of the op */
     const char *integers; /* another input, i32 */
+    bool indexed;         /* which is the operand behind the floats */
     int64_t head_dim;     /* attention, rope */
     double scale;
     bool causal;
@@ -96,6 +97,28 @@ static ls_value cross_entropy(ls_graph *g, const ls_value *x, const op_case *c)
     return ls_cross_entropy_sum(g, x[0], labels, count, -100);
 }
 
+BUILDER(log_softmax, x[0])
+BUILDER(cumsum, x[0], 1)
+BUILDER(gather, x[0], 1, x[1])
+BUILDER(index_select, x[0], 1, x[1])
+BUILDER(scatter_add, x[0], 1, x[2], x[1])
+BUILDER(index_add, x[0], -2, x[2], x[1])
+BUILDER(matmul, x[0], x[1], strstr(c->name, "_ta"), strstr(c->name, "_tb") || strstr(c->name, "_tab"))
+BUILDER(group_norm_op, x[0], strcmp(c->name, "group_norm") ? 6 : 3, c->operands[1] ? x[1] : LS_NONE,
+        c->operands[1] ? x[2] : LS_NONE, 1e-5)
+static ls_value cumsum_last(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    (void)c;
+    return ls_cumsum(g, x[0], -1);
+}
+/* as a float that has a gradient, which is 0 */
+static ls_value argmax(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    const int dim = !strcmp(c->name, "argmax") ? LS_ALL_DIMS : !strcmp(c->name, "argmax_first") ? 0 : 1;
+    ls_value at = ls_cast(g, ls_argmax_over(g, x[0], dim, false), ls_value_type(g, x[0]).dtype);
+    return ls_add(g, at, ls_mul_const(g, ls_sum(g, x[0], LS_ALL_DIMS, false), 0));
+}
+
 #define R8 0.35355339059327376 /* 8^-0.5 */
 static const op_case CASES[] = {
     { .name = "layer_norm",
@@ -148,13 +171,13 @@ static const op_case CASES[] = {
       .causal = true },
 };
 
-#define ONE(name)                                              \
-    {                                                          \
-#name, { "x" }, name##_of, { NULL }, NULL, 0, 0, false \
+#define ONE(op)                                            \
+    {                                                      \
+        .name = #op, .operands = { "x" }, .build = op##_of \
     }
-#define TWO(name)                                                   \
-    {                                                               \
-#name, { "x", "z" }, name##_of, { NULL }, NULL, 0, 0, false \
+#define TWO(op)                                                 \
+    {                                                           \
+        .name = #op, .operands = { "x", "z" }, .build = op##_of \
     }
 static const op_case ELEMENTS[] = {
     ONE(abs),
@@ -180,6 +203,39 @@ static const op_case ELEMENTS[] = {
     ONE(amax),
     { .name = "amax_of_rows", .operands = { "x" }, .build = amax_of_rows },
     { .name = "where", .operands = { "condition", "x", "z" }, .build = where_of },
+};
+
+static const op_case TENSOR_OPS[] = {
+    ONE(log_softmax),
+    ONE(cumsum),
+    { .name = "cumsum_last", .operands = { "x" }, .build = cumsum_last },
+    { .name = "gather", .operands = { "x" }, .build = gather_of, .integers = "index", .indexed = true },
+    { .name = "index_select",
+      .operands = { "x" },
+      .build = index_select_of,
+      .integers = "index",
+      .indexed = true },
+    { .name = "scatter_add",
+      .operands = { "x", "z" },
+      .build = scatter_add_of,
+      .integers = "index",
+      .indexed = true },
+    { .name = "index_add",
+      .operands = { "x", "z" },
+      .build = index_add_of,
+      .integers = "index",
+      .indexed = true },
+    TWO(matmul),
+    { .name = "matmul_ta", .operands = { "x", "z" }, .build = matmul_of },
+    { .name = "matmul_tb", .operands = { "x", "z" }, .build = matmul_of },
+    { .name = "matmul_tab", .operands = { "x", "z" }, .build = matmul_of },
+    { .name = "matmul_shared", .operands = { "x", "z" }, .build = matmul_of },
+    { .name = "group_norm", .operands = { "x", "z", "b" }, .build = group_norm_op_of },
+    { .name = "instance_norm", .operands = { "x", "z", "b" }, .build = group_norm_op_of },
+    { .name = "plain_norm", .operands = { "x" }, .build = group_norm_op_of },
+    { .name = "argmax", .operands = { "x" }, .build = argmax },
+    { .name = "argmax_first", .operands = { "x" }, .build = argmax },
+    { .name = "argmax_middle", .operands = { "x" }, .build = argmax },
 };
 
 static void put(ls_session *s, const char *name, const ls_weight *t)
@@ -209,6 +265,8 @@ static void check(const ls_weights *golden, const op_case *c, const ls_device *d
         t.dtype = dtype;
         x[n] = ls_input(g, c->operands[n], t);
     }
+    if (c->indexed)
+        x[n] = ls_input(g, c->integers, golden_get(golden, "%s.%s", c->name, c->integers)->type);
     ls_value y = c->build(g, x, c), loss = y;
     ls_type t = ls_value_type(g, y);
     if (t.ndim > 0) /* the gradient of sum(y * dy) with respect to y is dy */
@@ -282,8 +340,15 @@ static void elements(void **state)
     run("elements", ELEMENTS, sizeof ELEMENTS / sizeof *ELEMENTS);
 }
 
+static void tensor_ops(void **state)
+{
+    (void)state;
+    run("tensor_ops", TENSOR_OPS, sizeof TENSOR_OPS / sizeof *TENSOR_OPS);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(ops), cmocka_unit_test(elements) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(ops), cmocka_unit_test(elements),
+                                        cmocka_unit_test(tensor_ops) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

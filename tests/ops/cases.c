@@ -1,6 +1,7 @@
 /* cases.c - see cases.h. Sizes are small and odd on purpose: below, at and above vector widths, tiles and
  * blocks of 64 rows. Every optional operand is present in one case and absent in another. */
 #include "case_rows.h"
+#include "tensor_rows.h"
 
 /* clang-format off */
 const op_case ls_test_cases[] = {
@@ -454,6 +455,7 @@ const op_case ls_test_cases[] = {
         BATCH_NORM_JOINED(3, "large pictures", 3, 3, 11, 13),
     BATCH_NORM_UPDATE("", 5, 37), BATCH_NORM_UPDATE("skipped", 6, 5, SCALAR(LS_I32, 0)),
         BATCH_NORM_UPDATE("applied", 6, 5, SCALAR(LS_I32, 1)),
+#include "tensor_cases.inc"
     { 0 },
 };
 /* clang-format on */

@@ -54,6 +54,12 @@ void prepare_softmax(const op_case *c, ls_tensor *in)
     run_op(&d, "softmax", c->attrs, 1, in, 1, in + 1); /* any softmax will do */
 }
 
+void prepare_log_softmax(const op_case *c, ls_tensor *in)
+{
+    const ls_device d = ref();
+    run_op(&d, "log_softmax", c->attrs, 1, in, 1, in + 1);
+}
+
 void prepare_cross_entropy(const op_case *c, ls_tensor *in)
 {
     const ls_device d = ref();
@@ -109,4 +115,38 @@ void prepare_batch_norm(const op_case *c, ls_tensor *in)
            (ls_tensor[]){ y, in[3], in[4], variance });
     case_free(1, &y);
     case_free(1, &variance);
+}
+
+/* What the weights of a layer's input make of its tokens, of some size. */
+static ls_tensor any_input(const ls_tensor *y, int64_t features)
+{
+    ls_type t = y->type;
+    t.dims[2] = features;
+    const ls_tensor x = ls_tensor_of(exact_alloc(ls_type_bytes(&t)), &t);
+    for (int64_t i = 0; i < ls_type_count(&t); i++)
+        element_put(&x, i, (double)(i * 37 % 101 - 50) / 32);
+    return x;
+}
+
+void prepare_lstm(const op_case *c, ls_tensor *in)
+{
+    const ls_device d = ref();
+    const ls_tensor none = { .type.ndim = -1 };
+    ls_type t = in[4].type;
+    t.dims[2] /= 4;
+    ls_tensor x = any_input(&in[4], in[4].type.dims[2]);
+    ls_tensor y = ls_tensor_of(exact_alloc(ls_type_bytes(&t)), &t);
+    run_op(&d, "lstm", c->attrs, 4, (ls_tensor[]){ x, in[2], none, c->n_in > 5 ? in[5] : none }, 3,
+           (ls_tensor[]){ y, in[3], in[4] });
+    case_free(1, &x);
+    case_free(1, &y);
+}
+
+void prepare_gru(const op_case *c, ls_tensor *in)
+{
+    const ls_device d = ref();
+    const ls_tensor none = { .type.ndim = -1 };
+    ls_tensor x = any_input(&in[3], in[1].type.dims[0]);
+    run_op(&d, "gru", c->attrs, 4, (ls_tensor[]){ x, in[1], none, c->n_in > 4 ? in[4] : none }, 2, in + 2);
+    case_free(1, &x);
 }

@@ -10,8 +10,12 @@ void prepare_rms_norm(const op_case *c, ls_tensor *in);
 void prepare_padding(const op_case *c, ls_tensor *in);
 /* attention_grad: dy, q, k, v, bias?, y, lse, ids?, key? */
 void prepare_attention(const op_case *c, ls_tensor *in);
-/* softmax_grad: dy, y */
+/* softmax_grad, log_softmax_grad: dy, y */
 void prepare_softmax(const op_case *c, ls_tensor *in);
+void prepare_log_softmax(const op_case *c, ls_tensor *in);
+/* lstm_grad: dy?, dcells?, w, cells, gates, c0? (of a random layer); gru_grad: dy, w, y, gates, h0? */
+void prepare_lstm(const op_case *c, ls_tensor *in);
+void prepare_gru(const op_case *c, ls_tensor *in);
 /* cross_entropy_grad: logits, labels, lse, count, dloss */
 void prepare_cross_entropy(const op_case *c, ls_tensor *in);
 /* sum_squares: max, tensors; norm_from_squares: max, total, with a third operand beyond n_in that is summed

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|optimizers|ops|elements|scalars|convnext|resnet|resnet30|buffers|decoder|t5|pictures|unet ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|optimizers|ops|elements|tensor_ops|recurrent|scalars|convnext|resnet|resnet30|buffers|decoder|t5|pictures|unet ...]
 
 One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
 import copy
@@ -336,6 +336,76 @@ def elements():
     save("elements", out)
 
 
+def tensor_ops():
+    """Ops over dimensions and by index, in float64."""
+    out = {}
+
+    def case(name, x, function, **others):
+        leaves = {"x": x, **others}
+        y = function(*leaves.values())
+        keep(out, name, leaves, y, values(name + ".dy", y.shape, 1.0))
+
+    case("log_softmax", leaf("log_softmax.x", (3, 5, 19), 8.0), lambda x: x.log_softmax(-1))
+    case("cumsum", leaf("cumsum.x", (3, 7, 5), 4.0), lambda x: x.cumsum(1))
+    case("cumsum_last", leaf("cumsum_last.x", (4, 33), 4.0), lambda x: x.cumsum(-1))
+    numbers = lambda name, shape, n: ((values(name, shape, 4096) + 4096).long() % n)
+    index = {"gather": numbers("gather.index", (2, 11, 5), 7), "index_select": numbers("index_select.index", (11,), 7),
+             "scatter_add": numbers("scatter_add.index", (2, 11, 4), 7), "index_add": numbers("index_add.index", (11,), 7)}
+    for name, i in index.items():
+        out[name + ".index"] = i.int()
+    case("gather", leaf("gather.x", (3, 7, 5), 4.0), lambda x: x.gather(1, index["gather"]))
+    case("index_select", leaf("index_select.x", (3, 7, 5), 4.0), lambda x: x.index_select(1, index["index_select"]))
+    case("scatter_add", leaf("scatter_add.x", (3, 7, 5), 4.0), lambda x, z: x.scatter_add(1, index["scatter_add"], z),
+         z=leaf("scatter_add.z", (2, 11, 4), 4.0))
+    case("index_add", leaf("index_add.x", (3, 7, 5), 4.0), lambda x, z: x.index_add(1, index["index_add"], z),
+         z=leaf("index_add.z", (3, 11, 5), 4.0))
+    x = leaf("argmax.x", (3, 5, 19), 4.0)
+    with torch.no_grad():
+        x[0, 0], x[1, 2, 3] = x[0, 4], x.max() + 1  # equal ones; one largest of all
+    for name, dim in (("argmax", None), ("argmax_first", 0), ("argmax_middle", 1)):
+        # no gradient flows; the product with zeros gives keep() one to store
+        case(name, x.detach().clone().requires_grad_(), lambda x: x.argmax(dim).double() + 0 * x.sum())
+    for name, a, b, function in (
+        ("matmul", (2, 1, 5, 7), (3, 7, 4), lambda x, z: x @ z),
+        ("matmul_tb", (2, 3, 5, 7), (2, 3, 4, 7), lambda x, z: x @ z.mT),
+        ("matmul_ta", (3, 7, 5), (3, 7, 4), lambda x, z: x.mT @ z),
+        ("matmul_tab", (3, 7, 5), (3, 4, 7), lambda x, z: x.mT @ z.mT),
+        ("matmul_shared", (3, 5, 7), (7, 4), lambda x, z: x @ z),
+    ):
+        case(name, leaf(name + ".x", a, 2.0), function, z=leaf(name + ".z", b, 2.0))
+    gain, bias = (lambda name: leaf(name + ".z", (6,), 0.5, 1.0)), (lambda name: leaf(name + ".b", (6,), 1.0))
+    for name, groups in (("group_norm", 3), ("instance_norm", 6)):
+        case(name, leaf(name + ".x", (2, 6, 4, 5), 4.0), lambda x, z, b: F.group_norm(x, groups, z, b, 1e-5), z=gain(name), b=bias(name))
+    case("plain_norm", leaf("plain_norm.x", (2, 6, 9), 4.0), lambda x: F.instance_norm(x))
+    save("tensor_ops", out)
+
+
+def recurrent():
+    """LSTM and GRU of two layers in both directions, with states, and plain ones: outputs, states and the gradients of sum(y * dy + h * dh + c * dc)."""
+    out = {}
+    for kind, module in (("lstm", torch.nn.LSTM), ("gru", torch.nn.GRU)):
+        for tag, options in (("deep", dict(num_layers=2, bidirectional=True)), ("plain", dict(bias=False))):
+            case = f"{kind}_{tag}."
+            model = fill(module(5, 6, batch_first=True, **options).double())
+            directions = 4 if tag == "deep" else 1
+            x = leaf(case + "x", (3, 7, 5), 2.0)
+            states = [leaf(f"{case}{s}0", (directions, 3, 6), 1.0) for s in ("hc" if kind == "lstm" else "h")] if tag == "deep" else []
+            y, last = model(x, (tuple(states) if kind == "lstm" else states[0]) if states else None)
+            last = last if kind == "lstm" else (last,)
+            loss = 0
+            for name, v in zip(("y", "h", "c"), (y, *last)):
+                v = v if name == "y" else v.transpose(0, 1)  # batch first
+                out[case + name], out[case + "d" + name] = v, values(case + "d" + name, v.shape, 1.0)
+                loss = loss + (v * out[case + "d" + name]).sum()
+            loss.backward()
+            out[case + "x"], out[case + "dx"] = x, x.grad
+            for s, v in zip(("h0", "c0"), states):
+                out[case + s], out[case + "d" + s] = v.transpose(0, 1), v.grad.transpose(0, 1)
+            for name, p in model.named_parameters():
+                out[case + name], out[case + "grad." + name] = p, p.grad
+    save("recurrent", out)
+
+
 def rates(make):
     """Learning rates of 50 steps, as the optimizer uses them."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
@@ -583,6 +653,6 @@ def pictures():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, optimizers, ops, elements, scalars, convnext, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression, augment, pictures, unet)}
+    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, optimizers, ops, elements, tensor_ops, recurrent, scalars, convnext, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression, augment, pictures, unet)}
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

@@ -36,6 +36,30 @@ void ls_ref_softmax_grad(const ls_kernel_args *a) /* dy, y -> dx */
     }
 }
 
+void ls_ref_log_softmax(const ls_kernel_args *a) /* y may have a's memory */
+{
+    const int64_t rows = ls_type_rows(&a->in[0].type), n = columns(&a->in[0].type);
+    for (int64_t r = 0; r < rows; r++) {
+        const ls_ref_row x = ref_row(&a->in[0], r), y = ref_row(&a->out[0], r);
+        const double lse = log_sum_exp(x, n);
+        for (int64_t k = 0; k < n; k++)
+            row_put(y, k, row_get(x, k) - lse);
+    }
+}
+
+void ls_ref_log_softmax_grad(const ls_kernel_args *a) /* dy, y -> dx */
+{
+    const int64_t rows = ls_type_rows(&a->in[0].type), n = columns(&a->in[0].type);
+    for (int64_t r = 0; r < rows; r++) {
+        const ls_ref_row dy = ref_row(&a->in[0], r), y = ref_row(&a->in[1], r), dx = ref_row(&a->out[0], r);
+        double sum = 0;
+        for (int64_t k = 0; k < n; k++)
+            sum += row_get(dy, k);
+        for (int64_t k = 0; k < n; k++)
+            row_put(dx, k, row_get(dy, k) - exp(row_get(y, k)) * sum);
+    }
+}
+
 /* The sum of elements [begin, end): blocks of 64 in order, and the blocks' sums in a balanced tree. */
 static double tree_sum(const ls_tensor *t, int64_t begin, int64_t end)
 {

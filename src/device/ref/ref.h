@@ -64,9 +64,13 @@ REF_RUN(cast); /* elementwise.c */
 REF_RUN(fused); REF_WORKSPACE(fused);
 REF_RUN(fill); REF_RUN(broadcast_to); REF_RUN(permute); REF_RUN(pack);
 REF_RUN(sum_to); REF_RUN(max_to); /* shape.c */
+REF_RUN(cumsum); REF_RUN(gather); REF_RUN(scatter_add); REF_WORKSPACE(scatter_add); /* index.c */
 REF_RUN(random_key); REF_RUN(dropout); /* dropout.c */
 REF_RUN(linear); REF_RUN(linear_dx); REF_RUN(linear_dw); /* linear.c */
 REF_WORKSPACE(linear); REF_WORKSPACE(linear_dx); REF_WORKSPACE(linear_dw);
+REF_RUN(batch_matmul); /* batch_matmul.c */
+REF_RUN(lstm); REF_RUN(lstm_grad); REF_WORKSPACE(lstm_grad); /* recurrent.c */
+REF_RUN(gru); REF_RUN(gru_grad); REF_WORKSPACE(gru_grad);
 REF_RUN(conv2d); REF_RUN(conv2d_dx); REF_RUN(conv2d_dw); /* conv.c */
 REF_WORKSPACE(conv2d); REF_WORKSPACE(conv2d_dx); REF_WORKSPACE(conv2d_dw);
 REF_RUN(max_pool2d); REF_RUN(max_pool2d_grad); REF_WORKSPACE(max_pool2d_grad); /* pool.c */
@@ -85,7 +89,8 @@ REF_RUN(attention); REF_RUN(attention_grad); REF_WORKSPACE(attention); REF_WORKS
 REF_RUN(cache_write); REF_RUN(cache_reorder); REF_WORKSPACE(cache_reorder);
 REF_RUN(attention_cached); REF_WORKSPACE(attention_cached);
 /* loss.c */
-REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax);
+REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(log_softmax); REF_RUN(log_softmax_grad);
+REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax);
 REF_RUN(row_sum); REF_RUN(row_sum_grad);
 REF_RUN(cross_entropy_part); REF_RUN(argmax_part); REF_RUN(argmax_join);
 REF_RUN(max_abs); REF_RUN(sum_squares); REF_RUN(norm_from_squares); REF_RUN(is_finite); /* reduce.c */

@@ -3,6 +3,7 @@
 #include "kernel.h"
 #include "optimizers.h"
 #include "table.h"
+#include "tensor_ops.h"
 #include "whole_parameters.h"
 
 #define ROW(name, ...)                                      \
@@ -21,6 +22,9 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(broadcast_to, .any_in = LS_OPERAND(0)),
     ROW(sum_to, FLOATS),
     ROW(max_to, FLOATS),
+    ROW(cumsum, FLOATS),
+    ROW(gather, FLOATS),
+    ROW(scatter_add, FLOATS, WORKSPACE(scatter_add)),
 #define ELEMENTWISE(opcode, name) ROW(name, FLOATS, .any_in = LS_OPERAND(0) | LS_OPERAND(1)),
 #include "device/elementwise.list"
 #undef ELEMENTWISE
@@ -28,6 +32,11 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(fused, .supports = LS_NAME(ls_fused_supports), .any_in = ALL_INPUTS),
     { .op = "random_key", .run = LS_NAME(ls_random_key) },
     ROW(dropout, FLOATS),
+    ROW(batch_matmul, FLOATS, WORKSPACE(batch_matmul)),
+    ROW(lstm, FLOATS, WORKSPACE(lstm)),
+    ROW(lstm_grad, FLOATS, WORKSPACE(lstm_grad)),
+    ROW(gru, FLOATS, WORKSPACE(gru)),
+    ROW(gru_grad, FLOATS, WORKSPACE(gru_grad)),
     ROW(conv2d, FLOATS, WORKSPACE(conv2d)),
     ROW(conv2d_dx, FLOATS, WORKSPACE(conv2d_dx)),
     ROW(conv2d_dw, FLOATS, WORKSPACE(conv2d_dw)),
@@ -54,6 +63,8 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(position_bias_grad, FLOATS, WORKSPACE(position_bias_grad)),
     ROW(softmax, FLOATS),
     ROW(softmax_grad, FLOATS),
+    ROW(log_softmax, FLOATS),
+    ROW(log_softmax_grad, FLOATS),
     ROW(attention, FLOATS, WORKSPACE(attention), .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(2),
         .rows_out = LS_OPERAND(0)),
     ROW(attention_grad, FLOATS, WORKSPACE(attention_grad),

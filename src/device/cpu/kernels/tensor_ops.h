@@ -1,0 +1,26 @@
+/* tensor_ops.h - the kernels of table.c over dimensions, by index and over time, by the files that define
+ * them. */
+#pragma once
+#include "table.h"
+
+/* cumsum.c */
+KERNEL(cumsum);
+/* index.c */
+KERNEL(gather);
+KERNEL(scatter_add);
+KERNEL_WORKSPACE(scatter_add);
+/* batch_matmul.c */
+KERNEL(batch_matmul);
+KERNEL_WORKSPACE(batch_matmul);
+/* log_softmax.c */
+KERNEL(log_softmax);
+KERNEL(log_softmax_grad);
+/* recurrent.c, recurrent_grad.c */
+KERNEL(lstm);
+KERNEL_WORKSPACE(lstm);
+KERNEL(lstm_grad);
+KERNEL_WORKSPACE(lstm_grad);
+KERNEL(gru);
+KERNEL_WORKSPACE(gru);
+KERNEL(gru_grad);
+KERNEL_WORKSPACE(gru_grad);

@@ -1,0 +1,14 @@
+/* tensor_attrs.h - the constants of ops over dimensions, by index and over time: attrs.h goes on. */
+#pragma once
+#include <stdint.h>
+
+/* clang-format off */
+/* gather, scatter_add: the dimension that is indexed; size: of the result along it (scatter_add) */
+typedef struct ls_index_attrs { int64_t dim, size; } ls_index_attrs;
+/* cumsum. reverse 1: element i is the sum from i on, which is the gradient */
+typedef struct ls_cumsum_attrs { int64_t dim, reverse; } ls_cumsum_attrs;
+/* batch_matmul. 1: the last two dimensions of a, of b, are transposed; not of both */
+typedef struct ls_matmul_attrs { int64_t transpose_a, transpose_b; } ls_matmul_attrs;
+/* lstm, gru and their gradients. reverse 1: from the last token to the first */
+typedef struct ls_recurrent_attrs { int64_t reverse; } ls_recurrent_attrs;
+/* clang-format on */

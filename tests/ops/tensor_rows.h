@@ -1,0 +1,47 @@
+/* tensor_rows.h - macros for the rows of tensor_cases.inc. */
+#pragma once
+#include "case_rows.h"
+#include "device/tensor_attrs.h"
+
+/* clang-format off */
+#define LOG_SOFTMAX(R, C) \
+    { .op = "log_softmax", .n_in = 1, .in = { X(R, C) }, .compare = COMPARE_SUM, .reduce = C, \
+        .extreme = EXTREME_LARGE, .batch_in = 1 }, \
+    { .op = "log_softmax_grad", .n_in = 2, .in = { X(R, C), RESULT(DATA, R, C) }, \
+        .prepare = prepare_log_softmax, .compare = COMPARE_SUM, .reduce = C, .batch_in = 3 }
+/* B sequences of T tokens, H units */
+#define LSTM(about, back, B, T, H, n, ...) \
+    { .op = "lstm", .what = about, .n_in = n, .in = { X(B, T, 4 * H), X(4 * H, H), __VA_ARGS__ }, \
+        .attrs = ATTRS(ls_recurrent_attrs, back), .compare = COMPARE_SUM, .ulps = 4, .reduce = H * T, \
+        .batch_in = n > 2 ? 13 : 1 }
+#define LSTM_GRAD(about, back, B, T, H, n, ...) \
+    { .op = "lstm_grad", .what = about, .n_in = n, \
+        .in = { __VA_ARGS__ }, .attrs = ATTRS(ls_recurrent_attrs, back), .prepare = prepare_lstm, \
+        .compare = COMPARE_SUM, .ulps = 8, .reduce = H * T }
+#define GRU(about, back, B, T, H, n, ...) \
+    { .op = "gru", .what = about, .n_in = n, .in = { X(B, T, 3 * H), X(3 * H, H), __VA_ARGS__ }, \
+        .attrs = ATTRS(ls_recurrent_attrs, back), .compare = COMPARE_SUM, .ulps = 4, .reduce = H * T, \
+        .batch_in = n > 3 ? 9 : 1 }
+#define GRU_GRAD(about, back, B, T, H, n, ...) \
+    { .op = "gru_grad", .what = about, .n_in = n, \
+        .in = { X(B, T, H), X(3 * H, H), RESULT(DATA, B, T, H), RESULT(DATA, B, T, 4 * H), __VA_ARGS__ }, \
+        .attrs = ATTRS(ls_recurrent_attrs, back), .prepare = prepare_gru, \
+        .compare = COMPARE_SUM, .ulps = 8, .reduce = H * T }
+/* k: what is summed over */
+#define BATCH_MATMUL(about, ta, tb, k, x, y, ...) \
+    { .op = "batch_matmul", .what = about, .n_in = 2, .in = { x, y }, \
+        .attrs = ATTRS(ls_matmul_attrs, ta, tb), .compare = COMPARE_SUM, .reduce = k, \
+        .extreme = EXTREME_WIDE, .batch_in = 3, __VA_ARGS__ }
+/* sums along dimension d of size n */
+#define CUMSUM(about, n, d, back, x, ...) \
+    { .op = "cumsum", .what = about, .n_in = 1, .in = { x }, .attrs = ATTRS(ls_cumsum_attrs, d, back), \
+        .compare = COMPARE_SUM, .reduce = n, .extreme = EXTREME_WIDE, __VA_ARGS__ }
+/* dimension d has `size` elements; scatter_add: n of them are added */
+#define GATHER(about, d, x, index, ...) \
+    { .op = "gather", .what = about, .n_in = 2, .in = { x, index }, \
+        .attrs = ATTRS(ls_index_attrs, .dim = d), .compare = COMPARE_EXACT, __VA_ARGS__ }
+#define SCATTER_ADD(about, d, to, n, x, index, ...) \
+    { .op = "scatter_add", .what = about, .n_in = 2, .in = { x, index }, \
+        .attrs = ATTRS(ls_index_attrs, d, to), .compare = COMPARE_SUM, .reduce = n, \
+        .extreme = EXTREME_WIDE, __VA_ARGS__ }
+/* clang-format on */
