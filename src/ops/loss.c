@@ -35,8 +35,8 @@ static void grad_softmax(ls_grad *c)
 
 static void grad_log_softmax(ls_grad *c)
 {
-    c->din[0] = ls_graph_apply(c->g, &ls_op_log_softmax_grad, 2,
-                               (ls_value[]){ c->dout[0], c->node->out[0] }, NULL);
+    c->din[0] = ls_graph_apply(c->g, &ls_op_log_softmax_grad, 2, (ls_value[]){ c->dout[0], c->node->out[0] },
+                               NULL);
 }
 
 static ls_status infer_cross_entropy(ls_infer *i)

@@ -41,6 +41,8 @@ static const char *const OPTIONAL[] = {
     "ls_linear_with.o",
     "ls_patch_embedding.o",
     "ls_conv2d_with.o",
+    "ls_lstm_with.o",
+    "ls_gru_with.o",
     "ls_conv1d_with.o",
     "ls_conv3d_with.o",
     "ls_conv_transpose2d_with.o",

@@ -112,6 +112,9 @@ static ls_value layers(ls_graph *g, bool null)
     ls_output(g, "y1", ls_conv1d_with(g, "conv1d", x1, 4, 3, null ? nullptr : &conv));
     ls_output(g, "up1", ls_conv_transpose1d_with(g, "up1d", x1, 4, 3, null ? nullptr : &conv));
     ls_output(g, "y3", ls_conv3d_with(g, "conv3d", x3, 4, 3, null ? nullptr : &conv));
+    const ls_recurrent_opts recurrent = ls_recurrent_opts_default();
+    ls_output(g, "lstm", ls_lstm_with(g, "lstm", x1, 3, null ? nullptr : &recurrent).y);
+    ls_output(g, "gru", ls_gru_with(g, "gru", x1, 3, null ? nullptr : &recurrent).h);
     x = ls_conv_transpose2d_with(g, "up", x, 4, 1, null ? nullptr : &conv);
     x = ls_conv_transpose2d_op(g, x, w, none, null ? nullptr : &plain);
     x = ls_patch_embedding(g, "patches", x, 2, 8, null ? nullptr : &linear);
