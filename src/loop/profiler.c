@@ -3,10 +3,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "record/memory_page.h"
+#include "setup/step_html.h"
 
 enum { TABLE = 15 /* ops that are printed */ };
 
@@ -57,6 +59,24 @@ static char *file_of(const ls_profiler *p, const ls_rundir *d, const char *what)
     return ls_path_join(d->path, name);
 }
 
+/* The page of the step, with the times of this profile. */
+static ls_status write_step(const ls_profiler *p, const ls_trainer *t, const ls_rundir *d)
+{
+    ls_arena a;
+    ls_step_times times[LS_EVAL];
+    ls_status s = LS_OK;
+    ls_arena_init(&a);
+    for (int i = 0; i < LS_EVAL && s == LS_OK; i++)
+        s = ls_profile_times(&times[i], &a, p->taking, t->compiled.plans[i]);
+    char *path = file_of(p, d, "step.html");
+    const char *name = strrchr(d->path, '/');
+    if (s == LS_OK)
+        s = ls_step_html(path, name ? name + 1 : d->path, &t->compiled, times);
+    free(path);
+    ls_arena_release(&a);
+    return s;
+}
+
 static void tell(const ls_profiler *p, const ls_calibration *c, FILE *out, int64_t step, const char *trace,
                  const char *page, const char *peak)
 {
@@ -81,6 +101,8 @@ ls_status ls_profiler_end(ls_profiler *p, ls_trainer *t, const ls_rundir *d, con
     ls_status s = ls_trace_write(trace, p->taking);
     if (s == LS_OK)
         s = ls_memory_page_write(page, t, p->taking, d->rank, &peak);
+    if (s == LS_OK)
+        s = write_step(p, t, d);
     if (s == LS_OK && d->rank == 0)
         tell(p, c, out, step, trace, page, ls_str_text(&peak));
     ls_str_release(&peak);

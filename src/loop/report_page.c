@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/str.h"
 #include "setup/compiled_recipe.h"
+#include "setup/step_html.h"
 #include "base/memory.h"
 #include "base/sys.h"
 #include "plan/describe.h"
@@ -72,6 +74,10 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls
         s = ls_sys_have(r.programs[i].points);
     if (s == LS_OK)
         s = ls_str_status(&ranks);
+    char *step = ls_path_join(l->run->path, "step.html");
+    if (s == LS_OK)
+        s = ls_step_html(step, l->recipe->run.name, c, NULL);
+    free(step);
     if (s == LS_OK)
         s = ls_report_write(l->run, &r);
     ls_arena_release(&a);

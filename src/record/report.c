@@ -222,6 +222,23 @@ static void epochs(page *p)
     ls_str_add(out, "</tbody></table></div>\n");
 }
 
+/* Pages beside this one, in the run directory. */
+static void links(page *p)
+{
+    static const char *const PAGES[][2] = { { "step.html", "the step over time, operation by operation" },
+                                            { "log/rank-0.step.html",
+                                              "the same with the times of the profile" },
+                                            { "log/rank-0.memory.html", "memory over the profiled steps" } };
+    const char *between = "<p class=\"sub\">See also ";
+    for (size_t i = 0; i < sizeof PAGES / sizeof *PAGES; i++)
+        if (ls_file_in(p->run->path, PAGES[i][0])) {
+            ls_str_printf(&p->out, "%s<a href=\"%s\">%s</a>", between, PAGES[i][0], PAGES[i][1]);
+            between = ", ";
+        }
+    if (*between == ',')
+        ls_str_add(&p->out, ".</p>\n");
+}
+
 static void restarts(page *p) { ls_report_restarts(&p->out, &p->history); }
 
 static void checkpoints(page *p) { ls_report_checkpoints(&p->out, &p->history, p->run->path); }
@@ -332,8 +349,8 @@ static void recipe(page *p)
 
 ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
 {
-    static void (*const SECTIONS[])(page *) = { head,        summary, curves, epochs,  restarts,
-                                                checkpoints, memory,  plan,   startup, recipe };
+    static void (*const SECTIONS[])(page *) = { head,        links,  summary, curves,  epochs, restarts,
+                                                checkpoints, memory, plan,    startup, recipe };
     page p = { .run = d, .r = r };
     char *path = ls_path_join(d->path, "report.html");
     ls_status s;

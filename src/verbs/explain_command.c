@@ -6,8 +6,8 @@
 #include "base/shown.h"
 #include "base/str.h"
 #include "plan/describe.h"
-#include "record/step_page.h"
 #include "setup/compiled_recipe.h"
+#include "setup/step_html.h"
 
 static void head_text(ls_str *out, const ls_compiled_recipe *c, int64_t rank)
 {
@@ -114,24 +114,15 @@ static ls_status find_param(const ls_ui *ui, const ls_explain_opts *o, const ls_
 static ls_status write_page(const ls_explain_opts *o, const ls_compiled_recipe *c)
 {
     ls_arena a;
-    ls_str layout = { 0 };
     ls_step_times times[LS_EVAL];
-    ls_arena_init(&a);
     ls_status s = LS_OK;
+    ls_arena_init(&a);
     if (o->profile)
         s = ls_trace_times(times, &a, o->profile, LS_EVAL, c->step.plans);
-    if (c->ranks > 1)
-        ls_layout_text(&layout, &c->step);
     if (s == LS_OK)
-        s = ls_str_status(&layout);
-    if (s == LS_OK)
-        s = ls_step_page(o->html, &(ls_step_view){ .name = c->recipe->run.name,
-                                                   .layout = ls_str_text(&layout),
-                                                   .compiled = &c->step,
-                                                   .times = o->profile ? times : NULL });
+        s = ls_step_html(o->html, c->recipe->run.name, &c->step, o->profile ? times : NULL);
     if (s == LS_OK)
         ls_log_info("the step is in %s: open it in a browser", o->html);
-    ls_str_release(&layout);
     ls_arena_release(&a);
     return s;
 }

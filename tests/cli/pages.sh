@@ -23,7 +23,11 @@ hover '#b'; says '^2$' 'b.textContent'
 # ---- what training writes
 try 0 train mlp-mnist --set data.type=shapes --set train.steps=30 --set run.name=first --profile
 fine runs/first/report.html
+says '^step.html,log/rank-0.step.html,log/rank-0.memory.html$' '[...document.querySelectorAll("a")].map(e => e.getAttribute("href"))'
 fine runs/first/log/rank-0.memory.html
+fine runs/first/log/rank-0.step.html
+says 'Step of first,measured' 'document.querySelector("h1").textContent + "," + steps[0].kind'
+fine runs/first/step.html
 
 # ---- the step: its numbers are the plan's, and what the drawing shows of an operation is what explain says of it
 unset LOCKSTEP_ISA
