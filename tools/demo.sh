@@ -7,8 +7,8 @@ say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 run() { printf '$ %s\n' "$*"; "$@"; }
 case ${1-vit} in
 vit)
-    what="Training a vision transformer on Fashion-MNIST" recipe=vit-fashion-mnist name=demo count=10 picture=predictions.svg
-    set -- train.epochs=2 ;;
+    what="Training a vision transformer on Fashion-MNIST" recipe=vit-fashion-mnist name=demo count=5 picture=predictions.svg
+    set -- train.epochs=1 log.every=100 ;;
 resnet)
     what="Training ResNet18 on MNIST on two ranks: 150 steps from 1e-3 down to 0, where the recipe has two epochs at 1e-5"
     recipe=resnet18-mnist name=demo-resnet count=9 picture=predictions.png
@@ -18,12 +18,18 @@ resnet)
     exit 2 ;;
 esac
 
-tools/deps.sh
-say "Building"
-make --no-print-directory TARGET=lockstep_command # the tests are not built
+started=$(date +%s)
+tools/deps.sh build
+say "Building build/lockstep (the tests are not built)"
+if [ -t 1 ]; then # ninja shows its progress in one line
+    make --no-print-directory TARGET=lockstep_command
+else
+    make --no-print-directory TARGET=lockstep_command > .build-demo.log 2>&1 || { cat .build-demo.log; exit 1; }
+    rm -f .build-demo.log
+fi
 folder=runs/$name
 
-# An interrupted demo begins anew; a finished one is only shown again.
+# An interrupted demo starts from the beginning; a finished one is only shown again.
 grep -qs '"state":"finished"' "$folder/result.json" || rm -rf "$folder"
 for key; do
     set -- "$@" --set "$key"
@@ -36,12 +42,16 @@ run build/lockstep train "$recipe" --set "run.name=$name" "$@"
 set --
 ! grep -qs '"builtin_data":true' "$folder/result.json" || set -- -q --set data.download=false
 
-say "The loss and accuracy on the test images, every one counted once"
+say "Loss and accuracy on the test images"
 run build/lockstep eval "$folder" "$@"
 
 say "Predictions for $count test images"
 run build/lockstep predict "$folder" "$@" --count "$count" --out "$folder/$picture"
 
-say "Look at"
-echo "  $PWD/$folder/report.html        curves, memory, plan against measured"
-echo "  $PWD/$folder/$picture    images with their predictions"
+say "Done in $(($(date +%s) - started)) s. Next:"
+cat << EOT
+  $folder/report.html      open it in a browser: curves, memory, plan and measurement
+  $folder/$picture  test images with their predictions
+  build/lockstep watch $name      the run on the terminal, also while it trains
+  docs/start/quickstart.md    your own CSV file in ten minutes, with PyTorch
+EOT

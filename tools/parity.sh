@@ -19,6 +19,7 @@ fi
 "$PYTHON" tools/golden/dcp.py check build/lockstep
 "$PYTHON" tools/golden/strict.py check build/lockstep
 "$PYTHON" tools/parity_tensorboard.py build/lockstep
+PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md
 "$PYTHON" tools/parity_s3.py build/lockstep
 "$PYTHON" tools/parity_resnet.py
 exec "$PYTHON" tools/parity.py "$@"

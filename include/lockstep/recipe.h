@@ -168,6 +168,10 @@ typedef struct ls_recipe {
         ls_loss_mean_choice loss_mean;
         const char *freeze; /* names, separated by spaces; "" none */
         double clip_norm;   /* 0: none */
+        struct {
+            int64_t patience; /* epochs; 0: no early stopping */
+            double min_delta;
+        } early_stopping; /* by checkpoint.best */
     } train;
     struct {
         ls_optimizer_kind type;

@@ -383,9 +383,8 @@ ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls
         return ls_dcp_export(w, NULL, path, o);
     if (!end || (strcmp(end, ".pt") != 0 && strcmp(end, ".safetensors") != 0))
         return ls_fail(LS_E_ARG,
-                       "%s: its name must end in .safetensors, .pt or, for a directory of PyTorch's "
-                       "distributed checkpoint, /: that says what to "
-                       "write",
+                       "%s: its name must end in .safetensors, .pt or, for a directory of "
+                       "torch.distributed.checkpoint, /: that says what to write",
                        path);
     return run(
         &(export){ .from = w, .o = o, .path = path, .format = strcmp(end, ".pt") == 0 ? PT : SAFETENSORS });

@@ -36,7 +36,7 @@ static void cores(ls_doctor *d)
     const char *bind = getenv("LOCKSTEP_BIND");
     ls_cpu_set all;
     ls_doctor_line(d, "topology", "%s",
-                   ls_topology_text(text) ? text : "hwloc (libhwloc.so.15) is not here to tell");
+                   ls_topology_text(text) ? text : "not known: hwloc (libhwloc.so.15) is not installed");
     if (bind && !strcmp(bind, "none"))
         ls_doctor_line(d, "binding", "off (LOCKSTEP_BIND=none)");
     if ((bind && !strcmp(bind, "none")) || !ls_cpu_set_read(&all))

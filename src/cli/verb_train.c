@@ -7,8 +7,8 @@ static ls_status profile_usage(const char *text)
 {
     return ls_fail(
         LS_E_USAGE,
-        "--profile=%s: FIRST:LAST, steps counted from 1, as --profile=11:20; or a schedule, as "
-        "--profile=wait=1,warmup=1,active=3,repeat=2, of which active is at least 1 and skip_first, "
+        "--profile=%s: write FIRST:LAST (steps counted from 1), such as --profile=11:20, or a schedule, "
+        "such as --profile=wait=1,warmup=1,active=3,repeat=2; active must be at least 1, and skip_first, "
         "wait, warmup and repeat (0: until the end) may be left out",
         text);
 }
@@ -100,7 +100,7 @@ ls_status ls_verb_train(const ls_args *a, const ls_ui *ui)
     LS_TRY(parse_place(ls_args_value(a, "--resume-at"), &o.resume));
     const bool somewhere = o.resume.from && strcmp(o.resume.from, "auto") && strcmp(o.resume.from, "never");
     if (!somewhere && (o.resume.prefix || o.resume.epoch >= 0))
-        return ls_fail(LS_E_USAGE, "%s says more of the directory that --resume names, and none is named",
+        return ls_fail(LS_E_USAGE, "%s goes with --resume DIRECTORY",
                        o.resume.prefix ? "--prefix" : "--resume-at");
     return ls_train_command(&o, ui);
 }

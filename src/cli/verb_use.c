@@ -236,9 +236,10 @@ ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
                        "says what to write",
                        o.to);
     if (ls_args_has(a, "--ranks") && !directory)
-        return ls_fail(LS_E_USAGE, "--ranks: only a directory has a file for each: --to %s/", o.to);
+        return ls_fail(LS_E_USAGE, "--ranks: only a directory has one file per rank: --to %s/", o.to);
     if (o.optimizer && !directory)
-        return ls_fail(LS_E_USAGE, "--optimizer: only a directory holds it: --to %s/", o.to);
+        return ls_fail(LS_E_USAGE, "--optimizer: only a directory can hold the optimizer state: --to %s/",
+                       o.to);
     if (type &&
         (!ls_dtype_parse(type, &o.dtype) || (o.dtype != LS_F32 && o.dtype != LS_BF16 && o.dtype != LS_F16)))
         return ls_fail(LS_E_USAGE, "--dtype %s: f32, bf16 or f16 is needed", type);

@@ -114,7 +114,9 @@ static ls_status open_hdf5(ls_array_file *f, const char *path, const char *what)
     if (array.offset >= 0) {
         LS_TRY(ls_file_map(&f->map, path));
         if ((size_t)array.offset > f->map.size || bytes > f->map.size - (size_t)array.offset)
-            return ls_fail(LS_E_FORMAT, "%s: its elements end behind the end of the file: it is cut",
+            return ls_fail(LS_E_FORMAT,
+                           "%s: its elements end after the end of the file: the file is "
+                           "incomplete",
                            f->path);
         f->data = f->map.data + array.offset;
     } else if (bytes <= ls_array_file_whole) {

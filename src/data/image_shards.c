@@ -42,8 +42,8 @@ static ls_status finish(ls_image_list *l, sample *s, const char *what)
         return LS_OK;
     if (!s->name.len || !s->labelled)
         return ls_fail(LS_E_FORMAT,
-                       "%s: the sample %s has no %s: each one is KEY.jpg (jpeg, png, pgm, ppm) and "
-                       "KEY.cls, one behind the other",
+                       "%s: the sample %s has no %s: each one is KEY.jpg (jpeg, png, pgm, ppm) "
+                       "followed by KEY.cls",
                        what, ls_str_text(&s->key), s->name.len ? "label" : "picture");
     LS_TRY(ls_str_status(&s->name));
     if (s->entry.label >= l->classes)

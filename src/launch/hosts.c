@@ -58,7 +58,7 @@ static ls_status add(ls_hosts *h, const char *text, size_t n, const char *where)
     const char *rest = name + strcspn(name, " \t\r");
     rest += strspn(rest, " \t\r");
     if (*rest && rest != said)
-        return ls_fail(LS_E_USAGE, "%s: '%s' behind the name of the host: HOST:N or HOST slots=N is needed",
+        return ls_fail(LS_E_USAGE, "%s: '%s' after the name of the host: HOST:N or HOST slots=N is needed",
                        where, rest);
     name[strcspn(name, " \t\r")] = 0;
     if (!*name || *name == '-')
@@ -68,8 +68,8 @@ static ls_status add(ls_hosts *h, const char *text, size_t n, const char *where)
             return ls_fail(LS_E_USAGE, "%s: host %s is there twice", where, name);
     if (h->n && (int)slots != h->each)
         return ls_fail(LS_E_USAGE,
-                       "%s: host %s has another number of ranks than host %s: each host needs as "
-                       "many as the others",
+                       "%s: host %s has a different number of ranks than host %s; all hosts need the same "
+                       "number",
                        where, name, h->all[0].name);
     h->each = (int)slots;
     ls_host *more = ls_sys_realloc(h->all, sizeof *h->all * (size_t)(h->n + 1));
@@ -141,8 +141,7 @@ static ls_status count_each(ls_hosts *h, const ls_hosts_opts *o)
     if (!h->each)
         h->each = o->per_host;
     if (!h->each && o->ranks % h->n)
-        return ls_fail(LS_E_USAGE, "%d workers on %d hosts: each host needs as many as the others", o->ranks,
-                       h->n);
+        return ls_fail(LS_E_USAGE, "%d workers cannot be divided evenly among %d hosts", o->ranks, h->n);
     if (!h->each)
         h->each = o->ranks ? o->ranks / h->n : 1;
     return LS_OK;

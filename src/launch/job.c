@@ -254,7 +254,7 @@ static void explain_unsaid(launch *l)
 {
     for (int r = 0; r < l->o->ranks && l->failed_at == 0; r++)
         if (!l->children[r].ended) {
-            snprintf(l->text, sizeof l->text, "rank %d on host %s ended without a word: %.1000s", r,
+            snprintf(l->text, sizeof l->text, "rank %d on host %s ended without a message: %.1000s", r,
                      host_of(l, r), ls_mpirun_words_said(&l->job->heard));
             ls_launch_note(l, r, LS_E_PEER);
         }

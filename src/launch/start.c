@@ -159,7 +159,9 @@ static ls_status divide_exactly(launch *l, const ls_cpu_set *mine, int ranks)
 {
     const int cores = l->o->cores, parts = ls_cpu_set_count(mine) / cores;
     if (parts < ranks)
-        return ls_fail(LS_E_USAGE, "%d ranks of %d cores each need %d cores of this host, and it gives %d",
+        return ls_fail(LS_E_USAGE,
+                       "%d ranks of %d cores each need %d cores of this host, and %d are "
+                       "available",
                        ranks, cores, ranks * cores, ls_cpu_set_count(mine));
     l->cpus = ls_sys_malloc(sizeof *l->cpus * (size_t)parts);
     LS_TRY(ls_sys_have(l->cpus));

@@ -15,6 +15,7 @@
 #include "comm/axes.h"
 #include "comm/comm.h"
 #include "comm/group_calls.h"
+#include "early_stopping.h"
 #include "record/heartbeat.h"
 #include "base/memory.h"
 
@@ -171,8 +172,8 @@ static ls_status answer_unsaved(ls_loop *l, uint32_t asked)
     LS_TRY(ls_rundir_save_result(l->run, LS_RUN_STOPPING, NULL));
     ls_requests_reason(reason, &l->requests, asked);
     return ls_fail(LS_E_STOPPED,
-                   "stopped after step %lld of %lld %s; nothing is saved, as checkpoint.every_epochs is -1: "
-                   "started again, it begins anew",
+                   "stopped after step %lld of %lld %s; nothing is saved, because checkpoint.every_epochs "
+                   "is -1: the next start begins with step 1",
                    (long long)l->step, (long long)l->total_steps, reason);
 }
 
@@ -290,6 +291,8 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
                 evaluate && l->eval->builtin ? "  on the BUILT-IN shapes, not real data" : "");
     ls_str_release(&evaluated);
     LS_TRY(ls_metrics_epoch(l->run, &row));
+    ls_early_stopping_note(&l->run->metrics, r, ls_epoch_row_metric(&row, r->checkpoint.best.metric));
+    last = last || ls_early_stopping_due(&l->run->metrics, r);
     if (!saves(l))
         return LS_OK;
     bool due = last || best ||
@@ -297,6 +300,19 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
     if (!due)
         LS_TRY(ls_snapshots_among_best(&l->snapshots, l->run, l->group, r, &row, &due));
     return due ? snapshot(l, sum, epoch, &row, best) : LS_OK;
+}
+
+/* Says why training has ended. */
+static void end(const ls_loop *l)
+{
+    ls_run_metrics *m = &l->run->metrics;
+    if (l->step < l->total_steps) {
+        ls_early_stopping_text(l->run->ended, sizeof l->run->ended, m, l->recipe);
+        ls_log_info("%s; %lld of %lld steps are done", l->run->ended, (long long)l->step,
+                    (long long)l->total_steps);
+    } else {
+        snprintf(l->run->ended, sizeof l->run->ended, "all %lld steps are done", (long long)l->total_steps);
+    }
 }
 
 static int by_value(const void *a, const void *b)
@@ -325,7 +341,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
     epoch_sum sum = { l->from.sums.loss, l->from.sums.samples, l->from.sums.count,
                       start - l->from.sums.seconds, 0 };
     const ls_recipe *r = l->recipe;
-    while (l->step < l->total_steps) {
+    while (l->step < l->total_steps && !ls_early_stopping_due(&l->run->metrics, r)) {
         ls_loader_step b;
         bool done, writing;
         LS_TRY(ls_loader_next(loader, &b, &done));
@@ -387,7 +403,9 @@ ls_status ls_loop_run(ls_loop *l)
     if (l->ui && l->ui->progress)
         l->ui->progress(l->ui->context, NULL);
     find_median(l);
-    if (s == LS_OK)
+    if (s == LS_OK) {
+        end(l);
         beat(l, "finished", true);
+    }
     return s;
 }

@@ -50,7 +50,6 @@ void ls_module_difference(ls_str *out, const json_t *trainer, const ls_recipe *r
                       out->len ? "; " : "", m->label, *here ? here : "(nothing more)",
                       *there ? there : "(nothing more)");
     } else if (digest && strtoull(digest, NULL, 16) != m->digest) {
-        ls_log_info("%s is another file than the one that the run began with; its graph is the same",
-                    m->path);
+        ls_log_info("%s is not the file that the run began with; its graph is the same", m->path);
     }
 }

@@ -25,7 +25,7 @@
 #define NUMBERS(X)                   \
     X("epoch_loss", sums.loss)       \
     X("epoch_seconds", sums.seconds) \
-    X("loss", metrics.loss) X("lr", metrics.lr)
+    X("loss", metrics.loss) X("lr", metrics.lr) X("stop_value", metrics.stop_value)
 #define COUNTS(X)                         \
     X("step", step)                       \
     X("epoch", epoch)                     \
@@ -35,7 +35,8 @@
     X("steps_per_epoch", steps_per_epoch) \
     X("base_step", base_step)             \
     X("base_epoch", base_epoch)           \
-    X("eval_step", metrics.eval_step) X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch)
+    X("eval_step", metrics.eval_step) X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch) \
+    X("stop_waited", metrics.stop_waited)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
 {
@@ -326,14 +327,13 @@ static ls_status find_asked(char path[4096], const char *folder, const ls_resume
     if (!checkpoint && !foreign)
         return ls_fail(
             LS_E_USAGE,
-            "--resume %s: there is no checkpoint (a folder with manifest.json; or, of PyTorch's, with "
-            ".metadata); RUN/checkpoints/ has those of a run",
+            "--resume %s: this is no checkpoint: a checkpoint folder has a manifest.json, a PyTorch "
+            "directory a .metadata; the checkpoints of a run are in RUN/checkpoints/",
             asked);
     if (!foreign && (ask->prefix || ask->epoch >= 0))
-        return ls_fail(
-            LS_E_USAGE,
-            "--resume %s: a checkpoint says itself where it stands; %s is for directories of PyTorch's",
-            asked, ask->prefix ? "--prefix" : "--resume-at");
+        return ls_fail(LS_E_USAGE,
+                       "--resume %s: a checkpoint contains its step; %s is for PyTorch directories", asked,
+                       ask->prefix ? "--prefix" : "--resume-at");
     snprintf(path, 4096, "%s", asked);
     char name[LS_STEP_FOLDER_ROOM];
     int64_t step;

@@ -100,8 +100,8 @@ static ls_status check_settings(ls_resume_change *change, const ls_dcp_state *s,
     if (!allow_change) {
         ls_status status = ls_fail(
             LS_E_USAGE,
-            "%s was made with other settings: %s; give the recipe those of the directory, "
-            "or continue with these changes: --allow-change",
+            "%s was made with other settings: %s; write the settings of the directory in the recipe, or "
+            "continue with these changes: --allow-change",
             s->dir, changed.data);
         ls_str_release(&changed);
         return status;
@@ -121,8 +121,8 @@ static ls_status find_next_step(ls_resume_point *out, const ls_dcp_state *s, con
         out->epoch = s->steps / each;
         out->epoch_step = s->steps % each;
         ls_log_warn(
-            "%s does not say which samples come next: taken as epoch %lld, step %lld of its %lld, where "
-            "%lld steps of this recipe lead; --resume-at EPOCH:STEP sets another place",
+            "%s does not say which samples come next: continues with epoch %lld, step %lld of %lld, which "
+            "is where this recipe is after %lld steps; --resume-at EPOCH:STEP sets another position",
             s->dir, (long long)out->epoch, (long long)out->epoch_step, (long long)each, (long long)s->steps);
         return LS_OK;
     }
@@ -158,15 +158,14 @@ static ls_status load(ls_resume_point *out, ls_resume_change *change, ls_dcp_sta
     const ls_resume_ask *ask = now->asked;
     if (!LS_OPTIMIZERS[r->optimizer.type].torch)
         return ls_fail(LS_E_UNSUPPORTED,
-                       "--resume %s: optimizer %s cannot go on from a directory of PyTorch's; begin "
-                       "with its weights: --set model.init=%s",
+                       "--resume %s: optimizer %s cannot continue from a PyTorch directory; start a new "
+                       "run with its weights: --set model.init=%s",
                        s->dir, LS_OPTIMIZERS[r->optimizer.type].name, s->dir);
     const int64_t said = ask->epoch < 0 ? -1 : ask->epoch * now->steps_per_epoch + ask->epoch_step;
     LS_TRY(ls_trainer_init(t, (uint64_t)r->run.seed));
     LS_TRY(ls_trainer_load_dcp(t, s, said));
     if (s->steps < 0)
-        return ls_fail(LS_E_USAGE,
-                       "%s: its optimizer does not count steps: --resume-at EPOCH:STEP says where to go on",
+        return ls_fail(LS_E_USAGE, "%s: its optimizer does not count steps: give --resume-at EPOCH:STEP",
                        s->dir);
     LS_TRY(check_settings(change, s, r, &t->compiled.units, now->allow_change));
     LS_TRY(find_next_step(out, s, now));
@@ -186,6 +185,7 @@ ls_status ls_resume_load_dcp(ls_resume_point *out, ls_resume_change *change, con
     out->metrics = (ls_run_metrics){ .loss = NAN,
                                      .lr = NAN,
                                      .best_value = NAN,
+                                     .stop_value = NAN,
                                      .step = out->step,
                                      .epoch = out->epoch_step > 0 ? out->epoch : out->epoch - 1 };
     t->step_number = out->step;

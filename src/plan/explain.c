@@ -133,7 +133,7 @@ static void collective_text(ls_str *out, const ls_plan *p, int step)
         ls_str_add(out, c->from == c->to ? "a mapping on this node: nothing moves"
                                          : "a mapping on this node: each rank converts its slice, ");
     if (c->bytes > 0)
-        ls_str_printf(out, "%.0f B taken in", c->bytes);
+        ls_str_printf(out, "%.0f B received", c->bytes);
     if (c->from != c->to)
         ls_str_printf(out, ", %s to %s", ls_dtype_name(c->from), ls_dtype_name(c->to));
     if (c->kind != LS_ALL_GATHER && c->kind != LS_ALL_REDUCE_MAX && c->kind != LS_ALL_REDUCE_WIDE)

@@ -121,7 +121,7 @@ static ls_status check_pairs(const ls_recipe *r)
 {
     LS_TRY(check_files(r, "CSV files or JSON lines"));
     if (!strcmp(r->data.source, r->data.target))
-        return ls_fail(LS_E_USAGE, "%s: \"%s\" is data.source, too; they are two columns",
+        return ls_fail(LS_E_USAGE, "%s: \"%s\" is also data.source; source and target are two columns",
                        ls_recipe_where_either(r, "data.target", "data.source"), r->data.target);
     return LS_OK;
 }
@@ -224,7 +224,8 @@ static ls_status check_module(const ls_recipe *r)
 {
     return strcmp(r->model.type, "module")
                ? ls_fail(LS_E_USAGE,
-                         "%s: the data of type module come from the shared object of model.type module",
+                         "%s: data.type module needs model.type module, whose shared object provides the "
+                         "samples",
                          ls_recipe_where(r, "data.type"))
                : LS_OK;
 }

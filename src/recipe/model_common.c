@@ -60,8 +60,8 @@ static ls_status no_output(const ls_recipe *r, const char *of)
     for (int i = 0; i < r->model.outputs.n; i++)
         names[i] = r->model.outputs.at[i].name;
     const char *near = ls_nearest_name(of, names, r->model.outputs.n);
-    return ls_fail(LS_E_USAGE, "%s: of: model.outputs has no '%s'; is it '%s'?", ls_recipe_where(r, "loss"),
-                   of, near ? near : names[0]);
+    return ls_fail(LS_E_USAGE, "%s: of: model.outputs has no '%s'; did you mean '%s'?",
+                   ls_recipe_where(r, "loss"), of, near ? near : names[0]);
 }
 
 /* Two uses of one field must agree, and those of a target are of its output's shape. */
@@ -75,18 +75,24 @@ static ls_status check_loss(const ls_recipe *r, const ls_task_loss *l)
     if (p && labels && (!p->type.ndim || p->type.dims[p->type.ndim - 1] < 2))
         return ls_fail(
             LS_E_USAGE,
-            "%s: the last dimension of output %s is its classes, of which cross_entropy needs 2 or "
-            "more; for yes or no there is bce",
+            "%s: cross_entropy needs at least 2 classes in the last dimension of output %s; for yes or no "
+            "use bce",
             where, l->of);
     if (p && input && (labels || !ls_type_equal(&input->type, &p->type)))
         return ls_fail(LS_E_USAGE, "%s: field %s is an input of another shape or type than output %s", where,
                        target, l->of);
     if (l->weight && l->mask)
-        return ls_fail(LS_E_USAGE, "%s: weight and mask at once; multiply them into one mask field", where);
+        return ls_fail(LS_E_USAGE,
+                       "%s: weight and mask are both set; multiply them into one field and "
+                       "set mask alone",
+                       where);
     if (labels && l->mask)
-        return ls_fail(LS_E_USAGE, "%s: cross_entropy has no mask: labels of -100 do not count", where);
+        return ls_fail(LS_E_USAGE,
+                       "%s: cross_entropy takes no mask; give the label -100 to what must not "
+                       "count",
+                       where);
     if ((l->weight && !strcmp(l->weight, target)) || (l->mask && !strcmp(l->mask, target)))
-        return ls_fail(LS_E_USAGE, "%s: field %s is the target and what weighs it", where, target);
+        return ls_fail(LS_E_USAGE, "%s: field %s is both the target and its weight", where, target);
     if (r->data.missing == LS_MISSING_MASK && !labels && (l->weight || l->mask || input))
         return ls_fail(
             LS_E_USAGE,

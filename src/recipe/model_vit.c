@@ -29,7 +29,7 @@ static ls_status check(const ls_recipe *r)
     LS_TRY(ls_recipe_check_heads(r, false));
     const double tokens = (double)(image / patch) * (double)(image / patch) + 1;
     if (tokens > 1e6)
-        return ls_fail(LS_E_USAGE, "%s: %.0f tokens an image are more than this version can address",
+        return ls_fail(LS_E_USAGE, "%s: %.0f tokens per image are too many for this version",
                        ls_recipe_where(r, "model.patch_size"), tokens);
     return LS_OK;
 }

@@ -124,7 +124,7 @@ static ls_status check_decay(const ls_recipe *r)
                        ls_recipe_where_either(r, "schedule.total_steps", "schedule.warmup_steps"),
                        (long long)r->schedule.total_steps, (long long)r->schedule.warmup_steps);
     if (r->schedule.min_lr > r->optimizer.lr)
-        return ls_fail(LS_E_USAGE, "%s: above optimizer.lr, from which the rate falls",
+        return ls_fail(LS_E_USAGE, "%s: larger than optimizer.lr, from which the rate falls",
                        ls_recipe_where_either(r, "schedule.min_lr", "optimizer.lr"));
     return LS_OK;
 }

@@ -42,9 +42,10 @@ static ls_status check_name(ls_recipe *r)
             at(r, "run.name"), n);
     for (const char *p = n; *p; p++)
         if (iscntrl((unsigned char)*p))
-            return ls_fail(LS_E_USAGE, "%s: a control character in the run's name", at(r, "run.name"));
+            return ls_fail(LS_E_USAGE, "%s: the run's name contains a control character", at(r, "run.name"));
     if (!*r->run.storage)
-        return ls_fail(LS_E_USAGE, "%s: empty; it is the folder that holds runs", at(r, "run.storage"));
+        return ls_fail(LS_E_USAGE, "%s: must not be empty: it is the folder that holds runs",
+                       at(r, "run.storage"));
     const bool elsewhere = !strncmp(r->run.storage, "s3://", 5) || !strncmp(r->run.storage, "file://", 7);
     return elsewhere ? LS_OK : ls_path_check(at(r, "run.storage"), r->run.storage);
 }
@@ -68,8 +69,7 @@ static ls_status check_model(const ls_recipe *r)
     const ls_model_row *m = ls_recipe_model(r);
     const long long image = r->model.image_size, channels = r->model.in_channels;
     if (ls_recipe_samples(r) == LS_SAMPLES_IMAGES && (double)image * (double)image * (double)channels > 1e9)
-        return ls_fail(LS_E_USAGE,
-                       "%s: an image of %lld x %lld x %lld numbers is more than this version can address",
+        return ls_fail(LS_E_USAGE, "%s: an image of %lld x %lld x %lld numbers is too large for this version",
                        at(r, "model.image_size"), channels, image, image);
     if (m->check)
         LS_TRY(m->check(r));
@@ -280,8 +280,8 @@ static ls_status check_export(const ls_recipe *r)
         return LS_OK;
     if (!ends_with(to, ".pt") && !ends_with(to, ".safetensors") && !ends_with(to, "/"))
         return ls_fail(LS_E_USAGE,
-                       "%s: %s: its name must end in .safetensors, .pt or, for a directory of PyTorch's "
-                       "distributed checkpoint, /",
+                       "%s: %s: its name must end in .safetensors, .pt or, for a directory of "
+                       "torch.distributed.checkpoint, /",
                        at(r, "checkpoint.export"), to);
     bool out = *to == '/' || !strncmp(to, "../", 3) || strstr(to, "/../");
     for (size_t i = 0; i < sizeof OWN / sizeof OWN[0]; i++)
@@ -320,8 +320,8 @@ static ls_status check_checkpoint(ls_recipe *r)
     LS_TRY(check_export(r));
     if (!loss && (strncmp(metric, "eval_", 5) || !metric[5]))
         return ls_fail(LS_E_USAGE,
-                       "%s: %s: it is loss, the epoch's in training, or eval_NAME of a metric: eval_loss, "
-                       "eval_accuracy, ...",
+                       "%s: %s: write loss (the training loss of the epoch) or eval_NAME of a metric, "
+                       "such as eval_loss or eval_accuracy",
                        at(r, "checkpoint.best.metric"), metric);
     if (!r->state->record && r->eval.every_epochs < 0 && !loss)
         return ls_fail(LS_E_USAGE, "%s: %s has no effect with eval.every_epochs -1: nothing is evaluated",
@@ -329,6 +329,12 @@ static ls_status check_checkpoint(ls_recipe *r)
     if (!r->state->record && rouge && !r->eval.generate.tokens)
         return ls_fail(LS_E_USAGE, "%s: %s needs eval.generate.tokens: without it no text is generated",
                        at(r, "checkpoint.best.metric"), metric);
+    if (!r->state->record && r->train.early_stopping.patience && r->eval.every_epochs < 1 &&
+        strcmp(metric, "loss"))
+        return ls_fail(LS_E_USAGE,
+                       "%s: %s is not measured while the model trains, because eval.every_epochs is %lld: "
+                       "set it to 1, or checkpoint.best.metric to loss",
+                       at(r, "train.early_stopping.patience"), metric, (long long)r->eval.every_epochs);
     /* of other metrics the model knows (ls_setup_best) */
     return loss || accuracy || rouge ? ls_recipe_best_mode(r, loss ? -1 : 1) : LS_OK;
 }

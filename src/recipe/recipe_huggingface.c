@@ -220,7 +220,7 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
     char list[LS_MODEL_LIST];
     if (!m || !m->huggingface)
         return ls_fail(LS_E_UNSUPPORTED,
-                       "%s: \"model_type\" is %s; of Hugging Face's models this version reads %s", path,
+                       "%s: \"model_type\" is %s; of the Hugging Face models this version reads %s", path,
                        model, ls_model_list(list, ls_model_is_huggingfaces));
     const ls_config_key *keys = m->huggingface->keys;
     LS_TRY(check_keys(keys, config, path));

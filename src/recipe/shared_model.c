@@ -59,8 +59,8 @@ static ls_status may_load(const ls_recipe *r)
     if (!r->state->record || (origin && !strcmp(origin, "--set")))
         return LS_OK;
     return ls_fail(LS_E_USAGE,
-                   "%s: its model is built by the module %s, and runs and checkpoints load no code: give "
-                   "--module %s if you trust that file",
+                   "%s: its model is built by the module %s. Lockstep loads no code that a run or a "
+                   "checkpoint names: give --module %s if you trust that file",
                    r->state->name, r->model.path, r->model.path);
 }
 
@@ -310,8 +310,8 @@ static ls_status check_set(const ls_recipe *r, const ls_shared_model *m, const l
                         : d->n < 1                      ? "n must be at least 1"
                         : d->n_fields < 1 || !d->fields ? "it has no fields"
                         : !d->read                      ? "read must be set"
-                        : d->split != split ? "it is another split than the one that was asked for"
-                                            : NULL;
+                        : d->split != split             ? "it is not the split that was requested"
+                                                        : NULL;
     for (int i = 0; !wrong && i < d->n_fields; i++)
         wrong = !d->fields[i].name || !*d->fields[i].name ? "a field has no name" : NULL;
     return wrong ? ls_fail(LS_E_USAGE, "%s: %s: data: %s", ls_recipe_where(r, "data.type"), m->label, wrong)

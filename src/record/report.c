@@ -68,7 +68,7 @@ static void head(page *p)
         ls_str_add(out, "<p class=\"warn\">These numbers come from the <b>built-in procedural set</b>, as "
                         "the recipe asks; they say nothing about a real one.</p>\n");
     else if (r->builtin_data)
-        ls_str_add(out, "<p class=\"warn\">The data set was not to be had: these numbers come from the "
+        ls_str_add(out, "<p class=\"warn\">The data set was not available: these numbers come from the "
                         "<b>built-in procedural set</b> and say nothing about the real one.</p>\n");
     if (*p->info.error) {
         ls_str_add(out, "<p class=\"warn\">");

@@ -102,7 +102,8 @@ void ls_rundir_forget_evaluations(ls_rundir *d)
 {
     struct ls_rundir_private *own = d->own;
     d->metrics.eval = (ls_evaluation){ .n = 0 };
-    d->metrics.best_value = NAN;
+    d->metrics.best_value = d->metrics.stop_value = NAN;
+    d->metrics.stop_waited = 0;
     d->metrics.eval_rouge = (ls_rouge_mean){ .texts = 0 };
     free(own->best_checkpoint);
     own->best_checkpoint = NULL;
@@ -198,6 +199,12 @@ static void write_metrics(ls_json *j, const ls_rundir *d)
         ls_json_int(j, "epoch", m->best_epoch);
         ls_json_close_object(j);
     }
+    if (!isnan(m->stop_value)) {
+        ls_json_object(j, "early_stopping");
+        ls_json_f64(j, "value", m->stop_value);
+        ls_json_int(j, "waited", m->stop_waited);
+        ls_json_close_object(j);
+    }
 }
 
 static void write_timings(ls_json *j, const ls_rundir *d)
@@ -254,6 +261,7 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     write_checkpoints(&j, d);
     write_restarts(&j, d);
     ls_json_text(&j, "error", error);
+    ls_json_text(&j, "ended", *d->ended ? d->ended : NULL);
     ls_json_text(&j, "data", d->data_note);
     ls_json_bool(&j, "builtin_data", d->builtin_data);
     write_timings(&j, d);

@@ -32,7 +32,8 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
         return ls_fail(LS_E_FORMAT, "%s: not the result of a run (no state, or no time)", path);
     out->state = (ls_run_state)known;
     out->seconds_ago = difftime(time(NULL), (time_t)integer(tree, "time"));
-    const json_t *eval = json_object_get(tree, "eval"), *best = json_object_get(tree, "best");
+    const json_t *eval = json_object_get(tree, "eval"), *best = json_object_get(tree, "best"),
+                 *stop = json_object_get(tree, "early_stopping");
     out->metrics = (ls_run_metrics){ .step = integer(tree, "step"),
                                      .epoch = integer(tree, "epoch"),
                                      .loss = number(tree, "loss"),
@@ -42,7 +43,9 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
                                      .eval_step = integer(eval, "step"),
                                      .best_value = number(best, "value"),
                                      .best_step = integer(best, "step"),
-                                     .best_epoch = integer(best, "epoch") };
+                                     .best_epoch = integer(best, "epoch"),
+                                     .stop_value = number(stop, "value"),
+                                     .stop_waited = integer(stop, "waited") };
     const char *metric = json_string_value(json_object_get(best, "metric"));
     snprintf(out->best_metric, sizeof out->best_metric, "%s", metric ? metric : "");
     const char *name;

@@ -29,6 +29,8 @@ typedef struct ls_run_metrics {
     int64_t eval_step;
     double best_value; /* of checkpoint.best.metric */
     int64_t best_step, best_epoch;
+    double stop_value;   /* early stopping: the best value that was better by more than min_delta */
+    int64_t stop_waited; /* epochs since then that measured it */
 } ls_run_metrics;
 
 /* Those that are known: `loss`; `lr`, if it is wanted; `eval_NAME` of the last evaluation. Returns how many.
@@ -60,6 +62,7 @@ typedef struct ls_rundir {
     int64_t peak_rss;                                /* bytes; 0: not known */
     const char *data_note;                           /* one line about the data set; not owned */
     bool builtin_data;
+    char ended[200]; /* set by the train loop: why training ended; "": it has not */
     struct ls_rundir_private *own;
 } ls_rundir;
 

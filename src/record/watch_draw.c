@@ -9,7 +9,7 @@
 
 enum {
     RECENT = 50,      /* steps over which the rate is measured */
-    SILENT = 15,      /* seconds without a heartbeat after which a rank is shown as silent */
+    SILENT = 15,      /* seconds without a heartbeat, beside three steps, after which a rank is silent */
     MOST_EVENTS = 64, /* that are kept while the frame is drawn */
 };
 static const double LATE = 0.1; /* a rank that waits for this much less than another is the late one */
@@ -258,17 +258,27 @@ static int by_rank(const void *a, const void *b)
     return (*(const ls_watch_rank *const *)a)->now.rank - (*(const ls_watch_rank *const *)b)->now.rank;
 }
 
+static double last_step_seconds(const ls_watch *w)
+{
+    const ls_history *h = &w->history;
+    return h->n_steps && h->steps[h->n_steps - 1].row.seconds > 0 ? h->steps[h->n_steps - 1].row.seconds : 0;
+}
+
 static void rank_row(frame *f, const ls_watch_rank *r, bool late)
 {
     char memory[32], planned[32], age[32];
     const ls_heartbeat *h = &r->now;
-    int at = ls_screen_print(f->s, f->row, 0, LS_INK_PLAIN, "%4d  %-10.10s  %9lld  %10s of %-10s %4.0f%% ",
-                             h->rank, h->doing, (long long)h->step,
+    int at = ls_screen_print(f->s, f->row, 0, LS_INK_PLAIN, "%4d  %-10.10s  %9lld  %10s %2s %-10s ", h->rank,
+                             h->doing, (long long)h->step,
                              h->memory ? ls_format_bytes(memory, (uint64_t)h->memory) : "",
-                             ls_format_bytes(planned, (uint64_t)h->planned), 100 * r->share);
-    ls_screen_bar(f->s, f->row, at, 10, r->share, LS_INK_AMBER);
-    at += 12;
-    if (lives(f->w) && h->age > SILENT)
+                             h->planned ? "of" : "",
+                             h->planned ? ls_format_bytes(planned, (uint64_t)h->planned) : "");
+    if (h->seconds > 0) { /* else its waits are not measured */
+        at = ls_screen_print(f->s, f->row, at, LS_INK_PLAIN, "%4.0f%% ", 100 * r->share);
+        ls_screen_bar(f->s, f->row, at, 10, r->share, LS_INK_AMBER);
+        at += 12;
+    }
+    if (lives(f->w) && !strcmp(h->doing, "training") && h->age > SILENT + 3 * last_step_seconds(f->w))
         at = ls_screen_print(f->s, f->row, at, LS_INK_RED, "silent for %s  ",
                              ls_format_duration(age, h->age));
     else if (late)

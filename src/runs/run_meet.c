@@ -35,9 +35,8 @@ static ls_status elsewhere(const ls_run *r, int rank, const char *call)
 {
     char text[256];
     snprintf(text, sizeof text,
-             "run %s: rank %d made a collective call that is none of the run's, while others came to %s: "
-             "every rank makes the "
-             "same calls in the same order",
+             "run %s: rank %d made a collective call that does not belong to the run, while others called "
+             "%s: every rank must make the same calls in the same order",
              r->place.name, rank, call);
     ls_group_fail(r->group, LS_E_USAGE, text);
     return ls_fail(LS_E_USAGE, "%s", text);

@@ -11,6 +11,7 @@
 #include "base/argument.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "record/heartbeat.h"
 #include "record/step_folder.h"
 #include "run_own.h"
 #include "step/trainer.h"
@@ -258,6 +259,10 @@ static ls_status write_row(const report *p)
     const ls_report_row row = { r->reports, p->step, p->epoch, round((now - r->reported) * 1e9) / 1e9,
                                 &p->metrics };
     r->reported = now;
+    /* how long a rank of the user's loop waits is not known here */
+    ls_heartbeat_write(r->dir,
+                       &(ls_heartbeat){ .ranks = r->place.ranks, .step = p->step, .doing = "reporting" },
+                       false);
     if (r->place.rank)
         return LS_OK;
     LS_TRY(ls_metrics_report(r->dir, &row));

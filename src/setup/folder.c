@@ -92,8 +92,8 @@ ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const c
         s = type ? ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; models that generate text: %s", path,
                            type, list)
                  : ls_fail(LS_E_UNSUPPORTED,
-                           "%s: has no \"model_type\", so %s is no language model of Hugging Face's form; "
-                           "models that generate text: %s",
+                           "%s: has no \"model_type\", so %s is not a Hugging Face language model; models "
+                           "that generate text: %s",
                            path, dir, list);
     if (s == LS_OK) {
         write_recipe(&j, config, m, dir);

@@ -128,9 +128,9 @@ ls_status ls_trainer_load_dcp(ls_trainer *t, ls_dcp_state *s, int64_t steps)
     ls_state_lists l;
     if (t->compiled.averaging)
         return ls_fail(LS_E_USAGE,
-                       "%s: PyTorch's directories have no moving averages of the weights, which "
-                       "optimizer.ema_decay would go on with: leave it out, or begin with the weights: --set "
-                       "model.init=%s",
+                       "%s: PyTorch directories contain no moving averages of the weights, which "
+                       "optimizer.ema_decay needs to continue: leave it out, or begin with the weights: "
+                       "--set model.init=%s",
                        s->dir, s->dir);
     ls_status status = ls_state_lists_make(&l, &t->compiled, t->session);
     if (status != LS_OK)

@@ -36,6 +36,8 @@ ls_status ls_bucket_end(ls_remote **r, ls_status s, const char *message)
         return ls_fail(s, "%s", message);
     return sent == LS_OK
                ? LS_OK
-               : ls_fail(sent, "%s; the run is whole in this machine's cache, and the same command sends it",
+               : ls_fail(sent,
+                         "%s; the run is complete in this machine's cache; the same command uploads "
+                         "it",
                          reason);
 }

@@ -61,8 +61,8 @@ static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const ch
     ls_checkpoint c;
     if (o->prefix)
         return ls_fail(LS_E_USAGE,
-                       "--optimizer is for a run or a checkpoint, --prefix for a directory of PyTorch's: "
-                       "leave one out");
+                       "--optimizer is for a run or a checkpoint, --prefix for a PyTorch directory: leave "
+                       "one out");
     if (!ls_checkpoint_is(from))
         return ls_fail(LS_E_USAGE, "--optimizer: %s is neither a run nor a checkpoint", o->from);
     LS_TRY(

@@ -129,7 +129,7 @@ static ls_status load(const ls_hub_repo *r, const ls_get_opts *o, const ls_ui *u
         ls_str line = { 0 };
         ls_str_printf(&line, "%s: %d files, %s, in %s", r->name, n, all, l.folder);
         if (l.loaded_files < n)
-            ls_str_printf(&line, " (%s loaded now, the rest was there)",
+            ls_str_printf(&line, " (%s downloaded now, the rest was there)",
                           ls_format_bytes(loaded, (uint64_t)l.loaded));
         ls_print_line(ui->out, "%s", ls_str_text(&line));
         ls_str_release(&line);

@@ -31,7 +31,7 @@ ls_status ls_new_command(const char *dir, const ls_ui *ui)
 {
     size_t written = 0;
     if (ls_file_exists(dir) || ls_dir_exists(dir))
-        return ls_fail(LS_E_USAGE, "%s: there is something of that name already; give another", dir);
+        return ls_fail(LS_E_USAGE, "%s: it exists already; choose another name", dir);
     LS_TRY(ls_make_dirs(dir));
     const ls_status s = write_files(dir, &written);
     while (s != LS_OK && written > 0) {

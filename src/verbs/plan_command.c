@@ -104,7 +104,7 @@ static void collectives_text(ls_str *out, const ls_step_cost *cost)
         const ls_traffic *t = &cost->traffic[i];
         ls_str name = { 0 };
         ls_traffic_text(&name, t);
-        ls_str_printf(out, "%s%-32s %4lld a step, %10s taken in by a rank of %d", i ? "        " : "moves   ",
+        ls_str_printf(out, "%s%-32s %4lld a step, %10s received by a rank of %d", i ? "        " : "moves   ",
                       name.data, (long long)t->calls, ls_format_bytes(a, (uint64_t)t->bytes), t->ranks);
         if (t->seconds > 0)
             ls_str_printf(out, ", about %.2f ms", 1e3 * t->seconds);

@@ -332,7 +332,7 @@ static ls_status table_text(const table *t, const ls_ui *ui)
     ls_str_add(&p.out, "collectives of a step\n");
     const size_t head = p.out.len;
     traffic_rows(&p);
-    row(&p, "  taken in by a rank", number_cell, MOVED);
+    row(&p, "  received by a rank", number_cell, MOVED);
     if (p.out.len == head)
         ls_str_cut(&p.out, before);
     row(&p, "arithmetic of a rank", number_cell, FLOPS);

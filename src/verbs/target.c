@@ -78,7 +78,7 @@ static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
     bool there = ls_file_in(run, "recipe.yaml");
     ls_status s = !run    ? ls_sys_have(run)
                   : there ? from_run_of(t, run, arg, r)
-                          : ls_fail(LS_E_USAGE, "%s: there is no run there yet; lockstep train %s makes it",
+                          : ls_fail(LS_E_USAGE, "%s: there is no run yet; start it with lockstep train %s",
                                     run, arg->name);
     ls_recipe_destroy(&r);
     free(run);
@@ -253,5 +253,5 @@ ls_status ls_target_weights(ls_weights **out, const char *path, const char *pref
         return ls_weights_open(out, path);
     return ls_dcp_is(path) && !ls_checkpoint_is(path)
                ? ls_dcp_open(out, path, &(ls_dcp_ask){ .prefix = prefix })
-               : ls_fail(LS_E_USAGE, "--prefix: %s is no directory of PyTorch's (it has no .metadata)", path);
+               : ls_fail(LS_E_USAGE, "--prefix: %s is not a PyTorch directory (it has no .metadata)", path);
 }

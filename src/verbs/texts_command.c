@@ -44,8 +44,8 @@ static ls_status run(job *j, ls_text_model *m, const ls_predict_opts *o, const l
     if (!m->setup.model->t5)
         return ls_fail(
             LS_E_USAGE,
-            "--out %s: texts of a split are those of a T5, and this is a model of type %s; --prompt "
-            "TEXT is what it continues",
+            "--out %s: only a T5 writes texts for a split, and this model is of type %s; give it --prompt "
+            "TEXT to continue",
             o->out, m->setup.model->name);
     LS_TRY(ls_setup_data(&set, m->target.recipe, &m->setup, o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL,
                          ui));

@@ -18,6 +18,7 @@
 #include "launch/meet.h"
 #include "launch/run_account.h"
 #include "loop/data_record.h"
+#include "loop/early_stopping.h"
 #include "loop/loop.h"
 #include "base/memory.h"
 #include "launch/rank.h"
@@ -147,8 +148,15 @@ static ls_status existing_run(training *t, bool *done)
 {
     ls_rundir *d = t->loop.run;
     const ls_resume_point *from = &t->loop.from;
-    *done = d->before == LS_RUN_FINISHED && d->metrics.step >= t->loop.total_steps;
-    if (*done)
+    const bool early = ls_early_stopping_due(&d->metrics, t->loop.recipe);
+    *done = d->before == LS_RUN_FINISHED && (early || d->metrics.step >= t->loop.total_steps);
+    if (*done && early) {
+        char why[200];
+        ls_early_stopping_text(why, sizeof why, &d->metrics, t->loop.recipe);
+        ls_log_info("%s is finished after step %lld of %lld, by %s; nothing to do (with a larger "
+                    "train.early_stopping.patience it continues)",
+                    d->path, (long long)d->metrics.step, (long long)t->loop.total_steps, why);
+    } else if (*done)
         ls_log_info(
             "%s is finished: %lld steps, last loss %.4f; nothing to do (another run.name trains again)",
             d->path, (long long)d->metrics.step, d->metrics.loss);
@@ -158,13 +166,15 @@ static ls_status existing_run(training *t, bool *done)
         ls_log_info("continues after step %lld of %lld, from %s; %s %s", (long long)from->step,
                     (long long)t->loop.total_steps, t->checkpoint, d->path, ls_run_state_past(d->before));
     else
-        ls_log_info("%s %s before its first checkpoint: it begins again", d->path,
+        ls_log_info("%s %s before its first checkpoint: it starts from the beginning", d->path,
                     ls_run_state_past(d->before));
     d->metrics = from->metrics;
     if (t->change.eval_data)
         ls_rundir_forget_evaluations(d);
-    if (d->before == LS_RUN_NEW || t->change.best) /* that run's best one is not in this run */
-        d->metrics.best_value = NAN;
+    if (d->before == LS_RUN_NEW || t->change.best) { /* that run's best one is not in this run */
+        d->metrics.best_value = d->metrics.stop_value = NAN;
+        d->metrics.stop_waited = 0;
+    }
     if (t->change.what)
         LS_TRY(ls_metrics_change(d, from->step, t->change.what));
     if (d->rank)
@@ -177,7 +187,7 @@ static ls_status existing_run(training *t, bool *done)
 static ls_status first_state(training *t, const ls_train_opts *o)
 {
     ls_loop *l = &t->loop;
-    l->from.metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .best_value = NAN };
+    l->from.metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .best_value = NAN, .stop_value = NAN };
     if (!t->checkpoint[0])
         return initial_weights(t);
     const ls_resume_now now = { l->train, l->eval, l->steps_per_epoch, o->allow_change, &o->resume };
@@ -192,10 +202,10 @@ static ls_status join_ranks(training *t)
     LS_TRY(ls_ranks_agree(g, ls_workers_recipe(&t->workers)));
     if (!ls_launch_watched() && t->loop.recipe->failure.max_failures)
         return ls_ranks_agree(g, ls_fail(LS_E_USAGE,
-                                         "failure.max_failures: %lld, but these ranks belong to the launcher "
-                                         "that started them, which alone "
-                                         "can start them again: set it to 0; the same command, started "
-                                         "again, continues from the last checkpoint",
+                                         "failure.max_failures: %lld, but only the launcher that started "
+                                         "these ranks can start them again: set it to 0, and give the "
+                                         "launcher the same command again, which continues from the last "
+                                         "checkpoint",
                                          (long long)t->loop.recipe->failure.max_failures));
     if (t->workers.remote && ls_group_rank(g) == 0)
         LS_TRY(ls_ranks_agree(g, ls_bucket_begin(t->workers.remote, t->loop.recipe)));

@@ -50,8 +50,7 @@ static ls_status divide(ls_hosts *hosts, int n)
 {
     return !hosts || ls_hosts_fit(hosts, n)
                ? LS_OK
-               : ls_fail(LS_E_USAGE, "%d workers on %d hosts: each host needs as many as the others", n,
-                         hosts->n);
+               : ls_fail(LS_E_USAGE, "%d workers cannot be divided evenly among %d hosts", n, hosts->n);
 }
 
 static ls_status try_number(ls_workers *w, int n)

@@ -14,10 +14,10 @@ fake() { # NAME BODY: a command that notes its call
     printf '#!/bin/sh\n%s\n' "$2" > "$root/bin/$1"
     chmod +x "$root/bin/$1"
 }
-run() { # runs deps.sh, leaves exit status, output and the calls of apt-get
+run() { # [build]: runs deps.sh, leaves exit status, output and the calls of apt-get
     : > "$root/calls"
     status=0
-    PATH=$root/bin sh "$source/tools/deps.sh" > "$root/output" 2>&1 < /dev/null || status=$?
+    PATH=$root/bin sh "$source/tools/deps.sh" "$@" > "$root/output" 2>&1 < /dev/null || status=$?
 }
 fails() { echo "deps.sh: $1"; echo "status $status, output:"; cat "$root/output"; echo "calls:"; cat "$root/calls"; exit 1; }
 expect_calls() { [ "$(cat "$root/calls")" = "$1" ] || fails "expected the calls: $1"; }
@@ -44,7 +44,15 @@ fake dpkg-query 'exit 1'
 run
 expect_calls "apt-get install -y -q --no-install-recommends $all"
 
+# to build: the compiler and the libraries, not what tests need
+run build
+[ $status = 0 ] || fails "deps.sh build must install"
+for package in build-essential cmake libpng-dev ca-certificates; do grep -qw -- "$package" "$root/calls" || fails "build needs $package"; done
+for package in clang chromium libcmocka-dev gfortran openmpi-bin codespell; do ! grep -qw -- "$package" "$root/calls" || fails "build does not need $package"; done
+
 fake dpkg-query "$missing_one"
+run build
+expect_calls ""
 fake apt-get "$note; case \$1 in install) [ -e $root/updated ] ;; update) : > $root/updated ;; esac"
 run
 [ $status = 0 ] || fails "old package lists: must update them and try again"

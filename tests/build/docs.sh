@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# docs.sh SOURCE_DIR LOCKSTEP - the pages for users say what is so:
+# docs.sh SOURCE_DIR LOCKSTEP [PAGE...] - the pages for users say what is so:
 #   links      every link between pages leads to a file, and to a heading of it; the index has every page
 #   names      recipe keys, options, functions and environment variables that pages name exist
-#   phrases    no page, help text or recipe key's meaning has a phrase of banned_phrases.txt; codespell, where it is installed, finds no misspelling
+#   phrases    no page, help text or string literal of src (messages, meanings of recipe keys) has a phrase of banned_phrases.txt; codespell, where it is
+#              installed, finds no misspelling
 #   commands   blocks that are marked to be run end well, and print what the page shows
-# Marks of a block: ```sh run, ```python run (where python3 has numpy; ```sh run numpy needs it, too), ```yaml file=NAME (makes that file), and ```output, whose
+# With PAGEs it only runs their blocks. PYTHON names the Python of the blocks (default python3).
+# Marks of a block: ```sh run, ```python run (where Python has numpy; ```sh run numpy needs it, too; ```python run torch and
+# ```python run torchvision need these), ```yaml file=NAME (makes that file), and ```output, whose
 # lines the block before it printed: numbers may differ, a line may end in " ...". <!-- run: COMMAND --> runs what a reader has no need to see.
 # Each page is run in a folder of its own, which has the quickstart's first.yaml.
 set -uo pipefail
-source=$(cd "$1" && pwd) lockstep=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
+source=$(cd "$1" && pwd) python=${PYTHON:-python3} lockstep=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 cd "$source" || exit 1
 work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-docs-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -17,6 +20,10 @@ bad() { echo "$*"; failures=$((failures + 1)); }
 count() { while IFS= read -r line; do bad "$line"; done; } # every line of standard input is a failure
 
 mapfile -t pages < <(find docs README.md ARCHITECTURE.md CONTRIBUTING.md -name '*.md' | LC_ALL=C sort)
+
+if [ $# -gt 2 ]; then
+    pages=("${@:3}")
+else
 
 # ---- links
 # PAGE#ANCHOR of every heading, as GitHub makes them
@@ -112,9 +119,11 @@ count <"$work/bad"
 # ---- phrases
 for verb in $(awk -F'\t' '$1 == "verb" {print $2}' "$work/verbs"); do "$lockstep" "$verb" --help | sed "s/^/lockstep $verb --help: /"; done >"$work/help"
 "$lockstep" --help | sed 's/^/lockstep --help: /' >>"$work/help"
+find src -name '*.[ch]' | LC_ALL=C sort | xargs awk -f tests/build/literals.awk >"$work/texts"
+[ "$(wc -l <"$work/texts")" -gt 5000 ] || bad "tests/build/literals.awk finds only $(wc -l <"$work/texts") texts in src"
 grep -v '^#' tests/build/banned_phrases.txt | while IFS=$'\t' read -r phrase instead; do
     [ -n "$phrase" ] || continue
-    { grep -nHiE -- "$phrase" "${pages[@]}"; grep -iE -- "$phrase" "$work/help"; } | cut -c1-140 |
+    { grep -nHiE -- "$phrase" "${pages[@]}"; grep -hiE -- "$phrase" "$work/help" "$work/texts"; } | cut -c1-140 |
         while IFS= read -r line; do printf '%s  [banned: %s; write: %s]\n' "$line" "$phrase" "$instead"; done
 done >"$work/bad"
 count <"$work/bad"
@@ -123,13 +132,15 @@ if command -v codespell >/dev/null; then
     count <"$work/bad"
 fi
 
+fi
+
 # ---- commands
 mkdir "$work/bin"
 ln -s "$lockstep" "$work/bin/lockstep"
 export PATH=$work/bin:$PATH LOCKSTEP_CACHE=$work/cache DOCS=$source/docs
 unset LOCKSTEP_DATA
-numpy=
-python3 -c 'import numpy' 2>/dev/null && numpy=yes
+modules=' '
+for module in numpy torch torchvision; do "$python" -c "import $module" 2>/dev/null && modules+="$module "; done
 plain() { sed -E 's/[0-9]+([.,][0-9]+)*(e[-+]?[0-9]+)?/N/g; s/N (us|ms|s|min)\b/N s/g; s/[ \t]+/ /g; s/^ //; s/ $//'; }
 run() { # PLACE PROGRAM...: runs standard input with it
     local place=$1
@@ -153,12 +164,13 @@ printed() { # PLACE: each line of standard input is one that the last block prin
 }
 # a page as a script that calls these
 script() {
-    awk -v page="$1" -v numpy="$numpy" '
+    awk -v page="$1" -v modules="$modules" -v python="$python" '
     /^```/ && block { print "END_OF_BLOCK"; block = 0; next }
     /^```/ && other { other = 0; next }
     /^```yaml file=/ { sub(/.*file=/, ""); print "cat >" $0 " <<\"END_OF_BLOCK\""; block = 1; next }
-    /^```sh run( numpy)?$/ && (!/numpy/ || numpy) { print "run " page ":" FNR " bash -eo pipefail <<\"END_OF_BLOCK\""; block = 1; next }
-    /^```python run$/ && numpy { print "run " page ":" FNR " python3 <<\"END_OF_BLOCK\""; block = 1; next }
+    function has(name) { return index(modules, " " name " ") }
+    /^```sh run( numpy)?$/ && (!/numpy/ || has("numpy")) { print "run " page ":" FNR " bash -eo pipefail <<\"END_OF_BLOCK\""; block = 1; next }
+    /^```python run( torch(vision)?)?$/ && has(NF == 3 ? $3 : "numpy") { print "run " page ":" FNR " " python " <<\"END_OF_BLOCK\""; block = 1; next }
     /^```output$/ { print "printed " page ":" FNR " <<\"END_OF_BLOCK\""; block = 1; next }
     /^```/ { other = 1; next }
     block { print }

@@ -44,7 +44,7 @@ try 2 train wrong.yaml; has err "error: wrong.yaml:5: train.global_batchs: unkno
 [ "$(wc -l <err)" -eq 1 ] || { echo "more than one message:"; cat err; failures=$((failures + 1)); }
 try 2 train vit-fashion-mnist --set model.heads=3; has err "3 heads do not divide hidden_size 128"
 try 2 plan mlp-mnist --workers 2 --set parallel.mesh="{dp: auto, tp: 2}"; has err "has no such layer to split over the 2 ranks of axis tp"
-try 2 train vit-fashion-mnist --resume checkpoint; has err "--resume checkpoint: there is no checkpoint"
+try 2 train vit-fashion-mnist --resume checkpoint; has err "--resume checkpoint: this is no checkpoint"
 try 2 train vit-fashion-mnist --profile=9:3; has err "FIRST:LAST"
 try 2 train vit-fashion-mnist --log xml; has err "json or text"
 try 2 predict run --out picture.gif; has err ".svg or .png"
@@ -102,7 +102,7 @@ try 0 eval runs/idx/checkpoints/latest; has out " of 64)"
 wrong() { local message=$1; shift; try 2 "$@"; has err "$message"; [ "$(grep -c '^error: ' err)" = 1 ] || { echo "$*: not one message"; cat err; failures=$((failures + 1)); }; }
 wrong "--set model.in_channels: idx" train idx.yaml --set model.in_channels=3 --set run.name=other
 wrong "data.train_images: nothing.idx: no such file" train idx.yaml --set data.train_images=nothing.idx --set run.name=other
-wrong "no run there yet" eval idx.yaml --set run.name=other
+wrong "there is no run yet" eval idx.yaml --set run.name=other
 wrong "nothing.png: no such image file" predict runs/idx nothing.png
 wrong "--ranks-per-host 3 does not divide" plan idx.yaml --workers 2 --ranks-per-host 3
 mkdir none; wrong "none: no such run" runs --metrics none; rmdir none

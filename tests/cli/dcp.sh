@@ -19,7 +19,7 @@ try 0 train recipe.yaml --set run.name=whole
 try 0 train recipe.yaml --set run.name=part --set train.steps=7
 try 0 export runs/part --to saved/ --optimizer
 try 0 train recipe.yaml --resume saved --set run.name=goes-on
-has err "does not say which samples come next: taken as epoch 1, step 2 of its 5"
+has err "does not say which samples come next: continues with epoch 1, step 2 of 5"
 has err "after 7 steps: weights and moments; its rate was "
 has err "continues after step 7 of 12, from saved"
 same goes-on
@@ -34,14 +34,14 @@ try 0 train recipe.yaml --set run.name=goes-on; has err "is finished"
 try 0 export runs/part --to files/ --optimizer --ranks 3
 [ -f files/__2_0.distcp ] && [ ! -e files/__3_0.distcp ] || bad "$what: other files: $(ls files)"
 try 0 train recipe.yaml --resume files --set run.name=files; same files
-refused 2 "ranks: only a directory has a file for each" export runs/part --to x.pt --ranks 2
+refused 2 "ranks: only a directory has one file per rank" export runs/part --to x.pt --ranks 2
 
 # ---- SGD counts no steps
 sed 's/^optimizer:.*/optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}/' recipe.yaml >sgd.yaml
 try 0 train sgd.yaml --set run.name=whole-sgd
 try 0 train sgd.yaml --set run.name=part-sgd --set train.steps=7
 try 0 export runs/part-sgd --to sgd/ --optimizer
-refused 2 "sgd: its optimizer does not count steps: --resume-at EPOCH:STEP says where" train sgd.yaml --resume sgd --set run.name=sgd
+refused 2 "sgd: its optimizer does not count steps: give --resume-at EPOCH:STEP" train sgd.yaml --resume sgd --set run.name=sgd
 try 0 train sgd.yaml --resume sgd --resume-at 1:2 --set run.name=sgd
 cmp runs/whole-sgd/checkpoints/latest/model.safetensors runs/sgd/checkpoints/latest/model.safetensors || bad "$what: another model"
 
@@ -53,11 +53,11 @@ refused 2 "optimizer.decoupled_weight_decay: false here, true there" train recip
 refused 1 "keeps exp_avg of every parameter, and the one here does not" train sgd.yaml --resume saved --set run.name=x
 refused 1 "1 of another shape: head.weight|does not fit the model" train recipe.yaml --resume saved --set run.name=x --set "model.hidden=[8]"
 refused 2 "the run has a checkpoint of its own" train recipe.yaml --resume saved --set run.name=whole
-refused 2 "there is no checkpoint .*of PyTorch's, with .metadata" train recipe.yaml --resume runs --set run.name=x
+refused 2 "this is no checkpoint: .*a PyTorch directory a .metadata" train recipe.yaml --resume runs --set run.name=x
 refused 2 "resume-at 0:99999: an epoch has" train recipe.yaml --resume saved --resume-at 0:99999 --set run.name=x
 refused 2 "resume-at x: EPOCH:STEP is needed" train recipe.yaml --resume saved --resume-at x --set run.name=x
-refused 2 "a checkpoint says itself where it stands" train recipe.yaml --resume runs/part/checkpoints/latest --resume-at 0:1 --set run.name=x
-refused 2 "prefix says more of the directory that --resume names, and none is named" train recipe.yaml --prefix app.
+refused 2 "a checkpoint contains its step" train recipe.yaml --resume runs/part/checkpoints/latest --resume-at 0:1 --set run.name=x
+refused 2 "prefix goes with --resume DIRECTORY" train recipe.yaml --prefix app.
 try 0 export runs/part --to weights/
 refused 1 "weights holds no state of an optimizer .*model.init=weights" train recipe.yaml --resume weights --set run.name=x
 try 0 train recipe.yaml --resume saved --set run.name=changed --set optimizer.weight_decay=0.2 --allow-change
@@ -70,6 +70,6 @@ try 0 inspect "$golden/dcp_resume_flat" --prefix trainer.; has out "371"
 try 0 inspect "$golden/dcp_resume_flat" --prefix trainer; has out "371"
 try 0 export "$golden/dcp_resume_flat" --prefix ema. --to ema.pt
 try 0 inspect ema.pt; has out "decay"
-refused 2 "prefix: .*is no directory of PyTorch's" inspect ema.pt --prefix trainer.
-refused 2 "prefix: .*is no directory of PyTorch's" export runs/part --prefix trainer. --to x.pt
+refused 2 "prefix: .*is not a PyTorch directory" inspect ema.pt --prefix trainer.
+refused 2 "prefix: .*is not a PyTorch directory" export runs/part --prefix trainer. --to x.pt
 finish

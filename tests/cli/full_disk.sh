@@ -46,7 +46,7 @@ mv disk/whole .
 what="limited files"
 (ulimit -f 150; try 1 limited 1; exit $failures); failures=$?
 says limited "File too large \(a file size limit was reached: see ulimit -f"
-try 1 limited 0; has err "begins again"; same limited
+try 1 limited 0; has err "starts from the beginning"; same limited
 
 if ! mount -t tmpfs -o size=1m none disk 2>err; then
     echo "full_disk.sh: skipped: no small file system may be mounted here ($(cat err))"

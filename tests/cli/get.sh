@@ -25,7 +25,7 @@ try 0 get me/tiny --mirror "file://$hub" --list; has out "^model.safetensors .*y
 sed 's/made/again/; s/type: llama.*/type: llama, init: me\/tiny}/' make.yaml >use.yaml
 refused 2 "model.init: me/tiny: no such file or folder: looked .*\`lockstep get me/tiny\` loads it" train use.yaml
 try 0 get me/tiny --mirror "file://$hub/"; once out "^me/tiny: 2 files, .* in $HF_HOME/hub/models--me--tiny/snapshots/$commit$"
-try 0 get me/tiny --mirror "file://$hub/"; once out "\(0 B loaded now, the rest was there\)$"
+try 0 get me/tiny --mirror "file://$hub/"; once out "\(0 B downloaded now, the rest was there\)$"
 try 0 train use.yaml
 try 0 inspect me/tiny; has out "embed_tokens"
 try 0 export me/tiny --to tiny.safetensors

@@ -84,7 +84,7 @@ done
 try 0 eval runs/per-host --json; [ "$(loss out)" = "$(loss one)" ] || bad "$what: another loss"
 LOCKSTEP_FAULT=kill@50:rank=1 try 1 eval runs/whole $two; once err "^error: rank 1: killed by signal 9 "; times 1 err "^error:"
 refused 2 "^error: --generate " eval runs/whole $two --generate
-refused 2 "^error: 3 workers on 2 hosts: each host needs as many" eval runs/whole $two --workers 3
+refused 2 "^error: 3 workers cannot be divided evenly among 2 hosts" eval runs/whole $two --workers 3
 refused 2 "^error: --rsh is for --hosts or --hostfile" eval runs/whole --rsh "$work/rsh"
 touch down
 refused 1 "^error: host 10.77.8.2 does not answer: " eval runs/whole $two
@@ -167,13 +167,13 @@ touch down
 refused 1 "^error: host 10.77.8.2 does not answer: connect to 10.77.8.2: No route to host \(exit status 255\); " train small.yaml $two --set run.name=wrong
 refused 1 "^error: host 10.77.8.2 does not answer: .*; host 10.77.8.3 does not answer: " launch --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2,10.77.8.3 -- $run wrong
 rm down
-refused 2 "^error: --hosts: host b has another number of ranks than host a" launch --hosts a:2,b:1 -- $run wrong
+refused 2 "^error: --hosts: host b has a different number of ranks than host a" launch --hosts a:2,b:1 -- $run wrong
 refused 2 "^error: --hosts: a:x: HOST:N is needed" launch --hosts a:x -- $run wrong
 printf 'a b\n' >wrong-file
-refused 2 "^error: wrong-file:1: 'b' behind the name of the host: " launch --hostfile wrong-file -- $run wrong
+refused 2 "^error: wrong-file:1: 'b' after the name of the host: " launch --hostfile wrong-file -- $run wrong
 refused 2 "^error: --hosts: host a is there twice" launch --hosts a,a -- $run wrong
 refused 2 "^error: --hosts and --hostfile: give one of them" launch --hosts a --hostfile hostfile -- $run wrong
-refused 2 "^error: 3 workers on 2 hosts: each host needs as many" launch --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2 --workers 3 -- $run wrong
+refused 2 "^error: 3 workers cannot be divided evenly among 2 hosts" launch --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2 --workers 3 -- $run wrong
 refused 2 "^error: the program ./none is not there" launch $two -- ./none
 head -c 100 /dev/urandom >noise; chmod +x noise
 refused 1 "^error: rank [0-3] could not be started: ./noise cannot be executed: Exec format error$" launch $two -- ./noise

@@ -76,6 +76,6 @@ refused 2 'metric: the model has no metric eval_accuracy; there are loss, eval_l
 refused 2 'no metric eval_r2_x; .*is it eval_r2_.\?$' train recipe.yaml --set run.name=x --set checkpoint.best.metric=eval_r2_x
 refused 2 'eval_rmse_y is better when it is smaller: set checkpoint.best.mode: min' \
     train recipe.yaml --set run.name=x --set "checkpoint.best={metric: eval_rmse_y, mode: max}"
-refused 2 'metric: rmse_y: it is loss, .* or eval_NAME of a metric' train recipe.yaml --set run.name=x --set checkpoint.best.metric=rmse_y
+refused 2 'metric: rmse_y: write loss .* or eval_NAME of a metric' train recipe.yaml --set run.name=x --set checkpoint.best.metric=rmse_y
 [ ! -e runs/x ] || bad "a refused run has a folder"
 finish

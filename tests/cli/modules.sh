@@ -8,7 +8,7 @@ build() { "$cc" -shared -fPIC -Wall -Wextra -Werror -I"$root/include" "$@" -lm |
 # ---- a new project: one command each
 try 0 new mine; has out "cd mine && make && lockstep train recipe.yaml"
 [ "$(ls mine | tr '\n' ' ')" = "Makefile README.md model.c recipe.yaml " ] || bad "$what: wrote $(ls mine)"
-refused 2 "mine: there is something of that name already" new mine
+refused 2 "mine: it exists already" new mine
 cd mine || exit 1
 make -s CC="$cc" CFLAGS="-O1 -Wall -Wextra -Werror" LOCKSTEP_CFLAGS="-I$root/include" || bad "make in a new project"
 try 0 train recipe.yaml --set threads=1
@@ -26,7 +26,7 @@ cmp runs/one/checkpoints/latest/model.safetensors runs/two/checkpoints/latest/mo
 
 # ---- no code from a run or a checkpoint; inspect, runs and export need none
 for of in runs/pendulum runs/pendulum/checkpoints/latest; do
-    refused 2 "its model is built by the module ./model.so, and runs and checkpoints load no code: give --module ./model.so if you trust that file" eval $of
+    refused 2 "its model is built by the module ./model.so. Lockstep loads no code that a run or a checkpoint names: give --module ./model.so if you trust that file" eval $of
     try 0 eval $of --module ./model.so; has out "mae 0.0"
     try 0 predict $of --module ./model.so --out q.csv; cmp q.csv y.csv || bad "$what: other predictions"
 done
@@ -38,7 +38,7 @@ mv moved.so model.so
 
 # ---- the graph is the identity
 echo '/* another file */ extern int unused; int unused = 1;' >>model.c; make -s CC="$cc" LOCKSTEP_CFLAGS="-I$root/include"
-try 0 train recipe.yaml --set train.epochs=21 --set threads=1; has err "model.so is another file than the one that the run began with; its graph is the same"
+try 0 train recipe.yaml --set train.epochs=21 --set threads=1; has err "model.so is not the file that the run began with; its graph is the same"
 refused 2 "the model that pendulum 1 \(./model.so\) builds: \"parameter fc00.weight f32 \[16, 2\]\" here, \"parameter fc00.weight f32 \[32, 2\]\" there .*--allow-change" train recipe.yaml --set train.epochs=22 --set model.config.hidden=16
 cp model.c kept.c; sed -i 's/ls_square(g, error), 1,/ls_square(g, error), 2,/' model.c; make -s CC="$cc" LOCKSTEP_CFLAGS="-I$root/include"
 refused 2 'loss \\?"mse\\?" %[0-9]+ factor 2 by element - how 0.* here, .*loss \\?"mse\\?" %[0-9]+ factor 1 by element' train recipe.yaml --set train.epochs=22
@@ -61,7 +61,7 @@ refused 2 "loss: pendulum 1 \(./model.so\) declares losses of its own: leave thi
 # missing targets are masked here, too (explain reads no data)
 sed "s/^data:.*/data: {type: arrays, train: {a: a.npy}, eval: {a: a.npy}, missing: mask}/" recipe.yaml >masked.yaml
 try 0 explain masked.yaml --set model.path=./plain.so --set 'loss={type: mse, of: y, target: period}'; has out 'io "period.valid"'
-refused 2 "field period is the target and what weighs it" plan masked.yaml --set data.missing=error --set model.path=./plain.so --set 'loss={type: mse, of: y, target: period, mask: period}'
+refused 2 "field period is both the target and its weight" plan masked.yaml --set data.missing=error --set model.path=./plain.so --set 'loss={type: mse, of: y, target: period, mask: period}'
 
 # ---- the config
 refused 2 "config.hiden: pendulum 1 \(./model.so\) has no such key; did you mean hidden\? \(it has hidden, layers\)" plan recipe.yaml --set model.config.hiden=4

@@ -43,7 +43,7 @@ grep -q "no/such.safetensors" err || fails "which weights"
 if "$mpirun" -n 2 "$lockstep" train small.yaml --set run.name=wrong --set failure.max_failures=1 > out 2> err; then
     fails "restarts of another launcher's ranks"
 fi
-grep -q "failure.max_failures: 1, but these ranks belong to the launcher" err || fails "who restarts"
+grep -q "failure.max_failures: 1, but only the launcher that started these ranks" err || fails "who restarts"
 [ ! -e runs/wrong ] || fails "a refused run left a folder"
 
 # one that is killed is named, before mpirun ends the others, by the rank that missed it; rank 0, if it lives, writes down how the run stands

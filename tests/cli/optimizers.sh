@@ -53,7 +53,7 @@ grep -o '"eval_loss": *[0-9.e-]*' runs/whole/result.json >measured
 grep -q "$(loss | grep -o '[0-9][0-9.]\{6\}' | head -c 7)" measured || bad "eval of the average is $(loss), and the run measured $(cat measured)"
 refused 2 "has no moving averages of the weights: it was trained without optimizer.ema_decay" export runs/plain --to x.safetensors --ema
 refused 2 "ema: PyTorch's optimizers keep no averages" export runs/whole --to x/ --ema --optimizer
-refused 2 "PyTorch's directories have no moving averages" train lion.yaml --resume saved --set run.name=x
+refused 2 "PyTorch directories contain no moving averages" train lion.yaml --resume saved --set run.name=x
 refused 2 "eval.ema: has no effect with optimizer.ema_decay 0" train recipe.yaml --set run.name=x --set eval.ema=true
 
 # ---- Muon and Adafactor look at whole matrices: the same bytes where ranks have slices of them; PyTorch has no form of their state
@@ -63,7 +63,7 @@ for kind in muon adafactor; do
     try 0 train whole.yaml --set run.name=whole
     try 0 train whole.yaml --set run.name=ranks --workers 2; same ranks
     refused 1 "the state of $kind cannot be written for PyTorch" export runs/whole --to none/ --optimizer
-    refused 1 "optimizer $kind cannot go on from a directory of PyTorch's" train whole.yaml --set run.name=none --resume saved
+    refused 1 "optimizer $kind cannot continue from a PyTorch directory" train whole.yaml --set run.name=none --resume saved
 done
 
 # ---- weights to begin with, under other names and with a new head

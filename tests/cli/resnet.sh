@@ -39,7 +39,7 @@ try 0 predict runs/mine large.pgm --resize
 mkdir -p runs/begun; cp runs/mine/recipe.yaml runs/begun/
 refused 1 "runs/begun: the run has no checkpoint yet" predict runs/begun
 refused 1 "runs/begun: the run has no checkpoint yet" eval runs/begun
-refused 2 "there is no run there yet" predict resnet18-mnist
+refused 2 "there is no run yet" predict resnet18-mnist
 
 # ---- MNIST's files, damaged or not there; on two ranks one of them says so
 cp -r data whole

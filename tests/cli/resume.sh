@@ -44,7 +44,7 @@ has err "continues after step $first of "; has runs/stopped/metrics.jsonl '"atte
 rows=$(grep -c '"kind":"step"' runs/stopped/metrics.jsonl)
 [ "$rows" -eq "$(last_step stopped)" ] || bad "$what: $rows rows for $(last_step stopped) steps"
 begin unsaved 2 --set checkpoint.every_epochs=-1 --set checkpoint.every_steps=0 --set checkpoint.keep=2; end -TERM 75
-has err "nothing is saved, as checkpoint.every_epochs is -1"; times 0 err "everything is saved"; has runs/unsaved/result.json '"state":"stopped"'
+has err "nothing is saved, because checkpoint.every_epochs is -1"; times 0 err "everything is saved"; has runs/unsaved/result.json '"state":"stopped"'
 [ -z "$(ls runs/unsaved/checkpoints)" ] || bad "$what: checkpoints of a run that has none"
 begin killed 2
 until_true test -e runs/killed/checkpoints/latest
@@ -81,7 +81,7 @@ has err "continues after step $saved of .*runs/killed died"
 same_run killed
 [ "$(grep -c '^{"kind":"st$' runs/killed/metrics.jsonl)" -eq 1 ] || bad "$what: the torn line was not ended"
 [ -z "$(ls -A runs/killed/checkpoints | grep unfinished)" ] || bad "$what: left-overs of a save are still there"
-try 0 train small.yaml $steps --set run.name=early; has err "begins again"
+try 0 train small.yaml $steps --set run.name=early; has err "starts from the beginning"
 same_run early
 try 0 train small.yaml --set run.name=grown --set train.steps=37
 try 0 train small.yaml $steps --set run.name=grown --workers 2; has err "continues after step 37 of "

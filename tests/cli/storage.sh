@@ -78,7 +78,7 @@ try 0 train busy.yaml; equal busy
 bucket full
 control full
 machine fifth
-refused 1 "cannot write .*507 XMinioStorageFull, the test says so & means it; make room there; the run is whole" train full.yaml
+refused 1 "cannot write .*507 XMinioStorageFull, the test says so & means it; make room there; the run is complete" train full.yaml
 has err "^warning: cannot write .*the next one tries again"
 control well
 try 0 train full.yaml; machine sixth; try 0 train full.yaml; has err "is finished"; equal full

@@ -138,7 +138,7 @@ static void estimates_of_collectives(void **state)
         ls_str s = { 0 };
         ls_explain_text(&s, p, false);
         ASSERT_CONTAINS(s.data,
-                        map ? "a mapping on this node: nothing moves  wait at " : "192 B taken in  wait at ");
+                        map ? "a mapping on this node: nothing moves  wait at " : "192 B received  wait at ");
         ASSERT_CONTAINS(s.data, "overlaps nothing");
         ls_str_release(&s);
         ls_plan_destroy(&p);

@@ -131,7 +131,7 @@ static void other_models_are_refused(void **state)
         { "type: llama", "{" LLAMA ", \"rope_scaling\": 2}",
           "\"rope_scaling\" is a key that this version does not know" },
         { "type: vit", "{\"model_type\": \"vit\"}",
-          "of Hugging Face's models this version reads llama, qwen2, t5" },
+          "of the Hugging Face models this version reads llama, qwen2, t5" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_recipe *r = NULL;

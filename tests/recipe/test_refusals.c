@@ -182,12 +182,12 @@ static void impossible_combinations_are_refused(void **state)
     SET_REFUSED("precision.param=f64", "device ref");
     SET_REFUSED("checkpoint.best={metric: eval_accuracy, mode: min}", "better when it is larger",
                 "checkpoint.best.mode: max");
-    SET_REFUSED("checkpoint.best.metric=accuracy", "or eval_NAME of a metric: eval_loss, eval_accuracy");
+    SET_REFUSED("checkpoint.best.metric=accuracy", "or eval_NAME of a metric, such as eval_loss");
     SET_REFUSED("checkpoint.best.metric=eval_", "or eval_NAME of a metric");
     SET_REFUSED("optimizer={type: sgd, nesterov: true}", "momentum");
     SET_REFUSED("schedule={type: cosine, total_steps: 5, warmup_steps: 5}", "warm-up");
     SET_REFUSED("schedule={type: cosine, min_lr: 1}", "schedule.min_lr",
-                "above optimizer.lr, from which the rate falls");
+                "larger than optimizer.lr, from which the rate falls");
     REFUSED(
         "model: {type: llama, heads: 4, kv_heads: 3}\ndata: {type: text, train_text: a, tokenizer: bytes}\n",
         "3 kv_heads do not divide 4 heads");
@@ -197,7 +197,7 @@ static void impossible_combinations_are_refused(void **state)
     REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: ref\nkernels: onednn\n",
             "here.yaml:4: kernels");
     SET_REFUSED("model={image_size: 65536, patch_size: 1, in_channels: 4096}", "model.image_size",
-                "more than");
+                "too large");
     REFUSED("model: {type: t5, heads: 3}\n" PAIRS, "here.yaml:1: model.heads",
             "3 heads do not divide hidden_size 128", "model.head_dim");
     REFUSED("model: {type: t5, position_buckets: 9}\n" PAIRS, "model.position_buckets", "9 is odd");

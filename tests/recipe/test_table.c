@@ -142,6 +142,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "precision.param=f16";
     if (!strncmp(k->key, "eval.generate.", 14))
         sets[n++] = "eval.generate={tokens: 3, beams: 3}";
+    if (!strcmp(k->key, "train.early_stopping.min_delta"))
+        sets[n++] = "train.early_stopping.patience=3";
     if (!strcmp(k->key, "eval.ema"))
         sets[n++] = "optimizer.ema_decay=0.5";
     if (!strcmp(k->key, "model.init_strict") || !strcmp(k->key, "model.reset") ||
