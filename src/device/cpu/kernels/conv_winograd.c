@@ -21,7 +21,7 @@ enum {
     /* at once, about: their points and results share L2 with the kernel of 64 channels */
     SQUARES = 64,
     CHAIN = 128,         /* y, dx: channels of a chain */
-    SMALLEST = 8,        /* height and width of a result, and */
+    SMALLEST = 7,        /* height and width of a result (dw: and one more), and */
     LEAST_CHANNELS = 16, /* for which it pays */
     /* f32 added to the distance between points, and between rows, to keep them off the same cache sets */
     OFF_SET = 16,
@@ -47,8 +47,9 @@ typedef struct winograd {
 bool LS_NAME(ls_conv_is_winograd)(const conv *c)
 {
     const ls_conv_attrs *at = &c->s.at;
+    const int64_t smallest = c->kind == LS_CONV_DW ? SMALLEST + 1 : SMALLEST;
     return c->s.kh == 3 && c->s.kw == 3 && at->stride_h == 1 && at->stride_w == 1 && at->dilation_h == 1 &&
-           at->dilation_w == 1 && c->s.oh >= SMALLEST && c->s.ow >= SMALLEST &&
+           at->dilation_w == 1 && c->s.oh >= smallest && c->s.ow >= smallest &&
            min_i64(c->source_channels, c->target_channels) >= LEAST_CHANNELS;
 }
 
