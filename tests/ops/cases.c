@@ -413,6 +413,7 @@ const op_case ls_test_cases[] = {
     CONV("long sums", 2, 300, 1, 2, 5, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 2),
     CONV("long planes", 2, 9, 19, 17, 3, 2, 2, 1, 1, 0, 0, 1, 1, 1, 18, 16),
     CONV("squares", 3, 16, 8, 8, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1, 8, 8, .no_gradient = true),
+    CONV("the smallest squares", 3, 16, 7, 7, 17, 3, 3, 1, 1, 1, 1, 1, 1, 1, 7, 7, .no_gradient = true),
     CONV("odd squares", 2, 21, 9, 13, 37, 3, 3, 1, 1, 1, 0, 1, 1, 1, 9, 11, .no_gradient = true),
     CONV("squares beyond the padding", 1, 35, 6, 5, 17, 3, 3, 1, 1, 3, 4, 1, 1, 1, 10, 11,
         .no_gradient = true),
