@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "base/thread_pool.h"
 #include "comm/environment.h"
+#include "data/image_view.h"
 #include "doctor.h"
 #include "lockstep/data.h"
 #include "plan/wires.h"
@@ -54,6 +55,9 @@ static void data(ls_doctor *d)
         }
     }
     texts(d);
+    ls_doctor_line(d, "pictures",
+                   ls_jpeg_is_read ? "JPEG, PNG"
+                                   : "PNG; not JPEG: install libjpeg62-turbo-dev and build again");
 }
 
 static ls_status measure(ls_doctor *d, int threads, ls_calibration *out)

@@ -21,6 +21,8 @@ bool ls_jpeg_is(const void *bytes, size_t n)
 #include <jerror.h>
 #include <jpeglib.h>
 
+const bool ls_jpeg_is_read = true;
+
 enum { MOST_SCANS = 500 }; /* of a progressive file: each scan costs a pass over the whole picture */
 
 typedef struct job {
@@ -223,6 +225,8 @@ ls_status ls_jpeg_parse(ls_image *out, const void *bytes, size_t n, const char *
 }
 
 #else
+const bool ls_jpeg_is_read = false;
+
 static ls_status no_jpeg(const char *what)
 {
     return ls_fail(

@@ -1,6 +1,7 @@
 /* image_shards.c - pictures in tar archives in WebDataset's layout: KEY.jpg and KEY.cls, one behind the
  * other. KEY is the member's name up to the first dot behind its last slash. Other members are left out.
  * Shards are mapped: only their headers are read here, and of a picture only its own bytes later. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,11 +112,25 @@ static ls_status add_shard(ls_image_list *l, const char *path)
     return status;
 }
 
+/* {000..127} without other choices says how many shards there are: a missing one is an error. */
+static ls_status check_number(const char *pattern, size_t found)
+{
+    const char *open = strchr(pattern, '{');
+    long first, last;
+    if (!open || strchr(open + 1, '{') || strpbrk(pattern, "*?[") ||
+        sscanf(open, "{%ld..%ld}", &first, &last) != 2 || first < 0 || last < first ||
+        (size_t)(last - first + 1) == found)
+        return LS_OK;
+    return ls_fail(LS_E_USAGE,
+                   "%s: names %ld shards, and %zu of them are there: get the others, or correct the numbers",
+                   pattern, last - first + 1, found);
+}
+
 ls_status ls_image_shards(ls_image_list *out, const ls_image_source *from)
 {
     ls_corpus files;
     LS_TRY(ls_corpus_find(&files, from->split));
-    ls_status s = LS_OK;
+    ls_status s = check_number(from->split, files.n);
     for (size_t i = 0; i < files.n && s == LS_OK; i++)
         s = add_shard(out, files.paths[i]);
     ls_corpus_release(&files);

@@ -127,6 +127,7 @@ sed '4s/,.*//' set/val.csv >set/bat.csv
 refused 1 'set/bat.csv line 4: 1 columns, and the first line has 2' "${run[@]}" --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/bat.csv
 head -c 3000 tars/train-001.tar >tars/cut.tar
 refused 1 'tars/cut.tar: truncated at offset 3000: the file at offset' "${run[@]}" --set data.path= --set data.train_images=tars/cut.tar --set data.eval_images='tars/val-*.tar'
+refused 2 'train-.000..004..tar: names 5 shards, and 3 of them are there' "${run[@]}" --set data.path= --set data.train_images='tars/train-{000..004}.tar' --set data.eval_images='tars/val-*.tar'
 refused 2 'has label 2, and with 2 classes labels are 0 to 1' "${run[@]}" --set data.path= --set data.train_images='tars/train-*.tar' --set data.eval_images='tars/val-*.tar' --set model.classes=2
 if [ "$jpeg" ]; then
     cp set/train/bee/3.PPM other/train/bee/
