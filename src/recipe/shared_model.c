@@ -26,16 +26,16 @@ const ls_shared_model *ls_recipe_shared_model(const ls_recipe *r) { return r->st
 
 /* ---- calls into the module */
 
-/* What this process is doing while it is in a function of a module: "./mine.so, build". */
-static _Atomic(const char *) inside;
+/* What this thread is doing while it is in a function of a module: "./mine.so: build". exit() calls the
+ * functions of atexit in its own thread. */
+static _Thread_local const char *inside;
 
 /* A module that calls exit() takes the command with it: no other code can say why. */
 static void at_exit(void)
 {
-    const char *what = atomic_load(&inside);
-    if (!what)
+    if (!inside)
         return;
-    ls_log(LS_ERROR, "%s called exit(): a function of a module returns a status (ls_fail)", what);
+    ls_log(LS_ERROR, "%s called exit(): a function of a module returns a status (ls_fail)", inside);
     fflush(NULL);
     _exit(1);
 }
@@ -46,10 +46,10 @@ static void enter(const char *module, const char *function, char text[512])
     if (!atomic_flag_test_and_set(&registered))
         atexit(at_exit);
     snprintf(text, 512, "%s: %s", module, function);
-    atomic_store(&inside, text);
+    inside = text;
 }
 
-static void leave(void) { atomic_store(&inside, NULL); }
+static void leave(void) { inside = NULL; }
 
 /* ---- opening */
 
@@ -183,8 +183,12 @@ void ls_shared_model_close(ls_shared_model **mp)
     ls_shared_model *m = mp ? *mp : NULL;
     if (!m)
         return;
-    if (m->table->close && m->opened)
+    if (m->table->close && m->opened) {
+        char what[512];
+        enter(m->label, "close", what);
         m->table->close(m->self);
+        leave();
+    }
     free(m->graph);
     free(m);
     *mp = NULL;
@@ -303,6 +307,58 @@ ls_status ls_shared_model_identify(ls_recipe *r)
 
 /* ---- data */
 
+/* A data set of a module, with a note around each call into it. */
+typedef struct guarded_set {
+    ls_dataset set;
+    ls_dataset *theirs;
+    char reading[512], counting[512], closing[512];
+} guarded_set;
+
+static ls_status read_theirs(const ls_dataset *set, int64_t i, void *const *to)
+{
+    const guarded_set *g = (const guarded_set *)set;
+    inside = g->reading;
+    const ls_status s = g->theirs->read(g->theirs, i, to);
+    leave();
+    return s;
+}
+
+static int64_t count_theirs(const ls_dataset *set, int64_t i, int k)
+{
+    const guarded_set *g = (const guarded_set *)set;
+    inside = g->counting;
+    const int64_t n = g->theirs->count(g->theirs, i, k);
+    leave();
+    return n;
+}
+
+static void close_theirs(ls_dataset *set)
+{
+    guarded_set *g = (guarded_set *)set;
+    inside = g->closing;
+    if (g->theirs->close)
+        g->theirs->close(g->theirs);
+    leave();
+    free(g);
+}
+
+/* *set, the module's, becomes one that calls it. */
+static ls_status guard(ls_dataset **set, const char *label)
+{
+    guarded_set *g = ls_sys_calloc(1, sizeof *g);
+    LS_TRY(ls_sys_have(g));
+    g->set = **set;
+    g->set.read = read_theirs;
+    g->set.count = (*set)->count ? count_theirs : NULL;
+    g->set.close = close_theirs;
+    g->theirs = *set;
+    snprintf(g->reading, sizeof g->reading, "%s: read", label);
+    snprintf(g->counting, sizeof g->counting, "%s: count", label);
+    snprintf(g->closing, sizeof g->closing, "%s: close of its data", label);
+    *set = &g->set;
+    return LS_OK;
+}
+
 static ls_status check_set(const ls_recipe *r, const ls_shared_model *m, const ls_dataset *d, ls_split split)
 {
     const char *wrong = !d                              ? "gives no data set"
@@ -335,6 +391,8 @@ ls_status ls_shared_model_data(ls_dataset **out, const ls_recipe *r, ls_split sp
         leave();
         s = s == LS_OK ? check_set(r, m, *out, split)
                        : ls_fail_in(s, "%s: %s", ls_recipe_where(r, "data.type"), m->label);
+        if (s == LS_OK)
+            s = guard(out, m->label);
     }
     if (s == LS_OK || c.status != LS_OK)
         s = ls_config_status(&c);

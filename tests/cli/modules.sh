@@ -104,10 +104,20 @@ static ls_status build(ls_graph *g, const void *self, int64_t batch)
 static ls_status read_one(const ls_dataset *d, int64_t i, void *const *to)
 {
     (void)d;
+#ifdef IN_READ
+    IN_READ;
+#endif
     if (to[0])
         ((float *)to[0])[0] = ((float *)to[0])[1] = (float)i;
     return LS_OK;
 }
+#ifdef IN_SET_CLOSE
+static void close_set(ls_dataset *d)
+{
+    (void)d;
+    IN_SET_CLOSE;
+}
+#endif
 static ls_status data(ls_dataset **out, void *self, ls_split split, ls_config *c)
 {
     static const ls_field fields[] = { { .name = "x", .type = { LS_F32, 1, { 2 } } } };
@@ -115,10 +125,20 @@ static ls_status data(ls_dataset **out, void *self, ls_split split, ls_config *c
     (void)self, (void)c;
     sets[split] = (ls_dataset){ .name = "n", .source = "s", .split = split, .n = 32, .n_fields = 1, .fields = fields, .read = read_one };
     *out = &sets[split];
+#ifdef IN_SET_CLOSE
+    sets[split].close = close_set;
+#endif
 #ifdef IN_DATA
     IN_DATA;
 #endif
     return LS_OK;
+}
+static void close_it(void *self)
+{
+    (void)self;
+#ifdef IN_CLOSE
+    IN_CLOSE;
+#endif
 }
 static ls_status open_it(void **self, ls_config *c)
 {
@@ -141,7 +161,7 @@ LS_MODULE_EXPORT const ls_model_module *SYMBOL(void)
 #ifdef IN_SYMBOL
     IN_SYMBOL;
 #endif
-    static const ls_model_module m = { LS_MODULE_DEFAULTS, .name = "bad", .version = "0", .build = build, .data = data, .open = open_it, TABLE };
+    static const ls_model_module m = { LS_MODULE_DEFAULTS, .name = "bad", .version = "0", .build = build, .data = data, .open = open_it, .close = close_it, TABLE };
     return &m;
 }
 END
@@ -169,6 +189,11 @@ for at in OPEN BUILD DATA; do
         rm -rf runs/exit
     done
 done
+# also in the loader's thread, and at the end
+exits() { # AT WORDS
+    module "-DIN_$1=exit(0)"; try 1 train recipe.yaml --set run.name=exit; once err "bad 0 \(./bad.so\): $2 called exit\(\)"; rm -rf runs/exit
+}
+exits READ read; exits SET_CLOSE "close of its data"; exits CLOSE close
 module '-DIN_OPEN=return ls_fail(LS_E_IO, "the table is not there")'; refused 1 "bad 0 \(./bad.so\): the table is not there" plan recipe.yaml
 module '-DIN_DATA=*out = NULL'; refused 2 "data: gives no data set" train recipe.yaml --set run.name=none
 module '-DIN_DATA=sets[split].n = 0'; refused 2 "data: n must be at least 1" train recipe.yaml --set run.name=none
