@@ -324,9 +324,9 @@ LS_API ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t
 typedef struct ls_loader ls_loader;
 typedef struct ls_loader_step {
     int64_t epoch, step;
-    int64_t micro_batches; /* of the share: all M by default */
-    int64_t samples;       /* of the whole step, over all ranks; not padding */
-    int64_t replaced;      /* of the share: samples that stand in for broken ones (ls_images_options) */
+    ls_share share;   /* its micro-batches: all M by default */
+    int64_t samples;  /* of the whole step, over all ranks; not padding */
+    int64_t replaced; /* of the share: samples that stand in for broken ones (ls_images_options) */
     int n_fields;
     const struct ls_loader_field *fields; /* the loader's: for ls_trainer_step_from and ls_loader_copy */
 } ls_loader_step;

@@ -68,6 +68,15 @@ typedef struct ls_model_module {
 #define LS_MODULE_DEFAULTS \
     .size = sizeof(ls_model_module), .abi = LS_MODULE_ABI, .library = (void (*)(void))ls_graph_create
 
+/* A function of the header, so that size and version are those that the module was built with. */
+static inline ls_model_module ls_model_module_default(void)
+{
+    ls_model_module m;
+    m.size = sizeof m, m.abi = LS_MODULE_ABI, m.library = (void (*)(void))ls_graph_create;
+    m.name = m.version = NULL, m.open = NULL, m.build = NULL, m.data = NULL, m.close = NULL;
+    return m;
+}
+
 /* In front of lockstep_module, the one symbol that a module exports. */
 #ifdef __cplusplus
 #define LS_MODULE_EXPORT extern "C" __attribute__((visibility("default")))

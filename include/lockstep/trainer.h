@@ -182,7 +182,8 @@ LS_API ls_status ls_trainer_evaluate(ls_trainer *t, const struct ls_dataset *set
  * divided by n) of its channels over all samples of `set`, the training split. After ls_trainer_init or
  * ls_trainer_load, of which the first sets means to 0 and deviations to 1. A channel with one value gets the
  * deviation 1, and a warning names it; numbers that FIELD.valid says are missing do not count. Sums are
- * exact: the ranks, each of which reads a part of the set, change no bit. Allocates. Collective. */
+ * exact: the ranks, each of which reads a part of the set, change no bit. LS_E_ARG before there are weights;
+ * LS_E_SHAPE as ls_trainer_check_data. Allocates. Collective. */
 LS_API ls_status ls_trainer_fit(ls_trainer *t, const struct ls_dataset *set);
 
 /* LS_E_SHAPE unless the samples of `set` have all fields that the model takes, of their types. Local. */

@@ -436,7 +436,7 @@ ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done)
         const slot *from = &l->slots[l->taken % (l->ring + 1)];
         *step = (ls_loader_step){ .epoch = from->epoch,
                                   .step = from->step,
-                                  .micro_batches = l->share.count,
+                                  .share = l->share,
                                   .samples = ls_order_samples(&l->order, from->step),
                                   .replaced = from->replaced,
                                   .n_fields = l->set->n_fields,

@@ -260,6 +260,7 @@ ls_status ls_trainer_fit(ls_trainer *t, const ls_dataset *set)
     LS_ARG(t);
     LS_ARG(set);
     LS_TRAINER_USE(t);
+    LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_fit"));
     LS_TRY(ls_checkpoint_together(t->group, ls_trainer_check_data(t, set)));
     return ls_trainer_fit_missing(t, set, NULL);
 }

@@ -157,6 +157,28 @@ ls_status ls_trainer_run(ls_trainer *t, int64_t samples, double lr, ls_step_resu
 
 /* ---- from a loader; of a classifier or a language model */
 
+/* The step must be what the trainer computes on this rank: other samples would be trained twice, or not. */
+static ls_status check_share(const ls_trainer *t, const ls_loader_step *b)
+{
+    const ls_share *a = &b->share, *own = &t->compiled.share;
+    const int64_t sample = b->n_fields ? (int64_t)ls_type_bytes(&b->fields[0].field->type) : 0,
+                  samples = sample ? (int64_t)b->fields[0].bytes / sample : 0;
+    if (a->count != own->count || a->first != own->first || (a->count > 1 && a->stride != own->stride))
+        return ls_fail(
+            LS_E_ARG,
+            "ls_trainer_step_from: the loader has %lld micro-batches from %lld in strides of %lld, "
+            "this rank's share is %lld from %lld in strides of %lld; make the loader with the share "
+            "that ls_parallel_share gives",
+            (long long)a->count, (long long)a->first, (long long)a->stride, (long long)own->count,
+            (long long)own->first, (long long)own->stride);
+    if (sample && samples != ls_trainer_room(t))
+        return ls_fail(LS_E_ARG,
+                       "ls_trainer_step_from: the loader's micro-batches have %lld samples, the trainer's "
+                       "micro_batch is %lld",
+                       (long long)(samples / a->count), (long long)t->compiled.micro_batch);
+    return LS_OK;
+}
+
 ls_status ls_trainer_step_from(ls_trainer *t, const ls_loader_step *batch, double lr, ls_step_result *r)
 {
     LS_ARG(t);
@@ -164,9 +186,7 @@ ls_status ls_trainer_step_from(ls_trainer *t, const ls_loader_step *batch, doubl
     LS_ARG(r);
     LS_TRAINER_USE(t);
     LS_TRY(ls_trainer_check_step(t, lr, "ls_trainer_step_from"));
-    if (batch->micro_batches != t->compiled.share.count)
-        return ls_fail(LS_E_ARG, "the loader's steps have %lld micro-batches, this rank's share is %lld",
-                       (long long)batch->micro_batches, (long long)t->compiled.share.count);
+    LS_TRY(check_share(t, batch));
     LS_TRY(ls_trainer_feed(t, batch));
     return ls_trainer_step_fed(t, batch->samples, lr, r);
 }

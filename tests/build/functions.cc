@@ -33,6 +33,14 @@ extern "C" ls_status build(ls_graph *g, const void *config, int64_t batch)
     return ls_graph_finish(g);
 }
 
+// A module: its table, and its symbol without the macro.
+extern "C" const ls_model_module *lockstep_module()
+{
+    static ls_model_module module = ls_model_module_default();
+    module.name = "functions", module.version = "1", module.build = build;
+    return &module;
+}
+
 static ls_status train(double *loss)
 {
     const int64_t hidden = 8, batch = 16;
@@ -143,5 +151,8 @@ int main()
     double loss = 0;
     if (train(&loss) != LS_OK || !options_may_be_null() || !layers_may_have_null())
         return std::puts(ls_error_message()), 1;
+    const ls_model_module *module = lockstep_module();
+    if (module->size != sizeof *module || module->abi != LS_MODULE_ABI || !module->library || module->open)
+        return std::puts("the defaults of a module"), 1;
     return std::printf("%s\n", loss < 0.1 ? "trained" : "not trained"), 0;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# arrays.sh COMMAND - a regression on tables: trained, evaluated, predicted; killed and resumed on other numbers of ranks with the same bits; weights by sample,
+# arrays.sh COMMAND [MAKE_HDF5] - a regression on tables: trained, evaluated, predicted; killed and resumed on other numbers of ranks with the same bits; weights by sample,
 # missing targets, several losses; what does not fit is refused with file, line or key.
 source "$(dirname "$0")/common.sh"
 
@@ -45,6 +45,20 @@ for from in 1 2; do
     try 0 "${run[@]}" --set run.name=killed$from --workers $((4 / from))
     same killed$from
 done
+
+# ---- the same numbers from HDF5 and from NetCDF-4
+if [ -n "${2:-}" ]; then
+    for kind in h5 nc; do
+        for table in train eval; do "$2" $table.$kind p q r <$table.csv || bad "no $table.$kind"; done
+        try 0 "${run[@]}" --set run.name=from_$kind --set data.train.x=train.$kind --set data.eval.x=eval.$kind
+        same from_$kind
+    done
+    try 0 "${run[@]}" --set run.name=named --set data.train.x=train.nc:/x
+    same named
+    refused 2 'train.nc:z: it has no data set "z"; its first member is "feature"' train mlp-regression --set run.name=none --set data.train.x=train.nc:z
+else
+    echo "skipped: HDF5, whose headers are not here"
+fi
 
 # ---- weights, missing targets, two losses, classes
 try 0 train mlp-regression -q --set run.name=weighed --set loss.weight=w --set data.train.w=train.csv --set data.eval.w=eval.csv

@@ -206,5 +206,8 @@ module '-DIN_BUILD=if (getenv("LOCKSTEP_RANK") && getenv("LOCKSTEP_RANK")[0] == 
 try 1 train recipe.yaml --set run.name=crash --workers 2; has err "rank 1: killed by signal 6 \(SIGABRT\)"
 # ranks that build different models
 module '-DIN_BUILD=if (getenv("LOCKSTEP_RANK") && getenv("LOCKSTEP_RANK")[0] == 49) x = ls_linear(g, "more", x, 2)'
-try 2 train recipe.yaml --set run.name=apart --workers 2; has err "rank"
+try 2 train recipe.yaml --set run.name=apart --workers 2
+has err "rank 1 would run another program than rank 0; the first difference is line [0-9]+:"
+has err "^ +rank 0: program micro on cpu, [a-z0-9]+, window [0-9]+$"; has err "^ +rank 1: program micro on cpu, [a-z0-9]+, window [0-9]+$"
+has err "All ranks need the same recipe, the same build and the same instruction set \(isa:\)"
 finish

@@ -49,7 +49,7 @@ static void assert_step(const ls_loader_step *step, const ls_order *o, const ls_
     int32_t *labels = malloc((size_t)o->micro_batch * 4);
     assert_int_equal(step->epoch, epoch);
     assert_int_equal(step->step, k);
-    assert_int_equal(step->micro_batches, micro_batches);
+    assert_int_equal(step->share.count, micro_batches);
     for (int64_t m = 0; m < micro_batches; m++) {
         assert_ok(ls_order_fill(o, set, epoch, k, m, (void *const[]){ images, labels }));
         assert_memory_equal((const uint8_t *)step->fields[0].data + m * o->micro_batch * BYTES, images,
@@ -215,9 +215,9 @@ static void test_ranks_share_every_step(void **state)
                         assert_ok(ls_loader_next(l, &step, &done));
                         assert_false(done);
                         assert_int_equal(step.epoch * steps + step.step, k);
-                        assert_int_equal(step.micro_batches, per_rank);
+                        assert_int_equal(step.share.count, per_rank);
                         assert_int_equal(step.samples, ls_order_samples(&o, step.step)); /* of all ranks */
-                        for (int64_t i = 0; i < step.micro_batches; i++) {
+                        for (int64_t i = 0; i < step.share.count; i++) {
                             int64_t m = share.first + i * share.stride;
                             dealt[k * micro_batches + m]++;
                             for (int64_t row = 0; row < 2; row++) {

@@ -244,6 +244,56 @@ static void one_thread_at_a_time(void **state)
     ls_trainer_destroy(&t);
 }
 
+/* A loader of other micro-batches than the trainer's would train samples twice, or read behind its own. */
+static void loaders_have_the_rank_s_share(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    START(t, .micro_batch = 4, .micro_batches = 2, .threads = 1);
+    static const struct {
+        int64_t global, micro;
+        ls_share share;
+        const char *says;
+    } WRONG[] = {
+        { 8, 4, { 0, 1, 1 }, "the loader has 1 micro-batches from 0" },
+        { 16, 4, { 1, 1, 2 }, "2 micro-batches from 1 in strides of 1, this rank's share is 2 from 0" },
+        { 16, 4, { 0, 2, 2 }, "in strides of 2" },
+        { 4, 2, { 0, 1, 2 }, "micro-batches have 2 samples, the trainer's micro_batch is 4" },
+    };
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
+        const ls_order order = { .n = SAMPLES,
+                                 .global_batch = WRONG[i].global,
+                                 .micro_batch = WRONG[i].micro };
+        ls_loader *l;
+        ls_loader_step step;
+        ls_step_result r;
+        bool done;
+        ASSERT_OK(ls_loader_create(&l, &SAMPLE_SET, &order, .share = WRONG[i].share));
+        ASSERT_OK(ls_loader_next(l, &step, &done));
+        ASSERT_FAILS(ls_trainer_step_from(t, &step, 1e-2, &r), LS_E_ARG, "ls_trainer_step_from",
+                     WRONG[i].says);
+        ls_loader_destroy(&l);
+    }
+    ls_trainer_destroy(&t);
+}
+
+/* A scaling is found after the weights, which ls_trainer_init would reset, and of a set that has its field.
+ */
+static void fitting_comes_after_weights(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_dataset other = SAMPLE_SET;
+    const ls_field renamed[] = { { .name = "pictures", .type = SAMPLE_FIELDS[0].type }, SAMPLE_FIELDS[1] };
+    ASSERT_OK(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = 8, .threads = 1));
+    ASSERT_FAILS(ls_trainer_fit(t, &SAMPLE_SET), LS_E_ARG, "ls_trainer_fit", "ls_trainer_init");
+    ASSERT_OK(ls_trainer_init(t, 1));
+    other.fields = renamed;
+    ASSERT_FAILS(ls_trainer_fit(t, &other), LS_E_SHAPE, "no \"images\"");
+    ASSERT_OK(ls_trainer_fit(t, &SAMPLE_SET)); /* the model has nothing to fit */
+    ls_trainer_destroy(&t);
+}
+
 /* As load_state_dict(strict=False): what only one side has is passed over. */
 static void weights_are_loaded_partly(void **state)
 {
@@ -285,10 +335,16 @@ static void weights_are_loaded_partly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_are_loaded_partly), cmocka_unit_test(one_thread_at_a_time),
-        cmocka_unit_test(saved_and_loaded),          cmocka_unit_test(weights_come_first),
-        cmocka_unit_test(loading_is_enough),         cmocka_unit_test(other_data_is_refused),
-        cmocka_unit_test(a_bad_weight_is_named),     cmocka_unit_test(refusals),
+        cmocka_unit_test(loaders_have_the_rank_s_share),
+        cmocka_unit_test(fitting_comes_after_weights),
+        cmocka_unit_test(weights_are_loaded_partly),
+        cmocka_unit_test(one_thread_at_a_time),
+        cmocka_unit_test(saved_and_loaded),
+        cmocka_unit_test(weights_come_first),
+        cmocka_unit_test(loading_is_enough),
+        cmocka_unit_test(other_data_is_refused),
+        cmocka_unit_test(a_bad_weight_is_named),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }
