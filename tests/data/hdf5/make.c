@@ -1,6 +1,6 @@
-/* make.c FILE COLUMNS.. - reads a CSV table from standard input and writes it to FILE with libhdf5: each column
- * as a data set [rows], and x [rows, n], the named columns side by side. A FILE that ends in .nc has what
- * netCDF-4 adds: dimensions as HDF5 dimension scales, deflated chunks and fill values. */
+/* make.c FILE COLUMNS.. - reads a CSV table from standard input and writes it to FILE with libhdf5: each
+ * column as a data set [rows], and x [rows, n], the named columns side by side. A FILE that ends in .nc has
+ * what netCDF-4 adds: dimensions as HDF5 dimension scales, deflated chunks and fill values. */
 #include <hdf5.h>
 #include <hdf5_hl.h>
 #include <stdio.h>
