@@ -219,7 +219,8 @@ typedef struct ls_recipe {
     } precision;
     struct {
         int64_t every_epochs;
-        bool ema; /* of the averaged weights */
+        bool ema;            /* of the averaged weights */
+        const char *metrics; /* f1, auc, perplexity, separated by spaces; "" none */
         struct {
             int64_t tokens, beams, no_repeat, samples; /* tokens 0: nothing is generated; samples 0: all */
             double length_penalty;

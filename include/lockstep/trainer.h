@@ -59,6 +59,9 @@ typedef struct ls_trainer_opts {
     /* parameters that keep their values: names of parameters or of modules around them, separated by spaces;
      * `*`, `?` and [...] match inside one part of a name. NULL: none */
     const char *freeze;
+    /* more metrics of an evaluation, beside each accuracy that the model measures: words "f1", "auc" (of two
+     * classes), "perplexity"; ls_measure_against says what they are. NULL: none */
+    const char *metrics;
     /* compute type of parameters and activations; type that wider logits are rounded to for the loss and for
      * predictions, which compute in f32. Masters are f32 (f64: all of it) */
     ls_dtype param, output;
@@ -85,7 +88,7 @@ typedef struct ls_trainer_opts {
     .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64,     \
     .micro_batches = 1, .accumulation = LS_SUM_TREE, .padding = false, .mean_of_means = false,             \
     .optimizer = { LS_OPTIMIZER_DEFAULTS }, .n_groups = 0, .groups = NULL, .clip_norm = 0, .ema_decay = 0, \
-    .freeze = NULL, .param = LS_F32, .output = LS_F32, .cast_forward_inputs = true, .modules = NULL,       \
+    .freeze = NULL, .metrics = NULL, .param = LS_F32, .output = LS_F32, .cast_forward_inputs = true, .modules = NULL,       \
     .scaler = { LS_SCALER_DEFAULTS }, .recompute = NULL, .eval_only = false, .stage_saves = false,         \
     .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
 LS_API ls_trainer_opts ls_trainer_opts_default(void);

@@ -29,6 +29,7 @@ typedef enum ls_option {
     LS_FIELD_MODULES,
     LS_FIELD_CAST_FORWARD_INPUTS,
     LS_FIELD_PADDING,
+    LS_FIELD_METRICS,
     /* ls_order */
     LS_FIELD_GLOBAL_BATCH,
     /* data sets: members of their options, and arguments of the functions that open them */

@@ -49,6 +49,7 @@ static const char *const FIELD[LS_FIELD_COUNT] = {
     [LS_FIELD_MODULES] = "modules",
     [LS_FIELD_CAST_FORWARD_INPUTS] = "cast_forward_inputs",
     [LS_FIELD_PADDING] = "padding",
+    [LS_FIELD_METRICS] = "metrics",
     [LS_FIELD_GLOBAL_BATCH] = "global_batch",
     [LS_FIELD_PATH] = "path",
     [LS_FIELD_TOKENIZER] = "tokenizer",

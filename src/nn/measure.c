@@ -3,11 +3,14 @@
  * does. */
 #define LS_NO_CALL_SITES
 #include <stdio.h>
+#include <string.h>
 
 #include "base/argument.h"
+#include "base/field.h"
 #include "graph/graph.h"
 #include "graph/op.h"
 #include "lockstep/nn.h"
+#include "nn/measure.h"
 
 static const char *const NAMES[] = { [LS_ACCURACY] = "LS_ACCURACY",
                                      [LS_F1] = "LS_F1",
@@ -80,6 +83,82 @@ static void make_rows(ls_graph *g, ls_declared *d, ls_value predicted, ls_value 
     ls_wide_end(g);
 }
 
+/* ---- what an evaluation is asked for */
+
+static const struct {
+    const char *word;
+    ls_metric_kind kind;
+} ASKED[] = { { "f1", LS_F1 }, { "auc", LS_AUC }, { "perplexity", LS_PERPLEXITY } };
+enum { N_ASKED = sizeof ASKED / sizeof *ASKED };
+
+static bool has_word(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = words; at && (at = strstr(at, word)); at += n)
+        if ((at == words || at[-1] == ' ') && (!at[n] || at[n] == ' '))
+            return true;
+    return false;
+}
+
+/* Of two classes: how much larger the logit of class 1 is. */
+static ls_value score_of(ls_graph *g, ls_value logits)
+{
+    const int64_t rows = ls_value_type(g, logits).dims[0];
+    ls_wide_begin(g);
+    const ls_value d = ls_sub(g, ls_slice(g, logits, 1, 1, 1), ls_slice(g, logits, 1, 0, 1));
+    ls_wide_end(g);
+    return ls_reshape_dims(g, d, 1, &rows);
+}
+
+/* The others stand beside each accuracy: "accuracy_kind" has "f1_kind". */
+static void measure_asked(ls_graph *g, const char *accuracy, ls_value predicted, ls_value target,
+                          ls_weigh weigh, const char *field)
+{
+    const ls_type p = ls_value_type(g, predicted), t = ls_value_type(g, target);
+    const bool logits = ls_type_count(&p) != ls_type_count(&t), plain = !strncmp(accuracy, "accuracy", 8);
+    for (int i = 0; i < N_ASKED; i++) {
+        char name[96];
+        ls_value of = predicted;
+        if (!has_word(g->metrics, ASKED[i].word))
+            continue;
+        snprintf(name, sizeof name, "%s%s%s", ASKED[i].word, plain ? "" : "_",
+                 plain ? accuracy + strlen("accuracy") : accuracy);
+        if (ASKED[i].kind == LS_AUC && logits && p.dims[1] != 2) {
+            ls_graph_error(g, LS_E_USAGE, "metric \"%s\": it compares two classes, the logits have %lld",
+                           name, (long long)p.dims[1]);
+            return;
+        }
+        if (ASKED[i].kind == LS_PERPLEXITY && !logits) {
+            ls_graph_error(g, LS_E_USAGE, "metric \"%s\": it is of logits of classes, and this is a score",
+                           name);
+            return;
+        }
+        if (ASKED[i].kind == LS_AUC && logits)
+            of = score_of(g, predicted);
+        (ls_measure_against)(g, name, ASKED[i].kind, of, target, weigh, field);
+    }
+}
+
+ls_status ls_measure_check_asked(const ls_graph *g)
+{
+    char word[64];
+    int used = 0;
+    for (const char *at = g->metrics; at && sscanf(at, "%63s%n", word, &used) == 1; at += used) {
+        int k = 0;
+        bool measured = false;
+        while (k < N_ASKED && strcmp(ASKED[k].word, word))
+            k++;
+        for (int i = 0; i < g->n_declared && k < N_ASKED; i++)
+            measured = measured || g->declared[i].kind == (int)ASKED[k].kind;
+        if (k == N_ASKED)
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_METRICS, "%s: it can be f1, auc or perplexity", word);
+        if (!measured)
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_METRICS,
+                                 "%s is of classes, and the model measures no accuracy", word);
+    }
+    return LS_OK;
+}
+
 void ls_measure_against(ls_graph *g, const char *name, ls_metric_kind kind, ls_value predicted,
                         ls_value target, ls_weigh weigh, const char *field)
 {
@@ -105,6 +184,8 @@ void ls_measure_against(ls_graph *g, const char *name, ls_metric_kind kind, ls_v
     ls_declared d = { .name = name, .kind = (int)kind, .factor = 1, .weigh = weigh, .field = field };
     make_rows(g, &d, predicted, target);
     ls_graph_declare(g, d);
+    if (kind == LS_ACCURACY && g->metrics)
+        measure_asked(g, name, predicted, target, weigh, field);
     if (kind != LS_AUC)
         return;
     char bound[80];

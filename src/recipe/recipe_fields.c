@@ -248,6 +248,8 @@ const ls_key LS_KEYS[] = {
 
     { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", -1, 1e9, .may_change = true,
       .help = "epochs between evaluations; 0: only after the last; -1: never" },
+    { "eval.metrics", LS_KEY_WORDS, AT(eval.metrics), "", .may_change = true,
+      .help = "a list of more metrics, beside each `accuracy`: `f1`, `auc` (of two classes), `perplexity`" },
     { "eval.ema", LS_KEY_BOOL, AT(eval.ema), "false", .may_change = true, NEEDS("optimizer.ema_decay !0"),
       .help =
           "true: evaluations, `best`, `lockstep eval`, `predict` and checkpoint.export take the averages" },

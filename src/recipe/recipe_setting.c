@@ -51,6 +51,7 @@ static const char *key_of(ls_option f)
         [LS_FIELD_MODULES] = "precision.modules",
         [LS_FIELD_CAST_FORWARD_INPUTS] = "precision.cast_forward_inputs",
         [LS_FIELD_PADDING] = "train.drop_last",
+        [LS_FIELD_METRICS] = "eval.metrics",
         [LS_FIELD_GLOBAL_BATCH] = "train.global_batch",
         [LS_FIELD_PATH] = "data.path",
         [LS_FIELD_TOKENIZER] = "data.tokenizer",

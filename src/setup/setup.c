@@ -125,6 +125,7 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     t->clip_norm = r->train.clip_norm;
     t->ema_decay = r->optimizer.ema_decay;
     t->freeze = r->train.freeze;
+    t->metrics = r->eval.metrics;
     t->stage_saves = r->checkpoint.async;
     t->param = r->precision.param;
     t->output = r->precision.param == LS_F64 ? LS_F64 : r->precision.output;

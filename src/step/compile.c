@@ -15,6 +15,7 @@
 #include "compile_own.h"
 #include "graph/identity.h"
 #include "graph/rewrite.h"
+#include "nn/measure.h"
 #include "ops/rules.h"
 #include "passes/autodiff.h"
 #include "plan/describe.h"
@@ -111,7 +112,9 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY(ls_graph_create(&g, training ? "micro" : "eval"));
     if (!training)
         ls_graph_evaluate(g);
+    g->metrics = o->metrics;
     LS_TRY_TO(s, build(g, config, o->micro_batch), fail);
+    LS_TRY_TO(s, ls_measure_check_asked(g), fail);
     if (!training)
         LS_TRY_TO(s, ls_rewrite_clone(&c->model, g), fail);
     ls_value logits = ls_output_named(g, "logits");

@@ -78,4 +78,29 @@ refused 2 'eval_rmse_y is better when it is smaller: set checkpoint.best.mode: m
     train recipe.yaml --set run.name=x --set "checkpoint.best={metric: eval_rmse_y, mode: max}"
 refused 2 'metric: rmse_y: write loss .* or eval_NAME of a metric' train recipe.yaml --set run.name=x --set checkpoint.best.metric=rmse_y
 [ ! -e runs/x ] || bad "a refused run has a folder"
+
+# ---- eval.metrics: more of them beside each accuracy, for classes, scores and text; they can be the best
+awk 'NR == 1 { print "a,b,two,three,score"; next } { split($0, c, ","); print c[1] "," c[2] "," (c[1] > c[2]) "," (c[1] > 0.5) + (c[2] > 0.5) "," (c[1] + c[2] > 1) }' FS=, train.csv >kinds.csv
+cat >kinds.yaml <<'EOT'
+model: {type: mlp, inputs: {x: [2]}, outputs: {two: [2], score: [1]}, hidden: [8], act: gelu}
+data: {type: arrays, train: {x: "kinds.csv:a,b", two: "kinds.csv:two", score: "kinds.csv:score"}, eval: {x: "kinds.csv:a,b", two: "kinds.csv:two", score: "kinds.csv:score"}}
+loss: [{type: cross_entropy, of: two}, {type: bce, of: score}]
+train: {epochs: 4, global_batch: 16, micro_batch: 4}
+eval: {metrics: [f1, auc]}
+checkpoint: {best: {metric: eval_auc_two}}
+threads: 1
+EOT
+try 0 train kinds.yaml --set run.name=kinds; has err 'best   eval_auc_two 0\.[0-9]+'; has runs/kinds/recipe.yaml 'mode: max'
+for name in accuracy_two f1_two auc_two auc_two_bound accuracy_score f1_score auc_score; do
+    times 4 runs/kinds/metrics.jsonl "\"kind\":\"eval\".*\"$name\":[0-9.e-]+[,}]"; has runs/kinds/metrics.csv "eval_$name"
+done
+try 0 train kinds.yaml --set run.name=kinds2 --workers 2; cmp <(evaluations kinds) <(evaluations kinds2) || bad "$what: other metrics"
+try 0 eval runs/kinds --set eval.metrics=f1; has out 'f1_two 0\.'; if grep -q auc out; then bad "$what: an auc that nobody asked for"; fi
+refused 2 'eval.metrics: recall: it can be f1, auc or perplexity' plan kinds.yaml --set eval.metrics=recall
+refused 2 'metric "perplexity_score"' plan kinds.yaml --set eval.metrics=perplexity
+refused 2 'metric "auc_two": it compares two classes, the logits have 3' plan kinds.yaml --set 'model.outputs={two: [3], score: [1]}'
+refused 2 'eval.metrics: f1 is of classes, and the model measures no accuracy' plan recipe.yaml --set eval.metrics=f1
+printf 'the cat sat on the mat and saw %d birds.\n' $(seq 400) >text.txt
+try 0 train llama-shakespeare -q --set run.name=text --set data.train_text=text.txt --set data.documents=line --set data.seq_length=16 --set model.layers=1 --set model.hidden_size=32 --set model.mlp_size=64 --set model.heads=2 --set train.steps=4 --set train.global_batch=4 --set train.micro_batch=2 --set eval.metrics=perplexity --set checkpoint.best.metric=eval_perplexity
+grep '"kind":"eval"' runs/text/metrics.jsonl | sed -E 's/.*"loss":([0-9.e+-]+).*"perplexity":([0-9.e+-]+).*/\1 \2/' | awk '{ d = exp($1) / $2 - 1; exit !(d < 1e-5 && d > -1e-5) }' || bad "perplexity is not e^loss: $(grep '"kind":"eval"' runs/text/metrics.jsonl)"
 finish
