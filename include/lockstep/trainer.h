@@ -88,9 +88,9 @@ typedef struct ls_trainer_opts {
     .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64,     \
     .micro_batches = 1, .accumulation = LS_SUM_TREE, .padding = false, .mean_of_means = false,             \
     .optimizer = { LS_OPTIMIZER_DEFAULTS }, .n_groups = 0, .groups = NULL, .clip_norm = 0, .ema_decay = 0, \
-    .freeze = NULL, .metrics = NULL, .param = LS_F32, .output = LS_F32, .cast_forward_inputs = true, .modules = NULL,       \
-    .scaler = { LS_SCALER_DEFAULTS }, .recompute = NULL, .eval_only = false, .stage_saves = false,         \
-    .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
+    .freeze = NULL, .metrics = NULL, .param = LS_F32, .output = LS_F32, .cast_forward_inputs = true,       \
+    .modules = NULL, .scaler = { LS_SCALER_DEFAULTS }, .recompute = NULL, .eval_only = false,              \
+    .stage_saves = false, .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
 LS_API ls_trainer_opts ls_trainer_opts_default(void);
 
 /* One thread at a time uses a trainer, any thread: a call that comes while another thread is in one is
