@@ -38,6 +38,13 @@ module lockstep_train
     type(c_ptr) :: at = c_null_ptr
   end type
 
+  type, bind(c) :: ls_live_numbers ! of this rank, as in lockstep/live.h
+    integer(c_int64_t) :: pushed = 0, held = 0, waiting = 0, trained = 0, dropped = 0
+    integer(c_int64_t) :: room = 0   ! samples that the next push may have
+    integer(c_int64_t) :: bytes = 0  ! of memory that the queue has
+    integer(c_int64_t) :: ranks = 0  ! that wrote the checkpoint, if another number goes on with it
+  end type
+
   type, bind(c) :: ls_step_result
     real(c_double) :: loss = 0         ! what is minimised
     real(c_double) :: grad_norm = -1   ! before clipping; -1 when not clipping
@@ -276,12 +283,12 @@ module lockstep_train
 
     ! ---- live data (docs/live.md)
     ! A queue of samples for a trainer. keep: "fifo" or "reservoir"; full: "refuse" or "drop_oldest". Collective.
-    function ls_live_open(queue, trainer, capacity, keep, full, hold_out, seed, record) result(status) &
+    function ls_live_open(queue, trainer, capacity, keep, full, hold_out, seed, record, fit) result(status) &
         bind(c, name="lsf_live_open")
       import :: ls_live, ls_trainer, c_int
       type(ls_live), intent(out) :: queue
       type(ls_trainer), intent(in) :: trainer
-      integer(c_int), intent(in), optional :: capacity, hold_out, seed
+      integer(c_int), intent(in), optional :: capacity, hold_out, seed, fit
       character(len=*), intent(in), optional :: keep, full, record
       integer(c_int) :: status
     end function
@@ -340,6 +347,12 @@ module lockstep_train
       type(ls_live), intent(in) :: queue
       integer(c_int), value :: m
       real(c_double), value :: seconds
+      integer(c_int) :: status
+    end function
+    function ls_live_count(queue, numbers) result(status) bind(c, name="lsf_live_count") ! local
+      import :: ls_live, ls_live_numbers, c_int
+      type(ls_live), intent(in) :: queue
+      type(ls_live_numbers), intent(out) :: numbers
       integer(c_int) :: status
     end function
     ! One loss or metric over the samples that are held out. Collective.

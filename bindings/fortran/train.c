@@ -266,7 +266,7 @@ static const char *const KEEPS[] = { "fifo", "reservoir", NULL }, /* ls_live_kee
 
 ls_status lsf_live_open(ls_live **out, ls_trainer *const *t, const int *capacity, const CFI_cdesc_t *keep,
                         const CFI_cdesc_t *full, const int *hold_out, const int *seed,
-                        const CFI_cdesc_t *record)
+                        const CFI_cdesc_t *record, const int *fit)
 {
     ls_live_opts o = ls_live_opts_default();
     int kept = (int)o.keep, refuses = (int)o.full;
@@ -280,6 +280,7 @@ ls_status lsf_live_open(ls_live **out, ls_trainer *const *t, const int *capacity
     o.hold_out = hold_out ? *hold_out : o.hold_out;
     o.seed = seed ? (uint64_t)(unsigned)*seed : o.seed;
     o.record = folder[0] ? folder : NULL;
+    o.fit = fit ? *fit : o.fit;
     return ls_live_open_with(out, *t, &o);
 }
 
@@ -324,6 +325,8 @@ ls_status lsf_live_push_wait(ls_live *const *q, int m, double seconds)
 {
     return ls_live_push_wait(*q, m, seconds);
 }
+
+ls_status lsf_live_count(ls_live *const *q, ls_live_numbers *out) { return ls_live_count(*q, out); }
 
 ls_status lsf_live_evaluate(ls_live *const *q, const CFI_cdesc_t *metric, double *value)
 {

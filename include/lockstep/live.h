@@ -56,8 +56,8 @@ typedef struct ls_live_opts {
     int64_t hold_out;
     /* N > 0: the scaling of the model's fields (ls_scaling_of) is found before the first step, over all
      * samples that wait when all ranks together have N of them; until then ls_live_fill gives none. It is
-     * found over fewer when all ranks have finished, or when a push of any rank has found no room. 0: the
-     * scaling stays as it is */
+     * found over fewer when all ranks have finished, or when the queue of any rank is full: a push has found
+     * no room, or replaces samples from now on. 0: the scaling stays as it is */
     int64_t fit;
     /* folder, the same on all hosts, that gets each trained sample once: an array NAME.npy [samples, ..] for
      * each field, in the order of training. NULL: none */
@@ -134,6 +134,7 @@ typedef struct ls_live_numbers {
     int64_t trained; /* were given to a step: of a reservoir each time that they were, */
     int64_t dropped; /* left the queue before any step had them */
     int64_t room;    /* samples that the next push may have; a reservoir and a queue that drops: INT64_MAX */
+    int64_t bytes;   /* of memory that the queue has, all of it allocated by ls_live_open */
     int64_t ranks;   /* that wrote the checkpoint, if their samples were dealt to another number; else 0 */
 } ls_live_numbers;
 LS_API ls_status ls_live_count(ls_live *q, ls_live_numbers *out); /* local */

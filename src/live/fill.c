@@ -78,14 +78,16 @@ static ls_status exchange(ls_live *q, int64_t *n, int64_t *total, bool *finished
     const int64_t room = ls_trainer_room(q->t);
     pthread_mutex_lock(&q->lock);
     *n = q->kept < room ? q->kept : room;
-    const bool half = q->o.keep == LS_LIVE_FIFO && q->kept >= (q->o.capacity + 1) / 2;
+    const bool half = q->o.keep == LS_LIVE_FIFO && q->kept >= (q->o.capacity + 1) / 2,
+               refuses = q->o.keep == LS_LIVE_FIFO && q->o.full == LS_LIVE_REFUSE,
+               replaces = !refuses && q->kept == q->o.capacity;
     const ls_live_offer mine = { *n,
                                  q->kept,
                                  q->finished,
                                  q->has_spare || q->kept > 0,
                                  q->worker.stops,
                                  half || q->worker.pushes || q->refused,
-                                 q->worker.pushes || q->refused };
+                                 q->worker.pushes || q->refused || replaces };
     pthread_mutex_unlock(&q->lock);
     q->offers[0] = mine;
     if (q->t->group)
@@ -102,17 +104,17 @@ static ls_status exchange(ls_live *q, int64_t *n, int64_t *total, bool *finished
     return LS_OK;
 }
 
-/* Whether the scaling waits for more samples. A push that found no room would wait for ever where other ranks
- * have few samples, so then the scaling is found over fewer. */
+/* Whether the scaling waits for more samples. A rank whose queue is full never has more of them, and other
+ * ranks may always have few, so then the scaling is found over fewer. */
 static bool fit_waits(const ls_live *q)
 {
     int64_t n = 0;
-    bool refused = false;
+    bool full = false;
     for (int r = 0; r < q->ranks; r++) {
         n += q->offers[r].kept;
-        refused = refused || q->offers[r].refused;
+        full = full || q->offers[r].full;
     }
-    return q->o.fit && !q->fitted && n < q->o.fit && !refused;
+    return q->o.fit && !q->fitted && n < q->o.fit && !full;
 }
 
 ls_status ls_live_take(ls_live *q, int64_t least, int64_t *samples, int64_t *total, bool *done, bool *stops)

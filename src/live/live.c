@@ -85,6 +85,7 @@ static ls_status make_field(ls_live *q, int i)
     if (!f->kept || !f->held || !f->spare)
         return ls_fail(LS_E_MEMORY, "ls_live_open: out of memory for %lld samples of %zu bytes of \"%s\"",
                        (long long)q->o.capacity, f->bytes, q->t->fields[i].name);
+    q->bytes += (q->o.capacity + q->held_room + 2) * (int64_t)f->bytes;
     return ls_trainer_put_room(q->t, &q->t->fields[i]);
 }
 
@@ -103,6 +104,7 @@ static ls_status make(ls_live *q)
         largest = q->fields[i].bytes > largest ? q->fields[i].bytes : largest;
     }
     q->scratch = ls_sys_malloc(largest);
+    q->bytes += q->o.capacity + (int64_t)largest;
     LS_TRY(ls_sys_have(q->scratch));
     return ls_live_record_open(q);
 }
@@ -382,6 +384,7 @@ ls_status ls_live_count(ls_live *q, ls_live_numbers *out)
                               .trained = q->trained,
                               .dropped = q->dropped,
                               .room = refuses ? room : INT64_MAX,
+                              .bytes = q->bytes,
                               .ranks = q->dealt_from };
     pthread_mutex_unlock(&q->lock);
     return LS_OK;

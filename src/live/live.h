@@ -23,7 +23,7 @@ typedef struct ls_live_offer {
     int64_t finished, has; /* this rank pushes no more; it has a sample to pad with */
     int64_t stops;         /* ls_live_stop waits for the thread */
     int64_t presses;       /* it needs room soon */
-    int64_t refused;       /* a push has found no room */
+    int64_t full;          /* a push has found no room, or now replaces samples */
 } ls_live_offer;
 
 /* recording (record.c) */
@@ -63,6 +63,7 @@ struct ls_live {
     bool has_spare, finished;
     bool refused; /* since the last fill a push has found no room */
     int64_t pushed, trained, dropped;
+    int64_t bytes;  /* of samples that there is room for, and of what counts them */
     int64_t fills;  /* with samples */
     bool fitted;    /* the scaling was found */
     int64_t *fresh; /* [share of a step]: rows of the last fill that no step had before */

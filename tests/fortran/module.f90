@@ -97,6 +97,7 @@ program module_test
   type(ls_trainer) :: t, other
   type(ls_predictor) :: p
   type(ls_live) :: q
+  type(ls_live_numbers) :: numbers
   type(ls_dataset) :: set
   type(ls_group) :: group
   type(ls_step_result) :: r, s
@@ -247,6 +248,7 @@ program module_test
   call ls_check(ls_live_open(q, other, capacity=64, keep="reservoir", hold_out=4))
   call ls_live_close(q)
   call fails(ls_live_open(q, t, keep="stack"), LS_E_ARG, "it can be fifo, reservoir")
+  call fails(ls_live_open(q, t, capacity=64, fit=65), LS_E_ARG, "ls_live_open: fit 65: the queues of all ranks")
   call ls_check(ls_live_open(q, t, capacity=64, hold_out=4))
   call ls_check(ls_live_put(q, "x", x))
   call ls_check(ls_live_put(q, "y", y))
@@ -259,6 +261,9 @@ program module_test
   call ls_check(ls_live_fill(q, samples, ranks, done))
   call expect(ranks == 0 .and. done, "the queue is done")
   call ls_check(ls_live_evaluate(q, "loss", value))
+  call ls_check(ls_live_count(q, numbers))
+  call expect(numbers%pushed == n .and. numbers%held == n / 4 .and. numbers%waiting == 0 .and. &
+    numbers%trained == n - n / 4 .and. numbers%bytes > 64 * 4 * 9, "numbers of a queue")
   call expect(value > 0, "the loss of what is held out")
   call ls_live_close(q)
 

@@ -172,11 +172,40 @@ static ls_status uneven_background(ls_group *g, void *context)
     return LS_OK;
 }
 
+/* Queues that never refuse: rank 1 never has a sample, and rank 0 never more than its capacity. */
+static ls_status one_sided(ls_group *g, void *context)
+{
+    const ls_live_opts *o = context;
+    ls_trainer *t;
+    ls_live *q;
+    int64_t samples, total;
+    const bool pushes = ls_group_rank(g) == 0;
+    LS_TRY(create(&t, g));
+    LS_TRY(ls_live_open_with(&q, t, o));
+    LS_TRY(simulation_push(q, 0, pushes ? 9 : 0));
+    LS_TRY(ls_live_fill(q, &samples, &total, NULL));
+    RANK_CHECK(total == 0 && buffer(t, "scaling.x.mean")[0] == 0); /* room for one more */
+    LS_TRY(simulation_push(q, 9, pushes ? 1 : 0));
+    LS_TRY(ls_live_fill(q, &samples, &total, NULL));
+    RANK_CHECK(total == MICRO && samples == (pushes ? MICRO : 0) && buffer(t, "scaling.x.mean")[0] != 0);
+    ls_live_close(&q);
+    ls_trainer_destroy(&t);
+    return LS_OK;
+}
+
 static void a_full_queue_does_not_wait(void **state)
 {
     (void)state;
     ASSERT_OK(run_ranks(2, uneven, NULL));
     ASSERT_OK(run_ranks(2, uneven_background, NULL));
+    ls_live_opts o = ls_live_opts_default();
+    o.capacity = 10;
+    o.fit = 20;
+    o.full = LS_LIVE_DROP_OLDEST;
+    ASSERT_OK(run_ranks(2, one_sided, &o));
+    o.full = LS_LIVE_REFUSE;
+    o.keep = LS_LIVE_RESERVOIR;
+    ASSERT_OK(run_ranks(2, one_sided, &o));
 }
 
 static void refused(void **state)

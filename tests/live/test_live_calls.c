@@ -194,6 +194,9 @@ static void checkpoints(void **state)
     ASSERT_OK(ls_trainer_load_checkpoint(t, dir));
     ASSERT_OK(ls_live_count(q, &n));
     assert_true(n.pushed == 8 && n.waiting == 6 && n.held == 2 && n.ranks == 0);
+    /* samples are x f32 [IN], y f32 [OUT] and id i32; besides the 20, 5 may be held out, and 2 are spare */
+    assert_true(n.bytes >= (20 + 5 + 2) * 4 * (IN + OUT + 1) &&
+                n.bytes < 2 * (20 + 5 + 2) * 4 * (IN + OUT + 1));
     ASSERT_OK(ls_live_fill(q, &samples, NULL, NULL));
     stop();
 }
