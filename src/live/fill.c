@@ -78,9 +78,9 @@ static ls_status exchange(ls_live *q, int64_t *n, int64_t *total, bool *finished
     const int64_t room = ls_trainer_room(q->t);
     pthread_mutex_lock(&q->lock);
     *n = q->kept < room ? q->kept : room;
-    const bool half = q->o.keep == LS_LIVE_FIFO && q->kept >= (q->o.capacity + 1) / 2,
-               refuses = q->o.keep == LS_LIVE_FIFO && q->o.full == LS_LIVE_REFUSE,
-               replaces = !refuses && q->kept == q->o.capacity;
+    const bool half = q->o.keep == LS_LIVE_FIFO && q->kept >= (q->o.capacity + 1) / 2;
+    const bool refuses = q->o.keep == LS_LIVE_FIFO && q->o.full == LS_LIVE_REFUSE;
+    const bool replaces = !refuses && q->kept == q->o.capacity;
     const ls_live_offer mine = { *n,
                                  q->kept,
                                  q->finished,
