@@ -51,6 +51,7 @@ visit() {
     local end=$((SECONDS + 60))
     until js 'location.protocol == "file:" && document.readyState == "complete"'; [ "$value" = true ]; do
         [ $SECONDS -lt $end ] || { bad "$what: does not load"; return; }
+        sleep 0.03
     done
     js 'new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))'
 }
