@@ -9,6 +9,8 @@ typedef struct ls_index_attrs { int64_t dim, size; } ls_index_attrs;
 typedef struct ls_cumsum_attrs { int64_t dim, reverse; } ls_cumsum_attrs;
 /* batch_matmul. 1: the last two dimensions of a, of b, are transposed; not of both */
 typedef struct ls_matmul_attrs { int64_t transpose_a, transpose_b; } ls_matmul_attrs;
+/* group_norm and its gradient: channels of a group */
+typedef struct ls_group_norm_attrs { int64_t channels; double eps; } ls_group_norm_attrs;
 /* lstm, gru and their gradients. reverse 1: from the last token to the first */
 typedef struct ls_recurrent_attrs { int64_t reverse; } ls_recurrent_attrs;
 /* clang-format on */

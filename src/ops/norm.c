@@ -1,6 +1,5 @@
 /* norm.c - layer normalisation (Ba, Kiros, Hinton 2016) with PyTorch's biased variance, and root mean square
- * normalisation (Zhang and Sennrich 2019), over the last dimension; group normalisation (Wu and He 2018) by
- * the former. */
+ * normalisation (Zhang and Sennrich 2019), over the last dimension. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -145,31 +144,4 @@ ls_value ls_rms_norm_op(ls_graph *g, ls_value x, ls_value gain, double eps)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_rms_norm, 2, (ls_value[]){ x, gain }, &(ls_norm_attrs){ .eps = eps });
-}
-
-/* The normalisation is that of a layer norm over all elements of a group. Gain and bias belong to channels,
- * so they follow it. */
-ls_value ls_group_norm_op(ls_graph *g, ls_value x, int64_t groups, ls_value gain, ls_value bias, double eps)
-{
-    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    if (x.id <= 0 || gain.id < 0 || bias.id < 0)
-        return (ls_value){ .id = -1 };
-    const ls_type t = ls_value_type(g, x);
-    if (t.ndim < 2 || groups < 1 || t.dims[1] % groups) {
-        ls_graph_error(g, LS_E_SHAPE, "group_norm: %lld groups do not divide the channels of x [N, C, ..]%s",
-                       (long long)groups, t.ndim < 2 ? ", which has fewer than two dimensions" : "");
-        return (ls_value){ .id = -1 };
-    }
-    int64_t each = t.dims[1] / groups, channel[LS_MAX_DIMS];
-    for (int d = 2; d < t.ndim; d++)
-        each *= t.dims[d];
-    for (int d = 1; d < t.ndim; d++)
-        channel[d - 1] = d == 1 ? t.dims[1] : 1;
-    const ls_type columns = LS_TYPE(t.dtype, each);
-    ls_value y = ls_reshape_dims(g, x, 3, (int64_t[]){ t.dims[0], groups, each });
-    y = ls_layer_norm_op(g, y, ls_fill(g, columns, 1), ls_fill(g, columns, 0), eps);
-    y = ls_reshape_dims(g, y, t.ndim, t.dims);
-    if (ls_present(gain))
-        y = ls_mul(g, y, ls_reshape_dims(g, gain, t.ndim - 1, channel));
-    return ls_present(bias) ? ls_add(g, y, ls_reshape_dims(g, bias, t.ndim - 1, channel)) : y;
 }

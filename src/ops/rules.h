@@ -95,6 +95,7 @@ extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_o
 extern const ls_op ls_op_cast, ls_op_fused;
 extern const ls_op ls_op_random_key, ls_op_dropout;
 extern const ls_op ls_op_linear, ls_op_linear_dx, ls_op_linear_dw, ls_op_batch_matmul;
+extern const ls_op ls_op_group_norm, ls_op_group_norm_grad;
 extern const ls_op ls_op_lstm, ls_op_lstm_grad, ls_op_gru, ls_op_gru_grad;
 extern const ls_op ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw;
 extern const ls_op ls_op_batch_norm, ls_op_batch_norm_grad, ls_op_batch_norm_eval, ls_op_batch_norm_update;

@@ -117,6 +117,15 @@ void prepare_batch_norm(const op_case *c, ls_tensor *in)
     case_free(1, &variance);
 }
 
+void prepare_group_norm(const op_case *c, ls_tensor *in)
+{
+    const ls_device d = ref();
+    ls_tensor y = ls_tensor_of(exact_alloc(ls_type_bytes(&in[1].type)), &in[1].type);
+    run_op(&d, "group_norm", c->attrs, 3, (ls_tensor[]){ in[1], in[2], in[2] }, 3,
+           (ls_tensor[]){ y, in[3], in[4] });
+    case_free(1, &y);
+}
+
 /* What the weights of a layer's input make of its tokens, of some size. */
 static ls_tensor any_input(const ls_tensor *y, int64_t features)
 {

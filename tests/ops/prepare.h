@@ -13,6 +13,8 @@ void prepare_attention(const op_case *c, ls_tensor *in);
 /* softmax_grad, log_softmax_grad: dy, y */
 void prepare_softmax(const op_case *c, ls_tensor *in);
 void prepare_log_softmax(const op_case *c, ls_tensor *in);
+/* group_norm_grad: dy, x, gain, mean, rstd */
+void prepare_group_norm(const op_case *c, ls_tensor *in);
 /* lstm_grad: dy?, dcells?, w, cells, gates, c0? (of a random layer); gru_grad: dy, w, y, gates, h0? */
 void prepare_lstm(const op_case *c, ls_tensor *in);
 void prepare_gru(const op_case *c, ls_tensor *in);

@@ -9,6 +9,15 @@
         .extreme = EXTREME_LARGE, .batch_in = 1 }, \
     { .op = "log_softmax_grad", .n_in = 2, .in = { X(R, C), RESULT(DATA, R, C) }, \
         .prepare = prepare_log_softmax, .compare = COMPARE_SUM, .reduce = C, .batch_in = 3 }
+/* N samples of G groups of k channels */
+#define GROUP_NORM(about, N, G, k, H, W) \
+    { .op = "group_norm", .what = about, .n_in = 3, .in = { X(N, G * k, H, W), X(G * k), X(G * k) }, \
+        .attrs = ATTRS(ls_group_norm_attrs, k, 1e-5), .compare = COMPARE_SUM, .reduce = k * H * W, \
+        .batch_in = 1 }, \
+    { .op = "group_norm_grad", .what = about, .n_in = 5, \
+        .in = { X(N, G * k, H, W), X(N, G * k, H, W), X(G * k), RESULT(STAT, N, G), RESULT(STAT, N, G) }, \
+        .attrs = ATTRS(ls_group_norm_attrs, k, 1e-5), .prepare = prepare_group_norm, \
+        .compare = COMPARE_SUM, .reduce = k * H * W * N }
 /* B sequences of T tokens, H units */
 #define LSTM(about, back, B, T, H, n, ...) \
     { .op = "lstm", .what = about, .n_in = n, .in = { X(B, T, 4 * H), X(4 * H, H), __VA_ARGS__ }, \

@@ -69,6 +69,7 @@ REF_RUN(random_key); REF_RUN(dropout); /* dropout.c */
 REF_RUN(linear); REF_RUN(linear_dx); REF_RUN(linear_dw); /* linear.c */
 REF_WORKSPACE(linear); REF_WORKSPACE(linear_dx); REF_WORKSPACE(linear_dw);
 REF_RUN(batch_matmul); /* batch_matmul.c */
+REF_RUN(group_norm); REF_RUN(group_norm_grad); REF_WORKSPACE(group_norm_grad); /* group_norm.c */
 REF_RUN(lstm); REF_RUN(lstm_grad); REF_WORKSPACE(lstm_grad); /* recurrent.c */
 REF_RUN(gru); REF_RUN(gru_grad); REF_WORKSPACE(gru_grad);
 REF_RUN(conv2d); REF_RUN(conv2d_dx); REF_RUN(conv2d_dw); /* conv.c */

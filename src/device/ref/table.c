@@ -23,6 +23,7 @@ static const ls_kernel KERNELS[] = {
     { .op = "copy", .run = ls_ref_broadcast_to, ANY_STRIDES },
     ROW(random_key), ROW(dropout),
     ROW_WORKSPACE(linear), ROW_WORKSPACE(linear_dx), ROW_WORKSPACE(linear_dw),
+    ROW(group_norm), ROW_WORKSPACE(group_norm_grad),
     ROW(batch_matmul), ROW(lstm), ROW_WORKSPACE(lstm_grad), ROW(gru), ROW_WORKSPACE(gru_grad),
     ROW_WORKSPACE(conv2d), ROW_WORKSPACE(conv2d_dx), ROW_WORKSPACE(conv2d_dw),
     ROW(max_pool2d), ROW_WORKSPACE(max_pool2d_grad), ROW(adaptive_avg_pool2d), ROW(adaptive_avg_pool2d_grad),

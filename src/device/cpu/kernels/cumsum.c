@@ -1,11 +1,10 @@
 /* cumsum.c - running sums along a dimension, in f32, one after the other. A tensor is seen as [outer, n,
- * inner], n along the dimension: columns of `inner` are vectors; where inner is 1, several rows run together,
- * because each sum waits for the one before it. */
+ * inner], n along the dimension: columns of `inner` are vectors. */
 #include "tensor_ops.h"
 #include "kernel.h"
 #include "device/tensor_attrs.h"
 
-enum { ROWS = 8, VECTORS = 4 };
+enum { VECTORS = 4 };
 
 typedef struct cumsum_job {
     const ls_kernel_args *a;
@@ -13,30 +12,27 @@ typedef struct cumsum_job {
     bool reverse;
 } cumsum_job;
 
-/* Elements x[at], x[at + step], .. of up to ROWS rows that are n apart. */
-SIMD_FN void row_group(ls_dtype T, const cumsum_job *j, int64_t row, int rows)
-{
-    const char *x = elem_at(&j->a->in[0], row * j->n);
-    char *y = elem_at(&j->a->out[0], row * j->n);
-    float sum[ROWS] = { 0 };
-    for (int64_t s = 0; s < j->n; s++) {
-        const int64_t i = j->reverse ? j->n - 1 - s : s;
-        for (int r = 0; r < rows; r++) {
-            sum[r] += f_get(x, T, r * j->n + i);
-            f_put(y, T, r * j->n + i, sum[r]);
-        }
-    }
-}
-
+/* Rows of contiguous elements: a vector of them lies in `part` while its sums are made, one after the other.
+ */
 SIMD_FN void sum_rows(ls_dtype T, const cumsum_job *j, int64_t begin, int64_t end)
 {
-    for (int64_t r = begin; r < end;) {
-        const int rows = (int)min_i64(ROWS, end - r);
-        if (rows == ROWS)
-            row_group(T, j, r, ROWS);
-        else
-            row_group(T, j, r, rows);
-        r += rows;
+    const int64_t vectors = (j->n + VF_LANES - 1) / VF_LANES;
+    for (int64_t r = begin; r < end; r++) {
+        const char *x = elem_at(&j->a->in[0], r * j->n);
+        char *y = elem_at(&j->a->out[0], r * j->n);
+        float sum = 0.0f, part[VF_LANES];
+        for (int64_t s = 0; s < vectors; s++) {
+            const int64_t c = (j->reverse ? vectors - 1 - s : s) * VF_LANES;
+            const int width = (int)min_i64(VF_LANES, j->n - c);
+            vf_store(part, get_padded(T, x, c, width, 0.0f));
+            if (j->reverse)
+                for (int k = VF_LANES - 1; k >= 0; k--)
+                    part[k] = sum += part[k];
+            else
+                for (int k = 0; k < VF_LANES; k++)
+                    part[k] = sum += part[k];
+            vf_put_n(y, T, c, vf_load(part), width);
+        }
     }
 }
 

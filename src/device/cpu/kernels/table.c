@@ -33,6 +33,8 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     { .op = "random_key", .run = LS_NAME(ls_random_key) },
     ROW(dropout, FLOATS),
     ROW(batch_matmul, FLOATS, WORKSPACE(batch_matmul)),
+    ROW(group_norm, FLOATS),
+    ROW(group_norm_grad, FLOATS, WORKSPACE(group_norm_grad)),
     ROW(lstm, FLOATS, WORKSPACE(lstm)),
     ROW(lstm_grad, FLOATS, WORKSPACE(lstm_grad)),
     ROW(gru, FLOATS, WORKSPACE(gru)),

@@ -15,6 +15,10 @@ KERNEL_WORKSPACE(batch_matmul);
 /* log_softmax.c */
 KERNEL(log_softmax);
 KERNEL(log_softmax_grad);
+/* group_norm.c */
+KERNEL(group_norm);
+KERNEL(group_norm_grad);
+KERNEL_WORKSPACE(group_norm_grad);
 /* recurrent.c, recurrent_grad.c */
 KERNEL(lstm);
 KERNEL_WORKSPACE(lstm);
