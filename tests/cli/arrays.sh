@@ -82,7 +82,7 @@ once err 'scaling: x\[2\] has one value in the training data'
 # ---- refusals
 refused 2 'no column "rr"; it must have' train mlp-regression --set data.train.x=train.csv:p,q,rr
 refused 2 'no such file' train mlp-regression --set data.train.x=nowhere.csv
-refused 2 '--set loss: of: .* no .z.; is it .y.' train mlp-regression --set loss.of=z
+refused 2 "--set loss: of: model.outputs has no 'z'; did you mean 'y'\\?" train mlp-regression --set loss.of=z
 refused 2 'model takes x f32 \[3\], y f32 \[2\].*"x" must be f32 \[3\]' train mlp-regression --set run.name=new --set data.train.x=train.csv:p,q
 refused 2 'eval.csv:kind has.*no "y"|no "y"' train mlp-regression --set run.name=new --set data.eval='{x: "eval.csv:p,q,r", kind: eval.csv}'
 head -n 100 train.csv >short.csv
