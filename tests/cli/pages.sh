@@ -72,7 +72,7 @@ quiet
 try 0 explain mlp-mnist --html one.html --set 'run.name=<b>&"x<!--<script>'; fine one.html
 says '^Step of <b>&"x<!--<script>$' 'document.querySelector("h1").textContent'
 try 0 explain resnet18-mnist --workers 2 --set parallel.data=ddp --set train.micro_batch=16 --html resnet.html; fine resnet.html
-says 'One of 4 micro-batches, then the update' 'document.body.textContent'
+says 'One of 4 micro-batches, then the update' 'document.body.innerText'
 says '^true$' 'steps[0].collectives.every(x => x.c.kind === "all_reduce")'
 long=$(printf 'long_%.0s' $(seq 19))
 try 0 explain qwen2.5-wikitext --set run.name="$long" --html qwen.html; fine qwen.html
@@ -114,7 +114,7 @@ says '^2,true,true$' '[drawings.length, drawings[0].places.memory[0] === drawing
 says '^parallel.data=ddp,parallel.data=fsdp$' '[...document.querySelectorAll("h2")].map(e => e.textContent)'
 try 0 plan vit-fashion-mnist --workers 4 --compare workers=1,4 --compare parallel.reshard_after_forward=true,3 --html four.html
 fine four.html
-says 'reshard_after_forward=3 is refused: .*does not divide' 'document.body.textContent'
+says 'reshard_after_forward=3 is refused: .*does not divide' 'document.body.innerText'
 refused 2 'html needs --compare' plan mlp-mnist --html x.html
 
 # ---- a model: the layout of a recipe, and the files of checkpoints
