@@ -203,6 +203,17 @@ LS_API ls_value ls_max_pool2d(ls_graph *g, ls_value x, const ls_pool_opts *o);
 /* [N, C, H, W] -> [N, C, height, width]: means over windows that cover the picture evenly (PyTorch's rule).
  */
 LS_API ls_value ls_adaptive_avg_pool2d(ls_graph *g, ls_value x, int64_t height, int64_t width);
+/* Means of windows, PyTorch's F.avg_pool2d. Padding is zeros, at most half a window; with count_include_pad
+ * (PyTorch's default) it counts in the divisor. */
+LS_API ls_value ls_avg_pool2d(ls_graph *g, ls_value x, const ls_pool_opts *o, bool count_include_pad);
+/* x [N, C, H, W] -> [N, C, height, width], PyTorch's F.interpolate with a size and without antialias:
+ * mode="nearest", "bilinear", and "bilinear" with align_corners=True. */
+typedef enum ls_resize {
+    LS_RESIZE_NEAREST,
+    LS_RESIZE_BILINEAR,
+    LS_RESIZE_BILINEAR_CORNERS /* the centres of the corner pixels stay where they are */
+} ls_resize;
+LS_API ls_value ls_resize2d(ls_graph *g, ls_value x, int64_t height, int64_t width, ls_resize mode);
 /* x [N, C, ..] normalised by the mean and biased variance of each channel over everything else, y = (x -
  * mean) * rstd * gain + bias; outputs 1, 2, 3 are mean, rstd and unbiased variance [C]. */
 LS_API ls_value ls_batch_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps);
@@ -384,6 +395,8 @@ LS_API ls_value ls_index_add(ls_graph *g, ls_value a, int dim, ls_value index, l
 #define ls_conv_transpose1d_op(g, ...) (ls_conv_transpose1d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_conv3d_op(g, ...) (ls_conv3d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_max_pool2d(g, ...) (ls_max_pool2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_avg_pool2d(g, ...) (ls_avg_pool2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_resize2d(g, ...) (ls_resize2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_adaptive_avg_pool2d(g, ...) (ls_adaptive_avg_pool2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_batch_norm_op(g, ...) (ls_batch_norm_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_batch_norm_eval(g, ...) (ls_batch_norm_eval)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)

@@ -76,8 +76,12 @@ typedef struct ls_batch_norm_update_attrs { double momentum; } ls_batch_norm_upd
 /* max_pool2d and its gradient, which needs the picture's height and width */
 typedef struct ls_max_pool_attrs { int64_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, height,
     width; } ls_max_pool_attrs;
-/* the output's sizes: adaptive_avg_pool2d, and its gradient */
-typedef struct ls_avg_pool_attrs { int64_t height, width; } ls_avg_pool_attrs;
+/* avg_pool2d, and its gradient: the output's sizes. kernel 0: windows cover the picture evenly. whole 1:
+ * means count padding */
+typedef struct ls_avg_pool_attrs { int64_t height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h,
+    pad_w, whole; } ls_avg_pool_attrs;
+/* resize2d, and its gradient: the output's sizes; mode: ls_resize */
+typedef struct ls_resize_attrs { int64_t height, width, mode; } ls_resize_attrs;
 /* attention, attention_grad. pad: the id of keys that must not be seen. dropout, purpose: as in dropout */
 typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad;
     double dropout; uint64_t purpose; } ls_attention_attrs;

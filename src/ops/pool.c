@@ -1,5 +1,4 @@
-/* pool.c - pooling of NCHW pictures: the maximum of each window, and means over windows that cover the
- * picture evenly. */
+/* pool.c - pooling of NCHW pictures: the maximum or the mean of each window. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -69,8 +68,10 @@ static ls_status infer_avg_pool(ls_infer *i)
 static void grad_avg_pool(ls_grad *c)
 {
     const ls_type x = ls_value_type(c->g, c->node->in[0]);
-    const ls_avg_pool_attrs a = { .height = x.dims[2], .width = x.dims[3] };
-    c->din[0] = ls_graph_apply(c->g, &ls_op_adaptive_avg_pool2d_grad, 1, &c->dout[0], &a);
+    ls_avg_pool_attrs a = *(const ls_avg_pool_attrs *)c->node->attrs;
+    a.height = x.dims[2];
+    a.width = x.dims[3];
+    c->din[0] = ls_graph_apply(c->g, &ls_op_avg_pool2d_grad, 1, &c->dout[0], &a);
 }
 
 #define MAX_FIELD(name)                                              \
@@ -80,10 +81,13 @@ static void grad_avg_pool(ls_grad *c)
 static const ls_attr_field MAX_FIELDS[] = { MAX_FIELD(kernel_h), MAX_FIELD(kernel_w), MAX_FIELD(stride_h),
                                             MAX_FIELD(stride_w), MAX_FIELD(pad_h),    MAX_FIELD(pad_w),
                                             MAX_FIELD(height),   MAX_FIELD(width),    { 0 } };
+#define AVG_FIELD(name)                                              \
+    {                                                                \
+#name, LS_FIELD_I64, offsetof(ls_avg_pool_attrs, name), NULL \
+    }
 static const ls_attr_field AVG_FIELDS[] = {
-    { "height", LS_FIELD_I64, offsetof(ls_avg_pool_attrs, height), NULL },
-    { "width", LS_FIELD_I64, offsetof(ls_avg_pool_attrs, width), NULL },
-    { 0 }
+    AVG_FIELD(height),   AVG_FIELD(width), AVG_FIELD(kernel_h), AVG_FIELD(kernel_w), AVG_FIELD(stride_h),
+    AVG_FIELD(stride_w), AVG_FIELD(pad_h), AVG_FIELD(pad_w),    AVG_FIELD(whole),    { 0 }
 };
 
 const ls_op ls_op_max_pool2d = {
@@ -112,8 +116,8 @@ const ls_op ls_op_max_pool2d_grad = {
     .cost = cost_pool,
     .summary = "dy added up where the largest elements were",
 };
-const ls_op ls_op_adaptive_avg_pool2d = {
-    .name = "adaptive_avg_pool2d",
+const ls_op ls_op_avg_pool2d = {
+    .name = "avg_pool2d",
     .rule = "b c y! x! -> b c u! w!",
     .min_in = 1,
     .max_in = 1,
@@ -123,10 +127,10 @@ const ls_op ls_op_adaptive_avg_pool2d = {
     .infer = infer_avg_pool,
     .grad = grad_avg_pool,
     .cost = cost_pool,
-    .summary = "means over windows that cover the picture",
+    .summary = "means over windows",
 };
-const ls_op ls_op_adaptive_avg_pool2d_grad = {
-    .name = "adaptive_avg_pool2d_grad",
+const ls_op ls_op_avg_pool2d_grad = {
+    .name = "avg_pool2d_grad",
     .rule = LS_RULE_LATER,
     .min_in = 1,
     .max_in = 1,
@@ -155,6 +159,38 @@ ls_value ls_max_pool2d(ls_graph *g, ls_value x, const ls_pool_opts *o)
 ls_value ls_adaptive_avg_pool2d(ls_graph *g, ls_value x, int64_t height, int64_t width)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    return ls_graph_apply(g, &ls_op_adaptive_avg_pool2d, 1, &x,
+    return ls_graph_apply(g, &ls_op_avg_pool2d, 1, &x,
                           &(ls_avg_pool_attrs){ .height = height, .width = width });
+}
+
+ls_value ls_avg_pool2d(ls_graph *g, ls_value x, const ls_pool_opts *o, bool count_include_pad)
+{
+    const ls_value failed = { .id = -1 };
+    LS_ARG_OR(g, failed);
+    LS_BUILD_ARG(g, o, failed);
+    if (x.id <= 0)
+        return failed;
+    const ls_type t = ls_value_type(g, x);
+    ls_avg_pool_attrs a = { .kernel_h = o->kernel[0],
+                            .kernel_w = o->kernel[1],
+                            .stride_h = o->stride[0],
+                            .stride_w = o->stride[1],
+                            .pad_h = o->padding[0],
+                            .pad_w = o->padding[1],
+                            .whole = count_include_pad };
+    int64_t *const sizes[] = { &a.height, &a.width };
+    for (int d = 0; d < 2; d++) {
+        const int64_t size = t.ndim == 4 ? t.dims[2 + d] : 0;
+        if (o->kernel[d] < 1 || o->stride[d] < 1 || o->padding[d] < 0 || 2 * o->padding[d] > o->kernel[d] ||
+            size + 2 * o->padding[d] < o->kernel[d]) {
+            ls_graph_error(g, LS_E_SHAPE,
+                           "avg_pool2d: a window of %lld with stride %lld and padding %lld (at most half the "
+                           "window) does not fit x [N, C, H, W] with %lld",
+                           (long long)o->kernel[d], (long long)o->stride[d], (long long)o->padding[d],
+                           (long long)size);
+            return failed;
+        }
+        *sizes[d] = (size + 2 * o->padding[d] - o->kernel[d]) / o->stride[d] + 1;
+    }
+    return ls_graph_apply(g, &ls_op_avg_pool2d, 1, &x, &a);
 }

@@ -99,8 +99,8 @@ extern const ls_op ls_op_group_norm, ls_op_group_norm_grad;
 extern const ls_op ls_op_lstm, ls_op_lstm_grad, ls_op_gru, ls_op_gru_grad;
 extern const ls_op ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw;
 extern const ls_op ls_op_batch_norm, ls_op_batch_norm_grad, ls_op_batch_norm_eval, ls_op_batch_norm_update;
-extern const ls_op ls_op_max_pool2d, ls_op_max_pool2d_grad, ls_op_adaptive_avg_pool2d,
-    ls_op_adaptive_avg_pool2d_grad;
+extern const ls_op ls_op_max_pool2d, ls_op_max_pool2d_grad, ls_op_avg_pool2d, ls_op_avg_pool2d_grad,
+    ls_op_resize2d, ls_op_resize2d_grad;
 extern const ls_op ls_op_layer_norm, ls_op_layer_norm_grad, ls_op_rms_norm, ls_op_rms_norm_grad;
 extern const ls_op ls_op_embedding, ls_op_embedding_grad, ls_op_rope, ls_op_shift_right, ls_op_position_bias,
     ls_op_position_bias_grad;

@@ -118,6 +118,7 @@ void values(ls_graph *g, ls_value x, ls_value ids)
     ls_conv1d_op(g, x, x, none, &conv), ls_conv3d_op(g, x, x, none, &conv),
         ls_conv_transpose1d_op(g, x, x, none, &conv), ls_conv_transpose2d_op(g, x, x, none, &conv);
     ls_conv2d_op(g, x, x, none, &conv), ls_max_pool2d(g, x, &pool), ls_adaptive_avg_pool2d(g, x, 1, 1),
+        ls_avg_pool2d(g, x, &pool, true), ls_resize2d(g, x, 4, 4, LS_RESIZE_BILINEAR),
         ls_batch_norm_op(g, x, x, x, 1e-5);
     ls_batch_norm_eval(g, x, x, x, x, x, 1e-5), ls_batch_norm_update(g, x, x, x, x, none, 0.1),
         ls_attention(g, x, x, x, none, 4, 1, true);

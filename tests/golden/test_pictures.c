@@ -2,7 +2,9 @@
  * gradients. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include "device/picture_lines.h"
 #include "golden/golden.h"
 #include "passes/autodiff.h"
 #include "support/support.h"
@@ -53,6 +55,26 @@ static ls_value up(ls_graph *g, const ls_value *x)
     return ls_conv_transpose2d_op(g, x[0], x[1], x[2], &o);
 }
 
+static const ls_pool_opts WINDOW = { .kernel = { 3, 2 }, .stride = { 2, 1 }, .padding = { 1, 1 } };
+static ls_value avg_counted(ls_graph *g, const ls_value *x) { return ls_avg_pool2d(g, x[0], &WINDOW, true); }
+static ls_value avg_inside(ls_graph *g, const ls_value *x) { return ls_avg_pool2d(g, x[0], &WINDOW, false); }
+static ls_value nearest(ls_graph *g, const ls_value *x)
+{
+    return ls_resize2d(g, x[0], 9, 4, LS_RESIZE_NEAREST);
+}
+static ls_value bilinear(ls_graph *g, const ls_value *x)
+{
+    return ls_resize2d(g, x[0], 10, 4, LS_RESIZE_BILINEAR);
+}
+static ls_value bilinear_up(ls_graph *g, const ls_value *x)
+{
+    return ls_resize2d(g, x[0], 14, 12, LS_RESIZE_BILINEAR);
+}
+static ls_value corners(ls_graph *g, const ls_value *x)
+{
+    return ls_resize2d(g, x[0], 9, 11, LS_RESIZE_BILINEAR_CORNERS);
+}
+
 static const op_case CASES[] = {
     { "conv1d", conv1d },
     { "conv3d", conv3d },
@@ -61,6 +83,12 @@ static const op_case CASES[] = {
     { "conv_transpose1d", conv_transpose1d },
     { "conv_transpose2d", conv_transpose2d },
     { "up", up },
+    { "avg_counted", avg_counted },
+    { "avg_inside", avg_inside },
+    { "nearest", nearest },
+    { "bilinear", bilinear },
+    { "bilinear_up", bilinear_up },
+    { "corners", corners },
 };
 
 static void check_op(const op_case *c, const char *device, int isa, ls_dtype dtype, double tolerance)
@@ -111,6 +139,22 @@ static void single_ops(void **state)
             check_op(&CASES[k], "cpu", isa, LS_F32, 1e-5);
     }
     ls_weights_close(&resnet_values);
+}
+
+/* Nearest takes the elements that PyTorch takes, also where rounding decides. */
+static void nearest_elements(void **state)
+{
+    (void)state;
+    static const int SIZES[][2] = { { 49, 2 }, { 2, 98 }, { 7, 61 }, { 61, 7 }, { 100, 41 }, { 3, 200 } };
+    ls_weights *w = golden_open("pictures");
+    for (size_t k = 0; k < sizeof SIZES / sizeof *SIZES; k++) {
+        const int in = SIZES[k][0], out = SIZES[k][1];
+        int32_t *wanted = golden_values_as(golden_get(w, "nearest.%d.%d", in, out), LS_I32);
+        for (int i = 0; i < out; i++)
+            assert_int_equal(ls_resized(i, out, in, LS_RESIZE_NEAREST).first, wanted[i]);
+        free(wanted);
+    }
+    ls_weights_close(&w);
 }
 
 /* What cannot be is refused with the numbers. */
@@ -197,12 +241,33 @@ static void layers(void **state)
     ls_graph_destroy(&g);
 }
 
+static void pool_refusals(void **state)
+{
+    (void)state;
+    static const ls_pool_opts BAD[] = { { { 9, 1 }, { 1, 1 }, { 0, 0 } },
+                                        { { 2, 2 }, { 0, 1 }, { 0, 0 } },
+                                        { { 2, 2 }, { 1, 1 }, { 0, 2 } },
+                                        { { 2, 0 }, { 1, 1 }, { 0, 0 } } };
+    for (size_t k = 0; k < sizeof BAD / sizeof *BAD; k++) {
+        ls_graph *g;
+        ASSERT_OK(ls_graph_create(&g, "bad"));
+        ls_output(g, "y", ls_avg_pool2d(g, ls_input(g, "x", LS_TYPE(LS_F32, 1, 1, 8, 8)), &BAD[k], true));
+        ASSERT_FAILS(ls_graph_finish(g), LS_E_SHAPE, "avg_pool2d: a window of");
+        ls_graph_destroy(&g);
+    }
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, "bad"));
+    ls_output(g, "y",
+              ls_resize2d(g, ls_input(g, "x", LS_TYPE(LS_F32, 1, 1, 8, 8)), 0, 4, LS_RESIZE_BILINEAR));
+    ASSERT_FAILS(ls_graph_finish(g), LS_E_SHAPE, "the size 0 x 4 must be positive");
+    ls_graph_destroy(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(single_ops),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(layers),
+        cmocka_unit_test(single_ops), cmocka_unit_test(nearest_elements), cmocka_unit_test(refusals),
+        cmocka_unit_test(layers),     cmocka_unit_test(pool_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -277,12 +277,27 @@
       .attrs = ATTRS(ls_max_pool_attrs, K, L, S, R, P, Q, H, W), .prepare = prepare_max_pool, \
           .compare = COMPARE_SUM, .reduce = K * L, .batch_in = 3 }
 #define AVG_POOL(N, C, H, W, I, J) \
-    { .op = "adaptive_avg_pool2d", .n_in = 1, .in = { X(N, C, H, W) }, \
-        .attrs = ATTRS(ls_avg_pool_attrs, I, J), .compare = COMPARE_SUM, \
+    { .op = "avg_pool2d", .what = "evenly", .n_in = 1, .in = { X(N, C, H, W) }, \
+        .attrs = ATTRS(ls_avg_pool_attrs, .height = I, .width = J), .compare = COMPARE_SUM, \
       .reduce = H * W, .extreme = EXTREME_WIDE, .batch_in = 1 }, \
-    { .op = "adaptive_avg_pool2d_grad", .n_in = 1, .in = { X(N, C, I, J) }, \
-        .attrs = ATTRS(ls_avg_pool_attrs, H, W), .compare = COMPARE_SUM, \
+    { .op = "avg_pool2d_grad", .what = "evenly", .n_in = 1, .in = { X(N, C, I, J) }, \
+        .attrs = ATTRS(ls_avg_pool_attrs, .height = H, .width = W), .compare = COMPARE_SUM, \
       .reduce = 4, .extreme = EXTREME_WIDE, .batch_in = 1 }
+/* windows of K x L, strides S R, padding P Q; W: padding counts */
+#define AVG_POOL_WINDOWS(about, N, C, H, W, K, L, S, R, P, Q, all, I, J) \
+    { .op = "avg_pool2d", .what = about, .n_in = 1, .in = { X(N, C, H, W) }, \
+        .attrs = ATTRS(ls_avg_pool_attrs, I, J, K, L, S, R, P, Q, all), .compare = COMPARE_SUM, \
+      .reduce = K * L, .extreme = EXTREME_WIDE, .batch_in = 1 }, \
+    { .op = "avg_pool2d_grad", .what = about, .n_in = 1, .in = { X(N, C, I, J) }, \
+        .attrs = ATTRS(ls_avg_pool_attrs, H, W, K, L, S, R, P, Q, all), .compare = COMPARE_SUM, \
+      .reduce = K * L, .extreme = EXTREME_WIDE, .batch_in = 1 }
+#define RESIZE(about, how, N, C, H, W, I, J) \
+    { .op = "resize2d", .what = about, .n_in = 1, .in = { X(N, C, H, W) }, \
+        .attrs = ATTRS(ls_resize_attrs, I, J, how), .compare = COMPARE_SUM, \
+      .reduce = 4, .extreme = EXTREME_WIDE, .batch_in = 1 }, \
+    { .op = "resize2d_grad", .what = about, .n_in = 1, .in = { X(N, C, I, J) }, \
+        .attrs = ATTRS(ls_resize_attrs, H, W, how), .compare = COMPARE_SUM, \
+      .reduce = 4 * (I * J / (H * W) + 1), .extreme = EXTREME_WIDE, .batch_in = 1 }
 #define SOURCE(source, about) \
     { .op = source, .n_in = 0, .attrs = ATTRS(ls_source_attrs, .name = about, \
         .type = { LS_F64, 2, { 3, 5 } }, .init = LS_INIT_ONE), .f32_only = true }

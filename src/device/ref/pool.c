@@ -1,5 +1,6 @@
-/* pool.c - max pooling and adaptive average pooling of planes, and their gradients. */
+/* pool.c - max and average pooling of planes, and their gradients. */
 #include "ref.h"
+#include "device/picture_lines.h"
 
 static int64_t planes(const ls_type *t) { return t->dims[0] * t->dims[1]; }
 
@@ -49,38 +50,36 @@ size_t ls_ref_max_pool2d_grad_workspace(const ls_kernel_args *a)
     return 8 * (size_t)(a->out[0].type.dims[2] * a->out[0].type.dims[3]);
 }
 
-/* Window `k` of `windows` over `n` elements: from floor(k n / windows) to ceil((k + 1) n / windows). */
-static int64_t begin(int64_t k, int64_t windows, int64_t n) { return k * n / windows; }
-static int64_t end(int64_t k, int64_t windows, int64_t n) { return ((k + 1) * n + windows - 1) / windows; }
-
-void ls_ref_adaptive_avg_pool2d(const ls_kernel_args *a)
+void ls_ref_avg_pool2d(const ls_kernel_args *a)
 {
     const ls_type *x = &a->in[0].type, *y = &a->out[0].type;
     const int64_t H = x->dims[2], W = x->dims[3], OH = y->dims[2], OW = y->dims[3];
     for (int64_t i = 0; i < ls_type_count(y); i++) {
-        const int64_t plane = i / (OH * OW), r = i / OW % OH, c = i % OW;
+        const int64_t plane = i / (OH * OW);
+        const ls_pool_window r = ls_avg_row(a->attrs, i / OW % OH, OH, H),
+                             c = ls_avg_column(a->attrs, i % OW, OW, W);
         double sum = 0;
-        for (int64_t h = begin(r, OH, H); h < end(r, OH, H); h++)
-            for (int64_t w = begin(c, OW, W); w < end(c, OW, W); w++)
+        for (int64_t h = r.begin; h < r.end; h++)
+            for (int64_t w = c.begin; w < c.end; w++)
                 sum += flat_get(&a->in[0], plane * H * W + h * W + w);
-        flat_put(&a->out[0], i,
-                 sum / (double)((end(r, OH, H) - begin(r, OH, H)) * (end(c, OW, W) - begin(c, OW, W))));
+        flat_put(&a->out[0], i, sum / (double)(r.divisor * c.divisor));
     }
 }
 
-void ls_ref_adaptive_avg_pool2d_grad(const ls_kernel_args *a) /* dy -> dx */
+void ls_ref_avg_pool2d_grad(const ls_kernel_args *a) /* dy -> dx */
 {
     const ls_type *dx = &a->out[0].type, *dy = &a->in[0].type;
     const int64_t H = dx->dims[2], W = dx->dims[3], OH = dy->dims[2], OW = dy->dims[3];
     for (int64_t i = 0; i < ls_type_count(dx); i++) {
         const int64_t plane = i / (H * W), h = i / W % H, w = i % W;
         double sum = 0;
-        for (int64_t r = 0; r < OH; r++)
-            for (int64_t c = 0; c < OW; c++) {
-                const int64_t h0 = begin(r, OH, H), h1 = end(r, OH, H), w0 = begin(c, OW, W),
-                              w1 = end(c, OW, W);
-                if (h >= h0 && h < h1 && w >= w0 && w < w1)
-                    sum += flat_get(&a->in[0], (plane * OH + r) * OW + c) / (double)((h1 - h0) * (w1 - w0));
+        for (int64_t row = 0; row < OH; row++)
+            for (int64_t column = 0; column < OW; column++) {
+                const ls_pool_window r = ls_avg_row(a->attrs, row, OH, H),
+                                     c = ls_avg_column(a->attrs, column, OW, W);
+                if (h >= r.begin && h < r.end && w >= c.begin && w < c.end)
+                    sum += flat_get(&a->in[0], (plane * OH + row) * OW + column) /
+                           (double)(r.divisor * c.divisor);
             }
         flat_put(&a->out[0], i, sum);
     }

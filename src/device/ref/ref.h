@@ -75,7 +75,8 @@ REF_RUN(gru); REF_RUN(gru_grad); REF_WORKSPACE(gru_grad);
 REF_RUN(conv2d); REF_RUN(conv2d_dx); REF_RUN(conv2d_dw); /* conv.c */
 REF_WORKSPACE(conv2d); REF_WORKSPACE(conv2d_dx); REF_WORKSPACE(conv2d_dw);
 REF_RUN(max_pool2d); REF_RUN(max_pool2d_grad); REF_WORKSPACE(max_pool2d_grad); /* pool.c */
-REF_RUN(adaptive_avg_pool2d); REF_RUN(adaptive_avg_pool2d_grad);
+REF_RUN(avg_pool2d); REF_RUN(avg_pool2d_grad);
+REF_RUN(resize2d); REF_RUN(resize2d_grad); REF_WORKSPACE(resize2d_grad); /* resize.c */
 /* batch_norm.c */
 REF_RUN(batch_norm); REF_RUN(batch_norm_grad); REF_RUN(batch_norm_eval); REF_RUN(batch_norm_update);
 REF_RUN(layer_norm); REF_RUN(layer_norm_grad); REF_WORKSPACE(layer_norm_grad); /* norm.c */

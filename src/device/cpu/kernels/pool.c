@@ -1,7 +1,8 @@
-/* pool.c - max pooling and adaptive average pooling, and their gradients. Threads share planes. The sums of a
+/* pool.c - max and average pooling, and their gradients. Threads share planes. The sums of a
  * plane are added in order, in f32. */
 #include "table.h"
 #include "gemm.h"
+#include "device/picture_lines.h"
 
 typedef struct pool {
     const ls_kernel_args *a;
@@ -125,27 +126,19 @@ SIMD_FN void max_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t e
     }
 }
 
-/* Window k of `windows`, which together cover n elements. */
-SIMD_FN int64_t window_begin(int64_t k, int64_t windows, int64_t n) { return k * n / windows; }
-SIMD_FN int64_t window_end(int64_t k, int64_t windows, int64_t n)
-{
-    return ((k + 1) * n + windows - 1) / windows;
-}
-
 SIMD_FN void avg_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end)
 {
     for (int64_t plane = begin; plane < end; plane++)
         for (int64_t i = 0; i < p->oh * p->ow; i++) {
-            const int64_t r = i / p->ow, c = i % p->ow, h0 = window_begin(r, p->oh, p->h),
-                          h1 = window_end(r, p->oh, p->h);
-            const int64_t w0 = window_begin(c, p->ow, p->w), w1 = window_end(c, p->ow, p->w);
+            const ls_pool_window r = ls_avg_row(p->a->attrs, i / p->ow, p->oh, p->h),
+                                 c = ls_avg_column(p->a->attrs, i % p->ow, p->ow, p->w);
             vf sum = vf_zero();
-            for (int64_t h = h0; h < h1; h++)
-                for (int64_t w = w0; w < w1; w += VF_LANES)
+            for (int64_t h = r.begin; h < r.end; h++)
+                for (int64_t w = c.begin; w < c.end; w += VF_LANES)
                     sum += vf_get_n(p->a->in[0].data, T, (plane * p->h + h) * p->w + w,
-                                    (int)min_i64(w1 - w, VF_LANES));
+                                    (int)min_i64(c.end - w, VF_LANES));
             f_put(p->a->out[0].data, T, plane * p->oh * p->ow + i,
-                  vf_sum(sum) / (float)((h1 - h0) * (w1 - w0)));
+                  vf_sum(sum) / (float)(r.divisor * c.divisor));
         }
 }
 
@@ -155,13 +148,12 @@ SIMD_FN void avg_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t e
     for (int64_t plane = begin; plane < end; plane++) {
         memset(sums, 0, sizeof(float) * (size_t)(p->h * p->w));
         for (int64_t i = 0; i < p->oh * p->ow; i++) {
-            const int64_t r = i / p->ow, c = i % p->ow, h0 = window_begin(r, p->oh, p->h),
-                          h1 = window_end(r, p->oh, p->h);
-            const int64_t w0 = window_begin(c, p->ow, p->w), w1 = window_end(c, p->ow, p->w);
+            const ls_pool_window r = ls_avg_row(p->a->attrs, i / p->ow, p->oh, p->h),
+                                 c = ls_avg_column(p->a->attrs, i % p->ow, p->ow, p->w);
             const float each = f_get(p->a->in[0].data, T, plane * p->oh * p->ow + i) /
-                               (float)((h1 - h0) * (w1 - w0));
-            for (int64_t h = h0; h < h1; h++)
-                for (int64_t w = w0; w < w1; w++)
+                               (float)(r.divisor * c.divisor);
+            for (int64_t h = r.begin; h < r.end; h++)
+                for (int64_t w = c.begin; w < c.end; w++)
                     sums[h * p->w + w] += each;
         }
         put_plane(T, &p->a->out[0], plane, sums, p->h * p->w);
@@ -197,6 +189,6 @@ KERNEL_WORKSPACE(max_pool2d)
 }
 KERNEL(max_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, 1, max_grad_task); }
 KERNEL_WORKSPACE(max_pool2d_grad) { return plane_bytes(a); }
-KERNEL(adaptive_avg_pool2d) { run(a, &a->in[0].type, &a->out[0].type, 1, avg_task); }
-KERNEL(adaptive_avg_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, 1, avg_grad_task); }
-KERNEL_WORKSPACE(adaptive_avg_pool2d_grad) { return plane_bytes(a); }
+KERNEL(avg_pool2d) { run(a, &a->in[0].type, &a->out[0].type, 1, avg_task); }
+KERNEL(avg_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, 1, avg_grad_task); }
+KERNEL_WORKSPACE(avg_pool2d_grad) { return plane_bytes(a); }

@@ -32,14 +32,19 @@ KERNEL(conv2d_dx);
 KERNEL_WORKSPACE(conv2d_dx);
 KERNEL(conv2d_dw);
 KERNEL_WORKSPACE(conv2d_dw);
+/* resize.c */
+KERNEL(resize2d);
+KERNEL_WORKSPACE(resize2d);
+KERNEL(resize2d_grad);
+KERNEL_WORKSPACE(resize2d_grad);
 /* pool.c */
 KERNEL(max_pool2d);
 KERNEL_WORKSPACE(max_pool2d);
 KERNEL(max_pool2d_grad);
 KERNEL_WORKSPACE(max_pool2d_grad);
-KERNEL(adaptive_avg_pool2d);
-KERNEL(adaptive_avg_pool2d_grad);
-KERNEL_WORKSPACE(adaptive_avg_pool2d_grad);
+KERNEL(avg_pool2d);
+KERNEL(avg_pool2d_grad);
+KERNEL_WORKSPACE(avg_pool2d_grad);
 /* batch_norm.c */
 KERNEL(batch_norm);
 KERNEL(batch_norm_grad);
