@@ -206,6 +206,7 @@ static void drop_samples(void)
 #define sample_void_p ((void *)buffer)
 #define sample_void_p_p ((void *const[]){ buffer, buffer })
 #define sample_ls_weigh LS_BY_VALID
+#define sample_ls_resize LS_RESIZE_BILINEAR
 #define sample_ls_how LS_MEAN
 #define sample_ls_metric_kind LS_ACCURACY
 #define sample_int_p ((int *)buffer)
