@@ -22,6 +22,13 @@ extern "C" {
 
 typedef enum ls_split { LS_SPLIT_TRAIN, LS_SPLIT_EVAL } ls_split;
 
+/* Random crops of training images. */
+typedef enum ls_crop {
+    LS_CROP_NONE,
+    LS_CROP_PADDED, /* torchvision's RandomCrop(size, padding): the image moves; what it leaves is black */
+    LS_CROP_RESIZED /* its RandomResizedCrop: a box of the image, resized to the model's size */
+} ls_crop;
+
 /* A file that a data set was made of. */
 typedef struct ls_dataset_part {
     const char *what; /* "images", "labels", "text", "tokenizer" */

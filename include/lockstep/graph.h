@@ -262,6 +262,9 @@ LS_API ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_valu
 /* logits [rows, classes], labels i32 [rows] -> -log p[label] of each row, f32 [rows]; 0 where the label is
  * LS_IGNORE_LABEL. */
 LS_API ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels);
+/* The same against targets that have 1 - smoothing at the label and smoothing / classes everywhere, as
+ * PyTorch's CrossEntropyLoss(label_smoothing). LS_E_ARG: not from 0 to below 1. */
+LS_API ls_value ls_cross_entropy_smooth(ls_graph *g, ls_value logits, ls_value labels, double smoothing);
 /* Index of the largest of the last dim, i32 [...]: the first one if several are. */
 LS_API ls_value ls_argmax(ls_graph *g, ls_value a);
 LS_API ls_value ls_softmax(ls_graph *g, ls_value a);     /* over the last dim */
@@ -409,6 +412,7 @@ LS_API ls_value ls_index_add(ls_graph *g, ls_value a, int dim, ls_value index, l
 #define ls_cache_reorder(g, ...) (ls_cache_reorder)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_attention_cached(g, ...) (ls_attention_cached)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_cross_entropy(g, ...) (ls_cross_entropy)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_cross_entropy_smooth(g, ...) (ls_cross_entropy_smooth)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_loss(g, ...) (ls_loss)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_loss_scalar(g, ...) (ls_loss_scalar)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_measure(g, ...) (ls_measure)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)

@@ -20,6 +20,15 @@ extern "C" {
  * (what comes after each id; LS_IGNORE_LABEL: does not count), the same loss and metric by its targets, and
  * an output "logits" [batch * seq_length, vocabulary]. */
 
+/* How a classifier of images is trained. All 0: the cross-entropy of "labels". */
+typedef struct ls_classifier_loss {
+    double label_smoothing; /* below 1: as PyTorch's CrossEntropyLoss, also in evaluations */
+    /* Images are mixtures of two, as of mixup and cutmix. A graph for training has the inputs "labels.mixed"
+     * i32 [batch], the other label, and "labels.weight" f32 [batch], the share w of the first one: the loss
+     * is w * loss(labels) + (1 - w) * loss(labels.mixed). */
+    bool mixed;
+} ls_classifier_loss;
+
 /* Vision transformer (Dosovitskiy et al. 2021), torchvision's VisionTransformer: pre-norm blocks, class
  * token, learned positions. With in_channels other than 3 the patch projection has Conv2d's default initial
  * values, as when the layer is replaced by a new one. */
@@ -31,6 +40,7 @@ typedef struct ls_vit_config {
     /* [in_channels], a number for each channel in place of `mean` and `std`, in all models of images. NULL:
      * none. */
     const double *means, *stds;
+    ls_classifier_loss loss;
 } ls_vit_config;
 
 /* Residual network (He et al. 2015), torchvision's resnet18, 34 and 50. With in_channels other than 3 the
@@ -41,6 +51,7 @@ typedef struct ls_resnet_config {
     int64_t depth, image_size, in_channels, classes;
     double mean, std;
     const double *means, *stds;
+    ls_classifier_loss loss;
 } ls_resnet_config;
 
 /* ConvNeXt (Liu et al. 2022), torchvision's ConvNeXt: stage s has depths[s] blocks of widths[s] channels
@@ -52,6 +63,7 @@ typedef struct ls_convnext_config {
     int64_t image_size, in_channels, classes, depths[4], widths[4];
     double stochastic_depth, mean, std;
     const double *means, *stds;
+    ls_classifier_loss loss;
 } ls_convnext_config;
 
 /* Multi-layer perceptron over the flattened image: parameters "layers.0.weight", ... and "head". */
@@ -63,6 +75,7 @@ typedef struct ls_mlp_config {
     ls_mlp_activation act;
     double mean, std;
     const double *means, *stds;
+    ls_classifier_loss loss;
 } ls_mlp_config;
 
 /* A named input or output of a model: the type of one sample. */

@@ -156,6 +156,20 @@ typedef struct ls_recipe {
         ls_on_error on_error;
         ls_real_list mean, std; /* of images: one number, or one for each channel */
         bool shuffle;
+        struct { /* of training images: docs/augmentation.md */
+            ls_crop crop;
+            int64_t padding;
+            double crop_scale[2], crop_ratio[2];
+            double flip;
+            struct {
+                int64_t ops, magnitude, bins;
+            } randaugment;
+            struct {
+                double brightness, contrast, saturation, hue;
+            } jitter;
+            double erase, erase_scale[2], erase_ratio[2];
+            double mixup, cutmix;
+        } augment;
         ls_file_list train, eval; /* type arrays */
         ls_missing_choice missing;
         const char *config; /* type module: JSON */
@@ -167,6 +181,7 @@ typedef struct ls_recipe {
         ls_accumulation accumulate;
         ls_loss_mean_choice loss_mean;
         const char *freeze; /* names, separated by spaces; "" none */
+        double label_smoothing; /* of classifiers of images; 0: none */
         double clip_norm;   /* 0: none */
         struct {
             int64_t patience; /* epochs; 0: no early stopping */

@@ -193,3 +193,15 @@ const char *ls_nearest_name(const char *name, const char *const *names, int n)
     }
     return nearest;
 }
+
+void ls_str_add_base64(ls_str *out, const uint8_t *p, size_t n)
+{
+    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < n; i += 3) {
+        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
+                     (i + 2 < n ? p[i + 2] : 0u);
+        char four[4] = { DIGITS[v >> 18], DIGITS[v >> 12 & 63], i + 1 < n ? DIGITS[v >> 6 & 63] : '=',
+                         i + 2 < n ? DIGITS[v & 63] : '=' };
+        ls_str_add_n(out, four, 4);
+    }
+}

@@ -5,6 +5,7 @@
  * something up by it or returns it asks ls_str_status, or takes it with ls_str_take. A message or a label
  * that is cut short is better than none. */
 #pragma once
+#include <stdint.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
@@ -28,6 +29,7 @@ void ls_str_clear(ls_str *s);                 /* what was out of memory remains 
 void ls_str_cut(ls_str *s, size_t len);       /* to its first `len` bytes, if it has more */
 void ls_str_add(ls_str *s, const char *text); /* NULL: there was no memory for it, so s is not whole */
 void ls_str_add_n(ls_str *s, const char *text, size_t n);
+void ls_str_add_base64(ls_str *s, const uint8_t *bytes, size_t n);
 void ls_str_append(ls_str *s, const ls_str *part);
 void ls_str_inherit(ls_str *s, const ls_str *part); /* s is made from it: not whole if it is not */
 void ls_str_printf(ls_str *s, const char *format, ...) __attribute__((format(printf, 2, 3)));

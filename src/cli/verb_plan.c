@@ -1,4 +1,4 @@
-/* verb_plan.c - options of `plan` and `explain`. */
+/* verb_plan.c - options of `plan`, `explain` and `data`. */
 #include <string.h>
 
 #include "base/str.h"
@@ -38,4 +38,17 @@ ls_status ls_verb_explain(const ls_args *a, const ls_ui *ui)
     LS_TRY(ls_args_int(a, "--rank", 0, &o.rank));
     LS_TRY(ls_args_int(a, "--ranks-per-host", 1, &o.ranks_per_host));
     return ls_explain_command(&o, ui);
+}
+
+ls_status ls_verb_data(const ls_args *a, const ls_ui *ui)
+{
+    ls_data_opts o = { .recipe = ls_args_recipe(a), .out = ls_args_value(a, "--out") };
+    const char *split = ls_args_value(a, "--split");
+    if (split && strcmp(split, "train") && strcmp(split, "eval"))
+        return ls_fail(LS_E_USAGE, "--split %s: train or eval", split);
+    o.eval_split = split && !strcmp(split, "eval");
+    o.samples = o.out ? 48 : 10;
+    LS_TRY(ls_args_int(a, "--epoch", 0, &o.epoch));
+    LS_TRY(ls_args_int(a, "--samples", 1, &o.samples));
+    return ls_data_command(&o, ui);
 }

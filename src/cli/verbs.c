@@ -142,6 +142,19 @@ const ls_verb LS_VERBS[] = {
           JSON,
           END },
       ls_verb_predict },
+    { "data", "RECIPE", 1, 1, true, "what the model will see of the data",
+      "Prints the fields of the samples, the classes of the whole split, and the first samples of an\n"
+      "epoch with the random changes that data.augment draws for them. --out writes a page that also\n"
+      "shows the images, each beside the unchanged one, or the texts of the tokens. It trains nothing and\n"
+      "needs no run; the samples are those that a training with this recipe reads.",
+      "lockstep data vit-fashion-mnist\n"
+      "lockstep data my.yaml --set data.augment.flip=0.5 --epoch 3 --samples 64 --out data.html",
+      (const ls_option[]){ { "--split", 0, "train|eval", "which samples (default train)" },
+                           { "--epoch", 0, "N", "epoch, counted from 0 (default 0)" },
+                           { "--samples", 0, "N", "how many samples (default 10; with --out 48)" },
+                           { "--out", 0, "FILE", "write a page, FILE.html" },
+                           END },
+      ls_verb_data },
     { "plan", "RECIPE", 1, 1, true, "memory, traffic and time of a step, without running it",
       "Prints what the compiled step needs, for any number of ranks: memory by category and the moment\n"
       "of its peak, collectives, FLOPs, bytes, estimated time. It starts no rank and reads no data.\n"

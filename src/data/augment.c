@@ -160,6 +160,17 @@ static int erase(const ls_augment *a, dice *d, int height, int width, ls_augment
     return 0;
 }
 
+static bool jitters(const ls_augment *a)
+{
+    return a->brightness > 0 || a->contrast > 0 || a->saturation > 0 || a->hue > 0;
+}
+
+bool ls_augment_changes(const ls_augment *a)
+{
+    return a->crop != LS_CROP_NONE || a->flip > 0 || a->ops > 0 || jitters(a) || a->erase > 0 ||
+           a->mixup > 0 || a->cutmix > 0;
+}
+
 int ls_augment_draw(const ls_augment *a, uint64_t draw, int height, int width,
                     ls_augment_step out[LS_AUGMENT_STEPS])
 {
@@ -179,7 +190,7 @@ int ls_augment_draw(const ls_augment *a, uint64_t draw, int height, int width,
     dice d = dice_of(draw, "randaugment");
     for (int i = 0; i < a->ops; i++)
         out[n++] = rand_augment(a, &d, height, width);
-    if (a->brightness > 0 || a->contrast > 0 || a->saturation > 0 || a->hue > 0) {
+    if (jitters(a)) {
         d = dice_of(draw, "jitter");
         n += jitter(a, &d, out + n);
     }

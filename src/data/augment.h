@@ -9,12 +9,6 @@
 
 #include "lockstep/data.h"
 
-typedef enum ls_crop {
-    LS_CROP_NONE,
-    LS_CROP_PADDED, /* RandomCrop(size, padding): the image moves, and what it leaves is black */
-    LS_CROP_RESIZED /* RandomResizedCrop: a box of the image, resized to the model's size */
-} ls_crop;
-
 /* All 0: nothing is changed. The order is that of torchvision's recipe for classification: crop, flip,
  * RandAugment, colour jitter, erasing. */
 typedef struct ls_augment {
@@ -60,6 +54,7 @@ typedef struct ls_augment_step {
 } ls_augment_step;
 enum { LS_AUGMENT_OPS = 8, LS_AUGMENT_STEPS = LS_AUGMENT_OPS + 7 };
 
+bool ls_augment_changes(const ls_augment *a); /* whether anything is asked for */
 /* The part of an image of width x height pixels that is resized to the model's size: x, y, width, height.
  * Without LS_CROP_RESIZED it is the whole image. */
 void ls_augment_crop(const ls_augment *a, uint64_t draw, int width, int height, int box[4]);

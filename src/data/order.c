@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "base/sys.h"
 #include "data/order_fill.h"
+#include "order.h"
 
 ls_status ls_order_check(const ls_order *o)
 {
@@ -81,16 +82,24 @@ static void ignore(const ls_field *f, void *to)
         ((int64_t *)to)[i] = LS_IGNORE_LABEL;
 }
 
-/* Numbers for random changes: of a sample in an epoch; of a micro-batch of a step. */
-static uint64_t draw_of(const ls_order *o, const char *what, int64_t epoch, int64_t a, int64_t b)
+static uint64_t draw_of(const ls_order *o, const char *what, const int64_t of[3])
 {
-    const int64_t of[3] = { epoch, a, b };
-    return ls_hash64_more(ls_hash64_more(ls_hash_text(what), &o->seed, sizeof o->seed), of, sizeof of);
+    return ls_hash64_more(ls_hash64_more(ls_hash_text(what), &o->seed, sizeof o->seed), of, 3 * sizeof of[0]);
+}
+
+uint64_t ls_order_draw(const ls_order *o, int64_t epoch, int64_t i)
+{
+    return draw_of(o, "augment", (int64_t[]){ epoch, i, 0 });
+}
+
+uint64_t ls_order_mix(const ls_order *o, int64_t epoch, int64_t step, int64_t m)
+{
+    return draw_of(o, "mix", (int64_t[]){ epoch, step, m });
 }
 
 static ls_status read_one(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t i, void *const *to)
 {
-    return o->augment && set->read_drawn ? set->read_drawn(set, i, draw_of(o, "augment", epoch, i, 0), to)
+    return o->augment && set->read_drawn ? set->read_drawn(set, i, ls_order_draw(o, epoch, i), to)
                                          : set->read(set, i, to);
 }
 
@@ -128,7 +137,7 @@ void ls_order_fill_end(const ls_order *o, const ls_dataset *set, int64_t epoch, 
     while (real < o->micro_batch && ls_order_sample(o, epoch, step, m, real) >= 0)
         real++;
     if (real && o->augment && set->mix)
-        set->mix(set, draw_of(o, "mix", epoch, step, m), real, to);
+        set->mix(set, ls_order_mix(o, epoch, step, m), real, to);
 }
 
 ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m,

@@ -25,18 +25,6 @@ static void add_escaped(ls_str *out, const char *text)
     }
 }
 
-static void add_base64(ls_str *out, const uint8_t *p, size_t n)
-{
-    static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
-                     (i + 2 < n ? p[i + 2] : 0u);
-        char four[4] = { DIGITS[v >> 18], DIGITS[v >> 12 & 63], i + 1 < n ? DIGITS[v >> 6 & 63] : '=',
-                         i + 2 < n ? DIGITS[v & 63] : '=' };
-        ls_str_add_n(out, four, 4);
-    }
-}
-
 static ls_status add_image(ls_str *out, const ls_drawing_mark *m)
 {
     size_t n = (size_t)m->rows * (size_t)m->columns, channels = (size_t)m->channels, size;
@@ -52,7 +40,7 @@ static ls_status add_image(ls_str *out, const ls_drawing_mark *m)
                   "<image x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" style=\"image-rendering:pixelated\" "
                   "href=\"data:image/png;base64,",
                   m->x, m->y, m->width, m->height);
-    add_base64(out, png, size);
+    ls_str_add_base64(out, png, size);
     ls_str_add(out, "\"/>\n");
     free(png);
     return LS_OK;

@@ -94,8 +94,8 @@ typedef struct ls_shift_attrs { int64_t start, pad; } ls_shift_attrs;
 typedef struct ls_embedding_attrs { int64_t rows; } ls_embedding_attrs;
 /* rope. inverse 1: rotates in the opposite direction, which is the gradient */
 typedef struct ls_rope_attrs { int64_t head_dim, inverse; double theta; } ls_rope_attrs;
-/* cross_entropy, its gradient and its part */
-typedef struct ls_loss_attrs { int64_t ignore_index; } ls_loss_attrs;
+/* cross_entropy, its gradient and its part. smoothing: share of a target that lies on all classes alike */
+typedef struct ls_loss_attrs { int64_t ignore_index; double smoothing; } ls_loss_attrs;
 /* decoupled 1: AdamW */
 typedef struct ls_adam_attrs { double beta1, beta2, eps, weight_decay; int64_t decoupled; } ls_adam_attrs;
 typedef struct ls_sgd_attrs { double momentum, dampening, weight_decay; int64_t nesterov; } ls_sgd_attrs;

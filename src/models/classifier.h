@@ -1,6 +1,6 @@
 /* classifier.h - what image classifiers share: inputs and loss. */
 #pragma once
-#include "lockstep/graph.h"
+#include "lockstep/models.h"
 
 /* Input "images", u8 [batch, channels, size, size]. Returns f32 of that shape: (p / 255 - mean) / std.
  * `means` and `stds` [channels] have a number for each channel; NULL: `mean` and `std` are of all. */
@@ -12,6 +12,8 @@ ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t si
 /* `logits` [batch, classes]. Adds the input "labels", the loss, the metric "accuracy" and the output
  * "logits". */
 void ls_classifier_outputs(ls_graph *g, ls_value logits);
+/* The same with this loss; NULL: plain. */
+void ls_classifier_outputs_with(ls_graph *g, ls_value logits, const ls_classifier_loss *loss);
 /* The same of a language model: `logits` [batch * tokens, vocabulary]; `targets` is the input of that name.
  */
 void ls_language_outputs(ls_graph *g, ls_value logits, ls_value targets);

@@ -56,7 +56,8 @@ static ls_status infer_cross_entropy(ls_infer *i)
     return LS_OK;
 }
 
-static ls_status infer_cross_entropy_grad(ls_infer *i) /* logits, labels, lse, count, dloss */
+/* logits, labels, lse, count?, dloss: of the loss [], or of its rows [rows] */
+static ls_status infer_cross_entropy_grad(ls_infer *i)
 {
     const ls_type *z = &i->in[0];
     LS_RULE_CHECK(i, z->ndim == 2, "needs logits [rows, classes]");
@@ -64,19 +65,22 @@ static ls_status infer_cross_entropy_grad(ls_infer *i) /* logits, labels, lse, c
     LS_TRY(ls_infer_at(i, z));
     LS_TRY(ls_infer_expect(i, 1, &LS_TYPE(LS_I32, z->dims[0]), "labels"));
     LS_TRY(ls_infer_expect(i, 2, &LS_TYPE(scalar.dtype, z->dims[0]), "lse"));
-    LS_TRY(ls_infer_expect(i, 3, &scalar, "count"));
-    LS_TRY(ls_infer_expect(i, 4, &scalar, "dloss"));
+    if (i->in[3].ndim >= 0)
+        LS_TRY(ls_infer_expect(i, 3, &scalar, "count"));
+    LS_TRY(ls_infer_expect(i, 4, i->in[4].ndim == 1 ? &LS_TYPE(scalar.dtype, z->dims[0]) : &scalar, "dloss"));
     return ls_infer_same(i);
 }
 
 static void grad_cross_entropy(ls_grad *c)
 {
     const ls_node *n = c->node;
-    if (!ls_present(c->dout[0]) || ls_present(c->dout[1]) || ls_present(c->dout[2])) {
-        ls_graph_error(c->g, LS_E_UNSUPPORTED, "cross_entropy: only the loss (output 0) has a gradient");
+    const bool loss = ls_present(c->dout[0]), rows = ls_present(c->dout[2]);
+    if (loss == rows || ls_present(c->dout[1])) {
+        ls_graph_error(c->g, LS_E_UNSUPPORTED,
+                       "cross_entropy: the loss (output 0) or its rows (output 2) have a gradient");
         return;
     }
-    ls_value in[] = { n->in[0], n->in[1], n->out[1], n->in[2], c->dout[0] };
+    ls_value in[] = { n->in[0], n->in[1], n->out[1], loss ? n->in[2] : LS_NONE, c->dout[loss ? 0 : 2] };
     c->din[0] = ls_graph_apply(c->g, &ls_op_cross_entropy_grad, 5, in, n->attrs);
 }
 
@@ -143,7 +147,7 @@ static ls_value of_all(const ls_expansion *e, ls_value part)
 static ls_status expand_cross_entropy(ls_expansion *e)
 {
     ls_value in[4] = { e->in[0], e->in[1], e->in[2] };
-    in[3] = of_all(e, ls_graph_apply(e->g, &ls_op_cross_entropy_part, 2, in, NULL));
+    in[3] = of_all(e, ls_graph_apply(e->g, &ls_op_cross_entropy_part, 2, in, e->node->attrs));
     const ls_value loss = ls_graph_apply(e->g, &ls_op_cross_entropy, 4, in, e->node->attrs);
     for (int k = 0; k < e->node->n_out; k++)
         e->out[k] = ls_nth(e->g, loss, k);
@@ -213,7 +217,9 @@ static const ls_attr_field ROW_SUM_FIELDS[] = {
     { 0 }
 };
 static const ls_attr_field LOSS_FIELDS[] = {
-    { "ignore_index", LS_FIELD_I64, offsetof(ls_loss_attrs, ignore_index), NULL }, { 0 }
+    { "ignore_index", LS_FIELD_I64, offsetof(ls_loss_attrs, ignore_index), NULL },
+    { "smoothing", LS_FIELD_F64, offsetof(ls_loss_attrs, smoothing), NULL },
+    { 0 }
 };
 
 const ls_op ls_op_softmax = {
@@ -285,6 +291,7 @@ const ls_op ls_op_cross_entropy_grad = {
     .max_in = 5,
     .n_out = 1,
     .flags = LS_OP_NO_GRAD | LS_OP_AT,
+    .optional_in = 1 << 3,
     .attrs_size = sizeof(ls_loss_attrs),
     .fields = LOSS_FIELDS,
     .infer = infer_cross_entropy_grad,
@@ -299,6 +306,8 @@ const ls_op ls_op_cross_entropy_part = {
     .max_in = 2,
     .n_out = 1,
     .flags = LS_OP_NO_GRAD | LS_OP_AT,
+    .attrs_size = sizeof(ls_loss_attrs),
+    .fields = LOSS_FIELDS,
     .infer = infer_cross_entropy_part,
     .cost = cost_rows,
     .summary = "of these columns: the largest, sum of exp(logit - largest), the label's logit or 0",
@@ -384,16 +393,25 @@ ls_value ls_argmax(ls_graph *g, ls_value a)
 }
 
 ls_value ls_cross_entropy_sum(ls_graph *g, ls_value logits, ls_value labels, ls_value count,
-                              int64_t ignore_index)
+                              const ls_loss_attrs *attrs)
 {
-    return ls_graph_apply(g, &ls_op_cross_entropy, 3, (ls_value[]){ logits, labels, count },
-                          &(ls_loss_attrs){ .ignore_index = ignore_index });
+    return ls_graph_apply(g, &ls_op_cross_entropy, 3, (ls_value[]){ logits, labels, count }, attrs);
+}
+
+ls_value ls_cross_entropy_smooth(ls_graph *g, ls_value logits, ls_value labels, double smoothing)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    if (!(smoothing >= 0 && smoothing < 1)) {
+        ls_graph_error(g, LS_E_ARG, "cross_entropy: a smoothing of %g; from 0 to below 1", smoothing);
+        return (ls_value){ .id = -1 };
+    }
+    const ls_loss_attrs attrs = { .ignore_index = LS_IGNORE_LABEL, .smoothing = smoothing };
+    return ls_nth(g, ls_cross_entropy_sum(g, logits, labels, LS_NONE, &attrs), 2);
 }
 
 ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels)
 {
-    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
-    return ls_nth(g, ls_cross_entropy_sum(g, logits, labels, (ls_value){ 0 }, LS_IGNORE_LABEL), 2);
+    return ls_cross_entropy_smooth(g, logits, labels, 0);
 }
 
 ls_value ls_row_sum(ls_graph *g, ls_value rows, ls_value weights, ls_value real, ls_value divisor,

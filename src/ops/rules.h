@@ -42,7 +42,7 @@ ls_value ls_pack(ls_graph *g, int n, const ls_value *parts, int dim, int64_t ext
 ls_value ls_flat_view(ls_graph *g, ls_value flat, int64_t offset, const ls_type *shape);
 /* cross_entropy with all its results: the sum over valid rows / count, log-sum-exp, the loss of each row. */
 ls_value ls_cross_entropy_sum(ls_graph *g, ls_value logits, ls_value labels, ls_value count,
-                              int64_t ignore_index);
+                              const ls_loss_attrs *attrs);
 /* weights, real and divisor may be absent. */
 ls_value ls_row_sum(ls_graph *g, ls_value rows, ls_value weights, ls_value real, ls_value divisor,
                     int64_t each);

@@ -118,7 +118,7 @@ static ls_value part(ls_graph *g, const ls_declared *d, const ls_term *t, int nu
         while (labels->op == &ls_op_reshape)
             labels = ls_node_of(g, labels->in[0]);
         if (labels == field_of(g, t->field))
-            return ls_cross_entropy_sum(g, made->in[0], made->in[1], divisor, LS_IGNORE_LABEL);
+            return ls_cross_entropy_sum(g, made->in[0], made->in[1], divisor, made->attrs);
     }
     return ls_row_sum(g, d->rows, weights(g, t, &rows, batch), real_samples(g), divisor,
                       rows.dims[0] / batch);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "data/image_set.h"
 #include "recipe_setting.h"
 #include "shared_model.h"
 
@@ -80,7 +81,11 @@ static ls_status open_pictures(ls_dataset **out, const ls_recipe *r, ls_split sp
                                         .resize = (int)r->data.resize,
                                         .threads = r->data.threads ? (int)r->data.threads : o->threads,
                                         .skip = r->data.on_error == LS_ON_ERROR_SKIP };
-    return ls_images_open_with(out, split, (int)r->model.in_channels, (int)r->model.image_size, &options);
+    LS_TRY(ls_images_open_with(out, split, (int)r->model.in_channels, (int)r->model.image_size, &options));
+    const ls_augment a = ls_recipe_augment(r);
+    if (split == LS_SPLIT_TRAIN && ls_augment_changes(&a))
+        ls_images_augment(*out, &a); /* crops are cut out before a picture is resized */
+    return LS_OK;
 }
 
 /* ---- text */
@@ -236,17 +241,21 @@ static ls_status open_module(ls_dataset **out, const ls_recipe *r, ls_split spli
     return ls_shared_model_data(out, r, split);
 }
 
-#define KNOWN "path download fallback mirror mean std"
-#define IDX "path train_images train_labels eval_images eval_labels mean std"
+#define AUGMENT                                                                                   \
+    " crop padding crop_scale crop_ratio flip ops magnitude bins brightness contrast saturation " \
+    "hue erase erase_scale erase_ratio mixup cutmix"
+#define KNOWN "path download fallback mirror mean std" AUGMENT
+#define IDX "path train_images train_labels eval_images eval_labels mean std" AUGMENT
 #define FILES "train_text eval_text eval_fraction tokenizer end_token "
 
 const ls_data_row LS_DATA[] = {
     { "fashion-mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
     { "mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
     { "idx", IDX, LS_SAMPLES_IMAGES, "reading", check_idx, open_images },
-    { "images", "path train_images eval_images size resize threads on_error mean std", LS_SAMPLES_IMAGES,
+    { "images", "path train_images eval_images size resize threads on_error mean std" AUGMENT,
+      LS_SAMPLES_IMAGES,
       "listing", check_pictures, open_pictures },
-    { "shapes", "path mean std", LS_SAMPLES_IMAGES, "drawing", NULL, open_images },
+    { "shapes", "path mean std" AUGMENT, LS_SAMPLES_IMAGES, "drawing", NULL, open_images },
     { "text", FILES "train_percentage documents field seq_length pack", LS_SAMPLES_TEXT, "tokenizing",
       check_text, open_text },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",

@@ -1,6 +1,7 @@
 /* data_row.h - the table of data sets: one row for each word of data.type. */
 #pragma once
 #include "lockstep/recipe.h"
+#include "data/augment.h"
 #include "model_row.h"
 
 /* What opening a data set needs besides the recipe. */
@@ -24,3 +25,7 @@ typedef struct ls_data_row {
 extern const ls_data_row LS_DATA[];       /* ended by a row without name */
 extern const char *const LS_DATA_WORDS[]; /* their names, ended by NULL */
 const ls_data_row *ls_recipe_data(const ls_recipe *r);
+
+/* What data.augment asks for. */
+ls_augment ls_recipe_augment(const ls_recipe *r);
+ls_status ls_recipe_check_augment(const ls_recipe *r);

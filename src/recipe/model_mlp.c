@@ -33,7 +33,8 @@ static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
                         .classes = r->model.classes,
                         .n_hidden = r->model.hidden.n,
                         .act = r->model.act,
-                        LS_RECIPE_PIXELS(r) };
+                        LS_RECIPE_PIXELS(r),
+                        LS_RECIPE_LOSS(r) };
     memcpy(c.hidden, r->model.hidden.at, sizeof c.hidden);
     return ls_mlp_build(g, &c, batch);
 }
@@ -62,7 +63,7 @@ static const char *const CONFIG_FIELDS[] = { "inputs", "outputs", "hidden", "act
 extern const ls_model_row ls_mlp_row;
 const ls_model_row ls_mlp_row = {
     .name = "mlp",
-    .keys = "image_size in_channels hidden act classes inputs outputs scale refit loss",
+    .keys = "image_size in_channels hidden act classes inputs outputs scale refit loss label_smoothing",
     .samples = LS_SAMPLES_IMAGES,
     .build = build,
     .check = check,

@@ -96,6 +96,11 @@ char *ls_recipe_config_json(const ls_recipe *r, const int32_t *end_token);
     .mean = (r)->data.mean.at[0], .std = (r)->data.std.at[0], \
     .means = (r)->data.mean.n > 1 ? (r)->data.mean.at : NULL, \
     .stds = (r)->data.std.n > 1 ? (r)->data.std.at : NULL
+/* A member of a classifier's configuration: its loss. */
+#define LS_RECIPE_LOSS(r) \
+    .loss = { .label_smoothing = (r)->train.label_smoothing, .mixed = ls_recipe_mixes(r) }
+/* Whether data.augment mixes the samples of a micro-batch. */
+bool ls_recipe_mixes(const ls_recipe *r);
 /* Writes a number with a decimal point: transformers refuses an integer where it wants a float. */
 void ls_config_real(ls_json *j, const char *key, double x);
 int64_t ls_recipe_head_dim(const ls_recipe *r); /* width of a head */

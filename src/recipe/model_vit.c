@@ -14,6 +14,7 @@ static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
                               .mlp_size = r->model.mlp_size,
                               .classes = r->model.classes,
                               LS_RECIPE_PIXELS(r),
+                              LS_RECIPE_LOSS(r),
                               .dropout = r->model.dropout,
                               .attention_dropout = r->model.attention_dropout };
     return ls_vit_build(g, &c, batch);
@@ -40,7 +41,7 @@ static const char *const CONFIG[] = { "image_size",  "patch_size", "in_channels"
 extern const ls_model_row ls_vit_row;
 const ls_model_row ls_vit_row = { .name = "vit",
                                   .keys = "image_size patch_size in_channels layers heads hidden_size "
-                                          "mlp_size dropout attention_dropout classes",
+                                          "mlp_size dropout attention_dropout classes label_smoothing",
                                   .samples = LS_SAMPLES_IMAGES,
                                   .build = build,
                                   .check = check,

@@ -116,6 +116,8 @@ static ls_status check_data(const ls_recipe *r)
                        samples_text(ls_recipe_samples(r)));
     LS_TRY(check_channels(r, "data.mean", &r->data.mean));
     LS_TRY(check_channels(r, "data.std", &r->data.std));
+    if (d->samples == LS_SAMPLES_IMAGES)
+        LS_TRY(ls_recipe_check_augment(r));
     return d->check ? d->check(r) : LS_OK;
 }
 

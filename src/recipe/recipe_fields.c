@@ -60,6 +60,8 @@ const ls_key LS_KEYS[] = {
 
 #include "keys_data.inc"
 
+#include "keys_augment.inc"
+
     { "train.epochs", LS_KEY_INT, AT(train.epochs), "1", 1, 1e9, .may_change = true,
       .help = "passes over the data" },
     { "train.steps", LS_KEY_INT, AT(train.steps), "0", 0, MAX_COUNT, .may_change = true,
@@ -85,6 +87,10 @@ const ls_key LS_KEYS[] = {
     { "train.freeze", LS_KEY_WORDS, AT(train.freeze), "",
       .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name. "
               "They have no gradient and no optimizer state" },
+    { "train.label_smoothing", LS_KEY_REAL, AT(train.label_smoothing), "0", 0, 1, .below = true,
+      .type = "model.type", NEEDS("model.inputs {}"),
+      .help = "of classifiers of images, as PyTorch's CrossEntropyLoss(label_smoothing): this share of a "
+              "target is spread evenly over all classes. Evaluations have the same loss" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9,
       .help = "gradient clipping: largest global norm over all ranks; 0: no clipping" },
     { "train.early_stopping.patience", LS_KEY_INT, AT(train.early_stopping.patience), "0", 0, 1e9,

@@ -159,6 +159,12 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
     }
     if (is_null(value))
         return LS_OK;
+    if (!strcmp(key, "data.augment") && value->kind == LS_YAML_SCALAR && !strcmp(value->text, "none")) {
+        for (int i = 0; i < LS_KEY_COUNT; i++)
+            if (!strncmp(LS_KEYS[i].key, "data.augment.", strlen("data.augment.")))
+                state->set[i] = (ls_setting){ 0 }; /* the defaults change nothing */
+        return LS_OK;
+    }
     if (value->kind != LS_YAML_MAP)
         return ls_fail(LS_E_USAGE, "%s: keys are needed here, such as `%s: {...}`",
                        where_text(from, &state->arena, line, *key ? key : "the recipe"),

@@ -35,14 +35,17 @@ void ls_page_begin(ls_str *out, const char *title, bool broad)
 
 void ls_page_end(ls_str *out, const char *scripts)
 {
-    ls_str_add(out, "<script>//<![CDATA[\n");
+    if (*scripts)
+        ls_str_add(out, "<script>//<![CDATA[\n");
     for (const char *p = scripts; *p; p += strspn(p, " ")) {
         char name[32];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(p, " "), p);
         ls_str_add(out, file(name));
         p += strlen(name);
     }
-    ls_str_add(out, "//]]></script>\n</main></body></html>\n");
+    if (*scripts)
+        ls_str_add(out, "//]]></script>\n");
+    ls_str_add(out, "</main></body></html>\n");
 }
 
 void ls_page_data(ls_str *out, const char *id, ls_json *j)

@@ -12,7 +12,7 @@
 
 /* Everything up to the content. `broad`: the content may be wider than a page of text. */
 void ls_page_begin(ls_str *out, const char *title, bool broad);
-/* Scripts, by the names of files in pages/ with spaces between them, and the end of the page. */
+/* Scripts, by the names of files in pages/ with spaces between them ("": none), and the end of the page. */
 void ls_page_end(ls_str *out, const char *scripts);
 /* An element <script type="application/json"> with the document j. `id` (NULL: none) is the page's own word,
  * not escaped. Takes ownership of the text of j. */

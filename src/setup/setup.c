@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "base/str.h"
 #include "ckpt/select.h"
+#include "data/augment_set.h"
 #include "passes/passes.h"
 #include "recipe/data_row.h"
 #include "recipe/model_row.h"
@@ -310,6 +311,16 @@ ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s,
     if (shown)
         ui->progress(ui->context, NULL);
     return ls_recipe_blame(r, status);
+}
+
+ls_status ls_setup_training_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split,
+                                 const ls_ui *ui)
+{
+    const ls_augment a = ls_recipe_augment(r);
+    LS_TRY(ls_setup_data(out, r, s, split, ui));
+    return split == LS_SPLIT_TRAIN ? ls_augment_changes(&a) ? ls_augment_open(out, &a) : LS_OK
+           : ls_recipe_mixes(r)    ? ls_augment_open(out, &a)
+                                   : LS_OK;
 }
 
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set)

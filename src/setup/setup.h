@@ -54,6 +54,10 @@ ls_status ls_setup_recorded(ls_recipe **out, const char *dir, int n_sets, const 
  * NULL: nothing is shown. */
 ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split,
                         const ls_ui *ui);
+/* The same for a training: the training split is changed as data.augment asks for, and both splits have the
+ * fields of mixtures if it mixes samples. */
+ls_status ls_setup_training_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split,
+                                 const ls_ui *ui);
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set);
 
 /* The calibration of this machine if `doctor` has stored one, else NULL. */

@@ -65,6 +65,14 @@ typedef struct ls_predict_opts {
     char *const *argv; /* of this process: ranks are started with the same words */
 } ls_predict_opts;
 
+/* data: what a model will see of a split. */
+typedef struct ls_data_opts {
+    ls_recipe_arg recipe;
+    bool eval_split;
+    int64_t epoch, samples;
+    const char *out; /* --out: a page; NULL: tables */
+} ls_data_opts;
+
 /* plan, explain. --isa and --threads arrive in `sets`; this machine need not have that ISA. With
  * ranks_per_host 0 all ranks are on one host. */
 typedef struct ls_plan_command_opts {
@@ -127,6 +135,7 @@ ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui);
 ls_status ls_launch_command(const ls_launch_command_opts *o, const ls_ui *ui);
 ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui);
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui);
+ls_status ls_data_command(const ls_data_opts *o, const ls_ui *ui);
 ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui);
 ls_status ls_explain_command(const ls_explain_opts *o, const ls_ui *ui);
 ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui);

@@ -71,9 +71,9 @@ static void first_step_begins(ls_loop *l)
 static ls_status open_data(training *t, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
-    LS_TRY(ls_setup_data(&l->train, l->recipe, &t->setup, LS_SPLIT_TRAIN, ui));
+    LS_TRY(ls_setup_training_data(&l->train, l->recipe, &t->setup, LS_SPLIT_TRAIN, ui));
     if (l->recipe->eval.every_epochs >= 0)
-        LS_TRY(ls_setup_data(&l->eval, l->recipe, &t->setup, LS_SPLIT_EVAL, ui));
+        LS_TRY(ls_setup_training_data(&l->eval, l->recipe, &t->setup, LS_SPLIT_EVAL, ui));
     ls_order order = ls_setup_order(l->recipe, l->train);
     LS_TRY(ls_recipe_blame(l->recipe, ls_order_check(&order)));
     l->from.steps_per_epoch = l->steps_per_epoch = ls_order_steps(&order);

@@ -125,7 +125,7 @@ void values(ls_graph *g, ls_value x, ls_value ids)
     ls_padded_attention(g, x, x, x, none, ids, 0, 4, 1), ls_position_bias(g, x, 4, 4, 8, true),
         ls_shift_right(g, ids, 0, 0), ls_cache_write(g, x, x, ids);
     ls_attention_cached(g, x, x, x, ids, none, 4, 1), ls_cache_reorder(g, x, ids),
-        ls_cross_entropy(g, x, ids), ls_output(g, "never", x);
+        ls_cross_entropy(g, x, ids), ls_cross_entropy_smooth(g, x, ids, 0.1), ls_output(g, "never", x);
     ls_correct(g, x, ids), ls_loss(g, "loss", x, 1, LS_BY_SAMPLE, nullptr),
         ls_loss_scalar(g, "penalty", x, 0.5), ls_measure(g, "m", x, LS_MEAN, LS_BY_VALID, "ids"),
         ls_measure_against(g, "f1", LS_F1, x, ids, LS_BY_VALID, "ids");

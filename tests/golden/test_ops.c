@@ -94,7 +94,13 @@ static ls_value cross_entropy(ls_graph *g, const ls_value *x, const op_case *c)
     (void)c;
     ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, 9)),
              count = ls_input(g, "count", LS_SCALAR(ls_value_type(g, x[0]).dtype));
-    return ls_cross_entropy_sum(g, x[0], labels, count, -100);
+    return ls_cross_entropy_sum(g, x[0], labels, count, &(ls_loss_attrs){ .ignore_index = -100 });
+}
+
+static ls_value cross_entropy_smooth(ls_graph *g, const ls_value *x, const op_case *c)
+{
+    (void)c;
+    return ls_cross_entropy_smooth(g, x[0], ls_input(g, "labels", LS_TYPE(LS_I32, 9)), 0.1);
 }
 
 BUILDER(log_softmax, x[0])
@@ -238,6 +244,13 @@ static const op_case TENSOR_OPS[] = {
     { .name = "argmax_middle", .operands = { "x" }, .build = argmax },
 };
 
+static const op_case SMOOTH[] = {
+    { .name = "cross_entropy_smooth",
+      .operands = { "x" },
+      .build = cross_entropy_smooth,
+      .integers = "labels" },
+};
+
 static void put(ls_session *s, const char *name, const ls_weight *t)
 {
     ls_tensor x;
@@ -346,9 +359,15 @@ static void tensor_ops(void **state)
     run("tensor_ops", TENSOR_OPS, sizeof TENSOR_OPS / sizeof *TENSOR_OPS);
 }
 
+static void smooth(void **state)
+{
+    (void)state;
+    run("augment", SMOOTH, sizeof SMOOTH / sizeof *SMOOTH);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(ops), cmocka_unit_test(elements),
-                                        cmocka_unit_test(tensor_ops) };
+                                        cmocka_unit_test(tensor_ops), cmocka_unit_test(smooth) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,13 +155,32 @@
       .reduce = C, .batch_in = 3 }
 #define CROSS_ENTROPY(R, C, n) \
     { .op = "cross_entropy", .n_in = 3, .in = { X(R, C), INDEX(C, R), SCALAR(STAT, n) }, \
-        .attrs = ATTRS(ls_loss_attrs, -100), \
+        .attrs = ATTRS(ls_loss_attrs, -100, 0), \
       .compare = COMPARE_SUM, .reduce = C, .extreme = EXTREME_LARGE }, \
     { .op = "cross_entropy_grad", .n_in = 5, .in = { X(R, C), INDEX(C, R), RESULT(STAT, R), SCALAR(STAT, n), \
         SCALAR(STAT, 0.75) }, \
-      .attrs = ATTRS(ls_loss_attrs, -100), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, \
+      .attrs = ATTRS(ls_loss_attrs, -100, 0), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, \
           .absolute = 0.75 / n, .reduce = C, \
       .extreme = EXTREME_LARGE }
+/* With smoothing; the gradient of the rows, whose count is absent, beside that of the loss. */
+#define SMOOTH(R, C, n) \
+    { .op = "cross_entropy", .what = "smoothed", .n_in = 3, .in = { X(R, C), INDEX(C, R), SCALAR(STAT, n) }, \
+        .attrs = ATTRS(ls_loss_attrs, -100, 0.1), .compare = COMPARE_SUM, .reduce = C }, \
+    { .op = "cross_entropy_grad", .what = "smoothed", .n_in = 5, \
+        .in = { X(R, C), INDEX(C, R), RESULT(STAT, R), SCALAR(STAT, n), SCALAR(STAT, 0.75) }, \
+      .attrs = ATTRS(ls_loss_attrs, -100, 0.1), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, \
+          .absolute = 0.75 / n, .reduce = C }, \
+    { .op = "cross_entropy_grad", .what = "of rows", .n_in = 5, \
+        .in = { X(R, C), INDEX(C, R), RESULT(STAT, R), ABSENT, TYPED(STAT, R) }, \
+      .attrs = ATTRS(ls_loss_attrs, -100, 0.25), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, \
+          .absolute = 4, .reduce = C }, \
+    { .op = "cross_entropy_part", .what = "smoothed", .n_in = 2, .in = { X(R, C), INDEX(2 * C, R) }, \
+        .attrs = ATTRS(ls_loss_attrs, -100, 0.1), .at = BOX(2, { R, 2 * C }, { 0, C }, { R, C }), \
+        .compare = COMPARE_SUM, .reduce = C }, \
+    { .op = "cross_entropy_grad", .what = "smoothed, of a part", .n_in = 5, \
+        .in = { X(R, C), INDEX(2 * C, R), TYPED_POSITIVE(STAT, R), SCALAR(STAT, R), SCALAR(STAT, 0.75) }, \
+      .attrs = ATTRS(ls_loss_attrs, -100, 0.1), .at = BOX(2, { R, 2 * C }, { 0, C }, { R, C }), \
+          .compare = COMPARE_SUM, .absolute = 0.75 / R, .reduce = C }
 #define LABELS(n, ...) INDEX(n, __VA_ARGS__) /* each fifth is no label */
 #define ROW_SUM(about, rows, weights, real, divisor, e) \
     { .op = "row_sum", .what = about, .n_in = 4, .in = { rows, weights, real, divisor }, \
@@ -173,15 +192,15 @@
 #define FROM_NINE(R, n, C) BOX(2, { R, C }, { 0, 9 }, { R, n })
 #define CROSS_ENTROPY_PART(R, n, C, parts) \
     { .op = "cross_entropy_part", .n_in = 2, .in = { X(R, n), INDEX(C, R) }, \
-        .at = FROM_NINE(R, n, C), .compare = COMPARE_SUM, .reduce = n, \
-      .extreme = EXTREME_LARGE }, \
+        .attrs = ATTRS(ls_loss_attrs, -100, 0), .at = FROM_NINE(R, n, C), .compare = COMPARE_SUM, \
+      .reduce = n, .extreme = EXTREME_LARGE }, \
     { .op = "cross_entropy", .what = "of parts", .n_in = 4, \
         .in = { X(R, n), INDEX(C, R), SCALAR(STAT, R), TYPED_POSITIVE(STAT, parts, R, 3) }, \
-      .attrs = ATTRS(ls_loss_attrs, -100), .at = FROM_NINE(R, n, C), .compare = COMPARE_SUM, \
+      .attrs = ATTRS(ls_loss_attrs, -100, 0), .at = FROM_NINE(R, n, C), .compare = COMPARE_SUM, \
           .reduce = parts, .no_gradient = true }, \
     { .op = "cross_entropy_grad", .what = "of a part", .n_in = 5, \
         .in = { X(R, n), INDEX(C, R), TYPED_POSITIVE(STAT, R), SCALAR(STAT, R), SCALAR(STAT, 0.75) }, \
-      .attrs = ATTRS(ls_loss_attrs, -100), .at = FROM_NINE(R, n, C), .compare = COMPARE_SUM, \
+      .attrs = ATTRS(ls_loss_attrs, -100, 0), .at = FROM_NINE(R, n, C), .compare = COMPARE_SUM, \
           .absolute = 0.75 / R, .reduce = n }
 #define ADAM(about, n, wd, dec, t, ...) \
     { .op = "adam", .what = about, .n_in = n, \

@@ -72,7 +72,7 @@ static ls_value second_output(ls_graph *g, ls_value a,
 {
     ls_value count = ls_fill(g, LS_SCALAR(LS_F64), 3),
              labels = ls_cast(g, ls_fill(g, LS_TYPE(LS_F64, 3), 1), LS_I32);
-    ls_value loss = ls_cross_entropy_sum(g, ls_mul(g, a, b), labels, count, -100);
+    ls_value loss = ls_cross_entropy_sum(g, ls_mul(g, a, b), labels, count, &(ls_loss_attrs){ -100, 0 });
     return ls_add(g, ls_square(g, loss), loss);
 }
 

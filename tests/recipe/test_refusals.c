@@ -133,6 +133,14 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("optimizer.betas=[0.9]", "list of two numbers");
     SET_REFUSED("optimizer.betas=[0.9, 1.0]", "below 1");
     SET_REFUSED("data.shuffle=yes", "true or false");
+    SET_REFUSED("data.augment=some", "data.augment: keys are needed here");
+    SET_REFUSED("train=none", "train: keys are needed here");
+    SET_REFUSED("data.augment.crop=random", "none, padded, resized");
+    SET_REFUSED("data.augment={crop: resized, crop_scale: [1, 0.5]}", "the smaller number is first");
+    SET_REFUSED("data.augment.randaugment={ops: 2, magnitude: 31}", "magnitude 31 is not below the 31 bins");
+    SET_REFUSED("data.augment.randaugment={ops: 9}", "out of range");
+    SET_REFUSED("data.augment.mixup=-1", "out of range");
+    SET_REFUSED("train.label_smoothing=1", "out of range");
     SET_REFUSED("data.mean=[0.1, 0.2]",
                 "2 numbers, and model.in_channels is 1: give one number, or one for each");
     SET_REFUSED("data.std=[0.5, 0]", "0 is out of range");

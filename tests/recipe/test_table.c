@@ -64,6 +64,10 @@ static const char *other_value(const ls_key *k, char buffer[64])
                                               { "model.config", "{\"a\":{\"b\":[1,0.5,\"x\"]}}" },
                                               { "data.config", "{\"a\":true}" },
                                               { "data.size", "28" },
+                                              { "data.augment.crop_scale", "[0.25, 0.5]" },
+                                              { "data.augment.crop_ratio", "[1, 2]" },
+                                              { "data.augment.erase_scale", "[0.1, 0.25]" },
+                                              { "data.augment.erase_ratio", "[0.5, 2]" },
                                               { "data.resize", "40" },
                                               { "model.position_buckets", "64" },
                                               { "model.rope_theta", "500000" },
@@ -151,6 +155,17 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "model.init=.";
     if (!strcmp(k->key, "parallel.bucket"))
         sets[n++] = "parallel.data=ddp";
+    if (!strcmp(k->key, "data.augment.padding"))
+        sets[n++] = "data.augment.crop=padded";
+    if (!strncmp(k->key, "data.augment.crop_", 18))
+        sets[n++] = "data.augment.crop=resized";
+    if (!strncmp(k->key, "data.augment.erase_", 19))
+        sets[n++] = "data.augment.erase=0.5";
+    if (!strcmp(k->key, "data.augment.randaugment.magnitude") ||
+        !strcmp(k->key, "data.augment.randaugment.bins"))
+        sets[n++] = "data.augment.randaugment.ops=2";
+    if (!strcmp(k->key, "data.augment.jitter.saturation") || !strcmp(k->key, "data.augment.jitter.hue"))
+        sets[n++] = "model.in_channels=3";
     if (!strcmp(k->key, "data.field"))
         sets[n++] = "data.documents=json";
     if (!strcmp(k->key, "checkpoint.best.metric"))

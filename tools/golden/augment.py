@@ -63,6 +63,13 @@ def augment():
     for name, scale, ratio in (("wide", (0.08, 1.0), (3 / 4, 4 / 3)), ("narrow", (0.6, 0.9), (1.5, 4.0))):
         out["crop." + name] = boxes(v2.RandomResizedCrop(224, scale=scale, ratio=ratio), ("left", "top", "width", "height"), 120, 160)
     out["erase"] = boxes(v2.RandomErasing(p=1.0), ("j", "i", "w", "h"), 120, 160)
+    # the loss of each row by CrossEntropyLoss(label_smoothing), and its gradient for rows that count differently
+    x, dy = values("augment.x", (9, 11), 8.0).requires_grad_(), values("augment.dy", (9,), 1.0)
+    labels = torch.arange(9) * 5 % 11
+    labels[4] = -100
+    y = torch.nn.functional.cross_entropy(x, labels, reduction="none", ignore_index=-100, label_smoothing=0.1)
+    (y * dy).sum().backward()
+    out.update({"cross_entropy_smooth." + k: t.detach() for k, t in {"x": x, "labels": labels.int(), "y": y, "dy": dy, "dx": x.grad}.items()})
     small = F.resize(picture, [9, 11], antialias=True)
     out["resize.small"], out["resize.large"] = small, F.resized_crop(picture, 3, 2, 8, 9, [HEIGHT, WIDTH], antialias=True)
     return out

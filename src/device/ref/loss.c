@@ -84,19 +84,31 @@ static int64_t largest(ls_ref_row x, int64_t n)
     return best;
 }
 
+/* The logit that the loss subtracts from the log-sum-exp: the label's, or with smoothing its mean with those
+ * of all classes, of which these columns give their part. `label` counts from the first of them. */
+static double at_label(const ls_kernel_args *a, ls_ref_row z, int64_t columns, int64_t classes, int64_t label)
+{
+    const double smoothing = ((const ls_loss_attrs *)a->attrs)->smoothing;
+    double sum = 0;
+    for (int64_t c = 0; c < columns && smoothing > 0; c++)
+        sum += row_get(z, c);
+    const double own = label >= 0 && label < columns ? row_get(z, label) : 0;
+    return smoothing > 0 ? (1 - smoothing) * own + smoothing / (double)classes * sum : own;
+}
+
 void ls_ref_cross_entropy_part(const ls_kernel_args *a) /* logits, labels -> parts */
 {
-    const int64_t rows = a->in[0].type.dims[0], classes = a->in[0].type.dims[1];
+    const int64_t rows = a->in[0].type.dims[0], columns = a->in[0].type.dims[1];
     for (int64_t r = 0; r < rows; r++) {
         const ls_ref_row z = ref_row(&a->in[0], r), part = ref_row(&a->out[0], r);
         const int64_t label = (int64_t)flat_get(&a->in[1], r) - ls_at_start(a, 1);
-        const double max = row_get(z, largest(z, classes));
+        const double max = row_get(z, largest(z, columns));
         double sum = 0;
-        for (int64_t c = 0; c < classes && max != -HUGE_VAL; c++)
+        for (int64_t c = 0; c < columns && max != -HUGE_VAL; c++)
             sum += exp(row_get(z, c) - max);
         row_put(part, 0, max);
         row_put(part, 1, sum);
-        row_put(part, 2, label >= 0 && label < classes ? row_get(z, label) : 0);
+        row_put(part, 2, at_label(a, z, columns, ls_at_whole(a, 1, columns), label));
     }
 }
 
@@ -125,32 +137,34 @@ void ls_ref_cross_entropy(const ls_kernel_args *a) /* logits, labels, count, par
         const ls_ref_row z = ref_row(&a->in[0], r);
         const int64_t label = (int64_t)flat_get(&a->in[1], r);
         const bool valid = label >= 0 && label < classes;
-        double lse, at_label = NAN;
+        double lse, subtract = NAN;
         if (given(a, 3)) {
-            join(&a->in[3], r, &lse, &at_label);
+            join(&a->in[3], r, &lse, &subtract);
         } else {
             lse = log_sum_exp(z, here);
-            at_label = valid ? row_get(z, label) : at_label;
+            subtract = valid ? at_label(a, z, here, classes, label) : subtract;
         }
         flat_put(&a->out[1], r, lse);
-        flat_put(&a->out[2], r, label == at->ignore_index ? 0 : valid ? lse - at_label : NAN);
+        flat_put(&a->out[2], r, label == at->ignore_index ? 0 : valid ? lse - subtract : NAN);
     }
     ls_ref_put(&a->out[0], 0, tree_sum(&a->out[2], 0, rows) / (given(a, 2) ? scalar_get(&a->in[2]) : 1));
 }
 
-void ls_ref_cross_entropy_grad(const ls_kernel_args *a) /* logits, labels, lse, count, dloss -> dlogits */
+void ls_ref_cross_entropy_grad(const ls_kernel_args *a) /* logits, labels, lse, count?, dloss -> dlogits */
 {
     const ls_loss_attrs *at = a->attrs;
     const int64_t rows = a->in[0].type.dims[0], classes = a->in[0].type.dims[1], first = ls_at_start(a, 1);
-    const double weight = scalar_get(&a->in[4]) / scalar_get(&a->in[3]);
+    const double count = given(a, 3) ? scalar_get(&a->in[3]) : 1,
+                 everywhere = at->smoothing / (double)ls_at_whole(a, 1, classes);
     for (int64_t r = 0; r < rows; r++) {
         const ls_ref_row z = ref_row(&a->in[0], r), dz = ref_row(&a->out[0], r);
         const int64_t label = (int64_t)flat_get(&a->in[1], r);
-        const double lse = flat_get(&a->in[2], r);
-        for (int64_t c = 0; c < classes; c++)
-            row_put(dz, c,
-                    label == at->ignore_index ? 0
-                                              : (exp(row_get(z, c) - lse) - (first + c == label)) * weight);
+        const double lse = flat_get(&a->in[2], r),
+                     weight = flat_get(&a->in[4], a->in[4].type.ndim ? r : 0) / count;
+        for (int64_t c = 0; c < classes; c++) {
+            const double target = everywhere + (first + c == label ? 1 - at->smoothing : 0);
+            row_put(dz, c, label == at->ignore_index ? 0 : (exp(row_get(z, c) - lse) - target) * weight);
+        }
     }
 }
 

@@ -49,6 +49,20 @@ SIMD_FN float log_sum_exp(exp_sum e)
  * label's logit if it is among these columns. */
 enum { TOP, SUM, AT_LABEL, PARTS };
 
+/* What the loss subtracts from the log-sum-exp: the label's logit (0 if it is not one of these k columns), or
+ * with smoothing its mean with the logits of all classes, of which these columns give their part. */
+SIMD_FN float at_label_of(ls_dtype T, const ls_kernel_args *a, const void *x, int64_t k, int64_t label)
+{
+    const double smoothing = ((const ls_loss_attrs *)a->attrs)->smoothing;
+    const float own = label >= 0 && label < k ? f_get(x, T, label) : 0.0f;
+    if (smoothing == 0)
+        return own;
+    vf sum = vf_zero();
+    for (int64_t c = 0; c < k; c += VF_LANES)
+        sum += get_padded(T, x, c, (int)min_i64(VF_LANES, k - c), 0.0f);
+    return (float)(1 - smoothing) * own + (float)(smoothing / (double)ls_at_whole(a, 1, k)) * vf_sum(sum);
+}
+
 SIMD_FN void part_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)
 {
     const ls_kernel_args *a = j->a;
@@ -61,7 +75,7 @@ SIMD_FN void part_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end
         float *part = (float *)a->out[0].data + r * PARTS;
         part[TOP] = e.top;
         part[SUM] = e.sum;
-        part[AT_LABEL] = label >= 0 && label < j->k ? f_get(x, T, label) : 0.0f;
+        part[AT_LABEL] = at_label_of(T, a, x, j->k, label);
     }
 }
 
@@ -115,7 +129,7 @@ SIMD_FN void loss_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end
                 join_parts(parts->data, parts->type.dims[0], parts->type.dims[1], r, &at_label));
         } else {
             lse[r] = log_sum_exp(sum_exp(T, x, j->k));
-            at_label = valid ? f_get(x, T, label) : 0.0f;
+            at_label = at_label_of(T, a, x, j->k, label);
         }
         rows[r] = label == at->ignore_index ? 0.0f : valid ? lse[r] - at_label : __builtin_nanf("");
     }
@@ -152,7 +166,8 @@ SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_
     const int64_t k = j->k, first = ls_at_start(a, 1), classes = ls_at_whole(a, 1, k);
     const int32_t *labels = a->in[1].data;
     const float *lse = a->in[2].data;
-    const float weight = *(const float *)a->in[4].data / *(const float *)a->in[3].data;
+    const float *dloss = a->in[4].data, count = present(&a->in[3]) ? *(const float *)a->in[3].data : 1.0f,
+                everywhere = (float)(at->smoothing / (double)classes), on_label = (float)(1 - at->smoothing);
     for (int64_t r = begin; r < end; r++) {
         const char *x = elem_at(&a->in[0], r * k);
         char *dx = elem_at(&a->out[0], r * k);
@@ -165,13 +180,15 @@ SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_
         const bool valid = label >= 0 && label < classes, here = valid && hot >= 0 && hot < k;
         /* read before dx is written, because dx may have the memory of x */
         const float at_label = here ? f_get(x, T, hot) : 0.0f;
-        const vf l = vf_set1(valid ? lse[r] : __builtin_nanf("")), w = vf_set1(weight);
+        const float weight = dloss[a->in[4].type.ndim ? r : 0] / count;
+        const vf l = vf_set1(valid ? lse[r] : __builtin_nanf("")), w = vf_set1(weight),
+                 e = vf_set1(everywhere);
         for (int64_t c = 0; c < k; c += VF_LANES) {
             const int n = (int)min_i64(VF_LANES, k - c);
-            vf_put_n(dx, T, c, exp_below_zero(get_padded(T, x, c, n, 0.0f) - l) * w, n);
+            vf_put_n(dx, T, c, (exp_below_zero(get_padded(T, x, c, n, 0.0f) - l) - e) * w, n);
         }
         if (here)
-            f_put(dx, T, hot, (exp_below_zero(vf_set1(at_label) - l)[0] - 1.0f) * weight);
+            f_put(dx, T, hot, (exp_below_zero(vf_set1(at_label) - l)[0] - everywhere - on_label) * weight);
     }
 }
 

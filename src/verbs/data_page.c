@@ -1,0 +1,239 @@
+/* data_page.c - a page that shows what the model will see: the fields, the classes, and the samples of an
+ * epoch with what was drawn for each. */
+#include "data_page.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sys.h"
+#include "data/image.h"
+#include "record/page.h"
+
+static void card(ls_str *out, const char *value, const char *what)
+{
+    ls_str_add(out, "<div class=\"card\"><b>");
+    ls_html_add(out, value);
+    ls_str_add(out, "</b><span>");
+    ls_html_add(out, what);
+    ls_str_add(out, "</span></div>\n");
+}
+
+static void head(const ls_data_view *v, ls_str *out)
+{
+    const ls_dataset *set = v->set;
+    char text[160];
+    ls_page_begin(out, set->name, true);
+    ls_str_add(out, "<h1>");
+    ls_html_add(out, set->name);
+    ls_str_printf(out, "</h1>\n<p class=\"sub\">%s split, epoch %lld of run ",
+                  set->split == LS_SPLIT_TRAIN ? "training" : "evaluation", (long long)v->epoch);
+    ls_html_add(out, v->recipe->run.name);
+    ls_str_printf(out, ", seed %lld; ", (long long)v->recipe->run.seed);
+    ls_html_add(out, set->source);
+    ls_str_add(out, "</p>\n");
+    if (set->builtin)
+        ls_str_add(out, "<p class=\"warn\">This is the built-in set of drawn shapes.</p>\n");
+    ls_str_add(out, "<div class=\"cards\">\n");
+    card(out, ls_html_count(text, set->n), "samples in the split");
+    if (v->images >= 0) {
+        const int64_t *d = set->fields[v->images].type.dims;
+        snprintf(text, sizeof text, "%lld × %lld × %lld", (long long)d[0], (long long)d[1], (long long)d[2]);
+        card(out, text, "channels, height, width");
+    }
+    if (v->counts)
+        card(out, ls_html_count(text, set->fields[v->labels].below), "classes");
+    snprintf(text, sizeof text, "%lld × %lld", (long long)(v->order.global_batch / v->order.micro_batch),
+             (long long)v->order.micro_batch);
+    card(out, text, "micro-batches × samples a step");
+    card(out, ls_html_count(text, ls_order_steps(&v->order)), "steps of the epoch");
+    ls_str_add(out, "</div>\n");
+}
+
+static void stats_row(ls_str *out, const char *name, const char *type, const ls_view_stats *s, double unit)
+{
+    char room[4][32];
+    ls_html_cells(out, 6,
+                  (const char *const[]){ name, type, ls_html_number(room[0], "%.5g", s->least / unit),
+                                         ls_html_number(room[1], "%.5g", s->most / unit),
+                                         ls_html_number(room[2], "%.5g", s->mean / unit),
+                                         ls_html_number(room[3], "%.5g", s->deviation / unit) });
+}
+
+static void begin_table(ls_str *out, int n, const char *const *titles)
+{
+    ls_str_add(out, "<div class=\"scroll\"><table><thead><tr>");
+    for (int i = 0; i < n; i++)
+        ls_str_printf(out, "<th>%s</th>", titles[i]);
+    ls_str_add(out, "</tr></thead><tbody>\n");
+}
+
+/* Pixels by channel, from 0 to 1 as data.mean and data.std count them; with changes also before them. */
+static void pixels(const ls_data_view *v, ls_str *out, const uint8_t *values, const char *what)
+{
+    const int64_t *d = v->set->fields[v->images].type.dims;
+    for (int64_t c = 0; c < d[0]; c++) {
+        char name[96];
+        const ls_view_stats s = ls_data_view_stats(v, v->images, values, d[1] * d[2], d[0], c);
+        snprintf(name, sizeof name, "%s, channel %lld", what, (long long)c);
+        stats_row(out, name, "of 0 to 1", &s, 255);
+    }
+}
+
+static void fields(const ls_data_view *v, ls_str *out)
+{
+    ls_str_printf(out, "<h2>Fields</h2>\n<p class=\"note\">Of the %lld samples on this page.</p>\n",
+                  (long long)v->n);
+    begin_table(out, 6,
+                (const char *const[]){ "field", "of a sample", "least", "most", "mean", "deviation" });
+    for (int k = 0; k < v->set->n_fields; k++) {
+        const ls_field *f = &v->set->fields[k];
+        char type[128];
+        const ls_view_stats s = ls_data_view_stats(v, k, v->drawn[k], 1, 1, 0);
+        stats_row(out, f->name, ls_type_text(type, &f->type), &s, 1);
+    }
+    if (v->images >= 0) {
+        pixels(v, out, v->drawn[v->images], "as the model gets them");
+        if (v->set->read_drawn && v->order.augment)
+            pixels(v, out, v->plain[v->images], "unchanged");
+    }
+    ls_str_add(out, "</tbody></table></div>\n");
+}
+
+static void classes(const ls_data_view *v, ls_str *out)
+{
+    const ls_field *f = &v->set->fields[v->labels];
+    int64_t most = 1;
+    for (int64_t c = 0; c < f->below; c++)
+        most = v->counts[c] > most ? v->counts[c] : most;
+    ls_str_add(out, "<h2>Classes</h2>\n<p class=\"note\">Of the whole split.</p>\n");
+    begin_table(out, 4, (const char *const[]){ "class", "samples", "share", "" });
+    for (int64_t c = 0; c < f->below; c++) {
+        char number[32], n[32];
+        snprintf(number, sizeof number, "%lld", (long long)c);
+        ls_str_add(out, "<tr><td>");
+        ls_html_add(out, f->names ? f->names[c] : number);
+        ls_str_printf(out,
+                      "</td><td>%s</td><td>%.2f%%</td><td class=\"share\"><span class=\"bar\" "
+                      "style=\"width:%.1f%%\"></span></td></tr>\n",
+                      ls_html_count(n, v->counts[c]), 100 * (double)v->counts[c] / (double)v->set->n,
+                      100 * (double)v->counts[c] / (double)most);
+    }
+    ls_str_add(out, "</tbody></table></div>\n");
+}
+
+/* ---- samples */
+
+static ls_status image(const ls_data_view *v, const uint8_t *values, int64_t k, const char *what, ls_str *out)
+{
+    const int64_t *d = v->set->fields[v->images].type.dims;
+    const size_t plane = (size_t)(d[1] * d[2]), channels = d[0] == 3 ? 3 : 1;
+    const uint8_t *from = values + (size_t)k * (size_t)d[0] * plane; /* others: the first channel, as gray */
+    uint8_t *interleaved = ls_sys_malloc(plane * channels), *png = NULL;
+    size_t size = 0;
+    LS_TRY(ls_sys_have(interleaved));
+    for (size_t i = 0; i < plane * channels; i++)
+        interleaved[i] = from[i % channels * plane + i / channels];
+    const ls_status s = ls_png_encode(&png, &size, (int)channels, (int)d[1], (int)d[2], interleaved);
+    free(interleaved);
+    LS_TRY(s);
+    ls_str_printf(out, "<img alt=\"sample %lld, %s\" title=\"%s\" src=\"data:image/png;base64,",
+                  (long long)v->samples[k].sample, what, what);
+    ls_str_add_base64(out, png, size);
+    ls_str_add(out, "\"/>");
+    free(png);
+    return LS_OK;
+}
+
+static ls_status pictures(const ls_data_view *v, ls_str *out)
+{
+    const bool changed = v->set->read_drawn && v->order.augment;
+    ls_status s = LS_OK;
+    if (changed)
+        ls_str_add(out,
+                   "<p class=\"note\">Left: as the model gets it. Right: the sample of the data set.</p>\n");
+    ls_str_add(out, "<div class=\"samples\">\n");
+    for (int64_t k = 0; k < v->n && s == LS_OK; k++) {
+        ls_str text = { 0 };
+        ls_str_add(out, "<figure>");
+        s = image(v, v->drawn[v->images], k, "as the model gets it", out);
+        if (s == LS_OK && changed)
+            s = image(v, v->plain[v->images], k, "unchanged", out);
+        ls_str_add(out, "<figcaption><b>");
+        if (v->labels >= 0)
+            ls_data_view_label(v, v->labels, k, &text);
+        ls_html_add(out, ls_str_text(&text));
+        ls_str_release(&text);
+        ls_data_view_steps(v, k, &text);
+        ls_str_printf(out, "</b> #%lld<br/>", (long long)v->samples[k].sample);
+        ls_html_add(out, ls_str_text(&text));
+        ls_str_add(out, "</figcaption></figure>\n");
+        ls_str_inherit(out, &text);
+        ls_str_release(&text);
+    }
+    ls_str_add(out, "</div>\n");
+    return s;
+}
+
+static ls_status texts(const ls_data_view *v, ls_str *out)
+{
+    ls_status s = LS_OK;
+    for (int64_t k = 0; k < v->n && s == LS_OK; k++)
+        for (int f = 0; f < v->set->n_fields && s == LS_OK; f++) {
+            ls_str text = { 0 };
+            s = ls_data_view_text(v, f, k, &text);
+            ls_str_printf(out, "<p class=\"note\">sample %lld, ", (long long)v->samples[k].sample);
+            ls_html_add(out, v->set->fields[f].name);
+            ls_str_add(out, "</p><pre class=\"text\">");
+            ls_html_add(out, ls_str_text(&text));
+            ls_str_add(out, "</pre>\n");
+            ls_str_inherit(out, &text);
+            ls_str_release(&text);
+        }
+    return s;
+}
+
+/* Of fields without a picture: the first numbers of each. */
+static void numbers(const ls_data_view *v, ls_str *out)
+{
+    enum { SHOWN = 8 };
+    ls_str_add(out, "<div class=\"scroll\"><table><thead><tr><th>sample</th>");
+    for (int f = 0; f < v->set->n_fields; f++) {
+        ls_str_add(out, "<th>");
+        ls_html_add(out, v->set->fields[f].name);
+        ls_str_add(out, "</th>");
+    }
+    ls_str_add(out, "</tr></thead><tbody>\n");
+    for (int64_t k = 0; k < v->n; k++) {
+        ls_str_printf(out, "<tr><td>%lld</td>", (long long)v->samples[k].sample);
+        for (int f = 0; f < v->set->n_fields; f++) {
+            const int64_t n = ls_type_count(&v->set->fields[f].type);
+            ls_str_add(out, "<td>");
+            for (int64_t i = 0; i < n && i < SHOWN; i++)
+                ls_str_printf(out, "%s%.5g", i ? ", " : "", ls_data_view_at(v, f, v->drawn[f], k * n + i));
+            ls_str_add(out, n > SHOWN ? ", …</td>" : "</td>");
+        }
+        ls_str_add(out, "</tr>\n");
+    }
+    ls_str_add(out, "</tbody></table></div>\n");
+}
+
+ls_status ls_data_page(const ls_data_view *v, ls_str *out)
+{
+    ls_status s = LS_OK;
+    head(v, out);
+    fields(v, out);
+    if (v->counts)
+        classes(v, out);
+    ls_str_printf(out, "<h2>The first %lld samples of epoch %lld</h2>\n", (long long)v->n,
+                  (long long)v->epoch);
+    if (v->images >= 0)
+        s = pictures(v, out);
+    else if (v->tokenizer)
+        s = texts(v, out);
+    else
+        numbers(v, out);
+    ls_page_end(out, "");
+    return s == LS_OK ? ls_str_status(out) : s;
+}
