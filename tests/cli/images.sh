@@ -82,6 +82,20 @@ same killed
 try 0 train small.yaml -q --set run.name=threads --set data.threads=5
 same threads
 
+# ---- random crops of the pictures themselves: other samples in each epoch, the same on any ranks, threads and after a kill
+augment=(--set 'data.augment={crop: resized, crop_scale: [0.3, 1], flip: 0.5}')
+try 0 train small.yaml -q --set run.name=drawn "${augment[@]}"
+cmp -s runs/drawn/checkpoints/latest/model.safetensors runs/whole/checkpoints/latest/model.safetensors && bad "crops change nothing"
+try 0 train small.yaml -q --set run.name=drawn2 "${augment[@]}" --workers 2 --set data.threads=3
+cmp runs/drawn/checkpoints/latest/model.safetensors runs/drawn2/checkpoints/latest/model.safetensors || bad "crops differ on 2 ranks"
+"$lockstep" train small.yaml -q --set run.name=drawn3 "${augment[@]}" --set checkpoint.every_steps=1 --workers 2 >out 2>err &
+until_true test -e runs/drawn3/checkpoints/step-00000004
+kill -KILL $! 2>/dev/null
+wait $! 2>/dev/null
+until_true free drawn3
+try 0 train small.yaml -q --set run.name=drawn3 "${augment[@]}" --set checkpoint.every_steps=1
+cmp runs/drawn/checkpoints/latest/model.safetensors runs/drawn3/checkpoints/latest/model.safetensors || bad "crops differ after a kill"
+
 # ---- broken pictures are named, counted and skipped, alike on any number of ranks
 cp -r set holes
 head -c 400 set/train/bee/3.PPM >holes/train/bee/3.PPM
