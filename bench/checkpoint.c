@@ -28,7 +28,16 @@ typedef struct bench {
 
 static ls_status make(bench *b)
 {
-    const ls_vit_config vit = { 224, 16, 3, b->layers, 12, 768, 3072, 1000, 0.5, 0.5, 0, 0, NULL, NULL };
+    const ls_vit_config vit = { .image_size = 224,
+                                .patch_size = 16,
+                                .in_channels = 3,
+                                .layers = b->layers,
+                                .heads = 12,
+                                .hidden_size = 768,
+                                .mlp_size = 3072,
+                                .classes = 1000,
+                                .mean = 0.5,
+                                .std = 0.5 };
     LS_TRY(processes_start(&b->group, b->ranks));
     ls_parallel parallel = { LS_PARALLEL_DEFAULTS, .units = "class:EncoderBlock" };
     parallel.rank = ls_group_rank(b->group);

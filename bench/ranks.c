@@ -51,21 +51,46 @@ static int channels(const bench *b) { return b->size < 100 ? 1 : 3; }
 static ls_status vit(ls_graph *g, const void *bench_, int64_t batch)
 {
     (void)bench_;
-    return ls_vit_build(g, &(ls_vit_config){ 28, 7, 1, 10, 2, 128, 128, 10, 0.5, 0.5, 0, 0, NULL, NULL },
+    return ls_vit_build(g,
+                        &(ls_vit_config){ .image_size = 28,
+                                          .patch_size = 7,
+                                          .in_channels = 1,
+                                          .layers = 10,
+                                          .heads = 2,
+                                          .hidden_size = 128,
+                                          .mlp_size = 128,
+                                          .classes = 10,
+                                          .mean = 0.5,
+                                          .std = 0.5 },
                         batch);
 }
 
 static ls_status vit_b_16(ls_graph *g, const void *bench_, int64_t batch)
 {
     const bench *b = bench_;
-    const ls_vit_config c = { b->size, 16, channels(b), 12, 12, 768, 3072, 1000, 0.5, 0.5, 0, 0, NULL, NULL };
+    const ls_vit_config c = { .image_size = b->size,
+                              .patch_size = 16,
+                              .in_channels = channels(b),
+                              .layers = 12,
+                              .heads = 12,
+                              .hidden_size = 768,
+                              .mlp_size = 3072,
+                              .classes = 1000,
+                              .mean = 0.5,
+                              .std = 0.5 };
     return ls_vit_build(g, &c, batch);
 }
 
 static ls_status resnet(ls_graph *g, const bench *b, int64_t depth, int64_t classes, int64_t batch)
 {
-    return ls_resnet_build(
-        g, &(ls_resnet_config){ depth, b->size, channels(b), classes, 0.5, 0.5, NULL, NULL }, batch);
+    return ls_resnet_build(g,
+                           &(ls_resnet_config){ .depth = depth,
+                                                .image_size = b->size,
+                                                .in_channels = channels(b),
+                                                .classes = classes,
+                                                .mean = 0.5,
+                                                .std = 0.5 },
+                           batch);
 }
 static ls_status resnet18(ls_graph *g, const void *b, int64_t batch) { return resnet(g, b, 18, 10, batch); }
 static ls_status resnet50(ls_graph *g, const void *b, int64_t batch) { return resnet(g, b, 50, 1000, batch); }

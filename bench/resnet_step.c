@@ -109,7 +109,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_resnet_step [level|best] [threads] [batch] [size]\n");
         return 2;
     }
-    const ls_resnet_config c = { 18, size, size > 100 ? 3 : 1, 10, 0.5, 0.5, NULL, NULL };
+    const ls_resnet_config c = { .depth = 18,
+                                 .image_size = size,
+                                 .in_channels = size > 100 ? 3 : 1,
+                                 .classes = 10,
+                                 .mean = 0.5,
+                                 .std = 0.5 };
     if (ls_device_open(&d, "cpu",
                        &(ls_device_opts){
                            .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = "own" }) ||

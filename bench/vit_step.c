@@ -36,7 +36,16 @@ static int by_value(const void *a, const void *b)
 
 static ls_status make(bench *b)
 {
-    static const ls_vit_config vit = { 28, 7, 1, 10, 2, 128, 128, 10, 0.5, 0.5, 0, 0, NULL, NULL };
+    static const ls_vit_config vit = { .image_size = 28,
+                                       .patch_size = 7,
+                                       .in_channels = 1,
+                                       .layers = 10,
+                                       .heads = 2,
+                                       .hidden_size = 128,
+                                       .mlp_size = 128,
+                                       .classes = 10,
+                                       .mean = 0.5,
+                                       .std = 0.5 };
     ls_trainer_destroy(&b->trainer);
     LS_TRY(ls_trainer_create(&b->trainer, (ls_build_fn)(void (*)(void))ls_vit_build, &vit,
                              .threads = b->threads, .micro_batch = b->batch, .param = b->dtype,

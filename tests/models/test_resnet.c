@@ -10,6 +10,12 @@
 #include "ops/rules.h"
 #include "support/support.h"
 
+#define RESNET(depth_, size, channels, classes_, mean_, std_)                                      \
+    {                                                                                              \
+        .depth = (depth_), .image_size = (size), .in_channels = (channels), .classes = (classes_), \
+        .mean = (mean_), .std = (std_)                                                             \
+    }
+
 static const ls_resnet_config TUTORIAL = {
     .depth = 18, .image_size = 28, .in_channels = 1, .classes = 10, .mean = 0.5, .std = 0.5
 };
@@ -64,10 +70,10 @@ static void names_and_counts(void **state)
         int tensors;
         int64_t elements;
     } MODELS[] = {
-        { { 18, 28, 1, 10, 0.5, 0.5, NULL, NULL }, 62, 11175370 },
-        { { 18, 224, 3, 1000, 0, 1, NULL, NULL }, 62, 11689512 },
-        { { 34, 224, 3, 1000, 0, 1, NULL, NULL }, 110, 21797672 },
-        { { 50, 224, 3, 1000, 0, 1, NULL, NULL }, 161, 25557032 },
+        { RESNET(18, 28, 1, 10, 0.5, 0.5), 62, 11175370 },
+        { RESNET(18, 224, 3, 1000, 0, 1), 62, 11689512 },
+        { RESNET(34, 224, 3, 1000, 0, 1), 110, 21797672 },
+        { RESNET(50, 224, 3, 1000, 0, 1), 161, 25557032 },
     };
     for (size_t k = 0; k < sizeof MODELS / sizeof *MODELS; k++) {
         ls_graph *g = build(MODELS[k].c, k % 2);
@@ -161,10 +167,10 @@ static void impossible_models(void **state)
         int64_t batch;
         const char *a, *b;
     } CASES[] = {
-        { { 19, 28, 1, 10, 0.5, 0.5, NULL, NULL }, 2, "19", "18, 34 or 50" },
-        { { 18, 28, 1, 0, 0.5, 0.5, NULL, NULL }, 2, "fc", "0" },
-        { { 18, 0, 1, 10, 0.5, 0.5, NULL, NULL }, 2, "images", "0" },
-        { { 18, 28, 1, 10, 0.5, 0.5, NULL, NULL }, 1, "batch_norm", "larger micro-batch" },
+        { RESNET(19, 28, 1, 10, 0.5, 0.5), 2, "19", "18, 34 or 50" },
+        { RESNET(18, 28, 1, 0, 0.5, 0.5), 2, "fc", "0" },
+        { RESNET(18, 0, 1, 10, 0.5, 0.5), 2, "images", "0" },
+        { RESNET(18, 28, 1, 10, 0.5, 0.5), 1, "batch_norm", "larger micro-batch" },
     };
     for (size_t k = 0; k < sizeof CASES / sizeof *CASES; k++) {
         ls_graph *g;
