@@ -50,7 +50,7 @@ has err "trace of steps 3 to 5: runs/scheduled/log/rank-0.1.trace.json"; has err
 [ "$(ls runs/scheduled/log | grep -c 'rank-[01].[12].\(trace.json\|memory.html\)')" -eq 8 ] || bad "$what: not two files of two repetitions of two ranks"
 has runs/scheduled/log/rank-1.2.trace.json 'ProfilerStep#8.*ProfilerStep#9.*ProfilerStep#10'; has runs/scheduled/log/rank-1.2.trace.json '"Input Dims":\[\[8,5,32\]'
 times 0 runs/scheduled/log/rank-1.2.trace.json 'ProfilerStep#[1-7]"'
-for wrong in active=0 wait=1 wait=1,active=2,active=3 active=x active=-1 sleep=1,active=1 active=1, 8:4 x; do refused 2 "^error: --profile=$wrong: FIRST:LAST.*or a schedule" train small.yaml --profile=$wrong; done
+for wrong in active=0 wait=1 wait=1,active=2,active=3 active=x active=-1 sleep=1,active=1 active=1, 8:4 x; do refused 2 "^error: --profile=$wrong: write FIRST:LAST .*or a schedule" train small.yaml --profile=$wrong; done
 
 # ---- state dicts: one module of it, with and without its prefix, without what is frozen; and back, strictly or not
 try 0 export runs/fsdp_mnist --to block.pt --module encoder.layers.encoder_layer_1

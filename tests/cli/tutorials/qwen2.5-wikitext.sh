@@ -61,5 +61,6 @@ size="--set model.layers=28 --set model.hidden_size=3584 --set model.heads=28 \
 size="$size --set model.tied=false --set data.seq_length=2048"
 lockstep plan qwen2.5-wikitext --workers 8 --set 'parallel.mesh={dp: auto, tp: 4}' $size \
     --compare parallel.recompute=none,units --compare parallel.sequence=false,true
-has out "^ +activations +3.5 GiB +2.1 GiB +530 MiB +233 MiB"
+has out "^ +activations +14.0 MiB +3.5 MiB +14.0 MiB +3.5 MiB"
+has out "^ +in all, as packed +15.7 GiB +15.1 GiB +15.2 GiB +14.8 GiB"
 finish
