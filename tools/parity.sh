@@ -22,4 +22,5 @@ fi
 PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md
 "$PYTHON" tools/parity_s3.py build/lockstep
 "$PYTHON" tools/parity_resnet.py
+"$PYTHON" tools/parity_resnet.py --model resnet50 --seeds 2 --steps 8 --batch 16
 exec "$PYTHON" tools/parity.py "$@"
