@@ -127,7 +127,8 @@ static void maps_in_recipes(void **state)
     ls_recipe *record;
     ASSERT_OK(ls_recipe_load_record(&record, RECIPE, strlen(RECIPE), "trainer.json", 0, NULL));
     ASSERT_FAILS(ls_shared_model_open(record, &resolved), LS_E_USAGE,
-                 "trainer.json: its model is built by the module ./none.so", "Lockstep loads no code that a run or a checkpoint names",
+                 "trainer.json: its model is built by the module ./none.so",
+                 "Lockstep loads no code that a run or a checkpoint names",
                  "give --module ./none.so");
     ls_recipe_destroy(&record);
 }

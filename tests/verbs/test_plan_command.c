@@ -344,11 +344,10 @@ static void memory_strategies(void **state)
 {
     (void)state;
     const char *const COMPARE[] = { "precision.param=f32,bf16", "parallel.offload=none,cpu" };
-    json_t *root = parsed(plan((ls_plan_command_opts){
-        .recipe = RECIPE("workers=2", "parallel.gather=copy", "train.global_batch=128"),
-        .n_compare = 2,
-        .compare = COMPARE,
-        .json = true }));
+    json_t *root = parsed(
+        plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.gather=copy",
+                                                      "train.global_batch=128"),
+                                     .n_compare = 2, .compare = COMPARE, .json = true }));
     const json_t *columns = json_object_get(root, "columns"), *f32 = json_array_get(columns, 0),
                  *bf16 = json_array_get(columns, 2), *offload = json_array_get(columns, 1);
     assert_true(near(2 * number(bf16, "rank.memory.peak.activations"),
