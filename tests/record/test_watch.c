@@ -280,7 +280,9 @@ static void a_heartbeat_is_one_write(void **state)
     ls_heartbeat_write(d, &(ls_heartbeat){ .ranks = 3, .step = 6 }, false); /* too soon */
     assert_true(ls_heartbeat_read(&h, d->path, 0));
     assert_true(h.ranks == 3 && h.step == 5 && h.steps == 9 && h.seconds == 2 && h.waited == 0.5 &&
-                h.planned == 64 && h.age >= 0 && h.age < 60 && h.memory == ls_anonymous_rss());
+                h.planned == 64 && h.age >= 0 && h.age < 60);
+    /* (a sanitizer's own memory grows meanwhile) */
+    assert_true(h.memory > 0 && llabs((long long)h.memory - (long long)ls_anonymous_rss()) < 64 << 20);
     assert_string_equal(h.doing, "training");
     ls_heartbeat_write(d, &(ls_heartbeat){ .ranks = 1, .step = 7 }, true);
     assert_true(ls_heartbeat_read(&h, d->path, 0) && h.step == 7 && !*h.doing);

@@ -365,7 +365,7 @@ static void memory_strategies(void **state)
                 number(f32, "rank.memory.total") - 3 * slices);
     const int64_t device = number(offload, "rank.memory.total") - number(offload, "rank.memory.of_it_host");
     json_decref(root);
-    const ls_recipe_arg recipe = RECIPE("workers=2", "parallel.gather=copy");
+    const ls_recipe_arg recipe = RECIPE("workers=2", "parallel.gather=copy", "train.global_batch=128");
     char *text = plan((ls_plan_command_opts){ .recipe = recipe, .n_compare = 1, .compare = &COMPARE[1] });
     char row[128], bytes[32];
     ls_format_bytes(bytes, (uint64_t)device);
