@@ -109,7 +109,8 @@ static ls_status refuse(const ls_graph *g, int node, const char *what, const cha
     return ls_fail_field(
         LS_E_USAGE, LS_FIELD_PADDING,
         "%s:%d: %s%s%s computes over the samples of a micro-batch, so the padding of an "
-        "incomplete batch would change %s%s%s%s; leave an incomplete batch out (drop_last: true)",
+        "incomplete batch would change %s%s%s%s; leave an incomplete batch out (drop_last: true), or "
+        "evaluate in micro-batches that divide the samples",
         n->file ? n->file : "", n->line, n->op->name, n->scope->path[0] ? " in " : "", n->scope->path, what,
         *name ? "\"" : "", name, *name ? "\"" : "");
 }
@@ -146,20 +147,9 @@ static ls_status check(const ls_graph *g, const spread *of, int64_t batch)
     return LS_OK;
 }
 
-ls_status ls_objective_check_padding(const ls_graph *g, int64_t batch)
+ls_status ls_objective_check_mixing(const ls_graph *g, int64_t batch)
 {
     ls_status s = LS_OK;
-    for (int i = 0; i < g->n_declared; i++)
-        if (g->declared[i].scalar)
-            return ls_fail_field(
-                LS_E_USAGE, LS_FIELD_PADDING,
-                "the loss \"%s\" is one number of a whole micro-batch (ls_loss_scalar), which "
-                "padding would change; leave an incomplete batch out (drop_last: true)",
-                g->declared[i].name);
-    for (int i = 0; i < g->n_nodes && batch == 1;
-         i++) /* a sum over one sample is none, statistics of ranks are */
-        if (g->nodes[i]->op == &ls_op_batch_norm)
-            return refuse(g, i, "its statistics", "");
     if (batch == 1)
         return LS_OK;
     spread *of = ls_sys_calloc((size_t)g->n_vals, sizeof *of);
@@ -170,4 +160,20 @@ ls_status ls_objective_check_padding(const ls_graph *g, int64_t batch)
         s = check(g, of, batch);
     free(of);
     return s;
+}
+
+ls_status ls_objective_check_padding(const ls_graph *g, int64_t batch)
+{
+    for (int i = 0; i < g->n_declared; i++)
+        if (g->declared[i].scalar)
+            return ls_fail_field(
+                LS_E_USAGE, LS_FIELD_PADDING,
+                "the loss \"%s\" is one number of a whole micro-batch (ls_loss_scalar), which "
+                "padding would change; leave an incomplete batch out (drop_last: true)",
+                g->declared[i].name);
+    /* a sum over one sample is none, but ranks may share their statistics */
+    for (int i = 0; i < g->n_nodes && batch == 1; i++)
+        if (g->nodes[i]->op == &ls_op_batch_norm)
+            return refuse(g, i, "its statistics", "");
+    return ls_objective_check_mixing(g, batch);
 }

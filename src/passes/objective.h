@@ -33,8 +33,10 @@ void ls_objective_release(ls_objective *o);
 ls_status ls_objective_lower(ls_objective *out, ls_graph *g, int64_t batch, bool training);
 
 /* mixing.c: LS_E_USAGE, with the model's line, if a loss or a metric of the model depends on other samples of
- * the micro-batch: padding would change it. Local. */
+ * the micro-batch: padding would change it. A loss of ls_loss_scalar is such a loss for the first function.
+ * The second leaves it out: evaluations do not count it for incomplete micro-batches. Local. */
 ls_status ls_objective_check_padding(const ls_graph *g, int64_t batch);
+ls_status ls_objective_check_mixing(const ls_graph *g, int64_t batch);
 
 /* Whether an evaluation's program outputs rows of the term, and targets beside them. */
 static inline bool ls_term_has_rows(const ls_term *t) { return t->kind != LS_AUC_BOUND; }

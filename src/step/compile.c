@@ -98,6 +98,15 @@ ls_value ls_predicted(ls_graph *g, ls_value logits)
     return ls_argmax(g, logits);
 }
 
+static ls_status note_mixing(ls_compiled *c, const ls_graph *g, int64_t batch)
+{
+    const ls_status s = ls_objective_check_mixing(g, batch);
+    if (s != LS_E_USAGE)
+        return s;
+    c->mixing = ls_sys_strdup(ls_error_message());
+    return ls_sys_have(c->mixing);
+}
+
 /* The forward pass for a micro-batch: builds the model, chooses the outputs of the program, and removes what
  * they do not need. */
 static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, const void *config,
@@ -115,8 +124,10 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     g->metrics = o->metrics;
     LS_TRY_TO(s, build(g, config, o->micro_batch), fail);
     LS_TRY_TO(s, ls_measure_check_asked(g), fail);
-    if (!training)
+    if (!training) {
         LS_TRY_TO(s, ls_rewrite_clone(&c->model, g), fail);
+        LS_TRY_TO(s, note_mixing(c, g, o->micro_batch), fail);
+    }
     ls_value logits = ls_output_named(g, "logits");
     if (training && o->padding)
         LS_TRY_TO(s, ls_objective_check_padding(g, o->micro_batch), fail);
@@ -387,6 +398,8 @@ void ls_compiled_release(ls_compiled *c)
     ls_units_release(&c->units);
     ls_objective_release(&c->objective);
     ls_graph_destroy(&c->model);
+    free(c->mixing);
+    c->mixing = NULL;
     free(c->modules);
     c->modules = NULL;
 }

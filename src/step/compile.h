@@ -15,6 +15,8 @@ typedef struct ls_compiled {
     ls_device device;
     ls_plan *plans[LS_PROGRAMS]; /* NULL: the program was not asked for */
     ls_units units;
+    /* why an evaluation must not pad: a metric or a loss depends on other samples; NULL: it may */
+    char *mixing;
     ls_graph *model; /* as `build` made it for evaluation, before all passes; for predictors */
     ls_precision precision;
     char *modules; /* the text of precision.modules; NULL: none */

@@ -237,6 +237,8 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     ls_status status = s ? ls_trainer_check_data(t, set) : ls_sys_have(s);
     if (status == LS_OK)
         status = ls_order_check(&order);
+    if (status == LS_OK && set->n % order.global_batch && t->compiled.mixing)
+        status = ls_fail(LS_E_USAGE, "evaluation of %lld samples: %s", (long long)set->n, t->compiled.mixing);
     if (status == LS_OK)
         status = ls_loader_create(&loader, set, &order, .epochs = 1, .share = { rank, ranks, 1 });
     if (t->group)

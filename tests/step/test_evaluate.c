@@ -95,6 +95,42 @@ static void run_ranks(rank *r, int ranks, int tp, int64_t batch, float bias)
         pthread_join(r[i].thread, NULL);
 }
 
+/* A metric of the whole micro-batch: how far each image's brightness is from the mean of all. */
+static ls_status build_mixing(ls_graph *g, const void *config, int64_t batch)
+{
+    (void)config;
+    const ls_value images = ls_input(g, "images", LS_TYPE(LS_U8, batch, 1, 8, 8)),
+                   labels = ls_input(g, "labels", LS_TYPE(LS_I32, batch)),
+                   x = ls_reshape(g, ls_normalize_pixels(g, images, 0.5, 0.5), batch, 64),
+                   light = ls_mean(g, x, 1, true);
+    ls_loss(g, "loss", ls_cross_entropy(g, ls_linear(g, "fc", x, 5), labels), 1, LS_BY_VALID, "labels");
+    ls_measure(g, "distance", ls_abs(g, ls_sub(g, light, ls_mean(g, light, 0, true))), LS_MEAN, LS_BY_SAMPLE,
+               NULL);
+    return ls_graph_finish(g);
+}
+
+static void padding_must_not_change_a_metric(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_eval_result whole, halves;
+    const int64_t batches[] = { SAMPLES / 2 + 1, SAMPLES, 1 };
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(ls_trainer_create(&t, build_mixing, NULL, .micro_batch = batches[i], .threads = 1,
+                                    .eval_only = true));
+        ASSERT_OK(ls_trainer_init(t, 5));
+        if (i == 0)
+            ASSERT_FAILS(ls_evaluate(t, &SET, batches[i], NULL, &halves), LS_E_USAGE,
+                         "evaluation of 70 samples", "test_evaluate.c:", "\"distance\"",
+                         "micro-batches that divide the samples");
+        else
+            ASSERT_OK(ls_evaluate(t, &SET, batches[i], NULL, i == 1 ? &whole : &halves));
+        ls_trainer_destroy(&t);
+    }
+    assert_true(ls_evaluation_get(&whole.metrics, "distance") > 0);
+    assert_true(ls_evaluation_get(&halves.metrics, "distance") == 0);
+}
+
 static void the_same_bits_on_any_number_of_ranks(void **state)
 {
     (void)state;
@@ -163,7 +199,8 @@ static void every_rank_names_the_same_wild_sample(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_bits_on_any_number_of_ranks),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(padding_must_not_change_a_metric),
+        cmocka_unit_test(the_same_bits_on_any_number_of_ranks),
                                         cmocka_unit_test(ranks_of_a_tensor_axis_count_once),
                                         cmocka_unit_test(every_rank_names_the_same_wild_sample) };
     return cmocka_run_group_tests(tests, NULL, NULL);
