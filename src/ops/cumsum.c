@@ -15,7 +15,7 @@ static ls_status infer_cumsum(ls_infer *i)
 static ls_status dims_cumsum(ls_rule *r, const ls_infer *i)
 {
     const int64_t dim = ((const ls_cumsum_attrs *)i->attrs)->dim;
-    for (int d = 0; d < i->out[0].ndim; d++)
+    for (int d = 0; d < LS_MAX_DIMS && d < i->out[0].ndim; d++)
         if (d != dim)
             r->in[0][d] = r->out[0][d] = (int8_t)ls_rule_loop(r);
     return LS_OK;
