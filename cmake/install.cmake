@@ -51,6 +51,9 @@ endif()
 # The prefix is known only when installing (cmake --install --prefix), so both files find themselves relative to where they lie.
 file(RELATIVE_PATH LS_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 set(LS_PC_PRIVATE "-ljansson -lyaml -lxxhash -lz -lpng -lpcre2-8 -lutf8proc ${OpenMP_C_FLAGS} -lpthread -ldl -lm")
+if(JPEG_FOUND)
+  string(PREPEND LS_PC_PRIVATE "-ljpeg ")
+endif()
 foreach(rpath "" " -Wl,-rpath,\${libdir}") # programs find the library where it lies, unless the system looks there anyway
   set(LS_PC_RPATH "${rpath}")
   string(LENGTH "${rpath}" kind)

@@ -71,7 +71,7 @@ done
 printf '# hosts\n10.77.8.1 slots=1\n\n10.77.8.2 slots=1 # the other\n' >hostfile
 try 0 train small.yaml --rsh "$work/rsh" --hostfile hostfile --set run.name=file; same file; has err "^ranks +2 on 2 hosts"
 try 0 train small.yaml --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2 --workers-per-host 2 --set run.name=per-host; same per-host; has err "^ranks +4 on 2 hosts"
-refused 2 "^error: rank [0-3]: 2 ranks of 4096 cores each need 8192 cores of this host, and it gives [0-9]+$" train small.yaml $two --cores-per-worker 4096 --set run.name=wrong
+refused 2 "^error: rank [0-3]: 2 ranks of 4096 cores each need 8192 cores of this host, and [0-9]+ are available$" train small.yaml $two --cores-per-worker 4096 --set run.name=wrong
 try 0 train small.yaml $two --workers 2 --set run.name=fewer; same fewer; has err "^ranks +2 on 1 host"
 
 # ---- evaluated there, too: the loss of one process; how many ranks trained the run is no matter
