@@ -21,7 +21,7 @@ def spread(low, high):
 def line(row):
     best = row["peers"].get(row.get("best"))
     cells = [row["text"] + (f", {row['threads']} threads" if row.get("threads", 1) > 1 else ""), f"{duration(best['seconds'])} ({row['best']})" if best else "",
-             duration(row["seconds"]), f"**{best['ratio']:.2f}** ({spread(*best['ratios'])})" if best else "", f"{100 * row['of_bound']:.0f} %" if "of_bound" in row else "",
+             duration(row["seconds"]), f"**{best['ratio']:.2f}** ({spread(*best['ratios'])})" if best else "", f"{100 * row['of_bound']:.0f} %" if "of_bound" in row else "", f"{row['planned'] / row['seconds']:.2f}" if row.get("planned") else "",
              f"{best['peak_rss_mb']:,.0f}, {row['peak_rss_mb']:,.0f} MB" if best and "peak_rss_mb" in row else ""]
     return "| " + " | ".join(cells) + " |"
 
@@ -40,7 +40,7 @@ def table(results):
             width = 0
         lines[-1] += (" " if lines[-1] else "") + word
         width = len(lines[-1])
-    head = ["", "| | PyTorch's best (mode) | Lockstep | ratio (spread) | of the bound | peak memory |", "|---|---|---|---|---|---|"]
+    head = ["", "| | PyTorch's best (mode) | Lockstep | ratio (spread) | of the bound | `plan` | peak memory |", "|---|---|---|---|---|---|---|"]
     return "\n".join(lines + head + [line(r) for r in rows.values()]) + "\n"
 
 
