@@ -9,6 +9,7 @@
 
 #include "base/stop.h"
 #include "base/sys.h"
+#include "data/array_room.h"
 #include "data/csv.h"
 
 enum { MOST = 1 << 16 }; /* columns of a file */
@@ -157,25 +158,30 @@ static ls_status read_row(reader *r, double *row, bool *empty)
     return LS_OK;
 }
 
+/* The lines that are left: no more rows than that, as a line end in quotes is counted, too. */
+static size_t count_lines(const reader *r)
+{
+    size_t lines = r->n > r->at;
+    for (const char *p = r->text + r->at, *end = r->text + r->n;
+         (p = memchr(p, '\n', (size_t)(end - p))); p++)
+        lines++;
+    return lines;
+}
+
 static ls_status read_rows(reader *r, double **out, int64_t *rows)
 {
-    size_t room = 0;
     *rows = 0;
     while (r->n > r->at && r->text[r->n - 1] == '\n') /* empty lines at the end are no rows */
         r->n--;
+    const size_t room = count_lines(r), bytes = room * (size_t)r->columns * sizeof **out; /* < 2^64: see MOST */
+    LS_TRY(ls_array_room(bytes, r->what));
+    *out = ls_sys_malloc(bytes ? bytes : 1);
+    if (!*out)
+        return ls_fail(LS_E_MEMORY, "%s: no memory for %zu rows", r->what, room);
     while (r->at < r->n) {
         bool empty;
         if (*rows % 65536 == 0)
             LS_TRY(ls_stop_check("reading %s", r->what));
-        if ((size_t)*rows == room) {
-            room = room ? 2 * room : 1024;
-            double *more = room > SIZE_MAX / sizeof **out / (size_t)r->columns
-                               ? NULL
-                               : ls_sys_realloc(*out, sizeof **out * room * (size_t)r->columns);
-            if (!more)
-                return ls_fail(LS_E_MEMORY, "%s: no memory for %zu rows", r->what, room);
-            *out = more;
-        }
         LS_TRY(read_row(r, *out + *rows * r->columns, &empty));
         *rows += !empty;
     }

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/zip.h"
+#include "data/array_room.h"
 
 static bool is(const char *entry, const char *name)
 {
@@ -46,6 +47,7 @@ static ls_status find(ls_npy *out, void **heap, const ls_zip *z, const char *nam
     const ls_zip_entry *e = &z->entries[i];
     if (!e->deflated)
         return ls_npy_parse(out, z->bytes + e->offset, e->bytes, z->path);
+    LS_TRY(ls_array_room(e->whole, z->path));
     LS_TRY(ls_zip_inflate(heap, z, e));
     return ls_npy_parse(out, *heap, e->whole, z->path);
 }

@@ -6,6 +6,7 @@
 #include "data/array_csv.h"
 #include "data/array_file.h"
 #include "data/array_hdf5.h"
+#include "data/array_room.h"
 #include "support/support.h"
 
 static char *dir;
@@ -108,6 +109,30 @@ static void a_table_is_a_data_set(void **state)
     assert_ok(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("label", one, LS_I32) }));
     assert_fails(LS_E_FORMAT, set->read(set, 0, (void *[]){ &label }), "label is 1.5", "no integer");
     ls_dataset_close(&set);
+}
+
+/* Tables and compressed arrays that the machine's memory does not hold. */
+static void what_needs_too_much_memory_is_refused(void **state)
+{
+    (void)state;
+    static const char *const AB[] = { "a", "b" };
+    static const char DEFLATED[] = LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/npz/deflated.npz";
+    double *x;
+    int64_t rows;
+    ls_dataset *set;
+    ls_array_room_most = 47; /* bytes: 3 rows of 2 columns have 48 */
+    const ls_status table = numbers(&x, &rows, "a,b\n1,2\n3,4\n5,6\n", 2, AB);
+    assert_fails(LS_E_MEMORY, table, "a.csv: its numbers need 48 B", "numpy.save");
+    assert_null(x);
+    const ls_status archive =
+        ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("x", DEFLATED, LS_F32) });
+    assert_fails(LS_E_MEMORY, archive, "deflated.npz", "numpy.save");
+    ls_array_room_most = 48;
+    const ls_status fits = numbers(&x, &rows, "a,b\n1,2\n3,4\n5,6\n", 2, AB);
+    ls_array_room_most = SIZE_MAX;
+    assert_ok(fits);
+    assert_true(rows == 3 && x[5] == 6);
+    free(x);
 }
 
 /* tests/golden/arrays.h5, made with libhdf5: x f32 [3, 2] as it lies, z f64 [3] in deflated chunks with a
@@ -265,7 +290,8 @@ int main(void)
         cmocka_unit_test(columns_are_read_by_name),  cmocka_unit_test(wrong_tables_are_named),
         cmocka_unit_test(archives_have_arrays),      cmocka_unit_test(hdf5_has_arrays),
         cmocka_unit_test(hdf5_is_read_by_rows),      cmocka_unit_test(hdf5_shapes_fit_64_bits),
-        cmocka_unit_test(out_of_memory_is_a_status), cmocka_unit_test(a_table_is_a_data_set)
+        cmocka_unit_test(out_of_memory_is_a_status), cmocka_unit_test(a_table_is_a_data_set),
+        cmocka_unit_test(what_needs_too_much_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,0 +1,10 @@
+/* array_room.h - room for arrays that must be in memory as a whole. */
+#pragma once
+#include <stddef.h>
+
+#include "lockstep/status.h"
+
+/* LS_E_MEMORY when this process cannot have so many bytes more: the kernel would kill it on the way. `what`
+ * begins the message. */
+ls_status ls_array_room(size_t bytes, const char *what);
+extern size_t ls_array_room_most; /* as if the machine had no more; tests set it */
