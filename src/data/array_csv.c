@@ -173,7 +173,8 @@ static ls_status read_rows(reader *r, double **out, int64_t *rows)
     *rows = 0;
     while (r->n > r->at && r->text[r->n - 1] == '\n') /* empty lines at the end are no rows */
         r->n--;
-    const size_t room = count_lines(r), bytes = room * (size_t)r->columns * sizeof **out; /* < 2^64: see MOST */
+    /* (a line is a byte, and MOST columns of 8 bytes are 2^19: no overflow) */
+    const size_t room = count_lines(r), bytes = room * (size_t)r->columns * sizeof **out;
     LS_TRY(ls_array_room(bytes, r->what));
     *out = ls_sys_malloc(bytes ? bytes : 1);
     if (!*out)

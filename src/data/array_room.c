@@ -15,7 +15,7 @@ ls_status ls_array_room(size_t bytes, const char *what)
     if (bytes <= room)
         return LS_OK;
     return ls_fail(LS_E_MEMORY,
-                   "%s: its numbers need %s of memory, and %s are available here: save them with numpy.save as "
-                   ".npy, of which only the rows that are read are in memory",
+                   "%s: its numbers need %s of memory, and %s are available here: save them with numpy.save "
+                   "as .npy, of which only the rows that are read are in memory",
                    what, ls_format_bytes(need, bytes), ls_format_bytes(have, room));
 }
