@@ -49,9 +49,8 @@ say "Predictions for $count test images"
 run build/lockstep predict "$folder" "$@" --count "$count" --out "$folder/$picture"
 
 say "Done in $(($(date +%s) - started)) s. Next:"
-cat << EOT
-  $folder/report.html      open it in a browser: curves, memory, plan and measurement
-  $folder/$picture  test images with their predictions
-  build/lockstep watch $name      the run on the terminal, also while it trains
-  docs/start/quickstart.md    your own CSV file in ten minutes, with PyTorch
-EOT
+next() { printf '  %-34s %s\n' "$1" "$2"; }
+next "$folder/report.html" "open it in a browser: curves, memory, plan and measurement"
+next "$folder/$picture" "test images with their predictions"
+next "build/lockstep watch $name" "the same run on the terminal; it works while a run trains, too"
+next docs/start/quickstart.md "your own CSV file or images in ten minutes, and on to PyTorch"

@@ -41,43 +41,41 @@
 
 const ls_verb LS_VERBS[] = {
     { "train", "RECIPE", 1, 1, true, "train a model",
-      "Trains the model of RECIPE, a file or the name of a bundled recipe. The run directory\n"
-      "storage/name gets metrics.jsonl with a row for every step, result.json, checkpoints and\n"
-      "report.html. A run that was stopped or killed continues from its newest checkpoint when it is\n"
-      "started again, on any number of workers. A finished run does nothing, unless train.epochs or\n"
+      "Trains the model of RECIPE, which is a file or the name of a bundled recipe. The run directory\n"
+      "(runs/NAME by default) gets checkpoints, metrics.jsonl with a row for every step, result.json and\n"
+      "report.html. The same command continues a run that was stopped or killed, from its newest\n"
+      "checkpoint and on any number of workers. A finished run continues only if train.epochs or\n"
       "train.steps is larger now.",
       "lockstep train vit-fashion-mnist                       # a bundled recipe\n"
       "lockstep train my.yaml --set train.epochs=3            # one key changed\n"
-      "lockstep train my.yaml --resume runs/my/checkpoints/step-00000468 --set run.name=other   # from "
-      "there, as another run\n"
-      "lockstep train my.yaml --resume dcp-of-pytorch --resume-at 3:120   # what PyTorch has begun\n"
+      "lockstep train my.yaml --resume runs/my/checkpoints/step-00000468 --set run.name=other   # a new run "
+      "from a checkpoint\n"
+      "lockstep train my.yaml --resume dcp/ --resume-at 3:120 # continue a run of PyTorch\n"
       "lockstep train vit-fashion-mnist --hosts a:4,b:4       # on two hosts, by mpirun or srun\n"
       "lockstep train vit-fashion-mnist --dry-run             # everything up to the first step\n"
       "lockstep train mlp-mnist --profile 11:20               # a Chrome trace of steps 11 to 20",
       (const ls_option[]){
           { "--resume", 0, "auto|never|CHECKPOINT",
-            "auto: continue from the newest checkpoint; never: an existing run is an error; or a checkpoint "
-            "or a "
-            "directory of torch.distributed.checkpoint to continue from (default auto)" },
+            "auto: continue from the newest checkpoint; never: an existing run is an error; CHECKPOINT: "
+            "continue from this one, or from a directory of torch.distributed.checkpoint (default auto)" },
           { "--resume-at", 0, "EPOCH:STEP", "with a PyTorch directory: the next step, both counted from 0" },
           { "--prefix", 0, "PREFIX",
             "with a PyTorch directory: prefix of the names of model and optimizer, such as app." },
           { "--allow-change", 0, NULL, "continue although the recipe or the data have changed" },
           { "--dry-run", 0, NULL, "do everything up to the first step, write nothing" },
           { "--profile", 0, "[FIRST:LAST|wait=W,warmup=U,active=A,repeat=R]",
-            "write a trace and a memory page of these steps and print the costliest ops (default 11:20); or "
-            "the "
-            "steps of a torch.profiler.schedule" },
+            "measure these steps (default 11:20, or a torch.profiler.schedule): write a trace, a page of "
+            "memory and a page of the step to RUN/log, and print the costliest ops" },
           PLACES,
           END },
       ls_verb_train },
     { "launch", "[--] PROGRAM [WORD...]", 1, 1, false,
       "start your own program on several ranks, watch and restart it",
-      "Starts PROGRAM once for each rank and gives each rank its share of the cores. The program calls\n"
-      "ls_group_from_environment. If a rank is killed, crashes or stalls, the message names the rank and\n"
-      "what it did last, and all ranks end. With --max-failures they are started again.\n"
-      "SIGTERM and SIGINT are passed on as SIGTERM. The exit status is 75 if ranks save and end with\n"
-      "status 75.",
+      "Starts PROGRAM once for each rank and gives each rank its share of the cores, as torchrun does. The\n"
+      "program joins the group with ls_group_from_environment. If a rank is killed, crashes or stalls,\n"
+      "launch ends all ranks; its message names the rank and what the rank did last. With --max-failures\n"
+      "it then starts all ranks again. It passes SIGTERM and SIGINT on as SIGTERM. Its exit status is 75\n"
+      "if the ranks saved and ended with status 75.",
       "lockstep launch --workers 4 ./my_program --epochs 3\n"
       "lockstep launch --workers 4 --max-failures 3 -- ./my_program   # started again after a failure\n"
       "lockstep launch --workers 1:8 -- ./my_program                  # as many ranks as there are cores\n"
@@ -93,10 +91,11 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_launch },
     { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "loss and metrics on the evaluation split",
-      "Counts every sample exactly once, with any number of ranks. A recipe stands for its run. One\n"
-      "process evaluates with all its threads. With --workers N, --hosts or mpirun the weights are\n"
-      "sharded over ranks, for a model that is too large for one. With --generate a T5 also writes a\n"
-      "text for each source, in one process, and ROUGE compares the texts with the targets.",
+      "Computes the loss and the metrics of a checkpoint over the whole evaluation split. Every sample\n"
+      "counts exactly once, with any number of ranks. RECIPE stands for the run that it trained. By\n"
+      "default one process evaluates with all its threads. --workers N, --hosts and mpirun shard the\n"
+      "weights over ranks, for a model that is too large for one process. With --generate, a T5 model\n"
+      "also generates a text for each source, in one process, and ROUGE compares it with the target.",
       "lockstep eval runs/vit-fashion-mnist                   # the last checkpoint of a run\n"
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint\n"
       "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
@@ -110,14 +109,14 @@ const ls_verb LS_VERBS[] = {
       ls_verb_eval },
     { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true,
       "predictions for samples or images; generated text",
-      "Without IMAGE files (PGM, PPM, PNG) it takes samples of the evaluation split. It prints a table.\n"
-      "--out also draws a picture, --show prints small images on the terminal. With --prompt a language\n"
-      "model continues the text, and a T5 writes the target of the text: with the most likely token each\n"
-      "time, with --beams, or with --temperature at random, reproducibly for a given --seed. Then the\n"
-      "first word may also be a Hugging Face folder with a llama, qwen2 or t5. With --workers N as many\n"
-      "ranks share the model: they split its layers, as axis tp does in training. With --out FILE.npy,\n"
-      "FILE.csv or FILE.jsonl it writes an output of the model for every sample of the split, in its\n"
-      "order; a T5 writes texts, to FILE.jsonl.",
+      "Prints a table of predictions, for IMAGE files (JPEG, PNG, PGM, PPM) or for samples of the\n"
+      "evaluation split. --out FILE.svg or FILE.png draws the images with their predictions, --show\n"
+      "prints them on the terminal. --out FILE.npy, FILE.csv or FILE.jsonl writes the outputs of the\n"
+      "model for every sample of the split, in order; a T5 model writes its texts to FILE.jsonl.\n"
+      "With --prompt, a language model continues the text, and a T5 model generates the target of the\n"
+      "text. Decoding is greedy by default; --beams searches, --temperature samples, reproducibly for a\n"
+      "given --seed. The first argument may then also be a Hugging Face folder of a llama, qwen2 or t5\n"
+      "model. With --workers N the layers of the model are split over N ranks (tensor parallel).",
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
       "lockstep predict runs/vit-fashion-mnist --out logits.npy --output logits\n"
@@ -129,24 +128,23 @@ const ls_verb LS_VERBS[] = {
       (const ls_option[]){
           { "--split", 0, "eval|train", "which samples (default eval)" },
           { "--first", 0, "N", "first sample (default 0)" },
-          { "--count", 0, "N", "how many (default 10; with --out FILE.npy, .csv, .jsonl all)" },
+          { "--count", 0, "N", "number of samples (default 10; with --out FILE.npy, .csv, .jsonl all)" },
           { "--resize", 0, NULL, "scale image files to the model's size" },
           { "--out", 0, "FILE",
-            "a picture: .svg, .png; every prediction: .npy, .csv, .jsonl; texts: .jsonl" },
+            "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl" },
           { "--output", 0, "NAME,..",
-            "outputs for --out FILE.npy, .csv, .jsonl (default all of the model's; "
-            "a classifier's probability)" },
-          { "--show", 0, NULL, "the images on the terminal, too, each with its label and prediction" },
+            "outputs for --out FILE.npy, .csv, .jsonl (default: all; of a classifier its probability)" },
+          { "--show", 0, NULL, "print the images on the terminal, each with its label and prediction" },
           { "--prompt", 0, "TEXT", "text that a language model continues or a T5 reads" },
           TEXTS,
           JSON,
           END },
       ls_verb_predict },
-    { "data", "RECIPE", 1, 1, true, "what the model will see of the data",
-      "Prints the fields of the samples, the classes of the whole split, and the first samples of an\n"
-      "epoch with the random changes that data.augment draws for them. --out writes a page that also\n"
-      "shows the images, each beside the unchanged one, or the texts of the tokens. It trains nothing and\n"
-      "needs no run; the samples are those that a training with this recipe reads.",
+    { "data", "RECIPE", 1, 1, true, "the samples that the model will see",
+      "Prints the fields of a sample, the classes of the whole split, and the first samples of an epoch,\n"
+      "with the random changes that data.augment draws for each. --out writes a page that also shows\n"
+      "each image beside the unchanged one, or the text of the tokens. `lockstep train` with this recipe\n"
+      "reads the same samples. `data` itself trains nothing and needs no run.",
       "lockstep data vit-fashion-mnist\n"
       "lockstep data my.yaml --set data.augment.flip=0.5 --epoch 3 --samples 64 --out data.html",
       (const ls_option[]){ { "--split", 0, "train|eval", "which samples (default train)" },
@@ -156,17 +154,17 @@ const ls_verb LS_VERBS[] = {
                            END },
       ls_verb_data },
     { "plan", "RECIPE", 1, 1, true, "memory, traffic and time of a step, without running it",
-      "Prints what the compiled step needs, for any number of ranks: memory by category and the moment\n"
-      "of its peak, collectives, FLOPs, bytes, estimated time. It starts no rank and reads no data.\n"
-      "With --isa and --threads it plans for another machine. --compare prints several settings side by\n"
-      "side. The estimate of time uses the measurement of `lockstep doctor`, or with --measure of this\n"
-      "very step's kernels.",
+      "Compiles the step for any number of ranks and prints what a rank needs: memory by category and its\n"
+      "peak, collectives, FLOPs, bytes and the estimated time. It starts no rank and reads no data.\n"
+      "--isa and --threads plan for another machine. --compare prints several settings side by side.\n"
+      "The estimated time comes from the measurements of `lockstep doctor`; --measure first measures the\n"
+      "kernels of this step.",
       "lockstep plan vit-fashion-mnist --workers 4\n"
       "lockstep plan vit-fashion-mnist --workers 2 --compare parallel.reshard_after_forward=true,false "
       "--compare parallel.gather=map,copy\n"
       "lockstep plan vit-fashion-mnist --workers 4 --compare parallel.data=ddp,fsdp --html steps.html\n"
-      "lockstep plan vit-fashion-mnist --workers 2 --search --memory 64MiB --measure   # the fastest that "
-      "fits\n"
+      "lockstep plan vit-fashion-mnist --workers 2 --search --memory 64MiB --measure   # the fastest "
+      "layout that fits\n"
       "lockstep plan vit-fashion-mnist --set train.global_batch=256 --isa avx512 --threads 16 --json",
       (const ls_option[]){
           { "--isa", 0, "LEVEL", "instruction set: generic, avx2, avx512, avx512bf16, amx" },
@@ -185,20 +183,20 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_plan },
     { "explain", "RECIPE", 1, 1, true, "the compiled step, op by op",
-      "Prints the step as a rank runs it: every kernel call with shapes, memory and cost, every\n"
-      "collective with its unit, its bytes and what it overlaps. Repeated blocks are shown once. If an\n"
-      "axis splits layers, each value has its placement over the ranks: Shard(d), Partial, Replicate or\n"
-      "Invariant. --param prints the life of one parameter, from storage to update, and the rank that\n"
-      "holds each part of it. --html draws the step: forward, backward and update over time, what each\n"
-      "collective overlaps, and memory by category.",
+      "Prints the step as a rank runs it: every kernel call with its shapes, memory and cost, and every\n"
+      "collective with its unit, its bytes and the kernels that it overlaps. Repeated blocks are shown\n"
+      "once. With tensor parallelism each value has its placement over the ranks: Shard(d), Partial,\n"
+      "Replicate or Invariant. --param follows one parameter from storage to update and prints which rank\n"
+      "holds which part of it. --html draws the step over time: forward, backward and update, the\n"
+      "collectives above the kernels that they overlap, and memory by category.",
       "lockstep explain vit-fashion-mnist --workers 4 --rank 1\n"
-      "lockstep explain vit-fashion-mnist --workers 4 --html step.html   # a picture, in a browser\n"
+      "lockstep explain vit-fashion-mnist --workers 4 --html step.html   # a page for the browser\n"
       "lockstep explain my.yaml --html step.html --profile runs/my/log/rank-0.trace.json   # with measured "
       "times\n"
       "lockstep explain vit-fashion-mnist --param encoder.layers.encoder_layer_0.mlp.0.weight",
       (const ls_option[]){ { "--rank", 0, "R", "show the step of rank R (default 0)" },
                            { "--param", 0, "NAME", "show one parameter, from storage to update" },
-                           { "--full", 0, NULL, "show every block, also repeated ones" },
+                           { "--full", 0, NULL, "show repeated blocks too" },
                            { "--html", 0, "FILE", "write the step as a web page" },
                            { "--profile", 0, "TRACE",
                              "with --html: times that `train --profile` measured (log/rank-R.trace.json)" },
@@ -208,15 +206,15 @@ const ls_verb LS_VERBS[] = {
                            END },
       ls_verb_explain },
     { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt or a DCP directory",
-      "Writes all weights, with PyTorch's names, to one file: safetensors, or a state dict for\n"
-      "torch.load(FILE, weights_only=True). If the name ends in /, it writes a directory for\n"
-      "torch.distributed.checkpoint.load. From a run it takes the latest checkpoint and verifies its\n"
-      "checksums first. The argument may also be a weight file. An existing file or directory is replaced\n"
-      "only with --force.",
+      "Writes all weights, with PyTorch's names, to one file: FILE.safetensors, or a state dict FILE.pt\n"
+      "for torch.load(FILE, weights_only=True). If the name ends in /, it writes a directory for\n"
+      "torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint, whose checksums it\n"
+      "verifies first. It also converts a weight file. It replaces an existing file or directory only\n"
+      "with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
       "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
-      "lockstep export resnet18.pth --to resnet18.safetensors # another program's weights",
+      "lockstep export resnet18.pth --to resnet18.safetensors # convert a weight file",
       (const ls_option[]){
           { "--to", 0, "FILE", "file to write, .safetensors or .pt; a directory if the name ends in /" },
           { "--dtype", 0, "TYPE", "convert float weights to f32, bf16 or f16 (default: unchanged)" },
@@ -232,25 +230,25 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_export },
     { "inspect", "PATH", 1, 1, true, "what is in a checkpoint, weight file, run or recipe",
-      "Prints the tensors of a file or run with types and shapes, and the module tree with counts.\n"
-      "Nothing in PyTorch's files is executed. For a recipe it builds the model; with --workers it prints\n"
-      "which rank holds which part.",
+      "Prints the tensors of a checkpoint, a weight file or a run with their types and shapes, and the\n"
+      "module tree with the numbers of parameters. It executes nothing in PyTorch's files. Of a recipe it\n"
+      "builds the model; with --workers it prints which rank holds which part of each tensor.",
       "lockstep inspect runs/vit-fashion-mnist/checkpoints/latest --verify\n"
-      "lockstep inspect vit-fashion-mnist --workers 4 --html model.html   # a tree, in a browser\n"
+      "lockstep inspect vit-fashion-mnist --workers 4 --html model.html   # a page for the browser\n"
       "lockstep inspect resnet18.pth\n"
       "lockstep inspect vit-fashion-mnist",
       (const ls_option[]){
           { "--verify", 0, NULL, "verify the checksums of all bytes" },
-          { "--html", 0, "FILE", "write the module tree, and who holds what, as a web page" },
+          { "--html", 0, "FILE", "write a web page: the module tree, and which rank or file holds what" },
           { "--prefix", 0, "PREFIX", "in a PyTorch directory: only names with this prefix, such as app." },
           JSON,
           END },
       ls_verb_inspect },
     { "recipe", "[RECIPE]", 0, 1, true, "all keys of a recipe, and where each value was set",
-      "Prints the resolved recipe: every key with its value and, as a comment, where it was set.\n"
-      "Without RECIPE it lists the bundled recipes.",
+      "Prints every key of the recipe with its value and, as a comment, where the value was set: in which\n"
+      "line of a file, on the command line, or as a default. Without RECIPE it lists the bundled recipes.",
       "lockstep recipe                                        # bundled recipes\n"
-      "lockstep recipe vit-fashion-mnist > my.yaml            # a start for your own\n"
+      "lockstep recipe vit-fashion-mnist > my.yaml            # copy it and change it\n"
       "lockstep recipe --reference                            # every key (docs/recipe.md)",
       (const ls_option[]){
           { "--reference", 0, NULL, "print every key with type, default and meaning, as Markdown" },
@@ -258,11 +256,11 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_recipe },
     { "runs", "[STORAGE]", 0, 1, false, "list runs and their states, or the metrics of one",
-      "Lists the runs in STORAGE (default: runs): state, last step and loss, metrics of the last\n"
-      "evaluation, restarts, newest checkpoint. --html writes the same as a page, with the curves of all\n"
-      "runs over one another and a table of the recipe keys in which they differ. --metrics\n"
-      "prints the epochs or the steps of one run, which may be running.\n"
-      "Steps that were repeated after a restart appear once, as the later attempt computed them.",
+      "Lists the runs in STORAGE (default: runs) with state, last step and loss, metrics of the last\n"
+      "evaluation, restarts and newest checkpoint. --html writes a page with the curves of all runs in\n"
+      "one chart and a table of the recipe keys in which they differ. --metrics prints the epochs or the\n"
+      "steps of one run, finished or running. A step that a restart repeated appears once, as the later\n"
+      "attempt computed it.",
       "lockstep runs\n"
       "lockstep runs results --json\n"
       "lockstep runs --html runs.html                         # compare runs in a browser\n"
@@ -277,30 +275,29 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_runs },
     { "watch", "[RUN]", 0, 1, false, "follow a run on the terminal while it trains",
-      "Shows loss curves, speed, time left, the last evaluation, the ranks with their memory and waits,\n"
-      "checkpoints, restarts and warnings, and draws them again every second. RUN is the folder of a run,\n"
-      "its name in runs/, or a folder of runs; by default the run in runs/ that wrote last. It only reads\n"
-      "files, so the run may train on another host that shares the file system. q quits, l switches to a\n"
-      "logarithmic loss. Without a terminal it prints the numbers once.",
+      "Shows the loss curves, speed, time left, the last evaluation, the ranks with their memory and\n"
+      "waits, checkpoints, restarts and warnings, and draws them again every second. RUN is the folder of\n"
+      "a run, its name in runs/, or a folder of runs; by default it is the run in runs/ that wrote last.\n"
+      "watch only reads files, so the run may train on another host that shares the file system. Key q\n"
+      "quits, key l switches to a logarithmic loss. Without a terminal it prints the numbers once.",
       "lockstep watch\n"
       "lockstep watch vit-fashion-mnist\n"
       "lockstep watch vit-fashion-mnist --once > now.txt",
       (const ls_option[]){ { "--once", 0, NULL, "print the numbers once, without charts, and exit" }, END },
       ls_verb_watch },
     { "new", "DIR", 1, 1, false, "a project with a model of your own",
-      "Writes a folder with a model in C and its data, a Makefile, a recipe and a README. It trains in\n"
-      "seconds: make in place of its layers, its loss and its samples your own.",
+      "Writes a folder with a model in C, the data that it makes, a Makefile, a recipe and a README. It\n"
+      "trains in seconds. Replace its layers, its loss and its samples with your own.",
       "lockstep new mine && cd mine && make && lockstep train recipe.yaml", NULL, ls_verb_new },
     { "get", "NAME [FILE...]", 1, LS_MAX_ARGS, false, "download a model or a data set from Hugging Face",
-      "NAME is OWNER/NAME for a model and datasets/OWNER/NAME for a data set, as in the addresses of\n"
-      "huggingface.co. It downloads the configuration, the tokenizer and the weights of a model, or all\n"
-      "files of a data set; FILE, also with * and ?, names other files. Each file is compared with its\n"
-      "checksum. An interrupted download continues where it stopped. The files go to Hugging Face's cache\n"
-      "(HF_HOME), where recipes find them under NAME, or to the folder of --to. A private or gated\n"
-      "repository needs a token in HF_TOKEN.",
+      "Downloads the configuration, the tokenizer and the weights of the model OWNER/NAME, or all files of\n"
+      "datasets/OWNER/NAME, as in the addresses of huggingface.co. FILE, which may contain * and ?, names\n"
+      "other files. Every file is compared with its checksum. An interrupted download continues where it\n"
+      "stopped. The files go to Hugging Face's cache (HF_HOME), where recipes find them under NAME, or to\n"
+      "the folder of --to. A private or gated repository needs a token in HF_TOKEN.",
       "lockstep get Qwen/Qwen2.5-0.5B                         # then: model.init: Qwen/Qwen2.5-0.5B\n"
       "lockstep get google-t5/t5-small tokenizer.json spiece.model --to t5-small\n"
-      "lockstep get datasets/OWNER/NAME --list                # what there is\n"
+      "lockstep get datasets/OWNER/NAME --list                # list the files\n"
       "lockstep get OWNER/NAME --mirror https://mirror.example.org",
       (const ls_option[]){
           { "--to", 0, "DIR", "put the files into this folder instead of the cache" },
@@ -311,9 +308,9 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_get },
     { "doctor", "", 0, 0, false, "what this machine offers and what is missing",
-      "Prints CPU features, cores, memory, limits, libraries and data sets. Measures kernels and\n"
-      "collectives, and stores the result for `plan`. Under a launcher it measures collectives among\n"
-      "the ranks that were started, over hosts the network too.",
+      "Prints CPU features, cores, memory, limits, libraries and data sets. It measures kernels and\n"
+      "collectives and stores the results for `plan`. When mpirun or srun starts it, it measures the\n"
+      "collectives among these ranks, and the network if they run on several hosts.",
       "lockstep doctor\n"
       "mpirun --host a,b lockstep doctor        # the network between two hosts",
       (const ls_option[]){ { "--no-measure", 0, NULL, "measure nothing" }, END }, ls_verb_doctor },
