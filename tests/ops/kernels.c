@@ -1,0 +1,310 @@
+/* kernels.c - see kernels.h. */
+#include "kernels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/support.h"
+
+/* Says what is wrong and goes on, so that one run shows everything; the test fails at its end. */
+int kernel_failures;
+#define WRONG(...) (print_error(__VA_ARGS__), print_error("\n"), (void)kernel_failures++)
+
+typedef enum layout { CONTIGUOUS, STRIDED, REPEATED, LAYOUTS } layout;
+static const char *const LAYOUT_NAME[] = { "contiguous", "strided", "repeated" };
+
+/* A tensor and the memory around it. `exact`: ends with the tensor, for sanitizers; else 64 bytes on both
+ * sides that nobody may write. */
+typedef struct placed {
+    char *base;
+    size_t bytes;
+    ls_tensor t;
+} placed;
+
+enum { GUARD = 64 };
+
+/* Strides for a tensor that may be row-strided (rows) or anything (any); returns the elements its memory
+ * spans, from `*first` on. */
+static int64_t choose_strides(ls_tensor *t, layout l, bool rows, bool any, int64_t *first)
+{
+    const int n = t->type.ndim;
+    int64_t span = 1;
+    *first = l == CONTIGUOUS ? 0 : 1; /* a view may begin anywhere */
+    if (any && l != CONTIGUOUS && n > 0) {
+        /* dimensions in reverse order, the first one repeated by stride 0 */
+        for (int d = 0; d < n; d++) {
+            t->strides[d] = l == REPEATED && d == 0 ? 0 : span;
+            span += l == REPEATED && d == 0 ? 0 : (t->type.dims[d] - 1) * t->strides[d] + 1;
+        }
+    } else {
+        for (int d = n - 1; d >= 0; d--) {
+            t->strides[d] = span;
+            span *= t->type.dims[d];
+            if (d == n - 1 && rows && l != CONTIGUOUS)
+                span += 3;
+        }
+    }
+    return *first + span;
+}
+
+static placed place(const ls_type *type, layout l, bool rows, bool any, bool exact)
+{
+    placed p = { .t = ls_tensor_of(NULL, type) };
+    if (type->ndim < 0)
+        return p;
+    int64_t first;
+    const size_t size = ls_dtype_size(type->dtype), guard = exact ? 0 : GUARD;
+    const size_t span = (size_t)choose_strides(&p.t, l, rows, any, &first) * size;
+    p.bytes = span + 2 * guard;
+    p.base = exact_alloc(p.bytes);
+    p.t.data = p.base + guard + (size_t)first * size;
+    return p;
+}
+
+static void copy_elements(const ls_tensor *to, const ls_tensor *from)
+{
+    const ls_device ref = { .ops = &ls_device_ref, .threads = 1 };
+    run_op(&ref, "copy", NULL, 1, from, 1, to);
+}
+
+/* Bytes of p that are no element must still be 0xff. */
+static bool untouched_around(const placed *p)
+{
+    char *element = calloc(p->bytes, 1);
+    const size_t size = ls_dtype_size(p->t.type.dtype);
+    for (int64_t i = 0; i < ls_type_count(&p->t.type); i++) {
+        int64_t offset = 0, rest = i;
+        for (int d = p->t.type.ndim - 1; d >= 0; d--) {
+            offset += rest % p->t.type.dims[d] * p->t.strides[d];
+            rest /= p->t.type.dims[d];
+        }
+        memset(element + ((char *)p->t.data - p->base) + offset * (int64_t)size, 1, size);
+    }
+    bool good = true;
+    for (size_t b = 0; b < p->bytes; b++)
+        good &= element[b] || p->base[b] == (char)0xff;
+    free(element);
+    return good;
+}
+
+/* One run: inputs laid out anew, outputs into `out` (contiguous copies of what the kernel wrote). */
+typedef struct run {
+    const op_case *c;
+    const ls_tensor *in;
+    int n_out;
+    ls_type out_type[LS_MAX_OUT];
+    layout l;
+    int inplace;              /* input that output 0 overwrites, or -1 */
+    const ls_kernel *strides; /* whose rows_in, any_in, rows_out say what may be strided */
+    char label[400];
+} run;
+
+static bool bit(uint32_t bits, int j) { return j < 32 && (bits >> j & 1); }
+
+static void run_on(const ls_device *d, const run *r, ls_tensor out[LS_MAX_OUT])
+{
+    const op_case *c = r->c;
+    const ls_op *op = ls_op_find(c->op);
+    placed in[CASE_MAX_IN], result[LS_MAX_OUT];
+    ls_tensor in_t[CASE_MAX_IN], out_t[LS_MAX_OUT];
+    for (int j = 0; j < c->n_in; j++) {
+        bool written = r->inplace == j;
+        for (int o = 0; o < r->n_out; o++)
+            written |= op->alias[o] == j + 1;
+        in[j] = place(&r->in[j].type, written ? CONTIGUOUS : r->l, bit(r->strides->rows_in, j),
+                      bit(r->strides->any_in, j), !written);
+        if (in[j].base)
+            copy_elements(&in[j].t, &r->in[j]);
+        in_t[j] = in[j].t;
+    }
+    for (int o = 0; o < r->n_out; o++) {
+        const int shared = o == 0 && r->inplace >= 0 ? r->inplace : op->alias[o] - 1;
+        result[o] = shared >= 0 ? in[shared]
+                                : place(&r->out_type[o], r->l, bit(r->strides->rows_out, o), false, false);
+        result[o].t.type = r->out_type[o];
+        out_t[o] = result[o].t;
+    }
+    run_op_at(d, c->op, c->attrs, c->at, c->n_in, in_t, r->n_out, out_t);
+    for (int o = 0; o < r->n_out; o++) {
+        if (!untouched_around(&result[o]))
+            WRONG("%s, device %s, %d threads: bytes around output %d were written", r->label, d->ops->name,
+                  d->threads, o);
+        out[o] = ls_tensor_of(exact_alloc(ls_type_bytes(&r->out_type[o])), &r->out_type[o]);
+        copy_elements(&out[o], &result[o].t);
+        bool shared = o == 0 && r->inplace >= 0;
+        if (!shared && !op->alias[o])
+            free(result[o].base);
+    }
+    for (int j = 0; j < c->n_in; j++)
+        free(in[j].base);
+}
+
+static double spacing(ls_dtype t) { return t == LS_BF16 ? 0x1p-7 : t == LS_F16 ? 0x1p-10 : 0; }
+static double smallest(ls_dtype t) { return t == LS_BF16 ? 0x1p-133 : t == LS_F16 ? 0x1p-24 : 0x1p-149; }
+
+static void compare(const run *r, const ls_device *d, int o, const ls_tensor *expected, const ls_tensor *got)
+{
+    const op_case *c = r->c;
+    const ls_dtype t = got->type.dtype;
+    const int64_t n = ls_type_count(&got->type);
+    const double eps = 0x1p-23, ulps = c->ulps ? c->ulps : 1;
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = fabs(element_get(expected, i));
+        largest = isfinite(x) ? fmax(largest, x) : largest;
+    }
+    int64_t worst = -1;
+    double worst_ratio = 1, worst_tolerance = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = element_get(expected, i), y = element_get(got, i);
+        if (x == y || (isnan(x) && isnan(y)))
+            continue;
+        double tolerance = 0;
+        if (c->compare == COMPARE_ELEMENT)
+            tolerance = (ulps * eps + spacing(t)) * fabs(x) + c->absolute * eps + smallest(t);
+        else if (c->compare == COMPARE_SUM)
+            tolerance = (ulps * eps * sqrt((double)c->reduce + 4) + 2 * spacing(t)) * largest +
+                        c->absolute * eps + smallest(t);
+        const double off = fabs(x - y), ratio = off / tolerance;
+        if (isnan(ratio) || ratio > worst_ratio) {
+            worst = i;
+            worst_ratio = isnan(ratio) ? HUGE_VAL : ratio;
+            worst_tolerance = tolerance;
+        }
+    }
+    if (worst >= 0)
+        WRONG("%s, %d thread: output %d, element %lld: %.9g, ref %.9g, %.3g times the tolerance %.3g",
+              r->label, d->threads, o, (long long)worst, element_get(got, worst),
+              element_get(expected, worst), worst_ratio, worst_tolerance);
+}
+
+static void same_bits(const run *r, const char *what, int o, const ls_tensor *a, const ls_tensor *b)
+{
+    const size_t size = ls_dtype_size(a->type.dtype);
+    for (int64_t i = 0; i < ls_type_count(&a->type); i++)
+        if (memcmp((char *)a->data + (size_t)i * size, (char *)b->data + (size_t)i * size, size) != 0) {
+            WRONG("%s: output %d, element %lld: %.9g, but %.9g %s", r->label, o, (long long)i,
+                  element_get(a, i), element_get(b, i), what);
+            return;
+        }
+}
+
+/* Kernel of the case on this device; NULL where it is refused for the only good reason: f64 belongs to ref.
+ */
+static const ls_kernel *kernel_of(const ls_device *d, const run *r)
+{
+    ls_tensor out[LS_MAX_OUT];
+    bool f64 = false;
+    for (int o = 0; o < r->n_out; o++) {
+        out[o] = ls_tensor_of(NULL, &r->out_type[o]);
+        f64 |= out[o].type.dtype == LS_F64;
+    }
+    for (int j = 0; j < r->c->n_in; j++)
+        f64 |= r->in[j].type.ndim >= 0 && r->in[j].type.dtype == LS_F64;
+    const ls_kernel_args a = { .n_in = r->c->n_in,
+                               .n_out = r->n_out,
+                               .in = r->in,
+                               .out = out,
+                               .attrs = r->c->attrs,
+                               .at = r->c->at,
+                               .threads = d->threads,
+                               .isa = d->isa };
+    const char *why = NULL;
+    const ls_kernel *k = ls_device_find(d, r->c->op, &a, &why);
+    if (!k && !f64)
+        WRONG("%s: refused: %s", r->label, why);
+    return k;
+}
+
+static void check_layout(const ls_device *cpu, run *r)
+{
+    const ls_device ref = { .ops = &ls_device_ref, .threads = 1 };
+    ls_tensor expected[LS_MAX_OUT], one[LS_MAX_OUT], got[LS_MAX_OUT];
+    ls_device d = *cpu;
+    run_on(&ref, r, expected);
+    for (d.threads = 1; d.threads <= 3; d.threads++) {
+        run_on(&d, r, d.threads == 1 ? one : got);
+        for (int o = 0; o < r->n_out; o++)
+            if (d.threads == 1)
+                compare(r, &d, o, &expected[o], &one[o]);
+            else
+                same_bits(r, d.threads == 2 ? "with 2 threads" : "with 3 threads", o, &one[o], &got[o]);
+        if (d.threads > 1)
+            case_free(r->n_out, got);
+    }
+    if (r->l == CONTIGUOUS && r->inplace < 0) /* written over an input: the same bits */
+        for (r->inplace = 0; r->inplace < r->c->n_in; r->inplace++)
+            if (bit(ls_op_find(r->c->op)->inplace, r->inplace) &&
+                ls_type_equal(&r->in[r->inplace].type, &r->out_type[0])) {
+                d.threads = 2;
+                run_on(&d, r, got);
+                same_bits(r, "when written over an input", 0, &one[0], &got[0]);
+                case_free(r->n_out, got);
+            }
+    r->inplace = -1;
+    case_free(r->n_out, expected);
+    case_free(r->n_out, one);
+}
+
+/* One index of dimension 0 alone: the batch inputs cut to it, the others as they are. */
+static void check_alone(const ls_device *d, const run *whole, int64_t index)
+{
+    const op_case *c = whole->c;
+    ls_tensor in[CASE_MAX_IN], full[LS_MAX_OUT], alone[LS_MAX_OUT];
+    memcpy(in, whole->in, sizeof in);
+    for (int j = 0; j < c->n_in; j++)
+        if (bit(c->batch_in, j)) {
+            in[j].type.dims[0] = 1;
+            in[j].data = (char *)in[j].data +
+                         index * in[j].strides[0] * (int64_t)ls_dtype_size(in[j].type.dtype);
+        }
+    run r = *whole;
+    r.in = in;
+    r.n_out = case_outputs(c, in, r.out_type);
+    run_on(d, whole, full);
+    run_on(d, &r, alone);
+    ls_tensor part = full[0];
+    part.type.dims[0] = 1;
+    part.data = (char *)part.data + index * part.strides[0] * (int64_t)ls_dtype_size(part.type.dtype);
+    same_bits(&r, "when computed alone", 0, &part, &alone[0]);
+    case_free(whole->n_out, full);
+    case_free(r.n_out, alone);
+}
+
+bool kernel_exists(const op_case *c) { return !(ls_op_find(c->op)->flags & (LS_OP_SOURCE | LS_OP_VIEW)); }
+
+int kernel_check(const ls_device *cpu, const op_case *c, ls_dtype data, case_extreme extreme)
+{
+    ls_tensor in[CASE_MAX_IN];
+    case_inputs(c, data, extreme, 11, in);
+    run r = { .c = c, .in = in, .inplace = -1 };
+    r.n_out = case_outputs(c, in, r.out_type);
+    const char *how = (const char *const[]){ "", ", special values", ", wide range",
+                                             ", large values" }[extreme];
+    const int n = snprintf(r.label, sizeof r.label, "%s%s%s%s, %s, %s%s", c->op,
+                           c->what && *c->what ? " (" : "", c->what ? c->what : "",
+                           c->what && *c->what ? ")" : "", ls_dtype_name(data), ls_isa_name(cpu->isa), how);
+    int runs = 0;
+    r.strides = kernel_of(cpu, &r);
+    for (r.l = CONTIGUOUS; r.strides && r.l < LAYOUTS; r.l++) {
+        snprintf(r.label + n, sizeof r.label - (size_t)n, ", %s", LAYOUT_NAME[r.l]);
+        if (r.l == REPEATED && !r.strides->any_in)
+            continue;
+        check_layout(cpu, &r);
+        runs++;
+    }
+    r.l = CONTIGUOUS;
+    r.label[n] = 0;
+    if (r.strides && c->batch_in) {
+        ls_device two = *cpu;
+        two.threads = 2;
+        const int64_t last = r.out_type[0].dims[0] - 1;
+        check_alone(&two, &r, 0);
+        check_alone(&two, &r, last);
+        check_alone(&two, &r, last / 2);
+    }
+    case_free(c->n_in, in);
+    return runs;
+}

@@ -1,0 +1,18 @@
+/* kernels.h - one case on a cpu device against ref: in the layouts that the kernel says it takes, written over
+ * an input where the op allows it; the same bits for 1, 2 and 3 threads, and for a row whatever rows are beside
+ * it.
+ *
+ * Tolerances. With eps = 2^-23 of f32 arithmetic and `ulp` the spacing of a bf16 or f16 output (a result near
+ * the middle of two numbers may be rounded either way; sums of rounded terms twice): COMPARE_ELEMENT  (ulps *
+ * eps + ulp) * |element| + absolute * eps COMPARE_SUM      (ulps * eps * sqrt(reduce + 4) + 2 ulp) * largest
+ * element of the output + absolute * eps and the smallest subnormal of the type always. */
+#pragma once
+#include "cases.h"
+
+/* What was wrong so far: each failure is printed, and the tests compare with 0 at their end. */
+extern int kernel_failures;
+
+/* Whether the op of the case has kernels: sources and views have none. */
+bool kernel_exists(const op_case *c);
+/* Returns how many runs were compared. */
+int kernel_check(const ls_device *cpu, const op_case *c, ls_dtype data, case_extreme extreme);
