@@ -383,10 +383,41 @@ static void what_is_fused(void **state)
     }
 }
 
+/* Each element-wise op becomes part of one fused node with what is before and behind it, with the same bits.
+ */
+static void every_element_wise_op_is_fused(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (const ls_op *const *op = ls_ops; *op; op++) {
+        if (!((*op)->flags & LS_OP_ELEMENTWISE) || *op == &ls_op_fused)
+            continue;
+        parts c = begin(LS_F32);
+        const ls_number_attrs number = { 0.4 };
+        const ls_cast_attrs cast = { .to = LS_F32 };
+        const ls_value positive = ls_square(c.g, c.x);
+        ls_value v = ls_graph_apply(c.g, *op, (*op)->max_in, (ls_value[]){ positive, c.y },
+                                    (*op)->ew == LS_EW_CAST ? (const void *)&cast : &number);
+        add_output(&c, "1", ls_sub(c.g, v, c.y));
+        ASSERT_OK(ls_pass_dce(&c.g));
+        const int before = c.g->n_nodes;
+        compare_fused(c.g, LS_F32, (*op)->name);
+        ASSERT_OK(ls_pass_fuse(&c.g));
+        ASSERT_OK(ls_pass_dce(&c.g));
+        if (count_ops(c.g, "fused") != 1 || c.g->n_nodes != before - 2)
+            fail_msg("%s: %d nodes, %d before:\n%s", (*op)->name, c.g->n_nodes, before,
+                     ls_graph_print(c.g, false));
+        ls_graph_destroy(&c.g);
+        n++;
+    }
+    assert_true(n > 40);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(made_to_break_it),
+        cmocka_unit_test(every_element_wise_op_is_fused),
         cmocka_unit_test(what_is_fused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
