@@ -110,18 +110,24 @@ typedef struct ls_task_config {
     bool scale;
 } ls_task_config;
 
+/* How a level of a U-Net becomes twice as high and wide: by a transposed convolution, or by bilinear
+ * interpolation (align_corners=True) without parameters, Pytorch-UNet's `bilinear`. */
+typedef enum ls_unet_up { LS_UP_TRANSPOSED, LS_UP_BILINEAR } ls_unet_up;
+
 /* U-Net (Ronneberger et al. 2015) from images to a number or a class for each pixel, with the parameter names
  * of milesial's Pytorch-UNet: "inc.double_conv.0.weight", "down1.maxpool_conv.1.double_conv.0.weight",
  * "up1.up.weight", "up1.conv.double_conv.0.weight", "outc.conv.weight". Level i has channels * 2^i channels
  * and 1 / 2^i of the image's height and width, which must be multiples of 2^levels. With cross_entropy the
  * output is [height, width, classes] and the target i32 [height, width]; with other losses the output and the
- * target are [channels, height, width] or [height, width]. Running statistics as in a ResNet. */
+ * target are [channels, height, width] or [height, width]. Running statistics as in a ResNet. With bilinear
+ * interpolation the lowest level, and what a level hands up, have half as many channels. */
 typedef struct ls_unet_config {
     ls_port input; /* f32 [channels, height, width] */
     ls_port output;
     int n_losses; /* 0: the graph has no loss, and the output's channels come first */
     const ls_task_loss *losses;
     int64_t channels, levels; /* Pytorch-UNet: 64, 4 */
+    ls_unet_up up;
 } ls_unet_config;
 
 /* Hugging Face's Llama and Qwen2 for language modelling: parameters "model.embed_tokens.weight",

@@ -117,6 +117,7 @@ typedef struct ls_recipe {
         double dropout, attention_dropout; /* vit t5; vit llama qwen2 */
         double stochastic_depth;           /* convnext */
         int64_t channels, levels;          /* unet */
+        ls_unet_up up;
         double norm_eps, rope_theta, init_deviation;
         /* t5; decoder_layers 0: layers */
         int64_t decoder_layers, position_buckets, position_distance, start_token;

@@ -1,5 +1,6 @@
 /* unet.c - U-Net (Ronneberger et al. 2015) with the structure and the parameter names of milesial's
- * Pytorch-UNet: batch norm after each convolution, padding that keeps the size, transposed convolutions. */
+ * Pytorch-UNet: batch norm after each convolution, padding that keeps the size, transposed convolutions or
+ * bilinear interpolation. */
 #include "unet.h"
 
 #include <stdio.h>
@@ -11,6 +12,7 @@
 typedef struct builder {
     ls_graph *g;
     ls_value track; /* absent in evaluation */
+    ls_unet_up up;
 } builder;
 
 /* Convolution, batch norm, ReLU. Names are places in the sequence "double_conv". */
@@ -20,10 +22,10 @@ static ls_value unit(const builder *b, const char *conv, const char *norm, ls_va
     return ls_relu(b->g, ls_batch_norm(b->g, norm, x, .track = b->track));
 }
 
-static ls_value double_conv(const builder *b, ls_value x, int64_t out)
+static ls_value double_conv(const builder *b, ls_value x, int64_t between, int64_t out)
 {
     LS_SCOPE(b->g, "double_conv", "Sequential");
-    return unit(b, "3", "4", unit(b, "0", "1", x, out), out);
+    return unit(b, "3", "4", unit(b, "0", "1", x, between), out);
 }
 
 static ls_value down(const builder *b, int64_t level, ls_value x, int64_t out)
@@ -33,19 +35,30 @@ static ls_value down(const builder *b, int64_t level, ls_value x, int64_t out)
     snprintf(name, sizeof name, "down%lld", (long long)level);
     LS_SCOPE(b->g, name, "Down");
     LS_SCOPE(b->g, "maxpool_conv.1", "DoubleConv");
-    return double_conv(b, ls_max_pool2d(b->g, x, &HALVE), out);
+    return double_conv(b, ls_max_pool2d(b->g, x, &HALVE), out, out);
 }
 
-/* x [N, 2 * out, H, W] and `skip` [N, out, 2 * H, 2 * W], what the encoder had at this level */
-static ls_value up(const builder *b, int64_t number, ls_value x, ls_value skip, int64_t out)
+/* Interpolation cannot change the number of channels: what a level hands up has those of the level above. */
+static int64_t handed_up(const builder *b, int64_t channels, int64_t level)
 {
+    return (channels << level) / (b->up == LS_UP_BILINEAR && level > 0 ? 2 : 1);
+}
+
+/* x [N, .., H, W] and `skip` [N, width, 2 * H, 2 * W], what the encoder had at this level -> [N, out, 2 * H,
+ * 2 * W] */
+static ls_value up(const builder *b, int64_t number, ls_value x, ls_value skip, int64_t width, int64_t out)
+{
+    const ls_type to = ls_value_type(b->g, skip);
     char name[32];
     snprintf(name, sizeof name, "up%lld", (long long)number);
     LS_SCOPE(b->g, name, "Up");
-    x = ls_conv_transpose2d(b->g, "up", x, out, 2, .stride = 2);
+    if (b->up == LS_UP_BILINEAR)
+        x = ls_resize2d(b->g, x, to.dims[2], to.dims[3], LS_RESIZE_BILINEAR_CORNERS);
+    else
+        x = ls_conv_transpose2d(b->g, "up", x, width, 2, .stride = 2);
     x = ls_concat(b->g, 1, 2, (ls_value[]){ skip, x });
     LS_SCOPE(b->g, "conv", "DoubleConv");
-    return double_conv(b, x, out);
+    return double_conv(b, x, width, out);
 }
 
 /* Whether the classes are the last dimension of the output. */
@@ -95,17 +108,17 @@ ls_status ls_unet_build(ls_graph *g, const ls_unet_config *c, int64_t batch)
     LS_ARG(c);
     LS_TRY(ls_unet_check(c));
     const ls_type *in = &c->input.type, *out = &c->output.type;
-    const builder b = { g, ls_graph_is_evaluation(g) ? LS_NONE : ls_track(g) };
+    const builder b = { g, ls_graph_is_evaluation(g) ? LS_NONE : ls_track(g), c->up };
     ls_value level[LS_UNET_LEVELS + 1];
     ls_value x = ls_input(g, c->input.name, LS_TYPE(LS_F32, batch, in->dims[0], in->dims[1], in->dims[2]));
     ls_scope_push(g, "inc", "DoubleConv");
-    level[0] = double_conv(&b, x, c->channels);
+    level[0] = double_conv(&b, x, c->channels, c->channels);
     ls_scope_pop(g);
     for (int64_t i = 1; i <= c->levels; i++)
-        level[i] = down(&b, i, level[i - 1], c->channels << i);
+        level[i] = down(&b, i, level[i - 1], i < c->levels ? c->channels << i : handed_up(&b, c->channels, i));
     x = level[c->levels];
     for (int64_t i = c->levels - 1; i >= 0; i--)
-        x = up(&b, c->levels - i, x, level[i], c->channels << i);
+        x = up(&b, c->levels - i, x, level[i], c->channels << i, handed_up(&b, c->channels, i));
     ls_scope_push(g, "outc", "OutConv");
     x = ls_conv2d(g, "conv", x, channels_of(c), 1);
     ls_scope_pop(g);

@@ -10,7 +10,8 @@ static ls_unet_config config_of(const ls_recipe *r, const ls_loss_list *losses)
                              .n_losses = losses->n,
                              .losses = losses->at,
                              .channels = r->model.channels,
-                             .levels = r->model.levels };
+                             .levels = r->model.levels,
+                             .up = r->model.up };
 }
 
 static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
@@ -39,11 +40,11 @@ static ls_status check(const ls_recipe *r)
                                       : ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, "model.inputs"));
 }
 
-static const char *const CONFIG[] = { "inputs", "outputs", "channels", "levels", NULL };
+static const char *const CONFIG[] = { "inputs", "outputs", "channels", "levels", "up", NULL };
 
 extern const ls_model_row ls_unet_row;
 const ls_model_row ls_unet_row = { .name = "unet",
-                                   .keys = "inputs outputs loss channels levels sync_batch_norm",
+                                   .keys = "inputs outputs loss channels levels up sync_batch_norm",
                                    .samples = LS_SAMPLES_FIELDS,
                                    .build = build,
                                    .check = check,

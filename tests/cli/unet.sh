@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# unet.sh COMMAND - segmentation from arrays with the bundled recipe: trained, evaluated, predicted, with pixels that do not count; the same bits on 1 and 2
-# ranks and after a kill; a mask of numbers with bce; what does not fit is refused with its key.
+# unet.sh COMMAND - segmentation from arrays with the bundled recipe: trained, evaluated, predicted, exported; the same bits on 1 and 2 ranks and after a kill;
+# bilinear interpolation; pixels that do not count; a mask of numbers with bce; what does not fit is refused with its key.
 source "$(dirname "$0")/common.sh"
 
-# npy SHAPE, with octal escapes of its bytes on stdin: an array of u8
+# npy SHAPE [TYPE], with octal escapes of its bytes on stdin: an array, of u8 unless TYPE says otherwise
 npy() {
-    printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '|u1', 'fortran_order': False, 'shape': ($1), }"
+    printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '${2:-|u1}', 'fortran_order': False, 'shape': ($1), }"
     printf "$(cat)"
 }
 # draw IMAGE|MASK N SEED: on noise a disk (class 1) or a square (class 2), 32 x 32
@@ -39,9 +39,13 @@ has out 'maxpool_conv'
 has runs/unet-segmentation/checkpoints/latest/config.json '"type": ?"unet".*"levels": ?2'
 try 0 export runs/unet-segmentation --to unet.pt
 
-# ---- the same bits on 1 and 2 ranks, killed and resumed
-run=(train unet-segmentation -q --set train.micro_batch=4 --set train.epochs=1 --set checkpoint.every_steps=3 --set parallel.sync_batch_norm=true)
-try 0 "${run[@]}" --set run.name=whole --workers 2
+# ---- the same bits on 1 and 2 ranks, killed and resumed; with synchronized batch norm only in layouts of as many ranks
+run=(train unet-segmentation -q --set train.micro_batch=4 --set train.epochs=1 --set checkpoint.every_steps=3)
+try 0 "${run[@]}" --set run.name=whole
+try 0 "${run[@]}" --set run.name=two --workers 2
+same two
+try 0 "${run[@]}" --set run.name=sync --set parallel.sync_batch_norm=true --workers 2
+cmp -s runs/whole/checkpoints/latest/model.safetensors runs/sync/checkpoints/latest/model.safetensors && bad "synchronized batch norm changed nothing"
 "$lockstep" "${run[@]}" --set run.name=killed --workers 2 >out 2>err &
 until_true test -e runs/killed/checkpoints/latest
 kill -KILL $! 2>/dev/null
@@ -49,6 +53,28 @@ wait $! 2>/dev/null
 until_true free killed
 try 0 "${run[@]}" --set run.name=killed --workers 2
 same killed
+
+# ---- bilinear interpolation: fewer parameters, and another model to a checkpoint of the other
+try 0 train unet-segmentation --set run.name=bilinear --set model.up=bilinear
+try 0 eval runs/bilinear
+has out 'accuracy 9[0-9]\.|accuracy 0\.9'
+try 0 inspect runs/bilinear/checkpoints/latest
+has runs/bilinear/checkpoints/latest/config.json '"up": ?"bilinear"'
+grep -q 'up1\.up' out && bad "bilinear interpolation has parameters"
+refused 1 'unexpected: up1.up.weight' train unet-segmentation --set run.name=other --set model.up=bilinear --set model.init=unet.pt
+
+# ---- pixels of -100, here those of squares, do not count: nothing learns class 2
+for split in train:160:1 eval:32:2; do
+    IFS=: read -r name n seed <<<"$split"
+    draw MASK $n $seed | sed 's/\\00\([01]\)/\\00\1\\000\\000\\000/g; s/\\002/\\234\\377\\377\\377/g' | npy "$n, 32, 32" '<i4' >${name}_some.npy
+done
+try 0 train unet-segmentation --set run.name=some --set "data.train={image: train_image.npy, mask: train_some.npy}" --set "data.eval={image: eval_image.npy, mask: eval_some.npy}"
+try 0 eval runs/some
+has out 'accuracy (9[0-9]\.|100)|accuracy (0\.9|1)'
+try 0 eval runs/some --set "data.eval={image: eval_image.npy, mask: eval_mask.npy}"
+mv out all
+try 0 eval runs/unet-segmentation
+cmp -s all out && bad "a model that never saw class 2 says what the other does"
 
 # ---- a mask of numbers
 for split in train:160:1 eval:32:2; do

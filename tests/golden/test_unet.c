@@ -1,11 +1,11 @@
-/* test_unet.c - a small U-Net against PyTorch, of classes and of a mask: logits, loss and every gradient of a
+/* test_unet.c - a small U-Net against PyTorch, of classes, with bilinear interpolation, and of a mask: logits, loss and every gradient of a
  * step, five steps of AdamW, on ref in f64 and on cpu at every level; and what it refuses. */
 #include <stdlib.h>
 
 #include "golden/training.h"
 
 enum { H = 8, W = 16, CHANNELS = 2, BATCH = 2, STEPS = 5, PIXELS = H * W, IMAGE = CHANNELS * PIXELS };
-enum { PARAMETERS = 3 * 6 + 2 * 8 + 2 };
+enum { PARAMETERS = 3 * 6 + 2 * 8 + 2, BILINEAR_PARAMETERS = PARAMETERS - 2 * 2 };
 
 static const ls_task_loss CLASSES_LOSS = { .kind = LS_LOSS_CROSS_ENTROPY, .of = "y", .factor = 1 },
                           MASK_LOSS = { .kind = LS_LOSS_BCE, .of = "y", .factor = 1 };
@@ -22,6 +22,13 @@ static const ls_unet_config CLASSES = { .input = IMAGE_PORT,
                                         .losses = &CLASSES_LOSS,
                                         .channels = 3,
                                         .levels = 2 },
+                            BILINEAR = { .input = IMAGE_PORT,
+                                         .output = { "y", { LS_F32, 3, { H, W, 3 } } },
+                                         .n_losses = 1,
+                                         .losses = &CLASSES_LOSS,
+                                         .channels = 3,
+                                         .levels = 2,
+                                         .up = LS_UP_BILINEAR },
                             MASK = { .input = IMAGE_PORT,
                                      .output = { "y", { LS_F32, 2, { H, W } } },
                                      .n_losses = 1,
@@ -76,14 +83,15 @@ static double step(ls_trainer *t, bool classes, int64_t k, double rate)
 static void check(const ls_unet_config *c, const ls_trainer_opts *o, double gradients, double losses_within)
 {
     const char *what = training_describe(o);
-    const bool classes = c == &CLASSES;
-    const char *name = classes ? "classes" : "mask";
+    const bool classes = c != &MASK;
+    const char *name = c == &CLASSES ? "classes" : c == &BILINEAR ? "bilinear" : "mask";
+    const int parameters = c->up == LS_UP_BILINEAR ? BILINEAR_PARAMETERS : PARAMETERS;
     double losses[STEPS];
     ls_trainer *t = training_start(build, c, o);
     losses[0] = step(t, classes, 0, 0.0);
     training_expect_losses(what, losses, 1, golden_get(golden, "%s.loss", name), losses_within);
-    assert_int_equal(t->compiled.units.n_slots, PARAMETERS);
-    for (int i = 0; i < PARAMETERS; i++) {
+    assert_int_equal(t->compiled.units.n_slots, parameters);
+    for (int i = 0; i < parameters; i++) {
         const ls_named_tensor g = training_gradient(t, i);
         golden_expect_scaled(what, g.tensor.data, &g.tensor.type,
                              golden_get(golden, "%s.grad.%s", name, g.name), gradients,
@@ -99,11 +107,14 @@ static void check(const ls_unet_config *c, const ls_trainer_opts *o, double grad
 
 #define ADAMW .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAMW, .weight_decay = 0.05 }
 
+static const ls_unet_config *const CASES[] = { &CLASSES, &BILINEAR, &MASK };
+enum { N_CASES = sizeof CASES / sizeof *CASES };
+
 static void on_ref(void **state)
 {
     (void)state;
-    for (int k = 0; k < 2; k++)
-        check(k ? &MASK : &CLASSES,
+    for (int k = 0; k < N_CASES; k++)
+        check(CASES[k],
               &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .device = "ref", .param = LS_F64, .output = LS_F64,
                                   .micro_batch = BATCH, ADAMW },
               1e-7, 1e-7); /* the samples are rounded to f32 */
@@ -115,9 +126,9 @@ static void on_cpu(void **state)
     ls_isa levels[LS_ISA_COUNT];
     const int n = training_levels(levels);
     for (int l = 0; l < n; l++)
-        for (int k = 0; k < 2; k++)
-            check(k ? &MASK : &CLASSES,
-                  &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 1 + k,
+        for (int k = 0; k < N_CASES; k++)
+            check(CASES[k],
+                  &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 1 + k % 2,
                                       .micro_batch = BATCH, ADAMW },
                   1e-4, 1e-4);
 }

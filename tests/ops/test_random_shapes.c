@@ -389,8 +389,10 @@ static void random_shapes(void **state)
                 KINDS[k].draw(&d, way);
                 d.c.attrs = &d.attrs;
                 describe(&d);
-                const ls_dtype t = TYPES[i % 3];
-                runs += kernel_check(&cpu, &d.c, t, i % 2 ? d.c.extreme : EXTREME_NONE);
+                const case_extreme extreme = i % 2 ? d.c.extreme : EXTREME_NONE;
+                if (extreme == EXTREME_WIDE)
+                    d.c.ulps = 64; /* few results: the largest one may be small beside what it is the sum of */
+                runs += kernel_check(&cpu, &d.c, TYPES[i % 3], extreme);
             }
     print_message("%s: %d runs\n", ls_isa_name(isa), runs);
     assert_int_equal(kernel_failures, 0);

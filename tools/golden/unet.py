@@ -8,11 +8,11 @@ from common import fill, sample, values
 
 
 class DoubleConv(nn.Module):
-    def __init__(self, inputs, out):
+    def __init__(self, inputs, out, between=None):
         super().__init__()
-        layers = []
-        for i in (inputs, out):
-            layers += [nn.Conv2d(i, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU(inplace=True)]
+        layers, between = [], between or out
+        for i, o in ((inputs, between), (between, out)):
+            layers += [nn.Conv2d(i, o, 3, padding=1, bias=False), nn.BatchNorm2d(o), nn.ReLU(inplace=True)]
         self.double_conv = nn.Sequential(*layers)
 
     def forward(self, x):
@@ -29,9 +29,12 @@ class Down(nn.Module):
 
 
 class Up(nn.Module):
-    def __init__(self, inputs, out):
+    def __init__(self, inputs, out, bilinear):
         super().__init__()
-        self.up, self.conv = nn.ConvTranspose2d(inputs, out, 2, 2), DoubleConv(inputs, out)
+        if bilinear:
+            self.up, self.conv = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), DoubleConv(inputs, out, inputs // 2)
+        else:
+            self.up, self.conv = nn.ConvTranspose2d(inputs, out, 2, 2), DoubleConv(inputs, out)
 
     def forward(self, x, skip):
         return self.conv(torch.cat([skip, self.up(x)], 1))
@@ -47,14 +50,15 @@ class OutConv(nn.Module):
 
 
 class UNet(nn.Module):
-    def __init__(self, inputs, classes, channels=64, levels=4):
+    def __init__(self, inputs, classes, channels=64, levels=4, bilinear=False):
         super().__init__()
         width = [channels << i for i in range(levels + 1)]
+        half = 2 if bilinear else 1
         self.levels, self.inc = levels, DoubleConv(inputs, channels)
         for i in range(levels):
-            setattr(self, f"down{i + 1}", Down(width[i], width[i + 1]))
+            setattr(self, f"down{i + 1}", Down(width[i], width[i + 1] // (half if i + 1 == levels else 1)))
         for i in range(levels):
-            setattr(self, f"up{i + 1}", Up(width[levels - i], width[levels - i - 1]))
+            setattr(self, f"up{i + 1}", Up(width[levels - i], width[levels - i - 1] // (half if i + 1 < levels else 1), bilinear))
         self.outc = OutConv(channels, classes)
 
     def forward(self, x):
@@ -70,16 +74,16 @@ class UNet(nn.Module):
 BATCH, STEPS, SIZE = 2, 5, 8
 
 
-def run(out, name, classes, loss_of):
+def run(out, name, classes, loss_of, bilinear=False):
     images = values("unet.images", (BATCH * STEPS, 2, SIZE, 2 * SIZE), 1)
-    model = fill(UNet(2, classes, 3, 2).double())
+    model = fill(UNet(2, classes, 3, 2, bilinear).double())
     logits = model(images[:BATCH])
     loss = loss_of(logits, slice(0, BATCH))
     loss.backward()
     out[f"{name}.logits"], out[f"{name}.loss"] = logits, loss
     for key, p in model.named_parameters():
         out[f"{name}.grad.{key}"], out[f"{name}.grad_max.{key}"] = sample(p.grad, 16), p.grad.abs().max()
-    model = fill(UNet(2, classes, 3, 2).double())
+    model = fill(UNet(2, classes, 3, 2, bilinear).double())
     optimizer, losses = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05), []
     for k in range(STEPS):
         at = slice(BATCH * k, BATCH * k + BATCH)
@@ -97,5 +101,6 @@ def unet():
     labels[labels == 3] = -100
     mask = (values("unet.mask", shape, 0.5) + 0.5)[:, None]
     run(out, "classes", 3, lambda y, at: F.cross_entropy(y, labels[at]))
+    run(out, "bilinear", 3, lambda y, at: F.cross_entropy(y, labels[at]), True)
     run(out, "mask", 1, lambda y, at: F.binary_cross_entropy_with_logits(y, mask[at]))
     return out
