@@ -173,12 +173,12 @@ typedef struct ls_conv_opts {
     int64_t stride[2], padding[2], dilation[2], groups;
     int64_t output_padding[2]; /* of transposed convolutions; less than the stride */
     struct {
-        int64_t stride, padding, dilation;
-    } depth; /* ls_conv3d_op */
+        int64_t stride, padding, dilation, output_padding;
+    } depth; /* of convolutions in three dimensions */
 } ls_conv_opts;
 #define LS_CONV_DEFAULTS                                                                                    \
     .stride = { 1, 1 }, .padding = { 0, 0 }, .dilation = { 1, 1 }, .groups = 1, .output_padding = { 0, 0 }, \
-    .depth = { 1, 0, 1 }
+    .depth = { 1, 0, 1, 0 }
 LS_API ls_conv_opts ls_conv_opts_default(void);
 LS_API ls_value ls_conv2d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o);
 /* PyTorch's F.conv_transpose2d, the gradient of a convolution: x [N, C, H, W], w [C, O/groups, KH, KW], b [O]
@@ -194,6 +194,10 @@ LS_API ls_value ls_conv_transpose1d_op(ls_graph *g, ls_value x, ls_value w, ls_v
 /* PyTorch's F.conv3d: x [N, C, D, H, W], w [O, C/groups, KD, KH, KW], KD at most 64 -> [N, O, OD, OH, OW].
  * Computed as one 2-D convolution of KD * C channels, so x is held KD times. */
 LS_API ls_value ls_conv3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o);
+/* PyTorch's F.conv_transpose3d: x [N, C, D, H, W], w [C, O/groups, KD, KH, KW], b [O] or LS_NONE -> [N, O, OD,
+ * OH, OW]. Computed as one transposed 2-D convolution to KD * O channels, which are then added up. */
+LS_API ls_value ls_conv_transpose3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b,
+                                       const ls_conv_opts *o);
 /* Largest element of each window (the first one if several are), padding never counts; output 1 is where in
  * its plane it was, i32. */
 typedef struct ls_pool_opts {
@@ -397,6 +401,7 @@ LS_API ls_value ls_index_add(ls_graph *g, ls_value a, int dim, ls_value index, l
 #define ls_conv1d_op(g, ...) (ls_conv1d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_conv_transpose1d_op(g, ...) (ls_conv_transpose1d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_conv3d_op(g, ...) (ls_conv3d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv_transpose3d_op(g, ...) (ls_conv_transpose3d_op)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_max_pool2d(g, ...) (ls_max_pool2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_avg_pool2d(g, ...) (ls_avg_pool2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
 #define ls_resize2d(g, ...) (ls_resize2d)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)

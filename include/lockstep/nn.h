@@ -139,6 +139,18 @@ LS_API ls_value ls_conv_transpose1d_with(ls_graph *g, const char *name, ls_value
                                         &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
+/* torch.nn.ConvTranspose3d; the kernel is a cube. */
+LS_API ls_value ls_conv_transpose3d_with(ls_graph *g, const char *name, ls_value x, int64_t out,
+                                         int64_t kernel, const ls_conv2d_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_conv_transpose3d(g, ...) ls_conv_transpose3d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#else
+#define ls_conv_transpose3d(g, name, x, out, kernel, ...)                                             \
+    LS_QUIETLY(ls_value,                                                                              \
+               ls_conv_transpose3d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+                                        &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+
 /* torch.nn.BatchNorm2d, also 1d: x [N, C, ..] by its batch's own statistics; buffers running_mean,
  * running_var and num_batches_tracked advance when `track` (i32 [], LS_NONE: always) is not 0. In evaluation
  * (ls_graph_evaluate) x is normalised by the running statistics. */

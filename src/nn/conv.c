@@ -47,7 +47,7 @@ static ls_value layer(ls_graph *g, const char *block, conv_op op, bool transpose
                                .dilation = { o->dilation, o->dilation },
                                .groups = o->groups,
                                .output_padding = { o->output_padding, o->output_padding },
-                               .depth = { o->stride, o->padding, o->dilation } });
+                               .depth = { o->stride, o->padding, o->dilation, o->output_padding } });
 }
 
 #define LAYER(call, block, transposed, ndim)                                                          \
@@ -61,6 +61,7 @@ LAYER(conv2d, "Conv2d", false, 2)
 LAYER(conv3d, "Conv3d", false, 3)
 LAYER(conv_transpose1d, "ConvTranspose1d", true, 1)
 LAYER(conv_transpose2d, "ConvTranspose2d", true, 2)
+LAYER(conv_transpose3d, "ConvTranspose3d", true, 3)
 
 ls_value ls_track(ls_graph *g)
 {

@@ -139,6 +139,10 @@ ls_value ls_conv3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_
     o = o ? o : &DEFAULTS;
     if (!expect_dims(g, "conv3d", x, w, 5, "x [N, C, D, H, W] and w [O, C/groups, KD, KH, KW]"))
         return FAILED;
+    if (o->depth.output_padding) {
+        ls_graph_error(g, LS_E_SHAPE, "conv3d: output_padding is an option of transposed convolutions");
+        return FAILED;
+    }
     const ls_type tx = ls_value_type(g, x), tw = ls_value_type(g, w);
     const int64_t stride = o->depth.stride, pad = o->depth.padding, dilation = o->depth.dilation;
     const int64_t kernel = tw.dims[2], room = tx.dims[2] + 2 * pad - dilation * (kernel - 1) - 1;
@@ -168,6 +172,60 @@ ls_value ls_conv3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_
     const ls_type ty = ls_value_type(g, y);
     y = ls_reshape_dims(g, y, 5, (int64_t[]){ tx.dims[0], depth, ty.dims[1], ty.dims[2], ty.dims[3] });
     return ls_permute_dims(g, y, 5, (int64_t[]){ 0, 2, 1, 3, 4 });
+}
+
+/* What depth k of the kernel makes of x, y [N, D, O, KD, H * W] -> [N, depth, O, 1, H * W]: depth d of x adds
+ * to depth d * stride + k * dilation of the result before its padding is cut off. */
+static ls_value made_by(ls_graph *g, ls_value y, int64_t k, int64_t depth, int64_t stride, int64_t dilation)
+{
+    const ls_type t = ls_value_type(g, y);
+    const int64_t first = k * dilation, none = 0;
+    y = ls_slice(g, y, 3, k, 1);
+    if (stride > 1) { /* zeros behind each depth */
+        y = ls_reshape_dims(g, y, 4, (int64_t[]){ t.dims[0], t.dims[1], 1, t.dims[2] * t.dims[4] });
+        y = ls_pack(g, 1, &y, 2, stride, &none);
+        y = ls_reshape_dims(g, y, 5,
+                            (int64_t[]){ t.dims[0], t.dims[1] * stride, t.dims[2], 1, t.dims[4] });
+    }
+    return ls_pack(g, 1, &y, 1, depth, &first);
+}
+
+ls_value ls_conv_transpose3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o)
+{
+    LS_ARG_OR(g, FAILED);
+    o = o ? o : &DEFAULTS;
+    if (!expect_dims(g, "conv_transpose3d", x, w, 5, "x [N, C, D, H, W] and w [C, O/groups, KD, KH, KW]"))
+        return FAILED;
+    const ls_type tx = ls_value_type(g, x), tw = ls_value_type(g, w);
+    const int64_t stride = o->depth.stride, pad = o->depth.padding, dilation = o->depth.dilation;
+    const int64_t more = o->depth.output_padding, kernel = tw.dims[2];
+    const int64_t depth = (tx.dims[2] - 1) * stride - 2 * pad + dilation * (kernel - 1) + more + 1;
+    if (stride < 1 || dilation < 1 || pad < 0 || more < 0 || more >= stride || depth < 1) {
+        ls_graph_error(g, LS_E_SHAPE,
+                       "conv_transpose3d: stride %lld, padding %lld, dilation %lld and output_padding %lld "
+                       "(less than the stride) make no result of a depth of %lld and a kernel of %lld",
+                       (long long)stride, (long long)pad, (long long)dilation, (long long)more,
+                       (long long)tx.dims[2], (long long)kernel);
+        return FAILED;
+    }
+    const int64_t frame = dilation * (kernel - 1) + tx.dims[2] * stride; /* what all depths of the kernel make */
+    x = ls_permute_dims(g, x, 5, (int64_t[]){ 0, 2, 1, 3, 4 });
+    x = ls_reshape_dims(g, x, 4, (int64_t[]){ tx.dims[0] * tx.dims[2], tx.dims[1], tx.dims[3], tx.dims[4] });
+    w = ls_reshape_dims(g, w, 4, (int64_t[]){ tw.dims[0], tw.dims[1] * kernel, tw.dims[3], tw.dims[4] });
+    ls_value all = ls_conv_transpose2d_op(g, x, w, LS_NONE, o);
+    if (all.id <= 0)
+        return all;
+    const ls_type t = ls_value_type(g, all);
+    const int64_t out = t.dims[1] / kernel;
+    all = ls_reshape_dims(g, all, 5,
+                          (int64_t[]){ tx.dims[0], tx.dims[2], out, kernel, t.dims[2] * t.dims[3] });
+    ls_value y = made_by(g, all, 0, frame, stride, dilation);
+    for (int64_t k = 1; k < kernel; k++)
+        y = ls_add(g, y, made_by(g, all, k, frame, stride, dilation));
+    y = ls_slice(g, y, 1, pad, depth);
+    y = ls_reshape_dims(g, y, 5, (int64_t[]){ tx.dims[0], depth, out, t.dims[2], t.dims[3] });
+    y = ls_permute_dims(g, y, 5, (int64_t[]){ 0, 2, 1, 3, 4 });
+    return ls_present(b) || b.id < 0 ? ls_add(g, y, ls_reshape_dims(g, b, 4, (int64_t[]){ out, 1, 1, 1 })) : y;
 }
 
 ls_conv_opts ls_conv_opts_default(void) { return (ls_conv_opts){ LS_CONV_DEFAULTS }; }

@@ -124,6 +124,7 @@ static ls_value layers(ls_graph *g, bool null)
     ls_output(g, "lstm", ls_lstm_with(g, "lstm", x1, 3, null ? nullptr : &recurrent).y);
     ls_output(g, "gru", ls_gru_with(g, "gru", x1, 3, null ? nullptr : &recurrent).h);
     x = ls_conv_transpose2d_with(g, "up", x, 4, 1, null ? nullptr : &conv);
+    ls_output(g, "up3", ls_conv_transpose3d_with(g, "up3", x3, 4, 1, null ? nullptr : &conv));
     x = ls_conv_transpose2d_op(g, x, w, none, null ? nullptr : &plain);
     x = ls_patch_embedding(g, "patches", x, 2, 8, null ? nullptr : &linear);
     return ls_linear_with(g, "fc", x, 5, null ? nullptr : &linear);

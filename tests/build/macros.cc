@@ -114,8 +114,8 @@ void values(ls_graph *g, ls_value x, ls_value ids)
     ls_matmul_wt(g, x, x, none), ls_layer_norm_op(g, x, x, x, 1e-5), ls_rms_norm_op(g, x, x, 1e-5),
         ls_embedding_op(g, ids, x), ls_rope(g, x, none, 4, 1e4);
     ls_conv1d(g, "conv1", x, 3, 3), ls_conv3d(g, "conv3", x, 3, 3), ls_conv_transpose1d(g, "up1", x, 3, 2),
-        ls_conv_transpose2d(g, "up2", x, 3, 2);
-    ls_conv1d_op(g, x, x, none, &conv), ls_conv3d_op(g, x, x, none, &conv),
+        ls_conv_transpose2d(g, "up2", x, 3, 2), ls_conv_transpose3d(g, "up3", x, 3, 2);
+    ls_conv1d_op(g, x, x, none, &conv), ls_conv3d_op(g, x, x, none, &conv), ls_conv_transpose3d_op(g, x, x, none, &conv),
         ls_conv_transpose1d_op(g, x, x, none, &conv), ls_conv_transpose2d_op(g, x, x, none, &conv);
     ls_conv2d_op(g, x, x, none, &conv), ls_max_pool2d(g, x, &pool), ls_adaptive_avg_pool2d(g, x, 1, 1),
         ls_avg_pool2d(g, x, &pool, true), ls_resize2d(g, x, 4, 4, LS_RESIZE_BILINEAR),

@@ -49,6 +49,18 @@ static ls_value conv_transpose2d(ls_graph *g, const ls_value *x)
                              .dilation = { 1, 2 }, .groups = 2,        .output_padding = { 1, 1 } };
     return ls_conv_transpose2d_op(g, x[0], x[1], x[2], &o);
 }
+static ls_value conv_transpose3d(ls_graph *g, const ls_value *x)
+{
+    const ls_conv_opts o = { LS_CONV_DEFAULTS,          .stride = { 2, 1 },      .padding = { 1, 0 },
+                             .groups = 2,               .dilation = { 1, 2 },    .output_padding = { 1, 0 },
+                             .depth = { 3, 2, 2, 1 } };
+    return ls_conv_transpose3d_op(g, x[0], x[1], x[2], &o);
+}
+static ls_value up3(ls_graph *g, const ls_value *x)
+{
+    const ls_conv_opts o = { LS_CONV_DEFAULTS, .stride = { 2, 2 }, .depth = { 2, 0, 1 } };
+    return ls_conv_transpose3d_op(g, x[0], x[1], x[2], &o);
+}
 static ls_value up(ls_graph *g, const ls_value *x)
 {
     const ls_conv_opts o = { LS_CONV_DEFAULTS, .stride = { 2, 2 } };
@@ -83,6 +95,8 @@ static const op_case CASES[] = {
     { "conv_transpose1d", conv_transpose1d },
     { "conv_transpose2d", conv_transpose2d },
     { "up", up },
+    { "conv_transpose3d", conv_transpose3d },
+    { "up3", up3 },
     { "avg_counted", avg_counted },
     { "avg_inside", avg_inside },
     { "nearest", nearest },
@@ -178,6 +192,13 @@ static void refusals(void **state)
         { (ls_conv_transpose2d_op), 4, { LS_CONV_DEFAULTS, .padding = { 4, 0 } }, "would be -3 x 5" },
         { (ls_conv3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 1, 0, 5 } }, "does not fit a depth of 4" },
         { (ls_conv3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 0, 0, 1 } }, "stride 0" },
+        { (ls_conv3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 2, 0, 1, 1 } }, "option of transposed" },
+        { (ls_conv_transpose3d_op), 4, { LS_CONV_DEFAULTS }, "conv_transpose3d: needs x [N, C, D, H, W]" },
+        { (ls_conv_transpose3d_op),
+          5,
+          { LS_CONV_DEFAULTS, .depth = { 2, 0, 1, 2 } },
+          "output_padding 2 (less than the stride)" },
+        { (ls_conv_transpose3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 1, 3, 1 } }, "padding 3, dilation 1" },
     };
     for (size_t k = 0; k < sizeof BAD / sizeof *BAD; k++) {
         ls_graph *g;
@@ -205,13 +226,15 @@ static void layers(void **state)
     const ls_value y[] = { ls_conv1d(g, "conv1", x1, 6, 3, .groups = 2),
                            ls_conv_transpose1d(g, "up1", x1, 6, 3, .stride = 2, .output_padding = 1),
                            ls_conv_transpose2d(g, "up2", x2, 6, 2, .stride = 2, .groups = 2),
-                           ls_conv3d(g, "conv3", x3, 6, 3, .padding = 1, .stride = 2) };
+                           ls_conv3d(g, "conv3", x3, 6, 3, .padding = 1, .stride = 2),
+                           ls_conv_transpose3d(g, "up3", x3, 6, 2, .stride = 2, .groups = 2) };
     const ls_type wanted[] = { LS_TYPE(LS_F32, 2, 6, 7), LS_TYPE(LS_F32, 2, 6, 20),
-                               LS_TYPE(LS_F32, 2, 6, 18, 18), LS_TYPE(LS_F32, 2, 6, 5, 5, 5) };
+                               LS_TYPE(LS_F32, 2, 6, 18, 18), LS_TYPE(LS_F32, 2, 6, 5, 5, 5),
+                               LS_TYPE(LS_F32, 2, 6, 18, 18, 18) };
     for (size_t k = 0; k < sizeof y / sizeof *y; k++) {
         const ls_type t = ls_value_type(g, y[k]);
         assert_true(ls_type_equal(&t, &wanted[k]));
-        ls_output(g, ((const char *[]){ "a", "b", "c", "d" })[k], y[k]);
+        ls_output(g, ((const char *[]){ "a", "b", "c", "d", "e" })[k], y[k]);
     }
     ASSERT_OK(ls_graph_finish(g));
     static const struct {
@@ -224,6 +247,7 @@ static void layers(void **state)
         { "up2.weight", { LS_F32, 4, { 4, 3, 2, 2 } }, 1 / 12.0 },
         { "up2.bias", { LS_F32, 1, { 6 } }, 1 / 12.0 },
         { "conv3.weight", { LS_F32, 5, { 6, 4, 3, 3, 3 } }, 1 / 108.0 },
+        { "up3.weight", { LS_F32, 5, { 4, 3, 2, 2, 2 } }, 1 / 24.0 },
     };
     for (size_t k = 0; k < sizeof PARAMETERS / sizeof *PARAMETERS; k++) {
         bool found = false;

@@ -300,6 +300,7 @@ static void draw_recurrent(drawing *d, int way)
     const int64_t b = size(9), t = within(1, 6), h = size(40);
     const bool first = one_in(2), bias = one_in(2);
     d->attrs.recurrent.reverse = within(0, 1);
+    d->c.f32_only = t > 1; /* 16-bit states may be rounded either way, and weights this large magnify that */
     d->c.op = OPS[way];
     d->c.compare = COMPARE_SUM;
     d->c.ulps = way % 2 ? 8 : 4;
@@ -392,7 +393,7 @@ static void random_shapes(void **state)
                 const case_extreme extreme = i % 2 ? d.c.extreme : EXTREME_NONE;
                 if (extreme == EXTREME_WIDE)
                     d.c.ulps = 64; /* few results: the largest one may be small beside what it is the sum of */
-                runs += kernel_check(&cpu, &d.c, TYPES[i % 3], extreme);
+                runs += kernel_check(&cpu, &d.c, d.c.f32_only ? LS_F32 : TYPES[i % 3], extreme);
             }
     print_message("%s: %d runs\n", ls_isa_name(isa), runs);
     assert_int_equal(kernel_failures, 0);

@@ -31,6 +31,9 @@ def pictures():
     convolution(out, "conv_transpose2d", F.conv_transpose2d, (2, 4, 5, 3), (4, 3, 3, 2), 6, stride=(3, 2), padding=(1, 0), output_padding=(1, 1),
                 groups=2, dilation=(1, 2))
     convolution(out, "up", F.conv_transpose2d, (1, 5, 4, 4), (5, 3, 2, 2), 3, stride=2)
+    convolution(out, "conv_transpose3d", F.conv_transpose3d, (2, 2, 2, 2, 2), (2, 1, 2, 2, 2), 2, stride=(3, 2, 1), padding=(2, 1, 0), output_padding=(1, 1, 0),
+                groups=2, dilation=(2, 1, 2))
+    convolution(out, "up3", F.conv_transpose3d, (1, 3, 2, 2, 1), (3, 2, 2, 2, 2), 2, stride=2)
     for case, pad in (("avg_counted", True), ("avg_inside", False)):
         x = leaf(case + ".x", (1, 2, 7, 6), 2.0)
         keep(out, case, {"x": x}, F.avg_pool2d(x, (3, 2), (2, 1), (1, 1), count_include_pad=pad))
