@@ -194,8 +194,8 @@ LS_API ls_value ls_conv_transpose1d_op(ls_graph *g, ls_value x, ls_value w, ls_v
 /* PyTorch's F.conv3d: x [N, C, D, H, W], w [O, C/groups, KD, KH, KW], KD at most 64 -> [N, O, OD, OH, OW].
  * Computed as one 2-D convolution of KD * C channels, so x is held KD times. */
 LS_API ls_value ls_conv3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_conv_opts *o);
-/* PyTorch's F.conv_transpose3d: x [N, C, D, H, W], w [C, O/groups, KD, KH, KW], b [O] or LS_NONE -> [N, O, OD,
- * OH, OW]. Computed as one transposed 2-D convolution to KD * O channels, which are then added up. */
+/* PyTorch's F.conv_transpose3d: x [N, C, D, H, W], w [C, O/groups, KD, KH, KW], b [O] or LS_NONE -> [N, O,
+ * OD, OH, OW]. Computed as one transposed 2-D convolution to KD * O channels, which are then added up. */
 LS_API ls_value ls_conv_transpose3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b,
                                        const ls_conv_opts *o);
 /* Largest element of each window (the first one if several are), padding never counts; output 1 is where in

@@ -115,7 +115,8 @@ ls_status ls_unet_build(ls_graph *g, const ls_unet_config *c, int64_t batch)
     level[0] = double_conv(&b, x, c->channels, c->channels);
     ls_scope_pop(g);
     for (int64_t i = 1; i <= c->levels; i++)
-        level[i] = down(&b, i, level[i - 1], i < c->levels ? c->channels << i : handed_up(&b, c->channels, i));
+        level[i] = down(&b, i, level[i - 1],
+                        i < c->levels ? c->channels << i : handed_up(&b, c->channels, i));
     x = level[c->levels];
     for (int64_t i = c->levels - 1; i >= 0; i--)
         x = up(&b, c->levels - i, x, level[i], c->channels << i, handed_up(&b, c->channels, i));

@@ -184,8 +184,7 @@ static ls_value made_by(ls_graph *g, ls_value y, int64_t k, int64_t depth, int64
     if (stride > 1) { /* zeros behind each depth */
         y = ls_reshape_dims(g, y, 4, (int64_t[]){ t.dims[0], t.dims[1], 1, t.dims[2] * t.dims[4] });
         y = ls_pack(g, 1, &y, 2, stride, &none);
-        y = ls_reshape_dims(g, y, 5,
-                            (int64_t[]){ t.dims[0], t.dims[1] * stride, t.dims[2], 1, t.dims[4] });
+        y = ls_reshape_dims(g, y, 5, (int64_t[]){ t.dims[0], t.dims[1] * stride, t.dims[2], 1, t.dims[4] });
     }
     return ls_pack(g, 1, &y, 1, depth, &first);
 }
@@ -208,7 +207,8 @@ ls_value ls_conv_transpose3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b,
                        (long long)tx.dims[2], (long long)kernel);
         return FAILED;
     }
-    const int64_t frame = dilation * (kernel - 1) + tx.dims[2] * stride; /* what all depths of the kernel make */
+    /* what all depths of the kernel make */
+    const int64_t frame = dilation * (kernel - 1) + tx.dims[2] * stride;
     x = ls_permute_dims(g, x, 5, (int64_t[]){ 0, 2, 1, 3, 4 });
     x = ls_reshape_dims(g, x, 4, (int64_t[]){ tx.dims[0] * tx.dims[2], tx.dims[1], tx.dims[3], tx.dims[4] });
     w = ls_reshape_dims(g, w, 4, (int64_t[]){ tw.dims[0], tw.dims[1] * kernel, tw.dims[3], tw.dims[4] });
@@ -225,7 +225,8 @@ ls_value ls_conv_transpose3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b,
     y = ls_slice(g, y, 1, pad, depth);
     y = ls_reshape_dims(g, y, 5, (int64_t[]){ tx.dims[0], depth, out, t.dims[2], t.dims[3] });
     y = ls_permute_dims(g, y, 5, (int64_t[]){ 0, 2, 1, 3, 4 });
-    return ls_present(b) || b.id < 0 ? ls_add(g, y, ls_reshape_dims(g, b, 4, (int64_t[]){ out, 1, 1, 1 })) : y;
+    return ls_present(b) || b.id < 0 ? ls_add(g, y, ls_reshape_dims(g, b, 4, (int64_t[]){ out, 1, 1, 1 }))
+                                     : y;
 }
 
 ls_conv_opts ls_conv_opts_default(void) { return (ls_conv_opts){ LS_CONV_DEFAULTS }; }

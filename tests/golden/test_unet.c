@@ -1,5 +1,6 @@
-/* test_unet.c - a small U-Net against PyTorch, of classes, with bilinear interpolation, and of a mask: logits, loss and every gradient of a
- * step, five steps of AdamW, on ref in f64 and on cpu at every level; and what it refuses. */
+/* test_unet.c - a small U-Net against PyTorch, of classes, with bilinear interpolation, and of a mask:
+ * logits, loss and every gradient of a step, five steps of AdamW, on ref in f64 and on cpu at every level;
+ * and what it refuses. */
 #include <stdlib.h>
 
 #include "golden/training.h"

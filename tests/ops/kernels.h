@@ -1,6 +1,6 @@
-/* kernels.h - one case on a cpu device against ref: in the layouts that the kernel says it takes, written over
- * an input where the op allows it; the same bits for 1, 2 and 3 threads, and for a row whatever rows are beside
- * it.
+/* kernels.h - one case on a cpu device against ref: in the layouts that the kernel says it takes, written
+ * over an input where the op allows it; the same bits for 1, 2 and 3 threads, and for a row whatever rows are
+ * beside it.
  *
  * Tolerances. With eps = 2^-23 of f32 arithmetic and `ulp` the spacing of a bf16 or f16 output (a result near
  * the middle of two numbers may be rounded either way; sums of rounded terms twice): COMPARE_ELEMENT  (ulps *

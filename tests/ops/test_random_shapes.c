@@ -59,7 +59,8 @@ static case_operand *operand(drawing *d, int dtype, case_fill fill, int ndim, co
     memcpy(o->dims, dims, (size_t)ndim * sizeof *dims);
     return o;
 }
-#define DIMS(...) (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]){ __VA_ARGS__ }
+#define DIMS(...) \
+    (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
 #define GIVEN(d, ...) operand(d, DATA, FILL_NORMAL, DIMS(__VA_ARGS__))
 #define MADE(d, t, ...) operand(d, t, FILL_RESULT, DIMS(__VA_ARGS__)) /* by the case's `prepare` */
 static void absent(drawing *d) { d->c.in[d->c.n_in++] = (case_operand){ .ndim = -1 }; }
@@ -71,7 +72,8 @@ static void draw_conv(drawing *d, int way)
     ls_conv_attrs *a = &d->attrs.conv;
     const bool depthwise = one_in(3);
     const int64_t groups = one_in(2) ? 1 : within(2, depthwise ? 20 : 4), n = size(9);
-    const int64_t c = groups * (depthwise ? 1 : size(20)), o = groups * (depthwise && one_in(2) ? 1 : size(20));
+    const int64_t c = groups * (depthwise ? 1 : size(20)),
+                  o = groups * (depthwise && one_in(2) ? 1 : size(20));
     const int64_t k = within(1, 5), l = one_in(2) ? k : within(1, 7);
     *a = (ls_conv_attrs){ .stride_h = within(1, 3),
                           .stride_w = within(1, 3),
@@ -348,8 +350,8 @@ static void draw_recurrent(drawing *d, int way)
 static const struct {
     void (*draw)(drawing *d, int way);
     int ways;
-} KINDS[] = { { draw_conv, 3 },   { draw_max_pool, 2 }, { draw_avg_pool, 2 }, { draw_resize, 2 },
-              { draw_cumsum, 1 }, { draw_index, 2 },    { draw_matmul, 1 },   { draw_log_softmax, 2 },
+} KINDS[] = { { draw_conv, 3 },       { draw_max_pool, 2 }, { draw_avg_pool, 2 }, { draw_resize, 2 },
+              { draw_cumsum, 1 },     { draw_index, 2 },    { draw_matmul, 1 },   { draw_log_softmax, 2 },
               { draw_group_norm, 2 }, { draw_recurrent, 4 } };
 
 /* Its operands and constants, for messages. */
@@ -392,7 +394,7 @@ static void random_shapes(void **state)
                 describe(&d);
                 const case_extreme extreme = i % 2 ? d.c.extreme : EXTREME_NONE;
                 if (extreme == EXTREME_WIDE)
-                    d.c.ulps = 64; /* few results: the largest one may be small beside what it is the sum of */
+                    d.c.ulps = 64; /* few results, which may be small beside their terms */
                 runs += kernel_check(&cpu, &d.c, d.c.f32_only ? LS_F32 : TYPES[i % 3], extreme);
             }
     print_message("%s: %d runs\n", ls_isa_name(isa), runs);
