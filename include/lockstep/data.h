@@ -269,14 +269,20 @@ typedef struct ls_images_options {
     /* A damaged picture is named in the log and replaced in training by the next sound one of the list; in an
      * evaluation it does not count. false: it is an error */
     bool skip;
+    /* In place of a class: numeric columns of LIST.csv, with the columns' names as fields (`file` and `below`
+     * have no effect). An evaluation has no mark for a number that does not count, so there `skip` has no
+     * effect. */
+    int n_values;
+    const ls_array_field *values;
 } ls_images_options;
-#define LS_IMAGES_DEFAULTS \
-    .path = "", .train = "", .eval = "", .classes = 0, .resize = 0, .threads = 0, .skip = false
+#define LS_IMAGES_DEFAULTS                                                                       \
+    .path = "", .train = "", .eval = "", .classes = 0, .resize = 0, .threads = 0, .skip = false, \
+    .n_values = 0, .values = NULL
 LS_API ls_images_options ls_images_options_default(void);
 
 /* Pictures in files of JPEG, PNG, PGM or PPM as a data set of "images" u8 [channels, size, size] and "labels"
- * i32
- * []: docs/images.md. Channels are 3, or 1 for grey; a picture's colours are changed to fit. A picture is
+ * i32 [], or of "images" and `values`: docs/images.md. Channels are 3, or 1 for grey; a picture's colours are
+ * changed to fit. A picture is
  * decoded when it is read, in any thread; opening lists files, or headers of shards. Local.
  *     ls_images_open(&set, LS_SPLIT_TRAIN, 3, 224, .path = "flowers")
  * Errors: LS_E_USAGE no such folder or file, an empty class, a class that only one split has; LS_E_FORMAT

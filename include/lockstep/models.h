@@ -3,6 +3,7 @@
  *
  * A classifier's graph has inputs "images" u8 [batch, channels, height, width] and "labels" i32 [batch], a
  * loss "loss" (cross-entropy by valid labels), a metric "accuracy" and an output "logits" [batch, classes].
+ * With ls_classifier_loss.outputs it computes named numbers instead.
  */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
@@ -27,6 +28,11 @@ typedef struct ls_classifier_loss {
      * i32 [batch], the other label, and "labels.weight" f32 [batch], the share w of the first one: the loss
      * is w * loss(labels) + (1 - w) * loss(labels.mixed). */
     bool mixed;
+    /* In place of classes: output i, a number for each image, is column i of what the last layer computes.
+     * `classes` is n_outputs. Losses compare outputs with float inputs [batch]. */
+    int n_outputs, n_losses;
+    const struct ls_port *outputs; /* [n_outputs]: names; types are [] */
+    const struct ls_task_loss *losses;
 } ls_classifier_loss;
 
 /* Vision transformer (Dosovitskiy et al. 2021), torchvision's VisionTransformer: pre-norm blocks, class

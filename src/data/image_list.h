@@ -34,6 +34,7 @@ typedef struct ls_image_list {
 typedef struct ls_image_source {
     const char *split,
         *train; /* a folder, FILE.csv, or a pattern of FILE.tar; train may be NULL: not known */
+    bool values; /* numbers come in place of labels: of FILE.csv only the paths are read */
 } ls_image_source;
 
 /* Each begins an empty list. LS_E_USAGE, LS_E_FORMAT: what is missing or wrong, and where. */

@@ -28,10 +28,13 @@ typedef struct free_room {
     struct free_room *next;
 } free_room;
 
+enum { MOST_VALUES = 64 };
+
 typedef struct image_set {
     ls_dataset set;
-    ls_field fields[2];
+    ls_field fields[1 + MOST_VALUES]; /* the images; their labels or values */
     ls_dataset_part part;
+    ls_dataset *values; /* the columns of a CSV file that come in place of labels; NULL: labels */
     ls_image_list list;
     ls_image_eval eval;
     int channels;
@@ -167,6 +170,16 @@ static void name_broken(image_set *d, int64_t i)
         ls_log_warn("more than %d broken pictures are skipped; the others are not named", MOST);
 }
 
+/* What a model learns of picture i, into to[1], ...; an entry that is NULL is not wanted. */
+static ls_status read_target(const image_set *d, int64_t i, void *const *to)
+{
+    if (d->values)
+        return d->values->read(d->values, i, to + 1);
+    if (d->set.n_fields > 1 && to[1])
+        *(int32_t *)to[1] = d->list.at[i].label;
+    return LS_OK;
+}
+
 /* Reads sample i or, if it is broken and may be skipped, the next sound one. In an evaluation it does not
  * count. */
 static ls_status read_sound(image_set *d, int64_t i, const cutting *c, void *const *to)
@@ -177,8 +190,8 @@ static ls_status read_sound(image_set *d, int64_t i, const cutting *c, void *con
         ls_status s = d->skip && atomic_load(&d->broken[at]) ? LS_E_FORMAT : LS_OK;
         if (s == LS_OK && to[0])
             s = read_pixels(d, at, c, to[0]);
-        if (to[1])
-            *(int32_t *)to[1] = d->list.at[at].label;
+        if (s == LS_OK)
+            return read_target(d, at, to);
         if (s != LS_E_FORMAT || !d->skip) /* another failure is not the picture's fault */
             return s;
         name_broken(d, at);
@@ -227,6 +240,8 @@ static void close_set(ls_dataset *set)
     }
     pthread_mutex_destroy(&d->lock);
     ls_image_list_release(&d->list);
+    if (d->values)
+        d->values->close(d->values);
     free(d->broken);
     free(d);
 }
@@ -288,35 +303,89 @@ static ls_status open_list(image_set *d, ls_split split, const ls_images_options
     if (!*train && *o->path)
         train = ls_arena_printf(&l->arena, "%s/train", o->path);
     LS_TRY(ls_arena_status(&l->arena));
-    const ls_image_source from = { .split = given, .train = *train ? train : NULL };
+    const ls_image_source from = { .split = given,
+                                   .train = *train ? train : NULL,
+                                   .values = o->n_values > 0 };
     d->part = (ls_dataset_part){ .what = "pictures", .path = ls_arena_strdup(&l->arena, given) };
     d->set.source = d->part.path;
     if (ends_with(given, ".csv"))
         return ls_image_table(l, &from);
+    if (from.values)
+        return ls_fail(LS_E_USAGE,
+                       "%s: \"%s\" is a number of each picture: list the pictures in a CSV file with the "
+                       "columns path and %s. Folders and tar shards have classes only",
+                       given, o->values[0].field, o->values[0].field);
     if (ends_with(given, ".tar"))
         return ls_image_shards(l, &from);
     return ls_image_folder(l, &from);
 }
 
+/* The columns of the list, as a data set of arrays: its sample i belongs to picture i. */
+static ls_status open_values(image_set *d, ls_split split, const ls_images_options *o)
+{
+    ls_array_field columns[MOST_VALUES];
+    for (int i = 0; i < o->n_values; i++) {
+        columns[i] = o->values[i];
+        columns[i].file = ls_arena_printf(&d->list.arena, "%s:%s", d->part.path, o->values[i].field);
+    }
+    LS_TRY(ls_arena_status(&d->list.arena));
+    LS_TRY(ls_arrays_open(&d->values, split, o->n_values, columns));
+    if (d->values->n != d->list.n)
+        return ls_fail(LS_E_FORMAT, "%s: %lld paths and %lld rows of values", d->part.path,
+                       (long long)d->list.n, (long long)d->values->n);
+    d->list.digest = ls_hash64_more(d->list.digest, &d->values->digest, sizeof d->values->digest);
+    d->set.n_fields = 1 + d->values->n_fields;
+    memcpy(d->fields + 1, d->values->fields, sizeof *d->fields * (size_t)d->values->n_fields);
+    d->set.count = NULL; /* no field is ignorable */
+    return LS_OK;
+}
+
+static ls_status open_labels(image_set *d, const ls_images_options *o)
+{
+    LS_TRY(check_labels(d, o->classes));
+    LS_TRY(number_names(&d->list));
+    d->fields[1] = (ls_field){ .name = "labels",
+                               .type = LS_SCALAR(LS_I32),
+                               .below = d->list.classes,
+                               .ignorable = true,
+                               .names = d->list.names };
+    return LS_OK;
+}
+
 static ls_status open_set(image_set *d, ls_split split, const ls_images_options *o)
 {
     LS_TRY(open_list(d, split, o));
-    LS_TRY(check_labels(d, o->classes));
-    LS_TRY(number_names(&d->list));
+    LS_TRY(o->n_values ? open_values(d, split, o) : open_labels(d, o));
     d->set.n = d->list.n;
     d->broken = d->skip ? ls_sys_calloc((size_t)d->list.n, sizeof *d->broken) : NULL;
     if (d->skip)
         LS_TRY(ls_sys_have(d->broken));
     d->part.digest = d->list.digest;
     d->set.digest = d->list.digest;
-    d->fields[0] = (ls_field){ .name = "images",
-                               .type = LS_TYPE(LS_U8, d->channels, d->eval.size, d->eval.size) };
-    d->fields[1] = (ls_field){ .name = "labels",
-                               .type = LS_SCALAR(LS_I32),
-                               .below = d->list.classes,
-                               .ignorable = true,
-                               .names = d->list.names };
     return ls_arena_status(&d->list.arena);
+}
+
+static image_set *make(ls_split split, int channels, int size, int resize)
+{
+    image_set *d = ls_sys_calloc(1, sizeof *d);
+    if (!d)
+        return NULL;
+    ls_arena_init(&d->list.arena);
+    pthread_mutex_init(&d->lock, NULL);
+    d->channels = channels;
+    d->eval = ls_image_eval_of(size, resize);
+    d->fields[0] = (ls_field){ .name = "images", .type = LS_TYPE(LS_U8, channels, size, size) };
+    d->set = (ls_dataset){ .name = "images",
+                           .source = "",
+                           .split = split,
+                           .n_fields = 2,
+                           .fields = d->fields,
+                           .read = read_sample,
+                           .threads = 1,
+                           .close = close_set,
+                           .parts = &d->part,
+                           .n_parts = 1 };
+    return d;
 }
 
 ls_status ls_images_open_with(ls_dataset **out, ls_split split, int channels, int size,
@@ -330,28 +399,39 @@ ls_status ls_images_open_with(ls_dataset **out, ls_split split, int channels, in
                        "images of %d channels and %d x %d: 1 or 3 channels are possible, and a side of 1 to "
                        "16384",
                        channels, size, size);
+    if (o->n_values < 0 || o->n_values > MOST_VALUES / 2) /* with `missing` a column gives two fields */
+        return ls_fail(LS_E_USAGE, "%d columns of values; 0 to %d are possible", o->n_values,
+                       MOST_VALUES / 2);
     if (o->resize && o->resize < size)
         return ls_fail(LS_E_USAGE, "the shorter side becomes %d, and %d x %d are cut out of it", o->resize,
                        size, size);
-    image_set *d = ls_sys_calloc(1, sizeof *d);
+    image_set *d = make(split, channels, size, o->resize);
     LS_TRY(ls_sys_have(d));
-    ls_arena_init(&d->list.arena);
-    pthread_mutex_init(&d->lock, NULL);
-    d->channels = channels;
-    d->skip = o->skip;
-    d->eval = ls_image_eval_of(size, o->resize);
-    d->set = (ls_dataset){ .name = "images",
-                           .split = split,
-                           .n_fields = 2,
-                           .fields = d->fields,
-                           .read = read_sample,
-                           /* which labels of an evaluation count is known when the pictures are read */
-                           .count = o->skip && split == LS_SPLIT_EVAL ? NULL : ls_dataset_one_label,
-                           .threads = o->threads,
-                           .close = close_set,
-                           .parts = &d->part,
-                           .n_parts = 1 };
+    d->skip = o->skip && !(o->n_values && split == LS_SPLIT_EVAL);
+    /* which labels of an evaluation count is known when the pictures are read */
+    d->set.count = d->skip && split == LS_SPLIT_EVAL ? NULL : ls_dataset_one_label;
+    d->set.threads = o->threads;
     const ls_status s = open_set(d, split, o);
+    if (s == LS_OK)
+        *out = &d->set;
+    else
+        close_set(&d->set);
+    return s;
+}
+
+ls_status ls_images_of_files(ls_dataset **out, int channels, int size, int resize, int n,
+                             const char *const *paths)
+{
+    *out = NULL;
+    image_set *d = make(LS_SPLIT_EVAL, channels, size, resize);
+    LS_TRY(ls_sys_have(d));
+    d->list.root = "";
+    d->set.n = n;
+    d->set.n_fields = 1;
+    ls_status s = LS_OK;
+    for (int i = 0; i < n && s == LS_OK; i++)
+        s = access(paths[i], F_OK) ? ls_fail(LS_E_USAGE, "%s: no such image file", paths[i])
+                                   : ls_image_list_add(&d->list, paths[i], (ls_image_entry){ .shard = -1 });
     if (s == LS_OK)
         *out = &d->set;
     else

@@ -6,6 +6,15 @@
  * of the picture is cut out before it is resized. `set` is one of ls_images_open. */
 void ls_images_augment(ls_dataset *set, const ls_augment *a);
 
+/* LS_E_USAGE: the evaluation split has pictures of a class that the training split lacks. The log says if it
+ * is the other way round. The sets are of ls_images_open, or made of such ones. */
+ls_status ls_images_check_classes(const ls_dataset *train, const ls_dataset *eval);
+
+/* The n files as a data set with the field "images" alone, as an evaluation sees them. LS_E_USAGE: no such
+ * file. */
+ls_status ls_images_of_files(ls_dataset **out, int channels, int size, int resize, int n,
+                             const char *const *paths);
+
 /* How many broken pictures this thread has replaced by others so far (ls_images_options.skip), in all sets.
  */
 int64_t ls_images_replaced(void);

@@ -1,5 +1,6 @@
 /* image_table.c - pictures in a CSV file with a header: the columns `path` and `label`. Paths begin in the
- * file's folder. Labels are whole numbers, or names of classes, which are numbered in their sorted order. */
+ * file's folder. Labels are whole numbers, or names of classes, which are numbered in their sorted order.
+ * With columns of values there are no labels: a data set of arrays reads the values (image_set.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ typedef struct table {
     size_t at;
     int64_t line; /* from 1 */
     int path, label, columns;
+    bool labelled;
     ls_str field[2]; /* of the latest row: its path, its label */
 } table;
 
@@ -43,24 +45,24 @@ static ls_status next_field(table *t, ls_str *out, bool *last)
     return out ? ls_str_status(out) : LS_OK;
 }
 
-static ls_status open_table(table *t, const char *path)
+static ls_status open_table(table *t, const char *path, bool labelled)
 {
     bool last = false;
-    *t = (table){ .what = path, .line = 1, .path = -1, .label = -1 };
+    *t = (table){ .what = path, .line = 1, .path = -1, .label = -1, .labelled = labelled };
     LS_TRY(ls_text_file_open(&t->text, path));
     for (; !last && t->text.n; t->columns++) {
         LS_TRY(next_field(t, &t->field[0], &last));
         const char *name = ls_str_text(&t->field[0]);
         if (!strcmp(name, "path"))
             t->path = t->columns;
-        else if (!strcmp(name, "label"))
+        else if (labelled && !strcmp(name, "label"))
             t->label = t->columns;
     }
-    if (t->path < 0 || t->label < 0)
+    if (t->path < 0 || (labelled && t->label < 0))
         return ls_fail(
             LS_E_USAGE,
             "%s: its first line names no column \"%s\": a list of pictures has the columns path and "
-            "label",
+            "label, or path and the fields of the recipe's loss",
             path, t->path < 0 ? "path" : "label");
     return LS_OK;
 }
@@ -90,7 +92,7 @@ static ls_status next_row(table *t, int64_t *line, bool *end)
     if (k != t->columns)
         return in_line(t, *line,
                        ls_fail(LS_E_FORMAT, "%d columns, and the first line has %d", k, t->columns));
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 1 + t->labelled; i++)
         if (!t->field[i].len)
             return in_line(t, *line, ls_fail(LS_E_FORMAT, "the %s is empty", i ? "label" : "path"));
     return LS_OK;
@@ -109,24 +111,27 @@ static ls_status add_label(labels *l, ls_arena *a, const char *text)
 
 /* Reads all rows: their labels into `out`, and if `list` is not NULL their pictures, with the line as offset.
  */
-static ls_status read_rows(labels *out, ls_image_list *list, ls_arena *a, const char *path)
+static ls_status read_rows(labels *out, ls_image_list *list, ls_arena *a, const char *path, bool labelled)
 {
     table t;
     bool end = false;
     int64_t line;
-    ls_status s = open_table(&t, path);
+    int64_t n = 0;
+    ls_status s = open_table(&t, path, labelled);
     while (s == LS_OK) {
         s = ls_stop_check("reading %s", path);
         if (s == LS_OK)
             s = next_row(&t, &line, &end);
         if (s != LS_OK || end)
             break;
-        s = add_label(out, a, ls_str_text(&t.field[1]));
+        n++;
+        if (labelled)
+            s = add_label(out, a, ls_str_text(&t.field[1]));
         if (s == LS_OK && list)
             s = ls_image_list_add(list, ls_str_text(&t.field[0]),
                                   (ls_image_entry){ .shard = -1, .offset = (uint64_t)line });
     }
-    if (s == LS_OK && !out->n)
+    if (s == LS_OK && !n)
         s = ls_fail(LS_E_USAGE, "%s: no pictures: only its first line is there", path);
     close_table(&t);
     return s;
@@ -193,9 +198,11 @@ ls_status ls_image_table(ls_image_list *out, const ls_image_source *from)
     if (!out->root)
         out->root = slash ? ls_arena_printf(&out->arena, "%.*s", (int)(slash - from->split), from->split)
                           : "";
-    ls_status s = read_rows(&own, out, &out->arena, from->split);
+    ls_status s = read_rows(&own, out, &out->arena, from->split, !from->values);
+    if (from->values)
+        return s;
     if (s == LS_OK)
-        s = read_rows(&known, NULL, &out->arena, train ? train : from->split);
+        s = read_rows(&known, NULL, &out->arena, train ? train : from->split, true);
     if (s == LS_OK) {
         if (are_numbers(&own) && are_numbers(&known))
             known.n = 0;

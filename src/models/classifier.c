@@ -3,6 +3,7 @@
 
 #include "graph/graph.h"
 #include "lockstep/nn.h"
+#include "models/task.h"
 
 /* [channels, 1, 1] */
 static ls_value of_channels(ls_graph *g, int64_t channels, double all, const double *each)
@@ -58,9 +59,32 @@ static ls_value loss_rows(ls_graph *g, ls_value logits, ls_value labels, const l
 
 void ls_classifier_outputs(ls_graph *g, ls_value logits) { ls_classifier_outputs_with(g, logits, NULL); }
 
+/* Columns of `numbers` [batch, n_outputs] as outputs [batch], with their losses. */
+static void number_outputs(ls_graph *g, ls_value numbers, const ls_classifier_loss *loss)
+{
+    const ls_type t = ls_value_type(g, numbers);
+    if (ls_graph_status(g) != LS_OK)
+        return;
+    if (t.ndim != 2 || t.dims[1] != loss->n_outputs) {
+        ls_graph_error(g, LS_E_SHAPE,
+                       "%d outputs, and the last layer computes %lld numbers: set classes to %d",
+                       loss->n_outputs, (long long)(t.ndim == 2 ? t.dims[1] : 0), loss->n_outputs);
+        return;
+    }
+    for (int i = 0; i < loss->n_outputs; i++)
+        ls_output(g, loss->outputs[i].name, ls_reshape(g, ls_slice(g, numbers, 1, i, 1), t.dims[0]));
+    const ls_status s = ls_task_declare(g, loss->n_losses, loss->losses, t.dims[0]);
+    if (s != LS_OK && ls_graph_status(g) == LS_OK)
+        ls_graph_error(g, s, "%s", ls_error_message());
+}
+
 void ls_classifier_outputs_with(ls_graph *g, ls_value logits, const ls_classifier_loss *loss)
 {
     static const ls_classifier_loss PLAIN = { 0 };
+    if (loss && loss->n_outputs) {
+        number_outputs(g, logits, loss);
+        return;
+    }
     ls_type t = ls_value_type(g, logits);
     ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, t.ndim == 2 ? t.dims[0] : 1));
     ls_loss(g, "loss", loss_rows(g, logits, labels, loss ? loss : &PLAIN), 1, LS_BY_VALID, "labels");

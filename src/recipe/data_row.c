@@ -71,13 +71,43 @@ static ls_status check_pictures(const ls_recipe *r)
     return LS_OK;
 }
 
+/* What the model does with a field of numbers or classes. */
+typedef struct field_use {
+    ls_dtype type;
+    int64_t below;
+    bool ignorable, missing;
+    ls_array_range range;
+} field_use;
+static field_use use_of(const ls_recipe *r, const char *field);
+
+/* The columns that the losses name, each once. Returns how many. */
+static int columns_of(ls_array_field out[3 * LS_RECIPE_LIST], const ls_recipe *r)
+{
+    int n = 0;
+    for (int i = 0; i < 3 * r->loss.n && r->model.outputs.n; i++) {
+        const ls_task_loss *l = &r->loss.at[i / 3];
+        const char *names[] = { l->target ? l->target : l->of, l->weight, l->mask }, *name = names[i % 3];
+        int k = 0;
+        while (name && k < n && strcmp(out[k].field, name))
+            k++;
+        if (!name || k < n)
+            continue;
+        const field_use use = use_of(r, name);
+        out[n++] = (ls_array_field){ .field = name, .as = use.type, .range = use.range };
+    }
+    return n;
+}
+
 static ls_status open_pictures(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
 {
+    ls_array_field columns[3 * LS_RECIPE_LIST];
     const ls_images_options options = { LS_IMAGES_DEFAULTS,
                                         .path = r->data.path,
                                         .train = r->data.train_images,
                                         .eval = r->data.eval_images,
-                                        .classes = o->classes,
+                                        .classes = r->model.outputs.n ? 0 : o->classes,
+                                        .n_values = columns_of(columns, r),
+                                        .values = columns,
                                         .resize = (int)r->data.resize,
                                         .threads = r->data.threads ? (int)r->data.threads : o->threads,
                                         .skip = r->data.on_error == LS_ON_ERROR_SKIP };
@@ -150,14 +180,6 @@ static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, ls_split split
 }
 
 /* ---- arrays */
-
-/* What the model does with a field. */
-typedef struct field_use {
-    ls_dtype type;
-    int64_t below;
-    bool ignorable, missing;
-    ls_array_range range;
-} field_use;
 
 static bool is(const char *name, const char *field) { return name && !strcmp(name, field); }
 

@@ -102,6 +102,35 @@ static ls_status check_loss(const ls_recipe *r, const ls_task_loss *l)
     return LS_OK;
 }
 
+ls_status ls_recipe_check_numbers(const ls_recipe *r)
+{
+    const ls_port_list *outputs = &r->model.outputs;
+    if (!outputs->n && !r->loss.n)
+        return LS_OK;
+    if (!outputs->n || !r->loss.n)
+        return ls_fail(LS_E_USAGE,
+                       "%s: numbers of pictures need both model.outputs and loss, as in `model: {outputs: "
+                       "{age: []}}`, `loss: {type: mse, of: age}`; %s is missing",
+                       ls_recipe_where(r, outputs->n ? "model.outputs" : "loss"),
+                       outputs->n ? "loss" : "model.outputs");
+    for (int i = 0; i < outputs->n; i++)
+        if (outputs->at[i].type.ndim)
+            return ls_fail(LS_E_USAGE,
+                           "%s: %s: an output of %s is one number, []; name several outputs for several "
+                           "numbers",
+                           ls_recipe_where(r, "model.outputs"), outputs->at[i].name, r->model.type);
+    if (strcmp(r->data.type, "images"))
+        return ls_fail(LS_E_USAGE,
+                       "%s: numbers of pictures are columns of a CSV file: they need data.type images, and "
+                       "data.type %s has classes",
+                       ls_recipe_where_either(r, "model.outputs", "data.type"), r->data.type);
+    if (ls_recipe_mixes(r))
+        return ls_fail(LS_E_USAGE,
+                       "%s: mixup and cutmix mix the labels of classes, and this model has outputs",
+                       ls_recipe_where_either(r, "data.augment.mixup", "data.augment.cutmix"));
+    return ls_recipe_check_losses(r);
+}
+
 ls_status ls_recipe_check_losses(const ls_recipe *r)
 {
     bool floats = false;

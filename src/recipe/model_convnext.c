@@ -13,7 +13,7 @@ static ls_status build(ls_graph *g, const ls_recipe *r, const size *s, int64_t b
 {
     ls_convnext_config c = { .image_size = r->model.image_size,
                              .in_channels = r->model.in_channels,
-                             .classes = r->model.classes,
+                             .classes = LS_RECIPE_CLASSES(r),
                              .stochastic_depth = r->model.stochastic_depth,
                              LS_RECIPE_PIXELS(r),
                              LS_RECIPE_LOSS(r) };
@@ -47,7 +47,7 @@ static ls_status check(const ls_recipe *r)
                    ls_recipe_where(r, "model.image_size"), image);
 }
 
-#define KEYS "image_size in_channels classes stochastic_depth label_smoothing"
+#define KEYS "image_size in_channels classes outputs loss stochastic_depth label_smoothing"
 static const char *const CONFIG[] = { "image_size", "in_channels", "classes", NULL };
 
 extern const ls_model_row ls_convnext_tiny_row, ls_convnext_small_row, ls_convnext_base_row;

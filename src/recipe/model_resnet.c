@@ -6,7 +6,7 @@ static ls_status build(ls_graph *g, const ls_recipe *r, int64_t depth, int64_t b
     const ls_resnet_config c = { .depth = depth,
                                  .image_size = r->model.image_size,
                                  .in_channels = r->model.in_channels,
-                                 .classes = r->model.classes,
+                                 .classes = LS_RECIPE_CLASSES(r),
                                  LS_RECIPE_PIXELS(r),
                                  LS_RECIPE_LOSS(r) };
     return ls_resnet_build(g, &c, batch);
@@ -25,7 +25,7 @@ static ls_status build_50(ls_graph *g, const void *recipe, int64_t batch)
     return build(g, recipe, 50, batch);
 }
 
-#define KEYS "image_size in_channels classes sync_batch_norm label_smoothing"
+#define KEYS "image_size in_channels classes outputs loss sync_batch_norm label_smoothing"
 static const char *const CONFIG[] = { "image_size", "in_channels", "classes", NULL };
 
 extern const ls_model_row ls_resnet18_row, ls_resnet34_row, ls_resnet50_row;

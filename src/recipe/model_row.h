@@ -97,8 +97,15 @@ char *ls_recipe_config_json(const ls_recipe *r, const int32_t *end_token);
     .means = (r)->data.mean.n > 1 ? (r)->data.mean.at : NULL, \
     .stds = (r)->data.std.n > 1 ? (r)->data.std.at : NULL
 /* A member of a classifier's configuration: its loss. */
-#define LS_RECIPE_LOSS(r) \
-    .loss = { .label_smoothing = (r)->train.label_smoothing, .mixed = ls_recipe_mixes(r) }
+#define LS_RECIPE_LOSS(r)                                    \
+    .loss = { .label_smoothing = (r)->train.label_smoothing, \
+              .mixed = ls_recipe_mixes(r),                   \
+              .n_outputs = (r)->model.outputs.n,             \
+              .outputs = (r)->model.outputs.at,              \
+              .n_losses = (r)->loss.n,                       \
+              .losses = (r)->loss.at }
+/* What its last layer computes: a number for each class, or for each output. */
+#define LS_RECIPE_CLASSES(r) ((r)->model.outputs.n ? (r)->model.outputs.n : (r)->model.classes)
 /* Whether data.augment mixes the samples of a micro-batch. */
 bool ls_recipe_mixes(const ls_recipe *r);
 /* Writes a number with a decimal point: transformers refuses an integer where it wants a float. */
@@ -115,6 +122,8 @@ typedef struct ls_recipe_losses_own {
 ls_loss_list ls_recipe_losses(const ls_recipe *r, ls_recipe_losses_own *own);
 /* LS_E_USAGE unless each loss is of an output, with fields and a shape that fit it. */
 ls_status ls_recipe_check_losses(const ls_recipe *r);
+/* The same of a model of images, whose outputs are numbers of each picture. It may have classes instead. */
+ls_status ls_recipe_check_numbers(const ls_recipe *r);
 
 /* Rows of ls_config_key: read the key, with a value for when it is absent; read it; refuse other values than
  * these; refuse true; ignore the key. */

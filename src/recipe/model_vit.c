@@ -12,7 +12,7 @@ static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
                               .heads = r->model.heads,
                               .hidden_size = r->model.hidden_size,
                               .mlp_size = r->model.mlp_size,
-                              .classes = r->model.classes,
+                              .classes = LS_RECIPE_CLASSES(r),
                               LS_RECIPE_PIXELS(r),
                               LS_RECIPE_LOSS(r),
                               .dropout = r->model.dropout,
@@ -41,7 +41,8 @@ static const char *const CONFIG[] = { "image_size",  "patch_size", "in_channels"
 extern const ls_model_row ls_vit_row;
 const ls_model_row ls_vit_row = { .name = "vit",
                                   .keys = "image_size patch_size in_channels layers heads hidden_size "
-                                          "mlp_size dropout attention_dropout classes label_smoothing",
+                                          "mlp_size dropout attention_dropout classes outputs loss "
+                                          "label_smoothing",
                                   .samples = LS_SAMPLES_IMAGES,
                                   .build = build,
                                   .check = check,

@@ -73,6 +73,8 @@ static ls_status check_model(const ls_recipe *r)
                        at(r, "model.image_size"), channels, image, image);
     if (m->check)
         LS_TRY(m->check(r));
+    if (ls_recipe_samples(r) == LS_SAMPLES_IMAGES)
+        LS_TRY(ls_recipe_check_numbers(r));
     if (!*r->model.init)
         return ls_fail(LS_E_USAGE, "%s: empty; write `random` or a path to weights", at(r, "model.init"));
     LS_TRY(ls_path_check(at(r, "model.init"), r->model.init));

@@ -88,7 +88,7 @@ const ls_key LS_KEYS[] = {
       .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name. "
               "They have no gradient and no optimizer state" },
     { "train.label_smoothing", LS_KEY_REAL, AT(train.label_smoothing), "0", 0, 1, .below = true,
-      .type = "model.type", NEEDS("model.inputs {}"),
+      .type = "model.type", NEEDS("model.outputs {}"),
       .help = "of classifiers of images, as PyTorch's CrossEntropyLoss(label_smoothing): this share of a "
               "target is spread evenly over all classes. Evaluations have the same loss" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9,

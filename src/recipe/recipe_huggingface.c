@@ -307,12 +307,13 @@ static void write_own(ls_json *j, const ls_recipe *r, const ls_model_row *m)
     char key[64];
     ls_json_object(j, "model");
     add_key(j, r, "model.type");
+    const bool numbers = !fields && r->model.outputs.n; /* of images, in place of classes */
     for (const char *const *k = fields ? m->config_fields : m->config; *k; k++) {
-        snprintf(key, sizeof key, "model.%s", *k);
+        snprintf(key, sizeof key, "model.%s", numbers && !strcmp(*k, "classes") ? "outputs" : *k);
         add_key(j, r, key);
     }
     ls_json_close_object(j);
-    if (fields && ls_key_applies(&LS_KEYS[ls_key_find("loss")], r))
+    if ((fields || numbers) && ls_key_applies(&LS_KEYS[ls_key_find("loss")], r))
         add_key(j, r, "loss");
     static const char *const DATA[] = { "data.train", "data.eval", "data.missing", "data.config", "data.mean",
                                         "data.std",   NULL };

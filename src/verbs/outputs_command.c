@@ -8,11 +8,14 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/shown.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "data/image_set.h"
 #include "data/npy.h"
 #include "outputs_command.h"
 #include "recipe/recipe_use.h"
+#include "record/table.h"
 #include "step/predictor.h"
 
 enum { MOST = 16 };
@@ -32,7 +35,7 @@ typedef struct job {
 
 static bool ends_in(const char *name, const char *end)
 {
-    const char *dot = strrchr(name, '.');
+    const char *dot = name ? strrchr(name, '.') : NULL;
     return dot && !strcmp(dot, end);
 }
 
@@ -215,11 +218,74 @@ static ls_status write_all(job *j)
     return LS_OK;
 }
 
+/* ---- the terminal */
+
+/* "photo.jpg", "eval 7" */
+static const char *name_of(const job *j, int64_t sample, char out[32])
+{
+    if (j->o->n_inputs) {
+        const char *path = j->o->inputs[sample], *slash = strrchr(path, '/');
+        return slash ? slash + 1 : path;
+    }
+    snprintf(out, 32, "%s %lld", j->o->train_split ? "train" : "eval", (long long)sample);
+    return out;
+}
+
+static ls_status add_shown(const job *j, ls_table *table, ls_json *json, int64_t sample, int64_t row)
+{
+    char name[32];
+    const char *cells[1 + MOST] = { name_of(j, sample, name) };
+    ls_str numbers[MOST] = { 0 };
+    ls_status s = LS_OK;
+    ls_json_object(json, NULL);
+    ls_json_text(json, "sample", cells[0]);
+    for (int k = 0; k < j->n_outputs; k++) {
+        add_number(&numbers[k], &j->outputs[k].tensor, row, j->o->json ? "null" : NULL);
+        cells[1 + k] = ls_str_text(&numbers[k]);
+        ls_json_raw(json, j->outputs[k].name, cells[1 + k]);
+        if (s == LS_OK)
+            s = ls_str_status(&numbers[k]);
+    }
+    ls_json_close_object(json);
+    ls_table_row(table, cells, NULL);
+    for (int k = 0; k < j->n_outputs; k++)
+        ls_str_release(&numbers[k]);
+    return s;
+}
+
+/* Outputs of one number for each sample. */
+static ls_status show_all(job *j)
+{
+    ls_column columns[1 + MOST] = { { "sample", true, 0 } };
+    for (int k = 0; k < j->n_outputs; k++)
+        columns[1 + k] = (ls_column){ j->outputs[k].name, false, 0 };
+    ls_table table = { .n_columns = 1 + j->n_outputs, .columns = columns };
+    ls_json json = { 0 };
+    ls_status s = LS_OK;
+    ls_json_array(&json, NULL);
+    for (int64_t done = 0, n; done < j->n && s == LS_OK; done += n) {
+        n = j->n - done < j->batch ? j->n - done : j->batch;
+        s = compute(j, j->first + done, n);
+        for (int64_t r = 0; r < n && s == LS_OK; r++)
+            s = add_shown(j, &table, &json, j->first + done + r, r);
+    }
+    ls_json_close_array(&json);
+    if (s == LS_OK)
+        s = j->o->json ? ls_print_result(j->ui->out, &json.out)
+                       : ls_table_print(j->ui->out, &table, j->ui->width);
+    ls_str_release(&json.out);
+    ls_table_release(&table);
+    return s;
+}
+
 /* ---- which outputs */
 
 /* What is written where --output does not say it. NULL: all outputs. */
-static const char *by_default(ls_samples kind)
+static const char *by_default(const ls_recipe *r)
 {
+    const ls_samples kind = ls_recipe_samples(r);
+    if (r->model.outputs.n)
+        return NULL;
     return kind == LS_SAMPLES_IMAGES ? "probability" : kind == LS_SAMPLES_TEXT ? "predicted" : NULL;
 }
 
@@ -227,7 +293,7 @@ static ls_status make_predictor(job *j)
 {
     ls_checkpoint c;
     const ls_recipe *r = j->target.recipe;
-    char *words = ls_sys_strdup(j->o->output ? j->o->output : by_default(ls_recipe_samples(r)));
+    char *words = ls_sys_strdup(j->o->output ? j->o->output : by_default(r));
     for (char *p = words; p && *p; p++)
         *p = *p == ',' ? ' ' : *p;
     const ls_predictor_opts o = { LS_PREDICTOR_DEFAULTS, .outputs = words };
@@ -271,6 +337,11 @@ static ls_status check_outputs(job *j)
 static ls_status open_samples(job *j)
 {
     const ls_predict_opts *o = j->o;
+    j->batch = j->setup.trainer.micro_batch;
+    j->n = o->n_inputs;
+    if (o->n_inputs)
+        return ls_images_of_files(&j->set, j->setup.channels, j->setup.size,
+                                  (int)j->target.recipe->data.resize, o->n_inputs, o->inputs);
     LS_TRY(ls_setup_data(&j->set, j->target.recipe, &j->setup,
                          o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, j->ui));
     if (o->first < 0 || o->count < 1 || o->first >= j->set->n)
@@ -279,7 +350,6 @@ static ls_status open_samples(job *j)
     free(ls_target_other_data(&j->target, j->set));
     j->first = o->first;
     j->n = o->count < j->set->n - o->first ? o->count : j->set->n - o->first;
-    j->batch = j->setup.trainer.micro_batch;
     return ls_predictor_check_data(j->predictor, j->set);
 }
 
@@ -291,6 +361,8 @@ static ls_status run(job *j)
     LS_TRY(check_outputs(j));
     LS_TRY(open_samples(j));
     LS_TRY(allocate(j));
+    if (!j->o->out)
+        return show_all(j);
     LS_TRY(ls_writer_open(&j->file, j->o->out)); /* fails before the long work */
     ls_status s = write_all(j);
     if (j->ui->progress)

@@ -309,8 +309,13 @@ static ls_status predict(job *j)
                        "%s: a T5 needs --prompt TEXT, for which it writes a target, or --out FILE.jsonl for "
                        "the texts of a whole split",
                        o->target.name);
-    if (is_rows(o->out))
+    const bool numbers = kind == LS_SAMPLES_IMAGES && j->target.recipe->model.outputs.n;
+    if (is_rows(o->out) || (numbers && !o->out && !o->show && !o->resize))
         return ls_outputs_command(o, &j->target, j->ui);
+    if (numbers)
+        return ls_fail(LS_E_USAGE,
+                       "%s: this model computes numbers: leave out --show, --resize and pictures of --out",
+                       o->target.name);
     if (kind == LS_SAMPLES_TEXT)
         return ls_fail(
             LS_E_USAGE,

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "base/str.h"
+#include "data/image_set.h"
 #include "comm/launched.h"
 #include "metrics_table.h"
 #include "recipe/recipe_use.h"
@@ -74,6 +75,8 @@ static ls_status open_data(training *t, const ls_ui *ui)
     LS_TRY(ls_setup_training_data(&l->train, l->recipe, &t->setup, LS_SPLIT_TRAIN, ui));
     if (l->recipe->eval.every_epochs >= 0)
         LS_TRY(ls_setup_training_data(&l->eval, l->recipe, &t->setup, LS_SPLIT_EVAL, ui));
+    if (l->eval && !strcmp(l->recipe->data.type, "images"))
+        LS_TRY(ls_recipe_blame(l->recipe, ls_images_check_classes(l->train, l->eval)));
     ls_order order = ls_setup_order(l->recipe, l->train);
     LS_TRY(ls_recipe_blame(l->recipe, ls_order_check(&order)));
     l->from.steps_per_epoch = l->steps_per_epoch = ls_order_steps(&order);

@@ -139,6 +139,18 @@ sed '4s/,.*/,bat/' set/val.csv >set/bat.csv
 refused 2 'set/bat.csv line 4: set/train.csv has no class "bat"' "${run[@]}" --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/bat.csv
 sed '4s/,.*//' set/val.csv >set/bat.csv
 refused 1 'set/bat.csv line 4: 1 columns, and the first line has 2' "${run[@]}" --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/bat.csv
+sed '/,ant$/d' set/val.csv >set/two.csv
+list=("${run[@]}" --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/two.csv)
+try 0 "${list[@]}" --set run.name=two
+has err 'set/two.csv: no picture of class ant \(and of 0 more\), which set/train.csv has: evaluations do not measure it'
+sed 's/,ant$/,0/; s/,bee$/,1/; s/,cat$/,2/' set/val.csv >set/numbers.csv
+grep -v ',ant$' set/train.csv | sed 's/,bee$/,1/; s/,cat$/,2/' >set/untrained.csv
+refused 2 'set/numbers.csv: it has pictures of class 0, and set/untrained.csv has none' "${run[@]}" --set data.path= --set data.train_images=set/untrained.csv --set data.eval_images=set/numbers.csv
+(cd tars/val && tar -cf ../two.tar 000[4-9].* 001?.*)
+try 0 "${run[@]}" --set run.name=two-tar --set data.path= --set data.train_images='tars/train-*.tar' --set data.eval_images=tars/two.tar
+has err 'tars/two.tar: no picture of class 0'
+(cd tars/train && tar -cf ../untrained.tar 0008.* 0009.* 001?.* 002?.*)
+refused 2 'tars/val-\*.tar: it has pictures of class 0, and tars/untrained.tar has none' "${run[@]}" --set data.path= --set data.train_images=tars/untrained.tar --set data.eval_images='tars/val-*.tar'
 head -c 3000 tars/train-001.tar >tars/cut.tar
 refused 1 'tars/cut.tar: truncated at offset 3000: the file at offset' "${run[@]}" --set data.path= --set data.train_images=tars/cut.tar --set data.eval_images='tars/val-*.tar'
 refused 2 'train-.000..004..tar: names 5 shards, and 3 of them are there' "${run[@]}" --set data.path= --set data.train_images='tars/train-{000..004}.tar' --set data.eval_images='tars/val-*.tar'

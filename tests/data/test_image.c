@@ -214,6 +214,35 @@ static void test_damaged_png(void **state)
     free(zero);
 }
 
+/* Decompression bombs: few bytes, and many pixels. They are refused by their headers; limits on memory would
+ * catch one that is decoded. */
+static void test_bombs(void **state)
+{
+    (void)state;
+    const png_uint_32 side = (1 << 13) + 1; /* 2^26 pixels and a few more: 8 MiB of bits in some KiB */
+    bytes b = { 0 };
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    uint8_t *row = calloc(1, side);
+    if (setjmp(png_jmpbuf(png)))
+        fail_msg("libpng cannot write the test's image");
+    png_set_write_fn(png, &b, collect, flush_nothing);
+    png_set_IHDR(png, info, side, side, 1, PNG_COLOR_TYPE_GRAY, 0, PNG_COMPRESSION_TYPE_DEFAULT,
+                 PNG_FILTER_TYPE_DEFAULT);
+    png_write_info(png, info);
+    for (png_uint_32 y = 0; y < side; y++)
+        png_write_row(png, row);
+    png_write_end(png, NULL);
+    png_destroy_write_struct(&png, &info);
+    free(row);
+    ls_image im;
+    assert_true(b.size < 20000);
+    assert_fails(LS_E_FORMAT, ls_image_parse(&im, b.data, b.size, "x.png"), "x.png: damaged PNG",
+                 "more than 2^26 pixels");
+    assert_null(im.data);
+    free_bytes(&b);
+}
+
 static void test_index_outside_the_palette(void **state)
 {
     (void)state;
@@ -299,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_encode_and_read_back),
         cmocka_unit_test(test_fit),
         cmocka_unit_test(test_index_outside_the_palette),
+        cmocka_unit_test(test_bombs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,6 +116,30 @@ static void test_jpeg(void **state)
         free(b.data);
     }
 }
+
+/* A header that claims 60000 x 60000 pixels is refused before anything is decoded. */
+static void test_jpeg_bomb(void **state)
+{
+    (void)state;
+    bytes b = corpus("rgb.jpg");
+    const uint8_t *frame = memmem(b.data, b.size, "\xff\xc0", 2);
+    assert_non_null(frame);
+    uint8_t *size = b.data + (frame - b.data) + 5;
+    size[0] = size[2] = 60000 >> 8;
+    size[1] = size[3] = 60000 & 255;
+    ls_image image;
+    assert_fails(LS_E_FORMAT, ls_image_parse(&image, b.data, b.size, "a.jpg"),
+                 "a.jpg: image of 60000 x 60000", "more than the 2^26");
+    uint8_t to[3 * 8 * 8];
+    ls_room room = { 0 };
+    const ls_image_eval eval = ls_image_eval_of(8, 0);
+    const ls_view v = {
+        .channels = 3, .height = 8, .width = 8, .choose = ls_image_choose_middle, .context = &eval
+    };
+    assert_fails(LS_E_FORMAT, ls_image_view(to, &v, b.data, b.size, "a.jpg", &room), "60000 x 60000", "2^26");
+    ls_room_release(&room);
+    free(b.data);
+}
 #endif
 
 int main(void)
@@ -125,6 +149,7 @@ int main(void)
         cmocka_unit_test(test_middle),
 #ifdef LS_TEST_JPEG
         cmocka_unit_test(test_jpeg),
+        cmocka_unit_test(test_jpeg_bomb),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
