@@ -28,8 +28,8 @@ if(CMAKE_Fortran_COMPILER_LOADED)
   endif()
   configure_file(${header} ${CMAKE_BINARY_DIR}/generated/fortran/ISO_Fortran_binding.h COPYONLY)
   set(sources ${CMAKE_SOURCE_DIR}/bindings/fortran)
-  add_library(lockstep_fortran STATIC ${sources}/lockstep_graph.f90 ${sources}/lockstep_train.f90 ${sources}/lockstep.f90
-    ${sources}/arrays.c ${sources}/graph.c ${sources}/train.c)
+  add_library(lockstep_fortran STATIC ${sources}/lockstep_graph.f90 ${sources}/lockstep_layers.f90 ${sources}/lockstep_train.f90
+    ${sources}/lockstep_run.f90 ${sources}/lockstep.f90 ${sources}/arrays.c ${sources}/graph.c ${sources}/layers.c ${sources}/train.c ${sources}/run.c)
   set_target_properties(lockstep_fortran PROPERTIES OUTPUT_NAME lockstep-fortran Fortran_MODULE_DIRECTORY ${CMAKE_BINARY_DIR}/fortran)
   target_include_directories(lockstep_fortran PRIVATE ${CMAKE_BINARY_DIR}/generated/fortran PUBLIC ${CMAKE_BINARY_DIR}/fortran)
   target_link_libraries(lockstep_fortran PUBLIC lockstep)

@@ -16,6 +16,13 @@ bool lsf_text(char out[LSF_TEXT], const CFI_cdesc_t *text)
     return fits;
 }
 
+bool lsf_text_at(char out[LSF_TEXT], const CFI_cdesc_t *texts, CFI_index_t i)
+{
+    CFI_cdesc_t one = { .base_addr = (char *)texts->base_addr + i * texts->dim[0].sm,
+                        .elem_len = texts->elem_len };
+    return lsf_text(out, &one);
+}
+
 int lsf_dims(int64_t out[LS_MAX_DIMS], const CFI_cdesc_t *dims)
 {
     const CFI_index_t n = dims->dim[0].extent;

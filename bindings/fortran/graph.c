@@ -109,6 +109,15 @@ ls_value lsf_index_select(ls_graph *g, const ls_value *a, int dim, const ls_valu
     return ls_index_select(g, *a, dim_of(g, a, dim), *index);
 }
 
+ls_value lsf_scatter_add(ls_graph *g, const ls_value *a, int dim, const ls_value *index, const ls_value *x)
+{
+    return ls_scatter_add(g, *a, dim_of(g, a, dim), *index, *x);
+}
+ls_value lsf_index_add(ls_graph *g, const ls_value *a, int dim, const ls_value *index, const ls_value *x)
+{
+    return ls_index_add(g, *a, dim_of(g, a, dim), *index, *x);
+}
+
 ls_value lsf_concat(ls_graph *g, int dim, const CFI_cdesc_t *parts)
 {
     const CFI_index_t n = parts->dim[0].extent;
@@ -266,50 +275,12 @@ ls_scaling lsf_scaling_of(ls_graph *g, const CFI_cdesc_t *field, int channels)
 ls_value lsf_scale(ls_graph *g, const ls_scaling *s, const ls_value *x) { return ls_scale(g, *s, *x); }
 ls_value lsf_unscale(ls_graph *g, const ls_scaling *s, const ls_value *x) { return ls_unscale(g, *s, *x); }
 
-/* ---- layers and reductions */
+/* ---- products and reductions */
 
-ls_value lsf_linear(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, int out, int bias)
+/* Fortran's a b is, with the dimensions turned around, b a. */
+ls_value lsf_matmul(ls_graph *g, const ls_value *a, const ls_value *b, int transpose_a, int transpose_b)
 {
-    NAME(text, name);
-    ls_linear_opts o = ls_linear_opts_default();
-    o.bias = bias;
-    return ls_linear_with(g, text, *x, out, &o);
-}
-
-ls_value lsf_conv2d(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, int out, int kernel,
-                    const int *stride, const int *padding, int bias)
-{
-    NAME(text, name);
-    ls_conv2d_opts o = ls_conv2d_opts_default();
-    o.bias = bias;
-    o.stride = stride ? *stride : o.stride;
-    o.padding = padding ? *padding : o.padding;
-    return ls_conv2d_with(g, text, *x, out, kernel, &o);
-}
-
-ls_value lsf_layer_norm(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, double eps)
-{
-    NAME(text, name);
-    return ls_layer_norm(g, text, *x, eps);
-}
-
-ls_value lsf_rms_norm(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, double eps)
-{
-    NAME(text, name);
-    return ls_rms_norm(g, text, *x, eps);
-}
-
-ls_value lsf_dropout(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, double p)
-{
-    NAME(text, name);
-    return ls_dropout(g, text, *x, p);
-}
-
-ls_value lsf_self_attention(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, int heads,
-                            double dropout)
-{
-    NAME(text, name);
-    return ls_self_attention(g, text, *x, heads, dropout);
+    return ls_matmul(g, *b, *a, transpose_b, transpose_a);
 }
 
 static int over(const ls_graph *g, const ls_value *a, const int *dim)
@@ -328,4 +299,12 @@ ls_value lsf_mean(ls_graph *g, const ls_value *a, const int *dim, int keep)
 ls_value lsf_amax(ls_graph *g, const ls_value *a, const int *dim, int keep)
 {
     return ls_amax(g, *a, over(g, a, dim), keep);
+}
+ls_value lsf_variance(ls_graph *g, const ls_value *a, const int *dim, int keep, const double *correction)
+{
+    return ls_variance(g, *a, over(g, a, dim), keep, correction ? *correction : 1);
+}
+ls_value lsf_argmax_over(ls_graph *g, const ls_value *a, const int *dim, int keep)
+{
+    return ls_argmax_over(g, *a, over(g, a, dim), keep);
 }

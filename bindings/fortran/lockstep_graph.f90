@@ -1,4 +1,4 @@
-! lockstep_graph.f90 - building a model: values, ops, layers, losses. Part of module lockstep (docs/fortran.md).
+! lockstep_graph.f90 - building a model: values, ops, losses. Part of module lockstep (docs/fortran.md).
 !
 ! Dimensions are Fortran's: they count from 1, and the last one is the batch. The library has them in the opposite
 ! order, so graph.c turns lists of dimensions around; its messages show the library's order.
@@ -143,6 +143,7 @@ module lockstep_graph
   procedure(ls_reducer), bind(c, name="lsf_sum") :: lsf_sum
   procedure(ls_reducer), bind(c, name="lsf_mean") :: lsf_mean
   procedure(ls_reducer), bind(c, name="lsf_amax") :: lsf_amax
+  procedure(ls_reducer), bind(c, name="lsf_argmax_over") :: lsf_argmax_over
 
   interface
     ! An input of the model takes the field of its name. dims: of `batch` samples, the batch last.
@@ -267,6 +268,37 @@ module lockstep_graph
       integer(c_int), value :: dim
       type(ls_value) :: v
     end function
+    ! a with the elements of x added by their numbers along dim; ls_index_add: with slices of x.
+    function ls_scatter_add(g, a, dim, index, x) result(v) bind(c, name="lsf_scatter_add")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), intent(in) :: a, index, x
+      integer(c_int), value :: dim
+      type(ls_value) :: v
+    end function
+    function ls_index_add(g, a, dim, index, x) result(v) bind(c, name="lsf_index_add")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), intent(in) :: a, index, x
+      integer(c_int), value :: dim
+      type(ls_value) :: v
+    end function
+    function lsf_matmul(g, a, b, transpose_a, transpose_b) result(v) bind(c)
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      type(ls_value), intent(in) :: a, b
+      integer(c_int), value :: transpose_a, transpose_b
+      type(ls_value) :: v
+    end function
+    function lsf_variance(g, a, dim, keep, correction) result(v) bind(c)
+      import :: ls_graph, ls_value, c_int, c_double
+      type(ls_graph), intent(in) :: g
+      type(ls_value), intent(in) :: a
+      integer(c_int), intent(in), optional :: dim
+      integer(c_int), value :: keep
+      real(c_double), intent(in), optional :: correction
+      type(ls_value) :: v
+    end function
     function ls_concat(g, dim, parts) result(v) bind(c, name="lsf_concat")
       import :: ls_graph, ls_value, c_int
       type(ls_graph), intent(in) :: g
@@ -353,60 +385,8 @@ module lockstep_graph
       type(ls_value), intent(in) :: predicted, target
       character(len=*), intent(in), optional :: field
     end subroutine
-    ! Layers, named as PyTorch's. Dropout by probability p.
-    function ls_layer_norm(g, name, x, eps) result(v) bind(c, name="lsf_layer_norm")
-      import :: ls_graph, ls_value, c_double
-      type(ls_graph), intent(in) :: g
-      character(len=*), intent(in) :: name
-      type(ls_value), intent(in) :: x
-      real(c_double), value :: eps
-      type(ls_value) :: v
-    end function
-    function ls_rms_norm(g, name, x, eps) result(v) bind(c, name="lsf_rms_norm")
-      import :: ls_graph, ls_value, c_double
-      type(ls_graph), intent(in) :: g
-      character(len=*), intent(in) :: name
-      type(ls_value), intent(in) :: x
-      real(c_double), value :: eps
-      type(ls_value) :: v
-    end function
-    function ls_dropout(g, name, x, p) result(v) bind(c, name="lsf_dropout")
-      import :: ls_graph, ls_value, c_double
-      type(ls_graph), intent(in) :: g
-      character(len=*), intent(in) :: name
-      type(ls_value), intent(in) :: x
-      real(c_double), value :: p
-      type(ls_value) :: v
-    end function
-    ! x [hidden, tokens, batch] -> the same; PyTorch's MultiheadAttention of x with itself.
-    function ls_self_attention(g, name, x, heads, dropout) result(v) bind(c, name="lsf_self_attention")
-      import :: ls_graph, ls_value, c_int, c_double
-      type(ls_graph), intent(in) :: g
-      character(len=*), intent(in) :: name
-      type(ls_value), intent(in) :: x
-      integer(c_int), value :: heads
-      real(c_double), value :: dropout
-      type(ls_value) :: v
-    end function
-    function lsf_linear(g, name, x, out, bias) result(v) bind(c)
-      import :: ls_graph, ls_value, c_int
-      type(ls_graph), intent(in) :: g
-      character(len=*), intent(in) :: name
-      type(ls_value), intent(in) :: x
-      integer(c_int), value :: out, bias
-      type(ls_value) :: v
-    end function
-    function lsf_conv2d(g, name, x, out, kernel, stride, padding, bias) result(v) bind(c)
-      import :: ls_graph, ls_value, c_int
-      type(ls_graph), intent(in) :: g
-      character(len=*), intent(in) :: name
-      type(ls_value), intent(in) :: x
-      integer(c_int), value :: out, kernel, bias
-      integer(c_int), intent(in), optional :: stride, padding
-      type(ls_value) :: v
-    end function
   end interface
-  private :: lsf_linear, lsf_conv2d, yes
+  private :: lsf_matmul, lsf_variance
 
 contains
 
@@ -417,27 +397,14 @@ contains
     if (present(given)) yes = merge(1_c_int, 0_c_int, given)
   end function
 
-  ! x [in, ..] -> [out, ..]; weight [in, out], in PyTorch and in files [out, in].
-  function ls_linear(g, name, x, out, bias) result(v)
+  ! As the intrinsic: a [m, k, ..], b [k, n, ..] -> [m, n, ..], for each of the further dimensions, which broadcast.
+  ! transpose_a: a is [k, m, ..]; transpose_b: b is [n, k, ..].
+  function ls_matmul(g, a, b, transpose_a, transpose_b) result(v)
     type(ls_graph), intent(in) :: g
-    character(len=*), intent(in) :: name
-    type(ls_value), intent(in) :: x
-    integer(c_int), intent(in) :: out
-    logical, intent(in), optional :: bias
+    type(ls_value), intent(in) :: a, b
+    logical, intent(in), optional :: transpose_a, transpose_b
     type(ls_value) :: v
-    v = lsf_linear(g, name, x, out, yes(bias, .true.))
-  end function
-
-  ! x [width, height, channels, batch] -> [.., .., out, batch]; the kernel is a square.
-  function ls_conv2d(g, name, x, out, kernel, stride, padding, bias) result(v)
-    type(ls_graph), intent(in) :: g
-    character(len=*), intent(in) :: name
-    type(ls_value), intent(in) :: x
-    integer(c_int), intent(in) :: out, kernel
-    integer(c_int), intent(in), optional :: stride, padding
-    logical, intent(in), optional :: bias
-    type(ls_value) :: v
-    v = lsf_conv2d(g, name, x, out, kernel, stride, padding, yes(bias, .true.))
+    v = lsf_matmul(g, a, b, yes(transpose_a, .false.), yes(transpose_b, .false.))
   end function
 
   ! Over dimension dim, or over all; keep: the dimension stays, with size 1.
@@ -467,5 +434,26 @@ contains
     logical, intent(in), optional :: keep
     type(ls_value) :: v
     v = lsf_amax(g, a, dim, yes(keep, .false.))
+  end function
+
+  ! Divided by n - correction, which is 1 where it is not given.
+  function ls_variance(g, a, dim, keep, correction) result(v)
+    type(ls_graph), intent(in) :: g
+    type(ls_value), intent(in) :: a
+    integer(c_int), intent(in), optional :: dim
+    logical, intent(in), optional :: keep
+    real(c_double), intent(in), optional :: correction
+    type(ls_value) :: v
+    v = lsf_variance(g, a, dim, yes(keep, .false.), correction)
+  end function
+
+  ! Where the largest is, from 0 on: the first one if several are.
+  function ls_argmax_over(g, a, dim, keep) result(v)
+    type(ls_graph), intent(in) :: g
+    type(ls_value), intent(in) :: a
+    integer(c_int), intent(in), optional :: dim
+    logical, intent(in), optional :: keep
+    type(ls_value) :: v
+    v = lsf_argmax_over(g, a, dim, yes(keep, .false.))
   end function
 end module

@@ -5,7 +5,7 @@
 module lockstep_train
   use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_f_pointer, c_int, c_int64_t, c_null_ptr, c_ptr, c_size_t
   use, intrinsic :: iso_fortran_env, only: error_unit
-  use lockstep_graph, only: ls_builder
+  use lockstep_graph, only: ls_builder, yes
   implicit none
 
   enum, bind(c) ! ls_status
@@ -24,6 +24,7 @@ module lockstep_train
   type, bind(c) :: ls_trainer
     private
     type(c_ptr) :: at = c_null_ptr
+    integer(c_int64_t) :: micro_batch = 0, micro_batches = 0, share(3) = 0 ! what a loader needs
   end type
   type, bind(c) :: ls_dataset
     private
@@ -107,15 +108,15 @@ module lockstep_train
     ! ---- training
     function lsf_trainer_create(trainer, build, group, micro_batch, micro_batches, threads, padding, optimizer, &
         beta1, beta2, eps, weight_decay, momentum, nesterov, clip_norm, ema_decay, precision, data_parallel, units, recompute, &
-        freeze) result(status) bind(c)
+        freeze, mesh, tensor, sequence, metrics) result(status) bind(c)
       import :: ls_trainer, ls_builder, ls_group, c_int, c_double
       type(ls_trainer), intent(out) :: trainer
       procedure(ls_builder) :: build
       type(ls_group), intent(in), optional :: group
       integer(c_int), intent(in), optional :: micro_batch, micro_batches, threads
-      integer(c_int), value :: padding, nesterov
+      integer(c_int), value :: padding, nesterov, sequence
       real(c_double), intent(in), optional :: beta1, beta2, eps, weight_decay, momentum, clip_norm, ema_decay
-      character(len=*), intent(in) :: optimizer, precision, data_parallel, units, recompute, freeze ! "": not given
+      character(len=*), intent(in) :: optimizer, precision, data_parallel, units, recompute, freeze, mesh, tensor, metrics
       integer(c_int) :: status
     end function
     subroutine ls_trainer_destroy(trainer) bind(c)
@@ -223,12 +224,21 @@ module lockstep_train
       type(ls_dataset), intent(inout) :: set
     end subroutine
     ! One loss ("loss": what is minimised) or metric over a whole set. Collective.
-    function ls_trainer_evaluate(trainer, set, metric, value) result(status) bind(c, name="lsf_trainer_evaluate")
+    function lsf_trainer_evaluate(trainer, set, metric, value) result(status) bind(c)
       import :: ls_trainer, ls_dataset, c_int, c_double
       type(ls_trainer), intent(in) :: trainer
       type(ls_dataset), intent(in) :: set
       character(len=*), intent(in) :: metric
       real(c_double), intent(out) :: value
+      integer(c_int) :: status
+    end function
+
+    function lsf_trainer_evaluate_all(trainer, set, metric, value) result(status) bind(c)
+      import :: ls_trainer, ls_dataset, c_int, c_double
+      type(ls_trainer), intent(in) :: trainer
+      type(ls_dataset), intent(in) :: set
+      character(len=*), intent(in) :: metric(:)
+      real(c_double), intent(inout) :: value(:)
       integer(c_int) :: status
     end function
 
@@ -378,7 +388,11 @@ module lockstep_train
       integer(c_size_t) :: n
     end function
   end interface
-  private :: text_of, given
+  ! metric: a name, or a list of names, which value has the values of.
+  interface ls_trainer_evaluate
+    procedure lsf_trainer_evaluate, lsf_trainer_evaluate_all
+  end interface
+  private :: ls_builder, yes
 
 contains
 
@@ -429,26 +443,25 @@ contains
   end subroutine
 
   ! A model, compiled into a training step. What is not given has the library's default, with two exceptions:
-  ! micro-batches may be padded, and micro_batches is the number of ranks. optimizer: "adam", "adamw", "sgd",
-  ! "lion", "muon" or "adafactor" (which sets its own rate: that of a step does not count);
-  ! precision: "f32", "bf16", "f16" or "f64"; data_parallel: "fsdp" or "ddp". Collective.
+  ! micro-batches may be padded, and micro_batches is the number of ranks (that split the data). optimizer: "adam",
+  ! "adamw", "sgd", "lion", "muon" or "adafactor" (which sets its own rate: that of a step does not count);
+  ! precision: "f32", "bf16", "f16" or "f64"; data_parallel: "fsdp", "ddp", "hybrid" or "none"; mesh: "dp=2 shard=2",
+  ! "dp=auto tp=2"; metrics: "f1 auc perplexity". docs/library.md explains the others. Collective.
   function ls_trainer_create(trainer, build, group, micro_batch, micro_batches, threads, padding, optimizer, beta1, &
-      beta2, eps, weight_decay, momentum, nesterov, clip_norm, ema_decay, precision, data_parallel, units, recompute, freeze) &
-      result(status)
+      beta2, eps, weight_decay, momentum, nesterov, clip_norm, ema_decay, precision, data_parallel, units, recompute, freeze, &
+      mesh, tensor, sequence, metrics) result(status)
     type(ls_trainer), intent(out) :: trainer
     procedure(ls_builder) :: build
     type(ls_group), intent(in), optional :: group
     integer(c_int), intent(in), optional :: micro_batch, micro_batches, threads
-    logical, intent(in), optional :: padding, nesterov
+    logical, intent(in), optional :: padding, nesterov, sequence
     real(c_double), intent(in), optional :: beta1, beta2, eps, weight_decay, momentum, clip_norm, ema_decay
-    character(len=*), intent(in), optional :: optimizer, precision, data_parallel, units, recompute, freeze
-    integer(c_int) :: status, pad, ahead
-    pad = 1
-    ahead = 0
-    if (present(padding)) pad = merge(1, 0, padding)
-    if (present(nesterov)) ahead = merge(1, 0, nesterov)
-    status = lsf_trainer_create(trainer, build, group, micro_batch, micro_batches, threads, pad, given(optimizer), &
-      beta1, beta2, eps, weight_decay, momentum, ahead, clip_norm, ema_decay, given(precision), given(data_parallel), &
-      given(units), given(recompute), given(freeze))
+    character(len=*), intent(in), optional :: optimizer, precision, data_parallel, units, recompute, freeze, mesh, &
+      tensor, metrics
+    integer(c_int) :: status
+    status = lsf_trainer_create(trainer, build, group, micro_batch, micro_batches, threads, yes(padding, .true.), &
+      given(optimizer), beta1, beta2, eps, weight_decay, momentum, yes(nesterov, .false.), clip_norm, ema_decay, &
+      given(precision), given(data_parallel), given(units), given(recompute), given(freeze), given(mesh), &
+      given(tensor), yes(sequence, .false.), given(metrics))
   end function
 end module

@@ -42,39 +42,67 @@ static ls_status word(int *out, const char *key, const CFI_cdesc_t *value, const
 static const char *const
     OPTIMIZERS[] = { "adam", "adamw", "sgd", "lion", "muon", "adafactor", NULL }, /* ls_optimizer_kind */
     *const PRECISIONS[] = { "f32", "f64", "bf16", "f16", NULL },                  /* ls_dtype */
-        *const LAYOUTS[] = { "fsdp", "ddp", NULL };                               /* ls_data_parallel */
+        *const LAYOUTS[] = { "fsdp", "ddp", "hybrid", "none", NULL };             /* ls_data_parallel */
 
 typedef struct texts {
-    char units[LSF_TEXT], recompute[LSF_TEXT], freeze[LSF_TEXT];
+    char units[LSF_TEXT], recompute[LSF_TEXT], freeze[LSF_TEXT], tensor[LSF_TEXT], metrics[LSF_TEXT],
+        mesh[LSF_TEXT];
 } texts;
+
+/* "dp=2 tp=auto" for the ranks of a group. */
+static ls_status mesh_of(ls_mesh *out, char *words, int64_t ranks)
+{
+    ls_mesh m = { 0 };
+    char *rest = NULL;
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char *size = strchr(word, '='), *end = size;
+        const long n = !size ? -1 : !strcmp(size + 1, "auto") ? 0 : strtol(size + 1, &end, 10);
+        const bool sized = size && (n > 0 ? end > size + 1 && !*end : !strcmp(size + 1, "auto"));
+        if (!sized || size == word || size - word >= (int)sizeof m.axes[0].name)
+            return ls_fail(
+                LS_E_ARG, "ls_trainer_create: mesh: \"%s\" is no axis with its size, such as dp=2 or dp=auto",
+                word);
+        if (m.n == LS_MESH_AXES)
+            return ls_fail(LS_E_ARG, "ls_trainer_create: mesh: more than %d axes", LS_MESH_AXES);
+        memcpy(m.axes[m.n].name, word, (size_t)(size - word));
+        m.axes[m.n++].size = n;
+    }
+    return ls_mesh_resolve(out, &m, ranks);
+}
 
 static void set(double *option, const double *given) { *option = given ? *given : *option; }
 
-ls_status lsf_trainer_create(ls_trainer **out, void (*build)(ls_graph *, int), ls_group *const *group,
+ls_status lsf_trainer_create(lsf_trainer *out, void (*build)(ls_graph *, int), ls_group *const *group,
                              const int *micro_batch, const int *micro_batches, const int *threads,
                              int padding, const CFI_cdesc_t *optimizer, const double *beta1,
                              const double *beta2, const double *eps, const double *weight_decay,
                              const double *momentum, int nesterov, const double *clip_norm,
                              const double *ema_decay, const CFI_cdesc_t *precision,
                              const CFI_cdesc_t *data_parallel, const CFI_cdesc_t *units,
-                             const CFI_cdesc_t *recompute, const CFI_cdesc_t *freeze)
+                             const CFI_cdesc_t *recompute, const CFI_cdesc_t *freeze, const CFI_cdesc_t *mesh,
+                             const CFI_cdesc_t *tensor, int sequence, const CFI_cdesc_t *metrics)
 {
     int kind = LS_ADAM, type = LS_F32, layout = LS_DATA_FSDP;
     texts t;
     ls_trainer_opts o = ls_trainer_opts_default();
-    *out = NULL;
+    *out = (lsf_trainer){ 0 };
     LS_TRY(word(&kind, "ls_trainer_create: optimizer", optimizer, OPTIMIZERS));
     LS_TRY(word(&type, "ls_trainer_create: precision", precision, PRECISIONS));
     LS_TRY(word(&layout, "ls_trainer_create: data_parallel", data_parallel, LAYOUTS));
-    if (!lsf_text(t.units, units) || !lsf_text(t.recompute, recompute) || !lsf_text(t.freeze, freeze))
-        return ls_fail(LS_E_ARG, "ls_trainer_create: units, recompute or freeze has more than %d characters",
-                       LSF_TEXT - 1);
+    if (!lsf_text(t.units, units) || !lsf_text(t.recompute, recompute) || !lsf_text(t.freeze, freeze) ||
+        !lsf_text(t.tensor, tensor) || !lsf_text(t.metrics, metrics) || !lsf_text(t.mesh, mesh))
+        return ls_fail(LS_E_ARG, "ls_trainer_create: a text has more than %d characters", LSF_TEXT - 1);
     o.group = group ? *group : NULL;
     o.parallel = ls_parallel_over(o.group);
+    if (t.mesh[0])
+        LS_TRY(mesh_of(&o.parallel.mesh, t.mesh, o.group ? ls_group_size(o.group) : 1));
     o.parallel.data = (ls_data_parallel)layout;
+    o.parallel.tensor = t.tensor[0] ? t.tensor : o.parallel.tensor;
+    o.parallel.sequence = sequence;
+    o.metrics = t.metrics[0] ? t.metrics : NULL;
     o.parallel.units = t.units[0] ? t.units : o.parallel.units;
     o.micro_batch = micro_batch ? *micro_batch : o.micro_batch;
-    o.micro_batches = micro_batches ? *micro_batches : o.group ? ls_group_size(o.group) : 1;
+    o.micro_batches = micro_batches ? *micro_batches : ls_mesh_data_ranks(&o.parallel.mesh);
     o.threads = threads ? *threads : o.threads;
     o.padding = padding;
     o.optimizer.kind = (ls_optimizer_kind)kind;
@@ -92,7 +120,13 @@ ls_status lsf_trainer_create(ls_trainer **out, void (*build)(ls_graph *, int), l
     o.recompute = t.recompute[0] ? t.recompute : NULL;
     o.freeze = t.freeze[0] ? t.freeze : NULL;
     const lsf_builder builder = { build };
-    return ls_trainer_create_with(out, lsf_build, &builder, &o);
+    LS_TRY(ls_trainer_create_with(&out->at, lsf_build, &builder, &o));
+    out->micro_batch = o.micro_batch;
+    out->micro_batches = o.micro_batches;
+    const ls_status s = ls_parallel_share(&out->share, &o.parallel, o.micro_batches);
+    if (s != LS_OK)
+        ls_trainer_destroy(&out->at);
+    return s;
 }
 
 ls_status lsf_trainer_init(ls_trainer *const *t, int seed)
@@ -140,13 +174,7 @@ ls_status lsf_trainer_put(ls_trainer *const *t, const CFI_cdesc_t *field, const 
     return ls_trainer_put(*t, name, &x, first ? *first - 1 : 0);
 }
 
-typedef struct lsf_step_result {
-    double loss, grad_norm, loss_scale, seconds;
-    int64_t count;
-    bool skipped;
-} lsf_step_result;
-
-static lsf_step_result result_of(const ls_step_result *r)
+lsf_step_result lsf_step_result_of(const ls_step_result *r)
 {
     return (lsf_step_result){ r->loss, r->grad_norm, r->loss_scale, r->seconds, r->count, r->skipped };
 }
@@ -155,7 +183,7 @@ ls_status lsf_trainer_run(ls_trainer *const *t, int samples, double lr, lsf_step
 {
     ls_step_result r;
     LS_TRY(ls_trainer_run(*t, samples, lr, &r));
-    *out = result_of(&r);
+    *out = lsf_step_result_of(&r);
     return LS_OK;
 }
 
@@ -212,6 +240,26 @@ ls_status lsf_trainer_evaluate(ls_trainer *const *t, ls_dataset *const *set, con
     LSF_TEXT_OF(name, metric);
     LS_TRY(ls_trainer_evaluate(*t, *set, all, METRICS, &n));
     return pick(value, "ls_trainer_evaluate", name, all, n);
+}
+
+/* Several of them by one evaluation. */
+ls_status lsf_trainer_evaluate_all(ls_trainer *const *t, ls_dataset *const *set, const CFI_cdesc_t *names,
+                                   const CFI_cdesc_t *values)
+{
+    ls_metric all[METRICS];
+    int n = 0;
+    const CFI_index_t wanted = names->dim[0].extent;
+    if (wanted != values->dim[0].extent)
+        return ls_fail(LS_E_ARG, "ls_trainer_evaluate: %lld names, room for %lld values", (long long)wanted,
+                       (long long)values->dim[0].extent);
+    LS_TRY(ls_trainer_evaluate(*t, *set, all, METRICS, &n));
+    for (CFI_index_t i = 0; i < wanted; i++) {
+        char name[LSF_TEXT];
+        lsf_text_at(name, names, i);
+        LS_TRY(pick((double *)((char *)values->base_addr + i * values->dim[0].sm), "ls_trainer_evaluate",
+                    name, all, n));
+    }
+    return LS_OK;
 }
 
 /* ---- predictions */
@@ -317,7 +365,7 @@ ls_status lsf_live_stop(ls_live *const *q, int *steps, lsf_step_result *last)
     if (steps)
         *steps = (int)n;
     if (last)
-        *last = result_of(&r);
+        *last = lsf_step_result_of(&r);
     return LS_OK;
 }
 

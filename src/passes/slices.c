@@ -74,7 +74,7 @@ static demand *find_demands(const ls_graph *g)
         demand *d = &wanted[n->out[0].id];
         for (int k = 1; k < n->n_out; k++) /* statistics of the rows are read, so all rows are needed */
             if (wanted[n->out[k].id].kind != NOTHING)
-                *d = EVERYTHING;
+                *d = wanted[n->out[k].id] = EVERYTHING;
         if (d->kind == NOTHING && !(n->op->flags & LS_OP_EFFECT))
             continue;
         if (n->op == &ls_op_slice) {

@@ -4,6 +4,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,6 +49,34 @@ static ls_status check_rows(const ls_graph *g, const ls_objective *o)
                 o->terms[is.unit].loss ? "loss" : "metric", o->terms[is.unit].name, ls_type_text(text, &t));
     }
     return LS_OK;
+}
+
+/* A parameter that no loss depends on would not be there in training, and in evaluations and checkpoints it
+ * would. The outputs are those of the losses. */
+static ls_status check_trained(const ls_graph *g)
+{
+    bool *live = ls_sys_calloc((size_t)g->n_nodes + 1, sizeof *live);
+    ls_status s = ls_sys_have(live);
+    LS_TRY(s);
+    for (int i = 0; i < g->n_outputs; i++)
+        live[ls_node_of(g, g->outputs[i].value)->id] = true;
+    for (int i = g->n_nodes - 1; i >= 0; i--)
+        for (int k = 0; k < g->nodes[i]->n_in && live[i]; k++)
+            if (ls_present(g->nodes[i]->in[k]))
+                live[ls_node_of(g, g->nodes[i]->in[k])->id] = true;
+    for (int i = 0; i < g->n_nodes && s == LS_OK; i++) {
+        const ls_node *n = g->nodes[i];
+        char line[16] = "";
+        if (n->file)
+            snprintf(line, sizeof line, ":%d: ", n->line);
+        if (n->op == &ls_op_param && !live[i])
+            s = ls_fail(LS_E_USAGE,
+                        "%s%sno loss depends on parameter %s, so training would not change it: leave it out, "
+                        "or use it in a loss",
+                        n->file ? n->file : "", line, ((const ls_source_attrs *)n->attrs)->name);
+    }
+    free(live);
+    return s;
 }
 
 ls_precision ls_trainer_precision(const ls_trainer_opts *o)
@@ -134,6 +163,8 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     drop_outputs(g);
     ls_objective_release(&c->objective); /* evaluation has the same */
     LS_TRY_TO(s, ls_objective_lower(&c->objective, g, o->micro_batch, training), fail);
+    if (training)
+        LS_TRY_TO(s, check_trained(g), fail);
     const ls_type scores = ls_present(logits) ? ls_value_type(g, logits) : LS_SCALAR(LS_I32);
     const bool classifies = !training && scores.ndim == 2 && ls_dtype_is_float(scores.dtype);
     if (classifies) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "device/tensor_attrs.h"
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 #include "passes/evaluate.h"
@@ -127,7 +128,7 @@ static void vit_head_reads_one_token(void **state)
 static void slices_that_stay(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 12; kind++) {
+    for (int kind = 0; kind < 13; kind++) {
         ls_graph *g;
         ASSERT_OK(ls_graph_create(&g, "slices"));
         ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 6, 8)),
@@ -173,6 +174,13 @@ static void slices_that_stay(void **state)
                 g, ls_attention_dropout(g, "drop", ls_attention(g, x, x, x, LS_NONE, 4, 0.5, false), 0.4), 1,
                 2, 2);
             break;
+        case 11: { /* one token of an output that is not the first: the cells of an LSTM */
+            const ls_value in[] = { x, ls_slice(g, w, 1, 0, 2), LS_NONE, LS_NONE };
+            const ls_value h = ls_graph_apply(g, &ls_op_lstm, 4, in, &(ls_recurrent_attrs){ 0 }),
+                           c = ls_slice(g, ls_nth(g, h, 1), 1, 5, 1);
+            y = ls_concat(g, 2, 4, (ls_value[]){ c, c, c, c });
+            break;
+        }
         default: { /* the bias of attention is cut by query */
             ls_value bias = ls_input(g, "bias", LS_TYPE(LS_F32, 1, 2, 6, 6));
             y = ls_slice(g, ls_attention(g, ls_tanh(g, x), x, x, ls_tanh(g, bias), 4, 0.5, false), 1, 4, 2);

@@ -154,6 +154,16 @@ static void other_data_is_refused(void **state)
     ls_trainer_destroy(&t);
 }
 
+/* A head that only a metric reads. */
+static ls_status build_idle(ls_graph *g, const void *config, int64_t batch)
+{
+    (void)config;
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, batch, 3));
+    ls_loss(g, "l", ls_square(g, ls_linear(g, "fc", x, 1)), 1, LS_BY_ELEMENT, NULL);
+    ls_measure(g, "m", ls_square(g, ls_linear(g, "idle", x, 1)), LS_MEAN, LS_BY_ELEMENT, NULL);
+    return ls_graph_finish(g);
+}
+
 static void refusals(void **state)
 {
     (void)state;
@@ -180,6 +190,8 @@ static void refusals(void **state)
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT,
                                    .optimizer = { LS_OPTIMIZER_DEFAULTS, .eps = INFINITY }),
                  LS_E_USAGE, "eps is inf");
+    ASSERT_FAILS(ls_trainer_create(&t, build_idle, NULL), LS_E_USAGE, "test_trainer_calls.c:",
+                 "no loss depends on parameter idle.weight");
     ls_vit_config odd = VIT;
     odd.heads = 3;
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &odd), LS_E_SHAPE, "32", "3");
