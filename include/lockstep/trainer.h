@@ -169,8 +169,8 @@ LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_
  * micro_batch samples for each of its micro-batches; any strides, f32 or f64 for a float field. The first put
  * of a field allocates memory for a share. Local.
  * ls_trainer_run trains on the first `samples` of them; every field must have been put for these. A rank may
- * have fewer than its share, or none once it had one (.padding = true). Collective: a mistake of one rank is
- * told to all, and nothing is changed. */
+ * have fewer than its share, or none once it had one (.padding = true). Ranks of a tensor axis put the same
+ * samples. Collective: a mistake of one rank is told to all, and nothing is changed. */
 LS_API ls_status ls_trainer_put(ls_trainer *t, const char *field, const ls_tensor *values, int64_t first);
 LS_API ls_status ls_trainer_run(ls_trainer *t, int64_t samples, double lr, ls_step_result *r);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/hash.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
@@ -115,21 +116,45 @@ static ls_status check_run(const ls_trainer *t, int64_t samples, double lr)
     return ls_trainer_check_whole(t, samples, ls_trainer_room(t));
 }
 
-/* All ranks get the same message, or none. With different rates, parts of one parameter would move at
- * different rates. Collective. */
-static ls_status same_rate(ls_trainer *t, double lr)
+/* What this rank was given for the step. */
+static uint64_t digest_of(const ls_trainer *t, int64_t samples)
 {
-    double *all = t->exchange + 1;
+    uint64_t h = ls_hash64(&samples, sizeof samples);
+    for (int i = 0; i < t->n_fields; i++)
+        h = ls_hash64_more(h, t->fields[i].put, (size_t)samples * ls_trainer_sample_bytes(t, &t->fields[i]));
+    return h;
+}
+
+/* All ranks get the same message, or none. With different rates, parts of one parameter would move at
+ * different rates; with different samples, ranks of a tensor axis would compute parts of different ones.
+ * Collective. */
+static ls_status same_on_ranks(ls_trainer *t, int64_t samples, double lr)
+{
+    typedef struct said {
+        double lr;
+        uint64_t samples;
+    } said;
     if (!t->group)
         return LS_OK;
-    t->exchange[0] = lr;
-    LS_TRY(ls_group_all_gather_same(t->group, t->exchange, sizeof lr, all));
-    for (int r = 1; r < ls_group_size(t->group); r++)
-        if (all[r] != all[0])
+    const ls_mesh *mesh = &t->compiled.parallel.mesh;
+    const bool splits = ls_mesh_data_ranks(mesh) < ls_group_size(t->group);
+    said *own = (said *)(void *)t->exchange, *all = own + 1;
+    *own = (said){ lr, splits ? digest_of(t, samples) : 0 };
+    LS_TRY(ls_group_all_gather_same(t->group, own, sizeof *own, all));
+    for (int r = 1; r < ls_group_size(t->group); r++) {
+        if (all[r].lr != all[0].lr)
             return ls_fail(LS_E_ARG,
                            "ls_trainer_run: the learning rate is %g on rank 0 and %g on rank %d: it must be "
                            "the same on all ranks",
-                           all[0], all[r], r);
+                           all[0].lr, all[r].lr, r);
+        for (int q = 0; q < r && splits; q++)
+            if (ls_mesh_data_rank(mesh, q) == ls_mesh_data_rank(mesh, r) && all[q].samples != all[r].samples)
+                return ls_fail(
+                    LS_E_ARG,
+                    "ls_trainer_run: rank %d was put other samples than rank %d: the ranks of axis "
+                    "%s compute the same samples, so put the same ones on both",
+                    r, q, ls_mesh_axis(mesh, LS_ROLE_TENSOR));
+    }
     return LS_OK;
 }
 
@@ -140,7 +165,7 @@ ls_status ls_trainer_run(ls_trainer *t, int64_t samples, double lr, ls_step_resu
     LS_TRAINER_USE(t);
     const int64_t batch = t->compiled.micro_batch;
     LS_TRY(ls_checkpoint_together(t->group, check_run(t, samples, lr)));
-    LS_TRY(same_rate(t, lr));
+    LS_TRY(same_on_ranks(t, samples, lr));
     pad(t, samples);
     for (int64_t k = 0; k < t->compiled.share.count; k++) {
         const int64_t left = samples - k * batch;

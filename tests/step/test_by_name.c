@@ -8,12 +8,13 @@
 
 enum { IN = 5, OUT = 3, BATCH = 4, M = 4 };
 
+/* config: the hidden units, NULL: 7 */
 static ls_status build(ls_graph *g, const void *config, int64_t batch)
 {
-    (void)config;
+    const int hidden = config ? *(const int *)config : 7;
     ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, batch, IN)),
              y = ls_input(g, "y", LS_TYPE(LS_F32, batch, OUT));
-    ls_value t = ls_linear(g, "out", ls_tanh(g, ls_linear(g, "in", x, 7)), OUT);
+    ls_value t = ls_linear(g, "out", ls_tanh(g, ls_linear(g, "in", x, hidden)), OUT);
     t = ls_unscale(g, ls_scaling_of(g, "y", OUT), t);
     ls_loss(g, "mse", ls_square(g, ls_sub(g, t, y)), 1, LS_BY_ELEMENT, NULL);
     return ls_graph_finish(g);
@@ -116,6 +117,43 @@ static void same_on_any_number_of_ranks(void **state)
     assert_true(jobs[0].losses[0] > 1 && jobs[0].losses[1] < jobs[0].losses[0]);
 }
 
+/* Two ranks of axis tp, of which rank 1 has another rate or another sample; nothing is changed by that. */
+static ls_status apart(ls_group *g, void *context)
+{
+    const bool second = ls_group_rank(g) == 1;
+    float x[BATCH][IN] = { 0 }, y[BATCH][OUT] = { 0 };
+    const ls_tensor tx = ls_tensor_of(x, &LS_TYPE(LS_F32, BATCH, IN)),
+                    ty = ls_tensor_of(y, &LS_TYPE(LS_F32, BATCH, OUT));
+    ls_trainer *t;
+    ls_step_result r;
+    (void)context;
+    ls_parallel p = ls_parallel_over(g);
+    p.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", 1 }, { "tp", 2 } } };
+    p.tensor = "colwise:in rowwise:out";
+    LS_TRY(ls_trainer_create(&t, build, &(int){ 8 }, .micro_batch = BATCH, .padding = true, .threads = 1,
+                             .parallel = p, .group = g));
+    LS_TRY(ls_trainer_init(t, 3));
+    LS_TRY(ls_trainer_put(t, "x", &tx, 0));
+    LS_TRY(ls_trainer_put(t, "y", &ty, 0));
+    RANK_CHECK(ls_trainer_run(t, BATCH, second ? 2e-3 : 1e-3, &r) == LS_E_ARG &&
+               strstr(ls_error_message(), "rate is 0.001 on rank 0 and 0.002 on rank 1"));
+    RANK_CHECK(ls_trainer_run(t, BATCH - second, 1e-3, &r) == LS_E_ARG &&
+               strstr(ls_error_message(), "rank 1 was put other samples than rank 0"));
+    x[3][4] = second;
+    LS_TRY(ls_trainer_put(t, "x", &tx, 0));
+    RANK_CHECK(ls_trainer_run(t, BATCH, 1e-3, &r) == LS_E_ARG &&
+               strstr(ls_error_message(), "the ranks of axis tp compute the same samples"));
+    RANK_CHECK(ls_trainer_run(t, BATCH - 1, 1e-3, &r) == LS_OK); /* the others are the same */
+    ls_trainer_destroy(&t);
+    return LS_OK;
+}
+
+static void ranks_call_alike(void **state)
+{
+    (void)state;
+    ASSERT_OK(run_ranks(2, apart, NULL));
+}
+
 static void mistakes_are_told(void **state)
 {
     (void)state;
@@ -143,6 +181,7 @@ static void mistakes_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(same_on_any_number_of_ranks),
+                                        cmocka_unit_test(ranks_call_alike),
                                         cmocka_unit_test(mistakes_are_told) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
