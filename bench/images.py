@@ -78,4 +78,5 @@ def main():
                       f"{a / b:.2f} times ({ratios[0]:.2f} to {ratios[-1]:.2f})")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -28,6 +28,7 @@ typedef struct epoch_sum {
     int64_t samples, count;
     double start;     /* on the clock of ls_now */
     int64_t replaced; /* by this rank's loader, since the attempt began */
+    double waited;    /* seconds for this rank's loader, since then */
 } epoch_sum;
 
 /* The requests to this rank, before step `b`. */
@@ -252,6 +253,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
                          .loss = sum->loss / (double)sum->count,
                          .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
                          .seconds = ls_now() - sum->start,
+                         .data_seconds = sum->waited,
                          .memory = ls_anonymous_rss() };
     LS_TRY(count_replaced(l, sum, epoch, &row.replaced));
     char duration[32];
@@ -338,13 +340,16 @@ static void find_median(ls_loop *l)
 static ls_status steps(ls_loop *l, ls_loader *loader)
 {
     double start = l->began = ls_now();
-    epoch_sum sum = { l->from.sums.loss, l->from.sums.samples, l->from.sums.count,
-                      start - l->from.sums.seconds, 0 };
+    epoch_sum sum = {
+        l->from.sums.loss, l->from.sums.samples, l->from.sums.count, start - l->from.sums.seconds, 0, 0
+    };
     const ls_recipe *r = l->recipe;
     while (l->step < l->total_steps && !ls_early_stopping_due(&l->run->metrics, r)) {
         ls_loader_step b;
         bool done, writing;
+        const double before = ls_now();
         LS_TRY(ls_loader_next(loader, &b, &done));
+        sum.waited += ls_now() - before;
         if (done)
             break;
         LS_TRY(ls_profiler_before(&l->profiler, l->trainer, l->step + 1, l->step - l->from.step));

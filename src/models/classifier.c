@@ -41,8 +41,7 @@ void ls_language_outputs(ls_graph *g, ls_value logits, ls_value targets)
     ls_output(g, "logits", logits);
 }
 
-/* The loss of each row: of its label, or of the two labels of a mixture. */
-static ls_value loss_rows(ls_graph *g, ls_value logits, ls_value labels, const ls_classifier_loss *loss)
+ls_value ls_classifier_rows(ls_graph *g, ls_value logits, ls_value labels, const ls_classifier_loss *loss)
 {
     const ls_value rows = ls_cross_entropy_smooth(g, logits, labels, loss->label_smoothing);
     if (!loss->mixed || ls_graph_is_evaluation(g))
@@ -87,7 +86,7 @@ void ls_classifier_outputs_with(ls_graph *g, ls_value logits, const ls_classifie
     }
     ls_type t = ls_value_type(g, logits);
     ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, t.ndim == 2 ? t.dims[0] : 1));
-    ls_loss(g, "loss", loss_rows(g, logits, labels, loss ? loss : &PLAIN), 1, LS_BY_VALID, "labels");
+    ls_loss(g, "loss", ls_classifier_rows(g, logits, labels, loss ? loss : &PLAIN), 1, LS_BY_VALID, "labels");
     ls_measure_against(g, "accuracy", LS_ACCURACY, logits, labels, LS_BY_VALID, "labels");
     ls_output(g, "logits", logits);
 }

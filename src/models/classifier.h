@@ -9,6 +9,9 @@ ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t si
 /* The same for a configuration that has these members. */
 #define LS_IMAGE_INPUT(g, batch, c) \
     ls_image_input(g, batch, (c)->in_channels, (c)->image_size, (c)->mean, (c)->std, (c)->means, (c)->stds)
+/* The loss of each row [batch]: of its label or, in training with `loss->mixed`, of the two labels of a
+ * mixture, which become inputs. */
+ls_value ls_classifier_rows(ls_graph *g, ls_value logits, ls_value labels, const ls_classifier_loss *loss);
 /* `logits` [batch, classes]. Adds the input "labels", the loss, the metric "accuracy" and the output
  * "logits". */
 void ls_classifier_outputs(ls_graph *g, ls_value logits);

@@ -101,6 +101,8 @@ static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
                               .eval_rouge = ls_rouge_read(row, "eval_"),
                               .lr = real(row, "lr", NAN),
                               .seconds = real(row, "seconds", NAN),
+                              .data_seconds = real(row, "data_seconds", 0),
+                              .replaced = whole(row, "replaced"),
                               .memory = whole(row, "memory") },
                             attempt });
 }

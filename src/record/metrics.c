@@ -161,6 +161,8 @@ void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
     ls_rouge_write(j, "eval_", &row->eval_rouge);
     ls_json_f64(j, "lr", row->lr);
     ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
+    if (row->data_seconds > 0)
+        ls_json_f64(j, "data_seconds", ls_row_seconds(row->data_seconds));
     if (row->replaced)
         ls_json_int(j, "replaced", row->replaced);
     if (row->memory)

@@ -30,6 +30,7 @@ typedef struct ls_epoch_row {
     ls_evaluation eval; /* empty: no evaluation this epoch */
     ls_rouge_mean eval_rouge;
     double lr, seconds;
+    double data_seconds; /* of `seconds`: rank 0 waited for its loader; 0: not known */
     int64_t replaced; /* training samples that stood in for broken ones, over all ranks */
     int64_t memory; /* bytes of anonymous memory on rank 0, without shared windows; 0: not known */
 } ls_epoch_row;

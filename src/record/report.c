@@ -80,6 +80,18 @@ static void head(page *p)
                       p->history.bad_lines, p->history.bad_lines == 1 ? "" : "s");
 }
 
+/* What the last epoch says of its data. */
+static void data_cards(ls_str *out, const ls_history *h)
+{
+    const ls_epoch_row *e = h->n_epochs ? &h->epochs[h->n_epochs - 1].row : NULL;
+    if (e && e->replaced)
+        card(out, "broken images replaced", "%lld in epoch %lld", (long long)e->replaced,
+             (long long)e->epoch);
+    if (e && e->data_seconds > 0.05 * e->seconds)
+        card(out, "waited for data", "%.0f%% of epoch %lld", 100 * e->data_seconds / e->seconds,
+             (long long)e->epoch);
+}
+
 static void summary(page *p)
 {
     const ls_run_metrics *m = &p->run->metrics;
@@ -112,6 +124,7 @@ static void summary(page *p)
              ls_html_count(step, (int64_t)((double)p->curves.samples / p->curves.step_seconds)));
     if (p->run->startup.total > 0)
         card(out, "start to first step", "%s", ls_format_duration(a, p->run->startup.total));
+    data_cards(out, &p->history);
     ls_str_add(out, "</div>\n");
 }
 

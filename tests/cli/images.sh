@@ -83,18 +83,23 @@ try 0 train small.yaml -q --set run.name=threads --set data.threads=5
 same threads
 
 # ---- random crops of the pictures themselves: other samples in each epoch, the same on any ranks, threads and after a kill
-augment=(--set 'data.augment={crop: resized, crop_scale: [0.3, 1], flip: 0.5}')
+augment=(--set 'data.augment={crop: resized, crop_scale: [0.3, 1], flip: 0.5, randaugment: {ops: 1}, erase: 0.25, mixup: 0.4, cutmix: 1}' --set train.label_smoothing=0.1)
 try 0 train small.yaml -q --set run.name=drawn "${augment[@]}"
 cmp -s runs/drawn/checkpoints/latest/model.safetensors runs/whole/checkpoints/latest/model.safetensors && bad "crops change nothing"
-try 0 train small.yaml -q --set run.name=drawn2 "${augment[@]}" --workers 2 --set data.threads=3
-cmp runs/drawn/checkpoints/latest/model.safetensors runs/drawn2/checkpoints/latest/model.safetensors || bad "crops differ on 2 ranks"
-"$lockstep" train small.yaml -q --set run.name=drawn3 "${augment[@]}" --set checkpoint.every_steps=1 --workers 2 >out 2>err &
-until_true test -e runs/drawn3/checkpoints/step-00000004
-kill -KILL $! 2>/dev/null
-wait $! 2>/dev/null
-until_true free drawn3
-try 0 train small.yaml -q --set run.name=drawn3 "${augment[@]}" --set checkpoint.every_steps=1
-cmp runs/drawn/checkpoints/latest/model.safetensors runs/drawn3/checkpoints/latest/model.safetensors || bad "crops differ after a kill"
+drawn() { cmp runs/drawn/checkpoints/latest/model.safetensors "runs/$1/checkpoints/latest/model.safetensors" || bad "what is drawn differs: $1"; }
+for ranks in 2 4; do
+    try 0 train small.yaml -q --set run.name=drawn$ranks "${augment[@]}" --workers $ranks --set data.threads=$((ranks + 1))
+    drawn drawn$ranks
+done
+for from in 1 2 4; do # killed in the middle of an epoch of 3 steps, resumed on other ranks with other threads
+    "$lockstep" train small.yaml -q --set run.name=cut$from "${augment[@]}" --set checkpoint.every_steps=1 --workers $from --set data.threads=2 >out 2>err &
+    until_true test -e runs/cut$from/checkpoints/step-00000004
+    kill -KILL $! 2>/dev/null
+    wait $! 2>/dev/null
+    until_true free cut$from
+    try 0 train small.yaml -q --set run.name=cut$from "${augment[@]}" --set checkpoint.every_steps=1 --workers $((4 / from)) --set data.threads=3
+    drawn cut$from
+done
 
 # ---- broken pictures are named, counted and skipped, alike on any number of ranks
 cp -r set holes
@@ -108,6 +113,8 @@ once err 'holes/train/ant/5.ppm: unknown image format.*; the picture is skipped'
 once err 'holes/val/ant/1.ppm: truncated.*; the picture is skipped'
 has err 'epoch 0: 2 broken pictures were replaced by others'
 has runs/holes/metrics.jsonl '"kind":"epoch","epoch":7,.*"replaced":2'
+has runs/holes/report.html '2 in epoch 7.*broken images replaced|broken images replaced.*2 in epoch 7'
+has runs/holes/metrics.jsonl '"kind":"epoch","epoch":7,.*"data_seconds":[0-9.e-]+,"replaced":2'
 try 0 eval runs/holes
 has out '\(11 of 11\)'
 try 0 train small.yaml -q --set run.name=holes2 --set data.path=holes --set data.on_error=skip --workers 2 --set data.threads=2

@@ -3,8 +3,10 @@
 #include "files.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "data/augment.h"
+#include "data/augment_mix.h"
 
 static void test_flip_and_shift(void **state)
 {
@@ -129,6 +131,62 @@ static void test_purposes(void **state)
     }
 }
 
+/* The distribution function of Beta(a, a). With v = u^a the integral of (u (1 - u))^(a - 1) from 0 to x is
+ * that of (1 - v^(1/a))^(a - 1) / a from 0 to x^a, which is smooth for x up to a half. */
+static double beta_integral(double a, double x)
+{
+    enum { PARTS = 400 }; /* Simpson's rule */
+    const double end = pow(x, a), h = end / PARTS;
+    double sum = 0;
+    for (int i = 0; i <= PARTS; i++)
+        sum += (i == 0 || i == PARTS ? 1 : i % 2 ? 4 : 2) * pow(1 - pow(i * h, 1 / a), a - 1);
+    return sum * h / 3 / a;
+}
+
+static double beta_below(double a, double x)
+{
+    const double half = beta_integral(a, 0.5);
+    return x <= 0.5 ? beta_integral(a, x) / half / 2 : 1 - beta_integral(a, 1 - x) / half / 2;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* mixup's share of the own image is distributed as Beta(alpha, alpha): the largest distance of the two
+ * distribution functions (Kolmogorov and Smirnov). With both changes each comes half of the times. */
+static void test_mixup_is_beta(void **state)
+{
+    (void)state;
+    enum { DRAWS = 10000 };
+    static double shares[DRAWS];
+    const double alphas[] = { 0.2, 0.5, 1, 3 };
+    assert_true(fabs(beta_below(2, 0.3) - 0.3 * 0.3 * (3 - 2 * 0.3)) < 1e-4);
+    for (size_t k = 0; k < sizeof alphas / sizeof *alphas; k++) {
+        const ls_augment a = { .mixup = alphas[k] };
+        double most = 0;
+        for (uint64_t i = 0; i < DRAWS; i++) {
+            const ls_mix m = ls_mix_draw(&a, i, 28, 28);
+            assert_false(m.paste);
+            assert_true((double)m.own * 32768 == m.share);
+            shares[i] = (double)m.own;
+        }
+        qsort(shares, DRAWS, sizeof *shares, by_value);
+        for (int i = 0; i < DRAWS; i++) /* near the ends, where the density is large, 1/32768 is coarse */
+            if (shares[i] > 1e-3 && shares[i] < 1 - 1e-3)
+                most = fmax(most, fabs(beta_below(alphas[k], shares[i]) - (i + 0.5) / DRAWS));
+        if (most > 1.95 / sqrt(DRAWS)) /* exceeded once in a thousand times */
+            fail_msg("mixup with alpha %g: the distributions are %g apart", alphas[k], most);
+    }
+    const ls_augment both = { .mixup = 1, .cutmix = 1 };
+    int pasted = 0;
+    for (uint64_t i = 0; i < DRAWS; i++)
+        pasted += ls_mix_draw(&both, i, 28, 28).paste;
+    assert_true(abs(pasted - DRAWS / 2) < 200); /* four deviations */
+}
+
 /* ---- through ls_order_fill */
 
 enum { N = 22, GLOBAL = 8, MICRO = 4 };
@@ -217,8 +275,8 @@ static void test_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flip_and_shift), cmocka_unit_test(test_erase), cmocka_unit_test(test_draws),
-        cmocka_unit_test(test_purposes),       cmocka_unit_test(test_order),
+        cmocka_unit_test(test_flip_and_shift), cmocka_unit_test(test_erase),    cmocka_unit_test(test_draws),
+        cmocka_unit_test(test_mixup_is_beta),  cmocka_unit_test(test_purposes), cmocka_unit_test(test_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "data/augment.h"
+#include "data/augment_mix.h"
 #include "golden/golden.h"
 #include "support/support.h"
 
@@ -169,6 +170,26 @@ static void test_boxes(void **state)
     expect_boxes("erase", sums[2], erased);
 }
 
+/* Boxes of cutmix are torchvision's, and the weight of a row's own label is the share of its pixels that
+ * stays. */
+static void test_cutmix(void **state)
+{
+    (void)state;
+    enum { DRAWS = 20000 };
+    const double alphas[2] = { 0.3, 1 };
+    for (int k = 0; k < 2; k++) {
+        const ls_augment a = { .cutmix = alphas[k] };
+        double sums[2][4] = { { 0 } };
+        for (uint64_t i = 0; i < DRAWS; i++) {
+            const ls_mix m = ls_mix_draw(&a, i, 120, 160);
+            assert_true(m.paste && m.x >= 0 && m.y >= 0 && m.x + m.width <= 160 && m.y + m.height <= 120);
+            assert_true(m.own == (float)(1 - m.width * m.height / (120.0 * 160)));
+            add(sums, m.x, m.y, m.width, m.height);
+        }
+        expect_boxes(k ? "cutmix.1.0" : "cutmix.0.3", sums, DRAWS);
+    }
+}
+
 static int open_golden(void **state)
 {
     (void)state;
@@ -189,6 +210,7 @@ int main(void)
         cmocka_unit_test(test_operations),
         cmocka_unit_test(test_space),
         cmocka_unit_test(test_boxes),
+        cmocka_unit_test(test_cutmix),
     };
     return cmocka_run_group_tests(tests, open_golden, close_golden);
 }

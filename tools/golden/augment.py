@@ -70,6 +70,19 @@ def augment():
     y = torch.nn.functional.cross_entropy(x, labels, reduction="none", ignore_index=-100, label_smoothing=0.1)
     (y * dy).sum().backward()
     out.update({"cross_entropy_smooth." + k: t.detach() for k, t in {"x": x, "labels": labels.int(), "y": y, "dy": dy, "dx": x.grad}.items()})
+    # the same with the rows of probabilities that mixup and cutmix make of two labels
+    x, dy = values("augment.mixed.x", (9, 11), 8.0).requires_grad_(), values("augment.mixed.dy", (9,), 1.0)
+    labels, others, weight = torch.arange(9) * 5 % 11, torch.arange(9) * 3 % 11, torch.arange(9, dtype=torch.float64) * 4096 / 32768
+    hot = torch.nn.functional.one_hot
+    soft = weight[:, None] * hot(labels, 11) + (1 - weight[:, None]) * hot(others, 11)
+    y = torch.nn.functional.cross_entropy(x, soft, reduction="none", label_smoothing=0.1)
+    (y * dy).sum().backward()
+    out.update({"mixed." + k: t.detach() for k, t in {"x": x, "labels": labels.int(), "labels.mixed": others.int(), "labels.weight": weight, "y": y, "dy": dy,
+                                                       "dx": x.grad}.items()})
     small = F.resize(picture, [9, 11], antialias=True)
+    for alpha in (0.3, 1.0):
+        drawn = [v2.CutMix(alpha=alpha, num_classes=2).make_params([torch.zeros(2, 3, 120, 160)]) for _ in range(20000)]
+        t = torch.tensor([(a, b, c - a, d - b) for a, b, c, d in (d["box"] for d in drawn)], dtype=torch.float64)
+        out[f"cutmix.{alpha}"] = torch.stack([t.mean(0), t.std(0)])
     out["resize.small"], out["resize.large"] = small, F.resized_crop(picture, 3, 2, 8, 9, [HEIGHT, WIDTH], antialias=True)
     return out
