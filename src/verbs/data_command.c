@@ -53,8 +53,7 @@ static ls_status samples(ls_table *t, const ls_data_view *v)
         char sample[32], step[32];
         snprintf(sample, sizeof sample, "%lld", (long long)at->sample);
         snprintf(step, sizeof step, "%lld", (long long)at->step);
-        if (v->labels >= 0)
-            ls_data_view_label(v, v->labels, k, &label);
+        ls_data_view_target(v, k, &label);
         ls_data_view_steps(v, k, &steps);
         if (v->tokenizer)
             s = ls_data_view_text(v, 0, k, &steps);

@@ -161,8 +161,7 @@ static ls_status pictures(const ls_data_view *v, ls_str *out)
         if (s == LS_OK && changed)
             s = image(v, v->plain[v->images], k, "unchanged", out);
         ls_str_add(out, "<figcaption><b>");
-        if (v->labels >= 0)
-            ls_data_view_label(v, v->labels, k, &text);
+        ls_data_view_target(v, k, &text);
         ls_html_add(out, ls_str_text(&text));
         ls_str_release(&text);
         ls_data_view_steps(v, k, &text);

@@ -226,6 +226,16 @@ void ls_data_view_steps(const ls_data_view *v, int64_t k, ls_str *out)
         mixing(v, at, k, out, begin);
 }
 
+void ls_data_view_target(const ls_data_view *v, int64_t k, ls_str *out)
+{
+    if (v->labels >= 0)
+        ls_data_view_label(v, v->labels, k, out);
+    for (int f = 0; v->labels < 0 && v->images >= 0 && f < v->set->n_fields; f++)
+        if (!v->set->fields[f].type.ndim)
+            ls_str_printf(out, "%s%s %.5g", out->len ? ", " : "", v->set->fields[f].name,
+                          ls_data_view_at(v, f, v->drawn[f], k));
+}
+
 void ls_data_view_label(const ls_data_view *v, int field, int64_t k, ls_str *out)
 {
     const ls_field *f = &v->set->fields[field];

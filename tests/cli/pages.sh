@@ -151,4 +151,56 @@ try 0 inspect runs/measured/checkpoints/latest --html whole.html
 fine whole.html
 says '^model.safetensors$' 'holders'
 refused 2 'leave out --json' inspect mlp-mnist --html x.html --json
+
+# ---- what a model will see: images that are changed at random, numbers of images, named fields, text
+cat >aug.yaml <<'END'
+run: {name: '<b>&"seen'}
+model: {type: mlp, hidden: [4]}
+data: {type: shapes, augment: {crop: padded, flip: 0.5, randaugment: {ops: 2}, jitter: {brightness: 0.4}, erase: 0.25, mixup: 0.2, cutmix: 1.0}}
+train: {global_batch: 16}
+END
+try 0 data aug.yaml --samples 20 --epoch 1 --out data.html
+fine data.html
+says '^40$' '[...document.images].filter(e => e.complete && e.naturalWidth === 28 && e.alt).length'
+says '^Fields,Classes,The first 20 samples of epoch 1$' '[...document.querySelectorAll("h2")].map(e => e.textContent)'
+says 'epoch 1 of run <b>&"seen, seed' 'document.querySelector(".sub").textContent'
+says '(mixup 0\.|cutmix [0-9]+ x).* with ' 'document.querySelector("figcaption").innerText'
+visit data.html 400 light
+says '^true$' '[...document.querySelectorAll(".scroll")].every(e => e.getBoundingClientRect().right <= innerWidth)'
+key End; says '^true$' 'new Promise(done => setTimeout(() => done(scrollY > 0), 300))' # the keyboard scrolls; nothing takes it away
+try 0 data aug.yaml --split eval --samples 3 --out data.html
+fine data.html
+says '^3$' 'document.images.length'
+
+mkdir set
+for i in 0 1 2 3; do printf 'P2 8 8 255%s\n' "$(for k in $(seq 64); do printf ' %d' $((i * 40 + k)); done)" >set/$i.pgm; done
+printf 'path,shade,<i>\n0.pgm,0,1\n1.pgm,0.25,2\n2.pgm,0.5,3\n3.pgm,0.75,4\n' >set/list.csv
+cat >numbers.yaml <<'END'
+model: {type: resnet18, outputs: {shade: []}}
+data: {type: images, train_images: set/list.csv, eval_images: set/list.csv, size: 8}
+loss: {type: mse, of: shade}
+train: {global_batch: 2}
+END
+try 0 data numbers.yaml --samples 4 --out data.html
+fine data.html
+says '^shade 0(.25|.5|.75)?,' '[...document.querySelectorAll("figcaption b")].map(e => e.textContent) + ","'
+try 0 data numbers.yaml --samples 4
+has out ' shade 0.75$'
+
+awk -v OFS=, 'BEGIN { print "x,y"; for (i = 0; i < 64; i++) print i, i % 7 }' >table.csv
+cat >fields.yaml <<'END'
+model: {type: mlp, inputs: {x: []}, outputs: {y: []}}
+data: {type: arrays, train: {x: table.csv, y: table.csv}, eval: {x: table.csv, y: table.csv}}
+loss: {type: mse, of: y}
+train: {global_batch: 8}
+END
+try 0 data fields.yaml --samples 5 --out data.html
+fine data.html
+says '^sample,x,y$' '[...[...document.querySelectorAll("table")].at(-1).querySelectorAll("th")].map(e => e.textContent)'
+says '^true$' '[...[...document.querySelectorAll("table")].at(-1).querySelectorAll("tbody tr")].map(r => [...r.cells].map(c => +c.textContent)).every(r => r[0] === r[1] && r[2] === r[0] % 7)'
+for i in $(seq 20); do printf 'Once upon a time <script>there</script> was a text.\n\n'; done >text.txt
+try 0 data llama-shakespeare --set data.train_text=text.txt --set data.eval_text= --set data.eval_fraction=0.2 --set data.tokenizer=bytes --set data.seq_length=64 \
+    --set train.global_batch=2 --set train.micro_batch=1 --samples 3 --out data.html
+fine data.html
+says '<script>there</script> was' 'document.body.innerText'
 finish
