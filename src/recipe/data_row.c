@@ -63,7 +63,7 @@ static ls_status check_pictures(const ls_recipe *r)
 {
     const long long size = r->model.image_size, resize = r->data.resize, channels = r->model.in_channels;
     if (channels != 1 && channels != 3)
-        return ls_fail(LS_E_USAGE, "%s: %lld: pictures have 3 channels, or 1 if they are read as grey",
+        return ls_fail(LS_E_USAGE, "%s: %lld: images have 3 channels, or 1 if they are read as gray",
                        ls_recipe_where(r, "model.in_channels"), channels);
     if (resize && resize < size)
         return ls_fail(LS_E_USAGE, "%s: the shorter side becomes %lld, and %lld x %lld are cut out of it",

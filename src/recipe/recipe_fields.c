@@ -99,7 +99,7 @@ const ls_key LS_KEYS[] = {
               "many epochs that measured it; 0: never" },
     { "train.early_stopping.min_delta", LS_KEY_REAL, AT(train.early_stopping.min_delta), "0", 0, 3e38,
       .may_change = true, NEEDS("train.early_stopping.patience !0"),
-      .help = "early stopping: the metric has improved if it differs by more than this" },
+      .help = "early stopping: the metric has improved if it is better by more than this" },
 
     { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam", .words = LS_OPTIMIZER_WORDS,
       .help = "adam, adamw, sgd: as PyTorch defines them; lion, muon, adafactor: docs/optimizers.md" },

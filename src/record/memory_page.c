@@ -107,18 +107,20 @@ static void chart(page *p, const char *title, int begin, int end, bool overview)
     double *bytes = LS_ARENA_ARRAY(&p->arena, double, COLUMNS *LS_BANDS);
     const char **labels = LS_ARENA_ARRAY(&p->arena, const char *, COLUMNS);
     const moment **shown = LS_ARENA_ARRAY(&p->arena, const moment *, COLUMNS);
-    char peak_text[64], size[32];
+    const bool brief = lasts < 0.01; /* ticks of an axis are whole numbers */
+    char peak_text[64], size[32], unit[32];
     if (!shown)
         return; /* ls_memory_page_write says so */
+    snprintf(unit, sizeof unit, "%sseconds%s", brief ? "micro" : "milli", p->measured ? "" : ", planned");
     ls_stack s = { .title = title,
-                   .x_name = p->measured ? "milliseconds" : "milliseconds, planned",
+                   .x_name = unit,
                    .columns = COLUMNS,
                    .bands = LS_BANDS,
                    .names = p->memory.names,
                    .colors = p->memory.colors,
                    .bytes = bytes,
                    .labels = labels,
-                   .x1 = 1e3 * lasts,
+                   .x1 = (brief ? 1e6 : 1e3) * lasts,
                    .peak = -1,
                    .peak_text = peak_text };
     for (int i = begin; i < end; i++) {

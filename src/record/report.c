@@ -65,11 +65,11 @@ static void head(page *p)
         ls_str_add(out, "; times and bytes of a step are those of rank 0</p>\n");
     }
     if (r->builtin_data && !strcmp(r->recipe->data.type, "shapes"))
-        ls_str_add(out, "<p class=\"warn\">These numbers come from the <b>built-in procedural set</b>, as "
-                        "the recipe asks; they say nothing about a real one.</p>\n");
+        ls_str_add(out, "<p class=\"warn\">The recipe trains on the <b>built-in drawn shapes</b>. These "
+                        "numbers say nothing about a real data set.</p>\n");
     else if (r->builtin_data)
-        ls_str_add(out, "<p class=\"warn\">The data set was not available: these numbers come from the "
-                        "<b>built-in procedural set</b> and say nothing about the real one.</p>\n");
+        ls_str_add(out, "<p class=\"warn\">The data set was not found. These numbers come from the "
+                        "<b>built-in drawn shapes</b> and say nothing about the data set.</p>\n");
     if (*p->info.error) {
         ls_str_add(out, "<p class=\"warn\">");
         ls_html_add(out, p->info.error);

@@ -58,10 +58,13 @@ static void band_path(ls_str *out, const ls_frame *f, const ls_stack *s, int ban
     ls_str_add(out, "Z\"/>\n");
 }
 
+/* The text of a line stands to its left where there is no room to the right. */
+static bool stands_left(const ls_frame *f, double x) { return x > f->width - LS_CHART_RIGHT - 90; }
+
 static void mark(ls_str *out, const ls_frame *f, double column, const char *text, double y, bool line)
 {
     const double x = ls_frame_x(f, column);
-    const bool left = line && x > f->width - LS_CHART_RIGHT - 90; /* no room to the right of the line */
+    const bool left = line && stands_left(f, x);
     if (line)
         ls_str_printf(out, "<line class=\"edge\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.0f\" y2=\"%.0f\"/>\n", x, x,
                       LS_CHART_TOP, f->height - LS_CHART_BOTTOM);
@@ -103,8 +106,14 @@ static void drawing(ls_str *out, const ls_frame *f, const ls_stack *s, const cha
     for (int i = 0; i < s->bands; i++)
         if (is_used(s, i))
             band_path(out, f, s, i);
-    for (int i = 0; i < s->n_marks; i++)
-        mark(out, f, s->marks[i].column, s->marks[i].text, LS_CHART_TOP + 9, s->marks[i].column > 0);
+    double end = 0; /* of the last text: one that would lie over it is left out */
+    for (int i = 0; i < s->n_marks; i++) {
+        const double x = ls_frame_x(f, s->marks[i].column);
+        const double width = 10 + 8 * (double)strlen(s->marks[i].text), from = stands_left(f, x) ? x - width : x;
+        mark(out, f, s->marks[i].column, from >= end ? s->marks[i].text : "", LS_CHART_TOP + 9,
+             s->marks[i].column > 0);
+        end = from >= end ? from + width : end;
+    }
     if (s->peak >= 0)
         mark(out, f, s->peak + 0.5, s->peak_text, LS_CHART_TOP + 23, true);
     ls_str_printf(out, "<line class=\"cursor\" y1=\"%.0f\" y2=\"%.0f\"/></svg>\n", LS_CHART_TOP,

@@ -79,8 +79,8 @@ static ls_status print(FILE *out, ls_table *t, int width, ls_status s)
 static ls_status tables(const ls_data_view *v, const ls_ui *ui)
 {
     static const ls_column
-        FIELDS[] = { { "field", true, 0 }, { "of a sample", true, 0 }, { "least", false, 0 },
-                     { "most", false, 0 }, { "mean", false, 0 },       { "deviation", false, 0 },
+        FIELDS[] = { { "field", true, 0 }, { "type", true, 0 }, { "min", false, 0 },
+                     { "max", false, 0 }, { "mean", false, 0 },       { "deviation", false, 0 },
                      { "", true, 1 } },
         CLASSES[] = { { "class", true, 0 }, { "samples", false, 0 }, { "share", false, 0 } },
         CHANGES[] = { { "step", false, 2 },

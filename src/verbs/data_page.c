@@ -77,7 +77,7 @@ static void pixels(const ls_data_view *v, ls_str *out, const uint8_t *values, co
         char name[96];
         const ls_view_stats s = ls_data_view_stats(v, v->images, values, d[1] * d[2], d[0], c);
         snprintf(name, sizeof name, "%s, channel %lld", what, (long long)c);
-        stats_row(out, name, "of 0 to 1", &s, 255);
+        stats_row(out, name, "pixel / 255", &s, 255);
     }
 }
 
@@ -86,7 +86,7 @@ static void fields(const ls_data_view *v, ls_str *out)
     ls_str_printf(out, "<h2>Fields</h2>\n<p class=\"note\">Of the %lld samples on this page.</p>\n",
                   (long long)v->n);
     begin_table(out, 6,
-                (const char *const[]){ "field", "of a sample", "least", "most", "mean", "deviation" });
+                (const char *const[]){ "field", "type", "min", "max", "mean", "deviation" });
     for (int k = 0; k < v->set->n_fields; k++) {
         const ls_field *f = &v->set->fields[k];
         char type[128];

@@ -25,6 +25,8 @@ try 0 train mlp-mnist --set data.type=shapes --set train.steps=30 --set run.name
 fine runs/first/report.html
 says '^step.html,log/rank-0.step.html,log/rank-0.memory.html$' '[...document.querySelectorAll("a")].map(e => e.getAttribute("href"))'
 fine runs/first/log/rank-0.memory.html
+visit runs/first/log/rank-0.memory.html 400 light # no mark of a chart lies over another
+says '^0$' '[...document.querySelectorAll("svg.narrow")].reduce((n, s) => { const b = [...s.querySelectorAll("text.name")].filter(t => t.textContent).map(t => t.getBoundingClientRect()); return n + b.filter((x, i) => b.some((y, k) => k > i && Math.abs(x.top - y.top) < 3 && x.left < y.right && y.left < x.right)).length }, 0)'
 fine runs/first/log/rank-0.step.html
 says 'Step of first,measured' 'document.querySelector("h1").textContent + "," + steps[0].kind'
 fine runs/first/step.html

@@ -71,6 +71,7 @@ says '^false$' 'by("recipes").textContent.includes("seed")'
 js '(rows.forEach(r => { const i = r.querySelector("input"); i.checked = /^ *lr-0.01/.test(r.textContent); i.dispatchEvent(new Event("change")) }))'
 says '^1 Tick two runs' 'document.querySelectorAll("path.curve").length + " " + by("recipes").tBodies[0].textContent'
 visit pages/runs.html 400 dark
+says '^true$' 'table.rows[1].cells[0].getBoundingClientRect().width < 300' # a long name is wrapped
 hover '#plot'; says '^fine$' "$PAGE_FAULTS"; says '^true$' 'tip.getBoundingClientRect().right <= innerWidth'
 quiet
 finish

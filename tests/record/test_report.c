@@ -139,7 +139,7 @@ static void the_built_in_set_is_said(void **state)
     (void)state;
     char *page = write_report(ls_test_path("builtin"), 5, true);
     page_check(page);
-    ASSERT_CONTAINS(page, "built-in procedural set");
+    ASSERT_CONTAINS(page, "built-in drawn shapes");
     ASSERT_CONTAINS(page, "2 ranks: dp=2 &amp; more; times and bytes of a step are those of rank 0");
     assert_null(strstr(page, "nan")); /* the third loss is one: a gap in the curve */
     free(page);
