@@ -109,7 +109,8 @@ static void drawing(ls_str *out, const ls_frame *f, const ls_stack *s, const cha
     double end = 0; /* of the last text: one that would lie over it is left out */
     for (int i = 0; i < s->n_marks; i++) {
         const double x = ls_frame_x(f, s->marks[i].column);
-        const double width = 10 + 8 * (double)strlen(s->marks[i].text), from = stands_left(f, x) ? x - width : x;
+        const double width = 10 + 8 * (double)strlen(s->marks[i].text);
+        const double from = stands_left(f, x) ? x - width : x;
         mark(out, f, s->marks[i].column, from >= end ? s->marks[i].text : "", LS_CHART_TOP + 9,
              s->marks[i].column > 0);
         end = from >= end ? from + width : end;

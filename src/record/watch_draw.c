@@ -268,22 +268,24 @@ static void rank_row(frame *f, const ls_watch_rank *r, bool late)
 {
     char memory[32], planned[32], age[32];
     const ls_heartbeat *h = &r->now;
-    int at = ls_screen_print(f->s, f->row, 0, LS_INK_PLAIN, "%4d  %-10.10s  %9lld  %10s %2s %-10s ", h->rank,
+    int at = ls_screen_print(f->s, f->row, 0, LS_INK_PLAIN, "%4d  %-10.10s  %9lld  %10s %1s %-10s ", h->rank,
                              h->doing, (long long)h->step,
                              h->memory ? ls_format_bytes(memory, (uint64_t)h->memory) : "",
-                             h->planned ? "of" : "",
+                             h->planned ? "/" : "",
                              h->planned ? ls_format_bytes(planned, (uint64_t)h->planned) : "");
     if (h->seconds > 0) { /* else its waits are not measured */
         at = ls_screen_print(f->s, f->row, at, LS_INK_PLAIN, "%4.0f%% ", 100 * r->share);
         ls_screen_bar(f->s, f->row, at, 10, r->share, LS_INK_AMBER);
         at += 12;
+    } else {
+        at += 18;
     }
+    at = ls_screen_print(f->s, f->row, at, LS_INK_DIM, "%s  ", h->host);
     if (lives(f->w) && !strcmp(h->doing, "training") && h->age > SILENT + 3 * last_step_seconds(f->w))
-        at = ls_screen_print(f->s, f->row, at, LS_INK_RED, "silent for %s  ",
-                             ls_format_duration(age, h->age));
+        ls_screen_print(f->s, f->row, at, LS_INK_RED, "silent for %s", ls_format_duration(age, h->age));
     else if (late)
-        at = ls_screen_text(f->s, f->row, at, LS_INK_RED, "late: the others wait for it  ");
-    ls_screen_text(f->s, f->row++, at, LS_INK_DIM, h->host);
+        ls_screen_text(f->s, f->row, at, LS_INK_RED, "late: the others wait for it");
+    f->row++;
 }
 
 /* Rows that the ranks need, of at most `most`. */
@@ -307,8 +309,8 @@ static ls_status ranks(frame *f, int rows)
     qsort(order, (size_t)n, sizeof *order, by_share);
     const int shown = n > rows - 1 ? rows - 2 : n;
     const ls_watch_rank *late = n > 1 && order[n - 1]->share - order[0]->share > LATE ? order[0] : NULL;
-    ls_screen_print(f->s, f->row++, 0, LS_INK_DIM, "%4s  %-10s  %9s  %10s of %-10s %s", "rank", "doing",
-                    "step", "memory", "plan", "waits for others");
+    ls_screen_print(f->s, f->row++, 0, LS_INK_DIM, "%4s  %-10s  %9s  %10s / %-10s %-18s%s", "rank",
+                    "doing", "step", "memory", "planned", "waits for others", "host");
     const double least = shown < n ? order[shown]->share : 0, most = n ? order[n - 1]->share : 0;
     qsort(order, (size_t)shown, sizeof *order, by_rank);
     for (int i = 0; i < shown; i++)

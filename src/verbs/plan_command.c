@@ -204,7 +204,8 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
 ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui)
 {
     if (o->n_compare && (o->search || o->measure))
-        return ls_fail(LS_E_USAGE, "--compare takes neither --search nor --measure: run `lockstep plan %s --measure` "
+        return ls_fail(LS_E_USAGE,
+                       "--compare takes neither --search nor --measure: run `lockstep plan %s --measure` "
                        "first, --compare then uses its times",
                        o->recipe.name);
     if (o->memory && !o->search)
