@@ -90,7 +90,7 @@ const ls_verb LS_VERBS[] = {
           PLACES,
           END },
       ls_verb_launch },
-    { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "loss and metrics on the evaluation split",
+    { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "compute loss and metrics on the evaluation split",
       "Computes the loss and the metrics of a checkpoint over the whole evaluation split. Every sample\n"
       "counts exactly once, with any number of ranks. RECIPE stands for the run that it trained. By\n"
       "default one process evaluates with all its threads. --workers N, --hosts and mpirun shard the\n"
@@ -108,7 +108,7 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_eval },
     { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true,
-      "predictions for samples or images; generated text",
+      "predict samples or images, generate text",
       "Prints a table of predictions, for IMAGE files (JPEG, PNG, PGM, PPM) or for samples of the\n"
       "evaluation split. --out FILE.svg or FILE.png draws the images with their predictions, --show\n"
       "prints them on the terminal. --out FILE.npy, FILE.csv or FILE.jsonl writes the outputs of the\n"
@@ -140,7 +140,7 @@ const ls_verb LS_VERBS[] = {
           JSON,
           END },
       ls_verb_predict },
-    { "data", "RECIPE", 1, 1, true, "the samples that the model will see",
+    { "data", "RECIPE", 1, 1, true, "show the samples that the model will see",
       "Prints the fields of a sample, the classes of the whole split, and the first samples of an epoch,\n"
       "with the random changes that data.augment draws for each. --out writes a page that also shows\n"
       "each image beside the unchanged one, or the text of the tokens. `lockstep train` with this recipe\n"
@@ -153,7 +153,7 @@ const ls_verb LS_VERBS[] = {
                            { "--out", 0, "FILE", "write a page, FILE.html" },
                            END },
       ls_verb_data },
-    { "plan", "RECIPE", 1, 1, true, "memory, traffic and time of a step, without running it",
+    { "plan", "RECIPE", 1, 1, true, "print memory, traffic and time of a step, without running it",
       "Compiles the step for any number of ranks and prints what a rank needs: memory by category and its\n"
       "peak, collectives, FLOPs, bytes and the estimated time. It starts no rank and reads no data.\n"
       "--isa and --threads plan for another machine. --compare prints several settings side by side.\n"
@@ -182,7 +182,7 @@ const ls_verb LS_VERBS[] = {
           JSON,
           END },
       ls_verb_plan },
-    { "explain", "RECIPE", 1, 1, true, "the compiled step, op by op",
+    { "explain", "RECIPE", 1, 1, true, "print the compiled step, op by op",
       "Prints the step as a rank runs it: every kernel call with its shapes, memory and cost, and every\n"
       "collective with its unit, its bytes and the kernels that it overlaps. Repeated blocks are shown\n"
       "once. With tensor parallelism each value has its placement over the ranks: Shard(d), Partial,\n"
@@ -229,7 +229,7 @@ const ls_verb LS_VERBS[] = {
           { "--force", 0, NULL, "replace an existing file or DCP directory" },
           END },
       ls_verb_export },
-    { "inspect", "PATH", 1, 1, true, "what is in a checkpoint, weight file, run or recipe",
+    { "inspect", "PATH", 1, 1, true, "show what is in a checkpoint, weight file, run or recipe",
       "Prints the tensors of a checkpoint, a weight file or a run with their types and shapes, and the\n"
       "module tree with the numbers of parameters. It executes nothing in PyTorch's files. Of a recipe it\n"
       "builds the model; with --workers it prints which rank holds which part of each tensor.",
@@ -244,7 +244,7 @@ const ls_verb LS_VERBS[] = {
           JSON,
           END },
       ls_verb_inspect },
-    { "recipe", "[RECIPE]", 0, 1, true, "all keys of a recipe, and where each value was set",
+    { "recipe", "[RECIPE]", 0, 1, true, "print all keys of a recipe, and where each value was set",
       "Prints every key of the recipe with its value and, as a comment, where the value was set: in which\n"
       "line of a file, on the command line, or as a default. Without RECIPE it lists the bundled recipes.",
       "lockstep recipe                                        # bundled recipes\n"
@@ -285,7 +285,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep watch vit-fashion-mnist --once > now.txt",
       (const ls_option[]){ { "--once", 0, NULL, "print the numbers once, without charts, and exit" }, END },
       ls_verb_watch },
-    { "new", "DIR", 1, 1, false, "a project with a model of your own",
+    { "new", "DIR", 1, 1, false, "make a project with a model of your own",
       "Writes a folder with a model in C, the data that it makes, a Makefile, a recipe and a README. It\n"
       "trains in seconds. Replace its layers, its loss and its samples with your own.",
       "lockstep new mine && cd mine && make && lockstep train recipe.yaml", NULL, ls_verb_new },
@@ -307,7 +307,7 @@ const ls_verb LS_VERBS[] = {
           JSON,
           END },
       ls_verb_get },
-    { "doctor", "", 0, 0, false, "what this machine offers and what is missing",
+    { "doctor", "", 0, 0, false, "show what this machine offers and what is missing",
       "Prints CPU features, cores, memory, limits, libraries and data sets. It measures kernels and\n"
       "collectives and stores the results for `plan`. When mpirun or srun starts it, it measures the\n"
       "collectives among these ranks, and the network if they run on several hosts.",

@@ -10,6 +10,9 @@ try 0 new mine; has out "cd mine && make && lockstep train recipe.yaml"
 [ "$(ls mine | tr '\n' ' ')" = "Makefile README.md model.c recipe.yaml " ] || bad "$what: wrote $(ls mine)"
 refused 2 "mine: it exists already" new mine
 cd mine || exit 1
+what="make without the headers" # a clone that is only built
+! make -s CC="$cc -nostdinc" >out 2>err || bad "$what: ends well"
+has err "lockstep/lockstep.h is not found: run 'make install'"
 make -s CC="$cc" CFLAGS="-O1 -Wall -Wextra -Werror" LOCKSTEP_CFLAGS="-I$root/include $sanitize" || bad "make in a new project"
 try 0 train recipe.yaml --set threads=1
 [ "$(grep -o '"eval_loss":[0-9.e-]*' runs/pendulum/result.json | head -1 | cut -d: -f2 | awk '{ print ($1 < 0.01) }')" = 1 ] || bad "$what: it learns nothing: $(cat runs/pendulum/result.json)"
