@@ -60,8 +60,10 @@ static ls_status list(listing *out, const char *folder)
     *out = (listing){ 0 };
     DIR *d = opendir(folder);
     if (!d)
-        return ls_fail(errno == ENOENT ? LS_E_USAGE : LS_E_IO, "%s: cannot list this folder: %s", folder,
-                       strerror(errno));
+        return ls_fail(errno == ENOENT ? LS_E_USAGE : LS_E_IO,
+                       "%s: cannot list this folder: %s; images are in PATH/train/CLASS and PATH/val/CLASS "
+                       "(docs/images.md)",
+                       folder, strerror(errno));
     for (const struct dirent *e; s == LS_OK && (e = readdir(d));) {
         if (*e->d_name == '.')
             continue;

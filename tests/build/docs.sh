@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # docs.sh SOURCE_DIR LOCKSTEP [PAGE...] - the pages for users say what is so:
 #   links      every link between pages leads to a file, and to a heading of it; the index has every page
+#   shape      a how-to begins with the command; the field's terms are in from-pytorch.md
 #   names      recipe keys, options, functions and environment variables that pages name exist
 #   phrases    no page, help text or string literal of src (messages, meanings of recipe keys) has a phrase of banned_phrases.txt; codespell, where it is
 #              installed, finds no misspelling
@@ -61,6 +62,39 @@ count <"$work/bad"
 for page in docs/*.md docs/*/*.md; do
     [ "$page" = docs/README.md ] || grep -qF "](${page#docs/})" docs/README.md || bad "docs/README.md has no link to ${page#docs/}"
 done
+
+# ---- shape
+# a how-to begins with the command, and a tutorial with a section of commands; from-pytorch.md has the field's terms
+for page in docs/howto/*.md docs/explain.md; do
+    awk 'NR > 1 && NF { exit !/^    [a-z]+ [a-zA-Z]/ }' "$page" || bad "$page does not begin with a command"
+done
+for page in docs/tutorials/*.md; do
+    [ "$(grep -m 1 '^## ' "$page")" = "## Step by step" ] || bad "$page does not begin with Step by step"
+done
+while IFS= read -r term; do
+    grep -qiF -- "$term" docs/from-pytorch.md || bad "docs/from-pytorch.md does not know $term"
+done <<'END_OF_TERMS'
+data parallel
+gradient accumulation
+activation checkpointing
+sequence parallel
+loss parallel
+HSDP
+ZeRO 1
+ZeRO 2
+ZeRO 3
+FULL_SHARD
+SHARD_GRAD_OP
+NO_SHARD
+HYBRID_SHARD
+_HYBRID_SHARD_ZERO2
+no_sync
+limit_all_gathers
+sync_module_states
+StateDictOptions
+early stopping
+warm-up
+END_OF_TERMS
 
 # ---- names
 sed -n 's/^| `\([a-z_.]*\)`.*/\1/p' docs/recipe.md | sort -u >"$work/keys"
