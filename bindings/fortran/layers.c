@@ -46,6 +46,7 @@ CONVOLUTION(conv2d)
 CONVOLUTION(conv3d)
 CONVOLUTION(conv_transpose1d)
 CONVOLUTION(conv_transpose2d)
+CONVOLUTION(conv_transpose3d)
 
 /* ---- windows and sizes */
 

@@ -166,6 +166,16 @@ module lockstep_layers
       integer(c_int), intent(in), optional :: stride, padding, dilation, groups, output_padding
       type(ls_value) :: v
     end function
+    function lsf_conv_transpose3d(g, name, x, out, kernel, stride, padding, dilation, groups, output_padding, &
+        bias) result(v) bind(c)
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), intent(in) :: x
+      integer(c_int), value :: out, kernel, bias
+      integer(c_int), intent(in), optional :: stride, padding, dilation, groups, output_padding
+      type(ls_value) :: v
+    end function
     function lsf_lstm(g, name, x, hidden, layers, bidirectional, bias, dropout, h0, c0) result(v) bind(c)
       import :: ls_graph, ls_value, ls_recurrent, c_int, c_double
       type(ls_graph), intent(in) :: g
@@ -190,7 +200,7 @@ module lockstep_layers
     end function
   end interface
   private :: yes, lsf_avg_pool2d, lsf_instance_norm, lsf_linear, lsf_conv1d, lsf_conv2d, lsf_conv3d, lsf_conv_transpose1d, &
-    lsf_conv_transpose2d, lsf_lstm, lsf_gru
+    lsf_conv_transpose2d, lsf_conv_transpose3d, lsf_lstm, lsf_gru
 
 contains
 
@@ -265,6 +275,18 @@ contains
     logical, intent(in), optional :: bias
     type(ls_value) :: v
     v = lsf_conv_transpose2d(g, name, x, out, kernel, stride, padding, dilation, groups, output_padding, bias=yes(bias, .true.))
+  end function
+
+  function ls_conv_transpose3d(g, name, x, out, kernel, stride, padding, bias, dilation, groups, output_padding) &
+      result(v)
+    type(ls_graph), intent(in) :: g
+    character(len=*), intent(in) :: name
+    type(ls_value), intent(in) :: x
+    integer(c_int), intent(in) :: out, kernel
+    integer(c_int), intent(in), optional :: stride, padding, dilation, groups, output_padding
+    logical, intent(in), optional :: bias
+    type(ls_value) :: v
+    v = lsf_conv_transpose3d(g, name, x, out, kernel, stride, padding, dilation, groups, output_padding, bias=yes(bias, .true.))
   end function
 
   ! Means of windows; padding counts as zeros where count_include_pad is not .false.

@@ -214,6 +214,9 @@ static void wrong_files_are_named(void **state)
                  "[samples, ..]");
     assert_fails(LS_E_SHAPE, open_set(&set, 1, (ls_array_field[]){ ARRAY("x", none, LS_F32) }), "none.npy",
                  "there are none");
+    const char *empty = save("empty.npy", LS_TYPE(LS_F32, 2, 0), NULL);
+    assert_fails(LS_E_SHAPE, open_set(&set, 1, (ls_array_field[]){ ARRAY("x", empty, LS_F32) }), "empty.npy",
+                 "its samples have no elements");
     assert_fails(LS_E_SHAPE, open_set(&set, 1, (ls_array_field[]){ ARRAY("c", x, LS_I32) }),
                  "must be integers", "astype");
     assert_fails(LS_E_USAGE, open_set(&set, 1, (ls_array_field[]){ ARRAY("x", "nowhere.npy", LS_F32) }),

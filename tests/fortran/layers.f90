@@ -27,6 +27,7 @@ contains
     call trained(g, "conv1d", ls_conv1d(g, "conv1d", ls_permute(g, s, [2, 1, 3]), 2, 3))
     call trained(g, "up1d", ls_conv_transpose1d(g, "up1d", ls_permute(g, s, [2, 1, 3]), 2, 2, stride=2))
     call trained(g, "conv3d", ls_conv3d(g, "conv3d", ls_reshape(g, p, [6, 4, 2, 1, batch]), 3, 2))
+    call trained(g, "up3d", ls_conv_transpose3d(g, "up3d", ls_reshape(g, p, [6, 4, 2, 1, batch]), 3, 2, stride=2))
     call ls_output(g, "largest", ls_max_pool2d(g, p, 2))
     call ls_output(g, "means", ls_avg_pool2d(g, p, 3, stride=1, padding=1, count_include_pad=.false.))
     call ls_output(g, "adaptive", ls_adaptive_avg_pool2d(g, p, 3, 2))
@@ -76,6 +77,7 @@ program layers_test
   real(c_float) :: a(4, 3, n), b(3, 2, n), p(6, 4, 2, n), s(3, 7, n), ab(4, 2, n), tt(2, 4, n), spread(3, n), biased(4, 1, n)
   real(c_float) :: at(4, n), scattered(4, 3, n), conv(3, 2, 3, n), weight(3, 3, 2, 3), bias(3), grouped(6, 4, 4, n)
   real(c_float) :: halves(1, 1, 1, 4), up(13, 9, 3, n), conv1d(5, 2, n), w1(3, 3, 2), b1(2), up1d(14, 2, n), conv3d(5, 3, 1, 3, n)
+  real(c_float) :: up3d(12, 8, 4, 3, n)
   real(c_float) :: largest(3, 2, 2, n), means(6, 4, 2, n), adaptive(3, 2, 2, n), resized(12, 4, 2, n), normed(6, 4, 2, n)
   real(c_float) :: wanted(6, 4, 2), y(4, 7, n), h(4, 1, n), cell(4, 1, n), gru(4, 7, n), states(2, 4, n), running(2)
   real(c_double) :: x
@@ -160,6 +162,7 @@ program layers_test
   call ls_check(ls_predictor_get(q, "up", up)) ! the shapes are what is asked for here
   call ls_check(ls_predictor_get(q, "up1d", up1d))
   call ls_check(ls_predictor_get(q, "conv3d", conv3d))
+  call ls_check(ls_predictor_get(q, "up3d", up3d))
 
   ! Windows and sizes.
   call ls_check(ls_predictor_get(q, "largest", largest))

@@ -92,6 +92,7 @@ static void samples_that_do_not_fit(void **state)
     ASSERT_FAILS(ls_live_put(q, "x", &x), LS_E_NUMERIC, "number 0 of sample 0"); /* changes nothing: */
     values[0][0] = 0;
     assert_true(q->fields[0].put == 4 && ((const float *)q->fields[0].staged)[0] == 0.0F);
+    ASSERT_FAILS(ls_live_push(q, -1), LS_E_ARG, "ls_live_push: -1 samples");
     ASSERT_FAILS(ls_live_push(q, 4), LS_E_ARG, "ls_live_push: 4 samples, but \"y\" was put for 0");
     ASSERT_OK(ls_live_put(q, "y", &y));
     ASSERT_OK(ls_live_put(q, "id", &fewer));
@@ -301,6 +302,15 @@ static void record_of_a_damaged_checkpoint(void **state)
         ASSERT_FAILS(ls_trainer_load_checkpoint(t, dir), LS_E_FORMAT, "live.options is damaged");
         stop();
     }
+    /* so would a number of samples that no run can have had */
+    start(&o);
+    q->pushed = INT64_MAX;
+    ASSERT_OK(ls_trainer_save_checkpoint(t, ls_test_path("damaged-numbers")));
+    stop();
+    start(&o);
+    ASSERT_FAILS(ls_trainer_load_checkpoint(t, ls_test_path("damaged-numbers")), LS_E_FORMAT,
+                 "number 2 of live.ranks is 9223372036854775807");
+    stop();
 }
 
 /* ---- ranks */
