@@ -138,7 +138,7 @@ contains
 
   subroutine open_set(set)
     type(ls_dataset), intent(out) :: set
-    character(len=410) :: files(3)
+    character(len=410) :: files(3) ! (gfortran 12 writes beyond a constructor of texts of unknown length)
     files = trim(folder) // "/t.csv"
     files(1) = trim(files(1)) // ":a,b"
     call ls_check(ls_arrays_open(set, [character(len=4) :: "x", "y", "kind"], files, [LS_F32, LS_F32, LS_I32]))
