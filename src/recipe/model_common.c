@@ -138,6 +138,17 @@ ls_status ls_recipe_check_losses(const ls_recipe *r)
         LS_TRY(check_loss(r, &r->loss.at[i]));
         floats |= r->loss.at[i].kind != LS_LOSS_CROSS_ENTROPY;
     }
+    for (int i = 0; i < r->model.outputs.n && r->loss.n; i++) {
+        const char *name = r->model.outputs.at[i].name;
+        int k = 0;
+        while (k < r->loss.n && strcmp(r->loss.at[k].of, name))
+            k++;
+        if (k == r->loss.n)
+            return ls_fail(LS_E_USAGE,
+                           "%s: no loss is of output %s, so it would not be trained: add one, such as {type: "
+                           "mse, of: %s}, or leave the output out",
+                           ls_recipe_where_either(r, "loss", "model.outputs"), name, name);
+    }
     if (r->data.missing == LS_MISSING_MASK && !floats)
         return ls_fail(LS_E_USAGE, "%s: mask has no effect: no loss has a target of floats",
                        ls_recipe_where(r, "data.missing"));

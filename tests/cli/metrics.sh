@@ -67,8 +67,11 @@ try 0 train recipe.yaml --set run.name=several --set checkpoint.keep_best=2 --se
 [ "$(ls -d runs/several/checkpoints/step-* | wc -l)" = 2 ] || bad "$what: $(ls runs/several/checkpoints)"
 
 # ---- one loss is "loss" alone, so mae names the metric
-try 0 train recipe.yaml --set run.name=one --set "loss={type: mae, of: y}" --set train.steps=1 --set checkpoint.best.metric=eval_mae
+sed 's/, z: \[1\]}, hidden/}, hidden/; s/^loss:.*/loss: {type: mae, of: y}/' recipe.yaml >one.yaml
+try 0 train one.yaml --set run.name=one --set train.steps=1 --set checkpoint.best.metric=eval_mae
 has runs/one/metrics.jsonl '"kind":"eval",.*"loss":[0-9.]+,"rmse":[0-9.]+,"mae":[0-9.]+,"r2":-?[0-9.]+,"samples":22,'
+
+refused 2 'loss: no loss is of output z, so it would not be trained: add one, such as \{type: mse, of: z\}' plan recipe.yaml --set "loss={type: mae, of: y}"
 
 # ---- what the model does not have, and what goes the other way
 refused 2 'metric: the model has no metric eval_accuracy; there are loss, eval_loss, eval_mse_y, .*eval_r2_z$' \

@@ -96,7 +96,7 @@ refused 2 'train.label_smoothing: .*model.outputs' "${bad_run[@]}" --set train.l
 sed 's/^model:.*/model: {type: mlp, in_channels: 3, outputs: {red: []}}/; s/^loss:.*/loss: {type: mse, of: red}/' numbers.yaml >mlp.yaml
 refused 2 'mlp of fields has model.inputs' train mlp.yaml
 refused 2 'set/train: "red" is a number of each picture: list the pictures in a CSV file with the columns path and red' "${bad_run[@]}" --set data.train_images=set/train
-refused 2 'no column "rad"; is it "red"' "${bad_run[@]}" --set 'loss=[{type: mse, of: red, target: rad}]'
+refused 2 'no column "rad"; is it "red"' "${bad_run[@]}" --set 'loss=[{type: mse, of: red, target: rad}, {type: mse, of: blue}]'
 sed '4s/,0\.[0-9]*,/,,/' set/train.csv >set/gap.csv
 refused 1 'set/gap.csv.*NaN' "${bad_run[@]}" --set data.train_images=set/gap.csv
 sed '4s/,0\.[0-9]*,/,tall,/' set/train.csv >set/word.csv
