@@ -74,7 +74,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
                                               { "model.inputs", "{x: [8], t: []}" },
                                               { "model.outputs", "{z: [2, 3], y: []}" },
                                               { "loss",
-                                                "[{type: huber, of: y, delta: 0.5}, {type: mae, of: y, "
+                                                "[{type: huber, of: y, delta: 0.5}, {type: mae, of: z, "
                                                 "target: u, mask: m, factor: 2}]" },
                                               { "data.train", "{x: \"a b.npy\", y: c.npy}" },
                                               { "data.eval", "{x: d.npy}" } };
@@ -114,7 +114,7 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
     if (!strcmp(only, "data.type arrays") ||
         strstr("model.inputs model.outputs model.scale model.refit loss", k->key)) {
         sets[n++] = "model={type: mlp, inputs: {x: [1]}, outputs: {y: [1], z: []}}";
-        sets[n++] = "loss={type: mse, of: y}";
+        sets[n++] = "loss=[{type: mse, of: y}, {type: mse, of: z}]";
         sets[n++] = "data={type: arrays, train: {x: a.npy}, eval: {x: b.npy}}";
     }
     if (!strncmp(only, "data.type text", 14))
