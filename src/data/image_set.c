@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -107,6 +108,14 @@ static void name_of(ls_str *out, const image_set *d, int64_t i)
         ls_str_printf(out, "%s/%s", d->list.root, e->name);
 }
 
+/* The bytes of a picture; the kernel is asked to read them at once, and no others. */
+static const uint8_t *in_shard(const ls_mapping *map, uint64_t offset, size_t n)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = offset - offset % page;
+    madvise((void *)((uintptr_t)map->data + from), (size_t)(offset - from) + n, MADV_WILLNEED); /* may fail */
+    return map->data + offset;
+}
+
 static ls_status read_picture(const image_set *d, int64_t i, const ls_view *v, uint8_t *to, ls_room *room)
 {
     const ls_image_entry *e = &d->list.at[i];
@@ -117,7 +126,7 @@ static ls_status read_picture(const image_set *d, int64_t i, const ls_view *v, u
     name_of(&name, d, i);
     ls_status s = ls_str_status(&name);
     if (s == LS_OK && e->shard >= 0)
-        bytes = d->list.shards[e->shard].map.data + e->offset;
+        bytes = in_shard(&d->list.shards[e->shard].map, e->offset, n);
     else if (s == LS_OK)
         s = read_file(&bytes, &n, ls_str_text(&name), room);
     if (s == LS_OK)

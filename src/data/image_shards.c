@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/stop.h"
 #include "base/sys.h"
@@ -89,6 +90,10 @@ static ls_status add_shard(ls_image_list *l, const char *path)
     *at = (ls_image_shard){ .path = ls_arena_strdup(&l->arena, path) };
     LS_TRY(ls_file_map(&at->map, path));
     l->n_shards++;
+    /* Headers and pictures are read one by one, in any order: what the kernel would read around each, up to
+     * some MiB, pushes others out where shards are larger than memory. */
+    if (at->map.size)
+        madvise((void *)(uintptr_t)at->map.data, at->map.size, MADV_RANDOM); /* may fail */
     ls_tar t = { .p = at->map.data, .n = at->map.size, .what = at->path };
     sample s = { 0 };
     ls_tar_file f;
