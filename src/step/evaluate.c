@@ -193,7 +193,8 @@ static ls_status result(const split_sums *s, const ls_objective *o, double start
         return ls_fail(
             LS_E_NUMERIC,
             "evaluation: the %s%s of sample %lld is %g; the weights are damaged or training diverged",
-            t->loss && o->n_losses > 1 ? "loss " : "", t->name, (long long)s->wild, s->wild_row);
+            t->loss && o->n_losses > 1 ? "loss " : "", t->name, (long long)s->wild,
+            isnan(s->wild_row) ? (double)NAN : s->wild_row); /* without the sign that printf would show */
     }
     *out = (ls_eval_result){ .seconds = ls_now() - start, .samples = s->samples };
     ls_evaluation_set(&out->metrics, "loss", 0);

@@ -1,5 +1,6 @@
 /* test_cases.c - every op of the table has a case, every case an op, and every optional operand is present in
- * one case and absent in another. */
+ * one case and absent in another. Every op has a row in docs/ops.md. */
+#include <stdio.h>
 #include <string.h>
 
 #include "cases.h"
@@ -66,12 +67,40 @@ static void every_kernel_has_an_op(void **state)
                              ls_isa_name((ls_isa)isa), k->op);
 }
 
+/* docs/ops.md says what each computes; element-wise ones are those of a list that it names. */
+static void every_op_is_documented(void **state)
+{
+    (void)state;
+    static char page[1 << 17];
+    FILE *f = fopen(LS_TEST_SOURCE_DIR "/docs/ops.md", "r");
+    assert_non_null(f);
+    const size_t n = fread(page, 1, sizeof page - 1, f);
+    fclose(f);
+    assert_in_range(n, 1, sizeof page - 2);
+    int missing = 0;
+    for (const ls_op *const *op = ls_ops; *op; op++) {
+        char row[80];
+        snprintf(row, sizeof row, "`%s`", (*op)->name);
+        bool found = case_is_over_ranks(*op) || (*op)->flags & LS_OP_ELEMENTWISE;
+        for (const char *line = page; !found && (line = strstr(line, "\n| `")); line++) {
+            const char *name = strstr(line, row), *end = strstr(line, " | ");
+            found = name && end && name < end;
+        }
+        if (!found) {
+            print_error("%s: no row in docs/ops.md\n", (*op)->name);
+            missing++;
+        }
+    }
+    assert_int_equal(missing, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_has_a_case),
         cmocka_unit_test(every_case_has_an_op_and_fits_its_shape_rule),
         cmocka_unit_test(every_kernel_has_an_op),
+        cmocka_unit_test(every_op_is_documented),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
