@@ -1,29 +1,36 @@
-/* conv_depthwise.c - conv2d, conv2d_dx and conv2d_dw if every channel is a group of its own (depthwise), with
- * stride
- * 1. There is no product over channels, so lanes are neighbours in a line of the picture,
+/* conv_depthwise.c - conv2d, conv2d_dx and conv2d_dw if every channel is a group of its own (depthwise).
+ * There is no product over channels, so lanes are neighbours in a line of the picture. With stride 1
  *
  *     y[line][position] = sum over i, j of  x[line + i][position + j] * w[i, j]     (ascending)
- *     dw[i, j]          = sum over pictures of  sum over lines, positions of  x[line + i][position + j] *
- * dy[line][position]
+ *     dw[i, j] = sum over pictures of  sum over lines, positions of  x[line + i][position + j] *
+ *                dy[line][position]
  *
  * dx is y of dy with the kernel turned round. A task copies a picture's channel as f32 with zeros around it
  * into its worker's scratch memory. dw: a picture's sum is f32 in lanes, the pictures' sums are added in f64.
- */
+ *
+ * A stride s changes only that copy. y, dw: a line becomes s lines, of elements 0, s, 2s, .., then 1, s + 1,
+ * .., so that what a tap sees of neighbours in a line are neighbours again. dx: dy's elements stand s apart,
+ * with zeros in between. */
 #include "conv.h"
 #include "conv_move.h"
 
 enum {
-    ROWS = 4,    /* lines of a tile */
-    VECTORS = 4, /* of a line of a tile, at most */
-    TAPS = 8     /* dw: taps of a line of the kernel that share dy, at most */
+    ROWS = 4,          /* lines of a tile */
+    VECTORS = 4,       /* of a line of a tile, at most */
+    TAPS = 8,          /* dw: taps of a line of the kernel that share dy, at most */
+    LONGEST_STRIDE = 4 /* dx multiplies the zeros, too */
 };
 
 typedef struct depthwise {
     const conv *c;
     int64_t source_h, source_w, target_h, target_w;
-    int64_t pad_h, pad_w;  /* zeros before the source */
-    int64_t lines, pitch;  /* of the copied source */
-    int64_t dy_pitch, own; /* dw: of the copied dy; f32 of scratch of each worker */
+    int64_t pad_h, pad_w;   /* zeros before the source */
+    int64_t apart_h, apart; /* dx: the strides, by which elements of the copied source stand apart; else 1 */
+    int64_t step_h, step;   /* y, dw: the strides; else 1 */
+    int64_t lines;          /* of the copied source, each of `step` parts */
+    int64_t part, pitch;    /* f32 of a part of a line; of a line */
+    int64_t dy_pitch, own;  /* dw: of the copied dy; f32 of scratch of each worker */
+    int64_t tap[CONV_LONGEST]; /* where in a copied line each tap of a line of the kernel begins to see */
 } depthwise;
 
 static depthwise plan_of(const conv *c)
@@ -37,21 +44,33 @@ static depthwise plan_of(const conv *c)
                     .target_h = dx ? s->h : s->oh,
                     .target_w = dx ? s->w : s->ow,
                     .pad_h = dx ? reach_h - s->at.pad_h : s->at.pad_h,
-                    .pad_w = dx ? reach_w - s->at.pad_w : s->at.pad_w };
+                    .pad_w = dx ? reach_w - s->at.pad_w : s->at.pad_w,
+                    .apart_h = dx ? s->at.stride_h : 1,
+                    .apart = dx ? s->at.stride_w : 1,
+                    .step_h = dx ? 1 : s->at.stride_h,
+                    .step = dx ? 1 : s->at.stride_w };
     /* whole tiles and vectors of the target are computed, so they are read too */
-    const int64_t read_h = round_up(d.target_h, ROWS) + reach_h, read_w = round_up(d.target_w, 16) + reach_w;
-    d.lines = read_h > d.pad_h + d.source_h ? read_h : d.pad_h + d.source_h;
-    d.pitch = round_up(read_w > d.pad_w + d.source_w ? read_w : d.pad_w + d.source_w, 16);
+    const int64_t read_h = (round_up(d.target_h, ROWS) - 1) * d.step_h + reach_h + 1;
+    const int64_t read_w = (round_up(d.target_w, 16) - 1) * d.step + reach_w + 1;
+    const int64_t have_h = d.pad_h + (d.source_h - 1) * d.apart_h + 1,
+                  have_w = d.pad_w + (d.source_w - 1) * d.apart + 1;
+    d.lines = read_h > have_h ? read_h : have_h;
+    d.part = round_up(((read_w > have_w ? read_w : have_w) + d.step - 1) / d.step, 16);
+    d.pitch = d.part * d.step;
     d.dy_pitch = c->kind == LS_CONV_DW ? round_up(d.target_w, 16) : 0;
     d.own = d.lines * d.pitch + d.target_h * d.dy_pitch;
+    for (int64_t j = 0; j < s->kw && j < CONV_LONGEST; j++) {
+        const int64_t at = j * s->at.dilation_w;
+        d.tap[j] = at % d.step * d.part + at / d.step;
+    }
     return d;
 }
 
 bool LS_NAME(ls_conv_is_depthwise)(const conv *c)
 {
     const ls_conv *s = &c->s;
-    return s->at.groups > 1 && s->c == s->at.groups && s->o == s->c && s->at.stride_h == 1 &&
-           s->at.stride_w == 1 && c->taps > 1 && c->taps <= CONV_LONGEST &&
+    return s->at.groups > 1 && s->c == s->at.groups && s->o == s->c && s->at.stride_h <= LONGEST_STRIDE &&
+           s->at.stride_w <= LONGEST_STRIDE && c->taps > 1 && c->taps <= CONV_LONGEST &&
            s->at.pad_h <= (s->kh - 1) * s->at.dilation_h && s->at.pad_w <= (s->kw - 1) * s->at.dilation_w;
 }
 
@@ -71,6 +90,25 @@ SIMD_FN void copy_plane(ls_dtype T, float *to, int64_t pitch, const void *from, 
                        lanes_left(width - k));
 }
 
+/* Copies a plane of the source to its place. */
+SIMD_FN void copy_source(ls_dtype T, const depthwise *d, float *to, const void *from, int64_t plane)
+{
+    to += d->pad_h * d->pitch;
+    if (d->step == 1 && d->apart == 1 && d->apart_h == 1) {
+        copy_plane(T, to + d->pad_w, d->pitch, from, plane, d->source_h, d->source_w);
+        return;
+    }
+    for (int64_t q = 0; q < d->step; q++) {
+        const int64_t first = (q + d->step - d->pad_w % d->step) % d->step; /* of the elements of part q */
+        float *part = to + q * d->part + (d->pad_w + first) / d->step;
+        for (int64_t l = 0; l < d->source_h; l++, part += d->apart_h * d->pitch) {
+            const int64_t line = (plane * d->source_h + l) * d->source_w;
+            for (int64_t k = first, n = 0; k < d->source_w; k += d->step, n += d->apart)
+                part[n] = f_get(from, T, line + k);
+        }
+    }
+}
+
 /* ---- y, dx */
 
 /* ROWS lines of the target from (line, column) on, `vectors` wide. */
@@ -84,12 +122,13 @@ SIMD_FN void tile(ls_dtype T, const depthwise *d, const float *source, const flo
             sum[r][v] = vf_set1(bias);
     for (int64_t i = 0; i < s->kh; i++)
         for (int64_t j = 0; j < s->kw; j++) {
-            const float *from = source + (line + i * s->at.dilation_h) * d->pitch + column +
-                                j * s->at.dilation_w;
+            const float *from = source + (line * d->step_h + i * s->at.dilation_h) * d->pitch + column +
+                                d->tap[j];
             const vf factor = vf_set1(w[i * s->kw + j]);
             for (int r = 0; r < ROWS; r++)
                 for (int v = 0; v < vectors; v++)
-                    sum[r][v] = vf_fma(vf_load(from + r * d->pitch + v * VF_LANES), factor, sum[r][v]);
+                    sum[r][v] = vf_fma(vf_load(from + r * d->step_h * d->pitch + v * VF_LANES), factor,
+                                       sum[r][v]);
         }
     for (int r = 0; r < ROWS && line + r < d->target_h; r++)
         for (int v = 0; v < vectors; v++)
@@ -108,8 +147,7 @@ SIMD_FN void planes(ls_dtype T, const depthwise *d, int64_t begin, int64_t end, 
         const int64_t channel = plane % s->c, taps = d->c->taps;
         for (int64_t t = 0; t < taps; t++)
             w[d->c->kind == LS_CONV_DX ? taps - 1 - t : t] = f_get(a->in[1].data, T, channel * taps + t);
-        copy_plane(T, source + d->pad_h * d->pitch + d->pad_w, d->pitch, a->in[0].data, plane, d->source_h,
-                   d->source_w);
+        copy_source(T, d, source, a->in[0].data, plane);
         const float first = bias ? f_get(bias->data, T, channel) : 0.0f;
         for (int64_t line = 0; line < d->target_h; line += ROWS)
             for (int64_t column = 0, n; column < d->target_w; column += n * VF_LANES) {
@@ -133,14 +171,17 @@ SIMD_FN void taps(const depthwise *d, const float *x, const float *dy, int64_t i
 {
     const ls_conv *s = &d->c->s;
     vf sum[TAPS];
-    for (int t = 0; t < n; t++)
+    int64_t at[TAPS];
+    for (int t = 0; t < n; t++) {
         sum[t] = vf_zero();
+        at[t] = d->tap[j + t];
+    }
     for (int64_t line = 0; line < d->target_h; line++) {
-        const float *from = x + (line + i * s->at.dilation_h) * d->pitch + j * s->at.dilation_w;
+        const float *from = x + (line * d->step_h + i * s->at.dilation_h) * d->pitch;
         for (int64_t k = 0; k < d->target_w; k += VF_LANES) {
             const vf by = vf_load(dy + line * d->dy_pitch + k);
             for (int t = 0; t < n; t++)
-                sum[t] = vf_fma(vf_load(from + k + t * s->at.dilation_w), by, sum[t]);
+                sum[t] = vf_fma(vf_load(from + k + at[t]), by, sum[t]);
         }
     }
     for (int t = 0; t < n; t++)
@@ -171,8 +212,7 @@ SIMD_FN void channels(ls_dtype T, const depthwise *d, int64_t begin, int64_t end
     for (int64_t channel = begin; channel < end; channel++) {
         double total[CONV_LONGEST] = { 0 };
         for (int64_t n = 0; n < s->n; n++) {
-            copy_plane(T, x + d->pad_h * d->pitch + d->pad_w, d->pitch, a->in[1].data, n * s->c + channel,
-                       d->source_h, d->source_w);
+            copy_source(T, d, x, a->in[1].data, n * s->c + channel);
             copy_plane(T, dy, d->dy_pitch, a->in[0].data, n * s->c + channel, d->target_h, d->target_w);
             for (int64_t i = 0; i < s->kh; i++)
                 kernel_line(d, x, dy, i, total);
