@@ -31,31 +31,49 @@ static index_job job_of(const ls_kernel_args *a, const ls_tensor *whole, const l
     return j;
 }
 
+/* `count` elements of the result, from rows `base` and on of x: of one row, or of rows of one element. */
+SIMD_FN void gather_elements(ls_dtype T, const index_job *j, const int32_t *index, int64_t base,
+                             int64_t inner, int64_t count, char *y)
+{
+    const char *x = (const char *)j->a->in[0].data + base * inner * elem_size(T);
+    const int64_t size = j->size;
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t i = index[k];
+        if (i >= 0 && i < size)
+            memcpy(y + k * elem_size(T), x + (inner == 1 ? i : i * inner + k) * elem_size(T),
+                   (size_t)elem_size(T));
+        else
+            f_put(y, T, k, __builtin_nanf(""));
+    }
+}
+
+SIMD_FN void gather_slice(ls_dtype T, const index_job *j, int64_t i, int64_t base, char *y)
+{
+    const char *x = j->a->in[0].data;
+    if (i >= 0 && i < j->size)
+        memcpy(y, x + (base + i) * j->inner * elem_size(T), (size_t)(j->inner * elem_size(T)));
+    else
+        for (int64_t k = 0; k < j->inner; k++)
+            f_put(y, T, k, __builtin_nanf(""));
+}
+
 /* Rows [begin, end) of [outer * n] rows of the result. */
 SIMD_FN void gather_rows(ls_dtype T, const index_job *j, int64_t begin, int64_t end)
 {
     const int64_t inner = j->inner;
-    const char *x = j->a->in[0].data;
-    for (int64_t r = begin; r < end; r++) {
-        const int64_t base = r / j->n * j->size;
-        char *y = elem_at(&j->a->out[0], r * inner);
-        if (!j->slices) {
-            for (int64_t k = 0; k < inner; k++) {
-                const int64_t i = j->index[r * inner + k];
-                if (i >= 0 && i < j->size)
-                    memcpy(y + k * elem_size(T), x + ((base + i) * inner + k) * elem_size(T),
-                           (size_t)elem_size(T));
-                else
-                    f_put(y, T, k, __builtin_nanf(""));
-            }
-            continue;
+    int64_t o = begin / j->n, row = begin % j->n;
+    for (int64_t r = begin, n; r < end; r += n, row = 0, o++) { /* n rows of slice o of the result */
+        n = min_i64(end - r, j->n - row);
+        const int64_t base = o * j->size;
+        if (!j->slices && inner == 1)
+            gather_elements(T, j, j->index + r, base, 1, n, elem_at(&j->a->out[0], r));
+        for (int64_t i = 0; i < n && (j->slices || inner > 1); i++) {
+            char *y = elem_at(&j->a->out[0], (r + i) * inner);
+            if (j->slices)
+                gather_slice(T, j, j->index[row + i], base, y);
+            else
+                gather_elements(T, j, j->index + (r + i) * inner, base, inner, inner, y);
         }
-        const int64_t i = j->index[r % j->n];
-        if (i >= 0 && i < j->size)
-            memcpy(y, x + (base + i) * inner * elem_size(T), (size_t)(inner * elem_size(T)));
-        else
-            for (int64_t k = 0; k < inner; k++)
-                f_put(y, T, k, __builtin_nanf(""));
     }
 }
 
@@ -89,14 +107,15 @@ SIMD_FN void add_slices(ls_dtype T, const index_job *j, const char *x, float *su
 }
 
 SIMD_FN void add_elements(ls_dtype T, const index_job *j, const char *x, const int32_t *index, float *sums,
-                          int width)
+                          int64_t inner, int width)
 {
     for (int64_t i = 0; i < j->n; i++)
         for (int k = 0; k < width; k++) {
-            const int64_t to = index[i * j->inner + k];
-            const bool there = to >= 0 && to < j->size;
-            sums[(there ? to : 0) * j->inner + k] += there ? f_get(x, T, i * j->inner + k)
-                                                           : __builtin_nanf("");
+            const int64_t to = index[i * inner + k];
+            if (to >= 0 && to < j->size)
+                sums[to * inner + k] += f_get(x, T, i * inner + k);
+            else
+                sums[k] = __builtin_nanf("");
         }
 }
 
@@ -108,12 +127,15 @@ SIMD_FN void add_blocks(ls_dtype T, const index_job *j, int64_t begin, int64_t e
         const int width = (int)min_i64(COLUMNS, j->inner - k);
         const char *x = elem_at(&j->a->in[0], from);
         float *sums = j->sums + to;
-        for (int64_t i = 0; i < j->size; i++)
-            memset(sums + i * j->inner, 0, sizeof(float) * (size_t)width);
+        const bool all = width == j->inner;
+        for (int64_t i = 0; i < (all ? 1 : j->size); i++)
+            memset(sums + i * j->inner, 0, sizeof(float) * (size_t)(all ? j->size * width : width));
         if (j->slices)
             add_slices(T, j, x, sums, width);
+        else if (j->inner == 1)
+            add_elements(T, j, x, j->index + from, sums, 1, 1);
         else
-            add_elements(T, j, x, j->index + from, sums, width);
+            add_elements(T, j, x, j->index + from, sums, j->inner, width);
         if (T == LS_F32)
             continue;
         for (int64_t i = 0; i < j->size; i++)
