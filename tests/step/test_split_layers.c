@@ -28,7 +28,7 @@ enum {
 };
 
 /* What `build` has besides. */
-static enum { NOTHING, GROUPED_QUERIES, GROUPED_CONVOLUTION, NORM } besides;
+static enum { NOTHING, GROUPED_QUERIES, GROUPED_CONVOLUTION, NORM, RECURRENT } besides;
 
 static ls_value grouped_queries(ls_graph *g, ls_value x)
 {
@@ -52,6 +52,7 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     const int64_t pixels = t.dims[2] * t.dims[3];
     x = ls_permute(g, ls_reshape(g, x, batch, WIDTH, pixels), 0, 2, 1);
     x = ls_add(g, x, ls_self_attention(g, "attention", x, HEADS, 0));
+    x = besides == RECURRENT ? ls_lstm(g, "lstm", x, WIDTH).y : x;
     x = besides == GROUPED_QUERIES ? grouped_queries(g, x) : x;
     ls_value gates = ls_linear(g, "gate_up", x, 4 * WIDTH); /* two in one, of another size */
     ls_value gate = ls_slice(g, gates, 2, 0, 2 * WIDTH), up = ls_slice(g, gates, 2, 2 * WIDTH, 2 * WIDTH);
@@ -295,6 +296,8 @@ static void what_cannot_be_split(void **state)
     refused("colwise:qkv rowwise:out", 2, "meets 2 packed parts", "in parts of equal size");
     besides = GROUPED_CONVOLUTION;
     refused("colwise:groups", 2, "colwise:groups", "cannot split it so");
+    besides = RECURRENT;
+    refused("colwise:lstm", 2, "lstm", "cannot split it so");
     besides = NORM;
     refused(CONVOLUTIONS, 2, "in norm takes operand 0", "operand 1, which is whole on every rank");
     refused(CONVOLUTIONS " colwise:norm", 2, "in norm takes operand 1",

@@ -7,7 +7,7 @@
 typedef struct pool {
     const ls_kernel_args *a;
     int64_t h, w, oh, ow; /* sizes of a plane of the picture, and of the result */
-    float *sums;          /* scratch of all threads: in gradients, a plane of the picture each */
+    float *sums; /* scratch of all threads: in gradients, a plane of the picture each, and for means a line */
 } pool;
 
 static int64_t plane_floats(const ls_type *picture)
@@ -18,6 +18,13 @@ static int64_t plane_floats(const ls_type *picture)
 static size_t plane_bytes(const ls_kernel_args *a)
 {
     return sizeof(float) * (size_t)(plane_floats(&a->out[0].type) * (a->threads > 1 ? a->threads : 1));
+}
+
+static int64_t line_floats(int64_t w) { return round_up(w, 16); }
+
+static size_t lines_bytes(const ls_kernel_args *a, int64_t w, int64_t lines)
+{
+    return sizeof(float) * (size_t)(line_floats(w) * lines * (a->threads > 1 ? a->threads : 1));
 }
 
 /* Runs `each` for all planes. x is the picture, y the result. */
@@ -126,37 +133,56 @@ SIMD_FN void max_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t e
     }
 }
 
-SIMD_FN void avg_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end)
+/* Mean pooling adds the rows of windows up in vectors, and then their columns. */
+SIMD_FN void avg_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end, int worker)
 {
+    float *line = p->sums + worker * line_floats(p->w);
     for (int64_t plane = begin; plane < end; plane++)
-        for (int64_t i = 0; i < p->oh * p->ow; i++) {
-            const ls_pool_window r = ls_avg_row(p->a->attrs, i / p->ow, p->oh, p->h),
-                                 c = ls_avg_column(p->a->attrs, i % p->ow, p->ow, p->w);
-            vf sum = vf_zero();
-            for (int64_t h = r.begin; h < r.end; h++)
-                for (int64_t w = c.begin; w < c.end; w += VF_LANES)
+        for (int64_t i = 0; i < p->oh; i++) {
+            const ls_pool_window r = ls_avg_row(p->a->attrs, i, p->oh, p->h);
+            for (int64_t w = 0; w < p->w; w += VF_LANES) {
+                vf sum = vf_zero();
+                for (int64_t h = r.begin; h < r.end; h++)
                     sum += vf_get_n(p->a->in[0].data, T, (plane * p->h + h) * p->w + w,
-                                    (int)min_i64(c.end - w, VF_LANES));
-            f_put(p->a->out[0].data, T, plane * p->oh * p->ow + i,
-                  vf_sum(sum) / (float)(r.divisor * c.divisor));
+                                    (int)min_i64(p->w - w, VF_LANES));
+                vf_store(line + w, sum);
+            }
+            for (int64_t j = 0; j < p->ow; j++) {
+                const ls_pool_window c = ls_avg_column(p->a->attrs, j, p->ow, p->w);
+                float sum = 0.0f;
+                for (int64_t w = c.begin; w < c.end; w++)
+                    sum += line[w];
+                f_put(p->a->out[0].data, T, (plane * p->oh + i) * p->ow + j,
+                      sum / (float)(r.divisor * c.divisor));
+            }
         }
 }
 
+/* The other way round: columns, then rows. */
 SIMD_FN void avg_grad_planes(ls_dtype T, const pool *p, int64_t begin, int64_t end, int worker)
 {
-    float *sums = p->sums + worker * plane_floats(&p->a->out[0].type);
+    const int64_t pitch = line_floats(p->w);
+    float *line = p->sums + worker * pitch * (p->h + 1), *sums = line + pitch;
     for (int64_t plane = begin; plane < end; plane++) {
-        memset(sums, 0, sizeof(float) * (size_t)(p->h * p->w));
-        for (int64_t i = 0; i < p->oh * p->ow; i++) {
-            const ls_pool_window r = ls_avg_row(p->a->attrs, i / p->ow, p->oh, p->h),
-                                 c = ls_avg_column(p->a->attrs, i % p->ow, p->ow, p->w);
-            const float each = f_get(p->a->in[0].data, T, plane * p->oh * p->ow + i) /
-                               (float)(r.divisor * c.divisor);
-            for (int64_t h = r.begin; h < r.end; h++)
+        memset(sums, 0, sizeof(float) * (size_t)(p->h * pitch));
+        for (int64_t i = 0; i < p->oh; i++) {
+            const ls_pool_window r = ls_avg_row(p->a->attrs, i, p->oh, p->h);
+            memset(line, 0, sizeof(float) * (size_t)pitch);
+            for (int64_t j = 0; j < p->ow; j++) {
+                const ls_pool_window c = ls_avg_column(p->a->attrs, j, p->ow, p->w);
+                const float each = f_get(p->a->in[0].data, T, (plane * p->oh + i) * p->ow + j) /
+                                   (float)(r.divisor * c.divisor);
                 for (int64_t w = c.begin; w < c.end; w++)
-                    sums[h * p->w + w] += each;
+                    line[w] += each;
+            }
+            for (int64_t h = r.begin; h < r.end; h++)
+                for (int64_t w = 0; w < pitch; w += VF_LANES)
+                    vf_store(sums + h * pitch + w, vf_load(sums + h * pitch + w) + vf_load(line + w));
         }
-        put_plane(T, &p->a->out[0], plane, sums, p->h * p->w);
+        for (int64_t h = 0; h < p->h; h++)
+            for (int64_t w = 0; w < p->w; w += VF_LANES)
+                vf_put_n(p->a->out[0].data, T, (plane * p->h + h) * p->w + w, vf_load(sums + h * pitch + w),
+                         (int)min_i64(p->w - w, VF_LANES));
     }
 }
 
@@ -173,8 +199,7 @@ static void max_grad_task(void *context, int64_t begin, int64_t end, int worker)
 static void avg_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const pool *p = context;
-    (void)worker;
-    BY_FLOAT(p->a->in[0].type.dtype, avg_planes, p, begin, end);
+    BY_FLOAT(p->a->in[0].type.dtype, avg_planes, p, begin, end, worker);
 }
 static void avg_grad_task(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -191,4 +216,8 @@ KERNEL(max_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, 1, max_grad_ta
 KERNEL_WORKSPACE(max_pool2d_grad) { return plane_bytes(a); }
 KERNEL(avg_pool2d) { run(a, &a->in[0].type, &a->out[0].type, 1, avg_task); }
 KERNEL(avg_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, 1, avg_grad_task); }
-KERNEL_WORKSPACE(avg_pool2d_grad) { return plane_bytes(a); }
+KERNEL_WORKSPACE(avg_pool2d) { return lines_bytes(a, a->in[0].type.dims[3], 1); }
+KERNEL_WORKSPACE(avg_pool2d_grad)
+{
+    return lines_bytes(a, a->out[0].type.dims[3], a->out[0].type.dims[2] + 1);
+}

@@ -46,7 +46,7 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(resize2d_grad, FLOATS, WORKSPACE(resize2d_grad)),
     ROW(max_pool2d, FLOATS, WORKSPACE(max_pool2d)),
     ROW(max_pool2d_grad, FLOATS, WORKSPACE(max_pool2d_grad)),
-    ROW(avg_pool2d, FLOATS),
+    ROW(avg_pool2d, FLOATS, WORKSPACE(avg_pool2d)),
     ROW(avg_pool2d_grad, FLOATS, WORKSPACE(avg_pool2d_grad)),
     ROW(batch_norm, FLOATS),
     ROW(batch_norm_grad, FLOATS),

@@ -43,6 +43,7 @@ KERNEL_WORKSPACE(max_pool2d);
 KERNEL(max_pool2d_grad);
 KERNEL_WORKSPACE(max_pool2d_grad);
 KERNEL(avg_pool2d);
+KERNEL_WORKSPACE(avg_pool2d);
 KERNEL(avg_pool2d_grad);
 KERNEL_WORKSPACE(avg_pool2d_grad);
 /* batch_norm.c */
