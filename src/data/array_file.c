@@ -3,10 +3,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/find.h"
 #include "base/hash.h"
 #include "base/sys.h"
+#include "comm/memory_room.h"
 #include "data/array_csv.h"
 #include "data/array_hdf5.h"
 #include "data/array_npz.h"
@@ -48,11 +50,21 @@ static ls_status take_npy(ls_array_file *f, const ls_npy *array)
     return LS_OK;
 }
 
+/* Rows are read in any order. Of a file larger than memory only they are read: what the kernel would read
+ * around each, up to some MiB, would push others out. */
+static ls_status map_rows(ls_mapping *map, const char *path)
+{
+    LS_TRY(ls_file_map(map, path));
+    if (map->size > ls_memory_room())
+        madvise((void *)(uintptr_t)map->data, map->size, MADV_RANDOM); /* may fail */
+    return LS_OK;
+}
+
 static ls_status open_npy(ls_array_file *f, const char *path, const char *what)
 {
     (void)what;
     ls_npy array;
-    LS_TRY(ls_file_map(&f->map, path));
+    LS_TRY(map_rows(&f->map, path));
     LS_TRY(ls_npy_parse(&array, f->map.data, f->map.size, f->path));
     return take_npy(f, &array);
 }
@@ -60,7 +72,7 @@ static ls_status open_npy(ls_array_file *f, const char *path, const char *what)
 static ls_status open_npz(ls_array_file *f, const char *path, const char *what)
 {
     ls_npy array;
-    LS_TRY(ls_file_map(&f->map, path));
+    LS_TRY(map_rows(&f->map, path));
     LS_TRY(ls_npz_find(&array, &f->heap, f->map.data, f->map.size, what, f->path));
     return take_npy(f, &array);
 }
@@ -112,7 +124,7 @@ static ls_status open_hdf5(ls_array_file *f, const char *path, const char *what)
     if (array.type.ndim < 1 || bytes == 0)
         return LS_OK; /* refused by who asks for samples */
     if (array.offset >= 0) {
-        LS_TRY(ls_file_map(&f->map, path));
+        LS_TRY(map_rows(&f->map, path));
         if ((size_t)array.offset > f->map.size || bytes > f->map.size - (size_t)array.offset)
             return ls_fail(LS_E_FORMAT,
                            "%s: its elements end after the end of the file: the file is "
