@@ -264,8 +264,8 @@ static ls_status run(job *j)
                            (long long)j->o->first, (long long)j->o->count, (long long)j->set->n - 1);
         j->n = j->o->count < j->set->n - j->o->first ? j->o->count : j->set->n - j->o->first;
         if (j->n < j->o->count)
-            ls_log_info("--count %lld: the split has %lld from sample %lld on", (long long)j->o->count,
-                        (long long)j->n, (long long)j->o->first);
+            ls_log_info("%lld samples: the split has no more from sample %lld on", (long long)j->n,
+                        (long long)j->o->first);
     }
     if (!j->o->n_inputs)
         free(ls_target_other_data(&j->target, j->set));

@@ -84,8 +84,8 @@ static void profiled_and_planned(void **state)
     ASSERT_CONTAINS(page, "Memory of rank 3");
     ASSERT_CONTAINS(page, expect);
     ASSERT_CONTAINS(page, "times as measured");
+    /* (not the labels: a busy machine decides which programs are wide enough for one) */
     ASSERT_CONTAINS(page, "The profiled steps");
-    ASSERT_CONTAINS(page, ">update</text>");
     ASSERT_CONTAINS(page, "exp_avg.unit root");
     ASSERT_CONTAINS(page, "encoder_layer_2");
     free(page);
