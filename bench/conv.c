@@ -1,6 +1,6 @@
-/* conv.c - how fast the convolutions of a ResNet18 are, beside what the machine can do in the same moment.
+/* conv.c - how fast the convolutions of a ResNet are, beside what the machine can do in the same moment.
  *
- *   bench_conv [isa|best] [threads] [batch] [28|224] [own|onednn]
+ *   bench_conv [isa|best] [threads] [batch] [28|224] [own|onednn] [18|50]
  *
  * Each op is timed in turns with a burst of fused multiply-adds on as many threads; of each the best time
  * counts. GFLOP/s are nominal: they count products with padding, which the kernels leave out, and all of a 3
@@ -65,14 +65,48 @@ static double best_of(const ls_device *d, const layer *l, int64_t batch, int whi
     return best;
 }
 
+enum { MOST = 64 };
+
+/* The layers of a ResNet18, or of a ResNet50 whose blocks have a product before and behind the convolution. */
+static int layers_of(layer *l, int depth, int64_t picture)
+{
+    static const int deep[] = { 3, 4, 6, 3 };
+    int64_t size = (picture + 1) / 2, in = 64;
+    int n = 0;
+    l[n++] = (layer){ picture == 28 ? 1 : 3, 64, picture, 7, 2, 1 };
+    size = (size + 1) / 2;
+    for (int stage = 0; stage < 4; stage++) {
+        const int64_t width = 64 << stage, stride = stage ? 2 : 1, small = (size + stride - 1) / stride,
+                      out = depth == 50 ? 4 * width : width;
+        const int blocks = depth == 50 ? deep[stage] : 2;
+        if (depth == 50) {
+            l[n++] = (layer){ in, width, size, 1, 1, 1 };
+            l[n++] = (layer){ width, width, size, 3, stride, 1 };
+            l[n++] = (layer){ out, width, small, 1, 1, blocks - 1 };
+            l[n++] = (layer){ width, width, small, 3, 1, blocks - 1 };
+            l[n++] = (layer){ width, out, small, 1, 1, blocks };
+        } else {
+            l[n++] = (layer){ in, width, size, 3, stride, 1 };
+            l[n++] = (layer){ width, width, small, 3, 1, 2 * blocks - 1 };
+        }
+        if (in != out)
+            l[n++] = (layer){ in, out, size, 1, stride, 1 };
+        in = out;
+        size = small;
+    }
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     ls_isa isa = ls_isa_best();
     const char *word = argc > 1 ? argv[1] : "best";
     const int64_t batch = argc > 3 ? atoi(argv[3]) : 64, picture = argc > 4 ? atoi(argv[4]) : 28;
+    const int depth = argc > 6 ? atoi(argv[6]) : 18;
     ls_device d;
-    if (argc > 6 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || batch < 1 || picture < 1) {
-        fprintf(stderr, "usage: bench_conv [level|best] [threads] [batch] [size] [own|onednn]\n");
+    if (argc > 7 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || batch < 1 || picture < 1 ||
+        (depth != 18 && depth != 50)) {
+        fprintf(stderr, "usage: bench_conv [level|best] [threads] [batch] [size] [own|onednn] [18|50]\n");
         return 2;
     }
     const ls_device_opts opts = { .isa = (int)isa,
@@ -82,24 +116,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;
     }
-    const int64_t s = (picture + 1) / 2, a = (s + 1) / 2, b = (a + 1) / 2, c = (b + 1) / 2, e = (c + 1) / 2;
-    const layer layers[] = {
-        { picture == 28 ? 1 : 3, 64, picture, 7, 2, 1 },
-        { 64, 64, a, 3, 1, 4 },
-        { 64, 128, a, 3, 2, 1 },
-        { 64, 128, a, 1, 2, 1 },
-        { 128, 128, b, 3, 1, 3 },
-        { 128, 256, b, 3, 2, 1 },
-        { 128, 256, b, 1, 2, 1 },
-        { 256, 256, c, 3, 1, 3 },
-        { 256, 512, c, 3, 2, 1 },
-        { 256, 512, c, 1, 2, 1 },
-        { 512, 512, e, 3, 1, 3 },
-    };
+    layer layers[MOST];
+    const int n = layers_of(layers, depth, picture);
     double total_flop = 0, total_seconds = 0, burst = 0;
     printf("%s, %d thread%s, batch %d, pictures of %d; us and GFLOP/s of y, dx, dw\n", ls_isa_name(isa),
            d.threads, d.threads > 1 ? "s" : "", (int)batch, (int)picture);
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+    for (int i = 0; i < n; i++) {
         const layer *l = &layers[i];
         const int64_t out = (l->size - 1) / l->stride + 1;
         const double flop = 2.0 * (double)(batch * out * out * l->out * l->in * l->kernel * l->kernel);
