@@ -3,7 +3,7 @@
 # under the sanitizers, without what is slow there. Stops at the first build that fails. ONE=asan make test runs one of them.
 set -eu
 cd "$(dirname "$0")/.."
-jobs=${JOBS:-$(nproc)}
+jobs=${JOBS:-$(($(nproc) + 1))} # one more than cores: many tests wait for ranks and hosts
 
 case ${1:-} in
     all) presets="dev asan tsan release" ;;
