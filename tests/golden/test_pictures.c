@@ -25,17 +25,17 @@ static ls_value conv1d(ls_graph *g, const ls_value *x)
 static ls_value conv3d(ls_graph *g, const ls_value *x)
 {
     const ls_conv_opts o = { LS_CONV_DEFAULTS,     .stride = { 1, 2 }, .padding = { 0, 1 },
-                             .dilation = { 2, 1 }, .groups = 2,        .depth = { 2, 1, 1 } };
+                             .dilation = { 2, 1 }, .groups = 2,        .depth = { 2, 1, 1, 0 } };
     return ls_conv3d_op(g, x[0], x[1], x[2], &o);
 }
 static ls_value conv3d_dilated(ls_graph *g, const ls_value *x)
 {
-    const ls_conv_opts o = { LS_CONV_DEFAULTS, .depth = { 1, 0, 3 } };
+    const ls_conv_opts o = { LS_CONV_DEFAULTS, .depth = { 1, 0, 3, 0 } };
     return ls_conv3d_op(g, x[0], x[1], x[2], &o);
 }
 static ls_value conv3d_skipping(ls_graph *g, const ls_value *x)
 {
-    const ls_conv_opts o = { LS_CONV_DEFAULTS, .depth = { 3, 0, 1 } };
+    const ls_conv_opts o = { LS_CONV_DEFAULTS, .depth = { 3, 0, 1, 0 } };
     return ls_conv3d_op(g, x[0], x[1], x[2], &o);
 }
 static ls_value conv_transpose1d(ls_graph *g, const ls_value *x)
@@ -58,7 +58,7 @@ static ls_value conv_transpose3d(ls_graph *g, const ls_value *x)
 }
 static ls_value up3(ls_graph *g, const ls_value *x)
 {
-    const ls_conv_opts o = { LS_CONV_DEFAULTS, .stride = { 2, 2 }, .depth = { 2, 0, 1 } };
+    const ls_conv_opts o = { LS_CONV_DEFAULTS, .stride = { 2, 2 }, .depth = { 2, 0, 1, 0 } };
     return ls_conv_transpose3d_op(g, x[0], x[1], x[2], &o);
 }
 static ls_value up(ls_graph *g, const ls_value *x)
@@ -190,15 +190,15 @@ static void refusals(void **state)
           "output_padding 1 must be at least 0 and less than the stride 1" },
         { (ls_conv2d_op), 4, { LS_CONV_DEFAULTS, .output_padding = { 1, 0 } }, "option of transposed" },
         { (ls_conv_transpose2d_op), 4, { LS_CONV_DEFAULTS, .padding = { 4, 0 } }, "would be -3 x 5" },
-        { (ls_conv3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 1, 0, 5 } }, "does not fit a depth of 4" },
-        { (ls_conv3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 0, 0, 1 } }, "stride 0" },
+        { (ls_conv3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 1, 0, 5, 0 } }, "does not fit a depth of 4" },
+        { (ls_conv3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 0, 0, 1, 0 } }, "stride 0" },
         { (ls_conv3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 2, 0, 1, 1 } }, "option of transposed" },
         { (ls_conv_transpose3d_op), 4, { LS_CONV_DEFAULTS }, "conv_transpose3d: needs x [N, C, D, H, W]" },
         { (ls_conv_transpose3d_op),
           5,
           { LS_CONV_DEFAULTS, .depth = { 2, 0, 1, 2 } },
           "output_padding 2 (less than the stride)" },
-        { (ls_conv_transpose3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 1, 3, 1 } }, "padding 3, dilation 1" },
+        { (ls_conv_transpose3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 1, 3, 1, 0 } }, "padding 3, dilation 1" },
     };
     for (size_t k = 0; k < sizeof BAD / sizeof *BAD; k++) {
         ls_graph *g;
