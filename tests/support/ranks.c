@@ -26,7 +26,8 @@ static void *body(void *argument)
     ls_status s = run->fn(r->group, run->context);
     if (s != LS_OK) {
         pthread_mutex_lock(&run->lock);
-        if (run->first == LS_OK) {
+        /* a rank that only hears of another one's failure may be faster than that one */
+        if (run->first == LS_OK || run->first == LS_E_PEER) {
             run->first = s;
             snprintf(run->message, sizeof run->message, "%s", ls_error_message());
         }

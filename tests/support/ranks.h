@@ -14,5 +14,5 @@ typedef ls_status (*rank_fn)(ls_group *g, void *context);
     } while (0)
 
 /* Runs it on all ranks and returns when all have ended. The first rank to fail fails the group, and its
- * status and message are this call's own. */
+ * status and message are this call's own; a failure of its own goes before one that it heard of. */
 ls_status run_ranks(int n, rank_fn fn, void *context);
