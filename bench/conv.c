@@ -67,7 +67,7 @@ static double best_of(const ls_device *d, const layer *l, int64_t batch, int whi
 
 enum { MOST = 64 };
 
-/* The layers of a ResNet18, or of a ResNet50 whose blocks have a product before and behind the convolution. */
+/* The layers of a ResNet18, or of a ResNet50, whose blocks have a product before and behind a convolution. */
 static int layers_of(layer *l, int depth, int64_t picture)
 {
     static const int deep[] = { 3, 4, 6, 3 };

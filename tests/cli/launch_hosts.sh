@@ -143,7 +143,7 @@ steps=$(grep -c '"kind":"step"' runs/host/metrics.jsonl)
 until_true has_steps host $((steps + 40))
 rm down; kill -9 $(ranks $left | tail -n 1)
 ended 0
-has err "^warning: rank 1: killed by signal 9 .*; restart 2 of 3 in 1 s .*on 4 workers instead of 2$"
+has err "^warning: rank [01]: killed by signal 9 .*; restart 2 of 3 in 1 s .*on 4 workers instead of 2$"
 times 2 err "^ranks  4 on 2 hosts"; same host
 has runs/host/result.json '"restarts":\[\{.*"workers":2,"cause":"host 10.77.8.2 is gone.*"workers":4,'
 

@@ -198,7 +198,10 @@ static void refusals(void **state)
           5,
           { LS_CONV_DEFAULTS, .depth = { 2, 0, 1, 2 } },
           "output_padding 2 (less than the stride)" },
-        { (ls_conv_transpose3d_op), 5, { LS_CONV_DEFAULTS, .depth = { 1, 3, 1, 0 } }, "padding 3, dilation 1" },
+        { (ls_conv_transpose3d_op),
+          5,
+          { LS_CONV_DEFAULTS, .depth = { 1, 3, 1, 0 } },
+          "padding 3, dilation 1" },
     };
     for (size_t k = 0; k < sizeof BAD / sizeof *BAD; k++) {
         ls_graph *g;
