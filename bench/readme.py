@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""README's table of measurements, from bench/results.json: between the lines `<!-- make bench -->` and `<!-- end -->`.
+"""The tables of measurements, from bench/results.json: between the lines `<!-- make bench -->` and `<!-- end -->` of docs/status.md, all rows,
+and of README.md, those of one thread.
 
-    python bench/readme.py [--check]     # writes it; --check: fails if README's is another one"""
+    python bench/readme.py [--check]     # writes them; --check: fails if one is another"""
 import json
 import os
 import sys
@@ -21,7 +22,8 @@ def spread(low, high):
 def line(row):
     best = row["peers"].get(row.get("best"))
     cells = [row["text"] + (f", {row['threads']} threads" if row.get("threads", 1) > 1 else ""), f"{duration(best['seconds'])} ({row['best']})" if best else "",
-             duration(row["seconds"]), f"**{best['ratio']:.2f}** ({spread(*best['ratios'])})" if best else "", f"{100 * row['of_bound']:.0f} %" if "of_bound" in row else "", f"{row['planned'] / row['seconds']:.2f}" if row.get("planned") else "",
+             duration(row["seconds"]), f"**{best['ratio']:.2f}** ({spread(*best['ratios'])})" if best else "", f"{100 * row['of_bound']:.0f} %" if "of_bound" in row else "",
+             f"{row['planned'] / row['seconds']:.2f}" if row.get("planned") else "",
              f"{best['peak_rss_mb']:,.0f}, {row['peak_rss_mb']:,.0f} MB" if best and "peak_rss_mb" in row else ""]
     return "| " + " | ".join(cells) + " |"
 
@@ -44,22 +46,27 @@ def table(results):
     return "\n".join(lines + head + [line(r) for r in rows.values()]) + "\n"
 
 
-def main():
-    path = os.path.join(ROOT, "README.md")
-    with open(os.path.join(ROOT, "bench", "results.json"), encoding="utf-8") as f:
-        wanted = table(json.load(f))
+def place(page, wanted, check):
+    path = os.path.join(ROOT, page)
     with open(path, encoding="utf-8") as f:
         text = f.read()
     before, rest = text.split(BEGIN)
     now, after = rest.split(END)
-    if sys.argv[1:] == ["--check"]:
-        if now != wanted:
-            sys.exit("README's table of measurements is not that of bench/results.json: run python bench/readme.py")
-    elif sys.argv[1:]:
-        sys.exit(__doc__)
-    else:
+    if check and now != wanted:
+        sys.exit(f"{page}: the table of measurements is not that of bench/results.json: run python bench/readme.py")
+    if not check:
         with open(path, "w", encoding="utf-8") as f:
             f.write(before + BEGIN + wanted + END + after)
+
+
+def main():
+    if sys.argv[1:] not in ([], ["--check"]):
+        sys.exit(__doc__)
+    with open(os.path.join(ROOT, "bench", "results.json"), encoding="utf-8") as f:
+        results = json.load(f)
+    few = {**results, "rows": {name: row for name, row in results["rows"].items() if row.get("threads", 1) == 1}}
+    place("README.md", table(few), bool(sys.argv[1:]))
+    place("docs/status.md", table(results), bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":
