@@ -74,7 +74,7 @@ static void draw_conv(drawing *d, int way)
     const int64_t groups = one_in(2) ? 1 : within(2, depthwise ? 20 : 4), n = size(9);
     const int64_t c = groups * (depthwise ? 1 : size(20)),
                   o = groups * (depthwise && one_in(2) ? 1 : size(20));
-    const int64_t k = within(1, 5), l = one_in(2) ? k : within(1, 7);
+    const int64_t k = one_in(3) ? 1 : within(1, 5), l = one_in(2) ? k : within(1, 7);
     *a = (ls_conv_attrs){ .stride_h = within(1, 3),
                           .stride_w = within(1, 3),
                           .pad_h = one_in(5) ? within(0, 8) : within(0, k / 2),

@@ -70,6 +70,8 @@ size_t LS_NAME(ls_conv_workspace)(const conv *c)
     return LS_NAME(ls_conv_is_depthwise)(c)  ? LS_NAME(ls_conv_depthwise_workspace)(c)
            : LS_NAME(ls_conv_is_thin)(c)     ? LS_NAME(ls_conv_thin_workspace)(c)
            : LS_NAME(ls_conv_is_winograd)(c) ? LS_NAME(ls_conv_winograd_workspace)(c)
+           : LS_NAME(ls_conv_is_point)(c)    ? c->kind == LS_CONV_DW ? LS_NAME(ls_conv_point_dw_workspace)(c)
+                                                                     : LS_NAME(ls_conv_point_workspace)(c)
                                              : c->seen_bytes + c->b_bytes + c->s_bytes + c->t_bytes;
 }
 
@@ -81,6 +83,10 @@ bool LS_NAME(ls_conv_special)(conv *c)
         LS_NAME(ls_conv_thin)(c);
     else if (LS_NAME(ls_conv_is_winograd)(c))
         LS_NAME(ls_conv_winograd)(c);
+    else if (LS_NAME(ls_conv_is_point)(c) && c->kind == LS_CONV_DW)
+        LS_NAME(ls_conv_point_dw)(c);
+    else if (LS_NAME(ls_conv_is_point)(c))
+        LS_NAME(ls_conv_point)(c);
     else
         return false;
     return true;

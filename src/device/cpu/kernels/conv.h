@@ -11,8 +11,8 @@
  * several positions are multiplied together, where the positions that they see are neighbours too. Padding is
  * never multiplied, and any stride and dilation work. Each group is a convolution of its own. With few
  * channels (the first layer) these products would be too thin: see conv_thin.c. If every channel is a group,
- * there are none: conv_depthwise.c. Kernels of 3 x 3 with stride
- * 1 over larger pictures need fewer multiplications: conv_winograd.c.
+ * there are none: conv_depthwise.c. Kernels of 1 x 1 need no copies: conv_point.c. Kernels of 3 x 3 with
+ * stride 1 over larger pictures need fewer multiplications: conv_winograd.c.
  *
  * Order of summation. y, dx: taps in ascending order. A chain has as many taps as fit into CONV_CHAIN
  * products; with more channels than that, each tap is chains of GEMM_KC. Chains are added in ascending order.
@@ -91,6 +91,13 @@ void LS_NAME(ls_conv_thin)(conv *c);
 bool LS_NAME(ls_conv_is_depthwise)(const conv *c);
 size_t LS_NAME(ls_conv_depthwise_workspace)(const conv *c);
 void LS_NAME(ls_conv_depthwise)(const conv *c);
+
+/* conv_point.c, conv_point_dw.c */
+bool LS_NAME(ls_conv_is_point)(const conv *c);
+size_t LS_NAME(ls_conv_point_workspace)(const conv *c); /* y, dx */
+void LS_NAME(ls_conv_point)(conv *c);
+size_t LS_NAME(ls_conv_point_dw_workspace)(const conv *c);
+void LS_NAME(ls_conv_point_dw)(conv *c);
 
 /* conv_winograd.c */
 bool LS_NAME(ls_conv_is_winograd)(const conv *c);
