@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The tables of measurements, from bench/results.json: between the lines `<!-- make bench -->` and `<!-- end -->` of docs/status.md, all rows,
-and of README.md, those of one thread.
+"""The tables of measurements, from bench/results.json: between the lines `<!-- make bench -->` and `<!-- end -->` of docs/status.md, a table
+for each machine, and of README.md, the first machine's rows of one thread.
 
     python bench/readme.py [--check]     # writes them; --check: fails if one is another"""
 import json
@@ -63,10 +63,11 @@ def main():
     if sys.argv[1:] not in ([], ["--check"]):
         sys.exit(__doc__)
     with open(os.path.join(ROOT, "bench", "results.json"), encoding="utf-8") as f:
-        results = json.load(f)
-    few = {**results, "rows": {name: row for name, row in results["rows"].items() if row.get("threads", 1) == 1}}
+        machines = json.load(f)["machines"]
+    first = machines[0]
+    few = {**first, "rows": {name: row for name, row in first["rows"].items() if row.get("threads", 1) == 1}}
     place("README.md", table(few), bool(sys.argv[1:]))
-    place("docs/status.md", table(results), bool(sys.argv[1:]))
+    place("docs/status.md", "\n".join(table(m) for m in machines), bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":

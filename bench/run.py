@@ -6,7 +6,7 @@
 WORD is a part of a row's name: vit, resnet, qwen, t5, ranks, tp, generate, checkpoint, start, or "vit f32 1". For each row, PyTorch's modes come one after the other; against each, both programs
 take turns in one go. A figure is the median over rounds of each round's median, a ratio the median of the rounds' ratios, so that a clock that drifts touches both
 sides alike; the mode with the least median is PyTorch's best. Beside them a burst of multiply-adds: the bound is the step's FLOPs (as `lockstep plan` counts them) at
-that rate. The rows that ran replace theirs in the results, with the machine, its load and its steal; `bench/readme.py` makes README's tables of it."""
+that rate. The rows that ran replace theirs in the results, with the machine, its load and its steal, beside those of other machines; `bench/readme.py` makes README's table of them."""
 import argparse
 import json
 import os
@@ -272,45 +272,53 @@ def main():
     options = parser.parse_args()
     build = os.path.abspath(options.build)
     wanted = lambda name: not options.only or any(word in name for word in options.only)  # noqa: E731
-    results = {"rows": {}}
-    if os.path.exists(options.results):
-        with open(options.results, encoding="utf-8") as f:
-            results = json.load(f)
     bound = Server(os.path.join(build, "bench", "bench_bound"))
-    here = machine(bound)
-    known = {key: results.get("machine", {}).get(key) for key in ("cpu", "cores", "isa")}
-    if results["rows"] and known != {key: here[key] for key in known}:
-        print(f"the results are another machine's ({known['cpu']}): they are left out", flush=True)
-        results = {"rows": {}}
-    results["machine"] = here
+    machines, results = load(options.results, machine(bound))
     with tempfile.TemporaryDirectory() as folder:
         corpora(folder)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "compiled")  # a run that was killed leaves half of a file in the usual one
         for row in filter(lambda r: wanted(r["name"]), rows(build)):
             results["rows"][row["name"]] = measured = measure(build, row, bound, folder, options)
             results["torch"] = measured.pop("torch", None) or results.get("torch")
-            save(options.results, results)
+            save(options.results, machines)
     results["rows"] |= generations(build, options, wanted)
-    save(options.results, results)
+    save(options.results, machines)
     if wanted("checkpoint"):
         results["rows"] |= checkpoints(build, options)
-        save(options.results, results)
+        save(options.results, machines)
     if wanted("start") and os.environ.get("LOCKSTEP_DATA"):
         results["rows"] |= start_up(build, options)
-        save(options.results, results)
+        save(options.results, machines)
 
 
 ORDER = ("vit", "vit-b16", "resnet", "resnet50", "convnext", "t5", "qwen", "generate", "ranks", "tp", "checkpoint", "start")
 
 
-def save(path, results):
-    results["rows"] = dict(sorted(results["rows"].items(), key=lambda row: ORDER.index(row[0].split()[0])))
+def load(path, here):
+    """All machines that were measured, and this one among them."""
+    machines = []
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            machines = json.load(f)["machines"]
+    for results in machines:
+        if all(results["machine"][key] == here[key] for key in ("cpu", "cores", "isa")):
+            break
+    else:
+        results = {"rows": {}}
+        machines.append(results)
+    results["machine"] = here
+    return machines, results
+
+
+def save(path, machines):
+    for results in machines:
+        results["rows"] = dict(sorted(results["rows"].items(), key=lambda row: ORDER.index(row[0].split()[0])))
 
     def short(x):
         return float(f"{x:.4g}") if isinstance(x, float) else {k: short(v) for k, v in x.items()} if isinstance(x, dict) else [short(v) for v in x] if isinstance(x, list) else x
 
     with open(path, "w", encoding="utf-8") as f:
-        json.dump(short(results), f, indent=1)
+        json.dump(short({"machines": machines}), f, indent=1)
         f.write("\n")
 
 
