@@ -68,8 +68,9 @@ SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const 
             } else {
 #pragma GCC unroll 5
                 for (int g = 0; GROUP_ROWS * g < rows; g++) {
-                    base[g] += sizeof(float);
-                    OPAQUE(base[g]);
+                    const char *next = base[g] + sizeof(float);
+                    OPAQUE(next); /* (of base[g] itself, it would keep the array in memory) */
+                    base[g] = next;
                 }
             }
         }
