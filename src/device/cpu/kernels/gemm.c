@@ -13,6 +13,7 @@
  *                 for each tile of the strip: multiply; after the last block of depth, finish
  */
 #include "gemm.h"
+#include "gemm_ahead.h"
 
 enum {
     LITTLE_TO_PACK = 1 << 15, /* elements: packing them takes less time than waking a thread */
@@ -71,26 +72,7 @@ static void pack_b(const gemm *g, int64_t begin, int64_t end)
     }
 }
 
-/* ---- what tiles prefetch. A list has an entry for every GEMM_AHEAD_STEPS steps of a block of depth; what
- * does not fit is not prefetched. */
-
-typedef struct prefetches {
-    gemm_ahead list[GEMM_AMX_KC / GEMM_AHEAD_STEPS];
-    int n, room;
-} prefetches;
-
-/* The lines of `bytes` bytes from `at` on, in each of the rows that are `row_bytes` apart. */
-static void prefetch_lines(prefetches *f, const char *at, int64_t row_bytes, int64_t bytes)
-{
-    for (; bytes > 0 && f->n < f->room; bytes -= GEMM_LINE, at += GEMM_LINE)
-        f->list[f->n++] = (gemm_ahead){ at, row_bytes };
-}
-static void prefetch_columns(prefetches *f, const ls_tensor *t, int64_t row, int64_t from, int64_t to)
-{
-    const int64_t size = elem_size(t->type.dtype);
-    if (present(t))
-        prefetch_lines(f, elem_at(t, row * row_stride(t) + from), row_stride(t) * size, (to - from) * size);
-}
+/* ---- what tiles prefetch (gemm_ahead.h) */
 
 /* What finishing the tiles of columns [j, j1) reads and writes: residual or addend, activations, results. */
 static void prefetch_finish(prefetches *f, const gemm *g, int64_t i0, int64_t j, int64_t j1)
@@ -107,13 +89,6 @@ static void prefetch_chunk(prefetches *f, const gemm *g, int64_t chunk, int64_t 
 {
     prefetch_columns(f, &g->args->in[0], chunk * g->p.chunk, i0, i0 + rows);
     prefetch_columns(f, &g->args->in[1], chunk * g->p.chunk, g->j0, g->j1);
-}
-
-/* Fills the list with the start of the panel, which is in L1: a tile does not check for an end. */
-static void prefetch_nothing_more(prefetches *f, const float *panel)
-{
-    while (f->n < f->room)
-        f->list[f->n++] = (gemm_ahead){ (const char *)panel, 0 };
 }
 
 /* ---- a strip: `rows` rows from i0 on, all columns of the block, one chunk of depth */
@@ -169,6 +144,8 @@ static void take_a(strip *s, const gemm *g, float *scratch)
         float *sums = g->j0 == 0 ? g->sums
                                  : NULL; /* every block of columns packs A; the first one also sums it */
         g->form->pack_a(scratch, ld, sums, s->chunk > 0, a, s->first_row, s->tiles, k0, s->steps);
+    } else if (p->tile_a) {
+        g->form->pack_rows(scratch, a, s->first_row, s->tiles, k0, s->steps);
     } else if (g->a_in_place) {
         s->a_row_bytes = row_stride(a) * elem_size(a->type.dtype);
         s->a = (const float *)(elem_at(a, s->i0 * row_stride(a) + k0));
@@ -182,7 +159,7 @@ static strip_panel panel_at(const strip *s, const gemm *g, int64_t j)
     const gemm_plan *p = &g->p;
     strip_panel q = { .j = j, .cols = (int)min_i64(p->nr, g->j1 - j), .ldc = p->nr };
     q.b = b_of(g, s->chunk) + (j - g->j0) * s->steps;
-    q.tile = g->form->tiles[p->kind == GEMM_DW][q.cols > VF_LANES];
+    q.tile = g->form->tiles[p->tile_a][q.cols > VF_LANES];
     q.direct = g->direct && q.cols % VF_LANES == 0;
     if (q.direct) {
         q.ldc = row_stride(&g->args->out[0]);
@@ -210,6 +187,12 @@ static void list_prefetches(prefetches *f, const strip *s, const strip_panel *q,
         if (q->direct ? d->k == 0 : d->last)
             prefetch_finish(f, g, s->i0, q->j, q->j + q->cols);
     }
+    if (p->fetch_ahead && s->next_rows <= 0) {
+        if (!q->direct && d->k == 0 && !d->first) /* sums of the chunk before */
+            prefetch_lines(f, (const char *)q->c, q->ldc * (int64_t)sizeof(float), GEMM_LINE);
+        prefetch_panel(f, (const char *)(q->b + (d->k + d->steps) * p->nr),
+                       d->steps * p->nr * (int64_t)sizeof(float), s->rows);
+    }
     if (f->n)
         prefetch_nothing_more(f, q->b);
 }
@@ -221,10 +204,8 @@ static void multiply_tile(strip *s, const strip_panel *q, const depth_block *d, 
     const int64_t row = s->first_row[t] - s->i0;
     const int height = s->first_row[t + 1] - s->first_row[t];
     const float *a, *bias = q->direct && d->last && g->bias ? g->bias + q->j : NULL;
-    int64_t ahead_row = row;
-    if (g->p.kind == GEMM_DW)
-        ahead_row = s->prefetched;
-    if (g->p.kind == GEMM_DW && !g->p.amx)
+    const int64_t ahead_row = s->next_rows > 0 ? s->prefetched : row;
+    if (g->p.tile_a)
         a = s->a + (t * s->steps + d->k) * VF_LANES;
     else
         a = (const float *)((const char *)s->a + row * s->a_row_bytes) + d->k;
@@ -247,7 +228,8 @@ static void multiply_panel(strip *s, const strip_panel *q, const gemm *g)
         d.steps = min_i64(g->p.kc / g->form->unit, s->steps - d.k);
         d.first = first_chunk && d.k == 0;
         d.last = last_chunk && d.k + d.steps == s->steps;
-        prefetches f = { .room = (int)((d.steps + GEMM_AHEAD_STEPS - 1) / GEMM_AHEAD_STEPS) };
+        prefetches f;
+        prefetch_nothing_yet(&f, d.steps);
         list_prefetches(&f, s, q, &d, g);
         for (int t = 0; t < s->tiles; t++, s->prefetched += GEMM_LINES)
             multiply_tile(s, q, &d, g, t, f.n ? f.list : NULL);
@@ -384,7 +366,8 @@ static bool reads_a_in_place(const gemm *g)
 {
     const ls_tensor *a = &g->args->in[0];
     const bool words = a->type.dtype == LS_F32 || g->form->unit == 2;
-    return g->p.kind != GEMM_DW && words && g->p.depth % (g->p.amx ? g->p.depth_unit : g->form->unit) == 0 &&
+    const int unit = g->p.amx ? g->p.depth_unit : g->form->unit;
+    return g->p.kind != GEMM_DW && !g->p.tile_a && words && g->p.depth % unit == 0 &&
            row_stride(a) * elem_size(a->type.dtype) % CACHE_SET_BYTES != 0;
 }
 

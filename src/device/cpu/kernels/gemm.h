@@ -26,8 +26,8 @@
  *   panel   nr columns of B, packed as [k][nr] (zeros to the right of the last column). A tile reads two
  *           vectors a step. The tiles of a strip share a panel while it is in L1.
  *   strip   the rows whose part of A (one chunk deep) stays in half of L2. A is read where it lies if it
- *           can be (row-major f32), else copied: as f32 rows with a padded stride, or for linear_dw as
- *           tiles of [k][VF_LANES].
+ *           can be (row-major f32), else copied: as f32 rows with a padded stride, or as tiles of
+ *           [k][VF_LANES] (linear_dw; AVX2 also if there are many columns).
  *   chunk   the depth that is packed at a time. If there are several, f32 sums wait in scratch memory from
  *           chunk to chunk.
  *   block   the columns of B that are packed at a time.
@@ -48,6 +48,8 @@ enum {
     GEMM_AMX_KC = 512,
     /* elements of depth in a chunk; even, so that both elements of a pair are in one chunk */
     GEMM_CHUNK = 1024,
+    /* AVX2 with more than a few rows: a strip has twice the rows, so half as much of B comes from L3. */
+    GEMM_CHUNK_AVX2 = 512,
     /* linear_dw with a small result copies both operands. With shorter chunks, the copies and the result fit
      * L2 together. */
     GEMM_CHUNK_SMALL_DW = 256,
@@ -73,6 +75,8 @@ typedef struct gemm_plan {
     int row_unit;      /* ranges of rows begin at multiples of it */
     int depth_unit;    /* depth is padded with zeros to a multiple of it */
     int kc;            /* depth of a panel that stays in L1 */
+    bool tile_a;       /* A is copied as tiles of [k][VF_LANES] */
+    bool fetch_ahead;  /* tiles prefetch the next part of B, and sums of the chunk before: they lie in L3 */
     /* own_b false: the threads pack B together and share rows. own_b true: each thread packs B for itself,
      * and computes a part of the columns (split_columns: there are too few rows for all threads, or
      * many columns) or of the rows (small linear_dw: fetching what another core has packed takes longer than
@@ -144,6 +148,9 @@ typedef struct gemm_form {
      * the bias gradient. */
     void (*pack_a)(float *to, int64_t to_ld, float *sums, bool add, const ls_tensor *a, const int *first_row,
                    int tiles, int64_t k0, int64_t steps);
+    /* The same of a row-major A, without sums; NULL where no plan has tile_a for it. */
+    void (*pack_rows)(float *to, const ls_tensor *a, const int *first_row, int tiles, int64_t k0,
+                      int64_t steps);
     /* Before the first tile of that height, and behind the last tile; NULL: nothing is to be done. */
     void (*set_rows)(int rows);
     void (*leave)(void);

@@ -24,8 +24,8 @@ SIMD_FN vf in_order(ls_dtype t, vf v)
 }
 SIMD_FN int64_t row_at(ls_dtype t, int64_t k) { return GEMM_PAIRS(t) ? k ^ 1 : k; }
 
-/* One panel from the rows of w: to[k][j] = w[j0 + j][k0 + k] for j < cols, else 0. Squares of VF_LANES x
- * VF_LANES elements are transposed in registers. */
+/* One panel of nr columns from the rows of w: to[k][j] = w[j0 + j][k0 + k] for j < cols, else 0. Squares of
+ * VF_LANES x VF_LANES elements are transposed in registers. */
 SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, int64_t k0, int64_t depth,
                              int64_t j0, int cols)
 {
@@ -201,6 +201,25 @@ static void pack_a(float *to, int64_t to_ld, float *sums, bool add, const ls_ten
     BY_FLOAT(a->type.dtype, pack_strip, to, sums, add, a, first_row, tiles, k0, depth);
 }
 
-const gemm_form LS_NAME(ls_gemm_f32_form) = {
-    .unit = 1, .tiles = LS_NAME(ls_gemm_tiles), .pack_b = pack_b, .copy_a = copy_a, .pack_a = pack_a
-};
+/* Packs the tiles of a strip of a row-major A: each is a panel of VF_LANES columns, of which the tile reads
+ * as many as its height. The others hold what is in the rows below, because whole squares are faster. */
+SIMD_FN void pack_row_tiles(ls_dtype t, float *to, const ls_tensor *a, const int *first_row, int tiles,
+                            int64_t k0, int64_t depth)
+{
+    for (int tile = 0; tile < tiles; tile++, to += depth * VF_LANES)
+        pack_transposed(t, to, VF_LANES, a, k0, depth, first_row[tile],
+                        (int)min_i64(VF_LANES, rows_of(a) - first_row[tile]));
+}
+
+static void pack_rows(float *to, const ls_tensor *a, const int *first_row, int tiles, int64_t k0,
+                      int64_t depth)
+{
+    BY_FLOAT(a->type.dtype, pack_row_tiles, to, a, first_row, tiles, k0, depth);
+}
+
+const gemm_form LS_NAME(ls_gemm_f32_form) = { .unit = 1,
+                                              .tiles = LS_NAME(ls_gemm_tiles),
+                                              .pack_b = pack_b,
+                                              .copy_a = copy_a,
+                                              .pack_a = pack_a,
+                                              .pack_rows = pack_rows };

@@ -29,6 +29,9 @@ enum {
     SOME_ROWS = 512,
     SOME_ROWS_B_BYTES = 1 << 20,
     MANY_ROWS_B_BYTES = 4 << 20,
+
+    /* panels of B from which on AVX2 copies a row-major A as tiles */
+    TILE_A_PANELS = 20,
 };
 
 static void set_operands(gemm_plan *p, const ls_kernel_args *a)
@@ -80,9 +83,20 @@ static void set_threads(gemm_plan *p, int threads)
     p->own_b = p->split_columns || is_small_dw(p);
 }
 
-static void set_chunks(gemm_plan *p)
+/* Reading tiles of A takes one pointer and pages side by side. With AVX2, that is 2 to 5 % faster if enough
+ * panels of B pay for the copy. */
+static void set_copy(gemm_plan *p, ls_isa isa)
 {
-    p->chunk = is_small_dw(p) ? GEMM_CHUNK_SMALL_DW : GEMM_CHUNK;
+    const int64_t parts = p->split_columns ? p->threads : 1;
+    const bool many = p->rows > FEW_ROWS && p->cols >= (int64_t)TILE_A_PANELS * p->nr * parts;
+    p->tile_a = p->kind == GEMM_DW ? !p->amx : isa == LS_ISA_AVX2 && many;
+}
+
+static void set_chunks(gemm_plan *p, ls_isa isa)
+{
+    p->chunk = isa == LS_ISA_AVX2 && p->rows > FEW_ROWS ? GEMM_CHUNK_AVX2 : GEMM_CHUNK;
+    if (is_small_dw(p))
+        p->chunk = GEMM_CHUNK_SMALL_DW;
     if (p->depth <= p->chunk * 3 / 2) /* a second chunk of less than half the size does not pay */
         p->chunk = round_up(p->depth, p->amx ? p->depth_unit : 2);
     p->chunk_words = p->amx ? p->chunk / 2 : p->chunk;
@@ -109,7 +123,7 @@ static int64_t packed_b_bytes(int64_t rows)
     return rows < SOME_ROWS ? SOME_ROWS_B_BYTES : MANY_ROWS_B_BYTES;
 }
 
-static void set_block(gemm_plan *p)
+static void set_block(gemm_plan *p, ls_isa isa)
 {
     const int64_t panel_bytes = p->chunk_words * p->nr * (int64_t)sizeof(float) +
                                 1; /* (+ 1: depth may be 0) */
@@ -122,6 +136,7 @@ static void set_block(gemm_plan *p)
     p->group = 1;
     if (p->threads > 1 && !p->own_b && panels > block_panels)
         p->group = min_i64(p->chunks, packed_b_bytes(p->rows) / (panel_bytes * block_panels));
+    p->fetch_ahead = isa == LS_ISA_AVX2 && block_panels * panel_bytes > L2_BYTES / 2;
 }
 
 /* `n` f32 in whole cache lines. */
@@ -133,7 +148,7 @@ static void set_bytes(gemm_plan *p)
     p->c_bytes = p->chunks > 1 ? f32_bytes(p->scratch_rows * p->block) : 0;
     const int64_t packed_a = p->strip / p->mr * (p->nr / 2) * p->chunk_words; /* [tile][k][lanes] */
     const int64_t copied_a = p->strip * (p->chunk_words + GEMM_PAD);          /* [row][k, padded] */
-    p->a_bytes = f32_bytes(p->kind == GEMM_DW && !p->amx ? packed_a : copied_a);
+    p->a_bytes = f32_bytes(p->tile_a ? packed_a : copied_a);
     p->t_bytes = f32_bytes((int64_t)p->strip * p->nr);
     p->s_bytes = p->kind == GEMM_DW ? f32_bytes(p->rows) : 0;
 }
@@ -144,9 +159,10 @@ gemm_plan LS_NAME(ls_gemm_plan)(const ls_kernel_args *a, gemm_kind kind)
     set_operands(&p, a);
     set_tile(&p, a->isa, a->in[0].type.dtype);
     set_threads(&p, a->threads);
-    set_chunks(&p);
+    set_copy(&p, a->isa);
+    set_chunks(&p, a->isa);
     set_strip(&p, a->isa);
-    set_block(&p);
+    set_block(&p, a->isa);
     set_bytes(&p);
     return p;
 }
