@@ -110,12 +110,15 @@ SIMD_FN vf vf_gelu_slope(vf x)
     return vf_fma(x * e, vf_set1(0.398942280f), vf_select(vf_lt(x, vf_zero()), tail, 1.0f - tail));
 }
 
+/* 1 + e^x. Below -80 e^x adds nothing to 1, but it might be a subnormal number: they take long. */
+SIMD_FN vf vf_one_plus_exp(vf x) { return 1.0f + vf_exp(vf_max(vf_set1(-80.0f), x)); }
+
 /* x (1 + tanh u)/2 = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x³). */
 #define VF_GELU_2C 1.59576912f /* 2 sqrt(2/pi) */
 SIMD_FN vf vf_gelu_tanh(vf x)
 {
     const vf u2 = x * vf_fma(x * x, vf_set1(0.044715f * VF_GELU_2C), vf_set1(VF_GELU_2C));
-    return x / (1.0f + vf_exp(vf_neg(u2)));
+    return x / vf_one_plus_exp(vf_neg(u2));
 }
 SIMD_FN vf vf_gelu_tanh_slope(vf x)
 {
@@ -123,13 +126,13 @@ SIMD_FN vf vf_gelu_tanh_slope(vf x)
     const vf x2 = x * x;
     const vf u2 = x * vf_fma(x2, vf_set1(0.044715f * VF_GELU_2C), vf_set1(VF_GELU_2C));
     const vf du2 = vf_fma(x2, vf_set1(3 * 0.044715f * VF_GELU_2C), vf_set1(VF_GELU_2C));
-    const vf s = 1.0f / (1.0f + vf_exp(vf_neg(u2)));
+    const vf s = 1.0f / vf_one_plus_exp(vf_neg(u2));
     return vf_fma(x * s * (1.0f - s), du2, s);
 }
 
 /* x sigmoid(x) = x / (1 + e^-x), and its slope s (1 + x (1 - s)), where 1 - s = e^-x s. For |x| > 87 the
  * slope is 0 or 1 in f32. */
-SIMD_FN vf vf_silu(vf x) { return x / (1.0f + vf_exp(vf_neg(x))); }
+SIMD_FN vf vf_silu(vf x) { return x / vf_one_plus_exp(vf_neg(x)); }
 SIMD_FN vf vf_silu_slope(vf x)
 {
     x = vf_max(vf_set1(-87.0f), vf_min(vf_set1(87.0f), x));
