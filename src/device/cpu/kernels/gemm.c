@@ -17,6 +17,8 @@
 
 enum {
     LITTLE_TO_PACK = 1 << 15, /* elements: packing them takes less time than waking a thread */
+    /* AVX2: all tiles of a strip are finished at once, so that constants of activations are loaded once. */
+    FINISH_STRIPS = VF_LANES == 8,
     CACHE_SET_BYTES = 4096    /* addresses a multiple of this apart share a set of L1 (64 sets of 64 bytes) */
 };
 
@@ -215,9 +217,14 @@ static void multiply_tile(strip *s, const strip_panel *q, const depth_block *d, 
     q->tile[height - 1](d->steps, a, s->a_row_bytes, q->b + d->k * g->p.nr, q->c + row * q->ldc, q->ldc,
                         !d->first, bias, ahead, ahead_row);
     ls_subnormals_restore(g->drop_subnormals, control);
-    if (d->last && !q->direct) /* the sums are still in L1 */
-        LS_NAME(ls_gemm_finish)
-    (g->args, g->p.kind, q->c + row * q->ldc, q->ldc, s->first_row[t], height, q->j, q->cols);
+}
+
+/* Makes outputs of the sums of tiles [first, end), which are still in L1, or in L2. */
+static void finish_tiles(const strip *s, const strip_panel *q, const gemm *g, int first, int end)
+{
+    const int row = s->first_row[first], rows = s->first_row[end] - row;
+    LS_NAME(ls_gemm_finish)
+    (g->args, g->p.kind, q->c + (row - s->i0) * q->ldc, q->ldc, row, rows, q->j, q->cols);
 }
 
 static void multiply_panel(strip *s, const strip_panel *q, const gemm *g)
@@ -231,8 +238,14 @@ static void multiply_panel(strip *s, const strip_panel *q, const gemm *g)
         prefetches f;
         prefetch_nothing_yet(&f, d.steps);
         list_prefetches(&f, s, q, &d, g);
-        for (int t = 0; t < s->tiles; t++, s->prefetched += GEMM_LINES)
+        const bool finish = d.last && !q->direct;
+        for (int t = 0; t < s->tiles; t++, s->prefetched += GEMM_LINES) {
             multiply_tile(s, q, &d, g, t, f.n ? f.list : NULL);
+            if (finish && !FINISH_STRIPS)
+                finish_tiles(s, q, g, t, t + 1);
+        }
+        if (finish && FINISH_STRIPS)
+            finish_tiles(s, q, g, 0, s->tiles);
         d.k += d.steps;
     } while (d.k < s->steps);
 }

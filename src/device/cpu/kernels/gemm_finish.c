@@ -119,7 +119,16 @@ typedef struct work {
     int rows, cols;
 } work;
 
-SIMD_FN void rows_linear(ls_dtype t, ls_act act, const work *w)
+/* Most tiles are as wide as a panel. Where the compiler knows the width, no loop over columns is left. */
+#define BY_WIDTH(f, t, act, w)           \
+    do {                                 \
+        if ((w)->cols == 2 * VF_LANES)   \
+            f(t, act, w, 2 * VF_LANES);  \
+        else                             \
+            f(t, act, w, (w)->cols);     \
+    } while (0)
+
+SIMD_FN void rows_linear(ls_dtype t, ls_act act, const work *w, int cols)
 {
     const ls_kernel_args *a = w->a;
     const void *bias = a->in[2].type.ndim >= 0 ? a->in[2].data : NULL;
@@ -127,17 +136,19 @@ SIMD_FN void rows_linear(ls_dtype t, ls_act act, const work *w)
          pre = act ? walk_of(&a->out[1], w->i0) : y;
     for (int i = 0; i < w->rows; i++)
         finish_linear(t, act, w->sums + i * w->ld, bias, next(&residual), next(&pre), next(&y), w->j0,
-                      w->cols);
+                      cols);
 }
-SIMD_FN void rows_dx(ls_dtype t, ls_act act, const work *w)
+SIMD_FN void rows_dx(ls_dtype t, ls_act act, const work *w, int cols)
 {
     const ls_kernel_args *a = w->a;
     walk pre = walk_of(&a->in[2], w->i0), addend = walk_of(&a->in[3], w->i0), dx = walk_of(&a->out[0], w->i0);
     for (int i = 0; i < w->rows; i++)
-        finish_dx(t, act, w->sums + i * w->ld, next(&pre), next(&addend), next(&dx), w->j0, w->cols);
+        finish_dx(t, act, w->sums + i * w->ld, next(&pre), next(&addend), next(&dx), w->j0, cols);
 }
-SIMD_FN void any_linear(ls_dtype t, int64_t act, const work *w) { BY_ACT(t, act, rows_linear, w); }
-SIMD_FN void any_dx(ls_dtype t, int64_t act, const work *w) { BY_ACT(t, act, rows_dx, w); }
+SIMD_FN void width_linear(ls_dtype t, ls_act act, const work *w) { BY_WIDTH(rows_linear, t, act, w); }
+SIMD_FN void width_dx(ls_dtype t, ls_act act, const work *w) { BY_WIDTH(rows_dx, t, act, w); }
+SIMD_FN void any_linear(ls_dtype t, int64_t act, const work *w) { BY_ACT(t, act, width_linear, w); }
+SIMD_FN void any_dx(ls_dtype t, int64_t act, const work *w) { BY_ACT(t, act, width_dx, w); }
 SIMD_FN void any_dw(ls_dtype t, const work *w)
 {
     walk dw = walk_of(&w->a->out[0], w->i0);
