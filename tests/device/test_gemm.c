@@ -160,6 +160,7 @@ static void deep(ls_isa isa)
         { OP_LINEAR, 3, 40, 1000, 24 }, { OP_DX, 17, 2500, 33, 0 },     { OP_DX, 70, 513, 40, 1 },
         { OP_DW, 2100, 18, 35, 0 },     { OP_DW, 4200, 3, 70, 2 },      { OP_DW, 513, 33, 17, 0 },
         { OP_DW, 300, 2, 200, 0 },      { OP_LINEAR, 1, 700, 257, 0 },  { OP_DX, 1, 130, 600, 0 },
+        { OP_LINEAR, 71, 650, 1100, 1 }, { OP_DX, 71, 1100, 650, 1 }, /* AVX2 copies A as tiles */
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int t = 0; t < 3; t++) {
