@@ -38,8 +38,9 @@ SIMD_FN void tile(int rows, int nv, const conv_chain *chain, const float *a, con
             at += 2 * VF_LANES;
 #pragma GCC unroll 5
             for (int g = 0; 3 * g < rows; g++) {
-                base[g] += step;
-                OPAQUE(base[g]);
+                const float *next = base[g] + step;
+                OPAQUE(next); /* (of base[g] itself, it would keep the array in memory) */
+                base[g] = next;
             }
         }
     }
