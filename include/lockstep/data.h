@@ -274,20 +274,27 @@ typedef struct ls_images_options {
      * effect. */
     int n_values;
     const ls_array_field *values;
+    /* In place of a class: the class of each pixel. Folders have images/NAME.jpg and masks/NAME.png, and the
+     * value of a pixel of a mask, or its number in the palette, is its class, below `classes` (0: 255). This
+     * is the field's name; NULL: labels */
+    const char *mask;
+    const char *image; /* with `mask`, the name of the picture's field; NULL: "image" */
+    int ignore;        /* value of the pixels of a mask that do not count; -1: none */
 } ls_images_options;
 #define LS_IMAGES_DEFAULTS                                                                       \
     .path = "", .train = "", .eval = "", .classes = 0, .resize = 0, .threads = 0, .skip = false, \
-    .n_values = 0, .values = NULL
+    .n_values = 0, .values = NULL, .mask = NULL, .image = NULL, .ignore = -1
 LS_API ls_images_options ls_images_options_default(void);
 
 /* Pictures in files of JPEG, PNG, PGM or PPM as a data set of "images" u8 [channels, size, size] and "labels"
- * i32 [], or of "images" and `values`: docs/images.md. Channels are 3, or 1 for grey; a picture's colours are
- * changed to fit. A picture is
- * decoded when it is read, in any thread; opening lists files, or headers of shards. Local.
+ * i32 [], or of "images" and `values`, or of `image` f32 [channels, size, size], 0 to 255, and `mask` i32
+ * [size, size]: docs/images.md. Channels are 3, or 1 for grey; a picture's colours are changed to fit. A
+ * picture is decoded when it is read, in any thread; opening lists files, or headers of shards. Local.
  *     ls_images_open(&set, LS_SPLIT_TRAIN, 3, 224, .path = "flowers")
  * Errors: LS_E_USAGE no such folder or file, an empty class, a class that only one split has; LS_E_FORMAT
  * with file and line or offset; LS_E_SHAPE a label that is not below `classes`. Reading fails with LS_E_IO,
- * or LS_E_FORMAT for a damaged picture; LS_E_UNSUPPORTED for JPEG in a build without libjpeg. */
+ * or LS_E_FORMAT for a damaged picture; LS_E_SHAPE for a mask with a value that is not below `classes`;
+ * LS_E_UNSUPPORTED for JPEG in a build without libjpeg. */
 LS_API ls_status ls_images_open_with(ls_dataset **out, ls_split split, int channels, int size,
                                      const ls_images_options *options LS_OR_DEFAULTS);
 #ifdef __cplusplus

@@ -154,6 +154,7 @@ typedef struct ls_recipe {
         bool pack;
         /* type images: 0: model.image_size; size * 256 / 224; as many as `threads` */
         int64_t size, resize, threads;
+        int64_t ignore; /* of masks: the value of pixels that do not count; -1: none */
         ls_on_error on_error;
         ls_real_list mean, std; /* of images: one number, or one for each channel */
         bool shuffle;

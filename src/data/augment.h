@@ -64,6 +64,9 @@ int ls_augment_draw(const ls_augment *a, uint64_t draw, int height, int width,
 /* pixels: [channels, height, width], in place. Steps of colour need 1 or 3 channels. LS_E_MEMORY. */
 ls_status ls_augment_apply(const ls_augment_step *steps, int n, int channels, int height, int width,
                            uint8_t *pixels);
+/* Those of the steps that move pixels, applied to the mask of an image: u8 [height, width], 0 in what comes
+ * from outside. LS_E_MEMORY. */
+ls_status ls_augment_mask(const ls_augment_step *steps, int n, int height, int width, uint8_t *mask);
 /* Draws the steps and applies them. LS_E_MEMORY. */
 ls_status ls_augment_pixels(const ls_augment *a, uint64_t draw, int channels, int height, int width,
                             uint8_t *pixels);

@@ -279,3 +279,25 @@ ls_status ls_augment_apply(const ls_augment_step *steps, int n, int channels, in
     free(m.spare);
     return LS_OK;
 }
+
+static bool moves(ls_augment_kind kind)
+{
+    switch (kind) {
+    case LS_AUGMENT_SHIFT:
+    case LS_AUGMENT_FLIP:
+    case LS_AUGMENT_SHEAR_X:
+    case LS_AUGMENT_SHEAR_Y:
+    case LS_AUGMENT_TRANSLATE_X:
+    case LS_AUGMENT_TRANSLATE_Y:
+    case LS_AUGMENT_ROTATE: return true;
+    default: return false;
+    }
+}
+
+ls_status ls_augment_mask(const ls_augment_step *steps, int n, int height, int width, uint8_t *mask)
+{
+    for (int i = 0; i < n; i++)
+        if (moves(steps[i].kind))
+            LS_TRY(ls_augment_apply(&steps[i], 1, 1, height, width, mask));
+    return LS_OK;
+}

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/pattern.h"
 #include "base/stop.h"
 #include "base/sys.h"
 #include "data/image_list.h"
+#include "data/image_mask.h"
 
 enum { DEEPEST = 32 }; /* folders inside one class: links may lead in a circle */
 
@@ -181,6 +183,14 @@ static ls_status add_classes(walk *w, const listing *split)
     return LS_OK;
 }
 
+static void name_others(walk *w)
+{
+    if (w->others)
+        ls_log_warn("%s and %lld other files are left out: pictures end in .jpg, .jpeg, .png, .pgm or .ppm",
+                    w->other, (long long)w->others - 1);
+    free(w->other);
+}
+
 ls_status ls_image_folder(ls_image_list *out, const ls_image_source *from)
 {
     listing split;
@@ -190,10 +200,46 @@ ls_status ls_image_folder(ls_image_list *out, const ls_image_source *from)
     ls_status s = check_classes(from, &split);
     if (s == LS_OK)
         s = add_classes(&w, &split);
-    if (s == LS_OK && w.others)
-        ls_log_warn("%s and %lld other files are left out: pictures end in .jpg, .jpeg, .png, .pgm or .ppm",
-                    w.other, (long long)w.others - 1);
-    free(w.other);
+    name_others(&w);
     release(&split);
+    return s;
+}
+
+static ls_status check_mask(const ls_image_list *l, const char *name)
+{
+    char text[1024];
+    ls_str path = LS_STR_IN(text);
+    ls_mask_path(&path, l->root, name);
+    ls_status s = ls_str_status(&path);
+    if (s == LS_OK && access(ls_str_text(&path), F_OK))
+        s = ls_fail(LS_E_USAGE,
+                    "%s: no such mask, and %s/%s needs one: add it, or take the picture out",
+                    ls_str_text(&path), l->root, name);
+    ls_str_release(&path);
+    return s;
+}
+
+ls_status ls_image_folder_masks(ls_image_list *out, const ls_image_source *from)
+{
+    walk w = { .list = out };
+    out->root = ls_arena_strdup(&out->arena, from->split);
+    LS_TRY(ls_arena_status(&out->arena));
+    char *images = ls_path_join(from->split, "images"), *masks = ls_path_join(from->split, "masks");
+    ls_status s = ls_sys_have(images && masks ? images : NULL);
+    for (int i = 0; i < 2 && s == LS_OK; i++)
+        if (!ls_dir_exists(i ? masks : images))
+            s = ls_fail(LS_E_USAGE,
+                        "%s: no such folder. Pictures are in PATH/train/images and PATH/val/images, and "
+                        "their masks in PATH/train/masks and PATH/val/masks (docs/images.md)",
+                        i ? masks : images);
+    if (s == LS_OK)
+        s = add_pictures(&w, "images", 0);
+    if (s == LS_OK && !out->n)
+        s = ls_fail(LS_E_USAGE, "%s: no file that ends in .jpg, .jpeg, .png, .pgm or .ppm", images);
+    for (int64_t i = 0; i < out->n && s == LS_OK; i++)
+        s = check_mask(out, out->at[i].name);
+    name_others(&w);
+    free(images);
+    free(masks);
     return s;
 }

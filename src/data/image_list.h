@@ -3,6 +3,8 @@
 #pragma once
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/str.h"
+#include "data/room.h"
 #include "lockstep/data.h"
 
 typedef struct ls_image_entry {
@@ -41,9 +43,21 @@ typedef struct ls_image_source {
 ls_status ls_image_folder(ls_image_list *out, const ls_image_source *from);
 ls_status ls_image_table(ls_image_list *out, const ls_image_source *from);
 ls_status ls_image_shards(ls_image_list *out, const ls_image_source *from);
+/* The pictures of SPLIT/images, each of which has its mask in SPLIT/masks (image_mask.h). */
+ls_status ls_image_folder_masks(ls_image_list *out, const ls_image_source *from);
 void ls_image_list_release(ls_image_list *l);
 
-/* ---- for those three */
+/* ---- image_bytes.c */
+
+/* The name of entry i for messages and for opening: a path, or "SHARD: MEMBER". */
+void ls_image_list_name(ls_str *out, const ls_image_list *l, int64_t i);
+/* The bytes of entry i, whose name this is. Those of a file lie in `room`. LS_E_IO, LS_E_MEMORY. */
+ls_status ls_image_list_bytes(const uint8_t **out, size_t *n, const ls_image_list *l, int64_t i,
+                              const char *name, ls_room *room);
+/* Reads a whole file into the room. */
+ls_status ls_image_file_bytes(const uint8_t **out, size_t *size, const char *path, ls_room *room);
+
+/* ---- for the functions that make a list */
 
 /* Adds an entry; `name` is copied. */
 ls_status ls_image_list_add(ls_image_list *l, const char *name, ls_image_entry entry);

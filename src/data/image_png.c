@@ -12,6 +12,7 @@
 typedef struct job {
     const uint8_t *p;
     size_t n, at;
+    bool values, other; /* values, not colours, are wanted; `other`: the file has none */
     char message[200];
     uint8_t *pixels; /* [height, width, kinds] */
     png_bytep *rows;
@@ -119,8 +120,12 @@ static void decode(job *j, png_structp png, png_infop info)
      * an error before memory is allocated. */
     if ((uint64_t)png_get_rowbytes(png, info) * (uint64_t)j->height / 1032 > j->n)
         png_error(png, "the file is too small for the size it claims");
-    const bool indexed = png_get_color_type(png, info) == PNG_COLOR_TYPE_PALETTE;
-    if (indexed)
+    const int type = png_get_color_type(png, info);
+    const bool indexed = type == PNG_COLOR_TYPE_PALETTE;
+    j->other = j->values && ((type != PNG_COLOR_TYPE_GRAY && !indexed) || png_get_bit_depth(png, info) > 8);
+    if (j->other)
+        return;
+    if (indexed || j->values)
         png_set_packing(png); /* one byte for each index */
     else
         png_set_expand(png); /* expands 1, 2 and 4 bits to 8, and transparency to alpha */
@@ -139,7 +144,7 @@ static void decode(job *j, png_structp png, png_infop info)
         j->rows[y] = j->pixels + (size_t)y * row;
     png_read_image(png, j->rows);
     png_read_end(png, NULL);
-    if (indexed)
+    if (indexed && !j->values)
         look_up(j, png, info);
 }
 
@@ -156,11 +161,10 @@ static void to_planes(ls_image *out, const job *j)
     }
 }
 
-ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *what)
+static ls_status parse(ls_image *out, const void *bytes, size_t n, const char *what, bool values)
 {
-    *out = (ls_image){ 0 };
     LS_TRY(check_chunks(bytes, n, what));
-    job j = { .p = bytes, .n = n };
+    job j = { .p = bytes, .n = n, .values = values };
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, on_error, on_warning);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     ls_status s = LS_OK;
@@ -171,6 +175,11 @@ ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *w
     png_destroy_read_struct(&png, &info, NULL);
     if (s == LS_OK && *j.message)
         s = ls_fail(LS_E_FORMAT, "%s: damaged PNG near offset %zu of %zu: %s", what, j.at, n, j.message);
+    if (s == LS_OK && j.other)
+        s = ls_fail(LS_E_FORMAT,
+                    "%s: a PNG with colours, an alpha channel or 16 bits. The pixels of a mask are classes: "
+                    "save it as gray of 8 bits or with a palette",
+                    what);
     if (s == LS_OK)
         s = ls_image_allocate(out, j.kinds < 3 ? 1 : 3, j.height, j.width, what);
     if (s == LS_OK)
@@ -178,6 +187,19 @@ ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *w
     free(j.rows);
     free(j.pixels);
     return s;
+}
+
+ls_status ls_png_parse(ls_image *out, const void *bytes, size_t n, const char *what)
+{
+    *out = (ls_image){ 0 };
+    return parse(out, bytes, n, what, false);
+}
+
+ls_status ls_png_values(ls_image *out, const void *bytes, size_t n, const char *what)
+{
+    *out = (ls_image){ 0 };
+    return ls_png_is(bytes, n) ? parse(out, bytes, n, what, true)
+                               : ls_fail(LS_E_FORMAT, "%s: a mask is a PNG file, and this is none", what);
 }
 
 ls_status ls_png_encode(uint8_t **out, size_t *n, int channels, int height, int width, const uint8_t *pixels)

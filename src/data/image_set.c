@@ -1,15 +1,9 @@
 /* image_set.c - pictures in files as a data set. A picture is decoded when it is read: for evaluation its
  * shorter side is resized and the middle cut out, as torchvision's presets do. */
-#include <errno.h>
-#include <fcntl.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/argument.h"
@@ -19,6 +13,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "data/image_list.h"
+#include "data/image_mask.h"
 #include "data/image_set.h"
 #include "data/image_view.h"
 #include "data/known.h"
@@ -39,6 +34,7 @@ typedef struct image_set {
     ls_image_list list;
     ls_image_eval eval;
     int channels;
+    ls_mask_values masks; /* classes 0: pictures have no masks */
     bool skip;
     atomic_uchar *broken; /* [n]: pictures that are known to be; NULL unless `skip` */
     atomic_int named;     /* broken ones that the log names */
@@ -67,98 +63,101 @@ static void give_room(image_set *d, free_room *r)
     pthread_mutex_unlock(&d->lock);
 }
 
-/* Reads a whole file into the room. */
-static ls_status read_file(const uint8_t **out, size_t *size, const char *path, ls_room *room)
-{
-    struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return ls_fail(LS_E_IO, "%s: cannot open this picture: %s", path, strerror(errno));
-    ls_status s = LS_OK;
-    size_t got = 0, n = fstat(fd, &st) ? 0 : (size_t)st.st_size;
-    uint8_t *to = ls_room_get(room, LS_ROOM_FILE, n ? n : 1);
-    if (!to)
-        s = ls_fail(LS_E_MEMORY, "%s: no memory for a file of %zu bytes", path, n);
-    while (s == LS_OK && got < n) {
-        const ssize_t r = read(fd, to + got, n - got);
-        if (r < 0 && errno == EINTR)
-            continue;
-        if (r < 0)
-            s = ls_fail(LS_E_IO, "%s: cannot read this picture: %s", path, strerror(errno));
-        else if (r == 0)
-            n = got; /* the file became shorter */
-        else
-            got += (size_t)r;
-    }
-    close(fd);
-    *out = to;
-    *size = got;
-    return s;
-}
-
-/* The name of picture i for messages and for opening: a path, or "SHARD: MEMBER". */
-static void name_of(ls_str *out, const image_set *d, int64_t i)
-{
-    const ls_image_entry *e = &d->list.at[i];
-    if (e->shard >= 0)
-        ls_str_printf(out, "%s: %s", d->list.shards[e->shard].path, e->name);
-    else if (*e->name == '/' || !*d->list.root)
-        ls_str_add(out, e->name);
-    else
-        ls_str_printf(out, "%s/%s", d->list.root, e->name);
-}
-
-/* The bytes of a picture; the kernel is asked to read them at once, and no others. */
-static const uint8_t *in_shard(const ls_mapping *map, uint64_t offset, size_t n)
-{
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = offset - offset % page;
-    madvise((void *)((uintptr_t)map->data + from), (size_t)(offset - from) + n, MADV_WILLNEED); /* may fail */
-    return map->data + offset;
-}
-
 static ls_status read_picture(const image_set *d, int64_t i, const ls_view *v, uint8_t *to, ls_room *room)
 {
-    const ls_image_entry *e = &d->list.at[i];
-    const uint8_t *bytes = NULL;
-    size_t n = (size_t)e->size;
+    const uint8_t *bytes;
+    size_t n;
     char text[1024];
     ls_str name = LS_STR_IN(text);
-    name_of(&name, d, i);
+    ls_image_list_name(&name, &d->list, i);
     ls_status s = ls_str_status(&name);
-    if (s == LS_OK && e->shard >= 0)
-        bytes = in_shard(&d->list.shards[e->shard].map, e->offset, n);
-    else if (s == LS_OK)
-        s = read_file(&bytes, &n, ls_str_text(&name), room);
+    if (s == LS_OK)
+        s = ls_image_list_bytes(&bytes, &n, &d->list, i, ls_str_text(&name), room);
     if (s == LS_OK)
         s = ls_image_view(to, v, bytes, n, ls_str_text(&name), room);
     ls_str_release(&name);
     return s;
 }
 
-/* How a picture is cut: as for an evaluation or, for a random crop, as `draw` says. */
-typedef struct cutting {
-    const image_set *set;
-    uint64_t draw;
-} cutting;
-
-static void choose_crop(const void *context, int height, int width, ls_cut *out)
+/* `picture`: its height and width; {0}: it was not read. */
+static ls_status read_mask(const image_set *d, int64_t i, const ls_view *v, const int picture[2], uint8_t *to,
+                           ls_room *room)
 {
-    const cutting *c = context;
+    const uint8_t *bytes;
+    size_t n;
+    char text[1024];
+    ls_str path = LS_STR_IN(text);
+    ls_mask_path(&path, d->list.root, d->list.at[i].name);
+    ls_status s = ls_str_status(&path);
+    if (s == LS_OK)
+        s = ls_image_file_bytes(&bytes, &n, ls_str_text(&path), room);
+    if (s == LS_OK)
+        s = ls_mask_view(to, v, &d->masks, picture, bytes, n, ls_str_text(&path));
+    ls_str_release(&path);
+    return s;
+}
+
+/* How a sample is changed. `picture` becomes the height and width of the picture of the file. */
+typedef struct drawing {
+    const image_set *set;
+    const uint64_t *draw; /* NULL: as an evaluation sees it */
+    int *picture;
+} drawing;
+
+static void choose_cut(const void *context, int height, int width, ls_cut *out)
+{
+    const drawing *w = context;
     int box[4];
-    ls_augment_crop(&c->set->augment, c->draw, width, height, box);
+    w->picture[0] = height;
+    w->picture[1] = width;
+    if (!w->draw || w->set->augment.crop != LS_CROP_RESIZED) {
+        ls_image_choose_middle(&w->set->eval, height, width, out);
+        return;
+    }
+    ls_augment_crop(&w->set->augment, *w->draw, width, height, box);
     *out = (ls_cut){ .x = box[0], .y = box[1], .width = box[2], .height = box[3] };
 }
 
-static ls_status read_pixels(image_set *d, int64_t i, const cutting *c, uint8_t *to)
+/* A picture and its mask: cut, moved and turned alike. */
+static ls_status read_masked(const image_set *d, int64_t i, const ls_view *v, const drawing *w,
+                             void *const *to, ls_room *room)
 {
-    const ls_view v = { .channels = d->channels,
-                        .height = d->eval.size,
-                        .width = d->eval.size,
-                        .choose = c ? choose_crop : ls_image_choose_middle,
-                        .context = c ? (const void *)c : &d->eval };
+    const int side = d->eval.size;
+    const size_t plane = (size_t)side * (size_t)side, n = (size_t)d->channels * plane;
+    uint8_t *image = ls_room_get(room, LS_ROOM_SAMPLE, n + plane);
+    LS_TRY(ls_sys_have(image));
+    uint8_t *mask = image + n;
+    ls_augment_step steps[LS_AUGMENT_STEPS];
+    const int n_steps = w->draw ? ls_augment_draw(&d->augment, *w->draw, side, side, steps) : 0;
+    if (to[0]) {
+        LS_TRY(read_picture(d, i, v, image, room));
+        LS_TRY(ls_augment_apply(steps, n_steps, d->channels, side, side, image));
+    }
+    if (to[1]) {
+        const int picture[2] = { w->picture[0], w->picture[1] };
+        LS_TRY(read_mask(d, i, v, picture, mask, room));
+        LS_TRY(ls_augment_mask(steps, n_steps, side, side, mask));
+        ls_mask_labels(to[1], mask, plane);
+    }
+    for (size_t k = 0; to[0] && k < n; k++)
+        ((float *)to[0])[k] = image[k];
+    return LS_OK;
+}
+
+static ls_status read_pixels(image_set *d, int64_t i, const uint64_t *draw, void *const *to)
+{
+    int picture[2] = { 0 };
+    const int side = d->eval.size;
+    const drawing w = { d, draw, picture };
+    const ls_view v = {
+        .channels = d->channels, .height = side, .width = side, .choose = choose_cut, .context = &w
+    };
     free_room *r = take_room(d);
     LS_TRY(ls_sys_have(r));
-    const ls_status s = read_picture(d, i, &v, to, &r->room);
+    ls_status s = d->masks.classes ? read_masked(d, i, &v, &w, to, &r->room)
+                                   : read_picture(d, i, &v, to[0], &r->room);
+    if (s == LS_OK && draw && !d->masks.classes)
+        s = ls_augment_pixels(&d->augment, *draw, d->channels, side, side, to[0]);
     give_room(d, r);
     return s;
 }
@@ -179,26 +178,35 @@ static void name_broken(image_set *d, int64_t i)
         ls_log_warn("more than %d broken pictures are skipped; the others are not named", MOST);
 }
 
-/* What a model learns of picture i, into to[1], ...; an entry that is NULL is not wanted. */
+/* What a model learns of picture i, into to[1], ...; an entry that is NULL is not wanted. A mask is there
+ * already. */
 static ls_status read_target(const image_set *d, int64_t i, void *const *to)
 {
     if (d->values)
         return d->values->read(d->values, i, to + 1);
-    if (d->set.n_fields > 1 && to[1])
+    if (d->set.n_fields > 1 && to[1] && !d->masks.classes)
         *(int32_t *)to[1] = d->list.at[i].label;
     return LS_OK;
 }
 
-/* Reads sample i or, if it is broken and may be skipped, the next sound one. In an evaluation it does not
- * count. */
-static ls_status read_sound(image_set *d, int64_t i, const cutting *c, void *const *to)
+/* A broken sample of an evaluation, which does not count. */
+static void fill_broken(const image_set *d, void *const *to)
+{
+    if (to[0])
+        memset(to[0], 0, ls_type_bytes(&d->fields[0].type));
+    for (int64_t k = 0; to[1] && k < ls_type_count(&d->fields[1].type); k++)
+        ((int32_t *)to[1])[k] = LS_IGNORE_LABEL;
+}
+
+/* Reads sample i or, if it is broken and may be skipped, the next sound one. */
+static ls_status read_sound(image_set *d, int64_t i, const uint64_t *draw, void *const *to)
 {
     enum { MOST = 1000 };
     int64_t at = i;
     for (int tried = 0;; tried++, at = (at + 1) % d->list.n) {
         ls_status s = d->skip && atomic_load(&d->broken[at]) ? LS_E_FORMAT : LS_OK;
-        if (s == LS_OK && to[0])
-            s = read_pixels(d, at, c, to[0]);
+        if (s == LS_OK && (to[0] || d->masks.classes))
+            s = read_pixels(d, at, draw, to);
         if (s == LS_OK)
             return read_target(d, at, to);
         if (s != LS_E_FORMAT || !d->skip) /* another failure is not the picture's fault */
@@ -206,10 +214,7 @@ static ls_status read_sound(image_set *d, int64_t i, const cutting *c, void *con
         name_broken(d, at);
         replaced += !tried;
         if (d->set.split == LS_SPLIT_EVAL) {
-            if (to[0])
-                memset(to[0], 0, ls_type_bytes(&d->fields[0].type));
-            if (to[1])
-                *(int32_t *)to[1] = LS_IGNORE_LABEL;
+            fill_broken(d, to);
             return LS_OK;
         }
         if (tried == MOST || tried == d->list.n)
@@ -224,11 +229,7 @@ static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
 
 static ls_status read_drawn(const ls_dataset *set, int64_t i, uint64_t draw, void *const *to)
 {
-    image_set *d = (image_set *)(uintptr_t)set;
-    const cutting c = { d, draw };
-    LS_TRY(read_sound(d, i, d->augment.crop == LS_CROP_RESIZED ? &c : NULL, to));
-    return to[0] ? ls_augment_pixels(&d->augment, draw, d->channels, d->eval.size, d->eval.size, to[0])
-                 : LS_OK;
+    return read_sound((image_set *)(uintptr_t)set, i, &draw, to);
 }
 
 void ls_images_augment(ls_dataset *set, const ls_augment *a)
@@ -288,7 +289,7 @@ static ls_status check_labels(const image_set *d, int classes)
     while (i < d->list.n - 1 && d->list.at[i].label < classes)
         i++;
     ls_str name = LS_STR_IN(text);
-    name_of(&name, d, i);
+    ls_image_list_name(&name, &d->list, i);
     const ls_status s = ls_fail_field(
         LS_E_SHAPE, LS_FIELD_CLASSES,
         "%s has label %d, and with %d classes labels are 0 to %d; set it to %d or "
@@ -317,16 +318,42 @@ static ls_status open_list(image_set *d, ls_split split, const ls_images_options
                                    .values = o->n_values > 0 };
     d->part = (ls_dataset_part){ .what = "pictures", .path = ls_arena_strdup(&l->arena, given) };
     d->set.source = d->part.path;
-    if (ends_with(given, ".csv"))
+    const bool table = ends_with(given, ".csv"), shards = ends_with(given, ".tar");
+    if (o->mask && (table || shards))
+        return ls_fail(LS_E_USAGE,
+                       "%s: pictures with masks are in folders, images/NAME.jpg and masks/NAME.png. A CSV "
+                       "file or tar shards have no masks",
+                       given);
+    if (o->mask)
+        return ls_image_folder_masks(l, &from);
+    if (table)
         return ls_image_table(l, &from);
     if (from.values)
         return ls_fail(LS_E_USAGE,
                        "%s: \"%s\" is a number of each picture: list the pictures in a CSV file with the "
                        "columns path and %s. Folders and tar shards have classes only",
                        given, o->values[0].field, o->values[0].field);
-    if (ends_with(given, ".tar"))
-        return ls_image_shards(l, &from);
-    return ls_image_folder(l, &from);
+    return shards ? ls_image_shards(l, &from) : ls_image_folder(l, &from);
+}
+
+static ls_status open_masks(image_set *d, const ls_images_options *o)
+{
+    const int side = d->eval.size, numbers[] = { o->classes, o->ignore };
+    if (o->classes > LS_MASK_CLASSES || o->ignore < -1 || o->ignore > 255 || o->n_values)
+        return ls_fail(LS_E_USAGE,
+                       "masks of %d classes with %d ignored and %d values: at most %d classes, an ignored "
+                       "value of -1 (none) to 255, and no values are possible",
+                       o->classes, o->ignore, o->n_values, LS_MASK_CLASSES);
+    d->masks = (ls_mask_values){ o->classes ? o->classes : LS_MASK_CLASSES, o->ignore };
+    d->fields[0].name = o->image ? o->image : "image";
+    d->fields[0].type.dtype = LS_F32;
+    d->fields[1] = (ls_field){ .name = o->mask,
+                               .type = LS_TYPE(LS_I32, side, side),
+                               .below = o->classes,
+                               .ignorable = true };
+    d->list.digest = ls_hash64_more(d->list.digest, numbers, sizeof numbers);
+    d->set.count = NULL; /* known when a mask is read */
+    return LS_OK;
 }
 
 /* The columns of the list, as a data set of arrays: its sample i belongs to picture i. */
@@ -364,7 +391,9 @@ static ls_status open_labels(image_set *d, const ls_images_options *o)
 static ls_status open_set(image_set *d, ls_split split, const ls_images_options *o)
 {
     LS_TRY(open_list(d, split, o));
-    LS_TRY(o->n_values ? open_values(d, split, o) : open_labels(d, o));
+    LS_TRY(o->mask       ? open_masks(d, o)
+           : o->n_values ? open_values(d, split, o)
+                         : open_labels(d, o));
     d->set.n = d->list.n;
     d->broken = d->skip ? ls_sys_calloc((size_t)d->list.n, sizeof *d->broken) : NULL;
     if (d->skip)

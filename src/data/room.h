@@ -8,6 +8,7 @@ typedef enum ls_room_part {
     LS_ROOM_TAPS,
     LS_ROOM_PIXELS,
     LS_ROOM_ROWS,
+    LS_ROOM_SAMPLE,
     LS_ROOM_PARTS
 } ls_room_part;
 

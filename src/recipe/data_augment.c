@@ -29,6 +29,11 @@ ls_augment ls_recipe_augment(const ls_recipe *r)
     return a;
 }
 
+int64_t ls_recipe_channels(const ls_recipe *r)
+{
+    return r->model.inputs.n ? r->model.inputs.at[0].type.dims[0] : r->model.in_channels;
+}
+
 bool ls_recipe_mixes(const ls_recipe *r) { return r->data.augment.mixup > 0 || r->data.augment.cutmix > 0; }
 
 static ls_status check_range(const ls_recipe *r, const char *key, const double range[2])
@@ -42,7 +47,7 @@ static ls_status check_range(const ls_recipe *r, const char *key, const double r
 ls_status ls_recipe_check_augment(const ls_recipe *r)
 {
     const ls_augment a = ls_recipe_augment(r);
-    const long long channels = r->model.in_channels;
+    const long long channels = ls_recipe_channels(r);
     LS_TRY(check_range(r, "data.augment.crop_scale", a.scale));
     LS_TRY(check_range(r, "data.augment.crop_ratio", a.ratio));
     LS_TRY(check_range(r, "data.augment.erase_scale", a.erase_scale));
@@ -60,11 +65,12 @@ ls_status ls_recipe_check_augment(const ls_recipe *r)
                                             : NULL;
     if (colour && channels != 1 && channels != 3)
         return ls_fail(LS_E_USAGE,
-                       "%s: colours are changed in images of 1 or 3 channels; model.in_channels is %lld",
+                       "%s: colours are changed in images of 1 or 3 channels, and those of the model have "
+                       "%lld",
                        ls_recipe_where(r, colour), channels);
     if (channels == 1 && (a.saturation > 0 || a.hue > 0))
         return ls_fail(
-            LS_E_USAGE, "%s: no effect: images of 1 channel (model.in_channels) have no %s",
+            LS_E_USAGE, "%s: no effect: images of 1 channel have no %s",
             ls_recipe_where(r, a.hue > 0 ? "data.augment.jitter.hue" : "data.augment.jitter.saturation"),
             a.hue > 0 ? "hue" : "saturation");
     if (ls_recipe_mixes(r) && r->train.micro_batch == 1)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "data/image_mask.h"
 #include "data/image_set.h"
 #include "recipe_setting.h"
 #include "shared_model.h"
@@ -59,9 +60,61 @@ static ls_status open_images(ls_dataset **out, const ls_recipe *r, ls_split spli
 
 /* ---- pictures in files */
 
+/* A model of fields takes pictures with masks: its input is the picture, its output has the classes. */
+static bool has_masks(const ls_recipe *r) { return ls_recipe_samples(r) == LS_SAMPLES_FIELDS; }
+
+static int64_t picture_size(const ls_recipe *r)
+{
+    return has_masks(r) ? r->model.inputs.at[0].type.dims[1] : r->model.image_size;
+}
+
+/* Changes that a mask cannot follow. */
+static ls_status check_mask_changes(const ls_recipe *r)
+{
+    const char *mixes = r->data.augment.mixup > 0    ? "data.augment.mixup"
+                        : r->data.augment.cutmix > 0 ? "data.augment.cutmix"
+                                                     : NULL;
+    if (mixes)
+        return ls_fail(LS_E_USAGE,
+                       "%s: samples with masks cannot be mixed: a mask has one class for each pixel. Leave "
+                       "it out",
+                       ls_recipe_where(r, mixes));
+    if (r->data.augment.erase > 0)
+        return ls_fail(LS_E_USAGE,
+                       "%s: pictures with masks cannot be erased: the erased pixels would keep their "
+                       "classes. Leave it out",
+                       ls_recipe_where(r, "data.augment.erase"));
+    return LS_OK;
+}
+
+static ls_status check_masks(const ls_recipe *r)
+{
+    const ls_port_list *in = &r->model.inputs, *out = &r->model.outputs;
+    const ls_type *x = &in->at[0].type, *y = &out->at[0].type;
+    if (in->n != 1 || x->ndim != 3 || (x->dims[0] != 1 && x->dims[0] != 3) || x->dims[1] != x->dims[2])
+        return ls_fail(LS_E_USAGE,
+                       "%s: data.type images gives one input, a square image of 1 or 3 channels, such as "
+                       "{image: [3, 256, 256]}; for others use data.type arrays (docs/arrays.md)",
+                       ls_recipe_where(r, "model.inputs"));
+    if (r->loss.n != 1 || r->loss.at[0].kind != LS_LOSS_CROSS_ENTROPY || r->loss.at[0].weight)
+        return ls_fail(LS_E_USAGE,
+                       "%s: masks are classes: with data.type images a model of fields has one loss, {type: "
+                       "cross_entropy, of: OUTPUT}; for others use data.type arrays (docs/arrays.md)",
+                       ls_recipe_where(r, "loss"));
+    if (out->n != 1 || y->ndim != 3 || y->dims[0] != x->dims[1] || y->dims[1] != x->dims[1] ||
+        y->dims[2] > LS_MASK_CLASSES)
+        return ls_fail(LS_E_USAGE,
+                       "%s: with data.type images a model of fields has one output, [height, width, "
+                       "classes], of the image's height and width and at most %d classes",
+                       ls_recipe_where(r, "model.outputs"), LS_MASK_CLASSES);
+    return check_mask_changes(r);
+}
+
 static ls_status check_pictures(const ls_recipe *r)
 {
-    const long long size = r->model.image_size, resize = r->data.resize, channels = r->model.in_channels;
+    if (has_masks(r))
+        LS_TRY(check_masks(r));
+    const long long size = picture_size(r), resize = r->data.resize, channels = ls_recipe_channels(r);
     if (channels != 1 && channels != 3)
         return ls_fail(LS_E_USAGE, "%s: %lld: images have 3 channels, or 1 if they are read as gray",
                        ls_recipe_where(r, "model.in_channels"), channels);
@@ -101,17 +154,27 @@ static int columns_of(ls_array_field out[3 * LS_RECIPE_LIST], const ls_recipe *r
 static ls_status open_pictures(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
 {
     ls_array_field columns[3 * LS_RECIPE_LIST];
+    const bool masks = has_masks(r);
+    const ls_task_loss *loss = &r->loss.at[0];
+    const int classes = masks                ? (int)r->model.outputs.at[0].type.dims[2]
+                        : r->model.outputs.n ? 0
+                                             : o->classes;
     const ls_images_options options = { LS_IMAGES_DEFAULTS,
                                         .path = r->data.path,
                                         .train = r->data.train_images,
                                         .eval = r->data.eval_images,
-                                        .classes = r->model.outputs.n ? 0 : o->classes,
-                                        .n_values = columns_of(columns, r),
+                                        .classes = classes,
+                                        .n_values = masks ? 0 : columns_of(columns, r),
                                         .values = columns,
                                         .resize = (int)r->data.resize,
                                         .threads = r->data.threads ? (int)r->data.threads : o->threads,
-                                        .skip = r->data.on_error == LS_ON_ERROR_SKIP };
-    LS_TRY(ls_images_open_with(out, split, (int)r->model.in_channels, (int)r->model.image_size, &options));
+                                        .skip = r->data.on_error == LS_ON_ERROR_SKIP,
+                                        .mask = !masks         ? NULL
+                                                : loss->target ? loss->target
+                                                               : loss->of,
+                                        .image = masks ? r->model.inputs.at[0].name : NULL,
+                                        .ignore = (int)r->data.ignore };
+    LS_TRY(ls_images_open_with(out, split, (int)ls_recipe_channels(r), (int)picture_size(r), &options));
     const ls_augment a = ls_recipe_augment(r);
     if (split == LS_SPLIT_TRAIN && ls_augment_changes(&a))
         ls_images_augment(*out, &a); /* crops are cut out before a picture is resized */
@@ -271,20 +334,19 @@ static ls_status open_module(ls_dataset **out, const ls_recipe *r, ls_split spli
 #define FILES "train_text eval_text eval_fraction tokenizer end_token "
 
 const ls_data_row LS_DATA[] = {
-    { "fashion-mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
-    { "mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images },
-    { "idx", IDX, LS_SAMPLES_IMAGES, "reading", check_idx, open_images },
-    { "images", "path train_images eval_images size resize threads on_error mean std" AUGMENT,
-      LS_SAMPLES_IMAGES,
-      "listing", check_pictures, open_pictures },
-    { "shapes", "path mean std" AUGMENT, LS_SAMPLES_IMAGES, "drawing", NULL, open_images },
+    { "fashion-mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images, false },
+    { "mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images, false },
+    { "idx", IDX, LS_SAMPLES_IMAGES, "reading", check_idx, open_images, false },
+    { "images", "path train_images eval_images size resize threads on_error ignore mean std" AUGMENT,
+      LS_SAMPLES_IMAGES, "listing", check_pictures, open_pictures, true },
+    { "shapes", "path mean std" AUGMENT, LS_SAMPLES_IMAGES, "drawing", NULL, open_images, false },
     { "text", FILES "train_percentage documents field seq_length pack", LS_SAMPLES_TEXT, "tokenizing",
-      check_text, open_text },
+      check_text, open_text, false },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
-      LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs },
-    { "arrays", "train eval missing", LS_SAMPLES_FIELDS, "reading", check_arrays, open_arrays },
-    { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module },
-    { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL },
+      LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs, false },
+    { "arrays", "train eval missing", LS_SAMPLES_FIELDS, "reading", check_arrays, open_arrays, false },
+    { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module, false },
+    { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL, false },
 };
 const char *const LS_DATA_WORDS[] = { "fashion-mnist", "mnist", "idx",    "images", "shapes",
                                       "text",          "pairs", "arrays", "module", NULL };

@@ -20,11 +20,15 @@ typedef struct ls_data_row {
     const char *doing;                      /* for the progress line: "downloading" */
     ls_status (*check)(const ls_recipe *r); /* checks that required keys are set; NULL: none is required */
     ls_status (*open)(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o);
+    bool fields; /* a model of fields takes its samples, too */
 } ls_data_row;
 
 extern const ls_data_row LS_DATA[];       /* ended by a row without name */
 extern const char *const LS_DATA_WORDS[]; /* their names, ended by NULL */
 const ls_data_row *ls_recipe_data(const ls_recipe *r);
+
+/* The channels of the model's images: model.in_channels or, of images with masks, those of model.inputs. */
+int64_t ls_recipe_channels(const ls_recipe *r);
 
 /* What data.augment asks for. */
 ls_augment ls_recipe_augment(const ls_recipe *r);

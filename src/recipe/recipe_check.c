@@ -53,7 +53,7 @@ static ls_status check_name(ls_recipe *r)
 /* data.size and model.image_size are one number. */
 static ls_status take_size(ls_recipe *r)
 {
-    if (!r->data.size || strcmp(r->data.type, "images"))
+    if (!r->data.size || strcmp(r->data.type, "images") || r->model.inputs.n)
         return LS_OK;
     if (!ls_recipe_setting(r->state, "model.image_size")->where)
         r->model.image_size = r->data.size;
@@ -111,7 +111,7 @@ static ls_status check_data(const ls_recipe *r)
     const ls_data_row *d = ls_recipe_data(r);
     const ls_model_row *m = ls_recipe_model(r);
     char list[LS_MODEL_LIST];
-    if (d->samples != ls_recipe_samples(r))
+    if (d->samples != ls_recipe_samples(r) && !(d->fields && ls_recipe_samples(r) == LS_SAMPLES_FIELDS))
         return ls_fail(LS_E_USAGE, "%s: %s is for models of %s (%s), and model.type %s is one of %s",
                        ls_recipe_where_either(r, "data.type", "model.type"), d->name,
                        samples_text(d->samples), ls_model_list(list, TAKES[d->samples]), m->name,

@@ -316,7 +316,7 @@ static void write_own(ls_json *j, const ls_recipe *r, const ls_model_row *m)
     if ((fields || numbers) && ls_key_applies(&LS_KEYS[ls_key_find("loss")], r))
         add_key(j, r, "loss");
     static const char *const DATA[] = { "data.train", "data.eval", "data.missing", "data.config", "data.mean",
-                                        "data.std",   NULL };
+                                        "data.std",   "data.ignore", NULL };
     ls_json_object(j, "data");
     add_key(j, r, "data.type");
     for (const char *const *k = DATA; *k; k++)

@@ -318,9 +318,8 @@ ls_status ls_setup_training_data(ls_dataset **out, const ls_recipe *r, const ls_
 {
     const ls_augment a = ls_recipe_augment(r);
     LS_TRY(ls_setup_data(out, r, s, split, ui));
-    return split == LS_SPLIT_TRAIN ? ls_augment_changes(&a) ? ls_augment_open(out, &a) : LS_OK
-           : ls_recipe_mixes(r)    ? ls_augment_open(out, &a)
-                                   : LS_OK;
+    const bool changes = split == LS_SPLIT_TRAIN && ls_augment_changes(&a) && !(*out)->read_drawn;
+    return changes || ls_recipe_mixes(r) ? ls_augment_open(out, &a) : LS_OK;
 }
 
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set)

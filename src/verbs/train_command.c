@@ -14,6 +14,7 @@
 #include "data/image_set.h"
 #include "comm/launched.h"
 #include "metrics_table.h"
+#include "recipe/recipe_fields.h"
 #include "recipe/recipe_use.h"
 #include "comm/agree.h"
 #include "launch/meet.h"
@@ -316,8 +317,8 @@ static ls_status check_fields(const training *t, const ls_dataset *set, const ch
 {
     const ls_recipe *r = t->loop.recipe;
     const ls_status s = ls_trainer_check_data(t->loop.trainer, set);
-    const bool fields = ls_recipe_samples(r) == LS_SAMPLES_FIELDS;
-    return s == LS_E_SHAPE ? ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, fields ? key : "data.type")) : s;
+    const bool has = ls_key_applies(&LS_KEYS[ls_key_find(key)], r);
+    return s == LS_E_SHAPE ? ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, has ? key : "data.type")) : s;
 }
 
 static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)

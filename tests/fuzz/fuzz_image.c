@@ -1,9 +1,9 @@
 /* fuzz_image.c - any bytes either are an image that can be made to fit a model, or are refused with a message
- * and leave nothing behind. */
+ * and leave nothing behind. The same as a mask. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "lockstep/data.h"
+#include "data/image_mask.h"
 
 #define MUST(e)      \
     do {             \
@@ -15,9 +15,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static volatile uint8_t keep; /* what was read must be read */
 
+static void choose_all(const void *context, int height, int width, ls_cut *out)
+{
+    (void)context;
+    *out = (ls_cut){ .width = width, .height = height };
+}
+
+static void read_as_mask(const uint8_t *data, size_t size)
+{
+    enum { CLASSES = 5 };
+    uint8_t mask[7 * 9];
+    const ls_view v = { .channels = 1, .height = 7, .width = 9, .choose = choose_all };
+    const ls_mask_values m = { CLASSES, 200 };
+    if (ls_mask_view(mask, &v, &m, (const int[2]){ 0 }, data, size, "input") != LS_OK) {
+        MUST(strncmp(ls_error_message(), "input: ", 7) == 0);
+        return;
+    }
+    for (size_t i = 0; i < sizeof mask; i++)
+        MUST(mask[i] <= CLASSES);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ls_image image;
+    read_as_mask(data, size);
     if (ls_image_parse(&image, data, size, "input") != LS_OK) {
         MUST(!image.data && strncmp(ls_error_message(), "input: ", 7) == 0);
         return 0;

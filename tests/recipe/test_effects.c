@@ -14,6 +14,9 @@ enum { MOST = 4 };
 typedef struct useless {
     const char *key, *sets[MOST], *says;
 } useless;
+#define MASKS \
+    "model={type: unet, inputs: {x: [1, 32, 32]}, outputs: {y: [32, 32, 3]}}", \
+        "loss={type: cross_entropy, of: y}"
 static const useless USELESS[] = {
     { "kernels", { "device=ref", "kernels=onednn" }, "device ref has kernels of its own" },
     { "isa", { "device=ref", "isa=avx2" }, "device ref has no instruction sets" },
@@ -49,6 +52,21 @@ static const useless USELESS[] = {
       { "model={type: mlp, inputs: {x: [8]}, outputs: {y: [3]}}", "loss={type: cross_entropy, of: y}",
         "data={type: arrays, train: {x: a.npy}, eval: {x: a.npy}, missing: mask}" },
       "no loss has a target of floats" },
+    { "data.size", { MASKS, "data={type: images, path: a, size: 32}" }, "no effect with model.inputs" },
+    { "data.mean", { MASKS, "data={type: images, path: a, mean: 0.4}" }, "no effect with model.inputs" },
+    { "data.std", { MASKS, "data={type: images, path: a, std: 0.2}" }, "no effect with model.inputs" },
+    { "data.ignore",
+      { "model={type: vit, image_size: 28}", "data={type: images, path: a, ignore: 255}" },
+      "no effect with model.inputs {}" },
+    { "data.augment.erase",
+      { MASKS, "data={type: images, path: a, augment: {erase: 0.1}}" },
+      "pictures with masks cannot be erased" },
+    { "data.augment.mixup",
+      { MASKS, "data={type: images, path: a, augment: {mixup: 0.1}}" },
+      "samples with masks cannot be mixed" },
+    { "data.augment.cutmix",
+      { MASKS, "data={type: images, path: a, augment: {cutmix: 1}}" },
+      "samples with masks cannot be mixed" },
     { "data.augment.padding", { "data.augment.padding=2" }, "no effect with data.augment.crop none" },
     { "data.augment.crop_scale",
       { "data.augment={crop: padded, crop_scale: [0.5, 1]}" },
@@ -64,7 +82,7 @@ static const useless USELESS[] = {
       "no effect with data.augment.randaugment.ops 0" },
     { "data.augment.jitter.saturation",
       { "data.augment.jitter.saturation=0.5" },
-      "images of 1 channel (model.in_channels) have no saturation" },
+      "images of 1 channel have no saturation" },
     { "data.augment.jitter.hue", { "data.augment.jitter.hue=0.5" }, "have no hue" },
     { "data.augment.erase_scale",
       { "data.augment.erase_scale=[0.1, 0.2]" },

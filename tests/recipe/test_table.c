@@ -117,6 +117,10 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "loss=[{type: mse, of: y}, {type: mse, of: z}]";
         sets[n++] = "data={type: arrays, train: {x: a.npy}, eval: {x: b.npy}}";
     }
+    if (!strcmp(k->key, "data.ignore")) {
+        sets[n++] = "model={type: unet, inputs: {x: [1, 32, 32]}, outputs: {y: [32, 32, 3]}}";
+        sets[n++] = "loss={type: cross_entropy, of: y}";
+    }
     if (!strncmp(only, "data.type text", 14))
         sets[n++] = "model.type=llama";
     if (!strncmp(only, "data.type text", 14) || strstr(only, "model.type llama"))
