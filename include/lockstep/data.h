@@ -75,6 +75,9 @@ struct ls_dataset {
     uint64_t digest;
     const ls_dataset_part *parts; /* [n_parts], for messages about sets that differ; NULL: none */
     int n_parts;
+    /* The name of the file that sample i is, malloc'ed; its result NULL: no memory. NULL: samples are no
+     * files. */
+    char *(*file)(const ls_dataset *set, int64_t i);
 };
 
 typedef struct ls_dataset_options {

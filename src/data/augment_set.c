@@ -102,6 +102,12 @@ static int64_t count(const ls_dataset *set, int64_t i, int k)
     return d->inner->count(d->inner, i, k < d->inner->n_fields ? k : d->labels);
 }
 
+static char *file(const ls_dataset *set, int64_t i)
+{
+    const augmented *d = (const augmented *)set;
+    return d->inner->file(d->inner, i);
+}
+
 static void close_set(ls_dataset *set)
 {
     ls_dataset_close(&((augmented *)set)->inner);
@@ -145,6 +151,7 @@ ls_status ls_augment_open(ls_dataset **set, const ls_augment *a)
     d->set.read = read_plain;
     d->set.read_drawn = read_drawn;
     d->set.count = inner->count ? count : NULL;
+    d->set.file = inner->file ? file : NULL;
     d->set.close = close_set;
     if (mixes(a)) {
         d->fields[n] = inner->fields[labels];

@@ -32,6 +32,7 @@ typedef struct image_set {
     ls_dataset_part part;
     ls_dataset *values; /* the columns of a CSV file that come in place of labels; NULL: labels */
     ls_image_list list;
+    const char *inside; /* "train/": the list's names begin in it; "" */
     ls_image_eval eval;
     int channels;
     ls_mask_values masks; /* classes 0: pictures have no masks */
@@ -239,6 +240,13 @@ void ls_images_augment(ls_dataset *set, const ls_augment *a)
     d->set.read_drawn = read_drawn;
 }
 
+/* "val/cat/1.jpg" below the folder of all splits; else what the list or the shard says. */
+static char *file_of(const ls_dataset *set, int64_t i)
+{
+    const image_set *d = (const image_set *)set;
+    return ls_sys_text("%s%s", d->inside, d->list.at[i].name);
+}
+
 static void close_set(ls_dataset *set)
 {
     image_set *d = (image_set *)set;
@@ -308,8 +316,10 @@ static ls_status open_list(image_set *d, ls_split split, const ls_images_options
             LS_E_USAGE, LS_FIELD_PATH,
             "pictures need a folder with train/CLASS/*.jpg and val/CLASS/*.jpg, or a CSV file or "
             "tar shards for each split");
-    if (!*given)
+    if (!*given) {
+        d->inside = split == LS_SPLIT_TRAIN ? "train/" : "val/";
         given = ls_arena_printf(&l->arena, "%s/%s", o->path, split == LS_SPLIT_TRAIN ? "train" : "val");
+    }
     if (!*train && *o->path)
         train = ls_arena_printf(&l->arena, "%s/train", o->path);
     LS_TRY(ls_arena_status(&l->arena));
@@ -410,6 +420,7 @@ static image_set *make(ls_split split, int channels, int size, int resize)
         return NULL;
     ls_arena_init(&d->list.arena);
     pthread_mutex_init(&d->lock, NULL);
+    d->inside = "";
     d->channels = channels;
     d->eval = ls_image_eval_of(size, resize);
     d->fields[0] = (ls_field){ .name = "images", .type = LS_TYPE(LS_U8, channels, size, size) };
@@ -421,6 +432,7 @@ static image_set *make(ls_split split, int channels, int size, int resize)
                            .read = read_sample,
                            .threads = 1,
                            .close = close_set,
+                           .file = file_of,
                            .parts = &d->part,
                            .n_parts = 1 };
     return d;

@@ -134,9 +134,42 @@ static void add_nested(ls_str *out, const ls_tensor *t, int dim, int64_t *i)
     ls_str_add(out, "]");
 }
 
-static void add_line(const job *j, ls_str *out, int64_t sample, int64_t row, bool json)
+/* A field of CSV (RFC 4180), in quotes if it must be. */
+static void add_csv_text(ls_str *out, const char *text)
 {
-    ls_str_printf(out, json ? "{\"sample\":%lld" : "%lld", (long long)sample);
+    const bool quoted = strpbrk(text, ",\"\r\n");
+    ls_str_add(out, quoted ? "\"" : "");
+    for (const char *p = text; *p; p++)
+        ls_str_add_n(out, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
+    ls_str_add(out, quoted ? "\"" : "");
+}
+
+/* The number of the sample and, if it is a file, its name. */
+static ls_status add_sample(const job *j, ls_str *out, int64_t sample, bool json)
+{
+    ls_json line = { 0 };
+    char *name = j->set->file ? j->set->file(j->set, sample) : NULL;
+    if (j->set->file)
+        LS_TRY(ls_sys_have(name));
+    if (json) {
+        ls_json_object(&line, NULL);
+        ls_json_int(&line, "sample", sample);
+        if (name)
+            ls_json_text(&line, "file", name);
+        ls_str_add(out, ls_str_text(&line.out));
+        ls_str_inherit(out, &line.out);
+        ls_str_release(&line.out);
+    } else {
+        ls_str_printf(out, name ? "%lld," : "%lld", (long long)sample);
+        add_csv_text(out, name ? name : "");
+    }
+    free(name);
+    return LS_OK;
+}
+
+static ls_status add_line(const job *j, ls_str *out, int64_t sample, int64_t row, bool json)
+{
+    LS_TRY(add_sample(j, out, sample, json));
     for (int k = 0; k < j->n_outputs; k++) {
         const ls_tensor *t = &j->outputs[k].tensor;
         const int64_t count = ls_type_count(&t->type);
@@ -151,6 +184,7 @@ static void add_line(const job *j, ls_str *out, int64_t sample, int64_t row, boo
         }
     }
     ls_str_add(out, json ? "}\n" : "\n");
+    return LS_OK;
 }
 
 static ls_status put_text(job *j, ls_str *text)
@@ -174,7 +208,7 @@ static ls_status put_header(job *j)
         LS_TRY(ls_npy_header(&text, &all));
         return put_text(j, &text);
     }
-    ls_str_add(&text, "sample");
+    ls_str_add(&text, j->set->file ? "sample,file" : "sample");
     for (int k = 0; k < j->n_outputs; k++) {
         const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
         for (int64_t c = 0; c < count; c++)
@@ -191,9 +225,11 @@ static ls_status put_batch(job *j, int64_t at, int64_t n)
     const ls_tensor *first = &j->outputs[0].tensor;
     if (ends_in(j->o->out, ".npy"))
         return ls_writer_put(&j->file, first->data, ls_type_bytes(&first->type) * (size_t)n);
-    for (int64_t r = 0; r < n; r++)
-        add_line(j, &text, at + r, r, ends_in(j->o->out, ".jsonl"));
-    return put_text(j, &text);
+    ls_status s = LS_OK;
+    for (int64_t r = 0; r < n && s == LS_OK; r++)
+        s = add_line(j, &text, at + r, r, ends_in(j->o->out, ".jsonl"));
+    const ls_status put = put_text(j, &text); /* it also frees the text */
+    return s == LS_OK ? put : s;
 }
 
 static ls_status write_all(job *j)

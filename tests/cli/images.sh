@@ -64,8 +64,25 @@ for split in train val; do
 done
 try 0 train small.yaml -q --set run.name=list --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/val.csv
 same list
+sed -n '2,$s/,.*//p' set/val.csv >names # of a folder: below data.path; of a list: as it says
+try 0 predict runs/whole --out p.csv
+head -n 1 p.csv | grep -q '^sample,file,probability.0,probability.1,probability.2$' || bad "p.csv begins with $(head -n 1 p.csv)"
+tail -n +2 p.csv | cut -d, -f1,2 | cmp - <(awk '{ print NR - 1 "," $0 }' names) || bad "p.csv names other files: $(head -n 3 p.csv)"
+try 0 predict runs/whole --out p.jsonl --output predicted --first 2 --count 1
+has p.jsonl "^\{\"sample\":2,\"file\":\"$(sed -n 3p names)\",\"predicted\":0\}$"
+try 0 predict runs/whole --split train --out p.csv --output predicted --count 1
+has p.csv '^0,train/ant/0.ppm,0$'
+try 0 predict runs/list --out p.csv --output predicted
+tail -n +2 p.csv | cut -d, -f2 | cmp - names || bad "p.csv names other files than the list: $(head -n 3 p.csv)"
+cp set/val/bee/1.PPM 'set/val/1, "b".ppm'
+printf 'path,label\n"val/1, ""b"".ppm",bee\n' >set/quoted.csv # names with commas and quotes
+try 0 predict runs/list --set data.eval_images=set/quoted.csv --out p.csv --output predicted
+[ "$(tail -n 1 p.csv)" = '0,"val/1, ""b"".ppm",1' ] || bad "a name is not quoted: $(tail -n 1 p.csv)"
+rm 'set/val/1, "b".ppm'
 try 0 train small.yaml -q --set run.name=tar --set data.path= --set data.train_images='tars/train-{000..002}.tar' --set data.eval_images='tars/val-*.tar'
 same tar
+try 0 predict runs/tar --out p.csv --output predicted --count 2
+[ "$(sed -n 3p p.csv)" = 1,0001.ppm,0 ] || bad "p.csv does not name the member: $(sed -n 3p p.csv)"
 for ranks in 2 4; do
     try 0 train small.yaml -q --set run.name=on$ranks --workers $ranks
     same on$ranks

@@ -62,6 +62,8 @@ try 0 train shapes.yaml -q --set run.name=whole
 try 0 eval runs/whole
 has out 'accuracy 0\.9'
 mv out folder.txt
+try 0 predict runs/whole --out p.jsonl --first 3 --count 1
+has p.jsonl '^\{"sample":3,"file":"val/images/003.pgm","mask":\[\[\['
 try 0 predict runs/whole --out p.npy
 head -c 128 p.npy | grep -aq "'shape': (32, 32, 32, 3)" || bad "p.npy begins with $(head -c 128 p.npy)"
 try 0 train arrays.yaml -q

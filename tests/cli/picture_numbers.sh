@@ -37,10 +37,11 @@ awk -F'"r2_blue":' '{ exit !($2 + 0 > 0.8) }' out || bad "$what: r2 of blue is n
 try 0 eval runs/numbers --json
 cp out eval.json
 try 0 predict runs/numbers --out all.csv
-[ "$(head -n 1 all.csv)" = sample,red,blue ] || bad "all.csv begins with $(head -n 1 all.csv)"
+[ "$(head -n 1 all.csv)" = sample,file,red,blue ] || bad "all.csv begins with $(head -n 1 all.csv)"
 paste -d, all.csv <(sed 's/^"[^"]*"/x/' set/eval.csv) | awk -F, 'NR > 1 {
-    e = $2 - $6; mse += e * e; n++
-    e = $3 - $7; e = e < 0 ? -e : e; huber += $8 * (e < 0.3 ? e * e / 2 : 0.3 * (e - 0.15)); w += $8
+    if ($2 != $6) exit 1
+    e = $3 - $7; mse += e * e; n++
+    e = $4 - $8; e = e < 0 ? -e : e; huber += $9 * (e < 0.3 ? e * e / 2 : 0.3 * (e - 0.15)); w += $9
 } END { printf "%.9g %.9g\n", mse / n, huber / w }' >want
 read -r mse huber <want
 near() { # NAME VALUE: in eval.json
@@ -52,11 +53,11 @@ near huber_blue "$huber"
 # ---- a few of the split, and files
 try 0 predict runs/numbers --count 2
 has out '^sample +red +blue$'
-has out "^eval 1 +$(sed -n '3s/^1,\([^,]*\),\(.*\)/\1 +\2/p' all.csv)\$"
+has out "^eval 1 +$(sed -n '3s/^1,[^,]*,\([^,]*\),\(.*\)/\1 +\2/p' all.csv)\$"
 try 0 predict runs/numbers set/eval/3.ppm set/eval/1.ppm
-has out "^3.ppm +$(sed -n '5s/^3,\([^,]*\),\(.*\)/\1 +\2/p' all.csv)\$"
+has out "^3.ppm +$(sed -n '5s/^3,[^,]*,\([^,]*\),\(.*\)/\1 +\2/p' all.csv)\$"
 try 0 predict runs/numbers set/eval/1.ppm --json
-has out "^\[\{\"sample\":\"1.ppm\",\"red\":$(sed -n '3s/^1,\([^,]*\),\(.*\)/\1,"blue":\2/p' all.csv)\}\]"
+has out "^\[\{\"sample\":\"1.ppm\",\"red\":$(sed -n '3s/^1,[^,]*,\([^,]*\),\(.*\)/\1,"blue":\2/p' all.csv)\}\]"
 refused 2 'nowhere.ppm: no such image file' predict runs/numbers nowhere.ppm
 refused 2 'this model computes numbers: leave out --show' predict runs/numbers --show
 has runs/numbers/checkpoints/latest/config.json '"outputs": ?\{"?red"?: \[\], "?blue"?: \[\]\}'
