@@ -125,19 +125,14 @@ static void classes(const ls_data_view *v, ls_str *out)
 
 /* ---- samples */
 
-static ls_status image(const ls_data_view *v, const uint8_t *values, int64_t k, const char *what, ls_str *out)
+/* Interleaved pixels, [height, width, channels], as a picture of the page. */
+static ls_status add_picture(const ls_data_view *v, const uint8_t *pixels, int channels, int64_t k,
+                             const char *what, ls_str *out)
 {
     const int64_t *d = v->set->fields[v->images].type.dims;
-    const size_t plane = (size_t)(d[1] * d[2]), channels = d[0] == 3 ? 3 : 1;
-    const uint8_t *from = values + (size_t)k * (size_t)d[0] * plane; /* others: the first channel, as gray */
-    uint8_t *interleaved = ls_sys_malloc(plane * channels), *png = NULL;
+    uint8_t *png = NULL;
     size_t size = 0;
-    LS_TRY(ls_sys_have(interleaved));
-    for (size_t i = 0; i < plane * channels; i++)
-        interleaved[i] = from[i % channels * plane + i / channels];
-    const ls_status s = ls_png_encode(&png, &size, (int)channels, (int)d[1], (int)d[2], interleaved);
-    free(interleaved);
-    LS_TRY(s);
+    LS_TRY(ls_png_encode(&png, &size, channels, (int)d[1], (int)d[2], pixels));
     ls_str_printf(out, "<img alt=\"sample %lld, %s\" title=\"%s\" src=\"data:image/png;base64,",
                   (long long)v->samples[k].sample, what, what);
     ls_str_add_base64(out, png, size);
@@ -146,11 +141,55 @@ static ls_status image(const ls_data_view *v, const uint8_t *values, int64_t k, 
     return LS_OK;
 }
 
+static ls_status image(const ls_data_view *v, const uint8_t *values, int64_t k, const char *what, ls_str *out)
+{
+    const int64_t *d = v->set->fields[v->images].type.dims, plane = d[1] * d[2], first = k * d[0] * plane;
+    const int channels = d[0] == 3 ? 3 : 1; /* others: the first channel, as gray */
+    uint8_t *interleaved = ls_sys_malloc((size_t)(plane * channels));
+    LS_TRY(ls_sys_have(interleaved));
+    for (int64_t i = 0; i < plane * channels; i++)
+        interleaved[i] = (uint8_t)ls_data_view_at(v, v->images, values,
+                                                  first + i % channels * plane + i / channels);
+    const ls_status s = add_picture(v, interleaved, channels, k, what, out);
+    free(interleaved);
+    return s;
+}
+
+/* Pascal VOC's colours: the bits of the class, three by three, are the high bits of red, green and blue. */
+static void colour_of(uint8_t out[3], int64_t class)
+{
+    memset(out, 0, 3);
+    if (class == LS_IGNORE_LABEL)
+        memcpy(out, (const uint8_t[3]){ 224, 224, 192 }, 3);
+    else
+        for (int bit = 0; bit < 8 * 3; bit++)
+            out[bit % 3] |= (uint8_t)((class >> bit & 1) << (7 - bit / 3));
+}
+
+static ls_status mask(const ls_data_view *v, uint8_t *const *values, int64_t k, const char *what, ls_str *out)
+{
+    if (v->mask < 0)
+        return LS_OK;
+    const int64_t n = ls_type_count(&v->set->fields[v->mask].type);
+    uint8_t *pixels = ls_sys_malloc(3 * (size_t)n);
+    LS_TRY(ls_sys_have(pixels));
+    for (int64_t i = 0; i < n; i++)
+        colour_of(pixels + 3 * i, (int64_t)ls_data_view_at(v, v->mask, values[v->mask], k * n + i));
+    const ls_status s = add_picture(v, pixels, 3, k, what, out);
+    free(pixels);
+    return s;
+}
+
 static ls_status pictures(const ls_data_view *v, ls_str *out)
 {
     const bool changed = v->set->read_drawn && v->order.augment;
     ls_status s = LS_OK;
-    if (changed)
+    if (v->mask >= 0)
+        ls_str_printf(out,
+                      "<p class=\"note\">An image and its mask%s. Masks have the colours of Pascal VOC: "
+                      "class 0 is black; cream-coloured pixels do not count.</p>\n",
+                      changed ? " as the model gets them, then both as in the data set" : "");
+    else if (changed)
         ls_str_add(out,
                    "<p class=\"note\">Left: as the model gets it. Right: the sample of the data set.</p>\n");
     ls_str_add(out, "<div class=\"samples\">\n");
@@ -158,8 +197,12 @@ static ls_status pictures(const ls_data_view *v, ls_str *out)
         ls_str text = { 0 };
         ls_str_add(out, "<figure>");
         s = image(v, v->drawn[v->images], k, "as the model gets it", out);
+        if (s == LS_OK)
+            s = mask(v, v->drawn, k, "mask", out);
         if (s == LS_OK && changed)
             s = image(v, v->plain[v->images], k, "unchanged", out);
+        if (s == LS_OK && changed)
+            s = mask(v, v->plain, k, "mask, unchanged", out);
         ls_str_add(out, "<figcaption><b>");
         ls_data_view_target(v, k, &text);
         ls_html_add(out, ls_str_text(&text));

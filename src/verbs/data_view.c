@@ -35,6 +35,11 @@ static ls_status open_set(ls_data_view *v, ls_split split, const ls_ui *ui)
     }
     v->images = field_number(v->set, "images");
     v->labels = field_number(v->set, "labels");
+    v->mask = -1;
+    if (ls_recipe_samples(r) == LS_SAMPLES_FIELDS && !strcmp(r->data.type, "images")) {
+        v->images = field_number(v->set, r->model.inputs.at[0].name);
+        v->mask = !v->images; /* the other one of two */
+    }
     LS_TRY(ls_recipe_blame(r, ls_order_check(&v->order)));
     if (ls_recipe_samples(r) != LS_SAMPLES_TEXT && ls_recipe_samples(r) != LS_SAMPLES_PAIRS)
         return LS_OK;

@@ -24,7 +24,7 @@ typedef struct ls_data_view {
     int64_t epoch, n;         /* n: samples that are looked at */
     ls_viewed *samples;       /* [n], in the order of training */
     uint8_t **drawn, **plain; /* [fields] of [n, field]: as the model gets them; as the data set has them */
-    int images, labels;       /* numbers of these fields; -1: none */
+    int images, labels, mask; /* numbers of these fields; -1: none */
     int64_t *counts;          /* [classes] in the whole split; NULL: no classes */
 } ls_data_view;
 

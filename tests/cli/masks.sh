@@ -95,6 +95,16 @@ until_true free killed
 try 0 train shapes.yaml -q --set run.name=killed "${augment[@]}" --set checkpoint.every_steps=1
 same killed
 
+# ---- what the model will see: each image and its mask as they are changed, and unchanged
+try 0 data shapes.yaml "${augment[@]}" --samples 3 --out page.html
+[ "$(grep -o '<img alt="sample [0-9]*, as the model gets it"' page.html | wc -l)" = 3 ] || bad "page.html does not show 3 images"
+[ "$(grep -o '<img alt="sample [0-9]*, mask\(, unchanged\)*"' page.html | wc -l)" = 6 ] || bad "page.html does not show 6 masks"
+try 0 data shapes.yaml "${augment[@]}" --samples 3
+has out '^mask +i32 \[32, 32\] +[0-2] +[1-2] '
+has out 'crop, '
+try 0 data shapes.yaml --split eval --samples 2 --out page.html
+[ "$(grep -o '<img' page.html | wc -l)" = 4 ] || bad "page.html does not show 2 images and 2 masks"
+
 # ---- a value that does not count: with all squares ignored nothing learns class 2
 cp -r set some
 for split in train:160:1 val:32:2; do
