@@ -140,10 +140,9 @@ static ls_status check_kind(const ls_args *a, bool prompt, bool rows, bool lines
         LS_TRY(refuse_any(a, TEXT, "goes with --prompt TEXT or --out FILE.jsonl"));
     if (!rows)
         LS_TRY(refuse_any(a, ROWS, "goes with --out FILE.npy, FILE.csv or FILE.jsonl"));
-    if ((prompt || rows) && a->n_words > 1)
-        return ls_fail(LS_E_USAGE, "%s: an image, and %s", a->words[1],
-                       prompt ? "--prompt is for models that generate text"
-                              : "--out of this kind is for samples of a split");
+    if (prompt && a->n_words > 1)
+        return ls_fail(LS_E_USAGE, "%s: an image, and --prompt is for models that generate text",
+                       a->words[1]);
     return LS_OK;
 }
 

@@ -469,16 +469,16 @@ ls_status ls_images_open_with(ls_dataset **out, ls_split split, int channels, in
     return s;
 }
 
-ls_status ls_images_of_files(ls_dataset **out, int channels, int size, int resize, int n,
+ls_status ls_images_of_files(ls_dataset **out, int channels, int size, const ls_images_options *o, int n,
                              const char *const *paths)
 {
     *out = NULL;
-    image_set *d = make(LS_SPLIT_EVAL, channels, size, resize);
+    image_set *d = make(LS_SPLIT_EVAL, channels, size, o->resize);
     LS_TRY(ls_sys_have(d));
     d->list.root = "";
     d->set.n = n;
-    d->set.n_fields = 1;
-    ls_status s = LS_OK;
+    d->set.n_fields = o->mask ? 2 : 1;
+    ls_status s = o->mask ? open_masks(d, o) : LS_OK;
     for (int i = 0; i < n && s == LS_OK; i++)
         s = access(paths[i], F_OK) ? ls_fail(LS_E_USAGE, "%s: no such image file", paths[i])
                                    : ls_image_list_add(&d->list, paths[i], (ls_image_entry){ .shard = -1 });

@@ -151,34 +151,45 @@ static int columns_of(ls_array_field out[3 * LS_RECIPE_LIST], const ls_recipe *r
     return n;
 }
 
+/* What both splits and files have in common. */
+static ls_images_options picture_options(const ls_recipe *r, int classes)
+{
+    const bool masks = has_masks(r);
+    const ls_task_loss *loss = &r->loss.at[0];
+    return (ls_images_options){ LS_IMAGES_DEFAULTS,
+                                .path = r->data.path,
+                                .train = r->data.train_images,
+                                .eval = r->data.eval_images,
+                                .classes = masks                ? (int)r->model.outputs.at[0].type.dims[2]
+                                           : r->model.outputs.n ? 0
+                                                                : classes,
+                                .resize = (int)r->data.resize,
+                                .skip = r->data.on_error == LS_ON_ERROR_SKIP,
+                                .mask = !masks         ? NULL
+                                        : loss->target ? loss->target
+                                                       : loss->of,
+                                .image = masks ? r->model.inputs.at[0].name : NULL,
+                                .ignore = (int)r->data.ignore };
+}
+
 static ls_status open_pictures(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
 {
     ls_array_field columns[3 * LS_RECIPE_LIST];
-    const bool masks = has_masks(r);
-    const ls_task_loss *loss = &r->loss.at[0];
-    const int classes = masks                ? (int)r->model.outputs.at[0].type.dims[2]
-                        : r->model.outputs.n ? 0
-                                             : o->classes;
-    const ls_images_options options = { LS_IMAGES_DEFAULTS,
-                                        .path = r->data.path,
-                                        .train = r->data.train_images,
-                                        .eval = r->data.eval_images,
-                                        .classes = classes,
-                                        .n_values = masks ? 0 : columns_of(columns, r),
-                                        .values = columns,
-                                        .resize = (int)r->data.resize,
-                                        .threads = r->data.threads ? (int)r->data.threads : o->threads,
-                                        .skip = r->data.on_error == LS_ON_ERROR_SKIP,
-                                        .mask = !masks         ? NULL
-                                                : loss->target ? loss->target
-                                                               : loss->of,
-                                        .image = masks ? r->model.inputs.at[0].name : NULL,
-                                        .ignore = (int)r->data.ignore };
+    ls_images_options options = picture_options(r, o->classes);
+    options.threads = r->data.threads ? (int)r->data.threads : o->threads;
+    options.n_values = has_masks(r) ? 0 : columns_of(columns, r);
+    options.values = columns;
     LS_TRY(ls_images_open_with(out, split, (int)ls_recipe_channels(r), (int)picture_size(r), &options));
     const ls_augment a = ls_recipe_augment(r);
     if (split == LS_SPLIT_TRAIN && ls_augment_changes(&a))
         ls_images_augment(*out, &a); /* crops are cut out before a picture is resized */
     return LS_OK;
+}
+
+ls_status ls_recipe_pictures(ls_dataset **out, const ls_recipe *r, int n, const char *const *paths)
+{
+    const ls_images_options options = picture_options(r, 0);
+    return ls_images_of_files(out, (int)ls_recipe_channels(r), (int)picture_size(r), &options, n, paths);
 }
 
 /* ---- text */

@@ -30,6 +30,10 @@ const ls_data_row *ls_recipe_data(const ls_recipe *r);
 /* The channels of the model's images: model.in_channels or, of images with masks, those of model.inputs. */
 int64_t ls_recipe_channels(const ls_recipe *r);
 
+/* The n files of pictures as samples for the model of a recipe with data.type images. LS_E_USAGE: no such
+ * file. */
+ls_status ls_recipe_pictures(ls_dataset **out, const ls_recipe *r, int n, const char *const *paths);
+
 /* What data.augment asks for. */
 ls_augment ls_recipe_augment(const ls_recipe *r);
 ls_status ls_recipe_check_augment(const ls_recipe *r);

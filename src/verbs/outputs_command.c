@@ -1,5 +1,5 @@
 /* outputs_command.c - `lockstep predict --out FILE.npy|.csv|.jsonl`: what a model computes for every sample
- * of a split, in its order. The file gets its name when it has all rows. */
+ * of a split, in its order, or for files of images. The file gets its name when it has all rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
-#include "data/image_set.h"
 #include "data/npy.h"
 #include "outputs_command.h"
+#include "recipe/data_row.h"
 #include "recipe/recipe_use.h"
 #include "record/table.h"
 #include "step/predictor.h"
@@ -376,8 +376,7 @@ static ls_status open_samples(job *j)
     j->batch = j->setup.trainer.micro_batch;
     j->n = o->n_inputs;
     if (o->n_inputs)
-        return ls_images_of_files(&j->set, j->setup.channels, j->setup.size,
-                                  (int)j->target.recipe->data.resize, o->n_inputs, o->inputs);
+        return ls_recipe_pictures(&j->set, j->target.recipe, o->n_inputs, o->inputs);
     LS_TRY(ls_setup_data(&j->set, j->target.recipe, &j->setup,
                          o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, j->ui));
     if (o->first < 0 || o->count < 1 || o->first >= j->set->n)

@@ -297,6 +297,17 @@ static bool is_rows(const char *out)
     return dot && (!strcmp(dot, ".npy") || !strcmp(dot, ".csv") || !strcmp(dot, ".jsonl"));
 }
 
+/* Files have the model's size only where pictures in files are cut to it. */
+static ls_status check_files(const job *j)
+{
+    return is_rows(j->o->out) && j->o->n_inputs && strcmp(j->target.recipe->data.type, "images")
+               ? ls_fail(LS_E_USAGE,
+                         "%s: an image, and --out of this kind is for samples of a split, unless the recipe "
+                         "has data.type images",
+                         j->o->inputs[0])
+               : LS_OK;
+}
+
 static ls_status predict(job *j)
 {
     const ls_predict_opts *o = j->o;
@@ -339,7 +350,9 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     LS_TRY(ls_target_open(&j.target, &o->target));
     const bool texts = dot && !strcmp(dot, ".jsonl") &&
                        ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_PAIRS;
-    const ls_status s = texts ? ls_texts_command(o, ui) : predict(&j);
+    ls_status s = check_files(&j);
+    if (s == LS_OK)
+        s = texts ? ls_texts_command(o, ui) : predict(&j);
     ls_trainer_destroy(&j.trainer);
     ls_dataset_close(&j.set);
     ls_target_release(&j.target);

@@ -72,6 +72,10 @@ try 0 predict runs/whole --out p.jsonl --output predicted --first 2 --count 1
 has p.jsonl "^\{\"sample\":2,\"file\":\"$(sed -n 3p names)\",\"predicted\":0\}$"
 try 0 predict runs/whole --split train --out p.csv --output predicted --count 1
 has p.csv '^0,train/ant/0.ppm,0$'
+try 0 predict runs/whole set/val/bee/1.PPM "$cat_file" --out p.csv --output predicted
+[ "$(tail -n +2 p.csv)" = "0,set/val/bee/1.PPM,1
+1,$cat_file,2" ] || bad "p.csv is not of the files: $(cat p.csv)"
+refused 2 'nowhere.ppm: no such image file' predict runs/whole nowhere.ppm --out p.csv
 try 0 predict runs/list --out p.csv --output predicted
 tail -n +2 p.csv | cut -d, -f2 | cmp - names || bad "p.csv names other files than the list: $(head -n 3 p.csv)"
 cp set/val/bee/1.PPM 'set/val/1, "b".ppm'

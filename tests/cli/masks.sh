@@ -65,6 +65,9 @@ mv out folder.txt
 try 0 predict runs/whole --out p.jsonl --first 3 --count 1
 has p.jsonl '^\{"sample":3,"file":"val/images/003.pgm","mask":\[\[\['
 try 0 predict runs/whole --out p.npy
+try 0 predict runs/whole set/val/images/003.pgm set/val/images/000.pgm --out two.npy # files are read as those of the split
+size=$((32 * 32 * 3 * 4))
+tail -c $((2 * size)) two.npy | cmp - <(tail -c $((29 * size)) p.npy | head -c $size; tail -c $((32 * size)) p.npy | head -c $size) || bad "files are predicted otherwise"
 head -c 128 p.npy | grep -aq "'shape': (32, 32, 32, 3)" || bad "p.npy begins with $(head -c 128 p.npy)"
 try 0 train arrays.yaml -q
 same arrays

@@ -157,8 +157,15 @@ static void test_values(void **state)
     assert_ok(ls_mask_view(mask, &larger, &m, UNKNOWN, b.data, b.size, "m")); /* each pixel becomes 2 x 2 */
     for (int i = 0; i < 4 * 6; i++)
         assert_int_equal(mask[i], (uint8_t)(VALUES[i / 12 * 3 + i % 6 / 2] + 1));
-    m.ignore = 0; /* which a class may be */
-    m.classes = 3;
+    static const uint8_t OTHERS[2 * 3] = { 0, 1, 2, 2, 1, 0 };
+    bytes others;
+    assert_ok(ls_png_encode(&others.data, &others.size, 1, 2, 3, OTHERS));
+    m.ignore = 1; /* a class may be ignored */
+    assert_ok(ls_mask_view(mask, &same, &m, UNKNOWN, others.data, others.size, "m"));
+    ls_mask_labels(labels, mask, 6);
+    assert_memory_equal(labels, ((const int32_t[]){ 0, LS_IGNORE_LABEL, 2, 2, LS_IGNORE_LABEL, 0 }),
+                        sizeof labels);
+    free_bytes(&others);
     assert_fails(LS_E_SHAPE, ls_mask_view(mask, &same, &m, UNKNOWN, b.data, b.size, "m"),
                  "m: the pixel (0, 1) has the value 255", "with 3 classes values are 0 to 2");
     assert_fails(LS_E_FORMAT,
