@@ -30,7 +30,9 @@ static char *written(const ls_trainer *t, const ls_profile *p)
     ASSERT_OK(ls_file_read(&text, &size, path));
     page_check(text);
     ASSERT_CONTAINS(ls_str_text(&peak), "in unit encoder.layers.encoder_layer_");
-    ASSERT_CONTAINS(ls_str_text(&peak), " of workspace; unit encoder.layers.encoder_layer_");
+    /* (how much workspace kernels want, and so which category and unit hold the most, depends on the level) */
+    ASSERT_CONTAINS(ls_str_text(&peak), ", of it ");
+    ASSERT_CONTAINS(ls_str_text(&peak), " holds the most, ");
     ASSERT_CONTAINS(text, ls_str_text(&peak));
     ASSERT_CONTAINS(text, "The peak by unit and category");
     ASSERT_CONTAINS(text, "<tr><td>encoder.layers.encoder_layer_1</td><td>");

@@ -239,7 +239,8 @@ static void as_one_process(const char *words, kind model)
         ASSERT_OK(run_on(&r));
         expect_run(words, &r, &one, 3e-6);
         expect_tensors(words, r.to, one.to, "model.safetensors", 0);
-        expect_tensors(words, r.end, one.end, "model.safetensors", 1e-6);
+        /* (a bias began at 0: it is a sum of the optimizer's steps, and as exact as these) */
+        expect_tensors(words, r.end, one.end, "model.safetensors", 3e-6);
         expect_tensors(words, r.end, one.end, "optimizer.safetensors", 2e-5);
         /* what these ranks saved, as weights to begin with: of one process, and of these */
         run again = layout_of(i % 2 ? words : "auto", i % 2 ? 1 : 2, 1, i % 2 ? 2 : 1);
