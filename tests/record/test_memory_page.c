@@ -30,7 +30,7 @@ static char *written(const ls_trainer *t, const ls_profile *p)
     ASSERT_OK(ls_file_read(&text, &size, path));
     page_check(text);
     ASSERT_CONTAINS(ls_str_text(&peak), "in unit encoder.layers.encoder_layer_");
-    /* (how much workspace kernels want, and so which category and unit hold the most, depends on the level) */
+    /* (which category and unit hold the most depends on the workspace that kernels of the level want) */
     ASSERT_CONTAINS(ls_str_text(&peak), ", of it ");
     ASSERT_CONTAINS(ls_str_text(&peak), " holds the most, ");
     ASSERT_CONTAINS(text, ls_str_text(&peak));
