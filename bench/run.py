@@ -177,6 +177,8 @@ def measure(build, row, bound, folder, options):
             print(f"{row['name']:18} PyTorch {mode:22} {1e3 * middle([a for a, _, _ in pairs]):10.1f} ms   Lockstep {1e3 * middle([b for _, b, _ in pairs]):10.1f} ms   "
                   f"ratio {middle(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
     ours.close()
+    if not mine:  # nothing that PyTorch could run, so no turns
+        return None
     work, expected = planned(build, row, folder)
     if not 0.99 < answer.get("gflop", work) / work < 1.01:
         sys.exit(f"{row['name']}: the step has {answer['gflop']} GFLOPs, and `lockstep plan` counts {work}: PLANNED has another recipe")
@@ -278,7 +280,10 @@ def main():
         corpora(folder)
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "compiled")  # a run that was killed leaves half of a file in the usual one
         for row in filter(lambda r: wanted(r["name"]), rows(build)):
-            results["rows"][row["name"]] = measured = measure(build, row, bound, folder, options)
+            measured = measure(build, row, bound, folder, options)
+            if not measured:
+                continue
+            results["rows"][row["name"]] = measured
             results["torch"] = measured.pop("torch", None) or results.get("torch")
             save(options.results, machines)
     results["rows"] |= generations(build, options, wanted)
