@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""Saving and loading 1.2 GB of model and Adam state over 2 ranks: torch.distributed.checkpoint against Lockstep, in turns; and Lockstep against dd on a disk.
+"""Saving and loading 1.2 GB of model and Adam state over 2 ranks: torch.distributed.checkpoint against
+Lockstep, in turns; and Lockstep against dd on a disk.
 
     python bench/compare_checkpoint.py BUILD_DIR [--memory /dev/shm] [--disk FOLDER] [--rounds 5] [--no-torch]
 
-In memory-backed storage (a folder of its own in --memory) PyTorch writes and reads without checksums, Lockstep with them. On the disk (only with --disk)
-dd writes as many zeros with conv=fsync. Before each program's turn a file as large is written to the memory and removed: a virtual machine may take seconds to
-get fresh memory from its host, which is nobody's speed. A ratio is the median over rounds of the two programs' ratios; the first round, which takes page faults, counts for none."""
+In memory-backed storage (a folder of its own in --memory) PyTorch writes and reads without checksums,
+Lockstep with them. On the disk (only with --disk)
+dd writes as many zeros with conv=fsync. Before each program's turn a file as large is written to the memory
+and removed: a virtual machine may take seconds to
+get fresh memory from its host, which is nobody's speed. A ratio is the median over rounds of the two
+programs' ratios; the first round, which takes page faults, counts for none.
+"""
+
 import argparse
 import os
 import statistics
@@ -15,6 +21,7 @@ import tempfile
 import time
 
 from server import HERE, Server
+
 
 def met(ratio, target):
     words = target.split()
@@ -28,7 +35,11 @@ WARM = 1_300_000_000
 def dd(folder, size, sync=True):
     path = os.path.join(folder, "dd")
     start = time.perf_counter()
-    subprocess.run(["dd", "if=/dev/zero", f"of={path}", "bs=8M", f"count={size}", "iflag=count_bytes", "status=none"] + ["conv=fsync"] * sync, check=True)
+    subprocess.run(
+        ["dd", "if=/dev/zero", f"of={path}", "bs=8M", f"count={size}", "iflag=count_bytes", "status=none"]
+        + ["conv=fsync"] * sync,
+        check=True,
+    )
     seconds = time.perf_counter() - start
     os.unlink(path)
     return {"save": seconds, "bytes": size}
@@ -47,7 +58,11 @@ def ratio(name, slower, faster, key, target):
 
 def in_memory(options, program, folder):
     ours = Server(program, folder, "--serve")
-    torch = None if options.no_torch else Server(sys.executable, os.path.join(HERE, "torch_checkpoint.py"), folder, "--serve")
+    torch = (
+        None
+        if options.no_torch
+        else Server(sys.executable, os.path.join(HERE, "torch_checkpoint.py"), folder, "--serve")
+    )
     mine, theirs = [], []
     for _ in range(options.rounds + 1):
         dd(folder, WARM, sync=False)
@@ -82,7 +97,9 @@ def on_disk(options, program, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("build")
     parser.add_argument("--memory", default="/dev/shm")
     parser.add_argument("--disk")

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The tables of measurements, from bench/results.json: between the lines `<!-- make bench -->` and `<!-- end -->` of docs/status.md, a table
+"""The tables of measurements, from bench/results.json: between the lines `<!-- make bench -->` and `<!-- end
+-->` of docs/status.md, a table
 for each machine, and of README.md, the first machine's rows of one thread.
 
     python bench/readme.py [--check]     # writes them; --check: fails if one is another"""
+
 import json
 import os
 import sys
@@ -21,20 +23,29 @@ def spread(low, high):
 
 def line(row):
     best = row["peers"].get(row.get("best"))
-    cells = [row["text"] + (f", {row['threads']} threads" if row.get("threads", 1) > 1 else ""), f"{duration(best['seconds'])} ({row['best']})" if best else "",
-             duration(row["seconds"]), f"**{best['ratio']:.2f}** ({spread(*best['ratios'])})" if best else "", f"{100 * row['of_bound']:.0f} %" if "of_bound" in row else "",
-             f"{row['planned'] / row['seconds']:.2f}" if row.get("planned") else "",
-             f"{best['peak_rss_mb']:,.0f}, {row['peak_rss_mb']:,.0f} MB" if best and "peak_rss_mb" in row else ""]
+    cells = [
+        row["text"] + (f", {row['threads']} threads" if row.get("threads", 1) > 1 else ""),
+        f"{duration(best['seconds'])} ({row['best']})" if best else "",
+        duration(row["seconds"]),
+        f"**{best['ratio']:.2f}** ({spread(*best['ratios'])})" if best else "",
+        f"{100 * row['of_bound']:.0f} %" if "of_bound" in row else "",
+        f"{row['planned'] / row['seconds']:.2f}" if row.get("planned") else "",
+        f"{best['peak_rss_mb']:,.0f}, {row['peak_rss_mb']:,.0f} MB" if best and "peak_rss_mb" in row else "",
+    ]
     return "| " + " | ".join(cells) + " |"
 
 
 def table(results):
     m, rows = results["machine"], results["rows"]
-    load, steal = max((r.get("load_before", 0) for r in rows.values()), default=0), max((r.get("steal", 0) for r in rows.values()), default=0)
+    load, steal = max((r.get("load_before", 0) for r in rows.values()), default=0), max(
+        (r.get("steal", 0) for r in rows.values()), default=0
+    )
     dates = sorted(r["when"].split()[0] for r in rows.values())
-    text = (f"{m['cpu']}, {m['cores']} cores, level {m['isa']} ({m['gflops_f32_1']:.0f} GFLOP/s f32 and {m['gflops_bf16_1']:.0f} bf16 on one), {m['memory_gib']} GiB; "
-            f"PyTorch {results.get('torch', '-')}; {dates[0]}{' to ' + dates[-1] if dates[-1] != dates[0] else ''}; load up to {load:.1f} and steal up to "
-            f"{100 * steal:.0f} % while it ran.")
+    text = (
+        f"{m['cpu']}, {m['cores']} cores, level {m['isa']} ({m['gflops_f32_1']:.0f} GFLOP/s f32 and {m['gflops_bf16_1']:.0f} bf16 on one), {m['memory_gib']} GiB; "
+        f"PyTorch {results.get('torch', '-')}; {dates[0]}{' to ' + dates[-1] if dates[-1] != dates[0] else ''}; load up to {load:.1f} and steal up to "
+        f"{100 * steal:.0f} % while it ran."
+    )
     words, lines, width = text.split(), [""], 0
     for word in words:
         if width + len(word) > 108:
@@ -42,7 +53,11 @@ def table(results):
             width = 0
         lines[-1] += (" " if lines[-1] else "") + word
         width = len(lines[-1])
-    head = ["", "| | PyTorch's best (mode) | Lockstep | ratio (spread) | of the bound | `plan` | peak memory |", "|---|---|---|---|---|---|---|"]
+    head = [
+        "",
+        "| | PyTorch's best (mode) | Lockstep | ratio (spread) | of the bound | `plan` | peak memory |",
+        "|---|---|---|---|---|---|---|",
+    ]
     return "\n".join(lines + head + [line(r) for r in rows.values()]) + "\n"
 
 
@@ -53,7 +68,9 @@ def place(page, wanted, check):
     before, rest = text.split(BEGIN)
     now, after = rest.split(END)
     if check and now != wanted:
-        sys.exit(f"{page}: the table of measurements is not that of bench/results.json: run python bench/readme.py")
+        sys.exit(
+            f"{page}: the table of measurements is not that of bench/results.json: run python bench/readme.py"
+        )
     if not check:
         with open(path, "w", encoding="utf-8") as f:
             f.write(before + BEGIN + wanted + END + after)

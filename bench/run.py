@@ -3,10 +3,16 @@
 
     python bench/run.py BUILD_DIR [--only WORD ...] [--rounds N] [--results bench/results.json]
 
-WORD is a part of a row's name: vit, resnet, qwen, t5, ranks, tp, generate, checkpoint, start, or "vit f32 1". For each row, PyTorch's modes come one after the other; against each, both programs
-take turns in one go. A figure is the median over rounds of each round's median, a ratio the median of the rounds' ratios, so that a clock that drifts touches both
-sides alike; the mode with the least median is PyTorch's best. Beside them a burst of multiply-adds: the bound is the step's FLOPs (as `lockstep plan` counts them) at
-that rate. The rows that ran replace theirs in the results, with the machine, its load and its steal, beside those of other machines; `bench/readme.py` makes README's table of them."""
+WORD is a part of a row's name: vit, resnet, qwen, t5, ranks, tp, generate, checkpoint, start, or "vit f32 1".
+For each row, PyTorch's modes come one after the other; against each, both programs
+take turns in one go. A figure is the median over rounds of each round's median, a ratio the median of the
+rounds' ratios, so that a clock that drifts touches both
+sides alike; the mode with the least median is PyTorch's best. Beside them a burst of multiply-adds: the bound
+is the step's FLOPs (as `lockstep plan` counts them) at
+that rate. The rows that ran replace theirs in the results, with the machine, its load and its steal, beside
+those of other machines; `bench/readme.py` makes README's table of them.
+"""
+
 import argparse
 import json
 import os
@@ -45,50 +51,160 @@ threads: {threads}
 
 
 def rows(build):
-    """name: table, text, threads, type, how to start ours, PyTorch's modes and their commands, rounds, steps of a round."""
+    """name: table, text, threads, type, how to start ours, PyTorch's modes and their commands, rounds, steps
+    of a round."""
     python, peer, ranks = sys.executable, os.path.join(HERE, "peer.py"), os.path.join(HERE, "torch_ranks.py")
-    step, several = os.path.join(build, "bench", "bench_vit_step"), os.path.join(build, "bench", "bench_ranks")
+    step, several = os.path.join(build, "bench", "bench_vit_step"), os.path.join(
+        build, "bench", "bench_ranks"
+    )
     program = os.path.join(build, "lockstep")
 
     def row(name, text, threads, dtype, ours, modes, rounds, steps):
-        return {"name": name, "text": text, "threads": threads, "dtype": dtype, "ours": ours, "modes": modes, "rounds": rounds, "steps": steps}
+        return {
+            "name": name,
+            "text": text,
+            "threads": threads,
+            "dtype": dtype,
+            "ours": ours,
+            "modes": modes,
+            "rounds": rounds,
+            "steps": steps,
+        }
 
     for dtype in ("f32", "bf16"):
         for threads in (1, 2):
-            modes = {m: lambda m=m, t=threads: Server(python, peer, "vit", "--mode", m, "--threads", str(t)) for m in (F32_PICTURES if dtype == "f32" else BF16)}
-            yield row(f"vit {dtype} {threads}", f"ViT of tutorial 1, 64 images, {dtype}", threads, dtype,
-                      lambda f, d=dtype, t=threads: Server(step, "--serve", "--dtype", d, "--threads", str(t)), modes, 7, 5)
+            modes = {
+                m: lambda m=m, t=threads: Server(python, peer, "vit", "--mode", m, "--threads", str(t))
+                for m in (F32_PICTURES if dtype == "f32" else BF16)
+            }
+            yield row(
+                f"vit {dtype} {threads}",
+                f"ViT of tutorial 1, 64 images, {dtype}",
+                threads,
+                dtype,
+                lambda f, d=dtype, t=threads: Server(step, "--serve", "--dtype", d, "--threads", str(t)),
+                modes,
+                7,
+                5,
+            )
     for size, batch, rounds in ((28, 64, 5), (224, 8, 3)):
-        modes = {m: lambda m=m, s=size, b=batch: Server(python, peer, "resnet18", "--mode", m, "--size", str(s), "--batch", str(b))
-                 for m in ("eager", "channels_last", "compiled", "compiled+channels_last")}
-        yield row(f"resnet {size} f32 1", f"ResNet18, {batch} images of {size} x {size}{' x 3' if size > 99 else ''}, f32", 1, "f32",
-                  lambda f, s=size, b=batch: Server(several, "--serve", "--model", "resnet18", "--ranks", "1", "--size", str(s), "--batch", str(b)), modes, rounds, 3)
-    for model, word, text in (("resnet50", "resnet50", "ResNet50"), ("vit_b_16", "vit-b16", "ViT-B/16"), ("convnext_tiny", "convnext", "ConvNeXt-T")):
+        modes = {
+            m: lambda m=m, s=size, b=batch: Server(
+                python, peer, "resnet18", "--mode", m, "--size", str(s), "--batch", str(b)
+            )
+            for m in ("eager", "channels_last", "compiled", "compiled+channels_last")
+        }
+        yield row(
+            f"resnet {size} f32 1",
+            f"ResNet18, {batch} images of {size} x {size}{' x 3' if size > 99 else ''}, f32",
+            1,
+            "f32",
+            lambda f, s=size, b=batch: Server(
+                several, "--serve", "--model", "resnet18", "--ranks", "1", "--size", str(s), "--batch", str(b)
+            ),
+            modes,
+            rounds,
+            3,
+        )
+    for model, word, text in (
+        ("resnet50", "resnet50", "ResNet50"),
+        ("vit_b_16", "vit-b16", "ViT-B/16"),
+        ("convnext_tiny", "convnext", "ConvNeXt-T"),
+    ):
         for threads in (1, 2):
             words = ("--size", "224", "--batch", "8", "--threads", str(threads))
-            modes = {m: lambda m=m, p=model, w=words: Server(python, peer, p, "--mode", m, *w) for m in ("eager", "channels_last", "compiled", "compiled+channels_last")}
-            yield row(f"{word} 224 f32 {threads}", f"{text}, 8 images of 224 x 224 x 3, f32", threads, "f32",
-                      lambda f, p=model, w=words: Server(several, "--serve", "--model", p, "--ranks", "1", *w), modes, 3, 1)
-    for model, word, text, recipe in (("t5-base", "t5", "T5-base, 2 x (512, 150) tokens", PAIRS), ("qwen2.5-0.5b", "qwen", "Qwen2.5-0.5B, 512 tokens", TEXT)):
+            modes = {
+                m: lambda m=m, p=model, w=words: Server(python, peer, p, "--mode", m, *w)
+                for m in ("eager", "channels_last", "compiled", "compiled+channels_last")
+            }
+            yield row(
+                f"{word} 224 f32 {threads}",
+                f"{text}, 8 images of 224 x 224 x 3, f32",
+                threads,
+                "f32",
+                lambda f, p=model, w=words: Server(several, "--serve", "--model", p, "--ranks", "1", *w),
+                modes,
+                3,
+                1,
+            )
+    for model, word, text, recipe in (
+        ("t5-base", "t5", "T5-base, 2 x (512, 150) tokens", PAIRS),
+        ("qwen2.5-0.5b", "qwen", "Qwen2.5-0.5B, 512 tokens", TEXT),
+    ):
         for dtype in ("f32", "bf16"):
             for threads in (1, 2):
                 batch = "2" if word == "t5" else "1"
-                modes = {m: lambda m=m, p=model, t=threads, b=batch: Server(python, peer, p, "--mode", m, "--threads", str(t), "--batch", b) for m in LANGUAGE[dtype]}
-                yield row(f"{word} {dtype} {threads}", f"{text}, {dtype}", threads, dtype,
-                          lambda f, r=recipe, d=dtype, t=threads: Train(program, write(f, "recipe.yaml", r.format(folder=f, dtype=d, threads=t)), f, f"{d}-{t}-{time.time_ns()}"),
-                          modes, 3, 1)
-    for name, text, ours, strategy in (("fsdp", "FSDP", ["--gather", "copy"], "fsdp"), ("ddp", "DDP", ["--data", "ddp"], "ddp"),
-                                       ("fsdp bf16", "FSDP, bf16", ["--gather", "copy", "--dtype", "bf16"], "fsdp_bf16")):
+                modes = {
+                    m: lambda m=m, p=model, t=threads, b=batch: Server(
+                        python, peer, p, "--mode", m, "--threads", str(t), "--batch", b
+                    )
+                    for m in LANGUAGE[dtype]
+                }
+                yield row(
+                    f"{word} {dtype} {threads}",
+                    f"{text}, {dtype}",
+                    threads,
+                    dtype,
+                    lambda f, r=recipe, d=dtype, t=threads: Train(
+                        program,
+                        write(f, "recipe.yaml", r.format(folder=f, dtype=d, threads=t)),
+                        f,
+                        f"{d}-{t}-{time.time_ns()}",
+                    ),
+                    modes,
+                    3,
+                    1,
+                )
+    for name, text, ours, strategy in (
+        ("fsdp", "FSDP", ["--gather", "copy"], "fsdp"),
+        ("ddp", "DDP", ["--data", "ddp"], "ddp"),
+        ("fsdp bf16", "FSDP, bf16", ["--gather", "copy", "--dtype", "bf16"], "fsdp_bf16"),
+    ):
         modes = {"gloo": lambda s=strategy: Server(python, ranks, "--serve", "--strategy", s)}
-        yield row(f"ranks {name}", f"ViT over two ranks, 64 images each, {text}", 1, "bf16" if "bf16" in name else "f32",
-                  lambda f, o=ours: Server(several, "--serve", *o), modes, 7, 5)
+        yield row(
+            f"ranks {name}",
+            f"ViT over two ranks, 64 images each, {text}",
+            1,
+            "bf16" if "bf16" in name else "f32",
+            lambda f, o=ours: Server(several, "--serve", *o),
+            modes,
+            7,
+            5,
+        )
     modes = {"gloo": lambda: Server(python, ranks, "--serve", "--model", "resnet18", "--strategy", "ddp")}
-    yield row("ranks resnet ddp", "ResNet18 over two ranks, 64 images of 28 x 28 each, DDP", 1, "f32",
-              lambda f: Server(several, "--serve", "--model", "resnet18", "--data", "ddp"), modes, 5, 3)
+    yield row(
+        "ranks resnet ddp",
+        "ResNet18 over two ranks, 64 images of 28 x 28 each, DDP",
+        1,
+        "f32",
+        lambda f: Server(several, "--serve", "--model", "resnet18", "--data", "ddp"),
+        modes,
+        5,
+        3,
+    )
     for dtype in ("f32", "bf16"):
-        modes = {"gloo": lambda d=dtype: Server(python, os.path.join(HERE, "torch_language.py"), "--dp", "2", "--tp", "2", "--types", d)}
-        yield row(f"tp {dtype}", f"Qwen2 of 34.5 million, tensor parallel x FSDP over four processes, {dtype}", 1, dtype,
-                  lambda f, d=dtype: Runs(program, write(f, "recipe.yaml", FOUR.format(folder=f, dtype=d, threads=1)), f, f"tp-{d}", "--workers", "4"), modes, 3, 4)
+        modes = {
+            "gloo": lambda d=dtype: Server(
+                python, os.path.join(HERE, "torch_language.py"), "--dp", "2", "--tp", "2", "--types", d
+            )
+        }
+        yield row(
+            f"tp {dtype}",
+            f"Qwen2 of 34.5 million, tensor parallel x FSDP over four processes, {dtype}",
+            1,
+            dtype,
+            lambda f, d=dtype: Runs(
+                program,
+                write(f, "recipe.yaml", FOUR.format(folder=f, dtype=d, threads=1)),
+                f,
+                f"tp-{d}",
+                "--workers",
+                "4",
+            ),
+            modes,
+            3,
+            4,
+        )
 
 
 def write(folder, name, text):
@@ -101,10 +217,18 @@ def write(folder, name, text):
 def corpora(folder):
     letters = "".join(chr(97 + (7 * i + i * i) % 26) for i in range(1 << 16))
     write(folder, "text.txt", letters)
-    write(folder, "pairs.jsonl", "".join(json.dumps({"source": letters[k:k + 600], "target": letters[k + 600:k + 800]}) + "\n" for k in range(0, 60000, 500)))
+    write(
+        folder,
+        "pairs.jsonl",
+        "".join(
+            json.dumps({"source": letters[k : k + 600], "target": letters[k + 600 : k + 800]}) + "\n"
+            for k in range(0, 60000, 500)
+        ),
+    )
 
 
 # ---- the machine
+
 
 def ticks():
     with open("/proc/stat", encoding="ascii") as f:
@@ -115,8 +239,15 @@ def machine(bound):
     with open("/proc/cpuinfo", encoding="utf-8") as f:
         cpu = next((line.split(":")[1].strip() for line in f if line.startswith("model name")), "unknown")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "memory_gib": round(memory), "isa": bound.ask(1, "f32")["isa"],
-            "gflops_f32_1": bound.ask(1, "f32")["gflops"], "gflops_bf16_1": bound.ask(1, "bf16")["gflops"], "kernel": os.uname().release}
+    return {
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory),
+        "isa": bound.ask(1, "f32")["isa"],
+        "gflops_f32_1": bound.ask(1, "f32")["gflops"],
+        "gflops_bf16_1": bound.ask(1, "bf16")["gflops"],
+        "kernel": os.uname().release,
+    }
 
 
 def middle(values):
@@ -124,25 +255,45 @@ def middle(values):
 
 
 IMAGES = ["resnet50-images", "--set", "train.micro_batch=8", "--set", "train.global_batch=8"]
-PLANNED = (("vit-b16", ["vit-b16-images", *IMAGES[1:]]), ("convnext", ["convnext-tiny-images", *IMAGES[1:]]), ("resnet50", IMAGES),
-           ("resnet 224", [*IMAGES, "--set", "model.type=resnet18"]), ("resnet 28", ["resnet18-mnist", "--set", "train.global_batch=64"]),
-           ("vit", ["vit-fashion-mnist", "--set", "train.global_batch=64"]),
-           ("ranks resnet", ["resnet18-mnist", "--workers", "2", "--set", "train.global_batch=128"]),
-           ("ranks", ["vit-fashion-mnist", "--workers", "2", "--set", "train.global_batch=128"]), ("tp", ["RECIPE", "--workers", "4"]), ("", ["RECIPE"]))
+PLANNED = (
+    ("vit-b16", ["vit-b16-images", *IMAGES[1:]]),
+    ("convnext", ["convnext-tiny-images", *IMAGES[1:]]),
+    ("resnet50", IMAGES),
+    ("resnet 224", [*IMAGES, "--set", "model.type=resnet18"]),
+    ("resnet 28", ["resnet18-mnist", "--set", "train.global_batch=64"]),
+    ("vit", ["vit-fashion-mnist", "--set", "train.global_batch=64"]),
+    ("ranks resnet", ["resnet18-mnist", "--workers", "2", "--set", "train.global_batch=128"]),
+    ("ranks", ["vit-fashion-mnist", "--workers", "2", "--set", "train.global_batch=128"]),
+    ("tp", ["RECIPE", "--workers", "4"]),
+    ("", ["RECIPE"]),
+)
 
 
 def planned(build, row, folder):
-    """(GFLOPs, seconds) of a step of a rank, as `lockstep plan --measure` says: seconds is None where ranks share a core."""
+    """(GFLOPs, seconds) of a step of a rank, as `lockstep plan --measure` says: seconds is None where ranks
+    share a core."""
     name = row["name"]
-    words = [os.path.join(folder, "recipe.yaml") if w == "RECIPE" else w for w in next(w for prefix, w in PLANNED if name.startswith(prefix))]
+    words = [
+        os.path.join(folder, "recipe.yaml") if w == "RECIPE" else w
+        for w in next(w for prefix, w in PLANNED if name.startswith(prefix))
+    ]
     words += ["--threads", str(row["threads"]), "--measure"]
     if not name.startswith(("t5", "qwen", "tp")):
-        words += ["--set", "parallel.data=ddp"] if "ddp" in name else ["--set", "parallel.gather=copy"] if name.startswith("ranks") else []
+        words += (
+            ["--set", "parallel.data=ddp"]
+            if "ddp" in name
+            else ["--set", "parallel.gather=copy"] if name.startswith("ranks") else []
+        )
         words += ["--set", f"precision.param={row['dtype']}"]
-    program, cache = os.path.join(build, "lockstep"), {**os.environ, "XDG_CACHE_HOME": os.path.join(folder, "measured")}  # nothing of a busier day
+    program, cache = os.path.join(build, "lockstep"), {
+        **os.environ,
+        "XDG_CACHE_HOME": os.path.join(folder, "measured"),
+    }  # nothing of a busier day
     if not os.path.exists(cache["XDG_CACHE_HOME"]):
         subprocess.run([program, "doctor"], check=True, capture_output=True, env=cache)
-    text = subprocess.run([program, "plan", *words, "--json"], check=True, capture_output=True, text=True, env=cache).stdout
+    text = subprocess.run(
+        [program, "plan", *words, "--json"], check=True, capture_output=True, text=True, env=cache
+    ).stdout
     rank = json.loads(text)["rank"]
     return rank["flops"] / 1e9, None if name.startswith("tp") else rank["seconds"]
 
@@ -151,12 +302,21 @@ def measure(build, row, bound, folder, options):
     before, load = ticks(), os.getloadavg()[0]
     rounds = options.rounds or row["rounds"]
     ours = row["ours"](folder)
-    result = {"text": row["text"], "threads": row["threads"], "dtype": row["dtype"], "rounds": rounds, "steps": row["steps"], "peers": {}}
+    result = {
+        "text": row["text"],
+        "threads": row["threads"],
+        "dtype": row["dtype"],
+        "rounds": rounds,
+        "steps": row["steps"],
+        "peers": {},
+    }
     mine, rates, answer = [], [], {}
     for mode, start in ({} if options.no_torch else row["modes"]).items() or [("", None)]:
         try:
             theirs = start() if start else None
-        except Ended as e:  # a mode that PyTorch cannot run here is no mode of its, and the table says nothing of it
+        except (
+            Ended
+        ) as e:  # a mode that PyTorch cannot run here is no mode of its, and the table says nothing of it
             print(f"{row['name']:18} PyTorch {mode:22} fails: {e}", flush=True)
             result.setdefault("failed", []).append(mode)
             continue
@@ -172,24 +332,48 @@ def measure(build, row, bound, folder, options):
             result["torch"] = theirs.ready.get("torch")
             theirs.close()
             ratios = [a / b for a, b, _ in pairs]
-            result["peers"][mode] = {"seconds": middle([a for a, _, _ in pairs]), "least": min(a for a, _, _ in pairs), "ratio": middle(ratios),
-                                     "ratios": [min(ratios), max(ratios)], "peak_rss_mb": pairs[-1][2]}
-            print(f"{row['name']:18} PyTorch {mode:22} {1e3 * middle([a for a, _, _ in pairs]):10.1f} ms   Lockstep {1e3 * middle([b for _, b, _ in pairs]):10.1f} ms   "
-                  f"ratio {middle(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})", flush=True)
+            result["peers"][mode] = {
+                "seconds": middle([a for a, _, _ in pairs]),
+                "least": min(a for a, _, _ in pairs),
+                "ratio": middle(ratios),
+                "ratios": [min(ratios), max(ratios)],
+                "peak_rss_mb": pairs[-1][2],
+            }
+            print(
+                f"{row['name']:18} PyTorch {mode:22} {1e3 * middle([a for a, _, _ in pairs]):10.1f} ms   Lockstep {1e3 * middle([b for _, b, _ in pairs]):10.1f} ms   "
+                f"ratio {middle(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+                flush=True,
+            )
     ours.close()
     if not mine:  # nothing that PyTorch could run, so no turns
         return None
     work, expected = planned(build, row, folder)
     if not 0.99 < answer.get("gflop", work) / work < 1.01:
-        sys.exit(f"{row['name']}: the step has {answer['gflop']} GFLOPs, and `lockstep plan` counts {work}: PLANNED has another recipe")
+        sys.exit(
+            f"{row['name']}: the step has {answer['gflop']} GFLOPs, and `lockstep plan` counts {work}: PLANNED has another recipe"
+        )
     after = ticks()
     total = sum(b - a for a, b in zip(before, after))
-    result |= {"seconds": middle(mine), "least": min(mine), "most": max(mine), "peak_rss_mb": answer["peak_rss_mb"], "gflop": work, "planned": expected, "burst_gflops": middle(rates),
-               "of_bound": work / middle(mine) / middle(rates), "load_before": load, "steal": (after[7] - before[7]) / total, "when": stamp()}
+    result |= {
+        "seconds": middle(mine),
+        "least": min(mine),
+        "most": max(mine),
+        "peak_rss_mb": answer["peak_rss_mb"],
+        "gflop": work,
+        "planned": expected,
+        "burst_gflops": middle(rates),
+        "of_bound": work / middle(mine) / middle(rates),
+        "load_before": load,
+        "steal": (after[7] - before[7]) / total,
+        "when": stamp(),
+    }
     if result["peers"]:
         result["best"] = min(result["peers"], key=lambda m: result["peers"][m]["seconds"])
-    print(f"{row['name']:18} Lockstep {1e3 * result['seconds']:10.1f} ms ({1e3 * result['least']:.1f} to {1e3 * result['most']:.1f}), {100 * result['of_bound']:.0f} % of the bound, "
-          f"planned {1e3 * (expected or 0):.1f} ms; {result['peak_rss_mb']:.0f} MB; load {load:.1f}, steal {100 * result['steal']:.1f} %", flush=True)
+    print(
+        f"{row['name']:18} Lockstep {1e3 * result['seconds']:10.1f} ms ({1e3 * result['least']:.1f} to {1e3 * result['most']:.1f}), {100 * result['of_bound']:.0f} % of the bound, "
+        f"planned {1e3 * (expected or 0):.1f} ms; {result['peak_rss_mb']:.0f} MB; load {load:.1f}, steal {100 * result['steal']:.1f} %",
+        flush=True,
+    )
     return result
 
 
@@ -200,43 +384,100 @@ def stamp():
 def of_pairs(text, mode, threads, pairs):
     """A row of (PyTorch's seconds, ours) for each round."""
     mine, theirs = [b for _, b in pairs], [a for a, _ in pairs if a]
-    row = {"text": text, "threads": threads, "seconds": middle(mine), "least": min(mine), "most": max(mine), "rounds": len(pairs), "peers": {}, "when": stamp()}
+    row = {
+        "text": text,
+        "threads": threads,
+        "seconds": middle(mine),
+        "least": min(mine),
+        "most": max(mine),
+        "rounds": len(pairs),
+        "peers": {},
+        "when": stamp(),
+    }
     if theirs:
         ratios = [a / b for a, b in pairs]
-        row |= {"best": mode, "peers": {mode: {"seconds": middle(theirs), "ratio": middle(ratios), "ratios": [min(ratios), max(ratios)]}}}
-    print(f"{text:60} Lockstep {1e3 * row['seconds']:.1f} ms" + (f", {mode} {1e3 * middle(theirs):.1f} ms, ratio {middle(ratios):.2f}" if theirs else ""), flush=True)
+        row |= {
+            "best": mode,
+            "peers": {
+                mode: {
+                    "seconds": middle(theirs),
+                    "ratio": middle(ratios),
+                    "ratios": [min(ratios), max(ratios)],
+                }
+            },
+        }
+    print(
+        f"{text:60} Lockstep {1e3 * row['seconds']:.1f} ms"
+        + (f", {mode} {1e3 * middle(theirs):.1f} ms, ratio {middle(ratios):.2f}" if theirs else ""),
+        flush=True,
+    )
     return row
 
 
 def generations(build, options, wanted):
     """A prompt of 512 tokens read, and a token made behind it, by a model of Qwen2.5-0.5B's sizes."""
-    ways = [(dtype, threads) for dtype in ("f32", "bf16") for threads in (1, 2) if wanted(f"generate {dtype} {threads}")]
+    ways = [
+        (dtype, threads)
+        for dtype in ("f32", "bf16")
+        for threads in (1, 2)
+        if wanted(f"generate {dtype} {threads}")
+    ]
     if not ways or options.no_torch:  # transformers makes the model's folder
         return {}
     out = {}
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, os.path.join(HERE, "peer.py"), "qwen2.5-0.5b", "--save", folder], check=True)
+        subprocess.run(
+            [sys.executable, os.path.join(HERE, "peer.py"), "qwen2.5-0.5b", "--save", folder], check=True
+        )
         for dtype, threads in ways:
-            words = [folder, "--threads", str(threads), "--dtype", dtype, "--prompt", "512", "--tokens", "16", "--serve"]
-            servers = [Server(sys.executable, os.path.join(HERE, "torch_generate.py"), *words), Server(os.path.join(build, "bench", "bench_generate"), *words)]
+            words = [
+                folder,
+                "--threads",
+                str(threads),
+                "--dtype",
+                dtype,
+                "--prompt",
+                "512",
+                "--tokens",
+                "16",
+                "--serve",
+            ]
+            servers = [
+                Server(sys.executable, os.path.join(HERE, "torch_generate.py"), *words),
+                Server(os.path.join(build, "bench", "bench_generate"), *words),
+            ]
             rounds = [[s.ask("go") for s in servers] for _ in range(options.rounds or 3)]
             for s in servers:
                 s.close()
-            out[f"generate {dtype} {threads} prompt"] = of_pairs(f"Qwen2.5-0.5B reads a prompt of 512 tokens, {dtype}", "transformers", threads,
-                                                                 [[min(a["prompt"]) for a in pair] for pair in rounds])
-            out[f"generate {dtype} {threads} token"] = of_pairs(f"and makes a token behind it, {dtype}", "transformers", threads, [[a["token"] for a in pair] for pair in rounds])
+            out[f"generate {dtype} {threads} prompt"] = of_pairs(
+                f"Qwen2.5-0.5B reads a prompt of 512 tokens, {dtype}",
+                "transformers",
+                threads,
+                [[min(a["prompt"]) for a in pair] for pair in rounds],
+            )
+            out[f"generate {dtype} {threads} token"] = of_pairs(
+                f"and makes a token behind it, {dtype}",
+                "transformers",
+                threads,
+                [[a["token"] for a in pair] for pair in rounds],
+            )
     return out
 
 
 def checkpoints(build, options):
-    """1.2 GB of model and Adam's moments over two ranks, saved and loaded in memory. What the memory of a virtual machine costs at first is nobody's speed
+    """1.2 GB of model and Adam's moments over two ranks, saved and loaded in memory. What the memory of a
+    virtual machine costs at first is nobody's speed
     (compare_checkpoint.py), so a file is written before each turn."""
     from compare_checkpoint import WARM, dd
 
     out, rounds = {}, options.rounds or 5
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         ours = Server(os.path.join(build, "bench", "bench_checkpoint"), folder, "--serve")
-        theirs = None if options.no_torch else Server(sys.executable, os.path.join(HERE, "torch_checkpoint.py"), folder, "--serve")
+        theirs = (
+            None
+            if options.no_torch
+            else Server(sys.executable, os.path.join(HERE, "torch_checkpoint.py"), folder, "--serve")
+        )
         rows = []
         for _ in range(rounds + 1):
             turn = []
@@ -246,8 +487,13 @@ def checkpoints(build, options):
             rows.append(turn)
         for server in filter(None, (theirs, ours)):
             server.close()
-    for key, text in (("save", "saving 1.2 GB over two ranks with checksums (PyTorch's without)"), ("load", "loading it")):
-        out[f"checkpoint {key}"] = of_pairs(text, "DCP", 1, [(a and a[key] * b["bytes"] / a["bytes"], b[key]) for a, b in rows[1:]])
+    for key, text in (
+        ("save", "saving 1.2 GB over two ranks with checksums (PyTorch's without)"),
+        ("load", "loading it"),
+    ):
+        out[f"checkpoint {key}"] = of_pairs(
+            text, "DCP", 1, [(a and a[key] * b["bytes"] / a["bytes"], b[key]) for a, b in rows[1:]]
+        )
     return out
 
 
@@ -258,14 +504,19 @@ def start_up(build, options):
     out = {}
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
-            seen = [startup.start(os.path.join(build, "lockstep"), workers, folder)[0] for _ in range((options.rounds or 10) + 1)][1:]
+            seen = [
+                startup.start(os.path.join(build, "lockstep"), workers, folder)[0]
+                for _ in range((options.rounds or 10) + 1)
+            ][1:]
         text = f"from exec to the first step, {workers} process{'es' if workers > 1 else ''}, data cached"
         out[f"start {workers}"] = of_pairs(text, "", 1, [(None, x / 1e3) for x in seen])
     return out
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("build")
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--rounds", type=int, default=0, help="of every row, in place of its own number")
@@ -278,7 +529,9 @@ def main():
     machines, results = load(options.results, machine(bound))
     with tempfile.TemporaryDirectory() as folder:
         corpora(folder)
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(folder, "compiled")  # a run that was killed leaves half of a file in the usual one
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.join(
+            folder, "compiled"
+        )  # a run that was killed leaves half of a file in the usual one
         for row in filter(lambda r: wanted(r["name"]), rows(build)):
             measured = measure(build, row, bound, folder, options)
             if not measured:
@@ -296,7 +549,20 @@ def main():
         save(options.results, machines)
 
 
-ORDER = ("vit", "vit-b16", "resnet", "resnet50", "convnext", "t5", "qwen", "generate", "ranks", "tp", "checkpoint", "start")
+ORDER = (
+    "vit",
+    "vit-b16",
+    "resnet",
+    "resnet50",
+    "convnext",
+    "t5",
+    "qwen",
+    "generate",
+    "ranks",
+    "tp",
+    "checkpoint",
+    "start",
+)
 
 
 def load(path, here):
@@ -317,10 +583,20 @@ def load(path, here):
 
 def save(path, machines):
     for results in machines:
-        results["rows"] = dict(sorted(results["rows"].items(), key=lambda row: ORDER.index(row[0].split()[0])))
+        results["rows"] = dict(
+            sorted(results["rows"].items(), key=lambda row: ORDER.index(row[0].split()[0]))
+        )
 
     def short(x):
-        return float(f"{x:.4g}") if isinstance(x, float) else {k: short(v) for k, v in x.items()} if isinstance(x, dict) else [short(v) for v in x] if isinstance(x, list) else x
+        return (
+            float(f"{x:.4g}")
+            if isinstance(x, float)
+            else (
+                {k: short(v) for k, v in x.items()}
+                if isinstance(x, dict)
+                else [short(v) for v in x] if isinstance(x, list) else x
+            )
+        )
 
     with open(path, "w", encoding="utf-8") as f:
         json.dump(short({"machines": machines}), f, indent=1)

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
-"""From exec of `lockstep train` to the start of its first step, by its own log line, on data that was read before: tutorial 1 on 1, 2 and 4 workers.
+"""From exec of `lockstep train` to the start of its first step, by its own log line, on data that was read
+before: tutorial 1 on 1, 2 and 4 workers.
 
     python bench/startup.py BUILD_DIR [--times 10]
 
-LOCKSTEP_DATA names a folder with fashion-mnist/. The first run of each, which may have to inflate the data, does not count. `outside` is the time
-from exec to the arrival of that line here, Python's own start of a process included. Then the run is killed: its ranks end with it."""
+LOCKSTEP_DATA names a folder with fashion-mnist/. The first run of each, which may have to inflate the data,
+does not count. `outside` is the time
+from exec to the arrival of that line here, Python's own start of a process included. Then the run is killed:
+its ranks end with it.
+"""
+
 import argparse
 import os
 import re
@@ -18,9 +23,19 @@ LINE = re.compile(r"first step after ([0-9.]+) ms \((.*)\)")
 
 
 def start(command, workers, storage):
-    arguments = ["train", "vit-fashion-mnist", "--no-progress", "--workers", str(workers), "--set", f"run.storage={storage}"]
+    arguments = [
+        "train",
+        "vit-fashion-mnist",
+        "--no-progress",
+        "--workers",
+        str(workers),
+        "--set",
+        f"run.storage={storage}",
+    ]
     begin, said = time.perf_counter(), ""
-    with subprocess.Popen([command, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [command, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
         for line in process.stderr:
             outside, found = 1e3 * (time.perf_counter() - begin), LINE.search(line)
             if found:
@@ -32,7 +47,9 @@ def start(command, workers, storage):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("build")
     parser.add_argument("--times", type=int, default=10)
     options = parser.parse_args()
@@ -45,8 +62,10 @@ def main():
         runs = sorted(runs[1:])
         middle = runs[len(runs) // 2]
         target = "  target: under 80 ms" if workers == 2 else ""
-        print(f"{workers} worker{'s' if workers > 1 else ' '}  {middle[0]:7.1f} ms  ({runs[0][0]:.1f} to {runs[-1][0]:.1f}; "
-              f"outside {statistics.median(r[2] for r in runs):.0f} ms){target}\n           {middle[1]}")
+        print(
+            f"{workers} worker{'s' if workers > 1 else ' '}  {middle[0]:7.1f} ms  ({runs[0][0]:.1f} to {runs[-1][0]:.1f}; "
+            f"outside {statistics.median(r[2] for r in runs):.0f} ms){target}\n           {middle[1]}"
+        )
 
 
 if __name__ == "__main__":

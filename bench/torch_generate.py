@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""Times transformers: a prompt read into its cache of keys and values, and tokens behind it. The peer of bench_generate in bench/compare_generate.py.
+"""Times transformers: a prompt read into its cache of keys and values, and tokens behind it. The peer of
+bench_generate in bench/compare_generate.py.
 
-    python bench/torch_generate.py FOLDER [--threads 1] [--dtype f32|bf16] [--prompt 512] [--tokens 16] [--repeat 3] [--serve]"""
+python bench/torch_generate.py FOLDER [--threads 1] [--dtype f32|bf16] [--prompt 512] [--tokens 16] [--repeat
+3] [--serve]
+"""
+
 import argparse
 import json
 import sys
@@ -27,7 +31,9 @@ def measure(o, model, ids):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
@@ -38,7 +44,9 @@ def main():
     o = parser.parse_args()
     logging.set_verbosity_error()
     torch.set_num_threads(o.threads)
-    model = AutoModelForCausalLM.from_pretrained(o.folder, dtype=torch.float32 if o.dtype == "f32" else torch.bfloat16).eval()
+    model = AutoModelForCausalLM.from_pretrained(
+        o.folder, dtype=torch.float32 if o.dtype == "f32" else torch.bfloat16
+    ).eval()
     ids = torch.tensor([[(i * 2654435761 % 2**32 >> 8) % model.config.vocab_size for i in range(o.prompt)]])
     if not o.serve:
         return measure(o, model, ids)

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Times PyTorch's training step of a tutorial over several ranks of this machine (gloo, one thread each): of the ViT, or of ResNet18 (`--size`: its
+"""Times PyTorch's training step of a tutorial over several ranks of this machine (gloo, one thread each): of
+the ViT, or of ResNet18 (`--size`: its
 pictures; from 100 on with three channels). The peer of bench/ranks.
 
-    python bench/torch_ranks.py [--model vit|resnet18] [--size 28] [--ranks 2] [--strategy fsdp|fsdp_keep|fsdp_bf16|ddp] [--batch 64] [--steps 10]
+    python bench/torch_ranks.py [--model vit|resnet18] [--size 28] [--ranks 2] [--strategy
+    fsdp|fsdp_keep|fsdp_bf16|ddp] [--batch 64] [--steps 10]
                                 [--serve]
 
-Prints one JSON line, as bench/ranks does; --serve answers every line "STEPS" of stdin with one. This process is rank 0, times its own steps and
+Prints one JSON line, as bench/ranks does; --serve answers every line "STEPS" of stdin with one. This process
+is rank 0, times its own steps and
 starts the others; all have `batch` samples. The strategies are those of tools/golden/ranks.py; one rank
 trains the plain model."""
+
 import argparse
 import json
 import os
@@ -30,7 +34,9 @@ from vit import VisionTransformer  # noqa: E402
 
 def make_step(options):
     channels = 3 if options.size >= 100 else 1
-    images = (values("bench.images", (options.batch, channels, options.size, options.size), 128) + 128).to(torch.uint8)
+    images = (values("bench.images", (options.batch, channels, options.size, options.size), 128) + 128).to(
+        torch.uint8
+    )
     labels = (values("bench.labels", (options.batch,), 4096) + 4096).long() % 10
     model = fill(VisionTransformer() if options.model == "vit" else ResNet(18, channels))
     if options.ranks > 1:
@@ -46,11 +52,22 @@ def measure(step, steps, options):
         step()
         seconds.append(time.perf_counter() - start)
     if dist.get_rank() == 0:
-        print(json.dumps({
-            "torch": torch.__version__, "model": options.model, "ranks": options.ranks, "strategy": options.strategy, "batch": options.batch,
-            "seconds": [round(s, 6) for s in seconds], "median": round(statistics.median(seconds), 6), "min": round(min(seconds), 6),
-            "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-        }), flush=True)
+        print(
+            json.dumps(
+                {
+                    "torch": torch.__version__,
+                    "model": options.model,
+                    "ranks": options.ranks,
+                    "strategy": options.strategy,
+                    "batch": options.batch,
+                    "seconds": [round(s, 6) for s in seconds],
+                    "median": round(statistics.median(seconds), 6),
+                    "min": round(min(seconds), 6),
+                    "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+                }
+            ),
+            flush=True,
+        )
 
 
 def agreed(steps):
@@ -80,7 +97,9 @@ def run(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", choices=("vit", "resnet18"), default="vit")
     parser.add_argument("--size", type=int, default=28, help="of ResNet18's pictures")
     parser.add_argument("--ranks", type=int, default=2)
@@ -96,8 +115,13 @@ def main():
         return
     with tempfile.TemporaryDirectory() as folder:
         options.store = os.path.join(folder, "store")
-        others = [subprocess.Popen([sys.executable, *sys.argv, "--rank", str(r), "--store", options.store], stdin=subprocess.DEVNULL)
-                  for r in range(1, options.ranks)]
+        others = [
+            subprocess.Popen(
+                [sys.executable, *sys.argv, "--rank", str(r), "--store", options.store],
+                stdin=subprocess.DEVNULL,
+            )
+            for r in range(1, options.ranks)
+        ]
         run(options)
         sys.exit(max((p.wait() for p in others), default=0))
 

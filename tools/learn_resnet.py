@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""How well PyTorch learns tutorial 2, to be set beside `lockstep train resnet18-mnist`: one line of JSON per epoch.
+"""How well PyTorch learns tutorial 2, to be set beside `lockstep train resnet18-mnist`: one line of JSON per
+epoch.
 
-    LOCKSTEP_DATA=... python tools/learn_resnet.py [--seed 0] [--epochs 2] [--lr 1e-5] [--schedule cosine] [--ranks 2] [--threads 1]
+    LOCKSTEP_DATA=... python tools/learn_resnet.py [--seed 0] [--epochs 2] [--lr 1e-5] [--schedule cosine]
+    [--ranks 2] [--threads 1]
 
-ResNet18 with PyTorch's initial values on MNIST, global batches of 128, Adam. What DDP computes on R ranks is computed here by one process: each batch is
+ResNet18 with PyTorch's initial values on MNIST, global batches of 128, Adam. What DDP computes on R ranks is
+computed here by one process: each batch is
 normalised in R parts, gradients are averaged, and the running statistics are those of part 0."""
+
 import argparse
 import json
 import math
@@ -26,7 +30,9 @@ def step(model, optimizer, images, labels, ranks):
     for rank in range(ranks):
         if rank == 1:
             kept = {name: value.clone() for name, value in model.named_buffers()}
-        loss = F.cross_entropy(model(normalize(images[rank::ranks], torch.float32)), labels[rank::ranks]) / ranks
+        loss = (
+            F.cross_entropy(model(normalize(images[rank::ranks], torch.float32)), labels[rank::ranks]) / ranks
+        )
         loss.backward()
         total += loss.item()
     if ranks > 1:
@@ -67,8 +73,19 @@ def main():
             losses.append(step(model, optimizer, images[batch], labels[batch], o.ranks))
             k += 1
         loss, accuracy = evaluate(model, *test)
-        print(json.dumps({"seed": o.seed, "epoch": epoch, "train_loss": sum(losses) / len(losses), "last_loss": losses[-1], "eval_loss": loss,
-                          "eval_accuracy": accuracy}), flush=True)
+        print(
+            json.dumps(
+                {
+                    "seed": o.seed,
+                    "epoch": epoch,
+                    "train_loss": sum(losses) / len(losses),
+                    "last_loss": losses[-1],
+                    "eval_loss": loss,
+                    "eval_accuracy": accuracy,
+                }
+            ),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

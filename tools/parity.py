@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
-"""The same training run by PyTorch and by lockstep, from the same weights, compared in full. See `make parity`.
+"""The same training run by PyTorch and by lockstep, from the same weights, compared in full. See `make
+parity`.
 
-    python tools/parity.py [--lockstep build/lockstep] [--steps 50] [--batch 128] [--only NAME ...] [--keep FOLDER]
+    python tools/parity.py [--lockstep build/lockstep] [--steps 50] [--batch 128] [--only NAME ...] [--keep
+    FOLDER]
 
-PyTorch runs in float32 on one thread and in float64 (the truth), and, where a run over ranks is compared with it, at two ranks over gloo with DDP
-and FSDP2. lockstep then runs the recipe in several ways; each must have every loss within 1e-5 of its PyTorch float32 counterpart and every weight
-tensor within 1e-3 of the distance it travelled (2-norms; the K part of in_proj_bias is left out: its gradient is zero in exact arithmetic and
+PyTorch runs in float32 on one thread and in float64 (the truth), and, where a run over ranks is compared with
+it, at two ranks over gloo with DDP
+and FSDP2. lockstep then runs the recipe in several ways; each must have every loss within 1e-5 of its PyTorch
+float32 counterpart and every weight
+tensor within 1e-3 of the distance it travelled (2-norms; the K part of in_proj_bias is left out: its gradient
+is zero in exact arithmetic and
 Adam makes steps of noise). Exit status 1 if one has not."""
+
 import argparse
 import json
 import os
@@ -30,7 +36,10 @@ RUNS = {  # name: which run of PyTorch, and what differs from the base recipe
     "1 thread": ("f32", {"threads": 1}),
     "2 threads": ("f32", {"threads": 2}),
     "2 micro-batches": ("f32", {"threads": 1, "train.micro_batch": "half"}),
-    "4 micro-batches, recompute": ("f32", {"threads": 2, "train.micro_batch": "quarter", "parallel.recompute": "units"}),
+    "4 micro-batches, recompute": (
+        "f32",
+        {"threads": 2, "train.micro_batch": "quarter", "parallel.recompute": "units"},
+    ),
     "generic code": ("f32", {"threads": 2, "isa": "generic"}),
     "avx2": ("f32", {"threads": 2, "isa": "avx2"}),
     "avx512": ("f32", {"threads": 2, "isa": "avx512"}),
@@ -55,7 +64,8 @@ parallel: {{units: "class:EncoderBlock"}}
 
 
 def run_torch(images, labels, batch, steps, dtype, compute=None):
-    """Losses, and the weights afterwards as float64 by name. compute: type of the cast parameters (FSDP2's param_dtype)."""
+    """Losses, and the weights afterwards as float64 by name. compute: type of the cast parameters (FSDP2's
+    param_dtype)."""
     x, model = normalize(images, dtype), fill(VisionTransformer().to(dtype))
     optimizer, losses = torch.optim.Adam(model.parameters(), lr=1e-3), []
     for k in range(steps):
@@ -70,21 +80,38 @@ def run_torch(images, labels, batch, steps, dtype, compute=None):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return torch.tensor(losses, dtype=torch.float64), {n: p.detach().double() for n, p in model.named_parameters()}
+    return torch.tensor(losses, dtype=torch.float64), {
+        n: p.detach().double() for n, p in model.named_parameters()
+    }
 
 
 def counterpart(name, images, labels, options):
     """PyTorch's losses and weights for one of RUNS."""
     if name in several.STRATEGIES:
         return several.run(2, several.train, name, images, labels, options.batch, options.steps)
-    return run_torch(images, labels, options.batch, options.steps, torch.float32, torch.bfloat16 if name == "bf16" else None)
+    return run_torch(
+        images,
+        labels,
+        options.batch,
+        options.steps,
+        torch.float32,
+        torch.bfloat16 if name == "bf16" else None,
+    )
 
 
 def run_lockstep(options, folder, name, changes):
     recipe = os.path.join(folder, name + ".yaml")
     with open(recipe, "w") as f:
-        f.write(RECIPE.format(name=name, storage=os.path.join(folder, "runs"), init=os.path.join(folder, "init.safetensors"), data=options.data,
-                              steps=options.steps, batch=options.batch))
+        f.write(
+            RECIPE.format(
+                name=name,
+                storage=os.path.join(folder, "runs"),
+                init=os.path.join(folder, "init.safetensors"),
+                data=options.data,
+                steps=options.steps,
+                batch=options.batch,
+            )
+        )
     command = [options.lockstep, "train", recipe, "-q", "--no-progress", "--resume", "never"]
     if "workers" in changes:  # one micro-batch and one thread a rank
         changes = {"threads": 1, "train.micro_batch": options.batch // changes["workers"], **changes}
@@ -101,7 +128,9 @@ def run_lockstep(options, folder, name, changes):
     if sorted(losses) != list(range(1, options.steps + 1)):
         return None, f"metrics.jsonl has rows for {len(losses)} steps, {options.steps} were asked for"
     weights = load_file(os.path.join(run, "checkpoints", "latest", "model.safetensors"))
-    return torch.tensor([losses[k + 1] for k in range(options.steps)], dtype=torch.float64), {n: w.double() for n, w in weights.items()}
+    return torch.tensor([losses[k + 1] for k in range(options.steps)], dtype=torch.float64), {
+        n: w.double() for n, w in weights.items()
+    }
 
 
 def weight_errors(ours, theirs, initial):
@@ -121,16 +150,23 @@ def row(name, losses, weights, reference, initial):
     loss = (losses - reference[0]).abs()
     errors = weight_errors(weights, reference[1], initial)
     worst = max(errors, key=errors.get)
-    print(f"{name:28} {loss[0]:10.2e} {loss.max():10.2e} at {int(loss.argmax()) + 1:3} {errors[worst]:10.2e}  {worst}", end="")
+    print(
+        f"{name:28} {loss[0]:10.2e} {loss.max():10.2e} at {int(loss.argmax()) + 1:3} {errors[worst]:10.2e}  {worst}",
+        end="",
+    )
     return loss.max().item(), errors[worst]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lockstep", default=os.path.join(ROOT, "build", "lockstep"))
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--only", nargs="+", choices=list(RUNS), metavar="NAME", help="some of: " + ", ".join(RUNS))
+    parser.add_argument(
+        "--only", nargs="+", choices=list(RUNS), metavar="NAME", help="some of: " + ", ".join(RUNS)
+    )
     parser.add_argument("--keep", metavar="FOLDER", help="leave recipes, runs and weights there")
     options = parser.parse_args()
     data = os.environ.get("LOCKSTEP_DATA")
@@ -146,13 +182,24 @@ def main():
         folder = os.path.abspath(options.keep or temporary)
         os.makedirs(folder, exist_ok=True)
         first = fill(VisionTransformer())
-        save_file({n: p.detach() for n, p in first.named_parameters()}, os.path.join(folder, "init.safetensors"), {"format": "pt"})
+        save_file(
+            {n: p.detach() for n, p in first.named_parameters()},
+            os.path.join(folder, "init.safetensors"),
+            {"format": "pt"},
+        )
         initial = {n: p.detach().double() for n, p in first.named_parameters()}
-        print(f"{options.steps} steps of {options.batch}, Adam 1e-3, PyTorch {torch.__version__}: differences from its float32 run\n")
+        print(
+            f"{options.steps} steps of {options.batch}, Adam 1e-3, PyTorch {torch.__version__}: differences from its float32 run\n"
+        )
         print(f"{'':28} {'loss':>10} {'loss':>17} {'weights':>11}")
         print(f"{'':28} {'step 1':>10} {'largest':>10} {'step':>6} {'largest':>11}  tensor")
         references = {"f32": counterpart("f32", images, labels, options)}
-        row("PyTorch float64", *run_torch(images, labels, options.batch, options.steps, torch.float64), references["f32"], initial)
+        row(
+            "PyTorch float64",
+            *run_torch(images, labels, options.batch, options.steps, torch.float64),
+            references["f32"],
+            initial,
+        )
         print()
         failed = 0
         for name in options.only or RUNS:
@@ -173,7 +220,9 @@ def main():
                 difference = (losses - references[wanted][0]).abs().max().item()
                 good = difference <= BF16_TOLERANCE
                 row(name, losses, weights, references["f32"], initial)
-                print(f"; losses within {difference:.2e} of PyTorch's {wanted} {'ok' if good else f'(allowed {BF16_TOLERANCE}) FAILED'}")
+                print(
+                    f"; losses within {difference:.2e} of PyTorch's {wanted} {'ok' if good else f'(allowed {BF16_TOLERANCE}) FAILED'}"
+                )
             else:
                 loss, weight = row(name, losses, weights, references[wanted], initial)
                 good = loss <= LOSS_TOLERANCE and weight <= WEIGHT_TOLERANCE

@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
-"""How far float32 goes astray in ResNet18 on MNIST, or in ResNet50 on a folder of pictures, PyTorch's and lockstep's, and whether both read the same of a
+"""How far float32 goes astray in ResNet18 on MNIST, or in ResNet50 on a folder of pictures, PyTorch's and
+lockstep's, and whether both read the same of a
 picture. Part of `make parity`.
 
-    python tools/parity_resnet.py [--model resnet50] [--lockstep build/lockstep] [--seeds 5] [--steps 30] [--batch 64] [--isa avx2 ...] [--keep FOLDER]
+    python tools/parity_resnet.py [--model resnet50] [--lockstep build/lockstep] [--seeds 5] [--steps 30]
+    [--batch 64] [--isa avx2 ...] [--keep FOLDER]
 
-This network amplifies rounding: a ReLU or a maximum that falls the other way changes what follows. So losses are judged by their distance from PyTorch's
-float64 run of the same initial weights (PyTorch's own, by seed) and batches (Adam 1e-5): the median over seeds and steps may be twice that of PyTorch's
-float32. Then, with the weights and running statistics that each run of lockstep left, both evaluate: probabilities within 1e-5."""
+This network amplifies rounding: a ReLU or a maximum that falls the other way changes what follows. So losses
+are judged by their distance from PyTorch's
+float64 run of the same initial weights (PyTorch's own, by seed) and batches (Adam 1e-5): the median over
+seeds and steps may be twice that of PyTorch's
+float32. Then, with the weights and running statistics that each run of lockstep left, both evaluate:
+probabilities within 1e-5.
+"""
+
 import argparse
 import json
 import os
@@ -48,7 +55,8 @@ class Mnist:
 
 
 class Folder:
-    """ResNet50 on pictures of noise, 64 x 64 in colour, in folders as torchvision's ImageFolder wants them: class by class in the order of their names."""
+    """ResNet50 on pictures of noise, 64 x 64 in colour, in folders as torchvision's ImageFolder wants them:
+    class by class in the order of their names."""
 
     depth, channels, size = 50, 3, 64
 
@@ -90,9 +98,33 @@ def run_lockstep(seed, isa, task, options, folder):
     save_file(ResNet(task.depth, task.channels).state_dict(), init, {"format": "pt"})
     recipe = os.path.join(folder, name + ".yaml")
     with open(recipe, "w") as f:
-        f.write(RECIPE.format(name=name, storage=os.path.join(folder, "runs"), init=init, data=task.data, depth=task.depth, size=task.size,
-                              channels=task.channels, steps=options.steps, batch=options.batch))
-    subprocess.run([options.lockstep, "train", recipe, "-q", "--no-progress", "--resume", "never", "--set", f"isa={isa}"], check=True)
+        f.write(
+            RECIPE.format(
+                name=name,
+                storage=os.path.join(folder, "runs"),
+                init=init,
+                data=task.data,
+                depth=task.depth,
+                size=task.size,
+                channels=task.channels,
+                steps=options.steps,
+                batch=options.batch,
+            )
+        )
+    subprocess.run(
+        [
+            options.lockstep,
+            "train",
+            recipe,
+            "-q",
+            "--no-progress",
+            "--resume",
+            "never",
+            "--set",
+            f"isa={isa}",
+        ],
+        check=True,
+    )
     run = os.path.join(folder, "runs", name)
     with open(os.path.join(run, "metrics.jsonl")) as f:
         losses = [row["loss"] for row in map(json.loads, f) if row["kind"] == "step"]
@@ -101,16 +133,27 @@ def run_lockstep(seed, isa, task, options, folder):
 
 @torch.no_grad()
 def evaluation_difference(run, isa, task, options):
-    """Largest difference of the probabilities of what is predicted, over 200 samples, as lockstep and PyTorch see them."""
-    said = subprocess.run([options.lockstep, "predict", run, "--count", "200", "--json", "--set", f"isa={isa}"], check=True, capture_output=True, text=True).stdout
+    """Largest difference of the probabilities of what is predicted, over 200 samples, as lockstep and PyTorch
+    see them."""
+    said = subprocess.run(
+        [options.lockstep, "predict", run, "--count", "200", "--json", "--set", f"isa={isa}"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     model = ResNet(task.depth, task.channels).eval()
     model.load_state_dict(load_file(os.path.join(run, "checkpoints", "latest", "model.safetensors")))
     probabilities = model(normalize(task.eval[0][:200], torch.float32)).softmax(1)
-    return max(abs(row["probability"] - probabilities[i, row["predicted"]].item()) for i, row in enumerate(json.loads(said)))
+    return max(
+        abs(row["probability"] - probabilities[i, row["predicted"]].item())
+        for i, row in enumerate(json.loads(said))
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", choices=("resnet18", "resnet50"), default="resnet18")
     parser.add_argument("--lockstep", default=os.path.join(ROOT, "build", "lockstep"))
     parser.add_argument("--seeds", type=int, default=5)
@@ -121,7 +164,9 @@ def main():
     options = parser.parse_args()
     options.lockstep = os.path.abspath(options.lockstep)
     torch.set_num_threads(1)
-    print(f"{options.model}, {options.steps} steps of {options.batch}, Adam 1e-5, {options.seeds} seeds: losses in float32 from PyTorch's in float64\n")
+    print(
+        f"{options.model}, {options.steps} steps of {options.batch}, Adam 1e-5, {options.seeds} seeds: losses in float32 from PyTorch's in float64\n"
+    )
     with tempfile.TemporaryDirectory() as temporary:
         folder = os.path.abspath(options.keep or temporary)
         os.makedirs(folder, exist_ok=True)
@@ -135,15 +180,23 @@ def main():
                 losses, run = run_lockstep(seed, isa, task, options, folder)
                 distances[isa].append((losses - truth).abs())
                 evaluation[isa] = max(evaluation[isa], evaluation_difference(run, isa, task, options))
-            print(f"seed {seed}: median, largest  " + "   ".join(f"{name} {d[-1].median():.2e} {d[-1].max():.2e}" for name, d in distances.items()), flush=True)
+            print(
+                f"seed {seed}: median, largest  "
+                + "   ".join(
+                    f"{name} {d[-1].median():.2e} {d[-1].max():.2e}" for name, d in distances.items()
+                ),
+                flush=True,
+            )
         medians = {name: torch.stack(d).flatten().median().item() for name, d in distances.items()}
         failed = 0
         print(f"\nPyTorch        median {medians['PyTorch']:.2e}")
         for isa in options.isa:
             good = medians[isa] <= 2 * medians["PyTorch"] and evaluation[isa] <= 1e-5
             failed += not good
-            print(f"lockstep {isa:5} median {medians[isa]:.2e}, {medians[isa] / medians['PyTorch']:.2f} times PyTorch's; evaluation within {evaluation[isa]:.1e}"
-                  f"  {'ok' if good else 'FAILED (allowed 2 times and 1e-5)'}")
+            print(
+                f"lockstep {isa:5} median {medians[isa]:.2e}, {medians[isa] / medians['PyTorch']:.2f} times PyTorch's; evaluation within {evaluation[isa]:.1e}"
+                f"  {'ok' if good else 'FAILED (allowed 2 times and 1e-5)'}"
+            )
     sys.exit(1 if failed else 0)
 
 

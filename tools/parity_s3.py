@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
-"""parity_s3.py LOCKSTEP: a run in a bucket of moto, a server from PyPI that answers as Amazon S3 does and here checks every signature. Two steps on one
-disk, the others from an empty one: the weights are those of a run in a folder. Keys that are wrong are refused."""
+"""parity_s3.py LOCKSTEP: a run in a bucket of moto, a server from PyPI that answers as Amazon S3 does and
+here checks every signature. Two steps on one
+disk, the others from an empty one: the weights are those of a run in a folder. Keys that are wrong are
+refused.
+"""
+
 import json
 import os
 import socket
@@ -28,7 +32,9 @@ def free_port():
 
 
 def make_keys(endpoint):
-    unsigned = dict(endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="y")
+    unsigned = dict(
+        endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="y"
+    )
     iam = boto3.client("iam", **unsigned)
     iam.create_user(UserName="trainer")
     key = iam.create_access_key(UserName="trainer")["AccessKey"]
@@ -41,19 +47,28 @@ def make_keys(endpoint):
 def main():
     lockstep, port = os.path.abspath(sys.argv[1]), free_port()
     endpoint = f"http://127.0.0.1:{port}"
-    server = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-                              env={**os.environ, "INITIAL_NO_AUTH_ACTION_COUNT": str(SETUP_CALLS)},
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        env={**os.environ, "INITIAL_NO_AUTH_ACTION_COUNT": str(SETUP_CALLS)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         while socket.socket().connect_ex(("127.0.0.1", port)):
             assert server.poll() is None, "moto does not start"
             time.sleep(0.1)
         key, secret = make_keys(endpoint)
         with tempfile.TemporaryDirectory() as work:
-            check(lockstep, work, {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret})
+            check(
+                lockstep,
+                work,
+                {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": secret},
+            )
     finally:
         server.kill()
-    print("s3       a run in a bucket of moto, signed; from an empty disk the same weights; wrong keys refused")
+    print(
+        "s3       a run in a bucket of moto, signed; from an empty disk the same weights; wrong keys refused"
+    )
 
 
 def check(lockstep, work, keys):
@@ -62,14 +77,18 @@ def check(lockstep, work, keys):
 
     def train(disk, *words, **changed):
         env = {**os.environ, **keys, **changed, "LOCKSTEP_CACHE": f"{work}/{disk}"}
-        return subprocess.run([lockstep, "train", "run.yaml", *words], cwd=work, env=env, capture_output=True, text=True)
+        return subprocess.run(
+            [lockstep, "train", "run.yaml", *words], cwd=work, env=env, capture_output=True, text=True
+        )
 
     bucket = ("--set", "run.storage='s3://bucket/my runs & more'")
     for words in (("first", *bucket, "--set", "train.steps=2"), ("second", *bucket), ("first",)):
         done = train(*words)
         assert done.returncode == 0, done.stderr
     model = "run/checkpoints/latest/model.safetensors"
-    with open(f"{work}/runs/{model}", "rb") as a, open(f"{work}/second/storage/bucket/my runs & more/{model}", "rb") as b:
+    with open(f"{work}/runs/{model}", "rb") as a, open(
+        f"{work}/second/storage/bucket/my runs & more/{model}", "rb"
+    ) as b:
         assert a.read() == b.read(), "other weights"
     wrong = train("third", *bucket, AWS_SECRET_ACCESS_KEY="wrong")
     assert wrong.returncode == 2 and "SignatureDoesNotMatch" in wrong.stderr, wrong.stderr

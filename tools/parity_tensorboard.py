@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Reads the event files of a run in two attempts with TensorBoard's own reader and compares them with metrics.jsonl. Part of `make parity`; without
+"""Reads the event files of a run in two attempts with TensorBoard's own reader and compares them with
+metrics.jsonl. Part of `make parity`; without
 TensorBoard (pip install tensorboard) it says so and passes.
 
     python tools/parity_tensorboard.py [build/lockstep]"""
+
 import glob
 import json
 import os
@@ -24,11 +26,17 @@ train: {epochs: 1, global_batch: 64, steps: 5}
 log: {tensorboard: true}
 threads: 1
 """
-TAGS = {"train/loss": ("step", "loss"), "train/lr": ("step", "lr"), "eval/loss": ("eval", "loss"), "eval/accuracy": ("eval", "accuracy")}
+TAGS = {
+    "train/loss": ("step", "loss"),
+    "train/lr": ("step", "lr"),
+    "eval/loss": ("eval", "loss"),
+    "eval/accuracy": ("eval", "accuracy"),
+}
 
 
 def scalars(path):
-    """(tag, step) -> value, as TensorBoard's loader gives them; every event's time must lie behind the one before."""
+    """(tag, step) -> value, as TensorBoard's loader gives them; every event's time must lie behind the one
+    before."""
     found, time = {}, 0.0
     for event in EventFileLoader(path).Load():
         assert event.wall_time >= time, f"{path}: time goes back at step {event.step}"
@@ -53,12 +61,20 @@ def main():
         for attempt, path in enumerate(files):
             events = scalars(path)
             for tag, (kind, key) in TAGS.items():
-                want = {row["step"]: row[key] for row in rows if row["kind"] == kind and row["attempt"] == attempt}
+                want = {
+                    row["step"]: row[key] for row in rows if row["kind"] == kind and row["attempt"] == attempt
+                }
                 got = {step: value for (name, step), value in events.items() if name == tag}
-                assert want.keys() == got.keys(), f"{tag} of attempt {attempt}: steps {sorted(got)} instead of {sorted(want)}"
-                assert all(abs(got[step] - want[step]) <= 1e-6 * abs(want[step]) for step in want), f"{tag} of attempt {attempt}: {got} instead of {want}"
+                assert (
+                    want.keys() == got.keys()
+                ), f"{tag} of attempt {attempt}: steps {sorted(got)} instead of {sorted(want)}"
+                assert all(
+                    abs(got[step] - want[step]) <= 1e-6 * abs(want[step]) for step in want
+                ), f"{tag} of attempt {attempt}: {got} instead of {want}"
                 compared += len(want)
-            assert sum(name == "train/images_per_second" for name, _ in events) == sum(row["kind"] == "step" and row["attempt"] == attempt for row in rows)
+            assert sum(name == "train/images_per_second" for name, _ in events) == sum(
+                row["kind"] == "step" and row["attempt"] == attempt for row in rows
+            )
     print(f"TensorBoard reads the event files of both attempts: {compared} scalars as in metrics.jsonl\n")
 
 

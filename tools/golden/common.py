@@ -1,4 +1,6 @@
-"""What the golden scripts, the parity check and the benchmark share: weights by formula, sampling, data, saving."""
+"""What the golden scripts, the parity check and the benchmark share: weights by formula, sampling, data,
+saving."""
+
 import gzip
 import os
 import struct
@@ -17,11 +19,15 @@ def fnv1a64(text):
 
 
 def formula(name, count, amplitude, center=0.0):
-    """count numbers in [center - amplitude, center + amplitude): splitmix64 of fnv1a64(name) + i, its top 16 bits k give
-    center + amplitude * (k - 32768) / 32768. With powers of two for amplitude, and center 0 or 1, exact in float32 (and in C:
+    """count numbers in [center - amplitude, center + amplitude): splitmix64 of fnv1a64(name) + i, its top 16
+    bits k give
+    center + amplitude * (k - 32768) / 32768. With powers of two for amplitude, and center 0 or 1, exact in
+    float32 (and in C:
     tests/golden/golden.c)."""
     with np.errstate(over="ignore"):
-        z = np.uint64(fnv1a64(name)) + (np.arange(count, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = np.uint64(fnv1a64(name)) + (np.arange(count, dtype=np.uint64) + np.uint64(1)) * np.uint64(
+            0x9E3779B97F4A7C15
+        )
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
@@ -34,14 +40,16 @@ def values(name, shape, amplitude, center=0.0, dtype=torch.float64):
 
 
 def parameter(name, shape, dtype=torch.float64):
-    """Initial value of a model's parameter: matrices and kernels in +-1/8, gains (1-d weights) in 1 +- 1/8, all else in +-1/16."""
+    """Initial value of a model's parameter: matrices and kernels in +-1/8, gains (1-d weights) in 1 +- 1/8,
+    all else in +-1/16."""
     if name.endswith("weight"):
         return values(name, shape, 0.125, 1.0 if len(shape) == 1 else 0.0, dtype)
     return values(name, shape, 0.0625, 0.0, dtype)
 
 
 def fill(model):
-    """Gives every parameter its value by formula. Nothing is zero (torchvision's head is), so gradients flow everywhere."""
+    """Gives every parameter its value by formula. Nothing is zero (torchvision's head is), so gradients flow
+    everywhere."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.copy_(parameter(name, tuple(p.shape), p.dtype))
@@ -49,7 +57,8 @@ def fill(model):
 
 
 def sample(tensor, limit=256):
-    """At most `limit` elements, evenly spread: number k is element floor(k * count / n) of the flattened tensor."""
+    """At most `limit` elements, evenly spread: number k is element floor(k * count / n) of the flattened
+    tensor."""
     flat = tensor.detach().reshape(-1)
     n = min(limit, flat.numel())
     return flat[torch.tensor([k * flat.numel() // n for k in range(n)])].clone()

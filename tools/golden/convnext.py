@@ -1,5 +1,7 @@
-"""torchvision's ConvNeXt in plain PyTorch: the same modules, parameter names, order of operations and initial values, without torchvision's dependency
+"""torchvision's ConvNeXt in plain PyTorch: the same modules, parameter names, order of operations and initial
+values, without torchvision's dependency
 on a matching binary."""
+
 import torch
 from torch import nn
 
@@ -25,8 +27,15 @@ class Permute(nn.Module):
 class CNBlock(nn.Module):
     def __init__(self, width, drop):
         super().__init__()
-        self.block = nn.Sequential(nn.Conv2d(width, width, 7, padding=3, groups=width), Permute(0, 2, 3, 1), nn.LayerNorm(width, eps=1e-6),
-                                   nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), Permute(0, 3, 1, 2))
+        self.block = nn.Sequential(
+            nn.Conv2d(width, width, 7, padding=3, groups=width),
+            Permute(0, 2, 3, 1),
+            nn.LayerNorm(width, eps=1e-6),
+            nn.Linear(width, 4 * width),
+            nn.GELU(),
+            nn.Linear(4 * width, width),
+            Permute(0, 3, 1, 2),
+        )
         self.layer_scale = nn.Parameter(torch.ones(width, 1, 1) * 1e-6)
         self.drop = drop
 
@@ -47,12 +56,18 @@ class ConvNeXt(nn.Module):
             else:
                 layers.append(nn.Sequential(LayerNorm2d(width, eps=1e-6), nn.Conv2d(width, out, 2, 2)))
             width = out
-            layers.append(nn.Sequential(*(CNBlock(out, stochastic_depth * (done + i) / (blocks - 1)) for i in range(n))))
+            layers.append(
+                nn.Sequential(*(CNBlock(out, stochastic_depth * (done + i) / (blocks - 1)) for i in range(n)))
+            )
             done += n
         self.features, self.avgpool = nn.Sequential(*layers), nn.AdaptiveAvgPool2d(1)
-        self.classifier = nn.Sequential(LayerNorm2d(width, eps=1e-6), nn.Flatten(1), nn.Linear(width, classes))
+        self.classifier = nn.Sequential(
+            LayerNorm2d(width, eps=1e-6), nn.Flatten(1), nn.Linear(width, classes)
+        )
         for module in self.modules():
-            if isinstance(module, (nn.Conv2d, nn.Linear)) and (module is not self.features[0][0] or in_channels == 3):
+            if isinstance(module, (nn.Conv2d, nn.Linear)) and (
+                module is not self.features[0][0] or in_channels == 3
+            ):
                 nn.init.trunc_normal_(module.weight, std=0.02)
                 nn.init.zeros_(module.bias)
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Directories of torch.distributed.checkpoint for the tests, and the live comparison with it.
 
-    python tools/golden/dcp.py make            # tests/golden/dcp_*, what is in them as .safetensors, and tests/fuzz/corpus/dcp
-    python tools/golden/dcp.py check LOCKSTEP  # what PyTorch saves on 1, 2 and 4 ranks is read, what Lockstep exports is loaded on 1, 2 and 3
+    python tools/golden/dcp.py make            # tests/golden/dcp_*, what is in them as .safetensors, and
+    tests/fuzz/corpus/dcp
+    python tools/golden/dcp.py check LOCKSTEP  # what PyTorch saves on 1, 2 and 4 ranks is read, what Lockstep
+    exports is loaded on 1, 2 and 3
 
 `check` compares bit for bit."""
+
 import os
 import shutil
 import struct
@@ -68,13 +71,18 @@ def layouts(world):
 
 
 def full(state):
-    return {k: (v.full_tensor() if isinstance(v, DTensor) else v).contiguous().clone() for k, v in state.items()}
+    return {
+        k: (v.full_tensor() if isinstance(v, DTensor) else v).contiguous().clone() for k, v in state.items()
+    }
 
 
 def save_layouts(world, folder, twin):
     state = layouts(world)
     wanted = full(state)
-    dcp.save({"model": state, "epoch": 3, "lr": 0.5, "notes": ["one", (2, None)], "other": torch.ones(2)}, checkpoint_id=folder)
+    dcp.save(
+        {"model": state, "epoch": 3, "lr": 0.5, "notes": ["one", (2, None)], "other": torch.ones(2)},
+        checkpoint_id=folder,
+    )
     if dist.get_rank() == 0:
         save_file(wanted, twin, {"format": "pt"})
         os.chmod(twin, 0o644)
@@ -97,7 +105,9 @@ def save_toy(world, folder, kind, twin):
     if kind == "fsdp2":
         fully_shard(model)
     elif kind == "hybrid":
-        fully_shard(model, mesh=init_device_mesh("cpu", (2, world // 2), mesh_dim_names=("replicate", "shard")))
+        fully_shard(
+            model, mesh=init_device_mesh("cpu", (2, world // 2), mesh_dim_names=("replicate", "shard"))
+        )
     elif kind == "ddp":
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
@@ -116,7 +126,8 @@ def resume_adamw(parameters):
 
 
 def resume_steps(model, optimizer, first, n, data, world=0):
-    """Steps of 6 samples of the MLP's golden data, dealt over the ranks in turn; the losses of the whole batch."""
+    """Steps of 6 samples of the MLP's golden data, dealt over the ranks in turn; the losses of the whole
+    batch."""
     x, labels = data
     losses = []
     for step in range(first, first + n):
@@ -147,7 +158,8 @@ def resume_model():
 
 
 def save_resume(world, folder, twin):
-    """The small MLP after 3 steps under FSDP2, saved as the tutorial does; then 5 more, whose losses and weights are kept."""
+    """The small MLP after 3 steps under FSDP2, saved as the tutorial does; then 5 more, whose losses and
+    weights are kept."""
     model, data = resume_model(), resume_data()
     for layer in model.layers:
         fully_shard(layer)
@@ -164,13 +176,24 @@ def save_resume(world, folder, twin):
 
 
 def save_resume_otherwise():
-    """The same in one process, with other names: an AppState with plain state dicts, which number the parameters; and beside another model, in flat names."""
+    """The same in one process, with other names: an AppState with plain state dicts, which number the
+    parameters; and beside another model, in flat names."""
     model, data = resume_model(), resume_data()
     optimizer = resume_adamw(model.parameters())
     resume_steps(model, optimizer, 2, 3, data)
-    dcp.save({"app": {"model": model.state_dict(), "optim": optimizer.state_dict()}}, checkpoint_id="dcp_resume_app", no_dist=True)
-    weights, state = get_state_dict(model, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=True))
-    dcp.save({"trainer": {"model": weights, "optimizer": state}, "ema": {"model": {"decay": torch.ones(1)}}}, checkpoint_id="dcp_resume_flat", no_dist=True)
+    dcp.save(
+        {"app": {"model": model.state_dict(), "optim": optimizer.state_dict()}},
+        checkpoint_id="dcp_resume_app",
+        no_dist=True,
+    )
+    weights, state = get_state_dict(
+        model, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=True)
+    )
+    dcp.save(
+        {"trainer": {"model": weights, "optimizer": state}, "ema": {"model": {"decay": torch.ones(1)}}},
+        checkpoint_id="dcp_resume_flat",
+        no_dist=True,
+    )
 
 
 def path(name):
@@ -216,27 +239,59 @@ def corpus():
     md = b"ctorch.distributed.checkpoint.metadata\n"
     new = lambda name, *state: name + b"\n)\x81}(" + b"".join(text(k) + v for k, v in state) + b"ub"
     size = lambda *dims: b"ctorch\nSize\n((" + b"".join(b"J" + struct.pack("<i", d) for d in dims) + b"ttR"
-    chunk = lambda start, sizes: new(md + b"ChunkStorageMetadata", (b"offsets", size(*start)), (b"sizes", size(*sizes)))
+    chunk = lambda start, sizes: new(
+        md + b"ChunkStorageMetadata", (b"offsets", size(*start)), (b"sizes", size(*sizes))
+    )
     properties = md + b"TensorProperties\n)\x81(ctorch\nfloat32\ntb"
-    tensor = lambda sizes, *chunks: new(md + b"TensorStorageMetadata", (b"properties", properties), (b"size", size(*sizes)),
-                                        (b"chunks", b"](" + b"".join(chunks) + b"e"))
-    place = lambda name, start, file=b"a": (new(md + b"MetadataIndex", (b"fqn", text(name)), (b"offset", size(*start)))
-                                            + new(b"ctorch.distributed.checkpoint.filesystem\n_StorageInfo", (b"relative_path", text(file)),
-                                                  (b"offset", b"K\0"), (b"length", b"K\1")))
-    index = lambda tensors, places, ways=b"": (b"\x80\2" + new(md + b"Metadata", (b"state_dict_metadata", b"}(" + tensors + b"u"),
-                                                              (b"planner_data", b"}(" + ways + b"u"), (b"storage_data", b"}(" + places + b"u")) + b".")
+    tensor = lambda sizes, *chunks: new(
+        md + b"TensorStorageMetadata",
+        (b"properties", properties),
+        (b"size", size(*sizes)),
+        (b"chunks", b"](" + b"".join(chunks) + b"e"),
+    )
+    place = lambda name, start, file=b"a": (
+        new(md + b"MetadataIndex", (b"fqn", text(name)), (b"offset", size(*start)))
+        + new(
+            b"ctorch.distributed.checkpoint.filesystem\n_StorageInfo",
+            (b"relative_path", text(file)),
+            (b"offset", b"K\0"),
+            (b"length", b"K\1"),
+        )
+    )
+    index = lambda tensors, places, ways=b"": (
+        b"\x80\2"
+        + new(
+            md + b"Metadata",
+            (b"state_dict_metadata", b"}(" + tensors + b"u"),
+            (b"planner_data", b"}(" + ways + b"u"),
+            (b"storage_data", b"}(" + places + b"u"),
+        )
+        + b"."
+    )
     halves = tensor((4, 2), chunk((0, 0), (2, 2)), chunk((2, 0), (2, 2)))
     files = {
         "halves": index(text(b"w") + halves, place(b"w", (0, 0)) + place(b"w", (2, 0), b"b")),
         "gap": index(text(b"w") + tensor((4,), chunk((0,), (3,))), place(b"w", (0,))),
-        "overlap": index(text(b"w") + tensor((4,), chunk((0,), (3,)), chunk((1,), (1,))), place(b"w", (0,)) + place(b"w", (1,))),
+        "overlap": index(
+            text(b"w") + tensor((4,), chunk((0,), (3,)), chunk((1,), (1,))),
+            place(b"w", (0,)) + place(b"w", (1,)),
+        ),
         "outside": index(text(b"w") + tensor((4,), chunk((2,), (3,))), place(b"w", (2,))),
-        "huge": index(text(b"w") + tensor((2**30,) * 3, chunk((0,) * 3, (2**30,) * 3)), place(b"w", (0,) * 3)),
+        "huge": index(
+            text(b"w") + tensor((2**30,) * 3, chunk((0,) * 3, (2**30,) * 3)), place(b"w", (0,) * 3)
+        ),
         "nowhere": index(text(b"w") + tensor((1,), chunk((0,), (1,))), place(b"v", (0,))),
         "elsewhere": index(text(b"w") + tensor((1,), chunk((0,), (1,))), place(b"w", (0,), b"../a")),
-        "under": index(text(b"model.w") + tensor((1,), chunk((0,), (1,))), place(b"model.w", (0,)), text(b"model.w") + b"(" + text(b"model") + text(b"w") + b"t"),
+        "under": index(
+            text(b"model.w") + tensor((1,), chunk((0,), (1,))),
+            place(b"model.w", (0,)),
+            text(b"model.w") + b"(" + text(b"model") + text(b"w") + b"t",
+        ),
         "scalar": index(text(b"w") + tensor((), chunk((), ())), place(b"w", ())),
-        "twice": index(text(b"w") + tensor((1,), chunk((0,), (1,))) + text(b"w") + tensor((1,), chunk((0,), (1,))), place(b"w", (0,))),
+        "twice": index(
+            text(b"w") + tensor((1,), chunk((0,), (1,))) + text(b"w") + tensor((1,), chunk((0,), (1,))),
+            place(b"w", (0,)),
+        ),
         "system": b"\x80\2cposix\nsystem\n" + text(b"touch executed") + b"\x85R.",
         "state_twice": b"\x80\2" + md + b"Metadata\n)\x81}b}b.",
         "itself": b"\x80\2" + md + b"Metadata\n)\x81q\0}(" + text(b"state_dict_metadata") + b"h\0ub.",
@@ -276,12 +331,15 @@ class Mlp(torch.nn.Module):
 
 def load_ours(world, folder, checkpoint, kind):
     """dcp.load into a model and an optimizer that are laid out otherwise, then everything whole again."""
-    want, moments = load_file(os.path.join(checkpoint, "model.safetensors")), load_file(os.path.join(checkpoint, "optimizer.safetensors"))
+    want, moments = load_file(os.path.join(checkpoint, "model.safetensors")), load_file(
+        os.path.join(checkpoint, "optimizer.safetensors")
+    )
     model = Mlp({k: v.shape for k, v in want.items()})
     if world:
         fully_shard(model)
     optimizer = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}[kind](
-        model.parameters(), lr=0.5, **({"momentum": 0.1} if kind == "sgd" else {}))
+        model.parameters(), lr=0.5, **({"momentum": 0.1} if kind == "sgd" else {})
+    )
     weights, state = get_state_dict(model, optimizer)
     both = {"model": weights, "optimizer": state}
     dcp.load(both, checkpoint_id=folder)
@@ -298,25 +356,57 @@ def load_ours(world, folder, checkpoint, kind):
     same(got, moments, "optimizer")
     group = optimizer.param_groups[0]
     assert group["lr"] == 0.01 and group["weight_decay"] == 0.25, group
-    assert kind == "sgd" and group["momentum"] == 0.75 and group["nesterov"] or kind != "sgd" and group["betas"] == (0.5, 0.75), group
+    assert (
+        kind == "sgd"
+        and group["momentum"] == 0.75
+        and group["nesterov"]
+        or kind != "sgd"
+        and group["betas"] == (0.5, 0.75)
+    ), group
 
 
 def check(lockstep):
     lockstep = os.path.abspath(lockstep)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        for world, kind in ((0, "plain"), (1, "fsdp2"), (2, "fsdp2"), (2, "ddp"), (4, "fsdp2"), (4, "hybrid")):
+        for world, kind in (
+            (0, "plain"),
+            (1, "fsdp2"),
+            (2, "fsdp2"),
+            (2, "ddp"),
+            (4, "fsdp2"),
+            (4, "hybrid"),
+        ):
             name = f"{kind}{world}"
             on_ranks(world, save_toy, name, kind, name + ".wanted")
             run(lockstep, "export", name, "--to", name + ".safetensors")
             same(load_file(name + ".safetensors"), load_file(name + ".wanted"), name)
             print(f"read     what {kind} saved on {world or 'no'} ranks")
-        for kind, settings in (("adamw", ["optimizer.betas=[0.5, 0.75]"]), ("adam", ["optimizer.betas=[0.5, 0.75]"]),
-                               ("sgd", ["optimizer.momentum=0.75", "optimizer.nesterov=true"])):
-            sets = ["optimizer.type=" + kind, "optimizer.lr=0.01", "optimizer.weight_decay=0.25", "run.name=" + kind, "model.hidden=[9]", "data.type=shapes",
-                    "train.steps=5"] + settings
+        for kind, settings in (
+            ("adamw", ["optimizer.betas=[0.5, 0.75]"]),
+            ("adam", ["optimizer.betas=[0.5, 0.75]"]),
+            ("sgd", ["optimizer.momentum=0.75", "optimizer.nesterov=true"]),
+        ):
+            sets = [
+                "optimizer.type=" + kind,
+                "optimizer.lr=0.01",
+                "optimizer.weight_decay=0.25",
+                "run.name=" + kind,
+                "model.hidden=[9]",
+                "data.type=shapes",
+                "train.steps=5",
+            ] + settings
             run(lockstep, "train", "mlp-mnist", *[w for s in sets for w in ("--set", s)])
-            run(lockstep, "export", "runs/" + kind, "--to", kind + "/", "--optimizer", "--ranks", "3" if kind == "adam" else "1")
+            run(
+                lockstep,
+                "export",
+                "runs/" + kind,
+                "--to",
+                kind + "/",
+                "--optimizer",
+                "--ranks",
+                "3" if kind == "adam" else "1",
+            )
             checkpoint = f"runs/{kind}/checkpoints/latest"
             for world in (0, 1, 2, 3):
                 on_ranks(world, load_ours, kind, checkpoint, kind)

@@ -1,5 +1,9 @@
-"""A regression with float inputs, float targets, a weight for each sample and a mask for each entry, two losses at once, a ragged last batch: what a model of
-one's own computes with ls_loss and ls_measure. All numbers come from common.formula, so the file holds results only."""
+"""A regression with float inputs, float targets, a weight for each sample and a mask for each entry, two
+losses at once, a ragged last batch: what a model of
+one's own computes with ls_loss and ls_measure. All numbers come from common.formula, so the file holds
+results only.
+"""
+
 import torch
 
 from common import parameter, values
@@ -22,7 +26,12 @@ def model(p, x):
 
 
 def parameters():
-    shapes = {"fc1.weight": (HIDDEN, IN), "fc1.bias": (HIDDEN,), "fc2.weight": (OUT, HIDDEN), "fc2.bias": (OUT,)}
+    shapes = {
+        "fc1.weight": (HIDDEN, IN),
+        "fc1.bias": (HIDDEN,),
+        "fc2.weight": (OUT, HIDDEN),
+        "fc2.bias": (OUT,),
+    }
     return {name: parameter(name, shape).requires_grad_() for name, shape in shapes.items()}
 
 
@@ -49,7 +58,10 @@ def fields():
     with torch.no_grad():
         squares, distance = parts(p, x, t, w, valid)
         d = model(p, x) - t
-        out["evaluation"] = torch.tensor([squares + 0.25 * distance, squares, distance, (d**2).mean(), d.abs().max(), (d**2).sum() / N], dtype=f64)
+        out["evaluation"] = torch.tensor(
+            [squares + 0.25 * distance, squares, distance, (d**2).mean(), d.abs().max(), (d**2).sum() / N],
+            dtype=f64,
+        )
     # 100 steps of whole batches with Adam, a mean over all elements: for f32
     p, losses = parameters(), []
     optimizer = torch.optim.Adam(p.values(), lr=1e-2)

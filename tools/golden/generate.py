@@ -1,12 +1,15 @@
-"""What transformers' generate makes of small T5s with random weights: tests/golden/t5_relu and t5_gated, each a folder as save_pretrained writes it, and in
+"""What transformers' generate makes of small T5s with random weights: tests/golden/t5_relu and t5_gated, each
+a folder as save_pretrained writes it, and in
 generate.json 20 prompts with the ids of several ways to choose.
 
     python tools/golden/generate.py
 
 The same of the small Qwen2 of tests/golden/language, with id 10 for an end token.
 
-t5_relu: one table, scaled output. t5_gated: T5 v1.1 with a head of its own, as transformers 5 saves it again: tie_word_embeddings true, scale_decoder_outputs
+t5_relu: one table, scaled output. t5_gated: T5 v1.1 with a head of its own, as transformers 5 saves it again:
+tie_word_embeddings true, scale_decoder_outputs
 false, and an lm_head.weight that is not shared.weight."""
+
 import json
 import os
 import sys
@@ -15,22 +18,46 @@ import torch
 from torch import nn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [p for p in sys.path if os.path.abspath(p) != HERE]  # the library `tokenizers` before the script of that name
+sys.path[:] = [
+    p for p in sys.path if os.path.abspath(p) != HERE
+]  # the library `tokenizers` before the script of that name
 from transformers import AutoModelForCausalLM, T5Config, T5ForConditionalGeneration, set_seed  # noqa: E402
 
 OUT = os.path.join(HERE, "..", "..", "tests", "golden")
-SHARED = {"vocab_size": 67, "d_model": 24, "d_ff": 40, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 10, "dropout_rate": 0.0,
-          "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+SHARED = {
+    "vocab_size": 67,
+    "d_model": 24,
+    "d_ff": 40,
+    "relative_attention_num_buckets": 8,
+    "relative_attention_max_distance": 10,
+    "dropout_rate": 0.0,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+    "decoder_start_token_id": 0,
+}
 MODELS = {
     "t5_relu": {"d_kv": 6, "num_layers": 2, "num_decoder_layers": 3, "num_heads": 4},
-    "t5_gated": {"d_kv": 10, "num_layers": 2, "num_heads": 3, "feed_forward_proj": "gated-gelu", "layer_norm_epsilon": 1e-5, "tie_word_embeddings": False},
+    "t5_gated": {
+        "d_kv": 10,
+        "num_layers": 2,
+        "num_heads": 3,
+        "feed_forward_proj": "gated-gelu",
+        "layer_norm_epsilon": 1e-5,
+        "tie_word_embeddings": False,
+    },
 }
 NEW = 24
 WAYS = {
     "greedy": {},
     "greedy.ngram": {"no_repeat_ngram_size": 2, "min_new_tokens": 5},
     "beams": {"num_beams": 4, "length_penalty": 1.0},
-    "beams.long": {"num_beams": 4, "length_penalty": 2.0, "early_stopping": True, "no_repeat_ngram_size": 3, "min_new_tokens": 6},
+    "beams.long": {
+        "num_beams": 4,
+        "length_penalty": 2.0,
+        "early_stopping": True,
+        "no_repeat_ngram_size": 3,
+        "min_new_tokens": 6,
+    },
     "beams.short": {"num_beams": 4, "length_penalty": -0.5},
     "beams.never": {"num_beams": 3, "length_penalty": 2.0, "early_stopping": "never"},
 }
@@ -39,14 +66,19 @@ WAYS = {
 def prompts(vocabulary, step, end):
     """20 prompts of 1, 1 + step, ... tokens, and behind them `end`."""
     generator = torch.Generator().manual_seed(5)
-    return [torch.randint(2, vocabulary, (1 + step * i,), generator=generator).tolist() + end for i in range(20)]
+    return [
+        torch.randint(2, vocabulary, (1 + step * i,), generator=generator).tolist() + end for i in range(20)
+    ]
 
 
 def make(name):
     set_seed(11)
     model = T5ForConditionalGeneration(T5Config(**SHARED, **MODELS[name])).eval()
     with torch.no_grad():
-        for key, p in model.named_parameters():  # so that what is said depends on the source, and ends sometimes
+        for (
+            key,
+            p,
+        ) in model.named_parameters():  # so that what is said depends on the source, and ends sometimes
             if "relative_attention_bias" in key:
                 p.mul_(2)
             elif p.dim() == 2 and "shared" not in key:
@@ -73,8 +105,10 @@ def texts(model, prompts, end, skip, **more):
     for way, how in WAYS.items():
         made[way] = []
         for prompt in prompts:  # without a cache: T5's has as many layers as the encoder
-            out = model.generate(torch.tensor([prompt]), max_new_tokens=NEW, do_sample=False, use_cache=False, **how, **more)
-            made[way].append(text_of(out[0].tolist()[skip(prompt):], end))
+            out = model.generate(
+                torch.tensor([prompt]), max_new_tokens=NEW, do_sample=False, use_cache=False, **how, **more
+            )
+            made[way].append(text_of(out[0].tolist()[skip(prompt) :], end))
         distinct = {tuple(t) for t in made[way]}
         print(way, len(distinct), "texts, lengths", sorted(len(t) for t in made[way]))
     return made

@@ -1,10 +1,13 @@
-"""Tutorial 3 in PyTorch: a causal language model of transformers on lines of text, tensor parallel x FSDP2 over real processes (gloo, one thread each), or
+"""Tutorial 3 in PyTorch: a causal language model of transformers on lines of text, tensor parallel x FSDP2
+over real processes (gloo, one thread each), or
 plainly in one. What the goldens of tests/golden/language and the rows `tp` of bench/run.py share.
 
     python tools/golden/language.py          # makes tests/golden/language again
 
-A way is (ranks of dp, ranks of tp, types): f32; bf16: f32 weights under MixedPrecisionPolicy(bf16, reduce bf16) and autocast; tutorial: as bf16, with the
+A way is (ranks of dp, ranks of tp, types): f32; bf16: f32 weights under MixedPrecisionPolicy(bf16, reduce
+bf16) and autocast; tutorial: as bf16, with the
 weights and AdamW's moments in bf16 too, as the tutorial loads them."""
+
 import contextlib
 import os
 import sys
@@ -13,14 +16,22 @@ import torch
 import torch.distributed as dist
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [p for p in sys.path if os.path.abspath(p) != HERE] + [HERE]  # the library `tokenizers` before the script of that name
+sys.path[:] = [p for p in sys.path if os.path.abspath(p) != HERE] + [
+    HERE
+]  # the library `tokenizers` before the script of that name
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
 import ranks as several  # noqa: E402
 
 FOLDER = os.path.join(HERE, "..", "..", "tests", "golden", "language")
 STEPS, TOKENS, PADDING = 20, 32, 256
-WAYS = {"f32": (1, 1, "f32"), "f32.tp": (1, 2, "f32"), "f32.dp_tp": (2, 2, "f32"), "bf16.dp_tp": (2, 2, "bf16"), "tutorial.dp_tp": (2, 2, "tutorial")}
+WAYS = {
+    "f32": (1, 1, "f32"),
+    "f32.tp": (1, 2, "f32"),
+    "f32.dp_tp": (2, 2, "f32"),
+    "bf16.dp_tp": (2, 2, "bf16"),
+    "tutorial.dp_tp": (2, 2, "tutorial"),
+}
 
 
 def parallelize(model, dp, tp, types):
@@ -30,12 +41,19 @@ def parallelize(model, dp, tp, types):
 
     mesh = dist.init_device_mesh("cpu", (dp, tp), mesh_dim_names=("dp", "tp"))
     columns = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "mlp.gate_proj", "mlp.up_proj"]
-    plan = {name: ColwiseParallel() for name in columns} | {"self_attn.o_proj": RowwiseParallel(), "mlp.down_proj": RowwiseParallel()}
+    plan = {name: ColwiseParallel() for name in columns} | {
+        "self_attn.o_proj": RowwiseParallel(),
+        "mlp.down_proj": RowwiseParallel(),
+    }
     for layer in model.model.layers:
         parallelize_module(layer, mesh["tp"], plan)
     if dp > 1:
         half = torch.bfloat16
-        policy = MixedPrecisionPolicy() if types == "f32" else MixedPrecisionPolicy(param_dtype=half, reduce_dtype=half)
+        policy = (
+            MixedPrecisionPolicy()
+            if types == "f32"
+            else MixedPrecisionPolicy(param_dtype=half, reduce_dtype=half)
+        )
         for layer in model.model.layers:
             fully_shard(layer, mesh=mesh["dp"], mp_policy=policy)
         fully_shard(model, mesh=mesh["dp"], mp_policy=policy)
@@ -68,11 +86,14 @@ def rows(text):
 
 
 def train(way):
-    """Losses of STEPS steps with a row for each of two data ranks, in order; AdamW 1e-3. In one process the two means are averaged here, as FSDP2
+    """Losses of STEPS steps with a row for each of two data ranks, in order; AdamW 1e-3. In one process the
+    two means are averaged here, as FSDP2
     averages gradients."""
     dp, tp, types = WAYS[way]
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.bfloat16 if types == "tutorial" else torch.float32).train()
+    model = AutoModelForCausalLM.from_pretrained(
+        FOLDER, dtype=torch.bfloat16 if types == "tutorial" else torch.float32
+    ).train()
     if dp * tp > 1:
         model = parallelize(model, dp, tp, types)
     optimizer, losses = optimizer_of(model, 1e-3), []
@@ -86,8 +107,13 @@ def train(way):
             losses.append(loss / (dp * tp))
             continue
         optimizer.zero_grad(set_to_none=True)
-        loss = sum(model(input_ids=ids, attention_mask=mask, labels=labels, use_cache=False).loss
-                   for ids, mask, labels in ([t[i : i + 1] for t in batches] for i in (2 * k, 2 * k + 1))) / 2
+        loss = (
+            sum(
+                model(input_ids=ids, attention_mask=mask, labels=labels, use_cache=False).loss
+                for ids, mask, labels in ([t[i : i + 1] for t in batches] for i in (2 * k, 2 * k + 1))
+            )
+            / 2
+        )
         loss.backward()
         optimizer.step()
         losses.append(loss.detach().double())
@@ -96,16 +122,32 @@ def train(way):
 
 def make_folder():
     torch.manual_seed(3)
-    config = Qwen2Config(vocab_size=PADDING + 1, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-                         max_position_embeddings=64, rms_norm_eps=1e-6, rope_theta=1e6, tie_word_embeddings=True, initializer_range=0.1)
+    config = Qwen2Config(
+        vocab_size=PADDING + 1,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=64,
+        rms_norm_eps=1e-6,
+        rope_theta=1e6,
+        tie_word_embeddings=True,
+        initializer_range=0.1,
+    )
     Qwen2ForCausalLM(config).save_pretrained(FOLDER)
     os.remove(os.path.join(FOLDER, "generation_config.json"))
 
 
 if __name__ == "__main__":
     make_folder()
-    columns = {way: (several.run(dp * tp, train, way) if dp * tp > 1 else train(way)) for way, (dp, tp, _) in WAYS.items()}
+    columns = {
+        way: (several.run(dp * tp, train, way) if dp * tp > 1 else train(way))
+        for way, (dp, tp, _) in WAYS.items()
+    }
     with open(os.path.join(FOLDER, "losses.txt"), "w", encoding="utf-8") as f:
         f.write("# step " + " ".join(columns) + f"   PyTorch {torch.__version__}\n")
         for k in range(STEPS):
-            f.write(" ".join([str(k + 1)] + [f"{losses[k].item():.9f}" for losses in columns.values()]) + "\n")
+            f.write(
+                " ".join([str(k + 1)] + [f"{losses[k].item():.9f}" for losses in columns.values()]) + "\n"
+            )

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See tests/golden/README.md.
+"""Writes tests/golden/*.safetensors: what PyTorch computes, for the tests to compare with. See
+tests/golden/README.md.
 
-    LOCKSTEP_DATA=... python tools/golden/make.py [vit|vit50|ranks|mlp|optimizers|ops|elements|tensor_ops|recurrent|scalars|convnext|resnet|resnet30|buffers|decoder|t5|pictures|unet ...]
+    LOCKSTEP_DATA=... python tools/golden/make.py
+    [vit|vit50|ranks|mlp|optimizers|ops|elements|tensor_ops|recurrent|scalars|convnext|resnet|resnet30|buffers|decoder|t5|pictures|unet ...]
 
-One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself is from it."""
+One thread, deterministic algorithms. Float64 results are the truth; float32 ones show how far PyTorch itself
+is from it.
+"""
+
 import copy
 import math
 import os
@@ -38,7 +43,9 @@ def train(model, images, labels, batch, steps, optimizer=None, clip=0.0):
     optimizer = optimizer or torch.optim.Adam(model.parameters(), lr=1e-3)
     losses = []
     for k in range(steps):
-        loss = F.cross_entropy(model(images[k * batch : (k + 1) * batch]), labels[k * batch : (k + 1) * batch])
+        loss = F.cross_entropy(
+            model(images[k * batch : (k + 1) * batch]), labels[k * batch : (k + 1) * batch]
+        )
         optimizer.zero_grad()
         loss.backward()
         if clip:
@@ -62,7 +69,8 @@ def first_step(out, prefix, model, images, labels, cut):
 
 
 def vit():
-    """ViT of tutorial 1 on the first 160 training images (kept in the file): one step of 16 in detail, then 10 steps of Adam 1e-3."""
+    """ViT of tutorial 1 on the first 160 training images (kept in the file): one step of 16 in detail, then
+    10 steps of Adam 1e-3."""
     images, labels = (t[:160] for t in fashion_mnist("train"))
     out = {"images": images, "labels": labels.to(torch.int32)}
     for tag, dtype in TYPES.items():
@@ -75,8 +83,11 @@ def vit():
 
 
 def bf16_losses(x, labels):
-    """What FSDP2's MixedPrecisionPolicy(param_dtype=bfloat16, reduce_dtype=float32) computes, in one process: float32 masters, cast to
-    bfloat16 for forward and backward, inputs cast too; gradients cast to float32, Adam on the masters. Logits go to the loss as float32."""
+    """What FSDP2's MixedPrecisionPolicy(param_dtype=bfloat16, reduce_dtype=float32) computes, in one process:
+    float32 masters, cast to
+    bfloat16 for forward and backward, inputs cast too; gradients cast to float32, Adam on the masters. Logits
+    go to the loss as float32.
+    """
     master = fill(VisionTransformer())
     optimizer = torch.optim.Adam(master.parameters(), lr=1e-3)
     losses = []
@@ -93,8 +104,11 @@ def bf16_losses(x, labels):
 
 
 def vit50():
-    """The acceptance run: 50 steps of 128 in file order, Adam 1e-3. Losses, and the weights afterwards with how far each travelled. The K
-    part of in_proj_bias is left out of `travelled`: its gradient is zero in exact arithmetic, and Adam makes steps of noise."""
+    """The acceptance run: 50 steps of 128 in file order, Adam 1e-3. Losses, and the weights afterwards with
+    how far each travelled. The K
+    part of in_proj_bias is left out of `travelled`: its gradient is zero in exact arithmetic, and Adam makes
+    steps of noise.
+    """
     images, labels = (t[: 50 * 128] for t in fashion_mnist("train"))
     out, weights = {}, {}
     for tag, dtype in TYPES.items():
@@ -111,21 +125,29 @@ def vit50():
         out["f32.travelled." + name] = moved.norm()
         worst[name] = (error.norm() / moved.norm()).item()
     name = max(worst, key=worst.get)
-    print("float32 against float64: losses differ by at most %.3g," % (out["f32.losses"].double() - out["f64.losses"]).abs().max())
+    print(
+        "float32 against float64: losses differ by at most %.3g,"
+        % (out["f32.losses"].double() - out["f64.losses"]).abs().max()
+    )
     print("  weights by at most %.3g of the distance they travelled (%s)" % (worst[name], name))
     save("vit50", out)
 
 
 def ranks():
-    """Losses of vit50's run at 2 ranks, sample i of a batch of 128 on rank i % 2: DDP and FSDP2 in float32, FSDP2 with parameters in bfloat16 and
+    """Losses of vit50's run at 2 ranks, sample i of a batch of 128 on rank i % 2: DDP and FSDP2 in float32,
+    FSDP2 with parameters in bfloat16 and
     gradients reduced in float32; of the last also at 1 rank."""
     images, labels = (t[: 50 * 128] for t in fashion_mnist("train"))
     out = {}
     for strategy, count in (("ddp", 2), ("fsdp", 2), ("fsdp_bf16", 2), ("fsdp_bf16", 1)):
-        out[f"{strategy}.{count}.losses"] = several.run(count, several.train, strategy, images, labels, 128, 50)[0]
+        out[f"{strategy}.{count}.losses"] = several.run(
+            count, several.train, strategy, images, labels, 128, 50
+        )[0]
     for a, b in (("ddp.2", "fsdp.2"), ("fsdp_bf16.2", "fsdp.2"), ("fsdp_bf16.2", "fsdp_bf16.1")):
         d = out[a + ".losses"] - out[b + ".losses"]
-        print(f"{a} against {b}: losses differ by at most {d.abs().max():.3g}, root mean square {d.square().mean().sqrt():.3g}")
+        print(
+            f"{a} against {b}: losses differ by at most {d.abs().max():.3g}, root mean square {d.square().mean().sqrt():.3g}"
+        )
     save("ranks", out)
 
 
@@ -161,14 +183,18 @@ OPTIMIZERS = {
     "adam_l2": (lambda p: torch.optim.Adam(p, lr=1e-2, weight_decay=0.1), 0.0),
     "adamw": (lambda p: torch.optim.AdamW(p, lr=1e-2, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1), 0.0),
     "sgd": (lambda p: torch.optim.SGD(p, lr=0.1), 0.0),
-    "sgd_nesterov": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01), 0.0),
+    "sgd_nesterov": (
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+        0.0,
+    ),
     "sgd_dampening": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8, dampening=0.3), 0.0),
     "adam_clip": (lambda p: torch.optim.Adam(p, lr=1e-2), 0.05),
 }
 
 
 def mlp():
-    """A tiny MLP, whole tensors: the first step with each activation, then (gelu) 5 steps of 6 with each optimizer."""
+    """A tiny MLP, whole tensors: the first step with each activation, then (gelu) 5 steps of 6 with each
+    optimizer."""
     images = (values("mlp.images", (30, 1, 4, 4), 128) + 128).to(torch.uint8)
     labels = (values("mlp.labels", (30,), 4096) + 4096).long() % 5
     out = {"images": images, "labels": labels.to(torch.int32)}
@@ -208,9 +234,13 @@ def keep(out, case, inputs, y, dy):
 
 
 def attention(out, case, batch, tq, tk, heads, kv_heads, dim, bias_batch, causal, scale):
-    """docs/ops.md `attention`: heads side by side in the last dimension, grouped queries, bias added to the scaled scores, causal masks
+    """docs/ops.md `attention`: heads side by side in the last dimension, grouped queries, bias added to the
+    scaled scores, causal masks
     keys beyond i + tk - tq."""
-    q, k, v = (leaf(f"{case}.{n}", (batch, t, h * dim), 2.0) for n, t, h in (("q", tq, heads), ("k", tk, kv_heads), ("v", tk, kv_heads)))
+    q, k, v = (
+        leaf(f"{case}.{n}", (batch, t, h * dim), 2.0)
+        for n, t, h in (("q", tq, heads), ("k", tk, kv_heads), ("v", tk, kv_heads))
+    )
     inputs = {"q": q, "k": k, "v": v}
     split = lambda t, h: t.view(batch, -1, h, dim).transpose(1, 2)
     kk, vv = (split(t, kv_heads).repeat_interleave(heads // kv_heads, 1) for t in (k, v))
@@ -232,25 +262,47 @@ def attention(out, case, batch, tq, tk, heads, kv_heads, dim, bias_batch, causal
 
 def text_ops(out):
     """The ops of language models. Rotary positions as Hugging Face's modelling code has them, in float64."""
-    x = torch.cat([values("silu.x", (56,), 4.0), torch.tensor([0.0, -0.0, 1e-30, -1e-30, 12, -12, 80, -80], dtype=torch.float64)])
+    x = torch.cat(
+        [
+            values("silu.x", (56,), 4.0),
+            torch.tensor([0.0, -0.0, 1e-30, -1e-30, 12, -12, 80, -80], dtype=torch.float64),
+        ]
+    )
     x = x.float().double().requires_grad_()
     keep(out, "silu", {"x": x}, F.silu(x), values("silu.dy", (64,), 1.0))
     gate, up = leaf("swiglu.gate", (3, 17), 4.0), leaf("swiglu.up", (3, 17), 2.0)
     keep(out, "swiglu", {"gate": gate, "up": up}, F.silu(gate) * up, values("swiglu.dy", (3, 17), 1.0))
     x, gain = leaf("rms_norm.x", (3, 5, 24), 2.0), leaf("rms_norm.gain", (24,), 0.5, 1.0)
     out["rms_norm.rstd"] = (x.square().mean(-1) + 1e-6).rsqrt()
-    keep(out, "rms_norm", {"x": x, "gain": gain}, F.rms_norm(x, (24,), gain, 1e-6), values("rms_norm.dy", x.shape, 1.0))
-    table, ids = leaf("embedding.table", (7, 9), 2.0), torch.tensor([[3, 0, 6, 3, 3], [1, 1, 0, 5, 3], [6, 2, 0, 0, 1]])
+    keep(
+        out,
+        "rms_norm",
+        {"x": x, "gain": gain},
+        F.rms_norm(x, (24,), gain, 1e-6),
+        values("rms_norm.dy", x.shape, 1.0),
+    )
+    table, ids = leaf("embedding.table", (7, 9), 2.0), torch.tensor(
+        [[3, 0, 6, 3, 3], [1, 1, 0, 5, 3], [6, 2, 0, 0, 1]]
+    )
     out["embedding.ids"] = ids.int()
     keep(out, "embedding", {"table": table}, F.embedding(ids, table), values("embedding.dy", (3, 5, 9), 1.0))
-    for case, dim, positions in (("rope", 6, torch.arange(5).expand(2, 5)), ("rope_positions", 8, torch.tensor([[0, 1, 2, 0, 1], [7, 500, 31, 4, 12345]]))):
+    for case, dim, positions in (
+        ("rope", 6, torch.arange(5).expand(2, 5)),
+        ("rope_positions", 8, torch.tensor([[0, 1, 2, 0, 1], [7, 500, 31, 4, 12345]])),
+    ):
         x = leaf(case + ".x", (2, 5, 3 * dim), 2.0)
         frequency = 10000.0 ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
         angle = torch.cat([positions[..., None] * frequency] * 2, -1)[:, :, None]  # [batch, tokens, 1, dim]
         heads = x.view(2, 5, 3, dim)
         half = torch.cat([-heads[..., dim // 2 :], heads[..., : dim // 2]], -1)
         out[case + ".positions"] = positions.int()
-        keep(out, case, {"x": x}, (heads * angle.cos() + half * angle.sin()).flatten(2), values(case + ".dy", x.shape, 1.0))
+        keep(
+            out,
+            case,
+            {"x": x},
+            (heads * angle.cos() + half * angle.sin()).flatten(2),
+            values(case + ".dy", x.shape, 1.0),
+        )
 
 
 def ops():
@@ -264,7 +316,12 @@ def ops():
         out[case + ".rstd"] = (x.var(-1, unbiased=False) + 1e-6).rsqrt()
         keep(out, case, {"x": x, "gain": gain, "bias": bias}, y, values(case + ".dy", shape, 1.0))
     for case, function in ACTS.items():
-        x = torch.cat([values("act.x", (56,), 4.0), torch.tensor([0.0, -0.0, 1e-30, -1e-30, 12, -12, 100, -100], dtype=torch.float64)])
+        x = torch.cat(
+            [
+                values("act.x", (56,), 4.0),
+                torch.tensor([0.0, -0.0, 1e-30, -1e-30, 12, -12, 100, -100], dtype=torch.float64),
+            ]
+        )
         x = x.float().double().requires_grad_()
         keep(out, case, {"x": x}, function(x), values(case + ".dy", (64,), 1.0))
     text_ops(out)
@@ -277,8 +334,12 @@ def ops():
     keep(out, "softmax", {"x": x}, x.softmax(-1), values("softmax.dy", x.shape, 1.0))
     x = leaf("cross_entropy.x", (9, 11), 8.0)
     labels = torch.tensor([3, -100, 10, 0, 5, -100, 7, 7, 1])
-    y = F.cross_entropy(x, labels, reduction="sum", ignore_index=-100) / 20  # a step's count, larger than this micro-batch's 7
-    out["cross_entropy.labels"], out["cross_entropy.count"] = labels.int(), torch.tensor(20.0, dtype=torch.float64)
+    y = (
+        F.cross_entropy(x, labels, reduction="sum", ignore_index=-100) / 20
+    )  # a step's count, larger than this micro-batch's 7
+    out["cross_entropy.labels"], out["cross_entropy.count"] = labels.int(), torch.tensor(
+        20.0, dtype=torch.float64
+    )
     out["cross_entropy.rows"] = F.cross_entropy(x, labels, reduction="none", ignore_index=-100)
     out["cross_entropy.lse"] = x.logsumexp(-1)
     keep(out, "cross_entropy", {"x": x}, y, torch.tensor(1.0, dtype=torch.float64))
@@ -303,9 +364,17 @@ def elements():
         return x.float().double().requires_grad_()
 
     unary = {
-        "abs": torch.abs, "sign": torch.sign, "sin": torch.sin, "cos": torch.cos, "sigmoid": torch.sigmoid,
-        "softplus": F.softplus, "hardswish": F.hardswish, "leaky_relu": F.leaky_relu,
-        "elu": lambda x: F.elu(x, 1.5), "pow_const": lambda x: x**3, "clamp": lambda x: x.clamp(-1.5, 2),
+        "abs": torch.abs,
+        "sign": torch.sign,
+        "sin": torch.sin,
+        "cos": torch.cos,
+        "sigmoid": torch.sigmoid,
+        "softplus": F.softplus,
+        "hardswish": F.hardswish,
+        "leaky_relu": F.leaky_relu,
+        "elu": lambda x: F.elu(x, 1.5),
+        "pow_const": lambda x: x**3,
+        "clamp": lambda x: x.clamp(-1.5, 2),
     }
     for case, function in unary.items():
         x = near(case + ".x")
@@ -319,20 +388,40 @@ def elements():
     for case, function in (("gt", torch.gt), ("ge", torch.ge), ("eq", torch.eq)):
         x, z = near(case + ".x"), near(case + ".z")
         # no gradient flows; the product with zeros gives keep() one to store
-        keep(out, case, {"x": x, "z": z}, function(x, z).double() + 0 * (x + z), values(case + ".dy", size, 1.0))
+        keep(
+            out,
+            case,
+            {"x": x, "z": z},
+            function(x, z).double() + 0 * (x + z),
+            values(case + ".dy", size, 1.0),
+        )
     condition, x, z = near("where.condition"), near("where.x"), near("where.z")
-    keep(out, "where", {"condition": condition, "x": x, "z": z}, torch.where(condition != 0, x, z) + 0 * condition,
-         values("where.dy", size, 1.0))
+    keep(
+        out,
+        "where",
+        {"condition": condition, "x": x, "z": z},
+        torch.where(condition != 0, x, z) + 0 * condition,
+        values("where.dy", size, 1.0),
+    )
     for case, function in (
-        ("sum", lambda x: x.sum(0)), ("mean", lambda x: x.mean(-1, keepdim=True)), ("variance", lambda x: x.var(1)),
-        ("amax", lambda x: x.amax((0, 1, 2))), ("amax_of_rows", lambda x: x.amax(1)),
+        ("sum", lambda x: x.sum(0)),
+        ("mean", lambda x: x.mean(-1, keepdim=True)),
+        ("variance", lambda x: x.var(1)),
+        ("amax", lambda x: x.amax((0, 1, 2))),
+        ("amax_of_rows", lambda x: x.amax(1)),
     ):
         x = leaf(case + ".x", (3, 5, 19), 4.0)
         with torch.no_grad():
             x[0, 0], x[1, 2, 3] = x[0, 4], x.max() + 1  # equal ones; one largest of all
             x[2, 4, 5] = x[1, 2, 3]
         y = function(x)
-        keep(out, case, {"x": x}, y, values(case + ".dy", y.shape, 1.0) if y.ndim else torch.tensor(1.0, dtype=torch.float64))
+        keep(
+            out,
+            case,
+            {"x": x},
+            y,
+            values(case + ".dy", y.shape, 1.0) if y.ndim else torch.tensor(1.0, dtype=torch.float64),
+        )
     save("elements", out)
 
 
@@ -349,16 +438,32 @@ def tensor_ops():
     case("cumsum", leaf("cumsum.x", (3, 7, 5), 4.0), lambda x: x.cumsum(1))
     case("cumsum_last", leaf("cumsum_last.x", (4, 33), 4.0), lambda x: x.cumsum(-1))
     numbers = lambda name, shape, n: ((values(name, shape, 4096) + 4096).long() % n)
-    index = {"gather": numbers("gather.index", (2, 11, 5), 7), "index_select": numbers("index_select.index", (11,), 7),
-             "scatter_add": numbers("scatter_add.index", (2, 11, 4), 7), "index_add": numbers("index_add.index", (11,), 7)}
+    index = {
+        "gather": numbers("gather.index", (2, 11, 5), 7),
+        "index_select": numbers("index_select.index", (11,), 7),
+        "scatter_add": numbers("scatter_add.index", (2, 11, 4), 7),
+        "index_add": numbers("index_add.index", (11,), 7),
+    }
     for name, i in index.items():
         out[name + ".index"] = i.int()
     case("gather", leaf("gather.x", (3, 7, 5), 4.0), lambda x: x.gather(1, index["gather"]))
-    case("index_select", leaf("index_select.x", (3, 7, 5), 4.0), lambda x: x.index_select(1, index["index_select"]))
-    case("scatter_add", leaf("scatter_add.x", (3, 7, 5), 4.0), lambda x, z: x.scatter_add(1, index["scatter_add"], z),
-         z=leaf("scatter_add.z", (2, 11, 4), 4.0))
-    case("index_add", leaf("index_add.x", (3, 7, 5), 4.0), lambda x, z: x.index_add(1, index["index_add"], z),
-         z=leaf("index_add.z", (3, 11, 5), 4.0))
+    case(
+        "index_select",
+        leaf("index_select.x", (3, 7, 5), 4.0),
+        lambda x: x.index_select(1, index["index_select"]),
+    )
+    case(
+        "scatter_add",
+        leaf("scatter_add.x", (3, 7, 5), 4.0),
+        lambda x, z: x.scatter_add(1, index["scatter_add"], z),
+        z=leaf("scatter_add.z", (2, 11, 4), 4.0),
+    )
+    case(
+        "index_add",
+        leaf("index_add.x", (3, 7, 5), 4.0),
+        lambda x, z: x.index_add(1, index["index_add"], z),
+        z=leaf("index_add.z", (3, 11, 5), 4.0),
+    )
     x = leaf("argmax.x", (3, 5, 19), 4.0)
     with torch.no_grad():
         x[0, 0], x[1, 2, 3] = x[0, 4], x.max() + 1  # equal ones; one largest of all
@@ -375,13 +480,20 @@ def tensor_ops():
         case(name, leaf(name + ".x", a, 2.0), function, z=leaf(name + ".z", b, 2.0))
     gain, bias = (lambda name: leaf(name + ".z", (6,), 0.5, 1.0)), (lambda name: leaf(name + ".b", (6,), 1.0))
     for name, groups in (("group_norm", 3), ("instance_norm", 6)):
-        case(name, leaf(name + ".x", (2, 6, 4, 5), 4.0), lambda x, z, b: F.group_norm(x, groups, z, b, 1e-5), z=gain(name), b=bias(name))
+        case(
+            name,
+            leaf(name + ".x", (2, 6, 4, 5), 4.0),
+            lambda x, z, b: F.group_norm(x, groups, z, b, 1e-5),
+            z=gain(name),
+            b=bias(name),
+        )
     case("plain_norm", leaf("plain_norm.x", (2, 6, 9), 4.0), lambda x: F.instance_norm(x))
     save("tensor_ops", out)
 
 
 def recurrent():
-    """LSTM and GRU of two layers in both directions, with states, and plain ones: outputs, states and the gradients of sum(y * dy + h * dh + c * dc)."""
+    """LSTM and GRU of two layers in both directions, with states, and plain ones: outputs, states and the
+    gradients of sum(y * dy + h * dh + c * dc)."""
     out = {}
     for kind, module in (("lstm", torch.nn.LSTM), ("gru", torch.nn.GRU)):
         for tag, options in (("deep", dict(num_layers=2, bidirectional=True)), ("plain", dict(bias=False))):
@@ -389,7 +501,11 @@ def recurrent():
             model = fill(module(5, 6, batch_first=True, **options).double())
             directions = 4 if tag == "deep" else 1
             x = leaf(case + "x", (3, 7, 5), 2.0)
-            states = [leaf(f"{case}{s}0", (directions, 3, 6), 1.0) for s in ("hc" if kind == "lstm" else "h")] if tag == "deep" else []
+            states = (
+                [leaf(f"{case}{s}0", (directions, 3, 6), 1.0) for s in ("hc" if kind == "lstm" else "h")]
+                if tag == "deep"
+                else []
+            )
             y, last = model(x, (tuple(states) if kind == "lstm" else states[0]) if states else None)
             last = last if kind == "lstm" else (last,)
             loss = 0
@@ -442,7 +558,9 @@ def scaler_run(out, name, make):
             rows[key].append(value)
     out["scaler.applied"] = torch.tensor(applied, dtype=torch.int32)
     out["scaler.gradient"] = values("scaler.gradient", (16,), 1.0).float()
-    out["scaler.scale"], out["scaler.good"] = torch.tensor(rows["scale"]), torch.tensor(rows["good"], dtype=torch.int32)
+    out["scaler.scale"], out["scaler.good"] = torch.tensor(rows["scale"]), torch.tensor(
+        rows["good"], dtype=torch.int32
+    )
     out[f"scaler.{name}.weight"] = torch.tensor(rows["weight"])
 
 
@@ -477,7 +595,11 @@ def picture_ops(out):
     y = F.adaptive_avg_pool2d(x, (3, 2))
     keep(out, "avg_pool", {"x": x}, y, values("avg_pool.dy", y.shape, 1.0))
     for case, training in (("batch_norm", True), ("batch_norm_eval", False)):
-        x, gain, bias = leaf(case + ".x", (5, 3, 2, 4), 2.0, 16.0), leaf(case + ".gain", (3,), 0.5, 1.0), leaf(case + ".bias", (3,), 0.5)
+        x, gain, bias = (
+            leaf(case + ".x", (5, 3, 2, 4), 2.0, 16.0),
+            leaf(case + ".gain", (3,), 0.5, 1.0),
+            leaf(case + ".bias", (3,), 0.5),
+        )
         mean, variance = values(case + ".mean", (3,), 0.5, 16.0), values(case + ".variance", (3,), 0.5, 1.0)
         out[case + ".mean"], out[case + ".variance"] = mean.clone(), variance.clone()
         y = F.batch_norm(x, mean, variance, gain, bias, training, 0.1, 1e-5)
@@ -486,9 +608,12 @@ def picture_ops(out):
 
 
 def resnet():
-    """ResNets on pictures of noise. 18: one step of 4 in detail, running statistics after it, and logits in evaluation mode by them;
+    """ResNets on pictures of noise. 18: one step of 4 in detail, running statistics after it, and logits in
+    evaluation mode by them;
     34 and 50 (three channels): logits of 2. And the ops that only these have."""
-    images, labels = (values("resnet.images", (4, 1, 28, 28), 128) + 128).to(torch.uint8), torch.tensor([3, 0, 9, 5])
+    images, labels = (values("resnet.images", (4, 1, 28, 28), 128) + 128).to(torch.uint8), torch.tensor(
+        [3, 0, 9, 5]
+    )
     colour = (values("resnet.colour", (2, 3, 36, 36), 128) + 128).to(torch.uint8)
     out = {"images": images, "labels": labels.to(torch.int32), "colour": colour}
     for tag, dtype in TYPES.items():
@@ -509,46 +634,74 @@ def resnet():
 
 
 def convnext():
-    """A small ConvNeXt (5 blocks, 64x64, without stochastic depth) on pictures of noise: one step of 2 in detail and 5 steps of AdamW."""
-    images, labels = (values("convnext.images", (10, 1, 64, 64), 128) + 128).to(torch.uint8), torch.tensor([3, 0, 6, 5, 1, 2, 4, 0, 3, 6])
+    """A small ConvNeXt (5 blocks, 64x64, without stochastic depth) on pictures of noise: one step of 2 in
+    detail and 5 steps of AdamW."""
+    images, labels = (values("convnext.images", (10, 1, 64, 64), 128) + 128).to(torch.uint8), torch.tensor(
+        [3, 0, 6, 5, 1, 2, 4, 0, 3, 6]
+    )
     out = {"images": images, "labels": labels.to(torch.int32)}
     pictures = normalize(images, torch.float64)
     model = fill(ConvNeXt(((1, 8), (2, 12), (1, 16), (1, 24)), 1, 7, 0).double())
     first_step(out, "f64.", model, pictures[:2], labels[:2], lambda x: sample(x, 64))
     for name, p in model.named_parameters():
         out["f64.grad_max." + name] = p.grad.abs().max()
-    out["f64.losses"] = train(model, pictures, labels, 2, 5, torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05))
+    out["f64.losses"] = train(
+        model, pictures, labels, 2, 5, torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.05)
+    )
     save("convnext", out)
 
 
 def seeded(model, seed):
-    """Gains 1, biases 0, all else spread as widely as Kaiming would have it, to the power of two below: exact in float32."""
+    """Gains 1, biases 0, all else spread as widely as Kaiming would have it, to the power of two below: exact
+    in float32."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.dim() == 1:
                 p.fill_(name.endswith("weight"))
             else:
                 fan = max(p.shape[:2]) * math.prod(p.shape[2:])
-                p.copy_(values(f"seed {seed} {name}", p.shape, 2.0 ** math.floor(math.log2(math.sqrt(6 / fan))), 0.0, p.dtype))
+                p.copy_(
+                    values(
+                        f"seed {seed} {name}",
+                        p.shape,
+                        2.0 ** math.floor(math.log2(math.sqrt(6 / fan))),
+                        0.0,
+                        p.dtype,
+                    )
+                )
     return model
 
 
 def resnet30():
     """Losses of 30 steps of ResNet18 on 32 pictures of noise each, Adam 1e-5, from 5 initial values."""
-    images, labels = (values("resnet30.images", (960, 1, 28, 28), 128) + 128).to(torch.uint8), (values("resnet30.labels", (960,), 4096) + 4096).long() % 10
+    images, labels = (values("resnet30.images", (960, 1, 28, 28), 128) + 128).to(torch.uint8), (
+        values("resnet30.labels", (960,), 4096) + 4096
+    ).long() % 10
     out = {}
     for tag, dtype in TYPES.items():
         losses = []
         for seed in range(5):
             model = seeded(ResNet(18).to(dtype), seed)
-            losses.append(train(model, normalize(images, dtype), labels, 32, 30, torch.optim.Adam(model.parameters(), lr=1e-5)))
+            losses.append(
+                train(
+                    model,
+                    normalize(images, dtype),
+                    labels,
+                    32,
+                    30,
+                    torch.optim.Adam(model.parameters(), lr=1e-5),
+                )
+            )
         out[tag + ".losses"] = torch.stack(losses).double()
     save("resnet30", out)
 
 
 def buffers():
-    """ResNet18 at 16x16 over 5 steps of 8 pictures of noise in one process, and with DDP in two: losses, weights and running statistics."""
-    images, labels = (values("buffers.images", (40, 1, 16, 16), 128) + 128).to(torch.uint8), (values("buffers.labels", (40,), 4096) + 4096).long() % 10
+    """ResNet18 at 16x16 over 5 steps of 8 pictures of noise in one process, and with DDP in two: losses,
+    weights and running statistics."""
+    images, labels = (values("buffers.images", (40, 1, 16, 16), 128) + 128).to(torch.uint8), (
+        values("buffers.labels", (40,), 4096) + 4096
+    ).long() % 10
     out = {"images": images, "labels": labels.to(torch.int32)}
     for count in (1, 2):
         out[f"{count}.losses"], state = several.run(count, several.train_resnet, images, labels, 8, 5)
@@ -558,7 +711,8 @@ def buffers():
 
 
 def decoder():
-    """Small Qwen2 and Llama in float64: one step of 3 sequences of 9 in detail, where some targets do not count, then losses of 5 steps of AdamW."""
+    """Small Qwen2 and Llama in float64: one step of 3 sequences of 9 in detail, where some targets do not
+    count, then losses of 5 steps of AdamW."""
     from decoder import MODELS  # the only one that needs transformers
 
     ids = (values("decoder.ids", (5 * 3, 9), 4096) + 4096).long() % 37
@@ -567,7 +721,9 @@ def decoder():
     out = {"ids": ids.int(), "targets": targets.int()}
     for name, make in MODELS.items():
         model = fill(make().double())
-        loss_of = lambda logits, at: F.cross_entropy(logits.flatten(0, 1), targets[at].flatten(), ignore_index=-100)
+        loss_of = lambda logits, at: F.cross_entropy(
+            logits.flatten(0, 1), targets[at].flatten(), ignore_index=-100
+        )
         logits = model(ids[:3]).logits
         loss = loss_of(logits, slice(0, 3))
         loss.backward()
@@ -587,17 +743,23 @@ def decoder():
 
 
 def t5():
-    """Small T5s in float64: one step of 3 padded pairs in detail, then losses of 5 steps of AdamW; and transformers' buckets of distances."""
+    """Small T5s in float64: one step of 3 padded pairs in detail, then losses of 5 steps of AdamW; and
+    transformers' buckets of distances."""
     from t5 import MODELS, buckets
 
-    ids, targets = (1 + (values(f"t5.{name}", (5 * 3, n), 4096) + 4096).long() % 36 for name, n in (("ids", 13), ("targets", 7)))
+    ids, targets = (
+        1 + (values(f"t5.{name}", (5 * 3, n), 4096) + 4096).long() % 36
+        for name, n in (("ids", 13), ("targets", 7))
+    )
     for row in range(5 * 3):  # the first pair is whole
         ids[row, 13 - row % 3 * 4 :] = 0
         targets[row, 7 - row % 3 * 2 :] = -100
     out = {"ids": ids.int(), "targets": targets.int(), **buckets()}
     for name, make in MODELS.items():
         model = fill(make().double())
-        loss_of = lambda at: model(input_ids=ids[at], attention_mask=(ids[at] != 0).long(), labels=targets[at])
+        loss_of = lambda at: model(
+            input_ids=ids[at], attention_mask=(ids[at] != 0).long(), labels=targets[at]
+        )
         result = loss_of(slice(0, 3))
         result.loss.backward()
         out[name + ".logits"], out[name + ".loss"] = result.logits.flatten(0, 1), result.loss
@@ -653,6 +815,33 @@ def pictures():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    makers = {f.__name__: f for f in (vit, vit50, ranks, precision, mlp, optimizers, ops, elements, tensor_ops, recurrent, scalars, convnext, resnet, resnet30, buffers, decoder, t5, fields, metrics, regression, augment, pictures, unet)}
+    makers = {
+        f.__name__: f
+        for f in (
+            vit,
+            vit50,
+            ranks,
+            precision,
+            mlp,
+            optimizers,
+            ops,
+            elements,
+            tensor_ops,
+            recurrent,
+            scalars,
+            convnext,
+            resnet,
+            resnet30,
+            buffers,
+            decoder,
+            t5,
+            fields,
+            metrics,
+            regression,
+            augment,
+            pictures,
+            unet,
+        )
+    }
     for wanted in sys.argv[1:] or makers:
         makers[wanted]()

@@ -1,5 +1,7 @@
-"""Metrics of predictions against targets (ls_measure_against) by the formulas of torchmetrics and scikit-learn, on all samples at once, in f64. All inputs come
+"""Metrics of predictions against targets (ls_measure_against) by the formulas of torchmetrics and
+scikit-learn, on all samples at once, in f64. All inputs come
 from common.formula, so the file holds results only."""
+
 import torch
 
 from common import values
@@ -11,7 +13,11 @@ f64 = torch.float64
 def f1(said, true, classes):
     each = []
     for c in classes:
-        tp, fp, fn = ((said == c) & (true == c)).sum(), ((said == c) & (true != c)).sum(), ((said != c) & (true == c)).sum()
+        tp, fp, fn = (
+            ((said == c) & (true == c)).sum(),
+            ((said == c) & (true != c)).sum(),
+            ((said != c) & (true == c)).sum(),
+        )
         if 2 * tp + fp + fn > 0:
             each.append(2 * tp.double() / (2 * tp + fp + fn))
     return torch.stack(each).mean()
@@ -30,7 +36,11 @@ def auc(score, true):
 
 
 def metrics():
-    y, t, w = values("metrics.y", (N, OUT), 1.0), values("metrics.t", (N, OUT), 1.0), values("metrics.w", (N,), 1.0, 1.0)
+    y, t, w = (
+        values("metrics.y", (N, OUT), 1.0),
+        values("metrics.t", (N, OUT), 1.0),
+        values("metrics.w", (N,), 1.0, 1.0),
+    )
     w[3] = 0
     labels = torch.arange(N) * 7 % OUT
     labels[5] = -100

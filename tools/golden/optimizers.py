@@ -1,6 +1,11 @@
-"""Twenty steps of the small MLP in float64 with what an optimizer can do beside PyTorch's Adam, AdamW and SGD: groups of parameters with settings of their
-own (param_groups), Lion, and the moving average of torch.optim.swa_utils. Muon is torch.optim.Muon, as it is and with
-its iteration in float64; Adafactor is that of transformers. PyTorch has no Lion: `Lion` below is algorithm 2 of its paper (Chen et al. 2023)."""
+"""Twenty steps of the small MLP in float64 with what an optimizer can do beside PyTorch's Adam, AdamW and
+SGD: groups of parameters with settings of their
+own (param_groups), Lion, and the moving average of torch.optim.swa_utils. Muon is torch.optim.Muon, as it is
+and with
+its iteration in float64; Adafactor is that of transformers. PyTorch has no Lion: `Lion` below is algorithm 2
+of its paper (Chen et al. 2023).
+"""
+
 import torch
 import torch.nn.functional as F
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
@@ -54,7 +59,13 @@ def optimizers(make_model, images, labels):
         model = make_model()
         optimizer = build(model)
         average = AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(ema)) if ema else None
-        out[name + ".losses"] = train(model, optimizer, images, labels, (lambda: average.update_parameters(model)) if ema else (lambda: None))
+        out[name + ".losses"] = train(
+            model,
+            optimizer,
+            images,
+            labels,
+            (lambda: average.update_parameters(model)) if ema else (lambda: None),
+        )
         for n, p in model.named_parameters():
             out[f"{name}.weight.{n}"] = p.detach()
         if ema:
@@ -71,7 +82,10 @@ def optimizers(make_model, images, labels):
         return [(bias, 1.0, 0.0), (lambda n: n == first(model), 0.25, 0.3)]
 
     record("groups_adamw", lambda m: torch.optim.AdamW(split(m, rules(m), 1e-2, 0.1)), ema=0.9)
-    record("groups_sgd", lambda m: torch.optim.SGD(split(m, rules(m), 5e-2, 0.01), momentum=0.9, nesterov=True))
+    record(
+        "groups_sgd", lambda m: torch.optim.SGD(split(m, rules(m), 5e-2, 0.01), momentum=0.9, nesterov=True)
+    )
+
     def two(model):
         """Muon for the hidden matrices, AdamW for biases and the head, as one optimizer."""
         named = list(model.named_parameters())
@@ -80,7 +94,10 @@ def optimizers(make_model, images, labels):
 
         class Both:
             def __init__(self):
-                self.all = [torch.optim.Muon(hidden, lr=2e-2, weight_decay=0.1), torch.optim.AdamW(rest, lr=2e-2, weight_decay=0.1)]
+                self.all = [
+                    torch.optim.Muon(hidden, lr=2e-2, weight_decay=0.1),
+                    torch.optim.AdamW(rest, lr=2e-2, weight_decay=0.1),
+                ]
 
             def zero_grad(self):
                 [o.zero_grad() for o in self.all]
@@ -98,7 +115,13 @@ def optimizers(make_model, images, labels):
     from transformers.optimization import Adafactor
 
     record("adafactor", lambda m: Adafactor(m.parameters()))
-    record("adafactor_warmup", lambda m: Adafactor(m.parameters(), warmup_init=True, weight_decay=0.1, clip_threshold=0.5))
-    record("adafactor_lr", lambda m: Adafactor(m.parameters(), lr=1e-2, relative_step=False, scale_parameter=False))
+    record(
+        "adafactor_warmup",
+        lambda m: Adafactor(m.parameters(), warmup_init=True, weight_decay=0.1, clip_threshold=0.5),
+    )
+    record(
+        "adafactor_lr",
+        lambda m: Adafactor(m.parameters(), lr=1e-2, relative_step=False, scale_parameter=False),
+    )
     record("lion", lambda m: Lion(m.parameters(), lr=3e-3, weight_decay=0.1), ema=0.99)
     return out

@@ -1,8 +1,12 @@
-"""FSDP2's MixedPrecisionPolicy given to some modules, and float16 under torch.amp.GradScaler with constants of one's own: a small ViT on one rank.
+"""FSDP2's MixedPrecisionPolicy given to some modules, and float16 under torch.amp.GradScaler with constants
+of one's own: a small ViT on one rank.
 
-Ways: all (bfloat16 everywhere), norms (that, LayerNorms in float32 whose results are bfloat16), head (that, and the head in float32), block (float32,
-encoder_layer_1 in bfloat16 with a float32 result), inside (that, with its LayerNorms in float32 and bfloat16 results), f16 (float16 everywhere, with the scaler).
+Ways: all (bfloat16 everywhere), norms (that, LayerNorms in float32 whose results are bfloat16), head (that,
+and the head in float32), block (float32,
+encoder_layer_1 in bfloat16 with a float32 result), inside (that, with its LayerNorms in float32 and bfloat16
+results), f16 (float16 everywhere, with the scaler).
 Logits go to the loss as float32."""
+
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -24,7 +28,11 @@ def wrap(model, way):
     mesh = dist.init_device_mesh("cpu", (1,))
 
     def give(module, param, output=None):
-        fully_shard(module, mesh=mesh, mp_policy=MixedPrecisionPolicy(param_dtype=param, reduce_dtype=f32, output_dtype=output))
+        fully_shard(
+            module,
+            mesh=mesh,
+            mp_policy=MixedPrecisionPolicy(param_dtype=param, reduce_dtype=f32, output_dtype=output),
+        )
 
     norms = [m for m in model.modules() if isinstance(m, torch.nn.LayerNorm)]
     second = model.encoder.layers.encoder_layer_1
@@ -42,7 +50,8 @@ def wrap(model, way):
 
 
 def train(way, images, labels):
-    """10 steps of 16 in order, Adam 1e-3: losses, the scale after each step and whether it was applied, and the gradients of the first step."""
+    """10 steps of 16 in order, Adam 1e-3: losses, the scale after each step and whether it was applied, and
+    the gradients of the first step."""
     model = wrap(small(), way)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     scaler = torch.amp.GradScaler("cpu", enabled=way == "f16", **SCALER)
@@ -63,5 +72,7 @@ def train(way, images, labels):
         applied.append(scaler.get_scale() >= before)
     out[way + ".losses"] = torch.stack(losses)
     if way == "f16":
-        out["f16.scale"], out["f16.applied"] = torch.tensor(scales), torch.tensor(applied, dtype=torch.float32)
+        out["f16.scale"], out["f16.applied"] = torch.tensor(scales), torch.tensor(
+            applied, dtype=torch.float32
+        )
     return out

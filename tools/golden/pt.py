@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """PyTorch's files for the tests, and the live comparison with torch.load.
 
-    python tools/golden/pt.py make                      # tests/golden/pt_*.pt, what is in them as .safetensors, and tests/fuzz/corpus/pt
-    python tools/golden/pt.py check LOCKSTEP FILE.pt... # every file through `lockstep export` to both formats, compared bit for bit
+    python tools/golden/pt.py make                      # tests/golden/pt_*.pt, what is in them as
+    .safetensors, and tests/fuzz/corpus/pt
+    python tools/golden/pt.py check LOCKSTEP FILE.pt... # every file through `lockstep export` to both
+    formats, compared bit for bit
 
 `check` skips files that `lockstep export` refuses, and says with which message."""
+
 import io
 import os
 import struct
@@ -34,7 +37,11 @@ def tensors():
     base = counting(4, 6)
     out = OrderedDict()
     for name in ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8"):
-        out["types." + name] = counting(2, 3, dtype=getattr(torch, name)) if name != "uint8" else torch.arange(5, dtype=torch.uint8)
+        out["types." + name] = (
+            counting(2, 3, dtype=getattr(torch, name))
+            if name != "uint8"
+            else torch.arange(5, dtype=torch.uint8)
+        )
     out["scalar"] = torch.tensor(7, dtype=torch.int64)
     out["empty"] = torch.empty(3, 0)
     out["view.whole"] = base
@@ -51,7 +58,11 @@ def tensors():
 
 def twin(name, state):
     """The same as safetensors: contiguous, each with data of its own."""
-    save_file({k: v.detach().contiguous().clone() for k, v in state.items()}, os.path.join(GOLDEN, name + ".safetensors"), {"format": "pt"})
+    save_file(
+        {k: v.detach().contiguous().clone() for k, v in state.items()},
+        os.path.join(GOLDEN, name + ".safetensors"),
+        {"format": "pt"},
+    )
     os.chmod(os.path.join(GOLDEN, name + ".safetensors"), 0o644)
 
 
@@ -67,7 +78,9 @@ def rewrite(path, change=None, compression=zipfile.ZIP_STORED, drop=()):
     with zipfile.ZipFile(path, "w", compression) as z:
         for name, data in records:
             if os.path.basename(name) not in drop:
-                z.writestr(zipfile.ZipInfo(name), (change or {}).get(os.path.basename(name), data), compression)
+                z.writestr(
+                    zipfile.ZipInfo(name), (change or {}).get(os.path.basename(name), data), compression
+                )
 
 
 def module():
@@ -80,9 +93,14 @@ def make():
     state = tensors()
     torch.save(state, path("tensors"))
     twin("pt_tensors", state)
-    rest = OrderedDict(bool=torch.tensor([True, False, True]), int16=torch.tensor([-1, 2], dtype=torch.int16), int8=torch.tensor([-1], dtype=torch.int8),
-                       float8_e4m3fn=torch.ones(3, dtype=torch.float8_e4m3fn), uint16=torch.tensor([1, 2], dtype=torch.uint16),
-                       complex64=torch.ones(1, dtype=torch.complex64))
+    rest = OrderedDict(
+        bool=torch.tensor([True, False, True]),
+        int16=torch.tensor([-1, 2], dtype=torch.int16),
+        int8=torch.tensor([-1], dtype=torch.int8),
+        float8_e4m3fn=torch.ones(3, dtype=torch.float8_e4m3fn),
+        uint16=torch.tensor([1, 2], dtype=torch.uint16),
+        complex64=torch.ones(1, dtype=torch.complex64),
+    )
     torch.save(rest, path("other_types"))
 
     net = module()
@@ -92,17 +110,37 @@ def make():
     weights = net.state_dict()
     twin("pt_module", weights)
     torch.save(weights, path("module"))  # an OrderedDict with _metadata
-    torch.save({"epoch": 3, "loss": 0.25, "model_state_dict": weights, "optimizer_state_dict": optimizer.state_dict(), "device": torch.device("cpu"),
-                "size": torch.Size([1, 2]), "type": torch.bfloat16, "large": 10**30, "notes": ["one", None, True, (1.5, -70000)]}, path("checkpoint"))
-    nested = {"0": {"weight": weights["0.weight"], "bias": weights["0.bias"]},
-              "1": {k: weights["1." + k] for k in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")}, "config": {"layers": 2}}
+    torch.save(
+        {
+            "epoch": 3,
+            "loss": 0.25,
+            "model_state_dict": weights,
+            "optimizer_state_dict": optimizer.state_dict(),
+            "device": torch.device("cpu"),
+            "size": torch.Size([1, 2]),
+            "type": torch.bfloat16,
+            "large": 10**30,
+            "notes": ["one", None, True, (1.5, -70000)],
+        },
+        path("checkpoint"),
+    )
+    nested = {
+        "0": {"weight": weights["0.weight"], "bias": weights["0.bias"]},
+        "1": {
+            k: weights["1." + k]
+            for k in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+        },
+        "config": {"layers": 2},
+    }
     torch.save(nested, path("nested"))
     torch.save(weights, path("before_1_6"), _use_new_zipfile_serialization=False)
     torch.save(state, path("tensors_before_1_6"), _use_new_zipfile_serialization=False)
     torch.save(weights, path("protocol_5"), pickle_protocol=5)
     torch.save(weights["0.weight"], path("single"))
     torch.save(weights, path("other_zip"))
-    rewrite(path("other_zip"), drop=("byteorder", "serialization_id", ".format_version", ".storage_alignment"))
+    rewrite(
+        path("other_zip"), drop=("byteorder", "serialization_id", ".format_version", ".storage_alignment")
+    )
 
     torch.save({"weight": torch.ones(2), "more": Evil()}, path("refused_call"))
     torch.save(module(), path("refused_module"))
@@ -127,8 +165,22 @@ def small_zip(pickle, storages, compression=zipfile.ZIP_STORED):
 def tensor(key, count, sizes, strides, offset=0, storage=b"FloatStorage"):
     text = lambda s: b"X" + struct.pack("<I", len(s)) + s
     numbers = lambda list: b"(" + b"".join(b"J" + struct.pack("<i", n) for n in list) + b"t"
-    return (b"ctorch._utils\n_rebuild_tensor_v2\n((" + text(b"storage") + b"ctorch\n" + storage + b"\n" + text(b"%d" % key) + text(b"cpu") + b"J" +
-            struct.pack("<i", count) + b"tQJ" + struct.pack("<i", offset) + numbers(sizes) + numbers(strides) + b"\x89ccollections\nOrderedDict\n)RtR")
+    return (
+        b"ctorch._utils\n_rebuild_tensor_v2\n(("
+        + text(b"storage")
+        + b"ctorch\n"
+        + storage
+        + b"\n"
+        + text(b"%d" % key)
+        + text(b"cpu")
+        + b"J"
+        + struct.pack("<i", count)
+        + b"tQJ"
+        + struct.pack("<i", offset)
+        + numbers(sizes)
+        + numbers(strides)
+        + b"\x89ccollections\nOrderedDict\n)RtR"
+    )
 
 
 def corpus(weights):
@@ -143,7 +195,9 @@ def corpus(weights):
         laughs = b"](" + laughs + b"h%c" % (i - 1) * 7 + b"eq%c" % i
     files = {
         "plain": small_zip(dict_of((b"w", whole)), [f32]),
-        "views": small_zip(dict_of((b"w", tensor(0, 6, (3, 2), (1, 3))), (b"x", tensor(0, 6, (2,), (0,), 5))), [f32]),
+        "views": small_zip(
+            dict_of((b"w", tensor(0, 6, (3, 2), (1, 3))), (b"x", tensor(0, 6, (2,), (0,), 5))), [f32]
+        ),
         "beyond": small_zip(dict_of((b"w", tensor(0, 6, (2, 3), (3, 1), 1))), [f32]),
         "short": small_zip(dict_of((b"w", whole)), [f32[:20]]),
         "no_storage": small_zip(dict_of((b"w", whole)), []),
@@ -153,10 +207,20 @@ def corpus(weights):
         "again": small_zip(b"\x80\x02]" + b"q\x00(h\x00h\x00h\x00h\x00e.", []),
         "laughs": small_zip(b"\x80\x02" + laughs + b".", []),
         "twice": small_zip(dict_of((b"a.b", whole), (b"a", b"}" + key(b"b") + whole + b"s")), [f32]),
-        "model": small_zip(dict_of((b"model", b"}" + key(b"w") + whole + b"s"), (b"epoch", b"K\x03"), (b"lr", b"G" + struct.pack(">d", 0.1))), [f32]),
+        "model": small_zip(
+            dict_of(
+                (b"model", b"}" + key(b"w") + whole + b"s"),
+                (b"epoch", b"K\x03"),
+                (b"lr", b"G" + struct.pack(">d", 0.1)),
+            ),
+            [f32],
+        ),
         "system": small_zip(b"\x80\x02cos\nsystem\n" + key(b"touch executed") + b"\x85R.", []),
         "build": small_zip(b"\x80\x02ccollections\nOrderedDict\n)R}" + key(b"_metadata") + b"}sb.", []),
-        "protocol_4": small_zip(b"\x80\x04\x95\x30\0\0\0\0\0\0\0}\x94\x8c\x01a\x8c\x0bcollections\x94\x8c\x0bOrderedDict\x93)Rs.", []),
+        "protocol_4": small_zip(
+            b"\x80\x04\x95\x30\0\0\0\0\0\0\0}\x94\x8c\x01a\x8c\x0bcollections\x94\x8c\x0bOrderedDict\x93)Rs.",
+            [],
+        ),
         "opcode": small_zip(b"\x80\x02}\x81.", []),
         "marks": small_zip(b"\x80\x02((((t0u.", []),
         "empty_pickle": small_zip(b"", []),
@@ -179,7 +243,11 @@ def flat(value, prefix=""):
     if torch.is_tensor(value):
         return {prefix or "tensor": value.detach()}
     out = {}
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    )
     for k, v in items:
         out.update(flat(v, f"{prefix}.{k}" if prefix else str(k)))
     return out
@@ -190,8 +258,11 @@ def same(got, want):
     for name, tensor in want.items():
         tensor = tensor.contiguous().clone()
         assert got[name].dtype == tensor.dtype and got[name].shape == tensor.shape, name
-        assert got[name].numpy(force=True).tobytes() == tensor.numpy().tobytes() if tensor.dtype != torch.bfloat16 else torch.equal(
-            got[name].view(torch.int16), tensor.view(torch.int16)), name
+        assert (
+            got[name].numpy(force=True).tobytes() == tensor.numpy().tobytes()
+            if tensor.dtype != torch.bfloat16
+            else torch.equal(got[name].view(torch.int16), tensor.view(torch.int16))
+        ), name
 
 
 def check(lockstep, files):
@@ -203,7 +274,10 @@ def check(lockstep, files):
             value = error
         with tempfile.TemporaryDirectory() as folder:
             out = [os.path.join(folder, "out" + end) for end in (".safetensors", ".pt")]
-            results = [subprocess.run([lockstep, "export", path, "--to", o], capture_output=True, text=True) for o in out]
+            results = [
+                subprocess.run([lockstep, "export", path, "--to", o], capture_output=True, text=True)
+                for o in out
+            ]
             if any(r.returncode for r in results):
                 print(f"refused  {path}\n         {results[0].stderr.strip()}")
                 continue

@@ -1,8 +1,13 @@
-"""PyTorch over several ranks: real processes on this machine, gloo, one thread each. What the goldens of ranks, the parity
+"""PyTorch over several ranks: real processes on this machine, gloo, one thread each. What the goldens of
+ranks, the parity
 check and the benchmark share.
 
-A strategy is a word: ddp, fsdp (FSDP2: fully_shard of every encoder block and of the root, reshard_after_forward=True), fsdp_keep (False), or
-fsdp_bf16 (as fsdp, with MixedPrecisionPolicy(param_dtype=bfloat16, reduce_dtype=float32); the logits go to the loss as float32)."""
+A strategy is a word: ddp, fsdp (FSDP2: fully_shard of every encoder block and of the root,
+reshard_after_forward=True), fsdp_keep (False), or
+fsdp_bf16 (as fsdp, with MixedPrecisionPolicy(param_dtype=bfloat16, reduce_dtype=float32); the logits go to
+the loss as float32).
+"""
+
 import os
 import tempfile
 
@@ -23,7 +28,10 @@ def wrap(model, strategy):
         return torch.nn.parallel.DistributedDataParallel(model)
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    options = {"reshard_after_forward": strategy != "fsdp_keep", "mesh": dist.init_device_mesh("cpu", (dist.get_world_size(),))}
+    options = {
+        "reshard_after_forward": strategy != "fsdp_keep",
+        "mesh": dist.init_device_mesh("cpu", (dist.get_world_size(),)),
+    }
     if strategy == "fsdp_bf16":
         options["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in model.encoder.layers:
@@ -48,7 +56,8 @@ def whole(model):
 
 
 def train(strategy, images, labels, batch, steps):
-    """On one rank: `steps` steps of `batch` samples in order, of which rank r of R takes r, r + R, ... as DistributedSampler deals them.
+    """On one rank: `steps` steps of `batch` samples in order, of which rank r of R takes r, r + R, ... as
+    DistributedSampler deals them.
     Adam 1e-3. Losses (means over all ranks) and the weights afterwards."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     model = wrap(fill(VisionTransformer()), strategy)
@@ -62,8 +71,11 @@ def train(strategy, images, labels, batch, steps):
 
 
 def train_resnet(images, labels, batch, steps):
-    """ResNet18 in float64 on one rank, samples dealt as above, Adam 1e-5: losses (means over all ranks), and rank 0's state dict afterwards. DDP gives
-    every rank rank 0's running statistics before a forward pass, so those that are left are of rank 0's batches."""
+    """ResNet18 in float64 on one rank, samples dealt as above, Adam 1e-5: losses (means over all ranks), and
+    rank 0's state dict afterwards. DDP gives
+    every rank rank 0's running statistics before a forward pass, so those that are left are of rank 0's
+    batches.
+    """
     rank, ranks = dist.get_rank(), dist.get_world_size()
     model = fill(ResNet(18).double())
     wrapped = torch.nn.parallel.DistributedDataParallel(model) if ranks > 1 else model

@@ -1,13 +1,22 @@
-"""A multi-layer perceptron from named fields to named outputs, as a recipe has it: inputs and targets scaled by mean and deviation of the training split, four
-losses at once (huber with a mask for each element, mse with a weight for each sample, cross-entropy with labels that do not count, bce), a ragged last batch.
+"""A multi-layer perceptron from named fields to named outputs, as a recipe has it: inputs and targets scaled
+by mean and deviation of the training split, four
+losses at once (huber with a mask for each element, mse with a weight for each sample, cross-entropy with
+labels that do not count, bce), a ragged last batch.
 All numbers come from common.formula, so the file holds results only."""
+
 import torch
 import torch.nn.functional as F
 
 from common import parameter, values
 
 N, BATCH, STEPS, X, Y, C, B, HIDDEN = 22, 8, 9, 5, 3, 4, 2, 7
-SHAPES = {"layers.0": (HIDDEN, X + 1), "head.y": (Y, HIDDEN), "head.z": (1, HIDDEN), "head.c": (C, HIDDEN), "head.b": (B, HIDDEN)}
+SHAPES = {
+    "layers.0": (HIDDEN, X + 1),
+    "head.y": (Y, HIDDEN),
+    "head.z": (1, HIDDEN),
+    "head.c": (C, HIDDEN),
+    "head.b": (B, HIDDEN),
+}
 f64 = torch.float64
 
 
@@ -45,7 +54,8 @@ def losses(o, d, s):
         (d["m"] * F.huber_loss(o["y"], scaled["y"], reduction="none", delta=0.5)).sum() / d["m"].sum(),
         (d["w"][:, None] * (o["z"] - scaled["z"]) ** 2).sum() / d["w"].sum(),
         F.cross_entropy(o["c"], d["c"]),
-        (d["w"] * F.binary_cross_entropy_with_logits(o["b"], d["b"], reduction="none").mean(1)).sum() / d["w"].sum(),
+        (d["w"] * F.binary_cross_entropy_with_logits(o["b"], d["b"], reduction="none").mean(1)).sum()
+        / d["w"].sum(),
     ]
 
 
@@ -86,7 +96,10 @@ def regression():
         dy, dz = there["y"] - d["y"], (there["z"] - d["z"])[:, 0]
         valid = d["c"] >= 0
 
-        def pooled(e, t, w):  # rmse, mae, and r2 as scikit-learn has it: the mean over columns; 0 of a column that does not vary
+        def pooled(
+            e, t, w
+        # rmse, mae, and r2 as scikit-learn has it: the mean over columns; 0 of a column that does not vary
+        ):
             mean = (w * t).sum(0) / w.sum(0)
             spread = (w * (t - mean) ** 2).sum(0)
             r2 = torch.where(spread > 0, 1 - (w * e**2).sum(0) / spread, 0.0).mean()
@@ -95,7 +108,12 @@ def regression():
         out["evaluation"] = torch.stack([total(parts)] + parts)
         out["metrics_y"] = torch.stack(pooled(dy, d["y"], d["m"]))
         out["metrics_z"] = torch.stack(pooled(dz, d["z"][:, 0], d["w"]))
-        out["accuracy"] = torch.stack([(o["c"].argmax(1) == d["c"])[valid].to(f64).mean(), (d["w"] * ((o["b"] > 0) == (d["b"] > 0.5)).to(f64).mean(1)).sum() / d["w"].sum()])
+        out["accuracy"] = torch.stack(
+            [
+                (o["c"].argmax(1) == d["c"])[valid].to(f64).mean(),
+                (d["w"] * ((o["b"] > 0) == (d["b"] > 0.5)).to(f64).mean(1)).sum() / d["w"].sum(),
+            ]
+        )
         out["y"], out["z"] = there["y"], there["z"][:, 0]
     # 100 steps of whole batches with Adam, one loss, for f32: the first 16 samples, by which it is scaled too
     d = at(d, slice(0, 16))

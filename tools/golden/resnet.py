@@ -1,5 +1,7 @@
-"""torchvision's ResNet, as far as tutorial 2 uses it, in plain PyTorch: the same modules, parameter names, order of operations and initial
+"""torchvision's ResNet, as far as tutorial 2 uses it, in plain PyTorch: the same modules, parameter names,
+order of operations and initial
 values, without torchvision's dependency on a matching binary."""
+
 from torch import nn
 
 KINDS = {18: ((2, 2, 2, 2), False), 34: ((3, 4, 6, 3), False), 50: ((3, 4, 6, 3), True)}
@@ -10,7 +12,11 @@ def conv(inputs, out, kernel, stride=1):
 
 
 def downsample(inputs, out, stride):
-    return nn.Sequential(conv(inputs, out, 1, stride), nn.BatchNorm2d(out)) if stride != 1 or inputs != out else None
+    return (
+        nn.Sequential(conv(inputs, out, 1, stride), nn.BatchNorm2d(out))
+        if stride != 1 or inputs != out
+        else None
+    )
 
 
 class BasicBlock(nn.Module):
@@ -65,7 +71,8 @@ class ResNet(nn.Module):
             setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
         self.avgpool, self.fc = nn.AdaptiveAvgPool2d((1, 1)), nn.Linear(inputs, classes)
         for module in self.modules():
-            # with other channels the tutorial puts a fresh Conv2d with its default initial values in the stem's place
+            # with other channels the tutorial puts a fresh Conv2d with its default initial values in the
+            # stem's place
             if isinstance(module, nn.Conv2d) and (module is not self.conv1 or in_channels == 3):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 

@@ -1,6 +1,7 @@
 """What rouge_score, without a stemmer, says of 200 pairs of texts: tests/golden/rouge.json.
 
-    python tools/golden/rouge.py"""
+python tools/golden/rouge.py"""
+
 import json
 import os
 import random
@@ -8,15 +9,53 @@ import random
 from rouge_score import rouge_scorer
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "rouge.json")
-WORDS = ["We", "show", "that", "the", "model", "learns", "the", "a", "graph", "of", "2", "GPT-3", "3.5%", "don't", "networks", "NETWORKS", "Café", "naïve",
-         "İstanbul", "\u212aelvin", "straße", "x_y", "—", "...", "(and", "others)", "日本", "ﬁne", "e.g.", "state-of-the-art", "0.1", "in", "on", "to"]
+WORDS = [
+    "We",
+    "show",
+    "that",
+    "the",
+    "model",
+    "learns",
+    "the",
+    "a",
+    "graph",
+    "of",
+    "2",
+    "GPT-3",
+    "3.5%",
+    "don't",
+    "networks",
+    "NETWORKS",
+    "Café",
+    "naïve",
+    "İstanbul",
+    "\u212aelvin",
+    "straße",
+    "x_y",
+    "—",
+    "...",
+    "(and",
+    "others)",
+    "日本",
+    "ﬁne",
+    "e.g.",
+    "state-of-the-art",
+    "0.1",
+    "in",
+    "on",
+    "to",
+]
 ENDS = ["", "", ".", "!", " ?", "\n", "\t", "\u00a0"]
 
 
 def text(chance, most):
     n = chance.randrange(most)
-    return "".join(chance.choice(WORDS) + chance.choice(["", ",", ";", "-", "'"] if chance.random() < 0.2 else [""]) +
-                   chance.choice([" ", " ", " ", "  ", "\n"]) for _ in range(n)) + chance.choice(ENDS)
+    return "".join(
+        chance.choice(WORDS)
+        + chance.choice(["", ",", ";", "-", "'"] if chance.random() < 0.2 else [""])
+        + chance.choice([" ", " ", " ", "  ", "\n"])
+        for _ in range(n)
+    ) + chance.choice(ENDS)
 
 
 def changed(chance, words):
@@ -43,4 +82,10 @@ if __name__ == "__main__":
         f.write("\n")
     print(len(rows), "pairs; means", *(sum(r[k] for r in rows) / len(rows) for k in (2, 3, 4)))
     # every character whose lower case has a letter or digit of ASCII
-    print([hex(c) for c in range(0x80, 0x110000) if not 0xD800 <= c < 0xE000 and any(x.isascii() and x.isalnum() for x in chr(c).lower())])
+    print(
+        [
+            hex(c)
+            for c in range(0x80, 0x110000)
+            if not 0xD800 <= c < 0xE000 and any(x.isascii() and x.isalnum() for x in chr(c).lower())
+        ]
+    )

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 """State dicts of every model: what an export has to hold for PyTorch to load it strictly.
 
-    python tools/golden/strict.py make             # tests/golden/state_dicts.json: names, shapes, and which names are one tensor
-    python tools/golden/strict.py check LOCKSTEP   # trains each model for a step, exports it to .pt and to a DCP directory, and loads both into the model of
-                                                   # PyTorch or transformers: load_state_dict(strict=True), and dcp.load as docs/weights.md shows it"""
+python tools/golden/strict.py make             # tests/golden/state_dicts.json: names, shapes, and which names
+are one tensor
+python tools/golden/strict.py check LOCKSTEP   # trains each model for a step, exports it to .pt and to a DCP
+directory, and loads both into the model of
+                                               # PyTorch or transformers: load_state_dict(strict=True), and
+                                               dcp.load as docs/weights.md shows it
+"""
+
 import json
 import os
 import struct
@@ -17,8 +22,17 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [p for p in sys.path if os.path.abspath(p) != HERE] + [HERE]  # the library `tokenizers` before the script of that name
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, T5Config, T5ForConditionalGeneration  # noqa: E402
+sys.path[:] = [p for p in sys.path if os.path.abspath(p) != HERE] + [
+    HERE
+]  # the library `tokenizers` before the script of that name
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)  # noqa: E402
 
 from convnext import ConvNeXt  # noqa: E402
 from resnet import ResNet  # noqa: E402
@@ -44,14 +58,35 @@ class Mlp(torch.nn.Module):
 
 
 def decoder(model, config, tied):
-    return lambda: model(config(vocab_size=257, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, hidden_size=16, intermediate_size=24,
-                                tie_word_embeddings=tied))
+    return lambda: model(
+        config(
+            vocab_size=257,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            num_key_value_heads=1,
+            hidden_size=16,
+            intermediate_size=24,
+            tie_word_embeddings=tied,
+        )
+    )
 
 
 def t5(tied, own_head=False, **more):
     def make():
-        model = T5ForConditionalGeneration(T5Config(vocab_size=257, num_layers=2, num_heads=2, d_kv=6, d_model=16, d_ff=24, relative_attention_num_buckets=8,
-                                                    relative_attention_max_distance=16, tie_word_embeddings=tied, **more))
+        model = T5ForConditionalGeneration(
+            T5Config(
+                vocab_size=257,
+                num_layers=2,
+                num_heads=2,
+                d_kv=6,
+                d_model=16,
+                d_ff=24,
+                relative_attention_num_buckets=8,
+                relative_attention_max_distance=16,
+                tie_word_embeddings=tied,
+                **more,
+            )
+        )
         if own_head:  # transformers makes one when weights for both are loaded
             model.lm_head.weight = torch.nn.Parameter(torch.zeros(257, 16))
         return model
@@ -62,19 +97,46 @@ def t5(tied, own_head=False, **more):
 # name: (recipe, model)
 MODELS = {
     "mlp": ("model: {type: mlp, hidden: [9]}\n" + IMAGES, Mlp),
-    "vit": ("model: {type: vit, image_size: 28, patch_size: 7, layers: 2, heads: 2, hidden_size: 16, mlp_size: 24}\n" + IMAGES,
-            lambda: VisionTransformer(layers=2, heads=2, hidden=16, mlp=24)),
+    "vit": (
+        "model: {type: vit, image_size: 28, patch_size: 7, layers: 2, heads: 2, hidden_size: 16, mlp_size: 24}\n"
+        + IMAGES,
+        lambda: VisionTransformer(layers=2, heads=2, hidden=16, mlp=24),
+    ),
     "resnet18": ("model: {type: resnet18}\n" + IMAGES, lambda: ResNet(18)),
-    "convnext_tiny": ("model: {type: convnext_tiny, image_size: 32}\n" + IDX, lambda: ConvNeXt(in_channels=1, classes=10)),
-    "unet": ("model: {type: unet, inputs: {x: [2, 8, 8]}, outputs: {y: [8, 8, 3]}, channels: 4, levels: 3}\nloss: {type: cross_entropy, of: y}\n" + ARRAYS,
-             lambda: UNet(2, 3, 4, 3)),
-    "llama": (f"model: {{type: llama, {DECODER}, tied: false}}\n" + TEXT, decoder(LlamaForCausalLM, LlamaConfig, False)),
-    "llama tied": (f"model: {{type: llama, {DECODER}, tied: true}}\n" + TEXT, decoder(LlamaForCausalLM, LlamaConfig, True)),
-    "qwen2": (f"model: {{type: qwen2, {DECODER}, tied: false}}\n" + TEXT, decoder(Qwen2ForCausalLM, Qwen2Config, False)),
-    "qwen2 tied": (f"model: {{type: qwen2, {DECODER}, tied: true}}\n" + TEXT, decoder(Qwen2ForCausalLM, Qwen2Config, True)),
+    "convnext_tiny": (
+        "model: {type: convnext_tiny, image_size: 32}\n" + IDX,
+        lambda: ConvNeXt(in_channels=1, classes=10),
+    ),
+    "unet": (
+        "model: {type: unet, inputs: {x: [2, 8, 8]}, outputs: {y: [8, 8, 3]}, channels: 4, levels: 3}\nloss: {type: cross_entropy, of: y}\n"
+        + ARRAYS,
+        lambda: UNet(2, 3, 4, 3),
+    ),
+    "llama": (
+        f"model: {{type: llama, {DECODER}, tied: false}}\n" + TEXT,
+        decoder(LlamaForCausalLM, LlamaConfig, False),
+    ),
+    "llama tied": (
+        f"model: {{type: llama, {DECODER}, tied: true}}\n" + TEXT,
+        decoder(LlamaForCausalLM, LlamaConfig, True),
+    ),
+    "qwen2": (
+        f"model: {{type: qwen2, {DECODER}, tied: false}}\n" + TEXT,
+        decoder(Qwen2ForCausalLM, Qwen2Config, False),
+    ),
+    "qwen2 tied": (
+        f"model: {{type: qwen2, {DECODER}, tied: true}}\n" + TEXT,
+        decoder(Qwen2ForCausalLM, Qwen2Config, True),
+    ),
     "t5 relu tied": (f"model: {{type: t5, {T5}, tied: true}}\n" + PAIRS, t5(True)),
-    "t5 gated": (f"model: {{type: t5, {T5}, tied: false, feed_forward: gated-gelu}}\n" + PAIRS, t5(False, True, feed_forward_proj="gated-gelu")),
-    "t5 gated tied": (f"model: {{type: t5, {T5}, tied: true, feed_forward: gated-gelu}}\n" + PAIRS, t5(True, feed_forward_proj="gated-gelu")),
+    "t5 gated": (
+        f"model: {{type: t5, {T5}, tied: false, feed_forward: gated-gelu}}\n" + PAIRS,
+        t5(False, True, feed_forward_proj="gated-gelu"),
+    ),
+    "t5 gated tied": (
+        f"model: {{type: t5, {T5}, tied: true, feed_forward: gated-gelu}}\n" + PAIRS,
+        t5(True, feed_forward_proj="gated-gelu"),
+    ),
 }
 
 
@@ -90,7 +152,14 @@ def make():
     out = []
     for name, (recipe, model) in MODELS.items():
         state = model().state_dict()
-        out.append({"name": name, "recipe": recipe, "tensors": {k: list(v.shape) for k, v in state.items()}, "tied": tied(state)})
+        out.append(
+            {
+                "name": name,
+                "recipe": recipe,
+                "tensors": {k: list(v.shape) for k, v in state.items()},
+                "tied": tied(state),
+            }
+        )
     with open(NAMES, "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(m) for m in out) + "\n]\n")
 
@@ -125,8 +194,10 @@ def check(lockstep):
         for name, (recipe, build) in MODELS.items():
             run_name = name.replace(" ", "-")
             with open("recipe.yaml", "w") as f:
-                f.write(f"{recipe}\nrun: {{name: {run_name}}}\ntrain: {{steps: 1, global_batch: 2}}\noptimizer: {{type: adamw, lr: 0.01}}\nthreads: 1\n"
-                        "eval: {every_epochs: -1}\ncheckpoint: {export: whole.pt}\n")
+                f.write(
+                    f"{recipe}\nrun: {{name: {run_name}}}\ntrain: {{steps: 1, global_batch: 2}}\noptimizer: {{type: adamw, lr: 0.01}}\nthreads: 1\n"
+                    "eval: {every_epochs: -1}\ncheckpoint: {export: whole.pt}\n"
+                )
             run(lockstep, "train", "recipe.yaml")
             where = f"runs/{run_name}"
             run(lockstep, "export", where, "--to", "out.pt", "--force")
@@ -153,7 +224,10 @@ def check(lockstep):
             moments = load_file(where + "/checkpoints/latest/optimizer.safetensors")
             names = {p: n for n, p in model.named_parameters()}
             for p, s in optimizer.state.items():
-                assert torch.equal(s["exp_avg"], moments["exp_avg." + names[p]]) and s["step"].item() == 1, (name, names[p])
+                assert torch.equal(s["exp_avg"], moments["exp_avg." + names[p]]) and s["step"].item() == 1, (
+                    name,
+                    names[p],
+                )
             print(f"strict   {name}: {len(loaded)} names, {len(wanted)} tensors")
 
 

@@ -1,5 +1,7 @@
-"""U-Net with the names and the structure of milesial's Pytorch-UNet, in plain PyTorch; and a small one's golden values: a step in detail and five steps of
+"""U-Net with the names and the structure of milesial's Pytorch-UNet, in plain PyTorch; and a small one's
+golden values: a step in detail and five steps of
 AdamW, for classes of pixels (cross_entropy, some pixels are -100) and for a mask (bce)."""
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -32,7 +34,9 @@ class Up(nn.Module):
     def __init__(self, inputs, out, bilinear):
         super().__init__()
         if bilinear:
-            self.up, self.conv = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), DoubleConv(inputs, out, inputs // 2)
+            self.up, self.conv = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True), DoubleConv(
+                inputs, out, inputs // 2
+            )
         else:
             self.up, self.conv = nn.ConvTranspose2d(inputs, out, 2, 2), DoubleConv(inputs, out)
 
@@ -58,7 +62,11 @@ class UNet(nn.Module):
         for i in range(levels):
             setattr(self, f"down{i + 1}", Down(width[i], width[i + 1] // (half if i + 1 == levels else 1)))
         for i in range(levels):
-            setattr(self, f"up{i + 1}", Up(width[levels - i], width[levels - i - 1] // (half if i + 1 < levels else 1), bilinear))
+            setattr(
+                self,
+                f"up{i + 1}",
+                Up(width[levels - i], width[levels - i - 1] // (half if i + 1 < levels else 1), bilinear),
+            )
         self.outc = OutConv(channels, classes)
 
     def forward(self, x):

@@ -1,5 +1,9 @@
-"""torchvision's VisionTransformer, as far as tutorial 1 uses it, in plain PyTorch: the same modules, parameter names, order of operations
-and initial values, without torchvision's dependency on a matching binary. Dropout is 0 everywhere and left out."""
+"""torchvision's VisionTransformer, as far as tutorial 1 uses it, in plain PyTorch: the same modules,
+parameter names, order of operations
+and initial values, without torchvision's dependency on a matching binary. Dropout is 0 everywhere and left
+out.
+"""
+
 import math
 from collections import OrderedDict
 
@@ -11,7 +15,9 @@ class MLPBlock(nn.Sequential):
     """Linear, GELU (erf), Dropout, Linear, Dropout: so the two layers are called 0 and 3."""
 
     def __init__(self, hidden, mlp):
-        super().__init__(nn.Linear(hidden, mlp), nn.GELU(), nn.Identity(), nn.Linear(mlp, hidden), nn.Identity())
+        super().__init__(
+            nn.Linear(hidden, mlp), nn.GELU(), nn.Identity(), nn.Linear(mlp, hidden), nn.Identity()
+        )
         for layer in (self[0], self[3]):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.normal_(layer.bias, std=1e-6)
@@ -36,7 +42,9 @@ class Encoder(nn.Module):
     def __init__(self, tokens, layers, heads, hidden, mlp):
         super().__init__()
         self.pos_embedding = nn.Parameter(torch.empty(1, tokens, hidden).normal_(std=0.02))
-        self.layers = nn.Sequential(OrderedDict((f"encoder_layer_{i}", EncoderBlock(heads, hidden, mlp)) for i in range(layers)))
+        self.layers = nn.Sequential(
+            OrderedDict((f"encoder_layer_{i}", EncoderBlock(heads, hidden, mlp)) for i in range(layers))
+        )
         self.ln = nn.LayerNorm(hidden, eps=1e-6)
 
     def forward(self, x):
@@ -44,11 +52,15 @@ class Encoder(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    def __init__(self, image_size=28, patch_size=7, in_channels=1, layers=10, heads=2, hidden=128, mlp=128, classes=10):
+    def __init__(
+        self, image_size=28, patch_size=7, in_channels=1, layers=10, heads=2, hidden=128, mlp=128, classes=10
+    ):
         super().__init__()
         self.hidden = hidden
         self.conv_proj = nn.Conv2d(in_channels, hidden, patch_size, patch_size)
-        if in_channels == 3:  # otherwise the tutorial puts a fresh Conv2d with its default initial values here
+        if (
+            in_channels == 3
+        ):  # otherwise the tutorial puts a fresh Conv2d with its default initial values here
             nn.init.trunc_normal_(self.conv_proj.weight, std=math.sqrt(1 / (in_channels * patch_size**2)))
             nn.init.zeros_(self.conv_proj.bias)
         self.class_token = nn.Parameter(torch.zeros(1, 1, hidden))
