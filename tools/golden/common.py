@@ -7,8 +7,19 @@ import struct
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 
 MASK = (1 << 64) - 1
+OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden")
+
+
+def save(name, tensors):
+    tensors = {k: v.detach().contiguous().clone() for k, v in sorted(tensors.items())}
+    path = os.path.join(OUT, name + ".safetensors")
+    # one key: the library writes several in random order, and the same numbers should be the same file
+    save_file(tensors, path, {"torch": torch.__version__.split("+")[0]})
+    os.chmod(path, 0o644)
+    print(f"{name}: {len(tensors)} tensors, {sum(t.nbytes for t in tensors.values())} bytes")
 
 
 def fnv1a64(text):

@@ -97,8 +97,10 @@ def regression():
         valid = d["c"] >= 0
 
         def pooled(
-            e, t, w
-        # rmse, mae, and r2 as scikit-learn has it: the mean over columns; 0 of a column that does not vary
+            e,
+            t,
+            w,
+            # rmse, mae, and r2 as scikit-learn has it: the mean over columns; 0 of a column that does not vary
         ):
             mean = (w * t).sum(0) / w.sum(0)
             spread = (w * (t - mean) ** 2).sum(0)
