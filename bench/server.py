@@ -1,6 +1,7 @@
 """Programs that bench/run.py and its like measure in turns: each answers a line of words with a line of
 JSON."""
 
+import ctypes
 import json
 import os
 import signal
@@ -9,6 +10,13 @@ import subprocess
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def end_with_us():
+    """Linux: the system kills this process when the benchmark ends, however it ends, even while it is
+    stopped."""
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Ended(Exception):
@@ -26,6 +34,7 @@ class Server:
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, **environment},
+            preexec_fn=end_with_us,
         )
         self.ready = self.read()
 
@@ -63,6 +72,7 @@ class Train:
             [program, "train", recipe, "--no-progress", *(w for s in sets for w in ("--set", s))],
             stdout=log,
             stderr=log,
+            preexec_fn=end_with_us,
         )
         self.log = log
         self.wait(2)
