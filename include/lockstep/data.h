@@ -75,8 +75,8 @@ struct ls_dataset {
     uint64_t digest;
     const ls_dataset_part *parts; /* [n_parts], for messages about sets that differ; NULL: none */
     int n_parts;
-    /* The name of the file that sample i is, malloc'ed; its result NULL: no memory. NULL: samples are no
-     * files. */
+    /* Returns the name of sample i's file, malloc'ed; NULL: no memory. Local. The member is NULL where
+     * samples are not files. */
     char *(*file)(const ls_dataset *set, int64_t i);
 };
 

@@ -1,4 +1,4 @@
-/* image_bytes.c - the bytes of a picture of a list: a file of its own, or a part of a mapped shard. */
+/* image_bytes.c - reads the bytes of one image of a list, from its file or from a mapped tar shard. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

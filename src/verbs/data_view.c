@@ -38,7 +38,7 @@ static ls_status open_set(ls_data_view *v, ls_split split, const ls_ui *ui)
     v->mask = -1;
     if (ls_recipe_samples(r) == LS_SAMPLES_FIELDS && !strcmp(r->data.type, "images")) {
         v->images = field_number(v->set, r->model.inputs.at[0].name);
-        v->mask = !v->images; /* the other one of two */
+        v->mask = 1 - v->images; /* there are two fields */
     }
     LS_TRY(ls_recipe_blame(r, ls_order_check(&v->order)));
     if (ls_recipe_samples(r) != LS_SAMPLES_TEXT && ls_recipe_samples(r) != LS_SAMPLES_PAIRS)

@@ -8,10 +8,6 @@ enum {
     SMALLEST = 16,       /* positions of a result for which it pays */
     DEPTH = 512,         /* channels of a chunk, at most */
     MOST_COLUMNS = 1024, /* of a block */
-    /* f32 of a block's panels: less than half of L2 */
-    BLOCK = 48 << 10,
-    BLOCK_AVX512 = 96 << 10,
-    OFF_SET = 16 /* f32 that keep rows of the results off the same cache sets */
 };
 
 typedef struct product {
@@ -25,6 +21,7 @@ typedef struct product {
     float *scratch; /* for each worker: a channel, panels [panel][channel][nr], results [row][width] */
 } product;
 
+/* dx with strides is left to conv.c, since neighbouring columns would be apart in the result. */
 bool LS_NAME(ls_conv_is_point)(const conv *c)
 {
     return c->taps == 1 && !c->s.at.pad_h && !c->s.at.pad_w && c->target >= SMALLEST &&
@@ -39,11 +36,11 @@ static product plan_of(const conv *c)
     p.tiles = (p.rows + c->mr - 1) / c->mr;
     p.chunks = (p.depth + DEPTH - 1) / DEPTH;
     p.chunk = (p.depth + p.chunks - 1) / p.chunks;
-    p.block = min_i64(MOST_COLUMNS, (c->lanes == 16 ? BLOCK_AVX512 : BLOCK) / p.chunk);
+    p.block = min_i64(MOST_COLUMNS, (c->lanes == 16 ? POINT_PANELS_AVX512 : POINT_PANELS) / p.chunk);
     p.block = min_i64(p.block, (p.columns + 2 * c->threads - 1) / (2 * c->threads));
     p.block = p.block < c->nr ? c->nr : p.block / c->nr * c->nr;
     p.blocks = (p.columns + p.block - 1) / p.block;
-    p.width = p.block + OFF_SET;
+    p.width = p.block + POINT_OFF_SET;
     p.kernel_size = round_up(p.tiles * p.depth * c->lanes, 16);
     p.own = p.width + round_up(p.chunk * p.block, 16) + p.rows * p.width;
     return p;
@@ -98,8 +95,9 @@ SIMD_FN void make_panels(ls_dtype T, const product *p, float *line, float *to, i
     const ls_tensor *picture = picture_of(c);
     const int64_t panels = (n + c->nr - 1) / c->nr, image = column / c->target,
                   first = column - image * c->target, end = count_of(picture);
-    /* (whole vectors behind the last column are other elements of the picture, and nobody's results) */
-    const bool in_place = T == LS_F32 && has_no_step(c) && first + n <= c->target;
+    /* The last vector may read past the block's last column. What it finds there is part of the picture, and
+     * no result of it is stored. */
+    const bool in_place = T == LS_F32 && reads_every_position(c) && first + n <= c->target;
     for (int64_t i = 0; i < channels; i++, to += c->nr) {
         const int64_t at = channel_at(c, image, k + i) + first;
         const float *from = line;
@@ -173,7 +171,7 @@ SIMD_FN ahead ahead_of(const product *p, int64_t task, int64_t chunk)
         chunk = 0;
         task++;
     }
-    if (!has_no_step(p->c) || task == p->blocks)
+    if (!reads_every_position(p->c) || task == p->blocks)
         return (ahead){ 0 };
     const int64_t size = elem_size(p->c->a->in[0].type.dtype), column = block_begin(p, task),
                   k = part_begin(p->depth, chunk, p->chunks), image = column / p->c->target;

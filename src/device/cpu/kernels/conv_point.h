@@ -18,21 +18,32 @@
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #endif
 
+enum {
+    /* f32 of the panels that a task multiplies again and again: less than half of L2 (gemm_plan.c) */
+    POINT_PANELS = 48 << 10,
+    POINT_PANELS_AVX512 = 96 << 10,
+    POINT_OFF_SET = 16 /* f32 that keep rows off the same cache sets */
+};
+
 /* n elements, `step` apart. Writes whole vectors. */
 SIMD_FN void take_elements(ls_dtype T, float *to, const void *from, int64_t at, int64_t step, int64_t n)
 {
-    for (int64_t k = 0; step == 1 && k < n; k += VF_LANES)
-        vf_store(to + k,
-                 k + VF_LANES <= n ? vf_get(from, T, at + k) : vf_get_n(from, T, at + k, (int)(n - k)));
-    for (int64_t k = 0; step == 2 && k < n; k += VF_LANES) {
-        const int low = lanes_left(2 * (n - k) - 1), high = lanes_left(2 * (n - k) - 1 - low);
-        vf_store(to + k,
-                 EVEN(low == VF_LANES ? vf_get(from, T, at + 2 * k) : vf_get_n(from, T, at + 2 * k, low),
-                      high == VF_LANES ? vf_get(from, T, at + 2 * k + VF_LANES)
-                                       : vf_get_n(from, T, at + 2 * k + low, high)));
+    int64_t k = 0;
+    if (step == 1) {
+        for (; k + VF_LANES <= n; k += VF_LANES)
+            vf_store(to + k, vf_get(from, T, at + k));
+        if (k < n)
+            vf_store(to + k, vf_get_n(from, T, at + k, (int)(n - k)));
+    } else if (step == 2) {
+        for (; k + VF_LANES < n; k += VF_LANES)
+            vf_store(to + k, EVEN(vf_get(from, T, at + 2 * k), vf_get(from, T, at + 2 * k + VF_LANES)));
+        /* (the last element may be the last one of the tensor: nothing behind it is read) */
+        const int low = lanes_left(2 * (n - k) - 1), high = (int)(2 * (n - k) - 1 - low);
+        vf_store(to + k, EVEN(vf_get_n(from, T, at + 2 * k, low), vf_get_n(from, T, at + 2 * k + low, high)));
+    } else {
+        for (; k < n; k++)
+            to[k] = f_get(from, T, at + k * step);
     }
-    for (int64_t k = 0; step > 2 && k < n; k++)
-        to[k] = f_get(from, T, at + k * step);
 }
 
 /* The picture that is read: x, or for dx dy. */
@@ -44,8 +55,8 @@ SIMD_FN int64_t channel_at(const conv *c, int64_t image, int64_t channel)
     return (image * picture_of(c)->type.dims[1] + c->group * c->source_channels + channel) * c->source;
 }
 
-/* A result is computed from each element of the picture, so that neighbours are neighbours. */
-SIMD_FN bool has_no_step(const conv *c)
+/* Every position of the picture is read, so neighbouring columns are neighbours in memory. */
+SIMD_FN bool reads_every_position(const conv *c)
 {
     return c->kind == LS_CONV_DX || (c->s.at.stride_h == 1 && c->s.at.stride_w == 1);
 }
@@ -56,7 +67,7 @@ SIMD_FN void take_columns(ls_dtype T, const conv *c, float *to, int64_t image, i
 {
     const void *from = picture_of(c)->data;
     const int64_t at = channel_at(c, image, channel), width = c->s.ow;
-    if (has_no_step(c)) {
+    if (reads_every_position(c)) {
         take_elements(T, to, from, at + p, 1, n);
         return;
     }

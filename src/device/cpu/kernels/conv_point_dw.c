@@ -6,19 +6,15 @@
 #include "conv_point.h"
 
 enum {
-    LOT = 448,        /* columns of a lot, at most */
-    MOST_IMAGES = 64, /* of a lot */
-    /* f32 of a block's panels: less than half of L2 */
-    BLOCK = 48 << 10,
-    BLOCK_AVX512 = 96 << 10,
-    OFF_SET = 16
+    LOT = 448,       /* columns of a lot, at most */
+    MOST_IMAGES = 64 /* of a lot */
 };
 
 typedef struct gradient {
     const conv *c;
     int64_t panels, ld; /* of input channels; f32 of a row of sums */
-    int64_t parts, images, lots,
-        most;                      /* parts of an image, or images of a lot; lots; columns of a lot at most */
+    int64_t parts, images;         /* an image has several lots, or a lot has several images */
+    int64_t lots, most;            /* most: columns of a lot */
     int64_t block, blocks, strips; /* panels of a block; tasks */
     int64_t line, own;             /* f32 of a line; of a worker's scratch */
     bool copied, apart;            /* dy is copied to f32; sums lie in the workspace */
@@ -28,7 +24,7 @@ typedef struct gradient {
 
 static gradient plan_of(const conv *c)
 {
-    const int64_t room = c->lanes == 16 ? BLOCK_AVX512 : BLOCK, plane = c->target;
+    const int64_t room = c->lanes == 16 ? POINT_PANELS_AVX512 : POINT_PANELS, plane = c->target;
     const bool f32 = c->a->in[0].type.dtype == LS_F32;
     gradient d = { .c = c, .images = 1, .parts = 1 };
     d.panels = c->panels;
@@ -47,7 +43,7 @@ static gradient plan_of(const conv *c)
     d.strips = min_i64(c->tiles, (2 * c->threads - 1 + d.blocks) / d.blocks);
     if (c->threads == 1)
         d.strips = 1;
-    d.line = round_up(d.most + c->lanes, 16) + OFF_SET;
+    d.line = round_up(d.most + c->lanes, 16) + POINT_OFF_SET;
     d.own = c->lanes * d.line + round_up(d.block * c->nr * d.most, 16) +
             (d.copied ? c->target_channels * d.line : 0);
     return d;
@@ -81,12 +77,12 @@ SIMD_FN void make_half_panel(ls_dtype T, const gradient *d, const lot *l, float 
     const conv *c = d->c;
     const int n = first < c->source_channels ? lanes_left(c->source_channels - first) : 0;
     for (int64_t image = l->image; image < l->image + l->images; image++, to += l->n * c->nr) {
-        for (int i = 0; i < n && !has_no_step(c); i++)
+        for (int i = 0; i < n && !reads_every_position(c); i++)
             take_columns(T, c, taken + i * d->line, image, first + i, l->p, l->n);
         for (int64_t k = 0; k < l->n; k += VF_LANES) {
             const int m = lanes_left(l->n - k);
             vf r[VF_LANES];
-            if (has_no_step(c))
+            if (reads_every_position(c))
                 get_block(T, r, c->a->in[1].data, channel_at(c, image, first) + l->p + k, c->target, n, m);
             else
                 get_block(LS_F32, r, taken, k, d->line, n, m);

@@ -223,7 +223,7 @@ SIMD_FN vf vf_from_f16(vh h)
 SIMD_FN vh vf_to_f16(vf a)
 {
     const vi w = (vi)a, x = w & 0x7fffffff, sign = vi_shr_logical(w, 16) & 0x8000;
-    /* (unsigned, because it may wrap around where it is not chosen) */
+    /* (unsigned: gcc adds x and the last bit first, which wraps around for a NaN) */
     const vi normal = (vi)(((vu)x - 0x38000000 + 0xfff + ((vu)x >> 13 & 1)) >> 13);
     /* the last bit of 0.5 is worth 2^-24, which is f16's smallest step */
     const vi small = (vi)((vf)x + 0.5f) - 0x3f000000;
