@@ -22,5 +22,6 @@ fi
 PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md
 "$PYTHON" tools/parity_s3.py build/lockstep
 "$PYTHON" tools/parity_resnet.py
-"$PYTHON" tools/parity_resnet.py --model resnet50 --seeds 2 --steps 8 --batch 16
+# (with fewer seeds the median of 8 steps is a matter of chance)
+"$PYTHON" tools/parity_resnet.py --model resnet50 --seeds 6 --steps 8 --batch 16
 exec "$PYTHON" tools/parity.py "$@"

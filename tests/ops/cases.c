@@ -480,6 +480,7 @@ const op_case ls_test_cases[] = {
         BATCH_NORM(1, "one channel", 2, 1, 3, 3),
     BATCH_NORM_JOINED(37, "small pictures", 3, 37, 3, 3),
         BATCH_NORM_JOINED(3, "large pictures", 3, 3, 11, 13),
+    BATCH_NORM_JOINED(20, "some channels a task, several tasks", 2, 20, 41, 47),
     BATCH_NORM_UPDATE("", 5, 37), BATCH_NORM_UPDATE("skipped", 6, 5, SCALAR(LS_I32, 0)),
         BATCH_NORM_UPDATE("applied", 6, 5, SCALAR(LS_I32, 1)),
 #include "tensor_cases.inc"

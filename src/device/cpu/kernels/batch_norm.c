@@ -1,10 +1,10 @@
 /* batch_norm.c - batch normalisation of x [N, C, ..] with what the fuse pass joins to it (a residual, ReLU),
  * its gradient, and the running statistics.
  *
- * A task is a channel. It goes through the channel's pictures several times; after the first time they are in
- * L2. If pictures are smaller than SMALL, a task is a few whole channels, COLUMNS numbers of an image
- * together. A block of columns is then summed over all images, so that vectors are full however small the
- * pictures are (1 x 1 at the end of a ResNet).
+ * A task is some channels side by side. It goes through their pictures several times; after the first time
+ * they are in L2. What it reads of an image lies in one piece, which memory delivers faster than many small
+ * ones. If pictures are smaller than SMALL, a block of columns is summed over all images, so that vectors are
+ * full however small the pictures are (1 x 1 at the end of a ResNet).
  *
  * Sums of a picture: four chains, each of every fourth vector; their total is added in f64, in the order of
  * the images. Sums of columns: each column over the images in ascending order; then the columns of a channel
@@ -12,7 +12,12 @@
 #include "table.h"
 #include "kernel.h"
 
-enum { SMALL = 32, COLUMNS = 1024, MOST = COLUMNS + 16 };
+enum {
+    SMALL = 32,
+    COLUMNS = 1024, /* of small pictures: numbers of an image in a task; channels of any task, at most */
+    MOST = COLUMNS + 16,
+    BLOCK = 24 * 1024, /* of larger ones: numbers of a task, about; three tensors share L2 */
+};
 
 typedef struct norm {
     const ls_kernel_args *a;
@@ -27,7 +32,8 @@ static norm norm_of(const ls_kernel_args *a, const ls_tensor *x)
     norm j = { .a = a, .images = x->type.dims[0], .channels = x->type.dims[1], .inner = 1 };
     for (int d = 2; d < x->type.ndim; d++)
         j.inner *= x->type.dims[d];
-    const int64_t each = j.inner < SMALL ? COLUMNS / j.inner : 1; /* channels of a task, at most */
+    const int64_t fit = j.inner < SMALL ? COLUMNS / j.inner : BLOCK / (j.images * j.inner),
+                  each = fit < 1 ? 1 : min_i64(fit, COLUMNS); /* channels of a task */
     j.tasks = (j.channels + each - 1) / each;
     return j;
 }
@@ -87,16 +93,15 @@ SIMD_FN void elements(sweep what, ls_dtype T, const norm *j, int64_t at, int n, 
         vf_put_n(a->out[0].data, T, at, v, n);
 }
 
-SIMD_FN void sweep_pictures(sweep what, ls_dtype T, const norm *j, int64_t channel, float (*of)[COLUMNS],
-                            double *sum, double *product)
+SIMD_FN void sweep_pictures(sweep what, ls_dtype T, const norm *j, int64_t c0, int64_t channels,
+                            float (*of)[COLUMNS], double *sum, double *product)
 {
-    vf numbers[NUMBERS];
-    for (int i = 0; i < NUMBERS; i++)
-        numbers[i] = vf_set1(of[i][0]);
-    for (int64_t n = 0; n < j->images; n++) {
-        const int64_t at = (n * j->channels + channel) * j->inner;
+    for (int64_t k = 0; k < j->images * channels; k++) { /* image by image */
+        const int64_t c = k % channels, at = (k / channels * j->channels + c0 + c) * j->inner;
         int64_t i = 0;
-        vf s[4] = { { 0 } }, q[4] = { { 0 } };
+        vf numbers[NUMBERS], s[4] = { { 0 } }, q[4] = { { 0 } };
+        for (int v = 0; v < NUMBERS; v++)
+            numbers[v] = vf_set1(of[v][c]);
         for (; i + 4 * VF_LANES <= j->inner; i += 4 * VF_LANES)
 #pragma GCC unroll 4
             for (int v = 0; v < 4; v++)
@@ -105,9 +110,9 @@ SIMD_FN void sweep_pictures(sweep what, ls_dtype T, const norm *j, int64_t chann
             elements(what, T, j, at + i, (int)min_i64(VF_LANES, j->inner - i), numbers, &s[0], &q[0]);
         if (what == APPLY || what == GRADIENT)
             continue;
-        sum[0] += (double)vf_sum((s[0] + s[1]) + (s[2] + s[3]));
+        sum[c] += (double)vf_sum((s[0] + s[1]) + (s[2] + s[3]));
         if (what != SUM)
-            product[0] += (double)vf_sum((q[0] + q[1]) + (q[2] + q[3]));
+            product[c] += (double)vf_sum((q[0] + q[1]) + (q[2] + q[3]));
     }
 }
 
@@ -170,7 +175,7 @@ SIMD_FN void sweep_task(sweep what, ls_dtype T, const norm *j, int64_t c0, int64
     if (j->inner < SMALL)
         sweep_columns(what, T, j, c0, channels, of, sum, product);
     else
-        sweep_pictures(what, T, j, c0, of, sum, product);
+        sweep_pictures(what, T, j, c0, channels, of, sum, product);
 }
 
 SIMD_FN void norm_tasks(ls_dtype T, const norm *j, int64_t begin, int64_t end)
