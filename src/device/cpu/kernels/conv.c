@@ -10,16 +10,12 @@ static int64_t row_of(int64_t channels)
     return n % 256 ? n : n + GEMM_PAD;
 }
 
-/* The smallest number of images that still gives products enough rows. y, dx: several positions of a row can
- * be multiplied together (all of them with stride 1). */
+/* The smallest number of images that still gives products enough rows. y, dx: several positions of a row are
+ * multiplied together. */
 static int64_t least_images(const conv *c)
 {
-    if (c->kind == LS_CONV_DW)
-        return CONV_FEW_IMAGES;
-    const int64_t width = c->kind == LS_CONV_DX ? c->s.w : c->s.ow;
-    if (c->source_step == 1 && c->target_step == 1)
-        return CONV_ROWS / width + 1;
-    return width / c->target_step >= CONV_STEPPED ? 1 : CONV_FEW_IMAGES;
+    return c->kind == LS_CONV_DW ? CONV_FEW_IMAGES
+                                 : CONV_ROWS / (c->kind == LS_CONV_DX ? c->s.w : c->s.ow) + 1;
 }
 
 /* How many images to take at a time. `each`: elements of an image's copies. */
@@ -47,8 +43,6 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind)
     c.source_channels = kind == LS_CONV_DX ? og : cg;
     c.target = kind == LS_CONV_DX ? in : out;
     c.target_channels = kind == LS_CONV_DX ? cg : og;
-    c.source_step = kind == LS_CONV_Y ? s->at.stride_w : 1;
-    c.target_step = kind == LS_CONV_DX ? s->at.stride_w : 1;
     c.ld = row_of(c.source_channels);
     c.panels = ((kind == LS_CONV_DW ? c.source_channels : c.target_channels) + c.nr - 1) / c.nr;
     c.tiles = (og + c.mr - 1) / c.mr;
@@ -58,7 +52,7 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind)
     const int64_t kernel = c.taps * c.panels * c.nr * (kind == LS_CONV_DW ? og : c.source_channels);
     c.images = images_of(&c, source + target);
     const int64_t most = min_i64(c.images, s->n);
-    c.seen_bytes = (size_t)round_up(c.taps * (4 * c.target + 1), 64);
+    c.seen_bytes = (size_t)round_up(c.taps * (4 * c.target + 1) + 4 * in, 64);
     c.b_bytes = (size_t)round_up(4 * kernel, 64);
     c.s_bytes = (size_t)round_up(4 * most * source, 64);
     c.t_bytes = (size_t)round_up(4 * most * target, 64);
@@ -96,33 +90,35 @@ void LS_NAME(ls_conv_place)(conv *c)
 {
     char *at = c->a->workspace;
     c->seen = (int32_t *)at;
-    c->used = (bool *)(c->seen + c->taps * c->target);
+    c->place = c->seen + c->taps * c->target;
+    c->used = (bool *)(c->place + c->s.h * c->s.w);
     c->b = (float *)(at += c->seen_bytes);
     c->staged = (float *)(at += c->b_bytes);
     c->result = (float *)(at + c->s_bytes);
+    for (int64_t p = 0; p < c->s.h * c->s.w; p++) {
+        const int64_t column = p % c->s.w, step = c->s.at.stride_w, first = column % step;
+        c->place[p] = (int32_t)(p - column + first * (c->s.w / step) + min_i64(first, c->s.w % step) +
+                                column / step);
+    }
     for (int64_t t = 0; t < c->taps; t++) {
         c->used[t] = false;
         for (int64_t p = 0; p < c->target; p++) {
-            const int64_t from = c->kind == LS_CONV_DX ? ls_conv_seer(&c->s, p, t)
-                                                       : ls_conv_seen(&c->s, p, t);
-            c->seen[t * c->target + p] = (int32_t)from;
+            const bool dx = c->kind == LS_CONV_DX;
+            const int64_t from = dx ? ls_conv_seer(&c->s, p, t) : ls_conv_seen(&c->s, p, t);
+            c->seen[t * c->target + (dx ? c->place[p] : p)] = from < 0 || dx ? (int32_t)from : c->place[from];
             c->used[t] |= from >= 0;
         }
     }
 }
 
-/* How many positions from p on, `target_step` apart and before `end`, see through the same taps as p, each
- * `source_step` further. */
+/* How many positions from p on, before `end`, see neighbours through the same taps. */
 static int64_t alike(const conv *c, int64_t p, int64_t end)
 {
-    int64_t n = (end - p + c->target_step - 1) / c->target_step;
-    if (c->now > 1 && c->target_step * c->source_step > 1)
-        return 1; /* (rows of a tile must be at one distance) */
+    int64_t n = end - p;
     for (int64_t tap = 0; tap < c->taps; tap++) {
         const int32_t *seen = c->seen + tap * c->target + p;
         int64_t k = 1;
-        while (k < n && (seen[0] < 0 ? seen[k * c->target_step] < 0
-                                     : seen[k * c->target_step] == seen[0] + k * c->source_step))
+        while (k < n && (seen[0] < 0 ? seen[k] < 0 : seen[k] == seen[0] + k))
             k++;
         n = k;
     }
@@ -134,8 +130,8 @@ static void chain_rows(const conv *c, const conv_chain *chain, int64_t panel, in
 {
     const conv_tile *tile = LS_NAME(ls_conv_tiles)[c->target_channels - panel * c->nr > VF_LANES];
     const int64_t rows = n * c->now, tiles = (rows + c->mr - 1) / c->mr;
-    const int64_t ldc = c->panels * c->nr * (c->now == 1 ? c->target_step : 1);
-    float *to = c->result + p * c->now * c->panels * c->nr + panel * c->nr;
+    const int64_t ldc = c->panels * c->nr;
+    float *to = c->result + p * c->now * ldc + panel * c->nr;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t row = part_begin(rows, t, tiles), height = part_begin(rows, t + 1, tiles) - row;
         tile[height - 1](chain, c->staged + row * chain->row, c->b, to + row * ldc, ldc, add);
@@ -146,7 +142,7 @@ static void chain_rows(const conv *c, const conv_chain *chain, int64_t panel, in
 static void positions(const conv *c, int64_t panel, int64_t p, int64_t n)
 {
     conv_segment segments[CONV_CHAIN];
-    conv_chain chain = { .segment = segments, .row = c->ld * (c->now == 1 ? c->source_step : 1), .step = 1 };
+    conv_chain chain = { .segment = segments, .row = c->ld, .step = 1 };
     const int64_t depth = c->source_channels, most = depth < CONV_CHAIN ? CONV_CHAIN / depth : 1;
     bool add = false;
     for (int64_t tap = 0; tap < c->taps; tap++) {
@@ -166,9 +162,8 @@ static void positions(const conv *c, int64_t panel, int64_t p, int64_t n)
         chain.segments = 0;
     }
     for (int64_t row = 0; !add && row < n * c->now; row++) /* no tap sees anything: zeros */
-        memset(c->result + (p * c->now + row * (c->now == 1 ? c->target_step : 1)) * c->panels * c->nr +
-                   panel * c->nr,
-               0, sizeof(float) * (size_t)c->nr);
+        memset(c->result + (p * c->now + row) * c->panels * c->nr + panel * c->nr, 0,
+               sizeof(float) * (size_t)c->nr);
 }
 
 /* How many rows of the target a task computes. */
@@ -187,11 +182,10 @@ static void products(void *context, int64_t begin, int64_t end, int worker)
     for (int64_t task = begin; task < end; task++) {
         const int64_t first = task % blocks * block, last = min_i64(height, first + block);
         for (int64_t row = first; row < last; row++)
-            for (int64_t phase = 0; phase < min_i64(c->target_step, width); phase++)
-                for (int64_t p = row * width + phase, n; p < (row + 1) * width; p += n * c->target_step) {
-                    n = alike(c, p, (row + 1) * width);
-                    positions(c, task / blocks, p, n);
-                }
+            for (int64_t p = row * width, n; p < (row + 1) * width; p += n) {
+                n = alike(c, p, (row + 1) * width);
+                positions(c, task / blocks, p, n);
+            }
     }
 }
 

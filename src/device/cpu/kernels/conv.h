@@ -7,17 +7,18 @@
  *
  *     y[position] += x[position seen through tap] * w[tap]^T     [images, channels] * [channels, results]
  *
- * dx is the same with x and y exchanged; dw also sums over positions and images. If there are few images,
- * several positions are multiplied together, where the positions that they see are neighbours too. Padding is
- * never multiplied, and any stride and dilation work. Each group is a convolution of its own. With few
- * channels (the first layer) these products would be too thin: see conv_thin.c. If every channel is a group,
- * there are none: conv_depthwise.c. Kernels of 1 x 1 need no copies: conv_point.c. Kernels of 3 x 3 with
- * stride 1 over larger pictures need fewer multiplications: conv_winograd.c.
+ * dx is the same with x and y exchanged; dw also sums over positions and images. Neighbouring positions of a
+ * row are multiplied together, as far as the positions that they see are neighbours too. For that the columns
+ * of x are stored with those first that are a multiple of the stride, then those that are 1 more, and so on.
+ * Padding is never multiplied, and any stride and dilation work. Each group is a convolution of its own. With
+ * few channels (the first layer) these products would be too thin: see conv_thin.c. If every channel is a
+ * group, there are none: conv_depthwise.c. Kernels of 1 x 1 need no copies: conv_point.c. Kernels of 3 x 3
+ * with stride 1 over larger pictures need fewer multiplications: conv_winograd.c.
  *
  * Order of summation. y, dx: taps in ascending order. A chain has as many taps as fit into CONV_CHAIN
  * products; with more channels than that, each tap is chains of GEMM_KC. Chains are added in ascending order.
- * dw: a chain is the images of one position, or of several if they are few; how many images are taken at a
- * time follows from the shapes. Up to DW_BLOCK chains are added in ascending order, and those sums in
+ * dw: a chain is the images of neighbouring positions, about DW_CHAIN products; how many images are taken at
+ * a time follows from the shapes. Up to DW_BLOCK chains are added in ascending order, and those sums in
  * ascending order. */
 #pragma once
 #include "device/conv.h"
@@ -28,16 +29,16 @@ enum {
     CONV_IMAGES = 64,      /* at most; also how many rows a product should have */
     CONV_CACHED = 1 << 18, /* y, dx: elements of the images' copies that stay in the caches */
     CONV_STAGED = 8 << 20, /* dw: elements of the images' copies; more would cost too much memory */
-    CONV_ROWS = 48,        /* y, dx with stride 1: rows of a product that a row of positions must have */
-    CONV_STEPPED = 12,     /* y, dx with strides: positions of a row that make a single image enough */
-    CONV_FEW_IMAGES = 8,   /* the smallest number in all other cases */
+    CONV_ROWS = 48,        /* y, dx: rows of a product that a row of positions must have */
+    CONV_FEW_IMAGES = 8,   /* dw: the smallest number */
 
     CONV_CHAIN = 576, /* products of a chain with several taps, at most */
     /* conv_thin.c: groups with fewer channels, unless an output channel's kernel has more elements */
     CONV_FEW_CHANNELS = 8,
     CONV_LONGEST = 1024,
-    DW_BLOCK = 64, /* dw: chains whose sums are added before they are added to the total */
-    DW_STRIP = 4,  /* dw: tiles that share a block of x */
+    DW_CHAIN = 128, /* dw: products of a chain, about */
+    DW_BLOCK = 32,  /* dw: chains whose sums are added before they are added to the total */
+    DW_STRIP = 4,   /* dw: tiles that share a block of x */
 };
 
 /* A chain of products of a tile: segment after segment, `steps` products of each. Distances are in f32. The
@@ -64,16 +65,15 @@ typedef struct conv {
     int64_t source, target, source_channels, target_channels, taps;
     int64_t panels, images;
     size_t seen_bytes, b_bytes, s_bytes, t_bytes; /* sizes of the workspace's parts, in this order */
-    int32_t *seen; /* [tap][target position]: the source's position; -1: padding */
-    bool *used;    /* [taps]: the tap sees something other than padding */
+    int32_t *seen;  /* [tap][target position]: the source's position; -1: padding */
+    int32_t *place; /* [position of x]: where it is stored */
+    bool *used;     /* [taps]: the tap sees something other than padding */
     /* y, dx: the kernel, [tap][panel][source channel][nr]; dw: sums, [tap][panel][row][nr] */
     float *b;
     float *staged; /* y, dx: the source, [position][image][ld]; dw: x, [panel][position][image][nr] */
     /* y, dx: the target, [position][image][panels * nr]; dw: dy, [tile][position][image][lanes] */
     float *result;
     int64_t ld, tiles;
-    /* y, dx: distance of neighbours in a row that see through the same taps */
-    int64_t source_step, target_step;
     int64_t group, first_image, now; /* where the loops are: images first_image .. first_image + now */
 } conv;
 

@@ -1,7 +1,8 @@
 /* conv_dw.c - the gradient of the kernel: dw[tap] = the sum over positions of dy[position]^T * x[position
- * seen through tap]. Each product is over the images that are taken at a time; with few images, a chain has
- * several positions. Threads share panels and strips of tiles, and each computes all positions for its own,
- * so no sum is ever divided between threads. */
+ * seen through tap], and over the images that are taken at a time. The columns of dy that see something
+ * through a tap are neighbours and see neighbours, so what a row sees is one segment. Threads share panels
+ * and strips of tiles, and each computes all positions for its own, so no sum is ever divided between
+ * threads. */
 #include "conv.h"
 #include "table.h"
 
@@ -17,19 +18,33 @@ static void strip(const conv *c, int64_t panel, int64_t first, int64_t last, int
 {
     float sums[DW_STRIP * GEMM_MAX_MR * 2 * VF_LANES] __attribute__((aligned(64))) = { 0 };
     const conv_tile *tile = LS_NAME(ls_conv_tiles)[c->source_channels - panel * c->nr > VF_LANES];
-    const int32_t *seen = c->seen + tap * c->target;
-    conv_segment segments[CONV_IMAGES];
-    conv_chain chain = { .steps = c->now, .segment = segments, .row = 1, .step = VF_LANES };
+    conv_segment segments[DW_CHAIN];
+    conv_chain chain = { .segment = segments, .row = 1, .step = VF_LANES };
     const int64_t top = part_begin(c->target_channels, first, c->tiles),
-                  bottom = part_begin(c->target_channels, last, c->tiles);
+                  bottom = part_begin(c->target_channels, last, c->tiles), width = c->s.ow;
     float *total = c->b + ((tap * c->panels + panel) * c->target_channels + top) * c->nr;
+    const int32_t *seen = c->seen + tap * c->target;
+    /* The columns [left, left + n) of dy see something; in parts, or some rows together, they are a chain. */
+    int64_t left = 0, n = 1;
+    while (seen[left] < 0)
+        left++;
+    while (left % width + n < width && seen[left + n] >= 0)
+        n++;
+    left %= width;
+    const int64_t most = c->now < DW_CHAIN ? DW_CHAIN / c->now : 1, parts = (n + most - 1) / most,
+                  together = most / n, all = c->target / width * parts;
     bool add = c->first_image > 0;
     int64_t chains = 0;
-    for (int64_t p = 0; p < c->target; p++) {
-        if (seen[p] >= 0)
-            segments[chain.segments++] = (conv_segment){ p * c->now * VF_LANES,
-                                                         (panel * c->source + seen[p]) * c->now * c->nr };
-        if (!chain.segments || ((chain.segments + 1) * c->now <= CONV_IMAGES && p + 1 < c->target))
+    for (int64_t i = 0; i < all; i++) {
+        const int64_t begin = part_begin(n, i % parts, parts), end = part_begin(n, i % parts + 1, parts),
+                      p = i / parts * width + left;
+        if (seen[p] >= 0) {
+            chain.steps = (end - begin) * c->now;
+            segments[chain.segments++] = (conv_segment){
+                (p + begin) * c->now * VF_LANES, (panel * c->source + seen[p] + begin) * c->now * c->nr
+            };
+        }
+        if (!chain.segments || (chain.segments < together && i + 1 < all))
             continue;
         for (int64_t t = first; t < last; t++) {
             const int64_t row = part_begin(c->target_channels, t, c->tiles),

@@ -131,7 +131,7 @@ SIMD_FN void y_blocks(ls_dtype T, const thin *t, int64_t begin, int64_t end, int
             const int64_t channel = c->group * og + k;
             const vf add = bias ? vf_get_n(bias->data, T, channel, lanes_left(og - k)) : vf_zero();
             channels_out(T, y->data, (image * s->o + channel) * s->oh * s->ow + row * s->ow, s->oh * s->ow,
-                         result + k, t->ldc, lanes_left(og - k), rows * s->ow, bias ? &add : NULL);
+                         result + k, t->ldc, lanes_left(og - k), rows * s->ow, NULL, bias ? &add : NULL);
         }
     }
 }
@@ -149,7 +149,7 @@ SIMD_FN void copy_dy(ls_dtype T, const thin *t, float *to, int64_t image, int64_
         if (k < og)
             channels_in(T, panel, c->nr, c->a->in[0].data,
                         (image * s->o + c->group * og + k) * plane + row * s->ow, plane, lanes_left(og - k),
-                        count);
+                        count, NULL);
         for (int64_t p = 0; k >= og && p < count; p++)
             vf_store(panel + p * c->nr, vf_zero());
     }
@@ -210,7 +210,7 @@ SIMD_FN void finish_dw(ls_dtype T, const thin *t)
                          vf_load(sums + part * each + i) + vf_load(sums + (part + step) * each + i));
     for (int64_t k = 0; k < og; k += VF_LANES)
         channels_out(T, t->c->a->out[0].data, (t->c->group * og + k) * t->depth, t->depth, sums + k, t->ldc,
-                     lanes_left(og - k), t->depth, NULL);
+                     lanes_left(og - k), t->depth, NULL, NULL);
 }
 
 #define TASK(name, body)                                                    \

@@ -223,7 +223,7 @@ SIMD_FN void copy_lines(ls_dtype T, float *to, const ls_tensor *t, int64_t image
             continue;
         channels_in(T, to + first * VF_LANES, VF_LANES, t->data,
                     ((image * t->type.dims[1] + channel) * h + line) * w + left + first, h * w, n,
-                    end - first);
+                    end - first, NULL);
         for (int64_t p = end; p < pitch; p++)
             vf_store(to + p * VF_LANES, vf_zero());
     }
@@ -285,7 +285,7 @@ SIMD_FN void put_squares(ls_dtype T, const winograd *g, float *lines, const floa
                     vf_store(lines + ((row + k / 2) * w + column + k % 2) * VF_LANES, y[k]);
         }
         channels_out(T, t->data, ((r.image * t->type.dims[1] + channel) * g->result_h + 2 * r.row) * w,
-                     g->result_h * w, lines, VF_LANES, n, height * w, bias ? &add : NULL);
+                     g->result_h * w, lines, VF_LANES, n, height * w, NULL, bias ? &add : NULL);
     }
 }
 
