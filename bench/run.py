@@ -54,7 +54,7 @@ def middle(values):
 
 IMAGES = ["resnet50-images", "--set", "train.micro_batch=8", "--set", "train.global_batch=8"]
 PLANNED = (
-    ("vit-b16", ["vit-b16-images", *IMAGES[1:]]),
+    ("vit-b16", ["vit-b16-images", *IMAGES[1:], "--set", "parallel.recompute=none"]),
     ("convnext", ["convnext-tiny-images", *IMAGES[1:]]),
     ("resnet50", IMAGES),
     ("resnet 224", [*IMAGES, "--set", "model.type=resnet18"]),

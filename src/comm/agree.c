@@ -63,13 +63,13 @@ static ls_status compare(ls_group *g, const char *mine, const char *what)
 ls_status ls_ranks_same(ls_group *g, const char *lines, const char *what)
 {
     const int n = ls_group_size(g);
-    uint64_t mine = ls_hash_text(lines), *all;
-    bool any = false;
     if (!lines) {
-        const ls_status s = ls_fail(LS_E_MEMORY, "out of memory: %s cannot be compared over the ranks", what);
+        const ls_status s = ls_fail(LS_E_MEMORY, "no memory for the text by which the ranks are compared");
         ls_group_fail(g, s, ls_error_message());
         return s;
     }
+    uint64_t mine = ls_hash_text(lines), *all;
+    bool any = false;
     LS_TRY(ls_group_all_gather_new(g, &mine, sizeof mine, (void **)&all));
     for (int r = 1; r < n; r++)
         any = any || all[r] != all[0];
