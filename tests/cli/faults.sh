@@ -35,7 +35,7 @@ with() {
     got=$?
     flock -n lives true || bad "a process is still there"
     [ $got -eq 0 ] || [ "$(grep -c '^error: ' err)" -eq 1 ] || bad "not one message"
-    ! grep -q 'SIGSEGV\|SIGABRT\|SIGBUS' err || bad "crashes"
+    ! grep -q 'SIGSEGV\|SIGABRT\|SIGBUS' err || bad "a process crashed"
 }
 again() {
     train one || bad "started again: fails"

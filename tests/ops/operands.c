@@ -32,40 +32,13 @@ void element_put(const ls_tensor *t, int64_t flat, double x) { flat_put(t, flat,
 
 /* f32's limits: infinities, NaN (also with all bits set), zeros, smallest subnormal and normal, largest; what
  * f16 and bf16 round to 0 or infinity; halves of ulps. */
-static const double SPECIAL[] = { 0.0,
-                                  -0.0,
-                                  1.0,
-                                  -1.0,
-                                  0x1p-149,
-                                  -0x1p-126,
-                                  0x1p-133,
-                                  0x1.fffffep127,
-                                  -0x1.fffffep127,
-                                  HUGE_VAL,
-                                  -HUGE_VAL,
-                                  NAN,
-                                  65504.0,
-                                  65519.9,
-                                  65520.0,
-                                  -6e-8,
-                                  3e-8,
-                                  88.8,
-                                  -87.4,
-                                  -104.0,
-                                  1e-3,
-                                  5.5,
-                                  -13.25,
-                                  1e10,
-                                  -1e10,
-                                  0x1.01p0,
-                                  0x1.03p0,
-                                  0x1.002p0,
-                                  0x1.006p0,
-                                  20.0,
-                                  -9.5,
-                                  0.1,
-                                  -0.75,
-                                  __builtin_nan("0xfffffffffffff") };
+#define NAN_ALL_BITS __builtin_nan("0xfffffffffffff")
+static const double SPECIAL[] = {
+    0.0,       -0.0,      1.0,  -1.0,    0x1p-149, -0x1p-126, 0x1p-133,    0x1.fffffep127, -0x1.fffffep127,
+    HUGE_VAL,  -HUGE_VAL, NAN,  65504.0, 65519.9,  65520.0,   -6e-8,       3e-8,           88.8,
+    -87.4,     -104.0,    1e-3, 5.5,     -13.25,   1e10,      -1e10,       0x1.01p0,       0x1.03p0,
+    0x1.002p0, 0x1.006p0, 20.0, -9.5,    0.1,      -0.75,     NAN_ALL_BITS
+};
 
 static double draw(const case_operand *o, ls_rng_key key, uint64_t i, case_extreme extreme, bool grid)
 {

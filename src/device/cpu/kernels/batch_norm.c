@@ -1,10 +1,10 @@
 /* batch_norm.c - batch normalisation of x [N, C, ..] with what the fuse pass joins to it (a residual, ReLU),
  * its gradient, and the running statistics.
  *
- * A task is some channels side by side. It goes through their pictures several times; after the first time
- * they are in L2. What it reads of an image lies in one piece, which memory delivers faster than many small
- * ones. If pictures are smaller than SMALL, a block of columns is summed over all images, so that vectors are
- * full however small the pictures are (1 x 1 at the end of a ResNet).
+ * A task is some neighbouring channels. It goes through their pictures several times; after the first time
+ * they are in L2. These pictures are one contiguous part of each image, which is faster to read than many
+ * small parts. If pictures are smaller than SMALL, a block of columns is summed over all images, so that
+ * vectors are full however small the pictures are (1 x 1 at the end of a ResNet).
  *
  * Sums of a picture: four chains, each of every fourth vector; their total is added in f64, in the order of
  * the images. Sums of columns: each column over the images in ascending order; then the columns of a channel

@@ -90,22 +90,22 @@ void LS_NAME(ls_conv_place)(conv *c)
 {
     char *at = c->a->workspace;
     c->seen = (int32_t *)at;
-    c->place = c->seen + c->taps * c->target;
-    c->used = (bool *)(c->place + c->s.h * c->s.w);
+    c->slot = c->seen + c->taps * c->target;
+    c->used = (bool *)(c->slot + c->s.h * c->s.w);
     c->b = (float *)(at += c->seen_bytes);
     c->staged = (float *)(at += c->b_bytes);
     c->result = (float *)(at + c->s_bytes);
     for (int64_t p = 0; p < c->s.h * c->s.w; p++) {
         const int64_t column = p % c->s.w, step = c->s.at.stride_w, first = column % step;
-        c->place[p] = (int32_t)(p - column + first * (c->s.w / step) + min_i64(first, c->s.w % step) +
-                                column / step);
+        c->slot[p] = (int32_t)(p - column + first * (c->s.w / step) + min_i64(first, c->s.w % step) +
+                               column / step);
     }
     for (int64_t t = 0; t < c->taps; t++) {
         c->used[t] = false;
         for (int64_t p = 0; p < c->target; p++) {
             const bool dx = c->kind == LS_CONV_DX;
             const int64_t from = dx ? ls_conv_seer(&c->s, p, t) : ls_conv_seen(&c->s, p, t);
-            c->seen[t * c->target + (dx ? c->place[p] : p)] = from < 0 || dx ? (int32_t)from : c->place[from];
+            c->seen[t * c->target + (dx ? c->slot[p] : p)] = from < 0 || dx ? (int32_t)from : c->slot[from];
             c->used[t] |= from >= 0;
         }
     }

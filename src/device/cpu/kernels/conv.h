@@ -8,9 +8,9 @@
  *     y[position] += x[position seen through tap] * w[tap]^T     [images, channels] * [channels, results]
  *
  * dx is the same with x and y exchanged; dw also sums over positions and images. Neighbouring positions of a
- * row are multiplied together, as far as the positions that they see are neighbours too. For that the columns
- * of x are stored with those first that are a multiple of the stride, then those that are 1 more, and so on.
- * Padding is never multiplied, and any stride and dilation work. Each group is a convolution of its own. With
+ * row are multiplied together, as far as the positions that they see are neighbours too. Therefore the copy
+ * of x groups the columns of a row by their remainder after division by the stride. Products with padding are
+ * left out. Every stride and dilation is supported. Each group is a convolution of its own. With
  * few channels (the first layer) these products would be too thin: see conv_thin.c. If every channel is a
  * group, there are none: conv_depthwise.c. Kernels of 1 x 1 need no copies: conv_point.c. Kernels of 3 x 3
  * with stride 1 over larger pictures need fewer multiplications: conv_winograd.c.
@@ -30,7 +30,7 @@ enum {
     CONV_CACHED = 1 << 18, /* y, dx: elements of the images' copies that stay in the caches */
     CONV_STAGED = 8 << 20, /* dw: elements of the images' copies; more would cost too much memory */
     CONV_ROWS = 48,        /* y, dx: rows of a product that a row of positions must have */
-    CONV_FEW_IMAGES = 8,   /* dw: the smallest number */
+    CONV_FEW_IMAGES = 8,   /* dw: at least so many */
 
     CONV_CHAIN = 576, /* products of a chain with several taps, at most */
     /* conv_thin.c: groups with fewer channels, unless an output channel's kernel has more elements */
@@ -65,9 +65,9 @@ typedef struct conv {
     int64_t source, target, source_channels, target_channels, taps;
     int64_t panels, images;
     size_t seen_bytes, b_bytes, s_bytes, t_bytes; /* sizes of the workspace's parts, in this order */
-    int32_t *seen;  /* [tap][target position]: the source's position; -1: padding */
-    int32_t *place; /* [position of x]: where it is stored */
-    bool *used;     /* [taps]: the tap sees something other than padding */
+    int32_t *seen; /* [tap][target position]: the source's position; -1: padding */
+    int32_t *slot; /* [position of x]: its position in the copy */
+    bool *used;    /* [taps]: the tap sees something other than padding */
     /* y, dx: the kernel, [tap][panel][source channel][nr]; dw: sums, [tap][panel][row][nr] */
     float *b;
     float *staged; /* y, dx: the source, [position][image][ld]; dw: x, [panel][position][image][nr] */
@@ -79,7 +79,7 @@ typedef struct conv {
 
 conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind);
 size_t LS_NAME(ls_conv_workspace)(const conv *c);
-void LS_NAME(ls_conv_place)(conv *c);   /* parts of the workspace, used taps */
+void LS_NAME(ls_conv_place)(conv *c);   /* parts of the workspace; seen, slot, used */
 bool LS_NAME(ls_conv_special)(conv *c); /* does it all in one of the other files, if that suits */
 
 /* conv_thin.c */

@@ -1,8 +1,8 @@
 /* conv_dw.c - the gradient of the kernel: dw[tap] = the sum over positions of dy[position]^T * x[position
- * seen through tap], and over the images that are taken at a time. The columns of dy that see something
- * through a tap are neighbours and see neighbours, so what a row sees is one segment. Threads share panels
- * and strips of tiles, and each computes all positions for its own, so no sum is ever divided between
- * threads. */
+ * seen through tap], and over the images that are taken at a time. Neighbouring columns of dy see
+ * neighbouring columns of the copy of x, so a row is one segment of a chain, or several chains if it is long.
+ * Threads share panels and strips of tiles, and each computes all positions for its own, so no sum is ever
+ * divided between threads. */
 #include "conv.h"
 #include "table.h"
 
@@ -24,7 +24,8 @@ static void strip(const conv *c, int64_t panel, int64_t first, int64_t last, int
                   bottom = part_begin(c->target_channels, last, c->tiles), width = c->s.ow;
     float *total = c->b + ((tap * c->panels + panel) * c->target_channels + top) * c->nr;
     const int32_t *seen = c->seen + tap * c->target;
-    /* The columns [left, left + n) of dy see something; in parts, or some rows together, they are a chain. */
+    /* Columns [left, left + n) of dy see x through this tap. A chain is a part of such a row, or some rows.
+     */
     int64_t left = 0, n = 1;
     while (seen[left] < 0)
         left++;

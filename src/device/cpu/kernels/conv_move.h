@@ -20,10 +20,10 @@ SIMD_FN void get_block(ls_dtype T, vf *r, const void *from, int64_t at, int64_t 
 }
 
 /* `count` positions of n channels. The first is at `at`, channels are `plane` elements apart. Writes whole
- * vectors of channels (zeros after the last channel), `step` apart, in the order of `place`, or NULL: in
- * theirs. */
+ * vectors of channels (zeros after the last channel): position p to slot[p] * step, or with slot NULL to
+ * p * step. */
 SIMD_FN void channels_in(ls_dtype T, float *to, int64_t step, const void *from, int64_t at, int64_t plane,
-                         int n, int64_t count, const int32_t *place)
+                         int n, int64_t count, const int32_t *slot)
 {
     if (plane == 1) {
         vf_store(to, vf_get_n(from, T, at, n));
@@ -34,13 +34,13 @@ SIMD_FN void channels_in(ls_dtype T, float *to, int64_t step, const void *from, 
         vf r[VF_LANES];
         get_block(T, r, from, at + p, plane, n, m);
         for (int i = 0; i < m; i++)
-            vf_store(to + (place ? place[p + i] : p + i) * step, r[i]);
+            vf_store(to + (slot ? slot[p + i] : p + i) * step, r[i]);
     }
 }
 
 /* The opposite direction. add: the channels' bias, or NULL. */
 SIMD_FN void channels_out(ls_dtype T, void *to, int64_t at, int64_t plane, const float *from, int64_t step,
-                          int n, int64_t count, const int32_t *place, const vf *add)
+                          int n, int64_t count, const int32_t *slot, const vf *add)
 {
     if (plane == 1) {
         vf_put_n(to, T, at, add ? vf_load(from) + *add : vf_load(from), n);
@@ -50,7 +50,7 @@ SIMD_FN void channels_out(ls_dtype T, void *to, int64_t at, int64_t plane, const
         const int m = lanes_left(count - p);
         vf r[VF_LANES];
         for (int i = 0; i < VF_LANES; i++) {
-            r[i] = i < m ? vf_load(from + (place ? place[p + i] : p + i) * step) : vf_zero();
+            r[i] = i < m ? vf_load(from + (slot ? slot[p + i] : p + i) * step) : vf_zero();
             r[i] = add ? r[i] + *add : r[i];
         }
         transpose(r);

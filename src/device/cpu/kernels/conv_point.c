@@ -95,8 +95,8 @@ SIMD_FN void make_panels(ls_dtype T, const product *p, float *line, float *to, i
     const ls_tensor *picture = picture_of(c);
     const int64_t panels = (n + c->nr - 1) / c->nr, image = column / c->target,
                   first = column - image * c->target, end = count_of(picture);
-    /* The last vector may read past the block's last column. What it finds there is part of the picture, and
-     * no result of it is stored. */
+    /* The last vector may read past the block's last column, but not past the picture. Results of those
+     * columns are not stored. */
     const bool in_place = T == LS_F32 && reads_every_position(c) && first + n <= c->target;
     for (int64_t i = 0; i < channels; i++, to += c->nr) {
         const int64_t at = channel_at(c, image, k + i) + first;

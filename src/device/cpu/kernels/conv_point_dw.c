@@ -12,7 +12,7 @@ enum {
 
 typedef struct gradient {
     const conv *c;
-    int64_t panels, ld; /* of input channels; f32 of a row of sums */
+    int64_t panels, ld;            /* of input channels; f32 of a row of sums */
     int64_t parts, images;         /* an image has several lots, or a lot has several images */
     int64_t lots, most;            /* most: columns of a lot */
     int64_t block, blocks, strips; /* panels of a block; tasks */

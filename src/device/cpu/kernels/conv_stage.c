@@ -1,13 +1,13 @@
 /* conv_stage.c - the copies before and after the products of a convolution (conv.h has the orders). */
 #include "conv_move.h"
 
-/* All positions of n channels of one image, those of x where `place` says. (count == plane) */
+/* All positions of n channels of one image (count == plane). slot: see channels_in. */
 SIMD_FN void image_in(ls_dtype T, float *to, int64_t step, const ls_tensor *t, int64_t image, int64_t channel,
-                      int n, const int32_t *place)
+                      int n, const int32_t *slot)
 {
     const int64_t positions = t->type.dims[2] * t->type.dims[3];
     channels_in(T, to, step, t->data, (image * t->type.dims[1] + channel) * positions, positions, n,
-                positions, place);
+                positions, slot);
 }
 
 SIMD_FN void source_images(ls_dtype T, const conv *c, int64_t begin, int64_t end)
@@ -17,7 +17,7 @@ SIMD_FN void source_images(ls_dtype T, const conv *c, int64_t begin, int64_t end
         const int64_t n = task / blocks, k = task % blocks * VF_LANES;
         image_in(T, c->staged + n * c->ld + k, c->now * c->ld, &c->a->in[0], c->first_image + n,
                  c->group * c->source_channels + k, lanes_left(c->source_channels - k),
-                 c->kind == LS_CONV_Y ? c->place : NULL);
+                 c->kind == LS_CONV_Y ? c->slot : NULL);
     }
 }
 
@@ -33,7 +33,7 @@ SIMD_FN void result_images(ls_dtype T, const conv *c, int64_t begin, int64_t end
         const vf add = bias ? vf_get_n(bias->data, T, channel, channels) : vf_zero();
         channels_out(T, t->data, ((c->first_image + n) * t->type.dims[1] + channel) * c->target, c->target,
                      c->result + n * ldc + k, c->now * ldc, channels, c->target,
-                     c->kind == LS_CONV_DX ? c->place : NULL, bias ? &add : NULL);
+                     c->kind == LS_CONV_DX ? c->slot : NULL, bias ? &add : NULL);
     }
 }
 
@@ -47,7 +47,7 @@ SIMD_FN void x_images(ls_dtype T, const conv *c, int64_t begin, int64_t end)
             float *to = c->staged + (k / c->nr * c->source * c->now + n) * c->nr + k % c->nr;
             if (k < c->source_channels)
                 image_in(T, to, step, t, c->first_image + n, c->group * c->source_channels + k,
-                         lanes_left(c->source_channels - k), c->place);
+                         lanes_left(c->source_channels - k), c->slot);
             else
                 for (int64_t p = 0; p < c->source; p++)
                     vf_store(to + p * step, vf_zero());
