@@ -1,8 +1,8 @@
-/* conv_winograd.c - convolutions with 3 x 3 kernels and stride 1, with 16 multiplications instead of 36:
- * Winograd's F(2 x 2, 3 x 3). In f32 it is about as exact as the plain sum (docs/numerics.md).
+/* conv_winograd.c - convolutions with 3 x 3 kernels and stride 1, with 36 multiplications instead of 144:
+ * Winograd's F(4 x 4, 3 x 3). In f32 it is about as exact as PyTorch's plain sum (docs/numerics.md).
  *
- * A square of 2 x 2 results sees 4 x 4 elements of the source. Sums of these elements (B), times sums of the
- * kernel's elements (G), are 16 points. The results are sums of the points (A). Channels are added point by
+ * A square of 4 x 4 results sees 6 x 6 elements of the source. Sums of these elements (B), times sums of the
+ * kernel's elements (G), are 36 points. The results are sums of the points (A). Channels are added point by
  * point, so each point is a matrix product:
  *
  *     y, dx:  y = A^T (G w G^T . B^T x B) A      [squares, channels] * [channels, results]
@@ -16,12 +16,13 @@
 #include "conv_move.h"
 
 enum {
-    POINTS = 16,
+    SIDE = 4,      /* of a square of results */
+    SIDE_SEEN = 6, /* of the elements that it sees, and of its points */
+    POINTS = SIDE_SEEN * SIDE_SEEN,
     TAPS = 9,
-    /* at once, about: their points and results share L2 with the kernel of 64 channels */
-    SQUARES = 64,
-    CHAIN = 128,         /* y, dx: channels of a chain */
-    SMALLEST = 7,        /* height and width of a result (dw: and one more), and */
+    SQUARES = 32,        /* at once, about: their points and results share L2 with the kernel of a point */
+    CHAIN = 64,          /* y, dx: channels of a chain; twice as many are hardly faster, and less exact */
+    SMALLEST = 7,        /* height and width of a result, and */
     LEAST_CHANNELS = 16, /* for which it pays */
     /* f32 added to the distance between points, and between rows, to keep them off the same cache sets */
     OFF_SET = 16,
@@ -29,8 +30,8 @@ enum {
 
 typedef struct winograd {
     const conv *c;
-    int64_t h, w, pad_h, pad_w; /* size and padding of the picture that is read in squares of 4 x 4 */
-    int64_t result_h, result_w; /* size of the picture in squares of 2 x 2: the result, or for dw dy */
+    int64_t h, w, pad_h, pad_w; /* size and padding of the picture that is read in squares of 6 x 6 */
+    int64_t result_h, result_w; /* size of the picture in squares of 4 x 4: the result, or for dw dy */
     int64_t rows, cols;         /* rows and columns of squares in a picture */
     int64_t at_once;            /* rows of squares that are taken at a time */
     /* lines: f32 of the copied lines. ld, result_ld: of a square's channels in `points` (dw: of a panel's)
@@ -47,9 +48,8 @@ typedef struct winograd {
 bool LS_NAME(ls_conv_is_winograd)(const conv *c)
 {
     const ls_conv_attrs *at = &c->s.at;
-    const int64_t smallest = c->kind == LS_CONV_DW ? SMALLEST + 1 : SMALLEST;
     return c->s.kh == 3 && c->s.kw == 3 && at->stride_h == 1 && at->stride_w == 1 && at->dilation_h == 1 &&
-           at->dilation_w == 1 && c->s.oh >= smallest && c->s.ow >= smallest &&
+           at->dilation_w == 1 && c->s.oh >= SMALLEST && c->s.ow >= SMALLEST &&
            min_i64(c->source_channels, c->target_channels) >= LEAST_CHANNELS;
 }
 
@@ -66,17 +66,17 @@ static winograd plan_of(const conv *c)
                    .result_w = dx ? s->w : s->ow,
                    .pad_h = dx ? 2 - s->at.pad_h : s->at.pad_h,
                    .pad_w = dx ? 2 - s->at.pad_w : s->at.pad_w };
-    g.rows = (g.result_h + 1) / 2;
-    g.cols = (g.result_w + 1) / 2;
+    g.rows = (g.result_h + SIDE - 1) / SIDE;
+    g.cols = (g.result_w + SIDE - 1) / SIDE;
     g.at_once = min_i64((SQUARES + g.cols - 1) / g.cols,
                         (s->n * g.rows + (dw ? 0 : c->threads - 1)) / (dw ? 1 : c->threads));
     const int64_t squares = g.at_once * g.cols, width = c->panels * c->nr;
-    g.lines = (2 * g.at_once + 2) * (2 * g.cols + 2) * c->lanes;
+    g.lines = (SIDE * g.at_once + 2) * (SIDE * g.cols + 2) * c->lanes;
     g.ld = dw ? c->nr : off_set(round_up(c->source_channels, c->lanes));
     g.result_ld = dw ? off_set(round_up(c->target_channels, c->lanes)) : off_set(width);
     g.point = squares * (dw ? width : g.ld) + OFF_SET;
     g.result_point = squares * g.result_ld + OFF_SET;
-    g.kernel_point = width * (dw ? c->target_channels : c->source_channels);
+    g.kernel_point = width * (dw ? c->target_channels : c->source_channels) + OFF_SET;
     g.own = dw ? g.lines : g.lines + POINTS * (g.point + g.result_point);
     return g;
 }
@@ -92,88 +92,122 @@ size_t LS_NAME(ls_conv_winograd_workspace)(const conv *c)
 
 /* The matrices B^T, G and A; and A^T and G^T, which lead back from points. */
 typedef enum square { SOURCE, KERNEL, GRADIENT, RESULT, KERNEL_GRADIENT } square;
-#define SIDE(what) ((what) == KERNEL ? 3 : (what) == GRADIENT ? 2 : 4)
-#define SIDE_AFTER(what) ((what) == RESULT ? 2 : (what) == KERNEL_GRADIENT ? 3 : 4)
+#define SIDE_OF(what) ((what) == KERNEL ? 3 : (what) == GRADIENT ? SIDE : SIDE_SEEN)
+#define SIDE_AFTER(what) ((what) == RESULT ? SIDE : (what) == KERNEL_GRADIENT ? 3 : SIDE_SEEN)
 
+SIMD_FN vf times(float k, vf a, vf b) { return vf_fma(vf_set1(k), a, b); } /* k * a + b */
+
+/* Multiplies a line by the matrix. Polynomials are multiplied at the points 0, P, -P, 2 P, -2 P and infinity
+ * with P = sqrt(1/2), whose powers are closer to 1 than those of other points, so that less is rounded away
+ * (Barabasz, Anderson, Soodhalter, Gregg 2020, "Error Analysis and Improving the Accuracy of Winograd
+ * Convolution for Deep Neural Networks"). */
 SIMD_FN void sums_of_line(square what, const vf *x, int step, vf *to, int to_step)
 {
-    const vf a = x[0], b = x[step], c = SIDE(what) > 2 ? x[2 * step] : vf_zero(),
-             d = SIDE(what) > 3 ? x[3 * step] : vf_zero();
-    const vf half = vf_set1(0.5f);
-    vf y[4] = { a };
+    const float P = 0.70710678f;
+    vf in[SIDE_SEEN], y[SIDE_SEEN];
+#pragma GCC unroll 6
+    for (int i = 0; i < SIDE_SEEN; i++)
+        in[i] = i < SIDE_OF(what) ? x[i * step] : vf_zero();
+    const vf a = in[0], b = in[1], c = in[2], d = in[3], e = in[4], f = in[5];
     if (what == SOURCE) {
-        y[0] = a - c, y[1] = b + c, y[2] = c - b, y[3] = b - d;
+        const vf even = times(-2, c, e), odd = times(-2, b, d), even2 = times(-0.5f, c, e),
+                 odd2 = times(-0.5f, b, d);
+        y[0] = times(-2.5f, c, a + e), y[5] = times(-2.5f, d, b + f);
+        y[1] = times(P, odd, even), y[2] = times(-P, odd, even);
+        y[3] = times(2 * P, odd2, even2), y[4] = times(-2 * P, odd2, even2);
     } else if (what == KERNEL) {
-        y[1] = (a + c + b) * half, y[2] = (a + c - b) * half, y[3] = c;
+        const vf even = times(-1 / 3.0f, c, a * vf_set1(-2 / 3.0f)),
+                 even2 = times(1 / 3.0f, c, a * vf_set1(1 / 6.0f));
+        y[0] = a, y[5] = c;
+        y[1] = times(-2 / 3.0f * P, b, even), y[2] = times(2 / 3.0f * P, b, even);
+        y[3] = times(P / 3, b, even2), y[4] = times(-P / 3, b, even2);
     } else if (what == GRADIENT) {
-        y[1] = a + b, y[2] = a - b, y[3] = vf_zero() - b;
-    } else if (what == RESULT) {
-        y[0] = a + b + c, y[1] = b - c - d;
+        const vf even = times(0.5f, c, a), odd = times(0.5f, d, b), even2 = times(2, c, a),
+                 odd2 = times(2, d, b);
+        y[0] = a, y[5] = d;
+        y[1] = times(P, odd, even), y[2] = times(-P, odd, even);
+        y[3] = times(2 * P, odd2, even2), y[4] = times(-2 * P, odd2, even2);
     } else {
-        y[0] = a + (b + c) * half, y[1] = (b - c) * half, y[2] = (b + c) * half + d;
+        const vf even = b + c, odd = b - c, even2 = d + e, odd2 = d - e;
+        if (what == RESULT) {
+            y[0] = a + even + even2, y[1] = times(2, odd2, odd) * vf_set1(P);
+            y[2] = times(2, even2, even * vf_set1(0.5f));
+            y[3] = times(P, times(4, odd2, odd * vf_set1(0.5f)), f);
+        } else {
+            y[0] = times(1 / 6.0f, even2, times(-2 / 3.0f, even, a));
+            y[1] = times(-2, odd, odd2) * vf_set1(P / 3);
+            y[2] = times(1 / 3.0f, even2 - even, f);
+        }
     }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++)
+#pragma GCC unroll 6
+    for (int i = 0; i < SIDE_SEEN; i++)
         if (i < SIDE_AFTER(what))
             to[i * to_step] = y[i];
 }
 
 SIMD_FN void sums_of_square(square what, const vf *x, vf *to)
 {
-    const int n = SIDE(what), m = SIDE_AFTER(what);
-    vf half[16];
-#pragma GCC unroll 4
-    for (int j = 0; j < n; j++)
-        sums_of_line(what, x + j, n, half + j, n);
-#pragma GCC unroll 4
-    for (int i = 0; i < m; i++)
-        sums_of_line(what, half + i * n, 1, to + i * m, 1);
+    const int n = SIDE_OF(what), m = SIDE_AFTER(what);
+    vf half[POINTS];
+#pragma GCC unroll 6
+    for (int j = 0; j < SIDE_SEEN; j++)
+        if (j < n)
+            sums_of_line(what, x + j, n, half + j, n);
+#pragma GCC unroll 6
+    for (int i = 0; i < SIDE_SEEN; i++)
+        if (i < m)
+            sums_of_line(what, half + i * n, 1, to + i * m, 1);
 }
 
 SIMD_FN void store_points(float *to, int64_t step, const vf *points)
 {
-#pragma GCC unroll 16
+#pragma GCC unroll 36
     for (int i = 0; i < POINTS; i++)
         vf_store(to + i * step, points[i]);
 }
 SIMD_FN void load_points(vf *points, const float *from, int64_t step)
 {
-#pragma GCC unroll 16
+#pragma GCC unroll 36
     for (int i = 0; i < POINTS; i++)
         points[i] = vf_load(from + i * step);
 }
 
 /* ---- the kernel */
 
-/* y: a task is VF_LANES output channels side by side. */
+/* What lies side by side is written together: both halves of a panel, VF_LANES channels each.
+ *
+ * y: a task is a panel. */
 SIMD_FN void pack_results(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
 {
     const conv *c = g->c;
     const int64_t depth = c->source_channels;
-    for (int64_t o = begin * VF_LANES; o < min_i64(end * VF_LANES, c->target_channels); o += VF_LANES)
-        for (int64_t k = 0; k < depth; k += VF_LANES) {
-            const int64_t at = ((c->group * c->target_channels + o) * depth + k) * TAPS,
-                          count = min_i64(VF_LANES, depth - k);
+    for (int64_t panel = begin; panel < end; panel++)
+        for (int64_t half = 0; half < (depth + VF_LANES - 1) / VF_LANES * 2; half++) {
+            const int64_t o = panel * c->nr + half % 2 * VF_LANES, k = half / 2 * VF_LANES,
+                          at = ((c->group * c->target_channels + o) * depth + k) * TAPS,
+                          count = o < c->target_channels ? min_i64(VF_LANES, depth - k) : 0;
             vf w[VF_LANES * TAPS], points[POINTS];
             for (int64_t i = 0; i < count * TAPS; i += VF_LANES)
                 get_block(T, w + i, c->a->in[1].data, at + i, depth * TAPS,
                           lanes_left(c->target_channels - o), lanes_left(count * TAPS - i));
             for (int64_t i = 0; i < count; i++) {
                 sums_of_square(KERNEL, w + i * TAPS, points);
-                store_points(g->kernel + (o / c->nr * depth + k + i) * c->nr + o % c->nr, g->kernel_point,
+                store_points(g->kernel + (panel * depth + k + i) * c->nr + o % c->nr, g->kernel_point,
                              points);
             }
         }
 }
 
-/* dx: a task is the kernel of an output channel, rotated by half a turn, VF_LANES input channels side by
- * side. */
+/* dx: a task is the kernel of an output channel, rotated by half a turn. */
 SIMD_FN void pack_sources(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
 {
     const conv *c = g->c;
-    for (int64_t o = begin; o < end; o++)
-        for (int64_t k = 0; k < c->target_channels; k += VF_LANES) {
-            const int64_t at = ((c->group * c->source_channels + o) * c->target_channels + k) * TAPS;
+    for (int64_t panel = 0; panel < c->panels; panel++)
+        for (int64_t half = 2 * begin; half < 2 * end; half++) {
+            const int64_t o = half / 2, k = panel * c->nr + half % 2 * VF_LANES,
+                          at = ((c->group * c->source_channels + o) * c->target_channels + k) * TAPS;
+            if (k >= c->target_channels)
+                continue;
             vf w[TAPS + VF_LANES], turned[TAPS], points[POINTS];
             for (int i = 0; i < TAPS; i += VF_LANES)
                 get_block(T, w + i, c->a->in[1].data, at + i, TAPS, lanes_left(c->target_channels - k),
@@ -182,8 +216,8 @@ SIMD_FN void pack_sources(ls_dtype T, const winograd *g, int64_t begin, int64_t 
             for (int i = 0; i < TAPS; i++)
                 turned[i] = w[TAPS - 1 - i];
             sums_of_square(KERNEL, turned, points);
-            store_points(g->kernel + (k / c->nr * c->source_channels + o) * c->nr + k % c->nr,
-                         g->kernel_point, points);
+            store_points(g->kernel + (panel * c->source_channels + o) * c->nr + k % c->nr, g->kernel_point,
+                         points);
         }
 }
 
@@ -191,18 +225,24 @@ SIMD_FN void pack_sources(ls_dtype T, const winograd *g, int64_t begin, int64_t 
 SIMD_FN void unpack_sums(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
 {
     const conv *c = g->c;
-    for (int64_t o = begin; o < end; o++)
-        for (int64_t k = 0; k < c->source_channels; k += VF_LANES) {
-            const int64_t at = ((c->group * c->target_channels + o) * c->source_channels + k) * TAPS;
+    for (int64_t panel = 0; panel < c->panels; panel++)
+        for (int64_t half = 2 * begin; half < 2 * end; half++) {
+            const int64_t o = half / 2, k = panel * c->nr + half % 2 * VF_LANES,
+                          at = ((c->group * c->target_channels + o) * c->source_channels + k) * TAPS;
+            const int n = k < c->source_channels ? lanes_left(c->source_channels - k) : 0;
             vf points[POINTS], w[TAPS + VF_LANES] = { { 0 } };
-            load_points(points, g->kernel + (k / c->nr * c->target_channels + o) * c->nr + k % c->nr,
+            load_points(points, g->kernel + (panel * c->target_channels + o) * c->nr + k % c->nr,
                         g->kernel_point);
             sums_of_square(KERNEL_GRADIENT, points, w);
-            for (int i = 0; i < TAPS; i += VF_LANES) {
+            for (int i = 0; i < TAPS; i += VF_LANES)
                 transpose(w + i);
-                for (int j = 0; j < lanes_left(c->source_channels - k); j++)
-                    vf_put_n(c->a->out[0].data, T, at + j * TAPS + i, w[i + j], lanes_left(TAPS - i));
-            }
+            /* (in ascending order, so the next element overwrites what a whole vector has too much) */
+            for (int j = 0; j < n; j++)
+                for (int i = 0; i < TAPS; i += VF_LANES)
+                    if (j * TAPS + i + VF_LANES <= n * TAPS)
+                        vf_put(c->a->out[0].data, T, at + j * TAPS + i, w[i + j]);
+                    else
+                        vf_put_n(c->a->out[0].data, T, at + j * TAPS + i, w[i + j], lanes_left(TAPS - i));
         }
 }
 
@@ -245,19 +285,19 @@ SIMD_FN void take_squares(square what, ls_dtype T, const winograd *g, float *lin
                           const ls_tensor *t, int64_t first, int64_t last, int64_t channel, int n)
 {
     const bool source = what == SOURCE;
-    const int64_t more = SIDE(what) - 2, pitch = 2 * g->cols + more;
+    const int64_t side = SIDE_OF(what), more = side - SIDE, pitch = SIDE * g->cols + more;
     const int64_t point = source ? g->point : g->result_point, ld = source ? g->ld : g->result_ld;
     for (run r; first < last; first += r.n) {
         r = run_at(g, first, last);
-        copy_lines(T, lines, t, r.image, channel, n, 2 * r.row - (source ? g->pad_h : 0), 2 * r.n + more,
-                   source ? -g->pad_w : 0, pitch);
+        copy_lines(T, lines, t, r.image, channel, n, SIDE * r.row - (source ? g->pad_h : 0),
+                   SIDE * r.n + more, source ? -g->pad_w : 0, pitch);
         for (int64_t i = 0; i < r.n * g->cols; i++, to += ld) {
-            const float *at = lines + 2 * (i / g->cols * pitch + i % g->cols) * VF_LANES;
-            vf x[16], points[POINTS];
-#pragma GCC unroll 16
-            for (int k = 0; k < 16; k++)
-                if (k < SIDE(what) * SIDE(what))
-                    x[k] = vf_load(at + (k / SIDE(what) * pitch + k % SIDE(what)) * VF_LANES);
+            const float *at = lines + SIDE * (i / g->cols * pitch + i % g->cols) * VF_LANES;
+            vf x[POINTS], points[POINTS];
+#pragma GCC unroll 36
+            for (int k = 0; k < POINTS; k++)
+                if (k < side * side)
+                    x[k] = vf_load(at + (k / side * pitch + k % side) * VF_LANES);
             sums_of_square(what, x, points);
             store_points(to, point, points);
         }
@@ -274,17 +314,17 @@ SIMD_FN void put_squares(ls_dtype T, const winograd *g, float *lines, const floa
     const int64_t w = g->result_w;
     for (run r; first < last; first += r.n) {
         r = run_at(g, first, last);
-        const int64_t height = min_i64(2 * r.n, g->result_h - 2 * r.row);
+        const int64_t height = min_i64(SIDE * r.n, g->result_h - SIDE * r.row);
         for (int64_t i = 0; i < r.n * g->cols; i++, from += g->result_ld) {
-            const int64_t row = i / g->cols * 2, column = i % g->cols * 2;
-            vf points[POINTS], y[4];
+            const int64_t row = i / g->cols * SIDE, column = i % g->cols * SIDE;
+            vf points[POINTS], y[SIDE * SIDE];
             load_points(points, from, g->result_point);
             sums_of_square(RESULT, points, y);
-            for (int k = 0; k < 4; k++)
-                if (row + k / 2 < height && column + k % 2 < w)
-                    vf_store(lines + ((row + k / 2) * w + column + k % 2) * VF_LANES, y[k]);
+            for (int k = 0; k < SIDE * SIDE; k++)
+                if (row + k / SIDE < height && column + k % SIDE < w)
+                    vf_store(lines + ((row + k / SIDE) * w + column + k % SIDE) * VF_LANES, y[k]);
         }
-        channels_out(T, t->data, ((r.image * t->type.dims[1] + channel) * g->result_h + 2 * r.row) * w,
+        channels_out(T, t->data, ((r.image * t->type.dims[1] + channel) * g->result_h + SIDE * r.row) * w,
                      g->result_h * w, lines, VF_LANES, n, height * w, NULL, bias ? &add : NULL);
     }
 }
@@ -405,7 +445,7 @@ void LS_NAME(ls_conv_winograd)(conv *c)
     g.scratch = g.kernel + POINTS * g.kernel_point;
     for (c->group = 0; c->group < c->s.at.groups; c->group++) {
         if (c->kind != LS_CONV_DW) {
-            ls_parallel_for(c->threads, c->kind == LS_CONV_Y ? to : c->source_channels,
+            ls_parallel_for(c->threads, c->kind == LS_CONV_Y ? c->panels : c->source_channels,
                             c->kind == LS_CONV_Y ? pack_y : pack_dx, &g);
             ls_parallel_for(c->threads, (rows + g.at_once - 1) / g.at_once, squares_task, &g);
             continue;
