@@ -158,11 +158,13 @@ SIMD_FN target target_of(ls_dtype T, const product *p, float *results, int64_t c
     return (target){ results + j, p->width, false };
 }
 
-/* What the next panels are made of, to be prefetched while these are multiplied: hardware alone would not
- * follow, because a block has only some cache lines of each channel. */
+/* What the next panels are made of: columns [column, end) of channels from k on, image by image. It is
+ * prefetched while these panels are multiplied: hardware would not follow, because a block has only some
+ * cache lines of each channel. */
 typedef struct ahead {
+    int64_t column, end, k, channels;
     const char *at;
-    int64_t bytes, next, done, rows; /* of a row; from row to row; of this row, prefetched; rows left */
+    int64_t bytes, done, left; /* of a channel; of these, prefetched; channels left of the image at hand */
 } ahead;
 
 SIMD_FN ahead ahead_of(const product *p, int64_t task, int64_t chunk)
@@ -173,24 +175,33 @@ SIMD_FN ahead ahead_of(const product *p, int64_t task, int64_t chunk)
     }
     if (!reads_every_position(p->c) || task == p->blocks)
         return (ahead){ 0 };
-    const int64_t size = elem_size(p->c->a->in[0].type.dtype), column = block_begin(p, task),
-                  k = part_begin(p->depth, chunk, p->chunks), image = column / p->c->target;
-    const int64_t first = channel_at(p->c, image, k) + column - image * p->c->target;
-    return (ahead){ .at = elem_at(picture_of(p->c), first),
-                    .bytes = (block_begin(p, task + 1) - column) * size,
-                    .next = p->c->target * size,
-                    .rows = part_begin(p->depth, chunk + 1, p->chunks) - k };
+    const int64_t k = part_begin(p->depth, chunk, p->chunks);
+    return (ahead){ .column = block_begin(p, task),
+                    .end = block_begin(p, task + 1),
+                    .k = k,
+                    .channels = part_begin(p->depth, chunk + 1, p->chunks) - k };
 }
 
-SIMD_FN void prefetch_some(ahead *a, int64_t n)
+SIMD_FN void prefetch_some(const product *p, ahead *a, int64_t lines)
 {
-    for (; n > 0 && a->rows > 0; n--) {
+    const int64_t plane = p->c->target, size = elem_size(p->c->a->in[0].type.dtype);
+    for (; lines > 0; lines--) {
+        if (a->left == 0) {
+            if (a->column == a->end)
+                return;
+            const int64_t image = a->column / plane, first = a->column % plane,
+                          n = min_i64(a->end - a->column, plane - first);
+            a->at = elem_at(picture_of(p->c), channel_at(p->c, image, a->k) + first);
+            a->bytes = n * size;
+            a->left = a->channels;
+            a->column += n;
+        }
         __builtin_prefetch(a->at + a->done, 0, GEMM_TO_L2);
         a->done += GEMM_LINE;
         if (a->done >= a->bytes) {
-            a->at += a->next;
+            a->at += plane * size;
             a->done = 0;
-            a->rows--;
+            a->left--;
         }
     }
 }
@@ -198,8 +209,10 @@ SIMD_FN void prefetch_some(ahead *a, int64_t n)
 static void multiply(const product *p, const float *panels, const target *to, int64_t n, int64_t k,
                      int64_t channels, ahead a)
 {
-    const int64_t share = 1 + a.rows * (a.bytes + GEMM_LINE) / GEMM_LINE * p->c->nr / (n * p->tiles);
     const conv *c = p->c;
+    const int64_t columns = a.end - a.column, size = elem_size(c->a->in[0].type.dtype),
+                  lines = a.channels * (columns * size / GEMM_LINE + columns / c->target + 1),
+                  share = 1 + lines / (p->tiles * ((n + c->nr - 1) / c->nr)); /* with each tile */
     const conv_segment whole = { 0, 0 };
     const conv_chain chain = {
         .segments = 1, .steps = channels, .segment = &whole, .row = 1, .step = VF_LANES
@@ -210,7 +223,7 @@ static void multiply(const product *p, const float *panels, const target *to, in
         const float *kernel = p->kernel + (t * p->depth + k) * VF_LANES;
         for (int64_t j = 0; j < n; j += c->nr) {
             const target *at = &to[j / c->nr];
-            prefetch_some(&a, share);
+            prefetch_some(p, &a, share);
             LS_NAME(ls_conv_tiles)
             [n - j > VF_LANES][height - 1](&chain, kernel, panels + j * channels, at->row + row * at->ld,
                                            at->ld, k > 0);
