@@ -9,9 +9,13 @@
  *             dx: the source is dy, and the kernel is rotated by half a turn
  *     dw:     dw = G^T (A dy A^T . B^T x B) G    [results, squares] * [squares, channels]
  *
- * y, dx: a task is some rows of squares, from source to target, in its worker's scratch; a chain has CHAIN
- * channels. dw: rows of squares are taken lot by lot, and for each lot threads share points and panels; a
- * chain is the squares of a lot, and lots are added in ascending order. */
+ * The kernel's points can be many megabytes. If those of the pictures are fewer, they are kept, and the
+ * kernel is taken block by block of panels, each from its elements to the results; else it is one block, and
+ * pictures are taken lot by lot of rows of squares. So what is written is soon read, from the caches.
+ *
+ * y, dx: a task is a lot, from source to target, in its worker's scratch; a chain has CHAIN channels. dw:
+ * threads share points and panels; a chain has CHAIN squares of a lot. Chains are added in ascending order.
+ */
 #include "conv.h"
 #include "conv_move.h"
 
@@ -21,7 +25,8 @@ enum {
     POINTS = SIDE_SEEN * SIDE_SEEN,
     TAPS = 9,
     SQUARES = 32,        /* at once, about: their points and results share L2 with the kernel of a point */
-    CHAIN = 64,          /* y, dx: channels of a chain; twice as many are hardly faster, and less exact */
+    CHAIN = 64,          /* longer chains are hardly faster, and less exact */
+    BLOCK = 1 << 19,     /* f32 of a block of the kernel's points */
     SMALLEST = 7,        /* height and width of a result, and */
     LEAST_CHANNELS = 16, /* for which it pays */
     /* f32 added to the distance between points, and between rows, to keep them off the same cache sets */
@@ -33,16 +38,20 @@ typedef struct winograd {
     int64_t h, w, pad_h, pad_w; /* size and padding of the picture that is read in squares of 6 x 6 */
     int64_t result_h, result_w; /* size of the picture in squares of 4 x 4: the result, or for dw dy */
     int64_t rows, cols;         /* rows and columns of squares in a picture */
-    int64_t at_once;            /* rows of squares that are taken at a time */
+    bool kept;             /* the points of all squares are kept, and blocks are smaller than the kernel */
+    int64_t at_once, lots; /* rows of squares of a lot */
+    int64_t block;         /* panels of a block */
     /* lines: f32 of the copied lines. ld, result_ld: of a square's channels in `points` (dw: of a panel's)
      * and in `results`. */
     int64_t lines, ld, result_ld;
     int64_t point, result_point; /* distance from point to point in these */
     int64_t kernel_point, own;   /* distance from point to point in the kernel; f32 of a worker's scratch */
     int64_t first, last;         /* dw: the rows of squares at hand, [first, last) */
+    int64_t begin, end;          /* the panels at hand, [begin, end) */
     /* y, dx: the kernel, [point][panel][source channel][nr]; dw: sums, [point][panel][target channel][nr] */
     float *kernel;
-    float *scratch; /* lines, points, results. y, dx: of each worker; dw: each worker has lines only */
+    float *scratch; /* of each worker: lines; y, dx: then results, then points unless they are kept */
+    float *shared;  /* dw: points, results; y, dx: the points that are kept, lot by lot */
 } winograd;
 
 bool LS_NAME(ls_conv_is_winograd)(const conv *c)
@@ -68,23 +77,30 @@ static winograd plan_of(const conv *c)
                    .pad_w = dx ? 2 - s->at.pad_w : s->at.pad_w };
     g.rows = (g.result_h + SIDE - 1) / SIDE;
     g.cols = (g.result_w + SIDE - 1) / SIDE;
-    g.at_once = min_i64((SQUARES + g.cols - 1) / g.cols,
-                        (s->n * g.rows + (dw ? 0 : c->threads - 1)) / (dw ? 1 : c->threads));
-    const int64_t squares = g.at_once * g.cols, width = c->panels * c->nr;
-    g.lines = (SIDE * g.at_once + 2) * (SIDE * g.cols + 2) * c->lanes;
+    const int64_t rows = s->n * g.rows, width = c->panels * c->nr, sources = round_up(c->source_channels, 16),
+                  depth = dw ? c->target_channels : c->source_channels,
+                  points = rows * g.cols * (dw ? 2 * (sources + depth) : sources);
+    g.kept = width * depth * POINTS > BLOCK && points <= width * depth; /* dw: twice as many would not pay */
+    g.block = g.kept ? min_i64(1 + BLOCK / (POINTS * c->nr * depth), c->panels) : c->panels;
+    g.at_once = dw && g.kept ? rows
+                             : min_i64((SQUARES + g.cols - 1) / g.cols,
+                                       (rows + (dw ? 0 : c->threads - 1)) / (dw ? 1 : c->threads));
+    const int64_t squares = g.at_once * g.cols;
+    g.lots = (rows + g.at_once - 1) / g.at_once;
+    g.lines = (SIDE * min_i64(g.at_once, g.rows) + 2) * (SIDE * g.cols + 2) * c->lanes;
     g.ld = dw ? c->nr : off_set(round_up(c->source_channels, c->lanes));
-    g.result_ld = dw ? off_set(round_up(c->target_channels, c->lanes)) : off_set(width);
+    g.result_ld = dw ? off_set(round_up(c->target_channels, c->lanes)) : off_set(g.block * c->nr);
     g.point = squares * (dw ? width : g.ld) + OFF_SET;
     g.result_point = squares * g.result_ld + OFF_SET;
-    g.kernel_point = width * (dw ? c->target_channels : c->source_channels) + OFF_SET;
-    g.own = dw ? g.lines : g.lines + POINTS * (g.point + g.result_point);
+    g.kernel_point = g.block * c->nr * depth + OFF_SET;
+    g.own = g.lines + (dw ? 0 : POINTS * (g.result_point + (g.kept ? 0 : g.point)));
     return g;
 }
 
 size_t LS_NAME(ls_conv_winograd_workspace)(const conv *c)
 {
     const winograd g = plan_of(c);
-    const int64_t shared = c->kind == LS_CONV_DW ? g.point + g.result_point : 0;
+    const int64_t shared = c->kind == LS_CONV_DW ? g.point + g.result_point : g.kept ? g.lots * g.point : 0;
     return sizeof(float) * (size_t)(POINTS * (g.kernel_point + shared) + c->threads * g.own);
 }
 
@@ -176,12 +192,12 @@ SIMD_FN void load_points(vf *points, const float *from, int64_t step)
 
 /* What lies side by side is written together: both halves of a panel, VF_LANES channels each.
  *
- * y: a task is a panel. */
+ * y: a task is a panel of the block. */
 SIMD_FN void pack_results(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
 {
     const conv *c = g->c;
     const int64_t depth = c->source_channels;
-    for (int64_t panel = begin; panel < end; panel++)
+    for (int64_t panel = g->begin + begin; panel < g->begin + end; panel++)
         for (int64_t half = 0; half < (depth + VF_LANES - 1) / VF_LANES * 2; half++) {
             const int64_t o = panel * c->nr + half % 2 * VF_LANES, k = half / 2 * VF_LANES,
                           at = ((c->group * c->target_channels + o) * depth + k) * TAPS,
@@ -192,8 +208,8 @@ SIMD_FN void pack_results(ls_dtype T, const winograd *g, int64_t begin, int64_t 
                           lanes_left(c->target_channels - o), lanes_left(count * TAPS - i));
             for (int64_t i = 0; i < count; i++) {
                 sums_of_square(KERNEL, w + i * TAPS, points);
-                store_points(g->kernel + (panel * depth + k + i) * c->nr + o % c->nr, g->kernel_point,
-                             points);
+                store_points(g->kernel + ((panel - g->begin) * depth + k + i) * c->nr + o % c->nr,
+                             g->kernel_point, points);
             }
         }
 }
@@ -202,7 +218,7 @@ SIMD_FN void pack_results(ls_dtype T, const winograd *g, int64_t begin, int64_t 
 SIMD_FN void pack_sources(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
 {
     const conv *c = g->c;
-    for (int64_t panel = 0; panel < c->panels; panel++)
+    for (int64_t panel = g->begin; panel < g->end; panel++)
         for (int64_t half = 2 * begin; half < 2 * end; half++) {
             const int64_t o = half / 2, k = panel * c->nr + half % 2 * VF_LANES,
                           at = ((c->group * c->source_channels + o) * c->target_channels + k) * TAPS;
@@ -216,8 +232,8 @@ SIMD_FN void pack_sources(ls_dtype T, const winograd *g, int64_t begin, int64_t 
             for (int i = 0; i < TAPS; i++)
                 turned[i] = w[TAPS - 1 - i];
             sums_of_square(KERNEL, turned, points);
-            store_points(g->kernel + (panel * c->source_channels + o) * c->nr + k % c->nr, g->kernel_point,
-                         points);
+            store_points(g->kernel + ((panel - g->begin) * c->source_channels + o) * c->nr + k % c->nr,
+                         g->kernel_point, points);
         }
 }
 
@@ -225,13 +241,13 @@ SIMD_FN void pack_sources(ls_dtype T, const winograd *g, int64_t begin, int64_t 
 SIMD_FN void unpack_sums(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
 {
     const conv *c = g->c;
-    for (int64_t panel = 0; panel < c->panels; panel++)
+    for (int64_t panel = g->begin; panel < g->end; panel++)
         for (int64_t half = 2 * begin; half < 2 * end; half++) {
             const int64_t o = half / 2, k = panel * c->nr + half % 2 * VF_LANES,
                           at = ((c->group * c->target_channels + o) * c->source_channels + k) * TAPS;
             const int n = k < c->source_channels ? lanes_left(c->source_channels - k) : 0;
             vf points[POINTS], w[TAPS + VF_LANES] = { { 0 } };
-            load_points(points, g->kernel + (panel * c->target_channels + o) * c->nr + k % c->nr,
+            load_points(points, g->kernel + ((panel - g->begin) * c->target_channels + o) * c->nr + k % c->nr,
                         g->kernel_point);
             sums_of_square(KERNEL_GRADIENT, points, w);
             for (int i = 0; i < TAPS; i += VF_LANES)
@@ -336,9 +352,11 @@ SIMD_FN void multiply(const winograd *g, const float *points, float *results, in
     const conv *c = g->c;
     const conv_segment whole = { 0, 0 };
     const int64_t tiles = (squares + c->mr - 1) / c->mr, depth = c->source_channels;
-    for (int64_t task = 0; task < POINTS * c->panels; task++) {
-        const int64_t i = task / c->panels, panel = task % c->panels;
-        const conv_tile *tile = LS_NAME(ls_conv_tiles)[c->target_channels - panel * c->nr > VF_LANES];
+    const int64_t panels = g->end - g->begin;
+    for (int64_t task = 0; task < POINTS * panels; task++) {
+        const int64_t i = task / panels, panel = task % panels; /* of the block */
+        const conv_tile *tile = LS_NAME(
+            ls_conv_tiles)[c->target_channels - (g->begin + panel) * c->nr > VF_LANES];
         for (int64_t k = 0; k < depth; k += CHAIN) {
             const conv_chain chain = {
                 .segments = 1, .steps = min_i64(CHAIN, depth - k), .segment = &whole, .row = g->ld, .step = 1
@@ -358,24 +376,24 @@ SIMD_FN void multiply(const winograd *g, const float *points, float *results, in
 SIMD_FN void squares_tasks(ls_dtype T, const winograd *g, int64_t begin, int64_t end, int worker)
 {
     const conv *c = g->c;
-    float *lines = g->scratch + worker * g->own, *points = lines + g->lines,
-          *results = points + POINTS * g->point;
+    float *lines = g->scratch + worker * g->own, *results = lines + g->lines;
+    const int64_t top = g->begin * c->nr, bottom = min_i64(g->end * c->nr, c->target_channels);
     for (int64_t task = begin; task < end; task++) {
         const int64_t first = task * g->at_once, last = min_i64(first + g->at_once, c->s.n * g->rows);
-        for (int64_t k = 0; k < c->source_channels; k += VF_LANES)
+        float *points = g->kept ? g->shared + task * POINTS * g->point : results + POINTS * g->result_point;
+        for (int64_t k = 0; k < c->source_channels && g->begin == 0; k += VF_LANES)
             take_squares(SOURCE, T, g, lines, points + k, &c->a->in[0], first, last,
                          c->group * c->source_channels + k, lanes_left(c->source_channels - k));
         multiply(g, points, results, (last - first) * g->cols);
-        for (int64_t k = 0; k < c->target_channels; k += VF_LANES)
-            put_squares(T, g, lines, results + k, first, last, c->group * c->target_channels + k,
+        for (int64_t k = top; k < bottom; k += VF_LANES)
+            put_squares(T, g, lines, results + k - top, first, last, c->group * c->target_channels + k,
                         lanes_left(c->target_channels - k));
     }
 }
 
 /* ---- dw */
 
-static float *points_of(const winograd *g) { return g->scratch + g->c->threads * g->own; }
-static float *results_of(const winograd *g) { return points_of(g) + POINTS * g->point; }
+static float *results_of(const winograd *g) { return g->shared + POINTS * g->point; }
 
 /* A task is VF_LANES channels of x, and then of dy. */
 SIMD_FN void take_channels(ls_dtype T, const winograd *g, int64_t begin, int64_t end, int worker)
@@ -387,7 +405,7 @@ SIMD_FN void take_channels(ls_dtype T, const winograd *g, int64_t begin, int64_t
     for (int64_t task = begin; task < end; task++)
         if (task < blocks) {
             const int64_t k = task * VF_LANES;
-            take_squares(SOURCE, T, g, lines, points_of(g) + k / c->nr * squares * c->nr + k % c->nr,
+            take_squares(SOURCE, T, g, lines, g->shared + k / c->nr * squares * c->nr + k % c->nr,
                          &c->a->in[1], g->first, g->last, c->group * c->source_channels + k,
                          lanes_left(c->source_channels - k));
         } else {
@@ -403,21 +421,25 @@ static void add_products(void *context, int64_t begin, int64_t end, int worker)
     const winograd *g = context;
     const conv *c = g->c;
     const conv_segment whole = { 0, 0 };
-    const int64_t squares = (g->last - g->first) * g->cols;
-    const conv_chain chain = {
-        .segments = 1, .steps = squares, .segment = &whole, .row = 1, .step = g->result_ld
-    };
+    const int64_t squares = (g->last - g->first) * g->cols, panels = g->end - g->begin;
     (void)worker;
     for (int64_t task = begin; task < end; task++) {
-        const int64_t i = task / c->panels, panel = task % c->panels;
+        const int64_t i = task / panels, block = task % panels, panel = g->begin + block;
         const conv_tile *tile = LS_NAME(ls_conv_tiles)[c->source_channels - panel * c->nr > VF_LANES];
         for (int64_t t = 0; t < c->tiles; t++) {
             const int64_t row = part_begin(c->target_channels, t, c->tiles),
                           height = part_begin(c->target_channels, t + 1, c->tiles) - row;
-            tile[height - 1](&chain, results_of(g) + i * g->result_point + row,
-                             points_of(g) + i * g->point + panel * squares * c->nr,
-                             g->kernel + i * g->kernel_point + (panel * c->target_channels + row) * c->nr,
-                             c->nr, g->first > 0);
+            for (int64_t k = 0; k < squares; k += CHAIN) {
+                const conv_chain chain = { .segments = 1,
+                                           .steps = min_i64(CHAIN, squares - k),
+                                           .segment = &whole,
+                                           .row = 1,
+                                           .step = g->result_ld };
+                tile[height - 1](&chain, results_of(g) + i * g->result_point + k * g->result_ld + row,
+                                 g->shared + i * g->point + (panel * squares + k) * c->nr,
+                                 g->kernel + i * g->kernel_point + (block * c->target_channels + row) * c->nr,
+                                 c->nr, g->first + k > 0);
+            }
         }
     }
 }
@@ -443,18 +465,24 @@ void LS_NAME(ls_conv_winograd)(conv *c)
     const int64_t rows = c->s.n * g.rows;
     g.kernel = c->a->workspace;
     g.scratch = g.kernel + POINTS * g.kernel_point;
-    for (c->group = 0; c->group < c->s.at.groups; c->group++) {
-        if (c->kind != LS_CONV_DW) {
-            ls_parallel_for(c->threads, c->kind == LS_CONV_Y ? c->panels : c->source_channels,
-                            c->kind == LS_CONV_Y ? pack_y : pack_dx, &g);
-            ls_parallel_for(c->threads, (rows + g.at_once - 1) / g.at_once, squares_task, &g);
-            continue;
-        }
+    g.shared = g.scratch + c->threads * g.own;
+    for (c->group = 0; c->group < c->s.at.groups; c->group++)
         for (g.first = 0; g.first < rows; g.first = g.last) {
-            g.last = min_i64(rows, g.first + g.at_once);
-            ls_parallel_for(c->threads, from + to, take_task, &g);
-            ls_parallel_for(c->threads, POINTS * c->panels, add_products, &g);
+            g.last = c->kind == LS_CONV_DW ? min_i64(rows, g.first + g.at_once) : rows;
+            if (c->kind == LS_CONV_DW)
+                ls_parallel_for(c->threads, from + to, take_task, &g);
+            for (g.begin = 0; g.begin < c->panels; g.begin = g.end) {
+                g.end = min_i64(c->panels, g.begin + g.block);
+                if (c->kind == LS_CONV_Y)
+                    ls_parallel_for(c->threads, g.end - g.begin, pack_y, &g);
+                else if (c->kind == LS_CONV_DX)
+                    ls_parallel_for(c->threads, c->source_channels, pack_dx, &g);
+                if (c->kind != LS_CONV_DW)
+                    ls_parallel_for(c->threads, g.lots, squares_task, &g);
+                else
+                    ls_parallel_for(c->threads, POINTS * (g.end - g.begin), add_products, &g);
+                if (c->kind == LS_CONV_DW && g.last == rows)
+                    ls_parallel_for(c->threads, c->target_channels, unpack_dw, &g);
+            }
         }
-        ls_parallel_for(c->threads, c->target_channels, unpack_dw, &g);
-    }
 }
