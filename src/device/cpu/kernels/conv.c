@@ -75,6 +75,8 @@ bool LS_NAME(ls_conv_special)(conv *c)
         LS_NAME(ls_conv_depthwise)(c);
     else if (LS_NAME(ls_conv_is_thin)(c))
         LS_NAME(ls_conv_thin)(c);
+    else if (LS_NAME(ls_conv_is_winograd)(c) && c->kind == LS_CONV_DW)
+        LS_NAME(ls_conv_winograd_dw)(c);
     else if (LS_NAME(ls_conv_is_winograd)(c))
         LS_NAME(ls_conv_winograd)(c);
     else if (LS_NAME(ls_conv_is_point)(c) && c->kind == LS_CONV_DW)

@@ -13,7 +13,7 @@
  * left out. Every stride and dilation is supported. Each group is a convolution of its own. With
  * few channels (the first layer) these products would be too thin: see conv_thin.c. If every channel is a
  * group, there are none: conv_depthwise.c. Kernels of 1 x 1 need no copies: conv_point.c. Kernels of 3 x 3
- * with stride 1 over larger pictures need fewer multiplications: conv_winograd.c.
+ * with stride 1 over larger pictures need fewer multiplications: conv_winograd.h.
  *
  * Order of summation. y, dx: taps in ascending order. A chain has as many taps as fit into CONV_CHAIN
  * products; with more channels than that, each tap is chains of GEMM_KC. Chains are added in ascending order.
@@ -99,10 +99,11 @@ void LS_NAME(ls_conv_point)(conv *c);
 size_t LS_NAME(ls_conv_point_dw_workspace)(const conv *c);
 void LS_NAME(ls_conv_point_dw)(conv *c);
 
-/* conv_winograd.c */
+/* conv_winograd.c, conv_winograd_dw.c */
 bool LS_NAME(ls_conv_is_winograd)(const conv *c);
 size_t LS_NAME(ls_conv_winograd_workspace)(const conv *c);
-void LS_NAME(ls_conv_winograd)(conv *c);
+void LS_NAME(ls_conv_winograd)(conv *c); /* y, dx */
+void LS_NAME(ls_conv_winograd_dw)(conv *c);
 
 /* conv_stage.c: parallel tasks. */
 /* y, dx; images x blocks of `lanes` channels */
