@@ -145,8 +145,8 @@ SIMD_FN void multiply(const winograd *g, const float *points, float *results, in
     const int64_t panels = g->end - g->begin;
     for (int64_t task = 0; task < POINTS * panels; task++) {
         const int64_t i = task / panels, panel = task % panels; /* of the block */
-        const conv_tile *tile = LS_NAME(
-            ls_conv_tiles)[c->target_channels - (g->begin + panel) * c->nr > VF_LANES];
+        const int64_t left = c->target_channels - (g->begin + panel) * c->nr;
+        const conv_tile *tile = LS_NAME(ls_conv_tiles)[left > VF_LANES];
         for (int64_t k = 0; k < depth; k += CHAIN) {
             const conv_chain chain = {
                 .segments = 1, .steps = min_i64(CHAIN, depth - k), .segment = &whole, .row = g->ld, .step = 1

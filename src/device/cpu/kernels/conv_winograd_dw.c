@@ -61,7 +61,9 @@ SIMD_FN void unpack_sums(ls_dtype T, const winograd *g, int64_t begin, int64_t e
         for (int64_t half = 2 * begin; half < 2 * end; half++) {
             const int64_t o = half / 2, k = panel * c->nr + half % 2 * VF_LANES,
                           at = ((c->group * c->target_channels + o) * c->source_channels + k) * TAPS;
-            const int n = k < c->source_channels ? lanes_left(c->source_channels - k) : 0;
+            if (k >= c->source_channels)
+                continue;
+            const int n = lanes_left(c->source_channels - k);
             vf points[POINTS], w[TAPS + VF_LANES] = { { 0 } };
             load_points(points, g->kernel + ((panel - g->begin) * c->target_channels + o) * c->nr + k % c->nr,
                         g->kernel_point);
