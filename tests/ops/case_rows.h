@@ -251,8 +251,8 @@
     { .op = "conv2d_dw", .what = about, .n_in = 2, .in = { X(N, O, I, J), X(N, C, H, W) }, \
         .attrs = CONV_ATTRS(S, R, P, Q, D, E, G, K, L, 1), \
       .compare = COMPARE_SUM, .reduce = N * I * J, .extreme = EXTREME_WIDE, __VA_ARGS__ }
-/* The same with kernels of 3 x 3 and enough channels for Winograd's method. Its sums are three times as far
- * off as the plain ones (docs/numerics.md). */
+/* The same with kernels of 3 x 3 and enough channels for Winograd's method, whose errors are two to
+ * four times those of plain sums (docs/numerics.md). */
 #define SQUARES(about, N, C, H, W, O, P, Q, G, I, J, ...) \
     CONV(about, N, C, H, W, O, 3, 3, 1, 1, P, Q, 1, 1, G, I, J, .no_gradient = true, .ulps = 2, __VA_ARGS__)
 #define CONV_ATTRS(S, R, P, Q, D, E, G, H, W, b) ATTRS(ls_conv_attrs, S, R, P, Q, D, E, G, H, W, b)

@@ -9,11 +9,13 @@
  *
  * dx is the same with x and y exchanged; dw also sums over positions and images. Neighbouring positions of a
  * row are multiplied together, as far as the positions that they see are neighbours too. Therefore the copy
- * of x groups the columns of a row by their remainder after division by the stride. Products with padding are
- * left out. Every stride and dilation is supported. Each group is a convolution of its own. With
- * few channels (the first layer) these products would be too thin: see conv_thin.c. If every channel is a
- * group, there are none: conv_depthwise.c. Kernels of 1 x 1 need no copies: conv_point.c. Kernels of 3 x 3
- * with stride 1 over larger pictures need fewer multiplications: conv_winograd.h.
+ * of x groups the columns of a row by their remainder after division by the stride. Elements of the padding
+ * are not multiplied. Every stride and dilation is supported. Each group is a convolution of its own.
+ *
+ * Some convolutions have files of their own. With few channels (the first layer) these products would be too
+ * thin: conv_thin.c. If every channel is a group, there are none: conv_depthwise.c. Kernels of 1 x 1 need no
+ * copies: conv_point.h. Kernels of 3 x 3 with stride 1 over larger pictures need fewer multiplications:
+ * conv_winograd.h.
  *
  * Order of summation. y, dx: taps in ascending order. A chain has as many taps as fit into CONV_CHAIN
  * products; with more channels than that, each tap is chains of GEMM_KC. Chains are added in ascending order.
@@ -30,7 +32,7 @@ enum {
     CONV_CACHED = 1 << 18, /* y, dx: elements of the images' copies that stay in the caches */
     CONV_STAGED = 8 << 20, /* dw: elements of the images' copies; more would cost too much memory */
     CONV_ROWS = 48,        /* y, dx: rows of a product that a row of positions must have */
-    CONV_FEW_IMAGES = 8,   /* dw: at least so many */
+    CONV_FEW_IMAGES = 8,   /* dw: images that are taken at a time, at least */
 
     CONV_CHAIN = 576, /* products of a chain with several taps, at most */
     /* conv_thin.c: groups with fewer channels, unless an output channel's kernel has more elements */

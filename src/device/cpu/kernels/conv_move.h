@@ -61,3 +61,12 @@ SIMD_FN void channels_out(ls_dtype T, void *to, int64_t at, int64_t plane, const
                 vf_put_n(to, T, at + i * plane + p, r[i], m);
     }
 }
+
+/* The function `name` for ls_parallel_for: `body` for the operands' type. A plan has the convolution as c. */
+#define CONV_TASK(plan, name, body, ...)                                      \
+    static void name(void *context, int64_t begin, int64_t end, int worker)   \
+    {                                                                         \
+        const plan *p = context;                                              \
+        (void)worker;                                                         \
+        BY_FLOAT(p->c->a->in[0].type.dtype, body, p, begin, end __VA_ARGS__); \
+    }

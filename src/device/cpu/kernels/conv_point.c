@@ -257,16 +257,9 @@ SIMD_FN void blocks(ls_dtype T, const product *p, int64_t begin, int64_t end, in
     }
 }
 
-#define TASK(name, body, ...)                                                 \
-    static void name(void *context, int64_t begin, int64_t end, int worker)   \
-    {                                                                         \
-        const product *p = context;                                           \
-        (void)worker;                                                         \
-        BY_FLOAT(p->c->a->in[0].type.dtype, body, p, begin, end __VA_ARGS__); \
-    }
-TASK(pack_y_task, pack_y, )
-TASK(pack_dx_task, pack_dx, )
-TASK(blocks_task, blocks, , worker)
+CONV_TASK(product, pack_y_task, pack_y, )
+CONV_TASK(product, pack_dx_task, pack_dx, )
+CONV_TASK(product, blocks_task, blocks, , worker)
 
 void LS_NAME(ls_conv_point)(conv *c)
 {

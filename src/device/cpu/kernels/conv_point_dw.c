@@ -156,15 +156,8 @@ SIMD_FN void put_rows(ls_dtype T, const gradient *d, int64_t begin, int64_t end)
                      vf_load(d->sums + row * d->ld + k), lanes_left(c->source_channels - k));
 }
 
-#define TASK(name, body, ...)                                                 \
-    static void name(void *context, int64_t begin, int64_t end, int worker)   \
-    {                                                                         \
-        const gradient *d = context;                                          \
-        (void)worker;                                                         \
-        BY_FLOAT(d->c->a->in[0].type.dtype, body, d, begin, end __VA_ARGS__); \
-    }
-TASK(strips_task, strips, , worker)
-TASK(put_task, put_rows, )
+CONV_TASK(gradient, strips_task, strips, , worker)
+CONV_TASK(gradient, put_task, put_rows, )
 
 void LS_NAME(ls_conv_point_dw)(conv *c)
 {

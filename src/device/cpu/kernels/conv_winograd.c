@@ -17,8 +17,6 @@ static winograd plan_of(const conv *c)
     const ls_conv *s = &c->s;
     const bool dx = c->kind == LS_CONV_DX, dw = c->kind == LS_CONV_DW;
     winograd g = { .c = c,
-                   .h = dx ? s->oh : s->h,
-                   .w = dx ? s->ow : s->w,
                    .result_h = dx ? s->h : s->oh,
                    .result_w = dx ? s->w : s->ow,
                    .pad_h = dx ? 2 - s->at.pad_h : s->at.pad_h,
@@ -27,8 +25,8 @@ static winograd plan_of(const conv *c)
     g.cols = (g.result_w + SIDE - 1) / SIDE;
     const int64_t rows = s->n * g.rows, width = c->panels * c->nr, sources = round_up(c->source_channels, 16),
                   depth = dw ? c->target_channels : c->source_channels,
-                  points = rows * g.cols * (dw ? 2 * (sources + depth) : sources);
-    g.kept = width * depth * POINTS > BLOCK && points <= width * depth; /* dw: twice as many would not pay */
+                  points = rows * g.cols * (dw ? sources + depth : sources), kernel = width * depth;
+    g.kept = kernel * POINTS > BLOCK && points <= (dw ? kernel / 2 : kernel);
     g.block = g.kept ? min_i64(1 + BLOCK / (POINTS * c->nr * depth), c->panels) : c->panels;
     g.at_once = dw && g.kept ? rows
                              : min_i64((SQUARES + g.cols - 1) / g.cols,
@@ -181,16 +179,9 @@ SIMD_FN void convolve_lots(ls_dtype T, const winograd *g, int64_t begin, int64_t
     }
 }
 
-#define TASK(name, body, ...)                                                 \
-    static void name(void *context, int64_t begin, int64_t end, int worker)   \
-    {                                                                         \
-        const winograd *g = context;                                          \
-        (void)worker;                                                         \
-        BY_FLOAT(g->c->a->in[0].type.dtype, body, g, begin, end __VA_ARGS__); \
-    }
-TASK(pack_y, pack_results, )
-TASK(pack_dx, pack_sources, )
-TASK(lots_task, convolve_lots, , worker)
+CONV_TASK(winograd, pack_y, pack_results, )
+CONV_TASK(winograd, pack_dx, pack_sources, )
+CONV_TASK(winograd, lots_task, convolve_lots, , worker)
 
 void LS_NAME(ls_conv_winograd)(conv *c)
 {

@@ -1,5 +1,5 @@
 /* conv_winograd.h - convolutions with 3 x 3 kernels and stride 1, with 36 multiplications instead of 144:
- * Winograd's F(4 x 4, 3 x 3). In f32 it is about as exact as PyTorch's plain sum (docs/numerics.md). What
+ * Winograd's F(4 x 4, 3 x 3). docs/numerics.md has its rounding errors beside those of plain sums. What
  * conv_winograd.c (y, dx) and conv_winograd_dw.c share.
  *
  * A square of 4 x 4 results sees 6 x 6 elements of the source. Sums of these elements (B), times sums of the
@@ -10,10 +10,11 @@
  *             dx: the source is dy, and the kernel is rotated by half a turn
  *     dw:     dw = G^T (A dy A^T . B^T x B) G    [results, squares] * [squares, channels]
  *
- * The kernel's points can be many megabytes. If those of the pictures are fewer, they are kept, and the
- * kernel is taken block by block of panels, each from its elements to the results; else it is one block, and
- * pictures are taken lot by lot of rows of squares. So what is written is soon read, from the caches. Chains
- * are added in ascending order. */
+ * A kernel's points can take many megabytes. What is written should be read again while it is in the caches.
+ * Therefore, if the kernel has more than BLOCK points and the pictures have fewer (dw: less than half as
+ * many), the pictures' points are all computed first, and then the kernel is processed in blocks of panels.
+ * Otherwise the kernel is one block, and the pictures are processed in lots, which are rows of squares.
+ * Chains are added in ascending order. */
 #pragma once
 #include "conv.h"
 #include "conv_move.h"
@@ -23,7 +24,7 @@ enum {
     SIDE_SEEN = 6, /* of the elements that it sees, and of its points */
     POINTS = SIDE_SEEN * SIDE_SEEN,
     TAPS = 9,
-    SQUARES = 32,        /* at once, about: their points and results share L2 with the kernel of a point */
+    SQUARES = 32,        /* of a lot, about: their points and results share L2 with the kernel of a point */
     CHAIN = 64,          /* longer chains are hardly faster, and less exact */
     BLOCK = 1 << 19,     /* f32 of a block of the kernel's points */
     SMALLEST = 7,        /* height and width of a result, and */
@@ -34,11 +35,11 @@ enum {
 
 typedef struct winograd {
     const conv *c;
-    int64_t h, w, pad_h, pad_w; /* size and padding of the picture that is read in squares of 6 x 6 */
+    int64_t pad_h, pad_w;       /* padding of the picture that is read in squares of 6 x 6 */
     int64_t result_h, result_w; /* size of the picture in squares of 4 x 4: the result, or for dw dy */
     int64_t rows, cols;         /* rows and columns of squares in a picture */
     bool kept;             /* the points of all squares are kept, and blocks are smaller than the kernel */
-    int64_t at_once, lots; /* rows of squares of a lot */
+    int64_t at_once, lots; /* rows of squares in a lot; number of lots */
     int64_t block;         /* panels of a block */
     /* lines: f32 of the copied lines. ld, result_ld: of a square's channels in `points` (dw: of a panel's)
      * and in `results`. */

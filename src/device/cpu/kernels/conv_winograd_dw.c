@@ -33,7 +33,7 @@ static void add_products(void *context, int64_t begin, int64_t end, int worker)
     const int64_t squares = (g->last - g->first) * g->cols, panels = g->end - g->begin;
     (void)worker;
     for (int64_t task = begin; task < end; task++) {
-        const int64_t i = task / panels, block = task % panels, panel = g->begin + block;
+        const int64_t i = task / panels, at = task % panels, panel = g->begin + at;
         const conv_tile *tile = LS_NAME(ls_conv_tiles)[c->source_channels - panel * c->nr > VF_LANES];
         for (int64_t t = 0; t < c->tiles; t++) {
             const int64_t row = part_begin(c->target_channels, t, c->tiles),
@@ -46,14 +46,14 @@ static void add_products(void *context, int64_t begin, int64_t end, int worker)
                                            .step = g->result_ld };
                 tile[height - 1](&chain, results_of(g) + i * g->result_point + k * g->result_ld + row,
                                  g->shared + i * g->point + (panel * squares + k) * c->nr,
-                                 g->kernel + i * g->kernel_point + (block * c->target_channels + row) * c->nr,
+                                 g->kernel + i * g->kernel_point + (at * c->target_channels + row) * c->nr,
                                  c->nr, g->first + k > 0);
             }
         }
     }
 }
 
-/* dw: a task is an output channel. */
+/* A task is an output channel. */
 SIMD_FN void unpack_sums(ls_dtype T, const winograd *g, int64_t begin, int64_t end)
 {
     const conv *c = g->c;
@@ -70,7 +70,7 @@ SIMD_FN void unpack_sums(ls_dtype T, const winograd *g, int64_t begin, int64_t e
             sums_of_square(KERNEL_GRADIENT, points, w);
             for (int i = 0; i < TAPS; i += VF_LANES)
                 transpose(w + i);
-            /* (in ascending order, so the next element overwrites what a whole vector has too much) */
+            /* A whole vector can reach into the next input channel, whose own elements are stored later. */
             for (int j = 0; j < n; j++)
                 for (int i = 0; i < TAPS; i += VF_LANES)
                     if (j * TAPS + i + VF_LANES <= n * TAPS)
@@ -80,15 +80,8 @@ SIMD_FN void unpack_sums(ls_dtype T, const winograd *g, int64_t begin, int64_t e
         }
 }
 
-#define TASK(name, body, ...)                                                 \
-    static void name(void *context, int64_t begin, int64_t end, int worker)   \
-    {                                                                         \
-        const winograd *g = context;                                          \
-        (void)worker;                                                         \
-        BY_FLOAT(g->c->a->in[0].type.dtype, body, g, begin, end __VA_ARGS__); \
-    }
-TASK(take_task, take_channels, , worker)
-TASK(unpack_task, unpack_sums, )
+CONV_TASK(winograd, take_task, take_channels, , worker)
+CONV_TASK(winograd, unpack_task, unpack_sums, )
 
 void LS_NAME(ls_conv_winograd_dw)(conv *c)
 {
