@@ -32,21 +32,19 @@ install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/README.md DESTINAT
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN man EXCLUDE)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN CMakeLists.txt EXCLUDE)
 
-# One archive of the layers' archives. Builds for debugging have none: it would be made again with every change.
-if(NOT LS_DEV AND NOT LS_SANITIZE)
-  set(archive ${CMAKE_BINARY_DIR}/liblockstep.a)
-  set(members ${whole} ${LS_KERNEL_LIBS})
-  set(script "CREATE ${archive}\n")
-  foreach(member ${members})
-    string(APPEND script "ADDLIB $<TARGET_FILE:${member}>\n")
-  endforeach()
-  file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/archive.mri CONTENT "${script}SAVE\nEND\n")
-  add_custom_command(OUTPUT ${archive} DEPENDS ${members} ${CMAKE_BINARY_DIR}/generated/archive.mri
-    COMMAND ${CMAKE_AR} -M < ${CMAKE_BINARY_DIR}/generated/archive.mri)
-  add_custom_target(lockstep_static ALL DEPENDS ${archive})
-  add_dependencies(lockstep_installed lockstep_static)
-  install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
+# One archive of the layers' archives.
+set(archive ${CMAKE_BINARY_DIR}/liblockstep.a)
+set(members ${whole} ${LS_KERNEL_LIBS})
+set(script "CREATE ${archive}\n")
+foreach(member ${members})
+  string(APPEND script "ADDLIB $<TARGET_FILE:${member}>\n")
+endforeach()
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/archive.mri CONTENT "${script}SAVE\nEND\n")
+add_custom_command(OUTPUT ${archive} DEPENDS ${members} ${CMAKE_BINARY_DIR}/generated/archive.mri
+  COMMAND ${CMAKE_AR} -M < ${CMAKE_BINARY_DIR}/generated/archive.mri)
+add_custom_target(lockstep_static ALL DEPENDS ${archive})
+add_dependencies(lockstep_installed lockstep_static)
+install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # The prefix is known only when installing (cmake --install --prefix), so both files find themselves relative to where they lie.
 file(RELATIVE_PATH LS_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
