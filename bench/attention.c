@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "device/device.h"
+#include "memory.h"
 #include "plan/burst.h"
 
 typedef struct shape {
@@ -35,8 +36,6 @@ typedef struct call {
     ls_tensor in[INPUTS], out[OUTPUTS];
 } call;
 
-static void *memory(size_t bytes) { return aligned_alloc(64, (bytes + 127) / 64 * 64); }
-
 static ls_tensor filled(ls_type type, int64_t row)
 {
     const size_t rows = (size_t)ls_type_rows(&type);
@@ -46,7 +45,7 @@ static ls_tensor filled(ls_type type, int64_t row)
         x.strides[0] = row * type.dims[1];
     }
     const size_t n = row ? rows * (size_t)row : (size_t)ls_type_count(&type);
-    x.data = memory(n * ls_dtype_size(type.dtype));
+    x.data = bench_memory(n * ls_dtype_size(type.dtype));
     for (size_t i = 0; i < n; i++) {
         const float value = (float)((i * 2654435761u >> 7) % 1000) / 500.0f - 1.0f;
         uint32_t bits;
@@ -105,20 +104,9 @@ static bool prepare(call *c, const shape *s, bool backward, const ls_device *d, 
         fprintf(stderr, "%s\n", why);
         return false;
     }
-    c->a.workspace = memory(c->kernel->workspace(&c->a));
+    c->a.workspace = bench_memory(c->kernel->workspace(&c->a));
     c->kernel->run(&c->a);
     return true;
-}
-
-static void drop(call *c)
-{
-    for (int i = 0; i < INPUTS; i++)
-        if (c->in[i].type.ndim >= 0)
-            free(c->in[i].data);
-    for (int i = 0; i < OUTPUTS; i++)
-        if (c->out[i].type.ndim >= 0)
-            free(c->out[i].data);
-    free(c->a.workspace);
 }
 
 #ifdef __x86_64__
@@ -186,8 +174,7 @@ static void measure(const shape *s, bool backward, const ls_device *d, ls_dtype 
     if (dot > 0)
         printf(" %7.1f", 100 * flop / best / dot);
     printf("\n");
-    for (int i = 0; i < COPIES; i++)
-        drop(&c[i]);
+    bench_free_all();
 }
 
 int main(int argc, char **argv)

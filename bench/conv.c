@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "device/conv.h"
 #include "device/device.h"
+#include "memory.h"
 #include "plan/burst.h"
 
 typedef struct layer {
@@ -37,8 +38,8 @@ static double best_of(const ls_device *d, const layer *l, int64_t batch, int whi
     attrs.height = attrs.width = which == 1 ? l->size : l->kernel;
     ls_tensor t[3], in[3];
     for (int k = 0; k < 3; k++) {
-        const size_t bytes = (ls_type_bytes(&types[which][k]) + 127) / 64 * 64;
-        t[k] = ls_tensor_of(aligned_alloc(64, bytes), &types[which][k]);
+        const size_t bytes = ls_type_bytes(&types[which][k]);
+        t[k] = ls_tensor_of(bench_memory(bytes), &types[which][k]);
         for (size_t i = 0; i < bytes / 4; i++)
             ((float *)t[k].data)[i] = (float)(i % 13) / 8.0f - 0.7f;
     }
@@ -48,7 +49,7 @@ static double best_of(const ls_device *d, const layer *l, int64_t batch, int whi
         .n_in = 2, .n_out = 1, .in = in, .out = &t[2], .attrs = &attrs, .threads = d->threads, .isa = d->isa
     };
     const ls_kernel *kernel = ls_device_find(d, names[which], &a, NULL);
-    a.workspace = aligned_alloc(64, (kernel->workspace(&a) + 127) / 64 * 64);
+    a.workspace = bench_memory(kernel->workspace(&a));
     kernel->run(&a);
     double best = 1e9;
     const double end = ls_now() + 0.3;
@@ -59,9 +60,7 @@ static double best_of(const ls_device *d, const layer *l, int64_t batch, int whi
         best = seconds < best ? seconds : best;
         *burst = rate > *burst ? rate : *burst;
     }
-    for (int k = 0; k < 3; k++)
-        free(t[k].data);
-    free(a.workspace);
+    bench_free_all();
     return best;
 }
 

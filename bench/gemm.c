@@ -11,6 +11,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "device/device.h"
+#include "memory.h"
 #include "plan/burst.h"
 
 typedef struct shape {
@@ -55,7 +56,7 @@ typedef struct call {
 static ls_tensor filled(ls_dtype t, int64_t rows, int64_t cols)
 {
     const ls_type type = rows ? LS_TYPE(t, rows, cols) : LS_TYPE(t, cols);
-    ls_tensor x = ls_tensor_of(aligned_alloc(64, (ls_type_bytes(&type) + 127) / 64 * 64), &type);
+    ls_tensor x = ls_tensor_of(bench_memory(ls_type_bytes(&type)), &type);
     for (int64_t i = 0; i < ls_type_count(&type); i++) {
         if (t == LS_F32)
             ((float *)x.data)[i] = (float)(i % 13) / 8.0f;
@@ -89,7 +90,7 @@ static void prepare(call *c, const shape *s, const ls_device *d, ls_dtype t, con
     if (!c->kernel)
         return;
     const size_t bytes = c->kernel->workspace ? c->kernel->workspace(&c->a) : 0;
-    c->a.workspace = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    c->a.workspace = bench_memory(bytes);
     memset(c->a.workspace, 0, bytes);
     c->kernel->run(&c->a);
 }
@@ -100,16 +101,6 @@ static double seconds(const call *c, int times)
     for (int i = 0; i < times; i++)
         c->kernel->run(&c->a);
     return (ls_now() - t) / times;
-}
-
-static void drop(call *c)
-{
-    for (int i = 0; i < 4; i++)
-        if (c->in[i].type.ndim >= 0)
-            free(c->in[i].data);
-    free(c->out[0].data);
-    free(c->out[1].data);
-    free(c->a.workspace);
 }
 
 int main(int argc, char **argv)
@@ -162,9 +153,7 @@ int main(int argc, char **argv)
         if (b.kernel)
             printf(" %8.1f %6.2f", flop / best_library / 1e9, best_library / best);
         printf("\n");
-        drop(&a);
-        if (compare)
-            drop(&b);
+        bench_free_all();
     }
     return 0;
 }

@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/sys.h"
 #include "base/thread_pool.h"
 #include "device/device.h"
 #include "device/update_attrs.h"
+#include "memory.h"
 
 enum { PASSES = 8, MOST = 100, BLOCK = 1 << 16 };
 static const char *const NAMES[PASSES] = { "triad",     "scale",        "cast", "adam",
@@ -29,17 +29,6 @@ static float *p, *m, *v, *g;
 static uint16_t *w;
 static int64_t step = 10;
 static double lr = 1e-4;
-
-static void *memory(size_t bytes)
-{
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) {
-        fprintf(stderr, "no memory\n");
-        exit(1);
-    }
-    madvise(at, bytes, MADV_HUGEPAGE);
-    return at;
-}
 
 static void triad(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -162,9 +151,9 @@ int main(int argc, char **argv)
     ls_device d;
     if (ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = threads }) != LS_OK)
         return 1;
-    p = memory((size_t)n * 4), m = memory((size_t)n * 4), v = memory((size_t)n * 4),
-    g = memory((size_t)n * 4);
-    w = memory((size_t)n * 2);
+    p = bench_memory((size_t)n * 4), m = bench_memory((size_t)n * 4), v = bench_memory((size_t)n * 4),
+    g = bench_memory((size_t)n * 4);
+    w = bench_memory((size_t)n * 2);
     for (int64_t i = 0; i < n; i++)
         p[i] = 0.01f, m[i] = 1e-3f, v[i] = 1e-4f, g[i] = 1e-3f;
     for (int r = -1; r < rounds; r++)
