@@ -50,7 +50,7 @@ install:
 	cmake --install build --prefix $(PREFIX)
 
 clean:
-	rm -rf build build-dev build-asan build-tsan build-portable build-fuzz build-mutate
+	rm -rf build build-dev build-asan build-tsan build-portable build-wide build-fuzz build-mutate
 
 # the C API as pages: build/reference/html/index.html
 reference:

@@ -52,6 +52,9 @@ static ls_isa detect(void)
     if ((saved & 0x6) != 0x6 || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2) ||
         !(b & bit_BMI2))
         return LS_ISA_GENERIC;
+#ifdef LS_EMULATE
+    return LS_ISA_AVX512BF16; /* tests/support/avx512.h */
+#endif
     const unsigned avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
     if ((saved & 0xe6) != 0xe6 || (b & avx512) != avx512)
         return LS_ISA_AVX2;
