@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* All memory lies one behind the other in one range, of which only what is used is there. */
+/* A range of addresses that is handed out from its start. The system gives memory to what is touched. */
 static struct {
     char *base;
     size_t used;
 } bench_range;
 enum { BENCH_RANGE_GIB = 64 };
 
-/* `bytes` that are zero at first use, aligned to 64. */
+/* Memory of `bytes`, aligned to 64. Ends the program if there is none. Its contents are undefined. */
 static inline void *bench_memory(size_t bytes)
 {
     const size_t all = (size_t)BENCH_RANGE_GIB << 30;
@@ -36,5 +36,5 @@ static inline void *bench_memory(size_t bytes)
     return at;
 }
 
-/* Starts again: everything is free, and holds what it held. */
+/* Frees all that bench_memory has given. */
 static inline void bench_free_all(void) { bench_range.used = 0; }

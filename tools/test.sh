@@ -1,7 +1,8 @@
 #!/bin/sh
-# make test: the release build and its whole suite. make test-all (test.sh all): before it the suite under the sanitizers,
-# with assertions and guarded memory, without what is slow there; and the tests of the command, which the sanitizers leave
-# out, with assertions and guarded memory alone. Stops at the first build that fails. ONE=asan make test runs one of them.
+# make test: the release build and its whole suite.
+# make test-all (test.sh all): first dev, asan and tsan, without the slow tests (label release). The three have the same
+# assertions and guard pages, so dev runs only the tests of the command, which the sanitizers leave out.
+# It stops at the first build that fails. ONE=asan make test runs one of the builds.
 set -eu
 cd "$(dirname "$0")/.."
 jobs=${JOBS:-$(($(nproc) + 1))} # one more than cores: many tests wait for ranks and hosts

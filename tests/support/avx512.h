@@ -53,6 +53,7 @@ BY_HALVES_OF(wide_fnmadd_ps, _mm256_fnmadd_ps, THREE)
 
 /* ---- masks, integers and conversions: lane by lane */
 
+/* for each lane i of n that is set in the mask m */
 #define LANES(n, m)               \
     for (int i = 0; i < (n); i++) \
         if ((m) >> i & 1)
@@ -152,19 +153,21 @@ WIDE_FN __m512i wide_set1_epi64(long long x)
     r.q += (unsigned long long)x;
     return r.si;
 }
-#define LONGS(expression)                          \
-    {                                              \
-        const wide_512 x = { .si = a };            \
-        return (wide_512){ .q = (expression) }.si; \
-    }
-WIDE_FN __m512i wide_srli_epi64(__m512i a, int by) LONGS(x.q >> by) WIDE_FN __m512i
-    wide_slli_epi64(__m512i a, int by) LONGS(x.q << by) WIDE_FN __m512i wide_mul_epu32(__m512i a, __m512i b)
-        LONGS((x.q & 0xffffffff) * (((wide_512){ .si = b }).q & 0xffffffff))
-
-            WIDE_FN __m512i wide_castsi256(__m256i a)
+WIDE_FN __m512i wide_srli_epi64(__m512i a, int by)
 {
-    return (wide_512){ .half_si = { a } }.si;
+    return (wide_512){ .q = ((wide_512){ .si = a }).q >> by }.si;
 }
+WIDE_FN __m512i wide_slli_epi64(__m512i a, int by)
+{
+    return (wide_512){ .q = ((wide_512){ .si = a }).q << by }.si;
+}
+WIDE_FN __m512i wide_mul_epu32(__m512i a, __m512i b)
+{
+    const wide_512 x = { .si = a }, y = { .si = b };
+    return (wide_512){ .q = (x.q & 0xffffffff) * (y.q & 0xffffffff) }.si;
+}
+
+WIDE_FN __m512i wide_castsi256(__m256i a) { return (wide_512){ .half_si = { a } }.si; }
 WIDE_FN __m512i wide_inserti64x4(__m512i a, __m256i b, int at)
 {
     wide_512 r = { .si = a };
@@ -200,8 +203,10 @@ WIDE_FN __m512 wide_dpbf16_ps(__m512 sum, __m512bh a, __m512bh b)
     const wide_512 x = { .si = (__m512i)a }, y = { .si = (__m512i)b };
     wide_512 r = { .ps = sum };
     for (int odd = 1; odd >= 0; odd--)
-        LANES(16, ALL)
-    r.f[i] = __builtin_fmaf(wide_from_bf16(x.h[2 * i + odd]), wide_from_bf16(y.h[2 * i + odd]), r.f[i]);
+        for (int i = 0; i < 16; i++) {
+            const float p = wide_from_bf16(x.h[2 * i + odd]), q = wide_from_bf16(y.h[2 * i + odd]);
+            r.f[i] = __builtin_fmaf(p, q, r.f[i]);
+        }
     return r.ps;
 }
 
