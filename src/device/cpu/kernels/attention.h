@@ -1,8 +1,8 @@
 /* attention.h - shapes, masks and dropout that attention.c, attention_grad.c and attention_cached.c share.
  *
- * Queries are taken BLOCK_Q at a time and keys BLOCK_K at a time. A short sequence is one tile. Scores are
- * f32 and a tile of them stays in the caches. Block sizes are constant, so a (sample, head) gives the same
- * bits in any batch and for any number of threads. */
+ * A tile is BLOCK_Q queries against a block of keys, or the whole of a short sequence. Its scores are f32 and
+ * stay in the caches. Block sizes depend on nothing but head_dim, so a (sample, head) gives the same bits in
+ * any batch and for any number of threads. */
 #pragma once
 #include "device/dropout.h"
 #include "random.h"
@@ -10,11 +10,13 @@
 
 enum {
     BLOCK_Q = 64,
-    BLOCK_K = KEEP_GROUP,
-    /* Of a tile on the border of what queries may see, this many queries or keys at a time are cut where the
-     * last of them ends. A multiple of the lanes of every level. */
-    STRIP = 16
+    /* Queries of a tile whose scores are computed together: one or two vectors, the columns of a register
+     * tile. In sizes of scratch it is the largest of all levels. */
+    STRIP = 2 * VF_LANES,
+    STRIP_MAX = 32
 };
+#define LOG2_E 1.44269504f
+#define LN_2 0.693147182f
 
 /* Products of this type take pairs of bf16 (vdpbf16ps): probabilities and their gradients are rounded to bf16
  * for them. At other levels bf16 is converted to f32. */
@@ -33,10 +35,6 @@ typedef struct heads {
     int64_t bq, bk;             /* queries and keys of a tile: a block, or the whole sequence */
     bool causal;
     float scale;
-    /* The number of keys after the last whole vector, if they are few, else 0. Their scores are stored by
-     * columns, [key][query], and computed as vectors of queries. By rows, they would need a vector that is
-     * nearly empty (17 tokens: 16 lanes and 1). */
-    int64_t tail;
     /* Padding among the keys (operand ids). hidden: for each sample and key -inf if it is padding, else 0.
      * end: for each sample, one after the last key that is not padding. NULL: there is no padding. */
     const float *hidden;
@@ -48,9 +46,8 @@ typedef struct heads {
     float kept;         /* the factor of probabilities that are kept; 1: no dropout */
 } heads;
 
-enum { TAIL_MAX = 4 }; /* with 16 lanes; fewer with fewer lanes */
-
-SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k)
+/* block: keys of a block. */
+SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k, int64_t block)
 {
     const ls_attention_attrs *at = a->attrs;
     heads s = { .t = q->type.dtype,
@@ -68,18 +65,13 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
     s.unit = ATTENTION_PAIRS(s.t) ? 2 : 1;
     s.words = round_up((s.D + s.unit - 1) / s.unit, VF_LANES);
     s.bq = min_i64(BLOCK_Q, s.Tq);
-    s.bk = min_i64(BLOCK_K, s.Tk);
+    s.bk = min_i64(block, s.Tk);
     return s;
 }
 
 /* Sizes of scratch in words. They are padded for 16 lanes at every level, and hold both kinds of words, so
  * that they do not depend on the level. */
 SIMD_FN int64_t rows_size(const heads *s, int64_t rows) { return round_up(rows, 16) * round_up(s->D, 16); }
-SIMD_FN int64_t tile_width(const heads *s) { return round_up(s->bk, 16); } /* of a row of scores */
-SIMD_FN int64_t tile_s(const heads *s) { return round_up(s->bq, 2) * tile_width(s); }
-
-SIMD_FN int64_t tile_tail(void) { return TAIL_MAX * BLOCK_Q; } /* [tail, bq] */
-
 SIMD_FN int64_t hidden_row(const heads *s) { return round_up(s->Tk, 16); }
 SIMD_FN int64_t padding_size(const heads *s, const ls_tensor *ids)
 {
@@ -130,28 +122,6 @@ SIMD_FN void keep_rows(const heads *s, int32_t keep[2 * KEEP_GROUP], int64_t b, 
 
 /* The first key of sample b after which all keys are padding. */
 SIMD_FN int64_t keys_end(const heads *s, int64_t b) { return s->end ? s->end[b] : s->Tk; }
-
-SIMD_FN int64_t tail_of(const heads *s, const ls_tensor *bias)
-{
-    const int64_t tail = s->Tk % VF_LANES;
-    return s->unit == 1 && s->Tk > VF_LANES && s->Tk <= BLOCK_K && 4 * tail <= VF_LANES && !bias &&
-                   !s->hidden && !s->causal && !s->drops
-               ? tail
-               : 0;
-}
-/* How many columns of a tile of nk keys are computed by rows: all except the tail, up to the end of the last
- * vector. */
-SIMD_FN int64_t row_part(const heads *s, int64_t nk)
-{
-    return s->tail ? nk - s->tail : round_up(nk, VF_LANES);
-}
-/* Moves columns of the tail to their positions in rows [n][ld]. */
-SIMD_FN void store_tail(const heads *s, float *rows, int64_t ld, const float *tail, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < s->tail; j++)
-            rows[i * ld + j] = tail[j * BLOCK_Q + i];
-}
 
 /* The number that scores are taken relative to: a row's maximum, or 0 if all its scores are -inf. */
 SIMD_FN vf base_of(vf top) { return vf_select(vf_eq(top, vf_set1(-__builtin_inff())), vf_zero(), top); }
@@ -204,39 +174,4 @@ SIMD_FN const char *bias_row(const heads *s, const ls_tensor *bias, int64_t b, i
     if (bias->type.ndim == 2)
         return elem_at(bias, h * (s->Tq + s->Tk - 1) + s->Tq - 1 - query);
     return elem_at(bias, (((bias->type.dims[0] > 1 ? b : 0) * s->H + h) * s->Tq + query) * s->Tk);
-}
-
-/* scale * score + bias for up to VF_LANES keys of sample b, from column c of the tile on. -inf for keys from
- * number `n` on, which are not visible, and for padding. */
-SIMD_FN vf score_vector(const heads *s, const float *row, const char *bias, int64_t b, int64_t k0, int64_t c,
-                        int64_t n)
-{
-    const int left = (int)(n - c < VF_LANES ? (n > c ? n - c : 0) : VF_LANES);
-    vf x = vf_load(row + c) * s->scale;
-    if (bias)
-        x += get_padded(s->t, bias, k0 + c, left, 0.0f);
-    if (s->hidden) {
-        const vf hidden = vf_load(s->hidden + b * hidden_row(s) + k0 + c);
-        x = vf_select(vf_eq(hidden, vf_zero()), x, hidden);
-    }
-    return left == VF_LANES ? x : vf_first(x, vf_set1(-__builtin_inff()), left);
-}
-
-/* scale * score - base, where nothing but the scale and the number of keys matters. */
-SIMD_FN vf plain_score(const heads *s, const float *row, int64_t c, int64_t n, float base)
-{
-    const vf x = vf_fma(vf_load(row + c), vf_set1(s->scale), vf_set1(-base));
-    return n - c >= VF_LANES ? x : vf_first(x, vf_set1(-__builtin_inff()), (int)(n > c ? n - c : 0));
-}
-
-/* e^x for x <= 0 (rounding may make x slightly positive), and 0 from -87 on, with fewer instructions than
- * exp_below_zero. Adding 1.5 * 2^23 rounds x / ln 2 to a whole number n in the low bits; shifted into the
- * exponent, the bits above it vanish. */
-SIMD_FN vf probability(vf x)
-{
-    const vf magic = vf_set1(12582912.0f), t = vf_fma(x, vf_set1(1.44269504f), magic), n = t - magic;
-    const vf r = vf_fnma(n, vf_set1(-2.12194440e-4f), vf_fnma(n, vf_set1(0.693359375f), x));
-    const vf e = VF_POLY(r, 1.0f, 1.0f, 0.5000000096f, 0.1666651831f, 0.0416662041f, 0.0083689536f,
-                         0.0013950602f);
-    return vf_select(vf_lt(x, vf_set1(-87.0f)), vf_zero(), (vf)((vu)e + ((vu)t << 23)));
 }

@@ -67,33 +67,33 @@ typedef struct job {
 } job;
 
 typedef struct scratch {
-    float *q, *y, *top, *sum;
-    key_scratch keys;
+    float *rows, *q, *y, *top, *sum;
     tile_scratch tile;
 } scratch;
 
 static job job_of(const ls_kernel_args *a)
 {
-    job j = { .a = a, .s = heads_of(a, &a->in[0], &a->in[1]), .bias = present(&a->in[4]) ? &a->in[4] : NULL };
+    job j = { .a = a,
+              .s = heads_of(a, &a->in[0], &a->in[1], keys_of_block(a)),
+              .bias = present(&a->in[4]) ? &a->in[4] : NULL };
     j.group = j.s.H / j.s.G;
     j.rows = j.group * j.s.Tq;
     const int64_t share = (j.s.B * j.s.G * j.rows + workers(a) - 1) / workers(a);
     j.block = min_i64(BLOCK_Q, min_i64(j.rows, share));
     j.s.bq = j.block;
-    j.scratch = 2 * rows_size(&j.s, j.block) + 3 * rows_size(&j.s, j.s.bk) + tile_s(&j.s) + 2 * BLOCK_Q;
+    j.scratch = 2 * rows_size(&j.s, j.block) + columns_size(&j.s, j.block) + 2 * BLOCK_Q +
+                tile_scratch_size(&j.s, j.bias);
     return j;
 }
 
 static scratch scratch_of(const job *j, int worker)
 {
-    scratch w = { .q = (float *)j->a->workspace + worker * j->scratch };
-    w.y = w.q + rows_size(&j->s, j->block);
+    scratch w = { .rows = (float *)j->a->workspace + worker * j->scratch };
+    w.q = w.rows + rows_size(&j->s, j->block);
+    w.y = w.q + columns_size(&j->s, j->block);
     w.top = w.y + rows_size(&j->s, j->block);
     w.sum = w.top + BLOCK_Q;
-    w.keys.rows = w.sum + BLOCK_Q;
-    w.keys.columns = w.keys.rows + rows_size(&j->s, j->s.bk);
-    w.keys.stacked = w.keys.columns + rows_size(&j->s, j->s.bk);
-    w.tile.scores = w.keys.stacked + rows_size(&j->s, j->s.bk);
+    w.tile = tile_scratch_at(&j->s, w.sum + BLOCK_Q);
     return w;
 }
 
@@ -119,26 +119,25 @@ static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r
 {
     const heads *s = &j->s;
     const ls_tensor *q = &j->a->in[0], *k = &j->a->in[1], *v = &j->a->in[2], *y = &j->a->out[0];
-    tile_rows r = { .n = min_i64(j->block, j->rows - r0),
-                    .b = b,
-                    .q = w->q,
-                    .ldq = s->words,
-                    .y = w->y,
-                    .top = w->top,
-                    .sum = w->sum };
+    tile_rows r = {
+        .n = min_i64(j->block, j->rows - r0), .b = b, .q = w->q, .y = w->y, .top = w->top, .sum = w->sum
+    };
     int64_t keys[BLOCK_Q], most = 0;
     for (int64_t i = 0; i < r.n; i++) {
-        copy_rows(s, w->q + i * s->words, row_at(j, q, b, g, r0 + i), 0, 1);
+        copy_rows(s, w->rows + i * s->words, row_at(j, q, b, g, r0 + i), 0, 1);
         keys[i] = keys_of(j, b, (r0 + i) / j->group);
         most = keys[i] > most ? keys[i] : most;
         r.bias[i] = distances(j, g, r0 + i, keys[i]);
+    }
+    columns_form(s, w->q, w->rows, s->words, r.n);
+    for (int64_t i = 0; i < round_up(r.n, STRIP); i++) {
         r.top[i] = -__builtin_inff();
         r.sum[i] = 0.0f;
     }
     if (most == 0)
         memset(w->y, 0, sizeof(float) * (size_t)(r.n * s->dp));
     for (int64_t k0 = 0; k0 < most; k0 += s->bk) {
-        const tile_keys block = load_keys(s, k, v, b, g, k0, min_i64(s->bk, most - k0), &w->keys);
+        const tile_keys block = load_keys(s, k, v, b, g, k0, min_i64(s->bk, most - k0), &w->tile);
         for (int64_t i = 0; i < r.n; i++)
             r.seen[i] = keys[i] > k0 ? min_i64(keys[i] - k0, block.n) : 0;
         attend(s, &r, &block, &w->tile);

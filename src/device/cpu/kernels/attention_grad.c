@@ -8,7 +8,13 @@
  * the order of heads, also where threads share them. So bits do not depend on threads. */
 #include "table.h"
 #include "attention_distances.h"
-#include "attention_words.h"
+#include "attention_scores.h"
+
+enum {
+    BLOCK_K = KEEP_GROUP, /* keys of a tile */
+    /* On the border of what queries see, this many keys at a time are cut where the first query sees them. */
+    KEY_STRIP = 16
+};
 
 enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY };
 enum { DQ, DK, DV, DBIAS };
@@ -28,13 +34,15 @@ typedef struct job {
 } job;
 
 typedef struct scratch {
-    float *q, *dy, *stacked_q, *stacked_dy, *sum_q, *delta; /* of a head */
-    float *group_k, *group_v;                               /* sums of a key head, [key][D] */
-    float *rows, *columns_k, *columns_v, *stacked_k;        /* of a block of keys */
-    float *sum_k, *sum_v;
-    float *p, *ds, *ds_rows, *tail_p, *tail_ds; /* of a tile */
-    float *bias;                                /* sums over samples, [Tq][Tk] */
-    float *distances;                           /* of a head, see distances_at */
+    float *q, *dy, *columns_q, *columns_dy, *stacked_q, *stacked_dy, *sum_q; /* of a head */
+    float *base, *delta;      /* of a head's queries: log-sum-exp as an exponent of 2; delta */
+    float *group_k, *group_v; /* sums of a key head, [key][D] */
+    float *k, *v, *stacked_k, *sum_k, *sum_v; /* of a block of keys */
+    float *p, *ds, *ds_rows;                  /* of a tile, [key][tile_ld] */
+    float *aside;
+    float *reversed;  /* the bias of a head, if it is by distance */
+    float *bias;      /* sums over samples, [Tq][Tk] */
+    float *distances; /* of a head, see distances_at */
 } scratch;
 
 /* ---- scratch */
@@ -48,6 +56,8 @@ static bool summed_bias(const ls_kernel_args *a)
     return present(&a->in[BIAS]) && !by_distance(a) && a->in[BIAS].type.dims[0] < a->in[Q].type.dims[0];
 }
 
+SIMD_FN int64_t tile_ld(const heads *s) { return round_up(s->bq, STRIP_MAX); }
+
 /* Gives the parts of a worker's scratch their places (from NULL: none); returns its size in f32. */
 static int64_t lay_out(const job *j, scratch *w, float *from)
 {
@@ -55,7 +65,8 @@ static int64_t lay_out(const job *j, scratch *w, float *from)
     w = w ? w : &none;
     const heads *s = &j->s;
     const bool pairs = s->t == LS_BF16;
-    const int64_t head = rows_size(s, s->Tq), keys = rows_size(s, s->bk), tile = tile_s(s),
+    const int64_t head = rows_size(s, s->Tq), columns = columns_size(s, s->Tq), keys = rows_size(s, s->bk),
+                  queries = round_up(s->Tq, STRIP_MAX), tile = round_up(s->bk, 2) * tile_ld(s),
                   group = !j->split && s->H > s->G ? rows_size(s, s->Tk) : 0;
     const struct {
         float **at;
@@ -63,23 +74,25 @@ static int64_t lay_out(const job *j, scratch *w, float *from)
     } parts[] = {
         { &w->q, head },
         { &w->dy, head },
+        { &w->columns_q, columns },
+        { &w->columns_dy, columns },
         { &w->stacked_q, pairs ? head / 2 : 0 },
         { &w->stacked_dy, pairs ? head / 2 : 0 },
         { &w->sum_q, head },
-        { &w->delta, round_up(s->Tq, 16) },
+        { &w->base, queries },
+        { &w->delta, queries },
         { &w->group_k, group },
         { &w->group_v, group },
-        { &w->rows, keys },
-        { &w->columns_k, keys },
-        { &w->columns_v, keys },
-        { &w->stacked_k, keys },
+        { &w->k, keys },
+        { &w->v, keys },
+        { &w->stacked_k, pairs ? keys : 0 },
         { &w->sum_k, keys },
         { &w->sum_v, keys },
         { &w->p, tile },
         { &w->ds, tile },
         { &w->ds_rows, pairs ? tile / 2 : 0 },
-        { &w->tail_p, tile_tail() },
-        { &w->tail_ds, tile_tail() },
+        { &w->aside, (j->bias && !by_distance(j->a)) || present(&j->a->in[KEY]) ? aside_size(s) : 0 },
+        { &w->reversed, by_distance(j->a) ? reversed_size(s) : 0 },
         { &w->bias, summed_bias(j->a) ? s->Tq * s->Tk : 0 },
         { &w->distances, by_distance(j->a) ? PHASES * distances_length(s) : 0 },
     };
@@ -95,11 +108,11 @@ static int64_t lay_out(const job *j, scratch *w, float *from)
 
 typedef struct queries {
     int64_t b, h;
-    const float *q, *dy, *stacked_q, *stacked_dy, *lse;
+    const float *q, *dy, *stacked_q, *stacked_dy;
     int64_t ldq, lddy, ld_stacked_q, ld_stacked_dy;
 } queries;
 typedef struct keys {
-    int64_t k0, n, main; /* main: how many columns are computed by rows */
+    int64_t k0, n;
     const float *k, *v, *stacked_k;
     int64_t ldk, ldv, ld_stacked_k;
 } keys;
@@ -109,6 +122,7 @@ SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_str
 {
     for (int64_t i = 0; i < n; i++) {
         vf s = vf_zero();
+        fetch_row(y + (i + AHEAD) * y_stride * elem_size(T), d * elem_size(T));
         for (int64_t c = 0; c < d; c += VF_LANES) {
             const int left = (int)min_i64(VF_LANES, d - c);
             s = vf_fma(get_padded(T, dy + i * dy_stride * elem_size(T), c, left, 0.0f),
@@ -118,18 +132,28 @@ SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_str
     }
 }
 
+/* Behind the last query, lanes of a strip get p = 0. */
 static queries load_queries(const job *j, const scratch *w, int64_t b, int64_t h)
 {
     const heads *s = &j->s;
     const ls_tensor *in = j->a->in;
     const char *dy = head_at(&in[DY], b, 0, h, s->D);
-    queries r = { .b = b, .h = h, .lse = (const float *)in[LSE].data + (b * s->H + h) * s->Tq };
+    const float *lse = (const float *)in[LSE].data + (b * s->H + h) * s->Tq;
+    queries r = { .b = b, .h = h };
     r.q = rows_form(s, w->q, head_at(&in[Q], b, 0, h, s->D), in[Q].strides[1], s->Tq, &r.ldq);
     r.dy = rows_form(s, w->dy, dy, in[DY].strides[1], s->Tq, &r.lddy);
+    columns_form(s, w->columns_q, r.q, r.ldq, s->Tq);
+    columns_form(s, w->columns_dy, r.dy, r.lddy, s->Tq);
     r.stacked_q = stacked_form(s, w->stacked_q, r.q, r.ldq, s->Tq, &r.ld_stacked_q);
     r.stacked_dy = stacked_form(s, w->stacked_dy, r.dy, r.lddy, s->Tq, &r.ld_stacked_dy);
     BY_FLOAT(s->t, delta_rows, w->delta, dy, in[DY].strides[1], head_at(&in[Y], b, 0, h, s->D),
              in[Y].strides[1], s->Tq, s->D);
+    for (int64_t i = 0; i < round_up(s->Tq, STRIP); i++) {
+        w->base[i] = i >= s->Tq ? 1e30f : lse[i] == -__builtin_inff() ? 0.0f : lse[i] * LOG2_E;
+        w->delta[i] = i < s->Tq ? w->delta[i] : 0.0f;
+    }
+    if (by_distance(j->a))
+        reverse_distances(s, w->reversed, bias_row(s, j->bias, b, h, s->Tq - 1));
     return r;
 }
 
@@ -138,160 +162,137 @@ static keys load_keys(const job *j, const scratch *w, int64_t b, int64_t g, int6
     const heads *s = &j->s;
     const ls_tensor *k = &j->a->in[K], *v = &j->a->in[V];
     keys r = { .k0 = k0, .n = min_i64(s->bk, s->Tk - k0) };
-    r.main = row_part(s, r.n);
-    /* (the rows of v are needed for the tail only, those of k also as they are if they are f32) */
-    r.v = rows_form(s, w->rows, head_at(v, b, k0, g, s->D), v->strides[1], r.n, &r.ldv);
-    columns_form(s, w->columns_v, r.main, r.v, r.ldv, min_i64(r.main, r.n));
-    r.k = rows_form(s, s->unit == 1 ? w->stacked_k : w->rows, head_at(k, b, k0, g, s->D), k->strides[1], r.n,
-                    &r.ldk);
-    columns_form(s, w->columns_k, r.main, r.k, r.ldk, min_i64(r.main, r.n));
+    r.k = rows_form(s, w->k, head_at(k, b, k0, g, s->D), k->strides[1], r.n, &r.ldk);
+    r.v = rows_form(s, w->v, head_at(v, b, k0, g, s->D), v->strides[1], r.n, &r.ldv);
     r.stacked_k = stacked_form(s, w->stacked_k, r.k, r.ldk, r.n, &r.ld_stacked_k);
     return r;
 }
 
 /* ---- a tile: queries q0 .. q0+n against a block of keys */
 
-/* Where a row's ds goes besides the products. */
-SIMD_FN void put_bias(const job *j, const scratch *w, const queries *q, int64_t query, int64_t key, int n,
-                      vf ds)
+/* Adds the strip's ds, which lies [key][STRIP] in w->aside, to dbias. */
+static void put_bias(const job *j, const scratch *w, const strip *t)
 {
     const heads *s = &j->s;
-    if (j->distances) {
-        float *to = distances_at(s, w->distances, query) + key;
-        vf_store(to, vf_load(to) + ds);
-    } else if (j->task_samples > 1) {
-        float *to = w->bias + query * s->Tk + key;
-        vf_store_n(to, vf_load_n(to, n) + ds, n);
-    } else {
-        const int64_t row = ((q->b * s->H + q->h) * s->Tq + query) * s->Tk;
-        vf_put_n(elem_at(j->dbias, row), s->t, key, ds, n);
-    }
-}
-
-/* Makes f * p and ds of rows i and i + 1 of the tile (if there are two), in place of scores and dp. As f32
- * they keep their rows. As bf16, both rows become one of words, and ds_rows has ds by rows too.
- * plain: no bias, padding or dropout. */
-SIMD_FN void make_rows(const job *j, const int unit, const bool plain, const scratch *w, const queries *q,
-                       const keys *k, int64_t q0, int64_t i, int rows, int64_t width)
-{
-    const heads *s = &j->s;
-    const int64_t ld = tile_width(s);
-    int32_t keep[2 * KEEP_GROUP];
-    if (!plain && s->drops)
-        keep_rows(s, keep, q->b, q->h, q0 + i, k->k0);
-    const char *bias[2];
-    float base[2], delta[2];
-    int64_t n[2];
-    for (int r = 0; r < rows; r++) {
-        const int64_t query = q0 + i + r;
-        bias[r] = bias_row(s, j->bias, q->b, q->h, query);
-        n[r] = visible(s, query, k->k0, k->n);
-        base[r] = q->lse[query] == -__builtin_inff() ? 0.0f : q->lse[query]; /* -inf: it sees no key */
-        delta[r] = w->delta[query];
-    }
-    for (int64_t c = 0; c < width; c += VF_LANES) {
-        vf p[2] = { vf_zero(), vf_zero() }, ds[2] = { vf_zero(), vf_zero() };
-        for (int r = 0; r < rows; r++) {
-            const int64_t at = (i + r) * ld + c;
-            const float *row = w->p + at - c;
-            p[r] = probability(plain ? plain_score(s, row, c, n[r], base[r])
-                                     : score_vector(s, row, bias[r], q->b, k->k0, c, n[r]) - base[r]);
-            vf dp = vf_load(w->ds + at), kept = p[r];
-            if (!plain && s->drops) {
-                const vi mask = vi_load(keep + r * KEEP_GROUP + c);
-                dp = vi_as_vf(vf_bits(dp * s->kept) & mask);
-                kept = vi_as_vf(vf_bits(p[r] * s->kept) & mask);
-            }
-            ds[r] = p[r] * (dp - delta[r]);
-            p[r] = kept;
-            if (!plain && (j->dbias || j->distances))
-                put_bias(j, w, q, q0 + i + r, k->k0 + c, (int)(k->n - c < VF_LANES ? k->n - c : VF_LANES),
-                         ds[r]);
-            if (unit == 1) {
-                vf_store(w->p + at, p[r]);
-                vf_store(w->ds + at, ds[r]);
+    const int64_t width = round_up(t->keys, VF_LANES);
+    float *rows = aside_columns(s, w->aside);
+    LS_NAME(ls_small_transpose)(rows, width, w->aside, STRIP, t->keys, STRIP);
+    for (int64_t i = 0; i < t->n; i++)
+        for (int64_t c = 0; c < t->keys; c += VF_LANES) {
+            const int n = (int)min_i64(VF_LANES, t->keys - c);
+            const vf ds = vf_load(rows + i * width + c);
+            if (j->task_samples > 1) {
+                float *to = w->bias + (t->query + i) * s->Tk + t->k0 + c;
+                vf_store_n(to, vf_load_n(to, n) + ds, n);
             } else {
-                put_bf16((uint16_t *)(w->ds_rows + (i + r) * (ld / 2)) + c, ds[r]);
+                const int64_t row = ((t->b * s->H + t->h) * s->Tq + t->query + i) * s->Tk;
+                vf_put_n(elem_at(j->dbias, row), s->t, t->k0 + c, ds, n);
             }
         }
-        if (unit == 2) {
-            put_pairs(w->p + i * ld + c, p[0], p[1]);
-            put_pairs(w->ds + i * ld + c, ds[0], ds[1]);
-        }
-    }
 }
 
-/* Columns of the tail in p and ds. */
-static void tail_columns(const heads *s, const scratch *w, const queries *q, const keys *k, int64_t n)
+/* Makes f * p and ds of the strip from row i of the tile on, in place of scores and dp. As f32 they stay
+ * where they are. As bf16, f * p and ds_rows are rows of keys, and in ds two rows become one of words. */
+SIMD_FN void make_strip(const job *j, const int unit, const int vectors, const scratch *w, strip *t,
+                        int64_t i)
 {
-    const int64_t ld = tile_width(s);
-    LS_NAME(ls_small_dots)
-    (w->tail_p, BLOCK_Q, q->q, q->ldq, n, k->k + k->main * k->ldk, k->ldk, s->tail, s->dp);
-    LS_NAME(ls_small_dots)
-    (w->tail_ds, BLOCK_Q, q->dy, q->lddy, n, k->v + k->main * k->ldv, k->ldv, s->tail, s->dp);
-    for (int64_t j = 0; j < s->tail; j++)
-        for (int64_t i = 0; i < n; i += VF_LANES) {
-            float *p = w->tail_p + j * BLOCK_Q + i, *ds = w->tail_ds + j * BLOCK_Q + i;
-            const vf base = base_of(vf_load_n(q->lse + i, (int)min_i64(VF_LANES, n - i)));
-            const vf x = probability(vf_load(p) * s->scale - base);
-            vf_store(p, x);
-            vf_store(ds, x * (vf_load(ds) - vf_load(w->delta + i)));
+    enum { L = VF_LANES };
+    const heads *s = &j->s;
+    const int64_t ld = tile_ld(s);
+    if (by_distance(j->a)) {
+        use_distances(s, t, w->reversed);
+    } else if (j->bias) {
+        const char *rows[STRIP];
+        for (int64_t r = 0; r < t->n; r++)
+            rows[r] = bias_row(s, j->bias, t->b, t->h, t->query + r);
+        load_bias(s, t, rows, w->aside);
+    }
+    finish_scores(s, vectors, t, w->p + i, ld);
+    const vf factor = exponents(s, t);
+    const int32_t *keep = s->drops ? keep_columns(s, t, w->aside) : NULL;
+    for (int64_t key = 0; key < t->keys; key += unit)
+        for (int v = 0; v < vectors; v++) {
+            const vf base = vf_load(w->base + t->query + v * L), delta = vf_load(w->delta + t->query + v * L);
+            vf ds[2] = { vf_zero(), vf_zero() };
+            for (int u = 0; u < unit && key + u < t->keys; u++) {
+                const int64_t row = key + u, at = row * ld + i + v * L;
+                vf p = power_of_2(vf_fma(vf_load(w->p + at), factor, vf_neg(base))), kept = p,
+                   dp = vf_load(w->ds + at);
+                if (keep) {
+                    const vi mask = vi_load(keep + row * STRIP + v * L);
+                    dp = vi_as_vf(vf_bits(dp * s->kept) & mask);
+                    kept = vi_as_vf(vf_bits(p * s->kept) & mask);
+                }
+                ds[u] = p * (dp - delta);
+                if (unit == 1) {
+                    vf_store(w->p + at, kept);
+                    vf_store(w->ds + at, ds[u]);
+                } else {
+                    put_bf16((uint16_t *)(w->p + row * ld) + i + v * L, kept);
+                    put_bf16((uint16_t *)(w->ds_rows + row * (ld / 2)) + i + v * L, ds[u]);
+                }
+                if (j->dbias) {
+                    vf_store(w->aside + row * STRIP + v * L, ds[u]);
+                } else if (j->distances) {
+                    float *to = distances_at(s, w->distances, t->k0 + row) + t->query + v * L;
+                    vf_store(to, vf_load(to) + ds[u]);
+                }
+            }
+            if (unit == 2)
+                put_pairs(w->ds + key * ld + i + v * L, ds[0], ds[1]);
         }
-    store_tail(s, w->p + k->main, ld, w->tail_p, n);
-    store_tail(s, w->ds + k->main, ld, w->tail_ds, n);
+    if (j->dbias)
+        put_bias(j, w, t);
 }
 
-/* Rows [i, end) of the tile, of keys that the last of them sees: p, ds, and their part of dq. */
-static void tile_strip(const job *j, const scratch *w, const queries *q, const keys *k, int64_t q0, int64_t i,
-                       int64_t end, int64_t seen)
+/* Queries i .. of the tile, one or two vectors: p, ds, and their part of dq. */
+static void tile_strip(const job *j, const scratch *w, const keys *k, strip *t, int64_t i, int vectors)
 {
     const heads *s = &j->s;
-    const int64_t ld = tile_width(s), width = min_i64(k->main, round_up(seen, STRIP)), m = end - i,
-                  depth = words_of(s, s->D), row = q0 + i;
-    multiply(s, m, width, depth, q->q + row * q->ldq, q->ldq, 1, w->columns_k, k->main, w->p + i * ld, ld,
-             false);
-    multiply(s, m, width, depth, q->dy + row * q->lddy, q->lddy, 1, w->columns_v, k->main, w->ds + i * ld, ld,
-             false);
-    const bool plain = !j->bias && !s->hidden && !s->drops;
-    for (int64_t r = i; r < end; r += 2) {
-        const int rows = r + 1 < end ? 2 : 1;
-        if (s->unit == 1 && plain)
-            make_rows(j, 1, true, w, q, k, q0, r, rows, width);
-        else if (s->unit == 1)
-            make_rows(j, 1, false, w, q, k, q0, r, rows, width);
-        else if (plain)
-            make_rows(j, 2, true, w, q, k, q0, r, rows, width);
-        else
-            make_rows(j, 2, false, w, q, k, q0, r, rows, width);
-    }
-    if (s->tail)
-        tail_columns(s, w, q, k, m);
-    const float *ds = s->unit == 2 ? w->ds_rows : w->ds;
-    const int64_t ld_ds = ld / s->unit;
-    multiply(s, m, s->dp, words_of(s, seen), ds + i * ld_ds, ld_ds, 1, k->stacked_k, k->ld_stacked_k,
-             w->sum_q + row * s->dp, s->dp, true);
+    const int64_t ld = tile_ld(s), depth = words_of(s, s->D), n = vectors * VF_LANES;
+    multiply(s, t->keys, n, depth, k->k, k->ldk, 1, columns_at(s, w->columns_q, t->query), STRIP, w->p + i,
+             ld, false);
+    multiply(s, t->keys, n, depth, k->v, k->ldv, 1, columns_at(s, w->columns_dy, t->query), STRIP, w->ds + i,
+             ld, false);
+    if (s->unit == 1 && vectors == 2)
+        make_strip(j, 1, 2, w, t, i);
+    else if (s->unit == 1)
+        make_strip(j, 1, 1, w, t, i);
+    else if (vectors == 2)
+        make_strip(j, 2, 2, w, t, i);
+    else
+        make_strip(j, 2, 1, w, t, i);
+    multiply(s, t->n, s->dp, words_of(s, t->keys), w->ds + i, 1, ld * s->unit, k->stacked_k, k->ld_stacked_k,
+             w->sum_q + t->query * s->dp, s->dp, true);
 }
 
 static void tile(const job *j, const scratch *w, const queries *q, const keys *k, int64_t q0, int64_t n,
                  bool add)
 {
     const heads *s = &j->s;
-    const int64_t ld = tile_width(s);
+    const int64_t ld = tile_ld(s), ld_ds = ld / s->unit;
+    const float *ds = s->unit == 2 ? w->ds_rows : w->ds;
+    int64_t seen[BLOCK_Q];
+    for (int64_t i = 0; i < n; i++)
+        seen[i] = visible(s, q0 + i, k->k0, k->n);
     /* on the border of what queries see; dbias has the zeros beyond it as well */
-    const bool border = visible(s, q0, k->k0, k->n) < k->n && !j->dbias;
-    for (int64_t i = 0, end; i < n; i = end) {
-        end = s->tail ? n : min_i64(i + STRIP, n);
-        tile_strip(j, w, q, k, q0, i, end, border ? visible(s, q0 + end - 1, k->k0, k->n) : k->n);
+    const bool border = seen[0] < k->n && !j->dbias;
+    for (int64_t i = 0, some; i < n; i += some) {
+        const int vectors = strip_vectors(i, n, border && seen[i] < k->n);
+        some = min_i64((int64_t)vectors * VF_LANES, n - i);
+        strip t = strip_of(seen + i, some, q->b, q->h, q0 + i, k->k0);
+        t.keys = border ? min_i64(round_up(t.keys, KEY_STRIP), k->n) : k->n;
+        tile_strip(j, w, k, &t, i, vectors);
     }
     for (int64_t c = 0, end; c < k->n; c = end) {
-        end = border ? min_i64(c + STRIP, k->n) : k->n;
+        end = border ? min_i64(c + KEY_STRIP, k->n) : k->n;
         /* the strip of the first query that sees key c */
         const int64_t query = k->k0 + c + s->Tq - s->Tk - q0,
-                      i = border && query > 0 ? min_i64(query / STRIP * STRIP, n) : 0,
+                      i = border && query > 0 ? min_i64(query / VF_LANES * VF_LANES, n) : 0,
                       depth = words_of(s, n - i), from = (q0 + i) / s->unit;
-        multiply(s, end - c, s->dp, depth, w->p + i * ld + c, 1, ld * s->unit,
+        multiply(s, end - c, s->dp, depth, w->p + c * ld + i / s->unit, ld, 1,
                  q->stacked_dy + from * q->ld_stacked_dy, q->ld_stacked_dy, w->sum_v + c * s->dp, s->dp, add);
-        multiply(s, end - c, s->dp, depth, w->ds + i * ld + c, 1, ld * s->unit,
+        multiply(s, end - c, s->dp, depth, ds + c * ld_ds + i / s->unit, ld_ds, 1,
                  q->stacked_q + from * q->ld_stacked_q, q->ld_stacked_q, w->sum_k + c * s->dp, s->dp, add);
     }
 }
@@ -449,7 +450,7 @@ static int64_t distances_size(const job *j)
 static job job_of(const ls_kernel_args *a)
 {
     job j = { .a = a,
-              .s = heads_of(a, &a->in[Q], &a->in[K]),
+              .s = heads_of(a, &a->in[Q], &a->in[K], BLOCK_K),
               .bias = present(&a->in[BIAS]) ? &a->in[BIAS] : NULL };
     const int64_t group = j.s.H / j.s.G, key_heads = j.s.B * j.s.G;
     const bool summed = summed_bias(a),
@@ -478,7 +479,6 @@ KERNEL(attention_grad)
     j.parts = at + padding_size(&j.s, &a->in[IDS]);
     j.distances = wanted && by_distance(a) ? j.parts + parts_size(&j) : NULL;
     j.dbias = wanted && !by_distance(a) ? &a->out[DBIAS] : NULL;
-    j.s.tail = tail_of(&j.s, j.bias);
     ls_parallel_for(a->threads, j.s.B / j.task_samples * j.s.H / j.task_heads, by_heads, &j);
     if (j.split)
         ls_parallel_for(a->threads, j.s.B * j.s.G, by_key_head, &j);

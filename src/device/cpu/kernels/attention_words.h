@@ -1,9 +1,9 @@
 /* attention_words.h - operands of attention's products, as words (small_mm.h). A block of n rows of a head
  * has three forms. With f32, a word is an element; with pairs of bf16, it is two neighbours in depth.
  *
- *   rows     [n][words]          depth is the features: the left operand of q kT and dy vT
- *   columns  [words][n]          the same transposed: their right operand
- *   stacked  [n / unit][D]       depth is the rows: the right operand of p v, ds k, dsT q and pT dy
+ *   rows     [n][words]                depth is the features: the left operand of k qT and v dyT
+ *   columns  [n / STRIP][words][STRIP] the same transposed, a strip after the other: their right operand
+ *   stacked  [n / unit][D]             depth is the rows: the right operand of p v, ds k, dsT q and pT dy
  *
  * Rows of f32 are stacked already. */
 #pragma once
@@ -25,13 +25,24 @@ SIMD_FN void multiply(const heads *s, int64_t m, int64_t n, int64_t k, const flo
 /* Words of n elements of depth. */
 SIMD_FN int64_t words_of(const heads *s, int64_t n) { return (n + s->unit - 1) / s->unit; }
 
+/* Asks for a row that is read after AHEAD others. Hardware does not see it coming, as parts of rows lie
+ * apart. */
+enum { AHEAD = 8 };
+SIMD_FN void fetch_row(const char *row, int64_t bytes)
+{
+    for (int64_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch(row + at, 0, 3);
+}
+
 SIMD_FN void convert_rows(ls_dtype T, float *to, int64_t dp, const char *from, int64_t stride, int64_t rows,
                           int64_t d)
 {
-    for (int64_t r = 0; r < rows; r++)
+    for (int64_t r = 0; r < rows; r++) {
+        fetch_row(from + (r + AHEAD) * stride * elem_size(T), d * elem_size(T));
         for (int64_t c = 0; c < dp; c += VF_LANES)
             vf_store(to + r * dp + c,
                      get_padded(T, from + r * stride * elem_size(T), c, (int)min_i64(VF_LANES, d - c), 0.0f));
+    }
 }
 
 /* The form `rows`, copied: rows are s->words apart. */
@@ -52,7 +63,7 @@ SIMD_FN void copy_rows(const heads *s, float *to, const char *from, int64_t stri
 SIMD_FN const float *rows_form(const heads *s, float *scratch, const char *from, int64_t stride, int64_t n,
                                int64_t *ld)
 {
-    if (n < BLOCK_K && (s->unit == 2 || s->t == LS_F32) && s->D == s->words * s->unit &&
+    if (n < BLOCK_Q && (s->unit == 2 || s->t == LS_F32) && s->D == s->words * s->unit &&
         stride % s->unit == 0 && (uintptr_t)from % sizeof(float) == 0) {
         *ld = stride / s->unit;
         return (const float *)(const void *)from;
@@ -81,10 +92,21 @@ SIMD_FN const float *stacked_form(const heads *s, float *scratch, const float *r
     return scratch;
 }
 
-/* The form `columns`, of rows, with `width` columns, of which those from n on are 0. */
-SIMD_FN void columns_form(const heads *s, float *to, int64_t width, const float *rows, int64_t ld, int64_t n)
+/* The form `columns`, of rows. Behind the last row are zeros. */
+SIMD_FN void columns_form(const heads *s, float *to, const float *rows, int64_t ld, int64_t n)
 {
-    LS_NAME(ls_small_transpose)(to, width, rows, ld, n, s->words);
+    for (int64_t i = 0; i < n; i += STRIP)
+        LS_NAME(ls_small_transpose)
+    (to + i * s->words, STRIP, rows + i * ld, ld, min_i64(STRIP, n - i), s->words);
+}
+/* Where columns of row i begin; i is a multiple of VF_LANES. */
+SIMD_FN const float *columns_at(const heads *s, const float *columns, int64_t i)
+{
+    return columns + i / STRIP * STRIP * s->words + i % STRIP;
+}
+SIMD_FN int64_t columns_size(const heads *s, int64_t rows)
+{
+    return round_up(rows, STRIP_MAX) * round_up(s->D, 16);
 }
 
 /* VF_LANES results of two rows as words of depth, for products whose depth is the rows; and as rows of bf16,

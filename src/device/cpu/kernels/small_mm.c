@@ -2,10 +2,13 @@
  * a function. */
 #include "small_mm.h"
 
-#if defined(LS_SIMD_512)
-#define NV_MAX 4
-#else
-#define NV_MAX 3
+enum { ROWS_MAX = 8 };
+#if defined(LS_SIMD_512) /* at most 24 sums in 32 registers */
+enum { VECTORS_MAX = 4 };
+static const int rows_max[VECTORS_MAX] = { 8, 8, 8, 6 };
+#else /* at most 12 sums in 16 registers */
+enum { VECTORS_MAX = 2 };
+static const int rows_max[VECTORS_MAX] = { 8, 6 };
 #endif
 
 #ifdef LS_LEVEL_avx512bf16
@@ -14,17 +17,17 @@ SIMD_FN vf dot_add(vf sum, vf a, vf b) { return _mm512_dpbf16_ps(sum, (__m512bh)
 SIMD_FN vf dot_add(vf sum, vf a, vf b) { return vf_fma(a, b, sum); } /* never called */
 #endif
 
-SIMD_FN void tile(bool dot, int mr, int nv, int64_t k, const float *a, int64_t a_row, int64_t a_k,
-                  const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
+SIMD_FN void tile(const bool dot, const int mr, const int nv, int64_t k, const float *a, int64_t a_row,
+                  int64_t a_k, const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
 {
-    vf sum[8][NV_MAX];
+    vf sum[ROWS_MAX][VECTORS_MAX];
 #pragma GCC unroll 8
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
             sum[i][v] = add ? vf_load(c + i * ldc + v * VF_LANES) : vf_zero();
     for (int64_t p = 0; p < k; p++) {
-        vf bv[NV_MAX];
+        vf bv[VECTORS_MAX];
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
             bv[v] = vf_load(b + v * VF_LANES);
@@ -45,65 +48,59 @@ SIMD_FN void tile(bool dot, int mr, int nv, int64_t k, const float *a, int64_t a
             vf_store(c + i * ldc + v * VF_LANES, sum[i][v]);
 }
 
-/* m rows of nv vectors, in tiles of nearly equal height. Each width has a function, so that a tile needs no
- * call. */
-SIMD_FN void panel(bool dot, int nv, int mr_max, int64_t m, int64_t k, const float *a, int64_t a_row,
-                   int64_t a_k, const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
+typedef void tile_fn(int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb,
+                     float *c, int64_t ldc, bool add);
+#define TILE(name, dot, nv, mr)                                                                           \
+    static void name##_##nv##_##mr(int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b, \
+                                   int64_t ldb, float *c, int64_t ldc, bool add)                          \
+    {                                                                                                     \
+        tile(dot, mr, nv, k, a, a_row, a_k, b, ldb, c, ldc, add);                                         \
+    }
+#define TILES_6(name, dot, nv) \
+    TILE(name, dot, nv, 1)     \
+    TILE(name, dot, nv, 2)     \
+    TILE(name, dot, nv, 3) TILE(name, dot, nv, 4) TILE(name, dot, nv, 5) TILE(name, dot, nv, 6)
+#define TILES_8(name, dot, nv) TILES_6(name, dot, nv) TILE(name, dot, nv, 7) TILE(name, dot, nv, 8)
+#define NAMES_6(t) t##_1, t##_2, t##_3, t##_4, t##_5, t##_6
+#define NAMES_8(t) NAMES_6(t), t##_7, t##_8
+#if defined(LS_SIMD_512)
+#define TILES(name, dot) \
+    TILES_8(name, dot, 1) TILES_8(name, dot, 2) TILES_8(name, dot, 3) TILES_6(name, dot, 4)
+#define NAMES(name) \
+    { NAMES_8(name##_1) }, { NAMES_8(name##_2) }, { NAMES_8(name##_3) }, { NAMES_6(name##_4) }
+#else
+#define TILES(name, dot) TILES_8(name, dot, 1) TILES_6(name, dot, 2)
+#define NAMES(name) \
+    { NAMES_8(name##_1) }, { NAMES_6(name##_2) }
+#endif
+
+/* Panels from left to right. Tiles of a panel are as high as they can be until two are left, which are nearly
+ * equal: so their sizes are the same from call to call, and the processor foresees the jumps. */
+static void product(tile_fn *const tiles[VECTORS_MAX][ROWS_MAX], int64_t m, int64_t n, int64_t k,
+                    const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c,
+                    int64_t ldc, bool add)
 {
-    for (int64_t tiles = (m + mr_max - 1) / mr_max; tiles > 0; tiles--) {
-        const int mr = (int)((m + tiles - 1) / tiles);
-        switch (mr) {
-#define ROWS(n)                                                      \
-    case n:                                                          \
-        if (n <= mr_max)                                             \
-            tile(dot, n, nv, k, a, a_row, a_k, b, ldb, c, ldc, add); \
-        break;
-            ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8)
-#undef ROWS
-        }
-        a += mr * a_row;
-        c += mr * ldc;
-        m -= mr;
+    for (int64_t j = 0, nv; j < n && m > 0; j += nv * VF_LANES) {
+        nv = min_i64(VECTORS_MAX, (n - j) / VF_LANES);
+        tile_fn *const *rows = tiles[nv - 1];
+        const int64_t most = rows_max[nv - 1];
+        int64_t i = 0;
+        for (; m - i > 2 * most; i += most)
+            rows[most - 1](k, a + i * a_row, a_row, a_k, b + j, ldb, c + i * ldc + j, ldc, add);
+        const int64_t upper = m - i > most ? (m - i + 1) / 2 : m - i, lower = m - i - upper;
+        rows[upper - 1](k, a + i * a_row, a_row, a_k, b + j, ldb, c + i * ldc + j, ldc, add);
+        i += upper;
+        if (lower)
+            rows[lower - 1](k, a + i * a_row, a_row, a_k, b + j, ldb, c + i * ldc + j, ldc, add);
     }
 }
-
-#if defined(LS_SIMD_512) /* at most 24 sums in 32 registers */
-enum { MR_1 = 8, MR_2 = 8, MR_3 = 8, MR_4 = 6 };
-#define WIDEST(name, dot) PANEL(name, dot, 4)
-#define CASE_WIDEST(name)                                                 \
-    case 4:                                                               \
-        name##_panel_4(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); \
-        break;
-#else /* at most 12 sums in 16 registers */
-enum { MR_1 = 8, MR_2 = 6, MR_3 = 4 };
-#define WIDEST(name, dot)
-#define CASE_WIDEST(name)
-#endif
-#define PANEL(name, dot, nv)                                                                              \
-    static __attribute__((noinline)) void name##_panel_##nv(int64_t m, int64_t k, const float *a,         \
-                                                            int64_t a_row, int64_t a_k, const float *b,   \
-                                                            int64_t ldb, float *c, int64_t ldc, bool add) \
-    {                                                                                                     \
-        panel(dot, nv, MR_##nv, m, k, a, a_row, a_k, b, ldb, c, ldc, add);                                \
-    }
-/* The function `name`: panels from left to right. */
 #define PRODUCT(name, dot)                                                                          \
-    PANEL(name, dot, 1)                                                                             \
-    PANEL(name, dot, 2)                                                                             \
-    PANEL(name, dot, 3)                                                                             \
-    WIDEST(name, dot)                                                                               \
+    TILES(name, dot)                                                                                \
     void LS_NAME(name)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k, \
                        const float *b, int64_t ldb, float *c, int64_t ldc, bool add)                \
     {                                                                                               \
-        for (int64_t j = 0; j < n; j += NV_MAX * VF_LANES)                                          \
-            switch (min_i64(NV_MAX, (n - j) / VF_LANES)) {                                          \
-            case 1: name##_panel_1(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;        \
-            case 2: name##_panel_2(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add); break;        \
-            case 3:                                                                                 \
-                name##_panel_3(m, k, a, a_row, a_k, b + j, ldb, c + j, ldc, add);                   \
-                break;                                                                              \
-                CASE_WIDEST(name)                                                                   \
-            }                                                                                       \
+        static tile_fn *const tiles[VECTORS_MAX][ROWS_MAX] = { NAMES(name) };                       \
+        product(tiles, m, n, k, a, a_row, a_k, b, ldb, c, ldc, add);                                \
     }
 PRODUCT(ls_small_mm, false)
 #ifdef LS_LEVEL_avx512bf16
@@ -181,16 +178,4 @@ void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int6
             for (int64_t c = 0; c < d; c += 4)
                 transpose_four(to + c * ldt + j, ldt, from + c, ld, n - j);
     }
-}
-
-void LS_NAME(ls_small_dots)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n,
-                            const float *others, int64_t ldo, int64_t m, int64_t d)
-{
-    for (int64_t j = 0; j < m; j++)
-        for (int64_t i = 0; i < n; i++) {
-            vf sum = vf_zero();
-            for (int64_t c = 0; c < d; c += VF_LANES)
-                sum = vf_fma(vf_load(rows + i * ld + c), vf_load(others + j * ldo + c), sum);
-            to[j * ldt + i] = vf_sum(sum);
-        }
 }

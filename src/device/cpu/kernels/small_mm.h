@@ -18,6 +18,3 @@ void LS_NAME(ls_small_dot_mm)(int64_t m, int64_t n, int64_t k, const float *a, i
 /* to[d][j] = rows[j][d] for j < n, 0 for n <= j < ldt; of any words. d is rounded up to a multiple of
  * VF_LANES, which `rows` must contain; ldt is a multiple, too. */
 void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, int64_t d);
-/* to[j][i] = sum over d of rows[i][d] * others[j][d], for i < n and j < m. d is a multiple of VF_LANES. */
-void LS_NAME(ls_small_dots)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n,
-                            const float *others, int64_t ldo, int64_t m, int64_t d);
