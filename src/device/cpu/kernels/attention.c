@@ -4,7 +4,7 @@
 #include "table.h"
 #include "attention_tile.h"
 
-enum { CHUNK = 4 * BLOCK_Q };
+enum { CHUNK = 8 * BLOCK_Q };
 
 typedef struct job {
     const ls_kernel_args *a;
@@ -25,11 +25,13 @@ typedef struct scratch {
 static job job_of(const ls_kernel_args *a)
 {
     job j = { .a = a,
-              .s = heads_of(a, &a->in[0], &a->in[1], keys_of_block(a)),
+              .s = heads_of(a, &a->in[0], &a->in[1], BLOCK_KEYS),
               .bias = present(&a->in[3]) ? &a->in[3] : NULL };
     const heads *s = &j.s;
     j.by_distance = j.bias && j.bias->type.ndim == 2;
-    j.chunk = min_i64(CHUNK, s->Tq);
+    const int64_t tiles = s->B * s->H * ((s->Tq + BLOCK_Q - 1) / BLOCK_Q),
+                  share = tiles / (2 * workers(a)); /* every worker should have two chunks */
+    j.chunk = min_i64(s->Tq, min_i64(CHUNK, BLOCK_Q * (share > 1 ? share : 1)));
     j.chunks = (s->Tq + j.chunk - 1) / j.chunk;
     j.scratch = rows_size(s, s->bq) + columns_size(s, j.chunk) + rows_size(s, j.chunk) +
                 2 * round_up(j.chunk, STRIP_MAX) + (j.by_distance ? reversed_size(s) : 0) +

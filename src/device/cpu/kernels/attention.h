@@ -46,8 +46,8 @@ typedef struct heads {
     float kept;         /* the factor of probabilities that are kept; 1: no dropout */
 } heads;
 
-/* block: keys of a block. */
-SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k, int64_t block)
+/* elements: of a block of keys. */
+SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k, int64_t elements)
 {
     const ls_attention_attrs *at = a->attrs;
     heads s = { .t = q->type.dtype,
@@ -65,7 +65,8 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
     s.unit = ATTENTION_PAIRS(s.t) ? 2 : 1;
     s.words = round_up((s.D + s.unit - 1) / s.unit, VF_LANES);
     s.bq = min_i64(BLOCK_Q, s.Tq);
-    s.bk = min_i64(block, s.Tk);
+    const int64_t groups = elements / s.D / KEEP_GROUP;
+    s.bk = min_i64(KEEP_GROUP * (groups < 1 ? 1 : min_i64(groups, 4)), s.Tk);
     return s;
 }
 

@@ -74,7 +74,7 @@ typedef struct scratch {
 static job job_of(const ls_kernel_args *a)
 {
     job j = { .a = a,
-              .s = heads_of(a, &a->in[0], &a->in[1], keys_of_block(a)),
+              .s = heads_of(a, &a->in[0], &a->in[1], BLOCK_KEYS),
               .bias = present(&a->in[4]) ? &a->in[4] : NULL };
     j.group = j.s.H / j.s.G;
     j.rows = j.group * j.s.Tq;

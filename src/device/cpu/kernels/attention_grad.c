@@ -11,7 +11,7 @@
 #include "attention_scores.h"
 
 enum {
-    BLOCK_K = KEEP_GROUP, /* keys of a tile */
+    BLOCK_KEYS = 8192, /* elements of a block of keys: p and ds of a tile are as large */
     /* On the border of what queries see, this many keys at a time are cut where the first query sees them. */
     KEY_STRIP = 16
 };
@@ -450,7 +450,7 @@ static int64_t distances_size(const job *j)
 static job job_of(const ls_kernel_args *a)
 {
     job j = { .a = a,
-              .s = heads_of(a, &a->in[Q], &a->in[K], BLOCK_K),
+              .s = heads_of(a, &a->in[Q], &a->in[K], BLOCK_KEYS),
               .bias = present(&a->in[BIAS]) ? &a->in[BIAS] : NULL };
     const int64_t group = j.s.H / j.s.G, key_heads = j.s.B * j.s.G;
     const bool summed = summed_bias(a),

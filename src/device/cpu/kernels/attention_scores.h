@@ -8,24 +8,27 @@
 
 typedef struct strip {
     int64_t b, h, query, n; /* sample, head, first query, how many queries */
-    int64_t k0, keys;       /* the first key; how many of the block some query sees */
+    int64_t k0, keys, all;  /* the first key; how many of the block some query sees, and how many all see */
     const int64_t *seen;    /* how many each query sees: the first ones */
     const float *bias;      /* of key j and query i: bias[j * bias_step + i]. NULL: none */
     int64_t bias_step;
 } strip;
 
-/* How many vectors of queries the strip at query i of a tile of n has: at most 16 queries on the border of what
- * they see,
- * where fewer scores are for nothing then. */
+/* How many vectors of queries the strip at query i of a tile of n has: at most 16 queries on the border of
+ * what they see, where fewer scores are for nothing then. */
 SIMD_FN int strip_vectors(int64_t i, int64_t n, bool border)
 {
     return (border && VF_LANES >= 16) || i % STRIP || n - i <= VF_LANES ? 1 : 2;
 }
 SIMD_FN strip strip_of(const int64_t *seen, int64_t n, int64_t b, int64_t h, int64_t query, int64_t k0)
 {
-    strip t = { .b = b, .h = h, .query = query, .n = n, .k0 = k0, .seen = seen };
-    for (int64_t i = 0; i < n; i++)
+    strip t = {
+        .b = b, .h = h, .query = query, .n = n, .k0 = k0, .seen = seen, .keys = seen[0], .all = seen[0]
+    };
+    for (int64_t i = 1; i < n; i++) {
         t.keys = seen[i] > t.keys ? seen[i] : t.keys;
+        t.all = min_i64(t.all, seen[i]);
+    }
     return t;
 }
 
@@ -83,7 +86,7 @@ SIMD_FN const int32_t *keep_columns(const heads *s, const strip *t, float *aside
     return (const int32_t *)columns;
 }
 
-/* What products of the strip become exponents of 2 by, when `finish_scores` has left them. */
+/* The factor that makes exponents of 2 of what `finish_scores` leaves. */
 SIMD_FN vf exponents(const heads *s, const strip *t)
 {
     return vf_set1(t->bias || s->hidden ? LOG2_E : s->scale * LOG2_E);
@@ -101,13 +104,12 @@ SIMD_FN void finish_scores(const heads *s, const int vectors, const strip *t, fl
             const bool hides = s->hidden && s->hidden[t->b * hidden_row(s) + t->k0 + j] != 0.0f;
             vf_store(at, hides ? least : vf_fma(vf_load(at), vf_set1(s->scale), bias));
         }
+    if (t->all == t->keys)
+        return;
     float seen[STRIP];
-    int64_t all = t->keys; /* see the keys before it */
-    for (int64_t i = 0; i < STRIP; i++) {
+    for (int64_t i = 0; i < STRIP; i++)
         seen[i] = (float)(i < t->n ? t->seen[i] : t->keys);
-        all = i < t->n ? min_i64(all, t->seen[i]) : all;
-    }
-    for (int64_t j = all; j < t->keys; j++)
+    for (int64_t j = t->all; j < t->keys; j++)
         for (int v = 0; v < vectors; v++) {
             float *at = x + j * ld + v * VF_LANES;
             vf_store(at,

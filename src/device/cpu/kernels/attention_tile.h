@@ -7,13 +7,8 @@
 #pragma once
 #include "attention_scores.h"
 
-/* Keys of a block: their rows and those of their values are in L2. */
-SIMD_FN int64_t keys_of_block(const ls_kernel_args *a)
-{
-    const int64_t d = ((const ls_attention_attrs *)a->attrs)->head_dim;
-    const int64_t n = (int64_t)16384 / d / KEEP_GROUP * KEEP_GROUP;
-    return n < KEEP_GROUP ? KEEP_GROUP : min_i64(n, (int64_t)4 * KEEP_GROUP);
-}
+/* Elements of a block of keys: its rows and those of its values are in L2. */
+enum { BLOCK_KEYS = 16384 };
 
 /* Queries, and what is known of them so far. */
 typedef struct tile_rows {

@@ -92,7 +92,7 @@ SIMD_FN const float *stacked_form(const heads *s, float *scratch, const float *r
     return scratch;
 }
 
-/* The form `columns`, of rows. Behind the last row are zeros. */
+/* The form `columns`, of rows. Behind the last row are zeros, up to a whole vector. */
 SIMD_FN void columns_form(const heads *s, float *to, const float *rows, int64_t ld, int64_t n)
 {
     for (int64_t i = 0; i < n; i += STRIP)

@@ -169,7 +169,7 @@ SIMD_FN void transpose_four(float *to, int64_t ldt, const float *rows, int64_t l
 
 void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, int64_t d)
 {
-    for (int64_t j = 0; j < ldt; j += VF_LANES) {
+    for (int64_t j = 0; j < n; j += VF_LANES) {
         const float *from = rows + j * ld;
         if (n - j >= VF_LANES)
             for (int64_t c = 0; c < d; c += 4)

@@ -15,6 +15,6 @@ void LS_NAME(ls_small_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64
 void LS_NAME(ls_small_dot_mm)(int64_t m, int64_t n, int64_t k, const float *a, int64_t a_row, int64_t a_k,
                               const float *b, int64_t ldb, float *c, int64_t ldc, bool add);
 #endif
-/* to[d][j] = rows[j][d] for j < n, 0 for n <= j < ldt; of any words. d is rounded up to a multiple of
- * VF_LANES, which `rows` must contain; ldt is a multiple, too. */
+/* to[d][j] = rows[j][d] for j < n, of any words; 0 behind them up to a whole vector. d is rounded up to a
+ * multiple of VF_LANES, which `rows` must contain. */
 void LS_NAME(ls_small_transpose)(float *to, int64_t ldt, const float *rows, int64_t ld, int64_t n, int64_t d);
