@@ -276,7 +276,7 @@ static void tile(const job *j, const scratch *w, const queries *q, const keys *k
     for (int64_t i = 0; i < n; i++)
         seen[i] = visible(s, q0 + i, k->k0, k->n);
     /* on the border of what queries see; dbias has the zeros beyond it as well */
-    const bool border = seen[0] < k->n && !j->dbias;
+    const bool border = visible(s, q0, k->k0, k->n) < k->n && !j->dbias;
     for (int64_t i = 0, some; i < n; i += some) {
         const int vectors = strip_vectors(i, n, border && seen[i] < k->n);
         some = min_i64((int64_t)vectors * VF_LANES, n - i);
