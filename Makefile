@@ -10,6 +10,10 @@ JOBS ?= $(shell nproc)
 WERROR ?= OFF
 CONFIGURE = -DLS_WERROR=$(WERROR) $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 
+# ccache: what was compiled in one clone is not compiled again in another.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+
 all: build-release
 
 # make build-NAME: one preset of CMakePresets.json. Always runs: CMake knows what is up to date, and folders of these names exist.
