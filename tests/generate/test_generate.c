@@ -15,7 +15,7 @@
 #include "support/support.h"
 #include "step/compile.h"
 
-enum { VOCABULARY = 37, LENGTH = 150 };
+enum { VOCABULARY = 37, LENGTH = 300 };
 
 /* Grouped queries; heads that are no whole vectors; `tied` or not. More tokens than a block of keys and a
  * chunk of a prompt. */
@@ -131,8 +131,8 @@ static void same_bits_as_one_pass(void **state)
                     check_logits(logits, whole, i, "one by one");
                 }
                 ASSERT_FAILS(ls_generator_feed(g, ids, 1, &logits), LS_E_USAGE,
-                             "150 tokens and 1 more are beyond the context of 150");
-                static const int CUTS[] = { LENGTH, 100, 65, 7, 30 };
+                             "300 tokens and 1 more are beyond the context of 300");
+                static const int CUTS[] = { LENGTH, 200, 65, 7, 30 };
                 for (int c = 0; c < 5; c++) { /* in pieces; what lies in the caches beyond them is not seen */
                     ls_generator_rewind(g, 0);
                     for (int at = 0; at < LENGTH; at = (int)ls_generator_position(g)) {
@@ -152,7 +152,7 @@ static void same_bits_as_one_pass(void **state)
 static void many_prompts(void **state)
 {
     enum { PROMPTS = 5, TOKENS = 9 };
-    static const int64_t LENGTHS[PROMPTS] = { 40, 1, 149, 67, 3 };
+    static const int64_t LENGTHS[PROMPTS] = { 40, 1, LENGTH - 1, 67, 3 };
     const ls_decoder_config config = small(false);
     ls_weights *w = random_weights(&config);
     int32_t ids[LENGTH];
@@ -173,7 +173,7 @@ static void many_prompts(void **state)
             ASSERT_OK(ls_generate_all(one, PROMPTS, prompts, &how, alone));
             ASSERT_OK(ls_generate_all(several, PROMPTS, prompts, &how, texts));
             for (int p = 0; p < PROMPTS; p++) {
-                assert_int_equal(texts[p].n, LENGTHS[p] == 149 ? 1 : TOKENS); /* the context is full */
+                assert_int_equal(texts[p].n, LENGTHS[p] == LENGTH - 1 ? 1 : TOKENS); /* the context is full */
                 assert_int_equal(texts[p].n, alone[p].n);
                 assert_memory_equal(texts[p].ids, alone[p].ids, sizeof(int32_t) * (size_t)texts[p].n);
                 free(texts[p].ids);
