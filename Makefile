@@ -10,9 +10,9 @@ JOBS ?= $(shell nproc)
 WERROR ?= OFF
 CONFIGURE = -DLS_WERROR=$(WERROR) $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 
-# ccache: what was compiled in one clone is not compiled again in another.
-export CCACHE_BASEDIR := $(CURDIR)
-export CCACHE_NOHASHDIR := 1
+# Objects name no folder (-ffile-prefix-map), so clones can share what ccache has compiled.
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= 1
 
 all: build-release
 

@@ -11,9 +11,9 @@
 enum {
     BLOCK_Q = 64,
     /* Queries of a tile whose scores are computed together: one or two vectors, the columns of a register
-     * tile. In sizes of scratch it is the largest of all levels. */
+     * tile. */
     STRIP = 2 * VF_LANES,
-    STRIP_MAX = 32
+    STRIP_MAX = 32 /* of all levels; for sizes of scratch, which do not depend on the level */
 };
 #define LOG2_E 1.44269504f
 #define LN_2 0.693147182f
@@ -46,7 +46,7 @@ typedef struct heads {
     float kept;         /* the factor of probabilities that are kept; 1: no dropout */
 } heads;
 
-/* elements: of a block of keys. */
+/* A block of keys has up to `elements` elements, but 64 to 256 keys. */
 SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k, int64_t elements)
 {
     const ls_attention_attrs *at = a->attrs;

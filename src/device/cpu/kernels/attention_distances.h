@@ -1,4 +1,4 @@
-/* attention_distances.h - sums by distance of a head: the gradient of a bias by distance, turned around as
+/* attention_distances.h - sums by distance of a head: the gradient of a bias by distance, in reverse order as
  * the bias is (attention_scores.h). Key k and query i belong to place i - k + Tk - 1. Neighbouring keys would
  * add to vectors that overlap, each waiting for the one before. So keys k, k + 16, k + 32, .. have an array
  * of their own, in which they are whole vectors apart. */

@@ -170,7 +170,7 @@ static keys load_keys(const job *j, const scratch *w, int64_t b, int64_t g, int6
 
 /* ---- a tile: queries q0 .. q0+n against a block of keys */
 
-/* Adds the strip's ds, which lies [key][STRIP] in w->aside, to dbias. */
+/* Stores the strip's ds, [key][STRIP] in w->aside, in dbias; adds it to the sum if samples share the bias. */
 static void put_bias(const job *j, const scratch *w, const strip *t)
 {
     const heads *s = &j->s;

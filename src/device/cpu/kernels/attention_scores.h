@@ -14,8 +14,8 @@ typedef struct strip {
     int64_t bias_step;
 } strip;
 
-/* How many vectors of queries the strip at query i of a tile of n has: at most 16 queries on the border of
- * what they see, where fewer scores are for nothing then. */
+/* How many vectors of queries the strip at query i of a tile of n has. On the border of a causal mask a strip
+ * has at most 16 queries: a wider one would compute more scores that the mask then hides. */
 SIMD_FN int strip_vectors(int64_t i, int64_t n, bool border)
 {
     return (border && VF_LANES >= 16) || i % STRIP || n - i <= VF_LANES ? 1 : 2;
@@ -32,7 +32,7 @@ SIMD_FN strip strip_of(const int64_t *seen, int64_t n, int64_t b, int64_t h, int
     return t;
 }
 
-/* Room to transpose something of a strip: rows of queries, and behind them columns. */
+/* Scratch in which a strip's bias, masks or ds are transposed: a half for queries by rows, one for keys. */
 SIMD_FN int64_t aside_width(const heads *s) { return round_up(s->bk, KEEP_GROUP); }
 SIMD_FN int64_t aside_size(const heads *s) { return 2 * STRIP_MAX * aside_width(s); }
 SIMD_FN float *aside_columns(const heads *s, float *aside) { return aside + STRIP * aside_width(s); }
@@ -51,7 +51,8 @@ SIMD_FN void load_bias(const heads *s, strip *t, const char *const *rows, float 
     t->bias_step = STRIP;
 }
 
-/* A bias by distance, turned around: key j and query i find theirs at reversed[Tk - 1 - j + i]. */
+/* A bias by distance in reverse order, so that neighbouring queries read neighbouring elements: key j and
+ * query i read reversed[Tk - 1 - j + i]. */
 SIMD_FN int64_t reversed_size(const heads *s) { return round_up(s->Tq + s->Tk + STRIP_MAX, 16); }
 SIMD_FN void reverse_distances(const heads *s, float *reversed, const char *row)
 {
@@ -92,8 +93,8 @@ SIMD_FN vf exponents(const heads *s, const strip *t)
     return vf_set1(t->bias || s->hidden ? LOG2_E : s->scale * LOG2_E);
 }
 
-/* Products k q of the strip, in place: the scale, the bias and padding, unless there is only a scale; and
- * -inf for keys that a query does not see. */
+/* Completes the products k q of the strip in place. With a bias or padding it applies the scale, the bias and
+ * padding; without, `exponents` has the scale. Keys that a query does not see get -inf. */
 SIMD_FN void finish_scores(const heads *s, const int vectors, const strip *t, float *x, int64_t ld)
 {
     const vf least = vf_set1(-__builtin_inff());

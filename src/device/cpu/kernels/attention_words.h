@@ -25,8 +25,8 @@ SIMD_FN void multiply(const heads *s, int64_t m, int64_t n, int64_t k, const flo
 /* Words of n elements of depth. */
 SIMD_FN int64_t words_of(const heads *s, int64_t n) { return (n + s->unit - 1) / s->unit; }
 
-/* Asks for a row that is read after AHEAD others. Hardware does not see it coming, as parts of rows lie
- * apart. */
+/* Prefetches a row. Hardware does not, since the rows of one head lie apart. A loop prefetches AHEAD rows
+ * before it reads them. */
 enum { AHEAD = 8 };
 SIMD_FN void fetch_row(const char *row, int64_t bytes)
 {
@@ -54,6 +54,7 @@ SIMD_FN void copy_rows(const heads *s, float *to, const char *from, int64_t stri
     }
     const size_t bytes = (size_t)s->D * 2, rest = (size_t)s->words * 4 - bytes;
     for (int64_t r = 0; r < n; r++) {
+        fetch_row(from + (r + AHEAD) * stride * 2, s->D * 2);
         memcpy(to + r * s->words, from + r * stride * 2, bytes);
         memset((char *)(to + r * s->words) + bytes, 0, rest);
     }
