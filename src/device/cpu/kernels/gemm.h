@@ -210,10 +210,6 @@ void LS_NAME(ls_gemm_finish)(const ls_kernel_args *a, gemm_kind kind, const floa
 /* Stores f32 numbers as the elements of a contiguous tensor of any float type. */
 void LS_NAME(ls_gemm_store)(const ls_tensor *to, const float *from);
 
-/* Hides from the compiler how a pointer was computed. Else it would keep a pointer for every row in a
- * register, instead of adding the stride to one. */
-#define OPAQUE(p) __asm__("" : "+r"(p))
-
 /* Transposes VF_LANES rows of VF_LANES words: log2(lanes) rounds. Each interleaves the rows i and
  * i + lanes/2. */
 #if VF_LANES == 16

@@ -58,6 +58,10 @@ SIMD_FN bool is_float16_or_32(ls_dtype t) { return t == LS_F32 || t == LS_BF16 |
 SIMD_FN int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 SIMD_FN int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* Hides from the compiler how a pointer was computed. So a loop adds the stride to it, instead of having a
+ * pointer for every row, or a second form for a stride of 1. */
+#define OPAQUE(p) __asm__("" : "+r"(p))
+
 /* The first n lanes of v, and the other lanes of `other`. */
 SIMD_FN vf vf_first(vf v, vf other, int n)
 {

@@ -26,7 +26,9 @@ SIMD_FN void tile(const bool dot, const int mr, const int nv, int64_t k, const f
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
             sum[i][v] = add ? vf_load(c + i * ldc + v * VF_LANES) : vf_zero();
-    for (int64_t p = 0; p < k; p++) {
+    /* (Behind a loop that may run no times, or that has two forms, the compiler would store the sums on the
+     * stack first.) */
+    do {
         vf bv[VECTORS_MAX];
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
@@ -40,7 +42,8 @@ SIMD_FN void tile(const bool dot, const int mr, const int nv, int64_t k, const f
         }
         a += a_k;
         b += ldb;
-    }
+        OPAQUE(a);
+    } while (--k > 0);
 #pragma GCC unroll 8
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 4
@@ -80,7 +83,9 @@ static void product(tile_fn *const tiles[VECTORS_MAX][ROWS_MAX], int64_t m, int6
                     const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c,
                     int64_t ldc, bool add)
 {
-    for (int64_t j = 0, nv; j < n && m > 0; j += nv * VF_LANES) {
+    for (int64_t i = 0; i < m && k == 0 && !add; i++)
+        memset(c + i * ldc, 0, sizeof(float) * (size_t)n);
+    for (int64_t j = 0, nv; j < n && m > 0 && k > 0; j += nv * VF_LANES) {
         nv = min_i64(VECTORS_MAX, (n - j) / VF_LANES);
         tile_fn *const *rows = tiles[nv - 1];
         const int64_t most = rows_max[nv - 1];
