@@ -40,11 +40,14 @@ def table(results):
     load, steal = max((r.get("load_before", 0) for r in rows.values()), default=0), max(
         (r.get("steal", 0) for r in rows.values()), default=0
     )
+    quiet = sorted(r["quiet"] for r in rows.values() if "quiet" in r)
     dates = sorted(r["when"].split()[0] for r in rows.values())
     text = (
         f"{m['cpu']}, {m['cores']} cores, level {m['isa']} ({m['gflops_f32_1']:.0f} GFLOP/s f32 and {m['gflops_bf16_1']:.0f} bf16 on one), {m['memory_gib']} GiB; "
         f"PyTorch {results.get('torch', '-')}; {dates[0]}{' to ' + dates[-1] if dates[-1] != dates[0] else ''}; load up to {load:.1f} and steal up to "
-        f"{100 * steal:.0f} % while it ran."
+        f"{100 * steal:.0f} % while it ran"
+        + (f"; bursts of multiply-adds ran at {100 * quiet[0]:.0f} to {100 * quiet[-1]:.0f} % of their best" if quiet else "")
+        + "."
     )
     words, lines, width = text.split(), [""], 0
     for word in words:

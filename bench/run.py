@@ -9,7 +9,7 @@ take turns in one go. A figure is the median over rounds of each round's median,
 rounds' ratios, so that a clock that drifts touches both
 sides alike; the mode with the least median is PyTorch's best. Beside them a burst of multiply-adds: the bound
 is the step's FLOPs (as `lockstep plan` counts them) at
-that rate. The rows that ran replace theirs in the results, with the machine, its load and its steal, beside
+that rate. The mean of all bursts beside the best of them says how quiet the cores were. The rows that ran replace theirs in the results, with the machine, its load and its steal, beside
 those of other machines; `bench/readme.py` makes README's table of them.
 """
 
@@ -108,7 +108,7 @@ def measure(build, row, bound, folder, options):
         "steps": row["steps"],
         "peers": {},
     }
-    mine, rates, answer = [], [], {}
+    mine, bursts, answer = [], [], {}
     for mode, start in ({} if options.no_torch else row["modes"]).items() or [("", None)]:
         try:
             theirs = start() if start else None
@@ -120,7 +120,7 @@ def measure(build, row, bound, folder, options):
             continue
         pairs = []
         for _ in range(rounds):
-            rates.append(bound.ask(row["threads"], row["dtype"])["gflops"])
+            bursts.append(bound.ask(row["threads"], row["dtype"]))
             answer = ours.ask(row["steps"])
             mine.append(answer["median"])
             if theirs:
@@ -152,6 +152,7 @@ def measure(build, row, bound, folder, options):
         )
     after = ticks()
     total = sum(b - a for a, b in zip(before, after))
+    rates = [b["gflops"] for b in bursts]
     result |= {
         "seconds": middle(mine),
         "least": min(mine),
@@ -163,13 +164,15 @@ def measure(build, row, bound, folder, options):
         "of_bound": work / middle(mine) / middle(rates),
         "load_before": load,
         "steal": (after[7] - before[7]) / total,
+        "quiet": statistics.mean(b["mean"] for b in bursts) / max(rates),
         "when": stamp(),
     }
     if result["peers"]:
         result["best"] = min(result["peers"], key=lambda m: result["peers"][m]["seconds"])
     print(
         f"{row['name']:18} Lockstep {1e3 * result['seconds']:10.1f} ms ({1e3 * result['least']:.1f} to {1e3 * result['most']:.1f}), {100 * result['of_bound']:.0f} % of the bound, "
-        f"planned {1e3 * (expected or 0):.1f} ms; {result['peak_rss_mb']:.0f} MB; load {load:.1f}, steal {100 * result['steal']:.1f} %",
+        f"planned {1e3 * (expected or 0):.1f} ms; {result['peak_rss_mb']:.0f} MB; load {load:.1f}, steal {100 * result['steal']:.1f} %, "
+        f"bursts at {100 * result['quiet']:.0f} % of their best",
         flush=True,
     )
     return result

@@ -191,6 +191,17 @@ static void put_bias(const job *j, const scratch *w, const strip *t)
         }
 }
 
+/* Keeps ds of the bias: of key `key` of the block and vector v of the strip. */
+SIMD_FN void keep_bias(const job *j, const scratch *w, const strip *t, int64_t key, int v, vf ds)
+{
+    if (j->dbias) {
+        vf_store(w->aside + key * STRIP + v * VF_LANES, ds);
+        return;
+    }
+    float *to = distances_at(&j->s, w->distances, t->k0 + key) + t->query + v * VF_LANES;
+    vf_store(to, vf_load(to) + ds);
+}
+
 /* Makes f * p and ds of the strip from row i of the tile on, in place of scores and dp. As f32 they stay
  * where they are. As bf16, f * p and ds_rows are rows of keys, and in ds two rows become one of words. */
 SIMD_FN void make_strip(const job *j, const int unit, const int vectors, const scratch *w, strip *t,
@@ -208,38 +219,40 @@ SIMD_FN void make_strip(const job *j, const int unit, const int vectors, const s
         load_bias(s, t, rows, w->aside);
     }
     finish_scores(s, vectors, t, w->p + i, ld);
-    const vf factor = exponents(s, t);
+    const vf factor = exponents(s, t), scale_kept = vf_set1(s->kept);
     const int32_t *keep = s->drops ? keep_columns(s, t, w->aside) : NULL;
+    const bool bias_wanted = j->dbias || j->distances;
+    float *const scores = w->p, *const products = w->ds, *const ds_rows = w->ds_rows;
+    vf base[2], delta[2];
+    for (int v = 0; v < vectors; v++) {
+        base[v] = vf_neg(vf_load(w->base + t->query + v * L));
+        delta[v] = vf_load(w->delta + t->query + v * L);
+    }
     for (int64_t key = 0; key < t->keys; key += unit)
         for (int v = 0; v < vectors; v++) {
-            const vf base = vf_load(w->base + t->query + v * L), delta = vf_load(w->delta + t->query + v * L);
             vf ds[2] = { vf_zero(), vf_zero() };
             for (int u = 0; u < unit && key + u < t->keys; u++) {
                 const int64_t row = key + u, at = row * ld + i + v * L;
-                vf p = power_of_2(vf_fma(vf_load(w->p + at), factor, vf_neg(base))), kept = p,
-                   dp = vf_load(w->ds + at);
+                vf p = power_of_2(vf_fma(vf_load(scores + at), factor, base[v])), dp = vf_load(products + at),
+                   kept = p;
                 if (keep) {
                     const vi mask = vi_load(keep + row * STRIP + v * L);
-                    dp = vi_as_vf(vf_bits(dp * s->kept) & mask);
-                    kept = vi_as_vf(vf_bits(p * s->kept) & mask);
+                    dp = vi_as_vf(vf_bits(dp * scale_kept) & mask);
+                    kept = vi_as_vf(vf_bits(p * scale_kept) & mask);
                 }
-                ds[u] = p * (dp - delta);
+                ds[u] = p * (dp - delta[v]);
                 if (unit == 1) {
-                    vf_store(w->p + at, kept);
-                    vf_store(w->ds + at, ds[u]);
+                    vf_store(scores + at, kept);
+                    vf_store(products + at, ds[u]);
                 } else {
-                    put_bf16((uint16_t *)(w->p + row * ld) + i + v * L, kept);
-                    put_bf16((uint16_t *)(w->ds_rows + row * (ld / 2)) + i + v * L, ds[u]);
+                    put_bf16((uint16_t *)(scores + row * ld) + i + v * L, kept);
+                    put_bf16((uint16_t *)(ds_rows + row * (ld / 2)) + i + v * L, ds[u]);
                 }
-                if (j->dbias) {
-                    vf_store(w->aside + row * STRIP + v * L, ds[u]);
-                } else if (j->distances) {
-                    float *to = distances_at(s, w->distances, t->k0 + row) + t->query + v * L;
-                    vf_store(to, vf_load(to) + ds[u]);
-                }
+                if (bias_wanted)
+                    keep_bias(j, w, t, row, v, ds[u]);
             }
             if (unit == 2)
-                put_pairs(w->ds + key * ld + i + v * L, ds[0], ds[1]);
+                put_pairs(products + key * ld + i + v * L, ds[0], ds[1]);
         }
     if (j->dbias)
         put_bias(j, w, t);
