@@ -208,7 +208,7 @@ static void multiply_tile(strip *s, const strip_panel *q, const depth_block *d, 
     const float *a, *bias = q->direct && d->last && g->bias ? g->bias + q->j : NULL;
     const int64_t ahead_row = s->next_rows > 0 ? s->prefetched : row;
     if (g->p.tile_a)
-        a = s->a + (t * s->steps + d->k) * VF_LANES;
+        a = s->a + t * packed_tile(s->steps) + d->k * GEMM_A_STEP;
     else
         a = (const float *)((const char *)s->a + row * s->a_row_bytes) + d->k;
     if (g->form->set_rows && height != s->set_rows)

@@ -27,7 +27,7 @@
  *           vectors a step. The tiles of a strip share a panel while it is in L1.
  *   strip   the rows whose part of A (one chunk deep) stays in half of L2. A is read where it lies if it
  *           can be (row-major f32), else copied: as f32 rows with a padded stride, or as tiles of
- *           [k][VF_LANES] (linear_dw; AVX2 also if there are many columns).
+ *           [k][GEMM_A_STEP] (linear_dw; AVX2 also if there are many columns).
  *   chunk   the depth that is packed at a time. If there are several, f32 sums wait in scratch memory from
  *           chunk to chunk.
  *   block   the columns of B that are packed at a time.
@@ -75,7 +75,8 @@ typedef struct gemm_plan {
     int row_unit;      /* ranges of rows begin at multiples of it */
     int depth_unit;    /* depth is padded with zeros to a multiple of it */
     int kc;            /* depth of a panel that stays in L1 */
-    bool tile_a;       /* A is copied as tiles of [k][VF_LANES] */
+    int a_step;        /* GEMM_A_STEP of the level */
+    bool tile_a;       /* A is copied as tiles of [k][a_step] */
     bool fetch_ahead;  /* tiles prefetch the next part of B, and sums of the chunk before: they lie in L3 */
     /* own_b false: the threads pack B together and share rows. own_b true: each thread packs B for itself,
      * and computes a part of the columns (split_columns: there are too few rows for all threads, or
@@ -109,14 +110,21 @@ enum {
 };
 
 /* A tile: c[rows][nv vectors] = the products of `steps` words of depth (add: added to c), plus bias, if any.
- *   a      first word of A's first row. Rows are row_bytes apart; packed A is [k][VF_LANES] instead
+ *   a      first word of A's first row. Rows are row_bytes apart; packed A is [k][GEMM_A_STEP] instead
  *   b      the panel, [k][nr]
  *   c      rows are ldc f32 apart
  *   bias   NULL: none
  *   ahead  one entry for every GEMM_AHEAD_STEPS steps, prefetched from row number `row` on; NULL: none */
 typedef void (*gemm_tile)(int64_t steps, const float *a, int64_t row_bytes, const float *b, float *c,
                           int64_t ldc, bool add, const float *bias, const gemm_ahead *ahead, int64_t row);
-enum { GEMM_MAX_MR = 32 };
+enum {
+    GEMM_MAX_MR = 32,
+    /* Words from step to step of a packed A. AVX2 leaves no gap between the 6 rows of its tiles: L2 is small
+     * there. Elsewhere stores of whole vectors are aligned. */
+    GEMM_A_STEP = VF_LANES == 8 ? 6 : VF_LANES
+};
+/* Words of a packed tile of A: its last step is stored as a whole vector. */
+SIMD_FN int64_t packed_tile(int64_t steps) { return steps * GEMM_A_STEP + VF_LANES - GEMM_A_STEP; }
 
 /* The form in which tiles read A and B, and the functions that bring operands into it. In each step of depth
  * a tile takes one word of 4 bytes from every row of A and every column of B. There are three forms:
@@ -143,7 +151,7 @@ typedef struct gemm_form {
      * apart. */
     void (*copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0,
                    int64_t steps);
-    /* linear_dw: packs A as tiles, [tile][k][VF_LANES]. Tile t has the rows [first_row[t], first_row[t + 1]).
+    /* linear_dw: packs A as tiles, [tile][k][GEMM_A_STEP]. Tile t has the rows [first_row[t], first_row[t + 1]).
      * If sums is not NULL, each row of A is also summed over depth into sums[row] (add: on top of its value):
      * the bias gradient. */
     void (*pack_a)(float *to, int64_t to_ld, float *sums, bool add, const ls_tensor *a, const int *first_row,

@@ -25,7 +25,8 @@ SIMD_FN vf in_order(ls_dtype t, vf v)
 SIMD_FN int64_t row_at(ls_dtype t, int64_t k) { return GEMM_PAIRS(t) ? k ^ 1 : k; }
 
 /* One panel of nr columns from the rows of w: to[k][j] = w[j0 + j][k0 + k] for j < cols, else 0. Squares of
- * VF_LANES x VF_LANES elements are transposed in registers. */
+ * VF_LANES x VF_LANES elements are transposed in registers and stored as whole vectors, each over the end of
+ * the one before if nr is less than a vector. */
 SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, int64_t k0, int64_t depth,
                              int64_t j0, int cols)
 {
@@ -137,7 +138,7 @@ static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int
     BY_FLOAT(a->type.dtype, copy_rows, to, to_ld, a, i0, rows, k0, depth);
 }
 
-/* Packs n tiles of a strip of linear_dw's A, each [k][VF_LANES]: a row k of `a` has the tile's rows side by
+/* Packs n tiles of a strip of linear_dw's A, each [k][GEMM_A_STEP]: a row k of `a` has the tile's rows side by
  * side. A tile reads as many lanes as its height; `whole`: the other lanes may be read from `a` too, because
  * it has that many columns. n is WIDE_PANELS or 1. The columns of `a` are summed at the same time (the bias
  * gradient): in blocks of GEMM_KC steps, which are added in ascending order to `sums` (NULL: not wanted).
@@ -145,7 +146,7 @@ static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int
 SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums, bool add, const ls_tensor *a,
                           const int *first_row, int64_t k0, int64_t depth)
 {
-    const int64_t ld = row_stride(a) * elem_size(t), have = rows_of(a) - k0, stride = depth * VF_LANES;
+    const int64_t ld = row_stride(a) * elem_size(t), have = rows_of(a) - k0, stride = packed_tile(depth);
     const char *begin = (const char *)a->data + k0 * ld + first_row[0] * elem_size(t);
     int64_t at[WIDE_PANELS]; /* bytes from the first tile */
     int height[WIDE_PANELS];
@@ -156,7 +157,7 @@ SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums,
     }
     for (int64_t k = 0; k < depth;) {
         vf sum[WIDE_PANELS] = { 0 };
-        for (const int64_t end = min_i64(depth, k + GEMM_KC); k < end; k++, to += VF_LANES) {
+        for (const int64_t end = min_i64(depth, k + GEMM_KC); k < end; k++, to += GEMM_A_STEP) {
             if (row_at(t, k) >= have) { /* depth is odd: a zero completes the last pair */
                 for (int i = 0; i < n; i++)
                     vf_store(to + i * stride, vf_zero());
@@ -182,7 +183,7 @@ SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums,
 SIMD_FN void pack_strip(ls_dtype t, float *to, float *sums, bool add, const ls_tensor *a,
                         const int *first_row, int tiles, int64_t k0, int64_t depth)
 {
-    for (int tile = 0, n; tile < tiles; tile += n, first_row += n, to += n * depth * VF_LANES) {
+    for (int tile = 0, n; tile < tiles; tile += n, first_row += n, to += n * packed_tile(depth)) {
         n = tile + WIDE_PANELS <= tiles ? WIDE_PANELS : 1;
         const bool whole = first_row[n - 1] + VF_LANES <= cols_of(a);
         if (n == WIDE_PANELS && whole)
@@ -201,13 +202,13 @@ static void pack_a(float *to, int64_t to_ld, float *sums, bool add, const ls_ten
     BY_FLOAT(a->type.dtype, pack_strip, to, sums, add, a, first_row, tiles, k0, depth);
 }
 
-/* Packs the tiles of a strip of a row-major A: each is a panel of VF_LANES columns, of which the tile reads
- * as many as its height. The others hold what is in the rows below, because whole squares are faster. */
+/* Packs the tiles of a strip of a row-major A: each is a panel of GEMM_A_STEP columns, of which the tile
+ * reads as many as its height. The others hold what is in the rows below, because whole squares are faster. */
 SIMD_FN void pack_row_tiles(ls_dtype t, float *to, const ls_tensor *a, const int *first_row, int tiles,
                             int64_t k0, int64_t depth)
 {
-    for (int tile = 0; tile < tiles; tile++, to += depth * VF_LANES)
-        pack_transposed(t, to, VF_LANES, a, k0, depth, first_row[tile],
+    for (int tile = 0; tile < tiles; tile++, to += packed_tile(depth))
+        pack_transposed(t, to, GEMM_A_STEP, a, k0, depth, first_row[tile],
                         (int)min_i64(VF_LANES, rows_of(a) - first_row[tile]));
 }
 
