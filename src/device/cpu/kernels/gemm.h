@@ -151,9 +151,9 @@ typedef struct gemm_form {
      * apart. */
     void (*copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0,
                    int64_t steps);
-    /* linear_dw: packs A as tiles, [tile][k][GEMM_A_STEP]. Tile t has the rows [first_row[t], first_row[t + 1]).
-     * If sums is not NULL, each row of A is also summed over depth into sums[row] (add: on top of its value):
-     * the bias gradient. */
+    /* linear_dw: packs A as tiles, [tile][k][GEMM_A_STEP]. Tile t has the rows [first_row[t],
+     * first_row[t + 1]). If sums is not NULL, each row of A is also summed over depth into sums[row] (add: on
+     * top of its value): the bias gradient. */
     void (*pack_a)(float *to, int64_t to_ld, float *sums, bool add, const ls_tensor *a, const int *first_row,
                    int tiles, int64_t k0, int64_t steps);
     /* The same of a row-major A, without sums; NULL where no plan has tile_a for it. */

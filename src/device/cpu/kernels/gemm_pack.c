@@ -138,8 +138,8 @@ static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int
     BY_FLOAT(a->type.dtype, copy_rows, to, to_ld, a, i0, rows, k0, depth);
 }
 
-/* Packs n tiles of a strip of linear_dw's A, each [k][GEMM_A_STEP]: a row k of `a` has the tile's rows side by
- * side. A tile reads as many lanes as its height; `whole`: the other lanes may be read from `a` too, because
+/* Packs n tiles of a strip of linear_dw's A, each [k][GEMM_A_STEP]: a row k of `a` has the tile's rows side
+ * by side. A tile reads as many lanes as its height; `whole`: the other lanes may be read from `a` too, because
  * it has that many columns. n is WIDE_PANELS or 1. The columns of `a` are summed at the same time (the bias
  * gradient): in blocks of GEMM_KC steps, which are added in ascending order to `sums` (NULL: not wanted).
  * `add`: sums has a value already. */
@@ -202,8 +202,9 @@ static void pack_a(float *to, int64_t to_ld, float *sums, bool add, const ls_ten
     BY_FLOAT(a->type.dtype, pack_strip, to, sums, add, a, first_row, tiles, k0, depth);
 }
 
-/* Packs the tiles of a strip of a row-major A: each is a panel of GEMM_A_STEP columns, of which the tile
- * reads as many as its height. The others hold what is in the rows below, because whole squares are faster. */
+/* Packs the tiles of a strip of a row-major A: each is a panel of GEMM_A_STEP columns, of which the
+ * tile reads as many as its height. The others hold what is in the rows below, because whole squares are
+ * faster. */
 SIMD_FN void pack_row_tiles(ls_dtype t, float *to, const ls_tensor *a, const int *first_row, int tiles,
                             int64_t k0, int64_t depth)
 {

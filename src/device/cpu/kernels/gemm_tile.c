@@ -26,8 +26,8 @@ SIMD_FN vf dot_add(vf sum, vf a, vf b)
  * it reaches the rows 3g, 3g + 1 and 3g + 2. So one pointer serves three rows. */
 enum { GROUP_ROWS = 3, GROUPS = (GEMM_MAX_MR + GROUP_ROWS - 1) / GROUP_ROWS };
 
-/* What gemm.h says of gemm_tile, with rows, nv (vectors in a row), packed (A is [k][GEMM_A_STEP]) and dot (words
- * are pairs) constant. Each step of depth reads nv vectors of B and one word of each row of A. */
+/* What gemm.h says of gemm_tile, with rows, nv (vectors in a row), packed (A is [k][GEMM_A_STEP]) and dot
+ * (words are pairs) constant. Each step of depth reads nv vectors of B and one word of each row of A. */
 SIMD_FN void tile(int rows, int nv, bool packed, bool dot, int64_t depth, const float *a, int64_t row_bytes,
                   const float *b, float *c, int64_t ldc, bool add, const float *bias, const gemm_ahead *ahead,
                   int64_t row)
