@@ -140,9 +140,9 @@ static void copy_a(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int
 
 /* Packs n tiles of a strip of linear_dw's A, each [k][GEMM_A_STEP]: a row k of `a` has the tile's rows side
  * by side. A tile reads as many lanes as its height; `whole`: the other lanes may be read from `a` too,
- * because it has that many columns. n is WIDE_PANELS or 1. The columns of `a` are summed at the same time (the bias
- * gradient): in blocks of GEMM_KC steps, which are added in ascending order to `sums` (NULL: not wanted).
- * `add`: sums has a value already. */
+ * because it has that many columns. n is WIDE_PANELS or 1. The columns of `a` are summed at the same time
+ * (the bias gradient): in blocks of GEMM_KC steps, which are added in ascending order to `sums` (NULL: not
+ * wanted). `add`: sums has a value already. */
 SIMD_FN void pack_columns(ls_dtype t, int n, bool whole, float *to, float *sums, bool add, const ls_tensor *a,
                           const int *first_row, int64_t k0, int64_t depth)
 {
