@@ -46,7 +46,11 @@ def table(results):
         f"{m['cpu']}, {m['cores']} cores, level {m['isa']} ({m['gflops_f32_1']:.0f} GFLOP/s f32 and {m['gflops_bf16_1']:.0f} bf16 on one), {m['memory_gib']} GiB; "
         f"PyTorch {results.get('torch', '-')}; {dates[0]}{' to ' + dates[-1] if dates[-1] != dates[0] else ''}; load up to {load:.1f} and steal up to "
         f"{100 * steal:.0f} % while it ran"
-        + (f"; bursts of multiply-adds ran at {100 * quiet[0]:.0f} to {100 * quiet[-1]:.0f} % of their best" if quiet else "")
+        + (
+            f"; bursts of multiply-adds beside {len(quiet)} of the rows ran at {100 * quiet[0]:.0f} to {100 * quiet[-1]:.0f} % of their best"
+            if quiet
+            else ""
+        )
         + "."
     )
     words, lines, width = text.split(), [""], 0
