@@ -99,7 +99,7 @@ double ls_burst(ls_isa isa, ls_dtype type, int threads, int attempts)
 #endif
     threads = threads < 256 ? threads : 256;
     double best = 0;
-    j.rounds = 1000000; /* 5 to 20 ms */
+    j.rounds = 1000000; /* 2 to 20 ms */
     for (int attempt = 0; attempt < attempts; attempt++) {
         const double t = ls_now();
         ls_parallel_for(threads, threads, one, &j);

@@ -191,8 +191,8 @@ static void put_bias(const job *j, const scratch *w, const strip *t)
         }
 }
 
-/* Keeps ds of the bias: of key `key` of the block and vector v of the strip. */
-SIMD_FN void keep_bias(const job *j, const scratch *w, const strip *t, int64_t key, int v, vf ds)
+/* For the bias: puts ds of a key and vector v of the strip aside, or adds it to the sums by distance. */
+SIMD_FN void take_bias(const job *j, const scratch *w, const strip *t, int64_t key, int v, vf ds)
 {
     if (j->dbias) {
         vf_store(w->aside + key * STRIP + v * VF_LANES, ds);
@@ -222,10 +222,10 @@ SIMD_FN void make_strip(const job *j, const int unit, const int vectors, const s
     const vf factor = exponents(s, t), scale_kept = vf_set1(s->kept);
     const int32_t *keep = s->drops ? keep_columns(s, t, w->aside) : NULL;
     const bool bias_wanted = j->dbias || j->distances;
-    float *const scores = w->p, *const products = w->ds, *const ds_rows = w->ds_rows;
-    vf base[2], delta[2];
+    float *const scores = w->p, *const products = w->ds, *const ds_rows = w->ds_rows; /* loaded once */
+    vf minus_base[2], delta[2];
     for (int v = 0; v < vectors; v++) {
-        base[v] = vf_neg(vf_load(w->base + t->query + v * L));
+        minus_base[v] = vf_neg(vf_load(w->base + t->query + v * L));
         delta[v] = vf_load(w->delta + t->query + v * L);
     }
     for (int64_t key = 0; key < t->keys; key += unit)
@@ -233,8 +233,8 @@ SIMD_FN void make_strip(const job *j, const int unit, const int vectors, const s
             vf ds[2] = { vf_zero(), vf_zero() };
             for (int u = 0; u < unit && key + u < t->keys; u++) {
                 const int64_t row = key + u, at = row * ld + i + v * L;
-                vf p = power_of_2(vf_fma(vf_load(scores + at), factor, base[v])), dp = vf_load(products + at),
-                   kept = p;
+                vf p = power_of_2(vf_fma(vf_load(scores + at), factor, minus_base[v])),
+                   dp = vf_load(products + at), kept = p;
                 if (keep) {
                     const vi mask = vi_load(keep + row * STRIP + v * L);
                     dp = vi_as_vf(vf_bits(dp * scale_kept) & mask);
@@ -249,7 +249,7 @@ SIMD_FN void make_strip(const job *j, const int unit, const int vectors, const s
                     put_bf16((uint16_t *)(ds_rows + row * (ld / 2)) + i + v * L, ds[u]);
                 }
                 if (bias_wanted)
-                    keep_bias(j, w, t, row, v, ds[u]);
+                    take_bias(j, w, t, row, v, ds[u]);
             }
             if (unit == 2)
                 put_pairs(products + key * ld + i + v * L, ds[0], ds[1]);

@@ -119,8 +119,8 @@ typedef void (*gemm_tile)(int64_t steps, const float *a, int64_t row_bytes, cons
                           int64_t ldc, bool add, const float *bias, const gemm_ahead *ahead, int64_t row);
 enum {
     GEMM_MAX_MR = 32,
-    /* Words from step to step of a packed A. AVX2 leaves no gap between the 6 rows of its tiles: L2 is small
-     * there. Elsewhere stores of whole vectors are aligned. */
+    /* Words from step to step of a packed A. On AVX2 a step's 6 words follow those of the step before without
+     * a gap, because L2 is small there; elsewhere every step is an aligned vector. */
     GEMM_A_STEP = VF_LANES == 8 ? 6 : VF_LANES
 };
 /* Words of a packed tile of A: its last step is stored as a whole vector. */
@@ -151,9 +151,9 @@ typedef struct gemm_form {
      * apart. */
     void (*copy_a)(float *to, int64_t to_ld, const ls_tensor *a, int64_t i0, int rows, int64_t k0,
                    int64_t steps);
-    /* linear_dw: packs A as tiles, [tile][k][GEMM_A_STEP]. Tile t has the rows [first_row[t],
-     * first_row[t + 1]). If sums is not NULL, each row of A is also summed over depth into sums[row] (add: on
-     * top of its value): the bias gradient. */
+    /* linear_dw: packs A as tiles of [k][GEMM_A_STEP], packed_tile(steps) words apart. Tile t has the rows
+     * [first_row[t], first_row[t + 1]). If sums is not NULL, each row of A is also summed over depth into
+     * sums[row] (add: on top of its value): the bias gradient. */
     void (*pack_a)(float *to, int64_t to_ld, float *sums, bool add, const ls_tensor *a, const int *first_row,
                    int tiles, int64_t k0, int64_t steps);
     /* The same of a row-major A, without sums; NULL where no plan has tile_a for it. */

@@ -25,8 +25,8 @@ SIMD_FN vf in_order(ls_dtype t, vf v)
 SIMD_FN int64_t row_at(ls_dtype t, int64_t k) { return GEMM_PAIRS(t) ? k ^ 1 : k; }
 
 /* One panel of nr columns from the rows of w: to[k][j] = w[j0 + j][k0 + k] for j < cols, else 0. Squares of
- * VF_LANES x VF_LANES elements are transposed in registers and stored as whole vectors, each over the end of
- * the one before if nr is less than a vector. */
+ * VF_LANES x VF_LANES elements are transposed in registers and stored as whole vectors. If nr is less than a
+ * vector, each lies over the end of the one before, and the last goes beyond the panel (packed_tile). */
 SIMD_FN void pack_transposed(ls_dtype t, float *to, int nr, const ls_tensor *w, int64_t k0, int64_t depth,
                              int64_t j0, int cols)
 {

@@ -105,6 +105,7 @@ void LS_NAME(ls_gemm_copy_a_pairs)(float *to, int64_t to_ld, const ls_tensor *a,
                      words((const uint16_t *)a->data + (i0 + i) * ld + k0 + 2 * s, have - 2 * s));
 }
 
+_Static_assert(GEMM_A_STEP == VF_LANES, "pack_a stores one vector after the other");
 static void pack_a(float *to, int64_t to_ld, float *sums, bool add, const ls_tensor *a, const int *first_row,
                    int tiles, int64_t k0, int64_t steps)
 {

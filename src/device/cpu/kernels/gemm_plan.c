@@ -149,7 +149,7 @@ static void set_bytes(gemm_plan *p)
     p->c_bytes = p->chunks > 1 ? f32_bytes(p->scratch_rows * p->block) : 0;
     const int64_t tile = p->a_step * p->chunk_words + p->nr / 2 - p->a_step; /* packed_tile */
     const int64_t packed_a = p->strip / p->mr * tile;
-    const int64_t copied_a = p->strip * (p->chunk_words + GEMM_PAD);          /* [row][k, padded] */
+    const int64_t copied_a = p->strip * (p->chunk_words + GEMM_PAD); /* [row][k, padded] */
     p->a_bytes = f32_bytes(p->tile_a ? packed_a : copied_a);
     p->t_bytes = f32_bytes((int64_t)p->strip * p->nr);
     p->s_bytes = p->kind == GEMM_DW ? f32_bytes(p->rows) : 0;

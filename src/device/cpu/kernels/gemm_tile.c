@@ -22,6 +22,8 @@ SIMD_FN vf dot_add(vf sum, vf a, vf b)
 } /* never called */
 #endif
 
+_Static_assert(GEMM_A_STEP >= MR, "a step of a packed A has the words of all rows");
+
 /* An x86 address is base + index * (1, 2, 4 or 8): from the address of row 3g, and the row stride as index,
  * it reaches the rows 3g, 3g + 1 and 3g + 2. So one pointer serves three rows. */
 enum { GROUP_ROWS = 3, GROUPS = (GEMM_MAX_MR + GROUP_ROWS - 1) / GROUP_ROWS };

@@ -26,8 +26,8 @@ SIMD_FN void tile(const bool dot, const int mr, const int nv, int64_t k, const f
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++)
             sum[i][v] = add ? vf_load(c + i * ldc + v * VF_LANES) : vf_zero();
-    /* (Behind a loop that may run no times, or that has two forms, the compiler would store the sums on the
-     * stack first.) */
+    /* k > 0: behind a loop that may run no times, or of which there are two forms, the compiler would store
+     * the sums on the stack before they go to C. */
     do {
         vf bv[VECTORS_MAX];
 #pragma GCC unroll 4
