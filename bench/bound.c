@@ -4,8 +4,8 @@
  *
  * Answers every line "THREADS f32|bf16" of stdin with a line of JSON, {"gflops": BEST, "mean": MEAN}: the
  * best and the mean rate of a hundred bursts of some milliseconds on that number of threads. The mean is
- * lower where others share the cores, even those that no load and no steal shows: other tenants on the cores'
- * second threads. bench/run.py asks between the programs that it measures. */
+ * lower where others share the cores, also where neither load nor steal shows them (other machines on the
+ * cores' second threads). bench/run.py asks between the programs that it measures. */
 #include <stdio.h>
 #include <string.h>
 

@@ -9,7 +9,8 @@ take turns in one go. A figure is the median over rounds of each round's median,
 rounds' ratios, so that a clock that drifts touches both
 sides alike; the mode with the least median is PyTorch's best. Beside them a burst of multiply-adds: the bound
 is the step's FLOPs (as `lockstep plan` counts them) at
-that rate. The mean of bursts beside the best of them says how much others disturbed the row. The rows that ran replace theirs in the results, with the machine, its load and its steal, beside
+that rate. The mean of bursts as a share of the row's best one ("quiet") says how steady the cores were. The
+rows that ran replace theirs in the results, with the machine, its load and its steal, beside
 those of other machines; `bench/readme.py` makes README's table of them.
 """
 
