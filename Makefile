@@ -8,7 +8,8 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 WERROR ?= OFF
-CONFIGURE = -DLS_WERROR=$(WERROR) $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+TESTS ?= auto
+CONFIGURE = -DLS_WERROR=$(WERROR) -DLS_TESTS=$(TESTS) $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache)
 
 # Objects name no folder (-ffile-prefix-map), so clones can share what ccache has compiled.
 export CCACHE_BASEDIR ?= $(CURDIR)
@@ -20,6 +21,7 @@ all: build-release
 build-%: FORCE
 	@cmake --preset $* $(CONFIGURE) > .build-$*.log 2>&1 || { cat .build-$*.log; rm -f .build-$*.log; echo "if a package is missing: make deps" >&2; exit 1; }
 	@rm -f .build-$*.log
+	@cat $(if $(filter release,$*),build,build-$*)/generated/parts.txt
 	cmake --build --preset $* --parallel $(JOBS) $(if $(TARGET),--target $(TARGET))
 
 deps:

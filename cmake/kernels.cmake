@@ -51,8 +51,7 @@ if(cpu_sources)
   add_library(ls_device_cpu ${LS_LAYER_KIND} ${cpu_sources})
   target_link_libraries(ls_device_cpu PUBLIC ls_base ${LS_KERNEL_LIBS})
   target_compile_definitions(ls_device_cpu PRIVATE ${LS_LEVEL_DEFINES})
-  if(LS_ONEDNN)
-    find_path(DNNL_INCLUDE dnnl.h REQUIRED)
+  if(LS_HAVE_ONEDNN)
     target_include_directories(ls_device_cpu PRIVATE ${DNNL_INCLUDE}) # the library is opened when it is asked for
     if(LS_SANITIZE MATCHES address) # but not there: LeakSanitizer dies of the OpenMP threads of a library that was opened later
       find_library(DNNL_LIBRARY dnnl REQUIRED)

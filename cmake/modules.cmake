@@ -36,7 +36,6 @@ function(ls_mpi_module name says probe)
     set(LS_MODULES ${LS_MODULES} ${name} PARENT_SCOPE)
     return()
   endforeach()
-  message(STATUS "${name}.so is left out: no ${says} compiler wrapper found")
 endfunction()
 if(LS_MPI AND NOT LS_SANITIZE) # the libraries are full of what sanitizers report
   ls_mpi_module(lockstep-mpi "Open MPI" --showme:version mpicc.openmpi mpicc)

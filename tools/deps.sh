@@ -1,39 +1,55 @@
 #!/bin/sh
-# deps.sh [build] - installs the Debian packages of packages.txt that are missing: as root, or through sudo; otherwise says what to install.
+# deps.sh [build|test] - installs the Debian packages of packages.txt that are missing: as root, or through sudo; otherwise says what to install.
 # build: only those that building the command and downloading data need.
+# test: all of them. Where they cannot be installed, it fails only if one is missing that the suite cannot be built without; tests that need one of the
+# others are skipped. On another system than Debian, CMake finds out what is missing.
 set -eu
 cd "$(dirname "$0")/.."
 
 # a section of packages.txt is a comment, names, and an empty line
-if [ "${1-}" = build ]; then
-    wanted=$(sed -n '/^# to build$/,/^$/p; /^# to download/,/^$/p' packages.txt | sed 's/#.*//' | xargs)
-else
-    wanted=$(sed 's/#.*//' packages.txt | xargs)
-fi
+section() { sed -n "/^# $1/,/^\$/p" packages.txt | sed 's/#.*//'; }
+all=$(sed 's/#.*//' packages.txt | xargs)
+case ${1-} in
+    build) needed=$({ section 'to build$'; section 'to download'; } | xargs) others= ;;
+    test) needed=$({ section 'to build$'; section 'to test: the unit tests$'; } | xargs) others=$all ;;
+    *) needed=$all others= ;;
+esac
 if ! command -v dpkg-query > /dev/null; then
+    [ "${1-}" != test ] || exit 0
     echo "lockstep: this is not a Debian system; install what matches these packages, then build with make:" >&2
-    echo "$wanted" >&2
+    echo "${needed:-$all}" >&2
     exit 1
 fi
-missing=
-for package in $wanted; do
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || missing="$missing $package"
-done
-[ -n "$missing" ] || exit 0
+missing() { # PACKAGE...: those that are not installed
+    for package; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || printf ' %s' "$package"
+    done
+}
+# shellcheck disable=SC2086 # lists
+needed=$(missing $needed) others=$(missing $others)
+[ -n "$needed$others" ] || exit 0
 
 if [ "$(id -u)" = 0 ]; then
     as_root=
-elif command -v sudo > /dev/null && { [ -t 0 ] || sudo -n true 2> /dev/null; }; then
+elif command -v sudo > /dev/null && { { [ -t 0 ] && [ -n "$needed" ]; } || sudo -n true 2> /dev/null; }; then
     as_root=sudo
 else
     echo "lockstep: packages are missing and only root may install them. Run:" >&2
-    echo "    apt-get install --no-install-recommends$missing" >&2
-    exit 1
+    echo "    apt-get install --no-install-recommends${others:-$needed}" >&2
+    [ -z "$needed" ] || exit 1
+    echo "Without them, tests are skipped." >&2
+    exit 0
 fi
-echo "installing:$missing"
 run() { $as_root env DEBIAN_FRONTEND=noninteractive "$@"; }
-# shellcheck disable=SC2086 # $missing is a list
-run apt-get install -y -q --no-install-recommends $missing || {
-    run apt-get update -q
-    run apt-get install -y -q --no-install-recommends $missing
+install() {
+    echo "installing:$*"
+    run apt-get install -y -q --no-install-recommends "$@" || {
+        run apt-get update -q
+        run apt-get install -y -q --no-install-recommends "$@"
+    }
 }
+# shellcheck disable=SC2086 # lists
+[ -z "$needed" ] || install $needed
+# shellcheck disable=SC2086,SC2046 # lists
+others=$(missing $others)
+[ -z "$others" ] || install $others || echo "lockstep: not installed:$others; tests that need them are skipped" >&2

@@ -1,5 +1,5 @@
 #!/bin/sh
-# make test: the release build and its whole suite.
+# make test: installs the packages that are missing, then the release build and its whole suite. A test that cannot run here counts as skipped.
 # make test-all (test.sh all): first dev, asan and tsan, without the slow tests (label release). The three have the same
 # assertions and guard pages, so dev runs only the tests of the command, which the sanitizers leave out.
 # It stops at the first build that fails. ONE=asan make test runs one of the builds.
@@ -11,11 +11,16 @@ case ${1:-} in
     all) presets="dev asan tsan release" ;;
     *) presets=release ;;
 esac
+tools/deps.sh test
 for preset in ${ONE:-$presets}; do
     echo "== $preset"
-    make --no-print-directory "build-$preset"
+    make --no-print-directory "build-$preset" TESTS=ON
     case "${ONE:-all} $preset" in
-        "all dev") ctest --preset dev --parallel "$jobs" --tests-regex '^(cli|tutorial|build|examples|fortran)[.]' ;;
-        *) ctest --preset "$preset" --parallel "$jobs" ;;
+        "all dev") ctest --preset dev --no-tests=error --parallel "$jobs" --tests-regex '^(cli|tutorial|build|examples|fortran)[.]' ;;
+        *) ctest --preset "$preset" --no-tests=error --parallel "$jobs" ;;
     esac
+    folder=build
+    [ "$preset" = release ] || folder=build-$preset
+    sed -n 's/^skipped: /  /p' $folder/Testing/Temporary/LastTest.log | sort -u > $folder/skipped.txt
+    [ ! -s $folder/skipped.txt ] || { echo "Why tests were skipped:"; cat $folder/skipped.txt; }
 done

@@ -1,5 +1,6 @@
 /* topology.c - describes the machine through hwloc, which is loaded at run time. */
 #include "topology.h"
+#ifdef LS_HAVE_HWLOC
 #include <dlfcn.h>
 #include <hwloc.h>
 #include <stdio.h>
@@ -48,3 +49,10 @@ bool ls_topology_text(char text[160])
     destroy(t);
     return known;
 }
+#else
+bool ls_topology_text(char text[160])
+{
+    text[0] = 0;
+    return false;
+}
+#endif

@@ -1,9 +1,11 @@
 /* http.c - see http.h. */
-#define CURL_DISABLE_TYPECHECK /* its macros call the functions by name */
 #include "net/http.h"
+#ifdef LS_HAVE_CURL
+#define CURL_DISABLE_TYPECHECK /* its macros call the functions by name */
 #include <curl/curl.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include "base/sha.h"
 #include "base/sys.h"
 
+#ifdef LS_HAVE_CURL
 /* Seconds to connect, and seconds below 1 KB/s after which a connection counts as dead. */
 enum { CONNECT_SECONDS = 10, STALL_SECONDS = 20, STALL_RATE = 1000, REDIRECTIONS = 5, GO_AHEAD_MS = 100 };
 
@@ -202,6 +205,18 @@ ls_status ls_http_request(ls_http *r)
         return ls_fail(LS_E_UNSUPPORTED, "%s: cannot be continued at byte %lld", r->url, (long long)r->from);
     return ls_fail(LS_E_IO, "%s: %s", r->url, *error ? error : curl.strerror(result));
 }
+#else
+ls_status ls_http_request(ls_http *r)
+{
+    r->answer = 0;
+    r->refused = false;
+    r->etag[0] = 0;
+    return ls_fail(LS_E_IO,
+                   "%s: this build has no libcurl: install it with its headers (Debian: libcurl4-openssl-dev) "
+                   "and build again, or copy the files yourself",
+                   r->url);
+}
+#endif
 
 void ls_http_escape(ls_str *out, const char *text, const char *stays)
 {

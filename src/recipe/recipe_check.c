@@ -147,7 +147,10 @@ static ls_status check_device(const ls_recipe *r)
                        ls_recipe_where_either(r, "isa", "device"));
 #ifndef LS_HAVE_ONEDNN
     if (r->kernels == LS_KERNELS_ONEDNN)
-        return ls_fail(LS_E_USAGE, "%s: this build has no oneDNN", at(r, "kernels"));
+        return ls_fail(LS_E_USAGE,
+                       "%s: this build has no oneDNN: install its headers (Debian: libdnnl-dev) and build "
+                       "again, or use own",
+                       at(r, "kernels"));
 #endif
     return LS_OK;
 }

@@ -47,8 +47,8 @@ expect_calls "apt-get install -y -q --no-install-recommends $all"
 # to build: the compiler and the libraries, not what tests need
 run build
 [ $status = 0 ] || fails "deps.sh build must install"
-for package in build-essential cmake libpng-dev ca-certificates; do grep -qw -- "$package" "$root/calls" || fails "build needs $package"; done
-for package in clang chromium libcmocka-dev gfortran openmpi-bin codespell; do ! grep -qw -- "$package" "$root/calls" || fails "build does not need $package"; done
+for package in build-essential cmake libpng-dev libcurl4-openssl-dev ca-certificates; do grep -qw -- "$package" "$root/calls" || fails "build needs $package"; done
+for package in clang chromium libcmocka-dev gfortran openmpi-bin codespell libdnnl-dev libhwloc-dev; do ! grep -qw -- "$package" "$root/calls" || fails "build does not need $package"; done
 
 fake dpkg-query "$missing_one"
 run build
@@ -77,6 +77,37 @@ rm "$root/bin/sudo"
 run
 [ $status != 0 ] && grep -q 'apt-get install --no-install-recommends libcmocka-dev$' "$root/output" || fails "no sudo at all: the same"
 
+
+# to test: cmocka must be there; what only some tests need may be missing, and nobody is asked for a password for it
+all_but() { fake dpkg-query "case \"\$*\" in *$1*) printf not-installed ;; *) printf installed ;; esac"; }
+all_but cmocka
+run test
+[ $status != 0 ] && grep -q 'apt-get install --no-install-recommends libcmocka-dev$' "$root/output" || fails "test without cmocka and without rights: must fail"
+all_but gfortran
+run test
+[ $status = 0 ] && grep -q 'apt-get install --no-install-recommends gfortran$' "$root/output" && grep -q 'tests are skipped' "$root/output" ||
+    fails "test without gfortran and without rights: must say so and go on"
+fake dpkg-query 'printf installed'
+run test
+[ $status = 0 ] && [ ! -s "$root/output" ] || fails "test with all packages and without rights: must be quiet"
+fake id 'echo 0'
+all_but 'cmocka* | *gfortran'
+fake apt-get "$note"
+run test
+[ $status = 0 ] || fails "test must install"
+expect_calls "apt-get install -y -q --no-install-recommends libcmocka-dev
+apt-get install -y -q --no-install-recommends libcmocka-dev gfortran"
+all_but gfortran
+fake apt-get "$note; exit 1"
+run test
+[ $status = 0 ] && grep -q 'not installed: gfortran; tests that need them are skipped' "$root/output" || fails "test: gfortran cannot be had, the suite can"
+all_but cmocka
+run test
+[ $status != 0 ] || fails "test: cmocka cannot be had"
+fake id 'echo 1000'
+
 rm "$root/bin/dpkg-query"
+run test
+[ $status = 0 ] || fails "test, not Debian: CMake finds what is missing"
 run
 [ $status != 0 ] && grep -q "$all" "$root/output" || fails "not Debian: must list the packages"

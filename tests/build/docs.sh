@@ -6,7 +6,8 @@
 #   phrases    no page, help text or string literal of src (messages, meanings of recipe keys) has a phrase of banned_phrases.txt; codespell, where it is
 #              installed, finds no misspelling
 #   commands   blocks that are marked to be run end well, and print what the page shows
-# With PAGEs it only runs their blocks. PYTHON names the Python of the blocks (default python3).
+# With PAGEs it only runs their blocks. With --python as first PAGE it runs the pages that have blocks of Python, these blocks too; it ends as skipped
+# where a module is missing. PYTHON names the Python (default python3).
 # Marks of a block: ```sh run, ```python run (where Python has numpy; ```sh run numpy needs it, too; ```python run torch and
 # ```python run torchvision need these), ```yaml file=NAME (makes that file), and ```output, whose
 # lines the block before it printed: numbers may differ, a line may end in " ...". <!-- run: COMMAND --> runs what a reader has no need to see.
@@ -22,7 +23,13 @@ count() { while IFS= read -r line; do bad "$line"; done; } # every line of stand
 
 mapfile -t pages < <(find docs README.md ARCHITECTURE.md CONTRIBUTING.md -name '*.md' | LC_ALL=C sort)
 
-if [ $# -gt 2 ]; then
+modules=' ' missing=
+if [ "${3-}" = --python ]; then
+    mapfile -t pages < <(grep -lE '^```(python run|sh run numpy)' "${pages[@]}")
+    for module in numpy torch torchvision; do
+        "$python" -c "import $module" 2>/dev/null && modules+="$module " || missing="${missing:-blocks that need modules of Python:} $module"
+    done
+elif [ $# -gt 2 ]; then
     pages=("${@:3}")
 else
 
@@ -164,6 +171,8 @@ count <"$work/bad"
 if command -v codespell >/dev/null; then
     codespell -q 3 --ignore-words tests/build/spelling.txt "${pages[@]}" recipes "$work/help" >"$work/bad" 2>&1
     count <"$work/bad"
+else
+    missing="no codespell here (Debian: codespell)"
 fi
 
 fi
@@ -173,8 +182,6 @@ mkdir "$work/bin"
 ln -s "$lockstep" "$work/bin/lockstep"
 export PATH=$work/bin:$PATH LOCKSTEP_CACHE=$work/cache DOCS=$source/docs
 unset LOCKSTEP_DATA
-modules=' '
-for module in numpy torch torchvision; do "$python" -c "import $module" 2>/dev/null && modules+="$module "; done
 plain() { sed -E 's/[0-9]+([.,][0-9]+)*(e[-+]?[0-9]+)?/N/g; s/N (us|ms|s|min)\b/N s/g; s/[ \t]+/ /g; s/^ //; s/ $//'; }
 run() { # PLACE PROGRAM...: runs standard input with it
     local place=$1
@@ -223,3 +230,4 @@ for page in "${pages[@]}"; do
     cd "$source" || exit 1
 done
 [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
+[ -z "$missing" ] || { echo "skipped: docs.sh: $missing"; exit 77; }

@@ -136,3 +136,4 @@ done
 [ -f "$root/prefix/share/zsh/site-functions/_lockstep" ]
 [ -f "$root/prefix/share/fish/vendor_completions.d/lockstep.fish" ]
 bash -c '. "$1" && complete -p lockstep' - "$root/prefix/share/bash-completion/completions/lockstep" > /dev/null
+[ -n "$cxx" ] || { echo "skipped: install.sh: no C++ compiler here (Debian: build-essential)"; exit 77; }

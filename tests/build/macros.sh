@@ -33,4 +33,8 @@ done
 for name in $(sed -n 's/^LS_API .*\b\(ls_[a-z0-9_]*_with\)(.*/\1/p' "$root"/include/lockstep/*.h); do
     grep -qw "$name" "$here/functions.cc" "$here/macros.cc" || fails "functions.cc does not call $name with NULL"
 done
+[ $status = 0 ] || exit $status
+for compiler in g++ clang++ gcc clang; do
+    command -v $compiler > /dev/null || { echo "skipped: macros.sh: no $compiler here (Debian: build-essential, clang)"; status=77; }
+done
 exit $status

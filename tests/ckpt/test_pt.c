@@ -383,8 +383,8 @@ static void reads_real_files(void **state)
         { "torchtext/t5.base.model.output.pt", 1 },
         { "torchtune/tiny_fair_checkpoint.pt", 21 },
     };
-    const char *data = ls_test_data("reading real .pt files");
-    for (size_t i = 0; data && i < sizeof FILES / sizeof FILES[0]; i++) {
+    const char *data = ls_test_data("pytorch-files");
+    for (size_t i = 0; i < sizeof FILES / sizeof FILES[0]; i++) {
         char path[1024];
         snprintf(path, sizeof path, "%s/pytorch-files/%s", data, FILES[i].name);
         ls_weights *w;

@@ -57,7 +57,7 @@ if [ -n "${2:-}" ]; then
     same named
     refused 2 'train.nc:z: it has no data set "z"; its first member is "feature"' train mlp-regression --set run.name=none --set data.train.x=train.nc:z
 else
-    echo "skipped: HDF5, whose headers are not here"
+    left_out "arrays from HDF5 and NetCDF-4 (Debian: libhdf5-dev)"
 fi
 
 # ---- weights, missing targets, two losses, classes

@@ -12,7 +12,7 @@ browser=$(command -v chromium || command -v chromium-browser || command -v googl
 calls=0 session='' events=''
 
 browser_start() {
-    [ -n "$browser" ] || { echo "$me: no Chromium here (Debian package chromium): skipped"; exit 77; }
+    [ -n "$browser" ] || { echo "skipped: $me: no Chromium here (Debian: chromium)"; exit 77; }
     mkfifo to_browser from_browser
     exec 7<>to_browser 8<>from_browser
     HOME=$work "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --user-data-dir="$work/chromium" \

@@ -105,7 +105,7 @@ if [ $# -ge 2 ]; then
     has err "rank 1: out of memory: the kernel killed it \(limit: 200 MiB; planned: [0-9.]* [KM]iB for each of 2 ranks\); use fewer workers, .*, on 1 worker instead of 2"
     same memory
 else
-    echo "controller.sh: one core: nothing about other numbers of workers"
+    left_out "other numbers of workers: this machine has one core"
 fi
 
 # ---- the kernel's own word: a control group whose memory something else eats up, which it likes to kill less than ranks
@@ -135,7 +135,7 @@ if [ "$(id -u)" = 0 ] && find_group; then
     kill -9 $eater $(cat "$group/cgroup.procs") 2>/dev/null; wait $eater 2>/dev/null
     until_true rmdir "$group"; group=
 else
-    echo "controller.sh: no control group can be made here: nothing about the kernel's own word on memory"
+    left_out "the kernel's own word on memory: no control group can be made here"
 fi
 
 # ---- what would come again: a program that cannot be executed any more, data, a disk that takes no more

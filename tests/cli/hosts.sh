@@ -4,9 +4,9 @@
 set -u
 mpirun=$1 lockstep=$2
 bad() { echo "hosts.sh: $*"; cat err; exit 1; }
-skip() { echo "hosts.sh: skipped: $*"; exit 77; }
+skip() { echo "skipped: hosts.sh: $*"; exit 77; }
 [ "$(id -u)" = 0 ] || skip "only root may make network namespaces"
-command -v ip >/dev/null && command -v unshare >/dev/null || skip "ip and unshare are needed"
+command -v ip >/dev/null && command -v unshare >/dev/null || skip "ip and unshare are needed (Debian: iproute2, util-linux)"
 work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-hosts-XXXXXX")
 left=lockstep-$$-a right=lockstep-$$-b
 cleanup() {

@@ -3,9 +3,9 @@
 # also when a rank is killed, a host dies, and comes back; one message for what is wrong. Exit status 77: not possible here.
 example=$2 mpirun=$3 mpich=${4:-}
 source "$(dirname "$0")/common.sh"
-skip() { echo "launch_hosts.sh: skipped: $*"; exit 77; }
+skip() { echo "skipped: launch_hosts.sh: $*"; exit 77; }
 [ "$(id -u)" = 0 ] || skip "only root may make network namespaces"
-command -v ip >/dev/null && command -v unshare >/dev/null || skip "ip and unshare are needed"
+command -v ip >/dev/null && command -v unshare >/dev/null || skip "ip and unshare are needed (Debian: iproute2, util-linux)"
 left=lockstep-$$-a right=lockstep-$$-b
 cleanup() {
     local ns

@@ -1,18 +1,14 @@
 /* files.h - temporary folders, IDX and gzip files for the data tests. Failures of the helpers fail the
  * running test. */
 #pragma once
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "base/file.h"
 #include "lockstep/data.h"
+#include "support/support.h"
 
 /* A fresh folder; LOCKSTEP_CACHE becomes its `cache`, LOCKSTEP_DATA is unset. The caller frees; remove_tree
  * deletes. */

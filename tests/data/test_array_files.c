@@ -163,8 +163,7 @@ static void hdf5_has_arrays(void **state)
     const ls_status s = ls_arrays_open(&set, LS_SPLIT_TRAIN, 5, all);
     if (s == LS_E_UNSUPPORTED) {
         assert_non_null(strstr(ls_error_message(), "install libhdf5"));
-        print_message("skipped: %s\n", ls_error_message());
-        return;
+        ls_test_skip("%s", ls_error_message());
     }
     assert_ok(s);
     assert_ok(set->read(set, 2, (void *[]){ x, &y, &c, &u, &z, &valid }));

@@ -222,11 +222,8 @@ static void test_sizes(void **state)
  * published files. */
 static void test_real_fashion_mnist(void **state)
 {
-    const char *root = *state;
-    if (!root) {
-        print_message("LOCKSTEP_DATA is not set: the real Fashion-MNIST is not looked at\n");
-        skip();
-    }
+    (void)state;
+    const char *root = ls_test_data("fashion-mnist");
     char *dir = make_folder();
     setenv("LOCKSTEP_DATA", root, 1);
     ls_dataset *set;
@@ -275,16 +272,13 @@ static void test_real_fashion_mnist(void **state)
 
 int main(void)
 {
-    char *root = getenv("LOCKSTEP_DATA") ? strdup(getenv("LOCKSTEP_DATA")) : NULL; /* make_folder unsets it */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_path_and_gzip),
         cmocka_unit_test(test_search),
         cmocka_unit_test(test_fallback_is_said),
         cmocka_unit_test(test_missing_and_mismatched),
         cmocka_unit_test(test_sizes),
-        cmocka_unit_test_prestate(test_real_fashion_mnist, root),
+        cmocka_unit_test(test_real_fashion_mnist),
     };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(root);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,11 +330,7 @@ static void refuses(void **state)
 static void real_text(void **state)
 {
     (void)state;
-    const char *data = getenv("LOCKSTEP_DATA_FOR_TESTS");
-    if (!data) {
-        fprintf(stderr, "LOCKSTEP_DATA is not set: no test with real text\n");
-        skip();
-    }
+    const char *data = ls_test_data("tinyshakespeare");
     setenv("LOCKSTEP_DATA", data, 1);
     ls_dataset *set, *eval;
     assert_ok(OPEN(&set, LS_SPLIT_TRAIN, "tinyshakespeare/input.txt", 256, .documents = LS_DOCUMENTS_BLANK,
@@ -357,11 +353,7 @@ static void real_text(void **state)
 static void real_tokenizer(void **state)
 {
     (void)state;
-    const char *data = getenv("LOCKSTEP_DATA_FOR_TESTS");
-    if (!data) {
-        fprintf(stderr, "LOCKSTEP_DATA is not set: no test with real text\n");
-        skip();
-    }
+    const char *data = ls_test_data("wikitext-2");
     setenv("LOCKSTEP_DATA", data, 1);
     ls_dataset *set;
     ls_tokenizer *t;
@@ -408,9 +400,6 @@ static void both_splits_have_documents(void **state)
 
 int main(void)
 {
-    const char *data = getenv("LOCKSTEP_DATA");
-    if (data && *data) /* make_folder() unsets it */
-        setenv("LOCKSTEP_DATA_FOR_TESTS", data, 1);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_text_folder, drop_text_folder)
     const struct CMUnitTest tests[] = {
         TEST(cuts_documents),

@@ -246,9 +246,6 @@ static void survives_faults(void **state)
 
 int main(void)
 {
-    const char *data = getenv("LOCKSTEP_DATA");
-    if (data && *data) /* make_folder() unsets it */
-        setenv("LOCKSTEP_DATA_FOR_TESTS", data, 1);
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_text_folder, drop_text_folder)
     const struct CMUnitTest tests[] = {
         TEST(ranks_share_tokens),       TEST(tokenizes_once),        TEST(damage_is_found),

@@ -41,9 +41,7 @@ static void check_weights(const char *what, const ls_weights *golden, const ls_n
 static void fifty_steps(void **state)
 {
     (void)state;
-    const char *folder = ls_test_data("50 steps of the ViT on Fashion-MNIST against PyTorch");
-    if (!folder)
-        skip();
+    const char *folder = ls_test_data("fashion-mnist");
     training_data d = training_data_fashion_mnist(folder, BATCH * STEPS);
     ls_weights *golden = golden_open("vit50");
     static const struct {

@@ -301,9 +301,8 @@ static void files_of_transformers_are_taken(void **state)
                       { "qwen2", "qwen2.5/qwen2-1.5b-instruct" },
                       { "t5", "t5-base" },
                       { "llama", "stories260K" } };
-    const char *data = ls_test_data("config.json of published models");
-    for (int i = 0; data && i < 4; i++) {
-        char text[600], *folder = ls_path_join(data, published[i].folder);
+    for (int i = 0; i < 4; i++) {
+        char text[600], *folder = ls_path_join(ls_test_data(published[i].folder), published[i].folder);
         ls_recipe_state of = { .name = "here" };
         snprintf(text, sizeof text, "model: {type: %s, init: %s}\n", published[i].type, folder);
         ASSERT_OK(ls_recipe_apply_text(&of, text, strlen(text), "here.yaml"));

@@ -111,13 +111,40 @@ int ls_test_count(const char *dir)
     return n;
 }
 
-const char *ls_test_data(const char *what)
+static int skipped;
+
+void ls_test_skip(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "skipped: ");
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "\n");
+    va_end(args);
+    skipped++;
+    skip();
+    abort(); /* skip() does not return */
+}
+
+int ls_test_result(int failed) { return failed ? 1 : skipped ? 77 : 0; }
+
+static char data_folder[4096]; /* tests set and unset LOCKSTEP_DATA */
+__attribute__((constructor)) static void keep_data_folder(void)
 {
     const char *data = getenv("LOCKSTEP_DATA");
-    if (data && *data)
-        return data;
-    fprintf(stderr, "skipped: %s (LOCKSTEP_DATA is not set)\n", what);
-    return NULL;
+    snprintf(data_folder, sizeof data_folder, "%s", data ? data : "");
+}
+
+const char *ls_test_data(const char *name)
+{
+    char *path = ls_path_join(data_folder, name);
+    const bool there = path && !access(path, R_OK);
+    free(path);
+    if (!*data_folder)
+        ls_test_skip("LOCKSTEP_DATA is not set (a folder that contains %s)", name);
+    if (!there)
+        ls_test_skip("LOCKSTEP_DATA (%s) does not contain %s", data_folder, name);
+    return data_folder;
 }
 
 void ls_test_same_file(const char *a, const char *b, const char *name)

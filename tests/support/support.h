@@ -33,5 +33,16 @@ int ls_test_count(const char *dir);
  * last one, until no more are made. It ends each time with LS_E_MEMORY and a message, or well, where what was
  * refused is not needed. How often it failed. */
 int ls_test_memory(ls_status (*call)(void *context), void *context, int stride);
-/* LOCKSTEP_DATA, or NULL; then it says on stderr that `what` was skipped. */
-const char *ls_test_data(const char *what);
+/* Ends the test case, because this machine lacks something that a package or LOCKSTEP_DATA would bring. The
+ * program then exits with 77, which ctest counts as skipped, unless a case fails. cmocka's skip() is for what
+ * this processor or this kind of build cannot have; it does not change the exit status. */
+_Noreturn void ls_test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The folder that LOCKSTEP_DATA named when the program began. If it is not set or does not contain `name`, the
+ * test case is skipped. */
+const char *ls_test_data(const char *name);
+
+/* The exit status of a test program: 1 if a case failed, 77 if none failed but ls_test_skip was called. */
+int ls_test_result(int failed);
+#undef cmocka_run_group_tests
+#define cmocka_run_group_tests(tests, setup, teardown) \
+    ls_test_result(_cmocka_run_group_tests(#tests, tests, sizeof(tests) / sizeof *(tests), setup, teardown))

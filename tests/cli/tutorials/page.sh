@@ -25,4 +25,4 @@ pkg-config() { :; }
 less() { cat >/dev/null; }
 curl() { :; }
 python() { [ -z "${PYTHON:-}" ] || "$PYTHON" "$@"; }
-mpirun() { if [ "$mpi" ]; then "$mpi" "$@"; else shift 2; "$@"; fi; }
+mpirun() { if [ "$mpi" ]; then "$mpi" "$@"; else left_out "mpirun (Debian: openmpi-bin libopenmpi-dev)"; shift 2; "$@"; fi; }
