@@ -33,7 +33,7 @@ typedef struct ls_predictor_opts {
     /* rows that are computed at once; more rows are computed in turns, fewer cost as much. 0: the micro-batch
      * of the trainer or of the checkpoint's recipe */
     int64_t batch;
-    int threads; /* 0: as many as the trainer has; of a checkpoint all cores that this process may use */
+    int threads; /* 0: as many as the trainer has; of a checkpoint the default of docs/environment.md */
     /* The builder of the model and its configuration. ls_predictor_of needs them only for another `batch`
      * than the trainer's; ls_predictor_open, unless the checkpoint has a recipe with a model of the library.
      * They are used during the call. */

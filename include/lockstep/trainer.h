@@ -36,7 +36,7 @@ typedef struct ls_trainer_opts {
     /* -1: LOCKSTEP_ISA, else the best here; else an ISA level (0 generic, 1 avx2, 2 avx512, 3 avx512bf16,
      * 4 amx) */
     int isa;
-    int threads;           /* 0: all cores this process may use */
+    int threads;           /* 0: the default of docs/environment.md */
     const char *kernels;   /* "own" | "onednn" */
     bool elsewhere;        /* plan only, for a machine that may have another ISA: no session is made */
     int64_t micro_batch;   /* samples per run of `micro` */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/cpu_limits.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -225,7 +226,7 @@ static ls_status read_range(const ls_weight *t, ls_dtype to, int64_t first, int6
     reading r = { t, to, first, n, data };
     if (t->parts)
         return ls_weight_read_range(t, to, first, n, data);
-    ls_parallel_for(ls_cpu_count(), (n + READ_BLOCK - 1) / READ_BLOCK, read_blocks, &r);
+    ls_parallel_for(ls_default_threads(1, NULL), (n + READ_BLOCK - 1) / READ_BLOCK, read_blocks, &r);
     return LS_OK;
 }
 

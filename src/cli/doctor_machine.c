@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#include "base/cpu_limits.h"
 #include "base/file.h"
 #include "base/sys.h"
 #include "base/thread_pool.h"
@@ -53,24 +54,19 @@ static void isa_levels(ls_doctor *d)
 
 static void cpu(ls_doctor *d)
 {
-    char model[256] = "unknown", quota[64] = "", bytes[4][32];
+    char model[256] = "unknown", by[64], bytes[4][32];
+    ls_cpu_limit limit;
     ls_doctor_section(d, "CPU");
     if (ls_doctor_read(model, sizeof model, "/proc/cpuinfo", "model name"))
         ls_doctor_line(d, "model", "%s", model);
     cpu_features(d);
     isa_levels(d);
     ls_doctor_line(d, "cores", "%d usable of %ld", ls_cpu_count(), sysconf(_SC_NPROCESSORS_ONLN));
-    long long limit, period;
-    if (ls_doctor_read(quota, sizeof quota, "/sys/fs/cgroup/cpu.max", NULL) &&
-        sscanf(quota, "%lld %lld", &limit, &period) == 2) {
-        double cores = (double)limit / (double)period;
-        ls_doctor_line(d, "quota", "%.2f cores (control group)", cores);
-        if (cores < ls_cpu_count())
-            ls_doctor_note(
-                d,
-                "the control group grants %.2f cores, but %d are visible: set `threads` to no more than that",
-                cores, ls_cpu_count());
-    }
+    const double quota = ls_cpu_quota_here().cores;
+    if (quota > 0)
+        ls_doctor_line(d, "quota", "%.2f cores (control group)", quota);
+    const int threads = ls_default_threads(1, &limit);
+    ls_doctor_line(d, "threads", "%d by default (%s)", threads, ls_cpu_limit_text(by, limit));
     const int caches[] = { _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE };
     for (int i = 0; i < 3; i++) {
         long n = sysconf(caches[i]);

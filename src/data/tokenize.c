@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/cpu_limits.h"
 #include "base/field.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -100,7 +101,7 @@ static ls_status wrong(const job *j, ls_status status, int64_t line, const char 
 
 static ls_status encode_batch(job *j)
 {
-    ls_parallel_for(j->o->threads ? j->o->threads : ls_cpu_count(), j->n, encode_some, j);
+    ls_parallel_for(j->o->threads ? j->o->threads : ls_default_threads(1, NULL), j->n, encode_some, j);
     if (ls_stop_asked())
         return ls_fail(LS_E_STOPPED, "stopped while %s was tokenized; the next start begins with it again",
                        j->from->pattern);

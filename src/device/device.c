@@ -1,6 +1,7 @@
 /* device.c - opens a device by name, and finds the kernel for an op. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/cpu_limits.h"
 #include "base/thread_pool.h"
 #include "base/str.h"
 #include "device.h"
@@ -55,7 +56,9 @@ static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops,
     ls_parallel_use_openmp(true); /* oneDNN uses OpenMP, so our loops do too: one pool for both */
     return LS_OK;
 #else
-    return ls_fail(LS_E_UNSUPPORTED, "kernels: onednn was not built (CMake option LS_ONEDNN); use own");
+    return ls_fail(LS_E_UNSUPPORTED,
+                   "kernels: this build has no oneDNN: install its headers (Debian: libdnnl-dev) and build "
+                   "again, or use own");
 #endif
 }
 
@@ -76,7 +79,9 @@ ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts 
     }
     if (o->threads < 0)
         return ls_fail(LS_E_ARG, "ls_device_open: %d threads; use 0 for all cores", o->threads);
-    ls_device d = { .ops = ops, .isa = LS_ISA_GENERIC, .threads = o->threads ? o->threads : ls_cpu_count() };
+    ls_device d = { .ops = ops,
+                    .isa = LS_ISA_GENERIC,
+                    .threads = o->threads ? o->threads : ls_default_threads(1, NULL) };
     if (ops->tables)
         LS_TRY(choose_isa(&d.isa, ops, o));
     LS_TRY(choose_kernels(&d.overrides, ops, o->kernels));

@@ -1,6 +1,7 @@
 /* meet.c - see meet.h. */
 #include "meet.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,9 @@ static ls_status program(uint64_t *hash)
 typedef struct hello {
     uint64_t program, host;
     ls_cpu_set cpus;
+    ls_cpu_quota quota;
+    int told; /* by the variables of the launcher */
+    ls_cpu_limit told_by;
 } hello;
 
 static uint64_t this_host(void)
@@ -74,24 +78,50 @@ static uint64_t this_host(void)
     return h;
 }
 
-/* The smallest share of cores: those of a rank, divided by the number of ranks that may use them. */
-static int threads_of_all(const hello *all, int n)
+/* Threads of rank r: its cores and its quota, each divided by the number of ranks that share it, and what it
+ * was told. */
+static int threads_of(const hello *all, int n, int r, ls_cpu_limit *limit)
 {
-    int least = 0;
-    for (int r = 0; r < n; r++) {
-        int sharers = 0;
-        for (int k = 0; k < n; k++)
-            sharers += all[k].host == all[r].host && (k == r || ls_cpu_set_meet(&all[k].cpus, &all[r].cpus));
-        int threads = ls_cpu_set_count(&all[r].cpus) / sharers;
-        least = !r || threads < least ? threads : least;
+    const hello *me = &all[r];
+    int sharers = 0, group = 0;
+    for (int k = 0; k < n; k++) {
+        const bool here = all[k].host == me->host;
+        sharers += here && (k == r || ls_cpu_set_meet(&all[k].cpus, &me->cpus));
+        group += here && all[k].quota.group == me->quota.group;
     }
-    return least > 0 ? least : 1;
+    int threads = ls_cpu_set_count(&me->cpus) / sharers;
+    *limit = LS_CPU_AFFINITY;
+    if (me->quota.cores > 0 && ls_quota_threads(me->quota.cores / group) < threads) {
+        threads = ls_quota_threads(me->quota.cores / group);
+        *limit = LS_CPU_QUOTA;
+    }
+    if (me->told < threads) {
+        threads = me->told;
+        *limit = me->told_by;
+    }
+    return threads > 0 ? threads : 1;
 }
 
-static ls_status meet(int *threads, ls_group *g, const char *mine, hello *all)
+/* The number of the rank that may have the fewest. */
+static int threads_of_all(const hello *all, int n, ls_cpu_limit *limit)
+{
+    int least = threads_of(all, n, 0, limit);
+    for (int r = 1; r < n; r++) {
+        ls_cpu_limit by;
+        const int threads = threads_of(all, n, r, &by);
+        if (threads < least) {
+            least = threads;
+            *limit = by;
+        }
+    }
+    return least;
+}
+
+static ls_status meet(int *threads, ls_cpu_limit *limit, ls_group *g, const char *mine, hello *all)
 {
     int n = ls_group_size(g), rank = ls_group_rank(g);
-    hello me = { .host = this_host() };
+    hello me = { .host = this_host(), .quota = ls_cpu_quota_here() };
+    me.told = ls_threads_told(INT_MAX, &me.told_by);
     LS_TRY(ls_ranks_agree(g, program(&me.program)));
     ls_cpu_set_read(&me.cpus);
     LS_TRY(ls_group_all_gather(g, &me, sizeof me, all));
@@ -102,17 +132,18 @@ static ls_status meet(int *threads, ls_group *g, const char *mine, hello *all)
                     "program must be installed on all hosts",
                     rank, (unsigned long long)all[rank].program, (unsigned long long)all[0].program);
     LS_TRY(ls_ranks_agree(g, s));
-    *threads = threads_of_all(all, n);
+    *threads = threads_of_all(all, n, limit);
     return ls_ranks_same(g, mine, "the ranks were given different recipes");
 }
 
-ls_status ls_ranks_meet(int *threads, ls_group *g, const ls_recipe *r)
+ls_status ls_ranks_meet(int *threads, ls_cpu_limit *limit, ls_group *g, const ls_recipe *r)
 {
+    ls_cpu_limit unused;
     char *mine = identity(r);
     hello *all = ls_sys_malloc(sizeof *all * (size_t)ls_group_size(g));
     ls_status s = ls_ranks_agree(g, ls_sys_have(all));
     if (s == LS_OK)
-        s = meet(threads, g, mine, all);
+        s = meet(threads, limit ? limit : &unused, g, mine, all);
     free(mine);
     free(all);
     return s;

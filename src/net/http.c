@@ -211,10 +211,11 @@ ls_status ls_http_request(ls_http *r)
     r->answer = 0;
     r->refused = false;
     r->etag[0] = 0;
-    return ls_fail(LS_E_IO,
-                   "%s: this build has no libcurl: install it with its headers (Debian: libcurl4-openssl-dev) "
-                   "and build again, or copy the files yourself",
-                   r->url);
+    return ls_fail(
+        LS_E_IO,
+        "%s: this build has no libcurl: install it with its headers (Debian: libcurl4-openssl-dev) "
+        "and build again, or copy the files yourself",
+        r->url);
 }
 #endif
 

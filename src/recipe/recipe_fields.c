@@ -43,7 +43,9 @@ const ls_key LS_KEYS[] = {
       .help = "at most this many ranks on each host; for `--hosts` without numbers exactly this many. 0: no "
               "limit" },
     { "threads", LS_KEY_INT, AT(threads), "0", 0, 4096, .may_change = true,
-      .help = "threads of a rank; 0: cores_per_worker, or else cores / ranks" },
+      .help =
+          "threads of a rank; 0: cores_per_worker, or else cores / ranks, or fewer where a cgroup's quota, "
+          "OMP_NUM_THREADS or SLURM_CPUS_PER_TASK says so" },
     { "device", LS_KEY_CHOICE, AT(device), "cpu", WORDS("cpu", "cuda", "ref"), .now = "cpu ref",
       .later = "this version has no GPU module",
       .help = "`cpu`; `ref`: slow and readable reference kernels, also in f64" },

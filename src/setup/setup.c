@@ -74,14 +74,11 @@ static ls_status batches(ls_setup *s, ls_recipe *r)
                             (long long)r->train.micro_batch, batch);
 }
 
-static int threads(const ls_recipe *r, int ranks, int ranks_per_host)
+static int threads(ls_cpu_limit *limit, const ls_recipe *r, int ranks, int ranks_per_host)
 {
-    int here = ranks_per_host > 0 && ranks_per_host < ranks ? ranks_per_host : ranks,
-        each = ls_cpu_count() / here;
-    return r->threads            ? (int)r->threads
-           : r->cores_per_worker ? (int)r->cores_per_worker
-           : each > 0            ? each
-                                 : 1;
+    int here = ranks_per_host > 0 && ranks_per_host < ranks ? ranks_per_host : ranks;
+    const int each = ls_default_threads(here, limit);
+    return r->threads ? (int)r->threads : r->cores_per_worker ? (int)r->cores_per_worker : each;
 }
 
 /* The recipe keeps the config with the defaults of the module. */
@@ -115,7 +112,7 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     ls_trainer_opts *t = &s->trainer;
     t->device = r->device == LS_RUN_REF ? "ref" : "cpu";
     t->isa = given ? (int)isa : -1;
-    t->threads = threads(r, ranks, ranks_per_host);
+    t->threads = threads(&s->threads_by, r, ranks, ranks_per_host);
     t->kernels = r->kernels == LS_KERNELS_ONEDNN ? "onednn" : "own";
     t->accumulation = r->train.accumulate;
     t->padding = !r->train.drop_last;

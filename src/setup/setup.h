@@ -5,6 +5,7 @@
 #include "lockstep/data.h"
 #include "lockstep/weights.h"
 #include "recipe/model_row.h"
+#include "base/cpu_limits.h"
 #include "base/ui.h"
 
 typedef struct ls_setup {
@@ -13,6 +14,7 @@ typedef struct ls_setup {
     ls_share share;     /* this rank's micro-batches of a step, for the loader */
     int channels, size; /* of the model's images; 0 for text */
     int classes;        /* of the model; for text the size of its vocabulary */
+    ls_cpu_limit threads_by; /* what decided trainer.threads, if the recipe did not */
     ls_schedule schedule;
     double lr;
 } ls_setup;

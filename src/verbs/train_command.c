@@ -43,6 +43,7 @@ typedef struct training {
     ls_workers workers;      /* how many ranks, and where */
     ls_remote *remote;       /* the bucket of run.storage; NULL: none, or another process's business */
     int threads;             /* of every rank, so that no two share a core; 0: one rank, or not known yet */
+    ls_cpu_limit threads_by; /* what decided it */
 } training;
 
 /* Counts the time since the last mark as that of `name`. */
@@ -118,16 +119,20 @@ static void describe(const training *t)
 {
     const ls_compiled *c = &t->loop.trainer->compiled;
     ls_group *g = t->loop.group;
-    char total[32], arena[32], mesh[128], seconds[32] = "", share[48] = "", trained[56] = "";
+    const ls_recipe *r = t->loop.recipe;
+    char total[32], arena[32], mesh[128], seconds[32] = "", share[48] = "", trained[56] = "", by[64];
     const long long frozen = (long long)ls_units_frozen(&c->units);
     ls_log_info("data   %s", t->data_note);
     if (frozen)
         snprintf(trained, sizeof trained, ", %lld of the parameters frozen", frozen);
     if (ls_compiled_seconds(c) > 0)
         snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
-    ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s", t->loop.recipe->model.type,
+    ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s (%s)", r->model.type,
                 (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name,
-                ls_isa_name(c->device.isa), c->device.threads, c->device.threads == 1 ? "" : "s");
+                ls_isa_name(c->device.isa), c->device.threads, c->device.threads == 1 ? "" : "s",
+                r->threads            ? "threads"
+                : r->cores_per_worker ? "cores_per_worker"
+                                      : ls_cpu_limit_text(by, t->threads_by));
     if (ls_recipe_samples(t->loop.recipe) != LS_SAMPLES_IMAGES && !t->checkpoint[0])
         ls_log_info("init   %s", strcmp(t->loop.recipe->model.init, "random")
                                      ? t->loop.recipe->model.init
@@ -216,7 +221,7 @@ static ls_status join_ranks(training *t)
     else if (t->workers.remote)
         LS_TRY(ls_ranks_agree(g, LS_OK));
     ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
-    LS_TRY(ls_ranks_meet(&t->threads, g, t->loop.recipe));
+    LS_TRY(ls_ranks_meet(&t->threads, &t->threads_by, g, t->loop.recipe));
     LS_TRY(ls_workers_fit(&t->threads, g, t->loop.recipe));
     return ls_workers_micro_batch(t->loop.recipe, g);
 }
@@ -289,6 +294,8 @@ static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
     t->setup.trainer.group = g;
     if (t->threads && !l->recipe->threads)
         t->setup.trainer.threads = t->threads;
+    else
+        t->threads_by = t->setup.threads_by;
     mark(t, "load");
     if (g)
         ls_group_doing(g, "opening the data");

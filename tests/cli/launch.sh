@@ -31,7 +31,7 @@ model: {type: mlp, hidden: [32]}
 data: {type: shapes}
 train: {epochs: 1, steps: 3, global_batch: 64, micro_batch: 16}
 END
-try 0 train small.yaml --cores-per-worker 1 --set run.name=bound; once err "^model .*, 1 thread$"; once err "^ranks +1 on 1 host"
+try 0 train small.yaml --cores-per-worker 1 --set run.name=bound; once err "^model .*, 1 thread \(cores_per_worker\)$"; once err "^ranks +1 on 1 host"
 try 0 train small.yaml --workers "{min: 1, max: 2}" --workers-per-host 1 --set run.name=few; times 0 err "^ranks +2"
 refused 2 "^error: workers: 2 of 4096 cores each" train small.yaml --workers 2 --cores-per-worker 4096 --set run.name=wrong
 refused 2 "^error: workers: 2 on one host, and workers_per_host is 1" train small.yaml --workers 2 --workers-per-host 1 --set run.name=wrong

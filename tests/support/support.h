@@ -37,8 +37,8 @@ int ls_test_memory(ls_status (*call)(void *context), void *context, int stride);
  * program then exits with 77, which ctest counts as skipped, unless a case fails. cmocka's skip() is for what
  * this processor or this kind of build cannot have; it does not change the exit status. */
 _Noreturn void ls_test_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The folder that LOCKSTEP_DATA named when the program began. If it is not set or does not contain `name`, the
- * test case is skipped. */
+/* The folder that LOCKSTEP_DATA named when the program began. If it is not set or does not contain `name`,
+ * the test case is skipped. */
 const char *ls_test_data(const char *name);
 
 /* The exit status of a test program: 1 if a case failed, 77 if none failed but ls_test_skip was called. */
