@@ -223,6 +223,17 @@ static void take_signals(bool is_rank)
         sigprocmask(SIG_UNBLOCK, &requests, NULL);
 }
 
+/* Records in the open run why this process ends. The parent of ranks records it by itself. */
+static void record_loss(const char *why)
+{
+    ls_rundir *run = T.log_to;
+    if (!run)
+        return;
+    ls_rundir_log(run, LS_ERROR, why);
+    if (!ls_launch_watched())
+        ls_rundir_save_result(run, LS_RUN_FAILED, why);
+}
+
 void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
 {
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
@@ -235,7 +246,7 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
     T.silent = ls_launch_rank() > 0;
     ls_stop_on(&stop_wanted);
     take_signals(ls_launch_watched());
-    ls_lost_pages_take(T.json, T.bars, ls_launch_rank());
+    ls_lost_pages_take(T.json, T.bars, ls_launch_rank(), record_loss);
     *ui = (ls_ui){ .out = stdout,
                    .width = terminal_width(STDOUT_FILENO),
                    .colour = colours && isatty(STDOUT_FILENO),
