@@ -95,7 +95,18 @@ pid_t ls_sys_fork(void) { return refused(LS_POINT_SPAWN, EAGAIN) ? -1 : fork(); 
 
 int ls_sys_thread(pthread_t *thread, void *(*run)(void *), void *context)
 {
-    return refused(LS_POINT_SPAWN, EAGAIN) ? EAGAIN : pthread_create(thread, NULL, run, context);
+    enum { STACK = 8 << 20 }; /* bytes, whatever the limit of the main thread's (ulimit -s) */
+    pthread_attr_t how;
+    if (refused(LS_POINT_SPAWN, EAGAIN))
+        return EAGAIN;
+    int error = pthread_attr_init(&how);
+    if (error)
+        return error;
+    error = pthread_attr_setstacksize(&how, STACK);
+    if (!error)
+        error = pthread_create(thread, &how, run, context);
+    pthread_attr_destroy(&how);
+    return error;
 }
 
 void *ls_sys_malloc(size_t n) { return refused(LS_POINT_MEMORY, ENOMEM) ? NULL : malloc(n); }

@@ -1,7 +1,10 @@
 /* lost_pages.c - the message when a mapped file is cut short, or its disk fails. Reading a lost page raises
  * SIGBUS. /proc/self/maps tells which file the page is of, so the library keeps no table. The command
- * installs the handler; the library does not, because a program that uses it may have its own. All functions
- * are safe in a signal handler. */
+ * installs the handler; the library does not, because a program that uses it may have its own.
+ *
+ * All functions here are safe in a signal handler. `record` is not, in general: it allocates memory and writes
+ * files. But the signal comes at the instruction that reads the lost page, and none of our locks and none of
+ * malloc's is held there. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,12 +15,17 @@
 
 #include "base/sys.h"
 #include "cli.h"
+#include "comm/last_words.h"
 
-enum { EXIT_FAILED = 1 }; /* exit status of any other error (main.c) */
+enum {
+    EXIT_FAILED = 1, /* exit status of any other error (main.c) */
+    PATIENCE = 10,   /* seconds to record the failure */
+};
 
 /* Set before the handler is installed, which may run on any thread and only reads them. */
 static bool as_json, over_line;
 static int this_rank; /* -1: no launcher started this process */
+static void (*record)(const char *why);
 
 /* ---- which file */
 
@@ -79,16 +87,17 @@ typedef struct line {
 
 static void add(line *l, const char *text)
 {
-    for (; *text && l->n < sizeof l->text; text++)
+    for (; *text && l->n < sizeof l->text - 1; text++)
         l->text[l->n++] = *text;
+    l->text[l->n] = 0;
 }
 
-/* Writes a file's name without control characters, escaped for JSON. */
-static void add_name(line *l, const char *name)
+/* Adds a text without control characters, escaped for JSON if it is to be. */
+static void add_shown(line *l, const char *text, bool escaped)
 {
-    for (; *name; name++) {
-        const char c = (unsigned char)*name < 0x20 || *name == 0x7f ? '?' : *name;
-        if (as_json && (c == '"' || c == '\\'))
+    for (; *text; text++) {
+        const char c = (unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text;
+        if (escaped && (c == '"' || c == '\\'))
             add(l, "\\");
         add(l, (const char[]){ c, 0 });
     }
@@ -105,7 +114,20 @@ static void add_number(line *l, int64_t x)
     add(l, digits + at);
 }
 
-static void say(const char *path)
+/* What is wrong, without the level and the rank. */
+static void describe(line *l, const char *path)
+{
+    add_shown(l, *path ? path : "SIGBUS", false);
+    if (!*path)
+        add(l, ": memory of this process cannot be read: the machine may have a defect");
+    else if (!strncmp(path, "/dev/shm/", 9) || !strncmp(path, "/memfd:", 7))
+        add(l, ": no memory is left for what processes share: free some, or start fewer workers");
+    else
+        add(l, ": a part of it is gone: the file was cut short while it was in use, or its disk fails; put "
+               "the whole file back and start again");
+}
+
+static void say(const char *what)
 {
     static line l;
     struct timespec now = { 0 };
@@ -122,14 +144,7 @@ static void say(const char *path)
         add_number(&l, this_rank);
         add(&l, ": ");
     }
-    add_name(&l, *path ? path : "SIGBUS");
-    if (!*path)
-        add(&l, ": memory of this process cannot be read: the machine may have a defect");
-    else if (!strncmp(path, "/dev/shm/", 9) || !strncmp(path, "/memfd:", 7))
-        add(&l, ": no memory is left for what processes share: free some, or start fewer workers");
-    else
-        add(&l, ": a part of it is gone: the file was cut short while it was in use, or its disk fails; put "
-                "the whole file back and start again");
+    add_shown(&l, what, as_json);
     add(&l, as_json ? "\"}\n" : "\n");
     ls_sys_write(STDERR_FILENO, l.text, l.n);
 }
@@ -138,6 +153,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
 {
     static atomic_flag taken = ATOMIC_FLAG_INIT;
     static char path[4096];
+    static line what;
     (void)context;
     if (info->si_code <= 0) { /* a process sent the signal: no page is lost */
         signal(number, SIG_DFL);
@@ -149,18 +165,23 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     find_file(path, sizeof path, (uintptr_t)info->si_addr);
     if (path[0] != '/') /* "[heap]", "[stack]": not a file */
         path[0] = 0;
-    say(path);
-    if (this_rank < 0)
+    describe(&what, path);
+    alarm(PATIENCE); /* its default action ends the process, if another thread holds what `record` needs */
+    const bool heard = ls_last_words(LS_E_IO, what.text);
+    if (!heard)
+        say(what.text);
+    record(what.text);
+    if (heard || this_rank < 0)
         _exit(EXIT_FAILED);
-    signal(number,
-           SIG_DFL); /* the access repeats and ends the process by SIGBUS, which the launcher reports */
+    signal(number, SIG_DFL); /* the access repeats and ends the process by SIGBUS, which the launcher reports */
 }
 
-void ls_lost_pages_take(bool json, bool bars, int rank)
+void ls_lost_pages_take(bool json, bool bars, int rank, void (*record_failure)(const char *why))
 {
     const struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO };
     as_json = json;
     over_line = bars;
     this_rank = rank;
+    record = record_failure;
     sigaction(SIGBUS, &action, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include "base/fault.h"
 #include "base/shown.h"
 #include "cli.h"
@@ -80,6 +81,19 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
     return exit_status(s);
 }
 
+/* A stack that overflows ends the process by SIGSEGV without a word. Threads have a size of their own
+ * (base/sys.c). */
+static ls_status check_stack(void)
+{
+    enum { LEAST = 1024 }; /* KiB */
+    struct rlimit r;
+    if (getrlimit(RLIMIT_STACK, &r) || r.rlim_cur == RLIM_INFINITY || r.rlim_cur >= 1024 * (rlim_t)LEAST)
+        return LS_OK;
+    return ls_fail(LS_E_USAGE, "the stack is limited to %llu KiB (ulimit -s), and at least %d KiB are needed: "
+                               "ulimit -s 8192",
+                   (unsigned long long)r.rlim_cur / 1024, LEAST);
+}
+
 static int early_failure(ls_status s)
 {
     ls_print_line(stderr, "error: %s", ls_error_message());
@@ -95,6 +109,9 @@ int main(int argc, char **argv)
     }
     if (!strcmp(word, LS_SUPERVISE_WORD) && getenv(LS_LAUNCH_JOB)) /* no verb: mpirun starts it for us */
         return ls_supervise(argv + 2);
+    const ls_status stack = check_stack();
+    if (stack != LS_OK)
+        return early_failure(stack);
     const ls_verb *verb = ls_verb_find(word);
     if (verb)
         return run_verb(verb, argc, argv);

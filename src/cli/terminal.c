@@ -1,6 +1,6 @@
 /* terminal.c - prints messages on stderr (as text or JSON lines) and, on a terminal, one progress line. It
- * also handles signals: SIGINT and SIGTERM set a flag, SIGUSR1 increments a number. Only one of several ranks
- * prints; messages of the others go to their log files. Any thread may log: ls_log admits one at a time, and
+ * also handles signals: SIGINT, SIGTERM, SIGHUP and SIGUSR2 set a flag, SIGUSR1 increments a number. Only one
+ * of several ranks prints; messages of the others go to their log files. Any thread may log: ls_log admits one at a time, and
  * a lock protects the progress line. */
 #include <pthread.h>
 #include <stdio.h>
@@ -26,19 +26,23 @@ static struct {
     ls_str early;      /* messages of before that, a line each: what was loaded, for example */
 } T = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static volatile sig_atomic_t stop_wanted, saves_wanted;
-/* A parent started this process and passes requests to stop on to it. The user may signal all processes of a
- * job, so a rank can get the same request twice. */
-static bool is_rank; /* set before any signal is handled */
+#define DELIBERATE 5.0 /* seconds after the request to stop from which Ctrl-C ends the process */
 
-/* The first request to stop sets a flag. The second one ends the process, and with it its ranks, by the
- * signal's default action. */
+static volatile sig_atomic_t stop_wanted, saves_wanted;
+static double asked_at; /* of the first request to stop; only the handler, which stop signals do not interrupt */
+
+/* The first request to stop sets a flag. More of them change nothing: at a time limit Slurm sends SIGTERM
+ * twice within milliseconds, and SIGKILL only after the seconds in which the checkpoint is written. Only a
+ * person at the keyboard ends the process at once, by a second SIGINT some seconds later. */
 static void on_stop(int number)
 {
-    if (stop_wanted && !is_rank) {
+    const double now = ls_now();
+    if (stop_wanted && number == SIGINT && now - asked_at >= DELIBERATE) {
         signal(number, SIG_DFL);
         raise(number); /* delivered when the handler returns */
     }
+    if (!stop_wanted)
+        asked_at = now;
     stop_wanted = 1;
 }
 
@@ -194,20 +198,40 @@ static void progress(void *context, const ls_progress *p)
     pthread_mutex_unlock(&T.lock);
 }
 
-static void take_signals(void)
+/* A rank ignores the signals that its parent passes on as SIGTERM (launch/start.c); they stay ignored here,
+ * as SIGHUP does after `nohup`. */
+static void take_signals(bool is_rank)
 {
-    const struct sigaction stop = { .sa_handler = on_stop },
-                           save = { .sa_handler = on_save, .sa_flags = SA_RESTART };
+    static const int STOP[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2 };
+    struct sigaction stop = { .sa_handler = on_stop }, save = { .sa_handler = on_save,
+                                                                .sa_flags = SA_RESTART },
+                     before;
     sigset_t requests;
     sigemptyset(&requests);
-    sigaddset(&requests, SIGTERM);
     sigaddset(&requests, SIGUSR1);
-    sigaction(SIGTERM, &stop, NULL);
+    for (size_t i = 0; i < sizeof STOP / sizeof STOP[0]; i++) {
+        sigaddset(&stop.sa_mask, STOP[i]);
+        sigaddset(&requests, STOP[i]);
+    }
+    for (size_t i = 0; i < sizeof STOP / sizeof STOP[0]; i++) {
+        sigaction(STOP[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN || (STOP[i] == SIGINT && !is_rank))
+            sigaction(STOP[i], &stop, NULL);
+    }
     sigaction(SIGUSR1, &save, NULL);
     if (is_rank)
         sigprocmask(SIG_UNBLOCK, &requests, NULL);
-    else
-        sigaction(SIGINT, &stop, NULL);
+}
+
+/* Records in the open run why this process ends. The parent of ranks records it by itself. */
+static void record_loss(const char *why)
+{
+    ls_rundir *run = T.log_to;
+    if (!run)
+        return;
+    ls_rundir_log(run, LS_ERROR, why);
+    if (!ls_launch_watched())
+        ls_rundir_save_result(run, LS_RUN_FAILED, why);
 }
 
 void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
@@ -220,10 +244,9 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
     T.bars = terminal && !o->json && !o->no_progress && o->level >= LS_INFO;
     ls_log_set(sink, NULL, o->level);
     T.silent = ls_launch_rank() > 0;
-    is_rank = ls_launch_watched();
     ls_stop_on(&stop_wanted);
-    take_signals();
-    ls_lost_pages_take(T.json, T.bars, ls_launch_rank());
+    take_signals(ls_launch_watched());
+    ls_lost_pages_take(T.json, T.bars, ls_launch_rank(), record_loss);
     *ui = (ls_ui){ .out = stdout,
                    .width = terminal_width(STDOUT_FILENO),
                    .colour = colours && isatty(STDOUT_FILENO),

@@ -13,6 +13,7 @@
 #include "base/argument.h"
 #include "base/str.h"
 #include "fault.h"
+#include "last_words.h"
 #include "launched.h"
 #include "machines.h"
 #include "module.h"
@@ -249,6 +250,8 @@ ls_status ls_group_from_environment(ls_group **out)
     ls_status s = ls_group_inject_from_environment(*out); /* LOCKSTEP_FAULT, in tests of the command */
     if (s != LS_OK)
         ls_group_destroy(out);
+    else
+        ls_last_words_of(*out);
     return s;
 }
 

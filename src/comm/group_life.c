@@ -8,6 +8,7 @@
 #include "cores.h"
 #include "fault.h"
 #include "lag.h"
+#include "last_words.h"
 #include "launched.h"
 #include "remote.h"
 
@@ -48,6 +49,7 @@ void ls_group_destroy(ls_group **out)
     ls_group *g = *out;
     if (!g)
         return;
+    ls_last_words_forget(g);
     ls_remote_detach(g);
     atomic_store(&ls_group_slot(g)->state, LS_RANK_LEFT);
     ls_axis_destroy(&g->world);

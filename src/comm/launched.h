@@ -4,8 +4,8 @@
 #include <stdbool.h>
 
 /* Environment variables of a rank, besides LOCKSTEP_RANK, LOCKSTEP_RANKS and LOCKSTEP_CONTROL_FD
- * (environment.h). The rank starts with SIGINT ignored. SIGTERM (stop) and SIGUSR1 (save) are blocked until
- * it can handle them. */
+ * (environment.h). The rank starts with SIGINT, SIGHUP and SIGUSR2 ignored. SIGTERM (stop) and SIGUSR1 (save)
+ * are blocked until it can handle them. */
 #define LS_LAUNCH_STARTED \
     "LOCKSTEP_STARTED" /* monotonic seconds at which the user's command, or this restart, began */
 #define LS_LAUNCH_COMMAND "LOCKSTEP_COMMAND" /* monotonic seconds at which the command began */

@@ -114,6 +114,19 @@ static ls_status after_failure(controller *c, ls_status s)
     return s == LS_OK ? s : ls_fail(s, "%s", message);
 }
 
+/* Called when a request to stop comes before the next attempt knows its number of ranks. */
+static ls_status end_as_stopped(const controller *c)
+{
+    const ls_account *a = c->o->account;
+    char message[4096];
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    if (a) {
+        LS_TRY(a->open(a->context));
+        LS_TRY(a->close(a->context, LS_E_STOPPED, message));
+    }
+    return ls_fail(LS_E_STOPPED, "%s", message);
+}
+
 /* Called when no other attempt follows. */
 static ls_status end_as_failed(const controller *c, ls_status s)
 {
@@ -133,6 +146,8 @@ ls_status ls_control(const ls_control_opts *o)
         c.out_of_memory = false;
         char ignored[96];
         ls_status s = c.unchosen ? choose_workers(&c, ignored) : LS_OK;
+        if (s == LS_E_STOPPED)
+            return end_as_stopped(&c);
         if (s == LS_OK)
             s = ls_launch(&c.next);
         if (s == LS_OK || s == LS_E_STOPPED)

@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "errand.h"
+#include "base/errand.h"
 
 #define PATIENCE 10.0 /* seconds that a host has to answer */
 
@@ -115,21 +115,63 @@ static ls_status read_file(ls_hosts *h, const char *path)
     return s;
 }
 
-/* The hosts of the Slurm allocation, whose names only srun knows. */
-static ls_status read_slurm(ls_hosts *h)
+/* ---- Slurm */
+
+/* The names of the hosts that the job has now, a line each. One that died is no longer among them when Slurm
+ * has noticed it (SlurmdTimeout), if the job was started with --no-kill; SLURM_JOB_NUM_NODES stays as it was. */
+static ls_status ask_slurm(ls_str *names)
 {
-    const char *nodes = getenv("SLURM_JOB_NUM_NODES"), *tasks = getenv("SLURM_NTASKS_PER_NODE");
-    const int n = nodes ? atoi(nodes) : 0;
-    if (n < 1)
+    ls_errand e = { .whole = names };
+    ls_errand_word(&e, "sh");
+    ls_errand_word(&e, "-c");
+    ls_errand_word(&e, "hosts=$(squeue -h -j \"$SLURM_JOB_ID\" -o %N) && scontrol show hostnames \"$hosts\"");
+    LS_TRY(ls_errands_run(&e, 1, PATIENCE, "asking Slurm for the hosts of this job"));
+    LS_TRY(ls_str_status(names));
+    if (e.status == LS_ERRAND_LATE)
+        return ls_fail(LS_E_PEER, "squeue does not say within %g s which hosts this job has", PATIENCE);
+    return e.status == 0 && *e.said ? LS_OK
+                                    : ls_fail(LS_E_PEER, "squeue does not say which hosts this job has: %.400s",
+                                              *e.said ? e.said : "it names none");
+}
+
+/* The number of tasks of each host; 0: not told. Slurm tells it as "2(x3)", or "2,1" if the numbers differ. */
+static ls_status tasks_of_each(int *tasks, const ls_hosts_opts *o)
+{
+    const char *per_node = getenv("SLURM_NTASKS_PER_NODE"), *all = getenv("SLURM_TASKS_PER_NODE");
+    *tasks = per_node && atoi(per_node) > 0 ? atoi(per_node) : 0;
+    if (*tasks || o->ranks || o->per_host || !all)
+        return LS_OK;
+    if (strchr(all, ','))
         return ls_fail(LS_E_USAGE,
-                       "--hosts slurm: this is no Slurm job (SLURM_JOB_NUM_NODES is not set): use "
-                       "it in sbatch or salloc");
-    h->each = tasks && atoi(tasks) > 0 ? atoi(tasks) : 0;
-    h->all = ls_sys_calloc((size_t)n, sizeof *h->all);
-    LS_TRY(ls_sys_have(h->all));
-    for (h->n = 0; h->n < n; h->n++)
-        snprintf(h->all[h->n].name, sizeof h->all->name, "number %d of the job", h->n);
+                       "--hosts slurm: the tasks of this job are distributed unevenly over its hosts "
+                       "(SLURM_TASKS_PER_NODE=%.200s), and all hosts need the same number of ranks: start the "
+                       "job with --ntasks-per-node=N, or give --workers-per-host N",
+                       all);
+    *tasks = atoi(all) > 0 ? atoi(all) : 0;
     return LS_OK;
+}
+
+static ls_status read_slurm(ls_hosts *h, const ls_hosts_opts *o)
+{
+    char *names, *rest;
+    ls_str text = { 0 };
+    int tasks;
+    if (!h->slurm)
+        return ls_fail(LS_E_USAGE, "--hosts slurm: this is no Slurm job (SLURM_JOB_ID is not set): use it in "
+                                   "sbatch or salloc");
+    LS_TRY(tasks_of_each(&tasks, o));
+    ls_status s = ask_slurm(&text);
+    if (s != LS_OK) {
+        ls_str_release(&text);
+        return ls_fail_in(s, "--hosts slurm");
+    }
+    LS_TRY(ls_sys_have(names = rest = ls_str_take(&text)));
+    for (char *line; s == LS_OK && (line = strsep(&rest, "\r\n"));)
+        if (*line)
+            s = add(h, line, strlen(line), "--hosts slurm");
+    free(names);
+    h->each = tasks;
+    return s;
 }
 
 /* Sets the number of ranks of each host, if the names have none. */
@@ -159,7 +201,7 @@ ls_status ls_hosts_read(ls_hosts **out, const ls_hosts_opts *o)
     h->rsh = o->rsh && *o->rsh ? o->rsh : "ssh";
     h->slurm = getenv("SLURM_JOB_ID") != NULL;
     ls_status s = o->file                     ? read_file(h, o->file)
-                  : !strcmp(o->list, "slurm") ? read_slurm(h)
+                  : !strcmp(o->list, "slurm") ? read_slurm(h, o)
                                               : read_list(h, o->list);
     if (s == LS_OK)
         s = count_each(h, o);
@@ -201,15 +243,55 @@ static void note_answer(ls_host *host, const ls_errand *e)
                  e->status);
 }
 
-static ls_status tell_missing(const ls_hosts *h, int missing)
+static ls_status ask_each(ls_hosts *h)
+{
+    ls_errand *errands = ls_sys_calloc((size_t)h->n, sizeof *errands);
+    LS_TRY(ls_sys_have(errands));
+    for (int i = 0; i < h->n; i++)
+        if (!h->all[i].here)
+            question(&errands[i], h, &h->all[i]);
+    ls_status s = ls_errands_run(errands, h->n, PATIENCE, "asking the hosts whether they answer");
+    for (int i = 0; s == LS_OK && i < h->n; i++) {
+        h->all[i].answers = h->all[i].here;
+        if (!h->all[i].here)
+            note_answer(&h->all[i], &errands[i]);
+    }
+    free(errands);
+    return s;
+}
+
+static bool has_line(const char *text, const char *line)
+{
+    const size_t n = strlen(line);
+    for (const char *at = text; (at = strstr(at, line)); at += n)
+        if ((at == text || at[-1] == '\n') && strchr("\r\n", at[n]))
+            return true;
+    return false;
+}
+
+static ls_status ask_slurm_for(ls_hosts *h)
+{
+    ls_str names = { 0 };
+    ls_status s = ask_slurm(&names);
+    for (int i = 0; s == LS_OK && i < h->n; i++) {
+        ls_host *host = &h->all[i];
+        host->answers = has_line(ls_str_text(&names), host->name);
+        snprintf(host->why, sizeof host->why, "it does not belong to Slurm job %s", getenv("SLURM_JOB_ID"));
+    }
+    ls_str_release(&names);
+    return s;
+}
+
+static ls_status tell_missing(const ls_hosts *h)
 {
     ls_str text = { 0 };
     for (int i = 0; i < h->n; i++)
         if (!h->all[i].answers)
             ls_str_printf(&text, "%shost %s does not answer: %s", text.len ? "; " : "", h->all[i].name,
                           h->all[i].why);
-    ls_status s = ls_fail(LS_E_PEER, "%.3000s; `%s %s true` must work without a password", ls_str_text(&text),
-                          h->rsh, missing == 1 ? "HOST" : "HOST");
+    ls_status s = h->slurm ? ls_fail(LS_E_PEER, "%.3000s", ls_str_text(&text))
+                           : ls_fail(LS_E_PEER, "%.3000s; `%s HOST true` must work without a password",
+                                     ls_str_text(&text), h->rsh);
     ls_str_release(&text);
     return s;
 }
@@ -217,21 +299,10 @@ static ls_status tell_missing(const ls_hosts *h, int missing)
 ls_status ls_hosts_ask(ls_hosts *h, bool all)
 {
     int missing = 0;
-    ls_errand *errands = ls_sys_calloc((size_t)h->n, sizeof *errands);
-    LS_TRY(ls_sys_have(errands));
+    LS_TRY(h->slurm ? ask_slurm_for(h) : ask_each(h));
     for (int i = 0; i < h->n; i++)
-        if (!h->slurm && !h->all[i].here)
-            question(&errands[i], h, &h->all[i]);
-    ls_status s = ls_errands_run(errands, h->n, PATIENCE);
-    for (int i = 0; i < h->n; i++) {
-        h->all[i].answers = h->slurm || h->all[i].here;
-        if (!h->all[i].answers)
-            note_answer(&h->all[i], &errands[i]);
         missing += !h->all[i].answers;
-    }
-    free(errands);
-    LS_TRY(s);
-    return missing && (all || missing == h->n) ? tell_missing(h, missing) : LS_OK;
+    return missing && (all || missing == h->n) ? tell_missing(h) : LS_OK;
 }
 
 /* ---- distributing ranks */

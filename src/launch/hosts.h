@@ -15,7 +15,7 @@ typedef struct ls_hosts {
     ls_host *all;
     int each;        /* the most ranks of a host, the same for all */
     const char *rsh; /* command that runs another on a host: RSH HOST COMMAND */
-    bool slurm;      /* srun starts the ranks and knows the hosts */
+    bool slurm;      /* this is a Slurm job: srun starts the ranks, and squeue knows which hosts it still has */
     /* in the next attempt the first `used` hosts that answer have `per` ranks each */
     int used, per;
 } ls_hosts;
@@ -33,8 +33,9 @@ typedef struct ls_hosts_opts {
 ls_status ls_hosts_read(ls_hosts **h, const ls_hosts_opts *o);
 void ls_hosts_free(ls_hosts **h);
 
-/* Asks all hosts at once whether they answer. LS_E_PEER if none answers, or, with `all`, if one does not. The
- * message has the answer of each. */
+/* Asks all hosts at once whether they answer; in a Slurm job it asks Slurm which hosts the job still has.
+ * LS_E_PEER if none answers, or, with `all`, if one does not. The message has the answer of each.
+ * LS_E_STOPPED. */
 ls_status ls_hosts_ask(ls_hosts *h, bool all);
 int ls_hosts_room(const ls_hosts *h); /* the most ranks on the hosts that answer */
 /* Distributes the ranks evenly over as few of these hosts as possible. False: it cannot be done evenly. */

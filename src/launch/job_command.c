@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "comm/launched.h"
 #include "comm/module.h"
-#include "errand.h"
+#include "base/errand.h"
 #include "supervise.h"
 
 /* ---- which command */
@@ -33,8 +33,8 @@ static const char *find_module(ls_str *why)
     return NULL;
 }
 
-/* The name that `NAME --version` prints. */
-static const char *kind_of(const char *name)
+/* The MPI whose name `NAME --version` prints; "" if it is none that is known. */
+static ls_status kind_of(const char **kind, const char *name)
 {
     ls_errand e = { 0 };
     static const char *const SAYS[][2] = { { "open-mpi", "Open MPI" }, { "Open MPI", "Open MPI" },
@@ -44,12 +44,12 @@ static const char *kind_of(const char *name)
     ls_errand_word(&e, "-c");
     ls_errand_word(&e, "\"$0\" --version 2>&1 | tr '\\n' ' ' | head -c 400");
     ls_errand_word(&e, name);
-    if (ls_errands_run(&e, 1, 10) != LS_OK)
-        return "";
-    for (size_t i = 0; e.status == 0 && i < sizeof SAYS / sizeof SAYS[0]; i++)
+    *kind = "";
+    LS_TRY(ls_errands_run(&e, 1, 10, "looking for mpirun"));
+    for (size_t i = 0; e.status == 0 && !**kind && i < sizeof SAYS / sizeof SAYS[0]; i++)
         if (strstr(e.said, SAYS[i][0]))
-            return SAYS[i][1];
-    return "";
+            *kind = SAYS[i][1];
+    return LS_OK;
 }
 
 static ls_status find_mpirun(ls_job_command *c)
@@ -71,8 +71,9 @@ static ls_status find_mpirun(ls_job_command *c)
     if (given && *given)
         return ls_sys_have(c->name = ls_sys_strdup(given));
     for (int i = 0; i < 3; i++) {
-        const char *name = NAMES[i][open ? 0 : 1];
-        if (!strcmp(kind_of(name), module))
+        const char *name = NAMES[i][open ? 0 : 1], *kind;
+        LS_TRY(kind_of(&kind, name));
+        if (!strcmp(kind, module))
             return ls_sys_have(c->name = ls_sys_strdup(name));
     }
     return ls_fail(
@@ -194,17 +195,19 @@ static void mpich(words *w, const ls_hosts *h, int ranks)
     }
 }
 
+enum { PATIENCE = 60 }; /* seconds that Slurm has to free the hosts from an attempt that failed */
+
 static void slurm(words *w, const ls_hosts *h, int ranks)
 {
     const char *mpi = getenv("SLURM_MPI_TYPE");
-    if (!strstr(h->all[0].name, " ")) /* the hosts have names, and are not "number 0 of the job" */
-        add_hosts(w, h, "--nodelist", false);
+    add_hosts(w, h, "--nodelist", false);
     add(w, "--nodes=%d", h->used);
     add(w, "--ntasks=%d", ranks);
     add(w, "--ntasks-per-node=%d", h->per);
     add(w, "--distribution=block");
     add(w, "--cpu-bind=none");
     add(w, "--kill-on-bad-exit=1");
+    add(w, "--immediate=%d", PATIENCE); /* else srun waits without end for a host that is busy or gone */
     add(w, "--mpi=%s", mpi && *mpi && strcmp(mpi, "none") ? mpi : "pmix");
 }
 

@@ -93,10 +93,10 @@ static void read_nothing(void)
         dup2(nothing, STDIN_FILENO);
 }
 
-/* The new process, up to exec. It makes only calls that are safe between fork and exec. It ignores SIGINT,
- * because Ctrl-C in a terminal reaches all processes, and the parent passes the request on. Ranks of
- * `lockstep` block requests until they handle them (src/cli/terminal.c). A user's program might never unblock
- * them, so it gets them unblocked. */
+/* The new process, up to exec. It makes only calls that are safe between fork and exec. Ctrl-C, a terminal
+ * that closes and a batch system may signal all processes at once. The parent passes each request to stop on as
+ * SIGTERM, so the rank ignores the other signals for it. Ranks of `lockstep` block requests until they handle
+ * them (src/cli/terminal.c). A user's program might never unblock them, so it gets them unblocked. */
 static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *const *environment_of_rank)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) ||
@@ -110,6 +110,8 @@ static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *co
         read_nothing();
     }
     signal(SIGINT, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGUSR2, SIG_IGN);
     if (l->o->program) { /* exec keeps ignored signals ignored */
         signal(SIGXFSZ, SIG_DFL);
         signal(SIGPIPE, SIG_DFL);

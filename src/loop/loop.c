@@ -31,6 +31,13 @@ typedef struct epoch_sum {
     double waited;    /* seconds for this rank's loader, since then */
 } epoch_sum;
 
+/* Whether the epoch ends with an evaluation. `last`: training ends with it. */
+static bool evaluates(const ls_loop *l, int64_t epoch, bool last)
+{
+    const int64_t every = l->recipe->eval.every_epochs;
+    return l->eval && (last || (every > 0 && (epoch + 1) % every == 0));
+}
+
 /* The requests to this rank, before step `b`. */
 static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
 {
@@ -40,7 +47,9 @@ static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
                                  (double)l->recipe->train.global_batch;
     if (l->snapshots.took > 0)
         ls_requests_saved(&l->requests, l->snapshots.took);
-    return ls_requests_take(&l->requests, l->eval && b->step + 3 > l->steps_per_epoch);
+    const bool last = l->step + 3 > l->total_steps;
+    return ls_requests_take(&l->requests, (last || b->step + 3 > l->steps_per_epoch) &&
+                                              evaluates(l, b->epoch, last));
 }
 
 static int digits(int64_t n) { return snprintf(NULL, 0, "%lld", (long long)n); }
@@ -258,8 +267,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
     LS_TRY(count_replaced(l, sum, epoch, &row.replaced));
     char duration[32];
     ls_str evaluated = { 0 };
-    const bool evaluate = l->eval &&
-                          (last || (r->eval.every_epochs > 0 && (epoch + 1) % r->eval.every_epochs == 0));
+    const bool evaluate = evaluates(l, epoch, last);
     ls_eval_result e;
     const bool averaged = evaluate && r->eval.ema;
     if (averaged)

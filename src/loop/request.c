@@ -9,22 +9,76 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/errand.h"
+#include "base/log.h"
 #include "comm/launched.h"
 #include "step/trainer.h"
 
 static const double RESERVE = 2, ENDING = 0.5;
+#define PATIENCE 5.0 /* seconds that squeue has to answer */
 
-static ls_status slurm_end(double *end)
+/* Reads "[[D-]H:]M:S", as squeue prints the time that is left. False: it is another text, such as
+ * "UNLIMITED". */
+static bool read_time_left(const char *text, double *seconds)
 {
-    const char *text = getenv("SLURM_JOB_END_TIME");
+    int64_t parts[4] = { 0 }; /* days, hours, minutes, seconds */
+    const char *dash = strchr(text, '-'), *at = text;
+    int colons = 0, end = 0;
+    for (const char *c = text; *c; c++)
+        colons += *c == ':';
+    if (colons < 1 || colons > 2 || (dash && colons != 2))
+        return false;
+    for (int i = dash ? 0 : 3 - colons; i < 4; i++) {
+        long long part;
+        if (*at < '0' || *at > '9' || sscanf(at, "%9lld%n", &part, &end) != 1)
+            return false;
+        parts[i] = part;
+        at += end;
+        if (i < 3 && *at++ != (i == 0 ? '-' : ':'))
+            return false;
+    }
+    *seconds = (double)(((parts[0] * 24 + parts[1]) * 60 + parts[2]) * 60 + parts[3]);
+    return !*at;
+}
+
+/* Asks squeue how long the job may still run; Slurm before 23.02 sets no SLURM_JOB_END_TIME. Only one rank
+ * asks, once an attempt, and it never fails, because the others do not ask. 0: there is no limit, or nobody
+ * says so. */
+static double ask_slurm(void)
+{
+    ls_errand e = { 0 };
+    double left;
+    ls_errand_words(&e, "squeue -h -o %L -j");
+    ls_errand_word(&e, getenv("SLURM_JOB_ID"));
+    const ls_status s = ls_errands_run(&e, 1, PATIENCE, "asking Slurm when this job ends");
+    if (s == LS_E_STOPPED)
+        return 0;
+    if (s == LS_OK && e.status == 0 && read_time_left(e.said, &left))
+        return ls_now() + left;
+    if (s != LS_OK || e.status != 0 || strcmp(e.said, "UNLIMITED"))
+        ls_log_warn("squeue does not say when this Slurm job ends: %s; the run stops in time only on SIGTERM "
+                    "(sbatch --signal=TERM@120) or by run.time_limit",
+                    s != LS_OK                   ? ls_error_message()
+                    : e.status == LS_ERRAND_LATE ? "no answer within 5 s"
+                    : *e.said                    ? e.said
+                                                 : "it prints nothing");
+    return 0;
+}
+
+static ls_status slurm_end(double *end, bool asks)
+{
+    const char *text = getenv("SLURM_JOB_END_TIME"), *job = getenv("SLURM_JOB_ID");
     char *rest = NULL;
     struct timespec now;
     *end = 0;
-    if (!text || !*text)
+    if (!text || !*text) {
+        *end = asks && job && *job ? ask_slurm() : 0;
         return LS_OK;
+    }
     const long long at = strtoll(text, &rest, 10);
     if (*rest || at <= 0)
         return ls_fail(
@@ -39,7 +93,7 @@ ls_status ls_requests_init(ls_requests *q, const ls_ui *ui, const ls_recipe *r, 
 {
     *q = (ls_requests){ .ui = ui, .save = save, .saves = ui && ui->save ? *ui->save : 0 };
     double slurm;
-    LS_TRY(slurm_end(&slurm));
+    LS_TRY(slurm_end(&slurm, rank == 0));
     if (rank)
         return LS_OK;
     if (r->run.time_limit > 0) {
@@ -48,7 +102,8 @@ ls_status ls_requests_init(ls_requests *q, const ls_ui *ui, const ls_recipe *r, 
     }
     if (slurm > 0 && (q->end == 0 || slurm < q->end)) {
         q->end = slurm;
-        snprintf(q->end_of, sizeof q->end_of, "the Slurm job (SLURM_JOB_END_TIME)");
+        snprintf(q->end_of, sizeof q->end_of, "the Slurm job (%s)",
+                 getenv("SLURM_JOB_END_TIME") ? "SLURM_JOB_END_TIME" : "squeue");
     }
     return LS_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "comm/last_words.h"
 #include "config.h"
 #include "graph/op.h"
 #include "models/task.h"
@@ -35,7 +36,10 @@ static void at_exit(void)
 {
     if (!inside)
         return;
-    ls_log(LS_ERROR, "%s called exit(): a function of a module returns a status (ls_fail)", inside);
+    char text[700];
+    snprintf(text, sizeof text, "%s called exit(): a function of a module returns a status (ls_fail)", inside);
+    if (!ls_last_words(LS_E_ARG, text))
+        ls_log(LS_ERROR, "%s", text);
     fflush(NULL);
     _exit(1);
 }

@@ -50,7 +50,9 @@ done
 LOCKSTEP_FAULT=stop@1600:rank=1 begin train small.yaml --workers 2 --set run.name=twice
 until_true stands 1
 ranks="$(child 0) $(child 1)"
-kill -TERM $parent; until_true taken; kill -INT $parent
+kill -TERM $parent; until_true taken; kill -TERM $parent; kill -INT $parent; kill -HUP $parent; until_true taken
+sleep 5.1; kill -0 $parent || bad "signals within five seconds of a request to stop end the process"
+kill -INT $parent
 ended 130
 until_true free twice
 for p in $ranks; do until_true test ! -e "/proc/$p/exe"; done

@@ -203,6 +203,14 @@ exits() { # AT WORDS
     module "-DIN_$1=exit(0)"; try 1 train recipe.yaml --set run.name=exit; once err "bad 0 \(./bad.so\): $2 called exit\(\)"; rm -rf runs/exit
 }
 exits READ read; exits SET_CLOSE "close of its data"; exits CLOSE close
+# on one rank of two: the parent says it once, and which rank it was
+for rank in 0 1; do
+    module "-DIN_READ=if (getenv(\"LOCKSTEP_RANK\") && getenv(\"LOCKSTEP_RANK\")[0] == $((48 + rank))) exit(0)"
+    try 1 train recipe.yaml --set run.name=exit --workers 2 --set train.micro_batch=2
+    once err "^error: rank $rank: bad 0 \(./bad.so\): read called exit\(\): a function of a module returns a status"; once err "^error: "
+    has runs/exit/result.json "\"state\":\"failed\".*\"error\":\"rank $rank: bad 0 .*read called exit"
+    rm -rf runs/exit
+done
 module '-DIN_OPEN=return ls_fail(LS_E_IO, "the table is not there")'; refused 1 "bad 0 \(./bad.so\): the table is not there" plan recipe.yaml
 module '-DIN_DATA=*out = NULL'; refused 2 "data: gives no data set" train recipe.yaml --set run.name=none
 module '-DIN_DATA=sets[split].n = 0'; refused 2 "data: n must be at least 1" train recipe.yaml --set run.name=none

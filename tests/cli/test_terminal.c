@@ -1,5 +1,5 @@
 /* test_terminal.c - what stderr shows: a progress line and colours on a terminal (here a pseudo-terminal),
- * plain lines elsewhere, JSON with --log json; and that the first signal is a request. Each case runs in a
+ * plain lines elsewhere, JSON with --log json; and which signals are requests. Each case runs in a
  * child process, because a process has one terminal. */
 #include <errno.h>
 #include <pty.h>
@@ -117,49 +117,91 @@ static void json_lines_have_no_colour(void **state)
     assert_null(strchr(text, '\033'));
 }
 
-/* The first SIGTERM sets ui.stop, the second one ends the process. */
-static void a_signal_asks_and_a_second_one_ends(void **state)
+/* A child whose terminal is open when it gets the signals, with pauses of so many milliseconds before them. Its
+ * status is 1 if there is no request to stop then. */
+static pid_t begin(int n, const int *signals, const int *pauses)
 {
-    (void)state;
-    int status;
     pid_t child = fork();
     assert_true(child >= 0);
     if (!child) {
         ls_ui ui;
         ls_terminal_open(&ui, &(ls_terminal_opts){ .level = LS_WARN });
         if (*ui.stop)
-            _exit(1);
-        raise(SIGTERM);
-        if (!*ui.stop)
             _exit(2);
-        raise(SIGTERM);
-        _exit(3);
+        for (int i = 0; i < n; i++) {
+            usleep(1000 * (useconds_t)pauses[i]);
+            raise(signals[i]);
+        }
+        _exit(*ui.stop ? 0 : 1);
     }
-    waitpid(child, &status, 0);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    return child;
 }
 
-/* A rank gets it from its parent, and perhaps from whoever signals all processes of a job: one request. */
-static void a_second_signal_leaves_a_rank_alone(void **state)
+/* Its exit status, or minus the signal that ended it. */
+static int status_of(pid_t child)
+{
+    int status;
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Slurm sends SIGTERM twice at a time limit. However often, and whatever else it sends, the checkpoint is
+ * written: only a second SIGINT that comes some seconds after the request ends the process. */
+static void a_request_to_stop_is_heard_once(void **state)
 {
     (void)state;
-    int status;
-    pid_t child = fork();
+    static const struct {
+        int n, signals[3], pauses[3], status;
+    } CASES[] = {
+        { 1, { SIGTERM }, { 0 }, 0 },
+        { 1, { SIGINT }, { 0 }, 0 },
+        { 1, { SIGHUP }, { 0 }, 0 },
+        { 1, { SIGUSR2 }, { 0 }, 0 },
+        { 1, { SIGUSR1 }, { 0 }, 1 },
+        { 3, { SIGTERM, SIGCONT, SIGTERM }, { 0, 0, 8 }, 0 },
+        { 2, { SIGINT, SIGINT }, { 0, 10 }, 0 },
+        { 3, { SIGHUP, SIGTERM, SIGINT }, { 0, 0, 1000 }, 0 },
+        { 3, { SIGINT, SIGTERM, SIGINT }, { 0, 3000, 2100 }, -SIGINT },
+        { 3, { SIGTERM, SIGTERM, SIGHUP }, { 0, 5100, 0 }, 0 },
+        { 2, { SIGUSR2, SIGUSR2 }, { 0, 5100 }, 0 },
+    };
+    enum { N = sizeof CASES / sizeof CASES[0] };
+    pid_t children[N];
+    for (int i = 0; i < N; i++)
+        children[i] = begin(CASES[i].n, CASES[i].signals, CASES[i].pauses);
+    for (int i = 0; i < N; i++) {
+        const int got = status_of(children[i]);
+        if (got != CASES[i].status)
+            fail_msg("case %d: status %d instead of %d", i, got, CASES[i].status);
+    }
+    signal(SIGHUP, SIG_IGN); /* as nohup leaves it */
+    assert_int_equal(status_of(begin(1, (const int[]){ SIGHUP }, (const int[]){ 0 })), 1);
+    signal(SIGHUP, SIG_DFL);
+}
+
+/* A rank gets a request from its parent as SIGTERM, which it had blocked, and perhaps from whoever signals all
+ * processes of a job: one request. What it ignores stays ignored. */
+static void a_rank_hears_its_parent(void **state)
+{
+    (void)state;
+    char control[16];
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    snprintf(control, sizeof control, "%d", fileno(tmpfile())); /* without a name, as that of ranks */
+    pid_t child = fork(); /* the rank is remembered, so it is another process's */
     assert_true(child >= 0);
     if (!child) {
-        ls_ui ui;
-        char control[16];
-        snprintf(control, sizeof control, "%d", fileno(tmpfile())); /* without a name, as that of ranks */
         setenv("LOCKSTEP_CONTROL_FD", control, 1);
         setenv("LOCKSTEP_RANK", "0", 1);
         setenv("LOCKSTEP_RANKS", "2", 1);
-        ls_terminal_open(&ui, &(ls_terminal_opts){ .level = LS_WARN });
-        raise(SIGTERM);
-        raise(SIGTERM);
-        _exit(*ui.stop ? 0 : 1);
+        sigprocmask(SIG_BLOCK, &term, NULL);
+        signal(SIGINT, SIG_IGN);
+        const pid_t keys = begin(2, (const int[]){ SIGINT, SIGINT }, (const int[]){ 0, 5100 }),
+                    both = begin(2, (const int[]){ SIGTERM, SIGTERM }, (const int[]){ 0, 5 });
+        _exit(status_of(keys) == 1 && status_of(both) == 0 ? 0 : 1);
     }
-    waitpid(child, &status, 0);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(status_of(child), 0);
 }
 
 int main(void)
@@ -169,8 +211,8 @@ int main(void)
         cmocka_unit_test(a_pipe_gets_plain_lines),
         cmocka_unit_test(json_lines_parse),
         cmocka_unit_test(json_lines_have_no_colour),
-        cmocka_unit_test(a_signal_asks_and_a_second_one_ends),
-        cmocka_unit_test(a_second_signal_leaves_a_rank_alone),
+        cmocka_unit_test(a_request_to_stop_is_heard_once),
+        cmocka_unit_test(a_rank_hears_its_parent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

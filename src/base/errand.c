@@ -14,13 +14,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 #include "base/sys.h"
+
+enum { MOST = 1 << 20 }; /* bytes of output that are kept */
 
 typedef struct runner {
     pid_t pid; /* 0: it has ended */
     int pipe;
-    char text[4096];
-    size_t n;
+    ls_str text;
 } runner;
 
 void ls_errand_word(ls_errand *e, const char *word)
@@ -75,8 +77,8 @@ static void hear(runner *r)
 {
     char more[1024];
     for (ssize_t n; r->pipe >= 0 && (n = read(r->pipe, more, sizeof more)) > 0;)
-        for (ssize_t i = 0; i < n && r->n < sizeof r->text - 1; i++)
-            r->text[r->n++] = more[i];
+        if (r->text.len < MOST)
+            ls_str_printf(&r->text, "%.*s", (int)n, more);
 }
 
 static bool look(ls_errand *e, runner *r, bool late)
@@ -99,16 +101,24 @@ static bool look(ls_errand *e, runner *r, bool late)
     return true;
 }
 
-/* The last line that is not empty. */
-static void keep_last_line(ls_errand *e, runner *r)
+/* Keeps the last line that is not empty, and hands the whole text on. */
+static void keep(ls_errand *e, runner *r)
 {
-    r->text[r->n] = 0;
-    for (char *line = strtok(r->text, "\r\n"); line; line = strtok(NULL, "\r\n"))
-        if (line[strspn(line, " \t")])
-            snprintf(e->said, sizeof e->said, "%.500s", line);
+    const char *text = ls_str_text(&r->text);
+    for (size_t n; *(text += strspn(text, "\r\n")); text += n) {
+        n = strcspn(text, "\r\n");
+        if (strspn(text, " \t") < n)
+            snprintf(e->said, sizeof e->said, "%.*s", n < 500 ? (int)n : 500, text);
+    }
+    if (e->whole) {
+        ls_str_release(e->whole);
+        *e->whole = r->text;
+    } else {
+        ls_str_release(&r->text);
+    }
 }
 
-ls_status ls_errands_run(ls_errand *all, int n, double seconds)
+ls_status ls_errands_run(ls_errand *all, int n, double seconds, const char *doing)
 {
     runner *r = ls_sys_calloc((size_t)n, sizeof *r);
     LS_TRY(ls_sys_have(r));
@@ -121,16 +131,16 @@ ls_status ls_errands_run(ls_errand *all, int n, double seconds)
     for (bool over = false; !over;) {
         over = true;
         for (int i = 0; i < n; i++)
-            over = look(&all[i], &r[i], ls_now() >= until) && over;
+            over = look(&all[i], &r[i], ls_now() >= until || ls_stop_asked()) && over;
         if (!over)
             poll(NULL, 0, 5);
     }
     for (int i = 0; i < n; i++) {
         if (all[i].n)
-            keep_last_line(&all[i], &r[i]);
+            keep(&all[i], &r[i]);
         if (r[i].pipe >= 0)
             close(r[i].pipe);
     }
     free(r);
-    return LS_OK;
+    return ls_stop_check("%s", doing);
 }

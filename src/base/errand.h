@@ -1,5 +1,6 @@
 /* errand.h - runs several short commands at once, and returns their exit statuses and what they print. */
 #pragma once
+#include "base/str.h"
 #include "lockstep/status.h"
 
 enum { LS_ERRAND_WORDS = 24, LS_ERRAND_LATE = -1, LS_ERRAND_NOT_STARTED = 127 };
@@ -8,10 +9,13 @@ typedef struct ls_errand {
     int n; /* number of words; 0: no command */
     char words[LS_ERRAND_WORDS][256];
     int status;     /* exit status, 128 + signal, or one of the above */
-    char said[512]; /* the last line that it printed; with --version the first */
+    char said[512]; /* the last line that it printed that is not empty */
+    ls_str *whole;  /* gets all that it printed, up to 1 MiB; NULL: nobody reads it */
 } ls_errand;
 
 void ls_errand_word(ls_errand *e, const char *word);
 void ls_errand_words(ls_errand *e, const char *words); /* separated by spaces */
-/* Runs all commands at once, and ends those that take longer than `seconds`. LS_E_MEMORY. Local. */
-ls_status ls_errands_run(ls_errand *all, int n, double seconds);
+/* Runs all commands at once, and ends those that take longer than `seconds`. LS_E_STOPPED, if a stop is
+ * requested meanwhile: then it ends all of them; `doing` is for its message ("asking the hosts"). LS_E_MEMORY.
+ * Local. */
+ls_status ls_errands_run(ls_errand *all, int n, double seconds, const char *doing);
