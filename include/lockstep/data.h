@@ -152,7 +152,10 @@ typedef struct ls_text_options {
      */
     void (*progress)(void *context, const char *file, int64_t bytes, int64_t total, double bytes_per_second);
     void *context;
-    double train_percentage; /* so many of a hundred documents, from the first one on, are trained on */
+    /* This percentage of the source's rows, from the first one on, is trained on; rounded to the nearest
+     * whole number, a half to the even one. A row is a line with LS_DOCUMENTS_LINE, also a blank line, which
+     * is then left out; else it is a document. */
+    double train_percentage;
 } ls_text_options;
 #define LS_TEXT_DEFAULTS                                                                     \
     .eval_path = "", .eval_fraction = 0.05, .documents = LS_DOCUMENTS_FILE, .field = "text", \

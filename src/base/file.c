@@ -27,10 +27,9 @@ static ls_status refuse(const char *path, mode_t mode)
                                    path, what);
 }
 
-/* Opens a regular file and gets its size. Every input is opened here. A folder, a pipe or a device is an
- * error that says what it is: stat checks that first, because opening a device can have effects. O_NONBLOCK:
- * a pipe may have replaced the file since, and opening it would wait. */
-static ls_status open_regular(int *fd, size_t *size, const char *path)
+/* stat checks first, because opening a device can have effects. O_NONBLOCK: a pipe may have replaced the file
+ * since, and opening it would wait. */
+ls_status ls_file_open(int *fd, size_t *size, const char *path)
 {
     struct stat st;
     if (path && stat(path, &st) == 0 && !S_ISREG(st.st_mode))
@@ -51,11 +50,20 @@ static ls_status open_regular(int *fd, size_t *size, const char *path)
     return LS_OK;
 }
 
+ls_status ls_file_check(const char *path)
+{
+    int fd = -1;
+    size_t size = 0;
+    LS_TRY(ls_file_open(&fd, &size, path));
+    close(fd);
+    return LS_OK;
+}
+
 ls_status ls_file_map(ls_mapping *out, const char *path)
 {
     int fd = -1;
     size_t size = 0;
-    LS_TRY(open_regular(&fd, &size, path));
+    LS_TRY(ls_file_open(&fd, &size, path));
     ls_mapping m = { .size = size };
     if (size > 0) {
         m.base = ls_sys_mmap(size, PROT_READ, MAP_SHARED, fd, 0);
@@ -82,7 +90,7 @@ ls_status ls_file_read(char **out, size_t *size, const char *path)
 {
     int fd = -1;
     size_t expect = 0;
-    LS_TRY(open_regular(&fd, &expect, path));
+    LS_TRY(ls_file_open(&fd, &expect, path));
     /* Files of /proc have size 0 and contents, and other files may grow: read until the end, not until the
      * size. */
     size_t cap = expect + 1, used = 0;

@@ -3,7 +3,6 @@
  * compares each with its checksum, and replaces the checksums by one for each piece of up to
  * LS_MANIFEST_PIECE bytes. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -88,8 +87,9 @@ static ls_status compact_file(ls_ranges *w, int file, const ls_layout_file *f, c
                               char *room, int64_t *from, int64_t *to)
 {
     char *path = ls_path_join(w->dir, f->name);
-    const int fd = ls_sys_open(path, O_RDONLY);
-    ls_status s = fd < 0 ? ls_fail_os(path, "open", errno) : LS_OK;
+    int fd = -1;
+    size_t size = 0;
+    ls_status s = ls_file_open(&fd, &size, path);
     uint64_t at = f->head.len;
     for (int64_t i = f->first; i < f->end && s == LS_OK; i++) {
         const uint64_t bytes = ls_type_bytes(&list->tensors[i].tensor.type);

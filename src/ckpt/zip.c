@@ -171,6 +171,28 @@ static ls_status inflate_to(uint8_t *to, bool *sound, const ls_zip *z, const ls_
     return status;
 }
 
+static ls_status damaged_entry(const ls_zip *z, const ls_zip_entry *e)
+{
+    char shown[128];
+    return ls_fail(LS_E_FORMAT, "%s: its entry %s is damaged; use another copy", z->path,
+                   ls_shown_name(shown, e->name));
+}
+
+ls_status ls_zip_inflate_start(void *to, size_t n, const ls_zip *z, const ls_zip_entry *e)
+{
+    enum { PART = 1 << 24 }; /* of input: far more than n bytes of output need */
+    z_stream s = { .next_in = (Bytef *)(uintptr_t)(z->bytes + e->offset),
+                   .avail_in = (uInt)(e->bytes < PART ? e->bytes : PART),
+                   .next_out = to,
+                   .avail_out = (uInt)n };
+    if (inflateInit2(&s, -15) != Z_OK)
+        return ls_fail(LS_E_MEMORY, "%s: zlib cannot start inflating", z->path);
+    const int r = inflate(&s, Z_SYNC_FLUSH);
+    inflateEnd(&s);
+    return s.avail_out == 0 && (r == Z_OK || r == Z_STREAM_END || r == Z_BUF_ERROR) ? LS_OK
+                                                                                     : damaged_entry(z, e);
+}
+
 ls_status ls_zip_inflate(void **out, const ls_zip *z, const ls_zip_entry *e)
 {
     char shown[128];
@@ -186,9 +208,7 @@ ls_status ls_zip_inflate(void **out, const ls_zip *z, const ls_zip_entry *e)
         return LS_OK;
     }
     free(to);
-    return s != LS_OK ? s
-                      : ls_fail(LS_E_FORMAT, "%s: its entry %s is damaged; use another copy", z->path,
-                                ls_shown_name(shown, e->name));
+    return s != LS_OK ? s : damaged_entry(z, e);
 }
 
 ls_status ls_zip_verify(const ls_zip *z)

@@ -26,6 +26,8 @@ ls_status ls_zip_read(ls_zip *out, ls_arena *arena, const uint8_t *bytes, size_t
                       bool deflated);
 /* A deflated entry in memory of e->whole bytes, malloc'ed. LS_E_FORMAT: it is damaged. */
 ls_status ls_zip_inflate(void **out, const ls_zip *z, const ls_zip_entry *e);
+/* The first n bytes of a deflated entry, n <= e->whole. LS_E_FORMAT: it is damaged. */
+ls_status ls_zip_inflate_start(void *to, size_t n, const ls_zip *z, const ls_zip_entry *e);
 /* Compares the bytes of every entry, of which none is deflated, with its CRC-32. */
 ls_status ls_zip_verify(const ls_zip *z);
 

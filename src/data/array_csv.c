@@ -77,6 +77,9 @@ static bool parse(const char *text, double *out)
 
 static ls_status no_column(const reader *r, const char *name, char *const *names)
 {
+    const char *other = ls_csv_other_separator(r->text, r->n);
+    if (other)
+        return ls_fail(LS_E_FORMAT, "%s line 1: %s separate its fields, " LS_CSV_OTHER, r->what, other);
     const char *near = ls_nearest_name(name, (const char *const *)names, r->fields);
     return near ? ls_fail(LS_E_USAGE, "%s: its first line has no column \"%s\"; is it \"%s\"?", r->what, name,
                           near)
@@ -146,13 +149,15 @@ static ls_status read_row(reader *r, double *row, bool *empty)
         const int column = f < r->fields ? r->place[f] : -1;
         LS_TRY(next(r, column >= 0, &last));
         if (f >= r->fields || (last && f + 1 < r->fields))
-            return ls_fail(LS_E_FORMAT, "%s line %lld: %s fields than the %d columns of the first line",
-                           r->what, (long long)line, f >= r->fields ? "more" : "fewer", r->fields);
+            return ls_fail(LS_E_FORMAT, "%s line %lld: %s fields than the %d columns of the first line%s",
+                           r->what, (long long)line, f >= r->fields ? "more" : "fewer", r->fields,
+                           f >= r->fields ? "; if its numbers have decimal commas, write points" : "");
         const char *text = column >= 0 ? trimmed(&r->field) : NULL;
         if (text && !parse(text, &row[column])) {
             char shown[24];
             snprintf(shown, sizeof shown, "%s", text);
-            return ls_fail(LS_E_FORMAT, "%s line %lld: \"%s\" is no number", r->what, (long long)line, shown);
+            return ls_fail(LS_E_FORMAT, "%s line %lld: \"%s\" is no number%s", r->what, (long long)line, shown,
+                           strchr(text, ',') ? "; write decimals with a point" : "");
         }
     }
     return LS_OK;

@@ -14,6 +14,7 @@
 #include "data/array_npz.h"
 #include "data/corpus.h"
 #include "data/npy.h"
+#include "data/signature.h"
 #include "data/source_hash.h"
 
 static ls_status find_file(char **out, const char *file)
@@ -146,11 +147,52 @@ static ls_status open_hdf5(ls_array_file *f, const char *path, const char *what)
 static const struct {
     const char *end; /* of the file's name */
     ls_status (*open)(ls_array_file *f, const char *path, const char *what);
-    bool parts; /* a file may have several arrays */
-} KINDS[] = { { ".npy", open_npy, false },   { ".npz", open_npz, true }, { ".csv", open_csv, true },
-              { ".csv.gz", open_csv, true }, { ".h5", open_hdf5, true }, { ".hdf5", open_hdf5, true },
-              { ".nc", open_hdf5, true } };
+    bool parts;        /* a file may have several arrays */
+    const char *begin; /* how signature.h names such a file; NULL: its reader says what it is instead */
+} KINDS[] = { { ".npy", open_npy, false, NULL },
+              { ".npz", open_npz, true, "a zip archive" },
+              { ".csv", open_csv, true, NULL },
+              { ".csv.gz", open_csv, true, NULL },
+              { ".h5", open_hdf5, true, "an HDF5 file" },
+              { ".hdf5", open_hdf5, true, "an HDF5 file" },
+              { ".nc", open_hdf5, true, "an HDF5 file" } };
 enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
+
+/* What a file is by its first bytes; NULL: of no known kind. */
+static ls_status look_at(const char **out, const char *path)
+{
+    ls_mapping map;
+    LS_TRY(ls_file_map(&map, path));
+    *out = ls_signature(map.data, map.size);
+    ls_file_unmap(&map);
+    return LS_OK;
+}
+
+static ls_status check_kind(int kind, const char *path)
+{
+    const char *is = NULL, *begin = KINDS[kind].begin;
+    if (begin)
+        LS_TRY(look_at(&is, path));
+    return !is || !strncmp(is, begin, strlen(begin))
+               ? LS_OK
+               : ls_fail(LS_E_FORMAT, "%s: its name ends in %s, and it is %s", path, KINDS[kind].end, is);
+}
+
+/* A name that ends as no file of arrays does. It may be a file of another kind, with or without a :COLUMN. */
+static ls_status no_kind(const char *file, const char *field)
+{
+    const char *is = NULL, *colon = strrchr(file, ':');
+    char *path = ls_sys_strdup(file);
+    if (path && colon && !ls_file_exists(path))
+        path[colon - file] = 0;
+    char *found = NULL;
+    if (path && ls_find(&found, path, ls_find_any) == LS_OK && ls_file_exists(found))
+        (void)look_at(&is, found); /* what cannot be looked at is still no file of arrays */
+    free(found);
+    free(path);
+    return ls_fail(LS_E_USAGE, "%s: field \"%s\" needs a file of arrays: " LS_ARRAY_FILES "%s%s", file, field,
+                   is ? "; this is " : "", is ? is : "");
+}
 
 /* Finds the kind of a name like FILE.npz:ARRAY, and how long FILE.npz is. -1: none. */
 static int kind_of(const char *file, size_t *length)
@@ -173,6 +215,8 @@ static ls_status open_kind(ls_array_file *f, int kind, const char *name, const c
     f->path = KINDS[kind].parts ? ls_sys_text("%s:%s", path, what) : ls_sys_strdup(path);
     ls_status s = ls_sys_have(f->path);
     if (s == LS_OK)
+        s = check_kind(kind, path);
+    if (s == LS_OK)
         s = KINDS[kind].open(f, path, what);
     if (s == LS_OK)
         s = hash(&f->digest, path);
@@ -188,7 +232,7 @@ ls_status ls_array_file_open(ls_array_file *out, const char *file, const char *f
     size_t length = 0;
     const int kind = kind_of(file, &length);
     if (kind < 0)
-        return ls_fail(LS_E_USAGE, "%s: field \"%s\" needs a file of arrays: " LS_ARRAY_FILES, file, field);
+        return no_kind(file, field);
     char *name = ls_sys_strndup(file, length);
     LS_TRY(ls_sys_have(name));
     const ls_status s = open_kind(out, kind, name, file[length] ? file + length + 1 : field);

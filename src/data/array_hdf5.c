@@ -1,5 +1,9 @@
 /* array_hdf5.c - reads HDF5 through libhdf5, which is loaded at run time. Builds of libhdf5 are usually not
- * safe for threads, so a lock is held during every call. */
+ * safe for threads, so a lock is held during every call.
+ *
+ * A file is only itself: links to other files, external storage and virtual data sets are refused, because they
+ * let a file read any other one, and a change of that one would not change the data set's hash. The library
+ * believes the sizes that a file declares, so they are compared with each other before anything is read. */
 #include "data/array_hdf5.h"
 
 #include "base/str.h"
@@ -7,11 +11,16 @@
 #ifdef LS_HAVE_HDF5
 #include <dlfcn.h>
 #include <hdf5.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/sys.h"
+#include "ckpt/safetensors.h"
+#include "data/array_room.h"
 
 enum { WHOLE_CHUNKS = 64 << 20 }; /* bytes of inflated chunks that libhdf5 keeps of a data set */
 
@@ -25,7 +34,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The functions of the loaded library, with the types that its header declares. */
 #define FUNCTIONS(F)                                                                                  \
-    F(H5open)                                                                                         \
+    F(H5open) F(H5PLset_loading_state)                                                                \
     F(H5Eset_auto2)                                                                                   \
     F(H5Fopen)                                                                                        \
     F(H5Fclose)                                                                                       \
@@ -35,7 +44,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
             F(H5Screate_simple) F(H5Sclose) F(H5Sselect_hyperslab) F(H5Tget_class) F(H5Tget_size)     \
                 F(H5Tget_sign) F(H5Tequal) F(H5Tclose) F(H5Pget_layout) F(H5Pget_external_count)      \
                     F(H5Pcreate) F(H5Pset_chunk_cache) F(H5Pclose) F(H5Lexists) F(H5Lget_name_by_idx) \
-                        F(H5Aexists) F(H5Aopen) F(H5Aread) F(H5Aget_space) F(H5Aclose)
+                        F(H5Aexists) F(H5Aopen) F(H5Aread) F(H5Aget_space) F(H5Aclose)    \
+                            F(H5Dget_storage_size) F(H5Pset_elink_cb) F(H5Pget_chunk)                 \
+                                F(H5Pget_nfilters) F(H5Pget_filter2) F(H5Zfilter_avail)
 static struct {
 #define MEMBER(name) typeof(&(name)) name;
     FUNCTIONS(MEMBER)
@@ -81,6 +92,9 @@ static ls_status load(const char *what)
             "%s: reading HDF5 needs %s, which is not here: install libhdf5 (Debian: libhdf5-103-1)", what,
             LS_HDF5_LIBRARY);
     h5.H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* it would print its errors */
+    const char *plugins = getenv("HDF5_PLUGIN_PATH");
+    if (!plugins || !*plugins) /* code from a folder that nobody named is not loaded */
+        h5.H5PLset_loading_state(0);
     h5.ready = true;
     return LS_OK;
 }
@@ -127,15 +141,77 @@ static bool find_type(ls_dtype *out, hid_t *memory, hid_t type)
 }
 
 /* Whether the elements lie in the file one behind the other, as they are read. */
-static int64_t offset_of(const ls_hdf5 *h, hid_t type)
+static int64_t offset_of(const ls_hdf5 *h, hid_t made, hid_t type)
 {
-    const hid_t made = h5.H5Dget_create_plist(h->set);
-    const bool plain = made >= 0 && h5.H5Pget_layout(made) == H5D_CONTIGUOUS &&
-                       h5.H5Pget_external_count(made) == 0 && h5.H5Tequal(type, h->memory) > 0;
+    const bool plain = h5.H5Pget_layout(made) == H5D_CONTIGUOUS && h5.H5Tequal(type, h->memory) > 0;
     const haddr_t at = plain ? h5.H5Dget_offset(h->set) : HADDR_UNDEF;
-    if (made >= 0)
-        h5.H5Pclose(made);
     return at == HADDR_UNDEF || at > INT64_MAX ? -1 : (int64_t)at;
+}
+
+static ls_status check_inside(const ls_hdf5 *h, hid_t made)
+{
+    const bool is_virtual = h5.H5Pget_layout(made) == H5D_VIRTUAL;
+    if (!is_virtual && h5.H5Pget_external_count(made) == 0)
+        return LS_OK;
+    return ls_fail(LS_E_UNSUPPORTED,
+                   "%s: %s: only elements that are in the file itself are read; copy them into one file, for "
+                   "example with h5repack",
+                   h->what,
+                   is_virtual ? "a virtual data set, whose elements are in other data sets"
+                              : "its elements are in other files (external storage)");
+}
+
+static ls_status check_filters(const ls_hdf5 *h, hid_t made)
+{
+    const int n = h5.H5Pget_nfilters(made);
+    for (int i = 0; i < n; i++) {
+        unsigned flags, setting;
+        size_t none = 0;
+        char name[64] = "";
+        const H5Z_filter_t id = h5.H5Pget_filter2(made, (unsigned)i, &flags, &none, NULL, sizeof name, name,
+                                                  &setting);
+        if (id < 0 || h5.H5Zfilter_avail(id) <= 0)
+            return ls_fail(LS_E_UNSUPPORTED,
+                           "%s: its chunks need the filter %d%s%.60s, which this libhdf5 does not have: write "
+                           "them with gzip (h5repack -f GZIP=4), or name the folder of the filter's plugin in "
+                           "HDF5_PLUGIN_PATH",
+                           h->what, (int)id, *name ? " " : "", name);
+    }
+    return n < 0 ? ls_fail(LS_E_FORMAT, "%s: its filters cannot be read: the file is damaged", h->what) : LS_OK;
+}
+
+/* A chunk is in memory as a whole. Without filters each one that exists is in the file as a whole, too. */
+static ls_status check_chunks(const ls_hdf5 *h, hid_t made, hid_t type, uint64_t stored)
+{
+    hsize_t dims[LS_MAX_DIMS];
+    uint64_t bytes = h5.H5Tget_size(type);
+    bool fits = h5.H5Pget_chunk(made, LS_MAX_DIMS, dims) == h->type.ndim;
+    for (int d = 0; d < h->type.ndim && fits; d++)
+        fits = dims[d] > 0 && !__builtin_mul_overflow(bytes, (uint64_t)dims[d], &bytes) && bytes < 1ull << 32;
+    if (!fits || (h5.H5Pget_nfilters(made) == 0 && stored % bytes))
+        return ls_fail(LS_E_FORMAT, "%s: its chunks do not have the size that they declare: the file is damaged",
+                       h->what);
+    LS_TRY(check_filters(h, made));
+    return ls_array_room((size_t)bytes, h->what);
+}
+
+/* Compares the bytes that the file stores with those of the shape and the type. */
+static ls_status check_stored(const ls_hdf5 *h, hid_t made, hid_t type)
+{
+    const uint64_t stored = h5.H5Dget_storage_size(h->set), elements = (uint64_t)ls_type_count(&h->type),
+                   declared = elements * h5.H5Tget_size(type); /* no larger than in memory: below 2^63 */
+    if (!elements)
+        return LS_OK; /* refused by who asks for samples */
+    if (!stored)
+        return ls_fail(LS_E_FORMAT, "%s: its shape has %llu elements, and none of them was ever written",
+                       h->what, (unsigned long long)elements);
+    if (h5.H5Pget_layout(made) == H5D_CHUNKED)
+        return check_chunks(h, made, type, stored);
+    return stored == declared
+               ? LS_OK
+               : ls_fail(LS_E_FORMAT,
+                         "%s: its shape takes %llu bytes, and the file stores %llu: the file is damaged",
+                         h->what, (unsigned long long)declared, (unsigned long long)stored);
 }
 
 /* An attribute with one number. */
@@ -153,8 +229,10 @@ static bool number_of(hid_t set, const char *name, double *out)
     return got;
 }
 
-static ls_status describe(ls_hdf5 *h, ls_hdf5_array *array)
+/* `made`: the properties with which the data set was created. */
+static ls_status describe(ls_hdf5 *h, ls_hdf5_array *array, hid_t made)
 {
+    LS_TRY(check_inside(h, made)); /* before H5Dget_space, which opens the sources of a virtual data set */
     const hid_t space = h5.H5Dget_space(h->set), type = h5.H5Dget_type(h->set);
     hsize_t dims[H5S_MAX_RANK];
     double packed;
@@ -176,7 +254,9 @@ static ls_status describe(ls_hdf5 *h, ls_hdf5_array *array)
         h->type.dims[d] = dims[d] > INT64_MAX ? INT64_MAX : (int64_t)dims[d];
     if (s == LS_OK && ls_type_bytes(&h->type) >= INT64_MAX) /* ls_type_count is then no product of the dims */
         s = ls_fail(LS_E_FORMAT, "%s: its shape has more than 2^63 bytes: the file is damaged", h->what);
-    *array = (ls_hdf5_array){ .type = h->type, .offset = s == LS_OK ? offset_of(h, type) : -1 };
+    if (s == LS_OK)
+        s = check_stored(h, made, type);
+    *array = (ls_hdf5_array){ .type = h->type, .offset = s == LS_OK ? offset_of(h, made, type) : -1 };
     if (s == LS_OK)
         array->has_fill = number_of(h->set, "_FillValue", &array->fill) ||
                           number_of(h->set, "missing_value", &array->fill);
@@ -187,20 +267,47 @@ static ls_status describe(ls_hdf5 *h, ls_hdf5_array *array)
     return s;
 }
 
+/* libhdf5 asks before it opens the file that an external link names. */
+static herr_t refuse_link(const char *file, const char *group, const char *other, const char *object,
+                          unsigned *flags, hid_t access, void *refused)
+{
+    (void)file, (void)group, (void)object, (void)flags, (void)access;
+    snprintf(refused, NAME_MAX, "%s", other);
+    return -1;
+}
+
 static ls_status open_set(ls_hdf5 *h, const char *path, const char *name)
 {
+    LS_TRY(ls_file_check(path));
     h->file = h5.H5Fopen(path, 0, H5P_DEFAULT); /* H5F_ACC_RDONLY, whose macro calls */
     if (h->file < 0)
         return ls_fail(LS_E_FORMAT, "%s: libhdf5 does not open it: it is no HDF5 file, or is being written",
                        h->what);
     const hid_t access = h5.H5Pcreate(*h5.access);
-    if (access >= 0)
-        h5.H5Pset_chunk_cache(access, 12421, WHOLE_CHUNKS,
-                              1); /* slots: a prime, of 100 for each chunk of it */
-    h->set = h5.H5Dopen2(h->file, name, access >= 0 ? access : H5P_DEFAULT);
+    char other[NAME_MAX] = "", shown[128];
+    /* slots of the cache: a prime, of 100 for each chunk of it */
+    const bool ready = access >= 0 && h5.H5Pset_chunk_cache(access, 12421, WHOLE_CHUNKS, 1) >= 0 &&
+                       h5.H5Pset_elink_cb(access, refuse_link, other) >= 0;
+    h->set = ready ? h5.H5Dopen2(h->file, name, access) : -1;
     if (access >= 0)
         h5.H5Pclose(access);
+    if (!ready)
+        return ls_fail(LS_E_MEMORY, "%s: libhdf5 has no memory", h->what);
+    if (*other)
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: a link to the file %s: only data sets of the file itself are read; name that file",
+                       h->what, ls_shown_name(shown, other));
     return h->set < 0 ? no_set(h->file, name, h->what) : LS_OK;
+}
+
+static ls_status describe_set(ls_hdf5 *h, ls_hdf5_array *array)
+{
+    const hid_t made = h5.H5Dget_create_plist(h->set);
+    if (made < 0)
+        return ls_fail(LS_E_FORMAT, "%s: its properties cannot be read: the file is damaged", h->what);
+    const ls_status s = describe(h, array, made);
+    h5.H5Pclose(made);
+    return s;
 }
 
 ls_status ls_hdf5_open(ls_hdf5 **out, ls_hdf5_array *array, const char *path, const char *name,
@@ -214,7 +321,7 @@ ls_status ls_hdf5_open(ls_hdf5 **out, ls_hdf5_array *array, const char *path, co
     ls_status s = ls_sys_have(h->what);
     s = s == LS_OK ? load(what) : s;
     s = s == LS_OK ? open_set(h, path, name) : s;
-    s = s == LS_OK ? describe(h, array) : s;
+    s = s == LS_OK ? describe_set(h, array) : s;
     pthread_mutex_unlock(&lock);
     if (s != LS_OK)
         ls_hdf5_close(out);

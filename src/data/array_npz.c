@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/sys.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/zip.h"
 #include "data/array_room.h"
@@ -37,6 +38,20 @@ static ls_status no_array(const ls_zip *z, const char *name)
                    near ? "is it" : "its first one is", ls_shown_name(shown, near ? near : names[0]));
 }
 
+/* Whether the array's shape takes as many bytes as the archive says: before so many are inflated. */
+static ls_status check_start(const ls_zip *z, const ls_zip_entry *e)
+{
+    const size_t n = e->whole < LS_NPY_START ? e->whole : LS_NPY_START;
+    uint8_t *start = ls_sys_malloc(n + 1);
+    ls_status s = ls_sys_have(start);
+    if (s == LS_OK)
+        s = ls_zip_inflate_start(start, n, z, e);
+    if (s == LS_OK)
+        s = ls_npy_check(start, n, e->whole, z->path);
+    free(start);
+    return s;
+}
+
 static ls_status find(ls_npy *out, void **heap, const ls_zip *z, const char *name)
 {
     int64_t i = 0;
@@ -47,6 +62,7 @@ static ls_status find(ls_npy *out, void **heap, const ls_zip *z, const char *nam
     const ls_zip_entry *e = &z->entries[i];
     if (!e->deflated)
         return ls_npy_parse(out, z->bytes + e->offset, e->bytes, z->path);
+    LS_TRY(check_start(z, e));
     LS_TRY(ls_array_room(e->whole, z->path));
     LS_TRY(ls_zip_inflate(heap, z, e));
     return ls_npy_parse(out, *heap, e->whole, z->path);

@@ -6,12 +6,16 @@
 
 size_t ls_array_room_most = (size_t)-1;
 
+uint64_t ls_array_room_left(void)
+{
+    const uint64_t room = ls_memory_room();
+    return room < ls_array_room_most ? room : ls_array_room_most;
+}
+
 ls_status ls_array_room(size_t bytes, const char *what)
 {
     char need[32], have[32];
-    uint64_t room = ls_memory_room();
-    if (room > ls_array_room_most)
-        room = ls_array_room_most;
+    const uint64_t room = ls_array_room_left();
     if (bytes <= room)
         return LS_OK;
     return ls_fail(LS_E_MEMORY,

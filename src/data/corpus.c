@@ -9,7 +9,9 @@
 #include "base/pattern.h"
 #include "base/stop.h"
 #include "base/sys.h"
+#include "data/array_room.h"
 #include "data/idx.h"
+#include "data/signature.h"
 #include "lockstep/tokenizer.h"
 
 /* ---- finding files */
@@ -98,19 +100,28 @@ void ls_corpus_release(ls_corpus *c)
 
 enum { PART = 1 << 24 }; /* bytes between two checks for a request to stop */
 
-/* Inflates all members of a gzip file, one after the other, as gunzip does. */
+/* Inflates all members of a gzip file, one after the other, as gunzip does. Zeros may follow the last one: tapes
+ * and block devices pad with them. What a file inflates to is not known before, so each part is checked against
+ * the memory that is left. */
 static ls_status inflate_all(ls_text_file *f, const char *path)
 {
     z_stream z = { .next_in = (Bytef *)(uintptr_t)f->map.data };
     const uint8_t *end = f->map.data + f->map.size;
     size_t room = 0;
-    int r = Z_OK;
+    int r = Z_OK, members = 0;
     if (inflateInit2(&z, 15 + 16) != Z_OK) /* 15: the largest window; 16: gzip only */
         return ls_fail(LS_E_MEMORY, "%s: zlib cannot start inflating", path);
     for (;;) {
         if (ls_stop_asked()) {
             inflateEnd(&z);
             return ls_stop_check("inflating %s, of which there are %zu bytes by now", path, f->n);
+        }
+        if (f->n >= PART && ls_array_room_left() < PART) {
+            inflateEnd(&z);
+            return ls_fail(LS_E_MEMORY,
+                           "%s: no memory: its %zu bytes inflate to more than %zu, for which there is no room "
+                           "here; divide the file",
+                           path, f->map.size, f->n);
         }
         if (f->n == room) {
             char *more = ls_sys_realloc(f->heap, room = room ? 2 * room : 4 * f->map.size + 4096);
@@ -127,16 +138,26 @@ static ls_status inflate_all(ls_text_file *f, const char *path)
         z.avail_out = some;
         r = inflate(&z, Z_NO_FLUSH);
         f->n += some - z.avail_out;
-        if (r == Z_STREAM_END && z.next_in < end)
+        if (r == Z_STREAM_END && !ls_gzip_ended(z.next_in, (size_t)(end - z.next_in))) {
+            members++;
             r = inflateReset(&z);
+        }
         if (r != Z_OK)
             break;
     }
     const size_t at = (size_t)(z.next_in - f->map.data);
     const char *why = z.msg ? z.msg : "cut short";
+    const size_t member = at - z.total_in; /* where the last member begins */
+    const bool behind = members && r == Z_DATA_ERROR;
     inflateEnd(&z);
     if (r == Z_STREAM_END)
         return LS_OK;
+    if (behind && !ls_idx_is_gzip(f->map.data + member, f->map.size - member))
+        return ls_fail(LS_E_FORMAT,
+                       "%s: the gzip data end at offset %zu, and %zu bytes follow that are neither zeros nor "
+                       "more gzip data: if they are not needed, unpack the file with gunzip, which leaves them "
+                       "out",
+                       path, member, f->map.size - member);
     return ls_fail(LS_E_FORMAT, "%s: damaged gzip data at offset %zu (%s), after %zu inflated bytes", path,
                    at, why, f->n);
 }
@@ -186,6 +207,10 @@ static ls_status check(const ls_text_file *f, const char *path, bool inflated)
     const uint8_t *bad = (const uint8_t *)f->text + sound;
     if (sound == f->n)
         return LS_OK;
+    const char *kind = ls_signature(f->text, f->n);
+    if (kind)
+        return ls_fail(LS_E_FORMAT, "%s: not a text: %s %s", path,
+                       inflated ? "the inflated file is" : "it is", kind);
     const bool wide = sound == 0 && f->n >= 2 &&
                       ((bad[0] == 0xff && bad[1] == 0xfe) || (bad[0] == 0xfe && bad[1] == 0xff));
     return ls_fail(LS_E_FORMAT, "%s: byte %zu%s is 0x%02x: %s; convert it, for example with iconv", path,

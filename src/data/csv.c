@@ -45,3 +45,14 @@ ls_status ls_csv_field(const char *text, size_t n, size_t *at, ls_str *out, bool
     *at = i < n ? i + 1 : n;
     return LS_OK;
 }
+
+const char *ls_csv_other_separator(const char *text, size_t n)
+{
+    const char *end = memchr(text, '\n', n);
+    const size_t line = end ? (size_t)(end - text) : n;
+    return memchr(text, ',', line)    ? NULL
+           : memchr(text, ';', line)  ? "semicolons"
+           : memchr(text, '\t', line) ? "tabs"
+           : memchr(text, '|', line)  ? "bars"
+                                      : NULL;
+}

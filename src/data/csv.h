@@ -9,3 +9,11 @@
  * to the start of the next field or record. *last: the field ended its record. Lines end in \n. LS_E_FORMAT:
  * a quote is never closed, or text follows a closing quote. */
 ls_status ls_csv_field(const char *text, size_t n, size_t *at, ls_str *out, bool *last);
+
+/* What separates the fields of the first line where it is no comma: the line has none, and has semicolons, tabs
+ * or bars. NULL: nothing else. For a message about a column that is not found. */
+const char *ls_csv_other_separator(const char *text, size_t n);
+/* What to do then; follows the name of the separator. */
+#define LS_CSV_OTHER                                                                                     \
+    "and only commas do so here: write the file again with commas and decimal points, for example in "   \
+    "Python pandas.read_csv(FILE, sep=None, engine='python', decimal=',').to_csv(OTHER, index=False)"

@@ -8,6 +8,7 @@
 
 #include "base/stop.h"
 #include "base/sys.h"
+#include "data/array_room.h"
 
 static uint32_t big_endian(const uint8_t *p)
 {
@@ -85,6 +86,14 @@ bool ls_idx_is_gzip(const void *bytes, size_t size)
     return size >= 2 && p[0] == 0x1f && p[1] == 0x8b;
 }
 
+bool ls_gzip_ended(const uint8_t *bytes, size_t size)
+{
+    size_t i = 0;
+    while (i < size && !bytes[i])
+        i++;
+    return i == size;
+}
+
 /* Inflates until there are `n` bytes; fewer are an error. at_end: checks that the member ends there, and its
  * CRC. */
 static ls_status inflate_some(z_stream *z, const uint8_t *base, size_t size, uint8_t *to, size_t n,
@@ -157,7 +166,7 @@ ls_status ls_idx_inflate(uint8_t **out, size_t *out_size, const void *bytes, siz
                     what, idx.bytes, size);
         goto done;
     }
-    all = ls_sys_malloc(header_size(rank) + idx.bytes);
+    all = idx.bytes < ls_array_room_left() ? ls_sys_malloc(header_size(rank) + idx.bytes) : NULL;
     if (!all) {
         s = ls_fail(LS_E_MEMORY, "%s: no memory for %zu inflated bytes", what, idx.bytes);
         goto done;
@@ -165,7 +174,7 @@ ls_status ls_idx_inflate(uint8_t **out, size_t *out_size, const void *bytes, siz
     memcpy(all, head, header_size(rank));
     LS_TRY_TO(s, inflate_some(&z, bytes, size, all + header_size(rank), idx.bytes, true, what), done);
     size_t end = (size_t)(z.next_in - (const uint8_t *)bytes);
-    if (end != size) {
+    if (!ls_gzip_ended((const uint8_t *)bytes + end, size - end)) {
         s = ls_fail(LS_E_FORMAT, "%s: %zu bytes after the end of the gzip data at offset %zu; " AGAIN, what,
                     size - end, end);
         goto done;

@@ -21,6 +21,8 @@ ls_status ls_idx_parse(ls_idx *out, const void *bytes, size_t size, int rank, co
 ls_status ls_idx_inflate(uint8_t **out, size_t *out_size, const void *bytes, size_t size, int rank,
                          const char *what);
 bool ls_idx_is_gzip(const void *bytes, size_t size);
+/* Whether these bytes behind a member of gzip are none, or only zeros. */
+bool ls_gzip_ended(const uint8_t *bytes, size_t size);
 
 /* An IDX file in memory: a mapping of the file, a mapping of its inflated copy in the cache, or (without a
  * cache) heap memory. */

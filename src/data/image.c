@@ -8,6 +8,7 @@
 #include "base/argument.h"
 #include "base/file.h"
 #include "data/image_view.h"
+#include "data/signature.h"
 
 typedef struct reader {
     const uint8_t *p;
@@ -120,6 +121,8 @@ ls_status ls_image_parse(ls_image *out, const void *bytes, size_t n, const char 
         LS_TRY(anymap(out, p, n, what));
     else if (n == 0)
         return ls_fail(LS_E_FORMAT, "%s: the file is empty, expected a JPEG, PNG, PGM or PPM image", what);
+    else if (ls_signature(p, n))
+        return ls_fail(LS_E_FORMAT, "%s: unknown image format: the file is %s", what, ls_signature(p, n));
     else
         return ls_fail(
             LS_E_FORMAT,

@@ -1,23 +1,24 @@
 /* image_bytes.c - reads the bytes of one image of a list, from its file or from a mapped tar shard. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "data/image_list.h"
 
 ls_status ls_image_file_bytes(const uint8_t **out, size_t *size, const char *path, ls_room *room)
 {
-    struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return ls_fail(LS_E_IO, "%s: cannot open this picture: %s", path, strerror(errno));
-    ls_status s = LS_OK;
-    size_t got = 0, n = fstat(fd, &st) ? 0 : (size_t)st.st_size;
-    uint8_t *to = ls_room_get(room, LS_ROOM_FILE, n ? n : 1);
-    if (!to)
+    enum { MOST = 1 << 30 };
+    int fd = -1;
+    size_t got = 0, n = 0;
+    LS_TRY(ls_file_open(&fd, &n, path));
+    ls_status s = n <= MOST ? LS_OK
+                            : ls_fail(LS_E_FORMAT,
+                                      "%s: %zu bytes, and a picture has at most 2^26 pixels in 2^30 bytes; "
+                                      "shrink it",
+                                      path, n);
+    uint8_t *to = s == LS_OK ? ls_room_get(room, LS_ROOM_FILE, n ? n : 1) : NULL;
+    if (s == LS_OK && !to)
         s = ls_fail(LS_E_MEMORY, "%s: no memory for a file of %zu bytes", path, n);
     while (s == LS_OK && got < n) {
         const ssize_t r = read(fd, to + got, n - got);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/stop.h"
 #include "base/sys.h"
 #include "data/image_set.h"
 
@@ -15,7 +16,9 @@ static ls_status mark(uint8_t *seen, int64_t below, const ls_dataset *set)
     for (int64_t i = 0; i < set->n && s == LS_OK; i++) {
         int32_t label = 0;
         to[ls_dataset_field(set, "labels") - set->fields] = &label;
-        s = set->read(set, i, to);
+        s = ls_stop_check("comparing the classes of %s", set->source);
+        if (s == LS_OK)
+            s = set->read(set, i, to);
         if (s == LS_OK && label >= 0 && label < below)
             seen[label] = 1;
     }

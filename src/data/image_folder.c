@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -43,16 +42,18 @@ static ls_status add(ls_paths *p, const char *name)
     return LS_OK;
 }
 
-/* The type of an entry of `folder`, following links: DT_DIR, DT_REG or another. */
-static int type_of(const char *folder, const struct dirent *e)
+/* Whether an entry of `folder` is a folder, following links. All else counts as a file: a link to nothing or a
+ * pipe is refused, with its name, when it is read. */
+static ls_status is_folder(bool *out, const char *folder, const struct dirent *e)
 {
-    struct stat st;
+    *out = e->d_type == DT_DIR;
     if (e->d_type != DT_UNKNOWN && e->d_type != DT_LNK)
-        return e->d_type;
+        return LS_OK;
     char *path = ls_path_join(folder, e->d_name);
-    const int type = !path || stat(path, &st) ? DT_UNKNOWN : S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
+    *out = ls_dir_exists(path);
+    const ls_status s = ls_sys_have(path);
     free(path);
-    return type;
+    return s;
 }
 
 /* What is in a folder, sorted; hidden names are left out. */
@@ -69,10 +70,12 @@ static ls_status list(listing *out, const char *folder)
     for (const struct dirent *e; s == LS_OK && (e = readdir(d));) {
         if (*e->d_name == '.')
             continue;
-        const int type = type_of(folder, e);
-        s = type == DT_DIR   ? add(&out->folders, e->d_name)
-            : type == DT_REG ? add(&out->files, e->d_name)
-                             : LS_OK;
+        bool inside = false;
+        s = ls_stop_check("listing %s", folder);
+        if (s == LS_OK)
+            s = is_folder(&inside, folder, e);
+        if (s == LS_OK)
+            s = add(inside ? &out->folders : &out->files, e->d_name);
     }
     closedir(d);
     ls_sort_texts(out->files.at, out->files.n);
@@ -236,8 +239,11 @@ ls_status ls_image_folder_masks(ls_image_list *out, const ls_image_source *from)
         s = add_pictures(&w, "images", 0);
     if (s == LS_OK && !out->n)
         s = ls_fail(LS_E_USAGE, "%s: no file that ends in .jpg, .jpeg, .png, .pgm or .ppm", images);
-    for (int64_t i = 0; i < out->n && s == LS_OK; i++)
-        s = check_mask(out, out->at[i].name);
+    for (int64_t i = 0; i < out->n && s == LS_OK; i++) {
+        s = ls_stop_check("looking for the masks of %s", from->split);
+        if (s == LS_OK)
+            s = check_mask(out, out->at[i].name);
+    }
     name_others(&w);
     free(images);
     free(masks);

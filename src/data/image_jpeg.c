@@ -23,7 +23,10 @@ bool ls_jpeg_is(const void *bytes, size_t n)
 
 const bool ls_jpeg_is_read = true;
 
-enum { MOST_SCANS = 500 }; /* of a progressive file: each scan costs a pass over the whole picture */
+/* Of a progressive file: each scan costs a pass over the whole picture, however few bytes it has. Cameras and
+ * tools write about ten. A picture of 64 megapixels may have 32, which take some seconds. */
+enum { MOST_SCANS = 500 };
+int64_t ls_jpeg_work = (int64_t)1 << 31;
 
 typedef struct job {
     struct jpeg_decompress_struct jpeg;
@@ -61,10 +64,13 @@ static void on_message(j_common_ptr jpeg, int level)
 
 static void on_progress(j_common_ptr jpeg)
 {
-    if (((j_decompress_ptr)jpeg)->input_scan_number > MOST_SCANS) {
-        job *j = job_of(jpeg);
-        j->status = ls_fail(LS_E_FORMAT, "%s: a JPEG of more than %d scans; save the picture again", j->what,
-                            MOST_SCANS);
+    j_decompress_ptr d = (j_decompress_ptr)jpeg;
+    const int64_t pixels = (int64_t)d->image_width * d->image_height, scans = d->input_scan_number;
+    job *j = job_of(jpeg);
+    if (scans > MOST_SCANS || scans * pixels > ls_jpeg_work) {
+        j->status = ls_fail(LS_E_FORMAT,
+                            "%s: a JPEG of %u x %u pixels in more than %lld scans; save the picture again",
+                            j->what, d->image_width, d->image_height, (long long)scans - 1);
         longjmp(j->failed, 1);
     }
 }

@@ -110,6 +110,8 @@ static void decode(job *j, png_structp png, png_infop info)
         return;
     png_set_user_limits(png, 1 << 16, 1 << 16);
     png_set_chunk_malloc_max(png, 1 << 24);
+    /* texts, profiles and other chunks without pixels: each could inflate to as much */
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_read_fn(png, j, on_read);
     png_read_info(png, info);
     j->width = png_get_image_width(png, info);

@@ -1,5 +1,6 @@
 /* image_table.c - pictures in a CSV file with a header: the columns `path` and `label`. Paths begin in the
- * file's folder. Labels are whole numbers, or names of classes, which are numbered in their sorted order.
+ * file's folder. Labels are whole numbers, or names of classes, which are numbered in their sorted order; a
+ * file with both is refused, because names sorted as texts (0, 1, 10, 2) would be other classes than numbers.
  * With columns of values there are no labels: a data set of arrays reads the values (image_set.c). */
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +24,9 @@ typedef struct table {
 /* Texts of labels, in an arena; the same one again is the same pointer where rows follow each other. */
 typedef struct labels {
     char **at;
+    int64_t *lines; /* [n]: where each stands; not kept in step by make_unique */
     int64_t n;
-    int capacity;
+    int capacity, line_capacity;
 } labels;
 
 static ls_status in_line(const table *t, int64_t line, ls_status s)
@@ -58,6 +60,9 @@ static ls_status open_table(table *t, const char *path, bool labelled)
         else if (labelled && !strcmp(name, "label"))
             t->label = t->columns;
     }
+    const char *other = t->path < 0 ? ls_csv_other_separator(t->text.text, t->text.n) : NULL;
+    if (other)
+        return ls_fail(LS_E_FORMAT, "%s line 1: %s separate its fields, " LS_CSV_OTHER, path, other);
     if (t->path < 0 || (labelled && t->label < 0))
         return ls_fail(
             LS_E_USAGE,
@@ -98,11 +103,15 @@ static ls_status next_row(table *t, int64_t *line, bool *end)
     return LS_OK;
 }
 
-static ls_status add_label(labels *l, ls_arena *a, const char *text)
+static ls_status add_label(labels *l, ls_arena *a, const char *text, int64_t line)
 {
     char **at = ls_sys_grow(l->at, l->n, &l->capacity, sizeof *at);
     LS_TRY(ls_sys_have(at));
     l->at = at;
+    int64_t *lines = ls_sys_grow(l->lines, l->n, &l->line_capacity, sizeof *lines);
+    LS_TRY(ls_sys_have(lines));
+    l->lines = lines;
+    lines[l->n] = line;
     const bool again = l->n && !strcmp(l->at[l->n - 1], text);
     at[l->n] = again ? at[l->n - 1] : ls_arena_strdup(a, text);
     l->n++;
@@ -126,7 +135,7 @@ static ls_status read_rows(labels *out, ls_image_list *list, ls_arena *a, const 
             break;
         n++;
         if (labelled)
-            s = add_label(out, a, ls_str_text(&t.field[1]));
+            s = add_label(out, a, ls_str_text(&t.field[1]), line);
         if (s == LS_OK && list)
             s = ls_image_list_add(list, ls_str_text(&t.field[0]),
                                   (ls_image_entry){ .shard = -1, .offset = (uint64_t)line });
@@ -137,7 +146,18 @@ static ls_status read_rows(labels *out, ls_image_list *list, ls_arena *a, const 
     return s;
 }
 
-/* The number that a label is, or -1. */
+/* Whether a label is written as a number: digits, perhaps with a sign or a point. */
+static bool is_number(const char *text)
+{
+    text += strspn(text, " \t");
+    text += *text == '-' || *text == '+';
+    const size_t digits = strspn(text, "0123456789");
+    text += digits;
+    text += *text == '.' ? 1 + strspn(text + 1, "0123456789") : 0;
+    return digits && !text[strspn(text, " \t\r")];
+}
+
+/* The number of a class, or -1. */
 static int32_t as_number(const char *text)
 {
     char *end;
@@ -145,12 +165,27 @@ static int32_t as_number(const char *text)
     return *text < '0' || *text > '9' || *end || v > 1000000 ? -1 : (int32_t)v;
 }
 
-static bool are_numbers(const labels *l)
+/* Whether the labels of a file are numbers, all of them or none: the first one decides. */
+static ls_status are_numbers(bool *out, const labels *l, const char *path)
 {
-    for (int64_t i = 0; i < l->n; i++)
-        if (as_number(l->at[i]) < 0)
-            return false;
-    return true;
+    *out = is_number(l->at[0]);
+    for (int64_t i = 0; i < l->n; i++) {
+        const char *label = l->at[i];
+        const long long line = l->lines[i];
+        if (is_number(label) != *out)
+            return ls_fail(LS_E_FORMAT,
+                           "%s line %lld: the label \"%s\" is %s, and \"%s\" of line %lld is %s: labels are "
+                           "either whole numbers from 0 on or names of classes; correct one, or write names "
+                           "that are no numbers",
+                           path, line, label, *out ? "no number" : "a number", l->at[0],
+                           (long long)l->lines[0], *out ? "one" : "a name");
+        if (*out && as_number(label) < 0)
+            return ls_fail(LS_E_FORMAT,
+                           "%s line %lld: the label \"%s\" is no class: classes are whole numbers from 0 to "
+                           "1000000",
+                           path, line, label);
+    }
+    return LS_OK;
 }
 
 /* Sorts the texts and leaves each once. */
@@ -190,6 +225,30 @@ static ls_status number_labels(ls_image_list *l, const labels *own, const labels
     return ls_arena_status(&l->arena);
 }
 
+/* Leaves in `known` the names of the classes, or none if labels are numbers. */
+static ls_status choose_names(const labels *own, labels *known, const char *path, const char *train)
+{
+    bool numbers, train_numbers;
+    LS_TRY(are_numbers(&numbers, own, path));
+    LS_TRY(are_numbers(&train_numbers, known, train));
+    if (numbers != train_numbers)
+        return ls_fail(LS_E_FORMAT,
+                       "%s line %lld: the label \"%s\" is %s, and the labels of %s are %s: use the same kind "
+                       "in both",
+                       path, (long long)own->lines[0], own->at[0], numbers ? "a number" : "a name", train,
+                       numbers ? "names" : "numbers");
+    if (numbers)
+        known->n = 0;
+    make_unique(known);
+    return LS_OK;
+}
+
+static void release(labels *l)
+{
+    free(l->at);
+    free(l->lines);
+}
+
 ls_status ls_image_table(ls_image_list *out, const ls_image_source *from)
 {
     labels own = { 0 }, known = { 0 };
@@ -203,13 +262,11 @@ ls_status ls_image_table(ls_image_list *out, const ls_image_source *from)
         return s;
     if (s == LS_OK)
         s = read_rows(&known, NULL, &out->arena, train ? train : from->split, true);
-    if (s == LS_OK) {
-        if (are_numbers(&own) && are_numbers(&known))
-            known.n = 0;
-        make_unique(&known);
+    if (s == LS_OK)
+        s = choose_names(&own, &known, from->split, train ? train : from->split);
+    if (s == LS_OK)
         s = number_labels(out, &own, &known, from->split, train ? train : from->split);
-    }
-    free(own.at);
-    free(known.at);
+    release(&own);
+    release(&known);
     return s;
 }

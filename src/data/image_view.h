@@ -28,6 +28,7 @@ typedef struct ls_pixels {
 
 /* image_jpeg.c: reads a JPEG's header, plans, and decodes what the plan reads. */
 extern const bool ls_jpeg_is_read; /* false: this build has no libjpeg */
+extern int64_t ls_jpeg_work;       /* scans times pixels that are decoded at most; tests set it */
 bool ls_jpeg_is(const void *bytes, size_t n);
 ls_status ls_jpeg_pixels(ls_pixels *out, ls_resampler *plan, const ls_view *v, const void *bytes, size_t n,
                          const char *what, ls_room *room);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/signature.h"
+
 static const char MAGIC[6] = { (char)0x93, 'N', 'U', 'M', 'P', 'Y' };
 enum { VERSION = 6, LENGTH = 8 }; /* offsets: two bytes of version, then the header's length */
 
@@ -177,21 +179,25 @@ static ls_status bytes_of(size_t *out, const ls_type *type, const char *what)
     return LS_OK;
 }
 
-ls_status ls_npy_parse(ls_npy *out, const void *bytes, size_t size, const char *what)
+/* The first `there` bytes of an array of `size` bytes: the header must be among them. */
+static ls_status parse_start(ls_npy *out, const void *bytes, size_t there, size_t size, const char *what)
 {
     const uint8_t *p = bytes;
-    if (size < LENGTH + 2 || memcmp(p, MAGIC, sizeof MAGIC) != 0)
-        return ls_fail(LS_E_FORMAT, "%s: not an .npy array: it does not begin with \\x93NUMPY", what);
+    if (there < LENGTH + 2 || memcmp(p, MAGIC, sizeof MAGIC) != 0) {
+        const char *kind = ls_signature(p, there);
+        return ls_fail(LS_E_FORMAT, "%s: not an .npy array: it %s%s", what,
+                       kind ? "is " : "does not begin with \\x93NUMPY", kind ? kind : "");
+    }
     const int version = p[VERSION], wide = version > 1 ? 4 : 2; /* versions 2 and 3 have a longer length */
-    if (version < 1 || version > 3 || size < (size_t)(LENGTH + wide))
+    if (version < 1 || version > 3 || there < (size_t)(LENGTH + wide))
         return ls_fail(LS_E_FORMAT, "%s: version %d of the .npy format; 1, 2 and 3 are known", what, version);
     size_t length = 0;
     for (int i = wide - 1; i >= 0; i--)
         length = length << 8 | p[LENGTH + i];
     const size_t start = LENGTH + (size_t)wide;
-    if (length > size - start)
+    if (length > there - start)
         return ls_fail(LS_E_FORMAT, "%s: cut inside its header: %zu of %zu bytes are there", what,
-                       size - start, length);
+                       there - start, length);
     reader r = { (const char *)p + start, (const char *)p + start + length, what };
     ls_npy array = { .data = p + start + length };
     LS_TRY(read_header(&r, &array.type));
@@ -202,6 +208,17 @@ ls_status ls_npy_parse(ls_npy *out, const void *bytes, size_t size, const char *
                        array.bytes > size - start - length ? "cut" : "damaged");
     *out = array;
     return LS_OK;
+}
+
+ls_status ls_npy_parse(ls_npy *out, const void *bytes, size_t size, const char *what)
+{
+    return parse_start(out, bytes, size, size, what);
+}
+
+ls_status ls_npy_check(const void *start, size_t n, size_t size, const char *what)
+{
+    ls_npy array;
+    return parse_start(&array, start, n, size, what);
 }
 
 ls_status ls_npy_header(ls_str *out, const ls_type *type) { return ls_npy_header_of(out, type, 0); }

@@ -38,6 +38,9 @@ static ls_status read_header(ls_pair_file *f)
             s = find_column(&f->target, f->columns, ls_str_text(&name), f->names->target, "target");
         ls_str_printf(&all, "%s%s", f->columns ? ", " : "", ls_str_text(&name));
     }
+    const char *other = f->columns == 1 ? ls_csv_other_separator(f->text->text, f->text->n) : NULL;
+    if (s == LS_OK && other && (f->source < 0 || f->target < 0))
+        s = ls_fail(LS_E_FORMAT, "%s separate its fields, " LS_CSV_OTHER, other);
     if (s == LS_OK && (f->source < 0 || f->target < 0))
         s = ls_fail_field(LS_E_USAGE, f->source < 0 ? LS_FIELD_SOURCE : LS_FIELD_TARGET,
                           "%s has no column \"%s\"; its first line names: %s", f->path,

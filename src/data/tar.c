@@ -94,6 +94,25 @@ static ls_status take_pax(ls_tar *t, const uint8_t *p, size_t n, size_t at, bool
     return LS_OK;
 }
 
+/* An archive ends in two blocks of zeros, and most writers fill a record of 10240 bytes with them. One is enough
+ * here, as for GNU tar: all files stand before it. Without one the archive was cut between two files. What
+ * follows them is no part of the archive for any reader: it is a second archive, most likely. */
+static ls_status check_end(const ls_tar *t)
+{
+    if (t->at == t->n)
+        return ls_fail(LS_E_FORMAT,
+                       "%s: truncated at offset %zu: the blocks of zeros that end a tar archive are missing; get "
+                       "the file again",
+                       t->what, t->n);
+    for (size_t i = t->at; i < t->n; i++)
+        if (t->p[i])
+            return ls_fail(LS_E_FORMAT,
+                           "%s: the tar archive ends at offset %zu, and more data follow at offset %zu: if "
+                           "archives were joined, name each as a file of its own",
+                           t->what, t->at, i);
+    return LS_OK;
+}
+
 ls_status ls_tar_next(ls_tar *t, ls_tar_file *out, bool *end)
 {
     bool named = false; /* a header before the file's own says its name */
@@ -105,7 +124,7 @@ ls_status ls_tar_next(ls_tar *t, ls_tar_file *out, bool *end)
         uint64_t size;
         if (t->at == t->n || (t->n - t->at >= BLOCK && zeros(h))) {
             *end = true;
-            return LS_OK;
+            return check_end(t);
         }
         if (t->n - t->at < BLOCK)
             return ls_fail(LS_E_FORMAT,

@@ -119,8 +119,9 @@ static ls_status read_row(const ls_dataset *set, int64_t i, void *const *to)
 
 /* ---- the split */
 
-/* Chooses the documents of this split; with rows, only those with a target. A fraction of them is rounded
- * like the percentages of Hugging Face's data sets. */
+/* Chooses the documents of this split; with rows, only those with a target. train_percentage cuts the rows of
+ * the source, blank lines among them, and rounds as a percentage of Hugging Face's data sets (int(round(rows *
+ * percent / 100.0)), where a half goes to the even number). */
 static ls_status choose(text_set *d, ls_split split, const char *path, const ls_text_options *o)
 {
     const int64_t n = d->tokens.footer.documents;
@@ -134,8 +135,9 @@ static ls_status choose(text_set *d, ls_split split, const char *path, const ls_
                           "line, or name a file for evaluation",
                           path);
     const char wanted = split == LS_SPLIT_EVAL && !*o->eval_path;
-    const int64_t end = split == LS_SPLIT_TRAIN ? llrint((double)n * o->train_percentage / 100) : n;
-    for (int64_t i = 0; i < end && s == LS_OK; i++) {
+    const int64_t rows = d->tokens.footer.rows,
+                  end = split == LS_SPLIT_TRAIN ? llrint((double)rows * o->train_percentage / 100) : rows;
+    for (int64_t i = 0; i < n && s == LS_OK && d->tokens.rows[i] < end; i++) {
         d->document[d->documents] = i;
         d->documents += marks[i] == wanted && (o->pack || row_tokens(d, d->documents) > 1);
     }

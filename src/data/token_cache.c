@@ -21,6 +21,7 @@
 #include "data/tokenize.h"
 #include "lockstep/tokenizer.h"
 
+enum { FORMAT = 3 };       /* enters the key: files of older versions stay for those */
 enum { MOST_PARTS = 100 }; /* files that are listed one by one; all others are listed as one part */
 
 /* File i of the corpus has this hash. */
@@ -48,7 +49,7 @@ static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_sour
     uint64_t h = (uint64_t)o->documents;
     ls_status s = LS_OK;
     *key = ls_hash64_more(ls_hash_text(o->end_token), field, strlen(field));
-    *key = ls_hash64_more(*key, &h, sizeof h);
+    *key = ls_hash64_more(*key, &h, sizeof h) + FORMAT;
     const char *const names[] = { from->pairs ? from->pairs->source : "",
                                   from->pairs ? from->pairs->target : "",
                                   from->pairs ? from->pairs->prefix : "" };

@@ -35,6 +35,7 @@ typedef struct job {
     ls_document *documents; /* [BATCH_DOCUMENTS], of which n are used; a pair counts as one */
     encoded *results;       /* [BATCH_DOCUMENTS] */
     int64_t n;
+    int64_t rows; /* of the source before this batch; if rows are lines or files, before this file */
     int64_t done; /* bytes on disk of the files before this one */
     double start;
 } job;
@@ -99,20 +100,27 @@ static ls_status wrong(const job *j, ls_status status, int64_t line, const char 
                    (long long)line, message);
 }
 
+/* Which unit of the source a row is: the unit that Hugging Face's readers of text count. A blank line is a
+ * row, though no document; an empty file, too. */
+static bool rows_are(const job *j, ls_documents how) { return !j->from->pairs && j->o->documents == how; }
+
 static ls_status encode_batch(job *j)
 {
+    const bool lines = rows_are(j, LS_DOCUMENTS_LINE), files = rows_are(j, LS_DOCUMENTS_FILE);
     ls_parallel_for(j->o->threads ? j->o->threads : ls_default_threads(1, NULL), j->n, encode_some, j);
     if (ls_stop_asked())
         return ls_fail(LS_E_STOPPED, "stopped while %s was tokenized; the next start begins with it again",
                        j->from->pattern);
     for (int64_t i = 0; i < j->n; i++) {
         const encoded *e = &j->results[i];
+        const int64_t row = j->rows + (lines ? j->documents[i].line - 1 : files ? 0 : i);
         if (e->status != LS_OK)
             return wrong(j, e->status, j->documents[i].line, e->message ? e->message : "out of memory");
         if (j->from->pairs)
-            LS_TRY(ls_tokens_put(&j->writer, e->ids.ids, e->source));
-        LS_TRY(ls_tokens_put(&j->writer, e->ids.ids + e->source, e->ids.n - e->source));
+            LS_TRY(ls_tokens_put(&j->writer, e->ids.ids, e->source, row));
+        LS_TRY(ls_tokens_put(&j->writer, e->ids.ids + e->source, e->ids.n - e->source, row));
     }
+    j->rows += lines || files ? 0 : j->n;
     j->n = 0;
     return LS_OK;
 }
@@ -147,8 +155,11 @@ static ls_status tokenize_open_file(job *j, int64_t size)
         LS_TRY(ls_pair_file_begin(&j->pairs, &j->file, j->path, j->from->pairs));
     for (bool done = false;;) {
         LS_TRY(next(j, &at, &j->documents[j->n], &done));
-        if (done)
-            return encode_batch(j);
+        if (done) {
+            LS_TRY(encode_batch(j));
+            j->rows += rows_are(j, LS_DOCUMENTS_LINE) ? at.line - 1 : rows_are(j, LS_DOCUMENTS_FILE);
+            return LS_OK;
+        }
         if (++j->n < BATCH_DOCUMENTS && at.at - from < BATCH_BYTES)
             continue;
         LS_TRY(encode_batch(j));
@@ -230,7 +241,7 @@ static ls_status run(job *j, uint64_t key, const char *path)
         return s;
     }
     const ls_token_footer f = j->writer.footer;
-    LS_TRY(ls_tokens_commit(&j->writer));
+    LS_TRY(ls_tokens_commit(&j->writer, j->rows));
     ls_log_info("tokenized %s: %lld %s, %lld tokens, %.1f s; %s%s", j->from->pattern,
                 (long long)(j->from->pairs ? f.documents / 2 : f.documents),
                 j->from->pairs ? "pairs" : "documents", (long long)f.tokens, ls_now() - j->start,

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define MAGIC                                                                                                \
-    0x324e454b4f54534cu /* "LSTOKEN2" where the low byte comes first: another order of bytes is another file \
+    0x334e454b4f54534cu /* "LSTOKEN3" where the low byte comes first: another order of bytes is another file \
                          */
 
 static size_t padded(int64_t bytes) { return (size_t)(bytes + 7) / 8 * 8; }
@@ -29,21 +29,23 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
         return ls_fail(LS_E_FORMAT,
                        "%s: the footer at offset %zu is damaged, of other text, or of an older version", what,
                        size - sizeof f);
-    const int64_t most = (int64_t)(size / 2);
+    const int64_t most = (int64_t)(size / 2), table = f.documents * 8;
     const bool known = (f.width == 2 || f.width == 4) && f.vocabulary > 0 && f.end >= 0 &&
                        f.end < f.vocabulary;
     /* (so that the next line cannot overflow) */
     const bool fits = f.documents > 0 && f.documents <= f.tokens && f.tokens <= most;
-    if (!known || !fits || padded(f.tokens * f.width) + (size_t)f.documents * 8 + sizeof f != size)
+    if (!known || !fits || padded(f.tokens * f.width) + 2 * (size_t)table + sizeof f != size)
         return ls_fail(LS_E_FORMAT, "%s: %zu bytes cannot be %lld tokens of %lld documents", what, size,
                        (long long)f.tokens, (long long)f.documents);
     const int64_t *ends = (const int64_t *)(const void *)(p + padded(f.tokens * f.width));
-    bool rising = ls_hash64(ends, (size_t)f.documents * 8) == f.ends_hash;
+    const int64_t *rows = ends + f.documents;
+    bool rising = ls_hash64(ends, (size_t)table) == f.ends_hash &&
+                  ls_hash64(rows, (size_t)table) == f.rows_hash;
     for (int64_t i = 0; i < f.documents && rising; i++)
-        rising = ends[i] > (i ? ends[i - 1] : 0);
-    if (!rising || ends[f.documents - 1] != f.tokens)
+        rising = ends[i] > (i ? ends[i - 1] : 0) && rows[i] >= (i ? rows[i - 1] : 0);
+    if (!rising || ends[f.documents - 1] != f.tokens || rows[f.documents - 1] >= f.rows)
         return ls_fail(LS_E_FORMAT, "%s: the table of documents is damaged", what);
-    *out = (ls_token_store){ .ids = p, .ends = ends, .footer = f };
+    *out = (ls_token_store){ .ids = p, .ends = ends, .rows = rows, .footer = f };
     return LS_OK;
 }
 
@@ -124,33 +126,48 @@ static ls_status put_ids(ls_token_writer *w, const int32_t *ids, int64_t n)
     return LS_OK;
 }
 
-ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n)
+/* Room for one more document in both tables. */
+static ls_status grow(ls_token_writer *w)
+{
+    if (w->footer.documents < w->room)
+        return LS_OK;
+    const int64_t room = w->room ? 2 * w->room : 1024;
+    int64_t **tables[] = { &w->ends, &w->rows };
+    for (int i = 0; i < 2; i++) {
+        int64_t *more = ls_sys_realloc(*tables[i], sizeof *more * (size_t)room);
+        if (!more)
+            return ls_fail(LS_E_MEMORY, "no memory for a table of %lld documents", (long long)room);
+        *tables[i] = more;
+    }
+    w->room = room;
+    return LS_OK;
+}
+
+ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n, int64_t row)
 {
     ls_token_footer *f = &w->footer;
-    if (f->documents == w->room) {
-        int64_t *more = ls_sys_realloc(w->ends,
-                                       sizeof *w->ends * (size_t)(w->room = w->room ? 2 * w->room : 1024));
-        if (!more)
-            return ls_fail(LS_E_MEMORY, "no memory for a table of %lld documents", (long long)w->room);
-        w->ends = more;
-    }
+    LS_TRY(grow(w));
     LS_TRY(put_ids(w, ids, n));
     if (!n || ids[n - 1] != f->end)
         LS_TRY(put_ids(w, &f->end, 1));
+    w->rows[f->documents] = row;
     w->ends[f->documents++] = f->tokens;
     return LS_OK;
 }
 
-ls_status ls_tokens_commit(ls_token_writer *w)
+ls_status ls_tokens_commit(ls_token_writer *w, int64_t rows)
 {
     ls_token_footer *f = &w->footer;
-    const size_t bytes = (size_t)(f->tokens * f->width);
+    const size_t bytes = (size_t)(f->tokens * f->width), table = 8 * (size_t)f->documents;
     ls_status s;
+    f->rows = rows;
     f->ids_hash = ls_hasher_end(&w->ids);
-    f->ends_hash = ls_hash64(w->ends, 8 * (size_t)f->documents);
+    f->ends_hash = ls_hash64(w->ends, table);
+    f->rows_hash = ls_hash64(w->rows, table);
     f->hash = footer_hash(f);
     LS_TRY_TO(s, ls_writer_put(&w->file, "\0\0\0\0\0\0\0", padded((int64_t)bytes) - bytes), fail);
-    LS_TRY_TO(s, ls_writer_put(&w->file, w->ends, 8 * (size_t)f->documents), fail);
+    LS_TRY_TO(s, ls_writer_put(&w->file, w->ends, table), fail);
+    LS_TRY_TO(s, ls_writer_put(&w->file, w->rows, table), fail);
     LS_TRY_TO(s, ls_writer_put(&w->file, f, sizeof *f), fail);
     s = ls_writer_commit(&w->file);
 fail:
@@ -163,5 +180,6 @@ void ls_tokens_abort(ls_token_writer *w)
     ls_writer_abort(&w->file);
     ls_hasher_end(&w->ids);
     free(w->ends);
-    w->ends = NULL;
+    free(w->rows);
+    w->ends = w->rows = NULL;
 }

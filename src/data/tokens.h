@@ -1,5 +1,6 @@
 /* tokens.h - the ids of a corpus in a file of the cache: all ids, padded to 8 bytes; for each document where
- * it ends, with its end token; a footer with the checksums of both. The file is mapped, so it takes no memory
+ * it ends, with its end token; for each document which row of the source it is; a footer with the checksums
+ * of all three. Blank lines are rows of the source, and no documents. The file is mapped, so it takes no memory
  * of its own. A process reads it completely once, when it opens it first, to compare the checksums
  * (bench/caches.c). */
 #pragma once
@@ -13,7 +14,9 @@ typedef struct ls_token_footer {
     int64_t tokens, documents;
     int32_t width, vocabulary;    /* bytes of an id, 2 or 4; all ids are below `vocabulary` */
     int32_t end, zero;            /* the end token */
+    int64_t rows;                 /* of the source */
     uint64_t ids_hash, ends_hash; /* xxh3 of the ids without padding, and of the ends */
+    uint64_t rows_hash;           /* xxh3 of the documents' rows */
     uint64_t hash;                /* xxh3 of this footer up to here */
 } ls_token_footer;
 
@@ -21,6 +24,7 @@ typedef struct ls_token_store {
     ls_mapping map;
     const uint8_t *ids;
     const int64_t *ends; /* [documents]: increasing; the last is `tokens` */
+    const int64_t *rows; /* [documents]: increasing; all are below footer.rows */
     ls_token_footer footer;
     /* [n_parts]: the files and the tokenizer (ls_tokens_open). Owned, with their paths. */
     ls_dataset_part *parts;
@@ -56,11 +60,12 @@ typedef struct ls_token_writer {
     ls_writer file;
     ls_token_footer footer;
     ls_hasher *ids;
-    int64_t *ends, room;
+    int64_t *ends, *rows, room;
 } ls_token_writer;
 ls_status ls_tokens_create(ls_token_writer *w, const char *path, uint64_t key, int32_t vocabulary,
                            int32_t end);
-/* A document without its end token, which is added unless it is there. */
-ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n);
-ls_status ls_tokens_commit(ls_token_writer *w); /* releases w, also on failure */
+/* A document without its end token, which is added unless it is there, and its row of the source. */
+ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n, int64_t row);
+/* `rows`: of the source. Releases w, also on failure. */
+ls_status ls_tokens_commit(ls_token_writer *w, int64_t rows);
 void ls_tokens_abort(ls_token_writer *w);       /* does nothing after a commit */

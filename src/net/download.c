@@ -121,9 +121,9 @@ static ls_status verify(const ls_download *d, int fd, const char *from)
 
 ls_status ls_download_verify(const ls_download *d, const char *path)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return ls_fail(LS_E_IO, "%s: cannot open: %s", path, strerror(errno));
+    int fd = -1;
+    size_t size = 0;
+    LS_TRY(ls_file_open(&fd, &size, path));
     const ls_status s = verify(d, fd, path);
     close(fd);
     return s;

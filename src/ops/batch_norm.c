@@ -4,8 +4,6 @@
 #include "rules.h"
 #include "base/argument.h"
 
-static double values_per_channel(const ls_type *x) { return (double)ls_type_count(x) / (double)x->dims[1]; }
-
 static ls_cost cost_norm(const ls_infer *i)
 {
     ls_cost c = { .flops = 8 * (double)ls_type_count(&i->in[0]), .bytes = (double)ls_type_bytes(&i->out[0]) };
@@ -41,8 +39,6 @@ static ls_status infer_batch_norm(ls_infer *i) /* x, gain, bias, residual? */
     const ls_type *x = &i->in[0];
     ls_type channel, stat;
     LS_TRY(expect_picture(i, x, &channel, &stat));
-    LS_RULE_CHECK(i, values_per_channel(x) > 1,
-                  "one value per channel has no variance; a larger micro-batch has");
     LS_TRY(ls_infer_expect(i, 1, &channel, "gain"));
     LS_TRY(ls_infer_expect(i, 2, &channel, "bias"));
     LS_TRY(expect_like(i, 3, x, "the residual"));

@@ -174,7 +174,8 @@ ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output);
 
 /* sync_batch_norm: batch norm uses statistics of all micro-batches that the data ranks compute at the same
  * time. After ls_pass_units, before differentiation; `units` is updated to the new graph. LS_E_USAGE if the
- * model has no batch norm. */
+ * model has no batch norm. With or without sync_batch_norm, LS_E_SHAPE with the model's line if a channel has
+ * one value in all. */
 ls_status ls_pass_sync_batch_norm(ls_graph **g, const ls_parallel *p, ls_units *units);
 
 /* reshard_after_forward: values of a gathered unit that the backward pass reads are gathered again before

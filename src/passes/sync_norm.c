@@ -44,6 +44,24 @@ static void synchronize(ls_rewrite *r, const ls_node *n, const ls_reduce_attrs *
     r->map[n->out[3].id] = ls_reshape_dims(g, ls_mul_const(g, variance, count / (count - 1)), 1, flat);
 }
 
+/* One value of a channel has no unbiased variance, which the running statistics need. As in torch, the values
+ * of all ranks count where they are synchronized. */
+static ls_status check_values(const ls_graph *g, double ranks)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        if (n->op != &ls_op_batch_norm)
+            continue;
+        const ls_type x = ls_value_type(g, n->in[0]);
+        if (ranks * (double)ls_type_count(&x) / (double)x.dims[1] <= 1)
+            return ls_fail(LS_E_SHAPE,
+                           "%s:%d: batch_norm in %s: one value per channel has no variance; a larger "
+                           "micro-batch has, and so has sync_batch_norm over several ranks",
+                           n->file ? n->file : "", n->line, *n->scope->path ? n->scope->path : g->name);
+    }
+    return LS_OK;
+}
+
 ls_status ls_pass_sync_batch_norm(ls_graph **gp, const ls_parallel *p, ls_units *units)
 {
     const ls_graph *g = *gp;
@@ -51,6 +69,7 @@ ls_status ls_pass_sync_batch_norm(ls_graph **gp, const ls_parallel *p, ls_units 
     const ls_reduce_attrs over = { .group = group, .ranks = ls_mesh_group_size(&p->mesh, group) };
     int found = 0;
     ls_rewrite r;
+    LS_TRY(check_values(g, p->sync_batch_norm ? (double)over.ranks : 1));
     if (!p->sync_batch_norm)
         return LS_OK;
     for (int i = 0; i < g->n_nodes; i++)

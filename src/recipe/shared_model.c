@@ -76,6 +76,11 @@ static ls_status load(const ls_model_module **out, const ls_recipe *r, const cha
                           NULL); /* a name without a slash would be looked for in the system's folders */
     if (!file)
         return ls_fail(LS_E_USAGE, "%s: %s: no such file; build the module first", where, path);
+    const ls_status regular = ls_file_check(file); /* dlopen would wait for who writes to a pipe */
+    if (regular != LS_OK) {
+        free(file);
+        return ls_fail_in(regular, "%s", where);
+    }
     dlerror();
     enter(path, "loading it", what);
     void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);

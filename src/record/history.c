@@ -2,11 +2,9 @@
 #include "history.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -175,19 +173,17 @@ static void add_row(ls_history *h, json_t *row)
  * disk is cut off again. */
 static ls_status read_from(char **text, size_t *size, const char *path, int64_t from)
 {
-    struct stat info;
-    const int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    ls_status s = LS_OK;
+    int fd = -1;
+    size_t whole = 0;
     *text = NULL;
     *size = 0;
-    if (fd < 0 || fstat(fd, &info))
-        s = path ? ls_fail_os(path, "read", errno) : ls_sys_have(path);
-    else if (info.st_size > from) {
-        *text = ls_sys_malloc((size_t)(info.st_size - from));
+    ls_status s = ls_file_open(&fd, &whole, path);
+    if (s == LS_OK && (int64_t)whole > from) {
+        const size_t more = whole - (size_t)from;
+        *text = ls_sys_malloc(more);
         s = ls_sys_have(*text);
-        while (s == LS_OK && (int64_t)*size < info.st_size - from) {
-            const ssize_t n = pread(fd, *text + *size, (size_t)(info.st_size - from) - *size,
-                                    from + (off_t)*size);
+        while (s == LS_OK && *size < more) {
+            const ssize_t n = pread(fd, *text + *size, more - *size, from + (off_t)*size);
             if (n < 0 && errno != EINTR)
                 s = ls_fail_os(path, "read", errno);
             if (n == 0)

@@ -1,5 +1,6 @@
 /* test_array_files.c - columns of CSV and arrays of .npz as fields, and what is refused. */
 #include <math.h>
+#include <zlib.h>
 
 #include "files.h"
 
@@ -7,6 +8,7 @@
 #include "data/array_file.h"
 #include "data/array_hdf5.h"
 #include "data/array_room.h"
+#include "data/npy.h"
 #include "support/support.h"
 
 static char *dir;
@@ -52,6 +54,16 @@ static void wrong_tables_are_named(void **state)
     assert_fails(LS_E_USAGE, numbers(&x, &rows, "a,bb\n", 2, AB), "no column \"b\"", "is it \"bb\"");
     assert_fails(LS_E_USAGE, numbers(&x, &rows, "a,b\n", 2, AA), "\"a\"", "twice");
     assert_null(x);
+    /* tables of other programs: what separates, and decimal commas */
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a;b\n1,5;2\n", 2, AB), "a.csv line 1: semicolons separate",
+                 "decimal=','");
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a\tb\n1\t2\n", 2, AB), "a.csv line 1: tabs separate", "");
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n\"1,5\",2\n", 2, AB), "line 2: \"1,5\" is no number",
+                 "write decimals with a point");
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,5,2,5\n", 2, AB), "more fields than the 2",
+                 "decimal commas");
+    assert_ok(numbers(&x, &rows, "a;b\n1\n", 1, (const char *const[]){ "a;b" })); /* a name like any */
+    free(x);
 }
 
 #define ARRAY(name, path, type)                       \
@@ -109,6 +121,110 @@ static void a_table_is_a_data_set(void **state)
     assert_ok(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("label", one, LS_I32) }));
     assert_fails(LS_E_FORMAT, set->read(set, 0, (void *[]){ &label }), "label is 1.5", "no integer");
     ls_dataset_close(&set);
+}
+
+static void put_number(uint8_t **at, uint64_t v, int n)
+{
+    for (int i = 0; i < n; i++)
+        *(*at)++ = (uint8_t)(v >> 8 * i);
+}
+
+/* An archive of one deflated entry x.npy. */
+static void write_npz(const char *path, bytes entry)
+{
+    uint8_t *all = calloc(1, compressBound(entry.size) + 200), *at = all + 35;
+    z_stream z = { .next_in = entry.data, .avail_in = (uInt)entry.size, .next_out = at };
+    z.avail_out = (uInt)compressBound(entry.size);
+    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    at += z.total_out;
+    uint8_t *directory = at;
+    for (int central = 0; central < 2; central++) {
+        uint8_t **to = central ? &at : &(uint8_t *){ all };
+        put_number(to, central ? 0x02014b50 : 0x04034b50, 4);
+        put_number(to, 20, central ? 4 : 2);
+        put_number(to, 0, 2);
+        put_number(to, 8, 2); /* deflated */
+        put_number(to, 0, 4);
+        put_number(to, crc32_z(0, entry.data, entry.size), 4);
+        put_number(to, z.total_out, 4);
+        put_number(to, entry.size, 4);
+        put_number(to, 5, 2);
+        put_number(to, 0, central ? 16 : 2);
+        memcpy(*to, "x.npy", 5);
+        *to += 5;
+    }
+    const uint64_t size = (uint64_t)(at - directory);
+    put_number(&at, 0x06054b50, 4);
+    put_number(&at, 0, 4);
+    put_number(&at, 0x10001, 4); /* one entry here, one in all */
+    put_number(&at, size, 4);
+    put_number(&at, (uint64_t)(directory - all), 4);
+    put_number(&at, 0, 2);
+    write_bytes(path, (bytes){ all, (size_t)(at - all) });
+    deflateEnd(&z);
+    free(all);
+}
+
+/* An entry that says 8 MB, of whose first bytes the shape is smaller: refused before so much is inflated. */
+static void archives_do_not_explode(void **state)
+{
+    (void)state;
+    ls_dataset *set;
+    ls_str header = { 0 };
+    const ls_type type = LS_TYPE(LS_F32, 3);
+    bytes all = { calloc(1, 8 << 20), 8 << 20 };
+    assert_ok(ls_npy_header(&header, &type));
+    memcpy(all.data, ls_str_text(&header), header.len);
+    write_npz(in(dir, "bomb.npz"), all);
+    write_npz(in(dir, "sound.npz"), (bytes){ all.data, header.len + 12 });
+    ls_array_room_most = 1 << 20; /* inflating all of it would be refused for another reason */
+    const ls_array_field x = ARRAY("x", in(dir, "bomb.npz"), LS_F32), y = ARRAY("x", in(dir, "sound.npz"), LS_F32);
+    const ls_status bomb = ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, &x);
+    ls_array_room_most = SIZE_MAX;
+    assert_fails(LS_E_FORMAT, bomb, "bomb.npz:x: its shape takes 12 bytes", "8388480 follow the header");
+    assert_ok(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, &y));
+    assert_int_equal(set->n, 3);
+    ls_dataset_close(&set);
+    ls_str_release(&header);
+    free_bytes(&all);
+}
+
+/* A file of another kind is named by its first bytes, whatever its name is. */
+static void other_kinds_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *text;
+        size_t n;
+        ls_status status;
+        const char *says;
+    } CASES[] = {
+        { "t.parquet", "PAR1\x15", 5, LS_E_USAGE, "this is a Parquet file; write it as CSV" },
+        { "t.parquet:a", "PAR1\x15", 5, LS_E_USAGE, "this is a Parquet file; write it as CSV" },
+        { "t.feather", "ARROW1\0\0", 8, LS_E_USAGE, "this is an Arrow (Feather) file" },
+        { "t.csv", "PAR1\x15\xff", 6, LS_E_FORMAT, "it is a Parquet file" },
+        { "t.npy", "PAR1\x15\0\0\0\0\0\0\0", 12, LS_E_FORMAT, "it is a Parquet file" },
+        { "t.npz", "PAR1", 4, LS_E_FORMAT, "its name ends in .npz, and it is a Parquet file" },
+        { "t.npz", "\x93NUMPY", 6, LS_E_FORMAT, "its name must end in .npy" },
+        { "t.h5", "CDF\2", 4, LS_E_FORMAT, "NetCDF file of version 3; convert it with nccopy" },
+        { "t.xlsx", "PK\3\4..........................[Content_Types].xml", 49, LS_E_USAGE,
+          "this is an Office file (.xlsx)" },
+        { "t.zip", "PK\3\4......", 10, LS_E_USAGE, "this is a zip archive" },
+        { "t.pkl", "\x80\4\x95", 3, LS_E_USAGE, "this is a pickle of Python" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        ls_dataset *set;
+        char name[32], path[512];
+        snprintf(name, sizeof name, "%s", CASES[i].name);
+        snprintf(path, sizeof path, "%s", in(dir, name));
+        char *colon = strrchr(name, ':');
+        if (colon)
+            *colon = 0;
+        write_bytes(in(dir, name), (bytes){ (uint8_t *)(uintptr_t)CASES[i].text, CASES[i].n });
+        const ls_array_field x = ARRAY("x", path, LS_F32);
+        assert_fails(CASES[i].status, ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, &x), name, CASES[i].says);
+    }
 }
 
 /* Tables and compressed arrays that the machine's memory does not hold. */
@@ -290,6 +406,7 @@ int main(void)
         cmocka_unit_test(archives_have_arrays),      cmocka_unit_test(hdf5_has_arrays),
         cmocka_unit_test(hdf5_is_read_by_rows),      cmocka_unit_test(hdf5_shapes_fit_64_bits),
         cmocka_unit_test(out_of_memory_is_a_status), cmocka_unit_test(a_table_is_a_data_set),
+        cmocka_unit_test(archives_do_not_explode),   cmocka_unit_test(other_kinds_are_named),
         cmocka_unit_test(what_needs_too_much_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

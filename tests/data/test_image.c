@@ -3,6 +3,8 @@
 #include "files.h"
 
 #include <png.h>
+#include <sys/resource.h>
+#include <zlib.h>
 
 #include "data/image.h"
 
@@ -51,7 +53,15 @@ static void test_damaged_anymaps(void **state)
         const char *says, *says_too;
     } CASES[] = {
         { TEXT(""), "file is empty", "PNG, PGM" },
-        { TEXT("GIF89a"), "unknown image format", "47 49" },
+        { TEXT("GIF89a"), "unknown image format", "a GIF image; convert it" },
+        { TEXT("RIFF\1\2\3\4WEBPVP8 "), "unknown image format", "a WebP image; convert it" },
+        { TEXT("II*\0\1"), "unknown image format", "a TIFF image" },
+        { TEXT("MM\0*\1"), "unknown image format", "a TIFF image" },
+        { TEXT("BM\1\2\3\4"), "unknown image format", "a BMP image" },
+        { TEXT("\0\0\0\040ftypavif"), "unknown image format", "an AVIF image" },
+        { TEXT("\0\0\0\040ftypheic"), "unknown image format", "a HEIC image" },
+        { TEXT("PAR1\1"), "unknown image format", "a Parquet file" },
+        { TEXT("BMW"), "unknown image format", "42 4d" }, /* a text */
         { TEXT("P4 1 1 "), "unknown image format", "50 34" },
         { TEXT("P5"), "unknown image format", "x:" },
         { TEXT("P5 "), "truncated at offset 3", "width" },
@@ -117,6 +127,51 @@ static bytes make_png(int width, int height, int depth, int type, int interlace,
     png_write_end(png, NULL);
     png_destroy_write_struct(&png, &info);
     return b;
+}
+
+/* A text of `n` bytes, compressed, in front of the pixels; `times` of them. */
+static bytes with_texts(bytes png, const uint8_t *text, size_t n, int times)
+{
+    const size_t head = 33; /* the signature and IHDR */
+    uLongf packed = compressBound(n);
+    bytes b = { calloc(1, png.size + (size_t)times * (packed + 32)), head };
+    uint8_t *chunk = malloc(packed + 32);
+    memcpy(chunk + 4, "zTXtx\0", 7); /* a keyword, its NUL, and the method, 0 */
+    assert_int_equal(compress2(chunk + 11, &packed, text, n, 9), Z_OK);
+    const uint32_t length = (uint32_t)packed + 3, crc = (uint32_t)crc32_z(0, chunk + 4, length + 4);
+    for (int i = 0; i < 4; i++) {
+        chunk[i] = (uint8_t)(length >> (24 - 8 * i));
+        chunk[8 + length + (size_t)i] = (uint8_t)(crc >> (24 - 8 * i));
+    }
+    memcpy(b.data, png.data, head);
+    for (int i = 0; i < times; i++, b.size += length + 12)
+        memcpy(b.data + b.size, chunk, length + 12);
+    memcpy(b.data + b.size, png.data + head, png.size - head);
+    b.size += png.size - head;
+    free(chunk);
+    return b;
+}
+
+/* Texts of a PNG are not inflated: here they would be 160 MB, of a file of 170 KB. */
+static void test_png_texts(void **state)
+{
+    (void)state;
+    enum { EACH = 8 << 20 };
+    uint8_t *text = malloc(EACH), gray[] = { 1, 2 };
+    memset(text, 'a', EACH);
+    bytes plain = make_png(2, 1, 8, PNG_COLOR_TYPE_GRAY, 0, gray, 2, NULL, 0, NULL),
+          b = with_texts(plain, text, EACH, 20);
+    struct rusage before, after;
+    ls_image image;
+    free(text);
+    getrusage(RUSAGE_SELF, &before);
+    assert_ok(ls_image_parse(&image, b.data, b.size, "a.png"));
+    getrusage(RUSAGE_SELF, &after);
+    assert_true(image.data[0] == 1 && image.data[1] == 2);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 32 << 10); /* KB */
+    ls_image_release(&image);
+    free_bytes(&plain);
+    free_bytes(&b);
 }
 
 static void assert_png(bytes b, int channels, int height, int width, const char *planes)
@@ -321,6 +376,7 @@ static void test_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_png_texts),
         cmocka_unit_test(test_anymaps),
         cmocka_unit_test(test_damaged_anymaps),
         cmocka_unit_test(test_png_kinds),

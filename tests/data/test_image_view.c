@@ -118,6 +118,25 @@ static void test_jpeg(void **state)
     }
 }
 
+/* Each scan of a progressive JPEG costs a pass over the picture, however few bytes it takes. */
+static void test_jpeg_scans(void **state)
+{
+    (void)state;
+    enum { PIXELS = 20 * 9 };
+    bytes b = corpus("progressive.jpg");
+    const int64_t work = ls_jpeg_work;
+    ls_image image;
+    assert_true(work == (int64_t)1 << 31);
+    ls_jpeg_work = 4 * PIXELS + 3;
+    assert_fails(LS_E_FORMAT, ls_image_parse(&image, b.data, b.size, "a.jpg"),
+                 "a.jpg: a JPEG of 20 x 9 pixels in more than 4 scans", "save the picture again");
+    ls_jpeg_work = 20 * PIXELS;
+    assert_ok(ls_image_parse(&image, b.data, b.size, "a.jpg"));
+    ls_jpeg_work = work;
+    ls_image_release(&image);
+    free(b.data);
+}
+
 /* A header that claims 60000 x 60000 pixels is refused before anything is decoded. */
 static void test_jpeg_bomb(void **state)
 {
@@ -149,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_middle),
         cmocka_unit_test(test_jpeg),
         cmocka_unit_test(test_jpeg_bomb),
+        cmocka_unit_test(test_jpeg_scans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

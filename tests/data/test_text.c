@@ -88,7 +88,18 @@ static void reads_files(void **state)
     twice.data[gz.size] = 'x'; /* something else follows */
     write_bytes(in(text_folder, "wrong.gz"), twice);
     assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(text_folder, "wrong.gz")),
-                 "wrong.gz: damaged gzip data at offset", "incorrect header");
+                 "wrong.gz: the gzip data end at offset", "bytes follow that are neither zeros nor");
+    memset(twice.data + gz.size, 0, gz.size); /* zeros follow, as behind a file from a tape */
+    write_bytes(in(text_folder, "padded.gz"), twice);
+    assert_ok(ls_text_file_open(&f, in(text_folder, "padded.gz")));
+    assert_int_equal(f.n, 15);
+    ls_text_file_close(&f);
+    twice.data[2 * gz.size - 1] = 1;
+    write_bytes(in(text_folder, "wrong.gz"), twice);
+    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, in(text_folder, "wrong.gz")),
+                 "wrong.gz: the gzip data end at offset", "bytes follow that are neither zeros nor");
+    assert_fails(LS_E_FORMAT, ls_text_file_open(&f, put("table.txt", "PAR1\x15\x04\xff\xff")),
+                 "table.txt: not a text: it is a Parquet file", "read_parquet");
     assert_fails(LS_E_FORMAT, ls_text_file_open(&f, put("latin", "na\xefve")), "latin: byte 2 is 0xef",
                  "not UTF-8");
     assert_fails(LS_E_FORMAT,
@@ -285,6 +296,52 @@ static void splits_by_documents(void **state)
 
 /* ---- what is refused */
 
+/* How many samples, of a document each, the first `percent` of a.txt has. */
+static int64_t samples_of(double percent, ls_documents how)
+{
+    ls_dataset *set;
+    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, in(text_folder, "*.txt"), 4, .pack = false, .documents = how,
+                   .train_percentage = percent, .eval_path = in(text_folder, "*.txt")));
+    const int64_t n = set->n;
+    ls_dataset_close(&set);
+    return n;
+}
+
+/* train_percentage cuts the rows that the source has, blank lines among them, as train[:40%] does. */
+static void percentage_cuts_rows(void **state)
+{
+    (void)state;
+    put("a.txt", "\n = a =\n\nbb\ncc\n\n \ndd\n"); /* 8 rows, 4 documents */
+    put("b.txt", "ee\n\n");                          /* 2 rows, 1 document */
+    assert_int_equal(samples_of(100, LS_DOCUMENTS_LINE), 5);
+    assert_int_equal(samples_of(80, LS_DOCUMENTS_LINE), 4);
+    assert_int_equal(samples_of(90, LS_DOCUMENTS_LINE), 5);
+    assert_int_equal(samples_of(70, LS_DOCUMENTS_LINE), 3);
+    assert_int_equal(samples_of(40, LS_DOCUMENTS_LINE), 2);
+    assert_int_equal(samples_of(20, LS_DOCUMENTS_LINE), 1);
+    assert_int_equal(samples_of(25, LS_DOCUMENTS_LINE), 1); /* 2.5 rows are 2, */
+    assert_int_equal(samples_of(35, LS_DOCUMENTS_LINE), 2); /* and 3.5 are 4 */
+    assert_int_equal(samples_of(50, LS_DOCUMENTS_BLANK), 2); /* 4 documents are 4 rows */
+    put("0.txt", "");
+    assert_int_equal(samples_of(67, LS_DOCUMENTS_FILE), 1); /* 3 files are 3 rows, and the first is empty */
+}
+
+/* WikiText's test file has 4358 rows: train[:5%] of it is 218 rows, of which 136 are not blank. */
+static void percentage_of_real_text(void **state)
+{
+    (void)state;
+    const char *data = getenv("LOCKSTEP_DATA_FOR_TESTS");
+    if (!data)
+        skip();
+    char path[4096];
+    ls_dataset *set;
+    snprintf(path, sizeof path, "%s/wikitext-2/test.txt", data);
+    assert_ok(OPEN(&set, LS_SPLIT_TRAIN, path, 16, .pack = false, .documents = LS_DOCUMENTS_LINE,
+                   .train_percentage = 5, .eval_path = path));
+    assert_int_equal(set->n, 136);
+    ls_dataset_close(&set);
+}
+
 static void refuses(void **state)
 {
     (void)state;
@@ -412,6 +469,8 @@ int main(void)
         TEST(json_lines),
         TEST(splits_by_documents),
         TEST(both_splits_have_documents),
+        TEST(percentage_cuts_rows),
+        TEST(percentage_of_real_text),
         TEST(refuses),
         TEST(real_text),
         TEST(real_tokenizer),

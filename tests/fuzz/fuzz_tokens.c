@@ -44,8 +44,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(copy, data, size);
     memcpy(&f, copy + size - sizeof f, sizeof f);
     const uint64_t table = (uint64_t)f.documents * 8;
-    if (f.documents > 0 && table <= size - sizeof f)
-        f.ends_hash = ls_hash64(copy + size - sizeof f - table, table);
+    if (f.documents > 0 && table <= (size - sizeof f) / 2) {
+        f.ends_hash = ls_hash64(copy + size - sizeof f - 2 * table, table);
+        f.rows_hash = ls_hash64(copy + size - sizeof f - table, table);
+    }
     f.hash = ls_hash64(&f, offsetof(ls_token_footer, hash));
     memcpy(copy + size - sizeof f, &f, sizeof f);
     parse(copy, size, f.key);

@@ -332,6 +332,60 @@ static void synchronized_is_the_joint_batch(void **state)
         assert_float_equal(two.evaluated[i], one.evaluated[i], 1e-6);
 }
 
+/* The last norm sees one pixel of each sample: one value a channel with a micro-batch of one. */
+static ls_status build_narrow(ls_graph *g, const void *config, int64_t batch)
+{
+    (void)config;
+    ls_value x = ls_image_input(g, batch, 1, SIZE, 0.5, 0.5, NULL, NULL), track = LS_NONE;
+    if (!ls_graph_is_evaluation(g))
+        track = ls_track(g);
+    x = norm(g, "bn", ls_conv2d(g, "conv", x, 4, SIZE, .bias = false), track);
+    ls_classifier_outputs(g, ls_linear(g, "fc", ls_reshape(g, x, batch, -1), 5));
+    return ls_graph_finish(g);
+}
+
+static ls_status narrow_rank(ls_group *g, void *context)
+{
+    ls_trainer_opts o = *(const ls_trainer_opts *)context;
+    ls_trainer *t;
+    ls_step_result result;
+    const int rank = ls_group_rank(g);
+    o.group = g;
+    o.parallel.rank = rank;
+    LS_TRY(ls_trainer_create_with(&t, build_narrow, NULL, &o));
+    ls_status s = ls_trainer_init(t, 5);
+    for (int step = 0; step < 3 && s == LS_OK; step++) {
+        s = ls_trainer_step(t, images[2 * step + rank], &labels[2 * step + rank], 1, 1e-2, &result);
+        RANK_CHECK(s != LS_OK || isfinite(result.loss));
+    }
+    ls_named_tensor b[3];
+    RANK_CHECK(s != LS_OK || training_buffers(t, b, 3) == 3);
+    for (int i = 0; i < 4 && s == LS_OK; i++) /* mean and variance of 4 channels */
+        RANK_CHECK(isfinite(((const float *)b[0].tensor.data)[i]) &&
+                   isfinite(((const float *)b[1].tensor.data)[i]));
+    ls_trainer_destroy(&t);
+    return s;
+}
+
+/* One value of each channel on a rank: refused where it is alone, as in torch, and not where ranks share. */
+static void one_value_a_rank_is_enough(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_trainer_opts o = options(1, 0, LS_DATA_DDP);
+    o.micro_batch = o.micro_batches = 1;
+    ASSERT_FAILS(ls_trainer_create_with(&t, build_narrow, NULL, &o), LS_E_SHAPE, "test_buffers.c:",
+                 "batch_norm in bn", "one value per channel has no variance");
+    o.parallel.sync_batch_norm = true;
+    ASSERT_FAILS(ls_trainer_create_with(&t, build_narrow, NULL, &o), LS_E_SHAPE,
+                 "one value per channel has no variance");
+    o = options(2, 0, LS_DATA_DDP);
+    o.micro_batch = 1;
+    o.micro_batches = 2;
+    o.parallel.sync_batch_norm = true;
+    ASSERT_OK(run_ranks(2, narrow_rank, &o));
+}
+
 /* Padding would count in the statistics: the graph says so, whatever the model is called. */
 static void batches_have_no_padding(void **state)
 {
@@ -428,6 +482,7 @@ int main(void)
         cmocka_unit_test(synchronized_micro_batches_count),
         cmocka_unit_test(synchronized_is_the_joint_batch),
         cmocka_unit_test(cannot_be_synchronized),
+        cmocka_unit_test(one_value_a_rank_is_enough),
         cmocka_unit_test(batches_have_no_padding),
         cmocka_unit_test(evaluation_saves_and_loads),
     };

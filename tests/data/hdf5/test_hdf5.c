@@ -1,0 +1,198 @@
+/* test_hdf5.c - files of HDF5 that lead elsewhere or contradict themselves, made with libhdf5: refused with
+ * what they are, before anything is read. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include <hdf5.h>
+
+#include "data/files.h"
+#include "lockstep/data.h"
+
+enum { N = 27 }; /* elements: as bytes a number that stands in a file for nothing else */
+
+static char *dir;
+static double values[N];
+
+static hid_t create(const char *name)
+{
+    const hid_t file = H5Fcreate(in(dir, name), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(file >= 0);
+    return file;
+}
+
+/* A data set x f64 [N] with these properties, written or not. */
+static void add_set(hid_t file, hid_t how, bool write)
+{
+    const hsize_t n = N;
+    const hid_t space = H5Screate_simple(1, &n, NULL),
+                set = H5Dcreate2(file, "x", H5T_IEEE_F64LE, space, H5P_DEFAULT, how, H5P_DEFAULT);
+    assert_true(set >= 0);
+    if (write)
+        assert_true(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+}
+
+static void make(const char *name, hid_t how, bool write)
+{
+    const hid_t file = create(name);
+    add_set(file, how, write);
+    assert_true(H5Fclose(file) >= 0);
+}
+
+static ls_status open_array(const char *array)
+{
+    ls_dataset *set = NULL;
+    double x;
+    const ls_array_field field = { .field = "x", .file = in(dir, array), .as = LS_F64 };
+    LS_TRY(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, &field));
+    const ls_status s = set->read(set, N - 1, (void *[]){ &x });
+    if (s == LS_OK)
+        assert_true(set->n == N && x == N);
+    ls_dataset_close(&set);
+    return s;
+}
+
+static void links_stay_in_the_file(void **state)
+{
+    (void)state;
+    make("other.h5", H5P_DEFAULT, true);
+    const hid_t file = create("links.h5");
+    add_set(file, H5P_DEFAULT, true);
+    assert_true(H5Lcreate_soft("/x", file, "soft", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    assert_true(H5Lcreate_external("other.h5", "/x", file, "out", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    assert_true(H5Lcreate_external("other.h5", "/", file, "folder", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    assert_true(H5Lcreate_soft("/out", file, "round", H5P_DEFAULT, H5P_DEFAULT) >= 0);
+    H5Fclose(file);
+    assert_ok(open_array("links.h5:x"));
+    assert_ok(open_array("links.h5:/soft"));
+    assert_fails(LS_E_UNSUPPORTED, open_array("links.h5:out"), "links.h5:out: a link to the file other.h5",
+                 "name that file");
+    assert_fails(LS_E_UNSUPPORTED, open_array("links.h5:/folder/x"), "a link to the file other.h5", "");
+    assert_fails(LS_E_UNSUPPORTED, open_array("links.h5:round"), "a link to the file other.h5", "");
+}
+
+static void elements_are_in_the_file(void **state)
+{
+    (void)state;
+    const hsize_t n = N;
+    const hid_t space = H5Screate_simple(1, &n, NULL), outer = H5Pcreate(H5P_DATASET_CREATE),
+                mapped = H5Pcreate(H5P_DATASET_CREATE);
+    assert_true(H5Pset_external(outer, "/etc/passwd", 0, N * 8) >= 0);
+    make("external.h5", outer, false);
+    assert_fails(LS_E_UNSUPPORTED, open_array("external.h5:x"), "external.h5:x", "external storage");
+    make("other.h5", H5P_DEFAULT, true);
+    for (int there = 1; there >= 0; there--) { /* the source is there, or is not */
+        assert_true(H5Pset_virtual(mapped, space, there ? "other.h5" : "none.h5", "x", space) >= 0);
+        make("virtual.h5", mapped, false);
+        assert_fails(LS_E_UNSUPPORTED, open_array("virtual.h5:x"), "virtual.h5:x", "a virtual data set");
+    }
+    H5Pclose(outer);
+    H5Pclose(mapped);
+    H5Sclose(space);
+}
+
+/* Puts another number of elements in place of N, wherever it stands. */
+static void claim(const char *name, uint64_t elements)
+{
+    char *text;
+    size_t n;
+    const uint64_t was = N;
+    int found = 0;
+    assert_ok(ls_file_read(&text, &n, in(dir, name)));
+    for (size_t i = 0; i + 8 <= n; i++)
+        if (!memcmp(text + i, &was, 8)) {
+            memcpy(text + i, &elements, 8);
+            found++;
+        }
+    assert_true(found > 0);
+    write_bytes(in(dir, name), (bytes){ (uint8_t *)text, n });
+    free(text);
+}
+
+static void sizes_agree(void **state)
+{
+    (void)state;
+    const hid_t compact = H5Pcreate(H5P_DATASET_CREATE), chunked = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t chunk = 10;
+    H5Pset_layout(compact, H5D_COMPACT);
+    make("compact.h5", compact, true);
+    assert_ok(open_array("compact.h5:x"));
+    claim("compact.h5", 1000000); /* libhdf5 would read 8 MB from a buffer of 216 bytes */
+    assert_fails(LS_E_FORMAT, open_array("compact.h5:x"), "its shape takes 8000000 bytes",
+                 "the file stores 216");
+    make("plain.h5", H5P_DEFAULT, true);
+    claim("plain.h5", N + 1);
+    assert_fails(LS_E_FORMAT, open_array("plain.h5:x"), "its shape takes 224 bytes", "the file stores 216");
+    make("never.h5", H5P_DEFAULT, false);
+    assert_fails(LS_E_FORMAT, open_array("never.h5:x"), "none of them was ever written", "27 elements");
+    H5Pset_chunk(chunked, 1, &chunk);
+    make("chunks.h5", chunked, true);
+    assert_ok(open_array("chunks.h5:x"));
+    make("chunks.h5", chunked, false);
+    assert_fails(LS_E_FORMAT, open_array("chunks.h5:x"), "none of them was ever written", "27 elements");
+    H5Pclose(compact);
+    H5Pclose(chunked);
+}
+
+static size_t keep(unsigned flags, size_t n, const unsigned *values_of, size_t bytes, size_t *room, void **at)
+{
+    (void)flags, (void)n, (void)values_of, (void)room, (void)at;
+    return bytes;
+}
+
+static void unknown_filters_are_named(void **state)
+{
+    (void)state;
+    enum { ID = 305 };
+    const H5Z_class2_t filter = { H5Z_CLASS_T_VERS, ID, 1, 1, "odd", NULL, NULL, keep };
+    const hid_t how = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t chunk = 10;
+    assert_true(H5Zregister(&filter) >= 0);
+    H5Pset_chunk(how, 1, &chunk);
+    assert_true(H5Pset_filter(how, ID, H5Z_FLAG_MANDATORY, 0, NULL) >= 0);
+    make("filter.h5", how, true);
+    assert_ok(open_array("filter.h5:x"));
+    assert_true(H5Zunregister(ID) >= 0);
+    assert_fails(LS_E_UNSUPPORTED, open_array("filter.h5:x"), "need the filter 305 odd", "HDF5_PLUGIN_PATH");
+    H5Pclose(how);
+}
+
+static void pipes_are_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo(in(dir, "pipe.h5"), 0600), 0);
+    assert_fails(LS_E_IO, open_array("pipe.h5:x"), "pipe.h5: cannot read: it is a pipe", "");
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    dir = make_folder();
+    for (int i = 0; i < N; i++)
+        values[i] = i + 1;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    remove_tree(dir);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(links_stay_in_the_file), cmocka_unit_test(elements_are_in_the_file),
+        cmocka_unit_test(sizes_agree),            cmocka_unit_test(unknown_filters_are_named),
+        cmocka_unit_test(pipes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
