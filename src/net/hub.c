@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "net/download.h"
 #include "net/http.h"
+#include "net/url.h"
 
 enum { LIST_MOST = 64 << 20 }; /* bytes of a list of files: some 200,000 of them */
 
@@ -148,7 +149,7 @@ ls_status ls_hub_list(ls_hub_repo *out, const char *name, const char *revision, 
             r.endpoint[end - 1] = 0;
         ls_str_printf(&url, "%s/api/%s%s/revision/", r.endpoint,
                       strncmp(name, "datasets/", 9) ? "models/" : "", name);
-        ls_http_escape(&url, revision, "/");
+        ls_url_escape(&url, revision, "/");
         ls_str_add(&url, "?blobs=true");
         s = ls_str_status(&url);
     }
@@ -191,7 +192,7 @@ static ls_status load(const ls_hub_repo *r, ls_hub_load *l, const ls_hub_file *f
 {
     ls_str url = { 0 };
     ls_str_printf(&url, "%s/%s/resolve/%s/", r->endpoint, r->name, r->commit);
-    ls_http_escape(&url, f->path, "/");
+    ls_url_escape(&url, f->path, "/");
     const char *const urls[] = { ls_str_text(&url), NULL };
     ls_download d = { .path = path,
                       .name = f->path,

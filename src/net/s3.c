@@ -13,6 +13,7 @@
 #include "net/http.h"
 #include "net/s3_answer.h"
 #include "net/s3_keys.h"
+#include "net/url.h"
 
 struct ls_s3 {
     ls_s3_keys keys;
@@ -76,8 +77,8 @@ static void add_url(ls_str *out, const ls_s3 *s, const char *key)
     if (!key)
         return;
     ls_str_add(out, "/");
-    ls_http_escape(out, s->prefix, "/");
-    ls_http_escape(out, key, "/");
+    ls_url_escape(out, s->prefix, "/");
+    ls_url_escape(out, key, "/");
 }
 
 static bool worth_repeating(ls_status s, long answer)
@@ -178,12 +179,12 @@ static ls_status list_page(ls_s3 *s, const char *below, ls_s3_list *out, char **
     ls_str_add(&url, "?");
     if (*token) {
         ls_str_add(&url, "continuation-token=");
-        ls_http_escape(&url, *token, "");
+        ls_url_escape(&url, *token, "");
         ls_str_add(&url, "&");
     }
     ls_str_add(&url, "list-type=2&prefix=");
-    ls_http_escape(&url, s->prefix, "");
-    ls_http_escape(&url, below, "");
+    ls_url_escape(&url, s->prefix, "");
+    ls_url_escape(&url, below, "");
     ls_http r = { .url = ls_str_text(&url) };
     ls_status status = ask(s, &r, "list", below, &text, &size);
     free(*token);
@@ -223,7 +224,7 @@ static ls_status abort_upload(ls_s3 *s, const char *key, const char *id)
 {
     ls_str query = { 0 };
     ls_str_add(&query, "?uploadId=");
-    ls_http_escape(&query, id, "");
+    ls_url_escape(&query, id, "");
     const ls_status status = simple(s, "DELETE", "take back", key, ls_str_text(&query), NULL, 0, NULL);
     ls_str_release(&query);
     return status;
@@ -255,7 +256,7 @@ static ls_status put_parts(ls_s3 *s, const char *key, const char *id, const ls_m
         ls_str query = { 0 };
         char etag[128] = "";
         ls_str_printf(&query, "?partNumber=%zu&uploadId=", number);
-        ls_http_escape(&query, id, "");
+        ls_url_escape(&query, id, "");
         status = simple(s, "PUT", "write", key, ls_str_text(&query), file->data + at, n, etag);
         ls_str_printf(list, "<Part><PartNumber>%zu</PartNumber><ETag>%s</ETag></Part>", number, etag);
         ls_str_release(&query);
@@ -271,7 +272,7 @@ static ls_status end_upload(ls_s3 *s, const char *key, const char *id, const ls_
     size_t size;
     add_url(&url, s, key);
     ls_str_add(&url, "?uploadId=");
-    ls_http_escape(&url, id, "");
+    ls_url_escape(&url, id, "");
     ls_http r = {
         .url = ls_str_text(&url), .method = "POST", .body = ls_str_text(list), .body_size = list->len
     };
@@ -321,8 +322,8 @@ ls_status ls_s3_clean(ls_s3 *s, const char *below)
     size_t size;
     add_url(&url, s, NULL);
     ls_str_add(&url, "?prefix=");
-    ls_http_escape(&url, s->prefix, "");
-    ls_http_escape(&url, below, "");
+    ls_url_escape(&url, s->prefix, "");
+    ls_url_escape(&url, below, "");
     ls_str_add(&url, "&uploads=");
     ls_http r = { .url = ls_str_text(&url) };
     ls_status status = ask(s, &r, "list", below, &text, &size);
