@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/file.h"
@@ -16,6 +17,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "net/http.h"
+#include "net/url.h"
 
 typedef struct transfer {
     ls_download *d;
@@ -65,6 +67,7 @@ static ls_status fetch(transfer *t, const char *url)
     ls_http r = {
         .url = url, .bearer = t->d->bearer, .keys = t->d->keys, .from = t->at, .take = on_bytes, .context = t
     };
+    char shown[LS_URL_SHOWN];
     t->resumed = t->at;
     t->began = ls_now();
     t->too_many = false;
@@ -73,8 +76,8 @@ static ls_status fetch(transfer *t, const char *url)
     if (t->error)
         return ls_fail(LS_E_IO, "cannot write %s.part: %s", t->d->path, strerror(t->error));
     if (t->too_many)
-        return ls_fail(LS_E_FORMAT, "%s: more than the %lld bytes of %s came", url, (long long)t->d->bytes,
-                       t->d->name);
+        return ls_fail(LS_E_FORMAT, "%s: more than the %lld bytes of %s came", ls_url_shown(shown, url),
+                       (long long)t->d->bytes, t->d->name);
     if (r.refused)
         return ls_stop_check("downloading %s", t->d->name);
     return s;
@@ -141,12 +144,13 @@ static void start_over(transfer *t)
  * from the beginning. */
 static ls_status fetch_from(transfer *t, const char *url)
 {
+    char shown[LS_URL_SHOWN];
     ls_status s = LS_OK;
     for (int attempt = 0; attempt < 2; attempt++) {
         const bool resuming = t->at > 0;
         s = t->at < t->d->bytes ? fetch(t, url) : LS_OK;
         if (s == LS_OK)
-            s = verify(t->d, t->fd, url);
+            s = verify(t->d, t->fd, ls_url_shown(shown, url));
         /* what a broken connection left is kept for the next address, or the next start */
         if (s == LS_OK || s == LS_E_IO || s == LS_E_STOPPED || t->error)
             break;
@@ -157,29 +161,39 @@ static ls_status fetch_from(transfer *t, const char *url)
     return s;
 }
 
+/* Locks PATH.part. A request to stop may come to any thread, so it would not end a wait of flock's. */
+static ls_status lock(int fd, const ls_download *d)
+{
+    for (bool said = false; flock(fd, LOCK_EX | LOCK_NB) != 0; said = true) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return ls_fail(LS_E_IO, "%s.part: cannot lock: %s", d->path, strerror(errno));
+        if (!said)
+            ls_log_info("waiting for another process, which downloads %s", d->name);
+        LS_TRY(ls_stop_check("another process downloaded %s", d->name));
+        nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+    }
+    return LS_OK;
+}
+
 /* Opens and locks PATH.part; *done if another process finished the file meanwhile. */
-static ls_status lock_part(int *fd, bool *done, const char *path, const char *part)
+static ls_status lock_part(int *fd, bool *done, const ls_download *d, const char *part)
 {
     for (;;) {
         *fd = ls_sys_open(part, O_RDWR | O_CREAT);
         if (*fd < 0)
             return ls_fail(LS_E_IO, "%s: cannot create: %s", part, strerror(errno));
-        while (flock(*fd, LOCK_EX) != 0)
-            if (errno != EINTR) {
-                const int error = errno;
-                close(*fd);
-                return ls_fail(LS_E_IO, "%s: cannot lock: %s", part, strerror(error));
-            }
+        LS_TRY(lock(*fd, d)); /* the caller closes it */
         struct stat mine, there;
         const bool current = fstat(*fd, &mine) == 0 && stat(part, &there) == 0 &&
                              mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-        *done = ls_file_exists(path);
+        *done = ls_file_exists(d->path);
         if (current || *done) {
             if (*done && current)
                 ls_sys_remove(part);
             return LS_OK;
         }
         close(*fd); /* renamed or removed while we waited */
+        *fd = -1;
     }
 }
 
@@ -207,7 +221,7 @@ ls_status ls_download_file(ls_download *d)
         return LS_OK;
     part = ls_sys_text("%s.part", d->path);
     LS_TRY(ls_sys_have(part));
-    LS_TRY_TO(s, lock_part(&t.fd, &done, d->path, part), end);
+    LS_TRY_TO(s, lock_part(&t.fd, &done, d, part), end);
     if (done)
         goto end;
     t.at = lseek(t.fd, 0, SEEK_END);

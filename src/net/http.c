@@ -10,8 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "base/clock.h"
 #include "base/sha.h"
+#include "base/stop.h"
 #include "base/sys.h"
+#include "net/url.h"
 
 #ifdef LS_HAVE_CURL
 /* Seconds to connect, and seconds below 1 KB/s after which a connection counts as dead. */
@@ -63,30 +66,85 @@ static void start_curl(void)
         curl.global_init(CURL_GLOBAL_DEFAULT);
 }
 
+/* One exchange with one server: a request that is redirected has several. */
+typedef struct exchange {
+    ls_http *r;
+    const char *url;
+    CURL *c;
+    int64_t first;    /* where the server says that its bytes begin */
+    bool elsewhere;   /* not where they were wanted */
+    curl_off_t moved; /* bytes, both ways, */
+    double moved_at;  /* and when the last ones did since the request to stop; 0: there is none */
+    char why[CURL_ERROR_SIZE];
+    struct curl_slist *headers;
+} exchange;
+
+static long answer_of(const exchange *x)
+{
+    long code = 0;
+    curl.getinfo(x->c, CURLINFO_RESPONSE_CODE, &code);
+    return code;
+}
+
+static bool is_redirection(long answer) { return answer / 100 == 3; }
+
 static size_t on_bytes(char *data, size_t size, size_t count, void *context)
 {
-    ls_http *r = context;
+    exchange *x = context;
+    ls_http *r = x->r;
+    const long answer = answer_of(x); /* 0 for a file */
+    if (is_redirection(answer) && !r->errors_too)
+        return size * count; /* a page for people */
+    if (r->from && answer && (answer != 206 || x->first != r->from)) {
+        x->elsewhere = true;
+        return 0;
+    }
     if (r->take(r->context, data, size * count))
         return size * count;
     r->refused = true;
     return 0;
 }
 
-/* Keeps the header ETag. */
+/* If the header has this name, copies its value. */
+static bool keep_header(char *to, size_t room, const char *line, size_t n, const char *name)
+{
+    const size_t length = strlen(name);
+    if (n <= length || strncasecmp(line, name, length))
+        return false;
+    size_t from = length, end = n;
+    while (from < end && line[from] == ' ')
+        from++;
+    while (end > from && (line[end - 1] == '\r' || line[end - 1] == '\n' || line[end - 1] == ' '))
+        end--;
+    snprintf(to, room, "%.*s", (int)(end - from), line + from);
+    return true;
+}
+
 static size_t on_header(char *line, size_t size, size_t count, void *context)
 {
-    static const char NAME[] = "etag:";
-    ls_http *r = context;
-    const size_t n = size * count, name = sizeof NAME - 1;
-    if (n > name && !strncasecmp(line, NAME, name)) {
-        size_t from = name, to = n;
-        while (from < to && line[from] == ' ')
-            from++;
-        while (to > from && (line[to - 1] == '\r' || line[to - 1] == '\n' || line[to - 1] == ' '))
-            to--;
-        snprintf(r->etag, sizeof r->etag, "%.*s", (int)(to - from), line + from);
-    }
+    exchange *x = context;
+    char range[64];
+    const size_t n = size * count;
+    keep_header(x->r->etag, sizeof x->r->etag, line, n, "etag:");
+    keep_header(x->r->region, sizeof x->r->region, line, n, "x-amz-bucket-region:");
+    if (keep_header(range, sizeof range, line, n, "content-range:") && !strncasecmp(range, "bytes ", 6))
+        x->first = strtoll(range + 6, NULL, 10);
     return n;
+}
+
+/* libcurl calls it at least once a second, also when nothing comes. Not 0 ends the request. */
+static int on_progress(void *context, curl_off_t all_down, curl_off_t down, curl_off_t all_up, curl_off_t up)
+{
+    (void)all_down;
+    (void)all_up;
+    exchange *x = context;
+    if (!ls_stop_asked())
+        return 0;
+    if (!x->moved_at || x->moved != down + up) {
+        x->moved = down + up;
+        x->moved_at = ls_now();
+    }
+    return ls_now() - x->moved_at >= x->r->patience;
 }
 
 /* Takes `header`, whose memory it frees; NULL: there was none for it. */
@@ -107,28 +165,30 @@ static bool set_text(CURL *c, CURLoption option, char *text)
 }
 
 /* The signature covers the body by its SHA-256, which stands in a header of the request. */
-static bool sign(CURL *c, const ls_http *r, struct curl_slist **headers)
+static bool sign(exchange *x)
 {
-    const ls_http_keys *k = r->keys;
+    const ls_http_keys *k = x->r->keys;
     ls_sha sha;
     char hex[LS_SHA256_HEX];
     ls_sha256_init(&sha);
-    ls_sha_add(&sha, r->body, r->body_size);
+    ls_sha_add(&sha, x->r->body, x->r->body_size);
     ls_sha_hex(&sha, hex);
-    return set_text(c, CURLOPT_AWS_SIGV4, ls_sys_text("aws:amz:%s:s3", k->region)) &&
-           set_text(c, CURLOPT_USERPWD, ls_sys_text("%s:%s", k->key, k->secret)) &&
-           add_header(headers, ls_sys_text("x-amz-content-sha256: %s", hex)) &&
-           (!k->session || add_header(headers, ls_sys_text("x-amz-security-token: %s", k->session)));
+    return set_text(x->c, CURLOPT_AWS_SIGV4, ls_sys_text("aws:amz:%s:s3", k->region)) &&
+           set_text(x->c, CURLOPT_USERPWD, ls_sys_text("%s:%s", k->key, k->secret)) &&
+           add_header(&x->headers, ls_sys_text("x-amz-content-sha256: %s", hex)) &&
+           (!k->session || add_header(&x->headers, ls_sys_text("x-amz-security-token: %s", k->session)));
 }
 
-static bool set_body(CURL *c, const ls_http *r, struct curl_slist **headers)
+static bool set_body(exchange *x)
 {
+    const ls_http *r = x->r;
+    CURL *c = x->c;
     const bool post = !strcmp(r->method, "POST");
     if (post || !strcmp(r->method, "PUT")) {
         curl.setopt(c, CURLOPT_POST, 1L);
         curl.setopt(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->body_size);
         curl.setopt(c, CURLOPT_POSTFIELDS, r->body_size ? r->body : "");
-        if (!add_header(headers, ls_sys_strdup("Content-Type: application/octet-stream")))
+        if (!add_header(&x->headers, ls_sys_strdup("Content-Type: application/octet-stream")))
             return false;
     }
     /* A large body waits so long for the server's go-ahead, which some do not give. (Switching this off by a
@@ -139,134 +199,179 @@ static bool set_body(CURL *c, const ls_http *r, struct curl_slist **headers)
     return true;
 }
 
-/* false: out of memory. */
-static bool set_options(CURL *c, ls_http *r, char error[CURL_ERROR_SIZE], struct curl_slist **headers)
+/* libcurl follows no redirection by itself: it would send headers of ours, such as the token of temporary
+ * keys, to whatever server an answer names. */
+static void set_behaviour(exchange *x)
 {
-    curl.setopt(c, CURLOPT_URL, r->url);
+    CURL *c = x->c;
+    const bool first = x->url == x->r->url; /* no server leads us to a file of this machine */
 #if LIBCURL_VERSION_NUM >= 0x075500
-    curl.setopt(c, CURLOPT_PROTOCOLS_STR, "http,https,file");
-    curl.setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    curl.setopt(c, CURLOPT_PROTOCOLS_STR, first ? "http,https,file" : "http,https");
 #else
-    curl.setopt(c, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS | CURLPROTO_FILE));
-    curl.setopt(c, CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+    curl.setopt(c, CURLOPT_PROTOCOLS,
+                (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS | (first ? CURLPROTO_FILE : 0)));
 #endif
-    curl.setopt(c, CURLOPT_FOLLOWLOCATION, 1L);
-    curl.setopt(c, CURLOPT_MAXREDIRS, (long)REDIRECTIONS);
-    curl.setopt(c, CURLOPT_FAILONERROR, r->errors_too ? 0L : 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    curl.setopt(c, CURLOPT_QUICK_EXIT, 1L); /* a request that ends does not wait for its look-up of a name */
+#endif
+    curl.setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    curl.setopt(c, CURLOPT_FAILONERROR, x->r->errors_too ? 0L : 1L);
     curl.setopt(c, CURLOPT_NOSIGNAL, 1L); /* we may be on any thread */
     curl.setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
     curl.setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)STALL_RATE);
     curl.setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
     curl.setopt(c, CURLOPT_USERAGENT, "lockstep/" LS_VERSION);
-    if (r->from)
-        curl.setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)r->from);
-    curl.setopt(c, CURLOPT_ERRORBUFFER, error);
+    curl.setopt(c, CURLOPT_ERRORBUFFER, x->why);
     curl.setopt(c, CURLOPT_WRITEFUNCTION, on_bytes);
-    curl.setopt(c, CURLOPT_WRITEDATA, r);
+    curl.setopt(c, CURLOPT_WRITEDATA, x);
     curl.setopt(c, CURLOPT_HEADERFUNCTION, on_header);
-    curl.setopt(c, CURLOPT_HEADERDATA, r);
-    if (r->bearer) {
-        curl.setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
-        curl.setopt(c, CURLOPT_XOAUTH2_BEARER, r->bearer);
-    }
-    if ((r->method && !set_body(c, r, headers)) || (r->keys && !sign(c, r, headers)))
+    curl.setopt(c, CURLOPT_HEADERDATA, x);
+    curl.setopt(c, CURLOPT_NOPROGRESS, 0L);
+    curl.setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl.setopt(c, CURLOPT_XFERINFODATA, x);
+}
+
+/* false: out of memory. */
+static bool set_options(exchange *x)
+{
+    const ls_http *r = x->r;
+    if (curl.setopt(x->c, CURLOPT_URL, x->url) != CURLE_OK)
         return false;
-    curl.setopt(c, CURLOPT_HTTPHEADER, *headers);
-    return true;
+    set_behaviour(x);
+    if (r->from && !set_text(x->c, CURLOPT_RANGE, ls_sys_text("%lld-", (long long)r->from)))
+        return false;
+    if (r->bearer && ls_url_same_origin(r->url, x->url) &&
+        !add_header(&x->headers, ls_sys_text("Authorization: Bearer %s", r->bearer)))
+        return false;
+    if ((r->method && !set_body(x)) || (r->keys && !sign(x)))
+        return false;
+    return curl.setopt(x->c, CURLOPT_HTTPHEADER, x->headers) == CURLE_OK;
+}
+
+/* What became of it. *next: malloc'ed, where the server sends us; NULL: nowhere. */
+static ls_status judge(exchange *x, CURLcode result, char **next)
+{
+    ls_http *r = x->r;
+    char shown[LS_URL_SHOWN];
+    const char *target = NULL;
+    ls_url_shown(shown, x->url);
+    if (r->refused)
+        return LS_OK;
+    if (result == CURLE_ABORTED_BY_CALLBACK)
+        return ls_fail(LS_E_STOPPED, "stopped while waiting for %s", shown);
+    if (result == CURLE_OUT_OF_MEMORY)
+        return ls_fail(LS_E_MEMORY, "%s: out of memory", shown);
+    if (x->elsewhere || result == CURLE_RANGE_ERROR || result == CURLE_BAD_DOWNLOAD_RESUME ||
+        r->answer == 416)
+        return ls_fail(LS_E_UNSUPPORTED, "%s: cannot be continued at byte %lld", shown, (long long)r->from);
+    if (result != CURLE_OK)
+        return ls_fail(LS_E_IO, "%s: %s", shown, *x->why ? x->why : curl.strerror(result));
+    if (!is_redirection(r->answer))
+        return LS_OK;
+    curl.getinfo(x->c, CURLINFO_REDIRECT_URL, &target);
+    if (target)
+        ls_url_shown(r->moved, target);
+    if (r->errors_too)
+        return LS_OK;
+    if (!target)
+        return ls_fail(LS_E_IO, "%s: the server answers %ld and names no other address", shown, r->answer);
+    if (r->keys || r->method)
+        return ls_fail(LS_E_IO, "%s: the server redirects to %s, which the request is not for", shown,
+                       r->moved);
+    if (ls_url_is_https(x->url) && !ls_url_is_https(target))
+        return ls_fail(LS_E_IO, "%s: the server redirects from https to %s, which is not protected", shown,
+                       r->moved);
+    *next = ls_sys_strdup(target);
+    return *next ? LS_OK : ls_fail(LS_E_MEMORY, "%s: out of memory", shown);
+}
+
+static ls_status ask(ls_http *r, const char *url, char **next)
+{
+    exchange x = { .r = r, .url = url, .c = curl.init() };
+    if (!x.c)
+        return ls_fail(LS_E_MEMORY, "libcurl cannot start");
+    r->answer = 0;
+    r->refused = false;
+    r->etag[0] = r->region[0] = r->moved[0] = 0;
+    const CURLcode result = set_options(&x) ? curl.perform(x.c) : CURLE_OUT_OF_MEMORY;
+    r->answer = answer_of(&x);
+    const ls_status s = judge(&x, result, next);
+    curl.cleanup(x.c);
+    curl.free_all(x.headers);
+    return s;
 }
 
 ls_status ls_http_request(ls_http *r)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    char shown[LS_URL_SHOWN], *url = NULL;
     pthread_once(&once, start_curl);
     r->answer = 0;
-    r->refused = false;
-    r->etag[0] = 0;
     if (refusal[0])
         return ls_fail(LS_E_IO,
                        "%s: this needs libcurl, which cannot be opened here (%s); install it, or copy the "
                        "files yourself",
-                       r->url, refusal);
-    CURL *c = curl.init();
-    if (!c)
-        return ls_fail(LS_E_MEMORY, "libcurl cannot start");
-    char error[CURL_ERROR_SIZE] = "";
-    struct curl_slist *headers = NULL;
-    const bool ready = set_options(c, r, error, &headers);
-    const CURLcode result = ready ? curl.perform(c) : CURLE_OUT_OF_MEMORY;
-    curl.getinfo(c, CURLINFO_RESPONSE_CODE, &r->answer);
-    curl.cleanup(c);
-    curl.free_all(headers);
-    if (result == CURLE_OK || r->refused)
-        return LS_OK;
-    if (result == CURLE_OUT_OF_MEMORY)
-        return ls_fail(LS_E_MEMORY, "%s: out of memory", r->url);
-    if (result == CURLE_RANGE_ERROR || result == CURLE_BAD_DOWNLOAD_RESUME || r->answer == 416)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: cannot be continued at byte %lld", r->url, (long long)r->from);
-    return ls_fail(LS_E_IO, "%s: %s", r->url, *error ? error : curl.strerror(result));
+                       ls_url_shown(shown, r->url), refusal);
+    ls_status s = LS_OK;
+    for (int hops = 0; s == LS_OK; hops++) {
+        char *next = NULL;
+        if (hops > REDIRECTIONS)
+            s = ls_fail(LS_E_IO, "%s: more than %d redirections", ls_url_shown(shown, r->url), REDIRECTIONS);
+        if (s == LS_OK && !r->patience)
+            s = ls_stop_check("waiting for %s", ls_url_shown(shown, r->url));
+        if (s == LS_OK)
+            s = ask(r, url ? url : r->url, &next);
+        free(url);
+        url = next;
+        if (!next)
+            break;
+    }
+    return s;
 }
 #else
 ls_status ls_http_request(ls_http *r)
 {
+    char shown[LS_URL_SHOWN];
     r->answer = 0;
     r->refused = false;
-    r->etag[0] = 0;
+    r->etag[0] = r->region[0] = r->moved[0] = 0;
     return ls_fail(
         LS_E_IO,
         "%s: this build has no libcurl: install it with its headers (Debian: libcurl4-openssl-dev) "
         "and build again, or copy the files yourself",
-        r->url);
+        ls_url_shown(shown, r->url));
 }
 #endif
 
-void ls_http_escape(ls_str *out, const char *text, const char *stays)
-{
-    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
-    for (const char *p = text; *p; p++)
-        if (strchr(PLAIN, *p) || strchr(stays, *p))
-            ls_str_add_n(out, p, 1);
-        else
-            ls_str_printf(out, "%%%02X", (unsigned char)*p);
-}
-
 typedef struct body {
-    char *data;
-    size_t n, most;
-    bool no_memory;
+    ls_str text;
+    size_t most;
 } body;
 
 static bool keep(void *context, const void *data, size_t n)
 {
     body *b = context;
-    if (n > b->most - b->n)
+    if (n > b->most - b->text.len)
         return false;
-    char *grown = ls_sys_realloc(b->data, b->n + n + 1);
-    if (!grown) {
-        b->no_memory = true;
-        return false;
-    }
-    b->data = grown;
-    memcpy(b->data + b->n, data, n);
-    b->n += n;
-    b->data[b->n] = 0;
-    return true;
+    ls_str_add_n(&b->text, data, n);
+    return !b->text.no_memory;
 }
 
 ls_status ls_http_text(char **out, size_t *size, ls_http *r, size_t most)
 {
+    char shown[LS_URL_SHOWN];
     body b = { .most = most };
     r->take = keep;
     r->context = &b;
+    *out = NULL;
     ls_status s = ls_http_request(r);
-    if (s == LS_OK && (b.no_memory || (!b.data && !(b.data = ls_sys_calloc(1, 1)))))
-        s = ls_fail(LS_E_MEMORY, "%s: out of memory", r->url);
-    else if (s == LS_OK && r->refused)
-        s = ls_fail(LS_E_FORMAT, "%s: more than %zu bytes came", r->url, most);
-    if (s != LS_OK) {
-        free(b.data);
-        return s;
+    if (s == LS_OK && r->refused && !b.text.no_memory)
+        s = ls_fail(LS_E_FORMAT, "%s: more than %zu bytes came", ls_url_shown(shown, r->url), most);
+    if (s == LS_OK) {
+        *size = b.text.len;
+        *out = ls_str_take(&b.text);
+        s = *out ? LS_OK : LS_E_MEMORY;
     }
-    *out = b.data;
-    *size = b.n;
-    return LS_OK;
+    ls_str_release(&b.text);
+    return s;
 }

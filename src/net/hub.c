@@ -13,8 +13,11 @@
 #include "base/sys.h"
 #include "net/download.h"
 #include "net/http.h"
+#include "net/url.h"
 
-enum { LIST_MOST = 64 << 20 }; /* bytes of a list of files: some 200,000 of them */
+enum { LIST_MOST = 64 << 20 }; /* bytes of a list of files: some 200,000 of them, less than 2^20 */
+/* Bytes of a file; so the sizes of a list's files can be added. (The hub's largest have 2^39.) */
+static const int64_t FILE_MOST = INT64_C(1) << 42;
 
 static const char *variable(const char *name)
 {
@@ -25,16 +28,30 @@ static const char *variable(const char *name)
 static char *find_token(void)
 {
     const char *given = variable("HF_TOKEN");
-    if (given)
-        return ls_sys_strdup(given);
     char *home = ls_hub_home(), *path = home ? ls_path_join(home, "token") : NULL, *token = NULL;
     size_t n = 0;
-    if (path && ls_file_exists(path) && ls_file_read(&token, &n, path) == LS_OK)
+    if (given)
+        token = ls_sys_strdup(given);
+    else if (path && ls_file_exists(path) && ls_file_read(&token, &n, path) != LS_OK)
+        token = NULL;
+    if (token)
         token[strcspn(token, " \r\n")] = 0;
     free(path);
     free(home);
     return token;
 }
+
+/* Everybody on the way can read what plain http carries. */
+static void withhold_token(ls_hub_repo *r)
+{
+    char shown[LS_URL_SHOWN];
+    r->withheld = r->token && !ls_url_is_https(r->endpoint);
+    if (r->withheld && strncmp(r->endpoint, "file://", 7))
+        ls_log_warn("the token is not sent to %s, because it goes only over https",
+                    ls_url_shown(shown, r->endpoint));
+}
+
+static const char *bearer(const ls_hub_repo *r) { return r->withheld ? NULL : r->token; }
 
 /* Whether a path from the server stays inside the folder that it is put in. */
 static bool safe(const char *path)
@@ -66,6 +83,9 @@ static ls_status read_file(ls_hub_file *f, const json_t *entry, const char *url)
     const json_t *bytes = json_object_get(has_size, "size");
     if (!path || !json_is_integer(bytes) || json_integer_value(bytes) < 0)
         return ls_fail(LS_E_FORMAT, "%s: an entry of the list has no rfilename or no size", url);
+    if (json_integer_value(bytes) > FILE_MOST)
+        return ls_fail(LS_E_FORMAT, "%s: %s has %lld bytes by the list, more than any file has", url, path,
+                       (long long)json_integer_value(bytes));
     if (!safe(path))
         return ls_fail(LS_E_FORMAT, "%s: names the file \"%s\", which would lie outside its folder", url,
                        path);
@@ -105,17 +125,24 @@ ls_status ls_hub_read_list(ls_hub_repo *r, const char *text, size_t n, const cha
 /* What a failed request for the list means. */
 static ls_status explain(ls_status s, const ls_hub_repo *r, long answer)
 {
+    char server[LS_URL_SHOWN], reason[1024];
+    ls_url_shown(server, r->endpoint);
+    if ((answer == 401 || answer == 403) && r->withheld)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: %s has no such repository, or wants a token, which is sent only over https; check "
+            "the name, and give the server's https address",
+            r->name, server);
     if (answer == 401 || answer == 403)
-        return ls_fail(LS_E_USAGE, "%s: %s %s; check the name, and %s", r->name, r->endpoint,
+        return ls_fail(LS_E_USAGE, "%s: %s %s; check the name, and %s", r->name, server,
                        r->token ? "refuses the token" : "has no such repository, or wants a token",
                        r->token ? "accept the repository's conditions in a browser"
                                 : "set HF_TOKEN to a token of yours if the repository is private or gated");
     if (answer == 404)
-        return ls_fail(LS_E_USAGE, "%s: %s has no such repository, or no revision %s of it", r->name,
-                       r->endpoint, r->revision);
+        return ls_fail(LS_E_USAGE, "%s: %s has no such repository, or no revision %s of it", r->name, server,
+                       r->revision);
     if (s != LS_E_IO || answer)
         return s;
-    char reason[512];
     snprintf(reason, sizeof reason, "%s", ls_error_message());
     return ls_fail(
         LS_E_IO,
@@ -124,45 +151,48 @@ static ls_status explain(ls_status s, const ls_hub_repo *r, long answer)
         reason, r->name, r->name);
 }
 
+ls_status ls_hub_ask(ls_hub_repo *r)
+{
+    const bool data = !strncmp(r->name, "datasets/", 9);
+    char shown[LS_URL_SHOWN], *text = NULL;
+    ls_str url = { 0 };
+    size_t n = 0;
+    ls_str_printf(&url, "%s/api/%s%s/revision/", r->endpoint, data ? "" : "models/", r->name);
+    ls_url_escape(&url, r->revision, "/");
+    ls_str_add(&url, "?blobs=true");
+    ls_http request = { .url = ls_str_text(&url), .bearer = bearer(r) };
+    ls_status s = ls_str_status(&url);
+    if (s == LS_OK) {
+        s = ls_http_text(&text, &n, &request, LIST_MOST);
+        s = s == LS_OK ? s : explain(s, r, request.answer);
+    }
+    if (s == LS_OK)
+        s = ls_hub_read_list(r, text, n, ls_url_shown(shown, ls_str_text(&url)));
+    free(text);
+    ls_str_release(&url);
+    return s;
+}
+
 ls_status ls_hub_list(ls_hub_repo *out, const char *name, const char *revision, const char *mirror)
 {
-    const char *offline = variable("HF_HUB_OFFLINE");
+    const char *offline = variable("HF_HUB_OFFLINE"), *from = mirror ? mirror : variable("HF_ENDPOINT");
     *out = (ls_hub_repo){ 0 };
     if (!ls_hub_name_ok(name))
         return ls_fail(LS_E_USAGE, "%s: no name of a repository: OWNER/NAME, or datasets/OWNER/NAME", name);
     if (offline && strcmp(offline, "0"))
         return ls_fail(LS_E_IO, "%s: HF_HUB_OFFLINE=%s forbids the network; unset it to load", name, offline);
-    const char *from = mirror ? mirror : variable("HF_ENDPOINT");
     ls_hub_repo r = { .name = ls_sys_strdup(name),
                       .revision = ls_sys_strdup(revision),
                       .endpoint = ls_sys_strdup(from ? from : "https://huggingface.co"),
                       .token = find_token() };
-    ls_str url = { 0 };
-    char *text = NULL;
-    size_t n = 0;
-    long answer = 0;
     ls_status s = r.name && r.revision && r.endpoint ? LS_OK
                                                      : ls_fail(LS_E_MEMORY, "%s: out of memory", name);
     if (s == LS_OK) {
         for (size_t end = strlen(r.endpoint); end && r.endpoint[end - 1] == '/'; end--)
             r.endpoint[end - 1] = 0;
-        ls_str_printf(&url, "%s/api/%s%s/revision/", r.endpoint,
-                      strncmp(name, "datasets/", 9) ? "models/" : "", name);
-        ls_http_escape(&url, revision, "/");
-        ls_str_add(&url, "?blobs=true");
-        s = ls_str_status(&url);
+        withhold_token(&r);
+        s = ls_hub_ask(&r);
     }
-    if (s == LS_OK) {
-        ls_http request = { .url = ls_str_text(&url), .bearer = r.token };
-        s = ls_http_text(&text, &n, &request, LIST_MOST);
-        answer = request.answer;
-    }
-    if (s != LS_OK)
-        s = explain(s, &r, answer);
-    if (s == LS_OK)
-        s = ls_hub_read_list(&r, text, n, ls_str_text(&url));
-    free(text);
-    ls_str_release(&url);
     if (s == LS_OK)
         *out = r;
     else
@@ -186,12 +216,41 @@ void ls_hub_release(ls_hub_repo *r)
     *r = (ls_hub_repo){ 0 };
 }
 
+/* Whether file f is at `path`, with its size and checksum. In a folder of the user's another file of that
+ * name is an error. In the cache, where a file's name is its checksum, it is damaged and goes away. */
+static ls_status look(const ls_hub_repo *r, const ls_hub_load *l, const ls_download *d, bool *there)
+{
+    ls_download as_it_is = *d;
+    const int64_t bytes = ls_file_size(d->path);
+    *there = bytes >= 0;
+    if (!*there)
+        return LS_OK;
+    as_it_is.bytes = l->to ? d->bytes : bytes;
+    ls_status s = ls_download_verify(&as_it_is, d->path);
+    if (s == LS_E_FORMAT && l->to)
+        return ls_fail(
+            s, "%s: a file of another content than that of %s is there; remove it, or name another folder",
+            d->path, r->name);
+    if (s == LS_E_FORMAT) {
+        ls_log_warn("%s; the file is damaged, and is loaded again", ls_error_message());
+        *there = false;
+        return ls_sys_remove(d->path) == 0 ? LS_OK : ls_fail_os(d->path, "remove", errno);
+    }
+    if (s == LS_OK && bytes != d->bytes)
+        s = ls_fail(LS_E_FORMAT,
+                    "%s: the server's list says %lld bytes, and the file with its checksum, %s, "
+                    "has %lld",
+                    d->name, (long long)d->bytes, d->path, (long long)bytes);
+    return s;
+}
+
 /* Loads file f to `path`, unless it is there. */
 static ls_status load(const ls_hub_repo *r, ls_hub_load *l, const ls_hub_file *f, const char *path)
 {
+    char shown[LS_URL_SHOWN];
     ls_str url = { 0 };
     ls_str_printf(&url, "%s/%s/resolve/%s/", r->endpoint, r->name, r->commit);
-    ls_http_escape(&url, f->path, "/");
+    ls_url_escape(&url, f->path, "/");
     const char *const urls[] = { ls_str_text(&url), NULL };
     ls_download d = { .path = path,
                       .name = f->path,
@@ -199,26 +258,22 @@ static ls_status load(const ls_hub_repo *r, ls_hub_load *l, const ls_hub_file *f
                       .bytes = f->bytes,
                       .sha256 = f->sha256,
                       .git_sha1 = f->git_sha1,
-                      .bearer = r->token,
+                      .bearer = bearer(r),
                       .progress = l->progress,
                       .context = l->context };
-    const bool there = ls_file_exists(path);
-    ls_status s = LS_OK;
-    if (there && l->to) /* in a folder of the user's it may be another file */
-        s = ls_download_verify(&d, path);
-    if (s == LS_E_FORMAT)
-        s = ls_fail(
-            s, "%s: a file of another content than that of %s is there; remove it, or name another folder",
-            path, r->name);
+    bool there = false;
+    ls_status s = ls_str_status(&url);
     if (s == LS_OK)
-        s = ls_str_status(&url);
+        s = look(r, l, &d, &there);
     if (s == LS_OK && !there) {
         s = ls_make_parent(path);
         if (s == LS_OK)
             s = ls_download_file(&d);
         if (s != LS_OK && (d.answer == 401 || d.answer == 403))
-            s = ls_fail(LS_E_USAGE, "%s: the server wants a token for it (answer %ld); set HF_TOKEN", urls[0],
-                        d.answer);
+            s = ls_fail(LS_E_USAGE, "%s: the server wants a token for it (answer %ld); %s",
+                        ls_url_shown(shown, urls[0]), d.answer,
+                        r->withheld ? "yours is sent only over https: give the server's https address"
+                                    : "set HF_TOKEN");
         l->loaded += s == LS_OK ? f->bytes : 0;
         l->loaded_files += s == LS_OK;
     }

@@ -18,7 +18,8 @@ typedef struct ls_hub_file {
 
 typedef struct ls_hub_repo {
     char *name, *revision, *commit, *endpoint;
-    char *token; /* HF_TOKEN, else what HF_HOME/token holds; NULL: none */
+    char *token;   /* HF_TOKEN, else what HF_HOME/token holds; NULL: none */
+    bool withheld; /* it is not sent, because `endpoint` is not https */
     int n;
     ls_hub_file *files; /* in the server's order */
 } ls_hub_repo;
@@ -37,8 +38,12 @@ typedef struct ls_hub_load {
 /* Asks the server for the repository's files. `name`: OWNER/NAME or datasets/OWNER/NAME. `mirror` NULL:
  * HF_ENDPOINT, else https://huggingface.co. LS_E_USAGE: no name of a repository, the server has none, or it
  * wants a token; LS_E_IO: no network, or HF_HUB_OFFLINE is set; LS_E_FORMAT: an answer that is none, or names
- * a file that would lie outside its folder. Local. */
+ * a file that would lie outside its folder. Local.
+ *
+ * The token goes to `endpoint` and to no server that it redirects to. */
 ls_status ls_hub_list(ls_hub_repo *out, const char *name, const char *revision, const char *mirror);
+/* The part of it that makes the request, with the name, revision, endpoint and token of *r. */
+ls_status ls_hub_ask(ls_hub_repo *r);
 void ls_hub_release(ls_hub_repo *r);
 
 /* Reads the server's answer, the part of ls_hub_list that reads bytes from outside: sets commit and files.
@@ -46,5 +51,7 @@ void ls_hub_release(ls_hub_repo *r);
 ls_status ls_hub_read_list(ls_hub_repo *r, const char *text, size_t n, const char *url);
 
 /* Loads the wanted files that are not there yet. Each appears under its name when its checksum is right; an
- * interrupted one goes on where it stopped. Local; several processes may do it at once. */
+ * interrupted one goes on where it stopped. A file that is there is compared with its checksum: a damaged one
+ * in the cache is loaded again, another one in the folder `to` is LS_E_FORMAT. Local; several processes may
+ * do it at once. */
 ls_status ls_hub_get(const ls_hub_repo *r, ls_hub_load *l);

@@ -5,22 +5,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "net/download.h"
 #include "net/http.h"
 #include "net/s3_answer.h"
 #include "net/s3_keys.h"
+#include "net/url.h"
 
 struct ls_s3 {
     ls_s3_keys keys;
     ls_http_keys signature;
     char *bucket, *prefix; /* prefix: "" or ending in a slash */
+    double patience;       /* ls_s3_set_patience */
 };
 
-enum { TRIES = 5, ANSWER_MOST = 64 << 20 };
+/* Of a list: PAGES_MOST pages of a thousand objects. A server whose list has no end is not asked for ever. */
+enum { TRIES = 5, ANSWER_MOST = 64 << 20, PAGES_MOST = 10000 };
 
 bool ls_s3_is(const char *place) { return !strncmp(place, "s3://", 5); }
 
@@ -29,8 +34,10 @@ ls_status ls_s3_open(ls_s3 **out, const char *place)
     *out = NULL;
     const char *bucket = ls_s3_is(place) ? place + 5 : place;
     const size_t n = strcspn(bucket, "/");
+    char shown[LS_URL_SHOWN]; /* some tools take s3://KEY:SECRET@BUCKET */
     if (!n || strspn(bucket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < n)
-        return ls_fail(LS_E_USAGE, "%s: no name of a bucket; s3://BUCKET/PREFIX is needed", place);
+        return ls_fail(LS_E_USAGE, "%s: no name of a bucket; s3://BUCKET/PREFIX is needed",
+                       ls_url_shown(shown, place));
     ls_s3 *s = ls_sys_calloc(1, sizeof *s);
     if (!s)
         return ls_fail(LS_E_MEMORY, "%s: out of memory", place);
@@ -66,6 +73,8 @@ void ls_s3_close(ls_s3 **s)
     *s = NULL;
 }
 
+void ls_s3_set_patience(ls_s3 *s, double seconds) { s->patience = seconds; }
+
 /* ---- requests */
 
 /* ENDPOINT/BUCKET/PREFIX/KEY; the caller adds a query, whose words are in order, as the signature wants them.
@@ -76,8 +85,8 @@ static void add_url(ls_str *out, const ls_s3 *s, const char *key)
     if (!key)
         return;
     ls_str_add(out, "/");
-    ls_http_escape(out, s->prefix, "/");
-    ls_http_escape(out, key, "/");
+    ls_url_escape(out, s->prefix, "/");
+    ls_url_escape(out, key, "/");
 }
 
 static bool worth_repeating(ls_status s, long answer)
@@ -85,10 +94,13 @@ static bool worth_repeating(ls_status s, long answer)
     return s == LS_E_IO ? answer == 0 : s == LS_OK && ((answer >= 500 && answer != 507) || answer == 429);
 }
 
-static void pause_before(int attempt)
+/* Waits before the next attempt; false: not that long, because of a request to stop. */
+static bool pause_before(int attempt)
 {
-    const long ms = 200L << attempt; /* 0.2, 0.4, 0.8, 1.6 s */
-    nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000 }, NULL);
+    enum { SLICE_MS = 50 };
+    for (long ms = 200L << attempt; ms > 0 && !ls_stop_asked(); ms -= SLICE_MS) /* 0.2, 0.4, 0.8, 1.6 s */
+        nanosleep(&(struct timespec){ .tv_nsec = SLICE_MS * 1000000L }, NULL);
+    return !ls_stop_asked();
 }
 
 /* One request, repeated while that may help; its answer's text. The caller names `what` it wants: "write",
@@ -98,23 +110,39 @@ static ls_status ask(ls_s3 *s, ls_http *r, const char *what, const char *key, ch
     ls_status status = LS_OK;
     r->keys = &s->signature;
     r->errors_too = true;
+    r->patience = s->patience;
     for (int attempt = 0; attempt < TRIES; attempt++) {
-        if (attempt)
-            pause_before(attempt - 1);
         status = ls_http_text(text, size, r, ANSWER_MOST);
         if (!worth_repeating(status, r->answer) || attempt == TRIES - 1)
             break;
         ls_log_debug("s3://%s/%s%s: %s; once more", s->bucket, s->prefix, key ? key : "",
                      status == LS_OK ? "the server is busy" : ls_error_message());
-        if (status == LS_OK)
-            free(*text);
+        free(*text);
         *text = NULL;
+        if (!pause_before(attempt))
+            return ls_fail(LS_E_STOPPED, "stopped while waiting for the server to %s s3://%s/%s%s", what,
+                           s->bucket, s->prefix, key ? key : "");
     }
     if (status != LS_OK || r->answer / 100 == 2)
         return status;
-    status = ls_s3_refusal(s->bucket, s->prefix, key, what, r->answer, *text);
+    status = ls_s3_refusal(s->bucket, s->prefix, key, what, r, *text);
     free(*text);
     *text = NULL;
+    return status;
+}
+
+/* An answer of 2xx that does not look like one of S3: what it says in XML, an error perhaps, else what is
+ * missing. */
+static ls_status not_done(const ls_s3 *s, const ls_http *r, const char *key, const char *what,
+                          const char *missing, const char *text)
+{
+    char *code = strstr(text, "<Error") ? ls_s3_element(text, "Code") : NULL;
+    const ls_status status = code ? ls_s3_refusal(s->bucket, s->prefix, key, what, r, text)
+                                  : ls_fail(
+                                        LS_E_FORMAT,
+                                        "cannot %s s3://%s/%s%s: the answer has no %s; is this an S3 server?",
+                                        what, s->bucket, s->prefix, key ? key : "", missing);
+    free(code);
     return status;
 }
 
@@ -127,7 +155,9 @@ static ls_status simple(ls_s3 *s, const char *method, const char *what, const ch
     add_url(&url, s, key);
     ls_str_add(&url, query);
     ls_http r = { .url = ls_str_text(&url), .method = method, .body = body, .body_size = n };
-    const ls_status status = ask(s, &r, what, key, &text, &size);
+    ls_status status = ask(s, &r, what, key, &text, &size);
+    if (status == LS_OK && !strcmp(method, "PUT") && !*r.etag)
+        status = not_done(s, &r, key, what, "ETag", text);
     if (status == LS_OK && etag)
         snprintf(etag, 128, "%s", r.etag);
     free(text);
@@ -178,19 +208,24 @@ static ls_status list_page(ls_s3 *s, const char *below, ls_s3_list *out, char **
     ls_str_add(&url, "?");
     if (*token) {
         ls_str_add(&url, "continuation-token=");
-        ls_http_escape(&url, *token, "");
+        ls_url_escape(&url, *token, "");
         ls_str_add(&url, "&");
     }
     ls_str_add(&url, "list-type=2&prefix=");
-    ls_http_escape(&url, s->prefix, "");
-    ls_http_escape(&url, below, "");
+    ls_url_escape(&url, s->prefix, "");
+    ls_url_escape(&url, below, "");
+    char shown[LS_URL_SHOWN], *next = NULL;
     ls_http r = { .url = ls_str_text(&url) };
     ls_status status = ask(s, &r, "list", below, &text, &size);
-    free(*token);
-    *token = NULL;
     if (status == LS_OK)
-        status = ls_s3_read_list(out, token, text, s->prefix, ls_str_text(&url));
+        status = ls_s3_read_list(out, &next, text, s->prefix, ls_url_shown(shown, ls_str_text(&url)));
+    if (status == LS_OK && *token && next && !strcmp(*token, next))
+        status = ls_fail(LS_E_FORMAT,
+                         "cannot list s3://%s/%s%s: the server gives the same continuation token twice",
+                         s->bucket, s->prefix, below);
     free(text);
+    free(*token);
+    *token = next;
     ls_str_release(&url);
     return status;
 }
@@ -198,11 +233,17 @@ static ls_status list_page(ls_s3 *s, const char *below, ls_s3_list *out, char **
 ls_status ls_s3_list_all(ls_s3_list *out, ls_s3 *s, const char *below)
 {
     char *token = NULL;
-    ls_status status;
+    const double began = ls_now();
     *out = (ls_s3_list){ 0 };
-    do
-        status = list_page(s, below, out, &token);
-    while (status == LS_OK && token);
+    ls_status status = list_page(s, below, out, &token);
+    for (int page = 1; status == LS_OK && token; page++)
+        if (page == PAGES_MOST)
+            status = ls_fail(LS_E_FORMAT, "cannot list s3://%s/%s%s: the list does not end after %d pages",
+                             s->bucket, s->prefix, below, PAGES_MOST);
+        else if (ls_stop_asked() && ls_now() - began > s->patience)
+            status = ls_stop_check("listing s3://%s/%s%s", s->bucket, s->prefix, below);
+        else
+            status = list_page(s, below, out, &token);
     free(token);
     if (status != LS_OK)
         ls_s3_list_release(out);
@@ -223,7 +264,7 @@ static ls_status abort_upload(ls_s3 *s, const char *key, const char *id)
 {
     ls_str query = { 0 };
     ls_str_add(&query, "?uploadId=");
-    ls_http_escape(&query, id, "");
+    ls_url_escape(&query, id, "");
     const ls_status status = simple(s, "DELETE", "take back", key, ls_str_text(&query), NULL, 0, NULL);
     ls_str_release(&query);
     return status;
@@ -239,7 +280,7 @@ static ls_status begin_upload(ls_s3 *s, const char *key, char **id)
     ls_http r = { .url = ls_str_text(&url), .method = "POST" };
     ls_status status = ask(s, &r, "write", key, &text, &size);
     if (status == LS_OK && !(*id = ls_s3_element(text, "UploadId")))
-        status = ls_fail(LS_E_FORMAT, "%s: the answer has no UploadId", ls_str_text(&url));
+        status = not_done(s, &r, key, "write", "UploadId", text);
     free(text);
     ls_str_release(&url);
     return status;
@@ -255,7 +296,7 @@ static ls_status put_parts(ls_s3 *s, const char *key, const char *id, const ls_m
         ls_str query = { 0 };
         char etag[128] = "";
         ls_str_printf(&query, "?partNumber=%zu&uploadId=", number);
-        ls_http_escape(&query, id, "");
+        ls_url_escape(&query, id, "");
         status = simple(s, "PUT", "write", key, ls_str_text(&query), file->data + at, n, etag);
         ls_str_printf(list, "<Part><PartNumber>%zu</PartNumber><ETag>%s</ETag></Part>", number, etag);
         ls_str_release(&query);
@@ -267,19 +308,17 @@ static ls_status put_parts(ls_s3 *s, const char *key, const char *id, const ls_m
 static ls_status end_upload(ls_s3 *s, const char *key, const char *id, const ls_str *list)
 {
     ls_str url = { 0 };
-    char *text = NULL, *code = NULL;
+    char *text = NULL;
     size_t size;
     add_url(&url, s, key);
     ls_str_add(&url, "?uploadId=");
-    ls_http_escape(&url, id, "");
+    ls_url_escape(&url, id, "");
     ls_http r = {
         .url = ls_str_text(&url), .method = "POST", .body = ls_str_text(list), .body_size = list->len
     };
     ls_status status = ask(s, &r, "write", key, &text, &size);
-    if (status == LS_OK && strstr(text, "<Error>") &&
-        (code = ls_s3_element(text, "Code"))) /* 200, and yet an error */
-        status = ls_s3_refusal(s->bucket, s->prefix, key, "write", r.answer, text);
-    free(code);
+    if (status == LS_OK && !strstr(text, "<CompleteMultipartUploadResult")) /* 200, and yet an error */
+        status = not_done(s, &r, key, "write", "CompleteMultipartUploadResult", text);
     free(text);
     ls_str_release(&url);
     return status;
@@ -293,7 +332,7 @@ static ls_status put_in_parts(ls_s3 *s, const char *key, const ls_mapping *file)
     ls_status status = put_parts(s, key, id, file, &list);
     if (status == LS_OK)
         status = end_upload(s, key, id, &list);
-    if (status != LS_OK) {
+    if (status != LS_OK && status != LS_E_STOPPED) { /* after it the server does not answer: ls_s3_clean */
         char message[2048]; /* of the failure: taking the upload back may fail too */
         snprintf(message, sizeof message, "%s", ls_error_message());
         abort_upload(s, key, id);
@@ -321,14 +360,17 @@ ls_status ls_s3_clean(ls_s3 *s, const char *below)
     size_t size;
     add_url(&url, s, NULL);
     ls_str_add(&url, "?prefix=");
-    ls_http_escape(&url, s->prefix, "");
-    ls_http_escape(&url, below, "");
+    ls_url_escape(&url, s->prefix, "");
+    ls_url_escape(&url, below, "");
     ls_str_add(&url, "&uploads=");
     ls_http r = { .url = ls_str_text(&url) };
     ls_status status = ask(s, &r, "list", below, &text, &size);
-    for (const char *p = text; status == LS_OK && p && (p = strstr(p, "<Upload>")); p++) {
-        char *key = ls_s3_element(p, "Key"), *id = ls_s3_element(p, "UploadId");
-        const size_t prefix = strlen(s->prefix);
+    if (status == LS_OK && !strstr(text, "<ListMultipartUploadsResult"))
+        status = not_done(s, &r, below, "list", "ListMultipartUploadsResult", text);
+    const size_t prefix = strlen(s->prefix);
+    ls_s3_part upload, rest = { text, status == LS_OK ? text + size : text };
+    while (status == LS_OK && ls_s3_next(&upload, &rest, "Upload")) {
+        char *key = ls_s3_element_of(upload, "Key"), *id = ls_s3_element_of(upload, "UploadId");
         if (key && id && !strncmp(key, s->prefix, prefix)) {
             ls_log_info("taking back the half upload of s3://%s/%s", s->bucket, key);
             status = abort_upload(s, key + prefix, id);

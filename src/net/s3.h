@@ -6,7 +6,8 @@
  *     ...?uploads, ?partNumber=&uploadId=  the parts of a large object: it is there, whole, when all are
  *
  * after docs.aws.amazon.com/AmazonS3/latest/API. A request that got no answer, or that the server could not
- * take then (5xx, 429), is repeated a few times. */
+ * take then (5xx, 429), is repeated a few times. A redirection is an error, which names the bucket's region:
+ * the keys are for ENDPOINT. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,10 @@ bool ls_s3_is(const char *place); /* begins with s3:// */
  * AWS_ENDPOINT_URL (Amazon's). LS_E_USAGE: no keys, or no name of a bucket. Local. */
 ls_status ls_s3_open(ls_s3 **out, const char *place);
 void ls_s3_close(ls_s3 **s);
+
+/* After a request to stop (base/stop.h) a call ends as soon as nothing has come or gone for so many seconds,
+ * repeats nothing, and is LS_E_STOPPED. 0, as after ls_s3_open: at once. */
+void ls_s3_set_patience(ls_s3 *s, double seconds);
 
 typedef struct ls_s3_object {
     char *key; /* below the place */

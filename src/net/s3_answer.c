@@ -27,33 +27,55 @@ static size_t add_entity(ls_str *out, const char *p)
     return (size_t)(end + 1 - p);
 }
 
-char *ls_s3_element(const char *xml, const char *name)
+/* The text between <NAME> and </NAME>; false: it is not there. It looks at each byte once or twice, so that
+ * an answer made to be slow is not. */
+static bool find(ls_s3_part *out, ls_s3_part in, const char *name)
 {
-    char begin[64], finish[64];
-    snprintf(begin, sizeof begin, "<%s>", name);
-    snprintf(finish, sizeof finish, "</%s>", name);
-    const char *from = strstr(xml, begin), *to = from ? strstr(from, finish) : NULL;
+    char begin[64], end[64];
+    const size_t n = (size_t)snprintf(begin, sizeof begin, "<%s>", name);
+    snprintf(end, sizeof end, "</%s>", name);
+    const char *from = memmem(in.from, (size_t)(in.to - in.from), begin, n);
+    const char *to = from ? memmem(from + n, (size_t)(in.to - from) - n, end, n + 1) : NULL;
     if (!to)
+        return false;
+    *out = (ls_s3_part){ from + n, to };
+    return true;
+}
+
+bool ls_s3_next(ls_s3_part *out, ls_s3_part *rest, const char *name)
+{
+    const bool found = find(out, *rest, name);
+    rest->from = found ? out->to : rest->to;
+    return found;
+}
+
+char *ls_s3_element_of(ls_s3_part part, const char *name)
+{
+    ls_s3_part found;
+    if (!find(&found, part, name))
         return NULL;
     ls_str text = { 0 };
-    for (const char *p = from + strlen(begin); p < to;) {
+    for (const char *p = found.from; p < found.to;) {
         const size_t entity = *p == '&' ? add_entity(&text, p) : 0;
         if (!entity)
             ls_str_add_n(&text, p, 1);
         p += entity ? entity : 1;
     }
-    char *copy = ls_sys_strdup(ls_str_text(&text));
-    ls_str_release(&text);
-    return copy;
+    return ls_str_take(&text);
 }
 
-static ls_status add_object(ls_s3_list *out, const char *entry, const char *prefix, const char *url)
+char *ls_s3_element(const char *xml, const char *name)
 {
-    char *key = ls_s3_element(entry, "Key"), *size = ls_s3_element(entry, "Size"), *end = NULL;
+    return ls_s3_element_of((ls_s3_part){ xml, xml + strlen(xml) }, name);
+}
+
+static ls_status add_object(ls_s3_list *out, ls_s3_part entry, const char *prefix, const char *url)
+{
+    char *key = ls_s3_element_of(entry, "Key"), *size = ls_s3_element_of(entry, "Size"), *end = NULL;
     const long long bytes = size ? strtoll(size, &end, 10) : -1;
     ls_s3_object *grown = NULL;
     ls_status s = LS_OK;
-    if (!key || bytes < 0 || *end || strncmp(key, prefix, strlen(prefix)))
+    if (!key || bytes < 0 || end == size || *end || strncmp(key, prefix, strlen(prefix)))
         s = ls_fail(LS_E_FORMAT, "%s: an entry of the list has no Key below %s, or no Size", url, prefix);
     else if (!(grown = ls_sys_realloc(out->at, (out->n + 1) * sizeof *grown)))
         s = ls_fail(LS_E_MEMORY, "%s: out of memory", url);
@@ -72,40 +94,62 @@ ls_status ls_s3_read_list(ls_s3_list *out, char **token, const char *xml, const 
 {
     if (!strstr(xml, "<ListBucketResult"))
         return ls_fail(LS_E_FORMAT, "%s: the answer is no list of objects; is this an S3 server?", url);
-    for (const char *p = xml; (p = strstr(p, "<Contents>")); p++)
-        LS_TRY(add_object(out, p, prefix, url));
+    ls_s3_part entry, rest = { xml, xml + strlen(xml) };
+    while (ls_s3_next(&entry, &rest, "Contents"))
+        LS_TRY(add_object(out, entry, prefix, url));
     char *cut = ls_s3_element(xml, "IsTruncated");
-    *token = cut && !strcmp(cut, "true") ? ls_s3_element(xml, "NextContinuationToken") : NULL;
+    const bool more = cut && !strcmp(cut, "true");
     free(cut);
+    *token = more ? ls_s3_element(xml, "NextContinuationToken") : NULL;
+    if (more && !*token)
+        return ls_fail(LS_E_FORMAT, "%s: the list is cut and has no NextContinuationToken", url);
     return LS_OK;
 }
 
-/* What the user can do about it. */
-static const char *advice(long answer, const char *code)
+/* What the user can do about a redirection, or about keys that are signed for another region. */
+static void add_place(ls_str *out, const ls_http *r, const char *xml)
 {
-    if (!strcmp(code, "NoSuchBucket"))
-        return "; make the bucket, or correct its name";
-    if (!strcmp(code, "RequestTimeTooSkewed"))
-        return "; set this machine's clock";
-    if (answer == 401 || answer == 403)
-        return "; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and what the keys may do";
-    if (answer == 507 || strstr(code, "Full") || strstr(code, "Quota"))
-        return "; make room there";
-    if (answer == 301 || answer == 307)
-        return "; set AWS_REGION to the bucket's region";
-    return "";
+    char *named = ls_s3_element(xml, "Region");
+    const char *region = *r->region ? r->region : named;
+    if (region)
+        ls_str_printf(out, "; the bucket is in the region %s: set AWS_REGION to it", region);
+    else
+        ls_str_printf(out,
+                      "%s%s; the keys are not sent there: set AWS_ENDPOINT_URL_S3 to the server that has "
+                      "the bucket, or AWS_REGION to its region",
+                      *r->moved ? ", to " : "", r->moved);
+    free(named);
+}
+
+static void add_advice(ls_str *out, const ls_http *r, const char *code, const char *xml)
+{
+    if (r->answer / 100 == 3 || !strcmp(code, "AuthorizationHeaderMalformed"))
+        add_place(out, r, xml);
+    else if (!strcmp(code, "NoSuchBucket"))
+        ls_str_add(out, "; make the bucket, or correct its name");
+    else if (!strcmp(code, "RequestTimeTooSkewed"))
+        ls_str_add(out, "; set this machine's clock");
+    else if (!strcmp(code, "ExpiredToken"))
+        ls_str_add(out, "; get new keys, and give the same command again");
+    else if (r->answer == 401 || r->answer == 403)
+        ls_str_add(out,
+                   "; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and what the keys may do");
+    else if (r->answer == 507 || strstr(code, "Full") || strstr(code, "Quota"))
+        ls_str_add(out, "; make room there");
 }
 
 ls_status ls_s3_refusal(const char *bucket, const char *prefix, const char *key, const char *what,
-                        long answer, const char *xml)
+                        const ls_http *r, const char *xml)
 {
     char *code = ls_s3_element(xml, "Code"), *message = ls_s3_element(xml, "Message");
-    const bool user = answer / 100 == 4 && answer != 429 && answer != 404;
+    const bool user = (r->answer / 100 == 4 && r->answer != 429 && r->answer != 404) || r->answer / 100 == 3;
+    ls_str advice = { 0 };
+    add_advice(&advice, r, code ? code : "", xml);
     const ls_status s = ls_fail(user || (code && !strcmp(code, "NoSuchBucket")) ? LS_E_USAGE : LS_E_IO,
                                 "cannot %s s3://%s/%s%s: the server says %ld%s%s%s%s%s", what, bucket, prefix,
-                                key ? key : "", answer, code ? " " : "", code ? code : "",
-                                message ? ", " : "", message ? message : "",
-                                advice(answer, code ? code : ""));
+                                key ? key : "", r->answer, code ? " " : "", code ? code : "",
+                                message ? ", " : "", message ? message : "", ls_str_text(&advice));
+    ls_str_release(&advice);
     free(code);
     free(message);
     return s;

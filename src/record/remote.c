@@ -17,6 +17,11 @@
 
 #define CHECKPOINTS "checkpoints"
 #define MANIFEST "manifest.json"
+#define RECIPE "recipe.yaml"
+
+/* After a request to stop the last checkpoint is still sent, as long as the bucket's server takes it: seconds
+ * without a byte. */
+static const double PATIENCE = 5;
 
 struct ls_remote {
     ls_s3 *s3;
@@ -188,14 +193,16 @@ static bool is_link(const char *key)
     return !strcmp(key, CHECKPOINTS "/latest") || !strcmp(key, CHECKPOINTS "/best");
 }
 
-/* A pointer, as a link, when what it points to is here. */
-static ls_status fetch_link(ls_remote *r, const ls_s3_object *o)
+/* A pointer, as a link, when what it points to is here or comes now. */
+static ls_status fetch_link(ls_remote *r, const ls_s3_object *o, int64_t comes)
 {
     char *name = NULL, *path = ls_path_join(r->folder, o->key);
     size_t n = 0;
-    ls_status s = path ? ls_s3_get(&name, &n, r->s3, o->key)
-                       : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
-    if (s == LS_OK && ls_step_folder_parse(name) >= 0 && is_here(r, ls_step_folder_parse(name))) {
+    ls_status s = path ? ls_make_parent(path) : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
+    if (s == LS_OK)
+        s = ls_s3_get(&name, &n, r->s3, o->key);
+    const int64_t step = s == LS_OK ? ls_step_folder_parse(name) : -1;
+    if (step >= 0 && (step == comes || is_here(r, step))) {
         ls_sys_remove(path);
         if (ls_sys_symlink(name, path) != 0)
             s = ls_fail_os(path, "link", errno);
@@ -231,25 +238,27 @@ static ls_status fetch_checkpoint(ls_remote *r, const ls_s3_list *l, int64_t ste
     return s;
 }
 
+/* The recipe last of the files, and the checkpoint behind all: ls_remote_pull sees by them whether everything
+ * is here, also after a fetch that was broken off. */
 static ls_status fetch_run(ls_remote *r, const ls_s3_list *l, int64_t newest)
 {
     const char *file;
-    int64_t bytes = 0;
+    uint64_t bytes = 0;
     char size[32];
     for (size_t i = 0; i < l->n; i++) {
         const int64_t step = step_of(l->at[i].key, &file);
-        bytes += step < 0 || step == newest ? l->at[i].bytes : 0;
+        bytes += step < 0 || step == newest ? (uint64_t)l->at[i].bytes : 0;
     }
-    ls_log_info("fetching %s (%s) into %s", r->storage, ls_format_bytes(size, (uint64_t)bytes), r->folder);
-    if (newest >= 0)
-        LS_TRY(fetch_checkpoint(r, l, newest));
-    for (size_t i = 0; i < l->n; i++)
-        if (step_of(l->at[i].key, &file) < 0 && !is_link(l->at[i].key))
-            LS_TRY(fetch(r, &l->at[i]));
+    ls_log_info("fetching %s (%s) into %s", r->storage, ls_format_bytes(size, bytes), r->folder);
+    for (int recipe = 0; recipe < 2; recipe++)
+        for (size_t i = 0; i < l->n; i++)
+            if (step_of(l->at[i].key, &file) < 0 && !is_link(l->at[i].key) &&
+                (strcmp(l->at[i].key, RECIPE) == 0) == recipe)
+                LS_TRY(fetch(r, &l->at[i]));
     for (size_t i = 0; i < l->n; i++)
         if (is_link(l->at[i].key))
-            LS_TRY(fetch_link(r, &l->at[i]));
-    return LS_OK;
+            LS_TRY(fetch_link(r, &l->at[i], newest));
+    return newest >= 0 ? fetch_checkpoint(r, l, newest) : LS_OK;
 }
 
 /* A path of the bucket's must stay inside the run directory. */
@@ -279,7 +288,7 @@ ls_status ls_remote_pull(ls_remote *r)
     for (size_t i = 0; i < n; i++)
         here = is_here(r, steps[i]) ? steps[i] : here;
     free(steps);
-    char *recipe = ls_path_join(r->folder, "recipe.yaml");
+    char *recipe = ls_path_join(r->folder, RECIPE);
     const int64_t newest = newest_there(&l);
     if (s == LS_OK && l.n && (newest > here || !ls_file_exists(recipe)))
         s = fetch_run(r, &l, newest > here ? newest : -1);
@@ -420,10 +429,8 @@ static ls_status send_rest(ls_remote *r, const char *below)
     return s;
 }
 
-ls_status ls_remote_push(ls_remote *r)
+static ls_status push(ls_remote *r)
 {
-    if (!r)
-        return LS_OK;
     ls_s3_list l;
     int64_t *steps = NULL;
     size_t n = 0;
@@ -440,5 +447,15 @@ ls_status ls_remote_push(ls_remote *r)
         s = send_rest(r, "");
     free(steps);
     ls_s3_list_release(&l);
+    return s;
+}
+
+ls_status ls_remote_push(ls_remote *r)
+{
+    if (!r)
+        return LS_OK;
+    ls_s3_set_patience(r->s3, PATIENCE);
+    const ls_status s = push(r);
+    ls_s3_set_patience(r->s3, 0);
     return s;
 }

@@ -23,10 +23,12 @@ void ls_remote_close(ls_remote **r);
 const char *ls_remote_folder(const ls_remote *r); /* the run directory on this machine */
 
 /* Before a run is looked for: fetches it where the bucket has a newer checkpoint than this machine, or a run
- * and this machine none. Takes back uploads that a killed process left, so no
- * other process may be training the run. Does nothing for NULL. Local. */
+ * and this machine none. Takes back uploads that a killed process left, so no other process may be training
+ * the run. A request to stop ends it (LS_E_STOPPED); the next call fetches what is missing. Does nothing for
+ * NULL. Local. */
 ls_status ls_remote_pull(ls_remote *r);
 
 /* Copies to the bucket what it has not got, and removes the checkpoints that are gone here. An error leaves
- * it as whole as it was: the next call goes on. Does nothing for NULL. Local. */
+ * it as whole as it was: the next call goes on. After a request to stop it still sends, and ends when the
+ * server has taken nothing for five seconds. Does nothing for NULL. Local. */
 ls_status ls_remote_push(ls_remote *r);

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "commands.h"
 #include "net/hub.h"
+#include "net/url.h"
 #include "record/table.h"
 
 static bool any_matches(const ls_hub_repo *r, const char *pattern)
@@ -111,7 +112,7 @@ static void show_progress(void *context, const char *file, int64_t bytes, int64_
 static ls_status load(const ls_hub_repo *r, const ls_get_opts *o, const ls_ui *ui)
 {
     ls_hub_load l = { .to = o->to, .progress = ui->progress ? show_progress : NULL, .context = (void *)ui };
-    char all[32], loaded[32];
+    char all[32], loaded[32], server[LS_URL_SHOWN];
     int64_t bytes = 0;
     int n = 0;
     for (int i = 0; i < r->n; i++) {
@@ -119,7 +120,7 @@ static ls_status load(const ls_hub_repo *r, const ls_get_opts *o, const ls_ui *u
         n += r->files[i].wanted;
     }
     ls_log_info("%s at %.10s: %d files, %s, from %s", r->name, r->commit, n,
-                ls_format_bytes(all, (uint64_t)bytes), r->endpoint);
+                ls_format_bytes(all, (uint64_t)bytes), ls_url_shown(server, r->endpoint));
     const ls_status s = ls_hub_get(r, &l);
     if (ui->progress)
         ui->progress(ui->context, NULL);

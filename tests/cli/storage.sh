@@ -31,11 +31,26 @@ try 0 train r.yaml
 bucket plain
 try 0 train plain.yaml; equal plain
 has requests "^PUT /bucket/my runs/plain/checkpoints/step-00000008/model.safetensors\?partNumber=2&uploadId=id$"
-has requests "^DELETE /bucket/my runs/plain/checkpoints/step-00000004/manifest.json"
+# the manifest is written behind all other files, once, and removed before them
+times 1 requests "^PUT .*/plain/checkpoints/step-00000008/manifest.json"
+grep -E '^(PUT|POST) .*/plain/checkpoints/step-00000008/' requests | tail -n 1 >last; has last 'manifest.json'
+grep -E '^DELETE .*/plain/checkpoints/step-00000004/' requests >gone; [ "$(wc -l <gone)" -gt 1 ] || bad "plain: the first checkpoint stays"
+head -n 1 gone >first-gone; has first-gone 'manifest.json'
 machine second
 try 0 train plain.yaml; has err "fetching s3://bucket/my runs/plain"; has err "is finished: 8 steps"
 try 0 inspect "$(stored plain)/checkpoints/latest" --verify; has out "tensors"
 try 0 eval "$(stored plain)"
+
+# ---- the same step of other weights, trained without the bucket: takes the other one's place, though its manifest has the same size
+bucket twin
+machine first
+try 0 train twin.yaml
+try 0 train twin.yaml; times 1 requests "^PUT .*/twin/checkpoints/step-00000008/manifest.json" # nothing to send
+before=$(stat -Lc %s "$(stored twin)/checkpoints/latest/manifest.json")
+machine apart
+try 0 train r.yaml --set run.name=twin --set run.seed=5 --set run.storage="$(stored .)"
+[ "$(stat -Lc %s "$(stored twin)/checkpoints/latest/manifest.json")" = "$before" ] || bad "twin: a manifest of another size"
+try 0 train twin.yaml --set run.seed=5; times 2 requests "^PUT .*/twin/checkpoints/step-00000008/manifest.json"
 
 # ---- half of the steps here, the others on two ranks of another machine: the same bits
 bucket moved

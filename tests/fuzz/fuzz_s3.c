@@ -19,8 +19,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (list.at[i].bytes < 0 || !list.at[i].key)
             abort();
     ls_s3_list_release(&list);
-    if (ls_s3_refusal("bucket", "runs/", NULL, "list", 403, text) == LS_OK)
-        abort();
+    static const long ANSWERS[] = { 200, 301, 403, 507 };
+    for (int i = 0; i < 4; i++)
+        if (ls_s3_refusal("bucket", "runs/", NULL, "list", &(ls_http){ .answer = ANSWERS[i] }, text) == LS_OK)
+            abort();
+    ls_s3_part upload, rest = { text, text + strlen(text) };
+    while (ls_s3_next(&upload, &rest, "Upload"))
+        free(ls_s3_element_of(upload, "Key"));
     free(token);
     free(text);
     return 0;

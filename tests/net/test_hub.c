@@ -220,7 +220,48 @@ static void wrong_bytes_are_refused(void **state)
     ls_hub_release(&r);
 }
 
-static void tokens_and_refusals(void **state)
+/* A repository as ls_hub_list begins it for a server that speaks https, which this one does not. */
+static ls_hub_repo trusted(const char *token)
+{
+    return (ls_hub_repo){ .name = strdup("me/tiny"),
+                          .revision = strdup("main"),
+                          .endpoint = strdup(endpoint),
+                          .token = strdup(token) };
+}
+
+static void the_token_goes_to_its_server_only(void **state)
+{
+    (void)state;
+    fresh_cache();
+    ls_server_behave(LS_SERVE_TOKEN);
+    ls_hub_load l = { 0 };
+    ls_hub_repo r = trusted("wrong");
+    ASSERT_FAILS(ls_hub_ask(&r), LS_E_USAGE, "refuses the token");
+    ls_hub_release(&r);
+    r = trusted("secret");
+    ASSERT_OK(ls_hub_ask(&r));
+    want_all(&r);
+    ASSERT_OK(ls_hub_get(&r, &l));
+    free(l.folder);
+    assert_int_equal(ls_server_tokens(), 4); /* also that of the wrong one */
+
+    fresh_cache();
+    ls_server_behave(LS_SERVE_REDIRECT); /* to the same origin */
+    ASSERT_OK(ls_hub_get(&r, &l));
+    free(l.folder);
+    assert_int_equal(ls_server_requests(), 4);
+    assert_int_equal(ls_server_tokens(), 4);
+
+    fresh_cache();
+    ls_server_behave(LS_SERVE_ELSEWHERE); /* as the hub does for large files */
+    ASSERT_OK(ls_hub_get(&r, &l));
+    free(l.folder);
+    assert_int_equal(ls_server_requests(), 4);
+    assert_int_equal(ls_server_tokens(), 2);
+    ls_hub_release(&r);
+}
+
+static void plain_http_gets_no_token(void **state)
 {
     (void)state;
     ls_hub_load l;
@@ -228,21 +269,90 @@ static void tokens_and_refusals(void **state)
     fresh_cache();
     ls_server_behave(LS_SERVE_TOKEN);
     ASSERT_FAILS(get("me/tiny", NULL, &l), LS_E_USAGE, "me/tiny", "wants a token", "HF_TOKEN");
-    setenv("HF_TOKEN", "wrong", 1);
-    ASSERT_FAILS(get("me/tiny", NULL, &l), LS_E_USAGE, "refuses the token");
-    setenv("HF_TOKEN", "secret", 1);
-    ASSERT_OK(get("me/tiny", NULL, &l));
+    setenv("HF_TOKEN", "secret\n", 1);
+    ASSERT_FAILS(get("me/tiny", NULL, &l), LS_E_USAGE, "wants a token", "only over https");
+    ls_server_behave(LS_SERVE_WHOLE);
+    ASSERT_OK(ls_hub_list(&r, "me/tiny", "main", NULL));
+    assert_string_equal(r.token, "secret");
+    assert_true(r.withheld);
+    want_all(&r);
+    l = (ls_hub_load){ 0 };
+    ASSERT_OK(ls_hub_get(&r, &l)); /* a public repository needs none */
     free(l.folder);
+    assert_int_equal(ls_server_tokens(), 0);
+    fresh_cache();
+    ls_server_behave(LS_SERVE_TOKEN);
+    ASSERT_FAILS(ls_hub_get(&r, &l), LS_E_USAGE, "model.safetensors", "only over https");
+    ls_hub_release(&r);
     unsetenv("HF_TOKEN");
+
     fresh_cache();
     ASSERT_OK(ls_make_dirs(getenv("HF_HOME")));
     char *file = ls_path_join(getenv("HF_HOME"), "token"); /* where `hf auth login` puts it */
-    ASSERT_OK(ls_file_write(file, "secret\n", 7));
+    ASSERT_OK(ls_file_write(file, "hidden\n", 7));
     free(file);
-    ls_server_behave(LS_SERVE_TOKEN);
-    ASSERT_OK(get("me/tiny", NULL, &l));
-    free(l.folder);
+    ASSERT_OK(ls_hub_list(&r, "me/tiny", "main", NULL));
+    assert_string_equal(r.token, "hidden");
+    ls_hub_release(&r);
+}
 
+/* A file of the cache is named by its checksum. */
+static void a_damaged_file_of_the_cache_is_loaded_again(void **state)
+{
+    (void)state;
+    ls_hub_load l;
+    fresh_cache();
+    ASSERT_OK(get("me/tiny", NULL, &l));
+    static const size_t SIZES[] = { LARGE, LARGE / 2 };
+    for (int i = 0; i < 2; i++) {
+        char *blob = ls_path_join(l.folder, "model.safetensors");
+        large[7] ^= 1;
+        char *target = realpath(blob, NULL);
+        ASSERT_OK(ls_file_write(target, large, SIZES[i]));
+        large[7] ^= 1;
+        free(target);
+        free(blob);
+        free(l.folder);
+        ASSERT_OK(get("me/tiny", NULL, &l));
+        assert_int_equal(l.loaded_files, 1);
+        holds(l.folder, "model.safetensors", large, LARGE);
+    }
+    free(l.folder);
+}
+
+static void sizes_of_a_list_are_checked(void **state)
+{
+    (void)state;
+    ls_hub_load l;
+    ls_hub_repo r;
+    fresh_cache();
+    ASSERT_OK(get("me/tiny", NULL, &l));
+    char *path = ls_path_join(l.folder, "model.safetensors");
+    free(l.folder);
+    ASSERT_OK(ls_hub_list(&r, "me/tiny", "main", NULL));
+    want_all(&r);
+    r.files[0].bytes = LARGE + 1; /* the file with that checksum is here */
+    l = (ls_hub_load){ 0 };
+    ASSERT_FAILS(ls_hub_get(&r, &l), LS_E_FORMAT, "model.safetensors", "says 70001 bytes", "has 70000");
+    assert_true(ls_file_exists(path));
+    free(path);
+    ls_hub_release(&r);
+    ls_server_serve(NULL, 0);
+    snprintf(list, sizeof list,
+             "{\"sha\": \"" COMMIT
+             "\", \"siblings\": [{\"rfilename\": \"a\", \"blobId\": \"%s\", \"size\": %lld}]}",
+             small_hash, 1LL << 62);
+    files[0].n = strlen(list);
+    ls_server_serve(files, sizeof files / sizeof *files);
+    ASSERT_FAILS(ls_hub_list(&r, "me/tiny", "main", NULL), LS_E_FORMAT, "a has 4611686018427387904 bytes",
+                 "more than any file");
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    ls_hub_repo r;
+    fresh_cache();
     ls_server_behave(LS_SERVE_WHOLE);
     ASSERT_FAILS(ls_hub_list(&r, "me/none", "main", NULL), LS_E_USAGE, "me/none", "no such repository");
     ASSERT_FAILS(ls_hub_list(&r, "qwen", "main", NULL), LS_E_USAGE, "OWNER/NAME");
@@ -253,6 +363,13 @@ static void tokens_and_refusals(void **state)
     setenv("HF_HUB_OFFLINE", "1", 1);
     ASSERT_FAILS(ls_hub_list(&r, "me/tiny", "main", NULL), LS_E_IO, "HF_HUB_OFFLINE=1");
     unsetenv("HF_HUB_OFFLINE");
+    char secret[128]; /* in the address of a server */
+    snprintf(secret, sizeof secret, "http://user:pass@%s", endpoint + 7);
+    ASSERT_FAILS(ls_hub_list(&r, "me/none", "main", secret), LS_E_USAGE, "no such repository");
+    assert_null(strstr(ls_error_message(), "pass"));
+    snprintf(secret, sizeof secret, "http://user:pass@%s", ls_server_nobody() + 7);
+    ASSERT_FAILS(ls_hub_list(&r, "me/tiny", "main", secret), LS_E_IO, "http://127.0.0.1");
+    assert_null(strstr(ls_error_message(), "pass"));
 }
 
 static void hostile_lists_are_refused(void **state)
@@ -312,9 +429,16 @@ static int stop(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads_into_the_cache),      cmocka_unit_test(loads_a_data_set_and_other_revisions),
-        cmocka_unit_test(loads_into_a_folder),       cmocka_unit_test(goes_on_where_it_stopped),
-        cmocka_unit_test(wrong_bytes_are_refused),   cmocka_unit_test(tokens_and_refusals),
+        cmocka_unit_test(loads_into_the_cache),
+        cmocka_unit_test(loads_a_data_set_and_other_revisions),
+        cmocka_unit_test(loads_into_a_folder),
+        cmocka_unit_test(goes_on_where_it_stopped),
+        cmocka_unit_test(wrong_bytes_are_refused),
+        cmocka_unit_test(the_token_goes_to_its_server_only),
+        cmocka_unit_test(plain_http_gets_no_token),
+        cmocka_unit_test(a_damaged_file_of_the_cache_is_loaded_again),
+        cmocka_unit_test(sizes_of_a_list_are_checked),
+        cmocka_unit_test(refusals),
         cmocka_unit_test(hostile_lists_are_refused),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -15,7 +15,8 @@ static struct {
     pthread_t thread;
     pthread_mutex_t lock; /* guards what follows */
     ls_manner manner;
-    int requests, continued, n;
+    int requests, continued, tokens, n;
+    int port;
     const ls_served *files;
 } server = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -55,6 +56,7 @@ static const ls_served *asked_for(const char *path, size_t n)
 static void send_file(int fd, const ls_served *f, size_t from, ls_manner how)
 {
     enum { MORE = 100 };
+    from -= from && how == LS_SERVE_WRONG_RANGE;
     const size_t length = f->n - from + (how == LS_SERVE_TOO_MANY ? MORE : 0);
     char head[256], *body = calloc(1, f->n + MORE);
     int n = snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: close\r\n",
@@ -78,15 +80,19 @@ static void answer(int fd, const char *request, ls_manner how)
     const size_t n = strcspn(path, " ");
     const ls_served *f = how == LS_SERVE_ABSENT ? NULL : asked_for(path, n);
     const size_t from = range && how != LS_SERVE_NO_RANGES ? (size_t)atol(range + 13) : 0;
-    char header[600];
-    snprintf(header, sizeof header, "Location: /moved%.*s\r\n", (int)(n < 500 ? n : 500), path);
+    char header[700], host[64] = "";
+    if (how == LS_SERVE_ELSEWHERE)
+        snprintf(host, sizeof host, "http://localhost:%d", server.port);
+    snprintf(header, sizeof header, "Location: %s%s%.*s\r\n", host,
+             how == LS_SERVE_IN_CIRCLES ? "" : "/moved", (int)(n < 500 ? n : 500), path);
     if (how == LS_SERVE_TOKEN && !strstr(request, "Authorization: Bearer secret\r\n"))
         send_error(fd, "401 Unauthorized", "");
     else if (!f)
         send_error(fd, "404 Not Found", "");
     else if (how == LS_SERVE_BAD_RANGE && from)
         send_error(fd, "416 Range Not Satisfiable", "");
-    else if (how == LS_SERVE_REDIRECT && strncmp(path, "/moved", 6))
+    else if (how == LS_SERVE_IN_CIRCLES ||
+             ((how == LS_SERVE_REDIRECT || how == LS_SERVE_ELSEWHERE) && strncmp(path, "/moved", 6)))
         send_error(fd, "302 Found", header);
     else
         send_file(fd, f, from, how);
@@ -111,8 +117,14 @@ static void *serve(void *unused)
         pthread_mutex_lock(&server.lock);
         server.requests++;
         server.continued += strstr(request, "Range:") != NULL;
-        answer(fd, request, server.manner);
+        server.tokens += strcasestr(request, "\r\nAuthorization:") != NULL ||
+                         strcasestr(request, "\r\nx-amz-security-token:") != NULL;
+        const bool mute = server.manner == LS_SERVE_MUTE;
+        if (!mute)
+            answer(fd, request, server.manner);
         pthread_mutex_unlock(&server.lock);
+        while (mute && recv(fd, request, sizeof request, 0) > 0)
+            ; /* until the client gives up */
         close(fd);
     }
 }
@@ -129,12 +141,12 @@ static int bound(int fd)
 const char *ls_server_start(void)
 {
     static char url[64];
-    setenv("no_proxy", "127.0.0.1", 1);
+    setenv("no_proxy", "127.0.0.1,localhost", 1);
     server.listener = socket(AF_INET, SOCK_STREAM, 0);
-    const int port = bound(server.listener);
+    server.port = bound(server.listener);
     if (listen(server.listener, 8) || pthread_create(&server.thread, NULL, serve, NULL))
         fail_msg("the test's server does not start");
-    snprintf(url, sizeof url, "http://127.0.0.1:%d", port);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", server.port);
     return url;
 }
 
@@ -166,7 +178,7 @@ void ls_server_behave(ls_manner manner)
 {
     pthread_mutex_lock(&server.lock);
     server.manner = manner;
-    server.requests = server.continued = 0;
+    server.requests = server.continued = server.tokens = 0;
     pthread_mutex_unlock(&server.lock);
 }
 
@@ -180,3 +192,4 @@ static int count(const int *counter)
 
 int ls_server_requests(void) { return count(&server.requests); }
 int ls_server_continued(void) { return count(&server.continued); }
+int ls_server_tokens(void) { return count(&server.tokens); }

@@ -9,10 +9,14 @@ typedef enum ls_manner {
     LS_SERVE_NO_RANGES,   /* always from the beginning */
     LS_SERVE_WRONG_BYTES, /* the last one differs */
     LS_SERVE_TOO_MANY,
-    LS_SERVE_ABSENT,    /* 404 */
-    LS_SERVE_BAD_RANGE, /* 416 when asked to continue */
-    LS_SERVE_REDIRECT,  /* 302 to the same path behind /moved */
-    LS_SERVE_TOKEN,     /* 401 without "Bearer secret" */
+    LS_SERVE_ABSENT,      /* 404 */
+    LS_SERVE_BAD_RANGE,   /* 416 when asked to continue */
+    LS_SERVE_WRONG_RANGE, /* 206 that begins a byte earlier than asked for */
+    LS_SERVE_REDIRECT,    /* 302 to the same path behind /moved */
+    LS_SERVE_ELSEWHERE,   /* the same by another name of this machine, which is another origin */
+    LS_SERVE_IN_CIRCLES,  /* 302 to the same path */
+    LS_SERVE_TOKEN,       /* 401 without "Bearer secret" */
+    LS_SERVE_MUTE,        /* no answer */
 } ls_manner;
 
 typedef struct ls_served {
@@ -30,3 +34,4 @@ void ls_server_serve(const ls_served *files, int n); /* the array stays the call
 void ls_server_behave(ls_manner manner);             /* from now on; counts begin at 0 */
 int ls_server_requests(void);                        /* seen since then */
 int ls_server_continued(void);                       /* of these, with a Range */
+int ls_server_tokens(void);                          /* of these, with an Authorization or a session token */

@@ -1,12 +1,29 @@
 /* server.c - a program that answers as an S3 server does, with its objects in memory, for tests of the
  * command: objects, lists in pages of five, objects in parts. It prints its port, then a line for each
- * request. PUT /control/MODE changes what it does from then on:
+ * request, and "TOKEN PATH" for one that has a session token. PUT /control/MODE changes what it does from
+ * then on:
  *
  *     well       answers everything
  *     hold       leaves requests that write a part without an answer
  *     full       refuses to write: 507
  *     wrong      refuses the keys: 403
  *     busy       answers every other request with 503
+ *     down       answers every request with 503
+ *     mute       leaves every request without an answer
+ *     mute:NAME  leaves requests to read an object of this name without an answer
+ *     portal     answers every request with 200 and a page
+ *     void       answers requests to write with 200 and does nothing
+ *     same       lists that never end: always with the same continuation token
+ *     endless    lists that never end: with another continuation token each
+ *     cut        a list that is cut and has no continuation token
+ *     uploads    12 MB of half uploads that have neither key nor end
+ *     others     12 MB of half uploads of others
+ *     many       100,000 half uploads below the prefix that is asked for
+ *     refused    lists of half uploads are 200 with an error in the body
+ *     halfway    ends an upload in parts with 200 and an error in the body
+ *     to:PORT    redirects every request to that port of this machine: 307; put-to:PORT requests to write,
+ *                get-to:PORT requests to read an object
+ *     region     redirects every request to another region, as Amazon's do: 301
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -41,12 +58,13 @@ typedef struct request {
     int fd;
     char method[8], path[2048], query[2048];
     size_t from;
+    bool token;
     blob body;
 } request;
 
 static void answer(const request *r, const char *status, const char *header, const char *body, size_t n)
 {
-    char head[1024];
+    char head[8192];
     const int h = snprintf(head, sizeof head,
                            "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: close\r\n%s\r\n", status, n,
                            header);
@@ -150,11 +168,63 @@ static void list(const request *r, bool uploads)
     answer(r, "200 OK", "", body, (size_t)n);
 }
 
+/* A list of half uploads that nobody has. */
+static void list_made(const request *r, const char *entry, const char *key, int times)
+{
+    char *body = malloc(100 + (size_t)times * (strlen(entry) + strlen(key) + 16)), *end = body;
+    end += sprintf(end, "<ListMultipartUploadsResult>");
+    for (int i = 0; i < times; i++)
+        end += sprintf(end, entry, key, i);
+    end += sprintf(end, "</ListMultipartUploadsResult>");
+    answer(r, "200 OK", "", body, (size_t)(end - body));
+    free(body);
+}
+
+static void list_uploads(const request *r)
+{
+    static const char ENTRY[] = "<Upload><Key>%s%d</Key><UploadId>id</UploadId></Upload>";
+    if (!strcmp(mode, "uploads"))
+        list_made(r, "<Upload>", "", 1500000);
+    else if (!strcmp(mode, "others"))
+        list_made(r, ENTRY, "", 200000);
+    else if (!strcmp(mode, "many"))
+        list_made(r, ENTRY, value(r, "prefix"), 100000);
+    else if (!strcmp(mode, "refused"))
+        refuse(r, "200 OK", "InternalError");
+    else
+        list(r, true);
+}
+
+static void list_objects(const request *r)
+{
+    static int page;
+    char body[256];
+    const bool same = !strcmp(mode, "same"), cut = !strcmp(mode, "cut");
+    if (!same && !cut && strcmp(mode, "endless")) {
+        list(r, false);
+        return;
+    }
+    int n = snprintf(body, sizeof body, "<ListBucketResult><IsTruncated>true</IsTruncated>");
+    if (!cut)
+        n += snprintf(body + n, sizeof body - (size_t)n, "<NextContinuationToken>%d</NextContinuationToken>",
+                      same ? 1 : ++page);
+    n += snprintf(body + n, sizeof body - (size_t)n, "</ListBucketResult>");
+    answer(r, "200 OK", "", body, (size_t)n);
+}
+
+static void redirect(const request *r, const char *port)
+{
+    char header[4200];
+    snprintf(header, sizeof header, "Location: http://127.0.0.1:%s%s%s%s\r\n", port, r->path,
+             *r->query ? "?" : "", r->query);
+    answer(r, "307 Temporary Redirect", header, "", 0);
+}
+
 static void finish_upload(const request *r, const char *key)
 {
     const int i = find(key, true);
-    if (i < 0) {
-        refuse(r, "404 Not Found", "NoSuchUpload");
+    if (i < 0 || !strcmp(mode, "halfway")) {
+        refuse(r, i < 0 ? "404 Not Found" : "200 OK", i < 0 ? "NoSuchUpload" : "InternalError");
         return;
     }
     blob whole = { 0 };
@@ -165,7 +235,7 @@ static void finish_upload(const request *r, const char *key)
     }
     drop(i);
     make(key, false)->whole = whole;
-    answer(r, "200 OK", "", "<done/>", 7);
+    answer(r, "200 OK", "", "<CompleteMultipartUploadResult/>", 32);
 }
 
 static void put(const request *r, const char *key)
@@ -183,9 +253,14 @@ static void get(const request *r, const char *key)
     const int i = find(key, false);
     if (i < 0)
         refuse(r, "404 Not Found", "NoSuchKey");
-    else
-        answer(r, r->from ? "206 Partial Content" : "200 OK", "", all[i].whole.data + r->from,
+    else {
+        char range[128] = "";
+        if (r->from)
+            snprintf(range, sizeof range, "Content-Range: bytes %zu-%zu/%zu\r\n", r->from, all[i].whole.n - 1,
+                     all[i].whole.n);
+        answer(r, r->from ? "206 Partial Content" : "200 OK", range, all[i].whole.data + r->from,
                all[i].whole.n - r->from);
+    }
 }
 
 /* false: the connection stays open, without an answer. */
@@ -194,7 +269,8 @@ static bool serve(request *r)
     static int count;
     const char *key = r->path + 1;
     const bool bucket = !strcmp(key, BUCKET),
-               writes = strcmp(r->method, "GET") && strcmp(r->method, "DELETE");
+               writes = strcmp(r->method, "GET") && strcmp(r->method, "DELETE"),
+               reads = !strcmp(r->method, "GET") && !bucket;
     if (!strncmp(key, "control/", 8)) {
         snprintf(mode, sizeof mode, "%s", key + 8);
         answer(r, "200 OK", "", "", 0);
@@ -202,15 +278,31 @@ static bool serve(request *r)
         refuse(r, "403 Forbidden", "SignatureDoesNotMatch");
     else if (!strcmp(mode, "full") && writes)
         refuse(r, "507 Insufficient Storage", "XMinioStorageFull");
-    else if (!strcmp(mode, "busy") && ++count % 2)
+    else if (!strcmp(mode, "down") || (!strcmp(mode, "busy") && ++count % 2))
         refuse(r, "503 Slow Down", "SlowDown");
+    else if (!strcmp(mode, "mute"))
+        return false;
+    else if (!strcmp(mode, "portal"))
+        answer(r, "200 OK", "", "<html>welcome to the hotel</html>", 33);
+    else if (!strcmp(mode, "void") && writes)
+        answer(r, "200 OK", "", "", 0);
+    else if (!strncmp(mode, "to:", 3) || (!strncmp(mode, "put-to:", 7) && writes) ||
+             (!strncmp(mode, "get-to:", 7) && reads))
+        redirect(r, strchr(mode, ':') + 1);
+    else if (!strncmp(mode, "mute:", 5) && reads && strstr(key, mode + 5))
+        return false;
+    else if (!strcmp(mode, "region"))
+        answer(r, "301 Moved Permanently", "x-amz-bucket-region: eu-west-1\r\n",
+               "<Error><Code>PermanentRedirect</Code></Error>", 45);
     else if (!strcmp(mode, "hold") && strstr(r->query, "partNumber"))
         return false;
     else if (strncmp(key, BUCKET, sizeof BUCKET - 1))
         refuse(r, "404 Not Found", "NoSuchBucket");
+    else if (bucket && strstr(r->query, "uploads="))
+        list_uploads(r);
     else if (bucket)
-        list(r, strstr(r->query, "uploads") != NULL);
-    else if (!strcmp(r->method, "POST") && strstr(r->query, "uploads")) {
+        list_objects(r);
+    else if (!strcmp(r->method, "POST") && strstr(r->query, "uploads=")) {
         make(key, true);
         answer(r, "200 OK", "", "<X><UploadId>id</UploadId></X>", 30);
     } else if (!strcmp(r->method, "POST"))
@@ -249,6 +341,7 @@ static bool read_request(request *r)
     decode(r->path, target, 0);
     const char *range = strcasestr(head, "Range: bytes="), *size = strcasestr(head, "Content-Length: ");
     r->from = range ? strtoull(range + 13, NULL, 10) : 0;
+    r->token = strcasestr(head, "\r\nx-amz-security-token:") != NULL;
     length = size ? strtoull(size + 16, NULL, 10) : 0;
     if (strcasestr(head, "Expect: 100-continue"))
         (void)!send(r->fd, "HTTP/1.1 100 Continue\r\n\r\n", 25, MSG_NOSIGNAL);
@@ -279,6 +372,8 @@ int main(void)
         bool close_it = true;
         if (read_request(&r)) {
             printf("%s %s?%s\n", r.method, r.path, r.query);
+            if (r.token)
+                printf("TOKEN %s\n", r.path);
             fflush(stdout);
             close_it = serve(&r);
         }
