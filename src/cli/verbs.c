@@ -315,11 +315,11 @@ const ls_verb LS_VERBS[] = {
       "measures the collectives among these ranks, and the network if they run on several hosts. With\n"
       "--quiet it prints problems only.",
       "lockstep doctor\n"
-      "lockstep doctor --no-measure --quiet --need mpi,hdf5   # for scripts: exit status 1 if one is missing\n"
+      "lockstep doctor --no-measure --quiet --need mpi,hdf5   # for scripts: status 1 if one is missing\n"
       "mpirun --host a,b lockstep doctor        # the network between two hosts",
       (const ls_option[]){ { "--no-measure", 0, NULL, "measure nothing" },
                            { "--need", 0, "PART,..",
-                             "fail unless these parts can be used, such as mpi,hdf5 (the list Parts has all)" },
+                             "fail unless these parts can be used, such as mpi,hdf5 (Parts lists all)" },
                            JSON,
                            END },
       ls_verb_doctor },

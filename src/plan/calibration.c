@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -224,7 +223,7 @@ static void remove_old(const ls_calibration *c)
     char stem[96], *dir = ls_cache_dir(), *path;
     stem_of(stem, c);
     while (dir && (path = oldest_beyond(dir, stem, LS_CALIBRATIONS))) {
-        const int failed = unlink(path); /* (else it stays: it does no harm) */
+        const int failed = ls_sys_remove(path); /* (else it stays: it does no harm) */
         free(path);
         if (failed)
             break;
