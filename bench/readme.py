@@ -9,6 +9,8 @@ import json
 import os
 import sys
 
+import machines as known
+
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BEGIN, END = "<!-- make bench -->\n", "<!-- end -->"
 
@@ -42,8 +44,10 @@ def table(results):
     )
     quiet = sorted(r["quiet"] for r in rows.values() if "quiet" in r)
     dates = sorted(r["when"].split()[0] for r in rows.values())
+    numbers = [f"{key} {m[key]}" for key in ("family", "model") if m.get(key) is not None]
+    kind = f" ({', '.join(numbers)})" if numbers else ""
     text = (
-        f"{m['cpu']}, {m['cores']} cores, level {m['isa']} ({m['gflops_f32_1']:.0f} GFLOP/s f32 and {m['gflops_bf16_1']:.0f} bf16 on one), {m['memory_gib']} GiB; "
+        f"{m['cpu']}{kind}, {m['cores']} cores, level {m['isa']} ({m['gflops_f32_1']:.0f} GFLOP/s f32 and {m['gflops_bf16_1']:.0f} bf16 on one), {m['memory_gib']} GiB; "
         f"PyTorch {results.get('torch', '-')}; {dates[0]}{' to ' + dates[-1] if dates[-1] != dates[0] else ''}; load up to {load:.1f} and steal up to "
         f"{100 * steal:.0f} % while it ran"
         + (
@@ -86,6 +90,7 @@ def place(page, wanted, check):
 def main():
     if sys.argv[1:] not in ([], ["--check"]):
         sys.exit(__doc__)
+    known.check()
     with open(os.path.join(ROOT, "bench", "results.json"), encoding="utf-8") as f:
         machines = json.load(f)["machines"]
     first = machines[0]

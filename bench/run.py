@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 
+from machines import load, save
 from rows import corpora, rows
 from server import HERE, Ended, Server
 
@@ -36,10 +37,14 @@ def ticks():
 
 def machine(bound):
     with open("/proc/cpuinfo", encoding="utf-8") as f:
-        cpu = next((line.split(":")[1].strip() for line in f if line.startswith("model name")), "unknown")
+        lines = [line.split(":", 1) for line in f if ":" in line]
+    cpu = {key.strip(): value.strip() for key, value in reversed(lines)}  # of the first processor
+    number = lambda key: int(cpu[key]) if cpu.get(key, "").isdigit() else None  # noqa: E731
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
-        "cpu": cpu,
+        "cpu": cpu.get("model name", "unknown"),
+        "family": number("cpu family"),
+        "model": number("model"),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(memory),
         "isa": bound.ask(1, "f32")["isa"],
@@ -349,60 +354,6 @@ def main():
     if wanted("start") and os.environ.get("LOCKSTEP_DATA"):
         results["rows"] |= start_up(build, options)
         save(options.results, machines)
-
-
-ORDER = (
-    "vit",
-    "vit-b16",
-    "resnet",
-    "resnet50",
-    "convnext",
-    "t5",
-    "qwen",
-    "generate",
-    "ranks",
-    "tp",
-    "checkpoint",
-    "start",
-)
-
-
-def load(path, here):
-    """All machines that were measured, and this one among them."""
-    machines = []
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as f:
-            machines = json.load(f)["machines"]
-    for results in machines:
-        if all(results["machine"][key] == here[key] for key in ("cpu", "cores", "isa")):
-            break
-    else:
-        results = {"rows": {}}
-        machines.append(results)
-    results["machine"] = here
-    return machines, results
-
-
-def save(path, machines):
-    for results in machines:
-        results["rows"] = dict(
-            sorted(results["rows"].items(), key=lambda row: ORDER.index(row[0].split()[0]))
-        )
-
-    def short(x):
-        return (
-            float(f"{x:.4g}")
-            if isinstance(x, float)
-            else (
-                {k: short(v) for k, v in x.items()}
-                if isinstance(x, dict)
-                else [short(v) for v in x] if isinstance(x, list) else x
-            )
-        )
-
-    with open(path, "w", encoding="utf-8") as f:
-        json.dump(short({"machines": machines}), f, indent=1)
-        f.write("\n")
 
 
 if __name__ == "__main__":

@@ -127,6 +127,22 @@ static int read_places(place *at, const ls_cpu_set *all, const char *sys)
     return n;
 }
 
+static bool same_core(const place *a, const place *b)
+{
+    return a->package == b->package && a->node == b->node && a->core == b->core;
+}
+
+int ls_cpu_set_cores(const ls_cpu_set *s, const char *sys)
+{
+    place *at = ls_sys_malloc(sizeof *at * LS_MAX_CPUS);
+    int cores = 0;
+    const int n = at ? read_places(at, s, sys) : 0;
+    for (int i = 0; i < n; i++)
+        cores += !i || !same_core(&at[i], &at[i - 1]);
+    free(at);
+    return cores;
+}
+
 bool ls_cpu_set_divide(ls_cpu_set *parts, const ls_cpu_set *all, int ranks, int threads, const char *sys)
 {
     place *at = ls_sys_malloc(sizeof *at * LS_MAX_CPUS);
@@ -138,8 +154,7 @@ bool ls_cpu_set_divide(ls_cpu_set *parts, const ls_cpu_set *all, int ranks, int 
     }
     int n = read_places(at, all, sys), cores = 0;
     for (int i = 0; i < n; i++)
-        if (!i || at[i].package != at[i - 1].package || at[i].node != at[i - 1].node ||
-            at[i].core != at[i - 1].core)
+        if (!i || !same_core(&at[i], &at[i - 1]))
             begin[cores++] = i;
     begin[cores] = n;
     bool whole = cores >= ranks, enough = n >= ranks;

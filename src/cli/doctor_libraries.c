@@ -1,5 +1,6 @@
 /* doctor_libraries.c - versions of the libraries that this process uses or would open. Asks the loaded
- * library, because its version may differ from that of the build. */
+ * library, because its version may differ from that of the build. One that is missing is a part
+ * (doctor_parts.c). */
 #include <dlfcn.h>
 #include "doctor.h"
 
@@ -12,15 +13,14 @@ typedef enum answer { TEXT, TEXT_OF_NULL, NUMBER_XXHASH, DNNL } answer;
 static const struct {
     const char *name, *file, *symbol;
     answer kind;
-    const char *use;
 } LIBRARIES[] = {
-    { "oneDNN", "libdnnl.so.2", "dnnl_version", DNNL, "kernels: onednn" },
-    { "zlib", "libz.so.1", "zlibVersion", TEXT, "gzip data files" },
-    { "libpng", "libpng16.so.16", "png_get_libpng_ver", TEXT_OF_NULL, "pictures" },
-    { "libcurl", "libcurl.so.4", "curl_version", TEXT, "downloads" },
-    { "libyaml", "libyaml-0.so.2", "yaml_get_version_string", TEXT, "recipes" },
-    { "jansson", "libjansson.so.4", "jansson_version_str", TEXT, "JSON" },
-    { "xxHash", "libxxhash.so.0", "XXH_versionNumber", NUMBER_XXHASH, "checksums" },
+    { "oneDNN", "libdnnl.so.2", "dnnl_version", DNNL },
+    { "zlib", "libz.so.1", "zlibVersion", TEXT },
+    { "libpng", "libpng16.so.16", "png_get_libpng_ver", TEXT_OF_NULL },
+    { "libcurl", "libcurl.so.4", "curl_version", TEXT },
+    { "libyaml", "libyaml-0.so.2", "yaml_get_version_string", TEXT },
+    { "jansson", "libjansson.so.4", "jansson_version_str", TEXT },
+    { "xxHash", "libxxhash.so.0", "XXH_versionNumber", NUMBER_XXHASH },
 };
 
 static void version_of(char out[160], void *symbol, answer kind)
@@ -61,9 +61,6 @@ void ls_doctor_libraries(ls_doctor *d)
         if (symbol) {
             version_of(version, symbol, LIBRARIES[i].kind);
             ls_doctor_line(d, LIBRARIES[i].name, "%s", version);
-        } else {
-            ls_doctor_line(d, LIBRARIES[i].name, "not found (%s)", LIBRARIES[i].use);
-            ls_doctor_note(d, "%s is missing: %s", LIBRARIES[i].name, LIBRARIES[i].use);
         }
         /* the library stays open: it may have made threads or handlers, which a close would break */
     }

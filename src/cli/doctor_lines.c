@@ -1,20 +1,44 @@
-/* doctor_lines.c - prints the lines of `doctor`, and reads lines of the system's files. */
+/* doctor_lines.c - the lines of `doctor` as text or as JSON, and reading lines of the system's files. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/shown.h"
 #include "base/str.h"
 #include "doctor.h"
 
-void ls_doctor_section(ls_doctor *d, const char *title) { fprintf(d->out, "%s\n", title); }
+void ls_doctor_begin(ls_doctor *d)
+{
+    ls_json_array(&d->json_notes, NULL);
+    if (d->as_json)
+        ls_json_object(&d->json, NULL);
+}
+
+void ls_doctor_section(ls_doctor *d, const char *title)
+{
+    char key[64];
+    if (!d->as_json && !d->quiet)
+        fprintf(d->out, "%s\n", title);
+    if (!d->as_json)
+        return;
+    const char *bracket = strstr(title, " (");
+    snprintf(key, sizeof key, "%.*s", bracket ? (int)(bracket - title) : (int)strlen(title), title);
+    if (d->in_section)
+        ls_json_close_object(&d->json);
+    ls_json_object(&d->json, key);
+    d->in_section = true;
+}
 
 void ls_doctor_line(ls_doctor *d, const char *name, const char *format, ...)
 {
+    char text[2048];
     va_list args;
     va_start(args, format);
-    fprintf(d->out, "  %-13s ", name);
-    vfprintf(d->out, format, args);
-    fputc('\n', d->out);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (d->as_json)
+        ls_json_text(&d->json, name, text);
+    else if (!d->quiet)
+        fprintf(d->out, "  %-13s %s\n", name, text);
 }
 
 void ls_doctor_note(ls_doctor *d, const char *format, ...)
@@ -25,7 +49,35 @@ void ls_doctor_note(ls_doctor *d, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     ls_str_printf(&d->advice, "  - %s\n", text);
+    ls_json_text(&d->json_notes, NULL, text);
+    if (d->quiet && !d->as_json)
+        ls_log_warn("%s", text);
     d->notes++;
+}
+
+ls_status ls_doctor_end(ls_doctor *d)
+{
+    ls_status s = LS_OK;
+    ls_json_close_array(&d->json_notes);
+    if (d->as_json) {
+        if (d->in_section)
+            ls_json_close_object(&d->json);
+        ls_json_raw(&d->json, "notes", ls_str_text(&d->json_notes.out));
+        ls_json_close_object(&d->json);
+        s = ls_print_result(d->out, &d->json.out);
+    } else if (!d->quiet) {
+        if (d->notes)
+            fprintf(d->out, "%d thing%s to look at:\n%s", d->notes, d->notes == 1 ? "" : "s",
+                    ls_str_text(&d->advice));
+        if (d->unusable.len)
+            fprintf(d->out, "Not usable here: %s. Parts says what to install.\n", ls_str_text(&d->unusable));
+        else if (!d->notes)
+            fprintf(d->out, "Nothing is missing.\n");
+    }
+    ls_str_release(&d->json_notes.out);
+    ls_str_release(&d->advice);
+    ls_str_release(&d->unusable);
+    return s;
 }
 
 bool ls_doctor_read(char *buffer, size_t size, const char *path, const char *prefix)

@@ -1,5 +1,5 @@
-/* doctor_ranks.c - several ranks: the cores that each would be bound to, the memory that they can share, MPI,
- * and the launcher of this process. */
+/* doctor_ranks.c - several ranks: the cores that each would be bound to, the memory that they can share, and
+ * the launcher of this process. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/affinity.h"
@@ -8,7 +8,6 @@
 #include "base/topology.h"
 #include "comm/comm.h"
 #include "comm/environment.h"
-#include "comm/module.h"
 #include "comm/memory_room.h"
 #include "doctor.h"
 
@@ -36,7 +35,7 @@ static void cores(ls_doctor *d)
     const char *bind = getenv("LOCKSTEP_BIND");
     ls_cpu_set all;
     ls_doctor_line(d, "topology", "%s",
-                   ls_topology_text(text) ? text : "not known: hwloc (libhwloc.so.15) is not installed");
+                   ls_topology_text(text) ? text : "not known: hwloc is not usable (see Parts)");
     if (bind && !strcmp(bind, "none"))
         ls_doctor_line(d, "binding", "off (LOCKSTEP_BIND=none)");
     if ((bind && !strcmp(bind, "none")) || !ls_cpu_set_read(&all))
@@ -45,19 +44,6 @@ static void cores(ls_doctor *d)
     int most = ls_cpu_count();
     if (most > 2 && most <= 64)
         binding(d, &all, most);
-}
-
-static void modules(ls_doctor *d)
-{
-    static const struct {
-        const char *name, *file;
-    } MODULES[] = { { "Open MPI", LS_MODULE_MPI }, { "MPICH", LS_MODULE_MPICH } };
-    for (int i = 0; i < 2; i++) {
-        ls_str text = { 0 };
-        bool there = ls_module_describe(&text, MODULES[i].file);
-        ls_doctor_line(d, MODULES[i].name, "%s%s", there ? "" : "not usable: ", ls_str_text(&text));
-        ls_str_release(&text);
-    }
 }
 
 static void launcher(ls_doctor *d)
@@ -83,6 +69,5 @@ void ls_doctor_ranks(ls_doctor *d)
     cores(d);
     ls_doctor_line(d, "shared memory", "%s (anonymous: neither /dev/shm nor a name)",
                    ls_format_bytes(bytes, ls_memory_room()));
-    modules(d);
     launcher(d);
 }

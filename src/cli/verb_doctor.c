@@ -9,7 +9,6 @@
 #include "base/sys.h"
 #include "base/thread_pool.h"
 #include "comm/environment.h"
-#include "data/image_view.h"
 #include "doctor.h"
 #include "lockstep/data.h"
 #include "plan/wires.h"
@@ -55,17 +54,14 @@ static void data(ls_doctor *d)
         }
     }
     texts(d);
-    ls_doctor_line(d, "pictures",
-                   ls_jpeg_is_read ? "JPEG, PNG"
-                                   : "PNG; not JPEG: install libjpeg62-turbo-dev and build again");
 }
 
-static ls_status measure(ls_doctor *d, int threads, ls_calibration *out)
+static ls_status measure(ls_doctor *d, int threads, bool keep, ls_calibration *out)
 {
     ls_device cpu;
     LS_TRY(ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = threads }));
     LS_TRY(ls_calibration_measure(out, &cpu));
-    if (ls_calibration_save(out) != LS_OK)
+    if (keep && ls_calibration_save(out) != LS_OK)
         ls_doctor_note(d, "the measurement could not be kept: %s", ls_error_message());
     return LS_OK;
 }
@@ -109,6 +105,7 @@ static ls_status kernels(int threads, int *known)
 typedef struct measuring {
     ls_group *group;
     ls_wire wires[LS_WIRES];
+    bool keep;
     ls_status status;
     char message[512];
 } measuring;
@@ -118,7 +115,7 @@ static void *measure_wires(void *context)
     measuring *m = context;
     ls_wires_load(m->wires); /* what these ranks cannot measure stays */
     m->status = ls_wires_measure(m->wires, m->group);
-    if (m->status == LS_OK && ls_group_local_rank(m->group) == 0)
+    if (m->status == LS_OK && m->keep && ls_group_local_rank(m->group) == 0)
         m->status = ls_wires_save(m->wires);
     snprintf(m->message, sizeof m->message, "%s", m->status == LS_OK ? "" : ls_error_message());
     if (m->status != LS_OK)
@@ -143,9 +140,9 @@ static void wires_text(ls_doctor *d, const measuring *m)
 }
 
 /* Of the ranks that a launcher started, else of two threads. */
-static ls_status collectives(ls_doctor *d, ls_group *launched)
+static ls_status collectives(ls_doctor *d, ls_group *launched, bool keep)
 {
-    measuring m[2] = { { .group = launched } };
+    measuring m[2] = { { .group = launched, .keep = keep } };
     ls_group *groups[2];
     ls_doctor_section(d, "Collectives (measured now)");
     if (launched) {
@@ -170,59 +167,72 @@ static ls_status collectives(ls_doctor *d, ls_group *launched)
 }
 
 /* Measures with all threads, then with the threads that each of 2, 4, ... ranks would have. */
-static ls_status speed(ls_doctor *d)
+static ls_status speed(ls_doctor *d, bool keep)
 {
     int known = 0;
+    char name[32];
     ls_calibration c, part;
-    ls_doctor_section(d, "Speed (measured now, kept for `lockstep plan`)");
+    ls_doctor_section(d, keep ? "Speed (measured now, kept for `lockstep plan`)"
+                              : "Speed (measured now, not kept)");
     fflush(d->out);
-    LS_TRY(measure(d, 0, &c));
+    LS_TRY(measure(d, 0, keep, &c));
     ls_doctor_line(d, "arithmetic",
                    "%.1f GFLOP/s peak on %d thread%s (%s); a typical product reaches %.0f %%", c.flops * 1e-9,
                    c.threads, c.threads == 1 ? "" : "s", ls_isa_name(c.isa), 100 * c.gemm_efficiency);
     ls_doctor_line(d, "memory", "%.1f GB/s in the caches, %.1f GB/s outside", c.bytes_cache * 1e-9,
                    c.bytes_memory * 1e-9);
     ls_doctor_line(d, "kernel call", "%.2f us", c.op_overhead * 1e6);
-    LS_TRY(kernels(c.threads, &known));
-    ls_doctor_line(d, "kernels", "%d calls measured, of steps like those of the bundled recipes", known);
+    if (keep) {
+        LS_TRY(kernels(c.threads, &known));
+        ls_doctor_line(d, "kernels", "%d calls measured, of steps like those of the bundled recipes", known);
+    }
     for (int threads = c.threads / 2; threads >= 1; threads /= 2) {
-        LS_TRY(measure(d, threads, &part));
-        ls_doctor_line(d, "a part of it", "%.1f GFLOP/s on %d thread%s, as a rank of %d has",
-                       part.flops * 1e-9, threads, threads == 1 ? "" : "s", c.threads / threads);
-        LS_TRY(kernels(threads, &known));
+        LS_TRY(measure(d, threads, keep, &part));
+        snprintf(name, sizeof name, "%d thread%s", threads, threads == 1 ? "" : "s");
+        ls_doctor_line(d, name, "%.1f GFLOP/s, as a rank of %d has", part.flops * 1e-9, c.threads / threads);
+        if (keep)
+            LS_TRY(kernels(threads, &known));
     }
     return LS_OK;
 }
 
 ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
 {
-    ls_doctor d = { .out = ui->out };
+    ls_doctor d = { .out = ui->out, .quiet = ui->quiet, .as_json = ls_args_has(a, "--json") };
+    const char *need = ls_args_value(a, "--need");
     ls_environment place;
     ls_group *ranks = NULL;
+    if (need)
+        LS_TRY(ls_doctor_check_names(need));
     if (!ls_args_has(a, "--no-measure") && ls_environment_read(&place) == LS_OK && place.size != 1) {
         LS_TRY(ls_group_from_environment(&ranks));
         if (ls_group_rank(ranks)) { /* the first rank speaks */
-            measuring m = { .group = ranks };
+            measuring m = { .group = ranks, .keep = true };
             measure_wires(&m);
             return m.status == LS_OK ? LS_OK : ls_fail(m.status, "%s", m.message);
         }
     }
-    ls_doctor_section(&d, "lockstep " LS_VERSION);
+    ls_doctor_begin(&d);
+    if (d.as_json)
+        ls_json_text(&d.json, "version", LS_VERSION);
+    else
+        ls_doctor_section(&d, "lockstep " LS_VERSION);
     ls_doctor_machine(&d);
     ls_doctor_ranks(&d);
+    ls_doctor_parts(&d);
     ls_doctor_libraries(&d);
     data(&d);
     ls_status s = LS_OK;
     if (!ls_args_has(a, "--no-measure")) {
-        s = collectives(&d, ranks);
+        /* (ranks beside this one compute, too) */
+        const bool keep = ranks || ls_calibration_check(ls_isa_best(), ls_calibration_cores()) == LS_OK;
+        if (!keep)
+            ls_doctor_note(&d, "%s", ls_error_message());
+        s = collectives(&d, ranks, keep);
         if (s == LS_OK && !ranks) /* ranks beside this one would disturb */
-            s = speed(&d);
+            s = speed(&d, keep);
     }
-    if (d.notes)
-        fprintf(d.out, "%d thing%s to look at:\n%s", d.notes, d.notes == 1 ? "" : "s",
-                ls_str_text(&d.advice));
-    else if (s == LS_OK)
-        fprintf(d.out, "Nothing is missing.\n");
-    ls_str_release(&d.advice);
-    return s;
+    LS_TRY(s);
+    LS_TRY(ls_doctor_end(&d));
+    return need ? ls_doctor_need(need) : LS_OK;
 }

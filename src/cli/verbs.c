@@ -309,12 +309,20 @@ const ls_verb LS_VERBS[] = {
           END },
       ls_verb_get },
     { "doctor", "", 0, 0, false, "show what this machine offers and what is missing",
-      "Prints CPU features, cores, memory, limits, libraries and data sets. It measures kernels and\n"
-      "collectives and stores the results for `plan`. When mpirun or srun starts it, it measures the\n"
-      "collectives among these ranks, and the network if they run on several hosts.",
+      "Prints CPU features, cores, memory, limits, the optional parts of this build, libraries and data\n"
+      "sets. It measures kernels and collectives and stores the results for `plan`, unless two threads\n"
+      "are no faster than one, because other programs use the cores. When mpirun or srun starts it, it\n"
+      "measures the collectives among these ranks, and the network if they run on several hosts. With\n"
+      "--quiet it prints problems only.",
       "lockstep doctor\n"
+      "lockstep doctor --no-measure --quiet --need mpi,hdf5   # for scripts: status 1 if one is missing\n"
       "mpirun --host a,b lockstep doctor        # the network between two hosts",
-      (const ls_option[]){ { "--no-measure", 0, NULL, "measure nothing" }, END }, ls_verb_doctor },
+      (const ls_option[]){ { "--no-measure", 0, NULL, "measure nothing" },
+                           { "--need", 0, "PART,..",
+                             "fail unless these parts can be used, such as mpi,hdf5 (Parts lists all)" },
+                           JSON,
+                           END },
+      ls_verb_doctor },
     END
 };
 

@@ -2,6 +2,7 @@
  * the device's own kernels in about half a second. */
 #include <stdlib.h>
 
+#include "base/affinity.h"
 #include "base/clock.h"
 #include "base/sys.h"
 #include "base/thread_pool.h"
@@ -100,6 +101,27 @@ static ls_status add_seconds(double *seconds, const ls_device *d, int64_t n)
     *seconds = fastest(&b, n > 1 << 20 ? 0.1 : 0.03); /* memory is what neighbours disturb most */
     free(memory);
     return LS_OK;
+}
+
+int ls_calibration_cores(void)
+{
+    ls_cpu_set all;
+    return ls_cpu_set_read(&all) ? ls_cpu_set_cores(&all, LS_SYS) : 1;
+}
+
+ls_status ls_calibration_check(ls_isa isa, int cores)
+{
+    const double least = 1.2; /* of two idle cores it is 1.8 to 2 */
+    if (cores < 2)
+        return LS_OK;
+    const double one = ls_burst(isa, LS_F32, 1, 5), two = ls_burst(isa, LS_F32, 2, 5);
+    return two > least * one
+               ? LS_OK
+               : ls_fail(LS_E_IO,
+                         "two threads compute no faster than one (%.1f and %.1f GFLOP/s): other "
+                         "programs use the cores. What is measured now is not kept; measure "
+                         "again when the machine is quiet",
+                         two * 1e-9, one * 1e-9);
 }
 
 ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)

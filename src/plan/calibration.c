@@ -1,14 +1,17 @@
 /* calibration.c - a machine's calibration: its file, and what it says about a kernel call.
  *
- * The file is JSON in the user's cache, one for each processor, instruction set and number of threads. It has
- * a version of its form, and a hash of this program's code: with other kernels its times would be wrong. */
+ * The file is JSON in the user's cache, one for each processor, instruction set, number of threads and
+ * program. A hash of the program's code stands in its name and in it: with other kernels its times would be
+ * wrong. So builds that are used in turns keep their files. */
 #include "calibration.h"
 
+#include <dirent.h>
 #include <link.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -161,15 +164,71 @@ void ls_calibration_cpu(char out[64])
         fclose(f);
 }
 
-/* The file calibration-<hash of the processor's name>-<isa>-<threads>.json of the cache folder; malloc'ed. */
+/* What the names of all programs' files begin with: calibration-<hash of the processor's
+ * name>-<isa>-<threads> */
+static void stem_of(char stem[96], const ls_calibration *c)
+{
+    snprintf(stem, 96, "calibration-%08x-%s-%d", (unsigned)ls_hash_text(c->cpu), ls_isa_name(c->isa),
+             c->threads);
+}
+
+/* The file <stem>-<hash of the code>.json of the cache folder; malloc'ed. */
 static char *path_of(const ls_calibration *c)
 {
-    char name[96], *dir = ls_cache_dir();
-    snprintf(name, sizeof name, "calibration-%08x-%s-%d.json", (unsigned)ls_hash_text(c->cpu),
-             ls_isa_name(c->isa), c->threads);
+    char stem[96], name[128], *dir = ls_cache_dir();
+    stem_of(stem, c);
+    snprintf(name, sizeof name, "%s-%016llx.json", stem, (unsigned long long)code_hash());
     char *path = ls_path_join(dir, name);
     free(dir);
     return path;
+}
+
+/* The path of the oldest of the files with this stem, malloc'ed; NULL if there are no more than `most`. */
+static char *oldest_beyond(const char *dir, const char *stem, int most)
+{
+    char *oldest = NULL;
+    struct timespec when = { 0 };
+    int n = 0;
+    DIR *folder = opendir(dir);
+    for (const struct dirent *e; folder && (e = readdir(folder));) {
+        const size_t length = strlen(stem);
+        struct stat st;
+        if (strncmp(e->d_name, stem, length) || (e->d_name[length] != '-' && e->d_name[length] != '.'))
+            continue;
+        char *path = ls_path_join(dir, e->d_name);
+        if (!path || stat(path, &st)) {
+            free(path);
+            continue;
+        }
+        n++;
+        const struct timespec t = st.st_mtim;
+        if (!oldest || t.tv_sec < when.tv_sec || (t.tv_sec == when.tv_sec && t.tv_nsec < when.tv_nsec)) {
+            free(oldest);
+            oldest = path;
+            when = t;
+        } else {
+            free(path);
+        }
+    }
+    if (folder)
+        closedir(folder);
+    if (n > most)
+        return oldest;
+    free(oldest);
+    return NULL;
+}
+
+static void remove_old(const ls_calibration *c)
+{
+    char stem[96], *dir = ls_cache_dir(), *path;
+    stem_of(stem, c);
+    while (dir && (path = oldest_beyond(dir, stem, LS_CALIBRATIONS))) {
+        const int failed = ls_sys_remove(path); /* (else it stays: it does no harm) */
+        free(path);
+        if (failed)
+            break;
+    }
+    free(dir);
 }
 
 typedef struct field {
@@ -236,6 +295,8 @@ ls_status ls_calibration_save(const ls_calibration *given)
     times_json(&j, &c);
     ls_json_close_object(&j);
     const ls_status s = ls_json_write(&j, path);
+    if (s == LS_OK)
+        remove_old(&c);
     free(path);
     return s;
 }

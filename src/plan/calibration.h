@@ -40,10 +40,17 @@ typedef struct ls_calibration {
 
 /* Measures the general speeds, in about half a second. `out` has no times. */
 ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d);
-/* LS_E_IO if there is none for this processor, instruction set and number of threads, or if it was measured
- * with other kernels than this program has. */
+/* Whether the machine is quiet enough: LS_E_IO if two threads compute no faster than one, so that what is
+ * measured now must not be kept. With `cores` below 2 that says nothing, and it is LS_OK. */
+ls_status ls_calibration_check(ls_isa isa, int cores);
+int ls_calibration_cores(void); /* that this process may use */
+/* LS_E_IO if there is none for this processor, instruction set, number of threads and the kernels of this
+ * program. */
 ls_status ls_calibration_load(ls_calibration *out, const ls_device *d);
+/* Keeps it for this program's kernels. Of a processor, instruction set and number of threads the calibrations
+ * of LS_CALIBRATIONS programs stay, the newest. */
 ls_status ls_calibration_save(const ls_calibration *c);
+enum { LS_CALIBRATIONS = 8 };
 void ls_calibration_release(ls_calibration *c);
 void ls_calibration_cpu(
     char out[64]); /* the name of this machine's processor, for people and for the file's name */

@@ -1,6 +1,7 @@
 /* compiled_recipe.c - recipe -> options -> programs, for any rank, without starting one. */
 #include "compiled_recipe.h"
 
+#include "base/log.h"
 #include "base/str.h"
 #include "plan/replay.h"
 #include "plan/wires.h"
@@ -52,7 +53,10 @@ ls_status ls_compiled_recipe_measure(ls_compiled_recipe *c)
         LS_TRY(ls_calibration_replay(&c->store, c->step.plans[i]));
     for (int i = 0; i < LS_PROGRAMS; i++)
         LS_TRY(ls_plan_estimate(c->step.plans[i], &c->store, &c->step.parallel));
-    return ls_calibration_save(&c->store);
+    if (ls_calibration_check(c->step.device.isa, ls_calibration_cores()) == LS_OK)
+        return ls_calibration_save(&c->store);
+    ls_log_warn("%s", ls_error_message()); /* this estimate has it, later ones do not */
+    return LS_OK;
 }
 
 void ls_compiled_recipe_release(ls_compiled_recipe *c)

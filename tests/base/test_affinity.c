@@ -65,6 +65,9 @@ static void ranks_get_whole_cores(void **state)
     ASSERT_PART(parts[1], "4");
     assert_true(ls_cpu_set_divide(parts, &all, 4, 2, sys));
     ASSERT_PART(parts[3], "3,7");
+    assert_int_equal(ls_cpu_set_cores(&all, sys), 4);
+    assert_int_equal(ls_cpu_set_cores(&parts[3], sys), 1);
+    assert_int_equal(ls_cpu_set_cores(&all, ls_test_path("no such sys")), 8);
 }
 
 static void neighbours_share_package_and_node(void **state)
