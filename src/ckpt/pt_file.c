@@ -220,9 +220,9 @@ static ls_status read_row(ls_pt_file *f, ls_arena *arena)
 
 static bool is_zip(const uint8_t *bytes, size_t size)
 {
-    /* a safetensors header has this byte there */
+    /* a safetensors header begins there, with one of these */
     return size > 8 && (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "PK\5\6", 4) == 0) &&
-           bytes[8] != '{';
+           !memchr("{ \n\r\t", bytes[8], 5);
 }
 
 bool ls_pt_is(const uint8_t *bytes, size_t size)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Folders of PyTorch's HuggingFaceStorageWriter for the tests.
 
-    python tools/golden/hf_shards.py    # tests/golden/hf_*, and what is in them as hf_shards.safetensors"""
+python tools/golden/hf_shards.py    # tests/golden/hf_*, and what is in them as hf_shards.safetensors"""
 
 import os
 import shutil
