@@ -6,6 +6,7 @@
 #include "base/argument.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "ckpt/elements.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/select.h"
