@@ -38,11 +38,12 @@ typedef struct ls_weight {
     const struct ls_weight_parts *parts;
 } ls_weight;
 
-/* `path` is a .safetensors file, a ....safetensors.index.json file, a directory with model.safetensors or
- * model.safetensors.index.json, a directory of torch.distributed.checkpoint.save (.metadata), or a file of
- * torch.save (known by its content; docs/weights.md says what is read of both). A damaged or inconsistent
- * file is LS_E_FORMAT with path, tensor, numbers and advice; one of PyTorch's with anything but plain data is
- * LS_E_UNSUPPORTED: nothing in it is ever executed. */
+/* `path` is a .safetensors file, a file of torch.save (known by its content), an index (....index.json), or a
+ * directory with model.safetensors, pytorch_model.bin or the index of one, with the .metadata of
+ * torch.distributed.checkpoint.save, or with the shards of its HuggingFaceStorageWriter. docs/weights.md says
+ * what is read of PyTorch's. A damaged or inconsistent file is LS_E_FORMAT with path, tensor, numbers and
+ * advice; one of PyTorch's with anything but plain data is LS_E_UNSUPPORTED: nothing in it is ever executed.
+ * A directory without weights is LS_E_IO, with what it holds. */
 LS_API ls_status ls_weights_open(ls_weights **out, const char *path);
 /* The same for bytes in memory, which must outlive the result; `what` names them in messages. */
 LS_API ls_status ls_weights_open_memory(ls_weights **out, const void *bytes, size_t n, const char *what);

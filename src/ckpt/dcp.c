@@ -4,6 +4,7 @@
 #include "ckpt/dcp.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "ckpt/parts.h"
 #include "ckpt/pt.h"
@@ -41,7 +42,7 @@ static ls_status read_chunk(ls_weight **out, ls_arena *arena, const ls_dcp_tenso
     bool fits = n == 1 && list->type.ndim == t->type.ndim;
     for (int i = 0; fits && i < t->type.ndim; i++)
         fits = list->type.dims[i] == c->box.size[i];
-    if (!fits || list->stored != t->stored) {
+    if (!fits || strcmp(list->stored, t->stored) != 0) {
         char have[192], want[192];
         ls_type box = t->type;
         for (int i = 0; i < box.ndim; i++)

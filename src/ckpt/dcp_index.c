@@ -270,8 +270,7 @@ static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
     const ls_pt_name *name = dtype && dtype->kind == LS_PICKLE_GLOBAL ? ls_pt_name_find(dtype->text) : NULL;
     if (!name || name->role != LS_PT_DTYPE)
         return bad(r, t->name, "it has no element type");
-    int bits, type;
-    ls_safetensors_dtype(name->stored, &t->stored, &bits, &type);
+    const int type = ls_pt_element(name, &t->stored);
     t->loadable = type >= 0;
     if (!read_size(get(value, "size"), t->type.dims, &t->type.ndim))
         return bad(r, t->name, "it has no sizes, or more than 8");
@@ -280,7 +279,7 @@ static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
     for (int i = 0; i < t->type.ndim; i++)
         if (__builtin_mul_overflow(count, t->type.dims[i], &count))
             return bad(r, t->name, "its sizes do not fit in 63 bits");
-    if (__builtin_mul_overflow(count, (int64_t)bits / 8, &count))
+    if (__builtin_mul_overflow(count, (int64_t)name->bits / 8, &count))
         return bad(r, t->name, "its sizes do not fit in 63 bits");
     t->bytes = (uint64_t)count;
     return read_chunks(r, t, key, get(value, "chunks"));

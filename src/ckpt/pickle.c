@@ -7,78 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names as in Python's pickletools. Opcodes without a case in `step` are listed so that they can be refused
- * by name. */
-static const char *const NAMES[256] = {
-    ['('] = "MARK",
-    ['.'] = "STOP",
-    ['0'] = "POP",
-    ['1'] = "POP_MARK",
-    ['2'] = "DUP",
-    ['F'] = "FLOAT",
-    ['I'] = "INT",
-    ['J'] = "BININT",
-    ['K'] = "BININT1",
-    ['L'] = "LONG",
-    ['M'] = "BININT2",
-    ['N'] = "NONE",
-    ['P'] = "PERSID",
-    ['Q'] = "BINPERSID",
-    ['R'] = "REDUCE",
-    ['S'] = "STRING",
-    ['T'] = "BINSTRING",
-    ['U'] = "SHORT_BINSTRING",
-    ['V'] = "UNICODE",
-    ['X'] = "BINUNICODE",
-    ['a'] = "APPEND",
-    ['b'] = "BUILD",
-    ['c'] = "GLOBAL",
-    ['d'] = "DICT",
-    ['}'] = "EMPTY_DICT",
-    ['e'] = "APPENDS",
-    ['g'] = "GET",
-    ['h'] = "BINGET",
-    ['i'] = "INST",
-    ['j'] = "LONG_BINGET",
-    ['l'] = "LIST",
-    [']'] = "EMPTY_LIST",
-    ['o'] = "OBJ",
-    ['p'] = "PUT",
-    ['q'] = "BINPUT",
-    ['r'] = "LONG_BINPUT",
-    ['s'] = "SETITEM",
-    ['t'] = "TUPLE",
-    [')'] = "EMPTY_TUPLE",
-    ['u'] = "SETITEMS",
-    ['G'] = "BINFLOAT",
-    [0x80] = "PROTO",
-    [0x81] = "NEWOBJ",
-    [0x82] = "EXT1",
-    [0x83] = "EXT2",
-    [0x84] = "EXT4",
-    [0x85] = "TUPLE1",
-    [0x86] = "TUPLE2",
-    [0x87] = "TUPLE3",
-    [0x88] = "NEWTRUE",
-    [0x89] = "NEWFALSE",
-    [0x8a] = "LONG1",
-    [0x8b] = "LONG4",
-    ['B'] = "BINBYTES",
-    ['C'] = "SHORT_BINBYTES",
-    [0x8c] = "SHORT_BINUNICODE",
-    [0x8d] = "BINUNICODE8",
-    [0x8e] = "BINBYTES8",
-    [0x8f] = "EMPTY_SET",
-    [0x90] = "ADDITEMS",
-    [0x91] = "FROZENSET",
-    [0x92] = "NEWOBJ_EX",
-    [0x93] = "STACK_GLOBAL",
-    [0x94] = "MEMOIZE",
-    [0x95] = "FRAME",
-    [0x96] = "BYTEARRAY8",
-    [0x97] = "NEXT_BUFFER",
-    [0x98] = "READONLY_BUFFER",
-};
+/* A value takes some 100 bytes. A state dict has about 25 values a tensor, an index of DCP 20 a chunk. */
+enum { MAX_VALUES = 1 << 24 };
 
 typedef struct machine {
     const ls_pickle_source *source;
@@ -86,6 +16,7 @@ typedef struct machine {
     const uint8_t *p, *end;
     size_t at;                         /* of the opcode being executed */
     ls_pickle stack, memo, persistent; /* lists; an unused index of the memo is NULL */
+    size_t values;                     /* made so far */
     ls_pickle lost;                    /* a value for which there is no memory */
 } machine;
 
@@ -93,9 +24,10 @@ static ls_status refuse(const machine *m, ls_status code, const char *what)
 {
     char unknown[16];
     int opcode = m->source->bytes[m->at];
+    const char *name = ls_pickle_opcode(opcode);
     snprintf(unknown, sizeof unknown, "0x%02x", opcode);
     return ls_fail(code, "%s: byte %" PRIu64 ": pickle opcode %s: %s", m->source->path,
-                   m->source->offset + m->at, NAMES[opcode] ? NAMES[opcode] : unknown, what);
+                   m->source->offset + m->at, name ? name : unknown, what);
 }
 
 static ls_status damaged(const machine *m, const char *what)
@@ -125,6 +57,7 @@ static ls_pickle *push(machine *m, ls_pickle_kind kind)
     ls_pickle *v = LS_ARENA_NEW(m->arena, ls_pickle);
     v = v ? v : &m->lost;
     v->kind = kind;
+    m->values++;
     append(m, &m->stack, v);
     return v;
 }
@@ -335,19 +268,52 @@ static ls_status reduce(machine *m)
     return LS_OK;
 }
 
-/* Attributes. An OrderedDict from state_dict() has _metadata, which is not needed. An object has its
- * state. */
+/* Attributes. An OrderedDict from state_dict() has _metadata, which is not needed. An object, and what a call
+ * makes, has its state. */
 static ls_status build(machine *m)
 {
     ls_pickle **v, *of;
     LS_TRY(pop(m, 1, &v));
     ls_pickle *attributes = v[0];
-    if (!m->source->objects || m->stack.n == 0 || m->stack.items[m->stack.n - 1]->kind != LS_PICKLE_OBJECT)
+    of = m->stack.n ? m->stack.items[m->stack.n - 1] : NULL;
+    if (!of || (of->kind != LS_PICKLE_OBJECT && of->kind != LS_PICKLE_CALL))
         return top(m, LS_PICKLE_DICT, "dict", &of);
-    of = m->stack.items[m->stack.n - 1];
     if (of->n != 2)
         return damaged(m, "an object gets its state twice");
     append(m, of, attributes);
+    return LS_OK;
+}
+
+/* Bytes, of which nothing is needed. */
+static ls_status push_bytes(machine *m, uint64_t length)
+{
+    const uint8_t *p;
+    LS_TRY(take(m, length, &p));
+    push(m, LS_PICKLE_OTHER);
+    return LS_OK;
+}
+
+/* A set is the call that protocol 2 makes it of: builtins.set(items). */
+static ls_status push_set(machine *m, ls_pickle **items, size_t n)
+{
+    ls_pickle **call;
+    LS_TRY(push_global(m, "builtins", 8, "set", 3));
+    push_with(m, LS_PICKLE_TUPLE, items, n);
+    LS_TRY(pop(m, 2, &call));
+    push_with(m, LS_PICKLE_CALL, call, 2);
+    return LS_OK;
+}
+
+static ls_status add_to_set(machine *m)
+{
+    ls_pickle **items, *set;
+    size_t n;
+    LS_TRY(pop_to_mark(m, &items, &n));
+    LS_TRY(top(m, LS_PICKLE_CALL, "set", &set));
+    if (strcmp(set->items[0]->text, "builtins set") != 0)
+        return damaged(m, "it is not applied to a set");
+    for (size_t i = 0; i < n; i++)
+        append(m, set->items[1], items[i]);
     return LS_OK;
 }
 
@@ -398,12 +364,21 @@ static ls_status step(machine *m, int opcode)
         LS_TRY(take_number(m, opcode == 'K' ? 1 : 2, &x));
         push_int(m, (int64_t)x);
         return LS_OK;
-    case 0x8a: /* LONG1 */ LS_TRY(take_number(m, 1, &x)); return push_long(m, x);
+    case 0x8a: /* LONG1, LONG4 */
+    case 0x8b: LS_TRY(take_number(m, opcode == 0x8a ? 1 : 4, &x)); return push_long(m, x);
+    case 'C': /* SHORT_BINBYTES, BINBYTES, BINBYTES8, BYTEARRAY8 */
+    case 'B':
+    case 0x8e:
+    case 0x96: LS_TRY(take_number(m, opcode == 'C' ? 1 : opcode == 'B' ? 4 : 8, &x)); return push_bytes(m, x);
+    case 0x8f: /* EMPTY_SET */ return push_set(m, NULL, 0);
+    case 0x90: /* ADDITEMS */ return add_to_set(m);
+    case 0x91: /* FROZENSET */ LS_TRY(pop_to_mark(m, &v, &n)); return push_set(m, v, n);
     case 'G': return push_float(m);
     case 'X':
     case 'T': /* BINSTRING, SHORT_BINSTRING: Python 2's texts */
         LS_TRY(take_number(m, 4, &x));
         return push_text(m, x);
+    case 0x8d: /* BINUNICODE8 */ LS_TRY(take_number(m, 8, &x)); return push_text(m, x);
     case 0x8c: /* SHORT_BINUNICODE */
     case 'U': LS_TRY(take_number(m, 1, &x)); return push_text(m, x);
     case 'c': return read_global(m);
@@ -473,6 +448,9 @@ ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle
         m.at = (size_t)(m.p - source->bytes);
         int opcode = *m.p++;
         LS_TRY(ls_arena_status(arena));
+        if (m.values > MAX_VALUES)
+            return refuse(&m, LS_E_UNSUPPORTED,
+                          "more than 16,777,216 values come before it: save only tensors");
         if (opcode != '.') {
             LS_TRY(step(&m, opcode));
             continue;

@@ -58,6 +58,9 @@ const ls_pickle *ls_pickle_find(const ls_pickle *dict, const char *key); /* NULL
 /* Reads one pickle. The values live in `arena` and point into the source. */
 ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle_source *source);
 
+/* pickle_names.c: of an opcode, 0 to 255; NULL: it has no name */
+const char *ls_pickle_opcode(int opcode);
+
 /* pickle_write.c: each appends the opcodes of one value. */
 void ls_pickle_put_int(ls_str *out, int64_t x); /* x >= 0 */
 void ls_pickle_put_float(ls_str *out, double x);

@@ -1,5 +1,7 @@
 /* pt.c - finds the tensors in a value that torch.save wrote: which dict contains them, their names, and each
- * tensor's position, shape and strides, which are checked against its storage. */
+ * tensor's position, shape and strides, which are checked against its storage. Every argument of the
+ * functions that make a tensor is applied, or the tensor is refused. requires_grad, hooks, devices and
+ * attributes of Python do not change a tensor's values. */
 #include "ckpt/pt.h"
 
 #include <inttypes.h>
@@ -20,6 +22,7 @@ typedef struct reader {
     ls_str name; /* the path of keys so far */
     size_t visits;
     uint64_t total; /* bytes of all tensors */
+    bool arrays;    /* there are arrays of NumPy, which are skipped */
 } reader;
 
 static ls_status bad(const reader *r, ls_status code, const char *what)
@@ -43,8 +46,7 @@ static const ls_pt_name *called(const ls_pickle *v)
 static bool is_tensor(const ls_pickle *v)
 {
     const ls_pt_name *name = called(v);
-    return name && (name->role == LS_PT_TENSOR || name->role == LS_PT_TENSOR_WITH_DTYPE ||
-                    name->role == LS_PT_PARAMETER);
+    return name && name->role >= LS_PT_TENSOR && name->role <= LS_PT_CLASS;
 }
 
 static bool all_sizes(const ls_pickle *v)
@@ -94,38 +96,131 @@ static ls_status read_shape(reader *r, ls_weight *t, const ls_pickle *sizes, con
     return LS_OK;
 }
 
-/* _rebuild_tensor_v2(storage, first element, sizes, strides, requires_grad, hooks[, metadata]); v3 has the
- * element type after the hooks. _rebuild_parameter(tensor, requires_grad, hooks). */
-static ls_status read_tensor(reader *r, const ls_pickle *call, ls_weight *t)
+/* The last argument of _rebuild_tensor_v2 and _v3: operations that PyTorch has noted and not done yet. */
+static ls_status check_lazy(const reader *r, const ls_pickle *metadata)
 {
-    const ls_pickle *arguments = call->items[1];
-    const ls_pt_name *function = called(call);
-    if (function->role == LS_PT_PARAMETER) {
-        if (arguments->n < 1 || !is_tensor(arguments->items[0]) ||
-            called(arguments->items[0])->role == LS_PT_PARAMETER)
-            return damaged(r, "it is a parameter without a tensor");
-        return read_tensor(r, arguments->items[0], t);
+    if (metadata->kind == LS_PICKLE_NONE)
+        return LS_OK;
+    if (metadata->kind != LS_PICKLE_DICT)
+        return damaged(r, "its metadata are not a dict");
+    for (size_t i = 0; i < metadata->n; i += 2) {
+        const ls_pickle *key = metadata->items[i], *value = metadata->items[i + 1];
+        if (!ls_pickle_is(key, "neg") && !ls_pickle_is(key, "conj"))
+            return bad(
+                r, LS_E_UNSUPPORTED,
+                "its metadata have an entry other than neg and conj, which may change its values: save "
+                "tensor.clone()");
+        if (value->kind != LS_PICKLE_BOOL)
+            return damaged(r, "an entry of its metadata is neither true nor false");
+        if (value->number)
+            return bad(r, LS_E_UNSUPPORTED,
+                       ls_pickle_is(key, "neg")
+                           ? "its numbers are stored without their sign change (a lazy negation): save "
+                             "tensor.resolve_neg()"
+                           : "its numbers are stored without their conjugation (a lazy one): save "
+                             "tensor.resolve_conj()");
     }
+    return LS_OK;
+}
+
+/* requires_grad and hooks: the values are the same with and without; but what else is there would be
+ * unknown. */
+static ls_status check_training(const reader *r, const ls_pickle *requires_grad, const ls_pickle *hooks)
+{
+    if (requires_grad->kind != LS_PICKLE_BOOL)
+        return damaged(r, "its requires_grad is neither true nor false");
+    if (hooks->kind != LS_PICKLE_NONE && hooks->n > 0)
+        return bad(r, LS_E_UNSUPPORTED, "it has hooks: save tensor.detach().clone()");
+    return LS_OK;
+}
+
+/* _rebuild_tensor_v2(storage, first element, sizes, strides, requires_grad, hooks[, metadata]); v3 has the
+ * element type after the hooks; the oldest one ends after the strides. */
+static ls_status read_plain(reader *r, const ls_pt_name *function, const ls_pickle *arguments, ls_weight *t)
+{
     ls_pickle **a = arguments->items;
-    if (arguments->n < (function->role == LS_PT_TENSOR ? 6 : 7) || a[0]->kind != LS_PICKLE_PERSISTENT ||
-        a[1]->kind != LS_PICKLE_INT || a[1]->number < 0)
+    const size_t rest = function->role == LS_PT_TENSOR ? 6 : 7;
+    if (a[0]->kind != LS_PICKLE_PERSISTENT || a[1]->kind != LS_PICKLE_INT || a[1]->number < 0)
         return damaged(r, "it has no storage and place in it");
     ls_pt_place place;
     LS_TRY(ls_pt_place_find(&place, &r->file, a[0]));
     const ls_pt_name *type = place.type;
     if (function->role == LS_PT_TENSOR_WITH_DTYPE)
         type = a[6]->kind == LS_PICKLE_GLOBAL ? ls_pt_name_find(a[6]->text) : NULL;
-    if (!type || !type->stored)
+    if (!type || (type->role != LS_PT_STORAGE && type->role != LS_PT_DTYPE))
         return damaged(r, "it has no element type");
-    int bits, dtype;
-    ls_safetensors_dtype(type->stored, &t->stored, &bits, &dtype);
+    if (arguments->n >= 6)
+        LS_TRY(check_training(r, a[4], a[5]));
+    if (arguments->n > rest)
+        LS_TRY(check_lazy(r, a[rest]));
+    const int dtype = ls_pt_element(type, &t->stored);
     t->loadable = dtype >= 0;
     t->type.dtype = t->loadable ? (ls_dtype)dtype : LS_U8;
-    uint64_t size = (uint64_t)bits / 8;
-    LS_TRY(read_shape(r, t, a[2], a[3], a[1]->number, bits, place.storage->bytes / size));
+    const uint64_t size = (uint64_t)type->bits / 8;
+    LS_TRY(read_shape(r, t, a[2], a[3], a[1]->number, type->bits, place.storage->bytes / size));
     t->offset = place.storage->offset + (t->bytes ? (uint64_t)a[1]->number * size : 0);
     t->data = r->file.bytes + t->offset;
     return LS_OK;
+}
+
+static ls_status read_tensor(reader *r, const ls_pickle *call, ls_weight *t);
+
+/* Reads the tensor that a function of role `outer` is given. */
+static ls_status read_inner(reader *r, const ls_pickle *call, ls_pt_role outer, ls_weight *t)
+{
+    const ls_pt_name *inner = called(call);
+    if (!is_tensor(call) || (inner->role >= outer && inner->role < LS_PT_REFUSED))
+        return damaged(r, outer == LS_PT_PARAMETER ? "it is a parameter without a tensor"
+                                                   : "it is made of something that is no tensor");
+    return read_tensor(r, call, t);
+}
+
+static ls_status read_moved(reader *r, ls_pickle **a, ls_weight *t)
+{
+    const ls_pt_name *type = a[1]->kind == LS_PICKLE_GLOBAL ? ls_pt_name_find(a[1]->text) : NULL;
+    LS_TRY(read_inner(r, a[0], LS_PT_MOVED, t));
+    const char *stored;
+    if (!type || type->role != LS_PT_DTYPE)
+        return damaged(r, "it has no element type");
+    ls_pt_element(type, &stored);
+    return strcmp(stored, t->stored) == 0
+               ? LS_OK
+               : bad(r, LS_E_UNSUPPORTED, "it has another element type than its numbers: save tensor.cpu()");
+}
+
+/* function(*arguments), as an object of a class, with attributes */
+static ls_status read_typed(reader *r, ls_pickle **a, ls_weight *t)
+{
+    const ls_pt_name *class = a[1]->kind == LS_PICKLE_GLOBAL ? ls_pt_name_find(a[1]->text) : NULL;
+    ls_pickle *items[] = { a[0], a[2] };
+    const ls_pickle call = { .kind = LS_PICKLE_CALL, .items = items, .n = 2 };
+    if (a[0]->kind != LS_PICKLE_GLOBAL || a[2]->kind != LS_PICKLE_TUPLE || !class ||
+        class->role != LS_PT_CLASS)
+        return damaged(r, "it is made of something that is no tensor");
+    return read_inner(r, &call, LS_PT_TYPED, t);
+}
+
+static ls_status read_tensor(reader *r, const ls_pickle *call, ls_weight *t)
+{
+    const ls_pt_name *function = called(call);
+    const ls_pickle *arguments = call->items[1];
+    ls_pickle **a = arguments->items;
+    if (function->role == LS_PT_REFUSED || function->role == LS_PT_CLASS)
+        return bad(r, LS_E_UNSUPPORTED, function->stored);
+    if (call->n > 2)
+        return bad(
+            r, LS_E_UNSUPPORTED,
+            "it is changed after it was made, as before PyTorch 0.4: save it again with a newer PyTorch");
+    if (arguments->n < (size_t)function->least || arguments->n > (size_t)function->most)
+        return damaged(r, "the function that makes it has too few or too many arguments");
+    switch (function->role) {
+    case LS_PT_MOVED: return read_moved(r, a, t);
+    case LS_PT_TYPED: return read_typed(r, a, t);
+    case LS_PT_PARAMETER:
+        LS_TRY(check_training(r, a[1], a[2]));
+        return read_inner(r, a[0], LS_PT_PARAMETER, t);
+    default: return read_plain(r, function, arguments, t);
+    }
 }
 
 static ls_status add_tensor(reader *r, const ls_pickle *call)
@@ -167,19 +262,33 @@ static ls_status visit_under(reader *r, const char *key, size_t length, const ls
     return LS_OK;
 }
 
-/* Tensors below `v`; whatever else there is (numbers, texts) says nothing about weights. Dicts and lists that
- * contain themselves, or each other many times over, end at a depth, and at one visit a byte of the pickle.
- */
+/* Below `v` there must be no tensor, because it would have no name. */
+static ls_status visit_nameless(reader *r, const ls_pickle *v, int depth, const char *what)
+{
+    const int64_t before = r->count;
+    LS_TRY(visit_under(r, "?", 1, v, depth));
+    return r->count == before ? LS_OK : bad(r, LS_E_FORMAT, what);
+}
+
+/* Tensors below `v`; whatever else there is (numbers, texts, arrays of NumPy) says nothing about weights.
+ * Dicts and lists that contain themselves, or each other many times over, end at a depth, and at one visit a
+ * byte of the pickle. */
 static ls_status visit(reader *r, const ls_pickle *v, int depth)
 {
-    bool dict = v->kind == LS_PICKLE_DICT;
+    const bool dict = v->kind == LS_PICKLE_DICT, call = v->kind == LS_PICKLE_CALL;
     if (is_tensor(v))
         return add_tensor(r, v);
-    if (!dict && v->kind != LS_PICKLE_LIST && v->kind != LS_PICKLE_TUPLE)
+    if (v->kind == LS_PICKLE_PERSISTENT)
+        return bad(r, LS_E_UNSUPPORTED, "it is a storage, which has no shape: save the tensor");
+    if (!dict && !call && v->kind != LS_PICKLE_LIST && v->kind != LS_PICKLE_TUPLE)
         return LS_OK;
+    r->arrays = r->arrays || (call && called(v)->role == LS_PT_ARRAY);
     if (depth == MAX_DEPTH)
         return bad(r, LS_E_FORMAT,
                    "dicts and lists lie in each other more than 32 deep: save the model's state dict alone");
+    if (call)
+        return visit_nameless(r, v->items[1], depth + 1,
+                              "a tensor lies in a set or another object: save it in a dict or a list");
     for (size_t i = 0; i < v->n; i += dict ? 2 : 1) {
         const ls_pickle *key = v->items[i], *value = v->items[dict ? i + 1 : i];
         char number[24];
@@ -191,10 +300,10 @@ static ls_status visit(reader *r, const ls_pickle *v, int depth)
         } else if (!dict || key->kind == LS_PICKLE_INT) {
             snprintf(number, sizeof number, "%" PRId64, dict ? key->number : (int64_t)i);
             LS_TRY(visit_under(r, number, strlen(number), value, depth + 1));
-        } else if (is_tensor(value)) {
-            return bad(r, LS_E_FORMAT,
-                       "a tensor under it has a key that is neither a text nor a whole number: rename it "
-                       "before saving");
+        } else {
+            LS_TRY(visit_nameless(r, value, depth + 1,
+                                  "a tensor under it has a key that is neither a text nor a whole number: "
+                                  "rename it before saving"));
         }
     }
     return LS_OK;
@@ -232,6 +341,9 @@ ls_status ls_pt_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const 
     else
         s = ls_fail(LS_E_UNSUPPORTED, "%s: what torch.save wrote there are no tensors: save a state dict",
                     path);
+    if (s == LS_OK && r.arrays && !r.count)
+        s = ls_fail(LS_E_UNSUPPORTED,
+                    "%s: holds arrays of NumPy and no tensors: save torch.from_numpy(array) of each", path);
     *tensors = r.list;
     *count = r.count;
 done:

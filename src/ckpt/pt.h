@@ -52,21 +52,33 @@ typedef struct ls_pt_file {
 /* `f` has bytes, size and path. */
 ls_status ls_pt_file_read(ls_pt_file *f, ls_arena *arena);
 
-/* The known globals, and what they mean here. */
+/* pt_names.c: the known globals, and what they mean here. Functions that make a tensor of another one come
+ * after the role of what they may be given. */
 typedef enum ls_pt_role {
     LS_PT_STORAGE,
     LS_PT_DTYPE,
-    LS_PT_TENSOR,
-    LS_PT_TENSOR_WITH_DTYPE,
-    LS_PT_PARAMETER,
-    LS_PT_OTHER
+    LS_PT_TENSOR,            /* (storage, first element, sizes, strides, ...) */
+    LS_PT_TENSOR_WITH_DTYPE, /* the same, with the element type in argument 6 */
+    LS_PT_MOVED,             /* (tensor, element type, device, requires_grad) */
+    LS_PT_TYPED,             /* (function, class, its arguments, attributes) */
+    LS_PT_PARAMETER,         /* (tensor, requires_grad, hooks[, attributes]) */
+    LS_PT_REFUSED,           /* makes a tensor that cannot be read */
+    LS_PT_CLASS,             /* a class of tensors: a value like any other, unless it is called */
+    LS_PT_ARRAY,             /* makes an array of NumPy */
+    LS_PT_OTHER              /* makes, or is, a value that is no tensor */
 } ls_pt_role;
 typedef struct ls_pt_name {
     const char *global;
     ls_pt_role role;
-    const char *stored; /* STORAGE and DTYPE: the element type, by its name in safetensors; NULL: none */
+    /* STORAGE and DTYPE: the element type, by its name in safetensors, or in PyTorch where safetensors has
+     * none; NULL: none. REFUSED and CLASS: what the tensor is, and what to save instead */
+    const char *stored;
+    int bits;        /* STORAGE and DTYPE: of an element in a file */
+    int least, most; /* numbers of arguments that a function has */
 } ls_pt_name;
 const ls_pt_name *ls_pt_name_find(const char *global); /* NULL: not known */
+/* The ls_dtype of a STORAGE or a DTYPE; -1: it has none. *stored: its name, as ls_weight has it. */
+int ls_pt_element(const ls_pt_name *type, const char **stored);
 const char *ls_pt_storage_global(const char *stored);  /* "F32" -> "torch FloatStorage" */
 const char *ls_pt_dtype_global(const char *stored);    /* "F32" -> "torch float32" */
 

@@ -5,69 +5,11 @@
 
 #include "base/file.h"
 #include "ckpt/pt.h"
-#include "ckpt/safetensors.h"
 #include "ckpt/zip.h"
 
 #define MAX_PICKLE                                                                                         \
     (64u << 20) /* a state dict needs some 150 bytes a tensor; values take many times their pickle's bytes \
                  */
-
-static const ls_pt_name NAMES[] = {
-    { "torch._utils _rebuild_tensor_v2", LS_PT_TENSOR, NULL },
-    { "torch._utils _rebuild_tensor_v3", LS_PT_TENSOR_WITH_DTYPE, NULL },
-    { "torch._utils _rebuild_parameter", LS_PT_PARAMETER, NULL },
-    { "torch FloatStorage", LS_PT_STORAGE, "F32" },
-    { "torch DoubleStorage", LS_PT_STORAGE, "F64" },
-    { "torch HalfStorage", LS_PT_STORAGE, "F16" },
-    { "torch BFloat16Storage", LS_PT_STORAGE, "BF16" },
-    { "torch LongStorage", LS_PT_STORAGE, "I64" },
-    { "torch IntStorage", LS_PT_STORAGE, "I32" },
-    { "torch ShortStorage", LS_PT_STORAGE, "I16" },
-    { "torch CharStorage", LS_PT_STORAGE, "I8" },
-    { "torch ByteStorage", LS_PT_STORAGE, "U8" },
-    { "torch BoolStorage", LS_PT_STORAGE, "BOOL" },
-    { "torch ComplexFloatStorage", LS_PT_STORAGE, "C64" },
-    { "torch.storage UntypedStorage", LS_PT_STORAGE, "U8" }, /* bytes; the tensor brings its type */
-    { "torch float32", LS_PT_DTYPE, "F32" },
-    { "torch float64", LS_PT_DTYPE, "F64" },
-    { "torch float16", LS_PT_DTYPE, "F16" },
-    { "torch bfloat16", LS_PT_DTYPE, "BF16" },
-    { "torch int64", LS_PT_DTYPE, "I64" },
-    { "torch int32", LS_PT_DTYPE, "I32" },
-    { "torch int16", LS_PT_DTYPE, "I16" },
-    { "torch int8", LS_PT_DTYPE, "I8" },
-    { "torch uint8", LS_PT_DTYPE, "U8" },
-    { "torch bool", LS_PT_DTYPE, "BOOL" },
-    { "torch uint16", LS_PT_DTYPE, "U16" },
-    { "torch uint32", LS_PT_DTYPE, "U32" },
-    { "torch uint64", LS_PT_DTYPE, "U64" },
-    { "torch float8_e4m3fn", LS_PT_DTYPE, "F8_E4M3" },
-    { "torch float8_e5m2", LS_PT_DTYPE, "F8_E5M2" },
-    { "torch float8_e4m3fnuz", LS_PT_DTYPE, "F8_E4M3FNUZ" },
-    { "torch float8_e5m2fnuz", LS_PT_DTYPE, "F8_E5M2FNUZ" },
-    { "torch float8_e8m0fnu", LS_PT_DTYPE, "F8_E8M0" },
-    { "torch Size", LS_PT_OTHER, NULL }, /* beside the tensors of a training checkpoint */
-    { "torch device", LS_PT_OTHER, NULL },
-};
-
-const ls_pt_name *ls_pt_name_find(const char *global)
-{
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
-        if (strcmp(NAMES[i].global, global) == 0)
-            return &NAMES[i];
-    return NULL;
-}
-
-static const char *global_of(ls_pt_role role, const char *stored)
-{
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
-        if (NAMES[i].role == role && strcmp(NAMES[i].stored, stored) == 0)
-            return NAMES[i].global;
-    return NULL;
-}
-
-const char *ls_pt_storage_global(const char *stored) { return global_of(LS_PT_STORAGE, stored); }
-const char *ls_pt_dtype_global(const char *stored) { return global_of(LS_PT_DTYPE, stored); }
 
 static bool known(const char *global) { return ls_pt_name_find(global) != NULL; }
 
@@ -116,10 +58,7 @@ static ls_status check_id(const ls_pt_file *f, const ls_pickle *persistent, cons
     *key = id->items[2];
     if (!*type || (*type)->role != LS_PT_STORAGE)
         return damaged(f->path, "a storage's type is none");
-    const char *stored;
-    int bits, dtype;
-    ls_safetensors_dtype((*type)->stored, &stored, &bits, &dtype);
-    if (__builtin_mul_overflow((uint64_t)id->items[4]->number, (uint64_t)bits / 8, bytes))
+    if (__builtin_mul_overflow((uint64_t)id->items[4]->number, (uint64_t)(*type)->bits / 8, bytes))
         return damaged(f->path, "a storage's size does not fit in 64 bits");
     return LS_OK;
 }
@@ -281,9 +220,9 @@ static ls_status read_row(ls_pt_file *f, ls_arena *arena)
 
 static bool is_zip(const uint8_t *bytes, size_t size)
 {
-    /* a safetensors header has this byte there */
+    /* a safetensors header begins there, with one of these */
     return size > 8 && (memcmp(bytes, "PK\3\4", 4) == 0 || memcmp(bytes, "PK\5\6", 4) == 0) &&
-           bytes[8] != '{';
+           !memchr("{ \n\r\t", bytes[8], 5);
 }
 
 bool ls_pt_is(const uint8_t *bytes, size_t size)

@@ -114,16 +114,7 @@ static ls_status read_entry(ls_weight *t, json_t *entry, const char *path, const
     char what[240], dims[192];
     if (!json_is_object(entry))
         return bad(path, t->name, "its header entry is not an object with dtype, shape and data_offsets");
-    const char *key;
-    json_t *value;
-    json_object_foreach(entry, key, value)
-    {
-        if (strcmp(key, "dtype") != 0 && strcmp(key, "shape") != 0 && strcmp(key, "data_offsets") != 0) {
-            char shown[128];
-            snprintf(what, sizeof what, "unknown key \"%s\" in its header entry", ls_shown_name(shown, key));
-            return bad(path, t->name, what);
-        }
-    }
+    /* (other keys are ignored, as the reference reader does) */
     json_t *dtype = json_object_get(entry, "dtype"), *offsets = json_object_get(entry, "data_offsets");
     if (!json_is_string(dtype))
         return bad(path, t->name, "\"dtype\" is missing or not a text");
@@ -203,6 +194,8 @@ static ls_status check_cover(const ls_weight *t, int64_t n, const char *path, ui
 
 static ls_status check_metadata(json_t *metadata, const char *path)
 {
+    if (json_is_null(metadata))
+        return LS_OK;
     if (!json_is_object(metadata))
         return ls_fail(LS_E_FORMAT, "%s: \"__metadata__\" of the header is not an object of texts", path);
     const char *key;
@@ -215,6 +208,15 @@ static ls_status check_metadata(json_t *metadata, const char *path)
                            ls_shown_name(shown, key));
     }
     return LS_OK;
+}
+
+/* How many bytes of white space a text begins with. */
+static size_t blanks(const char *text, size_t n)
+{
+    size_t i = 0;
+    while (i < n && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t'))
+        i++;
+    return i;
 }
 
 ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path,
@@ -241,8 +243,15 @@ ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t siz
             " bytes is announced, the file has %zu after its first 8: truncated, or not a safetensors file",
             path, n, size - 8);
     const char *text = (const char *)bytes + 8;
-    if (n == 0 || text[0] != '{')
+    const size_t blank = n ? blanks(text, (size_t)n) : 0;
+    if (blank == n || text[blank] != '{')
         return ls_fail(LS_E_FORMAT, "%s: the header does not begin with '{': not a safetensors file", path);
+    if (text[n - 1] == 0)
+        return ls_fail(
+            LS_E_FORMAT,
+            "%s: the header is padded with NUL bytes, and the format has spaces there: save it again "
+            "with the safetensors package, which refuses it too",
+            path);
 
     json_t *root = NULL;
     LS_TRY(ls_json_parse(&root, text, (size_t)n, path));
@@ -258,7 +267,7 @@ ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t siz
     {
         if (strcmp(key, "__metadata__") == 0) {
             LS_TRY_TO(s, check_metadata(value, path), done);
-            *metadata = json_incref(value);
+            *metadata = json_is_null(value) ? NULL : json_incref(value);
             continue;
         }
         ls_weight *t = &list[used++];

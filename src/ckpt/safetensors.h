@@ -29,9 +29,6 @@ void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors
 ls_status ls_weight_read_range(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *out);
 /* The stored type and `to` are both float types. */
 bool ls_weight_convertible(const ls_weight *t, ls_dtype to);
-/* Both have the same type, shape and bits; their elements may be stored differently (strides, parts). False
- * when either cannot be loaded. */
-bool ls_weight_equal(const ls_weight *a, const ls_weight *b);
 
 /* Names come from outside, so they are shortened to a readable length, and control characters become '?'. */
 const char *ls_shown_name(char buffer[128], const char *name);

@@ -328,8 +328,10 @@ static ls_status find_asked(char path[4096], const char *folder, const ls_resume
         return ls_fail(
             LS_E_USAGE,
             "--resume %s: this is no checkpoint: a checkpoint folder has a manifest.json, a PyTorch "
-            "directory a .metadata; the checkpoints of a run are in RUN/checkpoints/",
-            asked);
+            "directory a .metadata; the checkpoints of a run are in RUN/checkpoints/; weights alone begin a "
+            "run "
+            "with --set model.init=%s",
+            asked, asked);
     if (!foreign && (ask->prefix || ask->epoch >= 0))
         return ls_fail(LS_E_USAGE,
                        "--resume %s: a checkpoint contains its step; %s is for PyTorch directories", asked,

@@ -36,8 +36,9 @@ typedef struct ls_huggingface {
     const ls_config_key *keys; /* of config.json; ended by a row without name */
     /* Checks keys that must agree with each other. NULL: there are none. */
     ls_status (*check)(const json_t *config, const char *path);
-    /* Whether the output head is not the embedding's table, although config.json says so. NULL: never. */
-    bool (*own_head)(const json_t *config, const ls_weights *w);
+    /* Keys that config.json lacks, and their values, if it says that the output head is the embedding's table
+     * and the weights have another head. Ended as above; NULL: none. */
+    const ls_config_key *untied;
     /* Writes config.json, except architectures, torch_dtype and vocab_size. */
     void (*write)(ls_json *j, const ls_recipe *r);
 } ls_huggingface;

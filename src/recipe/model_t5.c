@@ -111,15 +111,10 @@ static ls_status check_config(const json_t *config, const char *path)
 }
 
 /* transformers 5 writes tie_word_embeddings true for every T5. That of T5 v1.1, whose head is its own, is
- * told by scale_decoder_outputs false and by weights of the head that are not the table's. */
-static bool own_head(const json_t *config, const ls_weights *w)
-{
-    const ls_weight *head = ls_weights_find(w, "lm_head.weight"),
-                    *table = ls_weights_find(w, "shared.weight");
-    return json_is_false(json_object_get(config, "scale_decoder_outputs")) && head && table && head->data &&
-           table->data && !head->strides && !table->strides &&
-           (head->bytes != table->bytes || memcmp(head->data, table->data, (size_t)head->bytes) != 0);
-}
+ * told by weights of the head that are not the table's. It scales unless scale_decoder_outputs is false. */
+static const ls_config_key UNTIED[] = {
+    LS_CONFIG_READ_OR("scale_decoder_outputs", "model.scale_output", "true"), LS_CONFIG_END
+};
 
 static void write_config(ls_json *j, const ls_recipe *r)
 {
@@ -149,7 +144,7 @@ static void write_config(ls_json *j, const ls_recipe *r)
 static const ls_huggingface T5 = { .architecture = "T5ForConditionalGeneration",
                                    .keys = KEYS,
                                    .check = check_config,
-                                   .own_head = own_head,
+                                   .untied = UNTIED,
                                    .write = write_config };
 static const ls_second_name SECOND[] = {
     { "encoder.embed_tokens.weight", "shared.weight", false },

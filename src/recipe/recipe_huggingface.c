@@ -7,10 +7,12 @@
 #include "base/find.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "ckpt/elements.h"
 #include "data_row.h"
 #include "model_row.h"
 #include "recipe_fields.h"
 #include "recipe_read.h"
+#include "recipe_use.h"
 
 static const char *text_of(const ls_recipe_state *state, const char *key)
 {
@@ -194,17 +196,51 @@ static ls_status check_keys(const ls_config_key *keys, const json_t *config, con
     return check_known(keys, config, "", path);
 }
 
-/* Weights that cannot be opened are refused when they are loaded. */
-static ls_status apply_own_head(ls_recipe_state *state, const ls_huggingface *h, const json_t *config,
+static bool says_tied(const ls_config_key *keys, const json_t *config)
+{
+    for (const ls_config_key *k = keys; k->theirs; k++)
+        if (k->ours && !strcmp(k->ours, "model.tied")) {
+            const json_t *value = value_of(config, k->theirs);
+            return value ? json_is_true(value) : k->absent && !strcmp(k->absent, "true");
+        }
+    return false;
+}
+
+/* The name of a head that lies beside the table that it is said to be, with other values; NULL: there is
+ * none. */
+static const char *own_head(const ls_weights *w, const ls_model_row *m)
+{
+    for (const ls_second_name *n = m->second_names; n && n->name; n++) {
+        const ls_weight *head = ls_weights_find(w, n->name),
+                        *table = n->if_tied ? ls_weights_find(w, n->same_as) : NULL;
+        if (head && table && head->loadable && table->loadable && !ls_weight_equal(head, table))
+            return n->name;
+    }
+    return NULL;
+}
+
+/* config.json says that the head is the embedding's table, and the weights have both, with different values:
+ * they count, as in transformers 5. The value's origin says so. Weights that cannot be opened are refused
+ * when they are loaded. */
+static ls_status apply_own_head(ls_recipe_state *state, const ls_model_row *m, const json_t *config,
                                 const char *path)
 {
     ls_weights *w = NULL;
+    if (!says_tied(m->huggingface->keys, config) || state->set[ls_key_find("model.tied")].value)
+        return LS_OK;
     char *folder = ls_sys_strndup(path, (size_t)(strrchr(path, '/') - path));
-    const bool own = folder && ls_weights_open(&w, folder) == LS_OK && h->own_head(config, w) &&
-                     !state->set[ls_key_find("model.tied")].value;
+    const char *head = folder && ls_weights_open(&w, folder) == LS_OK ? own_head(w, m) : NULL;
     ls_weights_close(&w);
     free(folder);
-    return own ? ls_recipe_apply_value(state, "model.tied", "false", path) : LS_OK;
+    if (!head)
+        return LS_OK;
+    const char *origin = ls_arena_printf(&state->arena, "%s" LS_RECIPE_UNTIED, path);
+    LS_TRY(ls_arena_status(&state->arena));
+    LS_TRY(ls_recipe_apply_value(state, "model.tied", "false", origin));
+    for (const ls_config_key *k = m->huggingface->untied; k && k->theirs; k++)
+        if (!value_of(config, k->theirs) && !state->set[ls_key_find(k->ours)].value)
+            LS_TRY(ls_recipe_apply_value(state, k->ours, k->absent, path));
+    return LS_OK;
 }
 
 static ls_status apply(ls_recipe_state *state, const json_t *config, const char *path)
@@ -226,8 +262,7 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
     LS_TRY(check_keys(keys, config, path));
     if (m->huggingface->check)
         LS_TRY(m->huggingface->check(config, path));
-    if (m->huggingface->own_head)
-        LS_TRY(apply_own_head(state, m->huggingface, config, path));
+    LS_TRY(apply_own_head(state, m, config, path));
     for (int pass = 0; pass < 2; pass++) /* first the keys of the file, then those that it lacks */
         for (const ls_config_key *k = keys; k->theirs; k++) {
             const json_t *value = value_of(config, k->theirs);

@@ -11,6 +11,10 @@ ls_status ls_recipe_parallel(ls_parallel *out, const ls_recipe *r, int64_t ranks
  * metric: 1 if a higher value is better, -1 if a lower one, 0 if nobody says. Local. */
 ls_status ls_recipe_best_mode(ls_recipe *r, int direction);
 
+/* The origin of a model.tied that is false because of the weights, although config.json says true: the file,
+ * and this. */
+#define LS_RECIPE_UNTIED " (but its weights have a head of their own)"
+
 /* recipe_init.c: finds the weights that model.init names (it is not random), where base/find.h looks; *out is
  * malloc'ed. LS_E_USAGE if nothing is there; the message says where the key was set, and where the weights
  * were looked for. */

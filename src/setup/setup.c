@@ -214,6 +214,17 @@ static ls_status check_layers(const ls_weights *w, const ls_recipe *r)
                    key, (long long)layers, ls_recipe_origin(r, key), r->model.init, (long long)most);
 }
 
+/* Says that config.json ties the output head to the embedding, and the weights do not. */
+static void say_untied(const ls_recipe *r)
+{
+    const char *origin = ls_recipe_origin(r, "model.tied"), *end = strstr(origin, LS_RECIPE_UNTIED);
+    if (!r->model.tied && end)
+        ls_log_info(
+            "%.*s: tie_word_embeddings is true, and the weights have a head with other values than the "
+            "embedding: the two are not tied (model.tied: false)",
+            (int)(end - origin), origin);
+}
+
 typedef struct renaming {
     const ls_recipe *recipe;
     ls_arena arena;
@@ -272,6 +283,7 @@ ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
     if (status == LS_OK && (status = rename_and_reset(*out, r)) != LS_OK)
         ls_weights_close(out);
     LS_TRY(status);
+    say_untied(r);
     for (const ls_second_name *n = ls_recipe_model(r)->second_names; n && n->name; n++)
         if (r->model.tied || !n->if_tied)
             ls_weights_leave_out(*out, n->name, n->same_as);

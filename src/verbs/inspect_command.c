@@ -124,7 +124,7 @@ static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, cons
     }
     for (int64_t i = 0; i < n; i++) {
         const ls_weight *t = ls_weights_at(w, i);
-        items[i] = (ls_tree_item){ .name = t->name, .stored = t->stored, .type = t->type };
+        items[i] = (ls_tree_item){ .name = t->name, .stored = t->stored, .bytes = t->bytes, .type = t->type };
     }
     ls_tree_sort(n, items);
     const ls_status s = o->html ? write_page(o, path, w, n, items) : show(o, ui, path, n, items);

@@ -63,13 +63,14 @@ static void level(FILE *out, int depth, int64_t n, const ls_tree_item *items, si
 void ls_module_tree_print(FILE *out, const char *title, int64_t n, const ls_tree_item *items)
 {
     char count[32], size[32];
-    int64_t elements = 0, bytes = 0;
+    int64_t elements = 0;
+    uint64_t bytes = 0;
     for (int64_t i = 0; i < n; i++) {
         elements += ls_type_count(&items[i].type);
-        bytes += (int64_t)ls_type_bytes(&items[i].type);
+        bytes += items[i].stored ? items[i].bytes : ls_type_bytes(&items[i].type);
     }
     ls_print_line(out, "%-44s %12s  elements in %lld tensors, %s", title, grouped(count, elements),
-                  (long long)n, ls_format_bytes(size, (uint64_t)bytes));
+                  (long long)n, ls_format_bytes(size, bytes));
     level(out, 1, n, items, 0);
 }
 

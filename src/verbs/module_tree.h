@@ -5,6 +5,7 @@
 
 typedef struct ls_tree_item {
     const char *name, *stored; /* stored: the type's name in the file; NULL: that of type.dtype */
+    uint64_t bytes;            /* in the file; of a type of its own, `type` does not tell them */
     ls_type type;
     const char *note; /* printed at the end of the line; NULL: nothing */
 } ls_tree_item;

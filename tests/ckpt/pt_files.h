@@ -16,6 +16,13 @@ const char *file_with(const char *pickle, size_t n);
     "0X\3\0\0\0cpu"
 #define REBUILD "ctorch._utils\n_rebuild_tensor_v2\n("
 #define PARAMETER "ctorch._utils\n_rebuild_parameter\n("
+#define V2 "ctorch._utils\n_rebuild_tensor_v2\n"
+#define V3 "ctorch._utils\n_rebuild_tensor_v3\n("
+#define META "ctorch._utils\n_rebuild_meta_tensor_no_storage\n"
+#define MOVED "ctorch._utils\n_rebuild_device_tensor_from_cpu_tensor\n("
+#define TYPED "ctorch._tensor\n_rebuild_from_type_v2\n("
+#define CLASS "ctorch\nTensor\n"
+#define NEG(value) "}X\3\0\0\0neg" value "s"
 #define REST "\x89)tR"
 #define FLOATS STORAGE("FloatStorage", "0", "\6")
 #define DICT(value) "\x80\2}X\1\0\0\0w" value "s."

@@ -35,12 +35,16 @@ static void assert_same(const char *pt, const char *safetensors)
 static void reads_what_pytorch_wrote(void **state)
 {
     (void)state;
-    static const char *const MODULE[] = { "module.pt",     "checkpoint.pt", "nested.pt",
-                                          "before_1_6.pt", "protocol_5.pt", "other_zip.pt" };
+    static const char *const MODULE[] = { "module.pt", "checkpoint.pt", "nested.pt", "before_1_6.pt",
+                                          "protocol_5.pt", "other_zip.pt",
+                                          /* with everything that training checkpoints keep beside weights */
+                                          "beside.pt", "beside_flat.pt", "beside_protocol_5.pt" };
     for (size_t i = 0; i < sizeof MODULE / sizeof MODULE[0]; i++)
         assert_same(golden_pt(MODULE[i]), golden_pt("module.safetensors"));
     assert_same(golden_pt("tensors.pt"), golden_pt("tensors.safetensors"));
     assert_same(golden_pt("tensors_before_1_6.pt"), golden_pt("tensors.safetensors"));
+    /* _rebuild_parameter_with_state, _rebuild_from_type_v2 */
+    assert_same(golden_pt("attributes.pt"), golden_pt("attributes.safetensors"));
 }
 
 static void keeps_order_and_tells_views(void **state)
@@ -84,6 +88,14 @@ static void keeps_order_and_tells_views(void **state)
         assert_false(t->loadable);
     }
     assert_int_equal(memcmp(ls_weights_find(w, "bool")->data, (uint8_t[]){ 1, 0, 1 }, 3), 0);
+    ls_weights_close(&w);
+    ASSERT_OK(ls_weights_open(&w, golden_pt("more_types.pt")));
+    assert_string_equal(ls_weights_find(w, "complex128")->stored, "complex128");
+    assert_int_equal(ls_weights_find(w, "complex128")->bytes, 32);
+    assert_string_equal(ls_weights_find(w, "complex32")->stored, "complex32");
+    assert_int_equal(ls_weights_find(w, "complex32")->bytes, 12);
+    ASSERT_FAILS(ls_weight_read(ls_weights_find(w, "complex32"), LS_F32, (float[3]){ 0 }), LS_E_UNSUPPORTED,
+                 "complex32");
     ls_weights_close(&w);
 }
 
@@ -178,13 +190,46 @@ static const struct {
       "dimensions" },
     { CASE(DICT(REBUILD FLOATS "J\xff\xff\xff\xff))" REST)), LS_E_FORMAT, "no storage and place" },
     { CASE(DICT(REBUILD "K\0K\0))" REST)), LS_E_FORMAT, "no storage and place" },
-    { CASE(DICT("ctorch._utils\n_rebuild_tensor_v2\n)R")), LS_E_FORMAT, "no storage and place" },
-    { CASE(DICT("ctorch._utils\n_rebuild_parameter\n)R")), LS_E_FORMAT, "parameter" },
-    { CASE(DICT(PARAMETER PARAMETER REBUILD FLOATS "K\0))" REST "tR"
-                                                   "tR")),
-      LS_E_FORMAT, "parameter" },
+    { CASE(DICT("ctorch._utils\n_rebuild_tensor_v2\n)R")), LS_E_FORMAT, "too few or too many" },
+    { CASE(DICT("ctorch._utils\n_rebuild_parameter\n)R")), LS_E_FORMAT, "too few or too many" },
+    { CASE(DICT(REBUILD FLOATS "K\0))\x89)NNtR")), LS_E_FORMAT, "too few or too many" },
+    { CASE(DICT(PARAMETER PARAMETER REBUILD FLOATS "K\0))" REST REST REST)), LS_E_FORMAT, "parameter" },
+    { CASE(DICT(PARAMETER "N" REST)), LS_E_FORMAT, "parameter" },
     { CASE(DICT("ctorch._utils\n_rebuild_tensor_v3\n(" FLOATS "K\0))" REST)), LS_E_FORMAT,
-      "no storage and place" },
+      "too few or too many" },
+    /* the arguments of the functions that make tensors */
+    { CASE(DICT(REBUILD FLOATS "K\0))N)tR")), LS_E_FORMAT, "requires_grad" },
+    { CASE(DICT(REBUILD FLOATS "K\0))\x89K\1\x85tR")), LS_E_UNSUPPORTED, "hooks" },
+    { CASE(DICT(REBUILD FLOATS "K\0))\x89)" NEG("\x88") "tR")), LS_E_UNSUPPORTED, "resolve_neg" },
+    { CASE(DICT(PARAMETER REBUILD FLOATS "K\0))\x89)" NEG("\x88") "tR" REST)), LS_E_UNSUPPORTED,
+      "resolve_neg" },
+    { CASE(DICT(REBUILD FLOATS "K\0))\x89)" NEG("K\1") "tR")), LS_E_FORMAT, "neither true nor false" },
+    { CASE(DICT(REBUILD FLOATS "K\0))\x89)}X\4\0\0\0flip\x89stR")), LS_E_UNSUPPORTED,
+      "other than neg and conj" },
+    { CASE(DICT(REBUILD FLOATS "K\0))\x89)K\1tR")), LS_E_FORMAT, "metadata" },
+    { CASE(DICT(V3 FLOATS "K\0))\x89)ctorch\nfloat32\n" NEG("\x88") "tR")), LS_E_UNSUPPORTED, "resolve_neg" },
+    { CASE(DICT(V3 FLOATS "K\0))\x89)ctorch\nSize\ntR")), LS_E_FORMAT, "element type" },
+    { CASE(DICT(PARAMETER REBUILD FLOATS "K\0))" REST "N)tR")), LS_E_FORMAT, "requires_grad" },
+    { CASE(DICT(MOVED REBUILD FLOATS "K\0))" REST "ctorch\nfloat16\nX\3\0\0\0xla\x89tR")), LS_E_UNSUPPORTED,
+      "another element type" },
+    { CASE(DICT(MOVED REBUILD FLOATS "K\0))" REST "NX\3\0\0\0xla\x89tR")), LS_E_FORMAT, "element type" },
+    { CASE(DICT(MOVED PARAMETER REBUILD FLOATS "K\0))" REST REST "ctorch\nfloat32\nN\x89tR")), LS_E_FORMAT,
+      "no tensor" },
+    { CASE(DICT(TYPED V2 CLASS "N}tR")), LS_E_FORMAT, "no tensor" },
+    { CASE(DICT(TYPED V2 "ctorch\nSize\n(" FLOATS "K\0))\x89)t}tR")), LS_E_FORMAT, "no tensor" },
+    { CASE(DICT(TYPED "ctorch\nSize\n" CLASS "(" FLOATS "K\0))\x89)t}tR")), LS_E_FORMAT, "no tensor" },
+    { CASE(DICT(TYPED META CLASS ")}tR")), LS_E_UNSUPPORTED, "meta tensor" },
+    { CASE(DICT(REBUILD FLOATS "K\0))" REST "}b")), LS_E_UNSUPPORTED, "changed after it was made" },
+    { CASE(DICT("ctorch\nFloatTensor\n)R")), LS_E_UNSUPPORTED, "before PyTorch 0.4" },
+    { CASE(DICT(FLOATS)), LS_E_UNSUPPORTED, "storage" },
+    /* tensors without a name */
+    { CASE(DICT("c__builtin__\nset\n(](" REBUILD FLOATS "K\0))" REST "etR")), LS_E_FORMAT, "in a set" },
+    { CASE("\x80\4}X\1\0\0\0w\x8f(" REBUILD FLOATS "K\0))" REST "\x90s."), LS_E_FORMAT, "in a set" },
+    { CASE("\x80\4}X\1\0\0\0w(" REBUILD FLOATS "K\0))" REST "\x91s."), LS_E_FORMAT, "in a set" },
+    { CASE("\x80\2}\x88}X\1\0\0\0w" REBUILD FLOATS "K\0))" REST "ss."), LS_E_FORMAT, "key" },
+    { CASE("\x80\2}X\1\0\0\0wctorch\nSize\n)R(K\1\x90s."), LS_E_FORMAT, "not applied to a set" },
+    { CASE("\x80\4}X\1\0\0\0wB\xff\0\0\0s."), LS_E_FORMAT, "BINBYTES" },
+    { CASE("\x80\4}X\1\0\0\0w\x8e\xff\xff\xff\xff\xff\xff\xff\xffs."), LS_E_FORMAT, "BINBYTES8" },
     { CASE(DICT("ctorch._utils\n_rebuild_tensor_v3\n(" FLOATS "K\0))\x89)NtR")), LS_E_FORMAT,
       "element type" },
     { CASE(DICT(REBUILD STORAGE("FloatStorage", "1", "\6") "K\0))" REST)), LS_E_FORMAT,
@@ -193,8 +238,8 @@ static const struct {
       "storage 0 should hold 20 bytes, the file has 24" },
     { CASE(DICT(REBUILD STORAGE("DoubleStorage", "0", "\6") "K\0))" REST)), LS_E_FORMAT, "48 bytes" },
     { CASE(DICT(REBUILD STORAGE("float32", "0", "\6") "K\0))" REST)), LS_E_FORMAT, "type is none" },
-    { CASE(DICT(REBUILD STORAGE("QInt8Storage", "0", "\6") "K\0))" REST)), LS_E_UNSUPPORTED,
-      "torch QInt8Storage" },
+    { CASE(DICT(REBUILD STORAGE("QInt9Storage", "0", "\6") "K\0))" REST)), LS_E_UNSUPPORTED,
+      "torch QInt9Storage" },
     { CASE(DICT(REBUILD "K\0QK\0))" REST)), LS_E_FORMAT, "type, key and size" },
     { CASE(DICT(REBUILD ID "J\xff\xff\xff\xfftQK\0))" REST)), LS_E_FORMAT, "type, key and size" },
     { CASE(DICT(REBUILD ID "K\6NNtQK\0))" REST)), LS_E_FORMAT, "type, key and size" },
@@ -223,9 +268,25 @@ static void reads_made_pickles(void **state)
     ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "K\2K\3", "K\3K\1")))));
     assert_int_equal(ls_weights_at(w, 0)->bytes, 24);
     ls_weights_close(&w);
-    ASSERT_OK(ls_weights_open(&w, file_with(CASE(DICT(PARAMETER REBUILD FLOATS "K\0))" REST "tR")))));
-    assert_int_equal(ls_weights_at(w, 0)->bytes, 4);
-    ls_weights_close(&w);
+    static const struct {
+        const char *pickle;
+        size_t n;
+    } ONES[] = {
+        { CASE(DICT(PARAMETER REBUILD FLOATS "K\0))" REST REST)) },
+        { CASE(DICT(REBUILD FLOATS "K\0))\x89)NtR")) },
+        { CASE(DICT(REBUILD FLOATS "K\0))\x89)" NEG("\x89") "tR")) },
+        { CASE(DICT("ctorch._utils\n_rebuild_tensor\n(" FLOATS "K\0))tR")) },
+        { CASE(DICT(MOVED REBUILD FLOATS "K\0))" REST "ctorch\nfloat32\nX\3\0\0\0xla\x89tR")) },
+        { CASE(DICT(TYPED V2 CLASS "(" FLOATS "K\0))\x89)t}tR")) },
+        { CASE(DICT(PARAMETER TYPED V2 CLASS "(" FLOATS "K\0))\x89)t}tR" REST)) },
+    };
+    for (size_t i = 0; i < sizeof ONES / sizeof ONES[0]; i++) {
+        ASSERT_OK(ls_weights_open(&w, file_with(ONES[i].pickle, ONES[i].n)));
+        assert_int_equal(ls_weights_count(w), 1);
+        assert_int_equal(ls_weights_at(w, 0)->bytes, 4);
+        assert_string_equal(ls_weights_at(w, 0)->stored, "F32");
+        ls_weights_close(&w);
+    }
     ASSERT_OK(ls_weights_open(&w, file_with(CASE(TENSOR("\0", "\x8a\1\6", "\x8a\1\1")))));
     assert_int_equal(ls_weights_at(w, 0)->bytes, 24);
     ls_weights_close(&w);

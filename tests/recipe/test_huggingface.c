@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/file.h"
+#include "lockstep/weights.h"
 #include "recipe/model_row.h"
 #include "recipe/recipe_fields.h"
 #include "recipe/recipe_read.h"
@@ -336,6 +338,47 @@ static void heads_of_saved_t5s(void **state)
     }
 }
 
+/* config.json says tied, and the weights have a head beside the table. */
+static void heads_beside_a_table(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *table, *config;
+        int scale; /* of a head that differs; 0: the model has no such key */
+    } cases[] = {
+        { "type: qwen2, layers: 1", "model.embed_tokens.weight", "{" QWEN2 "}", 0 },
+        { "type: llama, layers: 1", "model.embed_tokens.weight", "{" LLAMA ", \"tie_word_embeddings\": true}",
+          0 },
+        { "type: t5, dropout: 0", "shared.weight", "{" T5 "}", LS_SCALE_OUTPUT_TRUE },
+        { "type: t5, dropout: 0", "shared.weight", "{" T5 ", \"tie_word_embeddings\": true}",
+          LS_SCALE_OUTPUT_TRUE },
+        { "type: t5, dropout: 0", "shared.weight", "{" T5 ", \"scale_decoder_outputs\": false}",
+          LS_SCALE_OUTPUT_FALSE },
+    };
+    float values[2][6] = { { 1, 2, 3, 4, 5, 6 }, { 1, 2, 3, 4, 5, 6 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int differ = 0; differ < 2; differ++) {
+            ls_recipe *r;
+            values[1][5] = differ ? 7 : 6;
+            const ls_named_tensor t[] = { { cases[i].table, ls_tensor_of(values[0], &LS_TYPE(LS_F32, 3, 2)) },
+                                          { "lm_head.weight",
+                                            ls_tensor_of(values[1], &LS_TYPE(LS_F32, 3, 2)) } };
+            ASSERT_OK(ls_weights_save_dir(ls_test_dir(), 0, 2, t));
+            write_config(cases[i].config);
+            ASSERT_OK(load(&r, cases[i].model, NULL));
+            assert_int_equal(r->model.tied, !differ);
+            assert_int_equal(strstr(ls_recipe_origin(r, "model.tied"), "a head of their own") != NULL,
+                             differ);
+            if (cases[i].scale && differ)
+                assert_int_equal(r->model.scale_output, cases[i].scale);
+            ls_recipe_destroy(&r);
+            ASSERT_OK(load(&r, cases[i].model, "model.tied=true")); /* as the user says */
+            assert_true(r->model.tied);
+            ls_recipe_destroy(&r);
+        }
+    assert_int_equal(unlink(ls_test_path("model.safetensors")), 0);
+}
+
 static void what_is_written_reads_back(void **state)
 {
     (void)state;
@@ -397,6 +440,7 @@ int main(void)
         cmocka_unit_test(every_key_is_read_or_refused),
         cmocka_unit_test(files_of_transformers_are_taken),
         cmocka_unit_test(heads_of_saved_t5s),
+        cmocka_unit_test(heads_beside_a_table),
         cmocka_unit_test(what_is_written_reads_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 """PyTorch's files for the tests, and the live comparison with torch.load.
 
     python tools/golden/pt.py make                      # tests/golden/pt_*.pt, what is in them as
-    .safetensors, and tests/fuzz/corpus/pt
+    .safetensors, tests/golden/pt_names.txt, and tests/fuzz/corpus/pt
     python tools/golden/pt.py check LOCKSTEP FILE.pt... # every file through `lockstep export` to both
     formats, compared bit for bit
 
@@ -10,13 +10,15 @@
 
 import io
 import os
+import random
 import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 
+import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -88,6 +90,68 @@ def module():
     return torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
 
 
+def beside():
+    """What training checkpoints keep beside their tensors. Only NumPy's is more than weights_only allows."""
+    random.seed(1)
+    np.random.seed(1)
+    return {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),
+        "generator": np.random.default_rng(1).bit_generator.state,
+        "array": np.arange(6.0).reshape(2, 3),
+        "scalar": np.float64(0.5),
+        "bytes": b"\x00\xff bytes",
+        "bytearray": bytearray(b"abc"),
+        "set": {1, 2},
+        "complex": 1 + 2j,
+        "counter": Counter("abca"),
+        "ordered": OrderedDict(a=1),
+        "layout": torch.strided,
+        "scheme": torch.per_tensor_affine,
+        "class": torch.FloatTensor,
+        "large": 2**2000,
+        True: None,
+    }
+
+
+def number_of_16_bits():
+    return torch.ones(3, dtype=torch.complex64).to(torch.complex32)
+
+
+def with_attributes():
+    """Tensors and parameters that have attributes of Python."""
+    out = OrderedDict(parameter=torch.nn.Parameter(counting(2, 3)), tensor=counting(3))
+    out["parameter"].tensor_model_parallel = True
+    out["tensor"].note = "one"
+    out["view"] = counting(4, 2).t()
+    out["view"].note = {"partition": (1, 2)}
+    return out
+
+
+def refused():
+    """Values for which a plain copy of a storage would be wrong."""
+    number = torch.tensor([1 + 2j, 3 - 4j])
+    quantized = torch.quantize_per_tensor(counting(4), 0.25, 0, torch.qint8)
+    return {
+        "negated": torch.imag(number.conj()),
+        "conjugated": number.conj(),
+        "meta": torch.empty(2, 3, device="meta"),
+        "sparse": torch.eye(3).to_sparse(),
+        "quantized": quantized,
+        "nested": torch.nested.nested_tensor([counting(2), counting(3)]),
+        "storage": counting(3).untyped_storage(),
+    }
+
+
+def allowed_names():
+    """The globals that this PyTorch's weights_only loader allows, as a pickle has them."""
+    from torch._weights_only_unpickler import _get_allowed_globals
+
+    names = sorted(" ".join(name.rsplit(".", 1)) for name in _get_allowed_globals())
+    with open(os.path.join(GOLDEN, "pt_names.txt"), "w") as f:
+        f.write("".join(name + "\n" for name in names))
+
+
 def make():
     path = lambda name: os.path.join(GOLDEN, "pt_" + name + ".pt")
     state = tensors()
@@ -141,6 +205,20 @@ def make():
     rewrite(
         path("other_zip"), drop=("byteorder", "serialization_id", ".format_version", ".storage_alignment")
     )
+
+    torch.save({"model": weights, "rng": torch.get_rng_state(), "more": beside()}, path("beside"))
+    torch.save({**weights, "more": beside()}, path("beside_flat"))
+    torch.save({**weights, "more": beside()}, path("beside_protocol_5"), pickle_protocol=5)
+    torch.save(with_attributes(), path("attributes"))
+    twin("pt_attributes", with_attributes())
+    torch.save(
+        OrderedDict(complex128=torch.ones(2, dtype=torch.complex128), complex32=number_of_16_bits()),
+        path("more_types"),
+    )
+    torch.save({"array": np.arange(6.0)}, path("refused_arrays"))
+    for name, value in refused().items():
+        torch.save({"good": torch.ones(2), "odd": value}, path("refused_" + name))
+    allowed_names()
 
     torch.save({"weight": torch.ones(2), "more": Evil()}, path("refused_call"))
     torch.save(module(), path("refused_module"))
