@@ -54,6 +54,14 @@ static struct {
     bool ready;
 } h5;
 
+/* A variable of the library. A program that is linked with the same library may have it in its own memory (a
+ * copy relocation), and then the library uses that one. */
+static const hid_t *variable(void *library, const char *name)
+{
+    const bool linked = dlsym(RTLD_DEFAULT, "H5open") == dlsym(library, "H5open");
+    return dlsym(linked ? RTLD_DEFAULT : library, name);
+}
+
 /* With the lock held. False: a function is missing. */
 static bool find_symbols(void *library)
 {
@@ -62,12 +70,12 @@ static bool find_symbols(void *library)
     FUNCTIONS(FIND)
     if (!all || h5.H5open() < 0)
         return false;
-    h5.f32 = dlsym(library, "H5T_NATIVE_FLOAT_g");
-    h5.f64 = dlsym(library, "H5T_NATIVE_DOUBLE_g");
-    h5.i32 = dlsym(library, "H5T_NATIVE_INT32_g");
-    h5.i64 = dlsym(library, "H5T_NATIVE_INT64_g");
-    h5.u8 = dlsym(library, "H5T_NATIVE_UINT8_g");
-    h5.access = dlsym(library, "H5P_CLS_DATASET_ACCESS_ID_g");
+    h5.f32 = variable(library, "H5T_NATIVE_FLOAT_g");
+    h5.f64 = variable(library, "H5T_NATIVE_DOUBLE_g");
+    h5.i32 = variable(library, "H5T_NATIVE_INT32_g");
+    h5.i64 = variable(library, "H5T_NATIVE_INT64_g");
+    h5.u8 = variable(library, "H5T_NATIVE_UINT8_g");
+    h5.access = variable(library, "H5P_CLS_DATASET_ACCESS_ID_g");
     return h5.f32 && h5.f64 && h5.i32 && h5.i64 && h5.u8 && h5.access;
 }
 
