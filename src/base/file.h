@@ -11,9 +11,9 @@ typedef struct ls_mapping {
     void *base; /* address for munmap; used by file.c only */
 } ls_mapping;
 
-/* Opens a regular file for reading; every file that is read as data is opened here. A folder, a pipe, a socket
- * or a device is an error that says what it is: opening a pipe would wait for a writer, and nothing could stop
- * that. LS_E_IO. The caller closes *fd. */
+/* Opens a regular file for reading; every file that is read as data is opened here. A folder, a pipe, a
+ * socket or a device is an error that says what it is: opening a pipe would wait for a writer, and nothing
+ * could stop that. LS_E_IO. The caller closes *fd. */
 ls_status ls_file_open(int *fd, size_t *size, const char *path);
 /* The same, for a file that a library opens by its name. */
 ls_status ls_file_check(const char *path);

@@ -156,8 +156,8 @@ static ls_status read_row(reader *r, double *row, bool *empty)
         if (text && !parse(text, &row[column])) {
             char shown[24];
             snprintf(shown, sizeof shown, "%s", text);
-            return ls_fail(LS_E_FORMAT, "%s line %lld: \"%s\" is no number%s", r->what, (long long)line, shown,
-                           strchr(text, ',') ? "; write decimals with a point" : "");
+            return ls_fail(LS_E_FORMAT, "%s line %lld: \"%s\" is no number%s", r->what, (long long)line,
+                           shown, strchr(text, ',') ? "; write decimals with a point" : "");
         }
     }
     return LS_OK;

@@ -1,9 +1,9 @@
 /* array_hdf5.c - reads HDF5 through libhdf5, which is loaded at run time. Builds of libhdf5 are usually not
  * safe for threads, so a lock is held during every call.
  *
- * A file is only itself: links to other files, external storage and virtual data sets are refused, because they
- * let a file read any other one, and a change of that one would not change the data set's hash. The library
- * believes the sizes that a file declares, so they are compared with each other before anything is read. */
+ * Links to other files, external storage and virtual data sets are refused: with them a file could read any
+ * other one, and a change of that one would not change the data set's hash. The library believes the sizes
+ * that a file declares, so they are compared with each other before anything is read. */
 #include "data/array_hdf5.h"
 
 #include "base/str.h"
@@ -54,6 +54,14 @@ static struct {
     bool ready;
 } h5;
 
+/* A variable of the library. A program that is linked with the same library may have it in its own memory (a
+ * copy relocation), and then the library uses that one. */
+static const hid_t *variable(void *library, const char *name)
+{
+    const bool linked = dlsym(RTLD_DEFAULT, "H5open") == dlsym(library, "H5open");
+    return dlsym(linked ? RTLD_DEFAULT : library, name);
+}
+
 /* With the lock held. False: a function is missing. */
 static bool find_symbols(void *library)
 {
@@ -62,12 +70,12 @@ static bool find_symbols(void *library)
     FUNCTIONS(FIND)
     if (!all || h5.H5open() < 0)
         return false;
-    h5.f32 = dlsym(library, "H5T_NATIVE_FLOAT_g");
-    h5.f64 = dlsym(library, "H5T_NATIVE_DOUBLE_g");
-    h5.i32 = dlsym(library, "H5T_NATIVE_INT32_g");
-    h5.i64 = dlsym(library, "H5T_NATIVE_INT64_g");
-    h5.u8 = dlsym(library, "H5T_NATIVE_UINT8_g");
-    h5.access = dlsym(library, "H5P_CLS_DATASET_ACCESS_ID_g");
+    h5.f32 = variable(library, "H5T_NATIVE_FLOAT_g");
+    h5.f64 = variable(library, "H5T_NATIVE_DOUBLE_g");
+    h5.i32 = variable(library, "H5T_NATIVE_INT32_g");
+    h5.i64 = variable(library, "H5T_NATIVE_INT64_g");
+    h5.u8 = variable(library, "H5T_NATIVE_UINT8_g");
+    h5.access = variable(library, "H5P_CLS_DATASET_ACCESS_ID_g");
     return h5.f32 && h5.f64 && h5.i32 && h5.i64 && h5.u8 && h5.access;
 }
 
@@ -172,12 +180,13 @@ static ls_status check_filters(const ls_hdf5 *h, hid_t made)
                                                   &setting);
         if (id < 0 || h5.H5Zfilter_avail(id) <= 0)
             return ls_fail(LS_E_UNSUPPORTED,
-                           "%s: its chunks need the filter %d%s%.60s, which this libhdf5 does not have: write "
-                           "them with gzip (h5repack -f GZIP=4), or name the folder of the filter's plugin in "
-                           "HDF5_PLUGIN_PATH",
+                           "%s: its chunks need the filter %d%s%.60s, which this libhdf5 does not have: "
+                           "write them with gzip (h5repack -f GZIP=4), or name the folder of the filter's "
+                           "plugin in HDF5_PLUGIN_PATH",
                            h->what, (int)id, *name ? " " : "", name);
     }
-    return n < 0 ? ls_fail(LS_E_FORMAT, "%s: its filters cannot be read: the file is damaged", h->what) : LS_OK;
+    return n >= 0 ? LS_OK
+                  : ls_fail(LS_E_FORMAT, "%s: its filters cannot be read: the file is damaged", h->what);
 }
 
 /* A chunk is in memory as a whole. Without filters each one that exists is in the file as a whole, too. */
@@ -189,8 +198,8 @@ static ls_status check_chunks(const ls_hdf5 *h, hid_t made, hid_t type, uint64_t
     for (int d = 0; d < h->type.ndim && fits; d++)
         fits = dims[d] > 0 && !__builtin_mul_overflow(bytes, (uint64_t)dims[d], &bytes) && bytes < 1ull << 32;
     if (!fits || (h5.H5Pget_nfilters(made) == 0 && stored % bytes))
-        return ls_fail(LS_E_FORMAT, "%s: its chunks do not have the size that they declare: the file is damaged",
-                       h->what);
+        return ls_fail(LS_E_FORMAT,
+                       "%s: its chunks do not have the size that they declare: the file is damaged", h->what);
     LS_TRY(check_filters(h, made));
     return ls_array_room((size_t)bytes, h->what);
 }
@@ -295,7 +304,8 @@ static ls_status open_set(ls_hdf5 *h, const char *path, const char *name)
         return ls_fail(LS_E_MEMORY, "%s: libhdf5 has no memory", h->what);
     if (*other)
         return ls_fail(LS_E_UNSUPPORTED,
-                       "%s: a link to the file %s: only data sets of the file itself are read; name that file",
+                       "%s: a link to the file %s: only data sets of the file itself are read; name that "
+                       "file",
                        h->what, ls_shown_name(shown, other));
     return h->set < 0 ? no_set(h->file, name, h->what) : LS_OK;
 }

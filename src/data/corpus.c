@@ -68,8 +68,13 @@ ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
         free(there);
         LS_TRY(s);
     }
-    for (size_t i = 0; i < out->n; i++)
+    for (size_t i = 0; i < out->n; i++) {
+        if (ls_stop_asked()) {
+            ls_corpus_release(out);
+            return ls_stop_check("looking for %s", pattern);
+        }
         out->bytes += ls_file_size(out->paths[i]);
+    }
     if (out->n)
         return LS_OK;
     ls_corpus_release(out);
@@ -100,9 +105,9 @@ void ls_corpus_release(ls_corpus *c)
 
 enum { PART = 1 << 24 }; /* bytes between two checks for a request to stop */
 
-/* Inflates all members of a gzip file, one after the other, as gunzip does. Zeros may follow the last one: tapes
- * and block devices pad with them. What a file inflates to is not known before, so each part is checked against
- * the memory that is left. */
+/* Inflates all members of a gzip file, one after the other, as gunzip does. Zeros may follow the last one:
+ * tapes and block devices pad with them. What a file inflates to is not known before, so before each part
+ * there must be memory for it. */
 static ls_status inflate_all(ls_text_file *f, const char *path)
 {
     z_stream z = { .next_in = (Bytef *)(uintptr_t)f->map.data };
@@ -119,8 +124,8 @@ static ls_status inflate_all(ls_text_file *f, const char *path)
         if (f->n >= PART && ls_array_room_left() < PART) {
             inflateEnd(&z);
             return ls_fail(LS_E_MEMORY,
-                           "%s: no memory: its %zu bytes inflate to more than %zu, for which there is no room "
-                           "here; divide the file",
+                           "%s: no memory: its %zu bytes inflate to more than %zu, for which there is no "
+                           "room here; divide the file",
                            path, f->map.size, f->n);
         }
         if (f->n == room) {
@@ -154,9 +159,9 @@ static ls_status inflate_all(ls_text_file *f, const char *path)
         return LS_OK;
     if (behind && !ls_idx_is_gzip(f->map.data + member, f->map.size - member))
         return ls_fail(LS_E_FORMAT,
-                       "%s: the gzip data end at offset %zu, and %zu bytes follow that are neither zeros nor "
-                       "more gzip data: if they are not needed, unpack the file with gunzip, which leaves them "
-                       "out",
+                       "%s: the gzip data end at offset %zu, and %zu bytes follow that are neither zeros "
+                       "nor more gzip data: if they are not needed, unpack the file with gunzip, which "
+                       "leaves them out",
                        path, member, f->map.size - member);
     return ls_fail(LS_E_FORMAT, "%s: damaged gzip data at offset %zu (%s), after %zu inflated bytes", path,
                    at, why, f->n);

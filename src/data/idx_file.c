@@ -145,7 +145,9 @@ ls_status ls_idx_open(ls_idx_file *out, const char *path, int rank)
         LS_TRY_TO(s, open_gzip(out, &source, path, rank, key, dir, known), done);
     } else {
         LS_TRY_TO(s, ls_idx_parse(&out->idx, source.data, source.size, rank, path), done);
-        out->digest = hash ? hash : ls_hash64(source.data, source.size);
+        out->digest = hash;
+        if (!hash)
+            LS_TRY_TO(s, ls_hash64_long(&out->digest, source.data, source.size, path), done);
         if (key && !hash)
             ls_source_remember(known, key, out->digest);
         out->map = source;

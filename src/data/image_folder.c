@@ -42,8 +42,8 @@ static ls_status add(ls_paths *p, const char *name)
     return LS_OK;
 }
 
-/* Whether an entry of `folder` is a folder, following links. All else counts as a file: a link to nothing or a
- * pipe is refused, with its name, when it is read. */
+/* Whether an entry of `folder` is a folder, following links. All else counts as a file: a link to nothing or
+ * a pipe is refused, with its name, when it is read. */
 static ls_status is_folder(bool *out, const char *folder, const struct dirent *e)
 {
     *out = e->d_type == DT_DIR;

@@ -17,8 +17,8 @@ typedef struct ls_npy {
  * that is none of ls_dtype's, big-endian, columns first, more than LS_MAX_DIMS dimensions. */
 ls_status ls_npy_parse(ls_npy *out, const void *bytes, size_t size, const char *what);
 
-/* Checks an array of `size` bytes by its first n, at most LS_NPY_START, among which the header must be: before the
- * rest is inflated. Fails as ls_npy_parse. */
+/* Checks an array of `size` bytes by its first n, at most LS_NPY_START, among which the header must be:
+ * before the rest is inflated. Fails as ls_npy_parse. */
 enum { LS_NPY_START = 1 << 16 };
 ls_status ls_npy_check(const void *start, size_t n, size_t size, const char *what);
 

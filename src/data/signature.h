@@ -2,5 +2,5 @@
 #pragma once
 #include <stddef.h>
 
-/* "a Parquet file; convert it with ...", in a sentence that says why a file is refused; NULL: no known kind. */
+/* "a Parquet file; write it as CSV ...", to say why a file is refused. NULL: no known kind. */
 const char *ls_signature(const void *bytes, size_t n);

@@ -94,15 +94,15 @@ static ls_status take_pax(ls_tar *t, const uint8_t *p, size_t n, size_t at, bool
     return LS_OK;
 }
 
-/* An archive ends in two blocks of zeros, and most writers fill a record of 10240 bytes with them. One is enough
- * here, as for GNU tar: all files stand before it. Without one the archive was cut between two files. What
- * follows them is no part of the archive for any reader: it is a second archive, most likely. */
+/* An archive ends in two blocks of zeros, and most writers fill a record of 10240 bytes with them. One is
+ * enough here, as for GNU tar: all files stand before it. Without one the archive was cut between two files.
+ * Readers of tar stop at the zeros: what follows would be left out. It is a second archive, most likely. */
 static ls_status check_end(const ls_tar *t)
 {
     if (t->at == t->n)
         return ls_fail(LS_E_FORMAT,
-                       "%s: truncated at offset %zu: the blocks of zeros that end a tar archive are missing; get "
-                       "the file again",
+                       "%s: truncated at offset %zu: the blocks of zeros that end a tar archive are missing; "
+                       "get the file again",
                        t->what, t->n);
     for (size_t i = t->at; i < t->n; i++)
         if (t->p[i])

@@ -120,8 +120,8 @@ static ls_status read_row(const ls_dataset *set, int64_t i, void *const *to)
 /* ---- the split */
 
 /* Chooses the documents of this split; with rows, only those with a target. train_percentage cuts the rows of
- * the source, blank lines among them, and rounds as a percentage of Hugging Face's data sets (int(round(rows *
- * percent / 100.0)), where a half goes to the even number). */
+ * the source, blank lines among them, and rounds as a percentage of Hugging Face's data sets does:
+ * int(round(rows * percent / 100.0)), where a half goes to the even number. */
 static ls_status choose(text_set *d, ls_split split, const char *path, const ls_text_options *o)
 {
     const int64_t n = d->tokens.footer.documents;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/field.h"
@@ -65,7 +66,9 @@ static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_sour
     *key = ls_hash64_more(*key, &h, sizeof h);
     to->parts[to->n_parts++] = (ls_dataset_part){ "tokenizer", ls_sys_strdup(from->tokenizer_file), h };
     for (size_t i = 0; i < from->corpus.n && s == LS_OK; i++) {
-        s = ls_source_hash(&h, from->corpus.paths[i], known);
+        s = ls_stop_check("looking at the files of %s", from->pattern);
+        if (s == LS_OK)
+            s = ls_source_hash(&h, from->corpus.paths[i], known);
         *key = ls_hash64_more(*key, &h, sizeof h);
         add_file(to, &from->corpus, i, h);
     }
@@ -100,7 +103,8 @@ static bool open_cached(ls_token_store *out, const char *path, uint64_t key)
         }
         ls_file_unmap(&map);
     }
-    ls_log_warn("%s: the text is tokenized again", ls_error_message());
+    if (!ls_stop_asked())
+        ls_log_warn("%s: the text is tokenized again", ls_error_message());
     return false;
 }
 
@@ -110,18 +114,18 @@ static ls_status lock(int *fd, const char *path, const ls_token_source *from)
     *fd = ls_sys_open(path, O_RDWR | O_CREAT);
     if (*fd < 0)
         return ls_fail_os(path, "open", errno);
-    if (flock(*fd, LOCK_EX | LOCK_NB) == 0)
-        return LS_OK;
-    if (errno == EWOULDBLOCK)
-        ls_log_info("waiting for another process, which tokenizes %s", from->pattern);
-    while (flock(*fd, LOCK_EX) != 0) {
+    /* asked again and again: a signal that another thread gets would not end a call that waits */
+    for (bool told = false; flock(*fd, LOCK_EX | LOCK_NB) != 0; told = true) {
         const int error = errno;
-        if (error == EINTR && !ls_stop_asked())
-            continue;
-        close(*fd);
-        return error == EINTR
-                   ? ls_fail(LS_E_STOPPED, "stopped while another process tokenized %s", from->pattern)
-                   : ls_fail_os(path, "lock", error);
+        const bool waits = error == EWOULDBLOCK || error == EINTR;
+        if (!waits || ls_stop_asked()) {
+            close(*fd);
+            return waits ? ls_fail(LS_E_STOPPED, "stopped while another process tokenized %s", from->pattern)
+                         : ls_fail_os(path, "lock", error);
+        }
+        if (!told)
+            ls_log_info("waiting for another process, which tokenizes %s", from->pattern);
+        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
     }
     return LS_OK;
 }
@@ -148,6 +152,7 @@ static ls_status open_or_make(ls_token_store *out, const ls_token_source *from, 
     int fd = -1;
     if (open_cached(out, path, key))
         goto done;
+    LS_TRY_TO(s, ls_stop_check("opening %s", from->pattern), done);
     if (ls_cache_is_frozen()) {
         s = make_in_memory(out, from, key);
         goto done;

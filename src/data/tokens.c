@@ -52,7 +52,9 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
 ls_status ls_tokens_verify(const ls_token_store *t, const char *what)
 {
     const ls_token_footer *f = &t->footer;
-    if (ls_hash64(t->ids, (size_t)(f->tokens * f->width)) == f->ids_hash)
+    uint64_t hash;
+    LS_TRY(ls_hash64_long(&hash, t->ids, (size_t)(f->tokens * f->width), what));
+    if (hash == f->ids_hash)
         return LS_OK;
     return ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %lld tokens is another", what,
                    (long long)f->tokens);

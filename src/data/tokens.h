@@ -1,6 +1,6 @@
 /* tokens.h - the ids of a corpus in a file of the cache: all ids, padded to 8 bytes; for each document where
- * it ends, with its end token; for each document which row of the source it is; a footer with the checksums
- * of all three. Blank lines are rows of the source, and no documents. The file is mapped, so it takes no memory
+ * it ends, with its end token; for each document which row of the source it is (a blank line is a row, and no
+ * document); a footer with the checksums of all three. The file is mapped, so it takes no memory
  * of its own. A process reads it completely once, when it opens it first, to compare the checksums
  * (bench/caches.c). */
 #pragma once

@@ -102,6 +102,7 @@ static ls_status find_shifts(const ls_dataset *set, int n, fitted *all, void **t
     enum { MOST = 4096 }; /* samples; a channel without a number in all of them is not shifted */
     bool all_found = false;
     for (int64_t i = 0; i < set->n && i < MOST && !all_found; i++) {
+        LS_TRY(ls_stop_check("finding the scaling of %s", set->name));
         LS_TRY(read_sample(set, i, n, all, to));
         all_found = true;
         for (int j = 0; j < n; j++) {

@@ -179,7 +179,8 @@ static void archives_do_not_explode(void **state)
     write_npz(in(dir, "bomb.npz"), all);
     write_npz(in(dir, "sound.npz"), (bytes){ all.data, header.len + 12 });
     ls_array_room_most = 1 << 20; /* inflating all of it would be refused for another reason */
-    const ls_array_field x = ARRAY("x", in(dir, "bomb.npz"), LS_F32), y = ARRAY("x", in(dir, "sound.npz"), LS_F32);
+    const ls_array_field x = ARRAY("x", in(dir, "bomb.npz"), LS_F32),
+                         y = ARRAY("x", in(dir, "sound.npz"), LS_F32);
     const ls_status bomb = ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, &x);
     ls_array_room_most = SIZE_MAX;
     assert_fails(LS_E_FORMAT, bomb, "bomb.npz:x: its shape takes 12 bytes", "8388480 follow the header");

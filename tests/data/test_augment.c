@@ -155,6 +155,52 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* An image whose form no box of the ratio fits: its middle, with the nearest ratio. */
+static void test_central_crop(void **state)
+{
+    (void)state;
+    static const ls_augment a = { .crop = LS_CROP_RESIZED, .scale = { 1, 1 }, .ratio = { 0.75, 4.0 / 3 } };
+    static const struct {
+        int width, height, box[4]; /* x, y, width, height */
+    } CASES[] = {
+        { 100, 10, { 43, 0, 13, 10 } },
+        { 10, 100, { 0, 43, 10, 13 } },
+        { 1000, 3, { 498, 0, 4, 3 } },
+        { 3, 1000, { 0, 498, 3, 4 } },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
+        for (uint64_t draw = 0; draw < 20; draw++) {
+            int box[4];
+            ls_augment_crop(&a, draw, CASES[i].width, CASES[i].height, box);
+            assert_memory_equal(box, CASES[i].box, sizeof box);
+        }
+}
+
+/* Shares are rounded to the nearest, and so are mixed pixels, a half upwards. */
+static void test_mixup_rounds(void **state)
+{
+    (void)state;
+    enum { ONE = 32768 };
+    static const struct {
+        int share;
+        uint8_t own, other, mixed;
+    } CASES[] = { { ONE / 2, 0, 1, 1 },     { ONE / 2, 255, 0, 128 }, { ONE / 4, 0, 1, 1 },
+                  { ONE / 4, 1, 0, 0 },     { 3 * ONE / 4, 1, 0, 1 }, { ONE, 7, 200, 7 },
+                  { 0, 7, 200, 200 },       { ONE / 2 - 1, 1, 0, 0 }, { ONE / 3, 255, 255, 255 } };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        uint8_t images[2] = { CASES[i].other, CASES[i].own }; /* row 1 is mixed with row 0 */
+        const ls_mix m = { .share = CASES[i].share };
+        ls_mix_images(&m, images, 2, 1, 1, 1);
+        assert_int_equal(images[1], CASES[i].mixed);
+    }
+    /* Beta(1e9, 1e9) is a half, give or take 1.1e-5, which is a third of a step of the share */
+    int halves = 0;
+    const ls_augment a = { .mixup = 1e9 };
+    for (uint64_t draw = 0; draw < 200; draw++)
+        halves += ls_mix_draw(&a, draw, 4, 4).share == ONE / 2;
+    assert_true(halves > 160); /* cut off instead of rounded, 100 */
+}
+
 /* mixup's share of the own image is distributed as Beta(alpha, alpha): the largest distance of the two
  * distribution functions (Kolmogorov and Smirnov). With both changes each comes half of the times. */
 static void test_mixup_is_beta(void **state)
@@ -277,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flip_and_shift), cmocka_unit_test(test_erase),    cmocka_unit_test(test_draws),
         cmocka_unit_test(test_mixup_is_beta),  cmocka_unit_test(test_purposes), cmocka_unit_test(test_order),
+        cmocka_unit_test(test_central_crop),   cmocka_unit_test(test_mixup_rounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

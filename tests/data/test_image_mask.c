@@ -181,6 +181,30 @@ static void test_values(void **state)
     free_bytes(&colour);
 }
 
+/* A mask that is made smaller has the pixels in the middle of what each new one covers; made larger by three
+ * halves it repeats some. */
+static void test_nearest_pixels(void **state)
+{
+    (void)state;
+    enum { WIDE = 6, HIGH = 4 };
+    static const int HALF[] = { 1, 3, 5 }, LARGER[] = { 0, 1, 1, 2, 3, 3, 4, 5, 5 };
+    const ls_mask_values m = { .classes = 200, .ignore = 255 };
+    uint8_t values[HIGH * WIDE], mask[2 * 9];
+    bytes b;
+    for (int i = 0; i < HIGH * WIDE; i++)
+        values[i] = (uint8_t)(i / WIDE * 20 + i % WIDE);
+    assert_ok(ls_png_encode(&b.data, &b.size, 1, HIGH, WIDE, values));
+    const ls_view half = { .channels = 1, .height = 2, .width = 3, .choose = choose_all },
+                  larger = { .channels = 1, .height = 2, .width = 9, .choose = choose_all };
+    assert_ok(ls_mask_view(mask, &half, &m, (const int[2]){ HIGH, WIDE }, b.data, b.size, "m"));
+    for (int i = 0; i < 2 * 3; i++)
+        assert_int_equal(mask[i] - 1, (2 * (i / 3) + 1) * 20 + HALF[i % 3]);
+    assert_ok(ls_mask_view(mask, &larger, &m, (const int[2]){ HIGH, WIDE }, b.data, b.size, "m"));
+    for (int i = 0; i < 2 * 9; i++)
+        assert_int_equal(mask[i] - 1, (2 * (i / 9) + 1) * 20 + LARGER[i % 9]);
+    free_bytes(&b);
+}
+
 static void test_missing(void **state)
 {
     (void)state;
@@ -203,7 +227,7 @@ int main(void)
         cmocka_unit_test(test_same_geometry),
         cmocka_unit_test(test_steps),
         cmocka_unit_test(test_values),
-        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_nearest_pixels), cmocka_unit_test(test_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

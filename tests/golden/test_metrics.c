@@ -136,6 +136,53 @@ static void pytorchs_values_on_any_ranks(void **state)
     ls_weights_close(&golden);
 }
 
+/* ---- targets of bce between 0 and 1: those above a half are class 1 */
+
+static const float SOFT[][2] = { { 1, 0.6f },   { 1, 0.55f },  { 1, 0.45f },  { 1, 0.5f },   { -1, 0.6f },
+                                 { -1, 0.45f }, { -1, 0.4f }, { -1, 0.5f }, { -1, 0.01f }, { 1, 1 } };
+enum { N_SOFT = sizeof SOFT / sizeof *SOFT, SOFT_RIGHT = 7 };
+
+static ls_status read_soft(const ls_dataset *set, int64_t i, void *const *to)
+{
+    (void)set;
+    for (int k = 0; k < 2; k++)
+        if (to[k])
+            *(float *)to[k] = SOFT[i][k];
+    return LS_OK;
+}
+
+static ls_status build_soft(ls_graph *g, const void *config, int64_t batch)
+{
+    (void)config;
+    ls_value one = ls_param(g, "one", LS_TYPE(LS_F32, 1), (ls_init){ .kind = LS_INIT_ONE }),
+             y = ls_mul(g, ls_input(g, "y", LS_TYPE(LS_F32, batch, 1)), one),
+             t = ls_input(g, "t", LS_TYPE(LS_F32, batch, 1));
+    ls_loss(g, "mse", ls_square(g, ls_sub(g, y, t)), 1, LS_BY_ELEMENT, NULL);
+    ls_measure_against(g, "right", LS_ACCURACY, y, t, LS_BY_ELEMENT, NULL);
+    return ls_graph_finish(g);
+}
+
+static void soft_targets_have_a_class(void **state)
+{
+    (void)state;
+    static const ls_field fields[] = { { .name = "y", .type = { LS_F32, 1, { 1 } } },
+                                       { .name = "t", .type = { LS_F32, 1, { 1 } } } };
+    const ls_dataset set = {
+        .name = "soft", .source = "test", .n = N_SOFT, .n_fields = 2, .fields = fields, .read = read_soft
+    };
+    ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .device = "ref", .threads = 1, .micro_batch = 5,
+                          .eval_only = true };
+    ls_trainer *t;
+    ls_metric metrics[MOST];
+    int n;
+    ASSERT_OK(ls_trainer_create_with(&t, build_soft, NULL, &o));
+    ASSERT_OK(ls_trainer_init(t, 0));
+    ASSERT_OK(ls_trainer_evaluate(t, &set, metrics, MOST, &n));
+    assert_string_equal(metrics[n - 1].name, "right");
+    assert_float_equal(metrics[n - 1].value, (double)SOFT_RIGHT / N_SOFT, 1e-12);
+    ls_trainer_destroy(&t);
+}
+
 /* ---- mistakes, each with its message */
 
 typedef enum mistake {
@@ -225,7 +272,7 @@ static void of_a_model_in_bf16(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pytorchs_values_on_any_ranks),
+        cmocka_unit_test(pytorchs_values_on_any_ranks), cmocka_unit_test(soft_targets_have_a_class),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(of_a_model_in_bf16),
     };
