@@ -9,10 +9,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/errand.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "base/errand.h"
 
 #define PATIENCE 10.0 /* seconds that a host has to answer */
 
@@ -302,7 +303,13 @@ ls_status ls_hosts_ask(ls_hosts *h, bool all)
     LS_TRY(h->slurm ? ask_slurm_for(h) : ask_each(h));
     for (int i = 0; i < h->n; i++)
         missing += !h->all[i].answers;
-    return missing && (all || missing == h->n) ? tell_missing(h) : LS_OK;
+    if (!missing)
+        return LS_OK;
+    const ls_status s = tell_missing(h);
+    if (all || missing == h->n)
+        return s;
+    ls_log_warn("%s", ls_error_message());
+    return LS_OK;
 }
 
 /* ---- distributing ranks */
