@@ -25,8 +25,9 @@ static void how_they_end(void **state)
 {
     (void)state;
     ls_str whole = { 0 };
-    ls_errand all[] = { shell("echo one; echo two; echo; exit 3"), shell("kill -TERM $$"), shell("sleep 1000"),
-                        { 0 }, { 0 } };
+    ls_errand all[] = {
+        shell("echo one; echo two; echo; exit 3"), shell("kill -TERM $$"), shell("sleep 1000"), { 0 }, { 0 }
+    };
     ls_errand_word(&all[3], "there-is-no-such-command");
     all[0].whole = &whole;
     ASSERT_OK(ls_errands_run(all, 5, 0.5, "testing"));

@@ -276,7 +276,8 @@ static void a_request_to_stop_ends_the_wait(void **state)
     ls_stop_on(NULL);
 }
 
-/* Of several that find the same mistake one speaks, and a process that nobody started with others always does. */
+/* Of several that find the same mistake one speaks, and a process that nobody started with others always
+ * does. */
 static void who_speaks(void **state)
 {
     (void)state;

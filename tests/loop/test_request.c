@@ -161,8 +161,7 @@ static void squeue_is_asked(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(requests_to_save),
-                                        cmocka_unit_test(time_that_is_up),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(requests_to_save), cmocka_unit_test(time_that_is_up),
                                         cmocka_unit_test(squeue_is_asked) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
