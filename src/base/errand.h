@@ -16,6 +16,6 @@ typedef struct ls_errand {
 void ls_errand_word(ls_errand *e, const char *word);
 void ls_errand_words(ls_errand *e, const char *words); /* separated by spaces */
 /* Runs all commands at once, and ends those that take longer than `seconds`. LS_E_STOPPED, if a stop is
- * requested meanwhile: then it ends all of them; `doing` is for its message ("asking the hosts"). LS_E_MEMORY.
- * Local. */
+ * requested meanwhile: then it ends all of them; `doing` is for its message ("asking the hosts").
+ * LS_E_MEMORY. Local. */
 ls_status ls_errands_run(ls_errand *all, int n, double seconds, const char *doing);

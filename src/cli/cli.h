@@ -79,9 +79,9 @@ typedef struct ls_terminal_opts {
 void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o);
 void ls_terminal_close(void);
 
-/* lost_pages.c: when a mapped file is cut short, SIGBUS prints the name of the file, or tells the other ranks,
- * calls `record` with the message, and ends the process. `bars`: the terminal may have a progress line. `rank`:
- * the rank that a launcher started; -1: no launcher. */
+/* lost_pages.c: when a mapped file is cut short, SIGBUS prints the name of the file, or tells the other
+ * ranks, calls `record` with the message, and ends the process. `bars`: the terminal may have a progress
+ * line. `rank`: the rank that a launcher started; -1: no launcher. */
 void ls_lost_pages_take(bool json, bool bars, int rank, void (*record)(const char *why));
 
 /* verb_*.c */

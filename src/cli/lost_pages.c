@@ -2,9 +2,9 @@
  * SIGBUS. /proc/self/maps tells which file the page is of, so the library keeps no table. The command
  * installs the handler; the library does not, because a program that uses it may have its own.
  *
- * All functions here are safe in a signal handler. `record` is not, in general: it allocates memory and writes
- * files. But the signal comes at the instruction that reads the lost page, and none of our locks and none of
- * malloc's is held there. */
+ * All functions here are safe in a signal handler. `record` is not, in general: it allocates memory and
+ * writes files. But the signal comes at the instruction that reads the lost page, and none of our locks and
+ * none of malloc's is held there. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -173,7 +173,8 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     record(what.text);
     if (heard || this_rank < 0)
         _exit(EXIT_FAILED);
-    signal(number, SIG_DFL); /* the access repeats and ends the process by SIGBUS, which the launcher reports */
+    /* the access repeats and ends the process by SIGBUS, which the launcher reports */
+    signal(number, SIG_DFL);
 }
 
 void ls_lost_pages_take(bool json, bool bars, int rank, void (*record_failure)(const char *why))

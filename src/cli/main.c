@@ -89,8 +89,9 @@ static ls_status check_stack(void)
     struct rlimit r;
     if (getrlimit(RLIMIT_STACK, &r) || r.rlim_cur == RLIM_INFINITY || r.rlim_cur >= 1024 * (rlim_t)LEAST)
         return LS_OK;
-    return ls_fail(LS_E_USAGE, "the stack is limited to %llu KiB (ulimit -s), and at least %d KiB are needed: "
-                               "ulimit -s 8192",
+    return ls_fail(LS_E_USAGE,
+                   "the stack is limited to %llu KiB (ulimit -s), and at least %d KiB are needed: ulimit -s "
+                   "8192",
                    (unsigned long long)r.rlim_cur / 1024, LEAST);
 }
 

@@ -1,7 +1,7 @@
 /* terminal.c - prints messages on stderr (as text or JSON lines) and, on a terminal, one progress line. It
  * also handles signals: SIGINT, SIGTERM, SIGHUP and SIGUSR2 set a flag, SIGUSR1 increments a number. Only one
- * of several ranks prints; messages of the others go to their log files. Any thread may log: ls_log admits one at a time, and
- * a lock protects the progress line. */
+ * of several ranks prints; messages of the others go to their log files. Any thread may log: ls_log admits
+ * one at a time, and a lock protects the progress line. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static struct {
 #define DELIBERATE 5.0 /* seconds after the request to stop from which Ctrl-C ends the process */
 
 static volatile sig_atomic_t stop_wanted, saves_wanted;
-static double asked_at; /* of the first request to stop; only the handler, which stop signals do not interrupt */
+static double asked_at; /* of the first request to stop; only on_stop uses it, which blocks these signals */
 
 /* The first request to stop sets a flag. More of them change nothing: at a time limit Slurm sends SIGTERM
  * twice within milliseconds, and SIGKILL only after the seconds in which the checkpoint is written. Only a

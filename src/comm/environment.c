@@ -178,6 +178,14 @@ ls_status ls_environment_read(ls_environment *out)
     return LS_OK;
 }
 
+int ls_environment_number(void)
+{
+    ls_environment p = { 0 };
+    if (read_variables(&p) == LS_OK)
+        return p.launcher == LS_LAUNCHER_OWN ? 0 : p.rank;
+    return variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID") ? atoi(getenv("SLURM_PROCID")) : 0;
+}
+
 int ls_environment_local_rank(void)
 {
     static const char *const NAMES[] = { "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",

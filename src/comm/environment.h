@@ -21,5 +21,8 @@ typedef struct ls_environment {
 /* LS_E_USAGE for variables that are half there or contradict each other, LS_E_UNSUPPORTED for what needs
  * another launcher. Local. */
 ls_status ls_environment_read(ls_environment *out);
+/* This process's number among all that mpirun, srun or torchrun started; 0 also if it does not say, or if
+ * `lockstep` started this process, which then speaks for it. Local. */
+int ls_environment_number(void);
 /* This process's number among those that the launcher started on this host; -1: it does not say. Local. */
 int ls_environment_local_rank(void);

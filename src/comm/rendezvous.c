@@ -12,9 +12,12 @@
 
 #include "base/clock.h"
 #include "base/oserror.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "shm.h"
+
+#define TICK 0.1 /* seconds between two looks for a request to stop */
 
 static socklen_t address_of(struct sockaddr_un *a, const char *name)
 {
@@ -31,14 +34,15 @@ static bool same_user(int connection)
     return !getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.uid == geteuid();
 }
 
+/* Waits until there is something to read, `until` has come, or a stop is requested. */
 static bool ready(int fd, double until)
 {
     struct pollfd p = { .fd = fd, .events = POLLIN };
-    double left = until - ls_now();
-    int milliseconds = left <= 0 ? 0 : left > 1e6 ? 1000000000 : (int)(1e3 * left) + 1;
     int n;
-    while ((n = poll(&p, 1, milliseconds)) < 0 && errno == EINTR)
-        ;
+    do { /* another thread may have taken the signal, so it need not interrupt this wait */
+        const double left = until - ls_now();
+        n = poll(&p, 1, left <= 0 ? 0 : left > TICK ? (int)(1e3 * TICK) : (int)(1e3 * left) + 1);
+    } while (n <= 0 && ls_now() < until && !ls_stop_asked());
     return n > 0;
 }
 
@@ -125,7 +129,9 @@ static ls_status serve(int listener, int fd, int others, double seconds)
     ls_status s = came ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %d ranks", others + 1);
     for (int left = others; s == LS_OK && left;) {
         if (!ready(listener, until)) {
-            s = missing(came, others, seconds);
+            s = ls_stop_check("waiting for the other ranks of this host");
+            if (s == LS_OK)
+                s = missing(came, others, seconds);
             break;
         }
         int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC), rank = 0;
@@ -177,6 +183,7 @@ static ls_status ask(int *fd, const char *name, int rank, double seconds)
         close(connection);
         if (got == TAKEN)
             return LS_OK;
+        LS_TRY(ls_stop_check("waiting for local rank 0"));
         if (got == REFUSED)
             return ls_fail(LS_E_PEER,
                            "local rank 0 took no local rank %d: two ranks say that they are this one, or "

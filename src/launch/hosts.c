@@ -9,10 +9,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/errand.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "base/sys.h"
-#include "base/errand.h"
 
 #define PATIENCE 10.0 /* seconds that a host has to answer */
 
@@ -118,23 +119,25 @@ static ls_status read_file(ls_hosts *h, const char *path)
 /* ---- Slurm */
 
 /* The names of the hosts that the job has now, a line each. One that died is no longer among them when Slurm
- * has noticed it (SlurmdTimeout), if the job was started with --no-kill; SLURM_JOB_NUM_NODES stays as it was. */
+ * has noticed it (SlurmdTimeout), if the job was started with --no-kill. SLURM_JOB_NUM_NODES stays. */
 static ls_status ask_slurm(ls_str *names)
 {
     ls_errand e = { .whole = names };
     ls_errand_word(&e, "sh");
     ls_errand_word(&e, "-c");
-    ls_errand_word(&e, "hosts=$(squeue -h -j \"$SLURM_JOB_ID\" -o %N) && scontrol show hostnames \"$hosts\"");
+    ls_errand_word(&e,
+                   "hosts=$(squeue -h -j \"$SLURM_JOB_ID\" -o %N) && scontrol show hostnames \"$hosts\"");
     LS_TRY(ls_errands_run(&e, 1, PATIENCE, "asking Slurm for the hosts of this job"));
     LS_TRY(ls_str_status(names));
     if (e.status == LS_ERRAND_LATE)
         return ls_fail(LS_E_PEER, "squeue does not say within %g s which hosts this job has", PATIENCE);
-    return e.status == 0 && *e.said ? LS_OK
-                                    : ls_fail(LS_E_PEER, "squeue does not say which hosts this job has: %.400s",
-                                              *e.said ? e.said : "it names none");
+    if (e.status == 0 && *e.said)
+        return LS_OK;
+    return ls_fail(LS_E_PEER, "squeue does not say which hosts this job has: %.400s",
+                   *e.said ? e.said : "it names none");
 }
 
-/* The number of tasks of each host; 0: not told. Slurm tells it as "2(x3)", or "2,1" if the numbers differ. */
+/* The number of tasks of each host; 0: not told. Slurm tells it as "2(x3)", or "2,1" if they differ. */
 static ls_status tasks_of_each(int *tasks, const ls_hosts_opts *o)
 {
     const char *per_node = getenv("SLURM_NTASKS_PER_NODE"), *all = getenv("SLURM_TASKS_PER_NODE");
@@ -144,8 +147,8 @@ static ls_status tasks_of_each(int *tasks, const ls_hosts_opts *o)
     if (strchr(all, ','))
         return ls_fail(LS_E_USAGE,
                        "--hosts slurm: the tasks of this job are distributed unevenly over its hosts "
-                       "(SLURM_TASKS_PER_NODE=%.200s), and all hosts need the same number of ranks: start the "
-                       "job with --ntasks-per-node=N, or give --workers-per-host N",
+                       "(SLURM_TASKS_PER_NODE=%.200s), and all hosts need the same number of ranks: start "
+                       "the job with --ntasks-per-node=N, or give --workers-per-host N",
                        all);
     *tasks = atoi(all) > 0 ? atoi(all) : 0;
     return LS_OK;
@@ -302,7 +305,13 @@ ls_status ls_hosts_ask(ls_hosts *h, bool all)
     LS_TRY(h->slurm ? ask_slurm_for(h) : ask_each(h));
     for (int i = 0; i < h->n; i++)
         missing += !h->all[i].answers;
-    return missing && (all || missing == h->n) ? tell_missing(h) : LS_OK;
+    if (!missing)
+        return LS_OK;
+    const ls_status s = tell_missing(h);
+    if (all || missing == h->n)
+        return s;
+    ls_log_warn("%s", ls_error_message());
+    return LS_OK;
 }
 
 /* ---- distributing ranks */

@@ -15,7 +15,7 @@ typedef struct ls_hosts {
     ls_host *all;
     int each;        /* the most ranks of a host, the same for all */
     const char *rsh; /* command that runs another on a host: RSH HOST COMMAND */
-    bool slurm;      /* this is a Slurm job: srun starts the ranks, and squeue knows which hosts it still has */
+    bool slurm;      /* a Slurm job: srun starts the ranks, and squeue knows which hosts it still has */
     /* in the next attempt the first `used` hosts that answer have `per` ranks each */
     int used, per;
 } ls_hosts;

@@ -239,6 +239,11 @@ static void explain_silence(launch *l)
                  *said ? said : "it said nothing");
         l->missed = LS_MISSED_NOT;
         ls_launch_note(l, 0, l->o->restart ? LS_E_PEER : LS_E_IO);
+    } else if (silent == hosts && hosts > 1 && l->failed_at == 0) {
+        snprintf(l->text, sizeof l->text, "%s ended before any rank did, on all %d hosts: %.1500s",
+                 l->job->command.name, hosts, *said ? said : "it said nothing");
+        l->missed = LS_MISSED_NOT;
+        ls_launch_note(l, 0, LS_E_PEER);
     } else if (silent && (silent < hosts || l->failed_at == 0) &&
                (l->failed_at == 0 || l->code == LS_E_PEER)) {
         snprintf(l->text, sizeof l->text, "%.2000s%s%.*s; the other ranks were stopped", ls_str_text(&text),

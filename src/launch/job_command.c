@@ -7,11 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/errand.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "comm/launched.h"
 #include "comm/module.h"
-#include "base/errand.h"
 #include "supervise.h"
 
 /* ---- which command */

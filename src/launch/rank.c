@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/str.h"
@@ -41,6 +42,18 @@ static void tell_lag(void *context, const ls_group *g, const ls_lag *lag)
         *ui->silent = was;
 }
 
+/* What is wrong with the launcher's ranks as a whole, all of them find. Rank 0 says it, and has the time to.
+ */
+static ls_status say_once(ls_status s)
+{
+    char message[4096];
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    const bool speaks = ls_environment_number() == 0;
+    if (!speaks)
+        nanosleep(&(struct timespec){ .tv_nsec = (long)(1e9 * LAST_WORDS) }, NULL);
+    return ls_fail(s, "%s", speaks ? message : "");
+}
+
 ls_status ls_rank_join(ls_group **g, const ls_ui *ui)
 {
     bool ignored, *silent = ui->silent ? ui->silent : &ignored;
@@ -48,6 +61,8 @@ ls_status ls_rank_join(ls_group **g, const ls_ui *ui)
     ls_status s = ls_group_from_environment(g);
     if (s != LS_OK && ls_launch_watched() && ls_launch_rank() < 0)
         return ls_fail(s, "%s", ""); /* another process has reported it */
+    if (s == LS_E_USAGE)
+        return say_once(s);
     LS_TRY(s);
     *silent = ls_group_rank(*g) > 0;
     ls_group_on_lag(*g, tell_lag, (void *)(uintptr_t)ui);

@@ -94,9 +94,9 @@ static void read_nothing(void)
 }
 
 /* The new process, up to exec. It makes only calls that are safe between fork and exec. Ctrl-C, a terminal
- * that closes and a batch system may signal all processes at once. The parent passes each request to stop on as
- * SIGTERM, so the rank ignores the other signals for it. Ranks of `lockstep` block requests until they handle
- * them (src/cli/terminal.c). A user's program might never unblock them, so it gets them unblocked. */
+ * that closes and a batch system may signal all processes at once. The parent passes each request to stop on
+ * as SIGTERM, so the rank ignores the other signals for it. Ranks of `lockstep` block requests until they
+ * handle them (src/cli/terminal.c). A user's program might never unblock them, so it gets them unblocked. */
 static _Noreturn void become_rank(const launch *l, int r, pid_t parent, char *const *environment_of_rank)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) ||

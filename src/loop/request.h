@@ -16,8 +16,8 @@ typedef struct ls_requests {
 } ls_requests;
 
 /* Reads the two limits of time: run.time_limit, counted from the start of the user's command, and the end of
- * the Slurm job (SLURM_JOB_END_TIME; without it rank 0 asks squeue, for some seconds). The earlier one counts,
- * and only rank 0 watches it. `save` is a guess of the seconds that a save takes. Local. */
+ * the Slurm job (SLURM_JOB_END_TIME; without it rank 0 asks squeue, for some seconds). The earlier one
+ * counts, and only rank 0 watches it. `save` is a guess of the seconds that a save takes. Local. */
 ls_status ls_requests_init(ls_requests *q, const ls_ui *ui, const ls_recipe *r, int rank, double save);
 /* Notes the time that a checkpoint took. */
 void ls_requests_saved(ls_requests *q, double seconds);

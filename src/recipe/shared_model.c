@@ -37,7 +37,8 @@ static void at_exit(void)
     if (!inside)
         return;
     char text[700];
-    snprintf(text, sizeof text, "%s called exit(): a function of a module returns a status (ls_fail)", inside);
+    snprintf(text, sizeof text, "%s called exit(): a function of a module returns a status (ls_fail)",
+             inside);
     if (!ls_last_words(LS_E_ARG, text))
         ls_log(LS_ERROR, "%s", text);
     fflush(NULL);

@@ -108,15 +108,43 @@ cat >slurm/srun <<END
 # srun as far as it is used: its words for mpirun
 echo "\$*" >$work/srun-words
 while [ "\${1#--}" != "\$1" ]; do
-    case \$1 in --ntasks=*) n=\${1#*=} ;; --ntasks-per-node=*) per=\${1#*=} ;; --nodelist) shift ;; esac
+    case \$1 in --ntasks=*) n=\${1#*=} ;; --ntasks-per-node=*) per=\${1#*=} ;; --nodelist) hosts=\$2; shift ;; esac
     shift
 done
-exec $mpirun --mca plm_rsh_agent $work/rsh --host 10.77.8.1:\$per,10.77.8.2:\$per -n \$n -x LOCKSTEP_JOB -x LOCKSTEP_CACHE "\$@"
+exec $mpirun --mca plm_rsh_agent $work/rsh --host "\$(echo "\$hosts" | sed "s/,/:\$per,/; s/\$/:\$per/")" -n \$n -x LOCKSTEP_JOB -x LOCKSTEP_CACHE "\$@"
 END
-chmod +x slurm/srun
-PATH=$work/slurm:$PATH SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=2 SLURM_NTASKS_PER_NODE=2 try 0 train small.yaml --hosts slurm --set run.name=slurm
+cat >slurm/squeue <<END
+#!/bin/sh
+case "\$*" in
+"-h -j 1 -o %N") [ ! -e $work/no-squeue ] || { echo "Unable to contact slurm controller" >&2; exit 1; }; cat $work/nodes ;;
+"-h -o %L -j 1") echo 1-00:00:00 ;;
+*) exit 9 ;;
+esac
+END
+cat >slurm/scontrol <<END
+#!/bin/sh
+[ "\$1 \$2" = "show hostnames" ] && echo "\$3" | sed 's/10.77.8.\[1-2\]/10.77.8.1\n10.77.8.2/'
+END
+chmod +x slurm/*
+path=$PATH
+export PATH=$work/slurm:$PATH SLURM_JOB_ID=1
+echo "10.77.8.[1-2]" >nodes
+SLURM_NTASKS_PER_NODE=2 try 0 train small.yaml --hosts slurm --set run.name=slurm
 same slurm; has err "^ranks +4 on 2 hosts"
-what="srun"; once srun-words "^--nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --cpu-bind=none --kill-on-bad-exit=1 --mpi=pmix "
+what="srun"; once srun-words "^--nodelist 10.77.8.1,10.77.8.2 --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --cpu-bind=none --kill-on-bad-exit=1 --immediate=60 --mpi=pmix "
+SLURM_TASKS_PER_NODE="2(x2)" try 0 train small.yaml --hosts slurm --set run.name=slurm-even; has err "^ranks +4 on 2 hosts"
+SLURM_TASKS_PER_NODE=2,1 try 0 train small.yaml --hosts slurm --workers-per-host 1 --set run.name=slurm-uneven; has err "^ranks +2 on 2 hosts"
+SLURM_TASKS_PER_NODE=2,1 refused 2 "^error: --hosts slurm: the tasks of this job are distributed unevenly over its hosts \(SLURM_TASKS_PER_NODE=2,1\), and all hosts need" train small.yaml --hosts slurm --set run.name=wrong
+refused 1 "^error: host 10.77.8.3 does not answer: it does not belong to Slurm job 1$" train small.yaml --hosts 10.77.8.1:1,10.77.8.3:1 --set run.name=wrong
+# a host that Slurm has taken out of the job is left out of the next attempt
+LOCKSTEP_FAULT=delay@random:seconds=0.01 SLURM_NTASKS_PER_NODE=2 begin train small.yaml --hosts slurm --set run.name=slurm-shrinks --set failure.max_failures=2
+until_true has_steps slurm-shrinks 40
+echo 10.77.8.1 >nodes; kill -9 $(ip netns pids $right)
+ended 0; same slurm-shrinks
+once err "^warning: host 10.77.8.2 does not answer: it does not belong to Slurm job 1$"; once err "^ranks +2 on 1 host"
+touch no-squeue
+refused 1 "^error: --hosts slurm: squeue does not say which hosts this job has: Unable to contact slurm controller$" train small.yaml --hosts slurm --set run.name=wrong
+export PATH=$path; unset SLURM_JOB_ID
 refused 2 "^error: --hosts slurm: this is no Slurm job" train small.yaml --hosts slurm --set run.name=wrong
 
 # ---- a rank that is killed, one that hangs: named with what it did, and started again

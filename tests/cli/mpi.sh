@@ -105,6 +105,10 @@ slurm() { # MESSAGE VARIABLES...
 slurm "srun started 2 tasks that cannot reach each other: use srun --mpi=pmix"
 slurm "none.so does not load" PMIX_RANK=0 LOCKSTEP_MPI_MODULE=none.so
 slurm "2 ranks were started, but Open MPI.* sees 1: .*srun --mpi" PMIX_RANK=0
+if SLURM_PROCID=1 SLURM_LOCALID=0 SLURM_STEP_NUM_TASKS=2 "$lockstep" train small.yaml --set run.name=slurm > out 2> err; then
+    fails "task 1 of 2 trains alone"
+fi
+[ ! -s err ] || fails "task 1, on another host, repeats what task 0 says"
 [ ! -e runs/slurm ] || fails "a refused job left a folder"
 
 for ranks in 2 3; do # all but the last train

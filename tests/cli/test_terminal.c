@@ -117,8 +117,8 @@ static void json_lines_have_no_colour(void **state)
     assert_null(strchr(text, '\033'));
 }
 
-/* A child whose terminal is open when it gets the signals, with pauses of so many milliseconds before them. Its
- * status is 1 if there is no request to stop then. */
+/* A child whose terminal is open when it gets the signals, with pauses of so many milliseconds before them.
+ * Its status is 1 if there is no request to stop then. */
 static pid_t begin(int n, const int *signals, const int *pauses)
 {
     pid_t child = fork();
@@ -179,8 +179,8 @@ static void a_request_to_stop_is_heard_once(void **state)
     signal(SIGHUP, SIG_DFL);
 }
 
-/* A rank gets a request from its parent as SIGTERM, which it had blocked, and perhaps from whoever signals all
- * processes of a job: one request. What it ignores stays ignored. */
+/* A rank gets a request from its parent as SIGTERM, which it had blocked, and perhaps from whoever signals
+ * all processes of a job: one request. What it ignores stays ignored. */
 static void a_rank_hears_its_parent(void **state)
 {
     (void)state;

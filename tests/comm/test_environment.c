@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -249,6 +250,57 @@ static void a_rank_twice(void **state)
     assert_int_equal(waitpid(leader, NULL, 0), leader);
 }
 
+static volatile sig_atomic_t stop;
+static void ask(int number)
+{
+    (void)number;
+    stop = 1;
+}
+
+/* Nobody else comes, and the wait ends long before its deadline. */
+static void a_request_to_stop_ends_the_wait(void **state)
+{
+    (void)state;
+    ls_group *g = NULL;
+    char name[64];
+    const struct itimerval soon = { .it_value = { .tv_usec = 50000 } };
+    snprintf(name, sizeof name, "lockstep-test-%d", (int)getpid());
+    ls_stop_on(&stop);
+    signal(SIGALRM, ask);
+    for (int rank = 0; rank < 2; rank++) {
+        stop = 0;
+        setitimer(ITIMER_REAL, &soon, NULL);
+        ASSERT_FAILS(ls_rendezvous_join_within(&g, name, rank, 2, 1000), LS_E_STOPPED,
+                     rank ? "waiting for local rank 0" : "waiting for the other ranks of this host");
+    }
+    ls_stop_on(NULL);
+}
+
+/* Of several that find the same mistake one speaks, and a process that nobody started with others always
+ * does. */
+static void who_speaks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variables;
+        int number;
+    } CASES[] = {
+        { "", 0 },
+        { "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=3", 2 },
+        { "PMIX_RANK=1 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1", 1 },
+        { "SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3", 3 },
+        { "SLURM_PROCID=3", 0 },
+        { "OMPI_COMM_WORLD_RANK=2", 0 },
+        { "LOCKSTEP_RANK=1 LOCKSTEP_RANKS=2 LOCKSTEP_CONTROL_FD=99", 0 },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        environment(CASES[i].variables);
+        if (ls_environment_number() != CASES[i].number)
+            fail_msg("%s: number %d", CASES[i].variables, ls_environment_number());
+    }
+    environment("");
+}
+
 /* Local rank 0 fails before it has answered: that it is gone is all that the others know, and they do not
  * blame themselves. */
 static void a_leader_that_ends(void **state)
@@ -308,6 +360,8 @@ int main(void)
         cmocka_unit_test(torchrun),
         cmocka_unit_test(own_launcher),
         cmocka_unit_test(own_launcher_refused),
+        cmocka_unit_test(a_request_to_stop_ends_the_wait),
+        cmocka_unit_test(who_speaks),
         cmocka_unit_test(a_rank_twice),
         cmocka_unit_test(who_does_not_come),
         cmocka_unit_test(a_leader_that_ends),

@@ -1,0 +1,78 @@
+/* test_errand.c - short commands: how they end, what they print, and that none is waited for too long. */
+#include <signal.h>
+#include <string.h>
+#include <sys/time.h>
+#include "base/clock.h"
+#include "base/errand.h"
+#include "support/support.h"
+
+static volatile sig_atomic_t stop;
+static void ask(int number)
+{
+    (void)number;
+    stop = 1;
+}
+
+static ls_errand shell(const char *script)
+{
+    ls_errand e = { 0 };
+    ls_errand_words(&e, "sh  -c");
+    ls_errand_word(&e, script);
+    return e;
+}
+
+static void how_they_end(void **state)
+{
+    (void)state;
+    ls_str whole = { 0 };
+    ls_errand all[] = {
+        shell("echo one; echo two; echo; exit 3"), shell("kill -TERM $$"), shell("sleep 1000"), { 0 }, { 0 }
+    };
+    ls_errand_word(&all[3], "there-is-no-such-command");
+    all[0].whole = &whole;
+    ASSERT_OK(ls_errands_run(all, 5, 0.5, "testing"));
+    assert_int_equal(all[0].status, 3);
+    assert_string_equal(all[0].said, "two");
+    assert_string_equal(ls_str_text(&whole), "one\ntwo\n\n");
+    assert_int_equal(all[1].status, 128 + SIGTERM);
+    assert_int_equal(all[2].status, LS_ERRAND_LATE);
+    assert_int_equal(all[3].status, LS_ERRAND_NOT_STARTED);
+    ASSERT_CONTAINS(all[3].said, "No such file");
+    ls_str_release(&whole);
+}
+
+/* More than a line, and more than a pipe holds. */
+static void a_long_answer(void **state)
+{
+    (void)state;
+    ls_str whole = { 0 };
+    ls_errand e = shell("i=0; while [ $i -lt 20000 ]; do echo host$i; i=$((i + 1)); done");
+    e.whole = &whole;
+    ASSERT_OK(ls_errands_run(&e, 1, 60, "testing"));
+    assert_int_equal(e.status, 0);
+    assert_string_equal(e.said, "host19999");
+    ASSERT_CONTAINS(ls_str_text(&whole), "host0\nhost1\n");
+    ASSERT_CONTAINS(ls_str_text(&whole), "\nhost19998\nhost19999\n");
+    ls_str_release(&whole);
+}
+
+static void a_request_to_stop(void **state)
+{
+    (void)state;
+    ls_errand e = shell("sleep 1000");
+    const struct itimerval soon = { .it_value = { .tv_usec = 50000 } };
+    stop = 0;
+    ls_stop_on(&stop);
+    signal(SIGALRM, ask);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    ASSERT_FAILS(ls_errands_run(&e, 1, 1000, "asking the hosts"), LS_E_STOPPED,
+                 "stopped while asking the hosts");
+    ls_stop_on(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(how_they_end), cmocka_unit_test(a_long_answer),
+                                        cmocka_unit_test(a_request_to_stop) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+#!/bin/bash
+# slurm.sh COMMAND - a real Slurm of four virtual nodes (slurm_cluster.sh): ranks that srun starts, a job that is cancelled, time limits with and without
+# --signal, a job that is requeued until it is done, a node that dies under --no-kill, refusals. Exit status 77: not possible here.
+here=$(cd "$(dirname "$0")" && pwd)
+source "$here/common.sh"
+source "$here/slurm_cluster.sh"
+trap 'cluster_down; wait 2>/dev/null; cd /; rm -rf "$work"' EXIT
+what=$(cluster_possible) || { echo "slurm.sh: skipped: $what"; exit 77; }
+what="a cluster of four nodes"
+cluster_up 4 || { bad "$what does not start"; tail -n 5 ./*.log munge/log; exit 1; }
+export OMPI_MCA_btl=tcp,self OMPI_MCA_mpi_yield_when_idle=1 lockstep
+
+cat >small.yaml <<END
+model: {type: mlp, hidden: [32]}
+data: {type: shapes}
+train: {epochs: 1000000, steps: 300, global_batch: 64, micro_batch: 16}
+eval: {every_epochs: 0}
+checkpoint: {every_epochs: 0, every_steps: 20, keep: 3}
+threads: 1
+END
+sed 's/steps: 300/steps: 10000000/; s/every_steps: 20/every_steps: 0/' small.yaml >long.yaml
+"$lockstep" train small.yaml --set run.name=whole >out 2>err || bad "one process"
+
+# submit NAME OPTIONS...: the script on stdin becomes a job; its output is NAME.out, its number $job
+submit() {
+    local name=$1; shift
+    { echo '#!/bin/bash'; cat; } >"$name.sh"
+    job=$(on ctl sbatch --parsable --job-name="$name" --output="$name.out" --open-mode=append "$@" "$name.sh") || bad "$name: sbatch"
+}
+state_of() { on ctl scontrol show job "$1" | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p'; }
+over() { case $(state_of "$1") in PENDING | RUNNING | COMPLETING | SUSPENDED | REQUEUED) false ;; esac; }
+has_steps() { [ "$(grep -c '"kind":"step"' "runs/$1/metrics.jsonl")" -ge "$2" ]; }
+stopped() { # NAME WHY: with a checkpoint of its last step
+    what=$1
+    until_true grep -q "^stopped after step" "$1.out"
+    until_true grep -q '"state":"stopped"' "runs/$1/result.json"
+    once "$1.out" "^stopped after step [0-9]+ of 10000000 $2; everything is saved in runs/$1/checkpoints/latest"
+    local step; step=$(sed -n 's/^stopped after step \([0-9]*\) .*/\1/p' "$1.out")
+    [ "$(readlink "runs/$1/checkpoints/latest")" = "$(printf 'step-%08d' "$step")" ] || bad "$1: the checkpoint is not of step $step: $(readlink "runs/$1/checkpoints/latest")"
+    times 0 "$1.out" "^error|^warning"
+}
+
+# ---- what takes a minute, side by side: the time limit, of which Slurm tells by SIGTERM, SIGCONT, SIGTERM; by the same to a parent and its srun; which the
+# ranks know beforehand; a signal long before it, and requeued until the run is done
+slow=LOCKSTEP_FAULT=delay@random:seconds=0.05
+submit limit --time=1 -N2 --ntasks-per-node=2 -w n1,n2 <<END
+SLURM_JOB_END_TIME=4000000000 $slow srun --mpi=pmix "$lockstep" train long.yaml --set run.name=limit
+END
+submit parent --time=1 -N2 --ntasks-per-node=1 -w n1,n2 <<END
+SLURM_JOB_END_TIME=4000000000 $slow "$lockstep" train long.yaml --hosts slurm --set run.name=parent
+END
+submit knows --time=1 -N2 --ntasks-per-node=1 -w n1,n2 <<END
+$slow srun --mpi=pmix "$lockstep" train long.yaml --set run.name=knows
+END
+submit requeued --time=2 -N2 --ntasks-per-node=2 -w n1,n2 --signal=TERM@100 --requeue <<'END'
+[ -n "$SLURM_RESTART_COUNT" ] || export LOCKSTEP_FAULT=delay@random:seconds=0.5
+srun --mpi=pmix "$lockstep" train small.yaml --set run.name=requeued
+[ $? = 75 ] && scontrol requeue "$SLURM_JOB_ID"
+END
+requeued=$job
+
+# ---- the bits of one process; signals of scancel
+submit srun -N2 --ntasks-per-node=2 -w n3,n4 <<'END'
+srun --mpi=pmix "$lockstep" train small.yaml --set run.name=srun
+echo "status $?"
+END
+until_true grep -q "^status" srun.out
+what="srun"; has srun.out "^status 0$"; once srun.out "^ranks +4 on 2 hosts \(mpi\)"; same srun
+for signal in TERM HUP USR2; do
+    submit cancel-$signal -N2 --ntasks-per-node=1 -w n3,n4 <<END
+$slow srun --mpi=pmix "$lockstep" train long.yaml --set run.name=cancel-$signal
+echo "status \$?"
+END
+    until_true has_steps cancel-$signal 3
+    if [ $signal = TERM ]; then
+        on ctl scancel --signal=USR1 "$job"; until_true grep -q "^saved after step" cancel-TERM.out
+        on ctl scancel "$job"
+    else
+        on ctl scancel --signal=$signal "$job"; on ctl scancel --signal=$signal "$job"
+        until_true grep -q "^status 75$" cancel-$signal.out
+    fi
+    stopped cancel-$signal "on request"
+done
+
+# ---- what is wrong is said once, whatever the number of hosts
+submit refused -N2 --ntasks-per-node=2 -w n3,n4 <<'END'
+srun --mpi=none "$lockstep" train small.yaml --set run.name=refused 2>bare
+srun --mpi=pmix -N2 -n3 "$lockstep" train small.yaml --set run.name=refused 2>uneven
+srun --mpi=pmix "$lockstep" train small.yaml --set run.name=refused --set modell.type=mlp 2>key
+"$lockstep" train small.yaml --set run.name=refused --hosts slurm --set parallel.units=pattern:nothing 2>units
+echo done
+END
+until_true grep -q "^done" refused.out
+what="refused"
+refuses() { once "$1" "^error: $2"; times 1 "$1" "^error:"; }
+refuses bare "srun started 4 tasks that cannot reach each other: use srun --mpi=pmix"
+refuses uneven "[12] \+ [12] ranks on the hosts: each host needs as many as the others"
+refuses key "rank [0-3]: --set modell.type: unknown key"
+refuses units "rank [0-3]: --set parallel.units: pattern:nothing: "
+[ ! -e runs/refused ] || bad "a refused run left a folder"
+submit tasks -N2 -n3 -w n3,n4 <<'END'
+"$lockstep" train small.yaml --set run.name=refused --hosts slurm
+echo done
+END
+until_true grep -q "^done" tasks.out
+what="three tasks on two hosts"; refuses tasks.out "--hosts slurm: the tasks of this job are distributed unevenly over its hosts \(SLURM_TASKS_PER_NODE=2,1\)"
+
+# ---- a node dies: the run goes on on the other one, with the same bits
+submit shrinks --no-kill -N2 --ntasks-per-node=2 -w n3,n4 <<'END'
+LOCKSTEP_FAULT=delay@random:seconds=0.05 "$lockstep" train small.yaml --hosts slurm --set run.name=shrinks --set failure.max_failures=5
+echo "status $?"
+END
+until_true has_steps shrinks 40
+node_dies n4
+until_true grep -q "^status" shrinks.out
+what="a node that dies"
+has shrinks.out "^status 0$"; same shrinks; times 0 shrinks.out "^error"
+has shrinks.out "^warning: host n4 does not answer: it does not belong to Slurm job $job$"; once shrinks.out "^ranks +4 on 2 hosts"; once shrinks.out "^ranks +2 on 1 host"
+has shrinks.out "^warning: .*; restart [1-5] of 5 in .* on 2 workers instead of 4$"
+
+# ---- the minute is over
+stopped knows "-?[0-9.]+ s (before|after) the end of the Slurm job \((squeue|SLURM_JOB_END_TIME)\)"
+stopped limit "on request"; has limit.out "DUE TO TIME LIMIT"
+stopped parent "on request"
+until_true over "$requeued"
+what="requeued"
+once requeued.out "^stopped after step [0-9]+ of 300 on request"; once requeued.out "^continues after step"; same requeued
+has runs/requeued/result.json '"attempt":1'
+finish
