@@ -278,9 +278,9 @@ static ls_status judge(exchange *x, CURLcode result, char **next)
     if (r->keys || r->method)
         return ls_fail(LS_E_IO, "%s: the server redirects to %s, which the request is not for", shown,
                        r->moved);
-    if (ls_url_is_https(x->url) && !ls_url_is_https(target))
-        return ls_fail(LS_E_IO, "%s: the server redirects from https to %s, which is not protected", shown,
-                       r->moved);
+    if (!ls_url_may_lead(x->url, target))
+        return ls_fail(LS_E_IO, "%s: the server redirects to %s, which is not followed: it is not https",
+                       shown, r->moved);
     *next = ls_sys_strdup(target);
     return *next ? LS_OK : ls_fail(LS_E_MEMORY, "%s: out of memory", shown);
 }

@@ -25,7 +25,7 @@ struct ls_s3 {
 };
 
 /* Of a list: PAGES_MOST pages of a thousand objects. A server whose list has no end is not asked for ever. */
-enum { TRIES = 5, ANSWER_MOST = 64 << 20, PAGES_MOST = 10000 };
+enum { TRIES = 5, ANSWER_MOST = 64 << 20, PAGES_MOST = 1000 };
 
 bool ls_s3_is(const char *place) { return !strncmp(place, "s3://", 5); }
 

@@ -50,3 +50,8 @@ bool ls_url_same_origin(const char *a, const char *b)
 }
 
 bool ls_url_is_https(const char *url) { return !strncasecmp(url, "https://", 8); }
+
+bool ls_url_may_lead(const char *url, const char *target)
+{
+    return ls_url_is_https(target) || (!strncasecmp(target, "http://", 7) && !ls_url_is_https(url));
+}

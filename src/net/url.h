@@ -16,3 +16,7 @@ const char *ls_url_shown(char out[LS_URL_SHOWN], const char *url);
 bool ls_url_same_origin(const char *a, const char *b);
 
 bool ls_url_is_https(const char *url);
+
+/* Whether a redirection from `url` to `target` may be followed: over http or https, and not from https to
+ * http. */
+bool ls_url_may_lead(const char *url, const char *target);

@@ -106,6 +106,11 @@ control well
 AWS_SECRET_ACCESS_KEY='' HOME=$work refused 2 "no keys for it; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" train none.yaml
 printf '[default]\naws_access_key_id = a\naws_secret_access_key=b\n' >credentials
 AWS_SECRET_ACCESS_KEY='' AWS_SHARED_CREDENTIALS_FILE=credentials try 0 train none.yaml --set train.steps=1
+printf '[others]\naws_access_key_id = c\n[other]\naws_access_key_id = mine\naws_secret_access_key=b\n\n[default]\naws_access_key_id = d\n' >credentials
+AWS_PROFILE=other AWS_SECRET_ACCESS_KEY='' AWS_SHARED_CREDENTIALS_FILE=credentials AWS_REGION=here AWS_DEFAULT_REGION=there \
+    AWS_ENDPOINT_URL_S3=$AWS_ENDPOINT_URL AWS_ENDPOINT_URL=http://127.0.0.1:9 try 0 train none.yaml --set train.steps=1
+has requests "^KEY mine here$"
+AWS_DEFAULT_REGION=there try 0 train none.yaml --set train.steps=1; has requests "^KEY key there$"
 refused 2 "NoSuchBucket.*make the bucket" train none.yaml --set 'run.storage="s3://elsewhere/x"'
 refused 2 "no name of a bucket" train none.yaml --set 'run.storage="s3:///x"'
 AWS_ENDPOINT_URL=http://127.0.0.1:9 refused 1 "127.0.0.1" train none.yaml

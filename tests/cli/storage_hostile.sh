@@ -56,6 +56,12 @@ control same
 refused 1 "cannot list s3://bucket/runs/same/: the server gives the same continuation token twice" train r.yaml --set run.name=same
 control cut
 refused 1 "the list is cut and has no NextContinuationToken" train r.yaml --set run.name=cut
+control endless
+refused 1 "cannot list s3://bucket/runs/endless/: the list does not end after 1000 pages" train r.yaml --set run.name=endless
+for name in ../x /x a//x a/; do
+    control "key:$name"
+    refused 1 "the object \"$name\" is no file of a run" train r.yaml --set run.name=key
+done
 control refused
 refused 1 "cannot list s3://bucket/runs/refused/.*200 InternalError" train r.yaml --set run.name=refused
 control portal
@@ -100,16 +106,27 @@ control well
 try 0 train r.yaml --set run.name=broken; has err "is finished: 4 steps"
 for f in metrics.jsonl result.json recipe.yaml checkpoints/latest/model.safetensors; do cmp "$whole/$f" "$(stored broken)/$f" || bad "broken: another $f"; done
 
+sed -i '/^checkpoint/d' r.yaml # and a run without checkpoints
+bare=(--set run.name=bare --set checkpoint.every_epochs=-1)
+try 0 train r.yaml "${bare[@]}"
+machine fourth
+control mute:result.json
+begin bare "${bare[@]}"
+ends_on_request "^GET .*runs/bare/result.json" 1 "stopped while waiting for .*result.json"
+control well
+try 0 train r.yaml "${bare[@]}"; has err "fetching s3://bucket/runs/bare"
+
 # ---- SIGTERM while training: the last checkpoint is sent; to a server that takes nothing the wait ends, and the run goes on later
-begin sent --set train.steps=1000000
+every=(--set checkpoint.every_steps=2 --set checkpoint.keep=1)
+begin sent --set train.steps=1000000 "${every[@]}"
 ends_on_request "^PUT .*runs/sent/checkpoints/step-0*2/manifest.json" 1 "stopped"
 latest=$(readlink "$(stored sent)/checkpoints/latest")
 has requests "^PUT /bucket/runs/sent/checkpoints/$latest/manifest.json"
 control hold
-begin held
+begin held "${every[@]}"
 ends_on_request "^PUT .*runs/held/.*partNumber=1" 1 "stopped while waiting for .*; the checkpoint is in "
 control well
-try 0 train r.yaml --set run.name=held; has requests "^PUT .*runs/held/checkpoints/step-0*4/manifest.json"
+try 0 train r.yaml --set run.name=held "${every[@]}"; has requests "^PUT .*runs/held/checkpoints/step-0*4/manifest.json"
 
 # ---- no secret is shown or kept
 refused 2 "no name of a bucket" train r.yaml --set 'run.storage="s3://key:verysecretkey@bucket/runs"'

@@ -1,10 +1,14 @@
 /* One HTTP request: where redirections lead and what goes along, requests to stop, ranges; and how an address
  * is shown. */
 #include "net/http.h"
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include "net/download.h"
 #include "support/server.h"
 #include "support/support.h"
 
@@ -38,6 +42,8 @@ static void redirections_are_followed(void **state)
     ASSERT_OK(ask(&r, BODY));
     assert_int_equal(ls_server_requests(), 2);
     assert_int_equal(ls_server_tokens(), 1); /* the second server got none */
+    ls_server_behave(LS_SERVE_A_FILE);
+    ASSERT_FAILS(ask(&r, BODY), LS_E_IO, "redirects to file:///etc/hostname, which is not followed");
     ls_server_behave(LS_SERVE_IN_CIRCLES);
     ASSERT_FAILS(ask(&r, BODY), LS_E_IO, "/file", "more than 5 redirections");
     assert_int_equal(ls_server_requests(), 6);
@@ -95,6 +101,27 @@ static void a_request_to_stop_ends_it(void **state)
     ls_stop_on(NULL);
 }
 
+/* Another process downloads the file, and does not end. */
+static void a_request_to_stop_ends_the_wait_for_a_lock(void **state)
+{
+    (void)state;
+    const char *const urls[] = { url, NULL };
+    char path[512], part[520];
+    snprintf(path, sizeof path, "%s", ls_test_path("file"));
+    snprintf(part, sizeof part, "%s.part", path);
+    const int fd = open(part, O_RDWR | O_CREAT, 0600);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    ls_stop_on(&stop_wanted);
+    stop_wanted = 1;
+    ls_download d = { .path = path, .name = "file", .urls = urls, .bytes = sizeof BODY - 1 };
+    ASSERT_FAILS(ls_download_file(&d), LS_E_STOPPED, "stopped while another process downloaded file");
+    stop_wanted = 0;
+    ls_stop_on(NULL);
+    close(fd);
+    ls_server_behave(LS_SERVE_WHOLE);
+    ASSERT_OK(ls_download_file(&d));
+}
+
 static void secrets_of_an_address_are_not_shown(void **state)
 {
     (void)state;
@@ -142,6 +169,11 @@ static void origins(void **state)
     assert_true(ls_url_is_https("HTTPS://x"));
     assert_false(ls_url_is_https("http://https://x"));
     assert_false(ls_url_is_https("x"));
+    assert_true(ls_url_may_lead("http://a", "http://b"));
+    assert_true(ls_url_may_lead("http://a", "https://b"));
+    assert_true(ls_url_may_lead("https://a", "https://b"));
+    assert_false(ls_url_may_lead("https://a", "http://b"));
+    assert_false(ls_url_may_lead("http://a", "ftp://b"));
 }
 
 static int begin(void **state)
@@ -173,6 +205,7 @@ int main(void)
         cmocka_unit_test_setup(signed_and_writing_requests_go_nowhere_else, begin),
         cmocka_unit_test_setup(begins_where_it_was_asked_to, begin),
         cmocka_unit_test_setup(a_request_to_stop_ends_it, begin),
+        cmocka_unit_test_setup(a_request_to_stop_ends_the_wait_for_a_lock, begin),
         cmocka_unit_test_setup(secrets_of_an_address_are_not_shown, begin),
         cmocka_unit_test_setup(origins, begin),
     };

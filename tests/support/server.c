@@ -83,6 +83,8 @@ static void answer(int fd, const char *request, ls_manner how)
     char header[700], host[64] = "";
     if (how == LS_SERVE_ELSEWHERE)
         snprintf(host, sizeof host, "http://localhost:%d", server.port);
+    if (how == LS_SERVE_A_FILE)
+        snprintf(host, sizeof host, "file:///etc/hostname?");
     snprintf(header, sizeof header, "Location: %s%s%.*s\r\n", host,
              how == LS_SERVE_IN_CIRCLES ? "" : "/moved", (int)(n < 500 ? n : 500), path);
     if (how == LS_SERVE_TOKEN && !strstr(request, "Authorization: Bearer secret\r\n"))
@@ -91,7 +93,7 @@ static void answer(int fd, const char *request, ls_manner how)
         send_error(fd, "404 Not Found", "");
     else if (how == LS_SERVE_BAD_RANGE && from)
         send_error(fd, "416 Range Not Satisfiable", "");
-    else if (how == LS_SERVE_IN_CIRCLES ||
+    else if (how == LS_SERVE_IN_CIRCLES || how == LS_SERVE_A_FILE ||
              ((how == LS_SERVE_REDIRECT || how == LS_SERVE_ELSEWHERE) && strncmp(path, "/moved", 6)))
         send_error(fd, "302 Found", header);
     else

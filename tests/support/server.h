@@ -15,6 +15,7 @@ typedef enum ls_manner {
     LS_SERVE_REDIRECT,    /* 302 to the same path behind /moved */
     LS_SERVE_ELSEWHERE,   /* the same by another name of this machine, which is another origin */
     LS_SERVE_IN_CIRCLES,  /* 302 to the same path */
+    LS_SERVE_A_FILE,      /* 302 to a file of this machine */
     LS_SERVE_TOKEN,       /* 401 without "Bearer secret" */
     LS_SERVE_MUTE,        /* no answer */
 } ls_manner;

@@ -1,6 +1,7 @@
 /* server.c - a program that answers as an S3 server does, with its objects in memory, for tests of the
  * command: objects, lists in pages of five, objects in parts. It prints its port, then a line for each
- * request, and "TOKEN PATH" for one that has a session token. PUT /control/MODE changes what it does from
+ * request, "TOKEN PATH" for one that has a session token, and "KEY NAME REGION" for one that is not signed by
+ * the key "key" for us-east-1. PUT /control/MODE changes what it does from
  * then on:
  *
  *     well       answers everything
@@ -16,6 +17,7 @@
  *     same       lists that never end: always with the same continuation token
  *     endless    lists that never end: with another continuation token each
  *     cut        a list that is cut and has no continuation token
+ *     key:NAME   a list of one object, of this name behind the prefix
  *     uploads    12 MB of half uploads that have neither key nor end
  *     others     12 MB of half uploads of others
  *     many       100,000 half uploads below the prefix that is asked for
@@ -59,6 +61,7 @@ typedef struct request {
     char method[8], path[2048], query[2048];
     size_t from;
     bool token;
+    char key[64], region[64]; /* of the signature */
     blob body;
 } request;
 
@@ -198,6 +201,15 @@ static void list_uploads(const request *r)
 static void list_objects(const request *r)
 {
     static int page;
+    if (!strncmp(mode, "key:", 4)) {
+        char one[4096];
+        const int n = snprintf(
+            one, sizeof one,
+            "<ListBucketResult><Contents><Key>%s%s</Key><Size>1</Size></Contents></ListBucketResult>",
+            value(r, "prefix"), mode + 4);
+        answer(r, "200 OK", "", one, (size_t)n);
+        return;
+    }
     char body[256];
     const bool same = !strcmp(mode, "same"), cut = !strcmp(mode, "cut");
     if (!same && !cut && strcmp(mode, "endless")) {
@@ -341,6 +353,9 @@ static bool read_request(request *r)
     decode(r->path, target, 0);
     const char *range = strcasestr(head, "Range: bytes="), *size = strcasestr(head, "Content-Length: ");
     r->from = range ? strtoull(range + 13, NULL, 10) : 0;
+    const char *key = strstr(head, "Credential=");
+    if (key)
+        sscanf(key + 11, "%63[^/]/%*[^/]/%63[^/]", r->key, r->region);
     r->token = strcasestr(head, "\r\nx-amz-security-token:") != NULL;
     length = size ? strtoull(size + 16, NULL, 10) : 0;
     if (strcasestr(head, "Expect: 100-continue"))
@@ -372,6 +387,8 @@ int main(void)
         bool close_it = true;
         if (read_request(&r)) {
             printf("%s %s?%s\n", r.method, r.path, r.query);
+            if (strcmp(r.key, "key") || strcmp(r.region, "us-east-1"))
+                printf("KEY %s %s\n", r.key, r.region);
             if (r.token)
                 printf("TOKEN %s\n", r.path);
             fflush(stdout);
