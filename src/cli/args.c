@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/c_locale.h"
 #include "base/file.h"
 #include "base/sys.h"
 #include "base/hub_cache.h"
@@ -234,7 +235,7 @@ ls_status ls_args_number(const ls_args *a, const char *option, double least, dou
     if (!text)
         return LS_OK;
     char *end;
-    const double x = strtod(text, &end);
+    const double x = ls_strtod(text, &end);
     if (end == text || *end || !(x >= least && x <= most))
         return ls_fail(LS_E_USAGE, "%s %s: a number from %g to %g is needed", option, text, least, most);
     *out = x;

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/c_locale.h"
 #include "base/str.h"
 #include "doctor.h"
 
@@ -9,12 +10,13 @@ void ls_doctor_section(ls_doctor *d, const char *title) { fprintf(d->out, "%s\n"
 
 void ls_doctor_line(ls_doctor *d, const char *name, const char *format, ...)
 {
+    ls_str line = { 0 };
     va_list args;
     va_start(args, format);
-    fprintf(d->out, "  %-13s ", name);
-    vfprintf(d->out, format, args);
-    fputc('\n', d->out);
+    ls_str_vprintf(&line, format, args);
     va_end(args);
+    fprintf(d->out, "  %-13s %s\n", name, ls_str_text(&line));
+    ls_str_release(&line);
 }
 
 void ls_doctor_note(ls_doctor *d, const char *format, ...)
@@ -22,7 +24,7 @@ void ls_doctor_note(ls_doctor *d, const char *format, ...)
     char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    ls_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     ls_str_printf(&d->advice, "  - %s\n", text);
     d->notes++;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/json.h"
 #include "yaml_tree.h"
 
@@ -14,7 +15,7 @@ static bool add_number(ls_json *j, const char *key, const char *text)
     const char *digits = text + (*text == '-');
     if (!*digits || strspn(digits, "0123456789+-.eE") != strlen(digits) || *digits == '-' || *digits == '+')
         return false;
-    const double x = strtod(text, &end);
+    const double x = ls_strtod(text, &end);
     if (*end || !isfinite(x))
         return false;
     if (strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 19 &&

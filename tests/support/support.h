@@ -3,6 +3,7 @@
 #pragma once
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
@@ -33,5 +34,8 @@ int ls_test_count(const char *dir);
  * last one, until no more are made. It ends each time with LS_E_MEMORY and a message, or well, where what was
  * refused is not needed. How often it failed. */
 int ls_test_memory(ls_status (*call)(void *context), void *context, int stride);
+/* Sets a locale with a decimal comma for the whole program, as a host program may. False: none is installed
+ * and localedef cannot make one. setlocale(LC_NUMERIC, "C") ends it. */
+bool ls_test_comma_locale(void);
 /* LOCKSTEP_DATA, or NULL; then it says on stderr that `what` was skipped. */
 const char *ls_test_data(const char *what);
