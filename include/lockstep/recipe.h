@@ -275,8 +275,8 @@ LS_API ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n
 LS_API ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name,
                                      int n_sets, const char *const *sets);
 /* Load the recipe of an existing run: DIR/recipe.yaml, or the text in a checkpoint. The weights of model.init
- * need not exist any more. Values without effect, which older versions accepted, are allowed, except in
- * `sets`. */
+ * need not exist any more. An environment variable that is not set stays ${NAME}. Values without effect,
+ * which older versions accepted, are allowed, except in `sets`. */
 LS_API ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const char *const *sets);
 LS_API ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, const char *name,
                                        int n_sets, const char *const *sets);
@@ -289,8 +289,10 @@ LS_API ls_status ls_recipe_set(ls_recipe *r, const char *key, const char *yaml_v
  * unknown key is, the recipe does not change. */
 LS_API ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys);
 
-/* The resolved recipe as YAML that loads to the same recipe; malloc'ed, NULL: out of memory. With `origins`,
- * every line ends in a comment with the origin of its value. */
+/* The resolved recipe as YAML that loads to the same recipe; malloc'ed, NULL: out of memory. A text that an
+ * environment variable gave is ${NAME} there, because it may be a secret; a path at which something is, a
+ * number or a known word is its value. With `origins`, every line ends in a comment with the origin of its
+ * value. */
 LS_API char *ls_recipe_yaml(const ls_recipe *r, bool origins);
 /* One value as YAML ("[0.9, 0.999]"), malloc'ed; NULL for an unknown key or out of memory. */
 LS_API char *ls_recipe_value(const ls_recipe *r, const char *key);

@@ -1,6 +1,7 @@
 /* arena.c - a list of zeroed blocks, newest first. Block sizes double up to 1 MiB; a larger request gets a
  * block of its own. Under AddressSanitizer every allocation is a block, so that overruns are detected. */
 #include "arena.h"
+#include "c_locale.h"
 #include "check.h"
 #include "fault.h"
 #include "sys.h"
@@ -108,12 +109,12 @@ char *ls_arena_printf(ls_arena *a, const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = ls_vsnprintf(NULL, 0, format, args);
     va_end(args);
     LS_CHECK(n >= 0, "bad format \"%s\"", format);
     char *text = ls_arena_alloc(a, (size_t)n + 1);
     if (text)
-        vsnprintf(text, (size_t)n + 1, format, again);
+        ls_vsnprintf(text, (size_t)n + 1, format, again);
     va_end(again);
     return text ? text : nothing;
 }

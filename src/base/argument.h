@@ -1,11 +1,14 @@
-/* argument.h - checks of pointer arguments in public functions. A NULL pointer is a mistake of the calling
- * program: the call fails with LS_E_ARG and a message that names the function and the argument, and the
- * program goes on. */
+/* argument.h - checks of arguments in public functions. A NULL pointer, or a number that is no value of an
+ * enum, is a mistake of the calling program: the call fails with LS_E_ARG and a message that names the
+ * function and the argument, and the program goes on. */
 #pragma once
 #include "lockstep/status.h"
 
 /* Message: "ls_trainer_step: inputs is NULL". */
 ls_status ls_argument_missing(const char *function, const char *argument) __attribute__((cold));
+/* Message: "ls_live_open_with: o->keep is 7, which is no ls_live_keep". */
+ls_status ls_argument_unknown(const char *function, const char *argument, int value, const char *type)
+    __attribute__((cold));
 
 /* For functions that return an ls_status, a value (LS_ARG_OR), or nothing (LS_ARG_VOID). The last two leave
  * the message in ls_error_message. */
@@ -26,3 +29,11 @@ ls_status ls_argument_missing(const char *function, const char *argument) __attr
             return;                            \
         }                                      \
     } while (0)
+
+/* x is a value of the enum `type`, whose values go from 0 to `last`. */
+#define LS_ARG_ENUM(type, x, last)                                      \
+    do {                                                                \
+        if ((unsigned)(x) > (unsigned)(last))                           \
+            return ls_argument_unknown(__func__, #x, (int)(x), #type);  \
+    } while (0)
+#define LS_ARG_DTYPE(x) LS_ARG_ENUM(ls_dtype, x, LS_DTYPE_COUNT - 1)

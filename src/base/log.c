@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include "c_locale.h"
 #include "shown.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,7 +28,7 @@ void ls_log(ls_level level, const char *format, ...)
     char text[4096];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    ls_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     ls_str shown = { 0 };
     ls_str_add_shown(&shown, text, true);

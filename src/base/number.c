@@ -1,31 +1,12 @@
 /* number.c - numbers as people write them (declared in str.h): sizes, durations, and decimal text that reads
- * back as the same number. Nothing here depends on the program's locale, because a decimal comma would break
- * every file we write. */
+ * back as the same number. Nothing here depends on the program's locale (c_locale.h). */
 #include "str.h"
-#include "check.h"
-#include <locale.h>
+#include "c_locale.h"
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-static locale_t c_locale;
-static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
-
-static void make_c_locale(void)
-{
-    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    LS_CHECK(c_locale != (locale_t)0);
-}
-
-/* Switches this thread to the C locale. Pass the result to uselocale to switch back. */
-static locale_t enter_c_locale(void)
-{
-    pthread_once(&c_locale_once, make_c_locale);
-    return uselocale(c_locale);
-}
 
 bool ls_parse_bytes(const char *text, int64_t *out)
 {
@@ -36,9 +17,7 @@ bool ls_parse_bytes(const char *text, int64_t *out)
     if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
         return false;
     char *end;
-    locale_t old = enter_c_locale();
-    double value = strtod(text, &end);
-    uselocale(old);
+    double value = ls_strtod(text, &end);
     if (end == text)
         return false;
     while (*end == ' ')
@@ -65,7 +44,7 @@ const char *ls_format_bytes(char buffer[32], uint64_t bytes)
 {
     static const char *const UNITS[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
     if (bytes < 1024) {
-        snprintf(buffer, 32, "%d B", (int)bytes);
+        ls_snprintf(buffer, 32, "%d B", (int)bytes);
         return buffer;
     }
     int unit = 0;
@@ -74,9 +53,7 @@ const char *ls_format_bytes(char buffer[32], uint64_t bytes)
         value /= 1024;
         unit++;
     }
-    locale_t old = enter_c_locale();
-    snprintf(buffer, 32, value < 99.95 ? "%.1f %s" : "%.0f %s", value, UNITS[unit]);
-    uselocale(old);
+    ls_snprintf(buffer, 32, value < 99.95 ? "%.1f %s" : "%.0f %s", value, UNITS[unit]);
     return buffer;
 }
 
@@ -84,25 +61,23 @@ const char *ls_format_duration(char buffer[32], double seconds)
 {
     const char *sign = seconds < 0 ? "-" : "";
     double s = fabs(seconds);
-    locale_t old = enter_c_locale();
     if (!(s < 1e9))
-        snprintf(buffer, 32, "%s", isnan(s) ? "unknown" : "forever");
+        ls_snprintf(buffer, 32, "%s", isnan(s) ? "unknown" : "forever");
     else if (s < 0.9995e-3)
-        snprintf(buffer, 32, "%s%.0f us", sign, s * 1e6);
+        ls_snprintf(buffer, 32, "%s%.0f us", sign, s * 1e6);
     else if (s < 0.9995)
-        snprintf(buffer, 32, s < 9.95e-3 ? "%s%.1f ms" : "%s%.0f ms", sign, s * 1e3);
+        ls_snprintf(buffer, 32, s < 9.95e-3 ? "%s%.1f ms" : "%s%.0f ms", sign, s * 1e3);
     else if (s < 59.95)
-        snprintf(buffer, 32, "%s%.1f s", sign, s);
+        ls_snprintf(buffer, 32, "%s%.1f s", sign, s);
     else {
         long long whole = llround(s), minutes = llround(s / 60), hours = llround(s / 3600);
         if (whole < 3600)
-            snprintf(buffer, 32, "%s%lld min %02lld s", sign, whole / 60, whole % 60);
+            ls_snprintf(buffer, 32, "%s%lld min %02lld s", sign, whole / 60, whole % 60);
         else if (minutes < 48 * 60)
-            snprintf(buffer, 32, "%s%lld h %02lld min", sign, minutes / 60, minutes % 60);
+            ls_snprintf(buffer, 32, "%s%lld h %02lld min", sign, minutes / 60, minutes % 60);
         else
-            snprintf(buffer, 32, "%s%lld d %02lld h", sign, hours / 24, hours % 24);
+            ls_snprintf(buffer, 32, "%s%lld d %02lld h", sign, hours / 24, hours % 24);
     }
-    uselocale(old);
     return buffer;
 }
 
@@ -147,13 +122,11 @@ const char *ls_format_f32(char buffer[32], float x)
     char text[32];
     if (special(buffer, (double)x))
         return buffer;
-    locale_t old = enter_c_locale();
     for (int precision = 0; precision < 9; precision++) { /* 9 digits are always enough for a float */
-        snprintf(text, sizeof text, "%.*e", precision, (double)x);
-        if (strtof(text, NULL) == x)
+        ls_snprintf(text, sizeof text, "%.*e", precision, (double)x);
+        if (ls_strtof(text, NULL) == x)
             break;
     }
-    uselocale(old);
     layout(buffer, text, 9);
     return buffer;
 }
@@ -163,13 +136,11 @@ const char *ls_format_f64(char buffer[32], double x)
     char text[32];
     if (special(buffer, x))
         return buffer;
-    locale_t old = enter_c_locale();
     for (int precision = 0; precision < 17; precision++) { /* 17 digits are always enough for a double */
-        snprintf(text, sizeof text, "%.*e", precision, x);
-        if (strtod(text, NULL) == x)
+        ls_snprintf(text, sizeof text, "%.*e", precision, x);
+        if (ls_strtod(text, NULL) == x)
             break;
     }
-    uselocale(old);
     layout(buffer, text, 16);
     return buffer;
 }

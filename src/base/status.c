@@ -2,6 +2,7 @@
  * allocates, so that "out of memory" can be reported too. A message that is too long is cut, and marked as
  * cut. */
 #include "argument.h"
+#include "c_locale.h"
 #include "field.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -90,7 +91,7 @@ ls_status ls_fail(ls_status code, const char *format, ...)
     char text[MESSAGE_SIZE]; /* (not `message`: it may be one of the arguments) */
     va_list args;
     va_start(args, format);
-    mark_cut(text, sizeof text, vsnprintf(text, sizeof text, format ? format : "", args));
+    mark_cut(text, sizeof text, ls_vsnprintf(text, sizeof text, format ? format : "", args));
     va_end(args);
     strcpy(message, text);
     trace[0] = 0;
@@ -103,7 +104,7 @@ ls_status ls_fail_field(ls_status code, ls_option f, const char *format, ...)
     char text[MESSAGE_SIZE];
     va_list args;
     va_start(args, format);
-    mark_cut(text, sizeof text, vsnprintf(text, sizeof text, format, args));
+    mark_cut(text, sizeof text, ls_vsnprintf(text, sizeof text, format, args));
     va_end(args);
     ls_fail(code, "%s: %s", ls_field_name(f), text);
     field = f;
@@ -115,12 +116,17 @@ ls_status ls_argument_missing(const char *function, const char *argument)
     return ls_fail(LS_E_ARG, "%s: %s is NULL", function, argument);
 }
 
+ls_status ls_argument_unknown(const char *function, const char *argument, int value, const char *type)
+{
+    return ls_fail(LS_E_ARG, "%s: %s is %d, which is no %s", function, argument, value, type);
+}
+
 ls_status ls_fail_in(ls_status code, const char *format, ...)
 {
     char context[MESSAGE_SIZE], text[MESSAGE_SIZE];
     va_list args;
     va_start(args, format);
-    vsnprintf(context, sizeof context, format ? format : "", args);
+    ls_vsnprintf(context, sizeof context, format ? format : "", args);
     va_end(args);
     mark_cut(text, sizeof text, snprintf(text, sizeof text, "%s: %s", context, message));
     strcpy(message, text);

@@ -1,5 +1,6 @@
 /* stop.c - the request to stop: a flag that the program owns and that its signal handler sets. */
 #include "base/stop.h"
+#include "c_locale.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -25,7 +26,7 @@ ls_status ls_stop_check(const char *doing, ...)
     if (!ls_stop_asked())
         return LS_OK;
     va_start(args, doing);
-    vsnprintf(text, sizeof text, doing, args);
+    ls_vsnprintf(text, sizeof text, doing, args);
     va_end(args);
     return ls_fail(LS_E_STOPPED, "stopped while %s", text);
 }

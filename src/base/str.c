@@ -1,5 +1,6 @@
 /* str.c - growable text. That memory ran out is remembered: see ls_str_status. */
 #include "str.h"
+#include "c_locale.h"
 #include "check.h"
 #include "sys.h"
 #include <stdio.h>
@@ -89,10 +90,10 @@ void ls_str_vprintf(ls_str *s, const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    int n = ls_vsnprintf(NULL, 0, format, args);
     LS_CHECK(n >= 0, "bad format \"%s\"", format);
     if (reserve(s, (size_t)n)) {
-        vsnprintf(s->data + s->len, (size_t)n + 1, format, again);
+        ls_vsnprintf(s->data + s->len, (size_t)n + 1, format, again);
         s->len += (size_t)n;
     }
     va_end(again);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "c_locale.h"
 #include "fault.h"
 
 static bool refused(ls_point p, int error)
@@ -141,11 +142,14 @@ char *ls_sys_strndup(const char *text, size_t n)
 
 char *ls_sys_text(const char *format, ...)
 {
-    char *text = NULL;
-    va_list args;
+    va_list args, again;
     va_start(args, format);
-    if (refused(LS_POINT_MEMORY, ENOMEM) || vasprintf(&text, format, args) < 0)
-        text = NULL;
+    va_copy(again, args);
+    const int n = ls_vsnprintf(NULL, 0, format, args);
+    char *text = n < 0 || refused(LS_POINT_MEMORY, ENOMEM) ? NULL : malloc((size_t)n + 1);
+    if (text)
+        ls_vsnprintf(text, (size_t)n + 1, format, again);
+    va_end(again);
     va_end(args);
     return text;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/sys.h"
 #include "ckpt/dcp.h"
 #include "ckpt/pt.h"
@@ -97,7 +98,7 @@ static void put_place(ls_str *out, const char *key, const ls_type *type, int ran
                       uint64_t offset, uint64_t length)
 {
     char file[32];
-    snprintf(file, sizeof file, DATA_FILE, rank);
+    ls_snprintf(file, sizeof file, DATA_FILE, rank);
     put_class(out, METADATA "MetadataIndex");
     ls_str_add(out, "}(");
     ls_pickle_put_text(out, "fqn");
@@ -242,7 +243,7 @@ static ls_status open_files(ls_dcp_writer *w, int ranks)
         w->out[r].fd = -1;
     for (w->ranks = 0; w->ranks < ranks; w->ranks++) {
         char file[32];
-        snprintf(file, sizeof file, DATA_FILE, w->ranks);
+        ls_snprintf(file, sizeof file, DATA_FILE, w->ranks);
         char *path = ls_path_join(w->folder.unfinished, file);
         ls_status s = path ? ls_writer_open(&w->out[w->ranks], path) : ls_sys_have(path);
         free(path);

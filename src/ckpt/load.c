@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/c_locale.h"
 #include "base/cpu_limits.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -32,7 +33,7 @@ static void misfit_add(misfits *m, const char *format, ...)
     char line[700];
     va_list args;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    ls_vsnprintf(line, sizeof line, format, args);
     va_end(args);
     ls_str_printf(&m->text, "%s%s", m->text.len ? "; " : "", line);
 }
@@ -152,6 +153,8 @@ ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_te
     LS_ARG(w);
     if (n)
         LS_ARG(want);
+    for (int64_t i = 0; i < n; i++)
+        LS_ARG_DTYPE(want[i].tensor.type.dtype);
     o = o ? o : &(const ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS };
     LS_TRY(compare(w, n, want, o));
     if (o->check_only)

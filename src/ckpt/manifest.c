@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/check.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -198,7 +199,7 @@ static ls_status check_text(const char *text, size_t size, const char *path)
 {
     char line[64];
     uint64_t digest = size > DIGEST_BYTES ? ls_hash64(text, size - DIGEST_BYTES) : 0;
-    snprintf(line, sizeof line, DIGEST_LINE, digest);
+    ls_snprintf(line, sizeof line, DIGEST_LINE, digest);
     if (size <= DIGEST_BYTES || memcmp(text + size - DIGEST_BYTES, line, DIGEST_BYTES) != 0)
         return ls_fail(LS_E_FORMAT,
                        "%s: bytes 0 to %zu do not match the digest at their end: the manifest is damaged: "

@@ -110,6 +110,8 @@ ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *te
     LS_ARG(path);
     if (n)
         LS_ARG(tensors);
+    for (int64_t i = 0; i < n; i++)
+        LS_ARG_DTYPE(tensors[i].tensor.type.dtype);
     LS_TRY(ls_safetensors_names(path, n, tensors));
     LS_TRY(check_data(path, n, tensors));
     ls_writer w;
@@ -201,6 +203,8 @@ ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t n, con
     LS_ARG(dir);
     if (n)
         LS_ARG(tensors);
+    for (int64_t i = 0; i < n; i++)
+        LS_ARG_DTYPE(tensors[i].tensor.type.dtype);
     ls_layout l;
     ls_status s = ls_layout_make(&l, "model", max_file, n, tensors);
     for (int k = 0; k < l.n && s == LS_OK; k++) {

@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/c_locale.h"
 #include "base/file.h"
 #include "base/sys.h"
-#include "base/hub_cache.h"
 #include "cli.h"
+#include "recipe/recipe_read.h"
+#include "setup/folder.h"
 
 const ls_option LS_COMMON_OPTIONS[] = { { "--quiet", 'q', NULL, "only warnings and errors" },
                                         { "--verbose", 'v', NULL, "more messages; twice: everything" },
@@ -132,17 +134,19 @@ static int take_option(ls_args *a, const ls_verb *verb, int n, char **words, ls_
     return *s == LS_OK ? 2 : 0;
 }
 
-/* For a verb that uses trained weights, OWNER/NAME may be a model that `lockstep get` has loaded: its folder
- * takes the place of the word. */
-static void find_model(ls_args *a)
+/* For a verb that uses trained weights, the word may name weights in LOCKSTEP_DATA or a model that `lockstep
+ * get` has loaded, as model.init does: their path takes the place of the word. */
+static ls_status find_model(ls_args *a)
 {
     const char *words = a->verb->words;
     if (!a->n_words || a->n_made == LS_MAX_ARGS || (!strstr(words, "CHECKPOINT") && strcmp(words, "PATH")) ||
-        ls_dir_exists(a->words[0]) || ls_file_exists(a->words[0]))
-        return;
-    char *folder = ls_hub_snapshot(a->words[0], "main");
-    if (folder)
-        a->words[0] = a->made[a->n_made++] = folder;
+        ls_recipe_bundled_text(a->words[0]))
+        return LS_OK;
+    char *found;
+    LS_TRY(ls_folder_look(&found, a->words[0]));
+    if (found)
+        a->words[0] = a->made[a->n_made++] = found;
+    return LS_OK;
 }
 
 ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
@@ -184,8 +188,7 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
     if (out->n_words > verb->max_words)
         return ls_fail(LS_E_USAGE, "lockstep %s: unexpected argument '%s' (usage: lockstep %s %s)",
                        verb->name, out->words[verb->max_words], verb->name, verb->words);
-    find_model(out);
-    return LS_OK;
+    return find_model(out);
 }
 
 void ls_args_release(ls_args *a)
@@ -234,7 +237,7 @@ ls_status ls_args_number(const ls_args *a, const char *option, double least, dou
     if (!text)
         return LS_OK;
     char *end;
-    const double x = strtod(text, &end);
+    const double x = ls_strtod(text, &end);
     if (end == text || *end || !(x >= least && x <= most))
         return ls_fail(LS_E_USAGE, "%s %s: a number from %g to %g is needed", option, text, least, most);
     *out = x;

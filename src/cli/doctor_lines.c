@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/c_locale.h"
 #include "base/shown.h"
 #include "base/str.h"
 #include "doctor.h"
@@ -30,15 +31,16 @@ void ls_doctor_section(ls_doctor *d, const char *title)
 
 void ls_doctor_line(ls_doctor *d, const char *name, const char *format, ...)
 {
-    char text[2048];
+    ls_str line = { 0 };
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    ls_str_vprintf(&line, format, args);
     va_end(args);
     if (d->as_json)
-        ls_json_text(&d->json, name, text);
+        ls_json_text(&d->json, name, ls_str_text(&line));
     else if (!d->quiet)
-        fprintf(d->out, "  %-13s %s\n", name, text);
+        fprintf(d->out, "  %-13s %s\n", name, ls_str_text(&line));
+    ls_str_release(&line);
 }
 
 void ls_doctor_note(ls_doctor *d, const char *format, ...)
@@ -46,7 +48,7 @@ void ls_doctor_note(ls_doctor *d, const char *format, ...)
     char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    ls_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     ls_str_printf(&d->advice, "  - %s\n", text);
     ls_json_text(&d->json_notes, NULL, text);

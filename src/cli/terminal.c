@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "cli.h"
@@ -156,7 +157,7 @@ static void draw(const ls_progress *p)
     amount(total, p, (double)p->total);
     amount(rate, p, p->rate);
     bool bytes = !strcmp(p->unit, "bytes");
-#define ADD(...) n += (size_t)snprintf(text + n, n < sizeof text ? sizeof text - n : 0, __VA_ARGS__)
+#define ADD(...) n += (size_t)ls_snprintf(text + n, n < sizeof text ? sizeof text - n : 0, __VA_ARGS__)
     ADD("%s", p->what);
     if (p->total > 0) {
         int filled = (int)(20 * (double)p->done / (double)p->total);

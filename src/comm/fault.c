@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/c_locale.h"
 #include "base/fault.h"
 #include "base/rng.h"
 #include "base/sys.h"
@@ -120,6 +121,16 @@ static bool parse_where(const char *text, int64_t *at, const char **end)
     return *end != text && *at >= 0;
 }
 
+static bool parse_seconds(const char *text, double *out, int *used)
+{
+    char *end;
+    if (strncmp(text, ":seconds=", 9))
+        return false;
+    *out = ls_strtod(text + 9, &end);
+    *used = (int)(end - text);
+    return *used > 9;
+}
+
 ls_status ls_group_inject_from_environment(ls_group *g)
 {
     const char *text = getenv("LOCKSTEP_FAULT"), *rest = text ? strchr(text, '@') : NULL;
@@ -131,8 +142,7 @@ ls_status ls_group_inject_from_environment(ls_group *g)
         return malformed(text);
     while (*rest) {
         int used = 0;
-        if (sscanf(rest, ":rank=%lld%n", &rank, &used) != 1 &&
-            sscanf(rest, ":seconds=%lf%n", &f.seconds, &used) != 1 &&
+        if (sscanf(rest, ":rank=%lld%n", &rank, &used) != 1 && !parse_seconds(rest, &f.seconds, &used) &&
             sscanf(rest, ":seed=%lu%n", &f.seed, &used) != 1)
             return malformed(text);
         rest += used;

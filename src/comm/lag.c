@@ -1,5 +1,6 @@
 /* lag.c - reports a rank that others wait for, long before the wait fails. */
 #include "lag.h"
+#include "base/c_locale.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@ static const double THRESHOLD = 7;
 double ls_lag_threshold(void)
 {
     const char *text = getenv("LOCKSTEP_NOTICE"); /* in tests */
-    const double seconds = text ? atof(text) : 0;
+    const double seconds = text ? ls_strtod(text, NULL) : 0;
     return seconds > 0 ? seconds : THRESHOLD;
 }
 

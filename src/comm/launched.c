@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 
 /* The variables alone do not prove that ls_launch started this process: the descriptor must be a control
@@ -48,18 +49,18 @@ int ls_launch_restart(void)
 double ls_launch_lead(void)
 {
     const char *started = getenv(LS_LAUNCH_STARTED);
-    double lead = started ? ls_now() - ls_since_exec() - atof(started) : 0;
+    double lead = started ? ls_now() - ls_since_exec() - ls_strtod(started, NULL) : 0;
     return lead > 0 ? lead : 0;
 }
 
 double ls_launch_stall(void)
 {
     const char *seconds = getenv(LS_LAUNCH_STALL);
-    return seconds && atof(seconds) > 0 ? atof(seconds) : 0;
+    return seconds && ls_strtod(seconds, NULL) > 0 ? ls_strtod(seconds, NULL) : 0;
 }
 
 double ls_launch_age(void)
 {
     const char *began = getenv(LS_LAUNCH_COMMAND);
-    return began && ls_launch_watched() ? ls_now() - atof(began) : ls_since_exec();
+    return began && ls_launch_watched() ? ls_now() - ls_strtod(began, NULL) : ls_since_exec();
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/c_locale.h"
 #include "base/field.h"
 #include "base/str.h"
 #include "comm/axes.h"
@@ -130,7 +131,7 @@ static ls_status check_strategy(const ls_parallel *p)
 static bool is_count(const char *text)
 {
     char *end;
-    double n = strtod(text, &end);
+    double n = ls_strtod(text, &end);
     return strspn(text, "0123456789.e+") == strlen(text) && *text && !*end && n >= 1 && n <= 1e18 &&
            n == (double)(int64_t)n;
 }
@@ -243,6 +244,11 @@ static ls_status check_memory(const ls_parallel *p)
 ls_status ls_parallel_check(const ls_parallel *p)
 {
     LS_ARG(p);
+    LS_ARG_ENUM(ls_data_parallel, p->data, LS_DATA_NONE);
+    LS_ARG_ENUM(ls_gather_choice, p->gather, LS_GATHER_COPY);
+    LS_ARG_ENUM(ls_offload_choice, p->offload, LS_OFFLOAD_CPU);
+    LS_ARG_ENUM(ls_synchronize_choice, p->synchronize, LS_SYNCHRONIZE_ONCE);
+    LS_ARG_DTYPE(p->reduce);
     LS_TRY(check_mesh(p));
     LS_TRY(check_strategy(p));
     LS_TRY(ls_parallel_check_units(p->units));

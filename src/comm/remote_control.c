@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "wait.h"
 
@@ -133,7 +134,7 @@ ls_status ls_remote_missing(ls_remote *r, const ls_route *t, int rank, const cha
     ls_group *g = r->group;
     char text[LS_DESCRIPTION_BYTES + 512];
     LS_TRY(ask(r, rank));
-    snprintf(text, sizeof text,
+    ls_snprintf(text, sizeof text,
              "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline,
              g->rank, what, t->axis.name, answer(r, rank));
     ls_control_missed(g->control, r->answered ? r->answer.rank : rank, g->rank, LS_MISSED_LATE, text);

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "lag.h"
 
@@ -79,7 +80,7 @@ static ls_status look(ls_axis *a, ls_counter which, int position, uint32_t targe
     if (patience > 0 || atomic_load(&ls_control_slot(g->control, blocker)->waits_for_remote))
         return LS_OK;
     char fate[64];
-    snprintf(fate, sizeof fate, "did not come within %g s", g->deadline);
+    ls_snprintf(fate, sizeof fate, "did not come within %g s", g->deadline);
     return missing(a, blocker, what, LS_MISSED_LATE, fate);
 }
 

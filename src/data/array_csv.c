@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/c_locale.h"
 #include "base/stop.h"
 #include "base/sys.h"
 #include "data/array_room.h"
@@ -71,7 +72,7 @@ static bool parse(const char *text, double *out)
         *out = (double)NAN;
         return true;
     }
-    *out = strtod(text, &end);
+    *out = ls_strtod(text, &end);
     return !*end && end != text && strpbrk(text, "xX") == NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/c_locale.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -143,7 +144,7 @@ static ls_status read_integers(const column *c, const uint8_t *from, int64_t row
                    below = !c->as.below || (x >= 0 && x < (double)c->as.below);
         if (!fits || (!below && !ignored)) {
             if (fits)
-                snprintf(why, sizeof why, "is %.0f: it must be 0 to %" PRId64 "%s", x, c->as.below - 1,
+                ls_snprintf(why, sizeof why, "is %.0f: it must be 0 to %" PRId64 "%s", x, c->as.below - 1,
                          c->as.ignorable ? ", or -100 for none" : "");
             else
                 snprintf(why, sizeof why, "is %.17g, which is no integer of 32 bits", x);
@@ -312,7 +313,12 @@ ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array
 {
     LS_ARG(out);
     LS_ARG(arrays);
+    LS_ARG_ENUM(ls_split, split, LS_SPLIT_EVAL);
     *out = NULL;
+    for (int i = 0; i < n; i++) {
+        LS_ARG_DTYPE(arrays[i].as);
+        LS_ARG_ENUM(ls_array_range, arrays[i].range, LS_ARRAY_0_TO_1);
+    }
     if (n < 1)
         return ls_fail(LS_E_USAGE, "a data set of %d arrays: at least one is needed", n);
     array_set *d = ls_sys_calloc(1, sizeof *d);

@@ -313,6 +313,7 @@ ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split spli
 {
     LS_ARG(out);
     LS_ARG(type);
+    LS_ARG_ENUM(ls_split, split, LS_SPLIT_EVAL);
     o = o ? o : &(const ls_dataset_options){ LS_DATASET_DEFAULTS };
     *out = NULL;
     ls_status s;

@@ -442,6 +442,7 @@ ls_status ls_images_open_with(ls_dataset **out, ls_split split, int channels, in
                               const ls_images_options *o)
 {
     LS_ARG(out);
+    LS_ARG_ENUM(ls_split, split, LS_SPLIT_EVAL);
     *out = NULL;
     o = o ? o : &(const ls_images_options){ LS_IMAGES_DEFAULTS };
     if ((channels != 1 && channels != 3) || size < 1 || size > 1 << 14)

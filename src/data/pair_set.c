@@ -163,6 +163,7 @@ ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path,
     LS_ARG(out);
     LS_ARG(path);
     LS_ARG(tokenizer);
+    LS_ARG_ENUM(ls_split, split, LS_SPLIT_EVAL);
     o = o ? o : &(const ls_pairs_options){ LS_PAIRS_DEFAULTS };
     const int64_t length[2] = { source_length, target_length };
     *out = NULL;

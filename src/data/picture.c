@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/c_locale.h"
 #include "base/check.h"
 #include "base/file.h"
 #include "base/sys.h"
@@ -101,7 +102,7 @@ typedef struct layout {
     bool labels, predictions, one_line; /* one_line: "label: 7; pred: 7" */
 } layout;
 
-static int probability_text(char out[16], double p) { return snprintf(out, 16, "%.2f", p); }
+static int probability_text(char out[16], double p) { return ls_snprintf(out, 16, "%.2f", p); }
 
 static layout plan(const ls_picture *p)
 {

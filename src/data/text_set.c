@@ -226,7 +226,9 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
     LS_ARG(out);
     LS_ARG(path);
     LS_ARG(tokenizer);
+    LS_ARG_ENUM(ls_split, split, LS_SPLIT_EVAL);
     o = o ? o : &(const ls_text_options){ LS_TEXT_DEFAULTS };
+    LS_ARG_ENUM(ls_documents, o->documents, LS_DOCUMENTS_JSON);
     *out = NULL;
     if (!*path || !*tokenizer)
         return ls_fail(LS_E_USAGE, "text needs a %s",

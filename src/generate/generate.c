@@ -141,8 +141,9 @@ static ls_status run(job *j, const ls_tokens *prompts, int64_t number)
     return LS_OK;
 }
 
-static ls_status check(const ls_generator *g, int64_t n, const ls_tokens *prompts)
+static ls_status check(const ls_generator *g, int64_t n, const ls_tokens *prompts, const ls_generate_opts *o)
 {
+    LS_ARG_ENUM(ls_early_stopping, o->early_stopping, LS_EARLY_STOPPING_NEVER);
     for (int64_t p = 0; p < n; p++)
         if (prompts[p].n < 1 && !g->is_t5)
             return ls_fail(LS_E_ARG, "no token is given: at least one is needed");
@@ -164,7 +165,7 @@ ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *
     const ls_tokens prompt = { .ids = (int32_t *)(uintptr_t)o->prompt, .n = o->n_prompt };
     job j = { .g = g, .o = o, .n = 1 };
     *r = (ls_generated){ .ending = LS_ENDED_TOKENS };
-    LS_TRY(check(g, 1, &prompt));
+    LS_TRY(check(g, 1, &prompt, o));
     const ls_status s = run(&j, &prompt, 0);
     if (s == LS_OK) {
         const int32_t *text = ls_search_text(j.search[0], &r->tokens);
@@ -199,7 +200,7 @@ ls_status ls_generate_all(ls_generator *g, int64_t n, const ls_tokens *prompts, 
     LS_ARG(texts);
     ls_generate_opts quiet = *o;
     quiet.on_token = NULL;
-    LS_TRY(check(g, n, prompts));
+    LS_TRY(check(g, n, prompts, o));
     for (int64_t at = 0; at < n; at += g->prompts) {
         job j = { .g = g, .o = &quiet, .n = n - at < g->prompts ? n - at : g->prompts };
         ls_status s = run(&j, prompts + at, at);

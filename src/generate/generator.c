@@ -279,6 +279,8 @@ ls_status ls_generator_open_with(ls_generator **out, const char *folder, const l
     LS_ARG(out);
     LS_ARG(folder);
     o = o ? o : &(const ls_generator_opts){ LS_GENERATOR_DEFAULTS };
+    LS_ARG_DTYPE(o->param);
+    LS_ARG_DTYPE(o->output);
     ls_recipe *recipe;
     char *dir = NULL;
     *out = NULL;

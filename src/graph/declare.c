@@ -87,6 +87,7 @@ void ls_loss(ls_graph *g, const char *name, ls_value rows, double factor, ls_wei
 {
     LS_ARG_VOID(g);
     LS_BUILD_ARG(g, name, );
+    LS_BUILD_ENUM(g, ls_weigh, weigh, LS_BY_FIELD, );
     ls_graph_declare(
         g, (ls_declared){
                .name = name, .rows = rows, .factor = factor, .weigh = weigh, .field = field, .loss = true });
@@ -104,6 +105,8 @@ void ls_measure(ls_graph *g, const char *name, ls_value rows, ls_how how, ls_wei
 {
     LS_ARG_VOID(g);
     LS_BUILD_ARG(g, name, );
+    LS_BUILD_ENUM(g, ls_how, how, LS_COUNT, );
+    LS_BUILD_ENUM(g, ls_weigh, weigh, LS_BY_FIELD, );
     ls_graph_declare(
         g,
         (ls_declared){ .name = name, .rows = rows, .factor = 1, .how = how, .weigh = weigh, .field = field });

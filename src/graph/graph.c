@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/c_locale.h"
 #include "base/check.h"
 #include "base/stop.h"
 #include "base/sys.h"
@@ -96,7 +97,7 @@ void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
     char text[1024];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(text, sizeof text, format, ap);
+    ls_vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     g->status = code;
     g->message = ls_sys_text("%s:%d: %s%s%s", g->file ? g->file : "(no call site)", g->line, text,

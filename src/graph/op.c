@@ -1,5 +1,6 @@
 /* op.c - messages of shape rules. */
 #include "op.h"
+#include "base/c_locale.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ ls_status ls_infer_fail(const ls_infer *i, const char *format, ...)
     char why[512], operands[768] = "", one[128];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(why, sizeof why, format, ap);
+    ls_vsnprintf(why, sizeof why, format, ap);
     va_end(ap);
     size_t n = 0;
     for (int k = 0; k < i->n_in && k < 6; k++)

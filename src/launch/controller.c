@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -83,7 +84,7 @@ static ls_status wait_for_next(controller *c, const char *cause)
         r.pause = PAUSE * (1 << (c->failures - 1)) < PAUSE_MAX ? PAUSE * (1 << (c->failures - 1)) : PAUSE_MAX;
     if (c->o->max_failures > 0)
         snprintf(of, sizeof of, " of %lld", (long long)c->o->max_failures);
-    snprintf(text, sizeof text, "%.3700s; restart %d%s in %g s%s%s", cause, c->failures, of, r.pause, from,
+    ls_snprintf(text, sizeof text, "%.3700s; restart %d%s in %g s%s%s", cause, c->failures, of, r.pause, from,
              workers);
     ls_log_warn("%s", text);
     if (c->o->account)

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/errand.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -240,7 +241,7 @@ static void note_answer(ls_host *host, const ls_errand *e)
 {
     host->answers = e->status == 0;
     if (e->status == LS_ERRAND_LATE)
-        snprintf(host->why, sizeof host->why, "no answer within %g s", PATIENCE);
+        ls_snprintf(host->why, sizeof host->why, "no answer within %g s", PATIENCE);
     else if (!host->answers)
         snprintf(host->why, sizeof host->why, "%.400s%s(exit status %d)", e->said, *e->said ? " " : "",
                  e->status);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "comm/environment.h"
 #include "comm/launched.h"
@@ -19,13 +20,26 @@
 #define LINGER 1.0 /* seconds after a bad end before this process ends, upon which mpirun ends all others */
 #define LAST 0.6   /* seconds that a rank has to end when mpirun ends it */
 
-#define FORMAT_OUT "%d:%d:%d:%d:%d:%d:%.6g:%.6f"
-#define FORMAT_IN "%d:%d:%d:%d:%d:%d:%lf:%lf"
 
 void ls_job_words_write(char text[160], const ls_job_words *w)
 {
-    snprintf(text, 160, FORMAT_OUT, w->each, w->threads, w->cores, w->restart, w->own, w->stop_signal,
-             w->stall, w->age);
+    ls_snprintf(text, 160, "%d:%d:%d:%d:%d:%d:%.6g:%.6f", w->each, w->threads, w->cores, w->restart, w->own,
+                w->stop_signal, w->stall, w->age);
+}
+
+static bool read_words(ls_job_words *w, const char *text)
+{
+    char *end;
+    int used = 0;
+    if (sscanf(text, "%d:%d:%d:%d:%d:%d:%n", &w->each, &w->threads, &w->cores, &w->restart, &w->own,
+               &w->stop_signal, &used) != 6 ||
+        !used)
+        return false;
+    w->stall = ls_strtod(text + used, &end);
+    if (*end != ':')
+        return false;
+    w->age = ls_strtod(end + 1, &end);
+    return !*end;
 }
 
 static volatile sig_atomic_t stop_wanted, end_wanted, saves_wanted;
@@ -162,9 +176,7 @@ int ls_supervise(char **argv)
     const char *words = getenv(LS_LAUNCH_JOB);
     ls_job_words w;
     ls_environment e;
-    if (!words || !argv[0] ||
-        sscanf(words, FORMAT_IN, &w.each, &w.threads, &w.cores, &w.restart, &w.own, &w.stop_signal, &w.stall,
-               &w.age) != 8)
+    if (!words || !argv[0] || !read_words(&w, words))
         return LS_EXIT_USAGE;
     stop_signal = w.stop_signal;
     take_signals();

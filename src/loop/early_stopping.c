@@ -1,6 +1,7 @@
 /* early_stopping.c - see early_stopping.h. As in Lightning and Keras, a value counts as better only if it
  * differs from the best one by more than min_delta. */
 #include "early_stopping.h"
+#include "base/c_locale.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,8 +29,8 @@ void ls_early_stopping_text(char *out, size_t size, const ls_run_metrics *m, con
 {
     char by[48] = "";
     if (r->train.early_stopping.min_delta > 0)
-        snprintf(by, sizeof by, " by more than %g", r->train.early_stopping.min_delta);
-    snprintf(out, size, "early stopping: %s has not improved%s for %lld epoch%s; the best value is %.6g",
+        ls_snprintf(by, sizeof by, " by more than %g", r->train.early_stopping.min_delta);
+    ls_snprintf(out, size, "early stopping: %s has not improved%s for %lld epoch%s; the best value is %.6g",
              r->checkpoint.best.metric, by, (long long)m->stop_waited, m->stop_waited == 1 ? "" : "s",
              m->stop_value);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/file.h"
@@ -122,7 +123,7 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
     char what[48], note[48];
     snprintf(what, sizeof what, "epoch %lld of 0-%lld", (long long)b->epoch,
              (long long)l->recipe->train.epochs - 1);
-    snprintf(note, sizeof note, "loss %.4f", l->run->metrics.loss);
+    ls_snprintf(note, sizeof note, "loss %.4f", l->run->metrics.loss);
     l->ui->progress(l->ui->context,
                     &(ls_progress){ .what = what,
                                     .done = l->step,

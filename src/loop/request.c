@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/errand.h"
 #include "base/log.h"
@@ -98,7 +99,7 @@ ls_status ls_requests_init(ls_requests *q, const ls_ui *ui, const ls_recipe *r, 
         return LS_OK;
     if (r->run.time_limit > 0) {
         q->end = ls_now() - ls_launch_age() + r->run.time_limit;
-        snprintf(q->end_of, sizeof q->end_of, "run.time_limit (%g s)", r->run.time_limit);
+        ls_snprintf(q->end_of, sizeof q->end_of, "run.time_limit (%g s)", r->run.time_limit);
     }
     if (slurm > 0 && (q->end == 0 || slurm < q->end)) {
         q->end = slurm;
@@ -144,7 +145,7 @@ void ls_requests_reason(char text[128], const ls_requests *q, uint32_t asked)
     if (asked & LS_REQUEST_STOP || q->end == 0)
         snprintf(text, 128, "on request");
     else if (left > 0)
-        snprintf(text, 128, "%.1f s before the end of %s", left, q->end_of);
+        ls_snprintf(text, 128, "%.1f s before the end of %s", left, q->end_of);
     else
         snprintf(text, 128, "%.0f s after the end of %s", -left, q->end_of);
 }

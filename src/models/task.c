@@ -200,6 +200,13 @@ ls_status ls_task_build(ls_graph *g, const ls_task_config *c, int64_t batch)
 {
     LS_ARG(g);
     LS_ARG(c);
+    LS_ARG_ENUM(ls_mlp_activation, c->act, LS_MLP_ACT_GELU_TANH);
+    for (int i = 0; i < c->n_inputs; i++)
+        LS_ARG_DTYPE(c->inputs[i].type.dtype);
+    for (int i = 0; i < c->n_outputs; i++)
+        LS_ARG_DTYPE(c->outputs[i].type.dtype);
+    for (int i = 0; i < c->n_losses; i++)
+        LS_ARG_ENUM(ls_loss_kind, c->losses[i].kind, LS_LOSS_CROSS_ENTROPY);
     LS_TRY(check(c));
     builder b = { .g = g, .c = c, .batch = batch };
     const ls_value x = ls_mlp_layers(g, inputs(&b), c->n_hidden, c->hidden, c->act);

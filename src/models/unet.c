@@ -106,6 +106,11 @@ ls_status ls_unet_build(ls_graph *g, const ls_unet_config *c, int64_t batch)
 {
     LS_ARG(g);
     LS_ARG(c);
+    LS_ARG_ENUM(ls_unet_up, c->up, LS_UP_BILINEAR);
+    LS_ARG_DTYPE(c->input.type.dtype);
+    LS_ARG_DTYPE(c->output.type.dtype);
+    for (int i = 0; i < c->n_losses; i++)
+        LS_ARG_ENUM(ls_loss_kind, c->losses[i].kind, LS_LOSS_CROSS_ENTROPY);
     LS_TRY(ls_unet_check(c));
     const ls_type *in = &c->input.type, *out = &c->output.type;
     const builder b = { g, ls_graph_is_evaluation(g) ? LS_NONE : ls_track(g), c->up };

@@ -28,6 +28,7 @@ static ls_value cross_entropy(ls_graph *g, ls_value logits, ls_value labels)
 ls_value(ls_loss_rows)(ls_graph *g, ls_loss_kind kind, ls_value output, ls_value target, double delta)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ENUM(g, ls_loss_kind, kind, LS_LOSS_CROSS_ENTROPY, ((ls_value){ .id = -1 }));
     ls_value rows = { .id = -1 };
     ls_wide_begin(g);
     switch (kind) {

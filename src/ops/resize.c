@@ -71,6 +71,7 @@ const ls_op ls_op_resize2d_grad = {
 ls_value ls_resize2d(ls_graph *g, ls_value x, int64_t height, int64_t width, ls_resize mode)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ENUM(g, ls_resize, mode, LS_RESIZE_BILINEAR_CORNERS, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_resize2d, 1, &x,
                           &(ls_resize_attrs){ .height = height, .width = width, .mode = mode });
 }

@@ -97,6 +97,8 @@ static ls_value source(ls_graph *g, const ls_op *op, ls_identity is, const char 
 {
     if (g->status != LS_OK)
         return (ls_value){ .id = -1 };
+    LS_BUILD_ENUM(g, ls_dtype, type.dtype, LS_DTYPE_COUNT - 1, ((ls_value){ .id = -1 }));
+    LS_BUILD_ENUM(g, ls_init_kind, init.kind, LS_INIT_TRUNC_NORMAL, ((ls_value){ .id = -1 }));
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         if ((n->op->flags & LS_OP_SOURCE) &&
@@ -158,5 +160,6 @@ ls_value ls_state_of(ls_graph *g, ls_identity is, const char *unit, ls_type type
 ls_value ls_fill(ls_graph *g, ls_type type, double value)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ENUM(g, ls_dtype, type.dtype, LS_DTYPE_COUNT - 1, ((ls_value){ .id = -1 }));
     return ls_graph_apply(g, &ls_op_fill, 0, NULL, &(ls_fill_attrs){ .type = type, .value = value });
 }

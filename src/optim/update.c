@@ -106,9 +106,13 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     LS_ARG(g);
     if (n)
         LS_ARG(units);
+    for (int i = 0; i < n; i++) {
+        LS_ARG_DTYPE(units[i].type.dtype);
+        LS_ARG_DTYPE(units[i].via);
+        LS_ARG_DTYPE(units[i].weight_type);
+    }
     o = o ? o : &(const ls_update_opts){ LS_UPDATE_DEFAULTS };
-    if ((size_t)o->optimizer.kind >= sizeof RULES / sizeof RULES[0])
-        return ls_fail(LS_E_ARG, "optimizer.kind: %d is no optimizer", (int)o->optimizer.kind);
+    LS_ARG_ENUM(ls_optimizer_kind, o->optimizer.kind, LS_ADAFACTOR);
     g->phase = LS_PHASE_UPDATE;
     ls_value *grads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
     LS_TRY(ls_arena_status(&g->arena));

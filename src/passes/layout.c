@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/field.h"
 #include "ops/rules.h"
 #include "passes.h"
@@ -109,7 +110,7 @@ static ls_status choose(policy *p, ls_arena *arena)
     if (!strcmp(words, "none"))
         return LS_OK;
     if (size) {
-        p->size = (int64_t)strtod(size + 5, NULL);
+        p->size = (int64_t)ls_strtod(size + 5, NULL);
         LS_TRY(choose_by_size(p, arena));
     }
     for (int used; sscanf(words, "%511s%n", word, &used) == 1; words += used)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/check.h"
 #include "internal.h"
 
@@ -150,7 +151,7 @@ static const char *flops_text(char b[32], double flops)
     int u = 0;
     for (; flops >= 1000 && u < 5; u++)
         flops /= 1000;
-    snprintf(b, 32, u ? "%.2f %s" : "%.0f %s", flops, UNITS[u]);
+    ls_snprintf(b, 32, u ? "%.2f %s" : "%.0f %s", flops, UNITS[u]);
     return b;
 }
 

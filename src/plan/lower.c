@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/sys.h"
 #include "graph/rewrite.h"
 #include "internal.h"
@@ -68,7 +69,7 @@ static ls_status refuse(const ls_graph *g, const ls_node *n, const char *format,
     va_list ap;
     va_start(ap, format);
     char why[512];
-    vsnprintf(why, sizeof why, format, ap);
+    ls_vsnprintf(why, sizeof why, format, ap);
     va_end(ap);
     ls_str_printf(&s, "%s:%d: ", n->file ? n->file : "(no call site)", n->line);
     ls_node_text(&s, g, n);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/hash.h"
@@ -167,7 +168,7 @@ ls_status ls_wires_save(const ls_wire wires[LS_WIRES])
 ls_status ls_wire_parse(ls_wire *out, const char *text)
 {
     char *end, size[32] = "";
-    const double latency = strtod(text, &end);
+    const double latency = ls_strtod(text, &end);
     const double unit = !strncmp(end, "us,", 3) ? 1e-6 : !strncmp(end, "ms,", 3) ? 1e-3 : 0;
     int64_t bytes = 0;
     const char *rate = unit > 0 ? end + 3 : "", *slash = strstr(rate, "/s");

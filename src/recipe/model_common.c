@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/str.h"
 #include "recipe_setting.h"
 
@@ -26,7 +27,7 @@ ls_status ls_recipe_check_heads(const ls_recipe *r, bool has_head_dim)
 void ls_config_real(ls_json *j, const char *key, double x)
 {
     char text[32];
-    snprintf(text, sizeof text, "%.1f", x);
+    ls_snprintf(text, sizeof text, "%.1f", x);
     if (x == floor(x) && x < 1e6)
         ls_json_raw(j, key, text);
     else

@@ -80,6 +80,8 @@ ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_ar
 ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a); /* the key has a `fallback` */
 void ls_key_print(const ls_key *k, const ls_recipe *r,
                   ls_str *out); /* as YAML that reads back as this value */
+/* recipe_print.c: as files get it, without what environment variables may hide */
+void ls_key_record(const ls_key *k, const ls_recipe *r, ls_str *out);
 /* recipe_value.c: the same for a key of any kind but MAPS */
 ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out);

@@ -325,7 +325,7 @@ static void add_key(ls_json *j, const ls_recipe *r, const char *key)
     if (ls_key_is_named(k))
         ls_named_print(k, r, true, &value);
     else
-        ls_key_print(k, r, &value);
+        ls_key_record(k, r, &value);
     const char *text = ls_str_text(&value);
     if (ls_key_is_named(k) || k->kind == LS_KEY_TREE || text[0] == '[' || text[0] == '-' ||
         (text[0] >= '0' && text[0] <= '9'))

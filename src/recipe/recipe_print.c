@@ -7,6 +7,19 @@
 #include "recipe_check.h"
 #include "recipe_fields.h"
 
+/* Appends the value as files get it: of a text from an environment variable they get its name. Only a text
+ * can be a secret; other values are numbers and known words. The names of the run and of its storage are the
+ * names of folders, for all to see. */
+void ls_key_record(const ls_key *k, const ls_recipe *r, ls_str *out)
+{
+    const bool text = k->kind == LS_KEY_TEXT || k->kind == LS_KEY_FILES || k->kind == LS_KEY_TREE;
+    const ls_yaml *v = ls_recipe_setting(r->state, k->key)->value;
+    if (v && text && strncmp(k->key, "run.", 4) && ls_yaml_has_names(v))
+        ls_yaml_record(out, v);
+    else
+        ls_key_print(k, r, out);
+}
+
 /* The table has the keys in the order of this text: those of a section follow each other, and so do those of
  * a group in it ("parallel.prefetch"). */
 char *ls_recipe_yaml(const ls_recipe *r, bool origins)
@@ -28,7 +41,7 @@ char *ls_recipe_yaml(const ls_recipe *r, bool origins)
         snprintf(open, sizeof open, "%.*s", (int)(rest - k->key), k->key);
         size_t begin = out.len;
         ls_str_printf(&out, "%*s%s: ", indent, "", rest);
-        ls_key_print(k, r, &out);
+        ls_key_record(k, r, &out);
         if (origins) {
             int pad = 44 - (int)(out.len - begin);
             ls_str_printf(&out, "%*s  # %s", pad > 0 ? pad : 0, "", ls_recipe_origin(r, k->key));
@@ -80,9 +93,16 @@ char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there)
             ls_key_print(k, here, &a);
         if (is_identity(k, there))
             ls_key_print(k, there, &b);
-        if (strcmp(ls_str_text(&a), ls_str_text(&b)))
+        if (strcmp(ls_str_text(&a), ls_str_text(&b))) {
+            ls_str_clear(&a);
+            ls_str_clear(&b);
+            if (is_identity(k, here))
+                ls_key_record(k, here, &a);
+            if (is_identity(k, there))
+                ls_key_record(k, there, &b);
             ls_str_printf(&out, "%s%s: %s here, %s there", out.len ? "; " : "", k->key,
                           a.len ? a.data : "(none)", b.len ? b.data : "(none)");
+        }
         ls_str_inherit(&out, &a);
         ls_str_inherit(&out, &b);
         ls_str_release(&a);

@@ -13,6 +13,7 @@
 typedef struct source {
     const char *name;            /* of a file; else the text in front of the key: "--set" */
     bool lines;                  /* a file: messages have the number of the line */
+    bool recorded;               /* the recipe of a run or a checkpoint */
     const struct source *parent; /* the file that includes this one, or NULL */
 } source;
 
@@ -109,7 +110,10 @@ static void put(ls_recipe_state *state, const source *from, int row, const ls_ya
     if (env)
         origin = ls_arena_printf(&state->arena, "%s (environment %s)", origin, env);
     const char *key = LS_KEYS[row].key;
-    state->set[row] = (ls_setting){ key, value, where_text(from, &state->arena, line, key), origin };
+    if (LS_KEYS[row].kind == LS_KEY_TREE && state->set[row].value)
+        ls_yaml_keep_names((ls_yaml *)(uintptr_t)value, state->set[row].value);
+    state->set[row] = (ls_setting){ key, value, where_text(from, &state->arena, line, key), origin,
+                                    from->recorded };
 }
 
 static bool is_null(const ls_yaml *n)
@@ -180,6 +184,17 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
     return LS_OK;
 }
 
+/* Whether it is RUN/recipe.yaml. */
+static bool is_of_run(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash ? ls_sys_strndup(path, (size_t)(slash - path) + 1) : NULL;
+    const bool is = !strcmp(slash ? slash + 1 : path, "recipe.yaml") && (dir || !slash) &&
+                    ls_file_in(dir ? dir : ".", "result.json");
+    free(dir);
+    return is;
+}
+
 static ls_status apply_file(ls_recipe_state *state, const char *path_or_name, const source *parent);
 
 static ls_status apply_include(ls_recipe_state *state, const source *from, const ls_yaml *value, int line)
@@ -202,6 +217,7 @@ static ls_status apply_text(ls_recipe_state *state, const char *text, size_t siz
 {
     ls_yaml *root;
     LS_TRY(ls_yaml_parse(&root, &state->arena, text, size, from->name));
+    LS_TRY(ls_yaml_expand(root, &state->arena, from->name, state->record));
     if (!root)
         return LS_OK;
     for (const ls_yaml *c = root->kind == LS_YAML_MAP ? root->child : NULL; c; c = c->next) {
@@ -244,7 +260,10 @@ static ls_status apply_file(ls_recipe_state *state, const char *path, const sour
     if (depth > MAX_INCLUDES)
         return ls_fail(LS_E_USAGE, "%s: more than %d files include one another", path, MAX_INCLUDES);
     struct stat st;
-    const source from = { .name = ls_arena_strdup(&state->arena, path), .lines = true, .parent = parent };
+    const source from = { .name = ls_arena_strdup(&state->arena, path),
+                          .lines = true,
+                          .recorded = state->record || is_of_run(path),
+                          .parent = parent };
     LS_TRY(ls_arena_status(&state->arena));
     if (stat(path, &st) || S_ISDIR(st.st_mode)) {
         const char *bundled = ls_recipe_bundled_text(path);
@@ -279,7 +298,9 @@ ls_status ls_recipe_apply_file(ls_recipe_state *state, const char *path_or_name)
 
 ls_status ls_recipe_apply_text(ls_recipe_state *state, const char *text, size_t size, const char *name)
 {
-    const source from = { .name = ls_arena_strdup(&state->arena, name), .lines = true };
+    const source from = { .name = ls_arena_strdup(&state->arena, name),
+                          .lines = true,
+                          .recorded = state->record };
     return apply_text(state, text, size, &from);
 }
 
@@ -287,8 +308,9 @@ ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const c
 {
     const source from = { .name = ls_arena_strdup(&state->arena, origin) };
     ls_yaml *value;
-    LS_TRY(
-        ls_yaml_parse(&value, &state->arena, yaml, strlen(yaml), where_text(&from, &state->arena, 0, key)));
+    const char *where = where_text(&from, &state->arena, 0, key);
+    LS_TRY(ls_yaml_parse(&value, &state->arena, yaml, strlen(yaml), where));
+    LS_TRY(ls_yaml_expand(value, &state->arena, where, false));
     if (!value) { /* nothing after the '=': an empty text */
         value = LS_ARENA_NEW(&state->arena, ls_yaml);
         LS_TRY(ls_sys_have(value));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "recipe_fields.h"
 
 /* Decimal numbers only: strtod alone would also take 0x10, inf and nan. */
@@ -11,7 +12,7 @@ bool ls_key_parse_real(const char *text, double *out)
     if (!*text || strspn(text, "0123456789+-.eE") != strlen(text))
         return false;
     char *end;
-    *out = strtod(text, &end);
+    *out = ls_strtod(text, &end);
     return !*end && isfinite(*out);
 }
 

@@ -21,6 +21,7 @@ typedef struct ls_setting {
     const ls_yaml *value; /* NULL: the same */
     const char *where;    /* "FILE:LINE: KEY" or "--set KEY" */
     const char *origin;   /* "FILE:LINE", "--set", ... */
+    bool recorded;        /* a run or a checkpoint has it so: the user did not write it */
 } ls_setting;
 
 typedef struct ls_recipe_state {

@@ -60,13 +60,13 @@ static void leave(void) { inside = NULL; }
 
 static ls_status may_load(const ls_recipe *r)
 {
-    const char *origin = ls_recipe_setting(r->state, "model.path")->origin;
-    if (!r->state->record || (origin && !strcmp(origin, "--set")))
+    if (!ls_recipe_setting(r->state, "model.path")->recorded)
         return LS_OK;
     return ls_fail(LS_E_USAGE,
                    "%s: its model is built by the module %s. Lockstep loads no code that a run or a "
-                   "checkpoint names: give --module %s if you trust that file",
-                   r->state->name, r->model.path, r->model.path);
+                   "checkpoint names: give --module %s if you trust that file (--set model.path=%s where "
+                   "there is no --module)",
+                   r->state->name, r->model.path, r->model.path, r->model.path);
 }
 
 static ls_status load(const ls_model_module **out, const ls_recipe *r, const char *path)

@@ -17,7 +17,8 @@ static bool is_name(const char *s, size_t n)
 }
 
 /* *p points after "${"; on success it then points after the "}". */
-static ls_status expand_one(ls_yaml *n, ls_arena *a, const char *file, const char **p, ls_str *out)
+static ls_status expand_one(ls_yaml *n, ls_arena *a, const char *file, bool record, const char **p,
+                            ls_str *out)
 {
     const char *begin = *p, *end = strchr(begin, '}');
     if (!end)
@@ -41,6 +42,9 @@ static ls_status expand_one(ls_yaml *n, ls_arena *a, const char *file, const cha
         n->env = name;
     } else if (fallback) {
         ls_str_add_n(out, fallback, (size_t)(end - fallback));
+    } else if (record) {
+        ls_str_add_n(out, begin - 2, (size_t)(end + 1 - (begin - 2)));
+        n->env = name;
     } else {
         return ls_fail(LS_E_USAGE,
                        "%s:%d: environment variable %s is not set; set it or write ${%s:-default}", file,
@@ -50,7 +54,7 @@ static ls_status expand_one(ls_yaml *n, ls_arena *a, const char *file, const cha
     return LS_OK;
 }
 
-static ls_status expand_text(ls_yaml *n, ls_arena *a, const char *file)
+static ls_status expand_text(ls_yaml *n, ls_arena *a, const char *file, bool record)
 {
     if (!strstr(n->text, "${"))
         return LS_OK;
@@ -62,24 +66,25 @@ static ls_status expand_text(ls_yaml *n, ls_arena *a, const char *file)
             p += 3;
         } else if (!strncmp(p, "${", 2)) {
             p += 2;
-            s = expand_one(n, a, file, &p, &out);
+            s = expand_one(n, a, file, record, &p, &out);
         } else {
             ls_str_add_n(&out, p++, 1);
         }
     }
     const ls_status whole = ls_str_status(&out);
+    n->source = n->env ? n->text : NULL;
     n->text = ls_arena_strdup(a, ls_str_text(&out));
     ls_str_release(&out);
     return ls_arena_outcome(a, s == LS_OK ? whole : s);
 }
 
-ls_status ls_yaml_expand(ls_yaml *n, ls_arena *a, const char *file)
+ls_status ls_yaml_expand(ls_yaml *n, ls_arena *a, const char *file, bool record)
 {
     if (!n || n->same)
         return LS_OK;
     if (n->kind == LS_YAML_SCALAR)
-        return expand_text(n, a, file);
+        return expand_text(n, a, file, record);
     for (ls_yaml *c = n->child; c; c = c->next)
-        LS_TRY(ls_yaml_expand(c, a, file));
+        LS_TRY(ls_yaml_expand(c, a, file, record));
     return LS_OK;
 }

@@ -1,9 +1,12 @@
-/* yaml_map.c - a map of names of one's own: as JSON, and with one value replaced. */
+/* yaml_map.c - a map of names of one's own: as JSON, as a record, and with one value replaced. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
+#include "base/find.h"
 #include "base/json.h"
+#include "base/sys.h"
 #include "yaml_tree.h"
 
 /* Digits alone stay as they are, so that no whole number is rounded; 1e-3 and .5 are written as JSON has
@@ -14,7 +17,7 @@ static bool add_number(ls_json *j, const char *key, const char *text)
     const char *digits = text + (*text == '-');
     if (!*digits || strspn(digits, "0123456789+-.eE") != strlen(digits) || *digits == '-' || *digits == '+')
         return false;
-    const double x = strtod(text, &end);
+    const double x = ls_strtod(text, &end);
     if (*end || !isfinite(x))
         return false;
     if (strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 19 &&
@@ -25,33 +28,114 @@ static bool add_number(ls_json *j, const char *key, const char *text)
     return true;
 }
 
-static void add(ls_json *j, const char *key, const ls_yaml *n)
+static bool is_number(const char *text)
+{
+    ls_json j = { 0 };
+    const bool is = add_number(&j, NULL, text);
+    ls_str_release(&j.out);
+    return is;
+}
+
+/* "DIR/all.csv:COLUMN" is one, too. */
+static bool is_path(const char *text)
+{
+    const char *slash = strrchr(text, '/'), *colon = strchr(slash ? slash : text, ':');
+    char *file = ls_sys_strndup(text, colon ? (size_t)(colon - text) : strlen(text)), *found = NULL;
+    const bool is = file && ls_find(&found, file, ls_find_any) == LS_OK && found;
+    free(file);
+    free(found);
+    return is;
+}
+
+/* Whether files get the text by the names of its variables. */
+static bool by_name(const ls_yaml *v)
+{
+    return v->source && *v->text && strcmp(v->text, "true") && strcmp(v->text, "false") &&
+           !is_number(v->text) && !is_path(v->text);
+}
+
+static void add_recorded(ls_json *j, const char *key, const ls_yaml *v)
+{
+    ls_str text = { 0 };
+    const char *rest = v->text;
+    for (const char *p; (p = strstr(rest, "${")); rest = p + 2) {
+        ls_str_add_n(&text, rest, (size_t)(p - rest));
+        ls_str_add(&text, "$${");
+    }
+    ls_str_add(&text, rest);
+    ls_json_text(j, key, by_name(v) ? v->source : ls_str_text(&text));
+    ls_str_inherit(&j->out, &text);
+    ls_str_release(&text);
+}
+
+static void add(ls_json *j, const char *key, const ls_yaml *n, bool record)
 {
     const ls_yaml *v = ls_yaml_real(n);
     const bool plain = v->kind == LS_YAML_SCALAR && !v->quoted;
     if (v->kind == LS_YAML_MAP) {
         ls_json_object(j, key);
         for (const ls_yaml *c = v->child; c; c = c->next)
-            add(j, c->key, c);
+            add(j, c->key, c, record);
         ls_json_close_object(j);
     } else if (v->kind == LS_YAML_LIST) {
         ls_json_array(j, key);
         for (const ls_yaml *c = v->child; c; c = c->next)
-            add(j, NULL, c);
+            add(j, NULL, c, record);
         ls_json_close_array(j);
     } else if (plain && (!strcmp(v->text, "true") || !strcmp(v->text, "false"))) {
         ls_json_bool(j, key, v->text[0] == 't');
     } else if (!plain || !add_number(j, key, v->text)) {
-        ls_json_text(j, key, v->text);
+        if (record)
+            add_recorded(j, key, v);
+        else
+            ls_json_text(j, key, v->text);
     }
 }
 
 void ls_yaml_json(ls_str *out, const ls_yaml *n)
 {
     ls_json j = { 0 };
-    add(&j, NULL, n);
+    add(&j, NULL, n, false);
     ls_str_append(out, &j.out);
     ls_str_release(&j.out);
+}
+
+void ls_yaml_record(ls_str *out, const ls_yaml *n)
+{
+    ls_json j = { 0 };
+    add(&j, NULL, n, true);
+    ls_str_append(out, &j.out);
+    ls_str_release(&j.out);
+}
+
+bool ls_yaml_has_names(const ls_yaml *n)
+{
+    const ls_yaml *v = ls_yaml_real(n);
+    if (v->kind == LS_YAML_SCALAR)
+        return by_name(v);
+    for (const ls_yaml *c = v->child; c; c = c->next)
+        if (ls_yaml_has_names(c))
+            return true;
+    return false;
+}
+
+void ls_yaml_keep_names(ls_yaml *n, const ls_yaml *before)
+{
+    if (n->kind == LS_YAML_SCALAR && before->kind == LS_YAML_SCALAR && !strcmp(n->text, before->text)) {
+        n->env = before->env;
+        n->source = before->source;
+    }
+    if (n->kind != before->kind || n->same)
+        return;
+    const ls_yaml *b = before->child;
+    for (ls_yaml *c = n->child; c; c = c->next) {
+        if (n->kind == LS_YAML_MAP)
+            for (b = before->child; b && strcmp(b->key, c->key);)
+                b = b->next;
+        if (b)
+            ls_yaml_keep_names(c, ls_yaml_real(b));
+        b = b ? b->next : NULL;
+    }
 }
 
 ls_yaml *ls_yaml_with(ls_arena *a, const ls_yaml *map, const char *path, const ls_yaml *value)

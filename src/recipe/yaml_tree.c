@@ -212,6 +212,5 @@ ls_status ls_yaml_parse(ls_yaml **out, ls_arena *a, const char *text, size_t siz
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, size);
     ls_status s = read_stream(&r, out);
     yaml_parser_delete(&r.parser);
-    LS_TRY(s);
-    return ls_yaml_expand(*out, a, name);
+    return s;
 }

@@ -22,6 +22,7 @@ typedef struct ls_yaml {
     const char *text;      /* scalar */
     bool quoted;           /* scalar: 'x' or "x" */
     const char *env;       /* scalar: environment variable that its text used; NULL: none */
+    const char *source;    /* then: the text with ${NAME} in it */
     struct ls_yaml *child; /* list items, or values of a map in order */
     struct ls_yaml *next;  /* sibling */
     const char *key;       /* of a value in a map */
@@ -35,7 +36,15 @@ const ls_yaml *ls_yaml_real(const ls_yaml *n); /* the node that an alias names; 
 /* yaml_map.c: the tree as JSON, appended to `out`. Plain numbers, true and false stay what they are; the rest
  * is text. */
 void ls_yaml_json(ls_str *out, const ls_yaml *n);
+/* The tree as files get it, as JSON that reads as the same YAML: a text that an environment variable gave is
+ * ${NAME} again, because it may be a secret. Its value stands there if it is a number, true, false, or a path
+ * at which something is. And whether the tree has such a text. */
+void ls_yaml_record(ls_str *out, const ls_yaml *n);
+bool ls_yaml_has_names(const ls_yaml *n);
+/* Texts of `n` that are the same as in `before`, at the same place, have the names that they had there. */
+void ls_yaml_keep_names(ls_yaml *n, const ls_yaml *before);
 /* A copy of `map` (NULL: {}) with `value` at a path of keys, "encoder.layers". NULL: out of memory. */
 ls_yaml *ls_yaml_with(ls_arena *a, const ls_yaml *map, const char *path, const ls_yaml *value);
-/* yaml_env.c: replaces environment variables in the scalars. ls_yaml_parse calls it. */
-ls_status ls_yaml_expand(ls_yaml *n, ls_arena *a, const char *name);
+/* yaml_env.c: replaces environment variables in the scalars. With `record`, one that is not set and has no
+ * default stays as it is. */
+ls_status ls_yaml_expand(ls_yaml *n, ls_arena *a, const char *name, bool record);

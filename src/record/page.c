@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/check.h"
 
 static const struct {
@@ -111,6 +112,6 @@ const char *ls_html_number(char out[32], const char *format, double x)
 {
     if (isnan(x))
         return "–";
-    snprintf(out, 32, format, x); /* formats are the callers' literals */
+    ls_snprintf(out, 32, format, x); /* formats are the callers' literals */
     return out;
 }

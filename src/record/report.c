@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/c_locale.h"
 #include "base/file.h"
 #include "report_own.h"
 
@@ -26,7 +27,7 @@ static void card(ls_str *out, const char *name, const char *format, ...)
     char value[128];
     va_list args;
     va_start(args, format);
-    vsnprintf(value, sizeof value, format, args);
+    ls_vsnprintf(value, sizeof value, format, args);
     va_end(args);
     ls_str_add(out, "<div class=\"card\"><b>");
     ls_html_add(out, value);
@@ -301,19 +302,19 @@ static void plan(page *p)
     double planned = r->plan_step_seconds, measured = r->measured_step_seconds;
     *c = 0;
     if (planned > 0 && measured > 0)
-        snprintf(c, sizeof c, "measured / plan %.2f", measured / planned);
+        ls_snprintf(c, sizeof c, "measured / plan %.2f", measured / planned);
     row(out, "time of a step",
         planned > 0 ? ls_format_duration(a, planned) : "no calibration: run `lockstep doctor`",
         measured > 0 ? ls_format_duration(b, measured) : "–", c);
     if (r->first_step_seconds > 0) {
         *c = 0;
         if (measured > 0)
-            snprintf(c, sizeof c, "%.2f of the median", r->first_step_seconds / measured);
+            ls_snprintf(c, sizeof c, "%.2f of the median", r->first_step_seconds / measured);
         row(out, "first step", "–", ls_format_duration(b, r->first_step_seconds), c);
     }
     if (r->plan_step_flops > 0) {
-        snprintf(a, sizeof a, "%.2f GFLOP", r->plan_step_flops * 1e-9);
-        snprintf(b, sizeof b, "%.1f GFLOP/s", measured > 0 ? r->plan_step_flops / measured * 1e-9 : 0);
+        ls_snprintf(a, sizeof a, "%.2f GFLOP", r->plan_step_flops * 1e-9);
+        ls_snprintf(b, sizeof b, "%.1f GFLOP/s", measured > 0 ? r->plan_step_flops / measured * 1e-9 : 0);
         row(out, "arithmetic of a step", a, measured > 0 ? b : "–", "");
     }
     row(out, "transient memory (one arena)", ls_format_bytes(a, r->plan_arena), "", "packed by lifetime");

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/c_locale.h"
 #include "base/json.h"
 #include "base/sys.h"
 #include "report_own.h"
@@ -44,9 +45,9 @@ static double nice_step(double range, int wanted)
     return power * (m < 1.5 ? 1 : m < 3.5 ? 2 : m < 7.5 ? 5 : 10);
 }
 
-static void plain_tick(char out[32], double v) { snprintf(out, 32, "%.6g", fabs(v) < 1e-12 ? 0 : v); }
+static void plain_tick(char out[32], double v) { ls_snprintf(out, 32, "%.6g", fabs(v) < 1e-12 ? 0 : v); }
 
-static void percent_tick(char out[32], double v) { snprintf(out, 32, "%.4g%%", 100 * v); }
+static void percent_tick(char out[32], double v) { ls_snprintf(out, 32, "%.4g%%", 100 * v); }
 
 void ls_frame_axes(ls_str *out, const ls_frame *f, double y_unit, ls_tick_text text, const char *x_name)
 {

@@ -4,9 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/arena.h"
+#include "base/c_locale.h"
 #include "report_own.h"
 
-static void mib_tick(char out[32], double v) { snprintf(out, 32, "%.4g", fabs(v) < 1 ? 0 : v / (1 << 20)); }
+static void mib_tick(char out[32], double v)
+{
+    ls_snprintf(out, 32, "%.4g", fabs(v) < 1 ? 0 : v / (1 << 20));
+}
 
 static double at(const ls_stack *s, int column, int band)
 {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/shown.h"
 #include "base/sys.h"
 #include "run_list.h"
@@ -35,7 +36,7 @@ static const char *number(cell out, const char *name, double x)
     const bool percent = strstr(name, "accuracy") != NULL;
     *out = 0;
     if (!isnan(x))
-        snprintf(out, sizeof(cell), percent ? "%.2f%%" : !strcmp(name, "loss") ? "%.4f" : "%.4g",
+        ls_snprintf(out, sizeof(cell), percent ? "%.2f%%" : !strcmp(name, "loss") ? "%.4f" : "%.4g",
                  percent ? 100 * x : x);
     return out;
 }

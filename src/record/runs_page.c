@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/file.h"
 #include "base/oserror.h"
 #include "base/sys.h"
@@ -214,7 +215,7 @@ static void add_metric(ls_str *out, const char *name, double value)
     char text[48] = "";
     const bool percent = strstr(name, "accuracy");
     if (!isnan(value))
-        snprintf(text, sizeof text, percent ? "%.2f%%" : "%.5g", percent ? 100 * value : value);
+        ls_snprintf(text, sizeof text, percent ? "%.2f%%" : "%.5g", percent ? 100 * value : value);
     add_cell(out, value, text);
 }
 

@@ -1,5 +1,6 @@
 /* text_chart.c - see text_chart.h. */
 #include "text_chart.h"
+#include "base/c_locale.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -62,7 +63,7 @@ static void label(const plane *p, int row, double at, bool percent)
 {
     char text[32];
     const double y = p->log ? pow(10, at) : at;
-    snprintf(text, sizeof text, percent ? "%.1f%%" : "%.3g", percent ? 100 * y : y);
+    ls_snprintf(text, sizeof text, percent ? "%.1f%%" : "%.3g", percent ? 100 * y : y);
     ls_screen_print(p->screen, row, p->column - LABEL, LS_INK_DIM, "%*s", LABEL - 1, text);
 }
 
@@ -127,7 +128,7 @@ void ls_text_chart_draw(ls_screen *s, const ls_text_chart *c)
     if (p.rows > 4)
         label(&p, p.row + p.rows / 2, p.y1 - (p.y1 - p.y0) * (p.rows / 2) / (p.rows - 1), c->percent);
     char last[32];
-    const int n = snprintf(last, sizeof last, "step %.0f", p.x1);
+    const int n = ls_snprintf(last, sizeof last, "step %.0f", p.x1);
     ls_screen_print(s, p.row + p.rows, p.column, LS_INK_DIM, "%.0f", p.x0);
     ls_screen_text(s, p.row + p.rows, end - n, LS_INK_DIM, last);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/sys.h"
 #include "text_chart.h"
 #include "watch_frame.h"
@@ -120,7 +121,7 @@ static void number(frame *f, int *at, const char *name, double value)
     const bool percent = strstr(name, "accuracy") != NULL;
     if (isnan(value))
         return;
-    const int n = snprintf(text, sizeof text, percent ? "%s %.2f%%" : "%s %.5g", name,
+    const int n = ls_snprintf(text, sizeof text, percent ? "%s %.2f%%" : "%s %.5g", name,
                            percent ? 100 * value : value);
     if (*at > 0 && *at + 2 + n > f->s->width) {
         f->row++;

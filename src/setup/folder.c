@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/find.h"
 #include "base/json.h"
 #include "base/sys.h"
 #include "recipe/model_row.h"
@@ -29,13 +30,45 @@ static ls_status read_json(json_t **root, char **text, const char *dir, const ch
 
 bool ls_folder_is(const char *dir) { return ls_file_in(dir, "config.json"); }
 
-ls_status ls_folder_find(char **out, const char *name)
+/* A folder of a model or with weights, a checkpoint, a run, or a file of weights: a probe for ls_find. */
+static ls_status probe(char **out, const char *path)
+{
+    static const char *const IN[] = { "config.json", "manifest.json", "checkpoints", ".metadata",
+                                      "model.safetensors", "model.safetensors.index.json" };
+    static const char *const ENDS[] = { ".safetensors", ".safetensors.index.json", ".pt", ".pth", ".bin" };
+    const size_t n = strlen(path);
+    bool is = false, file = ls_file_exists(path);
+    for (size_t i = 0; i < sizeof IN / sizeof *IN; i++)
+        is = is || ls_file_in(path, IN[i]);
+    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
+        is = is || (file && n > strlen(ENDS[i]) && !strcmp(path + n - strlen(ENDS[i]), ENDS[i]));
+    *out = is ? ls_sys_strdup(path) : NULL;
+    return is ? ls_sys_have(*out) : LS_OK;
+}
+
+ls_status ls_folder_look(char **out, const char *name)
+{
+    *out = NULL;
+    return ls_dir_exists(name) || ls_file_exists(name) ? LS_OK : ls_find(out, name, probe);
+}
+
+static ls_status no_such(const char *name, const char *give)
+{
+    ls_str places = { 0 };
+    ls_find_places(&places, name);
+    const ls_status s = ls_fail(LS_E_USAGE, "%s: no such folder; %s%s%s%s", name, give,
+                                places.len ? " (looked " : "", ls_str_text(&places), places.len ? ")" : "");
+    ls_str_release(&places);
+    return s;
+}
+
+static ls_status find_at(char **out, const char *name)
 {
     static const char *const GIVE = "give a checkpoint, a run, or a folder with config.json and safetensors";
     *out = NULL;
     if (!ls_dir_exists(name))
         return ls_file_exists(name) ? ls_fail(LS_E_USAGE, "%s: a file, not a folder; %s", name, GIVE)
-                                    : ls_fail(LS_E_USAGE, "%s: no such folder; %s", name, GIVE);
+                                    : no_such(name, GIVE);
     const bool run = ls_run_is(name);
     char *dir = ls_path_join(name, run ? "checkpoints/latest" : "");
     LS_TRY(ls_sys_have(dir));
@@ -51,6 +84,15 @@ ls_status ls_folder_find(char **out, const char *name)
                : ls_fail(LS_E_USAGE,
                          "%s: neither a run (no recipe.yaml) nor a model's folder (no config.json); %s", name,
                          GIVE);
+}
+
+ls_status ls_folder_find(char **out, const char *name)
+{
+    char *elsewhere;
+    LS_TRY(ls_folder_look(&elsewhere, name));
+    const ls_status s = find_at(out, elsewhere ? elsewhere : name);
+    free(elsewhere);
+    return s;
 }
 
 /* Writes the recipe as JSON, which is YAML too. */

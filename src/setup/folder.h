@@ -5,8 +5,12 @@
 #include "lockstep/weights.h"
 
 bool ls_folder_is(const char *dir); /* it has a config.json */
-/* Finds the model folder: `name` itself, or the latest checkpoint of the run `name`. *out is malloc'ed.
- * LS_E_USAGE if `name` is neither; LS_E_IO if the run has no checkpoint yet. */
+/* Weights that are not at the path `name`: where else they are, in the places of model.init (base/find.h):
+ * LOCKSTEP_DATA, the cache, and for OWNER/NAME the hub's cache. *out is malloc'ed; NULL: `name` is there, or
+ * is nowhere. LS_E_MEMORY. */
+ls_status ls_folder_look(char **out, const char *name);
+/* Finds the model folder, in these places too: `name` itself, or the latest checkpoint of the run `name`.
+ * *out is malloc'ed. LS_E_USAGE if `name` is neither; LS_E_IO if the run has no checkpoint yet. */
 ls_status ls_folder_find(char **out, const char *name);
 /* Makes a recipe for the folder's model. data.seq_length is max_position_embeddings of config.json, and
  * data.tokenizer is the folder. LS_E_UNSUPPORTED if this version does not have the model. */

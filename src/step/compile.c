@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/argument.h"
 #include "base/clock.h"
 #include "base/field.h"
 #include "base/str.h"
@@ -374,6 +375,8 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
                      const ls_calibration *calibration)
 {
     ls_trainer_opts resolved = *given, *o = &resolved;
+    LS_ARG_ENUM(ls_optimizer_kind, o->optimizer.kind, LS_ADAFACTOR);
+    LS_ARG_ENUM(ls_accumulation, o->accumulation, LS_SUM_RUNNING);
     if (o->parallel.synchronize == LS_SYNCHRONIZE_AUTO &&
         o->micro_batches == ls_mesh_data_ranks(&o->parallel.mesh))
         /* With one micro-batch a rank both settings mean the same, and with this one sums start during the

@@ -252,6 +252,7 @@ ls_status ls_predictor_put(ls_predictor *p, const char *field, const ls_tensor *
     LS_ARG(p);
     LS_ARG(field);
     LS_ARG(values);
+    LS_ARG_DTYPE(values->type.dtype);
     LS_TRAINER_USE(p->t);
     ls_kept *k = NULL;
     int64_t n;
@@ -330,6 +331,7 @@ ls_status ls_predictor_get(ls_predictor *p, const char *output, const ls_tensor 
     LS_ARG(p);
     LS_ARG(output);
     LS_ARG(values);
+    LS_ARG_DTYPE(values->type.dtype);
     LS_TRAINER_USE(p->t);
     ls_kept *k = NULL;
     int64_t n;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/shown.h"
@@ -12,7 +13,7 @@
 
 static const char *number(char out[32], double x)
 {
-    snprintf(out, 32, "%.6g", x);
+    ls_snprintf(out, 32, "%.6g", x);
     return out;
 }
 
@@ -39,7 +40,7 @@ static void classes(ls_table *t, const ls_data_view *v)
         char of[32], n[32], share[32];
         snprintf(of, sizeof of, "%lld", (long long)c);
         snprintf(n, sizeof n, "%lld", (long long)v->counts[c]);
-        snprintf(share, sizeof share, "%.2f%%", 100 * (double)v->counts[c] / (double)v->set->n);
+        ls_snprintf(share, sizeof share, "%.2f%%", 100 * (double)v->counts[c] / (double)v->set->n);
         ls_table_row(t, (const char *[]){ f->names ? f->names[c] : of, n, share }, NULL);
     }
 }

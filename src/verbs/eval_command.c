@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/json.h"
 #include "base/shown.h"
 #include "base/str.h"
@@ -24,7 +25,7 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
     char perplexity[40] = "";
     if (!json) {
         if (text)
-            snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
+            ls_snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
         ls_print_line(ui->out, "%s  step %lld", t->checkpoint, (long long)step);
         ls_print_line(ui->out, "%s%s", set->source, set->builtin ? "  BUILT-IN SHAPES, not real data" : "");
         ls_str line = { 0 };

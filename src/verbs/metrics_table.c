@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/shown.h"
@@ -27,7 +28,7 @@ static const char *number(cell out, const char *format, double x)
 {
     *out = 0;
     if (!isnan(x))
-        snprintf(out, sizeof(cell), format, x); /* formats are the callers' literals */
+        ls_snprintf(out, sizeof(cell), format, x); /* formats are the callers' literals */
     return out;
 }
 

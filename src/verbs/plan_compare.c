@@ -1,5 +1,6 @@
 /* plan_compare.c - the step of one recipe under several settings, a column each: the cross product of all
  * --compare options. A refused setting has a column, too; the reason stands below the table. */
+#include "base/c_locale.h"
 #include "base/shown.h"
 #include "plan_compare.h"
 
@@ -243,15 +244,15 @@ static void number_cell(char out[48], const column *c, int what)
 {
     const ls_step_cost *s = &c->cost;
     if (what == FLOPS)
-        snprintf(out, 48, "%.2f GFLOP", 1e-9 * s->flops);
+        ls_snprintf(out, 48, "%.2f GFLOP", 1e-9 * s->flops);
     else if (what == MOVED && s->collectives)
         bytes_cell(out, (size_t)s->bytes);
     else if (what == STEP && s->seconds > 0)
-        snprintf(out, 48, "%.2f ms", 1e3 * s->seconds);
+        ls_snprintf(out, 48, "%.2f ms", 1e3 * s->seconds);
     else if (what == COMMUNICATION && s->communication > 0)
-        snprintf(out, 48, "%.2f ms", 1e3 * s->communication);
+        ls_snprintf(out, 48, "%.2f ms", 1e3 * s->communication);
     else if (what == RATE && s->seconds > 0)
-        snprintf(out, 48, "%.*f", (double)c->samples < 10 * s->seconds ? 3 : 0,
+        ls_snprintf(out, 48, "%.*f", (double)c->samples < 10 * s->seconds ? 3 : 0,
                  (double)c->samples / s->seconds);
 }
 static void bits_cell(char out[48], const column *c, int what)

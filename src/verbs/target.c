@@ -54,7 +54,7 @@ static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_
 /* The run of a recipe that the user gives, with the module that this recipe names (recipe/shared_model.h). */
 static ls_status from_run_of(ls_target *t, const char *run, const ls_recipe_arg *arg, const ls_recipe *r)
 {
-    if (!*r->model.path)
+    if (!*r->model.path || ls_recipe_setting(r->state, "model.path")->recorded) /* RUN/recipe.yaml */
         return from_run(t, run, arg);
     const char **sets = ls_sys_calloc((size_t)arg->n_sets + 1, sizeof *sets);
     char *path = ls_recipe_value(r, "model.path"), *set = path ? ls_sys_text("model.path=%s", path) : NULL;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -126,7 +127,7 @@ static void describe(const training *t)
     if (frozen)
         snprintf(trained, sizeof trained, ", %lld of the parameters frozen", frozen);
     if (ls_compiled_seconds(c) > 0)
-        snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
+        ls_snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
     ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s (%s)", r->model.type,
                 (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name,
                 ls_isa_name(c->device.isa), c->device.threads, c->device.threads == 1 ? "" : "s",

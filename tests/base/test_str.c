@@ -1,5 +1,6 @@
 /* test_str.c - growable text, globs, similar names, sizes, durations, and numbers that read back exactly,
  * also where the decimal point is a comma. */
+#include "base/c_locale.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/shown.h"
@@ -7,6 +8,7 @@
 #include "support/support.h"
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -297,12 +299,7 @@ static void numbers(void **state)
 static void decimal_comma(void **state)
 {
     (void)state;
-    static const char *const LOCALES[] = { "de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "nl_NL.UTF-8" };
-    size_t i = 0;
-    while (i < 4 && !setlocale(LC_NUMERIC, LOCALES[i]))
-        i++;
-    if (i == 4)
-        ls_test_skip("no locale with a decimal comma is installed (Debian: locales-all)");
+    ls_test_comma_locale();
     char b[32];
     int64_t n;
     assert_string_equal(ls_format_f32(b, 0.5f), "0.5");
@@ -310,6 +307,16 @@ static void decimal_comma(void **state)
     assert_string_equal(ls_format_bytes(b, 1536), "1.5 KiB");
     assert_true(ls_parse_bytes("1.5GB", &n));
     assert_int_equal(n, 1500000000);
+    assert_true(ls_strtod("0.5", NULL) == 0.5);
+    ls_snprintf(b, sizeof b, "%g", 0.5);
+    assert_string_equal(b, "0.5");
+    ls_str s = { 0 };
+    ls_str_printf(&s, "%.1f", 0.5);
+    assert_string_equal(ls_str_text(&s), "0.5");
+    ls_str_release(&s);
+    ASSERT_FAILS(ls_fail(LS_E_ARG, "half is %g", 0.5), LS_E_ARG, "half is 0.5");
+    snprintf(b, sizeof b, "%g", 0.5); /* and the program's own numbers stay as it wants them */
+    assert_string_equal(b, "0,5");
     setlocale(LC_NUMERIC, "C");
 }
 

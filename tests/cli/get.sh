@@ -31,6 +31,22 @@ try 0 inspect me/tiny; has out "embed_tokens"
 try 0 export me/tiny --to tiny.safetensors
 try 0 predict me/tiny --prompt "the" --tokens 3 --set data.tokenizer=bytes
 
+# ---- every verb finds a folder or a file where `train` does: in LOCKSTEP_DATA, in the cache
+mkdir -p sets/models "$LOCKSTEP_CACHE/data"
+cp -r "$files" sets/models/little; cp -r "$files" "$LOCKSTEP_CACHE/data/kept"; cp "$files/model.safetensors" sets/alone.safetensors
+export LOCKSTEP_DATA=$work/sets
+for at in models/little kept other/little; do
+    [ $at != other/little ] || mv sets/models/little sets/little # OWNER/NAME: the folder NAME
+    try 0 train make.yaml --set model.init=$at --set run.name=from-${at%/*}
+    try 0 inspect $at; has out "embed_tokens"
+    try 0 export $at --to from.safetensors --force; cmp from.safetensors tiny.safetensors || bad "$what: other weights"
+    try 0 predict $at --prompt "the" --tokens 3 --set data.tokenizer=bytes
+done
+try 0 inspect alone.safetensors; has out "embed_tokens"
+refused 2 "other/nothing: no such folder; .*\(looked in this folder, in LOCKSTEP_DATA \($work/sets\) and in $LOCKSTEP_CACHE/data" predict other/nothing --prompt the
+mkdir sets/mlp-mnist; cp "$files/config.json" sets/mlp-mnist; try 0 inspect mlp-mnist; has out "layers" # a bundled recipe is what the word says
+unset LOCKSTEP_DATA
+
 # ---- some files, into a folder; another file of that name stays
 try 0 get me/tiny 'onnx/*' README.md --mirror "file://$hub" --to plain; cmp plain/onnx/model.onnx "$files/onnx/model.onnx"; cmp plain/README.md "$files/README.md"
 echo mine >plain/README.md

@@ -33,6 +33,14 @@ for of in runs/pendulum runs/pendulum/checkpoints/latest; do
     try 0 eval $of --module ./model.so; has out "mae 0.0"
     try 0 predict $of --module ./model.so --out q.csv; cmp q.csv y.csv || bad "$what: other predictions"
 done
+# RUN/recipe.yaml is what the run says, not what the user wrote; `train` has no --module, the key says it
+for verb in train plan explain eval; do
+    refused 2 "Lockstep loads no code that a run or a checkpoint names: give --module .* \(--set model.path=./model.so where there is no --module\)" $verb runs/pendulum/recipe.yaml
+done
+echo 'include: runs/pendulum/recipe.yaml' >including.yaml
+refused 2 "Lockstep loads no code that a run" plan including.yaml
+try 0 plan runs/pendulum/recipe.yaml --set model.path=./model.so
+cp runs/pendulum/recipe.yaml copied.yaml; try 0 plan copied.yaml # the user's own now
 mv model.so moved.so
 try 0 inspect runs/pendulum; try 0 runs; try 0 export runs/pendulum --to x.safetensors; try 0 recipe recipe.yaml
 refused 2 "recipe.yaml:3: model.path: ./model.so: no such file; build the module first" train recipe.yaml

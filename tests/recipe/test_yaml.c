@@ -141,12 +141,81 @@ static void includes_speak_first(void **state)
     ASSERT_FAILS(ls_recipe_load(&r, "vit-fashion-mnst", 0, NULL), LS_E_USAGE, "vit-fashion-mnist");
 }
 
+/* A text that a variable gave is written by name, at any depth; numbers, known words and paths by value. */
+static void names_in_records(void **state)
+{
+    (void)state;
+    ls_recipe *r, *there;
+    static const char TEXT[] = "run: {name: \"${LS_TEST_S}\"}\n"
+                               "eval: {every_epochs: -1}\n"
+                               "model:\n  type: module\n  path: ./m.so\n  config:\n"
+                               "    token: ${LS_TEST_S}\n"
+                               "    deep: [\"$${x}\", \"a-${LS_TEST_S}\", {n: \"${LS_TEST_N}\"}]\n"
+                               "    n: ${LS_TEST_N}\n"
+                               "    here: ${LS_TEST_P}\n"
+                               "data:\n  type: arrays\n"
+                               "  train: {x: \"${LS_TEST_P}/a.csv:c\", y: \"${LS_TEST_S}.npy\"}\n";
+    static const char WORDS[] = "model: {type: llama, vocab_size: 260}\n"
+                                "data: {type: text, train_text: x, tokenizer: \"${LS_TEST_S}\"}\n"
+                                "eval: {every_epochs: -1}\n";
+    setenv("LS_TEST_S", "secret", 1);
+    setenv("LS_TEST_N", "7", 1);
+    setenv("LS_TEST_P", ls_test_dir(), 1);
+    ASSERT_OK(ls_file_write(ls_test_path("a.csv"), "c\n1\n", 4));
+    ASSERT_OK(load(&r, TEXT, 0, NULL));
+    assert_non_null(strstr(r->model.config, "\"token\":\"secret\"")); /* the module gets the value */
+    char *yaml = ls_recipe_yaml(r, true), want[1600];
+    snprintf(want, sizeof want,
+             "config: {\"token\":\"${LS_TEST_S}\",\"deep\":[\"$${x}\",\"a-${LS_TEST_S}\",{\"n\":\"7\"}],"
+             "\"n\":7,\"here\":\"%s\"}",
+             ls_test_dir());
+    ASSERT_CONTAINS(yaml, want);
+    snprintf(want, sizeof want, "train: {\"x\":\"%s/a.csv:c\",\"y\":\"${LS_TEST_S}.npy\"}",
+             ls_test_dir());
+    ASSERT_CONTAINS(yaml, want);
+    ASSERT_CONTAINS(yaml, "name: secret"); /* the name of a folder */
+    ASSERT_OK(ls_recipe_load_record(&there, yaml, strlen(yaml), "there", 0, NULL));
+    char *difference = ls_recipe_difference(r, there);
+    assert_string_equal(difference, "");
+    free(difference);
+
+    /* the module's resolved config keeps the names */
+    ASSERT_OK(ls_recipe_set(there, "model.config", "{\"token\": \"secret\", \"more\": 1}", "resolved"));
+    char *resolved = ls_recipe_yaml(there, false);
+    ASSERT_CONTAINS(resolved, "config: {\"token\":\"${LS_TEST_S}\",\"more\":1}");
+    free(resolved);
+    ls_recipe_destroy(&there);
+
+    /* a difference is told by name */
+    ls_recipe *text, *other;
+    ASSERT_OK(load(&text, WORDS, 0, NULL));
+    ASSERT_OK(load_set(&other, WORDS, "data.tokenizer=bytes"));
+    difference = ls_recipe_difference(text, other);
+    assert_string_equal(difference, "data.tokenizer: \"${LS_TEST_S}\" here, bytes there");
+    free(difference);
+    ls_recipe_destroy(&text);
+    ls_recipe_destroy(&other);
+
+    /* a record is read without the variable, and written again as it was; a recipe is not */
+    unsetenv("LS_TEST_S");
+    ASSERT_OK(ls_recipe_load_record(&there, yaml, strlen(yaml), "there", 0, NULL));
+    assert_non_null(strstr(there->model.config, "\"token\":\"${LS_TEST_S}\""));
+    char *again = ls_recipe_yaml(there, false);
+    ASSERT_CONTAINS(again, "{\"token\":\"${LS_TEST_S}\"");
+    free(again);
+    ls_recipe_destroy(&there);
+    REFUSED(TEXT, "environment variable LS_TEST_S is not set");
+    free(yaml);
+    ls_recipe_destroy(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_and_hostile_yaml),
         cmocka_unit_test(anchors_serve_where_they_help),
         cmocka_unit_test(environment_variables),
+        cmocka_unit_test(names_in_records),
         cmocka_unit_test(includes_speak_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "support.h"
 #include <dirent.h>
 #include <ftw.h>
+#include <locale.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,6 +128,26 @@ void ls_test_skip(const char *format, ...)
 }
 
 int ls_test_result(int failed) { return failed ? 1 : skipped ? 77 : 0; }
+
+void ls_test_comma_locale(void)
+{
+    static const char *const INSTALLED[] = { "de_DE.UTF-8", "de_DE", "fr_FR.UTF-8", "nl_NL.UTF-8" };
+    static const char SOURCE[] =
+        "LC_NUMERIC\ndecimal_point \"<U002C>\"\nthousands_sep \"<U002E>\"\ngrouping 3;3\n"
+        "END LC_NUMERIC\n";
+    char command[1200];
+    for (size_t i = 0; i < sizeof INSTALLED / sizeof *INSTALLED; i++)
+        if (setlocale(LC_NUMERIC, INSTALLED[i]))
+            return;
+    ASSERT_OK(ls_file_write(ls_test_path("comma.source"), SOURCE, sizeof SOURCE - 1));
+    snprintf(command, sizeof command, "localedef -c -i %s -f UTF-8 %s >%s 2>&1", ls_test_path("comma.source"),
+             ls_test_path("comma"), ls_test_path("comma.log"));
+    const int started = system(command) >= 0; /* (its status is 1: the source lacks categories) */
+    setenv("LOCPATH", ls_test_dir(), 1);
+    if (started && setlocale(LC_NUMERIC, "comma"))
+        return;
+    ls_test_skip("no locale with a decimal comma is installed, and localedef cannot make one (Debian: locales)");
+}
 
 static char data_folder[4096]; /* tests set and unset LOCKSTEP_DATA */
 __attribute__((constructor)) static void keep_data_folder(void)

@@ -3,6 +3,7 @@
 #pragma once
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
@@ -46,3 +47,6 @@ int ls_test_result(int failed);
 #undef cmocka_run_group_tests
 #define cmocka_run_group_tests(tests, setup, teardown) \
     ls_test_result(_cmocka_run_group_tests(#tests, tests, sizeof(tests) / sizeof *(tests), setup, teardown))
+/* Sets a locale with a decimal comma for the whole program, as a host program may. If none is installed and
+ * localedef cannot make one, the test case is skipped. setlocale(LC_NUMERIC, "C") ends it. */
+void ls_test_comma_locale(void);

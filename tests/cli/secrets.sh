@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# secrets.sh COMMAND - what an environment variable gives a recipe is in no file of the run, unless it is a number, a known word or a path; a run is read and
+# continued without its value.
+source "$(dirname "$0")/common.sh"
+secret=hf_S3CretT0kenOfNobody
+mkdir -p sets/mnist; idx_data sets/mnist 40 20 8
+cat >recipe.yaml <<'EOT'
+run: {seed: "${SEED}"}
+model: {type: mlp, image_size: 8, classes: 10, hidden: [8]}
+data: {type: mnist, mirror: "https://${LS_SECRET}@nowhere.invalid/"}
+train: {epochs: 1, global_batch: 8}
+optimizer: {type: "${OPT:-adam}", lr: 1e-3}
+threads: 1
+EOT
+sed 's|mirror: .*|path: "${DATA}"}|' recipe.yaml >path.yaml
+export LOCKSTEP_DATA=$work/sets LS_SECRET=$secret SEED=7 OPT=sgd
+none() { ! grep -rlF "$secret" "$@" || bad "$what: tells the secret"; }
+
+try 0 train recipe.yaml; none runs out err
+[ -f runs/recipe/report.html ] || bad "$what: no report"
+has runs/recipe/recipe.yaml 'mirror: "https://\$\{LS_SECRET\}@nowhere.invalid/"'
+has runs/recipe/recipe.yaml 'seed: 7'
+has runs/recipe/recipe.yaml 'type: sgd'
+has runs/recipe/checkpoints/latest/trainer.json '\$\{LS_SECRET\}'
+has runs/recipe/report.html 'recipe.yaml:3 \(environment LS_SECRET\)'
+try 0 recipe recipe.yaml; none out
+try 0 train recipe.yaml --set train.epochs=2; none runs out err
+has runs/recipe/result.json '"step":10'
+refused 2 'run.seed: 8 here, 7 there' train recipe.yaml --set train.epochs=3 --set run.seed=8
+
+# a path stays, so that the run can be read without the variable
+DATA=$work/sets/mnist try 0 train path.yaml
+has runs/path/recipe.yaml "path: $work/sets/mnist"
+
+# without the variables runs are read, and a recipe of one's own still says what is missing
+unset LS_SECRET SEED OPT
+try 0 eval runs/recipe
+try 0 eval runs/path
+try 0 inspect runs/recipe
+try 0 runs
+refused 2 'recipe.yaml:1: environment variable SEED is not set' train recipe.yaml
+finish
