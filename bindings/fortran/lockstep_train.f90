@@ -47,12 +47,12 @@ module lockstep_train
   end type
 
   type, bind(c) :: ls_step_result
-    real(c_double) :: loss = 0         ! what is minimised
+    real(c_double) :: loss = 0         ! what is minimised; NaN: nothing of the step counts
     real(c_double) :: grad_norm = -1   ! before clipping; -1 when not clipping
     real(c_double) :: loss_scale = 0   ! of the next step; 0 without loss scaling
     real(c_double) :: seconds = 0
     integer(c_int64_t) :: count = 0    ! what the loss is a mean of
-    logical(c_bool) :: skipped = .false. ! nothing was changed
+    logical(c_bool) :: skipped = .false. ! nothing was changed: gradients overflowed f16, or nothing counts
   end type
 
   interface
@@ -223,7 +223,7 @@ module lockstep_train
       import :: ls_dataset
       type(ls_dataset), intent(inout) :: set
     end subroutine
-    ! One loss ("loss": what is minimised) or metric over a whole set. Collective.
+    ! One loss ("loss": what is minimised) or metric over a whole set; NaN: it is undefined. Collective.
     function lsf_trainer_evaluate(trainer, set, metric, value) result(status) bind(c)
       import :: ls_trainer, ls_dataset, c_int, c_double
       type(ls_trainer), intent(in) :: trainer

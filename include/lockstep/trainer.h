@@ -134,13 +134,14 @@ LS_API ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir);
 LS_API ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir);
 
 typedef struct ls_step_result {
-    double loss;       /* what is minimised: of one loss its mean, or as mean_of_means says */
+    double loss;       /* what is minimised: of one loss its mean, or as mean_of_means says; NaN: none */
     int64_t count;     /* what `loss` is a mean of: valid targets, where these divide it, else samples */
     double grad_norm;  /* before clipping; -1 when not clipping */
     double loss_scale; /* of the next step; 0 without loss scaling */
     bool skipped;      /* nothing was changed: gradients overflowed f16, or nothing of the step counts */
     double seconds;
-    /* of several losses each by itself, undivided by its factor; the trainer's memory, until its next step */
+    /* of several losses each by itself, undivided by its factor; NaN: nothing counted for it. The trainer's
+     * memory, until its next step */
     int n_losses;
     const ls_metric *losses;
 } ls_step_result;
@@ -148,10 +149,11 @@ typedef struct ls_step_result {
 /* One optimizer step of what a loader gave for it: `batch` has this rank's share of the step. Every input of
  * the model takes the field of its name; float fields may be f32 or f64, of which they become the other. The
  * divisors of the losses are those of the whole step, over all ranks; to dropout, sample r of micro-batch m
- * of M is number m + r M of the step. A step of which nothing counts changes nothing (`skipped`).
- * LS_E_NUMERIC when the loss is not a number: the message names the first op that made one, with its layer;
- * in f16 also when gradients overflow although the loss scale has come down to 1. LS_E_ARG before there are
- * weights, and for an lr that is negative or not finite; LS_E_SHAPE as ls_trainer_check_data. */
+ * of M is number m + r M of the step. A step of which nothing counts changes nothing (`skipped`),
+ * and its loss is NaN. LS_E_NUMERIC when the loss is not a number: the message names the first op that made
+ * one, with its layer; in f16 also when gradients overflow although the loss scale has come down to 1.
+ * LS_E_ARG before there are weights, and for an lr that is negative or not finite; LS_E_SHAPE as
+ * ls_trainer_check_data. */
 struct ls_dataset;
 struct ls_loader_step;
 LS_API ls_status ls_trainer_step_from(ls_trainer *t, const struct ls_loader_step *batch, double lr,
@@ -175,9 +177,10 @@ LS_API ls_status ls_trainer_put(ls_trainer *t, const char *field, const ls_tenso
 LS_API ls_status ls_trainer_run(ls_trainer *t, int64_t samples, double lr, ls_step_result *r);
 
 /* The losses and metrics of a whole split: "loss", what is minimised, then, of several, each loss, and the
- * metrics of the model. Every sample counts once; sums are exact, so the ranks change no bit. Up to `max` of
- * them into `out`, whose names are the trainer's; *n: how many there are. LS_E_NUMERIC names the first sample
- * of which a row is not finite. Allocates. Collective. */
+ * metrics of the model. Every sample counts once; sums are exact, so the ranks change no bit. NaN: it is
+ * undefined, because nothing counted, or because an AUC had one class only. Up to `max` of them into `out`,
+ * whose names are the trainer's; *n: how many there are. LS_E_NUMERIC names the first sample of which a row
+ * is not finite. Allocates. Collective. */
 LS_API ls_status ls_trainer_evaluate(ls_trainer *t, const struct ls_dataset *set, ls_metric *out, int max,
                                      int *n);
 

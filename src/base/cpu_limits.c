@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "c_locale.h"
 #include "thread_pool.h"
 
 static bool read_line(char *text, int size, const char *folder, const char *name)
@@ -156,6 +157,6 @@ const char *ls_cpu_limit_text(char text[64], ls_cpu_limit limit)
     static const char *const WORDS[] = { "cores", "cgroup quota", "OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK" };
     snprintf(text, 64, "%s", WORDS[limit]);
     if (limit == LS_CPU_QUOTA)
-        snprintf(text, 64, "cgroup quota of %.2f cores", ls_cpu_quota_here().cores);
+        ls_snprintf(text, 64, "cgroup quota of %.2f cores", ls_cpu_quota_here().cores);
     return text;
 }

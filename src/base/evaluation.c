@@ -51,6 +51,12 @@ void ls_evaluation_write(ls_json *j, const char *prefix, const ls_evaluation *e,
     }
 }
 
+void ls_evaluation_write_skipped(ls_json *j, const ls_evaluation *e)
+{
+    if (e->n && isnan(ls_evaluation_get(e, "loss")))
+        ls_json_bool(j, "skipped", true);
+}
+
 ls_evaluation ls_evaluation_read(const json_t *row, const char *prefix)
 {
     ls_evaluation e = { .n = 0 };

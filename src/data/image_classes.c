@@ -8,17 +8,23 @@
 #include "base/sys.h"
 #include "data/image_set.h"
 
+/* Reads the label of sample i; -1: it is ignored. */
+static ls_status read_label(int32_t *label, void **to, const ls_dataset *set, int64_t i)
+{
+    *label = -1;
+    LS_TRY(ls_stop_check("comparing the classes of %s", set->source));
+    to[ls_dataset_field(set, "labels") - set->fields] = label;
+    return set->read(set, i, to);
+}
+
 /* Marks the classes of the split's pictures in `seen` [below]. */
 static ls_status mark(uint8_t *seen, int64_t below, const ls_dataset *set)
 {
     void **to = ls_sys_calloc((size_t)set->n_fields, sizeof *to);
     ls_status s = ls_sys_have(to);
     for (int64_t i = 0; i < set->n && s == LS_OK; i++) {
-        int32_t label = 0;
-        to[ls_dataset_field(set, "labels") - set->fields] = &label;
-        s = ls_stop_check("comparing the classes of %s", set->source);
-        if (s == LS_OK)
-            s = set->read(set, i, to);
+        int32_t label;
+        s = read_label(&label, to, set, i);
         if (s == LS_OK && label >= 0 && label < below)
             seen[label] = 1;
     }
@@ -64,5 +70,23 @@ ls_status ls_images_check_classes(const ls_dataset *train, const ls_dataset *eva
     if (s == LS_OK)
         s = compare(seen, seen + most->below, most, train, eval);
     free(seen);
+    return s;
+}
+
+ls_status ls_images_count_classes(int64_t *out, const ls_dataset *set)
+{
+    const ls_field *labels = ls_dataset_field(set, "labels");
+    *out = -1;
+    if (!labels || labels->type.ndim || labels->type.dtype != LS_I32)
+        return LS_OK;
+    void **to = ls_sys_calloc((size_t)set->n_fields, sizeof *to);
+    ls_status s = ls_sys_have(to);
+    *out = 0;
+    for (int64_t i = 0; i < set->n && s == LS_OK; i++) {
+        int32_t label;
+        s = read_label(&label, to, set, i);
+        *out = label >= *out ? label + 1 : *out;
+    }
+    free(to);
     return s;
 }

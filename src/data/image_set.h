@@ -10,6 +10,9 @@ void ls_images_augment(ls_dataset *set, const ls_augment *a);
  * is the other way round. The sets are of ls_images_open, or made of such ones. */
 ls_status ls_images_check_classes(const ls_dataset *train, const ls_dataset *eval);
 
+/* *out: all labels of classes are below it, by reading them; -1: the set has none. */
+ls_status ls_images_count_classes(int64_t *out, const ls_dataset *set);
+
 /* The n files as a data set, as an evaluation of `o` sees their pictures; there are no labels and no masks to
  * read. LS_E_USAGE: no such file. */
 ls_status ls_images_of_files(ls_dataset **out, int channels, int size, const ls_images_options *o, int n,

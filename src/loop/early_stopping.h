@@ -5,9 +5,11 @@
 #include "lockstep/recipe.h"
 #include "record/rundir.h"
 
-/* Notes the metric at the end of an epoch. NAN: it was not measured, and the epoch does not count. */
-void ls_early_stopping_note(ls_run_metrics *m, const ls_recipe *r, double value);
+/* Notes the metric at the end of an epoch. An epoch that has not measured it does not count; one in which it
+ * is undefined (NAN) counts as one without improvement. */
+void ls_early_stopping_note(ls_run_metrics *m, const ls_recipe *r, bool measured, double value);
 /* Whether training ends here. */
 bool ls_early_stopping_due(const ls_run_metrics *m, const ls_recipe *r);
-/* "early stopping: eval_loss has not improved by more than 0.01 for 3 epochs; the best value is 0.25" */
+/* "early stopping: eval_loss has not improved by more than 0.01 for 3 epochs; the best value is 0.25", or
+ * "early stopping: eval_auc has been undefined for 3 epochs" */
 void ls_early_stopping_text(char *out, size_t size, const ls_run_metrics *m, const ls_recipe *r);

@@ -26,7 +26,8 @@ static const double SAVED_A_SECOND =
 /* Sums over the running epoch. `start` is when the epoch would have begun, had one process run all of it. */
 typedef struct epoch_sum {
     double loss; /* sum over `count` targets */
-    int64_t samples, count;
+    int64_t samples, count, skipped; /* skipped: steps that changed no weight */
+    bool targets;                    /* a step of this attempt had some that count */
     double start;     /* on the clock of ls_now */
     int64_t replaced; /* by this rank's loader, since the attempt began */
     double waited;    /* seconds for this rank's loader, since then */
@@ -61,6 +62,15 @@ static bool is_text(const ls_dataset *set)
     return targets && targets->type.ndim > 0 && targets->type.dtype == LS_I32;
 }
 
+/* "loss 0.1234", or "no loss" where no target counted. */
+static const char *loss_text(char out[32], double loss)
+{
+    if (isnan(loss))
+        return "no loss";
+    ls_snprintf(out, 32, "loss %.4f", loss);
+    return out;
+}
+
 static bool is_images(const ls_dataset *set) { return ls_dataset_field(set, "images"); }
 
 static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
@@ -88,8 +98,10 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
         l->first_step_seconds = seconds;
     l->seconds[(l->step++ - l->from.step) % LS_LOOP_TIMES] = seconds;
     l->requests.step = fmax(l->requests.step, seconds);
-    sum->loss += r.loss * (double)r.count;
+    sum->loss += r.count ? r.loss * (double)r.count : 0;
     sum->count += r.count;
+    sum->targets = sum->targets || r.count;
+    sum->skipped += r.skipped;
     sum->samples += b->samples;
     sum->replaced += b->replaced;
     ls_step_row row = { .step = l->step,
@@ -103,14 +115,16 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
                         .loss_scale = r.loss_scale,
                         .skipped = r.skipped };
     LS_TRY(ls_metrics_step(l->run, &row));
+    char loss[32];
     if (l->step % l->recipe->log.every == 0 || l->step == l->from.step + 1)
-        ls_log_info("epoch %lld  step %*lld/%lld  loss %.4f  lr %.3g  %6.1f ms  %6.0f %s/s%s",
-                    (long long)b->epoch, digits(l->total_steps), (long long)l->step,
-                    (long long)l->total_steps, r.loss, lr, 1e3 * seconds, (double)r.count / seconds,
+        ls_log_info("epoch %lld  step %*lld/%lld  %s  lr %.3g  %6.1f ms  %6.0f %s/s%s", (long long)b->epoch,
+                    digits(l->total_steps), (long long)l->step, (long long)l->total_steps,
+                    loss_text(loss, r.loss), lr, 1e3 * seconds, (double)r.count / seconds,
                     is_text(l->train)     ? "tokens"
                     : is_images(l->train) ? "images"
                                           : "samples",
                     !r.skipped                          ? ""
+                    : !r.count                          ? "  (skipped: no target counts)"
                     : l->trainer->compiled.loss_scaling ? "  (skipped: overflow)"
                                                         : "  (skipped)");
     return LS_OK;
@@ -120,17 +134,16 @@ static void show(const ls_loop *l, const ls_loader_step *b, double start)
 {
     if (!l->ui || !l->ui->progress)
         return;
-    char what[48], note[48];
+    char what[48], note[32];
     snprintf(what, sizeof what, "epoch %lld of 0-%lld", (long long)b->epoch,
              (long long)l->recipe->train.epochs - 1);
-    ls_snprintf(note, sizeof note, "loss %.4f", l->run->metrics.loss);
     l->ui->progress(l->ui->context,
                     &(ls_progress){ .what = what,
                                     .done = l->step,
                                     .total = l->total_steps,
                                     .unit = "steps",
                                     .rate = (double)(l->step - l->from.step) / (ls_now() - start),
-                                    .note = note });
+                                    .note = loss_text(note, l->run->metrics.loss) });
 }
 
 /* What this rank does, for `lockstep watch`. */
@@ -164,6 +177,7 @@ static ls_status snapshot(ls_loop *l, const epoch_sum *sum, int64_t epoch, const
         at.sums.loss = sum->loss;
         at.sums.samples = sum->samples;
         at.sums.count = sum->count;
+        at.sums.skipped = sum->skipped;
         at.sums.seconds = ls_now() - sum->start;
     }
     return ls_snapshot_save(&l->snapshots, l->trainer, l->recipe, l->run, &at, epoch, best);
@@ -217,11 +231,16 @@ static ls_status answer(ls_loop *l, const epoch_sum *sum, int64_t epoch, uint32_
 /* The evaluation in the line of its epoch. */
 static void describe(ls_str *out, const ls_loop *l, const ls_eval_result *e, const ls_rouge_mean *rouge)
 {
-    ls_str_printf(out, "  eval loss %.4f", e->loss);
-    if (is_text(l->eval) && isnan(ls_evaluation_get(&e->metrics, "perplexity")))
+    char loss[32];
+    ls_str_printf(out, "  eval %s", loss_text(loss, e->loss));
+    if (isnan(e->loss))
+        ls_str_printf(out, " (%s)", ls_evaluate_why(e, "loss"));
+    if (is_text(l->eval) && !isnan(e->loss) && isnan(ls_evaluation_get(&e->metrics, "perplexity")))
         ls_str_printf(out, "  perplexity %.4g", exp(e->loss));
     for (int i = 1; i < e->metrics.n; i++)
-        if (!strcmp(e->metrics.at[i].name, "accuracy"))
+        if (isnan(e->metrics.at[i].value))
+            ls_str_printf(out, "  no %s", e->metrics.at[i].name);
+        else if (!strcmp(e->metrics.at[i].name, "accuracy"))
             ls_str_printf(out, "  accuracy %.2f%% (%lld of %lld)", 100 * e->accuracy, (long long)e->correct,
                           (long long)e->count);
         else
@@ -253,23 +272,63 @@ static ls_status count_replaced(const ls_loop *l, const epoch_sum *sum, int64_t 
     return LS_OK;
 }
 
+/* Whether an epoch that evaluated, or did not, has measured the metric of checkpoint.best. */
+static bool measures_best(const ls_loop *l, bool evaluated)
+{
+    const char *metric = l->recipe->checkpoint.best.metric;
+    return !strcmp(metric, "train_loss") || (evaluated && (l->generate || strncmp(metric, "eval_rouge", 10)));
+}
+
+/* The metric of checkpoint.best is undefined: says so and why, the first time in an attempt. */
+static void say_undefined(ls_loop *l, int64_t epoch, const ls_eval_result *e)
+{
+    const char *metric = l->recipe->checkpoint.best.metric,
+               *why = !strcmp(metric, "train_loss")        ? "no target of its steps counts"
+                      : !strncmp(metric, "eval_rouge", 10) ? "no text was generated"
+                                                           : ls_evaluate_why(e, metric + strlen("eval_"));
+    if (l->said_undefined)
+        return;
+    l->said_undefined = true;
+    snprintf(l->run->no_best, sizeof l->run->no_best, "%s is undefined: %s", metric, why);
+    ls_log_warn("epoch %lld: %s. While it is undefined, no epoch becomes the best (checkpoint.best.metric)%s",
+                (long long)epoch, l->run->no_best,
+                l->recipe->train.early_stopping.patience
+                    ? ", and early stopping counts the epochs as ones without improvement"
+                    : "");
+}
+
+/* An epoch in which no target counts is an error: it has changed no weight. So is a run that ends within its
+ * first epoch without one that counts. */
+static ls_status check_targets(int64_t epoch, const epoch_sum *sum, bool whole)
+{
+    if (sum->count || sum->targets || !(whole || epoch == 0))
+        return LS_OK;
+    return ls_fail(LS_E_NUMERIC,
+                   "epoch %lld: no target counts in any of its %lld samples, so there is no loss, and no "
+                   "weight has changed: all are ignored, masked or of weight 0. Look at the targets: "
+                   "`lockstep data RECIPE` shows what the model sees",
+                   (long long)epoch, (long long)sum->samples);
+}
+
 /* Ends an epoch: evaluates if it is due, writes the epoch's row, and saves if it is due. */
-static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool last)
+static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool whole, bool last)
 {
     const ls_recipe *r = l->recipe;
     ls_epoch_row row = { .epoch = epoch,
                          .step = l->step,
                          .samples = sum->samples,
-                         .loss = sum->loss / (double)sum->count,
+                         .train_loss = sum->count ? sum->loss / (double)sum->count : NAN,
+                         .skipped = sum->skipped,
                          .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
                          .seconds = ls_now() - sum->start,
                          .data_seconds = sum->waited,
                          .memory = ls_anonymous_rss() };
+    LS_TRY(check_targets(epoch, sum, whole));
     LS_TRY(count_replaced(l, sum, epoch, &row.replaced));
-    char duration[32];
+    char duration[32], loss[32];
     ls_str evaluated = { 0 };
     const bool evaluate = evaluates(l, epoch, last);
-    ls_eval_result e;
+    ls_eval_result e = { .metrics = { .n = 0 } };
     const bool averaged = evaluate && r->eval.ema;
     if (averaged)
         LS_TRY(ls_trainer_exchange_ema(l->trainer));
@@ -288,21 +347,25 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const epoch_sum *sum, bool
     }
     if (averaged)
         LS_TRY(ls_trainer_exchange_ema(l->trainer));
-    const bool best = ls_rundir_is_best(l->run, ls_epoch_row_metric(&row, r->checkpoint.best.metric),
-                                        r->checkpoint.best.mode == LS_MODE_MAX, l->step, epoch);
+    const double value = ls_epoch_row_metric(&row, r->checkpoint.best.metric);
+    const bool measured = measures_best(l, evaluate),
+               best = ls_rundir_is_best(l->run, value, r->checkpoint.best.mode == LS_MODE_MAX, l->step,
+                                        epoch);
     if (evaluate) {
         LS_TRY(ls_metrics_eval(
             l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.seconds, row.eval, row.eval_rouge }));
         describe(&evaluated, l, &e, &row.eval_rouge);
     }
-    ls_log_info("epoch %lld  step %*lld/%lld  train loss %.4f%s  %s%s%s", (long long)epoch,
-                digits(l->total_steps), (long long)l->step, (long long)l->total_steps, row.loss,
+    ls_log_info("epoch %lld  step %*lld/%lld  train %s%s  %s%s%s", (long long)epoch, digits(l->total_steps),
+                (long long)l->step, (long long)l->total_steps, loss_text(loss, row.train_loss),
                 ls_str_text(&evaluated), ls_format_duration(duration, row.seconds),
                 best ? "  best so far" : "",
                 evaluate && l->eval->builtin ? "  on the BUILT-IN shapes, not real data" : "");
     ls_str_release(&evaluated);
+    if (measured && isnan(value))
+        say_undefined(l, epoch, &e);
     LS_TRY(ls_metrics_epoch(l->run, &row));
-    ls_early_stopping_note(&l->run->metrics, r, ls_epoch_row_metric(&row, r->checkpoint.best.metric));
+    ls_early_stopping_note(&l->run->metrics, r, measured, value);
     last = last || ls_early_stopping_due(&l->run->metrics, r);
     if (!saves(l))
         return LS_OK;
@@ -349,9 +412,11 @@ static void find_median(ls_loop *l)
 static ls_status steps(ls_loop *l, ls_loader *loader)
 {
     double start = l->began = ls_now();
-    epoch_sum sum = {
-        l->from.sums.loss, l->from.sums.samples, l->from.sums.count, start - l->from.sums.seconds, 0, 0
-    };
+    epoch_sum sum = { .loss = l->from.sums.loss,
+                      .samples = l->from.sums.samples,
+                      .count = l->from.sums.count,
+                      .skipped = l->from.sums.skipped,
+                      .start = start - l->from.sums.seconds };
     const ls_recipe *r = l->recipe;
     while (l->step < l->total_steps && !ls_early_stopping_due(&l->run->metrics, r)) {
         ls_loader_step b;
@@ -376,7 +441,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         if (epoch_end || last) {
             if (l->ui && l->ui->progress)
                 l->ui->progress(l->ui->context, NULL);
-            LS_TRY(end_epoch(l, b.epoch, &sum, last));
+            LS_TRY(end_epoch(l, b.epoch, &sum, epoch_end, last));
             sum = (epoch_sum){ .start = ls_now() };
         }
         if (r->checkpoint.every_steps > 0 && l->step % r->checkpoint.every_steps == 0)

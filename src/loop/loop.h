@@ -27,6 +27,7 @@ typedef struct ls_loop {
     const ls_calibration *calibration; /* NULL: not measured here */
     double *seconds;                   /* of the last LS_LOOP_TIMES steps, for the median; owned */
     int64_t step;                      /* number of finished steps, with those of earlier attempts */
+    bool said_undefined;               /* that the metric of checkpoint.best is undefined, and why */
     double began; /* on the clock of ls_now, before the first step */
     double first_step_seconds, step_median;
     void (*started)(struct ls_loop *l); /* called just before the first step; NULL: nothing is called */

@@ -26,17 +26,20 @@
     X("epoch_loss", sums.loss)       \
     X("epoch_seconds", sums.seconds) \
     X("loss", metrics.loss) X("lr", metrics.lr) X("stop_value", metrics.stop_value)
-#define COUNTS(X)                         \
-    X("step", step)                       \
-    X("epoch", epoch)                     \
-    X("epoch_step", epoch_step)           \
-    X("epoch_samples", sums.samples)      \
-    X("epoch_targets", sums.count)        \
-    X("steps_per_epoch", steps_per_epoch) \
-    X("base_step", base_step)             \
-    X("base_epoch", base_epoch)           \
-    X("eval_step", metrics.eval_step) X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch) \
-    X("stop_waited", metrics.stop_waited)
+#define COUNTS(X)                                                         \
+    X("step", step)                                                       \
+    X("epoch", metrics.epoch)                                             \
+    X("next_epoch", epoch)                                                \
+    X("next_epoch_step", epoch_step)                                      \
+    X("epoch_samples", sums.samples)                                      \
+    X("epoch_targets", sums.count)                                        \
+    X("epoch_skipped", sums.skipped)                                      \
+    X("steps_per_epoch", steps_per_epoch)                                 \
+    X("base_step", base_step)                                             \
+    X("base_epoch", base_epoch)                                           \
+    X("eval_step", metrics.eval_step)                                     \
+    X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch) \
+        X("stop_waited", metrics.stop_waited)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
 {
@@ -57,7 +60,7 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     ls_rouge_write(&j, "eval_", &p->metrics.eval_rouge);
     if (p->ended) {
         ls_json_object(&j, "epoch_end");
-        ls_json_f64(&j, "loss", p->ended->loss);
+        ls_json_f64(&j, "train_loss", p->ended->train_loss);
         ls_json_f64(&j, "eval_loss", ls_evaluation_get(&p->ended->eval, "loss"));
         ls_json_f64(&j, "eval_accuracy", ls_evaluation_get(&p->ended->eval, "accuracy"));
         ls_evaluation_write(&j, "eval_", &p->ended->eval, false);
@@ -98,8 +101,12 @@ static void read_point(ls_resume_point *p, const json_t *j)
     NUMBERS(NUMBER)
 #undef COUNT
 #undef NUMBER
-    if (!p->sums.count)
-        p->sums.count = p->sums.samples; /* an older version wrote the file; it had one target a sample */
+    if (!json_object_get(j, "next_epoch")) { /* an older version wrote the file */
+        p->epoch = json_integer_value(json_object_get(j, "epoch"));
+        p->epoch_step = json_integer_value(json_object_get(j, "epoch_step"));
+    }
+    if (!json_object_get(j, "epoch_targets"))
+        p->sums.count = p->sums.samples; /* the same; it had one target a sample */
     if (!p->steps_per_epoch && p->epoch > 0)
         /* the same; in the first epoch the number cannot be known */
         p->steps_per_epoch = (p->step - p->epoch_step) / p->epoch;
@@ -310,7 +317,8 @@ bool ls_resume_ended(ls_epoch_row *row, const char *checkpoint, const ls_dataset
     ls_str differences = { 0 };
     ls_status s = read_trainer(&j, checkpoint);
     const json_t *ended = json_object_get(j, "epoch_end");
-    *row = (ls_epoch_row){ .loss = number_at(ended, "loss"),
+    const char *loss = json_object_get(ended, "train_loss") ? "train_loss" : "loss"; /* of an older version */
+    *row = (ls_epoch_row){ .train_loss = number_at(ended, loss),
                            .eval = ls_evaluation_read(ended, "eval_"),
                            .eval_rouge = ls_rouge_read(ended, "eval_") };
     const bool known = s == LS_OK && ended && (!train || ls_data_difference(&differences, j, train)) &&

@@ -14,10 +14,10 @@ typedef struct ls_resume_point {
      * Both are 0 unless a change of the data or the batch changed the length of an epoch. */
     int64_t steps_per_epoch;
     int64_t base_step, base_epoch;
-    /* sums over the running epoch; `count`: of targets */
+    /* sums over the running epoch; `count`: of targets; `skipped`: of steps that changed no weight */
     struct {
         double loss, seconds;
-        int64_t samples, count;
+        int64_t samples, count, skipped;
     } sums;
     ls_run_metrics metrics;
     /* Only for writing; a point that was read has NULL here. */

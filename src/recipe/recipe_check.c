@@ -321,13 +321,15 @@ ls_status ls_recipe_best_mode(ls_recipe *r, int direction)
 
 static ls_status check_checkpoint(ls_recipe *r)
 {
+    if (!strcmp(r->checkpoint.best.metric, "loss")) /* what older versions called it */
+        r->checkpoint.best.metric = "train_loss";
     const char *metric = r->checkpoint.best.metric;
     const bool rouge = !strncmp(metric, "eval_rouge", 10), accuracy = !strcmp(metric, "eval_accuracy"),
-               loss = !strcmp(metric, "loss") || !strcmp(metric, "eval_loss");
+               loss = !strcmp(metric, "train_loss") || !strcmp(metric, "eval_loss");
     LS_TRY(check_export(r));
     if (!loss && (strncmp(metric, "eval_", 5) || !metric[5]))
         return ls_fail(LS_E_USAGE,
-                       "%s: %s: write loss (the training loss of the epoch) or eval_NAME of a metric, "
+                       "%s: %s: write train_loss (the mean over the epoch) or eval_NAME of a metric, "
                        "such as eval_loss or eval_accuracy",
                        at(r, "checkpoint.best.metric"), metric);
     if (!r->state->record && r->eval.every_epochs < 0 && !loss)
@@ -337,10 +339,10 @@ static ls_status check_checkpoint(ls_recipe *r)
         return ls_fail(LS_E_USAGE, "%s: %s needs eval.generate.tokens: without it no text is generated",
                        at(r, "checkpoint.best.metric"), metric);
     if (!r->state->record && r->train.early_stopping.patience && r->eval.every_epochs < 1 &&
-        strcmp(metric, "loss"))
+        strcmp(metric, "train_loss"))
         return ls_fail(LS_E_USAGE,
                        "%s: %s is not measured while the model trains, because eval.every_epochs is %lld: "
-                       "set it to 1, or checkpoint.best.metric to loss",
+                       "set it to 1, or checkpoint.best.metric to train_loss",
                        at(r, "train.early_stopping.patience"), metric, (long long)r->eval.every_epochs);
     /* of other metrics the model knows (ls_setup_best) */
     return loss || accuracy || rouge ? ls_recipe_best_mode(r, loss ? -1 : 1) : LS_OK;

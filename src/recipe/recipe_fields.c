@@ -291,8 +291,9 @@ const ls_key LS_KEYS[] = {
           "number of best checkpoints that are kept, by `best`; an epoch that ends among the best is saved" },
     { "checkpoint.best.metric", LS_KEY_TEXT, AT(checkpoint.best.metric), "eval_loss", .may_change = true,
       NEEDS(SAVES),
-      .help = "metric of the best checkpoint, at the end of an epoch: `loss`, the epoch's training loss, or "
-              "`eval_NAME` of the model's losses and metrics; `eval_rougeL` needs `eval.generate.tokens`" },
+      .help = "metric of the best checkpoint, at the end of an epoch: `train_loss`, the mean loss of the "
+              "epoch, or `eval_NAME` of the model's losses and metrics; `eval_rougeL` needs "
+              "`eval.generate.tokens`" },
     { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"),
       .may_change = true,
       .help = "whether the smallest or the largest value is best; need not be set where the metric says it" },

@@ -170,7 +170,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "the latest ones; checkpoint.keep_best ones are kept besides" },
     { "save_top_k top_k", "checkpoint.keep_best", "the best ones, by checkpoint.best" },
     { "metric_for_best_model load_best_model_at_end checkpoint_score_attribute monitor",
-      "checkpoint.best.metric", "loss, eval_loss, eval_NAME; the best is RUN/checkpoints/best" },
+      "checkpoint.best.metric", "train_loss, eval_loss, eval_NAME; the best is RUN/checkpoints/best" },
     { "greater_is_better checkpoint_score_order", "checkpoint.best.mode", "min or max" },
     { "async_save async_mode async_checkpoint", "checkpoint.async", "true or false" },
     { "single_file_per_rank state_dict_type fsdp_state_dict_type", "checkpoint.files",

@@ -84,7 +84,8 @@ static void add_step(ls_history *h, const json_t *row, int64_t attempt)
                            attempt });
 }
 
-/* A run that was lengthened ends its last epoch a second time. */
+/* An older version called the loss of an epoch `loss`. A run that was lengthened ends its last epoch a second
+ * time. */
 static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
 {
     const int64_t epoch = whole(row, "epoch");
@@ -94,7 +95,8 @@ static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
            (ls_past_epoch){ { .epoch = epoch,
                               .step = whole(row, "step"),
                               .samples = whole(row, "samples"),
-                              .loss = real(row, "loss", NAN),
+                              .train_loss = real(row, "train_loss", real(row, "loss", NAN)),
+                              .skipped = whole(row, "skipped"),
                               .eval = ls_evaluation_read(row, "eval_"),
                               .eval_rouge = ls_rouge_read(row, "eval_"),
                               .lr = real(row, "lr", NAN),

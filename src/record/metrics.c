@@ -58,10 +58,10 @@ void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)
     ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
     if (row->grad_norm >= 0)
         ls_json_f64(j, "grad_norm", row->grad_norm);
-    if (row->loss_scale > 0) {
+    if (row->loss_scale > 0)
         ls_json_f64(j, "loss_scale", row->loss_scale);
+    if (row->loss_scale > 0 || row->skipped)
         ls_json_bool(j, "skipped", row->skipped);
-    }
     close_row(j, attempt);
 }
 
@@ -88,6 +88,7 @@ ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
     d->metrics.step = row->step;
     d->metrics.epoch = row->epoch;
     d->metrics.loss = (double)row->loss;
+    d->metrics.skipped = row->skipped;
     d->metrics.lr = row->lr;
     if (ls_now() - d->own->last_saved < SAVE_EVERY)
         return LS_OK;
@@ -123,6 +124,7 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row)
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "epoch", row->epoch);
     ls_evaluation_write(j, "", &row->eval, true);
+    ls_evaluation_write_skipped(j, &row->eval);
     ls_json_int(j, "samples", row->samples);
     ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
     ls_rouge_write(j, "", &row->rouge);
@@ -140,8 +142,8 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row)
 
 double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric)
 {
-    if (!strcmp(metric, "loss"))
-        return row->loss;
+    if (!strcmp(metric, "train_loss"))
+        return row->train_loss;
     const char *name = strncmp(metric, "eval_", 5) ? metric : metric + 5;
     for (int i = 0; i < LS_ROUGES; i++)
         if (!strcmp(name, LS_ROUGE_NAMES[i]))
@@ -156,7 +158,7 @@ void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
     ls_json_int(j, "epoch", row->epoch);
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "samples", row->samples);
-    ls_json_f64(j, "loss", row->loss);
+    ls_json_f64(j, "train_loss", row->train_loss);
     ls_evaluation_write(j, "eval_", &row->eval, true);
     ls_rouge_write(j, "eval_", &row->eval_rouge);
     ls_json_f64(j, "lr", row->lr);
@@ -165,6 +167,8 @@ void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
         ls_json_f64(j, "data_seconds", ls_row_seconds(row->data_seconds));
     if (row->replaced)
         ls_json_int(j, "replaced", row->replaced);
+    if (row->skipped)
+        ls_json_int(j, "skipped", row->skipped);
     if (row->memory)
         ls_json_int(j, "memory", row->memory);
     close_row(j, attempt);

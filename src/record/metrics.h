@@ -10,11 +10,11 @@
 typedef struct ls_step_row {
     int64_t step, epoch, samples; /* step: number of finished optimizer steps, so the first row says 1 */
     int64_t targets;              /* of text: tokens with a loss; 0: one target a sample */
-    float loss;                   /* global mean over the step's targets */
+    float loss;                   /* global mean over the step's targets; NAN: no target counted */
     double lr, seconds;
     double grad_norm;  /* before clipping; < 0: not measured */
     double loss_scale; /* with f16; 0: none */
-    bool skipped;      /* with f16: the update was skipped */
+    bool skipped;      /* no weight changed: gradients overflowed f16, or no target counted */
 } ls_step_row;
 
 typedef struct ls_eval_row {
@@ -26,7 +26,8 @@ typedef struct ls_eval_row {
 
 typedef struct ls_epoch_row {
     int64_t epoch, step, samples;
-    double loss;        /* mean over the epoch's samples in training */
+    double train_loss;  /* mean over the epoch's targets in training; NAN: none counted */
+    int64_t skipped;    /* steps that changed no weight */
     ls_evaluation eval; /* empty: no evaluation this epoch */
     ls_rouge_mean eval_rouge;
     double lr, seconds;
@@ -59,7 +60,7 @@ typedef struct ls_report_row {
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row);
 ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row);
-/* The value of a word of checkpoint.best.metric: loss, eval_NAME. */
+/* The value of a word of checkpoint.best.metric: train_loss, eval_NAME. NAN: not measured, or undefined. */
 double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric);
 /* A save begins. Until its row is written the state of the run is `saving`, unless it is `stopping`. */
 ls_status ls_metrics_saving(ls_rundir *d);

@@ -21,7 +21,7 @@ const char *ls_epoch_row_csv(char text[LS_CSV_ROW], const ls_epoch_row *row, int
 {
     char b[5][32];
     snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%lld", (long long)row->epoch,
-             (long long)row->step, (long long)row->samples, csv_number(b[0], row->loss),
+             (long long)row->step, (long long)row->samples, csv_number(b[0], row->train_loss),
              csv_number(b[1], ls_evaluation_get(&row->eval, "loss")),
              csv_number(b[2], ls_evaluation_get(&row->eval, "accuracy")), csv_number(b[3], row->lr),
              csv_number(b[4], ls_row_seconds(row->seconds)), (long long)attempt);
@@ -37,13 +37,17 @@ const char *ls_step_row_csv(char text[LS_CSV_ROW], const ls_step_row *row, int64
              csv_number(b[1], ls_row_seconds(row->seconds)),
              row->grad_norm < 0 ? "" : csv_number(b[2], row->grad_norm),
              row->loss_scale > 0 ? csv_number(b[3], row->loss_scale) : "",
-             row->loss_scale > 0 ? row->skipped ? "1" : "0" : "", (long long)attempt);
+             row->skipped          ? "1"
+             : row->loss_scale > 0 ? "0"
+                                   : "",
+             (long long)attempt);
     return text;
 }
 
-/* A row: the columns that every file of its kind begins with, their cells, and further metrics. */
+/* A row: the columns that every file of its kind begins with, what an older version called them (NULL: the
+ * same), their cells, and further metrics. */
 typedef struct csv_row {
-    const char *first, *cells;
+    const char *first, *before, *cells;
     int n;
     const ls_metric *metrics;
 } csv_row;
@@ -85,28 +89,49 @@ static ls_status replace(ls_rundir *d, const char *path, const ls_str *text)
     return d->own->csv < 0 ? ls_fail_os(path, "open", errno) : LS_OK;
 }
 
+static bool begins_with(const char *file, const char *columns)
+{
+    const size_t n = columns ? strlen(columns) : 0;
+    return n && !strncmp(file, columns, n) && (file[n] == ',' || file[n] == '\n' || !file[n]);
+}
+
+/* Puts the names of this version in place of an older one's. */
+static ls_status rename_columns(char **file, size_t *size, const csv_row *row)
+{
+    ls_str text = { 0 };
+    ls_str_printf(&text, "%s%s", row->first, *file + strlen(row->before));
+    *size = text.len;
+    free(*file);
+    *file = ls_str_take(&text);
+    return ls_sys_have(*file);
+}
+
 /* Whether the file is a part of the header alone: the disk was full. */
 static bool is_cut_header(const char *file, const char *first)
 {
     const size_t n = strcspn(file, "\n");
-    return n < strlen(first) && !strncmp(file, first, n) && (!file[n] || !file[n + 1]);
+    return first && n < strlen(first) && !strncmp(file, first, n) && (!file[n] || !file[n + 1]);
 }
 
 /* Writes the file again with these columns, and with a header if it had none. */
-static ls_status write_anew(ls_rundir *d, const char *path, const char *first, const char *names, int columns)
+static ls_status write_anew(ls_rundir *d, const char *path, const csv_row *row, const char *names,
+                            int columns)
 {
     char *before = NULL;
     size_t size = 0;
     ls_str wide = { 0 };
     LS_TRY(ls_file_read(&before, &size, path));
-    size = size && is_cut_header(before, first) ? 0 : size;
-    if (size && strncmp(before, first, strlen(first))) {
+    const bool older = size && begins_with(before, row->before);
+    if (older)
+        LS_TRY(rename_columns(&before, &size, row));
+    size = size && (is_cut_header(before, row->first) || is_cut_header(before, row->before)) ? 0 : size;
+    if (size && !begins_with(before, row->first)) {
         free(before);
         return ls_fail(LS_E_FORMAT, "%s: does not begin with %s: something else has written it; move it away",
-                       path, first);
+                       path, row->first);
     }
-    widen(&wide, size ? before : first, names, columns);
-    ls_status s = columns || !size ? replace(d, path, &wide) : LS_OK;
+    widen(&wide, size ? before : row->first, names, columns);
+    ls_status s = columns || !size || older ? replace(d, path, &wide) : LS_OK;
     ls_str_release(&d->own->header);
     ls_str_add_n(&d->own->header, wide.data, strcspn(wide.data, "\n"));
     if (s == LS_OK)
@@ -120,7 +145,7 @@ static ls_status add_columns(ls_rundir *d, const char *path, const csv_row *row)
 {
     ls_str names = { 0 };
     int columns = 0;
-    ls_status s = d->own->header.len ? LS_OK : write_anew(d, path, row->first, "", 0); /* reads it */
+    ls_status s = d->own->header.len ? LS_OK : write_anew(d, path, row, "", 0); /* reads it */
     for (int i = 0; i < row->n && s == LS_OK; i++)
         if (!has_column(d->own->header.data, row->metrics[i].name)) {
             ls_str_printf(&names, ",%s", row->metrics[i].name);
@@ -129,7 +154,7 @@ static ls_status add_columns(ls_rundir *d, const char *path, const csv_row *row)
     if (s == LS_OK)
         s = ls_str_status(&names);
     if (s == LS_OK && columns)
-        s = write_anew(d, path, row->first, names.data, columns);
+        s = write_anew(d, path, row, names.data, columns);
     ls_str_release(&names);
     return s;
 }
@@ -180,7 +205,8 @@ ls_status ls_csv_epoch(ls_rundir *d, const ls_epoch_row *row)
             metrics[n] = (ls_metric){ names[n], row->eval.at[i].value };
             n++;
         }
-    return add(d, &(csv_row){ LS_EPOCH_CSV, ls_epoch_row_csv(cells, row, d->attempt), n, metrics });
+    return add(d, &(csv_row){ LS_EPOCH_CSV, LS_EPOCH_CSV_BEFORE, ls_epoch_row_csv(cells, row, d->attempt), n,
+                              metrics });
 }
 
 ls_status ls_csv_report(ls_rundir *d, const ls_report_row *row)
@@ -188,6 +214,6 @@ ls_status ls_csv_report(ls_rundir *d, const ls_report_row *row)
     char cells[LS_CSV_ROW], number[32];
     snprintf(cells, sizeof cells, "%lld,%lld,%lld,%s,%lld", (long long)row->report, (long long)row->step,
              (long long)row->epoch, ls_format_f64(number, row->seconds), (long long)d->attempt);
-    return add(d,
-               &(csv_row){ "report,step,epoch,seconds,attempt", cells, row->metrics->n, row->metrics->at });
+    return add(
+        d, &(csv_row){ "report,step,epoch,seconds,attempt", NULL, cells, row->metrics->n, row->metrics->at });
 }

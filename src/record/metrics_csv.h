@@ -7,7 +7,9 @@
 #include "metrics.h"
 
 #define LS_CSV_ROW 512
-#define LS_EPOCH_CSV "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt"
+#define LS_EPOCH_CSV "epoch,step,samples,train_loss,eval_loss,eval_accuracy,lr,seconds,attempt"
+/* What an older version called them. A run that it began continues, with the names of this one. */
+#define LS_EPOCH_CSV_BEFORE "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt"
 #define LS_STEP_CSV "step,epoch,samples,loss,lr,seconds,grad_norm,loss_scale,skipped,attempt"
 /* The cells of these columns. */
 const char *ls_epoch_row_csv(char text[LS_CSV_ROW], const ls_epoch_row *row, int64_t attempt);

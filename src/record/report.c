@@ -114,7 +114,7 @@ static void summary(page *p)
              m->eval_rouge.mean.rougeL);
     if (!isnan(ls_evaluation_get(&m->eval, "loss")))
         card(out, "evaluation loss", "%.4f", ls_evaluation_get(&m->eval, "loss"));
-    if (p->curves.smooth.n)
+    if (p->curves.smooth.n && !isnan(p->curves.smooth.y[p->curves.smooth.n - 1]))
         card(out, "training loss", "%.4f", p->curves.smooth.y[p->curves.smooth.n - 1]);
     ls_html_count(step, m->step);
     card(out, "optimizer steps", "%s", step);
@@ -226,7 +226,7 @@ static void epochs(page *p)
         snprintf(epoch, sizeof epoch, "%lld", (long long)e->epoch);
         cells[n++] = epoch;
         cells[n++] = ls_html_count(step, e->step);
-        cells[n++] = ls_html_number(b[0], "%.4f", e->loss);
+        cells[n++] = ls_html_number(b[0], "%.4f", e->train_loss);
         cells[n++] = ls_html_number(b[1], "%.4f", ls_evaluation_get(&e->eval, "loss"));
         n += ls_report_metric_cells(cells + n, metrics, &p->curves.metrics, &e->eval);
         cells[n++] = ls_format_duration(b[2], isnan(e->seconds) ? 0 : e->seconds);

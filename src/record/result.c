@@ -178,6 +178,8 @@ static void write_metrics(ls_json *j, const ls_rundir *d)
     ls_json_int(j, "step", m->step);
     ls_json_int(j, "epoch", m->epoch);
     ls_json_f32(j, "loss", (float)m->loss);
+    if (m->skipped)
+        ls_json_bool(j, "skipped", true);
     ls_json_f64(j, "lr", m->lr);
     if (d->own->reported.n > 0) {
         ls_json_object(j, "metrics");
@@ -188,6 +190,7 @@ static void write_metrics(ls_json *j, const ls_rundir *d)
         ls_json_object(j, "eval");
         ls_json_int(j, "step", m->eval_step);
         ls_evaluation_write(j, "", &m->eval, true);
+        ls_evaluation_write_skipped(j, &m->eval);
         ls_rouge_write(j, "", &m->eval_rouge);
         ls_json_close_object(j);
     }
@@ -199,7 +202,9 @@ static void write_metrics(ls_json *j, const ls_rundir *d)
         ls_json_int(j, "epoch", m->best_epoch);
         ls_json_close_object(j);
     }
-    if (!isnan(m->stop_value)) {
+    if (isnan(m->best_value) && *d->no_best)
+        ls_json_text(j, "no_best", d->no_best);
+    if (!isnan(m->stop_value) || m->stop_waited) {
         ls_json_object(j, "early_stopping");
         ls_json_f64(j, "value", m->stop_value);
         ls_json_int(j, "waited", m->stop_waited);

@@ -24,13 +24,14 @@ bool ls_run_is(const char *dir); /* whether it is a run directory: it has one of
 typedef struct ls_run_metrics {
     int64_t step, epoch;      /* finished optimizer steps; epoch of the last one */
     double loss, lr;          /* of the last step */
+    bool skipped;             /* the last step changed no weight */
     ls_evaluation eval;       /* the last evaluation */
     ls_rouge_mean eval_rouge; /* the same */
     int64_t eval_step;
     double best_value; /* of checkpoint.best.metric */
     int64_t best_step, best_epoch;
     double stop_value;   /* early stopping: the best value that was better by more than min_delta */
-    int64_t stop_waited; /* epochs since then that measured it */
+    int64_t stop_waited; /* epochs since then that evaluated it */
 } ls_run_metrics;
 
 /* Those that are known: `loss`; `lr`, if it is wanted; `eval_NAME` of the last evaluation. Returns how many.
@@ -62,7 +63,8 @@ typedef struct ls_rundir {
     int64_t peak_rss;                                /* bytes; 0: not known */
     const char *data_note;                           /* one line about the data set; not owned */
     bool builtin_data;
-    char ended[200]; /* set by the train loop: why training ended; "": it has not */
+    char ended[200];   /* set by the train loop: why training ended; "": it has not */
+    char no_best[256]; /* the same: why no epoch can be the best; "": one can. A best one makes it void */
     struct ls_rundir_private *own;
 } ls_rundir;
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,10 +138,19 @@ static ls_status begin_file(ls_rundir *d, double time)
 
 ls_status ls_tensorboard_add(ls_rundir *d, int64_t step, int n, const ls_scalar *scalars)
 {
+    ls_scalar known[LS_EVENT_SCALARS];
+    int k = 0;
     if (!d->own->wants_events || d->rank)
+        return LS_OK;
+    for (int i = 0; i < n; i++) {
+        LS_CHECK(k < LS_EVENT_SCALARS, "too many scalars for an event");
+        if (!isnan(scalars[i].value))
+            known[k++] = scalars[i];
+    }
+    if (!k)
         return LS_OK;
     const double time = now();
     if (d->own->events < 0)
         LS_TRY(begin_file(d, time));
-    return append(d, time, step, n, scalars);
+    return append(d, time, step, k, known);
 }

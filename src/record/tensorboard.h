@@ -9,8 +9,9 @@ typedef struct ls_scalar {
     double value;
 } ls_scalar; /* stored in f32 */
 
-/* Appends one event with these scalars and the present time. Does nothing without log.tensorboard. Allocates
- * nothing. */
+/* Appends one event with those of these scalars that are not NaN (at most LS_EVENT_SCALARS), and the present
+ * time. Does nothing without log.tensorboard. Allocates nothing. */
+enum { LS_EVENT_SCALARS = 8 };
 ls_status ls_tensorboard_add(ls_rundir *d, int64_t step, int n, const ls_scalar *scalars);
 
 /* Writes one record; returns its size. n = 0: the first record of a file. */

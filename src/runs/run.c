@@ -22,8 +22,10 @@
 
 bool ls_run_is_best(ls_run *r, int64_t step, int64_t epoch, const ls_metric_list *metrics)
 {
-    return ls_rundir_is_best(r->dir, r->best ? ls_metric_list_find(metrics, r->best) : NAN,
-                             r->opts.best_is_max, step, epoch);
+    const double value = r->best ? ls_metric_list_find(metrics, r->best) : NAN;
+    if (r->best && isnan(value))
+        snprintf(r->dir->no_best, sizeof r->dir->no_best, "%s was not reported, or was NaN", r->best);
+    return ls_rundir_is_best(r->dir, value, r->opts.best_is_max, step, epoch);
 }
 
 double ls_run_value(const ls_run *r, const ls_metric_list *metrics)

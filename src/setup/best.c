@@ -15,7 +15,7 @@ static ls_status refuse(const ls_recipe *r, const ls_objective *o)
     for (int i = 0; i < o->n; i++)
         if (!o->terms[i].loss || o->n_losses > 1)
             names[n++] = o->terms[i].name;
-    ls_str_add(&all, "loss");
+    ls_str_add(&all, "train_loss");
     for (int i = 0; i < n; i++)
         ls_str_printf(&all, ", eval_%s", names[i]);
     const char *nearest = ls_nearest_name(asked + strlen("eval_"), names, n);

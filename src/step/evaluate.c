@@ -186,6 +186,21 @@ static ls_status combine(split_sums *s, const ls_trainer *t)
     return status;
 }
 
+static void explain(ls_eval_result *out, const char *name, const char *why)
+{
+    for (int i = 0; i < out->metrics.n; i++)
+        if (!strcmp(out->metrics.at[i].name, name))
+            out->why[i] = why;
+}
+
+const char *ls_evaluate_why(const ls_eval_result *e, const char *name)
+{
+    for (int i = 0; i < e->metrics.n; i++)
+        if (!strcmp(e->metrics.at[i].name, name) && e->why[i])
+            return e->why[i];
+    return "the model has no such metric";
+}
+
 static ls_status result(const split_sums *s, const ls_objective *o, double start, ls_eval_result *out)
 {
     if (s->wild != INT64_MAX) {
@@ -200,10 +215,16 @@ static ls_status result(const split_sums *s, const ls_objective *o, double start
     ls_evaluation_set(&out->metrics, "loss", 0);
     for (int i = 0; i < o->n; i++) {
         const ls_term *t = &o->terms[i];
-        const double x = ls_sums_value(sums_of(s, o, i), i ? sums_of(s, o, i - 1) : NULL, t);
+        const ls_sums *before = i ? sums_of(s, o, i - 1) : NULL;
+        const double x = ls_sums_value(sums_of(s, o, i), before, t);
+        const char *why = isnan(x) ? ls_sums_undefined(sums_of(s, o, i), before, t) : NULL;
         out->loss += t->loss ? t->factor * x : 0;
-        if (!t->loss || o->n_losses > 1)
+        if (!t->loss || o->n_losses > 1) {
             ls_evaluation_set(&out->metrics, t->name, x);
+            explain(out, t->name, why);
+        }
+        if (t->loss && why)
+            explain(out, "loss", why);
     }
     ls_evaluation_set(&out->metrics, "loss", out->loss);
     out->accuracy = ls_evaluation_get(&out->metrics, "accuracy");

@@ -12,6 +12,8 @@ typedef struct ls_eval_result {
     double loss, seconds;
     double accuracy; /* the metric of that name; NaN: the model has none */
     int64_t samples, count /* what the first loss is divided by */, correct;
+    /* of each of `metrics` that is NaN: why it is undefined; else NULL */
+    const char *why[LS_MOST_METRICS];
 } ls_eval_result;
 
 /* Every rank runs ceil(n / (ranks * batch)) batches; samples of the last ones may be padding. Sums are exact,
@@ -19,3 +21,5 @@ typedef struct ls_eval_result {
  * sample of which a row is not finite. Collective over the trainer's group; local without one. */
 ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui,
                       ls_eval_result *out);
+/* Why the metric of this name is undefined. */
+const char *ls_evaluate_why(const ls_eval_result *e, const char *name);

@@ -162,6 +162,13 @@ static double auc(const ls_sums *s, bool bound)
     return zeros && ones ? (double)(bound ? tied : twice) / (2 * (double)zeros * (double)ones) : NAN;
 }
 
+const char *ls_sums_undefined(const ls_sums *s, const ls_sums *before, const ls_term *t)
+{
+    return ls_exact_value(t->kind == LS_AUC_BOUND ? &before->divisor : &s->divisor) > 0
+               ? "all targets that count are of one class"
+               : "no target counts: all are ignored, masked or of weight 0";
+}
+
 double ls_sums_value(const ls_sums *s, const ls_sums *before, const ls_term *t)
 {
     if (t->kind == LS_AUC_BOUND)

@@ -22,5 +22,7 @@ void ls_sums_clear(ls_sums *s, const ls_term *t);
 bool ls_sums_add(ls_sums *s, const ls_term *t, int64_t i, double row, double target, double weight);
 void ls_sums_count(ls_sums *s, double weight);
 void ls_sums_merge(ls_sums *to, const ls_sums *from, const ls_term *t);
-/* NaN: nothing counted. `before`: the sums of the term before it. */
+/* NaN: it is undefined. `before`: the sums of the term before it. */
 double ls_sums_value(const ls_sums *s, const ls_sums *before, const ls_term *t);
+/* Why it is undefined: nothing counted, or, of an AUC, one class only. */
+const char *ls_sums_undefined(const ls_sums *s, const ls_sums *before, const ls_term *t);

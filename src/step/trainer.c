@@ -422,14 +422,15 @@ static double loss_sum(ls_trainer *t, int i)
     return ls_tree_sum(one, c->micro_batches, c->accumulation == LS_SUM_RUNNING);
 }
 
-static void result(ls_trainer *t, ls_step_result *r)
+/* A loss of which nothing counted has no value. */
+static void result(ls_trainer *t, ls_step_result *r, bool nothing)
 {
     const ls_objective *o = &t->compiled.objective;
     const bool targets = o->n_losses == 1 && o->terms[0].weigh == LS_BY_VALID;
-    r->loss = loss_sum(t, 0);
-    r->count = targets ? (int64_t)t->total[0] : t->samples;
+    r->loss = nothing ? NAN : loss_sum(t, 0);
+    r->count = nothing ? 0 : targets ? (int64_t)t->total[0] : t->samples;
     for (int i = 1; i < t->losses; i++)
-        t->each[i - 1] = (ls_metric){ o->terms[i - 1].name, loss_sum(t, i) };
+        t->each[i - 1] = (ls_metric){ o->terms[i - 1].name, t->total[i - 1] > 0 ? loss_sum(t, i) : NAN };
     r->n_losses = t->losses - 1;
     r->losses = r->n_losses ? t->each : NULL;
 }
@@ -473,7 +474,7 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
     *r = (ls_step_result){ .grad_norm = c->clipping && !nothing ? scalar(&t->grad_norm) : -1,
                            .loss_scale = c->loss_scaling ? scalar(&t->loss_scale) : 0,
                            .skipped = nothing || (c->loss_scaling && !*(int32_t *)t->applied.data) };
-    result(t, r);
+    result(t, r, nothing);
     r->seconds = ls_now() - start;
     return nothing ? LS_OK : check_scale(r);
 }

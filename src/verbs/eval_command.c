@@ -24,15 +24,22 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
                       isnan(ls_evaluation_get(&e->metrics, "perplexity"));
     char perplexity[40] = "";
     if (!json) {
-        if (text)
+        if (text && !isnan(e->loss))
             ls_snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
         ls_print_line(ui->out, "%s  step %lld", t->checkpoint, (long long)step);
         ls_print_line(ui->out, "%s%s", set->source, set->builtin ? "  BUILT-IN SHAPES, not real data" : "");
         ls_str line = { 0 };
-        ls_str_printf(&line, "loss %.6f%s", e->loss, perplexity);
+        if (isnan(e->loss))
+            ls_str_printf(&line, "no loss (%s)", ls_evaluate_why(e, "loss"));
+        else
+            ls_str_printf(&line, "loss %.6f%s", e->loss, perplexity);
         for (int i = 1; i < e->metrics.n; i++)
-            ls_str_printf(&line, strcmp(e->metrics.at[i].name, "accuracy") ? "  %s %.6g" : "  %s %.4f",
-                          e->metrics.at[i].name, e->metrics.at[i].value);
+            if (isnan(e->metrics.at[i].value))
+                ls_str_printf(&line, "  no %s (%s)", e->metrics.at[i].name,
+                              ls_evaluate_why(e, e->metrics.at[i].name));
+            else
+                ls_str_printf(&line, strcmp(e->metrics.at[i].name, "accuracy") ? "  %s %.6g" : "  %s %.4f",
+                              e->metrics.at[i].name, e->metrics.at[i].value);
         if (!isnan(e->accuracy))
             ls_str_printf(&line, "  (%lld of %lld)", (long long)e->correct, (long long)e->count);
         ls_print_line(ui->out, "%s  %.2f s", ls_str_text(&line), e->seconds);
@@ -58,6 +65,7 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
         ls_json_f64(&j, e->metrics.at[i].name, e->metrics.at[i].value);
     if (!isnan(e->accuracy))
         ls_json_int(&j, "correct", e->correct);
+    ls_evaluation_write_skipped(&j, &e->metrics);
     ls_json_int(&j, "targets", e->count);
     ls_json_int(&j, "samples", e->samples);
     ls_json_f64(&j, "seconds", e->seconds);

@@ -71,7 +71,7 @@ ls_status ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int
         int at = 0;
         texts[at] = whole(c[at], r->epoch), at++;
         texts[at] = whole(c[at], r->step), at++;
-        texts[at] = number(c[at], "%.4f", r->loss), at++;
+        texts[at] = number(c[at], "%.4f", r->train_loss), at++;
         texts[at] = number(c[at], "%.4f", ls_evaluation_get(&r->eval, "loss")), at++;
         for (int k = 0; k < names.n; k++, at++) {
             const double x = ls_evaluation_get(&r->eval, names.at[k].name);
@@ -105,6 +105,8 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
         fprintf(ui->out, "lockstep runs --metrics %s has all %d epochs\n", d->path, h.n_epochs);
     ls_history_release(&h);
     LS_TRY(s);
+    if (!known && *d->no_best)
+        ls_log_warn("no epoch is the best: %s", d->no_best);
     if (known)
         ls_log_info("best   %s %.4f in epoch %lld%s%s%s", r->checkpoint.best.metric, m->best_value,
                     (long long)m->best_epoch, saved ? ": " : "", saved ? d->path : "",
@@ -115,11 +117,11 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
 static ls_status steps_print(FILE *out, const ls_history *h, int width)
 {
     const bool text = h->n_steps && h->steps[0].row.targets;
-    const ls_column columns[] = { { "step", false, 0 },       { "epoch", false, 4 },
-                                  { "train loss", false, 0 }, { "lr", false, 3 },
-                                  { "grad norm", false, 2 },  { "loss scale", false, 5 },
-                                  { "time", false, 1 },       { text ? "tokens/s" : "images/s", false, 6 },
-                                  { "attempt", false, 7 },    { "", true, 0 } };
+    const ls_column columns[] = { { "step", false, 0 },      { "epoch", false, 4 },
+                                  { "loss", false, 0 },      { "lr", false, 3 },
+                                  { "grad norm", false, 2 }, { "loss scale", false, 5 },
+                                  { "time", false, 1 },      { text ? "tokens/s" : "images/s", false, 6 },
+                                  { "attempt", false, 7 },   { "", true, 0 } };
     ls_table t = { .n_columns = sizeof columns / sizeof columns[0], .columns = columns };
     for (int i = 0; i < h->n_steps; i++) {
         const ls_step_row *r = &h->steps[i].row;
@@ -133,7 +135,10 @@ static ls_status steps_print(FILE *out, const ls_history *h, int width)
                 number(c[5], "%g", r->loss_scale > 0 ? r->loss_scale : NAN), duration(c[6], r->seconds),
                 number(c[7], "%.0f",
                        r->seconds > 0 ? (double)(text ? r->targets : r->samples) / r->seconds : NAN),
-                whole(c[8], h->steps[i].attempt), r->skipped ? "skipped: overflow" : "" },
+                whole(c[8], h->steps[i].attempt),
+                !r->skipped      ? ""
+                : isnan(r->loss) ? "skipped: no target counts"
+                                 : "skipped: overflow" },
             NULL);
     }
     const ls_status s = ls_table_print(out, &t, width);

@@ -27,6 +27,7 @@
 #include "launch/rank.h"
 #include "loop/report_page.h"
 #include "train_generate.h"
+#include "train_warn.h"
 #include "workers.h"
 
 typedef struct training {
@@ -37,6 +38,7 @@ typedef struct training {
     ls_calibration calibration;
     const ls_calibration *known; /* NULL: not measured on this machine */
     char data_note[256];
+    int64_t classes;         /* labels of the training images are below it; -1: not known */
     bool begun;              /* the loop has begun: an error is recorded in the run */
     char checkpoint[4096];   /* the run continues from this checkpoint; "": from none */
     ls_weights *init;        /* weights of model.init to begin with; NULL: random ones */
@@ -80,6 +82,8 @@ static ls_status open_data(training *t, const ls_ui *ui)
         LS_TRY(ls_setup_training_data(&l->eval, l->recipe, &t->setup, LS_SPLIT_EVAL, ui));
     if (l->eval && !strcmp(l->recipe->data.type, "images"))
         LS_TRY(ls_recipe_blame(l->recipe, ls_images_check_classes(l->train, l->eval)));
+    if (ls_recipe_samples(l->recipe) == LS_SAMPLES_IMAGES)
+        LS_TRY(ls_images_count_classes(&t->classes, l->train));
     ls_order order = ls_setup_order(l->recipe, l->train);
     LS_TRY(ls_recipe_blame(l->recipe, ls_order_check(&order)));
     l->from.steps_per_epoch = l->steps_per_epoch = ls_order_steps(&order);
@@ -166,10 +170,13 @@ static ls_status existing_run(training *t, bool *done)
         ls_log_info("%s is finished after step %lld of %lld, by %s; nothing to do (with a larger "
                     "train.early_stopping.patience it continues)",
                     d->path, (long long)d->metrics.step, (long long)t->loop.total_steps, why);
-    } else if (*done)
-        ls_log_info(
-            "%s is finished: %lld steps, last loss %.4f; nothing to do (another run.name trains again)",
-            d->path, (long long)d->metrics.step, d->metrics.loss);
+    } else if (*done) {
+        char loss[32] = "no loss in the last one";
+        if (!isnan(d->metrics.loss))
+            ls_snprintf(loss, sizeof loss, "last loss %.4f", d->metrics.loss);
+        ls_log_info("%s is finished: %lld steps, %s; nothing to do (another run.name trains again)", d->path,
+                    (long long)d->metrics.step, loss);
+    }
     if (*done || (!t->checkpoint[0] && d->before == LS_RUN_NEW))
         return LS_OK;
     if (t->checkpoint[0])
@@ -384,6 +391,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     l->generate = l->recipe->eval.generate.tokens ? ls_train_generate : NULL;
     if (o->dry_run) {
         describe(t);
+        ls_train_warn(l, t->classes, t->checkpoint[0], t->change.what);
         ls_log_info("dry run: everything up to the first step works; nothing was written");
         return LS_OK;
     }
@@ -403,6 +411,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     if (done)
         return ls_loop_export(l, false);
     describe(t);
+    ls_train_warn(l, t->classes, t->checkpoint[0], t->change.what);
     t->begun = true;
     LS_TRY(ls_snapshots_open(&l->snapshots, l->run, l->from.step));
     l->snapshots.remote = t->remote;
@@ -470,7 +479,7 @@ static ls_status report(const training *t, ls_status s, char message[4096], cons
 
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
 {
-    training t = { .mark = ls_launch_lead() };
+    training t = { .mark = ls_launch_lead(), .classes = -1 };
     t.workers = (ls_workers){ .named = &o->recipe,
                               .recipe = &t.loop.recipe,
                               .setup = &t.setup,

@@ -33,7 +33,7 @@ has err 'epoch 5 .*eval loss [0-9.]+  mse_y [0-9.]+  l1_z .*r2_y 0\.[0-9]+ .*bes
 has err 'best   eval_r2_y 0\.[0-9]+ in epoch 5'
 has runs/whole/recipe.yaml 'mode: max'
 has out 'eval loss +mse_y +l1_z +rmse_y +mae_y +r2_y'
-[ "$(head -n 1 runs/whole/metrics.csv)" = "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt$(printf ',eval_%s' $names)" ] || bad "metrics.csv begins with $(head -n 1 runs/whole/metrics.csv)"
+[ "$(head -n 1 runs/whole/metrics.csv)" = "epoch,step,samples,train_loss,eval_loss,eval_accuracy,lr,seconds,attempt$(printf ',eval_%s' $names)" ] || bad "metrics.csv begins with $(head -n 1 runs/whole/metrics.csv)"
 times 6 runs/whole/metrics.csv '^[0-5],[0-9]+,80,[0-9.]+,[0-9.]+,,0\.01,[0-9.e-]+,0(,-?[0-9.]+){8}$'
 for name in $names; do
     times 6 runs/whole/metrics.jsonl "\"kind\":\"eval\".*\"$name\":-?[0-9.]+[,}]"
@@ -74,12 +74,12 @@ has runs/one/metrics.jsonl '"kind":"eval",.*"loss":[0-9.]+,"rmse":[0-9.]+,"mae":
 refused 2 'loss: no loss is of output z, so it would not be trained: add one, such as \{type: mse, of: z\}' plan recipe.yaml --set "loss={type: mae, of: y}"
 
 # ---- what the model does not have, and what goes the other way
-refused 2 'metric: the model has no metric eval_accuracy; there are loss, eval_loss, eval_mse_y, .*eval_r2_z$' \
+refused 2 'metric: the model has no metric eval_accuracy; there are train_loss, eval_loss, eval_mse_y, .*eval_r2_z$' \
     train recipe.yaml --set run.name=x --set "checkpoint.best.metric=eval_accuracy"
 refused 2 'no metric eval_r2_x; .*is it eval_r2_.\?$' train recipe.yaml --set run.name=x --set checkpoint.best.metric=eval_r2_x
 refused 2 'eval_rmse_y is better when it is smaller: set checkpoint.best.mode: min' \
     train recipe.yaml --set run.name=x --set "checkpoint.best={metric: eval_rmse_y, mode: max}"
-refused 2 'metric: rmse_y: write loss .* or eval_NAME of a metric' train recipe.yaml --set run.name=x --set checkpoint.best.metric=rmse_y
+refused 2 'metric: rmse_y: write train_loss .* or eval_NAME of a metric' train recipe.yaml --set run.name=x --set checkpoint.best.metric=rmse_y
 [ ! -e runs/x ] || bad "a refused run has a folder"
 
 # ---- eval.metrics: more of them beside each accuracy, for classes, scores and text; they can be the best

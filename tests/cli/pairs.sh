@@ -130,7 +130,7 @@ try 0 train recipe.yaml --set run.name=again2 "${rouge[@]}" --set train.steps=0 
 cmp runs/rouge/checkpoints/latest/optimizer.safetensors runs/again2/checkpoints/latest/optimizer.safetensors || bad "$what: another optimizer state"
 has runs/again2/result.json "\"value\":$most,"
 refused 2 "eval_rougeL needs eval.generate.tokens" train recipe.yaml --set run.name=x --set "checkpoint.best={metric: eval_rougeL, mode: max}"
-refused 2 "checkpoint.best.metric: the model has no metric eval_acuracy; there are loss, eval_loss, eval_accuracy; is it eval_accuracy\?" \
+refused 2 "checkpoint.best.metric: the model has no metric eval_acuracy; there are train_loss, eval_loss, eval_accuracy; is it eval_accuracy\?" \
     train recipe.yaml --set run.name=x --dry-run --set "checkpoint.best={metric: eval_acuracy, mode: max}"
 refused 2 "eval_rouge1 is better when it is larger: set checkpoint.best.mode: max" train recipe.yaml --set run.name=x --set eval.generate.tokens=5 \
     --set "checkpoint.best={metric: eval_rouge1, mode: min}"

@@ -24,9 +24,9 @@ has err "nothing to do"; has err "full_model/: 32 tensors"; [ -e runs/fsdp_mnist
 # ---- less memory than a step needs
 refused 2 "device_memory: a step needs .* and may use 40.0 KiB; " train small.yaml --workers 2 --set run.name=large --set device_memory=40KiB
 
-# ---- the three best by the loss in training stay besides the newest, over a stop
+# ---- the three best by the loss in training stay besides the newest, over a stop; `loss` is its older name
 try 0 train small.yaml --workers 2 --set run.name=three --set train.epochs=8 --set checkpoint.keep=1 --set checkpoint.keep_best=3 --set checkpoint.best.metric=loss --set train.steps=12
-try 0 train small.yaml --workers 1 --set run.name=three --set train.epochs=8 --set checkpoint.keep=1 --set checkpoint.keep_best=3 --set checkpoint.best.metric=loss --set train.steps=40
+try 0 train small.yaml --workers 1 --set run.name=three --set train.epochs=8 --set checkpoint.keep=1 --set checkpoint.keep_best=3 --set checkpoint.best.metric=train_loss --set train.steps=40
 wanted=$({ tail -n +2 runs/three/metrics.csv | sort -t, -k4,4g | head -n 3; tail -n 1 runs/three/metrics.csv; } | cut -d, -f2 | sort -nu | tr '\n' ' ')
 there=$(ls runs/three/checkpoints | sed -n 's/^step-0*//p' | sort -n | tr '\n' ' ')
 [ "$wanted" = "$there" ] || { bad "$what: the checkpoints of steps $there are there instead of $wanted"; cat runs/three/metrics.csv; }

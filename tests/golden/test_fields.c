@@ -48,8 +48,9 @@ static ls_value absolute(ls_graph *g, ls_value x)
     return ls_add(g, ls_relu(g, x), ls_relu(g, ls_neg(g, x)));
 }
 
-/* ROWS: one loss by rows; SCALAR: the same as one number; TWO: two losses and metrics */
-typedef enum kind { TWO, ROWS, SCALAR } kind;
+/* ROWS: one loss by rows; BY_SAMPLE: the same with a row for each sample; SCALAR: the same as one number;
+ * TWO: two losses and metrics */
+typedef enum kind { TWO, ROWS, BY_SAMPLE, SCALAR } kind;
 
 static ls_status build(ls_graph *g, const void *config, int64_t batch)
 {
@@ -68,6 +69,12 @@ static ls_status build(ls_graph *g, const void *config, int64_t batch)
     }
     if (which == ROWS) {
         ls_loss(g, "mse", squares, 1, LS_BY_ELEMENT, NULL);
+        return ls_graph_finish(g);
+    }
+    if (which == BY_SAMPLE) {
+        ls_wide_begin(g);
+        ls_loss(g, "mse", ls_mean(g, squares, 1, false), 1, LS_BY_SAMPLE, NULL);
+        ls_wide_end(g);
         return ls_graph_finish(g);
     }
     ls_input(g, "w", LS_TYPE(LS_F32, batch));
@@ -247,7 +254,8 @@ static void two_losses_on_any_ranks(void **state)
 typedef struct scalar_job {
     kind kind;
     int ranks;
-    double losses[2], after[HIDDEN * IN];
+    bool ragged; /* a third step, of 6 samples */
+    double losses[3], after[HIDDEN * IN];
 } scalar_job;
 
 static ls_status scalar_rank(ls_group *g, void *context)
@@ -264,14 +272,17 @@ static ls_status scalar_rank(ls_group *g, void *context)
     o.parallel.mesh.axes[0].size = j->ranks;
     o.parallel.rank = ls_group_rank(g);
     o.group = g;
+    o.padding = j->ragged;
     LS_TRY(ls_trainer_create_with(&t, build, &j->kind, &o));
-    const ls_order order = { .n = SAMPLES, .global_batch = BATCH, .micro_batch = MICRO, .drop_last = true };
+    const ls_order order = {
+        .n = SAMPLES, .global_batch = BATCH, .micro_batch = MICRO, .drop_last = !j->ragged
+    };
     ls_loader *loader = NULL;
     ls_named_tensor p[4];
     ls_status s = set_weights(t);
     LS_TRY_TO(s, s, end);
     LS_TRY_TO(s, ls_loader_create(&loader, &SET, &order, .share = t->compiled.share), end);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 2 + j->ragged; k++) {
         ls_loader_step b;
         ls_step_result r;
         bool done;
@@ -308,6 +319,23 @@ static void a_scalar_loss_is_a_mean_over_micro_batches(void **state)
     ls_trainer *t;
     ASSERT_FAILS(ls_trainer_create(&t, build, &scalar, .threads = 1, .micro_batch = 4, .padding = true),
                  LS_E_USAGE, "mse");
+}
+
+/* A row for each sample trains as its elements do: also in a step that has fewer samples, whose padding
+ * counts nothing. */
+static void rows_of_samples_in_a_ragged_step(void **state)
+{
+    (void)state;
+    scalar_job rows = { .kind = ROWS, .ranks = 1, .ragged = true };
+    ASSERT_OK(run_ranks(1, scalar_rank, &rows));
+    for (int ranks = 1; ranks <= 4; ranks *= 2) {
+        scalar_job j = { .kind = BY_SAMPLE, .ranks = ranks, .ragged = true };
+        ASSERT_OK(run_ranks(ranks, scalar_rank, &j));
+        for (int k = 0; k < 3; k++)
+            assert_true(fabs(j.losses[k] - rows.losses[k]) <= 1e-12);
+        for (int i = 0; i < HIDDEN * IN; i++)
+            assert_true(fabs(j.after[i] - rows.after[i]) <= 1e-12);
+    }
 }
 
 /* ---- mistakes, each with its message */
@@ -352,8 +380,8 @@ static void mistakes_are_named(void **state)
     ls_trainer_destroy(&t);
 }
 
-/* A step of which nothing counts changes nothing; one loss of which nothing counts is 0. Weights below 0 are
- * refused. */
+/* A step of which nothing counts changes nothing and has no loss; nor has one loss of several of which
+ * nothing counts. Weights below 0 are refused. */
 static void what_does_not_count(void **state)
 {
     (void)state;
@@ -385,7 +413,8 @@ static void what_does_not_count(void **state)
         }
         ASSERT_OK(ls_trainer_run(t, 2, 0.1, &r));
         assert_int_equal(r.skipped, step == 0);
-        assert_true((r.loss > 0) == (step == 1) && r.losses[1].value == 0);
+        assert_true(step == 1 ? r.loss > 0 && r.count == 2 : isnan(r.loss) && r.count == 0);
+        assert_true(isnan(r.losses[0].value) == (step == 0) && isnan(r.losses[1].value));
         assert_int_equal(memcmp(before, p[0].tensor.data, sizeof before) == 0, step == 0);
     }
     ls_trainer_destroy(&t);
@@ -439,6 +468,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_scalar_loss_is_a_mean_over_micro_batches),
+                                        cmocka_unit_test(rows_of_samples_in_a_ragged_step),
                                         cmocka_unit_test(two_losses_on_any_ranks),
                                         cmocka_unit_test(mistakes_are_named),
                                         cmocka_unit_test(what_does_not_count),

@@ -142,9 +142,50 @@ static void muon_of_pytorch_in_bf16(void **state)
     free(rounded);
 }
 
+/* The first step's change of each matrix, of the same direction with either scale: PyTorch's
+ * "match_rms_adamw" is 0.2 sqrt(max(rows, cols)), "original" sqrt(max(1, rows / cols)). */
+static void scales_of_muon(void **state)
+{
+    (void)state;
+    double changed[2][8][2000];
+    ls_named_tensor p[8];
+    int n = 0, matrices = 0;
+    for (int match = 0; match < 2; match++) {
+        ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .device = "ref", .param = LS_F64, .output = LS_F64,
+                              .micro_batch = BATCH };
+        o.optimizer = (ls_optimizer){ LS_OPTIMIZER_DEFAULTS, .kind = LS_MUON, .match_rms = match };
+        ls_trainer *t = training_start(training_build_mlp, &training_mlp, &o);
+        double loss;
+        n = training_parameters(t, p, 8);
+        for (int i = 0; i < n; i++) {
+            assert_true(ls_type_count(&p[i].tensor.type) <= 2000);
+            memcpy(changed[match][i], p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
+        }
+        training_steps(t, &data, BATCH, 0, 1, 1e-2, &loss);
+        for (int i = 0; i < n; i++)
+            for (int64_t k = 0; k < ls_type_count(&p[i].tensor.type); k++)
+                changed[match][i][k] -= ((const double *)p[i].tensor.data)[k];
+        if (match < 1)
+            ls_trainer_destroy(&t);
+        for (int i = 0; i < n && match; i++) {
+            const double rows = (double)p[i].tensor.type.dims[0], cols = (double)p[i].tensor.type.dims[1],
+                         ratio = 0.2 * sqrt(fmax(rows, cols)) / sqrt(fmax(1, rows / cols));
+            if (p[i].tensor.type.ndim != 2)
+                continue;
+            matrices++;
+            for (int64_t k = 0; k < ls_type_count(&p[i].tensor.type); k++)
+                assert_true(fabs(changed[1][i][k] - ratio * changed[0][i][k]) <= 1e-12);
+            assert_true(fabs(changed[0][i][0]) > 1e-9 && fabs(ratio - 1) > 0.1);
+        }
+        if (match)
+            ls_trainer_destroy(&t);
+    }
+    assert_true(matrices > 1);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(against_pytorch),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(against_pytorch), cmocka_unit_test(scales_of_muon),
                                         cmocka_unit_test(muon_of_pytorch_in_bf16) };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

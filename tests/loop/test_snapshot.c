@@ -67,7 +67,7 @@ static ls_status loop(ls_group *g, job *j, ls_trainer *t, const ls_recipe *r, ls
         if (ls_group_rank(g) == 0)
             j->failed_after = step;
         LS_TRY(ls_snapshots_after_step(s, d, (t->requested & LS_REQUEST_WAIT) != 0));
-        ls_epoch_row row = { .loss = NAN };
+        ls_epoch_row row = { .train_loss = NAN };
         ls_resume_point at = { .step = step, .metrics = d->metrics };
         if (j->losses) {
             ls_evaluation_set(&row.eval, "loss", j->losses[step - 1]);
@@ -338,12 +338,43 @@ static void staging_is_counted(void **state)
         assert_in_range(bytes[i], bytes[0] / 4 - bytes[0] / 50, bytes[0] / 4 + bytes[0] / 50);
 }
 
+/* Whether an epoch's checkpoint would be among the best: of equal ones the older is better, and the one that
+ * `best` names is better than all. */
+static void among_the_best(void **state)
+{
+    (void)state;
+    ls_kept kept[] = { { 1, 0.5 }, { 2, NAN }, { 3, 0.25 }, { 4, 0.75 } };
+    ls_snapshots s = { .all = kept, .n = 4, .best = 4, .latest = 4 };
+    ls_recipe r = { .checkpoint = { .best = { .metric = "eval_loss", .mode = LS_MODE_MIN } } };
+    static const struct {
+        double value;
+        int64_t keep_best;
+        bool yes;
+    } CASES[] = {
+        { 0.3, 3, true }, /* after 4, the best, and 3 */
+        { 0.3, 2, false }, { 0.6, 3, false }, { 0.6, 4, true },  { 0.25, 2, false },
+        { 0.2, 2, true },  { 0.5, 3, false }, { 0.49, 3, true }, { NAN, 9, false }, /* undefined: never */
+        { 0.1, 1, false }, /* the caller knows whether it is the best */
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
+        for (int highest = 0; highest < 2; highest++) {
+            ls_epoch_row row = { .train_loss = 1 };
+            bool yes;
+            /* values of ls_kept are lower where they are better */
+            ls_evaluation_set(&row.eval, "loss", highest ? -CASES[i].value : CASES[i].value);
+            r.checkpoint.best.mode = highest ? LS_MODE_MAX : LS_MODE_MIN;
+            r.checkpoint.keep_best = CASES[i].keep_best;
+            ASSERT_OK(ls_snapshots_among_best(&s, NULL, NULL, &r, &row, &yes));
+            assert_int_equal(yes, CASES[i].yes);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bytes),     cmocka_unit_test(a_failure_ends_the_run),
-        cmocka_unit_test(any_number_is_kept), cmocka_unit_test(as_many_of_the_best_stay),
-        cmocka_unit_test(staging_is_counted),
+        cmocka_unit_test(among_the_best),           cmocka_unit_test(the_same_bytes),
+        cmocka_unit_test(a_failure_ends_the_run),   cmocka_unit_test(any_number_is_kept),
+        cmocka_unit_test(as_many_of_the_best_stay), cmocka_unit_test(staging_is_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

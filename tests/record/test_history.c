@@ -26,9 +26,11 @@ static const char *run_of(const char *rows)
 #define EVAL(attempt, step, loss)                                       \
     "{\"kind\":\"eval\",\"step\":" #step ",\"epoch\":0,\"loss\":" #loss \
     ",\"accuracy\":0.5,\"samples\":8,\"seconds\":1,\"attempt\":" #attempt "}\n"
-#define EPOCH(attempt, epoch, step, loss)                                                        \
-    "{\"kind\":\"epoch\",\"epoch\":" #epoch ",\"step\":" #step ",\"samples\":24,\"loss\":" #loss \
+#define EPOCH_OF(key, attempt, epoch, step, loss)                                                   \
+    "{\"kind\":\"epoch\",\"epoch\":" #epoch ",\"step\":" #step ",\"samples\":24,\"" key "\":" #loss \
     ",\"lr\":0.1,\"seconds\":2,\"attempt\":" #attempt "}\n"
+#define EPOCH(attempt, epoch, step, loss) EPOCH_OF("train_loss", attempt, epoch, step, loss)
+#define OLDER_EPOCH(attempt, epoch, step, loss) EPOCH_OF("loss", attempt, epoch, step, loss)
 #define SAVED(attempt, step)                   \
     "{\"kind\":\"checkpoint\",\"step\":" #step \
     ",\"epoch\":0,\"path\":\"x\",\"bytes\":10,\"seconds\":1,\"attempt\":" #attempt "}\n"
@@ -40,7 +42,7 @@ static const char *run_of(const char *rows)
  * line that a crash has cut. */
 static const char RESTARTED[] = STEP(0, 1, 4) SAVED(0, 1) STEP(0, 2, 3) EVAL(0, 2, 9) SAVED(0, 2)
     STEP(0, 3, 2) EPOCH(0, 0, 3, 3) RESTART(1, 1, 2) STEP(1, 2, 3.5) STEP(1, 3, 2.5) EVAL(1, 3, 2.75)
-        EPOCH(1, 0, 3, 3.25) SAVED(1, 3) STEP(1, 4, null) "{\"kind\":\"st\n" STEP(2, 4, 2.25)
+        OLDER_EPOCH(1, 0, 3, 3.25) SAVED(1, 3) STEP(1, 4, null) "{\"kind\":\"st\n" STEP(2, 4, 2.25)
             EPOCH(2, 1, 4, 2);
 
 static void what_was_done_again_counts_once(void **state)
@@ -57,7 +59,8 @@ static void what_was_done_again_counts_once(void **state)
     assert_true(h.steps[0].row.grad_norm < 0 && h.steps[0].row.loss_scale == 0 &&
                 h.steps[0].row.samples == 8 && h.steps[0].row.seconds == 0.5);
     assert_int_equal(h.n_epochs, 2);
-    assert_true(h.epochs[0].row.loss == 3.25 && h.epochs[0].attempt == 1 && h.epochs[0].row.eval.n == 0);
+    assert_true(h.epochs[0].row.train_loss == 3.25 && h.epochs[0].attempt == 1 &&
+                h.epochs[0].row.eval.n == 0);
     assert_int_equal(h.n_evals, 1);
     assert_true(h.evals[0].row.step == 3 && ls_evaluation_get(&h.evals[0].row.eval, "loss") == 2.75);
     assert_int_equal(h.n_checkpoints, 2); /* of steps 1 and 3 */
@@ -78,7 +81,7 @@ static void an_epoch_that_was_lengthened_ends_once(void **state)
     ls_history h;
     ASSERT_OK(ls_history_read(&h, run_of(STEP(0, 1, 4) EPOCH(0, 0, 1, 4) STEP(1, 2, 3) EPOCH(1, 0, 2, 3.5))));
     assert_int_equal(h.n_epochs, 1);
-    assert_true(h.epochs[0].row.step == 2 && h.epochs[0].row.loss == 3.5);
+    assert_true(h.epochs[0].row.step == 2 && h.epochs[0].row.train_loss == 3.5);
     assert_true(h.n_starts == 1 && h.starts[0].lost == 0 && h.starts[0].step == 1);
     ls_history_release(&h);
 }
@@ -125,7 +128,8 @@ static void tables_show_the_series_that_counts(void **state)
         const char *want;
     } ALL[] = {
         { false, LS_METRICS_CSV,
-          "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n0,3,24,3.25,,,0.1,2,1\n1,4,24,"
+          "epoch,step,samples,train_loss,eval_loss,eval_accuracy,lr,seconds,attempt\n0,3,24,3.25,,,0.1,2,"
+          "1\n1,4,24,"
           "2,,,0.1,2,2\n" },
         { true, LS_METRICS_CSV,
           "step,epoch,samples,loss,lr,seconds,grad_norm,loss_scale,skipped,attempt\n1,0,8,4,0.1,0.5,,,,0\n2,"
@@ -151,7 +155,7 @@ static void tables_show_the_series_that_counts(void **state)
     one[strlen(one) - 2] = '\n';
     assert_string_equal(one + 1, STEP(0, 1, 4) "\n"); /* as it stands in the file, in an array */
     ASSERT_CONTAINS(none, "no epoch is finished; --steps shows its 1 steps");
-    ASSERT_CONTAINS(steps, "step  epoch  train loss   lr    time  images/s  attempt\n   1      0      4.0000 "
+    ASSERT_CONTAINS(steps, "step  epoch    loss   lr    time  images/s  attempt\n   1      0  4.0000 "
                            " 0.1  500 ms        16        0\n");
     ASSERT_FAILS(ls_metrics_print(stdout, ls_test_path("nowhere"), false, LS_METRICS_TEXT, 0), LS_E_USAGE,
                  "nowhere: no such run");

@@ -92,7 +92,7 @@ static void evaluations_find_the_best(void **state)
         }
         ASSERT_OK(ls_metrics_epoch(
             d, &(ls_epoch_row){
-                   .epoch = 4, .step = 40, .samples = 100, .loss = 0.25, .lr = 0.5, .seconds = 2 }));
+                   .epoch = 4, .step = 40, .samples = 100, .train_loss = 0.25, .lr = 0.5, .seconds = 2 }));
         ASSERT_OK(
             ls_make_dirs(ls_test_path(which ? "acc/one/checkpoints/step-1" : "loss/one/checkpoints/step-1")));
         ls_rundir_add_checkpoint(d, "checkpoints/step-0", 0, false); /* removed since: not listed */
@@ -177,13 +177,13 @@ static void means_of_texts(void **state)
         d,
         &(ls_eval_row){ .step = 2, .eval = { 2, { { "loss", 1 }, { "accuracy", 0.5 } } }, .rouge = rouge }));
     const ls_epoch_row row = {
-        .step = 2, .loss = 1, .eval = { 2, { { "loss", 1 }, { "accuracy", 0.5 } } }, .eval_rouge = rouge
+        .step = 2, .train_loss = 1, .eval = { 2, { { "loss", 1 }, { "accuracy", 0.5 } } }, .eval_rouge = rouge
     };
     ASSERT_OK(ls_metrics_epoch(d, &row));
     assert_true(ls_epoch_row_metric(&row, "eval_rouge1") == 0.5);
     assert_true(ls_epoch_row_metric(&row, "eval_rouge2") == 0.125);
     assert_true(ls_epoch_row_metric(&row, "eval_rougeL") == 0.25);
-    assert_true(isnan(ls_epoch_row_metric(&(ls_epoch_row){ .loss = 1 }, "eval_rougeL")));
+    assert_true(isnan(ls_epoch_row_metric(&(ls_epoch_row){ .train_loss = 1 }, "eval_rougeL")));
     ASSERT_OK(ls_run_info_read(&info, d->path));
     assert_int_equal(info.metrics.eval_rouge.texts, 7);
     assert_true(info.metrics.eval_rouge.mean.rougeL == 0.25);
@@ -219,15 +219,17 @@ static void metrics_by_name(void **state)
     ASSERT_OK(ls_rundir_open(&d, r));
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 1, .samples = 8, .loss = 1, .grad_norm = -1 }));
     ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 1, .samples = 9, .eval = first }));
-    ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .step = 1, .loss = 3, .eval = first }));
-    ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 1, .step = 2, .loss = 3 })); /* no evaluation */
+    ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .step = 1, .train_loss = 3, .eval = first }));
+    ASSERT_OK(
+        ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 1, .step = 2, .train_loss = 3 })); /* no evaluation */
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
     ASSERT_OK(ls_rundir_open(&d, r)); /* the next attempt finds the columns */
     ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 3, .samples = 9, .eval = second }));
-    const ls_epoch_row row = { .epoch = 2, .step = 3, .loss = 3, .eval = second };
+    const ls_epoch_row row = { .epoch = 2, .step = 3, .train_loss = 3, .eval = second };
     ASSERT_OK(ls_metrics_epoch(d, &row));
-    assert_true(ls_epoch_row_metric(&row, "eval_rmse") == 0.25 && ls_epoch_row_metric(&row, "loss") == 3 &&
-                ls_epoch_row_metric(&row, "eval_loss") == 1 && isnan(ls_epoch_row_metric(&row, "eval_mae")));
+    assert_true(ls_epoch_row_metric(&row, "eval_rmse") == 0.25 &&
+                ls_epoch_row_metric(&row, "train_loss") == 3 && ls_epoch_row_metric(&row, "eval_loss") == 1 &&
+                isnan(ls_epoch_row_metric(&row, "eval_mae")));
     assert_true(ls_rundir_is_best(d, ls_epoch_row_metric(&row, "eval_rmse"), false, 3, 2));
     ASSERT_OK(ls_make_dirs(ls_test_path("named/one/checkpoints/step-3")));
     ls_rundir_add_checkpoint(d, "checkpoints/step-3", 3, true);
@@ -246,13 +248,97 @@ static void metrics_by_name(void **state)
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
     char *rows = file_of_run(storage, "metrics.jsonl"), *csv = file_of_run(storage, "metrics.csv");
     ASSERT_CONTAINS(rows, "\"loss\":2,\"rmse\":0.5,\"a.b/c-d\":null,\"samples\":9,");
-    ASSERT_CONTAINS(rows, "\"loss\":3,\"eval_loss\":2,\"eval_rmse\":0.5,\"eval_a.b/c-d\":null,\"lr\":0");
-    ASSERT_CONTAINS(rows, "\"loss\":3,\"lr\":0,");
+    ASSERT_CONTAINS(rows,
+                    "\"train_loss\":3,\"eval_loss\":2,\"eval_rmse\":0.5,\"eval_a.b/c-d\":null,\"lr\":0");
+    ASSERT_CONTAINS(rows, "\"train_loss\":3,\"lr\":0,");
     assert_string_equal(csv, LS_EPOCH_CSV ",eval_rmse,eval_a.b/c-d,eval_r2\n"
                                           "0,1,0,3,2,,0,0,0,0.5,,\n1,2,0,3,,,0,0,0,,,\n"
                                           "2,3,0,3,1,,0,0,1,0.25,,-3.5\n");
     free(rows);
     free(csv);
+    ls_recipe_destroy(&r);
+}
+
+/* metrics.csv of a run that an older version began gets this version's names; its rows stay, and so do the
+ * columns behind them. One that something else has written is refused. */
+static void older_columns(void **state)
+{
+    (void)state;
+    static const char *const FILES[][2] = {
+        { LS_EPOCH_CSV_BEFORE ",eval_rmse\n0,1,8,3,2,,0,0,0,0.5\n",
+          LS_EPOCH_CSV ",eval_rmse,eval_mae\n0,1,8,3,2,,0,0,0,0.5,\n1,2,8,4,,,0,0,1,,0.25\n" },
+        { LS_EPOCH_CSV_BEFORE "\n", LS_EPOCH_CSV ",eval_mae\n1,2,8,4,,,0,0,1,0.25\n" },
+        { "epoch,step,samples,lo", LS_EPOCH_CSV ",eval_mae\n1,2,8,4,,,0,0,1,0.25\n" },
+        { "epoch,step,samples,losses\n0,1,8,3\n", NULL },
+    };
+    for (size_t i = 0; i < sizeof FILES / sizeof FILES[0]; i++) {
+        char name[32], path[600];
+        snprintf(name, sizeof name, "older-%zu", i);
+        const char *storage = ls_test_path(name);
+        snprintf(path, sizeof path, "%s/one/metrics.csv", storage);
+        ls_recipe *r = make_recipe(storage, NULL);
+        ls_rundir *d;
+        ASSERT_OK(ls_rundir_open(&d, r));
+        ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+        ASSERT_OK(ls_file_write(path, FILES[i][0], strlen(FILES[i][0])));
+        ASSERT_OK(ls_rundir_open(&d, r));
+        const ls_epoch_row row = {
+            .epoch = 1, .step = 2, .samples = 8, .train_loss = 4, .eval = { 1, { { "mae", 0.25 } } }
+        };
+        if (FILES[i][1])
+            ASSERT_OK(ls_metrics_epoch(d, &row));
+        else
+            ASSERT_FAILS(ls_metrics_epoch(d, &row), LS_E_FORMAT, "does not begin with " LS_EPOCH_CSV);
+        ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+        char *csv = file_of_run(storage, "metrics.csv");
+        assert_string_equal(csv, FILES[i][1] ? FILES[i][1] : FILES[i][0]);
+        free(csv);
+        ls_recipe_destroy(&r);
+    }
+}
+
+/* A step and an evaluation in which nothing counted: null, and said. */
+static void nothing_counted(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("nothing");
+    ls_recipe *r = make_recipe(storage, "log.tensorboard=true");
+    ls_rundir *d;
+    ls_run_info info;
+    char csv[LS_CSV_ROW];
+    const ls_evaluation none = { 2, { { "loss", NAN }, { "auc", NAN } } };
+    const ls_step_row step = { .step = 1, .samples = 8, .loss = NAN, .grad_norm = -1, .skipped = true };
+    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_metrics_step(d, &step));
+    ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 1, .samples = 9, .eval = none }));
+    ASSERT_OK(ls_metrics_epoch(
+        d, &(ls_epoch_row){ .step = 1, .samples = 8, .train_loss = NAN, .skipped = 1, .eval = none }));
+    snprintf(d->no_best, sizeof d->no_best, "eval_auc is undefined: why");
+    d->metrics.stop_waited = 1;
+    ASSERT_OK(ls_rundir_save_result(d, d->state, NULL));
+    ASSERT_OK(ls_run_info_read(&info, d->path));
+    assert_true(isnan(info.metrics.loss) && isnan(info.metrics.best_value) && isnan(info.metrics.stop_value));
+    assert_int_equal(info.metrics.stop_waited, 1);
+    char *result = file_of_run(storage, "result.json");
+    ASSERT_CONTAINS(result, "\"loss\":null,\"skipped\":true,");
+    ASSERT_CONTAINS(result, "\"eval\":{\"step\":1,\"loss\":null,\"auc\":null,\"skipped\":true}");
+    ASSERT_CONTAINS(result, "\"no_best\":\"eval_auc is undefined: why\"");
+    free(result);
+    assert_true(ls_rundir_is_best(d, 0.5, true, 2, 1)); /* a best one after all */
+    ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 2, .samples = 8, .loss = 1, .grad_norm = -1 }));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    result = file_of_run(storage, "result.json");
+    char *rows = file_of_run(storage, "metrics.jsonl");
+    assert_null(strstr(result, "no_best"));
+    ASSERT_CONTAINS(result, "\"loss\":1,\"lr\"");
+    ASSERT_CONTAINS(rows,
+                    "\"loss\":null,\"lr\":0,\"samples\":8,\"seconds\":0,\"skipped\":true,\"attempt\":0}");
+    ASSERT_CONTAINS(rows, "\"loss\":null,\"auc\":null,\"skipped\":true,\"samples\":9,");
+    ASSERT_CONTAINS(rows, "\"train_loss\":null,\"eval_loss\":null,\"eval_auc\":null,");
+    ASSERT_CONTAINS(rows, "\"skipped\":1,\"attempt\":0}");
+    assert_string_equal(ls_step_row_csv(csv, &step, 0), "1,0,8,,0,0,,,1,0");
+    free(rows);
+    free(result);
     ls_recipe_destroy(&r);
 }
 
@@ -264,6 +350,8 @@ int main(void)
         cmocka_unit_test(a_full_disk_leaves_whole_rows),
         cmocka_unit_test(means_of_texts),
         cmocka_unit_test(metrics_by_name),
+        cmocka_unit_test(older_columns),
+        cmocka_unit_test(nothing_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static char *write_report(const char *storage, int steps, bool builtin)
         ASSERT_OK(ls_metrics_epoch(
             d, &(ls_epoch_row){ .step = steps,
                                 .samples = 59904,
-                                .loss = 0.5,
+                                .train_loss = 0.5,
                                 .eval = { 2, { { "loss", 0.4375 }, { "accuracy", 0.8125 } } },
                                 .seconds = 3 }));
     }

@@ -38,7 +38,7 @@ static void a_new_run_has_its_files(void **state)
     char *log = file_of_run(storage, "log/rank-0.log"), *csv = file_of_run(storage, "metrics.csv"),
          *result = file_of_run(storage, "result.json");
     ASSERT_CONTAINS(log, "warning hello\n");
-    assert_string_equal(csv, "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt\n");
+    assert_string_equal(csv, "epoch,step,samples,train_loss,eval_loss,eval_accuracy,lr,seconds,attempt\n");
     json_t *tree = parse_json(result, strlen(result));
     assert_string_equal(text_of(tree, "state"), "finished");
     assert_string_equal(text_of(tree, "data"), "a set");

@@ -201,9 +201,34 @@ static void rows_that_cannot_count(void **state)
     }
 }
 
+/* Why a metric has no value: of an AUC also because there is one class only. */
+static void undefined_metrics(void **state)
+{
+    (void)state;
+    const ls_term rmse = { .kind = LS_RMSE }, auc = { .kind = LS_AUC }, bound = { .kind = LS_AUC_BOUND };
+    ls_sums *s = malloc(ls_sums_bytes(&auc)), *own = malloc(ls_sums_bytes(&bound));
+    ls_sums_clear(s, &auc);
+    ls_sums_clear(own, &bound);
+    assert_true(isnan(ls_sums_value(s, NULL, &rmse)) && isnan(ls_sums_value(s, NULL, &auc)) &&
+                isnan(ls_sums_value(own, s, &bound)));
+    ASSERT_CONTAINS(ls_sums_undefined(s, NULL, &rmse), "no target counts");
+    ASSERT_CONTAINS(ls_sums_undefined(s, NULL, &auc), "no target counts");
+    ASSERT_CONTAINS(ls_sums_undefined(own, s, &bound), "no target counts");
+    for (int i = 0; i < 3; i++) {
+        assert_true(ls_sums_add(s, &auc, i, 0.25, 1, 1));
+        ls_sums_count(s, 1);
+    }
+    assert_true(isnan(ls_sums_value(s, NULL, &auc)) && isnan(ls_sums_value(own, s, &bound)));
+    ASSERT_CONTAINS(ls_sums_undefined(s, NULL, &auc), "all targets that count are of one class");
+    ASSERT_CONTAINS(ls_sums_undefined(own, s, &bound), "all targets that count are of one class");
+    free(s);
+    free(own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(undefined_metrics),
         cmocka_unit_test(any_parts_have_the_same_bits),
         cmocka_unit_test(r2_does_not_cancel),
         cmocka_unit_test(columns_are_apart),

@@ -1,5 +1,6 @@
 /* test_weights.c - weights in the type of computation are a state beside the parameters: the update writes
  * both, gradients take the weights' place, and what changes parameters outside of a step reaches them. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bf16.h"
@@ -102,9 +103,36 @@ static void changes_reach_them(void **state)
     ls_trainer_destroy(&t);
 }
 
+/* The moving averages in the parameters' place: the weights follow at the next use, there and back. Before
+ * and after the first step the averages are the parameters themselves. */
+static void averages_reach_them(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    float loss[6];
+    START(t, .param = LS_BF16, .micro_batch = 6, .ema_decay = 0.5);
+    const size_t bytes = ls_type_bytes(&t->units[0].type);
+    void *before = malloc(bytes);
+    for (int steps = 0; steps < 3; steps++) {
+        memcpy(before, t->units[0].data, bytes);
+        ASSERT_OK(ls_trainer_exchange_ema(t));
+        assert_int_equal(memcmp(before, t->units[0].data, bytes) == 0, steps < 2);
+        ASSERT_OK(ls_trainer_eval(t, images, labels, loss, NULL, NULL));
+        expect_rounded(t);
+        ASSERT_OK(ls_trainer_exchange_ema(t));
+        assert_memory_equal(before, t->units[0].data, bytes);
+        ASSERT_OK(ls_trainer_eval(t, images, labels, loss, NULL, NULL));
+        expect_rounded(t);
+        step(t, 6);
+    }
+    free(before);
+    ls_trainer_destroy(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_update_writes_them),
+                                        cmocka_unit_test(averages_reach_them),
                                         cmocka_unit_test(gradients_take_their_place),
                                         cmocka_unit_test(changes_reach_them) };
     return cmocka_run_group_tests(tests, make_images, NULL);

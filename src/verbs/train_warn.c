@@ -1,0 +1,41 @@
+/* train_warn.c - see train_warn.h. */
+#include "train_warn.h"
+
+#include <math.h>
+
+#include "base/log.h"
+#include "recipe/recipe_use.h"
+
+static void warn_of_classes(const ls_loop *l, int64_t classes)
+{
+    const int64_t model = l->setup->classes, unused = model - classes;
+    if (classes >= 0 && unused > 0)
+        ls_log_warn(
+            "%s: %lld, but the labels of the training data end at %lld: %lld class%s of the model ha%s no "
+            "sample (model.classes: %lld fits)",
+            ls_recipe_where(l->recipe, "model.classes"), (long long)model, (long long)classes - 1,
+            (long long)unused, unused == 1 ? "" : "es", unused == 1 ? "s" : "ve", (long long)classes);
+}
+
+/* The rate of the last step before the checkpoint is known. By the present schedule it would be another one.
+ */
+static void warn_of_rate(const ls_loop *l, bool changed)
+{
+    const double was = l->from.metrics.lr,
+                 same = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->from.step - 1),
+                 next = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->from.step);
+    if (l->from.step < l->total_steps && fabs(same - was) > 1e-6 * fabs(was)) /* false of NaN: not known */
+        ls_log_warn("the learning rate jumps from %.3g in step %lld to %.3g in step %lld: %s", was,
+                    (long long)l->from.step, next, (long long)l->from.step + 1,
+                    changed
+                        ? "the recipe or the data has changed"
+                        : "the schedule is spread over all steps of the run, and train.steps or train.epochs "
+                          "has changed; schedule.total_steps gives it a length of its own");
+}
+
+void ls_train_warn(const ls_loop *l, int64_t classes, bool continues, bool changed)
+{
+    warn_of_classes(l, classes);
+    if (continues)
+        warn_of_rate(l, changed);
+}
