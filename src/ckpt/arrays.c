@@ -67,7 +67,7 @@ static ls_status make_list(blocks *b)
     ls_named_tensor *tensors = LS_ARENA_ARRAY(&b->arena, ls_named_tensor, b->n);
     ls_range *mine = LS_ARENA_ARRAY(&b->arena, ls_range, b->n);
     LS_TRY(ls_arena_status(&b->arena));
-    b->list = (ls_tensor_list){ b->n, tensors, mine };
+    b->list = (ls_tensor_list){ .n = b->n, .tensors = tensors, .mine = mine };
     for (int64_t i = 0; i < b->n; i++) {
         const ls_array *a = &b->arrays[i];
         mine[i].count = ls_type_count(&a->block.type);

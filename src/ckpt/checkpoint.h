@@ -31,6 +31,9 @@ typedef struct ls_tensor_list {
     /* whole tensors, the same list on every rank; their `data` are not read */
     const ls_named_tensor *tensors;
     const ls_range *mine; /* [n]; together the ranks' ranges must be each element once */
+    /* Of the first `numbers` tensors no element may be NaN, and of the first `finite` none infinite. Saving
+     * and loading others is LS_E_NUMERIC. */
+    int64_t finite, numbers;
 } ls_tensor_list;
 
 typedef struct ls_checkpoint_contents {

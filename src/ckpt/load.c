@@ -14,6 +14,7 @@
 #include "base/thread_pool.h"
 #include "ckpt/manifest.h"
 #include "ckpt/parts.h"
+#include "ckpt/ranges.h"
 #include "ckpt/safetensors.h"
 
 /* One kind of difference: how many there are, and the first few in words. */
@@ -247,6 +248,9 @@ ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_
             LS_TRY(proof
                        ? prove_and_read(t, proof, to, &(ls_range){ .first = first, .count = n, .data = data })
                        : read_range(t, to, first, n, data));
+            const ls_status s = ls_ranges_finite(l, i, data, n, first);
+            if (s != LS_OK)
+                return ls_fail(s, "%s: %s", t->file, ls_error_message());
         }
     }
     return LS_OK;

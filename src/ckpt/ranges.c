@@ -145,12 +145,27 @@ static bool has_any(const ls_layout_file *f, const ls_tensor_list *list)
     return any;
 }
 
+/* Whether this rank's range of tensor i may be written. */
+static ls_status allowed(const ls_ranges *w, const ls_tensor_list *list, int64_t i)
+{
+    const ls_range *r = &list->mine[i];
+    const size_t size = ls_dtype_size(list->tensors[i].tensor.type.dtype);
+    for (int64_t k = 0, n; k < r->count && i < list->numbers; k += n) {
+        const int64_t first = ls_range_piece(r, k, &n);
+        const ls_status s = ls_ranges_finite(list, i, (const char *)r->data + (size_t)k * size, n, first);
+        if (s != LS_OK)
+            return ls_fail(s, "no checkpoint is made (%s): %s", w->dir, ls_error_message());
+    }
+    return LS_OK;
+}
+
 /* Writes this rank's range of tensor i, whose first byte in the file is byte `at`. */
 static ls_status put_range(ls_ranges *w, int fd, const char *path, int file, const ls_tensor_list *list,
                            int64_t i, uint64_t at)
 {
     const size_t size = ls_dtype_size(list->tensors[i].tensor.type.dtype);
     const ls_range *r = &list->mine[i];
+    LS_TRY(allowed(w, list, i));
     if (w->per_rank) /* (nobody else's elements lie between its own) */
         return put_pieces(w, fd, path, file, r->data, (uint64_t)r->count * size, at);
     for (int64_t k = 0, n; k < r->count; k += n) {

@@ -33,6 +33,9 @@ ls_status ls_ranges_create(ls_ranges *w);
 ls_status ls_ranges_find(const ls_ranges *w);
 ls_status ls_ranges_write(ls_ranges *w);                /* writes this rank's part to disk. Local */
 ls_status ls_ranges_collect(ls_ranges *w, ls_group *g); /* sends the checksums to rank 0. Collective */
+/* finite.c: LS_E_NUMERIC if one of n elements of tensor i, from its element `first` on, is none that the list
+ * may have. Local. */
+ls_status ls_ranges_finite(const ls_tensor_list *l, int64_t i, const void *data, int64_t n, int64_t first);
 /* Rank 0: reads the ranks' own files as a reader does, which finds every element once. Local. */
 ls_status ls_ranges_prove(const ls_ranges *w);
 /* Rank 0: joins checksums of rows to checksums of pieces (compact.c). Local. */

@@ -109,7 +109,7 @@ static ls_status load(ls_generator *g, const ls_weights *w)
     weights l;
     ls_status s = list(g, &l);
     if (s == LS_OK)
-        s = ls_ranges_load(w, &(ls_tensor_list){ l.n, l.whole, l.ranges },
+        s = ls_ranges_load(w, &(ls_tensor_list){ .n = l.n, .tensors = l.whole, .mine = l.ranges },
                            &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true });
     release(&l);
     return s;

@@ -84,7 +84,10 @@ static void add_samples(building *b, const ls_live *q, const char *what, int i, 
         data);
 }
 
-static ls_tensor_list list_of(const building *b) { return (ls_tensor_list){ b->n, b->tensors, b->mine }; }
+static ls_tensor_list list_of(const building *b)
+{
+    return (ls_tensor_list){ .n = b->n, .tensors = b->tensors, .mine = b->mine };
+}
 
 /* ---- saving */
 

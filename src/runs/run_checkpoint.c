@@ -142,7 +142,7 @@ ls_tensor_list ls_run_list(ls_arena *a, const ls_run_contents *c)
         tensors[i] = (ls_named_tensor){ s->name, ls_tensor_of(NULL, &s->type) };
         mine[i] = (ls_range){ .first = s->first, .count = s->count, .data = s->data };
     }
-    return (ls_tensor_list){ mine ? c->n : 0, tensors, mine };
+    return (ls_tensor_list){ .n = mine ? c->n : 0, .tensors = tensors, .mine = mine };
 }
 
 /* ---- loading */

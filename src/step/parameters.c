@@ -380,11 +380,15 @@ static ls_status leave_out(ls_tensor_list *l, const char *reset)
                            "RECIPE lists them)",
                            word);
     }
+    const ls_tensor_list all = *l;
     n = 0;
-    for (int64_t i = 0; i < l->n; i++)
+    for (int64_t i = 0; i < all.n; i++)
         if (!ls_words_freeze(reset, tensors[i].name)) {
             tensors[n] = tensors[i];
             mine[n++] = mine[i];
+        } else {
+            l->finite -= i < all.finite;
+            l->numbers -= i < all.numbers;
         }
     l->n = n;
     return LS_OK;
@@ -400,6 +404,8 @@ static ls_status load(ls_trainer *t, const ls_weights *w, bool strict, const cha
     ls_status s = ls_state_lists_make(&l, &t->compiled, t->session);
     if (s == LS_OK)
         s = leave_out(&l.model, reset);
+    if (s == LS_OK && !t->compiled.plans[LS_MICRO]) /* an evaluation says what such weights come to */
+        l.model.finite = l.model.numbers = 0;
     if (s == LS_OK)
         s = ls_session_enter(t->session, "loading weights");
     /* other states than weights get the values of ls_trainer_init */

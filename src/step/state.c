@@ -58,7 +58,7 @@ static ls_tensor_list stage(char **to, ls_arena *arena, const ls_tensor_list *l,
         mine[i].data = *to;
         *to += (c.bytes + 63) / 64 * 64;
     }
-    return (ls_tensor_list){ mine ? l->n : 0, l->tensors, mine };
+    return (ls_tensor_list){ mine ? l->n : 0, l->tensors, mine, l->finite, l->numbers };
 }
 
 ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer *t, const char *dir,
@@ -104,7 +104,7 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const cha
     LS_TRAINER_USE(t);
     ls_state_lists l = { 0 };
     ls_status s = load_lists(t, c, &l);
-    if (s == LS_E_FORMAT && advice)
+    if ((s == LS_E_FORMAT || s == LS_E_NUMERIC) && advice)
         s = ls_fail(s, "%s. %s", ls_error_message(), advice);
     s = ls_checkpoint_together(t->group, s);
     t->used = true;

@@ -78,7 +78,8 @@ static ls_status check_moments(const ls_dcp_state *s, const ls_tensor_list *mome
 
 static ls_tensor_list moments_of(const ls_state_lists *l)
 {
-    return (ls_tensor_list){ l->sliced_optimizer, l->optimizer.tensors, l->optimizer.mine };
+    const int64_t n = l->sliced_optimizer;
+    return (ls_tensor_list){ n, l->optimizer.tensors, l->optimizer.mine, n, n };
 }
 
 static ls_status open_optimizer(ls_dcp_state *s, ls_state_lists *l)

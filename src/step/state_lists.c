@@ -166,8 +166,10 @@ static ls_status make_lists(ls_state_lists *out, const ls_compiled *c, ls_sessio
     out->sliced_optimizer = optimizer.n;
     LS_TRY(append_others(&optimizer, &l, false));
     LS_TRY(names_differ(l.arena, &optimizer));
-    out->model = (ls_tensor_list){ model.n, model.tensors, model.mine };
-    out->optimizer = (ls_tensor_list){ optimizer.n, optimizer.tensors, optimizer.mine };
+    /* a buffer may have infinities, of a mask for example */
+    out->model = (ls_tensor_list){ model.n, model.tensors, model.mine, c->units.n_slots, model.n };
+    out->optimizer = (ls_tensor_list){ optimizer.n, optimizer.tensors, optimizer.mine, optimizer.n,
+                                       optimizer.n };
     out->sliced_model = c->units.n_slots;
     out->model_copies = model.copies;
     out->optimizer_copies = optimizer.copies;
@@ -216,7 +218,8 @@ static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_t
     }
     for (int64_t i = sliced; mine && i < l->n && c->parallel.rank > 0; i++)
         mine[i].count = 0;
-    return (ls_tensor_list){ mine ? l->n : 0, l->tensors, mine }; /* the arena remembers */
+    /* the arena remembers */
+    return (ls_tensor_list){ mine ? l->n : 0, l->tensors, mine, l->finite, l->numbers };
 }
 
 ls_checkpoint_contents ls_state_share(const ls_compiled *c, ls_state_lists *l,
