@@ -66,6 +66,12 @@ typedef struct ls_scaler {
 #define LS_SCALER_DEFAULTS .init = 65536, .growth = 2, .backoff = 0.5, .interval = 2000
 LS_API ls_scaler ls_scaler_default(void);
 
+/* What a step does whose loss or gradient norm is not finite. It changes nothing. */
+typedef enum ls_nonfinite {
+    LS_NONFINITE_STOP, /* it fails with LS_E_NUMERIC */
+    LS_NONFINITE_SKIP  /* it is skipped, and fails only if it is one of too many in a row */
+} ls_nonfinite;
+
 typedef struct ls_update_opts {
     ls_optimizer optimizer;
     /* 0: no clipping. Else gradients are scaled by min(1, clip_norm / (norm + 1e-6)), as clip_grad_norm_
@@ -75,8 +81,8 @@ typedef struct ls_update_opts {
      * after the first step, then in each step average += (1 - ema_decay) (parameter - average), as
      * torch.optim.swa_utils.get_ema_multi_avg_fn. */
     double ema_decay;
-    /* f16: gradients are multiplied by the state "loss_scale". A step with a gradient that is not finite is
-     * skipped, and lowers the scale. */
+    /* f16: gradients are multiplied by the state "loss_scale". A step with a gradient that is not finite
+     * lowers the scale. */
     bool loss_scaling;
     ls_scaler scaler;
     /* The rest is for several ranks (docs/ranks.md). */
@@ -127,7 +133,8 @@ typedef struct ls_update_unit {
 /* Builds the update program of n units. Local.
  * Inputs: "grad.<unit>" (f32 or f64; as long as the state, or with `reduce` `shards` times as long), "lr" f64
  * []. States: "<unit>", "<moment>.<unit>", "step" i64 []. Outputs: with clipping "grad_norm", over all units
- * and ranks; with loss scaling "applied" i32 []. */
+ * and ranks; "applied" i32 [], the same on all ranks: 0 if the norm, or without clipping the square of an
+ * element, is not finite, and then all states keep their values but those of the loss scale. */
 LS_API ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const ls_update_opts *o);
 
 typedef enum ls_schedule_kind {

@@ -185,6 +185,8 @@ typedef struct ls_recipe {
         const char *freeze; /* names, separated by spaces; "" none */
         double label_smoothing; /* of classifiers of images; 0: none */
         double clip_norm;   /* 0: none */
+        ls_nonfinite nonfinite;
+        int64_t max_skips;
         struct {
             int64_t patience; /* epochs; 0: no early stopping */
             double min_delta;

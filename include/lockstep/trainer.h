@@ -55,6 +55,8 @@ typedef struct ls_trainer_opts {
     int n_groups;
     const ls_optimizer_group *groups;
     double clip_norm; /* 0: none */
+    ls_nonfinite nonfinite;
+    int64_t max_skips; /* LS_NONFINITE_SKIP: steps in a row, at least 1 */
     double ema_decay; /* above 0: keeps a moving average of the parameters (ls_update_opts); 0: none */
     /* parameters that keep their values: names of parameters or of modules around them, separated by spaces;
      * `*`, `?` and [...] match inside one part of a name. NULL: none */
@@ -84,13 +86,14 @@ typedef struct ls_trainer_opts {
      * eval, get and set are collective */
     ls_group *group;
 } ls_trainer_opts;
-#define LS_TRAINER_DEFAULTS                                                                                \
-    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64,     \
-    .micro_batches = 1, .accumulation = LS_SUM_TREE, .padding = false, .mean_of_means = false,             \
-    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .n_groups = 0, .groups = NULL, .clip_norm = 0, .ema_decay = 0, \
-    .freeze = NULL, .metrics = NULL, .param = LS_F32, .output = LS_F32, .cast_forward_inputs = true,       \
-    .modules = NULL, .scaler = { LS_SCALER_DEFAULTS }, .recompute = NULL, .eval_only = false,              \
-    .stage_saves = false, .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
+#define LS_TRAINER_DEFAULTS                                                                            \
+    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, \
+    .micro_batches = 1, .accumulation = LS_SUM_TREE, .padding = false, .mean_of_means = false,         \
+    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .n_groups = 0, .groups = NULL, .clip_norm = 0,             \
+    .nonfinite = LS_NONFINITE_STOP, .max_skips = 10, .ema_decay = 0, .freeze = NULL, .metrics = NULL,  \
+    .param = LS_F32, .output = LS_F32, .cast_forward_inputs = true, .modules = NULL,                   \
+    .scaler = { LS_SCALER_DEFAULTS }, .recompute = NULL, .eval_only = false, .stage_saves = false,     \
+    .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
 LS_API ls_trainer_opts ls_trainer_opts_default(void);
 
 /* One thread at a time uses a trainer, any thread: a call that comes while another thread is in one is
@@ -127,33 +130,49 @@ LS_API ls_status ls_trainer_exchange_ema(ls_trainer *t);
 LS_API ls_status ls_trainer_save(ls_trainer *t, const char *path);
 
 /* All that the trainer keeps, as checkpoint `dir` (docs/checkpoint.md), a new folder to which every rank
- * writes what it has; and back, on any number of ranks, however the step is laid over them. Initial values
- * are not needed before. `dir` may also be what torch.distributed.checkpoint.save wrote of a model and its
- * optimizer (docs/weights.md): parameters, moments and steps are taken. Collective. */
+ * writes what it has; and back, on any number of ranks, however the step is laid over them. LS_E_NUMERIC
+ * names a tensor that has a NaN, or, of the parameters and the optimizer's state, an infinity: no checkpoint
+ * is made. Initial values are not needed before. `dir` may also be what torch.distributed.checkpoint.save
+ * wrote of a model and its optimizer (docs/weights.md): parameters, moments and steps are taken. Collective.
+ */
 LS_API ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir);
 LS_API ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir);
+
+/* Why a step was skipped. The weights, the state of the optimizer, averages and the model's buffers are then
+ * as before the step. */
+typedef enum ls_skip {
+    LS_SKIP_NONE,     /* it was not */
+    LS_SKIP_NOTHING,  /* nothing of it counts: all targets are ignored, all weights 0 */
+    /* f16: the scaled gradient overflowed. The loss scale has become smaller, and, as with PyTorch's
+     * GradScaler, running statistics have moved. */
+    LS_SKIP_OVERFLOW,
+    LS_SKIP_LOSS,     /* the loss of a micro-batch is not finite */
+    LS_SKIP_GRADIENT  /* the gradient's norm is not finite, or an element's square */
+} ls_skip;
 
 typedef struct ls_step_result {
     double loss;       /* what is minimised: of one loss its mean, or as mean_of_means says; NaN: none */
     int64_t count;     /* what `loss` is a mean of: valid targets, where these divide it, else samples */
-    double grad_norm;  /* before clipping; -1 when not clipping */
+    double grad_norm;  /* before clipping; -1 when not clipping, and where a step has none */
     double loss_scale; /* of the next step; 0 without loss scaling */
-    bool skipped;      /* nothing was changed: gradients overflowed f16, or nothing of the step counts */
+    bool skipped;      /* no weight was changed; `skip` says why */
     double seconds;
     /* of several losses each by itself, undivided by its factor; NaN: nothing counted for it. The trainer's
      * memory, until its next step */
     int n_losses;
     const ls_metric *losses;
+    ls_skip skip;
 } ls_step_result;
 
 /* One optimizer step of what a loader gave for it: `batch` has this rank's share of the step. Every input of
  * the model takes the field of its name; float fields may be f32 or f64, of which they become the other. The
  * divisors of the losses are those of the whole step, over all ranks; to dropout, sample r of micro-batch m
  * of M is number m + r M of the step. A step of which nothing counts changes nothing (`skipped`),
- * and its loss is NaN. LS_E_NUMERIC when the loss is not a number: the message names the first op that made
- * one, with its layer; in f16 also when gradients overflow although the loss scale has come down to 1.
- * LS_E_ARG before there are weights, and for an lr that is negative or not finite; LS_E_SHAPE as
- * ls_trainer_check_data. */
+ * and its loss is NaN. LS_E_NUMERIC when a loss or the gradient's norm is not finite (ls_nonfinite), on all ranks alike: nothing
+ * was changed, *r has the step's numbers, and the next step is possible. The message names the first op that
+ * made a bad number, with its layer; for it every rank runs a micro-batch again. In f16 also when gradients
+ * overflow although the loss scale has come down to 1. LS_E_ARG before there are weights, and for an lr that
+ * is negative or not finite; LS_E_SHAPE as ls_trainer_check_data. */
 struct ls_dataset;
 struct ls_loader_step;
 LS_API ls_status ls_trainer_step_from(ls_trainer *t, const struct ls_loader_step *batch, double lr,

@@ -54,6 +54,8 @@ static void end(const ls_program *g, int i)
 #endif
 }
 
+enum { LS_BAD_TEXT = 1024 }; /* room for what is said of a bad number */
+
 static bool finite_at(const ls_tensor *t, int64_t i)
 {
     switch (t->type.dtype) {
@@ -157,12 +159,24 @@ static inline ls_status call(ls_session *s, const ls_call *c, ls_part part)
     return LS_OK;
 }
 
+/* What `look` says of step k, unless an earlier step was bad. The run goes on: other ranks wait for what this
+ * one sends. */
+static void note(ls_session *s, const ls_program *g, int k, bool after, char message[LS_BAD_TEXT])
+{
+    if (s->bad_step >= 0 || look(g, k, after) == LS_OK)
+        return;
+    s->bad_step = k;
+    snprintf(message, LS_BAD_TEXT, "%s", ls_error_message());
+}
+
 ls_status ls_session_run(ls_session *s, int i, bool check_finite)
 {
     if (i < 0 || i >= s->n_programs)
         return ls_fail(LS_E_ARG, "session: program %d of %d", i, s->n_programs);
     ls_program *g = &s->programs[i];
     const int n = g->plan->n_steps;
+    char message[LS_BAD_TEXT];
+    s->bad_step = -1;
     if (s->profile)
         g->began = ls_now();
     LS_TRY(ls_session_enter(s, g->plan->graph->name));
@@ -171,10 +185,10 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
         begin(g, k);
         const ls_part part = g->plan->steps[k].part;
         if (check_finite && part != LS_PART_WAIT)
-            LS_TRY(look(g, k, false));
+            note(s, g, k, false, message);
         LS_TRY(call(s, &g->calls[k], part));
         if (check_finite && part != LS_PART_START)
-            LS_TRY(look(g, k, true));
+            note(s, g, k, true, message);
         end(g, k);
         if (s->profile) {
             g->times[k] = t - g->began;
@@ -182,8 +196,10 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
         }
     }
     ls_session_leave(s);
-    return LS_OK;
+    return s->bad_step < 0 ? LS_OK : ls_fail(LS_E_NUMERIC, "%s", message);
 }
+
+int ls_session_bad_step(const ls_session *s) { return s->bad_step; }
 
 void ls_session_profile(ls_session *s, bool on) { s->profile = on; }
 const double *ls_session_times(const ls_session *s, int i) { return s->programs[i].times; }

@@ -44,9 +44,13 @@ ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out);
  * Local. */
 void ls_session_bind(ls_binding *b, const void *data);
 
-/* Runs plan number `i` once. check_finite: every float output of every op is checked, and the first op with a
- * NaN or infinity fails the run with LS_E_NUMERIC, its scope and op. That is slow; it explains a bad loss. */
+/* Runs plan number `i` once. check_finite: every float output of every op is checked. The run goes on to its
+ * end, since other ranks wait for it, and then fails with LS_E_NUMERIC, which names the first op that had a
+ * NaN or infinity, and its scope. That is slow; it explains a bad loss. All ranks check or none: else the
+ * others wait long. */
 ls_status ls_session_run(ls_session *s, int i, bool check_finite);
+/* The step of the program at which the latest run failed with LS_E_NUMERIC; -1: none. */
+int ls_session_bad_step(const ls_session *s);
 
 /* While on, the seconds of each step of plan i are recorded: steps[k] of the latest run. */
 void ls_session_profile(ls_session *s, bool on);

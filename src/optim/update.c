@@ -1,5 +1,6 @@
-/* update.c - the program `update`: from summed gradients to new parameters. It has no branches. If an f16
- * step overflowed, the value `apply` is 0, and then nothing changes, including the step counter. */
+/* update.c - the program `update`: from summed gradients to new parameters. It has no branches. If a gradient
+ * is not finite, the value `apply` is 0, and then nothing changes, including the step counter; with loss
+ * scaling only the scale does. */
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
 #include "device/update_attrs.h"
@@ -122,16 +123,14 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     ls_value counter = number_kept(g, LS_IS_STEP, LS_I64, (ls_init){ 0 });
     ls_value scale = LS_NONE, apply = LS_NONE, largest = LS_NONE, loss_scale = LS_NONE, good = LS_NONE;
 
-    if (o->clip_norm > 0 || o->loss_scaling)
+    if (n)
         largest = agreed(g, ls_graph_apply(g, &ls_op_max_abs, n, grads, NULL), o, LS_HOW_MAX);
     if (o->loss_scaling) {
         loss_scale = number_kept(g, LS_IS_LOSS_SCALE, LS_F32, (ls_init){ LS_INIT_CONST, o->scaler.init, 0 });
         good = number_kept(g, LS_IS_GOOD_STEPS, LS_I32, (ls_init){ 0 });
-        apply = ls_graph_apply(g, &ls_op_is_finite, 1, &largest, NULL);
         scale = ls_div(g, scalar(g, loss_scale, 1.0), loss_scale);
-        number_out(g, LS_IS_APPLIED, apply);
     }
-    if (o->clip_norm > 0) {
+    if (n && o->clip_norm > 0) {
         ls_value *mine = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
         int count = 0;
         LS_TRY(ls_arena_status(&g->arena));
@@ -145,8 +144,15 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
                                        NULL);
         norm = times(g, scale, norm);
         number_out(g, LS_IS_GRAD_NORM, norm);
+        apply = ls_graph_apply(g, &ls_op_is_finite, 1, &norm, NULL);
         scale = times(g, scale, clip_factor(g, norm, o->clip_norm));
+    } else if (n) {
+        /* the square, which Adam and Adafactor would keep for ever if it were infinite */
+        const ls_value most = times(g, scale, largest), square = ls_mul(g, most, most);
+        apply = ls_graph_apply(g, &ls_op_is_finite, 1, &square, NULL);
     }
+    if (n)
+        number_out(g, LS_IS_APPLIED, apply);
     ls_value step = ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ counter, apply }, NULL);
     for (int i = 0; i < n; i++) {
         const ls_optimizer own = settings(&o->optimizer, units[i].group, units[i].n_tensors);
@@ -166,7 +172,7 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
                 (ls_value[]){ ls_update_moment(g, (ls_moment)LS_EMA, &units[i], &in), updated, step, apply },
                 &(ls_ema_attrs){ o->ema_decay });
     }
-    if (o->loss_scaling) { /* last, because it overwrites what the other ops read */
+    if (n && o->loss_scaling) { /* last, because it overwrites what the other ops read */
         const ls_scale_update_attrs a = { o->scaler.growth, o->scaler.backoff, o->scaler.interval };
         ls_graph_apply(g, &ls_op_loss_scale_update, 3, (ls_value[]){ loss_scale, good, apply }, &a);
     }

@@ -388,6 +388,8 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
                         .averaging = o->ema_decay > 0 && !o->eval_only,
                         .mean_of_means = o->mean_of_means,
                         .padding = o->padding,
+                        .nonfinite = o->nonfinite,
+                        .max_skips = o->max_skips,
                         .accumulation = o->accumulation,
                         .parallel = o->parallel };
     const ls_precision precision = ls_trainer_precision(o);
@@ -401,6 +403,11 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
                        (long long)o->micro_batch, (long long)o->micro_batches);
     LS_TRY(check_optimizer(&o->optimizer, o->clip_norm, o->ema_decay));
     LS_TRY(check_scaler(&o->scaler));
+    if ((o->nonfinite != LS_NONFINITE_STOP && o->nonfinite != LS_NONFINITE_SKIP) || o->max_skips < 1)
+        return ls_fail(LS_E_USAGE,
+                       "nonfinite %d, max_skips %lld: nonfinite is LS_NONFINITE_STOP or LS_NONFINITE_SKIP, "
+                       "max_skips at least 1",
+                       (int)o->nonfinite, (long long)o->max_skips);
     if (o->param == LS_F64 && strcmp(o->device, "ref"))
         return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_PARAM, "f64 runs on device ref only; this is %s",
                              o->device);

@@ -30,6 +30,8 @@ typedef struct ls_compiled {
     bool gradients_in_weights;
     bool gradients_in_arena; /* LS_MEM_GRADIENT (plan/plan.h) */
     size_t staging_bytes; /* of the copy of what this rank saves; 0: saves are not staged */
+    ls_nonfinite nonfinite;
+    int64_t max_skips;
     ls_accumulation accumulation;
     int tree_buffers;                   /* gradient buffers besides the one that `micro` writes */
     double graph_seconds, plan_seconds; /* time that compiling took */

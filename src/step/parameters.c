@@ -115,6 +115,7 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
         *(int64_t *)t->random_seed.data = (int64_t)seed;
     t->ready = t->used = true;
     t->left_behind = false;
+    t->skips = t->bad_skips = 0;
     t->averaged = t->rounded = t->buffers_moved = false;
     ls_session_leave(t->session);
     return LS_OK;
@@ -491,5 +492,5 @@ size_t ls_trainer_bytes(const ls_trainer *t)
     for (int i = 0; i < t->n_fields; i++)
         put += t->fields[i].put ? (size_t)ls_trainer_room(t) * ls_trainer_sample_bytes(t, &t->fields[i]) : 0;
     return ls_session_bytes(t->session) + ls_compiled_tree_bytes(&t->compiled) + t->compiled.staging_bytes +
-           put;
+           put + ls_undo_bytes(&t->undo);
 }

@@ -110,6 +110,7 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const cha
     t->used = true;
     t->ready = t->ready || s == LS_OK;
     t->left_behind = s == LS_OK && c->live && !t->guest;
+    t->skips = t->bad_skips = 0;
     t->averaged = t->rounded = t->buffers_moved = false;
     if (s == LS_OK)
         ls_session_leave(t->session);

@@ -17,19 +17,6 @@
 #include "graph/identity.h"
 #include "ops/rules.h"
 
-static void put_scalar(const ls_tensor *t, double x)
-{
-    if (t->type.dtype == LS_F64)
-        *(double *)t->data = x;
-    else
-        *(float *)t->data = (float)x;
-}
-
-static double scalar(const ls_tensor *t)
-{
-    return t->type.dtype == LS_F64 ? *(double *)t->data : (double)*(float *)t->data;
-}
-
 static ls_status bind_units(ls_trainer *t, bool training)
 {
     const ls_units *u = &t->compiled.units;
@@ -129,6 +116,7 @@ static ls_status bind(ls_trainer *t)
     const ls_graph *micro = training ? c->plans[LS_MICRO]->graph : NULL, *eval = c->plans[LS_EVAL]->graph;
     LS_TRY(bind_units(t, training));
     LS_TRY(bind_buffers(t));
+    LS_TRY(ls_trainer_undo_find(t));
     LS_TRY(ls_trainer_bind_fields(t));
     LS_TRY(bind_terms(t, training));
     LS_TRY(number(s, LS_IS_PREDICTED, "predicted", has_output(eval, LS_IS_PREDICTED), &t->eval_predicted));
@@ -141,7 +129,7 @@ static ls_status bind(ls_trainer *t)
     LS_TRY(number(s, LS_IS_SEED, "random_seed", random, &t->random_seed));
     LS_TRY(number(s, LS_IS_PLACES, "sample_places", random, &t->sample_places));
     LS_TRY(number(s, LS_IS_GRAD_NORM, "grad_norm", training && c->clipping, &t->grad_norm));
-    LS_TRY(number(s, LS_IS_APPLIED, "applied", training && c->loss_scaling, &t->applied));
+    LS_TRY(number(s, LS_IS_APPLIED, "applied", training, &t->applied));
     LS_TRY(number(s, LS_IS_LOSS_SCALE, "loss_scale", training && c->loss_scaling, &t->loss_scale));
     return LS_OK;
 }
@@ -278,6 +266,7 @@ void ls_trainer_destroy(ls_trainer **tp)
     free(t->fields);
     free(t->fed);
     free(t->buffers);
+    ls_undo_release(&t->undo);
     free(t->whole);
     __atomic_store_n(&t->closing, true, __ATOMIC_RELAXED);
     ls_background_wait(&t->prefault);
@@ -287,71 +276,6 @@ void ls_trainer_destroy(ls_trainer **tp)
     ls_compiled_release(&t->compiled);
     free(t);
     *tp = NULL;
-}
-
-static ls_status run(ls_trainer *t, int program)
-{
-    t->used = true;
-    if (program != LS_UPDATE)
-        LS_TRY(ls_trainer_round_weights(t));
-    if (program == LS_MICRO && t->compiled.gradients_in_weights)
-        t->rounded = false;
-    LS_TRY(ls_session_run(t->session, t->session_plan[program], false));
-    if (program == LS_UPDATE)
-        t->rounded = true;
-    if (t->after_run)
-        t->after_run(t->context, t, program);
-    return LS_OK;
-}
-
-/* The loss of micro-batch m is not finite. Runs it again and checks every value, so that the message names
- * the op that computed the first bad one. */
-static ls_status blame(ls_trainer *t, int64_t m)
-{
-    LS_TRY(ls_trainer_round_weights(t));
-    ls_status s = ls_session_run(t->session, t->session_plan[LS_MICRO], true);
-    t->rounded = !t->compiled.gradients_in_weights;
-    if (s != LS_OK)
-        return ls_fail_in(
-            s, "the loss of micro-batch %lld is not a number%s", (long long)m,
-            t->compiled.loss_scaling ? ", which no loss scale mends (f16 ends at 65504; bf16 does not)" : "");
-    return ls_fail(LS_E_NUMERIC,
-                   "the loss of micro-batch %lld is not a number, though every value of a second run is; is "
-                   "memory damaged?",
-                   (long long)m);
-}
-
-/* The divisor of loss i in this rank's micro-batch k. With loss_mean: micro_batch a micro-batch divides by
- * its own, times the number of micro-batches. */
-static double divisor(const ls_trainer *t, int64_t k, int i)
-{
-    const ls_compiled *c = &t->compiled;
-    const double all = c->mean_of_means ? t->sums[k * (c->objective.n_losses + 1) + i] : t->total[i];
-    return (all > 0 ? all : 1) * (c->mean_of_means ? (double)c->micro_batches : 1);
-}
-
-/* Runs this rank's micro-batch k. Its losses go to t->loss_of, its gradients to t->grads. */
-static ls_status run_micro(ls_trainer *t, int64_t k)
-{
-    const ls_compiled *c = &t->compiled;
-    const int64_t number = c->share.first + k * c->share.stride;
-    ls_trainer_fill(t, k);
-    for (int i = 0; i < c->objective.n_losses; i++)
-        put_scalar(&t->divisor[i], divisor(t, k, i));
-    if (t->real.data)
-        *(int32_t *)t->real.data = (int32_t)t->own[k];
-    if (t->track.data) /* buffers change once a step, in micro-batch 0, with any number of ranks */
-        *(int32_t *)t->track.data = number == 0;
-    if (t->sample_places.data) {
-        /* as in data/order.c: row r of micro-batch m is sample m + r M of the step */
-        ((int64_t *)t->sample_places.data)[0] = number;
-        ((int64_t *)t->sample_places.data)[1] = c->micro_batches;
-    }
-    LS_TRY(run(t, LS_MICRO));
-    for (int i = 0; i < t->losses; i++)
-        t->loss_of[k * t->losses + i] = scalar(&t->loss[i]);
-    /* in f16, too: the loss scale multiplies only gradients */
-    return isfinite(t->loss_of[k * t->losses]) ? LS_OK : blame(t, number);
 }
 
 /* Exchanges requests and losses with the other ranks. Each rank sends its request and its losses; t->loss_of
@@ -401,13 +325,56 @@ static const double LOWEST_SCALE = 1;
 
 static ls_status check_scale(const ls_step_result *r)
 {
-    if (!r->skipped || r->loss_scale >= LOWEST_SCALE)
+    if (r->skip != LS_SKIP_OVERFLOW || r->loss_scale >= LOWEST_SCALE)
         return LS_OK;
     return ls_fail(LS_E_NUMERIC,
                    "the gradients overflow f16 even with a loss scale of %g, so every step would be skipped: "
                    "training has diverged, or its numbers are too "
                    "large for f16 (a lower learning rate, clipping, or bf16 or f32 in place of f16)",
                    2 * r->loss_scale);
+}
+
+static bool losses_finite(const ls_trainer *t)
+{
+    for (int64_t m = 0; m < t->compiled.micro_batches; m++)
+        if (!isfinite(t->loss_of[m * t->losses])) /* in f16, too: the loss scale multiplies only gradients */
+            return false;
+    return true;
+}
+
+/* Runs `update`, unless that is known to change nothing. The same outcome on all ranks. */
+static ls_status apply(ls_trainer *t, double lr, bool nothing, ls_skip *skip)
+{
+    *skip = nothing ? LS_SKIP_NOTHING : losses_finite(t) ? LS_SKIP_NONE : LS_SKIP_LOSS;
+    if (*skip)
+        return LS_OK;
+    ls_put_scalar(&t->lr, lr);
+    if (!t->applied.data)
+        return ls_trainer_program(t, LS_UPDATE);
+    *(int32_t *)t->applied.data = 1; /* device null writes nothing */
+    LS_TRY(ls_trainer_program(t, LS_UPDATE));
+    if (!*(int32_t *)t->applied.data)
+        *skip = t->compiled.loss_scaling ? LS_SKIP_OVERFLOW : LS_SKIP_GRADIENT;
+    return LS_OK;
+}
+
+/* A number of the step was not finite. Puts back what `micro` has changed, and counts. After an overflow of
+ * f16 running statistics stay as they have moved, as with PyTorch's GradScaler. */
+static ls_status refuse(ls_trainer *t, const ls_step_result *r)
+{
+    const ls_compiled *c = &t->compiled;
+    t->skips++;
+    if (r->skip == LS_SKIP_OVERFLOW)
+        return check_scale(r);
+    ls_trainer_undo(t);
+    t->bad_skips++;
+    if (c->nonfinite == LS_NONFINITE_SKIP && t->bad_skips < c->max_skips)
+        return LS_OK;
+    const ls_status s = ls_trainer_explain(t, r->skip);
+    return s != LS_E_NUMERIC || c->nonfinite == LS_NONFINITE_STOP
+               ? s
+               : ls_fail(s, "%s; it is step %lld in a row that was skipped, and max_skips is %lld",
+                         ls_error_message(), (long long)t->bad_skips, (long long)c->max_skips);
 }
 
 /* The sum over the step's micro-batches of the i-th number of each. */
@@ -459,24 +426,31 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
         LS_TRY(ls_trainer_check_whole(t, samples, c->micro_batch * c->micro_batches));
     LS_TRY(ls_trainer_divisors(t, samples, &nothing));
     memset(t->loss_of, 0, sizeof *t->loss_of * (size_t)(c->micro_batches * t->losses));
+    ls_trainer_undo_keep(t);
     for (int i = 0; i < c->units.trained; i++)
         ls_tree_begin(&t->trees[i]);
     for (int64_t k = 0; k < c->share.count && !nothing; k++) {
-        LS_TRY(run_micro(t, k));
+        LS_TRY(ls_trainer_micro(t, k));
         for (int i = 0; i < c->units.trained; i++)
             ls_tree_add(&t->trees[i], t->grads[i].data, k + 1 == c->share.count);
     }
     t->buffers_moved = t->n_buffers > 0;
     LS_TRY(exchange(t));
-    put_scalar(&t->lr, lr);
-    if (!nothing)
-        LS_TRY(run(t, LS_UPDATE));
-    *r = (ls_step_result){ .grad_norm = c->clipping && !nothing ? scalar(&t->grad_norm) : -1,
-                           .loss_scale = c->loss_scaling ? scalar(&t->loss_scale) : 0,
-                           .skipped = nothing || (c->loss_scaling && !*(int32_t *)t->applied.data) };
+    ls_skip skip;
+    LS_TRY(apply(t, lr, nothing, &skip));
+    const bool updated = skip != LS_SKIP_NOTHING && skip != LS_SKIP_LOSS;
+    *r = (ls_step_result){ .grad_norm = c->clipping && updated ? ls_get_scalar(&t->grad_norm) : -1,
+                           .loss_scale = c->loss_scaling ? ls_get_scalar(&t->loss_scale) : 0,
+                           .skipped = skip != LS_SKIP_NONE,
+                           .skip = skip };
     result(t, r, nothing);
+    ls_status s = LS_OK;
+    if (skip == LS_SKIP_NONE)
+        t->skips = t->bad_skips = 0;
+    else if (skip != LS_SKIP_NOTHING)
+        s = refuse(t, r);
     r->seconds = ls_now() - start;
-    return nothing ? LS_OK : check_scale(r);
+    return s;
 }
 
 ls_status ls_trainer_step_fed(ls_trainer *t, int64_t samples, double lr, ls_step_result *r)
@@ -491,7 +465,7 @@ ls_status ls_trainer_eval_fed(ls_trainer *t)
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_eval"));
     LS_TRY(ls_trainer_share_buffers(t));
     ls_trainer_fill(t, 0);
-    const ls_status s = run(t, LS_EVAL);
+    const ls_status s = ls_trainer_program(t, LS_EVAL);
     ls_trainer_unfeed(t);
     return s;
 }

@@ -46,6 +46,14 @@ typedef struct ls_fed {
     int64_t count; /* entries that count in the step, over all ranks; -1: not known */
 } ls_fed;
 
+/* What `micro` changes in place (running statistics of batch norm), and copies of it from before the step. */
+typedef struct ls_undo {
+    int n;
+    ls_tensor *now;
+    char **before;
+    bool moved; /* ls_trainer.buffers_moved before the step */
+} ls_undo;
+
 struct ls_trainer {
     ls_compiled compiled;
     ls_session *session;
@@ -59,6 +67,7 @@ struct ls_trainer {
     int n_buffers;
     ls_named_tensor *buffers;
     bool buffers_moved; /* those of rank 0 have changed since they were broadcast; the same on all ranks */
+    ls_undo undo;       /* what a skipped step puts back */
     /* Inputs and outputs of the programs. A tensor that the programs do not have has data NULL. */
     ls_tensor real, lr, step;
     ls_tensor *loss;    /* [losses]: the objective; with several losses then each of them */
@@ -92,6 +101,9 @@ struct ls_trainer {
     uint32_t request;           /* LS_REQUEST_ bits that this rank sets before a step */
     uint32_t requested;         /* after the step: the bits of all ranks */
     int64_t step_number;        /* of the last step begun, for messages */
+    /* Steps in a row that were skipped: for any number that was not finite, an overflow of f16 too; and
+     * without overflows. A step that was applied sets both to 0. */
+    int64_t skips, bad_skips;
     bool averaged;              /* the parameters are their averages (ls_trainer_exchange_ema) */
     bool rounded;               /* the weights are the parameters, rounded */
     bool ready;                 /* there are weights: ls_trainer_init was called, or something was loaded */
@@ -148,6 +160,24 @@ ls_status ls_trainer_step_fed(ls_trainer *t, int64_t samples, double lr, ls_step
 ls_status ls_trainer_check_whole(const ls_trainer *t, int64_t samples, int64_t room);
 /* One run of the evaluation program over what was fed. */
 ls_status ls_trainer_eval_fed(ls_trainer *t);
+
+/* micro.c: one run of a program. */
+ls_status ls_trainer_program(ls_trainer *t, int program);
+/* Runs this rank's micro-batch k. Its losses go to t->loss_of, its gradients to t->grads. */
+ls_status ls_trainer_micro(ls_trainer *t, int64_t k);
+/* Says in the message of LS_E_NUMERIC why the step with these losses was not applied: it runs micro-batches
+ * again, and looks at every value. The same on all ranks. Collective. */
+ls_status ls_trainer_explain(ls_trainer *t, ls_skip why);
+const char *ls_skip_name(ls_skip s); /* what was not finite, or why else: "loss" */
+void ls_put_scalar(const ls_tensor *t, double x);
+double ls_get_scalar(const ls_tensor *t);
+
+/* undo.c: finds what `micro` changes in place; copies it; puts the copies back. */
+ls_status ls_trainer_undo_find(ls_trainer *t);
+void ls_trainer_undo_keep(ls_trainer *t);
+void ls_trainer_undo(ls_trainer *t);
+void ls_undo_release(ls_undo *k);
+size_t ls_undo_bytes(const ls_undo *k);
 
 /* fit.c: ls_trainer_fit of those fields whose scaling is not in `have` (NULL: of all). Collective. */
 ls_status ls_trainer_fit_missing(ls_trainer *t, const ls_dataset *set, const struct ls_weights *have);
