@@ -73,10 +73,58 @@ static const char *loss_text(char out[32], double loss)
 
 static bool is_images(const ls_dataset *set) { return ls_dataset_field(set, "images"); }
 
+/* A step has failed, which `r` says more of. Adds where the run stands, and what can be done. */
+static ls_status failed_step(const ls_loop *l, ls_status s, int64_t epoch, const ls_step_result *r)
+{
+    const bool saved = l->snapshots.pending || ls_resume_newest(l->snapshots.dir) >= 0;
+    ls_fail_in(s, "step %lld (epoch %lld)", (long long)(l->step + 1), (long long)epoch);
+    if (s != LS_E_NUMERIC || r->skip < LS_SKIP_LOSS)
+        return s;
+    return ls_fail(s,
+                   "%s. This step changed no weight. %s%s%s: the next start %s, and computes the same with the "
+                   "same settings; train.nonfinite: skip leaves such steps out",
+                   ls_error_message(), saved ? "The last checkpoint is sound, " : "Nothing is saved yet",
+                   saved ? l->snapshots.dir : "", saved ? "/latest" : "",
+                   saved ? "continues from it" : "begins with step 1");
+}
+
+/* Says that a step was skipped because a number was not finite, and counts it. */
+static void note_skip(ls_loop *l, int64_t epoch, const ls_step_result *r)
+{
+    if (r->skip < LS_SKIP_LOSS)
+        return;
+    l->run->metrics.nonfinite_steps++;
+    ls_log_warn("step %lld (epoch %lld) is skipped: its %s is not finite; %lld in a row, train.max_skips %lld",
+                (long long)l->step, (long long)epoch, ls_skip_name(r->skip),
+                (long long)l->trainer->bad_skips, (long long)l->recipe->train.max_skips);
+}
+
+/* At the end: a run that has not trained, or has stopped training long ago, must not look like one that
+ * has. */
+static ls_status check_updates(const ls_loop *l)
+{
+    const ls_trainer *t = l->trainer;
+    const bool never = l->step > 0 && *(const int64_t *)t->step.data == 0;
+    char why[200];
+    if (!never && t->skips < l->recipe->train.max_skips)
+        return LS_OK;
+    if (t->skips > t->bad_skips)
+        snprintf(why, sizeof why,
+                 "the gradients overflowed f16, and the loss scale has only come down to %g "
+                 "(precision.scaler.init; a lower learning rate, clipping, or bf16 or f32 in place of f16)",
+                 ls_get_scalar(&t->loss_scale));
+    else
+        snprintf(why, sizeof why, "%s", t->skips ? "their loss or gradient was not finite"
+                                                 : "no target of them counts");
+    return never ? ls_fail(LS_E_NUMERIC, "none of the %lld steps changed a weight: %s", (long long)l->step, why)
+                 : ls_fail(LS_E_NUMERIC, "the last %lld of %lld steps changed no weight: %s",
+                           (long long)t->skips, (long long)l->step, why);
+}
+
 static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
 {
     double lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step);
-    ls_step_result r;
+    ls_step_result r = { .skip = LS_SKIP_NONE };
     if (l->step == l->from.step) {
         if (l->started)
             l->started(l);
@@ -92,14 +140,15 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     if (s == LS_E_PEER)
         return s; /* its message says what the other rank did */
     if (s != LS_OK)
-        return ls_fail_in(s, "step %lld (epoch %lld)", (long long)(l->step + 1), (long long)b->epoch);
+        return failed_step(l, s, b->epoch, &r);
     double seconds = ls_now() - start;
     if (l->step == l->from.step)
         l->first_step_seconds = seconds;
     l->seconds[(l->step++ - l->from.step) % LS_LOOP_TIMES] = seconds;
     l->requests.step = fmax(l->requests.step, seconds);
-    sum->loss += r.count ? r.loss * (double)r.count : 0;
-    sum->count += r.count;
+    const int64_t meant = r.skip == LS_SKIP_LOSS ? 0 : r.count; /* targets of a loss that is a number */
+    sum->loss += meant ? r.loss * (double)meant : 0;
+    sum->count += meant;
     sum->targets = sum->targets || r.count;
     sum->skipped += r.skipped;
     sum->samples += b->samples;
@@ -113,20 +162,19 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
                         .seconds = seconds,
                         .grad_norm = r.grad_norm,
                         .loss_scale = r.loss_scale,
-                        .skipped = r.skipped };
+                        .skipped = r.skipped,
+                        .nonfinite = r.skip < LS_SKIP_LOSS ? NULL : ls_skip_name(r.skip) };
+    note_skip(l, b->epoch, &r);
     LS_TRY(ls_metrics_step(l->run, &row));
     char loss[32];
     if (l->step % l->recipe->log.every == 0 || l->step == l->from.step + 1)
-        ls_log_info("epoch %lld  step %*lld/%lld  %s  lr %.3g  %6.1f ms  %6.0f %s/s%s", (long long)b->epoch,
+        ls_log_info("epoch %lld  step %*lld/%lld  %s  lr %.3g  %6.1f ms  %6.0f %s/s%s%s%s", (long long)b->epoch,
                     digits(l->total_steps), (long long)l->step, (long long)l->total_steps,
                     loss_text(loss, r.loss), lr, 1e3 * seconds, (double)r.count / seconds,
                     is_text(l->train)     ? "tokens"
                     : is_images(l->train) ? "images"
                                           : "samples",
-                    !r.skipped                          ? ""
-                    : !r.count                          ? "  (skipped: no target counts)"
-                    : l->trainer->compiled.loss_scaling ? "  (skipped: overflow)"
-                                                        : "  (skipped)");
+                    r.skipped ? "  (skipped: " : "", ls_skip_name(r.skip), r.skipped ? ")" : "");
     return LS_OK;
 }
 
@@ -469,6 +517,8 @@ ls_status ls_loop_run(ls_loop *l)
                             .epochs = l->recipe->train.epochs, .share = l->setup->share,
                             .deadline = l->recipe->failure.stall_seconds));
     ls_status s = steps(l, loader);
+    if (s == LS_OK)
+        s = check_updates(l);
     if (s == LS_OK)
         s = ls_profiler_end(&l->profiler, l->trainer, l->run, l->calibration, l->ui->out,
                             l->step); /* the loop ended before profile_last */

@@ -39,7 +39,7 @@
     X("base_epoch", base_epoch)                                           \
     X("eval_step", metrics.eval_step)                                     \
     X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch) \
-        X("stop_waited", metrics.stop_waited)
+        X("stop_waited", metrics.stop_waited) X("nonfinite_steps", metrics.nonfinite_steps)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
 {
@@ -67,6 +67,8 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
         ls_rouge_write(&j, "eval_", &p->ended->eval_rouge);
         ls_json_close_object(&j);
     }
+    ls_json_int(&j, "skips", t->skips); /* of steps, in a row */
+    ls_json_int(&j, "nonfinite_skips", t->bad_skips);
     ls_json_int(&j, "seed", r->run.seed);
     ls_json_int(&j, "global_batch", r->train.global_batch);
     ls_json_int(&j, "micro_batch", r->train.micro_batch);
@@ -423,6 +425,8 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
     s = ls_trainer_load_state(t, &c, advice(text, path));
     if (s != LS_OK)
         goto done;
+    t->skips = json_integer_value(json_object_get(j, "skips"));
+    t->bad_skips = json_integer_value(json_object_get(j, "nonfinite_skips"));
     read_point(out, j);
     set_steps_per_epoch(out, now->steps_per_epoch);
     t->step_number = out->step; /* for messages */

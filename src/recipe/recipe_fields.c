@@ -95,6 +95,14 @@ const ls_key LS_KEYS[] = {
               "target is spread evenly over all classes. Evaluations have the same loss" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9,
       .help = "gradient clipping: largest global norm over all ranks; 0: no clipping" },
+    { "train.nonfinite", LS_KEY_CHOICE, AT(train.nonfinite), "stop", WORDS("stop", "skip"),
+      .may_change = true,
+      .help = "a step whose loss or gradient norm is not finite never changes the weights: `stop` ends the "
+              "run, and the message names the operation; `skip` goes on with the next step (docs/numerics.md)" },
+    { "train.max_skips", LS_KEY_INT, AT(train.max_skips), "10", 1, 1e9, .may_change = true,
+      NEEDS("train.nonfinite skip"),
+      .help = "the run ends after this many steps in a row that were skipped because of numbers that are not "
+              "finite" },
     { "train.early_stopping.patience", LS_KEY_INT, AT(train.early_stopping.patience), "0", 0, 1e9,
       .may_change = true,
       .help = "early stopping: training ends when the metric of `checkpoint.best` has not improved for this "

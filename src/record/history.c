@@ -64,6 +64,13 @@ static void start(ls_history *h, int64_t attempt, int64_t step, int64_t lost, co
     h->attempt = attempt;
 }
 
+/* The row's memory does not last. */
+static const char *nonfinite(const json_t *row)
+{
+    const char *what = json_string_value(json_object_get(row, "nonfinite"));
+    return !what ? NULL : strcmp(what, "loss") ? "gradient" : "loss";
+}
+
 static void add_step(ls_history *h, const json_t *row, int64_t attempt)
 {
     const int64_t step = whole(row, "step"), last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
@@ -80,7 +87,8 @@ static void add_step(ls_history *h, const json_t *row, int64_t attempt)
                              .seconds = real(row, "seconds", NAN),
                              .grad_norm = real(row, "grad_norm", -1),
                              .loss_scale = real(row, "loss_scale", 0),
-                             .skipped = json_is_true(json_object_get(row, "skipped")) },
+                             .skipped = json_is_true(json_object_get(row, "skipped")),
+                             .nonfinite = nonfinite(row) },
                            attempt });
 }
 

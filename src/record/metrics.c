@@ -62,6 +62,8 @@ void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt)
         ls_json_f64(j, "loss_scale", row->loss_scale);
     if (row->loss_scale > 0 || row->skipped)
         ls_json_bool(j, "skipped", row->skipped);
+    if (row->nonfinite)
+        ls_json_text(j, "nonfinite", row->nonfinite);
     close_row(j, attempt);
 }
 

@@ -14,7 +14,8 @@ typedef struct ls_step_row {
     double lr, seconds;
     double grad_norm;  /* before clipping; < 0: not measured */
     double loss_scale; /* with f16; 0: none */
-    bool skipped;      /* no weight changed: gradients overflowed f16, or no target counted */
+    bool skipped;      /* no weight changed: gradients overflowed f16, or no target counted, or */
+    const char *nonfinite; /* this was not finite: "loss" or "gradient"; NULL: it was */
 } ls_step_row;
 
 typedef struct ls_eval_row {

@@ -181,6 +181,8 @@ static void write_metrics(ls_json *j, const ls_rundir *d)
     if (m->skipped)
         ls_json_bool(j, "skipped", true);
     ls_json_f64(j, "lr", m->lr);
+    if (m->nonfinite_steps)
+        ls_json_int(j, "nonfinite_steps", m->nonfinite_steps);
     if (d->own->reported.n > 0) {
         ls_json_object(j, "metrics");
         ls_metric_list_write(j, &d->own->reported);

@@ -32,6 +32,7 @@ typedef struct ls_run_metrics {
     int64_t best_step, best_epoch;
     double stop_value;   /* early stopping: the best value that was better by more than min_delta */
     int64_t stop_waited; /* epochs since then that evaluated it */
+    int64_t nonfinite_steps; /* skipped because a loss or gradient was not finite */
 } ls_run_metrics;
 
 /* Those that are known: `loss`; `lr`, if it is wanted; `eval_NAME` of the last evaluation. Returns how many.

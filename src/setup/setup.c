@@ -121,6 +121,8 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     t->n_groups = (int)r->optimizer.groups.n;
     t->groups = r->optimizer.groups.at;
     t->clip_norm = r->train.clip_norm;
+    t->nonfinite = r->train.nonfinite;
+    t->max_skips = r->train.max_skips;
     t->ema_decay = r->optimizer.ema_decay;
     t->freeze = r->train.freeze;
     t->metrics = r->eval.metrics;

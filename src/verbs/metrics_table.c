@@ -114,6 +114,14 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
     return fflush(ui->out) ? ls_fail(LS_E_IO, "the table of epochs could not be written") : LS_OK;
 }
 
+static const char *skip_text(const ls_step_row *r)
+{
+    return !r->skipped         ? ""
+           : r->nonfinite      ? *r->nonfinite == 'l' ? "skipped: loss not finite" : "skipped: gradient not finite"
+           : r->loss_scale > 0 ? "skipped: overflow"
+                               : "skipped: no target counts";
+}
+
 static ls_status steps_print(FILE *out, const ls_history *h, int width)
 {
     const bool text = h->n_steps && h->steps[0].row.targets;
@@ -135,10 +143,7 @@ static ls_status steps_print(FILE *out, const ls_history *h, int width)
                 number(c[5], "%g", r->loss_scale > 0 ? r->loss_scale : NAN), duration(c[6], r->seconds),
                 number(c[7], "%.0f",
                        r->seconds > 0 ? (double)(text ? r->targets : r->samples) / r->seconds : NAN),
-                whole(c[8], h->steps[i].attempt),
-                !r->skipped      ? ""
-                : isnan(r->loss) ? "skipped: no target counts"
-                                 : "skipped: overflow" },
+                whole(c[8], h->steps[i].attempt), skip_text(r) },
             NULL);
     }
     const ls_status s = ls_table_print(out, &t, width);
