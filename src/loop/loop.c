@@ -73,19 +73,25 @@ static const char *loss_text(char out[32], double loss)
 
 static bool is_images(const ls_dataset *set) { return ls_dataset_field(set, "images"); }
 
-/* A step has failed, which `r` says more of. Adds where the run stands, and what can be done. */
-static ls_status failed_step(const ls_loop *l, ls_status s, int64_t epoch, const ls_step_result *r)
+/* A step has failed, which `r` says more of. If its numbers were the reason, all ranks are here: the
+ * checkpoint that is still being written is completed. Adds where the run stands, and what can be done. */
+static ls_status failed_step(ls_loop *l, ls_status s, int64_t epoch, const ls_step_result *r)
 {
-    const bool saved = l->snapshots.pending || ls_resume_newest(l->snapshots.dir) >= 0;
+    char message[2048];
     ls_fail_in(s, "step %lld (epoch %lld)", (long long)(l->step + 1), (long long)epoch);
-    if (s != LS_E_NUMERIC || r->skip < LS_SKIP_LOSS)
+    if (s != LS_E_NUMERIC || r->skip < LS_SKIP_OVERFLOW)
         return s;
-    return ls_fail(s,
-                   "%s. This step changed no weight. %s%s%s: the next start %s, and computes the same with the "
-                   "same settings; train.nonfinite: skip leaves such steps out",
-                   ls_error_message(), saved ? "The last checkpoint is sound, " : "Nothing is saved yet",
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    if (ls_snapshots_finish(&l->snapshots, l->run) != LS_OK)
+        ls_log_warn("%s", ls_error_message());
+    const bool saved = ls_resume_newest(l->snapshots.dir) >= 0;
+    return ls_fail(s, "%s. This step changed no weight. %s%s%s%s", message,
+                   saved ? "The next start continues from the last checkpoint, " : "Nothing is saved yet",
                    saved ? l->snapshots.dir : "", saved ? "/latest" : "",
-                   saved ? "continues from it" : "begins with step 1");
+                   r->skip == LS_SKIP_OVERFLOW
+                       ? ""
+                       : "; with the same settings it comes here again; train.nonfinite: skip leaves such "
+                         "steps out");
 }
 
 /* Says that a step was skipped because a number was not finite, and counts it. */
