@@ -30,6 +30,7 @@ typedef struct lsf_step_result { /* type(ls_step_result) */
     double loss, grad_norm, loss_scale, seconds;
     int64_t count;
     bool skipped;
+    int skip;
 } lsf_step_result;
 lsf_step_result lsf_step_result_of(const ls_step_result *r);
 

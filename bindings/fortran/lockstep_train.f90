@@ -52,7 +52,8 @@ module lockstep_train
     real(c_double) :: loss_scale = 0   ! of the next step; 0 without loss scaling
     real(c_double) :: seconds = 0
     integer(c_int64_t) :: count = 0    ! what the loss is a mean of
-    logical(c_bool) :: skipped = .false. ! nothing was changed: gradients overflowed f16, or nothing counts
+    logical(c_bool) :: skipped = .false. ! no weight was changed; skip says why:
+    integer(c_int) :: skip = 0         ! 1 nothing counts, 2 overflow of f16, 3 loss, 4 gradient not finite
   end type
 
   interface
@@ -108,7 +109,7 @@ module lockstep_train
     ! ---- training
     function lsf_trainer_create(trainer, build, group, micro_batch, micro_batches, threads, padding, optimizer, &
         beta1, beta2, eps, weight_decay, momentum, nesterov, clip_norm, ema_decay, precision, data_parallel, units, recompute, &
-        freeze, mesh, tensor, sequence, metrics) result(status) bind(c)
+        freeze, mesh, tensor, sequence, metrics, nonfinite, max_skips) result(status) bind(c)
       import :: ls_trainer, ls_builder, ls_group, c_int, c_double
       type(ls_trainer), intent(out) :: trainer
       procedure(ls_builder) :: build
@@ -116,7 +117,9 @@ module lockstep_train
       integer(c_int), intent(in), optional :: micro_batch, micro_batches, threads
       integer(c_int), value :: padding, nesterov, sequence
       real(c_double), intent(in), optional :: beta1, beta2, eps, weight_decay, momentum, clip_norm, ema_decay
-      character(len=*), intent(in) :: optimizer, precision, data_parallel, units, recompute, freeze, mesh, tensor, metrics
+      character(len=*), intent(in) :: optimizer, precision, data_parallel, units, recompute, freeze, mesh, tensor, metrics, &
+        nonfinite
+      integer(c_int), intent(in), optional :: max_skips
       integer(c_int) :: status
     end function
     subroutine ls_trainer_destroy(trainer) bind(c)
@@ -449,7 +452,7 @@ contains
   ! "dp=auto tp=2"; metrics: "f1 auc perplexity". docs/library.md explains the others. Collective.
   function ls_trainer_create(trainer, build, group, micro_batch, micro_batches, threads, padding, optimizer, beta1, &
       beta2, eps, weight_decay, momentum, nesterov, clip_norm, ema_decay, precision, data_parallel, units, recompute, freeze, &
-      mesh, tensor, sequence, metrics) result(status)
+      mesh, tensor, sequence, metrics, nonfinite, max_skips) result(status)
     type(ls_trainer), intent(out) :: trainer
     procedure(ls_builder) :: build
     type(ls_group), intent(in), optional :: group
@@ -457,11 +460,12 @@ contains
     logical, intent(in), optional :: padding, nesterov, sequence
     real(c_double), intent(in), optional :: beta1, beta2, eps, weight_decay, momentum, clip_norm, ema_decay
     character(len=*), intent(in), optional :: optimizer, precision, data_parallel, units, recompute, freeze, mesh, &
-      tensor, metrics
+      tensor, metrics, nonfinite
+    integer(c_int), intent(in), optional :: max_skips
     integer(c_int) :: status
     status = lsf_trainer_create(trainer, build, group, micro_batch, micro_batches, threads, yes(padding, .true.), &
       given(optimizer), beta1, beta2, eps, weight_decay, momentum, yes(nesterov, .false.), clip_norm, ema_decay, &
       given(precision), given(data_parallel), given(units), given(recompute), given(freeze), given(mesh), &
-      given(tensor), yes(sequence, .false.), given(metrics))
+      given(tensor), yes(sequence, .false.), given(metrics), given(nonfinite), max_skips)
   end function
 end module

@@ -42,7 +42,8 @@ static ls_status word(int *out, const char *key, const CFI_cdesc_t *value, const
 static const char *const
     OPTIMIZERS[] = { "adam", "adamw", "sgd", "lion", "muon", "adafactor", NULL }, /* ls_optimizer_kind */
     *const PRECISIONS[] = { "f32", "f64", "bf16", "f16", NULL },                  /* ls_dtype */
-        *const LAYOUTS[] = { "fsdp", "ddp", "hybrid", "none", NULL };             /* ls_data_parallel */
+        *const LAYOUTS[] = { "fsdp", "ddp", "hybrid", "none", NULL },             /* ls_data_parallel */
+            *const NONFINITE[] = { "stop", "skip", NULL };                        /* ls_nonfinite */
 
 typedef struct texts {
     char units[LSF_TEXT], recompute[LSF_TEXT], freeze[LSF_TEXT], tensor[LSF_TEXT], metrics[LSF_TEXT],
@@ -80,15 +81,17 @@ ls_status lsf_trainer_create(lsf_trainer *out, void (*build)(ls_graph *, int), l
                              const double *ema_decay, const CFI_cdesc_t *precision,
                              const CFI_cdesc_t *data_parallel, const CFI_cdesc_t *units,
                              const CFI_cdesc_t *recompute, const CFI_cdesc_t *freeze, const CFI_cdesc_t *mesh,
-                             const CFI_cdesc_t *tensor, int sequence, const CFI_cdesc_t *metrics)
+                             const CFI_cdesc_t *tensor, int sequence, const CFI_cdesc_t *metrics,
+                             const CFI_cdesc_t *nonfinite, const int *max_skips)
 {
-    int kind = LS_ADAM, type = LS_F32, layout = LS_DATA_FSDP;
+    int kind = LS_ADAM, type = LS_F32, layout = LS_DATA_FSDP, bad = LS_NONFINITE_STOP;
     texts t;
     ls_trainer_opts o = ls_trainer_opts_default();
     *out = (lsf_trainer){ 0 };
     LS_TRY(word(&kind, "ls_trainer_create: optimizer", optimizer, OPTIMIZERS));
     LS_TRY(word(&type, "ls_trainer_create: precision", precision, PRECISIONS));
     LS_TRY(word(&layout, "ls_trainer_create: data_parallel", data_parallel, LAYOUTS));
+    LS_TRY(word(&bad, "ls_trainer_create: nonfinite", nonfinite, NONFINITE));
     if (!lsf_text(t.units, units) || !lsf_text(t.recompute, recompute) || !lsf_text(t.freeze, freeze) ||
         !lsf_text(t.tensor, tensor) || !lsf_text(t.metrics, metrics) || !lsf_text(t.mesh, mesh))
         return ls_fail(LS_E_ARG, "ls_trainer_create: a text has more than %d characters", LSF_TEXT - 1);
@@ -105,6 +108,8 @@ ls_status lsf_trainer_create(lsf_trainer *out, void (*build)(ls_graph *, int), l
     o.micro_batches = micro_batches ? *micro_batches : ls_mesh_data_ranks(&o.parallel.mesh);
     o.threads = threads ? *threads : o.threads;
     o.padding = padding;
+    o.nonfinite = (ls_nonfinite)bad;
+    o.max_skips = max_skips ? *max_skips : o.max_skips;
     o.optimizer.kind = (ls_optimizer_kind)kind;
     o.optimizer.nesterov = nesterov;
     set(&o.optimizer.beta1, beta1);
@@ -176,7 +181,8 @@ ls_status lsf_trainer_put(ls_trainer *const *t, const CFI_cdesc_t *field, const 
 
 lsf_step_result lsf_step_result_of(const ls_step_result *r)
 {
-    return (lsf_step_result){ r->loss, r->grad_norm, r->loss_scale, r->seconds, r->count, r->skipped };
+    return (lsf_step_result){ r->loss, r->grad_norm, r->loss_scale, r->seconds,
+                              r->count, r->skipped, (int)r->skip };
 }
 
 ls_status lsf_trainer_run(ls_trainer *const *t, int samples, double lr, lsf_step_result *out)

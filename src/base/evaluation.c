@@ -12,7 +12,7 @@ bool ls_is_row_key(const char *name)
                                         "lr",           "grad_norm", "loss_scale", "skipped",
                                         "memory",       "texts",     "rouge1",     "rouge2",
                                         "rougeL",       "correct",   "checkpoint", "data",
-                                        "builtin_data", "other_data" };
+                                        "builtin_data", "other_data", "nonfinite" };
     for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++)
         if (!strcmp(name, KEYS[i]))
             return true;

@@ -227,7 +227,7 @@ static ls_status check_numbers(const ls_live *q, int i, int64_t m, const char *r
     return ls_fail(
         LS_E_NUMERIC,
         "ls_live_put: \"%s\": number %lld of sample %lld is not finite as %s: a step with it would "
-        "make all weights NaN",
+        "have no finite loss",
         q->t->fields[i].name, (long long)(at % each), (long long)(at / each), ls_dtype_name(own->type.dtype));
 }
 

@@ -76,7 +76,7 @@ static void reads_any_range(void **state)
             for (int64_t n = 1; n <= all - first; n++) {
                 const ls_range mine = { .first = first, .count = n, .data = got };
                 ASSERT_OK(ls_ranges_load(
-                    w, &(ls_tensor_list){ 1, &named, &mine },
+                    w, &(ls_tensor_list){ .n = 1, .tensors = &named, .mine = &mine },
                     &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .allow_unexpected = true }));
                 if (memcmp(got, (const char *)want->data + (size_t)first * size, (size_t)n * size))
                     fail_msg("%s: elements %d to %d", t->name, (int)first, (int)(first + n));

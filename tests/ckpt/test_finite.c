@@ -1,6 +1,6 @@
 /* test_finite.c - a list says which of its tensors may have a NaN or an infinity: others are neither written
  * to a checkpoint, of which nothing stays, nor loaded from one. */
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"

@@ -66,7 +66,7 @@ static void list(ls_tensor_list *out, ls_named_tensor *t, ls_range *mine, float 
                               .data = data + at + begin };
         at += SIZES[i];
     }
-    *out = (ls_tensor_list){ TENSORS, t, mine };
+    *out = (ls_tensor_list){ .n = TENSORS, .tensors = t, .mine = mine };
 }
 
 static ls_checkpoint_contents contents(ls_named_tensor t[2][TENSORS], ls_range mine[2][TENSORS], const job *j,

@@ -81,7 +81,7 @@ static rank_part *part(const job *j, int rank)
         have(&p->mine[i], &p->boxes[i], i, j, rank);
         p->mine[i].data = p->room[i];
     }
-    p->list = (ls_tensor_list){ TENSORS, p->tensors, p->mine };
+    p->list = (ls_tensor_list){ .n = TENSORS, .tensors = p->tensors, .mine = p->mine };
     return p;
 }
 

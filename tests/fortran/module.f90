@@ -94,7 +94,7 @@ program module_test
     real(c_float) :: y(2)
     character :: odd(3)
   end type
-  type(ls_trainer) :: t, other
+  type(ls_trainer) :: t, other, bad
   type(ls_predictor) :: p
   type(ls_live) :: q
   type(ls_live_numbers) :: numbers
@@ -146,6 +146,19 @@ program module_test
   call ls_check(ls_trainer_put(other, "y", y))
   call ls_check(ls_trainer_put(other, "w", w))
   call ls_check(ls_trainer_run(other, n, 0.1d0, s))
+
+  ! A step whose loss is not finite changes nothing: it fails, or is skipped.
+  call ls_check(ls_trainer_create(bad, build, micro_batch=8, micro_batches=2, threads=1, nonfinite="skip", max_skips=2))
+  call ls_check(ls_trainer_init(bad, 3))
+  do i = 1, 2
+    call ls_check(ls_trainer_put(bad, "x", x))
+    call ls_check(ls_trainer_put(bad, "y", 1e30 * y))
+    call ls_check(ls_trainer_put(bad, "w", w))
+    if (i == 1) call ls_check(ls_trainer_run(bad, n, 0.1d0, s))
+  end do
+  call expect(s%skipped .and. s%skip == 3, "a step that is skipped")
+  call expect(ls_trainer_run(bad, n, 0.1d0, s) == LS_E_NUMERIC, "two steps in a row that are skipped")
+  call ls_trainer_destroy(bad)
 
   ! A checkpoint brings all of it back: the next step is the same.
   call ls_check(ls_trainer_save_checkpoint(other, trim(folder) // "/checkpoint"))

@@ -98,7 +98,7 @@ static machine start(const ls_update_opts *o, const char *device)
     }
     k.scale = o->loss_scaling ? at(&k, "loss_scale") : NULL;
     k.good = o->loss_scaling ? at(&k, "loss_scale_good_steps") : NULL;
-    k.applied = o->loss_scaling ? at(&k, "applied") : NULL;
+    k.applied = at(&k, "applied");
     k.norm = o->clip_norm > 0 ? at(&k, "grad_norm") : NULL;
     *k.step = 0;
     if (k.good)
@@ -123,36 +123,44 @@ static void gradients(machine *k, double scale)
 
 static const char *const DEVICES[] = { "ref", "cpu" };
 
-/* A step whose gradient overflowed leaves everything but the scale as it is, with clipping and without. */
-static void overflow_changes_nothing(void **state)
+/* A step whose gradient is not finite leaves everything but the scale as it is, with clipping and without,
+ * with a loss scale and without. A square that is not finite counts too, with clipping a norm. */
+static void bad_gradients_change_nothing(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 12; kind++) {
-        static const float bad[] = { INFINITY, -INFINITY, NAN };
+    static const float bad[] = { INFINITY, -INFINITY, NAN, 3e38f };
+    for (int kind = 0; kind < 32; kind++) {
+        const bool scaled = kind / 16;
         machine k = start(&(ls_update_opts){ LS_UPDATE_DEFAULTS,
                                              .optimizer = { LS_OPTIMIZER_DEFAULTS, .weight_decay = 0.1 },
-                                             .loss_scaling = true, .clip_norm = kind % 2 ? 1 : 0 },
+                                             .loss_scaling = scaled, .clip_norm = kind % 2 ? 1 : 0 },
                           DEVICES[kind / 2 % 2]);
-        *k.scale = 1024;
+        float before[3][N];
+        if (scaled)
+            *k.scale = 1;
         gradients(&k, 1);
         ASSERT_OK(ls_session_run(k.s, 0, false));
         assert_int_equal(*k.applied, 1);
         assert_int_equal(*k.step, 1);
-        assert_int_equal(*k.good, 1);
-        assert_true(*k.scale == 1024 && k.m[0] != 0);
-        float before[3][N];
+        assert_true(k.m[0] != 0);
         memcpy(before[0], k.p, sizeof before[0]);
         memcpy(before[1], k.m, sizeof before[0]);
         memcpy(before[2], k.v, sizeof before[0]);
-        k.grad[kind % N] = bad[kind / 4];
+        k.grad[kind % (N - 1)] = k.grad[kind % (N - 1) + 1] = bad[kind / 4 % 4];
         ASSERT_OK(ls_session_run(k.s, 0, false));
         assert_int_equal(*k.applied, 0);
         assert_memory_equal(before[0], k.p, sizeof before[0]);
         assert_memory_equal(before[1], k.m, sizeof before[0]);
         assert_memory_equal(before[2], k.v, sizeof before[0]);
         assert_int_equal(*k.step, 1);
-        assert_int_equal(*k.good, 0);
-        assert_true(*k.scale == 512);
+        if (scaled) {
+            assert_int_equal(*k.good, 0);
+            assert_true(*k.scale == 0.5);
+        }
+        gradients(&k, 1e18); /* its square is finite */
+        ASSERT_OK(ls_session_run(k.s, 0, false));
+        assert_int_equal(*k.applied, 1);
+        assert_int_equal(*k.step, 2);
         stop(&k);
     }
 }
@@ -257,7 +265,7 @@ static void extreme_norms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(schedules),       cmocka_unit_test(overflow_changes_nothing),
+        cmocka_unit_test(schedules),       cmocka_unit_test(bad_gradients_change_nothing),
         cmocka_unit_test(the_scale_grows), cmocka_unit_test(scaling_is_exact),
         cmocka_unit_test(clipping),        cmocka_unit_test(extreme_norms),
     };
