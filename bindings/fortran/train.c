@@ -181,8 +181,8 @@ ls_status lsf_trainer_put(ls_trainer *const *t, const CFI_cdesc_t *field, const 
 
 lsf_step_result lsf_step_result_of(const ls_step_result *r)
 {
-    return (lsf_step_result){ r->loss, r->grad_norm, r->loss_scale, r->seconds,
-                              r->count, r->skipped, (int)r->skip };
+    return (lsf_step_result){ r->loss,  r->grad_norm, r->loss_scale, r->seconds,
+                              r->count, r->skipped,   (int)r->skip };
 }
 
 ls_status lsf_trainer_run(ls_trainer *const *t, int samples, double lr, lsf_step_result *out)

@@ -57,7 +57,7 @@ typedef struct ls_trainer_opts {
     double clip_norm; /* 0: none */
     ls_nonfinite nonfinite;
     int64_t max_skips; /* LS_NONFINITE_SKIP: steps in a row, at least 1 */
-    double ema_decay; /* above 0: keeps a moving average of the parameters (ls_update_opts); 0: none */
+    double ema_decay;  /* above 0: keeps a moving average of the parameters (ls_update_opts); 0: none */
     /* parameters that keep their values: names of parameters or of modules around them, separated by spaces;
      * `*`, `?` and [...] match inside one part of a name. NULL: none */
     const char *freeze;
@@ -141,13 +141,13 @@ LS_API ls_status ls_trainer_load_checkpoint(ls_trainer *t, const char *dir);
 /* Why a step was skipped. The weights, the state of the optimizer, averages and the model's buffers are then
  * as before the step. */
 typedef enum ls_skip {
-    LS_SKIP_NONE,     /* it was not */
-    LS_SKIP_NOTHING,  /* nothing of it counts: all targets are ignored, all weights 0 */
+    LS_SKIP_NONE,    /* it was not */
+    LS_SKIP_NOTHING, /* nothing of it counts: all targets are ignored, all weights 0 */
     /* f16: the scaled gradient overflowed. The loss scale has become smaller, and, as with PyTorch's
      * GradScaler, running statistics have moved. */
     LS_SKIP_OVERFLOW,
-    LS_SKIP_LOSS,     /* the loss of a micro-batch is not finite */
-    LS_SKIP_GRADIENT  /* the gradient's norm is not finite, or an element's square */
+    LS_SKIP_LOSS,    /* the loss of a micro-batch is not finite */
+    LS_SKIP_GRADIENT /* the gradient's norm is not finite, or an element's square */
 } ls_skip;
 
 typedef struct ls_step_result {

@@ -7,11 +7,11 @@
 
 bool ls_is_row_key(const char *name)
 {
-    static const char *const KEYS[] = { "kind",         "step",      "epoch",      "attempt",
-                                        "samples",      "targets",   "seconds",    "generate_seconds",
-                                        "lr",           "grad_norm", "loss_scale", "skipped",
-                                        "memory",       "texts",     "rouge1",     "rouge2",
-                                        "rougeL",       "correct",   "checkpoint", "data",
+    static const char *const KEYS[] = { "kind",         "step",       "epoch",      "attempt",
+                                        "samples",      "targets",    "seconds",    "generate_seconds",
+                                        "lr",           "grad_norm",  "loss_scale", "skipped",
+                                        "memory",       "texts",      "rouge1",     "rouge2",
+                                        "rougeL",       "correct",    "checkpoint", "data",
                                         "builtin_data", "other_data", "nonfinite" };
     for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++)
         if (!strcmp(name, KEYS[i]))

@@ -60,7 +60,6 @@ ls_status ls_ranges_finite(const ls_tensor_list *l, int64_t i, const void *data,
     const int64_t bad = i < l->numbers ? first_bad(t->tensor.type.dtype, data, n, i >= l->finite) : n;
     return bad == n ? LS_OK
                     : ls_fail(LS_E_NUMERIC,
-                              "\"%s\" has a NaN or an infinity, the first is element %" PRId64
-                              " of %" PRId64,
+                              "\"%s\" has a NaN or an infinity, the first is element %" PRId64 " of %" PRId64,
                               t->name, first + bad, ls_type_count(&t->tensor.type));
 }

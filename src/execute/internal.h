@@ -77,7 +77,7 @@ struct ls_session {
     size_t bytes, region_bytes[LS_MEM_COUNT];
     struct ls_ranks *ranks; /* NULL: one rank */
     bool profile;
-    int bad_step; /* of the latest run: the first with a number that is not finite; -1: none */
+    int bad_step;       /* of the latest run: the first with a number that is not finite; -1: none */
     pthread_t prefault; /* a thread that takes page faults ahead (session.c) */
     bool prefaulting;
     _Atomic bool closing, touched; /* touched: the thread has finished */

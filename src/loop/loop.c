@@ -100,7 +100,8 @@ static void note_skip(ls_loop *l, int64_t epoch, const ls_step_result *r)
     if (r->skip < LS_SKIP_LOSS)
         return;
     l->run->metrics.nonfinite_steps++;
-    ls_log_warn("step %lld (epoch %lld) is skipped: its %s is not finite; %lld in a row, train.max_skips %lld",
+    ls_log_warn("step %lld (epoch %lld) is skipped: its %s is not finite; %lld in a row, train.max_skips "
+                "%lld",
                 (long long)l->step, (long long)epoch, ls_skip_name(r->skip),
                 (long long)l->trainer->bad_skips, (long long)l->recipe->train.max_skips);
 }
@@ -122,9 +123,10 @@ static ls_status check_updates(const ls_loop *l)
     else
         snprintf(why, sizeof why, "%s", t->skips ? "their loss or gradient was not finite"
                                                  : "no target of them counts");
-    return never ? ls_fail(LS_E_NUMERIC, "none of the %lld steps changed a weight: %s", (long long)l->step, why)
-                 : ls_fail(LS_E_NUMERIC, "the last %lld of %lld steps changed no weight: %s",
-                           (long long)t->skips, (long long)l->step, why);
+    if (never)
+        return ls_fail(LS_E_NUMERIC, "none of the %lld steps changed a weight: %s", (long long)l->step, why);
+    return ls_fail(LS_E_NUMERIC, "the last %lld of %lld steps changed no weight: %s", (long long)t->skips,
+                   (long long)l->step, why);
 }
 
 static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)

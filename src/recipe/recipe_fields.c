@@ -98,7 +98,8 @@ const ls_key LS_KEYS[] = {
     { "train.nonfinite", LS_KEY_CHOICE, AT(train.nonfinite), "stop", WORDS("stop", "skip"),
       .may_change = true,
       .help = "a step whose loss or gradient norm is not finite never changes the weights: `stop` ends the "
-              "run, and the message names the operation; `skip` goes on with the next step (docs/numerics.md)" },
+              "run, and the message names the operation; `skip` goes on with the next step "
+              "(docs/numerics.md)" },
     { "train.max_skips", LS_KEY_INT, AT(train.max_skips), "10", 1, 1e9, .may_change = true,
       NEEDS("train.nonfinite skip"),
       .help = "the run ends after this many steps in a row that were skipped because of numbers that are not "

@@ -30,8 +30,8 @@ typedef struct ls_run_metrics {
     int64_t eval_step;
     double best_value; /* of checkpoint.best.metric */
     int64_t best_step, best_epoch;
-    double stop_value;   /* early stopping: the best value that was better by more than min_delta */
-    int64_t stop_waited; /* epochs since then that evaluated it */
+    double stop_value;       /* early stopping: the best value that was better by more than min_delta */
+    int64_t stop_waited;     /* epochs since then that evaluated it */
     int64_t nonfinite_steps; /* skipped because a loss or gradient was not finite */
 } ls_run_metrics;
 

@@ -156,9 +156,8 @@ static ls_status explain_loss(ls_trainer *t)
             "memory damaged?",
             (long long)number);
     return ls_fail(LS_E_NUMERIC, "the loss of micro-batch %lld is not a number%s: %s", (long long)f.number,
-                   t->compiled.loss_scaling
-                       ? ", which no loss scale mends (f16 ends at 65504; bf16 does not)"
-                       : "",
+                   t->compiled.loss_scaling ? ", which no loss scale mends (f16 ends at 65504; bf16 does not)"
+                                            : "",
                    f.text);
 }
 

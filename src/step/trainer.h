@@ -87,20 +87,20 @@ struct ls_trainer {
     ls_tensor random_seed, sample_places; /* with `step`, they decide the masks of dropout */
     ls_tensor eval_predicted, eval_probability;
     ls_tensor grad_norm, applied, loss_scale;
-    double *loss_of;            /* [M][losses]: of the step's micro-batches */
-    double *exchange;           /* a message of this rank, then those of every rank */
-    char *staging;              /* compiled.staging_bytes bytes; NULL: none */
-    ls_background prefault;     /* prefaults `staging` in another thread */
-    bool closing;               /* ends the prefaulting; atomic */
-    void *whole;                /* all parameters, whole, one after the other; NULL until they are needed */
-    ls_trainer_guest *guest;    /* NULL: none */
-    bool left_behind;           /* a checkpoint was loaded that has a guest's part, and there was none */
-    bool taken;                 /* ls_live_fill has put the samples of the next step, */
-    int64_t taken_samples;      /* so many */
-    bool has_put;               /* ls_trainer_run has had a sample of this rank */
-    uint32_t request;           /* LS_REQUEST_ bits that this rank sets before a step */
-    uint32_t requested;         /* after the step: the bits of all ranks */
-    int64_t step_number;        /* of the last step begun, for messages */
+    double *loss_of;         /* [M][losses]: of the step's micro-batches */
+    double *exchange;        /* a message of this rank, then those of every rank */
+    char *staging;           /* compiled.staging_bytes bytes; NULL: none */
+    ls_background prefault;  /* prefaults `staging` in another thread */
+    bool closing;            /* ends the prefaulting; atomic */
+    void *whole;             /* all parameters, whole, one after the other; NULL until they are needed */
+    ls_trainer_guest *guest; /* NULL: none */
+    bool left_behind;        /* a checkpoint was loaded that has a guest's part, and there was none */
+    bool taken;              /* ls_live_fill has put the samples of the next step, */
+    int64_t taken_samples;   /* so many */
+    bool has_put;            /* ls_trainer_run has had a sample of this rank */
+    uint32_t request;        /* LS_REQUEST_ bits that this rank sets before a step */
+    uint32_t requested;      /* after the step: the bits of all ranks */
+    int64_t step_number;     /* of the last step begun, for messages */
     /* Steps in a row that were skipped: for any number that was not finite, an overflow of f16 too; and
      * without overflows. A step that was applied sets both to 0. */
     int64_t skips, bad_skips;

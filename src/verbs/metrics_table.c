@@ -116,10 +116,11 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
 
 static const char *skip_text(const ls_step_row *r)
 {
-    return !r->skipped         ? ""
-           : r->nonfinite      ? *r->nonfinite == 'l' ? "skipped: loss not finite" : "skipped: gradient not finite"
-           : r->loss_scale > 0 ? "skipped: overflow"
-                               : "skipped: no target counts";
+    if (!r->skipped)
+        return "";
+    if (r->nonfinite)
+        return *r->nonfinite == 'l' ? "skipped: loss not finite" : "skipped: gradient not finite";
+    return r->loss_scale > 0 ? "skipped: overflow" : "skipped: no target counts";
 }
 
 static ls_status steps_print(FILE *out, const ls_history *h, int width)

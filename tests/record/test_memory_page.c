@@ -170,7 +170,7 @@ static void check_trace(const files *f, const char *path)
             fail_msg("%s", name);
     }
     const int all = f->runs * f->collectives;
-    assert_true(f->collectives >= 3 * 3);     /* a gather, another one, a reduction for each block */
+    assert_true(f->collectives >= 3 * 3); /* a gather, another one, a reduction for each block */
     assert_int_equal(starts, all);
     assert_true(largest > 0);
     assert_int_equal(waits, all + largest);

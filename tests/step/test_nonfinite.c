@@ -168,11 +168,10 @@ static void expect_nothing_changed(job j, ls_skip why)
     }
     if (runs[2].seconds > 10)
         fail_msg("%s: stopped after %g seconds", describe(&j), runs[2].seconds);
-    const char *want = why == LS_SKIP_LOSS         ? "the loss of micro-batch"
+    const char *want = why == LS_SKIP_LOSS        ? "the loss of micro-batch"
                        : j.kind == LARGE_GRADIENT ? "the gradient is too large"
                                                   : "the gradient is not finite";
-    if (!strstr(runs[2].message, want) ||
-        (j.kind == NAN_GRADIENT && !strstr(runs[2].message, "output 0 of")))
+    if (!strstr(runs[2].message, want) || (j.kind == NAN_GRADIENT && !strstr(runs[2].message, "output 0 of")))
         fail_msg("%s: %s", describe(&j), runs[2].message);
     if (j.kind == NAN_GRADIENT || j.kind == NAN_LOSS || j.kind == INFINITE_LOSS) {
         char number_text[40];
@@ -325,10 +324,8 @@ static void too_many_in_a_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout),
-        cmocka_unit_test(every_optimizer),
-        cmocka_unit_test(every_type),
-        cmocka_unit_test(a_gradient_that_is_too_large),
+        cmocka_unit_test(every_layout),      cmocka_unit_test(every_optimizer),
+        cmocka_unit_test(every_type),        cmocka_unit_test(a_gradient_that_is_too_large),
         cmocka_unit_test(too_many_in_a_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
