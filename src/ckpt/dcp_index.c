@@ -219,7 +219,9 @@ static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
 {
     if (!chunks || chunks->kind != LS_PICKLE_LIST)
         return bad(r, t->name, "it has no list of chunks");
-    t->chunks = LS_ARENA_ARRAY(r->arena, ls_dcp_chunk, chunks->n + 1);
+    /* A list may have one chunk many times over; each chunk of a tensor has a place of its own. */
+    const size_t most = chunks->n < r->n_places ? chunks->n : r->n_places;
+    t->chunks = LS_ARENA_ARRAY(r->arena, ls_dcp_chunk, most + 1);
     LS_TRY(ls_arena_status(r->arena));
     for (size_t i = 0; i < chunks->n; i++) {
         ls_dcp_chunk *c = &t->chunks[t->n];
@@ -238,7 +240,8 @@ static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
             continue;
         }
         LS_TRY(locate_chunk(r, t, key, c));
-        t->n++;
+        if ((size_t)t->n++ == most)
+            return bad(r, t->name, "two of its parts overlap");
     }
     return check_cover(r, t);
 }

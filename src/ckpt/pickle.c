@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A value takes some 100 bytes. A state dict has about 25 values a tensor, an index of DCP 20 a chunk. */
-enum { MAX_VALUES = 1 << 24 };
+/* A value takes some 70 bytes, and may be one byte of the pickle. PyTorch writes 3 to 5 bytes a value. */
+enum { MAX_VALUES = 1 << 25 };
 
 typedef struct machine {
     const ls_pickle_source *source;
@@ -16,7 +16,7 @@ typedef struct machine {
     const uint8_t *p, *end;
     size_t at;                         /* of the opcode being executed */
     ls_pickle stack, memo, persistent; /* lists; an unused index of the memo is NULL */
-    size_t values;                     /* made so far */
+    size_t values;                     /* made or taken from the memo so far */
     ls_pickle lost;                    /* a value for which there is no memory */
 } machine;
 
@@ -162,6 +162,7 @@ static ls_status get_memo(machine *m, uint64_t index)
     if (index >= m->memo.n || !m->memo.items[index])
         return damaged(m, "nothing was remembered under this index");
     append(m, &m->stack, m->memo.items[index]);
+    m->values++;
     return LS_OK;
 }
 
@@ -450,7 +451,7 @@ ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle
         LS_TRY(ls_arena_status(arena));
         if (m.values > MAX_VALUES)
             return refuse(&m, LS_E_UNSUPPORTED,
-                          "more than 16,777,216 values come before it: save only tensors");
+                          "more than 33,554,432 values come before it: save only tensors");
         if (opcode != '.') {
             LS_TRY(step(&m, opcode));
             continue;

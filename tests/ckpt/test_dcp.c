@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/dcp.h"
+#include "ckpt/elements.h"
 #include "ckpt/parts.h"
 #include "ckpt/safetensors.h"
 #include "support/support.h"
@@ -185,6 +186,7 @@ static void refuses_what_does_not_add_up(void **state)
     } BAD[] = {
         { "gap", { "\"w\"", "hold 3 of its 4 elements" }, LS_E_FORMAT },
         { "overlap", { "\"w\"", "overlap" }, LS_E_FORMAT },
+        { "again", { "\"w\"", "overlap" }, LS_E_FORMAT }, /* one chunk 2001 times: room for one is enough */
         { "outside", { "\"w\"", "leads out of it" }, LS_E_FORMAT },
         { "huge", { "\"w\"", "63 bits" }, LS_E_FORMAT },
         { "nowhere", { "\"w\"", "in which file" }, LS_E_FORMAT },

@@ -188,6 +188,25 @@ static void any_ranks_read_them(void **state)
     }
 }
 
+/* An empty tensor, of which no rank has an element, is in rank 0's file alone. */
+static void empty_tensors_are_written_once(void **state)
+{
+    (void)state;
+    char dir[512];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("empty"));
+    ASSERT_OK(on(3, save, (job){ .dir = dir }));
+    for (int rank = 0; rank < 3; rank++) {
+        char name[64], *path, *bytes;
+        size_t n;
+        snprintf(name, sizeof name, "model-rank-%05d.safetensors", rank);
+        path = ls_path_join(dir, name);
+        ASSERT_OK(ls_file_read(&bytes, &n, path));
+        assert_int_equal(memmem(bytes, n, "\"none\"", 6) != NULL, rank == 0);
+        free(bytes);
+        free(path);
+    }
+}
+
 /* A run of elements of a box is the elements of the boxes that it is cut into, in order. */
 static void runs_are_cut_into_boxes(void **state)
 {
@@ -384,6 +403,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_ranks_read_them),
+        cmocka_unit_test(empty_tensors_are_written_once),
         cmocka_unit_test(runs_are_cut_into_boxes),
         cmocka_unit_test(mistakes_of_ranks),
         cmocka_unit_test(any_damage_is_named),

@@ -276,6 +276,9 @@ def corpus():
             text(b"w") + tensor((4,), chunk((0,), (3,)), chunk((1,), (1,))),
             place(b"w", (0,)) + place(b"w", (1,)),
         ),
+        "again": index(
+            text(b"w") + tensor((4,), chunk((0,), (4,)) + b"q\1" + b"h\1" * 2000), place(b"w", (0,))
+        ),
         "outside": index(text(b"w") + tensor((4,), chunk((2,), (3,))), place(b"w", (2,))),
         "huge": index(
             text(b"w") + tensor((2**30,) * 3, chunk((0,) * 3, (2**30,) * 3)), place(b"w", (0,) * 3)
