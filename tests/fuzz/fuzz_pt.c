@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ckpt/pt.h"
-#include "ckpt/safetensors.h"
 
 #define MUST(e)      \
     do {             \
@@ -25,10 +24,9 @@ static uint64_t span(const ls_weight *t)
 
 static void read_through(const ls_weight *t, size_t size)
 {
-    const char *stored;
-    int bits, dtype;
-    MUST(ls_safetensors_dtype(t->stored, &stored, &bits, &dtype));
-    uint64_t bytes = t->strides ? span(t) * (uint64_t)bits / 8 : t->bytes;
+    const uint64_t count = (uint64_t)ls_type_count(&t->type), each = count ? t->bytes / count : 0,
+                   bytes = t->strides ? span(t) * each : t->bytes;
+    MUST(t->stored && each * count == t->bytes);
     MUST(t->offset <= size && bytes <= size - t->offset);
     uint8_t seen = 0;
     for (uint64_t k = 0; k < bytes; k++)

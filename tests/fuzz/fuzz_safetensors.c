@@ -1,9 +1,12 @@
 /* fuzz_safetensors.c - any bytes either are a safetensors file, all of whose tensors lie inside it and can be
- * read and written back, or are refused with a message. */
+ * read and written back, or are refused with a message. And the two halves of them either are the files of
+ * two ranks, whose tensors can be joined and read, or are refused. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "lockstep/weights.h"
+#include "ckpt/hf_shards.h"
+#include "ckpt/parts.h"
+#include "ckpt/safetensors.h"
 
 #define MUST(e)      \
     do {             \
@@ -13,9 +16,45 @@
 
 static volatile uint8_t keep; /* what was read must be read */
 
+static void join_halves(const uint8_t *data, size_t size)
+{
+    ls_arena arena;
+    ls_hf_shard files[2] = { { .path = "first" }, { .path = "second" } };
+    ls_weight *list = NULL;
+    int64_t n = 0;
+    ls_status s = LS_OK;
+    ls_arena_init(&arena);
+    for (int i = 0; i < 2 && s == LS_OK; i++) {
+        const size_t begin = i ? size / 2 : 0, end = i ? size : size / 2;
+        s = ls_safetensors_parse(&arena, data + begin, end - begin, files[i].path, &files[i].list,
+                                 &files[i].n, &files[i].metadata);
+        if (s == LS_OK)
+            (void)ls_hf_shard_is(files[i].path, files[i].metadata);
+    }
+    if (s == LS_OK)
+        s = ls_hf_shards_join(&list, &n, &arena, files, 2, "folder");
+    MUST(s == LS_OK || strlen(ls_error_message()) > 0);
+    for (int64_t i = 0; i < n && s == LS_OK; i++) {
+        const ls_weight *t = &list[i];
+        MUST(t->bytes <= size && (t->parts || t->data));
+        for (int64_t k = 0; t->parts && k < t->parts->n; k++)
+            MUST(ls_box_inside(&t->parts->at[k].box));
+        if (!t->loadable)
+            continue;
+        MUST(t->bytes == ls_type_bytes(&t->type));
+        void *values = malloc(t->bytes + 1);
+        MUST(values && ls_weight_read(t, t->type.dtype, values) == LS_OK);
+        free(values);
+    }
+    for (int i = 0; i < 2; i++)
+        json_decref(files[i].metadata);
+    ls_arena_release(&arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ls_weights *w = NULL;
+    join_halves(data, size);
     ls_status s = ls_weights_open_memory(&w, data, size, "input");
     if (s != LS_OK) {
         MUST(!w && strlen(ls_error_message()) > 0);

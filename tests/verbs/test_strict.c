@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "ckpt/safetensors.h"
+#include "ckpt/elements.h"
 #include "lockstep/weights.h"
 #include "recipe/model_row.h"
 #include "setup/setup.h"
