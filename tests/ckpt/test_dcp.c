@@ -55,6 +55,13 @@ static void reads_what_pytorch_wrote(void **state)
     assert_int_equal(ls_weights_file_count(w), 4);
     assert_null(ls_weights_find(w, "rows")->data);
     assert_null(ls_weights_find(w, "plain")->parts); /* in one piece, where it lies */
+    const ls_weight *plain = ls_weights_find(w, "plain"); /* `offset` is in its file */
+    char *bytes;
+    size_t n;
+    ASSERT_OK(ls_file_read(&bytes, &n, plain->file));
+    assert_true(plain->offset + plain->bytes <= n);
+    assert_memory_equal(bytes + plain->offset, plain->data, plain->bytes);
+    free(bytes);
     double converted[15];
     ASSERT_OK(ls_weight_read(ls_weights_find(w, "rows"), LS_F64, converted));
     for (int i = 0; i < 15; i++)

@@ -43,6 +43,8 @@ static void refuses_bad_archives(void **state)
         /* packed and unpacked size differ */
         { -98 - 60 + 20, "\x19", 1, "data/0 is not where" },
         { -98 - 60 + 20, "\xff\xff\0\0\xff\xff\0\0", 8, "data/0 is not where" },
+        /* its data reach into the directory, and not beyond the end of the file */
+        { -98 - 60 + 20, "\x64\0\0\0\x64\0\0\0", 8, "data/0 is not where" },
         { -98 - 60 + 20, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "data/0 is not where" },
     };
     ls_weights *w;
