@@ -13,6 +13,7 @@ find_program(LS_CLANG NAMES clang)
 find_program(LS_FISH NAMES fish)
 find_program(LS_ZSH NAMES zsh)
 find_program(LS_GROFF NAMES groff)
+find_program(LS_SLURM NAMES slurmctld PATHS /sbin /usr/sbin)
 find_program(LS_IP NAMES ip PATHS /sbin /usr/sbin)
 
 set(switched_off "") # by options of CMake, not for want of a package
@@ -76,6 +77,7 @@ ls_part(tests clang LS_CLANG "clang" "the test of the headers with a second comp
 ls_part(tests fish LS_FISH "fish" "the test of completion in fish")
 ls_part(tests zsh LS_ZSH "zsh" "the test of completion in zsh")
 ls_part(tests groff LS_GROFF "groff-base" "the test of the manual pages")
+ls_part(tests slurm LS_SLURM "slurm-wlm munge" "the test with a real Slurm")
 ls_part(tests ip LS_IP "iproute2" "tests of ranks on several hosts")
 
 file(WRITE ${CMAKE_BINARY_DIR}/generated/parts.txt "optional parts:${in}\n${out}")

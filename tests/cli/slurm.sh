@@ -5,7 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 source "$here/common.sh"
 source "$here/slurm_cluster.sh"
 trap 'cluster_down; wait 2>/dev/null; cd /; rm -rf "$work"' EXIT
-what=$(cluster_possible) || { echo "slurm.sh: skipped: $what"; exit 77; }
+what=$(cluster_possible) || { echo "skipped: slurm.sh: $what (Debian: slurm-wlm munge iproute2)"; exit 77; }
 what="a cluster of four nodes"
 cluster_up 4 || { bad "$what does not start"; tail -n 5 ./*.log munge/log; exit 1; }
 export OMPI_MCA_btl=tcp,self OMPI_MCA_mpi_yield_when_idle=1 lockstep

@@ -330,9 +330,7 @@ static void percentage_cuts_rows(void **state)
 static void percentage_of_real_text(void **state)
 {
     (void)state;
-    const char *data = getenv("LOCKSTEP_DATA_FOR_TESTS");
-    if (!data)
-        skip();
+    const char *data = ls_test_data("wikitext-2");
     char path[4096];
     ls_dataset *set;
     snprintf(path, sizeof path, "%s/wikitext-2/test.txt", data);

@@ -146,7 +146,8 @@ void ls_test_comma_locale(void)
     setenv("LOCPATH", ls_test_dir(), 1);
     if (started && setlocale(LC_NUMERIC, "comma"))
         return;
-    ls_test_skip("no locale with a decimal comma is installed, and localedef makes none (Debian: locales)");
+    ls_test_skip(
+        "no locale with a decimal comma is installed, and localedef cannot make one (Debian: locales)");
 }
 
 static char data_folder[4096]; /* tests set and unset LOCKSTEP_DATA */
