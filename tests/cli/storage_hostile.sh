@@ -50,6 +50,12 @@ for mode in mute down endless many; do
     esac
 done
 
+control mute # the other downloads
+what="get"; "$lockstep" get me/tiny --mirror "$AWS_ENDPOINT_URL" >out 2>err </dev/null & trained=$!
+ends_on_request "^GET /api/models/me/tiny/" 1 "stopped while waiting for $AWS_ENDPOINT_URL/api/models/me/tiny/revision/main$"
+begin data --set run.storage=runs --set data.type=mnist --set "data.mirror=$AWS_ENDPOINT_URL/mnist"
+ends_on_request "^GET /mnist/" 1 "stopped while waiting for $AWS_ENDPOINT_URL/mnist/train-images"
+
 # ---- answers that are none
 one=(--set train.steps=1)
 control same

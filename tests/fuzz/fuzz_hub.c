@@ -19,9 +19,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ls_hub_read_list(&r, (const char *)data, size, "fuzz") == LS_OK) {
         if (strlen(r.commit) != 40)
             abort();
+        int64_t all = 0; /* callers add the sizes */
         for (int i = 0; i < r.n; i++) {
             const ls_hub_file *f = &r.files[i];
-            if (f->bytes < 0 || leaves_folder(f->path) || !f->sha256 == !f->git_sha1 ||
+            if (f->bytes < 0 || __builtin_add_overflow(all, f->bytes, &all) || leaves_folder(f->path) ||
+                !f->sha256 == !f->git_sha1 ||
                 strlen(f->sha256 ? f->sha256 : f->git_sha1) != (f->sha256 ? 64u : 40u))
                 abort();
         }
