@@ -1,5 +1,5 @@
-/* test_hosts.c - lists of hosts, the hosts of a Slurm job (squeue and scontrol have stand-ins), and how ranks are
- * distributed over those that answer. */
+/* test_hosts.c - lists of hosts, the hosts of a Slurm job (squeue and scontrol have stand-ins), and how ranks
+ * are distributed over those that answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -70,7 +70,8 @@ static void hosts_of_a_job(void **state)
     assert_int_equal(h->used, 1);
 
     script("squeue", "echo no controller >&2; exit 1");
-    ASSERT_FAILS(ls_hosts_ask(h, false), LS_E_PEER, "squeue does not say which hosts this job has: no controller");
+    ASSERT_FAILS(ls_hosts_ask(h, false), LS_E_PEER,
+                 "squeue does not say which hosts this job has: no controller");
     script("squeue", "true");
     ASSERT_FAILS(ls_hosts_ask(h, false), LS_E_PEER, "it names none");
     ls_hosts_free(&h);
@@ -106,7 +107,8 @@ static void tasks_of_a_job(void **state)
     }
     unsetenv("SLURM_JOB_ID");
     ls_hosts *none;
-    ASSERT_FAILS(ls_hosts_read(&none, &(ls_hosts_opts){ .list = "slurm" }), LS_E_USAGE, "this is no Slurm job");
+    ASSERT_FAILS(ls_hosts_read(&none, &(ls_hosts_opts){ .list = "slurm" }), LS_E_USAGE,
+                 "this is no Slurm job");
     assert_null(none);
 }
 
