@@ -74,8 +74,8 @@ const ls_verb LS_VERBS[] = {
       "Starts PROGRAM once for each rank and gives each rank its share of the cores, as torchrun does. The\n"
       "program joins the group with ls_group_from_environment. If a rank is killed, crashes or stalls,\n"
       "launch ends all ranks; its message names the rank and what the rank did last. With --max-failures\n"
-      "it then starts all ranks again. It passes SIGTERM and SIGINT on as SIGTERM. Its exit status is 75\n"
-      "if the ranks saved and ended with status 75.",
+      "it then starts all ranks again. It passes SIGTERM, SIGINT, SIGHUP and SIGUSR2 on as SIGTERM. Its\n"
+      "exit status is 75 if the ranks saved and ended with status 75.",
       "lockstep launch --workers 4 ./my_program --epochs 3\n"
       "lockstep launch --workers 4 --max-failures 3 -- ./my_program   # started again after a failure\n"
       "lockstep launch --workers 1:8 -- ./my_program                  # as many ranks as there are cores\n"

@@ -45,14 +45,16 @@ static bool read_words(ls_job_words *w, const char *text)
 static volatile sig_atomic_t stop_wanted, end_wanted, saves_wanted;
 static int stop_signal; /* set before any signal is handled */
 
+/* mpirun ends ranks by SIGTERM, if that is not the request to stop. SIGINT, SIGHUP and SIGUSR2 come from the
+ * user, as by `scancel --signal=USR2`. */
 static void on_signal(int number)
 {
-    if (number == stop_signal)
-        stop_wanted = 1;
-    else if (number == SIGUSR1)
+    if (number == SIGTERM && number != stop_signal)
+        end_wanted = 1;
+    else if (number == SIGUSR1 && number != stop_signal)
         saves_wanted++;
     else
-        end_wanted = 1;
+        stop_wanted = 1;
 }
 
 static void take_signals(void)

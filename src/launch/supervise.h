@@ -10,7 +10,7 @@
 typedef struct ls_job_words {
     int each, threads, cores, restart;
     int own;         /* it is a user's program */
-    int stop_signal; /* the request to stop; a different SIGTERM ends the rank */
+    int stop_signal; /* how the parent's request to stop comes; if not by SIGTERM, that ends the rank */
     double stall, age;
 } ls_job_words;
 void ls_job_words_write(char text[160], const ls_job_words *w);

@@ -46,7 +46,7 @@ static bool read_time_left(const char *text, double *seconds)
     return !*at;
 }
 
-/* Asks squeue how long the job may still run; Slurm before 23.02 sets no SLURM_JOB_END_TIME. Only one rank
+/* Asks squeue how long the job may still run; Slurm 22.05 sets no SLURM_JOB_END_TIME. Only one rank
  * asks, once an attempt, and it never fails, because the others do not ask. 0: there is no limit, or nobody
  * says so. */
 static double ask_slurm(void)

@@ -60,10 +60,12 @@ what="SIGTERM"
 [ $got -eq 75 ] || bad "$what: exit status $got instead of 75"
 times 0 err "^error:|^warning:"; has err "stopped after epoch"
 try 0 launch --workers 4 -- $run stopped-$attempt; equal stopped-$attempt
-begin launch --workers 2 --max-failures 3 -- sleep 1000
-until_true pgrep -P $parent -x sleep >/dev/null
-kill -INT $parent; ended 75
-once err "^stopped on request: sleep has no handler for SIGTERM, which ended it; "
+for signal in INT HUP USR2; do # also when all its processes get it
+    begin launch --workers 2 --max-failures 3 -- sleep 1000
+    until_true pgrep -P $parent -x sleep >/dev/null
+    kill -$signal $(pgrep -P $parent -x sleep) $parent; ended 75
+    once err "^stopped on request: sleep has no handler for SIGTERM, which ended it; "
+done
 begin launch --workers 2 -- sleep 1001
 until_true pgrep -P $parent -x sleep >/dev/null
 kill -USR1 $parent; until_true grep -q "^warning: SIGUSR1 is not passed on: sleep has no handler for it" err

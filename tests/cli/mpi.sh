@@ -94,6 +94,15 @@ grep -q '"state":"stopped"' runs/asked/result.json || fails "a job that was stop
 [ "$(ls runs/asked/checkpoints | grep -c ^step-)" = 2 ] || fails "a job that was stopped has not saved"
 
 unset OMPI_MCA_odls_base_sigkill_timeout
+# SIGUSR2 asks to stop, too, and mpirun gives the ranks all the time
+LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 2 "$lockstep" train "$work/long.yaml" --set run.name=usr2 > out 2> err &
+job=$!
+wait_for grep -q '"step":3,' runs/usr2/metrics.jsonl
+kill -USR2 $job; kill -USR2 $job
+wait $job && fails "a job that was stopped ends as if it were done"
+grep -q '"state":"stopped"' runs/usr2/result.json || fails "SIGUSR2 does not stop a job"
+[ -e runs/usr2/checkpoints/latest ] || fails "a job that SIGUSR2 stopped has not saved"
+
 # srun's variables, without an MPI that fits them
 slurm() { # MESSAGE VARIABLES...
     message=$1; shift

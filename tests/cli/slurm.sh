@@ -80,6 +80,12 @@ END
         until_true grep -q "^status 75$" cancel-$signal.out
     fi
     stopped cancel-$signal "on request"
+    submit parent-$signal -N2 --ntasks-per-node=1 -w n3,n4 <<END
+$slow "$lockstep" train long.yaml --hosts slurm --set run.name=parent-$signal
+END
+    until_true has_steps parent-$signal 3
+    on ctl scancel --signal=$signal "$job"
+    stopped parent-$signal "on request"
 done
 
 # ---- what is wrong is said once, whatever the number of hosts

@@ -1,0 +1,119 @@
+/* test_hosts.c - lists of hosts, the hosts of a Slurm job (squeue and scontrol have stand-ins), and how ranks
+ * are distributed over those that answer. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include "base/log.h"
+#include "launch/hosts.h"
+#include "support/support.h"
+
+static void script(const char *name, const char *text)
+{
+    const char *path = ls_test_path(name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "#!/bin/sh\n%s\n", text);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(path, 0755), 0);
+}
+
+/* A job that has these hosts, separated by spaces. */
+static void job(const char *hosts)
+{
+    char text[300], path[4200];
+    snprintf(text, sizeof text, "[ \"$*\" = '-h -j 7 -o %%N' ] && echo '%s'", hosts);
+    script("squeue", text);
+    script("scontrol", "[ \"$1 $2\" = 'show hostnames' ] && printf '%s\\n' $3");
+    snprintf(path, sizeof path, "%s:/usr/bin:/bin", ls_test_dir());
+    setenv("PATH", path, 1);
+    setenv("SLURM_JOB_ID", "7", 1);
+}
+
+static int warnings;
+static void hear(void *context, ls_level level, const char *message)
+{
+    (void)context;
+    warnings += level == LS_WARN;
+    if (level == LS_WARN)
+        ASSERT_CONTAINS(message, "host n1 does not answer: it does not belong to Slurm job 7");
+}
+
+static void hosts_of_a_job(void **state)
+{
+    (void)state;
+    ls_hosts *h;
+    job("n1 n10 n2");
+    setenv("SLURM_TASKS_PER_NODE", "2(x3)", 1);
+    ASSERT_OK(ls_hosts_read(&h, &(ls_hosts_opts){ .list = "slurm" }));
+    assert_int_equal(h->n, 3);
+    assert_string_equal(h->all[1].name, "n10");
+    ASSERT_OK(ls_hosts_ask(h, true));
+    assert_int_equal(ls_hosts_room(h), 6);
+    assert_true(ls_hosts_fit(h, 6));
+    assert_int_equal(h->used, 3);
+    assert_int_equal(h->per, 2);
+
+    job("n10 n2"); /* n1 has left it, whose name is a part of another's */
+    ASSERT_FAILS(ls_hosts_ask(h, true), LS_E_PEER, "host n1 does not answer");
+    ls_log_set(hear, NULL, LS_INFO);
+    ASSERT_OK(ls_hosts_ask(h, false));
+    ls_log_set(NULL, NULL, LS_ERROR);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(ls_hosts_room(h), 4);
+    assert_false(ls_hosts_fit(h, 6));
+    assert_false(ls_hosts_fit(h, 3));
+    assert_true(ls_hosts_fit(h, 4));
+    assert_string_equal(ls_hosts_used(h, 0)->name, "n10");
+    assert_string_equal(ls_hosts_used(h, 1)->name, "n2");
+    assert_null(ls_hosts_used(h, 2));
+    assert_true(ls_hosts_fit(h, 2)); /* as few hosts as possible */
+    assert_int_equal(h->used, 1);
+
+    script("squeue", "echo no controller >&2; exit 1");
+    ASSERT_FAILS(ls_hosts_ask(h, false), LS_E_PEER,
+                 "squeue does not say which hosts this job has: no controller");
+    script("squeue", "true");
+    ASSERT_FAILS(ls_hosts_ask(h, false), LS_E_PEER, "it names none");
+    ls_hosts_free(&h);
+}
+
+/* The number of ranks of each host: what the user says, else what the job has. */
+static void tasks_of_a_job(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *per_node, *all;
+        int ranks, per_host, each; /* each 0: refused */
+    } CASES[] = {
+        { NULL, "1(x2)", 0, 0, 1 }, { NULL, "3(x2)", 0, 0, 3 }, { NULL, "3(x2)", 8, 0, 4 },
+        { NULL, "3(x2)", 0, 2, 2 }, { NULL, "2,1", 0, 0, 0 },   { NULL, "2,1", 4, 0, 2 },
+        { NULL, "2,1", 0, 1, 1 },   { "4", "4(x2)", 0, 0, 4 },  { NULL, NULL, 0, 0, 1 },
+    };
+    job("a b");
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_hosts *h;
+        CASES[i].per_node ? setenv("SLURM_NTASKS_PER_NODE", CASES[i].per_node, 1)
+                          : unsetenv("SLURM_NTASKS_PER_NODE");
+        CASES[i].all ? setenv("SLURM_TASKS_PER_NODE", CASES[i].all, 1) : unsetenv("SLURM_TASKS_PER_NODE");
+        const ls_hosts_opts o = { .list = "slurm", .ranks = CASES[i].ranks, .per_host = CASES[i].per_host };
+        if (!CASES[i].each) {
+            ASSERT_FAILS(ls_hosts_read(&h, &o), LS_E_USAGE, "SLURM_TASKS_PER_NODE=2,1", "--workers-per-host");
+            continue;
+        }
+        ASSERT_OK(ls_hosts_read(&h, &o));
+        if (h->each != CASES[i].each)
+            fail_msg("case %zu: %d ranks on each host", i, h->each);
+        ls_hosts_free(&h);
+    }
+    unsetenv("SLURM_JOB_ID");
+    ls_hosts *none;
+    ASSERT_FAILS(ls_hosts_read(&none, &(ls_hosts_opts){ .list = "slurm" }), LS_E_USAGE,
+                 "this is no Slurm job");
+    assert_null(none);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(hosts_of_a_job), cmocka_unit_test(tasks_of_a_job) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
