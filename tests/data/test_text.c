@@ -3,6 +3,7 @@
 #include <math.h>
 #include "base/hash.h"
 #include "base/log.h"
+#include "data/array_room.h"
 #include "data/corpus.h"
 #include "data/tokens.h"
 #include "files.h"
@@ -113,6 +114,27 @@ static void reads_files(void **state)
     free_bytes(&gz);
     free_bytes(&twice);
     free_bytes(&wrong);
+}
+
+/* What a file inflates to is not known before: it stops where memory ends. */
+static void inflates_into_memory_that_is_there(void **state)
+{
+    (void)state;
+    enum { N = 3 << 24 };
+    ls_text_file f;
+    char *text = malloc(N);
+    memset(text, 'a', N);
+    bytes gz = make_gzip((bytes){ (uint8_t *)text, N });
+    write_bytes(in(text_folder, "zeros.gz"), gz);
+    ls_array_room_most = 1 << 20;
+    const ls_status s = ls_text_file_open(&f, in(text_folder, "zeros.gz"));
+    ls_array_room_most = SIZE_MAX;
+    assert_fails(LS_E_MEMORY, s, "zeros.gz: no memory", "divide the file");
+    assert_ok(ls_text_file_open(&f, in(text_folder, "zeros.gz")));
+    assert_int_equal(f.n, N);
+    ls_text_file_close(&f);
+    free_bytes(&gz);
+    free(text);
 }
 
 /* A request to stop ends whatever is under way: inflating, reading, tokenizing. Nothing is left of it. */
@@ -462,6 +484,7 @@ int main(void)
         TEST(cuts_documents),
         TEST(reads_files),
         TEST(checks_long_texts),
+        TEST(inflates_into_memory_that_is_there),
         TEST(stops),
         TEST(finds_files),
         TEST(windows_hold_every_token_once),
