@@ -62,6 +62,9 @@ static void wrong_tables_are_named(void **state)
                  "write decimals with a point");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,5,2,5\n", 2, AB), "more fields than the 2",
                  "decimal commas");
+    double *none;
+    assert_fails(LS_E_FORMAT, ls_csv_numbers(&none, &rows, "a,b\n1\0,2\n", 9, 2, AB, "a.csv"), "a.csv line 2",
+                 "a byte 0");
     assert_ok(numbers(&x, &rows, "a;b\n1\n", 1, (const char *const[]){ "a;b" })); /* a name like any */
     free(x);
 }

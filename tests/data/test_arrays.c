@@ -174,6 +174,24 @@ static void wrong_numbers_are_named(void **state)
                      CASES[k].why);
         ls_dataset_close(&set);
     }
+    static const struct {
+        ls_array_range range;
+        double x;
+    } FITS[] = {
+        { LS_ARRAY_0_TO_1, 0 }, { LS_ARRAY_0_TO_1, 1 }, { LS_ARRAY_FROM_0, 0 }, { LS_ARRAY_FROM_0, 2 }
+    };
+    for (size_t k = 0; k < sizeof FITS / sizeof *FITS; k++) { /* the ends of a range belong to it */
+        ls_dataset *ends;
+        float x = -1;
+        const ls_array_field as = { .field = "x",
+                                    .file = save("x.npy", LS_TYPE(LS_F64, 1), &FITS[k].x),
+                                    .as = LS_F32,
+                                    .range = FITS[k].range };
+        assert_ok(open_set(&ends, 1, &as));
+        assert_ok(ends->read(ends, 0, (void *[]){ &x }));
+        assert_true((double)x == FITS[k].x);
+        ls_dataset_close(&ends);
+    }
     ls_dataset *set; /* 1e300 is a number of f64, and -100 one of i32 */
     double wide[3];
     int32_t id;

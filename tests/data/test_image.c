@@ -215,6 +215,9 @@ static void test_png_kinds(void **state)
         assert_png(make_png(3, 1, 8, PNG_COLOR_TYPE_GRAY_ALPHA, lace,
                             (const uint8_t *)"\310\377\310\200\310\0", 6, NULL, 0, NULL),
                    1, 1, 3, "\310\144\0");
+        assert_png(make_png(1, 1, 8, PNG_COLOR_TYPE_GRAY_ALPHA, lace, (const uint8_t *)"\311\144", 2, NULL,
+                            0, NULL),
+                   1, 1, 1, "\117"); /* 201 * 100 / 255 is 78.8 */
         assert_png(make_png(1, 1, 8, PNG_COLOR_TYPE_RGB_ALPHA, lace, (const uint8_t *)"\310\144\62\200", 4,
                             NULL, 0, NULL),
                    3, 1, 1, "\144\62\31");

@@ -69,6 +69,12 @@ static void odd_labels_are_named(void **state)
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         assert_fails(LS_E_FORMAT, read_list(&l, CASES[i].rows, CASES[i].train), CASES[i].says, CASES[i].more);
+    static const char NUL[] = "path,label\na,0\n\0b,1\n";
+    write_bytes(in(dir, "list.csv"), (bytes){ (uint8_t *)(uintptr_t)NUL, sizeof NUL - 1 });
+    l = (ls_image_list){ 0 };
+    assert_fails(LS_E_FORMAT, ls_image_table(&l, &(ls_image_source){ .split = in(dir, "list.csv") }),
+                 "list.csv line 3: a field has a byte 0", "");
+    ls_image_list_release(&l);
     put_text("list.csv", "path;label\na.png;1\n");
     l = (ls_image_list){ 0 };
     assert_fails(LS_E_FORMAT, ls_image_table(&l, &(ls_image_source){ .split = in(dir, "list.csv") }),

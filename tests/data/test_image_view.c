@@ -39,6 +39,24 @@ static void test_resize_is_pillows(void **state)
     }
 }
 
+/* The weights of a pixel sum to one exactly: a plain surface stays as it is, at any size. */
+static void test_plain_stays_plain(void **state)
+{
+    (void)state;
+    enum { HEIGHT = 37, WIDTH = 53, MOST = 90 };
+    for (int size = 1; size <= MOST; size++)
+        for (int level = 1; level <= 255; level += 127) {
+            ls_image image = {
+                .channels = 1, .height = HEIGHT, .width = WIDTH, .data = malloc(HEIGHT * WIDTH)
+            };
+            memset(image.data, level, HEIGHT * WIDTH);
+            assert_ok(ls_image_fit(&image, 1, MOST + 1 - size, size, true, "a"));
+            for (int i = 0; i < size * (MOST + 1 - size); i++)
+                assert_int_equal(image.data[i], level);
+            ls_image_release(&image);
+        }
+}
+
 /* Sizes and offsets of torchvision 0.28: Resize(256) of 500 x 375 gives 341 x 256, and CenterCrop(224) begins
  * at (58, 16); round(0.5) is 0, round(1.5) is 2. */
 static void test_middle(void **state)
@@ -164,7 +182,7 @@ static void test_jpeg_bomb(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resize_is_pillows),
+        cmocka_unit_test(test_resize_is_pillows), cmocka_unit_test(test_plain_stays_plain),
         cmocka_unit_test(test_middle),
         cmocka_unit_test(test_jpeg),
         cmocka_unit_test(test_jpeg_bomb),
