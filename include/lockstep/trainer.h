@@ -168,11 +168,11 @@ typedef struct ls_step_result {
  * the model takes the field of its name; float fields may be f32 or f64, of which they become the other. The
  * divisors of the losses are those of the whole step, over all ranks; to dropout, sample r of micro-batch m
  * of M is number m + r M of the step. A step of which nothing counts changes nothing (`skipped`),
- * and its loss is NaN. LS_E_NUMERIC when a loss or the gradient's norm is not finite (ls_nonfinite), on all ranks alike: nothing
- * was changed, *r has the step's numbers, and the next step is possible. The message names the first op that
- * made a bad number, with its layer; for it every rank runs a micro-batch again. In f16 also when gradients
- * overflow although the loss scale has come down to 1. LS_E_ARG before there are weights, and for an lr that
- * is negative or not finite; LS_E_SHAPE as ls_trainer_check_data. */
+ * and its loss is NaN. LS_E_NUMERIC when a loss or the gradient's norm is not finite (ls_nonfinite), on all
+ * ranks alike: nothing was changed, *r has the step's numbers, and the next step is possible. The message
+ * names the first op that made a bad number, with its layer; for it every rank runs a micro-batch again. In
+ * f16 also when gradients overflow although the loss scale has come down to 1. LS_E_ARG before there are
+ * weights, and for an lr that is negative or not finite; LS_E_SHAPE as ls_trainer_check_data. */
 struct ls_dataset;
 struct ls_loader_step;
 LS_API ls_status ls_trainer_step_from(ls_trainer *t, const struct ls_loader_step *batch, double lr,
