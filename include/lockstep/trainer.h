@@ -115,8 +115,9 @@ LS_API void ls_trainer_destroy(ls_trainer **t);
 LS_API ls_status ls_trainer_init(ls_trainer *t, uint64_t seed);
 /* Parameters and buffers from weights, by name; every one must be there with its shape; float types may
  * differ. Only they are touched. Without ls_trainer_init before it, the other state (loss scale, counters)
- * gets its first values, and dropout the seed 0. A failure of one rank is the group's: the others return
- * LS_E_PEER, and the group can only be destroyed. Collective. */
+ * gets its first values, and dropout the seed 0. LS_E_NUMERIC names a tensor that has a NaN, or a parameter
+ * that has an infinity, unless the trainer only evaluates. A failure of one rank is the group's: the others
+ * return LS_E_PEER, and the group can only be destroyed. Collective. */
 LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
 /* The same, as load_state_dict(strict=False): tensors that only the file or only the model has are passed
  * over, but not all of the model's, which keep their values: after ls_trainer_init, or another load. */
