@@ -115,8 +115,9 @@ LS_API void ls_trainer_destroy(ls_trainer **t);
 LS_API ls_status ls_trainer_init(ls_trainer *t, uint64_t seed);
 /* Parameters and buffers from weights, by name; every one must be there with its shape; float types may
  * differ. Only they are touched. Without ls_trainer_init before it, the other state (loss scale, counters)
- * gets its first values, and dropout the seed 0. A failure of one rank is the group's: the others return
- * LS_E_PEER, and the group can only be destroyed. Collective. */
+ * gets its first values, and dropout the seed 0. LS_E_NUMERIC names a tensor that has a NaN, or a parameter
+ * that has an infinity, unless the trainer only evaluates. A failure of one rank is the group's: the others
+ * return LS_E_PEER, and the group can only be destroyed. Collective. */
 LS_API ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w);
 /* The same, as load_state_dict(strict=False): tensors that only the file or only the model has are passed
  * over, but not all of the model's, which keep their values: after ls_trainer_init, or another load. */
@@ -168,11 +169,11 @@ typedef struct ls_step_result {
  * the model takes the field of its name; float fields may be f32 or f64, of which they become the other. The
  * divisors of the losses are those of the whole step, over all ranks; to dropout, sample r of micro-batch m
  * of M is number m + r M of the step. A step of which nothing counts changes nothing (`skipped`),
- * and its loss is NaN. LS_E_NUMERIC when a loss or the gradient's norm is not finite (ls_nonfinite), on all ranks alike: nothing
- * was changed, *r has the step's numbers, and the next step is possible. The message names the first op that
- * made a bad number, with its layer; for it every rank runs a micro-batch again. In f16 also when gradients
- * overflow although the loss scale has come down to 1. LS_E_ARG before there are weights, and for an lr that
- * is negative or not finite; LS_E_SHAPE as ls_trainer_check_data. */
+ * and its loss is NaN. LS_E_NUMERIC when a loss or the gradient's norm is not finite (ls_nonfinite), on all
+ * ranks alike: nothing was changed, *r has the step's numbers, and the next step is possible. The message
+ * names the first op that made a bad number, with its layer; for it every rank runs a micro-batch again. In
+ * f16 also when gradients overflow although the loss scale has come down to 1. LS_E_ARG before there are
+ * weights, and for an lr that is negative or not finite; LS_E_SHAPE as ls_trainer_check_data. */
 struct ls_dataset;
 struct ls_loader_step;
 LS_API ls_status ls_trainer_step_from(ls_trainer *t, const struct ls_loader_step *batch, double lr,

@@ -18,6 +18,7 @@
 #include "comm/group_calls.h"
 #include "early_stopping.h"
 #include "record/heartbeat.h"
+#include "skips.h"
 #include "base/memory.h"
 
 static const double SAVED_A_SECOND =
@@ -73,62 +74,6 @@ static const char *loss_text(char out[32], double loss)
 
 static bool is_images(const ls_dataset *set) { return ls_dataset_field(set, "images"); }
 
-/* A step has failed, which `r` says more of. If its numbers were the reason, all ranks are here: the
- * checkpoint that is still being written is completed. Adds where the run stands, and what can be done. */
-static ls_status failed_step(ls_loop *l, ls_status s, int64_t epoch, const ls_step_result *r)
-{
-    char message[2048];
-    ls_fail_in(s, "step %lld (epoch %lld)", (long long)(l->step + 1), (long long)epoch);
-    if (s != LS_E_NUMERIC || r->skip < LS_SKIP_OVERFLOW)
-        return s;
-    snprintf(message, sizeof message, "%s", ls_error_message());
-    if (ls_snapshots_finish(&l->snapshots, l->run) != LS_OK)
-        ls_log_warn("%s", ls_error_message());
-    const bool saved = ls_resume_newest(l->snapshots.dir) >= 0;
-    return ls_fail(s, "%s. This step changed no weight. %s%s%s%s", message,
-                   saved ? "The next start continues from the last checkpoint, " : "Nothing is saved yet",
-                   saved ? l->snapshots.dir : "", saved ? "/latest" : "",
-                   r->skip == LS_SKIP_OVERFLOW
-                       ? ""
-                       : "; with the same settings it comes here again; train.nonfinite: skip leaves such "
-                         "steps out");
-}
-
-/* Says that a step was skipped because a number was not finite, and counts it. */
-static void note_skip(ls_loop *l, int64_t epoch, const ls_step_result *r)
-{
-    if (r->skip < LS_SKIP_LOSS)
-        return;
-    l->run->metrics.nonfinite_steps++;
-    ls_log_warn("step %lld (epoch %lld) is skipped: its %s is not finite; %lld in a row, train.max_skips "
-                "%lld",
-                (long long)l->step, (long long)epoch, ls_skip_name(r->skip),
-                (long long)l->trainer->bad_skips, (long long)l->recipe->train.max_skips);
-}
-
-/* At the end: a run that has not trained, or has stopped training long ago, must not look like one that
- * has. */
-static ls_status check_updates(const ls_loop *l)
-{
-    const ls_trainer *t = l->trainer;
-    const bool never = l->step > 0 && *(const int64_t *)t->step.data == 0;
-    char why[200];
-    if (!never && t->skips < l->recipe->train.max_skips)
-        return LS_OK;
-    if (t->skips > t->bad_skips)
-        snprintf(why, sizeof why,
-                 "the gradients overflowed f16, and the loss scale has only come down to %g "
-                 "(precision.scaler.init; a lower learning rate, clipping, or bf16 or f32 in place of f16)",
-                 ls_get_scalar(&t->loss_scale));
-    else
-        snprintf(why, sizeof why, "%s", t->skips ? "their loss or gradient was not finite"
-                                                 : "no target of them counts");
-    if (never)
-        return ls_fail(LS_E_NUMERIC, "none of the %lld steps changed a weight: %s", (long long)l->step, why);
-    return ls_fail(LS_E_NUMERIC, "the last %lld of %lld steps changed no weight: %s", (long long)t->skips,
-                   (long long)l->step, why);
-}
-
 static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
 {
     double lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step);
@@ -148,7 +93,7 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     if (s == LS_E_PEER)
         return s; /* its message says what the other rank did */
     if (s != LS_OK)
-        return failed_step(l, s, b->epoch, &r);
+        return ls_skips_failed(l, s, b->epoch, &r);
     double seconds = ls_now() - start;
     if (l->step == l->from.step)
         l->first_step_seconds = seconds;
@@ -172,13 +117,14 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
                         .loss_scale = r.loss_scale,
                         .skipped = r.skipped,
                         .nonfinite = r.skip < LS_SKIP_LOSS ? NULL : ls_skip_name(r.skip) };
-    note_skip(l, b->epoch, &r);
+    ls_skips_note(l, b->epoch, &r);
     LS_TRY(ls_metrics_step(l->run, &row));
     char loss[32];
     if (l->step % l->recipe->log.every == 0 || l->step == l->from.step + 1)
-        ls_log_info("epoch %lld  step %*lld/%lld  %s  lr %.3g  %6.1f ms  %6.0f %s/s%s%s%s", (long long)b->epoch,
-                    digits(l->total_steps), (long long)l->step, (long long)l->total_steps,
-                    loss_text(loss, r.loss), lr, 1e3 * seconds, (double)r.count / seconds,
+        ls_log_info("epoch %lld  step %*lld/%lld  %s  lr %.3g  %6.1f ms  %6.0f %s/s%s%s%s",
+                    (long long)b->epoch, digits(l->total_steps), (long long)l->step,
+                    (long long)l->total_steps, loss_text(loss, r.loss), lr, 1e3 * seconds,
+                    (double)r.count / seconds,
                     is_text(l->train)     ? "tokens"
                     : is_images(l->train) ? "images"
                                           : "samples",
@@ -526,7 +472,7 @@ ls_status ls_loop_run(ls_loop *l)
                             .deadline = l->recipe->failure.stall_seconds));
     ls_status s = steps(l, loader);
     if (s == LS_OK)
-        s = check_updates(l);
+        s = ls_skips_end(l);
     if (s == LS_OK)
         s = ls_profiler_end(&l->profiler, l->trainer, l->run, l->calibration, l->ui->out,
                             l->step); /* the loop ended before profile_last */
