@@ -3,8 +3,8 @@
 #   awk -v exports=1 -f tools/public_functions.awk ...                   a version script for the linker, which exports nothing else
 #   awk -v arguments=1 -f tools/public_functions.awk include/lockstep/*.h    C for tests/api/test_arguments.c: for each pointer that a function takes,
 #                                                                        a call with NULL there and samples (sample_TYPE) for the others
-#   awk -v choices=1 ...                                                 C for tests/api/test_choices.c: for each enum that a function takes, itself or
-#                                                                        in a struct of options, a call in which it has any number
+#   awk -v choices=1 ...                                                 C for tests/api/test_choices.c: for each enum and each integer that a function
+#                                                                        takes, itself or in a struct of options, a call in which it has any number
 function declaration(text,    head, name, list, n, p, i, args) {
     gsub(/__attribute__\(\(.*\)\)/, "", text)
     if (!match(text, /ls_[a-z0-9_]+\(/)) return
@@ -71,6 +71,7 @@ function chosen(head, name, n, args, at, whole, type, path, param,    i, text, s
 }
 # `last`: the enums; `members`: of each struct those that are enums or structs, TYPE:NAME
 function types(text,    at, body, name, n, m, i, k, list, words, type) {
+    last["int"] = last["int64_t"] = 1
     while (match(text, /typedef (enum|struct) ls_[a-z0-9_]+ \{/)) {
         name = substr(text, RSTART, RLENGTH)
         enumerated = name ~ /^typedef enum/
@@ -85,7 +86,7 @@ function types(text,    at, body, name, n, m, i, k, list, words, type) {
         n = split(body, list, ";")
         for (i = 1; i <= n; i++) {
             sub(/^ +/, "", list[i]); sub(/^const /, "", list[i]); sub(/^struct /, "", list[i])
-            if (list[i] !~ /^ls_[a-z0-9_]+ [a-z]/ || list[i] ~ /[*({]/) continue
+            if (list[i] !~ /^(ls_[a-z0-9_]+|int|int64_t) [a-z]/ || list[i] ~ /[*({]/) continue
             type = list[i]
             sub(/ .*/, "", type)
             m = split(substr(list[i], length(type) + 2), words, ",")

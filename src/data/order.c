@@ -33,6 +33,8 @@ ls_status ls_order_check(const ls_order *o)
 int64_t ls_order_steps(const ls_order *o)
 {
     LS_ARG_OR(o, 0);
+    if (o->global_batch < 1) /* ls_order_check says it */
+        return 0;
     const int64_t all = o->n / o->global_batch + (!o->drop_last && o->n % o->global_batch != 0);
     return o->steps > 0 && o->steps < all ? o->steps : all;
 }
@@ -49,6 +51,8 @@ int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position)
 int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row)
 {
     LS_ARG_OR(o, -1);
+    if (o->micro_batch < 1)
+        return -1;
     int64_t micro_batches = o->global_batch / o->micro_batch,
             position = step * o->global_batch + m + row * micro_batches;
     return position < o->n ? ls_order_index(o, epoch, position) : -1;
@@ -146,6 +150,7 @@ ls_status ls_order_fill(const ls_order *o, const ls_dataset *set, int64_t epoch,
     LS_ARG(o);
     LS_ARG(set);
     LS_ARG(to);
+    LS_TRY(ls_order_check(o));
     void **at = ls_sys_malloc(sizeof *at * (size_t)set->n_fields);
     LS_TRY(ls_sys_have(at));
     const ls_status s = ls_order_fill_rows(o, set, epoch, step, m, 0, o->micro_batch, to, at);

@@ -121,6 +121,10 @@ ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     if (ndim)
         LS_BUILD_ARG(g, dims, ((ls_value){ .id = -1 }));
+    if (ndim < 0) {
+        ls_graph_error(g, LS_E_ARG, "ls_sum_to: ndim is %d", ndim);
+        return (ls_value){ .id = -1 };
+    }
     ls_broadcast_attrs at = { .dims = { ndim, dims } };
     return ls_graph_apply(g, &ls_op_sum_to, 1, &a, &at);
 }

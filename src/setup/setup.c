@@ -63,7 +63,7 @@ static ls_status batches(ls_setup *s, ls_recipe *r)
         if (batch % ranks)
             return no_even_batch(r, batch, ranks);
         snprintf(text, sizeof text, "%lld", batch / ranks);
-        LS_TRY(ls_recipe_set(r, "train.micro_batch", text, "resolved: global_batch / data ranks"));
+        LS_TRY(ls_recipe_set(r, "train.micro_batch", text, LS_ORIGIN_PER_RANK));
     }
     s->trainer.micro_batch = r->train.micro_batch;
     s->trainer.micro_batches = batch / r->train.micro_batch; /* the recipe was checked: it divides */

@@ -28,6 +28,13 @@ ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int rank
 /* Calls ls_compile with the options in *s. Local. */
 ls_status ls_setup_compile(ls_compiled *c, const ls_setup *s, const ls_recipe *r,
                            const ls_calibration *calibration);
+/* Whether the step has the same bits on 1, 2, 4, ... data ranks, in any layout, as long as train.micro_batch
+ * is the same. If not, `why` is the reason. */
+enum { LS_WHY_BYTES = 256 };
+bool ls_setup_same_bits(char why[LS_WHY_BYTES], const ls_recipe *r, const ls_compiled *c);
+/* The origin of a train.micro_batch that nobody set. */
+#define LS_ORIGIN_PER_RANK "resolved: global_batch / data ranks"
+
 /* Checks that the model has the metric of checkpoint.best, and sets its mode where the recipe does not.
  * Local. */
 ls_status ls_setup_best(ls_recipe *r, const ls_compiled *c);

@@ -12,29 +12,6 @@
 #include "ops/rules.h"
 #include "step/trainer.h"
 
-static bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
-
-/* The reason why another layout may compute other bits (docs/ranks.md, "The same bits"). NULL: no reason,
- * unless an axis splits layers. */
-static const char *against_same_bits(const ls_compiled_recipe *c)
-{
-    const ls_compiled *s = &c->step;
-    if (c->recipe->kernels == LS_KERNELS_ONEDNN)
-        return "library kernels (oneDNN) follow the machine";
-    if (s->accumulation == LS_SUM_RUNNING && s->micro_batches > 1)
-        return "train.accumulate: running adds micro-batches in the order in which they come";
-    if (!power_of_two(s->micro_batches))
-        return "the sum over micro-batches is one tree for any ranks only when their number is a power of "
-               "two";
-    if (!power_of_two(ls_mesh_data_ranks(&s->parallel.mesh)))
-        return "the sum over ranks is the tree of one process only when their number is a power of two";
-    if (ls_mesh_data_ranks(&s->parallel.mesh) > 1 && s->parallel.sync_batch_norm)
-        return "parallel.sync_batch_norm: what is normalized together depends on the number of ranks";
-    if (ls_mesh_data_ranks(&s->parallel.mesh) > 1 && ls_dtype_size(s->parallel.reduce) < 4)
-        return "sums over ranks are rounded to a 16-bit type";
-    return NULL;
-}
-
 /* Of the samples that this rank computes in a step, read ahead. */
 static size_t loader_bytes(const ls_compiled *s)
 {
@@ -74,16 +51,7 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
     if (p->ranks_per_host > 0 && p->ranks_per_host < c->ranks)
         out->messages = ls_message_bytes(c->ranks);
     out->loader = loader_bytes(s);
-    const char *why = against_same_bits(c), *model = ls_mesh_model_axes(&p->mesh);
-    const bool splits = ls_mesh_group_size(&p->mesh, model) > 1;
-    out->same_bits = !why && !splits;
-    if (why || !splits)
-        snprintf(out->why, sizeof out->why, "%s", why ? why : "");
-    else
-        snprintf(out->why, sizeof out->why,
-                 "axis %s: another number of ranks on it rounds sums over a layer's inputs in other "
-                 "places (the number of data ranks does not matter)",
-                 model);
+    out->same_bits = ls_setup_same_bits(out->why, c->recipe, s);
 }
 
 static void memory_json(ls_json *j, const ls_step_cost *s)

@@ -21,7 +21,7 @@ typedef struct ls_step_cost {
     double seconds, communication; /* of a step, and of its collectives; 0 without a calibration */
     int kernels, measured;         /* kernel calls of the two programs; how many were measured as they are */
     bool same_bits;                /* every layout of the same micro-batches computes the same bits */
-    char why[200];                 /* if not: the reason */
+    char why[LS_WHY_BYTES];        /* if not: the reason */
 } ls_step_cost;
 
 void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c);

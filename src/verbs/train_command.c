@@ -119,6 +119,16 @@ static ls_status initial_weights(training *t)
     return s;
 }
 
+static void promise(const ls_recipe *r, const ls_compiled *c)
+{
+    char why[LS_WHY_BYTES];
+    if (ls_setup_same_bits(why, r, c))
+        ls_log_info("bits   the same on 1, 2, 4, ... ranks in any layout, with train.micro_batch %lld",
+                    (long long)c->micro_batch);
+    else
+        ls_log_info("bits   not promised to be those of other layouts: %s", why);
+}
+
 /* Logs data, model and plan: on the terminal, and in the run's log. */
 static void describe(const training *t)
 {
@@ -155,6 +165,7 @@ static void describe(const training *t)
                 share, 1e-9 * ls_compiled_flops(c), seconds,
                 ls_format_bytes(total, ls_trainer_bytes(t->loop.trainer)),
                 ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
+    promise(t->loop.recipe, c);
 }
 
 /* Opens an existing run, to continue it. *done: it is finished and has nothing more to do. */

@@ -1,6 +1,7 @@
 /* test_choices.c - calls every public function that takes an enum, itself or inside a struct of options, with
  * numbers that are no value of it, each in its own process. No call ends the program. A function that looks
- * at the value returns an error that the same call with a real value does not return.
+ * at the value returns an error that the same call with a real value does not return. Sizes, counts and
+ * positions are tried with -1 and 0, which end no program either.
  * tools/public_functions.awk makes the calls from the headers, so a new enum is tested as soon as it is
  * declared. */
 #include <signal.h>
@@ -72,13 +73,13 @@ static bool takes_any(const struct choice *c)
     for (size_t i = 0; i < sizeof ANY / sizeof *ANY; i++)
         if (!strncmp(name, ANY[i], strlen(ANY[i])))
             return true;
-    return !c->status && !c->graph;
+    return (!c->status && !c->graph) || strncmp(c->type, "ls_", 3);
 }
 
 static void no_number_ends_the_program(void **state)
 {
     (void)state;
-    static const int NUMBERS[] = { -1, 1000 };
+    static const int NUMBERS[] = { -1, 1000 }, SIZES[] = { -1, 0 };
     int wrong = 0;
     assert_int_equal(chdir(ls_test_dir()), 0);
     seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -89,12 +90,13 @@ static void no_number_ends_the_program(void **state)
         struct outcome real = { 0 };
         wrong += !try(c, NULL);
         real = *seen;
+        const int *numbers = strncmp(c->type, "ls_", 3) ? SIZES : NUMBERS;
         for (int k = 0; k < 2; k++) {
-            if (!try(c, &NUMBERS[k]))
+            if (!try(c, &numbers[k]))
                 wrong++;
             else if (!takes_any(c) && (seen->status == LS_OK || !strcmp(seen->message, real.message))) {
                 wrong++;
-                printf("%s with %s %d, no %s: status %d, \"%s\"\n", c->function, c->argument, NUMBERS[k],
+                printf("%s with %s %d, no %s: status %d, \"%s\"\n", c->function, c->argument, numbers[k],
                        c->type, seen->status, seen->message);
             }
         }

@@ -1,0 +1,51 @@
+/* promise.c - whether a step has the same bits on other numbers of ranks (docs/ranks.md, "The same bits"). */
+#include <stdio.h>
+#include <string.h>
+
+#include "comm/axes.h"
+#include "recipe/recipe_use.h"
+#include "setup.h"
+
+static bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
+
+/* NULL: no reason, unless an axis splits layers. */
+static const char *reason(const ls_recipe *r, const ls_compiled *c)
+{
+    const int64_t ranks = ls_mesh_data_ranks(&c->parallel.mesh);
+    if (r->kernels == LS_KERNELS_ONEDNN)
+        return "library kernels (oneDNN) follow the machine";
+    if (c->accumulation == LS_SUM_RUNNING && c->micro_batches > 1)
+        return "train.accumulate: running adds micro-batches in the order in which they come";
+    if (!power_of_two(c->micro_batches))
+        return "the sum over micro-batches is one tree for any ranks only when their number is a power of "
+               "two";
+    if (!power_of_two(ranks))
+        return "the sum over ranks is the tree of one process only when their number is a power of two";
+    if (ranks > 1 && c->parallel.sync_batch_norm)
+        return "parallel.sync_batch_norm: what is normalized together depends on the number of ranks";
+    if (ranks > 1 && ls_dtype_size(c->parallel.reduce) < 4)
+        return "sums over ranks are rounded to a 16-bit type";
+    return NULL;
+}
+
+bool ls_setup_same_bits(char why[LS_WHY_BYTES], const ls_recipe *r, const ls_compiled *c)
+{
+    const char *text = reason(r, c), *model = ls_mesh_model_axes(&c->parallel.mesh),
+               *micro = ls_recipe_origin(r, "train.micro_batch");
+    const bool splits = ls_mesh_group_size(&c->parallel.mesh, model) > 1;
+    *why = 0;
+    if (text)
+        snprintf(why, LS_WHY_BYTES, "%s", text);
+    else if (splits)
+        snprintf(why, LS_WHY_BYTES,
+                 "axis %s: another number of ranks on it rounds sums over a layer's inputs in other "
+                 "places (the number of data ranks does not matter)",
+                 model);
+    else if (!strncmp(micro, LS_ORIGIN_PER_RANK, strlen(LS_ORIGIN_PER_RANK)))
+        snprintf(why, LS_WHY_BYTES,
+                 "train.micro_batch is not set, so it is global_batch / data ranks, %lld here; a number in "
+                 "the recipe, as %lld, keeps them",
+                 (long long)c->micro_batch,
+                 (long long)(r->train.global_batch % 4 ? c->micro_batch : r->train.global_batch / 4));
+    return !*why;
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# same_bits.sh COMMAND ROOT - the quickstart's own recipe and the bundled ones that set train.micro_batch give the same weights on 1, 2 and 4 ranks; `train` and `plan`
+# say whether a layout keeps the bits of one process, and if not, why.
+source "$(dirname "$0")/common.sh"
+root=$2
+sed -n '/^```yaml file=first.yaml/,/^```$/p' "$root/docs/start/quickstart.md" | grep -v '```' >first.yaml
+sed 's/, path: .*}}/}/; s/type: module, config: .*}}/type: shapes}/; s/type: module}/type: mlp, image_size: 28, classes: 10, hidden: [8]}/' "$root/templates/new/recipe.yaml" >new.yaml
+idx_data data/mnist 256 64 28
+export LOCKSTEP_DATA=$work/data
+# bits RECIPE OPTIONS...: on 1, 2 and 4 ranks
+bits() {
+    local recipe=$1 n; shift
+    for n in 1 2 4; do
+        try 0 train "$recipe" --workers $n --set run.name=on-$n --set threads=1 --set train.steps=6 "$@"
+        has err '^bits   the same on 1, 2, 4, \.\.\. ranks in any layout, with train.micro_batch [0-9]+$'
+        cmp runs/on-1/checkpoints/latest/model.safetensors runs/on-$n/checkpoints/latest/model.safetensors || bad "$what: other weights than on one rank"
+    done
+    try 0 plan "$recipe" --workers 4 "$@"; has out '^bits    the same on 1, 2, 4'
+    rm -r runs
+}
+bits first.yaml
+bits mlp-mnist
+bits new.yaml
+for recipe in "$root"/recipes/*.yaml; do # where batch norm does not forbid it, micro-batches are for 4 ranks
+    grep -qE '^ +type: (mlp|llama)|^model: \{type: (mlp|llama)' "$recipe" && ! grep -q 'micro_batch: ' "$recipe" && bad "$recipe has no micro_batch"
+done
+
+why() { try 0 plan "${@:2}"; has out "^bits    not promised to be those of other layouts: $1"; }
+why 'train.micro_batch is not set, so it is global_batch / data ranks, 64 here; a number in the recipe, as 16' mlp-mnist --set train.micro_batch=0
+why 'sums over ranks are rounded to a 16-bit type' mlp-mnist --workers 2 --set precision.reduce=bf16
+why 'the sum over ranks .* power of two|the sum over micro-batches .* power of two' mlp-mnist --workers 3 --set train.global_batch=48
+why 'train.accumulate: running' mlp-mnist --set train.accumulate=running
+try 0 train mlp-mnist --set train.micro_batch=0 --set train.steps=1 --set threads=1
+has err '^bits   not promised to be those of other layouts: train.micro_batch is not set'
+finish
