@@ -26,6 +26,7 @@
 #include "base/memory.h"
 #include "launch/rank.h"
 #include "loop/report_page.h"
+#include "train_describe.h"
 #include "train_generate.h"
 #include "train_warn.h"
 #include "workers.h"
@@ -117,55 +118,6 @@ static ls_status initial_weights(training *t)
     s = ls_trainer_fit_missing(t->loop.trainer, t->loop.train, r->model.refit ? NULL : t->init);
     ls_weights_close(&t->init);
     return s;
-}
-
-static void promise(const ls_recipe *r, const ls_compiled *c)
-{
-    char why[LS_WHY_BYTES];
-    if (ls_setup_same_bits(why, r, c))
-        ls_log_info("bits   the same on 1, 2, 4, ... ranks in any layout, with train.micro_batch %lld",
-                    (long long)c->micro_batch);
-    else
-        ls_log_info("bits   not promised to be those of other layouts: %s", why);
-}
-
-/* Logs data, model and plan: on the terminal, and in the run's log. */
-static void describe(const training *t)
-{
-    const ls_compiled *c = &t->loop.trainer->compiled;
-    ls_group *g = t->loop.group;
-    const ls_recipe *r = t->loop.recipe;
-    char total[32], arena[32], mesh[128], seconds[32] = "", share[48] = "", trained[56] = "", by[64];
-    const long long frozen = (long long)ls_units_frozen(&c->units);
-    ls_log_info("data   %s", t->data_note);
-    if (frozen)
-        snprintf(trained, sizeof trained, ", %lld of the parameters frozen", frozen);
-    if (ls_compiled_seconds(c) > 0)
-        ls_snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
-    ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s (%s)", r->model.type,
-                (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name,
-                ls_isa_name(c->device.isa), c->device.threads, c->device.threads == 1 ? "" : "s",
-                r->threads            ? "threads"
-                : r->cores_per_worker ? "cores_per_worker"
-                                      : ls_cpu_limit_text(by, t->threads_by));
-    if (ls_recipe_samples(t->loop.recipe) != LS_SAMPLES_IMAGES && !t->checkpoint[0])
-        ls_log_info("init   %s", strcmp(t->loop.recipe->model.init, "random")
-                                     ? t->loop.recipe->model.init
-                                     : "random weights, no trained ones: model.init is random");
-    if (g) {
-        char *how = ls_recipe_value(t->loop.recipe, "parallel.data");
-        ls_log_info("ranks  %d on %d host%s (%s)  mesh %s  %s", ls_group_size(g), ls_group_hosts(g),
-                    ls_group_hosts(g) == 1 ? "" : "s", ls_group_kind(g),
-                    ls_mesh_text(mesh, &c->parallel.mesh), how ? how : "");
-        free(how);
-        snprintf(share, sizeof share, ", %lld of them on each rank", (long long)c->share.count);
-    }
-    ls_log_info("step   %lld micro-batch%s of %lld samples%s: %.2f GFLOP%s, memory %s planned (arena %s)",
-                (long long)c->micro_batches, c->micro_batches == 1 ? "" : "es", (long long)c->micro_batch,
-                share, 1e-9 * ls_compiled_flops(c), seconds,
-                ls_format_bytes(total, ls_trainer_bytes(t->loop.trainer)),
-                ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
-    promise(t->loop.recipe, c);
 }
 
 /* Opens an existing run, to continue it. *done: it is finished and has nothing more to do. */
@@ -387,6 +339,14 @@ static ls_profile_schedule schedule_of(const ls_train_opts *o, int64_t left, int
                                   .repeat = 1 };
 }
 
+/* Logs what is trained, and what may surprise: on the terminal, and in the run's log. */
+static void say_start(const training *t)
+{
+    const ls_train_start start = { t->data_note, t->threads_by, t->checkpoint[0] };
+    ls_train_describe(&t->loop, &start);
+    ls_train_warn(&t->loop, t->classes, t->checkpoint[0], t->change.what);
+}
+
 static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
@@ -401,8 +361,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     LS_TRY(prepare(t, o, ui));
     l->generate = l->recipe->eval.generate.tokens ? ls_train_generate : NULL;
     if (o->dry_run) {
-        describe(t);
-        ls_train_warn(l, t->classes, t->checkpoint[0], t->change.what);
+        say_start(t);
         ls_log_info("dry run: everything up to the first step works; nothing was written");
         return LS_OK;
     }
@@ -421,8 +380,7 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     LS_TRY(existing_run(t, &done));
     if (done)
         return ls_loop_export(l, false);
-    describe(t);
-    ls_train_warn(l, t->classes, t->checkpoint[0], t->change.what);
+    say_start(t);
     t->begun = true;
     LS_TRY(ls_snapshots_open(&l->snapshots, l->run, l->from.step));
     l->snapshots.remote = t->remote;

@@ -141,10 +141,10 @@ static void sizes_agree(void **state)
     H5Pclose(chunked);
 }
 
-static size_t keep(unsigned flags, size_t n, const unsigned *values_of, size_t bytes, size_t *room, void **at)
+static size_t keep(unsigned flags, size_t n, const unsigned *values_of, size_t size, size_t *room, void **at)
 {
     (void)flags, (void)n, (void)values_of, (void)room, (void)at;
-    return bytes;
+    return size;
 }
 
 static void unknown_filters_are_named(void **state)

@@ -1,0 +1,59 @@
+/* train_describe.c - see train_describe.h. */
+#include "train_describe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/c_locale.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "recipe/recipe_use.h"
+
+static void promise(const ls_recipe *r, const ls_compiled *c)
+{
+    char why[LS_WHY_BYTES];
+    if (ls_setup_same_bits(why, r, c))
+        ls_log_info("bits   the same on 1, 2, 4, ... ranks in any layout, with train.micro_batch %lld",
+                    (long long)c->micro_batch);
+    else
+        ls_log_info("bits   not promised to be those of other layouts: %s", why);
+}
+
+void ls_train_describe(const ls_loop *l, const ls_train_start *start)
+{
+    const ls_compiled *c = &l->trainer->compiled;
+    ls_group *g = l->group;
+    const ls_recipe *r = l->recipe;
+    char total[32], arena[32], mesh[128], seconds[32] = "", share[48] = "", trained[56] = "", by[64];
+    const long long frozen = (long long)ls_units_frozen(&c->units);
+    ls_log_info("data   %s", start->data);
+    if (frozen)
+        snprintf(trained, sizeof trained, ", %lld of the parameters frozen", frozen);
+    if (ls_compiled_seconds(c) > 0)
+        ls_snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
+    ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s (%s)", r->model.type,
+                (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name,
+                ls_isa_name(c->device.isa), c->device.threads, c->device.threads == 1 ? "" : "s",
+                r->threads            ? "threads"
+                : r->cores_per_worker ? "cores_per_worker"
+                                      : ls_cpu_limit_text(by, start->threads_by));
+    if (ls_recipe_samples(r) != LS_SAMPLES_IMAGES && !start->continues)
+        ls_log_info("init   %s", strcmp(r->model.init, "random")
+                                     ? r->model.init
+                                     : "random weights, no trained ones: model.init is random");
+    if (g) {
+        char *how = ls_recipe_value(r, "parallel.data");
+        ls_log_info("ranks  %d on %d host%s (%s)  mesh %s  %s", ls_group_size(g), ls_group_hosts(g),
+                    ls_group_hosts(g) == 1 ? "" : "s", ls_group_kind(g),
+                    ls_mesh_text(mesh, &c->parallel.mesh), how ? how : "");
+        free(how);
+        snprintf(share, sizeof share, ", %lld of them on each rank", (long long)c->share.count);
+    }
+    ls_log_info("step   %lld micro-batch%s of %lld samples%s: %.2f GFLOP%s, memory %s planned (arena %s)",
+                (long long)c->micro_batches, c->micro_batches == 1 ? "" : "es", (long long)c->micro_batch,
+                share, 1e-9 * ls_compiled_flops(c), seconds,
+                ls_format_bytes(total, ls_trainer_bytes(l->trainer)),
+                ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
+    promise(r, c);
+}
