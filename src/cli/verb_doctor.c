@@ -227,7 +227,7 @@ ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
         /* (ranks beside this one compute, too) */
         const bool keep = ranks || ls_calibration_check(ls_isa_best(), ls_calibration_cores()) == LS_OK;
         if (!keep)
-            ls_doctor_note(&d, "%s", ls_error_message());
+            ls_doctor_note(&d, "%s. Nothing of it is kept", ls_error_message());
         s = collectives(&d, ranks, keep);
         if (s == LS_OK && !ranks) /* ranks beside this one would disturb */
             s = speed(&d, keep);

@@ -119,7 +119,7 @@ ls_status ls_calibration_check(ls_isa isa, int cores)
                ? LS_OK
                : ls_fail(LS_E_IO,
                          "two threads compute no faster than one (%.1f and %.1f GFLOP/s): other "
-                         "programs use the cores. What is measured now is not kept; measure "
+                         "programs use the cores, and what is measured now is too slow; measure "
                          "again when the machine is quiet",
                          two * 1e-9, one * 1e-9);
 }

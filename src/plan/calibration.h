@@ -41,7 +41,8 @@ typedef struct ls_calibration {
 /* Measures the general speeds, in about half a second. `out` has no times. */
 ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d);
 /* Whether the machine is quiet enough: LS_E_IO if two threads compute no faster than one, so that what is
- * measured now must not be kept. With `cores` below 2 that says nothing, and it is LS_OK. */
+ * measured now is too slow. `doctor` does not keep it; `plan --measure`, which was asked to measure, does and
+ * warns. With `cores` below 2 that says nothing, and it is LS_OK. */
 ls_status ls_calibration_check(ls_isa isa, int cores);
 int ls_calibration_cores(void); /* that this process may use */
 /* LS_E_IO if there is none for this processor, instruction set, number of threads and the kernels of this

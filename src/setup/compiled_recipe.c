@@ -53,10 +53,9 @@ ls_status ls_compiled_recipe_measure(ls_compiled_recipe *c)
         LS_TRY(ls_calibration_replay(&c->store, c->step.plans[i]));
     for (int i = 0; i < LS_PROGRAMS; i++)
         LS_TRY(ls_plan_estimate(c->step.plans[i], &c->store, &c->step.parallel));
-    if (ls_calibration_check(c->step.device.isa, ls_calibration_cores()) == LS_OK)
-        return ls_calibration_save(&c->store);
-    ls_log_warn("%s", ls_error_message()); /* this estimate has it, later ones do not */
-    return LS_OK;
+    if (ls_calibration_check(c->step.device.isa, ls_calibration_cores()) != LS_OK)
+        ls_log_warn("%s", ls_error_message());
+    return ls_calibration_save(&c->store);
 }
 
 void ls_compiled_recipe_release(ls_compiled_recipe *c)

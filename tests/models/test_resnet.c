@@ -170,7 +170,6 @@ static void impossible_models(void **state)
         { RESNET(19, 28, 1, 10, 0.5, 0.5), 2, "19", "18, 34 or 50" },
         { RESNET(18, 28, 1, 0, 0.5, 0.5), 2, "fc", "0" },
         { RESNET(18, 0, 1, 10, 0.5, 0.5), 2, "images", "0" },
-        { RESNET(18, 28, 1, 10, 0.5, 0.5), 1, "batch_norm", "larger micro-batch" },
     };
     for (size_t k = 0; k < sizeof CASES / sizeof *CASES; k++) {
         ls_graph *g;
