@@ -39,8 +39,9 @@ static const struct {
     { "manifest.ocdbt", "an Orbax checkpoint (JAX)", "save its arrays with safetensors" },
     { "saved_model.pb", "a SavedModel of TensorFlow", "save its variables with safetensors" },
     { "*.ckpt*.index", "a checkpoint of TensorFlow", "save its variables with safetensors" },
-    { "tf_model.h5", "weights of TensorFlow", "load them with transformers (from_tf=True) and save them" },
-    { "flax_model.msgpack", "weights of Flax", "load them with transformers (from_flax=True) and save them" },
+    { "tf_model.h5", "weights of TensorFlow", "load them with transformers 4 (from_tf=True) and save them" },
+    { "flax_model.msgpack", "weights of Flax",
+      "load them with transformers 4 (from_flax=True) and save them" },
     { "adapter_model.*", "an adapter of PEFT (LoRA), which is no whole model",
       "merge it into its model: model.merge_and_unload().save_pretrained(FOLDER)" },
     { "consolidated.*.pth", "a model in Meta's own form",
@@ -51,7 +52,7 @@ static const struct {
     { "*.pt", "a file of torch.save", "name that file" },
     { "*.pth", "a file of torch.save", "name that file" },
     { "*.bin", "a .bin file", "name that file, if torch.save wrote it" },
-    { "checkpoints", "a run of Lockstep without a checkpoint", "train it further" },
+    { "checkpoints", "those of a run of Lockstep", "name one of them, as FOLDER/checkpoints/latest" },
 };
 
 typedef struct listing {
@@ -63,12 +64,12 @@ typedef struct listing {
 
 static void take(listing *l, const char *name)
 {
-    char shown[128];
+    char shown[128] = "";
     ls_shown_name(shown, name);
     l->n++;
     for (int i = 0; i < 3; i++)
         if (!l->shown[i][0] || strcmp(shown, l->shown[i]) < 0) {
-            memmove(l->shown[i + 1 < 3 ? i + 1 : i], l->shown[i], sizeof l->shown[0] * (size_t)(2 - i));
+            memmove(l->shown + i + 1, l->shown + i, sizeof l->shown[0] * (size_t)(2 - i));
             memcpy(l->shown[i], shown, sizeof shown);
             break;
         }

@@ -179,6 +179,7 @@ static void names_other_folders(void **state)
         { { "adapter_model.safetensors", "adapter_config.json" }, { "adapter of PEFT", "merge_and_unload" } },
         { { "consolidated.00.pth", "params.json" }, { "Meta's own form", "consolidated.00.pth" } },
         { { "metadata.pkl", "a_0.pt" }, { "torch_checkpointing", "metadata.pkl" } },
+        { { "recipe.yaml", "checkpoints" }, { "a run of Lockstep", "checkpoints/latest" } },
         { { "weights.pt", "config.json" }, { "weights.pt", "name that file" } },
         { { "zebra", "ape", "bear", "cow" },
           { "which has ape, bear, cow and 1 more", "name a weight file" } },
