@@ -256,6 +256,18 @@ static void failures_leave_nothing(void **state)
     ASSERT_FAILS(save(ls_test_path("plain/step-1"), 0), LS_E_IO, "plain");
 }
 
+static void write_manifest(const char *dir, int version, const char *entries)
+{
+    ls_str text = { 0 };
+    char path[600];
+    ls_str_printf(&text, "{\"format\":\"lockstep checkpoint\",\"version\":%d,\"files\":[\n%s],\n", version,
+                  entries);
+    ls_str_printf(&text, "\"digest\":\"%016" PRIx64 "\"}\n", ls_hash64(text.data, text.len));
+    snprintf(path, sizeof path, "%s/manifest.json", dir);
+    ASSERT_OK(ls_file_write(path, text.data, text.len));
+    ls_str_release(&text);
+}
+
 /* A manifest comes from outside, and its digest says only that nobody damaged it: what it claims is checked.
  * SUM stands for that of file a. */
 static void manifests_that_mislead(void **state)
@@ -289,23 +301,53 @@ static void manifests_that_mislead(void **state)
     snprintf(sum, sizeof sum, "%016" PRIx64, ls_hash64("data", 4));
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         ls_str text = { 0 };
-        ls_str_printf(&text, "{\"format\":\"lockstep checkpoint\",\"version\":%d,\"files\":[\n",
-                      CASES[i].version);
         for (const char *p = CASES[i].entry, *at; *p; p = *at ? at + 3 : at) {
             at = strstr(p, "SUM");
             at = at ? at : p + strlen(p);
             ls_str_add_n(&text, p, (size_t)(at - p));
             ls_str_add(&text, *at ? sum : "");
         }
-        ls_str_add(&text, "],\n");
-        ls_str_printf(&text, "\"digest\":\"%016" PRIx64 "\"}\n", ls_hash64(text.data, text.len));
-        ASSERT_OK(ls_file_write(ls_test_path("misled/manifest.json"), text.data, text.len));
+        write_manifest(dir, CASES[i].version, ls_str_text(&text));
         ls_str_release(&text);
         if (CASES[i].says)
             ASSERT_FAILS(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL), LS_E_FORMAT, CASES[i].says);
         else
             ASSERT_OK(ls_checkpoint_verify(dir, LS_VERIFY_FULL, NULL));
     }
+}
+
+/* With LOADED the header of a file is verified when it is opened, up to its last byte: here that is a piece
+ * of its own, of which a changed byte is still a valid header. */
+static void verifies_all_of_a_header(void **state)
+{
+    (void)state;
+    static const char HEADER[] = "{\"w\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}    ";
+    char dir[512], bytes[128] = { (char)(sizeof HEADER - 1) };
+    const size_t n = 8 + sizeof HEADER - 1 + 2, at[] = { 0, n - 6, n - 2, n };
+    ls_str entries = { 0 };
+    ls_checkpoint c;
+    snprintf(dir, sizeof dir, "%s", ls_test_path("header"));
+    ASSERT_OK(ls_make_dirs(dir));
+    memcpy(bytes + 8, HEADER, sizeof HEADER);
+    ASSERT_OK(ls_file_write(ls_test_path("header/config.json"), "{}", 2));
+    ASSERT_OK(ls_file_write(ls_test_path("header/trainer.json"), "{}", 2));
+    for (int i = 0; i < 2; i++)
+        ls_str_printf(&entries, "{\"name\":\"%s.json\",\"size\":2,\"pieces\":[[0,2,\"%016" PRIx64 "\"]]},\n",
+                      i ? "trainer" : "config", ls_hash64("{}", 2));
+    ls_str_printf(&entries, "{\"name\":\"model.safetensors\",\"size\":%zu,\"pieces\":[", n);
+    for (int i = 0; i < 3; i++)
+        ls_str_printf(&entries, "%s[%zu,%zu,\"%016" PRIx64 "\"]", i ? "," : "", at[i], at[i + 1] - at[i],
+                      ls_hash64(bytes + at[i], at[i + 1] - at[i]));
+    ls_str_add(&entries, "]}");
+    write_manifest(dir, 1, ls_str_text(&entries));
+    ls_str_release(&entries);
+    ASSERT_OK(ls_file_write(ls_test_path("header/model.safetensors"), bytes, n));
+    ASSERT_OK(ls_checkpoint_open(&c, dir, LS_VERIFY_LOADED, NULL));
+    ls_checkpoint_release(&c);
+    bytes[n - 3] = '\n';
+    ASSERT_OK(ls_file_write(ls_test_path("header/model.safetensors"), bytes, n));
+    ASSERT_FAILS(ls_checkpoint_open(&c, dir, LS_VERIFY_LOADED, NULL), LS_E_FORMAT, "model.safetensors",
+                 "are damaged");
 }
 
 int main(void)
@@ -318,6 +360,7 @@ int main(void)
         cmocka_unit_test(points_and_removes),
         cmocka_unit_test(failures_leave_nothing),
         cmocka_unit_test(manifests_that_mislead),
+        cmocka_unit_test(verifies_all_of_a_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

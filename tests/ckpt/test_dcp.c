@@ -1,6 +1,7 @@
 /* test_dcp.c - directories of PyTorch's distributed checkpoint: those that PyTorch wrote (tests/golden/dcp_*,
  * made by tools/golden/dcp.py), damaged ones, and those that export writes. That PyTorch itself loads the
  * latter is shown by tools/golden/dcp.py check. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/file.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/dcp.h"
+#include "ckpt/dcp_state.h"
 #include "ckpt/elements.h"
 #include "ckpt/parts.h"
 #include "ckpt/safetensors.h"
@@ -364,6 +366,57 @@ static void writes_the_optimizer(void **state)
     ls_weights_close(&o);
 }
 
+static ls_status steps_of(int64_t *steps, const char *dir, float written)
+{
+    const ls_type one = LS_TYPE(LS_F32, 1);
+    const float value = 1;
+    ls_dcp_writer w;
+    ls_dcp_state s;
+    const ls_dcp_step model[] = { { .word = "model" }, { .word = "w" } };
+    ls_dcp_step state[] = {
+        { .word = "optimizer" }, { .word = "state" }, { .word = "w" }, { .word = "exp_avg" }
+    };
+    ASSERT_OK(ls_dcp_create(&w, dir, 1, true));
+    ASSERT_OK(ls_dcp_put_tensor(&w, 2, model, &one, &value));
+    ASSERT_OK(ls_dcp_put_tensor(&w, 4, state, &one, &value));
+    state[3].word = "step";
+    ASSERT_OK(ls_dcp_put_tensor(&w, 4, state, &LS_SCALAR(LS_F32), &written));
+    ASSERT_OK(ls_dcp_commit(&w));
+    ASSERT_OK(ls_dcp_state_open(&s, dir, NULL));
+    const ls_status status = ls_dcp_state_optimizer(&s, 1, (const char *const[]){ "w" });
+    *steps = s.steps;
+    ls_dcp_state_release(&s);
+    return status;
+}
+
+static void counts_whole_steps(void **state)
+{
+    (void)state;
+    const char *dir = ls_test_path("steps");
+    const float wrong[] = { 2.5F, -1, 1e16F, NAN };
+    int64_t steps;
+    ASSERT_OK(steps_of(&steps, dir, 7));
+    assert_int_equal(steps, 7);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        ASSERT_FAILS(steps_of(&steps, dir, wrong[i]), LS_E_FORMAT, "\"w\"", "no number of steps");
+}
+
+/* A directory that has more than PyTorch's files is somebody's work. */
+static void replaces_only_its_own_kind(void **state)
+{
+    (void)state;
+    char note[600];
+    const char *dir = ls_test_path("replaced");
+    int64_t steps;
+    ls_dcp_writer w;
+    for (int i = 0; i < 2; i++)
+        ASSERT_OK(steps_of(&steps, dir, 7));
+    snprintf(note, sizeof note, "%s/note.txt", dir);
+    ASSERT_OK(ls_file_write(note, "x", 1));
+    ASSERT_FAILS(ls_dcp_create(&w, dir, 1, true), LS_E_USAGE, dir, "only a DCP directory");
+    assert_true(ls_file_exists(note) && ls_dcp_is(dir));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,6 +430,8 @@ int main(void)
         cmocka_unit_test(writes_the_optimizer),
         cmocka_unit_test(writes_a_file_a_rank),
         cmocka_unit_test(compares_tensors_in_chunks),
+        cmocka_unit_test(counts_whole_steps),
+        cmocka_unit_test(replaces_only_its_own_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

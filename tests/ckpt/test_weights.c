@@ -260,6 +260,7 @@ static void shards(void **state)
         { "{\"weight_map\":{\"c\":3}}", LS_E_FORMAT, "does not name a file" },
         { "{\"weight_map\":{\"c\":\"../x\"}}", LS_E_FORMAT, "beside the index" },
         { "{\"weight_map\":{\"c\":\"gone.safetensors\"}}", LS_E_IO, "gone.safetensors" },
+        { "{\"weight_map\":{\"b\":\"model-00002-of-00002.safetensors\"}}", LS_E_FORMAT, "\"a\"" },
         { "{\"weight_map\":{\"c\":\"model-00001-of-00002.safetensors\",\"a\":\"model-00002-of-00002."
           "safetensors\"}}",
           LS_E_FORMAT, "\"b\"" },
