@@ -72,4 +72,16 @@ try 0 export "$golden/dcp_resume_flat" --prefix ema. --to ema.pt
 try 0 inspect ema.pt; has out "decay"
 refused 2 "prefix: .*is not a PyTorch directory" inspect ema.pt --prefix trainer.
 refused 2 "prefix: .*is not a PyTorch directory" export runs/part --prefix trainer. --to x.pt
+
+# ---- what its HuggingFaceStorageWriter wrote; files that are more than weights; folders of other programs
+try 0 inspect "$golden/hf_shards"; has out "30  elements in 6 tensors, 100 B"; has out "columns +12  BF16 \[2, 6\]"
+try 0 export "$golden/hf_indexed" --to joined.safetensors
+try 0 inspect joined.safetensors; has out "30  elements in 6 tensors"
+refused 2 "one rank's part of what .*: name the folder" inspect "$golden/hf_shards/shard-00001-model-00001-of-00001.safetensors"
+mkdir one other; try 0 export runs/part --to one/shard-00001-model-00001-of-00001.safetensors
+try 0 train recipe.yaml --set run.name=from-shards --set train.steps=1 --set model.init=one
+try 0 inspect "$golden/pt_more_types.pt"; has out "5  elements in 2 tensors, 44 B"
+refused 1 "tensor \"odd\": .*save tensor.resolve_neg" export "$golden/pt_refused_negated.pt" --to x.safetensors
+touch other/__0_0.distcp; refused 1 "other: .*it has __0_0.distcp, files of PyTorch's .* without their index .metadata" inspect other
+refused 1 "other: .*without their index .metadata" train recipe.yaml --set run.name=x --set model.init=other
 finish
