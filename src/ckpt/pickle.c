@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A value takes some 70 bytes, and may be one byte of the pickle. PyTorch writes 3 to 5 bytes a value. */
-enum { MAX_VALUES = 1 << 25 };
-
 typedef struct machine {
     const ls_pickle_source *source;
     ls_arena *arena;
@@ -449,9 +446,12 @@ ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle
         m.at = (size_t)(m.p - source->bytes);
         int opcode = *m.p++;
         LS_TRY(ls_arena_status(arena));
-        if (m.values > MAX_VALUES)
-            return refuse(&m, LS_E_UNSUPPORTED,
-                          "more than 33,554,432 values come before it: save only tensors");
+        if (m.values > source->most) {
+            char what[300];
+            snprintf(what, sizeof what, "more than %zu values come before it: %s", source->most,
+                     source->advice);
+            return refuse(&m, LS_E_UNSUPPORTED, what);
+        }
         if (opcode != '.') {
             LS_TRY(step(&m, opcode));
             continue;

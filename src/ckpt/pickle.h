@@ -41,6 +41,7 @@ typedef struct ls_pickle_source {
     const char *path;
     bool (*known)(const char *global); /* which globals are known ("collections OrderedDict" always is) */
     bool objects;                      /* objects of known classes are accepted (NEWOBJ, BUILD) */
+    size_t most; /* values: each takes some 70 bytes of memory, and may be one byte of the pickle */
     /* what: "a state dict"; advice: what to do if the file contains something else */
     const char *what, *advice;
 } ls_pickle_source;

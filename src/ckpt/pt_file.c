@@ -11,6 +11,8 @@
     (64u << 20) /* a state dict needs some 150 bytes a tensor; values take many times their pickle's bytes \
                  */
 
+enum { MAX_VALUES = 1 << 24 }; /* a tensor has about 25 */
+
 static bool known(const char *global) { return ls_pt_name_find(global) != NULL; }
 
 static ls_status damaged(const char *path, const char *what)
@@ -95,6 +97,7 @@ static ls_status read_pickle(ls_pickle_result *out, const ls_pt_file *f, ls_aren
         .offset = offset,
         .path = f->path,
         .known = known,
+        .most = MAX_VALUES,
         .what = "a state dict",
         .advice = "save only the tensors, as torch.save(model.state_dict(), ...) does"
     };

@@ -57,11 +57,52 @@ static void refuses_tensors_that_are_more(void **state)
                  "torch.from_numpy");
 }
 
+static bool no_name(const char *global)
+{
+    (void)global;
+    return false;
+}
+
+/* A byte of a pickle may be a value that takes some 70 bytes of memory, so they are counted. */
+static void counts_values(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pickle;
+        size_t n;
+        bool many;
+    } CASES[] = {
+        { CASE("\x80\2(NNt."), false },
+        { CASE("\x80\2(NNNNt."), true },
+        { CASE("\x80\2]q\0(h\0h\0e."), false },
+        { CASE("\x80\2]q\0(h\0h\0h\0h\0e."), true },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_arena arena;
+        ls_pickle_result result;
+        ls_arena_init(&arena);
+        const ls_pickle_source source = { .bytes = (const uint8_t *)CASES[i].pickle,
+                                          .size = CASES[i].n,
+                                          .path = "the/file",
+                                          .known = no_name,
+                                          .most = 4,
+                                          .what = "it",
+                                          .advice = "save less" };
+        if (CASES[i].many)
+            ASSERT_FAILS(ls_pickle_read(&result, &arena, &source), LS_E_UNSUPPORTED, "the/file",
+                         "more than 4 values", "save less");
+        else
+            ASSERT_OK(ls_pickle_read(&result, &arena, &source));
+        ls_arena_release(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(knows_the_names_of_pytorch),
         cmocka_unit_test(refuses_tensors_that_are_more),
+        cmocka_unit_test(counts_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

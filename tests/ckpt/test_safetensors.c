@@ -86,8 +86,28 @@ static void reads_what_the_package_reads(void **state)
     free(text);
 }
 
+/* A header of 20 MB that would take a gigabyte. */
+static void counts_values_before_it_reads_them(void **state)
+{
+    (void)state;
+    enum { MOST = 10000000 };
+    static const char HEADER[] = "{\"\\\",,[\":[";
+    const size_t begin = sizeof HEADER - 1, n = begin + 2 * MOST + 4;
+    char *bytes = malloc(8 + n);
+    ls_weights *w;
+    memcpy(bytes, &(uint64_t){ n }, 8);
+    memcpy(bytes + 8, HEADER, begin);
+    for (size_t i = 0; i < MOST + 1; i++)
+        memcpy(bytes + 8 + begin + 2 * i, "1,", 2);
+    memcpy(bytes + 8 + n - 3, "1]}", 3);
+    ASSERT_FAILS(ls_weights_open_memory(&w, bytes, 8 + n, "the/file"), LS_E_UNSUPPORTED, "the/file",
+                 "more than 10000000 values");
+    free(bytes);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(reads_what_the_package_reads) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(reads_what_the_package_reads),
+                                        cmocka_unit_test(counts_values_before_it_reads_them) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
