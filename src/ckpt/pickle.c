@@ -208,13 +208,14 @@ static ls_status push_global(machine *m, const char *module, size_t module_lengt
     char *text = ls_arena_printf(m->arena, "%.*s %.*s", (int)module_length, module, (int)name_length, name);
     LS_TRY(ls_arena_status(m->arena));
     if (strcmp(text, "collections OrderedDict") != 0 && !m->source->known(text)) {
+        const char *advice = m->source->advice_for ? m->source->advice_for(text) : NULL;
         for (char *c = text; *c; c++)
             if ((unsigned char)*c < 32 || *c == 127)
                 *c = '?';
         snprintf(
             what, sizeof what,
             "%.200s is not among the names that %s is made of, and nothing in a file is ever executed: %s",
-            text, m->source->what, m->source->advice);
+            text, m->source->what, advice ? advice : m->source->advice);
         return refuse(m, LS_E_UNSUPPORTED, what);
     }
     ls_pickle *v = push(m, LS_PICKLE_GLOBAL);

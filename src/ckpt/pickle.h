@@ -42,8 +42,10 @@ typedef struct ls_pickle_source {
     bool (*known)(const char *global); /* which globals are known ("collections OrderedDict" always is) */
     bool objects;                      /* objects of known classes are accepted (NEWOBJ, BUILD) */
     size_t most; /* values: each takes some 70 bytes of memory, and may be one byte of the pickle */
-    /* what: "a state dict"; advice: what to do if the file contains something else */
+    /* what: "a state dict"; advice: what to do if the file contains something else; advice_for (may be NULL):
+     * what to do about an unknown global, or NULL */
     const char *what, *advice;
+    const char *(*advice_for)(const char *global);
 } ls_pickle_source;
 
 typedef struct ls_pickle_result {

@@ -77,6 +77,8 @@ typedef struct ls_pt_name {
     int least, most; /* numbers of arguments that a function has */
 } ls_pt_name;
 const ls_pt_name *ls_pt_name_find(const char *global); /* NULL: not known */
+/* What to save instead of an object with this unknown global; NULL: nothing is known of it. */
+const char *ls_pt_advice(const char *global);
 /* The ls_dtype of a STORAGE or a DTYPE; -1: it has none. *stored: its name, as ls_weight has it. */
 int ls_pt_element(const ls_pt_name *type, const char **stored);
 const char *ls_pt_storage_global(const char *stored);  /* "F32" -> "torch FloatStorage" */

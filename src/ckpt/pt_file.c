@@ -99,7 +99,8 @@ static ls_status read_pickle(ls_pickle_result *out, const ls_pt_file *f, ls_aren
         .known = known,
         .most = MAX_VALUES,
         .what = "a state dict",
-        .advice = "save only the tensors, as torch.save(model.state_dict(), ...) does"
+        .advice = "save only the tensors, as torch.save(model.state_dict(), ...) does",
+        .advice_for = ls_pt_advice
     };
     return ls_pickle_read(out, arena, &source);
 }

@@ -10,6 +10,9 @@
 #define REBUILD "torch._utils _rebuild_"
 #define BEFORE_0_4 "it is in the form of before PyTorch 0.4: save it again with a newer PyTorch"
 
+#define DTENSOR                                                                                         \
+    "each rank has a part of a DTensor: save tensor.full_tensor() of each, or all ranks together with " \
+    "torch.distributed.checkpoint.save"
 #define STORAGE(name, element, n) { .global = name, .role = LS_PT_STORAGE, .stored = element, .bits = n }
 #define DTYPE(name, element, n) { .global = "torch " name, .role = LS_PT_DTYPE, .stored = element, .bits = n }
 #define REFUSED(name, why) { .global = REBUILD name, .role = LS_PT_REFUSED, .stored = why }
@@ -165,6 +168,23 @@ const ls_pt_name *ls_pt_name_find(const char *global)
         if (strncmp(global, MODULES[i], strlen(MODULES[i])) == 0 && ends_with(global, "Tensor"))
             found = &OLD_CLASS;
     return found;
+}
+
+const char *ls_pt_advice(const char *global)
+{
+    static const struct {
+        const char *begin, *advice;
+    } ROWS[] = {
+        { "torch.distributed.tensor ", DTENSOR },
+        { "torch.distributed._tensor", DTENSOR }, /* before PyTorch 2.5 */
+        { "torch.distributed._shard", "each rank has a part of a ShardedTensor: save all ranks together with "
+                                      "torch.distributed.checkpoint.save" },
+        { "numpy.random", "save numpy.random.get_state(), or generator.bit_generator.state" },
+    };
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++)
+        if (strncmp(global, ROWS[i].begin, strlen(ROWS[i].begin)) == 0)
+            return ROWS[i].advice;
+    return NULL;
 }
 
 static const char *global_of(ls_pt_role role, const char *stored)

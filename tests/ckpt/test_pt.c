@@ -129,6 +129,8 @@ static const struct {
     { CASE("\x80\2(X\2\0\0\0lsios\nsystem\n."), LS_E_UNSUPPORTED, "INST" },
     { CASE("\x80\2X\2\0\0\0osX\6\0\0\0system\x93."), LS_E_UNSUPPORTED, "STACK_GLOBAL" },
     { CASE("\x80\2ctorch\nSize\n)\x81."), LS_E_UNSUPPORTED, "NEWOBJ" },
+    { CASE("\x80\2ctorch.distributed.tensor\nDTensor\n."), LS_E_UNSUPPORTED, "tensor.full_tensor()" },
+    { CASE("\x80\2cnumpy.random._pickle\n__generator_ctor\n."), LS_E_UNSUPPORTED, "get_state()" },
     { CASE("\x80\2\x82\1."), LS_E_UNSUPPORTED, "EXT1" },
     { CASE("\x80\2\xff."), LS_E_UNSUPPORTED, "0xff" },
     { CASE("\x80\2c__builtin__\neval\n."), LS_E_UNSUPPORTED, "__builtin__ eval" },
