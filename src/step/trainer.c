@@ -129,7 +129,8 @@ static ls_status bind(ls_trainer *t)
     LS_TRY(number(s, LS_IS_SEED, "random_seed", random, &t->random_seed));
     LS_TRY(number(s, LS_IS_PLACES, "sample_places", random, &t->sample_places));
     LS_TRY(number(s, LS_IS_GRAD_NORM, "grad_norm", training && c->clipping, &t->grad_norm));
-    LS_TRY(number(s, LS_IS_APPLIED, "applied", training, &t->applied));
+    LS_TRY(number(s, LS_IS_APPLIED, "applied",
+                  training && has_output(c->plans[LS_UPDATE]->graph, LS_IS_APPLIED), &t->applied));
     LS_TRY(number(s, LS_IS_LOSS_SCALE, "loss_scale", training && c->loss_scaling, &t->loss_scale));
     return LS_OK;
 }
