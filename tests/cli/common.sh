@@ -57,6 +57,8 @@ large() { printf '{"rfilename": "%s", "size": 1, "lfs": {"size": %d, "sha256": "
 publish() { mkdir -p "$hub/api/$1/revision"; printf '{"sha": "%s", "siblings": [%s]}' $commit "$2" >"$hub/api/$1/revision/main"; }
 # left_out WHAT: this machine lacks something (name the package) that a part of the test needs; the test then ends as skipped, unless something fails
 left_out() { echo "skipped: $me: $*"; touch "$work/left_out"; }
+# needs PART: the test is skipped where the command has no use of this part (`lockstep doctor`)
+needs() { "$lockstep" doctor --no-measure --quiet --need "$1" >out 2>err || { echo "skipped: $me: $(tail -n 1 err)"; exit 77; }; }
 finish() {
     [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
     [ ! -e "$work/left_out" ] || exit 77
