@@ -232,6 +232,7 @@ ls_status ls_jpeg_parse(ls_image *out, const void *bytes, size_t n, const char *
 
 #else
 const bool ls_jpeg_is_read = false;
+int64_t ls_jpeg_work = 0;
 
 static ls_status no_jpeg(const char *what)
 {

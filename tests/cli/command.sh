@@ -215,7 +215,7 @@ try 0 doctor --no-measure --json; has out '"Parts":{"openmp":{"built":'; has out
 export LOCKSTEP_MPI_MODULE=/nowhere
 try 0 doctor --no-measure; has out "Not usable here: "
 ! grep "Nothing is missing" out || { echo "doctor: nothing is missing, and mpi is not usable"; failures=$((failures + 1)); }
-try 1 doctor --no-measure --quiet --need mpi; is_empty out; has err 'error: --need mpi: mpi: '; has err 'install openmpi-bin libopenmpi-dev'
+try 1 doctor --no-measure --quiet --need mpi; is_empty out; has err 'error: --need mpi: mpi: '; has err ' (ranks on several hosts with Open MPI): '
 try 1 doctor --no-measure --json --need mpi; has out '"usable":false'
 unset LOCKSTEP_MPI_MODULE
 try 2 doctor --no-measure --need mpl; has err '--need: there is no part "mpl" (did you mean mpi?); parts are openmp, '

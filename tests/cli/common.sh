@@ -7,7 +7,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-${me%.sh}-XXXXXX")
 trap 'cd /; rm -rf "$work"' EXIT
 cd "$work" || exit 1
 export LOCKSTEP_CACHE=$work/cache
-unset LOCKSTEP_DATA LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD LOCKSTEP_FAULT LOCKSTEP_FAIL LOCKSTEP_CGROUP SLURM_JOB_END_TIME SLURM_JOB_ID
+unset LOCKSTEP_DATA LOCKSTEP_RANK LOCKSTEP_RANKS LOCKSTEP_CONTROL_FD LOCKSTEP_FAULT LOCKSTEP_FAIL LOCKSTEP_CGROUP OMP_NUM_THREADS SLURM_CPUS_PER_TASK SLURM_JOB_END_TIME SLURM_JOB_ID
 failures=0
 
 bad() { echo "$me: $*"; failures=$((failures + 1)); }
@@ -57,6 +57,8 @@ large() { printf '{"rfilename": "%s", "size": 1, "lfs": {"size": %d, "sha256": "
 publish() { mkdir -p "$hub/api/$1/revision"; printf '{"sha": "%s", "siblings": [%s]}' $commit "$2" >"$hub/api/$1/revision/main"; }
 # left_out WHAT: this machine lacks something (name the package) that a part of the test needs; the test then ends as skipped, unless something fails
 left_out() { echo "skipped: $me: $*"; touch "$work/left_out"; }
+# needs PART: the test is skipped where the command has no use of this part (`lockstep doctor`)
+needs() { "$lockstep" doctor --no-measure --quiet --need "$1" >out 2>err || { echo "skipped: $me: $(tail -n 1 err)"; exit 77; }; }
 finish() {
     [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
     [ ! -e "$work/left_out" ] || exit 77

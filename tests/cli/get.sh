@@ -2,6 +2,7 @@
 # get.sh COMMAND - `lockstep get`: a model and a data set from a folder that stands for a server, into Hugging Face's cache and into a folder; found there
 # by recipes and verbs; one message for what is wrong. (tests/net/test_hub.c has the network's failures.)
 source "$(dirname "$0")/common.sh"
+needs curl
 unset HF_TOKEN HF_HUB_CACHE HF_HUB_OFFLINE HF_ENDPOINT
 export HF_HOME=$work/huggingface
 

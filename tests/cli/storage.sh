@@ -3,6 +3,7 @@
 # killed in the middle of an upload, a server that is busy, full, or refuses the keys.
 server=$2
 source "$(dirname "$0")/common.sh"
+needs curl
 unset AWS_SESSION_TOKEN AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_ENDPOINT_URL_S3
 export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret no_proxy=127.0.0.1
 "$server" >requests & served=$!

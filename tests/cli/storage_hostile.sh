@@ -3,6 +3,7 @@
 # and means an error, or redirects to a server that the keys are not for. A request to stop ends every wait, and the last checkpoint is still sent.
 server=$2
 source "$(dirname "$0")/common.sh"
+needs curl
 unset AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_ENDPOINT_URL_S3
 export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=verysecretkey AWS_SESSION_TOKEN=verysecrettoken no_proxy=127.0.0.1
 "$server" >requests & served=$!

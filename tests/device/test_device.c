@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "base/thread_pool.h"
+#include "base/cpu_limits.h"
 #include "device/device.h"
 
 static ls_status open_as(ls_device *d, const char *name, int isa, bool elsewhere)
@@ -40,7 +40,7 @@ static void test_defaults(void **state)
     unsetenv("LOCKSTEP_ISA");
     assert_int_equal(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS }), LS_OK);
     assert_true(d.isa <= ls_isa_best() && d.ops->tables(d.isa) != NULL && d.ops->computes);
-    assert_int_equal(d.threads, ls_cpu_count());
+    assert_int_equal(d.threads, ls_default_threads(1, NULL));
 }
 
 static void test_names(void **state)

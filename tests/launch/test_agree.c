@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "base/thread_pool.h"
+#include "base/cpu_limits.h"
 #include "lockstep/graph.h"
 #include "support/ranks.h"
 #include "support/support.h"
@@ -63,8 +63,8 @@ static ls_status meet(ls_group *g, void *context)
         return LS_OK; /* so that rank 2's status is the run's */
     }
     LS_TRY(s);
-    int cores = ls_cpu_count() / ls_group_size(g); /* threads of one process may all use all of its cores */
-    RANK_CHECK(threads == (cores ? cores : 1));
+    /* threads of one process may all use all of its cores */
+    RANK_CHECK(threads == ls_default_threads(ls_group_size(g), NULL));
     return LS_OK;
 }
 
@@ -107,7 +107,8 @@ static ls_status meet_apart(ls_group *g, void *context)
     count = 0;
     ls_recipe_destroy(&r);
     LS_TRY(s);
-    RANK_CHECK(threads == 2);
+    const double quota = ls_cpu_quota_here().cores; /* the ranks share it, if there is one */
+    RANK_CHECK(threads == (quota > 0 && ls_quota_threads(quota / 3) < 2 ? 1 : 2));
     return LS_OK;
 }
 

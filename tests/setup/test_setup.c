@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu_limits.h"
 #include "base/thread_pool.h"
 #include "support/support.h"
 
@@ -88,15 +89,17 @@ static void cores_are_shared_by_the_ranks_of_a_host(void **state)
 {
     (void)state;
     ls_setup s;
-    int cores = ls_cpu_count();
     const struct {
-        int ranks, per_host, threads;
-    } cases[] = { { 1, 0, cores }, { 2, 0, cores / 2 }, { 4, 2, cores / 2 },
-                  { 4, 1, cores }, { 2, 8, cores / 2 }, { 64, 0, cores / 64 } };
+        int ranks, per_host, here;
+    } cases[] = { { 1, 0, 1 }, { 2, 0, 2 }, { 4, 2, 2 }, { 4, 1, 1 }, { 2, 8, 2 }, { 64, 0, 64 } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ls_recipe *r = recipe("");
         ASSERT_OK(ls_setup_make(&s, r, cases[i].ranks, 0, cases[i].per_host));
-        assert_int_equal(s.trainer.threads, cases[i].threads > 0 ? cases[i].threads : 1);
+        int threads = ls_cpu_count() / cases[i].here;
+        const double quota = ls_cpu_quota_here().cores / cases[i].here; /* 0: none */
+        if (quota > 0 && ls_quota_threads(quota) < threads)
+            threads = ls_quota_threads(quota);
+        assert_int_equal(s.trainer.threads, threads > 0 ? threads : 1);
         ls_recipe_destroy(&r);
     }
     ls_recipe *r = recipe("threads: 5");

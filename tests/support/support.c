@@ -151,8 +151,10 @@ void ls_test_comma_locale(void)
 }
 
 static char data_folder[4096]; /* tests set and unset LOCKSTEP_DATA */
-__attribute__((constructor)) static void keep_data_folder(void)
+__attribute__((constructor)) static void read_environment(void)
 {
+    unsetenv("OMP_NUM_THREADS"); /* they would lower the number of threads */
+    unsetenv("SLURM_CPUS_PER_TASK");
     const char *data = getenv("LOCKSTEP_DATA");
     snprintf(data_folder, sizeof data_folder, "%s", data ? data : "");
 }

@@ -2,6 +2,7 @@
 # Tutorial 3: Qwen2.5 on lines of wikitext, tensor parallel beside FSDP. (tests/cli/language.sh compares losses with PyTorch's, text.sh tests options, and what
 # goes wrong.)
 source "$(dirname "$0")/page.sh"
+needs curl
 sizes=(--set model.layers=2 --set model.heads=4 --set model.kv_heads=2 --set model.hidden_size=32 --set model.mlp_size=48 --set model.vocab_size=425)
 tiny=("${sizes[@]}" --set data.seq_length=32 --set threads=1)
 # wikitext-2 is lines of this project's; the hub's Qwen2.5 a small one of random weights

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Tutorial 4: a T5 that learns to summarise, sharded by blocks. (tests/cli/pairs.sh tests its options, and what goes wrong; t5_base.sh trains the published size.)
 source "$(dirname "$0")/page.sh"
+needs curl
 tiny=(--set model.layers=2 --set model.heads=2 --set model.hidden_size=32 --set model.mlp_size=64 --set model.vocab_size=264 --set data.source_length=48
     --set data.target_length=12 --set threads=1)
 # SciTLDR and WikiHow are pairs of this project's; the hub's t5-base a small one of random weights
