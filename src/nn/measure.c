@@ -165,6 +165,10 @@ void ls_measure_against(ls_graph *g, const char *name, ls_metric_kind kind, ls_v
     LS_ARG_VOID(g);
     LS_BUILD_ARG(g, name, );
     LS_BUILD_ENUM(g, ls_metric_kind, kind, LS_AUC, );
+    if (kind < LS_ACCURACY) { /* kinds begin at 1 */
+        ls_graph_error(g, LS_E_ARG, "metric \"%s\": there is no kind %d (ls_metric_kind)", name, (int)kind);
+        return;
+    }
     LS_BUILD_ENUM(g, ls_weigh, weigh, LS_BY_FIELD, );
     if (predicted.id <= 0 || target.id <= 0 || !ls_graph_has(g, predicted) || !ls_graph_has(g, target)) {
         ls_graph_error(g, LS_E_ARG, "metric \"%s\" is of no value of this graph", name);

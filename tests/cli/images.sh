@@ -190,7 +190,7 @@ refused 1 'tars/cut.tar: truncated at offset 2048' "${run[@]}" --set data.path= 
 { cat set/train.csv; echo "$(sed -n 2p set/train.csv | cut -d, -f1),-1"; } >set/odd.csv
 refused 1 'set/odd.csv line 26: the label "-1" is ' "${run[@]}" --set data.path= --set data.train_images=set/odd.csv --set data.eval_images=set/val.csv
 mkfifo set/fifo.ppm && sed 's/^train[^,]*/fifo.ppm/' set/train.csv >set/fifo.csv # opening it would wait for ever
-refused 1 'set/fifo.ppm: cannot read: it is a pipe, not a regular file' "${run[@]}" --set data.path= --set data.train_images=set/fifo.csv --set data.eval_images=set/val.csv
+refused 1 'set/fifo.ppm: cannot read: it is a pipe, not a regular file' "${run[@]}" --set run.name=fifo --set data.path= --set data.train_images=set/fifo.csv --set data.eval_images=set/val.csv
 refused 2 'train-.000..004..tar: names 5 shards, and 3 of them are there' "${run[@]}" --set data.path= --set data.train_images='tars/train-{000..004}.tar' --set data.eval_images='tars/val-*.tar'
 refused 2 'has label 2, and with 2 classes labels are 0 to 1' "${run[@]}" --set data.path= --set data.train_images='tars/train-*.tar' --set data.eval_images='tars/val-*.tar' --set model.classes=2
 if [ "$jpeg" ]; then

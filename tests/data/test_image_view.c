@@ -55,6 +55,13 @@ static void test_plain_stays_plain(void **state)
                 assert_int_equal(image.data[i], level);
             ls_image_release(&image);
         }
+    for (int width = 6000; width < 9000; width += 379) { /* of thousands of weights each is rounded */
+        ls_image image = { .channels = 1, .height = 1, .width = width, .data = malloc((size_t)width) };
+        memset(image.data, 255, (size_t)width);
+        assert_ok(ls_image_fit(&image, 1, 1, 1, true, "a"));
+        assert_int_equal(image.data[0], 255);
+        ls_image_release(&image);
+    }
 }
 
 /* Sizes and offsets of torchvision 0.28: Resize(256) of 500 x 375 gives 341 x 256, and CenterCrop(224) begins
