@@ -270,7 +270,7 @@ static void a_request_to_stop_ends_the_wait(void **state)
     for (int rank = 0; rank < 2; rank++) {
         stop = 0;
         setitimer(ITIMER_REAL, &soon, NULL);
-        ASSERT_FAILS(ls_rendezvous_join_within(&g, name, rank, 2, 1000), LS_E_STOPPED,
+        ASSERT_FAILS(ls_rendezvous_join_within(&g, name, rank, 2, 20), LS_E_STOPPED,
                      rank ? "waiting for local rank 0" : "waiting for the other ranks of this host");
     }
     ls_stop_on(NULL);
