@@ -68,6 +68,9 @@ for signal in INT HUP USR2; do # also when all its processes get it
     kill -$signal $(pgrep -P $parent -x sleep) $parent; ended 75
     once err "^stopped on request: sleep has no handler for SIGTERM, which ended it; "
 done
+begin launch --workers 2 -- sh -c 'trap "exit 143" TERM; touch ready-$LOCKSTEP_RANK; while :; do sleep 0.1; done' # as a shell reports that signal
+until_true test -e ready-0 -a -e ready-1
+kill -TERM $parent; ended 75; times 0 err "^error"
 begin launch --workers 2 -- sleep 1001
 until_true pgrep -P $parent -x sleep >/dev/null
 kill -USR1 $parent; until_true grep -q "^warning: SIGUSR1 is not passed on: sleep has no handler for it" err
