@@ -61,7 +61,7 @@ typedef struct ls_failure {
     _Atomic int state; /* none, ready to be read, or the pid of the process that is writing it */
     int rank, code;    /* the failed rank; when a rank did not come, that rank */
     int missed;        /* ls_missed */
-    int reporter;      /* rank that found the failure and tells the user; -1: none of this machine */
+    int reporter;      /* rank that tells the user: mostly the one that found it; -1: the launcher does */
     char text[LS_FAILURE_BYTES];
 } ls_failure;
 

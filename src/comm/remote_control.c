@@ -55,9 +55,9 @@ static void hear(ls_remote *r, const ls_notice *w)
     case LS_NOTICE_FAILURE:
         r->told = true; /* the sender has told all the others too */
         if (w->missed == LS_MISSED_NOT)
-            ls_control_fail(g->control, w->rank, -1, (ls_status)w->code, w->text);
+            ls_control_fail(g->control, w->rank, w->reporter, (ls_status)w->code, w->text);
         else
-            ls_control_missed(g->control, w->rank, -1, (ls_missed)w->missed, w->text);
+            ls_control_missed(g->control, w->rank, w->reporter, (ls_missed)w->missed, w->text);
         break;
     case LS_NOTICE_QUESTION: {
         int local = ls_control_blocker(g->control, w->rank - g->first);
@@ -90,7 +90,11 @@ ls_status ls_remote_look(ls_remote *r)
         r->told = true;
         const ls_failure *f = &control->failure;
         say(r,
-            &(ls_notice){ .kind = LS_NOTICE_FAILURE, .rank = f->rank, .code = f->code, .missed = f->missed },
+            &(ls_notice){ .kind = LS_NOTICE_FAILURE,
+                          .rank = f->rank,
+                          .reporter = f->reporter,
+                          .code = f->code,
+                          .missed = f->missed },
             f->text, 0, r->group->size);
     }
     return ls_group_failure(r->group);

@@ -60,6 +60,7 @@ typedef struct ls_notice {
     enum { LS_NOTICE_FAILURE, LS_NOTICE_QUESTION, LS_NOTICE_ANSWER } kind;
     int from;               /* its sender */
     int rank, code, missed; /* who failed and how; or who the question is about */
+    int reporter;           /* the rank that tells the user of the failure */
     char text[1500];
 } ls_notice;
 

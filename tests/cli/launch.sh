@@ -45,6 +45,8 @@ LOCKSTEP_FAULT=kill@600:rank=1 try 0 launch --workers 2 --max-failures 1 -- $run
 once err "^warning: rank 1: killed by signal 9 .*; restart 1 of 1 in 0.5 s$"; times 0 err "^error:"
 LOCKSTEP_FAULT=kill@50:rank=0 try 1 launch --workers 2 --max-failures 1 -- $run twice
 once err "^error: rank 0: killed by signal 9 .*; that was failure 2, and --max-failures is 1$"
+try 1 launch --workers 1 --max-failures 3 -- sh -c 'kill -9 $$' # each pause is twice as long as the one before
+for pause in "1 of 3 in 0.5 s" "2 of 3 in 1 s" "3 of 3 in 2 s"; do once err "^warning: rank 0: killed by signal 9 .*; restart $pause$"; done
 LOCKSTEP_FAULT=stop@600:rank=1 try 0 launch --workers 2 --max-failures 1 --stall-seconds 2 -- $run hangs; equal hangs
 once err "^warning: rank 1: did not come within 2 s; rank 0 waited for it in .*it is stopped.*; restart 1 of 1"
 
@@ -66,6 +68,9 @@ for signal in INT HUP USR2; do # also when all its processes get it
     kill -$signal $(pgrep -P $parent -x sleep) $parent; ended 75
     once err "^stopped on request: sleep has no handler for SIGTERM, which ended it; "
 done
+begin launch --workers 2 -- sh -c 'trap "exit 143" TERM; touch ready-$LOCKSTEP_RANK; while :; do sleep 0.1; done' # as a shell reports that signal
+until_true test -e ready-0 -a -e ready-1
+kill -TERM $parent; ended 75; times 0 err "^error"
 begin launch --workers 2 -- sleep 1001
 until_true pgrep -P $parent -x sleep >/dev/null
 kill -USR1 $parent; until_true grep -q "^warning: SIGUSR1 is not passed on: sleep has no handler for it" err

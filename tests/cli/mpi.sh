@@ -76,6 +76,37 @@ for blow in LOCKSTEP_FAULT=kill@90:rank=1 LOCKSTEP_FAULT=kill@170:rank=0 LOCKSTE
     rm -r runs/blow
 done
 
+# a file of rank 1 is cut short under it: rank 0 says so, on this host or another, and writes it down
+images() { { printf '\000\000\010\003\000\000\000\100\000\000\000\002\000\000\000\002'; head -c 256 /dev/zero; } > "$1/images"; }
+for rank in 0 1; do
+    mkdir $rank
+    images $rank
+    { printf '\000\000\010\001\000\000\000\100'; head -c 64 /dev/zero; } > $rank/labels
+    cat > $rank/idx.yaml << END
+model: {type: mlp, image_size: 2, hidden: [4], classes: 2}
+data: {type: idx, train_images: images, train_labels: labels, eval_images: images, eval_labels: labels}
+train: {epochs: 1000000, global_batch: 32, micro_batch: 16}
+eval: {every_epochs: 0}
+checkpoint: {every_epochs: -1}
+threads: 1
+run: {storage: $work/runs}
+END
+done
+for hosts in 1 2; do
+    images 1
+    export LOCKSTEP_FAKE_NODES=$hosts
+    "$mpirun" -n 1 -wdir $work/0 "$lockstep" train idx.yaml --set run.name=lost : -n 1 -wdir $work/1 "$lockstep" train idx.yaml --set run.name=lost > out 2> err &
+    job=$!
+    unset LOCKSTEP_FAKE_NODES
+    wait_for grep -q '"step":3,' runs/lost/metrics.jsonl
+    : > 1/images
+    wait $job && fails "a file was cut short, and nobody noticed"
+    [ "$(grep -c "^error: rank 1: $work/1/images: a part of it is gone" err)" = 1 ] && [ "$(grep -c ^error: err)" = 1 ] || fails "a file was cut short on $hosts hosts: which?"
+    grep -q '"state":"failed".*"error":"rank 1: .*/1/images: a part of it is gone' runs/lost/result.json || fails "a file was cut short: not written down"
+    wait_for nobody_left
+    rm -r runs/lost
+done
+
 # a rank of another host that does not come is named long before the wait fails
 LOCKSTEP_NOTICE=0.5 LOCKSTEP_FAULT=delay@60:rank=1:seconds=3 LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 2 "$lockstep" train small.yaml --set run.name=slow > out 2> err || fails "a slow rank"
 grep -q "^warning: waiting for rank 1: rank 0 has waited .* for it in .*; it last did: step" err || fails "a slow rank is not named"

@@ -2,6 +2,7 @@
  * torchrun or lockstep started find each other. */
 #include "comm/comm.h"
 #include "comm/environment.h"
+#include "comm/launched.h"
 #include "comm/module.h"
 #include "comm/rendezvous.h"
 #include "comm/shm.h"
@@ -270,7 +271,7 @@ static void a_request_to_stop_ends_the_wait(void **state)
     for (int rank = 0; rank < 2; rank++) {
         stop = 0;
         setitimer(ITIMER_REAL, &soon, NULL);
-        ASSERT_FAILS(ls_rendezvous_join_within(&g, name, rank, 2, 1000), LS_E_STOPPED,
+        ASSERT_FAILS(ls_rendezvous_join_within(&g, name, rank, 2, 20), LS_E_STOPPED,
                      rank ? "waiting for local rank 0" : "waiting for the other ranks of this host");
     }
     ls_stop_on(NULL);
@@ -327,6 +328,32 @@ static void a_leader_that_ends(void **state)
     assert_int_equal(status, 0);
 }
 
+/* The variables alone make no rank: the descriptor must be a file without a name, as a control block is. */
+static void a_rank_of_the_launcher(void **state)
+{
+    (void)state;
+    static const struct {
+        bool named;
+        int rank;
+    } CASES[] = { { true, -1 }, { false, 1 } };
+    for (size_t i = 0; i < 2; i++) {
+        int status;
+        const pid_t child = fork(); /* the answer is remembered */
+        if (child == 0) {
+            char fd[16];
+            const char *path = ls_test_path("named");
+            snprintf(fd, sizeof fd, "%d", open(path, O_RDWR | O_CREAT, 0600));
+            if (!CASES[i].named)
+                unlink(path);
+            environment("LOCKSTEP_RANK=1 LOCKSTEP_RANKS=2");
+            setenv("LOCKSTEP_CONTROL_FD", fd, 1);
+            _exit(ls_launch_rank() == CASES[i].rank && ls_launch_watched() == (CASES[i].rank >= 0) ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+}
+
 /* ---- modules */
 
 static void modules(void **state)
@@ -362,6 +389,7 @@ int main(void)
         cmocka_unit_test(own_launcher_refused),
         cmocka_unit_test(a_request_to_stop_ends_the_wait),
         cmocka_unit_test(who_speaks),
+        cmocka_unit_test(a_rank_of_the_launcher),
         cmocka_unit_test(a_rank_twice),
         cmocka_unit_test(who_does_not_come),
         cmocka_unit_test(a_leader_that_ends),

@@ -53,7 +53,7 @@ static void hosts_of_a_job(void **state)
     assert_int_equal(h->used, 3);
     assert_int_equal(h->per, 2);
 
-    job("n10 n2"); /* n1 has left it, whose name is a part of another's */
+    job("n10 n2 gn1"); /* n1 has left it, whose name is a part of others */
     ASSERT_FAILS(ls_hosts_ask(h, true), LS_E_PEER, "host n1 does not answer");
     ls_log_set(hear, NULL, LS_INFO);
     ASSERT_OK(ls_hosts_ask(h, false));
