@@ -285,7 +285,7 @@ static bool measures_best(const ls_loop *l, bool evaluated)
 static void say_undefined(ls_loop *l, int64_t epoch, const ls_eval_result *e)
 {
     const char *metric = l->recipe->checkpoint.best.metric,
-               *why = !strcmp(metric, "train_loss")        ? "no target of its steps counts"
+               *why = !strcmp(metric, "train_loss")        ? "no step of the epoch has a loss"
                       : !strncmp(metric, "eval_rouge", 10) ? "no text was generated"
                                                            : ls_evaluate_why(e, metric + strlen("eval_"));
     if (l->said_undefined)

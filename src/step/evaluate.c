@@ -146,7 +146,7 @@ static void add_batch(split_sums *s, const ls_trainer *t, const ls_order *order,
                                 .field = field_of(b, term->field) };
         for (int64_t row = 0; row < real && !term->scalar && ls_term_has_rows(term); row++)
             add_sample(s, &of, ls_order_sample(order, 0, b->step, m, row), row);
-        if (term->scalar && real == order->micro_batch) {
+        if (term->scalar && real) { /* of a whole micro-batch: ls_evaluate has refused others (mixing) */
             ls_exact_add(&of.sums->rows, row_of(of.rows, 0));
             ls_sums_count(of.sums, 1);
         }

@@ -224,6 +224,44 @@ static void ends_while_a_push_waits(void **state)
     }
 }
 
+/* The thread's step k has the rate that the schedule gives step k, from 0 on: also after a pause. */
+static void rates_follow_the_schedule(void **state)
+{
+    (void)state;
+    const ls_schedule schedule = { .kind = LS_SCHED_LINEAR, .warmup_steps = 2, .total_steps = 6 };
+    uint64_t weights[2];
+    for (int thread = 0; thread < 2; thread++) {
+        ls_trainer *t;
+        ls_live *q;
+        int64_t step = 0, samples, total;
+        ls_step_result r;
+        ASSERT_OK(simulation_trainer(&t, NULL));
+        ASSERT_OK(ls_live_open(&q, t, .capacity = 20));
+        for (int part = 0; part < 2; part++) {
+            ASSERT_OK(simulation_push(q, 50 * part, 3 * MICRO));
+            if (part)
+                ASSERT_OK(ls_live_finish(q));
+            if (thread) {
+                ls_live_numbers now;
+                ASSERT_OK(ls_live_start(q, 0.125, &schedule, MICRO));
+                do
+                    ASSERT_OK(ls_live_count(q, &now));
+                while (now.waiting);
+                ASSERT_OK(ls_live_stop(q, &samples, &r));
+                assert_int_equal(samples, 3);
+            }
+            for (int k = 0; k < 3 && !thread; k++) {
+                ASSERT_OK(ls_live_fill(q, &samples, &total, NULL));
+                ASSERT_OK(ls_trainer_run(t, samples, ls_schedule_rate(&schedule, 0.125, step++), &r));
+            }
+        }
+        weights[thread] = simulation_weights(t);
+        ls_live_close(&q);
+        ls_trainer_destroy(&t);
+    }
+    assert_true(weights[0] == weights[1]);
+}
+
 /* ---- what is refused */
 
 /* Keeps the thread in a step for as long as *context is true. */
@@ -348,7 +386,8 @@ static void ranks_that_differ(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_sample_is_trained_once),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rates_follow_the_schedule),
+                                        cmocka_unit_test(every_sample_is_trained_once),
                                         cmocka_unit_test(what_has_no_room_is_counted),
                                         cmocka_unit_test(pauses_and_goes_on),
                                         cmocka_unit_test(half_full),

@@ -433,66 +433,13 @@ static void checkpoints_of_a_run(void **state)
         ASSERT_OK(run_ranks(3, report, &(bool){ k > 0 }));
 }
 
-/* A fill, which takes the n samples from number `first` on. */
-static void fill_has(ls_live *q, ls_trainer *t, int64_t first, int64_t n)
-{
-    int64_t samples, total;
-    bool done;
-    ls_step_result r;
-    ASSERT_OK(ls_live_fill(q, &samples, &total, &done));
-    assert_int_equal(samples, n);
-    for (int64_t row = 0; row < n; row++) {
-        float x[IN], y[OUT];
-        simulation_sample(first + row, x, y);
-        for (int field = 0; field < q->n_fields; field++)
-            if (!strcmp(t->fields[field].name, "x"))
-                assert_memory_equal(t->fields[field].put + (size_t)row * q->fields[field].bytes, x, sizeof x);
-    }
-    if (total)
-        ASSERT_OK(ls_trainer_run(t, samples, 1e-3, &r));
-}
-
-/* What each fill takes is next in the order of pushes, also where the ring begins again, where a fill takes
- * fewer than the queue has, exactly what it has, or a whole share, and after a checkpoint. */
-static void fills_follow_one_another(void **state)
-{
-    (void)state;
-    static const int PUSHES[] = { 6, 2, 0, 5, 4, 1, 3, 0, 6, 2, 4, 6 };
-    ls_trainer *t, *u;
-    ls_live *q, *p;
-    int64_t pushed = 0, taken = 0;
-    const char *dir = ls_test_path("ring");
-    ASSERT_OK(simulation_trainer(&t, NULL));
-    ASSERT_OK(ls_live_open(&q, t, .capacity = 7));
-    for (size_t k = 0; k < sizeof PUSHES / sizeof PUSHES[0]; k++) {
-        ASSERT_OK(simulation_push(q, 100 + pushed, PUSHES[k]));
-        pushed += PUSHES[k];
-        const int64_t n = pushed - taken < MICRO ? pushed - taken : MICRO;
-        fill_has(q, t, 100 + taken, n);
-        taken += n;
-    }
-    assert_true(taken > 21 && pushed - taken == 2);
-    ASSERT_OK(ls_trainer_save_checkpoint(t, dir));
-    ASSERT_OK(simulation_trainer(&u, NULL));
-    ASSERT_OK(ls_live_open(&p, u, .capacity = 7));
-    ASSERT_OK(ls_trainer_load_checkpoint(u, dir));
-    fill_has(p, u, 100 + taken, 2);
-    fill_has(q, t, 100 + taken, 2);
-    ls_live_close(&p);
-    ls_live_close(&q);
-    ls_trainer_destroy(&u);
-    ls_trainer_destroy(&t);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(fills_follow_one_another),
-                                        cmocka_unit_test(the_same_bits),
-                                        cmocka_unit_test(as_if_put),
-                                        cmocka_unit_test(ranks_without_samples),
-                                        cmocka_unit_test(full_queues),
-                                        cmocka_unit_test(held_out_samples),
-                                        cmocka_unit_test(dealt_anew),
-                                        cmocka_unit_test(checkpoints_of_a_run) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_bits),         cmocka_unit_test(as_if_put),
+        cmocka_unit_test(ranks_without_samples), cmocka_unit_test(full_queues),
+        cmocka_unit_test(held_out_samples),      cmocka_unit_test(dealt_anew),
+        cmocka_unit_test(checkpoints_of_a_run)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -438,9 +438,34 @@ static void without_memory(void **state)
     stop();
 }
 
+/* `room` is exactly what one push may have, whatever comes next is held out or kept. */
+static void room_is_what_can_be_pushed(void **state)
+{
+    (void)state;
+    for (int hold_out = 0; hold_out <= 4; hold_out += hold_out ? 1 : 2)
+        for (int pushed = 0; pushed <= 5; pushed++)
+            for (int more = 0; more < 2; more++) {
+                ls_trainer *t;
+                ls_live *q;
+                ls_live_numbers now;
+                ASSERT_OK(simulation_trainer(&t, NULL));
+                ASSERT_OK(ls_live_open(&q, t, .capacity = 6, .hold_out = hold_out));
+                ASSERT_OK(simulation_push(q, 0, pushed));
+                ASSERT_OK(ls_live_count(q, &now));
+                assert_true(now.room >= 6 - pushed && now.waiting + now.held == pushed);
+                if (more)
+                    ASSERT_FAILS(simulation_push(q, pushed, now.room + 1), LS_E_ARG, "has room for");
+                else
+                    ASSERT_OK(simulation_push(q, pushed, now.room));
+                ls_live_close(&q);
+                ls_trainer_destroy(&t);
+            }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(options),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(room_is_what_can_be_pushed),
+                                        cmocka_unit_test(options),
                                         cmocka_unit_test(samples_that_do_not_fit),
                                         cmocka_unit_test(order_of_calls),
                                         cmocka_unit_test(checkpoints),

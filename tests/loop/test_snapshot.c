@@ -284,11 +284,14 @@ static void any_number_is_kept(void **state)
 static void as_many_of_the_best_stay(void **state)
 {
     (void)state;
-    static const double LOSSES[] = { 0.4, 0.2, 0.6, 0.3, 0.5, NAN };
+    static const double LOSSES[] = { 0.4, 0.2, 0.6, 0.3, 0.5, NAN },
+                        EQUAL[] = { 0.4, 0.5, 0.5, 0.5, 0.5, 0.5 }; /* of equal ones the oldest stay */
     static const char *const WHICH[] = { "checkpoint.async=false", "checkpoint.async=true" };
-    for (int async = 0; async < 2; async++) {
-        char storage[512], folder[600];
-        snprintf(storage, sizeof storage, "%s", ls_test_path(async ? "best-beside" : "best"));
+    for (int which = 0; which < 4; which++) {
+        const bool async = which & 1, equal = which & 2;
+        char storage[512], folder[600], run[32];
+        snprintf(run, sizeof run, "best-%d", which);
+        snprintf(storage, sizeof storage, "%s", ls_test_path(run));
         snprintf(folder, sizeof folder, "%s/one/checkpoints", storage);
         for (int start = 0; start < 2; start++)
             ASSERT_OK(run_ranks(1, train,
@@ -297,12 +300,13 @@ static void as_many_of_the_best_stay(void **state)
                                         .every = 1,
                                         .sets = { "checkpoint={keep: 1, keep_best: 2}", WHICH[async] },
                                         .from = 3 * start,
-                                        .losses = LOSSES }));
+                                        .losses = equal ? EQUAL : LOSSES }));
         for (int step = 1; step <= 6; step++) {
             char name[32];
             snprintf(name, sizeof name, "step-%08d", step);
             char *path = ls_path_join(folder, name);
-            assert_int_equal(ls_dir_exists(path), step == 2 || step == 4 || step == 6);
+            assert_int_equal(ls_dir_exists(path),
+                             equal ? step <= 2 || step == 6 : step == 2 || step == 4 || step == 6);
             free(path);
         }
     }

@@ -226,9 +226,29 @@ static void reports_of_other_programs_are_shown(void **state)
         assert_true(ls_test_memory(print_metrics, &(to_print){ run_of(ROWS), format }, 1) > 10);
 }
 
+/* An attempt that continued with other settings has a row for it, and says how many steps it repeats. */
+static void a_change_begins_an_attempt(void **state)
+{
+    (void)state;
+    ls_history h;
+    ASSERT_OK(ls_history_read(
+        &h,
+        run_of(STEP(0, 1, 4) STEP(0, 2, 3) STEP(
+            0, 3, 2) "{\"kind\":\"change\",\"step\":1,\"what\":\"optimizer.lr\",\"attempt\":1}\n" STEP(1, 2,
+                                                                                                       3.5)
+                   STEP(1, 3, 3) "{\"kind\":\"change\",\"step\":3,\"what\":\"run.seed\",\"attempt\":2}\n")));
+    assert_int_equal(h.n_starts, 2);
+    assert_true(h.starts[0].attempt == 1 && h.starts[0].step == 1 && h.starts[0].lost == 2);
+    assert_string_equal(h.starts[0].cause, "started again with --allow-change: optimizer.lr");
+    assert_true(h.starts[1].attempt == 2 && h.starts[1].step == 3 && h.starts[1].lost == 0);
+    assert_int_equal(h.n_steps, 3);
+    ls_history_release(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_change_begins_an_attempt),
         cmocka_unit_test(what_was_done_again_counts_once),
         cmocka_unit_test(an_epoch_that_was_lengthened_ends_once),
         cmocka_unit_test(a_run_is_read_while_it_is_written),

@@ -342,6 +342,23 @@ static void nothing_counted(void **state)
     ls_recipe_destroy(&r);
 }
 
+/* The last step is found at the end of a file of which only a part is read. */
+static void the_last_step_of_a_long_file(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("long");
+    ls_recipe *r = make_recipe(storage, NULL);
+    ls_rundir *d;
+    ASSERT_OK(ls_rundir_open(&d, r));
+    for (int step = 1; step <= 400; step++)
+        ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = step, .loss = 1, .grad_norm = -1 }));
+    assert_int_equal(ls_metrics_last_step(d, 0), 400);
+    assert_int_equal(ls_metrics_last_step(d, 1000), 400);
+    assert_int_equal(ls_metrics_last_step(d, 1 << 20), -1); /* nothing from there on */
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    ls_recipe_destroy(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +369,7 @@ int main(void)
         cmocka_unit_test(metrics_by_name),
         cmocka_unit_test(older_columns),
         cmocka_unit_test(nothing_counted),
+        cmocka_unit_test(the_last_step_of_a_long_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -251,16 +251,32 @@ static void a_run_is_written_without_memory(void **state)
     ls_recipe_destroy(&r);
 }
 
+/* The mean is over as many steps on both sides, so a straight line stays where it is; a number that a row
+ * lacks is in no mean. */
+static void a_smooth_curve_does_not_lag(void **state)
+{
+    (void)state;
+    enum { STEPS = 600, REACH = STEPS / 60 + 1 };
+    ls_past_step steps[STEPS];
+    ls_curves c;
+    for (int i = 0; i < STEPS; i++)
+        steps[i] = (ls_past_step){ .row = { .step = i + 1, .loss = (float)i, .lr = 1, .seconds = 1 } };
+    steps[300].row.loss = NAN;
+    const ls_history h = { .steps = steps, .n_steps = STEPS };
+    ASSERT_OK(ls_curves_make(&c, &h));
+    assert_int_equal(c.smooth.n, STEPS);
+    assert_true(c.smooth.x[100] == 101 && c.smooth.y[100] == 100 && c.smooth.y[300] == 300);
+    assert_true(c.smooth.y[0] == REACH / 2.0 && c.smooth.y[STEPS - 1] == STEPS - 1 - REACH / 2.0);
+    ls_curves_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_page_is_whole_and_alone),
-        cmocka_unit_test(the_built_in_set_is_said),
-        cmocka_unit_test(a_run_without_steps_has_a_page),
-        cmocka_unit_test(restarts_and_checkpoints_are_told),
-        cmocka_unit_test(a_long_run_has_a_small_page),
-        cmocka_unit_test(a_run_is_written_without_memory),
-        cmocka_unit_test(no_extreme_is_lost),
+        cmocka_unit_test(a_smooth_curve_does_not_lag),       cmocka_unit_test(the_page_is_whole_and_alone),
+        cmocka_unit_test(the_built_in_set_is_said),          cmocka_unit_test(a_run_without_steps_has_a_page),
+        cmocka_unit_test(restarts_and_checkpoints_are_told), cmocka_unit_test(a_long_run_has_a_small_page),
+        cmocka_unit_test(a_run_is_written_without_memory),   cmocka_unit_test(no_extreme_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_watch.c - the frame of `lockstep watch`: of a run of 100,000 steps, one that crashed, one that has not
  * started, one of two ranks of which one is late; at every size; and what was read is not read again. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,16 +42,21 @@ static void result(const char *state, const char *error)
     put("result.json", "we", text);
 }
 
-static void heartbeat(int rank, int ranks, double waited, double time)
+static void heartbeat_of(int rank, int ranks, int attempt, double seconds, double waited, double time)
 {
     char name[64], text[512];
     snprintf(name, sizeof name, "log/rank-%d.heartbeat.json", rank);
     snprintf(text, sizeof text,
-             "{\"rank\":%d,\"ranks\":%d,\"host\":\"node%d\",\"attempt\":0,\"time\":%.3f,\"doing\":"
-             "\"training\",\"step\":100,\"steps\":400,\"seconds\":100,\"waited\":%g,\"memory\":1048576,"
+             "{\"rank\":%d,\"ranks\":%d,\"host\":\"node%d\",\"attempt\":%d,\"time\":%.3f,\"doing\":"
+             "\"training\",\"step\":100,\"steps\":400,\"seconds\":%g,\"waited\":%g,\"memory\":1048576,"
              "\"planned\":2097152}   \n",
-             rank, ranks, rank, time, waited);
+             rank, ranks, rank, attempt, time, seconds, waited);
     put(name, "we", text);
+}
+
+static void heartbeat(int rank, int ranks, double waited, double time)
+{
+    heartbeat_of(rank, ranks, 0, 100, waited, time);
 }
 
 static char *frame_of(ls_watch *w, int width, int height, bool utf8)
@@ -292,12 +298,57 @@ static void a_heartbeat_is_one_write(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, new_run)
+/* The share of waits is that since the last look that is long enough ago, and of the present attempt alone.
+ */
+static void waits_are_of_late(void **state)
+{
+    (void)state;
+    ls_watch w = { .dir = run_dir };
+    static const struct {
+        int attempt;
+        double seconds, waited, share;
+    } LOOKS[] = {
+        { 0, 100, 50, 0.5 },                    /* all there is */
+        { 0, 102, 52, 0.5 },                    /* too short ago */
+        { 0, 110, 51, 0.1 },                    /* since the first */
+        { 1, 200, 60, 0.3 }, { 1, 10, 1, 0.1 }, /* an attempt anew, and another machine's clock */
+    };
+    result("running", "null");
+    for (size_t i = 0; i < sizeof LOOKS / sizeof LOOKS[0]; i++) {
+        heartbeat_of(0, 1, LOOKS[i].attempt, LOOKS[i].seconds, LOOKS[i].waited, 1);
+        ASSERT_OK(ls_watch_read(&w));
+        assert_true(fabs(w.ranks[0].share - LOOKS[i].share) < 1e-12);
+    }
+    ls_watch_release(&w);
+}
+
+/* Of a long log the end is read. */
+static void the_last_warnings_of_a_long_log(void **state)
+{
+    (void)state;
+    ls_watch w = { .dir = run_dir };
+    result("running", "null");
+    put("log/rank-0.log", "we", "2026-11-23T22:15:51.000Z warning long ago\n");
+    for (int i = 0; i < 1000; i++)
+        put("log/rank-0.log", "ae", "2026-11-23T22:15:52.000Z info    a step\n");
+    put("log/rank-0.log", "ae", "2026-11-23T22:15:53.000Z warning of late\n");
+    ASSERT_OK(ls_watch_read(&w));
+    assert_true(w.warnings[0] && !w.warnings[1]);
+    ASSERT_CONTAINS(w.warnings[0], "warning of late");
+    ls_watch_release(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_long_run_fits_at_every_size), TEST(only_new_rows_are_read),
-        TEST(a_crash_and_its_warnings_are_shown), TEST(a_run_that_has_not_started_is_named),
-        TEST(the_late_rank_is_named), TEST(reports_of_a_program_are_drawn),
+        cmocka_unit_test(waits_are_of_late),
+        cmocka_unit_test(the_last_warnings_of_a_long_log),
+        TEST(a_long_run_fits_at_every_size),
+        TEST(only_new_rows_are_read),
+        TEST(a_crash_and_its_warnings_are_shown),
+        TEST(a_run_that_has_not_started_is_named),
+        TEST(the_late_rank_is_named),
+        TEST(reports_of_a_program_are_drawn),
         TEST(a_heartbeat_is_one_write),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,6 +125,8 @@ static void f1_by_hand(void **state)
     assert_true(fabs(value_of(&four, 4, 1) - (0.5 + 2.0 / 3 + 0) / 3) < 1e-15);
     rows[3] = 1; /* class 1 alone: tp 1, fp 1, fn 1 */
     assert_true(value_of(&score, 4, 1) == 0.5);
+    rows[3] = 0.5; /* a half is class 0, as in torchmetrics: tp 1, fn 1 */
+    assert_true(fabs(value_of(&score, 4, 1) - 2.0 / 3) < 1e-15);
     memset(rows, 0, sizeof rows);
     memset(targets, 0, sizeof targets);
     assert_true(value_of(&score, 4, 1) == 0);

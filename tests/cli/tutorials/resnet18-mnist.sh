@@ -29,6 +29,11 @@ lockstep launch --workers 2 --max-failures 3 ./resnet_mnist mnist runs mine
 unset LOCKSTEP_FAULT
 has err "restart 1 of 3"; has runs/mine/result.json '"state":"finished"'
 
+# ---- the loss of the last step of each epoch
+lockstep runs --metrics distributed-mnist-resnet18 --steps --csv | awk -F, 'NR > 1 { last[$2] = $4 }
+    END { for (epoch in last) print epoch, last[epoch] }'
+has out "^2,[0-9]+,16,[0-9.]+,"
+
 # ---- a schedule
 lockstep train resnet18-mnist-cosine
 lockstep train resnet18-mnist --set train.epochs=1 --set optimizer.lr=1e-3 --set schedule.type=cosine

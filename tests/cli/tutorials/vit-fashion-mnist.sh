@@ -22,6 +22,10 @@ has err "restart 1 of 1"; has runs/again/result.json '"state":"finished"'
 lockstep plan vit-fashion-mnist --workers 2 --compare 'parallel.units=class:EncoderBlock,none,size:50000'
 has out "size:50000"
 
+# ---- the tutorial's loss: the mean over all epochs so far
+awk -F, 'NR > 1 { sum += $4; print $1, sum / (NR - 1) }' runs/fsdp_mnist/metrics.csv
+has runs/fsdp_mnist/metrics.csv "^epoch,step,samples,train_loss,"
+
 # ---- StateDictOptions
 lockstep export runs/fsdp_mnist --to block.pt --module encoder.layers.encoder_layer_3
 has out "block.pt: 12 tensors"
