@@ -80,7 +80,7 @@ static ls_status load(const ls_model_module **out, const ls_recipe *r, const cha
     const ls_status regular = ls_file_check(file); /* dlopen would wait for who writes to a pipe */
     if (regular != LS_OK) {
         free(file);
-        return ls_fail_in(regular, "%s", where);
+        return ls_fail_in(regular == LS_E_MEMORY ? regular : LS_E_USAGE, "%s", where);
     }
     dlerror();
     enter(path, "loading it", what);

@@ -187,7 +187,7 @@ case ${4-} in # which is how the others are known to be looked at
 esac
 echo "this is no ELF file" >bad.so; refused 2 "recipe.yaml:1: model.path: ./bad.so does not load: .*(invalid ELF header|file too short)" plan recipe.yaml
 : >bad.so; refused 2 "./bad.so does not load" plan recipe.yaml
-rm bad.so; mkdir bad.so; refused 2 "./bad.so does not load|is a directory" plan recipe.yaml; rmdir bad.so
+rm bad.so; mkdir bad.so; refused 2 "./bad.so does not load|Is a directory" plan recipe.yaml; rmdir bad.so
 module -DSYMBOL=another; refused 2 "has no symbol lockstep_module: it is no module" plan recipe.yaml
 module '-DTABLE=.size = 8'; refused 2 "describes itself with 8 bytes, this version with [0-9]+" plan recipe.yaml
 module '-DTABLE=.abi = 99'; refused 2 "was built for ABI 99 of the library, this is ABI 2" plan recipe.yaml
