@@ -25,7 +25,7 @@ static char *stem_of(const char *name, ls_arena *arena)
     else if (space)
         name = space + 1;
     char *stem = ls_arena_strdup(arena, name), *dot = strrchr(stem, '.');
-    if (dot && dot != stem)
+    if (dot)
         *dot = 0;
     return stem;
 }

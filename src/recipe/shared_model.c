@@ -80,7 +80,8 @@ static ls_status load(const ls_model_module **out, const ls_recipe *r, const cha
     const ls_status regular = ls_file_check(file); /* dlopen would wait for who writes to a pipe */
     if (regular != LS_OK) {
         free(file);
-        return ls_fail(LS_E_USAGE, "%s: %s does not load: %s", where, path, ls_error_message());
+        return ls_fail(regular == LS_E_MEMORY ? regular : LS_E_USAGE, "%s: %s does not load: %s", where, path,
+                       ls_error_message());
     }
     dlerror();
     enter(path, "loading it", what);

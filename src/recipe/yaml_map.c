@@ -50,8 +50,11 @@ static bool is_path(const char *text)
 /* Whether files get the text by the names of its variables. */
 static bool by_name(const ls_yaml *v)
 {
-    return v->source && *v->text && strcmp(v->text, "true") && strcmp(v->text, "false") &&
-           !is_number(v->text) && !is_path(v->text);
+    static const char *const WORDS[] = { "", "~", "null", "true", "false" };
+    bool word = false;
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+        word = word || !strcmp(v->text, WORDS[i]);
+    return v->source && !word && !is_number(v->text) && !is_path(v->text);
 }
 
 static void add_recorded(ls_json *j, const char *key, const ls_yaml *v)

@@ -30,26 +30,10 @@ static ls_status read_json(json_t **root, char **text, const char *dir, const ch
 
 bool ls_folder_is(const char *dir) { return ls_file_in(dir, "config.json"); }
 
-/* A folder of a model or with weights, a checkpoint, a run, or a file of weights: a probe for ls_find. */
-static ls_status probe(char **out, const char *path)
-{
-    static const char *const IN[] = { "config.json", "manifest.json", "checkpoints", ".metadata",
-                                      "model.safetensors", "model.safetensors.index.json" };
-    static const char *const ENDS[] = { ".safetensors", ".safetensors.index.json", ".pt", ".pth", ".bin" };
-    const size_t n = strlen(path);
-    bool is = false, file = ls_file_exists(path);
-    for (size_t i = 0; i < sizeof IN / sizeof *IN; i++)
-        is = is || ls_file_in(path, IN[i]);
-    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
-        is = is || (file && n > strlen(ENDS[i]) && !strcmp(path + n - strlen(ENDS[i]), ENDS[i]));
-    *out = is ? ls_sys_strdup(path) : NULL;
-    return is ? ls_sys_have(*out) : LS_OK;
-}
-
 ls_status ls_folder_look(char **out, const char *name)
 {
     *out = NULL;
-    return ls_dir_exists(name) || ls_file_exists(name) ? LS_OK : ls_find(out, name, probe);
+    return ls_dir_exists(name) || ls_file_exists(name) ? LS_OK : ls_find(out, name, ls_find_any);
 }
 
 static ls_status no_such(const char *name, const char *give)

@@ -16,11 +16,11 @@ static const char *reason(const ls_recipe *r, const ls_compiled *c)
         return "library kernels (oneDNN) follow the machine";
     if (c->accumulation == LS_SUM_RUNNING && c->micro_batches > 1)
         return "train.accumulate: running adds micro-batches in the order in which they come";
+    if (!power_of_two(ranks))
+        return "the sum over ranks is the tree of one process only when their number is a power of two";
     if (!power_of_two(c->micro_batches))
         return "the sum over micro-batches is one tree for any ranks only when their number is a power of "
                "two";
-    if (!power_of_two(ranks))
-        return "the sum over ranks is the tree of one process only when their number is a power of two";
     if (ranks > 1 && c->parallel.sync_batch_norm)
         return "parallel.sync_batch_norm: what is normalized together depends on the number of ranks";
     if (ranks > 1 && ls_dtype_size(c->parallel.reduce) < 4)

@@ -272,6 +272,7 @@ static void choices_resolve(void **state)
     assert_true(ls_parallel_synchronizes_each(&LAYOUT("dp:2")));
     assert_true(ls_parallel_synchronizes_each(&LAYOUT("dp:2 shard:2", .data = LS_DATA_HYBRID)));
     assert_false(ls_parallel_synchronizes_each(&LAYOUT("dp:2", .data = LS_DATA_DDP)));
+    assert_true(ls_parallel_synchronizes_each(&LAYOUT("dp:2", .data = LS_DATA_DDP, .sync_batch_norm = true)));
     assert_true(ls_parallel_synchronizes_each(
         &LAYOUT("dp:2", .data = LS_DATA_DDP, .synchronize = LS_SYNCHRONIZE_EACH)));
     assert_false(ls_parallel_synchronizes_each(&LAYOUT("dp:2", .synchronize = LS_SYNCHRONIZE_ONCE)));

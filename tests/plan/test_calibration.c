@@ -265,6 +265,33 @@ static void network(void **state)
     assert_float_equal(seconds[2], seconds[0] + 1e-3 + 2e3 / 1e6, 3e-6);
 }
 
+/* An all_reduce waits for the other ranks twice: it sums, and then shares. */
+static void turns(void **state)
+{
+    (void)state;
+    ls_device d;
+    ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    double seconds[2];
+    for (int k = 0; k < 2; k++) {
+        ls_parallel parallel = { LS_PARALLEL_DEFAULTS };
+        parallel.mesh.axes[0].size = 4;
+        ls_calibration c = SPEEDS;
+        c.wires[LS_WIRE_HOST] = (ls_wire){ k ? 1e-3 : 1e-9, 1e9 };
+        ls_graph *g;
+        ls_plan *p;
+        ASSERT_OK(ls_graph_create(&g, "micro"));
+        ls_value own = ls_tanh(g, ls_input(g, "x", LS_TYPE(LS_F32, 250)));
+        const ls_reduce_attrs over = { .group = "dp", .unit = "u", .ranks = 4, .to = LS_F32, .via = LS_F32 };
+        ls_output(g, "y", ls_tanh(g, ls_all_reduce(g, own, &over)));
+        ASSERT_OK(ls_graph_finish(g));
+        ASSERT_OK(ls_plan_create(&p, g, &d, &(ls_plan_opts){ .calibration = &c, .parallel = &parallel }));
+        seconds[k] = p->seconds;
+        ls_plan_destroy(&p);
+        ls_graph_destroy(&g);
+    }
+    assert_float_equal(seconds[1], seconds[0] + 2e-3, 1e-6);
+}
+
 /* Ranks side by side share memory: what streams more than caches hold takes its share of all of it. */
 static void crowd(void **state)
 {
@@ -349,6 +376,7 @@ int main(void)
         cmocka_unit_test(builds_keep_their_files),
         cmocka_unit_test(network),
         cmocka_unit_test(crowd),
+        cmocka_unit_test(turns),
         cmocka_unit_test(wires),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

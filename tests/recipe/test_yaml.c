@@ -186,6 +186,15 @@ static void names_in_records(void **state)
     free(resolved);
     ls_recipe_destroy(&there);
 
+    /* no text */
+    setenv("LS_TEST_N", "null", 1);
+    ls_recipe *none;
+    ASSERT_OK(load(&none, "model: {type: mlp}\ndata:\n  type: mnist\n  path: ${LS_TEST_N}\n", 0, NULL));
+    resolved = ls_recipe_yaml(none, false);
+    ASSERT_CONTAINS(resolved, "path: \"\"");
+    free(resolved);
+    ls_recipe_destroy(&none);
+
     /* a difference is told by name */
     ls_recipe *text, *other;
     ASSERT_OK(load(&text, WORDS, 0, NULL));

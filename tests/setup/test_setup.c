@@ -79,9 +79,27 @@ static void everything_that_the_recipe_says_arrives(void **state)
     ASSERT_OK(ls_setup_inference(&s, r, 2, 1, 0));
     assert_true(ls_mesh_data_ranks(&s.trainer.parallel.mesh) == 2 && !s.trainer.parallel.sequence);
     ls_recipe_destroy(&r);
+    /* without micro_batch each rank evaluates its part of a batch, rounded up */
+    r = recipe("train: {global_batch: 7}");
+    ASSERT_OK(ls_setup_inference(&s, r, 2, 1, 0));
+    assert_true(s.trainer.micro_batch == 4 && s.trainer.micro_batches == 2);
+    ls_recipe_destroy(&r);
     r = recipe("parallel: {data: SHARD_GRAD_OP}");
     ASSERT_OK(ls_setup_make(&s, r, 2, 1, 0));
     assert_true(s.trainer.parallel.data == LS_DATA_FSDP && s.trainer.parallel.reshard_after_forward == 0);
+    ls_recipe_destroy(&r);
+}
+
+static void steps_of_the_run(void **state)
+{
+    (void)state;
+    ls_recipe *r = recipe("train: {epochs: 3}");
+    assert_int_equal(ls_setup_total_steps(r, 10, 0, 0), 30);
+    assert_int_equal(ls_setup_total_steps(r, 10, 14, 2), 24); /* earlier epochs had 7 steps */
+    assert_int_equal(ls_setup_total_steps(r, 10, 50, 5), 50); /* fewer epochs take no step away */
+    ls_recipe_destroy(&r);
+    r = recipe("train: {epochs: 3, steps: 12}");
+    assert_int_equal(ls_setup_total_steps(r, 10, 0, 0), 12);
     ls_recipe_destroy(&r);
 }
 
@@ -217,6 +235,7 @@ int main(void)
         cmocka_unit_test(cuts_follow_epochs),
         cmocka_unit_test(one_recipe_serves_any_number_of_workers),
         cmocka_unit_test(everything_that_the_recipe_says_arrives),
+        cmocka_unit_test(steps_of_the_run),
         cmocka_unit_test(cores_are_shared_by_the_ranks_of_a_host),
         cmocka_unit_test(refusals_name_the_place_and_what_would_do),
         cmocka_unit_test(use_forgets_the_ranks),

@@ -457,7 +457,7 @@ static void the_promise_is_said(void **state)
         { { "workers=1", "threads=1", "isa=generic" }, "train.micro_batch is not set, so it is" },
         { { "workers=2", "train.micro_batch=2", "train.accumulate=running" },
           "not promised to be those of other layouts: train.accumulate" },
-        { { "workers=3", "train.global_batch=24", "train.micro_batch=1" }, "other layouts: the sum over" },
+        { { "workers=3", "train.global_batch=24", "train.micro_batch=1" }, "layouts: the sum over ranks" },
         { { "workers=2", "precision.param=bf16", "precision.reduce=bf16" },
           "not promised to be those of other layouts: sums over ranks are rounded" },
     };
