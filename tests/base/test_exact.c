@@ -28,6 +28,10 @@ static void nothing_is_lost(void **state)
     assert_true(SUM(1.0, 0x1p-53, 0x1p-1074) == 1 + 0x1p-52 && SUM(1.0, 0x1p-53, -0x1p-1074) == 1);
     assert_true(SUM(1 + 0x1p-52, 0x1p-53) == 1 + 0x1p-51);
     assert_true(SUM(-1.0, -0x1p-53, -0x1p-200) == -1 - 0x1p-52);
+    /* what decides the tie, at every distance: in the three highest digits, and below them */
+    for (int e = -100; e <= 100; e++)
+        for (int below = 54; below < 200; below += 3)
+            assert_true(SUM(ldexp(1, e), ldexp(1, e - 53), ldexp(1, e - below)) == ldexp(1 + 0x1p-52, e));
     assert_true(SUM(0x1.8p-1074 * 0 + 3e-323, 5e-324, -3e-323) == 5e-324);
 }
 
