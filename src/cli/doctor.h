@@ -9,7 +9,8 @@ typedef struct ls_doctor {
     bool quiet; /* no lines: only problems, as warnings */
     bool as_json;
     ls_json json, json_notes;
-    bool in_section;
+    bool in_section, failed; /* failed: measuring did */
+    bool keep;               /* what is measured: the machine has been quiet so far */
     int notes;
     ls_str advice;   /* one line per note, printed at the end */
     ls_str unusable; /* names of the parts that cannot be used here, "mpich, hdf5" */

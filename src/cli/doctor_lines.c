@@ -73,7 +73,7 @@ ls_status ls_doctor_end(ls_doctor *d)
                     ls_str_text(&d->advice));
         if (d->unusable.len)
             fprintf(d->out, "Not usable here: %s. Parts says what to install.\n", ls_str_text(&d->unusable));
-        else if (!d->notes)
+        else if (!d->notes && !d->failed)
             fprintf(d->out, "Nothing is missing.\n");
     }
     ls_str_release(&d->json_notes.out);

@@ -56,12 +56,22 @@ static void data(ls_doctor *d)
     texts(d);
 }
 
-static ls_status measure(ls_doctor *d, int threads, bool keep, ls_calibration *out)
+/* Whether two threads are faster than one. From the first time on that they are not, nothing is kept. */
+static bool quiet(ls_doctor *d)
+{
+    if (d->keep && ls_calibration_check(ls_isa_best(), ls_calibration_cores()) != LS_OK) {
+        ls_doctor_note(d, "%s. What is measured meanwhile is not kept", ls_error_message());
+        d->keep = false;
+    }
+    return d->keep;
+}
+
+static ls_status measure(ls_doctor *d, int threads, ls_calibration *out)
 {
     ls_device cpu;
     LS_TRY(ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = threads }));
     LS_TRY(ls_calibration_measure(out, &cpu));
-    if (keep && ls_calibration_save(out) != LS_OK)
+    if (quiet(d) && ls_calibration_save(out) != LS_OK)
         ls_doctor_note(d, "the measurement could not be kept: %s", ls_error_message());
     return LS_OK;
 }
@@ -80,10 +90,10 @@ static const struct {
 };
 enum { SETS = 6, N_STEPS = sizeof STEPS / sizeof *STEPS };
 
-static ls_status kernels(int threads, int *known)
+static ls_status kernels(ls_doctor *d, int threads, int *known)
 {
     static const char *const TYPES[] = { "precision={param: f32}", "precision={param: bf16}" };
-    for (int i = 0; i < 2 * N_STEPS; i++) {
+    for (int i = 0; i < 2 * N_STEPS && d->keep; i++) {
         char text[32];
         const char *sets[SETS + 4] = { "workers=1", TYPES[i % 2], text };
         int n = 3;
@@ -92,7 +102,9 @@ static ls_status kernels(int threads, int *known)
             sets[n++] = STEPS[i / 2].sets[k];
         ls_compiled_recipe c;
         LS_TRY(ls_compiled_recipe_make(&c, &(ls_recipe_arg){ STEPS[i / 2].recipe, n, sets }, 0, NULL));
-        const ls_status s = ls_compiled_recipe_measure(&c);
+        ls_status s = ls_compiled_recipe_time(&c);
+        if (s == LS_OK && quiet(d))
+            s = ls_calibration_save(&c.store);
         *known = c.store.n_times;
         ls_compiled_recipe_release(&c);
         LS_TRY(s);
@@ -140,9 +152,9 @@ static void wires_text(ls_doctor *d, const measuring *m)
 }
 
 /* Of the ranks that a launcher started, else of two threads. */
-static ls_status collectives(ls_doctor *d, ls_group *launched, bool keep)
+static ls_status collectives(ls_doctor *d, ls_group *launched)
 {
-    measuring m[2] = { { .group = launched, .keep = keep } };
+    measuring m[2] = { { .group = launched, .keep = d->keep } };
     ls_group *groups[2];
     ls_doctor_section(d, "Collectives (measured now)");
     if (launched) {
@@ -167,31 +179,30 @@ static ls_status collectives(ls_doctor *d, ls_group *launched, bool keep)
 }
 
 /* Measures with all threads, then with the threads that each of 2, 4, ... ranks would have. */
-static ls_status speed(ls_doctor *d, bool keep)
+static ls_status speed(ls_doctor *d)
 {
     int known = 0;
     char name[32];
     ls_calibration c, part;
-    ls_doctor_section(d, keep ? "Speed (measured now, kept for `lockstep plan`)"
-                              : "Speed (measured now, not kept)");
+    ls_doctor_section(d, d->keep ? "Speed (measured now, kept for `lockstep plan`)"
+                                 : "Speed (measured now, not kept)");
     fflush(d->out);
-    LS_TRY(measure(d, 0, keep, &c));
+    LS_TRY(measure(d, 0, &c));
     ls_doctor_line(d, "arithmetic",
                    "%.1f GFLOP/s peak on %d thread%s (%s); a typical product reaches %.0f %%", c.flops * 1e-9,
                    c.threads, c.threads == 1 ? "" : "s", ls_isa_name(c.isa), 100 * c.gemm_efficiency);
     ls_doctor_line(d, "memory", "%.1f GB/s in the caches, %.1f GB/s outside", c.bytes_cache * 1e-9,
                    c.bytes_memory * 1e-9);
     ls_doctor_line(d, "kernel call", "%.2f us", c.op_overhead * 1e6);
-    if (keep) {
-        LS_TRY(kernels(c.threads, &known));
+    if (d->keep) {
+        LS_TRY(kernels(d, c.threads, &known));
         ls_doctor_line(d, "kernels", "%d calls measured, of steps like those of the bundled recipes", known);
     }
     for (int threads = c.threads / 2; threads >= 1; threads /= 2) {
-        LS_TRY(measure(d, threads, keep, &part));
+        LS_TRY(measure(d, threads, &part));
         snprintf(name, sizeof name, "%d thread%s", threads, threads == 1 ? "" : "s");
         ls_doctor_line(d, name, "%.1f GFLOP/s, as a rank of %d has", part.flops * 1e-9, c.threads / threads);
-        if (keep)
-            LS_TRY(kernels(threads, &known));
+        LS_TRY(kernels(d, threads, &known));
     }
     return LS_OK;
 }
@@ -225,14 +236,16 @@ ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
     ls_status s = LS_OK;
     if (!ls_args_has(a, "--no-measure")) {
         /* (ranks beside this one compute, too) */
-        const bool keep = ranks || ls_calibration_check(ls_isa_best(), ls_calibration_cores()) == LS_OK;
-        if (!keep)
-            ls_doctor_note(&d, "%s. Nothing of it is kept", ls_error_message());
-        s = collectives(&d, ranks, keep);
+        d.keep = true;
+        if (!ranks)
+            quiet(&d);
+        s = collectives(&d, ranks);
         if (s == LS_OK && !ranks) /* ranks beside this one would disturb */
-            s = speed(&d, keep);
+            s = speed(&d);
     }
+    d.failed = s != LS_OK;
+    const ls_status printed = ls_doctor_end(&d);
     LS_TRY(s);
-    LS_TRY(ls_doctor_end(&d));
+    LS_TRY(printed);
     return need ? ls_doctor_need(need) : LS_OK;
 }

@@ -1,6 +1,8 @@
 /* compiled_recipe.c - recipe -> options -> programs, for any rank, without starting one. */
 #include "compiled_recipe.h"
 
+#include <stdatomic.h>
+
 #include "base/log.h"
 #include "base/str.h"
 #include "plan/replay.h"
@@ -43,7 +45,7 @@ ls_status ls_compiled_recipe_make(ls_compiled_recipe *c, const ls_recipe_arg *ar
     return s;
 }
 
-ls_status ls_compiled_recipe_measure(ls_compiled_recipe *c)
+ls_status ls_compiled_recipe_time(ls_compiled_recipe *c)
 {
     if (!c->calibration)
         LS_TRY(ls_calibration_measure(&c->store, &c->step.device));
@@ -53,8 +55,17 @@ ls_status ls_compiled_recipe_measure(ls_compiled_recipe *c)
         LS_TRY(ls_calibration_replay(&c->store, c->step.plans[i]));
     for (int i = 0; i < LS_PROGRAMS; i++)
         LS_TRY(ls_plan_estimate(c->step.plans[i], &c->store, &c->step.parallel));
-    if (ls_calibration_check(c->step.device.isa, ls_calibration_cores()) != LS_OK)
+    return LS_OK;
+}
+
+ls_status ls_compiled_recipe_measure(ls_compiled_recipe *c)
+{
+    static atomic_bool said; /* a search measures several steps */
+    LS_TRY(ls_compiled_recipe_time(c));
+    if (!said && ls_calibration_check(c->step.device.isa, ls_calibration_cores()) != LS_OK) {
         ls_log_warn("%s", ls_error_message());
+        said = true;
+    }
     return ls_calibration_save(&c->store);
 }
 

@@ -29,6 +29,8 @@ ls_status ls_compiled_recipe_make(ls_compiled_recipe *out, const ls_recipe_arg *
 /* Measures the kernel calls of these programs that this machine's calibration does not know, keeps them, and
  * estimates again. LS_E_UNSUPPORTED if this machine cannot run them. */
 ls_status ls_compiled_recipe_measure(ls_compiled_recipe *c);
+/* The same, but the times are not kept for later, and there is no warning. */
+ls_status ls_compiled_recipe_time(ls_compiled_recipe *c);
 void ls_compiled_recipe_release(ls_compiled_recipe *c);
 
 /* Where parameter `slot` is stored, on rank p->rank. */
