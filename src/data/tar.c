@@ -119,10 +119,12 @@ ls_status ls_tar_next(ls_tar *t, ls_tar_file *out, bool *end)
     uint64_t pax_size = UINT64_MAX;
     *end = false;
     for (;;) {
-        const uint8_t *h = t->p + t->at;
         const size_t at = t->at;
         uint64_t size;
-        if (t->at == t->n || (t->n - t->at >= BLOCK && zeros(h))) {
+        if (at == t->n) /* an empty file has no t->p either */
+            return check_end(t);
+        const uint8_t *h = t->p + at;
+        if (t->n - at >= BLOCK && zeros(h)) {
             *end = true;
             return check_end(t);
         }

@@ -129,7 +129,7 @@ static void a_table_is_a_data_set(void **state)
 static void put_number(uint8_t **at, uint64_t v, int n)
 {
     for (int i = 0; i < n; i++)
-        *(*at)++ = (uint8_t)(v >> 8 * i);
+        *(*at)++ = (uint8_t)(i < 8 ? v >> 8 * i : 0);
 }
 
 /* An archive of one deflated entry x.npy. */

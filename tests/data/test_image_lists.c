@@ -109,7 +109,8 @@ static void add_file(bytes *tar, const char *name, const char *text)
 static ls_status read_shard(const char *name, bytes tar, size_t zeros, int64_t *n)
 {
     bytes all = { calloc(1, tar.size + zeros), tar.size + zeros };
-    memcpy(all.data, tar.data, tar.size);
+    if (tar.size)
+        memcpy(all.data, tar.data, tar.size);
     write_bytes(in(dir, name), all);
     free_bytes(&all);
     ls_image_list l = { 0 };
