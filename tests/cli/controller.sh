@@ -47,7 +47,7 @@ for workers in 1 2; do
     times 1 err "^stopped after step [0-9]* of 10000000 on request"
     has runs/$run/result.json '"state":"stopped"'
 done
-LOCKSTEP_FAULT=stop@1600:rank=1 begin train small.yaml --workers 2 --set run.name=twice
+LOCKSTEP_FAULT=stop@2000:rank=1 begin train small.yaml --workers 2 --set run.name=twice
 until_true stands 1
 ranks="$(child 0) $(child 1)"
 kill -TERM $parent; until_true taken; kill -TERM $parent; kill -INT $parent; kill -HUP $parent; until_true taken
@@ -86,7 +86,7 @@ kill -TERM $parent; ended 75
 set -- $(taskset -pc $$ | sed 's/.*: //' | tr ',' '\n' | sed 's/-/ /' | while read -r a b; do seq "$a" "${b:-$a}"; done)
 some=(train small.yaml --set "workers={min: 1, max: 2}" --set failure.max_failures=1)
 if [ $# -ge 2 ]; then
-    LOCKSTEP_FAULT=stop@1600:rank=1 begin "${some[@]}" --set run.name=fewer
+    LOCKSTEP_FAULT=stop@2000:rank=1 begin "${some[@]}" --set run.name=fewer
     until_true stands 1
     taskset -pc "$1" $parent >/dev/null; kill -9 "$(child 1)"
     ended 0
@@ -100,7 +100,7 @@ if [ $# -ge 2 ]; then
     kill -TERM $parent; ended 75
     has err "restart 1 of 1 in 0.5 s from step [0-9]*.*, on 2 workers instead of 1"; has err "ranks +2 on 1 host"
     mkdir cgroup; echo 209715200 >cgroup/memory.max; printf 'oom 3\noom_kill 3\n' >cgroup/memory.events
-    LOCKSTEP_CGROUP=cgroup LOCKSTEP_FAULT=stop@1600:rank=1 begin "${some[@]}" --set run.name=memory
+    LOCKSTEP_CGROUP=cgroup LOCKSTEP_FAULT=stop@2000:rank=1 begin "${some[@]}" --set run.name=memory
     until_true stands 1
     printf 'oom 4\noom_kill 4\n' >cgroup/memory.events; kill -9 "$(child 1)"
     ended 0
