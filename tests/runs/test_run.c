@@ -149,6 +149,29 @@ static void a_loop_reports_and_goes_on(void **state)
     free(config);
 }
 
+/* result.json says why there is no best checkpoint, until there is one. */
+static void a_best_that_has_no_value(void **state)
+{
+    (void)state;
+    ls_run *run;
+    ls_result *result;
+    arrays x;
+    ASSERT_OK(ls_run_open(&run, storage, "valueless", NULL, .best = "score"));
+    for (int i = 0; i < 3; i++) {
+        const ls_run_contents c = whole(&x, i, NULL);
+        ASSERT_OK(
+            ls_report(run, ((ls_metric[]){ { "loss", 1 }, { "score", i < 2 ? NAN : 0.5 } }), i ? 2 : 1, &c));
+        char *text = file_of_run("valueless", "result.json");
+        const bool said = strstr(text, "\"no_best\":\"score was not reported, or was NaN\"");
+        assert_int_equal(said, i < 2);
+        assert_int_equal(strstr(text, "\"best\":{") != NULL, i == 2);
+        free(text);
+    }
+    ASSERT_OK(ls_run_finish(&run, LS_OK, &result));
+    assert_int_equal(result->best->step, 3);
+    ls_result_free(&result);
+}
+
 /* Keeps the newest two and the best; a checkpoint that is not a number is never the best. */
 static void the_newest_and_the_best_stay(void **state)
 {
@@ -402,6 +425,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loop_reports_and_goes_on),
+        cmocka_unit_test(a_best_that_has_no_value),
         cmocka_unit_test(the_newest_and_the_best_stay),
         cmocka_unit_test(as_many_of_the_best_stay),
         cmocka_unit_test(a_named_checkpoint_stands_beside),
