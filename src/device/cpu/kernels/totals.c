@@ -11,22 +11,24 @@ enum { FRACTION_BITS = 87, LOW_BITS = 43, TOTAL_BLOCK = 4096 };
 
 /* ---- largest absolute value */
 
-/* Compared as integers, the bits of |x| order NaN above infinity, so one maximum is enough. */
+/* Compared as integers, the bits of |x| order NaN above infinity, so one maximum is enough. Four of them do
+ * not wait for one another. */
 SIMD_FN int32_t abs_bits(ls_dtype T, const char *x, int64_t n)
 {
-    vi top = { 0 };
+    vi top[4] = { { 0 } };
     int64_t i = 0;
-    for (; i + VF_LANES <= n; i += VF_LANES) {
-        const vi b = (vi)vf_abs(vf_get(x, T, i));
-        top = vi_select(vi_lt(top, b), b, top);
-    }
-    if (i < n) {
-        const vi b = (vi)vf_abs(vf_get_n(x, T, i, (int)(n - i)));
-        top = vi_select(vi_lt(top, b), b, top);
+    for (; i + 4 * VF_LANES <= n; i += 4 * VF_LANES)
+        for (int k = 0; k < 4; k++) {
+            const vi b = (vi)vf_abs(vf_get(x, T, i + k * VF_LANES));
+            top[k] = vi_select(vi_lt(top[k], b), b, top[k]);
+        }
+    for (; i < n; i += VF_LANES) {
+        const vi b = (vi)vf_abs(vf_get_n(x, T, i, (int)min_i64(n - i, VF_LANES)));
+        top[0] = vi_select(vi_lt(top[0], b), b, top[0]);
     }
     int32_t most = 0;
-    for (int k = 0; k < VF_LANES; k++)
-        most = top[k] > most ? top[k] : most;
+    for (int k = 0; k < 4 * VF_LANES; k++)
+        most = top[k / VF_LANES][k % VF_LANES] > most ? top[k / VF_LANES][k % VF_LANES] : most;
     return most;
 }
 
