@@ -24,6 +24,7 @@ static int new_run(void **state)
 static void put(const char *name, const char *mode, const char *text)
 {
     char path[800];
+    assert_true(*run_dir); /* TEST gives each its own */
     snprintf(path, sizeof path, "%s/log", run_dir);
     ASSERT_OK(ls_make_dirs(path));
     snprintf(path, sizeof path, "%s/%s", run_dir, name);
@@ -341,8 +342,8 @@ static void the_last_warnings_of_a_long_log(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waits_are_of_late),
-        cmocka_unit_test(the_last_warnings_of_a_long_log),
+        TEST(waits_are_of_late),
+        TEST(the_last_warnings_of_a_long_log),
         TEST(a_long_run_fits_at_every_size),
         TEST(only_new_rows_are_read),
         TEST(a_crash_and_its_warnings_are_shown),
