@@ -102,7 +102,7 @@ static ls_status load(ls_recipe **out, const char *text, size_t size, const char
         LS_TRY_TO(s, ls_recipe_apply_config(state), fail);
     LS_TRY_TO(s, resolve(state, r), fail);
     if (needs_init)
-        LS_TRY_TO(s, ls_recipe_check_init(r), fail);
+        LS_TRY_TO(s, ls_recipe_check_init(r, false), fail);
     LS_TRY_TO(s, ls_arena_status(&state->arena), fail);
     *out = r;
     return LS_OK;

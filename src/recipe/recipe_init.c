@@ -1,6 +1,7 @@
-/* recipe_init.c - finds the weights that model.init names. */
+/* recipe_init.c - finds and opens the weights that model.init names. */
 #include <stdlib.h>
 #include <string.h>
+#include "base/file.h"
 #include "base/find.h"
 #include "recipe_use.h"
 
@@ -17,18 +18,37 @@ static ls_status missing(const ls_recipe *r)
     return s;
 }
 
-ls_status ls_recipe_init_path(char **out, const ls_recipe *r)
+static ls_status find(char **out, const ls_recipe *r)
 {
     LS_TRY(ls_find(out, r->model.init, ls_find_any));
     return *out ? LS_OK : missing(r);
 }
 
-ls_status ls_recipe_check_init(const ls_recipe *r)
+ls_status ls_recipe_open_init(ls_weights **out, const ls_recipe *r)
+{
+    char *path = NULL;
+    *out = NULL;
+    LS_TRY(find(&path, r));
+    const ls_status s = ls_weights_open(out, path);
+    free(path);
+    return s;
+}
+
+static ls_status check_weights(const ls_recipe *r, const char *path)
+{
+    ls_weights *w = NULL;
+    const ls_status s = ls_weights_open(&w, path);
+    ls_weights_close(&w);
+    return s == LS_OK || s == LS_E_STOPPED ? s : ls_fail_in(s, "%s", ls_recipe_where(r, "model.init"));
+}
+
+ls_status ls_recipe_check_init(const ls_recipe *r, bool to_train)
 {
     char *path = NULL;
     if (is_random(r))
         return LS_OK;
-    const ls_status s = ls_recipe_init_path(&path, r);
+    LS_TRY(find(&path, r));
+    const ls_status s = !to_train && ls_file_in(path, "config.json") ? LS_OK : check_weights(r, path);
     free(path);
     return s;
 }

@@ -1,5 +1,6 @@
 /* recipe_use.h - functions of recipes for other folders, besides lockstep/recipe.h. */
 #pragma once
+#include "lockstep/weights.h"
 #include "recipe_setting.h"
 
 /* recipe_parallel.c: the layout for rank `rank` of `ranks`, `ranks_per_host` of them on each host (0: all on
@@ -15,12 +16,14 @@ ls_status ls_recipe_best_mode(ls_recipe *r, int direction);
  * and this. */
 #define LS_RECIPE_UNTIED " (but its weights have a head of their own)"
 
-/* recipe_init.c: finds the weights that model.init names (it is not random), where base/find.h looks; *out is
- * malloc'ed. LS_E_USAGE if nothing is there; the message says where the key was set, and where the weights
+/* recipe_init.c: opens the weights that model.init names (it is not random); base/find.h says where they are
+ * looked for. LS_E_USAGE if nothing is there; the message says where the key was set, and where the weights
  * were looked for. */
-ls_status ls_recipe_init_path(char **out, const ls_recipe *r);
-/* Fails in this way if the weights are missing. Random weights are fine. */
-ls_status ls_recipe_check_init(const ls_recipe *r);
+ls_status ls_recipe_open_init(ls_weights **out, const ls_recipe *r);
+/* Fails in this way if these weights are missing, or cannot be opened; no tensor is read. Random weights are
+ * fine. A folder with a config.json may lack its weights, except `to_train`: the file says all that a plan
+ * needs. Local. */
+ls_status ls_recipe_check_init(const ls_recipe *r, bool to_train);
 
 /* recipe.c: ls_recipe_load without ls_recipe_check_init, for a run that may continue from a checkpoint.
  * Local. */

@@ -275,11 +275,7 @@ static ls_status rename_and_reset(ls_weights *w, const ls_recipe *r)
 
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
 {
-    char *path = NULL;
-    ls_status status = ls_recipe_init_path(&path, r);
-    if (status == LS_OK)
-        status = ls_weights_open(out, path);
-    free(path);
+    ls_status status = ls_recipe_open_init(out, r);
     if (status == LS_OK && r->model.init_strict && (status = check_layers(*out, r)) != LS_OK)
         ls_weights_close(out);
     if (status == LS_OK && (status = rename_and_reset(*out, r)) != LS_OK)

@@ -209,7 +209,7 @@ static ls_status find_checkpoint(training *t, const ls_train_opts *o)
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     if (g)
         LS_TRY(ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0));
-    s = t->checkpoint[0] ? LS_OK : ls_recipe_check_init(r);
+    s = t->checkpoint[0] ? LS_OK : ls_recipe_check_init(r, true);
     return g ? ls_ranks_agree(g, s) : s;
 }
 

@@ -149,8 +149,22 @@ for verb in train "train --dry-run" plan explain inspect recipe; do
     try 2 $verb tiny.yaml --set model.init=tiny.pt --set run.name=wrong
     has err "error: --set model.init: tiny.pt: no such file or folder: looked in this folder, in LOCKSTEP_DATA (data) and in $work/cache/data; "
 done
+# what is there but holds no weights is refused as early, in one way; config.json says what a plan needs, but training needs the weights
+mkdir -p bare; touch bare/mine; echo "no weights" >bare.txt
+for verb in train "train --dry-run" "train --workers 2" plan explain inspect recipe; do
+    try 1 $verb tiny.yaml --set model.init=bare --set run.name=wrong
+    has err "error: --set model.init: bare: no weights in this folder, which has mine; name a weight file, or a folder with one (read are model.safetensors, "
+    try 1 $verb tiny.yaml --set model.init=bare.txt --set run.name=wrong
+    has err "error: --set model.init: bare.txt: "
+done
+echo '{}' >bare/config.json
+for verb in plan explain inspect recipe; do try 0 $verb tiny.yaml --set model.init=bare --set run.name=wrong; done
+for verb in train "train --dry-run" "train --workers 2"; do
+    try 1 $verb tiny.yaml --set model.init=bare --set run.name=wrong; has err "error: --set model.init: bare: no weights in this folder, which has config.json, mine; "
+done
 [ ! -e runs/wrong ] || { echo "a refused run left a folder"; failures=$((failures + 1)); }
-try 0 eval runs/again; try 0 predict runs/again
+for verb in eval predict inspect; do try 0 $verb runs/again; done
+mv bare tiny.pt; for verb in eval predict inspect; do try 0 $verb runs/again; done; rm -r tiny.pt bare.txt
 cp away.pt data/tiny.pt
 try 0 plan tiny.yaml --set model.init=tiny.pt
 mv data/tiny.pt cache/data

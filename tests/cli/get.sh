@@ -25,6 +25,12 @@ try 0 get me/tiny --mirror "file://$hub" --list; has out "^model.safetensors .*y
 [ ! -e huggingface ] || bad "--list loads"
 sed 's/made/again/; s/type: llama.*/type: llama, init: me\/tiny}/' make.yaml >use.yaml
 refused 2 "model.init: me/tiny: no such file or folder: looked .*\`lockstep get me/tiny\` loads it" train use.yaml
+(   # its config.json is enough to plan with, and not to train
+    export HF_HOME=$work/partly
+    try 0 get me/tiny config.json --mirror "file://$hub"
+    for verb in plan explain inspect recipe; do HF_HUB_OFFLINE=1 try 0 $verb use.yaml; done
+    refused 1 "^error: use.yaml:[0-9]*: model.init: $HF_HOME/.*: no weights in this folder, which has config.json; " train use.yaml
+    exit $failures) || bad "a folder with config.json alone"
 try 0 get me/tiny --mirror "file://$hub/"; once out "^me/tiny: 2 files, .* in $HF_HOME/hub/models--me--tiny/snapshots/$commit$"
 try 0 get me/tiny --mirror "file://$hub/"; once out "\(0 B downloaded now, the rest was there\)$"
 try 0 train use.yaml

@@ -12,6 +12,8 @@
 #include "support/support.h"
 #include "recipe/load.h"
 
+#define WEIGHTS LS_TEST_SOURCE_DIR "/tests/golden/mlp.safetensors"
+
 /* ---- every key */
 
 static void assert_same_recipe(const ls_recipe *a, const ls_recipe *b)
@@ -40,7 +42,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
                                               { "parallel.mesh", "{dp: auto, tp: 1}" },
                                               { "parallel.units", "\"size:1e6\"" },
                                               { "parallel.tensor", "colwise:fc1 rowwise:fc2" },
-                                              { "model.init", "." },
+                                              { "model.init", WEIGHTS },
                                               { "parallel.reshard_after_forward", "false" },
                                               { "parallel.recompute", "\"class:EncoderBlock\"" },
                                               { "parallel.gather", "copy" },
@@ -158,7 +160,7 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "optimizer.ema_decay=0.5";
     if (!strcmp(k->key, "model.init_strict") || !strcmp(k->key, "model.reset") ||
         !strcmp(k->key, "model.rename") || !strcmp(k->key, "model.refit"))
-        sets[n++] = "model.init=.";
+        sets[n++] = "model.init=" WEIGHTS;
     if (!strcmp(k->key, "parallel.bucket"))
         sets[n++] = "parallel.data=ddp";
     if (!strcmp(k->key, "data.augment.padding"))
