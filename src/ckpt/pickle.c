@@ -295,7 +295,7 @@ static ls_status push_bytes(machine *m, uint64_t length)
 /* A set is the call that protocol 2 makes it of: builtins.set(items). */
 static ls_status push_set(machine *m, ls_pickle **items, size_t n)
 {
-    ls_pickle **call;
+    ls_pickle **call = NULL; /* gcc does not see that pop sets it */
     LS_TRY(push_global(m, "builtins", 8, "set", 3));
     push_with(m, LS_PICKLE_TUPLE, items, n);
     LS_TRY(pop(m, 2, &call));
