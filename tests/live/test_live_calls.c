@@ -445,8 +445,6 @@ static void room_is_what_can_be_pushed(void **state)
     for (int hold_out = 0; hold_out <= 4; hold_out += hold_out ? 1 : 2)
         for (int pushed = 0; pushed <= 5; pushed++)
             for (int more = 0; more < 2; more++) {
-                ls_trainer *t;
-                ls_live *q;
                 ls_live_numbers now;
                 ASSERT_OK(simulation_trainer(&t, NULL));
                 ASSERT_OK(ls_live_open(&q, t, .capacity = 6, .hold_out = hold_out));
