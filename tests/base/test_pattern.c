@@ -50,6 +50,7 @@ static void finds(void **state)
     assert_string_equal(found("\\{x\\}"), "{x} ");
     assert_string_equal(found("{x"), "");
     assert_string_equal(found("n{09..10}"), "n09 n10 ");
+    assert_string_equal(found("n{09..09}"), "n09 ");
     assert_string_equal(found("{a,n}{8..11}"), "n10 n11 "); /* as many digits as the first number */
     assert_string_equal(found("n{10..09}"), "");
     assert_string_equal(found("s*"), "sub "); /* a folder, too */

@@ -365,6 +365,11 @@ static void samples(void **state)
                     (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 1, .top_k = 3, .top_p = 0.3 }, k),
             1);
     }
+    /* one of two equals reaches a half */
+    for (int k = 0; k < 100; k++)
+        assert_int_equal(sampled((float[]){ 2, 2 }, 2,
+                                 (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 1, .top_p = 0.5 }, k),
+                         0);
     float many[3000]; /* more than are put in order one by one */
     for (int i = 0; i < 3000; i++)
         many[i] = (float)((i * 1237) % 3000) / 300;

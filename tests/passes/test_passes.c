@@ -128,7 +128,7 @@ static void vit_head_reads_one_token(void **state)
 static void slices_that_stay(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 13; kind++) {
+    for (int kind = 0; kind < 14; kind++) {
         ls_graph *g;
         ASSERT_OK(ls_graph_create(&g, "slices"));
         ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 6, 8)),
@@ -179,6 +179,11 @@ static void slices_that_stay(void **state)
             const ls_value h = ls_graph_apply(g, &ls_op_lstm, 4, in, &(ls_recurrent_attrs){ 0 }),
                            c = ls_slice(g, ls_nth(g, h, 1), 1, 5, 1);
             y = ls_concat(g, 2, 4, (ls_value[]){ c, c, c, c });
+            break;
+        }
+        case 12: { /* two readers whose ranges begin at the same row */
+            const ls_value h = ls_tanh(g, x);
+            y = ls_concat(g, 1, 2, (ls_value[]){ ls_slice(g, h, 1, 0, 2), ls_slice(g, h, 1, 0, 3) });
             break;
         }
         default: { /* the bias of attention is cut by query */

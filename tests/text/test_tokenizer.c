@@ -275,6 +275,12 @@ static void unknown_characters(void **state)
             expect_small(t, "xyaz", 4, (int32_t[]){ 0, 0, 1, 0 });
         ls_tokenizer_close(&t);
     }
+    /* bytes are known, so what comes behind them is a new run */
+    ls_tokenizer *t = make_tokenizer(
+        "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"fuse_unk\":true,\"byte_fallback\":true,"
+        "\"vocab\":{\"?\":0,\"a\":1,\"<0xC3>\":2,\"<0xA9>\":3},\"merges\":[]}}");
+    expect_small(t, "\xc3\xa9\xc3\xa8", 3, (int32_t[]){ 2, 3, 0 });
+    ls_tokenizer_close(&t);
 }
 
 /* Unigram: the greatest sum, of equal ones that with the longer token first; a character that no token is
