@@ -48,7 +48,7 @@ LS_API bool ls_config_bool(ls_config *c, const char *key, bool by_default);
  * back where it has not. */
 LS_API const char *ls_config_text(ls_config *c, const char *key, const char *by_default);
 
-enum { LS_MODULE_ABI = 2 }; /* grows when the meaning of a public struct or function changes */
+enum { LS_MODULE_ABI = 3 }; /* grows when the meaning of a public struct or function changes */
 
 /* What lockstep_module returns; it must live as long as the process. Functions that may be NULL are not
  * needed. A function that fails says why with ls_fail. */

@@ -40,10 +40,12 @@ ls_status ls_file_open(int *fd, size_t *size, const char *path)
     if (fstat(*fd, &st) != 0) {
         int error = errno;
         close(*fd);
+        *fd = -1;
         return ls_fail_os(path, "look at", error);
     }
     if (!S_ISREG(st.st_mode)) {
         close(*fd);
+        *fd = -1;
         return refuse(path, st.st_mode);
     }
     *size = (size_t)st.st_size;

@@ -6,6 +6,8 @@
 #include "file.h"
 #include <math.h>
 
+enum { MAX_VALUES = 10000000 }; /* the header of a weight file has about 10 for a tensor */
+
 /* Length in bytes of the valid UTF-8 character at p (RFC 3629: no overlong forms, no surrogates, at most
  * U+10FFFF); 0 if it is invalid. */
 static size_t utf8_length(const unsigned char *p)
@@ -131,9 +133,29 @@ ls_status ls_json_write(ls_json *j, const char *path)
     return s;
 }
 
+/* Whether a JSON text has more lists, objects and elements than memory
+ * should hold: counted before it is parsed, because in memory a value takes some 100 bytes. */
+static bool has_too_many_values(const char *text, size_t n)
+{
+    int64_t values = 0;
+    bool inside = false; /* a string */
+    for (size_t i = 0; i < n; i++) {
+        if (inside && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            inside = !inside;
+        else if (!inside)
+            values += text[i] == '[' || text[i] == '{' || text[i] == ',';
+    }
+    return values > MAX_VALUES;
+}
+
 ls_status ls_json_parse(json_t **out, const char *text, size_t n, const char *what)
 {
     json_error_t error;
+    if (has_too_many_values(text, n))
+        return ls_fail(LS_E_UNSUPPORTED, "%s: its JSON has more than %d values, as no model has", what,
+                       MAX_VALUES);
     json_t *tree = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
     if (!tree && json_error_code(&error) == json_error_out_of_memory)
         return ls_fail(LS_E_MEMORY, "%s: no memory for what is in it", what);

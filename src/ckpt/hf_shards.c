@@ -93,14 +93,16 @@ static ls_status read_info(json_t **out, const json_t *metadata, const char *pat
     return text && *text ? ls_json_parse(out, text, strlen(text), path) : LS_OK;
 }
 
-bool ls_hf_shard_is(const char *path, const json_t *metadata)
+ls_status ls_hf_shard_is(bool *is, const char *path, const json_t *metadata)
 {
     const char *slash = strrchr(path, '/'), *key;
     int file, files;
     json_t *info, *entry, *offset;
     size_t i;
-    if (!json_object_get(metadata, INFO) || read_info(&info, metadata, path) != LS_OK)
-        return false;
+    *is = false;
+    if (!json_object_get(metadata, INFO))
+        return LS_OK;
+    LS_TRY(read_info(&info, metadata, path));
     bool part = read_name(slash ? slash + 1 : path, &file, &files);
     json_object_foreach(info, key, entry)
     {
@@ -108,7 +110,8 @@ bool ls_hf_shard_is(const char *path, const json_t *metadata)
             part = part || json_integer_value(offset) != 0;
     }
     json_decref(info);
-    return part;
+    *is = part;
+    return LS_OK;
 }
 
 /* A block of a tensor. */

@@ -18,7 +18,7 @@ typedef struct ls_hf_shard {
  */
 ls_status ls_hf_shard_names(const char ***names, int *n, ls_arena *arena, const char *dir);
 /* Whether the file has one rank's part of a checkpoint only. */
-bool ls_hf_shard_is(const char *path, const json_t *metadata);
+ls_status ls_hf_shard_is(bool *is, const char *path, const json_t *metadata);
 /* Joins the files of all ranks to whole tensors, in the order of the files. The shape of a tensor is as far
  * as its blocks reach. LS_E_FORMAT: they are not each element once. */
 ls_status ls_hf_shards_join(ls_weight **out, int64_t *count, ls_arena *arena, const ls_hf_shard *files,

@@ -227,12 +227,13 @@ static void read_blocks(void *context, int64_t begin, int64_t end, int worker)
 /* Copies a range on all cores, because converting, and the page faults of file and memory, take longer than
  * one core needs to read memory. A tensor in parts may refuse one of them, so the caller's thread reads
  * it. */
-static ls_status read_range(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *data)
+static ls_status read_range(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *data,
+                            int threads)
 {
     reading r = { t, to, first, n, data };
     if (t->parts)
         return ls_weight_read_range(t, to, first, n, data);
-    ls_parallel_for(ls_default_threads(1, NULL), (n + READ_BLOCK - 1) / READ_BLOCK, read_blocks, &r);
+    ls_parallel_for(threads, (n + READ_BLOCK - 1) / READ_BLOCK, read_blocks, &r);
     return LS_OK;
 }
 
@@ -240,6 +241,7 @@ ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_
 {
     LS_TRY(compare(w, l->n, l->tensors, o));
     ls_manifest *proof = ls_weights_proof(w);
+    const int threads = ls_default_threads(1, NULL); /* it reads files, so not for each piece */
     for (int64_t i = 0; i < l->n && !o->check_only; i++) {
         const ls_weight *t = ls_weights_find(w, l->tensors[i].name);
         const ls_range *r = &l->mine[i];
@@ -249,7 +251,7 @@ ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_
             void *data = (char *)r->data + (size_t)k * ls_dtype_size(to);
             LS_TRY(proof
                        ? prove_and_read(t, proof, to, &(ls_range){ .first = first, .count = n, .data = data })
-                       : read_range(t, to, first, n, data));
+                       : read_range(t, to, first, n, data, threads));
             const ls_status s = ls_ranges_finite(l, i, data, n, first);
             if (s != LS_OK)
                 return ls_fail(s, "%s: %s", t->file, ls_error_message());

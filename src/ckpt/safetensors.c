@@ -12,7 +12,6 @@
 #include "base/json.h"
 
 #define MAX_HEADER 100000000u
-#define MAX_VALUES 10000000 /* of a header: a tensor has about 10; in memory each takes some 100 bytes */
 
 static const struct {
     const char *name;
@@ -220,22 +219,6 @@ static size_t blanks(const char *text, size_t n)
     return i;
 }
 
-/* Whether a JSON text has more lists, objects and elements than a header may: counted before it is parsed. */
-static bool has_too_many_values(const char *text, size_t n)
-{
-    int64_t values = 0;
-    bool inside = false; /* a string */
-    for (size_t i = 0; i < n; i++) {
-        if (inside && text[i] == '\\')
-            i++;
-        else if (text[i] == '"')
-            inside = !inside;
-        else if (!inside)
-            values += text[i] == '[' || text[i] == '{' || text[i] == ',';
-    }
-    return values > MAX_VALUES;
-}
-
 ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t size, const char *path,
                                ls_weight **tensors, int64_t *count, json_t **metadata)
 {
@@ -269,11 +252,6 @@ ls_status ls_safetensors_parse(ls_arena *arena, const uint8_t *bytes, size_t siz
             "%s: the header is padded with NUL bytes, and the format has spaces there: save it again "
             "with the safetensors package, which refuses it too",
             path);
-
-    if (has_too_many_values(text, (size_t)n))
-        return ls_fail(LS_E_UNSUPPORTED,
-                       "%s: its header has more than %d values, as no model has: save the tensors alone",
-                       path, MAX_VALUES);
 
     json_t *root = NULL;
     LS_TRY(ls_json_parse(&root, text, (size_t)n, path));

@@ -130,11 +130,13 @@ static ls_status open_single(ls_weights *w, const char *path)
 {
     w->maps = LS_ARENA_ARRAY(&w->arena, ls_mapping, 1);
     LS_TRY(ls_arena_status(&w->arena));
+    bool shard;
     LS_TRY(map_file(w, path));
+    LS_TRY(ls_hf_shard_is(&shard, path, w->metadata));
     if (ls_weights_metadata(w, LS_RANK_PARTS)) {
         LS_TRY(ls_rank_files_read(&w->tensors, &w->count, &w->arena, &w->maps, &w->mapped, path));
         w->files = w->mapped;
-    } else if (ls_hf_shard_is(path, w->metadata))
+    } else if (shard)
         return ls_fail(
             LS_E_USAGE,
             "%s: holds only one rank's part of what PyTorch's HuggingFaceStorageWriter saved: name "

@@ -63,7 +63,7 @@ static bool is_text(const ls_dataset *set)
     return targets && targets->type.ndim > 0 && targets->type.dtype == LS_I32;
 }
 
-/* "loss 0.1234", or "no loss" where no target counted. */
+/* "loss 0.1234", or "no loss" where it has no value. */
 static const char *loss_text(char out[32], double loss)
 {
     if (isnan(loss))
@@ -123,7 +123,9 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, epoch_sum *sum)
     if (l->step % l->recipe->log.every == 0 || l->step == l->from.step + 1)
         ls_log_info("epoch %lld  step %*lld/%lld  %s  lr %.3g  %6.1f ms  %6.0f %s/s%s%s%s",
                     (long long)b->epoch, digits(l->total_steps), (long long)l->step,
-                    (long long)l->total_steps, loss_text(loss, r.loss), lr, 1e3 * seconds,
+                    (long long)l->total_steps,
+                    r.skip == LS_SKIP_LOSS && isnan(r.loss) ? "loss nan" : loss_text(loss, r.loss), lr,
+                    1e3 * seconds,
                     (double)r.count / seconds,
                     is_text(l->train)     ? "tokens"
                     : is_images(l->train) ? "images"

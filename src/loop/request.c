@@ -103,8 +103,9 @@ ls_status ls_requests_init(ls_requests *q, const ls_ui *ui, const ls_recipe *r, 
     }
     if (slurm > 0 && (q->end == 0 || slurm < q->end)) {
         q->end = slurm;
+        const char *told = getenv("SLURM_JOB_END_TIME");
         snprintf(q->end_of, sizeof q->end_of, "the Slurm job (%s)",
-                 getenv("SLURM_JOB_END_TIME") ? "SLURM_JOB_END_TIME" : "squeue");
+                 told && *told ? "SLURM_JOB_END_TIME" : "squeue");
     }
     return LS_OK;
 }

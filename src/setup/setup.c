@@ -222,8 +222,8 @@ static void say_untied(const ls_recipe *r)
     const char *origin = ls_recipe_origin(r, "model.tied"), *end = strstr(origin, LS_RECIPE_UNTIED);
     if (!r->model.tied && end)
         ls_log_info(
-            "%.*s: tie_word_embeddings is true, and the weights have a head with other values than the "
-            "embedding: the two are not tied (model.tied: false)",
+            "%.*s: tie_word_embeddings is true, and the weights have a head of another type or with other "
+            "values than the embedding: the two are not tied (model.tied: false)",
             (int)(end - origin), origin);
 }
 

@@ -108,7 +108,7 @@ static ls_status look(ls_trainer *t, int64_t k, finding *out)
     prepare(t, k, false);
     const ls_status s = ls_session_run(t->session, t->session_plan[LS_MICRO], true);
     t->rounded = !t->compiled.gradients_in_weights;
-    if (ls_session_bad_step(t->session) >= 0) {
+    if (s == LS_E_NUMERIC) {
         mine.step = ls_session_bad_step(t->session);
         snprintf(mine.text, sizeof mine.text, "%s", ls_error_message());
     } else

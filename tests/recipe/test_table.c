@@ -154,8 +154,6 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "eval.generate={tokens: 3, beams: 3}";
     if (!strcmp(k->key, "train.early_stopping.min_delta"))
         sets[n++] = "train.early_stopping.patience=3";
-    if (!strcmp(k->key, "train.max_skips"))
-        sets[n++] = "train.nonfinite=skip";
     if (!strcmp(k->key, "eval.ema"))
         sets[n++] = "optimizer.ema_decay=0.5";
     if (!strcmp(k->key, "model.init_strict") || !strcmp(k->key, "model.reset") ||
