@@ -23,6 +23,6 @@ void ls_json_raw(ls_json *j, const char *key, const char *json);
 /* Ends the document with a line end, writes it to `path`, whose folder is made, and releases j. */
 ls_status ls_json_write(ls_json *j, const char *path);
 
-/* Parses a whole document. Duplicate keys are errors, and LS_E_UNSUPPORTED are more than ten million values. Messages begin with `what` (a path) and give line and
- * column. Free the result with json_decref. */
+/* Parses a whole document. Duplicate keys are errors; more than ten million values are LS_E_UNSUPPORTED.
+ * Messages begin with `what` (a path) and give line and column. Free the result with json_decref. */
 ls_status ls_json_parse(json_t **out, const char *text, size_t n, const char *what);

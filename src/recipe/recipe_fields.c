@@ -101,9 +101,9 @@ const ls_key LS_KEYS[] = {
               "run, and the message names the operation; `skip` goes on with the next step "
               "(docs/numerics.md)" },
     { "train.max_skips", LS_KEY_INT, AT(train.max_skips), "10", 1, 1e9, .may_change = true,
-      .help = "with train.nonfinite: skip the run ends after this many steps in a row that were skipped because "
-              "of numbers that are not finite; a run whose last steps, this many, changed no weight fails, "
-              "also where gradients overflowed f16" },
+      .help = "with train.nonfinite: skip the run ends after this many steps in a row that were skipped "
+              "because of numbers that are not finite; a run whose last steps, this many, changed no "
+              "weight fails, also where gradients overflowed f16" },
     { "train.early_stopping.patience", LS_KEY_INT, AT(train.early_stopping.patience), "0", 0, 1e9,
       .may_change = true,
       .help = "early stopping: training ends when the metric of `checkpoint.best` has not improved for this "

@@ -100,7 +100,18 @@ apt-get install -y -q --no-install-recommends libcmocka-dev gfortran"
 all_but gfortran
 fake apt-get "$note; exit 1"
 run test
-[ $status = 0 ] && grep -q 'not installed: gfortran; tests that need them are skipped' "$root/output" || fails "test: gfortran cannot be had, the suite can"
+[ $status = 0 ] && grep -q 'gfortran is not installed: tests that need it are skipped' "$root/output" || fails "test: gfortran cannot be had, the suite can"
+all_but 'gfortran* | *doxygen' # one that this release lacks keeps back no other
+fake apt-get "case \"\$*\" in *gfortran*) exit 1 ;; install*) $note ;; esac"
+run test
+[ $status = 0 ] || fails "test: doxygen can be had"
+expect_calls "apt-get install -y -q --no-install-recommends doxygen"
+all_but munge # brings a service
+fake apt-get "$note"
+run test
+[ $status = 0 ] || fails "test without munge"
+expect_calls ""
+fake apt-get "$note; exit 1"
 all_but cmocka
 run test
 [ $status != 0 ] || fails "test: cmocka cannot be had"

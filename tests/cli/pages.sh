@@ -45,10 +45,10 @@ fine vit.html
 visit vit.html 1280 light
 says '^Step of vit-fashion-mnist$' 'document.querySelector("h1").textContent'
 says 'rank 0 of 4 · dp=4, fsdp in 11 units \(class:EncoderBlock\)' 'document.querySelector(".sub").textContent'
-says '^not known,22,2.9 MiB,' '[...document.querySelectorAll(".card b")].map(e => e.textContent)'
+says '^not known,23,2.9 MiB,' '[...document.querySelectorAll(".card b")].map(e => e.textContent)'
 try 0 plan vit-fashion-mnist --workers 4 --json
 says "^$(sed 's/.*"memory":{"total":\([0-9]*\).*/\1/' out) " 'steps[0].view.total_bytes + " bytes"'
-says '^all_gather over dp,reduce_scatter over dp,forward,backward,update$' 'drawings[0].lanes.map(l => l.name)'
+says '^all_gather over dp,reduce_scatter over dp,all_reduce_max over dp,forward,backward,update$' 'drawings[0].lanes.map(l => l.name)'
 says '^11,11,' 'drawings[0].lanes.map(l => l.items.length)'
 try 0 explain vit-fashion-mnist --workers 4
 kernel=$(grep -m 1 -A 3 '^forward  encoder.layers.encoder_layer_0.mlp.0$' out | grep linear)

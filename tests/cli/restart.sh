@@ -23,9 +23,9 @@ sed 's/steps: 200/steps: 10000000/' small.yaml >long.yaml
 try 0 none train small.yaml --set run.name=whole
 two="train small.yaml --workers 2 --set failure.max_failures=1"
 
-# ---- killed somewhere after step 150: a step of 2 ranks has 10 calls, and the rest from there with the evaluation some 1150, so the fault does not come again
+# ---- killed somewhere after step 150: a step of 2 ranks has 12 calls, and the rest from there with the evaluation some 1250, so the fault does not come again
 for rank in 0 1; do
-    call=$((1560 + RANDOM % 340))
+    call=$((1840 + RANDOM % 400))
     try 0 "kill@$call:rank=$rank" $two --set run.name=killed$rank --resume never
     same killed$rank
     times 1 err "warning: "; times 0 err "error:"
@@ -52,7 +52,7 @@ times 1 err "warning: "; has err "restart 1 of 1 in 0.5 s from step 0$"
 try 0 none $two --set run.name=never; same never
 
 # ---- one that hangs; one worker under a parent of its own
-try 0 "stop@1600:rank=1" $two --set run.name=hangs --set failure.stall_seconds=2
+try 0 "stop@1900:rank=1" $two --set run.name=hangs --set failure.stall_seconds=2
 has err "rank 1: did not come within 2 s.*restart 1 of 1"; same hangs
 "$lockstep" train long.yaml --set run.name=alone --set failure.max_failures=1 >out 2>err </dev/null &
 parent=$! what="one worker"
