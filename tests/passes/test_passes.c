@@ -183,7 +183,7 @@ static void slices_that_stay(void **state)
         }
         case 12: { /* two readers whose ranges begin at the same row */
             const ls_value h = ls_tanh(g, x);
-            y = ls_concat(g, 1, 2, (ls_value[]){ ls_slice(g, h, 1, 0, 2), ls_slice(g, h, 1, 0, 3) });
+            y = ls_concat(g, 1, 2, (ls_value[]){ ls_slice(g, h, 1, 0, 3), ls_slice(g, h, 1, 0, 2) });
             break;
         }
         default: { /* the bias of attention is cut by query */

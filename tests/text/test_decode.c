@@ -17,6 +17,17 @@ static void streams_bytes(void **state)
                              0xe2, 0x82, 'b',  0xff, 256,  'c',  5000, 0xf0, 0x9f };
     expect_streamed("bytes", t, &(ls_tokens){ ids, sizeof ids / sizeof ids[0], 0 },
                     "a\u00e9\u20ac\U0001f600\ufffdb\ufffdc\ufffd");
+    /* a character comes with its last byte, not later */
+    static const size_t given[] = { 1, 0, 2, 0, 0, 3, 0, 0, 0, 4 };
+    ls_text_stream *s;
+    ASSERT_OK(ls_text_stream_create(&s, t));
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        const char *text;
+        size_t bytes;
+        ASSERT_OK(ls_text_stream_add(s, ids[i], &text, &bytes));
+        assert_int_equal(bytes, given[i]);
+    }
+    ls_text_stream_destroy(&s);
     ls_tokenizer_close(&t);
 }
 
