@@ -28,8 +28,9 @@ static void join_halves(const uint8_t *data, size_t size)
         const size_t begin = i ? size / 2 : 0, end = i ? size : size / 2;
         s = ls_safetensors_parse(&arena, data + begin, end - begin, files[i].path, &files[i].list,
                                  &files[i].n, &files[i].metadata);
+        bool shard;
         if (s == LS_OK)
-            (void)ls_hf_shard_is(files[i].path, files[i].metadata);
+            s = ls_hf_shard_is(&shard, files[i].path, files[i].metadata);
     }
     if (s == LS_OK)
         s = ls_hf_shards_join(&list, &n, &arena, files, 2, "folder");
