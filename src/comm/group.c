@@ -97,10 +97,14 @@ int ls_group_reporter(const ls_group *g)
     return ls_control_failed(g->control) ? g->control->failure.reporter : 0;
 }
 
-void ls_group_await_end(const ls_group *g, int rank, double seconds)
+bool ls_group_await_end(const ls_group *g, int rank, double seconds)
 {
     const bool here = rank >= g->first && rank < g->first + g->here;
-    for (double until = ls_now() + seconds;
-         ls_now() < until && !(here && ls_rank_gone(ls_control_slot(g->control, rank - g->first)));)
+    for (const double until = ls_now() + seconds;;) {
+        if (here && ls_rank_gone(ls_control_slot(g->control, rank - g->first)))
+            return true;
+        if (ls_now() >= until)
+            return false;
         nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
+    }
 }

@@ -26,6 +26,6 @@ void ls_group_on_lag(ls_group *g, ls_lag_fn on_lag, void *context);
 /* The rank that reports the group's failure to the user: the failed rank if it could say so, else the rank
  * that first missed it. 0: the group has not failed. -1: that rank is on another machine. Local. */
 int ls_group_reporter(const ls_group *g);
-/* Waits until `rank` has left the group or ended, for at most so many seconds. When the rank is on another
- * machine, it waits for all of them. Local. */
-void ls_group_await_end(const ls_group *g, int rank, double seconds);
+/* Waits until `rank` has left the group or ended, for at most so many seconds; true: it has. When the rank is
+ * on another machine, it waits for all of them, and returns false. Local. */
+bool ls_group_await_end(const ls_group *g, int rank, double seconds);

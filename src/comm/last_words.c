@@ -23,7 +23,6 @@ bool ls_last_words(ls_status code, const char *text)
     ls_control_fail(g->control, g->rank, 0, code, text); /* rank 0 prints it where nobody watches the ranks */
     if (ls_launch_watched())
         return true;
-    if (g->rank)
-        ls_group_await_end(g, 0, LAST_WORDS);
-    return g->rank > 0;
+    /* Rank 0 notices at its next collective, which may be later than mpirun kills it. */
+    return g->rank > 0 && ls_group_await_end(g, 0, LAST_WORDS);
 }

@@ -6,7 +6,7 @@
 
 void ls_last_words_of(ls_group *g);     /* the group of this process; local */
 void ls_last_words_forget(ls_group *g); /* it ends */
-/* Tells the other ranks, and the process that watches this one, that it fails with this message. False:
- * nobody prints it, so the caller has to. May be called in a signal handler, because it takes no lock.
- * Local. */
+/* Tells the other ranks, and the process that watches this one, that it fails with this message. False: this
+ * rank does not know that one of them prints it (rank 0 has not ended in time, or is on another host), so the
+ * caller has to. May be called in a signal handler, because it takes no lock. Local. */
 bool ls_last_words(ls_status code, const char *text);

@@ -76,7 +76,7 @@ for blow in LOCKSTEP_FAULT=kill@90:rank=1 LOCKSTEP_FAULT=kill@170:rank=0 LOCKSTE
     rm -r runs/blow
 done
 
-# a file of rank 1 is cut short under it: rank 0 says so, on this host or another, and writes it down
+# a file of rank 1 is cut short under it: rank 0 says so, on this host or another, and writes it down. Rank 1 says it too where it cannot know whether rank 0 does.
 images() { { printf '\000\000\010\003\000\000\000\100\000\000\000\002\000\000\000\002'; head -c 256 /dev/zero; } > "$1/images"; }
 for rank in 0 1; do
     mkdir $rank
@@ -101,7 +101,7 @@ for hosts in 1 2; do
     wait_for grep -q '"step":3,' runs/lost/metrics.jsonl
     : > 1/images
     wait $job && fails "a file was cut short, and nobody noticed"
-    [ "$(grep -c "^error: rank 1: $work/1/images: a part of it is gone" err)" = 1 ] && [ "$(grep -c ^error: err)" = 1 ] || fails "a file was cut short on $hosts hosts: which?"
+    [ "$(grep -c "^error: rank 1: $work/1/images: a part of it is gone" err)" = 1 ] && [ "$(grep -c ^error: err)" -le $hosts ] || fails "a file was cut short on $hosts hosts: which?"
     grep -q '"state":"failed".*"error":"rank 1: .*/1/images: a part of it is gone' runs/lost/result.json || fails "a file was cut short: not written down"
     wait_for nobody_left
     rm -r runs/lost

@@ -1,11 +1,14 @@
 /* test_group.c - groups of threads: numbers that every rank needs, axes and their fences, windows, and
  * messages of failures. */
 #include "comm/comm.h"
+#include "comm/last_words.h"
 #include "support/ranks.h"
 #include "support/support.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static ls_status exchanges(ls_group *g, void *context)
 {
@@ -149,13 +152,40 @@ static void refused(void **state)
     ASSERT_FAILS(run_ranks(3, other_members, NULL), LS_E_ARG, "other members");
 }
 
+/* Rank 1 fails outside of any call. Only if rank 0 has noticed that and left may rank 1 be silent. */
+struct last_words {
+    bool notices;
+    atomic_bool said;
+};
+
+static ls_status last_words(ls_group *g, void *context)
+{
+    struct last_words *w = context;
+    if (ls_group_rank(g) == 0) {
+        while (!w->notices && !atomic_load(&w->said))
+            nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        return LS_OK;
+    }
+    ls_last_words_of(g);
+    const bool heard = ls_last_words(LS_E_IO, "a page is gone");
+    atomic_store(&w->said, true);
+    RANK_CHECK(heard == w->notices);
+    return LS_OK;
+}
+
+static void who_prints_last_words(void **state)
+{
+    (void)state;
+    ASSERT_OK(run_ranks(2, last_words, &(struct last_words){ .notices = true }));
+    ASSERT_OK(run_ranks(2, last_words, &(struct last_words){ .notices = false }));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_for_all),
-        cmocka_unit_test(balanced_tree),
-        cmocka_unit_test(axes_and_windows),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(numbers_for_all),       cmocka_unit_test(balanced_tree),
+        cmocka_unit_test(axes_and_windows),      cmocka_unit_test(refused),
+        cmocka_unit_test(who_prints_last_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
