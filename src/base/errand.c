@@ -1,4 +1,5 @@
-/* errand.c - see errand.h. The output of a command comes through a pipe. */
+/* errand.c - see errand.h. What a command prints comes through two pipes: its answer, and what it says on
+ * stderr. */
 #include "errand.h"
 
 #include <errno.h>
@@ -17,12 +18,17 @@
 #include "base/stop.h"
 #include "base/sys.h"
 
-enum { MOST = 1 << 20 }; /* bytes of output that are kept */
+enum {
+    MOST = 1 << 20, /* bytes of output that are kept */
+    READS = 64 /* at a time: a command that prints without end does not keep the others from being ended */
+};
+
+enum { ANSWER, COMPLAINT }; /* stdout, stderr */
 
 typedef struct runner {
     pid_t pid; /* 0: it has ended */
-    int pipe;
-    ls_str text;
+    int pipes[2];
+    ls_str text[2];
 } runner;
 
 void ls_errand_word(ls_errand *e, const char *word)
@@ -41,44 +47,63 @@ void ls_errand_words(ls_errand *e, const char *words)
     }
 }
 
+static void shut(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void become(char *const words[], const int ends[2])
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpgid(0, 0); /* its own children end with it */
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    dup2(nothing, STDIN_FILENO);
+    dup2(ends[ANSWER], STDOUT_FILENO);
+    dup2(ends[COMPLAINT], STDERR_FILENO);
+    execvp(words[0], words);
+    dprintf(STDERR_FILENO, "%s: %s\n", words[0], strerror(errno));
+    _exit(LS_ERRAND_NOT_STARTED);
+}
+
 static void start(ls_errand *e, runner *r)
 {
     char *words[LS_ERRAND_WORDS + 1] = { NULL };
     int ends[2] = { -1, -1 };
     for (int i = 0; i < e->n; i++)
         words[i] = e->words[i];
-    *r = (runner){ .pipe = -1 };
     e->status = LS_ERRAND_NOT_STARTED;
-    if (pipe2(ends, O_CLOEXEC))
-        return;
-    r->pid = ls_sys_fork();
-    if (r->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        setpgid(0, 0); /* its own children end with it */
-        sigset_t none;
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        dup2(nothing, STDIN_FILENO);
-        dup2(ends[1], STDOUT_FILENO);
-        dup2(ends[1], STDERR_FILENO);
-        execvp(words[0], words);
-        dprintf(STDERR_FILENO, "%s: %s\n", words[0], strerror(errno));
-        _exit(LS_ERRAND_NOT_STARTED);
+    for (int i = 0; i < 2; i++) {
+        int both[2] = { -1, -1 };
+        if (pipe2(both, O_CLOEXEC) == 0)
+            fcntl(both[0], F_SETFL, O_NONBLOCK);
+        r->pipes[i] = both[0];
+        ends[i] = both[1];
     }
-    close(ends[1]);
-    r->pipe = ends[0];
-    fcntl(r->pipe, F_SETFL, O_NONBLOCK);
+    r->pid = ends[ANSWER] >= 0 && ends[COMPLAINT] >= 0 ? ls_sys_fork() : -1;
+    if (r->pid == 0)
+        become(words, ends);
+    shut(&ends[ANSWER]);
+    shut(&ends[COMPLAINT]);
     if (r->pid < 0)
         r->pid = 0;
 }
 
 static void hear(runner *r)
 {
-    char more[1024];
-    for (ssize_t n; r->pipe >= 0 && (n = read(r->pipe, more, sizeof more)) > 0;)
-        if (r->text.len < MOST)
-            ls_str_printf(&r->text, "%.*s", (int)n, more);
+    char more[MOST / READS];
+    for (int i = 0; i < 2; i++)
+        for (int reads = 0; reads < READS; reads++) {
+            const ssize_t n = r->pipes[i] >= 0 ? read(r->pipes[i], more, sizeof more) : 0;
+            if (n <= 0)
+                break;
+            if (r->text[i].len < MOST)
+                ls_str_printf(&r->text[i], "%.*s", (int)n, more);
+        }
 }
 
 static bool look(ls_errand *e, runner *r, bool late)
@@ -101,21 +126,29 @@ static bool look(ls_errand *e, runner *r, bool late)
     return true;
 }
 
-/* Keeps the last line that is not empty, and hands the whole text on. */
-static void keep(ls_errand *e, runner *r)
+static void last_line(char said[512], const char *text)
 {
-    const char *text = ls_str_text(&r->text);
     for (size_t n; *(text += strspn(text, "\r\n")); text += n) {
         n = strcspn(text, "\r\n");
         if (strspn(text, " \t") < n)
-            snprintf(e->said, sizeof e->said, "%.*s", n < 500 ? (int)n : 500, text);
+            snprintf(said, 512, "%.*s", n < 500 ? (int)n : 500, text);
     }
+}
+
+/* Keeps the last line, of the answer where the command succeeded, else of what it said on stderr, if there is
+ * one; and hands the whole answer on. */
+static void keep(ls_errand *e, runner *r)
+{
+    const bool failed = e->status != 0;
+    last_line(e->said, ls_str_text(&r->text[failed ? ANSWER : COMPLAINT]));
+    last_line(e->said, ls_str_text(&r->text[failed ? COMPLAINT : ANSWER]));
     if (e->whole) {
         ls_str_release(e->whole);
-        *e->whole = r->text;
+        *e->whole = r->text[ANSWER];
     } else {
-        ls_str_release(&r->text);
+        ls_str_release(&r->text[ANSWER]);
     }
+    ls_str_release(&r->text[COMPLAINT]);
 }
 
 ls_status ls_errands_run(ls_errand *all, int n, double seconds, const char *doing)
@@ -124,7 +157,7 @@ ls_status ls_errands_run(ls_errand *all, int n, double seconds, const char *doin
     LS_TRY(ls_sys_have(r));
     const double until = ls_now() + seconds;
     for (int i = 0; i < n; i++) {
-        r[i].pipe = -1;
+        r[i].pipes[ANSWER] = r[i].pipes[COMPLAINT] = -1;
         if (all[i].n)
             start(&all[i], &r[i]);
     }
@@ -138,8 +171,8 @@ ls_status ls_errands_run(ls_errand *all, int n, double seconds, const char *doin
     for (int i = 0; i < n; i++) {
         if (all[i].n)
             keep(&all[i], &r[i]);
-        if (r[i].pipe >= 0)
-            close(r[i].pipe);
+        shut(&r[i].pipes[ANSWER]);
+        shut(&r[i].pipes[COMPLAINT]);
     }
     free(r);
     return ls_stop_check("%s", doing);

@@ -8,9 +8,11 @@ enum { LS_ERRAND_WORDS = 24, LS_ERRAND_LATE = -1, LS_ERRAND_NOT_STARTED = 127 };
 typedef struct ls_errand {
     int n; /* number of words; 0: no command */
     char words[LS_ERRAND_WORDS][256];
-    int status;     /* exit status, 128 + signal, or one of the above */
-    char said[512]; /* the last line that it printed that is not empty */
-    ls_str *whole;  /* gets all that it printed, up to 1 MiB; NULL: nobody reads it */
+    int status; /* exit status, 128 + signal, or one of the above */
+    /* the last line that is not empty: of stdout if it succeeded, else of stderr; where that has none, of the
+     * other one */
+    char said[512];
+    ls_str *whole; /* gets its stdout, up to 1 MiB; NULL: nobody reads it */
 } ls_errand;
 
 void ls_errand_word(ls_errand *e, const char *word);

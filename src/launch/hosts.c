@@ -132,7 +132,8 @@ static ls_status ask_slurm(ls_str *names)
     LS_TRY(ls_str_status(names));
     if (e.status == LS_ERRAND_LATE)
         return ls_fail(LS_E_PEER, "squeue does not say within %g s which hosts this job has", PATIENCE);
-    if (e.status == 0 && *e.said)
+    const char *text = ls_str_text(names);
+    if (e.status == 0 && text[strspn(text, " \t\r\n")])
         return LS_OK;
     return ls_fail(LS_E_PEER, "squeue does not say which hosts this job has: %.400s",
                    *e.said ? e.said : "it names none");

@@ -41,6 +41,41 @@ static void how_they_end(void **state)
     ls_str_release(&whole);
 }
 
+/* A warning is no part of an answer, and what failed says why on stderr. */
+static void what_they_say(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *script, *whole, *said;
+    } CASES[] = {
+        { "echo answer; echo warning >&2", "answer\n", "answer" },
+        { "echo begun; echo reason >&2; echo over; exit 1", "begun\nover\n", "reason" },
+        { "echo reason; exit 1", "reason\n", "reason" },
+        { "echo nothing >&2", "", "nothing" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        ls_str whole = { 0 };
+        ls_errand e = shell(CASES[i].script);
+        e.whole = &whole;
+        ASSERT_OK(ls_errands_run(&e, 1, 60, "testing"));
+        assert_string_equal(ls_str_text(&whole), CASES[i].whole);
+        assert_string_equal(e.said, CASES[i].said);
+        ls_str_release(&whole);
+    }
+}
+
+/* One that prints faster than it is read is ended in time, too. */
+static void an_endless_answer(void **state)
+{
+    (void)state;
+    ls_errand all[] = { shell("yes"), shell("yes >&2") };
+    const double began = ls_now();
+    ASSERT_OK(ls_errands_run(all, 2, 0.3, "testing"));
+    assert_true(ls_now() - began < 30);
+    assert_int_equal(all[0].status, LS_ERRAND_LATE);
+    assert_int_equal(all[1].status, LS_ERRAND_LATE);
+}
+
 /* More than a line, and more than a pipe holds. */
 static void a_long_answer(void **state)
 {
@@ -74,7 +109,8 @@ static void a_request_to_stop(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(how_they_end), cmocka_unit_test(a_long_answer),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(how_they_end), cmocka_unit_test(what_they_say),
+                                        cmocka_unit_test(a_long_answer), cmocka_unit_test(an_endless_answer),
                                         cmocka_unit_test(a_request_to_stop) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

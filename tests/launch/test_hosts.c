@@ -69,11 +69,21 @@ static void hosts_of_a_job(void **state)
     assert_true(ls_hosts_fit(h, 2)); /* as few hosts as possible */
     assert_int_equal(h->used, 1);
 
+    script("squeue", "echo squeue: a warning >&2; echo 'n1 n10 n2'");
+    ASSERT_OK(ls_hosts_ask(h, true));
+    ls_hosts *again;
+    ASSERT_OK(ls_hosts_read(&again, &(ls_hosts_opts){ .list = "slurm" }));
+    assert_int_equal(again->n, 3);
+    ls_hosts_free(&again);
+
     script("squeue", "echo no controller >&2; exit 1");
     ASSERT_FAILS(ls_hosts_ask(h, false), LS_E_PEER,
                  "squeue does not say which hosts this job has: no controller");
     script("squeue", "true");
     ASSERT_FAILS(ls_hosts_ask(h, false), LS_E_PEER, "it names none");
+    script("scontrol", "echo a warning >&2");
+    ASSERT_FAILS(ls_hosts_read(&again, &(ls_hosts_opts){ .list = "slurm" }), LS_E_PEER,
+                 "which hosts this job has: a warning");
     ls_hosts_free(&h);
 }
 
