@@ -3,6 +3,7 @@
  * of several ranks prints; messages of the others go to their log files. Any thread may log: ls_log admits
  * one at a time, and a lock protects the progress line. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static struct {
 #define DELIBERATE 5.0 /* seconds after the request to stop from which Ctrl-C ends the process */
 
 static volatile sig_atomic_t stop_wanted, saves_wanted;
-static double asked_at; /* of the first request to stop; only on_stop uses it, which blocks these signals */
+static _Atomic double asked_at; /* when the first request to stop came; 0: none. Threads may set it at once */
 
 /* The first request to stop sets a flag. More of them change nothing: at a time limit Slurm sends SIGTERM
  * twice within milliseconds, and SIGKILL only after the seconds in which the checkpoint is written. Only a
@@ -38,12 +39,12 @@ static double asked_at; /* of the first request to stop; only on_stop uses it, w
 static void on_stop(int number)
 {
     const double now = ls_now();
-    if (stop_wanted && number == SIGINT && now - asked_at >= DELIBERATE) {
+    double first = 0;
+    if (!atomic_compare_exchange_strong(&asked_at, &first, now) && number == SIGINT &&
+        now - first >= DELIBERATE) {
         signal(number, SIG_DFL);
         raise(number); /* delivered when the handler returns */
     }
-    if (!stop_wanted)
-        asked_at = now;
     stop_wanted = 1;
 }
 
@@ -200,7 +201,7 @@ static void progress(void *context, const ls_progress *p)
 }
 
 /* A rank ignores the signals that its parent passes on as SIGTERM (launch/start.c); they stay ignored here,
- * as SIGHUP does after `nohup`. */
+ * as SIGHUP does after `nohup`. SIGTERM is always taken. */
 static void take_signals(bool is_rank)
 {
     static const int STOP[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2 };
@@ -216,7 +217,7 @@ static void take_signals(bool is_rank)
     }
     for (size_t i = 0; i < sizeof STOP / sizeof STOP[0]; i++) {
         sigaction(STOP[i], NULL, &before);
-        if (before.sa_handler != SIG_IGN || (STOP[i] == SIGINT && !is_rank))
+        if (before.sa_handler != SIG_IGN || STOP[i] == SIGTERM || (STOP[i] == SIGINT && !is_rank))
             sigaction(STOP[i], &stop, NULL);
     }
     sigaction(SIGUSR1, &save, NULL);
