@@ -232,7 +232,7 @@ static void record_loss(const char *why)
     if (!run)
         return;
     ls_rundir_log(run, LS_ERROR, why);
-    if (!ls_launch_watched())
+    if (!ls_launch_watched() && ls_run_state_lives(run->state)) /* a finished run stays finished */
         ls_rundir_save_result(run, LS_RUN_FAILED, why);
 }
 
