@@ -29,18 +29,18 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
         return ls_fail(LS_E_FORMAT,
                        "%s: the footer at offset %zu is damaged, of other text, or of an older version", what,
                        size - sizeof f);
-    const int64_t most = (int64_t)(size / 2), table = f.documents * 8;
+    const int64_t most = (int64_t)(size / 2);
+    const size_t table = 8 * (size_t)f.documents; /* may wrap; then `fits` is false */
     const bool known = (f.width == 2 || f.width == 4) && f.vocabulary > 0 && f.end >= 0 &&
                        f.end < f.vocabulary;
-    /* (so that the next line cannot overflow) */
+    /* (so that the next line cannot wrap) */
     const bool fits = f.documents > 0 && f.documents <= f.tokens && f.tokens <= most;
-    if (!known || !fits || padded(f.tokens * f.width) + 2 * (size_t)table + sizeof f != size)
+    if (!known || !fits || padded(f.tokens * f.width) + 2 * table + sizeof f != size)
         return ls_fail(LS_E_FORMAT, "%s: %zu bytes cannot be %lld tokens of %lld documents", what, size,
                        (long long)f.tokens, (long long)f.documents);
     const int64_t *ends = (const int64_t *)(const void *)(p + padded(f.tokens * f.width));
     const int64_t *rows = ends + f.documents;
-    bool rising = ls_hash64(ends, (size_t)table) == f.ends_hash &&
-                  ls_hash64(rows, (size_t)table) == f.rows_hash;
+    bool rising = ls_hash64(ends, table) == f.ends_hash && ls_hash64(rows, table) == f.rows_hash;
     for (int64_t i = 0; i < f.documents && rising; i++)
         rising = ends[i] > (i ? ends[i - 1] : 0) && rows[i] >= (i ? rows[i - 1] : 0);
     if (!rising || ends[f.documents - 1] != f.tokens || rows[f.documents - 1] >= f.rows)

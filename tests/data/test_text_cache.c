@@ -126,6 +126,14 @@ static void damage_is_found(void **state)
     assert_fails(LS_E_FORMAT, set->read(set, 0, (void *const[]){ ids, targets }), "is not below 257",
                  "delete the folder tokens");
     ls_dataset_close(&set);
+    ls_token_store t;
+    memcpy(&f, whole + n - sizeof f, sizeof f);
+    f.documents = INT64_MAX / 4 + 1; /* eight bytes of each are 2^64 */
+    f.hash = ls_hash64(&f, offsetof(ls_token_footer, hash));
+    memcpy(copy, whole, n);
+    memcpy(copy + n - sizeof f, &f, sizeof f);
+    assert_fails(LS_E_FORMAT, ls_tokens_parse(&t, copy, n, f.key, "file"), "2305843009213693952 documents",
+                 "");
     free(whole);
     free(copy);
 }
