@@ -144,26 +144,27 @@ static ls_status open_hdf5(ls_array_file *f, const char *path, const char *what)
     return LS_OK;
 }
 
+#define HDF5 "\x89HDF\r\n\x1a\n"
+
 static const struct {
     const char *end; /* of the file's name */
     ls_status (*open)(ls_array_file *f, const char *path, const char *what);
     bool parts;        /* a file may have several arrays */
-    const char *begin; /* how signature.h names such a file; NULL: its reader says what it is instead */
-} KINDS[] = { { ".npy", open_npy, false, NULL },
-              { ".npz", open_npz, true, "a zip archive" },
-              { ".csv", open_csv, true, NULL },
-              { ".csv.gz", open_csv, true, NULL },
-              { ".h5", open_hdf5, true, "an HDF5 file" },
-              { ".hdf5", open_hdf5, true, "an HDF5 file" },
-              { ".nc", open_hdf5, true, "an HDF5 file" } };
+    const char *begin; /* such a file's first bytes; NULL: its reader says what it is instead */
+} KINDS[] = { { ".npy", open_npy, false, NULL }, { ".npz", open_npz, true, "PK\3\4" },
+              { ".csv", open_csv, true, NULL },  { ".csv.gz", open_csv, true, NULL },
+              { ".h5", open_hdf5, true, HDF5 },  { ".hdf5", open_hdf5, true, HDF5 },
+              { ".nc", open_hdf5, true, HDF5 } };
 enum { N_KINDS = sizeof KINDS / sizeof *KINDS };
 
-/* What a file is by its first bytes; NULL: of no known kind. */
-static ls_status look_at(const char **out, const char *path)
+/* What a file that does not begin with `begin` is by its first bytes; NULL: of no known kind. */
+static ls_status look_at(const char **out, const char *path, const char *begin)
 {
     ls_mapping map;
+    const size_t n = strlen(begin);
     LS_TRY(ls_file_map(&map, path));
-    *out = ls_signature(map.data, map.size);
+    const bool is = n && map.size >= n && !memcmp(map.data, begin, n);
+    *out = is ? NULL : ls_signature(map.data, map.size);
     ls_file_unmap(&map);
     return LS_OK;
 }
@@ -172,9 +173,8 @@ static ls_status check_kind(int kind, const char *path)
 {
     const char *is = NULL, *begin = KINDS[kind].begin;
     if (begin)
-        LS_TRY(look_at(&is, path));
-    return !is || !strncmp(is, begin, strlen(begin))
-               ? LS_OK
+        LS_TRY(look_at(&is, path, begin));
+    return !is ? LS_OK
                : ls_fail(LS_E_FORMAT, "%s: its name ends in %s, and it is %s", path, KINDS[kind].end, is);
 }
 
@@ -187,7 +187,7 @@ static ls_status no_kind(const char *file, const char *field)
         path[colon - file] = 0;
     char *found = NULL;
     if (path && ls_find(&found, path, ls_find_any) == LS_OK && ls_file_exists(found))
-        (void)look_at(&is, found); /* what cannot be looked at is still no file of arrays */
+        (void)look_at(&is, found, ""); /* what cannot be looked at is still no file of arrays */
     free(found);
     free(path);
     return ls_fail(LS_E_USAGE, "%s: field \"%s\" needs a file of arrays: " LS_ARRAY_FILES "%s%s", file, field,

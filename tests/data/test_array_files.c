@@ -132,10 +132,11 @@ static void put_number(uint8_t **at, uint64_t v, int n)
         *(*at)++ = (uint8_t)(i < 8 ? v >> 8 * i : 0);
 }
 
-/* An archive of one deflated entry x.npy. */
-static void write_npz(const char *path, bytes entry)
+/* An archive of one deflated entry. */
+static void write_npz(const char *path, const char *name, bytes entry)
 {
-    uint8_t *all = calloc(1, compressBound(entry.size) + 200), *at = all + 35;
+    const size_t length = strlen(name);
+    uint8_t *all = calloc(1, compressBound(entry.size) + 200), *at = all + 30 + length;
     z_stream z = { .next_in = entry.data, .avail_in = (uInt)entry.size, .next_out = at };
     z.avail_out = (uInt)compressBound(entry.size);
     assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY), Z_OK);
@@ -152,10 +153,10 @@ static void write_npz(const char *path, bytes entry)
         put_number(to, crc32_z(0, entry.data, entry.size), 4);
         put_number(to, z.total_out, 4);
         put_number(to, entry.size, 4);
-        put_number(to, 5, 2);
+        put_number(to, length, 2);
         put_number(to, 0, central ? 16 : 2);
-        memcpy(*to, "x.npy", 5);
-        *to += 5;
+        memcpy(*to, name, length);
+        *to += length;
     }
     const uint64_t size = (uint64_t)(at - directory);
     put_number(&at, 0x06054b50, 4);
@@ -179,8 +180,8 @@ static void archives_do_not_explode(void **state)
     bytes all = { calloc(1, 8 << 20), 8 << 20 };
     assert_ok(ls_npy_header(&header, &type));
     memcpy(all.data, ls_str_text(&header), header.len);
-    write_npz(in(dir, "bomb.npz"), all);
-    write_npz(in(dir, "sound.npz"), (bytes){ all.data, header.len + 12 });
+    write_npz(in(dir, "bomb.npz"), "x.npy", all);
+    write_npz(in(dir, "sound.npz"), "x.npy", (bytes){ all.data, header.len + 12 });
     ls_array_room_most = 1 << 20; /* inflating all of it would be refused for another reason */
     const ls_array_field x = ARRAY("x", in(dir, "bomb.npz"), LS_F32),
                          y = ARRAY("x", in(dir, "sound.npz"), LS_F32);
@@ -188,6 +189,12 @@ static void archives_do_not_explode(void **state)
     ls_array_room_most = SIZE_MAX;
     assert_fails(LS_E_FORMAT, bomb, "bomb.npz:x: its shape takes 12 bytes", "8388480 follow the header");
     assert_ok(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, &y));
+    assert_int_equal(set->n, 3);
+    ls_dataset_close(&set);
+    /* a name as Office files have it */
+    write_npz(in(dir, "xl.npz"), "xl/x.npy", (bytes){ all.data, header.len + 12 });
+    assert_ok(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1,
+                             (ls_array_field[]){ ARRAY("x", in(dir, "xl.npz:xl/x"), LS_F32) }));
     assert_int_equal(set->n, 3);
     ls_dataset_close(&set);
     ls_str_release(&header);
