@@ -24,8 +24,9 @@ struct ls_s3 {
     double patience;       /* ls_s3_set_patience */
 };
 
-/* Of a list: PAGES_MOST pages of a thousand objects. A server whose list has no end is not asked for ever. */
-enum { TRIES = 5, ANSWER_MOST = 64 << 20, PAGES_MOST = 1000 };
+/* Of a list: PAGES_MOST pages, and a thousand objects for each. A server whose list has no end is not asked
+ * for ever, and its pages do not fill the memory. */
+enum { TRIES = 5, ANSWER_MOST = 64 << 20, PAGES_MOST = 1000, OBJECTS_MOST = 1000 * PAGES_MOST };
 
 bool ls_s3_is(const char *place) { return !strncmp(place, "s3://", 5); }
 
@@ -240,6 +241,9 @@ ls_status ls_s3_list_all(ls_s3_list *out, ls_s3 *s, const char *below)
         if (page == PAGES_MOST)
             status = ls_fail(LS_E_FORMAT, "cannot list s3://%s/%s%s: the list does not end after %d pages",
                              s->bucket, s->prefix, below, PAGES_MOST);
+        else if (out->n > OBJECTS_MOST)
+            status = ls_fail(LS_E_FORMAT, "cannot list s3://%s/%s%s: the list does not end after %d objects",
+                             s->bucket, s->prefix, below, OBJECTS_MOST);
         else if (ls_stop_asked() && ls_now() - began > s->patience)
             status = ls_stop_check("listing s3://%s/%s%s", s->bucket, s->prefix, below);
         else

@@ -65,6 +65,8 @@ control cut
 refused 1 "the list is cut and has no NextContinuationToken" train r.yaml --set run.name=cut
 control endless
 refused 1 "cannot list s3://bucket/runs/endless/: the list does not end after 1000 pages" train r.yaml --set run.name=endless
+control crowded
+refused 1 "cannot list s3://bucket/runs/crowded/: the list does not end after 1000000 objects" train r.yaml --set run.name=crowded
 for name in ../x /x a//x a/; do
     control "key:$name"
     refused 1 "the object \"$name\" is no file of a run" train r.yaml --set run.name=key

@@ -16,6 +16,7 @@
  *     void       answers requests to write with 200 and does nothing
  *     same       lists that never end: always with the same continuation token
  *     endless    lists that never end: with another continuation token each
+ *     crowded    lists that never end, with 600000 objects a page
  *     cut        a list that is cut and has no continuation token
  *     key:NAME   a list of one object, of this name behind the prefix
  *     uploads    12 MB of half uploads that have neither key nor end
@@ -171,14 +172,22 @@ static void list(const request *r, bool uploads)
     answer(r, "200 OK", "", body, (size_t)n);
 }
 
-/* A list of half uploads that nobody has. */
+/* A list of objects or of half uploads that nobody has; of objects, it goes on. */
 static void list_made(const request *r, const char *entry, const char *key, int times)
 {
-    char *body = malloc(100 + (size_t)times * (strlen(entry) + strlen(key) + 16)), *end = body;
-    end += sprintf(end, "<ListMultipartUploadsResult>");
+    char *body = malloc(200 + (size_t)times * (strlen(entry) + strlen(key) + 16)), *end = body;
+    static int page;
+    const bool uploads = !strncmp(entry, "<Upload", 7);
+    end += sprintf(end, uploads ? "<ListMultipartUploadsResult>" : "<ListBucketResult>");
     for (int i = 0; i < times; i++)
         end += sprintf(end, entry, key, i);
-    end += sprintf(end, "</ListMultipartUploadsResult>");
+    if (uploads)
+        end += sprintf(end, "</ListMultipartUploadsResult>");
+    else
+        end += sprintf(end,
+                       "<IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>"
+                       "</ListBucketResult>",
+                       ++page);
     answer(r, "200 OK", "", body, (size_t)(end - body));
     free(body);
 }
@@ -208,6 +217,10 @@ static void list_objects(const request *r)
             "<ListBucketResult><Contents><Key>%s%s</Key><Size>1</Size></Contents></ListBucketResult>",
             value(r, "prefix"), mode + 4);
         answer(r, "200 OK", "", one, (size_t)n);
+        return;
+    }
+    if (!strcmp(mode, "crowded")) {
+        list_made(r, "<Contents><Key>%s%d</Key><Size>1</Size></Contents>", value(r, "prefix"), 600000);
         return;
     }
     char body[256];
