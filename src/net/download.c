@@ -151,8 +151,8 @@ static ls_status fetch_from(transfer *t, const char *url)
         s = t->at < t->d->bytes ? fetch(t, url) : LS_OK;
         if (s == LS_OK)
             s = verify(t->d, t->fd, ls_url_shown(shown, url));
-        /* what a broken connection left is kept for the next address, or the next start */
-        if (s == LS_OK || s == LS_E_IO || s == LS_E_STOPPED || t->error)
+        /* what is there is kept for the next address, or the next start */
+        if (s == LS_OK || s == LS_E_IO || s == LS_E_MEMORY || s == LS_E_STOPPED || t->error)
             break;
         start_over(t);
         if (!resuming)
