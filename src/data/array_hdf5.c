@@ -33,25 +33,23 @@ struct ls_hdf5 {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The functions of the loaded library, with the types that its header declares. */
-#define FUNCTIONS(F)                                                                                  \
-    F(H5open) F(H5PLset_loading_state)                                                                \
-    F(H5Eset_auto2)                                                                                   \
-    F(H5Fopen)                                                                                        \
-    F(H5Fclose)                                                                                       \
-    F(H5Dopen2)                                                                                       \
-    F(H5Dclose) F(H5Dget_space) F(H5Dget_type) F(H5Dget_create_plist) F(H5Dget_offset) F(H5Dread)     \
-        F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Sget_simple_extent_npoints)    \
-            F(H5Screate_simple) F(H5Sclose) F(H5Sselect_hyperslab) F(H5Tget_class) F(H5Tget_size)     \
-                F(H5Tget_sign) F(H5Tequal) F(H5Tclose) F(H5Pget_layout) F(H5Pget_external_count)      \
-                    F(H5Pcreate) F(H5Pset_chunk_cache) F(H5Pclose) F(H5Lexists) F(H5Lget_name_by_idx) \
-                        F(H5Aexists) F(H5Aopen) F(H5Aread) F(H5Aget_space) F(H5Aclose)    \
-                            F(H5Dget_storage_size) F(H5Pset_elink_cb) F(H5Pget_chunk)                 \
-                                F(H5Pget_nfilters) F(H5Pget_filter2) F(H5Zfilter_avail)
+#define FUNCTIONS(F)                                                                                         \
+    F(H5open)                                                                                                \
+    F(H5PLget_loading_state) F(H5PLset_loading_state) F(H5Eget_auto2) F(H5Eset_auto2) F(H5Fopen) F(H5Fclose) \
+        F(H5Dopen2) F(H5Dclose) F(H5Dget_space) F(H5Dget_type) F(H5Dget_create_plist) F(H5Dget_offset)       \
+            F(H5Dread) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims)                            \
+                F(H5Sget_simple_extent_npoints) F(H5Screate_simple) F(H5Sclose) F(H5Sselect_hyperslab)       \
+                    F(H5Tget_class) F(H5Tget_size) F(H5Tget_sign) F(H5Tequal) F(H5Tclose) F(H5Pget_layout)   \
+                        F(H5Pget_external_count) F(H5Pcreate) F(H5Pset_chunk_cache) F(H5Pclose) F(H5Lexists) \
+                            F(H5Lget_name_by_idx) F(H5Aexists) F(H5Aopen) F(H5Aread) F(H5Aget_space)         \
+                                F(H5Aclose) F(H5Dget_storage_size) F(H5Pset_elink_cb) F(H5Pget_chunk)        \
+                                    F(H5Pget_nfilters) F(H5Pget_filter2) F(H5Zfilter_avail)
 static struct {
 #define MEMBER(name) typeof(&(name)) name;
     FUNCTIONS(MEMBER)
     const hid_t *f32, *f64, *i32, *i64, *u8, *access;
     bool ready;
+    bool plugins; /* the user names a folder of filters */
 } h5;
 
 /* A variable of the library. A program that is linked with the same library may have it in its own memory (a
@@ -99,12 +97,35 @@ static ls_status load(const char *what)
             LS_E_UNSUPPORTED,
             "%s: reading HDF5 needs %s, which is not here: install libhdf5 (Debian: libhdf5-103-1)", what,
             LS_HDF5_LIBRARY);
-    h5.H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* it would print its errors */
     const char *plugins = getenv("HDF5_PLUGIN_PATH");
-    if (!plugins || !*plugins) /* code from a folder that nobody named is not loaded */
-        h5.H5PLset_loading_state(0);
+    h5.plugins = plugins && *plugins;
     h5.ready = true;
     return LS_OK;
+}
+
+/* What the library does for the whole process, whose program may use it, too. */
+typedef struct settings {
+    H5E_auto2_t print;
+    void *print_with;
+    unsigned plugins;
+} settings;
+
+/* With the lock held. While we call, it prints no errors, and loads no code from a folder nobody named. */
+static settings set_ours(void)
+{
+    settings theirs = { 0 };
+    h5.H5Eget_auto2(H5E_DEFAULT, &theirs.print, &theirs.print_with);
+    h5.H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+    h5.H5PLget_loading_state(&theirs.plugins);
+    if (!h5.plugins)
+        h5.H5PLset_loading_state(0);
+    return theirs;
+}
+
+static void set_theirs(settings theirs)
+{
+    h5.H5PLset_loading_state(theirs.plugins);
+    h5.H5Eset_auto2(H5E_DEFAULT, theirs.print, theirs.print_with);
 }
 
 static ls_status no_set(hid_t file, const char *name, const char *what)
@@ -330,8 +351,12 @@ ls_status ls_hdf5_open(ls_hdf5 **out, ls_hdf5_array *array, const char *path, co
     pthread_mutex_lock(&lock);
     ls_status s = ls_sys_have(h->what);
     s = s == LS_OK ? load(what) : s;
-    s = s == LS_OK ? open_set(h, path, name) : s;
-    s = s == LS_OK ? describe_set(h, array) : s;
+    if (s == LS_OK) {
+        const settings theirs = set_ours();
+        s = open_set(h, path, name);
+        s = s == LS_OK ? describe_set(h, array) : s;
+        set_theirs(theirs);
+    }
     pthread_mutex_unlock(&lock);
     if (s != LS_OK)
         ls_hdf5_close(out);
@@ -344,6 +369,7 @@ ls_status ls_hdf5_read(const ls_hdf5 *h, int64_t first, int64_t n, void *to)
     for (int d = 1; d < h->type.ndim; d++)
         count[d] = (hsize_t)h->type.dims[d];
     pthread_mutex_lock(&lock);
+    const settings theirs = set_ours();
     const hid_t from = h5.H5Dget_space(h->set), memory = h5.H5Screate_simple(h->type.ndim, count, NULL);
     const bool read = from >= 0 && memory >= 0 &&
                       h5.H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
@@ -352,6 +378,7 @@ ls_status ls_hdf5_read(const ls_hdf5 *h, int64_t first, int64_t n, void *to)
         h5.H5Sclose(from);
     if (memory >= 0)
         h5.H5Sclose(memory);
+    set_theirs(theirs);
     pthread_mutex_unlock(&lock);
     return read ? LS_OK
                 : ls_fail(LS_E_FORMAT,

@@ -164,6 +164,23 @@ static void unknown_filters_are_named(void **state)
     H5Pclose(how);
 }
 
+/* The program's own use of the library is as before. */
+static void settings_are_given_back(void **state)
+{
+    (void)state;
+    H5E_auto2_t before, after;
+    void *with;
+    unsigned plugins = 0;
+    H5Eget_auto2(H5E_DEFAULT, &before, &with);
+    make("settings.h5", H5P_DEFAULT, true);
+    assert_ok(open_array("settings.h5:x"));
+    assert_fails(LS_E_USAGE, open_array("settings.h5:y"), "it has no data set", "y");
+    H5Eget_auto2(H5E_DEFAULT, &after, &with);
+    assert_true(before && after == before);
+    assert_true(H5PLget_loading_state(&plugins) >= 0);
+    assert_int_equal(plugins, H5PL_ALL_PLUGIN);
+}
+
 static void pipes_are_refused(void **state)
 {
     (void)state;
@@ -190,8 +207,11 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(links_stay_in_the_file), cmocka_unit_test(elements_are_in_the_file),
-        cmocka_unit_test(sizes_agree),            cmocka_unit_test(unknown_filters_are_named),
+        cmocka_unit_test(links_stay_in_the_file),
+        cmocka_unit_test(elements_are_in_the_file),
+        cmocka_unit_test(sizes_agree),
+        cmocka_unit_test(unknown_filters_are_named),
+        cmocka_unit_test(settings_are_given_back),
         cmocka_unit_test(pipes_are_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
