@@ -29,18 +29,22 @@ else
 fi
 folder=runs/$name
 
-# Looks for the data once, and downloads it. Where that fails, all commands use the built-in shapes.
+# finished true|false: there is a finished demo on the built-in shapes, or on the real data
+finished() { grep -qs '"state":"finished"' "$folder/result.json" && grep -qs "\"builtin_data\":$1" "$folder/result.json"; }
+
+# Looks for the data once, and downloads it. Where that fails, all commands use the built-in shapes, and leave a demo on the real data alone.
 data=
 build/lockstep data "$recipe" --samples 1 --set data.fallback=false > /dev/null || {
+    [ $? != 75 ] || exit 75 # Ctrl-C
+    ! finished false || name=$name-shapes
+    folder=runs/$name
     echo "The demo goes on with the built-in shapes, whose results say nothing about these data."
     data=data.type=shapes
     set -- "$@" "$data"
 }
 
 # An interrupted demo starts from the beginning, and so does one with other data. A finished one is only shown again.
-was=
-! grep -qs '"builtin_data":true' "$folder/result.json" || was=data.type=shapes
-{ grep -qs '"state":"finished"' "$folder/result.json" && [ "$was" = "$data" ]; } || rm -rf "$folder"
+finished "$([ -z "$data" ] && echo false || echo true)" || rm -rf "$folder"
 for key; do
     set -- "$@" --set "$key"
     shift
