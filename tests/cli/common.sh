@@ -39,8 +39,8 @@ same() {
     done
     has "runs/$1/result.json" '"state":"finished"'
 }
-# until_true COMMAND...: as long as it takes on a machine that has no time for us
-until_true() { local end=$((SECONDS + 120)); while [ $SECONDS -lt $end ]; do "$@" 2>/dev/null && return; sleep 0.01; done; bad "$what: waits in vain for: $*"; tail -n 20 err; false; }
+# until_true COMMAND...: as long as it takes on a machine that has no time for us ($patience seconds)
+until_true() { local end=$((SECONDS + ${patience-120})); while [ $SECONDS -lt $end ]; do "$@" 2>/dev/null && return; sleep 0.01; done; bad "$what: waits in vain for: $*"; tail -n 20 err; false; }
 # free NAME: no process holds that run any more. (Looked up, not tried: whoever takes the lock to see whether it is free stands in the way.)
 free() { ! grep -q ":$(stat -c %i "runs/$1/lock.txt") " /proc/locks; }
 # idx_data FOLDER TRAIN TEST SIZE: MNIST's four files, of so many images of SIZE x SIZE pixels of noise, with labels

@@ -1,8 +1,8 @@
-# slurm_cluster.sh - a Slurm cluster of virtual nodes on this machine, for a test that sources this file after common.sh: `cluster_up N` makes nodes n1 .. nN,
-# `on NODE COMMAND...` runs a command there (node `ctl`: where slurmctld runs), `cluster_down` leaves nothing behind. No systemd and no cgroups are needed.
-# A node is a network namespace with a hostname, a hosts file and a slurmd of its own. A bridge inside the namespace of slurmctld joins them, so addresses and
-# names of devices meet nobody else's. munged has its key and socket in $work.
-cluster=lockstep-$$ # begins the names of the namespaces
+# slurm_cluster.sh - a Slurm cluster of virtual nodes on this machine, for a test that sources this file: `cluster_alone "$@"` comes first, before common.sh;
+# `cluster_up N` makes nodes n1 .. nN, `on NODE COMMAND...` runs a command there (node `ctl`: where slurmctld runs), `cluster_down` ends them. No systemd and no
+# cgroups are needed. A node is a network namespace with a hostname and a slurmd of its own. A bridge inside the namespace of slurmctld joins them, so addresses
+# and names of devices meet nobody else's. munged has its key and socket in $work.
+own="--pid --fork --kill-child --mount --mount-proc"
 
 cluster_possible() { # or a line that says why not
     local command
@@ -10,30 +10,43 @@ cluster_possible() { # or a line that says why not
     for command in ip unshare munged slurmctld slurmd srun sbatch; do
         command -v $command >/dev/null || { echo "there is no $command"; return 1; }
     done
-    [ ${#work} -lt 80 ] || { echo "the path of a socket in $work would be too long"; return 1; }
-    ip netns add $cluster-ctl 2>err || { echo "this machine gives no network namespaces: $(head -n 1 err)"; return 1; }
-    ip -n $cluster-ctl link add br0 type bridge 2>err || { echo "this machine gives no bridges: $(head -n 1 err)"; return 1; }
+    unshare $own --net sh -c 'mount -t tmpfs none /run && ip netns add n1 && ip link add br0 type bridge' 2>&1 | head -n 1 | sed 's/^/this machine gives no namespaces or bridges: /' | grep . && return 1
+    return 0
 }
 
-on() { local node=$1; shift; ip netns exec "$cluster-$node" unshare --uts sh -c 'hostname "$0"; exec "$@"' "$node" "$@"; }
+# Runs the test once more, as the first process of a PID namespace: when that ends, also by SIGKILL, all others end, and the mounts and namespaces go with them.
+# Names of network namespaces are in /run, which is empty here, so tests at the same time do not meet. Exit status 77: not possible here.
+cluster_alone() { # WORDS...: of the test
+    local why
+    if [ "${LOCKSTEP_TEST_ALONE-}" != yes ]; then
+        why=$(cluster_possible) && LOCKSTEP_TEST_ALONE=yes exec unshare $own "$BASH" "$0" "$@"
+        echo "skipped: $(basename "$0"): $why (Debian: slurm-wlm munge iproute2)"
+        exit 77
+    fi
+    unset LOCKSTEP_TEST_ALONE
+    mount -t tmpfs none /run && mount -t tmpfs none /dev/shm
+}
+
+on() { local node=$1; shift; ip netns exec "$node" unshare --uts sh -c 'hostname "$0"; exec "$@"' "$node" "$@"; }
 
 node_up() { on "$1" slurmd -f "$SLURM_CONF" -N "$1"; }
 # the node dies with all that runs there
-node_dies() { local pids; while pids=$(ip netns pids "$cluster-$1") && [ -n "$pids" ]; do kill -9 $pids 2>/dev/null; done; }
+node_dies() { local pids; while pids=$(ip netns pids "$1") && [ -n "$pids" ]; do kill -9 $pids 2>/dev/null; done; }
 node_is() { [ "$(on ctl sinfo -h -N -n "$1" -o %T)" = "$2" ]; }
 
 cluster_network() { # NODES
     local i
-    ip -n $cluster-ctl link set lo up && ip -n $cluster-ctl link set br0 up && ip -n $cluster-ctl addr add 10.77.7.254/24 dev br0
-    printf '127.0.0.1 localhost\n10.77.7.254 ctl\n' >hosts
+    ip netns add ctl && ip -n ctl link add br0 type bridge || return
+    ip -n ctl link set lo up && ip -n ctl link set br0 up && ip -n ctl addr add 10.77.7.254/24 dev br0
+    printf '127.0.0.1 localhost %s\n10.77.7.254 ctl\n' "$(hostname)" >hosts
     for i in $(seq "$1"); do
         printf '10.77.7.%d n%d\n' "$i" "$i" >>hosts
-        ip netns add $cluster-n$i
-        ip -n $cluster-n$i link add eth0 type veth peer name port$i netns $cluster-ctl
-        ip -n $cluster-n$i link set lo up && ip -n $cluster-n$i link set eth0 up && ip -n $cluster-n$i addr add "10.77.7.$i/24" dev eth0
-        ip -n $cluster-ctl link set port$i master br0 && ip -n $cluster-ctl link set port$i up
+        ip netns add n$i
+        ip -n n$i link add eth0 type veth peer name port$i netns ctl
+        ip -n n$i link set lo up && ip -n n$i link set eth0 up && ip -n n$i addr add "10.77.7.$i/24" dev eth0
+        ip -n ctl link set port$i master br0 && ip -n ctl link set port$i up
     done
-    for i in ctl $(seq -f n%g "$1"); do mkdir -p /etc/netns/$cluster-$i && cp hosts /etc/netns/$cluster-$i/hosts; done
+    mount --bind hosts /etc/hosts
 }
 
 # An empty cgroup.conf is fatal. TmpFS contains %n, because PMIx of two nodes would meet in one /tmp. A node may claim any number of CPUs
@@ -42,11 +55,11 @@ cluster_config() { # NODES
     export SLURM_CONF=$work/slurm.conf
     [ "$(slurmd -V | sed 's/[^0-9]*\([0-9]*\).*/\1/')" -ge 23 ] && echo CgroupPlugin=disabled >cgroup.conf || echo CgroupPlugin=cgroup/v1 >cgroup.conf
     cat >slurm.conf <<END
-ClusterName=$cluster
+ClusterName=lockstep
 SlurmctldHost=ctl(10.77.7.254)
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket=$work/munge/socket,cred_expire=10
+AuthInfo=socket=$work/munge/socket,cred_expire=60
 CredType=cred/munge
 StateSaveLocation=$work/state
 SlurmdSpoolDir=$work/spool-%n
@@ -64,7 +77,7 @@ SchedulerType=sched/builtin
 SchedulerParameters=batch_sched_delay=1,sched_interval=1
 SlurmdParameters=config_overrides
 ReturnToService=2
-SlurmdTimeout=10
+SlurmdTimeout=30
 KillWait=30
 MpiDefault=none
 TmpFS=$work/tmp-%n
@@ -76,9 +89,10 @@ END
 
 cluster_up() { # NODES
     local i
+    [ ${#work} -lt 80 ] || { echo "the path of a socket in $work would be too long"; return 1; }
     chmod 755 "$work" # munge wants its socket to be reachable
     mkdir state munge && chmod 711 munge
-    cluster_network "$1"
+    cluster_network "$1" || return
     cluster_config "$1"
     (umask 077; head -c 128 /dev/urandom >munge/key)
     munged --force --key-file="$work/munge/key" --socket="$work/munge/socket" --pid-file="$work/munge/pid" --log-file="$work/munge/log" --seed-file="$work/munge/seed" || return
@@ -88,12 +102,7 @@ cluster_up() { # NODES
 }
 
 cluster_down() {
-    local name
-    for name in $(ip netns list 2>/dev/null | sed -n "s/^\($cluster-[a-z0-9]*\).*/\1/p"); do
-        node_dies "${name#"$cluster-"}"
-        ip netns del "$name"
-        rm -rf "/etc/netns/$name"
-    done
+    local node
+    for node in $(ip netns list 2>/dev/null | cut -d' ' -f1); do node_dies "$node"; done
     [ ! -s "$work/munge/pid" ] || kill "$(cat "$work/munge/pid")" 2>/dev/null
-    rmdir /etc/netns 2>/dev/null # if nobody else has a folder there
 }
