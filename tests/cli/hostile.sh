@@ -115,5 +115,5 @@ kill -INT $child
 wait $child
 got=$?
 [ $got -eq 75 ] || bad "$what: exit status $got instead of 75"
-has err "^stopped while (hashing|inflating) .*bomb.gz"
+has err "^stopped while (opening|hashing|inflating) .*bomb.gz"
 finish
