@@ -140,7 +140,7 @@ static int on_progress(void *context, curl_off_t all_down, curl_off_t down, curl
     exchange *x = context;
     if (!ls_stop_asked())
         return 0;
-    if (!x->moved_at || x->moved != down + up) {
+    if (x->moved_at == 0 || x->moved != down + up) {
         x->moved = down + up;
         x->moved_at = ls_now();
     }
@@ -317,7 +317,7 @@ ls_status ls_http_request(ls_http *r)
         char *next = NULL;
         if (hops > REDIRECTIONS)
             s = ls_fail(LS_E_IO, "%s: more than %d redirections", ls_url_shown(shown, r->url), REDIRECTIONS);
-        if (s == LS_OK && !r->patience)
+        if (s == LS_OK && r->patience == 0)
             s = ls_stop_check("waiting for %s", ls_url_shown(shown, r->url));
         if (s == LS_OK)
             s = ask(r, url ? url : r->url, &next);
