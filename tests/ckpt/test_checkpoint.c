@@ -39,7 +39,9 @@ static ls_status save_alone(const char *dir, const char *config, const char *tra
     for (int64_t i = 0; i < n; i++)
         mine[i] = (ls_range){ .count = ls_type_count(&list[i].tensor.type), .data = list[i].tensor.data };
     return ls_checkpoint_save(
-        dir, &(ls_checkpoint_contents){ config, trainer, .model = { n, list, mine }, .max_file = max_file },
+        dir,
+        &(ls_checkpoint_contents){ config, trainer, .model = { .n = n, .tensors = list, .mine = mine },
+                                   .max_file = max_file },
         NULL, NULL);
 }
 
@@ -108,10 +110,11 @@ static void averages_begin_with_step_1(void **state)
         ls_range mine[] = { { .count = 1000, .data = zeros }, { .count = 1, .data = &step } },
                  all[] = { { .count = 2000, .data = values }, { .count = 1000, .data = values + 2000 } };
         const char *dir = ls_test_path(step ? "ema-1" : "ema-0");
-        ASSERT_OK(ls_checkpoint_save(dir,
-                                     &(ls_checkpoint_contents){ CONFIG, TRAINER, .model = { 2, tensors, all },
-                                                                .optimizer = { 2, own, mine } },
-                                     NULL, NULL));
+        const ls_tensor_list model = { .n = 2, .tensors = tensors, .mine = all },
+                             state_of_it = { .n = 2, .tensors = own, .mine = mine };
+        ASSERT_OK(ls_checkpoint_save(
+            dir, &(ls_checkpoint_contents){ CONFIG, TRAINER, .model = model, .optimizer = state_of_it }, NULL,
+            NULL));
         ls_checkpoint c;
         ASSERT_OK(ls_checkpoint_open(&c, dir, LS_VERIFY_FULL, NULL));
         ASSERT_OK(ls_checkpoint_use_ema(&c));

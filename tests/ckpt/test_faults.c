@@ -51,8 +51,8 @@ static ls_status save(ls_group *g, void *context)
     }
     const ls_checkpoint_contents c = { .config = "{}\n",
                                        .trainer = "{\"step\": 1}\n",
-                                       .model = { TENSORS, t, mine },
-                                       .optimizer = { 1, t, mine },
+                                       .model = { .n = TENSORS, .tensors = t, .mine = mine },
+                                       .optimizer = { .n = 1, .tensors = t, .mine = mine },
                                        .max_file = 2 * 4 * SIZE,
                                        .per_rank = per_rank };
     char name[32];

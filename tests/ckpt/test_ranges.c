@@ -223,7 +223,7 @@ static ls_status save_columns(ls_group *g, void *context)
     RANK_CHECK(ls_box_split(&box, 1, ranks, rank));
     const ls_range r[2] = { { .count = rank == 0, .data = &bias },
                             { .count = LONG * mine, .data = data, .box = &box } };
-    const ls_checkpoint_contents c = { "{}", "{}", .model = { 2, t, r } };
+    const ls_checkpoint_contents c = { "{}", "{}", .model = { .n = 2, .tensors = t, .mine = r } };
     ls_saving *v = NULL;
     ls_status s = ls_saving_begin(&v, x->dir, &c, g);
     if (s == LS_OK)

@@ -225,8 +225,9 @@ static void refuses_what_does_not_fit(void **state)
     ASSERT_OK(ls_checkpoint_save(
         folder(plain, "plain", 0),
         &(ls_checkpoint_contents){ "{}", "{}",
-                                   .model = { 1, &(ls_named_tensor){ "w", ls_tensor_of(&x, &type) },
-                                              &(ls_range){ .count = 1, .data = &x } } },
+                                   .model = { .n = 1,
+                                              .tensors = &(ls_named_tensor){ "w", ls_tensor_of(&x, &type) },
+                                              .mine = &(ls_range){ .count = 1, .data = &x } } },
         NULL, NULL));
     leg weights = { options(0, &LAYOUTS[0]), 1, 2, plain, other, losses };
     ASSERT_FAILS(run_ranks(1, rank, &weights), LS_E_FORMAT, "without optimizer state", "ls_trainer_load");
