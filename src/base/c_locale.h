@@ -1,6 +1,6 @@
 /* c_locale.h - the functions of the C library that follow the program's locale, as they are in the locale C.
  * A host program may have called setlocale, and a decimal comma would break every number that we read and
- * every file that we write. So `src` reads and writes numbers only with these (tools/check_style). */
+ * every file that we write. So `src` reads and writes numbers only with these (tools/check_locale). */
 #pragma once
 #include <stdarg.h>
 #include <stddef.h>
