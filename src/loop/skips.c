@@ -20,7 +20,7 @@ ls_status ls_skips_failed(ls_loop *l, ls_status s, int64_t epoch, const ls_step_
     return ls_fail(s, "%s. This step changed no weight. %s%s%s%s", message,
                    saved ? "The next start continues from the last checkpoint, " : "Nothing is saved yet",
                    saved ? l->snapshots.dir : "", saved ? "/latest" : "",
-                   r->skip == LS_SKIP_OVERFLOW
+                   r->skip == LS_SKIP_OVERFLOW || l->recipe->train.nonfinite == LS_NONFINITE_SKIP
                        ? ""
                        : "; with the same settings it comes here again; train.nonfinite: skip leaves such "
                          "steps out");

@@ -79,6 +79,7 @@ done
 # ---- too many in a row; a checkpoint between them does not begin the count anew
 awk 'BEGIN { print "a,b,c,y"; for (i = 0; i < 64; i++) print i / 64 ",0.5,0.25," (i >= 24 ? "1e30" : 0.5) }' >late.csv
 refused 1 'step 7 .*; it is step 4 in a row that was skipped, and max_skips is 4\. This step' train recipe.yaml --set run.name=many --set data.train.x=late.csv:a,b,c --set data.train.y=late.csv:y --set train.nonfinite=skip --set train.max_skips=4
+times 0 err "train.nonfinite: skip leaves" # it is set already
 at many 6
 has runs/many/checkpoints/latest/trainer.json '"nonfinite_skips":3,'
 refused 1 'step 7 .*; it is step 4 in a row' train recipe.yaml --set run.name=many --set data.train.x=late.csv:a,b,c --set data.train.y=late.csv:y --set train.nonfinite=skip --set train.max_skips=4
