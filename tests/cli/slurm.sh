@@ -22,6 +22,24 @@ END
 sed 's/steps: 300/steps: 10000000/; s/every_steps: 20/every_steps: 0/' small.yaml >long.yaml
 "$lockstep" train small.yaml --set run.name=whole >out 2>err || bad "one process"
 
+# start.sh OPTIONS... COMMAND...: `srun --mpi=pmix`. Open MPI 4.1 with PMIx 4.2 and Slurm 22.05 loses a start now and then where CPUs are crowded: rank 0 gets
+# a message while it is in MPI_Init, and calls a handler that is not there yet. Five lines of MPI do the same (docs/ranks.md), so such a start, and no other, is
+# repeated. What tee reads outlives the signals of a batch system.
+cat >start.sh <<'END'
+#!/bin/bash
+said=said.$SLURM_JOB_ID.$$
+trap : TERM HUP INT USR1 USR2 # srun gets them too, and its status is the one that counts
+for attempt in 1 2 3; do
+    srun --mpi=pmix --wait=20 "$@" 2> >(trap '' TERM HUP INT USR1 USR2; exec tee "$said" >&2)
+    status=$?
+    wait $!
+    [ $status = 139 ] && grep -q "Failing at address: (nil)" "$said" && ! grep -q "^data \|^ranks \|^error" "$said" || exit $status
+    echo "start.sh: attempt $attempt of 3 died in MPI_Init"
+done
+exit $status
+END
+chmod +x start.sh
+
 # submit NAME OPTIONS...: the script on stdin becomes a job; its output is NAME.out, its number $job
 submit() {
     local name=$1; shift
@@ -45,31 +63,31 @@ stopped() { # NAME WHY: with a checkpoint of its last step
 # ranks know beforehand; a signal long before it, and requeued until the run is done
 slow=LOCKSTEP_FAULT=delay@random:seconds=0.05
 submit limit --time=1 -N2 --ntasks-per-node=2 -w n1,n2 <<END
-SLURM_JOB_END_TIME=4000000000 $slow srun --mpi=pmix "$lockstep" train long.yaml --set run.name=limit
+SLURM_JOB_END_TIME=4000000000 $slow ./start.sh "$lockstep" train long.yaml --set run.name=limit
 END
 submit parent --time=1 -N2 --ntasks-per-node=1 -w n1,n2 <<END
 SLURM_JOB_END_TIME=4000000000 $slow "$lockstep" train long.yaml --hosts slurm --set run.name=parent
 END
 submit knows --time=1 -N2 --ntasks-per-node=1 -w n1,n2 <<END
-$slow srun --mpi=pmix "$lockstep" train long.yaml --set run.name=knows
+$slow ./start.sh "$lockstep" train long.yaml --set run.name=knows
 END
 submit requeued --time=3 -N2 --ntasks-per-node=2 -w n1,n2 --signal=TERM@155 --requeue <<'END'
 [ -n "$SLURM_RESTART_COUNT" ] || export LOCKSTEP_FAULT=delay@random:seconds=0.5
-srun --mpi=pmix "$lockstep" train small.yaml --set run.name=requeued
+./start.sh "$lockstep" train small.yaml --set run.name=requeued
 [ $? = 75 ] && scontrol requeue "$SLURM_JOB_ID"
 END
 requeued=$job
 
 # ---- the bits of one process; signals of scancel
 submit srun -N2 --ntasks-per-node=2 -w n3,n4 <<'END'
-srun --mpi=pmix "$lockstep" train small.yaml --set run.name=srun
+./start.sh "$lockstep" train small.yaml --set run.name=srun
 echo "status $?"
 END
 until_true grep -q "^status" srun.out
 what="srun"; has srun.out "^status 0$"; once srun.out "^ranks +4 on 2 hosts \(mpi\)"; same srun
 for signal in TERM HUP USR2; do
     submit cancel-$signal -N2 --ntasks-per-node=1 -w n3,n4 <<END
-$slow srun --mpi=pmix "$lockstep" train long.yaml --set run.name=cancel-$signal
+$slow ./start.sh "$lockstep" train long.yaml --set run.name=cancel-$signal
 echo "status \$?"
 END
     until_true has_steps cancel-$signal 3
@@ -92,8 +110,8 @@ done
 # ---- what is wrong is said once, whatever the number of hosts
 submit refused -N2 --ntasks-per-node=2 -w n3,n4 <<'END'
 srun --mpi=none "$lockstep" train small.yaml --set run.name=refused 2>bare
-srun --mpi=pmix -N2 -n3 "$lockstep" train small.yaml --set run.name=refused 2>uneven
-srun --mpi=pmix "$lockstep" train small.yaml --set run.name=refused --set modell.type=mlp 2>key
+./start.sh -N2 -n3 "$lockstep" train small.yaml --set run.name=refused 2>uneven
+./start.sh "$lockstep" train small.yaml --set run.name=refused --set modell.type=mlp 2>key
 "$lockstep" train small.yaml --set run.name=refused --hosts slurm --set parallel.units=pattern:nothing 2>units
 echo done
 END
