@@ -15,7 +15,7 @@
 #include "base/sys.h"
 #include "base/thread_pool.h"
 #include "device/device.h"
-#include "device/update_attrs.h"
+#include "graph/update_attrs.h"
 #include "memory.h"
 
 enum { PASSES = 8, MOST = 100, BLOCK = 1 << 16 };

@@ -10,8 +10,8 @@
  * and rounded to nearest even when they are stored. Kernels of one level give the same bits on every machine
  * that has the level. */
 #pragma once
-#include "attrs.h"
 #include "base/box.h"
+#include "graph/attrs.h"
 
 typedef enum ls_isa {
     LS_ISA_GENERIC,
@@ -33,7 +33,7 @@ typedef struct ls_kernel_args {
     /* Outputs. One may share memory with an input only if the op's row allows it (in place), or requires it
      * (alias). */
     const ls_tensor *out;
-    const void *attrs; /* the op's struct in attrs.h; NULL if it has none */
+    const void *attrs; /* the op's struct in graph/attrs.h; NULL if it has none */
     /* the box of the operand that has @ in the op's rule, in its whole tensor; NULL: it is whole */
     const ls_box *at;
     void *workspace; /* as many bytes as `workspace` returned, aligned to 64 bytes, with arbitrary contents */

@@ -2,9 +2,9 @@
  * (seed and step), the position of the sample in the step, and the position of the element in the whole
  * sample. So all devices, ranks and layouts drop the same elements. */
 #pragma once
-#include "attrs.h"
 #include "base/box.h"
 #include "base/rng.h"
+#include "graph/attrs.h"
 
 typedef struct ls_dropping {
     ls_rng_key key;

@@ -1,10 +1,7 @@
 /* picture_lines.h - which elements of a picture's line an average pool or a resize looks at. */
 #pragma once
 #include <math.h>
-#include "device.h"
-
-/* ls_resize_attrs.mode, the values of ls_resize (lockstep/graph.h) */
-enum { LS_BY_NEAREST, LS_BY_CENTRES, LS_BY_CORNERS };
+#include "graph/attrs.h"
 
 /* Elements [begin, end) of a line, and the number by which their sum is divided. */
 typedef struct ls_pool_window {

@@ -4,7 +4,7 @@
  * distance is. */
 #pragma once
 #include <math.h>
-#include "device/attrs.h"
+#include "graph/attrs.h"
 
 static inline int64_t ls_position_bucket(const ls_position_bias_attrs *a, int64_t distance) /* key - query */
 {

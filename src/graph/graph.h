@@ -7,8 +7,10 @@
 #pragma once
 #include "base/arena.h"
 #include "base/box.h"
-#include "device/attrs.h"
+#include "graph/attrs.h"
+#include "graph/collective_attrs.h"
 #include "graph/placement.h"
+#include "graph/source_attrs.h"
 #include "lockstep/graph.h"
 
 typedef struct ls_op ls_op;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/argument.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 #include "graph/graph.h"
 #include "ops/rules.h"
 

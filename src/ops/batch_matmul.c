@@ -2,7 +2,7 @@
  * The gradients are such products too. */
 #include "rules.h"
 #include "base/argument.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 enum { A, B };
 

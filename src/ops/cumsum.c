@@ -2,7 +2,7 @@
  * end. */
 #include "rules.h"
 #include "base/argument.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 static ls_status infer_cumsum(ls_infer *i)
 {

@@ -2,7 +2,7 @@
  * over the channels of a group and all positions. With one channel a group it is instance normalisation. */
 #include "rules.h"
 #include "base/argument.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 enum { X, GAIN, BIAS };               /* of group_norm */
 enum { DY, OF, DY_GAIN, MEAN, RSTD }; /* of its gradient; OF: x */

@@ -7,7 +7,7 @@
  * A number outside of the dimension makes a NaN, so that the step stops and names the op. */
 #include "rules.h"
 #include "base/argument.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 enum { FROM, INDEX };
 

@@ -2,7 +2,7 @@
  * al. 2023), Muon (Jordan et al. 2024), Adafactor (Shazeer and Stern 2018), the moving average of the
  * parameters. As there, what they write is state in place, and with
  * apply = 0 nothing changes. */
-#include "device/update_attrs.h"
+#include "graph/update_attrs.h"
 #include "rules.h"
 
 static bool given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }

@@ -5,7 +5,7 @@
  * that is absent is 0. */
 #include "rules.h"
 #include "base/argument.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 enum { X, W, H0, C0 };                            /* lstm */
 enum { DY, DCELLS, LW, CELLS, LACTS, LC0 };       /* its gradient */

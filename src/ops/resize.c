@@ -1,11 +1,10 @@
 /* resize.c - NCHW pictures of other sizes, as PyTorch's F.interpolate without antialias. */
 #include "rules.h"
 #include "base/argument.h"
-#include "device/picture_lines.h"
 
 _Static_assert((int)LS_RESIZE_NEAREST == LS_BY_NEAREST && (int)LS_RESIZE_BILINEAR == LS_BY_CENTRES &&
                    (int)LS_RESIZE_BILINEAR_CORNERS == LS_BY_CORNERS,
-               "kernels have the modes by other names");
+               "attributes have the modes by other names");
 
 static ls_status infer_resize(ls_infer *i) /* of the op and of its gradient */
 {

@@ -90,7 +90,7 @@ extern const ls_op ls_op_input, ls_op_param, ls_op_state, ls_op_buffer, ls_op_fi
 extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_op_permute, ls_op_pack,
     ls_op_broadcast_to, ls_op_sum_to, ls_op_max_to, ls_op_cumsum, ls_op_gather, ls_op_scatter_add;
 #define ELEMENTWISE(opcode, name) extern const ls_op ls_op_##name;
-#include "device/elementwise.list"
+#include "graph/elementwise.list"
 #undef ELEMENTWISE
 extern const ls_op ls_op_cast, ls_op_fused;
 extern const ls_op ls_op_random_key, ls_op_dropout;

@@ -10,7 +10,7 @@ const ls_op *const ls_ops[] = {
         &ls_op_broadcast_to, &ls_op_sum_to, &ls_op_max_to, &ls_op_cumsum, &ls_op_gather,
         &ls_op_scatter_add,
 #define ELEMENTWISE(opcode, name) &ls_op_##name,
-#include "device/elementwise.list"
+#include "graph/elementwise.list"
 #undef ELEMENTWISE
     &ls_op_cast, &ls_op_fused,
     &ls_op_random_key, &ls_op_dropout,

@@ -1,6 +1,6 @@
 /* lion.c - Lion (Chen et al. 2023, algorithm 2). It has one moment, exp_avg, and decoupled weight decay. */
 #define LS_NO_CALL_SITES
-#include "device/update_attrs.h"
+#include "graph/update_attrs.h"
 #include "rules.h"
 
 ls_value ls_optimizer_lion(ls_graph *g, const ls_update_unit *u, const ls_optimizer *o,

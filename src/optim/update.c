@@ -3,7 +3,7 @@
  * scaling only the scale does. */
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
-#include "device/update_attrs.h"
+#include "graph/update_attrs.h"
 #include "graph/identity.h"
 #include "rules.h"
 

@@ -5,7 +5,7 @@
 #define LS_NO_CALL_SITES
 #include <math.h>
 
-#include "device/update_attrs.h"
+#include "graph/update_attrs.h"
 #include "graph/identity.h"
 #include "rules.h"
 

@@ -4,7 +4,7 @@ set -eu
 checker=$1/tools/check_layers
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-mkdir -p "$root/src/base" "$root/src/graph" "$root/src/ops" "$root/src/data" "$root/src/cli"
+mkdir -p "$root/src/base" "$root/src/graph" "$root/src/ops" "$root/src/device/cpu" "$root/src/data" "$root/src/cli"
 
 cat > "$root/src/data/good.c" << 'END'
 #include "local.h"
@@ -18,6 +18,7 @@ static const char *text = "printf(1)"; // exit(1)
 snprintf(a, 1, "x"); my_exit(1); ls_sys_rename(a, b); w->write(a); fd = open(path, O_RDONLY);
 END
 echo '#include "graph/op.h"' > "$root/src/ops/good.c"
+printf '#include "graph/attrs.h"\n#include "graph/tensor_attrs.h"\n#include "graph/elementwise.list"\n' > "$root/src/device/cpu/good.c"
 mkdir -p "$root/include/lockstep"
 echo 'LS_API int ls_count(int a);' > "$root/include/lockstep/status.h"
 printf '#include "status.h"\nLS_API ls_value ls_graph_input(ls_graph *g,\n    int n);\n' > "$root/include/lockstep/graph.h"
@@ -42,8 +43,11 @@ refused() { # SOURCE LINE, MESSAGE
     esac
     rm "$root/$file"
 }
-refused base/bad.c '#include "graph/graph.h"' 'of graph (level 2)'
-refused base/bad.c '# include  "lockstep/graph.h"' 'of graph (level 2)'
+refused base/bad.c '#include "graph/graph.h"' 'of graph (level 1)'
+refused base/bad.c '# include  "lockstep/graph.h"' 'of graph (level 1)'
+refused device/bad.h '#include "graph/graph.h"' 'kernels know the attributes of ops, but no graph'
+refused device/cpu/bad.c '#include "graph/op.h"' 'kernels know the attributes of ops, but no graph'
+refused ops/bad.c '#include "device/device.h"' 'of device (level 2)'
 refused data/bad.h '#include "models/x.h"' 'of models (level 6)'
 refused graph/bad.c '#include "plan/plan.h"' 'of plan (level 3)'
 refused data/bad.c '#include "../base/str.h"' 'write the path from src/'
@@ -51,7 +55,7 @@ refused data/bad.c '#include "nowhere/x.h"' 'unknown folder'
 refused data/bad.c '#include "lockstep/unheard.h"' 'there is no include/lockstep/unheard.h'
 refused include/lockstep/empty.h 'typedef int ls_empty;' 'no folder implements a function of this header'
 printf 'int ls_low(int a)\n{\n}\n' > "$root/src/base/low.c"
-refused include/lockstep/low.h '#include "graph.h" /* LS_API int ls_low(int a); */' 'of graph (level 2)'
+refused include/lockstep/low.h '#include "graph.h" /* LS_API int ls_low(int a); */' 'of graph (level 1)'
 rm "$root/src/base/low.c"
 refused cli/bad.c '#include "data/internal.h"' 'is private to src/data'
 refused cli/bad.c '#include "data/set_own.h"' 'is private to src/data'

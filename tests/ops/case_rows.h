@@ -2,7 +2,7 @@
 #pragma once
 #include "cases.h"
 #include "prepare.h"
-#include "device/update_attrs.h"
+#include "graph/update_attrs.h"
 
 /* clang-format off */
 #define ARRAY(type, ...) (const type[]){ __VA_ARGS__ }

@@ -1,7 +1,7 @@
 /* tensor_rows.h - macros for the rows of tensor_cases.inc. */
 #pragma once
 #include "case_rows.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 /* clang-format off */
 #define LOG_SOFTMAX(R, C) \

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "kernels.h"
 #include "prepare.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 #include "support/support.h"
 
 static uint64_t seed = 1, count = 40; /* count: of cases of each kind */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 #include "passes/evaluate.h"

@@ -1,6 +1,6 @@
 /* batch_matmul.c - products of matrices, one for each of the leading dimensions. */
 #include "ref.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 void ls_ref_batch_matmul(const ls_kernel_args *a) /* a, b -> y */
 {

@@ -170,6 +170,6 @@ size_t ls_ref_fused_workspace(const ls_kernel_args *a)
 
 #define ELEMENTWISE(opcode, name) \
     void ls_ref_##name(const ls_kernel_args *a) { elementwise(a, LS_EW_##opcode); }
-#include "device/elementwise.list"
+#include "graph/elementwise.list"
 #undef ELEMENTWISE
 void ls_ref_cast(const ls_kernel_args *a) { elementwise(a, LS_EW_CAST); }

@@ -1,6 +1,6 @@
 /* group_norm.c - group normalisation and its gradient. A sample's group is a run of elements. */
 #include "ref.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 typedef struct groups {
     int64_t samples, groups, channels, positions; /* channels of a group */

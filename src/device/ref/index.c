@@ -1,7 +1,7 @@
 /* index.c - elements by their numbers along a dimension, and running sums along one. A tensor is seen as
  * [outer, n, inner], n along the dimension. */
 #include "ref.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 typedef struct along {
     int64_t outer, inner;

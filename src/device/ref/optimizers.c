@@ -1,5 +1,5 @@
 /* optimizers.c - Lion, the moving average of parameters, the rate of a group. */
-#include "device/update_attrs.h"
+#include "graph/update_attrs.h"
 #include "ref.h"
 
 static bool skipped(const ls_kernel_args *a, int apply)

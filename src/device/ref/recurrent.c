@@ -1,6 +1,6 @@
 /* recurrent.c - LSTM and GRU over time, and their gradients. A state is read back as it was stored. */
 #include "ref.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 typedef struct layer {
     int64_t batch, tokens, hidden;

@@ -58,7 +58,7 @@ double ls_ref_act_grad(ls_act act, double dy, double x); /* dy * act'(x) */
 #define REF_WORKSPACE(name) size_t ls_ref_##name##_workspace(const ls_kernel_args *a)
 /* clang-format off */
 #define ELEMENTWISE(opcode, name) REF_RUN(name);
-#include "device/elementwise.list"
+#include "graph/elementwise.list"
 #undef ELEMENTWISE
 REF_RUN(cast); /* elementwise.c */
 REF_RUN(fused); REF_WORKSPACE(fused);

@@ -15,7 +15,7 @@
 /* clang-format off */
 static const ls_kernel KERNELS[] = {
 #define ELEMENTWISE(opcode, name) ROW(name),
-#include "device/elementwise.list"
+#include "graph/elementwise.list"
 #undef ELEMENTWISE
     ROW(cast), ROW_WORKSPACE(fused),
     ROW(fill), ROW(permute), ROW(pack), ROW(broadcast_to), ROW(sum_to), ROW(max_to),

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "device/update_attrs.h"
+#include "graph/update_attrs.h"
 #include "ref.h"
 
 static bool skipped(const ls_kernel_args *a, int apply)

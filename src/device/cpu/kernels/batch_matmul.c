@@ -4,7 +4,7 @@
  * same bits, because threads change none of a product. */
 #include "tensor_ops.h"
 #include "gemm.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 enum { SMALL = 64 * 64 * 64 }; /* multiplications of a product that is not worth the threads' meetings */
 

@@ -2,7 +2,7 @@
  * inner], n along the dimension: columns of `inner` are vectors. */
 #include "tensor_ops.h"
 #include "kernel.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 enum { VECTORS = 4 };
 

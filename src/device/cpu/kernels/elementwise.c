@@ -231,7 +231,7 @@ static void run_single(const ls_kernel_args *a, ls_ew op, double number)
     {                                                                                               \
         run_single(a, LS_EW_##opcode, a->attrs ? ((const ls_number_attrs *)a->attrs)->value : 0.0); \
     }
-#include "device/elementwise.list"
+#include "graph/elementwise.list"
 #undef ELEMENTWISE
 
 KERNEL(fused)

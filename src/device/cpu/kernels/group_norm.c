@@ -3,7 +3,7 @@
  * SUMS vectors; those of channels over samples in the order of the samples. */
 #include "tensor_ops.h"
 #include "kernel.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 enum { SUMS = 4 };
 

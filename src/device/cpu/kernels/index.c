@@ -3,7 +3,7 @@
  * that each sum is made by one thread, in the order of the numbers. */
 #include "tensor_ops.h"
 #include "kernel.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 enum { COLUMNS = 16 }; /* of a task of scatter_add */
 

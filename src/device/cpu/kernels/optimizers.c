@@ -1,7 +1,7 @@
 /* optimizers.c - Lion, the moving average of parameters, the rate of a group. As in update.c, state changes
  * in place, and coefficients are computed in f64 and rounded to f32 once. */
 #include "optimizers.h"
-#include "device/update_attrs.h"
+#include "graph/update_attrs.h"
 #include "kernel.h"
 
 enum { OPTIMIZER_BLOCK = 4096 };

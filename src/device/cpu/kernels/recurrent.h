@@ -5,7 +5,7 @@
 #include "kernel.h"
 #include "small_mm.h"
 #include "vmath_more.h"
-#include "device/tensor_attrs.h"
+#include "graph/tensor_attrs.h"
 
 enum { UNIT = 16 }; /* rows of the workspace are multiples of it, at every level */
 

@@ -26,7 +26,7 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(gather, FLOATS),
     ROW(scatter_add, FLOATS, WORKSPACE(scatter_add)),
 #define ELEMENTWISE(opcode, name) ROW(name, FLOATS, .any_in = LS_OPERAND(0) | LS_OPERAND(1)),
-#include "device/elementwise.list"
+#include "graph/elementwise.list"
 #undef ELEMENTWISE
     ROW(cast, FLOATS, .any_in = LS_OPERAND(0)),
     ROW(fused, .supports = LS_NAME(ls_fused_supports), .any_in = ALL_INPUTS),

@@ -20,7 +20,7 @@ KERNEL(cast);
 KERNEL(fused);
 KERNEL_SUPPORTS(fused);
 #define ELEMENTWISE(opcode, name) KERNEL(name);
-#include "device/elementwise.list"
+#include "graph/elementwise.list"
 #undef ELEMENTWISE
 /* dropout.c */
 KERNEL(random_key);

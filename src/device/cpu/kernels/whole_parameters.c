@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "whole_parameters.h"
-#include "device/update_attrs.h"
+#include "graph/update_attrs.h"
 #include "kernel.h"
 #include "level.h"
 

@@ -1,4 +1,5 @@
-/* attrs.h - the constants of each op, shared by its row (src/ops) and its kernels (src/device).
+/* attrs.h - the constants of each op, shared by its row (src/ops) and its kernels (src/device). Those of ops
+ * without kernels are in source_attrs.h and collective_attrs.h.
  *
  * Each op with constants has a struct. The op's field table (graph/op.h) lists every field, and serves
  * printing, comparing, copying and hashing; so a struct must be zeroed before it is filled. An attribute
@@ -21,26 +22,6 @@ typedef struct ls_f64_list {
 typedef enum ls_act { LS_ACT_NONE, LS_ACT_RELU, LS_ACT_GELU, LS_ACT_GELU_TANH } ls_act;
 
 /* clang-format off */
-/* input, param, state. name: the input's name, or the parameter's full name. */
-/* How a parameter is cut: for each axis of the mesh, 1 + the dimension that it cuts into equal blocks; 0: it
- * cuts none. `type` is the type of one block. */
-typedef struct ls_cuts { int8_t dim[8]; } ls_cuts;
-/* What a source or an output means to the programs of a step (graph/identity.h). NAMED: only its name
- * tells, as a model or a caller declares it. UNIT, WEIGHTS, MOMENT, GRADIENT, GATHERED: the parameters of
- * unit number `unit`, the same in the type of computation, a moment of them, their gradient, and the whole
- * unit where it is a mapping. LOSS, DIVISOR, ROWS, TARGETS: of the loss (in an evaluation also the metric)
- * number `unit`. PREDICTED, PROBABILITY: what follows from the model's logits. REAL: how many samples of the
- * micro-batch are no padding; TRACK: whether it is number 0; PLACES: which samples of the step they are;
- * SEED: of random masks. The others are the numbers of a step, of which there is one each. */
-typedef enum ls_what { LS_IS_NAMED, LS_IS_UNIT, LS_IS_WEIGHTS, LS_IS_MOMENT, LS_IS_GRADIENT, LS_IS_GATHERED,
-    LS_IS_STEP, LS_IS_RATE, LS_IS_LOSS_SCALE, LS_IS_GOOD_STEPS, LS_IS_GRAD_NORM, LS_IS_APPLIED, LS_IS_LOSS,
-    LS_IS_DIVISOR, LS_IS_ROWS, LS_IS_TARGETS, LS_IS_PREDICTED, LS_IS_PROBABILITY, LS_IS_REAL, LS_IS_TRACK,
-    LS_IS_PLACES, LS_IS_SEED } ls_what;
-/* in the order of their names */
-typedef enum ls_moment { LS_EXP_AVG, LS_EXP_AVG_SQ, LS_MOMENTUM_BUFFER, LS_MOMENTS } ls_moment;
-typedef struct ls_identity { int64_t what, unit, moment; } ls_identity;
-typedef struct ls_source_attrs { const char *name; ls_type type; int64_t init; double init_a, init_b;
-    ls_cuts cuts; ls_identity is; } ls_source_attrs;
 /* row_sum. each: rows of a sample in dimension 0; ignore_index: integer weight of rows that do not count */
 typedef struct ls_row_sum_attrs { int64_t each, ignore_index; } ls_row_sum_attrs;
 typedef struct ls_fill_attrs { ls_type type; double value; } ls_fill_attrs;                  /* fill */
@@ -80,7 +61,7 @@ typedef struct ls_max_pool_attrs { int64_t kernel_h, kernel_w, stride_h, stride_
  * means count padding */
 typedef struct ls_avg_pool_attrs { int64_t height, width, kernel_h, kernel_w, stride_h, stride_w, pad_h,
     pad_w, whole; } ls_avg_pool_attrs;
-/* resize2d, and its gradient: the output's sizes; mode: ls_resize */
+/* resize2d, and its gradient: the output's sizes; mode: LS_BY_NEAREST, ... below */
 typedef struct ls_resize_attrs { int64_t height, width, mode; } ls_resize_attrs;
 /* attention, attention_grad. pad: the id of keys that must not be seen. dropout, purpose: as in dropout */
 typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad;
@@ -103,22 +84,10 @@ typedef struct ls_sgd_attrs { double momentum, dampening, weight_decay; int64_t 
 typedef struct ls_scale_update_attrs { double growth, backoff; int64_t interval; } ls_scale_update_attrs;
 /* dropout. purpose: hash of the layer's scope path */
 typedef struct ls_dropout_attrs { double p; uint64_t purpose; } ls_dropout_attrs;
-
-/* Collectives. group: name of a group of ranks (lockstep/mesh.h); ranks: how many they are; unit: what is
- * communicated, for people. */
-/* all_gather: type of the result; type in which its gradient is added; 1: it is a mapping */
-typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, via, map; ls_identity is; }
-    ls_gather_attrs;
-/* reduce_scatter, all_reduce: type of the result; type to which sums are rounded */
-typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, via, how; } ls_reduce_attrs;
-/* replicate: its gradient is summed over the group */
-typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via; } ls_replicate_attrs;
 /* clang-format on */
-/* to: the operand's own type, also if a pass changes it */
-enum { LS_TO_SAME = 31 };
-/* all_reduce. wide: adds 128-bit integers, each two i64. shared: all ranks use the sum as one value, so its
- * gradient is complete on each rank. */
-enum { LS_HOW_SUM, LS_HOW_MAX, LS_HOW_WIDE, LS_HOW_SHARED };
+
+/* ls_resize_attrs.mode, the values of ls_resize (lockstep/graph.h) */
+enum { LS_BY_NEAREST, LS_BY_CENTRES, LS_BY_CORNERS };
 
 /* fused: an element-wise program. Registers 0 .. n_in-1 are the inputs, broadcast to the output's shape. Each
  * instruction makes another register; the last one is the result. An instruction is four numbers: opcode

@@ -1,0 +1,21 @@
+/* collective_attrs.h - the constants of collectives, which a session runs (src/execute) and no kernel.
+ *
+ * group: name of a group of ranks (lockstep/mesh.h); ranks: how many they are; unit: what is communicated,
+ * for people. */
+#pragma once
+#include "meaning.h"
+
+/* clang-format off */
+/* all_gather: type of the result; type in which its gradient is added; 1: it is a mapping */
+typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, via, map; ls_identity is; }
+    ls_gather_attrs;
+/* reduce_scatter, all_reduce: type of the result; type to which sums are rounded */
+typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, via, how; } ls_reduce_attrs;
+/* replicate: its gradient is summed over the group */
+typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via; } ls_replicate_attrs;
+/* clang-format on */
+/* to: the operand's own type, also if a pass changes it */
+enum { LS_TO_SAME = 31 };
+/* all_reduce. wide: adds 128-bit integers, each two i64. shared: all ranks use the sum as one value, so its
+ * gradient is complete on each rank. */
+enum { LS_HOW_SUM, LS_HOW_MAX, LS_HOW_WIDE, LS_HOW_SHARED };
