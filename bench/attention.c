@@ -11,9 +11,9 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/thread_pool.h"
-#include "device/device.h"
+#include "device/cpu/isa.h"
 #include "memory.h"
-#include "plan/burst.h"
+#include "device/cpu/burst.h"
 
 typedef struct shape {
     const char *name;
@@ -97,7 +97,7 @@ static bool prepare(call *c, const shape *s, bool backward, const ls_device *d, 
                              .out = c->out,
                              .attrs = attrs,
                              .threads = d->threads,
-                             .isa = d->isa };
+                             .arch = d->arch };
     const char *why = "";
     c->kernel = ls_device_find(d, backward ? "attention_grad" : "attention", &c->a, &why);
     if (!c->kernel) {
@@ -161,8 +161,8 @@ static void measure(const shape *s, bool backward, const ls_device *d, ls_dtype 
     const double end = ls_now() + 0.4;
     double best = 1e9, cold = 1e9, burst = 0, dot = 0;
     for (int round = 0; round < 9 || ls_now() < end; round++) {
-        const double rate = ls_burst(d->isa, LS_F32, d->threads, 1),
-                     words = d->isa >= LS_ISA_AVX512BF16 ? dot_burst(d->threads) : 0,
+        const double rate = ls_burst(d->arch, LS_F32, d->threads, 1),
+                     words = ls_isa_of(d->arch) >= LS_ISA_AVX512BF16 ? dot_burst(d->threads) : 0,
                      warm = seconds(c, 1, times), turns = seconds(c, COPIES, COPIES);
         burst = rate > burst ? rate : burst;
         dot = words > dot ? words : dot;
@@ -190,7 +190,7 @@ int main(int argc, char **argv)
         return 2;
     }
     ls_device d;
-    const ls_device_opts opts = { .isa = (int)isa,
+    const ls_device_opts opts = { .isa = ls_isa_name(isa),
                                   .threads = argc > 2 ? atoi(argv[2]) : 1,
                                   .kernels = "own" };
     if (ls_device_open(&d, "cpu", &opts)) {
@@ -198,8 +198,9 @@ int main(int argc, char **argv)
         return 1;
     }
     printf("%s, %d thread%s, %s, %.0f GFLOP/s of FMA\n%-11s %-9s %9s %8s %7s %7s %7s\n", ls_isa_name(isa),
-           d.threads, d.threads > 1 ? "s" : "", ls_dtype_name(t), 1e-9 * ls_burst(isa, LS_F32, d.threads, 5),
-           "shape", "", "us", "GFLOP/s", "cold", "% FMA", "% dot");
+           d.threads, d.threads > 1 ? "s" : "", ls_dtype_name(t),
+           1e-9 * ls_burst(ls_isa_arch(isa), LS_F32, d.threads, 5), "shape", "", "us", "GFLOP/s", "cold",
+           "% FMA", "% dot");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int backward = 0; backward < 2; backward++)
             if (strstr(shapes[i].name, filter) || strcmp(filter, backward ? "backward" : "forward") == 0)

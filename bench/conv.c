@@ -10,9 +10,9 @@
 #include <string.h>
 #include "base/clock.h"
 #include "device/conv.h"
-#include "device/device.h"
+#include "device/cpu/isa.h"
 #include "memory.h"
-#include "plan/burst.h"
+#include "device/cpu/burst.h"
 
 typedef struct layer {
     int64_t in, out, size, kernel, stride;
@@ -46,7 +46,7 @@ static double best_of(const ls_device *d, const layer *l, int64_t batch, int whi
     memcpy(in, t, sizeof in);
     in[2] = (ls_tensor){ .type.ndim = -1 };
     ls_kernel_args a = {
-        .n_in = 2, .n_out = 1, .in = in, .out = &t[2], .attrs = &attrs, .threads = d->threads, .isa = d->isa
+        .n_in = 2, .n_out = 1, .in = in, .out = &t[2], .attrs = &attrs, .threads = d->threads, .arch = d->arch
     };
     const ls_kernel *kernel = ls_device_find(d, names[which], &a, NULL);
     a.workspace = bench_memory(kernel->workspace(&a));
@@ -54,7 +54,7 @@ static double best_of(const ls_device *d, const layer *l, int64_t batch, int whi
     double best = 1e9;
     const double end = ls_now() + 0.3;
     for (int round = 0; round < 8 || ls_now() < end; round++) {
-        const double rate = ls_burst(d->isa, LS_F32, d->threads, 1), begin = ls_now();
+        const double rate = ls_burst(d->arch, LS_F32, d->threads, 1), begin = ls_now();
         kernel->run(&a);
         const double seconds = ls_now() - begin;
         best = seconds < best ? seconds : best;
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_conv [level|best] [threads] [batch] [size] [own|onednn] [18|50]\n");
         return 2;
     }
-    const ls_device_opts opts = { .isa = (int)isa,
+    const ls_device_opts opts = { .isa = ls_isa_name(isa),
                                   .threads = argc > 2 ? atoi(argv[2]) : 1,
                                   .kernels = argc > 5 ? argv[5] : "own" };
     if (ls_device_open(&d, "cpu", &opts)) {

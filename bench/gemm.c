@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "device/device.h"
+#include "device/cpu/isa.h"
 #include "memory.h"
-#include "plan/burst.h"
+#include "device/cpu/burst.h"
 
 typedef struct shape {
     const char *name, *op;
@@ -69,7 +69,7 @@ static ls_tensor filled(ls_dtype t, int64_t rows, int64_t cols)
 static void prepare(call *c, const shape *s, const ls_device *d, ls_dtype t, const void *attrs)
 {
     const ls_kernel_args shapes_only = {
-        .in = c->in, .out = c->out, .attrs = attrs, .threads = d->threads, .isa = d->isa
+        .in = c->in, .out = c->out, .attrs = attrs, .threads = d->threads, .arch = d->arch
     };
     c->a = shapes_only;
     const bool forward = strcmp(s->op, "linear") == 0, dx = strcmp(s->op, "linear_dx") == 0;
@@ -115,12 +115,13 @@ int main(int argc, char **argv)
     }
     ls_device own, library;
     if (ls_device_open(&own, "cpu",
-                       &(ls_device_opts){
-                           .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = "own" })) {
+                       &(ls_device_opts){ .isa = ls_isa_name(isa),
+                                          .threads = argc > 2 ? atoi(argv[2]) : 1,
+                                          .kernels = "own" })) {
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;
     }
-    const ls_device_opts other = { .isa = (int)isa, .threads = own.threads, .kernels = "onednn" };
+    const ls_device_opts other = { .isa = ls_isa_name(isa), .threads = own.threads, .kernels = "onednn" };
     const bool compare = ls_device_open(&library, "cpu", &other) == LS_OK;
     printf("%s, %d thread%s, %s\n%-16s %-10s %5s %5s %5s %9s %8s %7s %8s %6s\n", ls_isa_name(isa),
            own.threads, own.threads > 1 ? "s" : "", ls_dtype_name(t), "shape", "op", "m", "n", "k", "us",
@@ -142,8 +143,8 @@ int main(int argc, char **argv)
         const double end = ls_now() + 0.4;
         double best = 1e9, best_library = 1e9, burst = 0;
         for (int round = 0; round < 15 || ls_now() < end; round++) {
-            const double rate = 1e-9 * ls_burst(isa, LS_F32, own.threads, 1), mine = seconds(&a, times),
-                         theirs = b.kernel ? seconds(&b, times) : 1e9;
+            const double rate = 1e-9 * ls_burst(ls_isa_arch(isa), LS_F32, own.threads, 1),
+                         mine = seconds(&a, times), theirs = b.kernel ? seconds(&b, times) : 1e9;
             burst = rate > burst ? rate : burst;
             best = mine < best ? mine : best;
             best_library = theirs < best_library ? theirs : best_library;

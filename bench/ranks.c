@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "lockstep/lockstep.h"
-#include "plan/burst.h"
+#include "device/cpu/burst.h"
 #include "processes.h"
 #include "step/trainer.h"
 
@@ -158,7 +158,7 @@ static void print(const bench *b, const double *seconds, double *sorted, double 
     printf("{\"ranks\": %d, \"data\": \"%s\", \"gather\": \"%s\", \"batch\": %d, \"dtype\": \"%s\", \"isa\": "
            "\"%s\", \"seconds\": [",
            b->ranks, b->parallel.data == LS_DATA_DDP ? "ddp" : "fsdp", b->gather, b->batch,
-           ls_dtype_name(b->dtype), ls_isa_name(b->trainer->compiled.device.isa));
+           ls_dtype_name(b->dtype), b->trainer->compiled.device.arch->name);
     for (int i = 0; i < b->steps; i++)
         printf("%s%.6f", i ? ", " : "", seconds[i]);
     printf("], \"median\": %.6f, \"min\": %.6f, \"gflop\": %.4f, \"burst_gflops\": %.2f, \"planned_mb\": "
@@ -173,13 +173,13 @@ static ls_status measure(bench *b)
     double *seconds = calloc((size_t)b->steps, sizeof *seconds),
            *sorted = calloc((size_t)b->steps, sizeof *sorted);
     ls_status s = ls_group_barrier(b->group);
-    double burst = ls_burst(b->trainer->compiled.device.isa, LS_F32, b->threads, 4);
+    double burst = ls_burst(b->trainer->compiled.device.arch, LS_F32, b->threads, 4);
     for (int i = 0; i < b->steps && s == LS_OK; i++) {
         double start = ls_now();
         s = step(b);
         sorted[i] = seconds[i] = ls_now() - start;
     }
-    const double after = ls_burst(b->trainer->compiled.device.isa, LS_F32, b->threads, 4);
+    const double after = ls_burst(b->trainer->compiled.device.arch, LS_F32, b->threads, 4);
     if (s == LS_OK && b->parallel.rank == 0)
         print(b, seconds, sorted, after > burst ? after : burst);
     free(seconds);

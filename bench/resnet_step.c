@@ -10,13 +10,14 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "device/cpu/isa.h"
 #include "passes/autodiff.h"
 #include "lockstep/models.h"
 #include "ops/rules.h"
 #include "graph/identity.h"
 #include "passes/objective.h"
 #include "passes/passes.h"
-#include "plan/burst.h"
+#include "device/cpu/burst.h"
 #include "execute/trace.h"
 
 /* The step's graph: the gradient of every parameter is an output. */
@@ -73,7 +74,7 @@ static ls_status measure(const ls_device *d, const ls_resnet_config *c, int64_t 
     LS_TRY(ls_session_run(s, 0, false));
     double best = 1e9, burst = 0;
     for (int i = 0; i < 12; i++) {
-        const double rate = ls_burst(d->isa, LS_F32, d->threads, 1), begin = ls_now();
+        const double rate = ls_burst(d->arch, LS_F32, d->threads, 1), begin = ls_now();
         LS_TRY(ls_session_run(s, 0, false));
         const double seconds = ls_now() - begin;
         best = seconds < best ? seconds : best;
@@ -88,7 +89,7 @@ static ls_status measure(const ls_device *d, const ls_resnet_config *c, int64_t 
     ls_profile_table(&text, profile, NULL, 80);
     printf("%s\n%s, %d threads, %d pictures of %d: %.1f ms, %.1f GFLOP, %.1f GFLOP/s, burst %.1f: %.0f %%; "
            "session %.0f MB\n",
-           ls_str_text(&text), ls_isa_name(d->isa), d->threads, (int)batch, (int)c->image_size, best * 1e3,
+           ls_str_text(&text), d->arch->name, d->threads, (int)batch, (int)c->image_size, best * 1e3,
            p->flops * 1e-9, p->flops / best * 1e-9, burst * 1e-9, 100 * p->flops / best / burst,
            (double)ls_session_bytes(s) * 1e-6);
     ls_str_release(&text);
@@ -116,8 +117,9 @@ int main(int argc, char **argv)
                                  .mean = 0.5,
                                  .std = 0.5 };
     if (ls_device_open(&d, "cpu",
-                       &(ls_device_opts){
-                           .isa = (int)isa, .threads = argc > 2 ? atoi(argv[2]) : 1, .kernels = "own" }) ||
+                       &(ls_device_opts){ .isa = ls_isa_name(isa),
+                                          .threads = argc > 2 ? atoi(argv[2]) : 1,
+                                          .kernels = "own" }) ||
         measure(&d, &c, batch)) {
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;

@@ -82,7 +82,7 @@ static void adam(const ls_device *d, void *gradient, ls_dtype t, bool weights)
                            .out = out,
                            .attrs = &at,
                            .threads = threads,
-                           .isa = d->isa });
+                           .arch = d->arch });
 }
 
 static void lion(const ls_device *d)
@@ -93,7 +93,7 @@ static void lion(const ls_device *d)
                     out[] = { in[0], in[2] };
     run(d, "lion",
         &(ls_kernel_args){
-            .n_in = 4, .n_out = 2, .in = in, .out = out, .attrs = &at, .threads = threads, .isa = d->isa });
+            .n_in = 4, .n_out = 2, .in = in, .out = out, .attrs = &at, .threads = threads, .arch = d->arch });
 }
 
 static void ema(const ls_device *d)
@@ -103,7 +103,7 @@ static void ema(const ls_device *d)
     const ls_tensor in[] = { flat(v, LS_F32), flat(p, LS_F32), ls_tensor_of(&step, &i64) };
     run(d, "ema",
         &(ls_kernel_args){
-            .n_in = 3, .n_out = 1, .in = in, .out = in, .attrs = &at, .threads = threads, .isa = d->isa });
+            .n_in = 3, .n_out = 1, .in = in, .out = in, .attrs = &at, .threads = threads, .arch = d->arch });
 }
 
 static void pass(const ls_device *d, int which)
@@ -121,7 +121,7 @@ static void pass(const ls_device *d, int which)
                                .out = (ls_tensor[]){ flat(w, LS_BF16) },
                                .attrs = &(ls_cast_attrs){ .to = LS_BF16 },
                                .threads = threads,
-                               .isa = d->isa });
+                               .arch = d->arch });
     else if (which == 6)
         lion(d);
     else if (which == 7)

@@ -16,7 +16,7 @@
 #include "base/thread_pool.h"
 #include "base/str.h"
 #include "lockstep/lockstep.h"
-#include "plan/burst.h"
+#include "device/cpu/burst.h"
 #include "step/trainer.h"
 
 typedef struct bench {
@@ -64,7 +64,7 @@ static ls_status measure(bench *b)
     ls_step_result r;
     ls_status s = LS_OK;
     for (int i = 0; i < b->steps && s == LS_OK; i++) {
-        double rate = ls_burst(b->trainer->compiled.device.isa, LS_F32, b->threads, 1);
+        double rate = ls_burst(b->trainer->compiled.device.arch, LS_F32, b->threads, 1);
         burst = rate > burst ? rate : burst;
         double start = ls_now();
         s = ls_trainer_step(b->trainer, b->images, b->labels, b->batch, 1e-3, &r);
@@ -76,7 +76,7 @@ static ls_status measure(bench *b)
     getrusage(RUSAGE_SELF, &usage);
     double flops = 6.6e9 / 64 * b->batch, median = sorted[b->steps / 2];
     printf("{\"threads\": %d, \"batch\": %d, \"dtype\": \"%s\", \"isa\": \"%s\", \"seconds\": [", b->threads,
-           b->batch, ls_dtype_name(b->dtype), ls_isa_name(b->trainer->compiled.device.isa));
+           b->batch, ls_dtype_name(b->dtype), b->trainer->compiled.device.arch->name);
     for (int i = 0; i < b->steps; i++)
         printf("%s%.6f", i ? ", " : "", seconds[i]);
     printf("], \"median\": %.6f, \"min\": %.6f, \"burst_gflops\": %.1f, \"share_of_burst\": %.3f, "

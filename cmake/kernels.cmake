@@ -9,7 +9,7 @@ option(LS_EMULATE "AVX-512 by AVX2 (tests/support/avx512.h): tests of those leve
 if(LS_EMULATE)
   set(LS_FLAGS_avx512 ${LS_FLAGS_avx2} -Wno-psabi -include ${CMAKE_SOURCE_DIR}/tests/support/avx512.h)
   set(LS_FLAGS_avx512bf16 ${LS_FLAGS_avx512})
-  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/device/isa.c PROPERTIES COMPILE_DEFINITIONS LS_EMULATE)
+  set_source_files_properties(${CMAKE_SOURCE_DIR}/src/device/cpu/isa.c PROPERTIES COMPILE_DEFINITIONS LS_EMULATE)
 endif()
 set(levels ${LS_LEVELS})
 if(levels MATCHES "^(auto|host)$")

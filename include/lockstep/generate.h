@@ -26,7 +26,8 @@ extern "C" {
 
 typedef struct ls_generator_opts {
     const char *device; /* as of ls_trainer_opts */
-    int isa, threads;
+    const char *isa;
+    int threads;
     const char *kernels;
     ls_dtype param;      /* type of weights, caches and arithmetic */
     const char *modules; /* types of some modules, as of ls_trainer_opts; NULL: none */
@@ -44,8 +45,8 @@ typedef struct ls_generator_opts {
      * divide the heads, or another size */
     ls_group *group;
 } ls_generator_opts;
-#define LS_GENERATOR_DEFAULTS                                                                     \
-    .device = "cpu", .isa = -1, .threads = 0, .kernels = "own", .param = LS_F32, .modules = NULL, \
+#define LS_GENERATOR_DEFAULTS                                                                       \
+    .device = "cpu", .isa = NULL, .threads = 0, .kernels = "own", .param = LS_F32, .modules = NULL, \
     .output = LS_F32, .places = 0, .source = 0, .prompts = 1, .beams = 1, .group = NULL
 LS_API ls_generator_opts ls_generator_opts_default(void);
 

@@ -36,18 +36,18 @@ static void cpu_features(ls_doctor *d)
     ls_str_release(&found);
 }
 
-static void isa_levels(ls_doctor *d)
+static void levels(ls_doctor *d)
 {
     ls_str usable = { 0 };
     const char *forced = getenv("LOCKSTEP_ISA");
-    for (int i = 0; i <= (int)ls_isa_best(); i++)
-        ls_str_printf(&usable, "%s%s", i ? " " : "", ls_isa_name((ls_isa)i));
+    for (int i = 0; ls_device_cpu.usable(i); i++)
+        ls_str_printf(&usable, "%s%s", i ? " " : "", ls_device_cpu.usable(i)->name);
     ls_doctor_line(d, "kernels", "%s", usable.data);
     ls_str_release(&usable);
     ls_device cpu;
     if (ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS }) == LS_OK)
-        ls_doctor_line(d, "chosen", "%s%s%s", ls_isa_name(cpu.isa),
-                       forced && *forced ? " (LOCKSTEP_ISA)" : "", cpu.isa == LS_ISA_GENERIC ? ", slow" : "");
+        ls_doctor_line(d, "chosen", "%s%s%s", cpu.arch->name, forced && *forced ? " (LOCKSTEP_ISA)" : "",
+                       cpu.arch == ls_device_cpu.usable(0) ? ", slow" : "");
     else
         ls_doctor_note(d, "device cpu does not open: %s", ls_error_message());
 }
@@ -60,7 +60,7 @@ static void cpu(ls_doctor *d)
     if (ls_doctor_read(model, sizeof model, "/proc/cpuinfo", "model name"))
         ls_doctor_line(d, "model", "%s", model);
     cpu_features(d);
-    isa_levels(d);
+    levels(d);
     ls_doctor_line(d, "cores", "%d usable of %ld", ls_cpu_count(), sysconf(_SC_NPROCESSORS_ONLN));
     const double quota = ls_cpu_quota_here().cores;
     if (quota > 0)

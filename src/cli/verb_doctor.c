@@ -59,7 +59,9 @@ static void data(ls_doctor *d)
 /* Whether two threads are faster than one. From the first time on that they are not, nothing is kept. */
 static bool quiet(ls_doctor *d)
 {
-    if (d->keep && ls_calibration_check(ls_isa_best(), ls_calibration_cores()) != LS_OK) {
+    ls_device cpu;
+    if (d->keep && (ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS }) != LS_OK ||
+                    ls_calibration_check(&cpu, ls_calibration_cores()) != LS_OK)) {
         ls_doctor_note(d, "%s. What is measured meanwhile is not kept", ls_error_message());
         d->keep = false;
     }
@@ -190,7 +192,7 @@ static ls_status speed(ls_doctor *d)
     LS_TRY(measure(d, 0, &c));
     ls_doctor_line(d, "arithmetic",
                    "%.1f GFLOP/s peak on %d thread%s (%s); a typical product reaches %.0f %%", c.flops * 1e-9,
-                   c.threads, c.threads == 1 ? "" : "s", ls_isa_name(c.isa), 100 * c.gemm_efficiency);
+                   c.threads, c.threads == 1 ? "" : "s", c.arch, 100 * c.gemm_efficiency);
     ls_doctor_line(d, "memory", "%.1f GB/s in the caches, %.1f GB/s outside", c.bytes_cache * 1e-9,
                    c.bytes_memory * 1e-9);
     ls_doctor_line(d, "kernel call", "%.2f us", c.op_overhead * 1e6);

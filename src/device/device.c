@@ -1,5 +1,4 @@
 /* device.c - opens a device by name, and finds the kernel for an op. */
-#include <stdlib.h>
 #include <string.h>
 #include "base/cpu_limits.h"
 #include "base/thread_pool.h"
@@ -8,38 +7,6 @@
 #ifdef LS_HAVE_ONEDNN
 #include "device/cpu/onednn.h"
 #endif
-
-static ls_status choose_isa(ls_isa *out, const ls_device_ops *ops, const ls_device_opts *o)
-{
-    const char *word = getenv("LOCKSTEP_ISA");
-    const ls_isa best = ls_isa_best();
-    if (o->isa < -1 || o->isa >= LS_ISA_COUNT)
-        return ls_fail(LS_E_ARG, "ls_device_open: isa %d is not an instruction-set level", o->isa);
-    const bool named = o->isa < 0 && word && *word;
-    if (o->isa >= 0) {
-        *out = (ls_isa)o->isa;
-    } else if (named) {
-        if (!ls_isa_parse(word, out))
-            return ls_fail(
-                LS_E_USAGE,
-                "LOCKSTEP_ISA=%s: not an instruction-set level; use generic, avx2, avx512, avx512bf16 or amx",
-                word);
-    } else {
-        *out = best;
-        while (*out > LS_ISA_GENERIC && !ops->tables(*out)) /* the best level that was also compiled */
-            --*out;
-    }
-    if (o->elsewhere)
-        return LS_OK;
-    const char *who = named ? "LOCKSTEP_ISA" : "isa";
-    if (*out > best)
-        return ls_fail(LS_E_UNSUPPORTED, "%s: this machine has no %s; the best here is %s", who,
-                       ls_isa_name(*out), ls_isa_name(best));
-    if (!ops->tables(*out))
-        return ls_fail(LS_E_UNSUPPORTED, "%s: %s was not built (CMake option LS_LEVELS)", who,
-                       ls_isa_name(*out));
-    return LS_OK;
-}
 
 static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops, const char *word)
 {
@@ -79,11 +46,8 @@ ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts 
     }
     if (o->threads < 0)
         return ls_fail(LS_E_ARG, "ls_device_open: %d threads; use 0 for all cores", o->threads);
-    ls_device d = { .ops = ops,
-                    .isa = LS_ISA_GENERIC,
-                    .threads = o->threads ? o->threads : ls_default_threads(1, NULL) };
-    if (ops->tables)
-        LS_TRY(choose_isa(&d.isa, ops, o));
+    ls_device d = { .ops = ops, .threads = o->threads ? o->threads : ls_default_threads(1, NULL) };
+    LS_TRY(ops->choose(&d, o->isa, o->elsewhere));
     LS_TRY(choose_kernels(&d.overrides, ops, o->kernels));
     *out = d;
     return LS_OK;
@@ -101,14 +65,8 @@ const ls_kernel *ls_device_find(const ls_device *d, const char *op, const ls_ker
                                 const char **why)
 {
     const ls_kernel *k = search(d->overrides, op);
-    if (!k && d->ops->tables) {
-        /* For another machine, the generic build is asked, which runs everywhere (kernels/level.h). */
-        const ls_isa level = d->isa <= ls_isa_best() && d->ops->tables(d->isa) ? d->isa : LS_ISA_GENERIC;
-        for (const ls_kernel *const *t = d->ops->tables(level); t && *t && !k; t++)
-            k = search(*t, op);
-    } else if (!k) {
-        k = search(d->ops->kernels, op);
-    }
+    for (const ls_kernel *const *t = d->ops->tables(d->arch); *t && !k; t++)
+        k = search(*t, op);
     const char *reason = !k ? "this device has no kernel for it" : k->supports ? k->supports(shapes) : NULL;
     if (why)
         *why = reason;

@@ -1,5 +1,5 @@
-/* device.h - a device: a table of kernels, which compute ops, and the facts that choose among them
- * (instruction set, threads).
+/* device.h - a device: tables of kernels, which compute ops, and the facts that choose among them (what the
+ * device is made of, threads).
  *
  * It knows tensors and attributes, but not graphs. A kernel gets addresses that were fixed when the session
  * was made. It allocates nothing and does not fail: what it cannot compute is refused by `supports` when the
@@ -7,23 +7,18 @@
  *
  * Rules for results: they must not depend on threads, nor a row's result on other rows; sums are cut into
  * blocks whose size is fixed for each level. Products and sums of bf16 and f16 tensors are computed in f32,
- * and rounded to nearest even when they are stored. Kernels of one level give the same bits on every machine
- * that has the level. */
+ * and rounded to nearest even when they are stored. Kernels of one arch give the same bits on every machine
+ * that has it. */
 #pragma once
 #include "base/box.h"
 #include "graph/attrs.h"
 
-typedef enum ls_isa {
-    LS_ISA_GENERIC,
-    LS_ISA_AVX2,
-    LS_ISA_AVX512,
-    LS_ISA_AVX512BF16,
-    LS_ISA_AMX,
-    LS_ISA_COUNT
-} ls_isa;
-const char *ls_isa_name(ls_isa isa); /* "generic" "avx2" "avx512" "avx512bf16" "amx" */
-bool ls_isa_parse(const char *name, ls_isa *out);
-ls_isa ls_isa_best(void); /* the best level of this CPU and operating system */
+/* What a device is made of: all that its kernels ask about it, so that a plan for another machine is exact.
+ * Constant; each device has a table of them. Other folders use the name only. */
+typedef struct ls_arch {
+    const char *name; /* in messages, plans, checkpoints and calibrations: "avx2" */
+    int level;        /* for the device's own kernels; of the CPU an ls_isa (device/cpu/isa.h) */
+} ls_arch;
 
 typedef struct ls_kernel_args {
     int n_in, n_out;
@@ -38,7 +33,7 @@ typedef struct ls_kernel_args {
     const ls_box *at;
     void *workspace; /* as many bytes as `workspace` returned, aligned to 64 bytes, with arbitrary contents */
     int threads;
-    ls_isa isa;
+    const ls_arch *arch; /* the device's */
 } ls_kernel_args;
 
 /* For dimension d of the operand with a box: where the box begins in the whole, and the size of the whole. */
@@ -51,8 +46,8 @@ static inline int64_t ls_at_whole(const ls_kernel_args *a, int d, int64_t here)
 typedef struct ls_kernel {
     const char *op; /* name of the op */
     void (*run)(const ls_kernel_args *a);
-    /* Bytes of scratch memory: a pure function of shapes, isa and threads (data pointers are NULL). NULL:
-     * none. */
+    /* Bytes of scratch memory: a pure function of shapes, arch and threads (data pointers are NULL).
+     * NULL: none. */
     size_t (*workspace)(const ls_kernel_args *a);
     /* NULL: the kernel takes everything that the op's shape rule allows. Else it returns NULL for yes, or a
      * short reason ("f64 is for device ref"). */
@@ -68,19 +63,28 @@ typedef struct ls_kernel {
 typedef struct ls_device ls_device;
 typedef struct ls_device_ops {
     const char *name;
-    /* Ends with a row whose op is NULL. NULL: the kernels depend on the level, see `tables`. */
-    const ls_kernel *kernels;
-    /* The tables of a level, in the order in which they are searched; ends with NULL. NULL: the level was not
-     * compiled. */
-    const ls_kernel *const *(*tables)(ls_isa level);
+    /* Sets d->arch and d->here. word: the name of an arch; NULL: the device chooses. LS_E_UNSUPPORTED: this
+     * machine cannot run it, and it is not for `elsewhere`. */
+    ls_status (*choose)(ls_device *d, const char *word, bool elsewhere);
+    /* The archs that this machine can run, from the slowest (0) on; NULL behind the last. */
+    const ls_arch *(*usable)(int i);
+    /* The tables of kernels, in the order in which they are searched; ends with NULL. Each table ends with a
+     * row whose op is NULL. The kernels for an arch that this machine lacks answer `workspace` and
+     * `supports`, and cannot run. */
+    const ls_kernel *const *(*tables)(const ls_arch *arch);
+    /* FLOP/s of f32 numbers, or of bf16 where the arch has instructions for them, with all threads busy: the
+     * best of `attempts` short bursts. Products are compared with it. Not reentrant. NULL: the device is not
+     * measured. */
+    double (*peak)(const ls_arch *arch, ls_dtype type, int threads, int attempts);
     bool computes; /* false for the device null */
 } ls_device_ops;
 
 struct ls_device {
     const ls_device_ops *ops;
-    ls_isa isa;
+    const ls_arch *arch;
+    bool here; /* this machine can run it; false only for a plan of another machine */
     int threads;
-    const ls_kernel *overrides; /* searched before ops->kernels (kernels: onednn); NULL: none */
+    const ls_kernel *overrides; /* searched before ops->tables (kernels: onednn); NULL: none */
 };
 
 extern const ls_device_ops ls_device_ref, ls_device_cpu, ls_device_null;
@@ -88,12 +92,12 @@ extern const ls_device_ops ls_device_ref, ls_device_cpu, ls_device_null;
 extern const ls_kernel ls_kernels_onednn[];
 
 typedef struct ls_device_opts {
-    int isa;             /* an ls_isa; -1: LOCKSTEP_ISA, else the best of this machine */
+    const char *isa;     /* the arch's name; NULL: LOCKSTEP_ISA, else the best of this machine */
     int threads;         /* 0: all cores that this process may use */
     const char *kernels; /* "own" | "onednn" */
-    bool elsewhere;      /* for a plan of another machine: this machine need not have the level */
+    bool elsewhere;      /* for a plan of another machine: this machine need not have the arch */
 } ls_device_opts;
-#define LS_DEVICE_DEFAULTS .isa = -1, .threads = 0, .kernels = "own", .elsewhere = false
+#define LS_DEVICE_DEFAULTS .isa = NULL, .threads = 0, .kernels = "own", .elsewhere = false
 
 /* name: "cpu", "ref", "null". LS_E_UNSUPPORTED gives the reason. Local. */
 ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o);

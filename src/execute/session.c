@@ -379,7 +379,7 @@ static ls_status resolve(ls_session *s, ls_program *g)
                                            .workspace = step->workspace < 0 ? NULL
                                                                             : g->where[step->workspace],
                                            .threads = p->device.threads,
-                                           .isa = p->device.isa } };
+                                           .arch = p->device.arch } };
     }
 #ifdef LS_WATCH_ARENA
     LS_TRY(by_step(&s->arena, p, false, &g->born, &g->born_at));
@@ -394,10 +394,10 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, ls_grou
                       const ls_parallel *parallel)
 {
     for (int i = 0; i < n_plans; i++)
-        if (plans[i]->device.isa > ls_isa_best() && plans[i]->device.ops->computes)
+        if (!plans[i]->device.here)
             return ls_fail(LS_E_UNSUPPORTED,
                            "session: program \"%s\" was planned for %s, which this machine does not have",
-                           plans[i]->graph->name, ls_isa_name(plans[i]->device.isa));
+                           plans[i]->graph->name, plans[i]->device.arch->name);
     LS_TRY(ls_ranks_create(s, n_plans, plans, group, parallel));
     LS_TRY(name_everything(s, n_plans, plans));
     LS_TRY(map_memory(s, n_plans, plans));

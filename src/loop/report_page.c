@@ -31,7 +31,7 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls
                     .data_note = l->run->data_note,
                     .builtin_data = l->run->builtin_data,
                     .cpu = calibration ? calibration->cpu : "",
-                    .isa = ls_isa_name(c->device.isa),
+                    .isa = c->device.arch->name,
                     .threads = c->device.threads,
                     .plan_step_seconds = ls_compiled_seconds(c),
                     .plan_step_flops = ls_compiled_flops(c),

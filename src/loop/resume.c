@@ -75,7 +75,7 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     ls_json_int(&j, "world", ls_mesh_ranks(&c->parallel.mesh));
     ls_json_text(&j, "mesh", ls_mesh_text(mesh, &c->parallel.mesh));
     ls_json_text(&j, "device", c->device.ops->name);
-    ls_json_text(&j, "isa", ls_isa_name(c->device.isa));
+    ls_json_text(&j, "isa", c->device.arch->name);
     ls_json_bool(&j, "builtin_data", p->train && p->train->builtin);
     if (p->train)
         ls_data_record(&j, p->train, p->eval);
@@ -203,7 +203,7 @@ static ls_status compare(ls_str *out, ls_resume_change *change, const json_t *j,
 {
     const char *yaml = json_string_value(json_object_get(j, "recipe")),
                *isa = json_string_value(json_object_get(j, "isa"));
-    const char *here = ls_isa_name(t->compiled.device.isa);
+    const char *here = t->compiled.device.arch->name;
     const int64_t world = json_integer_value(json_object_get(j, "world")),
                   ranks = ls_mesh_ranks(&t->compiled.parallel.mesh);
     ls_recipe *there;

@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "base/thread_pool.h"
-#include "burst.h"
 #include "internal.h"
 
 typedef struct bench {
@@ -38,7 +37,7 @@ static ls_status bench_make(bench *b, const ls_device *d, const char *op, const 
                             .out = b->out,
                             .attrs = attrs,
                             .threads = d->threads,
-                            .isa = d->isa } };
+                            .arch = d->arch } };
     for (int i = 0; i < 4; i++)
         b->in[i] = (ls_tensor){ .type = { .ndim = -1 } };
     b->out[1] = (ls_tensor){ .type = { .ndim = -1 } };
@@ -109,12 +108,12 @@ int ls_calibration_cores(void)
     return ls_cpu_set_read(&all) ? ls_cpu_set_cores(&all, LS_SYS) : 1;
 }
 
-ls_status ls_calibration_check(ls_isa isa, int cores)
+ls_status ls_calibration_check(const ls_device *d, int cores)
 {
     const double least = 1.2; /* of two idle cores it is 1.8 to 2 */
     if (cores < 2)
         return LS_OK;
-    const double one = ls_burst(isa, LS_F32, 1, 5), two = ls_burst(isa, LS_F32, 2, 5);
+    const double one = d->ops->peak(d->arch, LS_F32, 1, 5), two = d->ops->peak(d->arch, LS_F32, 2, 5);
     return two > least * one
                ? LS_OK
                : ls_fail(LS_E_IO,
@@ -126,13 +125,13 @@ ls_status ls_calibration_check(ls_isa isa, int cores)
 
 ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
 {
-    if (d->ops != &ls_device_cpu)
+    if (!d->ops->peak)
         return ls_fail(LS_E_UNSUPPORTED, "calibration is for device cpu, not %s", d->ops->name);
-    if (d->isa > ls_isa_best())
-        return ls_fail(LS_E_UNSUPPORTED, "calibration: this machine has no %s", ls_isa_name(d->isa));
-    ls_calibration c = { .isa = d->isa, .threads = d->threads };
+    if (!d->here)
+        return ls_fail(LS_E_UNSUPPORTED, "calibration: this machine has no %s", d->arch->name);
+    ls_calibration c = { .arch = d->arch->name, .threads = d->threads };
     ls_calibration_cpu(c.cpu);
-    c.flops = ls_burst(d->isa, LS_F32, d->threads, 5);
+    c.flops = d->ops->peak(d->arch, LS_F32, d->threads, 5);
     double tall = 0, cube = 0, cache = 0, memory = 0;
     /* so large that activations are not in L2, as in a step */
     LS_TRY(product_rate(&tall, d, 16384, 128, 128));
@@ -146,7 +145,7 @@ ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
     LS_TRY(add_seconds(&c.op_overhead, d, 16));
     ls_device whole = *d;
     whole.threads = c.cores = ls_cpu_count() > d->threads ? ls_cpu_count() : d->threads;
-    c.all_flops = c.cores > c.threads ? ls_burst(d->isa, LS_F32, c.cores, 5) : c.flops;
+    c.all_flops = c.cores > c.threads ? d->ops->peak(d->arch, LS_F32, c.cores, 5) : c.flops;
     LS_TRY(add_seconds(&memory, &whole, large));
     c.all_memory = 12.0 * (double)large / memory;
     *out = c;

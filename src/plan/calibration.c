@@ -168,8 +168,7 @@ void ls_calibration_cpu(char out[64])
  * name>-<isa>-<threads> */
 static void stem_of(char stem[96], const ls_calibration *c)
 {
-    snprintf(stem, 96, "calibration-%08x-%s-%d", (unsigned)ls_hash_text(c->cpu), ls_isa_name(c->isa),
-             c->threads);
+    snprintf(stem, 96, "calibration-%08x-%s-%d", (unsigned)ls_hash_text(c->cpu), c->arch, c->threads);
 }
 
 /* The file <stem>-<hash of the code>.json of the cache folder; malloc'ed. */
@@ -287,7 +286,7 @@ ls_status ls_calibration_save(const ls_calibration *given)
     ls_json_int(&j, "version", VERSION);
     hex_json(&j, "code", code_hash());
     ls_json_text(&j, "cpu", c.cpu);
-    ls_json_text(&j, "isa", ls_isa_name(c.isa));
+    ls_json_text(&j, "isa", c.arch);
     ls_json_int(&j, "threads", c.threads);
     ls_json_int(&j, "cores", c.cores);
     for (int i = 0; i < FIELDS; i++)
@@ -339,7 +338,7 @@ static ls_status read_calibration(ls_calibration *out, const json_t *root, const
         strcmp(text_of(root, "code"), hash))
         return ls_fail(
             LS_E_IO, "%s was measured by another build of lockstep; `lockstep doctor` measures again", path);
-    if (strcmp(text_of(root, "cpu"), out->cpu) || strcmp(text_of(root, "isa"), ls_isa_name(out->isa)) ||
+    if (strcmp(text_of(root, "cpu"), out->cpu) || strcmp(text_of(root, "isa"), out->arch) ||
         json_integer_value(json_object_get(root, "threads")) != out->threads)
         return ls_fail(LS_E_IO,
                        "%s is for another processor, instruction set or number of threads; `lockstep doctor` "
@@ -362,7 +361,7 @@ ls_status ls_calibration_load(ls_calibration *out, const ls_device *d)
 {
     if (d->ops == &ls_device_ref)
         return ls_fail(LS_E_UNSUPPORTED, "calibration is for device cpu, not ref");
-    ls_calibration c = { .isa = d->isa, .threads = d->threads };
+    ls_calibration c = { .arch = d->arch->name, .threads = d->threads };
     ls_calibration_cpu(c.cpu);
     char *path = path_of(&c), *text = NULL;
     size_t size;

@@ -25,7 +25,7 @@ enum { LS_WIRE_HOST, LS_WIRE_NETWORK, LS_WIRES }; /* among the ranks of a host; 
 
 typedef struct ls_calibration {
     char cpu[64];
-    ls_isa isa;
+    const char *arch; /* ls_device.arch->name */
     int threads;
     double flops;                     /* FLOP/s of FMA on `threads` threads, at best */
     double gemm_efficiency;           /* the fraction of it that a typical product reaches */
@@ -43,7 +43,7 @@ ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d);
 /* Whether the machine is quiet enough: LS_E_IO if two threads compute no faster than one, so that what is
  * measured now is too slow. `doctor` does not keep it; `plan --measure`, which was asked to measure, does and
  * warns. With `cores` below 2 that says nothing, and it is LS_OK. */
-ls_status ls_calibration_check(ls_isa isa, int cores);
+ls_status ls_calibration_check(const ls_device *d, int cores);
 int ls_calibration_cores(void); /* that this process may use */
 /* LS_E_IO if there is none for this processor, instruction set, number of threads and the kernels of this
  * program. */

@@ -221,7 +221,7 @@ void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top)
     ls_json_object(j, key);
     ls_json_text(j, "program", p->graph->name);
     ls_json_text(j, "device", p->device.ops->name);
-    ls_json_text(j, "isa", ls_isa_name(p->device.isa));
+    ls_json_text(j, "isa", p->device.arch->name);
     ls_json_int(j, "threads", p->device.threads);
     ls_json_int(j, "steps", p->n_steps);
     ls_json_f64(j, "flops", p->flops);

@@ -247,8 +247,7 @@ void ls_explain_text(ls_str *out, const ls_plan *p, bool full)
     const int n_lines = ls_explain_lines(&scratch, p, &lines),
               n = scratch.no_memory ? 0 : ls_explain_spans(&scratch, p, n_lines, lines, &spans);
     ls_str_printf(out, "program %s on %s (%s, %d thread%s): %d steps", p->graph->name, p->device.ops->name,
-                  ls_isa_name(p->device.isa), p->device.threads, p->device.threads == 1 ? "" : "s",
-                  p->n_steps);
+                  p->device.arch->name, p->device.threads, p->device.threads == 1 ? "" : "s", p->n_steps);
     ls_str_add(out, scratch.no_memory ? NULL : "");
     ls_traffic traffic[LS_TRAFFIC_ROWS];
     const int kinds = ls_plan_traffic(traffic, 0, p, 1);

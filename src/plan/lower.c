@@ -58,7 +58,7 @@ ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_dev
                              .attrs = n->attrs,
                              .at = n->at,
                              .threads = d->threads,
-                             .isa = d->isa };
+                             .arch = d->arch };
 }
 
 static ls_status refuse(const ls_graph *g, const ls_node *n, const char *format, ...)

@@ -278,12 +278,12 @@ static ls_status measure(replay *r)
 
 ls_status ls_calibration_replay(ls_calibration *c, const ls_plan *p)
 {
-    if (p->device.ops != &ls_device_cpu || p->device.isa > ls_isa_best() || p->device.isa != c->isa ||
+    if (!p->device.ops->peak || !p->device.here || strcmp(p->device.arch->name, c->arch) ||
         p->device.threads != c->threads)
         return ls_fail(LS_E_UNSUPPORTED,
                        "kernels are measured on the machine that has them: this plan is for "
                        "%s, %s",
-                       p->device.ops->name, ls_isa_name(p->device.isa));
+                       p->device.ops->name, p->device.arch->name);
     replay r = { .plan = p, .c = c };
     ls_arena_init(&r.scratch);
     const ls_status s = measure(&r);

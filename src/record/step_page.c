@@ -60,7 +60,7 @@ ls_status ls_step_view_json(ls_json *j, ls_arena *a, const ls_step_view *v)
     ls_json_int(j, "ranks", ls_mesh_ranks(&c->parallel.mesh));
     ls_json_int(j, "micro_batch", c->micro_batch);
     ls_json_int(j, "micro_batches", c->micro_batches);
-    ls_json_text(j, "isa", ls_isa_name(c->device.isa));
+    ls_json_text(j, "isa", c->device.arch->name);
     ls_json_int(j, "threads", c->device.threads);
     ls_json_int(j, "total_bytes", (int64_t)m.total);
     ls_json_array(j, "bands");

@@ -62,7 +62,7 @@ ls_status ls_compiled_recipe_measure(ls_compiled_recipe *c)
 {
     static atomic_bool said; /* a search measures several steps */
     LS_TRY(ls_compiled_recipe_time(c));
-    if (!said && ls_calibration_check(c->step.device.isa, ls_calibration_cores()) != LS_OK) {
+    if (!said && ls_calibration_check(&c->step.device, ls_calibration_cores()) != LS_OK) {
         ls_log_warn("%s", ls_error_message());
         said = true;
     }

@@ -107,11 +107,9 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     s->channels = images ? (int)r->model.in_channels : 0;
     s->size = images ? (int)r->model.image_size : 0;
     s->classes = (int)(images ? r->model.classes : r->model.vocab_size);
-    ls_isa isa = LS_ISA_GENERIC;
-    bool given = ls_isa_parse(r->isa, &isa);
     ls_trainer_opts *t = &s->trainer;
     t->device = r->device == LS_RUN_REF ? "ref" : "cpu";
-    t->isa = given ? (int)isa : -1;
+    t->isa = strcmp(r->isa, "auto") ? r->isa : NULL;
     t->threads = threads(&s->threads_by, r, ranks, ranks_per_host);
     t->kernels = r->kernels == LS_KERNELS_ONEDNN ? "onednn" : "own";
     t->accumulation = r->train.accumulate;

@@ -15,7 +15,7 @@ ls_status ls_tree_create(ls_tree *t, const ls_device *d, ls_type type, int level
     ls_tensor ops[2] = { ls_tensor_of(NULL, &type), ls_tensor_of(NULL, &type) },
               sum = ls_tensor_of(NULL, &type);
     ls_kernel_args shapes = {
-        .n_in = 2, .n_out = 1, .in = ops, .out = &sum, .threads = d->threads, .isa = d->isa
+        .n_in = 2, .n_out = 1, .in = ops, .out = &sum, .threads = d->threads, .arch = d->arch
     };
     t->add = ls_device_find(d, "add", &shapes, &why);
     if (!t->add)
@@ -49,7 +49,7 @@ static void add(const ls_tree *t, void *left, void *grad)
 {
     ls_tensor in[2] = { ls_tensor_of(left, &t->type), ls_tensor_of(grad, &t->type) }, out = in[1];
     t->add->run(&(ls_kernel_args){
-        .n_in = 2, .n_out = 1, .in = in, .out = &out, .threads = t->device.threads, .isa = t->device.isa });
+        .n_in = 2, .n_out = 1, .in = in, .out = &out, .threads = t->device.threads, .arch = t->device.arch });
 }
 
 void ls_tree_add(ls_tree *t, void *grad, bool last)

@@ -35,7 +35,7 @@ void ls_program_text(ls_str *out, int n, ls_plan *const *plans)
     for (int i = 0; i < n; i++) {
         const ls_plan *p = plans[i];
         ls_str_printf(out, "program %s on %s, %s, window %zu\n", p->graph->name, p->device.ops->name,
-                      ls_isa_name(p->device.isa), p->symmetric_bytes);
+                      p->device.arch->name, p->symmetric_bytes);
         for (int k = 0; k < p->n_steps; k++)
             add_step(out, p, &p->steps[k]);
     }

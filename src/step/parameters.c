@@ -94,7 +94,7 @@ ls_status ls_trainer_round_weights(ls_trainer *t)
                                              .out = &t->weights[i],
                                              .attrs = &(ls_cast_attrs){ t->weights[i].type.dtype },
                                              .threads = t->compiled.device.threads,
-                                             .isa = t->compiled.device.isa });
+                                             .arch = t->compiled.device.arch });
     ls_session_leave(t->session);
     t->rounded = true;
     return LS_OK;

@@ -29,7 +29,7 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
     const ls_compiled *step = &c->step;
     ls_str_printf(out, "%s  %s, %lld parameters  %s, %s, %d thread%s%s\n", c->recipe->run.name,
                   c->recipe->model.type, (long long)step->units.parameters, step->device.ops->name,
-                  ls_isa_name(step->device.isa), step->device.threads, step->device.threads == 1 ? "" : "s",
+                  step->device.arch->name, step->device.threads, step->device.threads == 1 ? "" : "s",
                   c->ranks > 1 ? " a rank" : "");
     const ls_shared_model *m = ls_recipe_shared_model(c->recipe);
     if (m)
@@ -184,7 +184,7 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
     ls_json_object(&j, NULL);
     ls_json_text(&j, "run", c->recipe->run.name);
     ls_json_text(&j, "device", c->step.device.ops->name);
-    ls_json_text(&j, "isa", ls_isa_name(c->step.device.isa));
+    ls_json_text(&j, "isa", c->step.device.arch->name);
     ls_json_int(&j, "threads", c->step.device.threads);
     ls_json_int(&j, "ranks", c->ranks);
     ls_json_text(&j, "layout", ls_str_text(&layout));

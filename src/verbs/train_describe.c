@@ -34,7 +34,7 @@ void ls_train_describe(const ls_loop *l, const ls_train_start *start)
         ls_snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
     ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s (%s)", r->model.type,
                 (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name,
-                ls_isa_name(c->device.isa), c->device.threads, c->device.threads == 1 ? "" : "s",
+                c->device.arch->name, c->device.threads, c->device.threads == 1 ? "" : "s",
                 r->threads            ? "threads"
                 : r->cores_per_worker ? "cores_per_worker"
                                       : ls_cpu_limit_text(by, start->threads_by));

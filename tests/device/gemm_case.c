@@ -158,7 +158,7 @@ void gemm_run(const gemm_case *c, const ls_device *device, int64_t r0, int64_t r
                          .out = tout,
                          .attrs = c->op == OP_DW ? (const void *)&dw : &act,
                          .threads = device->threads,
-                         .isa = device->isa };
+                         .arch = device->arch };
     const char *why = NULL;
     const ls_kernel *kernel = ls_device_find(device, names[c->op], &a, &why);
     if (!kernel)

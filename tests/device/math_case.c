@@ -44,14 +44,14 @@ int math_levels(ls_isa levels[LS_ISA_COUNT])
 {
     int n = 0;
     for (int i = 0; i <= (int)ls_isa_best(); i++)
-        if (ls_device_cpu.tables((ls_isa)i))
+        if (ls_cpu_tables((ls_isa)i))
             levels[n++] = (ls_isa)i;
     return n;
 }
 
 ls_device math_cpu(ls_isa isa, int threads)
 {
-    return (ls_device){ .ops = &ls_device_cpu, .isa = isa, .threads = threads };
+    return (ls_device){ .ops = &ls_device_cpu, .arch = ls_isa_arch(isa), .here = true, .threads = threads };
 }
 static const ls_device REF = { .ops = &ls_device_ref, .threads = 1 };
 
@@ -138,7 +138,7 @@ void math_execute(math_run *r, const math_case *c, const ls_device *d)
                          .out = r->out,
                          .attrs = c->attrs,
                          .threads = d->threads,
-                         .isa = d->isa };
+                         .arch = d->arch };
     const char *why = NULL;
     const ls_kernel *k = ls_device_find(d, c->op, &a, &why);
     if (!k)

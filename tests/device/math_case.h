@@ -3,7 +3,7 @@
  * by bit. Outputs and workspaces lie between guards; what lies between the rows of a strided output must not
  * change. */
 #pragma once
-#include "device/device.h"
+#include "device/cpu/isa.h"
 
 enum { CASE_MAX = 9 };
 

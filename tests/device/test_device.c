@@ -9,12 +9,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "base/cpu_limits.h"
-#include "device/device.h"
+#include "support/levels.h"
 
 static ls_status open_as(ls_device *d, const char *name, int isa, bool elsewhere)
 {
     return ls_device_open(
-        d, name, &(ls_device_opts){ .isa = isa, .threads = 0, .kernels = "own", .elsewhere = elsewhere });
+        d, name,
+        &(ls_device_opts){ .isa = level_name(isa), .threads = 0, .kernels = "own", .elsewhere = elsewhere });
 }
 
 /* Linux refuses the tiles of AMX to a process with a signal stack that has no room for them. Then level amx
@@ -39,7 +40,10 @@ static void test_defaults(void **state)
     ls_device d;
     unsetenv("LOCKSTEP_ISA");
     assert_int_equal(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS }), LS_OK);
-    assert_true(d.isa <= ls_isa_best() && d.ops->tables(d.isa) != NULL && d.ops->computes);
+    assert_true(d.here && ls_isa_of(d.arch) <= ls_isa_best() && d.ops->tables(d.arch) && d.ops->computes);
+    for (int i = 0; i <= (int)ls_isa_best(); i++)
+        assert_ptr_equal(d.ops->usable(i), ls_isa_arch((ls_isa)i));
+    assert_null(d.ops->usable((int)ls_isa_best() + 1));
     assert_int_equal(d.threads, ls_default_threads(1, NULL));
 }
 
@@ -64,7 +68,7 @@ static void test_levels_can_be_forced(void **state)
     ls_device d;
     setenv("LOCKSTEP_ISA", "generic", 1);
     assert_int_equal(open_as(&d, "cpu", -1, false), LS_OK);
-    assert_int_equal(d.isa, LS_ISA_GENERIC);
+    assert_string_equal(d.arch->name, "generic");
     setenv("LOCKSTEP_ISA", "sse9", 1);
     assert_int_equal(open_as(&d, "cpu", -1, false), LS_E_USAGE);
     assert_string_equal(
@@ -72,10 +76,17 @@ static void test_levels_can_be_forced(void **state)
         "LOCKSTEP_ISA=sse9: not an instruction-set level; use generic, avx2, avx512, avx512bf16 or amx");
     assert_int_equal(open_as(&d, "cpu", LS_ISA_GENERIC, false), LS_OK); /* an option that is set wins */
     unsetenv("LOCKSTEP_ISA");
-    assert_int_equal(open_as(&d, "cpu", LS_ISA_COUNT, false), LS_E_ARG);
+    assert_int_equal(ls_device_open(&d, "cpu", &(ls_device_opts){ .isa = "avx", .kernels = "own" }),
+                     LS_E_USAGE);
+    assert_string_equal(
+        ls_error_message(),
+        "isa=avx: not an instruction-set level; use generic, avx2, avx512, avx512bf16 or amx");
+    assert_int_equal(open_as(&d, "ref", LS_ISA_GENERIC, false), LS_E_UNSUPPORTED);
+    assert_string_equal(ls_error_message(), "isa=generic: device ref has no instruction sets to choose from");
     for (int isa = (int)ls_isa_best() + 1; isa < LS_ISA_COUNT; isa++) { /* none on the best of machines */
         assert_int_equal(open_as(&d, "cpu", isa, false), LS_E_UNSUPPORTED);
         assert_int_equal(open_as(&d, "cpu", isa, true), LS_OK);
+        assert_true(!d.here && ls_isa_of(d.arch) == (ls_isa)isa);
         setenv("LOCKSTEP_ISA", "generic", 1); /* the message names what asked for it */
         assert_int_equal(open_as(&d, "cpu", isa, false), LS_E_UNSUPPORTED);
         assert_int_equal(strncmp(ls_error_message(), "isa: ", 5), 0);
@@ -98,9 +109,13 @@ static void test_workspace_is_the_same_from_anywhere(void **state)
     const ls_tensor out = ls_tensor_of(NULL, &y);
     const ls_linear_attrs attrs = { 0 };
     for (int target = 0; target < LS_ISA_COUNT; target++) {
-        const ls_kernel_args a = {
-            .n_in = 4, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 3, .isa = (ls_isa)target
-        };
+        const ls_kernel_args a = { .n_in = 4,
+                                   .n_out = 1,
+                                   .in = in,
+                                   .out = &out,
+                                   .attrs = &attrs,
+                                   .threads = 3,
+                                   .arch = ls_isa_arch((ls_isa)target) };
         size_t first = 0;
         for (int level = 0; level <= (int)ls_isa_best(); level++) {
             ls_device d;
@@ -129,7 +144,7 @@ static void test_null_finds_but_does_nothing(void **state)
     const ls_tensor out = ls_tensor_of(r, &square);
     const ls_linear_attrs attrs = { 0 };
     const ls_kernel_args a = {
-        .n_in = 4, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .isa = LS_ISA_GENERIC
+        .n_in = 4, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .arch = cpu.arch
     };
     const ls_kernel *ours = ls_device_find(&cpu, "linear", &a, NULL),
                     *idle = ls_device_find(&null, "linear", &a, NULL);
@@ -140,11 +155,10 @@ static void test_null_finds_but_does_nothing(void **state)
     idle->run(&a);
     for (int i = 0; i < 4; i++)
         assert_true(r[i] == 7);
-    for (const ls_kernel *const *t = ls_device_cpu.tables(LS_ISA_GENERIC); *t;
-         t++) /* every op that cpu has */
+    for (const ls_kernel *const *t = cpu.ops->tables(cpu.arch); *t; t++) /* every op that cpu has */
         for (const ls_kernel *k = *t; k->op; k++) {
             bool found = false;
-            for (const ls_kernel *n = null.ops->tables(LS_ISA_GENERIC)[0]; n->op; n++)
+            for (const ls_kernel *n = null.ops->tables(null.arch)[0]; n->op; n++)
                 found = found || strcmp(n->op, k->op) == 0;
             assert_true(found);
         }

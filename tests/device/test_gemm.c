@@ -8,12 +8,13 @@
 #include <string.h>
 #include <cmocka.h>
 #include "gemm_case.h"
+#include "device/cpu/isa.h"
 
 static ls_device device_of(ls_isa isa, int threads)
 {
     ls_device d;
     const ls_status s = ls_device_open(
-        &d, "cpu", &(ls_device_opts){ .isa = (int)isa, .threads = threads, .kernels = "own" });
+        &d, "cpu", &(ls_device_opts){ .isa = ls_isa_name(isa), .threads = threads, .kernels = "own" });
     if (s != LS_OK)
         fail_msg("%s", ls_error_message());
     return d;
@@ -64,7 +65,7 @@ static void check(const gemm_case *c, const ls_device *d)
             if (!(fabs(r.out[0][at] - want) <= bound))
                 fail_msg("op %d %s %s m %d n %d k %d act %d bias %d residual %d pad %d threads %d: [%d,%d] = "
                          "%.9g, not %.9g +- %.3g",
-                         c->op, ls_dtype_name(c->dtype), ls_isa_name(d->isa), (int)c->m, (int)c->n, (int)c->k,
+                         c->op, ls_dtype_name(c->dtype), d->arch->name, (int)c->m, (int)c->n, (int)c->k,
                          c->act, c->bias, c->residual, c->pad, d->threads, (int)i, (int)j, r.out[0][at], want,
                          bound);
         }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include "gemm_case.h"
+#include "device/cpu/isa.h"
 #include "support/support.h"
 
 #ifdef LS_HAVE_ONEDNN
@@ -10,7 +11,8 @@ static ls_device device_of(const char *kernels, int threads)
     ls_device d;
     if (ls_device_open(
             &d, "cpu",
-            &(ls_device_opts){ .isa = (int)ls_isa_best(), .threads = threads, .kernels = kernels }) != LS_OK)
+            &(ls_device_opts){ .isa = ls_isa_name(ls_isa_best()), .threads = threads, .kernels = kernels }) !=
+        LS_OK)
         fail_msg("%s", ls_error_message());
     return d;
 }
@@ -25,7 +27,7 @@ static bool library_has(ls_dtype t)
                     out = ls_tensor_of(v, &square);
     const ls_linear_attrs attrs = { 0 };
     const ls_kernel_args a = {
-        .n_in = 4, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .isa = d.isa
+        .n_in = 4, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .arch = d.arch
     };
     const char *why = NULL;
     const bool has = ls_device_find(&d, "linear", &a, &why) != NULL;
@@ -83,9 +85,8 @@ static void test_refuses_what_the_library_lacks(void **state)
     (void)state;
     library_has(LS_F16); /* yes or no, but no crash, and no with the reason */
     ls_device d;
-    assert_int_equal(ls_device_open(&d, "ref", &(ls_device_opts){ .isa = -1, .kernels = "onednn" }),
-                     LS_E_UNSUPPORTED);
-    assert_int_equal(ls_device_open(&d, "cpu", &(ls_device_opts){ .isa = -1, .kernels = "mkl" }), LS_E_USAGE);
+    assert_int_equal(ls_device_open(&d, "ref", &(ls_device_opts){ .kernels = "onednn" }), LS_E_UNSUPPORTED);
+    assert_int_equal(ls_device_open(&d, "cpu", &(ls_device_opts){ .kernels = "mkl" }), LS_E_USAGE);
     assert_string_equal(ls_error_message(), "kernels: \"mkl\" is not known; use own or onednn");
 }
 #else
@@ -93,8 +94,7 @@ static void test_second_opinion(void **state)
 {
     (void)state;
     ls_device d;
-    assert_int_equal(ls_device_open(&d, "cpu", &(ls_device_opts){ .isa = -1, .kernels = "onednn" }),
-                     LS_E_UNSUPPORTED);
+    assert_int_equal(ls_device_open(&d, "cpu", &(ls_device_opts){ .kernels = "onednn" }), LS_E_UNSUPPORTED);
 }
 static void test_refuses_what_the_library_lacks(void **state)
 {

@@ -156,7 +156,7 @@ static void test_long(void **state)
                                        .out = grad ? out : (ls_tensor[]){ q, lse },
                                        .attrs = &attrs,
                                        .threads = 2,
-                                       .isa = LS_ISA_GENERIC };
+                                       .arch = ls_isa_arch(LS_ISA_GENERIC) };
             const ls_device d = math_cpu(LS_ISA_GENERIC, 2);
             const char *why;
             const ls_kernel *kernel = ls_device_find(&d, grad ? "attention_grad" : "attention", &a, &why);

@@ -381,7 +381,7 @@ static void test_pack_in_place(void **state)
         r.in[0].data = out + 1;
         r.in[0].strides[0] = 6;
         ls_kernel_args a = {
-            .n_in = 2, .n_out = 1, .in = r.in, .out = r.out, .attrs = &pack, .threads = 1, .isa = d.isa
+            .n_in = 2, .n_out = 1, .in = r.in, .out = r.out, .attrs = &pack, .threads = 1, .arch = d.arch
         };
         const ls_kernel *k = ls_device_find(&d, "pack", &a, NULL);
         k->run(&a);
@@ -435,24 +435,26 @@ static void test_refusals(void **state)
         const ls_device d = math_cpu(levels[l], 1);
         const ls_type f64 = LS_TYPE(LS_F64, 4);
         ls_tensor in[2] = { ls_tensor_of(NULL, &f64), ls_tensor_of(NULL, &f64) }, out = in[0];
-        const ls_kernel_args a = { .n_in = 2, .n_out = 1, .in = in, .out = &out, .threads = 1, .isa = d.isa };
+        const ls_kernel_args a = {
+            .n_in = 2, .n_out = 1, .in = in, .out = &out, .threads = 1, .arch = d.arch
+        };
         const char *why = NULL;
         assert_null(ls_device_find(&d, "add", &a, &why));
         assert_string_equal(why, "f64 is for device ref");
         const ls_type f32 = LS_TYPE(LS_F32, 4);
         out = ls_tensor_of(NULL, &f32);
         assert_null(ls_device_find(
-            &d, "cast", &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = in, .out = &out, .isa = d.isa },
+            &d, "cast", &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = in, .out = &out, .arch = d.arch },
             &why));
         ls_tensor to = in[0];
         assert_null(ls_device_find(
-            &d, "cast", &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = &out, .out = &to, .isa = d.isa },
+            &d, "cast", &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = &out, .out = &to, .arch = d.arch },
             &why));
         static int64_t code[4 * 200];
         static double numbers[200];
         const ls_fused_attrs attrs = { .code = { 800, code }, .numbers = { 200, numbers }, .to = LS_F32 };
         const ls_kernel_args b = {
-            .n_in = 2, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .isa = d.isa
+            .n_in = 2, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .arch = d.arch
         };
         assert_null(ls_device_find(&d, "fused", &b, &why));
         assert_non_null(strstr(why, "128"));

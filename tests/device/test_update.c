@@ -6,7 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "base/bf16.h"
-#include "device/device.h"
+#include "support/levels.h"
 #include "support/support.h"
 
 static ls_tensor flat(void *data, ls_dtype t, int64_t n) { return ls_tensor_of(data, &LS_TYPE(t, n)); }
@@ -18,7 +18,7 @@ static void run(const ls_device *d, const char *op, ls_kernel_args *a)
     if (!k)
         fail_msg("%s: %s", op, why);
     a->threads = d->threads;
-    a->isa = d->isa;
+    a->arch = d->arch;
     k->run(a);
 }
 
@@ -107,8 +107,8 @@ static void adam_writes_weights(void **state)
         for (int threads = 1; threads <= 3; threads += 2) {
             ls_device d;
             if (ls_device_open(&d, level < 0 ? "ref" : "cpu",
-                               &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level, .threads = threads }) !=
-                LS_OK)
+                               &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(level),
+                                                  .threads = threads }) != LS_OK)
                 continue; /* (this build does not have the level) */
             for (size_t s = 0; s < sizeof SIZES / sizeof *SIZES; s++)
                 for (int k = 0; k < 8; k++)

@@ -9,9 +9,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "device/device.h"
 #include "lockstep/trainer.h"
 #include "execute/session.h"
+#include "support/levels.h"
 #include "support/support.h"
 #include "step/compile.h"
 
@@ -75,7 +75,8 @@ static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, c
     ls_tensor x, logits;
     ls_named_tensor want[64];
     int64_t n = 0;
-    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 2 }));
+    ASSERT_OK(ls_device_open(&d, "cpu",
+                             &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = 2 }));
     ASSERT_OK(ls_compile_inference(&plan, "whole", build, config, 1, p, &d, NULL));
     ASSERT_OK(ls_session_create(&s, 1, &plan));
     for (int i = 0; i < plan->graph->n_nodes; i++)
@@ -124,7 +125,7 @@ static void same_bits_as_one_pass(void **state)
                 float *whole = whole_pass(&config, w, ids, isa, &TYPES[k]);
                 const float *logits;
                 ls_generator *g;
-                ASSERT_OK(ls_generator_create(&g, &config, w, .isa = isa, .threads = 1 + k,
+                ASSERT_OK(ls_generator_create(&g, &config, w, .isa = level_name(isa), .threads = 1 + k,
                                               .param = TYPES[k].param, .modules = TYPES[k].modules));
                 for (int i = 0; i < LENGTH; i++) { /* one by one */
                     ASSERT_OK(ls_generator_feed(g, ids + i, 1, &logits));
@@ -218,7 +219,7 @@ static void tells_its_story(void **state)
         const float *logits;
         const int32_t first = 1;
         story s = { .ids = json_object_get(expected, "greedy_ids") };
-        ASSERT_OK(ls_generator_open(&g, folder, .isa = isa, .threads = 2));
+        ASSERT_OK(ls_generator_open(&g, folder, .isa = level_name(isa), .threads = 2));
         assert_int_equal(ls_generator_places(g), 512);
         ASSERT_OK(ls_generate(g,
                               &(ls_generate_opts){ LS_GENERATE_DEFAULTS, .prompt = &first, .n_prompt = 1,

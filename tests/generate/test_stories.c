@@ -7,9 +7,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "device/device.h"
 #include "lockstep/models.h"
 #include "lockstep/trainer.h"
+#include "support/levels.h"
 #include "support/support.h"
 
 enum { MAX_TOKENS = 512 };
@@ -75,8 +75,8 @@ static void tells_its_story(void **state)
     for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
         ls_trainer *t;
         ls_weights *w;
-        ASSERT_OK(ls_trainer_create(&t, build, &config, .isa = isa, .threads = 2, .micro_batch = 1,
-                                    .eval_only = true));
+        ASSERT_OK(ls_trainer_create(&t, build, &config, .isa = level_name(isa), .threads = 2,
+                                    .micro_batch = 1, .eval_only = true));
         ASSERT_OK(ls_trainer_init(t, 0));
         ASSERT_OK(ls_weights_open(&w, file));
         ASSERT_OK(ls_trainer_load(t, w));

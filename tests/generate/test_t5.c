@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
 #include "execute/session.h"
 #include "lockstep/trainer.h"
 #include "step/compile.h"
+#include "support/levels.h"
 #include "support/support.h"
 
 enum { VOCABULARY = 37, SOURCE = 70, TARGET = 80, READ = 66 };
@@ -74,7 +74,8 @@ static float *whole_pass(const ls_t5_config *config, const ls_weights *w, const 
     ls_tensor x, logits;
     ls_named_tensor want[96];
     int64_t n = 0;
-    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 2 }));
+    ASSERT_OK(ls_device_open(&d, "cpu",
+                             &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = 2 }));
     ASSERT_OK(ls_compile_inference(&plan, "whole", build, config, 1, p, &d, NULL));
     ASSERT_OK(ls_session_create(&s, 1, &plan));
     for (int i = 0; i < plan->graph->n_nodes; i++)
@@ -116,7 +117,7 @@ static void same_bits_as_one_pass(void **state)
                 float *whole = whole_pass(&config, w, source, target, isa, &TYPES[k]);
                 const float *logits;
                 ls_generator *g;
-                ASSERT_OK(ls_generator_create_t5(&g, &config, w, .isa = isa, .threads = 1 + k % 3,
+                ASSERT_OK(ls_generator_create_t5(&g, &config, w, .isa = level_name(isa), .threads = 1 + k % 3,
                                                  .param = TYPES[k].param, .modules = TYPES[k].modules,
                                                  .source = SOURCE + 58 * (k % 3)));
                 ASSERT_OK(ls_generator_read(g, source, READ));

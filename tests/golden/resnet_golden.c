@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include "passes/autodiff.h"
 #include "ops/rules.h"
+#include "support/levels.h"
 #include "support/support.h"
 
 const ls_resnet_config TUTORIAL = {
@@ -13,7 +14,7 @@ ls_weights *resnet_values;
 int next_level(int isa)
 {
     for (isa++; isa <= (int)ls_isa_best(); isa++)
-        if (ls_device_cpu.tables((ls_isa)isa))
+        if (ls_cpu_tables((ls_isa)isa))
             return isa;
     return LS_ISA_COUNT;
 }
@@ -36,8 +37,8 @@ machine start_machine(ls_graph *g, const char *device, int isa, int threads)
 {
     machine m = { 0 };
     ls_device d;
-    ASSERT_OK(
-        ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = threads }));
+    ASSERT_OK(ls_device_open(
+        &d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = threads }));
     ASSERT_OK(ls_pass_cse(&g));
     ASSERT_OK(ls_pass_dce(&g));
     ASSERT_OK(ls_pass_fuse(&g));

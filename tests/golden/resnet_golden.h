@@ -1,5 +1,6 @@
 /* resnet_golden.h - golden tensors of residual networks. */
 #pragma once
+#include "device/cpu/isa.h"
 #include "golden/golden.h"
 #include "lockstep/models.h"
 #include "passes/passes.h"

@@ -74,11 +74,11 @@ static void on_cpu(void **state)
     ls_isa levels[LS_ISA_COUNT];
     const int n = training_levels(levels);
     for (int l = 0; l < n; l++) {
-        check(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 1, .micro_batch = 2,
-                                  ADAMW },
+        check(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = ls_isa_name(levels[l]), .threads = 1,
+                                  .micro_batch = 2, ADAMW },
               1e-5, 1e-4);
-        check(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2, .micro_batch = 1,
-                                  .micro_batches = 2, .recompute = "class:CNBlock", ADAMW },
+        check(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = ls_isa_name(levels[l]), .threads = 2,
+                                  .micro_batch = 1, .micro_batches = 2, .recompute = "class:CNBlock", ADAMW },
               1e-5, 1e-4);
     }
 }

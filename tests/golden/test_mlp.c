@@ -62,8 +62,8 @@ static void gradients(void **state)
                         1e-12);
         for (int l = 0; l < n; l++)
             check_gradients(ACTS[a].name, &config,
-                            &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2,
-                                                .micro_batch = 6 },
+                            &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = ls_isa_name(levels[l]),
+                                                .threads = 2, .micro_batch = 6 },
                             1e-6);
     }
 }
@@ -125,8 +125,8 @@ static void optimizers(void **state)
         for (int l = 0; l < n; l++)
             for (int m = 1; m <= 3; m++) /* micro-batches of 6, 3 and 2 */
                 check_optimizer(k,
-                                &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2,
-                                                    .micro_batch = 6 / m, .micro_batches = m },
+                                &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = ls_isa_name(levels[l]),
+                                                    .threads = 2, .micro_batch = 6 / m, .micro_batches = m },
                                 2e-5);
     }
 }

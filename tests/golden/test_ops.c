@@ -9,6 +9,7 @@
 #include "passes/autodiff.h"
 #include "plan/plan.h"
 #include "execute/session.h"
+#include "support/levels.h"
 #include "support/support.h"
 
 /* One op under test: float operands, each an input of the graph named as in the golden file, and what the op
@@ -322,7 +323,7 @@ static void check(const ls_weights *golden, const op_case *c, const ls_device *d
     ASSERT_OK(ls_session_run(s, 0, false));
 
     char what[64];
-    snprintf(what, sizeof what, "%s %s, %d threads", d->ops->name, ls_isa_name(d->isa), d->threads);
+    snprintf(what, sizeof what, "%s %s, %d threads", d->ops->name, d->arch->name, d->threads);
     expect(s, what, "y", golden_get(golden, "%s.y", c->name), tolerance);
     for (int i = 0; i < 2 && c->extra[i]; i++)
         expect(s, what, c->extra[i], golden_get(golden, "%s.%s", c->name, c->extra[i]), tolerance);
@@ -346,7 +347,8 @@ static void run(const char *file, const op_case *cases, size_t n)
         for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
             for (int threads = 1; threads <= 2; threads++) {
                 ASSERT_OK(ls_device_open(
-                    &d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = threads }));
+                    &d, "cpu",
+                    &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = threads }));
                 /* x around 64 with deviation 1: the subtraction of the mean leaves 6 bits fewer */
                 check(golden, &cases[k], &d, LS_F32,
                       strcmp(cases[k].name, "layer_norm_offset") ? 1e-6 : 1e-5);

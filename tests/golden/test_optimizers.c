@@ -123,7 +123,7 @@ static void against_pytorch(void **state)
               true);
         for (int l = 0; l < n; l++)
             check(k,
-                  &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2,
+                  &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = ls_isa_name(levels[l]), .threads = 2,
                                       .micro_batch = BATCH / 2, .micro_batches = 2 },
                   false);
     }

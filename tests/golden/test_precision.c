@@ -14,6 +14,7 @@
 
 #include "base/bf16.h"
 #include "golden/training.h"
+#include "support/levels.h"
 
 enum { BATCH = 16, STEPS = 10 };
 
@@ -90,7 +91,7 @@ static void first_gradients(void *context, ls_trainer *t, int program)
 static void way_agrees(int way, int level, const training_data *d, const ls_weights *golden)
 {
     const ls_trainer_opts o = { LS_TRAINER_DEFAULTS,
-                                .isa = level,
+                                .isa = level_name(level),
                                 .threads = 2,
                                 .micro_batch = BATCH,
                                 .param = WAYS[way].param,

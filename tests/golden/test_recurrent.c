@@ -9,6 +9,7 @@
 #include "ops/rules.h"
 #include "passes/autodiff.h"
 #include "passes/passes.h"
+#include "support/levels.h"
 #include "support/support.h"
 
 enum { BATCH = 3, TOKENS = 7, IN = 5, HIDDEN = 6, MAX_WRT = 24 };
@@ -115,7 +116,7 @@ static void check(const ls_weights *golden, const layer_case *c, const ls_device
             ASSERT_OK(ls_weight_read(w, type, t.data));
         }
     ASSERT_OK(ls_session_run(s, 0, true));
-    snprintf(what, sizeof what, "%s %s, %d threads", d->ops->name, ls_isa_name(d->isa), d->threads);
+    snprintf(what, sizeof what, "%s %s, %d threads", d->ops->name, d->arch->name, d->threads);
     int compared = 0;
     for (int i = 0; i < g->n_outputs; i++) {
         const char *output = g->outputs[i].name, *of = strncmp(output, "grad.", 5) ? NULL : output + 5;
@@ -149,7 +150,8 @@ static void layers(void **state)
         for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
             for (int threads = 1; threads <= 2; threads++) {
                 ASSERT_OK(ls_device_open(
-                    &d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = threads }));
+                    &d, "cpu",
+                    &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = threads }));
                 check(golden, &CASES[k], &d, LS_F32, 2e-6);
             }
     }

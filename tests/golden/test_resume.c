@@ -39,10 +39,11 @@ static ls_trainer_opts options(bool f64)
                           .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_ADAMW, .beta1 = 0.8, .beta2 = 0.95,
                                          .eps = 1e-6, .weight_decay = 0.1 } };
     ls_isa levels[LS_ISA_COUNT];
-    o.isa = (int)levels[training_levels(levels) - 1];
     if (f64) {
         o.device = "ref";
         o.param = o.output = LS_F64;
+    } else {
+        o.isa = ls_isa_name(levels[training_levels(levels) - 1]);
     }
     return o;
 }

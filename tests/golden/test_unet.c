@@ -129,8 +129,8 @@ static void on_cpu(void **state)
     for (int l = 0; l < n; l++)
         for (int k = 0; k < N_CASES; k++)
             check(CASES[k],
-                  &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 1 + k % 2,
-                                      .micro_batch = BATCH, ADAMW },
+                  &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = ls_isa_name(levels[l]),
+                                      .threads = 1 + k % 2, .micro_batch = BATCH, ADAMW },
                   1e-4, 1e-4);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "golden/training.h"
 #include "base/hash.h"
+#include "support/levels.h"
 #include "support/lowered.h"
 
 static ls_weights *golden;
@@ -38,7 +39,8 @@ static void forward(const char *device, int isa, ls_dtype type, double tolerance
     if (type == LS_F64)
         ASSERT_OK(ls_pass_to_float(&g, LS_F64));
     ls_device d;
-    ASSERT_OK(ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 2 }));
+    ASSERT_OK(ls_device_open(&d, device,
+                             &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = 2 }));
     ls_plan *p;
     ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
     ls_session *s;
@@ -122,15 +124,17 @@ static void on_cpu(void **state)
     for (int l = 0; l < n; l++) {
         int isa = (int)levels[l];
         forward("cpu", isa, LS_F32, 1e-5);
-        check_gradients(
-            &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = isa, .threads = 1, .micro_batch = 16 }, 1e-5);
-        check_gradients(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = isa, .threads = 2, .micro_batch = 4,
-                                            .micro_batches = 4, .recompute = "class:EncoderBlock" },
+        check_gradients(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = level_name(isa), .threads = 1,
+                                            .micro_batch = 16 },
+                        1e-5);
+        check_gradients(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = level_name(isa), .threads = 2,
+                                            .micro_batch = 4, .micro_batches = 4,
+                                            .recompute = "class:EncoderBlock" },
                         1e-5);
         /* Adam's first steps are all but signs of gradients, in batches of 16: PyTorch's own f32 is 5e-6 off
          * here */
-        check_losses(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = isa, .threads = 2, .micro_batch = 8,
-                                         .micro_batches = 2 },
+        check_losses(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = level_name(isa), .threads = 2,
+                                         .micro_batch = 8, .micro_batches = 2 },
                      10, "f64", 3e-5);
     }
 }
@@ -168,7 +172,7 @@ static void same_bits(void **state)
         for (size_t k = 0; k < sizeof WAYS / sizeof WAYS[0]; k++) {
             int m = WAYS[k].micro_batches;
             ls_trainer_opts o = {
-                LS_TRAINER_DEFAULTS,        .isa = (int)levels[l],
+                LS_TRAINER_DEFAULTS,        .isa = ls_isa_name(levels[l]),
                 .threads = WAYS[k].threads, .micro_batch = 16 / m,
                 .micro_batches = m,         .recompute = WAYS[k].recompute ? "class:EncoderBlock" : NULL
             };
@@ -189,7 +193,7 @@ static void bf16(void **state)
     ls_isa levels[LS_ISA_COUNT];
     int n = training_levels(levels);
     for (int l = 0; l < n; l++)
-        check_losses(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = (int)levels[l], .threads = 2,
+        check_losses(&(ls_trainer_opts){ LS_TRAINER_DEFAULTS, .isa = ls_isa_name(levels[l]), .threads = 2,
                                          .micro_batch = 16, .param = LS_BF16 },
                      10, "bf16", 0.02);
 }

@@ -54,7 +54,7 @@ static void fifty_steps(void **state)
         /* threads and recompute do not change bits (test_vit): one way a level is enough */
         int way = (n - 1 - l) % 3, m = WAYS[way].micro_batches;
         ls_trainer_opts o = {
-            LS_TRAINER_DEFAULTS, .isa = (int)levels[l],
+            LS_TRAINER_DEFAULTS, .isa = ls_isa_name(levels[l]),
             .threads = 2,        .micro_batch = BATCH / m,
             .micro_batches = m,  .recompute = WAYS[way].recompute ? "class:EncoderBlock" : NULL
         };

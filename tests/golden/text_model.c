@@ -10,6 +10,7 @@
 #include "ops/rules.h"
 #include "passes/autodiff.h"
 #include "passes/passes.h"
+#include "support/levels.h"
 #include "support/lowered.h"
 
 enum { MAX_PARAMETERS = 80 };
@@ -113,8 +114,8 @@ static void check(const text_model *m, const text_case *c, const ls_weights *gol
     ASSERT_OK(ls_session_create(&s, 1, &p));
     fill(m, golden, g, s, type);
     ASSERT_OK(ls_session_run(s, 0, false));
-    snprintf(what, sizeof what, "%s, %s %s, %d threads%s", c->name, d->ops->name, ls_isa_name(d->isa),
-             d->threads, fused ? ", fused" : "");
+    snprintf(what, sizeof what, "%s, %s %s, %d threads%s", c->name, d->ops->name, d->arch->name, d->threads,
+             fused ? ", fused" : "");
     ASSERT_OK(ls_session_tensor(s, "logits", &t));
     golden_expect(what, t.data, &t.type, golden_get(golden, "%s.logits", c->name), tolerance);
     expect(what, s, "loss", golden_get(golden, "%s.loss", c->name), tolerance,
@@ -142,10 +143,11 @@ void text_model_gradients(const text_model *m, int n, const text_case *cases, do
         for (int i = 0; i < n; i++)
             check(m, &cases[i], golden, &d, fused, LS_F64, tolerance);
         for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
-            if (!ls_device_cpu.tables((ls_isa)isa))
+            if (!ls_cpu_tables((ls_isa)isa))
                 continue;
             ASSERT_OK(ls_device_open(
-                &d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = 1 + fused }));
+                &d, "cpu",
+                &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = 1 + fused }));
             for (int i = 0; i < n; i++)
                 check(m, &cases[i], golden, &d, fused, LS_F32, 1e-5);
         }
@@ -184,8 +186,9 @@ static void check_steps(const text_model *m, const text_case *c, const ls_weight
                                    .micro_batch = m->batch },
                1e-10, truth);
     for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
-        ls_trainer_opts o = { LS_TRAINER_DEFAULTS,      ADAMW, .isa = isa, .threads = 1, .micro_batch = 1,
-                              .micro_batches = m->batch };
+        ls_trainer_opts o = { LS_TRAINER_DEFAULTS,    ADAMW,
+                              .isa = level_name(isa), .threads = 1,
+                              .micro_batch = 1,       .micro_batches = m->batch };
         /* Adam's first steps follow the signs of tiny gradients */
         five_steps(m, c, golden, &o, 2e-5, first);
         o.threads = 2;

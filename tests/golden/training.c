@@ -84,8 +84,8 @@ const char *training_describe(const ls_trainer_opts *o)
 {
     static char text[160];
     snprintf(text, sizeof text, "%s %s %s, %d threads, %d micro-batches of %d%s", o->device,
-             strcmp(o->device, "cpu") ? "" : ls_isa_name((ls_isa)o->isa), ls_dtype_name(o->param), o->threads,
-             (int)o->micro_batches, (int)o->micro_batch, o->recompute ? ", recompute" : "");
+             o->isa ? o->isa : "", ls_dtype_name(o->param), o->threads, (int)o->micro_batches,
+             (int)o->micro_batch, o->recompute ? ", recompute" : "");
     return text;
 }
 

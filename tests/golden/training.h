@@ -1,5 +1,6 @@
 /* training.h - trainers that start from the golden weights, and their comparison with PyTorch. */
 #pragma once
+#include "device/cpu/isa.h"
 #include "golden/golden.h"
 #include "support/support.h"
 #include "lockstep/models.h"

@@ -210,7 +210,7 @@ static const ls_kernel *kernel_of(const ls_device *d, const run *r)
                                .attrs = r->c->attrs,
                                .at = r->c->at,
                                .threads = d->threads,
-                               .isa = d->isa };
+                               .arch = d->arch };
     const char *why = NULL;
     const ls_kernel *k = ls_device_find(d, r->c->op, &a, &why);
     if (!k && !f64)
@@ -285,7 +285,7 @@ int kernel_check(const ls_device *cpu, const op_case *c, ls_dtype data, case_ext
                                              ", large values" }[extreme];
     const int n = snprintf(r.label, sizeof r.label, "%s%s%s%s, %s, %s%s", c->op,
                            c->what && *c->what ? " (" : "", c->what ? c->what : "",
-                           c->what && *c->what ? ")" : "", ls_dtype_name(data), ls_isa_name(cpu->isa), how);
+                           c->what && *c->what ? ")" : "", ls_dtype_name(data), cpu->arch->name, how);
     int runs = 0;
     r.strides = kernel_of(cpu, &r);
     for (r.l = CONTIGUOUS; r.strides && r.l < LAYOUTS; r.l++) {

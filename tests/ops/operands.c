@@ -131,7 +131,7 @@ void run_op_at(const ls_device *d, const char *op, const void *attrs, const ls_b
                          .attrs = attrs,
                          .at = at,
                          .threads = d->threads,
-                         .isa = d->isa };
+                         .arch = d->arch };
     const char *why = NULL;
     const ls_kernel *k = ls_device_find(d, op, &a, &why);
     if (!k)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cases.h"
+#include "device/cpu/isa.h"
 #include "support/support.h"
 
 static void every_op_has_a_case(void **state)
@@ -56,11 +57,11 @@ static void every_case_has_an_op_and_fits_its_shape_rule(void **state)
 static void every_kernel_has_an_op(void **state)
 {
     (void)state;
-    for (const ls_kernel *k = ls_device_ref.kernels; k->op; k++)
+    for (const ls_kernel *k = *ls_device_ref.tables(NULL); k->op; k++)
         if (!ls_op_find(k->op))
             fail_msg("device ref has a kernel \"%s\", and there is no such op", k->op);
     for (int isa = 0; isa < LS_ISA_COUNT; isa++)
-        for (const ls_kernel *const *t = ls_device_cpu.tables((ls_isa)isa); t && *t; t++)
+        for (const ls_kernel *const *t = ls_cpu_tables((ls_isa)isa); t && *t; t++)
             for (const ls_kernel *k = *t; k->op; k++)
                 if (!ls_op_find(k->op))
                     fail_msg("device cpu (%s) has a kernel \"%s\", and there is no such op",

@@ -1,19 +1,20 @@
 /* test_kernels.c - every cpu kernel of every instruction-set level of this machine against ref: all cases in
  * f32, bf16 and f16, with ordinary and extreme values. */
 #include "kernels.h"
+#include "device/cpu/isa.h"
 #include "support/support.h"
 
 static void every_kernel_agrees_with_ref(void **state)
 {
     const ls_isa isa = *(const ls_isa *)*state;
     ls_device cpu;
-    if (isa > ls_isa_best() || !ls_device_cpu.tables(isa)) {
+    if (isa > ls_isa_best() || !ls_cpu_tables(isa)) {
         print_message("%s: %s\n", ls_isa_name(isa),
                       isa > ls_isa_best() ? "this machine does not have it" : "not built");
         skip();
     }
-    ASSERT_OK(
-        ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = (int)isa, .threads = 1 }));
+    ASSERT_OK(ls_device_open(&cpu, "cpu",
+                             &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = ls_isa_name(isa), .threads = 1 }));
     int runs = 0;
     kernel_failures = 0;
     for (const op_case *c = ls_test_cases; c->op; c++) {

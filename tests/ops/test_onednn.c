@@ -57,7 +57,7 @@ static bool check(const op_case *c, ls_dtype t, int threads)
                                .out = got,
                                .attrs = c->attrs,
                                .threads = threads,
-                               .isa = onednn.isa };
+                               .arch = onednn.arch };
     const char *why = NULL;
     const bool has = ls_device_find(&onednn, c->op, &a, &why) != NULL;
     if (has) {
@@ -106,7 +106,7 @@ static void other_types_are_refused(void **state)
                                   { .type.ndim = -1 } };
         const ls_tensor out = ls_tensor_of(NULL, f64 ? &x64 : &x);
         const ls_kernel_args a = {
-            .n_in = 3, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .isa = d.isa
+            .n_in = 3, .n_out = 1, .in = in, .out = &out, .attrs = &attrs, .threads = 1, .arch = d.arch
         };
         const char *why = NULL;
         assert_null(ls_device_find(&d, "conv2d", &a, &why));

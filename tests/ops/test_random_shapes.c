@@ -8,6 +8,7 @@
 #include "base/rng.h"
 #include "kernels.h"
 #include "prepare.h"
+#include "device/cpu/isa.h"
 #include "graph/tensor_attrs.h"
 #include "support/support.h"
 
@@ -377,10 +378,10 @@ static void random_shapes(void **state)
     static const ls_dtype TYPES[] = { LS_F32, LS_BF16, LS_F16 };
     const ls_isa isa = *(const ls_isa *)*state;
     ls_device cpu;
-    if (isa > ls_isa_best() || !ls_device_cpu.tables(isa))
+    if (isa > ls_isa_best() || !ls_cpu_tables(isa))
         skip();
-    ASSERT_OK(
-        ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = (int)isa, .threads = 1 }));
+    ASSERT_OK(ls_device_open(&cpu, "cpu",
+                             &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = ls_isa_name(isa), .threads = 1 }));
     key = ls_rng_key_of(seed, 7);
     drawn = 0;
     kernel_failures = 0;

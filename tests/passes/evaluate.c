@@ -12,6 +12,7 @@
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "execute/session.h"
+#include "support/levels.h"
 #include "support/support.h"
 
 static uint64_t mix(uint64_t x)
@@ -45,8 +46,8 @@ evaluated evaluate(const ls_graph *g, const char *device, int isa, int threads, 
     ls_plan *p;
     ls_session *s;
     ASSERT_OK(ls_graph_verify(g));
-    ASSERT_OK(
-        ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = isa, .threads = threads }));
+    ASSERT_OK(ls_device_open(
+        &d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = threads }));
     ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
     ASSERT_OK(ls_plan_check(p));
     ASSERT_OK(ls_session_create(&s, 1, &p));

@@ -1,4 +1,5 @@
 /* fused.c - see fused.h. */
+#include "device/cpu/isa.h"
 #include "passes/fused.h"
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
 /* models.c - see models.h. */
+#include "device/cpu/isa.h"
 #include "passes/models.h"
 #include <stdio.h>
 #include <string.h>

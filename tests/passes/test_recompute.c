@@ -158,8 +158,7 @@ static void tutorial_vit(void **state)
     (void)state;
     ls_device d;
     ASSERT_OK(ls_device_open(
-        &d, "cpu",
-        &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = LS_ISA_AVX2, .elsewhere = true, .threads = 2 }));
+        &d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = "avx2", .elsewhere = true, .threads = 2 }));
     size_t peak[2];
     for (int again = 0; again < 2; again++) {
         ls_units u;

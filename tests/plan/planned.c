@@ -29,8 +29,15 @@ const ls_kernel KERNELS[] = {
     { .op = "count_step", .run = nothing },
     { 0 },
 };
-const ls_device_ops TEST_DEVICE = { .name = "test", .kernels = KERNELS, .computes = false };
-const ls_device DEVICE = { .ops = &TEST_DEVICE, .isa = LS_ISA_GENERIC, .threads = 1 };
+static const ls_kernel *const *tables(const ls_arch *arch)
+{
+    static const ls_kernel *const all[] = { KERNELS, NULL };
+    (void)arch;
+    return all;
+}
+const ls_device_ops TEST_DEVICE = { .name = "test", .tables = tables, .computes = false };
+static const ls_arch ARCH = { .name = "test" };
+const ls_device DEVICE = { .ops = &TEST_DEVICE, .arch = &ARCH, .here = true, .threads = 1 };
 
 ls_graph *new_graph(void)
 {

@@ -16,8 +16,15 @@ static const ls_kernel KERNELS[] = {
     { .op = "exp", .run = nothing },
     { 0 },
 };
-static const ls_device_ops TEST_DEVICE = { .name = "test", .kernels = KERNELS, .computes = false };
-static const ls_device DEVICE = { .ops = &TEST_DEVICE, .isa = LS_ISA_GENERIC, .threads = 1 };
+static const ls_kernel *const *tables(const ls_arch *arch)
+{
+    static const ls_kernel *const all[] = { KERNELS, NULL };
+    (void)arch;
+    return all;
+}
+static const ls_device_ops TEST_DEVICE = { .name = "test", .tables = tables, .computes = false };
+static const ls_arch ARCH = { .name = "test" };
+static const ls_device DEVICE = { .ops = &TEST_DEVICE, .arch = &ARCH, .here = true, .threads = 1 };
 
 enum { N = 64, UNITS = 4 };
 

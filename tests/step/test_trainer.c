@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "device/cpu/isa.h"
 #include "golden/training.h"
 #include "step/evaluate.h"
 #include "step/state.h"
@@ -53,7 +54,7 @@ static void same_bits_with_any_threads_and_recompute(void **state)
     for (int i = 0; i < n; i++)
         for (int type = 0; type < 3; type++) {
             ls_trainer_opts o = { LS_TRAINER_DEFAULTS,
-                                  .isa = (int)levels[i],
+                                  .isa = ls_isa_name(levels[i]),
                                   .threads = 1,
                                   .micro_batch = 11,
                                   .micro_batches = 3,
@@ -81,7 +82,7 @@ static void rows_are_independent(void **state)
             float probability[3][SAMPLES + 64][5], loss[3][SAMPLES + 64];
             for (int s = 0; s < 3; s++) {
                 ls_trainer *t;
-                START(t, .isa = (int)levels[i], .threads = 2, .micro_batch = sizes[s],
+                START(t, .isa = ls_isa_name(levels[i]), .threads = 2, .micro_batch = sizes[s],
                       .param = type ? LS_BF16 : LS_F32);
                 const int last = sizes[s] == 64 ? 0 : 9;
                 for (int at = 0; at <= last; at += sizes[s])

@@ -418,7 +418,7 @@ static void buffers_are_in_the_sums(void **state)
 static void collectives_are_added_up(void **state)
 {
     (void)state;
-    const ls_calibration machine = { .isa = LS_ISA_AVX2,
+    const ls_calibration machine = { .arch = "avx2",
                                      .threads = 1,
                                      .flops = 1e11,
                                      .gemm_efficiency = 0.5,

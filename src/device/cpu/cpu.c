@@ -1,6 +1,8 @@
-/* cpu.c - the CPU device: two tables of kernels for each instruction set that was compiled
- * (kernels/level.h). */
-#include "device/device.h"
+/* cpu.c - the CPU device: two tables of kernels for each instruction set that was compiled (kernels/level.h),
+ * and which of these levels a run takes. */
+#include <stdlib.h>
+#include "burst.h"
+#include "isa.h"
 
 #define LEVEL(level)                                                                                     \
     extern const ls_kernel ls_gemm_kernels_##level[], ls_math_kernels_##level[];                         \
@@ -23,7 +25,7 @@ LEVEL(avx512bf16)
 LEVEL(amx)
 #endif
 
-static const ls_kernel *const *tables(ls_isa level)
+const ls_kernel *const *ls_cpu_tables(ls_isa isa)
 {
     static const ls_kernel *const *const by_level[LS_ISA_COUNT] = {
 #ifdef LS_HAVE_generic
@@ -42,7 +44,48 @@ static const ls_kernel *const *tables(ls_isa level)
         [LS_ISA_AMX] = amx_tables,
 #endif
     };
-    return by_level[level];
+    return by_level[isa];
 }
 
-const ls_device_ops ls_device_cpu = { .name = "cpu", .tables = tables, .computes = true };
+ls_isa ls_cpu_answers(const ls_arch *arch)
+{
+    const ls_isa isa = ls_isa_of(arch);
+    return isa <= ls_isa_best() && ls_cpu_tables(isa) ? isa : LS_ISA_GENERIC;
+}
+
+const ls_arch *ls_cpu_usable(int i) { return i <= (int)ls_isa_best() ? ls_isa_arch((ls_isa)i) : NULL; }
+
+ls_status ls_cpu_choose(ls_device *d, const char *word, bool elsewhere)
+{
+    const char *who = word ? "isa" : "LOCKSTEP_ISA";
+    const ls_isa best = ls_isa_best();
+    ls_isa isa = best;
+    word = word ? word : getenv("LOCKSTEP_ISA");
+    if (word && *word) {
+        if (!ls_isa_parse(word, &isa))
+            return ls_fail(
+                LS_E_USAGE,
+                "%s=%s: not an instruction-set level; use generic, avx2, avx512, avx512bf16 or amx", who,
+                word);
+    } else {
+        while (isa > LS_ISA_GENERIC && !ls_cpu_tables(isa)) /* the best level that was also compiled */
+            --isa;
+    }
+    d->arch = ls_isa_arch(isa);
+    d->here = isa <= best && ls_cpu_tables(isa);
+    if (d->here || elsewhere)
+        return LS_OK;
+    if (isa > best)
+        return ls_fail(LS_E_UNSUPPORTED, "%s: this machine has no %s; the best here is %s", who,
+                       ls_isa_name(isa), ls_isa_name(best));
+    return ls_fail(LS_E_UNSUPPORTED, "%s: %s was not built (CMake option LS_LEVELS)", who, ls_isa_name(isa));
+}
+
+static const ls_kernel *const *tables(const ls_arch *arch) { return ls_cpu_tables(ls_cpu_answers(arch)); }
+
+const ls_device_ops ls_device_cpu = { .name = "cpu",
+                                      .choose = ls_cpu_choose,
+                                      .usable = ls_cpu_usable,
+                                      .tables = tables,
+                                      .peak = ls_burst,
+                                      .computes = true };

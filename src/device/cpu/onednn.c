@@ -48,7 +48,7 @@ typedef struct job {
 static job job_of(const ls_kernel_args *a, gemm_kind kind)
 {
     const ls_tensor *x = &a->in[0], *w = &a->in[1];
-    job j = { .a = a, .kind = kind, .finish = finish_of(a->isa) };
+    job j = { .a = a, .kind = kind, .finish = finish_of(ls_isa_of(a->arch)) };
     onednn_product *k = &j.key.product;
     memset(&j.key, 0, sizeof j.key);
     j.key.kind = ONEDNN_PRODUCT;

@@ -3,7 +3,7 @@
  * measuring the cost of the runtime. */
 #include <pthread.h>
 #include "base/check.h"
-#include "device/device.h"
+#include "device/cpu/isa.h"
 
 enum { MAX_KERNELS = 160 };
 /* the CPU's rows with another `run`; ends with a row whose op is NULL */
@@ -17,7 +17,7 @@ static void fill(void)
 {
     for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
         int n = 0;
-        for (const ls_kernel *const *t = ls_device_cpu.tables((ls_isa)isa); t && *t; t++)
+        for (const ls_kernel *const *t = ls_cpu_tables((ls_isa)isa); t && *t; t++)
             for (const ls_kernel *k = *t; k->op; k++) {
                 LS_CHECK(n < MAX_KERNELS - 1, "raise MAX_KERNELS");
                 idle[isa][n] = *k;
@@ -27,10 +27,20 @@ static void fill(void)
     }
 }
 
-static const ls_kernel *const *tables(ls_isa level)
+static const ls_kernel *const *tables(const ls_arch *arch)
 {
     pthread_once(&once, fill);
-    return ls_device_cpu.tables(level) ? lists[level] : NULL;
+    return lists[ls_cpu_answers(arch)];
 }
 
-const ls_device_ops ls_device_null = { .name = "null", .tables = tables, .computes = false };
+/* Nothing is computed, so every machine can run it. */
+static ls_status choose(ls_device *d, const char *word, bool elsewhere)
+{
+    LS_TRY(ls_cpu_choose(d, word, elsewhere));
+    d->here = true;
+    return LS_OK;
+}
+
+const ls_device_ops ls_device_null = {
+    .name = "null", .choose = choose, .usable = ls_cpu_usable, .tables = tables, .computes = false
+};

@@ -45,4 +45,27 @@ static const ls_kernel KERNELS[] = {
 };
 /* clang-format on */
 
-const ls_device_ops ls_device_ref = { .name = "ref", .kernels = KERNELS, .computes = true };
+static const ls_arch ARCH = { .name = "generic" };
+
+static const ls_arch *usable(int i) { return i == 0 ? &ARCH : NULL; }
+
+static ls_status choose(ls_device *d, const char *word, bool elsewhere)
+{
+    (void)elsewhere;
+    if (word)
+        return ls_fail(LS_E_UNSUPPORTED, "isa=%s: device ref has no instruction sets to choose from", word);
+    d->arch = &ARCH;
+    d->here = true;
+    return LS_OK;
+}
+
+static const ls_kernel *const *tables(const ls_arch *arch)
+{
+    static const ls_kernel *const all[] = { KERNELS, NULL };
+    (void)arch;
+    return all;
+}
+
+const ls_device_ops ls_device_ref = {
+    .name = "ref", .choose = choose, .usable = usable, .tables = tables, .computes = true
+};

@@ -18,7 +18,7 @@ typedef struct matmul_job {
     int64_t step[3];         /* bytes from product to product: a, b, y */
     char *workspace;
     size_t bytes; /* of a product's workspace */
-    ls_isa isa;
+    const ls_arch *arch;
 } matmul_job;
 
 /* The matrix of product 0, and the bytes from one to the next. */
@@ -42,14 +42,14 @@ static ls_kernel_args args_of(const matmul_job *j, ls_tensor in[4], ls_tensor ou
                              .attrs = dw ? (const void *)&j->dw : &j->linear,
                              .workspace = workspace,
                              .threads = j->each,
-                             .isa = j->isa };
+                             .arch = j->arch };
 }
 
 static matmul_job job_of(const ls_kernel_args *a)
 {
     const ls_matmul_attrs *at = a->attrs;
     const gemm_kind kind = at->transpose_a ? GEMM_DW : at->transpose_b ? GEMM_LINEAR : GEMM_DX;
-    matmul_job j = { .kernel = &LS_NAME(ls_gemm_kernels)[kind], .isa = a->isa, .workspace = a->workspace };
+    matmul_job j = { .kernel = &LS_NAME(ls_gemm_kernels)[kind], .arch = a->arch, .workspace = a->workspace };
     j.in[0] = matrix(&a->in[0], &j.step[0]);
     j.in[1] = matrix(&a->in[1], &j.step[1]);
     j.out[0] = matrix(&a->out[0], &j.step[2]);

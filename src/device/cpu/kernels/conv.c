@@ -33,8 +33,9 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind)
     conv c = { .a = a, .s = ls_conv_of(a, kind), .kind = kind };
     const ls_conv *s = &c.s;
     const int64_t in = s->h * s->w, out = s->oh * s->ow, cg = s->c / s->at.groups, og = s->o / s->at.groups;
-    c.lanes = a->isa >= LS_ISA_AVX512 ? 16 : a->isa == LS_ISA_AVX2 ? 8 : 4;
-    c.mr = a->isa >= LS_ISA_AVX512 ? 14 : a->isa == LS_ISA_AVX2 ? 6 : 4;
+    const ls_isa isa = ls_isa_of(a->arch);
+    c.lanes = isa >= LS_ISA_AVX512 ? 16 : isa == LS_ISA_AVX2 ? 8 : 4;
+    c.mr = isa >= LS_ISA_AVX512 ? 14 : isa == LS_ISA_AVX2 ? 6 : 4;
     c.nr = 2 * c.lanes;
     c.taps = s->kh * s->kw;
     const double products = (double)s->n * (double)(s->o * out * cg * c.taps);

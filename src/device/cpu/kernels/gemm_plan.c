@@ -159,12 +159,13 @@ gemm_plan LS_NAME(ls_gemm_plan)(const ls_kernel_args *a, gemm_kind kind)
 {
     gemm_plan p = { .kind = kind };
     set_operands(&p, a);
-    set_tile(&p, a->isa, a->in[0].type.dtype);
+    const ls_isa isa = ls_isa_of(a->arch);
+    set_tile(&p, isa, a->in[0].type.dtype);
     set_threads(&p, a->threads);
-    set_copy(&p, a->isa);
-    set_chunks(&p, a->isa);
-    set_strip(&p, a->isa);
-    set_block(&p, a->isa);
+    set_copy(&p, isa);
+    set_chunks(&p, isa);
+    set_strip(&p, isa);
+    set_block(&p, isa);
     set_bytes(&p);
     return p;
 }

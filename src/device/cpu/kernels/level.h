@@ -2,11 +2,11 @@
  * once for each level, with -DLS_LEVEL=avx2 -DLS_LEVEL_avx2=1 and so on. Every name that is not static is
  * written LS_NAME(x), which becomes x_avx2, so that one binary contains all levels.
  *
- * `workspace` and `supports` must depend on a->isa, never on VF_LANES or LS_LEVEL_*: a plan for another
+ * `workspace` and `supports` must depend on a->arch, never on VF_LANES or LS_LEVEL_*: a plan for another
  * machine asks the generic build, which certainly runs here, about that machine's level. `run` may use
  * everything that its level has. */
 #pragma once
-#include "device/device.h"
+#include "device/cpu/isa.h"
 
 #define LS_NAME_CAT_(x, level) x##_##level
 #define LS_NAME_CAT(x, level) LS_NAME_CAT_(x, level)

@@ -43,9 +43,10 @@ SIMD_FN int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
  * the positions of the results, as [position][lane]. */
 static int64_t max_floats(const ls_kernel_args *a)
 {
-    const int64_t lanes = a->isa >= LS_ISA_AVX512 ? 16
-                          : a->isa == LS_ISA_AVX2 ? 8
-                                                  : 4,
+    const ls_isa isa = ls_isa_of(a->arch);
+    const int64_t lanes = isa >= LS_ISA_AVX512 ? 16
+                          : isa == LS_ISA_AVX2 ? 8
+                                               : 4,
                   *x = a->in[0].type.dims, *y = a->out[0].type.dims;
     return round_up(lanes * (x[2] * x[3] + 2 * y[2] * y[3]), 16);
 }

@@ -135,7 +135,7 @@ static void product(const ls_kernel_args *a, int row, float *out, const float *x
                                   .attrs = &attrs,
                                   .workspace = scratch,
                                   .threads = a->threads,
-                                  .isa = a->isa };
+                                  .arch = a->arch };
     if (bytes)
         *bytes = kernel->workspace(&args);
     else

@@ -4,21 +4,26 @@
  * that have asked for it; without its leave a tile instruction ends the process. */
 #include <stdatomic.h>
 #include <string.h>
-#include "device.h"
+#include "isa.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
 
-static const char *const names[LS_ISA_COUNT] = { "generic", "avx2", "avx512", "avx512bf16", "amx" };
+static const ls_arch ARCHS[LS_ISA_COUNT] = { { "generic", LS_ISA_GENERIC },
+                                             { "avx2", LS_ISA_AVX2 },
+                                             { "avx512", LS_ISA_AVX512 },
+                                             { "avx512bf16", LS_ISA_AVX512BF16 },
+                                             { "amx", LS_ISA_AMX } };
 
-const char *ls_isa_name(ls_isa isa) { return names[isa]; }
+const ls_arch *ls_isa_arch(ls_isa isa) { return &ARCHS[isa]; }
+const char *ls_isa_name(ls_isa isa) { return ARCHS[isa].name; }
 
 bool ls_isa_parse(const char *name, ls_isa *out)
 {
     for (int i = 0; i < LS_ISA_COUNT; i++)
-        if (strcmp(name, names[i]) == 0) {
+        if (strcmp(name, ARCHS[i].name) == 0) {
             *out = (ls_isa)i;
             return true;
         }

@@ -1,9 +1,10 @@
 /* burst.c - the fastest rate at which the processor multiplies and adds f32 or bf16 numbers: independent
  * chains of fused multiply-adds, dot products or products of tiles in registers. Matrix products are compared
- * with it. Only this file of src/plan uses processor intrinsics. */
+ * with it. */
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "burst.h"
+#include "isa.h"
 
 #define CHAINS 12 /* chains in flight: two units with a latency of 4 to 5 cycles need 8 to 10 */
 
@@ -85,17 +86,21 @@ static void one(void *context, int64_t begin, int64_t end, int worker)
         j->flops[i] = j->burst(j->rounds, j->sink[i]);
 }
 
-double ls_burst(ls_isa isa, ls_dtype type, int threads, int attempts)
+double ls_burst(const ls_arch *arch, ls_dtype type, int threads, int attempts)
 {
     job j = { 0 }; /* 14 KiB */
     j.burst = burst_generic;
 #ifdef __x86_64__
+    const ls_isa isa = ls_isa_of(arch);
     if (type == LS_BF16 && isa >= LS_ISA_AVX512BF16)
         j.burst = isa >= LS_ISA_AMX ? burst_tiles : burst_pairs;
     else if (isa >= LS_ISA_AVX512)
         j.burst = burst_avx512;
     else if (isa == LS_ISA_AVX2)
         j.burst = burst_avx2;
+#else
+    (void)arch;
+    (void)type;
 #endif
     threads = threads < 256 ? threads : 256;
     double best = 0;
