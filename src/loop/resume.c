@@ -202,7 +202,8 @@ static ls_status compare(ls_str *out, ls_resume_change *change, const json_t *j,
                          const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
     const char *yaml = json_string_value(json_object_get(j, "recipe")),
-               *isa = json_string_value(json_object_get(j, "isa"));
+               *isa = json_string_value(json_object_get(j, "isa")),
+               *device = json_string_value(json_object_get(j, "device"));
     const char *here = t->compiled.device.arch->name;
     const int64_t world = json_integer_value(json_object_get(j, "world")),
                   ranks = ls_mesh_ranks(&t->compiled.parallel.mesh);
@@ -226,7 +227,9 @@ static ls_status compare(ls_str *out, ls_resume_change *change, const json_t *j,
                     memcmp(&r->eval.generate, &there->eval.generate, sizeof r->eval.generate) != 0);
     ls_recipe_destroy(&there);
     LS_TRY(s);
-    if (strcmp(isa, here))
+    /* Two devices have no levels to compare. That they differ is among the differences of the recipe. */
+    const bool same = !device || !strcmp(device, t->compiled.device.ops->name);
+    if (same && strcmp(isa, here))
         ls_str_printf(
             out,
             "%sISA level: %s here, %s there (how numbers are rounded; --set isa=%s where the machine has it)",

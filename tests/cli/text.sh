@@ -53,6 +53,10 @@ if [ "$level" != generic ]; then
     refused 2 "ISA level: $level here, generic there" train recipe.yaml --set run.name=level --set train.steps=4
     try 0 train recipe.yaml --set run.name=level --set isa=generic --set train.steps=4
 fi
+# another device: its levels are not compared
+try 0 train recipe.yaml --set run.name=device --set device=ref --set train.steps=1
+refused 2 "device: cpu here, ref there .how numbers are rounded." train recipe.yaml --set run.name=device --set train.steps=2
+times 0 err "ISA level"
 numbers() { tail -1 "$1" | cut -d')' -f1; } # of an evaluation, without its time
 try 0 eval runs/whole; has out "perplexity"; cp out eval
 try 0 eval runs/whole/checkpoints/latest; [ "$(numbers out)" = "$(numbers eval)" ] || bad "$what: another loss"
