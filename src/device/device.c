@@ -65,7 +65,7 @@ const ls_kernel *ls_device_find(const ls_device *d, const char *op, const ls_ker
                                 const char **why)
 {
     const ls_kernel *k = search(d->overrides, op);
-    for (const ls_kernel *const *t = d->ops->tables(d->arch); *t && !k; t++)
+    for (const ls_kernel *const *t = d->ops->tables(d->arch); t && *t && !k; t++)
         k = search(*t, op);
     const char *reason = !k ? "this device has no kernel for it" : k->supports ? k->supports(shapes) : NULL;
     if (why)

@@ -70,7 +70,7 @@ typedef struct ls_device_ops {
     const ls_arch *(*usable)(int i);
     /* The tables of kernels, in the order in which they are searched; ends with NULL. Each table ends with a
      * row whose op is NULL. The kernels for an arch that this machine lacks answer `workspace` and
-     * `supports`, and cannot run. */
+     * `supports`, and cannot run. NULL: none was built. */
     const ls_kernel *const *(*tables)(const ls_arch *arch);
     /* FLOP/s of f32 numbers, or of bf16 where the arch has instructions for them, with all threads busy: the
      * best of `attempts` short bursts. Products are compared with it. Not reentrant. NULL: the device is not

@@ -60,6 +60,21 @@ static void numbers_by_hand(void **state)
     }
 }
 
+/* A plan of another machine has figures, and cannot run. */
+static void plan_of_another_machine(void **state)
+{
+    (void)state;
+    ls_graph *g = new_graph("far");
+    ls_output(g, "y", ls_relu(g, ls_input(g, "x", LS_TYPE(LS_F32, 4))));
+    ls_plan *p = plan_of(g, "cpu", 1);
+    p->device.here = false;
+    ls_session *s;
+    ASSERT_FAILS(ls_session_create(&s, 1, &p), LS_E_UNSUPPORTED, "program \"far\" was planned for",
+                 p->device.arch->name, "which this machine does not have");
+    ls_plan_destroy(&p);
+    ls_graph_destroy(&g);
+}
+
 /* A step as two programs: `micro` makes gradients inside one flat output, `update` reads one of them and
  * changes the state that micro reads. And what does not fit together is refused. */
 static void programs_share_names(void **state)
@@ -368,10 +383,15 @@ static void inputs_are_read_where_they_are(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(inputs_are_read_where_they_are), cmocka_unit_test(numbers_by_hand),
-        cmocka_unit_test(programs_share_names),           cmocka_unit_test(parts_of_parts),
-        cmocka_unit_test(bad_numbers_are_blamed),         cmocka_unit_test(sums_of_finite_numbers_are_blamed),
-        cmocka_unit_test(profile_records_times),          cmocka_unit_test(watched_memory),
+        cmocka_unit_test(inputs_are_read_where_they_are),
+        cmocka_unit_test(numbers_by_hand),
+        cmocka_unit_test(plan_of_another_machine),
+        cmocka_unit_test(programs_share_names),
+        cmocka_unit_test(parts_of_parts),
+        cmocka_unit_test(bad_numbers_are_blamed),
+        cmocka_unit_test(sums_of_finite_numbers_are_blamed),
+        cmocka_unit_test(profile_records_times),
+        cmocka_unit_test(watched_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
