@@ -27,7 +27,7 @@ done
 
 why() { try 0 plan "${@:2}"; has out "^bits    not promised to be those of other layouts: $1"; }
 why 'train.micro_batch is not set, so it is global_batch / data ranks, 64 here; a number in the recipe, as 16' mlp-mnist --set train.micro_batch=0
-why 'sums over ranks are rounded to a 16-bit type' mlp-mnist --workers 2 --set precision.reduce=bf16
+why 'precision.reduce: sums over ranks are rounded to a 16-bit type' mlp-mnist --workers 2 --set precision.reduce=bf16
 why 'the sum over ranks .* power of two|the sum over micro-batches .* power of two' mlp-mnist --workers 3 --set train.global_batch=48
 why 'train.accumulate: running' mlp-mnist --set train.accumulate=running
 try 0 train mlp-mnist --set train.micro_batch=0 --set train.steps=1 --set threads=1
