@@ -3,7 +3,8 @@
  *
  * Links to other files, external storage and virtual data sets are refused: with them a file could read any
  * other one, and a change of that one would not change the data set's hash. The library believes the sizes
- * that a file declares, so they are compared with each other before anything is read. */
+ * that a file declares, so they are compared with each other before anything is read, and those in the data
+ * set's header before the library opens it (hdf5_header.h). */
 #include "data/array_hdf5.h"
 
 #include "base/str.h"
@@ -21,8 +22,15 @@
 #include "base/sys.h"
 #include "ckpt/safetensors.h"
 #include "data/array_room.h"
+#include "data/hdf5_header.h"
 
 enum { WHOLE_CHUNKS = 64 << 20 }; /* bytes of inflated chunks that libhdf5 keeps of a data set */
+
+#if H5_VERSION_GE(1, 12, 0)
+typedef H5O_info1_t object_info;
+#else
+typedef H5O_info_t object_info;
+#endif
 
 struct ls_hdf5 {
     hid_t file, set, memory; /* memory: the type that elements are read as */
@@ -43,7 +51,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
                         F(H5Pget_external_count) F(H5Pcreate) F(H5Pset_chunk_cache) F(H5Pclose) F(H5Lexists) \
                             F(H5Lget_name_by_idx) F(H5Aexists) F(H5Aopen) F(H5Aread) F(H5Aget_space)         \
                                 F(H5Aclose) F(H5Dget_storage_size) F(H5Pset_elink_cb) F(H5Pget_chunk)        \
-                                    F(H5Pget_nfilters) F(H5Pget_filter2) F(H5Zfilter_avail)
+                                    F(H5Pget_nfilters) F(H5Pget_filter2) F(H5Zfilter_avail)          \
+                                    F(H5Fget_create_plist) F(H5Pget_userblock) F(H5Pget_sizes)               \
+                                        F(H5Oget_info_by_name2)
 static struct {
 #define MEMBER(name) typeof(&(name)) name;
     FUNCTIONS(MEMBER)
@@ -244,19 +254,40 @@ static ls_status check_stored(const ls_hdf5 *h, hid_t made, hid_t type)
                          h->what, (unsigned long long)declared, (unsigned long long)stored);
 }
 
-/* An attribute with one number. */
-static bool number_of(hid_t set, const char *name, double *out)
+/* *has: the data set has an attribute of that name with one number. */
+static ls_status number_of(bool *has, double *out, const ls_hdf5 *h, const char *name)
 {
-    if (h5.H5Aexists(set, name) <= 0)
-        return false;
-    const hid_t a = h5.H5Aopen(set, name, H5P_DEFAULT), space = a < 0 ? -1 : h5.H5Aget_space(a);
-    const bool got = space >= 0 && h5.H5Sget_simple_extent_npoints(space) == 1 &&
-                     h5.H5Aread(a, *h5.f64, out) >= 0;
+    const htri_t there = h5.H5Aexists(h->set, name);
+    const hid_t a = there > 0 ? h5.H5Aopen(h->set, name, H5P_DEFAULT) : -1,
+                space = a < 0 ? -1 : h5.H5Aget_space(a);
+    *has = space >= 0 && h5.H5Sget_simple_extent_npoints(space) == 1 && h5.H5Aread(a, *h5.f64, out) >= 0;
     if (space >= 0)
         h5.H5Sclose(space);
     if (a >= 0)
         h5.H5Aclose(a);
-    return got;
+    return there == 0 || a >= 0
+               ? LS_OK
+               : ls_fail(LS_E_FORMAT, "%s: its attribute %s cannot be read: the file is damaged", h->what,
+                         name);
+}
+
+static ls_status read_attributes(ls_hdf5_array *array, const ls_hdf5 *h)
+{
+    static const char *const PACKED[] = { "scale_factor", "add_offset" },
+                             *const FILL[] = { "missing_value", "_FillValue" }; /* the second counts more */
+    for (int i = 0; i < 2; i++) {
+        bool packed, filled;
+        double value;
+        LS_TRY(number_of(&packed, &value, h, PACKED[i]));
+        if (packed)
+            return ls_fail(LS_E_UNSUPPORTED,
+                           "%s: its numbers are packed (scale_factor, add_offset): unpack them first",
+                           h->what);
+        LS_TRY(number_of(&filled, &value, h, FILL[i]));
+        array->has_fill = array->has_fill || filled;
+        array->fill = filled ? value : array->fill;
+    }
+    return LS_OK;
 }
 
 /* `made`: the properties with which the data set was created. */
@@ -265,7 +296,6 @@ static ls_status describe(ls_hdf5 *h, ls_hdf5_array *array, hid_t made)
     LS_TRY(check_inside(h, made)); /* before H5Dget_space, which opens the sources of a virtual data set */
     const hid_t space = h5.H5Dget_space(h->set), type = h5.H5Dget_type(h->set);
     hsize_t dims[H5S_MAX_RANK];
-    double packed;
     const int ndim = space < 0 ? -1 : h5.H5Sget_simple_extent_ndims(space);
     ls_status s = LS_OK;
     if (ndim > LS_MAX_DIMS)
@@ -276,20 +306,18 @@ static ls_status describe(ls_hdf5 *h, ls_hdf5_array *array, hid_t made)
         s = ls_fail(LS_E_UNSUPPORTED,
                     "%s: its elements are no plain numbers: floats of up to 64 bits and integers are read",
                     h->what);
-    else if (number_of(h->set, "scale_factor", &packed) || number_of(h->set, "add_offset", &packed))
-        s = ls_fail(LS_E_UNSUPPORTED,
-                    "%s: its numbers are packed (scale_factor, add_offset): unpack them first", h->what);
     h->type.ndim = s == LS_OK ? ndim : 0;
     for (int d = 0; d < h->type.ndim; d++)
         h->type.dims[d] = dims[d] > INT64_MAX ? INT64_MAX : (int64_t)dims[d];
     if (s == LS_OK && ls_type_bytes(&h->type) >= INT64_MAX) /* ls_type_count is then no product of the dims */
         s = ls_fail(LS_E_FORMAT, "%s: its shape has more than 2^63 bytes: the file is damaged", h->what);
+    *array = (ls_hdf5_array){ .type = h->type, .offset = -1 };
+    if (s == LS_OK)
+        s = read_attributes(array, h);
     if (s == LS_OK)
         s = check_stored(h, made, type);
-    *array = (ls_hdf5_array){ .type = h->type, .offset = s == LS_OK ? offset_of(h, made, type) : -1 };
     if (s == LS_OK)
-        array->has_fill = number_of(h->set, "_FillValue", &array->fill) ||
-                          number_of(h->set, "missing_value", &array->fill);
+        array->offset = offset_of(h, made, type);
     if (space >= 0)
         h5.H5Sclose(space);
     if (type >= 0)
@@ -306,6 +334,29 @@ static herr_t refuse_link(const char *file, const char *group, const char *other
     return -1;
 }
 
+/* Before the data set is opened: what its header, at this address, declares. */
+static ls_status check_header(const ls_hdf5 *h, const char *path, uint64_t at)
+{
+    const hid_t made = h5.H5Fget_create_plist(h->file);
+    hsize_t before = 0;
+    size_t offset_bytes = 0, length_bytes = 0;
+    const bool known = made >= 0 && h5.H5Pget_userblock(made, &before) >= 0 &&
+                       h5.H5Pget_sizes(made, &offset_bytes, &length_bytes) >= 0;
+    if (made >= 0)
+        h5.H5Pclose(made);
+    ls_mapping file;
+    LS_TRY(ls_file_map(&file, path));
+    const bool fits = known && before <= file.size && offset_bytes - 1 < 8 && length_bytes - 1 < 8;
+    const ls_status s =
+        fits ? ls_hdf5_check_header(&(ls_hdf5_bytes){ file.data + before, file.size - before,
+                                                      (int)offset_bytes, (int)length_bytes, h->what },
+                                    at)
+             : ls_fail(LS_E_FORMAT, "%s: its superblock declares sizes that no file has: it is damaged",
+                       h->what);
+    ls_file_unmap(&file);
+    return s;
+}
+
 static ls_status open_set(ls_hdf5 *h, const char *path, const char *name)
 {
     LS_TRY(ls_file_check(path));
@@ -318,11 +369,22 @@ static ls_status open_set(ls_hdf5 *h, const char *path, const char *name)
     /* slots of the cache: a prime, of 100 for each chunk of it */
     const bool ready = access >= 0 && h5.H5Pset_chunk_cache(access, 12421, WHOLE_CHUNKS, 1) >= 0 &&
                        h5.H5Pset_elink_cb(access, refuse_link, other) >= 0;
-    h->set = ready ? h5.H5Dopen2(h->file, name, access) : -1;
+    object_info object;
+    const bool found = ready && h5.H5Oget_info_by_name2(h->file, name, &object, H5O_INFO_BASIC, access) >= 0,
+               linked = ready && !found && !*other && h5.H5Lexists(h->file, name, access) > 0;
+    const ls_status s = found ? check_header(h, path, object.addr) : LS_OK;
+    /* what is not found is not opened: after a failure libhdf5 may still have the parts that it read */
+    h->set = found && s == LS_OK ? h5.H5Dopen2(h->file, name, access) : -1;
     if (access >= 0)
         h5.H5Pclose(access);
     if (!ready)
         return ls_fail(LS_E_MEMORY, "%s: libhdf5 has no memory", h->what);
+    LS_TRY(s);
+    if (linked)
+        return ls_fail(LS_E_FORMAT,
+                       "%s: libhdf5 cannot read what has this name: a link leads nowhere, or the file is "
+                       "damaged",
+                       h->what);
     if (*other)
         return ls_fail(LS_E_UNSUPPORTED,
                        "%s: a link to the file %s: only data sets of the file itself are read; name that "

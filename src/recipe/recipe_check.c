@@ -123,12 +123,28 @@ static ls_status check_data(const ls_recipe *r)
     return d->check ? d->check(r) : LS_OK;
 }
 
+/* A micro-batch up to `micro` that divides the batch and, if four divides the batch, lets four ranks share
+ * it. By Euclid's algorithm. */
+static long long fitting(long long batch, long long micro)
+{
+    long long n = batch % 4 ? batch : batch / 4;
+    while (micro) {
+        const long long rest = n % micro;
+        n = micro;
+        micro = rest;
+    }
+    return n;
+}
+
 static ls_status check_train(const ls_recipe *r)
 {
-    long long batch = r->train.global_batch, micro = r->train.micro_batch;
+    const long long batch = r->train.global_batch, micro = r->train.micro_batch;
     if (micro && batch % micro)
-        return ls_fail(LS_E_USAGE, "%s: micro_batch %lld does not divide global_batch %lld",
-                       ls_recipe_where_either(r, "train.micro_batch", "train.global_batch"), micro, batch);
+        return ls_fail(LS_E_USAGE,
+                       "%s: %lld does not divide the %lld samples of a step (%s): change one of the two, for "
+                       "example with --set train.micro_batch=%lld",
+                       at(r, "train.micro_batch"), micro, batch, at(r, "train.global_batch"),
+                       fitting(batch, micro));
     const ls_choice_row *optimizer = &LS_OPTIMIZERS[r->optimizer.type],
                         *schedule = &LS_SCHEDULES[r->schedule.type];
     if (optimizer->check)

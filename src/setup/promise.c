@@ -21,10 +21,10 @@ static const char *reason(const ls_recipe *r, const ls_compiled *c)
     if (!power_of_two(c->micro_batches))
         return "the sum over micro-batches is one tree for any ranks only when their number is a power of "
                "two";
-    if (ranks > 1 && c->parallel.sync_batch_norm)
+    if (c->parallel.sync_batch_norm) /* on one rank too: its bits are not those of two */
         return "parallel.sync_batch_norm: what is normalized together depends on the number of ranks";
-    if (ranks > 1 && ls_dtype_size(c->parallel.reduce) < 4)
-        return "sums over ranks are rounded to a 16-bit type";
+    if (ls_dtype_size(c->parallel.reduce) < 4)
+        return "precision.reduce: sums over ranks are rounded to a 16-bit type";
     return NULL;
 }
 

@@ -3,36 +3,20 @@
 # own. The same weights as one process; and when the cable is pulled, both sides end with a message. Exit status 77: not possible here.
 set -u
 mpirun=$1 lockstep=$2
+source "$(dirname "$0")/alone.sh"
+alone "iproute2 util-linux" "" "$@"
 bad() { echo "hosts.sh: $*"; cat err; exit 1; }
-skip() { echo "skipped: hosts.sh: $*"; exit 77; }
-[ "$(id -u)" = 0 ] || skip "only root may make network namespaces"
-command -v ip >/dev/null && command -v unshare >/dev/null || skip "ip and unshare are needed (Debian: iproute2, util-linux)"
 work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-hosts-XXXXXX")
-left=lockstep-$$-a right=lockstep-$$-b
-cleanup() {
-    local ns
-    for ns in $left $right; do
-        kill -9 $(ip netns pids $ns 2>/dev/null) 2>/dev/null
-        ip netns del $ns 2>/dev/null
-    done
-    wait 2>/dev/null
-    cd / && rm -rf "$work"
-}
-trap cleanup EXIT
+trap 'hosts_down; cd /; rm -rf "$work"' EXIT
 cd "$work" || exit 1
-{ ip netns add $left && ip netns add $right && ip link add eth-left netns $left type veth peer name eth-right netns $right; } 2>err ||
-    skip "this machine gives no network namespaces: $(head -n 1 err)"
-end() { # NAMESPACE DEVICE ADDRESS
-    ip -n "$1" link set lo up && ip -n "$1" addr add "$3/24" dev "$2" && ip -n "$1" link set "$2" up
-}
-end $left eth-left 10.77.7.1 && end $right eth-right 10.77.7.2 || exit 1
+two_hosts 10.77.7 2>err || bad "no two hosts"
 export LOCKSTEP_CACHE=$work/cache
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 cat >agent <<END
 #!/bin/sh
 # what mpirun takes for ssh: HOST COMMAND...
 shift
-exec ip netns exec $right unshare --uts sh -c 'hostname right; exec sh -c "\$0"' "\$*"
+exec ip netns exec right unshare --uts sh -c 'hostname right; exec sh -c "\$0"' "\$*"
 END
 chmod +x agent
 cat >small.yaml <<END
@@ -45,8 +29,7 @@ END
 "$lockstep" train small.yaml --set run.name=one >out 2>err || bad "one process does not train"
 on_two_hosts() { # SECONDS WORDS...
     local limit=$1; shift
-    timeout -k 5 "$limit" \
-        ip netns exec $left unshare --uts sh -c 'hostname left; exec "$@"' sh "$mpirun" --mca plm_rsh_agent "$work/agent" \
+    on left timeout -k 5 "$limit" "$mpirun" --mca plm_rsh_agent "$work/agent" \
         --mca btl tcp,self \
         --mca btl_tcp_if_include 10.77.7.0/24 --mca oob_tcp_if_include 10.77.7.0/24 --host 10.77.7.1:1,10.77.7.2:1 -n 2 \
         "$lockstep" train "$@" >out 2>err </dev/null
@@ -58,11 +41,11 @@ for data in fsdp ddp; do
 done
 
 # The cable is pulled: the ranks on both sides end, and say who did not come (mpirun waits for ever for its own other half)
-ranks() { local ns p; for ns in $left $right; do for p in $(ip netns pids $ns); do [ "$(cat /proc/$p/comm 2>/dev/null)" = lockstep ] && echo $p; done; done; }
+ranks() { local ns p; for ns in left right; do for p in $(ip netns pids $ns); do [ "$(cat /proc/$p/comm 2>/dev/null)" = lockstep ] && echo $p; done; done; }
 { on_two_hosts 100 small.yaml --set run.name=cut --set train.steps=10000000 --set train.epochs=10000000 --set failure.stall_seconds=2; } 2>/dev/null &
 for _ in $(seq 5000); do grep -q '"step":20,' runs/cut/metrics.jsonl 2>/dev/null && break; sleep 0.02; done
 [ "$(ranks | wc -l)" = 2 ] || bad "two ranks do not run"
-ip -n $left link set eth-left down
+ip -n left link set eth-left down
 for _ in $(seq 500); do [ -z "$(ranks)" ] && break; sleep 0.1; done
 [ -z "$(ranks)" ] || bad "a rank lives on after the cable was pulled: $(ranks)"
 grep -qE "error: rank [01]: did not come within 2 s; rank [01] waited for it in " err || bad "nobody says who did not come"

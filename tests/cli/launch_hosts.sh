@@ -2,27 +2,11 @@
 # launch_hosts.sh COMMAND EXAMPLE MPIRUN MPICH'S-MPIRUN|"" - one command for ranks on two hosts, network namespaces with names of their own: the bits of one process,
 # also when a rank is killed, a host dies, and comes back; one message for what is wrong. Exit status 77: not possible here.
 example=$2 mpirun=$3 mpich=${4:-}
+source "$(dirname "$0")/alone.sh"
+alone "iproute2 util-linux" "" "$@"
 source "$(dirname "$0")/common.sh"
-skip() { echo "skipped: launch_hosts.sh: $*"; exit 77; }
-[ "$(id -u)" = 0 ] || skip "only root may make network namespaces"
-command -v ip >/dev/null && command -v unshare >/dev/null || skip "ip and unshare are needed (Debian: iproute2, util-linux)"
-left=lockstep-$$-a right=lockstep-$$-b
-cleanup() {
-    local ns
-    for ns in $left $right; do
-        kill -9 $(ip netns pids $ns 2>/dev/null) 2>/dev/null
-        ip netns del $ns 2>/dev/null
-    done
-    wait 2>/dev/null
-    cd / && rm -rf "$work"
-}
-trap cleanup EXIT
-{ ip netns add $left && ip netns add $right && ip link add eth-left netns $left type veth peer name eth-right netns $right; } 2>err ||
-    skip "this machine gives no network namespaces: $(head -n 1 err)"
-end() { # NAMESPACE DEVICE ADDRESS
-    ip -n "$1" link set lo up && ip -n "$1" addr add "$3/24" dev "$2" && ip -n "$1" link set "$2" up
-}
-end $left eth-left 10.77.8.1 && end $right eth-right 10.77.8.2 || exit 1
+trap 'hosts_down; cd /; rm -rf "$work"' EXIT
+two_hosts 10.77.8 2>err || { bad "no two hosts: $(cat err)"; finish; }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=10.77.8.0/24 OMPI_MCA_oob_tcp_if_include=10.77.8.0/24
 cat >rsh <<END
@@ -31,26 +15,25 @@ cat >rsh <<END
 [ "\$1" = -x ] && shift
 host=\$1; shift
 [ ! -e $work/down ] && [ "\$host" = 10.77.8.2 ] || { echo "connect to \$host: No route to host" >&2; exit 255; }
-exec ip netns exec $right unshare --uts sh -c 'hostname right; exec sh -c "\$0"' "\$*"
+exec ip netns exec right unshare --uts sh -c 'hostname right; exec sh -c "\$0"' "\$*"
 END
 chmod +x rsh
-on_left() { ip netns exec $left unshare --uts sh -c 'hostname left; exec "$@"' sh "$@"; }
 two="--rsh $work/rsh --hosts 10.77.8.1:2,10.77.8.2:2"
 # try STATUS WORDS...: on the left host
 try() {
     local want=$1; shift
     what="lockstep $*"
-    on_left timeout -k 5 200 "$lockstep" "$@" >out 2>err </dev/null
+    on left timeout -k 5 200 "$lockstep" "$@" >out 2>err </dev/null
     local got=$?
     [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
 }
-begin() { what="lockstep $*"; on_left timeout -k 5 200 "$lockstep" "$@" >out 2>err </dev/null & parent=$!; }
+begin() { what="lockstep $*"; on left timeout -k 5 200 "$lockstep" "$@" >out 2>err </dev/null & parent=$!; }
 ended() { wait $parent; local got=$?; [ $got -eq "$1" ] || { bad "$what: exit status $got instead of $1"; cat err; }; }
 the_parent() { pgrep -P "$(pgrep -P $parent)"; } # under timeout
 ranks() { local p; for p in $(ip netns pids "$1"); do grep -qz ^LOCKSTEP_REPORT_FD= "/proc/$p/environ" 2>/dev/null && echo "$p"; done; }
 has_steps() { [ "$(grep -c '"kind":"step"' "runs/$1/metrics.jsonl")" -ge "$2" ]; }
-nobody_left() { [ -z "$(ip netns pids $left)$(ip netns pids $right)" ]; }
-gone() { until_true nobody_left || { ip netns pids $left; ip netns pids $right; ps aux; }; }
+nobody_left() { [ -z "$(ip netns pids left)$(ip netns pids right)" ]; }
+gone() { until_true nobody_left || { ip netns pids left; ip netns pids right; ps aux; }; }
 
 cat >small.yaml <<END
 model: {type: mlp, hidden: [32]}
@@ -139,7 +122,7 @@ refused 1 "^error: host 10.77.8.3 does not answer: it does not belong to Slurm j
 # a host that Slurm has taken out of the job is left out of the next attempt
 LOCKSTEP_FAULT=delay@random:seconds=0.01 SLURM_NTASKS_PER_NODE=2 begin train small.yaml --hosts slurm --set run.name=slurm-shrinks --set failure.max_failures=2
 until_true has_steps slurm-shrinks 40
-echo 10.77.8.1 >nodes; kill -9 $(ip netns pids $right)
+echo 10.77.8.1 >nodes; kill -9 $(ip netns pids right)
 ended 0; same slurm-shrinks
 once err "^warning: host 10.77.8.2 does not answer: it does not belong to Slurm job 1$"; once err "^ranks +2 on 1 host"
 touch no-squeue
@@ -164,12 +147,12 @@ cmp runs/program/checkpoints/latest/model.safetensors runs/program-again/checkpo
 # ---- a host dies, the run goes on without it; it comes back, and the next restart has it again
 LOCKSTEP_FAULT=delay@random:seconds=0.01 begin train small.yaml $two --set run.name=host --set failure.max_failures=3 --set train.steps=300 --set failure.stall_seconds=20
 until_true has_steps host 40
-touch down; kill -9 $(ip netns pids $right)
+touch down; kill -9 $(ip netns pids right)
 until_true grep -q "^ranks  2 on 1 host" err
 has err "^warning: host 10.77.8.2 is gone, with ranks 2 to 3: .*; restart 1 of 3 in 0.5 s from step [0-9]+, .*on 2 workers instead of 4$"
 steps=$(grep -c '"kind":"step"' runs/host/metrics.jsonl)
 until_true has_steps host $((steps + 40))
-rm down; kill -9 $(ranks $left | tail -n 1)
+rm down; kill -9 $(ranks left | tail -n 1)
 ended 0
 has err "^warning: rank [01]: killed by signal 9 .*; restart 2 of 3 in 1 s .*on 4 workers instead of 2$"
 times 2 err "^ranks  4 on 2 hosts"; same host

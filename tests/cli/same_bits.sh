@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# same_bits.sh COMMAND ROOT - the quickstart's own recipe and the bundled ones that set train.micro_batch give the same weights on 1, 2 and 4 ranks; `train` and `plan`
-# say whether a layout keeps the bits of one process, and if not, why.
+# same_bits.sh COMMAND ROOT - the quickstart's own recipe, the template and bundled recipes give the same weights on 1, 2 and 4 ranks; `train` and `plan` say
+# whether a layout keeps the bits of one process, and if not, why; and so does the comment of every bundled recipe.
 source "$(dirname "$0")/common.sh"
 root=$2
 sed -n '/^```yaml file=first.yaml/,/^```$/p' "$root/docs/start/quickstart.md" | grep -v '```' >first.yaml
@@ -21,13 +21,33 @@ bits() {
 bits first.yaml
 bits mlp-mnist
 bits new.yaml
-for recipe in "$root"/recipes/*.yaml; do # where batch norm does not forbid it, micro-batches are for 4 ranks
-    grep -qE '^ +type: (mlp|llama)|^model: \{type: (mlp|llama)' "$recipe" && ! grep -q 'micro_batch: ' "$recipe" && bad "$recipe has no micro_batch"
+idx_data data/fashion-mnist 256 64 28 # the others, with the line that their comments name
+bits vit-fashion-mnist --set train.micro_batch=32 --set train.steps=2
+
+# ---- every bundled recipe: what plan says on 1, 2 and 4 ranks (with tp on 2 and 4) is one answer; where it is no, the recipe says in a comment what decides its bits
+kept=0 others=0
+for path in "$root"/recipes/*.yaml; do
+    recipe=$(basename "$path" .yaml) answers= ranks="1 2 4"
+    ! grep -q 'tp: 2' "$path" || ranks="2 4"
+    for n in $ranks; do
+        try 0 plan "$recipe" --workers $n --set model.init=random
+        answers+=$(sed -n 's/^bits    \(the same on 1, 2, 4\|not promised\).*/\1;/p' out)
+    done
+    case $answers in
+    "the same on 1, 2, 4;the same on 1, 2, 4;the same on 1, 2, 4;")
+        kept=$((kept + 1)); ! grep -q '^#.* bits' "$path" || bad "$recipe keeps its bits, and its comment says something else"
+        ;;
+    "not promised;not promised;" | "not promised;not promised;not promised;")
+        others=$((others + 1)); grep -q '^#.* other bits' "$path" || bad "$recipe does not say that other numbers of ranks give other bits"
+        ;;
+    *) bad "$recipe on $ranks ranks: the answers differ: $answers" ;;
+    esac
 done
+[ $((kept + others)) = "$(ls "$root"/recipes/*.yaml | wc -l)" ] && [ $kept -ge 6 ] || bad "$kept bundled recipes keep their bits, and $others do not"
 
 why() { try 0 plan "${@:2}"; has out "^bits    not promised to be those of other layouts: $1"; }
 why 'train.micro_batch is not set, so it is global_batch / data ranks, 64 here; a number in the recipe, as 16' mlp-mnist --set train.micro_batch=0
-why 'sums over ranks are rounded to a 16-bit type' mlp-mnist --workers 2 --set precision.reduce=bf16
+why 'precision.reduce: sums over ranks are rounded to a 16-bit type' mlp-mnist --workers 2 --set precision.reduce=bf16
 why 'the sum over ranks .* power of two|the sum over micro-batches .* power of two' mlp-mnist --workers 3 --set train.global_batch=48
 why 'train.accumulate: running' mlp-mnist --set train.accumulate=running
 try 0 train mlp-mnist --set train.micro_batch=0 --set train.steps=1 --set threads=1

@@ -2,8 +2,9 @@
 # slurm.sh COMMAND - a real Slurm of four virtual nodes (slurm_cluster.sh): ranks that srun starts, a job that is cancelled, time limits with and without
 # --signal, a job that is requeued until it is done, a node that dies under --no-kill, refusals. Exit status 77: not possible here.
 here=$(cd "$(dirname "$0")" && pwd)
+source "$here/alone.sh"
+alone "slurm-wlm munge iproute2" "munged slurmctld slurmd srun sbatch" "$@"
 source "$here/slurm_cluster.sh"
-cluster_alone "$@" || { echo "slurm.sh: no /run of its own"; exit 1; }
 source "$here/common.sh"
 trap 'cluster_down; wait 2>/dev/null; cd /; rm -rf "$work"' EXIT
 patience=300 # seconds: nodes and jobs take tens of seconds to notice each other where nine processes share two cores

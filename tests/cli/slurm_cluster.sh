@@ -1,33 +1,7 @@
-# slurm_cluster.sh - a Slurm cluster of virtual nodes on this machine, for a test that sources this file: `cluster_alone "$@"` comes first, before common.sh;
-# `cluster_up N` makes nodes n1 .. nN, `on NODE COMMAND...` runs a command there (node `ctl`: where slurmctld runs), `cluster_down` ends them. No systemd and no
-# cgroups are needed. A node is a network namespace with a hostname and a slurmd of its own. A bridge inside the namespace of slurmctld joins them, so addresses
-# and names of devices meet nobody else's. munged has its key and socket in $work.
-own="--pid --fork --kill-child --mount --mount-proc"
-
-cluster_possible() { # or a line that says why not
-    local command
-    [ "$(id -u)" = 0 ] || { echo "only root may make network namespaces"; return 1; }
-    for command in ip unshare munged slurmctld slurmd srun sbatch; do
-        command -v $command >/dev/null || { echo "there is no $command"; return 1; }
-    done
-    unshare $own --net sh -c 'mount -t tmpfs none /run && ip netns add n1 && ip link add br0 type bridge' 2>&1 | head -n 1 | sed 's/^/this machine gives no namespaces or bridges: /' | grep . && return 1
-    return 0
-}
-
-# Runs the test once more, as the first process of a PID namespace: when that ends, also by SIGKILL, all others end, and the mounts and namespaces go with them.
-# Names of network namespaces are in /run, which is empty here, so tests at the same time do not meet. Exit status 77: not possible here.
-cluster_alone() { # WORDS...: of the test
-    local why
-    if [ "${LOCKSTEP_TEST_ALONE-}" != yes ]; then
-        why=$(cluster_possible) && LOCKSTEP_TEST_ALONE=yes exec unshare $own "$BASH" "$0" "$@"
-        echo "skipped: $(basename "$0"): $why (Debian: slurm-wlm munge iproute2)"
-        exit 77
-    fi
-    unset LOCKSTEP_TEST_ALONE
-    mount -t tmpfs none /run && mount -t tmpfs none /dev/shm
-}
-
-on() { local node=$1; shift; ip netns exec "$node" unshare --uts sh -c 'hostname "$0"; exec "$@"' "$node" "$@"; }
+# slurm_cluster.sh - a Slurm cluster of virtual nodes on this machine, for a test that is alone (alone.sh) and sources this file: `cluster_up N` makes nodes
+# n1 .. nN and `ctl`, where slurmctld runs, and `cluster_down` ends them. No systemd and no cgroups are needed. A node is a network namespace with a hostname and
+# a slurmd of its own. A bridge inside the namespace of slurmctld joins them, so addresses and names of devices meet nobody else's. munged has its key and socket
+# in $work.
 
 node_up() { on "$1" slurmd -f "$SLURM_CONF" -N "$1"; }
 # the node dies with all that runs there

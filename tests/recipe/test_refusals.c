@@ -186,7 +186,12 @@ static void impossible_combinations_are_refused(void **state)
     SET_REFUSED("model.heads=3", "--set model.heads", "3 heads do not divide hidden_size 128");
     SET_REFUSED("model.hidden_size=127", "--set model.hidden_size", "2 heads do not divide hidden_size 127");
     SET_REFUSED("model.patch_size=5", "do not divide an image of 28");
-    SET_REFUSED("train.micro_batch=3", "does not divide global_batch 128");
+    SET_REFUSED("train.micro_batch=3", "--set train.micro_batch: 3 does not divide the 128 samples of a step",
+                "example with --set train.micro_batch=1");
+    REFUSED(MINIMAL "train: {global_batch: 16,\n  micro_batch: 32}\n",
+            ": train.micro_batch: 32 does not divide the 16 samples of a step (", ": train.global_batch)",
+            "change one of the two, for example with --set train.micro_batch=4");
+    REFUSED(MINIMAL "train: {global_batch: 6, micro_batch: 4}\n", "--set train.micro_batch=2");
     SET_REFUSED("precision.param=f64", "device ref");
     SET_REFUSED("checkpoint.best={metric: eval_accuracy, mode: min}", "better when it is larger",
                 "checkpoint.best.mode: max");

@@ -458,8 +458,8 @@ static void the_promise_is_said(void **state)
         { { "workers=2", "train.micro_batch=2", "train.accumulate=running" },
           "not promised to be those of other layouts: train.accumulate" },
         { { "workers=3", "train.global_batch=24", "train.micro_batch=1" }, "layouts: the sum over ranks" },
-        { { "workers=2", "precision.param=bf16", "precision.reduce=bf16" },
-          "not promised to be those of other layouts: sums over ranks are rounded" },
+        { { "workers=2", "precision.param=bf16", "precision.reduce=bf16" }, "layouts: precision.reduce:" },
+        { { "workers=1", "train.micro_batch=2", "precision.reduce=bf16" }, "layouts: precision.reduce:" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         char *text = plan(

@@ -141,6 +141,151 @@ static void sizes_agree(void **state)
     H5Pclose(chunked);
 }
 
+static void add_attribute(hid_t set, const char *name, hid_t type, const void *value)
+{
+    const hid_t one = H5Screate(H5S_SCALAR), a = H5Acreate2(set, name, type, one, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(a >= 0 && H5Awrite(a, type, value) >= 0);
+    H5Aclose(a);
+    H5Sclose(one);
+}
+
+/* x with the fill value 3 and other attributes. `newer`: in the newest format; `dense`: in a fractal heap. */
+static void make_attributes(const char *name, bool newer, bool dense)
+{
+    const hid_t access = H5Pcreate(H5P_FILE_ACCESS), how = H5Pcreate(H5P_DATASET_CREATE),
+                pair = H5Tcreate(H5T_COMPOUND, 8), word = H5Tcopy(H5T_C_S1);
+    const double fill = 3;
+    if (newer)
+        H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+    if (dense)
+        H5Pset_attr_phase_change(how, 0, 0);
+    H5Tset_size(word, 6);
+    H5Tinsert(pair, "left", 0, H5T_NATIVE_FLOAT);
+    H5Tinsert(pair, "right", 4, H5T_NATIVE_FLOAT);
+    const hid_t file = H5Fcreate(in(dir, name), H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    add_set(file, how, true);
+    const hid_t set = H5Dopen2(file, "x", H5P_DEFAULT);
+    add_attribute(set, "units", word, "kelvin");
+    add_attribute(set, "range", pair, (float[]){ 0, 1 });
+    add_attribute(set, "_FillValue", H5T_NATIVE_DOUBLE, &fill);
+    H5Dclose(set);
+    H5Tclose(pair);
+    H5Tclose(word);
+    H5Pclose(how);
+    H5Pclose(access);
+    assert_true(H5Fclose(file) >= 0);
+}
+
+static ls_status open_attributes(const char *array)
+{
+    ls_dataset *set = NULL;
+    double x, valid;
+    const ls_array_field field = { .field = "x", .file = in(dir, array), .as = LS_F64, .missing = true };
+    LS_TRY(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, &field));
+    const ls_status s = set->read(set, 2, (void *[]){ &x, &valid });
+    if (s == LS_OK)
+        assert_true(valid == 0); /* 3 is the fill value, so it is a missing number */
+    ls_dataset_close(&set);
+    return s;
+}
+
+/* Writes `from` as `to`, with a value of so many bytes at a distance from a text. */
+static void poke(const char *to, const char *from, const char *text, int distance, uint64_t value, size_t n)
+{
+    char *all;
+    size_t size;
+    assert_ok(ls_file_read(&all, &size, in(dir, from)));
+    char *at = memmem(all, size, text, strlen(text) + 1);
+    assert_non_null(at);
+    memcpy(at + distance, &value, n);
+    write_bytes(in(dir, to), (bytes){ (uint8_t *)all, size });
+    free(all);
+}
+
+/* libhdf5 would read behind the message. An attribute of version 1 has the bytes of its name, its type and
+ * its shape (two each), then these three, padded to 8, then the value. */
+static void attributes_fit_their_messages(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int distance;
+        uint64_t value;
+        size_t n;
+    } CASES[] = {
+        { "_FillValue", -6, 0, 2 },           /* a name of no bytes */
+        { "_FillValue", -6, 10, 2 },          /* a name without an end */
+        { "_FillValue", -4, 0xfff8, 2 },      /* a type of 64 KiB */
+        { "_FillValue", -4, 8, 2 },           /* a type that is cut off */
+        { "_FillValue", -2, 0xfff8, 2 },      /* a shape of 64 KiB */
+        { "_FillValue", 16 + 4, 1 << 20, 4 }, /* a number of 1 MiB */
+        { "_FillValue", 16 + 13, 200, 1 },    /* an exponent of 200 bits */
+        { "_FillValue", 16 + 10, 65, 1 },     /* 65 bits of 8 bytes */
+        { "_FillValue", 16 + 10, 0, 1 },      /* no bits */
+        { "_FillValue", 40 + 1, 33, 1 },      /* a shape of 33 dimensions */
+        { "range", 8 + 1, 0xffff, 2 },        /* 65535 members */
+        { "left", 8 + 32, 0x1b, 1 },          /* a member of a kind that does not exist */
+    };
+    make_attributes("old.h5", false, false);
+    assert_ok(open_attributes("old.h5:x"));
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        poke("poked.h5", "old.h5", CASES[i].text, CASES[i].distance, CASES[i].value, CASES[i].n);
+        assert_fails(LS_E_FORMAT, open_attributes("poked.h5:x"),
+                     "poked.h5:x: an attribute in its header, at byte ", "the file is damaged");
+    }
+    for (int dense = 0; dense < 2; dense++) {
+        make_attributes("new.h5", true, dense);
+        assert_ok(open_attributes("new.h5:x"));
+    }
+}
+
+/* Of a damaged file libhdf5 asks for as much memory as it declares, and does not free all that it read. */
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+const char *__lsan_default_suppressions(void) { return "leak:libhdf5"; }
+
+/* Any byte near the attributes: read or refused. */
+static void any_attribute_is_read_or_refused(void **state)
+{
+    (void)state;
+    make_attributes("old.h5", false, false);
+    for (int at = -30; at < 90; at++)
+        for (int bit = at & 1; bit < 8; bit += 2) {
+            poke("bit.h5", "old.h5", "range", at, 1u << bit, 1);
+            open_array("bit.h5:x");
+            poke("bit.h5", "old.h5", "_FillValue", at, 0xffu >> bit, 1);
+            open_array("bit.h5:x");
+        }
+}
+
+static void types_with_a_name(void **state)
+{
+    (void)state;
+    const hid_t how = H5Pcreate(H5P_FILE_CREATE), type = H5Tcopy(H5T_IEEE_F64LE);
+    const hsize_t n = N;
+    for (int table = 0; table < 2; table++) { /* of shared messages */
+        if (table) {
+            assert_true(H5Pset_shared_mesg_nindexes(how, 1) >= 0);
+            assert_true(H5Pset_shared_mesg_index(how, 0, H5O_SHMESG_ALL_FLAG, 8) >= 0);
+        }
+        const hid_t file = H5Fcreate(in(dir, "named.h5"), H5F_ACC_TRUNC, how, H5P_DEFAULT),
+                    space = H5Screate_simple(1, &n, NULL), kind = H5Tcopy(type);
+        assert_true(H5Tcommit2(file, "kind", kind, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT) >= 0);
+        const hid_t set = H5Dcreate2(file, "x", kind, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+        add_attribute(set, "missing_value", kind, values);
+        H5Dclose(set);
+        H5Tclose(kind);
+        H5Sclose(space);
+        H5Fclose(file);
+        if (!table)
+            assert_ok(open_array("named.h5:x"));
+        else
+            assert_fails(LS_E_UNSUPPORTED, open_array("named.h5:x"), "table of shared messages", "");
+    }
+    H5Tclose(type);
+    H5Pclose(how);
+}
+
 static size_t keep(unsigned flags, size_t n, const unsigned *values_of, size_t size, size_t *room, void **at)
 {
     (void)flags, (void)n, (void)values_of, (void)room, (void)at;
@@ -210,6 +355,9 @@ int main(void)
         cmocka_unit_test(links_stay_in_the_file),
         cmocka_unit_test(elements_are_in_the_file),
         cmocka_unit_test(sizes_agree),
+        cmocka_unit_test(attributes_fit_their_messages),
+        cmocka_unit_test(any_attribute_is_read_or_refused),
+        cmocka_unit_test(types_with_a_name),
         cmocka_unit_test(unknown_filters_are_named),
         cmocka_unit_test(settings_are_given_back),
         cmocka_unit_test(pipes_are_refused),

@@ -1,0 +1,387 @@
+/* hdf5_header.c - see hdf5_header.h. The layout is that of "HDF5 File Format Specification Version 3.0",
+ * IV.A: numbers are little-endian, and a header is a list of messages in one block or several. libhdf5 1.10
+ * believes the sizes inside a message and reads behind its end. A version that is not known here is left to
+ * libhdf5, which refuses it. The fuzzer feeds all of it. */
+#include "data/hdf5_header.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum {
+    MAX_BLOCKS = 512,    /* of a header; writers add one each time it grows */
+    MAX_MESSAGES = 4096, /* of a header */
+    MAX_DEPTH = 32,      /* of types inside types */
+    MAX_RANK = 32
+};
+
+/* What is left of a part of the file. */
+typedef struct cursor {
+    const uint8_t *p;
+    size_t n;
+    bool over; /* more was asked for than there is */
+    int depth;
+    const ls_hdf5_bytes *file;
+} cursor;
+
+static uint64_t type_at(const ls_hdf5_bytes *file, uint64_t at);
+
+static void skip(cursor *c, uint64_t n)
+{
+    c->over = c->over || n > c->n;
+    n = c->over ? c->n : n;
+    c->p += n;
+    c->n -= n;
+}
+
+static uint64_t take(cursor *c, int bytes)
+{
+    const uint8_t *p = c->p;
+    uint64_t v = 0;
+    skip(c, (uint64_t)bytes);
+    for (int i = 0; i < bytes && !c->over; i++)
+        v |= (uint64_t)p[i] << 8 * i;
+    return v;
+}
+
+static void require(cursor *c, bool holds)
+{
+    if (!holds)
+        skip(c, UINT64_MAX);
+}
+
+static uint64_t product(cursor *c, uint64_t a, uint64_t b)
+{
+    uint64_t v = 0;
+    require(c, !__builtin_mul_overflow(a, b, &v));
+    return v;
+}
+
+/* The next n bytes as a part of their own. */
+static cursor part(cursor *c, uint64_t n)
+{
+    cursor in = *c;
+    skip(c, n);
+    in.n = c->over ? 0 : (size_t)n;
+    in.over = c->over;
+    return in;
+}
+
+/* A text with a NUL at its end, padded to a multiple of 8 bytes or not. */
+static void name(cursor *c, bool padded)
+{
+    const uint8_t *nul = c->n ? memchr(c->p, 0, c->n) : NULL;
+    const size_t n = nul ? (size_t)(nul - c->p) + 1 : 0;
+    require(c, nul);
+    skip(c, padded ? (n + 7) / 8 * 8 : n);
+}
+
+/* An integer, a float or bits of `size` bytes. libhdf5 copies the bits that it declares from element to
+ * element, and an exponent into 64 bits. */
+static void number(cursor *c, bool is_float, uint64_t sign, uint64_t size)
+{
+    const uint64_t all = size < 64 ? 8 * size : 512, first = take(c, 2), precision = take(c, 2);
+    require(c, precision && first + precision <= all);
+    if (!is_float)
+        return;
+    const uint64_t exponent = take(c, 1), exponent_bits = take(c, 1), mantissa = take(c, 1),
+                   mantissa_bits = take(c, 1);
+    skip(c, 4);
+    require(c, sign < all && exponent + exponent_bits <= all && mantissa + mantissa_bits <= all &&
+                   exponent_bits && exponent_bits <= 32 && mantissa_bits);
+}
+
+/* Returns the bytes of an element. */
+static uint64_t datatype(cursor *c)
+{
+    const uint64_t head = take(c, 1), version = head >> 4, kind = head & 15, bits = take(c, 3),
+                   size = take(c, 4), n = bits & 0xffff;
+    const bool padded = version < 3;
+    require(c, version >= 1 && version <= 4 && c->depth++ < MAX_DEPTH);
+    switch (kind) {
+    case 0: /* an integer, a float, bits */
+    case 1:
+    case 4:
+        number(c, kind == 1, bits >> 8 & 0xff, size);
+        break;
+    case 2: /* a time */
+        skip(c, 2);
+        break;
+    case 3: /* a text, a reference */
+    case 7:
+        break;
+    case 5: /* opaque: its tag */
+        skip(c, bits & 0xff);
+        break;
+    case 6: /* members: a name, an offset, a type */
+        for (uint64_t i = 0; i < n && !c->over; i++) {
+            name(c, padded);
+            skip(c, version == 1  ? 4 + 28 /* dimensions */
+                    : version == 2 || size >> 24 ? 4
+                    : size >> 16                 ? 3
+                    : size >> 8                  ? 2
+                                                 : 1);
+            datatype(c);
+        }
+        break;
+    case 8: { /* names and values of a type */
+        const uint64_t each = datatype(c);
+        for (uint64_t i = 0; i < n && !c->over; i++)
+            name(c, padded);
+        skip(c, product(c, n, each));
+        break;
+    }
+    case 9: /* any number of a type */
+        datatype(c);
+        break;
+    case 10: { /* an array */
+        const uint64_t rank = take(c, 1);
+        require(c, rank <= MAX_RANK);
+        skip(c, padded ? 3 + 8 * rank : 4 * rank);
+        datatype(c);
+        break;
+    }
+    default:
+        require(c, false);
+    }
+    c->depth--;
+    return size;
+}
+
+/* Returns the bytes of an element of a type with a name, which has a header of its own. */
+static uint64_t named_type(cursor *c)
+{
+    const uint64_t version = take(c, 1), kind = take(c, 1);
+    require(c, version < 3 || kind == 2); /* not in a table of shared messages */
+    skip(c, version == 1 ? 6 + (uint64_t)c->file->length_bytes : 0);
+    const uint64_t at = take(c, c->file->offset_bytes);
+    const uint64_t bytes = c->over ? 0 : type_at(c->file, at);
+    require(c, bytes);
+    return bytes;
+}
+
+/* Returns the number of elements. */
+static uint64_t dataspace(cursor *c)
+{
+    const uint64_t version = take(c, 1), rank = take(c, 1), flags = take(c, 1), kind = take(c, 1);
+    uint64_t n = version == 2 && kind == 2 ? 0 : 1;
+    require(c, rank <= MAX_RANK);
+    skip(c, version == 1 ? 4 : 0);
+    for (uint64_t d = 0; d < rank && !c->over; d++)
+        n = product(c, n, take(c, c->file->length_bytes));
+    skip(c, flags & 1 ? rank * (uint64_t)c->file->length_bytes : 0); /* the largest dimensions */
+    return n;
+}
+
+static void attribute(cursor *c)
+{
+    const uint64_t version = take(c, 1), flag_byte = take(c, 1), flags = version == 1 ? 0 : flag_byte;
+    uint64_t bytes[3];
+    cursor parts[3]; /* the name, the type, the shape */
+    for (int i = 0; i < 3; i++)
+        bytes[i] = take(c, 2);
+    skip(c, version == 3 ? 1 : 0);
+    for (int i = 0; i < 3; i++) {
+        parts[i] = part(c, bytes[i]);
+        skip(c, version == 1 ? (8 - bytes[i] % 8) % 8 : 0);
+    }
+    name(&parts[0], false);
+    const uint64_t each = flags & 1 ? named_type(&parts[1]) : datatype(&parts[1]), n = dataspace(&parts[2]);
+    require(c, !(flags & 2)); /* a shape is not in a table of shared messages */
+    for (int i = 0; i < 3; i++)
+        require(c, !parts[i].over);
+    skip(c, product(c, each, n));
+}
+
+/* Where a heap and its indexes are; an address of all ones is none. */
+static void attribute_storage(cursor *c)
+{
+    const uint64_t flags = (take(c, 1), take(c, 1)), none = UINT64_MAX >> (64 - 8 * c->file->offset_bytes);
+    skip(c, flags & 1 ? 2 : 0);
+    for (int i = 0; i < (flags & 2 ? 3 : 2); i++) {
+        const uint64_t at = take(c, c->file->offset_bytes);
+        require(c, at == none || at < c->file->n);
+    }
+}
+
+static void fill_value(cursor *c)
+{
+    const uint64_t version = take(c, 1), flags = take(c, version < 3 ? 3 : 1);
+    if (version < 2 || (version == 2 && flags >> 16) || (version == 3 && flags & 0x20))
+        skip(c, take(c, 4));
+}
+
+static void filters(cursor *c)
+{
+    const uint64_t version = take(c, 1), n = take(c, 1);
+    skip(c, version == 1 ? 6 : 0);
+    for (uint64_t i = 0; i < n && !c->over; i++) {
+        const uint64_t id = take(c, 2), name_bytes = version == 1 || id >= 256 ? take(c, 2) : 0;
+        take(c, 2);
+        const uint64_t values = take(c, 2);
+        if (name_bytes) {
+            cursor text = part(c, name_bytes);
+            name(&text, false);
+            require(c, !text.over);
+            skip(c, version == 1 ? (8 - name_bytes % 8) % 8 : 0);
+        }
+        skip(c, 4 * values + (version == 1 && values % 2 ? 4 : 0));
+    }
+}
+
+/* Elements in the header itself. Those elsewhere are compared with the shape by whoever reads them. */
+static void layout(cursor *c)
+{
+    const uint64_t version = take(c, 1), a = take(c, 1), b = version < 3 ? take(c, 1) : 0;
+    if (version >= 3 && a == 0)
+        skip(c, take(c, 2));
+    else if (version < 3 && b == 0) {
+        skip(c, 5 + 4 * a);
+        skip(c, take(c, 4));
+    }
+}
+
+typedef struct header {
+    const ls_hdf5_bytes *file;
+    bool type_only;      /* its own type is wanted, not that of another name, and nothing else */
+    uint64_t type_bytes; /* of an element, if it has a type */
+    int newer;           /* bytes in front of a message of version 2; 0: version 1 */
+    int n_messages, n_blocks;
+    struct {
+        uint64_t at, n;
+    } blocks[MAX_BLOCKS];
+} header;
+
+static const char IN_TABLE[] = "";
+
+/* NULL, or what the message is, if it declares sizes that it does not have. `flags` 2: its contents are
+ * shared: it is a type with a name, or IN_TABLE. */
+static const char *check(header *h, uint64_t type, uint64_t flags, cursor c)
+{
+    static const char *const NAMES[] = { [1] = "the shape",      [3] = "the type",
+                                         [4] = "the fill value", [5] = "the fill value",
+                                         [8] = "the layout",     [11] = "the filters",
+                                         [12] = "an attribute",  [21] = "the attributes' storage" };
+    const bool shared = flags & 2;
+    if (type >= sizeof NAMES / sizeof *NAMES || !NAMES[type] || (h->type_only && type != 3))
+        return NULL;
+    if (shared && (type != 3 || (c.n > 1 && c.p[0] == 3 && c.p[1] == 1)))
+        return IN_TABLE;
+    if (shared && h->type_only)
+        require(&c, false);
+    else if (type == 3)
+        h->type_bytes = shared ? named_type(&c) : datatype(&c);
+    else if (type == 1)
+        dataspace(&c);
+    else if (type == 4)
+        skip(&c, take(&c, 4));
+    else if (type == 5)
+        fill_value(&c);
+    else if (type == 8)
+        layout(&c);
+    else if (type == 11)
+        filters(&c);
+    else if (type == 12)
+        attribute(&c);
+    else
+        attribute_storage(&c);
+    return c.over ? NAMES[type] : NULL;
+}
+
+static ls_status outside(const header *h, uint64_t at)
+{
+    return ls_fail(LS_E_FORMAT,
+                   "%s: its header has a block at byte %llu that is no part of the file: the file is damaged",
+                   h->file->what, (unsigned long long)at);
+}
+
+/* The messages of one block; continuations become further blocks. */
+static ls_status messages(header *h, cursor c)
+{
+    const ls_hdf5_bytes *file = h->file;
+    const size_t head = h->newer ? (size_t)h->newer : 8;
+    while (c.n >= head) {
+        const uint8_t *begin = c.p;
+        const uint64_t type = take(&c, h->newer ? 1 : 2), n = take(&c, 2), flags = take(&c, 1);
+        skip(&c, head - (h->newer ? 4 : 5));
+        cursor body = part(&c, n);
+        const char *wrong = body.over || h->n_messages++ == MAX_MESSAGES ? "a message"
+                                                                          : check(h, type, flags, body);
+        if (wrong == IN_TABLE)
+            return ls_fail(LS_E_UNSUPPORTED,
+                           "%s: a part of its header is in the file's table of shared messages, which is not "
+                           "read: copy the data set into a new file",
+                           file->what);
+        if (wrong)
+            return ls_fail(LS_E_FORMAT,
+                           "%s: %s in its header, at byte %llu, declares sizes that it does not have: the "
+                           "file is damaged",
+                           file->what, wrong, (unsigned long long)(begin - file->p));
+        if (type != 16)
+            continue;
+        const uint64_t at = take(&body, file->offset_bytes), size = take(&body, file->length_bytes);
+        if (body.over || h->n_blocks == MAX_BLOCKS)
+            return outside(h, at);
+        h->blocks[h->n_blocks].at = at;
+        h->blocks[h->n_blocks++].n = size;
+    }
+    return LS_OK;
+}
+
+/* Returns the messages of the first block. */
+static cursor first_block(header *h, uint64_t at)
+{
+    cursor c = { h->file->p, h->file->n, false, 0, h->file };
+    skip(&c, at);
+    if (c.n < 4 || memcmp(c.p, "OHDR", 4)) { /* version 1: version, messages, references, bytes */
+        skip(&c, 8);
+        const uint64_t n = take(&c, 4);
+        skip(&c, 4);
+        return part(&c, n);
+    }
+    skip(&c, 5);
+    const uint64_t flags = take(&c, 1);
+    skip(&c, (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0)); /* times; when attributes move to a heap */
+    h->newer = flags & 4 ? 6 : 4;
+    return part(&c, take(&c, 1 << (flags & 3)));
+}
+
+static cursor next_block(const header *h, int i)
+{
+    cursor c = { h->file->p, h->file->n, false, 0, h->file };
+    skip(&c, h->blocks[i].at);
+    c = part(&c, h->blocks[i].n);
+    if (h->newer) { /* a signature, messages, a checksum */
+        skip(&c, 4);
+        require(&c, c.n >= 4);
+        c.n -= c.over ? 0 : 4;
+    }
+    return c;
+}
+
+static ls_status walk(header *h, uint64_t at)
+{
+    const cursor first = first_block(h, at);
+    if (first.over)
+        return outside(h, at);
+    LS_TRY(messages(h, first));
+    for (int i = 0; i < h->n_blocks; i++) {
+        const cursor c = next_block(h, i);
+        if (c.over)
+            return outside(h, h->blocks[i].at);
+        LS_TRY(messages(h, c));
+    }
+    return LS_OK;
+}
+
+/* Returns the bytes of an element of the type that has its header there; 0: there is none. */
+static uint64_t type_at(const ls_hdf5_bytes *file, uint64_t at)
+{
+    header h = { .file = file, .type_only = true };
+    return walk(&h, at) == LS_OK ? h.type_bytes : 0;
+}
+
+ls_status ls_hdf5_check_header(const ls_hdf5_bytes *file, uint64_t at)
+{
+    header h = { .file = file };
+    return walk(&h, at);
+}
