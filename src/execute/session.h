@@ -27,6 +27,35 @@ void ls_session_label(ls_session *s, const char *text);
 /* Bytes received by collectives since the session was made, and seconds waited; zeros with one rank. */
 ls_ledger ls_session_ledger(const ls_session *s);
 
+/* A place: where a value lies in a session's memory. It has no address: that memory need not be the host's, so
+ * bytes come and go by ls_session_read and ls_session_write. It lives as long as the session. session NULL:
+ * there is no such value. */
+typedef struct ls_place {
+    ls_session *session;
+    ls_type type;
+    int64_t strides[LS_MAX_DIMS]; /* in elements; an output may be a view */
+    int region;                   /* which memory of the session */
+    size_t offset;                /* bytes from the region's start */
+} ls_place;
+static inline bool ls_place_present(const ls_place *p) { return p->session != NULL; }
+
+/* The place of a STATE or IO value by name. A value that is known by its name alone is found before others
+ * with that name (graph/identity.h). LS_E_ARG if no plan has it. Local. */
+ls_status ls_session_place(ls_session *s, const char *name, ls_place *out);
+/* The same by identity, whatever the name. `name` counts for LS_IS_NAMED, and appears in messages. Local. */
+ls_status ls_session_place_of(ls_session *s, ls_identity is, const char *name, ls_place *out);
+/* Part of a contiguous place: a tensor of `type`, which has the place's element type, from its element number
+ * `first` on. */
+ls_place ls_place_part(const ls_place *p, int64_t first, const ls_type *type);
+bool ls_place_same(const ls_place *a, const ls_place *b); /* whether they begin at the same byte */
+
+/* Copies a value between a place and contiguous host memory of `bytes` bytes, the size of the place's type;
+ * another size is LS_E_INTERNAL. The place may have any strides. The copy is complete when the call returns.
+ * What other ranks read is written between ls_session_enter and ls_session_leave. They allocate nothing.
+ * Local. */
+ls_status ls_session_read(const ls_place *p, void *to, size_t bytes);
+ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes);
+
 /* The memory of a STATE or IO value by name. A value that is known by its name alone is found before others
  * with that name (graph/identity.h). LS_E_ARG if no plan has it. The tensor is valid, at the same address, as
  * long as the session. Local. */

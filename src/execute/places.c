@@ -1,0 +1,129 @@
+/* places.c - the values that callers may name: where they lie, and copying them in and out. */
+#include <string.h>
+
+#include "graph/identity.h"
+#include "internal.h"
+
+/* The index in `names` of the value with this name, whatever it is; -1: none. */
+static int by_name(const ls_session *s, const char *name)
+{
+    int k = ls_session_lookup(s, (ls_identity){ .what = LS_IS_NAMED }, name);
+    for (int i = 0; i < s->n_names && k < 0; i++)
+        k = strcmp(s->names[i].name, name) ? -1 : i;
+    return k;
+}
+
+static int by_identity(const ls_session *s, ls_identity is, const char *name)
+{
+    for (int i = 0; i < s->n_names; i++)
+        if (!ls_identity_order(s->names[i].is, s->names[i].name, is, name))
+            return i;
+    return -1;
+}
+
+static ls_status no_name(const char *name)
+{
+    return ls_fail(LS_E_ARG, "session: no program has a source or output named \"%s\"", name);
+}
+
+static ls_place place(ls_session *s, int k)
+{
+    const ls_named *e = &s->names[k];
+    ls_place p = { .session = s, .type = e->tensor.type, .region = e->region, .offset = e->at };
+    memcpy(p.strides, e->tensor.strides, sizeof p.strides);
+    return p;
+}
+
+ls_status ls_session_place(ls_session *s, const char *name, ls_place *out)
+{
+    const int k = by_name(s, name);
+    *out = k < 0 ? (ls_place){ 0 } : place(s, k);
+    return k < 0 ? no_name(name) : LS_OK;
+}
+
+ls_status ls_session_place_of(ls_session *s, ls_identity is, const char *name, ls_place *out)
+{
+    const int k = by_identity(s, is, name);
+    *out = k < 0 ? (ls_place){ 0 } : place(s, k);
+    return k < 0 ? ls_fail(LS_E_INTERNAL, "session: no program has \"%s\"", name) : LS_OK;
+}
+
+ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out)
+{
+    const int k = by_name(s, name);
+    if (k < 0)
+        return no_name(name);
+    *out = s->names[k].tensor;
+    return LS_OK;
+}
+
+ls_status ls_session_find(ls_session *s, ls_identity is, const char *name, ls_tensor *out)
+{
+    const int k = by_identity(s, is, name);
+    if (k < 0)
+        return ls_fail(LS_E_INTERNAL, "session: no program has \"%s\"", name);
+    *out = s->names[k].tensor;
+    return LS_OK;
+}
+
+ls_place ls_place_part(const ls_place *p, int64_t first, const ls_type *type)
+{
+    const ls_tensor contiguous = ls_tensor_of(NULL, type);
+    ls_place part = *p;
+    part.type = *type;
+    part.offset += (size_t)first * ls_dtype_size(p->type.dtype);
+    memcpy(part.strides, contiguous.strides, sizeof part.strides);
+    return part;
+}
+
+bool ls_place_same(const ls_place *a, const ls_place *b)
+{
+    return a->session == b->session && a->region == b->region && a->offset == b->offset;
+}
+
+/* Copies between contiguous elements at `host` and those of the place, in runs that lie side by side. */
+static void copy(const ls_place *p, char *host, bool to_host)
+{
+    const size_t size = ls_dtype_size(p->type.dtype);
+    char *base = ls_session_region(p->session, p->region) + p->offset;
+    int64_t run = 1, at[LS_MAX_DIMS] = { 0 }, offset = 0;
+    int outer = p->type.ndim;
+    while (outer > 0 && (p->strides[outer - 1] == run || p->type.dims[outer - 1] == 1))
+        run *= p->type.dims[--outer];
+    const int64_t n = ls_type_count(&p->type);
+    for (int64_t done = 0; done < n; done += run) {
+        char *here = base + (size_t)offset * size;
+        memcpy(to_host ? host : here, to_host ? here : host, (size_t)run * size);
+        host += (size_t)run * size;
+        for (int d = outer - 1; d >= 0; d--) {
+            offset += p->strides[d];
+            if (++at[d] < p->type.dims[d])
+                break;
+            offset -= at[d] * p->strides[d];
+            at[d] = 0;
+        }
+    }
+}
+
+static ls_status check_bytes(const ls_place *p, size_t bytes)
+{
+    char text[128];
+    return bytes == ls_type_bytes(&p->type)
+               ? LS_OK
+               : ls_fail(LS_E_INTERNAL, "session: %zu bytes for a value of %s, which has %zu", bytes,
+                         ls_type_text(text, &p->type), ls_type_bytes(&p->type));
+}
+
+ls_status ls_session_read(const ls_place *p, void *to, size_t bytes)
+{
+    LS_TRY(check_bytes(p, bytes));
+    copy(p, to, true);
+    return LS_OK;
+}
+
+ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes)
+{
+    LS_TRY(check_bytes(p, bytes));
+    copy(p, (char *)(uintptr_t)from, false);
+    return LS_OK;
+}
