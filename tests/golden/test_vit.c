@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "golden/training.h"
+#include "golden/values.h"
 #include "base/hash.h"
 #include "support/levels.h"
 #include "support/lowered.h"
@@ -45,31 +46,21 @@ static void forward(const char *device, int isa, ls_dtype type, double tolerance
     ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
     ls_session *s;
     ASSERT_OK(ls_session_create(&s, 1, &p));
-    ls_tensor t;
     int parameters = 0;
     for (int i = 0; i < p->n_allocs; i++)
         if (p->allocs[i].memory == LS_MEM_STATE) {
-            ASSERT_OK(ls_session_tensor(s, p->allocs[i].name, &t));
-            golden_parameter(p->allocs[i].name, &t.type, t.data);
+            golden_put_parameter(s, p->allocs[i].name);
             parameters++;
         }
     assert_int_equal(parameters, 128);
-    ASSERT_OK(ls_session_tensor(s, "images", &t));
-    memcpy(t.data, data.images, 16 * 28 * 28);
-    ASSERT_OK(ls_session_tensor(s, "labels", &t));
-    memcpy(t.data, data.labels, 16 * sizeof(int32_t));
-    ASSERT_OK(ls_session_tensor(s, "loss, divisor", &t));
-    if (t.type.dtype == LS_F64)
-        *(double *)t.data = 16;
-    else
-        *(float *)t.data = 16;
+    value_put(s, "images", data.images, 16 * 28 * 28);
+    value_put(s, "labels", data.labels, 16 * sizeof(int32_t));
+    value_fill(s, "loss, divisor", 16);
     ASSERT_OK(ls_session_run(s, 0, false));
     char what[64];
     snprintf(what, sizeof what, "%s %s", device, isa < 0 ? "" : ls_isa_name((ls_isa)isa));
-    ASSERT_OK(ls_session_tensor(s, "logits", &t));
-    golden_expect(what, t.data, &t.type, golden_get(golden, "f64.logits"), tolerance);
-    ASSERT_OK(ls_session_tensor(s, "loss", &t));
-    golden_expect(what, t.data, &t.type, golden_get(golden, "f64.loss"), tolerance);
+    golden_expect_value(what, s, "logits", golden_get(golden, "f64.logits"), tolerance);
+    golden_expect_value(what, s, "loss", golden_get(golden, "f64.loss"), tolerance);
     ls_session_destroy(&s);
     ls_plan_destroy(&p);
     ls_graph_destroy(&g);
