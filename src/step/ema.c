@@ -49,7 +49,9 @@ ls_status ls_trainer_exchange_ema(ls_trainer *t)
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_exchange_ema"));
     if (!t->compiled.averaging)
         return ls_fail(LS_E_ARG, "ls_trainer_exchange_ema: the trainer keeps no averages (ema_decay is 0)");
-    if (*(const int64_t *)t->step.data == 0) /* of no step: the parameters themselves */
+    int64_t steps;
+    LS_TRY(ls_session_read(&t->step, &steps, sizeof steps));
+    if (steps == 0) /* the averages of no step are the parameters themselves */
         return LS_OK;
     LS_TRY(ls_session_enter(t->session, "exchanging parameters and averages"));
     LS_TRY(exchange_all(t));

@@ -100,6 +100,11 @@ ls_status ls_trainer_round_weights(ls_trainer *t)
     return LS_OK;
 }
 
+static ls_status put_seed(ls_trainer *t, uint64_t seed)
+{
+    return ls_place_present(&t->random_seed) ? ls_session_write(&t->random_seed, &seed, sizeof seed) : LS_OK;
+}
+
 /* Sets every state of the programs, and the parameters in units, to its declared initial value. */
 ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
 {
@@ -109,10 +114,10 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     ls_status s = ls_session_enter(t->session, "initial weights");
     for (int p = 0; p < LS_PROGRAMS && s == LS_OK; p++)
         s = init_states(t, c->plans[p] ? c->plans[p]->graph : NULL);
+    if (s == LS_OK)
+        s = put_seed(t, seed);
     LS_TRY(ls_checkpoint_together(t->group, s));
     init_slots(t, seed);
-    if (t->random_seed.data)
-        *(int64_t *)t->random_seed.data = (int64_t)seed;
     t->ready = t->used = true;
     t->left_behind = false;
     t->skips = t->bad_skips = 0;
@@ -439,9 +444,7 @@ ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const ls_weights *w
         LS_TRY(ls_trainer_init(t, seed));
     LS_TRAINER_USE(t);
     LS_TRY(load(t, w, strict, reset));
-    if (t->random_seed.data)
-        *(int64_t *)t->random_seed.data = (int64_t)seed;
-    return LS_OK;
+    return put_seed(t, seed);
 }
 
 ls_status ls_trainer_load_partly(ls_trainer *t, const ls_weights *w)

@@ -38,9 +38,9 @@ static ls_status bind_units(ls_trainer *t, bool training)
     return LS_OK;
 }
 
-static ls_status number(ls_session *s, int what, const char *name, bool wanted, ls_tensor *out)
+static ls_status number(ls_session *s, int what, const char *name, bool wanted, ls_place *out)
 {
-    return wanted ? ls_session_find(s, (ls_identity){ .what = what }, name, out) : LS_OK;
+    return wanted ? ls_session_place_of(s, (ls_identity){ .what = what }, name, out) : LS_OK;
 }
 
 static int count_buffers(const ls_graph *g)
@@ -93,18 +93,18 @@ static ls_status bind_terms(ls_trainer *t, bool training)
     for (int i = 0; i < o->n; i++) {
         const ls_term *term = &o->terms[i];
         if (ls_term_has_rows(term))
-            LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_ROWS, .unit = i }, term->name,
-                                   &t->rows[i]));
+            LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_ROWS, .unit = i }, term->name,
+                                       &t->rows[i]));
         if (ls_term_has_targets(term))
-            LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_TARGETS, .unit = i }, term->name,
-                                   &t->targets[i]));
+            LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_TARGETS, .unit = i },
+                                       term->name, &t->targets[i]));
     }
     for (int i = 0; i < t->losses && training; i++)
-        LS_TRY(
-            ls_session_find(t->session, (ls_identity){ .what = LS_IS_LOSS, .unit = i }, "loss", &t->loss[i]));
+        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_LOSS, .unit = i }, "loss",
+                                   &t->loss[i]));
     for (int i = 0; i < o->n_losses && training; i++)
-        LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_DIVISOR, .unit = i },
-                               o->terms[i].name, &t->divisor[i]));
+        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_DIVISOR, .unit = i },
+                                   o->terms[i].name, &t->divisor[i]));
     return LS_OK;
 }
 
@@ -349,12 +349,14 @@ static ls_status apply(ls_trainer *t, double lr, bool nothing, ls_skip *skip)
     *skip = nothing ? LS_SKIP_NOTHING : losses_finite(t) ? LS_SKIP_NONE : LS_SKIP_LOSS;
     if (*skip)
         return LS_OK;
-    ls_put_scalar(&t->lr, lr);
-    if (!t->applied.data)
+    LS_TRY(ls_put_scalar(&t->lr, lr));
+    if (!ls_place_present(&t->applied))
         return ls_trainer_program(t, LS_UPDATE);
-    *(int32_t *)t->applied.data = 1; /* device null writes nothing */
+    int32_t applied = 1; /* device null writes nothing */
+    LS_TRY(ls_session_write(&t->applied, &applied, sizeof applied));
     LS_TRY(ls_trainer_program(t, LS_UPDATE));
-    if (!*(int32_t *)t->applied.data)
+    LS_TRY(ls_session_read(&t->applied, &applied, sizeof applied));
+    if (!applied)
         *skip = t->compiled.loss_scaling ? LS_SKIP_OVERFLOW : LS_SKIP_GRADIENT;
     return LS_OK;
 }
@@ -367,7 +369,7 @@ static ls_status refuse(ls_trainer *t, const ls_step_result *r)
     t->skips++;
     if (r->skip == LS_SKIP_OVERFLOW)
         return check_scale(r);
-    ls_trainer_undo(t);
+    LS_TRY(ls_trainer_undo(t));
     t->bad_skips++;
     if (c->nonfinite == LS_NONFINITE_SKIP && t->bad_skips < c->max_skips)
         return LS_OK;
@@ -427,7 +429,7 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
         LS_TRY(ls_trainer_check_whole(t, samples, c->micro_batch * c->micro_batches));
     LS_TRY(ls_trainer_divisors(t, samples, &nothing));
     memset(t->loss_of, 0, sizeof *t->loss_of * (size_t)(c->micro_batches * t->losses));
-    ls_trainer_undo_keep(t);
+    LS_TRY(ls_trainer_undo_keep(t));
     for (int i = 0; i < c->units.trained; i++)
         ls_tree_begin(&t->trees[i]);
     for (int64_t k = 0; k < c->share.count && !nothing; k++) {
@@ -440,10 +442,11 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
     ls_skip skip;
     LS_TRY(apply(t, lr, nothing, &skip));
     const bool updated = skip != LS_SKIP_NOTHING && skip != LS_SKIP_LOSS;
-    *r = (ls_step_result){ .grad_norm = c->clipping && updated ? ls_get_scalar(&t->grad_norm) : -1,
-                           .loss_scale = c->loss_scaling ? ls_get_scalar(&t->loss_scale) : 0,
-                           .skipped = skip != LS_SKIP_NONE,
-                           .skip = skip };
+    *r = (ls_step_result){ .grad_norm = -1, .skipped = skip != LS_SKIP_NONE, .skip = skip };
+    if (c->clipping && updated)
+        LS_TRY(ls_get_scalar(&t->grad_norm, &r->grad_norm));
+    if (c->loss_scaling)
+        LS_TRY(ls_get_scalar(&t->loss_scale, &r->loss_scale));
     result(t, r, nothing);
     ls_status s = LS_OK;
     if (skip == LS_SKIP_NONE)
@@ -465,8 +468,9 @@ ls_status ls_trainer_eval_fed(ls_trainer *t)
 {
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_eval"));
     LS_TRY(ls_trainer_share_buffers(t));
-    ls_trainer_fill(t, 0);
-    const ls_status s = ls_trainer_program(t, LS_EVAL);
+    ls_status s = ls_trainer_fill(t, 0);
+    if (s == LS_OK)
+        s = ls_trainer_program(t, LS_EVAL);
     ls_trainer_unfeed(t);
     return s;
 }

@@ -116,7 +116,7 @@ static ls_status train(ls_group *g, const job *j, ls_trainer *t, outcome *out)
     ls_named_tensor p[PARAMETERS], b[BUFFERS];
     LS_TRY(ls_trainer_init(t, 5));
     if (j->overflow)
-        *(float *)t->loss_scale.data = 0x1p60f;
+        LS_TRY(ls_put_scalar(&t->loss_scale, 0x1p60));
     for (int step = 0; step < STEPS; step++)
         LS_TRY(take_step(j, t, step, out));
     LS_TRY(ls_trainer_eval(t, &images[0][0], labels, out->evaluated, NULL, NULL));

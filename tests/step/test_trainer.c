@@ -141,6 +141,13 @@ static void padding_does_not_count(void **state)
     ls_trainer_destroy(&padded);
 }
 
+static int64_t steps_of(const ls_trainer *t)
+{
+    int64_t steps;
+    ASSERT_OK(ls_session_read(&t->step, &steps, sizeof steps));
+    return steps;
+}
+
 static void half_precision_trains(void **state)
 {
     (void)state;
@@ -160,7 +167,7 @@ static void half_precision_trains(void **state)
             fail_msg("%s: loss %g after 60 steps, %g at first", ls_dtype_name(types[k]), r.loss, first);
         assert_true(skipped < 10 && (types[k] == LS_F16 || !skipped));
         assert_true(types[k] == LS_F16 ? r.loss_scale >= 64 : r.loss_scale == 0);
-        assert_true(*(int64_t *)t->step.data == 60 - skipped);
+        assert_true(steps_of(t) == 60 - skipped);
         ls_trainer_destroy(&t);
     }
 }
@@ -171,7 +178,7 @@ static void overflow_is_skipped(void **state)
     (void)state;
     ls_trainer *t;
     START(t, .micro_batch = 8, .threads = 2, .param = LS_F16);
-    *(float *)t->loss_scale.data = 0x1p60f;
+    ASSERT_OK(ls_put_scalar(&t->loss_scale, 0x1p60));
     const size_t bytes = ls_type_bytes(&t->units[0].type);
     float *before = malloc(bytes);
     memcpy(before, t->units[0].data, bytes);
@@ -179,12 +186,12 @@ static void overflow_is_skipped(void **state)
     ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
     assert_true(r.skipped && r.loss_scale == 0x1p59 && isfinite(r.loss));
     assert_memory_equal(before, t->units[0].data, bytes);
-    assert_int_equal(*(int64_t *)t->step.data, 0);
-    *(float *)t->loss_scale.data = 1024;
+    assert_int_equal(steps_of(t), 0);
+    ASSERT_OK(ls_put_scalar(&t->loss_scale, 1024));
     ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
     assert_true(!r.skipped && r.loss_scale == 1024);
     assert_memory_not_equal(before, t->units[0].data, bytes);
-    assert_int_equal(*(int64_t *)t->step.data, 1);
+    assert_int_equal(steps_of(t), 1);
     free(before);
     ls_trainer_destroy(&t);
 }
@@ -216,7 +223,7 @@ static void hopeless_f16_fails(void **state)
     ASSERT_OK(ls_trainer_init(t, 5));
     for (int i = 0, n = training_parameters(t, p, 64); i < n; i++)
         memset(p[i].tensor.data, 0, ls_type_bytes(&p[i].tensor.type));
-    *(float *)t->loss_scale.data = 4;
+    ASSERT_OK(ls_put_scalar(&t->loss_scale, 4));
     for (int left = 2; left >= 1; left--) {
         ASSERT_OK(ls_trainer_step(t, images, same, 1, 1e-3, &r));
         assert_true(r.skipped && isfinite(r.loss) && r.loss_scale == left);

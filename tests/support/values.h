@@ -13,6 +13,15 @@ static inline ls_type value_type(ls_session *s, const char *name)
     return p.type;
 }
 
+/* A copy of all elements of a place, contiguous, which the caller frees. */
+static inline void *place_copy(const ls_place *p)
+{
+    void *copy = malloc(ls_type_bytes(&p->type) + 1);
+    assert_non_null(copy);
+    ASSERT_OK(ls_session_read(p, copy, ls_type_bytes(&p->type)));
+    return copy;
+}
+
 static inline void value_get(ls_session *s, const char *name, void *to, size_t bytes)
 {
     ls_place p;
@@ -27,14 +36,13 @@ static inline void value_put(ls_session *s, const char *name, const void *from, 
     ASSERT_OK(ls_session_write(&p, from, bytes));
 }
 
-/* A copy of all elements, contiguous, which the caller frees; *type: theirs. */
+/* The same by name; *type: of the elements. */
 static inline void *value_copy(ls_session *s, const char *name, ls_type *type)
 {
-    *type = value_type(s, name);
-    void *copy = malloc(ls_type_bytes(type) + 1);
-    assert_non_null(copy);
-    value_get(s, name, copy, ls_type_bytes(type));
-    return copy;
+    ls_place p;
+    ASSERT_OK(ls_session_place(s, name, &p));
+    *type = p.type;
+    return place_copy(&p);
 }
 
 /* Numbers of f32, f64, i32 and i64 values, as doubles. */
