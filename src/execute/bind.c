@@ -34,8 +34,9 @@ static bool has_other_readers(const ls_session *s, const ls_named *input)
 
 ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out)
 {
-    ls_tensor t;
-    LS_TRY(ls_session_tensor(s, name, &t));
+    ls_place p;
+    LS_TRY(ls_session_place(s, name, &p));
+    const ls_tensor t = ls_place_host(&p);
     ls_binding *b = *out = LS_ARENA_ARRAY(&s->arena, ls_binding, 1);
     LS_TRY(ls_sys_have(b));
     *b = (ls_binding){ .own = t.data, .bytes = ls_type_bytes(&t.type) };

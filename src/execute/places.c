@@ -21,11 +21,6 @@ static int by_identity(const ls_session *s, ls_identity is, const char *name)
     return -1;
 }
 
-static ls_status no_name(const char *name)
-{
-    return ls_fail(LS_E_ARG, "session: no program has a source or output named \"%s\"", name);
-}
-
 static ls_place place(ls_session *s, int k)
 {
     const ls_named *e = &s->names[k];
@@ -38,7 +33,7 @@ ls_status ls_session_place(ls_session *s, const char *name, ls_place *out)
 {
     const int k = by_name(s, name);
     *out = k < 0 ? (ls_place){ 0 } : place(s, k);
-    return k < 0 ? no_name(name) : LS_OK;
+    return k < 0 ? ls_fail(LS_E_ARG, "session: no program has a source or output named \"%s\"", name) : LS_OK;
 }
 
 ls_status ls_session_place_of(ls_session *s, ls_identity is, const char *name, ls_place *out)
@@ -46,24 +41,6 @@ ls_status ls_session_place_of(ls_session *s, ls_identity is, const char *name, l
     const int k = by_identity(s, is, name);
     *out = k < 0 ? (ls_place){ 0 } : place(s, k);
     return k < 0 ? ls_fail(LS_E_INTERNAL, "session: no program has \"%s\"", name) : LS_OK;
-}
-
-ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out)
-{
-    const int k = by_name(s, name);
-    if (k < 0)
-        return no_name(name);
-    *out = s->names[k].tensor;
-    return LS_OK;
-}
-
-ls_status ls_session_find(ls_session *s, ls_identity is, const char *name, ls_tensor *out)
-{
-    const int k = by_identity(s, is, name);
-    if (k < 0)
-        return ls_fail(LS_E_INTERNAL, "session: no program has \"%s\"", name);
-    *out = s->names[k].tensor;
-    return LS_OK;
 }
 
 ls_place ls_place_part(const ls_place *p, int64_t first, const ls_type *type)
@@ -81,20 +58,24 @@ bool ls_place_same(const ls_place *a, const ls_place *b)
     return a->session == b->session && a->region == b->region && a->offset == b->offset;
 }
 
-/* Copies between contiguous elements at `host` and those of the place, in runs that lie side by side. */
+static char *address(const ls_place *p) { return ls_session_region(p->session, p->region) + p->offset; }
+
+/* Copies between contiguous elements at `host` and those of the place, in runs that lie side by side. host
+ * NULL: those of the place become zero. */
 static void copy(const ls_place *p, char *host, bool to_host)
 {
     const size_t size = ls_dtype_size(p->type.dtype);
-    char *base = ls_session_region(p->session, p->region) + p->offset;
     int64_t run = 1, at[LS_MAX_DIMS] = { 0 }, offset = 0;
     int outer = p->type.ndim;
     while (outer > 0 && (p->strides[outer - 1] == run || p->type.dims[outer - 1] == 1))
         run *= p->type.dims[--outer];
     const int64_t n = ls_type_count(&p->type);
     for (int64_t done = 0; done < n; done += run) {
-        char *here = base + (size_t)offset * size;
-        memcpy(to_host ? host : here, to_host ? here : host, (size_t)run * size);
-        host += (size_t)run * size;
+        char *here = address(p) + offset * (int64_t)size, *there = host ? host + (size_t)done * size : NULL;
+        if (!host)
+            memset(here, 0, (size_t)run * size);
+        else
+            memcpy(to_host ? there : here, to_host ? here : there, (size_t)run * size);
         for (int d = outer - 1; d >= 0; d--) {
             offset += p->strides[d];
             if (++at[d] < p->type.dims[d])
@@ -126,4 +107,13 @@ ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes)
     LS_TRY(check_bytes(p, bytes));
     copy(p, (char *)(uintptr_t)from, false);
     return LS_OK;
+}
+
+void ls_session_clear(const ls_place *p) { copy(p, NULL, false); }
+
+ls_tensor ls_place_host(const ls_place *p)
+{
+    ls_tensor t = { .data = address(p), .type = p->type };
+    memcpy(t.strides, p->strides, sizeof t.strides);
+    return t;
 }

@@ -55,14 +55,11 @@ bool ls_place_same(const ls_place *a, const ls_place *b); /* whether they begin 
  * Local. */
 ls_status ls_session_read(const ls_place *p, void *to, size_t bytes);
 ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes);
+void ls_session_clear(const ls_place *p); /* writes zeros */
 
-/* The memory of a STATE or IO value by name. A value that is known by its name alone is found before others
- * with that name (graph/identity.h). LS_E_ARG if no plan has it. The tensor is valid, at the same address, as
- * long as the session. Local. */
-ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out);
-
-/* The same by identity, whatever the name. `name` counts for LS_IS_NAMED, and appears in messages. */
-ls_status ls_session_find(ls_session *s, ls_identity is, const char *name, ls_tensor *out);
+/* The value as a tensor in the host's memory. This is for what still works there in place: lists of a
+ * checkpoint's ranges, trees of gradients, rounding, averages. Everything else copies. */
+ls_tensor ls_place_host(const ls_place *p);
 
 /* An input that programs read where the caller has it, instead of in the session's memory. It is made once
  * and lives as long as the session. LS_E_ARG if no plan has the name. Local. */

@@ -32,10 +32,12 @@ static ls_status exchange_all(ls_trainer *t)
 {
     const ls_units *u = &t->compiled.units;
     for (int i = 0; i < u->trained; i++) {
-        ls_tensor ema;
-        LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_MOMENT, .unit = i, .moment = LS_EMA },
-                               u->units[i].state, &ema));
-        const exchange e = { t->units[i].data, ema.data, ls_type_bytes(&ema.type) };
+        ls_place ema;
+        LS_TRY(ls_session_place_of(t->session,
+                                   (ls_identity){ .what = LS_IS_MOMENT, .unit = i, .moment = LS_EMA },
+                                   u->units[i].state, &ema));
+        const exchange e = { ls_place_host(&t->units[i]).data, ls_place_host(&ema).data,
+                             ls_type_bytes(&ema.type) };
         ls_parallel_for(t->compiled.device.threads, (int64_t)((e.bytes + BLOCK - 1) / BLOCK), exchange_blocks,
                         (void *)&e);
     }

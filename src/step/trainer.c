@@ -22,16 +22,16 @@ static ls_status bind_units(ls_trainer *t, bool training)
     const ls_units *u = &t->compiled.units;
     for (int i = 0; i < u->n; i++) {
         const char *name = u->units[i].state;
-        LS_TRY(
-            ls_session_find(t->session, (ls_identity){ .what = LS_IS_UNIT, .unit = i }, name, &t->units[i]));
+        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_UNIT, .unit = i }, name,
+                                   &t->units[i]));
         if (!training || u->units[i].frozen)
             continue;
         if (u->units[i].weights)
             LS_TRY(ls_trainer_bind_weights(t, i));
         const bool there = u->units[i].weights && t->compiled.gradients_in_weights;
-        LS_TRY(ls_session_find(t->session,
-                               (ls_identity){ .what = there ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i },
-                               name, &t->grads[i]));
+        LS_TRY(ls_session_place_of(t->session,
+                                   (ls_identity){ .what = there ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i },
+                                   name, &t->grads[i]));
         LS_TRY(ls_tree_create(&t->trees[i], &t->compiled.device, t->grads[i].type, t->compiled.tree_buffers,
                               t->compiled.accumulation == LS_SUM_RUNNING));
     }
@@ -76,13 +76,15 @@ static ls_status bind_buffers(ls_trainer *t)
     if (!t->buffers)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int i = 0; i < g->n_nodes; i++) {
-        ls_named_tensor *b = &t->buffers[t->n_buffers];
+        ls_trainer_buffer *b = &t->buffers[t->n_buffers];
         if (g->nodes[i]->op != &ls_op_buffer)
             continue;
         b->name = ((const ls_source_attrs *)g->nodes[i]->attrs)->name;
-        LS_TRY(ls_session_find(t->session, (ls_identity){ 0 }, b->name, &b->tensor));
+        LS_TRY(ls_session_place_of(t->session, (ls_identity){ 0 }, b->name, &b->place));
         t->n_buffers++;
     }
+    if (t->group && t->n_buffers)
+        LS_TRY(ls_sys_have(t->shared_buffers = ls_sys_malloc(ls_trainer_buffer_bytes(t))));
     return number(t->session, LS_IS_TRACK, "track", micro && has_input(micro, LS_IS_TRACK), &t->track);
 }
 
@@ -267,6 +269,7 @@ void ls_trainer_destroy(ls_trainer **tp)
     free(t->fields);
     free(t->fed);
     free(t->buffers);
+    free(t->shared_buffers);
     ls_undo_release(&t->undo);
     free(t->whole);
     __atomic_store_n(&t->closing, true, __ATOMIC_RELAXED);
@@ -435,7 +438,7 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
     for (int64_t k = 0; k < c->share.count && !nothing; k++) {
         LS_TRY(ls_trainer_micro(t, k));
         for (int i = 0; i < c->units.trained; i++)
-            ls_tree_add(&t->trees[i], t->grads[i].data, k + 1 == c->share.count);
+            ls_tree_add(&t->trees[i], ls_place_host(&t->grads[i]).data, k + 1 == c->share.count);
     }
     t->buffers_moved = t->n_buffers > 0;
     LS_TRY(exchange(t));

@@ -28,6 +28,12 @@ typedef struct ls_trainer_field {
     int64_t put_to; /* one more than the last sample that was put since the last step */
 } ls_trainer_field;
 
+/* A state of the model that is not trained. */
+typedef struct ls_trainer_buffer {
+    const char *name;
+    ls_place place;
+} ls_trainer_buffer;
+
 /* What else a checkpoint of a trainer has, in live.safetensors: a queue of samples (src/live). */
 typedef struct ls_trainer_guest {
     void *context;
@@ -60,12 +66,13 @@ struct ls_trainer {
     ls_tree *trees;                /* per unit */
     ls_group *group;               /* NULL: one rank */
     int session_plan[LS_PROGRAMS]; /* number of each program in the session; -1: not there */
-    ls_tensor *units, *grads;      /* per unit: this rank's slice of the parameters, and of their gradients */
-    ls_tensor *weights;            /* per unit: its weights (ls_unit.weights); without data: it has none */
+    ls_place *units, *grads;       /* per unit: this rank's slice of the parameters, and of their gradients */
+    ls_place *weights;             /* per unit: its weights (ls_unit.weights); no place: it has none */
     const ls_kernel *round;        /* the cast that fills them; NULL: there are none */
     /* Buffers: state of the model that is not trained (running statistics), whole on each rank. */
     int n_buffers;
-    ls_named_tensor *buffers;
+    ls_trainer_buffer *buffers;
+    char *shared_buffers; /* of several ranks: all buffers, one behind the other, to be broadcast */
     bool buffers_moved; /* those of rank 0 have changed since they were broadcast; the same on all ranks */
     ls_undo undo;       /* what a skipped step puts back */
     /* Inputs and outputs of the programs. What the programs do not have is no place. */
@@ -179,6 +186,10 @@ ls_status ls_trainer_undo(ls_trainer *t);
 void ls_undo_release(ls_undo *k);
 size_t ls_undo_bytes(const ls_undo *k);
 
+/* initial.c: gives the states of the programs their initial values, and the masks of dropout their seed. */
+ls_status ls_trainer_init_states(ls_trainer *t);
+ls_status ls_trainer_put_seed(ls_trainer *t, uint64_t seed);
+
 /* fit.c: ls_trainer_fit of those fields whose scaling is not in `have` (NULL: of all). Collective. */
 ls_status ls_trainer_fit_missing(ls_trainer *t, const ls_dataset *set, const struct ls_weights *have);
 /* As ls_trainer_init and then ls_trainer_load, without drawing parameters that are loaded. Or, not `strict`,
@@ -196,5 +207,6 @@ ls_status ls_trainer_round_weights(ls_trainer *t);
 ls_status ls_trainer_needs_weights(const ls_trainer *t, const char *call);
 /* LS_E_ARG while the parameters are their averages. The same on all ranks. */
 ls_status ls_trainer_needs_parameters(const ls_trainer *t, const char *call);
+size_t ls_trainer_buffer_bytes(const ls_trainer *t); /* of all buffers together */
 /* Broadcasts the buffers of rank 0 if they have changed. Collective. */
 ls_status ls_trainer_share_buffers(ls_trainer *t);

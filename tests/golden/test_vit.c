@@ -81,6 +81,7 @@ static void check_gradients(const ls_trainer_opts *o, double tolerance)
         ls_named_tensor g = training_gradient(t, i);
         golden_expect_scaled(what, g.tensor.data, &g.tensor.type, golden_get(golden, "f64.grad.%s", g.name),
                              tolerance, golden_scalar(golden, "f64.grad_max.%s", g.name));
+        training_release(&g, 1);
     }
     ls_trainer_destroy(&t);
 }
@@ -141,6 +142,7 @@ static uint64_t digest(const ls_trainer_opts *o)
     int n = training_parameters(t, p, 128);
     for (int i = 0; i < n; i++)
         h = ls_hash64_more(h, p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
+    training_release(p, n);
     h = ls_hash64_more(h, losses, sizeof losses);
     ls_trainer_destroy(&t);
     return h;

@@ -309,6 +309,7 @@ static void fields_of_ones_own(void **state)
                 want += (double)((float *)fc[0].tensor.data)[k * IN + j] * tanh((double)x[i][j]);
             assert_true(fabs(want - (double)y[i][k]) < 1e-5);
         }
+    training_release(fc, 2);
     /* f64 with strides in, transposed f64 out: the same */
     ls_tensor strided = rows_of(wide, LS_TYPE(LS_F64, N, IN));
     strided.strides[0] = 2 * IN;
