@@ -27,9 +27,9 @@ void ls_session_label(ls_session *s, const char *text);
 /* Bytes received by collectives since the session was made, and seconds waited; zeros with one rank. */
 ls_ledger ls_session_ledger(const ls_session *s);
 
-/* A place: where a value lies in a session's memory. It has no address: that memory need not be the host's, so
- * bytes come and go by ls_session_read and ls_session_write. It lives as long as the session. session NULL:
- * there is no such value. */
+/* A place: where a value lies in a session's memory. It has no address, since that memory need not be the
+ * host's: bytes come and go by ls_session_read and ls_session_write. It is valid as long as the session.
+ * session NULL: there is no such value. */
 typedef struct ls_place {
     ls_session *session;
     ls_type type;
