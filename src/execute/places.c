@@ -1,6 +1,7 @@
 /* places.c - the values that callers may name: where they lie, and copying them in and out. */
 #include <string.h>
 
+#include "base/thread_pool.h"
 #include "graph/identity.h"
 #include "internal.h"
 
@@ -60,6 +61,33 @@ bool ls_place_same(const ls_place *a, const ls_place *b)
 
 static char *address(const ls_place *p) { return ls_session_region(p->session, p->region) + p->offset; }
 
+typedef struct moving {
+    char *to;
+    const char *from;
+    size_t bytes;
+} moving;
+
+enum { BLOCK = 1 << 18 };
+
+static void move_blocks(void *context, int64_t begin, int64_t end, int worker)
+{
+    const moving *m = context;
+    const size_t from = (size_t)begin * BLOCK, to = (size_t)end * BLOCK;
+    (void)worker;
+    memcpy(m->to + from, m->from + from, (to < m->bytes ? to : m->bytes) - from);
+}
+
+/* Large copies are shared by the threads of the device: they may be the first to touch the memory. */
+static void move(const ls_session *s, char *to, const char *from, size_t bytes)
+{
+    moving m = { to, from, bytes };
+    if (bytes <= 4 * BLOCK)
+        memcpy(to, from, bytes);
+    else
+        ls_parallel_for(s->programs[0].plan->device.threads, (int64_t)((bytes + BLOCK - 1) / BLOCK),
+                        move_blocks, &m);
+}
+
 /* Copies between contiguous elements at `host` and those of the place, in runs that lie side by side. host
  * NULL: those of the place become zero. */
 static void copy(const ls_place *p, char *host, bool to_host)
@@ -75,7 +103,7 @@ static void copy(const ls_place *p, char *host, bool to_host)
         if (!host)
             memset(here, 0, (size_t)run * size);
         else
-            memcpy(to_host ? there : here, to_host ? here : there, (size_t)run * size);
+            move(p->session, to_host ? there : here, to_host ? here : there, (size_t)run * size);
         for (int d = outer - 1; d >= 0; d--) {
             offset += p->strides[d];
             if (++at[d] < p->type.dims[d])

@@ -10,7 +10,7 @@
 #include "ops/rules.h"
 #include "trainer.h"
 
-enum { PART = 1 << 17 }; /* elements that are made at a time */
+enum { PART = 1 << 20 }; /* elements that are made at a time */
 
 /* Writes elements first .. first + n - 1 of a parameter to elements at .. of a contiguous place. `room` has
  * space for PART elements. */

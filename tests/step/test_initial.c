@@ -10,7 +10,7 @@
 #include "nn/init.h"
 #include "support/ranks.h"
 
-enum { SIZE = 20, OUT = 701, SEED = 11 }; /* a weight of 280,400 elements */
+enum { SIZE = 32, OUT = 2100, SEED = 11 }; /* a weight of 2,150,400 elements: more than two parts */
 
 static ls_status build(ls_graph *g, const void *config, int64_t batch)
 {
