@@ -93,6 +93,8 @@ struct ls_session {
 int ls_session_lookup(const ls_session *s, ls_identity is, const char *name);
 char *ls_session_region(const ls_session *s, int region);
 
+char *ls_place_address(const ls_place *p); /* places.c */
+
 /* The part of a session that concerns its group (ranks.c). */
 typedef struct ls_ranks {
     ls_group *group;

@@ -59,7 +59,9 @@ bool ls_place_same(const ls_place *a, const ls_place *b)
     return a->session == b->session && a->region == b->region && a->offset == b->offset;
 }
 
-static char *address(const ls_place *p) { return ls_session_region(p->session, p->region) + p->offset; }
+char *ls_place_address(const ls_place *p) { return ls_session_region(p->session, p->region) + p->offset; }
+
+static const ls_device *device_of(const ls_place *p) { return &p->session->programs[0].plan->device; }
 
 typedef struct moving {
     char *to;
@@ -78,14 +80,13 @@ static void move_blocks(void *context, int64_t begin, int64_t end, int worker)
 }
 
 /* Large copies are shared by the threads of the device: they may be the first to touch the memory. */
-static void move(const ls_session *s, char *to, const char *from, size_t bytes)
+static void move(const ls_place *p, char *to, const char *from, size_t bytes)
 {
     moving m = { to, from, bytes };
     if (bytes <= 4 * BLOCK)
         memcpy(to, from, bytes);
     else
-        ls_parallel_for(s->programs[0].plan->device.threads, (int64_t)((bytes + BLOCK - 1) / BLOCK),
-                        move_blocks, &m);
+        ls_parallel_for(device_of(p)->threads, (int64_t)((bytes + BLOCK - 1) / BLOCK), move_blocks, &m);
 }
 
 /* Copies between contiguous elements at `host` and those of the place, in runs that lie side by side. host
@@ -99,11 +100,12 @@ static void copy(const ls_place *p, char *host, bool to_host)
         run *= p->type.dims[--outer];
     const int64_t n = ls_type_count(&p->type);
     for (int64_t done = 0; done < n; done += run) {
-        char *here = address(p) + offset * (int64_t)size, *there = host ? host + (size_t)done * size : NULL;
+        char *here = ls_place_address(p) + offset * (int64_t)size,
+             *there = host ? host + (size_t)done * size : NULL;
         if (!host)
             memset(here, 0, (size_t)run * size);
         else
-            move(p->session, to_host ? there : here, to_host ? here : there, (size_t)run * size);
+            move(p, to_host ? there : here, to_host ? here : there, (size_t)run * size);
         for (int d = outer - 1; d >= 0; d--) {
             offset += p->strides[d];
             if (++at[d] < p->type.dims[d])
@@ -139,9 +141,48 @@ ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes)
 
 void ls_session_clear(const ls_place *p) { copy(p, NULL, false); }
 
+typedef struct exchange {
+    char *a, *b;
+    size_t bytes;
+} exchange;
+
+enum { PIECE = 1 << 14 };
+
+static void exchange_pieces(void *context, int64_t begin, int64_t end, int worker)
+{
+    const exchange *e = context;
+    char copy[PIECE];
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const size_t from = (size_t)i * PIECE, n = e->bytes - from < PIECE ? e->bytes - from : PIECE;
+        memcpy(copy, e->a + from, n);
+        memcpy(e->a + from, e->b + from, n);
+        memcpy(e->b + from, copy, n);
+    }
+}
+
+void ls_session_exchange(const ls_place *a, const ls_place *b)
+{
+    exchange e = { ls_place_address(a), ls_place_address(b), ls_type_bytes(&a->type) };
+    ls_parallel_for(device_of(a)->threads, (int64_t)((e.bytes + PIECE - 1) / PIECE), exchange_pieces, &e);
+}
+
+void ls_session_call(const ls_kernel *k, const ls_place *in, const ls_place *out, const void *attrs)
+{
+    const ls_device *d = device_of(in);
+    const ls_tensor from = ls_place_host(in), to = ls_place_host(out);
+    k->run(&(ls_kernel_args){ .n_in = 1,
+                              .n_out = 1,
+                              .in = &from,
+                              .out = &to,
+                              .attrs = attrs,
+                              .threads = d->threads,
+                              .arch = d->arch });
+}
+
 ls_tensor ls_place_host(const ls_place *p)
 {
-    ls_tensor t = { .data = address(p), .type = p->type };
+    ls_tensor t = { .data = ls_place_address(p), .type = p->type };
     memcpy(t.strides, p->strides, sizeof t.strides);
     return t;
 }

@@ -56,9 +56,13 @@ bool ls_place_same(const ls_place *a, const ls_place *b); /* whether they begin 
 ls_status ls_session_read(const ls_place *p, void *to, size_t bytes);
 ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes);
 void ls_session_clear(const ls_place *p); /* writes zeros */
+/* Exchanges two contiguous values of one type. Local. */
+void ls_session_exchange(const ls_place *a, const ls_place *b);
+/* Runs a kernel of the session's device that has one input, one output and no workspace. Local. */
+void ls_session_call(const ls_kernel *k, const ls_place *in, const ls_place *out, const void *attrs);
 
 /* The value as a tensor in the host's memory. This is for what still works there in place: lists of a
- * checkpoint's ranges, trees of gradients, rounding, averages. Everything else copies. */
+ * checkpoint's ranges, trees of gradients, weights that are loaded and saved. Everything else copies. */
 ls_tensor ls_place_host(const ls_place *p);
 
 /* An input that programs read where the caller has it, instead of in the session's memory. It is made once

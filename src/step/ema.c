@@ -1,32 +1,9 @@
 /* ema.c - exchanges a trainer's parameters and their moving averages, so that everything that reads
  * parameters reads the averages. Both have the same layout, so each rank exchanges what it has, and no bit is
  * lost. */
-#include <string.h>
-
 #include "base/argument.h"
-#include "base/thread_pool.h"
 #include "graph/identity.h"
 #include "trainer.h"
-
-typedef struct exchange {
-    char *a, *b;
-    size_t bytes;
-} exchange;
-
-enum { BLOCK = 1 << 14 };
-
-static void exchange_blocks(void *context, int64_t begin, int64_t end, int worker)
-{
-    const exchange *e = context;
-    char copy[BLOCK];
-    (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        const size_t from = (size_t)i * BLOCK, n = e->bytes - from < BLOCK ? e->bytes - from : BLOCK;
-        memcpy(copy, e->a + from, n);
-        memcpy(e->a + from, e->b + from, n);
-        memcpy(e->b + from, copy, n);
-    }
-}
 
 static ls_status exchange_all(ls_trainer *t)
 {
@@ -36,10 +13,7 @@ static ls_status exchange_all(ls_trainer *t)
         LS_TRY(ls_session_place_of(t->session,
                                    (ls_identity){ .what = LS_IS_MOMENT, .unit = i, .moment = LS_EMA },
                                    u->units[i].state, &ema));
-        const exchange e = { ls_place_host(&t->units[i]).data, ls_place_host(&ema).data,
-                             ls_type_bytes(&ema.type) };
-        ls_parallel_for(t->compiled.device.threads, (int64_t)((e.bytes + BLOCK - 1) / BLOCK), exchange_blocks,
-                        (void *)&e);
+        ls_session_exchange(&t->units[i], &ema);
     }
     return LS_OK;
 }

@@ -44,7 +44,7 @@ ls_status ls_trainer_bind_weights(ls_trainer *t, int i)
     LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_WEIGHTS, .unit = i },
                                t->compiled.units.units[i].state, &t->weights[i]));
     const ls_cast_attrs to = { t->weights[i].type.dtype };
-    const ls_tensor in = ls_place_host(&t->units[i]), out = ls_place_host(&t->weights[i]);
+    const ls_tensor in = ls_tensor_of(NULL, &t->units[i].type), out = ls_tensor_of(NULL, &t->weights[i].type);
     t->round = ls_device_find(
         &t->compiled.device, "cast",
         &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = &in, .out = &out, .attrs = &to }, &why);
@@ -56,18 +56,10 @@ ls_status ls_trainer_round_weights(ls_trainer *t)
     if (t->rounded || !t->round)
         return LS_OK;
     LS_TRY(ls_session_enter(t->session, "rounding weights"));
-    for (int i = 0; i < t->compiled.units.n; i++) {
-        if (!ls_place_present(&t->weights[i]))
-            continue;
-        const ls_tensor in = ls_place_host(&t->units[i]), out = ls_place_host(&t->weights[i]);
-        t->round->run(&(ls_kernel_args){ .n_in = 1,
-                                         .n_out = 1,
-                                         .in = &in,
-                                         .out = &out,
-                                         .attrs = &(ls_cast_attrs){ out.type.dtype },
-                                         .threads = t->compiled.device.threads,
-                                         .arch = t->compiled.device.arch });
-    }
+    for (int i = 0; i < t->compiled.units.n; i++)
+        if (ls_place_present(&t->weights[i]))
+            ls_session_call(t->round, &t->units[i], &t->weights[i],
+                            &(ls_cast_attrs){ t->weights[i].type.dtype });
     ls_session_leave(t->session);
     t->rounded = true;
     return LS_OK;
