@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "device/cpu/isa.h"
+#include "base/sys.h"
 #include "passes/autodiff.h"
 #include "lockstep/models.h"
 #include "ops/rules.h"
@@ -45,19 +46,25 @@ static ls_status build(ls_graph **g, const ls_resnet_config *c, int64_t batch)
     return ls_pass_dce(g);
 }
 
-static void fill(const ls_plan *p, ls_session *s)
+static ls_status fill(const ls_plan *p, ls_session *s)
 {
     for (int i = 0; i < p->n_allocs; i++) {
-        ls_tensor t;
-        if (!p->allocs[i].name || ls_session_tensor(s, p->allocs[i].name, &t) != LS_OK)
+        ls_place to;
+        if (!p->allocs[i].name || ls_session_place(s, p->allocs[i].name, &to) != LS_OK)
             continue;
-        memset(t.data, 0, ls_type_bytes(&t.type));
-        for (int64_t k = 0; k < ls_type_count(&t.type); k++)
-            if (t.type.dtype == LS_F32)
-                ((float *)t.data)[k] = t.type.ndim == 4 ? (float)((k * 37 + 11) % 101 - 50) * 1e-3f : 1.0f;
-            else if (t.type.dtype == LS_U8)
-                ((uint8_t *)t.data)[k] = (uint8_t)(k * k % 251);
+        const size_t bytes = ls_type_bytes(&to.type);
+        void *x = calloc(bytes + 1, 1);
+        LS_TRY(ls_sys_have(x));
+        for (int64_t k = 0; k < ls_type_count(&to.type); k++)
+            if (to.type.dtype == LS_F32)
+                ((float *)x)[k] = to.type.ndim == 4 ? (float)((k * 37 + 11) % 101 - 50) * 1e-3f : 1.0f;
+            else if (to.type.dtype == LS_U8)
+                ((uint8_t *)x)[k] = (uint8_t)(k * k % 251);
+        const ls_status written = ls_session_write(&to, x, bytes);
+        free(x);
+        LS_TRY(written);
     }
+    return LS_OK;
 }
 
 static ls_status measure(const ls_device *d, const ls_resnet_config *c, int64_t batch)
@@ -70,7 +77,7 @@ static ls_status measure(const ls_device *d, const ls_resnet_config *c, int64_t 
     LS_TRY(ls_plan_create(&p, g, d, NULL));
     LS_TRY(ls_session_create(&s, 1, &p));
     LS_TRY(ls_profile_create(&profile));
-    fill(p, s);
+    LS_TRY(fill(p, s));
     LS_TRY(ls_session_run(s, 0, false));
     double best = 1e9, burst = 0;
     for (int i = 0; i < 12; i++) {

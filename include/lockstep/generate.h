@@ -99,7 +99,7 @@ LS_API void ls_generator_rewind(ls_generator *g, int64_t position);
 /* Of a T5: reads a source and forgets the target before. LS_E_USAGE when it is too long. */
 LS_API ls_status ls_generator_read(ls_generator *g, const int32_t *ids, int64_t n);
 /* Takes n more tokens in: of the text or, for a T5, of the target, which begins with the model's start token.
- * *logits (the generator's, until the next call) [vocabulary]: what may follow the
+ * *logits (a copy that the generator has until the next call) [vocabulary]: what may follow the
  * last. LS_E_ARG for an id that is none; LS_E_USAGE when there is no room for them. Allocates nothing. For
  * generators with one prompt and no beams. */
 LS_API ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, const float **logits);

@@ -34,13 +34,13 @@ static bool has_other_readers(const ls_session *s, const ls_named *input)
 
 ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out)
 {
-    ls_tensor t;
-    LS_TRY(ls_session_tensor(s, name, &t));
+    ls_place p;
+    LS_TRY(ls_session_place(s, name, &p));
     ls_binding *b = *out = LS_ARENA_ARRAY(&s->arena, ls_binding, 1);
     LS_TRY(ls_sys_have(b));
-    *b = (ls_binding){ .own = t.data, .bytes = ls_type_bytes(&t.type) };
+    *b = (ls_binding){ .own = ls_place_address(&p), .bytes = ls_type_bytes(&p.type) };
     for (int i = 0; i < s->n_names; i++)
-        if (s->names[i].tensor.data == t.data && !strcmp(s->names[i].name, name))
+        if (s->names[i].tensor.data == b->own && !strcmp(s->names[i].name, name))
             b->copies = has_other_readers(s, &s->names[i]);
     for (int i = 0; i < s->n_programs; i++)
         b->n += find_operands(&s->programs[i], b, NULL);

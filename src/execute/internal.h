@@ -35,7 +35,12 @@ typedef struct ls_named {
     bool shared;          /* in the window */
     int axis;             /* NODE: the axis whose ranks share it */
     size_t offset, bytes; /* offset in the region, or in the owner */
+    int region;           /* with `at`, its place; set when all memory is laid out */
+    size_t at;
 } ls_named;
+
+/* The regions of places: each ls_memory, the names that ranks share, and NODE memory of axis 0, 1, .. */
+enum { LS_REGION_SHARED = LS_MEM_COUNT, LS_REGION_NODE };
 
 typedef struct ls_program {
     ls_plan *plan;
@@ -82,6 +87,13 @@ struct ls_session {
     bool prefaulting;
     _Atomic bool closing, touched; /* touched: the thread has finished */
 };
+
+/* session.c: the index in `names` of the value with this identity and name; -1: none. Where a region begins.
+ */
+int ls_session_lookup(const ls_session *s, ls_identity is, const char *name);
+char *ls_session_region(const ls_session *s, int region);
+
+char *ls_place_address(const ls_place *p); /* places.c */
 
 /* The part of a session that concerns its group (ranks.c). */
 typedef struct ls_ranks {

@@ -23,7 +23,7 @@ static bool is_same(const ls_named *e, ls_identity is, const char *name)
     return !ls_identity_order(e->is, e->name, is, name);
 }
 
-static int find_name(const ls_session *s, ls_identity is, const char *name)
+int ls_session_lookup(const ls_session *s, ls_identity is, const char *name)
 {
     for (uint32_t h = (uint32_t)ls_hash_text(name);; h++) {
         const int k = s->table[h & s->table_mask];
@@ -32,7 +32,7 @@ static int find_name(const ls_session *s, ls_identity is, const char *name)
     }
 }
 
-static int find_alloc(const ls_session *s, const ls_alloc *a) { return find_name(s, a->is, a->name); }
+static int find_alloc(const ls_session *s, const ls_alloc *a) { return ls_session_lookup(s, a->is, a->name); }
 
 static ls_named *add_name(ls_session *s, ls_identity is, const char *name, const ls_type *type)
 {
@@ -54,7 +54,7 @@ static ls_status claim(ls_session *s, const ls_plan *p, ls_identity is, const ch
                        ls_memory memory, bool reads_only)
 {
     char a[128], b[128];
-    const int k = find_name(s, is, name);
+    const int k = ls_session_lookup(s, is, name);
     if (k < 0) {
         add_name(s, is, name, type)->memory = memory;
         return LS_OK;
@@ -116,7 +116,7 @@ static ls_status add_parts(ls_session *s, const ls_plan *p, const ls_alloc **own
         const ls_alloc *owner = &p->allocs[at->alloc];
         if (!ls_identity_order(owner->is, owner->name, o->is, o->name))
             continue;
-        const int k = find_name(s, o->is, o->name);
+        const int k = ls_session_lookup(s, o->is, o->name);
         if (k >= 0) {
             if (s->names[k].offset != at->offset ||
                 ls_identity_order(owners[k]->is, owners[k]->name, owner->is, owner->name))
@@ -292,6 +292,13 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
     return LS_OK;
 }
 
+char *ls_session_region(const ls_session *s, int region)
+{
+    return region >= LS_REGION_NODE     ? s->ranks->axes[region - LS_REGION_NODE].node->shared
+           : region == LS_REGION_SHARED ? s->ranks->window->mine
+                                        : s->region[region];
+}
+
 static void locate_names(ls_session *s)
 {
     for (int k = 0; k < s->n_names; k++) {
@@ -301,10 +308,11 @@ static void locate_names(ls_session *s)
             offset += e->offset;
             e = &s->names[e->owner];
         }
-        char *base = e->memory == LS_MEM_NODE ? s->ranks->axes[e->axis].node->shared
-                     : e->shared              ? s->ranks->window->mine
-                                              : s->region[e->memory];
-        s->names[k].tensor.data = base + offset + e->offset;
+        s->names[k].region = e->memory == LS_MEM_NODE ? LS_REGION_NODE + e->axis
+                             : e->shared              ? LS_REGION_SHARED
+                                                      : (int)e->memory;
+        s->names[k].at = offset + e->offset;
+        s->names[k].tensor.data = ls_session_region(s, s->names[k].region) + s->names[k].at;
     }
 }
 
@@ -457,27 +465,6 @@ void ls_session_destroy(ls_session **sp)
     ls_arena_release(&s->arena);
     free(s);
     *sp = NULL;
-}
-
-ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out)
-{
-    int k = find_name(s, (ls_identity){ .what = LS_IS_NAMED }, name);
-    for (int i = 0; i < s->n_names && k < 0; i++)
-        k = strcmp(s->names[i].name, name) ? -1 : i;
-    if (k < 0)
-        return ls_fail(LS_E_ARG, "session: no program has a source or output named \"%s\"", name);
-    *out = s->names[k].tensor;
-    return LS_OK;
-}
-
-ls_status ls_session_find(ls_session *s, ls_identity is, const char *name, ls_tensor *out)
-{
-    for (int i = 0; i < s->n_names; i++)
-        if (is_same(&s->names[i], is, name)) {
-            *out = s->names[i].tensor;
-            return LS_OK;
-        }
-    return ls_fail(LS_E_INTERNAL, "session: no program has \"%s\"", name);
 }
 
 size_t ls_session_bytes(const ls_session *s) { return s->bytes + (s->ranks ? s->ranks->window->bytes : 0); }

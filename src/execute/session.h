@@ -27,13 +27,43 @@ void ls_session_label(ls_session *s, const char *text);
 /* Bytes received by collectives since the session was made, and seconds waited; zeros with one rank. */
 ls_ledger ls_session_ledger(const ls_session *s);
 
-/* The memory of a STATE or IO value by name. A value that is known by its name alone is found before others
- * with that name (graph/identity.h). LS_E_ARG if no plan has it. The tensor is valid, at the same address, as
- * long as the session. Local. */
-ls_status ls_session_tensor(ls_session *s, const char *name, ls_tensor *out);
+/* A place: where a value lies in a session's memory. It has no address, since that memory need not be the
+ * host's: bytes come and go by ls_session_read and ls_session_write. It is valid as long as the session.
+ * session NULL: there is no such value. */
+typedef struct ls_place {
+    ls_session *session;
+    ls_type type;
+    int64_t strides[LS_MAX_DIMS]; /* in elements; an output may be a view */
+    int region;                   /* which memory of the session */
+    size_t offset;                /* bytes from the region's start */
+} ls_place;
+static inline bool ls_place_present(const ls_place *p) { return p->session != NULL; }
 
-/* The same by identity, whatever the name. `name` counts for LS_IS_NAMED, and appears in messages. */
-ls_status ls_session_find(ls_session *s, ls_identity is, const char *name, ls_tensor *out);
+/* The place of a STATE or IO value by name. A value that is known by its name alone is found before others
+ * with that name (graph/identity.h). LS_E_ARG if no plan has it. Local. */
+ls_status ls_session_place(ls_session *s, const char *name, ls_place *out);
+/* The same by identity, whatever the name. `name` counts for LS_IS_NAMED, and appears in messages. Local. */
+ls_status ls_session_place_of(ls_session *s, ls_identity is, const char *name, ls_place *out);
+/* Part of a contiguous place: a tensor of `type`, which has the place's element type, from its element number
+ * `first` on. */
+ls_place ls_place_part(const ls_place *p, int64_t first, const ls_type *type);
+bool ls_place_same(const ls_place *a, const ls_place *b); /* whether they begin at the same byte */
+
+/* Copies a value between a place and contiguous host memory of `bytes` bytes, the size of the place's type;
+ * another size is LS_E_INTERNAL. The place may have any strides. The copy is complete when the call returns.
+ * What other ranks read is written between ls_session_enter and ls_session_leave. They allocate nothing.
+ * Local. */
+ls_status ls_session_read(const ls_place *p, void *to, size_t bytes);
+ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes);
+void ls_session_clear(const ls_place *p); /* writes zeros */
+/* Exchanges two contiguous values of one type. Local. */
+void ls_session_exchange(const ls_place *a, const ls_place *b);
+/* Runs a kernel of the session's device that has one input, one output and no workspace. Local. */
+void ls_session_call(const ls_kernel *k, const ls_place *in, const ls_place *out, const void *attrs);
+
+/* The value as a tensor in the host's memory. This is for what still works there in place: lists of a
+ * checkpoint's ranges, trees of gradients, weights that are loaded and saved. Everything else copies. */
+ls_tensor ls_place_host(const ls_place *p);
 
 /* An input that programs read where the caller has it, instead of in the session's memory. It is made once
  * and lives as long as the session. LS_E_ARG if no plan has the name. Local. */

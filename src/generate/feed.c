@@ -15,20 +15,37 @@ static ls_status check_ids(const ls_generator *g, const int32_t *ids, int64_t n)
     return LS_OK;
 }
 
+static ls_status write_input(const ls_place *to, const int32_t *from)
+{
+    return ls_place_present(to) ? ls_session_write(to, from, ls_type_bytes(&to->type)) : LS_OK;
+}
+
+/* Runs a program with the inputs that lie in host memory. */
+static ls_status run(ls_generator *g, int program)
+{
+    LS_TRY(write_input(&g->ids[program], g->id));
+    LS_TRY(write_input(&g->positions[program], g->of_position));
+    LS_TRY(write_input(&g->row, g->of_row));
+    LS_TRY(write_input(&g->from, g->of_from));
+    return ls_session_run(g->session, program, false);
+}
+
+static ls_status read_logits(ls_generator *g)
+{
+    return ls_session_read(&g->logits, g->scores, ls_type_bytes(&g->logits.type));
+}
+
 ls_status ls_generator_decode(ls_generator *g, const int32_t *ids, const int32_t *positions,
                               const int32_t *from)
 {
-    int32_t *id = g->ids[LS_DECODE].data, *position = g->positions[LS_DECODE].data, *row = g->row.data,
-            *origin = g->from.data;
     for (int64_t r = 0; r < g->rows; r++) {
-        id[r] = positions[r] < 0 ? 0 : ids[r];
-        position[r] = positions[r];
-        if (row)
-            row[r] = (int32_t)r;
-        if (origin)
-            origin[r] = from[r];
+        g->id[r] = positions[r] < 0 ? 0 : ids[r];
+        g->of_position[r] = positions[r];
+        g->of_row[r] = (int32_t)r;
+        g->of_from[r] = from[r];
     }
-    return ls_session_run(g->session, LS_DECODE, false);
+    LS_TRY(run(g, LS_DECODE));
+    return read_logits(g);
 }
 
 /* The time of a run, in rows of products: a pass over the weights takes as long as PASS of them. */
@@ -67,22 +84,18 @@ static ls_status take(ls_generator *g, int program, int64_t n, const ls_tokens *
                       int64_t at, int64_t part)
 {
     const int64_t takes = g->takes[program], lanes = program == LS_DECODE ? g->beams : 1;
-    int32_t *id = g->ids[program].data, *position = g->positions[program].data;
     for (int64_t i = 0; i < g->prompts * lanes * takes; i++) {
         const int64_t p = i / takes / lanes, column = at + i % takes - (takes - part);
         const int64_t token = p < n ? column - (columns - prompts[p].n) : -1;
         const bool real = i / takes % lanes == 0 && column >= at && token >= 0;
-        id[i] = real ? prompts[p].ids[token] : 0;
-        position[i] = real ? (int32_t)(g->position + token) : -1;
+        g->id[i] = real ? prompts[p].ids[token] : 0;
+        g->of_position[i] = real ? (int32_t)(g->position + token) : -1;
     }
     for (int64_t r = 0; r < g->rows; r++) {
-        if (g->row.data)
-            ((int32_t *)g->row.data)[r] = (int32_t)(program == LS_DECODE ? r
-                                                                         : (r / g->beams + 1) * takes - 1);
-        if (g->from.data)
-            ((int32_t *)g->from.data)[r] = (int32_t)r;
+        g->of_row[r] = (int32_t)(program == LS_DECODE ? r : (r / g->beams + 1) * takes - 1);
+        g->of_from[r] = (int32_t)r;
     }
-    return ls_session_run(g->session, program, false);
+    return run(g, program);
 }
 
 ls_status ls_generator_continue(ls_generator *g, int64_t n, const ls_tokens *prompts)
@@ -102,7 +115,7 @@ ls_status ls_generator_continue(ls_generator *g, int64_t n, const ls_tokens *pro
         at += part;
     }
     g->position += prompts[0].n;
-    return LS_OK;
+    return read_logits(g);
 }
 
 ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, const float **logits)
@@ -119,7 +132,7 @@ ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, cons
     if (g->is_t5 && !g->has_read)
         return ls_fail(LS_E_ARG, "a T5 reads a source before it writes: ls_generator_read");
     LS_TRY(ls_generator_continue(g, 1, &(ls_tokens){ .ids = (int32_t *)(uintptr_t)ids, .n = n }));
-    *logits = g->logits.data;
+    *logits = g->scores;
     return LS_OK;
 }
 
@@ -132,13 +145,13 @@ ls_status ls_generator_read_all(ls_generator *g, int64_t n, const ls_tokens *sou
             return ls_fail(LS_E_USAGE, "a source of %lld tokens: the generator reads %lld",
                            (long long)sources[p].n, (long long)length);
     }
-    int32_t *to = g->ids[LS_ENCODE].data;
     for (int64_t i = 0; i < g->prompts * length; i++) {
         const int64_t p = i / length, t = i % length;
-        to[i] = p < n && t < sources[p].n ? sources[p].ids[t] : (int32_t)g->t5.pad_token;
+        g->id[i] = p < n && t < sources[p].n ? sources[p].ids[t] : (int32_t)g->t5.pad_token;
     }
     g->position = 0;
     g->has_read = false;
+    LS_TRY(write_input(&g->ids[LS_ENCODE], g->id));
     LS_TRY(ls_session_run(g->session, LS_ENCODE, false));
     g->has_read = true;
     return LS_OK;

@@ -102,7 +102,7 @@ static ls_status read_prompts(job *j, const ls_tokens *prompts)
         }
         LS_TRY(decode(j, 0));
     }
-    j->logits = g->logits.data;
+    j->logits = g->scores;
     return LS_OK;
 }
 

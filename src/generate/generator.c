@@ -96,9 +96,12 @@ static ls_status list(const ls_generator *g, weights *l)
                 same++;
             if (same < l->n)
                 continue;
-            s = ls_session_tensor(g->session, want[same].name, &want[same].tensor);
-            if (s == LS_OK)
+            ls_place place;
+            s = ls_session_place(g->session, want[same].name, &place);
+            if (s == LS_OK) {
+                want[same].tensor = ls_place_host(&place);
                 locate(g, l, node->attrs, &want[same].tensor);
+            }
             l->n++;
         }
     return s;
@@ -130,19 +133,42 @@ static ls_status bind(ls_generator *g)
     char name[48];
     for (int p = 0; p < g->programs; p++) {
         if (g->takes[p] == LS_SOURCES) {
-            LS_TRY(ls_session_tensor(g->session, "ids", &g->ids[p]));
+            LS_TRY(ls_session_place(g->session, "ids", &g->ids[p]));
             continue;
         }
         snprintf(name, sizeof name, "ids.%lld", (long long)g->takes[p]);
-        LS_TRY(ls_session_tensor(g->session, name, &g->ids[p]));
+        LS_TRY(ls_session_place(g->session, name, &g->ids[p]));
         snprintf(name, sizeof name, "positions.%lld", (long long)g->takes[p]);
-        LS_TRY(ls_session_tensor(g->session, name, &g->positions[p]));
+        LS_TRY(ls_session_place(g->session, name, &g->positions[p]));
     }
     if (g->beams > 1)
-        LS_TRY(ls_session_tensor(g->session, "from", &g->from));
+        LS_TRY(ls_session_place(g->session, "from", &g->from));
     if (!g->is_t5)
-        LS_TRY(ls_session_tensor(g->session, "row", &g->row));
-    return ls_session_tensor(g->session, "logits", &g->logits);
+        LS_TRY(ls_session_place(g->session, "row", &g->row));
+    return ls_session_place(g->session, "logits", &g->logits);
+}
+
+/* Elements of the largest input of tokens. */
+static size_t most_tokens(const ls_generator *g)
+{
+    int64_t most = 0;
+    for (int p = 0; p < g->programs; p++) {
+        const int64_t n = ls_type_count(&g->ids[p].type);
+        most = n > most ? n : most;
+    }
+    return (size_t)most;
+}
+
+static ls_status make_room(ls_generator *g)
+{
+    const size_t tokens = most_tokens(g), rows = (size_t)g->rows;
+    g->id = ls_sys_calloc(2 * (tokens + rows), sizeof *g->id);
+    g->scores = ls_sys_calloc(ls_type_bytes(&g->logits.type), 1);
+    LS_TRY(ls_sys_have(g->id && g->scores ? g->id : NULL));
+    g->of_position = g->id + tokens;
+    g->of_row = g->of_position + tokens;
+    g->of_from = g->of_row + rows;
+    return LS_OK;
 }
 
 static ls_status add_program(ls_generator *g, int64_t takes, const ls_precision *p, const ls_device *d)
@@ -182,6 +208,7 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
     LS_TRY(g->group ? ls_session_create_on(&g->session, g->programs, g->plans, g->group, &g->parallel)
                     : ls_session_create(&g->session, g->programs, g->plans));
     LS_TRY(bind(g));
+    LS_TRY(make_room(g));
     return w ? load(g, w) : LS_OK;
 }
 
@@ -305,6 +332,8 @@ void ls_generator_destroy(ls_generator **gp)
     ls_session_destroy(&g->session);
     for (int i = 0; i < g->programs; i++)
         ls_plan_destroy(&g->plans[i]);
+    free(g->id);
+    free(g->scores);
     free(g);
     *gp = NULL;
 }
@@ -327,7 +356,8 @@ int64_t ls_generator_vocabulary(const ls_generator *g)
 size_t ls_generator_bytes(const ls_generator *g)
 {
     LS_ARG_OR(g, 0);
-    return ls_session_bytes(g->session);
+    return ls_session_bytes(g->session) + 2 * sizeof *g->id * (most_tokens(g) + (size_t)g->rows) +
+           ls_type_bytes(&g->logits.type);
 }
 
 void ls_generator_rewind(ls_generator *g, int64_t position)

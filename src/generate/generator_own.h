@@ -19,8 +19,11 @@ struct ls_generator {
     ls_plan *plans[LS_GENERATOR_PROGRAMS];
     int64_t takes[LS_GENERATOR_PROGRAMS]; /* tokens of each prompt (decode: of each row) in a run */
     ls_session *session;
-    /* Inputs of the programs, and their output. A tensor that a program does not have has data NULL. */
-    ls_tensor ids[LS_GENERATOR_PROGRAMS], positions[LS_GENERATOR_PROGRAMS], row, from, logits;
+    /* Inputs of the programs, and their output. What a program does not have is no place. */
+    ls_place ids[LS_GENERATOR_PROGRAMS], positions[LS_GENERATOR_PROGRAMS], row, from, logits;
+    /* What a run is given, as in the places, and the logits of the last run [rows, vocabulary]. */
+    int32_t *id, *of_position, *of_row, *of_from;
+    float *scores;
     int64_t position; /* number of tokens in the caches of the first row */
     bool has_read;    /* T5: it has read a source */
 };

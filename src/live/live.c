@@ -219,7 +219,7 @@ static int64_t first_wild(const void *data, ls_dtype type, int64_t n)
 
 static ls_status check_numbers(const ls_live *q, int i, int64_t m, const char *rows)
 {
-    const ls_tensor *own = &q->t->fields[i].own;
+    const ls_place *own = &q->t->fields[i].own;
     const int64_t each = ls_type_count(&own->type) / q->t->compiled.micro_batch,
                   at = first_wild(rows, own->type.dtype, m * each);
     if (at < 0)
@@ -240,7 +240,7 @@ static ls_status put(ls_live *q, const char *field, const ls_tensor *values)
         return ls_fail(LS_E_ARG, "ls_live_put after ls_live_finish: this rank has no more samples");
     LS_TRY(ls_trainer_put_find(&i, q->t, field, "ls_live_put"));
     ls_live_field *f = &q->fields[i];
-    const ls_tensor *own = &q->t->fields[i].own;
+    const ls_place *own = &q->t->fields[i].own;
     LS_TRY(ls_rows_check("ls_live_put", field, values, &own->type, q->t->compiled.micro_batch, &m));
     char *to = f->staged;
     if (m > f->space || (m && f->put)) { /* what was put before stays until these are known to be right */

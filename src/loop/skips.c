@@ -40,17 +40,21 @@ void ls_skips_note(ls_loop *l, int64_t epoch, const ls_step_result *r)
 ls_status ls_skips_end(const ls_loop *l)
 {
     const ls_trainer *t = l->trainer;
-    const bool never = l->step > 0 && *(const int64_t *)t->step.data == 0;
+    int64_t applied;
+    double scale;
     char why[200];
+    LS_TRY(ls_session_read(&t->step, &applied, sizeof applied));
+    const bool never = l->step > 0 && applied == 0;
     if (!never && t->skips < l->recipe->train.max_skips)
         return LS_OK;
-    if (t->skips > t->bad_skips)
+    if (t->skips > t->bad_skips) {
+        LS_TRY(ls_get_scalar(&t->loss_scale, &scale));
         ls_snprintf(
             why, sizeof why,
             "the gradients overflowed f16, and the loss scale has only come down to %g "
             "(precision.scaler.init; a lower learning rate, clipping, or bf16 or f32 in place of f16)",
-            ls_get_scalar(&t->loss_scale));
-    else
+            scale);
+    } else
         snprintf(why, sizeof why, "%s",
                  t->skips ? "their loss or gradient was not finite" : "no target of them counts");
     if (never)

@@ -1,43 +1,19 @@
 /* ema.c - exchanges a trainer's parameters and their moving averages, so that everything that reads
  * parameters reads the averages. Both have the same layout, so each rank exchanges what it has, and no bit is
  * lost. */
-#include <string.h>
-
 #include "base/argument.h"
-#include "base/thread_pool.h"
 #include "graph/identity.h"
 #include "trainer.h"
-
-typedef struct exchange {
-    char *a, *b;
-    size_t bytes;
-} exchange;
-
-enum { BLOCK = 1 << 14 };
-
-static void exchange_blocks(void *context, int64_t begin, int64_t end, int worker)
-{
-    const exchange *e = context;
-    char copy[BLOCK];
-    (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        const size_t from = (size_t)i * BLOCK, n = e->bytes - from < BLOCK ? e->bytes - from : BLOCK;
-        memcpy(copy, e->a + from, n);
-        memcpy(e->a + from, e->b + from, n);
-        memcpy(e->b + from, copy, n);
-    }
-}
 
 static ls_status exchange_all(ls_trainer *t)
 {
     const ls_units *u = &t->compiled.units;
     for (int i = 0; i < u->trained; i++) {
-        ls_tensor ema;
-        LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_MOMENT, .unit = i, .moment = LS_EMA },
-                               u->units[i].state, &ema));
-        const exchange e = { t->units[i].data, ema.data, ls_type_bytes(&ema.type) };
-        ls_parallel_for(t->compiled.device.threads, (int64_t)((e.bytes + BLOCK - 1) / BLOCK), exchange_blocks,
-                        (void *)&e);
+        ls_place ema;
+        LS_TRY(ls_session_place_of(t->session,
+                                   (ls_identity){ .what = LS_IS_MOMENT, .unit = i, .moment = LS_EMA },
+                                   u->units[i].state, &ema));
+        ls_session_exchange(&t->units[i], &ema);
     }
     return LS_OK;
 }
@@ -49,7 +25,9 @@ ls_status ls_trainer_exchange_ema(ls_trainer *t)
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_exchange_ema"));
     if (!t->compiled.averaging)
         return ls_fail(LS_E_ARG, "ls_trainer_exchange_ema: the trainer keeps no averages (ema_decay is 0)");
-    if (*(const int64_t *)t->step.data == 0) /* of no step: the parameters themselves */
+    int64_t steps;
+    LS_TRY(ls_session_read(&t->step, &steps, sizeof steps));
+    if (steps == 0) /* the averages of no step are the parameters themselves */
         return LS_OK;
     LS_TRY(ls_session_enter(t->session, "exchanging parameters and averages"));
     LS_TRY(exchange_all(t));

@@ -13,6 +13,21 @@
 #include "sums.h"
 #include "trainer.h"
 
+/* Reads f32 or f64 values as f32. */
+static ls_status read_narrow(const ls_place *p, float *out)
+{
+    const size_t bytes = ls_type_bytes(&p->type);
+    if (p->type.dtype == LS_F32)
+        return ls_session_read(p, out, bytes);
+    double *wide = ls_sys_malloc(bytes);
+    LS_TRY(ls_sys_have(wide));
+    const ls_status s = ls_session_read(p, wide, bytes);
+    for (int64_t i = 0; i < ls_type_count(&p->type) && s == LS_OK; i++)
+        out[i] = (float)wide[i];
+    free(wide);
+    return s;
+}
+
 ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss,
                           int32_t *predicted, float *probability)
 {
@@ -20,20 +35,19 @@ ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targ
     LS_ARG(inputs);
     LS_ARG(targets);
     LS_TRAINER_USE(t);
-    if (probability && !t->eval_probability.data)
+    if (probability && !ls_place_present(&t->eval_probability))
         return ls_fail(LS_E_ARG, "a language model's evaluation gives no probabilities");
-    if (predicted && !t->eval_predicted.data)
+    if (predicted && !ls_place_present(&t->eval_predicted))
         return ls_fail(LS_E_ARG, "the model has no output \"logits\", so it predicts no classes");
     LS_TRY(ls_trainer_feed_pair(t, inputs, targets, -1, "ls_trainer_eval"));
     LS_TRY(ls_trainer_eval_fed(t));
-    const ls_tensor *rows = &t->rows[0];
-    for (int64_t i = 0; i < ls_type_count(&rows->type) && loss; i++)
-        loss[i] = rows->type.dtype == LS_F64 ? (float)((double *)rows->data)[i] : ((float *)rows->data)[i];
+    if (loss)
+        LS_TRY(read_narrow(&t->rows[0], loss));
     if (predicted)
-        memcpy(predicted, t->eval_predicted.data, ls_type_bytes(&t->eval_predicted.type));
-    if (probability)
-        memcpy(probability, t->eval_probability.data, ls_type_bytes(&t->eval_probability.type));
-    return LS_OK;
+        LS_TRY(ls_session_read(&t->eval_predicted, predicted, ls_type_bytes(&t->eval_predicted.type)));
+    return probability
+               ? ls_session_read(&t->eval_probability, probability, ls_type_bytes(&t->eval_probability.type))
+               : LS_OK;
 }
 
 /* What a rank has added: this, and the sums of each term behind it. */
@@ -128,11 +142,55 @@ static void add_sample(split_sums *s, const batch_term *b, int64_t sample, int64
         ls_sums_count(b->sums, weight(t, b->field, row * t->each));
 }
 
-static void add_batch(split_sums *s, const ls_trainer *t, const ls_order *order, const ls_loader_step *b,
-                      int64_t m)
+/* Copies of what the program computes of a batch. */
+typedef struct batch_rows {
+    ls_tensor *rows, *targets; /* [objective.n], as the trainer's places */
+    char *memory;
+} batch_rows;
+
+static ls_status make_rows(batch_rows *out, const ls_trainer *t)
+{
+    const int n = t->compiled.objective.n;
+    size_t bytes = 0;
+    *out = (batch_rows){ .rows = ls_sys_calloc(2 * (size_t)n, sizeof *out->rows) };
+    LS_TRY(ls_sys_have(out->rows));
+    out->targets = out->rows + n;
+    for (int pass = 0; pass < 2; pass++, bytes = 0) {
+        for (int i = 0; i < 2 * n; i++) {
+            const ls_place *from = i < n ? &t->rows[i] : &t->targets[i - n];
+            if (pass)
+                out->rows[i] = ls_tensor_of(out->memory + bytes, &from->type);
+            bytes += ls_place_present(from) ? (ls_type_bytes(&from->type) + 7) / 8 * 8 : 0;
+        }
+        if (!pass)
+            LS_TRY(ls_sys_have(out->memory = ls_sys_malloc(bytes)));
+    }
+    return LS_OK;
+}
+
+static void release_rows(batch_rows *r)
+{
+    free(r->rows);
+    free(r->memory);
+}
+
+static ls_status read_rows(const batch_rows *to, const ls_trainer *t)
+{
+    for (int i = 0; i < t->compiled.objective.n; i++) {
+        if (ls_place_present(&t->rows[i]))
+            LS_TRY(ls_session_read(&t->rows[i], to->rows[i].data, ls_type_bytes(&to->rows[i].type)));
+        if (ls_place_present(&t->targets[i]))
+            LS_TRY(ls_session_read(&t->targets[i], to->targets[i].data, ls_type_bytes(&to->targets[i].type)));
+    }
+    return LS_OK;
+}
+
+static ls_status add_batch(split_sums *s, const batch_rows *rows, const ls_trainer *t, const ls_order *order,
+                           const ls_loader_step *b, int64_t m)
 {
     const ls_objective *o = &t->compiled.objective;
     int64_t real = 0;
+    LS_TRY(read_rows(rows, t));
     while (real < order->micro_batch && ls_order_sample(order, 0, b->step, m, real) >= 0)
         real++;
     s->samples += real;
@@ -141,8 +199,8 @@ static void add_batch(split_sums *s, const ls_trainer *t, const ls_order *order,
         const batch_term of = { .number = i,
                                 .term = term,
                                 .sums = sums_of(s, o, i),
-                                .rows = &t->rows[i],
-                                .targets = ls_term_has_targets(term) ? &t->targets[i] : NULL,
+                                .rows = &rows->rows[i],
+                                .targets = ls_term_has_targets(term) ? &rows->targets[i] : NULL,
                                 .field = field_of(b, term->field) };
         for (int64_t row = 0; row < real && !term->scalar && ls_term_has_rows(term); row++)
             add_sample(s, &of, ls_order_sample(order, 0, b->step, m, row), row);
@@ -151,6 +209,7 @@ static void add_batch(split_sums *s, const ls_trainer *t, const ls_order *order,
             ls_sums_count(of.sums, 1);
         }
     }
+    return LS_OK;
 }
 
 static void merge(split_sums *to, const split_sums *from, const ls_objective *o)
@@ -254,9 +313,14 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     };
     const ls_objective *o = &t->compiled.objective;
     split_sums *s = ls_sys_malloc(sums_bytes(o));
+    batch_rows rows = { 0 };
     ls_loader *loader = NULL;
     bool done = false;
-    ls_status status = s ? ls_trainer_check_data(t, set) : ls_sys_have(s);
+    ls_status status = ls_sys_have(s);
+    if (status == LS_OK)
+        status = make_rows(&rows, t);
+    if (status == LS_OK)
+        status = ls_trainer_check_data(t, set);
     if (status == LS_OK)
         status = ls_order_check(&order);
     if (status == LS_OK && set->n % order.global_batch && t->compiled.mixing)
@@ -275,8 +339,9 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
             status = ls_trainer_feed(t, &b);
         if (status == LS_OK)
             status = ls_trainer_eval_fed(t);
+        if (status == LS_OK)
+            status = add_batch(s, &rows, t, &order, &b, rank);
         if (status == LS_OK) {
-            add_batch(s, t, &order, &b, rank);
             show(ui, (k + 1) * order.global_batch, set->n, start);
         } else if (t->group && status != LS_E_PEER && status != LS_E_STOPPED)
             ls_group_fail(t->group, status, ls_error_message()); /* the others wait in a collective */
@@ -288,6 +353,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     if (ui && ui->progress)
         ui->progress(ui->context, NULL);
     ls_loader_destroy(&loader);
+    release_rows(&rows);
     free(s);
     return status;
 }

@@ -52,7 +52,7 @@ ls_status ls_trainer_bind_fields(ls_trainer *t)
                 continue;
             ls_trainer_field *f = &t->fields[t->n_fields];
             f->name = name;
-            LS_TRY(ls_session_find(t->session, (ls_identity){ 0 }, name, &f->own));
+            LS_TRY(ls_session_place_of(t->session, (ls_identity){ 0 }, name, &f->own));
             LS_TRY(ls_session_binding(t->session, name, &f->at));
             t->n_fields++;
         }
@@ -212,17 +212,30 @@ ls_status ls_trainer_feed_pair(ls_trainer *t, const void *inputs, const int32_t 
     return LS_OK;
 }
 
-static void convert(const ls_tensor *to, const char *from, ls_dtype type)
+/* Writes f32 to a place of f64, or f64 to one of f32. */
+static ls_status convert(const ls_place *to, const char *from, ls_dtype type)
 {
-    const int64_t n = ls_type_count(&to->type);
-    for (int64_t i = 0; i < n; i++)
-        if (type == LS_F64)
-            ((float *)to->data)[i] = (float)((const double *)from)[i];
-        else
-            ((double *)to->data)[i] = (double)((const float *)from)[i];
+    enum { PART = 1024 };
+    union {
+        float narrow[PART];
+        double wide[PART];
+    } x;
+    const int64_t all = ls_type_count(&to->type);
+    for (int64_t first = 0, n; first < all; first += n) {
+        n = all - first < PART ? all - first : PART;
+        const ls_type part_type = { .dtype = to->type.dtype, .ndim = 1, .dims = { n } };
+        const ls_place part = ls_place_part(to, first, &part_type);
+        for (int64_t i = 0; i < n; i++)
+            if (type == LS_F64)
+                x.narrow[i] = (float)((const double *)from)[first + i];
+            else
+                x.wide[i] = (double)((const float *)from)[first + i];
+        LS_TRY(ls_session_write(&part, &x, ls_type_bytes(&part_type)));
+    }
+    return LS_OK;
 }
 
-void ls_trainer_fill(ls_trainer *t, int64_t k)
+ls_status ls_trainer_fill(ls_trainer *t, int64_t k)
 {
     for (int i = 0; i < t->n_fields; i++) {
         const ls_trainer_field *f = &t->fields[i];
@@ -232,8 +245,9 @@ void ls_trainer_fill(ls_trainer *t, int64_t k)
         if (fed->type == f->own.type.dtype)
             ls_session_bind(f->at, from);
         else
-            convert(&f->own, from, fed->type);
+            LS_TRY(convert(&f->own, from, fed->type));
     }
+    return LS_OK;
 }
 
 void ls_trainer_unfeed(ls_trainer *t)

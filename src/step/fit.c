@@ -25,7 +25,7 @@ typedef struct channel {
 typedef struct fitted {
     const char *field;
     int k, valid;              /* numbers of the field, and of FIELD.valid, in the set; valid -1: none */
-    ls_tensor mean, deviation; /* buffers */
+    ls_place mean, deviation;  /* buffers */
     int64_t each, channels;    /* elements of a sample; element e is of channel e % channels */
     channel *of;               /* [channels] */
     void *values, *present;    /* of one sample */
@@ -45,27 +45,27 @@ static int field_number(const ls_dataset *set, const char *name)
 }
 
 /* The buffer "scaling.FIELD.WHAT" of a field, by the name of its mean. */
-static const ls_tensor *deviation_of(const ls_trainer *t, const char *mean, int field_length)
+static const ls_place *deviation_of(const ls_trainer *t, const char *mean, int field_length)
 {
     char name[160];
     snprintf(name, sizeof name, "%.*s.deviation", (int)strlen("scaling.") + field_length, mean);
     for (int i = 0; i < t->n_buffers; i++)
         if (!strcmp(t->buffers[i].name, name))
-            return &t->buffers[i].tensor;
+            return &t->buffers[i].place;
     return NULL;
 }
 
-static ls_status prepare(fitted *f, const ls_dataset *set, const ls_named_tensor *mean,
-                         const ls_tensor *deviation, char *name)
+static ls_status prepare(fitted *f, const ls_dataset *set, const ls_place *mean, const ls_place *deviation,
+                         char *name)
 {
     char valid[160];
     snprintf(valid, sizeof valid, "%s.valid", name);
     *f = (fitted){ .field = name,
                    .k = field_number(set, name),
                    .valid = field_number(set, valid),
-                   .mean = mean->tensor,
+                   .mean = *mean,
                    .deviation = *deviation,
-                   .channels = ls_type_count(&mean->tensor.type) };
+                   .channels = ls_type_count(&mean->type) };
     if (f->k < 0)
         return ls_fail(LS_E_SHAPE, "%s has no field \"%s\", whose scaling is to be found", set->name, name);
     const ls_type *type = &set->fields[f->k].type;
@@ -175,15 +175,13 @@ static ls_status combine(fitted *f, ls_group *group)
     return s;
 }
 
-static void put(const ls_tensor *t, int64_t i, double x)
+static ls_status put(const ls_place *p, int64_t i, double x)
 {
-    if (t->type.dtype == LS_F64)
-        ((double *)t->data)[i] = x;
-    else
-        ((float *)t->data)[i] = (float)x;
+    const ls_place one = ls_place_part(p, i, &LS_SCALAR(p->type.dtype));
+    return ls_put_scalar(&one, x);
 }
 
-static void finish(const fitted *f, bool log)
+static ls_status finish(const fitted *f, bool log)
 {
     for (int64_t k = 0; k < f->channels; k++) {
         const channel *c = &f->of[k];
@@ -191,8 +189,8 @@ static void finish(const fitted *f, bool log)
                      square = ls_exact_value(&c->squares) / n - mean * mean,
                      deviation = square > 0 ? sqrt(square) : 0;
         const bool constant = (float)deviation == 0 || !isfinite((float)deviation);
-        put(&f->mean, k, c->shift + mean);
-        put(&f->deviation, k, constant ? 1 : deviation);
+        LS_TRY(put(&f->mean, k, c->shift + mean));
+        LS_TRY(put(&f->deviation, k, constant ? 1 : deviation));
         char channel_text[32] = "";
         if (f->channels > 1)
             snprintf(channel_text, sizeof channel_text, "[%s%lld]", f->each > f->channels ? ".., " : "",
@@ -201,6 +199,7 @@ static void finish(const fitted *f, bool log)
             ls_log_warn("scaling: %s%s has %s in the training data: its deviation is taken as 1", f->field,
                         channel_text, c->n ? "one value" : "no value");
     }
+    return LS_OK;
 }
 
 /* Lists the fields with a scaling, without those that `have` has one of. */
@@ -214,11 +213,11 @@ static ls_status list(fitted *all, int *n, char (*names)[128], const ls_trainer 
             (have && ls_weights_find(have, name)))
             continue;
         const int of_field = (int)(length - 8 - 5);
-        const ls_tensor *deviation = deviation_of(t, name, of_field);
+        const ls_place *deviation = deviation_of(t, name, of_field);
         if (!deviation || of_field > 127)
             continue;
         snprintf(names[*n], 128, "%.*s", of_field, field);
-        LS_TRY(prepare(&all[*n], set, &t->buffers[i], deviation, names[*n]));
+        LS_TRY(prepare(&all[*n], set, &t->buffers[i].place, deviation, names[*n]));
         ++*n;
     }
     return LS_OK;
@@ -244,7 +243,7 @@ ls_status ls_trainer_fit_missing(ls_trainer *t, const ls_dataset *set, const ls_
     for (int j = 0; j < n && s == LS_OK && t->group; j++)
         s = combine(&all[j], t->group);
     for (int j = 0; j < n && s == LS_OK; j++)
-        finish(&all[j], rank == 0);
+        s = finish(&all[j], rank == 0);
     for (size_t j = 0; j < room && all; j++) {
         free(all[j].of);
         free(all[j].values);

@@ -12,17 +12,21 @@
 #include "comm/group_calls.h"
 #include "trainer.h"
 
-void ls_put_scalar(const ls_tensor *t, double x)
+ls_status ls_put_scalar(const ls_place *p, double x)
 {
-    if (t->type.dtype == LS_F64)
-        *(double *)t->data = x;
-    else
-        *(float *)t->data = (float)x;
+    const float narrow = (float)x;
+    return p->type.dtype == LS_F64 ? ls_session_write(p, &x, sizeof x)
+                                   : ls_session_write(p, &narrow, sizeof narrow);
 }
 
-double ls_get_scalar(const ls_tensor *t)
+ls_status ls_get_scalar(const ls_place *p, double *x)
 {
-    return t->type.dtype == LS_F64 ? *(double *)t->data : (double)*(float *)t->data;
+    float narrow;
+    if (p->type.dtype == LS_F64)
+        return ls_session_read(p, x, sizeof *x);
+    LS_TRY(ls_session_read(p, &narrow, sizeof narrow));
+    *x = (double)narrow;
+    return LS_OK;
 }
 
 const char *ls_skip_name(ls_skip s)
@@ -63,30 +67,31 @@ static double divisor(const ls_trainer *t, int64_t k, int i)
 static int64_t number_of(const ls_share *s, int64_t k) { return s->first + k * s->stride; }
 
 /* Writes the inputs of `micro` for this rank's micro-batch k. moves: buffers may change. */
-static void prepare(ls_trainer *t, int64_t k, bool moves)
+static ls_status prepare(ls_trainer *t, int64_t k, bool moves)
 {
     const ls_compiled *c = &t->compiled;
     const int64_t number = number_of(&c->share, k);
-    ls_trainer_fill(t, k);
+    /* buffers change once a step, in micro-batch 0, with any number of ranks */
+    const int32_t real = (int32_t)t->own[k], track = number == 0 && moves;
+    /* as in data/order.c: row r of micro-batch m is sample m + r M of the step */
+    const int64_t places[2] = { number, c->micro_batches };
+    LS_TRY(ls_trainer_fill(t, k));
     for (int i = 0; i < c->objective.n_losses; i++)
-        ls_put_scalar(&t->divisor[i], divisor(t, k, i));
-    if (t->real.data)
-        *(int32_t *)t->real.data = (int32_t)t->own[k];
-    if (t->track.data) /* buffers change once a step, in micro-batch 0, with any number of ranks */
-        *(int32_t *)t->track.data = number == 0 && moves;
-    if (t->sample_places.data) {
-        /* as in data/order.c: row r of micro-batch m is sample m + r M of the step */
-        ((int64_t *)t->sample_places.data)[0] = number;
-        ((int64_t *)t->sample_places.data)[1] = c->micro_batches;
-    }
+        LS_TRY(ls_put_scalar(&t->divisor[i], divisor(t, k, i)));
+    if (ls_place_present(&t->real))
+        LS_TRY(ls_session_write(&t->real, &real, sizeof real));
+    if (ls_place_present(&t->track))
+        LS_TRY(ls_session_write(&t->track, &track, sizeof track));
+    return ls_place_present(&t->sample_places) ? ls_session_write(&t->sample_places, places, sizeof places)
+                                               : LS_OK;
 }
 
 ls_status ls_trainer_micro(ls_trainer *t, int64_t k)
 {
-    prepare(t, k, true);
+    LS_TRY(prepare(t, k, true));
     LS_TRY(ls_trainer_program(t, LS_MICRO));
     for (int i = 0; i < t->losses; i++)
-        t->loss_of[k * t->losses + i] = ls_get_scalar(&t->loss[i]);
+        LS_TRY(ls_get_scalar(&t->loss[i], &t->loss_of[k * t->losses + i]));
     return LS_OK;
 }
 
@@ -105,7 +110,7 @@ static ls_status look(ls_trainer *t, int64_t k, finding *out)
 {
     finding mine = { .step = INT_MAX, .number = number_of(&t->compiled.share, k) }, *all = &mine;
     LS_TRY(ls_trainer_round_weights(t));
-    prepare(t, k, false);
+    LS_TRY(prepare(t, k, false));
     const ls_status s = ls_session_run(t->session, t->session_plan[LS_MICRO], true);
     t->rounded = !t->compiled.gradients_in_weights;
     if (s == LS_E_NUMERIC) {

@@ -1,6 +1,5 @@
-/* parameters.c - a trainer's parameters and buffers by name: initial values, loading, collecting, saving. A
- * rank fills and keeps only its slices. It writes memory that other ranks read between ls_session_enter and
- * ls_session_leave.
+/* parameters.c - a trainer's parameters and buffers by name: loading, collecting, saving. A rank keeps only
+ * its slices. It writes what other ranks read between ls_session_enter and ls_session_leave.
  *
  * Buffers (t->buffers, in ls_state_lists after the parameters) are whole on every rank. They advance from
  * micro-batch 0, which rank 0 computes, so between evaluations only those of rank 0 are current. Saving takes
@@ -14,21 +13,24 @@
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "comm/agree.h"
-#include "nn/init.h"
 #include "rows.h"
 #include "state.h"
 #include "trainer.h"
 #include "graph/identity.h"
 #include "ops/rules.h"
 
-/* The range of parameter i that a rank holds. `slice` is the memory of its slice of the unit. */
-static ls_range range_of(const ls_units *u, int i, const ls_held *h, const void *slice)
+/* The range of a parameter that a rank holds. */
+static ls_range range_of(const ls_held *h)
 {
-    return (ls_range){ .first = h->first,
-                       .count = h->count,
-                       .data = (char *)(uintptr_t)slice +
-                               (size_t)h->at * ls_dtype_size(u->slots[i].type.dtype),
-                       .box = &h->box };
+    return (ls_range){ .first = h->first, .count = h->count, .box = &h->box };
+}
+
+/* Elements `first` .. `first + n - 1` of the slice of the unit that has parameter i. */
+static ls_place part_of_unit(const ls_trainer *t, int i, int64_t first, int64_t n)
+{
+    const ls_slot *s = &t->compiled.units.slots[i];
+    return ls_place_part(&t->units[s->unit], first,
+                         &(ls_type){ .dtype = s->type.dtype, .ndim = 1, .dims = { n } });
 }
 
 static ls_held held(const ls_trainer *t, int i, int rank)
@@ -36,48 +38,16 @@ static ls_held held(const ls_trainer *t, int i, int rank)
     return ls_slot_held(&t->compiled.units, &t->compiled.parallel.mesh, i, rank);
 }
 
-static ls_status init_states(ls_trainer *t, const ls_graph *g)
-{
-    for (int i = 0; g && i < g->n_nodes; i++) {
-        if (g->nodes[i]->op != &ls_op_state && g->nodes[i]->op != &ls_op_buffer)
-            continue;
-        const ls_source_attrs *a = g->nodes[i]->attrs;
-        ls_tensor x;
-        LS_TRY(ls_session_find(t->session, a->is, a->name, &x));
-        if (t->used) /* fresh memory is zero; clearing it would only take page faults */
-            memset(x.data, 0, ls_type_bytes(&x.type));
-        if (a->init == LS_INIT_CONST || a->init == LS_INIT_ONE)
-            ls_init_values(x.data, x.type.dtype, 0, ls_type_count(&x.type),
-                           (ls_init){ (ls_init_kind)a->init, a->init_a, a->init_b }, 0, a->name, 1);
-    }
-    return LS_OK;
-}
-
-static void init_slots(ls_trainer *t, uint64_t seed)
-{
-    const ls_units *u = &t->compiled.units;
-    for (int i = 0; i < u->n_slots; i++) {
-        const ls_slot *s = &u->slots[i];
-        const ls_held h = held(t, i, t->compiled.parallel.rank);
-        const ls_range r = range_of(u, i, &h, t->units[s->unit].data);
-        for (int64_t k = 0, n; k < r.count; k += n) {
-            const int64_t first = ls_range_piece(&r, k, &n);
-            ls_init_values((char *)r.data + (size_t)k * ls_dtype_size(s->type.dtype), s->type.dtype, first, n,
-                           s->init, seed, s->name, t->compiled.device.threads);
-        }
-    }
-}
-
 ls_status ls_trainer_bind_weights(ls_trainer *t, int i)
 {
     const char *why = NULL;
-    LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_WEIGHTS, .unit = i },
-                           t->compiled.units.units[i].state, &t->weights[i]));
+    LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_WEIGHTS, .unit = i },
+                               t->compiled.units.units[i].state, &t->weights[i]));
     const ls_cast_attrs to = { t->weights[i].type.dtype };
+    const ls_tensor in = ls_tensor_of(NULL, &t->units[i].type), out = ls_tensor_of(NULL, &t->weights[i].type);
     t->round = ls_device_find(
         &t->compiled.device, "cast",
-        &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = &t->units[i], .out = &t->weights[i], .attrs = &to },
-        &why);
+        &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = &in, .out = &out, .attrs = &to }, &why);
     return t->round ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "rounding weights: %s", why);
 }
 
@@ -87,37 +57,11 @@ ls_status ls_trainer_round_weights(ls_trainer *t)
         return LS_OK;
     LS_TRY(ls_session_enter(t->session, "rounding weights"));
     for (int i = 0; i < t->compiled.units.n; i++)
-        if (t->weights[i].data)
-            t->round->run(&(ls_kernel_args){ .n_in = 1,
-                                             .n_out = 1,
-                                             .in = &t->units[i],
-                                             .out = &t->weights[i],
-                                             .attrs = &(ls_cast_attrs){ t->weights[i].type.dtype },
-                                             .threads = t->compiled.device.threads,
-                                             .arch = t->compiled.device.arch });
+        if (ls_place_present(&t->weights[i]))
+            ls_session_call(t->round, &t->units[i], &t->weights[i],
+                            &(ls_cast_attrs){ t->weights[i].type.dtype });
     ls_session_leave(t->session);
     t->rounded = true;
-    return LS_OK;
-}
-
-/* Sets every state of the programs, and the parameters in units, to its declared initial value. */
-ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
-{
-    LS_ARG(t);
-    LS_TRAINER_USE(t);
-    const ls_compiled *c = &t->compiled;
-    ls_status s = ls_session_enter(t->session, "initial weights");
-    for (int p = 0; p < LS_PROGRAMS && s == LS_OK; p++)
-        s = init_states(t, c->plans[p] ? c->plans[p]->graph : NULL);
-    LS_TRY(ls_checkpoint_together(t->group, s));
-    init_slots(t, seed);
-    if (t->random_seed.data)
-        *(int64_t *)t->random_seed.data = (int64_t)seed;
-    t->ready = t->used = true;
-    t->left_behind = false;
-    t->skips = t->bad_skips = 0;
-    t->averaged = t->rounded = t->buffers_moved = false;
-    ls_session_leave(t->session);
     return LS_OK;
 }
 
@@ -148,12 +92,12 @@ static size_t room_of(const ls_trainer *t, int i)
            ls_dtype_size(t->compiled.units.slots[i].type.dtype);
 }
 
-/* Copies between the elements of a range, which lie at `part`, and the whole tensor. */
-static void scatter(const ls_range *r, size_t size, char *part, char *whole, bool to_whole)
+/* Copies the elements of a range, which lie at `part`, to the whole tensor. */
+static void scatter(const ls_range *r, size_t size, const char *part, char *whole)
 {
     for (int64_t k = 0, n; k < r->count; k += n) {
-        char *there = whole + (size_t)ls_range_piece(r, k, &n) * size, *here = part + (size_t)k * size;
-        memcpy(to_whole ? there : here, to_whole ? here : there, (size_t)n * size);
+        char *there = whole + (size_t)ls_range_piece(r, k, &n) * size;
+        memcpy(there, part + (size_t)k * size, (size_t)n * size);
     }
 }
 
@@ -164,14 +108,14 @@ static ls_status gather(ls_trainer *t, int i, char *room, char *whole)
     const ls_units *u = &t->compiled.units;
     const size_t size = ls_dtype_size(u->slots[i].type.dtype), each = (size_t)most(t, i) * size;
     ls_held h = held(t, i, t->compiled.parallel.rank);
-    ls_range r = range_of(u, i, &h, t->units[u->slots[i].unit].data);
-    memcpy(room, r.data, (size_t)r.count * size);
+    const ls_place mine = part_of_unit(t, i, h.at, h.count);
+    LS_TRY(ls_session_read(&mine, room, (size_t)h.count * size));
     LS_TRY(ls_group_all_gather(t->group, room, each, room + each));
     for (int rank = 0; whole && rank < ls_group_size(t->group); rank++) {
         h = held(t, i, rank);
-        r = range_of(u, i, &h, room);
+        const ls_range r = range_of(&h);
         if (h.copy == 0)
-            scatter(&r, size, room + (size_t)(rank + 1) * each, whole, true);
+            scatter(&r, size, room + (size_t)(rank + 1) * each, whole);
     }
     return LS_OK;
 }
@@ -197,21 +141,24 @@ static ls_status collect(ls_trainer *t, bool everywhere)
     return s;
 }
 
-/* The memory of parameter i in its unit, if every rank has all of it. */
-static void *in_unit(const ls_trainer *t, int i)
+/* The place of parameter i, if every rank has all of it, or of buffer i - n_slots. */
+static ls_place whole_place(const ls_trainer *t, int i)
 {
-    const ls_slot *s = &t->compiled.units.slots[i];
-    return (char *)t->units[s->unit].data + (size_t)s->offset * ls_dtype_size(s->type.dtype);
+    const ls_units *u = &t->compiled.units;
+    if (i >= u->n_slots)
+        return t->buffers[i - u->n_slots].place;
+    return ls_place_part(&t->units[u->slots[i].unit], u->slots[i].offset, &u->slots[i].whole);
 }
 
 /* The whole parameter i: in t->whole, or in its unit. */
 static ls_named_tensor parameter(const ls_trainer *t, int i)
 {
     const ls_units *u = &t->compiled.units;
+    const ls_place in_unit = whole_place(t, i);
     return (ls_named_tensor){ u->slots[i].name,
-                              ls_tensor_of(ls_units_everywhere(u) ? in_unit(t, i)
-                                                                  : (char *)t->whole + start(u, i),
-                                           &u->slots[i].whole) };
+                              ls_units_everywhere(u)
+                                  ? ls_place_host(&in_unit)
+                                  : ls_tensor_of((char *)t->whole + start(u, i), &u->slots[i].whole) };
 }
 
 /* Parameters, then buffers. */
@@ -224,7 +171,8 @@ static ls_status all_tensors(ls_trainer *t, ls_named_tensor **out, int *n)
         return ls_fail(LS_E_MEMORY, "out of memory for a list of %d tensors", *n);
     for (int i = 0; i < parameters; i++)
         (*out)[i] = parameter(t, i);
-    memcpy(*out + parameters, t->buffers, sizeof **out * (size_t)t->n_buffers);
+    for (int i = 0; i < t->n_buffers; i++)
+        (*out)[parameters + i] = (ls_named_tensor){ t->buffers[i].name, ls_place_host(&t->buffers[i].place) };
     return LS_OK;
 }
 
@@ -257,7 +205,7 @@ int ls_trainer_buffers(const ls_trainer *t, ls_named_tensor *out, int max)
 {
     LS_ARG_OR(t, -1);
     for (int i = 0; out && i < t->n_buffers && i < max; i++)
-        out[i] = (ls_named_tensor){ t->buffers[i].name, ls_tensor_of(NULL, &t->buffers[i].tensor.type) };
+        out[i] = (ls_named_tensor){ t->buffers[i].name, ls_tensor_of(NULL, &t->buffers[i].place.type) };
     return t->n_buffers;
 }
 
@@ -275,7 +223,7 @@ static ls_status find(const ls_trainer *t, const char *name, const ls_tensor *va
         if (strcmp(*i < n ? s->name : t->buffers[*i - n].name, name))
             continue;
         ls_type have = values->type;
-        *of = *i < n ? &s->whole : &t->buffers[*i - n].tensor.type;
+        *of = *i < n ? &s->whole : &t->buffers[*i - n].place.type;
         have.dtype = is_float(have.dtype) && is_float((*of)->dtype) ? (*of)->dtype : have.dtype;
         if (!ls_type_equal(&have, *of))
             return ls_fail(LS_E_SHAPE, "%s: \"%s\" is %s, the values are %s", call, name,
@@ -301,25 +249,39 @@ ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *value
     char *room = NULL, *whole = NULL;
     ls_status s = find(t, name, values, "ls_trainer_get", &i, &of);
     const bool apart = s == LS_OK && i < n && !ls_slot_everywhere(&t->compiled.units, i);
-    if (apart) {
-        room = ls_sys_malloc(room_of(t, i));
+    if (s == LS_OK) {
+        room = ls_sys_malloc(apart ? room_of(t, i) : 1);
         whole = ls_sys_malloc(ls_type_bytes(of));
         s = ls_sys_have(room && whole ? room : NULL);
     }
     s = ls_checkpoint_together(t->group, s);
     if (s == LS_OK && i >= n)
         s = ls_trainer_share_buffers(t);
-    if (s == LS_OK && apart)
+    if (s == LS_OK && apart) {
         s = gather(t, i, room, whole);
+    } else if (s == LS_OK) {
+        const ls_place from = whole_place(t, i);
+        s = ls_session_read(&from, whole, ls_type_bytes(of));
+    }
     if (s == LS_OK)
-        ls_rows_give(values,
-                     i >= n  ? t->buffers[i - n].tensor.data
-                     : apart ? whole
-                             : in_unit(t, i),
-                     of->dtype);
+        ls_rows_give(values, whole, of->dtype);
     free(room);
     free(whole);
     return s;
+}
+
+/* Writes what this rank holds of the whole parameter i. */
+static ls_status write_mine(ls_trainer *t, int i, const char *whole)
+{
+    const size_t size = ls_dtype_size(t->compiled.units.slots[i].type.dtype);
+    const ls_held h = held(t, i, t->compiled.parallel.rank);
+    const ls_range r = range_of(&h);
+    for (int64_t k = 0, n; k < r.count; k += n) {
+        const char *from = whole + (size_t)ls_range_piece(&r, k, &n) * size;
+        const ls_place to = part_of_unit(t, i, h.at + k, n);
+        LS_TRY(ls_session_write(&to, from, (size_t)n * size));
+    }
+    return LS_OK;
 }
 
 ls_status ls_trainer_set(ls_trainer *t, const char *name, const ls_tensor *values)
@@ -348,11 +310,9 @@ ls_status ls_trainer_set(ls_trainer *t, const char *name, const ls_tensor *value
     if (s == LS_OK)
         s = ls_session_enter(t->session, "setting a parameter");
     if (s == LS_OK && i < u->n_slots) {
-        const ls_held h = held(t, i, t->compiled.parallel.rank);
-        const ls_range r = range_of(u, i, &h, t->units[u->slots[i].unit].data);
-        scatter(&r, ls_dtype_size(of->dtype), r.data, whole, false);
+        s = write_mine(t, i, whole);
     } else if (s == LS_OK) {
-        memcpy(t->buffers[i - u->n_slots].tensor.data, whole, ls_type_bytes(of));
+        s = ls_session_write(&t->buffers[i - u->n_slots].place, whole, ls_type_bytes(of));
     }
     if (s == LS_OK) {
         t->rounded = false;
@@ -410,8 +370,8 @@ static ls_status load(ls_trainer *t, const ls_weights *w, bool strict, const cha
     if (s == LS_OK)
         s = ls_session_enter(t->session, "loading weights");
     /* other states than weights get the values of ls_trainer_init */
-    for (int p = 0; p < LS_PROGRAMS && !t->ready && s == LS_OK; p++)
-        s = init_states(t, t->compiled.plans[p] ? t->compiled.plans[p]->graph : NULL);
+    if (s == LS_OK && !t->ready)
+        s = ls_trainer_init_states(t);
     if (s == LS_OK)
         s = ls_ranges_load(w, &l.model, &opts);
     s = ls_checkpoint_together(t->group, s);
@@ -439,9 +399,7 @@ ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const ls_weights *w
         LS_TRY(ls_trainer_init(t, seed));
     LS_TRAINER_USE(t);
     LS_TRY(load(t, w, strict, reset));
-    if (t->random_seed.data)
-        *(int64_t *)t->random_seed.data = (int64_t)seed;
-    return LS_OK;
+    return ls_trainer_put_seed(t, seed);
 }
 
 ls_status ls_trainer_load_partly(ls_trainer *t, const ls_weights *w)
@@ -492,5 +450,5 @@ size_t ls_trainer_bytes(const ls_trainer *t)
     for (int i = 0; i < t->n_fields; i++)
         put += t->fields[i].put ? (size_t)ls_trainer_room(t) * ls_trainer_sample_bytes(t, &t->fields[i]) : 0;
     return ls_session_bytes(t->session) + ls_compiled_tree_bytes(&t->compiled) + t->compiled.staging_bytes +
-           put + ls_undo_bytes(&t->undo);
+           put + ls_undo_bytes(&t->undo) + (t->shared_buffers ? ls_trainer_buffer_bytes(t) : 0);
 }

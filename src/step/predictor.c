@@ -16,7 +16,7 @@
 /* Rows of an input or an output. */
 typedef struct ls_kept {
     const char *name;
-    ls_tensor own;      /* of one batch, in the session */
+    ls_place own;       /* of one batch, in the session */
     char *data;         /* rows that were put or computed, contiguous */
     int64_t room, rows; /* `room` is whole batches; rows -1: none were put or computed */
 } ls_kept;
@@ -62,7 +62,7 @@ static ls_status list_rows(ls_predictor *p)
     for (int i = 0; i < g->n_outputs; i++, p->n_outputs++) {
         ls_kept *k = &p->outputs[i];
         *k = (ls_kept){ .name = g->outputs[i].name, .rows = -1 };
-        LS_TRY(ls_session_find(t->session, g->outputs[i].is, k->name, &k->own));
+        LS_TRY(ls_session_place_of(t->session, g->outputs[i].is, k->name, &k->own));
     }
     return LS_OK;
 }
@@ -302,8 +302,10 @@ static ls_status run_batch(ls_predictor *p, int64_t first, int64_t n)
     LS_TRY(ls_trainer_eval_fed(p->t));
     for (int i = 0; i < p->n_outputs; i++) {
         const ls_kept *k = &p->outputs[i];
-        const size_t bytes = row_bytes(p, k);
-        memcpy(k->data + (size_t)first * bytes, k->own.data, (size_t)real * bytes);
+        ls_type rows = k->own.type;
+        rows.dims[0] = rows.dims[0] / batch * real;
+        const ls_place part = ls_place_part(&k->own, 0, &rows);
+        LS_TRY(ls_session_read(&part, k->data + (size_t)first * row_bytes(p, k), ls_type_bytes(&rows)));
     }
     return LS_OK;
 }

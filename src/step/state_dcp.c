@@ -119,8 +119,7 @@ static ls_status load_moments(ls_trainer *t, const ls_dcp_state *s, const ls_sta
     LS_TRY(ls_ranges_load(
         s->optimizer, &moments,
         &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true, .allow_unexpected = true }));
-    memcpy(t->step.data, &s->steps, sizeof s->steps);
-    return LS_OK;
+    return ls_session_write(&t->step, &s->steps, sizeof s->steps);
 }
 
 ls_status ls_trainer_load_dcp(ls_trainer *t, ls_dcp_state *s, int64_t steps)

@@ -83,12 +83,12 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
     const ls_units *u = &l->compiled->units;
     const bool moments = is.what == LS_IS_MOMENT;
     const char *prefix = moments ? ls_moment_name((ls_moment)is.moment) : "";
-    ls_tensor *flat = LS_ARENA_ARRAY(l->arena, ls_tensor, u->n);
+    ls_place *flat = LS_ARENA_ARRAY(l->arena, ls_place, u->n);
     LS_TRY(ls_arena_status(l->arena));
     for (int i = 0; i < u->n && l->session; i++) {
         is.unit = i;
         if (!moments || l->has_moment[is.moment][i])
-            LS_TRY(ls_session_find(l->session, is, u->units[i].state, &flat[i]));
+            LS_TRY(ls_session_place_of(l->session, is, u->units[i].state, &flat[i]));
     }
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
@@ -97,12 +97,12 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
         ls_held *h = LS_ARENA_NEW(l->arena, ls_held);
         LS_TRY(ls_sys_have(h));
         *h = ls_slot_held(u, &l->compiled->parallel.mesh, i, l->compiled->parallel.rank);
-        const size_t size = ls_dtype_size(s->type.dtype);
+        const ls_place mine = ls_place_part(&flat[s->unit], h->at, &s->type);
         a->copies[a->n] = (ls_copies){ h->copy, h->copies, u->units[s->unit].cut_by };
         append(a, moments ? ls_arena_printf(l->arena, "%s.%s", prefix, s->name) : s->name, &s->whole,
                (ls_range){ .first = h->first,
                            .count = h->count,
-                           .data = l->session ? (char *)flat[s->unit].data + (size_t)h->at * size : NULL,
+                           .data = l->session ? ls_place_host(&mine).data : NULL,
                            .box = &h->box });
     }
     return LS_OK;
@@ -113,13 +113,14 @@ static ls_status append_others(appending *a, listing *l, bool buffers)
 {
     for (int i = 0; i < l->n_others; i++) {
         const ls_node *n = l->others[i];
-        ls_tensor x = { .type = ((const ls_source_attrs *)n->attrs)->type };
+        ls_place x = { .type = ((const ls_source_attrs *)n->attrs)->type };
         if (is_buffer(n) != buffers)
             continue;
         if (l->session)
-            LS_TRY(ls_session_find(l->session, ls_source_is(n), name_of(n), &x));
+            LS_TRY(ls_session_place_of(l->session, ls_source_is(n), name_of(n), &x));
         append(a, ls_arena_strdup(l->arena, name_of(n)), &x.type,
-               (ls_range){ .count = ls_type_count(&x.type), .data = x.data });
+               (ls_range){ .count = ls_type_count(&x.type),
+                           .data = l->session ? ls_place_host(&x).data : NULL });
     }
     return LS_OK;
 }

@@ -22,25 +22,25 @@ static ls_status bind_units(ls_trainer *t, bool training)
     const ls_units *u = &t->compiled.units;
     for (int i = 0; i < u->n; i++) {
         const char *name = u->units[i].state;
-        LS_TRY(
-            ls_session_find(t->session, (ls_identity){ .what = LS_IS_UNIT, .unit = i }, name, &t->units[i]));
+        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_UNIT, .unit = i }, name,
+                                   &t->units[i]));
         if (!training || u->units[i].frozen)
             continue;
         if (u->units[i].weights)
             LS_TRY(ls_trainer_bind_weights(t, i));
         const bool there = u->units[i].weights && t->compiled.gradients_in_weights;
-        LS_TRY(ls_session_find(t->session,
-                               (ls_identity){ .what = there ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i },
-                               name, &t->grads[i]));
+        LS_TRY(ls_session_place_of(t->session,
+                                   (ls_identity){ .what = there ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i },
+                                   name, &t->grads[i]));
         LS_TRY(ls_tree_create(&t->trees[i], &t->compiled.device, t->grads[i].type, t->compiled.tree_buffers,
                               t->compiled.accumulation == LS_SUM_RUNNING));
     }
     return LS_OK;
 }
 
-static ls_status number(ls_session *s, int what, const char *name, bool wanted, ls_tensor *out)
+static ls_status number(ls_session *s, int what, const char *name, bool wanted, ls_place *out)
 {
-    return wanted ? ls_session_find(s, (ls_identity){ .what = what }, name, out) : LS_OK;
+    return wanted ? ls_session_place_of(s, (ls_identity){ .what = what }, name, out) : LS_OK;
 }
 
 static int count_buffers(const ls_graph *g)
@@ -76,13 +76,15 @@ static ls_status bind_buffers(ls_trainer *t)
     if (!t->buffers)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int i = 0; i < g->n_nodes; i++) {
-        ls_named_tensor *b = &t->buffers[t->n_buffers];
+        ls_trainer_buffer *b = &t->buffers[t->n_buffers];
         if (g->nodes[i]->op != &ls_op_buffer)
             continue;
         b->name = ((const ls_source_attrs *)g->nodes[i]->attrs)->name;
-        LS_TRY(ls_session_find(t->session, (ls_identity){ 0 }, b->name, &b->tensor));
+        LS_TRY(ls_session_place_of(t->session, (ls_identity){ 0 }, b->name, &b->place));
         t->n_buffers++;
     }
+    if (t->group && t->n_buffers)
+        LS_TRY(ls_sys_have(t->shared_buffers = ls_sys_malloc(ls_trainer_buffer_bytes(t))));
     return number(t->session, LS_IS_TRACK, "track", micro && has_input(micro, LS_IS_TRACK), &t->track);
 }
 
@@ -93,18 +95,18 @@ static ls_status bind_terms(ls_trainer *t, bool training)
     for (int i = 0; i < o->n; i++) {
         const ls_term *term = &o->terms[i];
         if (ls_term_has_rows(term))
-            LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_ROWS, .unit = i }, term->name,
-                                   &t->rows[i]));
+            LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_ROWS, .unit = i }, term->name,
+                                       &t->rows[i]));
         if (ls_term_has_targets(term))
-            LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_TARGETS, .unit = i }, term->name,
-                                   &t->targets[i]));
+            LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_TARGETS, .unit = i },
+                                       term->name, &t->targets[i]));
     }
     for (int i = 0; i < t->losses && training; i++)
-        LS_TRY(
-            ls_session_find(t->session, (ls_identity){ .what = LS_IS_LOSS, .unit = i }, "loss", &t->loss[i]));
+        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_LOSS, .unit = i }, "loss",
+                                   &t->loss[i]));
     for (int i = 0; i < o->n_losses && training; i++)
-        LS_TRY(ls_session_find(t->session, (ls_identity){ .what = LS_IS_DIVISOR, .unit = i },
-                               o->terms[i].name, &t->divisor[i]));
+        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_DIVISOR, .unit = i },
+                                   o->terms[i].name, &t->divisor[i]));
     return LS_OK;
 }
 
@@ -267,6 +269,7 @@ void ls_trainer_destroy(ls_trainer **tp)
     free(t->fields);
     free(t->fed);
     free(t->buffers);
+    free(t->shared_buffers);
     ls_undo_release(&t->undo);
     free(t->whole);
     __atomic_store_n(&t->closing, true, __ATOMIC_RELAXED);
@@ -349,12 +352,14 @@ static ls_status apply(ls_trainer *t, double lr, bool nothing, ls_skip *skip)
     *skip = nothing ? LS_SKIP_NOTHING : losses_finite(t) ? LS_SKIP_NONE : LS_SKIP_LOSS;
     if (*skip)
         return LS_OK;
-    ls_put_scalar(&t->lr, lr);
-    if (!t->applied.data)
+    LS_TRY(ls_put_scalar(&t->lr, lr));
+    if (!ls_place_present(&t->applied))
         return ls_trainer_program(t, LS_UPDATE);
-    *(int32_t *)t->applied.data = 1; /* device null writes nothing */
+    int32_t applied = 1; /* device null writes nothing */
+    LS_TRY(ls_session_write(&t->applied, &applied, sizeof applied));
     LS_TRY(ls_trainer_program(t, LS_UPDATE));
-    if (!*(int32_t *)t->applied.data)
+    LS_TRY(ls_session_read(&t->applied, &applied, sizeof applied));
+    if (!applied)
         *skip = t->compiled.loss_scaling ? LS_SKIP_OVERFLOW : LS_SKIP_GRADIENT;
     return LS_OK;
 }
@@ -367,7 +372,7 @@ static ls_status refuse(ls_trainer *t, const ls_step_result *r)
     t->skips++;
     if (r->skip == LS_SKIP_OVERFLOW)
         return check_scale(r);
-    ls_trainer_undo(t);
+    LS_TRY(ls_trainer_undo(t));
     t->bad_skips++;
     if (c->nonfinite == LS_NONFINITE_SKIP && t->bad_skips < c->max_skips)
         return LS_OK;
@@ -427,23 +432,24 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
         LS_TRY(ls_trainer_check_whole(t, samples, c->micro_batch * c->micro_batches));
     LS_TRY(ls_trainer_divisors(t, samples, &nothing));
     memset(t->loss_of, 0, sizeof *t->loss_of * (size_t)(c->micro_batches * t->losses));
-    ls_trainer_undo_keep(t);
+    LS_TRY(ls_trainer_undo_keep(t));
     for (int i = 0; i < c->units.trained; i++)
         ls_tree_begin(&t->trees[i]);
     for (int64_t k = 0; k < c->share.count && !nothing; k++) {
         LS_TRY(ls_trainer_micro(t, k));
         for (int i = 0; i < c->units.trained; i++)
-            ls_tree_add(&t->trees[i], t->grads[i].data, k + 1 == c->share.count);
+            ls_tree_add(&t->trees[i], ls_place_host(&t->grads[i]).data, k + 1 == c->share.count);
     }
     t->buffers_moved = t->n_buffers > 0;
     LS_TRY(exchange(t));
     ls_skip skip;
     LS_TRY(apply(t, lr, nothing, &skip));
     const bool updated = skip != LS_SKIP_NOTHING && skip != LS_SKIP_LOSS;
-    *r = (ls_step_result){ .grad_norm = c->clipping && updated ? ls_get_scalar(&t->grad_norm) : -1,
-                           .loss_scale = c->loss_scaling ? ls_get_scalar(&t->loss_scale) : 0,
-                           .skipped = skip != LS_SKIP_NONE,
-                           .skip = skip };
+    *r = (ls_step_result){ .grad_norm = -1, .skipped = skip != LS_SKIP_NONE, .skip = skip };
+    if (c->clipping && updated)
+        LS_TRY(ls_get_scalar(&t->grad_norm, &r->grad_norm));
+    if (c->loss_scaling)
+        LS_TRY(ls_get_scalar(&t->loss_scale, &r->loss_scale));
     result(t, r, nothing);
     ls_status s = LS_OK;
     if (skip == LS_SKIP_NONE)
@@ -465,8 +471,9 @@ ls_status ls_trainer_eval_fed(ls_trainer *t)
 {
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_eval"));
     LS_TRY(ls_trainer_share_buffers(t));
-    ls_trainer_fill(t, 0);
-    const ls_status s = ls_trainer_program(t, LS_EVAL);
+    ls_status s = ls_trainer_fill(t, 0);
+    if (s == LS_OK)
+        s = ls_trainer_program(t, LS_EVAL);
     ls_trainer_unfeed(t);
     return s;
 }

@@ -22,11 +22,17 @@ enum {
 /* An input of the programs that takes a field of the samples. */
 typedef struct ls_trainer_field {
     const char *name;
-    ls_tensor own;  /* the session's memory, of a micro-batch */
+    ls_place own;   /* of a micro-batch */
     ls_binding *at; /* programs may read it in the caller's memory */
     char *put;      /* what ls_trainer_put copied, of this rank's share of a step; NULL: nothing yet */
     int64_t put_to; /* one more than the last sample that was put since the last step */
 } ls_trainer_field;
+
+/* A state of the model that is not trained. */
+typedef struct ls_trainer_buffer {
+    const char *name;
+    ls_place place;
+} ls_trainer_buffer;
 
 /* What else a checkpoint of a trainer has, in live.safetensors: a queue of samples (src/live). */
 typedef struct ls_trainer_guest {
@@ -49,7 +55,7 @@ typedef struct ls_fed {
 /* What `micro` changes in place (running statistics of batch norm), and copies of it from before the step. */
 typedef struct ls_undo {
     int n;
-    ls_tensor *now;
+    ls_place *now;
     char **before;
     bool moved; /* ls_trainer.buffers_moved before the step */
 } ls_undo;
@@ -60,20 +66,21 @@ struct ls_trainer {
     ls_tree *trees;                /* per unit */
     ls_group *group;               /* NULL: one rank */
     int session_plan[LS_PROGRAMS]; /* number of each program in the session; -1: not there */
-    ls_tensor *units, *grads;      /* per unit: this rank's slice of the parameters, and of their gradients */
-    ls_tensor *weights;            /* per unit: its weights (ls_unit.weights); without data: it has none */
+    ls_place *units, *grads;       /* per unit: this rank's slice of the parameters, and of their gradients */
+    ls_place *weights;             /* per unit: its weights (ls_unit.weights); no place: it has none */
     const ls_kernel *round;        /* the cast that fills them; NULL: there are none */
     /* Buffers: state of the model that is not trained (running statistics), whole on each rank. */
     int n_buffers;
-    ls_named_tensor *buffers;
+    ls_trainer_buffer *buffers;
+    char *shared_buffers; /* of several ranks: all buffers, one behind the other, to be broadcast */
     bool buffers_moved; /* those of rank 0 have changed since they were broadcast; the same on all ranks */
     ls_undo undo;       /* what a skipped step puts back */
-    /* Inputs and outputs of the programs. A tensor that the programs do not have has data NULL. */
-    ls_tensor real, lr, step;
-    ls_tensor *loss;    /* [losses]: the objective; with several losses then each of them */
-    ls_tensor *divisor; /* [objective.n_losses] */
-    ls_tensor *rows;    /* [objective.n]: of an evaluation */
-    ls_tensor *targets; /* [objective.n]: the same; of terms that have any */
+    /* Inputs and outputs of the programs. What the programs do not have is no place. */
+    ls_place real, lr, step;
+    ls_place *loss;    /* [losses]: the objective; with several losses then each of them */
+    ls_place *divisor; /* [objective.n_losses] */
+    ls_place *rows;    /* [objective.n]: of an evaluation */
+    ls_place *targets; /* [objective.n]: the same; of terms that have any */
     int losses;
     int n_fields;
     ls_trainer_field *fields;
@@ -83,10 +90,10 @@ struct ls_trainer {
     double *total; /* [objective.n_losses + 1]: the divisors of the step */
     int64_t samples; /* of the step, over all ranks; -1: only its targets are known */
     ls_metric *each; /* [objective.n_losses]: of several losses, what the last step had of each */
-    ls_tensor track;
-    ls_tensor random_seed, sample_places; /* with `step`, they decide the masks of dropout */
-    ls_tensor eval_predicted, eval_probability;
-    ls_tensor grad_norm, applied, loss_scale;
+    ls_place track;
+    ls_place random_seed, sample_places; /* with `step`, they decide the masks of dropout */
+    ls_place eval_predicted, eval_probability;
+    ls_place grad_norm, applied, loss_scale;
     double *loss_of;         /* [M][losses]: of the step's micro-batches */
     double *exchange;        /* a message of this rank, then those of every rank */
     char *staging;           /* compiled.staging_bytes bytes; NULL: none */
@@ -144,7 +151,7 @@ ls_status ls_trainer_feed_pair(ls_trainer *t, const void *inputs, const int32_t 
                                const char *call);
 /* Lets the programs read micro-batch k of what was fed; with `unfeed` they read their own memory again, so no
  * pointer to the caller's is kept. */
-void ls_trainer_fill(ls_trainer *t, int64_t k);
+ls_status ls_trainer_fill(ls_trainer *t, int64_t k);
 void ls_trainer_unfeed(ls_trainer *t);
 /* Bytes of a micro-batch's fields. */
 size_t ls_field_bytes(const ls_graph *g);
@@ -169,15 +176,19 @@ ls_status ls_trainer_micro(ls_trainer *t, int64_t k);
  * again, and looks at every value. The same on all ranks. Collective. */
 ls_status ls_trainer_explain(ls_trainer *t, ls_skip why);
 const char *ls_skip_name(ls_skip s); /* what was not finite, or why else: "loss" */
-void ls_put_scalar(const ls_tensor *t, double x);
-double ls_get_scalar(const ls_tensor *t);
+ls_status ls_put_scalar(const ls_place *p, double x); /* f32 or f64 */
+ls_status ls_get_scalar(const ls_place *p, double *x);
 
 /* undo.c: finds what `micro` changes in place; copies it; puts the copies back. */
 ls_status ls_trainer_undo_find(ls_trainer *t);
-void ls_trainer_undo_keep(ls_trainer *t);
-void ls_trainer_undo(ls_trainer *t);
+ls_status ls_trainer_undo_keep(ls_trainer *t);
+ls_status ls_trainer_undo(ls_trainer *t);
 void ls_undo_release(ls_undo *k);
 size_t ls_undo_bytes(const ls_undo *k);
+
+/* initial.c: gives the states of the programs their initial values, and the masks of dropout their seed. */
+ls_status ls_trainer_init_states(ls_trainer *t);
+ls_status ls_trainer_put_seed(ls_trainer *t, uint64_t seed);
 
 /* fit.c: ls_trainer_fit of those fields whose scaling is not in `have` (NULL: of all). Collective. */
 ls_status ls_trainer_fit_missing(ls_trainer *t, const ls_dataset *set, const struct ls_weights *have);
@@ -196,5 +207,6 @@ ls_status ls_trainer_round_weights(ls_trainer *t);
 ls_status ls_trainer_needs_weights(const ls_trainer *t, const char *call);
 /* LS_E_ARG while the parameters are their averages. The same on all ranks. */
 ls_status ls_trainer_needs_parameters(const ls_trainer *t, const char *call);
+size_t ls_trainer_buffer_bytes(const ls_trainer *t); /* of all buffers together */
 /* Broadcasts the buffers of rank 0 if they have changed. Collective. */
 ls_status ls_trainer_share_buffers(ls_trainer *t);

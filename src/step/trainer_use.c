@@ -31,11 +31,34 @@ ls_status ls_trainer_needs_weights(const ls_trainer *t, const char *call)
                               call);
 }
 
+size_t ls_trainer_buffer_bytes(const ls_trainer *t)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < t->n_buffers; i++)
+        bytes += ls_type_bytes(&t->buffers[i].place.type);
+    return bytes;
+}
+
+/* Copies between the buffers and t->shared_buffers. */
+static ls_status copy_buffers(ls_trainer *t, bool write)
+{
+    char *at = t->shared_buffers;
+    for (int i = 0; i < t->n_buffers; i++) {
+        const ls_place *p = &t->buffers[i].place;
+        const size_t bytes = ls_type_bytes(&p->type);
+        LS_TRY(write ? ls_session_write(p, at, bytes) : ls_session_read(p, at, bytes));
+        at += bytes;
+    }
+    return LS_OK;
+}
+
 ls_status ls_trainer_share_buffers(ls_trainer *t)
 {
-    for (int i = 0; t->group && t->buffers_moved && i < t->n_buffers; i++)
-        LS_TRY(ls_group_broadcast(t->group, t->buffers[i].tensor.data,
-                                  ls_type_bytes(&t->buffers[i].tensor.type), 0));
+    if (t->group && t->buffers_moved) {
+        LS_TRY(copy_buffers(t, false));
+        LS_TRY(ls_group_broadcast(t->group, t->shared_buffers, ls_trainer_buffer_bytes(t), 0));
+        LS_TRY(copy_buffers(t, true));
+    }
     t->buffers_moved = false;
     return LS_OK;
 }

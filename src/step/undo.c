@@ -2,7 +2,6 @@
  * before it is known whether the step is applied. So each step begins with a copy, which a skipped step puts
  * back. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/sys.h"
 #include "graph/identity.h"
@@ -23,9 +22,9 @@ static const ls_node *changed(const ls_graph *g, const ls_node *n, int k)
 static ls_status add(ls_trainer *t, const ls_node *source)
 {
     ls_undo *k = &t->undo;
-    LS_TRY(ls_session_find(t->session, ls_source_is(source), ls_source_name(source), &k->now[k->n]));
+    LS_TRY(ls_session_place_of(t->session, ls_source_is(source), ls_source_name(source), &k->now[k->n]));
     for (int i = 0; i < k->n; i++)
-        if (k->now[i].data == k->now[k->n].data)
+        if (ls_place_same(&k->now[i], &k->now[k->n]))
             return LS_OK;
     k->before[k->n] = ls_sys_malloc(ls_type_bytes(&k->now[k->n].type));
     return ls_sys_have(k->before[k->n++]);
@@ -49,20 +48,22 @@ ls_status ls_trainer_undo_find(ls_trainer *t)
     return LS_OK;
 }
 
-void ls_trainer_undo_keep(ls_trainer *t)
+ls_status ls_trainer_undo_keep(ls_trainer *t)
 {
     const ls_undo *k = &t->undo;
     t->undo.moved = t->buffers_moved;
     for (int i = 0; i < k->n; i++)
-        memcpy(k->before[i], k->now[i].data, ls_type_bytes(&k->now[i].type));
+        LS_TRY(ls_session_read(&k->now[i], k->before[i], ls_type_bytes(&k->now[i].type)));
+    return LS_OK;
 }
 
-void ls_trainer_undo(ls_trainer *t)
+ls_status ls_trainer_undo(ls_trainer *t)
 {
     const ls_undo *k = &t->undo;
     t->buffers_moved = k->moved;
     for (int i = 0; i < k->n; i++)
-        memcpy(k->now[i].data, k->before[i], ls_type_bytes(&k->now[i].type));
+        LS_TRY(ls_session_write(&k->now[i], k->before[i], ls_type_bytes(&k->now[i].type)));
+    return LS_OK;
 }
 
 void ls_undo_release(ls_undo *k)

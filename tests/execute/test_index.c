@@ -2,10 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "execute/session.h"
 #include "lockstep/graph.h"
 #include "plan/plan.h"
-#include "support/support.h"
+#include "support/values.h"
 
 /* A number without an element stops the run at the op, with the model's line; nothing is read or written
  * beyond memory. */
@@ -16,7 +15,6 @@ static void an_index_without_an_element_is_named(void **state)
         ls_graph *g;
         ls_plan *p;
         ls_session *s;
-        ls_tensor t;
         ls_device d;
         char line[64];
         ASSERT_OK(ls_graph_create(&g, "index"));
@@ -29,12 +27,10 @@ static void an_index_without_an_element_is_named(void **state)
         ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
         ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
         ASSERT_OK(ls_session_create(&s, 1, &p));
-        ASSERT_OK(ls_session_tensor(s, "x", &t));
-        memset(t.data, 0, ls_type_bytes(&t.type));
-        ASSERT_OK(ls_session_tensor(s, "index", &t));
-        memcpy(t.data, (int32_t[]){ 0, 3, 1, 2 }, sizeof(int32_t[4]));
+        value_fill(s, "x", 0);
+        value_put(s, "index", (int32_t[]){ 0, 3, 1, 2 }, sizeof(int32_t[4]));
         ASSERT_OK(ls_session_run(s, 0, true));
-        ((int32_t *)t.data)[2] = 4;
+        value_set(s, "index", 2, 4);
         assert_int_equal(ls_session_run(s, 0, true), LS_E_NUMERIC);
         snprintf(line, sizeof line, "test_index.c:%d", at);
         assert_non_null(strstr(ls_error_message(), scatter ? "scatter_add" : "gather"));

@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "execute/session.h"
 #include "lockstep/trainer.h"
 #include "step/compile.h"
 #include "support/levels.h"
-#include "support/support.h"
+#include "support/values.h"
 
 enum { VOCABULARY = 37, SOURCE = 70, TARGET = 80, READ = 66 };
 
@@ -71,7 +70,6 @@ static float *whole_pass(const ls_t5_config *config, const ls_weights *w, const 
     ls_device d;
     ls_plan *plan;
     ls_session *s;
-    ls_tensor x, logits;
     ls_named_tensor want[96];
     int64_t n = 0;
     ASSERT_OK(ls_device_open(&d, "cpu",
@@ -81,18 +79,19 @@ static float *whole_pass(const ls_t5_config *config, const ls_weights *w, const 
     for (int i = 0; i < plan->graph->n_nodes; i++)
         if (!strcmp(plan->graph->nodes[i]->op->name, "param")) {
             want[n].name = ((const ls_source_attrs *)plan->graph->nodes[i]->attrs)->name;
-            ASSERT_OK(ls_session_tensor(s, want[n].name, &want[n].tensor));
-            n++;
+            const ls_type type = value_type(s, want[n].name);
+            want[n++].tensor = ls_tensor_of(malloc(ls_type_bytes(&type)), &type);
         }
     ASSERT_OK(ls_weights_load(w, n, want, .convert = true));
-    ASSERT_OK(ls_session_tensor(s, "ids", &x));
-    memcpy(x.data, source, sizeof(int32_t) * SOURCE);
-    ASSERT_OK(ls_session_tensor(s, "targets", &x));
-    memcpy(x.data, target, sizeof(int32_t) * TARGET);
+    for (int64_t i = 0; i < n; i++) {
+        value_put(s, want[i].name, want[i].tensor.data, ls_type_bytes(&want[i].tensor.type));
+        free(want[i].tensor.data);
+    }
+    value_put(s, "ids", source, sizeof(int32_t) * SOURCE);
+    value_put(s, "targets", target, sizeof(int32_t) * TARGET);
     ASSERT_OK(ls_session_run(s, 0, false));
-    ASSERT_OK(ls_session_tensor(s, "logits", &logits));
-    float *out = malloc(ls_type_bytes(&logits.type));
-    memcpy(out, logits.data, ls_type_bytes(&logits.type));
+    ls_type type;
+    float *out = value_copy(s, "logits", &type);
     ls_session_destroy(&s);
     ls_plan_destroy(&plan);
     return out;

@@ -57,27 +57,7 @@ void stop_machine(machine *m)
     ls_plan_destroy(&m->plan);
 }
 
-ls_tensor machine_tensor(const machine *m, const char *name)
-{
-    ls_tensor t;
-    ASSERT_OK(ls_session_tensor(m->session, name, &t));
-    return t;
-}
-
-void set_all(const machine *m, const char *name, double value)
-{
-    ls_tensor t = machine_tensor(m, name);
-    for (int64_t i = 0; i < ls_type_count(&t.type); i++)
-        switch (t.type.dtype) {
-        case LS_F64: ((double *)t.data)[i] = value; break;
-        case LS_F32: ((float *)t.data)[i] = (float)value; break;
-        case LS_I64: ((int64_t *)t.data)[i] = (int64_t)value; break;
-        default: ((int32_t *)t.data)[i] = (int32_t)value; break;
-        }
-}
-
 void feed_golden(const machine *m, const char *input, const char *name)
 {
-    ls_tensor t = machine_tensor(m, input);
-    ASSERT_OK(ls_weight_read(golden_get(resnet_values, "%s", name), t.type.dtype, t.data));
+    golden_put(m->session, input, golden_get(resnet_values, "%s", name));
 }

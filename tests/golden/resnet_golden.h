@@ -1,11 +1,10 @@
 /* resnet_golden.h - golden tensors of residual networks. */
 #pragma once
 #include "device/cpu/isa.h"
-#include "golden/golden.h"
+#include "golden/values.h"
 #include "lockstep/models.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
-#include "execute/session.h"
 
 extern const ls_resnet_config TUTORIAL;
 extern ls_weights *resnet_values;
@@ -28,9 +27,5 @@ typedef struct machine {
 machine start_machine(ls_graph *g, const char *device, int isa, int threads);
 
 void stop_machine(machine *m);
-
-ls_tensor machine_tensor(const machine *m, const char *name);
-
-void set_all(const machine *m, const char *name, double value);
 
 void feed_golden(const machine *m, const char *input, const char *name);

@@ -47,9 +47,10 @@ static void check(const ls_trainer_opts *o, double gradients, double losses_with
     training_expect_losses(what, losses, 1, golden_get(golden, "f64.loss"), losses_within);
     assert_int_equal(t->compiled.units.n_slots, PARAMETERS);
     for (int i = 0; i < PARAMETERS; i++) {
-        const ls_named_tensor g = training_gradient(t, i);
+        ls_named_tensor g = training_gradient(t, i);
         golden_expect_scaled(what, g.tensor.data, &g.tensor.type, golden_get(golden, "f64.grad.%s", g.name),
                              gradients, golden_scalar(golden, "f64.grad_max.%s", g.name));
+        training_release(&g, 1);
     }
     ls_trainer_destroy(&t);
     t = training_start(build, &SMALL, o);

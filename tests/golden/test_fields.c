@@ -105,7 +105,7 @@ static ls_status set_weights(ls_trainer *t)
     ls_named_tensor p[4];
     double values[4][HIDDEN * IN];
     const int n = ls_trainer_parameters(t, NULL, 0);
-    LS_TRY(n == 4 && training_parameters(t, p, 4) == 4 ? LS_OK : LS_E_INTERNAL);
+    LS_TRY(n == 4 && ls_trainer_parameters(t, p, 4) == 4 ? LS_OK : LS_E_INTERNAL);
     for (int i = 0; i < n; i++) {
         p[i].tensor.data = values[i];
         golden_parameter(p[i].name, &p[i].tensor.type, values[i]);
@@ -175,6 +175,7 @@ static ls_status train(job *j, ls_trainer *t)
         memcpy(j->after + at, p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
         at += (int)ls_type_count(&p[i].tensor.type);
     }
+    training_release(p, 4);
 end:
     ls_loader_destroy(&loader);
     return s;
@@ -294,6 +295,7 @@ static ls_status scalar_rank(ls_group *g, void *context)
     LS_TRY_TO(s, training_parameters(t, p, 4) == 4 ? LS_OK : LS_E_INTERNAL, end);
     if (ls_group_rank(g) == 0)
         memcpy(j->after, p[0].tensor.data, sizeof j->after);
+    training_release(p, 4);
 end:
     ls_loader_destroy(&loader);
     ls_trainer_destroy(&t);
@@ -402,6 +404,7 @@ static void what_does_not_count(void **state)
     ASSERT_OK(ls_trainer_init(t, 0));
     assert_int_equal(training_parameters(t, p, 4), 4);
     memcpy(before, p[0].tensor.data, sizeof before);
+    training_release(p, 4);
     for (int step = 0; step < 3; step++) {
         w[0] = step == 1 ? 0.5f : step == 2 ? -1 : 0;
         for (int k = 0; k < 4; k++)
@@ -415,7 +418,9 @@ static void what_does_not_count(void **state)
         assert_int_equal(r.skipped, step == 0);
         assert_true(step == 1 ? r.loss > 0 && r.count == 2 : isnan(r.loss) && r.count == 0);
         assert_true(isnan(r.losses[0].value) == (step == 0) && isnan(r.losses[1].value));
+        assert_int_equal(training_parameters(t, p, 4), 4);
         assert_int_equal(memcmp(before, p[0].tensor.data, sizeof before) == 0, step == 0);
+        training_release(p, 4);
     }
     ls_trainer_destroy(&t);
 }
@@ -436,6 +441,8 @@ static void regression_in_f32(void **state)
     assert_int_equal(training_parameters(t, p, 4), 4);
     for (int i = 0; i < 4; i++)
         golden_parameter(p[i].name, &p[i].tensor.type, p[i].tensor.data);
+    ASSERT_OK(training_set(t, p, 4));
+    training_release(p, 4);
     ASSERT_OK(ls_loader_create(&loader, &SET, &order));
     for (int k = 0; k < 100; k++) {
         ls_loader_step b;

@@ -37,6 +37,7 @@ static void check_gradients(const char *act, const ls_mlp_config *config, const 
         ls_named_tensor g = training_gradient(t, i);
         golden_expect(what, g.tensor.data, &g.tensor.type, golden_get(golden, "f64.%s.grad.%s", act, g.name),
                       tolerance);
+        training_release(&g, 1);
     }
     assert_int_equal(t->compiled.units.n_slots, 6);
     ls_trainer_destroy(&t);
@@ -109,6 +110,7 @@ static void check_optimizer(int k, const ls_trainer_opts *base, double tolerance
     for (int i = 0; i < n; i++)
         golden_expect(what, p[i].tensor.data, &p[i].tensor.type,
                       golden_get(golden, "f64.%s.weight.%s", name, p[i].name), tolerance);
+    training_release(p, n);
     ls_trainer_destroy(&t);
 }
 

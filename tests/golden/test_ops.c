@@ -3,14 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "golden/golden.h"
+#include "golden/values.h"
 #include "models/classifier.h"
 #include "ops/rules.h"
 #include "passes/autodiff.h"
 #include "plan/plan.h"
-#include "execute/session.h"
 #include "support/levels.h"
-#include "support/support.h"
 
 /* One op under test: float operands, each an input of the graph named as in the golden file, and what the op
  * makes of them. */
@@ -262,21 +260,6 @@ static const op_case SMOOTH[] = {
     { .name = "mixed", .operands = { "x" }, .build = mixed, .integers = "labels" },
 };
 
-static void put(ls_session *s, const char *name, const ls_weight *t)
-{
-    ls_tensor x;
-    ASSERT_OK(ls_session_tensor(s, name, &x));
-    ASSERT_OK(ls_weight_read(t, x.type.dtype, x.data));
-}
-
-static void expect(ls_session *s, const char *what, const char *name, const ls_weight *want, double tolerance)
-{
-    ls_tensor x;
-    ASSERT_OK(ls_session_tensor(s, name, &x));
-    assert_true(ls_tensor_is_contiguous(&x));
-    golden_expect(what, x.data, &x.type, want, tolerance);
-}
-
 static void check(const ls_weights *golden, const op_case *c, const ls_device *d, ls_dtype dtype,
                   double tolerance)
 {
@@ -310,26 +293,27 @@ static void check(const ls_weights *golden, const op_case *c, const ls_device *d
     ls_session *s;
     ASSERT_OK(ls_session_create(&s, 1, &p));
     for (int i = 0; i < n; i++)
-        put(s, c->operands[i], golden_get(golden, "%s.%s", c->name, c->operands[i]));
+        golden_put(s, c->operands[i], golden_get(golden, "%s.%s", c->name, c->operands[i]));
     if (t.ndim > 0)
-        put(s, "dy", golden_get(golden, "%s.dy", c->name));
+        golden_put(s, "dy", golden_get(golden, "%s.dy", c->name));
     if (c->integers)
-        put(s, c->integers, golden_get(golden, "%s.%s", c->name, c->integers));
+        golden_put(s, c->integers, golden_get(golden, "%s.%s", c->name, c->integers));
     for (int i = 0; i < 2 && c->build == mixed; i++)
-        put(s, i ? "labels.weight" : "labels.mixed",
-            golden_get(golden, "%s.labels.%s", c->name, i ? "weight" : "mixed"));
+        golden_put(s, i ? "labels.weight" : "labels.mixed",
+                   golden_get(golden, "%s.labels.%s", c->name, i ? "weight" : "mixed"));
     if (c->build == cross_entropy)
-        put(s, "count", golden_get(golden, "%s.count", c->name));
+        golden_put(s, "count", golden_get(golden, "%s.count", c->name));
     ASSERT_OK(ls_session_run(s, 0, false));
 
     char what[64];
     snprintf(what, sizeof what, "%s %s, %d threads", d->ops->name, d->arch->name, d->threads);
-    expect(s, what, "y", golden_get(golden, "%s.y", c->name), tolerance);
+    golden_expect_value(what, s, "y", golden_get(golden, "%s.y", c->name), tolerance);
     for (int i = 0; i < 2 && c->extra[i]; i++)
-        expect(s, what, c->extra[i], golden_get(golden, "%s.%s", c->name, c->extra[i]), tolerance);
+        golden_expect_value(what, s, c->extra[i], golden_get(golden, "%s.%s", c->name, c->extra[i]),
+                            tolerance);
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, "d%s", c->operands[i]);
-        expect(s, what, name, golden_get(golden, "%s.%s", c->name, name), tolerance);
+        golden_expect_value(what, s, name, golden_get(golden, "%s.%s", c->name, name), tolerance);
     }
     ls_session_destroy(&s);
     ls_plan_destroy(&p);

@@ -15,6 +15,7 @@
 #include "base/bf16.h"
 #include "golden/training.h"
 #include "support/levels.h"
+#include "support/values.h"
 
 enum { BATCH = 16, STEPS = 10 };
 
@@ -57,11 +58,13 @@ static void same_gradients(const char *what, int way, const ls_trainer *t, const
 {
     for (int i = 0; i < t->compiled.units.n_slots; i++) {
         const ls_slot *s = &t->compiled.units.slots[i];
-        const ls_tensor *g = &t->grads[s->unit];
+        const ls_dtype dtype = t->grads[s->unit].type.dtype;
+        void *g = place_copy(&t->grads[s->unit]);
         float *ours = calloc((size_t)ls_type_count(&s->type), sizeof *ours);
         for (int64_t k = 0; k < ls_type_count(&s->type); k++)
-            ours[k] = g->type.dtype == LS_BF16 ? ls_from_bf16(((const uint16_t *)g->data)[s->offset + k])
-                                               : ((const float *)g->data)[s->offset + k];
+            ours[k] = dtype == LS_BF16 ? ls_from_bf16(((const uint16_t *)g)[s->offset + k])
+                                       : ((const float *)g)[s->offset + k];
+        free(g);
         const ls_weight *want = golden_get(golden, "%s.grad.%s", WAYS[way].name, s->name);
         golden_expect(what, ours, &s->type, want, WAYS[way].gradients);
         const int64_t n = golden_count(want);

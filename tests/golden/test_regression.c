@@ -111,7 +111,7 @@ static ls_status start(ls_trainer *t, const ls_dataset *set)
     ls_named_tensor p[PARAMETERS];
     double values[PARAMETERS][MOST];
     const int n = ls_trainer_parameters(t, NULL, 0);
-    LS_TRY(n <= PARAMETERS && training_parameters(t, p, n) == n ? LS_OK : LS_E_INTERNAL);
+    LS_TRY(n <= PARAMETERS && ls_trainer_parameters(t, p, n) == n ? LS_OK : LS_E_INTERNAL);
     for (int i = 0; i < n; i++) {
         p[i].tensor.data = values[i];
         golden_parameter(p[i].name, &p[i].tensor.type, values[i]);
@@ -200,12 +200,14 @@ static ls_status train(job *j, ls_trainer *t)
         j->types[i] = p[i].tensor.type;
         memcpy(j->after[i], p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
     }
+    training_release(p, PARAMETERS);
     LS_TRY_TO(s, training_buffers(t, p, 8) == 8 ? LS_OK : LS_E_INTERNAL, end);
     for (int i = 0; i < 8; i++) {
         snprintf(j->scaled[i], sizeof j->scaled[i], "%s", p[i].name);
         j->scaling_types[i] = p[i].tensor.type;
         memcpy(j->scaling[i], p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
     }
+    training_release(p, 8);
     s = predict(j, t);
 end:
     ls_loader_destroy(&loader);
@@ -343,6 +345,8 @@ static void targets_are_not_rounded_to_bf16(void **state)
     const int n = training_parameters(t, p, PARAMETERS);
     for (int i = 0; i < n; i++) /* so that the model's output is 0 */
         memset(p[i].tensor.data, 0, ls_type_bytes(&p[i].tensor.type));
+    ASSERT_OK(training_set(t, p, n));
+    training_release(p, n);
     for (int i = 0; i < 2 * BATCH; i++)
         for (int k = 0; k < Y; k++) {
             want += pow((double)target(i, k), 2) / (2 * BATCH * Y);

@@ -10,8 +10,6 @@
 #include "ops/rules.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
-#include "execute/session.h"
-#include "support/support.h"
 #include "golden/resnet_golden.h"
 #include "support/lowered.h"
 
@@ -23,20 +21,22 @@ static bool ends(const char *text, const char *end)
 
 /* golden_parameter for 11 million elements takes longer than a step: each tensor once. They are exact in f32.
  */
-static void parameter(const char *name, const ls_tensor *to)
+static void parameter(const machine *m, const char *name)
 {
     static struct {
         char name[64];
         int64_t n;
         float *x;
     } known[512];
-    const int64_t n = ls_type_count(&to->type);
+    ls_type type;
+    void *to = value_copy(m->session, name, &type);
+    const int64_t n = ls_type_count(&type);
     int k = 0;
     while (known[k].x && (strcmp(known[k].name, name) || known[k].n != n))
         k++;
     assert_true(k < 511);
     if (!known[k].x) {
-        ls_type f32 = to->type;
+        ls_type f32 = type;
         f32.dtype = LS_F32;
         snprintf(known[k].name, sizeof known[k].name, "%s", name);
         known[k].n = n;
@@ -44,10 +44,9 @@ static void parameter(const char *name, const ls_tensor *to)
         golden_parameter(name, &f32, known[k].x);
     }
     for (int64_t i = 0; i < n; i++)
-        if (to->type.dtype == LS_F64)
-            ((double *)to->data)[i] = (double)known[k].x[i];
-        else
-            ((float *)to->data)[i] = known[k].x[i];
+        value_set_element(to, type.dtype, i, (double)known[k].x[i]);
+    value_put(m->session, name, to, ls_type_bytes(&type));
+    free(to);
 }
 
 /* Parameters by formula, running statistics as they begin. */
@@ -57,13 +56,12 @@ static void fill(const machine *m)
         const char *name = m->plan->allocs[i].name;
         if (m->plan->allocs[i].memory != LS_MEM_STATE)
             continue;
-        ls_tensor t = machine_tensor(m, name);
         if (ends(name, ".running_mean") || ends(name, ".num_batches_tracked"))
-            set_all(m, name, 0);
+            value_fill(m->session, name, 0);
         else if (ends(name, ".running_var"))
-            set_all(m, name, 1);
+            value_fill(m->session, name, 1);
         else
-            parameter(name, &t);
+            parameter(m, name);
     }
 }
 
@@ -131,19 +129,22 @@ static void count(tally *t, error ours, error torch)
  * errors over all tensors. */
 static void compare(const machine *m, tally *t, const char *ours, const char *name, double scale)
 {
-    const ls_tensor x = machine_tensor(m, ours);
+    ls_type type;
+    void *x = value_copy(m->session, ours, &type);
     const ls_weight *want = golden_get(resnet_values, "f64.%s", name);
     if (scale == 0)
-        scale = golden_compare(x.data, &x.type, want).largest;
-    if (x.type.dtype == LS_F64) {
-        golden_expect_scaled(m->what, x.data, &x.type, want, 1e-9, scale);
+        scale = golden_compare(x, &type, want).largest;
+    if (type.dtype == LS_F64) {
+        golden_expect_scaled(m->what, x, &type, want, 1e-9, scale);
+        free(x);
         return;
     }
     const ls_weight *torch = golden_get(resnet_values, "f32.%s", name);
     double *theirs = golden_values(torch);
     const ls_type sampled = { .dtype = LS_F64, .ndim = 1, .dims = { golden_count(torch) } };
-    count(t, beside(x.data, &x.type, want, scale), beside(theirs, &sampled, want, scale));
+    count(t, beside(x, &type, want, scale), beside(theirs, &sampled, want, scale));
     free(theirs);
+    free(x);
 }
 
 static void judge(const machine *m, const char *what, const tally *t, double factor)
@@ -164,8 +165,8 @@ static void check_step(const char *device, int isa, ls_dtype type, int threads)
     fill(&m);
     feed_golden(&m, "images", "images");
     feed_golden(&m, "labels", "labels");
-    set_all(&m, "loss, divisor", 4);
-    set_all(&m, "track", 1);
+    value_fill(m.session, "loss, divisor", 4);
+    value_fill(m.session, "track", 1);
     ASSERT_OK(ls_session_run(m.session, 0, false));
     tally outputs = { 0 }, gradients = { 0 }, states = { 0 };
     compare(&m, &outputs, "logits", "logits", 0);
@@ -179,21 +180,22 @@ static void check_step(const char *device, int isa, ls_dtype type, int threads)
             snprintf(in_golden, sizeof in_golden, "state.%s", name);
             compare(&m, &states, name, in_golden, 0);
         } else if (name && ends(name, ".num_batches_tracked")) {
-            assert_int_equal(*(int64_t *)machine_tensor(&m, name).data, 1);
+            assert_int_equal(value_number(m.session, name, 0), 1);
         }
     }
     judge(&m, "logits and loss", &outputs, 4);
     judge(&m, "gradients", &gradients, 4);
     judge(&m, "running statistics", &states, 4);
 
-    set_all(&m, "track", 0); /* a micro-batch that does not count */
-    const ls_tensor before = machine_tensor(&m, "layer4.1.bn2.running_var");
-    void *copy = malloc(ls_type_bytes(&before.type));
-    memcpy(copy, before.data, ls_type_bytes(&before.type));
+    value_fill(m.session, "track", 0); /* a micro-batch that does not count */
+    ls_type variance;
+    void *before = value_copy(m.session, "layer4.1.bn2.running_var", &variance);
     ASSERT_OK(ls_session_run(m.session, 0, false));
-    assert_memory_equal(copy, before.data, ls_type_bytes(&before.type));
-    assert_int_equal(*(int64_t *)machine_tensor(&m, "bn1.num_batches_tracked").data, 1);
-    free(copy);
+    void *after = value_copy(m.session, "layer4.1.bn2.running_var", &variance);
+    assert_memory_equal(before, after, ls_type_bytes(&variance));
+    assert_int_equal(value_number(m.session, "bn1.num_batches_tracked", 0), 1);
+    free(before);
+    free(after);
 
     ls_graph *g;
     ASSERT_OK(ls_graph_create(&g, "eval"));
@@ -206,13 +208,14 @@ static void check_step(const char *device, int isa, ls_dtype type, int threads)
     for (int i = 0; i < e.plan->n_allocs; i++)
         if (e.plan->allocs[i].memory == LS_MEM_STATE &&
             !ends(e.plan->allocs[i].name, ".num_batches_tracked")) {
-            const ls_tensor to = machine_tensor(&e, e.plan->allocs[i].name),
-                            from = machine_tensor(&m, e.plan->allocs[i].name);
-            memcpy(to.data, from.data, ls_type_bytes(&to.type));
+            ls_type of;
+            void *x = value_copy(m.session, e.plan->allocs[i].name, &of);
+            value_put(e.session, e.plan->allocs[i].name, x, ls_type_bytes(&of));
+            free(x);
         }
     feed_golden(&e, "images", "images");
     feed_golden(&e, "labels", "labels");
-    set_all(&e, "loss, divisor", 4);
+    value_fill(e.session, "loss, divisor", 4);
     ASSERT_OK(ls_session_run(e.session, 0, false));
     tally evaluation = { 0 };
     compare(&e, &evaluation, "logits", "eval", 0);
@@ -240,9 +243,9 @@ static void check_depth(int depth, const char *device, int isa, ls_dtype type)
     machine m = start_machine(g, device, isa, 2);
     fill(&m);
     feed_golden(&m, "images", "colour");
-    set_all(&m, "labels", 1);
-    set_all(&m, "loss, divisor", 2);
-    set_all(&m, "track", 0);
+    value_fill(m.session, "labels", 1);
+    value_fill(m.session, "loss, divisor", 2);
+    value_fill(m.session, "track", 0);
     ASSERT_OK(ls_session_run(m.session, 0, false));
     tally t = { 0 };
     compare(&m, &t, "logits", name, 0);
@@ -283,18 +286,21 @@ static void same_bits(void **state)
             fill(&m[k]);
             feed_golden(&m[k], "images", "images");
             feed_golden(&m[k], "labels", "labels");
-            set_all(&m[k], "loss, divisor", 4);
-            set_all(&m[k], "track", 1);
+            value_fill(m[k].session, "loss, divisor", 4);
+            value_fill(m[k].session, "track", 1);
             ASSERT_OK(ls_session_run(m[k].session, 0, false));
         }
-        assert_int_equal(*(int64_t *)machine_tensor(&m[2], "layer3.1.bn1.num_batches_tracked").data, 1);
+        assert_int_equal(value_number(m[2].session, "layer3.1.bn1.num_batches_tracked", 0), 1);
         for (int i = 0; i < m[0].plan->n_allocs; i++)
             for (int k = 1; k < 3 && m[0].plan->allocs[i].name; k++) {
                 const char *name = m[0].plan->allocs[i].name;
-                const ls_tensor a = machine_tensor(&m[0], name), b = machine_tensor(&m[k], name);
-                if (memcmp(a.data, b.data, ls_type_bytes(&a.type)))
+                ls_type type;
+                void *a = value_copy(m[0].session, name, &type), *b = value_copy(m[k].session, name, &type);
+                if (memcmp(a, b, ls_type_bytes(&type)))
                     fail_msg("%s%s: %s has other bits than with one thread", m[k].what,
                              WAYS[k].recompute ? ", recompute" : "", name);
+                free(a);
+                free(b);
             }
         for (int k = 0; k < 3; k++)
             stop_machine(&m[k]);

@@ -34,6 +34,8 @@ static void fill(ls_trainer *t, int seed)
             ((float *)p[i].tensor.data)[k] = type->ndim > 1 ? (float)golden_formula(name, k, amplitude, 0)
                                                             : weight;
     }
+    ASSERT_OK(training_set(t, p, n));
+    training_release(p, n);
 }
 
 static training_data noise(void)

@@ -93,21 +93,19 @@ static void check_op(const op_case *c, const char *device, int isa, ls_dtype dty
         feed_golden(&m, k ? "variance" : "mean", name);
     }
     if (training)
-        set_all(&m, "tracked", 41);
+        value_fill(m.session, "tracked", 41);
     ASSERT_OK(ls_session_run(m.session, 0, false));
     if (training)
-        assert_int_equal(*(int64_t *)machine_tensor(&m, "tracked").data, 42);
+        assert_int_equal(value_number(m.session, "tracked", 0), 42);
     static const char *const WANT[] = { "y", "dx", "dw", "db", "dgain", "dbias" };
     for (size_t k = 0; k < sizeof WANT / sizeof *WANT; k++)
-        if (golden_has(resnet_values, "%s.%s", c->name, WANT[k])) {
-            ls_tensor t = machine_tensor(&m, WANT[k]);
-            golden_expect(m.what, t.data, &t.type, golden_get(resnet_values, "%s.%s", c->name, WANT[k]),
-                          tolerance);
-        }
+        if (golden_has(resnet_values, "%s.%s", c->name, WANT[k]))
+            golden_expect_value(m.what, m.session, WANT[k],
+                                golden_get(resnet_values, "%s.%s", c->name, WANT[k]), tolerance);
     for (int k = 0; norm && k < 2; k++) {
-        ls_tensor t = machine_tensor(&m, k ? "variance" : "mean");
-        golden_expect(m.what, t.data, &t.type,
-                      golden_get(resnet_values, "%s.%s_after", c->name, k ? "variance" : "mean"), tolerance);
+        const char *statistic = k ? "variance" : "mean";
+        golden_expect_value(m.what, m.session, statistic,
+                            golden_get(resnet_values, "%s.%s_after", c->name, statistic), tolerance);
     }
     stop_machine(&m);
 }

@@ -66,6 +66,7 @@ static void goes_on(const char *what, ls_trainer *t, double losses_within, doubl
     for (int i = 0; i < n; i++)
         golden_expect(what, p[i].tensor.data, &p[i].tensor.type, golden_get(golden, "weight.%s", p[i].name),
                       weights_within);
+    training_release(p, n);
 }
 
 static void from_two_ranks_of_fsdp2(void **state)

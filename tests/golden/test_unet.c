@@ -93,10 +93,11 @@ static void check(const ls_unet_config *c, const ls_trainer_opts *o, double grad
     training_expect_losses(what, losses, 1, golden_get(golden, "%s.loss", name), losses_within);
     assert_int_equal(t->compiled.units.n_slots, parameters);
     for (int i = 0; i < parameters; i++) {
-        const ls_named_tensor g = training_gradient(t, i);
+        ls_named_tensor g = training_gradient(t, i);
         golden_expect_scaled(what, g.tensor.data, &g.tensor.type,
                              golden_get(golden, "%s.grad.%s", name, g.name), gradients,
                              golden_scalar(golden, "%s.grad_max.%s", name, g.name));
+        training_release(&g, 1);
     }
     ls_trainer_destroy(&t);
     t = training_start(build, c, o);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "golden/training.h"
+#include "golden/values.h"
 #include "base/hash.h"
 #include "support/levels.h"
 #include "support/lowered.h"
@@ -45,31 +46,21 @@ static void forward(const char *device, int isa, ls_dtype type, double tolerance
     ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
     ls_session *s;
     ASSERT_OK(ls_session_create(&s, 1, &p));
-    ls_tensor t;
     int parameters = 0;
     for (int i = 0; i < p->n_allocs; i++)
         if (p->allocs[i].memory == LS_MEM_STATE) {
-            ASSERT_OK(ls_session_tensor(s, p->allocs[i].name, &t));
-            golden_parameter(p->allocs[i].name, &t.type, t.data);
+            golden_put_parameter(s, p->allocs[i].name);
             parameters++;
         }
     assert_int_equal(parameters, 128);
-    ASSERT_OK(ls_session_tensor(s, "images", &t));
-    memcpy(t.data, data.images, 16 * 28 * 28);
-    ASSERT_OK(ls_session_tensor(s, "labels", &t));
-    memcpy(t.data, data.labels, 16 * sizeof(int32_t));
-    ASSERT_OK(ls_session_tensor(s, "loss, divisor", &t));
-    if (t.type.dtype == LS_F64)
-        *(double *)t.data = 16;
-    else
-        *(float *)t.data = 16;
+    value_put(s, "images", data.images, 16 * 28 * 28);
+    value_put(s, "labels", data.labels, 16 * sizeof(int32_t));
+    value_fill(s, "loss, divisor", 16);
     ASSERT_OK(ls_session_run(s, 0, false));
     char what[64];
     snprintf(what, sizeof what, "%s %s", device, isa < 0 ? "" : ls_isa_name((ls_isa)isa));
-    ASSERT_OK(ls_session_tensor(s, "logits", &t));
-    golden_expect(what, t.data, &t.type, golden_get(golden, "f64.logits"), tolerance);
-    ASSERT_OK(ls_session_tensor(s, "loss", &t));
-    golden_expect(what, t.data, &t.type, golden_get(golden, "f64.loss"), tolerance);
+    golden_expect_value(what, s, "logits", golden_get(golden, "f64.logits"), tolerance);
+    golden_expect_value(what, s, "loss", golden_get(golden, "f64.loss"), tolerance);
     ls_session_destroy(&s);
     ls_plan_destroy(&p);
     ls_graph_destroy(&g);
@@ -90,6 +81,7 @@ static void check_gradients(const ls_trainer_opts *o, double tolerance)
         ls_named_tensor g = training_gradient(t, i);
         golden_expect_scaled(what, g.tensor.data, &g.tensor.type, golden_get(golden, "f64.grad.%s", g.name),
                              tolerance, golden_scalar(golden, "f64.grad_max.%s", g.name));
+        training_release(&g, 1);
     }
     ls_trainer_destroy(&t);
 }
@@ -150,6 +142,7 @@ static uint64_t digest(const ls_trainer_opts *o)
     int n = training_parameters(t, p, 128);
     for (int i = 0; i < n; i++)
         h = ls_hash64_more(h, p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
+    training_release(p, n);
     h = ls_hash64_more(h, losses, sizeof losses);
     ls_trainer_destroy(&t);
     return h;

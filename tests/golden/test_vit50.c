@@ -66,6 +66,7 @@ static void fifty_steps(void **state)
         assert_int_equal(training_parameters(t, p, 128), 128);
         for (int i = 0; i < 128; i++)
             check_weights(training_describe(&o), golden, &p[i]);
+        training_release(p, 128);
         ls_trainer_destroy(&t);
     }
     ls_weights_close(&golden);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "execute/session.h"
 #include "golden/training.h"
+#include "golden/values.h"
 #include "ops/rules.h"
 #include "passes/autodiff.h"
 #include "passes/passes.h"
@@ -56,13 +56,6 @@ static const char *parameter_of(const char *output)
     return strncmp(output, "grad.", strlen("grad.")) ? NULL : output + strlen("grad.");
 }
 
-static void put(ls_session *s, const char *name, const void *from)
-{
-    ls_tensor t;
-    ASSERT_OK(ls_session_tensor(s, name, &t));
-    memcpy(t.data, from, ls_type_bytes(&t.type));
-}
-
 static int64_t count_targets(const text_model *m, const int32_t *targets)
 {
     int64_t n = 0;
@@ -71,34 +64,20 @@ static int64_t count_targets(const text_model *m, const int32_t *targets)
     return n;
 }
 
-static void fill(const text_model *m, const ls_weights *golden, const ls_graph *g, ls_session *s,
-                 ls_dtype type)
+static void fill(const text_model *m, const ls_weights *golden, const ls_graph *g, ls_session *s)
 {
     int32_t *ids = golden_values_as(golden_get(golden, "ids"), LS_I32),
             *targets = golden_values_as(golden_get(golden, "targets"), LS_I32);
-    const double count = (double)count_targets(m, targets);
     for (int i = 0; i < g->n_outputs; i++) {
         const char *parameter = parameter_of(g->outputs[i].name);
-        ls_tensor t;
-        if (!parameter)
-            continue;
-        ASSERT_OK(ls_session_tensor(s, parameter, &t));
-        golden_parameter(parameter, &t.type, t.data);
+        if (parameter)
+            golden_put_parameter(s, parameter);
     }
-    put(s, "ids", ids);
-    put(s, "targets", targets);
-    put(s, "loss, divisor", type == LS_F64 ? (const void *)&count : &(float){ (float)count });
+    value_put(s, "ids", ids, sizeof *ids * (size_t)(m->batch * m->source));
+    value_put(s, "targets", targets, sizeof *targets * (size_t)(m->batch * m->targets));
+    value_fill(s, "loss, divisor", (double)count_targets(m, targets));
     free(ids);
     free(targets);
-}
-
-static void expect(const char *what, ls_session *s, const char *output, const ls_weight *want,
-                   double tolerance, double scale)
-{
-    ls_tensor t;
-    ASSERT_OK(ls_session_tensor(s, output, &t));
-    assert_true(ls_tensor_is_contiguous(&t));
-    golden_expect_scaled(what, t.data, &t.type, want, tolerance, scale);
 }
 
 static void check(const text_model *m, const text_case *c, const ls_weights *golden, const ls_device *d,
@@ -107,25 +86,23 @@ static void check(const text_model *m, const text_case *c, const ls_weights *gol
     ls_graph *g = build(m, c->config, type, fused);
     ls_plan *p;
     ls_session *s;
-    ls_tensor t;
     char what[96];
     int n = 0;
     ASSERT_OK(ls_plan_create(&p, g, d, NULL));
     ASSERT_OK(ls_session_create(&s, 1, &p));
-    fill(m, golden, g, s, type);
+    fill(m, golden, g, s);
     ASSERT_OK(ls_session_run(s, 0, false));
-    snprintf(what, sizeof what, "%s, %s %s, %d threads%s", c->name, d->ops->name, d->arch->name, d->threads,
-             fused ? ", fused" : "");
-    ASSERT_OK(ls_session_tensor(s, "logits", &t));
-    golden_expect(what, t.data, &t.type, golden_get(golden, "%s.logits", c->name), tolerance);
-    expect(what, s, "loss", golden_get(golden, "%s.loss", c->name), tolerance,
-           golden_scalar(golden, "%s.loss", c->name));
+    snprintf(what, sizeof what, "%s, %s %s, %d threads%s", c->name, d->ops->name, d->arch->name,
+             d->threads, fused ? ", fused" : "");
+    golden_expect_value(what, s, "logits", golden_get(golden, "%s.logits", c->name), tolerance);
+    golden_expect_value_scaled(what, s, "loss", golden_get(golden, "%s.loss", c->name), tolerance,
+                               golden_scalar(golden, "%s.loss", c->name));
     for (int i = 0; i < g->n_outputs; i++) {
         const char *gradient = g->outputs[i].name, *parameter = parameter_of(gradient);
         if (!parameter)
             continue;
-        expect(what, s, gradient, golden_get(golden, "%s.%s", c->name, gradient), tolerance,
-               golden_scalar(golden, "%s.grad_max.%s", c->name, parameter));
+        golden_expect_value_scaled(what, s, gradient, golden_get(golden, "%s.%s", c->name, gradient),
+                                   tolerance, golden_scalar(golden, "%s.grad_max.%s", c->name, parameter));
         n++;
     }
     assert_int_equal(n, c->parameters);

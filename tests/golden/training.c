@@ -7,6 +7,7 @@
 #include <string.h>
 #include "lockstep/data.h"
 #include "support/small_vit.h"
+#include "support/values.h"
 
 const ls_vit_config training_vit = { TUTORIAL_VIT };
 const ls_mlp_config training_mlp = { .image_size = 4,
@@ -77,6 +78,8 @@ ls_trainer *training_start(ls_build_fn build, const void *config, const ls_train
     assert_in_range(n, 1, 256);
     for (int i = 0; i < n; i++)
         golden_parameter(p[i].name, &p[i].tensor.type, p[i].tensor.data);
+    ASSERT_OK(training_set(t, p, n));
+    training_release(p, n);
     return t;
 }
 
@@ -113,34 +116,51 @@ void training_steps(ls_trainer *t, const training_data *d, int64_t batch, int fi
     free(labels);
 }
 
+/* Gives the first `n` of a list copies of their values. */
+static bool get_all(ls_trainer *t, ls_named_tensor *p, int n)
+{
+    for (int i = 0; i < n; i++) {
+        p[i].tensor.data = malloc(ls_type_bytes(&p[i].tensor.type) + 1);
+        if (!p[i].tensor.data || ls_trainer_get(t, p[i].name, &p[i].tensor) != LS_OK) {
+            training_release(p, i + 1);
+            return false;
+        }
+    }
+    return true;
+}
+
 int training_parameters(ls_trainer *t, ls_named_tensor *out, int max)
 {
-    ls_named_tensor *all = NULL;
-    int n, parameters = -1;
-    if (ls_trainer_whole(t, &all, &n) == LS_OK) {
-        parameters = n - t->n_buffers;
-        memcpy(out, all, sizeof *out * (size_t)(parameters < max ? parameters : max));
-        t->rounded = false;
-    }
-    free(all);
-    return parameters;
+    const int n = ls_trainer_parameters(t, out, max);
+    return get_all(t, out, n < max ? n : max) ? n : -1;
 }
 
 int training_buffers(ls_trainer *t, ls_named_tensor *out, int max)
 {
-    if (ls_trainer_share_buffers(t) != LS_OK)
-        return -1;
-    memcpy(out, t->buffers, sizeof *out * (size_t)(t->n_buffers < max ? t->n_buffers : max));
-    return t->n_buffers;
+    const int n = ls_trainer_buffers(t, out, max);
+    return get_all(t, out, n < max ? n : max) ? n : -1;
+}
+
+ls_status training_set(ls_trainer *t, const ls_named_tensor *p, int n)
+{
+    for (int i = 0; i < n; i++)
+        LS_TRY(ls_trainer_set(t, p[i].name, &p[i].tensor));
+    return LS_OK;
+}
+
+void training_release(ls_named_tensor *p, int n)
+{
+    for (int i = 0; i < n; i++) {
+        free(p[i].tensor.data);
+        p[i].tensor.data = NULL;
+    }
 }
 
 ls_named_tensor training_gradient(const ls_trainer *t, int i)
 {
     const ls_slot *s = &t->compiled.units.slots[i];
-    return (ls_named_tensor){ s->name,
-                              ls_tensor_of((char *)t->grads[0].data +
-                                               (size_t)s->offset * ls_dtype_size(t->grads[0].type.dtype),
-                                           &s->type) };
+    const ls_place part = ls_place_part(&t->grads[0], s->offset, &s->type);
+    return (ls_named_tensor){ s->name, ls_tensor_of(place_copy(&part), &s->type) };
 }
 
 void training_expect_losses(const char *what, const double *losses, int n, const ls_weight *want,

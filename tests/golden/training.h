@@ -32,12 +32,15 @@ const char *training_describe(const ls_trainer_opts *o);
  * m+M, ...); losses [n]. */
 void training_steps(ls_trainer *t, const training_data *d, int64_t batch, int first, int n, double lr,
                     double *losses);
-/* The parameters, whole, or the buffers: up to `max` of them; returns how many there are, or -1. On one rank
- * the trainer's own memory, which the caller may change; with more a copy that the next call overwrites.
- * Collective. */
+/* Copies of the parameters, whole, or of the buffers: up to `max` of them; returns how many there are, or -1.
+ * training_release frees the copies. Collective. */
 int training_parameters(ls_trainer *t, ls_named_tensor *out, int max);
 int training_buffers(ls_trainer *t, ls_named_tensor *out, int max);
-/* Gradient of parameter i of the latest step (of M = 1, or the sum). */
+/* Gives parameters or buffers these values. Collective. */
+ls_status training_set(ls_trainer *t, const ls_named_tensor *p, int n);
+void training_release(ls_named_tensor *p, int n);
+/* A copy of the gradient of parameter i of the latest step (of M = 1, or the sum); training_release frees it.
+ */
 ls_named_tensor training_gradient(const ls_trainer *t, int i);
 /* Losses [n] within `absolute` of the golden tensor's first n. */
 void training_expect_losses(const char *what, const double *losses, int n, const ls_weight *want,

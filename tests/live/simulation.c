@@ -75,5 +75,6 @@ uint64_t simulation_weights(ls_trainer *t)
     const int n = training_parameters(t, p, 8);
     for (int i = 0; i < n; i++)
         h = ls_hash64_more(h, p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
+    training_release(p, n);
     return n > 0 ? h : 0;
 }

@@ -33,13 +33,17 @@ static ls_status create(ls_trainer **t, ls_group *g)
     return ls_trainer_init(*t, 7);
 }
 
+/* A copy of a buffer, until the next call. */
 static float *buffer(ls_trainer *t, const char *name)
 {
-    static _Thread_local ls_named_tensor b[8];
-    const int n = training_buffers(t, b, 8);
+    static _Thread_local float x[64];
+    ls_named_tensor b[8];
+    const int n = ls_trainer_buffers(t, b, 8);
     for (int i = 0; i < n; i++)
-        if (!strcmp(b[i].name, name))
-            return b[i].tensor.data;
+        if (!strcmp(b[i].name, name) && ls_type_bytes(&b[i].tensor.type) <= sizeof x) {
+            b[i].tensor.data = x;
+            return ls_trainer_get(t, name, &b[i].tensor) == LS_OK ? x : NULL;
+        }
     return NULL;
 }
 

@@ -8,8 +8,7 @@
 
 #include "lockstep/optim.h"
 #include "passes/passes.h"
-#include "execute/session.h"
-#include "support/support.h"
+#include "support/values.h"
 
 static void rate_is(const ls_schedule *s, int64_t step, double want)
 {
@@ -61,21 +60,49 @@ typedef struct machine {
     ls_graph *g;
     ls_plan *plan;
     ls_session *s;
-    float *p, *grad, *m, *v, *scale, *norm;
-    int64_t *step;
-    int32_t *good, *applied;
+    bool moments, scaling, clipping; /* what the program has */
+    /* Copies of its values, which `run` puts before the program runs, and gets behind it. */
+    double lr;
+    float p[N], grad[N], m[N], v[N], scale, norm;
+    int64_t step;
+    int32_t good, applied;
 } machine;
 
-static void *at(machine *k, const char *name)
+static void move(const machine *k, void (*copy)(ls_session *, const char *, void *, size_t))
 {
-    ls_tensor t;
-    ASSERT_OK(ls_session_tensor(k->s, name, &t));
-    return t.data;
+    machine *to = (machine *)(uintptr_t)k;
+    copy(k->s, "unit root", to->p, sizeof k->p);
+    copy(k->s, "grad.unit root", to->grad, sizeof k->grad);
+    copy(k->s, "step", &to->step, sizeof k->step);
+    copy(k->s, "lr", &to->lr, sizeof k->lr);
+    copy(k->s, "applied", &to->applied, sizeof k->applied);
+    if (k->moments) {
+        copy(k->s, "exp_avg.unit root", to->m, sizeof k->m);
+        copy(k->s, "exp_avg_sq.unit root", to->v, sizeof k->v);
+    }
+    if (k->scaling) {
+        copy(k->s, "loss_scale", &to->scale, sizeof k->scale);
+        copy(k->s, "loss_scale_good_steps", &to->good, sizeof k->good);
+    }
+    if (k->clipping)
+        copy(k->s, "grad_norm", &to->norm, sizeof k->norm);
+}
+
+static void put(ls_session *s, const char *name, void *x, size_t bytes) { value_put(s, name, x, bytes); }
+
+static void run(machine *k)
+{
+    move(k, put);
+    ASSERT_OK(ls_session_run(k->s, 0, false));
+    move(k, value_get);
 }
 
 static machine start(const ls_update_opts *o, const char *device)
 {
-    machine k = { 0 };
+    machine k = { .lr = 0.01,
+                  .moments = o->optimizer.kind != LS_SGD,
+                  .scaling = o->loss_scaling,
+                  .clipping = o->clip_norm > 0 };
     ls_device d;
     ASSERT_OK(ls_graph_create(&k.g, "update"));
     const ls_update_unit unit = { .name = "unit root", .type = LS_TYPE(LS_F32, N), .via = LS_F32 };
@@ -86,23 +113,6 @@ static machine start(const ls_update_opts *o, const char *device)
     ASSERT_OK(ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 2 }));
     ASSERT_OK(ls_plan_create(&k.plan, k.g, &d, NULL));
     ASSERT_OK(ls_session_create(&k.s, 1, &k.plan));
-    k.p = at(&k, "unit root");
-    k.grad = at(&k, "grad.unit root");
-    k.step = at(&k, "step");
-    *(double *)at(&k, "lr") = 0.01;
-    if (o->optimizer.kind != LS_SGD) {
-        k.m = at(&k, "exp_avg.unit root");
-        k.v = at(&k, "exp_avg_sq.unit root");
-        memset(k.m, 0, N * sizeof *k.m);
-        memset(k.v, 0, N * sizeof *k.v);
-    }
-    k.scale = o->loss_scaling ? at(&k, "loss_scale") : NULL;
-    k.good = o->loss_scaling ? at(&k, "loss_scale_good_steps") : NULL;
-    k.applied = at(&k, "applied");
-    k.norm = o->clip_norm > 0 ? at(&k, "grad_norm") : NULL;
-    *k.step = 0;
-    if (k.good)
-        *k.good = 0;
     for (int i = 0; i < N; i++)
         k.p[i] = (float)(i + 1);
     return k;
@@ -137,30 +147,30 @@ static void bad_gradients_change_nothing(void **state)
                           DEVICES[kind / 2 % 2]);
         float before[3][N];
         if (scaled)
-            *k.scale = 1;
+            k.scale = 1;
         gradients(&k, 1);
-        ASSERT_OK(ls_session_run(k.s, 0, false));
-        assert_int_equal(*k.applied, 1);
-        assert_int_equal(*k.step, 1);
+        run(&k);
+        assert_int_equal(k.applied, 1);
+        assert_int_equal(k.step, 1);
         assert_true(k.m[0] != 0);
         memcpy(before[0], k.p, sizeof before[0]);
         memcpy(before[1], k.m, sizeof before[0]);
         memcpy(before[2], k.v, sizeof before[0]);
         k.grad[kind % (N - 1)] = k.grad[kind % (N - 1) + 1] = bad[kind / 4 % 4];
-        ASSERT_OK(ls_session_run(k.s, 0, false));
-        assert_int_equal(*k.applied, 0);
+        run(&k);
+        assert_int_equal(k.applied, 0);
         assert_memory_equal(before[0], k.p, sizeof before[0]);
         assert_memory_equal(before[1], k.m, sizeof before[0]);
         assert_memory_equal(before[2], k.v, sizeof before[0]);
-        assert_int_equal(*k.step, 1);
+        assert_int_equal(k.step, 1);
         if (scaled) {
-            assert_int_equal(*k.good, 0);
-            assert_true(*k.scale == 0.5);
+            assert_int_equal(k.good, 0);
+            assert_true(k.scale == 0.5);
         }
         gradients(&k, 1e18); /* its square is finite */
-        ASSERT_OK(ls_session_run(k.s, 0, false));
-        assert_int_equal(*k.applied, 1);
-        assert_int_equal(*k.step, 2);
+        run(&k);
+        assert_int_equal(k.applied, 1);
+        assert_int_equal(k.step, 2);
         stop(&k);
     }
 }
@@ -172,13 +182,13 @@ static void the_scale_grows(void **state)
     machine k = start(
         &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .loss_scaling = true },
         "cpu");
-    *k.scale = 1024;
-    *k.good = 1998;
+    k.scale = 1024;
+    k.good = 1998;
     gradients(&k, 1);
-    ASSERT_OK(ls_session_run(k.s, 0, false));
-    assert_true(*k.scale == 1024 && *k.good == 1999);
-    ASSERT_OK(ls_session_run(k.s, 0, false));
-    assert_true(*k.scale == 2048 && *k.good == 0);
+    run(&k);
+    assert_true(k.scale == 1024 && k.good == 1999);
+    run(&k);
+    assert_true(k.scale == 2048 && k.good == 0);
     stop(&k);
 }
 
@@ -195,16 +205,16 @@ static void scaling_is_exact(void **state)
         machine scaled = start(
             &(ls_update_opts){ LS_UPDATE_DEFAULTS, .optimizer = o, .clip_norm = 3, .loss_scaling = true },
             DEVICES[d]);
-        *scaled.scale = 4096;
+        scaled.scale = 4096;
         for (int k = 0; k < 3; k++) {
             gradients(&plain, 0.37 * (k + 1));
             gradients(&scaled, 0.37 * (k + 1));
             for (int i = 0; i < N; i++)
                 scaled.grad[i] *= 4096;
-            ASSERT_OK(ls_session_run(plain.s, 0, false));
-            ASSERT_OK(ls_session_run(scaled.s, 0, false));
-            assert_true(*plain.norm == *scaled.norm);
-            assert_memory_equal(plain.p, scaled.p, N * sizeof *plain.p);
+            run(&plain);
+            run(&scaled);
+            assert_true(plain.norm == scaled.norm);
+            assert_memory_equal(plain.p, scaled.p, sizeof plain.p);
         }
         stop(&plain);
         stop(&scaled);
@@ -222,7 +232,7 @@ static void clipping(void **state)
                                                  .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD },
                                                  .clip_norm = 2.5 },
                               DEVICES[d]);
-            *(double *)at(&k, "lr") = 1;
+            k.lr = 1;
             gradients(&k, big ? 1.1 : 0.1);
             float grad[N], old[N];
             memcpy(grad, k.grad, sizeof grad);
@@ -230,14 +240,14 @@ static void clipping(void **state)
             double squares = 0;
             for (int i = 0; i < N; i++)
                 squares += (double)grad[i] * (double)grad[i];
-            ASSERT_OK(ls_session_run(k.s, 0, false));
+            run(&k);
             const float norm = (float)sqrt(squares), ratio = 2.5f / (norm + 1e-6f),
                         factor = ratio < 1 ? ratio : 1;
-            assert_true(*k.norm == norm);
+            assert_true(k.norm == norm);
             assert_true(big ? factor < 1 : factor == 1);
             for (int i = 0; i < N; i++)
                 assert_true(k.p[i] == old[i] - grad[i] * factor);
-            assert_int_equal(*k.step, 1);
+            assert_int_equal(k.step, 1);
             stop(&k);
         }
 }
@@ -254,8 +264,8 @@ static void extreme_norms(void **state)
                               DEVICES[d]);
             for (int j = 0; j < N; j++)
                 k.grad[j] = j == 2 ? 3 * sizes[i] : j == 4 ? 4 * sizes[i] : 0;
-            ASSERT_OK(ls_session_run(k.s, 0, false));
-            assert_true(fabsf(*k.norm - 5 * sizes[i]) <= 1e-6f * 5 * sizes[i]);
+            run(&k);
+            assert_true(fabsf(k.norm - 5 * sizes[i]) <= 1e-6f * 5 * sizes[i]);
             for (int j = 0; j < N; j++)
                 assert_true(isfinite(k.p[j]) && isfinite(k.v[j]));
             stop(&k);

@@ -11,9 +11,8 @@
 #include "passes/autodiff.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
-#include "execute/session.h"
 #include "support/levels.h"
-#include "support/support.h"
+#include "support/values.h"
 
 static uint64_t mix(uint64_t x)
 {
@@ -56,32 +55,22 @@ evaluated evaluate(const ls_graph *g, const char *device, int isa, int threads, 
         if (!(n->op->flags & LS_OP_SOURCE))
             continue;
         const ls_source_attrs *a = n->attrs;
-        ls_tensor t;
-        ASSERT_OK(ls_session_tensor(s, a->name, &t));
-        if (!units || strcmp(a->name, units->units[0].state)) {
-            fill(a->name, t.type.dtype, ls_type_count(&t.type), t.data);
-            continue;
-        }
-        memset(t.data, 0, ls_type_bytes(&t.type));
-        for (int k = 0; k < units->n_slots; k++)
-            fill(units->slots[k].name, t.type.dtype, ls_type_count(&units->slots[k].type),
-                 (char *)t.data + (size_t)units->slots[k].offset * ls_dtype_size(t.type.dtype));
+        const ls_type t = value_type(s, a->name);
+        char *x = calloc(ls_type_bytes(&t) + 1, 1);
+        const bool whole = !units || strcmp(a->name, units->units[0].state);
+        if (whole)
+            fill(a->name, t.dtype, ls_type_count(&t), x);
+        for (int k = 0; !whole && k < units->n_slots; k++)
+            fill(units->slots[k].name, t.dtype, ls_type_count(&units->slots[k].type),
+                 x + (size_t)units->slots[k].offset * ls_dtype_size(t.dtype));
+        value_put(s, a->name, x, ls_type_bytes(&t));
+        free(x);
     }
     ASSERT_OK(ls_session_run(s, 0, false));
     assert_true(g->n_outputs <= EVALUATE_OUTPUTS);
     for (int i = 0; i < g->n_outputs; i++) {
-        ls_tensor t;
-        ASSERT_OK(ls_session_tensor(s, g->outputs[i].name, &t));
         snprintf(e.name[e.n], sizeof e.name[e.n], "%s", g->outputs[i].name);
-        e.type[e.n] = t.type;
-        size_t item = ls_dtype_size(t.type.dtype);
-        char *to = e.data[e.n] = malloc(ls_type_bytes(&t.type) + 1);
-        for (int64_t k = 0; k < ls_type_count(&t.type); k++) { /* an output may be a view */
-            int64_t at = 0, left = k;
-            for (int m = t.type.ndim - 1; m >= 0; left /= t.type.dims[m], m--)
-                at += left % t.type.dims[m] * t.strides[m];
-            memcpy(to + (size_t)k * item, (const char *)t.data + (size_t)at * item, item);
-        }
+        e.data[e.n] = value_copy(s, g->outputs[i].name, &e.type[e.n]);
         e.n++;
     }
     e.arena_bytes = p->arena_bytes;

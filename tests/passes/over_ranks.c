@@ -5,33 +5,38 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/sys.h"
 #include "device/ref/ref.h"
 #include "graph/op.h"
 #include "plan/plan.h"
 #include "execute/session.h"
 
+/* Copies numbers to a value or from it. */
+static ls_status move(ls_session *s, const char *name, double *x, bool write)
+{
+    ls_place p;
+    LS_TRY(ls_session_place(s, name, &p));
+    const size_t bytes = ls_type_bytes(&p.type);
+    const ls_tensor t = ls_tensor_of(ls_sys_malloc(bytes), &p.type);
+    LS_TRY(ls_sys_have(t.data));
+    for (int64_t i = 0; write && i < ls_type_count(&t.type); i++)
+        ls_ref_put(&t, i, x[i]);
+    const ls_status status = write ? ls_session_write(&p, t.data, bytes) : ls_session_read(&p, t.data, bytes);
+    for (int64_t i = 0; !write && i < ls_type_count(&t.type); i++)
+        x[i] = ls_ref_get(&t, i);
+    free(t.data);
+    return status;
+}
+
 static ls_status transfer(ls_session *s, const ls_graph *g, const feed *feeds, double *const *outputs)
 {
-    ls_tensor t;
     LS_TRY(ls_session_enter(s, "filling")); /* other ranks read it */
-    for (const feed *f = feeds; f->name; f++) {
-        LS_TRY(ls_session_tensor(s, f->name, &t));
-        for (int64_t i = 0; i < ls_type_count(&t.type); i++)
-            ls_ref_put(&t, i, f->data[i]);
-    }
+    for (const feed *f = feeds; f->name; f++)
+        LS_TRY(move(s, f->name, (double *)(uintptr_t)f->data, true));
     ls_session_leave(s);
     LS_TRY(ls_session_run(s, 0, false));
-    for (int k = 0; k < g->n_outputs; k++) {
-        LS_TRY(ls_session_tensor(s, g->outputs[k].name, &t));
-        for (int64_t i = 0; i < ls_type_count(&t.type); i++) { /* an output may be a view */
-            int64_t at = 0, left = i;
-            for (int d = t.type.ndim - 1; d >= 0; left /= t.type.dims[d], d--)
-                at += left % t.type.dims[d] * t.strides[d];
-            const ls_tensor one = ls_tensor_of((char *)t.data + (size_t)at * ls_dtype_size(t.type.dtype),
-                                               &(ls_type){ .dtype = t.type.dtype });
-            outputs[k][i] = ls_ref_get(&one, 0);
-        }
-    }
+    for (int k = 0; k < g->n_outputs; k++)
+        LS_TRY(move(s, g->outputs[k].name, outputs[k], false));
     return LS_OK;
 }
 

@@ -9,7 +9,7 @@
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 #include "passes/evaluate.h"
-#include "execute/session.h"
+#include "support/values.h"
 #include "support/support.h"
 
 typedef ls_value (*build_fn)(ls_graph *g, ls_value a, ls_value b);
@@ -113,20 +113,14 @@ static machine start(build_fn build)
     return m;
 }
 
-static double *number(machine *m, const char *name)
+/* The loss with element i of a parameter moved by h. */
+static double loss_at(machine *m, const char *parameter, int i, double h)
 {
-    ls_tensor t;
-    ASSERT_OK(ls_session_tensor(m->session, name, &t));
-    return t.data;
-}
-
-static double loss_at(machine *m, double *x, double value)
-{
-    double old = *x;
-    *x = value;
+    const double old = value_number(m->session, parameter, i);
+    value_set(m->session, parameter, i, old + h);
     ASSERT_OK(ls_session_run(m->session, 0, false));
-    *x = old;
-    return *number(m, "loss");
+    value_set(m->session, parameter, i, old);
+    return value_number(m->session, "loss", 0);
 }
 
 static void gradients_are_the_differences(void **state)
@@ -134,23 +128,21 @@ static void gradients_are_the_differences(void **state)
     (void)state;
     for (size_t k = 0; k < sizeof MODELS / sizeof *MODELS; k++) {
         machine m = start(MODELS[k].build);
-        double *x[2] = { number(&m, "a"), number(&m, "b") };
         for (int i = 0; i < 18; i++) {
-            x[0][i] = 0.3 * sin(1 + i) + 0.1;
-            x[1][i] = 0.4 * cos(2 * i) + 0.2;
+            value_set(m.session, "a", i, 0.3 * sin(1 + i) + 0.1);
+            value_set(m.session, "b", i, 0.4 * cos(2 * i) + 0.2);
         }
         ASSERT_OK(ls_session_run(m.session, 0, false));
         double grads[2][18];
-        memcpy(grads[0], number(&m, "grad.a"), sizeof grads[0]);
-        memcpy(grads[1], number(&m, "grad.b"), sizeof grads[1]);
+        value_get(m.session, "grad.a", grads[0], sizeof grads[0]);
+        value_get(m.session, "grad.b", grads[1], sizeof grads[1]);
         for (int p = 0; p < 2; p++)
             for (int i = 0; i < 18; i++) {
-                const double h = 1e-5, slope = (loss_at(&m, &x[p][i], x[p][i] + h) -
-                                                loss_at(&m, &x[p][i], x[p][i] - h)) /
-                                               (2 * h);
+                const char *name = p ? "b" : "a";
+                const double h = 1e-5, slope = (loss_at(&m, name, i, h) - loss_at(&m, name, i, -h)) / (2 * h);
                 if (!(fabs(slope - grads[p][i]) <= 1e-8 * fmax(1, fabs(slope))))
-                    fail_msg("%s: gradient of %s[%d] is %.12g, the difference is %.12g", MODELS[k].name,
-                             p ? "b" : "a", i, grads[p][i], slope);
+                    fail_msg("%s: gradient of %s[%d] is %.12g, the difference is %.12g", MODELS[k].name, name,
+                             i, grads[p][i], slope);
             }
         ls_session_destroy(&m.session);
         ls_plan_destroy(&m.plan);

@@ -30,6 +30,8 @@ void wake_head(ls_trainer *t)
                 else
                     ((float *)p[i].tensor.data)[k] = (float)x;
             }
+    ASSERT_OK(training_set(t, p, n));
+    training_release(p, n);
 }
 
 ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)

@@ -116,7 +116,7 @@ static ls_status train(ls_group *g, const job *j, ls_trainer *t, outcome *out)
     ls_named_tensor p[PARAMETERS], b[BUFFERS];
     LS_TRY(ls_trainer_init(t, 5));
     if (j->overflow)
-        *(float *)t->loss_scale.data = 0x1p60f;
+        LS_TRY(ls_put_scalar(&t->loss_scale, 0x1p60));
     for (int step = 0; step < STEPS; step++)
         LS_TRY(take_step(j, t, step, out));
     LS_TRY(ls_trainer_eval(t, &images[0][0], labels, out->evaluated, NULL, NULL));
@@ -132,6 +132,8 @@ static ls_status train(ls_group *g, const job *j, ls_trainer *t, outcome *out)
         RANK_CHECK(b[i].tensor.type.dtype == LS_I64 && *(int64_t *)b[i].tensor.data == STEPS);
     out->weights = digest(PARAMETERS, p);
     out->buffers = digest(BUFFERS, b);
+    training_release(p, PARAMETERS);
+    training_release(b, BUFFERS);
     return LS_OK;
 }
 
@@ -363,6 +365,8 @@ static ls_status narrow_rank(ls_group *g, void *context)
     for (int i = 0; i < 4 && s == LS_OK; i++) /* mean and variance of 4 channels */
         RANK_CHECK(isfinite(((const float *)b[0].tensor.data)[i]) &&
                    isfinite(((const float *)b[1].tensor.data)[i]));
+    if (s == LS_OK)
+        training_release(b, 3);
     ls_trainer_destroy(&t);
     return s;
 }
@@ -461,6 +465,7 @@ static void evaluation_saves_and_loads(void **state)
     ls_named_tensor p[PARAMETERS];
     assert_int_equal(training_parameters(t, p, PARAMETERS), PARAMETERS);
     ASSERT_OK(ls_weights_save(short_path, PARAMETERS, p));
+    training_release(p, PARAMETERS);
     ASSERT_OK(ls_weights_open(&w, short_path));
     ASSERT_FAILS(ls_trainer_load(e, w), LS_E_SHAPE, "12 missing", "bn1.num_batches_tracked");
     ls_weights_close(&w);

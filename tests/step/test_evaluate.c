@@ -63,6 +63,9 @@ static ls_status evaluate(rank *r)
             ((float *)p[i].tensor.data)[k] = !strcmp(p[i].name, "heads.head.bias") && k == 3
                                                  ? r->bias
                                                  : 0.1f * (float)(k % 7 - 3);
+    if (s == LS_OK)
+        s = training_set(t, p, n);
+    training_release(p, n);
     t->group = r->group; /* the program is a lone rank's: only the split is dealt */
     t->compiled.parallel.mesh = (ls_mesh){
         .n = 2, .axes = { { "dp", (r->group ? ls_group_size(r->group) : 1) / r->tp }, { "tp", r->tp } }

@@ -66,6 +66,7 @@ static ls_status train(job *j, ls_trainer *t)
     const int n = training_parameters(t, p, 8);
     for (int i = 0; i < n; i++)
         out->weights = ls_hash64_more(out->weights, p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
+    training_release(p, n);
     return n == 4 ? LS_OK : LS_E_INTERNAL;
 }
 

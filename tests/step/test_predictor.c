@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "step/predicted.h"
+#include "support/values.h"
 
 /* The small ViT, whose logits are the rows of a metric, too: so an evaluation has them in memory. */
 static ls_status build_vit(ls_graph *g, const void *config, int64_t batch)
@@ -24,10 +25,11 @@ static void evaluated(ls_trainer *t, float *scores, float *probability, int32_t 
     for (int64_t i = 0; i < SAMPLES; i += b) {
         ASSERT_OK(ls_trainer_eval(t, images + i * PIXELS, labels + i, NULL, predicted + i,
                                   probability + i * CLASSES));
-        const ls_tensor *rows = &t->rows[t->compiled.objective.n - 1];
+        const ls_place *rows = &t->rows[t->compiled.objective.n - 1];
+        void *copy = place_copy(rows);
         for (int64_t k = 0; k < b * CLASSES; k++)
-            scores[i * CLASSES + k] = rows->type.dtype == LS_F64 ? (float)((double *)rows->data)[k]
-                                                                 : ((float *)rows->data)[k];
+            scores[i * CLASSES + k] = (float)value_element(copy, rows->type.dtype, k);
+        free(copy);
     }
 }
 
@@ -307,6 +309,7 @@ static void fields_of_ones_own(void **state)
                 want += (double)((float *)fc[0].tensor.data)[k * IN + j] * tanh((double)x[i][j]);
             assert_true(fabs(want - (double)y[i][k]) < 1e-5);
         }
+    training_release(fc, 2);
     /* f64 with strides in, transposed f64 out: the same */
     ls_tensor strided = rows_of(wide, LS_TYPE(LS_F64, N, IN));
     strided.strides[0] = 2 * IN;

@@ -82,6 +82,7 @@ static ls_status train(ls_group *g, bool wide, const ls_trainer_opts *o, report 
     const int n = training_parameters(t, p, 128);
     for (int i = 0; i < n; i++)
         out->weights = ls_hash64_more(out->weights, p[i].tensor.data, ls_type_bytes(&p[i].tensor.type));
+    training_release(p, n);
     ls_trainer_destroy(&t);
     return n < 0 ? LS_E_PEER : LS_OK;
 }

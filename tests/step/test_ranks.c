@@ -48,6 +48,7 @@ static uint64_t digest(ls_trainer *t, ls_status *s)
     for (int i = 0; i < n; i++)
         h = ls_hash64_more(ls_hash64_more(h, p[i].name, strlen(p[i].name)), p[i].tensor.data,
                            ls_type_bytes(&p[i].tensor.type));
+    training_release(p, n);
     return h;
 }
 

@@ -11,6 +11,7 @@
 #include "step/evaluate.h"
 #include "step/state.h"
 #include "step/images.h"
+#include "support/values.h"
 
 typedef struct outcome {
     double losses[4];
@@ -31,7 +32,9 @@ static outcome run(const ls_trainer_opts *o)
         out.losses[k] = r.loss;
     }
     assert_true(out.losses[0] != out.losses[1]);
-    out.weights = ls_hash64(t->units[0].data, ls_type_bytes(&t->units[0].type));
+    void *weights = place_copy(&t->units[0]);
+    out.weights = ls_hash64(weights, ls_type_bytes(&t->units[0].type));
+    free(weights);
     ls_trainer_destroy(&t);
     return out;
 }
@@ -127,18 +130,27 @@ static void padding_does_not_count(void **state)
     ASSERT_OK(ls_trainer_step(padded, filled, few, 5, 1e-3, &b));
     /* one division by 5 in the middle instead of two */
     assert_true(a.loss > 1 && fabs(a.loss - b.loss) < 1e-6 * a.loss);
-    const float *x = small->grads[0].data, *y = padded->grads[0].data;
+    float *x = place_copy(&small->grads[0]), *y = place_copy(&padded->grads[0]);
     double largest = 0, worst = 0;
     for (int64_t i = 0; i < ls_type_count(&small->grads[0].type); i++) {
         largest = fmax(largest, fabs((double)x[i]));
         worst = fmax(worst, fabs((double)x[i] - (double)y[i]));
     }
     assert_true(largest > 0.01 && worst < 1e-6 * largest);
+    free(x);
+    free(y);
     float loss[4];
     ASSERT_OK(ls_trainer_eval(padded, filled + 4 * PIXELS, few + 4, loss, NULL, NULL));
     assert_true(loss[0] > 0 && loss[1] == 0 && loss[3] == 0);
     ls_trainer_destroy(&small);
     ls_trainer_destroy(&padded);
+}
+
+static int64_t steps_of(const ls_trainer *t)
+{
+    int64_t steps;
+    ASSERT_OK(ls_session_read(&t->step, &steps, sizeof steps));
+    return steps;
 }
 
 static void half_precision_trains(void **state)
@@ -160,7 +172,7 @@ static void half_precision_trains(void **state)
             fail_msg("%s: loss %g after 60 steps, %g at first", ls_dtype_name(types[k]), r.loss, first);
         assert_true(skipped < 10 && (types[k] == LS_F16 || !skipped));
         assert_true(types[k] == LS_F16 ? r.loss_scale >= 64 : r.loss_scale == 0);
-        assert_true(*(int64_t *)t->step.data == 60 - skipped);
+        assert_true(steps_of(t) == 60 - skipped);
         ls_trainer_destroy(&t);
     }
 }
@@ -171,20 +183,23 @@ static void overflow_is_skipped(void **state)
     (void)state;
     ls_trainer *t;
     START(t, .micro_batch = 8, .threads = 2, .param = LS_F16);
-    *(float *)t->loss_scale.data = 0x1p60f;
+    ASSERT_OK(ls_put_scalar(&t->loss_scale, 0x1p60));
     const size_t bytes = ls_type_bytes(&t->units[0].type);
-    float *before = malloc(bytes);
-    memcpy(before, t->units[0].data, bytes);
+    void *before = place_copy(&t->units[0]);
     ls_step_result r;
     ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
     assert_true(r.skipped && r.loss_scale == 0x1p59 && isfinite(r.loss));
-    assert_memory_equal(before, t->units[0].data, bytes);
-    assert_int_equal(*(int64_t *)t->step.data, 0);
-    *(float *)t->loss_scale.data = 1024;
+    void *after = place_copy(&t->units[0]);
+    assert_memory_equal(before, after, bytes);
+    free(after);
+    assert_int_equal(steps_of(t), 0);
+    ASSERT_OK(ls_put_scalar(&t->loss_scale, 1024));
     ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
     assert_true(!r.skipped && r.loss_scale == 1024);
-    assert_memory_not_equal(before, t->units[0].data, bytes);
-    assert_int_equal(*(int64_t *)t->step.data, 1);
+    after = place_copy(&t->units[0]);
+    assert_memory_not_equal(before, after, bytes);
+    free(after);
+    assert_int_equal(steps_of(t), 1);
     free(before);
     ls_trainer_destroy(&t);
 }
@@ -198,9 +213,12 @@ static void hopeless_f16_fails(void **state)
     ls_named_tensor p[64];
     ls_step_result r;
     START(t, .micro_batch = 8, .threads = 2, .param = LS_F16);
-    for (int i = 0, n = training_parameters(t, p, 64); i < n; i++)
+    int n = training_parameters(t, p, 64);
+    for (int i = 0; i < n; i++)
         if (!strcmp(p[i].name, "encoder.layers.encoder_layer_1.mlp.0.weight"))
             ((float *)p[i].tensor.data)[7] = 6e4f; /* times activations above 1.1 */
+    ASSERT_OK(training_set(t, p, n));
+    training_release(p, n);
     ASSERT_FAILS(ls_trainer_step(t, images, labels, 8, 1e-3, &r), LS_E_NUMERIC,
                  "micro-batch 0 is not a number, which no loss scale mends",
                  "encoder.layers.encoder_layer_1.mlp.0");
@@ -214,9 +232,12 @@ static void hopeless_f16_fails(void **state)
     ASSERT_OK(
         ls_trainer_create(&t, training_build_mlp, &steep, .micro_batch = 8, .threads = 2, .param = LS_F16));
     ASSERT_OK(ls_trainer_init(t, 5));
-    for (int i = 0, n = training_parameters(t, p, 64); i < n; i++)
+    n = training_parameters(t, p, 64);
+    for (int i = 0; i < n; i++)
         memset(p[i].tensor.data, 0, ls_type_bytes(&p[i].tensor.type));
-    *(float *)t->loss_scale.data = 4;
+    ASSERT_OK(training_set(t, p, n));
+    training_release(p, n);
+    ASSERT_OK(ls_put_scalar(&t->loss_scale, 4));
     for (int left = 2; left >= 1; left--) {
         ASSERT_OK(ls_trainer_step(t, images, same, 1, 1e-3, &r));
         assert_true(r.skipped && isfinite(r.loss) && r.loss_scale == left);
@@ -268,6 +289,8 @@ static void evaluation_refuses_wild_losses(void **state)
         for (int i = 0; i < n; i++)
             if (!strcmp(p[i].name, "heads.head.bias"))
                 ((float *)p[i].tensor.data)[3] = wild[k];
+        ASSERT_OK(training_set(t, p, n));
+        training_release(p, n);
         ASSERT_FAILS(ls_evaluate(t, &SAMPLE_SET, 8, NULL, &e), LS_E_NUMERIC, "sample 0");
         ls_trainer_destroy(&t);
     }

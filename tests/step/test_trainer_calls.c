@@ -58,6 +58,8 @@ static void a_bad_weight_is_named(void **state)
     for (int i = 0; i < n; i++)
         if (!strcmp(p[i].name, "encoder.layers.encoder_layer_1.mlp.0.weight"))
             ((float *)p[i].tensor.data)[7] = NAN;
+    ASSERT_OK(training_set(t, p, n));
+    training_release(p, n);
     ASSERT_FAILS(ls_trainer_step(t, images, labels, 16, 1e-3, &r), LS_E_NUMERIC, "micro-batch 0",
                  "encoder.layers.encoder_layer_1.mlp.0", "linear");
     ls_trainer_destroy(&t);
@@ -325,6 +327,7 @@ static void weights_are_loaded_partly(void **state)
     const int n = training_parameters(t, theirs, 64);
     for (int i = 0; i < n; i++)
         memset(theirs[i].tensor.data, 0x11, ls_type_bytes(&theirs[i].tensor.type));
+    ASSERT_OK(training_set(t, theirs, n));
     ASSERT_OK(ls_trainer_save(t, path)); /* other values, so that it shows what was loaded */
     ls_weights_close(&w);
     ASSERT_OK(ls_weights_open(&w, path));
@@ -336,6 +339,8 @@ static void weights_are_loaded_partly(void **state)
         assert_int_equal(!memcmp(ours[i].tensor.data, theirs[i].tensor.data, bytes),
                          strcmp(ours[i].name, "heads.head.weight") != 0);
     }
+    training_release(theirs, n);
+    training_release(ours, n);
     for (int i = 0; i < n; i++)
         ls_weights_leave_out(w, ours[i].name, NULL);
     ASSERT_FAILS(ls_trainer_load_partly(u, w), LS_E_SHAPE, "missing");

@@ -43,34 +43,32 @@ static void frozen_parameters_stay(void **state)
     (void)state;
     ls_trainer *all, *some;
     ls_named_tensor a[64], b[64];
-    float *before[64];
+    ls_named_tensor before[64];
     ls_step_result r;
     const ls_optimizer plain = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD, .momentum = 0.9 };
     START(all, .micro_batch = 8, .micro_batches = 2, .optimizer = plain);
     START(some, .micro_batch = 8, .micro_batches = 2, .optimizer = plain,
           .freeze = "encoder.layers.encoder_layer_0 heads.head.bias");
-    const int n = training_parameters(some, b, 64);
-    for (int i = 0; i < n; i++) {
-        const size_t bytes = ls_type_bytes(&b[i].tensor.type);
-        before[i] = malloc(bytes);
-        memcpy(before[i], b[i].tensor.data, bytes);
-    }
+    const int n = training_parameters(some, before, 64);
     ASSERT_OK(ls_trainer_step(all, images, labels, 16, 1e-2, &r));
     ASSERT_OK(ls_trainer_step(some, images, labels, 16, 1e-2, &r));
     assert_int_equal(training_parameters(all, a, 64), n);
+    assert_int_equal(training_parameters(some, b, 64), n);
     int frozen = 0;
     for (int i = 0; i < n; i++) {
         const bool stays = !strncmp(b[i].name, "encoder.layers.encoder_layer_0.", 31) ||
                            !strcmp(b[i].name, "heads.head.bias");
         const size_t bytes = ls_type_bytes(&b[i].tensor.type);
         frozen += stays;
-        if (memcmp(b[i].tensor.data, stays ? (const void *)before[i] : a[i].tensor.data, bytes) != 0)
+        if (memcmp(b[i].tensor.data, (stays ? before : a)[i].tensor.data, bytes) != 0)
             fail_msg("%s %s", b[i].name,
                      stays ? "is frozen, and moved" : "moved otherwise than with nothing frozen");
-        if (!stays && memcmp(b[i].tensor.data, before[i], bytes) == 0)
+        if (!stays && memcmp(b[i].tensor.data, before[i].tensor.data, bytes) == 0)
             fail_msg("%s did not move", b[i].name);
-        free(before[i]);
     }
+    training_release(a, n);
+    training_release(b, n);
+    training_release(before, n);
     assert_int_equal(frozen, 13);
     ls_state_lists l;
     ASSERT_OK(ls_trainer_lists(&l, some));
@@ -115,6 +113,7 @@ static uint64_t train_named(const names *n, int64_t *kept)
     ls_state_lists_release(&l);
     assert_int_equal(training_parameters(t, p, 2), 2);
     const uint64_t weights = ls_hash64(p[0].tensor.data, ls_type_bytes(&p[0].tensor.type));
+    training_release(p, 2);
     ls_trainer_destroy(&t);
     return weights;
 }

@@ -39,6 +39,7 @@ static ls_status values(ls_trainer *t, uint16_t *out)
     LS_TRY(training_parameters(t, p, 4) == 3 ? LS_OK : LS_E_INTERNAL);
     if (p[0].tensor.type.dtype == LS_BF16)
         memcpy(out, p[0].tensor.data, sizeof(uint16_t) * HIDDEN * SIDE * SIDE);
+    training_release(p, 3);
     return LS_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "base/bf16.h"
 #include "step/compile.h"
 #include "step/images.h"
+#include "support/values.h"
 
 static int nodes(const ls_plan *p, const char *op, size_t elements)
 {
@@ -19,11 +20,13 @@ static int nodes(const ls_plan *p, const char *op, size_t elements)
 
 static void expect_rounded(const ls_trainer *t)
 {
-    const float *p = t->units[0].data;
-    const uint16_t *w = t->weights[0].data;
+    float *p = place_copy(&t->units[0]);
+    uint16_t *w = place_copy(&t->weights[0]);
     for (int64_t i = 0; i < ls_type_count(&t->units[0].type); i++)
         if (w[i] != ls_to_bf16(p[i]))
             fail_msg("weight %lld is not the rounded parameter", (long long)i);
+    free(p);
+    free(w);
 }
 
 static void step(ls_trainer *t, int samples)
@@ -46,7 +49,7 @@ static void the_update_writes_them(void **state)
         assert_int_equal(nodes(c->plans[LS_EVAL], "cast", all), 0);
         assert_int_equal(nodes(c->plans[LS_UPDATE], "cast", all), k >> 1);
         assert_int_equal(c->gradients_in_weights, batches == 1);
-        assert_true((t->grads[0].data == t->weights[0].data) == (batches == 1));
+        assert_true(ls_place_same(&t->grads[0], &t->weights[0]) == (batches == 1));
         for (int i = 0; i < 2; i++) {
             step(t, 6 * batches);
             expect_rounded(t);
@@ -98,6 +101,8 @@ static void changes_reach_them(void **state)
     const int n = training_parameters(t, p, 200);
     for (int i = 0; i < n; i++)
         memset(p[i].tensor.data, 0, ls_type_bytes(&p[i].tensor.type));
+    ASSERT_OK(training_set(t, p, n));
+    training_release(p, n);
     assert_true(loss(t) != first);
     expect_rounded(t);
     ls_trainer_destroy(&t);
@@ -112,20 +117,23 @@ static void averages_reach_them(void **state)
     float loss[6];
     START(t, .param = LS_BF16, .micro_batch = 6, .ema_decay = 0.5);
     const size_t bytes = ls_type_bytes(&t->units[0].type);
-    void *before = malloc(bytes);
     for (int steps = 0; steps < 3; steps++) {
-        memcpy(before, t->units[0].data, bytes);
+        void *before = place_copy(&t->units[0]);
         ASSERT_OK(ls_trainer_exchange_ema(t));
-        assert_int_equal(memcmp(before, t->units[0].data, bytes) == 0, steps < 2);
+        void *averages = place_copy(&t->units[0]);
+        assert_int_equal(memcmp(before, averages, bytes) == 0, steps < 2);
         ASSERT_OK(ls_trainer_eval(t, images, labels, loss, NULL, NULL));
         expect_rounded(t);
         ASSERT_OK(ls_trainer_exchange_ema(t));
-        assert_memory_equal(before, t->units[0].data, bytes);
+        void *after = place_copy(&t->units[0]);
+        assert_memory_equal(before, after, bytes);
         ASSERT_OK(ls_trainer_eval(t, images, labels, loss, NULL, NULL));
         expect_rounded(t);
         step(t, 6);
+        free(before);
+        free(averages);
+        free(after);
     }
-    free(before);
     ls_trainer_destroy(&t);
 }
 

@@ -1,0 +1,188 @@
+/* places.c - the values that callers may name: where they lie, and copying them in and out. */
+#include <string.h>
+
+#include "base/thread_pool.h"
+#include "graph/identity.h"
+#include "internal.h"
+
+/* The index in `names` of the value with this name, whatever it is; -1: none. */
+static int by_name(const ls_session *s, const char *name)
+{
+    int k = ls_session_lookup(s, (ls_identity){ .what = LS_IS_NAMED }, name);
+    for (int i = 0; i < s->n_names && k < 0; i++)
+        k = strcmp(s->names[i].name, name) ? -1 : i;
+    return k;
+}
+
+static int by_identity(const ls_session *s, ls_identity is, const char *name)
+{
+    for (int i = 0; i < s->n_names; i++)
+        if (!ls_identity_order(s->names[i].is, s->names[i].name, is, name))
+            return i;
+    return -1;
+}
+
+static ls_place place(ls_session *s, int k)
+{
+    const ls_named *e = &s->names[k];
+    ls_place p = { .session = s, .type = e->tensor.type, .region = e->region, .offset = e->at };
+    memcpy(p.strides, e->tensor.strides, sizeof p.strides);
+    return p;
+}
+
+ls_status ls_session_place(ls_session *s, const char *name, ls_place *out)
+{
+    const int k = by_name(s, name);
+    *out = k < 0 ? (ls_place){ 0 } : place(s, k);
+    return k < 0 ? ls_fail(LS_E_ARG, "session: no program has a source or output named \"%s\"", name) : LS_OK;
+}
+
+ls_status ls_session_place_of(ls_session *s, ls_identity is, const char *name, ls_place *out)
+{
+    const int k = by_identity(s, is, name);
+    *out = k < 0 ? (ls_place){ 0 } : place(s, k);
+    return k < 0 ? ls_fail(LS_E_INTERNAL, "session: no program has \"%s\"", name) : LS_OK;
+}
+
+ls_place ls_place_part(const ls_place *p, int64_t first, const ls_type *type)
+{
+    const ls_tensor contiguous = ls_tensor_of(NULL, type);
+    ls_place part = *p;
+    part.type = *type;
+    part.offset += (size_t)first * ls_dtype_size(p->type.dtype);
+    memcpy(part.strides, contiguous.strides, sizeof part.strides);
+    return part;
+}
+
+bool ls_place_same(const ls_place *a, const ls_place *b)
+{
+    return a->session == b->session && a->region == b->region && a->offset == b->offset;
+}
+
+char *ls_place_address(const ls_place *p) { return ls_session_region(p->session, p->region) + p->offset; }
+
+static const ls_device *device_of(const ls_place *p) { return &p->session->programs[0].plan->device; }
+
+typedef struct moving {
+    char *to;
+    const char *from;
+    size_t bytes;
+} moving;
+
+enum { BLOCK = 1 << 18 };
+
+static void move_blocks(void *context, int64_t begin, int64_t end, int worker)
+{
+    const moving *m = context;
+    const size_t from = (size_t)begin * BLOCK, to = (size_t)end * BLOCK;
+    (void)worker;
+    memcpy(m->to + from, m->from + from, (to < m->bytes ? to : m->bytes) - from);
+}
+
+/* Large copies are shared by the threads of the device: they may be the first to touch the memory. */
+static void move(const ls_place *p, char *to, const char *from, size_t bytes)
+{
+    moving m = { to, from, bytes };
+    if (bytes <= 4 * BLOCK)
+        memcpy(to, from, bytes);
+    else
+        ls_parallel_for(device_of(p)->threads, (int64_t)((bytes + BLOCK - 1) / BLOCK), move_blocks, &m);
+}
+
+/* Copies between contiguous elements at `host` and those of the place, in runs that lie side by side. host
+ * NULL: those of the place become zero. */
+static void copy(const ls_place *p, char *host, bool to_host)
+{
+    const size_t size = ls_dtype_size(p->type.dtype);
+    int64_t run = 1, at[LS_MAX_DIMS] = { 0 }, offset = 0;
+    int outer = p->type.ndim;
+    while (outer > 0 && (p->strides[outer - 1] == run || p->type.dims[outer - 1] == 1))
+        run *= p->type.dims[--outer];
+    const int64_t n = ls_type_count(&p->type);
+    for (int64_t done = 0; done < n; done += run) {
+        char *here = ls_place_address(p) + offset * (int64_t)size,
+             *there = host ? host + (size_t)done * size : NULL;
+        if (!host)
+            memset(here, 0, (size_t)run * size);
+        else
+            move(p, to_host ? there : here, to_host ? here : there, (size_t)run * size);
+        for (int d = outer - 1; d >= 0; d--) {
+            offset += p->strides[d];
+            if (++at[d] < p->type.dims[d])
+                break;
+            offset -= at[d] * p->strides[d];
+            at[d] = 0;
+        }
+    }
+}
+
+static ls_status check_bytes(const ls_place *p, size_t bytes)
+{
+    char text[128];
+    return bytes == ls_type_bytes(&p->type)
+               ? LS_OK
+               : ls_fail(LS_E_INTERNAL, "session: %zu bytes for a value of %s, which has %zu", bytes,
+                         ls_type_text(text, &p->type), ls_type_bytes(&p->type));
+}
+
+ls_status ls_session_read(const ls_place *p, void *to, size_t bytes)
+{
+    LS_TRY(check_bytes(p, bytes));
+    copy(p, to, true);
+    return LS_OK;
+}
+
+ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes)
+{
+    LS_TRY(check_bytes(p, bytes));
+    copy(p, (char *)(uintptr_t)from, false);
+    return LS_OK;
+}
+
+void ls_session_clear(const ls_place *p) { copy(p, NULL, false); }
+
+typedef struct exchange {
+    char *a, *b;
+    size_t bytes;
+} exchange;
+
+enum { PIECE = 1 << 14 };
+
+static void exchange_pieces(void *context, int64_t begin, int64_t end, int worker)
+{
+    const exchange *e = context;
+    char copy[PIECE];
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const size_t from = (size_t)i * PIECE, n = e->bytes - from < PIECE ? e->bytes - from : PIECE;
+        memcpy(copy, e->a + from, n);
+        memcpy(e->a + from, e->b + from, n);
+        memcpy(e->b + from, copy, n);
+    }
+}
+
+void ls_session_exchange(const ls_place *a, const ls_place *b)
+{
+    exchange e = { ls_place_address(a), ls_place_address(b), ls_type_bytes(&a->type) };
+    ls_parallel_for(device_of(a)->threads, (int64_t)((e.bytes + PIECE - 1) / PIECE), exchange_pieces, &e);
+}
+
+void ls_session_call(const ls_kernel *k, const ls_place *in, const ls_place *out, const void *attrs)
+{
+    const ls_device *d = device_of(in);
+    const ls_tensor from = ls_place_host(in), to = ls_place_host(out);
+    k->run(&(ls_kernel_args){ .n_in = 1,
+                              .n_out = 1,
+                              .in = &from,
+                              .out = &to,
+                              .attrs = attrs,
+                              .threads = d->threads,
+                              .arch = d->arch });
+}
+
+ls_tensor ls_place_host(const ls_place *p)
+{
+    ls_tensor t = { .data = ls_place_address(p), .type = p->type };
+    memcpy(t.strides, p->strides, sizeof t.strides);
+    return t;
+}
