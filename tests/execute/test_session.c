@@ -380,6 +380,102 @@ static void inputs_are_read_where_they_are(void **state)
     }
 }
 
+/* A program may only read a strided part of another one's output if it reads it where it is: an input is
+ * contiguous. */
+static void strided_parts_are_no_inputs(void **state)
+{
+    (void)state;
+    ls_graph *makes = new_graph("makes"), *reads = new_graph("reads");
+    ls_value all = ls_add_const(makes, ls_input(makes, "x", LS_TYPE(LS_F32, 4, 8)), 1);
+    ls_output(makes, "all", all);
+    ls_output(makes, "columns", ls_slice(makes, all, 1, 2, 4));
+    ls_output(reads, "y", ls_neg(reads, ls_input(reads, "columns", LS_TYPE(LS_F32, 4, 4))));
+    ls_plan *plans[2] = { plan_of(makes, "ref", 1), plan_of(reads, "ref", 1) };
+    ls_session *s;
+    ASSERT_FAILS(ls_session_create(&s, 2, plans), LS_E_UNSUPPORTED, "\"columns\" is part of \"all\"",
+                 "program \"reads\"", "only contiguous");
+    for (int i = 0; i < 2; i++)
+        ls_plan_destroy(&plans[i]);
+    ls_graph_destroy(&makes);
+    ls_graph_destroy(&reads);
+}
+
+/* What is an input here and a state there is copied: the other program would change the caller's numbers. */
+static void bound_states_are_copied(void **state)
+{
+    (void)state;
+    ls_graph *reads = new_graph("reads"), *updates = new_graph("updates");
+    const ls_type t = LS_TYPE(LS_F32, 16);
+    ls_output(reads, "y", ls_neg(reads, ls_input(reads, "w", t)));
+    ls_output(updates, "w", ls_add_const(updates, ls_state(updates, "w", t, (ls_init){ 0 }), 1));
+    ls_plan *plans[2] = { plan_of(reads, "ref", 1), plan_of(updates, "ref", 1) };
+    ls_session *s;
+    ls_binding *b;
+    ASSERT_OK(ls_session_create(&s, 2, plans));
+    ASSERT_OK(ls_session_binding(s, "w", &b));
+    float mine[16];
+    for (int i = 0; i < 16; i++)
+        mine[i] = (float)i;
+    ls_session_bind(b, mine);
+    ASSERT_OK(ls_session_run(s, 1, false));
+    ASSERT_OK(ls_session_run(s, 0, false));
+    for (int i = 0; i < 16; i++)
+        assert_true(mine[i] == (float)i && data(s, "w")[i] == (float)(i + 1) &&
+                    data(s, "y")[i] == -(float)(i + 1));
+    ls_session_destroy(&s);
+    for (int i = 0; i < 2; i++)
+        ls_plan_destroy(&plans[i]);
+    ls_graph_destroy(&reads);
+    ls_graph_destroy(&updates);
+}
+
+/* Other ranks read an input in the window, so what is bound to it is copied there. */
+static ls_status add_bound(ls_group *group, void *context)
+{
+    const ls_mesh mesh = { .n = 1, .axes = { { "dp", 2 } } };
+    const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = mesh, .rank = ls_group_rank(group) };
+    const ls_reduce_attrs over = { .group = "dp", .unit = "u", .ranks = 2, .to = LS_F32 };
+    ls_graph *g;
+    ls_plan *plan = NULL;
+    ls_session *s = NULL;
+    ls_binding *b = NULL;
+    ls_device d;
+    ls_tensor y;
+    float mine[64];
+    (void)context;
+    for (int i = 0; i < 64; i++)
+        mine[i] = (float)(i + 1);
+    LS_TRY(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    LS_TRY(ls_graph_create(&g, "sums"));
+    ls_output(g, "y", ls_reduce_scatter(g, ls_input(g, "x", LS_TYPE(LS_F32, 64)), &over));
+    ls_status status = ls_graph_finish(g);
+    if (status == LS_OK)
+        status = ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p });
+    if (status == LS_OK)
+        status = ls_session_create_on(&s, 1, &plan, group, &p);
+    if (status == LS_OK)
+        status = ls_session_binding(s, "x", &b);
+    if (status == LS_OK) {
+        ls_session_bind(b, mine);
+        status = ls_session_run(s, 0, false);
+    }
+    if (status == LS_OK)
+        status = ls_session_tensor(s, "y", &y);
+    for (int i = 0; status == LS_OK && i < 32; i++)
+        if (((const float *)y.data)[i] != 2 * mine[32 * ls_group_rank(group) + i])
+            status = ls_fail(LS_E_INTERNAL, "element %d is %g", i, ((const float *)y.data)[i]);
+    ls_session_destroy(&s);
+    ls_plan_destroy(&plan);
+    ls_graph_destroy(&g);
+    return status;
+}
+
+static void bound_inputs_reach_other_ranks(void **state)
+{
+    (void)state;
+    ASSERT_OK(run_ranks(2, add_bound, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +488,9 @@ int main(void)
         cmocka_unit_test(sums_of_finite_numbers_are_blamed),
         cmocka_unit_test(profile_records_times),
         cmocka_unit_test(watched_memory),
+        cmocka_unit_test(strided_parts_are_no_inputs),
+        cmocka_unit_test(bound_states_are_copied),
+        cmocka_unit_test(bound_inputs_reach_other_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
