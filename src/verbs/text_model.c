@@ -12,6 +12,7 @@
 #include "data/tokenize.h"
 #include "generate/of_recipe.h"
 #include "recipe/recipe_read.h"
+#include "recipe/recipe_use.h"
 #include "record/rundir.h"
 #include "setup/folder.h"
 #include "step/trainer.h"
@@ -54,6 +55,7 @@ static ls_status open_tokenizer(ls_text_model *m, const char *target)
     const ls_recipe *r = m->target.recipe;
     const char *name = r->data.tokenizer;
     char *file = NULL;
+    LS_TRY(ls_recipe_check_names(r, "data.tokenizer"));
     LS_TRY(ls_recipe_blame(r, ls_tokenizer_find(&file, name)));
     ls_status s = ls_tokenizer_open(&m->tokenizer, file);
     if (s == LS_OK)

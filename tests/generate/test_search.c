@@ -65,6 +65,9 @@ static void more_beams_than_words(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(equal_texts), cmocka_unit_test(more_beams_than_words) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_texts),
+        cmocka_unit_test(more_beams_than_words),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
