@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "comm/agree.h"
@@ -20,11 +21,9 @@
 /* Whether the name is neither a folder nor a recipe. */
 static bool is_nothing(const char *name)
 {
-    static const char END[] = ".safetensors";
-    const size_t n = strlen(name), m = sizeof END - 1;
     if (ls_dir_exists(name))
         return false;
-    return ls_file_exists(name) ? n >= m && !strcmp(name + n - m, END) : !ls_recipe_bundled_text(name);
+    return ls_file_exists(name) ? ls_ends_with(name, ".safetensors") : !ls_recipe_bundled_text(name);
 }
 
 static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool trained, bool alone)

@@ -115,6 +115,13 @@ static void globs(void **state)
             fail_msg("glob \"%s\" on \"%s\" must be %d", CASES[i].pattern, CASES[i].text, CASES[i].match);
 }
 
+static void endings(void **state)
+{
+    (void)state;
+    assert_true(ls_ends_with("a.pt", ".pt") && ls_ends_with(".pt", ".pt") && ls_ends_with("a", ""));
+    assert_false(ls_ends_with("pt", ".pt") || ls_ends_with("a.pt.gz", ".pt") || ls_ends_with("", ".pt"));
+}
+
 static void near_names(void **state)
 {
     (void)state;
@@ -348,6 +355,7 @@ int main(void)
         cmocka_unit_test(growing),
         cmocka_unit_test(without_memory),
         cmocka_unit_test(globs),
+        cmocka_unit_test(endings),
         cmocka_unit_test(near_names),
         cmocka_unit_test(sizes),
         cmocka_unit_test(numbers),

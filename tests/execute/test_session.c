@@ -229,6 +229,20 @@ static void bad_numbers_are_blamed(void **state)
     ls_plan_destroy(&p);
     ls_graph_destroy(&g);
 
+    /* columns of an input: its other numbers do not count */
+    g = new_graph("columns");
+    ls_output(g, "y", ls_relu(g, ls_slice(g, ls_input(g, "x", LS_TYPE(LS_F32, 2, 4)), 1, 1, 2)));
+    p = plan_of(g, "ref", 1);
+    ASSERT_OK(ls_session_create(&s, 1, &p));
+    for (int i = 0; i < 8; i++)
+        data(s, "x")[i] = i % 4 == 0 || i % 4 == 3 ? NAN : 1;
+    ASSERT_OK(ls_session_run(s, 0, true));
+    data(s, "x")[6] = NAN;
+    ASSERT_FAILS(ls_session_run(s, 0, true), LS_E_NUMERIC, "input \"x\"", "1 of 4", "element 3");
+    ls_session_destroy(&s);
+    ls_plan_destroy(&p);
+    ls_graph_destroy(&g);
+
     /* 16-bit types, of which the largest number is one; and several bad ones in two dimensions */
     static const struct {
         ls_dtype type;
