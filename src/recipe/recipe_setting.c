@@ -30,8 +30,8 @@ ls_status ls_recipe_check_names(const ls_recipe *r, const char *begin)
         const char *name = meant ? ls_yaml_unset(set->value) : NULL;
         if (name)
             return ls_fail(LS_E_USAGE,
-                           "%s: environment variable %s is not set, and the run keeps only its name: set it as "
-                           "it was, or add --set %s=VALUE",
+                           "%s: environment variable %s is not set, and the run keeps only its name: set it "
+                           "as it was, or add --set %s=VALUE",
                            set->where, name, set->key);
     }
     return LS_OK;
