@@ -155,6 +155,7 @@ static void near_names(void **state)
                      CASES[i].nearest ? CASES[i].nearest : "none", got ? got : "none");
     }
     assert_null(ls_nearest_name("a", NULL, 0));
+    assert_null(ls_nearest_name("a", (const char *const[]){ "b" }, 1)); /* they have nothing in common */
     /* of equals the first */
     assert_string_equal(ls_nearest_name("betas", (const char *const[]){ "betal", "betax", "betay" }, 3),
                         "betal");

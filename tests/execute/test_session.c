@@ -456,7 +456,9 @@ static ls_status add_bound(ls_group *group, void *context)
     ls_device d;
     ls_tensor y;
     float mine[64];
-    (void)context;
+    ls_parallel of = p; /* whose session it is */
+    if (context)
+        of.rank = 1 - of.rank;
     for (int i = 0; i < 64; i++)
         mine[i] = (float)(i + 1);
     LS_TRY(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
@@ -466,7 +468,7 @@ static ls_status add_bound(ls_group *group, void *context)
     if (status == LS_OK)
         status = ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p });
     if (status == LS_OK)
-        status = ls_session_create_on(&s, 1, &plan, group, &p);
+        status = ls_session_create_on(&s, 1, &plan, group, &of);
     if (status == LS_OK)
         status = ls_session_binding(s, "x", &b);
     if (status == LS_OK) {
@@ -488,6 +490,7 @@ static void bound_inputs_reach_other_ranks(void **state)
 {
     (void)state;
     ASSERT_OK(run_ranks(2, add_bound, NULL));
+    ASSERT_FAILS(run_ranks(2, add_bound, &(int){ 1 }), LS_E_ARG, "planned for rank 1 of 2, but this is rank 0");
 }
 
 int main(void)
