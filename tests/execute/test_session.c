@@ -120,6 +120,12 @@ static void programs_share_names(void **state)
         ls_plan_destroy(&plans[2]);
         ls_graph_destroy(&wrong);
     }
+    wrong = new_graph("wrong"); /* as many elements of another type */
+    ls_output(wrong, "y", ls_relu(wrong, ls_input(wrong, "w", LS_TYPE(LS_BF16, 16))));
+    plans[2] = plan_of(wrong, "ref", 1);
+    ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_SHAPE, "\"w\"", "f32 [16]", "bf16 [16]");
+    ls_plan_destroy(&plans[2]);
+    ls_graph_destroy(&wrong);
     wrong = new_graph("wrong"); /* inside the same output, at another place */
     both = ls_add_const(wrong, ls_input(wrong, "total", LS_TYPE(LS_F32, 32)), 1);
     ls_output(wrong, "grad", both);
@@ -490,7 +496,8 @@ static void bound_inputs_reach_other_ranks(void **state)
 {
     (void)state;
     ASSERT_OK(run_ranks(2, add_bound, NULL));
-    ASSERT_FAILS(run_ranks(2, add_bound, &(int){ 1 }), LS_E_ARG, "planned for rank 1 of 2, but this is rank 0");
+    ASSERT_FAILS(run_ranks(2, add_bound, &(int){ 1 }), LS_E_ARG,
+                 "planned for rank 1 of 2, but this is rank 0");
 }
 
 int main(void)
