@@ -353,16 +353,11 @@ static void control_characters_are_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(growing),
-        cmocka_unit_test(without_memory),
-        cmocka_unit_test(globs),
-        cmocka_unit_test(endings),
-        cmocka_unit_test(near_names),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(durations),
-        cmocka_unit_test(decimal_comma),
-        cmocka_unit_test(control_characters_are_shown),
+        cmocka_unit_test(growing),       cmocka_unit_test(without_memory),
+        cmocka_unit_test(globs),         cmocka_unit_test(endings),
+        cmocka_unit_test(near_names),    cmocka_unit_test(sizes),
+        cmocka_unit_test(numbers),       cmocka_unit_test(durations),
+        cmocka_unit_test(decimal_comma), cmocka_unit_test(control_characters_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -304,10 +304,10 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(power_of_zero),
-        cmocka_unit_test(gradients_are_the_differences),       cmocka_unit_test(slices_are_packed),
-        cmocka_unit_test(contributions_meet_in_their_order),   cmocka_unit_test(unused_parameter),
-        cmocka_unit_test(gradients_stand_where_their_op_does), cmocka_unit_test(refusals),
+        cmocka_unit_test(power_of_zero),     cmocka_unit_test(gradients_are_the_differences),
+        cmocka_unit_test(slices_are_packed), cmocka_unit_test(contributions_meet_in_their_order),
+        cmocka_unit_test(unused_parameter),  cmocka_unit_test(gradients_stand_where_their_op_does),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

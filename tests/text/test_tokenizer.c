@@ -324,13 +324,12 @@ static void unigram_sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_ones),        cmocka_unit_test(real_ones),
-        cmocka_unit_test(sentencepiece),     cmocka_unit_test(real_sentencepiece),
-        cmocka_unit_test(tokens_by_name),    cmocka_unit_test(unknown_characters),
-        cmocka_unit_test(unigram_sums),      cmocka_unit_test(patterns_are_unicode),
-        cmocka_unit_test(longest_added_token),
-        cmocka_unit_test(single_words),      cmocka_unit_test(white_space),
-        cmocka_unit_test(from_many_threads),
+        cmocka_unit_test(small_ones),          cmocka_unit_test(real_ones),
+        cmocka_unit_test(sentencepiece),       cmocka_unit_test(real_sentencepiece),
+        cmocka_unit_test(tokens_by_name),      cmocka_unit_test(unknown_characters),
+        cmocka_unit_test(unigram_sums),        cmocka_unit_test(patterns_are_unicode),
+        cmocka_unit_test(longest_added_token), cmocka_unit_test(single_words),
+        cmocka_unit_test(white_space),         cmocka_unit_test(from_many_threads),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }
