@@ -119,6 +119,12 @@ char *ls_str_take(ls_str *s)
     return text;
 }
 
+bool ls_ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
 /* On a mismatch it goes back to the latest star only. That is enough: a longer match of an earlier star
  * cannot help. */
 bool ls_glob_match(const char *pattern, const char *text)

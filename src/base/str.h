@@ -39,6 +39,8 @@ ls_status ls_str_status(const ls_str *s); /* LS_E_MEMORY: the text is not whole 
 /* Hands the text over, to be freed, and releases s. NULL: it was not whole; ls_error_message says so. */
 char *ls_str_take(ls_str *s);
 
+bool ls_ends_with(const char *text, const char *end); /* also if there is nothing before the end */
+
 /* Glob with * and ?, for dot-separated names. Both also match dots (`*.bias` matches every bias), so `**`
  * means `*`. */
 bool ls_glob_match(const char *pattern, const char *text);

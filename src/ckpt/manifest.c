@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/stop.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/safetensors.h"
 
@@ -262,12 +263,7 @@ ls_status ls_manifest_read(ls_manifest *out, const char *dir)
 
 /* ---- verifying */
 
-static bool holds_tensors(const struct ls_manifest_file *f)
-{
-    static const char END[] = ".safetensors";
-    const size_t n = strlen(f->name);
-    return n >= sizeof END - 1 && !strcmp(f->name + n - (sizeof END - 1), END);
-}
+static bool holds_tensors(const struct ls_manifest_file *f) { return ls_ends_with(f->name, ".safetensors"); }
 
 /* Appends ": tensor "a" and 2 more", the tensors that have bytes in [from, to); nothing for the header, or
  * for a file without tensors. */

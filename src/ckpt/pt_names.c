@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
 
@@ -147,12 +148,6 @@ static const ls_pt_name *find(const char *global)
     return NULL;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* torch.cuda FloatStorage is torch FloatStorage in every file. torch FloatTensor, torch.cuda.sparse
  * HalfTensor and the like are classes that PyTorch had before 0.4. */
 const ls_pt_name *ls_pt_name_find(const char *global)
@@ -160,12 +155,12 @@ const ls_pt_name *ls_pt_name_find(const char *global)
     static const char *const MODULES[] = { "torch ", "torch.cuda ", "torch.sparse ", "torch.cuda.sparse " };
     char storage[64];
     const ls_pt_name *found = find(global);
-    if (!found && strncmp(global, "torch.cuda ", 11) == 0 && ends_with(global, "Storage")) {
+    if (!found && strncmp(global, "torch.cuda ", 11) == 0 && ls_ends_with(global, "Storage")) {
         snprintf(storage, sizeof storage, "torch %.50s", global + 11);
         found = find(storage);
     }
     for (size_t i = 0; i < sizeof MODULES / sizeof MODULES[0] && !found; i++)
-        if (strncmp(global, MODULES[i], strlen(MODULES[i])) == 0 && ends_with(global, "Tensor"))
+        if (strncmp(global, MODULES[i], strlen(MODULES[i])) == 0 && ls_ends_with(global, "Tensor"))
             found = &OLD_CLASS;
     return found;
 }

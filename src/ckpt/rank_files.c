@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/parts.h"
 #include "ckpt/safetensors.h"
@@ -323,11 +324,7 @@ static char *other_path(ls_arena *arena, const char *first, int rank)
     return ls_arena_printf(arena, "%.*s-rank-%05d.safetensors", base, first, rank);
 }
 
-static bool is_first(const char *path)
-{
-    const size_t n = strlen(path), m = strlen(LS_RANK_FILE_FIRST);
-    return n >= m && !strcmp(path + n - m, LS_RANK_FILE_FIRST);
-}
+static bool is_first(const char *path) { return ls_ends_with(path, LS_RANK_FILE_FIRST); }
 
 /* Maps and parses all files. *files, with one entry for each that was parsed, is allocated in `arena`. */
 static ls_status read_files(rank_file **files, int *parsed, ls_arena *arena, ls_mapping **maps, int *mapped,

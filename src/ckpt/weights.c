@@ -6,6 +6,7 @@
 #include "base/argument.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "ckpt/elements.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
@@ -40,12 +41,6 @@ ls_status ls_weights_index(ls_weights *w)
     return LS_OK;
 }
 
-bool ls_weights_ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 ls_status ls_weights_add_file(ls_weights *w, const uint8_t *bytes, size_t size, const char *path)
 {
     ls_weight *list = NULL;
@@ -53,7 +48,7 @@ ls_status ls_weights_add_file(ls_weights *w, const uint8_t *bytes, size_t size, 
     json_t *metadata = NULL;
     if (ls_pt_is(bytes, size))
         LS_TRY(ls_pt_parse(&w->arena, bytes, size, path, &list, &n));
-    else if (ls_weights_ends_with(path, ".pt") || ls_weights_ends_with(path, ".pth"))
+    else if (ls_ends_with(path, ".pt") || ls_ends_with(path, ".pth"))
         return ls_fail(
             LS_E_FORMAT,
             "%s: does not begin like what torch.save writes: the file is damaged, or something else", path);

@@ -7,6 +7,7 @@
 
 #include "base/argument.h"
 #include "base/stop.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/foreign.h"
 #include "ckpt/hf_shards.h"
@@ -317,8 +318,7 @@ ls_status ls_weights_open(ls_weights **out, const char *path)
     ls_status s;
     if (ls_dir_exists(path)) {
         s = open_directory(w, path);
-    } else if (ls_weights_ends_with(path, ".safetensors.index.json") ||
-               ls_weights_ends_with(path, ".bin.index.json")) {
+    } else if (ls_ends_with(path, ".safetensors.index.json") || ls_ends_with(path, ".bin.index.json")) {
         const char *slash = strrchr(path, '/');
         char *dir = slash ? ls_sys_strndup(path, slash == path ? 1 : (size_t)(slash - path))
                           : ls_sys_strdup(".");

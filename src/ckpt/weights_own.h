@@ -25,4 +25,3 @@ struct ls_weights {
 ls_status ls_weights_add_file(ls_weights *w, const uint8_t *bytes, size_t size, const char *path);
 /* Sorts the names. LS_E_FORMAT: two are the same. */
 ls_status ls_weights_index(ls_weights *w);
-bool ls_weights_ends_with(const char *text, const char *end);

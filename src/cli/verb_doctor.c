@@ -21,9 +21,8 @@ static void texts(ls_doctor *d)
     DIR *folder = dir ? opendir(dir) : NULL;
     int64_t n = 0, bytes = 0;
     for (const struct dirent *e; folder && (e = readdir(folder));) {
-        const size_t length = strlen(e->d_name);
         char *path = ls_path_join(dir, e->d_name);
-        if (length > 7 && !strcmp(e->d_name + length - 7, ".tokens")) {
+        if (ls_ends_with(e->d_name, ".tokens")) {
             n++;
             bytes += ls_file_size(path);
         }

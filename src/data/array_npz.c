@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/zip.h"
@@ -24,10 +25,10 @@ static ls_status no_array(const ls_zip *z, const char *name)
     char texts[MOST][64], shown[128];
     int n = 0;
     for (int64_t i = 0; i < z->count && n < MOST; i++) {
-        const size_t length = strlen(z->entries[i].name);
-        if (length < 5 || strcmp(z->entries[i].name + length - 4, ".npy"))
+        const char *entry = z->entries[i].name;
+        if (!ls_ends_with(entry, ".npy"))
             continue;
-        snprintf(texts[n], sizeof texts[n], "%.*s", (int)(length - 4), z->entries[i].name);
+        snprintf(texts[n], sizeof texts[n], "%.*s", (int)(strlen(entry) - strlen(".npy")), entry);
         names[n] = texts[n];
         n++;
     }

@@ -266,12 +266,6 @@ static void close_set(ls_dataset *set)
 
 /* ---- opening */
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 /* The words of class numbers without names. */
 static ls_status number_names(ls_image_list *l)
 {
@@ -288,7 +282,7 @@ static ls_status check_labels(const image_set *d, int classes)
     char text[1024];
     if (!classes || d->list.classes <= classes)
         return LS_OK;
-    if (d->list.at[0].shard < 0 && !ends_with(d->part.path, ".csv"))
+    if (d->list.at[0].shard < 0 && !ls_ends_with(d->part.path, ".csv"))
         return ls_fail_field(LS_E_SHAPE, LS_FIELD_CLASSES,
                              "%s has %d folders of classes, the model has %d; set "
                              "it to %d",
@@ -328,7 +322,7 @@ static ls_status open_list(image_set *d, ls_split split, const ls_images_options
                                    .values = o->n_values > 0 };
     d->part = (ls_dataset_part){ .what = "pictures", .path = ls_arena_strdup(&l->arena, given) };
     d->set.source = d->part.path;
-    const bool table = ends_with(given, ".csv"), shards = ends_with(given, ".tar");
+    const bool table = ls_ends_with(given, ".csv"), shards = ls_ends_with(given, ".tar");
     if (o->mask && (table || shards))
         return ls_fail(LS_E_USAGE,
                        "%s: pictures with masks are in folders, images/NAME.jpg and masks/NAME.png. A CSV "

@@ -1,10 +1,10 @@
 /* execute.c - runs a program: a loop over resolved calls, and a slow version of it that checks every number.
  * A run allocates nothing. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/finite.h"
 #include "internal.h"
 
 #ifdef LS_ASAN
@@ -56,54 +56,33 @@ static void end(const ls_program *g, int i)
 
 enum { LS_BAD_TEXT = 1024 }; /* room for what is said of a bad number */
 
+/* Whether element i, in row-major order, of a view is finite. */
 static bool finite_at(const ls_tensor *t, int64_t i)
 {
-    switch (t->type.dtype) {
-    case LS_F32: return isfinite(((const float *)t->data)[i]);
-    case LS_F64: return isfinite(((const double *)t->data)[i]);
-    case LS_BF16:
-        /* all bits of the exponent are set: infinity or NaN */
-        return (((const uint16_t *)t->data)[i] & 0x7f80) != 0x7f80;
-    case LS_F16: return (((const uint16_t *)t->data)[i] & 0x7c00) != 0x7c00;
-    default: return true;
-    }
+    int64_t at = 0;
+    for (int d = t->type.ndim - 1; d >= 0; i /= t->type.dims[d--])
+        at += i % t->type.dims[d] * t->strides[d];
+    const char *element = (const char *)t->data + at * (int64_t)ls_dtype_size(t->type.dtype);
+    return ls_first_wild(t->type.dtype, element, 1, false) < 0;
 }
 
-/* The number, in row-major order, of the first element that is not finite; -1: all are finite. */
+/* The number of the first element that is not finite; -1: all are finite. */
 static int64_t first_bad(const ls_tensor *t)
 {
-    if (!t->data || !ls_dtype_is_float(t->type.dtype))
-        return -1;
-    const int64_t n = ls_type_count(&t->type);
-    int64_t index[LS_MAX_DIMS] = { 0 }, at = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (!finite_at(t, at))
+    const int64_t n = t->data ? ls_type_count(&t->type) : 0;
+    if (ls_tensor_is_contiguous(t))
+        return ls_first_wild(t->type.dtype, t->data, n, false);
+    for (int64_t i = 0; i < n; i++)
+        if (!finite_at(t, i))
             return i;
-        for (int d = t->type.ndim - 1; d >= 0; d--) {
-            at += t->strides[d];
-            if (++index[d] < t->type.dims[d])
-                break;
-            at -= index[d] * t->strides[d];
-            index[d] = 0;
-        }
-    }
     return -1;
 }
 
 static int64_t bad_count(const ls_tensor *t)
 {
     int64_t bad = 0;
-    ls_tensor row = *t; /* (one element at a time through a view; speed does not matter here) */
-    row.type.ndim = 0;
-    const int64_t n = ls_type_count(&t->type);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = 0, left = i;
-        for (int d = t->type.ndim - 1; d >= 0; d--) {
-            at += left % t->type.dims[d] * t->strides[d];
-            left /= t->type.dims[d];
-        }
-        bad += !finite_at(&row, at);
-    }
+    for (int64_t i = 0; i < ls_type_count(&t->type); i++)
+        bad += !finite_at(t, i);
     return bad;
 }
 

@@ -50,8 +50,8 @@ static ls_named *add_name(ls_session *s, ls_identity is, const char *name, const
 }
 
 /* The memory of a program's named value: new, or that of another program. */
-static ls_status claim(ls_session *s, const ls_plan *p, ls_identity is, const char *name, const ls_type *type,
-                       ls_memory memory, bool reads_only)
+static ls_status claim(ls_session *s, const ls_plan *p, const ls_alloc *const *owners, ls_identity is,
+                       const char *name, const ls_type *type, ls_memory memory, bool reads_only)
 {
     char a[128], b[128];
     const int k = ls_session_lookup(s, is, name);
@@ -69,7 +69,7 @@ static ls_status claim(ls_session *s, const ls_plan *p, ls_identity is, const ch
         return ls_fail(
             LS_E_UNSUPPORTED,
             "session: \"%s\" is part of \"%s\" in one program; program \"%s\" can only have it as an input%s",
-            name, s->names[e->owner].name, p->graph->name, reads_only ? ", and only contiguous" : "");
+            name, owners[k]->name, p->graph->name, reads_only ? ", and only contiguous" : "");
     if (memory == LS_MEM_STATE && e->owner < 0)
         e->memory = memory; /* a state in one program, an input or output in another: a state */
     return LS_OK;
@@ -135,20 +135,20 @@ static ls_status add_parts(ls_session *s, const ls_plan *p, const ls_alloc **own
     return LS_OK;
 }
 
-static ls_status add_owned(ls_session *s, const ls_plan *p)
+static ls_status add_owned(ls_session *s, const ls_plan *p, const ls_alloc *const *owners)
 {
     const ls_graph *g = p->graph;
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         if (ls_is_source(n))
-            LS_TRY(claim(s, p, ls_source_is(n), ls_source_name(n), ls_type_of(g, n->out[0]),
+            LS_TRY(claim(s, p, owners, ls_source_is(n), ls_source_name(n), ls_type_of(g, n->out[0]),
                          p->allocs[p->locations[n->out[0].id].alloc].memory, n->op == &ls_op_input));
     }
     for (int i = 0; i < g->n_outputs; i++) {
         const ls_output_entry *o = &g->outputs[i];
         const ls_alloc *a = &p->allocs[p->locations[o->value.id].alloc];
         if (!ls_identity_order(a->is, a->name, o->is, o->name))
-            LS_TRY(claim(s, p, o->is, o->name, ls_type_of(g, o->value), a->memory, false));
+            LS_TRY(claim(s, p, owners, o->is, o->name, ls_type_of(g, o->value), a->memory, false));
     }
     return LS_OK;
 }
@@ -174,7 +174,7 @@ static ls_status name_everything(ls_session *s, int n_plans, ls_plan *const *pla
     for (int i = 0; i < n_plans; i++)
         LS_TRY(add_parts(s, plans[i], owners));
     for (int i = 0; i < n_plans; i++)
-        LS_TRY(add_owned(s, plans[i]));
+        LS_TRY(add_owned(s, plans[i], owners));
     for (int k = 0; k < s->n_names; k++)
         if (s->names[k].owner >= 0)
             s->names[k].owner = find_alloc(s, owners[k]);

@@ -34,7 +34,7 @@ static int32_t likeliest(const float *logits, int64_t n)
 /* Sorts the k best of c to its front. Returns how many there are, at most k. */
 static int64_t best_first(candidate *c, int64_t n, int64_t k)
 {
-    enum { MANY = 256 }; /* above this, insertion is slower than sorting all */
+    enum { MANY = 256 }; /* above this, insertion is slower than sorting all; the result is the same */
     int64_t m = 0;
     if (k > MANY) {
         qsort(c, (size_t)n, sizeof *c, by_weight);

@@ -249,7 +249,8 @@ static void copy_text(const ls_search *s, text *to, const candidate *c)
     to->n = s->n + 1;
 }
 
-/* Merges the candidates that end into the list of the best finished texts. */
+/* Merges the candidates that end into the list of the best finished texts. Of equal ones the earlier comes
+ * first; which of them is the last in the list is never seen. */
 static void keep_finished(ls_search *s)
 {
     const int64_t beams = s->o.beams;

@@ -5,12 +5,12 @@
  */
 #include "live.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/finite.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -207,21 +207,11 @@ void ls_live_close(ls_live **out)
 
 /* ---- putting */
 
-/* Which of the n numbers is not finite; -1: none. */
-static int64_t first_wild(const void *data, ls_dtype type, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        if (type == LS_F64 ? !isfinite(((const double *)data)[i])
-                           : type == LS_F32 && !isfinite(((const float *)data)[i]))
-            return i;
-    return -1;
-}
-
 static ls_status check_numbers(const ls_live *q, int i, int64_t m, const char *rows)
 {
     const ls_place *own = &q->t->fields[i].own;
     const int64_t each = ls_type_count(&own->type) / q->t->compiled.micro_batch,
-                  at = first_wild(rows, own->type.dtype, m * each);
+                  at = ls_first_wild(own->type.dtype, rows, m * each, false);
     if (at < 0)
         return LS_OK;
     return ls_fail(

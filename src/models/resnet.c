@@ -45,7 +45,7 @@ static ls_value residual_block(const builder *b, const char *name, ls_value x, i
     y = norm(b, "bn2", conv(b, "conv2", y, width, 3, b->bottleneck ? stride : 1));
     if (b->bottleneck)
         y = norm(b, "bn3", conv(b, "conv3", ls_relu(g, y), out, 1, 1));
-    if (stride != 1 || in != out)
+    if (in != out) /* so have all with a stride */
         x = norm(b, "downsample.1", conv(b, "downsample.0", x, out, 1, stride));
     return ls_relu(g, ls_add(g, y, x));
 }

@@ -1,11 +1,11 @@
 /* arena.c - offsets of allocations. Allocations whose lifetimes overlap must not overlap in memory, and the
  * arena should be hardly larger than the most bytes that are live at once.
  *
- * The allocations are placed one after the other. Each goes to the smallest gap that it fits, among those
- * already placed whose lifetimes overlap its own; among equal gaps, to the lowest offset. Largest-first is
- * nearly always best for training steps. Other orders are tried only if it is not perfect: where values lie
- * in the memory of gradients (gradients.c) until these begin, those that end last have the least room and
- * come first. Orders and ties are fixed, so a plan is a function of graph and device. */
+ * The allocations are placed one after the other. Each goes to the lowest gap that it fits, among those
+ * already placed whose lifetimes overlap its own. (The smallest gap that fits gave no smaller arenas.)
+ * Largest-first is nearly always best for training steps. Other orders are tried only if it is not perfect:
+ * where values lie in the memory of gradients (gradients.c) until these begin, those that end last have the
+ * least room and come first. Orders and ties are fixed, so a plan is a function of graph and device. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,15 +60,15 @@ static size_t pack(const ls_plan *p, ls_memory memory, packing_order order, item
             return SIZE_MAX;
         const ls_alloc *a = items[i].alloc;
         const size_t size = items[i].size;
-        size_t end = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
+        size_t end = 0, best = SIZE_MAX;
         for (int k = 0; k < n_placed; k++) {
             const ls_alloc *b = &p->allocs[placed[k]];
             if (!meet(a, b))
                 continue;
             const size_t at = offsets[placed[k]];
-            if (at > end && at - end >= size && at - end < best_gap) {
+            if (at > end && at - end >= size) {
                 best = end;
-                best_gap = at - end;
+                break;
             }
             const size_t b_end = at + ls_align_up(b->bytes);
             end = b_end > end ? b_end : end;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/check.h"
 #include "base/file.h"
+#include "base/str.h"
 #include "data_row.h"
 #include "model_row.h"
 #include "optim_row.h"
@@ -288,12 +289,6 @@ static ls_status check_precision(const ls_recipe *r)
     return LS_OK;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n > m && !strcmp(text + n - m, end);
-}
-
 /* checkpoint.export is a path in the run's folder. It must not be one of the run's own files. */
 static ls_status check_export(const ls_recipe *r)
 {
@@ -301,7 +296,8 @@ static ls_status check_export(const ls_recipe *r)
     const char *to = r->checkpoint.export_to;
     if (!*to)
         return LS_OK;
-    if (!ends_with(to, ".pt") && !ends_with(to, ".safetensors") && !ends_with(to, "/"))
+    const char *rest = to + 1; /* not the ending alone */
+    if (!ls_ends_with(rest, ".pt") && !ls_ends_with(rest, ".safetensors") && !ls_ends_with(to, "/"))
         return ls_fail(LS_E_USAGE,
                        "%s: %s: its name must end in .safetensors, .pt or, for a directory of "
                        "torch.distributed.checkpoint, /",

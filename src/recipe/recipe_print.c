@@ -7,18 +7,20 @@
 #include "recipe_check.h"
 #include "recipe_fields.h"
 
-/* Appends the value as files get it: of a text from an environment variable they get its name. Only a text
- * can be a secret; other values are numbers and known words. The names of the run and of its storage are the
- * names of folders, for all to see. */
-void ls_key_record(const ls_key *k, const ls_recipe *r, ls_str *out)
+/* Appends the value as files get it: of a text from an environment variable they get its name, `sealed` if a
+ * run may not continue with another value. Only a text can be a secret; other values are numbers and known
+ * words. The names of the run and of its storage are the names of folders, for all to see. */
+static void record(const ls_key *k, const ls_recipe *r, bool sealed, ls_str *out)
 {
     const bool text = k->kind == LS_KEY_TEXT || k->kind == LS_KEY_FILES || k->kind == LS_KEY_TREE;
     const ls_yaml *v = ls_recipe_setting(r->state, k->key)->value;
     if (v && text && strncmp(k->key, "run.", 4) && ls_yaml_has_names(v))
-        ls_yaml_record(out, v);
+        ls_yaml_record(out, v, sealed);
     else
         ls_key_print(k, r, out);
 }
+
+void ls_key_record(const ls_key *k, const ls_recipe *r, ls_str *out) { record(k, r, !k->may_change, out); }
 
 /* The table has the keys in the order of this text: those of a section follow each other, and so do those of
  * a group in it ("parallel.prefetch"). */
@@ -88,20 +90,23 @@ char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there)
     ls_str out = { 0 };
     for (int i = 0; i < LS_KEY_COUNT; i++) {
         const ls_key *k = &LS_KEYS[i];
+        const ls_yaml *v = ls_recipe_setting(there->state, k->key)->value;
+        const bool differs = is_identity(k, there) && v && ls_yaml_differs(v);
         ls_str a = { 0 }, b = { 0 };
         if (is_identity(k, here))
             ls_key_print(k, here, &a);
         if (is_identity(k, there))
             ls_key_print(k, there, &b);
-        if (strcmp(ls_str_text(&a), ls_str_text(&b))) {
+        if (differs || strcmp(ls_str_text(&a), ls_str_text(&b))) {
             ls_str_clear(&a);
             ls_str_clear(&b);
             if (is_identity(k, here))
-                ls_key_record(k, here, &a);
+                record(k, here, false, &a);
             if (is_identity(k, there))
-                ls_key_record(k, there, &b);
-            ls_str_printf(&out, "%s%s: %s here, %s there", out.len ? "; " : "", k->key,
-                          a.len ? a.data : "(none)", b.len ? b.data : "(none)");
+                record(k, there, false, &b);
+            ls_str_printf(&out, "%s%s: %s here, %s%s there", out.len ? "; " : "", k->key,
+                          a.len ? a.data : "(none)", differs ? "another value of " : "",
+                          b.len ? b.data : "(none)");
         }
         ls_str_inherit(&out, &a);
         ls_str_inherit(&out, &b);

@@ -21,6 +21,22 @@ const char *ls_recipe_where(const ls_recipe *r, const char *key)
     return where ? where : ls_arena_printf(&r->state->arena, "%s: %s (default)", r->state->name, key);
 }
 
+ls_status ls_recipe_check_names(const ls_recipe *r, const char *begin)
+{
+    for (int i = 0; i < LS_KEY_MAX; i++) {
+        const ls_setting *set = &r->state->set[i];
+        const bool begins = set->value && !strncmp(set->key, begin, strlen(begin)),
+                   meant = begins && (!set->may_change || !set->key[strlen(begin)]);
+        const char *name = meant ? ls_yaml_unset(set->value) : NULL;
+        if (name)
+            return ls_fail(LS_E_USAGE,
+                           "%s: environment variable %s is not set, and the run keeps only its name: set it "
+                           "as it was, or add --set %s=VALUE",
+                           set->where, name, set->key);
+    }
+    return LS_OK;
+}
+
 const char *ls_recipe_where_either(const ls_recipe *r, const char *a, const char *b)
 {
     const bool first = ls_recipe_setting(r->state, a)->where || !ls_recipe_setting(r->state, b)->where;

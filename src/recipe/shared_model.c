@@ -143,6 +143,7 @@ static ls_status configure(ls_shared_model *m, const ls_recipe *r, char **resolv
 {
     ls_config c;
     char what[512];
+    LS_TRY(ls_recipe_check_names(r, "model.config"));
     ls_status s = ls_config_open(&c, &r->state->arena, r->model.config, ls_recipe_where(r, "model.config"),
                                  m->label);
     m->opened = s == LS_OK && !m->table->open;

@@ -57,7 +57,7 @@ static bool by_name(const ls_yaml *v)
     return v->source && !word && !is_number(v->text) && !is_path(v->text);
 }
 
-static void add_recorded(ls_json *j, const char *key, const ls_yaml *v)
+static void add_recorded(ls_json *j, const char *key, const ls_yaml *v, bool sealed)
 {
     ls_str text = { 0 };
     const char *rest = v->text;
@@ -66,47 +66,49 @@ static void add_recorded(ls_json *j, const char *key, const ls_yaml *v)
         ls_str_add(&text, "$${");
     }
     ls_str_add(&text, rest);
-    ls_json_text(j, key, by_name(v) ? v->source : ls_str_text(&text));
+    ls_json_text(j, key, !by_name(v) ? ls_str_text(&text) : sealed ? v->sealed : v->source);
     ls_str_inherit(&j->out, &text);
     ls_str_release(&text);
 }
 
-static void add(ls_json *j, const char *key, const ls_yaml *n, bool record)
+typedef enum form { VALUES, NAMES, SEALED } form;
+
+static void add(ls_json *j, const char *key, const ls_yaml *n, form as)
 {
     const ls_yaml *v = ls_yaml_real(n);
     const bool plain = v->kind == LS_YAML_SCALAR && !v->quoted;
     if (v->kind == LS_YAML_MAP) {
         ls_json_object(j, key);
         for (const ls_yaml *c = v->child; c; c = c->next)
-            add(j, c->key, c, record);
+            add(j, c->key, c, as);
         ls_json_close_object(j);
     } else if (v->kind == LS_YAML_LIST) {
         ls_json_array(j, key);
         for (const ls_yaml *c = v->child; c; c = c->next)
-            add(j, NULL, c, record);
+            add(j, NULL, c, as);
         ls_json_close_array(j);
     } else if (plain && (!strcmp(v->text, "true") || !strcmp(v->text, "false"))) {
         ls_json_bool(j, key, v->text[0] == 't');
     } else if (!plain || !add_number(j, key, v->text)) {
-        if (record)
-            add_recorded(j, key, v);
-        else
+        if (as == VALUES)
             ls_json_text(j, key, v->text);
+        else
+            add_recorded(j, key, v, as == SEALED);
     }
 }
 
 void ls_yaml_json(ls_str *out, const ls_yaml *n)
 {
     ls_json j = { 0 };
-    add(&j, NULL, n, false);
+    add(&j, NULL, n, VALUES);
     ls_str_append(out, &j.out);
     ls_str_release(&j.out);
 }
 
-void ls_yaml_record(ls_str *out, const ls_yaml *n)
+void ls_yaml_record(ls_str *out, const ls_yaml *n, bool sealed)
 {
     ls_json j = { 0 };
-    add(&j, NULL, n, true);
+    add(&j, NULL, n, sealed ? SEALED : NAMES);
     ls_str_append(out, &j.out);
     ls_str_release(&j.out);
 }
@@ -122,11 +124,32 @@ bool ls_yaml_has_names(const ls_yaml *n)
     return false;
 }
 
+bool ls_yaml_differs(const ls_yaml *n)
+{
+    const ls_yaml *v = ls_yaml_real(n);
+    bool any = v->differs;
+    for (const ls_yaml *c = v->child; c && !any; c = c->next)
+        any = ls_yaml_differs(c);
+    return any;
+}
+
+const char *ls_yaml_unset(const ls_yaml *n)
+{
+    const ls_yaml *v = ls_yaml_real(n);
+    const char *name = v->unset;
+    for (const ls_yaml *c = v->child; c && !name; c = c->next)
+        name = ls_yaml_unset(c);
+    return name;
+}
+
 void ls_yaml_keep_names(ls_yaml *n, const ls_yaml *before)
 {
     if (n->kind == LS_YAML_SCALAR && before->kind == LS_YAML_SCALAR && !strcmp(n->text, before->text)) {
         n->env = before->env;
         n->source = before->source;
+        n->sealed = before->sealed;
+        n->unset = before->unset;
+        n->differs = before->differs;
     }
     if (n->kind != before->kind || n->same)
         return;

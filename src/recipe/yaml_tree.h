@@ -23,6 +23,9 @@ typedef struct ls_yaml {
     bool quoted;           /* scalar: 'x' or "x" */
     const char *env;       /* scalar: environment variable that its text used; NULL: none */
     const char *source;    /* then: the text with ${NAME} in it */
+    const char *sealed;    /* then: with ${NAME#SEAL} in it, as yaml_env.c says */
+    const char *unset;     /* scalar of a record: a variable of it that is not set; its name is in the text */
+    bool differs;          /* scalar of a record: a variable has not the value that was used there */
     struct ls_yaml *child; /* list items, or values of a map in order */
     struct ls_yaml *next;  /* sibling */
     const char *key;       /* of a value in a map */
@@ -38,9 +41,12 @@ const ls_yaml *ls_yaml_real(const ls_yaml *n); /* the node that an alias names; 
 void ls_yaml_json(ls_str *out, const ls_yaml *n);
 /* The tree as files get it, as JSON that reads as the same YAML: a text that an environment variable gave is
  * ${NAME} again, because it may be a secret. Its value stands there if it is a number, true, false, or a path
- * at which something is. And whether the tree has such a text. */
-void ls_yaml_record(ls_str *out, const ls_yaml *n);
+ * at which something is. With `sealed` it is ${NAME#SEAL}. And whether the tree has such a text. */
+void ls_yaml_record(ls_str *out, const ls_yaml *n, bool sealed);
 bool ls_yaml_has_names(const ls_yaml *n);
+/* Of a record: whether a variable has another value than it had there; one that is not set (NULL: none). */
+bool ls_yaml_differs(const ls_yaml *n);
+const char *ls_yaml_unset(const ls_yaml *n);
 /* Texts of `n` that are the same as in `before`, at the same place, have the names that they had there. */
 void ls_yaml_keep_names(ls_yaml *n, const ls_yaml *before);
 /* A copy of `map` (NULL: {}) with `value` at a path of keys, "encoder.layers". NULL: out of memory. */

@@ -312,6 +312,8 @@ ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s,
                                 .classes = s->classes,
                                 .progress = shown ? show : NULL,
                                 .context = &context };
+    *out = NULL;
+    LS_TRY(ls_recipe_check_names(r, "data."));
     const ls_status status = d->open(out, r, split, &o);
     if (shown)
         ui->progress(ui->context, NULL);

@@ -44,6 +44,7 @@ static ls_status open_set(ls_data_view *v, ls_split split, const ls_ui *ui)
     if (ls_recipe_samples(r) != LS_SAMPLES_TEXT && ls_recipe_samples(r) != LS_SAMPLES_PAIRS)
         return LS_OK;
     char *file = NULL;
+    LS_TRY(ls_recipe_check_names(r, "data.tokenizer"));
     LS_TRY(ls_recipe_blame(r, ls_tokenizer_find(&file, r->data.tokenizer)));
     const ls_status s = ls_tokenizer_open(&v->tokenizer, file);
     free(file);

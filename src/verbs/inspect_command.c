@@ -7,6 +7,7 @@
 #include "base/shown.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/parts.h"
@@ -143,18 +144,12 @@ static ls_status inspect_checkpoint(const ls_inspect_opts *o, const ls_ui *ui, c
     return inspect_weights(o, ui, dir);
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
-
 static bool is_weights(const char *path)
 {
     static const char *const ENDS[] = { ".safetensors", ".json", ".pt", ".pth", ".bin" };
     bool is = false;
     for (size_t i = 0; i < sizeof ENDS / sizeof ENDS[0]; i++)
-        is = is || ends_with(path, ENDS[i]);
+        is = is || ls_ends_with(path, ENDS[i]);
     return is;
 }
 
@@ -162,7 +157,7 @@ static bool is_weights(const char *path)
 static ls_status verify_file(const char *path, const ls_ui *ui)
 {
     int64_t entries;
-    if (ends_with(path, ".safetensors") || ends_with(path, ".json") || !is_weights(path))
+    if (ls_ends_with(path, ".safetensors") || ls_ends_with(path, ".json") || !is_weights(path))
         return ls_fail(LS_E_USAGE,
                        "--verify: %s has no checksums; a checkpoint folder, a run or a .pt file has", path);
     LS_TRY(ls_pt_verify(path, &entries));

@@ -6,12 +6,14 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "comm/agree.h"
 #include "data/tokenize.h"
 #include "generate/of_recipe.h"
 #include "recipe/recipe_read.h"
+#include "recipe/recipe_use.h"
 #include "record/rundir.h"
 #include "setup/folder.h"
 #include "step/trainer.h"
@@ -19,11 +21,9 @@
 /* Whether the name is neither a folder nor a recipe. */
 static bool is_nothing(const char *name)
 {
-    static const char END[] = ".safetensors";
-    const size_t n = strlen(name), m = sizeof END - 1;
     if (ls_dir_exists(name))
         return false;
-    return ls_file_exists(name) ? n >= m && !strcmp(name + n - m, END) : !ls_recipe_bundled_text(name);
+    return ls_file_exists(name) ? ls_ends_with(name, ".safetensors") : !ls_recipe_bundled_text(name);
 }
 
 static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool trained, bool alone)
@@ -54,6 +54,7 @@ static ls_status open_tokenizer(ls_text_model *m, const char *target)
     const ls_recipe *r = m->target.recipe;
     const char *name = r->data.tokenizer;
     char *file = NULL;
+    LS_TRY(ls_recipe_check_names(r, "data.tokenizer"));
     LS_TRY(ls_recipe_blame(r, ls_tokenizer_find(&file, name)));
     ls_status s = ls_tokenizer_open(&m->tokenizer, file);
     if (s == LS_OK)

@@ -80,6 +80,11 @@ static void neighbours_share_package_and_node(void **state)
     assert_true(ls_cpu_set_divide(parts, &all, 2, 4, sys));
     ASSERT_PART(parts[0], "0,2,4,6");
     ASSERT_PART(parts[1], "1,3,5,7");
+    /* packages number their cores alike */
+    sys = machine("alike", 4, (int[4]){ 0 }, (int[]){ 0, 0, 1, 1 });
+    all = set_of(ALL, 4);
+    assert_int_equal(ls_cpu_set_cores(&all, sys), 2);
+    all = set_of(ALL, 8);
     sys = machine("nodes", 8, (int[]){ 0, 1, 2, 3, 4, 5, 6, 7 }, (int[8]){ 0 });
     put(sys, "node/node0/cpulist", "0-1,6-7\n");
     put(sys, "node/node1/cpulist", "2-5\n");

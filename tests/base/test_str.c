@@ -115,6 +115,13 @@ static void globs(void **state)
             fail_msg("glob \"%s\" on \"%s\" must be %d", CASES[i].pattern, CASES[i].text, CASES[i].match);
 }
 
+static void endings(void **state)
+{
+    (void)state;
+    assert_true(ls_ends_with("a.pt", ".pt") && ls_ends_with(".pt", ".pt") && ls_ends_with("a", ""));
+    assert_false(ls_ends_with("pt", ".pt") || ls_ends_with("a.pt.gz", ".pt") || ls_ends_with("", ".pt"));
+}
+
 static void near_names(void **state)
 {
     (void)state;
@@ -148,6 +155,7 @@ static void near_names(void **state)
                      CASES[i].nearest ? CASES[i].nearest : "none", got ? got : "none");
     }
     assert_null(ls_nearest_name("a", NULL, 0));
+    assert_null(ls_nearest_name("a", (const char *const[]){ "b" }, 1)); /* they have nothing in common */
     /* of equals the first */
     assert_string_equal(ls_nearest_name("betas", (const char *const[]){ "betal", "betax", "betay" }, 3),
                         "betal");
@@ -345,15 +353,11 @@ static void control_characters_are_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(growing),
-        cmocka_unit_test(without_memory),
-        cmocka_unit_test(globs),
-        cmocka_unit_test(near_names),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(numbers),
-        cmocka_unit_test(durations),
-        cmocka_unit_test(decimal_comma),
-        cmocka_unit_test(control_characters_are_shown),
+        cmocka_unit_test(growing),       cmocka_unit_test(without_memory),
+        cmocka_unit_test(globs),         cmocka_unit_test(endings),
+        cmocka_unit_test(near_names),    cmocka_unit_test(sizes),
+        cmocka_unit_test(numbers),       cmocka_unit_test(durations),
+        cmocka_unit_test(decimal_comma), cmocka_unit_test(control_characters_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,6 +70,10 @@ try 0 train recipe.yaml --set run.name=several --set checkpoint.keep_best=2 --se
 try 0 train recipe.yaml --set run.name=second --set train.epochs=5 --set eval.every_epochs=2
 [ "$(sed -nE 's/.*"kind":"eval".*"epoch":([0-9]+),.*/\1/p' runs/second/metrics.jsonl | tr '\n' ' ')" = "1 3 4 " ] || bad "$what: evaluated other epochs: $(grep '"kind":"eval"' runs/second/metrics.jsonl)"
 
+# ---- a checkpoint after every second epoch, and after the last
+try 0 train recipe.yaml --set run.name=saved --set train.epochs=5 --set eval.every_epochs=0 --set checkpoint.every_epochs=2 --set checkpoint.keep=9
+[ "$(cd runs/saved/checkpoints && echo step-*)" = "step-00000010 step-00000020 step-00000025" ] || bad "$what: $(ls runs/saved/checkpoints)"
+
 # ---- one loss is "loss" alone, so mae names the metric
 sed 's/, z: \[1\]}, hidden/}, hidden/; s/^loss:.*/loss: {type: mae, of: y}/' recipe.yaml >one.yaml
 try 0 train one.yaml --set run.name=one --set train.steps=1 --set checkpoint.best.metric=eval_mae

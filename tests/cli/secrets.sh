@@ -32,6 +32,27 @@ refused 2 'run.seed: 8 here, 7 there' train recipe.yaml --set train.epochs=3 --s
 DATA=$work/sets/mnist try 0 train path.yaml
 has runs/path/recipe.yaml "path: $work/sets/mnist"
 
+# a text that has to stay: its value is told by a hash, which another value does not have
+cat >text.yaml <<'EOT'
+model: {type: llama, vocab_size: 260, layers: 1, hidden_size: 16, mlp_size: 16, heads: 2, kv_heads: 1}
+data: {type: text, train_text: words.jsonl, eval_text: words.jsonl, seq_length: 16, tokenizer: bytes, documents: json, field: "${FIELD}"}
+train: {epochs: 1, global_batch: 8}
+eval: {every_epochs: -1}
+threads: 1
+EOT
+for ((i = 0; i < 100; i++)); do echo "{\"text\": \"line $i of a text\", \"title\": \"line $i of all titles\"}"; done >words.jsonl
+export FIELD=text
+try 0 train text.yaml
+has runs/text/recipe.yaml 'field: "\$\{FIELD#[0-9a-f]{16}\}"'
+has runs/text/checkpoints/latest/trainer.json 'FIELD#[0-9a-f]{16}'
+try 0 train text.yaml --set train.epochs=2
+FIELD=title refused 2 'data.field: "\$\{FIELD\}" here, another value of "\$\{FIELD\}" there' train text.yaml --set train.epochs=3
+unset FIELD
+refused 2 'data.field: environment variable FIELD is not set' eval runs/text
+try 0 eval runs/text --set data.field=text
+try 0 predict runs/text --prompt line --tokens 2
+try 0 inspect runs/text
+
 # without the variables runs are read, and a recipe of one's own still says what is missing
 unset LS_SECRET SEED OPT
 try 0 eval runs/recipe

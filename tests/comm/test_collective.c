@@ -385,6 +385,27 @@ static void lines_past_the_caches(void **state)
             }
 }
 
+/* No conversion makes a number or an infinity of a NaN whose only bit of the fraction is the last. */
+static void nans_stay(void **state)
+{
+    (void)state;
+    static const struct {
+        ls_dtype type;
+        uint64_t nan;
+    } NANS[] = {
+        { LS_F32, 0x7f800001 }, { LS_F64, 0xfff0000000000001 }, { LS_BF16, 0x7f81 }, { LS_F16, 0xfc01 }
+    };
+    for (int from = 0; from < 4; from++)
+        for (int to = 0; to < 4; to++) {
+            uint64_t there = 0;
+            double back = 0;
+            ls_convert((char *)&there, NANS[to].type, (const char *)&NANS[from].nan, NANS[from].type, 1,
+                       false, 1);
+            ls_convert((char *)&back, LS_F64, (const char *)&there, NANS[to].type, 1, false, 1);
+            assert_true(isnan(back));
+        }
+}
+
 static void several_threads(void **state)
 {
     (void)state;
@@ -449,6 +470,7 @@ int main(void)
         cmocka_unit_test(gathers),
         cmocka_unit_test(sums),
         cmocka_unit_test(maxima_and_wide_sums),
+        cmocka_unit_test(nans_stay),
         cmocka_unit_test(several_threads),
         cmocka_unit_test(past_the_caches),
         cmocka_unit_test(lines_past_the_caches),

@@ -295,6 +295,22 @@ static void rewriting_changes(void **state)
     ls_graph_destroy(&g);
 }
 
+/* Files and reports have room for 63 of them beside the loss's sum. */
+static void too_many_metrics_are_refused(void **state)
+{
+    (void)state;
+    ls_graph *g = new_graph();
+    const ls_value rows = ls_input(g, "x", LS_TYPE(LS_F32, 4));
+    for (int i = 0; i < 64; i++) {
+        char name[16];
+        assert_int_equal(ls_graph_status(g), LS_OK);
+        snprintf(name, sizeof name, "m%d", i);
+        ls_measure(g, name, rows, LS_MEAN, LS_BY_SAMPLE, NULL);
+    }
+    ASSERT_FAILS(ls_graph_status(g), LS_E_ARG, "at most 63");
+    ls_graph_destroy(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +324,7 @@ int main(void)
         cmocka_unit_test(damage_is_found),
         cmocka_unit_test(rewriting_keeps_everything),
         cmocka_unit_test(rewriting_changes),
+        cmocka_unit_test(too_many_metrics_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

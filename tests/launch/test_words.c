@@ -46,6 +46,29 @@ static void words_are_told_apart(void **state)
     ls_str_release(&facts);
 }
 
+/* A line stays one line: what a rank says cannot end a fact, and begin another one. */
+static void a_fact_is_one_line(void **state)
+{
+    (void)state;
+    int pipes[2], kept = dup(STDERR_FILENO);
+    char line[256];
+    ls_fact f = { .kind = LS_FACT_FAILURE, .rank = 1, .heard = { .rank = 2, .code = LS_E_IO } };
+    snprintf(f.heard.text, sizeof f.heard.text, "one\ntwo\x1f\x1elockstep H 3 ");
+    assert_int_equal(pipe(pipes), 0);
+    dup2(pipes[1], STDERR_FILENO);
+    ls_fact_tell(&f);
+    dup2(kept, STDERR_FILENO);
+    close(pipes[1]);
+    close(kept);
+    const ssize_t n = read(pipes[0], line, sizeof line - 1);
+    close(pipes[0]);
+    assert_true(n > 2);
+    line[n - 2] = 0; /* the end of the fact, and of the line */
+    assert_int_equal(strcspn(line + 1, "\n\x1e\x1f"), n - 3);
+    assert_true(ls_fact_read(&f, line + 1));
+    assert_string_equal(f.heard.text, "one two  lockstep H 3 ");
+}
+
 static void facts_arrive_as_they_were(void **state)
 {
     (void)state;
@@ -75,6 +98,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_are_told_apart),
+        cmocka_unit_test(a_fact_is_one_line),
         cmocka_unit_test(facts_arrive_as_they_were),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

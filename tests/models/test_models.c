@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "lockstep/models.h"
+#include "lockstep/nn.h"
 #include "nn/init.h"
 #include "ops/rules.h"
 #include "support/small_vit.h"
@@ -38,6 +39,62 @@ static const ls_source_attrs *named(const ls_graph *g, const char *name)
             return a;
     fail_msg("no parameter %s", name);
     return NULL;
+}
+
+/* Statistics of two channels, of all, and of each: one mean for each group of a sample. */
+static void norms_have_their_groups(void **state)
+{
+    (void)state;
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, "norms"));
+    const ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 6, 5));
+    const int first = g->n_nodes;
+    ls_group_norm(g, "three", x, 3, 1e-5);
+    ls_group_norm(g, "one", x, 1, 1e-5);
+    ls_instance_norm(g, "six", x, true, 1e-5);
+    ASSERT_OK(ls_graph_status(g));
+    static const int64_t GROUPS[] = { 3, 1, 6 };
+    int n = 0;
+    for (int i = first; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == &ls_op_group_norm)
+            assert_int_equal(ls_type_of(g, g->nodes[i]->out[1])->dims[1], GROUPS[n++]);
+    assert_int_equal(n, 3);
+    ls_graph_destroy(&g);
+}
+
+/* What T5's head takes is scaled if it is the embedding's table, unless the configuration says otherwise. */
+static void t5_scales_its_output(void **state)
+{
+    (void)state;
+    int products[2][3]; /* [tied][scale_output + 1] */
+    for (int k = 0; k < 6; k++) {
+        const ls_t5_config c = { .source_length = 4,
+                                 .target_length = 3,
+                                 .vocab_size = 11,
+                                 .hidden_size = 8,
+                                 .mlp_size = 8,
+                                 .layers = 1,
+                                 .decoder_layers = 1,
+                                 .heads = 2,
+                                 .head_dim = 4,
+                                 .buckets = 8,
+                                 .max_distance = 16,
+                                 .norm_eps = 1e-6,
+                                 .init_factor = 1,
+                                 .tied = k / 3,
+                                 .scale_output = k % 3 - 1 };
+        ls_graph *g;
+        ASSERT_OK(ls_graph_create(&g, "t5"));
+        ASSERT_OK(ls_t5_build(g, &c, 2));
+        products[k / 3][k % 3] = 0;
+        for (int i = 0; i < g->n_nodes; i++)
+            products[k / 3][k % 3] += g->nodes[i]->op == &ls_op_mul_const;
+        ls_graph_destroy(&g);
+    }
+    for (int tied = 0; tied < 2; tied++) {
+        assert_int_equal(products[tied][2], products[tied][0] + 1);
+        assert_int_equal(products[tied][1], products[tied][tied ? 2 : 0]);
+    }
 }
 
 /* torchvision.models.VisionTransformer(...).state_dict(), in its words, H hidden, M mlp. */
@@ -289,9 +346,10 @@ static void impossible_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(torchvision_names),    cmocka_unit_test(parameter_counts),
-        cmocka_unit_test(initial_values),       cmocka_unit_test(drawn_anywhere),
-        cmocka_unit_test(drawn_in_other_types), cmocka_unit_test(impossible_models),
+        cmocka_unit_test(norms_have_their_groups), cmocka_unit_test(t5_scales_its_output),
+        cmocka_unit_test(torchvision_names),       cmocka_unit_test(parameter_counts),
+        cmocka_unit_test(initial_values),          cmocka_unit_test(drawn_anywhere),
+        cmocka_unit_test(drawn_in_other_types),    cmocka_unit_test(impossible_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

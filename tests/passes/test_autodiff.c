@@ -197,6 +197,23 @@ static void contributions_meet_in_their_order(void **state)
     ls_graph_destroy(&g);
 }
 
+/* x^0 is 1 everywhere: its gradient is 0 also where 0 x^-1 is no number. */
+static void power_of_zero(void **state)
+{
+    (void)state;
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, "power"));
+    ls_value a = ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 });
+    ls_output(g, "loss", total_of(g, ls_pow_const(g, ls_mul_const(g, a, 0), 0)));
+    add_gradients(g);
+    evaluated e = evaluate(g, "ref", -1, 1, NULL);
+    assert_string_equal(e.name[1], "grad.a");
+    for (int i = 0; i < 4; i++)
+        assert_true(evaluated_number(&e, 1, i) == 0);
+    evaluated_release(&e);
+    ls_graph_destroy(&g);
+}
+
 /* What does not reach the loss has the gradient 0 and costs nothing else. */
 static void unused_parameter(void **state)
 {
@@ -279,9 +296,10 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_the_differences),       cmocka_unit_test(slices_are_packed),
-        cmocka_unit_test(contributions_meet_in_their_order),   cmocka_unit_test(unused_parameter),
-        cmocka_unit_test(gradients_stand_where_their_op_does), cmocka_unit_test(refusals),
+        cmocka_unit_test(power_of_zero),     cmocka_unit_test(gradients_are_the_differences),
+        cmocka_unit_test(slices_are_packed), cmocka_unit_test(contributions_meet_in_their_order),
+        cmocka_unit_test(unused_parameter),  cmocka_unit_test(gradients_stand_where_their_op_does),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

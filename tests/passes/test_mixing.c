@@ -107,6 +107,14 @@ static void samples_together(void **state)
     REFUSED(ls_reshape(g, ls_reshape(g, ls_sum(g, ls_reshape(g, x, B / 2, 2, H), 1, false), B / 2 * H),
                        B * H / 2),
             "reshape"); /* pairs */
+    /* [3, B, 8] -> [4, 2 B, 3]: as many rows for each sample, but they begin elsewhere */
+    REFUSED(each(g, ls_reshape(g,
+                               ls_permute(g,
+                                          ls_reshape(g, ls_permute(g, ls_slice(g, tokens, 1, 0, 3), 1, 0, 2),
+                                                     4, 2 * B, 3),
+                                          1, 0, 2),
+                               2 * B, 12)),
+            "reshape");
     REFUSED(each(g, ls_concat(g, 0, 2, (ls_value[]){ x, x })), "pack");
     REFUSED(each(g, ls_slice(g, ls_reshape(g, tokens, B * T, H), 0, T, B)), "slice");
     REFUSED(each(g, ls_reshape(g, ls_batch_norm(g, "bn", image), B, -1)), "batch_norm in bn");

@@ -128,7 +128,7 @@ static void vit_head_reads_one_token(void **state)
 static void slices_that_stay(void **state)
 {
     (void)state;
-    for (int kind = 0; kind < 14; kind++) {
+    for (int kind = 0; kind < 15; kind++) {
         ls_graph *g;
         ASSERT_OK(ls_graph_create(&g, "slices"));
         ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 2, 6, 8)),
@@ -186,6 +186,9 @@ static void slices_that_stay(void **state)
             y = ls_concat(g, 1, 2, (ls_value[]){ ls_slice(g, h, 1, 0, 3), ls_slice(g, h, 1, 0, 2) });
             break;
         }
+        case 13: /* columns of two heads, as many as a head has */
+            y = ls_slice(g, ls_attention(g, ls_tanh(g, x), x, x, LS_NONE, 4, 0.5, false), 2, 2, 4);
+            break;
         default: { /* the bias of attention is cut by query */
             ls_value bias = ls_input(g, "bias", LS_TYPE(LS_F32, 1, 2, 6, 6));
             y = ls_slice(g, ls_attention(g, ls_tanh(g, x), x, x, ls_tanh(g, bias), 4, 0.5, false), 1, 4, 2);

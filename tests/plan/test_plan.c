@@ -220,6 +220,27 @@ static void replaced_inputs(void **state)
     }
 }
 
+/* Parts of a pack that replaces a source are computed in the source's memory, but not where the kernel still
+ * reads the old numbers while it writes the new ones. */
+static void parts_in_a_source(void **state)
+{
+    (void)state;
+    ls_graph *g = new_graph();
+    const ls_type flat = LS_TYPE(LS_F32, 64), square = LS_TYPE(LS_F32, 4, 8);
+    ls_value w = ls_param(g, "w", flat, (ls_init){ 0 }), first = ls_flat_view(g, w, 0, &square),
+             second = ls_flat_view(g, w, 32, &square);
+    ls_value turned = ls_reshape(g, ls_permute(g, first, 1, 0), 32), from_second = ls_exp(g, second);
+    ls_value other = ls_reshape(g, ls_permute(g, from_second, 1, 0), 32);
+    ls_output(g, "w", ls_pack(g, 2, (ls_value[]){ turned, other }, 0, 64, (int64_t[]){ 0, 32 }));
+    ls_plan *p = plan_of(g);
+    const int memory = place_of(p, "pack", 0)->alloc;
+    assert_ptr_equal(&p->allocs[memory], alloc_named(p, "w"));
+    assert_int_not_equal(place_of(p, "permute", 0)->alloc, memory); /* it reads what it would overwrite */
+    assert_int_equal(place_of(p, "permute", 1)->alloc, memory);
+    assert_int_equal(place_of(p, "permute", 1)->offset, 128);
+    release(p, g);
+}
+
 /* Constants, casts of parameters and recompute clones are made where they are needed; nodes that nothing
  * needs are not run. */
 static void lazy_nodes(void **state)
@@ -390,6 +411,7 @@ int main(void)
         cmocka_unit_test(state_in_place),
         cmocka_unit_test(old_state_is_gone),
         cmocka_unit_test(replaced_inputs),
+        cmocka_unit_test(parts_in_a_source),
         cmocka_unit_test(lazy_nodes),
         cmocka_unit_test(refusals),
         cmocka_unit_test(check_finds_overlap),

@@ -256,6 +256,22 @@ static ls_status load_and_print(void *context)
     return s;
 }
 
+/* A group without a decay has the optimizer's; 0 is one. */
+static void decays_of_groups(void **state)
+{
+    (void)state;
+    ls_recipe *r;
+    ASSERT_OK(load(&r,
+                   "model: {type: mlp}\ndata: {type: mnist}\n"
+                   "optimizer: {type: adamw, weight_decay: 0.5, groups: [{match: \"pattern:*bias\", "
+                   "weight_decay: 0}, {match: \"pattern:*1*\", lr_factor: 2}]}\n",
+                   0, NULL));
+    assert_true(ls_recipe_weight_decay(r, 0) == 0.5);
+    assert_true(ls_recipe_weight_decay(r, 1) == 0);
+    assert_true(ls_recipe_weight_decay(r, 2) == 0.5);
+    ls_recipe_destroy(&r);
+}
+
 /* Every allocation is refused in turn. */
 static void a_recipe_is_loaded_without_memory(void **state)
 {
@@ -279,6 +295,7 @@ int main(void)
         cmocka_unit_test(names_of_fsdp1_mean_what_they_meant),
         cmocka_unit_test(bundled_recipes_load),
         cmocka_unit_test(set_changes_one_key_or_nothing),
+        cmocka_unit_test(decays_of_groups),
         cmocka_unit_test(a_recipe_is_loaded_without_memory),
         cmocka_unit_test(differences_name_the_keys),
     };

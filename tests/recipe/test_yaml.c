@@ -8,6 +8,7 @@
 #include "recipe/model_row.h"
 #include "recipe/optim_row.h"
 #include "recipe/recipe_fields.h"
+#include "recipe/recipe_setting.h"
 #include "support/support.h"
 #include "recipe/load.h"
 
@@ -195,8 +196,44 @@ static void names_in_records(void **state)
     free(resolved);
     ls_recipe_destroy(&none);
 
-    /* a difference is told by name */
+    /* Another value is noticed by a hash in the record, a missing variable where its key is needed. */
     ls_recipe *text, *other;
+    static const char *const LATER[] = { "secret", "other", NULL };
+    ASSERT_OK(load(&text, WORDS, 0, NULL));
+    resolved = ls_recipe_yaml(text, false);
+    ls_recipe_destroy(&text);
+    ASSERT_CONTAINS(resolved, "tokenizer: \"${LS_TEST_S#");
+    assert_null(strstr(resolved, "secret"));
+    for (int i = 0; i < 3; i++) {
+        if (LATER[i])
+            setenv("LS_TEST_S", LATER[i], 1);
+        else
+            unsetenv("LS_TEST_S");
+        ASSERT_OK(ls_recipe_load_record(&there, resolved, strlen(resolved), "there", 0, NULL));
+        char *again = ls_recipe_yaml(there, false); /* keeps the hash that it has */
+        assert_string_equal(again, resolved);
+        free(again);
+        setenv("LS_TEST_S", LATER[i] ? LATER[i] : "secret", 1);
+        ASSERT_OK(load(&text, WORDS, 0, NULL));
+        difference = ls_recipe_difference(text, there);
+        static const char TOLD[] = "data.tokenizer: \"${LS_TEST_S}\" here, "
+                                   "another value of \"${LS_TEST_S}\" there";
+        assert_string_equal(difference, i ? TOLD : "");
+        free(difference);
+        ls_recipe_destroy(&text);
+        if (LATER[i]) {
+            assert_string_equal(there->data.tokenizer, LATER[i]);
+            ASSERT_OK(ls_recipe_check_names(there, "data."));
+        } else {
+            ASSERT_FAILS(ls_recipe_check_names(there, "data."), LS_E_USAGE, "data.tokenizer",
+                         "environment variable LS_TEST_S is not set");
+            ASSERT_OK(ls_recipe_check_names(there, "model."));
+        }
+        ls_recipe_destroy(&there);
+    }
+    free(resolved);
+
+    /* a difference is told by name */
     ASSERT_OK(load(&text, WORDS, 0, NULL));
     ASSERT_OK(load_set(&other, WORDS, "data.tokenizer=bytes"));
     difference = ls_recipe_difference(text, other);

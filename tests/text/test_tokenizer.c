@@ -257,6 +257,19 @@ static void single_words(void **state)
     ls_tokenizer_close(&t);
 }
 
+/* Of added tokens that begin at one place the longest counts, in whatever order they stand. */
+static void longest_added_token(void **state)
+{
+    (void)state;
+    ls_tokenizer *t = make_tokenizer(
+        "{\"added_tokens\":[{\"id\":3,\"content\":\"ab\"},{\"id\":4,\"content\":\"abab\"},"
+        "{\"id\":5,\"content\":\"aba\"}],"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\" \":2},\"merges\":[]}}");
+    expect_small(t, "abab", 1, (int32_t[]){ 4 });
+    expect_small(t, "aba ab", 3, (int32_t[]){ 5, 2, 3 });
+    ls_tokenizer_close(&t);
+}
+
 /* Characters that no token is: one unknown token each, or one for a run of them. */
 static void unknown_characters(void **state)
 {
@@ -311,12 +324,12 @@ static void unigram_sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_ones),        cmocka_unit_test(real_ones),
-        cmocka_unit_test(sentencepiece),     cmocka_unit_test(real_sentencepiece),
-        cmocka_unit_test(tokens_by_name),    cmocka_unit_test(unknown_characters),
-        cmocka_unit_test(unigram_sums),      cmocka_unit_test(patterns_are_unicode),
-        cmocka_unit_test(single_words),      cmocka_unit_test(white_space),
-        cmocka_unit_test(from_many_threads),
+        cmocka_unit_test(small_ones),          cmocka_unit_test(real_ones),
+        cmocka_unit_test(sentencepiece),       cmocka_unit_test(real_sentencepiece),
+        cmocka_unit_test(tokens_by_name),      cmocka_unit_test(unknown_characters),
+        cmocka_unit_test(unigram_sums),        cmocka_unit_test(patterns_are_unicode),
+        cmocka_unit_test(longest_added_token), cmocka_unit_test(single_words),
+        cmocka_unit_test(white_space),         cmocka_unit_test(from_many_threads),
     };
     return cmocka_run_group_tests(tests, read_golden, drop_golden);
 }
