@@ -134,7 +134,9 @@ static ls_status run(batch *b, const ls_split_opts *o, int64_t count, const ls_u
     LS_TRY(begin(b, o));
     for (int64_t at = 0; at < count; at += round) {
         const int64_t left = count - at - mine, all = count - at < round ? count - at : round;
-        if (ui->stop && *ui->stop)
+        if (o->watch)
+            LS_TRY(ls_watch_round(o->watch));
+        if (o->watch && o->watch->asked)
             return ls_fail(LS_E_STOPPED, "stopped after %lld of %lld texts", (long long)at, (long long)count);
         LS_TRY(agree(o->group,
                      generate(b, o, &how, o->first + at + mine, left < b->at_once ? left : b->at_once)));

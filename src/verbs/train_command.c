@@ -143,8 +143,10 @@ static ls_status existing_run(training *t, bool *done)
     if (*done || (!t->checkpoint[0] && d->before == LS_RUN_NEW))
         return LS_OK;
     if (t->checkpoint[0])
-        ls_log_info("continues after step %lld of %lld, from %s; %s %s", (long long)from->step,
-                    (long long)t->loop.total_steps, t->checkpoint, d->path, ls_run_state_past(d->before));
+        ls_log_info("continues after step %lld of %lld%s, from %s; %s %s", (long long)from->step,
+                    (long long)t->loop.total_steps,
+                    ls_resume_ending(from, t->loop.total_steps) ? ", with the evaluation" : "", t->checkpoint,
+                    d->path, ls_run_state_past(d->before));
     else
         ls_log_info("%s %s before its first checkpoint: it starts from the beginning", d->path,
                     ls_run_state_past(d->before));
