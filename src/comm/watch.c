@@ -59,3 +59,9 @@ ls_status ls_watch_round(ls_watch *w)
     w->done++;
     return LS_OK;
 }
+
+ls_status ls_watch_now(ls_watch *w)
+{
+    w->each = w->done;
+    return ls_watch_round(w);
+}

@@ -21,3 +21,5 @@ ls_watch ls_watch_flag(ls_group *g, const volatile sig_atomic_t *flag);
 /* Called before each round: w->asked may become other than 0. A request is obeyed before the next round; on
  * several ranks after a quarter of a second, if that is longer. Collective. */
 ls_status ls_watch_round(ls_watch *w);
+/* The same for rounds that take seconds: the ranks exchange their requests in each. Collective. */
+ls_status ls_watch_now(ls_watch *w);

@@ -419,6 +419,9 @@ static ls_status close_run(training *t, ls_status s, const char *message, const 
                          : s == LS_OK        ? LS_RUN_FINISHED
                          : s == LS_E_STOPPED ? LS_RUN_STOPPED
                                              : LS_RUN_FAILED;
+    /* stopped behind the loop, in an export: all is saved */
+    if (state == LS_RUN_STOPPED && (*d)->state == LS_RUN_RUNNING)
+        LS_TRY(ls_rundir_save_result(*d, LS_RUN_STOPPING, NULL));
     return ls_rundir_close(d, state, failed && !untouched ? message : NULL);
 }
 

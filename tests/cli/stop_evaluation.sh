@@ -17,8 +17,9 @@ cat >model.c <<'END'
 static ls_status build(ls_graph *g, const void *self, int64_t batch)
 {
     (void)self;
-    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, batch, 2)), y = ls_input(g, "y", LS_TYPE(LS_F32, batch, 1));
-    ls_loss(g, "l", ls_square(g, ls_sub(g, ls_linear(g, "fc", x, 1), y)), 1, LS_BY_ELEMENT, NULL);
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, batch, 2)), y = ls_input(g, "y", LS_TYPE(LS_F32, batch, 1)), found = ls_linear(g, "fc", x, 1);
+    ls_loss(g, "l", ls_square(g, ls_sub(g, found, y)), 1, LS_BY_ELEMENT, NULL);
+    ls_output(g, "found", found);
     return ls_graph_finish(g);
 }
 static void end_it(int64_t i)
@@ -45,6 +46,8 @@ static ls_status read_one(const ls_dataset *d, int64_t i, void *const *to)
     const float a = (float)(i * 37 % 64) / 64, b = (float)(i * 11 % 32) / 32;
     if (d->split == LS_SPLIT_EVAL)
         end_it(i);
+    else if (getenv("STOP_TRAIN"))
+        kill(getpid(), SIGTERM);
     if (to[0])
         memcpy(to[0], (float[]){ a, b }, 2 * sizeof(float));
     if (to[1])
@@ -178,14 +181,25 @@ STOP_AT=3:100 stopped 24 longer; try 0 train recipe.yaml --set run.name=longer -
 times 5 runs/longer/metrics.jsonl '"kind":"epoch"'; times 5 runs/longer/metrics.jsonl '"kind":"eval"'
 STOP_AT=1:100 try 75 train recipe.yaml --set run.name=unsaved --set checkpoint.every_epochs=-1
 has err "^stopped in the evaluation after step 12 of 24 on request; nothing is saved, because checkpoint.every_epochs is -1"
+# asked in the last step, without an evaluation: it ends; but reading the checkpoint for an export takes time, and is left to the next start
+for workers in 1 2; do
+    export=(--workers $workers --set train.steps=1 --set eval.every_epochs=-1 --set checkpoint.best.metric=train_loss)
+    STOP_TRAIN=1 try 0 train recipe.yaml --set run.name=last$workers "${export[@]}"; has runs/last$workers/result.json '"state":"finished"'
+    STOP_TRAIN=1 try 75 train recipe.yaml --set run.name=export$workers "${export[@]}" --set checkpoint.export=whole.safetensors
+    has runs/export$workers/result.json '"state":"stopped"'; [ ! -e runs/export$workers/whole.safetensors ] || bad "$what: was not asked in time"
+    try 0 train recipe.yaml --set run.name=export$workers "${export[@]}" --set checkpoint.export=whole.safetensors
+    cmp runs/export$workers/whole.safetensors runs/last$workers/checkpoints/latest/model.safetensors || bad "$what: another export"
+done
 # an attempt makes its evaluation, however little time it has
 STOP_AT=1:100 stopped 12 hurry
 try 75 train recipe.yaml --set run.name=hurry --set run.time_limit=0.001; has err "stopped after step 13 of 24 .* after the end of run.time_limit"
 once runs/hurry/metrics.jsonl '"kind":"eval",.*"step":12,'
 try 0 runs --metrics runs/hurry; times 2 out '^ *[01] '
 
-# ---- eval and its ranks
+# ---- eval, its ranks, and predict
 try 0 train recipe.yaml --set run.name=whole
 STOP_AT=0:100 try 75 eval runs/whole --module ./model.so; has err "^stopped after [0-9]+ of 200 samples of an evaluation$"; [ ! -s out ] || bad "$what: prints a result"
 SLOW=0.005 STOP_RANK=1 STOP_AT=0:45 try 75 eval runs/whole --module ./model.so --workers 2; has err "stopped after [0-9]+ of 200 samples of an evaluation$"; times 0 err '^error'
+STOP_AT=0:100 try 75 predict runs/whole --module ./model.so --out y.csv
+has err "^stopped after [0-9]+ of 200 samples; y.csv is not written$"; [ ! -e y.csv ] || bad "$what: writes y.csv"
 finish
