@@ -23,7 +23,7 @@ model: {type: vit, layers: 2, heads: 2, hidden_size: 32, mlp_size: 64}
 data: {type: idx, train_images: images, train_labels: labels, eval_images: images, eval_labels: labels}
 train: {epochs: 1000000, steps: 120, global_batch: 32, micro_batch: 8}
 schedule: {type: cosine, warmup_steps: 10}
-eval: {every_epochs: 4}
+eval: {every_epochs: 1}
 checkpoint: {every_epochs: 0, every_steps: 7}
 threads: 1
 END

@@ -156,7 +156,8 @@ typedef struct ls_generated {
 LS_API ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *r);
 /* The same for `n` prompts, as many at once as the generator has. texts[i] { 0 }: gets the text of
  * prompts[i]; free(texts[i].ids) is the caller's, also after an error. o->prompt and on_token do not count;
- * the random numbers of prompt i are those of seed + i. */
+ * the random numbers of prompt i are those of seed + i. LS_E_STOPPED after a request to stop (ls_stop_on),
+ * unless ranks split the layers. */
 LS_API ls_status ls_generate_all(ls_generator *g, int64_t n, const ls_tokens *prompts,
                                  const ls_generate_opts *o, ls_tokens *texts);
 

@@ -81,9 +81,10 @@ LS_API ls_status ls_fail_in(ls_status code, const char *format, ...) __attribute
 LS_API ls_status ls_trace(ls_status s, const char *file, int line, const char *function);
 
 /* From now on long work of the library ends with LS_E_STOPPED soon after *flag is nonzero: looking for files,
- * reading and checking them, tokenizing, building models. Training steps and saves do not look at it: a loop
- * of one's own looks itself, between steps. The library installs no signal handler; the program's own may set
- * the flag. For the whole process; NULL, as at first: nothing is stopped. Any thread. Local. */
+ * reading and checking them, tokenizing, building models, ls_generate_all. Training steps, evaluations and
+ * saves do not look at it: a loop of one's own looks itself, between steps. The library installs no signal
+ * handler; the program's own may set the flag. For the whole process; NULL, as at first: nothing is stopped.
+ * Any thread. Local. */
 LS_API void ls_stop_on(const volatile sig_atomic_t *flag);
 
 #define LS_TRY(expression)                                                 \

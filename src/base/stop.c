@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 static _Atomic(const volatile sig_atomic_t *) watched;
+static _Thread_local bool holds;
 
 void ls_stop_on(const volatile sig_atomic_t *flag)
 {
@@ -16,8 +17,10 @@ void ls_stop_on(const volatile sig_atomic_t *flag)
 bool ls_stop_asked(void)
 {
     const volatile sig_atomic_t *flag = atomic_load_explicit(&watched, memory_order_acquire);
-    return flag && *flag;
+    return flag && *flag && !holds;
 }
+
+void ls_stop_hold(bool held) { holds = held; }
 
 ls_status ls_stop_check(const char *doing, ...)
 {

@@ -80,9 +80,9 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o);
 void ls_terminal_close(void);
 
 /* lost_pages.c: when a mapped file is cut short, SIGBUS prints the name of the file, or tells the other
- * ranks, calls `record` with the message, and ends the process. `bars`: the terminal may have a progress
- * line. `rank`: the rank that a launcher started; -1: no launcher. */
-void ls_lost_pages_take(bool json, bool bars, int rank, void (*record)(const char *why));
+ * ranks, calls `record` with the message, and ends the process. The same for the other last words of a
+ * process (comm/last_words.h). `bars`: the terminal may have a progress line. */
+void ls_lost_pages_take(bool json, bool bars, void (*record)(const char *why));
 
 /* verb_*.c */
 ls_status ls_verb_train(const ls_args *a, const ls_ui *ui);

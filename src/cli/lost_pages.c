@@ -2,6 +2,8 @@
  * SIGBUS. /proc/self/maps tells which file the page is of, so the library keeps no table. The command
  * installs the handler; the library does not, because a program that uses it may have its own.
  *
+ * What else ends a process without an error that a call returns (comm/last_words.h) is printed here, too.
+ *
  * All functions here are safe in a signal handler. `record` is not, in general: it allocates memory and
  * writes files. But the signal comes at the instruction that reads the lost page, and none of our locks and
  * none of malloc's is held there. */
@@ -16,6 +18,7 @@
 #include "base/sys.h"
 #include "cli.h"
 #include "comm/last_words.h"
+#include "comm/launched.h"
 
 enum {
     EXIT_FAILED = 1, /* exit status of any other error (main.c) */
@@ -24,7 +27,7 @@ enum {
 
 /* Set before the handler is installed, which may run on any thread and only reads them. */
 static bool as_json, over_line;
-static int this_rank; /* -1: no launcher started this process */
+static int launched; /* as which rank a launcher of ours started this process; -1: none did */
 static void (*record)(const char *why);
 
 /* ---- which file */
@@ -127,7 +130,7 @@ static void describe(line *l, const char *path)
                "the whole file back and start again");
 }
 
-static void say(const char *what)
+static void say(const char *what, int rank)
 {
     static line l;
     struct timespec now = { 0 };
@@ -139,14 +142,23 @@ static void say(const char *what)
     } else {
         add(&l, over_line ? "\r\033[Kerror: " : "error: ");
     }
-    if (this_rank >= 0) {
+    if (rank >= 0) {
         add(&l, "rank ");
-        add_number(&l, this_rank);
+        add_number(&l, rank);
         add(&l, ": ");
     }
     add_shown(&l, what, as_json);
     add(&l, as_json ? "\"}\n" : "\n");
     ls_sys_write(STDERR_FILENO, l.text, l.n);
+}
+
+/* A function of a module that calls exit() comes here, too. */
+static void last_words(const char *what, int rank, bool said)
+{
+    alarm(PATIENCE); /* its default action ends the process, if another thread holds what `record` needs */
+    if (!said)
+        say(what, rank >= 0 ? rank : launched);
+    record(what);
 }
 
 static void on_bus_error(int number, siginfo_t *info, void *context)
@@ -166,23 +178,19 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     if (path[0] != '/') /* "[heap]", "[stack]": not a file */
         path[0] = 0;
     describe(&what, path);
-    alarm(PATIENCE); /* its default action ends the process, if another thread holds what `record` needs */
-    const bool heard = ls_last_words(LS_E_IO, what.text);
-    if (!heard)
-        say(what.text);
-    record(what.text);
-    if (heard || this_rank < 0)
+    if (ls_last_words(LS_E_IO, what.text) || launched < 0)
         _exit(EXIT_FAILED);
     /* the access repeats and ends the process by SIGBUS, which the launcher reports */
     signal(number, SIG_DFL);
 }
 
-void ls_lost_pages_take(bool json, bool bars, int rank, void (*record_failure)(const char *why))
+void ls_lost_pages_take(bool json, bool bars, void (*record_failure)(const char *why))
 {
     const struct sigaction action = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO };
     as_json = json;
     over_line = bars;
-    this_rank = rank;
+    launched = ls_launch_rank();
     record = record_failure;
+    ls_last_words_to(last_words);
     sigaction(SIGBUS, &action, NULL);
 }

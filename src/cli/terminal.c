@@ -248,7 +248,7 @@ void ls_terminal_open(ls_ui *ui, const ls_terminal_opts *o)
     T.silent = ls_launch_rank() > 0;
     ls_stop_on(&stop_wanted);
     take_signals(ls_launch_watched());
-    ls_lost_pages_take(T.json, T.bars, ls_launch_rank(), record_loss);
+    ls_lost_pages_take(T.json, T.bars, record_loss);
     *ui = (ls_ui){ .out = stdout,
                    .width = terminal_width(STDOUT_FILENO),
                    .colour = colours && isatty(STDOUT_FILENO),

@@ -4,6 +4,7 @@
 
 #include "base/argument.h"
 #include "base/clock.h"
+#include "base/stop.h"
 #include "base/sys.h"
 #include "generator_own.h"
 #include "search.h"
@@ -21,6 +22,7 @@ typedef struct job {
     const float *logits;
     int64_t apart;
     bool stopped; /* on_token has ended the text */
+    bool alone;   /* a request to stop may end this rank's work: no other waits for it */
     double prompt_seconds, seconds;
 } job;
 
@@ -133,6 +135,8 @@ static ls_status run(job *j, const ls_tokens *prompts, int64_t number)
     j->prompt_seconds = ls_now() - start;
     start = ls_now();
     for (int64_t n = 0; n < j->most && !all_over && !j->stopped; n++) {
+        if (j->alone)
+            LS_TRY(ls_stop_check("generating texts, of %lld tokens by now", (long long)n));
         if (n)
             LS_TRY(decode(j, n));
         LS_TRY(advance(j, &all_over));
@@ -202,7 +206,9 @@ ls_status ls_generate_all(ls_generator *g, int64_t n, const ls_tokens *prompts, 
     quiet.on_token = NULL;
     LS_TRY(check(g, n, prompts, o));
     for (int64_t at = 0; at < n; at += g->prompts) {
-        job j = { .g = g, .o = &quiet, .n = n - at < g->prompts ? n - at : g->prompts };
+        job j = {
+            .g = g, .o = &quiet, .n = n - at < g->prompts ? n - at : g->prompts, .alone = !g->group
+        };
         ls_status s = run(&j, prompts + at, at);
         for (int64_t p = 0; p < j.n && s == LS_OK; p++) {
             int64_t tokens;

@@ -62,5 +62,8 @@ ls_status ls_loop_export(ls_loop *l, bool replace)
     }
     free(from);
     free(to);
-    return s == LS_OK ? s : ls_fail_in(s, "checkpoint.export");
+    return s == LS_OK           ? s
+           : s == LS_E_STOPPED ? ls_fail(s, "checkpoint.export: %s; start it again to write %s/%s",
+                                         ls_error_message(), l->run->path, name)
+                               : ls_fail_in(s, "checkpoint.export");
 }

@@ -32,8 +32,8 @@ typedef struct ls_loop {
     double first_step_seconds, step_median;
     void (*started)(struct ls_loop *l); /* called just before the first step; NULL: nothing is called */
     /* Generates texts with the present weights for an evaluation (eval.generate); NULL: none are generated.
-     * Collective. */
-    ls_status (*generate)(struct ls_loop *l, ls_rouge_mean *out);
+     * LS_E_STOPPED where `watch` is asked. Collective. */
+    ls_status (*generate)(struct ls_loop *l, ls_watch *watch, ls_rouge_mean *out);
     void *context;
 } ls_loop;
 

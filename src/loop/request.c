@@ -128,11 +128,17 @@ static bool time_is_up(const ls_requests *q, bool evaluates)
            q->end - ls_now() < RESERVE * (2 * q->step + q->save + (evaluates ? q->evaluation : 0)) + ENDING;
 }
 
+static uint32_t stops(const ls_requests *q, bool evaluates)
+{
+    return (time_is_up(q, evaluates) ? LS_REQUEST_TIME : 0) |
+           (q->ui && q->ui->stop && *q->ui->stop ? LS_REQUEST_STOP : 0);
+}
+
+uint32_t ls_requests_stop(const ls_requests *q) { return stops(q, false); }
+
 uint32_t ls_requests_take(ls_requests *q, bool evaluates)
 {
-    uint32_t asked = time_is_up(q, evaluates) ? LS_REQUEST_TIME : 0;
-    if (q->ui && q->ui->stop && *q->ui->stop)
-        asked |= LS_REQUEST_STOP;
+    uint32_t asked = stops(q, evaluates);
     if (q->ui && q->ui->save && *q->ui->save != q->saves) {
         q->saves = *q->ui->save;
         asked |= LS_REQUEST_SAVE;

@@ -27,5 +27,7 @@ void ls_requests_answered(ls_requests *q);
 /* Returns the LS_REQUEST_ bits of the requests since the last call. `evaluates`: one of the next two steps
  * ends an epoch. */
 uint32_t ls_requests_take(ls_requests *q, bool evaluates);
+/* Of these only LS_REQUEST_STOP and LS_REQUEST_TIME, in an evaluation: the others wait for the next step. */
+uint32_t ls_requests_stop(const ls_requests *q);
 /* Writes the reason of a stop: "on request", or the limit of time. */
 void ls_requests_reason(char text[128], const ls_requests *q, uint32_t asked);

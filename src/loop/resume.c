@@ -34,6 +34,7 @@
     X("epoch_samples", sums.samples)                                      \
     X("epoch_targets", sums.count)                                        \
     X("epoch_skipped", sums.skipped)                                      \
+    X("epoch_replaced", sums.replaced)                                    \
     X("steps_per_epoch", steps_per_epoch)                                 \
     X("base_step", base_step)                                             \
     X("base_epoch", base_epoch)                                           \
@@ -112,6 +113,7 @@ static void read_point(ls_resume_point *p, const json_t *j)
     if (!p->steps_per_epoch && p->epoch > 0)
         /* the same; in the first epoch the number cannot be known */
         p->steps_per_epoch = (p->step - p->epoch_step) / p->epoch;
+    p->epoch_ended = json_object_get(j, "epoch_end");
     p->metrics.best_value = number_at(j, "best_value");
     p->metrics.eval = ls_evaluation_read(j, "eval_");
     p->metrics.eval_rouge = ls_rouge_read(j, "eval_");
@@ -128,20 +130,29 @@ int64_t ls_resume_epoch_step(const ls_resume_point *p, int64_t step)
     return (step - p->base_step) % p->steps_per_epoch;
 }
 
+bool ls_resume_ending(const ls_resume_point *p, int64_t total_steps)
+{
+    return p->sums.samples > 0 && !p->epoch_ended &&
+           (p->epoch_step == p->steps_per_epoch || p->step >= total_steps);
+}
+
 /* Sets the number of steps of an epoch from now on. If it changes, finished epochs stay finished, and the
- * running one begins again. */
+ * running one begins again, unless only its end is to come. */
 static void set_steps_per_epoch(ls_resume_point *p, int64_t now)
 {
     const int64_t before = p->steps_per_epoch;
     p->steps_per_epoch = now;
     if (!before || before == now)
         return;
+    const bool ends = p->epoch_step == before;
     ls_log_warn("an epoch has %lld steps now, and had %lld: epoch %lld begins %s after step %lld",
-                (long long)now, (long long)before, (long long)p->epoch, p->epoch_step ? "anew" : "as planned",
-                (long long)p->step);
+                (long long)now, (long long)before, (long long)(p->epoch + ends),
+                p->epoch_step && !ends ? "anew" : "as planned", (long long)p->step);
     p->base_step = p->step;
-    p->base_epoch = p->epoch;
-    p->epoch_step = 0;
+    p->base_epoch = p->epoch + ends;
+    p->epoch_step = ends ? now : 0;
+    if (ends)
+        return;
     memset(&p->sums, 0, sizeof p->sums);
 }
 

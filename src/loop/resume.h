@@ -9,16 +9,20 @@
 
 typedef struct ls_resume_point {
     int64_t step;              /* finished optimizer steps */
-    int64_t epoch, epoch_step; /* of the next step */
+    /* Of the next step. After a stop in the evaluation at the end of an epoch: that epoch and all of its
+     * steps. */
+    int64_t epoch, epoch_step;
     /* Epochs from number base_epoch on have steps_per_epoch steps; base_step steps were finished before them.
      * Both are 0 unless a change of the data or the batch changed the length of an epoch. */
     int64_t steps_per_epoch;
     int64_t base_step, base_epoch;
-    /* sums over the running epoch; `count`: of targets; `skipped`: of steps that changed no weight */
+    /* sums over the running epoch; `count`: of targets; `skipped`: of steps that changed no weight;
+     * `replaced`: broken samples, over all ranks */
     struct {
         double loss, seconds;
-        int64_t samples, count, skipped;
+        int64_t samples, count, skipped, replaced;
     } sums;
+    bool epoch_ended; /* only of a point that was read: `ended` was written */
     ls_run_metrics metrics;
     /* Only for writing; a point that was read has NULL here. */
     const ls_epoch_row *ended;      /* the epoch that ended with this step; NULL: none did */
@@ -27,6 +31,9 @@ typedef struct ls_resume_point {
 /* The epoch of step number `step` (from 0), and the step's number in it. */
 int64_t ls_resume_epoch(const ls_resume_point *p, int64_t step);
 int64_t ls_resume_epoch_step(const ls_resume_point *p, int64_t step);
+
+/* Whether the end of an epoch is still to be done: its steps are, or those of the run. */
+bool ls_resume_ending(const ls_resume_point *p, int64_t total_steps);
 
 /* The text of trainer.json; malloc'ed. Its numbers read back exactly. */
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t);

@@ -77,7 +77,9 @@ static ls_status find_all(ls_snapshots *s)
 ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
 {
     char name[LS_STEP_FOLDER_ROOM];
-    *s = (ls_snapshots){ .best = -1, .latest = -1, .dir = ls_path_join(d->path, "checkpoints") };
+    *s = (ls_snapshots){
+        .best = -1, .latest = -1, .from = from, .dir = ls_path_join(d->path, "checkpoints")
+    };
     if (d->rank)
         return ls_sys_have(s->dir);
     LS_TRY(ls_make_dirs(s->dir));
@@ -191,7 +193,10 @@ static ls_status publish(ls_snapshots *s, const ls_committed *c)
 {
     char name[LS_STEP_FOLDER_ROOM];
     ls_step_folder(name, c->step);
-    LS_TRY(add_step(s, c->step, c->value));
+    if (s->n && s->all[s->n - 1].step == c->step)
+        s->all[s->n - 1].value = c->value; /* it was replaced */
+    else
+        LS_TRY(add_step(s, c->step, c->value));
     LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
     if (c->best)
         LS_TRY(ls_checkpoint_point(s->dir, "best", name));
@@ -382,7 +387,8 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
     const ls_checkpoint_contents texts = { .config = config,
                                            .trainer = trainer,
                                            .max_file = (uint64_t)r->checkpoint.max_file,
-                                           .per_rank = r->checkpoint.files == LS_FILES_PER_RANK };
+                                           .per_rank = r->checkpoint.files == LS_FILES_PER_RANK,
+                                           .replace = at->step == s->from };
     const bool whole = dir && config && trainer;
     const ls_status status = !whole ? ls_fail(LS_E_MEMORY, "no memory for a checkpoint's name and texts")
                              : r->checkpoint.async ? save_beside(s, t, d, &c, dir, &texts)

@@ -23,6 +23,7 @@ typedef struct ls_snapshots {
     ls_kept *all; /* oldest first; only on rank 0 */
     int n, room;
     int64_t best, latest;       /* steps; -1: none. A save that is not finished counts */
+    int64_t from;               /* the step that the run continues from */
     double took;                /* seconds of the last finished save, on rank 0; 0: none yet */
     struct ls_pending *pending; /* the save that is not finished; NULL: none */
     struct ls_remote *remote;   /* rank 0's: the bucket that gets every checkpoint; not owned; NULL: none */
@@ -43,7 +44,8 @@ ls_status ls_snapshots_among_best(ls_snapshots *s, ls_rundir *d, ls_group *g, co
 
 /* Saves step-NNNNNNNN, moves the link `latest` (and `best`), and removes checkpoints that need not be kept:
  * never the newest or the best. Writes the metrics row. `epoch` is that of the last step. Does nothing if
- * this step has been saved. With checkpoint.async it returns when the state is copied. Collective. */
+ * this step has been saved. The checkpoint that the run continues from is replaced: it may lack the end of
+ * its epoch. With checkpoint.async it returns when the state is copied. Collective. */
 ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d,
                            const ls_resume_point *at, int64_t epoch, bool best);
 

@@ -39,8 +39,7 @@ static void at_exit(void)
     char text[700];
     snprintf(text, sizeof text, "%s called exit(): a function of a module returns a status (ls_fail)",
              inside);
-    if (!ls_last_words(LS_E_ARG, text))
-        ls_log(LS_ERROR, "%s", text);
+    ls_last_words(LS_E_ARG, text);
     fflush(NULL);
     _exit(1);
 }

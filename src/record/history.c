@@ -92,6 +92,31 @@ static void add_step(ls_history *h, const json_t *row, int64_t attempt)
                            attempt });
 }
 
+/* An attempt may begin with the evaluation of the epoch in which an earlier one was stopped. */
+static void add_eval(ls_history *h, const json_t *row, int64_t attempt)
+{
+    const int64_t step = whole(row, "step"), last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
+    if (attempt > h->attempt && h->n_steps)
+        start(h, attempt, step, last > step ? last - step : 0, NULL);
+    take_back(h, step + 1);
+    while (h->n_evals && h->evals[h->n_evals - 1].row.step >= step)
+        h->n_evals--;
+    APPEND(h, evals,
+           (ls_past_eval){ { step, whole(row, "epoch"), whole(row, "samples"), real(row, "seconds", NAN),
+                             ls_evaluation_read(row, ""), ls_rouge_read(row, "") },
+                           attempt });
+}
+
+/* The checkpoint from which an attempt continued may have been replaced. */
+static void add_checkpoint(ls_history *h, const json_t *row, int64_t attempt)
+{
+    const int64_t step = whole(row, "step");
+    while (h->n_checkpoints && h->checkpoints[h->n_checkpoints - 1].step >= step)
+        h->n_checkpoints--;
+    APPEND(h, checkpoints,
+           (ls_past_checkpoint){ step, whole(row, "epoch"), whole(row, "bytes"), attempt });
+}
+
 /* An older version called the loss of an epoch `loss`. A run that was lengthened ends its last epoch a second
  * time. */
 static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
@@ -155,20 +180,17 @@ static void add_report(ls_history *h, json_t *row, int64_t attempt)
 static void add_row(ls_history *h, json_t *row)
 {
     const char *kind = json_string_value(json_object_get(row, "kind"));
-    const int64_t attempt = whole(row, "attempt"), step = whole(row, "step"), epoch = whole(row, "epoch");
+    const int64_t attempt = whole(row, "attempt"), step = whole(row, "step");
     if (!kind)
         return;
     if (!strcmp(kind, "step"))
         add_step(h, row, attempt);
     else if (!strcmp(kind, "eval"))
-        APPEND(h, evals,
-               (ls_past_eval){ { step, epoch, whole(row, "samples"), real(row, "seconds", NAN),
-                                 ls_evaluation_read(row, ""), ls_rouge_read(row, "") },
-                               attempt });
+        add_eval(h, row, attempt);
     else if (!strcmp(kind, "epoch"))
         add_epoch(h, row, attempt);
     else if (!strcmp(kind, "checkpoint"))
-        APPEND(h, checkpoints, (ls_past_checkpoint){ step, epoch, whole(row, "bytes"), attempt });
+        add_checkpoint(h, row, attempt);
     else if (!strcmp(kind, "restart"))
         start(h, attempt, step, whole(row, "steps_lost"), json_string_value(json_object_get(row, "cause")));
     else if (!strcmp(kind, "change"))

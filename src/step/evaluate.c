@@ -302,7 +302,17 @@ static void show(const ls_ui *ui, int64_t done, int64_t total, double start)
                                                   .rate = (double)done / (ls_now() - start) });
 }
 
-ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui,
+/* LS_E_STOPPED if the evaluation ends here, on all ranks. */
+static ls_status ask(ls_watch *w, int64_t done, int64_t total)
+{
+    if (w)
+        LS_TRY(ls_watch_round(w));
+    return w && w->asked ? ls_fail(LS_E_STOPPED, "stopped after %lld of %lld samples of an evaluation",
+                                   (long long)done, (long long)total)
+                         : LS_OK;
+}
+
+ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_watch *watch,
                       ls_eval_result *out)
 {
     double start = ls_now();
@@ -334,7 +344,9 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
         clear(s, o);
     for (int64_t k = 0; k < steps && status == LS_OK; k++) {
         ls_loader_step b;
-        status = ls_loader_next(loader, &b, &done);
+        status = ask(watch, k * order.global_batch, set->n);
+        if (status == LS_OK)
+            status = ls_loader_next(loader, &b, &done);
         if (status == LS_OK)
             status = ls_trainer_feed(t, &b);
         if (status == LS_OK)
@@ -368,7 +380,7 @@ ls_status ls_trainer_evaluate(ls_trainer *t, const ls_dataset *set, ls_metric *o
     const ls_objective *o = &t->compiled.objective;
     const int first = o->n_losses > 1 ? 0 : 1; /* of one loss only the sum is shown */
     ls_eval_result e;
-    LS_TRY(ls_evaluate(t, set, t->compiled.micro_batch, NULL, &e));
+    LS_TRY(ls_evaluate(t, set, t->compiled.micro_batch, NULL, NULL, &e));
     *n = e.metrics.n;
     for (int i = 0; i < *n && i < max; i++)
         out[i] = (ls_metric){ i ? o->terms[first + i - 1].name : "loss", e.metrics.at[i].value };

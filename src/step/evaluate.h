@@ -5,6 +5,7 @@
 #include "lockstep/trainer.h"
 #include "base/evaluation.h"
 #include "base/ui.h"
+#include "comm/watch.h"
 
 typedef struct ls_eval_result {
     ls_evaluation
@@ -18,8 +19,9 @@ typedef struct ls_eval_result {
 
 /* Every rank runs ceil(n / (ranks * batch)) batches; samples of the last ones may be padding. Sums are exact,
  * so they do not depend on batches or ranks. Every rank gets the same result. LS_E_NUMERIC names the first
- * sample of which a row is not finite. Collective over the trainer's group; local without one. */
-ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui,
+ * sample of which a row is not finite. Where `watch` (NULL: nobody) is asked, LS_E_STOPPED before the next
+ * batch, on all ranks. Collective over the trainer's group; local without one. */
+ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_watch *watch,
                       ls_eval_result *out);
 /* Why the metric of this name is undefined. */
 const char *ls_evaluate_why(const ls_eval_result *e, const char *name);

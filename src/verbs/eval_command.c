@@ -107,6 +107,7 @@ static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o
     ls_dataset *set = NULL;
     ls_eval_result e;
     ls_rouge_mean rouge;
+    ls_watch watch = ls_watch_flag(g, ui->stop);
     char *other_data = NULL;
     int64_t step = 0;
     LS_TRY(ls_target_trainer(t, g, &setup, &trainer, &step));
@@ -117,9 +118,12 @@ static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o
         s = ls_data_agree(g, NULL, set);
     LS_TRY_TO(s, s, end);
     other_data = !g || ls_group_rank(g) == 0 ? ls_target_other_data(t, set) : NULL;
-    LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &e), end);
+    LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &watch, &e), end);
     if (o->generate) {
-        const ls_split_opts all = { .count = set->n, .how = o->how, .beams = o->beams };
+        ls_watch writing = ls_watch_flag(NULL, ui->stop);
+        const ls_split_opts all = {
+            .count = set->n, .how = o->how, .beams = o->beams, .watch = &writing
+        };
         ls_trainer_destroy(&trainer);
         LS_TRY_TO(s, generate(&rouge, &o->target, set, &all, ui), end);
     }

@@ -73,8 +73,14 @@ static ls_tensor samples(const ls_named_tensor *one, int64_t n)
     return ls_tensor_of(one->tensor.data, &t);
 }
 
-static ls_status compute(job *j, int64_t at, int64_t n)
+/* Samples `done` .. done+n-1 of those that were asked for. */
+static ls_status compute(job *j, int64_t done, int64_t n)
 {
+    const int64_t at = j->first + done;
+    const char *out = j->o->out;
+    if (j->ui->stop && *j->ui->stop)
+        return ls_fail(LS_E_STOPPED, "stopped after %lld of %lld samples%s%s%s", (long long)done,
+                       (long long)j->n, out ? "; " : "", out ? out : "", out ? " is not written" : "");
     void **to = ls_sys_calloc((size_t)j->set->n_fields, sizeof *to);
     ls_status s = ls_sys_have(to);
     for (int64_t r = 0; r < n && s == LS_OK; r++) {
@@ -242,10 +248,7 @@ static ls_status write_all(job *j)
     LS_TRY(put_header(j));
     for (int64_t done = 0, n; done < j->n; done += n) {
         n = j->n - done < j->batch ? j->n - done : j->batch;
-        if (j->ui->stop && *j->ui->stop)
-            return ls_fail(LS_E_STOPPED, "stopped after %lld of %lld samples; %s is not written",
-                           (long long)done, (long long)j->n, j->o->out);
-        LS_TRY(compute(j, j->first + done, n));
+        LS_TRY(compute(j, done, n));
         LS_TRY(put_batch(j, j->first + done, n));
         if (j->ui->progress)
             j->ui->progress(j->ui->context,
@@ -305,7 +308,7 @@ static ls_status show_all(job *j)
     ls_json_array(&json, NULL);
     for (int64_t done = 0, n; done < j->n && s == LS_OK; done += n) {
         n = j->n - done < j->batch ? j->n - done : j->batch;
-        s = compute(j, j->first + done, n);
+        s = compute(j, done, n);
         for (int64_t r = 0; r < n && s == LS_OK; r++)
             s = add_shown(j, &table, &json, j->first + done + r, r);
     }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/shown.h"
+#include "base/stop.h"
 #include "base/sys.h"
 #include "data/image_view.h"
 #include "generate_command.h"
@@ -53,6 +54,7 @@ static ls_status read_files(job *j)
     /* a model of pictures in files sees a new one as it saw those of its evaluation */
     const bool as_evaluation = !strcmp(r->data.type, "images") && !j->o->resize;
     for (int64_t i = 0; i < j->n; i++) {
+        LS_TRY(ls_stop_check("reading image %lld of %lld", (long long)i + 1, (long long)j->n));
         const char *path = j->o->inputs[i], *base = strrchr(path, '/');
         uint8_t *to = j->images + (size_t)i * j->image_bytes;
         if (access(path, F_OK))
@@ -68,6 +70,7 @@ static ls_status read_files(job *j)
 static ls_status read_samples(job *j)
 {
     for (int64_t i = 0; i < j->n; i++) {
+        LS_TRY(ls_stop_check("reading sample %lld of %lld", (long long)i + 1, (long long)j->n));
         void *const to[] = { j->images + (size_t)i * j->image_bytes, &j->samples[i].label };
         LS_TRY(j->set->read(j->set, j->o->first + i, to));
         snprintf(j->samples[i].name, sizeof j->samples[i].name, "%s %lld",
@@ -91,7 +94,9 @@ static ls_status compute(job *j)
         memcpy(images, j->images + (size_t)at * j->image_bytes, (size_t)n * j->image_bytes);
         for (int64_t i = 0; i < batch; i++)
             labels[i] = LS_IGNORE_LABEL; /* no loss is computed */
-        s = ls_trainer_eval(j->trainer, images, labels, NULL, predicted, probability);
+        s = ls_stop_check("predicting: %lld of %lld samples are done", (long long)at, (long long)j->n);
+        if (s == LS_OK)
+            s = ls_trainer_eval(j->trainer, images, labels, NULL, predicted, probability);
         for (int64_t i = 0; i < n && s == LS_OK; i++) {
             j->samples[at + i].predicted = predicted[i];
             j->samples[at + i].probability = probability[i * classes + predicted[i]];

@@ -124,7 +124,19 @@ static ls_status generate(batch *b, const ls_split_opts *o, const ls_generate_op
     return LS_OK;
 }
 
-/* In rounds, so that no rank waits for another longer than a batch takes. */
+/* LS_E_STOPPED if the work ends here, on all ranks. */
+static ls_status ask(const ls_split_opts *o, int64_t done, int64_t count)
+{
+    if (!o->watch)
+        return LS_OK;
+    LS_TRY(ls_watch_now(o->watch));
+    return o->watch->asked
+               ? ls_fail(LS_E_STOPPED, "stopped after %lld of %lld texts", (long long)done, (long long)count)
+               : LS_OK;
+}
+
+/* In rounds, so that no rank waits for another longer than a batch takes. A rank that is asked to stop ends
+ * its batch at once, and then waits for what the others say. */
 static ls_status run(batch *b, const ls_split_opts *o, int64_t count, const ls_ui *ui)
 {
     const ls_generate_opts how = ls_text_model_options(b->m, &o->how);
@@ -132,12 +144,13 @@ static ls_status run(batch *b, const ls_split_opts *o, int64_t count, const ls_u
                   round = ranks * b->at_once;
     const double start = ls_now();
     LS_TRY(begin(b, o));
+    LS_TRY(ask(o, 0, count));
     for (int64_t at = 0; at < count; at += round) {
         const int64_t left = count - at - mine, all = count - at < round ? count - at : round;
-        if (ui->stop && *ui->stop)
-            return ls_fail(LS_E_STOPPED, "stopped after %lld of %lld texts", (long long)at, (long long)count);
-        LS_TRY(agree(o->group,
-                     generate(b, o, &how, o->first + at + mine, left < b->at_once ? left : b->at_once)));
+        const ls_status s = generate(b, o, &how, o->first + at + mine, left < b->at_once ? left : b->at_once);
+        LS_TRY(agree(o->group, s == LS_E_STOPPED && o->watch ? LS_OK : s));
+        LS_TRY(ask(o, at, count));
+        LS_TRY(s);
         if (o->on_round)
             LS_TRY(o->on_round(o->context, all, b->at_once));
         show(ui, at + all, count, start);

@@ -1,5 +1,6 @@
 /* split_texts.h - the texts that a T5 makes for the samples of a split, beside their targets. */
 #pragma once
+#include "comm/watch.h"
 #include "text/rouge.h"
 #include "text_model.h"
 
@@ -14,6 +15,7 @@ typedef struct ls_split_opts {
     ls_generate_opts how;
     int64_t beams;
     ls_group *group; /* whose ranks share the samples; NULL: one process does all */
+    ls_watch *watch; /* LS_E_STOPPED before the next batch where it is asked, on all ranks; NULL: nobody */
     /* Called in the order of the split, on the rank that generated the text. */
     ls_status (*on_text)(void *context, const ls_sample_text *t);
     /* Called on every rank when each has generated its next share: of `n` samples, rank after rank, at most

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
@@ -83,7 +84,9 @@ ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool tr
 ls_status ls_text_model_of_run(ls_text_model *m, ls_recipe *r, const ls_setup *setup, ls_trainer *t)
 {
     *m = (ls_text_model){ .target = { .recipe = r }, .setup = *setup, .trainer = t };
+    ls_stop_hold(true); /* a rank that ends here alone could not save with the others */
     const ls_status s = open_tokenizer(m, NULL);
+    ls_stop_hold(false);
     if (s != LS_OK)
         ls_text_model_release(m);
     return s;
@@ -188,8 +191,12 @@ ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o)
     all.param = t->param;
     all.modules = t->modules;
     all.output = t->output;
-    if (m->trainer)
-        return generator_of_run(m, &all);
+    if (m->trainer) {
+        ls_stop_hold(true);
+        s = generator_of_run(m, &all);
+        ls_stop_hold(false);
+        return s;
+    }
     all.group = m->group;
     if (!m->target.checkpoint) {
         LS_TRY(ls_setup_weights(&w, m->target.recipe));

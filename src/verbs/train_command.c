@@ -143,8 +143,10 @@ static ls_status existing_run(training *t, bool *done)
     if (*done || (!t->checkpoint[0] && d->before == LS_RUN_NEW))
         return LS_OK;
     if (t->checkpoint[0])
-        ls_log_info("continues after step %lld of %lld, from %s; %s %s", (long long)from->step,
-                    (long long)t->loop.total_steps, t->checkpoint, d->path, ls_run_state_past(d->before));
+        ls_log_info("continues after step %lld of %lld%s, from %s; %s %s", (long long)from->step,
+                    (long long)t->loop.total_steps,
+                    ls_resume_ending(from, t->loop.total_steps) ? ", with the evaluation" : "", t->checkpoint,
+                    d->path, ls_run_state_past(d->before));
     else
         ls_log_info("%s %s before its first checkpoint: it starts from the beginning", d->path,
                     ls_run_state_past(d->before));
@@ -417,6 +419,9 @@ static ls_status close_run(training *t, ls_status s, const char *message, const 
                          : s == LS_OK        ? LS_RUN_FINISHED
                          : s == LS_E_STOPPED ? LS_RUN_STOPPED
                                              : LS_RUN_FAILED;
+    /* stopped behind the loop, in an export: all is saved */
+    if (state == LS_RUN_STOPPED && (*d)->state == LS_RUN_RUNNING)
+        LS_TRY(ls_rundir_save_result(*d, LS_RUN_STOPPING, NULL));
     return ls_rundir_close(d, state, failed && !untouched ? message : NULL);
 }
 

@@ -4,6 +4,5 @@
 #include "text/rouge.h"
 
 /* What ls_loop.generate is. The ranks share the samples; each has a whole copy of the weights until the call
- * ends. A request to stop waits for the end, as it does in an evaluation. Collective over the loop's group.
- */
-ls_status ls_train_generate(ls_loop *l, ls_rouge_mean *out);
+ * ends. Collective over the loop's group. */
+ls_status ls_train_generate(ls_loop *l, ls_watch *watch, ls_rouge_mean *out);

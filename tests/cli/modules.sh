@@ -209,9 +209,11 @@ for at in OPEN BUILD DATA; do
 done
 # also in the loader's thread, and at the end
 exits() { # AT WORDS
-    module "-DIN_$1=exit(0)"; try 1 train recipe.yaml --set run.name=exit; once err "bad 0 \(./bad.so\): $2 called exit\(\)"; rm -rf runs/exit
+    module "-DIN_$1=exit(0)"; try 1 train recipe.yaml --set run.name=exit; once err "^error: bad 0 \(./bad.so\): $2 called exit\(\)"
+    has runs/exit/result.json "\"state\":\"$3\""; rm -rf runs/exit
 }
-exits READ read; exits SET_CLOSE "close of its data"; exits CLOSE close
+exits READ read failed
+exits SET_CLOSE "close of its data" finished; exits CLOSE close finished
 # on one rank of two: the parent says it once, and which rank it was
 for rank in 0 1; do
     module "-DIN_READ=if (getenv(\"LOCKSTEP_RANK\") && getenv(\"LOCKSTEP_RANK\")[0] == $((48 + rank))) exit(0)"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# mpi.sh MPIRUN COMMAND EXAMPLE - training by ranks that mpirun starts, on pretend hosts: the same weights as one process; what a failure says.
+# mpi.sh MPIRUN COMMAND EXAMPLE CC ROOT [SANITIZERS] - training by ranks that mpirun starts, on pretend hosts: the same weights as one process; what a failure says.
 set -eu
-mpirun=$1 lockstep=$2 example=$3
+mpirun=$1 lockstep=$2 example=$3 cc=$4 root=$5 sanitize=${6:+-fsanitize=$6}
 work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-mpi-XXXXXX")
 cd "$work"
 trap 'cd /; rm -rf "$work"' EXIT
@@ -101,10 +101,62 @@ for hosts in 1 2; do
     wait_for grep -q '"step":3,' runs/lost/metrics.jsonl
     : > 1/images
     wait $job && fails "a file was cut short, and nobody noticed"
-    [ "$(grep -c "^error: rank 1: $work/1/images: a part of it is gone" err)" = 1 ] && [ "$(grep -c ^error: err)" -le $hosts ] || fails "a file was cut short on $hosts hosts: which?"
+    grep -q "^error: rank 1: $work/1/images: a part of it is gone" err && [ "$(grep -c ^error: err)" -le $hosts ] || fails "a file was cut short on $hosts hosts: which?"
     grep -q '"state":"failed".*"error":"rank 1: .*/1/images: a part of it is gone' runs/lost/result.json || fails "a file was cut short: not written down"
     wait_for nobody_left
     rm -r runs/lost
+done
+
+# a module calls exit() on rank 1, while rank 0 is in a read that does not end within the second that mpirun grants: rank 1 names the function itself
+cat > exits.c << END
+#include <lockstep/lockstep.h>
+#include <stdlib.h>
+#include <unistd.h>
+static ls_status build(ls_graph *g, const void *self, int64_t batch)
+{
+    (void)self;
+    ls_loss(g, "l", ls_square(g, ls_linear(g, "fc", ls_input(g, "x", LS_TYPE(LS_F32, batch, 2)), 1)), 1, LS_BY_ELEMENT, NULL);
+    return ls_graph_finish(g);
+}
+static ls_status read_one(const ls_dataset *d, int64_t i, void *const *to)
+{
+    (void)d, (void)i;
+    if (atoi(getenv("OMPI_COMM_WORLD_RANK")) == 1)
+        exit(0);
+    sleep(60);
+    ((float *)to[0])[0] = ((float *)to[0])[1] = 0;
+    return LS_OK;
+}
+static ls_status data(ls_dataset **out, void *self, ls_split split, ls_config *c)
+{
+    static const ls_field fields[] = { { .name = "x", .type = { LS_F32, 1, { 2 } } } };
+    static ls_dataset sets[2];
+    (void)self, (void)c;
+    sets[split] = (ls_dataset){ .name = "n", .source = "s", .split = split, .n = 32, .n_fields = 1, .fields = fields, .read = read_one };
+    *out = &sets[split];
+    return LS_OK;
+}
+LS_MODULE_EXPORT const ls_model_module *lockstep_module(void)
+{
+    static const ls_model_module m = { LS_MODULE_DEFAULTS, .name = "exits", .version = "0", .build = build, .data = data };
+    return &m;
+}
+END
+# shellcheck disable=SC2086
+"$cc" -shared -fPIC $sanitize -I"$root/include" exits.c -o exits.so > out 2> err || fails "cc"
+cat > exits.yaml << END
+model: {type: module, path: ./exits.so}
+data: {type: module}
+train: {epochs: 1, global_batch: 8, micro_batch: 4}
+threads: 1
+END
+for hosts in 1 2; do
+    if LOCKSTEP_FAKE_NODES=$hosts "$mpirun" -n 2 "$lockstep" train exits.yaml --set run.name=exits > out 2> err; then
+        fails "exit() on rank 1, and nobody noticed"
+    fi
+    grep -q "^error: rank 1: exits 0 (./exits.so): read called exit(): a function of a module returns a status" err || fails "exit() on rank 1 of $hosts hosts: which function?"
+    wait_for nobody_left
+    rm -rf runs/exits
 done
 
 # a rank of another host that does not come is named long before the wait fails

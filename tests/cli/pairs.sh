@@ -128,6 +128,19 @@ try 0 train recipe.yaml --set run.name=again2 "${rouge[@]}" --set train.steps=10
 try 0 train recipe.yaml --set run.name=again2 "${rouge[@]}" --set train.steps=0 --workers 2
 [ "$(means again2 | tail -3)" = "$(means rouge | tail -3)" ] || bad "$what: other means after a resume"
 cmp runs/rouge/checkpoints/latest/optimizer.safetensors runs/again2/checkpoints/latest/optimizer.safetensors || bad "$what: another optimizer state"
+# stopped while it generates, on one rank and on two: after a text, and the next start generates all of them
+for workers in 1 2; do
+    "$lockstep" train recipe.yaml --set run.name=stopped --workers $workers "${rouge[@]}" --set eval.generate.tokens=20000 >out 2>err </dev/null &
+    run=$! what="stopped on $workers"
+    until_true grep -q '"doing":"generating"' runs/stopped/log/rank-0.heartbeat.json
+    sleep 0.3; SECONDS=0
+    kill -TERM $run; wait $run; got=$?
+    [ $got -eq 75 ] || bad "$what: exit status $got"
+    [ $SECONDS -lt 20 ] || bad "$what: took $SECONDS s" # 20000 tokens take minutes
+    has err "^stopped in the evaluation after step 4 of 24 on request"
+    times 0 runs/stopped/metrics.jsonl '"kind":"(eval|epoch)"'
+    [ $workers = 2 ] || rm -r runs/stopped
+done
 has runs/again2/result.json "\"value\":$most,"
 refused 2 "eval_rougeL needs eval.generate.tokens" train recipe.yaml --set run.name=x --set "checkpoint.best={metric: eval_rougeL, mode: max}"
 refused 2 "checkpoint.best.metric: the model has no metric eval_acuracy; there are train_loss, eval_loss, eval_accuracy; is it eval_accuracy\?" \

@@ -76,7 +76,8 @@ static void bound_states_are_copied(void **state)
     ASSERT_OK(ls_session_run(s, 1, false));
     ASSERT_OK(ls_session_run(s, 0, false));
     for (int i = 0; i < 16; i++)
-        assert_true(mine[i] == (float)i && get(s, "w", i) == (float)(i + 1) && get(s, "y", i) == -(float)(i + 1));
+        assert_true(mine[i] == (float)i && get(s, "w", i) == (float)(i + 1) &&
+                    get(s, "y", i) == -(float)(i + 1));
     ls_session_destroy(&s);
     for (int i = 0; i < 2; i++)
         ls_plan_destroy(&plans[i]);

@@ -249,9 +249,9 @@ static void bad_numbers_are_blamed(void **state)
     p = plan_of(g, "ref", 1);
     ASSERT_OK(ls_session_create(&s, 1, &p));
     for (int i = 0; i < 8; i++)
-        data(s, "x")[i] = i % 4 == 0 || i % 4 == 3 ? NAN : 1;
+        value_set(s, "x", i, i % 4 == 0 || i % 4 == 3 ? (double)NAN : 1);
     ASSERT_OK(ls_session_run(s, 0, true));
-    data(s, "x")[6] = NAN;
+    value_set(s, "x", 6, (double)NAN);
     ASSERT_FAILS(ls_session_run(s, 0, true), LS_E_NUMERIC, "input \"x\"", "1 of 4", "element 3");
     ls_session_destroy(&s);
     ls_plan_destroy(&p);

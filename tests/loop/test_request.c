@@ -70,9 +70,13 @@ static void time_that_is_up(void **state)
     q.evaluation = 5000;
     assert_int_equal(ls_requests_take(&q, false) & LS_REQUEST_TIME, 0);
     assert_int_equal(ls_requests_take(&q, true) & LS_REQUEST_TIME, LS_REQUEST_TIME);
+    assert_int_equal(ls_requests_stop(&q), 0); /* it has begun */
     ls_requests_saved(&q, 6000);
     ls_requests_saved(&q, 1);
     assert_int_equal(ls_requests_take(&q, false) & LS_REQUEST_TIME, LS_REQUEST_TIME);
+    save++;
+    assert_int_equal(ls_requests_stop(&q), LS_REQUEST_TIME); /* the save waits for a step */
+    assert_int_equal(ls_requests_take(&q, false), LS_REQUEST_TIME | LS_REQUEST_SAVE);
     ls_recipe_destroy(&r);
 }
 

@@ -44,7 +44,8 @@ static void through(ls_resume_point *out, ls_epoch_row *ended, ls_trainer *t, co
     ASSERT_OK(
         ls_resume_load(out, &change, dir, t, r, &(ls_resume_now){ .train = &SET, .steps_per_epoch = 3 }));
     assert_null(change.what);
-    assert_true(ls_resume_ended(ended, dir, &SET, NULL));
+    if (ended)
+        assert_true(ls_resume_ended(ended, dir, &SET, NULL));
 }
 
 /* At the end of an epoch, or within one. */
@@ -92,6 +93,52 @@ static void through_versions(bool within, const char *const (*older_names)[2])
     ls_recipe_destroy(&r);
 }
 
+/* Stopped in the evaluation behind an epoch of 3 steps. Then an epoch has more steps. */
+static void an_epoch_whose_end_is_to_come(void **state)
+{
+    (void)state;
+    static const char TEXT[] = "model: {type: mlp}\ndata: {type: shapes}\n";
+    ls_recipe *r;
+    ls_trainer *t;
+    const ls_epoch_row row = { .train_loss = 0.75 };
+    ls_resume_change change = { 0 };
+    ASSERT_OK(ls_recipe_load_text(&r, TEXT, strlen(TEXT), "here.yaml", 0, NULL));
+    ASSERT_OK(ls_trainer_create(&t, training_build_mlp, &MLP, .micro_batch = 2, .threads = 1));
+    ASSERT_OK(ls_trainer_init(t, 1));
+    ls_resume_point point = { .step = 9,
+                              .epoch = 2,
+                              .epoch_step = 3,
+                              .steps_per_epoch = 3,
+                              .sums = { .loss = 6, .samples = 8, .count = 4, .replaced = 5 },
+                              .metrics = { .epoch = 2 },
+                              .train = &SET },
+                    p;
+    char *text = ls_resume_text(&point, r, t);
+    through(&p, NULL, t, r, text, "ending");
+    free(text);
+    assert_true(p.epoch == 2 && p.epoch_step == 3 && p.metrics.epoch == 2 && p.sums.replaced == 5);
+    assert_true(ls_resume_ending(&p, 12) && ls_resume_ending(&p, 9));
+    assert_true(ls_resume_epoch(&p, 9) == 3 && ls_resume_epoch_step(&p, 9) == 0); /* of the next step */
+    ASSERT_OK(ls_resume_load(&p, &change, ls_test_path("ending"), t, r,
+                             &(ls_resume_now){ .train = &SET, .steps_per_epoch = 5 }));
+    assert_true(ls_resume_ending(&p, 12) && p.epoch == 2 && p.epoch_step == 5 && p.sums.samples == 8);
+    assert_true(ls_resume_epoch(&p, 9) == 3 && ls_resume_epoch_step(&p, 10) == 1);
+    /* in the middle of an epoch, unless the run ends there and its end is not done */
+    point.step = 8;
+    point.epoch_step = 2;
+    text = ls_resume_text(&point, r, t);
+    through(&p, NULL, t, r, text, "middle");
+    free(text);
+    assert_true(!ls_resume_ending(&p, 12) && ls_resume_ending(&p, 8));
+    point.ended = &row;
+    text = ls_resume_text(&point, r, t);
+    through(&p, NULL, t, r, text, "cut");
+    free(text);
+    assert_false(ls_resume_ending(&p, 8));
+    ls_trainer_destroy(&t);
+    ls_recipe_destroy(&r);
+}
+
 static void of_this_version_and_of_older_ones(void **state)
 {
     (void)state;
@@ -113,6 +160,7 @@ static void of_this_version_and_of_older_ones(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(of_this_version_and_of_older_ones) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(an_epoch_whose_end_is_to_come),
+                                        cmocka_unit_test(of_this_version_and_of_older_ones) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

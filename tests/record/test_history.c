@@ -86,6 +86,22 @@ static void an_epoch_that_was_lengthened_ends_once(void **state)
     ls_history_release(&h);
 }
 
+/* Stopped in the evaluation after step 2; killed in its second step from there on; the evaluation again. */
+static void an_attempt_may_begin_with_an_evaluation(void **state)
+{
+    (void)state;
+    ls_history h;
+    static const char ROWS[] = STEP(0, 1, 4) STEP(0, 2, 3) SAVED(0, 2) EVAL(1, 2, 9) EPOCH(1, 0, 2, 3.5)
+        SAVED(1, 2) STEP(1, 3, 2) EVAL(2, 2, 9) EPOCH(2, 0, 2, 3.5) SAVED(2, 2) STEP(2, 3, 2);
+    ASSERT_OK(ls_history_read(&h, run_of(ROWS)));
+    assert_int_equal(h.n_steps, 3);
+    assert_true(h.n_evals == 1 && h.evals[0].attempt == 2 && h.n_epochs == 1 && h.n_checkpoints == 1);
+    assert_int_equal(h.n_starts, 2);
+    assert_true(h.starts[0].attempt == 1 && h.starts[0].step == 2 && h.starts[0].lost == 0);
+    assert_true(h.starts[1].attempt == 2 && h.starts[1].step == 2 && h.starts[1].lost == 1);
+    ls_history_release(&h);
+}
+
 /* However far its last row has come. */
 static void a_run_is_read_while_it_is_written(void **state)
 {
@@ -251,6 +267,7 @@ int main(void)
         cmocka_unit_test(a_change_begins_an_attempt),
         cmocka_unit_test(what_was_done_again_counts_once),
         cmocka_unit_test(an_epoch_that_was_lengthened_ends_once),
+        cmocka_unit_test(an_attempt_may_begin_with_an_evaluation),
         cmocka_unit_test(a_run_is_read_while_it_is_written),
         cmocka_unit_test(tables_show_the_series_that_counts),
         cmocka_unit_test(the_last_epochs_are_enough_at_the_end),

@@ -72,7 +72,7 @@ static ls_status evaluate(rank *r)
     };
     t->compiled.parallel.rank = r->group ? ls_group_rank(r->group) : 0;
     if (s == LS_OK)
-        s = ls_evaluate(t, &SET, r->batch, NULL, &r->result);
+        s = ls_evaluate(t, &SET, r->batch, NULL, NULL, &r->result);
     ls_trainer_destroy(&t);
     return s;
 }
@@ -123,11 +123,11 @@ static void padding_must_not_change_a_metric(void **state)
                                     .eval_only = true));
         ASSERT_OK(ls_trainer_init(t, 5));
         if (i == 0)
-            ASSERT_FAILS(ls_evaluate(t, &SET, batches[i], NULL, &halves), LS_E_USAGE,
+            ASSERT_FAILS(ls_evaluate(t, &SET, batches[i], NULL, NULL, &halves), LS_E_USAGE,
                          "evaluation of 70 samples", "test_evaluate.c:", "\"distance\"",
                          "micro-batches that divide the samples");
         else
-            ASSERT_OK(ls_evaluate(t, &SET, batches[i], NULL, i == 1 ? &whole : &halves));
+            ASSERT_OK(ls_evaluate(t, &SET, batches[i], NULL, NULL, i == 1 ? &whole : &halves));
         ls_trainer_destroy(&t);
     }
     assert_true(ls_evaluation_get(&whole.metrics, "distance") > 0);

@@ -149,7 +149,7 @@ static void other_data_is_refused(void **state)
         "no \"images\"");
     text.fields = (ls_field[]){ SAMPLE_FIELDS[0], words[1] };
     ASSERT_FAILS(ls_trainer_check_data(t, &text), LS_E_SHAPE, "no \"labels\"; is it \"label\"?");
-    ASSERT_FAILS(ls_evaluate(t, &large, 8, NULL, &e), LS_E_SHAPE, "u8 [1, 9, 8]",
+    ASSERT_FAILS(ls_evaluate(t, &large, 8, NULL, NULL, &e), LS_E_SHAPE, "u8 [1, 9, 8]",
                  "\"images\" must be u8 [1, 8, 8]");
     ASSERT_FAILS(ls_trainer_check_data(t, &never), LS_E_SHAPE, "\"labels\" are counted", "ignorable");
     ASSERT_FAILS(ls_dataset_check(&text, 1, 8, 8, 5), LS_E_SHAPE, "is not a data set of labelled images");

@@ -1,0 +1,213 @@
+/* epoch_end.c - see epoch_end.h. */
+#include "epoch_end.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/c_locale.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/str.h"
+#include "comm/comm.h"
+#include "early_stopping.h"
+
+bool ls_epoch_evaluates(const ls_loop *l, int64_t epoch, bool last)
+{
+    const int64_t every = l->recipe->eval.every_epochs;
+    return l->eval && (last || (every > 0 && (epoch + 1) % every == 0));
+}
+
+int ls_digits(int64_t n) { return snprintf(NULL, 0, "%lld", (long long)n); }
+
+bool ls_dataset_is_text(const ls_dataset *set)
+{
+    const ls_field *targets = ls_dataset_field(set, "targets");
+    return targets && targets->type.ndim > 0 && targets->type.dtype == LS_I32;
+}
+
+const char *ls_loss_text(char out[32], double loss)
+{
+    if (isnan(loss))
+        return "no loss";
+    ls_snprintf(out, 32, "loss %.4f", loss);
+    return out;
+}
+
+/* The evaluation in the line of its epoch. */
+static void describe(ls_str *out, const ls_loop *l, const ls_eval_result *e, const ls_rouge_mean *rouge)
+{
+    char loss[32];
+    ls_str_printf(out, "  eval %s", ls_loss_text(loss, e->loss));
+    if (isnan(e->loss))
+        ls_str_printf(out, " (%s)", ls_evaluate_why(e, "loss"));
+    if (ls_dataset_is_text(l->eval) && !isnan(e->loss) && isnan(ls_evaluation_get(&e->metrics, "perplexity")))
+        ls_str_printf(out, "  perplexity %.4g", exp(e->loss));
+    for (int i = 1; i < e->metrics.n; i++)
+        if (isnan(e->metrics.at[i].value))
+            ls_str_printf(out, "  no %s", e->metrics.at[i].name);
+        else if (!strcmp(e->metrics.at[i].name, "accuracy"))
+            ls_str_printf(out, "  accuracy %.2f%% (%lld of %lld)", 100 * e->accuracy, (long long)e->correct,
+                          (long long)e->count);
+        else
+            ls_str_printf(out, "  %s %.4g", e->metrics.at[i].name, e->metrics.at[i].value);
+    if (rouge->texts)
+        ls_str_printf(out, "  rouge1 %.4f  rouge2 %.4f  rougeL %.4f", rouge->mean.rouge1, rouge->mean.rouge2,
+                      rouge->mean.rougeL);
+}
+
+/* Whether an epoch that evaluated, or did not, has measured the metric of checkpoint.best. */
+static bool measures_best(const ls_loop *l, bool evaluated)
+{
+    const char *metric = l->recipe->checkpoint.best.metric;
+    return !strcmp(metric, "train_loss") || (evaluated && (l->generate || strncmp(metric, "eval_rouge", 10)));
+}
+
+/* The metric of checkpoint.best is undefined: says so and why, the first time in an attempt. */
+static void say_undefined(ls_loop *l, int64_t epoch, const ls_eval_result *e)
+{
+    const char *metric = l->recipe->checkpoint.best.metric,
+               *why = !strcmp(metric, "train_loss")        ? "no step of the epoch has a loss"
+                      : !strncmp(metric, "eval_rouge", 10) ? "no text was generated"
+                                                           : ls_evaluate_why(e, metric + strlen("eval_"));
+    if (l->said_undefined)
+        return;
+    l->said_undefined = true;
+    snprintf(l->run->no_best, sizeof l->run->no_best, "%s is undefined: %s", metric, why);
+    ls_log_warn("epoch %lld: %s. While it is undefined, no epoch becomes the best (checkpoint.best.metric)%s",
+                (long long)epoch, l->run->no_best,
+                l->recipe->train.early_stopping.patience
+                    ? ", and early stopping counts the epochs as ones without improvement"
+                    : "");
+}
+
+/* An epoch in which no target counts is an error: it has changed no weight. So is a run that ends within its
+ * first epoch without one that counts. */
+static ls_status check_targets(int64_t epoch, const ls_epoch_sum *sum, bool whole)
+{
+    if (sum->count || sum->targets || !(whole || epoch == 0))
+        return LS_OK;
+    return ls_fail(LS_E_NUMERIC,
+                   "epoch %lld: no target counts in any of its %lld samples, so there is no loss, and no "
+                   "weight has changed: all are ignored, masked or of weight 0. Look at the targets: "
+                   "`lockstep data RECIPE` shows what the model sees",
+                   (long long)epoch, (long long)sum->samples);
+}
+
+/* The requests to stop of this rank. An attempt that begins with an evaluation does not look at its time
+ * there, so that it makes progress however little time it has. */
+static uint32_t asked_to_stop(void *context)
+{
+    const ls_loop *l = context;
+    const uint32_t asked = ls_requests_stop(&l->requests);
+    return l->step > l->from.step ? asked : asked & ~(uint32_t)LS_REQUEST_TIME;
+}
+
+/* Begins with what was asked of any rank before the last step. */
+static ls_watch watch(ls_loop *l)
+{
+    return (ls_watch){ .group = l->group,
+                       .asked_here = asked_to_stop,
+                       .context = l,
+                       .asked = l->trainer->requested & (LS_REQUEST_STOP | LS_REQUEST_TIME) };
+}
+
+/* The evaluation of an epoch. *asked: it ended early, because this was asked. */
+static ls_status evaluate(ls_loop *l, ls_eval_result *e, ls_epoch_row *row, uint32_t *asked)
+{
+    const bool averaged = l->recipe->eval.ema;
+    ls_watch w = watch(l);
+    if (l->group) { /* for messages about ranks that do not come */
+        char doing[64];
+        snprintf(doing, sizeof doing, "step %lld, evaluation", (long long)l->step);
+        ls_group_doing(l->group, doing);
+    }
+    if (averaged)
+        LS_TRY(ls_trainer_exchange_ema(l->trainer));
+    ls_loop_beat(l, "evaluating", l->requests.evaluation > 1);
+    ls_status s = ls_evaluate(l->trainer, l->eval, l->recipe->train.micro_batch, l->ui, &w, e);
+    if (s == LS_OK) {
+        l->run->eval_seconds += e->seconds;
+        l->requests.evaluation = fmax(l->requests.evaluation, e->seconds);
+        row->eval = e->metrics;
+    }
+    if (s == LS_OK && l->generate) {
+        ls_loop_beat(l, "generating", true);
+        w = watch(l); /* its rounds take longer */
+        s = l->generate(l, &w, &row->eval_rouge);
+        l->run->eval_seconds += row->eval_rouge.seconds;
+        l->requests.evaluation = fmax(l->requests.evaluation, e->seconds + row->eval_rouge.seconds);
+    }
+    if (averaged && (s == LS_OK || w.asked))
+        LS_TRY(ls_trainer_exchange_ema(l->trainer));
+    *asked = w.asked;
+    return s;
+}
+
+/* The evaluation was asked to end early. */
+static ls_status stop(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool whole, double seconds,
+                      uint32_t asked)
+{
+    ls_epoch_sum at = *sum;
+    at.ending = whole ? l->steps_per_epoch : ls_resume_epoch_step(&l->from, l->step);
+    at.start = ls_now() - seconds; /* of the steps alone */
+    return ls_loop_answer(l, &at, epoch, asked);
+}
+
+ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool whole, bool last)
+{
+    const ls_recipe *r = l->recipe;
+    ls_epoch_row row = { .epoch = epoch,
+                         .step = l->step,
+                         .samples = sum->samples,
+                         .train_loss = sum->count ? sum->loss / (double)sum->count : NAN,
+                         .skipped = sum->skipped,
+                         .lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step - 1),
+                         .seconds = ls_now() - sum->start,
+                         .data_seconds = sum->waited,
+                         .memory = ls_anonymous_rss() };
+    LS_TRY(check_targets(epoch, sum, whole));
+    LS_TRY(ls_epoch_replaced(&row.replaced, l, sum));
+    if (row.replaced)
+        ls_log_warn("epoch %lld: %lld broken pictures were replaced by others", (long long)epoch,
+                    (long long)row.replaced);
+    char duration[32], loss[32];
+    ls_str evaluated = { 0 };
+    const bool evaluates = ls_epoch_evaluates(l, epoch, last);
+    ls_eval_result e = { .metrics = { .n = 0 } };
+    if (evaluates) {
+        uint32_t asked = 0;
+        const ls_status s = evaluate(l, &e, &row, &asked);
+        if (asked)
+            return stop(l, epoch, sum, whole, row.seconds, asked);
+        LS_TRY(s);
+    }
+    const double value = ls_epoch_row_metric(&row, r->checkpoint.best.metric);
+    const bool measured = measures_best(l, evaluates),
+               best = ls_rundir_is_best(l->run, value, r->checkpoint.best.mode == LS_MODE_MAX, l->step,
+                                        epoch);
+    if (evaluates) {
+        LS_TRY(ls_metrics_eval(
+            l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.seconds, row.eval, row.eval_rouge }));
+        describe(&evaluated, l, &e, &row.eval_rouge);
+    }
+    ls_log_info("epoch %lld  step %*lld/%lld  train %s%s  %s%s%s", (long long)epoch,
+                ls_digits(l->total_steps), (long long)l->step, (long long)l->total_steps,
+                ls_loss_text(loss, row.train_loss), ls_str_text(&evaluated),
+                ls_format_duration(duration, row.seconds), best ? "  best so far" : "",
+                evaluates && l->eval->builtin ? "  on the BUILT-IN shapes, not real data" : "");
+    ls_str_release(&evaluated);
+    if (measured && isnan(value))
+        say_undefined(l, epoch, &e);
+    LS_TRY(ls_metrics_epoch(l->run, &row));
+    ls_early_stopping_note(&l->run->metrics, r, measured, value);
+    last = last || ls_early_stopping_due(&l->run->metrics, r);
+    if (!ls_loop_saves(l))
+        return LS_OK;
+    bool due = last || best ||
+               (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0);
+    if (!due)
+        LS_TRY(ls_snapshots_among_best(&l->snapshots, l->run, l->group, r, &row, &due));
+    return due ? ls_loop_save(l, sum, epoch, &row, best) : LS_OK;
+}
