@@ -137,15 +137,19 @@ int ls_threads_told(int threads, ls_cpu_limit *limit)
     return threads;
 }
 
+int ls_threads_within(double quota, int sharers, int threads, ls_cpu_limit *limit)
+{
+    const int allowed = ls_quota_threads(quota / sharers);
+    if (quota <= 0 || allowed >= threads)
+        return threads;
+    *limit = LS_CPU_QUOTA;
+    return allowed;
+}
+
 int ls_default_threads(int ranks, ls_cpu_limit *limit)
 {
-    const ls_cpu_quota quota = ls_cpu_quota_here();
     ls_cpu_limit by = LS_CPU_AFFINITY;
-    int threads = ls_cpu_count() / ranks;
-    if (quota.cores > 0 && ls_quota_threads(quota.cores / ranks) < threads) {
-        threads = ls_quota_threads(quota.cores / ranks);
-        by = LS_CPU_QUOTA;
-    }
+    int threads = ls_threads_within(ls_cpu_quota_here().cores, ranks, ls_cpu_count() / ranks, &by);
     threads = ls_threads_told(threads > 0 ? threads : 1, &by);
     if (limit)
         *limit = by;

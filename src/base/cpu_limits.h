@@ -19,6 +19,9 @@ ls_cpu_quota ls_cpu_quota_here(void); /* of this process */
 /* Threads that `cores` are enough for: rounded down, because a loop waits for the thread that the kernel
  * stops; at least 1. */
 int ls_quota_threads(double cores);
+/* Lowers `threads` to the part of the quota (0: none) of one of `sharers` processes, and sets *limit if it
+ * did. */
+int ls_threads_within(double quota, int sharers, int threads, ls_cpu_limit *limit);
 /* Threads of each of `ranks` processes that share this one's cores and quota; at least 1. *limit (NULL: not
  * wanted) says what decided. */
 int ls_default_threads(int ranks, ls_cpu_limit *limit);

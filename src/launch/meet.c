@@ -89,12 +89,8 @@ static int threads_of(const hello *all, int n, int r, ls_cpu_limit *limit)
         sharers += here && (k == r || ls_cpu_set_meet(&all[k].cpus, &me->cpus));
         group += here && all[k].quota.group == me->quota.group;
     }
-    int threads = ls_cpu_set_count(&me->cpus) / sharers;
     *limit = LS_CPU_AFFINITY;
-    if (me->quota.cores > 0 && ls_quota_threads(me->quota.cores / group) < threads) {
-        threads = ls_quota_threads(me->quota.cores / group);
-        *limit = LS_CPU_QUOTA;
-    }
+    int threads = ls_threads_within(me->quota.cores, group, ls_cpu_set_count(&me->cpus) / sharers, limit);
     if (me->told < threads) {
         threads = me->told;
         *limit = me->told_by;

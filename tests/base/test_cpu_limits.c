@@ -69,6 +69,12 @@ static void the_least_decides(void **state)
     assert_int_equal(ls_quota_threads(0.5), 1);
     assert_int_equal(ls_quota_threads(1.9), 1);
     assert_int_equal(ls_quota_threads(4), 4);
+    assert_int_equal(ls_threads_within(0, 3, 8, &by), 8);
+    assert_int_equal(ls_threads_within(9, 2, 4, &by), 4);
+    assert_int_equal(by, LS_CPU_AFFINITY);
+    assert_int_equal(ls_threads_within(5, 3, 2, &by), 1); /* each has its part of the quota */
+    assert_int_equal(by, LS_CPU_QUOTA);
+    by = LS_CPU_AFFINITY;
     unsetenv("OMP_NUM_THREADS");
     unsetenv("SLURM_CPUS_PER_TASK");
     assert_int_equal(ls_threads_told(8, &by), 8);
