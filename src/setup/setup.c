@@ -185,10 +185,11 @@ void ls_setup_cut_epochs(ls_schedule *s, const ls_recipe *r, int64_t steps_per_e
     if (!r->schedule.step_epochs)
         return;
     const int64_t before = base_epoch * steps_per_epoch; /* what base_step would be, had all epochs E steps */
-    const int64_t warm = s->warmup_steps, after = before + warm - base_step;
-    const double part = base_step ? (double)warm / (double)base_step : 0;
+    const int64_t warm = s->warmup_steps;
     s->step_size = r->schedule.step_epochs * steps_per_epoch;
-    s->step_offset = warm < base_step ? after - (int64_t)(part * (double)before) : 0;
+    if (warm < base_step) /* the product is exact, so that a whole quotient is not rounded down */
+        s->step_offset = before + warm - base_step -
+                         (int64_t)((double)warm * (double)before / (double)base_step);
 }
 
 /* Names of tensors contain layer numbers, so the largest number in them is at least that of the last layer.

@@ -227,12 +227,38 @@ static void cuts_follow_epochs(void **state)
     assert_int_equal(cuts(warm, 4, 10, 1, 15 + 4), 1);
     ls_recipe_destroy(&r);
     ls_recipe_destroy(&warm);
+    /* epochs as long as before: a warm-up of one step is one step of theirs, though 49 * (1 / 49) is below 1
+     */
+    r = recipe("schedule: {type: step, step_epochs: 1, gamma: 0.5, warmup_steps: 1}");
+    for (int step = 50; step < 80; step++)
+        assert_int_equal(cuts(r, 7, 49, 7, step), cuts(r, 7, 0, 0, step));
+    ls_recipe_destroy(&r);
+}
+
+/* A loss that is the only one is called loss, and the model's name for it is none: it may be a metric's. */
+static void names_of_losses(void **state)
+{
+    (void)state;
+    ls_term terms[3] = { { .name = "mse", .loss = true }, { .name = "mae", .loss = true }, { .name = "r2" } };
+    ls_compiled one = { .objective = { .terms = terms, .n_losses = 1, .n = 1 } },
+                two = { .objective = { .terms = terms, .n_losses = 2, .n = 3 } };
+    ls_recipe *r = recipe("checkpoint: {best: {metric: eval_mse, mode: min}}");
+    ASSERT_FAILS(ls_setup_best(r, &one), LS_E_USAGE, "here.yaml:3: checkpoint.best.metric: ",
+                 "no metric eval_mse; there are train_loss, eval_loss");
+    assert_null(strstr(ls_error_message(), ", eval_mse"));
+    ASSERT_OK(ls_setup_best(r, &two));
+    ls_recipe_destroy(&r);
+    r = recipe("checkpoint: {best: {metric: eval_mape, mode: min}}");
+    ASSERT_FAILS(ls_setup_best(r, &two), LS_E_USAGE,
+                 "there are train_loss, eval_loss, eval_mse, eval_mae, eval_r2; is it eval_mae?");
+    ls_recipe_destroy(&r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cuts_follow_epochs),
+        cmocka_unit_test(names_of_losses),
         cmocka_unit_test(one_recipe_serves_any_number_of_workers),
         cmocka_unit_test(everything_that_the_recipe_says_arrives),
         cmocka_unit_test(steps_of_the_run),
