@@ -6,6 +6,7 @@
 #include "calibration.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <link.h>
 #include <math.h>
 #include <stdio.h>
@@ -321,13 +322,19 @@ static ls_status read_times(ls_calibration *c, const json_t *times, const char *
         if (!(t.seconds > 0) || !(t.flops >= 0) || !(t.bytes >= 0)) {
             free(t.text);
             return ls_fail(LS_E_FORMAT,
-                           "%s: number %zu of \"times\" has no positive seconds; `lockstep doctor` "
+                           "%s: number %zu of \"times\" cannot have been measured; `lockstep doctor` "
                            "measures again",
                            path, i);
         }
         LS_TRY(ls_calibration_add(c, t));
     }
     return LS_OK;
+}
+
+static ls_status no_number(const char *path, const char *key)
+{
+    return ls_fail(LS_E_FORMAT, "%s: \"%s\" must be a positive number; `lockstep doctor` measures again",
+                   path, key);
 }
 
 static ls_status read_calibration(ls_calibration *out, const json_t *root, const char *path)
@@ -344,15 +351,16 @@ static ls_status read_calibration(ls_calibration *out, const json_t *root, const
                        "%s is for another processor, instruction set or number of threads; `lockstep doctor` "
                        "measures again",
                        path);
-    out->cores = (int)json_integer_value(json_object_get(root, "cores"));
+    const json_int_t cores = json_integer_value(json_object_get(root, "cores"));
+    if (cores < 1 || cores > INT_MAX)
+        return no_number(path, "cores");
+    out->cores = (int)cores;
     field f[FIELDS];
     fields(f, out);
     for (int i = 0; i < FIELDS; i++) {
         *f[i].to = json_number_value(json_object_get(root, f[i].key));
         if (!(*f[i].to > 0))
-            return ls_fail(LS_E_FORMAT,
-                           "%s: \"%s\" must be a positive number; `lockstep doctor` measures again", path,
-                           f[i].key);
+            return no_number(path, f[i].key);
     }
     return read_times(out, json_object_get(root, "times"), path);
 }

@@ -16,7 +16,7 @@
 #include "base/sys.h"
 #include "rundir_own.h"
 
-enum { FILE_BYTES = 512 };
+enum { FILE_BYTES = 512, MOST_RANKS = 1000000 /* of a mesh; a reader makes room for so many */ };
 #define EVERY 1.0 /* seconds between writes */
 
 static char *path_of(const char *run_dir, int rank)
@@ -92,7 +92,8 @@ bool ls_heartbeat_read(ls_heartbeat *out, const char *run_dir, int rank)
     json_t *t = n > 0 ? json_loadb(text, (size_t)n, 0, NULL) : NULL;
     *out = (ls_heartbeat){ .rank = rank };
     if (t) {
-        out->ranks = (int)json_integer_value(json_object_get(t, "ranks"));
+        const json_int_t ranks = json_integer_value(json_object_get(t, "ranks"));
+        out->ranks = ranks > 0 && ranks <= MOST_RANKS ? (int)ranks : 0;
         out->attempt = json_integer_value(json_object_get(t, "attempt"));
         out->step = json_integer_value(json_object_get(t, "step"));
         out->steps = json_integer_value(json_object_get(t, "steps"));

@@ -183,6 +183,38 @@ static void another_build(void **state)
     free(text);
 }
 
+/* Speeds and times that cannot have been measured are refused, with their name. */
+static void numbers_that_cannot_be(void **state)
+{
+    (void)state;
+    ls_device d;
+    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    setenv("LOCKSTEP_CACHE", ls_test_path("cache-numbers"), 1);
+    ls_calibration back;
+    for (int wrong = 0; wrong < 6; wrong++) {
+        ls_calibration c = SPEEDS;
+        c.arch = d.arch->name;
+        c.all_flops = c.all_memory = 1;
+        ls_calibration_cpu(c.cpu);
+        ASSERT_OK(ls_calibration_add(&c, timed(1, 2, 0, wrong == 1 ? -1 : 0, wrong == 2 ? 0 : 1)));
+        ASSERT_OK(ls_calibration_add(&c, timed(2, 2, wrong == 3 ? -1 : 0, 0, 1)));
+        c.op_overhead = wrong == 4 ? -1 : 1;
+        c.cores = wrong == 5 ? 0 : 1;
+        ASSERT_OK(ls_calibration_save(&c));
+        if (!wrong) {
+            ASSERT_OK(ls_calibration_load(&back, &d));
+            ls_calibration_release(&back);
+        } else {
+            ASSERT_FAILS(ls_calibration_load(&back, &d), LS_E_FORMAT, "doctor",
+                         wrong == 4   ? "\"op_overhead\" must be a positive number"
+                         : wrong == 5 ? "\"cores\" must be a positive number"
+                         : wrong == 3 ? "number 1 of \"times\""
+                                      : "number 0 of \"times\"");
+        }
+        ls_calibration_release(&c);
+    }
+}
+
 /* Builds that are used in turns keep their files: the names have the hash of the code. The oldest go. */
 static void builds_keep_their_files(void **state)
 {
@@ -375,6 +407,7 @@ int main(void)
         cmocka_unit_test(nearest),
         cmocka_unit_test(replayed),
         cmocka_unit_test(another_build),
+        cmocka_unit_test(numbers_that_cannot_be),
         cmocka_unit_test(builds_keep_their_files),
         cmocka_unit_test(network),
         cmocka_unit_test(crowd),

@@ -267,6 +267,22 @@ static void reports_of_a_program_are_drawn(void **state)
     ls_watch_release(&w);
 }
 
+/* A number of ranks that no run has is damage: nobody makes room for so many. */
+static void a_damaged_heartbeat_is_none(void **state)
+{
+    (void)state;
+    static const int RANKS[] = { 0, -1, 1000001, 2147483647 };
+    ls_heartbeat h;
+    for (size_t i = 0; i < sizeof RANKS / sizeof RANKS[0]; i++) {
+        heartbeat(0, RANKS[i], 1, 1);
+        assert_false(ls_heartbeat_read(&h, run_dir, 0));
+    }
+    put("log/rank-0.heartbeat.json", "we", "{\"ranks\": 4294967298}"); /* 2 in 32 bits */
+    assert_false(ls_heartbeat_read(&h, run_dir, 0));
+    heartbeat(0, 1000000, 1, 1);
+    assert_true(ls_heartbeat_read(&h, run_dir, 0));
+}
+
 /* What the loop writes is what watch reads; once a second at most; nothing is allocated. */
 static void a_heartbeat_is_one_write(void **state)
 {
@@ -351,6 +367,7 @@ int main(void)
         TEST(the_late_rank_is_named),
         TEST(reports_of_a_program_are_drawn),
         TEST(a_heartbeat_is_one_write),
+        TEST(a_damaged_heartbeat_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
