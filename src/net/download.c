@@ -225,8 +225,6 @@ ls_status ls_download_file(ls_download *d)
     if (done)
         goto end;
     t.at = lseek(t.fd, 0, SEEK_END);
-    if (t.at > d->bytes)
-        start_over(&t);
     s = fetch_any(&t);
     if (s != LS_OK) {
         if (t.at == 0)

@@ -10,6 +10,7 @@
 #include "base/hub_cache.h"
 #include "base/sha.h"
 #include "base/str.h"
+#include "net/download.h"
 #include "support/server.h"
 #include "support/support.h"
 
@@ -218,6 +219,43 @@ static void wrong_bytes_are_refused(void **state)
     ls_server_behave(LS_SERVE_TOO_MANY);
     ASSERT_FAILS(ls_hub_get(&r, &l), LS_E_FORMAT, "more than the 70000 bytes");
     ls_hub_release(&r);
+}
+
+/* Without a checksum, as a bucket may be, the size alone says what is whole. */
+static void a_file_without_checksum_has_its_size(void **state)
+{
+    (void)state;
+    char url[200], path[450], part[460];
+    snprintf(url, sizeof url, "%s/me/tiny/resolve/" COMMIT "/model.safetensors", endpoint);
+    const char *const urls[] = { url, NULL };
+    ls_server_behave(LS_SERVE_WHOLE);
+    for (int more = -1; more <= 1; more++) {
+        snprintf(path, sizeof path, "%s", ls_test_path(more < 0 ? "less" : more ? "more" : "same"));
+        snprintf(part, sizeof part, "%s.part", path);
+        ls_download d = { .path = path, .name = "a file", .urls = urls, .bytes = LARGE + more };
+        if (more > 0)
+            ASSERT_FAILS(ls_download_file(&d), LS_E_FORMAT, "70000 bytes came, expected 70001");
+        else if (more < 0)
+            ASSERT_FAILS(ls_download_file(&d), LS_E_FORMAT, "more than the 69999 bytes of a file came");
+        else
+            ASSERT_OK(ls_download_file(&d));
+        assert_int_equal(ls_file_size(path), more ? -1 : LARGE);
+        assert_false(ls_file_exists(part));
+    }
+    snprintf(path, sizeof path, "%s", ls_test_path("told"));
+    ASSERT_FAILS(
+        ls_download_file(&(ls_download){
+            .path = path, .name = "a file", .urls = urls, .bytes = LARGE + 1, .sha256 = large_hash }),
+        LS_E_FORMAT, "70000 bytes with SHA-256", "expected 70001 bytes");
+    /* what an earlier start has left is more than the file: it is another one */
+    char *longer = calloc(LARGE + 1, 1);
+    snprintf(path, sizeof path, "%s", ls_test_path("again"));
+    snprintf(part, sizeof part, "%s.part", path);
+    ASSERT_OK(ls_file_write(part, longer, LARGE + 1));
+    free(longer);
+    ls_download d = { .path = path, .name = "a file", .urls = urls, .bytes = LARGE };
+    ASSERT_OK(ls_download_file(&d));
+    assert_int_equal(ls_file_size(path), LARGE);
 }
 
 /* A repository as ls_hub_list begins it for a server that speaks https, which this one does not. */
@@ -434,6 +472,7 @@ int main(void)
         cmocka_unit_test(loads_into_a_folder),
         cmocka_unit_test(goes_on_where_it_stopped),
         cmocka_unit_test(wrong_bytes_are_refused),
+        cmocka_unit_test(a_file_without_checksum_has_its_size),
         cmocka_unit_test(the_token_goes_to_its_server_only),
         cmocka_unit_test(plain_http_gets_no_token),
         cmocka_unit_test(a_damaged_file_of_the_cache_is_loaded_again),
