@@ -24,7 +24,7 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
                       isnan(ls_evaluation_get(&e->metrics, "perplexity"));
     char perplexity[40] = "";
     if (!json) {
-        if (text && !isnan(e->loss))
+        if (text)
             ls_snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
         ls_print_line(ui->out, "%s  step %lld", t->checkpoint, (long long)step);
         ls_print_line(ui->out, "%s%s", set->source, set->builtin ? "  BUILT-IN SHAPES, not real data" : "");

@@ -48,8 +48,10 @@ once runs/whole/result.json '"best":\{"metric":"eval_r2_y","value":0\.[0-9]+,"st
 try 0 runs --metrics runs/whole --csv
 cut -d, -f1-6,9- out | cmp - <(cut -d, -f1-6,9- runs/whole/metrics.csv) || bad "$what: is not metrics.csv"
 try 0 runs --json; has out '"eval_accuracy":null,"eval_mse_y":[0-9.]+,'
-try 0 eval runs/whole; has out 'loss [0-9.]+  mse_y [0-9.]+  l1_z [0-9.]+  rmse_y'
-try 0 eval runs/whole --json
+# without classes nothing is correct, and without classes of a text nothing has a perplexity
+plain() { if grep -qE 'perplexity|correct|[0-9] of [0-9]' out; then bad "$what: it speaks of classes: $(cat out)"; fi; }
+try 0 eval runs/whole; has out 'loss [0-9.]+  mse_y [0-9.]+  l1_z [0-9.]+  rmse_y'; plain
+try 0 eval runs/whole --json; plain
 for name in $names; do has out "$(evaluations whole | tail -n 1 | grep -oE "\"$name\":[^,]*")"; done
 
 # ---- the same bits on two ranks; a run in parts keeps its best value and its columns, on other ranks too
@@ -78,6 +80,11 @@ try 0 train recipe.yaml --set run.name=saved --set train.epochs=5 --set eval.eve
 sed 's/, z: \[1\]}, hidden/}, hidden/; s/^loss:.*/loss: {type: mae, of: y}/' recipe.yaml >one.yaml
 try 0 train one.yaml --set run.name=one --set train.steps=1 --set checkpoint.best.metric=eval_mae
 has runs/one/metrics.jsonl '"kind":"eval",.*"loss":[0-9.]+,"rmse":[0-9.]+,"mae":[0-9.]+,"r2":-?[0-9.]+,"samples":22,'
+
+# an output that is called as the targets of a text is none
+sed -E 's/\{y: \[1\]\}/{targets: [2]}/; s/y: "([a-z.]*):y", z: "[a-z.]*:z"/targets: "\1:y,z"/g; s/of: y/of: targets/' one.yaml >targets.yaml
+try 0 train targets.yaml --set run.name=targets --set train.steps=1 --set checkpoint.best.metric=eval_loss
+try 0 eval runs/targets; plain
 
 refused 2 'loss: no loss is of output z, so it would not be trained: add one, such as \{type: mse, of: z\}' plan recipe.yaml --set "loss={type: mae, of: y}"
 
@@ -114,4 +121,8 @@ refused 2 'eval.metrics: f1 is of classes, and the model measures no accuracy' p
 printf 'the cat sat on the mat and saw %d birds.\n' $(seq 400) >text.txt
 try 0 train llama-shakespeare -q --set run.name=text --set data.train_text=text.txt --set data.documents=line --set data.seq_length=16 --set model.layers=1 --set model.hidden_size=32 --set model.mlp_size=64 --set model.heads=2 --set train.steps=4 --set train.global_batch=4 --set train.micro_batch=2 --set eval.metrics=perplexity --set checkpoint.best.metric=eval_perplexity
 grep '"kind":"eval"' runs/text/metrics.jsonl | sed -E 's/.*"loss":([0-9.e+-]+).*"perplexity":([0-9.e+-]+).*/\1 \2/' | awk '{ d = exp($1) / $2 - 1; exit !(d < 1e-5 && d > -1e-5) }' || bad "perplexity is not e^loss: $(grep '"kind":"eval"' runs/text/metrics.jsonl)"
+for form in "" --json; do
+    try 0 eval runs/text $form
+    [ "$(grep -o perplexity out | wc -l)" = 1 ] || bad "$what: one perplexity is enough: $(cat out)"
+done
 finish
