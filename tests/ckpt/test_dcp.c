@@ -281,6 +281,30 @@ static void writes_a_file_a_rank(void **state)
     ls_weights_close(&w);
 }
 
+/* A tensor without elements is one chunk, of rank 0. */
+static void writes_an_empty_tensor(void **state)
+{
+    (void)state;
+    ls_dcp_writer writer;
+    char dir[450], index[500];
+    snprintf(dir, sizeof dir, "%s", ls_test_path("empty"));
+    ASSERT_OK(ls_dcp_create(&writer, dir, 2, false));
+    ASSERT_OK(ls_dcp_put_tensor(&writer, 1, &(ls_dcp_step){ .word = "none" }, &LS_TYPE(LS_F32, 0, 3), ""));
+    ASSERT_OK(ls_dcp_commit(&writer));
+    char *bytes;
+    size_t n;
+    snprintf(index, sizeof index, "%s/.metadata", dir);
+    ASSERT_OK(ls_file_read(&bytes, &n, index));
+    assert_non_null(memmem(bytes, n, "ChunkStorageMetadata", 20));
+    assert_non_null(memmem(bytes, n, "__0_0.distcp", 12));
+    assert_null(memmem(bytes, n, "__1_0.distcp", 12));
+    free(bytes);
+    ls_weights *w = opened(dir);
+    const ls_weight *none = ls_weights_find(w, "none");
+    assert_true(none && ls_type_equal(&none->type, &LS_TYPE(LS_F32, 0, 3)));
+    ls_weights_close(&w);
+}
+
 static bool stop(void *context, uint64_t done, uint64_t total)
 {
     (void)context, (void)done, (void)total;
@@ -429,6 +453,7 @@ int main(void)
         cmocka_unit_test(writes_all_or_nothing),
         cmocka_unit_test(writes_the_optimizer),
         cmocka_unit_test(writes_a_file_a_rank),
+        cmocka_unit_test(writes_an_empty_tensor),
         cmocka_unit_test(compares_tensors_in_chunks),
         cmocka_unit_test(counts_whole_steps),
         cmocka_unit_test(replaces_only_its_own_kind),

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "base/bf16.h"
+#include "graph/update_attrs.h"
 #include "support/levels.h"
 #include "support/support.h"
 
@@ -116,6 +117,44 @@ static void adam_writes_weights(void **state)
         }
 }
 
+/* A sum of moment and gradient that is no number has no sign: the parameter is none either. Zero has none. */
+static void lion_keeps_nan(void **state)
+{
+    (void)state;
+    for (int level = -1; level <= (int)ls_isa_best(); level++) {
+        ls_device d;
+        if (ls_device_open(&d, level < 0 ? "ref" : "cpu",
+                           &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(level), .threads = 1 }) !=
+            LS_OK)
+            continue; /* (this build does not have the level) */
+        float p[40], g[40], m[40];
+        double lr = 0.5;
+        for (int i = 0; i < 40; i++) {
+            p[i] = 1;
+            g[i] = (float[]){ 2, -2, 0, __builtin_nanf("") }[i % 4];
+            m[i] = 0;
+        }
+        const ls_tensor none = { .type = { .ndim = -1 } },
+                        in[] = { flat(p, LS_F32, 40),
+                                 flat(g, LS_F32, 40),
+                                 flat(m, LS_F32, 40),
+                                 ls_tensor_of(&lr, &LS_SCALAR(LS_F64)),
+                                 none,
+                                 none },
+                        out[] = { in[0], in[2] };
+        run(&d, "lion",
+            &(ls_kernel_args){ .n_in = 6,
+                               .n_out = 2,
+                               .in = in,
+                               .out = out,
+                               .attrs = &(ls_lion_attrs){ .beta1 = 0.9, .beta2 = 0.9 } });
+        for (int i = 0; i < 40; i += 4) {
+            assert_true(p[i] == 0.5f && p[i + 1] == 1.5f && p[i + 2] == 1);
+            assert_true(p[i + 3] != p[i + 3] && m[i + 3] != m[i + 3]);
+        }
+    }
+}
+
 /* From some size on, results of bf16 go past the caches. */
 static void a_large_cast_is_exact(void **state)
 {
@@ -183,7 +222,8 @@ static void weights_of_many_parameters_are_rounded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(adam_writes_weights),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(lion_keeps_nan),
+                                        cmocka_unit_test(adam_writes_weights),
                                         cmocka_unit_test(weights_of_many_parameters_are_rounded),
                                         cmocka_unit_test(a_large_cast_is_exact) };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include "lockstep/graph.h"
 #include "ops/rules.h"
 #include "execute/internal.h"
+#include "graph/identity.h"
 #include "support/ranks.h"
 #include "support/support.h"
 #include "support/values.h"
@@ -172,6 +173,46 @@ static void parts_of_parts(void **state)
         ls_plan_destroy(&plans[i]);
     ls_graph_destroy(&makes);
     ls_graph_destroy(&reads);
+}
+
+/* Programs that share a gradient in the arena have to agree on its place there. */
+static void gradients_lie_at_one_place(void **state)
+{
+    (void)state;
+    const ls_identity gradient = { .what = LS_IS_GRADIENT };
+    const ls_type flat = LS_TYPE(LS_F32, 16);
+    ls_device d;
+    ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    ls_graph *g[2] = { new_graph("backward"), new_graph("update") };
+    ls_plan *plans[2];
+    ls_session *s;
+    ls_output_of(g[0], gradient, "0", ls_mul_const(g[0], ls_input(g[0], "x", flat), 2));
+    ls_output(g[1], "y", ls_add_const(g[1], ls_input_of(g[1], gradient, "0", flat), 1));
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(ls_graph_finish(g[i]));
+        ASSERT_OK(ls_plan_create(&plans[i], g[i], &d, &(ls_plan_opts){ .gradients_in_arena = true }));
+    }
+    ls_alloc *there[2];
+    for (int i = 0; i < 2; i++)
+        for (there[i] = plans[i]->allocs; there[i]->memory != LS_MEM_GRADIENT;)
+            there[i]++;
+    const ls_alloc as_planned = *there[1];
+    for (int wrong = 0; wrong < 4; wrong++) {
+        *there[1] = as_planned;
+        there[1]->offset += wrong == 1 ? 64 : 0;
+        there[1]->shared = wrong == 2;
+        there[0]->memory = wrong == 3 ? LS_MEM_IO : LS_MEM_GRADIENT;
+        if (!wrong) {
+            ASSERT_OK(ls_session_create(&s, 2, plans));
+            ls_session_destroy(&s);
+        } else {
+            ASSERT_FAILS(ls_session_create(&s, 2, plans), LS_E_INTERNAL, "lies elsewhere in program");
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        ls_plan_destroy(&plans[i]);
+        ls_graph_destroy(&g[i]);
+    }
 }
 
 /* Both ranks have finite numbers; what the collective adds has none. No step behind it computes with them. */
@@ -392,6 +433,7 @@ int main(void)
         cmocka_unit_test(plan_of_another_machine),
         cmocka_unit_test(programs_share_names),
         cmocka_unit_test(parts_of_parts),
+        cmocka_unit_test(gradients_lie_at_one_place),
         cmocka_unit_test(bad_numbers_are_blamed),
         cmocka_unit_test(sums_of_finite_numbers_are_blamed),
         cmocka_unit_test(profile_records_times),

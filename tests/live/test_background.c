@@ -178,6 +178,26 @@ static void half_full(void **state)
     ls_trainer_destroy(&t);
 }
 
+/* Half of an odd number of places is rounded up. */
+static void half_of_five(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_live *q;
+    int64_t n, total;
+    bool done, stops;
+    ASSERT_OK(simulation_trainer(&t, NULL));
+    ASSERT_OK(ls_live_open(&q, t, .capacity = 5));
+    ASSERT_OK(simulation_push(q, 0, 2));
+    ASSERT_OK(ls_live_take(q, MICRO, &n, &total, &done, &stops));
+    assert_true(n == 0 && total == 0);
+    ASSERT_OK(simulation_push(q, 2, 1));
+    ASSERT_OK(ls_live_take(q, MICRO, &n, &total, &done, &stops));
+    assert_true(n == 3 && total == 3);
+    ls_live_close(&q);
+    ls_trainer_destroy(&t);
+}
+
 /* A queue, or even its trainer, may go while the thread runs. */
 static void closing(void **state)
 {
@@ -391,6 +411,7 @@ int main(void)
                                         cmocka_unit_test(what_has_no_room_is_counted),
                                         cmocka_unit_test(pauses_and_goes_on),
                                         cmocka_unit_test(half_full),
+                                        cmocka_unit_test(half_of_five),
                                         cmocka_unit_test(closing),
                                         cmocka_unit_test(ends_while_a_push_waits),
                                         cmocka_unit_test(mistakes),

@@ -191,6 +191,17 @@ static void buckets(void **state)
     for (int i = 0; i < u.n; i++)
         assert_int_equal(u.units[i].slice, u.units[i].elements);
     done(g, &u);
+    /* nine parameters of 1 MiB: one is as much as the first bucket has, two as much as each later one */
+    p.bucket_bytes = 2 << 20;
+    ASSERT_OK(ls_graph_create(&g, "large"));
+    for (int i = 0; i < 9; i++)
+        ls_param(g, (char[]){ (char)('a' + i), 0 }, LS_TYPE(LS_F32, 1 << 18),
+                 (ls_init){ .kind = LS_INIT_ZERO });
+    ASSERT_OK(ls_units_lay_out(&u, g, &p, NULL, &F32));
+    assert_int_equal(u.n, 5);
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(u.slots[i].unit, (9 - i) / 2);
+    done(g, &u);
 }
 
 /* Parameters of different groups of the optimizer lie apart; each is in the first group that names it. */

@@ -120,6 +120,9 @@ static void samples_together(void **state)
     REFUSED(each(g, ls_reshape(g, ls_batch_norm(g, "bn", image), B, -1)), "batch_norm in bn");
     REFUSED(ls_mean(g, tokens, 2, false).id > 0 ? ls_permute(g, ls_mean(g, tokens, 2, false), 1, 0) : x,
             "not in the order of the samples");
+    REFUSED(ls_reshape(g, ls_permute(g, ls_mean(g, tokens, 2, false), 1, 0), B * T),
+            "not in the order of the samples"); /* row i is of sample i % B */
+    REFUSED(ls_permute(g, ls_slice(g, x, 1, 0, B), 1, 0), "not in the order of the samples"); /* [B, B] */
 }
 
 /* A micro-batch of one sample has no other one; statistics over ranks would still have its padding. */
@@ -148,6 +151,12 @@ static void only_what_counts(void **state)
     ls_measure(graph, "spread", each(graph, ls_sub(graph, x, ls_mean(graph, x, 0, true))), LS_MEAN,
                LS_BY_SAMPLE, NULL);
     ASSERT_FAILS(ls_objective_check_padding(graph, B), LS_E_USAGE, "the metric \"spread\"");
+    ls_graph_destroy(&graph);
+    x = start(); /* targets are compared row by row with what is measured */
+    ASSERT_OK(end(each(graph, x), B));
+    ls_measure_against(graph, "fit", LS_F1, ls_reshape(graph, tokens, B * T, H),
+                       ls_reshape(graph, ls_permute(graph, ids, 1, 0), B * T), LS_BY_SAMPLE, NULL);
+    ASSERT_FAILS(ls_objective_check_padding(graph, B), LS_E_USAGE, "the metric \"fit\"", "not in the order");
     ls_graph_destroy(&graph);
 }
 

@@ -196,6 +196,21 @@ static void names_in_records(void **state)
     free(resolved);
     ls_recipe_destroy(&none);
 
+    /* a variable that a record names is missing inside the module's config; the whole config is none */
+    static const char INSIDE[] = "model: {type: module, path: ./m.so, config: {a: [\"b-${LS_TEST_S}\"]}}\n"
+                                 "data: {type: module}\n",
+                      WHOLE[] = "model: {type: module, path: ./m.so, config: \"${LS_TEST_S}\"}\n"
+                                "data: {type: module}\n";
+    unsetenv("LS_TEST_S");
+    ASSERT_OK(ls_recipe_load_record(&there, INSIDE, strlen(INSIDE), "there", 0, NULL));
+    ASSERT_FAILS(ls_recipe_check_names(there, "model.config"), LS_E_USAGE, "there:1: model.config",
+                 "environment variable LS_TEST_S is not set", "--set model.config=VALUE");
+    ls_recipe_destroy(&there);
+    ASSERT_FAILS(ls_recipe_load_record(&there, WHOLE, strlen(WHOLE), "there", 0, NULL), LS_E_USAGE,
+                 "there:1: model.config: keys", "not '${LS_TEST_S}'");
+    ASSERT_FAILS(load(&there, WHOLE, 0, NULL), LS_E_USAGE, "here.yaml:1", "LS_TEST_S is not set");
+    setenv("LS_TEST_S", "secret", 1);
+
     /* Another value is noticed by a hash in the record, a missing variable where its key is needed. */
     ls_recipe *text, *other;
     static const char *const LATER[] = { "secret", "other", NULL };

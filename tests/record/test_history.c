@@ -100,6 +100,10 @@ static void an_attempt_may_begin_with_an_evaluation(void **state)
     assert_true(h.starts[0].attempt == 1 && h.starts[0].step == 2 && h.starts[0].lost == 0);
     assert_true(h.starts[1].attempt == 2 && h.starts[1].step == 2 && h.starts[1].lost == 1);
     ls_history_release(&h);
+    /* already that evaluation takes the step behind it back */
+    ASSERT_OK(ls_history_read(&h, run_of(STEP(0, 2, 3) EVAL(1, 2, 9) STEP(1, 3, 2) EVAL(2, 2, 9))));
+    assert_true(h.n_steps == 1 && h.steps[0].row.step == 2 && h.n_evals == 1 && h.starts[1].lost == 1);
+    ls_history_release(&h);
 }
 
 /* However far its last row has come. */

@@ -126,6 +126,19 @@ static void what_is_set_stays(void **state)
         assert_null(json_object_get(json_object_get(o, "settings"), "parallel.mesh"));
     }
     json_decref(root);
+    /* 6 samples of each rank are 2 micro-batches of 3 samples, which are not halved */
+    all = layouts((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "train.global_batch=12",
+                                                           "parallel.data=ddp", "parallel.mesh={dp: 2}") },
+                  &root);
+    int threes = 0;
+    json_array_foreach(all, i, o)
+    {
+        const char *micro = text(json_object_get(o, "settings"), "train.micro_batch");
+        threes += !strcmp(micro, "3");
+        assert_string_not_equal(micro, "1");
+    }
+    assert_true(threes > 0);
+    json_decref(root);
     ASSERT_FAILS(search((ls_plan_command_opts){ .recipe = RECIPE("workers=3") }), LS_E_USAGE,
                  "no layout of 3 ranks");
     setenv("LOCKSTEP_CACHE", ls_test_path("empty"), 1);
