@@ -25,6 +25,14 @@ static bool may_pass(ls_status s) { return s == LS_E_PEER; }
 
 static bool stop_wanted(const controller *c) { return c->next.stop && *c->next.stop; }
 
+double ls_control_pause(int failures)
+{
+    double seconds = PAUSE;
+    for (int i = 1; i < failures && seconds < PAUSE_MAX; i++)
+        seconds *= 2;
+    return seconds < PAUSE_MAX ? seconds : PAUSE_MAX;
+}
+
 static void pause_for(const controller *c, double seconds)
 {
     const double end = ls_now() + seconds;
@@ -40,14 +48,14 @@ static ls_status give_up(const controller *c, ls_status s, const char *cause)
 }
 
 /* Chooses the number of ranks again: the number of cores may have changed, and fewer ranks have more memory
- * each. */
+ * each. One rank is as few as there can be. */
 static ls_status choose_workers(controller *c, char text[96])
 {
     const int before = c->next.ranks;
     text[0] = 0;
     c->unchosen = true;
     if (c->o->choose)
-        LS_TRY(c->o->choose(c->o->context, c->out_of_memory && before > 1 ? before - 1 : 0, &c->next.ranks));
+        LS_TRY(c->o->choose(c->o->context, c->out_of_memory ? before - 1 : 0, &c->next.ranks));
     c->unchosen = false;
     if (c->next.ranks != before)
         snprintf(text, 96, ", on %d worker%s instead of %d", c->next.ranks, c->next.ranks == 1 ? "" : "s",
@@ -72,7 +80,9 @@ static ls_status describe_loss(const controller *c, ls_restart *r, char text[128
 static ls_status wait_for_next(controller *c, const char *cause)
 {
     char text[4096], of[32] = "", from[128], workers[96];
-    ls_restart r = { .cause = cause, .number = c->failures, .pause = PAUSE_MAX, .text = text };
+    ls_restart r = {
+        .cause = cause, .number = c->failures, .pause = ls_control_pause(c->failures), .text = text
+    };
     LS_TRY(describe_loss(c, &r, from));
     ls_status s = choose_workers(c, workers);
     if (!may_pass(s)) /* else hosts that do not answer now may answer after the pause */
@@ -80,8 +90,6 @@ static ls_status wait_for_next(controller *c, const char *cause)
     if (c->unchosen)
         snprintf(workers, sizeof workers, ", if there are hosts that answer then");
     r.workers = c->next.ranks;
-    if (c->failures < 8)
-        r.pause = PAUSE * (1 << (c->failures - 1)) < PAUSE_MAX ? PAUSE * (1 << (c->failures - 1)) : PAUSE_MAX;
     if (c->o->max_failures > 0)
         snprintf(of, sizeof of, " of %lld", (long long)c->o->max_failures);
     ls_snprintf(text, sizeof text, "%.3700s; restart %d%s in %g s%s%s", cause, c->failures, of, r.pause, from,

@@ -46,3 +46,6 @@ typedef struct ls_control_opts {
  * memory, the next attempt has one rank less, if `choose` allows it. Each failure is logged as a warning.
  * Status as ls_launch; LS_E_STOPPED also for a request during the pause. Local. */
 ls_status ls_control(const ls_control_opts *o);
+
+/* Seconds before the restart after this many failures, at least 1: twice as many each time, up to 30. */
+double ls_control_pause(int failures);

@@ -10,12 +10,13 @@
 #include <unistd.h>
 #include "base/affinity.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "comm/comm.h"
 #include "comm/launched.h"
 #include "comm/shm.h"
 #include "comm/group_own.h"
 #include "support/support.h"
-#include "launch/launch.h"
+#include "launch/controller.h"
 
 /* ---- a rank */
 
@@ -125,12 +126,27 @@ static int cores(ls_group *g, int rank, bool bound)
     return tell(g, s);
 }
 
+/* Rank 1 is killed each time: in the first attempt by a kernel that had no memory left, as a file of a
+ * control group says. */
+static int short_of_memory(ls_group *g, int rank)
+{
+    int32_t all = 1;
+    if (rank == 1) {
+        if (!ls_launch_restart() && ls_file_write("oom/memory.events", "oom_kill 1\n", 11) != LS_OK)
+            return tell(g, LS_E_IO);
+        raise(SIGKILL);
+    }
+    return tell(g, ls_group_all_reduce(g, &all, 1, LS_I32, LS_REDUCE_SUM));
+}
+
 static int in_rank(ls_group *g, int rank, const char *mode, const char *note)
 {
     if (!strcmp(mode, "place"))
         return place(g, rank);
     if (!strcmp(mode, "again"))
         return again(g);
+    if (!strcmp(mode, "short of memory"))
+        return short_of_memory(g, rank);
     if (!strcmp(mode, "bound") || !strcmp(mode, "free"))
         return cores(g, rank, !strcmp(mode, "bound"));
     if (!strcmp(mode, "fail") && rank == 1)
@@ -324,6 +340,47 @@ static void ranks_end_with_their_parent(void **state)
     assert_int_equal(living(note, &known), 0);
 }
 
+/* ---- attempts */
+
+static ls_status note_most(void *context, int most, int *workers)
+{
+    int *at = context;
+    at[++*at] = most;
+    *workers = 2;
+    return LS_OK;
+}
+
+/* One rank less after a failure for lack of memory, and after no other. */
+static void fewer_ranks_after_a_lack_of_memory(void **state)
+{
+    (void)state;
+    char *argv[] = { program, "short of memory", NULL };
+    int most[4] = { 0 };
+    ASSERT_OK(ls_make_parent(ls_test_path("oom/memory.events")));
+    ASSERT_OK(ls_file_write(ls_test_path("oom/memory.events"), "oom_kill 0\n", 11));
+    setenv("LOCKSTEP_CGROUP", "oom", 1);
+    assert_int_equal(chdir(ls_test_dir()), 0);
+    ASSERT_FAILS(ls_control(&(ls_control_opts){ .ranks = { .ranks = 2, .argv = argv },
+                                                .max_failures = 2,
+                                                .named = "max",
+                                                .choose = note_most,
+                                                .context = most }),
+                 LS_E_PEER, "that was failure 3, and max is 2");
+    unsetenv("LOCKSTEP_CGROUP");
+    assert_int_equal(most[0], 2);
+    assert_int_equal(most[1], 1);
+    assert_int_equal(most[2], 0);
+}
+
+static void pauses_grow_to_half_a_minute(void **state)
+{
+    (void)state;
+    static const double PAUSES[] = { 0.5, 1, 2, 4, 8, 16, 30, 30 };
+    for (int i = 0; i < 8; i++)
+        assert_true(ls_control_pause(i + 1) == PAUSES[i]);
+    assert_true(ls_control_pause(1 << 30) == 30);
+}
+
 int main(int argc, char **argv)
 {
     program = argv[0];
@@ -341,6 +398,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_request_to_stop_reaches_the_ranks),
         cmocka_unit_test(cores_are_divided),
         cmocka_unit_test(ranks_end_with_their_parent),
+        cmocka_unit_test(fewer_ranks_after_a_lack_of_memory),
+        cmocka_unit_test(pauses_grow_to_half_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
