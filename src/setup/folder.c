@@ -139,13 +139,18 @@ ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir)
     for (int i = 0; i < 2 && !*n; i++) {
         char *text;
         json_t *root;
-        const ls_status s = read_json(&root, &text, dir, FILES[i]);
-        const json_t *said = json_object_get(root, "eos_token_id"), *one;
-        if (json_is_integer(said) && max > 0)
-            ends[(*n)++] = (int32_t)json_integer_value(said);
-        size_t k;
-        json_array_foreach(said, k, one) if (json_is_integer(one) && *n < max)
-            ends[(*n)++] = (int32_t)json_integer_value(one);
+        ls_status s = read_json(&root, &text, dir, FILES[i]);
+        const json_t *said = json_object_get(root, "eos_token_id");
+        const size_t listed = json_array_size(said);
+        for (size_t k = 0; k < (listed ? listed : 1) && *n < max && s == LS_OK; k++) {
+            const json_t *one = listed ? json_array_get(said, k) : said;
+            const json_int_t id = json_integer_value(one);
+            if (id < INT32_MIN || id > INT32_MAX)
+                s = ls_fail(LS_E_FORMAT, "%s/%s: eos_token_id: no token is %" JSON_INTEGER_FORMAT, dir,
+                            FILES[i], id);
+            else if (json_is_integer(one))
+                ends[(*n)++] = (int32_t)id;
+        }
         json_decref(root);
         free(text);
         LS_TRY(s);

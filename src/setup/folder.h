@@ -16,7 +16,7 @@ ls_status ls_folder_find(char **out, const char *name);
  * data.tokenizer is the folder. LS_E_UNSUPPORTED if this version does not have the model. */
 ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const char *const *sets);
 /* Reads the tokens that end a text: eos_token_id of generation_config.json, else of config.json. *n is their
- * number, at most `max`; 0 if neither file has the key. */
+ * number, at most `max`; 0 if neither file has the key. LS_E_FORMAT for a number that no token has. */
 ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir);
 /* Adds the other names of tied tensors, which a state dict of PyTorch has as well. Does nothing for a model
  * without tied tensors, or without a config.json. */

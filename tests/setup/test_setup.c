@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/cpu_limits.h"
+#include "base/file.h"
 #include "base/thread_pool.h"
+#include "setup/folder.h"
 #include "support/support.h"
 
 #define RECIPE "model: {type: mlp}\ndata: {type: shapes}\n"
@@ -254,11 +256,42 @@ static void names_of_losses(void **state)
     ls_recipe_destroy(&r);
 }
 
+/* The tokens that end a text: one, or a list of which `max` are kept; no number is cut to 32 bits. */
+static void ends_of_a_folder(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int n, last;
+    } CASES[] = { { "{\"eos_token_id\": 7}", 1, 7 },
+                  { "{\"eos_token_id\": [3, \"x\", 4, 5, 6]}", 3, 5 },
+                  { "{\"eos_token_id\": []}", 0, 0 },
+                  { "{\"eos_token_id\": null}", 0, 0 },
+                  { "{}", 0, 0 },
+                  { "{\"eos_token_id\": 4294967303}", -1, 0 },
+                  { "{\"eos_token_id\": [1, -4294967289]}", -1, 0 } };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        int32_t ends[3] = { 0 };
+        int n;
+        ASSERT_OK(ls_file_write(ls_test_path("config.json"), CASES[i].text, strlen(CASES[i].text)));
+        if (CASES[i].n < 0) {
+            ASSERT_FAILS(ls_folder_ends(ends, 3, &n, ls_test_dir()), LS_E_FORMAT,
+                         "config.json: eos_token_id: no token is ", "4294967");
+            continue;
+        }
+        ASSERT_OK(ls_folder_ends(ends, 3, &n, ls_test_dir()));
+        assert_int_equal(n, CASES[i].n);
+        if (n)
+            assert_int_equal(ends[n - 1], CASES[i].last);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cuts_follow_epochs),
         cmocka_unit_test(names_of_losses),
+        cmocka_unit_test(ends_of_a_folder),
         cmocka_unit_test(one_recipe_serves_any_number_of_workers),
         cmocka_unit_test(everything_that_the_recipe_says_arrives),
         cmocka_unit_test(steps_of_the_run),
