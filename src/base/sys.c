@@ -73,7 +73,7 @@ int ls_sys_rename(const char *from, const char *to)
 }
 int ls_sys_exchange(const char *a, const char *b)
 {
-    return refused_path(LS_POINT_NAME, EIO, a && b ? a : NULL)
+    return refused_path(LS_POINT_NAME, EINVAL, a && b ? a : NULL) /* as file systems that cannot do it */
                ? -1
                : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
 }

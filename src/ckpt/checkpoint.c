@@ -17,18 +17,34 @@
 #include "ckpt/rank_files.h"
 #include "ckpt/ranges.h"
 
-void ls_checkpoint_clean(const char *parent)
+/* Calls `act` for each entry whose name begins with `prefix`, with the rest of the name. */
+static void each(const char *parent, const char *prefix, void (*act)(const char *parent, const char *rest))
 {
     DIR *d = opendir(parent);
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d)) != NULL;)
-        if (strncmp(e->d_name, LS_UNFINISHED, strlen(LS_UNFINISHED)) == 0) {
-            char *path = ls_path_join(parent, e->d_name);
-            ls_remove_tree(path);
-            free(path);
-        }
+        if (strncmp(e->d_name, prefix, strlen(prefix)) == 0)
+            act(parent, e->d_name + strlen(prefix));
     closedir(d);
+}
+
+static void remove_unfinished(const char *parent, const char *name)
+{
+    char *hidden = ls_sys_text(LS_UNFINISHED "%s", name);
+    char *path = hidden ? ls_path_join(parent, hidden) : NULL;
+    if (path)
+        ls_remove_tree(path);
+    free(path);
+    free(hidden);
+}
+
+void ls_checkpoint_settle(const char *parent) { each(parent, LS_REPLACED, ls_folder_settle); }
+
+void ls_checkpoint_clean(const char *parent)
+{
+    ls_checkpoint_settle(parent);
+    each(parent, LS_UNFINISHED, remove_unfinished);
 }
 
 ls_status ls_checkpoint_together(ls_group *g, ls_status s)

@@ -66,7 +66,9 @@ ls_status ls_saving_collect(ls_saving *v); /* called when every rank has written
 ls_status ls_saving_commit(ls_saving *v);
 void ls_saving_end(ls_saving **v); /* sets *v to NULL; removes what was not committed. Local */
 uint64_t ls_saving_bytes(const ls_saving *v);
-/* Removes what interrupted saves and removals have left in a folder of checkpoints. Local. */
+/* Ends replacements of checkpoints that were interrupted: the name of each leads to a complete one again. */
+void ls_checkpoint_settle(const char *parent);
+/* The same, and removes what interrupted saves and removals have left in a folder of checkpoints. Local. */
 void ls_checkpoint_clean(const char *parent);
 
 /* LOADED: as FULL for callers that load everything. The bytes of a tensor are verified when a range of it is

@@ -66,6 +66,7 @@ ls_status ls_sync_folder(const char *path)
 ls_status ls_folder_begin(ls_folder *f)
 {
     struct stat st;
+    ls_folder_settle(f->parent, f->name);
     if (lstat(f->dir, &st) == 0 && !(f->replace && S_ISDIR(st.st_mode)))
         return ls_fail(
             LS_E_IO,
@@ -79,8 +80,47 @@ ls_status ls_folder_begin(ls_folder *f)
     return LS_OK;
 }
 
-/* Exchanges the names of the old and the new folder, so that the name always leads to one of them. On a file
- * system that cannot exchange names, the old folder is removed first. */
+static char *replaced(const char *parent, const char *name)
+{
+    char *hidden = ls_sys_text(LS_REPLACED "%s", name), *path = hidden ? ls_path_join(parent, hidden) : NULL;
+    free(hidden);
+    return path;
+}
+
+void ls_folder_settle(const char *parent, const char *name)
+{
+    char *dir = ls_path_join(parent, name), *old = replaced(parent, name);
+    if (dir && old && ls_dir_exists(old)) {
+        if (ls_dir_exists(dir))
+            ls_remove_tree(old);
+        else
+            ls_sys_rename(old, dir);
+    }
+    free(old);
+    free(dir);
+}
+
+/* On a file system that cannot exchange names the old folder makes way under another name. */
+static int replace_folder(const ls_folder *f)
+{
+    char *old = replaced(f->parent, f->name);
+    if (!old) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int result = ls_sys_rename(f->dir, old);
+    if (result == 0 && (result = ls_sys_rename(f->unfinished, f->dir)) != 0) {
+        const int why = errno;
+        ls_sys_rename(old, f->dir);
+        errno = why;
+    }
+    if (result == 0)
+        ls_remove_tree(old);
+    free(old);
+    return result;
+}
+
+/* Exchanges the names of the old and the new folder, so that the name always leads to one of them. */
 static int rename_folder(const ls_folder *f)
 {
     if (!f->replace || !ls_dir_exists(f->dir))
@@ -90,10 +130,7 @@ static int rename_folder(const ls_folder *f)
         ls_remove_tree(f->unfinished);
         return 0;
     }
-    if (errno != EINVAL && errno != ENOSYS)
-        return exchanged;
-    ls_remove_tree(f->dir);
-    return ls_sys_rename(f->unfinished, f->dir);
+    return errno == EINVAL || errno == ENOSYS ? replace_folder(f) : exchanged;
 }
 
 ls_status ls_folder_commit(ls_folder *f)

@@ -4,6 +4,7 @@
 #include "lockstep/status.h"
 
 #define LS_UNFINISHED ".lockstep-unfinished-" /* temporary names begin with this */
+#define LS_REPLACED ".lockstep-replaced-"     /* so does the name of a folder that makes way for a new one */
 
 typedef struct ls_folder {
     char *dir, *parent, *name; /* PATH without trailing slashes, and its two parts */
@@ -18,6 +19,9 @@ ls_status ls_folder_begin(ls_folder *f);
 ls_status ls_folder_commit(ls_folder *f); /* renames it; its files must be on disk */
 void ls_folder_release(ls_folder *f);
 
+/* Ends a replacement that was interrupted: the old folder NAME has its name again, unless there is a new one;
+ * then it is deleted. */
+void ls_folder_settle(const char *parent, const char *name);
 /* Reports nothing. What cannot be deleted is reported when its name is needed again. */
 void ls_remove_tree(const char *path);
 ls_status ls_sync_folder(const char *path);

@@ -37,15 +37,21 @@ static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
 
 static bool is_images(const ls_dataset *set) { return ls_dataset_field(set, "images"); }
 
+/* Before the first work of this attempt: a step, or the evaluation that an earlier attempt did not end. */
+static ls_status begin(ls_loop *l)
+{
+    if (l->started)
+        l->started(l);
+    l->started = NULL;
+    return ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL);
+}
+
 static ls_status one_step(ls_loop *l, const ls_loader_step *b, ls_epoch_sum *sum)
 {
     double lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step);
     ls_step_result r = { .skip = LS_SKIP_NONE };
-    if (l->step == l->from.step) {
-        if (l->started)
-            l->started(l);
-        LS_TRY(ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL));
-    }
+    if (l->step == l->from.step)
+        LS_TRY(begin(l));
     if (l->group) { /* for messages about ranks that do not come */
         char doing[32];
         snprintf(doing, sizeof doing, "step %lld", (long long)(l->step + 1));
@@ -162,7 +168,7 @@ static ls_status after_step(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, bool w
 /* An earlier attempt was stopped in the evaluation at the end of an epoch: ends that epoch. */
 static ls_status end_epoch_before(ls_loop *l, ls_epoch_sum *sum)
 {
-    LS_TRY(ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL));
+    LS_TRY(begin(l));
     sum->targets = true; /* that attempt has looked */
     return after_step(l, l->from.epoch, sum, l->from.epoch_step == l->steps_per_epoch,
                       l->step >= l->total_steps);

@@ -30,7 +30,7 @@ typedef struct ls_loop {
     bool said_undefined;               /* that the metric of checkpoint.best is undefined, and why */
     double began; /* on the clock of ls_now, before the first step */
     double first_step_seconds, step_median;
-    void (*started)(struct ls_loop *l); /* called just before the first step; NULL: nothing is called */
+    void (*started)(struct ls_loop *l); /* called once, before the first step or evaluation; may be NULL */
     /* Generates texts with the present weights for an evaluation (eval.generate); NULL: none are generated.
      * LS_E_STOPPED where `watch` is asked. Collective. */
     ls_status (*generate)(struct ls_loop *l, ls_watch *watch, ls_rouge_mean *out);

@@ -137,8 +137,8 @@ bool ls_resume_ending(const ls_resume_point *p, int64_t total_steps)
 }
 
 /* Sets the number of steps of an epoch from now on. If it changes, finished epochs stay finished, and the
- * running one begins again, unless only its end is to come. */
-static void set_steps_per_epoch(ls_resume_point *p, int64_t now)
+ * running one begins again, unless only its end, or that of the run after `total` steps, is to come. */
+static void set_steps_per_epoch(ls_resume_point *p, int64_t now, int64_t total)
 {
     const int64_t before = p->steps_per_epoch;
     p->steps_per_epoch = now;
@@ -151,7 +151,7 @@ static void set_steps_per_epoch(ls_resume_point *p, int64_t now)
     p->base_step = p->step;
     p->base_epoch = p->epoch + ends;
     p->epoch_step = ends ? now : 0;
-    if (ends)
+    if (ends || p->step >= total)
         return;
     memset(&p->sums, 0, sizeof p->sums);
 }
@@ -385,6 +385,7 @@ ls_status ls_resume_find(char path[4096], const ls_recipe *r, const ls_resume_as
     if (asked && !strcmp(asked, "never"))
         return LS_OK;
     char *folder = folder_of(r), name[LS_STEP_FOLDER_ROOM];
+    ls_checkpoint_settle(folder);
     const int64_t last = ls_resume_newest(folder);
     ls_status s = LS_OK;
     if (asked && strcmp(asked, "auto"))
@@ -442,7 +443,7 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
     t->skips = json_integer_value(json_object_get(j, "skips"));
     t->bad_skips = json_integer_value(json_object_get(j, "nonfinite_skips"));
     read_point(out, j);
-    set_steps_per_epoch(out, now->steps_per_epoch);
+    set_steps_per_epoch(out, now->steps_per_epoch, r->train.steps > 0 ? r->train.steps : INT64_MAX);
     t->step_number = out->step; /* for messages */
 done:
     json_decref(j);

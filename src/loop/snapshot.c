@@ -168,6 +168,14 @@ ls_status ls_snapshots_among_best(ls_snapshots *s, ls_rundir *d, ls_group *g, co
     return g ? ls_group_broadcast(g, yes, sizeof *yes, 0) : LS_OK;
 }
 
+ls_status ls_snapshots_began_here(const ls_snapshots *s, ls_group *g, bool *yes)
+{
+    *yes = false;
+    for (int k = 0; k < s->n; k++)
+        *yes = *yes || s->all[k].step == s->from;
+    return g ? ls_group_broadcast(g, yes, sizeof *yes, 0) : LS_OK;
+}
+
 char *ls_snapshots_path(const ls_snapshots *s, int64_t step)
 {
     char name[LS_STEP_FOLDER_ROOM];

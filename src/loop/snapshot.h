@@ -42,6 +42,10 @@ void ls_snapshots_compare(ls_snapshots *s, const ls_recipe *r, const ls_dataset 
 ls_status ls_snapshots_among_best(ls_snapshots *s, ls_rundir *d, ls_group *g, const ls_recipe *r,
                                   const ls_epoch_row *row, bool *yes);
 
+/* *yes: whether the run has the checkpoint that it continues from; else that is another run's, or
+ * PyTorch's. Collective. */
+ls_status ls_snapshots_began_here(const ls_snapshots *s, ls_group *g, bool *yes);
+
 /* Saves step-NNNNNNNN, moves the link `latest` (and `best`), and removes checkpoints that need not be kept:
  * never the newest or the best. Writes the metrics row. `epoch` is that of the last step. Does nothing if
  * this step has been saved. The checkpoint that the run continues from is replaced: it may lack the end of

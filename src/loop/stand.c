@@ -72,7 +72,11 @@ ls_status ls_loop_save(ls_loop *l, const ls_epoch_sum *sum, int64_t epoch, const
 
 bool ls_loop_saves(const ls_loop *l) { return l->recipe->checkpoint.every_epochs >= 0; }
 
-static const char *where(const ls_epoch_sum *sum) { return sum->ending ? " in the evaluation" : ""; }
+/* Requests are answered before the first step of an attempt only in the evaluation with which it begins. */
+static const char *where(const ls_loop *l, const ls_epoch_sum *sum)
+{
+    return sum->ending || l->step == l->from.step ? " in the evaluation" : "";
+}
 
 /* Answers requests in a run that saves nothing (checkpoint.every_epochs: -1). */
 static ls_status answer_unsaved(ls_loop *l, const ls_epoch_sum *sum, uint32_t asked)
@@ -88,7 +92,7 @@ static ls_status answer_unsaved(ls_loop *l, const ls_epoch_sum *sum, uint32_t as
     return ls_fail(LS_E_STOPPED,
                    "stopped%s after step %lld of %lld %s; nothing is saved, because checkpoint.every_epochs "
                    "is -1: the next start begins with step 1",
-                   where(sum), (long long)l->step, (long long)l->total_steps, reason);
+                   where(l, sum), (long long)l->step, (long long)l->total_steps, reason);
 }
 
 ls_status ls_loop_answer(ls_loop *l, const ls_epoch_sum *sum, int64_t epoch, uint32_t asked)
@@ -101,7 +105,11 @@ ls_status ls_loop_answer(ls_loop *l, const ls_epoch_sum *sum, int64_t epoch, uin
         return answer_unsaved(l, sum, asked);
     if (stop)
         LS_TRY(ls_rundir_save_result(l->run, LS_RUN_STOPPING, NULL));
-    LS_TRY(ls_loop_save(l, sum, epoch, NULL, false));
+    bool there = false; /* a stop in the evaluation with which this attempt began */
+    if (l->step == l->from.step)
+        LS_TRY(ls_snapshots_began_here(&l->snapshots, l->group, &there));
+    if (!there)
+        LS_TRY(ls_loop_save(l, sum, epoch, NULL, false));
     LS_TRY(ls_snapshots_finish(&l->snapshots, l->run));
     ls_requests_answered(&l->requests);
     if (!stop) {
@@ -113,5 +121,5 @@ ls_status ls_loop_answer(ls_loop *l, const ls_epoch_sum *sum, int64_t epoch, uin
     return ls_fail(
         LS_E_STOPPED,
         "stopped%s after step %lld of %lld %s; everything is saved in %s/latest: start it again to continue",
-        where(sum), (long long)l->step, (long long)l->total_steps, reason, l->snapshots.dir);
+        where(l, sum), (long long)l->step, (long long)l->total_steps, reason, l->snapshots.dir);
 }

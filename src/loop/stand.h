@@ -21,8 +21,8 @@ ls_status ls_epoch_replaced(int64_t *out, const ls_loop *l, const ls_epoch_sum *
 void ls_loop_beat(const ls_loop *l, const char *doing, bool now);
 
 bool ls_loop_saves(const ls_loop *l); /* checkpoint.every_epochs is not -1 */
-/* Saves a checkpoint. `epoch` is that of the last step. `ended` is its row if it ended with this step; then
- * `sum` is not stored. Collective. */
+/* Saves a checkpoint. `epoch` is that of the last step. `ended` is its row if it ended with this step; the
+ * sums of an epoch whose steps are all done are not stored then. Collective. */
 ls_status ls_loop_save(ls_loop *l, const ls_epoch_sum *sum, int64_t epoch, const ls_epoch_row *ended,
                        bool best);
 /* Answers LS_REQUEST_ bits: saves, and ends the loop (LS_E_STOPPED) if that was requested. Collective. */

@@ -308,8 +308,39 @@ static ls_status send(ls_remote *r, const char *key)
     return s;
 }
 
-/* Whether the bucket's manifest is the one here. */
-static ls_status same_manifest(ls_remote *r, const char *key, bool *same)
+/* The next line of a manifest, without the comma behind it, that does not depend on trainer.json. NULL: there
+ * is none. */
+static const char *next_line(const char **at, size_t *n)
+{
+    while (**at) {
+        const char *line = *at;
+        *n = strcspn(line, "\n");
+        *at = line + *n + (line[*n] == '\n');
+        while (*n && strchr(",]", line[*n - 1]))
+            --*n;
+        if (strncmp(line, "{\"name\":\"trainer.json\"", 22) && strncmp(line, "\"digest\"", 8))
+            return line;
+    }
+    return NULL;
+}
+
+/* Whether two checkpoints of one step have the same weights and optimizer state. */
+static bool same_tensors(const char *a, const char *b)
+{
+    for (;;) {
+        size_t n = 0, m = 0;
+        const char *x = next_line(&a, &n), *y = next_line(&b, &m);
+        if (!x || !y)
+            return !x && !y;
+        if (n != m || memcmp(x, y, n))
+            return false;
+    }
+}
+
+/* Whether the bucket's checkpoint with this manifest is as good as the one here. It is left alone then, even
+ * if it lacks the end of its epoch, which the next start would do again: to replace it means that for some
+ * time there is none. */
+static ls_status same_checkpoint(ls_remote *r, const char *key, bool *same)
 {
     char *path = ls_path_join(r->folder, key), *here = NULL, *there = NULL;
     size_t n = 0, m = 0;
@@ -317,7 +348,7 @@ static ls_status same_manifest(ls_remote *r, const char *key, bool *same)
                        : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
     if (s == LS_OK)
         s = ls_s3_get(&there, &m, r->s3, key);
-    *same = s == LS_OK && n == m && !memcmp(here, there, n);
+    *same = s == LS_OK && same_tensors(here, there);
     free(there);
     free(here);
     free(path);
@@ -360,7 +391,7 @@ static ls_status send_checkpoint(ls_remote *r, const ls_s3_list *l, int64_t step
     ls_status s = LS_OK;
     add_key(&manifest, step, MANIFEST);
     if (is_whole(l, step)) { /* perhaps another one of this step */
-        s = same_manifest(r, ls_str_text(&manifest), &same);
+        s = same_checkpoint(r, ls_str_text(&manifest), &same);
         if (s == LS_OK && !same)
             s = ls_s3_remove(r->s3, ls_str_text(&manifest));
     }

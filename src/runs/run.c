@@ -84,6 +84,8 @@ static ls_status find_checkpoints(ls_run *r, int64_t newest, char **json)
 static ls_status open_checkpoints(ls_run *r)
 {
     char *folder = ls_path_join(r->place.path, "checkpoints"), *json = NULL;
+    if (r->place.rank == 0)
+        ls_checkpoint_settle(folder);
     const int64_t newest = r->place.rank ? -1 : ls_resume_newest(folder);
     free(folder);
     ls_status s = ls_snapshots_open(&r->snapshots, r->dir, newest);

@@ -71,7 +71,9 @@ static void first_step_begins(ls_loop *l)
     for (int i = 0; i < t->startup.n; i++)
         ls_str_printf(&s, "%s%s %.1f", i ? ", " : "", t->startup.parts[i].name,
                       1e3 * t->startup.parts[i].seconds);
-    ls_log_info("first step after %.1f ms (%s)", 1e3 * t->startup.total, ls_str_text(&s));
+    ls_log_info("%s after %.1f ms (%s)",
+                ls_resume_ending(&l->from, l->total_steps) ? "evaluation" : "first step",
+                1e3 * t->startup.total, ls_str_text(&s));
     ls_str_release(&s);
 }
 

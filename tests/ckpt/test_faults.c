@@ -197,6 +197,61 @@ static void everything_is_synced(void **state)
     ls_remove_tree(at_step(5));
 }
 
+/* Puts a folder with a directory of this name in the place of step 5. how: the first change of a name fails;
+ * -1: none does. */
+static ls_status put_folder(const char *inside, int how)
+{
+    ls_folder f;
+    char path[600];
+    ASSERT_OK(ls_folder_init(&f, at_step(5)));
+    f.replace = true;
+    ASSERT_OK(ls_folder_begin(&f));
+    snprintf(path, sizeof path, "%s/%s", f.unfinished, inside);
+    assert_int_equal(mkdir(path, 0777), 0);
+    if (how >= 0)
+        ls_fault_arm(1u << LS_POINT_NAME, 0, (ls_failing)how);
+    const ls_status s = ls_folder_commit(&f);
+    ls_fault_disarm();
+    ls_folder_release(&f);
+    return s;
+}
+
+static bool has_inside(const char *inside)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", at_step(5), inside);
+    return ls_dir_exists(path);
+}
+
+/* Some file systems cannot exchange names. The old folder then makes way under another name, and gets its
+ * name back if the new one does not come. */
+static void replaced_without_an_exchange(void **state)
+{
+    (void)state;
+    char aside[600];
+    const int before = ls_test_count(folder);
+    snprintf(aside, sizeof aside, "%s/" LS_REPLACED "step-5", folder);
+    ASSERT_OK(put_folder("first", -1));
+    ASSERT_OK(put_folder("second", LS_FAIL_ONCE)); /* the exchange */
+    assert_true(has_inside("second") && !has_inside("first"));
+    ASSERT_FAILS(put_folder("third", LS_FAIL_ON), LS_E_IO, "step-5");
+    assert_true(has_inside("second"));
+    assert_int_equal(ls_test_count(folder), before + 1);
+
+    /* killed between the two changes of names, and behind them */
+    assert_int_equal(rename(at_step(5), aside), 0);
+    ls_checkpoint_settle(folder);
+    assert_true(has_inside("second"));
+    assert_int_equal(rename(at_step(5), aside), 0);
+    ASSERT_OK(put_folder("fourth", LS_FAIL_ONCE));
+    assert_true(has_inside("fourth"));
+    assert_int_equal(mkdir(aside, 0777), 0);
+    ls_checkpoint_clean(folder);
+    assert_true(has_inside("fourth"));
+    assert_int_equal(ls_test_count(folder), before + 1);
+    ls_remove_tree(at_step(5));
+}
+
 static void killed_anywhere(void **state)
 {
     (void)state;
@@ -227,6 +282,7 @@ static void killed_anywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(everything_is_synced),
+                                        cmocka_unit_test(replaced_without_an_exchange),
                                         cmocka_unit_test(killed_anywhere), cmocka_unit_test(any_call_fails),
                                         cmocka_unit_test(any_call_fails_of_ranks_with_files_of_their_own) };
     return cmocka_run_group_tests(tests, begin, NULL);

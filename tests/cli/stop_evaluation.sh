@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# stop_evaluation.sh COMMAND CC ROOT [SANITIZERS] - a request to stop is obeyed within a batch of an evaluation, and the next start does the whole end of the epoch:
+# stop_evaluation.sh COMMAND CC ROOT SERVER - a request to stop is obeyed within a batch of an evaluation, and the next start does the whole end of the epoch:
 # weights, rows, best, early stopping and checkpoints are those of a run that nothing disturbed.
 source "$(dirname "$0")/common.sh"
-cc=$2 root=$3 sanitize=${4:+-fsanitize=$4}
+cc=$2 root=$3 server=$4
 
 # A module whose evaluation reads its own end: STOP_AT=PASS:SAMPLE sends SIGTERM to the process that reads this sample of the evaluation's pass number PASS (from 0);
 # STOP_RANK: only on this rank. SLOW: seconds for each sample. READS: a file that gets a byte for every sample.
@@ -69,7 +69,7 @@ LS_MODULE_EXPORT const ls_model_module *lockstep_module(void)
     return &m;
 }
 END
-"$cc" -shared -fPIC $sanitize -Wall -Wextra -Werror -I"$root/include" model.c -o model.so || bad "cc"
+"$cc" -shared -fPIC -Wall -Wextra -Werror -I"$root/include" model.c -o model.so || bad "cc"
 
 # An epoch is 6 steps, an evaluation 50 batches of one rank.
 cat >recipe.yaml <<'END'
@@ -115,7 +115,7 @@ stopped() {
 continued() { # STEP NAME WORDS...
     local step=$1 name=$2; shift 2
     try 0 train recipe.yaml --set run.name="$name" "$@"
-    has err "^continues after step $step of [0-9]+, with the evaluation, from "
+    has err "^continues after step $step of [0-9]+, with the evaluation, from "; once err "^(evaluation|first step) after [0-9.]+ ms"; has err "^evaluation after"
 }
 
 try 0 train recipe.yaml --set run.name=whole
@@ -127,7 +127,11 @@ continued 12 middle; alike middle
 STOP_AT=3:190 stopped 24 end; continued 24 end; alike end
 STOP_AT=0:0 stopped 6 first; continued 6 first; alike first
 # ---- again in the evaluation that the next start begins with, and in the following one
-STOP_AT=1:20 stopped 12 twice; STOP_AT=0:60 stopped 12 twice; STOP_AT=1:40 stopped 18 twice; continued 18 twice; alike twice
+place() { stat -c %i "runs/$1/checkpoints/latest/"; }
+STOP_AT=1:20 stopped 12 twice; first=$(place twice)
+STOP_AT=0:60 stopped 12 twice
+[ "$(place twice)" = "$first" ] || bad "$what: the same checkpoint was saved again"
+STOP_AT=1:40 stopped 18 twice; continued 18 twice; alike twice
 # ---- killed there: the checkpoint is as it was
 STOP_AT=1:20 stopped 12 killed
 KILL=1 STOP_AT=0:60 try 137 train recipe.yaml --set run.name=killed; continued 12 killed; alike killed
@@ -195,6 +199,29 @@ STOP_AT=1:100 stopped 12 hurry
 try 75 train recipe.yaml --set run.name=hurry --set run.time_limit=0.001; has err "stopped after step 13 of 24 .* after the end of run.time_limit"
 once runs/hurry/metrics.jsonl '"kind":"eval",.*"step":12,'
 try 0 runs --metrics runs/hurry; times 2 out '^ *[01] '
+
+# the end of a run that train.steps cuts short is still to come where an epoch has other steps now, however often it is stopped
+STOP_AT=3:100 stopped 21 resized --set train.steps=21
+STOP_AT=0:100 stopped 21 resized --set train.steps=21 --set train.global_batch=4 --allow-change
+try 0 train recipe.yaml --set run.name=resized --set train.steps=21 --set train.global_batch=4 --allow-change
+once runs/resized/metrics.jsonl '"kind":"eval",.*"step":21,'; once runs/resized/metrics.jsonl '"kind":"epoch",.*"step":21,'
+
+# ---- in a bucket the checkpoint is never taken away to be replaced by an equal one: a machine that begins anew always finds it
+if "$lockstep" doctor --no-measure --quiet --need curl >out 2>err; then
+    unset AWS_SESSION_TOKEN AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_ENDPOINT_URL_S3
+    export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret no_proxy=127.0.0.1
+    "$server" >requests & served=$!
+    trap 'kill $served 2>/dev/null; cd /; rm -rf "$work"' EXIT
+    until_true test -s requests
+    export AWS_ENDPOINT_URL=http://127.0.0.1:$(head -n 1 requests)
+    spot=(train recipe.yaml --set run.name=spot --set run.storage=s3://bucket/runs --set checkpoint.keep=1)
+    for cut in 1:20 0:60 1:40; do LOCKSTEP_CACHE=$work/machine-$cut STOP_AT=$cut try 75 "${spot[@]}"; done
+    times 0 requests "^DELETE .*/step-00000012/manifest.json"
+    LOCKSTEP_CACHE=$work/machine-last try 0 "${spot[@]}"; has err "^continues after step 18 of 24, with the evaluation"
+    cmp runs/whole/checkpoints/latest/model.safetensors machine-last/storage/bucket/runs/spot/checkpoints/latest/model.safetensors || bad "$what: another model"
+else
+    left_out "buckets (Debian: libcurl4-openssl-dev)"
+fi
 
 # ---- eval, its ranks, and predict
 try 0 train recipe.yaml --set run.name=whole
