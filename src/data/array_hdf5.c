@@ -1,5 +1,4 @@
-/* array_hdf5.c - reads HDF5 through libhdf5, which is loaded at run time. Builds of libhdf5 are usually not
- * safe for threads, so a lock is held during every call.
+/* array_hdf5.c - reads HDF5 through libhdf5 (hdf5_library.h).
  *
  * Links to other files, external storage and virtual data sets are refused: with them a file could read any
  * other one, and a change of that one would not change the data set's hash. The library believes the sizes
@@ -10,10 +9,7 @@
 #include "base/str.h"
 
 #ifdef LS_HAVE_HDF5
-#include <dlfcn.h>
-#include <hdf5.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,120 +19,19 @@
 #include "ckpt/safetensors.h"
 #include "data/array_room.h"
 #include "data/hdf5_header.h"
+#include "data/hdf5_library.h"
 
 enum { WHOLE_CHUNKS = 64 << 20 }; /* bytes of inflated chunks that libhdf5 keeps of a data set */
-
-#if H5_VERSION_GE(1, 12, 0)
-typedef H5O_info1_t object_info;
-#else
-typedef H5O_info_t object_info;
-#endif
 
 struct ls_hdf5 {
     hid_t file, set, memory; /* memory: the type that elements are read as */
     ls_type type;
+    ls_hdf5_attributes attributes;
     char *what;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* The functions of the loaded library, with the types that its header declares. */
-#define FUNCTIONS(F)                                                                                         \
-    F(H5open)                                                                                                \
-    F(H5PLget_loading_state) F(H5PLset_loading_state) F(H5Eget_auto2) F(H5Eset_auto2) F(H5Fopen) F(H5Fclose) \
-        F(H5Dopen2) F(H5Dclose) F(H5Dget_space) F(H5Dget_type) F(H5Dget_create_plist) F(H5Dget_offset)       \
-            F(H5Dread) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims)                            \
-                F(H5Sget_simple_extent_npoints) F(H5Screate_simple) F(H5Sclose) F(H5Sselect_hyperslab)       \
-                    F(H5Tget_class) F(H5Tget_size) F(H5Tget_sign) F(H5Tequal) F(H5Tclose) F(H5Pget_layout)   \
-                        F(H5Pget_external_count) F(H5Pcreate) F(H5Pset_chunk_cache) F(H5Pclose) F(H5Lexists) \
-                            F(H5Lget_name_by_idx) F(H5Aexists) F(H5Aopen) F(H5Aread) F(H5Aget_space)         \
-                                F(H5Aclose) F(H5Dget_storage_size) F(H5Pset_elink_cb) F(H5Pget_chunk)        \
-                                    F(H5Pget_nfilters) F(H5Pget_filter2) F(H5Zfilter_avail)          \
-                                    F(H5Fget_create_plist) F(H5Pget_userblock) F(H5Pget_sizes)               \
-                                        F(H5Oget_info_by_name2)
-static struct {
-#define MEMBER(name) typeof(&(name)) name;
-    FUNCTIONS(MEMBER)
-    const hid_t *f32, *f64, *i32, *i64, *u8, *access;
-    bool ready;
-    bool plugins; /* the user names a folder of filters */
-} h5;
-
-/* A variable of the library. A program that is linked with the same library may have it in its own memory (a
- * copy relocation), and then the library uses that one. */
-static const hid_t *variable(void *library, const char *name)
-{
-    const bool linked = dlsym(RTLD_DEFAULT, "H5open") == dlsym(library, "H5open");
-    return dlsym(linked ? RTLD_DEFAULT : library, name);
-}
-
-/* With the lock held. False: a function is missing. */
-static bool find_symbols(void *library)
-{
-    bool all = true;
-#define FIND(name) all = (h5.name = __extension__(typeof(&(name))) dlsym(library, #name)) && all;
-    FUNCTIONS(FIND)
-    if (!all || h5.H5open() < 0)
-        return false;
-    h5.f32 = variable(library, "H5T_NATIVE_FLOAT_g");
-    h5.f64 = variable(library, "H5T_NATIVE_DOUBLE_g");
-    h5.i32 = variable(library, "H5T_NATIVE_INT32_g");
-    h5.i64 = variable(library, "H5T_NATIVE_INT64_g");
-    h5.u8 = variable(library, "H5T_NATIVE_UINT8_g");
-    h5.access = variable(library, "H5P_CLS_DATASET_ACCESS_ID_g");
-    return h5.f32 && h5.f64 && h5.i32 && h5.i64 && h5.u8 && h5.access;
-}
-
-static ls_status load(const char *what)
-{
-    static const char *const NAMES[] = { LS_HDF5_LIBRARY, "libhdf5_serial.so.103", "libhdf5.so.103",
-                                         "libhdf5.so" };
-    void *library = NULL;
-    if (h5.ready)
-        return LS_OK;
-    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES && !library; i++)
-        library = dlopen(NAMES[i], RTLD_NOW | RTLD_LOCAL); /* never closed */
-    if (library && !find_symbols(library))
-        return ls_fail(
-            LS_E_UNSUPPORTED,
-            "%s: the libhdf5 of this machine lacks functions that reading needs: install version 1.10 "
-            "or later",
-            what);
-    if (!library)
-        return ls_fail(
-            LS_E_UNSUPPORTED,
-            "%s: reading HDF5 needs %s, which is not here: install libhdf5 (Debian: libhdf5-103-1)", what,
-            LS_HDF5_LIBRARY);
-    const char *plugins = getenv("HDF5_PLUGIN_PATH");
-    h5.plugins = plugins && *plugins;
-    h5.ready = true;
-    return LS_OK;
-}
-
-/* What the library does for the whole process, whose program may use it, too. */
-typedef struct settings {
-    H5E_auto2_t print;
-    void *print_with;
-    unsigned plugins;
-} settings;
-
-/* With the lock held. While we call, it prints no errors, and loads no code from a folder nobody named. */
-static settings set_ours(void)
-{
-    settings theirs = { 0 };
-    h5.H5Eget_auto2(H5E_DEFAULT, &theirs.print, &theirs.print_with);
-    h5.H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    h5.H5PLget_loading_state(&theirs.plugins);
-    if (!h5.plugins)
-        h5.H5PLset_loading_state(0);
-    return theirs;
-}
-
-static void set_theirs(settings theirs)
-{
-    h5.H5PLset_loading_state(theirs.plugins);
-    h5.H5Eset_auto2(H5E_DEFAULT, theirs.print, theirs.print_with);
-}
+static const char *const ATTRIBUTES[] = { "scale_factor", "add_offset", "missing_value", "_FillValue" };
+enum { PACKED = 2, N_ATTRIBUTES = 4 }; /* the first two pack numbers; the last one counts most */
 
 static ls_status no_set(hid_t file, const char *name, const char *what)
 {
@@ -144,8 +39,8 @@ static ls_status no_set(hid_t file, const char *name, const char *what)
     char texts[MOST][64];
     const char *names[MOST];
     int n = 0;
-    while (n < MOST && h5.H5Lget_name_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)n, texts[n],
-                                             sizeof texts[n], H5P_DEFAULT) > 0) {
+    while (n < MOST && ls_h5.H5Lget_name_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)n, texts[n],
+                                                sizeof texts[n], H5P_DEFAULT) > 0) {
         names[n] = texts[n];
         n++;
     }
@@ -163,34 +58,34 @@ static ls_status no_set(hid_t file, const char *name, const char *what)
 /* Which type of ours holds all values of theirs. */
 static bool find_type(ls_dtype *out, hid_t *memory, hid_t type)
 {
-    const H5T_class_t kind = h5.H5Tget_class(type);
-    const size_t size = h5.H5Tget_size(type);
-    const bool is_signed = kind == H5T_INTEGER && h5.H5Tget_sign(type) == H5T_SGN_2;
+    const H5T_class_t kind = ls_h5.H5Tget_class(type);
+    const size_t size = ls_h5.H5Tget_size(type);
+    const bool is_signed = kind == H5T_INTEGER && ls_h5.H5Tget_sign(type) == H5T_SGN_2;
     if (kind == H5T_FLOAT && size <= 8) {
         *out = size <= 4 ? LS_F32 : LS_F64;
-        *memory = size <= 4 ? *h5.f32 : *h5.f64;
+        *memory = size <= 4 ? *ls_h5.f32 : *ls_h5.f64;
         return true;
     }
     if (kind != H5T_INTEGER || size > 8 || (size == 8 && !is_signed))
         return false;
     const bool narrow = size < 4 || (size == 4 && is_signed);
     *out = size == 1 && !is_signed ? LS_U8 : narrow ? LS_I32 : LS_I64;
-    *memory = *out == LS_U8 ? *h5.u8 : *out == LS_I32 ? *h5.i32 : *h5.i64;
+    *memory = *out == LS_U8 ? *ls_h5.u8 : *out == LS_I32 ? *ls_h5.i32 : *ls_h5.i64;
     return true;
 }
 
 /* Whether the elements lie in the file one behind the other, as they are read. */
 static int64_t offset_of(const ls_hdf5 *h, hid_t made, hid_t type)
 {
-    const bool plain = h5.H5Pget_layout(made) == H5D_CONTIGUOUS && h5.H5Tequal(type, h->memory) > 0;
-    const haddr_t at = plain ? h5.H5Dget_offset(h->set) : HADDR_UNDEF;
+    const bool plain = ls_h5.H5Pget_layout(made) == H5D_CONTIGUOUS && ls_h5.H5Tequal(type, h->memory) > 0;
+    const haddr_t at = plain ? ls_h5.H5Dget_offset(h->set) : HADDR_UNDEF;
     return at == HADDR_UNDEF || at > INT64_MAX ? -1 : (int64_t)at;
 }
 
 static ls_status check_inside(const ls_hdf5 *h, hid_t made)
 {
-    const bool is_virtual = h5.H5Pget_layout(made) == H5D_VIRTUAL;
-    if (!is_virtual && h5.H5Pget_external_count(made) == 0)
+    const bool is_virtual = ls_h5.H5Pget_layout(made) == H5D_VIRTUAL;
+    if (!is_virtual && ls_h5.H5Pget_external_count(made) == 0)
         return LS_OK;
     return ls_fail(LS_E_UNSUPPORTED,
                    "%s: %s: only elements that are in the file itself are read; copy them into one file, for "
@@ -202,14 +97,14 @@ static ls_status check_inside(const ls_hdf5 *h, hid_t made)
 
 static ls_status check_filters(const ls_hdf5 *h, hid_t made)
 {
-    const int n = h5.H5Pget_nfilters(made);
+    const int n = ls_h5.H5Pget_nfilters(made);
     for (int i = 0; i < n; i++) {
         unsigned flags, setting;
         size_t none = 0;
         char name[64] = "";
-        const H5Z_filter_t id = h5.H5Pget_filter2(made, (unsigned)i, &flags, &none, NULL, sizeof name, name,
-                                                  &setting);
-        if (id < 0 || h5.H5Zfilter_avail(id) <= 0)
+        const H5Z_filter_t id = ls_h5.H5Pget_filter2(made, (unsigned)i, &flags, &none, NULL, sizeof name,
+                                                     name, &setting);
+        if (id < 0 || ls_h5.H5Zfilter_avail(id) <= 0)
             return ls_fail(LS_E_UNSUPPORTED,
                            "%s: its chunks need the filter %d%s%.60s, which this libhdf5 does not have: "
                            "write them with gzip (h5repack -f GZIP=4), or name the folder of the filter's "
@@ -224,11 +119,11 @@ static ls_status check_filters(const ls_hdf5 *h, hid_t made)
 static ls_status check_chunks(const ls_hdf5 *h, hid_t made, hid_t type, uint64_t stored)
 {
     hsize_t dims[LS_MAX_DIMS];
-    uint64_t bytes = h5.H5Tget_size(type);
-    bool fits = h5.H5Pget_chunk(made, LS_MAX_DIMS, dims) == h->type.ndim;
+    uint64_t bytes = ls_h5.H5Tget_size(type);
+    bool fits = ls_h5.H5Pget_chunk(made, LS_MAX_DIMS, dims) == h->type.ndim;
     for (int d = 0; d < h->type.ndim && fits; d++)
         fits = dims[d] > 0 && !__builtin_mul_overflow(bytes, (uint64_t)dims[d], &bytes) && bytes < 1ull << 32;
-    if (!fits || (h5.H5Pget_nfilters(made) == 0 && stored % bytes))
+    if (!fits || (ls_h5.H5Pget_nfilters(made) == 0 && stored % bytes))
         return ls_fail(LS_E_FORMAT,
                        "%s: its chunks do not have the size that they declare: the file is damaged", h->what);
     LS_TRY(check_filters(h, made));
@@ -238,14 +133,14 @@ static ls_status check_chunks(const ls_hdf5 *h, hid_t made, hid_t type, uint64_t
 /* Compares the bytes that the file stores with those of the shape and the type. */
 static ls_status check_stored(const ls_hdf5 *h, hid_t made, hid_t type)
 {
-    const uint64_t stored = h5.H5Dget_storage_size(h->set), elements = (uint64_t)ls_type_count(&h->type),
-                   declared = elements * h5.H5Tget_size(type); /* no larger than in memory: below 2^63 */
+    const uint64_t stored = ls_h5.H5Dget_storage_size(h->set), elements = (uint64_t)ls_type_count(&h->type),
+                   declared = elements * ls_h5.H5Tget_size(type); /* no larger than in memory: below 2^63 */
     if (!elements)
         return LS_OK; /* refused by who asks for samples */
     if (!stored)
         return ls_fail(LS_E_FORMAT, "%s: its shape has %llu elements, and none of them was ever written",
                        h->what, (unsigned long long)elements);
-    if (h5.H5Pget_layout(made) == H5D_CHUNKED)
+    if (ls_h5.H5Pget_layout(made) == H5D_CHUNKED)
         return check_chunks(h, made, type, stored);
     return stored == declared
                ? LS_OK
@@ -254,38 +149,38 @@ static ls_status check_stored(const ls_hdf5 *h, hid_t made, hid_t type)
                          h->what, (unsigned long long)declared, (unsigned long long)stored);
 }
 
-/* *has: the data set has an attribute of that name with one number. */
-static ls_status number_of(bool *has, double *out, const ls_hdf5 *h, const char *name)
+/* *has: the data set has the attribute ATTRIBUTES[i], with one number. libhdf5 decodes the attributes in a
+ * header until it finds the name, and fails at one that is newer than itself, so it is asked only for what is
+ * there. */
+static ls_status number_of(bool *has, double *out, const ls_hdf5 *h, int i)
 {
-    const htri_t there = h5.H5Aexists(h->set, name);
-    const hid_t a = there > 0 ? h5.H5Aopen(h->set, name, H5P_DEFAULT) : -1,
-                space = a < 0 ? -1 : h5.H5Aget_space(a);
-    *has = space >= 0 && h5.H5Sget_simple_extent_npoints(space) == 1 && h5.H5Aread(a, *h5.f64, out) >= 0;
+    const char *name = ATTRIBUTES[i];
+    const htri_t there = h->attributes.there >> i & 1 ? 1
+                         : h->attributes.elsewhere    ? ls_h5.H5Aexists(h->set, name)
+                                                      : 0;
+    const hid_t a = there > 0 ? ls_h5.H5Aopen(h->set, name, H5P_DEFAULT) : -1,
+                space = a < 0 ? -1 : ls_h5.H5Aget_space(a);
+    *has = space >= 0 && ls_h5.H5Sget_simple_extent_npoints(space) == 1 &&
+           ls_h5.H5Aread(a, *ls_h5.f64, out) >= 0;
     if (space >= 0)
-        h5.H5Sclose(space);
+        ls_h5.H5Sclose(space);
     if (a >= 0)
-        h5.H5Aclose(a);
-    return there == 0 || a >= 0
-               ? LS_OK
-               : ls_fail(LS_E_FORMAT, "%s: its attribute %s cannot be read: the file is damaged", h->what,
-                         name);
+        ls_h5.H5Aclose(a);
+    return there == 0 || a >= 0 ? LS_OK : ls_hdf5_too_new(h->what, "read its attribute ", name);
 }
 
 static ls_status read_attributes(ls_hdf5_array *array, const ls_hdf5 *h)
 {
-    static const char *const PACKED[] = { "scale_factor", "add_offset" },
-                             *const FILL[] = { "missing_value", "_FillValue" }; /* the second counts more */
-    for (int i = 0; i < 2; i++) {
-        bool packed, filled;
+    for (int i = 0; i < N_ATTRIBUTES; i++) {
+        bool has;
         double value;
-        LS_TRY(number_of(&packed, &value, h, PACKED[i]));
-        if (packed)
+        LS_TRY(number_of(&has, &value, h, i));
+        if (has && i < PACKED)
             return ls_fail(LS_E_UNSUPPORTED,
                            "%s: its numbers are packed (scale_factor, add_offset): unpack them first",
                            h->what);
-        LS_TRY(number_of(&filled, &value, h, FILL[i]));
-        array->has_fill = array->has_fill || filled;
-        array->fill = filled ? value : array->fill;
+        array->has_fill = array->has_fill || has;
+        array->fill = has ? value : array->fill;
     }
     return LS_OK;
 }
@@ -294,13 +189,13 @@ static ls_status read_attributes(ls_hdf5_array *array, const ls_hdf5 *h)
 static ls_status describe(ls_hdf5 *h, ls_hdf5_array *array, hid_t made)
 {
     LS_TRY(check_inside(h, made)); /* before H5Dget_space, which opens the sources of a virtual data set */
-    const hid_t space = h5.H5Dget_space(h->set), type = h5.H5Dget_type(h->set);
+    const hid_t space = ls_h5.H5Dget_space(h->set), type = ls_h5.H5Dget_type(h->set);
     hsize_t dims[H5S_MAX_RANK];
-    const int ndim = space < 0 ? -1 : h5.H5Sget_simple_extent_ndims(space);
+    const int ndim = space < 0 ? -1 : ls_h5.H5Sget_simple_extent_ndims(space);
     ls_status s = LS_OK;
     if (ndim > LS_MAX_DIMS)
         s = ls_fail(LS_E_UNSUPPORTED, "%s: more than %d dimensions", h->what, LS_MAX_DIMS);
-    else if (ndim < 0 || type < 0 || h5.H5Sget_simple_extent_dims(space, dims, NULL) != ndim)
+    else if (ndim < 0 || type < 0 || ls_h5.H5Sget_simple_extent_dims(space, dims, NULL) != ndim)
         s = ls_fail(LS_E_FORMAT, "%s: it is no data set with a shape", h->what);
     else if (!find_type(&h->type.dtype, &h->memory, type))
         s = ls_fail(LS_E_UNSUPPORTED,
@@ -319,9 +214,9 @@ static ls_status describe(ls_hdf5 *h, ls_hdf5_array *array, hid_t made)
     if (s == LS_OK)
         array->offset = offset_of(h, made, type);
     if (space >= 0)
-        h5.H5Sclose(space);
+        ls_h5.H5Sclose(space);
     if (type >= 0)
-        h5.H5Tclose(type);
+        ls_h5.H5Tclose(type);
     return s;
 }
 
@@ -335,24 +230,27 @@ static herr_t refuse_link(const char *file, const char *group, const char *other
 }
 
 /* Before the data set is opened: what its header, at this address, declares. */
-static ls_status check_header(const ls_hdf5 *h, const char *path, uint64_t at)
+static ls_status check_header(ls_hdf5 *h, const char *path, uint64_t at)
 {
-    const hid_t made = h5.H5Fget_create_plist(h->file);
+    const hid_t made = ls_h5.H5Fget_create_plist(h->file);
     hsize_t before = 0;
     size_t offset_bytes = 0, length_bytes = 0;
-    const bool known = made >= 0 && h5.H5Pget_userblock(made, &before) >= 0 &&
-                       h5.H5Pget_sizes(made, &offset_bytes, &length_bytes) >= 0;
+    const bool known = made >= 0 && ls_h5.H5Pget_userblock(made, &before) >= 0 &&
+                       ls_h5.H5Pget_sizes(made, &offset_bytes, &length_bytes) >= 0;
     if (made >= 0)
-        h5.H5Pclose(made);
+        ls_h5.H5Pclose(made);
     ls_mapping file;
     LS_TRY(ls_file_map(&file, path));
+    h->attributes = (ls_hdf5_attributes){ .names = ATTRIBUTES, .n = N_ATTRIBUTES };
     const bool fits = known && before <= file.size && offset_bytes - 1 < 8 && length_bytes - 1 < 8;
-    const ls_status s =
-        fits ? ls_hdf5_check_header(&(ls_hdf5_bytes){ file.data + before, file.size - before,
-                                                      (int)offset_bytes, (int)length_bytes, h->what },
-                                    at)
-             : ls_fail(LS_E_FORMAT, "%s: its superblock declares sizes that no file has: it is damaged",
-                       h->what);
+    const ls_status s = fits ? ls_hdf5_check_header(&h->attributes,
+                                                    &(ls_hdf5_bytes){ file.data + before, file.size - before,
+                                                                      (int)offset_bytes, (int)length_bytes,
+                                                                      h->what },
+                                                    at)
+                             : ls_fail(LS_E_FORMAT,
+                                       "%s: its superblock declares sizes that no file has: it is damaged",
+                                       h->what);
     ls_file_unmap(&file);
     return s;
 }
@@ -360,23 +258,24 @@ static ls_status check_header(const ls_hdf5 *h, const char *path, uint64_t at)
 static ls_status open_set(ls_hdf5 *h, const char *path, const char *name)
 {
     LS_TRY(ls_file_check(path));
-    h->file = h5.H5Fopen(path, 0, H5P_DEFAULT); /* H5F_ACC_RDONLY, whose macro calls */
+    h->file = ls_h5.H5Fopen(path, 0, H5P_DEFAULT); /* H5F_ACC_RDONLY, whose macro calls */
     if (h->file < 0)
         return ls_fail(LS_E_FORMAT, "%s: libhdf5 does not open it: it is no HDF5 file, or is being written",
                        h->what);
-    const hid_t access = h5.H5Pcreate(*h5.access);
+    const hid_t access = ls_h5.H5Pcreate(*ls_h5.access);
     char other[NAME_MAX] = "", shown[128];
     /* slots of the cache: a prime, of 100 for each chunk of it */
-    const bool ready = access >= 0 && h5.H5Pset_chunk_cache(access, 12421, WHOLE_CHUNKS, 1) >= 0 &&
-                       h5.H5Pset_elink_cb(access, refuse_link, other) >= 0;
-    object_info object;
-    const bool found = ready && h5.H5Oget_info_by_name2(h->file, name, &object, H5O_INFO_BASIC, access) >= 0,
-               linked = ready && !found && !*other && h5.H5Lexists(h->file, name, access) > 0;
+    const bool ready = access >= 0 && ls_h5.H5Pset_chunk_cache(access, 12421, WHOLE_CHUNKS, 1) >= 0 &&
+                       ls_h5.H5Pset_elink_cb(access, refuse_link, other) >= 0;
+    ls_hdf5_object object;
+    const bool found = ready &&
+                       ls_h5.H5Oget_info_by_name2(h->file, name, &object, H5O_INFO_BASIC, access) >= 0,
+               linked = ready && !found && !*other && ls_h5.H5Lexists(h->file, name, access) > 0;
     const ls_status s = found ? check_header(h, path, object.addr) : LS_OK;
     /* what is not found is not opened: after a failure libhdf5 may still have the parts that it read */
-    h->set = found && s == LS_OK ? h5.H5Dopen2(h->file, name, access) : -1;
+    h->set = found && s == LS_OK ? ls_h5.H5Dopen2(h->file, name, access) : -1;
     if (access >= 0)
-        h5.H5Pclose(access);
+        ls_h5.H5Pclose(access);
     if (!ready)
         return ls_fail(LS_E_MEMORY, "%s: libhdf5 has no memory", h->what);
     LS_TRY(s);
@@ -390,16 +289,21 @@ static ls_status open_set(ls_hdf5 *h, const char *path, const char *name)
                        "%s: a link to the file %s: only data sets of the file itself are read; name that "
                        "file",
                        h->what, ls_shown_name(shown, other));
-    return h->set < 0 ? no_set(h->file, name, h->what) : LS_OK;
+    if (!found)
+        return no_set(h->file, name, h->what);
+    if (object.type != H5O_TYPE_DATASET)
+        return ls_fail(LS_E_USAGE, "%s: it is no data set but a %s: name a data set", h->what,
+                       object.type == H5O_TYPE_GROUP ? "group" : "type");
+    return h->set < 0 ? ls_hdf5_too_new(h->what, "open it", "") : LS_OK;
 }
 
 static ls_status describe_set(ls_hdf5 *h, ls_hdf5_array *array)
 {
-    const hid_t made = h5.H5Dget_create_plist(h->set);
+    const hid_t made = ls_h5.H5Dget_create_plist(h->set);
     if (made < 0)
         return ls_fail(LS_E_FORMAT, "%s: its properties cannot be read: the file is damaged", h->what);
     const ls_status s = describe(h, array, made);
-    h5.H5Pclose(made);
+    ls_h5.H5Pclose(made);
     return s;
 }
 
@@ -410,16 +314,16 @@ ls_status ls_hdf5_open(ls_hdf5 **out, ls_hdf5_array *array, const char *path, co
     LS_TRY(ls_sys_have(h));
     h->file = h->set = -1;
     h->what = ls_sys_strdup(what);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&ls_hdf5_lock);
     ls_status s = ls_sys_have(h->what);
-    s = s == LS_OK ? load(what) : s;
+    s = s == LS_OK ? ls_hdf5_load(what) : s;
     if (s == LS_OK) {
-        const settings theirs = set_ours();
+        const ls_hdf5_settings theirs = ls_hdf5_enter();
         s = open_set(h, path, name);
         s = s == LS_OK ? describe_set(h, array) : s;
-        set_theirs(theirs);
+        ls_hdf5_leave(theirs);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&ls_hdf5_lock);
     if (s != LS_OK)
         ls_hdf5_close(out);
     return s;
@@ -430,18 +334,18 @@ ls_status ls_hdf5_read(const ls_hdf5 *h, int64_t first, int64_t n, void *to)
     hsize_t start[LS_MAX_DIMS] = { (hsize_t)first }, count[LS_MAX_DIMS] = { (hsize_t)n };
     for (int d = 1; d < h->type.ndim; d++)
         count[d] = (hsize_t)h->type.dims[d];
-    pthread_mutex_lock(&lock);
-    const settings theirs = set_ours();
-    const hid_t from = h5.H5Dget_space(h->set), memory = h5.H5Screate_simple(h->type.ndim, count, NULL);
+    pthread_mutex_lock(&ls_hdf5_lock);
+    const ls_hdf5_settings theirs = ls_hdf5_enter();
+    const hid_t from = ls_h5.H5Dget_space(h->set), memory = ls_h5.H5Screate_simple(h->type.ndim, count, NULL);
     const bool read = from >= 0 && memory >= 0 &&
-                      h5.H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
-                      h5.H5Dread(h->set, h->memory, memory, from, H5P_DEFAULT, to) >= 0;
+                      ls_h5.H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
+                      ls_h5.H5Dread(h->set, h->memory, memory, from, H5P_DEFAULT, to) >= 0;
     if (from >= 0)
-        h5.H5Sclose(from);
+        ls_h5.H5Sclose(from);
     if (memory >= 0)
-        h5.H5Sclose(memory);
-    set_theirs(theirs);
-    pthread_mutex_unlock(&lock);
+        ls_h5.H5Sclose(memory);
+    ls_hdf5_leave(theirs);
+    pthread_mutex_unlock(&ls_hdf5_lock);
     return read ? LS_OK
                 : ls_fail(LS_E_FORMAT,
                           "%s: libhdf5 cannot read rows %lld to %lld: the file is damaged, or needs a filter",
@@ -454,12 +358,12 @@ void ls_hdf5_close(ls_hdf5 **hp)
     *hp = NULL;
     if (!h)
         return;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&ls_hdf5_lock);
     if (h->set >= 0)
-        h5.H5Dclose(h->set);
+        ls_h5.H5Dclose(h->set);
     if (h->file >= 0)
-        h5.H5Fclose(h->file);
-    pthread_mutex_unlock(&lock);
+        ls_h5.H5Fclose(h->file);
+    pthread_mutex_unlock(&ls_hdf5_lock);
     free(h->what);
     free(h);
 }

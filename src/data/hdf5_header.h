@@ -1,5 +1,6 @@
 /* hdf5_header.h - checks the object header of a data set in an HDF5 file before libhdf5 reads it. */
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,9 +13,18 @@ typedef struct ls_hdf5_bytes {
     const char *what;               /* begins messages */
 } ls_hdf5_bytes;
 
+/* Which attributes a data set has. */
+typedef struct ls_hdf5_attributes {
+    const char *const *names; /* those that are looked for, up to 32 */
+    int n;
+    uint32_t there; /* out: bit i: its header has the attribute names[i] */
+    bool elsewhere; /* out: it may have attributes that its header does not name */
+} ls_hdf5_attributes;
+
 /* Checks the object header at address `at`: its blocks lie in the file, its messages in their blocks, and
  * what the messages declare lies in them. Types (also those with a name), shapes, fill values, filters,
- * elements in the header and attributes are checked. Attributes in a fractal heap are not: an object that has
- * many stores them there. LS_E_FORMAT with the place; LS_E_UNSUPPORTED for a file with a table of
- * shared messages. */
-ls_status ls_hdf5_check_header(const ls_hdf5_bytes *file, uint64_t at);
+ * elements in the header and attributes are checked. Not checked are messages of versions that a later HDF5
+ * may bring, and attributes in a fractal heap: an object that has many stores them there. LS_E_FORMAT with
+ * the place; LS_E_UNSUPPORTED for a file with a table of shared messages, or with more than a million
+ * messages. */
+ls_status ls_hdf5_check_header(ls_hdf5_attributes *attributes, const ls_hdf5_bytes *file, uint64_t at);

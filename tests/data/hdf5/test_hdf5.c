@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <hdf5.h>
 
 #include "data/files.h"
+#include "data/hdf5_header.h"
 #include "lockstep/data.h"
 
 enum { N = 27 }; /* elements: as bytes a number that stands in a file for nothing else */
@@ -149,8 +151,9 @@ static void add_attribute(hid_t set, const char *name, hid_t type, const void *v
     H5Sclose(one);
 }
 
-/* x with the fill value 3 and other attributes. `newer`: in the newest format; `dense`: in a fractal heap. */
-static void make_attributes(const char *name, bool newer, bool dense)
+/* x with other attributes and a last one, the number 3. `newer`: in the newest format; `dense`: in a fractal
+ * heap. */
+static void make_with(const char *last, const char *name, bool newer, bool dense)
 {
     const hid_t access = H5Pcreate(H5P_FILE_ACCESS), how = H5Pcreate(H5P_DATASET_CREATE),
                 pair = H5Tcreate(H5T_COMPOUND, 8), word = H5Tcopy(H5T_C_S1);
@@ -167,13 +170,18 @@ static void make_attributes(const char *name, bool newer, bool dense)
     const hid_t set = H5Dopen2(file, "x", H5P_DEFAULT);
     add_attribute(set, "units", word, "kelvin");
     add_attribute(set, "range", pair, (float[]){ 0, 1 });
-    add_attribute(set, "_FillValue", H5T_NATIVE_DOUBLE, &fill);
+    add_attribute(set, last, H5T_NATIVE_DOUBLE, &fill);
     H5Dclose(set);
     H5Tclose(pair);
     H5Tclose(word);
     H5Pclose(how);
     H5Pclose(access);
     assert_true(H5Fclose(file) >= 0);
+}
+
+static void make_attributes(const char *name, bool newer, bool dense)
+{
+    make_with("_FillValue", name, newer, dense);
 }
 
 static ls_status open_attributes(const char *array)
@@ -224,7 +232,6 @@ static void attributes_fit_their_messages(void **state)
         { "_FillValue", 16 + 10, 0, 1 },      /* no bits */
         { "_FillValue", 40 + 1, 33, 1 },      /* a shape of 33 dimensions */
         { "range", 8 + 1, 0xffff, 2 },        /* 65535 members */
-        { "left", 8 + 32, 0x1b, 1 },          /* a member of a kind that does not exist */
     };
     make_attributes("old.h5", false, false);
     assert_ok(open_attributes("old.h5:x"));
@@ -237,6 +244,97 @@ static void attributes_fit_their_messages(void **state)
         make_attributes("new.h5", true, dense);
         assert_ok(open_attributes("new.h5:x"));
     }
+}
+
+/* As a newer HDF5 writes them: a libhdf5 that does not know one attribute finds none behind it. */
+static void newer_attributes_hide_no_others(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *last, *text;
+        int distance;
+        uint64_t value;
+    } CASES[] = {
+        { "note", "units", 8, 0x43 },             /* a type of version 4, a text */
+        { "note", "units", 8, 0x53 },             /* of version 5 */
+        { "note", "units", 8, 0x1b },             /* of class 11, a complex number */
+        { "note", "units", -8, 4 },               /* an attribute of version 4: its name is not known */
+        { "note", "left", 40, 0x1b },             /* a member of class 11 */
+        { "_FillValue", "units", 8, 0x43 },       /* in front of one that we need */
+        { "_FillValue", "_FillValue", 16, 0x41 }, /* the one that we need */
+        { "scale_factor", "scale_factor", 16, 0x51 },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        make_with(CASES[i].last, "older.h5", false, false);
+        poke("newer.h5", "older.h5", CASES[i].text, CASES[i].distance, CASES[i].value, 1);
+        if (!strcmp(CASES[i].last, "note") && CASES[i].value != 4)
+            assert_ok(open_array("newer.h5:x"));
+        else
+            assert_fails(LS_E_UNSUPPORTED, open_array("newer.h5:x"), "newer.h5:x: libhdf5 ",
+                         "it is written by a newer HDF5 than this library's");
+    }
+}
+
+/* The data set itself: the head of its type, as plain files have it. */
+static void newer_elements_are_no_missing_name(void **state)
+{
+    (void)state;
+    make("plain.h5", H5P_DEFAULT, true);
+    const hid_t file = H5Fopen(in(dir, "plain.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Gclose(H5Gcreate2(file, "run", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    H5Fclose(file);
+    for (uint64_t head = 0x41; head <= 0x51; head += 0x10) {
+        poke("newer.h5", "plain.h5", "\x11\x20\x3f", 0, head, 1);
+        assert_fails(LS_E_UNSUPPORTED, open_array("newer.h5:x"),
+                     "cannot open it: it is written by a newer HDF5", "newer.h5:x: libhdf5 ");
+    }
+    assert_fails(LS_E_USAGE, open_array("plain.h5:run"), "plain.h5:run: it is no data set but a group", "");
+}
+
+/* Each time that a file is opened again and gets a text, which lies in the file outside the header, the
+ * header gets a block. */
+static void headers_may_have_many_blocks(void **state)
+{
+    (void)state;
+    const hid_t line = H5Tcopy(H5T_C_S1);
+    H5Tset_size(line, H5T_VARIABLE);
+    make("log.h5", H5P_DEFAULT, true);
+    for (int i = 0; i < 700; i++) {
+        char name[16];
+        const hid_t file = H5Fopen(in(dir, "log.h5"), H5F_ACC_RDWR, H5P_DEFAULT),
+                    set = H5Dopen2(file, "x", H5P_DEFAULT);
+        snprintf(name, sizeof name, "log%d", i);
+        add_attribute(set, name, line, &(const char *){ "a line of a log of the work" });
+        H5Dclose(set);
+        H5Fclose(file);
+    }
+    H5Tclose(line);
+    assert_ok(open_array("log.h5:x"));
+}
+
+/* A header of version 2 with one block of `n` bytes. */
+static ls_status check_block(uint8_t *all, uint32_t n, uint32_t room)
+{
+    memcpy(all, "OHDR\2\2", 6);
+    memcpy(all + 6, &n, 4);
+    ls_hdf5_attributes none = { .n = 0 };
+    return ls_hdf5_check_header(&none, &(ls_hdf5_bytes){ all, room, 8, 8, "a.h5" }, 0);
+}
+
+static void headers_are_limited(void **state)
+{
+    (void)state;
+    enum { ROOM = (4 << 20) + 64, HEAD = 10 };
+    uint8_t *all = calloc(1, ROOM);
+    assert_ok(check_block(all, 4 << 20, ROOM));
+    assert_fails(LS_E_UNSUPPORTED, check_block(all, (4 << 20) + 4, ROOM),
+                 "a.h5: its header has more than 1048576 messages", "without its attributes");
+    memcpy(all + HEAD, (uint8_t[]){ 16, 16, 0, 0, HEAD - 4, 0, 0, 0, 0, 0, 0, 0, 28 }, 13); /* in itself */
+    assert_fails(LS_E_FORMAT, check_block(all, 20, 100), "a.h5: the blocks of its header overlap", "damaged");
+    memcpy(all + HEAD, (uint8_t[]){ 16, 16, 0, 0, 90 }, 5);
+    assert_fails(LS_E_FORMAT, check_block(all, 20, 100), "a block at byte 90 that is no part of the file",
+                 "");
+    free(all);
 }
 
 /* Of a damaged file libhdf5 asks for as much memory as it declares, and does not free all that it read. */
@@ -356,6 +454,10 @@ int main(void)
         cmocka_unit_test(elements_are_in_the_file),
         cmocka_unit_test(sizes_agree),
         cmocka_unit_test(attributes_fit_their_messages),
+        cmocka_unit_test(newer_attributes_hide_no_others),
+        cmocka_unit_test(newer_elements_are_no_missing_name),
+        cmocka_unit_test(headers_may_have_many_blocks),
+        cmocka_unit_test(headers_are_limited),
         cmocka_unit_test(any_attribute_is_read_or_refused),
         cmocka_unit_test(types_with_a_name),
         cmocka_unit_test(unknown_filters_are_named),
