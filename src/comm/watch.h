@@ -8,7 +8,7 @@
 #include "lockstep/group.h"
 
 typedef struct ls_watch {
-    ls_group *group;                   /* NULL: one rank */
+    ls_group *group;                       /* NULL: one rank */
     uint32_t (*asked_here)(void *context); /* the requests to this rank, as bits; 0: none */
     void *context;
     uint32_t asked; /* the requests to all ranks; the same on all of them. The work ends when it is not 0 */
@@ -16,6 +16,6 @@ typedef struct ls_watch {
 
 /* A watch on a flag that a signal handler sets (NULL: nobody asks). */
 ls_watch ls_watch_flag(ls_group *g, const volatile sig_atomic_t *flag);
-/* Called before each round: w->asked may become other than 0. A rank that computes sees a request to it before
- * its next round; one that already waits here for slower ranks, after one more. Collective. */
+/* Called before each round: w->asked may become other than 0. A rank that computes sees a request to it
+ * before its next round; one that already waits here for slower ranks, after one more. Collective. */
 ls_status ls_watch_round(ls_watch *w);
