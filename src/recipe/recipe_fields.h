@@ -57,7 +57,9 @@ typedef struct ls_key {
     const char *const *needs;
     const char *now;   /* words that this version accepts; NULL: all that are in range */
     const char *later; /* why the others are refused */
-    bool may_change;   /* two starts of one run may have different values */
+    /* Two starts of one run may have different values. So it is for files whose content a run compares. */
+    bool may_change;
+    bool needed; /* though it may change: a record whose variable is not set cannot do without */
     const char *help;
 } ls_key;
 

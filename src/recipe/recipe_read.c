@@ -113,7 +113,8 @@ static void put(ls_recipe_state *state, const source *from, int row, const ls_ya
     if (LS_KEYS[row].kind == LS_KEY_TREE && state->set[row].value)
         ls_yaml_keep_names((ls_yaml *)(uintptr_t)value, state->set[row].value);
     state->set[row] = (ls_setting){ key,    value,          where_text(from, &state->arena, line, key),
-                                    origin, from->recorded, LS_KEYS[row].may_change };
+                                    origin, from->recorded,
+                                    !LS_KEYS[row].may_change || LS_KEYS[row].needed };
 }
 
 static bool is_null(const ls_yaml *n)

@@ -116,7 +116,8 @@ static const char INTRO[] =
     "  errors. So is a value that another key leaves without effect (`needs`), unless it is the\n"
     "  default.\n"
     "- A run may be started again with another value of the keys marked *. Another value of any other\n"
-    "  key makes it another run.\n";
+    "  key makes it another run. Files of data and of a tokenizer may have other names, in another\n"
+    "  folder: the run compares their samples.\n";
 
 char *ls_recipe_reference(bool markdown)
 {

@@ -26,7 +26,7 @@ ls_status ls_recipe_check_names(const ls_recipe *r, const char *begin)
     for (int i = 0; i < LS_KEY_MAX; i++) {
         const ls_setting *set = &r->state->set[i];
         const bool begins = set->value && !strncmp(set->key, begin, strlen(begin)),
-                   meant = begins && (!set->may_change || !set->key[strlen(begin)]);
+                   meant = begins && (set->needed || !set->key[strlen(begin)]);
         const char *name = meant ? ls_yaml_unset(set->value) : NULL;
         if (name)
             return ls_fail(LS_E_USAGE,

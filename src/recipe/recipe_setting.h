@@ -22,7 +22,7 @@ typedef struct ls_setting {
     const char *where;    /* "FILE:LINE: KEY" or "--set KEY" */
     const char *origin;   /* "FILE:LINE", "--set", ... */
     bool recorded;        /* a run or a checkpoint has it so: the user did not write it */
-    bool may_change;      /* of the key: a run may continue with another value */
+    bool needed;          /* of the key: it may not change, or names files of the data */
 } ls_setting;
 
 typedef struct ls_recipe_state {
@@ -39,8 +39,8 @@ const ls_setting *ls_recipe_setting(const ls_recipe_state *state, const char *ke
 /* Where the key was set, for messages: "FILE:LINE: KEY", "--set KEY", "NAME: KEY (default)". Of two keys that
  * do not fit each other, `either` takes the one that was set. */
 const char *ls_recipe_where(const ls_recipe *r, const char *key);
-/* Before a key of a record is used, or all keys that begin with `begin`, except those that may change:
- * refuses one whose environment variable is not set. Local. */
+/* Before a key of a record is used, or all needed keys that begin with `begin`: refuses one whose environment
+ * variable is not set. Local. */
 ls_status ls_recipe_check_names(const ls_recipe *r, const char *begin);
 const char *ls_recipe_where_either(const ls_recipe *r, const char *a, const char *b);
 

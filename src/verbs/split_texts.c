@@ -129,7 +129,7 @@ static ls_status ask(const ls_split_opts *o, int64_t done, int64_t count)
 {
     if (!o->watch)
         return LS_OK;
-    LS_TRY(ls_watch_now(o->watch));
+    LS_TRY(ls_watch_round(o->watch));
     return o->watch->asked
                ? ls_fail(LS_E_STOPPED, "stopped after %lld of %lld texts", (long long)done, (long long)count)
                : LS_OK;

@@ -119,7 +119,11 @@ cp tokenizer.json kept.json; sed -i 's/"a":97,"b":98/"a":98,"b":97/' tokenizer.j
 refused 2 "; tokenizer: tokenizer.json \(other content\)" train text.yaml --set run.name=text --set train.steps=3
 try 0 eval runs/text; once err "made with other data: .*tokenizer: tokenizer.json \(other content\)"
 try 0 predict runs/text --prompt "a line" --tokens 2; once err "made with other data: tokenizer: tokenizer.json \(other content\)"
+refused 2 "tokenizer: bytes here, tokenizer.json there" train text.yaml --set run.name=text --set train.steps=3 --set data.tokenizer=bytes --set data.end_token=
 mv kept.json tokenizer.json
+mkdir moved && cp text.txt tokenizer.json moved # the same content elsewhere
+try 0 train text.yaml --set run.name=moved
+try 0 train text.yaml --set run.name=moved --set train.steps=3 --set data.train_text=moved/text.txt --set data.tokenizer=moved/tokenizer.json
 sed -i 's/number 7 /number 8 /' text.txt
 refused 2 "training data: text text.txt \(other content\)" train text.yaml --set run.name=text --set train.steps=3
 sed -i 's/a line/one line/' text.txt

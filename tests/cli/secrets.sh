@@ -53,6 +53,16 @@ try 0 eval runs/text --set data.field=text
 try 0 predict runs/text --prompt line --tokens 2
 try 0 inspect runs/text
 
+# files that moved, as those in the ${TMPDIR} of a job that is started again: their content is compared, not their name or pattern
+mkdir first second third; cp words.jsonl first/words-1.jsonl; cp words.jsonl second/words-1.jsonl; sed 's/line 7/LINE 7/' words.jsonl >third/words-1.jsonl
+sed 's|train_text: [^,]*, eval_text: [^,]*,|train_text: "${D}/words-*.jsonl", eval_text: "${D}/words-1.jsonl",|; s|"${FIELD}"|text|' text.yaml >moved.yaml
+D=$work/first try 0 train moved.yaml
+has runs/moved/recipe.yaml 'train_text: "\$\{D\}/words-\*.jsonl"'
+D=$work/second try 0 train moved.yaml --set train.epochs=2
+D=$work/third refused 2 'training data: text .*third/words-1.jsonl here, .*words-1.jsonl there' train moved.yaml --set train.epochs=3
+refused 2 'data.train_text: environment variable D is not set' eval runs/moved
+D=$work/second try 0 eval runs/moved
+
 # without the variables runs are read, and a recipe of one's own still says what is missing
 unset LS_SECRET SEED OPT
 try 0 eval runs/recipe

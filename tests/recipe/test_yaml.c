@@ -157,9 +157,11 @@ static void names_in_records(void **state)
                                "data:\n  type: arrays\n"
                                "  train: {x: \"${LS_TEST_P}/a.csv:c\", y: \"${LS_TEST_S}.npy\"}\n";
     static const char WORDS[] = "model: {type: llama, vocab_size: 260}\n"
-                                "data: {type: text, train_text: x, tokenizer: \"${LS_TEST_S}\"}\n"
+                                "data: {type: text, train_text: \"${LS_TEST_D}/*.jsonl\", tokenizer: bytes, "
+                                "documents: json, field: \"${LS_TEST_S}\"}\n"
                                 "eval: {every_epochs: -1}\n";
     setenv("LS_TEST_S", "secret", 1);
+    setenv("LS_TEST_D", "/nowhere", 1);
     setenv("LS_TEST_N", "7", 1);
     setenv("LS_TEST_P", ls_test_dir(), 1);
     ASSERT_OK(ls_file_write(ls_test_path("a.csv"), "c\n1\n", 4));
@@ -217,7 +219,7 @@ static void names_in_records(void **state)
     ASSERT_OK(load(&text, WORDS, 0, NULL));
     resolved = ls_recipe_yaml(text, false);
     ls_recipe_destroy(&text);
-    ASSERT_CONTAINS(resolved, "tokenizer: \"${LS_TEST_S#");
+    ASSERT_CONTAINS(resolved, "field: \"${LS_TEST_S#");
     assert_null(strstr(resolved, "secret"));
     for (int i = 0; i < 3; i++) {
         if (LATER[i])
@@ -231,28 +233,44 @@ static void names_in_records(void **state)
         setenv("LS_TEST_S", LATER[i] ? LATER[i] : "secret", 1);
         ASSERT_OK(load(&text, WORDS, 0, NULL));
         difference = ls_recipe_difference(text, there);
-        static const char TOLD[] = "data.tokenizer: \"${LS_TEST_S}\" here, "
+        static const char TOLD[] = "data.field: \"${LS_TEST_S}\" here, "
                                    "another value of \"${LS_TEST_S}\" there";
         assert_string_equal(difference, i ? TOLD : "");
         free(difference);
         ls_recipe_destroy(&text);
         if (LATER[i]) {
-            assert_string_equal(there->data.tokenizer, LATER[i]);
+            assert_string_equal(there->data.field, LATER[i]);
             ASSERT_OK(ls_recipe_check_names(there, "data."));
         } else {
-            ASSERT_FAILS(ls_recipe_check_names(there, "data."), LS_E_USAGE, "data.tokenizer",
+            ASSERT_FAILS(ls_recipe_check_names(there, "data."), LS_E_USAGE, "data.field",
                          "environment variable LS_TEST_S is not set");
             ASSERT_OK(ls_recipe_check_names(there, "model."));
         }
         ls_recipe_destroy(&there);
     }
+    /* the names of files may be others, also those of a pattern: their content is compared */
+    setenv("LS_TEST_D", "/moved", 1);
+    ASSERT_CONTAINS(resolved, "train_text: \"${LS_TEST_D}/*.jsonl\"");
+    ASSERT_OK(ls_recipe_load_record(&there, resolved, strlen(resolved), "there", 0, NULL));
+    ASSERT_OK(load_set(&text, WORDS, "data.train_text=/elsewhere/words.jsonl"));
+    difference = ls_recipe_difference(text, there);
+    assert_string_equal(difference, "");
+    free(difference);
+    ls_recipe_destroy(&text);
+    ls_recipe_destroy(&there);
+    unsetenv("LS_TEST_D");
+    ASSERT_OK(ls_recipe_load_record(&there, resolved, strlen(resolved), "there", 0, NULL));
+    ASSERT_FAILS(ls_recipe_check_names(there, "data."), LS_E_USAGE, "data.train_text",
+                 "environment variable LS_TEST_D is not set");
+    ls_recipe_destroy(&there);
+    setenv("LS_TEST_D", "/nowhere", 1);
     free(resolved);
 
     /* a difference is told by name */
     ASSERT_OK(load(&text, WORDS, 0, NULL));
-    ASSERT_OK(load_set(&other, WORDS, "data.tokenizer=bytes"));
+    ASSERT_OK(load_set(&other, WORDS, "data.field=title"));
     difference = ls_recipe_difference(text, other);
-    assert_string_equal(difference, "data.tokenizer: \"${LS_TEST_S}\" here, bytes there");
+    assert_string_equal(difference, "data.field: \"${LS_TEST_S}\" here, title there");
     free(difference);
     ls_recipe_destroy(&text);
     ls_recipe_destroy(&other);
