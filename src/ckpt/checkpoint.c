@@ -17,10 +17,11 @@
 #include "ckpt/rank_files.h"
 #include "ckpt/ranges.h"
 
-/* Calls `act` for each entry whose name begins with `prefix`, with the rest of the name. */
+/* Calls `act` for each entry whose name begins with `prefix`, with the rest of the name. parent NULL: there
+ * was no memory for it, which the caller reports. */
 static void each(const char *parent, const char *prefix, void (*act)(const char *parent, const char *rest))
 {
-    DIR *d = opendir(parent);
+    DIR *d = parent ? opendir(parent) : NULL;
     if (!d)
         return;
     for (struct dirent *e; (e = readdir(d)) != NULL;)
