@@ -339,6 +339,7 @@ static void headers_are_limited(void **state)
 
 /* Of a damaged file libhdf5 asks for as much memory as it declares, and does not free all that it read. */
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
 const char *__lsan_default_suppressions(void) { return "leak:libhdf5"; }
 
 /* Any byte near the attributes: read or refused. */
