@@ -135,7 +135,7 @@ static void bound_inputs_reach_other_ranks(void **state)
     (void)state;
     ASSERT_OK(run_ranks(2, add_bound, NULL));
     ASSERT_FAILS(run_ranks(2, add_bound, &(int){ 1 }), LS_E_ARG,
-                 "planned for rank ", " of 2, but this is rank "); /* either rank may be the first to see it */
+                 "planned for rank ", " of 2, but this is rank "); /* whichever sees it first */
 }
 
 int main(void)
