@@ -1,5 +1,5 @@
-/* errand.c - see errand.h. What a command prints comes through two pipes: its answer, and what it says on
- * stderr. */
+/* errand.c - see errand.h. A command's stdout (its answer) and stderr (its complaint) come through two
+ * pipes. */
 #include "errand.h"
 
 #include <errno.h>

@@ -59,6 +59,15 @@ publish() { mkdir -p "$hub/api/$1/revision"; printf '{"sha": "%s", "siblings": [
 left_out() { echo "skipped: $me: $*"; touch "$work/left_out"; }
 # needs PART: the test is skipped where the command has no use of this part (`lockstep doctor`)
 needs() { "$lockstep" doctor --no-measure --quiet --need "$1" >out 2>err || { echo "skipped: $me: $(tail -n 1 err)"; exit 77; }; }
+# A server of buckets of our own (tests/net/s3/server.c), whose keys the command has; ./requests lists its port, then what it was asked.
+bucket_server() {
+    unset AWS_SESSION_TOKEN AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_ENDPOINT_URL_S3
+    export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret no_proxy=127.0.0.1
+    "$1" >requests & served=$!
+    trap 'kill $served 2>/dev/null; cd /; rm -rf "$work"' EXIT
+    until_true test -s requests
+    export AWS_ENDPOINT_URL=http://127.0.0.1:$(head -n 1 requests)
+}
 finish() {
     [ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
     [ ! -e "$work/left_out" ] || exit 77

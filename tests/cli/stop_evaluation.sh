@@ -208,12 +208,7 @@ once runs/resized/metrics.jsonl '"kind":"eval",.*"step":21,'; once runs/resized/
 
 # ---- in a bucket the checkpoint is never taken away to be replaced by an equal one: a machine that begins anew always finds it
 if "$lockstep" doctor --no-measure --quiet --need curl >out 2>err; then
-    unset AWS_SESSION_TOKEN AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_ENDPOINT_URL_S3
-    export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret no_proxy=127.0.0.1
-    "$server" >requests & served=$!
-    trap 'kill $served 2>/dev/null; cd /; rm -rf "$work"' EXIT
-    until_true test -s requests
-    export AWS_ENDPOINT_URL=http://127.0.0.1:$(head -n 1 requests)
+    bucket_server "$server"
     spot=(train recipe.yaml --set run.name=spot --set run.storage=s3://bucket/runs --set checkpoint.keep=1)
     for cut in 1:20 0:60 1:40; do LOCKSTEP_CACHE=$work/machine-$cut STOP_AT=$cut try 75 "${spot[@]}"; done
     times 0 requests "^DELETE .*/step-00000012/manifest.json"

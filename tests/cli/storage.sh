@@ -4,12 +4,7 @@
 server=$2
 source "$(dirname "$0")/common.sh"
 needs curl
-unset AWS_SESSION_TOKEN AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_ENDPOINT_URL_S3
-export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret no_proxy=127.0.0.1
-"$server" >requests & served=$!
-trap 'kill $served 2>/dev/null; cd /; rm -rf "$work"' EXIT
-until_true test -s requests
-export AWS_ENDPOINT_URL=http://127.0.0.1:$(head -n 1 requests)
+bucket_server "$server"
 control() { exec 3<>"/dev/tcp/127.0.0.1/${AWS_ENDPOINT_URL##*:}"; printf 'PUT /control/%s HTTP/1.1\r\n\r\n' "$1" >&3; cat <&3 >/dev/null; exec 3>&-; }
 machine() { export LOCKSTEP_CACHE=$work/$1; mkdir -p "$1"; } # another one, as far as the disk goes
 
