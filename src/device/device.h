@@ -34,6 +34,9 @@ typedef struct ls_kernel_args {
     void *workspace; /* as many bytes as `workspace` returned, aligned to 64 bytes, with arbitrary contents */
     int threads;
     const ls_arch *arch; /* the device's */
+    /* where a kernel of a device with queues of its own puts its work (device/queue.h); NULL: it is done when
+     * `run` returns */
+    struct ls_queue *queue;
 } ls_kernel_args;
 
 /* For dimension d of the operand with a box: where the box begins in the whole, and the size of the whole. */
@@ -61,6 +64,7 @@ typedef struct ls_kernel {
 #define LS_OPERAND(i) (1u << (i)) /* operand i, counted from 0, in a mask of inputs or of outputs */
 
 typedef struct ls_device ls_device;
+typedef struct ls_queue_ops ls_queue_ops;
 typedef struct ls_device_ops {
     const char *name;
     /* Sets d->arch and d->here. word: the name of an arch; NULL: the device chooses. LS_E_UNSUPPORTED: this
@@ -76,6 +80,7 @@ typedef struct ls_device_ops {
      * best of `attempts` short bursts. Products are compared with it. Not reentrant. NULL: the device is not
      * measured. */
     double (*peak)(const ls_arch *arch, ls_dtype type, int threads, int attempts);
+    const ls_queue_ops *queue; /* memory and the order of work (device/queue.h) */
     bool computes; /* false for the device null */
 } ls_device_ops;
 

@@ -126,16 +126,30 @@ static ls_status look(const ls_program *g, int step, bool after)
     return LS_OK;
 }
 
-static inline ls_status call(ls_session *s, const ls_call *c, ls_part part)
+/* Numbers of the queue's tasks, for messages: of a program's steps, of its fence, and of everything else. */
+enum { ELSEWHERE = -1, FENCE = -2 };
+static int64_t number_of(const ls_program *g, int step)
 {
-    if (c->doing)
+    return (g - g->session->programs) * ((int64_t)1 << 32) + step;
+}
+
+static ls_status half(void *context)
+{
+    const ls_call *c = context;
+    ls_ranks_doing(c->session->ranks, c->doing);
+    return c->part == LS_PART_START ? ls_collective_start(c->collective) : ls_collective_wait(c->collective);
+}
+
+static inline void call(ls_session *s, ls_call *c)
+{
+    if (c->collective) {
+        s->ops->host(s->queue, half, c);
+        return;
+    }
+    if (c->doing && !s->ops->apart)
         ls_ranks_doing(s->ranks, c->doing);
-    if (c->run)
-        c->run(&c->args);
-    else if (c->collective)
-        LS_TRY(part == LS_PART_START ? ls_collective_start(c->collective)
-                                     : ls_collective_wait(c->collective));
-    return LS_OK;
+    if (c->kernel)
+        s->ops->run(s->queue, c->kernel, &c->args);
 }
 
 /* What `look` says of step k, unless an earlier step was bad. The run goes on: other ranks wait for what this
@@ -148,6 +162,19 @@ static void note(ls_session *s, const ls_program *g, int k, bool after, char mes
     snprintf(message, LS_BAD_TEXT, "%s", ls_error_message());
 }
 
+static ls_status fence(void *context)
+{
+    const ls_program *g = context;
+    return ls_axis_fence(g->session->ranks->world, g->plan->graph->name);
+}
+
+static ls_status arrive(void *context)
+{
+    const ls_program *g = context;
+    ls_axis_arrive(g->session->ranks->world);
+    return LS_OK;
+}
+
 ls_status ls_session_run(ls_session *s, int i, bool check_finite)
 {
     if (i < 0 || i >= s->n_programs)
@@ -158,14 +185,15 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
     s->bad_step = -1;
     if (s->profile)
         g->began = ls_now();
-    LS_TRY(ls_session_enter(s, g->plan->graph->name));
+    if (s->ranks)
+        s->ops->host(s->queue, fence, g);
     for (int k = 0; k < n; k++) {
         const double t = s->profile ? ls_now() : 0;
         begin(g, k);
         const ls_part part = g->plan->steps[k].part;
         if (check_finite && part != LS_PART_WAIT)
             note(s, g, k, false, message);
-        LS_TRY(call(s, &g->calls[k], part));
+        call(s, &g->calls[k]);
         if (check_finite && part != LS_PART_START)
             note(s, g, k, true, message);
         end(g, k);
@@ -174,9 +202,20 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
             g->times[n + k] = ls_now() - t;
         }
     }
-    ls_session_leave(s);
+    if (s->ranks)
+        s->ops->host(s->queue, arrive, g);
+    if (!s->ops->apart)
+        LS_TRY(s->ops->wait(s->queue, NULL));
     return s->bad_step < 0 ? LS_OK : ls_fail(LS_E_NUMERIC, "%s", message);
 }
+
+ls_status ls_session_wait(ls_session *s)
+{
+    s->waits++;
+    return s->ops->wait(s->queue, NULL);
+}
+
+int64_t ls_session_waits(const ls_session *s) { return s->waits; }
 
 int ls_session_bad_step(const ls_session *s) { return s->bad_step; }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
+#include "device/queue.h"
 #include "plan/node.h"
 #include "plan/strides.h"
 #include "session.h"
@@ -17,9 +18,11 @@
 #define LS_WATCH_ARENA 1 /* arena memory outside of lifetimes is made unusable while a program runs */
 #endif
 
-typedef struct ls_call {                     /* a kernel call or a half of a collective, with all addresses */
-    void (*run)(const ls_kernel_args *args); /* NULL: half of a collective */
+typedef struct ls_call {     /* a kernel call or a half of a collective, with all addresses */
+    const ls_kernel *kernel; /* NULL: half of a collective */
     ls_kernel_args args;
+    ls_session *session;
+    ls_part part;
     ls_collective *collective; /* NULL: a kernel, or a gather that is a mapping, where nothing moves */
     const char *doing;         /* for messages of other ranks; NULL with one rank */
 } ls_call;
@@ -39,10 +42,17 @@ typedef struct ls_named {
     size_t at;
 } ls_named;
 
-/* The regions of places: each ls_memory, the names that ranks share, and NODE memory of axis 0, 1, .. */
-enum { LS_REGION_SHARED = LS_MEM_COUNT, LS_REGION_NODE };
+/* The regions of places: each ls_memory, the spares, the names that ranks share, and NODE memory of axis 0,
+ * 1, .. */
+enum { LS_REGION_SPARE = LS_MEM_COUNT, LS_REGION_SHARED, LS_REGION_NODE };
+
+typedef struct ls_spare {
+    ls_type type;
+    size_t offset;
+} ls_spare;
 
 typedef struct ls_program {
+    ls_session *session;
     ls_plan *plan;
     ls_call *calls;
     ls_tensor *operands; /* of all calls, in order */
@@ -70,16 +80,21 @@ struct ls_binding {
 };
 
 struct ls_session {
-    ls_arena arena; /* of the session's records; tensors are in `memory` */
+    ls_arena arena;          /* of the session's records; tensors are in `memory` */
+    const ls_queue_ops *ops; /* of the plans' device */
+    ls_queue *queue;
+    int64_t waits;
     int n_programs;
     ls_program *programs;
+    int n_spares;
+    ls_spare *spares;
     ls_named *names;
     int n_names;
     int *table;
     uint32_t table_mask; /* mask of a hash table with open addressing: index in `names` + 1 */
     /* region: where each ls_memory begins; SYMMETRIC is in the window, after the shared names */
-    char *memory, *region[LS_MEM_COUNT];
-    size_t bytes, region_bytes[LS_MEM_COUNT];
+    char *memory, *region[LS_REGION_SHARED];
+    size_t bytes, region_bytes[LS_REGION_SHARED];
     struct ls_ranks *ranks; /* NULL: one rank */
     bool profile;
     int bad_step;       /* of the latest run: the first with a number that is not finite; -1: none */

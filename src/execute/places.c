@@ -1,7 +1,7 @@
 /* places.c - the values that callers may name: where they lie, and copying them in and out. */
 #include <string.h>
 
-#include "base/thread_pool.h"
+#include "base/check.h"
 #include "graph/identity.h"
 #include "internal.h"
 
@@ -44,6 +44,16 @@ ls_status ls_session_place_of(ls_session *s, ls_identity is, const char *name, l
     return k < 0 ? ls_fail(LS_E_INTERNAL, "session: no program has \"%s\"", name) : LS_OK;
 }
 
+ls_place ls_session_spare(ls_session *s, int i)
+{
+    const ls_tensor contiguous = ls_tensor_of(NULL, &s->spares[i].type);
+    ls_place p = {
+        .session = s, .type = s->spares[i].type, .region = LS_REGION_SPARE, .offset = s->spares[i].offset
+    };
+    memcpy(p.strides, contiguous.strides, sizeof p.strides);
+    return p;
+}
+
 ls_place ls_place_part(const ls_place *p, int64_t first, const ls_type *type)
 {
     const ls_tensor contiguous = ls_tensor_of(NULL, type);
@@ -61,38 +71,11 @@ bool ls_place_same(const ls_place *a, const ls_place *b)
 
 char *ls_place_address(const ls_place *p) { return ls_session_region(p->session, p->region) + p->offset; }
 
-static const ls_device *device_of(const ls_place *p) { return &p->session->programs[0].plan->device; }
-
-typedef struct moving {
-    char *to;
-    const char *from;
-    size_t bytes;
-} moving;
-
-enum { BLOCK = 1 << 18 };
-
-static void move_blocks(void *context, int64_t begin, int64_t end, int worker)
-{
-    const moving *m = context;
-    const size_t from = (size_t)begin * BLOCK, to = (size_t)end * BLOCK;
-    (void)worker;
-    memcpy(m->to + from, m->from + from, (to < m->bytes ? to : m->bytes) - from);
-}
-
-/* Large copies are shared by the threads of the device: they may be the first to touch the memory. */
-static void move(const ls_place *p, char *to, const char *from, size_t bytes)
-{
-    moving m = { to, from, bytes };
-    if (bytes <= 4 * BLOCK)
-        memcpy(to, from, bytes);
-    else
-        ls_parallel_for(device_of(p)->threads, (int64_t)((bytes + BLOCK - 1) / BLOCK), move_blocks, &m);
-}
-
 /* Copies between contiguous elements at `host` and those of the place, in runs that lie side by side. host
  * NULL: those of the place become zero. */
 static void copy(const ls_place *p, char *host, bool to_host)
 {
+    const ls_session *s = p->session;
     const size_t size = ls_dtype_size(p->type.dtype);
     int64_t run = 1, at[LS_MAX_DIMS] = { 0 }, offset = 0;
     int outer = p->type.ndim;
@@ -103,9 +86,9 @@ static void copy(const ls_place *p, char *host, bool to_host)
         char *here = ls_place_address(p) + offset * (int64_t)size,
              *there = host ? host + (size_t)done * size : NULL;
         if (!host)
-            memset(here, 0, (size_t)run * size);
+            s->ops->fill(s->queue, here, 0, (size_t)run * size);
         else
-            move(p, to_host ? there : here, to_host ? here : there, (size_t)run * size);
+            s->ops->copy(s->queue, to_host ? there : here, to_host ? here : there, (size_t)run * size);
         for (int d = outer - 1; d >= 0; d--) {
             offset += p->strides[d];
             if (++at[d] < p->type.dims[d])
@@ -125,59 +108,71 @@ static ls_status check_bytes(const ls_place *p, size_t bytes)
                          ls_type_text(text, &p->type), ls_type_bytes(&p->type));
 }
 
-ls_status ls_session_read(const ls_place *p, void *to, size_t bytes)
+ls_status ls_session_fetch(const ls_place *p, void *to, size_t bytes)
 {
     LS_TRY(check_bytes(p, bytes));
     copy(p, to, true);
     return LS_OK;
 }
 
-ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes)
+ls_status ls_session_put(const ls_place *p, const void *from, size_t bytes)
 {
     LS_TRY(check_bytes(p, bytes));
     copy(p, (char *)(uintptr_t)from, false);
     return LS_OK;
 }
 
+ls_status ls_session_read(const ls_place *p, void *to, size_t bytes)
+{
+    LS_TRY(ls_session_fetch(p, to, bytes));
+    return ls_session_wait(p->session);
+}
+
+ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes)
+{
+    LS_TRY(ls_session_put(p, from, bytes));
+    return ls_session_wait(p->session);
+}
+
 void ls_session_clear(const ls_place *p) { copy(p, NULL, false); }
 
-typedef struct exchange {
-    char *a, *b;
-    size_t bytes;
-} exchange;
-
-enum { PIECE = 1 << 14 };
-
-static void exchange_pieces(void *context, int64_t begin, int64_t end, int worker)
+void ls_session_copy(const ls_place *to, const ls_place *from)
 {
-    const exchange *e = context;
-    char copy[PIECE];
-    (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        const size_t from = (size_t)i * PIECE, n = e->bytes - from < PIECE ? e->bytes - from : PIECE;
-        memcpy(copy, e->a + from, n);
-        memcpy(e->a + from, e->b + from, n);
-        memcpy(e->b + from, copy, n);
+    const ls_session *s = to->session;
+    s->ops->copy(s->queue, ls_place_address(to), ls_place_address(from), ls_type_bytes(&to->type));
+}
+
+void ls_session_exchange(const ls_place *a, const ls_place *b, const ls_place *scratch)
+{
+    const ls_session *s = a->session;
+    const size_t bytes = ls_type_bytes(&a->type), most = ls_type_bytes(&scratch->type);
+    char *x = ls_place_address(a), *y = ls_place_address(b), *spare = ls_place_address(scratch);
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < most ? bytes - at : most;
+        s->ops->copy(s->queue, spare, x + at, n);
+        s->ops->copy(s->queue, x + at, y + at, n);
+        s->ops->copy(s->queue, y + at, spare, n);
     }
 }
 
-void ls_session_exchange(const ls_place *a, const ls_place *b)
+void ls_session_call(const ls_kernel *k, int n_in, const ls_place *const *in, const ls_place *out,
+                     const void *attrs)
 {
-    exchange e = { ls_place_address(a), ls_place_address(b), ls_type_bytes(&a->type) };
-    ls_parallel_for(device_of(a)->threads, (int64_t)((e.bytes + PIECE - 1) / PIECE), exchange_pieces, &e);
-}
-
-void ls_session_call(const ls_kernel *k, const ls_place *in, const ls_place *out, const void *attrs)
-{
-    const ls_device *d = device_of(in);
-    const ls_tensor from = ls_place_host(in), to = ls_place_host(out);
-    k->run(&(ls_kernel_args){ .n_in = 1,
-                              .n_out = 1,
-                              .in = &from,
-                              .out = &to,
-                              .attrs = attrs,
-                              .threads = d->threads,
-                              .arch = d->arch });
+    const ls_session *s = out->session;
+    const ls_device *d = &s->programs[0].plan->device;
+    ls_tensor from[LS_CALL_INPUTS], to = ls_place_host(out);
+    LS_CHECK(n_in <= LS_CALL_INPUTS, "raise LS_CALL_INPUTS");
+    for (int i = 0; i < n_in; i++)
+        from[i] = ls_place_host(in[i]);
+    s->ops->run(s->queue, k,
+                &(ls_kernel_args){ .n_in = n_in,
+                                   .n_out = 1,
+                                   .in = from,
+                                   .out = &to,
+                                   .attrs = attrs,
+                                   .threads = d->threads,
+                                   .arch = d->arch,
+                                   .queue = s->queue });
 }
 
 ls_tensor ls_place_host(const ls_place *p)

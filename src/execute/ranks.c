@@ -175,7 +175,10 @@ void ls_session_label(ls_session *s, const char *text)
 
 ls_status ls_session_enter(ls_session *s, const char *what)
 {
-    return s->ranks ? ls_axis_fence(s->ranks->world, what) : LS_OK;
+    if (!s->ranks)
+        return LS_OK;
+    LS_TRY(ls_session_wait(s));
+    return ls_axis_fence(s->ranks->world, what);
 }
 
 void ls_session_leave(ls_session *s)

@@ -258,9 +258,10 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
 #else
     const size_t guard = 0;
 #endif
-    static const ls_memory ORDER[3] = { LS_MEM_STATE, LS_MEM_IO, LS_MEM_ARENA };
-    size_t at[3], total = guard;
-    for (int k = 0; k < 3; k++) {
+    static const int ORDER[] = { LS_MEM_STATE, LS_MEM_IO, LS_MEM_ARENA, LS_REGION_SPARE };
+    enum { REGIONS = sizeof ORDER / sizeof *ORDER };
+    size_t at[REGIONS], total = guard;
+    for (int k = 0; k < REGIONS; k++) {
         at[k] = total;
         total += page_up(s->region_bytes[ORDER[k]]) + guard;
     }
@@ -276,7 +277,7 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
                        "micro-batch or recompute needs less",
                        ls_format_bytes(bytes, total));
     }
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < REGIONS; k++) {
         s->region[ORDER[k]] = s->memory + at[k];
         if (guard)
             mprotect(s->memory + at[k] - guard, guard, PROT_NONE);
@@ -377,7 +378,9 @@ static ls_status resolve(ls_session *s, ls_program *g)
         ls_tensor *in = next, *out = next + ls_slots_in(n);
         for (int j = 0; j < ls_slots(n); j++)
             *next++ = operand(g, ls_slot_value(n, j));
-        g->calls[i] = (ls_call){ .run = step->kernel ? step->kernel->run : NULL,
+        g->calls[i] = (ls_call){ .kernel = step->kernel,
+                                 .session = s,
+                                 .part = step->part,
                                  .args = { .n_in = n->n_in,
                                            .n_out = n->n_out,
                                            .in = in,
@@ -387,7 +390,8 @@ static ls_status resolve(ls_session *s, ls_program *g)
                                            .workspace = step->workspace < 0 ? NULL
                                                                             : g->where[step->workspace],
                                            .threads = p->device.threads,
-                                           .arch = p->device.arch } };
+                                           .arch = p->device.arch,
+                                           .queue = s->queue } };
     }
 #ifdef LS_WATCH_ARENA
     LS_TRY(by_step(&s->arena, p, false, &g->born, &g->born_at));
@@ -398,15 +402,29 @@ static ls_status resolve(ls_session *s, ls_program *g)
     return LS_OK;
 }
 
-static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group,
-                      const ls_parallel *parallel)
+static ls_status list_spares(ls_session *s, const ls_session_opts *o)
+{
+    s->n_spares = o->n_spares;
+    s->spares = LS_ARENA_ARRAY(&s->arena, ls_spare, o->n_spares + 1);
+    LS_TRY(ls_arena_status(&s->arena));
+    for (int i = 0; i < o->n_spares; i++) {
+        s->spares[i] = (ls_spare){ o->spares[i], s->region_bytes[LS_REGION_SPARE] };
+        s->region_bytes[LS_REGION_SPARE] += ls_align_up(ls_type_bytes(&o->spares[i]));
+    }
+    return LS_OK;
+}
+
+static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, const ls_session_opts *o)
 {
     for (int i = 0; i < n_plans; i++)
         if (!plans[i]->device.here)
             return ls_fail(LS_E_UNSUPPORTED,
                            "session: program \"%s\" was planned for %s, which this machine does not have",
                            plans[i]->graph->name, plans[i]->device.arch->name);
-    LS_TRY(ls_ranks_create(s, n_plans, plans, group, parallel));
+    s->ops = plans[0]->device.ops->queue;
+    LS_TRY(s->ops->open(&s->queue, &plans[0]->device));
+    LS_TRY(ls_ranks_create(s, n_plans, plans, o->group, o->parallel));
+    LS_TRY(list_spares(s, o));
     LS_TRY(name_everything(s, n_plans, plans));
     LS_TRY(map_memory(s, n_plans, plans));
     locate_names(s);
@@ -416,6 +434,7 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, ls_grou
         s->n_programs = 0;
     LS_TRY(ls_arena_status(&s->arena));
     for (int i = 0; i < n_plans; i++) {
+        s->programs[i].session = s;
         s->programs[i].plan = plans[i];
         LS_TRY(resolve(s, &s->programs[i]));
         if (s->ranks)
@@ -430,18 +449,18 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, ls_grou
 
 ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans)
 {
-    return ls_session_create_on(out, n_plans, plans, NULL, NULL);
+    return ls_session_create_with(out, n_plans, plans, &(ls_session_opts){ 0 });
 }
 
-ls_status ls_session_create_on(ls_session **out, int n_plans, ls_plan *const *plans, ls_group *group,
-                               const ls_parallel *parallel)
+ls_status ls_session_create_with(ls_session **out, int n_plans, ls_plan *const *plans,
+                                 const ls_session_opts *o)
 {
     *out = NULL;
     ls_session *s = ls_sys_calloc(1, sizeof *s);
     if (!s)
         return ls_fail(LS_E_MEMORY, "session: out of memory");
     ls_arena_init(&s->arena);
-    const ls_status status = fill(s, n_plans, plans, group, parallel);
+    const ls_status status = fill(s, n_plans, plans, o);
     if (status != LS_OK)
         ls_session_destroy(&s);
     *out = s;
@@ -453,6 +472,8 @@ void ls_session_destroy(ls_session **sp)
     ls_session *s = *sp;
     if (!s)
         return;
+    if (s->queue)
+        s->ops->close(&s->queue);
     if (s->prefaulting) {
         atomic_store(&s->closing, true);
         pthread_join(s->prefault, NULL);

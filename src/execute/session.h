@@ -13,9 +13,16 @@ typedef struct ls_session ls_session;
 ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans);
 void ls_session_destroy(ls_session **s);
 /* The same for a rank of a group: it also makes windows, axes and collectives. The plans must be made with
- * the same `parallel`. Collective. */
-ls_status ls_session_create_on(ls_session **out, int n_plans, ls_plan *const *plans, ls_group *group,
-                               const ls_parallel *parallel);
+ * the same `parallel`. And with spare memory: values that no program knows, for the caller's own copies and
+ * sums. Collective. */
+typedef struct ls_session_opts {
+    ls_group *group; /* NULL: one rank */
+    const ls_parallel *parallel;
+    int n_spares;
+    const ls_type *spares;
+} ls_session_opts;
+ls_status ls_session_create_with(ls_session **out, int n_plans, ls_plan *const *plans,
+                                 const ls_session_opts *o);
 
 /* State that other ranks read may be written from outside only between these two calls. enter returns when
  * every rank has finished its latest program or writing; leave says that this rank has. Runs call them
@@ -44,22 +51,37 @@ static inline bool ls_place_present(const ls_place *p) { return p->session != NU
 ls_status ls_session_place(ls_session *s, const char *name, ls_place *out);
 /* The same by identity, whatever the name. `name` counts for LS_IS_NAMED, and appears in messages. Local. */
 ls_status ls_session_place_of(ls_session *s, ls_identity is, const char *name, ls_place *out);
+/* The i-th of ls_session_opts.spares. */
+ls_place ls_session_spare(ls_session *s, int i);
 /* Part of a contiguous place: a tensor of `type`, which has the place's element type, from its element number
  * `first` on. */
 ls_place ls_place_part(const ls_place *p, int64_t first, const ls_type *type);
 bool ls_place_same(const ls_place *a, const ls_place *b); /* whether they begin at the same byte */
 
-/* Copies a value between a place and contiguous host memory of `bytes` bytes, the size of the place's type;
- * another size is LS_E_INTERNAL. The place may have any strides. The copy is complete when the call returns.
- * What other ranks read is written between ls_session_enter and ls_session_leave. They allocate nothing.
- * Local. */
+/* Bytes come and go by the session's queue, in the order of the calls, also of ls_session_run. fetch and put
+ * copy a value between a place and contiguous host memory of `bytes` bytes, the size of the place's type;
+ * another size is LS_E_INTERNAL. The place may have any strides. The host memory must stay until
+ * ls_session_wait, and has what was fetched only then. What other ranks read is written between
+ * ls_session_enter and ls_session_leave. They allocate nothing. Local. */
+ls_status ls_session_fetch(const ls_place *p, void *to, size_t bytes);
+ls_status ls_session_put(const ls_place *p, const void *from, size_t bytes);
+void ls_session_clear(const ls_place *p); /* puts zeros */
+/* Copies, and exchanges, contiguous values of one type. `scratch`, a spare, may be smaller: the exchange goes
+ * through it piece by piece. */
+void ls_session_copy(const ls_place *to, const ls_place *from);
+void ls_session_exchange(const ls_place *a, const ls_place *b, const ls_place *scratch);
+/* Runs a kernel of the session's device that has one output and no workspace. */
+enum { LS_CALL_INPUTS = 2 };
+void ls_session_call(const ls_kernel *k, int n_in, const ls_place *const *in, const ls_place *out,
+                     const void *attrs);
+/* Waits until all of this, and all runs, are done: the only call that may block for long. It returns the
+ * first failure, which names program, step and op. Local. */
+ls_status ls_session_wait(ls_session *s);
+/* How often this session waited for its device. */
+int64_t ls_session_waits(const ls_session *s);
+/* fetch or put, and then wait. */
 ls_status ls_session_read(const ls_place *p, void *to, size_t bytes);
 ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes);
-void ls_session_clear(const ls_place *p); /* writes zeros */
-/* Exchanges two contiguous values of one type. Local. */
-void ls_session_exchange(const ls_place *a, const ls_place *b);
-/* Runs a kernel of the session's device that has one input, one output and no workspace. Local. */
-void ls_session_call(const ls_kernel *k, const ls_place *in, const ls_place *out, const void *attrs);
 
 /* The value as a tensor in the host's memory. This is for what still works there in place: lists of a
  * checkpoint's ranges, trees of gradients, weights that are loaded and saved. Everything else copies. */
@@ -74,10 +96,10 @@ ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out);
  * Local. */
 void ls_session_bind(ls_binding *b, const void *data);
 
-/* Runs plan number `i` once. check_finite: every float output of every op is checked. The run goes on to its
- * end, since other ranks wait for it, and then fails with LS_E_NUMERIC, which names the first op that had a
- * NaN or infinity, and its scope. That is slow; it explains a bad loss. All ranks check or none: else the
- * others wait long. */
+/* Runs plan number `i` once: it puts its calls into the queue. check_finite: every float output of every op
+ * is checked. The run goes on to its end, since other ranks wait for it, and then fails with LS_E_NUMERIC,
+ * which names the first op that had a NaN or infinity, and its scope. That is slow; it explains a bad loss.
+ * All ranks check or none: else the others wait long. */
 ls_status ls_session_run(ls_session *s, int i, bool check_finite);
 /* The step of the program at which the latest run failed with LS_E_NUMERIC; -1: none. */
 int ls_session_bad_step(const ls_session *s);

@@ -8,12 +8,13 @@
 static ls_status exchange_all(ls_trainer *t)
 {
     const ls_units *u = &t->compiled.units;
+    const ls_place scratch = ls_session_spare(t->session, 0);
     for (int i = 0; i < u->trained; i++) {
         ls_place ema;
         LS_TRY(ls_session_place_of(t->session,
                                    (ls_identity){ .what = LS_IS_MOMENT, .unit = i, .moment = LS_EMA },
                                    u->units[i].state, &ema));
-        ls_session_exchange(&t->units[i], &ema);
+        ls_session_exchange(&t->units[i], &ema, &scratch);
     }
     return LS_OK;
 }

@@ -43,11 +43,11 @@ ls_status ls_trainer_bind_weights(ls_trainer *t, int i)
     const char *why = NULL;
     LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_WEIGHTS, .unit = i },
                                t->compiled.units.units[i].state, &t->weights[i]));
-    const ls_cast_attrs to = { t->weights[i].type.dtype };
+    t->round_to[i] = (ls_cast_attrs){ t->weights[i].type.dtype };
     const ls_tensor in = ls_tensor_of(NULL, &t->units[i].type), out = ls_tensor_of(NULL, &t->weights[i].type);
     t->round = ls_device_find(
         &t->compiled.device, "cast",
-        &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = &in, .out = &out, .attrs = &to }, &why);
+        &(ls_kernel_args){ .n_in = 1, .n_out = 1, .in = &in, .out = &out, .attrs = &t->round_to[i] }, &why);
     return t->round ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "rounding weights: %s", why);
 }
 
@@ -58,8 +58,8 @@ ls_status ls_trainer_round_weights(ls_trainer *t)
     LS_TRY(ls_session_enter(t->session, "rounding weights"));
     for (int i = 0; i < t->compiled.units.n; i++)
         if (ls_place_present(&t->weights[i]))
-            ls_session_call(t->round, &t->units[i], &t->weights[i],
-                            &(ls_cast_attrs){ t->weights[i].type.dtype });
+            ls_session_call(t->round, 1, (const ls_place *const[]){ &t->units[i] }, &t->weights[i],
+                            &t->round_to[i]);
     ls_session_leave(t->session);
     t->rounded = true;
     return LS_OK;

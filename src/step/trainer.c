@@ -152,6 +152,7 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     t->grads = ls_sys_calloc(units, sizeof *t->grads);
     t->weights = ls_sys_calloc(units, sizeof *t->weights);
     t->trees = ls_sys_calloc(units, sizeof *t->trees);
+    t->round_to = ls_sys_calloc(units, sizeof *t->round_to);
     const ls_objective *o = &t->compiled.objective;
     t->losses = ls_objective_losses(o);
     /* a message has the losses, or the divisors and the samples, of each micro-batch */
@@ -167,8 +168,9 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     t->total = ls_sys_calloc((size_t)o->n_losses + 1, sizeof *t->total);
     t->loss_of = ls_sys_calloc((size_t)(compiled->micro_batches * columns), sizeof *t->loss_of);
     t->exchange = ls_sys_calloc((size_t)(message * (1 + ranks)), sizeof *t->exchange);
-    if (!t->units || !t->weights || !t->grads || !t->trees || !t->loss || !t->divisor || !t->rows ||
-        !t->targets || !t->each || !t->own || !t->sums || !t->total || !t->loss_of || !t->exchange)
+    if (!t->units || !t->weights || !t->grads || !t->trees || !t->round_to || !t->loss || !t->divisor ||
+        !t->rows || !t->targets || !t->each || !t->own || !t->sums || !t->total || !t->loss_of ||
+        !t->exchange)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int i = 0; i < LS_PROGRAMS; i++) {
         t->session_plan[i] = t->compiled.plans[i] ? *n : -1;
@@ -216,7 +218,13 @@ ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_g
     LS_TRY_TO(s, adopt(&t, compiled, group, plans, &n), fail);
     if (t->group)
         LS_TRY_TO(s, ls_programs_agree(t->group, n, plans), fail);
-    LS_TRY_TO(s, ls_session_create_on(&t->session, n, plans, t->group, &t->compiled.parallel), fail);
+    LS_TRY_TO(s,
+              ls_session_create_with(&t->session, n, plans,
+                                     &(ls_session_opts){ .group = t->group,
+                                                         .parallel = &t->compiled.parallel,
+                                                         .n_spares = t->compiled.averaging,
+                                                         .spares = &LS_TYPE(LS_F32, 1 << 20) }),
+              fail);
     LS_TRY_TO(s, bind(t), fail);
     LS_TRY_TO(s, map_staging(t), fail);
     *out = t;
@@ -254,6 +262,7 @@ void ls_trainer_destroy(ls_trainer **tp)
     free(t->weights);
     free(t->grads);
     free(t->trees);
+    free(t->round_to);
     free(t->loss);
     free(t->divisor);
     free(t->rows);

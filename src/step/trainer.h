@@ -69,6 +69,7 @@ struct ls_trainer {
     ls_place *units, *grads;       /* per unit: this rank's slice of the parameters, and of their gradients */
     ls_place *weights;             /* per unit: its weights (ls_unit.weights); no place: it has none */
     const ls_kernel *round;        /* the cast that fills them; NULL: there are none */
+    ls_cast_attrs *round_to;       /* per unit: its argument */
     /* Buffers: state of the model that is not trained (running statistics), whole on each rank. */
     int n_buffers;
     ls_trainer_buffer *buffers;

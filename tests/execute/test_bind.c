@@ -110,7 +110,7 @@ static ls_status add_bound(ls_group *group, void *context)
     if (status == LS_OK)
         status = ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p });
     if (status == LS_OK)
-        status = ls_session_create_on(&s, 1, &plan, group, &of);
+        status = ls_session_create_with(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &of });
     if (status == LS_OK)
         status = ls_session_binding(s, "x", &b);
     if (status == LS_OK) {
@@ -134,8 +134,8 @@ static void bound_inputs_reach_other_ranks(void **state)
 {
     (void)state;
     ASSERT_OK(run_ranks(2, add_bound, NULL));
-    ASSERT_FAILS(run_ranks(2, add_bound, &(int){ 1 }), LS_E_ARG,
-                 "planned for rank ", " of 2, but this is rank "); /* whichever sees it first */
+    ASSERT_FAILS(run_ranks(2, add_bound, &(int){ 1 }), LS_E_ARG, "planned for rank ",
+                 " of 2, but this is rank "); /* whichever sees it first */
 }
 
 int main(void)

@@ -95,7 +95,7 @@ static ls_status in_windows(ls_group *g, void *context)
     ls_output(sums, "y", ls_reduce_scatter(sums, ls_input(sums, "x", LS_TYPE(LS_F32, 64)), &over));
     LS_TRY(ls_graph_finish(sums));
     LS_TRY(ls_plan_create(&plan, sums, &d, &(ls_plan_opts){ .parallel = &p }));
-    LS_TRY(ls_session_create_on(&s, 1, &plan, g, &p));
+    LS_TRY(ls_session_create_with(&s, 1, &plan, &(ls_session_opts){ .group = g, .parallel = &p }));
     LS_TRY(ls_session_place(s, "x", &x));
     LS_TRY(ls_session_place(s, "y", &y));
     for (int i = 0; i < 64; i++)

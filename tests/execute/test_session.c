@@ -237,7 +237,7 @@ static ls_status add_over_ranks(ls_group *group, void *context)
     if (status == LS_OK)
         status = ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p });
     if (status == LS_OK)
-        status = ls_session_create_on(&s, 1, &plan, group, &p);
+        status = ls_session_create_with(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &p });
     if (status == LS_OK)
         status = ls_session_place(s, "x", &x);
     if (status == LS_OK)

@@ -2,6 +2,7 @@
  * and which of these levels a run takes. */
 #include <stdlib.h>
 #include "burst.h"
+#include "device/queue.h"
 #include "isa.h"
 
 #define LEVEL(level)                                                                                     \
@@ -88,4 +89,5 @@ const ls_device_ops ls_device_cpu = { .name = "cpu",
                                       .usable = ls_cpu_usable,
                                       .tables = tables,
                                       .peak = ls_burst,
+                                      .queue = &ls_queue_direct,
                                       .computes = true };

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include "base/check.h"
 #include "device/cpu/isa.h"
+#include "device/queue.h"
 
 enum { MAX_KERNELS = 160 };
 /* the CPU's rows with another `run`; ends with a row whose op is NULL */
@@ -41,6 +42,9 @@ static ls_status choose(ls_device *d, const char *word, bool elsewhere)
     return LS_OK;
 }
 
-const ls_device_ops ls_device_null = {
-    .name = "null", .choose = choose, .usable = ls_cpu_usable, .tables = tables, .computes = false
-};
+const ls_device_ops ls_device_null = { .name = "null",
+                                       .choose = choose,
+                                       .usable = ls_cpu_usable,
+                                       .tables = tables,
+                                       .queue = &ls_queue_direct,
+                                       .computes = false };

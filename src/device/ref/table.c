@@ -1,5 +1,6 @@
 /* table.c - the reference device: a kernel for every op, for any float type and any strides of every operand.
  */
+#include "device/queue.h"
 #include "ref.h"
 
 #define ANY_STRIDES .rows_in = UINT32_MAX, .rows_out = UINT32_MAX, .any_in = UINT32_MAX
@@ -66,6 +67,9 @@ static const ls_kernel *const *tables(const ls_arch *arch)
     return all;
 }
 
-const ls_device_ops ls_device_ref = {
-    .name = "ref", .choose = choose, .usable = usable, .tables = tables, .computes = true
-};
+const ls_device_ops ls_device_ref = { .name = "ref",
+                                      .choose = choose,
+                                      .usable = usable,
+                                      .tables = tables,
+                                      .queue = &ls_queue_direct,
+                                      .computes = true };
