@@ -38,7 +38,11 @@ ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out)
     LS_TRY(ls_session_place(s, name, &p));
     ls_binding *b = *out = LS_ARENA_ARRAY(&s->arena, ls_binding, 1);
     LS_TRY(ls_sys_have(b));
-    *b = (ls_binding){ .own = ls_place_address(&p), .bytes = ls_type_bytes(&p.type) };
+    *b = (ls_binding){
+        .place = p, .own = ls_place_address(&p), .bytes = ls_type_bytes(&p.type), .copies = s->ops->apart
+    };
+    if (b->copies)
+        return LS_OK;
     for (int i = 0; i < s->n_names; i++)
         if (s->names[i].tensor.data == b->own && !strcmp(s->names[i].name, name))
             b->copies = has_other_readers(s, &s->names[i]);
@@ -51,10 +55,11 @@ ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out)
     return LS_OK;
 }
 
-void ls_session_bind(ls_binding *b, const void *data)
+ls_status ls_session_bind(ls_binding *b, const void *data)
 {
-    if (b->copies && data)
-        memcpy(b->own, data, b->bytes);
-    for (int i = 0; i < b->n && !b->copies; i++)
+    if (b->copies)
+        return data ? ls_session_put(&b->place, data, b->bytes) : LS_OK;
+    for (int i = 0; i < b->n; i++)
         b->list[i].operand->data = (data ? (char *)(uintptr_t)data : b->own) + b->list[i].offset;
+    return LS_OK;
 }

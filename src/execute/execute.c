@@ -1,10 +1,12 @@
 /* execute.c - runs a program: a loop over resolved calls, and a slow version of it that checks every number.
  * A run allocates nothing. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/finite.h"
+#include "base/sys.h"
 #include "internal.h"
 
 #ifdef LS_ASAN
@@ -34,13 +36,24 @@ void ls_watch_end(char *at, size_t bytes)
 #endif
 }
 
+/* The same as a task, where the memory is the device's. */
+static void watch(const ls_program *g, int alloc, bool dead)
+{
+    const ls_session *s = g->session;
+    const size_t bytes = g->plan->allocs[alloc].bytes;
+    if (s->ops->apart && dead)
+        s->ops->fill(s->queue, g->where[alloc], 0xff, bytes);
+    else if (!s->ops->apart)
+        (dead ? ls_watch_dead : ls_watch_end)(g->where[alloc], bytes);
+}
+
 static void begin(const ls_program *g, int i)
 {
 #ifdef LS_WATCH_ARENA
     for (int k = g->born_at[i]; k < g->born_at[i + 1]; k++)
-        ls_watch_end(g->where[g->born[k]], g->plan->allocs[g->born[k]].bytes);
+        watch(g, g->born[k], false);
 #else
-    (void)g, (void)i;
+    (void)g, (void)i, (void)watch;
 #endif
 }
 
@@ -48,7 +61,7 @@ static void end(const ls_program *g, int i)
 {
 #ifdef LS_WATCH_ARENA
     for (int k = g->dead_at[i]; k < g->dead_at[i + 1]; k++)
-        ls_watch_dead(g->where[g->dead[k]], g->plan->allocs[g->dead[k]].bytes);
+        watch(g, g->dead[k], true);
 #else
     (void)g, (void)i;
 #endif
@@ -99,9 +112,35 @@ static ls_status blame(const ls_program *g, int step, const ls_node *n, const ch
                    g->plan->n_steps, g->plan->graph->name, n->file ? n->file : "?", n->line);
 }
 
+/* A value where the host can look at it: itself, or a copy of it in *room, which the caller frees. */
+static ls_status bring(ls_session *s, const ls_tensor *t, ls_tensor *out, void **room)
+{
+    *out = *t;
+    if (!s->ops->apart || !t->data)
+        return LS_OK;
+    const size_t bytes = (size_t)ls_strides_extent(t) * ls_dtype_size(t->type.dtype);
+    LS_TRY(ls_sys_have(*room = out->data = ls_sys_malloc(bytes)));
+    s->ops->copy(s->queue, *room, t->data, bytes);
+    return ls_session_wait(s);
+}
+
+/* Checks one operand or result, `what`. */
+static ls_status look_at(ls_session *s, const ls_program *g, int step, const ls_node *n, const char *what,
+                         const ls_tensor *t)
+{
+    ls_tensor here;
+    void *room = NULL;
+    ls_status status = bring(s, t, &here, &room);
+    const int64_t i = status == LS_OK ? first_bad(&here) : -1;
+    if (i >= 0)
+        status = blame(g, step, n, what, &here, i);
+    free(room);
+    return status;
+}
+
 /* Checks what a step reads from outside, and afterwards what it made. So the first number that is not finite
  * is found where it arises. */
-static ls_status look(const ls_program *g, int step, bool after)
+static ls_status look(ls_session *s, const ls_program *g, int step, bool after)
 {
     const ls_node *n = g->plan->graph->nodes[g->plan->steps[step].node];
     const ls_kernel_args *a = &g->calls[step].args;
@@ -113,65 +152,139 @@ static ls_status look(const ls_program *g, int step, bool after)
             source = ls_node_of(g->plan->graph, source->in[0]);
         if (!after && !ls_is_source(source))
             continue;
-        const int64_t i = first_bad(t);
-        if (i < 0)
-            continue;
         if (after)
             snprintf(what, sizeof what, "output %d of %s", k, n->op->name);
         else
             snprintf(what, sizeof what, "%s \"%s\", read by %s", source->op->name, ls_source_name(source),
                      n->op->name);
-        return blame(g, step, n, what, t, i);
+        LS_TRY(look_at(s, g, step, n, what, t));
     }
     return LS_OK;
 }
 
-/* Numbers of the queue's tasks, for messages: of a program's steps, of its fence, and of everything else. */
-enum { ELSEWHERE = -1, FENCE = -2 };
-static int64_t number_of(const ls_program *g, int step)
+/* What `look` says of step k, unless an earlier step was bad. The run goes on: other ranks wait for what this
+ * one sends. */
+static ls_status note(ls_session *s, const ls_program *g, int k, bool after, char message[LS_BAD_TEXT])
 {
-    return (g - g->session->programs) * ((int64_t)1 << 32) + step;
+    const ls_status status = s->bad_step >= 0 ? LS_OK : look(s, g, k, after);
+    if (status != LS_E_NUMERIC)
+        return status;
+    s->bad_step = k;
+    snprintf(message, LS_BAD_TEXT, "%s", ls_error_message());
+    return LS_OK;
 }
 
-static ls_status half(void *context)
-{
-    const ls_call *c = context;
-    ls_ranks_doing(c->session->ranks, c->doing);
-    return c->part == LS_PART_START ? ls_collective_start(c->collective) : ls_collective_wait(c->collective);
-}
+/* ---- runs */
+
+/* A task's number says which step of which program it is of. */
+enum { STEPS_MOST = 1 << 24 };
 
 static inline void call(ls_session *s, ls_call *c)
 {
-    if (c->collective) {
-        s->ops->host(s->queue, half, c);
-        return;
-    }
-    if (c->doing && !s->ops->apart)
-        ls_ranks_doing(s->ranks, c->doing);
-    if (c->kernel)
+    if (c->collective)
+        ls_ranks_half(s, c);
+    else if (c->kernel)
         s->ops->run(s->queue, c->kernel, &c->args);
 }
 
-/* What `look` says of step k, unless an earlier step was bad. The run goes on: other ranks wait for what this
- * one sends. */
-static void note(ls_session *s, const ls_program *g, int k, bool after, char message[LS_BAD_TEXT])
+/* On the host's memory each call is done when it returns. */
+static ls_status run_direct(ls_session *s, ls_program *g)
 {
-    if (s->bad_step >= 0 || look(g, k, after) == LS_OK)
-        return;
-    s->bad_step = k;
-    snprintf(message, LS_BAD_TEXT, "%s", ls_error_message());
+    const int n = g->plan->n_steps;
+    for (int k = 0; k < n; k++) {
+        const double t = s->profile ? ls_now() : 0;
+        begin(g, k);
+        if (g->calls[k].doing && g->calls[k].kernel)
+            ls_ranks_doing(s->ranks, g->calls[k].doing);
+        call(s, &g->calls[k]);
+        if (g->calls[k].collective)
+            LS_TRY(s->ops->wait(s->queue, NULL));
+        end(g, k);
+        if (s->profile) {
+            g->times[k] = t - g->began;
+            g->times[n + k] = ls_now() - t;
+        }
+    }
+    return LS_OK;
 }
 
-static ls_status fence(void *context)
+/* With a look at every number. */
+static ls_status run_checked(ls_session *s, ls_program *g, char message[LS_BAD_TEXT])
 {
-    const ls_program *g = context;
-    return ls_axis_fence(g->session->ranks->world, g->plan->graph->name);
+    for (int k = 0; k < g->plan->n_steps; k++) {
+        const ls_part part = g->plan->steps[k].part;
+        begin(g, k);
+        if (g->calls[k].doing && g->calls[k].kernel)
+            ls_ranks_doing(s->ranks, g->calls[k].doing);
+        if (part != LS_PART_WAIT)
+            LS_TRY(note(s, g, k, false, message));
+        call(s, &g->calls[k]);
+        LS_TRY(ls_session_wait(s));
+        if (part != LS_PART_START)
+            LS_TRY(note(s, g, k, true, message));
+        end(g, k);
+    }
+    return LS_OK;
 }
 
-static ls_status arrive(void *context)
+static void put_all(ls_session *s, ls_program *g)
 {
-    const ls_program *g = context;
-    ls_axis_arrive(g->session->ranks->world);
+    if (s->ranks)
+        ls_ranks_begin(s, g);
+    for (int k = 0; k < g->plan->n_steps; k++) {
+        s->ops->number(s->queue, (g - s->programs) * (int64_t)STEPS_MOST + k);
+        begin(g, k);
+        call(s, &g->calls[k]);
+        end(g, k);
+    }
+    s->ops->number(s->queue, -1);
+    if (s->ranks)
+        ls_ranks_end(s, g);
+}
+
+/* Tasks are always the same, so they are put in one by one only once, if the device can keep them. */
+static ls_status run_queued(ls_session *s, ls_program *g)
+{
+    if (!s->ops->capture) {
+        put_all(s, g);
+        return LS_OK;
+    }
+    if (!g->recording) {
+        s->ops->capture(s->queue);
+        put_all(s, g);
+        LS_TRY(s->ops->captured(s->queue, &g->recording));
+    }
+    s->ops->replay(s->queue, g->recording);
+    return LS_OK;
+}
+
+/* One by one, with an event behind each. */
+static ls_status run_timed(ls_session *s, ls_program *g)
+{
+    const int n = g->plan->n_steps;
+    if (!g->events) {
+        g->events = LS_ARENA_ARRAY(&s->arena, ls_event *, n + 1);
+        LS_TRY(ls_arena_status(&s->arena));
+    }
+    for (int k = 0; k <= n; k++)
+        if (!g->events[k])
+            LS_TRY(s->ops->event(&g->events[k], &g->plan->device));
+    if (s->ranks)
+        ls_ranks_begin(s, g);
+    s->ops->record(s->queue, g->events[0]);
+    for (int k = 0; k < n; k++) {
+        begin(g, k);
+        call(s, &g->calls[k]);
+        end(g, k);
+        s->ops->record(s->queue, g->events[k + 1]);
+    }
+    if (s->ranks)
+        ls_ranks_end(s, g);
+    LS_TRY(ls_session_wait(s));
+    for (int k = 0; k < n; k++) {
+        g->times[k] = s->ops->elapsed(g->events[0], g->events[k]);
+        g->times[n + k] = s->ops->elapsed(g->events[k], g->events[k + 1]);
+    }
     return LS_OK;
 }
 
@@ -180,39 +293,47 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
     if (i < 0 || i >= s->n_programs)
         return ls_fail(LS_E_ARG, "session: program %d of %d", i, s->n_programs);
     ls_program *g = &s->programs[i];
-    const int n = g->plan->n_steps;
     char message[LS_BAD_TEXT];
     s->bad_step = -1;
     if (s->profile)
         g->began = ls_now();
+    if (s->ops->apart)
+        ls_numbers_run(s);
+    if (s->ops->apart && !check_finite)
+        return s->profile ? run_timed(s, g) : run_queued(s, g);
     if (s->ranks)
-        s->ops->host(s->queue, fence, g);
-    for (int k = 0; k < n; k++) {
-        const double t = s->profile ? ls_now() : 0;
-        begin(g, k);
-        const ls_part part = g->plan->steps[k].part;
-        if (check_finite && part != LS_PART_WAIT)
-            note(s, g, k, false, message);
-        call(s, &g->calls[k]);
-        if (check_finite && part != LS_PART_START)
-            note(s, g, k, true, message);
-        end(g, k);
-        if (s->profile) {
-            g->times[k] = t - g->began;
-            g->times[n + k] = ls_now() - t;
-        }
-    }
+        ls_ranks_begin(s, g);
+    LS_TRY(check_finite ? run_checked(s, g, message) : run_direct(s, g));
     if (s->ranks)
-        s->ops->host(s->queue, arrive, g);
-    if (!s->ops->apart)
-        LS_TRY(s->ops->wait(s->queue, NULL));
+        ls_ranks_end(s, g);
+    LS_TRY(s->ops->wait(s->queue, NULL));
     return s->bad_step < 0 ? LS_OK : ls_fail(LS_E_NUMERIC, "%s", message);
+}
+
+/* Says which step of which program failed, unless that is a collective, which says so itself. */
+static ls_status blame_task(const ls_session *s, ls_status status, int64_t number)
+{
+    const ls_program *g = number < 0 ? NULL : &s->programs[number / STEPS_MOST];
+    const int k = (int)(number % STEPS_MOST);
+    if (!g || g->plan->steps[k].part != LS_PART_RUN)
+        return status;
+    const ls_node *n = g->plan->graph->nodes[g->plan->steps[k].node];
+    char text[LS_BAD_TEXT];
+    snprintf(text, sizeof text, "%s", ls_error_message());
+    return ls_fail(status, "device %s: program \"%s\", step %d of %d, %s of %s (%s:%d): %s",
+                   g->plan->device.ops->name, g->plan->graph->name, k, g->plan->n_steps, n->op->name,
+                   n->scope->path[0] ? n->scope->path : "(top level)", n->file ? n->file : "?", n->line,
+                   text);
 }
 
 ls_status ls_session_wait(ls_session *s)
 {
+    int64_t failed = -1;
     s->waits++;
-    return s->ops->wait(s->queue, NULL);
+    const ls_status status = s->ops->wait(s->queue, &failed);
+    if (s->ops->apart)
+        ls_numbers_wait(s, status == LS_OK);
+    return status == LS_OK ? LS_OK : blame_task(s, status, failed);
 }
 
 int64_t ls_session_waits(const ls_session *s) { return s->waits; }

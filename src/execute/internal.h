@@ -18,11 +18,20 @@
 #define LS_WATCH_ARENA 1 /* arena memory outside of lifetimes is made unusable while a program runs */
 #endif
 
+/* A collective on an apart device: the window and `result` are host memory, operand and `to` the device's. */
+typedef struct ls_staged {
+    char *operand, *window;
+    size_t operand_bytes; /* 0: it is settled, so it is in the window already */
+    char *to, *result;
+    size_t result_bytes;
+} ls_staged;
+
 typedef struct ls_call {     /* a kernel call or a half of a collective, with all addresses */
     const ls_kernel *kernel; /* NULL: half of a collective */
     ls_kernel_args args;
     ls_session *session;
     ls_part part;
+    ls_staged *staged;         /* NULL: the collective works where its operands are */
     ls_collective *collective; /* NULL: a kernel, or a gather that is a mapping, where nothing moves */
     const char *doing;         /* for messages of other ranks; NULL with one rank */
 } ls_call;
@@ -36,6 +45,7 @@ typedef struct ls_named {
     ls_memory memory;
     int owner;            /* index in `names` of the value that contains this one; -1: none */
     bool shared;          /* in the window */
+    bool input, output;   /* of a program */
     int axis;             /* NODE: the axis whose ranks share it */
     size_t offset, bytes; /* offset in the region, or in the owner */
     int region;           /* with `at`, its place; set when all memory is laid out */
@@ -45,11 +55,17 @@ typedef struct ls_named {
 /* The regions of places: each ls_memory, the spares, the names that ranks share, and NODE memory of axis 0,
  * 1, .. */
 enum { LS_REGION_SPARE = LS_MEM_COUNT, LS_REGION_SHARED, LS_REGION_NODE };
+enum { LS_REGIONS = LS_REGION_NODE }; /* those that a rank has once */
 
 typedef struct ls_spare {
     ls_type type;
     size_t offset;
 } ls_spare;
+
+/* A range of the names that ranks share. */
+typedef struct ls_shared_range {
+    size_t offset, bytes;
+} ls_shared_range;
 
 typedef struct ls_program {
     ls_session *session;
@@ -59,8 +75,13 @@ typedef struct ls_program {
     /* Of the latest profiled run: starts and durations of the steps (2 * n_steps), and ls_now() at its
      * beginning. */
     double *times, began;
-    char **where;                /* [allocations]: their addresses */
+    ls_event **events;       /* [n_steps + 1], of profiled runs on an apart device; NULL: none yet */
+    char **where;            /* [allocations]: their addresses */
+    ls_recording *recording; /* its tasks; NULL: not captured yet */
+    int n_written;
+    ls_shared_range *written;    /* shared states that it changes */
     ls_collective **collectives; /* [plan->collectives] */
+    ls_staged *staged;           /* the same, on an apart device */
     /* Arena allocations by their first step: born[born_at[i]] to born[born_at[i + 1] - 1] begin with step i;
      * by their last step in the same way. */
     int *born, *born_at, *dead, *dead_at;
@@ -72,12 +93,34 @@ typedef struct ls_bound {
 } ls_bound;
 
 struct ls_binding {
-    char *own; /* the session's own memory for the input */
+    ls_place place; /* the session's own memory for the input */
+    char *own;
     size_t bytes;
     bool copies;
     int n;
     ls_bound *list; /* of all programs */
 };
+
+/* Numbers on an apart device: inputs of at most 64 bytes, and outputs, lie side by side in IO memory, so that
+ * each of the two blocks travels in one copy for each run (numbers.c). */
+enum { LS_NUMBER_BYTES = 64 };
+typedef struct ls_numbers {
+    size_t in_bytes, out_bytes; /* IN begins at offset 0 of IO memory, OUT behind it */
+    int runs;                   /* how many of each block `pinned` has */
+    char *pinned;
+    size_t bytes;
+    char *in, *out;    /* [runs] blocks */
+    char *now;         /* the IN block as it shall be for the next run */
+    bool dirty;        /* `now` differs from the device's */
+    bool out_is_there; /* the latest OUT block is of the latest run */
+    int n_in, n_out;   /* blocks used since the last wait */
+    int n_fetched, most_fetched;
+    struct ls_fetched { /* what a wait copies to the callers */
+        void *to;
+        const char *from;
+        size_t bytes;
+    } * fetched;
+} ls_numbers;
 
 struct ls_session {
     ls_arena arena;          /* of the session's records; tensors are in `memory` */
@@ -93,8 +136,11 @@ struct ls_session {
     int *table;
     uint32_t table_mask; /* mask of a hash table with open addressing: index in `names` + 1 */
     /* region: where each ls_memory begins; SYMMETRIC is in the window, after the shared names */
-    char *memory, *region[LS_REGION_SHARED];
-    size_t bytes, region_bytes[LS_REGION_SHARED];
+    char *memory, *region[LS_REGIONS];
+    size_t bytes, region_bytes[LS_REGIONS];
+    ls_numbers numbers;
+    char *pinned; /* apart devices: results of collectives on their way */
+    size_t pinned_bytes;
     struct ls_ranks *ranks; /* NULL: one rank */
     bool profile;
     int bad_step;       /* of the latest run: the first with a number that is not finite; -1: none */
@@ -109,13 +155,24 @@ int ls_session_lookup(const ls_session *s, ls_identity is, const char *name);
 char *ls_session_region(const ls_session *s, int region);
 
 char *ls_place_address(const ls_place *p); /* places.c */
+/* numbers.c: makes the blocks, when memory is laid out. put and fetch say whether they took the value; what
+ * they leave is copied by itself. */
+ls_status ls_numbers_create(ls_session *s, int runs);
+void ls_numbers_destroy(ls_session *s);
+bool ls_numbers_put(ls_session *s, const ls_place *p, const void *from);
+bool ls_numbers_fetch(ls_session *s, const ls_place *p, void *to);
+void ls_numbers_run(ls_session *s);                      /* before a run */
+void ls_numbers_touch(ls_session *s, const ls_place *p); /* it is changed between two runs */
+void ls_numbers_wait(ls_session *s, bool done);          /* after a wait */
 
 /* The part of a session that concerns its group (ranks.c). */
 typedef struct ls_ranks {
     ls_group *group;
     ls_parallel parallel;
-    ls_axis *world;      /* for the fence between programs */
-    ls_window *window;   /* holds shared names, then the symmetric arena */
+    ls_axis *world; /* for the fence between programs */
+    /* Holds shared names, then the symmetric arena. An apart device has a mirror of it: operands are copied
+     * there when a collective starts, states when they were changed. */
+    ls_window *window;
     size_t shared_bytes; /* bytes of the shared names */
     int n_axes;
     /* Groups that the plans name, in order of appearance. */
@@ -130,12 +187,18 @@ typedef struct ls_ranks {
 } ls_ranks;
 ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group,
                           const ls_parallel *parallel);
-ls_status ls_ranks_map(ls_session *s); /* makes the windows, when sizes are known */
+/* makes the windows, when sizes are known */
+ls_status ls_ranks_map(ls_session *s, int n_plans, ls_plan *const *plans);
 /* Makes the collectives of a program, when addresses are known. */
 ls_status ls_ranks_prepare(ls_session *s, ls_program *g);
 void ls_ranks_destroy(ls_session *s);
 int ls_ranks_axis(const ls_ranks *r, const char *name);
 void ls_ranks_doing(ls_ranks *r, const char *what);
+/* Puts a half of a collective into the queue. */
+void ls_ranks_half(ls_session *s, ls_call *c);
+/* Puts the fence before a program, and what it says behind its end, into the queue. */
+void ls_ranks_begin(ls_session *s, ls_program *g);
+void ls_ranks_end(ls_session *s, ls_program *g);
 
 /* execute.c: marks arena memory as dead, and memory that is returned to the system as usable. */
 void ls_watch_dead(char *at, size_t bytes);

@@ -111,13 +111,17 @@ static ls_status check_bytes(const ls_place *p, size_t bytes)
 ls_status ls_session_fetch(const ls_place *p, void *to, size_t bytes)
 {
     LS_TRY(check_bytes(p, bytes));
-    copy(p, to, true);
+    if (!p->session->ops->apart || !ls_numbers_fetch(p->session, p, to))
+        copy(p, to, true);
     return LS_OK;
 }
 
 ls_status ls_session_put(const ls_place *p, const void *from, size_t bytes)
 {
     LS_TRY(check_bytes(p, bytes));
+    if (p->session->ops->apart && ls_numbers_put(p->session, p, from))
+        return LS_OK;
+    p->session->numbers.out_is_there = false;
     copy(p, (char *)(uintptr_t)from, false);
     return LS_OK;
 }
@@ -134,11 +138,17 @@ ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes)
     return ls_session_wait(p->session);
 }
 
-void ls_session_clear(const ls_place *p) { copy(p, NULL, false); }
+void ls_session_clear(const ls_place *p)
+{
+    static const char ZEROS[LS_NUMBER_BYTES];
+    if (!p->session->ops->apart || !ls_numbers_put(p->session, p, ZEROS))
+        copy(p, NULL, false);
+}
 
 void ls_session_copy(const ls_place *to, const ls_place *from)
 {
-    const ls_session *s = to->session;
+    ls_session *s = to->session;
+    ls_numbers_touch(s, to);
     s->ops->copy(s->queue, ls_place_address(to), ls_place_address(from), ls_type_bytes(&to->type));
 }
 
@@ -158,10 +168,11 @@ void ls_session_exchange(const ls_place *a, const ls_place *b, const ls_place *s
 void ls_session_call(const ls_kernel *k, int n_in, const ls_place *const *in, const ls_place *out,
                      const void *attrs)
 {
-    const ls_session *s = out->session;
+    ls_session *s = out->session;
     const ls_device *d = &s->programs[0].plan->device;
     ls_tensor from[LS_CALL_INPUTS], to = ls_place_host(out);
     LS_CHECK(n_in <= LS_CALL_INPUTS, "raise LS_CALL_INPUTS");
+    ls_numbers_touch(s, out);
     for (int i = 0; i < n_in; i++)
         from[i] = ls_place_host(in[i]);
     s->ops->run(s->queue, k,

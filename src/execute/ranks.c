@@ -64,11 +64,27 @@ ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_
     return LS_OK;
 }
 
-ls_status ls_ranks_map(ls_session *s)
+static size_t result_bytes(const ls_plan_collective *c)
+{
+    return (size_t)c->count * ls_dtype_size(c->to) * (size_t)(c->kind == LS_ALL_GATHER ? c->n : 1);
+}
+
+ls_status ls_ranks_map(ls_session *s, int n_plans, ls_plan *const *plans)
 {
     ls_ranks *r = s->ranks;
     LS_TRY(ls_window_create(&r->window, r->world, r->shared_bytes + s->region_bytes[LS_MEM_SYMMETRIC], 0));
-    s->region[LS_MEM_SYMMETRIC] = r->window->mine + r->shared_bytes;
+    if (!s->ops->apart) {
+        s->region[LS_REGION_SHARED] = r->window->mine;
+        s->region[LS_MEM_SYMMETRIC] = r->window->mine + r->shared_bytes;
+    }
+    for (int i = 0; i < n_plans && s->ops->apart; i++) {
+        size_t bytes = 0;
+        for (int k = 0; k < plans[i]->n_collectives; k++)
+            bytes += ls_align_up(result_bytes(&plans[i]->collectives[k]));
+        s->pinned_bytes = bytes > s->pinned_bytes ? bytes : s->pinned_bytes;
+    }
+    if (s->pinned_bytes)
+        LS_TRY(s->ops->pinned((void **)&s->pinned, &plans[0]->device, s->pinned_bytes));
     for (int i = 0; i < r->n_axes; i++)
         if (r->axes[i].node_bytes)
             LS_TRY(ls_window_create(&r->axes[i].node, r->axes[i].axis, 0, r->axes[i].node_bytes));
@@ -81,7 +97,25 @@ static const char *label(ls_session *s, const ls_plan *p, const ls_plan_collecti
                            *c->unit ? c->unit : "a number", c->group, p->graph->name);
 }
 
-static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collective **out)
+/* Operand and result on their way between the device and the window. A result that is made in place is in the
+ * window, too; others have staging memory. */
+static void stage(ls_session *s, const ls_program *g, int k, ls_collective_desc *d, char *operand, char *to,
+                  size_t *used)
+{
+    const ls_plan_collective *c = &g->plan->collectives[k];
+    const size_t bytes = (size_t)c->count * ls_dtype_size(c->from) *
+                         (size_t)(c->kind == LS_REDUCE_SCATTER ? c->n : 1);
+    ls_staged *x = &g->staged[k];
+    *x = (ls_staged){ .operand = operand,
+                      .window = s->ranks->window->mine + d->offset,
+                      .operand_bytes = c->settled ? 0 : bytes,
+                      .to = to,
+                      .result_bytes = result_bytes(c) };
+    d->result = x->result = operand == to ? x->window : s->pinned + *used;
+    *used += operand == to ? 0 : ls_align_up(x->result_bytes);
+}
+
+static ls_status prepare(ls_session *s, const ls_program *g, int k, size_t *used, ls_collective **out)
 {
     const ls_ranks *r = s->ranks;
     const ls_plan *p = g->plan;
@@ -94,7 +128,7 @@ static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collectiv
     char *operand = g->where[in->alloc] + in->offset;
     char *to = g->where[result->alloc] + result->offset;
     const bool mapped = c->kind == LS_ALL_GATHER && c->map;
-    const ls_collective_desc d = {
+    ls_collective_desc d = {
         .kind = c->kind,
         .axis = r->axes[ls_ranks_axis(r, c->group)].axis,
         .count = c->count,
@@ -102,7 +136,7 @@ static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collectiv
         .to = c->to,
         .via = c->via,
         .window = r->window,
-        .offset = mapped ? 0 : (size_t)(operand - r->window->mine),
+        .offset = mapped ? 0 : (size_t)(operand - s->region[LS_REGION_SHARED]),
         .result = mapped ? NULL : to,
         .settled = c->settled,
         .map_to = mapped ? to : NULL,
@@ -110,6 +144,8 @@ static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collectiv
         .threads = p->device.threads,
         .label = label(s, p, c),
     };
+    if (s->ops->apart)
+        stage(s, g, k, &d, operand, to, used);
     return ls_collective_create(out, &d);
 }
 
@@ -124,17 +160,45 @@ static const char *doing(ls_session *s, const ls_plan *p, const ls_step *step)
                            *c->unit ? c->unit : "a number");
 }
 
+/* Lists the shared states that a program changes. */
+static ls_status find_written(ls_session *s, ls_program *g)
+{
+    const ls_plan *p = g->plan;
+    bool *seen = LS_ARENA_ARRAY(&s->arena, bool, p->n_allocs + 1);
+    g->written = LS_ARENA_ARRAY(&s->arena, ls_shared_range, p->n_allocs + 1);
+    LS_TRY(ls_arena_status(&s->arena));
+    for (int i = 0; i < p->n_steps && s->ops->apart; i++) {
+        const ls_node *n = p->graph->nodes[p->steps[i].node];
+        for (int k = 0; k < n->n_out; k++) {
+            const int at = p->locations[n->out[k].id].alloc;
+            const ls_alloc *a = &p->allocs[at];
+            if (a->memory != LS_MEM_STATE || !a->shared || seen[at])
+                continue;
+            seen[at] = true;
+            g->written[g->n_written++] = (ls_shared_range){
+                (size_t)(g->where[at] - s->region[LS_REGION_SHARED]), a->bytes
+            };
+        }
+    }
+    return LS_OK;
+}
+
 ls_status ls_ranks_prepare(ls_session *s, ls_program *g)
 {
     const ls_plan *p = g->plan;
     g->collectives = LS_ARENA_ARRAY(&s->arena, ls_collective *, p->n_collectives + 1);
+    g->staged = LS_ARENA_ARRAY(&s->arena, ls_staged, p->n_collectives + 1);
     LS_TRY(ls_arena_status(&s->arena));
+    size_t used = 0;
     for (int k = 0; k < p->n_collectives; k++)
-        LS_TRY(prepare(s, g, k, &g->collectives[k]));
+        LS_TRY(prepare(s, g, k, &used, &g->collectives[k]));
+    LS_TRY(find_written(s, g));
     for (int i = 0; i < p->n_steps; i++) {
         g->calls[i].doing = doing(s, p, &p->steps[i]);
         if (p->steps[i].part != LS_PART_RUN)
             g->calls[i].collective = g->collectives[p->steps[i].collective];
+        if (p->steps[i].part != LS_PART_RUN && s->ops->apart)
+            g->calls[i].staged = &g->staged[p->steps[i].collective];
     }
     return ls_arena_status(&s->arena);
 }
@@ -164,6 +228,53 @@ void ls_ranks_doing(ls_ranks *r, const char *what)
     ls_group_doing(r->group, r->doing);
 }
 
+/* ---- in the queue's time */
+
+static ls_status half(void *context)
+{
+    const ls_call *c = context;
+    ls_ranks_doing(c->session->ranks, c->doing);
+    return c->part == LS_PART_START ? ls_collective_start(c->collective) : ls_collective_wait(c->collective);
+}
+
+void ls_ranks_half(ls_session *s, ls_call *c)
+{
+    const ls_staged *x = c->staged;
+    if (x && c->part == LS_PART_START && x->operand_bytes)
+        s->ops->copy(s->queue, x->window, x->operand, x->operand_bytes);
+    s->ops->host(s->queue, half, c);
+    if (x && c->part == LS_PART_WAIT)
+        s->ops->copy(s->queue, x->to, x->result, x->result_bytes);
+}
+
+static ls_status fence(void *context)
+{
+    const ls_program *g = context;
+    return ls_axis_fence(g->session->ranks->world, g->plan->graph->name);
+}
+
+static ls_status arrive(void *context)
+{
+    const ls_session *s = context;
+    ls_axis_arrive(s->ranks->world);
+    return LS_OK;
+}
+
+/* Gives the other ranks what they read without asking. */
+static void publish(ls_session *s, size_t offset, size_t bytes)
+{
+    s->ops->copy(s->queue, s->ranks->window->mine + offset, s->region[LS_REGION_SHARED] + offset, bytes);
+}
+
+void ls_ranks_begin(ls_session *s, ls_program *g) { s->ops->host(s->queue, fence, g); }
+
+void ls_ranks_end(ls_session *s, ls_program *g)
+{
+    for (int i = 0; i < g->n_written; i++)
+        publish(s, g->written[i].offset, g->written[i].bytes);
+    s->ops->host(s->queue, arrive, s);
+}
+
 void ls_session_label(ls_session *s, const char *text)
 {
     if (!s->ranks)
@@ -183,8 +294,11 @@ ls_status ls_session_enter(ls_session *s, const char *what)
 
 void ls_session_leave(ls_session *s)
 {
-    if (s->ranks)
-        ls_axis_arrive(s->ranks->world);
+    if (!s->ranks)
+        return;
+    if (s->ops->apart)
+        publish(s, 0, s->ranks->shared_bytes);
+    s->ops->host(s->queue, arrive, s);
 }
 
 ls_ledger ls_session_ledger(const ls_session *s)

@@ -98,9 +98,16 @@ static void add_mapped(ls_session *s, const ls_plan *p, const ls_alloc **owners)
     }
 }
 
-/* A named value that one program shares with other ranks is shared in all programs. */
-static void mark_shared(ls_session *s, const ls_plan *p)
+/* What any program does with a named value: it is its input, its output, or shared with other ranks. */
+static void mark(ls_session *s, const ls_plan *p)
 {
+    const ls_graph *g = p->graph;
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == &ls_op_input)
+            s->names[ls_session_lookup(s, ls_source_is(g->nodes[i]), ls_source_name(g->nodes[i]))].input =
+                true;
+    for (int i = 0; i < g->n_outputs; i++)
+        s->names[ls_session_lookup(s, g->outputs[i].is, g->outputs[i].name)].output = true;
     for (int i = 0; i < p->n_allocs; i++)
         if (p->allocs[i].shared)
             s->names[find_alloc(s, &p->allocs[i])].shared = true;
@@ -179,7 +186,7 @@ static ls_status name_everything(ls_session *s, int n_plans, ls_plan *const *pla
         if (s->names[k].owner >= 0)
             s->names[k].owner = find_alloc(s, owners[k]);
     for (int i = 0; i < n_plans; i++)
-        mark_shared(s, plans[i]);
+        mark(s, plans[i]);
     return LS_OK;
 }
 
@@ -229,18 +236,40 @@ static void *prefault_memory(void *context)
     return NULL;
 }
 
-static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
+/* Whether it is a number of IN or OUT (numbers.c). */
+static bool is_number(const ls_named *e)
 {
-    for (int k = 0; k < s->n_names; k++) {
-        ls_named *e = &s->names[k];
-        if (e->owner >= 0 || e->memory == LS_MEM_GRADIENT)
-            continue;
-        size_t *bytes = e->memory == LS_MEM_NODE ? &s->ranks->axes[e->axis].node_bytes
-                        : e->shared              ? &s->ranks->shared_bytes
-                                                 : &s->region_bytes[e->memory];
-        e->offset = *bytes;
-        *bytes += ls_align_up(e->bytes);
+    return e->memory == LS_MEM_IO && !e->shared && e->owner < 0 && e->bytes <= LS_NUMBER_BYTES &&
+           (e->input || e->output);
+}
+
+static void place_name(ls_session *s, ls_named *e)
+{
+    size_t *bytes = e->memory == LS_MEM_NODE ? &s->ranks->axes[e->axis].node_bytes
+                    : e->shared              ? &s->ranks->shared_bytes
+                                             : &s->region_bytes[e->memory];
+    e->offset = *bytes;
+    *bytes += ls_align_up(e->bytes);
+}
+
+/* IN and OUT come first in IO memory. */
+static void place_names(ls_session *s)
+{
+    ls_numbers *x = &s->numbers;
+    for (int out = 0; out < 2; out++) {
+        for (int k = 0; k < s->n_names; k++)
+            if (is_number(&s->names[k]) && s->names[k].output == out)
+                place_name(s, &s->names[k]);
+        (out ? &x->out_bytes : &x->in_bytes)[0] = s->region_bytes[LS_MEM_IO] - x->in_bytes;
     }
+    for (int k = 0; k < s->n_names; k++)
+        if (s->names[k].owner < 0 && s->names[k].memory != LS_MEM_GRADIENT && !is_number(&s->names[k]))
+            place_name(s, &s->names[k]);
+}
+
+static ls_status lay_out(ls_session *s, int n_plans, ls_plan *const *plans)
+{
+    place_names(s);
     for (int i = 0; i < n_plans; i++)
         LS_TRY(place_gradients(s, plans[i], false));
     for (int i = 0; i < n_plans; i++)
@@ -251,8 +280,42 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
         if (plans[i]->symmetric_bytes > s->region_bytes[LS_MEM_SYMMETRIC])
             s->region_bytes[LS_MEM_SYMMETRIC] = plans[i]->symmetric_bytes;
     }
+    return s->ranks ? ls_ranks_map(s, n_plans, plans) : LS_OK;
+}
+
+/* A room of the device, with a mirror of the window. Sources are zero in fresh memory, as the host's is. */
+static ls_status map_apart(ls_session *s, const ls_device *d)
+{
+    static const int ORDER[] = { LS_MEM_STATE, LS_MEM_IO,        LS_REGION_SPARE,
+                                 LS_MEM_ARENA, LS_REGION_SHARED, LS_MEM_SYMMETRIC };
+    enum { REGIONS = sizeof ORDER / sizeof *ORDER };
+    size_t at[REGIONS];
+    char text[32];
     if (s->ranks)
-        LS_TRY(ls_ranks_map(s));
+        s->region_bytes[LS_REGION_SHARED] = s->ranks->shared_bytes;
+    for (int k = 0; k < REGIONS; k++) {
+        at[k] = s->bytes;
+        s->bytes += ORDER[k] == LS_REGION_SHARED ? s->region_bytes[ORDER[k]]
+                                                 : page_up(s->region_bytes[ORDER[k]]);
+    }
+    if (!s->bytes)
+        return LS_OK;
+    if (s->ops->room((void **)&s->memory, d, s->bytes) != LS_OK)
+        return ls_fail(LS_E_MEMORY,
+                       "session: device %s has no room of %s for state, inputs and the arena; a smaller "
+                       "micro-batch or recompute needs less",
+                       d->ops->name, ls_format_bytes(text, s->bytes));
+    for (int k = 0; k < REGIONS; k++) {
+        s->region[ORDER[k]] = s->memory + at[k];
+        if (ORDER[k] != LS_MEM_ARENA && s->region_bytes[ORDER[k]])
+            s->ops->fill(s->queue, s->memory + at[k], 0, s->region_bytes[ORDER[k]]);
+    }
+    s->region[LS_MEM_GRADIENT] = s->region[LS_MEM_ARENA];
+    return LS_OK;
+}
+
+static ls_status map_memory(ls_session *s)
+{
 #ifdef LS_DEV
     const size_t guard = page_up(1);
 #else
@@ -295,9 +358,8 @@ static ls_status map_memory(ls_session *s, int n_plans, ls_plan *const *plans)
 
 char *ls_session_region(const ls_session *s, int region)
 {
-    return region >= LS_REGION_NODE     ? s->ranks->axes[region - LS_REGION_NODE].node->shared
-           : region == LS_REGION_SHARED ? s->ranks->window->mine
-                                        : s->region[region];
+    return region >= LS_REGION_NODE ? s->ranks->axes[region - LS_REGION_NODE].node->shared
+                                    : s->region[region];
 }
 
 static void locate_names(ls_session *s)
@@ -426,13 +488,12 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, const l
     LS_TRY(ls_ranks_create(s, n_plans, plans, o->group, o->parallel));
     LS_TRY(list_spares(s, o));
     LS_TRY(name_everything(s, n_plans, plans));
-    LS_TRY(map_memory(s, n_plans, plans));
+    LS_TRY(lay_out(s, n_plans, plans));
+    LS_TRY(s->ops->apart ? map_apart(s, &plans[0]->device) : map_memory(s));
     locate_names(s);
-    s->n_programs = n_plans;
     s->programs = LS_ARENA_ARRAY(&s->arena, ls_program, n_plans);
-    if (!s->programs)
-        s->n_programs = 0;
     LS_TRY(ls_arena_status(&s->arena));
+    s->n_programs = n_plans;
     for (int i = 0; i < n_plans; i++) {
         s->programs[i].session = s;
         s->programs[i].plan = plans[i];
@@ -441,10 +502,14 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, const l
             LS_TRY(ls_ranks_prepare(s, &s->programs[i]));
     }
     LS_TRY(ls_arena_status(&s->arena));
+    LS_TRY(ls_numbers_create(s, o->runs));
 #ifdef LS_WATCH_ARENA
-    ls_watch_dead(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
+    if (s->ops->apart)
+        s->ops->fill(s->queue, s->region[LS_MEM_ARENA], 0xff, s->region_bytes[LS_MEM_ARENA]);
+    else
+        ls_watch_dead(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
 #endif
-    return LS_OK;
+    return ls_session_wait(s);
 }
 
 ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans)
@@ -467,6 +532,18 @@ ls_status ls_session_create_with(ls_session **out, int n_plans, ls_plan *const *
     return status;
 }
 
+static void release_tasks(ls_session *s)
+{
+    for (int i = 0; i < s->n_programs; i++) {
+        ls_program *g = &s->programs[i];
+        if (g->recording)
+            s->ops->discard(&g->recording);
+        for (int k = 0; g->events && k <= g->plan->n_steps; k++)
+            if (g->events[k])
+                s->ops->forget(&g->events[k]);
+    }
+}
+
 void ls_session_destroy(ls_session **sp)
 {
     ls_session *s = *sp;
@@ -478,11 +555,17 @@ void ls_session_destroy(ls_session **sp)
         atomic_store(&s->closing, true);
         pthread_join(s->prefault, NULL);
     }
-    if (s->memory) {
+    if (s->memory && s->ops->apart) {
+        s->ops->release(s->memory, s->bytes);
+    } else if (s->memory) {
         ls_watch_end(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
         munmap(s->memory, s->bytes);
     }
+    release_tasks(s);
+    ls_numbers_destroy(s);
     ls_ranks_destroy(s);
+    if (s->pinned)
+        s->ops->unpin(s->pinned, s->pinned_bytes);
     ls_arena_release(&s->arena);
     free(s);
     *sp = NULL;

@@ -20,6 +20,7 @@ typedef struct ls_session_opts {
     const ls_parallel *parallel;
     int n_spares;
     const ls_type *spares;
+    int runs; /* of programs between two waits, at most; more only cost more copies */
 } ls_session_opts;
 ls_status ls_session_create_with(ls_session **out, int n_plans, ls_plan *const *plans,
                                  const ls_session_opts *o);
@@ -92,9 +93,9 @@ ls_tensor ls_place_host(const ls_place *p);
 typedef struct ls_binding ls_binding;
 ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out);
 /* From the next run on, the input is read at `data` (contiguous, aligned to its elements); NULL: in the
- * session's memory again. If other ranks or outputs share that memory, `data` is copied there instead.
- * Local. */
-void ls_session_bind(ls_binding *b, const void *data);
+ * session's memory again. If other ranks or outputs share that memory, or the device has memory of its own,
+ * `data` is put there instead; it must stay until ls_session_wait in any case. Local. */
+ls_status ls_session_bind(ls_binding *b, const void *data);
 
 /* Runs plan number `i` once: it puts its calls into the queue. check_finite: every float output of every op
  * is checked. The run goes on to its end, since other ranks wait for it, and then fails with LS_E_NUMERIC,

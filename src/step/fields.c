@@ -243,7 +243,7 @@ ls_status ls_trainer_fill(ls_trainer *t, int64_t k)
         const char *from = (const char *)fed->data +
                            (size_t)(k * ls_type_count(&f->own.type)) * ls_dtype_size(fed->type);
         if (fed->type == f->own.type.dtype)
-            ls_session_bind(f->at, from);
+            LS_TRY(ls_session_bind(f->at, from));
         else
             LS_TRY(convert(&f->own, from, fed->type));
     }
@@ -253,7 +253,7 @@ ls_status ls_trainer_fill(ls_trainer *t, int64_t k)
 void ls_trainer_unfeed(ls_trainer *t)
 {
     for (int i = 0; i < t->n_fields; i++)
-        ls_session_bind(t->fields[i].at, NULL);
+        (void)ls_session_bind(t->fields[i].at, NULL); /* (which cannot fail) */
 }
 
 int64_t ls_trainer_room(const ls_trainer *t) { return t->compiled.share.count * t->compiled.micro_batch; }

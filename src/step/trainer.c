@@ -222,6 +222,7 @@ ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_g
               ls_session_create_with(&t->session, n, plans,
                                      &(ls_session_opts){ .group = t->group,
                                                          .parallel = &t->compiled.parallel,
+                                                            .runs = (int)t->compiled.share.count + 1,
                                                          .n_spares = t->compiled.averaging,
                                                          .spares = &LS_TYPE(LS_F32, 1 << 20) }),
               fail);

@@ -39,7 +39,7 @@ static void inputs_are_read_where_they_are(void **state)
                 value_set(s, "x", 5, 77);
             value_get(s, "x", own, sizeof own);
             const float *in = k < 2 ? &mine[k][1] : own;
-            ls_session_bind(b, k < 2 ? in : NULL);
+            ASSERT_OK(ls_session_bind(b, k < 2 ? in : NULL));
             ASSERT_OK(ls_session_run(s, 0, k == 1));
             ASSERT_OK(ls_session_run(s, 1, false));
             for (int e = 0; e < 8; e++)
@@ -72,7 +72,7 @@ static void bound_states_are_copied(void **state)
     float mine[16];
     for (int i = 0; i < 16; i++)
         mine[i] = (float)i;
-    ls_session_bind(b, mine);
+    ASSERT_OK(ls_session_bind(b, mine));
     ASSERT_OK(ls_session_run(s, 1, false));
     ASSERT_OK(ls_session_run(s, 0, false));
     for (int i = 0; i < 16; i++)
@@ -113,10 +113,10 @@ static ls_status add_bound(ls_group *group, void *context)
         status = ls_session_create_with(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &of });
     if (status == LS_OK)
         status = ls_session_binding(s, "x", &b);
-    if (status == LS_OK) {
-        ls_session_bind(b, mine);
+    if (status == LS_OK)
+        status = ls_session_bind(b, mine);
+    if (status == LS_OK)
         status = ls_session_run(s, 0, false);
-    }
     if (status == LS_OK)
         status = ls_session_place(s, "y", &y);
     if (status == LS_OK)
