@@ -1,6 +1,7 @@
-/* axes.h - functions on meshes for the library only; lockstep/mesh.h has the public ones. All are local. */
+/* axes.h - functions on meshes and layouts for the library only; lockstep/mesh.h and lockstep/parallel.h have
+ * the public ones. All are local. */
 #pragma once
-#include "lockstep/mesh.h"
+#include "lockstep/parallel.h"
 
 /* The name of the group of all ranks along the axes that deal no samples ("tp"), "" if there is none. The
  * ranks of such a group compute different parts of the same samples. The text is never freed. */
@@ -9,3 +10,7 @@ const char *ls_mesh_model_axes(const ls_mesh *m);
 bool ls_mesh_group_has(const char *group, const char *axis);
 /* The first of LS_MESH_NAMES with this role (for advice in messages). */
 const char *ls_mesh_name(ls_axis_role role);
+
+/* For a device whose memory is its own: no process maps it, so gather: auto becomes copy. LS_E_UNSUPPORTED:
+ * map. device: its name. */
+ls_status ls_parallel_apart(ls_parallel *p, const char *device);

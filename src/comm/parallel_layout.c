@@ -272,6 +272,17 @@ ls_status ls_parallel_check(const ls_parallel *p)
     return LS_OK;
 }
 
+ls_status ls_parallel_apart(ls_parallel *p, const char *device)
+{
+    if (p->gather == LS_GATHER_MAP)
+        return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_GATHER,
+                             "map needs memory that all ranks of a host map, and each process has the memory "
+                             "of device %s for itself; say copy or auto",
+                             device);
+    p->gather = LS_GATHER_COPY;
+    return LS_OK;
+}
+
 /* ---- which micro-batches a rank computes */
 
 ls_status ls_parallel_share(ls_share *out, const ls_parallel *p, int64_t micro_batches)

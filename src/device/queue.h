@@ -62,3 +62,6 @@ struct ls_queue_ops {
 
 /* of devices that work in host memory: cpu, ref, null */
 extern const ls_queue_ops ls_queue_direct;
+
+/* Whether the device's memory is its own. */
+static inline bool ls_device_apart(const ls_device *d) { return d->ops->queue && d->ops->queue->apart; }

@@ -92,12 +92,7 @@ static size_t pack(const ls_plan *p, ls_memory memory, packing_order order, item
     return total;
 }
 
-static bool transient(const ls_alloc *a)
-{
-    return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
-}
-
-static bool lasting(const ls_alloc *a) { return a->memory == LS_MEM_STATE || a->memory == LS_MEM_IO; }
+static bool packed(const ls_alloc *a) { return ls_is_transient(a) || a->memory == LS_MEM_PINNED; }
 
 static ls_status find_peak(ls_plan *p)
 {
@@ -105,7 +100,7 @@ static ls_status find_peak(ls_plan *p)
     LS_TRY(ls_sys_have(t));
     size_t fixed = 0, most = 0;
     for (int i = 0; i < p->n_allocs; i++)
-        if (lasting(&p->allocs[i]))
+        if (ls_is_lasting(&p->allocs[i]))
             fixed += ls_align_up(p->allocs[i].bytes);
     for (int k = 0; k < p->n_steps; k++) {
         size_t sum = 0;
@@ -173,7 +168,7 @@ ls_status ls_planner_pack_arena(ls_plan *p)
 {
     for (int i = 0; i < p->n_allocs; i++) {
         ls_alloc *a = &p->allocs[i];
-        if (transient(a) || a->memory == LS_MEM_GRADIENT)
+        if (packed(a) || a->memory == LS_MEM_GRADIENT)
             continue;
         size_t *region = a->memory == LS_MEM_STATE  ? &p->state_bytes
                          : a->memory == LS_MEM_NODE ? &p->node_bytes
@@ -187,10 +182,13 @@ ls_status ls_planner_pack_arena(ls_plan *p)
     ls_arena_init(&scratch);
     p->arena_bytes = pack_region(p, LS_MEM_ARENA, &scratch);
     p->symmetric_bytes = pack_region(p, LS_MEM_SYMMETRIC, &scratch);
+    p->pinned_bytes = pack_region(p, LS_MEM_PINNED, &scratch);
     const ls_status s = ls_arena_status(&scratch);
     ls_arena_release(&scratch);
     LS_TRY(s);
-    return p->arena_bytes != SIZE_MAX && p->symmetric_bytes != SIZE_MAX ? LS_OK : LS_E_STOPPED;
+    return p->arena_bytes != SIZE_MAX && p->symmetric_bytes != SIZE_MAX && p->pinned_bytes != SIZE_MAX
+               ? LS_OK
+               : LS_E_STOPPED;
 }
 
 const ls_timeline_point *ls_plan_timeline(ls_plan *p)
@@ -199,8 +197,8 @@ const ls_timeline_point *ls_plan_timeline(ls_plan *p)
     if (!t)
         return NULL;
     for (int i = 0; i < p->n_allocs; i++) /* what begins and ends at each step, as sums of differences */
-        /* (NODE memory belongs to the machine, not to this rank) */
-        if (p->n_steps && (lasting(&p->allocs[i]) || transient(&p->allocs[i]))) {
+        /* (NODE memory belongs to the machine, not to this rank; PINNED memory is the host's) */
+        if (p->n_steps && (ls_is_lasting(&p->allocs[i]) || ls_is_transient(&p->allocs[i]))) {
             const ls_alloc *a = &p->allocs[i];
             t[a->first].bytes[a->category] += ls_align_up(a->bytes);
             /* (the sum is right although differences wrap around) */
@@ -225,13 +223,15 @@ ls_status ls_plan_check(const ls_plan *p)
     char x[64], y[64];
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
-        const size_t region = a->memory == LS_MEM_SYMMETRIC ? p->symmetric_bytes : p->arena_bytes;
-        if (transient(a) && (a->offset % LS_ALIGN || a->offset + a->bytes > region))
+        const size_t region = a->memory == LS_MEM_SYMMETRIC ? p->symmetric_bytes
+                              : a->memory == LS_MEM_PINNED  ? p->pinned_bytes
+                                                            : p->arena_bytes;
+        if (packed(a) && (a->offset % LS_ALIGN || a->offset + a->bytes > region))
             return ls_fail(LS_E_INTERNAL, "plan: %s lies at %zu of %zu bytes", owner(p, a, x), a->offset,
                            region);
         for (int k = 0; k < i; k++) {
             const ls_alloc *b = &p->allocs[k];
-            if (a->memory == b->memory && (!transient(a) || meet(a, b)) && a->offset < b->offset + b->bytes &&
+            if (a->memory == b->memory && (!packed(a) || meet(a, b)) && a->offset < b->offset + b->bytes &&
                 b->offset < a->offset + a->bytes)
                 return ls_fail(
                     LS_E_INTERNAL,
@@ -251,5 +251,5 @@ ls_status ls_plan_check(const ls_plan *p)
             return ls_fail(LS_E_INTERNAL, "plan: value %d reaches byte %zu of an allocation of %zu", v, end,
                            p->allocs[at->alloc].bytes);
     }
-    return LS_OK;
+    return ls_plan_check_staging(p);
 }

@@ -47,7 +47,7 @@ static void count_name(ls_footprint *out, const ls_alloc *a)
 static bool counts(int n_plans, ls_plan *const *plans, int i, int k)
 {
     const ls_alloc *a = &plans[i]->allocs[k];
-    if (ls_is_transient(a) || a->memory == LS_MEM_GRADIENT)
+    if (ls_is_transient(a) || a->memory == LS_MEM_GRADIENT || a->memory == LS_MEM_PINNED)
         return false;
     for (int p = 0; p < n_plans; p++)
         for (int x = 0; x < plans[p]->n_allocs; x++) {
@@ -141,8 +141,11 @@ void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a)
     if (a->name)
         ls_str_add(out, a->name);
     else
-        ls_str_printf(out, "%s%s%s%s", a->value < 0 ? "workspace of " : "", n->op->name,
-                      n->scope->path[0] ? "  " : "", n->scope->path);
+        ls_str_printf(out, "%s%s%s%s",
+                      a->value < 0                 ? "workspace of "
+                      : a->memory == LS_MEM_PINNED ? "staging of "
+                                                   : "",
+                      n->op->name, n->scope->path[0] ? "  " : "", n->scope->path);
 }
 
 static const char *flops_text(char b[32], double flops)

@@ -39,16 +39,6 @@ enum { LS_TRAFFIC_ROWS = 32 };
 int ls_plan_traffic(ls_traffic *rows, int n, const ls_plan *p, int64_t runs);
 void ls_traffic_text(ls_str *out, const ls_traffic *t); /* "all_gather over dp, mapped" */
 
-/* Whether this memory is packed by lifetime, unlike state, IO and node memory. */
-static inline bool ls_is_transient(const ls_alloc *a)
-{
-    return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
-}
-/* Whether it is this rank's as long as the session is. */
-static inline bool ls_is_lasting(const ls_alloc *a)
-{
-    return a->memory == LS_MEM_STATE || a->memory == LS_MEM_IO;
-}
 /* Allocations of this rank that are live at a step, the largest first. `out` has room for p->n_allocs.
  * Returns how many. */
 int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out);

@@ -8,7 +8,8 @@
 #include "ops/rules.h"
 
 static const char *const PHASES[] = { "forward", "backward", "update" };
-static const char *const MEMORIES[LS_MEM_COUNT] = { "arena", "state", "io", "window", "node", "arena" };
+static const char *const MEMORIES[LS_MEM_COUNT] = { "arena", "state", "io",    "window",
+                                                    "node",  "arena", "pinned" };
 
 /* "state unit root", "io loss", "arena +1024 B" */
 static void place_text(ls_str *out, const ls_plan *p, int value)

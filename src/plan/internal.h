@@ -7,6 +7,7 @@
  *   steps.c     the steps: kernels, and the two halves of each collective
  *   storage.c   lifetimes, in-place reuse, one allocation per set of values that share memory, categories
  *   gradients.c from which step on each part of a gradient in the arena is needed
+ *   staging.c   pinned memory through which results of collectives reach a device's own memory
  *   arena.c     offsets of the allocations: packing, the brute-force check, the timeline
  *   cost.c      FLOPs, bytes and seconds per step
  *
@@ -72,7 +73,9 @@ ls_status ls_planner_make_steps(ls_planner *p);
 int ls_planner_base(const ls_planner *p, int v, int64_t *offset);
 ls_status ls_planner_store(ls_planner *p);
 ls_status ls_planner_place_gradients(ls_planner *p);
-ls_status ls_planner_pack_arena(ls_plan *p); /* LS_E_STOPPED: before anything was packed */
+ls_status ls_planner_stage(ls_planner *p);
+ls_status ls_plan_check_staging(const ls_plan *p); /* part of ls_plan_check */
+ls_status ls_planner_pack_arena(ls_plan *p);       /* LS_E_STOPPED: before anything was packed */
 
 /* The types, and without data also the strides, of a node's operands. `operands` has room for ls_slots(n).
  * Absent inputs have ndim -1. */

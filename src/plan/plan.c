@@ -30,6 +30,7 @@ static ls_status make(ls_planner *p, const ls_plan_opts *o)
     LS_TRY(look_for_stop(p));
     LS_TRY(ls_planner_store(p));
     LS_TRY(ls_planner_place_gradients(p));
+    LS_TRY(ls_planner_stage(p));
     const ls_status s = ls_planner_pack_arena(p->plan);
     if (s != LS_OK)
         return s == LS_E_STOPPED ? stopped(p) : s;

@@ -10,6 +10,7 @@
  *   GRADIENT   gradients that the next program reads, if the caller wants them in the arena: at its start, in
  *              the order of the units. Each of their parts is live from the step that first writes it, as an
  *              allocation of the arena with a given place (`fixed`); before that step, other values lie there
+ *   PINNED     of a device whose memory is its own: host memory through which results of collectives pass
  * State and IO that other ranks read are in the window too (`shared`).
  *
  * Lifetimes are positions in the schedule, both ends included. Two allocations of the arena overlap in memory
@@ -29,11 +30,12 @@ typedef enum ls_memory {
     LS_MEM_SYMMETRIC,
     LS_MEM_NODE,
     LS_MEM_GRADIENT,
+    LS_MEM_PINNED,
     LS_MEM_COUNT
 } ls_memory;
 /* PARAMETERS: what a rank stores of them, and copies of that in other types. GATHERED: results of all_gather,
- * and what is kept of them. STAGING: buffers for writing a checkpoint while training continues; they are not
- * in a plan. */
+ * and what is kept of them. STAGING: PINNED memory; and buffers for writing a checkpoint while training
+ * continues, which are not in a plan. */
 typedef enum ls_category {
     LS_CAT_PARAMETERS,
     LS_CAT_GRADIENTS,
@@ -62,6 +64,16 @@ typedef struct ls_alloc {
     size_t offset, bytes; /* in its memory kind's region; 64-byte aligned */
     int first, last;      /* positions in the schedule */
 } ls_alloc;
+/* Whether this memory of the device is packed by lifetime, unlike state, IO and node memory. */
+static inline bool ls_is_transient(const ls_alloc *a)
+{
+    return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
+}
+/* Whether it is this rank's as long as the session is. */
+static inline bool ls_is_lasting(const ls_alloc *a)
+{
+    return a->memory == LS_MEM_STATE || a->memory == LS_MEM_IO;
+}
 
 typedef struct ls_location { /* where a value lies */
     /* An index into plan->allocs; -1 for the absent value. Sources always have memory, and dead nodes are not
@@ -94,6 +106,7 @@ typedef struct ls_plan_collective { /* in the order of their starts, which all r
     bool settled; /* it gathers state, which is complete before the program: nothing to wait for */
     /* an all_gather that is a mapping of node memory; if types are equal, nothing is even written */
     bool map;
+    int staging;      /* the PINNED allocation that the result passes through; -1: none */
     const char *unit; /* for people: "unit root", ...; "" for scalars */
     ls_identity is;   /* what is gathered: the parameters of a unit */
     double bytes;     /* that this rank receives (0 for a mapping without conversion) */
@@ -112,6 +125,7 @@ typedef struct ls_plan {
     int n_collectives;
     size_t arena_bytes;     /* size of the packed arena of this rank */
     size_t symmetric_bytes; /* size of the packed arena in the window */
+    size_t pinned_bytes;    /* size of the packed PINNED memory; 0 unless the device's memory is its own */
     size_t node_bytes;      /* one copy for each axis and machine */
     size_t host_bytes;      /* the part of state and IO that offload keeps in host memory */
     size_t live_peak_bytes; /* largest sum of live allocations: no packing can be smaller */

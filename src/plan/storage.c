@@ -263,7 +263,7 @@ static ls_status make_allocs(storage *s, ls_tensor *operands)
     ls_plan *plan = s->plan;
     const ls_graph *g = s->g;
     const int last_step = plan->n_steps ? plan->n_steps - 1 : 0;
-    /* (the parts of gradients are fewer than values) */
+    /* (the parts of gradients are fewer than values; half of a collective's steps may have staging memory) */
     plan->allocs = LS_ARENA_ARRAY(&plan->arena, ls_alloc, 2 * g->n_vals + plan->n_steps);
     plan->locations = LS_ARENA_ARRAY(&plan->arena, ls_location, g->n_vals);
     LS_TRY(ls_arena_status(&plan->arena));

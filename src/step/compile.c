@@ -15,6 +15,7 @@
 #include "base/sys.h"
 #include "comm/axes.h"
 #include "compile_own.h"
+#include "device/queue.h"
 #include "graph/identity.h"
 #include "graph/rewrite.h"
 #include "nn/measure.h"
@@ -418,6 +419,10 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
         .isa = o->isa, .threads = o->threads, .kernels = o->kernels, .elsewhere = o->elsewhere
     };
     LS_TRY(ls_device_open(&c->device, o->device, &d));
+    if (ls_device_apart(&c->device)) {
+        LS_TRY(ls_parallel_apart(&o->parallel, c->device.ops->name));
+        c->parallel.gather = o->parallel.gather;
+    }
     ls_status s = ls_compiled_keep(c, &precision);
     if (s == LS_OK)
         s = compile_all(c, build, config, o, calibration);

@@ -286,6 +286,12 @@ static void choices_resolve(void **state)
     assert_false(ls_parallel_maps(&LAYOUT("dp:3 shard:2", .data = LS_DATA_HYBRID, .ranks_per_host = 3)));
     assert_false(ls_parallel_maps(&LAYOUT("dp:4", .gather = LS_GATHER_COPY)));
     assert_false(ls_parallel_maps(&LAYOUT("dp:4", .offload = LS_OFFLOAD_CPU)));
+    ls_parallel apart = LAYOUT("dp:4"), mapped = LAYOUT("dp:4", .gather = LS_GATHER_MAP);
+    ASSERT_OK(ls_parallel_apart(&apart, "own"));
+    assert_false(ls_parallel_maps(&apart));
+    ASSERT_OK(ls_parallel_apart(&apart, "own"));
+    ASSERT_FAILS(ls_parallel_apart(&mapped, "own"), LS_E_UNSUPPORTED, "gather: map", "device own",
+                 "copy or auto");
 
     assert_int_equal(ls_parallel_reshards(&LAYOUT("dp:4")), -1);
     assert_int_equal(ls_parallel_reshards(&LAYOUT("dp:4", .reshard_after_forward = 4)), -1);

@@ -2,6 +2,7 @@
  * ranks read must live. */
 #include <string.h>
 
+#include "device/queue.h"
 #include "lockstep/graph.h" /* before rules.h: with call sites */
 #include "ops/rules.h"
 #include "plan/internal.h"
@@ -62,13 +63,15 @@ static ls_graph *chain(bool map, bool state_operand)
     return g;
 }
 
-static ls_plan *plan_of(const ls_graph *g, const ls_parallel *p)
+static ls_plan *plan_for(const ls_graph *g, const ls_device *d, const ls_parallel *p)
 {
     ls_plan *plan;
-    ASSERT_OK(ls_plan_create(&plan, g, &DEVICE, &(ls_plan_opts){ .parallel = p }));
+    ASSERT_OK(ls_plan_create(&plan, g, d, &(ls_plan_opts){ .parallel = p }));
     ASSERT_OK(ls_plan_check(plan));
     return plan;
 }
+
+static ls_plan *plan_of(const ls_graph *g, const ls_parallel *p) { return plan_for(g, &DEVICE, p); }
 
 static void halves_are_in_order(void **state)
 {
@@ -189,11 +192,115 @@ static void mappings(void **state)
     ls_graph_destroy(&g);
 }
 
+/* A device whose memory is its own. */
+static const ls_queue_ops APART_QUEUE = { .apart = true };
+static const ls_device_ops APART_OPS = {
+    .name = "apart", .tables = tables, .computes = false, .queue = &APART_QUEUE
+};
+static const ls_device APART = { .ops = &APART_OPS, .arch = &ARCH, .here = true, .threads = 1 };
+
+/* Host memory for each result that is not made where the operand is, from the start to the wait; the rest of
+ * the plan is as for other devices. */
+static void results_pass_through_pinned_memory(void **state)
+{
+    (void)state;
+    for (int prefetch = 0; prefetch < 4; prefetch++)
+        for (int computed = 0; computed < 2; computed++) {
+            const ls_parallel p = layout(prefetch);
+            ls_graph *g = chain(false, !computed);
+            ls_plan *here = plan_of(g, &p), *plan = plan_for(g, &APART, &p);
+            assert_int_equal(plan->n_allocs, here->n_allocs + 2 * UNITS);
+            assert_memory_equal(plan->peak_by_category, here->peak_by_category,
+                                sizeof here->peak_by_category);
+            assert_true(plan->arena_bytes == here->arena_bytes && plan->io_bytes == here->io_bytes &&
+                        plan->symmetric_bytes == here->symmetric_bytes && !here->pinned_bytes &&
+                        plan->state_bytes == here->state_bytes &&
+                        plan->live_peak_bytes == here->live_peak_bytes);
+            size_t all = 0, most = 0;
+            for (int i = 0; i < plan->n_collectives; i++) {
+                const ls_plan_collective *c = &plan->collectives[i];
+                assert_int_equal(here->collectives[i].staging, -1);
+                assert_true(c->staging >= 0);
+                const ls_alloc *a = &plan->allocs[c->staging];
+                assert_int_equal(a->memory, LS_MEM_PINNED);
+                assert_int_equal(a->bytes, c->kind == LS_ALL_GATHER ? 4 * N : 4 * N / 2);
+                assert_true(a->first == c->start && a->last == c->wait);
+                all += a->bytes;
+            }
+            for (int k = 0; k < plan->n_steps; k++) {
+                size_t live = 0;
+                for (int i = 0; i < plan->n_allocs; i++)
+                    live += plan->allocs[i].memory == LS_MEM_PINNED && plan->allocs[i].first <= k &&
+                                    k <= plan->allocs[i].last
+                                ? plan->allocs[i].bytes
+                                : 0;
+                most = live > most ? live : most;
+            }
+            assert_true(plan->pinned_bytes >= most && plan->pinned_bytes < all);
+            /* (the check sees memory that is too small, not live long enough, or not there) */
+            ls_plan_collective *c = &plan->collectives[0];
+            ls_alloc *a = &plan->allocs[c->staging];
+            a->bytes -= 4;
+            ASSERT_FAILS(ls_plan_check(plan), LS_E_INTERNAL, "does not fit into its pinned memory");
+            a->bytes += 4;
+            a->last--;
+            ASSERT_FAILS(ls_plan_check(plan), LS_E_INTERNAL, "does not fit into its pinned memory");
+            a->last++;
+            a->offset = plan->pinned_bytes;
+            ASSERT_FAILS(ls_plan_check(plan), LS_E_INTERNAL, "lies at");
+            c->staging = -1;
+            a->offset = 0;
+            a->memory = LS_MEM_COUNT;
+            ASSERT_FAILS(ls_plan_check(plan), LS_E_INTERNAL, "has no pinned memory");
+            ls_plan_destroy(&here);
+            ls_plan_destroy(&plan);
+            ls_graph_destroy(&g);
+        }
+}
+
+/* A sum that takes the place of its operand is made in the window, and needs none. */
+static void sums_in_place_need_no_pinned_memory(void **state)
+{
+    (void)state;
+    const ls_parallel p = layout(0);
+    for (int kept = 0; kept < 2; kept++) {
+        ls_graph *g;
+        ASSERT_OK(ls_graph_create(&g, "sum"));
+        ls_value x = ls_exp(g, ls_input(g, "x", LS_TYPE(LS_F32, N)));
+        ls_value sum = ls_all_reduce(
+            g, x, &(ls_reduce_attrs){ .group = "dp", .unit = "unit a", .ranks = 2, .to = LS_F32 });
+        ls_output(g, "y", ls_relu(g, kept ? ls_add(g, sum, x) : sum));
+        ASSERT_OK(ls_graph_finish(g));
+        ls_plan *plan = plan_for(g, &APART, &p);
+        assert_int_equal(plan->n_collectives, 1);
+        assert_int_equal(plan->collectives[0].staging >= 0, kept);
+        assert_int_equal(plan->pinned_bytes, kept ? 4 * N : 0);
+        ls_plan_destroy(&plan);
+        ls_graph_destroy(&g);
+    }
+}
+
+/* The layout takes copies for such a device (ls_parallel_apart); a mapping that comes all the same is
+ * refused. */
+static void mappings_of_such_a_device_are_refused(void **state)
+{
+    (void)state;
+    const ls_parallel p = layout(0);
+    ls_graph *g = chain(true, true);
+    ls_plan *plan;
+    ASSERT_FAILS(ls_plan_create(&plan, g, &APART, &(ls_plan_opts){ .parallel = &p }), LS_E_INTERNAL,
+                 "unit a is mapped", "device apart");
+    ls_graph_destroy(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(halves_are_in_order),
                                         cmocka_unit_test(gathers_fit_their_budget),
                                         cmocka_unit_test(operands_outlive_their_readers),
-                                        cmocka_unit_test(mappings) };
+                                        cmocka_unit_test(mappings),
+                                        cmocka_unit_test(results_pass_through_pinned_memory),
+                                        cmocka_unit_test(sums_in_place_need_no_pinned_memory),
+                                        cmocka_unit_test(mappings_of_such_a_device_are_refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
