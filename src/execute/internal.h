@@ -139,8 +139,6 @@ struct ls_session {
     char *memory, *region[LS_REGIONS];
     size_t bytes, region_bytes[LS_REGIONS];
     ls_numbers numbers;
-    char *pinned; /* apart devices: results of collectives on their way */
-    size_t pinned_bytes;
     struct ls_ranks *ranks; /* NULL: one rank */
     bool profile;
     int bad_step;       /* of the latest run: the first with a number that is not finite; -1: none */
@@ -148,6 +146,11 @@ struct ls_session {
     bool prefaulting;
     _Atomic bool closing, touched; /* touched: the thread has finished */
 };
+
+/* memory.c: gives every value its place; gets the memory; releases it. */
+ls_status ls_memory_lay_out(ls_session *s, int n_plans, ls_plan *const *plans);
+ls_status ls_memory_map(ls_session *s, const ls_device *d);
+void ls_memory_release(ls_session *s);
 
 /* session.c: the index in `names` of the value with this identity and name; -1: none. Where a region begins.
  */
@@ -188,7 +191,7 @@ typedef struct ls_ranks {
 ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group,
                           const ls_parallel *parallel);
 /* makes the windows, when sizes are known */
-ls_status ls_ranks_map(ls_session *s, int n_plans, ls_plan *const *plans);
+ls_status ls_ranks_map(ls_session *s);
 /* Makes the collectives of a program, when addresses are known. */
 ls_status ls_ranks_prepare(ls_session *s, ls_program *g);
 void ls_ranks_destroy(ls_session *s);

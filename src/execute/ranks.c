@@ -64,12 +64,7 @@ ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_
     return LS_OK;
 }
 
-static size_t result_bytes(const ls_plan_collective *c)
-{
-    return (size_t)c->count * ls_dtype_size(c->to) * (size_t)(c->kind == LS_ALL_GATHER ? c->n : 1);
-}
-
-ls_status ls_ranks_map(ls_session *s, int n_plans, ls_plan *const *plans)
+ls_status ls_ranks_map(ls_session *s)
 {
     ls_ranks *r = s->ranks;
     LS_TRY(ls_window_create(&r->window, r->world, r->shared_bytes + s->region_bytes[LS_MEM_SYMMETRIC], 0));
@@ -77,14 +72,6 @@ ls_status ls_ranks_map(ls_session *s, int n_plans, ls_plan *const *plans)
         s->region[LS_REGION_SHARED] = r->window->mine;
         s->region[LS_MEM_SYMMETRIC] = r->window->mine + r->shared_bytes;
     }
-    for (int i = 0; i < n_plans && s->ops->apart; i++) {
-        size_t bytes = 0;
-        for (int k = 0; k < plans[i]->n_collectives; k++)
-            bytes += ls_align_up(result_bytes(&plans[i]->collectives[k]));
-        s->pinned_bytes = bytes > s->pinned_bytes ? bytes : s->pinned_bytes;
-    }
-    if (s->pinned_bytes)
-        LS_TRY(s->ops->pinned((void **)&s->pinned, &plans[0]->device, s->pinned_bytes));
     for (int i = 0; i < r->n_axes; i++)
         if (r->axes[i].node_bytes)
             LS_TRY(ls_window_create(&r->axes[i].node, r->axes[i].axis, 0, r->axes[i].node_bytes));
@@ -99,23 +86,21 @@ static const char *label(ls_session *s, const ls_plan *p, const ls_plan_collecti
 
 /* Operand and result on their way between the device and the window. A result that is made in place is in the
  * window, too; others have staging memory. */
-static void stage(ls_session *s, const ls_program *g, int k, ls_collective_desc *d, char *operand, char *to,
-                  size_t *used)
+static void stage(ls_session *s, const ls_program *g, int k, ls_collective_desc *d, char *operand, char *to)
 {
     const ls_plan_collective *c = &g->plan->collectives[k];
-    const size_t bytes = (size_t)c->count * ls_dtype_size(c->from) *
-                         (size_t)(c->kind == LS_REDUCE_SCATTER ? c->n : 1);
+    const int64_t in = c->count * (c->kind == LS_REDUCE_SCATTER ? c->n : 1),
+                  out = c->count * (c->kind == LS_ALL_GATHER ? c->n : 1);
     ls_staged *x = &g->staged[k];
     *x = (ls_staged){ .operand = operand,
                       .window = s->ranks->window->mine + d->offset,
-                      .operand_bytes = c->settled ? 0 : bytes,
+                      .operand_bytes = c->settled ? 0 : (size_t)in * ls_dtype_size(c->from),
                       .to = to,
-                      .result_bytes = result_bytes(c) };
-    d->result = x->result = operand == to ? x->window : s->pinned + *used;
-    *used += operand == to ? 0 : ls_align_up(x->result_bytes);
+                      .result_bytes = (size_t)out * ls_dtype_size(c->to) };
+    d->result = x->result = c->staging < 0 ? x->window : g->where[c->staging];
 }
 
-static ls_status prepare(ls_session *s, const ls_program *g, int k, size_t *used, ls_collective **out)
+static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collective **out)
 {
     const ls_ranks *r = s->ranks;
     const ls_plan *p = g->plan;
@@ -145,7 +130,7 @@ static ls_status prepare(ls_session *s, const ls_program *g, int k, size_t *used
         .label = label(s, p, c),
     };
     if (s->ops->apart)
-        stage(s, g, k, &d, operand, to, used);
+        stage(s, g, k, &d, operand, to);
     return ls_collective_create(out, &d);
 }
 
@@ -189,9 +174,8 @@ ls_status ls_ranks_prepare(ls_session *s, ls_program *g)
     g->collectives = LS_ARENA_ARRAY(&s->arena, ls_collective *, p->n_collectives + 1);
     g->staged = LS_ARENA_ARRAY(&s->arena, ls_staged, p->n_collectives + 1);
     LS_TRY(ls_arena_status(&s->arena));
-    size_t used = 0;
     for (int k = 0; k < p->n_collectives; k++)
-        LS_TRY(prepare(s, g, k, &used, &g->collectives[k]));
+        LS_TRY(prepare(s, g, k, &g->collectives[k]));
     LS_TRY(find_written(s, g));
     for (int i = 0; i < p->n_steps; i++) {
         g->calls[i].doing = doing(s, p, &p->steps[i]);
