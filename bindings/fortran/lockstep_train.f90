@@ -10,7 +10,7 @@ module lockstep_train
 
   enum, bind(c) ! ls_status
     enumerator :: LS_OK, LS_E_ARG, LS_E_USAGE, LS_E_IO, LS_E_FORMAT, LS_E_SHAPE, LS_E_MEMORY, LS_E_UNSUPPORTED, &
-      LS_E_NUMERIC, LS_E_PEER, LS_E_STOPPED, LS_E_INTERNAL
+      LS_E_NUMERIC, LS_E_PEER, LS_E_STOPPED, LS_E_INTERNAL, LS_E_DEVICE
   end enum
   enum, bind(c) ! ls_reduction
     enumerator :: LS_REDUCE_SUM, LS_REDUCE_MAX

@@ -21,6 +21,7 @@ static const char *const STATUS[LS_STATUS_COUNT] = {
     [LS_E_PEER] = "another rank failed",
     [LS_E_STOPPED] = "stopped",
     [LS_E_INTERNAL] = "internal error",
+    [LS_E_DEVICE] = "the device failed",
 };
 
 enum { MESSAGE_SIZE = 4096, TRACE_SIZE = 2048 };

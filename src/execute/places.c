@@ -141,8 +141,10 @@ ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes)
 void ls_session_clear(const ls_place *p)
 {
     static const char ZEROS[LS_NUMBER_BYTES];
-    if (!p->session->ops->apart || !ls_numbers_put(p->session, p, ZEROS))
-        copy(p, NULL, false);
+    if (p->session->ops->apart && ls_numbers_put(p->session, p, ZEROS))
+        return;
+    p->session->numbers.out_is_there = false;
+    copy(p, NULL, false);
 }
 
 void ls_session_copy(const ls_place *to, const ls_place *from)

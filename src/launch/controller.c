@@ -20,8 +20,9 @@ typedef struct controller {
     bool unchosen;      /* the number of ranks of the next attempt is not known yet */
 } controller;
 
-/* A failure that a rank reported itself would repeat. A crash, or an end from outside, need not repeat. */
-static bool may_pass(ls_status s) { return s == LS_E_PEER; }
+/* A failure that a rank reported itself would repeat. A crash, an end from outside, or a failure of a device
+ * need not repeat. */
+static bool may_pass(ls_status s) { return s == LS_E_PEER || s == LS_E_DEVICE; }
 
 static bool stop_wanted(const controller *c) { return c->next.stop && *c->next.stop; }
 

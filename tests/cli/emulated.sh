@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# emulated.sh COMMAND GOLDEN - device emulated, whose memory is its own and whose queues draw their delays: the bits of the CPU, with every kind of layout, precision
+# and task, on 1, 2 and 4 ranks and with eight seeds; killed and continued; a failed task ends the run with program, step and op, and its checkpoint continues.
+source "$(dirname "$0")/common.sh"
+golden=$2
+
+cat >mlp.yaml <<EOT
+run: {seed: 5}
+model: {type: mlp, hidden: [32, 16]}
+data: {type: shapes}
+train: {steps: 6, global_batch: 64, micro_batch: 8, clip_norm: 1}
+optimizer: {type: adamw, lr: 1e-3, ema_decay: 0.9}
+eval: {every_epochs: 1, ema: true}
+checkpoint: {every_steps: 3}
+threads: 1
+EOT
+cat >language.yaml <<EOT
+model: {type: qwen2, init: $golden/language}
+data: {type: text, train_text: $golden/language/text.txt, tokenizer: bytes, documents: line, pack: false, seq_length: 32, shuffle: false, eval_text: $golden/language/text.txt}
+train: {steps: 3, global_batch: 4, micro_batch: 1}
+optimizer: {type: adamw, lr: 1e-3}
+parallel: {units: "class:Qwen2DecoderLayer"}
+threads: 1
+EOT
+idx_data data 40 24 8
+resnet="resnet18-mnist --set data.path=data --set model.image_size=8 --set train.global_batch=16 --set train.micro_batch=4 --set train.steps=3 --set threads=1"
+vit="vit-fashion-mnist --set data.path=data --set model.image_size=8 --set model.patch_size=4 --set train.global_batch=16 --set train.micro_batch=4 --set train.steps=3 --set threads=1"
+
+# equal SEED ARGS...: train ARGS on the CPU and here, and both have left the same files
+equal() {
+    local seed=$1 file; shift
+    [ "$*" = "${before-}" ] || { rm -rf runs/cpu; LOCKSTEP_DEVICE=cpu try 0 train "$@" --set run.name=cpu; }
+    before="$*"
+    rm -rf runs/here
+    LOCKSTEP_DEVICE=emulated LOCKSTEP_EMULATED="seed=$seed,delay=${delay-100us}" try 0 train "$@" --set run.name=here
+    for file in model.safetensors optimizer.safetensors; do
+        cmp "runs/cpu/checkpoints/latest/$file" "runs/here/checkpoints/latest/$file" || bad "$what (seed $seed): another $file than on the CPU"
+    done
+    for file in cpu here; do grep -oE '"(loss|grad_norm|accuracy)":[^,}]*' runs/$file/metrics.jsonl >$file.numbers; done
+    cmp cpu.numbers here.numbers || bad "$what (seed $seed): other numbers in metrics.jsonl than on the CPU"
+    [ -s here.numbers ] || bad "$what: no numbers in metrics.jsonl"
+}
+
+seed=0
+for workers in 1 2 4; do
+    for seed in 1 2 3 4 5 6 7 8; do equal $seed mlp.yaml --workers $workers; done
+    for options in "--set parallel.data=ddp" "--set precision.param=bf16" "--set precision.param=f16" "--set train.accumulate=running" "--set parallel.synchronize=once" \
+        "--set optimizer.type=muon --set train.clip_norm=0" "--set optimizer.type=adafactor" "--set checkpoint.async=true"; do
+        [ $workers != 1 ] || [ "${options#*parallel}" = "$options" ] || continue
+        seed=$((seed % 8 + 1)); equal $seed mlp.yaml --workers $workers $options
+    done
+    for options in "$resnet" "$vit" "language.yaml"; do seed=$((seed % 8 + 1)); equal $seed $options --workers $workers; done
+done
+equal 1 language.yaml --workers 4 --set "parallel.mesh={dp: auto, tp: 2}"
+equal 2 language.yaml --workers 4 --set "parallel.mesh={dp: auto, tp: 2}" --set precision.param=bf16
+equal 3 mlp.yaml --workers 2 --set parallel.offload=cpu
+equal 4 language.yaml --workers 2 --set parallel.offload=cpu --set parallel.reshard_after_forward=true
+delay=2ms equal 5 mlp.yaml --workers 2
+
+# ---- a run that moves between the devices, and predictions, have the same bits too
+export LOCKSTEP_EMULATED=seed=6
+rm -rf runs
+LOCKSTEP_DEVICE=cpu try 0 train mlp.yaml --set run.name=whole
+LOCKSTEP_DEVICE=emulated try 0 train mlp.yaml --set run.name=moved --set train.steps=3
+LOCKSTEP_DEVICE=cpu try 0 train mlp.yaml --set run.name=moved --set train.steps=6
+cmp runs/whole/checkpoints/latest/model.safetensors runs/moved/checkpoints/latest/model.safetensors || bad "$what: another model after it moved"
+for device in cpu emulated; do
+    LOCKSTEP_DEVICE=$device try 0 predict runs/whole --out $device.csv
+    LOCKSTEP_DEVICE=$device try 0 eval runs/whole; grep -oE '(loss|accuracy) +[0-9.e-]+' out >$device.eval
+    LOCKSTEP_DEVICE=$device try 0 generate "$golden/language" --prompt "the" --tokens 12 --set threads=1; cp out $device.text
+done
+cmp cpu.csv emulated.csv || bad "other predictions than on the CPU"
+cmp cpu.eval emulated.eval || bad "another evaluation than on the CPU"
+cmp cpu.text emulated.text || bad "another text than on the CPU"
+
+# ---- a rank is killed
+for call in 40 90; do
+    export LOCKSTEP_DEVICE=emulated
+    rm -rf runs/killed
+    LOCKSTEP_FAULT=kill@$call:rank=1 "$lockstep" train mlp.yaml --workers 2 --set run.name=killed >out 2>err </dev/null && bad "nobody was killed at call $call"
+    what="killed at $call"; has err "rank 1: killed by signal 9"
+    try 0 train mlp.yaml --workers 2 --set run.name=killed
+    cmp runs/whole/checkpoints/latest/model.safetensors runs/killed/checkpoints/latest/model.safetensors || bad "$what: another model"
+done
+finish
