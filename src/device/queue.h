@@ -62,3 +62,4 @@ struct ls_queue_ops {
 
 /* of devices that work in host memory: cpu, ref, null */
 extern const ls_queue_ops ls_queue_direct;
+extern const ls_queue_ops ls_queue_emulated; /* of the device emulated */
