@@ -45,8 +45,8 @@ typedef struct ls_generator_opts {
      * divide the heads, or another size */
     ls_group *group;
 } ls_generator_opts;
-#define LS_GENERATOR_DEFAULTS                                                                       \
-    .device = "cpu", .isa = NULL, .threads = 0, .kernels = "own", .param = LS_F32, .modules = NULL, \
+#define LS_GENERATOR_DEFAULTS                                                                      \
+    .device = NULL, .isa = NULL, .threads = 0, .kernels = "own", .param = LS_F32, .modules = NULL, \
     .output = LS_F32, .places = 0, .source = 0, .prompts = 1, .beams = 1, .group = NULL
 LS_API ls_generator_opts ls_generator_opts_default(void);
 

@@ -32,7 +32,9 @@ extern "C" {
 typedef ls_status (*ls_build_fn)(ls_graph *g, const void *config, int64_t batch);
 
 typedef struct ls_trainer_opts {
-    const char *device; /* "cpu", "ref", "null" */
+    /* "cpu", "ref", "null" (computes nothing) or, for tests, "emulated" (docs/environment.md). NULL: what
+     * LOCKSTEP_DEVICE names, else "cpu" */
+    const char *device;
     /* of device cpu: an ISA level, "generic", "avx2", "avx512", "avx512bf16" or "amx"; NULL: LOCKSTEP_ISA,
      * else the best here */
     const char *isa;
@@ -86,13 +88,13 @@ typedef struct ls_trainer_opts {
      * eval, get and set are collective */
     ls_group *group;
 } ls_trainer_opts;
-#define LS_TRAINER_DEFAULTS                                                                              \
-    .device = "cpu", .isa = NULL, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, \
-    .micro_batches = 1, .accumulation = LS_SUM_TREE, .padding = false, .mean_of_means = false,           \
-    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .n_groups = 0, .groups = NULL, .clip_norm = 0,               \
-    .nonfinite = LS_NONFINITE_STOP, .max_skips = 10, .ema_decay = 0, .freeze = NULL, .metrics = NULL,    \
-    .param = LS_F32, .output = LS_F32, .cast_forward_inputs = true, .modules = NULL,                     \
-    .scaler = { LS_SCALER_DEFAULTS }, .recompute = NULL, .eval_only = false, .stage_saves = false,       \
+#define LS_TRAINER_DEFAULTS                                                                             \
+    .device = NULL, .isa = NULL, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, \
+    .micro_batches = 1, .accumulation = LS_SUM_TREE, .padding = false, .mean_of_means = false,          \
+    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .n_groups = 0, .groups = NULL, .clip_norm = 0,              \
+    .nonfinite = LS_NONFINITE_STOP, .max_skips = 10, .ema_decay = 0, .freeze = NULL, .metrics = NULL,   \
+    .param = LS_F32, .output = LS_F32, .cast_forward_inputs = true, .modules = NULL,                    \
+    .scaler = { LS_SCALER_DEFAULTS }, .recompute = NULL, .eval_only = false, .stage_saves = false,      \
     .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
 LS_API ls_trainer_opts ls_trainer_opts_default(void);
 

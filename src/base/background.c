@@ -23,8 +23,10 @@ ls_status ls_background_start(ls_background *b, ls_status (*work)(void *context)
     sigset_t all, before;
     *b = (ls_background){ .run = work, .context = context };
     sigfillset(&all);
-    /* but not the thread's own faults: SIGBUS comes from reading a mapped file that was truncated */
+    /* but not the thread's own faults: SIGBUS comes from reading a mapped file that was truncated, SIGSEGV
+     * from reading at an address that is not the host's */
     sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSEGV);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     const int error = ls_sys_thread(&b->thread, run, b);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

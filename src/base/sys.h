@@ -12,6 +12,7 @@
 /* adds O_CLOEXEC; the umask applies to the mode of a new file */
 int ls_sys_open(const char *path, int flags);
 int ls_sys_memory_file(const char *name); /* memfd_create */
+/* Both abort at an address that is not the host's (a device's). */
 ssize_t ls_sys_write(int fd, const void *data, size_t n);
 ssize_t ls_sys_pwrite(int fd, const void *data, size_t n, off_t at);
 int ls_sys_fsync(int fd);

@@ -285,8 +285,10 @@ static ls_status start(ls_loader *l)
     pthread_condattr_destroy(&a);
     sigset_t all, before;
     sigfillset(&all);
-    /* but not the thread's own faults: SIGBUS comes from reading a mapped file that was truncated */
+    /* but not the thread's own faults: SIGBUS comes from reading a mapped file that was truncated, SIGSEGV
+     * from reading at an address that is not the host's */
     sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSEGV);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the main thread handles signals */
     l->ready = true;
     int r = 0;

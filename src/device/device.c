@@ -1,4 +1,5 @@
 /* device.c - opens a device by name, and finds the kernel for an op. */
+#include <stdlib.h>
 #include <string.h>
 #include "base/cpu_limits.h"
 #include "base/thread_pool.h"
@@ -15,7 +16,7 @@ static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops,
         return LS_OK;
     if (strcmp(word, "onednn") != 0)
         return ls_fail(LS_E_USAGE, "kernels: \"%s\" is not known; use own or onednn", word);
-    if (ops != &ls_device_cpu)
+    if (ops != &ls_device_cpu && ops != &ls_device_emulated)
         return ls_fail(LS_E_UNSUPPORTED, "kernels: onednn needs device cpu, not %s", ops->name);
 #ifdef LS_HAVE_ONEDNN
     LS_TRY(ls_onednn_open());
@@ -29,21 +30,34 @@ static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops,
 #endif
 }
 
+/* The device that a name means: NULL is what LOCKSTEP_DEVICE says, else cpu. */
+static ls_status find_device(const ls_device_ops **out, const char *name)
+{
+    static const ls_device_ops *const all[] = { &ls_device_cpu, &ls_device_ref, &ls_device_null,
+                                                &ls_device_emulated };
+    enum { DEVICES = sizeof all / sizeof *all };
+    const char *words[DEVICES], *said = getenv("LOCKSTEP_DEVICE"), *who = "device ";
+    if (!name && said && *said) {
+        name = said;
+        who = "LOCKSTEP_DEVICE: device ";
+    }
+    for (int i = 0; i < DEVICES; i++) {
+        words[i] = all[i]->name;
+        if (!strcmp(name ? name : "cpu", words[i])) {
+            *out = all[i];
+            return LS_OK;
+        }
+    }
+    const char *near = ls_nearest_name(name, words, DEVICES);
+    return ls_fail(LS_E_UNSUPPORTED,
+                   "%s\"%s\" is not known; there are cpu, ref and, for tests, null and emulated%s%s%s", who,
+                   name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+}
+
 ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o)
 {
-    static const ls_device_ops *const all[] = { &ls_device_cpu, &ls_device_ref, &ls_device_null };
-    const char *words[3];
     const ls_device_ops *ops = NULL;
-    for (int i = 0; i < 3; i++) {
-        words[i] = all[i]->name;
-        if (strcmp(name, all[i]->name) == 0)
-            ops = all[i];
-    }
-    if (!ops) {
-        const char *near = ls_nearest_name(name, words, 3);
-        return ls_fail(LS_E_UNSUPPORTED, "device \"%s\" is not known; there are cpu, ref and null%s%s%s",
-                       name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
-    }
+    LS_TRY(find_device(&ops, name));
     if (o->threads < 0)
         return ls_fail(LS_E_ARG, "ls_device_open: %d threads; use 0 for all cores", o->threads);
     ls_device d = { .ops = ops, .threads = o->threads ? o->threads : ls_default_threads(1, NULL) };
@@ -51,6 +65,11 @@ ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts 
     LS_TRY(choose_kernels(&d.overrides, ops, o->kernels));
     *out = d;
     return LS_OK;
+}
+
+const char *ls_device_bits(const char *name)
+{
+    return strcmp(name, ls_device_emulated.name) ? name : ls_device_cpu.name;
 }
 
 static const ls_kernel *search(const ls_kernel *table, const char *op)

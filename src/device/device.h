@@ -20,10 +20,12 @@ typedef struct ls_arch {
     int level;        /* for the device's own kernels; of the CPU an ls_isa (device/cpu/isa.h) */
 } ls_arch;
 
+enum { LS_KERNEL_INPUTS = 12 }; /* no op's max_in is larger, but for those that take any number */
+
 typedef struct ls_kernel_args {
     int n_in, n_out;
     /* Inputs. The list reaches up to the op's max_in. An optional input that is absent has data NULL and
-     * type.ndim -1. */
+     * type.ndim -1; all behind n_in are absent. */
     const ls_tensor *in;
     /* Outputs. One may share memory with an input only if the op's row allows it (in place), or requires it
      * (alias). */
@@ -93,6 +95,7 @@ struct ls_device {
 };
 
 extern const ls_device_ops ls_device_ref, ls_device_cpu, ls_device_null;
+extern const ls_device_ops ls_device_emulated; /* for tests (device/emulated) */
 /* products and convolutions by oneDNN; ends with a row whose op is NULL; only in builds with oneDNN */
 extern const ls_kernel ls_kernels_onednn[];
 
@@ -104,8 +107,12 @@ typedef struct ls_device_opts {
 } ls_device_opts;
 #define LS_DEVICE_DEFAULTS .isa = NULL, .threads = 0, .kernels = "own", .elsewhere = false
 
-/* name: "cpu", "ref", "null". LS_E_UNSUPPORTED gives the reason. Local. */
+/* name: "cpu", "ref", "null" or, for tests, "emulated". NULL: what LOCKSTEP_DEVICE names, else "cpu".
+ * LS_E_UNSUPPORTED gives the reason. Local. */
 ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o);
+/* The device, by name, whose bits this one gives for the same arch: "cpu" for "emulated"; others have their
+ * own. */
+const char *ls_device_bits(const char *name);
 
 /* The kernel for an op with these operands; NULL with a reason. A device never uses another device's
  * kernels. */

@@ -65,3 +65,4 @@ extern const ls_queue_ops ls_queue_direct;
 
 /* Whether the device's memory is its own. */
 static inline bool ls_device_apart(const ls_device *d) { return d->ops->queue && d->ops->queue->apart; }
+extern const ls_queue_ops ls_queue_emulated; /* of the device emulated */

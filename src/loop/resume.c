@@ -215,7 +215,7 @@ static ls_status compare(ls_str *out, ls_resume_change *change, const json_t *j,
     const char *yaml = json_string_value(json_object_get(j, "recipe")),
                *isa = json_string_value(json_object_get(j, "isa")),
                *device = json_string_value(json_object_get(j, "device"));
-    const char *here = t->compiled.device.arch->name;
+    const char *here = t->compiled.device.arch->name, *now_on = t->compiled.device.ops->name;
     const int64_t world = json_integer_value(json_object_get(j, "world")),
                   ranks = ls_mesh_ranks(&t->compiled.parallel.mesh);
     ls_recipe *there;
@@ -238,8 +238,11 @@ static ls_status compare(ls_str *out, ls_resume_change *change, const json_t *j,
                     memcmp(&r->eval.generate, &there->eval.generate, sizeof r->eval.generate) != 0);
     ls_recipe_destroy(&there);
     LS_TRY(s);
-    /* Two devices have no levels to compare. That they differ is among the differences of the recipe. */
-    const bool same = !device || !strcmp(device, t->compiled.device.ops->name);
+    /* Two devices have no levels to compare, unless one gives the bits of the other. */
+    const bool same = !device || !strcmp(ls_device_bits(device), ls_device_bits(now_on));
+    if (!same)
+        ls_str_printf(out, "%sdevice: %s here, %s there (how numbers are rounded; --set device=%s)",
+                      out->len ? "; " : "", now_on, device, device);
     if (same && strcmp(isa, here))
         ls_str_printf(
             out,

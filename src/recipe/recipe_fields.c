@@ -46,9 +46,12 @@ const ls_key LS_KEYS[] = {
       .help =
           "threads of a rank; 0: cores_per_worker, or else cores / ranks, or fewer where a cgroup's quota, "
           "OMP_NUM_THREADS or SLURM_CPUS_PER_TASK says so" },
-    { "device", LS_KEY_CHOICE, AT(device), "cpu", WORDS("cpu", "cuda", "ref"), .now = "cpu ref",
-      .later = "this version has no GPU module",
-      .help = "`cpu`; `ref`: slow and readable reference kernels, also in f64" },
+    { "device", LS_KEY_CHOICE, AT(device), "auto", WORDS("cpu", "cuda", "ref", "auto", "emulated"),
+      .now = "auto cpu ref emulated", .later = "this version has no GPU module", .may_change = true,
+      .help =
+          "`auto`: what LOCKSTEP_DEVICE names, else `cpu`; `ref`: slow and readable reference kernels, "
+          "also in f64; `emulated`: for tests, the CPU's kernels behind memory that the host cannot read, "
+          "with the CPU's bits. A run continues on a device with the same bits" },
     { "device_memory", LS_KEY_BYTES, AT(device_memory), "0", 0, 1e18, .may_change = true,
       .help = "limit of the device memory that a program may use; 0: none. A step that needs more is "
               "refused; parallel.offload needs less" },

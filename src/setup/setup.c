@@ -95,6 +95,10 @@ static ls_status open_module(ls_recipe *r)
     return s;
 }
 
+static const char *const DEVICES[] = {
+    [LS_RUN_CPU] = "cpu", [LS_RUN_REF] = "ref", [LS_RUN_EMULATED] = "emulated", [LS_RUN_AUTO] = NULL
+};
+
 static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
 {
     *s = (ls_setup){ .trainer = { LS_TRAINER_DEFAULTS }, .lr = r->optimizer.lr };
@@ -108,7 +112,7 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     s->size = images ? (int)r->model.image_size : 0;
     s->classes = (int)(images ? r->model.classes : r->model.vocab_size);
     ls_trainer_opts *t = &s->trainer;
-    t->device = r->device == LS_RUN_REF ? "ref" : "cpu";
+    t->device = DEVICES[r->device];
     t->isa = strcmp(r->isa, "auto") ? r->isa : NULL;
     t->threads = threads(&s->threads_by, r, ranks, ranks_per_host);
     t->kernels = r->kernels == LS_KERNELS_ONEDNN ? "onednn" : "own";

@@ -372,6 +372,14 @@ ls_status ls_compiled_keep(ls_compiled *c, const ls_precision *p)
     return p->modules ? ls_sys_have(c->modules) : LS_OK;
 }
 
+ls_status ls_compile_check_type(ls_dtype param, const ls_device *d)
+{
+    if (param != LS_F64 || !strcmp(d->ops->name, "ref"))
+        return LS_OK;
+    return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_PARAM, "f64 runs on device ref only; this is %s",
+                         d->ops->name);
+}
+
 ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *given,
                      const ls_calibration *calibration)
 {
@@ -409,9 +417,6 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
                        "nonfinite %d, max_skips %lld: nonfinite is LS_NONFINITE_STOP or LS_NONFINITE_SKIP, "
                        "max_skips at least 1",
                        (int)o->nonfinite, (long long)o->max_skips);
-    if (o->param == LS_F64 && strcmp(o->device, "ref"))
-        return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_PARAM, "f64 runs on device ref only; this is %s",
-                             o->device);
     if (!ls_dtype_is_float(o->param) || !ls_dtype_is_float(o->output))
         return ls_fail(LS_E_USAGE, "precision must be a float type, not %s / %s", ls_dtype_name(o->param),
                        ls_dtype_name(o->output));
@@ -423,6 +428,7 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
         LS_TRY(ls_parallel_apart(&o->parallel, c->device.ops->name));
         c->parallel.gather = o->parallel.gather;
     }
+    LS_TRY(ls_compile_check_type(o->param, &c->device));
     ls_status s = ls_compiled_keep(c, &precision);
     if (s == LS_OK)
         s = compile_all(c, build, config, o, calibration);

@@ -47,6 +47,8 @@ ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer
 ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, const ls_trainer_opts *o,
                      const ls_calibration *calibration);
 void ls_compiled_release(ls_compiled *c);
+/* LS_E_UNSUPPORTED if the device cannot compute in this type. */
+ls_status ls_compile_check_type(ls_dtype param, const ls_device *d);
 
 /* Compiles a model for inference, as one program without its losses. The output "logits"
  * is rounded to p->output and stored as f32; other outputs are of type p->param. `size` is passed to `build`

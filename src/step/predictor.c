@@ -122,13 +122,12 @@ ls_status ls_predictor_make(ls_predictor **out, ls_build_fn build, const void *c
     *out = NULL;
     if (batch < 1)
         return ls_fail(LS_E_ARG, "a predictor's batch is %lld: it must be positive", (long long)batch);
-    if (like->param == LS_F64 && strcmp(like->device, "ref"))
-        return ls_fail(LS_E_UNSUPPORTED, "f64 runs on device ref only; this is %s", like->device);
     LS_TRY(ls_precision_check(&precision));
     LS_TRY(ls_device_open(&d, like->device,
                           &(ls_device_opts){ .isa = like->isa,
                                              .threads = o->threads ? o->threads : like->threads,
                                              .kernels = like->kernels }));
+    LS_TRY(ls_compile_check_type(like->param, &d));
     ls_status s = build_and_compile(out, build, config, batch, o->outputs, &precision, &d);
     if (s == LS_OK)
         s = state_of(*out, &want, &n);

@@ -55,7 +55,7 @@ if [ "$level" != generic ]; then
 fi
 # another device: its levels are not compared
 try 0 train recipe.yaml --set run.name=device --set device=ref --set train.steps=1
-refused 2 "device: cpu here, ref there .how numbers are rounded." train recipe.yaml --set run.name=device --set train.steps=2
+refused 2 "device: cpu here, ref there .how numbers are rounded; --set device=ref." train recipe.yaml --set run.name=device --set train.steps=2
 times 0 err "ISA level"
 numbers() { tail -1 "$1" | cut -d')' -f1; } # of an evaluation, without its time
 try 0 eval runs/whole; has out "perplexity"; cp out eval

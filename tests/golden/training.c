@@ -86,9 +86,9 @@ ls_trainer *training_start(ls_build_fn build, const void *config, const ls_train
 const char *training_describe(const ls_trainer_opts *o)
 {
     static char text[160];
-    snprintf(text, sizeof text, "%s %s %s, %d threads, %d micro-batches of %d%s", o->device,
-             o->isa ? o->isa : "", ls_dtype_name(o->param), o->threads, (int)o->micro_batches,
-             (int)o->micro_batch, o->recompute ? ", recompute" : "");
+    snprintf(text, sizeof text, "%s %s %s, %d threads, %d micro-batches of %d%s",
+             o->device ? o->device : "auto", o->isa ? o->isa : "", ls_dtype_name(o->param), o->threads,
+             (int)o->micro_batches, (int)o->micro_batch, o->recompute ? ", recompute" : "");
     return text;
 }
 

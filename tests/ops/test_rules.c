@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cases.h"
+#include "device/device.h"
 #include "ops/rules.h"
 #include "support/support.h"
 
@@ -14,6 +15,7 @@ static void every_op_has_a_rule(void **state)
     int missing = 0;
     for (const ls_op *const *op = ls_ops; *op; op++) {
         const bool source = (*op)->max_in == 0;
+        assert_true((*op)->max_in <= LS_KERNEL_INPUTS); /* or raise it */
         if (!source && !(*op)->rule && !(*op)->dims) {
             print_error("%s: no rule; say its loops (ops/rule.h), or LS_RULE_LATER\n", (*op)->name);
             missing++;

@@ -19,7 +19,7 @@ static void defaults_are_those_of_the_contract(void **state)
     assert_string_equal(r->run.storage, "runs");
     assert_int_equal(r->workers.min, 1);
     assert_int_equal(r->workers.max, 1);
-    assert_int_equal(r->device, LS_RUN_CPU);
+    assert_int_equal(r->device, LS_RUN_AUTO);
     assert_int_equal(r->model.image_size, 28);
     assert_int_equal(r->model.layers, 10);
     assert_int_equal(r->model.mlp_size, 128);

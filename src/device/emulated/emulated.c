@@ -1,0 +1,25 @@
+/* emulated.c - a device for tests: the CPU's kernels, behind memory that the host cannot read and queues that
+ * run at times of their own. It finds work whose order nothing ensures, and hosts that read the device's
+ * memory, on any machine; and it gives the CPU's bits. */
+#include "device/cpu/burst.h"
+#include "device/cpu/isa.h"
+#include "emulated_own.h"
+
+static ls_status choose(ls_device *d, const char *word, bool elsewhere)
+{
+    ls_emulation e;
+    LS_TRY(ls_emulation_read(&e));
+    LS_TRY(ls_cpu_choose(d, word, elsewhere));
+    ls_emulated_explain_faults();
+    return LS_OK;
+}
+
+static const ls_kernel *const *tables(const ls_arch *arch) { return ls_cpu_tables(ls_cpu_answers(arch)); }
+
+const ls_device_ops ls_device_emulated = { .name = "emulated",
+                                           .choose = choose,
+                                           .usable = ls_cpu_usable,
+                                           .tables = tables,
+                                           .peak = ls_burst,
+                                           .queue = &ls_queue_emulated,
+                                           .computes = true };

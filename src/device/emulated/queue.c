@@ -1,0 +1,475 @@
+/* queue.c - a queue of the device emulated: a thread that runs tasks one after the other, and waits for a
+ * drawn time in front of each.
+ *
+ * Tasks stand in a ring that grows. A task belongs to its entry of the ring, or to a recording, whose tasks
+ * are put in any number of times. A failed queue skips what computes, but still records events: other queues
+ * wait for them. Without memory for a task, the call that puts it in waits until the queue is empty, and the
+ * queue fails. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "base/sys.h"
+#include "emulated_own.h"
+
+typedef enum task_kind { KERNEL, COPY, FILL, HOST, RECORD, AWAIT } task_kind;
+
+/* Constant once it is made. */
+typedef struct task {
+    task_kind kind;
+    int64_t number; /* for messages */
+    const ls_kernel *kernel;
+    ls_kernel_args args;
+    void *to;
+    const void *from;
+    size_t bytes;
+    int byte;
+    ls_host_task host;
+    void *context;
+    ls_event *event;
+    ls_tensor operands[];
+} task;
+
+typedef struct entry {
+    task *task;
+    bool owned;  /* else a recording has it */
+    int64_t nth; /* RECORD: which record of the event it is; AWAIT: which one it waits for */
+} entry;
+
+struct ls_recording {
+    task **tasks;
+    int n, cap;
+    bool failed; /* out of memory */
+};
+
+struct ls_queue {
+    ls_emulation how;
+    bool first;      /* of the process */
+    ls_rng_key draw; /* of delays */
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t more, done;
+    entry *ring; /* entries head .. tail - 1, each at its number modulo cap, a power of 2 */
+    int64_t head, tail, cap;
+    bool closing;
+    bool captures;
+    ls_recording *recording; /* tasks are kept in it while the queue captures; NULL: out of memory */
+    int64_t number, failed;
+    ls_status status; /* of the first task that failed since the last wait */
+    char message[1024];
+};
+
+struct ls_event {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int64_t recorded, happened; /* how many records were put in, and how many of them have happened */
+    double at;
+};
+
+/* ---- the thread's side */
+
+static void happen(ls_event *e, int64_t nth)
+{
+    pthread_mutex_lock(&e->lock);
+    e->happened = e->happened > nth ? e->happened : nth;
+    e->at = ls_now();
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void await_event(ls_event *e, int64_t nth)
+{
+    pthread_mutex_lock(&e->lock);
+    while (e->happened < nth)
+        pthread_cond_wait(&e->changed, &e->lock);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* A short wait keeps the core: to sleep takes longer. */
+static void dawdle(double seconds)
+{
+    const double end = ls_now() + seconds;
+    if (seconds > 50e-6)
+        nanosleep(&(struct timespec){ .tv_sec = (time_t)seconds,
+                                      .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9) },
+                  NULL);
+    while (ls_now() < end)
+        ;
+}
+
+/* `index`: of the tasks that the queue has begun, from 0. */
+static ls_status work(const ls_queue *q, const task *t, int64_t index)
+{
+    const double u = ls_rng_uniform(q->draw, (uint64_t)index);
+    dawdle(q->how.delay * u * u * u * u); /* mostly short */
+    if (q->first && index + 1 == q->how.fail)
+        return ls_fail(LS_E_INTERNAL,
+                       "emulated: task %lld of the first queue fails (LOCKSTEP_EMULATED, fail=)",
+                       (long long)q->how.fail);
+    switch (t->kind) {
+    case KERNEL: t->kernel->run(&t->args); break;
+    case COPY: memcpy(t->to, t->from, t->bytes); break;
+    case FILL: memset(t->to, t->byte, t->bytes); break;
+    case HOST: return t->host(t->context);
+    case RECORD:
+    case AWAIT: break;
+    }
+    return LS_OK;
+}
+
+static void fail(ls_queue *q, ls_status s, int64_t number, const char *message)
+{
+    if (q->status != LS_OK)
+        return;
+    q->status = s;
+    q->failed = number;
+    snprintf(q->message, sizeof q->message, "%s", message);
+}
+
+static void *run_tasks(void *context)
+{
+    ls_queue *q = context;
+    int64_t begun = 0;
+    pthread_mutex_lock(&q->lock);
+    for (;;) {
+        while (q->head == q->tail && !q->closing)
+            pthread_cond_wait(&q->more, &q->lock);
+        if (q->head == q->tail)
+            break;
+        const entry e = q->ring[q->head & (q->cap - 1)];
+        const bool skips = q->status != LS_OK;
+        ls_status s = LS_OK;
+        pthread_mutex_unlock(&q->lock);
+        if (e.task->kind == RECORD)
+            happen(e.task->event, e.nth);
+        else if (e.task->kind == AWAIT)
+            await_event(e.task->event, e.nth);
+        else if (!skips)
+            s = work(q, e.task, begun++);
+        pthread_mutex_lock(&q->lock);
+        if (s != LS_OK)
+            fail(q, s, e.task->number, ls_error_message());
+        if (e.owned)
+            free(e.task);
+        if (++q->head == q->tail)
+            pthread_cond_broadcast(&q->done);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+/* ---- putting in */
+
+static void drain(ls_queue *q)
+{
+    while (q->head != q->tail)
+        pthread_cond_wait(&q->done, &q->lock);
+}
+
+static bool grow(ls_queue *q)
+{
+    const int64_t cap = q->cap ? 2 * q->cap : 64;
+    entry *ring = q->tail - q->head < q->cap ? q->ring : ls_sys_malloc((size_t)cap * sizeof *ring);
+    if (!ring || ring == q->ring)
+        return ring;
+    for (int64_t i = q->head; i < q->tail; i++)
+        ring[i & (cap - 1)] = q->ring[i & (q->cap - 1)];
+    free(q->ring);
+    q->ring = ring;
+    q->cap = cap;
+    return true;
+}
+
+static int64_t nth_of(const task *t)
+{
+    int64_t nth = 0;
+    if (t->event) {
+        pthread_mutex_lock(&t->event->lock);
+        t->event->recorded += t->kind == RECORD;
+        nth = t->event->recorded;
+        pthread_mutex_unlock(&t->event->lock);
+    }
+    return nth;
+}
+
+/* There is no memory for the task. */
+static void refuse(ls_queue *q, const task *t)
+{
+    drain(q);
+    fail(q, LS_E_MEMORY, t->number, "out of memory for a task of device emulated");
+    if (t->kind == RECORD)
+        happen(t->event, nth_of(t));
+}
+
+static void enter(ls_queue *q, task *t, bool owned)
+{
+    const bool leaves_out = t->kind == AWAIT && ls_emulation_await() == q->how.skip,
+               enters = !leaves_out && grow(q);
+    if (enters) {
+        q->ring[q->tail++ & (q->cap - 1)] = (entry){ t, owned, nth_of(t) };
+        pthread_cond_signal(&q->more);
+    } else if (!leaves_out) {
+        refuse(q, t);
+    }
+    if (!enters && owned)
+        free(t);
+}
+
+static void keep(ls_recording *r, task *t)
+{
+    task **more = r && t && !r->failed ? ls_sys_grow(r->tasks, r->n, &r->cap, sizeof(task *)) : NULL;
+    if (!more) {
+        free(t);
+        if (r)
+            r->failed = true;
+        return;
+    }
+    r->tasks = more;
+    r->tasks[r->n++] = t;
+}
+
+static ls_tensor on_host(const ls_tensor *t)
+{
+    ls_tensor here = *t;
+    here.data = ls_emulated_host(t->data);
+    return here;
+}
+
+/* A copy with the arguments `a` (NULL: none), whose list of inputs reaches as far as any kernel looks. */
+static task *copy_of(const task *t, const ls_kernel_args *a)
+{
+    const int n_in = !a                           ? 0
+                     : a->n_in > LS_KERNEL_INPUTS ? a->n_in
+                                                  : LS_KERNEL_INPUTS,
+              n_out = a ? a->n_out : 0;
+    task *c = ls_sys_malloc(sizeof *c + (size_t)(n_in + n_out) * sizeof *c->operands);
+    if (!c)
+        return NULL;
+    *c = *t;
+    for (int i = 0; i < n_in; i++)
+        c->operands[i] = i < a->n_in ? on_host(&a->in[i]) : (ls_tensor){ .type.ndim = -1 };
+    for (int i = 0; i < n_out; i++)
+        c->operands[n_in + i] = on_host(&a->out[i]);
+    if (a) {
+        c->args = *a;
+        c->args.in = c->operands;
+        c->args.out = c->operands + n_in;
+        c->args.workspace = ls_emulated_host(a->workspace);
+        c->args.queue = NULL;
+    }
+    return c;
+}
+
+static void put(ls_queue *q, task t, const ls_kernel_args *a)
+{
+    pthread_mutex_lock(&q->lock);
+    t.number = q->number;
+    task *own = copy_of(&t, a);
+    if (q->captures)
+        keep(q->recording, own);
+    else if (own)
+        enter(q, own, true);
+    else
+        refuse(q, &t);
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void run(ls_queue *q, const ls_kernel *k, const ls_kernel_args *a)
+{
+    put(q, (task){ .kind = KERNEL, .kernel = k }, a);
+}
+
+static void copy(ls_queue *q, void *to, const void *from, size_t bytes)
+{
+    put(q, (task){ .kind = COPY, .to = ls_emulated_host(to), .from = ls_emulated_host(from), .bytes = bytes },
+        NULL);
+}
+
+static void fill(ls_queue *q, void *to, int byte, size_t bytes)
+{
+    put(q, (task){ .kind = FILL, .to = ls_emulated_host(to), .byte = byte, .bytes = bytes }, NULL);
+}
+
+static void host(ls_queue *q, ls_host_task function, void *context)
+{
+    put(q, (task){ .kind = HOST, .host = function, .context = context }, NULL);
+}
+
+static void record(ls_queue *q, ls_event *e) { put(q, (task){ .kind = RECORD, .event = e }, NULL); }
+static void await(ls_queue *q, ls_event *e) { put(q, (task){ .kind = AWAIT, .event = e }, NULL); }
+
+static void number(ls_queue *q, int64_t n)
+{
+    pthread_mutex_lock(&q->lock);
+    q->number = n;
+    pthread_mutex_unlock(&q->lock);
+}
+
+static ls_status wait(ls_queue *q, int64_t *failed)
+{
+    char message[sizeof q->message];
+    pthread_mutex_lock(&q->lock);
+    drain(q);
+    const ls_status s = q->status;
+    if (s != LS_OK) {
+        memcpy(message, q->message, sizeof message);
+        if (failed)
+            *failed = q->failed;
+    }
+    q->status = LS_OK;
+    pthread_mutex_unlock(&q->lock);
+    return s == LS_OK ? LS_OK : ls_fail(s, "%s", message);
+}
+
+/* ---- recordings */
+
+static void discard(ls_recording **r)
+{
+    for (int i = 0; *r && i < (*r)->n; i++)
+        free((*r)->tasks[i]);
+    if (*r)
+        free((*r)->tasks);
+    free(*r);
+    *r = NULL;
+}
+
+static void capture(ls_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    q->recording = ls_sys_calloc(1, sizeof *q->recording);
+    q->captures = true;
+    pthread_mutex_unlock(&q->lock);
+}
+
+static ls_status captured(ls_queue *q, ls_recording **out)
+{
+    pthread_mutex_lock(&q->lock);
+    *out = q->recording;
+    q->recording = NULL;
+    q->captures = false;
+    pthread_mutex_unlock(&q->lock);
+    if (*out && (*out)->failed)
+        discard(out);
+    return ls_sys_have(*out);
+}
+
+static void replay(ls_queue *q, const ls_recording *r)
+{
+    pthread_mutex_lock(&q->lock);
+    for (int i = 0; i < r->n; i++)
+        enter(q, r->tasks[i], false);
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* ---- events and queues */
+
+static ls_status event(ls_event **out, const ls_device *d)
+{
+    (void)d;
+    LS_TRY(ls_sys_have(*out = ls_sys_calloc(1, sizeof **out)));
+    pthread_mutex_init(&(*out)->lock, NULL);
+    pthread_cond_init(&(*out)->changed, NULL);
+    return LS_OK;
+}
+
+static void forget(ls_event **e)
+{
+    if (!*e)
+        return;
+    pthread_cond_destroy(&(*e)->changed);
+    pthread_mutex_destroy(&(*e)->lock);
+    free(*e);
+    *e = NULL;
+}
+
+static double elapsed(const ls_event *from, const ls_event *to) { return to->at - from->at; }
+
+/* Signals are left to the main thread, but not the thread's own faults. */
+static int start_thread(ls_queue *q)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGSEGV);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = ls_sys_thread(&q->thread, run_tasks, q);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static void release(ls_queue *q)
+{
+    pthread_cond_destroy(&q->more);
+    pthread_cond_destroy(&q->done);
+    pthread_mutex_destroy(&q->lock);
+    discard(&q->recording);
+    free(q->ring);
+    free(q);
+}
+
+static ls_status open_queue(ls_queue **out, const ls_device *d)
+{
+    ls_emulation how;
+    (void)d;
+    *out = NULL;
+    LS_TRY(ls_emulation_read(&how));
+    ls_queue *q = ls_sys_calloc(1, sizeof *q);
+    LS_TRY(ls_sys_have(q));
+    const int64_t nth = ls_emulation_queue();
+    q->how = how;
+    q->first = nth == 1;
+    q->draw = ls_rng_key_of(how.seed, (uint64_t)nth);
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->more, NULL);
+    pthread_cond_init(&q->done, NULL);
+    const int error = start_thread(q);
+    if (error) {
+        release(q);
+        return ls_fail(LS_E_IO, "cannot start a thread: %s", strerror(error));
+    }
+    *out = q;
+    return LS_OK;
+}
+
+static void close_queue(ls_queue **q)
+{
+    if (!*q)
+        return;
+    pthread_mutex_lock(&(*q)->lock);
+    (*q)->closing = true;
+    pthread_cond_signal(&(*q)->more);
+    pthread_mutex_unlock(&(*q)->lock);
+    pthread_join((*q)->thread, NULL);
+    release(*q);
+    *q = NULL;
+}
+
+const ls_queue_ops ls_queue_emulated = { .apart = true,
+                                         .memory = ls_emulated_memory,
+                                         .room = ls_emulated_room,
+                                         .release = ls_emulated_release,
+                                         .pinned = ls_emulated_pinned,
+                                         .unpin = ls_emulated_unpin,
+                                         .open = open_queue,
+                                         .close = close_queue,
+                                         .run = run,
+                                         .copy = copy,
+                                         .fill = fill,
+                                         .host = host,
+                                         .number = number,
+                                         .event = event,
+                                         .forget = forget,
+                                         .record = record,
+                                         .await = await,
+                                         .elapsed = elapsed,
+                                         .wait = wait,
+                                         .capture = capture,
+                                         .captured = captured,
+                                         .replay = replay,
+                                         .discard = discard };
