@@ -22,8 +22,8 @@ struct ls_generator {
     ls_session *session;
     /* Inputs of the programs, and their output. What a program does not have is no place. */
     ls_place ids[LS_GENERATOR_PROGRAMS], positions[LS_GENERATOR_PROGRAMS], row, from, logits;
-    /* What the next run is given, as in the places, and the logits of the last one [rows, vocabulary]. Runs that
-     * are in the queue have their own part of `inputs`, which has LS_GENERATOR_RUNS of them. */
+    /* What the next run is given, as in the places, and the logits of the last one [rows, vocabulary]. Runs
+     * that are in the queue have their own part of `inputs`, which has LS_GENERATOR_RUNS of them. */
     int32_t *inputs, *id, *of_position, *of_row, *of_from;
     int queued; /* runs since the last wait */
     float *scores;

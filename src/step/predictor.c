@@ -27,6 +27,8 @@ struct ls_predictor {
     int n_outputs;
 };
 
+ls_session *ls_predictor_session(const ls_predictor *p) { return p->t->session; }
+
 static int64_t batch_of(const ls_predictor *p) { return p->t->compiled.micro_batch; }
 
 static size_t row_bytes(const ls_predictor *p, const ls_kept *k)
