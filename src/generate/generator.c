@@ -204,10 +204,10 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
     LS_TRY(ls_device_open(&device, o->device, &d));
     g->threads = device.threads;
     LS_TRY(add_programs(g, &precision, &device));
-    LS_TRY(g->group
-               ? ls_session_create_with(&g->session, g->programs, g->plans,
-                                        &(ls_session_opts){ .group = g->group, .parallel = &g->parallel })
-               : ls_session_create(&g->session, g->programs, g->plans));
+    LS_TRY(ls_session_create_with(&g->session, g->programs, g->plans,
+                                  &(ls_session_opts){ .group = g->group,
+                                                      .parallel = g->group ? &g->parallel : NULL,
+                                                      .runs = LS_GENERATOR_RUNS }));
     LS_TRY(bind(g));
     LS_TRY(make_room(g));
     return w ? load(g, w) : LS_OK;

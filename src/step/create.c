@@ -128,6 +128,9 @@ static ls_status bind(ls_trainer *t)
     LS_TRY(number(s, LS_IS_GRAD_NORM, "grad_norm", training && c->clipping, &t->grad_norm));
     LS_TRY(number(s, LS_IS_APPLIED, "applied",
                   training && has_output(c->plans[LS_UPDATE]->graph, LS_IS_APPLIED), &t->applied));
+    t->of_update.applied = 1; /* device null writes nothing, and its steps count as applied */
+    if (ls_place_present(&t->applied))
+        LS_TRY(ls_session_write(&t->applied, &t->of_update.applied, sizeof t->of_update.applied));
     LS_TRY(number(s, LS_IS_LOSS_SCALE, "loss_scale", training && c->loss_scaling, &t->loss_scale));
     return LS_OK;
 }

@@ -94,10 +94,7 @@ static ls_status run_micro_batches(ls_trainer *t)
  * changes nothing if not. */
 static ls_status run_update(ls_trainer *t, double lr)
 {
-    t->of_update.one = t->of_update.applied = 1;
     LS_TRY(ls_put_number(&t->lr, &t->of_update.lr, lr));
-    if (ls_place_present(&t->applied)) /* device null writes nothing */
-        LS_TRY(ls_session_put(&t->applied, &t->of_update.one, sizeof t->of_update.one));
     LS_TRY(ls_trainer_program(t, LS_UPDATE));
     if (ls_place_present(&t->grad_norm))
         LS_TRY(ls_fetch_number(&t->grad_norm, &t->of_update.grad_norm));

@@ -117,7 +117,7 @@ struct ls_trainer {
     ls_number *numbers;      /* the memory of theirs */
     struct {                 /* of `update`, in the same way */
         ls_number lr, grad_norm, loss_scale;
-        int32_t one, applied;
+        int32_t applied;
     } of_update;
     ls_type *spares; /* [n_spares]: of the session, until it is made */
     int n_spares;
