@@ -81,8 +81,8 @@ typedef struct ls_update_opts {
      * after the first step, then in each step average += (1 - ema_decay) (parameter - average), as
      * torch.optim.swa_utils.get_ema_multi_avg_fn. */
     double ema_decay;
-    /* f16: gradients are multiplied by the state "loss_scale". A step with a gradient that is not finite
-     * lowers the scale. */
+    /* f16: gradients are multiplied by the state "loss_scale". A step with a gradient or a loss that is not
+     * finite lowers the scale. */
     bool loss_scaling;
     ls_scaler scaler;
     /* The rest is for several ranks (docs/ranks.md). */
@@ -131,10 +131,12 @@ typedef struct ls_update_unit {
 } ls_update_unit;
 
 /* Builds the update program of n units. Local.
- * Inputs: "grad.<unit>" (f32 or f64; as long as the state, or with `reduce` `shards` times as long), "lr" f64
- * []. States: "<unit>", "<moment>.<unit>", "step" i64 []. Outputs: with clipping "grad_norm", over all units
- * and ranks; "applied" i32 [], the same on all ranks: 0 if the norm, or without clipping the square of an
- * element, is not finite, and then all states keep their values but those of the loss scale. */
+ * Inputs: "grad.<unit>" (f32 or f64; as long as the state, or with `reduce` `shards` times as long), "lr"
+ * f64 [], "largest_loss" (f64 [] if the units are f64, else f32 []), the largest absolute loss of this
+ * rank's micro-batches; where nobody puts it, it is 0. States: "<unit>", "<moment>.<unit>", "step" i64 [].
+ * Outputs: with clipping "grad_norm", over all units and ranks; "applied" i32 [], the same on all ranks: 0
+ * if a loss of any rank, the norm, or without clipping the square of an element, is not finite, and then all
+ * states keep their values but those of the loss scale. */
 LS_API ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const ls_update_opts *o);
 
 typedef enum ls_schedule_kind {

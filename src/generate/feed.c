@@ -15,29 +15,50 @@ static ls_status check_ids(const ls_generator *g, const int32_t *ids, int64_t n)
     return LS_OK;
 }
 
-static ls_status write_input(const ls_place *to, const int32_t *from)
+static ls_status wait(ls_generator *g)
 {
-    return ls_place_present(to) ? ls_session_write(to, from, ls_type_bytes(&to->type)) : LS_OK;
+    g->queued = 0;
+    return ls_session_wait(g->session);
 }
 
-/* Runs a program with the inputs that lie in host memory. */
+/* Finds memory for the inputs of the next run. */
+static ls_status prepare(ls_generator *g)
+{
+    const size_t tokens = ls_generator_most_tokens(g), rows = (size_t)g->rows;
+    if (g->queued == LS_GENERATOR_RUNS)
+        LS_TRY(wait(g));
+    g->id = g->inputs + (size_t)g->queued++ * 2 * (tokens + rows);
+    g->of_position = g->id + tokens;
+    g->of_row = g->of_position + tokens;
+    g->of_from = g->of_row + rows;
+    return LS_OK;
+}
+
+static ls_status put(const ls_place *to, const int32_t *from)
+{
+    return ls_place_present(to) ? ls_session_put(to, from, ls_type_bytes(&to->type)) : LS_OK;
+}
+
+/* Puts a run of a program, with the inputs that lie in host memory, into the queue. */
 static ls_status run(ls_generator *g, int program)
 {
-    LS_TRY(write_input(&g->ids[program], g->id));
-    LS_TRY(write_input(&g->positions[program], g->of_position));
-    LS_TRY(write_input(&g->row, g->of_row));
-    LS_TRY(write_input(&g->from, g->of_from));
+    LS_TRY(put(&g->ids[program], g->id));
+    LS_TRY(put(&g->positions[program], g->of_position));
+    LS_TRY(put(&g->row, g->of_row));
+    LS_TRY(put(&g->from, g->of_from));
     return ls_session_run(g->session, program, false);
 }
 
 static ls_status read_logits(ls_generator *g)
 {
-    return ls_session_read(&g->logits, g->scores, ls_type_bytes(&g->logits.type));
+    LS_TRY(ls_session_fetch(&g->logits, g->scores, ls_type_bytes(&g->logits.type)));
+    return wait(g);
 }
 
 ls_status ls_generator_decode(ls_generator *g, const int32_t *ids, const int32_t *positions,
                               const int32_t *from)
 {
+    LS_TRY(prepare(g));
     for (int64_t r = 0; r < g->rows; r++) {
         g->id[r] = positions[r] < 0 ? 0 : ids[r];
         g->of_position[r] = positions[r];
@@ -84,6 +105,7 @@ static ls_status take(ls_generator *g, int program, int64_t n, const ls_tokens *
                       int64_t at, int64_t part)
 {
     const int64_t takes = g->takes[program], lanes = program == LS_DECODE ? g->beams : 1;
+    LS_TRY(prepare(g));
     for (int64_t i = 0; i < g->prompts * lanes * takes; i++) {
         const int64_t p = i / takes / lanes, column = at + i % takes - (takes - part);
         const int64_t token = p < n ? column - (columns - prompts[p].n) : -1;
@@ -145,13 +167,14 @@ ls_status ls_generator_read_all(ls_generator *g, int64_t n, const ls_tokens *sou
             return ls_fail(LS_E_USAGE, "a source of %lld tokens: the generator reads %lld",
                            (long long)sources[p].n, (long long)length);
     }
+    LS_TRY(prepare(g));
     for (int64_t i = 0; i < g->prompts * length; i++) {
         const int64_t p = i / length, t = i % length;
         g->id[i] = p < n && t < sources[p].n ? sources[p].ids[t] : (int32_t)g->t5.pad_token;
     }
     g->position = 0;
     g->has_read = false;
-    LS_TRY(write_input(&g->ids[LS_ENCODE], g->id));
+    LS_TRY(put(&g->ids[LS_ENCODE], g->id));
     LS_TRY(ls_session_run(g->session, LS_ENCODE, false));
     g->has_read = true;
     return LS_OK;

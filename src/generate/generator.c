@@ -148,8 +148,7 @@ static ls_status bind(ls_generator *g)
     return ls_session_place(g->session, "logits", &g->logits);
 }
 
-/* Elements of the largest input of tokens. */
-static size_t most_tokens(const ls_generator *g)
+size_t ls_generator_most_tokens(const ls_generator *g)
 {
     int64_t most = 0;
     for (int p = 0; p < g->programs; p++) {
@@ -159,16 +158,16 @@ static size_t most_tokens(const ls_generator *g)
     return (size_t)most;
 }
 
+static size_t input_bytes(const ls_generator *g)
+{
+    return LS_GENERATOR_RUNS * 2 * sizeof *g->inputs * (ls_generator_most_tokens(g) + (size_t)g->rows);
+}
+
 static ls_status make_room(ls_generator *g)
 {
-    const size_t tokens = most_tokens(g), rows = (size_t)g->rows;
-    g->id = ls_sys_calloc(2 * (tokens + rows), sizeof *g->id);
+    g->inputs = ls_sys_calloc(input_bytes(g), 1);
     g->scores = ls_sys_calloc(ls_type_bytes(&g->logits.type), 1);
-    LS_TRY(ls_sys_have(g->id && g->scores ? g->id : NULL));
-    g->of_position = g->id + tokens;
-    g->of_row = g->of_position + tokens;
-    g->of_from = g->of_row + rows;
-    return LS_OK;
+    return ls_sys_have(g->inputs && g->scores ? g->inputs : NULL);
 }
 
 static ls_status add_program(ls_generator *g, int64_t takes, const ls_precision *p, const ls_device *d)
@@ -205,10 +204,10 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
     LS_TRY(ls_device_open(&device, o->device, &d));
     g->threads = device.threads;
     LS_TRY(add_programs(g, &precision, &device));
-    LS_TRY(g->group
-               ? ls_session_create_with(&g->session, g->programs, g->plans,
-                                        &(ls_session_opts){ .group = g->group, .parallel = &g->parallel })
-               : ls_session_create(&g->session, g->programs, g->plans));
+    LS_TRY(ls_session_create_with(&g->session, g->programs, g->plans,
+                                  &(ls_session_opts){ .group = g->group,
+                                                      .parallel = g->group ? &g->parallel : NULL,
+                                                      .runs = LS_GENERATOR_RUNS }));
     LS_TRY(bind(g));
     LS_TRY(make_room(g));
     return w ? load(g, w) : LS_OK;
@@ -334,7 +333,7 @@ void ls_generator_destroy(ls_generator **gp)
     ls_session_destroy(&g->session);
     for (int i = 0; i < g->programs; i++)
         ls_plan_destroy(&g->plans[i]);
-    free(g->id);
+    free(g->inputs);
     free(g->scores);
     free(g);
     *gp = NULL;
@@ -358,8 +357,7 @@ int64_t ls_generator_vocabulary(const ls_generator *g)
 size_t ls_generator_bytes(const ls_generator *g)
 {
     LS_ARG_OR(g, 0);
-    return ls_session_bytes(g->session) + 2 * sizeof *g->id * (most_tokens(g) + (size_t)g->rows) +
-           ls_type_bytes(&g->logits.type);
+    return ls_session_bytes(g->session) + input_bytes(g) + ls_type_bytes(&g->logits.type);
 }
 
 void ls_generator_rewind(ls_generator *g, int64_t position)

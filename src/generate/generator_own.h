@@ -6,6 +6,7 @@
 
 enum { LS_DECODE, LS_ENCODE, LS_GENERATOR_PROGRAMS = 4 }; /* LS_ENCODE: of a T5 */
 enum { LS_SOURCES = 0 };                                  /* what `encode` takes */
+enum { LS_GENERATOR_RUNS = 8 };                           /* that may be in the queue at once */
 
 struct ls_generator {
     bool is_t5;
@@ -21,13 +22,17 @@ struct ls_generator {
     ls_session *session;
     /* Inputs of the programs, and their output. What a program does not have is no place. */
     ls_place ids[LS_GENERATOR_PROGRAMS], positions[LS_GENERATOR_PROGRAMS], row, from, logits;
-    /* What a run is given, as in the places, and the logits of the last run [rows, vocabulary]. */
-    int32_t *id, *of_position, *of_row, *of_from;
+    /* What the next run is given, as in the places, and the logits of the last one [rows, vocabulary]. Runs
+     * that are in the queue have their own part of `inputs`, which has LS_GENERATOR_RUNS of them. */
+    int32_t *inputs, *id, *of_position, *of_row, *of_from;
+    int queued; /* runs since the last wait */
     float *scores;
     int64_t position; /* number of tokens in the caches of the first row */
     bool has_read;    /* T5: it has read a source */
 };
 
+/* Elements of the largest input of tokens. */
+size_t ls_generator_most_tokens(const ls_generator *g);
 /* Takes one token of each row. positions[r] -1: row r has ended and takes none. Row r continues the text of
  * row from[r]. */
 ls_status ls_generator_decode(ls_generator *g, const int32_t *ids, const int32_t *positions,

@@ -28,6 +28,7 @@ const char *ls_identity_name(ls_arena *arena, ls_identity is, const char *unit)
     case LS_IS_GOOD_STEPS: return "loss_scale_good_steps";
     case LS_IS_GRAD_NORM: return "grad_norm";
     case LS_IS_APPLIED: return "applied";
+    case LS_IS_LARGEST_LOSS: return "largest_loss";
     case LS_IS_DIVISOR: return ls_arena_printf(arena, "%s, divisor", unit);
     case LS_IS_ROWS: return ls_arena_printf(arena, "%s, rows", unit);
     case LS_IS_TARGETS: return ls_arena_printf(arena, "%s, targets", unit);

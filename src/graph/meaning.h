@@ -7,14 +7,15 @@
 /* NAMED: only its name tells, as a model or a caller declares it. UNIT, WEIGHTS, MOMENT, GRADIENT, GATHERED:
  * the parameters of unit number `unit`, the same in the type of computation, a moment of them, their
  * gradient, and the whole unit where it is a mapping. LOSS, DIVISOR, ROWS, TARGETS: of the loss (in an
- * evaluation also the metric) number `unit`. PREDICTED, PROBABILITY: what follows from the model's logits.
+ * evaluation also the metric) number `unit`. LARGEST_LOSS: the largest |loss 0| of the micro-batches that a
+ * step has run so far. PREDICTED, PROBABILITY: what follows from the model's logits.
  * REAL: how many samples of the micro-batch are no padding; TRACK: whether it is number 0; PLACES: which
  * samples of the step they are; SEED: of random masks. The others are the numbers of a step, of which there
  * is one each. */
 typedef enum ls_what { LS_IS_NAMED, LS_IS_UNIT, LS_IS_WEIGHTS, LS_IS_MOMENT, LS_IS_GRADIENT, LS_IS_GATHERED,
     LS_IS_STEP, LS_IS_RATE, LS_IS_LOSS_SCALE, LS_IS_GOOD_STEPS, LS_IS_GRAD_NORM, LS_IS_APPLIED, LS_IS_LOSS,
-    LS_IS_DIVISOR, LS_IS_ROWS, LS_IS_TARGETS, LS_IS_PREDICTED, LS_IS_PROBABILITY, LS_IS_REAL, LS_IS_TRACK,
-    LS_IS_PLACES, LS_IS_SEED } ls_what;
+    LS_IS_LARGEST_LOSS, LS_IS_DIVISOR, LS_IS_ROWS, LS_IS_TARGETS, LS_IS_PREDICTED, LS_IS_PROBABILITY,
+    LS_IS_REAL, LS_IS_TRACK, LS_IS_PLACES, LS_IS_SEED } ls_what;
 /* in the order of their names */
 typedef enum ls_moment { LS_EXP_AVG, LS_EXP_AVG_SQ, LS_MOMENTUM_BUFFER, LS_MOMENTS } ls_moment;
 typedef struct ls_identity { int64_t what, unit, moment; } ls_identity;

@@ -1,6 +1,6 @@
 /* update.c - the program `update`: from summed gradients to new parameters. It has no branches. If a gradient
- * is not finite, the value `apply` is 0, and then nothing changes, including the step counter; with loss
- * scaling only the scale does. */
+ * or a loss is not finite, the value `apply` is 0 on all ranks, and then nothing changes, including the step
+ * counter; with loss scaling only the scale does. The host learns of it after the step. */
 #define LS_NO_CALL_SITES
 #include "base/argument.h"
 #include "graph/update_attrs.h"
@@ -67,17 +67,35 @@ static ls_value gradient(ls_graph *g, int k, const ls_update_unit *u, const ls_u
     return o->reduce ? ls_chain_gradient(g, v, n, links, u->type.dtype) : v;
 }
 
-/* Combines a number of each rank over all ranks: the maximum, or the exact sum. */
+/* Combines a number of each rank: the maximum over all ranks, or the exact sum over those that have different
+ * parts of the gradient. */
 static ls_value agreed(ls_graph *g, ls_value v, const ls_update_opts *o, int64_t how)
 {
-    const char *group = o->models == 1   ? o->shard
-                        : o->shards == 1 ? o->model
-                                         : ls_arena_printf(&g->arena, "%s*%s", o->shard, o->model);
-    const int ranks = o->shards * o->models;
+    const struct {
+        const char *name;
+        int ranks;
+    } axes[] = { { o->replicate, how == LS_HOW_MAX ? o->replicas : 1 },
+                 { o->shard, o->shards },
+                 { o->model, o->models } };
+    const char *group = "";
+    int ranks = 1;
+    for (int i = 0; i < 3; i++) {
+        if (axes[i].ranks == 1)
+            continue;
+        group = *group ? ls_arena_printf(&g->arena, "%s*%s", group, axes[i].name) : axes[i].name;
+        ranks *= axes[i].ranks;
+    }
     return ranks == 1
                ? v
                : ls_all_reduce(g, v,
                                &(ls_reduce_attrs){ .group = group, .unit = "", .ranks = ranks, .how = how });
+}
+
+/* 0 if the step's losses are finite, else NaN. */
+static ls_value bad_loss(ls_graph *g, ls_dtype gradients)
+{
+    const ls_value largest = number_in(g, LS_IS_LARGEST_LOSS, ls_stat_dtype(gradients));
+    return ls_sub(g, largest, largest);
 }
 
 static const ls_optimizer_rule RULES[] = {
@@ -115,7 +133,7 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     o = o ? o : &(const ls_update_opts){ LS_UPDATE_DEFAULTS };
     LS_ARG_ENUM(ls_optimizer_kind, o->optimizer.kind, LS_ADAFACTOR);
     g->phase = LS_PHASE_UPDATE;
-    ls_value *grads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
+    ls_value *grads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 2);
     LS_TRY(ls_arena_status(&g->arena));
     for (int i = 0; i < n; i++)
         grads[i] = gradient(g, i, &units[i], o);
@@ -123,8 +141,10 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     ls_value counter = number_kept(g, LS_IS_STEP, LS_I64, (ls_init){ 0 });
     ls_value scale = LS_NONE, apply = LS_NONE, largest = LS_NONE, loss_scale = LS_NONE, good = LS_NONE;
 
-    if (n)
-        largest = agreed(g, ls_graph_apply(g, &ls_op_max_abs, n, grads, NULL), o, LS_HOW_MAX);
+    if (n) { /* the largest |gradient|; NaN after a bad loss, and 0 beside it changes no bit */
+        grads[n] = bad_loss(g, units[0].type.dtype);
+        largest = agreed(g, ls_graph_apply(g, &ls_op_max_abs, n + 1, grads, NULL), o, LS_HOW_MAX);
+    }
     if (o->loss_scaling) {
         loss_scale = number_kept(g, LS_IS_LOSS_SCALE, LS_F32, (ls_init){ LS_INIT_CONST, o->scaler.init, 0 });
         good = number_kept(g, LS_IS_GOOD_STEPS, LS_I32, (ls_init){ 0 });

@@ -212,6 +212,15 @@ ls_status ls_program_finish(ls_graph **g)
     return ls_graph_verify(*g);
 }
 
+/* Keeps the largest |loss| of the micro-batches that a step runs: the update program refuses a step with a
+ * loss that is not finite. Input and output are the same memory, which a step clears. */
+static void keep_largest(ls_graph *g, ls_value loss)
+{
+    const ls_identity is = { .what = LS_IS_LARGEST_LOSS };
+    const ls_value before = ls_input_of(g, is, "", LS_SCALAR(ls_stat_dtype(ls_value_type(g, loss).dtype)));
+    ls_output_of(g, is, "", ls_graph_apply(g, &ls_op_max_abs, 2, (ls_value[]){ before, loss }, NULL));
+}
+
 /* Appends the backward pass. The gradient of each unit becomes an output: this rank's slice of the sum over
  * ranks or, if the update program reduces, the whole gradient of this rank. */
 static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o)
@@ -226,6 +235,7 @@ static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trai
     LS_TRY(ls_arena_status(&(*g)->arena));
     for (int i = 0; i < u->trained; i++)
         use[i] = u->units[i].use;
+    keep_largest(*g, loss);
     (*g)->phase = LS_PHASE_BACKWARD;
     ls_value seed = c->loss_scaling
                         ? ls_state_of(*g, (ls_identity){ .what = LS_IS_LOSS_SCALE }, "", LS_SCALAR(LS_F32),

@@ -13,19 +13,21 @@
 #include "sums.h"
 #include "trainer.h"
 
-/* Reads f32 or f64 values as f32. */
-static ls_status read_narrow(const ls_place *p, float *out)
+/* Fetches what the caller of ls_trainer_eval asks for, and waits. `wide` has room for rows of f64. */
+static ls_status fetch(const ls_trainer *t, float *loss, double *wide, int32_t *predicted, float *probability)
 {
-    const size_t bytes = ls_type_bytes(&p->type);
-    if (p->type.dtype == LS_F32)
-        return ls_session_read(p, out, bytes);
-    double *wide = ls_sys_malloc(bytes);
-    LS_TRY(ls_sys_have(wide));
-    const ls_status s = ls_session_read(p, wide, bytes);
-    for (int64_t i = 0; i < ls_type_count(&p->type) && s == LS_OK; i++)
-        out[i] = (float)wide[i];
-    free(wide);
-    return s;
+    const ls_place *rows = &t->rows[0];
+    if (loss)
+        LS_TRY(ls_session_fetch(rows, wide ? (void *)wide : loss, ls_type_bytes(&rows->type)));
+    if (predicted)
+        LS_TRY(ls_session_fetch(&t->eval_predicted, predicted, ls_type_bytes(&t->eval_predicted.type)));
+    if (probability)
+        LS_TRY(
+            ls_session_fetch(&t->eval_probability, probability, ls_type_bytes(&t->eval_probability.type)));
+    LS_TRY(ls_session_wait(t->session));
+    for (int64_t i = 0; wide && i < ls_type_count(&rows->type); i++)
+        loss[i] = (float)wide[i];
+    return LS_OK;
 }
 
 ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss,
@@ -40,14 +42,14 @@ ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targ
     if (predicted && !ls_place_present(&t->eval_predicted))
         return ls_fail(LS_E_ARG, "the model has no output \"logits\", so it predicts no classes");
     LS_TRY(ls_trainer_feed_pair(t, inputs, targets, -1, "ls_trainer_eval"));
-    LS_TRY(ls_trainer_eval_fed(t));
-    if (loss)
-        LS_TRY(read_narrow(&t->rows[0], loss));
-    if (predicted)
-        LS_TRY(ls_session_read(&t->eval_predicted, predicted, ls_type_bytes(&t->eval_predicted.type)));
-    return probability
-               ? ls_session_read(&t->eval_probability, probability, ls_type_bytes(&t->eval_probability.type))
-               : LS_OK;
+    double *wide = NULL;
+    if (loss && t->rows[0].type.dtype == LS_F64)
+        LS_TRY(ls_sys_have(wide = ls_sys_malloc(ls_type_bytes(&t->rows[0].type))));
+    ls_status s = ls_trainer_eval_fed(t);
+    if (s == LS_OK)
+        s = fetch(t, loss, wide, predicted, probability);
+    free(wide);
+    return s;
 }
 
 /* What a rank has added: this, and the sums of each term behind it. */
@@ -178,11 +180,12 @@ static ls_status read_rows(const batch_rows *to, const ls_trainer *t)
 {
     for (int i = 0; i < t->compiled.objective.n; i++) {
         if (ls_place_present(&t->rows[i]))
-            LS_TRY(ls_session_read(&t->rows[i], to->rows[i].data, ls_type_bytes(&to->rows[i].type)));
+            LS_TRY(ls_session_fetch(&t->rows[i], to->rows[i].data, ls_type_bytes(&to->rows[i].type)));
         if (ls_place_present(&t->targets[i]))
-            LS_TRY(ls_session_read(&t->targets[i], to->targets[i].data, ls_type_bytes(&to->targets[i].type)));
+            LS_TRY(
+                ls_session_fetch(&t->targets[i], to->targets[i].data, ls_type_bytes(&to->targets[i].type)));
     }
-    return LS_OK;
+    return ls_session_wait(t->session);
 }
 
 static ls_status add_batch(split_sums *s, const batch_rows *rows, const ls_trainer *t, const ls_order *order,

@@ -212,40 +212,34 @@ ls_status ls_trainer_feed_pair(ls_trainer *t, const void *inputs, const int32_t 
     return LS_OK;
 }
 
-/* Writes f32 to a place of f64, or f64 to one of f32. */
-static ls_status convert(const ls_place *to, const char *from, ls_dtype type)
+/* Converts micro-batch k from f32 to f64, or from f64 to f32. *out stays until the end of the step. */
+static ls_status convert(ls_trainer *t, ls_trainer_field *f, int64_t k, const char *from, const char **out)
 {
-    enum { PART = 1024 };
-    union {
-        float narrow[PART];
-        double wide[PART];
-    } x;
-    const int64_t all = ls_type_count(&to->type);
-    for (int64_t first = 0, n; first < all; first += n) {
-        n = all - first < PART ? all - first : PART;
-        const ls_type part_type = { .dtype = to->type.dtype, .ndim = 1, .dims = { n } };
-        const ls_place part = ls_place_part(to, first, &part_type);
-        for (int64_t i = 0; i < n; i++)
-            if (type == LS_F64)
-                x.narrow[i] = (float)((const double *)from)[first + i];
-            else
-                x.wide[i] = (double)((const float *)from)[first + i];
-        LS_TRY(ls_session_write(&part, &x, ls_type_bytes(&part_type)));
-    }
+    const int64_t n = ls_type_count(&f->own.type);
+    const size_t bytes = ls_type_bytes(&f->own.type);
+    if (!f->converted)
+        f->converted = ls_sys_malloc(bytes * (size_t)t->compiled.share.count);
+    LS_TRY(ls_sys_have(f->converted));
+    char *to = f->converted + (size_t)k * bytes;
+    for (int64_t i = 0; i < n; i++)
+        if (f->own.type.dtype == LS_F32)
+            ((float *)(void *)to)[i] = (float)((const double *)(const void *)from)[i];
+        else
+            ((double *)(void *)to)[i] = (double)((const float *)(const void *)from)[i];
+    *out = to;
     return LS_OK;
 }
 
 ls_status ls_trainer_fill(ls_trainer *t, int64_t k)
 {
     for (int i = 0; i < t->n_fields; i++) {
-        const ls_trainer_field *f = &t->fields[i];
+        ls_trainer_field *f = &t->fields[i];
         const ls_fed *fed = &t->fed[i];
         const char *from = (const char *)fed->data +
                            (size_t)(k * ls_type_count(&f->own.type)) * ls_dtype_size(fed->type);
-        if (fed->type == f->own.type.dtype)
-            LS_TRY(ls_session_bind(f->at, from));
-        else
-            LS_TRY(convert(&f->own, from, fed->type));
+        if (fed->type != f->own.type.dtype)
+            LS_TRY(convert(t, f, k, from, &from));
+        LS_TRY(ls_session_bind(f->at, from));
     }
     return LS_OK;
 }

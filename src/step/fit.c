@@ -28,6 +28,7 @@ typedef struct fitted {
     ls_place mean, deviation;  /* buffers */
     int64_t each, channels;    /* elements of a sample; element e is of channel e % channels */
     channel *of;               /* [channels] */
+    ls_number *numbers;        /* [channels][mean, deviation], as they are put */
     void *values, *present;    /* of one sample */
 } fitted;
 
@@ -74,9 +75,11 @@ static ls_status prepare(fitted *f, const ls_dataset *set, const ls_place *mean,
         return ls_fail(LS_E_SHAPE, "field \"%s\" must be f32 or f64, of %lld channels", name,
                        (long long)f->channels);
     f->of = ls_sys_calloc((size_t)f->channels, sizeof *f->of);
+    f->numbers = ls_sys_calloc(2 * (size_t)f->channels, sizeof *f->numbers);
     f->values = ls_sys_malloc(ls_type_bytes(type));
     f->present = ls_sys_malloc(ls_type_bytes(type));
-    return f->of && f->values && f->present ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a scaling");
+    return f->of && f->numbers && f->values && f->present ? LS_OK
+                                                          : ls_fail(LS_E_MEMORY, "no memory for a scaling");
 }
 
 static ls_status read_sample(const ls_dataset *set, int64_t i, int n, const fitted *all, void **to)
@@ -175,10 +178,10 @@ static ls_status combine(fitted *f, ls_group *group)
     return s;
 }
 
-static ls_status put(const ls_place *p, int64_t i, double x)
+static ls_status put(const ls_place *p, int64_t i, ls_number *room, double x)
 {
     const ls_place one = ls_place_part(p, i, &LS_SCALAR(p->type.dtype));
-    return ls_put_scalar(&one, x);
+    return ls_put_number(&one, room, x);
 }
 
 static ls_status finish(const fitted *f, bool log)
@@ -189,8 +192,8 @@ static ls_status finish(const fitted *f, bool log)
                      square = ls_exact_value(&c->squares) / n - mean * mean,
                      deviation = square > 0 ? sqrt(square) : 0;
         const bool constant = (float)deviation == 0 || !isfinite((float)deviation);
-        LS_TRY(put(&f->mean, k, c->shift + mean));
-        LS_TRY(put(&f->deviation, k, constant ? 1 : deviation));
+        LS_TRY(put(&f->mean, k, &f->numbers[2 * k], c->shift + mean));
+        LS_TRY(put(&f->deviation, k, &f->numbers[2 * k + 1], constant ? 1 : deviation));
         char channel_text[32] = "";
         if (f->channels > 1)
             snprintf(channel_text, sizeof channel_text, "[%s%lld]", f->each > f->channels ? ".., " : "",
@@ -199,7 +202,7 @@ static ls_status finish(const fitted *f, bool log)
             ls_log_warn("scaling: %s%s has %s in the training data: its deviation is taken as 1", f->field,
                         channel_text, c->n ? "one value" : "no value");
     }
-    return LS_OK;
+    return ls_session_wait(f->mean.session);
 }
 
 /* Lists the fields with a scaling, without those that `have` has one of. */
@@ -246,6 +249,7 @@ ls_status ls_trainer_fit_missing(ls_trainer *t, const ls_dataset *set, const ls_
         s = finish(&all[j], rank == 0);
     for (size_t j = 0; j < room && all; j++) {
         free(all[j].of);
+        free(all[j].numbers);
         free(all[j].values);
         free(all[j].present);
     }

@@ -12,20 +12,43 @@
 #include "comm/group_calls.h"
 #include "trainer.h"
 
+static size_t number_bytes(const ls_place *p)
+{
+    return p->type.dtype == LS_F64 ? sizeof(double) : sizeof(float);
+}
+
+ls_status ls_put_number(const ls_place *p, ls_number *room, double x)
+{
+    if (p->type.dtype == LS_F64)
+        room->wide = x;
+    else
+        room->narrow = (float)x;
+    return ls_session_put(p, room, number_bytes(p));
+}
+
+ls_status ls_fetch_number(const ls_place *p, ls_number *room)
+{
+    return ls_session_fetch(p, room, number_bytes(p));
+}
+
+double ls_number_of(const ls_place *p, const ls_number *room)
+{
+    return p->type.dtype == LS_F64 ? room->wide : (double)room->narrow;
+}
+
 ls_status ls_put_scalar(const ls_place *p, double x)
 {
-    const float narrow = (float)x;
-    return p->type.dtype == LS_F64 ? ls_session_write(p, &x, sizeof x)
-                                   : ls_session_write(p, &narrow, sizeof narrow);
+    ls_number room;
+    LS_TRY(ls_put_number(p, &room, x));
+    return ls_session_wait(p->session);
 }
 
 ls_status ls_get_scalar(const ls_place *p, double *x)
 {
-    float narrow;
-    if (p->type.dtype == LS_F64)
-        return ls_session_read(p, x, sizeof *x);
-    LS_TRY(ls_session_read(p, &narrow, sizeof narrow));
-    *x = (double)narrow;
+    ls_number room;
+    LS_TRY(ls_fetch_number(p, &room));
+    LS_TRY(ls_session_wait(p->session));
+    *x = ls_number_of(p, &room);
     return LS_OK;
 }
 
@@ -49,8 +72,10 @@ ls_status ls_trainer_program(ls_trainer *t, int program)
     LS_TRY(ls_session_run(t->session, t->session_plan[program], false));
     if (program == LS_UPDATE)
         t->rounded = true;
-    if (t->after_run)
-        t->after_run(t->context, t, program);
+    if (!t->after_run)
+        return LS_OK;
+    LS_TRY(ls_session_wait(t->session));
+    t->after_run(t->context, t, program);
     return LS_OK;
 }
 
@@ -66,24 +91,28 @@ static double divisor(const ls_trainer *t, int64_t k, int i)
 /* The number, in the step, of micro-batch k of a rank with this share. */
 static int64_t number_of(const ls_share *s, int64_t k) { return s->first + k * s->stride; }
 
-/* Writes the inputs of `micro` for this rank's micro-batch k. moves: buffers may change. */
+/* Puts the inputs of `micro` for this rank's micro-batch k. moves: buffers may change. */
 static ls_status prepare(ls_trainer *t, int64_t k, bool moves)
 {
     const ls_compiled *c = &t->compiled;
     const int64_t number = number_of(&c->share, k);
+    ls_micro_numbers *m = &t->micro[k];
+    m->real = (int32_t)t->own[k];
     /* buffers change once a step, in micro-batch 0, with any number of ranks */
-    const int32_t real = (int32_t)t->own[k], track = number == 0 && moves;
+    m->track = number == 0 && moves;
     /* as in data/order.c: row r of micro-batch m is sample m + r M of the step */
-    const int64_t places[2] = { number, c->micro_batches };
+    m->places[0] = number;
+    m->places[1] = c->micro_batches;
     LS_TRY(ls_trainer_fill(t, k));
     for (int i = 0; i < c->objective.n_losses; i++)
-        LS_TRY(ls_put_scalar(&t->divisor[i], divisor(t, k, i)));
+        LS_TRY(ls_put_number(&t->divisor[i], &m->divisor[i], divisor(t, k, i)));
     if (ls_place_present(&t->real))
-        LS_TRY(ls_session_write(&t->real, &real, sizeof real));
+        LS_TRY(ls_session_put(&t->real, &m->real, sizeof m->real));
     if (ls_place_present(&t->track))
-        LS_TRY(ls_session_write(&t->track, &track, sizeof track));
-    return ls_place_present(&t->sample_places) ? ls_session_write(&t->sample_places, places, sizeof places)
-                                               : LS_OK;
+        LS_TRY(ls_session_put(&t->track, &m->track, sizeof m->track));
+    return ls_place_present(&t->sample_places)
+               ? ls_session_put(&t->sample_places, m->places, sizeof m->places)
+               : LS_OK;
 }
 
 ls_status ls_trainer_micro(ls_trainer *t, int64_t k)
@@ -91,7 +120,7 @@ ls_status ls_trainer_micro(ls_trainer *t, int64_t k)
     LS_TRY(prepare(t, k, true));
     LS_TRY(ls_trainer_program(t, LS_MICRO));
     for (int i = 0; i < t->losses; i++)
-        LS_TRY(ls_get_scalar(&t->loss[i], &t->loss_of[k * t->losses + i]));
+        LS_TRY(ls_fetch_number(&t->loss[i], &t->micro[k].loss[i]));
     return LS_OK;
 }
 
@@ -111,6 +140,7 @@ static ls_status look(ls_trainer *t, int64_t k, finding *out)
     finding mine = { .step = INT_MAX, .number = number_of(&t->compiled.share, k) }, *all = &mine;
     LS_TRY(ls_trainer_round_weights(t));
     LS_TRY(prepare(t, k, false));
+    ls_session_clear(&t->largest_loss); /* it is a value of the step, which was bad */
     const ls_status s = ls_session_run(t->session, t->session_plan[LS_MICRO], true);
     t->rounded = !t->compiled.gradients_in_weights;
     if (s == LS_E_NUMERIC) {

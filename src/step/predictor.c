@@ -27,6 +27,8 @@ struct ls_predictor {
     int n_outputs;
 };
 
+ls_session *ls_predictor_session(const ls_predictor *p) { return p->t->session; }
+
 static int64_t batch_of(const ls_predictor *p) { return p->t->compiled.micro_batch; }
 
 static size_t row_bytes(const ls_predictor *p, const ls_kept *k)
@@ -304,9 +306,9 @@ static ls_status run_batch(ls_predictor *p, int64_t first, int64_t n)
         ls_type rows = k->own.type;
         rows.dims[0] = rows.dims[0] / batch * real;
         const ls_place part = ls_place_part(&k->own, 0, &rows);
-        LS_TRY(ls_session_read(&part, k->data + (size_t)first * row_bytes(p, k), ls_type_bytes(&rows)));
+        LS_TRY(ls_session_fetch(&part, k->data + (size_t)first * row_bytes(p, k), ls_type_bytes(&rows)));
     }
-    return LS_OK;
+    return ls_session_wait(p->t->session);
 }
 
 ls_status ls_predictor_run(ls_predictor *p, int64_t n)

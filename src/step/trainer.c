@@ -1,296 +1,13 @@
-/* trainer.c - runs a compiled step: feed, run `micro`, accumulate, run `update`. After creation nothing here
- * allocates. parameters.c has the parameters by name, state.c saving and loading. */
+/* trainer.c - runs a compiled step: feed, run `micro`, accumulate, run `update`, and wait once for all of it.
+ * Nothing here allocates. parameters.c has the parameters by name, state.c saving and loading. */
 #include "trainer.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/argument.h"
 #include "base/clock.h"
-#include "base/str.h"
-#include "base/sys.h"
 #include "comm/group_calls.h"
-#include "digest.h"
-#include "graph/identity.h"
-#include "ops/rules.h"
-
-static ls_status bind_units(ls_trainer *t, bool training)
-{
-    const ls_units *u = &t->compiled.units;
-    for (int i = 0; i < u->n; i++) {
-        const char *name = u->units[i].state;
-        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_UNIT, .unit = i }, name,
-                                   &t->units[i]));
-        if (!training || u->units[i].frozen)
-            continue;
-        if (u->units[i].weights)
-            LS_TRY(ls_trainer_bind_weights(t, i));
-        const bool there = u->units[i].weights && t->compiled.gradients_in_weights;
-        LS_TRY(ls_session_place_of(t->session,
-                                   (ls_identity){ .what = there ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i },
-                                   name, &t->grads[i]));
-        LS_TRY(ls_tree_create(&t->trees[i], &t->compiled.device, t->grads[i].type, t->compiled.tree_buffers,
-                              t->compiled.accumulation == LS_SUM_RUNNING));
-    }
-    return LS_OK;
-}
-
-static ls_status number(ls_session *s, int what, const char *name, bool wanted, ls_place *out)
-{
-    return wanted ? ls_session_place_of(s, (ls_identity){ .what = what }, name, out) : LS_OK;
-}
-
-static int count_buffers(const ls_graph *g)
-{
-    int n = 0;
-    for (int i = 0; i < g->n_nodes; i++)
-        n += g->nodes[i]->op == &ls_op_buffer;
-    return n;
-}
-
-static bool has_input(const ls_graph *g, int what)
-{
-    for (int i = 0; i < g->n_nodes; i++)
-        if (g->nodes[i]->op == &ls_op_input && ls_source_is(g->nodes[i]).what == what)
-            return true;
-    return false;
-}
-
-static bool has_output(const ls_graph *g, int what)
-{
-    for (int i = 0; i < g->n_outputs; i++)
-        if (g->outputs[i].is.what == what)
-            return true;
-    return false;
-}
-
-/* Finds the buffers, in the order of the model, and `track`, the input that says when they change. */
-static ls_status bind_buffers(ls_trainer *t)
-{
-    const ls_graph *g = t->compiled.plans[LS_EVAL]->graph,
-                   *micro = t->compiled.plans[LS_MICRO] ? t->compiled.plans[LS_MICRO]->graph : NULL;
-    t->buffers = ls_sys_calloc((size_t)count_buffers(g) + 1, sizeof *t->buffers);
-    if (!t->buffers)
-        return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
-    for (int i = 0; i < g->n_nodes; i++) {
-        ls_trainer_buffer *b = &t->buffers[t->n_buffers];
-        if (g->nodes[i]->op != &ls_op_buffer)
-            continue;
-        b->name = ((const ls_source_attrs *)g->nodes[i]->attrs)->name;
-        LS_TRY(ls_session_place_of(t->session, (ls_identity){ 0 }, b->name, &b->place));
-        t->n_buffers++;
-    }
-    if (t->group && t->n_buffers)
-        LS_TRY(ls_sys_have(t->shared_buffers = ls_sys_malloc(ls_trainer_buffer_bytes(t))));
-    return number(t->session, LS_IS_TRACK, "track", micro && has_input(micro, LS_IS_TRACK), &t->track);
-}
-
-/* One tensor for each loss or metric. */
-static ls_status bind_terms(ls_trainer *t, bool training)
-{
-    const ls_objective *o = &t->compiled.objective;
-    for (int i = 0; i < o->n; i++) {
-        const ls_term *term = &o->terms[i];
-        if (ls_term_has_rows(term))
-            LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_ROWS, .unit = i }, term->name,
-                                       &t->rows[i]));
-        if (ls_term_has_targets(term))
-            LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_TARGETS, .unit = i },
-                                       term->name, &t->targets[i]));
-    }
-    for (int i = 0; i < t->losses && training; i++)
-        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_LOSS, .unit = i }, "loss",
-                                   &t->loss[i]));
-    for (int i = 0; i < o->n_losses && training; i++)
-        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_DIVISOR, .unit = i },
-                                   o->terms[i].name, &t->divisor[i]));
-    return LS_OK;
-}
-
-static ls_status bind(ls_trainer *t)
-{
-    const ls_compiled *c = &t->compiled;
-    ls_session *s = t->session;
-    const bool training = c->plans[LS_MICRO] != NULL;
-    const ls_graph *micro = training ? c->plans[LS_MICRO]->graph : NULL, *eval = c->plans[LS_EVAL]->graph;
-    LS_TRY(bind_units(t, training));
-    LS_TRY(bind_buffers(t));
-    LS_TRY(ls_trainer_undo_find(t));
-    LS_TRY(ls_trainer_bind_fields(t));
-    LS_TRY(bind_terms(t, training));
-    LS_TRY(number(s, LS_IS_PREDICTED, "predicted", has_output(eval, LS_IS_PREDICTED), &t->eval_predicted));
-    LS_TRY(number(s, LS_IS_PROBABILITY, "probability", has_output(eval, LS_IS_PROBABILITY),
-                  &t->eval_probability));
-    LS_TRY(number(s, LS_IS_REAL, "real", micro && has_input(micro, LS_IS_REAL), &t->real));
-    LS_TRY(number(s, LS_IS_RATE, "lr", training, &t->lr));
-    LS_TRY(number(s, LS_IS_STEP, "step", training, &t->step));
-    const bool random = micro && has_input(micro, LS_IS_PLACES);
-    LS_TRY(number(s, LS_IS_SEED, "random_seed", random, &t->random_seed));
-    LS_TRY(number(s, LS_IS_PLACES, "sample_places", random, &t->sample_places));
-    LS_TRY(number(s, LS_IS_GRAD_NORM, "grad_norm", training && c->clipping, &t->grad_norm));
-    LS_TRY(number(s, LS_IS_APPLIED, "applied",
-                  training && has_output(c->plans[LS_UPDATE]->graph, LS_IS_APPLIED), &t->applied));
-    LS_TRY(number(s, LS_IS_LOSS_SCALE, "loss_scale", training && c->loss_scaling, &t->loss_scale));
-    return LS_OK;
-}
-
-/* Creates the struct with its arrays. Takes ownership of the plans, and lists them for the session. */
-static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group, ls_plan **plans, int *n)
-{
-    ls_trainer *t = *out = ls_sys_calloc(1, sizeof *t);
-    if (!t) {
-        ls_compiled_release(compiled);
-        return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
-    }
-    t->compiled = *compiled;
-    t->group = group && ls_group_size(group) > 1 ? group : NULL;
-    size_t units = (size_t)compiled->units.n;
-    t->units = ls_sys_calloc(units, sizeof *t->units);
-    t->grads = ls_sys_calloc(units, sizeof *t->grads);
-    t->weights = ls_sys_calloc(units, sizeof *t->weights);
-    t->trees = ls_sys_calloc(units, sizeof *t->trees);
-    t->round_to = ls_sys_calloc(units, sizeof *t->round_to);
-    const ls_objective *o = &t->compiled.objective;
-    t->losses = ls_objective_losses(o);
-    /* a message has the losses, or the divisors and the samples, of each micro-batch */
-    const int64_t columns = t->losses > o->n_losses ? t->losses : o->n_losses + 1,
-                  message = 1 + compiled->share.count * columns, ranks = t->group ? ls_group_size(group) : 0;
-    t->loss = ls_sys_calloc((size_t)t->losses, sizeof *t->loss);
-    t->divisor = ls_sys_calloc((size_t)o->n_losses, sizeof *t->divisor);
-    t->rows = ls_sys_calloc((size_t)o->n, sizeof *t->rows);
-    t->targets = ls_sys_calloc((size_t)o->n, sizeof *t->targets);
-    t->each = ls_sys_calloc((size_t)o->n_losses, sizeof *t->each);
-    t->own = ls_sys_calloc((size_t)compiled->share.count, sizeof *t->own);
-    t->sums = ls_sys_calloc((size_t)(compiled->share.count * columns), sizeof *t->sums);
-    t->total = ls_sys_calloc((size_t)o->n_losses + 1, sizeof *t->total);
-    t->loss_of = ls_sys_calloc((size_t)(compiled->micro_batches * columns), sizeof *t->loss_of);
-    t->exchange = ls_sys_calloc((size_t)(message * (1 + ranks)), sizeof *t->exchange);
-    if (!t->units || !t->weights || !t->grads || !t->trees || !t->round_to || !t->loss || !t->divisor ||
-        !t->rows || !t->targets || !t->each || !t->own || !t->sums || !t->total || !t->loss_of ||
-        !t->exchange)
-        return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
-    for (int i = 0; i < LS_PROGRAMS; i++) {
-        t->session_plan[i] = t->compiled.plans[i] ? *n : -1;
-        if (t->compiled.plans[i])
-            plans[(*n)++] = t->compiled.plans[i];
-    }
-    return LS_OK;
-}
-
-/* Takes the page faults of the staging memory before the first save. For fresh memory they take many times as
- * long as copying to it. */
-static ls_status prefault_staging(void *context)
-{
-    const ls_trainer *t = context;
-    for (size_t at = 0; at < t->compiled.staging_bytes && !__atomic_load_n(&t->closing, __ATOMIC_RELAXED);
-         at += 4096)
-        t->staging[at] = 0;
-    return LS_OK;
-}
-
-static ls_status map_staging(ls_trainer *t)
-{
-    const size_t bytes = t->compiled.staging_bytes;
-    char text[32];
-    if (!bytes)
-        return LS_OK;
-    void *p = ls_sys_mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return ls_fail(LS_E_MEMORY,
-                       "the system refuses %s for the copy that a save while training goes on needs "
-                       "(stage_saves); other saves need none",
-                       ls_format_bytes(text, bytes));
-    t->staging = p;
-    madvise(p, bytes, MADV_HUGEPAGE); /* a failure does no harm */
-    return ls_background_start(&t->prefault, prefault_staging, t);
-}
-
-ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group)
-{
-    ls_plan *plans[LS_PROGRAMS];
-    int n = 0;
-    ls_trainer *t = NULL;
-    ls_status s;
-    *out = NULL;
-    LS_TRY_TO(s, adopt(&t, compiled, group, plans, &n), fail);
-    if (t->group)
-        LS_TRY_TO(s, ls_programs_agree(t->group, n, plans), fail);
-    LS_TRY_TO(s,
-              ls_session_create_with(&t->session, n, plans,
-                                     &(ls_session_opts){ .group = t->group,
-                                                         .parallel = &t->compiled.parallel,
-                                                            .runs = (int)t->compiled.share.count + 1,
-                                                         .n_spares = t->compiled.averaging,
-                                                         .spares = &LS_TYPE(LS_F32, 1 << 20) }),
-              fail);
-    LS_TRY_TO(s, bind(t), fail);
-    LS_TRY_TO(s, map_staging(t), fail);
-    *out = t;
-    return LS_OK;
-fail:
-    ls_trainer_destroy(&t);
-    return s;
-}
-
-ls_status ls_trainer_create_with(ls_trainer **out, ls_build_fn build, const void *config,
-                                 const ls_trainer_opts *o)
-{
-    LS_ARG(out);
-    LS_ARG(build);
-    o = o ? o : &(const ls_trainer_opts){ LS_TRAINER_DEFAULTS };
-    ls_compiled c;
-    if (o->elsewhere)
-        return ls_fail(LS_E_ARG, "a trainer runs here; plan for another machine with ls_compile");
-    LS_TRY(ls_compile(&c, build, config, o, NULL));
-    return ls_trainer_from_compiled(out, &c, o->group);
-}
-
-void ls_trainer_destroy(ls_trainer **tp)
-{
-    if (!tp)
-        return;
-    ls_trainer *t = *tp;
-    if (!t)
-        return;
-    if (t->guest)
-        t->guest->gone(t->guest->context);
-    for (int i = 0; t->trees && i < t->compiled.units.n; i++)
-        ls_tree_release(&t->trees[i]);
-    free(t->units);
-    free(t->weights);
-    free(t->grads);
-    free(t->trees);
-    free(t->round_to);
-    free(t->loss);
-    free(t->divisor);
-    free(t->rows);
-    free(t->targets);
-    free(t->each);
-    free(t->own);
-    free(t->sums);
-    free(t->total);
-    free(t->loss_of);
-    free(t->exchange);
-    for (int i = 0; i < t->n_fields; i++)
-        free(t->fields[i].put);
-    free(t->fields);
-    free(t->fed);
-    free(t->buffers);
-    free(t->shared_buffers);
-    ls_undo_release(&t->undo);
-    free(t->whole);
-    __atomic_store_n(&t->closing, true, __ATOMIC_RELAXED);
-    ls_background_wait(&t->prefault);
-    if (t->staging)
-        munmap(t->staging, t->compiled.staging_bytes);
-    ls_session_destroy(&t->session);
-    ls_compiled_release(&t->compiled);
-    free(t);
-    *tp = NULL;
-}
 
 /* Exchanges requests and losses with the other ranks. Each rank sends its request and its losses; t->loss_of
  * gets those of all micro-batches in order. */
@@ -356,22 +73,63 @@ static bool losses_finite(const ls_trainer *t)
     return true;
 }
 
-/* Runs `update`, unless that is known to change nothing. The same outcome on all ranks. */
-static ls_status apply(ls_trainer *t, double lr, bool nothing, ls_skip *skip)
+/* Puts this rank's micro-batches, and the sums of their gradients, into the queue. */
+static ls_status run_micro_batches(ls_trainer *t)
 {
-    *skip = nothing ? LS_SKIP_NOTHING : losses_finite(t) ? LS_SKIP_NONE : LS_SKIP_LOSS;
-    if (*skip)
-        return LS_OK;
-    LS_TRY(ls_put_scalar(&t->lr, lr));
-    if (!ls_place_present(&t->applied))
-        return ls_trainer_program(t, LS_UPDATE);
-    int32_t applied = 1; /* device null writes nothing */
-    LS_TRY(ls_session_write(&t->applied, &applied, sizeof applied));
-    LS_TRY(ls_trainer_program(t, LS_UPDATE));
-    LS_TRY(ls_session_read(&t->applied, &applied, sizeof applied));
-    if (!applied)
-        *skip = t->compiled.loss_scaling ? LS_SKIP_OVERFLOW : LS_SKIP_GRADIENT;
+    const ls_compiled *c = &t->compiled;
+    ls_trainer_undo_keep(t);
+    ls_session_clear(&t->largest_loss);
+    for (int i = 0; i < c->units.trained; i++)
+        ls_tree_begin(&t->trees[i]);
+    for (int64_t k = 0; k < c->share.count; k++) {
+        LS_TRY(ls_trainer_micro(t, k));
+        for (int i = 0; i < c->units.trained; i++)
+            ls_tree_add(&t->trees[i], k + 1 == c->share.count);
+    }
+    t->buffers_moved = t->n_buffers > 0;
     return LS_OK;
+}
+
+/* Puts `update` into the queue. Whether a loss is finite is known to the device alone by then: `update`
+ * changes nothing if not. */
+static ls_status run_update(ls_trainer *t, double lr)
+{
+    LS_TRY(ls_put_number(&t->lr, &t->of_update.lr, lr));
+    LS_TRY(ls_trainer_program(t, LS_UPDATE));
+    if (ls_place_present(&t->grad_norm))
+        LS_TRY(ls_fetch_number(&t->grad_norm, &t->of_update.grad_norm));
+    return ls_place_present(&t->applied)
+               ? ls_session_fetch(&t->applied, &t->of_update.applied, sizeof t->of_update.applied)
+               : LS_OK;
+}
+
+/* Puts all work of a step into the queue, and waits for it. The losses of this rank's micro-batches are then
+ * in t->loss_of. */
+static ls_status run(ls_trainer *t, double lr, bool nothing)
+{
+    if (!nothing) {
+        LS_TRY(run_micro_batches(t));
+        LS_TRY(run_update(t, lr));
+    }
+    if (ls_place_present(&t->loss_scale))
+        LS_TRY(ls_fetch_number(&t->loss_scale, &t->of_update.loss_scale));
+    LS_TRY(ls_session_wait(t->session));
+    for (int64_t k = 0; k < t->compiled.share.count && !nothing; k++)
+        for (int i = 0; i < t->losses; i++)
+            t->loss_of[k * t->losses + i] = ls_number_of(&t->loss[i], &t->micro[k].loss[i]);
+    return LS_OK;
+}
+
+/* Why the step that ran changed nothing. The same on all ranks. */
+static ls_skip why_skipped(const ls_trainer *t, bool nothing)
+{
+    if (nothing)
+        return LS_SKIP_NOTHING;
+    if (!losses_finite(t))
+        return LS_SKIP_LOSS;
+    if (t->of_update.applied)
+        return LS_SKIP_NONE;
+    return t->compiled.loss_scaling ? LS_SKIP_OVERFLOW : LS_SKIP_GRADIENT;
 }
 
 /* A number of the step was not finite. Puts back what `micro` has changed, and counts. After an overflow of
@@ -382,7 +140,7 @@ static ls_status refuse(ls_trainer *t, const ls_step_result *r)
     t->skips++;
     if (r->skip == LS_SKIP_OVERFLOW)
         return check_scale(r);
-    LS_TRY(ls_trainer_undo(t));
+    ls_trainer_undo(t);
     t->bad_skips++;
     if (c->nonfinite == LS_NONFINITE_SKIP && t->bad_skips < c->max_skips)
         return LS_OK;
@@ -442,24 +200,14 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
         LS_TRY(ls_trainer_check_whole(t, samples, c->micro_batch * c->micro_batches));
     LS_TRY(ls_trainer_divisors(t, samples, &nothing));
     memset(t->loss_of, 0, sizeof *t->loss_of * (size_t)(c->micro_batches * t->losses));
-    LS_TRY(ls_trainer_undo_keep(t));
-    for (int i = 0; i < c->units.trained; i++)
-        ls_tree_begin(&t->trees[i]);
-    for (int64_t k = 0; k < c->share.count && !nothing; k++) {
-        LS_TRY(ls_trainer_micro(t, k));
-        for (int i = 0; i < c->units.trained; i++)
-            ls_tree_add(&t->trees[i], ls_place_host(&t->grads[i]).data, k + 1 == c->share.count);
-    }
-    t->buffers_moved = t->n_buffers > 0;
+    LS_TRY(run(t, lr, nothing));
     LS_TRY(exchange(t));
-    ls_skip skip;
-    LS_TRY(apply(t, lr, nothing, &skip));
-    const bool updated = skip != LS_SKIP_NOTHING && skip != LS_SKIP_LOSS;
+    const ls_skip skip = why_skipped(t, nothing);
     *r = (ls_step_result){ .grad_norm = -1, .skipped = skip != LS_SKIP_NONE, .skip = skip };
-    if (c->clipping && updated)
-        LS_TRY(ls_get_scalar(&t->grad_norm, &r->grad_norm));
+    if (c->clipping && skip != LS_SKIP_NOTHING && skip != LS_SKIP_LOSS)
+        r->grad_norm = ls_number_of(&t->grad_norm, &t->of_update.grad_norm);
     if (c->loss_scaling)
-        LS_TRY(ls_get_scalar(&t->loss_scale, &r->loss_scale));
+        r->loss_scale = ls_number_of(&t->loss_scale, &t->of_update.loss_scale);
     result(t, r, nothing);
     ls_status s = LS_OK;
     if (skip == LS_SKIP_NONE)
@@ -473,8 +221,10 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
 ls_status ls_trainer_step_fed(ls_trainer *t, int64_t samples, double lr, ls_step_result *r)
 {
     const ls_status s = step(t, samples, lr, r);
+    /* the queue may still read the caller's memory; what failed in it is the cause */
+    const ls_status rest = s == LS_OK ? LS_OK : ls_session_wait(t->session);
     ls_trainer_unfeed(t);
-    return s;
+    return rest == LS_OK ? s : rest;
 }
 
 ls_status ls_trainer_eval_fed(ls_trainer *t)
@@ -487,5 +237,3 @@ ls_status ls_trainer_eval_fed(ls_trainer *t)
     ls_trainer_unfeed(t);
     return s;
 }
-
-ls_trainer_opts ls_trainer_opts_default(void) { return (ls_trainer_opts){ LS_TRAINER_DEFAULTS }; }

@@ -25,6 +25,7 @@ typedef struct ls_trainer_field {
     ls_place own;   /* of a micro-batch */
     ls_binding *at; /* programs may read it in the caller's memory */
     char *put;      /* what ls_trainer_put copied, of this rank's share of a step; NULL: nothing yet */
+    char *converted; /* of samples in f32 for an input in f64, or the other way round; NULL: none yet */
     int64_t put_to; /* one more than the last sample that was put since the last step */
 } ls_trainer_field;
 
@@ -55,15 +56,31 @@ typedef struct ls_fed {
 /* What `micro` changes in place (running statistics of batch norm), and copies of it from before the step. */
 typedef struct ls_undo {
     int n;
+    const struct ls_node **source;
     ls_place *now;
-    char **before;
+    int first;  /* spare number first + i has the copy of now[i] */
     bool moved; /* ls_trainer.buffers_moved before the step */
 } ls_undo;
+
+/* A number in the type of its place, f32 or f64. */
+typedef union ls_number {
+    float narrow;
+    double wide;
+} ls_number;
+
+/* What is put for a micro-batch, and fetched from it. A step waits once, at its end, so each of its
+ * micro-batches has memory of its own. */
+typedef struct ls_micro_numbers {
+    int32_t real, track;
+    int64_t places[2];
+    ls_number *divisor, *loss; /* [objective.n_losses]; [losses] */
+} ls_micro_numbers;
 
 struct ls_trainer {
     ls_compiled compiled;
     ls_session *session;
     ls_tree *trees;                /* per unit */
+    int *levels;                   /* per unit: the first spare of its tree */
     ls_group *group;               /* NULL: one rank */
     int session_plan[LS_PROGRAMS]; /* number of each program in the session; -1: not there */
     ls_place *units, *grads;       /* per unit: this rank's slice of the parameters, and of their gradients */
@@ -77,7 +94,7 @@ struct ls_trainer {
     bool buffers_moved; /* those of rank 0 have changed since they were broadcast; the same on all ranks */
     ls_undo undo;       /* what a skipped step puts back */
     /* Inputs and outputs of the programs. What the programs do not have is no place. */
-    ls_place real, lr, step;
+    ls_place real, lr, step, largest_loss;
     ls_place *loss;    /* [losses]: the objective; with several losses then each of them */
     ls_place *divisor; /* [objective.n_losses] */
     ls_place *rows;    /* [objective.n]: of an evaluation */
@@ -96,6 +113,14 @@ struct ls_trainer {
     ls_place eval_predicted, eval_probability;
     ls_place grad_norm, applied, loss_scale;
     double *loss_of;         /* [M][losses]: of the step's micro-batches */
+    ls_micro_numbers *micro; /* [micro-batches of this rank] */
+    ls_number *numbers;      /* the memory of theirs */
+    struct {                 /* of `update`, in the same way */
+        ls_number lr, grad_norm, loss_scale;
+        int32_t applied;
+    } of_update;
+    ls_type *spares; /* [n_spares]: of the session, until it is made */
+    int n_spares;
     double *exchange;        /* a message of this rank, then those of every rank */
     char *staging;           /* compiled.staging_bytes bytes; NULL: none */
     ls_background prefault;  /* prefaults `staging` in another thread */
@@ -117,7 +142,7 @@ struct ls_trainer {
     bool ready;                 /* there are weights: ls_trainer_init was called, or something was loaded */
     bool used;                  /* state may differ from the zeros of fresh memory */
     _Atomic(const void *) user; /* the thread that is in a public function; NULL: none */
-    /* called after each run of a program; NULL: nothing is called */
+    /* called after each run of a program, which is then waited for; NULL: nothing is called */
     void (*after_run)(void *context, struct ls_trainer *t, int program);
     void *context;
 };
@@ -134,7 +159,7 @@ void ls_trainer_forget_copy(ls_trainer *t); /* local */
 ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function);
 void ls_trainer_leave(ls_trainer **entered);
 
-/* Creates a trainer of compiled programs, and takes ownership of them. Collective. */
+/* create.c: creates a trainer of compiled programs, and takes ownership of them. Collective. */
 ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group);
 
 /* fields.c: which inputs take fields. Lists those of the programs. */
@@ -169,23 +194,30 @@ ls_status ls_trainer_check_whole(const ls_trainer *t, int64_t samples, int64_t r
 /* One run of the evaluation program over what was fed. */
 ls_status ls_trainer_eval_fed(ls_trainer *t);
 
-/* micro.c: one run of a program. */
+/* micro.c: one run of a program. It is done after the next ls_session_wait. */
 ls_status ls_trainer_program(ls_trainer *t, int program);
-/* Runs this rank's micro-batch k. Its losses go to t->loss_of, its gradients to t->grads. */
+/* Runs this rank's micro-batch k. Its losses go to t->micro[k].loss, its gradients to t->grads. */
 ls_status ls_trainer_micro(ls_trainer *t, int64_t k);
 /* Says in the message of LS_E_NUMERIC why the step with these losses was not applied: it runs micro-batches
  * again, and looks at every value. The same on all ranks. Collective. */
 ls_status ls_trainer_explain(ls_trainer *t, ls_skip why);
 const char *ls_skip_name(ls_skip s); /* what was not finite, or why else: "loss" */
-ls_status ls_put_scalar(const ls_place *p, double x); /* f32 or f64 */
+/* Puts x in a place of f32 or f64, or fetches it; `room` must stay until the wait. */
+ls_status ls_put_number(const ls_place *p, ls_number *room, double x);
+ls_status ls_fetch_number(const ls_place *p, ls_number *room);
+double ls_number_of(const ls_place *p, const ls_number *room);
+ls_status ls_put_scalar(const ls_place *p, double x); /* and waits */
 ls_status ls_get_scalar(const ls_place *p, double *x);
 
-/* undo.c: finds what `micro` changes in place; copies it; puts the copies back. */
+/* create.c: asks for spare memory of the session that will be made; *number: of the spare. */
+ls_status ls_trainer_spare(ls_trainer *t, const ls_type *type, int *number);
+/* undo.c: finds what `micro` changes in place, before the session is made and after it; puts a copy of it
+ * into the queue; puts the copy back. */
 ls_status ls_trainer_undo_find(ls_trainer *t);
-ls_status ls_trainer_undo_keep(ls_trainer *t);
-ls_status ls_trainer_undo(ls_trainer *t);
+ls_status ls_trainer_undo_bind(ls_trainer *t);
+void ls_trainer_undo_keep(ls_trainer *t);
+void ls_trainer_undo(ls_trainer *t);
 void ls_undo_release(ls_undo *k);
-size_t ls_undo_bytes(const ls_undo *k);
 
 /* initial.c: gives the states of the programs their initial values, and the masks of dropout their seed. */
 ls_status ls_trainer_init_states(ls_trainer *t);

@@ -39,14 +39,14 @@ size_t ls_trainer_buffer_bytes(const ls_trainer *t)
     return bytes;
 }
 
-/* Copies between the buffers and t->shared_buffers. */
-static ls_status copy_buffers(ls_trainer *t, bool write)
+/* Puts copies between the buffers and t->shared_buffers into the queue. */
+static ls_status copy_buffers(ls_trainer *t, bool put)
 {
     char *at = t->shared_buffers;
     for (int i = 0; i < t->n_buffers; i++) {
         const ls_place *p = &t->buffers[i].place;
         const size_t bytes = ls_type_bytes(&p->type);
-        LS_TRY(write ? ls_session_write(p, at, bytes) : ls_session_read(p, at, bytes));
+        LS_TRY(put ? ls_session_put(p, at, bytes) : ls_session_fetch(p, at, bytes));
         at += bytes;
     }
     return LS_OK;
@@ -56,6 +56,7 @@ ls_status ls_trainer_share_buffers(ls_trainer *t)
 {
     if (t->group && t->buffers_moved) {
         LS_TRY(copy_buffers(t, false));
+        LS_TRY(ls_session_wait(t->session));
         LS_TRY(ls_group_broadcast(t->group, t->shared_buffers, ls_trainer_buffer_bytes(t), 0));
         LS_TRY(copy_buffers(t, true));
     }

@@ -1,6 +1,6 @@
 /* undo.c - what the program `micro` changes in place: the running statistics of batch norm. They advance
- * before it is known whether the step is applied. So each step begins with a copy, which a skipped step puts
- * back. */
+ * before it is known whether the step is applied. So each step begins with a copy in spares of the session,
+ * which a skipped step puts back. */
 #include <stdlib.h>
 
 #include "base/sys.h"
@@ -22,12 +22,15 @@ static const ls_node *changed(const ls_graph *g, const ls_node *n, int k)
 static ls_status add(ls_trainer *t, const ls_node *source)
 {
     ls_undo *k = &t->undo;
-    LS_TRY(ls_session_place_of(t->session, ls_source_is(source), ls_source_name(source), &k->now[k->n]));
+    int spare;
     for (int i = 0; i < k->n; i++)
-        if (ls_place_same(&k->now[i], &k->now[k->n]))
+        if (!ls_identity_order(ls_source_is(k->source[i]), ls_source_name(k->source[i]), ls_source_is(source),
+                               ls_source_name(source)))
             return LS_OK;
-    k->before[k->n] = ls_sys_malloc(ls_type_bytes(&k->now[k->n].type));
-    return ls_sys_have(k->before[k->n++]);
+    k->source[k->n] = source;
+    LS_TRY(ls_trainer_spare(t, ls_type_of(t->compiled.plans[LS_MICRO]->graph, source->out[0]), &spare));
+    k->first = k->n++ ? k->first : spare;
+    return LS_OK;
 }
 
 ls_status ls_trainer_undo_find(ls_trainer *t)
@@ -38,8 +41,8 @@ ls_status ls_trainer_undo_find(ls_trainer *t)
         for (int k = 0; k < g->nodes[i]->n_out; k++)
             most += changed(g, g->nodes[i], k) != NULL;
     t->undo.now = ls_sys_calloc((size_t)most + 1, sizeof *t->undo.now);
-    t->undo.before = ls_sys_calloc((size_t)most + 1, sizeof *t->undo.before);
-    if (!t->undo.now || !t->undo.before)
+    t->undo.source = ls_sys_calloc((size_t)most + 1, sizeof *t->undo.source);
+    if (!t->undo.now || !t->undo.source)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int i = 0; g && i < g->n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_out; k++)
@@ -48,37 +51,38 @@ ls_status ls_trainer_undo_find(ls_trainer *t)
     return LS_OK;
 }
 
-ls_status ls_trainer_undo_keep(ls_trainer *t)
+ls_status ls_trainer_undo_bind(ls_trainer *t)
 {
-    const ls_undo *k = &t->undo;
-    t->undo.moved = t->buffers_moved;
+    ls_undo *k = &t->undo;
     for (int i = 0; i < k->n; i++)
-        LS_TRY(ls_session_read(&k->now[i], k->before[i], ls_type_bytes(&k->now[i].type)));
+        LS_TRY(ls_session_place_of(t->session, ls_source_is(k->source[i]), ls_source_name(k->source[i]),
+                                   &k->now[i]));
     return LS_OK;
 }
 
-ls_status ls_trainer_undo(ls_trainer *t)
+void ls_trainer_undo_keep(ls_trainer *t)
+{
+    ls_undo *k = &t->undo;
+    k->moved = t->buffers_moved;
+    for (int i = 0; i < k->n; i++) {
+        const ls_place before = ls_session_spare(t->session, k->first + i);
+        ls_session_copy(&before, &k->now[i]);
+    }
+}
+
+void ls_trainer_undo(ls_trainer *t)
 {
     const ls_undo *k = &t->undo;
     t->buffers_moved = k->moved;
-    for (int i = 0; i < k->n; i++)
-        LS_TRY(ls_session_write(&k->now[i], k->before[i], ls_type_bytes(&k->now[i].type)));
-    return LS_OK;
+    for (int i = 0; i < k->n; i++) {
+        const ls_place before = ls_session_spare(t->session, k->first + i);
+        ls_session_copy(&k->now[i], &before);
+    }
 }
 
 void ls_undo_release(ls_undo *k)
 {
-    for (int i = 0; i < k->n; i++)
-        free(k->before[i]);
     free(k->now);
-    free(k->before);
+    free(k->source);
     *k = (ls_undo){ 0 };
-}
-
-size_t ls_undo_bytes(const ls_undo *k)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < k->n; i++)
-        bytes += ls_type_bytes(&k->now[i].type);
-    return bytes;
 }

@@ -8,7 +8,7 @@
 #include "golden/training.h"
 #include "support/values.h"
 
-enum { N = 40, MOST = 20 };
+enum { N = 40, MOST = 20, LEVELS = 5 };
 static float gradients[MOST][N];
 static double losses[MOST];
 
@@ -43,21 +43,56 @@ static void tree_sum(int first, int n, float *sum, double *loss)
     *loss = *loss + other_loss;
 }
 
+/* A tree over a value of type `type`, in a session of its own, with one spare too many in front. */
+typedef struct summing {
+    ls_tree t;
+    ls_graph *g;
+    ls_plan *p;
+    ls_session *s;
+} summing;
+
+static void tree_start(summing *k, const char *device, ls_type type, int levels, bool running)
+{
+    ls_type spares[LEVELS + 1] = { LS_TYPE(LS_F32, 3) };
+    ls_place grad;
+    for (int i = 0; i < levels; i++)
+        spares[i + 1] = type;
+    ls_device d;
+    ASSERT_OK(ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 2 }));
+    ASSERT_OK(ls_graph_create(&k->g, "tree"));
+    ls_output(k->g, "y", ls_relu(k->g, ls_input(k->g, "grad", type)));
+    ASSERT_OK(ls_plan_create(&k->p, k->g, &d, NULL));
+    ASSERT_OK(ls_session_create_with(&k->s, 1, &k->p,
+                                     &(ls_session_opts){ .n_spares = levels + 1, .spares = spares }));
+    ASSERT_OK(ls_session_place(k->s, "grad", &grad));
+    ASSERT_OK(ls_tree_init(&k->t, &d, &grad, 1, levels, running));
+}
+
+static void tree_put(summing *k, const void *grad, bool last)
+{
+    ASSERT_OK(ls_session_write(&k->t.grad, grad, ls_type_bytes(&k->t.grad.type)));
+    ls_tree_add(&k->t, last);
+}
+
+static void tree_stop(summing *k)
+{
+    ls_session_destroy(&k->s);
+    ls_plan_destroy(&k->p);
+    ls_graph_destroy(&k->g);
+}
+
 static void sum_by_tree(const char *device, int m, int levels, bool running, float *grad, double *loss)
 {
-    ls_device d;
-    ls_tree t;
-    ASSERT_OK(ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 2 }));
-    ASSERT_OK(ls_tree_create(&t, &d, LS_TYPE(LS_F32, N), levels, running));
+    summing k;
+    tree_start(&k, device, LS_TYPE(LS_F32, N), levels, running);
     for (int repeat = 0; repeat < 2; repeat++) { /* the second step starts anew */
-        ls_tree_begin(&t);
-        for (int k = 0; k < m; k++) {
-            memcpy(grad, gradients[k], sizeof gradients[0]);
-            ls_tree_add(&t, grad, k + 1 == m);
-        }
+        ls_tree_begin(&k.t);
+        for (int i = 0; i < m; i++)
+            tree_put(&k, gradients[i], i + 1 == m);
     }
+    ASSERT_OK(ls_session_read(&k.t.grad, grad, sizeof gradients[0]));
     *loss = ls_tree_sum(losses, m, running);
-    ls_tree_release(&t);
+    tree_stop(&k);
 }
 
 static void tree_order(void **state)
@@ -135,24 +170,25 @@ static void through_a_step(void **state)
                                     .threads = 2, .accumulation = how ? LS_SUM_RUNNING : LS_SUM_TREE));
         ASSERT_OK(ls_trainer_init(one, 3));
         ASSERT_OK(ls_trainer_init(all, 3));
-        ls_tree t;
-        ASSERT_OK(ls_tree_create(&t, &all->compiled.device, all->grads[0].type, 3, how));
+        summing sums;
+        tree_start(&sums, "cpu", all->grads[0].type, 3, how);
         float *grad = malloc(ls_type_bytes(&all->grads[0].type));
         double parts[M];
-        ls_tree_begin(&t);
+        ls_tree_begin(&sums.t);
         for (int m = 0; m < M; m++) {
             ASSERT_OK(ls_trainer_step(one, images + m * ROWS * PIXELS, labels + m * ROWS, M * ROWS, 0, &r));
             ASSERT_OK(ls_session_read(&one->grads[0], grad, ls_type_bytes(&all->grads[0].type)));
             parts[m] = r.loss;
-            ls_tree_add(&t, grad, m + 1 == M);
+            tree_put(&sums, grad, m + 1 == M);
         }
         ASSERT_OK(ls_trainer_step(all, images, labels, M * ROWS, 0, &r));
         const double loss = ls_tree_sum(parts, M, how);
         assert_true(r.loss == loss && loss > 1);
+        ASSERT_OK(ls_session_read(&sums.t.grad, grad, ls_type_bytes(&all->grads[0].type)));
         void *sum = place_copy(&all->grads[0]);
         assert_memory_equal(sum, grad, ls_type_bytes(&all->grads[0].type));
         free(sum);
-        ls_tree_release(&t);
+        tree_stop(&sums);
         free(grad);
         ls_trainer_destroy(&one);
         ls_trainer_destroy(&all);

@@ -70,7 +70,9 @@ static ls_status train(ls_group *g, bool wide, const ls_trainer_opts *o, report 
         LS_TRY(ls_trainer_step(t, &images[0][0][0], &labels[0][0], 16, 1e-3, &r));
     }
     *out = (report){ .loss = r.loss,
-                     .planned = (int64_t)ls_session_bytes(t->session),
+                     /* without the sums of micro-batches */
+                     .planned = (int64_t)ls_session_bytes(t->session) -
+                                (int64_t)ls_compiled_tree_bytes(&t->compiled),
                      .node = (int64_t)ls_session_node_bytes(t->session),
                      .shared = of_kernel("Pss_Shmem:"),
                      .private = of_kernel("Pss_Anon:") };
