@@ -16,9 +16,10 @@ typedef struct bench {
     ls_stopwatch watch;
     void *room;
     size_t bytes;
+    void *to, *from; /* of a copy of `bytes`, if there is no kernel */
 } bench;
 
-/* Seconds of one call: the fastest of all calls that fit into `budget` seconds, at least two. */
+/* Seconds of one call, or copy: the fastest of all that fit into `budget` seconds, at least two. */
 static ls_status fastest(double *best, bench *b, double budget)
 {
     ls_stopwatch *w = &b->watch;
@@ -27,7 +28,10 @@ static ls_status fastest(double *best, bench *b, double budget)
     for (int n = 0; n < 2 || ls_now() - start < budget; n += w->ahead) {
         for (w->n = 0; w->n < w->ahead;) {
             LS_TRY(ls_stopwatch_begin(w, 0));
-            w->ops->run(w->queue, b->kernel, &b->args);
+            if (b->kernel)
+                w->ops->run(w->queue, b->kernel, &b->args);
+            else
+                w->ops->copy(w->queue, b->to, b->from, b->bytes);
             ls_stopwatch_end(w);
         }
         LS_TRY(w->ops->wait(w->queue, NULL));
@@ -148,31 +152,73 @@ ls_status ls_calibration_check(const ls_device *d, int cores)
                          two * 1e-9, one * 1e-9);
 }
 
+/* Bytes/s of copies from pinned host memory to the device, and back. */
+static ls_status link_rates(ls_calibration *c, const ls_device *d)
+{
+    const size_t bytes = 16 << 20;
+    const ls_queue_ops *q = d->ops->queue;
+    double seconds;
+    bench b = { .bytes = bytes };
+    void *pinned;
+    LS_TRY(q->pinned(&pinned, d, bytes));
+    ls_status s = q->room(&b.room, d, bytes);
+    if (s == LS_OK) {
+        s = ls_stopwatch_open(&b.watch, d);
+        for (int back = 0; back < 2 && s == LS_OK; back++) {
+            b.to = back ? pinned : b.room;
+            b.from = back ? b.room : pinned;
+            s = fastest(&seconds, &b, 0.03);
+            *(back ? &c->to_host : &c->to_device) = (double)bytes / seconds;
+        }
+        ls_stopwatch_close(&b.watch);
+        q->release(b.room, bytes);
+    }
+    q->unpin(pinned, bytes);
+    return s == LS_OK ? s : ls_fail(s, "calibration: %s", ls_error_message());
+}
+
+/* Of one device, without `host`. */
+static ls_status measure(ls_calibration *c, const ls_device *d)
+{
+    ls_calibration_of(c, d);
+    c->flops = d->ops->peak(d->arch, LS_F32, d->threads, 5);
+    double tall = 0, cube = 0, cache = 0, memory = 0;
+    /* so large that activations are not in L2, as in a step */
+    LS_TRY(product_rate(&tall, d, 16384, 128, 128));
+    LS_TRY(product_rate(&cube, d, 512, 512, 512));
+    c->gemm_efficiency = (tall + cube) / 2 / c->flops;
+    const int64_t small = 1 << 16, large = 8 << 20; /* 3 x 256 KiB; 3 x 32 MiB */
+    LS_TRY(add_seconds(&cache, d, small));
+    LS_TRY(add_seconds(&memory, d, large));
+    c->bytes_cache = 12.0 * (double)small / cache;
+    c->bytes_memory = 12.0 * (double)large / memory;
+    LS_TRY(add_seconds(&c->op_overhead, d, 16));
+    ls_device whole = *d;
+    whole.threads = c->cores = ls_cpu_count() > d->threads ? ls_cpu_count() : d->threads;
+    c->all_flops = c->cores > c->threads ? d->ops->peak(d->arch, LS_F32, c->cores, 5) : c->flops;
+    LS_TRY(add_seconds(&memory, &whole, large));
+    c->all_memory = 12.0 * (double)large / memory;
+    return d->ops->queue->apart ? link_rates(c, d) : LS_OK;
+}
+
 ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
 {
     if (!d->ops->peak)
         return ls_fail(LS_E_UNSUPPORTED, "calibration is for device cpu, not %s", d->ops->name);
     if (!d->here)
         return ls_fail(LS_E_UNSUPPORTED, "calibration: this machine has no %s", d->arch->name);
-    ls_calibration c = { .arch = d->arch->name, .threads = d->threads };
-    ls_calibration_cpu(c.cpu);
-    c.flops = d->ops->peak(d->arch, LS_F32, d->threads, 5);
-    double tall = 0, cube = 0, cache = 0, memory = 0;
-    /* so large that activations are not in L2, as in a step */
-    LS_TRY(product_rate(&tall, d, 16384, 128, 128));
-    LS_TRY(product_rate(&cube, d, 512, 512, 512));
-    c.gemm_efficiency = (tall + cube) / 2 / c.flops;
-    const int64_t small = 1 << 16, large = 8 << 20; /* 3 x 256 KiB; 3 x 32 MiB */
-    LS_TRY(add_seconds(&cache, d, small));
-    LS_TRY(add_seconds(&memory, d, large));
-    c.bytes_cache = 12.0 * (double)small / cache;
-    c.bytes_memory = 12.0 * (double)large / memory;
-    LS_TRY(add_seconds(&c.op_overhead, d, 16));
-    ls_device whole = *d;
-    whole.threads = c.cores = ls_cpu_count() > d->threads ? ls_cpu_count() : d->threads;
-    c.all_flops = c.cores > c.threads ? d->ops->peak(d->arch, LS_F32, c.cores, 5) : c.flops;
-    LS_TRY(add_seconds(&memory, &whole, large));
-    c.all_memory = 12.0 * (double)large / memory;
+    ls_calibration c;
+    ls_device host;
+    LS_TRY(measure(&c, d));
+    if (d->ops->queue->apart) {
+        LS_TRY(ls_calibration_host(&host, d));
+        LS_TRY(ls_sys_have(c.host = ls_sys_calloc(1, sizeof *c.host)));
+        const ls_status s = measure(c.host, &host);
+        if (s != LS_OK) {
+            ls_calibration_release(&c);
+            return s;
+        }
+    }
     *out = c;
     return LS_OK;
 }
