@@ -115,7 +115,8 @@ static ls_status map_regions(replay *r)
         const ls_alloc *a = &p->allocs[i];
         const size_t end = a->offset + a->bytes;
         const ls_memory m = memory_of(a);
-        r->bytes[m] = end > r->bytes[m] ? end : r->bytes[m];
+        if (m != LS_MEM_PINNED) /* collectives alone use it */
+            r->bytes[m] = end > r->bytes[m] ? end : r->bytes[m];
     }
     for (int k = 0; k < LS_MEM_COUNT; k++)
         if (r->bytes[k])
