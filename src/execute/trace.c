@@ -240,6 +240,7 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
 typedef struct row {
     char *what;
     double seconds, flops, bytes;
+    double limit; /* seconds that the device needs at least; 0 without a calibration */
     int calls;
 } row;
 
@@ -253,8 +254,18 @@ static int by_time(const void *pa, const void *pb)
     return a->seconds != b->seconds ? (a->seconds > b->seconds ? -1 : 1) : strcmp(a->what, b->what);
 }
 
+static double limit_of(const ls_plan *p, ls_cost cost, const ls_calibration *all)
+{
+    const ls_calibration *c = all && ls_calibration_on_host(all, &p->device) ? all->host : all;
+    if (!c)
+        return 0;
+    const double arithmetic = cost.flops / c->flops,
+                 traffic = cost.bytes / (cost.bytes <= (1 << 20) ? c->bytes_cache : c->bytes_memory);
+    return arithmetic > traffic ? arithmetic : traffic;
+}
+
 /* Makes a row for each op with its operand types, most time first. Returns how many. */
-static int gather(ls_arena *scratch, const ls_profile *p, row **out, double *total)
+static int gather(ls_arena *scratch, const ls_profile *p, const ls_calibration *c, row **out, double *total)
 {
     int most = 0, n = 0;
     for (const ls_profile_run *r = p->first; r; r = r->next)
@@ -269,8 +280,12 @@ static int gather(ls_arena *scratch, const ls_profile *p, row **out, double *tot
             ls_str_add(&text, PARTS[s->part]);
             ls_node_text(&text, r->plan->graph, r->plan->graph->nodes[s->node]);
             const double seconds = r->times[r->plan->n_steps + k];
-            rows[n++] = (row){ ls_arena_strdup(scratch, text.no_memory ? NULL : text.data), seconds,
-                               s->cost.flops, s->cost.bytes, 1 };
+            rows[n++] = (row){ .what = ls_arena_strdup(scratch, text.no_memory ? NULL : text.data),
+                               .seconds = seconds,
+                               .flops = s->cost.flops,
+                               .bytes = s->cost.bytes,
+                               .limit = limit_of(r->plan, s->cost, c),
+                               .calls = 1 };
             *total += seconds;
         }
     ls_str_release(&text);
@@ -284,6 +299,7 @@ static int gather(ls_arena *scratch, const ls_profile *p, row **out, double *tot
             same->seconds += rows[k].seconds;
             same->flops += rows[k].flops;
             same->bytes += rows[k].bytes;
+            same->limit += rows[k].limit;
             same->calls++;
         } else {
             rows[kinds++] = rows[k];
@@ -300,7 +316,7 @@ void ls_profile_table(ls_str *out, const ls_profile *p, const ls_calibration *c,
     ls_arena_init(&scratch);
     row *rows = NULL;
     double total;
-    const int n = gather(&scratch, p, &rows, &total);
+    const int n = gather(&scratch, p, c, &rows, &total);
     ls_str_add(out, scratch.no_memory || p->arena.no_memory ? NULL : "");
     ls_str_printf(out, "%d runs, %.3f ms in ops\n%7s %10s %7s %9s %8s %8s  %s\n", p->n, total * 1e3, "calls",
                   "us/call", "share", "GFLOP/s", "GB/s", c ? "of limit" : "", "op");
@@ -308,14 +324,10 @@ void ls_profile_table(ls_str *out, const ls_profile *p, const ls_calibration *c,
         const row *r = &rows[k];
         ls_str_printf(out, "%7d %10.1f %6.1f%% %9.1f %8.1f ", r->calls, r->seconds / r->calls * 1e6,
                       100 * r->seconds / total, r->flops / r->seconds / 1e9, r->bytes / r->seconds / 1e9);
-        if (c) {
-            const double arithmetic = r->flops / c->flops,
-                         traffic = r->bytes /
-                                   (r->bytes / r->calls <= (1 << 20) ? c->bytes_cache : c->bytes_memory);
-            ls_str_printf(out, "%7.0f%%", 100 * (arithmetic > traffic ? arithmetic : traffic) / r->seconds);
-        } else {
+        if (c)
+            ls_str_printf(out, "%7.0f%%", 100 * r->limit / r->seconds);
+        else
             ls_str_printf(out, "%8s", "");
-        }
         ls_str_printf(out, "  %s\n", r->what);
     }
     if (!c)

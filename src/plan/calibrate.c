@@ -7,25 +7,38 @@
 #include "base/sys.h"
 #include "base/thread_pool.h"
 #include "internal.h"
+#include "stopwatch.h"
 
 typedef struct bench {
     const ls_kernel *kernel;
     ls_kernel_args args;
     ls_tensor in[4], out[2];
+    ls_stopwatch watch;
+    void *room;
+    size_t bytes;
+    void *to, *from; /* of a copy of `bytes`, if there is no kernel */
 } bench;
 
-/* Seconds of one call: the fastest of all calls that fit into `budget` seconds, at least two. */
-static double fastest(bench *b, double budget)
+/* Seconds of one call, or copy: the fastest of all that fit into `budget` seconds, at least two. */
+static ls_status fastest(double *best, bench *b, double budget)
 {
-    double best = 1e30;
+    ls_stopwatch *w = &b->watch;
+    *best = 1e30;
     const double start = ls_now();
-    for (int n = 0; n < 2 || ls_now() - start < budget; n++) {
-        const double t = ls_now();
-        b->kernel->run(&b->args);
-        const double seconds = ls_now() - t;
-        best = seconds < best ? seconds : best;
+    for (int n = 0; n < 2 || ls_now() - start < budget; n += w->ahead) {
+        for (w->n = 0; w->n < w->ahead;) {
+            LS_TRY(ls_stopwatch_begin(w, 0));
+            if (b->kernel)
+                w->ops->run(w->queue, b->kernel, &b->args);
+            else
+                w->ops->copy(w->queue, b->to, b->from, b->bytes);
+            ls_stopwatch_end(w);
+        }
+        LS_TRY(w->ops->wait(w->queue, NULL));
+        for (int i = 0; i < w->n; i++)
+            *best = ls_stopwatch_seconds(w, i) < *best ? ls_stopwatch_seconds(w, i) : *best;
     }
-    return best;
+    return LS_OK;
 }
 
 static ls_status bench_make(bench *b, const ls_device *d, const char *op, const void *attrs, int n_in,
@@ -51,28 +64,48 @@ static ls_status bench_make(bench *b, const ls_device *d, const char *op, const 
                : ls_fail(LS_E_UNSUPPORTED, "calibration: device %s cannot run %s: %s", d->ops->name, op, why);
 }
 
-/* One block of memory for all operands. It is filled with small numbers, because subnormal numbers or NaN
- * would be slower. */
-static ls_status bench_memory(bench *b, void **memory)
+/* One room for all operands. It is filled with small numbers, because subnormal numbers or NaN would be
+ * slower. */
+static ls_status bench_room(bench *b)
 {
+    enum { PERIOD = 61, BLOCK = 2048 * PERIOD };
+    ls_stopwatch *w = &b->watch;
     size_t bytes = b->kernel->workspace ? ls_align_up(b->kernel->workspace(&b->args)) : 0;
     const size_t workspace = bytes;
     for (int i = 0; i < b->args.n_in + 1; i++)
         bytes += ls_align_up(ls_type_bytes(i < b->args.n_in ? &b->in[i].type : &b->out[0].type));
-    float *p = ls_sys_aligned_alloc(LS_ALIGN, bytes);
-    if (!p)
-        return ls_fail(LS_E_MEMORY, "calibration: out of memory (%zu bytes)", bytes);
-    for (size_t i = 0; i < bytes / sizeof *p; i++)
-        p[i] = (float)(i % 61) / 61 - 0.5f;
-    *memory = p;
-    char *at = (char *)p + workspace;
-    b->args.workspace = workspace ? p : NULL;
+    LS_TRY(w->ops->room(&b->room, w->device, bytes));
+    b->bytes = bytes;
+    float *block = ls_sys_malloc(BLOCK * sizeof *block);
+    LS_TRY(ls_sys_have(block));
+    for (int i = 0; i < BLOCK; i++)
+        block[i] = (float)(i % PERIOD) / PERIOD - 0.5f;
+    ls_stopwatch_fill(w, b->room, bytes, block, BLOCK * sizeof *block);
+    const ls_status s = w->ops->wait(w->queue, NULL);
+    free(block);
+    char *at = (char *)b->room + workspace;
+    b->args.workspace = workspace ? b->room : NULL;
     for (int i = 0; i < b->args.n_in + 1; i++) {
         ls_tensor *t = i < b->args.n_in ? &b->in[i] : &b->out[0];
         t->data = at;
         at += ls_align_up(ls_type_bytes(&t->type));
     }
-    return LS_OK;
+    return s;
+}
+
+/* Seconds of one call of b's kernel. */
+static ls_status bench_seconds(double *seconds, bench *b, const ls_device *d, double budget)
+{
+    LS_TRY(ls_stopwatch_open(&b->watch, d));
+    const ls_queue_ops *q = b->watch.ops;
+    b->args.queue = b->watch.queue;
+    ls_status s = bench_room(b);
+    if (s == LS_OK)
+        s = fastest(seconds, b, budget);
+    ls_stopwatch_close(&b->watch);
+    if (b->room)
+        q->release(b->room, b->bytes);
+    return s == LS_OK ? s : ls_fail(s, "calibration: %s", ls_error_message());
 }
 
 /* FLOP/s of x [m, k] · w [n, k]ᵀ. */
@@ -80,12 +113,11 @@ static ls_status product_rate(double *rate, const ls_device *d, int64_t m, int64
 {
     const ls_linear_attrs attrs = { .act = LS_ACT_NONE };
     bench b;
-    void *memory;
+    double seconds = 0;
     LS_TRY(bench_make(&b, d, "linear", &attrs, 2, (ls_type[]){ LS_TYPE(LS_F32, m, k), LS_TYPE(LS_F32, n, k) },
                       &LS_TYPE(LS_F32, m, n)));
-    LS_TRY(bench_memory(&b, &memory));
-    *rate = 2.0 * (double)(m * n * k) / fastest(&b, 0.03);
-    free(memory);
+    LS_TRY(bench_seconds(&seconds, &b, d, 0.03));
+    *rate = 2.0 * (double)(m * n * k) / seconds;
     return LS_OK;
 }
 
@@ -93,13 +125,10 @@ static ls_status product_rate(double *rate, const ls_device *d, int64_t m, int64
 static ls_status add_seconds(double *seconds, const ls_device *d, int64_t n)
 {
     bench b;
-    void *memory;
     LS_TRY(bench_make(&b, d, "add", NULL, 2, (ls_type[]){ LS_TYPE(LS_F32, n), LS_TYPE(LS_F32, n) },
                       &LS_TYPE(LS_F32, n)));
-    LS_TRY(bench_memory(&b, &memory));
-    *seconds = fastest(&b, n > 1 << 20 ? 0.1 : 0.03); /* memory is what neighbours disturb most */
-    free(memory);
-    return LS_OK;
+    /* memory is what neighbours disturb most */
+    return bench_seconds(seconds, &b, d, n > 1 << 20 ? 0.1 : 0.03);
 }
 
 int ls_calibration_cores(void)
@@ -123,31 +152,73 @@ ls_status ls_calibration_check(const ls_device *d, int cores)
                          two * 1e-9, one * 1e-9);
 }
 
+/* Bytes/s of copies from pinned host memory to the device, and back. */
+static ls_status link_rates(ls_calibration *c, const ls_device *d)
+{
+    const size_t bytes = 16 << 20;
+    const ls_queue_ops *q = d->ops->queue;
+    double seconds;
+    bench b = { .bytes = bytes };
+    void *pinned;
+    LS_TRY(q->pinned(&pinned, d, bytes));
+    ls_status s = q->room(&b.room, d, bytes);
+    if (s == LS_OK) {
+        s = ls_stopwatch_open(&b.watch, d);
+        for (int back = 0; back < 2 && s == LS_OK; back++) {
+            b.to = back ? pinned : b.room;
+            b.from = back ? b.room : pinned;
+            s = fastest(&seconds, &b, 0.03);
+            *(back ? &c->to_host : &c->to_device) = (double)bytes / seconds;
+        }
+        ls_stopwatch_close(&b.watch);
+        q->release(b.room, bytes);
+    }
+    q->unpin(pinned, bytes);
+    return s == LS_OK ? s : ls_fail(s, "calibration: %s", ls_error_message());
+}
+
+/* Of one device, without `host`. */
+static ls_status measure(ls_calibration *c, const ls_device *d)
+{
+    ls_calibration_of(c, d);
+    c->flops = d->ops->peak(d->arch, LS_F32, d->threads, 5);
+    double tall = 0, cube = 0, cache = 0, memory = 0;
+    /* so large that activations are not in L2, as in a step */
+    LS_TRY(product_rate(&tall, d, 16384, 128, 128));
+    LS_TRY(product_rate(&cube, d, 512, 512, 512));
+    c->gemm_efficiency = (tall + cube) / 2 / c->flops;
+    const int64_t small = 1 << 16, large = 8 << 20; /* 3 x 256 KiB; 3 x 32 MiB */
+    LS_TRY(add_seconds(&cache, d, small));
+    LS_TRY(add_seconds(&memory, d, large));
+    c->bytes_cache = 12.0 * (double)small / cache;
+    c->bytes_memory = 12.0 * (double)large / memory;
+    LS_TRY(add_seconds(&c->op_overhead, d, 16));
+    ls_device whole = *d;
+    whole.threads = c->cores = ls_cpu_count() > d->threads ? ls_cpu_count() : d->threads;
+    c->all_flops = c->cores > c->threads ? d->ops->peak(d->arch, LS_F32, c->cores, 5) : c->flops;
+    LS_TRY(add_seconds(&memory, &whole, large));
+    c->all_memory = 12.0 * (double)large / memory;
+    return d->ops->queue->apart ? link_rates(c, d) : LS_OK;
+}
+
 ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
 {
     if (!d->ops->peak)
         return ls_fail(LS_E_UNSUPPORTED, "calibration is for device cpu, not %s", d->ops->name);
     if (!d->here)
         return ls_fail(LS_E_UNSUPPORTED, "calibration: this machine has no %s", d->arch->name);
-    ls_calibration c = { .arch = d->arch->name, .threads = d->threads };
-    ls_calibration_cpu(c.cpu);
-    c.flops = d->ops->peak(d->arch, LS_F32, d->threads, 5);
-    double tall = 0, cube = 0, cache = 0, memory = 0;
-    /* so large that activations are not in L2, as in a step */
-    LS_TRY(product_rate(&tall, d, 16384, 128, 128));
-    LS_TRY(product_rate(&cube, d, 512, 512, 512));
-    c.gemm_efficiency = (tall + cube) / 2 / c.flops;
-    const int64_t small = 1 << 16, large = 8 << 20; /* 3 x 256 KiB; 3 x 32 MiB */
-    LS_TRY(add_seconds(&cache, d, small));
-    LS_TRY(add_seconds(&memory, d, large));
-    c.bytes_cache = 12.0 * (double)small / cache;
-    c.bytes_memory = 12.0 * (double)large / memory;
-    LS_TRY(add_seconds(&c.op_overhead, d, 16));
-    ls_device whole = *d;
-    whole.threads = c.cores = ls_cpu_count() > d->threads ? ls_cpu_count() : d->threads;
-    c.all_flops = c.cores > c.threads ? d->ops->peak(d->arch, LS_F32, c.cores, 5) : c.flops;
-    LS_TRY(add_seconds(&memory, &whole, large));
-    c.all_memory = 12.0 * (double)large / memory;
+    ls_calibration c;
+    ls_device host;
+    LS_TRY(measure(&c, d));
+    if (d->ops->queue->apart) {
+        LS_TRY(ls_calibration_host(&host, d));
+        LS_TRY(ls_sys_have(c.host = ls_sys_calloc(1, sizeof *c.host)));
+        const ls_status s = measure(c.host, &host);
+        if (s != LS_OK) {
+            ls_calibration_release(&c);
+            return s;
+        }
+    }
     *out = c;
     return LS_OK;
 }

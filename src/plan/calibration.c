@@ -1,8 +1,8 @@
-/* calibration.c - a machine's calibration: its file, and what it says about a kernel call.
+/* calibration.c - a device's calibration: its file, and what it says about a kernel call.
  *
- * The file is JSON in the user's cache, one for each processor, instruction set, number of threads and
- * program. A hash of the program's code stands in its name and in it: with other kernels its times would be
- * wrong. So builds that are used in turns keep their files. */
+ * The file is JSON in the user's cache, one for each processor, device, arch, number of threads and program.
+ * A hash of the program's code stands in its name and in it: with other kernels its times would be wrong. So
+ * builds that are used in turns keep their files. */
 #include "calibration.h"
 
 #include <dirent.h>
@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "device/queue.h"
 #include "graph/op.h"
 #include "node.h"
 
@@ -113,6 +114,10 @@ void ls_calibration_release(ls_calibration *c)
     free(c->times);
     c->times = NULL;
     c->n_times = c->room = 0;
+    if (c->host)
+        ls_calibration_release(c->host);
+    free(c->host);
+    c->host = NULL;
 }
 
 /* Seconds by the general speeds. */
@@ -151,6 +156,26 @@ double ls_calibration_seconds(const ls_calibration *c, uint64_t call, uint64_t k
 
 /* ---- the file */
 
+static const char CPU[] = "cpu"; /* the device of names and files that name none */
+
+void ls_calibration_of(ls_calibration *out, const ls_device *d)
+{
+    *out = (ls_calibration){ .device = d->ops->computes ? d->ops->name : CPU, /* (null is an idle CPU) */
+                             .arch = d->arch->name,
+                             .threads = d->threads };
+    ls_calibration_cpu(out->cpu);
+}
+
+ls_status ls_calibration_host(ls_device *out, const ls_device *d)
+{
+    return ls_device_open(out, CPU, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = d->threads });
+}
+
+bool ls_calibration_on_host(const ls_calibration *c, const ls_device *d)
+{
+    return c->host && !d->ops->queue->apart;
+}
+
 void ls_calibration_cpu(char out[64])
 {
     snprintf(out, 64, "unknown");
@@ -166,10 +191,12 @@ void ls_calibration_cpu(char out[64])
 }
 
 /* What the names of all programs' files begin with: calibration-<hash of the processor's
- * name>-<isa>-<threads> */
+ * name>-<device>-<arch>-<threads>, of device cpu without the device. */
 static void stem_of(char stem[96], const ls_calibration *c)
 {
-    snprintf(stem, 96, "calibration-%08x-%s-%d", (unsigned)ls_hash_text(c->cpu), c->arch, c->threads);
+    const bool cpu = strcmp(c->device, CPU) == 0;
+    snprintf(stem, 96, "calibration-%08x-%s%s%s-%d", (unsigned)ls_hash_text(c->cpu), cpu ? "" : c->device,
+             cpu ? "" : "-", c->arch, c->threads);
 }
 
 /* The file <stem>-<hash of the code>.json of the cache folder; malloc'ed. */
@@ -235,7 +262,7 @@ typedef struct field {
     const char *key;
     double *to;
 } field;
-enum { FIELDS = 7 };
+enum { NEEDED = 7, FIELDS = 9 }; /* those behind NEEDED are 0 if they are not there */
 static void fields(field f[FIELDS], ls_calibration *c)
 {
     const field all[FIELDS] = { { "flops", &c->flops },
@@ -244,7 +271,9 @@ static void fields(field f[FIELDS], ls_calibration *c)
                                 { "bytes_memory", &c->bytes_memory },
                                 { "op_overhead", &c->op_overhead },
                                 { "all_flops", &c->all_flops },
-                                { "all_memory", &c->all_memory } };
+                                { "all_memory", &c->all_memory },
+                                { "to_device", &c->to_device },
+                                { "to_host", &c->to_host } };
     memcpy(f, all, sizeof all);
 }
 
@@ -287,18 +316,20 @@ ls_status ls_calibration_save(const ls_calibration *given)
     ls_json_int(&j, "version", VERSION);
     hex_json(&j, "code", code_hash());
     ls_json_text(&j, "cpu", c.cpu);
+    ls_json_text(&j, "device", c.device);
     ls_json_text(&j, "isa", c.arch);
     ls_json_int(&j, "threads", c.threads);
     ls_json_int(&j, "cores", c.cores);
     for (int i = 0; i < FIELDS; i++)
-        ls_json_f64(&j, f[i].key, *f[i].to);
+        if (i < NEEDED || *f[i].to != 0)
+            ls_json_f64(&j, f[i].key, *f[i].to);
     times_json(&j, &c);
     ls_json_close_object(&j);
     const ls_status s = ls_json_write(&j, path);
     if (s == LS_OK)
         remove_old(&c);
     free(path);
-    return s;
+    return s == LS_OK && c.host ? ls_calibration_save(c.host) : s;
 }
 
 static const char *text_of(const json_t *o, const char *key)
@@ -345,11 +376,13 @@ static ls_status read_calibration(ls_calibration *out, const json_t *root, const
         strcmp(text_of(root, "code"), hash))
         return ls_fail(
             LS_E_IO, "%s was measured by another build of lockstep; `lockstep doctor` measures again", path);
-    if (strcmp(text_of(root, "cpu"), out->cpu) || strcmp(text_of(root, "isa"), out->arch) ||
+    const char *device = text_of(root, "device");
+    if (strcmp(text_of(root, "cpu"), out->cpu) || strcmp(*device ? device : CPU, out->device) ||
+        strcmp(text_of(root, "isa"), out->arch) ||
         json_integer_value(json_object_get(root, "threads")) != out->threads)
         return ls_fail(LS_E_IO,
-                       "%s is for another processor, instruction set or number of threads; `lockstep doctor` "
-                       "measures again",
+                       "%s is for another processor, device, instruction set or number of threads; `lockstep "
+                       "doctor` measures again",
                        path);
     const json_int_t cores = json_integer_value(json_object_get(root, "cores"));
     if (cores < 1 || cores > INT_MAX)
@@ -358,19 +391,19 @@ static ls_status read_calibration(ls_calibration *out, const json_t *root, const
     field f[FIELDS];
     fields(f, out);
     for (int i = 0; i < FIELDS; i++) {
-        *f[i].to = json_number_value(json_object_get(root, f[i].key));
-        if (!(*f[i].to > 0))
+        const json_t *number = json_object_get(root, f[i].key);
+        *f[i].to = json_number_value(number);
+        if (!(*f[i].to > 0) && (number || i < NEEDED))
             return no_number(path, f[i].key);
     }
     return read_times(out, json_object_get(root, "times"), path);
 }
 
-ls_status ls_calibration_load(ls_calibration *out, const ls_device *d)
+/* Of one device, without `host`. */
+static ls_status load(ls_calibration *out, const ls_device *d)
 {
-    if (d->ops == &ls_device_ref)
-        return ls_fail(LS_E_UNSUPPORTED, "calibration is for device cpu, not ref");
-    ls_calibration c = { .arch = d->arch->name, .threads = d->threads };
-    ls_calibration_cpu(c.cpu);
+    ls_calibration c;
+    ls_calibration_of(&c, d);
     char *path = path_of(&c), *text = NULL;
     size_t size;
     json_t *root = NULL;
@@ -386,5 +419,27 @@ ls_status ls_calibration_load(ls_calibration *out, const ls_device *d)
     json_decref(root);
     free(text);
     free(path);
+    return s;
+}
+
+ls_status ls_calibration_load(ls_calibration *out, const ls_device *d)
+{
+    ls_device host;
+    if (d->ops == &ls_device_ref)
+        return ls_fail(LS_E_UNSUPPORTED, "calibration is for device cpu, not ref");
+    ls_calibration c;
+    LS_TRY(load(&c, d));
+    ls_status s = LS_OK;
+    if (d->ops->queue->apart) {
+        s = ls_calibration_host(&host, d);
+        if (s == LS_OK)
+            s = ls_sys_have(c.host = ls_sys_calloc(1, sizeof *c.host));
+        if (s == LS_OK)
+            s = load(c.host, &host);
+    }
+    if (s == LS_OK)
+        *out = c;
+    else
+        ls_calibration_release(&c);
     return s;
 }

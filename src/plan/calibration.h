@@ -1,5 +1,6 @@
-/* calibration.h - what a machine can do, measured there and kept in the user's cache: times of kernel calls,
- * the speed of arithmetic and memory, and how collectives travel. A planner estimates seconds with it.
+/* calibration.h - what a device of a machine can do, measured there and kept in the user's cache: times of
+ * kernel calls, the speed of arithmetic and memory, and how collectives travel. A planner estimates seconds
+ * with it.
  *
  * A kernel call is known by its op and the types of its operands. A call that was measured takes the time
  * that was measured. Another one takes the time of the nearest measured call of its kind (the same op on the
@@ -25,7 +26,7 @@ enum { LS_WIRE_HOST, LS_WIRE_NETWORK, LS_WIRES }; /* among the ranks of a host; 
 
 typedef struct ls_calibration {
     char cpu[64];
-    const char *arch; /* ls_device.arch->name */
+    const char *device, *arch; /* ls_device.ops->name and .arch->name */
     int threads;
     double flops;                     /* FLOP/s of FMA on `threads` threads, at best */
     double gemm_efficiency;           /* the fraction of it that a typical product reaches */
@@ -33,26 +34,38 @@ typedef struct ls_calibration {
     double op_overhead;               /* seconds per kernel call */
     int cores;                        /* of the whole machine, */
     double all_flops, all_memory;     /* and what they do together: ranks side by side share it */
+    double to_device, to_host;        /* B/s of copies; 0: the device works in host memory */
     ls_wire wires[LS_WIRES];          /* not in its file: wires.h */
+    /* Of a device whose memory is its own: the calibration of device cpu, for programs that run on the host.
+     * Not in its file. */
+    struct ls_calibration *host;
     ls_kernel_time *times;
     int n_times, room;
 } ls_calibration;
 
-/* Measures the general speeds, in about half a second. `out` has no times. */
+/* Measures the general speeds, in about half a second; of a device whose memory is its own also the link, and
+ * `host`. `out` has no times. */
 ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d);
 /* Whether the machine is quiet enough: LS_E_IO if two threads compute no faster than one, so that what is
  * measured now is too slow. `doctor` does not keep it; `plan --measure`, which was asked to measure, does and
  * warns. With `cores` below 2 that says nothing, and it is LS_OK. */
 ls_status ls_calibration_check(const ls_device *d, int cores);
 int ls_calibration_cores(void); /* that this process may use */
-/* LS_E_IO if there is none for this processor, instruction set, number of threads and the kernels of this
- * program. */
+/* LS_E_IO if there is none for this processor, device, arch, number of threads and the kernels of this
+ * program, or none for its `host`. */
 ls_status ls_calibration_load(ls_calibration *out, const ls_device *d);
-/* Keeps it for this program's kernels. Of a processor, instruction set and number of threads the calibrations
- * of LS_CALIBRATIONS programs stay, the newest. */
+/* Keeps it, and `host`, for this program's kernels. Of a processor, device, arch and number of threads the
+ * calibrations of LS_CALIBRATIONS programs stay, the newest. */
 ls_status ls_calibration_save(const ls_calibration *c);
 enum { LS_CALIBRATIONS = 8 };
 void ls_calibration_release(ls_calibration *c);
+/* A calibration of this device and processor, in which nothing is measured. */
+void ls_calibration_of(ls_calibration *out, const ls_device *d);
+/* The CPU beside a device whose memory is its own, with as many threads. */
+ls_status ls_calibration_host(ls_device *out, const ls_device *d);
+/* Whether the kernels of a program for `d` run on the host, beside the device of `c`: c->host has their
+ * times. */
+bool ls_calibration_on_host(const ls_calibration *c, const ls_device *d);
 void ls_calibration_cpu(
     char out[64]); /* the name of this machine's processor, for people and for the file's name */
 

@@ -96,8 +96,9 @@ typedef struct network {
 } network;
 
 typedef struct costing {
-    const ls_calibration *calibration; /* NULL: no seconds */
-    const ls_parallel *parallel;       /* NULL: one rank */
+    const ls_calibration *calibration; /* of the program's device; NULL: no seconds */
+    const ls_wire *wires;
+    const ls_parallel *parallel; /* NULL: one rank */
     ls_arena *scratch;
     network *network;
 } costing;
@@ -112,7 +113,7 @@ static ls_status collective_cost(ls_plan *p, ls_step *s, const costing *k)
         return LS_OK;
     reach r;
     LS_TRY(reach_of(&r, k->scratch, x, k->parallel));
-    const ls_wire *host = &c->wires[LS_WIRE_HOST], *between = &c->wires[LS_WIRE_NETWORK];
+    const ls_wire *host = &k->wires[LS_WIRE_HOST], *between = &k->wires[LS_WIRE_NETWORK];
     const double latency = wait && host->latency > 0 && !(x->map && x->from == x->to && x->settled)
                                ? turns_of(x) * host->latency
                                : 0;
@@ -174,7 +175,11 @@ ls_status ls_plan_estimate(ls_plan *p, const ls_calibration *c, const ls_paralle
     p->n_kernels = p->n_measured = 0;
     for (int i = 0; i < p->n_collectives; i++)
         p->collectives[i].seconds = 0;
-    const costing k = { c, parallel, &scratch, &net };
+    const costing k = { .calibration = c && ls_calibration_on_host(c, &p->device) ? c->host : c,
+                        .wires = c ? c->wires : NULL,
+                        .parallel = parallel,
+                        .scratch = &scratch,
+                        .network = &net };
     ls_status status = ls_arena_status(&scratch);
     for (int i = 0; i < p->n_steps && status == LS_OK; i++) {
         ls_step *s = &p->steps[i];

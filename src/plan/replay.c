@@ -1,8 +1,8 @@
-/* replay.c - times of the kernel calls of a plan. They run in the plan's order and in memory laid out as the
- * plan says, so each finds in the caches what it finds there in training. A model's layers repeat: a call
- * that has been timed often enough is left out, so a deep model takes little longer than a few of its layers.
- * No collective runs and no data is read; operands hold small numbers, whose values no kernel's time depends
- * on. */
+/* replay.c - times of the kernel calls of a plan. They run on a queue of its device, in the plan's order and
+ * in memory laid out as the plan says, so each finds in the caches what it finds there in training. A model's
+ * layers repeat: a call that has been timed often enough is left out, so a deep model takes little longer
+ * than a few of its layers. No collective runs and no data is read; operands hold small numbers, whose values
+ * no kernel's time depends on. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,10 +13,13 @@
 #include "base/sys.h"
 #include "internal.h"
 #include "replay.h"
+#include "stopwatch.h"
 
 enum {
     TIMES = 5, /* of a call, at most; the median counts */
     PASSES = 6,
+    PERIOD = 61,           /* sources hold the same numbers again after so many elements */
+    BLOCK = PERIOD * 2048, /* elements of a block of them: less than 1 MiB */
 };
 static const double ENOUGH = 0.02,   /* seconds in one call after which its TIMES suffice */
     QUICK = 0.7;                     /* a pass is repeated while all of them take less */
@@ -25,7 +28,7 @@ static const int64_t FLAT = 1 << 24; /* elements of flat operands (an optimizer'
 
 typedef struct timing {
     uint64_t call, kind;
-    int node, n;
+    int node, n, under_way; /* under_way: calls in the queue whose times are not in `seconds` yet */
     bool known;
     double seconds[TIMES], total, scale;
     ls_cost cost;
@@ -35,6 +38,8 @@ typedef struct replay {
     const ls_plan *plan;
     ls_calibration *c;
     ls_arena scratch;
+    ls_stopwatch watch;
+    void *block[LS_DTYPE_COUNT]; /* what sources hold, made when needed */
     char *region[LS_MEM_COUNT];
     size_t bytes[LS_MEM_COUNT];
     timing *timings;
@@ -78,29 +83,44 @@ static ls_memory memory_of(const ls_alloc *a)
     return a->memory == LS_MEM_GRADIENT ? LS_MEM_ARENA : a->memory;
 }
 
-static ls_status map_regions(replay *r)
+/* Memory of the host is mapped and not allocated: of a deep model only a part of it is touched. */
+static ls_status map_region(replay *r, int k)
 {
-    const ls_plan *p = r->plan;
+    const ls_queue_ops *q = r->watch.ops;
     char text[32];
-    for (int i = 0; i < p->n_allocs; i++) {
-        const ls_alloc *a = &p->allocs[i];
-        const size_t end = a->offset + a->bytes;
-        const ls_memory m = memory_of(a);
-        r->bytes[m] = end > r->bytes[m] ? end : r->bytes[m];
-    }
-    for (int k = 0; k < LS_MEM_COUNT; k++) {
-        if (!r->bytes[k])
-            continue;
-        void *at = ls_sys_mmap(r->bytes[k], PROT_READ | PROT_WRITE,
-                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *at;
+    if (q->apart) {
+        const ls_status s = q->room(&at, r->watch.device, r->bytes[k]);
+        if (s != LS_OK)
+            return ls_fail(s, "to measure kernels: %s", ls_error_message());
+        q->fill(r->watch.queue, at, 0, r->bytes[k]);
+    } else {
+        at = ls_sys_mmap(r->bytes[k], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                         0);
         if (at == MAP_FAILED)
             return ls_fail(LS_E_MEMORY, "the system refuses %s to measure kernels in",
                            ls_format_bytes(text, r->bytes[k]));
-        r->region[k] = at;
 #ifdef MADV_HUGEPAGE
         madvise(at, r->bytes[k], MADV_HUGEPAGE);
 #endif
     }
+    r->region[k] = at;
+    return LS_OK;
+}
+
+static ls_status map_regions(replay *r)
+{
+    const ls_plan *p = r->plan;
+    for (int i = 0; i < p->n_allocs; i++) {
+        const ls_alloc *a = &p->allocs[i];
+        const size_t end = a->offset + a->bytes;
+        const ls_memory m = memory_of(a);
+        if (m != LS_MEM_PINNED) /* collectives alone use it */
+            r->bytes[m] = end > r->bytes[m] ? end : r->bytes[m];
+    }
+    for (int k = 0; k < LS_MEM_COUNT; k++)
+        if (r->bytes[k])
+            LS_TRY(map_region(r, k));
     return LS_OK;
 }
 
@@ -110,9 +130,11 @@ static char *address(const replay *r, int alloc)
     return r->region[memory_of(of)] + of->offset + (a->inside ? a->inside_at : 0);
 }
 
-/* Touches the pages before the measured part, so that it does not count their first faults. */
-static void populate(void *at, size_t bytes)
+/* Touches the host's pages before the measured part, so that it does not count their first faults. */
+static void populate(const replay *r, void *at, size_t bytes)
 {
+    if (r->watch.ops->apart)
+        return;
 #ifdef MADV_POPULATE_WRITE
     const uintptr_t page = 4096, begin = (uintptr_t)at / page * page;
     if (!madvise((void *)begin, (uintptr_t)at + bytes - begin, MADV_POPULATE_WRITE))
@@ -125,18 +147,30 @@ static void populate(void *at, size_t bytes)
 }
 
 /* What sources hold: small positive floats; ones, which are a token, a class and a count anywhere. */
-static void fill(const ls_tensor *t, int64_t count)
+static void numbers(void *block, ls_dtype type)
 {
-    for (int64_t i = 0; i < count; i++)
-        switch (t->type.dtype) {
-        case LS_F32: ((float *)t->data)[i] = (float)(i % 61 + 1) / 610; break;
-        case LS_F64: ((double *)t->data)[i] = 0.5; break;
+    for (int64_t i = 0; i < BLOCK; i++)
+        switch (type) {
+        case LS_F32: ((float *)block)[i] = (float)(i % PERIOD + 1) / 610; break;
+        case LS_F64: ((double *)block)[i] = 0.5; break;
         case LS_BF16:
-        case LS_F16: ((uint16_t *)t->data)[i] = (uint16_t)(0x3c00 + i % 61); break;
-        case LS_I32: ((int32_t *)t->data)[i] = 1; break;
-        case LS_I64: ((int64_t *)t->data)[i] = 1; break;
-        default: ((uint8_t *)t->data)[i] = 1;
+        case LS_F16: ((uint16_t *)block)[i] = (uint16_t)(0x3c00 + i % PERIOD); break;
+        case LS_I32: ((int32_t *)block)[i] = 1; break;
+        case LS_I64: ((int64_t *)block)[i] = 1; break;
+        default: ((uint8_t *)block)[i] = 1;
         }
+}
+
+static ls_status fill(replay *r, const ls_tensor *t)
+{
+    const size_t size = BLOCK * ls_dtype_size(t->type.dtype);
+    void **block = &r->block[t->type.dtype];
+    if (!*block) {
+        LS_TRY(ls_sys_have(*block = ls_sys_malloc(size)));
+        numbers(*block, t->type.dtype);
+    }
+    ls_stopwatch_fill(&r->watch, t->data, ls_type_bytes(&t->type), *block, size);
+    return LS_OK;
 }
 
 /* The arguments of a step; flat operands are cut to FLAT elements, and *scale says how many times more there
@@ -167,10 +201,11 @@ static ls_kernel_args args_of(replay *r, int step, double *scale)
             r->operands[j].type.dims[0] == flat)
             r->operands[j].type.dims[0] = FLAT;
     a.workspace = s->workspace < 0 ? NULL : address(r, s->workspace);
+    a.queue = r->watch.queue;
     return a;
 }
 
-static void prepare(replay *r, int step, bool first)
+static ls_status prepare(replay *r, int step)
 {
     const ls_step *s = &r->plan->steps[step];
     const ls_node *n = r->plan->graph->nodes[s->node];
@@ -182,13 +217,36 @@ static void prepare(replay *r, int step, bool first)
         int64_t last = 0;
         for (int d = 0; d < t->type.ndim; d++)
             last += (t->type.dims[d] - 1) * t->strides[d];
-        populate(t->data, (size_t)(last + 1) * ls_dtype_size(t->type.dtype));
+        populate(r, t->data, (size_t)(last + 1) * ls_dtype_size(t->type.dtype));
         const ls_memory m = r->plan->allocs[r->plan->locations[v.id].alloc].memory;
-        if (first && j < n->n_in && m != LS_MEM_ARENA && ls_tensor_is_contiguous(t))
-            fill(t, ls_type_count(&t->type));
+        if (j < n->n_in && m != LS_MEM_ARENA && ls_tensor_is_contiguous(t))
+            LS_TRY(fill(r, t));
     }
     if (s->workspace >= 0)
-        populate(address(r, s->workspace), r->plan->allocs[s->workspace].bytes);
+        populate(r, address(r, s->workspace), r->plan->allocs[s->workspace].bytes);
+    return LS_OK;
+}
+
+/* Waits for the calls that are under way, and adds their times. */
+static ls_status collect(replay *r)
+{
+    ls_stopwatch *w = &r->watch;
+    const ls_plan *p = r->plan;
+    int64_t step = 0;
+    const ls_status s = w->ops->wait(w->queue, &step);
+    if (s != LS_OK)
+        return ls_fail(s, "while kernels of program \"%s\" were measured, at step %lld of %d (%s): %s",
+                       p->graph->name, (long long)step, p->n_steps,
+                       p->graph->nodes[p->steps[step].node]->op->name, ls_error_message());
+    for (int i = 0; i < w->n; i++) {
+        timing *t = &r->timings[w->laps[i].of];
+        const double seconds = ls_stopwatch_seconds(w, i);
+        t->seconds[t->n++ % TIMES] = seconds;
+        t->total += seconds;
+        t->under_way = 0;
+    }
+    w->n = 0;
+    return LS_OK;
 }
 
 /* Whether the node writes integers. Others use them as row numbers, so it runs in every pass, even when its
@@ -204,28 +262,31 @@ static bool makes_numbers(const ls_plan *p, const ls_node *n)
 static ls_status one_pass(replay *r, int pass, int *ran)
 {
     const ls_plan *p = r->plan;
+    ls_stopwatch *w = &r->watch;
     *ran = 0;
     for (int i = 0; i < p->n_steps; i++) {
         const ls_step *s = &p->steps[i];
         if (s->part != LS_PART_RUN)
             continue;
         timing *t = &r->timings[r->of[i]];
+        if (t->under_way == w->ahead)
+            LS_TRY(collect(r));
         const bool timed = t->known || (t->n >= TIMES && t->total > ENOUGH);
-        if (timed && !makes_numbers(p, p->graph->nodes[s->node]) && t->n)
+        if (timed && !makes_numbers(p, p->graph->nodes[s->node]) && t->n + t->under_way)
             continue;
         if (ls_stop_asked())
             return ls_fail(LS_E_STOPPED, "stopped while kernels were measured");
         const ls_kernel_args a = args_of(r, i, &t->scale);
+        w->ops->number(w->queue, i);
         if (!pass)
-            prepare(r, i, true);
-        const double start = ls_now();
-        s->kernel->run(&a);
-        const double seconds = ls_now() - start;
-        t->seconds[t->n++ % TIMES] = seconds;
-        t->total += seconds;
+            LS_TRY(prepare(r, i));
+        LS_TRY(ls_stopwatch_begin(w, r->of[i]));
+        w->ops->run(w->queue, s->kernel, &a);
+        ls_stopwatch_end(w);
+        t->under_way++;
         *ran += !timed;
     }
-    return LS_OK;
+    return collect(r);
 }
 
 static int by_size(const void *a, const void *b)
@@ -276,20 +337,27 @@ static ls_status measure(replay *r)
     return keep(r);
 }
 
-ls_status ls_calibration_replay(ls_calibration *c, const ls_plan *p)
+ls_status ls_calibration_replay(ls_calibration *all, const ls_plan *p)
 {
-    if (!p->device.ops->peak || !p->device.here || strcmp(p->device.arch->name, c->arch) ||
-        p->device.threads != c->threads)
+    ls_calibration wanted, *c = ls_calibration_on_host(all, &p->device) ? all->host : all;
+    ls_calibration_of(&wanted, &p->device);
+    if (!p->device.ops->peak || !p->device.here || strcmp(wanted.device, c->device) ||
+        strcmp(wanted.arch, c->arch) || p->device.threads != c->threads)
         return ls_fail(LS_E_UNSUPPORTED,
                        "kernels are measured on the machine that has them: this plan is for "
                        "%s, %s",
                        p->device.ops->name, p->device.arch->name);
     replay r = { .plan = p, .c = c };
+    LS_TRY(ls_stopwatch_open(&r.watch, &p->device));
     ls_arena_init(&r.scratch);
     const ls_status s = measure(&r);
+    const ls_queue_ops *q = r.watch.ops;
+    ls_stopwatch_close(&r.watch); /* after what is still in its queue */
     for (int k = 0; k < LS_MEM_COUNT; k++)
         if (r.region[k])
-            munmap(r.region[k], r.bytes[k]);
+            q->release(r.region[k], r.bytes[k]);
+    for (int k = 0; k < LS_DTYPE_COUNT; k++)
+        free(r.block[k]);
     ls_arena_release(&r.scratch);
     return s;
 }

@@ -1,5 +1,5 @@
-/* The calibration: general speeds, kernel calls that were measured, and collectives; its files; and what the
- * planner makes of them. */
+/* The calibration: general speeds, times of kernel calls, and collectives; its files; and what the planner
+ * makes of them. */
 #include <fcntl.h>
 #include <glob.h>
 #include <math.h>
@@ -14,7 +14,6 @@
 #include "base/file.h"
 #include "ops/rules.h"
 #include "plan/plan.h"
-#include "plan/replay.h"
 #include "plan/wires.h"
 #include "support/support.h"
 
@@ -51,7 +50,8 @@ static void calibration(void **state)
     ASSERT_FAILS(ls_calibration_measure(&c, &ref), LS_E_UNSUPPORTED, "ref");
 }
 
-static const ls_calibration SPEEDS = { .threads = 1,
+static const ls_calibration SPEEDS = { .device = "cpu",
+                                       .threads = 1,
                                        .cores = 1,
                                        .flops = 1e9,
                                        .gemm_efficiency = 0.5,
@@ -83,65 +83,6 @@ static void nearest(void **state)
     ls_calibration_release(&c);
 }
 
-static void chain(ls_graph **g, int64_t rows)
-{
-    ASSERT_OK(ls_graph_create(g, "micro"));
-    ls_value x = ls_input(*g, "x", LS_TYPE(LS_F32, rows, 64)),
-             w = ls_param(*g, "w", LS_TYPE(LS_F32, 64, 64), (ls_init){ 0 });
-    for (int i = 0; i < 12; i++)
-        x = ls_matmul_wt(*g, x, w, LS_NONE);
-    ls_output(*g, "y", x);
-    ASSERT_OK(ls_graph_finish(*g));
-}
-
-/* A call of a plan is measured once, whatever repeats; the plan then takes its time, and a file keeps it. */
-static void replayed(void **state)
-{
-    (void)state;
-    ls_device d;
-    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
-    setenv("LOCKSTEP_CACHE", ls_test_path("cache"), 1);
-    ls_calibration c = SPEEDS, back;
-    c.arch = d.arch->name;
-    c.all_flops = c.all_memory = 1e9;
-    ls_calibration_cpu(c.cpu);
-    for (int k = 0; k < 2; k++) {
-        ls_graph *g;
-        ls_plan *p;
-        chain(&g, 32 << k);
-        ASSERT_OK(ls_plan_create(&p, g, &d, &(ls_plan_opts){ .calibration = &c }));
-        assert_int_equal(p->n_kernels, 12);
-        assert_int_equal(p->n_measured, 0);
-        const double before = p->seconds;
-        ASSERT_OK(ls_calibration_replay(&c, p));
-        assert_int_equal(c.n_times, k + 1);
-        ASSERT_OK(ls_plan_estimate(p, &c, NULL));
-        assert_int_equal(p->n_measured, 12);
-        assert_float_equal(p->seconds, 12 * c.times[k].seconds, 1e-12);
-        assert_true(p->seconds != before && c.times[k].seconds > 0);
-        const double once = c.times[k].seconds;
-        ASSERT_OK(ls_calibration_replay(&c, p)); /* nothing is left to measure */
-        assert_true(c.times[k].seconds == once);
-        ls_device other = d;
-        other.threads = 2;
-        p->device = other;
-        ASSERT_FAILS(ls_calibration_replay(&c, p), LS_E_UNSUPPORTED, "measured on the machine that has them");
-        ls_plan_destroy(&p);
-        ls_graph_destroy(&g);
-    }
-    assert_true(c.times[1].flops == 2 * c.times[0].flops && c.times[0].kind == c.times[1].kind);
-    ASSERT_OK(ls_calibration_save(&c));
-    ASSERT_OK(ls_calibration_load(&back, &d));
-    assert_int_equal(back.n_times, 2);
-    for (int k = 0; k < 2; k++) {
-        assert_true(back.times[k].call == c.times[k].call && back.times[k].kind == c.times[k].kind &&
-                    back.times[k].seconds == c.times[k].seconds && back.times[k].flops == c.times[k].flops);
-        ASSERT_CONTAINS(back.times[k].text, "linear(f32 [");
-    }
-    ls_calibration_release(&back);
-    ls_calibration_release(&c);
-}
-
 /* The number of files of the cache folder; *path becomes that of the first. */
 static int list(char path[4096], const char *cache)
 {
@@ -153,6 +94,35 @@ static int list(char path[4096], const char *cache)
         snprintf(path, 4096, "%s", found.gl_pathv[0]);
     globfree(&found);
     return n;
+}
+
+/* A file that names no device is of device cpu. */
+static void older_files(void **state)
+{
+    (void)state;
+    ls_device d;
+    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    setenv("LOCKSTEP_CACHE", ls_test_path("cache-older"), 1);
+    ls_calibration c = SPEEDS;
+    c.arch = d.arch->name;
+    c.all_flops = c.all_memory = 1;
+    ls_calibration_cpu(c.cpu);
+    ASSERT_OK(ls_calibration_save(&c));
+    char path[4096], *text;
+    size_t size;
+    assert_int_equal(list(path, "cache-older"), 1);
+    for (int k = 0; k < 2; k++) {
+        ASSERT_OK(ls_file_read(&text, &size, path));
+        char *at = strstr(text, k ? "\"xevice\":\"cpu\"" : "\"device\":\"cpu\"");
+        assert_non_null(at);
+        memcpy(at, k ? "\"device\":\"gpu\"" : "\"xevice\"", k ? 14 : 8);
+        ASSERT_OK(ls_file_write(path, text, size));
+        free(text);
+        if (k)
+            ASSERT_FAILS(ls_calibration_load(&c, &d), LS_E_IO, "another processor, device,");
+        else
+            ASSERT_OK(ls_calibration_load(&c, &d));
+    }
 }
 
 /* A file of another build is not used: its kernels may be other ones. */
@@ -405,7 +375,7 @@ int main(void)
         cmocka_unit_test(a_crowded_machine), /* first: no worker has started yet */
         cmocka_unit_test(calibration),
         cmocka_unit_test(nearest),
-        cmocka_unit_test(replayed),
+        cmocka_unit_test(older_files),
         cmocka_unit_test(another_build),
         cmocka_unit_test(numbers_that_cannot_be),
         cmocka_unit_test(builds_keep_their_files),
