@@ -39,6 +39,7 @@ static void count_name(ls_footprint *out, const ls_alloc *a)
     out->fixed[a->category] += bytes;
     out->window += a->shared ? bytes : 0;
     out->host += a->host ? bytes : 0;
+    out->host_window += a->host && a->shared ? bytes : 0;
     out->on_host[a->category] += a->host ? bytes : 0;
 }
 

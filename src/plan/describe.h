@@ -12,7 +12,8 @@ typedef struct ls_footprint {
     /* The part of the total that other ranks of the machine read: shared allocations and the symmetric
      * arena. */
     size_t window;
-    size_t host; /* the part of the total that offload keeps in host memory */
+    size_t host;        /* the part of the total that offload keeps in host memory */
+    size_t host_window; /* the part of `host` that is in the window */
     /* Not in the total: memory that the ranks of a machine have once. The slices of mapped units are parts of
      * it and are not counted again. */
     size_t node;

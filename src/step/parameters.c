@@ -449,6 +449,6 @@ size_t ls_trainer_bytes(const ls_trainer *t)
     size_t put = 0;
     for (int i = 0; i < t->n_fields; i++)
         put += t->fields[i].put ? (size_t)ls_trainer_room(t) * ls_trainer_sample_bytes(t, &t->fields[i]) : 0;
-    return ls_session_bytes(t->session) + ls_compiled_tree_bytes(&t->compiled) + t->compiled.staging_bytes +
+    return ls_session_bytes(t->session) + t->compiled.spares.level_bytes + t->compiled.staging_bytes +
            put + ls_undo_bytes(&t->undo) + (t->shared_buffers ? ls_trainer_buffer_bytes(t) : 0);
 }

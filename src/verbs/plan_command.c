@@ -55,36 +55,65 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
                   c->ranks > 1 ? " a rank" : "");
 }
 
+/* ", NAME SIZE", unless it is 0 */
+static void part_text(ls_str *out, const char *name, size_t bytes)
+{
+    char text[32];
+    if (bytes)
+        ls_str_printf(out, ", %s %s", name, ls_format_bytes(text, bytes));
+}
+
+/* Of a device whose memory is its own: what is in host memory. */
+static void host_text(ls_str *out, const ls_step_memory *m)
+{
+    char a[32];
+    ls_str parts = { 0 };
+    part_text(&parts, "window that other ranks read", m->plans.window - m->plans.host_window);
+    part_text(&parts, "results of collectives on their way to the device", m->pinned);
+    part_text(&parts, "offloaded", m->offloaded);
+    part_text(&parts, "staging of checkpoints (checkpoint.async)", m->saves);
+    if (parts.len)
+        ls_str_printf(out, "\n        on the host %s: %s", ls_format_bytes(a, m->host), parts.data + 2);
+    ls_str_inherit(out, &parts);
+    ls_str_release(&parts);
+}
+
 static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     char a[32], b[32];
-    const ls_footprint *f = &cost->memory;
-    ls_str_printf(out, "memory  %s%s: state %s, ", ls_format_bytes(a, cost->total),
-                  c->ranks > 1 ? " a rank" : " in all", ls_format_bytes(b, f->state));
-    ls_str_printf(out, "inputs and outputs %s, arena %s", ls_format_bytes(a, f->io),
-                  ls_format_bytes(b, f->arena));
-    if (f->symmetric)
-        ls_str_printf(out, ", arena in the window %s", ls_format_bytes(a, f->symmetric));
-    if (cost->tree)
-        ls_str_printf(out, ", sums of micro-batches %s (%d buffers; train.accumulate: running needs 1)",
-                      ls_format_bytes(a, cost->tree), c->step.tree_buffers);
-    if (cost->staging)
+    const ls_step_memory *m = &cost->memory;
+    const ls_footprint *f = &m->plans;
+    ls_str_printf(out, "memory  %s%s: ", ls_format_bytes(a, m->total), c->ranks > 1 ? " a rank" : " in all");
+    if (m->apart)
+        ls_str_printf(out, "on the device %s: ", ls_format_bytes(a, m->device));
+    ls_str_printf(out, "state %s, inputs and outputs %s", ls_format_bytes(a, f->state),
+                  ls_format_bytes(b, f->io));
+    ls_str_printf(out, ", arena %s", ls_format_bytes(a, f->arena));
+    part_text(out, m->apart ? "mirror of the arena in the window" : "arena in the window", f->symmetric);
+    part_text(out, "sums of micro-batches", m->spares.level_bytes);
+    if (m->spares.level_bytes)
+        ls_str_printf(out, " (%d buffers; train.accumulate: running needs 1)", c->step.tree_buffers);
+    part_text(out, "copies of buffers that a skipped step puts back", m->spares.undo_bytes);
+    part_text(out, "scratch to exchange averaged weights", m->spares.scratch_bytes);
+    if (m->saves && !m->apart)
         ls_str_printf(out,
                       "\n        of it, %s of staging: a checkpoint is copied there and written while "
                       "training goes on (checkpoint.async)",
-                      ls_format_bytes(a, cost->staging));
+                      ls_format_bytes(a, m->saves));
     ls_str_add(out, "\n        at the worst moment:");
     for (int i = 0; i < LS_CAT_COUNT; i++)
-        if (cost->by_category[i])
+        if (m->by_category[i])
             ls_str_printf(out, " %s %s,", ls_category_name((ls_category)i),
-                          ls_format_bytes(a, cost->by_category[i]));
+                          ls_format_bytes(a, m->by_category[i]));
     ls_str_cut(out, out->len - 1);
-    if (f->window)
+    if (m->apart)
+        host_text(out, m);
+    else if (f->window)
         ls_str_printf(out, "\n        of it, the other ranks of the host read %s (the window)",
                       ls_format_bytes(a, f->window));
     if (f->host)
         ls_str_printf(out, "\n        of it, %s rest in host memory: the device holds %s",
-                      ls_format_bytes(a, f->host), ls_format_bytes(b, cost->total - f->host));
+                      ls_format_bytes(a, m->offloaded), ls_format_bytes(b, m->device));
     if (f->node)
         ls_str_printf(
             out,

@@ -224,18 +224,19 @@ static void micro_cell(char out[48], const column *c, int what)
 }
 static void category_cell(char out[48], const column *c, int what)
 {
-    bytes_cell(out, c->cost.by_category[what]);
+    bytes_cell(out, c->cost.memory.by_category[what]);
 }
 
-enum { ALL, WINDOW, HOST, DEVICE, NODE };
+enum { ALL, WINDOW, HOST, COLLECTIVES, DEVICE, NODE };
 static void total_cell(char out[48], const column *c, int what)
 {
-    const ls_footprint *f = &c->cost.memory;
-    const size_t of[] = { [ALL] = c->cost.total,
-                          [WINDOW] = f->window,
-                          [HOST] = f->host,
-                          [DEVICE] = f->host ? c->cost.total - f->host : 0,
-                          [NODE] = f->node };
+    const ls_step_memory *m = &c->cost.memory;
+    const size_t of[] = { [ALL] = m->total,
+                          [WINDOW] = m->plans.window,
+                          [HOST] = m->host,
+                          [COLLECTIVES] = m->pinned,
+                          [DEVICE] = m->host || m->apart ? m->device : 0,
+                          [NODE] = m->plans.node };
     bytes_cell(out, of[what]);
 }
 
@@ -253,7 +254,7 @@ static void number_cell(char out[48], const column *c, int what)
         ls_snprintf(out, 48, "%.2f ms", 1e3 * s->communication);
     else if (what == RATE && s->seconds > 0)
         ls_snprintf(out, 48, "%.*f", (double)c->samples < 10 * s->seconds ? 3 : 0,
-                 (double)c->samples / s->seconds);
+                    (double)c->samples / s->seconds);
 }
 static void bits_cell(char out[48], const column *c, int what)
 {
@@ -326,7 +327,8 @@ static ls_status table_text(const table *t, const ls_ui *ui)
     }
     row(&p, "  in all, as packed", total_cell, ALL);
     row(&p, "  of it others read (window)", total_cell, WINDOW);
-    row(&p, "  of it on the host (offload)", total_cell, HOST);
+    row(&p, "  of it on the host", total_cell, HOST);
+    row(&p, "  of it results of collectives", total_cell, COLLECTIVES);
     row(&p, "  of it on the device", total_cell, DEVICE);
     row(&p, "beside it, once for a host's ranks", total_cell, NODE);
     const size_t before = p.out.len;
