@@ -189,6 +189,9 @@ void ls_plan_text(ls_str *out, ls_plan *p, int top)
                   100 * lost(p));
     if (p->node_bytes)
         ls_str_printf(out, "  %s that the ranks of a host have once\n", ls_format_bytes(a, p->node_bytes));
+    if (p->pinned_bytes)
+        ls_str_printf(out, "  results of collectives pass through %s of host memory\n",
+                      ls_format_bytes(a, p->pinned_bytes));
     if (!p->n_steps)
         return;
     ls_str_printf(out, "  most is alive at step %d of %d: ", p->peak_step, p->n_steps);
@@ -236,6 +239,7 @@ void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top)
     ls_json_int(j, "arena_bytes", (int64_t)p->arena_bytes);
     ls_json_int(j, "symmetric_bytes", (int64_t)p->symmetric_bytes);
     ls_json_int(j, "node_bytes", (int64_t)p->node_bytes);
+    ls_json_int(j, "pinned_bytes", (int64_t)p->pinned_bytes);
     ls_json_int(j, "host_bytes", (int64_t)p->host_bytes);
     ls_json_int(j, "live_peak_bytes", (int64_t)p->live_peak_bytes);
     ls_json_int(j, "collectives", p->n_collectives);

@@ -40,6 +40,17 @@ enum { LS_TRAFFIC_ROWS = 32 };
 int ls_plan_traffic(ls_traffic *rows, int n, const ls_plan *p, int64_t runs);
 void ls_traffic_text(ls_str *out, const ls_traffic *t); /* "all_gather over dp, mapped" */
 
+/* Bytes that move between host memory and a device whose memory is its own. */
+typedef struct ls_transfers {
+    double to_device; /* inputs, results of collectives, and what is offloaded */
+    double inputs, results, fetched;
+    double
+        to_host; /* outputs, operands of collectives, states that other ranks read, and what is offloaded */
+    double outputs, operands, states, rested;
+} ls_transfers;
+/* Adds those of p, run `runs` times; none for other devices. */
+void ls_plan_transfers(ls_transfers *sum, const ls_plan *p, int64_t runs);
+
 /* Allocations of this rank that are live at a step, the largest first. `out` has room for p->n_allocs.
  * Returns how many. */
 int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out);

@@ -142,6 +142,31 @@ static void collectives_text(ls_str *out, const ls_step_cost *cost)
     }
 }
 
+/* "copies  1.2 MiB a step to the device: inputs 1.2 MiB" */
+static void copies_text(ls_str *out, const ls_step_cost *cost)
+{
+    char a[32];
+    const ls_transfers *t = &cost->transfers;
+    if (!cost->memory.apart)
+        return;
+    ls_str to = { 0 }, from = { 0 };
+    part_text(&to, "inputs", (size_t)t->inputs);
+    part_text(&to, "results of collectives", (size_t)t->results);
+    part_text(&to, "offloaded", (size_t)t->fetched);
+    part_text(&from, "outputs", (size_t)t->outputs);
+    part_text(&from, "operands of collectives", (size_t)t->operands);
+    part_text(&from, "states that other ranks read", (size_t)t->states);
+    part_text(&from, "offloaded", (size_t)t->rested);
+    ls_str_printf(out, "copies  %s a step to the device%s%s\n", ls_format_bytes(a, (uint64_t)t->to_device),
+                  to.len ? ": " : "", to.len ? to.data + 2 : "");
+    ls_str_printf(out, "        %s a step from it%s%s\n", ls_format_bytes(a, (uint64_t)t->to_host),
+                  from.len ? ": " : "", from.len ? from.data + 2 : "");
+    ls_str_inherit(out, &to);
+    ls_str_inherit(out, &from);
+    ls_str_release(&to);
+    ls_str_release(&from);
+}
+
 static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     char a[32];
@@ -196,6 +221,7 @@ static ls_status plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const l
     head_text(&s, c, cost);
     memory_text(&s, c, cost);
     collectives_text(&s, cost);
+    copies_text(&s, cost);
     time_text(&s, c, cost);
     promise_text(&s, c, cost);
     for (int i = 0; i < LS_PROGRAMS; i++) {

@@ -240,7 +240,7 @@ static void total_cell(char out[48], const column *c, int what)
     bytes_cell(out, of[what]);
 }
 
-enum { FLOPS, STEP, COMMUNICATION, RATE, MOVED };
+enum { FLOPS, STEP, COMMUNICATION, RATE, MOVED, TO_DEVICE, TO_HOST };
 static void number_cell(char out[48], const column *c, int what)
 {
     const ls_step_cost *s = &c->cost;
@@ -248,6 +248,8 @@ static void number_cell(char out[48], const column *c, int what)
         ls_snprintf(out, 48, "%.2f GFLOP", 1e-9 * s->flops);
     else if (what == MOVED && s->collectives)
         bytes_cell(out, (size_t)s->bytes);
+    else if (what == TO_DEVICE || what == TO_HOST)
+        bytes_cell(out, (size_t)(what == TO_HOST ? s->transfers.to_host : s->transfers.to_device));
     else if (what == STEP && s->seconds > 0)
         ls_snprintf(out, 48, "%.2f ms", 1e3 * s->seconds);
     else if (what == COMMUNICATION && s->communication > 0)
@@ -338,6 +340,8 @@ static ls_status table_text(const table *t, const ls_ui *ui)
     row(&p, "  received by a rank", number_cell, MOVED);
     if (p.out.len == head)
         ls_str_cut(&p.out, before);
+    row(&p, "copied to the device", number_cell, TO_DEVICE);
+    row(&p, "copied from the device", number_cell, TO_HOST);
     row(&p, "arithmetic of a rank", number_cell, FLOPS);
     row(&p, "time of a step, about", number_cell, STEP);
     row(&p, "  of it collectives", number_cell, COMMUNICATION);

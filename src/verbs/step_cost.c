@@ -30,6 +30,8 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
                            .seconds = ls_compiled_seconds(s) };
     out->n_traffic = ls_plan_traffic(out->traffic, 0, s->plans[LS_MICRO], s->share.count);
     out->n_traffic = ls_plan_traffic(out->traffic, out->n_traffic, s->plans[LS_UPDATE], 1);
+    ls_plan_transfers(&out->transfers, s->plans[LS_MICRO], s->share.count);
+    ls_plan_transfers(&out->transfers, s->plans[LS_UPDATE], 1);
     for (int i = 0; i < out->n_traffic; i++) {
         out->collectives += out->traffic[i].calls;
         out->bytes += out->traffic[i].bytes;
@@ -81,6 +83,21 @@ static void memory_json(ls_json *j, const ls_step_cost *s)
     ls_json_close_object(j);
 }
 
+static void transfers_json(ls_json *j, const ls_transfers *t)
+{
+    ls_json_object(j, "transfers");
+    ls_json_f64(j, "to_device", t->to_device);
+    ls_json_f64(j, "inputs", t->inputs);
+    ls_json_f64(j, "collective_results", t->results);
+    ls_json_f64(j, "from_offload", t->fetched);
+    ls_json_f64(j, "to_host", t->to_host);
+    ls_json_f64(j, "outputs", t->outputs);
+    ls_json_f64(j, "collective_operands", t->operands);
+    ls_json_f64(j, "shared_states", t->states);
+    ls_json_f64(j, "to_offload", t->rested);
+    ls_json_close_object(j);
+}
+
 void ls_step_cost_json(ls_json *j, const char *key, const ls_step_cost *s)
 {
     ls_json_object(j, key);
@@ -106,6 +123,8 @@ void ls_step_cost_json(ls_json *j, const char *key, const ls_step_cost *s)
     }
     ls_json_close_array(j);
     ls_json_f64(j, "bytes", s->bytes);
+    if (s->memory.apart)
+        transfers_json(j, &s->transfers);
     ls_json_bool(j, "same_bits", s->same_bits);
     ls_json_text(j, "same_bits_why", s->same_bits ? NULL : s->why);
     ls_json_close_object(j);

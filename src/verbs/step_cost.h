@@ -12,6 +12,7 @@ typedef struct ls_step_cost {
     int64_t micro_batch, runs;
     ls_traffic traffic[LS_TRAFFIC_ROWS]; /* of the step, without evaluation */
     int n_traffic;
+    ls_transfers transfers; /* of the step, without evaluation */
     int64_t collectives;
     double bytes; /* that collectives bring to this rank */
     double flops;
