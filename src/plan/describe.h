@@ -48,12 +48,20 @@ typedef struct ls_transfers {
         to_host; /* outputs, operands of collectives, states that other ranks read, and what is offloaded */
     double outputs, operands, states, rested;
 } ls_transfers;
-/* Adds those of p, run `runs` times; none for other devices. */
-void ls_plan_transfers(ls_transfers *sum, const ls_plan *p, int64_t runs);
+/* Of programs of one session, plan i run runs[i] times; zeros for other devices. */
+void ls_plans_transfers(ls_transfers *out, int n, ls_plan *const *plans, const int64_t *runs);
 
 /* Allocations of this rank that are live at a step, the largest first. `out` has room for p->n_allocs.
  * Returns how many. */
 int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out);
+/* The same of several programs: values of the running one, and what the others keep between steps. *out is in
+ * memory of the arena, which tells if there was none. */
+typedef struct ls_alive {
+    const ls_alloc *alloc;
+    const ls_plan *plan;
+} ls_alive;
+int ls_plans_alive(ls_arena *arena, int n_plans, ls_plan *const *plans, int running, int step,
+                   ls_alive **out);
 /* What an allocation contains: its name, or the op that makes the value and its place in the model. */
 void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a);
 

@@ -1,6 +1,7 @@
 /* transfers.c - what moves between host memory and the memory of a device that has its own. */
 #include "describe.h"
 #include "device/queue.h"
+#include "graph/identity.h"
 #include "node.h"
 #include "ops/rules.h"
 
@@ -45,11 +46,23 @@ static bool writes(const ls_plan *p, const ls_alloc *a)
     return false;
 }
 
-static void add_states(ls_transfers *t, const ls_plan *p, double runs)
+/* Whether other ranks read the state, in any of the programs. */
+static bool is_shared(int n, ls_plan *const *plans, const ls_alloc *a)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < plans[i]->n_allocs; k++) {
+            const ls_alloc *b = &plans[i]->allocs[k];
+            if (b->shared && b->memory == LS_MEM_STATE && !ls_identity_order(a->is, a->name, b->is, b->name))
+                return true;
+        }
+    return false;
+}
+
+static void add_states(ls_transfers *t, int n, ls_plan *const *plans, const ls_plan *p, double runs)
 {
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
-        if (a->memory == LS_MEM_STATE && a->shared && !a->host && writes(p, a))
+        if (a->memory == LS_MEM_STATE && !a->host && writes(p, a) && is_shared(n, plans, a))
             t->states += runs * (double)a->bytes;
     }
 }
@@ -65,14 +78,18 @@ static void add_offload(ls_transfers *t, const ls_plan *p, double runs)
     }
 }
 
-void ls_plan_transfers(ls_transfers *sum, const ls_plan *p, int64_t runs)
+void ls_plans_transfers(ls_transfers *out, int n, ls_plan *const *plans, const int64_t *runs)
 {
-    if (!ls_device_apart(&p->device))
-        return;
-    add_io(sum, p, (double)runs);
-    add_collectives(sum, p, (double)runs);
-    add_states(sum, p, (double)runs);
-    add_offload(sum, p, (double)runs);
-    sum->to_device = sum->inputs + sum->results + sum->fetched;
-    sum->to_host = sum->outputs + sum->operands + sum->states + sum->rested;
+    *out = (ls_transfers){ 0 };
+    for (int i = 0; i < n; i++) {
+        if (!ls_device_apart(&plans[i]->device))
+            continue;
+        const double times = (double)runs[i];
+        add_io(out, plans[i], times);
+        add_collectives(out, plans[i], times);
+        add_states(out, n, plans, plans[i], times);
+        add_offload(out, plans[i], times);
+    }
+    out->to_device = out->inputs + out->results + out->fetched;
+    out->to_host = out->outputs + out->operands + out->states + out->rested;
 }

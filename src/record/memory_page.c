@@ -206,45 +206,15 @@ static void lasting_table(page *p)
     ls_str_add(&p->out, "</tbody></table></div>\n");
 }
 
-typedef struct held {
-    const ls_alloc *alloc;
-    const ls_plan *plan;
-} held;
-
-static int by_size(const void *a, const void *b)
+/* Lists what is alive at a moment. */
+static int held_at(page *p, const moment *m, ls_alive **out)
 {
-    const size_t x = ((const held *)a)->alloc->bytes, y = ((const held *)b)->alloc->bytes;
-    return (x < y) - (x > y);
-}
-
-/* Lists what is alive at a moment: values of the running program, and what other programs keep between steps.
- */
-static int held_at(page *p, const moment *m, held **out)
-{
-    int most = 0, n = 0;
-    for (int i = 0; i < LS_PROGRAMS; i++)
-        most += p->compiled->plans[i]->n_allocs;
-    held *all = *out = LS_ARENA_ARRAY(&p->arena, held, most + 1);
-    const ls_alloc **alive = LS_ARENA_ARRAY(&p->arena, const ls_alloc *, most + 1);
-    for (int i = 0; alive && i < LS_PROGRAMS; i++) {
-        const ls_plan *plan = p->compiled->plans[(m->program + i) % LS_PROGRAMS];
-        const int k = ls_plan_alive(plan, i ? -1 : m->step, alive);
-        for (int a = 0; a < k; a++) {
-            bool there = false;
-            for (int h = 0; h < n && alive[a]->name && !there; h++)
-                there = all[h].alloc->name && !strcmp(all[h].alloc->name, alive[a]->name);
-            if (!there)
-                all[n++] = (held){ alive[a], plan };
-        }
-    }
-    if (n)
-        qsort(all, (size_t)n, sizeof *all, by_size);
-    return n;
+    return ls_plans_alive(&p->arena, LS_PROGRAMS, p->compiled->plans, m->program, m->step, out);
 }
 
 static void largest_table(page *p)
 {
-    held *all;
+    ls_alive *all;
     const int n = held_at(p, &p->moments[p->peak], &all);
     char bytes[32];
     ls_str_add(&p->out, "<h2>The largest of what is alive at the peak</h2>\n<div class=\"scroll\"><table "
@@ -327,7 +297,7 @@ static int by_bytes(const void *a, const void *b)
 
 static int shares_at(page *p, const moment *m, share **out)
 {
-    held *all;
+    ls_alive *all;
     const int n = held_at(p, m, &all);
     share *shares = *out = LS_ARENA_ARRAY(&p->arena, share, n + 1);
     int count = 0;

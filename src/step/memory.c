@@ -2,6 +2,8 @@
 #include "memory.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/field.h"
 #include "base/str.h"
@@ -61,22 +63,83 @@ ls_step_memory ls_compiled_memory(const ls_compiled *c)
 
 /* ---- whether it fits */
 
-/* Appends the largest values of the device that are alive at the peak: "linear  encoder f32 [64, 17] 1.2
- * MiB". */
-static void name_largest(ls_str *out, const ls_plan *p, ls_arena *a)
+/* Values that are alive together and are alike: the same op of the model's blocks, or parts of one gradient.
+ */
+typedef struct group {
+    const ls_alloc *first;
+    const ls_plan *plan;
+    int n;
+    size_t bytes;
+} group;
+
+static const char *op_of(const ls_plan *p, const ls_alloc *a)
+{
+    return p->graph->nodes[a->value < 0 ? p->steps[a->first].node : p->graph->vals[a->value].node]->op->name;
+}
+
+static bool alike(const group *g, const ls_alive *x)
+{
+    const ls_alloc *a = g->first, *b = x->alloc;
+    if (a->name || b->name)
+        return a->name && b->name && !strcmp(a->name, b->name);
+    return a->bytes == b->bytes && (a->value < 0) == (b->value < 0) &&
+           !strcmp(op_of(g->plan, a), op_of(x->plan, b)) &&
+           (a->value < 0 ||
+            ls_type_equal(&g->plan->graph->vals[a->value].type, &x->plan->graph->vals[b->value].type));
+}
+
+static int by_bytes(const void *pa, const void *pb)
+{
+    const group *a = pa, *b = pb;
+    return a->bytes != b->bytes ? (a->bytes < b->bytes) - (a->bytes > b->bytes) : (a > b) - (a < b);
+}
+
+/* "9 linear in encoder.0 and others (f32 [64, 17], 1.2 MiB each)" */
+static void group_text(ls_str *out, const group *g)
 {
     char bytes[32], type[128];
-    const ls_alloc **alive = LS_ARENA_ARRAY(a, const ls_alloc *, p->n_allocs + 1);
-    const int n = alive ? ls_plan_alive(p, p->peak_step, alive) : 0;
-    ls_str_add(out, alive ? "" : NULL);
-    for (int i = 0, k = 0; i < n && k < NAMED; i++) {
-        if (alive[i]->host)
+    const ls_alloc *a = g->first;
+    const ls_graph *graph = g->plan->graph;
+    const ls_type *t = a->value < 0 ? NULL : &graph->vals[a->value].type;
+    const ls_node *n = graph->nodes[t ? graph->vals[a->value].node : g->plan->steps[a->first].node];
+    const bool each = g->n > 1 && !a->name;
+    if (a->name) {
+        ls_str_printf(out, "%s (", a->name);
+    } else {
+        if (each)
+            ls_str_printf(out, "%d ", g->n);
+        ls_str_printf(out, "%s%s%s%s%s (", t ? "" : "workspace of ", n->op->name,
+                      n->scope->path[0] ? " in " : "", n->scope->path, each ? " and others" : "");
+    }
+    if (t && ls_type_bytes(t) == a->bytes)
+        ls_str_printf(out, "%s, ", ls_type_text(type, t));
+    ls_str_printf(out, "%s%s)", ls_format_bytes(bytes, each ? a->bytes : g->bytes), each ? " each" : "");
+}
+
+/* Appends the largest values of the device that are alive at the peak. */
+static void name_largest(ls_str *out, ls_arena *arena, int n_plans, ls_plan *const *plans, int peak)
+{
+    ls_alive *all;
+    const int n = ls_plans_alive(arena, n_plans, plans, peak, plans[peak]->peak_step, &all);
+    group *groups = LS_ARENA_ARRAY(arena, group, n + 1);
+    ls_str_add(out, groups ? "" : NULL);
+    int k = 0;
+    for (int i = 0; i < n && groups; i++) {
+        int at = 0;
+        while (at < k && !alike(&groups[at], &all[i]))
+            at++;
+        if (all[i].alloc->host)
             continue;
-        ls_str_add(out, k++ ? ", " : "");
-        ls_alloc_text(out, p, alive[i]);
-        if (alive[i]->value >= 0)
-            ls_str_printf(out, " %s", ls_type_text(type, &p->graph->vals[alive[i]->value].type));
-        ls_str_printf(out, " %s", ls_format_bytes(bytes, alive[i]->bytes));
+        if (at == k)
+            groups[k++] = (group){ .first = all[i].alloc, .plan = all[i].plan };
+        groups[at].n++;
+        groups[at].bytes += all[i].alloc->bytes;
+    }
+    if (k)
+        qsort(groups, (size_t)k, sizeof *groups, by_bytes);
+    for (int i = 0; i < k && i < NAMED; i++) {
+        ls_str_add(out, i ? ", " : "");
+        group_text(out, &groups[i]);
     }
 }
 
@@ -88,11 +151,11 @@ static ls_status refuse(const ls_compiled *c, const ls_step_memory *m, ls_option
     ls_str largest = { 0 }, at = { 0 }, more = { 0 };
     ls_arena scratch;
     ls_arena_init(&scratch);
-    plans_of(c, plans);
+    const int n = plans_of(c, plans);
     const ls_plan *p = plans[m->plans.peak_plan];
-    name_largest(&largest, p, &scratch);
+    name_largest(&largest, &scratch, n, plans, m->plans.peak_plan);
     if (p->n_steps)
-        ls_step_label(&at, p, p->peak_step);
+        ls_str_add(&at, ls_plan_step_text(&scratch, p, p->peak_step));
     if (m->spares.level_bytes && c->parallel.offload != LS_OFFLOAD_CPU)
         ls_str_printf(&more, ", and all the time %s of sums of micro-batches",
                       ls_format_bytes(spare, m->spares.level_bytes));

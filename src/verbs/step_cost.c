@@ -30,8 +30,8 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
                            .seconds = ls_compiled_seconds(s) };
     out->n_traffic = ls_plan_traffic(out->traffic, 0, s->plans[LS_MICRO], s->share.count);
     out->n_traffic = ls_plan_traffic(out->traffic, out->n_traffic, s->plans[LS_UPDATE], 1);
-    ls_plan_transfers(&out->transfers, s->plans[LS_MICRO], s->share.count);
-    ls_plan_transfers(&out->transfers, s->plans[LS_UPDATE], 1);
+    ls_plans_transfers(&out->transfers, LS_PROGRAMS, s->plans,
+                       (int64_t[LS_PROGRAMS]){ [LS_MICRO] = s->share.count, [LS_UPDATE] = 1 });
     for (int i = 0; i < out->n_traffic; i++) {
         out->collectives += out->traffic[i].calls;
         out->bytes += out->traffic[i].bytes;
