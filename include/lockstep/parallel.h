@@ -32,8 +32,8 @@ typedef struct ls_parallel {
     const char *units;
     /* -1: true; 0: false; N > 1: keep a 1/N slice and gather it over blocks of N neighbours */
     int64_t reshard_after_forward;
-    /* map: one copy per host; copy: one per rank; auto: map where all ranks of the axis share a host and
-     * nothing is offloaded */
+    /* map: one copy per host; copy: one per rank; auto: map where all ranks of the axis share a host, nothing
+     * is offloaded, and the device works in host memory. A device whose memory is its own has no map. */
     ls_gather_choice gather;
     int64_t prefetch_forward, prefetch_backward; /* gathers under way while a unit computes */
     /* bytes of what they make: gathers start as early as these allow, instead of by number; 0: by number */

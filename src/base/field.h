@@ -22,6 +22,7 @@ typedef enum ls_option {
     LS_FIELD_SEQUENCE,
     LS_FIELD_BUCKET_BYTES,
     /* ls_trainer_opts */
+    LS_FIELD_DEVICE,
     LS_FIELD_FREEZE,
     LS_FIELD_GROUPS,
     LS_FIELD_RECOMPUTE,

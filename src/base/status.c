@@ -44,6 +44,7 @@ static const char *const FIELD[LS_FIELD_COUNT] = {
     [LS_FIELD_TENSOR] = "tensor",
     [LS_FIELD_SEQUENCE] = "sequence",
     [LS_FIELD_BUCKET_BYTES] = "bucket_bytes",
+    [LS_FIELD_DEVICE] = "device",
     [LS_FIELD_FREEZE] = "freeze",
     [LS_FIELD_GROUPS] = "groups",
     [LS_FIELD_RECOMPUTE] = "recompute",

@@ -10,8 +10,8 @@
 #include "setup/step_html.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "plan/describe.h"
 #include "record/report.h"
+#include "step/memory.h"
 
 static const char **labels(const ls_plan *p, ls_arena *a)
 {
@@ -60,15 +60,16 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls
         ls_layout_text(&ranks, c);
         r.ranks = ranks.data;
     }
-    ls_footprint f;
-    ls_plans_footprint(&f, LS_PROGRAMS, c->plans);
-    memcpy(r.state_by_category, f.fixed, sizeof r.state_by_category);
-    r.state_by_category[LS_CAT_GRADIENTS] += ls_compiled_tree_bytes(c);
+    const ls_step_memory m = ls_compiled_memory(c);
+    memcpy(r.state_by_category, m.plans.fixed, sizeof r.state_by_category);
+    r.state_by_category[LS_CAT_GRADIENTS] += m.spares.level_bytes;
+    r.state_by_category[LS_CAT_PARAMETERS] += m.spares.undo_bytes;
+    r.state_by_category[LS_CAT_WORKSPACE] += m.spares.scratch_bytes;
     r.state_by_category[LS_CAT_DATA] = 0; /* shown as inputs and outputs */
-    r.state_by_category[LS_CAT_STAGING] = r.plan_staging = c->staging_bytes;
-    r.plan_state = f.state;
-    r.plan_arena = f.arena + f.symmetric;
-    r.plan_io = f.io + ls_compiled_tree_bytes(c);
+    r.state_by_category[LS_CAT_STAGING] = r.plan_staging = m.saves;
+    r.plan_state = m.plans.state + m.spares.undo_bytes + m.spares.scratch_bytes;
+    r.plan_arena = m.plans.arena + m.plans.symmetric;
+    r.plan_io = m.plans.io + m.spares.level_bytes;
     ls_status s = ls_arena_status(&a);
     for (int i = 0; i < r.n_programs && s == LS_OK; i++)
         s = ls_sys_have(r.programs[i].points);

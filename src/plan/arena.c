@@ -92,8 +92,6 @@ static size_t pack(const ls_plan *p, ls_memory memory, packing_order order, item
     return total;
 }
 
-static bool packed(const ls_alloc *a) { return ls_is_transient(a) || a->memory == LS_MEM_PINNED; }
-
 static ls_status find_peak(ls_plan *p)
 {
     const ls_timeline_point *t = ls_plan_timeline(p);
@@ -168,7 +166,7 @@ ls_status ls_planner_pack_arena(ls_plan *p)
 {
     for (int i = 0; i < p->n_allocs; i++) {
         ls_alloc *a = &p->allocs[i];
-        if (packed(a) || a->memory == LS_MEM_GRADIENT)
+        if (ls_is_packed(a) || a->memory == LS_MEM_GRADIENT)
             continue;
         size_t *region = a->memory == LS_MEM_STATE  ? &p->state_bytes
                          : a->memory == LS_MEM_NODE ? &p->node_bytes
@@ -226,13 +224,13 @@ ls_status ls_plan_check(const ls_plan *p)
         const size_t region = a->memory == LS_MEM_SYMMETRIC ? p->symmetric_bytes
                               : a->memory == LS_MEM_PINNED  ? p->pinned_bytes
                                                             : p->arena_bytes;
-        if (packed(a) && (a->offset % LS_ALIGN || a->offset + a->bytes > region))
+        if (ls_is_packed(a) && (a->offset % LS_ALIGN || a->offset + a->bytes > region))
             return ls_fail(LS_E_INTERNAL, "plan: %s lies at %zu of %zu bytes", owner(p, a, x), a->offset,
                            region);
         for (int k = 0; k < i; k++) {
             const ls_alloc *b = &p->allocs[k];
-            if (a->memory == b->memory && (!packed(a) || meet(a, b)) && a->offset < b->offset + b->bytes &&
-                b->offset < a->offset + a->bytes)
+            if (a->memory == b->memory && (!ls_is_packed(a) || meet(a, b)) &&
+                a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
                 return ls_fail(
                     LS_E_INTERNAL,
                     "plan: %s at [%zu, %zu) live over steps %d-%d overlaps %s at [%zu, %zu) live over %d-%d",

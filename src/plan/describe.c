@@ -39,6 +39,7 @@ static void count_name(ls_footprint *out, const ls_alloc *a)
     out->fixed[a->category] += bytes;
     out->window += a->shared ? bytes : 0;
     out->host += a->host ? bytes : 0;
+    out->host_window += a->host && a->shared ? bytes : 0;
     out->on_host[a->category] += a->host ? bytes : 0;
 }
 
@@ -47,12 +48,12 @@ static void count_name(ls_footprint *out, const ls_alloc *a)
 static bool counts(int n_plans, ls_plan *const *plans, int i, int k)
 {
     const ls_alloc *a = &plans[i]->allocs[k];
-    if (ls_is_transient(a) || a->memory == LS_MEM_GRADIENT || a->memory == LS_MEM_PINNED)
+    if (ls_is_packed(a) || a->memory == LS_MEM_GRADIENT)
         return false;
     for (int p = 0; p < n_plans; p++)
         for (int x = 0; x < plans[p]->n_allocs; x++) {
             const ls_alloc *b = &plans[p]->allocs[x];
-            if (ls_is_transient(b) || name_order(a, b))
+            if (ls_is_packed(b) || name_order(a, b))
                 continue;
             const int state = (b->memory == LS_MEM_STATE) - (a->memory == LS_MEM_STATE);
             if (b->inside || state > 0 || (!state && (p < i || (p == i && x < k))))
@@ -134,6 +135,35 @@ int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out)
     return n;
 }
 
+static int alive_by_size(const void *pa, const void *pb)
+{
+    const size_t a = ((const ls_alive *)pa)->alloc->bytes, b = ((const ls_alive *)pb)->alloc->bytes;
+    return (a < b) - (a > b);
+}
+
+int ls_plans_alive(ls_arena *arena, int n_plans, ls_plan *const *plans, int running, int step, ls_alive **out)
+{
+    int most = 0, n = 0;
+    for (int i = 0; i < n_plans; i++)
+        most += plans[i]->n_allocs;
+    ls_alive *all = *out = LS_ARENA_ARRAY(arena, ls_alive, most + 1);
+    const ls_alloc **alive = LS_ARENA_ARRAY(arena, const ls_alloc *, most + 1);
+    for (int i = 0; alive && i < n_plans; i++) {
+        const ls_plan *plan = plans[(running + i) % n_plans];
+        const int k = ls_plan_alive(plan, i ? -1 : step, alive);
+        for (int a = 0; a < k; a++) {
+            bool there = false;
+            for (int h = 0; h < n && i && !there; h++)
+                there = ls_is_lasting(all[h].alloc) && !name_order(all[h].alloc, alive[a]);
+            if (!there)
+                all[n++] = (ls_alive){ alive[a], plan };
+        }
+    }
+    if (n)
+        qsort(all, (size_t)n, sizeof *all, alive_by_size);
+    return n;
+}
+
 void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a)
 {
     const ls_node *n =
@@ -188,6 +218,9 @@ void ls_plan_text(ls_str *out, ls_plan *p, int top)
                   100 * lost(p));
     if (p->node_bytes)
         ls_str_printf(out, "  %s that the ranks of a host have once\n", ls_format_bytes(a, p->node_bytes));
+    if (p->pinned_bytes)
+        ls_str_printf(out, "  results of collectives pass through %s of host memory\n",
+                      ls_format_bytes(a, p->pinned_bytes));
     if (!p->n_steps)
         return;
     ls_str_printf(out, "  most is alive at step %d of %d: ", p->peak_step, p->n_steps);
@@ -235,6 +268,7 @@ void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top)
     ls_json_int(j, "arena_bytes", (int64_t)p->arena_bytes);
     ls_json_int(j, "symmetric_bytes", (int64_t)p->symmetric_bytes);
     ls_json_int(j, "node_bytes", (int64_t)p->node_bytes);
+    ls_json_int(j, "pinned_bytes", (int64_t)p->pinned_bytes);
     ls_json_int(j, "host_bytes", (int64_t)p->host_bytes);
     ls_json_int(j, "live_peak_bytes", (int64_t)p->live_peak_bytes);
     ls_json_int(j, "collectives", p->n_collectives);

@@ -12,7 +12,8 @@ typedef struct ls_footprint {
     /* The part of the total that other ranks of the machine read: shared allocations and the symmetric
      * arena. */
     size_t window;
-    size_t host; /* the part of the total that offload keeps in host memory */
+    size_t host;        /* the part of the total that offload keeps in host memory */
+    size_t host_window; /* the part of `host` that is in the window */
     /* Not in the total: memory that the ranks of a machine have once. The slices of mapped units are parts of
      * it and are not counted again. */
     size_t node;
@@ -39,9 +40,28 @@ enum { LS_TRAFFIC_ROWS = 32 };
 int ls_plan_traffic(ls_traffic *rows, int n, const ls_plan *p, int64_t runs);
 void ls_traffic_text(ls_str *out, const ls_traffic *t); /* "all_gather over dp, mapped" */
 
+/* Bytes that move between host memory and a device whose memory is its own. */
+typedef struct ls_transfers {
+    double to_device; /* inputs, results of collectives, and what is offloaded */
+    double inputs, results, fetched;
+    double
+        to_host; /* outputs, operands of collectives, states that other ranks read, and what is offloaded */
+    double outputs, operands, states, rested;
+} ls_transfers;
+/* Of programs of one session, plan i run runs[i] times; zeros for other devices. */
+void ls_plans_transfers(ls_transfers *out, int n, ls_plan *const *plans, const int64_t *runs);
+
 /* Allocations of this rank that are live at a step, the largest first. `out` has room for p->n_allocs.
  * Returns how many. */
 int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out);
+/* The same of several programs: values of the running one, and what the others keep between steps. *out is in
+ * memory of the arena, which tells if there was none. */
+typedef struct ls_alive {
+    const ls_alloc *alloc;
+    const ls_plan *plan;
+} ls_alive;
+int ls_plans_alive(ls_arena *arena, int n_plans, ls_plan *const *plans, int running, int step,
+                   ls_alive **out);
 /* What an allocation contains: its name, or the op that makes the value and its place in the model. */
 void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "describe.h"
+#include "device/queue.h"
 #include "explain_fold.h"
 #include "internal.h"
 #include "ops/rules.h"
@@ -122,11 +123,21 @@ static void overlap_text(ls_str *out, const ls_plan *p, const ls_plan_collective
         ls_str_printf(out, ", %.1f us", seconds * 1e6);
 }
 
+/* With a device whose memory is its own, a start and a wait copy. */
+static void copied_text(ls_str *out, const ls_plan *p, const ls_plan_collective *c, bool wait)
+{
+    const ls_node *n = p->graph->nodes[c->node];
+    if (ls_device_apart(&p->device) && (wait || !c->settled))
+        ls_str_printf(out, ", %zu B copied %s", ls_type_bytes(ls_type_of(p->graph, wait ? n->out[0] : n->in[0])),
+                      wait ? "to the device" : "to the window");
+}
+
 static void collective_text(ls_str *out, const ls_plan *p, int step)
 {
     const ls_plan_collective *c = &p->collectives[p->steps[step].collective];
     if (p->steps[step].part == LS_PART_WAIT) {
         ls_str_printf(out, "%s %s  started at %d", ls_collective_name(c->kind), c->unit, c->start);
+        copied_text(out, p, c, true);
         return;
     }
     ls_str_printf(out, "%s %s  over %s, %d ranks, ", ls_collective_name(c->kind), c->unit, c->group, c->n);
@@ -139,6 +150,7 @@ static void collective_text(ls_str *out, const ls_plan *p, int step)
         ls_str_printf(out, ", %s to %s", ls_dtype_name(c->from), ls_dtype_name(c->to));
     if (c->kind != LS_ALL_GATHER && c->kind != LS_ALL_REDUCE_MAX && c->kind != LS_ALL_REDUCE_WIDE)
         ls_str_printf(out, ", summed in %s", ls_dtype_name(c->via));
+    copied_text(out, p, c, false);
     ls_str_printf(out, "  wait at %d", c->wait);
     overlap_text(out, p, c);
 }

@@ -69,6 +69,11 @@ static inline bool ls_is_transient(const ls_alloc *a)
 {
     return a->memory == LS_MEM_ARENA || a->memory == LS_MEM_SYMMETRIC;
 }
+/* Whether an allocation of its kind of memory has others above and below it at other times. */
+static inline bool ls_is_packed(const ls_alloc *a)
+{
+    return ls_is_transient(a) || a->memory == LS_MEM_PINNED;
+}
 /* Whether it is this rank's as long as the session is. */
 static inline bool ls_is_lasting(const ls_alloc *a)
 {

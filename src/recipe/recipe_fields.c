@@ -199,7 +199,7 @@ const ls_key LS_KEYS[] = {
     { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto", WORDS("auto", "map", "copy"),
       .may_change = true, NEEDS(GATHERS),
       .help = "where gathered units lie: `map`, one copy per host; `copy`, one per rank; `auto`, map if the "
-              "ranks that gather share a host and nothing is offloaded" },
+              "ranks that gather share a host, nothing is offloaded and the device works in host memory" },
     { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000,
       .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
       .help = "units that are gathered ahead in the forward pass" },

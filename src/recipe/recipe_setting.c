@@ -60,6 +60,7 @@ static const char *key_of(ls_option f)
         [LS_FIELD_TENSOR] = "parallel.tensor",
         [LS_FIELD_SEQUENCE] = "parallel.sequence",
         [LS_FIELD_BUCKET_BYTES] = "parallel.bucket",
+        [LS_FIELD_DEVICE] = "device",
         [LS_FIELD_FREEZE] = "train.freeze",
         [LS_FIELD_GROUPS] = "optimizer.groups",
         [LS_FIELD_RECOMPUTE] = "parallel.recompute",

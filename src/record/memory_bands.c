@@ -21,24 +21,20 @@ static const size_t (*transient_of(ls_arena *a, ls_plan *plan))[LS_CAT_COUNT]
 
 ls_status ls_memory_bands_make(ls_memory_bands *out, ls_arena *a, const ls_compiled *c)
 {
-    *out = (ls_memory_bands){ .tree = ls_compiled_tree_bytes(c) };
-    ls_footprint *f = &out->footprint;
-    ls_plans_footprint(f, LS_PROGRAMS, c->plans);
-    f->fixed[LS_CAT_STAGING] = c->staging_bytes;
+    *out = (ls_memory_bands){ .memory = ls_compiled_memory(c) };
+    const ls_step_memory *m = &out->memory;
     for (int i = 0; i < LS_PROGRAMS; i++)
         out->transient[i] = transient_of(a, c->plans[i]);
     for (int b = 0; b < LS_CAT_COUNT; b++) {
         out->names[b] = ls_category_name((ls_category)b);
         out->colors[b] = ls_category_color((ls_category)b);
-        out->fixed[b] = f->fixed[b] - f->on_host[b];
+        out->fixed[b] = m->fixed[b];
     }
-    out->names[LS_BAND_HOST] = "resting on the host (offload)";
+    out->names[LS_BAND_HOST] = m->apart ? "in host memory" : "resting on the host (offload)";
     out->colors[LS_BAND_HOST] = "var(--line)";
-    out->fixed[LS_BAND_HOST] = f->host;
+    out->fixed[LS_BAND_HOST] = m->host;
     out->names[LS_BAND_NODE] = "gathered, one copy for the host's ranks";
     out->colors[LS_BAND_NODE] = "var(--c-gray)";
-    out->fixed[LS_BAND_NODE] = f->node;
-    out->fixed[c->units.sharding.offload ? LS_BAND_HOST : LS_CAT_GRADIENTS] += out->tree;
-    out->total = f->total + out->tree + c->staging_bytes;
+    out->fixed[LS_BAND_NODE] = m->plans.node;
     return ls_arena_status(a);
 }

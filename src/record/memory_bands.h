@@ -1,9 +1,9 @@
 /* memory_bands.h - the memory of a rank at each step of its plans, in the bands of a chart. */
 #pragma once
-#include "plan/describe.h"
-#include "step/compile.h"
+#include "step/memory.h"
 
-/* The categories, then what offload keeps on the host, and what the ranks of a host have once. */
+/* The categories, then what is in host memory (with offload, or if the device's memory is its own), and what
+ * the ranks of a host have once. */
 enum { LS_BANDS = LS_CAT_COUNT + 2, LS_BAND_HOST = LS_CAT_COUNT, LS_BAND_NODE };
 
 typedef struct ls_memory_bands {
@@ -11,8 +11,7 @@ typedef struct ls_memory_bands {
     size_t fixed[LS_BANDS];                         /* bytes that are there all the time */
     /* Per program and step: bytes of the two arenas. They are added to those of `fixed`. */
     const size_t (*transient[LS_PROGRAMS])[LS_CAT_COUNT];
-    ls_footprint footprint;
-    size_t tree, total; /* sums of micro-batches; all that this rank holds, as packed */
+    ls_step_memory memory;
 } ls_memory_bands;
 
 /* In memory of the arena. LS_E_MEMORY. Local. */

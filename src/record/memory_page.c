@@ -84,9 +84,8 @@ static double transient_sum(const page *p, const moment *m)
 /* Bytes of all memory that the rank holds at a moment. */
 static uint64_t held_bytes(const page *p, const moment *m)
 {
-    const ls_memory_bands *b = &p->memory;
-    return (uint64_t)transient_sum(p, m) + b->footprint.state + b->footprint.io + b->tree +
-           p->compiled->staging_bytes;
+    const ls_step_memory *all = &p->memory.memory;
+    return all->total - all->plans.arena - all->plans.symmetric + (uint64_t)transient_sum(p, m);
 }
 
 /* ---- charts */
@@ -180,7 +179,8 @@ static void row(ls_str *out, const char *what, size_t bytes, const char *note)
 
 static void lasting_table(page *p)
 {
-    const ls_footprint *f = &p->memory.footprint;
+    const ls_step_memory *m = &p->memory.memory;
+    const ls_footprint *f = &m->plans;
     ls_str_add(&p->out,
                "<h2>There all the time</h2>\n<div class=\"scroll\"><table "
                "class=\"plan\"><thead><tr><th>what</th><th>bytes</th><th></th></tr></thead><tbody>\n");
@@ -188,58 +188,33 @@ static void lasting_table(page *p)
         row(&p->out, ls_category_name((ls_category)c), f->fixed[c],
             c == LS_CAT_GRADIENTS ? "from one program to the next"
             : c == LS_CAT_DATA    ? "inputs and outputs"
-            : c == LS_CAT_STAGING ? "a checkpoint is written from it"
                                   : "between steps");
-    row(&p->out, "sums of micro-batches", p->memory.tree, "gradients of finished micro-batches");
+    row(&p->out, "staging", m->saves, "a checkpoint is written from it");
+    row(&p->out, "sums of micro-batches", m->spares.level_bytes, "gradients of finished micro-batches");
+    row(&p->out, "copies of buffers", m->spares.undo_bytes, "a step that is skipped puts them back");
+    row(&p->out, "scratch", m->spares.scratch_bytes,
+        "parameters and their averages change places through it");
     row(&p->out, "arena", f->arena, "activations, workspace: packed by lifetime");
     row(&p->out, "arena in the window", f->symmetric,
         "what the other ranks read while a step runs: packed by lifetime");
-    row(&p->out, "all of it", p->memory.total, "of this rank");
+    row(&p->out, "staging of collectives", m->pinned, "results pass through it to the device");
+    row(&p->out, "all of it", m->total, "of this rank");
     row(&p->out, "of it, window", f->window, "the other ranks of the host read it");
-    row(&p->out, "of it, host", f->host, "rests off the device (offload)");
+    row(&p->out, "of it, host", m->host,
+        m->apart ? "window, staging, and what is offloaded" : "rests off the device (offload)");
     row(&p->out, "beside it, node", f->node, "gathered units, one copy for the ranks of a host");
     ls_str_add(&p->out, "</tbody></table></div>\n");
 }
 
-typedef struct held {
-    const ls_alloc *alloc;
-    const ls_plan *plan;
-} held;
-
-static int by_size(const void *a, const void *b)
+/* Lists what is alive at a moment. */
+static int held_at(page *p, const moment *m, ls_alive **out)
 {
-    const size_t x = ((const held *)a)->alloc->bytes, y = ((const held *)b)->alloc->bytes;
-    return (x < y) - (x > y);
-}
-
-/* Lists what is alive at a moment: values of the running program, and what other programs keep between steps.
- */
-static int held_at(page *p, const moment *m, held **out)
-{
-    int most = 0, n = 0;
-    for (int i = 0; i < LS_PROGRAMS; i++)
-        most += p->compiled->plans[i]->n_allocs;
-    held *all = *out = LS_ARENA_ARRAY(&p->arena, held, most + 1);
-    const ls_alloc **alive = LS_ARENA_ARRAY(&p->arena, const ls_alloc *, most + 1);
-    for (int i = 0; alive && i < LS_PROGRAMS; i++) {
-        const ls_plan *plan = p->compiled->plans[(m->program + i) % LS_PROGRAMS];
-        const int k = ls_plan_alive(plan, i ? -1 : m->step, alive);
-        for (int a = 0; a < k; a++) {
-            bool there = false;
-            for (int h = 0; h < n && alive[a]->name && !there; h++)
-                there = all[h].alloc->name && !strcmp(all[h].alloc->name, alive[a]->name);
-            if (!there)
-                all[n++] = (held){ alive[a], plan };
-        }
-    }
-    if (n)
-        qsort(all, (size_t)n, sizeof *all, by_size);
-    return n;
+    return ls_plans_alive(&p->arena, LS_PROGRAMS, p->compiled->plans, m->program, m->step, out);
 }
 
 static void largest_table(page *p)
 {
-    held *all;
+    ls_alive *all;
     const int n = held_at(p, &p->moments[p->peak], &all);
     char bytes[32];
     ls_str_add(&p->out, "<h2>The largest of what is alive at the peak</h2>\n<div class=\"scroll\"><table "
@@ -322,7 +297,7 @@ static int by_bytes(const void *a, const void *b)
 
 static int shares_at(page *p, const moment *m, share **out)
 {
-    held *all;
+    ls_alive *all;
     const int n = held_at(p, m, &all);
     share *shares = *out = LS_ARENA_ARRAY(&p->arena, share, n + 1);
     int count = 0;

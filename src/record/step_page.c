@@ -62,7 +62,7 @@ ls_status ls_step_view_json(ls_json *j, ls_arena *a, const ls_step_view *v)
     ls_json_int(j, "micro_batches", c->micro_batches);
     ls_json_text(j, "isa", c->device.arch->name);
     ls_json_int(j, "threads", c->device.threads);
-    ls_json_int(j, "total_bytes", (int64_t)m.total);
+    ls_json_int(j, "total_bytes", (int64_t)m.memory.total);
     ls_json_array(j, "bands");
     for (int b = 0; b < LS_BANDS; b++) {
         ls_json_object(j, NULL);

@@ -18,10 +18,10 @@
 #include "device/queue.h"
 #include "graph/identity.h"
 #include "graph/rewrite.h"
+#include "memory.h"
 #include "nn/measure.h"
 #include "ops/rules.h"
 #include "passes/autodiff.h"
-#include "plan/describe.h"
 #include "state_lists.h"
 
 const char *const ls_program_names[LS_PROGRAMS] = { "micro", "update", "eval" };
@@ -283,23 +283,6 @@ static int tree_buffers(int64_t micro_batches, ls_accumulation how)
     return levels;
 }
 
-/* Checks that a step fits into ls_parallel.device_memory. */
-static ls_status check_device_memory(const ls_compiled *c)
-{
-    const int64_t cap = c->parallel.device_memory;
-    const size_t bytes = ls_compiled_device_bytes(c);
-    char need[32], have[32];
-    if (cap <= 0 || bytes <= (size_t)cap)
-        return LS_OK;
-    return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_DEVICE_MEMORY,
-                         "a step needs %s of the device's memory and may use %s%s; a smaller "
-                         "micro_batch, recompute or more ranks need less",
-                         ls_format_bytes(need, bytes), ls_format_bytes(have, (size_t)cap),
-                         c->parallel.offload == LS_OFFLOAD_CPU
-                             ? ""
-                             : "; offload: cpu keeps parameters, gradients and optimizer state off it");
-}
-
 /* Whether the planner could put them there: not if other ranks read them. */
 static bool has_gradients_in_arena(const ls_plan *p)
 {
@@ -443,7 +426,9 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     if (s == LS_OK)
         s = compile_all(c, build, config, o, calibration);
     if (s == LS_OK)
-        s = check_device_memory(c);
+        s = ls_spares_list(&c->spares, &c->units.arena, c);
+    if (s == LS_OK)
+        s = ls_compiled_fits(c);
     size_t share = 0;
     if (s == LS_OK && !o->eval_only)
         s = ls_state_share_bytes(&share, c); /* fails if a checkpoint cannot hold the state */
@@ -466,20 +451,6 @@ void ls_compiled_release(ls_compiled *c)
     c->modules = NULL;
 }
 
-/* Elements of the gradients that `micro` outputs: of slices, or of whole units if `update` reduces them. */
-static int64_t gradient_elements(const ls_units *u)
-{
-    int64_t n = 0;
-    for (int i = 0; i < u->trained; i++)
-        n += u->sharding.each ? u->units[i].slice : u->units[i].elements;
-    return n;
-}
-
-size_t ls_compiled_tree_bytes(const ls_compiled *c)
-{
-    return (size_t)c->tree_buffers * (size_t)gradient_elements(&c->units) * ls_dtype_size(c->units.dtype);
-}
-
 double ls_compiled_flops(const ls_compiled *c)
 {
     return (double)c->share.count * c->plans[LS_MICRO]->flops + c->plans[LS_UPDATE]->flops;
@@ -489,17 +460,4 @@ double ls_compiled_seconds(const ls_compiled *c)
 {
     double micro = c->plans[LS_MICRO]->seconds, update = c->plans[LS_UPDATE]->seconds;
     return micro > 0 ? (double)c->share.count * micro + update : 0;
-}
-
-size_t ls_compiled_device_bytes(const ls_compiled *c)
-{
-    ls_plan *plans[LS_PROGRAMS];
-    ls_footprint f;
-    int n = 0;
-    for (int i = 0; i < LS_PROGRAMS; i++)
-        if (c->plans[i])
-            plans[n++] = c->plans[i];
-    ls_plans_footprint(&f, n, plans);
-    return f.total - f.host + f.node +
-           (c->parallel.offload == LS_OFFLOAD_CPU ? 0 : ls_compiled_tree_bytes(c));
 }

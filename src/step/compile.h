@@ -6,6 +6,7 @@
 #include "passes/objective.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
+#include "spares.h"
 
 enum { LS_GROUPS_MOST = 64 };
 enum { LS_MICRO, LS_UPDATE, LS_EVAL, LS_PROGRAMS };
@@ -29,7 +30,8 @@ typedef struct ls_compiled {
      * no longer read; `update` turns them into new weights. */
     bool gradients_in_weights;
     bool gradients_in_arena; /* LS_MEM_GRADIENT (plan/plan.h) */
-    size_t staging_bytes; /* of the copy of what this rank saves; 0: saves are not staged */
+    size_t staging_bytes;    /* of the copy of what this rank saves; 0: saves are not staged */
+    ls_spares spares;
     ls_nonfinite nonfinite;
     int64_t max_skips;
     ls_accumulation accumulation;
@@ -66,9 +68,6 @@ ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn buil
 ls_status ls_compile_predictions(ls_compiled *out, const ls_graph *model, int64_t batch, const char *outputs,
                                  const ls_precision *p, const ls_device *d);
 
-size_t ls_compiled_tree_bytes(const ls_compiled *c); /* of all gradient buffers of the tree */
-/* Device memory of a step: all memory but what parallel.offload keeps in host memory. */
-size_t ls_compiled_device_bytes(const ls_compiled *c);
 /* Of a step of this rank: its runs of `micro` and one of `update`. */
 double ls_compiled_flops(const ls_compiled *c);
 double ls_compiled_seconds(const ls_compiled *c); /* 0 without a calibration */

@@ -55,36 +55,65 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
                   c->ranks > 1 ? " a rank" : "");
 }
 
+/* ", NAME SIZE", unless it is 0 */
+static void part_text(ls_str *out, const char *name, size_t bytes)
+{
+    char text[32];
+    if (bytes)
+        ls_str_printf(out, ", %s %s", name, ls_format_bytes(text, bytes));
+}
+
+/* Of a device whose memory is its own: what is in host memory. */
+static void host_text(ls_str *out, const ls_step_memory *m)
+{
+    char a[32];
+    ls_str parts = { 0 };
+    part_text(&parts, "window that other ranks read", m->plans.window - m->plans.host_window);
+    part_text(&parts, "results of collectives on their way to the device", m->pinned);
+    part_text(&parts, "offloaded", m->offloaded);
+    part_text(&parts, "staging of checkpoints (checkpoint.async)", m->saves);
+    if (parts.len)
+        ls_str_printf(out, "\n        on the host %s: %s", ls_format_bytes(a, m->host), parts.data + 2);
+    ls_str_inherit(out, &parts);
+    ls_str_release(&parts);
+}
+
 static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     char a[32], b[32];
-    const ls_footprint *f = &cost->memory;
-    ls_str_printf(out, "memory  %s%s: state %s, ", ls_format_bytes(a, cost->total),
-                  c->ranks > 1 ? " a rank" : " in all", ls_format_bytes(b, f->state));
-    ls_str_printf(out, "inputs and outputs %s, arena %s", ls_format_bytes(a, f->io),
-                  ls_format_bytes(b, f->arena));
-    if (f->symmetric)
-        ls_str_printf(out, ", arena in the window %s", ls_format_bytes(a, f->symmetric));
-    if (cost->tree)
-        ls_str_printf(out, ", sums of micro-batches %s (%d buffers; train.accumulate: running needs 1)",
-                      ls_format_bytes(a, cost->tree), c->step.tree_buffers);
-    if (cost->staging)
+    const ls_step_memory *m = &cost->memory;
+    const ls_footprint *f = &m->plans;
+    ls_str_printf(out, "memory  %s%s: ", ls_format_bytes(a, m->total), c->ranks > 1 ? " a rank" : " in all");
+    if (m->apart)
+        ls_str_printf(out, "on the device %s: ", ls_format_bytes(a, m->device));
+    ls_str_printf(out, "state %s, inputs and outputs %s", ls_format_bytes(a, f->state),
+                  ls_format_bytes(b, f->io));
+    ls_str_printf(out, ", arena %s", ls_format_bytes(a, f->arena));
+    part_text(out, m->apart ? "mirror of the arena in the window" : "arena in the window", f->symmetric);
+    part_text(out, "sums of micro-batches", m->spares.level_bytes);
+    if (m->spares.level_bytes)
+        ls_str_printf(out, " (%d buffers; train.accumulate: running needs 1)", c->step.tree_buffers);
+    part_text(out, "copies of buffers that a skipped step puts back", m->spares.undo_bytes);
+    part_text(out, "scratch to exchange averaged weights", m->spares.scratch_bytes);
+    if (m->saves && !m->apart)
         ls_str_printf(out,
                       "\n        of it, %s of staging: a checkpoint is copied there and written while "
                       "training goes on (checkpoint.async)",
-                      ls_format_bytes(a, cost->staging));
+                      ls_format_bytes(a, m->saves));
     ls_str_add(out, "\n        at the worst moment:");
     for (int i = 0; i < LS_CAT_COUNT; i++)
-        if (cost->by_category[i])
+        if (m->by_category[i])
             ls_str_printf(out, " %s %s,", ls_category_name((ls_category)i),
-                          ls_format_bytes(a, cost->by_category[i]));
+                          ls_format_bytes(a, m->by_category[i]));
     ls_str_cut(out, out->len - 1);
-    if (f->window)
+    if (m->apart)
+        host_text(out, m);
+    else if (f->window)
         ls_str_printf(out, "\n        of it, the other ranks of the host read %s (the window)",
                       ls_format_bytes(a, f->window));
     if (f->host)
         ls_str_printf(out, "\n        of it, %s rest in host memory: the device holds %s",
-                      ls_format_bytes(a, f->host), ls_format_bytes(b, cost->total - f->host));
+                      ls_format_bytes(a, m->offloaded), ls_format_bytes(b, m->device));
     if (f->node)
         ls_str_printf(
             out,
@@ -111,6 +140,31 @@ static void collectives_text(ls_str *out, const ls_step_cost *cost)
         ls_str_add(out, "\n");
         ls_str_release(&name);
     }
+}
+
+/* "copies  1.2 MiB a step to the device: inputs 1.2 MiB" */
+static void copies_text(ls_str *out, const ls_step_cost *cost)
+{
+    char a[32];
+    const ls_transfers *t = &cost->transfers;
+    if (!cost->memory.apart)
+        return;
+    ls_str to = { 0 }, from = { 0 };
+    part_text(&to, "inputs", (size_t)t->inputs);
+    part_text(&to, "results of collectives", (size_t)t->results);
+    part_text(&to, "offloaded", (size_t)t->fetched);
+    part_text(&from, "outputs", (size_t)t->outputs);
+    part_text(&from, "operands of collectives", (size_t)t->operands);
+    part_text(&from, "states that other ranks read", (size_t)t->states);
+    part_text(&from, "offloaded", (size_t)t->rested);
+    ls_str_printf(out, "copies  %s a step to the device%s%s\n", ls_format_bytes(a, (uint64_t)t->to_device),
+                  to.len ? ": " : "", to.len ? to.data + 2 : "");
+    ls_str_printf(out, "        %s a step from it%s%s\n", ls_format_bytes(a, (uint64_t)t->to_host),
+                  from.len ? ": " : "", from.len ? from.data + 2 : "");
+    ls_str_inherit(out, &to);
+    ls_str_inherit(out, &from);
+    ls_str_release(&to);
+    ls_str_release(&from);
 }
 
 static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
@@ -167,6 +221,7 @@ static ls_status plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const l
     head_text(&s, c, cost);
     memory_text(&s, c, cost);
     collectives_text(&s, cost);
+    copies_text(&s, cost);
     time_text(&s, c, cost);
     promise_text(&s, c, cost);
     for (int i = 0; i < LS_PROGRAMS; i++) {

@@ -224,22 +224,23 @@ static void micro_cell(char out[48], const column *c, int what)
 }
 static void category_cell(char out[48], const column *c, int what)
 {
-    bytes_cell(out, c->cost.by_category[what]);
+    bytes_cell(out, c->cost.memory.by_category[what]);
 }
 
-enum { ALL, WINDOW, HOST, DEVICE, NODE };
+enum { ALL, WINDOW, HOST, COLLECTIVES, DEVICE, NODE };
 static void total_cell(char out[48], const column *c, int what)
 {
-    const ls_footprint *f = &c->cost.memory;
-    const size_t of[] = { [ALL] = c->cost.total,
-                          [WINDOW] = f->window,
-                          [HOST] = f->host,
-                          [DEVICE] = f->host ? c->cost.total - f->host : 0,
-                          [NODE] = f->node };
+    const ls_step_memory *m = &c->cost.memory;
+    const size_t of[] = { [ALL] = m->total,
+                          [WINDOW] = m->plans.window,
+                          [HOST] = m->host,
+                          [COLLECTIVES] = m->pinned,
+                          [DEVICE] = m->host || m->apart ? m->device : 0,
+                          [NODE] = m->plans.node };
     bytes_cell(out, of[what]);
 }
 
-enum { FLOPS, STEP, COMMUNICATION, RATE, MOVED };
+enum { FLOPS, STEP, COMMUNICATION, RATE, MOVED, TO_DEVICE, TO_HOST };
 static void number_cell(char out[48], const column *c, int what)
 {
     const ls_step_cost *s = &c->cost;
@@ -247,13 +248,15 @@ static void number_cell(char out[48], const column *c, int what)
         ls_snprintf(out, 48, "%.2f GFLOP", 1e-9 * s->flops);
     else if (what == MOVED && s->collectives)
         bytes_cell(out, (size_t)s->bytes);
+    else if (what == TO_DEVICE || what == TO_HOST)
+        bytes_cell(out, (size_t)(what == TO_HOST ? s->transfers.to_host : s->transfers.to_device));
     else if (what == STEP && s->seconds > 0)
         ls_snprintf(out, 48, "%.2f ms", 1e3 * s->seconds);
     else if (what == COMMUNICATION && s->communication > 0)
         ls_snprintf(out, 48, "%.2f ms", 1e3 * s->communication);
     else if (what == RATE && s->seconds > 0)
         ls_snprintf(out, 48, "%.*f", (double)c->samples < 10 * s->seconds ? 3 : 0,
-                 (double)c->samples / s->seconds);
+                    (double)c->samples / s->seconds);
 }
 static void bits_cell(char out[48], const column *c, int what)
 {
@@ -326,7 +329,8 @@ static ls_status table_text(const table *t, const ls_ui *ui)
     }
     row(&p, "  in all, as packed", total_cell, ALL);
     row(&p, "  of it others read (window)", total_cell, WINDOW);
-    row(&p, "  of it on the host (offload)", total_cell, HOST);
+    row(&p, "  of it on the host", total_cell, HOST);
+    row(&p, "  of it results of collectives", total_cell, COLLECTIVES);
     row(&p, "  of it on the device", total_cell, DEVICE);
     row(&p, "beside it, once for a host's ranks", total_cell, NODE);
     const size_t before = p.out.len;
@@ -336,6 +340,8 @@ static ls_status table_text(const table *t, const ls_ui *ui)
     row(&p, "  received by a rank", number_cell, MOVED);
     if (p.out.len == head)
         ls_str_cut(&p.out, before);
+    row(&p, "copied to the device", number_cell, TO_DEVICE);
+    row(&p, "copied from the device", number_cell, TO_HOST);
     row(&p, "arithmetic of a rank", number_cell, FLOPS);
     row(&p, "time of a step, about", number_cell, STEP);
     row(&p, "  of it collectives", number_cell, COMMUNICATION);

@@ -152,7 +152,8 @@ static ls_status try(search *s, candidate *c, bool measure)
         const int64_t host = s->o->where.ranks_per_host > 0 && s->o->where.ranks_per_host < step.ranks
                                  ? s->o->where.ranks_per_host
                                  : step.ranks;
-        c->memory = cost.total + cost.messages + cost.memory.node / (size_t)host;
+        const ls_step_memory *m = &cost.memory;
+        c->memory = m->apart ? m->device : m->total + cost.messages + m->plans.node / (size_t)host;
         c->seconds = cost.seconds;
         c->communication = cost.communication;
         c->update = step.step.plans[LS_UPDATE]->seconds;

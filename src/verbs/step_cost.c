@@ -23,21 +23,15 @@ static size_t loader_bytes(const ls_compiled *s)
 void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
 {
     const ls_compiled *s = &c->step;
-    *out = (ls_step_cost){ .tree = ls_compiled_tree_bytes(s),
-                           .staging = s->staging_bytes,
+    *out = (ls_step_cost){ .memory = ls_compiled_memory(s),
                            .micro_batch = s->micro_batch,
                            .runs = s->share.count,
                            .flops = ls_compiled_flops(s),
                            .seconds = ls_compiled_seconds(s) };
-    ls_plans_footprint(&out->memory, LS_PROGRAMS, s->plans);
-    memcpy(out->by_category, out->memory.by_category, sizeof out->by_category);
-    out->by_category[LS_CAT_GRADIENTS] += out->tree;
-    out->by_category[LS_CAT_STAGING] = out->staging;
-    out->total = out->memory.total + out->tree + out->staging;
-    /* they are of the gradients that rest there */
-    out->memory.host += s->units.sharding.offload ? out->tree : 0;
     out->n_traffic = ls_plan_traffic(out->traffic, 0, s->plans[LS_MICRO], s->share.count);
     out->n_traffic = ls_plan_traffic(out->traffic, out->n_traffic, s->plans[LS_UPDATE], 1);
+    ls_plans_transfers(&out->transfers, LS_PROGRAMS, s->plans,
+                       (int64_t[LS_PROGRAMS]){ [LS_MICRO] = s->share.count, [LS_UPDATE] = 1 });
     for (int i = 0; i < out->n_traffic; i++) {
         out->collectives += out->traffic[i].calls;
         out->bytes += out->traffic[i].bytes;
@@ -56,23 +50,51 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
 
 static void memory_json(ls_json *j, const ls_step_cost *s)
 {
+    const ls_step_memory *m = &s->memory;
+    const ls_footprint *f = &m->plans;
     ls_json_object(j, "memory");
-    ls_json_int(j, "total", (int64_t)s->total);
-    ls_json_int(j, "state", (int64_t)s->memory.state);
-    ls_json_int(j, "io", (int64_t)s->memory.io);
-    ls_json_int(j, "arena", (int64_t)s->memory.arena);
-    ls_json_int(j, "window_arena", (int64_t)s->memory.symmetric);
-    ls_json_int(j, "micro_batch_sums", (int64_t)s->tree);
-    ls_json_int(j, "staging", (int64_t)s->staging);
-    ls_json_int(j, "of_it_window", (int64_t)s->memory.window);
-    ls_json_int(j, "of_it_host", (int64_t)s->memory.host);
-    ls_json_int(j, "node", (int64_t)s->memory.node);
+    ls_json_int(j, "total", (int64_t)m->total);
+    ls_json_int(j, "state", (int64_t)f->state);
+    ls_json_int(j, "io", (int64_t)f->io);
+    ls_json_int(j, "arena", (int64_t)f->arena);
+    ls_json_int(j, "window_arena", (int64_t)f->symmetric);
+    ls_json_int(j, "micro_batch_sums", (int64_t)m->spares.level_bytes);
+    ls_json_int(j, "buffer_copies", (int64_t)m->spares.undo_bytes);
+    ls_json_int(j, "scratch", (int64_t)m->spares.scratch_bytes);
+    ls_json_int(j, "staging", (int64_t)m->saves);
+    ls_json_int(j, "of_it_window", (int64_t)f->window);
+    ls_json_int(j, "of_it_host", (int64_t)m->host);
+    ls_json_int(j, "of_it_device", (int64_t)m->device);
+    ls_json_int(j, "node", (int64_t)f->node);
     ls_json_int(j, "messages", (int64_t)s->messages);
     ls_json_int(j, "loader", (int64_t)s->loader);
+    if (m->apart) {
+        ls_json_object(j, "host");
+        ls_json_int(j, "window", (int64_t)(f->window - f->host_window));
+        ls_json_int(j, "collectives", (int64_t)m->pinned);
+        ls_json_int(j, "offloaded", (int64_t)m->offloaded);
+        ls_json_int(j, "staging", (int64_t)m->saves);
+        ls_json_close_object(j);
+    }
     ls_json_object(j, "peak");
     for (int i = 0; i < LS_CAT_COUNT; i++)
-        ls_json_int(j, ls_category_name((ls_category)i), (int64_t)s->by_category[i]);
+        ls_json_int(j, ls_category_name((ls_category)i), (int64_t)m->by_category[i]);
     ls_json_close_object(j);
+    ls_json_close_object(j);
+}
+
+static void transfers_json(ls_json *j, const ls_transfers *t)
+{
+    ls_json_object(j, "transfers");
+    ls_json_f64(j, "to_device", t->to_device);
+    ls_json_f64(j, "inputs", t->inputs);
+    ls_json_f64(j, "collective_results", t->results);
+    ls_json_f64(j, "from_offload", t->fetched);
+    ls_json_f64(j, "to_host", t->to_host);
+    ls_json_f64(j, "outputs", t->outputs);
+    ls_json_f64(j, "collective_operands", t->operands);
+    ls_json_f64(j, "shared_states", t->states);
+    ls_json_f64(j, "to_offload", t->rested);
     ls_json_close_object(j);
 }
 
@@ -101,6 +123,8 @@ void ls_step_cost_json(ls_json *j, const char *key, const ls_step_cost *s)
     }
     ls_json_close_array(j);
     ls_json_f64(j, "bytes", s->bytes);
+    if (s->memory.apart)
+        transfers_json(j, &s->transfers);
     ls_json_bool(j, "same_bits", s->same_bits);
     ls_json_text(j, "same_bits_why", s->same_bits ? NULL : s->why);
     ls_json_close_object(j);

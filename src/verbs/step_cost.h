@@ -2,19 +2,17 @@
  * compares them. */
 #pragma once
 #include "setup/compiled_recipe.h"
+#include "step/memory.h"
 
 typedef struct ls_step_cost {
-    ls_footprint memory;
-    size_t tree;                      /* gradient buffers for sums over micro-batches */
-    size_t staging;                   /* for the copy of what this rank saves */
-    size_t by_category[LS_CAT_COUNT]; /* memory at the peak, with `tree` and `staging` */
-    size_t total;                     /* of this rank */
-    size_t messages;                  /* not in `total`: buffers of messages to other hosts */
-    size_t loader;                    /* not in `total`: host memory of the loader's ring of steps */
+    ls_step_memory memory;
+    size_t messages; /* not in memory.total: buffers of messages to other hosts */
+    size_t loader;   /* not in memory.total: host memory of the loader's ring of steps */
     /* samples of a run of `micro`; number of these runs in a step of this rank */
     int64_t micro_batch, runs;
     ls_traffic traffic[LS_TRAFFIC_ROWS]; /* of the step, without evaluation */
     int n_traffic;
+    ls_transfers transfers; /* of the step, without evaluation */
     int64_t collectives;
     double bytes; /* that collectives bring to this rank */
     double flops;

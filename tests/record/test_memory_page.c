@@ -57,7 +57,7 @@ static size_t most_held(const ls_trainer *t)
             most = sum > most ? sum : most;
         }
     }
-    return most + f.state + f.io + ls_compiled_tree_bytes(&t->compiled);
+    return most + f.state + f.io + t->compiled.spares.level_bytes;
 }
 
 static const ls_vit_config SMALL = { SMALL_VIT, .layers = 3, .mlp_size = 32, .classes = 10 };

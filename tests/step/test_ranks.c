@@ -12,6 +12,7 @@
 #include "golden/training.h"
 #include "support/ranks.h"
 #include "support/small_vit.h"
+#include "step/memory.h"
 #include "step/state.h"
 
 enum { STEPS = 30, M = 8, ROWS = 2, PIXELS = 64, SAMPLES = M * ROWS + STEPS };
@@ -340,7 +341,8 @@ static ls_status device_bytes(ls_trainer_opts o, size_t *bytes)
     ls_compiled c;
     o.elsewhere = true;
     LS_TRY(ls_compile(&c, training_build_vit, &VIT, &o, NULL));
-    *bytes = ls_compiled_device_bytes(&c);
+    const ls_step_memory m = ls_compiled_memory(&c);
+    *bytes = m.device + m.plans.node;
     ls_compiled_release(&c);
     return LS_OK;
 }

@@ -1,0 +1,95 @@
+/* transfers.c - what moves between host memory and the memory of a device that has its own. */
+#include "describe.h"
+#include "device/queue.h"
+#include "graph/identity.h"
+#include "node.h"
+#include "ops/rules.h"
+
+static double bytes_of(const ls_plan *p, ls_value v)
+{
+    return (double)ls_type_bytes(ls_type_of(p->graph, v));
+}
+
+/* Inputs that the caller fills; outputs that it reads: numbers, and results of an evaluation. What programs
+ * leave to each other stays. */
+static void add_io(ls_transfers *t, const ls_plan *p, double runs)
+{
+    for (int i = 0; i < p->n_allocs; i++) {
+        const ls_alloc *a = &p->allocs[i];
+        if (a->memory != LS_MEM_IO || a->host || a->is.what == LS_IS_GRADIENT)
+            continue;
+        const bool input = ls_is_source(p->graph->nodes[p->graph->vals[a->value].node]);
+        *(input ? &t->inputs : &t->outputs) += runs * (double)a->bytes;
+    }
+}
+
+/* A start copies the operand to the window, a wait the result to the device. State is there: it is copied
+ * after the program that changes it. */
+static void add_collectives(ls_transfers *t, const ls_plan *p, double runs)
+{
+    for (int i = 0; i < p->n_collectives; i++) {
+        const ls_plan_collective *c = &p->collectives[i];
+        const ls_node *n = p->graph->nodes[c->node];
+        t->operands += c->settled ? 0 : runs * bytes_of(p, n->in[0]);
+        t->results += runs * bytes_of(p, n->out[0]);
+    }
+}
+
+static bool writes(const ls_plan *p, const ls_alloc *a)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        const ls_node *n = p->graph->nodes[p->steps[i].node];
+        for (int k = 0; k < n->n_out; k++)
+            if (&p->allocs[p->locations[n->out[k].id].alloc] == a)
+                return true;
+    }
+    return false;
+}
+
+/* Whether other ranks read the state, in any of the programs. */
+static bool is_shared(int n, ls_plan *const *plans, const ls_alloc *a)
+{
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < plans[i]->n_allocs; k++) {
+            const ls_alloc *b = &plans[i]->allocs[k];
+            if (b->shared && b->memory == LS_MEM_STATE && !ls_identity_order(a->is, a->name, b->is, b->name))
+                return true;
+        }
+    return false;
+}
+
+static void add_states(ls_transfers *t, int n, ls_plan *const *plans, const ls_plan *p, double runs)
+{
+    for (int i = 0; i < p->n_allocs; i++) {
+        const ls_alloc *a = &p->allocs[i];
+        if (a->memory == LS_MEM_STATE && !a->host && writes(p, a) && is_shared(n, plans, a))
+            t->states += runs * (double)a->bytes;
+    }
+}
+
+static void add_offload(ls_transfers *t, const ls_plan *p, double runs)
+{
+    for (int i = 0; i < p->n_steps; i++) {
+        const ls_node *n = p->graph->nodes[p->steps[i].node];
+        if (n->op == &ls_op_to_device && p->steps[i].part != LS_PART_WAIT)
+            t->fetched += runs * bytes_of(p, n->out[0]);
+        if (n->op == &ls_op_to_host && p->steps[i].part != LS_PART_WAIT)
+            t->rested += runs * bytes_of(p, n->out[0]);
+    }
+}
+
+void ls_plans_transfers(ls_transfers *out, int n, ls_plan *const *plans, const int64_t *runs)
+{
+    *out = (ls_transfers){ 0 };
+    for (int i = 0; i < n; i++) {
+        if (!ls_device_apart(&plans[i]->device))
+            continue;
+        const double times = (double)runs[i];
+        add_io(out, plans[i], times);
+        add_collectives(out, plans[i], times);
+        add_states(out, n, plans, plans[i], times);
+        add_offload(out, plans[i], times);
+    }
+    out->to_device = out->inputs + out->results + out->fetched;
+    out->to_host = out->outputs + out->operands + out->states + out->rested;
+}

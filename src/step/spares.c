@@ -1,0 +1,65 @@
+/* spares.c - see spares.h. */
+#include "spares.h"
+
+#include "compile.h"
+#include "plan/node.h"
+#include "plan/strides.h"
+
+enum { SCRATCH = 1 << 20 }; /* elements: the exchange goes through it piece by piece */
+
+/* The source whose memory output k of a node has; NULL: it has memory of its own. */
+static const ls_node *changed(const ls_graph *g, const ls_node *n, int k)
+{
+    if (!(n->op->flags & LS_OP_EFFECT) || !n->op->alias[k])
+        return NULL;
+    const ls_node *source = ls_node_of(g, n->in[n->op->alias[k] - 1]);
+    while (ls_is_view(source))
+        source = ls_node_of(g, source->in[0]);
+    return ls_is_source(source) ? source : NULL;
+}
+
+static ls_status list_changed(ls_spares *s, ls_arena *a, const ls_graph *g)
+{
+    bool *listed = LS_ARENA_ARRAY(a, bool, g->n_nodes + 1);
+    s->changed = LS_ARENA_ARRAY(a, const ls_node *, g->n_nodes + 1);
+    LS_TRY(ls_arena_status(a));
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i]->n_out; k++) {
+            const ls_node *source = changed(g, g->nodes[i], k);
+            if (!source || listed[source->id])
+                continue;
+            listed[source->id] = true;
+            s->changed[s->n_undo++] = source;
+        }
+    return LS_OK;
+}
+
+/* Returns its bytes, as a session counts them. */
+static size_t add(ls_spares *s, ls_type type)
+{
+    s->types[s->n++] = type;
+    return ls_align_up(ls_type_bytes(&type));
+}
+
+ls_status ls_spares_list(ls_spares *out, ls_arena *a, const ls_compiled *c)
+{
+    const ls_plan *micro = c->plans[LS_MICRO];
+    const ls_units *u = &c->units;
+    *out = (ls_spares){ .levels = micro ? c->tree_buffers : 0, .scratch = -1 };
+    if (micro)
+        LS_TRY(list_changed(out, a, micro->graph));
+    out->types = LS_ARENA_ARRAY(a, ls_type, out->levels * u->trained + out->n_undo + 1);
+    LS_TRY(ls_arena_status(a));
+    for (int i = 0; i < u->trained; i++) /* of slices, or of whole units if `update` reduces them */
+        for (int k = 0; k < out->levels; k++)
+            out->level_bytes += add(
+                out, LS_TYPE(u->dtype, u->sharding.each ? u->units[i].slice : u->units[i].elements));
+    out->undo = out->n;
+    for (int k = 0; k < out->n_undo; k++)
+        out->undo_bytes += add(out, *ls_type_of(micro->graph, out->changed[k]->out[0]));
+    if (c->averaging) {
+        out->scratch = out->n;
+        out->scratch_bytes = add(out, LS_TYPE(LS_F32, SCRATCH));
+    }
+    return LS_OK;
+}

@@ -1,0 +1,23 @@
+/* spares.h - what a trainer's session has besides the values of its programs (ls_session_opts.spares):
+ *
+ *   levels   of the tree that sums the gradients of micro-batches (accumulate.h)
+ *   undo     copies of what `micro` changes in place, which a skipped step puts back (undo.c)
+ *   scratch  room to exchange parameters with their averages (ema.c) */
+#pragma once
+#include "base/arena.h"
+#include "plan/plan.h"
+
+struct ls_compiled;
+
+typedef struct ls_spares {
+    int n;
+    ls_type *types; /* [n] */
+    /* Level k of trained unit i is spare i * levels + k. The copy of what is in `changed[k]` is spare
+     * undo + k. The scratch is spare `scratch`; -1: there is none. */
+    int levels, undo, n_undo, scratch;
+    const ls_node **changed; /* [n_undo]: sources of `micro`, in the order of its steps */
+    size_t level_bytes, undo_bytes, scratch_bytes; /* of all levels, of all copies */
+} ls_spares;
+
+/* Of a compiled step, in memory of the arena; the nodes are those of the plan. */
+ls_status ls_spares_list(ls_spares *out, ls_arena *a, const struct ls_compiled *c);
