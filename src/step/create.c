@@ -26,7 +26,7 @@ static ls_status bind_units(ls_trainer *t, bool training)
         LS_TRY(ls_session_place_of(t->session,
                                    (ls_identity){ .what = there ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i },
                                    name, &t->grads[i]));
-        LS_TRY(ls_tree_init(&t->trees[i], &t->compiled.device, &t->grads[i], t->levels[i],
+        LS_TRY(ls_tree_init(&t->trees[i], &t->compiled.device, &t->grads[i], i * t->compiled.spares.levels,
                             t->compiled.tree_buffers, t->compiled.accumulation == LS_SUM_RUNNING));
     }
     return LS_OK;
@@ -150,7 +150,6 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     t->grads = ls_sys_calloc(units, sizeof *t->grads);
     t->weights = ls_sys_calloc(units, sizeof *t->weights);
     t->trees = ls_sys_calloc(units, sizeof *t->trees);
-    t->levels = ls_sys_calloc(units, sizeof *t->levels);
     t->round_to = ls_sys_calloc(units, sizeof *t->round_to);
     const ls_objective *o = &t->compiled.objective;
     t->losses = ls_objective_losses(o);
@@ -170,9 +169,9 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     t->micro = ls_sys_calloc((size_t)compiled->share.count, sizeof *t->micro);
     t->numbers = ls_sys_calloc((size_t)(compiled->share.count * (o->n_losses + t->losses)),
                                sizeof *t->numbers);
-    if (!t->units || !t->weights || !t->grads || !t->trees || !t->levels || !t->round_to || !t->loss ||
-        !t->divisor || !t->rows || !t->targets || !t->each || !t->own || !t->sums || !t->total ||
-        !t->loss_of || !t->exchange || !t->micro || !t->numbers)
+    if (!t->units || !t->weights || !t->grads || !t->trees || !t->round_to || !t->loss || !t->divisor ||
+        !t->rows || !t->targets || !t->each || !t->own || !t->sums || !t->total || !t->loss_of ||
+        !t->exchange || !t->micro || !t->numbers)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int64_t k = 0; k < compiled->share.count; k++) {
         t->micro[k].divisor = t->numbers + k * (o->n_losses + t->losses);
@@ -186,56 +185,22 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     return LS_OK;
 }
 
-ls_status ls_trainer_spare(ls_trainer *t, const ls_type *type, int *number)
-{
-    ls_type *more = ls_sys_realloc(t->spares, sizeof *more * (size_t)(t->n_spares + 1));
-    LS_TRY(ls_sys_have(more));
-    t->spares = more;
-    t->spares[t->n_spares] = *type;
-    *number = t->n_spares++;
-    return LS_OK;
-}
-
-/* Asks for memory of the trainer's own: ls_trainer_exchange_ema goes through spare 0 piece by piece. Then
- * come copies to undo a step, and the levels of each unit's tree. */
-static ls_status ask_spares(ls_trainer *t)
-{
-    const ls_compiled *c = &t->compiled;
-    const ls_graph *micro = c->plans[LS_MICRO] ? c->plans[LS_MICRO]->graph : NULL;
-    int number;
-    if (c->averaging)
-        LS_TRY(ls_trainer_spare(t, &LS_TYPE(LS_F32, 1 << 20), &number));
-    LS_TRY(ls_trainer_undo_find(t));
-    for (int k = 0; micro && k < micro->n_outputs; k++) {
-        const ls_identity is = micro->outputs[k].is;
-        for (int i = 0; is.what == LS_IS_GRADIENT && i < c->tree_buffers; i++) {
-            LS_TRY(ls_trainer_spare(t, ls_type_of(micro, micro->outputs[k].value), &number));
-            t->levels[is.unit] = i ? t->levels[is.unit] : number;
-        }
-    }
-    return LS_OK;
-}
-
 static ls_status make_session(ls_trainer *t, int n, ls_plan *const *plans)
 {
     const ls_compiled *c = &t->compiled;
     char bytes[32];
-    LS_TRY(ask_spares(t));
-    const ls_status s = ls_session_create_with(
-        &t->session, n, plans,
-        &(ls_session_opts){ .group = t->group,
-                            .parallel = &c->parallel,
-                            .n_spares = t->n_spares,
-                            .spares = t->spares,
-                            .runs = (int)c->share.count + 1 });
-    free(t->spares);
-    t->spares = NULL;
+    const ls_status s = ls_session_create_with(&t->session, n, plans,
+                                               &(ls_session_opts){ .group = t->group,
+                                                                   .parallel = &c->parallel,
+                                                                   .n_spares = c->spares.n,
+                                                                   .spares = c->spares.types,
+                                                                   .runs = (int)c->share.count + 1 });
     if (s != LS_E_MEMORY || !c->tree_buffers)
         return s;
     return ls_fail(s,
                    "%s; %s of it are %d buffers of gradients: a larger micro_batch or the running "
                    "accumulation needs fewer",
-                   ls_error_message(), ls_format_bytes(bytes, ls_compiled_tree_bytes(c)), c->tree_buffers);
+                   ls_error_message(), ls_format_bytes(bytes, c->spares.level_bytes), c->tree_buffers);
 }
 
 /* Takes the page faults of the staging memory before the first save. For fresh memory they take many times as
@@ -312,8 +277,6 @@ void ls_trainer_destroy(ls_trainer **tp)
     free(t->weights);
     free(t->grads);
     free(t->trees);
-    free(t->levels);
-    free(t->spares);
     free(t->round_to);
     free(t->loss);
     free(t->divisor);

@@ -8,7 +8,7 @@
 static ls_status exchange_all(ls_trainer *t)
 {
     const ls_units *u = &t->compiled.units;
-    const ls_place scratch = ls_session_spare(t->session, 0);
+    const ls_place scratch = ls_session_spare(t->session, t->compiled.spares.scratch);
     for (int i = 0; i < u->trained; i++) {
         ls_place ema;
         LS_TRY(ls_session_place_of(t->session,

@@ -22,8 +22,7 @@ static ls_status fetch(const ls_trainer *t, float *loss, double *wide, int32_t *
     if (predicted)
         LS_TRY(ls_session_fetch(&t->eval_predicted, predicted, ls_type_bytes(&t->eval_predicted.type)));
     if (probability)
-        LS_TRY(
-            ls_session_fetch(&t->eval_probability, probability, ls_type_bytes(&t->eval_probability.type)));
+        LS_TRY(ls_session_fetch(&t->eval_probability, probability, ls_type_bytes(&t->eval_probability.type)));
     LS_TRY(ls_session_wait(t->session));
     for (int64_t i = 0; wide && i < ls_type_count(&rows->type); i++)
         loss[i] = (float)wide[i];

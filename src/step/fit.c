@@ -24,12 +24,12 @@ typedef struct channel {
 /* A field that has a scaling. */
 typedef struct fitted {
     const char *field;
-    int k, valid;              /* numbers of the field, and of FIELD.valid, in the set; valid -1: none */
-    ls_place mean, deviation;  /* buffers */
-    int64_t each, channels;    /* elements of a sample; element e is of channel e % channels */
-    channel *of;               /* [channels] */
-    ls_number *numbers;        /* [channels][mean, deviation], as they are put */
-    void *values, *present;    /* of one sample */
+    int k, valid;             /* numbers of the field, and of FIELD.valid, in the set; valid -1: none */
+    ls_place mean, deviation; /* buffers */
+    int64_t each, channels;   /* elements of a sample; element e is of channel e % channels */
+    channel *of;              /* [channels] */
+    ls_number *numbers;       /* [channels][mean, deviation], as they are put */
+    void *values, *present;   /* of one sample */
 } fitted;
 
 static double element(const void *values, ls_dtype type, int64_t i)

@@ -22,11 +22,11 @@ enum {
 /* An input of the programs that takes a field of the samples. */
 typedef struct ls_trainer_field {
     const char *name;
-    ls_place own;   /* of a micro-batch */
-    ls_binding *at; /* programs may read it in the caller's memory */
-    char *put;      /* what ls_trainer_put copied, of this rank's share of a step; NULL: nothing yet */
+    ls_place own;    /* of a micro-batch */
+    ls_binding *at;  /* programs may read it in the caller's memory */
+    char *put;       /* what ls_trainer_put copied, of this rank's share of a step; NULL: nothing yet */
     char *converted; /* of samples in f32 for an input in f64, or the other way round; NULL: none yet */
-    int64_t put_to; /* one more than the last sample that was put since the last step */
+    int64_t put_to;  /* one more than the last sample that was put since the last step */
 } ls_trainer_field;
 
 /* A state of the model that is not trained. */
@@ -56,10 +56,8 @@ typedef struct ls_fed {
 /* What `micro` changes in place (running statistics of batch norm), and copies of it from before the step. */
 typedef struct ls_undo {
     int n;
-    const struct ls_node **source;
-    ls_place *now;
-    int first;  /* spare number first + i has the copy of now[i] */
-    bool moved; /* ls_trainer.buffers_moved before the step */
+    ls_place *now; /* the copies are spares of the session (spares.h) */
+    bool moved;    /* ls_trainer.buffers_moved before the step */
 } ls_undo;
 
 /* A number in the type of its place, f32 or f64. */
@@ -80,7 +78,6 @@ struct ls_trainer {
     ls_compiled compiled;
     ls_session *session;
     ls_tree *trees;                /* per unit */
-    int *levels;                   /* per unit: the first spare of its tree */
     ls_group *group;               /* NULL: one rank */
     int session_plan[LS_PROGRAMS]; /* number of each program in the session; -1: not there */
     ls_place *units, *grads;       /* per unit: this rank's slice of the parameters, and of their gradients */
@@ -91,8 +88,8 @@ struct ls_trainer {
     int n_buffers;
     ls_trainer_buffer *buffers;
     char *shared_buffers; /* of several ranks: all buffers, one behind the other, to be broadcast */
-    bool buffers_moved; /* those of rank 0 have changed since they were broadcast; the same on all ranks */
-    ls_undo undo;       /* what a skipped step puts back */
+    bool buffers_moved;   /* those of rank 0 have changed since they were broadcast; the same on all ranks */
+    ls_undo undo;         /* what a skipped step puts back */
     /* Inputs and outputs of the programs. What the programs do not have is no place. */
     ls_place real, lr, step, largest_loss;
     ls_place *loss;    /* [losses]: the objective; with several losses then each of them */
@@ -119,8 +116,6 @@ struct ls_trainer {
         ls_number lr, grad_norm, loss_scale;
         int32_t applied;
     } of_update;
-    ls_type *spares; /* [n_spares]: of the session, until it is made */
-    int n_spares;
     double *exchange;        /* a message of this rank, then those of every rank */
     char *staging;           /* compiled.staging_bytes bytes; NULL: none */
     ls_background prefault;  /* prefaults `staging` in another thread */
@@ -209,11 +204,7 @@ double ls_number_of(const ls_place *p, const ls_number *room);
 ls_status ls_put_scalar(const ls_place *p, double x); /* and waits */
 ls_status ls_get_scalar(const ls_place *p, double *x);
 
-/* create.c: asks for spare memory of the session that will be made; *number: of the spare. */
-ls_status ls_trainer_spare(ls_trainer *t, const ls_type *type, int *number);
-/* undo.c: finds what `micro` changes in place, before the session is made and after it; puts a copy of it
- * into the queue; puts the copy back. */
-ls_status ls_trainer_undo_find(ls_trainer *t);
+/* undo.c: finds what `micro` changes in place; puts a copy of it into the queue; puts the copy back. */
 ls_status ls_trainer_undo_bind(ls_trainer *t);
 void ls_trainer_undo_keep(ls_trainer *t);
 void ls_trainer_undo(ls_trainer *t);

@@ -9,10 +9,9 @@ ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *func
     if (atomic_compare_exchange_strong(&t->user, &user, &me))
         *entered = t;
     else if (user != &me) /* a public function may call another one */
-        return ls_fail(
-            LS_E_ARG,
-            "%s: another thread is in a call on the same object; one thread at a time may use it",
-            function);
+        return ls_fail(LS_E_ARG,
+                       "%s: another thread is in a call on the same object; one thread at a time may use it",
+                       function);
     return LS_OK;
 }
 
