@@ -66,7 +66,7 @@ static ls_status make_session(part *p)
     ls_type spares[TENSORS];
     for (int i = 0; i < TENSORS; i++)
         spares[i] = LS_TYPE(p->tensors[i].tensor.type.dtype, p->here[i].count);
-    LS_TRY(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 2 }));
+    LS_TRY(ls_device_open(&d, NULL, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 2 }));
     LS_TRY(ls_graph_create(&p->graph, "pieces"));
     ls_output(p->graph, "y", ls_relu(p->graph, ls_input(p->graph, "x", LS_TYPE(LS_F32, 8))));
     LS_TRY(ls_graph_finish(p->graph));
