@@ -11,14 +11,17 @@
  * one process, or the ranks of one group. */
 #pragma once
 #include "base/box.h"
+#include "execute/session.h"
 #include "lockstep/group.h"
 #include "lockstep/weights.h"
 
 /* A rank's range of a tensor, to be saved or loaded: `count` elements of its block, from number `first` on,
- * in row-major order. count 0: the rank has nothing of it. */
+ * in row-major order. count 0: the rank has nothing of it. They lie one after the other, at a contiguous
+ * place of a session (its number of elements is not read) or, if that is none, at `data` in host memory. */
 typedef struct ls_range {
     int64_t first, count;
     void *data;
+    ls_place place;
     const ls_box *box; /* the block; NULL: the whole tensor */
     bool differ;       /* other ranks' blocks of it may have other shapes */
 } ls_range;

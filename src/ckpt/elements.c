@@ -6,6 +6,7 @@
 #include "base/argument.h"
 #include "ckpt/elements.h"
 #include "ckpt/parts.h"
+#include "ckpt/pieces.h"
 #include "ckpt/safetensors.h"
 
 /* Conversions go through double, which represents every value of the four float types exactly. So each type
@@ -190,28 +191,58 @@ bool ls_weight_equal(const ls_weight *a, const ls_weight *b)
     return true;
 }
 
-static ls_status copy_tensor(const ls_named_tensor *to, int64_t n, const ls_named_tensor *from)
+/* Copies elements first .. first + n - 1 of tensor i to `to`. */
+static ls_status copy_elements(ls_pieces *by, const ls_tensor_list *from, int64_t i, int64_t first, int64_t n,
+                               ls_dtype type, char *to)
 {
-    int64_t i = 0;
-    while (i < n && strcmp(from[i].name, to->name))
-        i++;
-    ls_type same = to->tensor.type;
-    same.dtype = i < n ? from[i].tensor.type.dtype : same.dtype;
-    if (i == n || !ls_type_equal(&from[i].tensor.type, &same))
-        return ls_fail(LS_E_SHAPE, "%s: there is no tensor of this name and shape to copy", to->name);
-    const ls_weight w = { .name = to->name,
-                          .file = "",
-                          .stored = "",
-                          .loadable = true,
-                          .type = from[i].tensor.type,
-                          .bytes = ls_type_bytes(&from[i].tensor.type),
-                          .data = from[i].tensor.data };
-    return ls_weight_read(&w, to->tensor.type.dtype, to->tensor.data);
+    const ls_range *r = &from->mine[i];
+    ls_weight w = {
+        .name = "", .file = "", .stored = "", .loadable = true, .type = from->tensors[i].tensor.type
+    };
+    for (int64_t done = 0, part; done < n; done += part) {
+        const int64_t most = ls_piece_length(r, w.type.dtype, first + done);
+        part = n - done < most ? n - done : most;
+        LS_TRY(ls_piece_get(by, r, w.type.dtype, first + done, part, &w.data));
+        LS_TRY(ls_weight_read_range(&w, type, 0, part, to + (size_t)done * ls_dtype_size(type)));
+    }
+    return LS_OK;
 }
 
-ls_status ls_tensors_copy(int64_t n, const ls_named_tensor *to, int64_t n_from, const ls_named_tensor *from)
+/* Copies the range of a tensor from a whole one, by pieces for reading and for writing. */
+static ls_status copy_tensor(ls_pieces by[2], const ls_named_tensor *to, const ls_range *range,
+                             const ls_tensor_list *from)
 {
-    for (int64_t i = 0; i < n; i++)
-        LS_TRY(copy_tensor(&to[i], n_from, from));
+    int64_t i = 0;
+    while (i < from->n && strcmp(from->tensors[i].name, to->name))
+        i++;
+    const ls_named_tensor *t = &from->tensors[i];
+    ls_type same = to->tensor.type;
+    same.dtype = i < from->n ? t->tensor.type.dtype : same.dtype;
+    if (i == from->n || !ls_type_equal(&t->tensor.type, &same))
+        return ls_fail(LS_E_SHAPE, "%s: there is no tensor of this name and shape to copy", to->name);
+    const ls_dtype type = to->tensor.type.dtype;
+    for (int64_t at = 0, n; at < range->count; at += n) {
+        void *piece;
+        n = ls_piece_length(range, type, at);
+        LS_TRY(ls_piece_begin(&by[1], range, type, at, n, &piece));
+        for (int64_t k = 0, run; k < n; k += run) {
+            const int64_t first = ls_range_piece(range, at + k, &run);
+            run = run < n - k ? run : n - k;
+            LS_TRY(copy_elements(&by[0], from, i, first, run, type,
+                                 (char *)piece + (size_t)k * ls_dtype_size(type)));
+        }
+        LS_TRY(ls_piece_put(&by[1], range, type, at, n, piece));
+    }
     return LS_OK;
+}
+
+ls_status ls_tensors_copy(const ls_tensor_list *to, const ls_tensor_list *from)
+{
+    ls_pieces by[2] = { 0 };
+    ls_status s = ls_pieces_open(&by[0], from);
+    if (s == LS_OK)
+        s = ls_pieces_open(&by[1], to);
+    for (int64_t i = 0; i < to->n && s == LS_OK; i++)
+        s = copy_tensor(by, &to->tensors[i], &to->mine[i], from);
+    return ls_pieces_close(&by[0], ls_pieces_close(&by[1], s));
 }

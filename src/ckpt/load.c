@@ -191,20 +191,6 @@ static ls_status prove(const ls_weight *t, ls_manifest *proof, int64_t first, in
                                         t->offset + (uint64_t)(first + n) * size);
 }
 
-/* Verifies and copies in steps, so that the bytes are still in the cache for the copy. */
-static ls_status prove_and_read(const ls_weight *t, ls_manifest *proof, ls_dtype to, const ls_range *r)
-{
-    const uint64_t size = ls_dtype_size(t->type.dtype);
-    const int64_t step = (int64_t)(LS_MANIFEST_PIECE / size);
-    for (int64_t at = r->first, end = r->first + r->count; at < end; at += step) {
-        const int64_t n = end - at < step ? end - at : step;
-        LS_TRY(prove(t, proof, at, n));
-        LS_TRY(ls_weight_read_range(t, to, at, n,
-                                    (char *)r->data + (size_t)(at - r->first) * ls_dtype_size(to)));
-    }
-    return LS_OK;
-}
-
 typedef struct reading {
     const ls_weight *from;
     ls_dtype to;
@@ -212,7 +198,7 @@ typedef struct reading {
     char *data;
 } reading;
 
-enum { READ_BLOCK = 1 << 18 }; /* elements of a task */
+enum { READ_BLOCK = 1 << 16 }; /* elements of a task */
 
 /* It cannot fail: `compare` has found that the tensor can be read. */
 static void read_blocks(void *context, int64_t begin, int64_t end, int worker)
@@ -237,27 +223,50 @@ static ls_status read_range(const ls_weight *t, ls_dtype to, int64_t first, int6
     return LS_OK;
 }
 
-ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_weights_load_opts *o)
+/* Elements at .. at + n - 1 of a range: verified, while their bytes are in the cache, read, and checked. */
+static ls_status read_piece(const ls_weights *w, const ls_weight *t, const ls_tensor_list *l, int64_t i,
+                            int64_t at, int64_t n, char *out, int threads)
+{
+    const ls_dtype to = l->tensors[i].tensor.type.dtype;
+    const size_t size = ls_dtype_size(to);
+    for (int64_t k = 0, run; k < n; k += run) {
+        const int64_t first = ls_range_piece(&l->mine[i], at + k, &run);
+        run = run < n - k ? run : n - k;
+        if (ls_weights_proof(w))
+            LS_TRY(prove(t, ls_weights_proof(w), first, run));
+        LS_TRY(read_range(t, to, first, run, out + (size_t)k * size, threads));
+    }
+    const ls_status s = ls_ranges_finite(l, i, at, n, out);
+    return s == LS_OK ? s : ls_fail(s, "%s: %s", t->file, ls_error_message());
+}
+
+ls_status ls_ranges_load_by(ls_pieces *p, const ls_weights *w, const ls_tensor_list *l,
+                            const ls_weights_load_opts *o)
 {
     LS_TRY(compare(w, l->n, l->tensors, o));
-    ls_manifest *proof = ls_weights_proof(w);
     const int threads = ls_default_threads(1, NULL); /* it reads files, so not for each piece */
-    for (int64_t i = 0; i < l->n && !o->check_only; i++) {
+    for (int64_t i = 0; i < l->n; i++) {
         const ls_weight *t = ls_weights_find(w, l->tensors[i].name);
         const ls_range *r = &l->mine[i];
         const ls_dtype to = l->tensors[i].tensor.type.dtype;
-        for (int64_t k = 0, n; t && k < r->count; k += n) {
-            const int64_t first = ls_range_piece(r, k, &n);
-            void *data = (char *)r->data + (size_t)k * ls_dtype_size(to);
-            LS_TRY(proof
-                       ? prove_and_read(t, proof, to, &(ls_range){ .first = first, .count = n, .data = data })
-                       : read_range(t, to, first, n, data, threads));
-            const ls_status s = ls_ranges_finite(l, i, data, n, first);
-            if (s != LS_OK)
-                return ls_fail(s, "%s: %s", t->file, ls_error_message());
+        for (int64_t at = 0, n; t && at < r->count; at += n) {
+            void *piece;
+            n = ls_piece_length(r, to, at);
+            LS_TRY(ls_piece_begin(p, r, to, at, n, &piece));
+            LS_TRY(read_piece(w, t, l, i, at, n, piece, threads));
+            LS_TRY(ls_piece_put(p, r, to, at, n, piece));
         }
     }
     return LS_OK;
+}
+
+ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_weights_load_opts *o)
+{
+    ls_pieces p;
+    if (o->check_only)
+        return compare(w, l->n, l->tensors, o);
+    LS_TRY(ls_pieces_open(&p, l));
+    return ls_pieces_close(&p, ls_ranges_load_by(&p, w, l, o));
 }
 
 ls_weights_load_opts ls_weights_load_opts_default(void)

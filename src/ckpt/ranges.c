@@ -33,16 +33,19 @@ static ls_status sync_file(int fd, const char *path)
     return ls_sys_fsync(fd) == 0 ? LS_OK : ls_fail_os(path, "sync", errno);
 }
 
-/* Writes, and adds the pieces' checksums to the manifest. */
-static ls_status put_pieces(ls_ranges *w, int fd, const char *path, int file, const void *data, uint64_t n,
-                            uint64_t offset)
+/* Writes a piece, and adds its checksum to the manifest. */
+static ls_status put_piece(ls_ranges *w, int fd, const char *path, int file, const void *data, uint64_t n,
+                           uint64_t offset)
 {
-    for (uint64_t at = 0; at < n; at += LS_MANIFEST_PIECE) {
-        const char *p = (const char *)data + at;
-        uint64_t length = n - at < LS_MANIFEST_PIECE ? n - at : LS_MANIFEST_PIECE;
-        LS_TRY(ls_manifest_add(&w->manifest, 1,
-                               &(ls_piece){ (uint64_t)file, offset + at, length, ls_hash64(p, length) }));
-        LS_TRY(put(fd, path, p, length, offset + at));
+    LS_TRY(ls_manifest_add(&w->manifest, 1, &(ls_piece){ (uint64_t)file, offset, n, ls_hash64(data, n) }));
+    return put(fd, path, data, n, offset);
+}
+
+static ls_status put_pieces(ls_ranges *w, int fd, const char *path, int file, const void *data, uint64_t n)
+{
+    for (uint64_t at = 0, length; at < n; at += length) {
+        length = n - at < LS_MANIFEST_PIECE ? n - at : LS_MANIFEST_PIECE;
+        LS_TRY(put_piece(w, fd, path, file, (const char *)data + at, length, at));
     }
     return LS_OK;
 }
@@ -54,7 +57,7 @@ static ls_status create(ls_ranges *w, int file, const void *data, uint64_t n, ui
     int fd = ls_sys_open(path, O_WRONLY | O_CREAT | O_EXCL);
     ls_status s = fd < 0 ? ls_fail_os(path, "create", errno) : LS_OK;
     if (s == LS_OK)
-        s = put_pieces(w, fd, path, file, data, n, 0);
+        s = put_pieces(w, fd, path, file, data, n);
     if (s == LS_OK && size > n && ls_sys_ftruncate(fd, (off_t)size) != 0)
         s = ls_fail_os(path, "enlarge", errno);
     if (s == LS_OK && sync)
@@ -128,15 +131,6 @@ static ls_status write_texts(ls_ranges *w)
     return LS_OK;
 }
 
-int64_t ls_range_piece(const ls_range *r, int64_t at, int64_t *count)
-{
-    const int64_t left = r->count - at;
-    int64_t run = left;
-    const int64_t first = r->box ? ls_box_run(r->box, r->first + at, &run) : r->first + at;
-    *count = run < left ? run : left;
-    return first;
-}
-
 static bool has_any(const ls_layout_file *f, const ls_tensor_list *list)
 {
     bool any = false;
@@ -145,33 +139,32 @@ static bool has_any(const ls_layout_file *f, const ls_tensor_list *list)
     return any;
 }
 
-/* Whether this rank's range of tensor i may be written. */
-static ls_status allowed(const ls_ranges *w, const ls_tensor_list *list, int64_t i)
+/* Whether elements at .. at + n - 1 of this rank's range of tensor i may be written. */
+static ls_status allowed(const ls_ranges *w, const ls_tensor_list *list, int64_t i, int64_t at, int64_t n,
+                         const char *data)
 {
-    const ls_range *r = &list->mine[i];
-    const size_t size = ls_dtype_size(list->tensors[i].tensor.type.dtype);
-    for (int64_t k = 0, n; k < r->count && i < list->numbers; k += n) {
-        const int64_t first = ls_range_piece(r, k, &n);
-        const ls_status s = ls_ranges_finite(list, i, (const char *)r->data + (size_t)k * size, n, first);
-        if (s != LS_OK)
-            return ls_fail(s, "no checkpoint is made (%s): %s", w->dir, ls_error_message());
-    }
-    return LS_OK;
+    const ls_status s = ls_ranges_finite(list, i, at, n, data);
+    return s == LS_OK ? s : ls_fail(s, "no checkpoint is made (%s): %s", w->dir, ls_error_message());
 }
 
 /* Writes this rank's range of tensor i, whose first byte in the file is byte `at`. */
 static ls_status put_range(ls_ranges *w, int fd, const char *path, int file, const ls_tensor_list *list,
                            int64_t i, uint64_t at)
 {
-    const size_t size = ls_dtype_size(list->tensors[i].tensor.type.dtype);
+    const ls_dtype type = list->tensors[i].tensor.type.dtype;
+    const size_t size = ls_dtype_size(type);
     const ls_range *r = &list->mine[i];
-    LS_TRY(allowed(w, list, i));
-    if (w->per_rank) /* (nobody else's elements lie between its own) */
-        return put_pieces(w, fd, path, file, r->data, (uint64_t)r->count * size, at);
     for (int64_t k = 0, n; k < r->count; k += n) {
-        const int64_t first = ls_range_piece(r, k, &n);
-        LS_TRY(put_pieces(w, fd, path, file, (const char *)r->data + (size_t)k * size, (uint64_t)n * size,
-                          at + (uint64_t)first * size));
+        int64_t run;
+        const int64_t first = ls_range_piece(r, k, &run);
+        const void *data;
+        n = ls_piece_length(r, type, k);
+        if (!w->per_rank && run < n) /* (else nobody else's elements lie between its own) */
+            n = run;
+        LS_TRY(ls_piece_get(&w->pieces, r, type, k, n, &data));
+        LS_TRY(allowed(w, list, i, k, n, data));
+        LS_TRY(put_piece(w, fd, path, file, data, (uint64_t)n * size,
+                         at + (uint64_t)(w->per_rank ? k : first) * size));
     }
     return LS_OK;
 }
@@ -301,6 +294,8 @@ ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_cont
         LS_TRY(w->per_rank
                    ? ls_rank_layout_make(&w->layouts[l], NAMES[i], all[i], rank, ranks)
                    : ls_layout_make(&w->layouts[l], NAMES[i], c->max_file, all[i]->n, all[i]->tensors));
+        if (!w->pieces.room)
+            LS_TRY(ls_pieces_open(&w->pieces, all[i]));
     }
     return LS_OK;
 }
@@ -341,6 +336,7 @@ void ls_ranges_release(ls_ranges *w)
     for (int l = 0; l < w->n_lists; l++)
         ls_layout_release(&w->layouts[l]);
     ls_manifest_release(&w->manifest);
+    (void)ls_pieces_close(&w->pieces, LS_OK); /* (nothing was put) */
     free(w->dir);
     free(w->config);
     free(w->trainer);

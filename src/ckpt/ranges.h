@@ -3,6 +3,7 @@
 #include "ckpt/checkpoint.h"
 #include "ckpt/layout.h"
 #include "ckpt/manifest.h"
+#include "ckpt/pieces.h"
 
 typedef struct ls_ranges {
     char *dir;
@@ -14,6 +15,8 @@ typedef struct ls_ranges {
     int n_lists;
     bool per_rank;  /* each rank has files of its own, rank_files.h; each layout is this rank's one file */
     uint64_t bytes; /* of the tensors' files of all ranks */
+    /* for what lies in a session's memory; made before the files are */
+    ls_pieces pieces;
     bool gone;      /* files had disappeared when this rank wrote its part */
     /* Pieces that this rank has written; on rank 0, after ls_ranges_collect, all pieces. */
     ls_manifest manifest;
@@ -33,9 +36,9 @@ ls_status ls_ranges_create(ls_ranges *w);
 ls_status ls_ranges_find(const ls_ranges *w);
 ls_status ls_ranges_write(ls_ranges *w);                /* writes this rank's part to disk. Local */
 ls_status ls_ranges_collect(ls_ranges *w, ls_group *g); /* sends the checksums to rank 0. Collective */
-/* finite.c: LS_E_NUMERIC if one of n elements of tensor i, from its element `first` on, is none that the list
- * may have. Local. */
-ls_status ls_ranges_finite(const ls_tensor_list *l, int64_t i, const void *data, int64_t n, int64_t first);
+/* finite.c: LS_E_NUMERIC if one of elements at .. at + n - 1 of the range of tensor i, which are at `data`,
+ * is none that the list may have. Local. */
+ls_status ls_ranges_finite(const ls_tensor_list *l, int64_t i, int64_t at, int64_t n, const void *data);
 /* Rank 0: reads the ranks' own files as a reader does, which finds every element once. Local. */
 ls_status ls_ranges_prove(const ls_ranges *w);
 /* Rank 0: joins checksums of rows to checksums of pieces (compact.c). Local. */

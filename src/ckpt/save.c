@@ -10,7 +10,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "ckpt/elements.h"
 #include "ckpt/layout.h"
+#include "ckpt/pieces.h"
 #include "ckpt/safetensors.h"
 
 static int compare_names(const void *a, const void *b)
@@ -90,7 +92,7 @@ void ls_safetensors_begin(ls_str *out, int64_t n, const ls_named_tensor *tensors
     ls_str_release(&j.out);
 }
 
-static ls_status put_all(ls_writer *w, int64_t n, const ls_named_tensor *tensors)
+static ls_status put_header(ls_writer *w, int64_t n, const ls_named_tensor *tensors)
 {
     ls_str header = { 0 };
     ls_safetensors_begin(&header, n, tensors, NULL, NULL);
@@ -98,11 +100,45 @@ static ls_status put_all(ls_writer *w, int64_t n, const ls_named_tensor *tensors
     if (s == LS_OK)
         s = ls_writer_put(w, header.data, header.len);
     ls_str_release(&header);
-    LS_TRY(s);
-    for (int64_t i = 0; i < n; i++)
-        if (ls_type_count(&tensors[i].tensor.type) > 0)
-            LS_TRY(ls_writer_put(w, tensors[i].tensor.data, ls_type_bytes(&tensors[i].tensor.type)));
+    return s;
+}
+
+static ls_status put_range(ls_writer *w, ls_pieces *p, const ls_range *r, ls_dtype type)
+{
+    for (int64_t at = 0, n; at < r->count; at += n) {
+        const void *data;
+        n = ls_piece_length(r, type, at);
+        LS_TRY(ls_piece_get(p, r, type, at, n, &data));
+        LS_TRY(ls_writer_put(w, data, (size_t)n * ls_dtype_size(type)));
+    }
     return LS_OK;
+}
+
+/* `mine` NULL: the tensors have data. */
+static ls_status save(const char *path, ls_pieces *p, int64_t n, const ls_named_tensor *tensors,
+                      const ls_range *mine)
+{
+    ls_writer w;
+    LS_TRY(ls_writer_open(&w, path));
+    ls_status s = put_header(&w, n, tensors);
+    for (int64_t i = 0; i < n && s == LS_OK; i++) {
+        const ls_tensor *t = &tensors[i].tensor;
+        s = put_range(&w, p,
+                      mine ? &mine[i] : &(ls_range){ .count = ls_type_count(&t->type), .data = t->data },
+                      t->type.dtype);
+    }
+    if (s == LS_OK)
+        return ls_writer_commit(&w);
+    ls_writer_abort(&w);
+    return s;
+}
+
+ls_status ls_tensors_save(const char *path, const ls_tensor_list *l)
+{
+    ls_pieces p;
+    LS_TRY(ls_safetensors_names(path, l->n, l->tensors));
+    LS_TRY(ls_pieces_open(&p, l));
+    return ls_pieces_close(&p, save(path, &p, l->n, l->tensors, l->mine));
 }
 
 ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *tensors)
@@ -114,13 +150,7 @@ ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *te
         LS_ARG_DTYPE(tensors[i].tensor.type.dtype);
     LS_TRY(ls_safetensors_names(path, n, tensors));
     LS_TRY(check_data(path, n, tensors));
-    ls_writer w;
-    LS_TRY(ls_writer_open(&w, path));
-    ls_status s = put_all(&w, n, tensors);
-    if (s == LS_OK)
-        return ls_writer_commit(&w);
-    ls_writer_abort(&w);
-    return s;
+    return save(path, &(ls_pieces){ 0 }, n, tensors, NULL);
 }
 
 /* How many tensors, from `first` on, fit into a file of at most max_file bytes; at least one. */

@@ -167,16 +167,23 @@ void ls_session_exchange(const ls_place *a, const ls_place *b, const ls_place *s
     }
 }
 
+static ls_tensor operand(const ls_place *p)
+{
+    ls_tensor t = { .data = ls_place_address(p), .type = p->type };
+    memcpy(t.strides, p->strides, sizeof t.strides);
+    return t;
+}
+
 void ls_session_call(const ls_kernel *k, int n_in, const ls_place *const *in, const ls_place *out,
                      const void *attrs)
 {
     ls_session *s = out->session;
     const ls_device *d = &s->programs[0].plan->device;
-    ls_tensor from[LS_CALL_INPUTS], to = ls_place_host(out);
+    ls_tensor from[LS_CALL_INPUTS], to = operand(out);
     LS_CHECK(n_in <= LS_CALL_INPUTS, "raise LS_CALL_INPUTS");
     ls_numbers_touch(s, out);
     for (int i = 0; i < n_in; i++)
-        from[i] = ls_place_host(in[i]);
+        from[i] = operand(in[i]);
     s->ops->run(s->queue, k,
                 &(ls_kernel_args){ .n_in = n_in,
                                    .n_out = 1,
@@ -186,11 +193,4 @@ void ls_session_call(const ls_kernel *k, int n_in, const ls_place *const *in, co
                                    .threads = d->threads,
                                    .arch = d->arch,
                                    .queue = s->queue });
-}
-
-ls_tensor ls_place_host(const ls_place *p)
-{
-    ls_tensor t = { .data = ls_place_address(p), .type = p->type };
-    memcpy(t.strides, p->strides, sizeof t.strides);
-    return t;
 }

@@ -84,10 +84,6 @@ int64_t ls_session_waits(const ls_session *s);
 ls_status ls_session_read(const ls_place *p, void *to, size_t bytes);
 ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes);
 
-/* The value as a tensor in the host's memory. This is for what still works there in place: lists of a
- * checkpoint's ranges, trees of gradients, weights that are loaded and saved. Everything else copies. */
-ls_tensor ls_place_host(const ls_place *p);
-
 /* An input that programs read where the caller has it, instead of in the session's memory. It is made once
  * and lives as long as the session. LS_E_ARG if no plan has the name. Local. */
 typedef struct ls_binding ls_binding;

@@ -9,7 +9,6 @@
 
 #include "base/argument.h"
 #include "base/sys.h"
-#include "ckpt/checkpoint.h"
 #include "ckpt/elements.h"
 #include "of_recipe.h"
 #include "ops/rules.h"
@@ -45,21 +44,25 @@ static int nodes(const ls_generator *g)
 /* The parameters of all programs: what this rank has of each. */
 typedef struct weights {
     int64_t n;
-    ls_named_tensor *mine, *whole; /* whole: no data */
-    ls_box *boxes;                 /* where `mine` lies in `whole` */
-    ls_range *ranges;
+    ls_named_tensor *whole; /* no data */
+    ls_box *boxes;          /* which block of it this rank has, */
+    ls_range *ranges;       /* and where */
 } weights;
 
 static void release(weights *l)
 {
-    free(l->mine);
     free(l->whole);
     free(l->boxes);
     free(l->ranges);
 }
 
-/* The whole parameter of which a rank has the block `mine`. */
-static void locate(const ls_generator *g, weights *l, const ls_source_attrs *a, const ls_tensor *mine)
+static ls_tensor_list list_of(const weights *l)
+{
+    return (ls_tensor_list){ .n = l->n, .tensors = l->whole, .mine = l->ranges };
+}
+
+/* Appends the whole parameter of which a rank has the block `mine`. */
+static void append(const ls_generator *g, weights *l, const ls_source_attrs *a, const ls_place *mine)
 {
     ls_type whole = mine->type;
     for (int axis = 0; axis < g->parallel.mesh.n; axis++)
@@ -71,18 +74,16 @@ static void locate(const ls_generator *g, weights *l, const ls_source_attrs *a, 
         if (whole.dims[d] != mine->type.dims[d])
             ls_box_slice(box, d, mine->type.dims[d] * g->parallel.rank, mine->type.dims[d]);
     l->whole[l->n] = (ls_named_tensor){ a->name, ls_tensor_of(NULL, &whole) };
-    l->ranges[l->n] = (ls_range){ .count = ls_box_count(box), .data = mine->data, .box = box };
+    l->ranges[l->n++] = (ls_range){ .count = ls_box_count(box), .place = *mine, .box = box };
 }
 
 static ls_status list(const ls_generator *g, weights *l)
 {
     const size_t most = (size_t)nodes(g);
-    *l = (weights){ .mine = ls_sys_calloc(most, sizeof *l->mine),
-                    .whole = ls_sys_calloc(most, sizeof *l->whole),
+    *l = (weights){ .whole = ls_sys_calloc(most, sizeof *l->whole),
                     .boxes = ls_sys_calloc(most, sizeof *l->boxes),
                     .ranges = ls_sys_calloc(most, sizeof *l->ranges) };
-    ls_named_tensor *want = l->mine;
-    ls_status s = want && l->whole && l->boxes && l->ranges
+    ls_status s = l->whole && l->boxes && l->ranges
                       ? LS_OK
                       : ls_fail(LS_E_MEMORY, "out of memory for a list of weights");
     for (int p = 0; p < g->programs; p++)
@@ -90,19 +91,16 @@ static ls_status list(const ls_generator *g, weights *l)
             const ls_node *node = g->plans[p]->graph->nodes[i];
             if (node->op != &ls_op_param)
                 continue;
-            want[l->n].name = ((const ls_source_attrs *)node->attrs)->name;
+            const ls_source_attrs *a = node->attrs;
             int64_t same = 0;
-            while (strcmp(want[same].name, want[l->n].name))
+            while (same < l->n && strcmp(l->whole[same].name, a->name))
                 same++;
             if (same < l->n)
                 continue;
             ls_place place;
-            s = ls_session_place(g->session, want[same].name, &place);
-            if (s == LS_OK) {
-                want[same].tensor = ls_place_host(&place);
-                locate(g, l, node->attrs, &want[same].tensor);
-            }
-            l->n++;
+            s = ls_session_place(g->session, a->name, &place);
+            if (s == LS_OK)
+                append(g, l, a, &place);
         }
     return s;
 }
@@ -111,19 +109,20 @@ static ls_status load(ls_generator *g, const ls_weights *w)
 {
     weights l;
     ls_status s = list(g, &l);
+    const ls_tensor_list all = list_of(&l);
     if (s == LS_OK)
-        s = ls_ranges_load(w, &(ls_tensor_list){ .n = l.n, .tensors = l.whole, .mine = l.ranges },
-                           &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true });
+        s = ls_ranges_load(w, &all, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true });
     release(&l);
     return s;
 }
 
-ls_status ls_generator_take_weights(ls_generator *g, int64_t n, const ls_named_tensor *from)
+ls_status ls_generator_take_weights(ls_generator *g, const ls_tensor_list *from)
 {
     weights l;
     ls_status s = list(g, &l);
+    const ls_tensor_list all = list_of(&l);
     if (s == LS_OK)
-        s = ls_tensors_copy(l.n, l.mine, n, from);
+        s = ls_tensors_copy(&all, from);
     release(&l);
     return s;
 }

@@ -1,5 +1,6 @@
 /* of_recipe.h - makes a generator of a recipe. */
 #pragma once
+#include "ckpt/checkpoint.h"
 #include "lockstep/generate.h"
 #include "lockstep/recipe.h"
 
@@ -7,6 +8,6 @@
  * ls_generator_take_weights. Local. */
 ls_status ls_generator_of_recipe(ls_generator **out, const ls_recipe *r, const ls_weights *w,
                                  const ls_generator_opts *o);
-/* Copies the weights from `n` tensors, which have their names and shapes; rounds them to the generator's
+/* Copies the weights from whole tensors that have their names and shapes; rounds them to the generator's
  * type. LS_E_SHAPE if one is missing. Local. */
-ls_status ls_generator_take_weights(ls_generator *g, int64_t n, const ls_named_tensor *from);
+ls_status ls_generator_take_weights(ls_generator *g, const ls_tensor_list *from);

@@ -1,33 +1,31 @@
 /* initial.c - initial values of a trainer's parameters and states. A rank fills what it holds. Values are
- * made in host memory, part by part, and written to their places. */
-#include <stdlib.h>
-
+ * made in host memory, piece by piece, and copied to their places. */
 #include "base/argument.h"
-#include "base/sys.h"
-#include "ckpt/checkpoint.h"
 #include "graph/identity.h"
 #include "nn/init.h"
 #include "ops/rules.h"
 #include "trainer.h"
 
-enum { PART = 1 << 20 }; /* elements that are made at a time */
-
-/* Writes elements first .. first + n - 1 of a parameter to elements at .. of a contiguous place. `room` has
- * space for PART elements. */
-static ls_status draw(const ls_place *to, int64_t at, int64_t first, int64_t n, ls_init init, uint64_t seed,
-                      const char *name, int threads, void *room)
+/* Puts the initial values of a range of elements to their place. */
+static ls_status draw(ls_pieces *p, const ls_range *r, ls_dtype type, ls_init init, uint64_t seed,
+                      const char *name, int threads)
 {
-    for (int64_t done = 0, part; done < n; done += part) {
-        part = n - done < PART ? n - done : PART;
-        const ls_type type = { .dtype = to->type.dtype, .ndim = 1, .dims = { part } };
-        const ls_place place = ls_place_part(to, at + done, &type);
-        ls_init_values(room, type.dtype, first + done, part, init, seed, name, threads);
-        LS_TRY(ls_session_write(&place, room, ls_type_bytes(&type)));
+    const size_t size = ls_dtype_size(type);
+    for (int64_t at = 0, n; at < r->count; at += n) {
+        void *piece;
+        n = ls_piece_length(r, type, at);
+        LS_TRY(ls_piece_begin(p, r, type, at, n, &piece));
+        for (int64_t k = 0, run; k < n; k += run) {
+            const int64_t first = ls_range_piece(r, at + k, &run);
+            run = run < n - k ? run : n - k;
+            ls_init_values((char *)piece + (size_t)k * size, type, first, run, init, seed, name, threads);
+        }
+        LS_TRY(ls_piece_put(p, r, type, at, n, piece));
     }
     return LS_OK;
 }
 
-static ls_status init_state(ls_trainer *t, const ls_source_attrs *a, void *room)
+static ls_status init_state(ls_trainer *t, const ls_source_attrs *a, ls_pieces *p)
 {
     ls_place x;
     LS_TRY(ls_session_place_of(t->session, a->is, a->name, &x));
@@ -36,43 +34,33 @@ static ls_status init_state(ls_trainer *t, const ls_source_attrs *a, void *room)
     if (a->init != LS_INIT_CONST && a->init != LS_INIT_ONE)
         return LS_OK;
     const ls_init init = { (ls_init_kind)a->init, a->init_a, a->init_b };
-    return draw(&x, 0, 0, ls_type_count(&x.type), init, 0, a->name, 1, room);
+    const ls_range r = { .count = ls_type_count(&x.type), .place = x };
+    return draw(p, &r, x.type.dtype, init, 0, a->name, 1);
 }
 
-static ls_status init_states(ls_trainer *t, void *room)
+ls_status ls_trainer_init_states(ls_trainer *t, ls_pieces *p)
 {
-    for (int p = 0; p < LS_PROGRAMS; p++) {
-        const ls_graph *g = t->compiled.plans[p] ? t->compiled.plans[p]->graph : NULL;
+    for (int k = 0; k < LS_PROGRAMS; k++) {
+        const ls_graph *g = t->compiled.plans[k] ? t->compiled.plans[k]->graph : NULL;
         for (int i = 0; g && i < g->n_nodes; i++)
             if (g->nodes[i]->op == &ls_op_state || g->nodes[i]->op == &ls_op_buffer)
-                LS_TRY(init_state(t, g->nodes[i]->attrs, room));
+                LS_TRY(init_state(t, g->nodes[i]->attrs, p));
     }
     return LS_OK;
 }
 
-static void *make_room(void) { return ls_sys_malloc(PART * sizeof(double)); }
-
-ls_status ls_trainer_init_states(ls_trainer *t)
-{
-    void *room = make_room();
-    LS_TRY(ls_sys_have(room));
-    const ls_status s = init_states(t, room);
-    free(room);
-    return s;
-}
-
-static ls_status init_slots(ls_trainer *t, uint64_t seed, void *room)
+static ls_status init_slots(ls_trainer *t, uint64_t seed, ls_pieces *p)
 {
     const ls_units *u = &t->compiled.units;
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
         const ls_held h = ls_slot_held(u, &t->compiled.parallel.mesh, i, t->compiled.parallel.rank);
-        const ls_range r = { .first = h.first, .count = h.count, .box = &h.box };
-        for (int64_t k = 0, n; k < r.count; k += n) {
-            const int64_t first = ls_range_piece(&r, k, &n);
-            LS_TRY(draw(&t->units[s->unit], h.at + k, first, n, s->init, seed, s->name,
-                        t->compiled.device.threads, room));
-        }
+        const ls_range r = { .first = h.first,
+                             .count = h.count,
+                             .place = ls_place_part(&t->units[s->unit], h.at,
+                                                    &LS_TYPE(s->type.dtype, h.count)),
+                             .box = &h.box };
+        LS_TRY(draw(p, &r, s->type.dtype, s->init, seed, s->name, t->compiled.device.threads));
     }
     return LS_OK;
 }
@@ -87,18 +75,17 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
 {
     LS_ARG(t);
     LS_TRAINER_USE(t);
-    void *room = make_room();
-    ls_status s = ls_sys_have(room);
+    ls_pieces p;
+    ls_status s = ls_pieces_open(&p, NULL);
     if (s == LS_OK)
         s = ls_session_enter(t->session, "initial weights");
     if (s == LS_OK)
-        s = init_states(t, room);
+        s = ls_trainer_init_states(t, &p);
     if (s == LS_OK)
-        s = init_slots(t, seed, room);
+        s = init_slots(t, seed, &p);
     if (s == LS_OK)
         s = ls_trainer_put_seed(t, seed);
-    free(room);
-    LS_TRY(ls_checkpoint_together(t->group, s));
+    LS_TRY(ls_checkpoint_together(t->group, ls_pieces_close(&p, s)));
     t->ready = t->used = true;
     t->left_behind = false;
     t->skips = t->bad_skips = 0;

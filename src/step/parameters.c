@@ -11,7 +11,7 @@
 #include "base/argument.h"
 #include "base/hash.h"
 #include "base/sys.h"
-#include "ckpt/checkpoint.h"
+#include "ckpt/elements.h"
 #include "comm/agree.h"
 #include "rows.h"
 #include "state.h"
@@ -150,42 +150,48 @@ static ls_place whole_place(const ls_trainer *t, int i)
     return ls_place_part(&t->units[u->slots[i].unit], u->slots[i].offset, &u->slots[i].whole);
 }
 
-/* The whole parameter i: in t->whole, or in its unit. */
-static ls_named_tensor parameter(const ls_trainer *t, int i)
+/* Parameters, then buffers: in t->whole, or where they lie. */
+static ls_status all_tensors(const ls_trainer *t, ls_tensor_list *out)
 {
     const ls_units *u = &t->compiled.units;
-    const ls_place in_unit = whole_place(t, i);
-    return (ls_named_tensor){ u->slots[i].name,
-                              ls_units_everywhere(u)
-                                  ? ls_place_host(&in_unit)
-                                  : ls_tensor_of((char *)t->whole + start(u, i), &u->slots[i].whole) };
-}
-
-/* Parameters, then buffers. */
-static ls_status all_tensors(ls_trainer *t, ls_named_tensor **out, int *n)
-{
-    const int parameters = t->compiled.units.n_slots;
-    *n = parameters + t->n_buffers;
-    *out = ls_sys_calloc((size_t)*n, sizeof **out);
-    if (!*out)
-        return ls_fail(LS_E_MEMORY, "out of memory for a list of %d tensors", *n);
-    for (int i = 0; i < parameters; i++)
-        (*out)[i] = parameter(t, i);
-    for (int i = 0; i < t->n_buffers; i++)
-        (*out)[parameters + i] = (ls_named_tensor){ t->buffers[i].name, ls_place_host(&t->buffers[i].place) };
+    const int n = u->n_slots + t->n_buffers;
+    ls_named_tensor *tensors = ls_sys_calloc((size_t)n, sizeof *tensors);
+    ls_range *mine = ls_sys_calloc((size_t)n, sizeof *mine);
+    *out = (ls_tensor_list){ .n = n, .tensors = tensors, .mine = mine };
+    if (!tensors || !mine)
+        return ls_fail(LS_E_MEMORY, "out of memory for a list of %d tensors", n);
+    for (int i = 0; i < n; i++) {
+        const ls_type *type = i < u->n_slots ? &u->slots[i].whole : &t->buffers[i - u->n_slots].place.type;
+        tensors[i] = (ls_named_tensor){ i < u->n_slots ? u->slots[i].name : t->buffers[i - u->n_slots].name,
+                                        ls_tensor_of(NULL, type) };
+        mine[i].count = ls_type_count(type);
+        if (i < u->n_slots && !ls_units_everywhere(u))
+            mine[i].data = (char *)t->whole + start(u, i);
+        else
+            mine[i].place = whole_place(t, i);
+    }
     return LS_OK;
 }
 
-ls_status ls_trainer_whole(ls_trainer *t, ls_named_tensor **out, int *n)
+ls_status ls_trainer_whole(ls_trainer *t, ls_tensor_list *out)
 {
     LS_TRAINER_USE(t);
+    *out = (ls_tensor_list){ 0 };
     if (!ls_units_everywhere(&t->compiled.units))
         LS_TRY(collect(t, true));
-    return all_tensors(t, out, n);
+    return all_tensors(t, out);
 }
 
-void ls_trainer_forget_copy(ls_trainer *t)
+static void release(ls_tensor_list *l)
 {
+    free((void *)(uintptr_t)l->tensors);
+    free((void *)(uintptr_t)l->mine);
+    *l = (ls_tensor_list){ 0 };
+}
+
+void ls_trainer_forget_whole(ls_trainer *t, ls_tensor_list *l)
+{
+    release(l);
     free(t->whole);
     t->whole = NULL;
 }
@@ -270,8 +276,8 @@ ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *value
     return s;
 }
 
-/* Writes what this rank holds of the whole parameter i. */
-static ls_status write_mine(ls_trainer *t, int i, const char *whole)
+/* Puts what this rank holds of the whole parameter i to its place. */
+static ls_status put_mine(ls_trainer *t, int i, const char *whole)
 {
     const size_t size = ls_dtype_size(t->compiled.units.slots[i].type.dtype);
     const ls_held h = held(t, i, t->compiled.parallel.rank);
@@ -279,7 +285,7 @@ static ls_status write_mine(ls_trainer *t, int i, const char *whole)
     for (int64_t k = 0, n; k < r.count; k += n) {
         const char *from = whole + (size_t)ls_range_piece(&r, k, &n) * size;
         const ls_place to = part_of_unit(t, i, h.at + k, n);
-        LS_TRY(ls_session_write(&to, from, (size_t)n * size));
+        LS_TRY(ls_session_put(&to, from, (size_t)n * size));
     }
     return LS_OK;
 }
@@ -310,10 +316,12 @@ ls_status ls_trainer_set(ls_trainer *t, const char *name, const ls_tensor *value
     if (s == LS_OK)
         s = ls_session_enter(t->session, "setting a parameter");
     if (s == LS_OK && i < u->n_slots) {
-        s = write_mine(t, i, whole);
+        s = put_mine(t, i, whole);
     } else if (s == LS_OK) {
-        s = ls_session_write(&t->buffers[i - u->n_slots].place, whole, ls_type_bytes(of));
+        s = ls_session_put(&t->buffers[i - u->n_slots].place, whole, ls_type_bytes(of));
     }
+    if (s == LS_OK)
+        s = ls_session_wait(t->session);
     if (s == LS_OK) {
         t->rounded = false;
         ls_session_leave(t->session);
@@ -361,6 +369,7 @@ static ls_status load(ls_trainer *t, const ls_weights *w, bool strict, const cha
     const ls_weights_load_opts opts = { LS_WEIGHTS_LOAD_DEFAULTS, .convert = true,
                                         .allow_unexpected = !strict, .allow_missing = !strict };
     ls_state_lists l;
+    ls_pieces p = { 0 };
     LS_TRY(ls_trainer_needs_parameters(t, "loading weights"));
     ls_status s = ls_state_lists_make(&l, &t->compiled, t->session);
     if (s == LS_OK)
@@ -368,13 +377,15 @@ static ls_status load(ls_trainer *t, const ls_weights *w, bool strict, const cha
     if (s == LS_OK && !t->compiled.plans[LS_MICRO]) /* an evaluation says what such weights come to */
         l.model.finite = l.model.numbers = 0;
     if (s == LS_OK)
+        s = ls_pieces_open(&p, &l.model);
+    if (s == LS_OK)
         s = ls_session_enter(t->session, "loading weights");
     /* other states than weights get the values of ls_trainer_init */
     if (s == LS_OK && !t->ready)
-        s = ls_trainer_init_states(t);
+        s = ls_trainer_init_states(t, &p);
     if (s == LS_OK)
-        s = ls_ranges_load(w, &l.model, &opts);
-    s = ls_checkpoint_together(t->group, s);
+        s = ls_ranges_load_by(&p, w, &l.model, &opts);
+    s = ls_checkpoint_together(t->group, ls_pieces_close(&p, s));
     if (s == LS_OK)
         ls_session_leave(t->session);
     t->used = true;
@@ -413,11 +424,11 @@ ls_status ls_trainer_load_partly(ls_trainer *t, const ls_weights *w)
 
 static ls_status save_all(ls_trainer *t, const char *path)
 {
-    ls_named_tensor *have;
-    int n;
-    LS_TRY(all_tensors(t, &have, &n));
-    ls_status s = ls_weights_save(path, n, have);
-    free(have);
+    ls_tensor_list all;
+    ls_status s = all_tensors(t, &all);
+    if (s == LS_OK)
+        s = ls_tensors_save(path, &all);
+    release(&all);
     return s;
 }
 

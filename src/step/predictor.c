@@ -102,15 +102,6 @@ static ls_status build_and_compile(ls_predictor **out, ls_build_fn build, const 
     return s;
 }
 
-/* The parameters and buffers that the predictor has; *out is malloc'ed. */
-static ls_status state_of(ls_predictor *p, ls_named_tensor **out, int64_t *n)
-{
-    int count;
-    LS_TRY(ls_trainer_whole(p->t, out, &count));
-    *n = count;
-    return LS_OK;
-}
-
 static void have_weights(ls_predictor *p) { p->t->ready = p->t->used = true; }
 
 ls_status ls_predictor_make(ls_predictor **out, ls_build_fn build, const void *config,
@@ -118,8 +109,7 @@ ls_status ls_predictor_make(ls_predictor **out, ls_build_fn build, const void *c
 {
     const ls_precision precision = ls_trainer_precision(like);
     const int64_t batch = o->batch ? o->batch : like->micro_batch;
-    ls_named_tensor *want = NULL;
-    int64_t n = 0;
+    ls_tensor_list want = { 0 };
     ls_device d;
     *out = NULL;
     if (batch < 1)
@@ -132,10 +122,13 @@ ls_status ls_predictor_make(ls_predictor **out, ls_build_fn build, const void *c
     LS_TRY(ls_compile_check_type(like->param, &d));
     ls_status s = build_and_compile(out, build, config, batch, o->outputs, &precision, &d);
     if (s == LS_OK)
-        s = state_of(*out, &want, &n);
+        s = ls_trainer_whole((*out)->t, &want);
     if (s == LS_OK)
-        s = ls_weights_load(w, n, want, .convert = true, .allow_unexpected = true);
-    free(want);
+        s = ls_ranges_load(
+            w, &want,
+            &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true, .allow_unexpected = true });
+    if (*out)
+        ls_trainer_forget_whole((*out)->t, &want);
     if (s == LS_OK)
         have_weights(*out);
     else
@@ -164,14 +157,13 @@ static ls_status compile_like(ls_predictor **out, const ls_trainer *t, const ls_
     return compile(out, c->model, batch, o->outputs, &c->precision, &d);
 }
 
-static ls_status copy_weights(ls_predictor *p, int64_t n, const ls_named_tensor *from)
+static ls_status copy_weights(ls_predictor *p, const ls_tensor_list *from)
 {
-    ls_named_tensor *want = NULL;
-    int64_t wanted = 0;
-    ls_status s = state_of(p, &want, &wanted);
+    ls_tensor_list want = { 0 };
+    ls_status s = ls_trainer_whole(p->t, &want);
     if (s == LS_OK)
-        s = ls_tensors_copy(wanted, want, n, from);
-    free(want);
+        s = ls_tensors_copy(&want, from);
+    ls_trainer_forget_whole(p->t, &want);
     have_weights(p);
     return s;
 }
@@ -188,8 +180,7 @@ ls_status ls_predictor_of_with(ls_predictor **out, ls_trainer *t, const ls_predi
     LS_ARG(t);
     LS_TRAINER_USE(t);
     o = o ? o : &(const ls_predictor_opts){ LS_PREDICTOR_DEFAULTS };
-    ls_named_tensor *have = NULL;
-    int n = 0;
+    ls_tensor_list have = { 0 };
     *out = NULL;
     if (o->ema)
         return ls_fail(LS_E_ARG,
@@ -199,10 +190,9 @@ ls_status ls_predictor_of_with(ls_predictor **out, ls_trainer *t, const ls_predi
     if (s == LS_OK)
         s = ls_trainer_share_buffers(t);
     if (s == LS_OK)
-        s = ls_trainer_whole(t, &have, &n);
-    s = s == LS_OK ? agree(t, copy_weights(*out, n, have)) : s;
-    free(have);
-    ls_trainer_forget_copy(t);
+        s = ls_trainer_whole(t, &have);
+    s = s == LS_OK ? agree(t, copy_weights(*out, &have)) : s;
+    ls_trainer_forget_whole(t, &have);
     if (s != LS_OK)
         ls_predictor_destroy(out);
     return s;

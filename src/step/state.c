@@ -1,9 +1,6 @@
 /* state.c - saves a trainer's state as a checkpoint, and loads one. */
 #include "state.h"
 
-#include <string.h>
-
-#include "base/thread_pool.h"
 #include "trainer.h"
 
 ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t)
@@ -32,33 +29,30 @@ ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const ls_checkpo
 
 /* ---- staging */
 
-typedef struct copying {
-    char *to;
-    const char *from;
-    size_t bytes;
-} copying;
-
-enum { COPY_BLOCK = 1 << 20 };
-
-static void copy_blocks(void *context, int64_t begin, int64_t end, int worker)
-{
-    const copying *c = context;
-    const size_t from = (size_t)begin * COPY_BLOCK, to = (size_t)end * COPY_BLOCK;
-    (void)worker;
-    memcpy(c->to + from, c->from + from, (to < c->bytes ? to : c->bytes) - from);
-}
-
-/* Copies this rank's ranges to *to and moves *to behind them. Returns the list of the copies. */
-static ls_tensor_list stage(char **to, ls_arena *arena, const ls_tensor_list *l, int threads)
+/* Begins to copy this rank's ranges to *to, and moves *to behind them. *l becomes the list of the copies. */
+static ls_status stage(char **to, ls_arena *arena, ls_tensor_list *l)
 {
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
     for (int64_t i = 0; mine && i < l->n; i++) {
-        copying c = { *to, mine[i].data, ls_state_range_bytes(l, i) };
-        ls_parallel_for(threads, (int64_t)((c.bytes + COPY_BLOCK - 1) / COPY_BLOCK), copy_blocks, &c);
+        const size_t bytes = ls_state_range_bytes(l, i);
+        const ls_type type = LS_TYPE(l->tensors[i].tensor.type.dtype, mine[i].count);
+        const ls_place from = ls_place_part(&mine[i].place, 0, &type);
+        LS_TRY(ls_session_fetch(&from, *to, bytes));
+        mine[i].place = (ls_place){ 0 };
         mine[i].data = *to;
-        *to += (c.bytes + 63) / 64 * 64;
+        *to += (bytes + 63) / 64 * 64;
     }
-    return (ls_tensor_list){ mine ? l->n : 0, l->tensors, mine, l->finite, l->numbers };
+    *l = (ls_tensor_list){ mine ? l->n : 0, l->tensors, mine, l->finite, l->numbers };
+    return ls_arena_status(arena);
+}
+
+static ls_status stage_all(ls_trainer *t, ls_arena *arena, ls_checkpoint_contents *c)
+{
+    char *to = t->staging;
+    ls_background_wait(&t->prefault);
+    LS_TRY(stage(&to, arena, &c->model));
+    LS_TRY(stage(&to, arena, &c->optimizer));
+    return ls_session_wait(t->session);
 }
 
 ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer *t, const char *dir,
@@ -69,11 +63,7 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer 
     if (s != LS_OK)
         return ls_checkpoint_together(t->group, s);
     ls_checkpoint_contents c = ls_state_share(&t->compiled, l, texts);
-    char *to = t->staging;
-    ls_background_wait(&t->prefault);
-    c.model = stage(&to, &l->arena, &c.model, t->compiled.device.threads);
-    c.optimizer = stage(&to, &l->arena, &c.optimizer, t->compiled.device.threads);
-    s = ls_arena_status(&l->arena);
+    s = stage_all(t, &l->arena, &c);
     s = s == LS_OK ? ls_saving_begin(out, dir, &c, t->group) : ls_checkpoint_together(t->group, s);
     if (s != LS_OK)
         ls_state_lists_release(l);
@@ -82,8 +72,9 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer 
 
 /* ---- loading */
 
-static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_lists *l)
+static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_lists *l, ls_pieces *p)
 {
+    const ls_weights_load_opts o = { LS_WEIGHTS_LOAD_DEFAULTS };
     if (!c->optimizer)
         return ls_fail(LS_E_FORMAT,
                        "%s holds weights without optimizer state and cannot be continued; "
@@ -92,18 +83,20 @@ static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_list
     LS_TRY(ls_trainer_lists(l, t));
     LS_TRY(ls_ranges_load(c->optimizer, &l->optimizer,
                           &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .check_only = true }));
+    LS_TRY(ls_pieces_open(p, NULL));
     LS_TRY(ls_session_enter(t->session, "loading a checkpoint"));
     if (t->guest)
         LS_TRY(t->guest->load(t->guest->context, c->live, c->dir));
-    LS_TRY(ls_ranges_load(c->weights, &l->model, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }));
-    return ls_ranges_load(c->optimizer, &l->optimizer, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS });
+    LS_TRY(ls_ranges_load_by(p, c->weights, &l->model, &o));
+    return ls_ranges_load_by(p, c->optimizer, &l->optimizer, &o);
 }
 
 ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const char *advice)
 {
     LS_TRAINER_USE(t);
     ls_state_lists l = { 0 };
-    ls_status s = load_lists(t, c, &l);
+    ls_pieces p = { 0 };
+    ls_status s = ls_pieces_close(&p, load_lists(t, c, &l, &p));
     if ((s == LS_E_FORMAT || s == LS_E_NUMERIC) && advice)
         s = ls_fail(s, "%s. %s", ls_error_message(), advice);
     s = ls_checkpoint_together(t->group, s);

@@ -97,12 +97,11 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
         ls_held *h = LS_ARENA_NEW(l->arena, ls_held);
         LS_TRY(ls_sys_have(h));
         *h = ls_slot_held(u, &l->compiled->parallel.mesh, i, l->compiled->parallel.rank);
-        const ls_place mine = ls_place_part(&flat[s->unit], h->at, &s->type);
         a->copies[a->n] = (ls_copies){ h->copy, h->copies, u->units[s->unit].cut_by };
         append(a, moments ? ls_arena_printf(l->arena, "%s.%s", prefix, s->name) : s->name, &s->whole,
                (ls_range){ .first = h->first,
                            .count = h->count,
-                           .data = l->session ? ls_place_host(&mine).data : NULL,
+                           .place = ls_place_part(&flat[s->unit], h->at, &LS_TYPE(s->type.dtype, h->count)),
                            .box = &h->box });
     }
     return LS_OK;
@@ -119,8 +118,7 @@ static ls_status append_others(appending *a, listing *l, bool buffers)
         if (l->session)
             LS_TRY(ls_session_place_of(l->session, ls_source_is(n), name_of(n), &x));
         append(a, ls_arena_strdup(l->arena, name_of(n)), &x.type,
-               (ls_range){ .count = ls_type_count(&x.type),
-                           .data = l->session ? ls_place_host(&x).data : NULL });
+               (ls_range){ .count = ls_type_count(&x.type), .place = x });
     }
     return LS_OK;
 }
@@ -213,9 +211,8 @@ static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_t
         const int64_t cut = from > 0 ? from : 0, end = to < r->count ? to : r->count;
         passed[s->cut_by] += r->count;
         r->first += cut;
-        if (r->data)
-            r->data = (char *)r->data + (size_t)cut * ls_dtype_size(l->tensors[i].tensor.type.dtype);
         r->count = end > cut ? end - cut : 0;
+        r->place = ls_place_part(&r->place, cut, &LS_TYPE(l->tensors[i].tensor.type.dtype, r->count));
     }
     for (int64_t i = sliced; mine && i < l->n && c->parallel.rank > 0; i++)
         mine[i].count = 0;

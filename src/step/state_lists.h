@@ -12,9 +12,9 @@ typedef struct ls_copies {
     unsigned cut_by; /* tensors with equal `cut_by` have their copies on the same ranks */
 } ls_copies;
 
-/* Lists of whole tensors, the same on every rank and in every layout, with this rank's ranges of them in
- * memory. `model` has the parameters in the order of the model, then the buffers. `optimizer` has MOMENT.NAME
- * for every parameter NAME, then the states of no parameter (step counter, loss scale). */
+/* Lists of whole tensors, the same on every rank and in every layout, with the places of this rank's ranges
+ * of them. `model` has the parameters in the order of the model, then the buffers. `optimizer` has
+ * MOMENT.NAME for every parameter NAME, then the states of no parameter (step counter, loss scale). */
 typedef struct ls_state_lists {
     ls_arena arena; /* owns the arrays and names */
     ls_tensor_list model, optimizer;
@@ -23,7 +23,7 @@ typedef struct ls_state_lists {
     const ls_copies *model_copies, *optimizer_copies; /* of the tensors in units */
 } ls_state_lists;
 
-/* Makes the lists of a compiled step. `session` NULL: without memory, so the ranges have no data. Local. */
+/* Makes the lists of a compiled step. `session` NULL: without memory, so the ranges have no places. Local. */
 ls_status ls_state_lists_make(ls_state_lists *out, const ls_compiled *c, ls_session *session);
 void ls_state_lists_release(ls_state_lists *l);
 

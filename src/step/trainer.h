@@ -6,7 +6,7 @@
 #include "accumulate.h"
 #include "base/arena.h"
 #include "base/background.h"
-#include "ckpt/checkpoint.h"
+#include "ckpt/pieces.h"
 #include "compile.h"
 #include "execute/session.h"
 #include "data/loader.h"
@@ -147,10 +147,10 @@ struct ls_trainer {
 #define LS_TRAINER_USE(t)                                                          \
     __attribute__((cleanup(ls_trainer_leave))) ls_trainer *trainer_in_use_ = NULL; \
     LS_TRY(ls_trainer_enter(&trainer_in_use_, (t), __func__))
-/* Lists parameters and buffers, whole on every rank; *out is malloc'ed. A copy that this needs is kept until
- * ls_trainer_forget_copy. Collective. */
-ls_status ls_trainer_whole(ls_trainer *t, ls_named_tensor **out, int *n);
-void ls_trainer_forget_copy(ls_trainer *t); /* local */
+/* Lists parameters and buffers, whole on every rank: where they lie in the session or, where ranks have parts
+ * of them, in a copy. Also after a failure, ls_trainer_forget_whole releases list and copy. Collective. */
+ls_status ls_trainer_whole(ls_trainer *t, ls_tensor_list *out);
+void ls_trainer_forget_whole(ls_trainer *t, ls_tensor_list *l); /* local */
 ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function);
 void ls_trainer_leave(ls_trainer **entered);
 
@@ -211,7 +211,7 @@ void ls_trainer_undo(ls_trainer *t);
 void ls_undo_release(ls_undo *k);
 
 /* initial.c: gives the states of the programs their initial values, and the masks of dropout their seed. */
-ls_status ls_trainer_init_states(ls_trainer *t);
+ls_status ls_trainer_init_states(ls_trainer *t, ls_pieces *p);
 ls_status ls_trainer_put_seed(ls_trainer *t, uint64_t seed);
 
 /* fit.c: ls_trainer_fit of those fields whose scaling is not in `have` (NULL: of all). Collective. */

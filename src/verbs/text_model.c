@@ -158,13 +158,11 @@ ls_status ls_text_model_encode(const ls_text_model *m, const char *prompt, ls_to
 
 static ls_status take_weights(ls_text_model *m)
 {
-    ls_named_tensor *all = NULL;
-    int n = 0;
-    ls_status s = ls_trainer_whole(m->trainer, &all, &n);
+    ls_tensor_list all = { 0 };
+    ls_status s = ls_trainer_whole(m->trainer, &all);
     if (s == LS_OK)
-        s = ls_generator_take_weights(m->generator, n, all);
-    ls_trainer_forget_copy(m->trainer);
-    free(all);
+        s = ls_generator_take_weights(m->generator, &all);
+    ls_trainer_forget_whole(m->trainer, &all);
     return s;
 }
 
