@@ -157,12 +157,12 @@ static ls_status find_written(ls_session *s, ls_program *g)
         for (int k = 0; k < n->n_out; k++) {
             const int at = p->locations[n->out[k].id].alloc;
             const ls_alloc *a = &p->allocs[at];
-            if (a->memory != LS_MEM_STATE || !a->shared || seen[at])
+            /* (another program may be the one that shares it, so the plan does not say) */
+            const size_t offset = (size_t)(g->where[at] - s->region[LS_REGION_SHARED]);
+            if (a->memory != LS_MEM_STATE || offset >= s->ranks->shared_bytes || seen[at])
                 continue;
             seen[at] = true;
-            g->written[g->n_written++] = (ls_shared_range){
-                (size_t)(g->where[at] - s->region[LS_REGION_SHARED]), a->bytes
-            };
+            g->written[g->n_written++] = (ls_shared_range){ offset, a->bytes };
         }
     }
     return LS_OK;
