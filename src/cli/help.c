@@ -50,7 +50,8 @@ void ls_help_print(FILE *out)
           "Begin with:  lockstep train vit-fashion-mnist\n\n"
           "Exit status: 0 done; 1 failed; 2 wrong usage or recipe; 75 stopped on request with everything "
           "saved (unless checkpoint.every_epochs is -1).\n"
-          "Environment: LOCKSTEP_DATA (folder of data sets), LOCKSTEP_CACHE, LOCKSTEP_ISA, NO_COLOR.\n",
+          "Environment: LOCKSTEP_DATA (folder of data sets), LOCKSTEP_CACHE, LOCKSTEP_DEVICE, "
+          "LOCKSTEP_ISA, NO_COLOR.\n",
           out);
 }
 

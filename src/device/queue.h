@@ -41,8 +41,8 @@ struct ls_queue_ops {
     /* Tasks put in from here on have this number, for messages. No task itself. */
     void (*number)(ls_queue *q, int64_t number);
 
-    ls_status (*event)(ls_event **out, const ls_device *d);
-    void (*forget)(ls_event **e);
+    ls_status (*event)(ls_event **out, const ls_device *d); /* one queue records it, any may await it */
+    void (*forget)(ls_event **e);                           /* after `wait` of the queues that name it */
     void (*record)(ls_queue *q, ls_event *e); /* the event happens when earlier tasks are done */
     void (*await)(ls_queue *q, ls_event *e);  /* later tasks begin when the latest record has happened */
     /* Seconds from one event to another. Both have happened: after `wait` of their queues. */
@@ -60,9 +60,8 @@ struct ls_queue_ops {
     void (*discard)(ls_recording **r); /* after `wait` */
 };
 
-/* of devices that work in host memory: cpu, ref, null */
-extern const ls_queue_ops ls_queue_direct;
-
 /* Whether the device's memory is its own. */
 static inline bool ls_device_apart(const ls_device *d) { return d->ops->queue && d->ops->queue->apart; }
+
+extern const ls_queue_ops ls_queue_direct;   /* of devices that work in host memory: cpu, ref, null */
 extern const ls_queue_ops ls_queue_emulated; /* of the device emulated */

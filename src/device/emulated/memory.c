@@ -1,6 +1,6 @@
 /* memory.c - memory of the device: the host's, under addresses that the host cannot read. */
+#include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/mman.h>
 
 #include "base/check.h"
@@ -47,6 +47,7 @@ ls_status ls_emulated_pinned(void **out, const ls_device *d, size_t bytes)
 
 void ls_emulated_unpin(void *pinned, size_t bytes) { munmap(pinned, bytes); }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before; /* what a fault did before this device was opened */
 
 /* x86-64 does not say at which address it faulted if the address is none of a program's. */
@@ -64,10 +65,12 @@ static void explain(int signal, siginfo_t *info, void *context)
 void ls_emulated_explain_faults(void)
 {
     struct sigaction now;
+    pthread_mutex_lock(&lock);
     sigaction(SIGSEGV, NULL, &now);
-    if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == explain)
-        return;
-    before = now;
-    ls_print_stack(NULL); /* loads what it needs, which a handler may not */
-    sigaction(SIGSEGV, &(struct sigaction){ .sa_sigaction = explain, .sa_flags = SA_SIGINFO }, NULL);
+    if (!(now.sa_flags & SA_SIGINFO) || now.sa_sigaction != explain) {
+        before = now;
+        ls_print_stack(NULL); /* loads what it needs, which a handler may not */
+        sigaction(SIGSEGV, &(struct sigaction){ .sa_sigaction = explain, .sa_flags = SA_SIGINFO }, NULL);
+    }
+    pthread_mutex_unlock(&lock);
 }
