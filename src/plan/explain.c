@@ -128,8 +128,9 @@ static void copied_text(ls_str *out, const ls_plan *p, const ls_plan_collective 
 {
     const ls_node *n = p->graph->nodes[c->node];
     if (ls_device_apart(&p->device) && (wait || !c->settled))
-        ls_str_printf(out, ", %zu B copied %s", ls_type_bytes(ls_type_of(p->graph, wait ? n->out[0] : n->in[0])),
-                      wait ? "to the device" : "to the window");
+        ls_str_printf(out, ", %zu B copied to the %s",
+                      ls_type_bytes(ls_type_of(p->graph, wait ? n->out[0] : n->in[0])),
+                      wait ? "device" : "window");
 }
 
 static void collective_text(ls_str *out, const ls_plan *p, int step)
