@@ -67,11 +67,12 @@ static bool quiet(ls_doctor *d)
     return d->keep;
 }
 
+/* Measures the device that recipes with device: auto have. */
 static ls_status measure(ls_doctor *d, int threads, ls_calibration *out)
 {
-    ls_device cpu;
-    LS_TRY(ls_device_open(&cpu, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = threads }));
-    LS_TRY(ls_calibration_measure(out, &cpu));
+    ls_device device;
+    LS_TRY(ls_device_open(&device, NULL, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = threads }));
+    LS_TRY(ls_calibration_measure(out, &device));
     if (quiet(d) && ls_calibration_save(out) != LS_OK)
         ls_doctor_note(d, "the measurement could not be kept: %s", ls_error_message());
     return LS_OK;
@@ -179,33 +180,51 @@ static ls_status collectives(ls_doctor *d, ls_group *launched)
     return LS_OK;
 }
 
+/* The threads that a rank of `ranks` has. */
+static ls_status part(ls_doctor *d, int threads, int ranks)
+{
+    int known;
+    char name[32];
+    ls_calibration c;
+    LS_TRY(measure(d, threads, &c));
+    snprintf(name, sizeof name, "%d thread%s", threads, threads == 1 ? "" : "s");
+    ls_doctor_line(d, name, "%.1f GFLOP/s, as a rank of %d has", c.flops * 1e-9, ranks);
+    ls_calibration_release(&c);
+    return kernels(d, threads, &known);
+}
+
+static ls_status lines(ls_doctor *d, const ls_calibration *c)
+{
+    int known = 0;
+    ls_doctor_line(
+        d, "arithmetic", "%.1f GFLOP/s peak on %d thread%s (%s); a typical product reaches %.0f %%",
+        c->flops * 1e-9, c->threads, c->threads == 1 ? "" : "s", c->arch, 100 * c->gemm_efficiency);
+    ls_doctor_line(d, "memory", "%.1f GB/s in the caches, %.1f GB/s outside", c->bytes_cache * 1e-9,
+                   c->bytes_memory * 1e-9);
+    ls_doctor_line(d, "kernel call", "%.2f us", c->op_overhead * 1e6);
+    if (c->to_device > 0)
+        ls_doctor_line(d, "copies", "%.1f GB/s to device %s, %.1f GB/s from it", c->to_device * 1e-9,
+                       c->device, c->to_host * 1e-9);
+    if (d->keep) {
+        LS_TRY(kernels(d, c->threads, &known));
+        ls_doctor_line(d, "kernels", "%d calls measured, of steps like those of the bundled recipes", known);
+    }
+    for (int threads = c->threads / 2; threads >= 1; threads /= 2)
+        LS_TRY(part(d, threads, c->threads / threads));
+    return LS_OK;
+}
+
 /* Measures with all threads, then with the threads that each of 2, 4, ... ranks would have. */
 static ls_status speed(ls_doctor *d)
 {
-    int known = 0;
-    char name[32];
-    ls_calibration c, part;
+    ls_calibration c;
     ls_doctor_section(d, d->keep ? "Speed (measured now, kept for `lockstep plan`)"
                                  : "Speed (measured now, not kept)");
     fflush(d->out);
     LS_TRY(measure(d, 0, &c));
-    ls_doctor_line(d, "arithmetic",
-                   "%.1f GFLOP/s peak on %d thread%s (%s); a typical product reaches %.0f %%", c.flops * 1e-9,
-                   c.threads, c.threads == 1 ? "" : "s", c.arch, 100 * c.gemm_efficiency);
-    ls_doctor_line(d, "memory", "%.1f GB/s in the caches, %.1f GB/s outside", c.bytes_cache * 1e-9,
-                   c.bytes_memory * 1e-9);
-    ls_doctor_line(d, "kernel call", "%.2f us", c.op_overhead * 1e6);
-    if (d->keep) {
-        LS_TRY(kernels(d, c.threads, &known));
-        ls_doctor_line(d, "kernels", "%d calls measured, of steps like those of the bundled recipes", known);
-    }
-    for (int threads = c.threads / 2; threads >= 1; threads /= 2) {
-        LS_TRY(measure(d, threads, &part));
-        snprintf(name, sizeof name, "%d thread%s", threads, threads == 1 ? "" : "s");
-        ls_doctor_line(d, name, "%.1f GFLOP/s, as a rank of %d has", part.flops * 1e-9, c.threads / threads);
-        LS_TRY(kernels(d, threads, &known));
-    }
-    return LS_OK;
+    const ls_status s = lines(d, &c);
+    ls_calibration_release(&c);
+    return s;
 }
 
 ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)

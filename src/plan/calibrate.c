@@ -198,7 +198,7 @@ static ls_status measure(ls_calibration *c, const ls_device *d)
     c->all_flops = c->cores > c->threads ? d->ops->peak(d->arch, LS_F32, c->cores, 5) : c->flops;
     LS_TRY(add_seconds(&memory, &whole, large));
     c->all_memory = 12.0 * (double)large / memory;
-    return d->ops->queue->apart ? link_rates(c, d) : LS_OK;
+    return ls_device_apart(d) ? link_rates(c, d) : LS_OK;
 }
 
 ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
@@ -210,7 +210,7 @@ ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
     ls_calibration c;
     ls_device host;
     LS_TRY(measure(&c, d));
-    if (d->ops->queue->apart) {
+    if (ls_device_apart(d)) {
         LS_TRY(ls_calibration_host(&host, d));
         LS_TRY(ls_sys_have(c.host = ls_sys_calloc(1, sizeof *c.host)));
         const ls_status s = measure(c.host, &host);

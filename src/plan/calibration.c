@@ -173,7 +173,7 @@ ls_status ls_calibration_host(ls_device *out, const ls_device *d)
 
 bool ls_calibration_on_host(const ls_calibration *c, const ls_device *d)
 {
-    return c->host && !d->ops->queue->apart;
+    return c->host && !ls_device_apart(d);
 }
 
 void ls_calibration_cpu(char out[64])
@@ -430,7 +430,7 @@ ls_status ls_calibration_load(ls_calibration *out, const ls_device *d)
     ls_calibration c;
     LS_TRY(load(&c, d));
     ls_status s = LS_OK;
-    if (d->ops->queue->apart) {
+    if (ls_device_apart(d)) {
         s = ls_calibration_host(&host, d);
         if (s == LS_OK)
             s = ls_sys_have(c.host = ls_sys_calloc(1, sizeof *c.host));

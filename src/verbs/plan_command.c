@@ -180,7 +180,10 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
     }
     ls_str_printf(out, "time    about %.2f ms a step", 1e3 * cost->seconds);
     if (cost->collectives)
-        ls_str_printf(out, " (%.2f ms of it collectives)", 1e3 * cost->communication);
+        ls_str_printf(out, " (%.2f ms of it collectives", 1e3 * cost->communication);
+    if (cost->copying > 0)
+        ls_str_printf(out, "%s%.2f ms of it copies", cost->collectives ? ", " : " (", 1e3 * cost->copying);
+    ls_str_add(out, cost->collectives || cost->copying > 0 ? ")" : "");
     const double rate = (double)c->recipe->train.global_batch / cost->seconds;
     ls_str_printf(out, ", %.*f samples/s", rate < 10 ? 3 : 0, rate);
     if (steps > 0)

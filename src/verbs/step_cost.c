@@ -20,6 +20,14 @@ static size_t loader_bytes(const ls_compiled *s)
     return ls_loader_bytes((size_t)s->share.count * ls_field_bytes(g), o.ring);
 }
 
+/* Seconds of copies that are no steps of a program: its queue does them between its kernels. */
+static double copy_seconds(const ls_transfers *t, const ls_calibration *c)
+{
+    return c && c->to_device > 0 && c->to_host > 0
+               ? (t->to_device - t->fetched) / c->to_device + (t->to_host - t->rested) / c->to_host
+               : 0;
+}
+
 void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
 {
     const ls_compiled *s = &c->step;
@@ -32,6 +40,8 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
     out->n_traffic = ls_plan_traffic(out->traffic, out->n_traffic, s->plans[LS_UPDATE], 1);
     ls_plans_transfers(&out->transfers, LS_PROGRAMS, s->plans,
                        (int64_t[LS_PROGRAMS]){ [LS_MICRO] = s->share.count, [LS_UPDATE] = 1 });
+    out->copying = copy_seconds(&out->transfers, c->calibration);
+    out->seconds += out->seconds > 0 ? out->copying : 0;
     for (int i = 0; i < out->n_traffic; i++) {
         out->collectives += out->traffic[i].calls;
         out->bytes += out->traffic[i].bytes;
@@ -106,6 +116,8 @@ void ls_step_cost_json(ls_json *j, const char *key, const ls_step_cost *s)
     ls_json_f64(j, "flops", s->flops);
     ls_json_f64(j, "seconds", s->seconds > 0 ? s->seconds : NAN);
     ls_json_f64(j, "communication_seconds", s->seconds > 0 ? s->communication : NAN);
+    if (s->memory.apart)
+        ls_json_f64(j, "copy_seconds", s->seconds > 0 ? s->copying : NAN);
     ls_json_int(j, "kernels", s->kernels);
     ls_json_int(j, "kernels_measured", s->measured);
     memory_json(j, s);

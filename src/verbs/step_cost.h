@@ -16,10 +16,12 @@ typedef struct ls_step_cost {
     int64_t collectives;
     double bytes; /* that collectives bring to this rank */
     double flops;
-    double seconds, communication; /* of a step, and of its collectives; 0 without a calibration */
-    int kernels, measured;         /* kernel calls of the two programs; how many were measured as they are */
-    bool same_bits;                /* every layout of the same micro-batches computes the same bits */
-    char why[LS_WHY_BYTES];        /* if not: the reason */
+    /* Of a step; of its collectives; of its copies to and from a device whose memory is its own, without what
+     * is offloaded. 0 without a calibration. */
+    double seconds, communication, copying;
+    int kernels, measured;  /* kernel calls of the two programs; how many were measured as they are */
+    bool same_bits;         /* every layout of the same micro-batches computes the same bits */
+    char why[LS_WHY_BYTES]; /* if not: the reason */
 } ls_step_cost;
 
 void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c);

@@ -194,12 +194,49 @@ static void replayed_far_away(void **state)
     ls_calibration_release(&host);
 }
 
+/* The same on device emulated, whose memory faults if the host touches it. */
+static void on_emulated(void **state)
+{
+    (void)state;
+    ls_device d;
+    ls_calibration c, back;
+    setenv("LOCKSTEP_EMULATED", "seed=1,delay=10us", 1);
+    setenv("LOCKSTEP_CACHE", ls_test_path("cache-emulated"), 1);
+    ASSERT_OK(ls_device_open(&d, "emulated", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    ASSERT_OK(ls_calibration_measure(&c, &d));
+    assert_string_equal(c.device, "emulated");
+    assert_true(c.flops > 1e7 && c.op_overhead > 0 && c.to_device > 1e6 && c.to_host > 1e6 && c.host);
+    ls_graph *g;
+    ls_plan *p;
+    chain(&g, 32);
+    ASSERT_OK(ls_plan_create(&p, g, &d, &(ls_plan_opts){ .calibration = &c }));
+    ASSERT_OK(ls_calibration_replay(&c, p));
+    assert_int_equal(c.n_times, 1);
+    assert_true(c.times[0].seconds > 0);
+    ASSERT_OK(ls_calibration_save(&c));
+    ASSERT_OK(ls_calibration_load(&back, &d));
+    assert_int_equal(back.n_times, 1);
+    assert_true(back.times[0].seconds == c.times[0].seconds);
+    ls_calibration_release(&back);
+    ls_calibration_release(&c);
+    setenv("LOCKSTEP_EMULATED", "fail=2", 1); /* the first task fills a room */
+    c = (ls_calibration){ .arch = d.arch->name, .device = "emulated", .threads = 1 };
+    assert_int_not_equal(ls_calibration_replay(&c, p), LS_OK);
+    ASSERT_CONTAINS(ls_error_message(), "while kernels of program \"micro\" were measured");
+    ASSERT_CONTAINS(ls_error_message(), "task 2 of the first queue");
+    assert_int_equal(c.n_times, 0);
+    unsetenv("LOCKSTEP_EMULATED");
+    ls_plan_destroy(&p);
+    ls_graph_destroy(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replayed),
         cmocka_unit_test(a_far_device),
         cmocka_unit_test(replayed_far_away),
+        cmocka_unit_test(on_emulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
