@@ -72,7 +72,7 @@ static ls_status train(ls_group *g, bool wide, const ls_trainer_opts *o, report 
     *out = (report){ .loss = r.loss,
                      /* without the sums of micro-batches */
                      .planned = (int64_t)ls_session_bytes(t->session) -
-                                (int64_t)ls_compiled_tree_bytes(&t->compiled),
+                                (int64_t)t->compiled.spares.level_bytes,
                      .node = (int64_t)ls_session_node_bytes(t->session),
                      .shared = of_kernel("Pss_Shmem:"),
                      .private = of_kernel("Pss_Anon:") };
