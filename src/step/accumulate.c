@@ -1,6 +1,8 @@
 /* accumulate.c - the balanced tree over micro-batches. */
 #include "accumulate.h"
 
+#include "base/check.h"
+
 ls_status ls_tree_init(ls_tree *t, const ls_device *d, const ls_place *grad, int first, int levels,
                        bool running)
 {
@@ -14,6 +16,8 @@ ls_status ls_tree_init(ls_tree *t, const ls_device *d, const ls_place *grad, int
         .n_in = 2, .n_out = 1, .in = ops, .out = &sum, .threads = d->threads, .arch = d->arch
     };
     t->add = ls_device_find(d, "add", &shapes, &why);
+    const ls_type level = ls_session_spare(grad->session, first).type;
+    LS_CHECK(ls_type_equal(&level, &grad->type), "the levels of a tree are of its gradient's type");
     return t->add ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "adding gradients of micro-batches: %s", why);
 }
 
