@@ -6,7 +6,7 @@
  * and is the only call that blocks.
  *
  * Two kinds of devices. The memory of one is the host's (`apart` false): its tasks are done when the call
- * returns, and device/direct.c is all of it. The memory of the other is its own (`apart`): the host cannot
+ * returns, and device/cpu/direct.c is all of it. The memory of the other is its own (`apart`): the host cannot
  * read at its addresses, nor its kernels at the host's, but for pinned host memory, which both can.
  *
  * A task's arguments are copied when it is put in; what pointers in them lead to (attributes, boxes, host

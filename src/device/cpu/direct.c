@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "base/thread_pool.h"
-#include "queue.h"
+#include "device/queue.h"
 
 struct ls_queue {
     int threads;
