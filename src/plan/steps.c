@@ -87,8 +87,9 @@ static ls_plan_collective describe(const maker *m, const ls_node *n)
         c.map = a->map;
         c.count = ls_type_count(in);
         c.via = out->dtype;
-        c.settled = ls_is_source(
-            ls_node_of(m->g, (ls_value){ .id = ls_planner_base(m->p, n->in[0].id, NULL) }));
+        /* (not an input: gradients change between two programs, when those of micro-batches are added) */
+        const ls_node *from = ls_node_of(m->g, (ls_value){ .id = ls_planner_base(m->p, n->in[0].id, NULL) });
+        c.settled = ls_is_source(from) && from->op != &ls_op_input;
     } else {
         const ls_reduce_attrs *a = n->attrs;
         c.kind = scatter                 ? LS_REDUCE_SCATTER

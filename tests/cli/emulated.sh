@@ -61,13 +61,14 @@ delay=2ms equal 5 mlp.yaml --workers 2
 export LOCKSTEP_EMULATED=seed=6
 rm -rf runs
 LOCKSTEP_DEVICE=cpu try 0 train mlp.yaml --set run.name=whole
+LOCKSTEP_DEVICE=cpu try 0 train language.yaml --set run.name=text
 LOCKSTEP_DEVICE=emulated try 0 train mlp.yaml --set run.name=moved --set train.steps=3
 LOCKSTEP_DEVICE=cpu try 0 train mlp.yaml --set run.name=moved --set train.steps=6
 cmp runs/whole/checkpoints/latest/model.safetensors runs/moved/checkpoints/latest/model.safetensors || bad "$what: another model after it moved"
 for device in cpu emulated; do
     LOCKSTEP_DEVICE=$device try 0 predict runs/whole --out $device.csv
     LOCKSTEP_DEVICE=$device try 0 eval runs/whole; grep -oE '(loss|accuracy) +[0-9.e-]+' out >$device.eval
-    LOCKSTEP_DEVICE=$device try 0 generate "$golden/language" --prompt "the" --tokens 12 --set threads=1; cp out $device.text
+    LOCKSTEP_DEVICE=$device try 0 predict runs/text --prompt "the" --tokens 12; cp out $device.text
 done
 cmp cpu.csv emulated.csv || bad "other predictions than on the CPU"
 cmp cpu.eval emulated.eval || bad "another evaluation than on the CPU"
