@@ -156,6 +156,8 @@ static ls_status find_written(ls_session *s, ls_program *g)
         const ls_node *n = p->graph->nodes[p->steps[i].node];
         for (int k = 0; k < n->n_out; k++) {
             const int at = p->locations[n->out[k].id].alloc;
+            if (at < 0) /* nobody reads this output */
+                continue;
             const ls_alloc *a = &p->allocs[at];
             /* (another program may be the one that shares it, so the plan does not say) */
             const size_t offset = (size_t)(g->where[at] - s->region[LS_REGION_SHARED]);

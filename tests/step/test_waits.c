@@ -1,9 +1,11 @@
 /* test_waits.c - how often the host waits for its device: once a step, an evaluation batch, a batch of
  * predictions, a prompt and a token, whatever the step has: micro-batches, clipping, f16, batch norm,
  * dropout, several losses, averages, ranks. Whoever adds a read in between adds a wait, in which an
- * accelerator has nothing to do. Ranks are threads. */
+ * accelerator has nothing to do. On a device whose memory is its own, and whose queues run late, the numbers
+ * are the same bits. Ranks are threads. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "generate/generator_own.h"
@@ -97,10 +99,13 @@ static ls_dataset data_set(bool wide)
 
 typedef struct job {
     int number, ranks;
+    ls_data_parallel data;
+    const char *device;
+    double loss[STEPS], norm[STEPS], evaluated; /* of rank 0 */
 } job;
 
 /* One wait a step, also of a step that is skipped. */
-static ls_status steps(ls_group *g, ls_trainer *t, const job *j)
+static ls_status steps(ls_group *g, ls_trainer *t, job *j)
 {
     float x[MOST * ROWS * IN], y[MOST * ROWS * OUT];
     double wide[MOST * ROWS * IN];
@@ -108,10 +113,10 @@ static ls_status steps(ls_group *g, ls_trainer *t, const job *j)
     for (int step = 0; step < STEPS; step++) {
         ls_step_result r;
         for (int64_t i = 0; i < n * IN; i++)
-            x[i] = (float)(wide[i] = sin((double)(i + step)));
+            x[i] = (float)(wide[i] = sin((double)(i + step + 100 * ls_group_rank(g))));
         for (int64_t i = 0; i < n * OUT; i++)
-            y[i] = (float)(i % 3);
-        if (step == STEPS - 1)
+            y[i] = (float)((i + ls_group_rank(g)) % 3);
+        if (step == STEPS - 1 && ls_group_rank(g) == 0)
             y[0] = 1e30f;
         const bool f64 = CASES[j->number].wide;
         ls_fed fed[] = { { f64 ? (void *)wide : x, f64 ? LS_F64 : LS_F32, -1 }, { y, LS_F32, -1 } };
@@ -120,6 +125,10 @@ static ls_status steps(ls_group *g, ls_trainer *t, const job *j)
         const int64_t before = ls_session_waits(t->session);
         LS_TRY(ls_trainer_step_fed(t, n * j->ranks, 1e-2, &r));
         RANK_CHECK(r.skip == (step == STEPS - 1 ? LS_SKIP_LOSS : LS_SKIP_NONE));
+        if (ls_group_rank(g) == 0) {
+            j->loss[step] = r.loss;
+            j->norm[step] = r.grad_norm;
+        }
         if (step > 0) /* the first one also rounds the weights, between enter and leave */
             RANK_CHECK(ls_session_waits(t->session) - before == 1);
     }
@@ -128,7 +137,7 @@ static ls_status steps(ls_group *g, ls_trainer *t, const job *j)
 
 /* One wait a batch, besides what an evaluation takes as a whole: sharing the buffers of several ranks, and
  * rounding weights. */
-static ls_status evaluation(ls_group *g, ls_trainer *t, const job *j)
+static ls_status evaluation(ls_group *g, ls_trainer *t, job *j)
 {
     const ls_dataset set = data_set(CASES[j->number].wide);
     ls_eval_result e;
@@ -140,13 +149,16 @@ static ls_status evaluation(ls_group *g, ls_trainer *t, const job *j)
     }
     const int64_t batches = (SAMPLES + ROWS * j->ranks - 1) / (ROWS * j->ranks);
     RANK_CHECK(waits[1] == batches && waits[0] <= batches + 2);
+    if (ls_group_rank(g) == 0)
+        j->evaluated = e.loss;
     return LS_OK;
 }
 
 static ls_status rank(ls_group *g, void *context)
 {
-    const job *j = context;
+    job *j = context;
     ls_trainer_opts o = { LS_TRAINER_DEFAULTS,
+                          .device = j->device,
                           .threads = 1,
                           .micro_batch = ROWS,
                           .micro_batches = CASES[j->number].micro_batches * j->ranks,
@@ -161,6 +173,7 @@ static ls_status rank(ls_group *g, void *context)
     o.scaler.init = 1;
     o.parallel.mesh = (ls_mesh){ .n = 1, .axes = { { "dp", j->ranks } } };
     o.parallel.rank = ls_group_rank(g);
+    o.parallel.data = j->data;
     LS_TRY(ls_trainer_create_with(&t, build, &CASES[j->number].model, &o));
     LS_TRY(ls_trainer_init(t, 3));
     LS_TRY(steps(g, t, j));
@@ -171,12 +184,24 @@ static ls_status rank(ls_group *g, void *context)
 
 static void steps_and_evaluations(void **state)
 {
+    static const struct {
+        int ranks;
+        ls_data_parallel data;
+    } LAYOUTS[] = { { 1, LS_DATA_FSDP }, { 2, LS_DATA_FSDP }, { 2, LS_DATA_DDP } };
     (void)state;
-    for (int ranks = 1; ranks <= 2; ranks++)
+    for (int k = 0; k < 3; k++)
         for (int i = 0; i < CASES_N; i++) {
-            job j = { i, ranks };
-            if (run_ranks(ranks, rank, &j) != LS_OK)
-                fail_msg("%s, %d ranks: %s", CASES[i].what, ranks, ls_error_message());
+            job cpu = { .number = i, .ranks = LAYOUTS[k].ranks, .data = LAYOUTS[k].data, .device = "cpu" };
+            job apart = cpu;
+            apart.device = "emulated";
+            for (int d = 0; d < 2; d++)
+                if (run_ranks(cpu.ranks, rank, d ? &apart : &cpu) != LS_OK)
+                    fail_msg("%s, layout %d, %s: %s", CASES[i].what, k, d ? "emulated" : "cpu",
+                             ls_error_message());
+            if (memcmp(cpu.loss, apart.loss, sizeof cpu.loss) ||
+                memcmp(cpu.norm, apart.norm, sizeof cpu.norm) || cpu.evaluated != apart.evaluated)
+                fail_msg("%s, layout %d: other numbers on device emulated: %.17g %.17g, cpu %.17g %.17g",
+                         CASES[i].what, k, apart.loss[1], apart.evaluated, cpu.loss[1], cpu.evaluated);
         }
 }
 
@@ -276,6 +301,7 @@ static void tokens(void **state)
 
 int main(void)
 {
+    setenv("LOCKSTEP_EMULATED", "seed=5,delay=20us", 0);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_and_evaluations),
         cmocka_unit_test(evaluations_of_a_batch),
