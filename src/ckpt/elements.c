@@ -200,9 +200,8 @@ static ls_status copy_elements(ls_pieces *by, const ls_tensor_list *from, int64_
         .name = "", .file = "", .stored = "", .loadable = true, .type = from->tensors[i].tensor.type
     };
     for (int64_t done = 0, part; done < n; done += part) {
-        const int64_t most = ls_piece_length(r, w.type.dtype, first + done);
-        part = n - done < most ? n - done : most;
-        LS_TRY(ls_piece_get(by, r, w.type.dtype, first + done, part, &w.data));
+        part = n - done;
+        LS_TRY(ls_piece_get(by, r, w.type.dtype, first + done, &part, &w.data));
         LS_TRY(ls_weight_read_range(&w, type, 0, part, to + (size_t)done * ls_dtype_size(type)));
     }
     return LS_OK;
@@ -223,7 +222,7 @@ static ls_status copy_tensor(ls_pieces by[2], const ls_named_tensor *to, const l
     const ls_dtype type = to->tensor.type.dtype;
     for (int64_t at = 0, n; at < range->count; at += n) {
         void *piece;
-        n = ls_piece_length(range, type, at);
+        n = ls_piece_length(&by[1], range, type, at);
         LS_TRY(ls_piece_begin(&by[1], range, type, at, n, &piece));
         for (int64_t k = 0, run; k < n; k += run) {
             const int64_t first = ls_range_piece(range, at + k, &run);

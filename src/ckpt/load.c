@@ -7,7 +7,6 @@
 
 #include "base/argument.h"
 #include "base/c_locale.h"
-#include "base/cpu_limits.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -244,16 +243,15 @@ ls_status ls_ranges_load_by(ls_pieces *p, const ls_weights *w, const ls_tensor_l
                             const ls_weights_load_opts *o)
 {
     LS_TRY(compare(w, l->n, l->tensors, o));
-    const int threads = ls_default_threads(1, NULL); /* it reads files, so not for each piece */
     for (int64_t i = 0; i < l->n; i++) {
         const ls_weight *t = ls_weights_find(w, l->tensors[i].name);
         const ls_range *r = &l->mine[i];
         const ls_dtype to = l->tensors[i].tensor.type.dtype;
         for (int64_t at = 0, n; t && at < r->count; at += n) {
             void *piece;
-            n = ls_piece_length(r, to, at);
+            n = ls_piece_length(p, r, to, at);
             LS_TRY(ls_piece_begin(p, r, to, at, n, &piece));
-            LS_TRY(read_piece(w, t, l, i, at, n, piece, threads));
+            LS_TRY(read_piece(w, t, l, i, at, n, piece, p->threads));
             LS_TRY(ls_piece_put(p, r, to, at, n, piece));
         }
     }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/cpu_limits.h"
 #include "base/sys.h"
 
 ls_status ls_pieces_open(ls_pieces *p, const ls_tensor_list *l)
@@ -11,7 +12,10 @@ ls_status ls_pieces_open(ls_pieces *p, const ls_tensor_list *l)
     bool needed = !l;
     for (int64_t i = 0; l && i < l->n && !needed; i++)
         needed = ls_place_present(&l->mine[i].place);
-    *p = (ls_pieces){ .room = needed ? ls_sys_malloc(LS_PIECES_ROOM) : NULL };
+    *p = (ls_pieces){ .threads = ls_default_threads(1, NULL) };
+    const int some = p->threads < 2 ? 2 : p->threads > 64 ? 64 : p->threads;
+    p->bytes = (size_t)some << 20;
+    p->room = needed ? ls_sys_malloc(p->bytes) : NULL;
     return !needed || p->room ? LS_OK
                               : ls_fail(LS_E_MEMORY, "out of memory for copies of tensors, piece by piece");
 }
@@ -45,9 +49,9 @@ int64_t ls_range_piece(const ls_range *r, int64_t at, int64_t *count)
     return first;
 }
 
-int64_t ls_piece_length(const ls_range *r, ls_dtype d, int64_t at)
+int64_t ls_piece_length(const ls_pieces *p, const ls_range *r, ls_dtype d, int64_t at)
 {
-    const int64_t most = (int64_t)(LS_PIECES_ROOM / ls_dtype_size(d)), left = r->count - at;
+    const int64_t most = (int64_t)(p->bytes / ls_dtype_size(d)), left = r->count - at;
     return left < most ? left : most;
 }
 
@@ -61,15 +65,17 @@ static ls_place place(const ls_range *r, ls_dtype d, int64_t at, int64_t n)
     return ls_place_part(&r->place, at, &LS_TYPE(d, n));
 }
 
-ls_status ls_piece_get(ls_pieces *p, const ls_range *r, ls_dtype d, int64_t at, int64_t n, const void **out)
+ls_status ls_piece_get(ls_pieces *p, const ls_range *r, ls_dtype d, int64_t at, int64_t *n, const void **out)
 {
     const size_t size = ls_dtype_size(d);
+    const int64_t most = (int64_t)(LS_PIECES_READ / size), left = r->count - at;
     if (!ls_place_present(&r->place)) {
+        *n = *n < most ? *n : most;
         *out = address(r, d, at);
         return LS_OK;
     }
-    if (p->range != r || at < p->from || at + n > p->end) {
-        const int64_t fetched = ls_piece_length(r, d, at);
+    if (p->range != r || at < p->from || at >= p->end) {
+        const int64_t fetched = left < most ? left : most;
         const ls_place from = place(r, d, at, fetched);
         p->range = NULL;
         LS_TRY(ls_session_read(&from, p->room, (size_t)fetched * size));
@@ -77,6 +83,7 @@ ls_status ls_piece_get(ls_pieces *p, const ls_range *r, ls_dtype d, int64_t at, 
         p->from = at;
         p->end = at + fetched;
     }
+    *n = *n < p->end - at ? *n : p->end - at;
     *out = p->room + (size_t)(at - p->from) * size;
     return LS_OK;
 }
@@ -87,7 +94,7 @@ ls_status ls_piece_begin(ls_pieces *p, const ls_range *r, ls_dtype d, int64_t at
         *out = address(r, d, at);
         return LS_OK;
     }
-    if (p->used + (size_t)n * ls_dtype_size(d) > LS_PIECES_ROOM || p->session != r->place.session)
+    if (p->used + (size_t)n * ls_dtype_size(d) > p->bytes || p->session != r->place.session)
         LS_TRY(settle(p));
     *out = p->room + p->used;
     return LS_OK;

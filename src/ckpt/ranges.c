@@ -33,19 +33,13 @@ static ls_status sync_file(int fd, const char *path)
     return ls_sys_fsync(fd) == 0 ? LS_OK : ls_fail_os(path, "sync", errno);
 }
 
-/* Writes a piece, and adds its checksum to the manifest. */
-static ls_status put_piece(ls_ranges *w, int fd, const char *path, int file, const void *data, uint64_t n,
-                           uint64_t offset)
-{
-    LS_TRY(ls_manifest_add(&w->manifest, 1, &(ls_piece){ (uint64_t)file, offset, n, ls_hash64(data, n) }));
-    return put(fd, path, data, n, offset);
-}
-
-static ls_status put_pieces(ls_ranges *w, int fd, const char *path, int file, const void *data, uint64_t n)
+static ls_status put_pieces(ls_ranges *w, int fd, const char *path, int file, const char *data, uint64_t n)
 {
     for (uint64_t at = 0, length; at < n; at += length) {
         length = n - at < LS_MANIFEST_PIECE ? n - at : LS_MANIFEST_PIECE;
-        LS_TRY(put_piece(w, fd, path, file, (const char *)data + at, length, at));
+        LS_TRY(ls_manifest_add(&w->manifest, 1,
+                               &(ls_piece){ (uint64_t)file, at, length, ls_hash64(data + at, length) }));
+        LS_TRY(put(fd, path, data + at, length, at));
     }
     return LS_OK;
 }
@@ -139,32 +133,60 @@ static bool has_any(const ls_layout_file *f, const ls_tensor_list *list)
     return any;
 }
 
-/* Whether elements at .. at + n - 1 of this rank's range of tensor i may be written. */
-static ls_status allowed(const ls_ranges *w, const ls_tensor_list *list, int64_t i, int64_t at, int64_t n,
-                         const char *data)
+/* Checks elements at .. at + n - 1 of this rank's range of tensor i, and writes them to byte `offset` of the
+ * file. Adds them to the hash or, if that is NULL, makes it of them: *sum. */
+static ls_status put_block(ls_ranges *w, int fd, const char *path, const ls_tensor_list *list, int64_t i,
+                           int64_t at, int64_t n, const void *data, uint64_t offset, ls_hasher *h,
+                           uint64_t *sum)
 {
+    const size_t bytes = (size_t)n * ls_dtype_size(list->tensors[i].tensor.type.dtype);
     const ls_status s = ls_ranges_finite(list, i, at, n, data);
-    return s == LS_OK ? s : ls_fail(s, "no checkpoint is made (%s): %s", w->dir, ls_error_message());
+    if (s != LS_OK)
+        return ls_fail(s, "no checkpoint is made (%s): %s", w->dir, ls_error_message());
+    if (h)
+        ls_hasher_add(h, data, bytes);
+    else
+        *sum = ls_hash64(data, bytes);
+    return put(fd, path, data, bytes, offset);
+}
+
+/* Writes elements at .. at + n - 1 of this rank's range of tensor i to byte `offset` of the file, and adds
+ * their checksum to the manifest. */
+static ls_status put_piece(ls_ranges *w, int fd, const char *path, int file, const ls_tensor_list *list,
+                           int64_t i, int64_t at, int64_t n, uint64_t offset)
+{
+    const ls_dtype type = list->tensors[i].tensor.type.dtype;
+    const size_t size = ls_dtype_size(type);
+    ls_hasher *h = NULL;
+    ls_status s = LS_OK;
+    uint64_t sum = 0;
+    for (int64_t k = 0, part; k < n && s == LS_OK; k += part) {
+        const void *data;
+        part = n - k;
+        s = ls_piece_get(&w->pieces, &list->mine[i], type, at + k, &part, &data);
+        if (s == LS_OK && part < n && !h)
+            s = ls_sys_have(h = ls_hasher_create());
+        if (s == LS_OK)
+            s = put_block(w, fd, path, list, i, at + k, part, data, offset + (uint64_t)k * size, h, &sum);
+    }
+    sum = h ? ls_hasher_end(&h) : sum;
+    LS_TRY(s);
+    return ls_manifest_add(&w->manifest, 1, &(ls_piece){ (uint64_t)file, offset, (uint64_t)n * size, sum });
 }
 
 /* Writes this rank's range of tensor i, whose first byte in the file is byte `at`. */
 static ls_status put_range(ls_ranges *w, int fd, const char *path, int file, const ls_tensor_list *list,
                            int64_t i, uint64_t at)
 {
-    const ls_dtype type = list->tensors[i].tensor.type.dtype;
-    const size_t size = ls_dtype_size(type);
+    const size_t size = ls_dtype_size(list->tensors[i].tensor.type.dtype);
+    const int64_t most = (int64_t)(LS_MANIFEST_PIECE / size);
     const ls_range *r = &list->mine[i];
     for (int64_t k = 0, n; k < r->count; k += n) {
-        int64_t run;
-        const int64_t first = ls_range_piece(r, k, &run);
-        const void *data;
-        n = ls_piece_length(r, type, k);
-        if (!w->per_rank && run < n) /* (else nobody else's elements lie between its own) */
-            n = run;
-        LS_TRY(ls_piece_get(&w->pieces, r, type, k, n, &data));
-        LS_TRY(allowed(w, list, i, k, n, data));
-        LS_TRY(put_piece(w, fd, path, file, data, (uint64_t)n * size,
-                         at + (uint64_t)(w->per_rank ? k : first) * size));
+        const int64_t first = ls_range_piece(r, k, &n);
+        if (w->per_rank) /* nobody else's elements lie between its own */
+            n = r->count - k;
+        n = n < most ? n : most;
+        LS_TRY(put_piece(w, fd, path, file, list, i, k, n, at + (uint64_t)(w->per_rank ? k : first) * size));
     }
     return LS_OK;
 }

@@ -107,8 +107,8 @@ static ls_status put_range(ls_writer *w, ls_pieces *p, const ls_range *r, ls_dty
 {
     for (int64_t at = 0, n; at < r->count; at += n) {
         const void *data;
-        n = ls_piece_length(r, type, at);
-        LS_TRY(ls_piece_get(p, r, type, at, n, &data));
+        n = r->count - at;
+        LS_TRY(ls_piece_get(p, r, type, at, &n, &data));
         LS_TRY(ls_writer_put(w, data, (size_t)n * ls_dtype_size(type)));
     }
     return LS_OK;

@@ -13,7 +13,7 @@ static ls_status draw(ls_pieces *p, const ls_range *r, ls_dtype type, ls_init in
     const size_t size = ls_dtype_size(type);
     for (int64_t at = 0, n; at < r->count; at += n) {
         void *piece;
-        n = ls_piece_length(r, type, at);
+        n = ls_piece_length(p, r, type, at);
         LS_TRY(ls_piece_begin(p, r, type, at, n, &piece));
         for (int64_t k = 0, run; k < n; k += run) {
             const int64_t first = ls_range_piece(r, at + k, &run);
