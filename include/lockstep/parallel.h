@@ -39,7 +39,7 @@ typedef struct ls_parallel {
     /* bytes of what they make: gathers start as early as these allow, instead of by number; 0: by number */
     int64_t prefetch_memory;
     ls_offload_choice offload; /* cpu: slices, gradients and optimizer state rest in host memory */
-    int64_t device_memory;     /* bytes that a program may use of the device's memory; 0: no cap */
+    int64_t device_memory;     /* bytes that a program may use of the device's memory; 0: all */
     /* each: gradients are reduced after every micro-batch; once: after the last. auto: each for fsdp and
      * hybrid and with sync_batch_norm, once for ddp; a trainer with one micro-batch a rank takes each, so
      * that sums start while the backward pass runs */

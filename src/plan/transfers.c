@@ -10,13 +10,33 @@ static double bytes_of(const ls_plan *p, ls_value v)
     return (double)ls_type_bytes(ls_type_of(p->graph, v));
 }
 
-/* Inputs that the caller fills; outputs that it reads: numbers, and results of an evaluation. What programs
- * leave to each other stays. */
-static void add_io(ls_transfers *t, const ls_plan *p, double runs)
+static bool same(const ls_alloc *a, ls_identity is, const char *name)
+{
+    return !ls_identity_order(a->is, a->name, is, name);
+}
+
+/* Whether programs leave the value to each other: one makes it, and one (perhaps the same) has it as input.
+ */
+static bool stays(int n, ls_plan *const *plans, const ls_alloc *a)
+{
+    bool made = false, read = false;
+    for (int i = 0; i < n; i++) {
+        const ls_graph *g = plans[i]->graph;
+        for (int k = 0; k < g->n_outputs; k++)
+            made = made || same(a, g->outputs[k].is, g->outputs[k].name);
+        for (int k = 0; k < g->n_nodes; k++)
+            read = read || (ls_is_source(g->nodes[k]) &&
+                            same(a, ls_source_is(g->nodes[k]), ls_source_name(g->nodes[k])));
+    }
+    return made && read;
+}
+
+/* Inputs that the caller fills, and outputs that it reads. */
+static void add_io(ls_transfers *t, int n, ls_plan *const *plans, const ls_plan *p, double runs)
 {
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
-        if (a->memory != LS_MEM_IO || a->host || a->is.what == LS_IS_GRADIENT)
+        if (a->memory != LS_MEM_IO || a->host || stays(n, plans, a))
             continue;
         const bool input = ls_is_source(p->graph->nodes[p->graph->vals[a->value].node]);
         *(input ? &t->inputs : &t->outputs) += runs * (double)a->bytes;
@@ -52,7 +72,7 @@ static bool is_shared(int n, ls_plan *const *plans, const ls_alloc *a)
     for (int i = 0; i < n; i++)
         for (int k = 0; k < plans[i]->n_allocs; k++) {
             const ls_alloc *b = &plans[i]->allocs[k];
-            if (b->shared && b->memory == LS_MEM_STATE && !ls_identity_order(a->is, a->name, b->is, b->name))
+            if (b->shared && b->memory == LS_MEM_STATE && same(a, b->is, b->name))
                 return true;
         }
     return false;
@@ -85,7 +105,7 @@ void ls_plans_transfers(ls_transfers *out, int n, ls_plan *const *plans, const i
         if (!ls_device_apart(&plans[i]->device))
             continue;
         const double times = (double)runs[i];
-        add_io(out, plans[i], times);
+        add_io(out, n, plans, plans[i], times);
         add_collectives(out, plans[i], times);
         add_states(out, n, plans, plans[i], times);
         add_offload(out, plans[i], times);

@@ -53,7 +53,8 @@ const ls_key LS_KEYS[] = {
           "also in f64; `emulated`: for tests, the CPU's kernels behind memory that the host cannot read, "
           "with the CPU's bits. A run continues on a device with the same bits" },
     { "device_memory", LS_KEY_BYTES, AT(device_memory), "0", 0, 1e18, .may_change = true,
-      .help = "limit of the device memory that a program may use; 0: none. A step that needs more is "
+      .help = "limit of the device memory that a program may use; 0: what the device has. A step that needs "
+              "more is "
               "refused; parallel.offload needs less" },
     { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn"),
       .help = "matrix products and convolutions of device cpu: `own` (the same bits on any number of "

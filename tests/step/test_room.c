@@ -124,10 +124,39 @@ static void a_step_must_fit(void **state)
     }
 }
 
+/* What a session on such a device has is what the plan says; it rounds each kind of memory up to pages. */
+static ls_status has_what_is_planned(ls_group *g, void *context)
+{
+    const bool *buffers = context;
+    ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .device = "emulated",
+                          .threads = 1,        .micro_batch = 2,
+                          .micro_batches = 8,  .ema_decay = *buffers ? 0 : 0.9,
+                          .group = g,          .parallel = ls_parallel_over(g) };
+    ls_trainer *t;
+    LS_TRY(*buffers ? ls_trainer_create_with(&t, training_build_resnet, &training_resnet, &o)
+                    : ls_trainer_create_with(&t, training_build_vit, &VIT, &o));
+    const ls_step_memory m = ls_compiled_memory(&t->compiled);
+    const size_t held = ls_session_bytes(t->session), planned = m.device + m.plans.window;
+    RANK_CHECK(m.apart && held >= planned && held <= planned + (size_t)8 * 4096);
+    RANK_CHECK((m.spares.undo_bytes > 0) == *buffers && (m.spares.scratch_bytes > 0) != *buffers);
+    RANK_CHECK((m.pinned > 0) == (ls_group_size(g) > 1));
+    ls_trainer_destroy(&t);
+    return LS_OK;
+}
+
+static void sessions_have_what_is_planned(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 2; ranks++)
+        for (int buffers = 0; buffers < 2; buffers++)
+            ASSERT_OK(run_ranks(ranks, has_what_is_planned, &(bool){ buffers }));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(both_memories_are_counted),
                                         cmocka_unit_test(copies_of_buffers_are_counted),
-                                        cmocka_unit_test(a_step_must_fit) };
+                                        cmocka_unit_test(a_step_must_fit),
+                                        cmocka_unit_test(sessions_have_what_is_planned) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
