@@ -168,7 +168,12 @@ void ls_calibration_of(ls_calibration *out, const ls_device *d)
 
 ls_status ls_calibration_host(ls_device *out, const ls_device *d)
 {
-    return ls_device_open(out, CPU, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = d->threads });
+    ls_device_opts o = { LS_DEVICE_DEFAULTS, .threads = d->threads };
+    const ls_arch *a;
+    for (int i = 0; (a = ls_device_cpu.usable(i)); i++)
+        if (a == d->arch) /* the device has the CPU's kernels */
+            o.isa = a->name;
+    return ls_device_open(out, CPU, &o);
 }
 
 bool ls_calibration_on_host(const ls_calibration *c, const ls_device *d)
@@ -412,6 +417,8 @@ static ls_status load(ls_calibration *out, const ls_device *d)
         s = ls_json_parse(&root, text, size, path);
     if (s == LS_OK)
         s = read_calibration(&c, root, path);
+    if (s == LS_OK && ls_device_apart(d) && !(c.to_device > 0 && c.to_host > 0))
+        s = no_number(path, c.to_device > 0 ? "to_host" : "to_device");
     if (s == LS_OK)
         *out = c;
     else

@@ -18,6 +18,7 @@
 enum {
     TIMES = 5, /* of a call, at most; the median counts */
     PASSES = 6,
+    NUMBER = 64,           /* bytes of values that kernels of a device read in host memory */
     PERIOD = 61,           /* sources hold the same numbers again after so many elements */
     BLOCK = PERIOD * 2048, /* elements of a block of them: less than 1 MiB */
 };
@@ -41,7 +42,7 @@ typedef struct replay {
     ls_stopwatch watch;
     void *block[LS_DTYPE_COUNT]; /* what sources hold, made when needed */
     char *region[LS_MEM_COUNT];
-    size_t bytes[LS_MEM_COUNT];
+    size_t bytes[LS_MEM_COUNT], *at; /* at: [allocations], offsets in their regions */
     timing *timings;
     int n, *of; /* [steps]: index into timings */
     ls_tensor *operands;
@@ -108,15 +109,27 @@ static ls_status map_region(replay *r, int k)
     return LS_OK;
 }
 
+/* Whether kernels have it as an operand. On a device whose memory is its own collectives alone use PINNED
+ * memory, and transfers alone what is offloaded. */
+static bool is_used(const replay *r, const ls_alloc *a)
+{
+    return a->memory != LS_MEM_PINNED && !(a->host && r->watch.ops->apart && a->bytes > NUMBER);
+}
+
+/* Gives allocations their places: those of the plan, but what is not used leaves no gaps. */
 static ls_status map_regions(replay *r)
 {
     const ls_plan *p = r->plan;
+    r->at = LS_ARENA_ARRAY(&r->scratch, size_t, p->n_allocs + 1);
+    LS_TRY(ls_arena_status(&r->scratch));
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
-        const size_t end = a->offset + a->bytes;
-        const ls_memory m = memory_of(a);
-        if (m != LS_MEM_PINNED) /* collectives alone use it */
-            r->bytes[m] = end > r->bytes[m] ? end : r->bytes[m];
+        size_t *bytes = &r->bytes[memory_of(a)];
+        if (!is_used(r, a))
+            continue;
+        r->at[i] = ls_is_lasting(a) ? *bytes : a->offset;
+        const size_t end = r->at[i] + ls_align_up(a->bytes);
+        *bytes = end > *bytes ? end : *bytes;
     }
     for (int k = 0; k < LS_MEM_COUNT; k++)
         if (r->bytes[k])
@@ -127,7 +140,7 @@ static ls_status map_regions(replay *r)
 static char *address(const replay *r, int alloc)
 {
     const ls_alloc *a = &r->plan->allocs[alloc], *of = a->inside ? a->inside : a;
-    return r->region[memory_of(of)] + of->offset + (a->inside ? a->inside_at : 0);
+    return r->region[memory_of(of)] + r->at[of - r->plan->allocs] + (a->inside ? a->inside_at : 0);
 }
 
 /* Touches the host's pages before the measured part, so that it does not count their first faults. */

@@ -137,6 +137,10 @@ static void a_far_device(void **state)
     ls_calibration_release(&back);
     ASSERT_OK(ls_calibration_load(&back, &cpu));
     assert_true(back.to_device == 0 && !back.host && back.flops == c.host->flops);
+    c.to_device = 0;
+    ASSERT_OK(ls_calibration_save(&c));
+    ASSERT_FAILS(ls_calibration_load(&back, &far), LS_E_FORMAT, "\"to_device\" must be a positive number");
+    c.to_device = 1;
     c.to_host = -1;
     ASSERT_OK(ls_calibration_save(&c));
     ASSERT_FAILS(ls_calibration_load(&back, &far), LS_E_FORMAT, "\"to_host\" must be a positive number");
