@@ -6,13 +6,14 @@
 #include "plan.h"
 
 /* Memory of a session that runs these plans. Named allocations are shared, and the arenas are as large as the
- * largest that a program needs. Guard pages are not counted. */
+ * largest that a program needs: that of the device, and that of programs on the host (ls_plan_opts.on_host).
+ * Guard pages are not counted. */
 typedef struct ls_footprint {
     size_t state, io, arena, symmetric, total; /* bytes of one rank; total is the sum of the four before */
     /* The part of the total that other ranks of the machine read: shared allocations and the symmetric
      * arena. */
     size_t window;
-    size_t host;        /* the part of the total that offload keeps in host memory */
+    size_t host;        /* the part of the total that is in host memory: offload */
     size_t host_window; /* the part of `host` that is in the window */
     /* Not in the total: memory that the ranks of a machine have once. The slices of mapped units are parts of
      * it and are not counted again. */

@@ -37,6 +37,18 @@ static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls
     return LS_OK;
 }
 
+/* With offload, parameters, moments and gradients are in host memory. `update` runs there, too. To run it on
+ * the device it would stream slices of them through: gradients, parameters and both moments of Adam down and
+ * the last three up again, 28 bytes a parameter in f32. On the host only gradients come up and parameters go
+ * down for the next step, which is 8, and the link is slower than the host's memory. ... */
+ls_status ls_update_device(ls_compiled *c, const ls_device_opts *o)
+{
+    c->updater = c->device;
+    if (c->parallel.offload != LS_OFFLOAD_CPU || !ls_device_apart(&c->device))
+        return LS_OK;
+    return ls_device_open(&c->updater, "cpu", o);
+}
+
 ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o)
 {
     const ls_units *u = &c->units;
@@ -53,7 +65,7 @@ ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer
                               .shards = s->shards,
                               .replicas = s->replicas,
                               .reduce = !s->each,
-                              .offload = s->offload,
+                              .offload = s->offload && !ls_updates_on_host(c),
                               .model = model,
                               .models = ls_mesh_group_size(&p->mesh, model) };
     LS_TRY(ls_graph_create(g, "update"));
