@@ -64,20 +64,10 @@ static bool counts(int n_plans, ls_plan *const *plans, int i, int k)
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
-static void count_peak(ls_footprint *out, const ls_plan *p)
-{
-    for (int k = 0; k < p->n_allocs; k++) {
-        const ls_alloc *a = &p->allocs[k];
-        if (ls_is_transient(a) && a->first <= p->peak_step && p->peak_step <= a->last)
-            out->by_category[a->category] += ls_align_up(a->bytes);
-    }
-}
-
 void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
 {
     *out = (ls_footprint){ 0 };
     size_t worst = 0, host_arena = 0;
-    const ls_plan *host = NULL; /* the program on the host with the largest arena there */
     for (int i = 0; i < n_plans; i++) {
         const ls_plan *p = plans[i];
         for (int k = 0; k < p->n_allocs; k++)
@@ -86,7 +76,6 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
         out->symmetric = larger(out->symmetric, p->symmetric_bytes);
         if (p->on_host) {
             host_arena = larger(host_arena, p->arena_bytes);
-            host = host_arena == p->arena_bytes ? p : host;
             continue;
         }
         out->arena = larger(out->arena, p->arena_bytes);
@@ -96,10 +85,12 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
         }
     }
     memcpy(out->by_category, out->fixed, sizeof out->by_category);
-    if (n_plans)
-        count_peak(out, plans[out->peak_plan]);
-    if (host)
-        count_peak(out, host);
+    const ls_plan *peak = n_plans ? plans[out->peak_plan] : NULL;
+    for (int k = 0; peak && k < peak->n_allocs; k++) {
+        const ls_alloc *a = &peak->allocs[k];
+        if (ls_is_transient(a) && a->first <= peak->peak_step && peak->peak_step <= a->last)
+            out->by_category[a->category] += ls_align_up(a->bytes);
+    }
     out->window += out->symmetric;
     out->arena += host_arena;
     out->host += host_arena;

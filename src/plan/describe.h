@@ -20,7 +20,8 @@ typedef struct ls_footprint {
     size_t node;
     /* Bytes of state and IO by category; and how many of them are in host memory. */
     size_t fixed[LS_CAT_COUNT], on_host[LS_CAT_COUNT];
-    /* By category, at the peak. The sum is `total` without alignment and without gaps of the packing. */
+    /* By category, at the peak. The sum is `total` without alignment, gaps of the packing, and the arena of
+     * programs on the host. */
     size_t by_category[LS_CAT_COUNT];
     int peak_plan; /* the program with the largest peak */
 } ls_footprint;
