@@ -12,7 +12,8 @@ static const char *const PHASES[] = { "forward", "backward", "update" };
 static const char *const MEMORIES[LS_MEM_COUNT] = { "arena", "state", "io",    "window",
                                                     "node",  "arena", "pinned" };
 
-/* "state unit root", "io loss", "arena +1024 B" */
+/* "state unit root", "io loss", "arena +1024 B"; beside a device whose memory is its own "host state unit
+ * root" */
 static void place_text(ls_str *out, const ls_plan *p, int value)
 {
     const ls_location *at = &p->locations[value];
@@ -21,6 +22,8 @@ static void place_text(ls_str *out, const ls_plan *p, int value)
         return;
     }
     const ls_alloc *a = &p->allocs[at->alloc];
+    if (a->host && (p->on_host || ls_device_apart(&p->device)))
+        ls_str_add(out, "host ");
     if (a->inside)
         ls_str_printf(out, "node \"%s\" +%zu", a->inside->name, a->inside_at + at->offset);
     else if (a->name && !at->offset)

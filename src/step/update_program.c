@@ -37,10 +37,14 @@ static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls
     return LS_OK;
 }
 
-/* With offload, parameters, moments and gradients are in host memory. `update` runs there, too. To run it on
- * the device it would stream slices of them through: gradients, parameters and both moments of Adam down and
- * the last three up again, 28 bytes a parameter in f32. On the host only gradients come up and parameters go
- * down for the next step, which is 8, and the link is slower than the host's memory. ... */
+/* With offload, parameters, moments and gradients are in host memory. Beside a device whose memory is its own
+ * `update` runs there, too: its program is planned for the CPU, and the session runs it as tasks of the host.
+ *
+ * The alternative streams slices through the device: Adam in f32 reads 16 bytes a parameter and writes 12
+ * (parameter, both moments, gradient). All 28 would cross the link besides being read and written in host
+ * memory. So only 8 cross it: the gradient up and, for the next step, the parameter down. What the host then
+ * computes costs no more than its memory does: 1.6 ns a parameter with one thread (AVX-512, 20 million
+ * parameters; 17 GB/s), and shared by its threads. */
 ls_status ls_update_device(ls_compiled *c, const ls_device_opts *o)
 {
     c->updater = c->device;

@@ -52,8 +52,8 @@ static void compare(ls_graph *g, const char *dev, float tolerance)
             const float *want = values[g->outputs[i].value.id];
             for (int64_t k = 0; k < ls_type_count(&type); k++)
                 if (!(fabsf(got[k] - want[k]) <= tolerance * (1 + fabsf(want[k]))))
-                    fail_msg("%s run %d: output %s, element %d: %.9g, expected %.9g", dev, run, g->outputs[i].name, (int)k, got[k],
-                             want[k]);
+                    fail_msg("%s run %d: output %s, element %d: %.9g, expected %.9g", dev, run,
+                             g->outputs[i].name, (int)k, got[k], want[k]);
             free(got);
         }
         interpret_release(g, values);
