@@ -179,10 +179,23 @@ static ls_status note(ls_session *s, const ls_program *g, int k, bool after, cha
 /* A task's number says which step of which program it is of. */
 enum { STEPS_MOST = 1 << 24 };
 
+static ls_status run_on_host(void *context)
+{
+    const ls_call *c = context;
+    if (c->doing)
+        ls_ranks_doing(c->session->ranks, c->doing);
+    c->kernel->run(&c->args);
+    return LS_OK;
+}
+
 static inline void call(ls_session *s, ls_call *c)
 {
     if (c->collective)
         ls_ranks_half(s, c);
+    else if (c->move)
+        ls_transfer_half(s, c);
+    else if (c->kernel && c->on_host)
+        s->ops->host(s->queue, run_on_host, c);
     else if (c->kernel)
         s->ops->run(s->queue, c->kernel, &c->args);
 }
@@ -242,10 +255,11 @@ static void put_all(ls_session *s, ls_program *g)
         ls_ranks_end(s, g);
 }
 
-/* Tasks are always the same, so they are put in one by one only once, if the device can keep them. */
+/* Tasks are always the same, so they are put in one by one only once, if the device can keep them. It keeps
+ * those of one queue, and transfers have another. */
 static ls_status run_queued(ls_session *s, ls_program *g)
 {
-    if (!s->ops->capture) {
+    if (!s->ops->capture || g->plan->n_transfers) {
         put_all(s, g);
         return LS_OK;
     }
@@ -330,9 +344,13 @@ ls_status ls_session_wait(ls_session *s)
 {
     int64_t failed = -1;
     s->waits++;
-    const ls_status status = s->ops->wait(s->queue, &failed);
+    ls_status status = s->ops->wait(s->queue, &failed);
+    if (s->moving && status == LS_OK) /* (its transfers have been waited for) */
+        status = s->ops->wait(s->moving, &failed);
     if (s->ops->apart)
         ls_numbers_wait(s, status == LS_OK);
+    if (status == LS_OK)
+        status = ls_host_calls_wait(s);
     return status == LS_OK ? LS_OK : blame_task(s, status, failed);
 }
 

@@ -26,11 +26,22 @@ typedef struct ls_staged {
     size_t result_bytes;
 } ls_staged;
 
-typedef struct ls_call {     /* a kernel call or a half of a collective, with all addresses */
-    const ls_kernel *kernel; /* NULL: half of a collective */
+/* A copy between host and device memory, on the queue for that. */
+typedef struct ls_move {
+    ls_event *ready,
+        *done; /* of the compute queue: its operand is complete; of the other: so is its result */
+    char *to;
+    const char *from;
+    size_t bytes;
+} ls_move;
+
+typedef struct ls_call { /* a kernel call or a half of a collective or of a transfer, with all addresses */
+    const ls_kernel *kernel; /* NULL: a half */
     ls_kernel_args args;
     ls_session *session;
     ls_part part;
+    bool on_host;              /* a kernel that the host runs, though the device is apart */
+    const ls_move *move;       /* half of a transfer */
     ls_staged *staged;         /* NULL: the collective works where its operands are */
     ls_collective *collective; /* NULL: a kernel, or a gather that is a mapping, where nothing moves */
     const char *doing;         /* for messages of other ranks; NULL with one rank */
@@ -45,6 +56,7 @@ typedef struct ls_named {
     ls_memory memory;
     int owner;            /* index in `names` of the value that contains this one; -1: none */
     bool shared;          /* in the window */
+    bool host;            /* in host memory, though the device is apart */
     bool input, output;   /* of a program */
     int axis;             /* NODE: the axis whose ranks share it */
     size_t offset, bytes; /* offset in the region, or in the owner */
@@ -53,12 +65,21 @@ typedef struct ls_named {
 } ls_named;
 
 /* The regions of places: each ls_memory, the spares, the names that ranks share, and NODE memory of axis 0,
- * 1, .. */
-enum { LS_REGION_SPARE = LS_MEM_COUNT, LS_REGION_SHARED, LS_REGION_NODE };
+ * 1, .. Beside an apart device the host has names, arena and spares of its own, also names in the window. */
+enum {
+    LS_REGION_SPARE = LS_MEM_COUNT,
+    LS_REGION_SHARED,
+    LS_REGION_HOST,
+    LS_REGION_HOST_ARENA,
+    LS_REGION_HOST_SPARE,
+    LS_REGION_HOST_SHARED,
+    LS_REGION_NODE
+};
 enum { LS_REGIONS = LS_REGION_NODE }; /* those that a rank has once */
 
 typedef struct ls_spare {
     ls_type type;
+    int region;
     size_t offset;
 } ls_spare;
 
@@ -82,6 +103,7 @@ typedef struct ls_program {
     ls_shared_range *written;    /* shared states that it changes */
     ls_collective **collectives; /* [plan->collectives] */
     ls_staged *staged;           /* the same, on an apart device */
+    ls_move *moves;              /* [plan->transfers] */
     /* Arena allocations by their first step: born[born_at[i]] to born[born_at[i + 1] - 1] begin with step i;
      * by their last step in the same way. */
     int *born, *born_at, *dead, *dead_at;
@@ -101,9 +123,8 @@ struct ls_binding {
     ls_bound *list; /* of all programs */
 };
 
-/* Numbers on an apart device: inputs of at most 64 bytes, and outputs, lie side by side in IO memory, so that
- * each of the two blocks travels in one copy for each run (numbers.c). */
-enum { LS_NUMBER_BYTES = 64 };
+/* Numbers on an apart device: inputs of at most LS_NUMBER_BYTES, and outputs, lie side by side in IO memory,
+ * so that each of the two blocks travels in one copy for each run (numbers.c). */
 typedef struct ls_numbers {
     size_t in_bytes, out_bytes; /* IN begins at offset 0 of IO memory, OUT behind it */
     int runs;                   /* how many of each block `pinned` has */
@@ -122,11 +143,16 @@ typedef struct ls_numbers {
     } * fetched;
 } ls_numbers;
 
+typedef struct ls_host_call ls_host_call; /* host_calls.c */
+
 struct ls_session {
     ls_arena arena;          /* of the session's records; tensors are in `memory` */
     const ls_queue_ops *ops; /* of the plans' device */
     ls_queue *queue;
+    ls_queue *moving; /* of transfers; NULL: no program has any */
     int64_t waits;
+    ls_host_call *calls, *called; /* those that may be used; those since the last wait */
+    bool call_lost;               /* for want of memory, since the last wait */
     int n_programs;
     ls_program *programs;
     int n_spares;
@@ -138,6 +164,8 @@ struct ls_session {
     /* region: where each ls_memory begins; SYMMETRIC is in the window, after the shared names */
     char *memory, *region[LS_REGIONS];
     size_t bytes, region_bytes[LS_REGIONS];
+    char *host; /* beside an apart device: names, arena and spares of the host */
+    size_t host_bytes;
     ls_numbers numbers;
     struct ls_ranks *ranks; /* NULL: one rank */
     bool profile;
@@ -158,6 +186,10 @@ int ls_session_lookup(const ls_session *s, ls_identity is, const char *name);
 char *ls_session_region(const ls_session *s, int region);
 
 char *ls_place_address(const ls_place *p); /* places.c */
+/* host_calls.c: puts a kernel of the host into the queue. LS_E_MEMORY: since the wait before, one could not
+ * be put there. */
+void ls_host_call_put(ls_session *s, const ls_kernel *k, const ls_kernel_args *a);
+ls_status ls_host_calls_wait(ls_session *s);
 /* numbers.c: makes the blocks, when memory is laid out. put and fetch say whether they took the value; what
  * they leave is copied by itself. */
 ls_status ls_numbers_create(ls_session *s, int runs);
@@ -177,6 +209,7 @@ typedef struct ls_ranks {
      * there when a collective starts, states when they were changed. */
     ls_window *window;
     size_t shared_bytes; /* bytes of the shared names */
+    size_t host_bytes;   /* of those without a mirror, behind the symmetric arena */
     int n_axes;
     /* Groups that the plans name, in order of appearance. */
     struct {
@@ -197,6 +230,10 @@ ls_status ls_ranks_prepare(ls_session *s, ls_program *g);
 void ls_ranks_destroy(ls_session *s);
 int ls_ranks_axis(const ls_ranks *r, const char *name);
 void ls_ranks_doing(ls_ranks *r, const char *what);
+/* transfers.c: makes those of a program, when addresses are known; puts a half of one into the queues. */
+ls_status ls_transfers_prepare(ls_session *s, ls_program *g);
+void ls_transfers_destroy(ls_session *s);
+void ls_transfer_half(ls_session *s, const ls_call *c);
 /* Puts a half of a collective into the queue. */
 void ls_ranks_half(ls_session *s, ls_call *c);
 /* Puts the fence before a program, and what it says behind its end, into the queue. */

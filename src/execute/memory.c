@@ -60,14 +60,16 @@ static void *prefault_memory(void *context)
 /* Whether it is a number of IN or OUT (numbers.c). */
 static bool is_number(const ls_named *e)
 {
-    return e->memory == LS_MEM_IO && !e->shared && e->owner < 0 && e->bytes <= LS_NUMBER_BYTES &&
+    return e->memory == LS_MEM_IO && !e->shared && !e->host && e->owner < 0 && e->bytes <= LS_NUMBER_BYTES &&
            (e->input || e->output);
 }
 
 static void place_name(ls_session *s, ls_named *e)
 {
     size_t *bytes = e->memory == LS_MEM_NODE ? &s->ranks->axes[e->axis].node_bytes
+                    : e->shared && e->host   ? &s->ranks->host_bytes
                     : e->shared              ? &s->ranks->shared_bytes
+                    : e->host                ? &s->region_bytes[LS_REGION_HOST]
                                              : &s->region_bytes[e->memory];
     e->offset = *bytes;
     *bytes += ls_align_up(e->bytes);
@@ -88,6 +90,8 @@ static void place_names(ls_session *s)
             place_name(s, &s->names[k]);
 }
 
+static void at_least(size_t *bytes, size_t n) { *bytes = *bytes > n ? *bytes : n; }
+
 ls_status ls_memory_lay_out(ls_session *s, int n_plans, ls_plan *const *plans)
 {
     place_names(s);
@@ -96,14 +100,33 @@ ls_status ls_memory_lay_out(ls_session *s, int n_plans, ls_plan *const *plans)
     for (int i = 0; i < n_plans; i++)
         LS_TRY(place_gradients(s, plans[i], true));
     for (int i = 0; i < n_plans; i++) {
-        if (plans[i]->arena_bytes > s->region_bytes[LS_MEM_ARENA])
-            s->region_bytes[LS_MEM_ARENA] = plans[i]->arena_bytes;
-        if (plans[i]->pinned_bytes > s->region_bytes[LS_MEM_PINNED])
-            s->region_bytes[LS_MEM_PINNED] = plans[i]->pinned_bytes;
-        if (plans[i]->symmetric_bytes > s->region_bytes[LS_MEM_SYMMETRIC])
-            s->region_bytes[LS_MEM_SYMMETRIC] = plans[i]->symmetric_bytes;
+        at_least(&s->region_bytes[plans[i]->on_host ? LS_REGION_HOST_ARENA : LS_MEM_ARENA],
+                 plans[i]->arena_bytes);
+        at_least(&s->region_bytes[LS_MEM_PINNED], plans[i]->pinned_bytes);
+        at_least(&s->region_bytes[LS_MEM_SYMMETRIC], plans[i]->symmetric_bytes);
     }
     return s->ranks ? ls_ranks_map(s) : LS_OK;
+}
+
+/* What the host has beside an apart device. */
+static ls_status map_host(ls_session *s, const ls_device *d)
+{
+    static const int ORDER[] = { LS_REGION_HOST, LS_REGION_HOST_ARENA, LS_REGION_HOST_SPARE };
+    enum { REGIONS = sizeof ORDER / sizeof *ORDER };
+    size_t at[REGIONS];
+    for (int k = 0; k < REGIONS; k++) {
+        at[k] = s->host_bytes;
+        s->host_bytes += page_up(s->region_bytes[ORDER[k]]);
+    }
+    if (s->ranks)
+        s->region[LS_REGION_HOST_SHARED] = s->ranks->window->mine + s->ranks->shared_bytes +
+                                           s->region_bytes[LS_MEM_SYMMETRIC];
+    if (!s->host_bytes)
+        return LS_OK;
+    LS_TRY(s->ops->pinned((void **)&s->host, d, s->host_bytes));
+    for (int k = 0; k < REGIONS; k++)
+        s->region[ORDER[k]] = s->host + at[k];
+    return LS_OK;
 }
 
 /* A room of the device, with a mirror of the window. Sources are zero in fresh memory, as the host's is. */
@@ -123,6 +146,7 @@ static ls_status map_apart(ls_session *s, const ls_device *d)
     }
     if (s->region_bytes[LS_MEM_PINNED])
         LS_TRY(s->ops->pinned((void **)&s->region[LS_MEM_PINNED], d, s->region_bytes[LS_MEM_PINNED]));
+    LS_TRY(map_host(s, d));
     if (!s->bytes)
         return LS_OK;
     if (s->ops->room((void **)&s->memory, d, s->bytes) != LS_OK)
@@ -197,7 +221,9 @@ static void locate_names(ls_session *s)
             e = &s->names[e->owner];
         }
         s->names[k].region = e->memory == LS_MEM_NODE ? LS_REGION_NODE + e->axis
+                             : e->shared && e->host   ? LS_REGION_HOST_SHARED
                              : e->shared              ? LS_REGION_SHARED
+                             : e->host                ? LS_REGION_HOST
                                                       : (int)e->memory;
         s->names[k].at = offset + e->offset;
         s->names[k].tensor.data = ls_session_region(s, s->names[k].region) + s->names[k].at;
@@ -217,6 +243,8 @@ void ls_memory_release(ls_session *s)
         atomic_store(&s->closing, true);
         pthread_join(s->prefault, NULL);
     }
+    if (s->host)
+        s->ops->unpin(s->host, s->host_bytes);
     if (s->memory && s->ops->apart) {
         s->ops->release(s->memory, s->bytes);
     } else if (s->memory) {

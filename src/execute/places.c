@@ -48,7 +48,7 @@ ls_place ls_session_spare(ls_session *s, int i)
 {
     const ls_tensor contiguous = ls_tensor_of(NULL, &s->spares[i].type);
     ls_place p = {
-        .session = s, .type = s->spares[i].type, .region = LS_REGION_SPARE, .offset = s->spares[i].offset
+        .session = s, .type = s->spares[i].type, .region = s->spares[i].region, .offset = s->spares[i].offset
     };
     memcpy(p.strides, contiguous.strides, sizeof p.strides);
     return p;
@@ -174,23 +174,41 @@ static ls_tensor operand(const ls_place *p)
     return t;
 }
 
+static bool is_on_host(const ls_place *p)
+{
+    return p->region >= LS_REGION_HOST && p->region <= LS_REGION_HOST_SHARED;
+}
+
+/* The device that computes what is in the place. */
+static const ls_device *device_of(const ls_place *p)
+{
+    const ls_session *s = p->session;
+    for (int i = 0; i < s->n_programs; i++)
+        if (s->programs[i].plan->on_host == is_on_host(p))
+            return &s->programs[i].plan->device;
+    return &s->programs[0].plan->device;
+}
+
 void ls_session_call(const ls_kernel *k, int n_in, const ls_place *const *in, const ls_place *out,
                      const void *attrs)
 {
     ls_session *s = out->session;
-    const ls_device *d = &s->programs[0].plan->device;
+    const ls_device *d = device_of(out);
     ls_tensor from[LS_CALL_INPUTS], to = operand(out);
     LS_CHECK(n_in <= LS_CALL_INPUTS, "raise LS_CALL_INPUTS");
     ls_numbers_touch(s, out);
     for (int i = 0; i < n_in; i++)
         from[i] = operand(in[i]);
-    s->ops->run(s->queue, k,
-                &(ls_kernel_args){ .n_in = n_in,
-                                   .n_out = 1,
-                                   .in = from,
-                                   .out = &to,
-                                   .attrs = attrs,
-                                   .threads = d->threads,
-                                   .arch = d->arch,
-                                   .queue = s->queue });
+    const ls_kernel_args a = { .n_in = n_in,
+                               .n_out = 1,
+                               .in = from,
+                               .out = &to,
+                               .attrs = attrs,
+                               .threads = d->threads,
+                               .arch = d->arch,
+                               .queue = s->queue };
+    if (is_on_host(out))
+        ls_host_call_put(s, k, &a);
+    else
+        s->ops->run(s->queue, k, &a);
 }

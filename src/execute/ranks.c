@@ -67,7 +67,8 @@ ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_
 ls_status ls_ranks_map(ls_session *s)
 {
     ls_ranks *r = s->ranks;
-    LS_TRY(ls_window_create(&r->window, r->world, r->shared_bytes + s->region_bytes[LS_MEM_SYMMETRIC], 0));
+    LS_TRY(ls_window_create(&r->window, r->world,
+                            r->shared_bytes + s->region_bytes[LS_MEM_SYMMETRIC] + r->host_bytes, 0));
     if (!s->ops->apart) {
         s->region[LS_REGION_SHARED] = r->window->mine;
         s->region[LS_MEM_SYMMETRIC] = r->window->mine + r->shared_bytes;
@@ -113,6 +114,7 @@ static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collectiv
     char *operand = g->where[in->alloc] + in->offset;
     char *to = g->where[result->alloc] + result->offset;
     const bool mapped = c->kind == LS_ALL_GATHER && c->map;
+    const char *window = p->on_host ? r->window->mine : s->region[LS_REGION_SHARED];
     ls_collective_desc d = {
         .kind = c->kind,
         .axis = r->axes[ls_ranks_axis(r, c->group)].axis,
@@ -121,7 +123,7 @@ static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collectiv
         .to = c->to,
         .via = c->via,
         .window = r->window,
-        .offset = mapped ? 0 : (size_t)(operand - s->region[LS_REGION_SHARED]),
+        .offset = mapped ? 0 : (size_t)(operand - window),
         .result = mapped ? NULL : to,
         .settled = c->settled,
         .map_to = mapped ? to : NULL,
@@ -129,7 +131,7 @@ static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collectiv
         .threads = p->device.threads,
         .label = label(s, p, c),
     };
-    if (s->ops->apart)
+    if (ls_device_apart(&p->device))
         stage(s, g, k, &d, operand, to);
     return ls_collective_create(out, &d);
 }
@@ -140,9 +142,10 @@ static const char *doing(ls_session *s, const ls_plan *p, const ls_step *step)
     const char *path = n->scope->path[0] ? n->scope->path : "the root";
     if (step->part == LS_PART_RUN)
         return ls_arena_printf(&s->arena, "%s, %s of %s", p->graph->name, n->op->name, path);
-    const ls_plan_collective *c = &p->collectives[step->collective];
-    return ls_arena_printf(&s->arena, "%s, %s of %s", p->graph->name, ls_collective_name(c->kind),
-                           *c->unit ? c->unit : "a number");
+    const char *unit = ls_half_unit(p, step),
+               *what = step->collective < 0 ? n->op->name
+                                            : ls_collective_name(p->collectives[step->collective].kind);
+    return ls_arena_printf(&s->arena, "%s, %s of %s", p->graph->name, what, *unit ? unit : "a number");
 }
 
 /* Lists the shared states that a program changes. */
@@ -152,7 +155,7 @@ static ls_status find_written(ls_session *s, ls_program *g)
     bool *seen = LS_ARENA_ARRAY(&s->arena, bool, p->n_allocs + 1);
     g->written = LS_ARENA_ARRAY(&s->arena, ls_shared_range, p->n_allocs + 1);
     LS_TRY(ls_arena_status(&s->arena));
-    for (int i = 0; i < p->n_steps && s->ops->apart; i++) {
+    for (int i = 0; i < p->n_steps && ls_device_apart(&p->device); i++) {
         const ls_node *n = p->graph->nodes[p->steps[i].node];
         for (int k = 0; k < n->n_out; k++) {
             const int at = p->locations[n->out[k].id].alloc;
@@ -161,7 +164,7 @@ static ls_status find_written(ls_session *s, ls_program *g)
             const ls_alloc *a = &p->allocs[at];
             /* (another program may be the one that shares it, so the plan does not say) */
             const size_t offset = (size_t)(g->where[at] - s->region[LS_REGION_SHARED]);
-            if (a->memory != LS_MEM_STATE || offset >= s->ranks->shared_bytes || seen[at])
+            if (a->memory != LS_MEM_STATE || a->host || offset >= s->ranks->shared_bytes || seen[at])
                 continue;
             seen[at] = true;
             g->written[g->n_written++] = (ls_shared_range){ offset, a->bytes };
@@ -181,9 +184,10 @@ ls_status ls_ranks_prepare(ls_session *s, ls_program *g)
     LS_TRY(find_written(s, g));
     for (int i = 0; i < p->n_steps; i++) {
         g->calls[i].doing = doing(s, p, &p->steps[i]);
-        if (p->steps[i].part != LS_PART_RUN)
-            g->calls[i].collective = g->collectives[p->steps[i].collective];
-        if (p->steps[i].part != LS_PART_RUN && s->ops->apart)
+        if (p->steps[i].collective < 0)
+            continue;
+        g->calls[i].collective = g->collectives[p->steps[i].collective];
+        if (ls_device_apart(&p->device))
             g->calls[i].staged = &g->staged[p->steps[i].collective];
     }
     return ls_arena_status(&s->arena);

@@ -93,7 +93,8 @@ static void add_mapped(ls_session *s, const ls_plan *p, const ls_alloc **owners)
     }
 }
 
-/* What any program does with a named value: it is its input, its output, or shared with other ranks. */
+/* What any program does with a named value: it is its input, its output, shared with other ranks, or in host
+ * memory. */
 static void mark(ls_session *s, const ls_plan *p)
 {
     const ls_graph *g = p->graph;
@@ -103,9 +104,13 @@ static void mark(ls_session *s, const ls_plan *p)
                 true;
     for (int i = 0; i < g->n_outputs; i++)
         s->names[ls_session_lookup(s, g->outputs[i].is, g->outputs[i].name)].output = true;
-    for (int i = 0; i < p->n_allocs; i++)
-        if (p->allocs[i].shared)
-            s->names[find_alloc(s, &p->allocs[i])].shared = true;
+    for (int i = 0; i < p->n_allocs; i++) {
+        const ls_alloc *a = &p->allocs[i];
+        if (a->shared)
+            s->names[find_alloc(s, a)].shared = true;
+        if (a->name && a->host && s->ops->apart)
+            s->names[find_alloc(s, a)].host = true;
+    }
 }
 
 /* Outputs that lie inside other named values. Those may belong to any program, so they are looked up at the
@@ -223,6 +228,13 @@ static ls_tensor operand(const ls_program *g, ls_value v)
     return t;
 }
 
+static char *transient_region(const ls_session *s, const ls_plan *p, ls_memory memory)
+{
+    return !p->on_host              ? s->region[memory]
+           : memory == LS_MEM_ARENA ? s->region[LS_REGION_HOST_ARENA]
+                                    : s->ranks->window->mine + s->ranks->shared_bytes;
+}
+
 static ls_status resolve(ls_session *s, ls_program *g)
 {
     const ls_plan *p = g->plan;
@@ -231,7 +243,8 @@ static ls_status resolve(ls_session *s, ls_program *g)
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
         const bool transient = ls_is_transient(a) || a->memory == LS_MEM_PINNED;
-        g->where[i] = transient ? s->region[a->memory] + a->offset : s->names[find_alloc(s, a)].tensor.data;
+        g->where[i] = transient ? transient_region(s, p, a->memory) + a->offset
+                                : s->names[find_alloc(s, a)].tensor.data;
     }
     int n_operands = 0;
     for (int i = 0; i < p->n_steps; i++)
@@ -250,6 +263,7 @@ static ls_status resolve(ls_session *s, ls_program *g)
         g->calls[i] = (ls_call){ .kernel = step->kernel,
                                  .session = s,
                                  .part = step->part,
+                                 .on_host = p->on_host,
                                  .args = { .n_in = n->n_in,
                                            .n_out = n->n_out,
                                            .in = in,
@@ -260,7 +274,7 @@ static ls_status resolve(ls_session *s, ls_program *g)
                                                                             : g->where[step->workspace],
                                            .threads = p->device.threads,
                                            .arch = p->device.arch,
-                                           .queue = s->queue } };
+                                           .queue = p->on_host ? NULL : s->queue } };
     }
 #ifdef LS_WATCH_ARENA
     LS_TRY(by_step(&s->arena, p, false, &g->born, &g->born_at));
@@ -277,8 +291,10 @@ static ls_status list_spares(ls_session *s, const ls_session_opts *o)
     s->spares = LS_ARENA_ARRAY(&s->arena, ls_spare, o->n_spares + 1);
     LS_TRY(ls_arena_status(&s->arena));
     for (int i = 0; i < o->n_spares; i++) {
-        s->spares[i] = (ls_spare){ o->spares[i], s->region_bytes[LS_REGION_SPARE] };
-        s->region_bytes[LS_REGION_SPARE] += ls_align_up(ls_type_bytes(&o->spares[i]));
+        const int region = o->on_host && o->on_host[i] && s->ops->apart ? LS_REGION_HOST_SPARE
+                                                                        : LS_REGION_SPARE;
+        s->spares[i] = (ls_spare){ o->spares[i], region, s->region_bytes[region] };
+        s->region_bytes[region] += ls_align_up(ls_type_bytes(&o->spares[i]));
     }
     return LS_OK;
 }
@@ -291,6 +307,10 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, const l
                            "session: program \"%s\" was planned for %s, which this machine does not have",
                            plans[i]->graph->name, plans[i]->device.arch->name);
     s->ops = plans[0]->device.ops->queue;
+    for (int i = 0; i < n_plans; i++)
+        if (plans[i]->device.ops->queue->apart != (s->ops->apart && !plans[i]->on_host))
+            return ls_fail(LS_E_INTERNAL, "session: program \"%s\" was planned for %s beside one for %s",
+                           plans[i]->graph->name, plans[i]->device.ops->name, plans[0]->device.ops->name);
     LS_TRY(s->ops->open(&s->queue, &plans[0]->device));
     LS_TRY(ls_ranks_create(s, n_plans, plans, o->group, o->parallel));
     LS_TRY(list_spares(s, o));
@@ -306,6 +326,7 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, const l
         LS_TRY(resolve(s, &s->programs[i]));
         if (s->ranks)
             LS_TRY(ls_ranks_prepare(s, &s->programs[i]));
+        LS_TRY(ls_transfers_prepare(s, &s->programs[i]));
     }
     LS_TRY(ls_arena_status(&s->arena));
     LS_TRY(ls_numbers_create(s, o->runs));
@@ -357,8 +378,11 @@ void ls_session_destroy(ls_session **sp)
         return;
     if (s->queue)
         s->ops->close(&s->queue);
+    if (s->moving)
+        s->ops->close(&s->moving);
     ls_memory_release(s);
     release_tasks(s);
+    ls_transfers_destroy(s);
     ls_numbers_destroy(s);
     ls_ranks_destroy(s);
     if (s->region[LS_MEM_PINNED])
@@ -368,7 +392,10 @@ void ls_session_destroy(ls_session **sp)
     *sp = NULL;
 }
 
-size_t ls_session_bytes(const ls_session *s) { return s->bytes + (s->ranks ? s->ranks->window->bytes : 0); }
+size_t ls_session_bytes(const ls_session *s)
+{
+    return s->bytes + s->host_bytes + (s->ranks ? s->ranks->window->bytes : 0);
+}
 
 size_t ls_session_node_bytes(const ls_session *s)
 {

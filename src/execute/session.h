@@ -9,7 +9,8 @@
 
 typedef struct ls_session ls_session;
 
-/* The plans must live longer than the session. */
+/* The plans must live longer than the session. All are for one device, that of the first, but for programs
+ * that run on the host beside a device whose memory is its own (ls_plan_opts.on_host). */
 ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans);
 void ls_session_destroy(ls_session **s);
 /* The same for a rank of a group: it also makes windows, axes and collectives. The plans must be made with
@@ -20,6 +21,8 @@ typedef struct ls_session_opts {
     const ls_parallel *parallel;
     int n_spares;
     const ls_type *spares;
+    /* [n_spares]: beside a device that is apart, it is in host memory; NULL: none is. */
+    const bool *on_host;
     int runs; /* of programs between two waits, at most; more only cost more copies */
 } ls_session_opts;
 ls_status ls_session_create_with(ls_session **out, int n_plans, ls_plan *const *plans,
@@ -71,7 +74,8 @@ void ls_session_clear(const ls_place *p); /* puts zeros */
  * through it piece by piece. */
 void ls_session_copy(const ls_place *to, const ls_place *from);
 void ls_session_exchange(const ls_place *a, const ls_place *b, const ls_place *scratch);
-/* Runs a kernel of the session's device that has one output and no workspace. */
+/* Runs a kernel of the session's device, or of the host's if the output is in host memory beside a device
+ * that is apart, that has one output and no workspace. */
 enum { LS_CALL_INPUTS = 2 };
 void ls_session_call(const ls_kernel *k, int n_in, const ls_place *const *in, const ls_place *out,
                      const void *attrs);

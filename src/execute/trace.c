@@ -56,7 +56,7 @@ void ls_profile_step(ls_profile *p, int64_t step) { p->step = step; }
 int ls_profile_runs(const ls_profile *p) { return p->n; }
 const ls_profile_run *ls_profile_first(const ls_profile *p) { return p->first; }
 
-enum { STEPS, PROGRAMS, OPS, COLLECTIVES }; /* tracks of the trace */
+enum { STEPS, PROGRAMS, OPS, COLLECTIVES, TRANSFERS }; /* tracks of the trace */
 
 static void event(ls_json *j, const char *name, const char *category, int thread, double start,
                   double seconds)
@@ -95,43 +95,69 @@ static void collective_text(ls_str *out, const ls_plan_collective *c)
                   c->group);
 }
 
-static void collective_event(ls_json *j, const ls_profile_run *r, int k, double base)
+/* "to_device of unit root" */
+static void transfer_text(ls_str *out, const ls_plan *p, const ls_plan_transfer *t)
+{
+    ls_str_printf(out, "%s%s%s", p->graph->nodes[t->node]->op->name, t->unit[0] ? " of " : "", t->unit);
+}
+
+static void half_event(ls_json *j, const ls_profile_run *r, int k, double base)
 {
     const ls_step *s = &r->plan->steps[k];
-    const ls_plan_collective *c = &r->plan->collectives[s->collective];
+    const ls_plan_collective *c = s->collective < 0 ? NULL : &r->plan->collectives[s->collective];
+    const ls_plan_transfer *t = c ? NULL : &r->plan->transfers[s->transfer];
     ls_str text = { 0 };
     ls_str_add(&text, PARTS[s->part]);
-    collective_text(&text, c);
-    event(j, text.data, "collective", COLLECTIVES, r->began - base + r->times[k],
-          r->times[r->plan->n_steps + k]);
+    if (c)
+        collective_text(&text, c);
+    else
+        transfer_text(&text, r->plan, t);
+    event(j, ls_str_text(&text), c ? "collective" : "transfer", c ? COLLECTIVES : TRANSFERS,
+          r->began - base + r->times[k], r->times[r->plan->n_steps + k]);
     ls_json_object(j, "args");
     ls_json_int(j, "step", k);
-    ls_json_f64(j, "bytes", s->part == LS_PART_WAIT ? c->bytes : 0);
+    ls_json_f64(j, "bytes", s->part != LS_PART_WAIT ? 0 : c ? c->bytes : (double)t->bytes);
     ls_json_close_object(j);
     ls_json_close_object(j);
     ls_str_release(&text);
 }
 
-/* From the beginning of the start to the end of the wait. Several collectives may be under way at once, so
- * these are asynchronous events. */
-static void under_way(ls_json *j, const ls_profile_run *r, const ls_plan_collective *c, double base,
-                      int64_t id)
+/* From the beginning of the start to the end of the wait. Several collectives or transfers may be under way
+ * at once, so these are asynchronous events. */
+static void under_way(ls_json *j, const ls_profile_run *r, const char *name, int track, int start, int wait,
+                      double base, int64_t id)
 {
-    const double ends[2] = { r->times[c->start], r->times[c->wait] + r->times[r->plan->n_steps + c->wait] };
-    ls_str text = { 0 };
-    collective_text(&text, c);
+    const double ends[2] = { r->times[start], r->times[wait] + r->times[r->plan->n_steps + wait] };
     for (int i = 0; i < 2; i++) {
         ls_json_object(j, NULL);
-        ls_json_text(j, "name", text.data);
+        ls_json_text(j, "name", name);
         ls_json_text(j, "cat", "under way");
         ls_json_text(j, "ph", i ? "e" : "b");
         ls_json_int(j, "id", id);
         ls_json_int(j, "pid", 1);
-        ls_json_int(j, "tid", COLLECTIVES);
+        ls_json_int(j, "tid", track);
         ls_json_f64(j, "ts", (r->began - base + ends[i]) * 1e6);
         ls_json_close_object(j);
     }
-    ls_str_release(&text);
+}
+
+static void all_under_way(ls_json *j, const ls_profile_run *r, double base, int64_t *id)
+{
+    const ls_plan *p = r->plan;
+    for (int k = 0; k < p->n_collectives; k++) {
+        ls_str text = { 0 };
+        collective_text(&text, &p->collectives[k]);
+        under_way(j, r, ls_str_text(&text), COLLECTIVES, p->collectives[k].start, p->collectives[k].wait,
+                  base, ++*id);
+        ls_str_release(&text);
+    }
+    for (int k = 0; k < p->n_transfers; k++) {
+        ls_str text = { 0 };
+        transfer_text(&text, p, &p->transfers[k]);
+        under_way(j, r, ls_str_text(&text), TRANSFERS, p->transfers[k].start, p->transfers[k].wait, base,
+                  ++*id);
+        ls_str_release(&text);
+    }
 }
 
 /* Types and sizes of what an operation reads or makes, under the names that traces of PyTorch have. */
@@ -217,6 +243,7 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
     track_name(&j, PROGRAMS, "programs");
     track_name(&j, OPS, "ops");
     track_name(&j, COLLECTIVES, "collectives");
+    track_name(&j, TRANSFERS, "transfers");
     step_events(&j, p, base);
     int64_t id = 0;
     for (const ls_profile_run *r = p->first; r; r = r->next) {
@@ -227,9 +254,8 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
             ls_json_close_object(&j);
         }
         for (int k = 0; k < n; k++)
-            (r->plan->steps[k].part == LS_PART_RUN ? op_event : collective_event)(&j, r, k, base);
-        for (int k = 0; k < r->plan->n_collectives; k++)
-            under_way(&j, r, &r->plan->collectives[k], base, ++id);
+            (r->plan->steps[k].part == LS_PART_RUN ? op_event : half_event)(&j, r, k, base);
+        all_under_way(&j, r, base, &id);
     }
     ls_json_close_array(&j);
     ls_json_close_object(&j);

@@ -1,7 +1,7 @@
 /* collective.c - ops over the ranks of a group, and transfers between host and device memory. A parameter's
  * use becomes a chain of them (docs/ranks.md). Their gradients are each other: all_gather and reduce_scatter,
- * replicate and all_reduce, to_device and to_host. They have no kernels: the session runs them through
- * src/comm. */
+ * replicate and all_reduce, to_device and to_host. Collectives have no kernels: the session runs them through
+ * src/comm. A transfer is a copy by the session's queue, or the kernel `copy` (plan/steps.c). */
 #include "base/check.h"
 #include "rules.h"
 

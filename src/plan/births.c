@@ -238,7 +238,8 @@ ls_status ls_planner_find_births(ls_planner *p)
         }
     }
 
-    /* [roots]: position in `order` of the last node that reads it */
+    /* [roots]: position in `order` of the last node that reads it; n_order: an output shows it, or a part of
+     * it, which lower.c copies at the end */
     int *last_use = LS_ARENA_ARRAY(&p->scratch, int, g->n_vals);
     LS_TRY(ls_arena_status(&p->scratch));
     for (int i = 0; i < p->n_order; i++) {
@@ -247,6 +248,8 @@ ls_status ls_planner_find_births(ls_planner *p)
             if (ls_present(n->in[j]))
                 last_use[p->root[n->in[j].id]] = i;
     }
+    for (int i = 0; i < g->n_outputs; i++)
+        last_use[p->root[g->outputs[i].value.id]] = p->n_order;
     for (int i = 0; i < g->n_outputs; i++)
         if (p->replaces[i])
             compute_in_source(p, g->outputs[i].value.id, p->replaces[i], last_use);

@@ -91,7 +91,7 @@ static double network_seconds(const ls_plan_collective *c, const reach *r, const
  * from the start on, one collective after the other, and counts as far as nothing else is computed
  * meanwhile. */
 typedef struct network {
-    double *done; /* [collectives]: when it has arrived */
+    double *done; /* [collectives], or [transfers]: when it has arrived */
     double free;  /* when all earlier ones have */
 } network;
 
@@ -100,7 +100,7 @@ typedef struct costing {
     const ls_wire *wires;
     const ls_parallel *parallel; /* NULL: one rank */
     ls_arena *scratch;
-    network *network;
+    network *network, *link;
 } costing;
 
 static ls_status collective_cost(ls_plan *p, ls_step *s, const costing *k)
@@ -147,6 +147,24 @@ static double crowded(const costing *k, double seconds, double bytes)
     return least > seconds ? least : seconds;
 }
 
+/* Transfers go over the link one after the other, and cost what the program waits for them. */
+static void transfer_cost(ls_plan *p, ls_step *s, const costing *k)
+{
+    ls_plan_transfer *t = &p->transfers[s->transfer];
+    const ls_calibration *c = k->calibration;
+    network *link = k->link;
+    s->cost = (ls_cost){ .bytes = s->part == LS_PART_START ? (double)t->bytes : 0 };
+    if (!c)
+        return;
+    s->seconds = c->op_overhead;
+    if (s->part == LS_PART_START)
+        link->free = link->done[s->transfer] = (p->seconds > link->free ? p->seconds : link->free) +
+                                               (double)t->bytes / (t->to_host ? c->to_host : c->to_device);
+    else if (link->done[s->transfer] > p->seconds)
+        s->seconds += link->done[s->transfer] - p->seconds;
+    t->seconds += s->seconds;
+}
+
 static void kernel_cost(ls_plan *p, ls_step *s, ls_type *types, const costing *k)
 {
     const ls_node *n = p->graph->nodes[s->node];
@@ -171,20 +189,26 @@ ls_status ls_plan_estimate(ls_plan *p, const ls_calibration *c, const ls_paralle
     ls_arena_init(&scratch);
     ls_type *types = LS_ARENA_ARRAY(&scratch, ls_type, most);
     network net = { .done = LS_ARENA_ARRAY(&scratch, double, p->n_collectives + 1) };
+    network link = { .done = LS_ARENA_ARRAY(&scratch, double, p->n_transfers + 1) };
     p->flops = p->bytes = p->seconds = 0;
     p->n_kernels = p->n_measured = 0;
     for (int i = 0; i < p->n_collectives; i++)
         p->collectives[i].seconds = 0;
+    for (int i = 0; i < p->n_transfers; i++)
+        p->transfers[i].seconds = 0;
     const costing k = { .calibration = c && ls_calibration_on_host(c, &p->device) ? c->host : c,
                         .wires = c ? c->wires : NULL,
                         .parallel = parallel,
                         .scratch = &scratch,
-                        .network = &net };
+                        .network = &net,
+                        .link = &link };
     ls_status status = ls_arena_status(&scratch);
     for (int i = 0; i < p->n_steps && status == LS_OK; i++) {
         ls_step *s = &p->steps[i];
         if (s->part == LS_PART_RUN)
             kernel_cost(p, s, types, &k);
+        else if (s->transfer >= 0)
+            transfer_cost(p, s, &k);
         else
             status = collective_cost(p, s, &k);
         p->flops += s->cost.flops;

@@ -16,7 +16,7 @@ void ls_step_label(ls_str *out, const ls_plan *p, int step)
     const ls_node *n = p->graph->nodes[s->node];
     if (s->part != LS_PART_RUN) {
         ls_str_printf(out, "%s %s  %s", s->part == LS_PART_START ? "start" : "wait for", n->op->name,
-                      p->collectives[s->collective].unit);
+                      ls_half_unit(p, s));
         return;
     }
     ls_str_printf(out, "%s%s%s", n->op->name, n->scope->path[0] ? "  " : "", n->scope->path);
@@ -67,14 +67,18 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
 {
     *out = (ls_footprint){ 0 };
-    size_t worst = 0;
+    size_t worst = 0, host_arena = 0;
     for (int i = 0; i < n_plans; i++) {
         const ls_plan *p = plans[i];
         for (int k = 0; k < p->n_allocs; k++)
             if (counts(n_plans, plans, i, k))
                 count_name(out, &p->allocs[k]);
-        out->arena = larger(out->arena, p->arena_bytes);
         out->symmetric = larger(out->symmetric, p->symmetric_bytes);
+        if (p->on_host) {
+            host_arena = larger(host_arena, p->arena_bytes);
+            continue;
+        }
+        out->arena = larger(out->arena, p->arena_bytes);
         if (p->live_peak_bytes > worst || i == 0) {
             worst = p->live_peak_bytes;
             out->peak_plan = i;
@@ -88,6 +92,8 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
             out->by_category[a->category] += ls_align_up(a->bytes);
     }
     out->window += out->symmetric;
+    out->arena += host_arena;
+    out->host += host_arena;
     out->total = out->state + out->io + out->arena + out->symmetric;
 }
 
@@ -312,7 +318,7 @@ const char *ls_plan_step_text(ls_arena *a, const ls_plan *p, int step)
     const ls_node *n = p->graph->nodes[s->node];
     if (s->part != LS_PART_RUN)
         return ls_arena_printf(a, "%s %s of %s", s->part == LS_PART_START ? "start" : "wait for", n->op->name,
-                               p->collectives[s->collective].unit);
+                               ls_half_unit(p, s));
     return ls_arena_printf(a, "%s%s%s%s", n->op->name, n->phase == LS_PHASE_BACKWARD ? " (backward)" : "",
                            n->scope->path[0] ? " in " : "", n->scope->path);
 }

@@ -6,20 +6,22 @@
 #include "plan.h"
 
 /* Memory of a session that runs these plans. Named allocations are shared, and the arenas are as large as the
- * largest that a program needs. Guard pages are not counted. */
+ * largest that a program needs: that of the device, and that of programs on the host (ls_plan_opts.on_host).
+ * Guard pages are not counted. */
 typedef struct ls_footprint {
     size_t state, io, arena, symmetric, total; /* bytes of one rank; total is the sum of the four before */
     /* The part of the total that other ranks of the machine read: shared allocations and the symmetric
      * arena. */
     size_t window;
-    size_t host;        /* the part of the total that offload keeps in host memory */
+    size_t host;        /* the part of the total that is in host memory: offload */
     size_t host_window; /* the part of `host` that is in the window */
     /* Not in the total: memory that the ranks of a machine have once. The slices of mapped units are parts of
      * it and are not counted again. */
     size_t node;
     /* Bytes of state and IO by category; and how many of them are in host memory. */
     size_t fixed[LS_CAT_COUNT], on_host[LS_CAT_COUNT];
-    /* By category, at the peak. The sum is `total` without alignment and without gaps of the packing. */
+    /* By category, at the peak. The sum is `total` without alignment, gaps of the packing, and the arena of
+     * programs on the host. */
     size_t by_category[LS_CAT_COUNT];
     int peak_plan; /* the program with the largest peak */
 } ls_footprint;

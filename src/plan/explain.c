@@ -12,7 +12,8 @@ static const char *const PHASES[] = { "forward", "backward", "update" };
 static const char *const MEMORIES[LS_MEM_COUNT] = { "arena", "state", "io",    "window",
                                                     "node",  "arena", "pinned" };
 
-/* "state unit root", "io loss", "arena +1024 B" */
+/* "state unit root", "io loss", "arena +1024 B"; beside a device whose memory is its own "host state unit
+ * root" */
 static void place_text(ls_str *out, const ls_plan *p, int value)
 {
     const ls_location *at = &p->locations[value];
@@ -21,6 +22,8 @@ static void place_text(ls_str *out, const ls_plan *p, int value)
         return;
     }
     const ls_alloc *a = &p->allocs[at->alloc];
+    if (a->host && (p->on_host || ls_device_apart(&p->device)))
+        ls_str_add(out, "host ");
     if (a->inside)
         ls_str_printf(out, "node \"%s\" +%zu", a->inside->name, a->inside_at + at->offset);
     else if (a->name && !at->offset)
@@ -98,12 +101,12 @@ void ls_explain_legend(ls_str *out)
                     "when its result is complete.\n");
 }
 
-/* What runs between the start and the wait of a collective. */
-static void overlap_text(ls_str *out, const ls_plan *p, const ls_plan_collective *c)
+/* What runs between the start and the wait of a collective or a transfer. */
+static void overlap_text(ls_str *out, const ls_plan *p, int start, int wait)
 {
     int first = -1, last = -1, n = 0;
     double seconds = 0;
-    for (int i = c->start + 1; i < c->wait; i++) {
+    for (int i = start + 1; i < wait; i++) {
         if (p->steps[i].part != LS_PART_RUN)
             continue;
         first = first < 0 ? i : first;
@@ -153,7 +156,19 @@ static void collective_text(ls_str *out, const ls_plan *p, int step)
         ls_str_printf(out, ", summed in %s", ls_dtype_name(c->via));
     copied_text(out, p, c, false);
     ls_str_printf(out, "  wait at %d", c->wait);
-    overlap_text(out, p, c);
+    overlap_text(out, p, c->start, c->wait);
+}
+
+static void transfer_text(ls_str *out, const ls_plan *p, int step)
+{
+    const ls_plan_transfer *t = &p->transfers[p->steps[step].transfer];
+    ls_str_printf(out, "%s %s", p->graph->nodes[t->node]->op->name, t->unit);
+    if (p->steps[step].part == LS_PART_WAIT) {
+        ls_str_printf(out, "  started at %d", t->start);
+        return;
+    }
+    ls_str_printf(out, "  %zu B  wait at %d", t->bytes, t->wait);
+    overlap_text(out, p, t->start, t->wait);
 }
 
 static void outputs_text(ls_str *out, const ls_plan *p, const ls_node *n, int step)
@@ -194,7 +209,7 @@ static void line_text(ls_str *out, const ls_plan *p, const ls_explain_line *l)
         ls_str_add(out, "       ");
     if (part != LS_PART_RUN) {
         ls_str_add(out, part == LS_PART_START ? "start  " : "wait   ");
-        collective_text(out, p, l->step);
+        (p->steps[l->step].transfer >= 0 ? transfer_text : collective_text)(out, p, l->step);
         if (part == LS_PART_START) {
             ls_str_add(out, "\n                ");
             values_text(out, p->graph, n->n_in, n->in, true, false);
@@ -343,11 +358,19 @@ static void node_json(ls_json *j, const ls_plan *p, const ls_node *n, int step)
     ls_json_close_object(j);
 }
 
-static void collective_json(ls_json *j, const ls_plan *p, const ls_plan_collective *c)
+/* The members of a collective and of a transfer about its halves. */
+static void halves_json(ls_json *j, const ls_plan *p, int start, int wait)
 {
     int overlaps = 0;
-    for (int i = c->start + 1; i < c->wait; i++)
+    for (int i = start + 1; i < wait; i++)
         overlaps += p->steps[i].part == LS_PART_RUN;
+    ls_json_int(j, "start", start);
+    ls_json_int(j, "wait", wait);
+    ls_json_int(j, "overlaps", overlaps);
+}
+
+static void collective_json(ls_json *j, const ls_plan *p, const ls_plan_collective *c)
+{
     ls_json_object(j, NULL);
     ls_json_text(j, "kind", ls_collective_name(c->kind));
     ls_json_text(j, "unit", c->unit);
@@ -359,11 +382,21 @@ static void collective_json(ls_json *j, const ls_plan *p, const ls_plan_collecti
     ls_json_text(j, "via", ls_dtype_name(c->via));
     ls_json_bool(j, "mapped", c->map);
     ls_json_f64(j, "bytes", c->bytes);
-    ls_json_int(j, "start", c->start);
-    ls_json_int(j, "wait", c->wait);
-    ls_json_int(j, "overlaps", overlaps);
+    halves_json(j, p, c->start, c->wait);
     if (c->seconds > 0)
         ls_json_f64(j, "seconds", c->seconds);
+    ls_json_close_object(j);
+}
+
+static void transfer_json(ls_json *j, const ls_plan *p, const ls_plan_transfer *t)
+{
+    ls_json_object(j, NULL);
+    ls_json_text(j, "kind", p->graph->nodes[t->node]->op->name);
+    ls_json_text(j, "unit", t->unit);
+    ls_json_f64(j, "bytes", (double)t->bytes);
+    halves_json(j, p, t->start, t->wait);
+    if (t->seconds > 0)
+        ls_json_f64(j, "seconds", t->seconds);
     ls_json_close_object(j);
 }
 
@@ -388,6 +421,10 @@ void ls_explain_json(ls_json *j, const char *key, const ls_plan *p)
     ls_json_array(j, "collectives");
     for (int i = 0; i < p->n_collectives; i++)
         collective_json(j, p, &p->collectives[i]);
+    ls_json_close_array(j);
+    ls_json_array(j, "transfers");
+    for (int i = 0; i < p->n_transfers; i++)
+        transfer_json(j, p, &p->transfers[i]);
     ls_json_close_array(j);
     ls_json_array(j, "outputs");
     for (int i = 0; i < g->n_outputs; i++) {

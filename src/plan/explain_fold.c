@@ -101,11 +101,12 @@ static void sign(ls_str *out, const ls_plan *p, const ls_explain_line *l)
     ls_str_printf(out, "%d%d ", l->step >= 0, (int)part);
     add_without_numbers(out, n->scope->path);
     ls_node_text(out, p->graph, n);
-    if (part != LS_PART_RUN) {
+    if (part != LS_PART_RUN && p->steps[l->step].collective >= 0) {
         const ls_plan_collective *c = &p->collectives[p->steps[l->step].collective];
         ls_str_printf(out, "%s %s %d ", c->group, ls_collective_name(c->kind), c->map);
-        add_without_numbers(out, c->unit);
     }
+    if (part != LS_PART_RUN)
+        add_without_numbers(out, ls_half_unit(p, &p->steps[l->step]));
     ls_str_add(out, ";");
 }
 

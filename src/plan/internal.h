@@ -4,7 +4,7 @@
  *   births.c    which kernel outputs are born inside a `pack` or inside the memory of a source
  *   lower.c     the lowered graph: kernels chosen, views resolved to strides, copies where a kernel cannot
  *               follow them
- *   steps.c     the steps: kernels, and the two halves of each collective
+ *   steps.c     the steps: kernels, and the two halves of each collective and transfer
  *   storage.c   lifetimes, in-place reuse, one allocation per set of values that share memory, categories
  *   gradients.c from which step on each part of a gradient in the arena is needed
  *   staging.c   pinned memory through which results of collectives reach a device's own memory
@@ -17,6 +17,7 @@
  * memory it lies. */
 #pragma once
 #include "base/str.h"
+#include "device/queue.h"
 #include "graph/identity.h"
 #include "node.h"
 #include "plan.h"
@@ -52,15 +53,22 @@ typedef struct ls_planner {
     int *root;           /* [old values]: the value in whose memory its views and mandatory aliases put it */
     bool *named;         /* [old values]: it is a root, and a graph output is the whole of it */
     ls_birth *births;    /* [old values] */
-    const ls_kernel **kernel; /* [old nodes]; NULL: a source, a view or a collective */
+    const ls_kernel *
+        *kernel; /* [old nodes]; NULL: a source, a view, a collective or a transfer without one */
     /* [outputs of the old graph]: the source (an old value) whose content it replaces; 0: none */
     int *replaces;
     ls_value *map;               /* [old values]: the new value */
     ls_home *home;               /* [new values] */
-    const ls_kernel **chosen;    /* [new nodes]; NULL: it has no step, or is a collective */
+    const ls_kernel **chosen;    /* [new nodes]; NULL: it has no step, or two */
     const ls_parallel *parallel; /* NULL: one rank */
     bool gradients_in_arena;
 } ls_planner;
+
+/* Whether a node is a transfer without a kernel: the queue copies. */
+static inline bool ls_planner_transfers(const ls_planner *p, const ls_node *n)
+{
+    return (n->op->flags & LS_OP_TRANSFER) && ls_device_apart(&p->plan->device);
+}
 
 ls_status ls_planner_schedule(ls_planner *p);
 ls_status ls_planner_find_births(ls_planner *p);

@@ -88,7 +88,7 @@ static ls_status choose_kernels(ls_planner *p, ls_tensor *operands)
     LS_TRY(ls_arena_status(&p->scratch));
     for (int i = 0; i < p->n_order; i++) {
         const ls_node *n = g->nodes[p->order[i]];
-        if (ls_is_source(n) || ls_is_view(n) || ls_is_collective(n))
+        if (ls_is_source(n) || ls_is_view(n) || ls_is_collective(n) || ls_planner_transfers(p, n))
             continue;
         ls_kernel_args a = ls_planner_args(g, n, &p->plan->device, operands);
         const char *why = NULL, *name = n->op->flags & LS_OP_TRANSFER ? ls_op_copy.name : n->op->name;

@@ -21,5 +21,10 @@ static inline const char *ls_source_name(const ls_node *n)
 {
     return ((const ls_source_attrs *)n->attrs)->name;
 }
+/* What a collective or a transfer moves, for people: "unit root"; "" for scalars. */
+static inline const char *ls_half_unit(const ls_plan *p, const ls_step *s)
+{
+    return s->collective >= 0 ? p->collectives[s->collective].unit : p->transfers[s->transfer].unit;
+}
 /* Whether a gather only maps: its result is the other ranks' memory itself, without conversion. */
 bool ls_is_alias_gather(const ls_graph *g, const ls_node *n);

@@ -46,6 +46,7 @@ ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, c
         return ls_fail(LS_E_MEMORY, "planning graph \"%s\": out of memory", g->name);
     ls_arena_init(&plan->arena);
     plan->device = *d;
+    plan->on_host = o && o->on_host;
     ls_planner p = { .plan = plan,
                      .old = g,
                      .parallel = o ? o->parallel : NULL,

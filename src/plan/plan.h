@@ -59,7 +59,8 @@ typedef struct ls_alloc {
     const struct ls_alloc *inside;
     size_t inside_at;
     bool shared;          /* STATE, IO: other ranks read it, so it is in the window */
-    bool host;            /* offload: it is in host memory, and does not count for the device */
+    bool host;            /* offload: it is in host memory, and does not count for the device; all of a
+                           * program that runs on the host is */
     bool fixed;           /* ARENA: a part of a gradient; it stays until another program has run */
     size_t offset, bytes; /* in its memory kind's region; 64-byte aligned */
     int first, last;      /* positions in the schedule */
@@ -88,13 +89,15 @@ typedef struct ls_location { /* where a value lies */
     int64_t strides[LS_MAX_DIMS];
 } ls_location;
 
-/* A collective has two steps: start (this rank's operand is ready) and wait (the result is complete). */
+/* A collective has two steps: start (this rank's operand is ready) and wait (the result is complete). So has
+ * a transfer on a device whose memory is its own: the copy begins, and it is done. */
 typedef enum ls_part { LS_PART_RUN, LS_PART_START, LS_PART_WAIT } ls_part;
 
-typedef struct ls_step { /* a kernel call, or one half of a collective */
+typedef struct ls_step { /* a kernel call, or one half of a collective or of a transfer */
     int node;
     ls_part part;
-    int collective; /* START and WAIT: index into plan->collectives; -1 */
+    /* START and WAIT: index into plan->collectives, or into plan->transfers; -1 */
+    int collective, transfer;
     const ls_kernel *kernel;
     int workspace; /* index of an allocation; -1: none */
     ls_cost cost;
@@ -118,6 +121,16 @@ typedef struct ls_plan_collective { /* in the order of their starts, which all r
     double seconds;   /* estimate, 0 without a calibration */
 } ls_plan_collective;
 
+/* A copy between host memory and the memory of a device that has its own. Kernels run meanwhile. (On a device
+ * that works in host memory it is one step, the kernel `copy`, and not in this list.) */
+typedef struct ls_plan_transfer { /* in the order of their starts */
+    int node, start, wait;        /* start, wait: indices of steps */
+    bool to_host;
+    const char *unit; /* for people: the name of the value in host memory */
+    size_t bytes;
+    double seconds; /* estimate of what it adds to the program; 0 without a calibration */
+} ls_plan_transfer;
+
 typedef struct ls_plan {
     const ls_graph *graph; /* the lowered graph, to which steps and locations refer; owned by the plan */
     ls_device device;
@@ -128,11 +141,14 @@ typedef struct ls_plan {
     int n_allocs;
     ls_plan_collective *collectives;
     int n_collectives;
+    ls_plan_transfer *transfers;
+    int n_transfers;
+    bool on_host;           /* see ls_plan_opts */
     size_t arena_bytes;     /* size of the packed arena of this rank */
     size_t symmetric_bytes; /* size of the packed arena in the window */
     size_t pinned_bytes;    /* size of the packed PINNED memory; 0 unless the device's memory is its own */
     size_t node_bytes;      /* one copy for each axis and machine */
-    size_t host_bytes;      /* the part of state and IO that offload keeps in host memory */
+    size_t host_bytes;      /* the part of state and IO that is in host memory (ls_alloc.host) */
     size_t live_peak_bytes; /* largest sum of live allocations: no packing can be smaller */
     int peak_step;          /* the step with that sum */
     /* By category, at peak_step, in all kinds of memory; the sum is state + IO + live_peak_bytes. */
@@ -151,11 +167,20 @@ typedef struct ls_plan_opts {
     const ls_calibration *calibration; /* NULL: no time estimates */
     const ls_parallel *parallel;       /* NULL: one rank */
     bool gradients_in_arena;           /* no other rank may read them: LS_MEM_GRADIENT */
+    /* The program runs on the host, in a session whose device has memory of its own. So all its memory is
+     * host memory, and `d` is a device that works there. */
+    bool on_host;
 } ls_plan_opts;
 ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, const ls_plan_opts *o);
 void ls_plan_destroy(ls_plan **p);
 /* Sets cost and seconds of all steps again, after a measurement. NULL as in the options. */
 ls_status ls_plan_estimate(ls_plan *p, const ls_calibration *c, const ls_parallel *parallel);
+
+/* For the plans of one session: what a program on the host (on_host) names is in host memory in every
+ * program. A program of a device that is apart may use numbers there (at most LS_NUMBER_BYTES); anything
+ * larger it must transfer: else LS_E_UNSUPPORTED names the op and its line in the model. */
+enum { LS_NUMBER_BYTES = 64 };
+ls_status ls_plans_share_host(int n_plans, ls_plan *const *plans);
 
 /* Live bytes at each position of the schedule, by category, with state and IO (n_steps entries), for the
  * picture of memory over time. It is allocated in p->arena; NULL: out of memory. */

@@ -1,4 +1,5 @@
-/* steps.c - the program as steps: one for each kernel, two (start and wait) for each collective.
+/* steps.c - the program as steps: one for each kernel, two (start and wait) for each collective, and for each
+ * transfer on a device whose memory is its own.
  *
  * A reduction starts when its operand is complete. Its wait comes as late as possible: before its first
  * reader, before the start of the next reduction (so at most one operand is kept), or at the end of the
@@ -9,6 +10,10 @@
  * operand exists. So k gathers are under way while a unit computes. k is the option prefetch; if it is
  * given as an amount of memory, k is as large as the results fit into it.
  *
+ * Transfers to the device are like gathers, one sort more. A gather of what a transfer brings starts as if
+ * the transfer's operand were its own, and the transfer is waited for there: so k units are on their way to
+ * the device while k others are gathered. Transfers to the host are like reductions.
+ *
  * All this follows from the graph alone, so the order is the same on every rank. */
 #include <string.h>
 
@@ -17,16 +22,22 @@
 #include "lockstep/mesh.h"
 #include "ops/rules.h"
 
-typedef struct entry {    /* a kernel or a collective, in the order of the graph */
-    int node, collective; /* collective -1: a kernel */
+/* A kernel, a collective or a transfer, in the order of the graph. */
+typedef struct entry {
+    int node, collective, transfer; /* both -1: a kernel */
 } entry;
+
+/* Where the collectives, or the transfers, begin and end: the entry before which that is; n: at the end. */
+typedef struct halves {
+    int *start, *wait;
+} halves;
 
 typedef struct maker {
     ls_planner *p;
     const ls_graph *g;
     entry *entries;
     int n;
-    int *start, *wait; /* [collectives]: the entry before which it starts or is waited for; n: at the end */
+    halves collectives, transfers;
 } maker;
 
 int ls_planner_base(const ls_planner *p, int v, int64_t *offset)
@@ -40,6 +51,8 @@ int ls_planner_base(const ls_planner *p, int v, int64_t *offset)
         *offset = at;
     return v;
 }
+
+static int base_of(const maker *m, ls_value v) { return ls_planner_base(m->p, v.id, NULL); }
 
 /* Whether a pack has nothing left to do: all parts were computed in place, and no gap needs zeros. */
 static bool pack_is_covered(const ls_planner *p, const ls_graph *g, const ls_node *n)
@@ -111,31 +124,66 @@ static ls_plan_collective describe(const maker *m, const ls_node *n)
     return c;
 }
 
+static ls_plan_transfer describe_transfer(const maker *m, const ls_node *n)
+{
+    const ls_node *source = ls_node_of(m->g, (ls_value){ .id = base_of(m, n->in[0]) });
+    ls_plan_transfer t = { .node = n->id,
+                           .to_host = n->op == &ls_op_to_host,
+                           .unit = ls_is_source(source) ? ls_source_name(source) : "",
+                           .bytes = ls_type_bytes(ls_type_of(m->g, n->out[0])) };
+    for (int i = 0; i < m->g->n_outputs && t.to_host; i++)
+        if (m->g->outputs[i].value.id == n->out[0].id)
+            t.unit = m->g->outputs[i].name;
+    return t;
+}
+
 static ls_status list_entries(maker *m)
 {
     ls_plan *plan = m->p->plan;
     m->entries = LS_ARENA_ARRAY(&m->p->scratch, entry, m->g->n_nodes + 1);
-    int collectives = 0;
-    for (int i = 0; i < m->g->n_nodes; i++)
+    int collectives = 0, transfers = 0;
+    for (int i = 0; i < m->g->n_nodes; i++) {
         collectives += ls_is_collective(m->g->nodes[i]);
+        transfers += ls_planner_transfers(m->p, m->g->nodes[i]);
+    }
     plan->collectives = LS_ARENA_ARRAY(&plan->arena, ls_plan_collective, collectives + 1);
-    LS_TRY(ls_sys_have(m->entries ? plan->collectives : NULL));
+    plan->transfers = LS_ARENA_ARRAY(&plan->arena, ls_plan_transfer, transfers + 1);
+    LS_TRY(ls_arena_status(&plan->arena));
+    LS_TRY(ls_arena_status(&m->p->scratch));
     for (int i = 0; i < m->g->n_nodes; i++) {
         const ls_node *n = m->g->nodes[i];
         if (ls_is_collective(n)) {
-            m->entries[m->n++] = (entry){ i, plan->n_collectives };
+            m->entries[m->n++] = (entry){ i, plan->n_collectives, -1 };
             plan->collectives[plan->n_collectives++] = describe(m, n);
+        } else if (ls_planner_transfers(m->p, n)) {
+            m->entries[m->n++] = (entry){ i, -1, plan->n_transfers };
+            plan->transfers[plan->n_transfers++] = describe_transfer(m, n);
         } else if (m->p->chosen[i] && !(n->op == &ls_op_pack && pack_is_covered(m->p, m->g, n))) {
-            m->entries[m->n++] = (entry){ i, -1 };
+            m->entries[m->n++] = (entry){ i, -1, -1 };
         }
     }
     return LS_OK;
 }
 
+static ls_status make_halves(halves *h, ls_arena *scratch, int n)
+{
+    h->start = LS_ARENA_ARRAY(scratch, int, n + 1);
+    h->wait = LS_ARENA_ARRAY(scratch, int, n + 1);
+    return ls_arena_status(scratch);
+}
+
 static bool reads(const maker *m, const ls_node *n, int base)
 {
     for (int j = 0; j < n->n_in; j++)
-        if (ls_present(n->in[j]) && ls_planner_base(m->p, n->in[j].id, NULL) == base)
+        if (ls_present(n->in[j]) && base_of(m, n->in[j]) == base)
+            return true;
+    return false;
+}
+
+static bool writes(const maker *m, const ls_node *n, int base)
+{
+    for (int k = 0; k < n->n_out; k++)
+        if (base_of(m, n->out[k]) == base)
             return true;
     return false;
 }
@@ -148,16 +196,30 @@ static int first_reader(const maker *m, int from, int base)
     return e;
 }
 
-/* The entry after the last one, before entry `e`, that writes this value's memory. */
-static int ready(const maker *m, int e, int base)
+/* Whether an entry is waited for only where its result is read. */
+static bool is_late(const maker *m, const entry *e)
 {
-    for (int i = e - 1; i >= 0; i--) {
-        const ls_node *n = m->g->nodes[m->entries[i].node];
-        for (int k = 0; k < n->n_out; k++)
-            if (ls_planner_base(m->p, n->out[k].id, NULL) == base)
-                return i + 1;
-    }
-    return 0;
+    return (e->collective >= 0 && !is_gather(&m->p->plan->collectives[e->collective])) ||
+           (e->transfer >= 0 && m->p->plan->transfers[e->transfer].to_host);
+}
+
+/* From which entry on this value, which entry `reader` reads, is complete: after the last one that writes its
+ * memory. */
+static int ready(const maker *m, int reader, int base)
+{
+    int e = reader;
+    while (e > 0 && !writes(m, m->g->nodes[m->entries[e - 1].node], base))
+        e--;
+    return e > 0 && is_late(m, &m->entries[e - 1]) ? reader : e;
+}
+
+/* The same, of the last one that reads or writes it. */
+static int unused(const maker *m, int e, int base)
+{
+    while (e > 0 && !reads(m, m->g->nodes[m->entries[e - 1].node], base) &&
+           !writes(m, m->g->nodes[m->entries[e - 1].node], base))
+        e--;
+    return e;
 }
 
 static int first_of_phase(const maker *m, ls_phase phase)
@@ -168,17 +230,29 @@ static int first_of_phase(const maker *m, ls_phase phase)
     return e;
 }
 
-/* Bytes of a gather's result. A mapping takes none, because it is always there. */
-static int64_t memory_of(const maker *m, const ls_node *gather)
+/* Gathers of one sort, or transfers to the device, in one pass: their nodes, and where they are waited for.
+ */
+typedef struct line {
+    const ls_node **node;
+    int *wait, n;
+} line;
+
+enum { LINES = 6 };
+static line *line_of(line *lines, int sort, const ls_node *n)
 {
-    return ((const ls_gather_attrs *)gather->attrs)->map
-               ? 0
-               : (int64_t)ls_type_bytes(ls_type_of(m->g, gather->out[0]));
+    return &lines[2 * sort + (n->phase == LS_PHASE_BACKWARD)];
 }
 
-/* How many gathers of this pass may be under way together with this one, itself counted. `waited`: the
- * entries of the `before` gathers that precede it. */
-static int64_t gathers_ahead(const maker *m, const ls_node *n, const int *waited, int before)
+/* Bytes of the result. A mapping takes none, because it is always there. */
+static int64_t memory_of(const maker *m, const ls_node *n)
+{
+    return n->op == &ls_op_all_gather && ((const ls_gather_attrs *)n->attrs)->map
+               ? 0
+               : (int64_t)ls_type_bytes(ls_type_of(m->g, n->out[0]));
+}
+
+/* How many of this line may be under way together with n, itself counted. */
+static int64_t how_many_ahead(const maker *m, const ls_node *n, const line *l)
 {
     const ls_parallel *p = m->p->parallel;
     if (!p)
@@ -186,82 +260,179 @@ static int64_t gathers_ahead(const maker *m, const ls_node *n, const int *waited
     if (!p->prefetch_memory)
         return n->phase == LS_PHASE_BACKWARD ? p->prefetch_backward : p->prefetch_forward;
     int64_t room = p->prefetch_memory - memory_of(m, n), k = 0;
-    while (room >= 0 && k++ < before)
-        room -= memory_of(m, m->g->nodes[m->entries[waited[before - k]].node]);
+    while (room >= 0 && k++ < l->n)
+        room -= memory_of(m, l->node[l->n - k]);
     return k;
 }
 
-static void place_gather(maker *m, int e, int c, const int *waited, int before)
+/* The next of a line is waited for before entry `wait`, and its operand is complete before entry `exists`.
+ * Returns where it starts. */
+static int start_ahead(const maker *m, line *l, const ls_node *n, int exists, int wait)
 {
-    const ls_node *n = m->g->nodes[m->entries[e].node];
-    const int64_t ahead = gathers_ahead(m, n, waited, before);
-    int at = e;
+    const int64_t ahead = how_many_ahead(m, n, l);
+    int at = wait;
     if (ahead > 0)
-        at = before >= ahead ? waited[before - ahead] + 1 : first_of_phase(m, n->phase);
-    const int operand = ls_planner_base(m->p, n->in[0].id, NULL);
-    const int exists = m->p->plan->collectives[c].settled ? 0 : ready(m, e, operand);
+        at = l->n >= ahead ? l->wait[l->n - ahead] + 1 : first_of_phase(m, n->phase);
     at = at > exists ? at : exists;
-    m->start[c] = at < e ? at : e;
-    m->wait[c] = e;
+    l->node[l->n] = n;
+    l->wait[l->n++] = wait;
+    return at < wait ? at : wait;
+}
+
+/* Where what a gather collects exists: behind a transfer that brings it, the transfer's operand. */
+static int gather_ready(const maker *m, int e, const ls_plan_collective *c, const ls_node *n)
+{
+    const ls_node *from = ls_node_of(m->g, (ls_value){ .id = base_of(m, n->in[0]) });
+    return c->settled ? 0
+                      : ready(m, e, base_of(m, ls_planner_transfers(m->p, from) ? from->in[0] : n->in[0]));
 }
 
 static bool of_unit(const ls_plan_collective *c) { return c->is.what == LS_IS_UNIT; }
 
-static ls_status place_halves(maker *m)
+static void place_collectives(maker *m, line *lines)
 {
     const ls_plan *plan = m->p->plan;
-    int *waited[4], n_waited[4] = { 0 }, outstanding = -1;
-    for (int k = 0; k < 4; k++)
-        waited[k] = LS_ARENA_ARRAY(&m->p->scratch, int, plan->n_collectives + 1);
-    LS_TRY(ls_arena_status(&m->p->scratch));
+    int *start = m->collectives.start, *wait = m->collectives.wait, outstanding = -1;
     for (int e = 0; e < m->n; e++) {
         const int c = m->entries[e].collective;
         if (c < 0)
             continue;
         const ls_node *n = m->g->nodes[m->entries[e].node];
         if (is_gather(&plan->collectives[c])) {
-            const int line = 2 * of_unit(&plan->collectives[c]) + (n->phase == LS_PHASE_BACKWARD);
-            place_gather(m, e, c, waited[line], n_waited[line]);
-            waited[line][n_waited[line]++] = e;
+            wait[c] = e;
+            start[c] = start_ahead(m, line_of(lines, of_unit(&plan->collectives[c]), n), n,
+                                   gather_ready(m, e, &plan->collectives[c], n), e);
             continue;
         }
-        m->start[c] = e;
-        m->wait[c] = first_reader(m, e + 1, ls_planner_base(m->p, n->out[0].id, NULL));
-        if (outstanding >= 0 && m->wait[outstanding] > e)
-            m->wait[outstanding] = e;
+        start[c] = e;
+        wait[c] = first_reader(m, e + 1, base_of(m, n->out[0]));
+        if (outstanding >= 0 && wait[outstanding] > e)
+            wait[outstanding] = e;
         outstanding = c;
     }
+}
+
+/* The first entry from `from` on that needs the result of a transfer, or its operand's memory. */
+static int first_need(const maker *m, int from, const ls_node *n)
+{
+    const int operand = base_of(m, n->in[0]), result = base_of(m, n->out[0]);
+    int e = from;
+    for (; e < m->n; e++) {
+        const ls_node *other = m->g->nodes[m->entries[e].node];
+        if (writes(m, other, operand) || reads(m, other, result) || writes(m, other, result))
+            break;
+    }
+    return e;
+}
+
+/* Where a transfer to the device at entry e is waited for: there, or where a gather of it starts. */
+static int needed(const maker *m, int e, const ls_node *n)
+{
+    int at = e;
+    for (int c = 0; c < m->p->plan->n_collectives; c++) {
+        const ls_node *gather = m->g->nodes[m->p->plan->collectives[c].node];
+        if (base_of(m, gather->in[0]) == n->out[0].id && m->collectives.start[c] < at)
+            at = m->collectives.start[c];
+    }
+    return at;
+}
+
+/* After the collectives: transfers go by them. */
+static void place_transfers(maker *m, line *lines)
+{
+    int *start = m->transfers.start, *wait = m->transfers.wait, outstanding = -1;
+    for (int e = 0; e < m->n; e++) {
+        const int t = m->entries[e].transfer;
+        if (t < 0)
+            continue;
+        const ls_node *n = m->g->nodes[m->entries[e].node];
+        if (m->p->plan->transfers[t].to_host) {
+            start[t] = e;
+            wait[t] = first_need(m, e + 1, n);
+            if (outstanding >= 0 && wait[outstanding] > e)
+                wait[outstanding] = e;
+            outstanding = t;
+            continue;
+        }
+        const int operand = ready(m, e, base_of(m, n->in[0])), room = unused(m, e, base_of(m, n->out[0]));
+        wait[t] = needed(m, e, n);
+        start[t] = start_ahead(m, line_of(lines, 2, n), n, operand > room ? operand : room, wait[t]);
+    }
+}
+
+static ls_status place_halves(maker *m)
+{
+    const ls_plan *plan = m->p->plan;
+    const int most = plan->n_collectives + plan->n_transfers + 1;
+    line lines[LINES] = { 0 };
+    for (int k = 0; k < LINES; k++) {
+        lines[k].node = LS_ARENA_ARRAY(&m->p->scratch, const ls_node *, most);
+        lines[k].wait = LS_ARENA_ARRAY(&m->p->scratch, int, most);
+    }
+    LS_TRY(make_halves(&m->collectives, &m->p->scratch, plan->n_collectives));
+    LS_TRY(make_halves(&m->transfers, &m->p->scratch, plan->n_transfers));
+    place_collectives(m, lines);
+    place_transfers(m, lines);
     return LS_OK;
 }
 
-static void emit(maker *m, int node, ls_part part, int c)
+static void emit(maker *m, ls_part part, entry e)
 {
     ls_plan *plan = m->p->plan;
-    if (part == LS_PART_START)
-        plan->collectives[c].start = plan->n_steps;
-    if (part == LS_PART_WAIT)
-        plan->collectives[c].wait = plan->n_steps;
-    plan->steps[plan->n_steps++] = (ls_step){ .node = node,
+    if (part != LS_PART_RUN)
+        *(e.collective >= 0 ? (part == LS_PART_START ? &plan->collectives[e.collective].start
+                                                     : &plan->collectives[e.collective].wait)
+                            : (part == LS_PART_START ? &plan->transfers[e.transfer].start
+                                                     : &plan->transfers[e.transfer].wait)) = plan->n_steps;
+    plan->steps[plan->n_steps++] = (ls_step){ .node = e.node,
                                               .part = part,
-                                              .collective = c,
+                                              .collective = e.collective,
+                                              .transfer = e.transfer,
                                               .workspace = -1,
-                                              .kernel = part == LS_PART_RUN ? m->p->chosen[node] : NULL };
+                                              .kernel = part == LS_PART_RUN ? m->p->chosen[e.node] : NULL };
 }
 
-/* Collectives are listed in the order of their starts. */
+static void emit_collectives(maker *m, int e, ls_part part, bool gathers, bool reductions)
+{
+    const ls_plan *plan = m->p->plan;
+    const int *at = part == LS_PART_START ? m->collectives.start : m->collectives.wait;
+    for (int c = 0; c < plan->n_collectives; c++)
+        if (at[c] == e && (is_gather(&plan->collectives[c]) ? gathers : reductions))
+            emit(m, part, (entry){ plan->collectives[c].node, c, -1 });
+}
+
+static void emit_transfers(maker *m, int e, ls_part part, bool to_device, bool to_host)
+{
+    const ls_plan *plan = m->p->plan;
+    const int *at = part == LS_PART_START ? m->transfers.start : m->transfers.wait;
+    for (int t = 0; t < plan->n_transfers; t++)
+        if (at[t] == e && (plan->transfers[t].to_host ? to_host : to_device))
+            emit(m, part, (entry){ plan->transfers[t].node, -1, t });
+}
+
+/* Collectives, and transfers, are listed in the order of their starts. */
 static ls_status order_by_start(ls_planner *p)
 {
     ls_plan *plan = p->plan;
-    ls_plan_collective *sorted = LS_ARENA_ARRAY(&plan->arena, ls_plan_collective, plan->n_collectives + 1);
+    ls_plan_collective *collectives = LS_ARENA_ARRAY(&plan->arena, ls_plan_collective,
+                                                     plan->n_collectives + 1);
+    ls_plan_transfer *transfers = LS_ARENA_ARRAY(&plan->arena, ls_plan_transfer, plan->n_transfers + 1);
     LS_TRY(ls_arena_status(&plan->arena));
-    int n = 0;
-    for (int i = 0; i < plan->n_steps; i++)
-        if (plan->steps[i].part == LS_PART_START) {
-            ls_plan_collective *c = &plan->collectives[plan->steps[i].collective];
-            plan->steps[c->start].collective = plan->steps[c->wait].collective = n;
-            sorted[n++] = *c;
+    int n = 0, n_transfers = 0;
+    for (int i = 0; i < plan->n_steps; i++) {
+        const ls_step *s = &plan->steps[i];
+        if (s->part == LS_PART_START && s->collective >= 0) {
+            const ls_plan_collective c = plan->collectives[s->collective];
+            plan->steps[c.start].collective = plan->steps[c.wait].collective = n;
+            collectives[n++] = c;
+        } else if (s->part == LS_PART_START) {
+            const ls_plan_transfer t = plan->transfers[s->transfer];
+            plan->steps[t.start].transfer = plan->steps[t.wait].transfer = n_transfers;
+            transfers[n_transfers++] = t;
         }
-    plan->collectives = sorted;
+    }
+    plan->collectives = collectives;
+    plan->transfers = transfers;
     return LS_OK;
 }
 
@@ -270,24 +441,18 @@ ls_status ls_planner_make_steps(ls_planner *p)
     ls_plan *plan = p->plan;
     maker m = { .p = p, .g = plan->graph };
     LS_TRY(list_entries(&m));
-    m.start = LS_ARENA_ARRAY(&p->scratch, int, plan->n_collectives + 1);
-    m.wait = LS_ARENA_ARRAY(&p->scratch, int, plan->n_collectives + 1);
-    LS_TRY(ls_arena_status(&p->scratch));
     LS_TRY(place_halves(&m));
-    plan->steps = LS_ARENA_ARRAY(&plan->arena, ls_step, m.n + plan->n_collectives + 1);
+    plan->steps = LS_ARENA_ARRAY(&plan->arena, ls_step, m.n + plan->n_collectives + plan->n_transfers + 1);
     LS_TRY(ls_arena_status(&plan->arena));
     for (int e = 0; e <= m.n; e++) {
-        for (int c = 0; c < plan->n_collectives; c++) /* reductions whose wait comes before this entry */
-            if (!is_gather(&plan->collectives[c]) && m.wait[c] == e)
-                emit(&m, plan->collectives[c].node, LS_PART_WAIT, c);
-        for (int c = 0; c < plan->n_collectives; c++)
-            if (m.start[c] == e)
-                emit(&m, plan->collectives[c].node, LS_PART_START, c);
-        for (int c = 0; c < plan->n_collectives; c++)
-            if (is_gather(&plan->collectives[c]) && m.wait[c] == e)
-                emit(&m, plan->collectives[c].node, LS_PART_WAIT, c);
-        if (e < m.n && m.entries[e].collective < 0)
-            emit(&m, m.entries[e].node, LS_PART_RUN, -1);
+        emit_collectives(&m, e, LS_PART_WAIT, false, true);
+        emit_transfers(&m, e, LS_PART_WAIT, false, true);
+        emit_transfers(&m, e, LS_PART_START, true, true);
+        emit_transfers(&m, e, LS_PART_WAIT, true, false); /* what gathers that start here collect */
+        emit_collectives(&m, e, LS_PART_START, true, true);
+        emit_collectives(&m, e, LS_PART_WAIT, true, false);
+        if (e < m.n && m.entries[e].collective < 0 && m.entries[e].transfer < 0)
+            emit(&m, LS_PART_RUN, m.entries[e]);
     }
     return order_by_start(p);
 }

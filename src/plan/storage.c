@@ -328,6 +328,8 @@ static ls_status make_allocs(storage *s, ls_tensor *operands)
                                                      .first = i,
                                                      .last = i };
     }
+    for (int i = 0; plan->on_host && i < plan->n_allocs; i++)
+        plan->allocs[i].host = true;
     return ls_arena_status(&plan->arena);
 }
 

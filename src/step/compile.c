@@ -245,7 +245,10 @@ static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trai
     for (int i = 0; i < u->trained; i++) {
         const bool in_weights = c->gradients_in_weights && u->units[i].weights;
         const ls_identity is = { .what = in_weights ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i };
-        ls_output_of(*g, is, u->units[i].state, in_weights ? grad[i] : ls_cast(*g, grad[i], u->dtype));
+        ls_value whole = in_weights ? grad[i] : ls_cast(*g, grad[i], u->dtype);
+        if (ls_updates_on_host(c) && !u->sharding.each) /* else it is at the end of the unit's chain */
+            whole = ls_graph_apply(*g, &ls_op_to_host, 1, &whole, NULL);
+        ls_output_of(*g, is, u->units[i].state, whole);
     }
     (*g)->phase = LS_PHASE_FORWARD;
     LS_TRY(ls_graph_status(*g));
@@ -261,10 +264,11 @@ static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_parallel
     ls_status s = ls_program_finish(g);
     double mid = ls_now();
     if (s == LS_OK)
-        s = ls_plan_create(&c->plans[which], *g, &c->device,
+        s = ls_plan_create(&c->plans[which], *g, which == LS_UPDATE ? &c->updater : &c->device,
                            &(ls_plan_opts){ .calibration = calibration,
                                             .parallel = parallel,
-                                            .gradients_in_arena = c->gradients_in_arena });
+                                            .gradients_in_arena = c->gradients_in_arena,
+                                            .on_host = which == LS_UPDATE && ls_updates_on_host(c) });
     c->graph_seconds += mid - t;
     c->plan_seconds += ls_now() - mid;
     ls_graph_destroy(g);
@@ -301,7 +305,7 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     c->graph_seconds += ls_now() - t;
     LS_TRY(plan(c, LS_EVAL, &g, &o->parallel, calibration));
     if (o->eval_only)
-        return LS_OK;
+        return ls_plans_share_host(1, &c->plans[LS_EVAL]);
     c->gradients_in_weights = c->share.count == 1 && c->units.sharding.shards == 1 &&
                               c->units.sharding.replicas == 1;
     ls_units_release(&c->units);
@@ -320,7 +324,8 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     LS_TRY(plan(c, LS_MICRO, &g, &o->parallel, calibration));
     c->gradients_in_arena = has_gradients_in_arena(c->plans[LS_MICRO]);
     LS_TRY(ls_update_program(&g, c, o));
-    return plan(c, LS_UPDATE, &g, &o->parallel, calibration);
+    LS_TRY(plan(c, LS_UPDATE, &g, &o->parallel, calibration));
+    return ls_plans_share_host(LS_PROGRAMS, c->plans);
 }
 
 /* The comparisons are written so that NaN fails them. */
@@ -422,6 +427,7 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
         c->parallel.gather = o->parallel.gather;
     }
     LS_TRY(ls_compile_check_type(o->param, &c->device));
+    LS_TRY(ls_update_device(c, &d));
     ls_status s = ls_compiled_keep(c, &precision);
     if (s == LS_OK)
         s = compile_all(c, build, config, o, calibration);

@@ -2,6 +2,7 @@
  * units, backward, recompute, clean, fuse, plan. It needs no data and no session, so `plan` and `explain` use
  * it for any machine. */
 #pragma once
+#include "device/queue.h"
 #include "lockstep/trainer.h"
 #include "passes/objective.h"
 #include "passes/passes.h"
@@ -14,6 +15,9 @@ extern const char *const ls_program_names[LS_PROGRAMS]; /* "micro" "update" "eva
 
 typedef struct ls_compiled {
     ls_device device;
+    /* Where `update` runs: on the device. But with offload: cpu and a device whose memory is its own, on the
+     * host (update_program.c says why). */
+    ls_device updater;
     ls_plan *plans[LS_PROGRAMS]; /* NULL: the program was not asked for */
     ls_units units;
     /* why an evaluation must not pad: a metric or a loss depends on other samples; NULL: it may */
@@ -45,6 +49,11 @@ ls_status ls_trainer_trained(ls_trained *out, const char *words[LS_GROUPS_MOST],
 
 /* update_program.c: the program `update` of units that are laid out. */
 ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o);
+ls_status ls_update_device(ls_compiled *c, const ls_device_opts *o); /* sets c->updater */
+static inline bool ls_updates_on_host(const ls_compiled *c)
+{
+    return ls_device_apart(&c->device) && !ls_device_apart(&c->updater);
+}
 
 ls_status ls_compile(ls_compiled *out, ls_build_fn build, const void *config, const ls_trainer_opts *o,
                      const ls_calibration *calibration);

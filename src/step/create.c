@@ -26,7 +26,7 @@ static ls_status bind_units(ls_trainer *t, bool training)
         LS_TRY(ls_session_place_of(t->session,
                                    (ls_identity){ .what = there ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i },
                                    name, &t->grads[i]));
-        LS_TRY(ls_tree_init(&t->trees[i], &t->compiled.device, &t->grads[i], i * t->compiled.spares.levels,
+        LS_TRY(ls_tree_init(&t->trees[i], &t->compiled.updater, &t->grads[i], i * t->compiled.spares.levels,
                             t->compiled.tree_buffers, t->compiled.accumulation == LS_SUM_RUNNING));
     }
     return LS_OK;
@@ -194,6 +194,7 @@ static ls_status make_session(ls_trainer *t, int n, ls_plan *const *plans)
                                                                    .parallel = &c->parallel,
                                                                    .n_spares = c->spares.n,
                                                                    .spares = c->spares.types,
+                                                                   .on_host = c->spares.on_host,
                                                                    .runs = (int)c->share.count + 1 });
     if (s != LS_E_MEMORY || !c->tree_buffers)
         return s;

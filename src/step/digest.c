@@ -19,7 +19,7 @@ static void add_step(ls_str *out, const ls_plan *p, const ls_step *step)
     const ls_node *n = p->graph->nodes[step->node];
     char type[128];
     ls_str_printf(out, "%s%s", n->op->name, PARTS[step->part]);
-    if (step->part != LS_PART_RUN) {
+    if (step->collective >= 0) {
         const ls_plan_collective *c = &p->collectives[step->collective];
         ls_str_printf(out, " %s over %s of %d, %lld x %s to %s via %s", c->unit, c->group, c->n,
                       (long long)c->count, ls_dtype_name(c->from), ls_dtype_name(c->to),

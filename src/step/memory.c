@@ -38,9 +38,9 @@ ls_step_memory ls_compiled_memory(const ls_compiled *c)
     m.apart = ls_device_apart(&c->device);
     for (int i = 0; i < n; i++)
         m.pinned = plans[i]->pinned_bytes > m.pinned ? plans[i]->pinned_bytes : m.pinned;
-    const bool offload = c->parallel.offload == LS_OFFLOAD_CPU;
+    const bool offload = c->parallel.offload == LS_OFFLOAD_CPU, scratch_there = ls_updates_on_host(c);
     /* levels are of gradients that rest on the host */
-    m.offloaded = f->host + (offload ? s->level_bytes : 0);
+    m.offloaded = f->host + (offload ? s->level_bytes : 0) + (scratch_there ? s->scratch_bytes : 0);
     for (int k = 0; k < LS_CAT_COUNT; k++) {
         m.fixed[k] = f->fixed[k] - f->on_host[k];
         m.by_category[k] = f->by_category[k] - (m.apart ? f->on_host[k] : 0);
@@ -50,7 +50,8 @@ ls_step_memory ls_compiled_memory(const ls_compiled *c)
     if (!offload || !m.apart)
         m.by_category[LS_CAT_GRADIENTS] += s->level_bytes;
     add(&m, LS_CAT_PARAMETERS, s->undo_bytes);
-    add(&m, LS_CAT_WORKSPACE, s->scratch_bytes);
+    if (!scratch_there)
+        add(&m, LS_CAT_WORKSPACE, s->scratch_bytes);
     if (!m.apart)
         add(&m, LS_CAT_STAGING, m.saves);
     const size_t all = f->total + s->level_bytes + s->undo_bytes + s->scratch_bytes;

@@ -35,8 +35,9 @@ static ls_status list_changed(ls_spares *s, ls_arena *a, const ls_graph *g)
 }
 
 /* Returns its bytes, as a session counts them. */
-static size_t add(ls_spares *s, ls_type type)
+static size_t add(ls_spares *s, ls_type type, bool on_host)
 {
+    s->on_host[s->n] = on_host;
     s->types[s->n++] = type;
     return ls_align_up(ls_type_bytes(&type));
 }
@@ -48,18 +49,21 @@ ls_status ls_spares_list(ls_spares *out, ls_arena *a, const ls_compiled *c)
     *out = (ls_spares){ .levels = micro ? c->tree_buffers : 0, .scratch = -1 };
     if (micro)
         LS_TRY(list_changed(out, a, micro->graph));
-    out->types = LS_ARENA_ARRAY(a, ls_type, out->levels * u->trained + out->n_undo + 1);
+    const int most = out->levels * u->trained + out->n_undo + 1;
+    const bool host = ls_updates_on_host(c);
+    out->types = LS_ARENA_ARRAY(a, ls_type, most);
+    out->on_host = LS_ARENA_ARRAY(a, bool, most);
     LS_TRY(ls_arena_status(a));
     for (int i = 0; i < u->trained; i++) /* of slices, or of whole units if `update` reduces them */
         for (int k = 0; k < out->levels; k++)
             out->level_bytes += add(
-                out, LS_TYPE(u->dtype, u->sharding.each ? u->units[i].slice : u->units[i].elements));
+                out, LS_TYPE(u->dtype, u->sharding.each ? u->units[i].slice : u->units[i].elements), host);
     out->undo = out->n;
     for (int k = 0; k < out->n_undo; k++)
-        out->undo_bytes += add(out, *ls_type_of(micro->graph, out->changed[k]->out[0]));
+        out->undo_bytes += add(out, *ls_type_of(micro->graph, out->changed[k]->out[0]), false);
     if (c->averaging) {
         out->scratch = out->n;
-        out->scratch_bytes = add(out, LS_TYPE(LS_F32, SCRATCH));
+        out->scratch_bytes = add(out, LS_TYPE(LS_F32, SCRATCH), host);
     }
     return LS_OK;
 }

@@ -12,6 +12,8 @@ struct ls_compiled;
 typedef struct ls_spares {
     int n;
     ls_type *types; /* [n] */
+    /* [n]: it is in host memory: `update` runs there, so parameters and gradients are there */
+    bool *on_host;
     /* Level k of trained unit i is spare i * levels + k. The copy of what is in `changed[k]` is spare
      * undo + k. The scratch is spare `scratch`; -1: there is none. */
     int levels, undo, n_undo, scratch;

@@ -70,8 +70,8 @@ void interpret(const ls_graph *g, void **values)
                              .attrs = n->attrs,
                              .at = n->at,
                              .threads = 1 };
-        const char *why;
-        const ls_kernel *kernel = ls_device_find(&d, n->op->name, &a, &why);
+        const char *why, *name = n->op->flags & LS_OP_TRANSFER ? "copy" : n->op->name;
+        const ls_kernel *kernel = ls_device_find(&d, name, &a, &why);
         assert_non_null(kernel);
         a.workspace = kernel->workspace ? aligned_alloc(64, (kernel->workspace(&a) + 127) / 64 * 64) : NULL;
         kernel->run(&a);

@@ -52,8 +52,8 @@ static void compare(ls_graph *g, const char *dev, float tolerance)
             const float *want = values[g->outputs[i].value.id];
             for (int64_t k = 0; k < ls_type_count(&type); k++)
                 if (!(fabsf(got[k] - want[k]) <= tolerance * (1 + fabsf(want[k]))))
-                    fail_msg("output %s, element %d: %.9g, expected %.9g", g->outputs[i].name, (int)k, got[k],
-                             want[k]);
+                    fail_msg("%s run %d: output %s, element %d: %.9g, expected %.9g", dev, run,
+                             g->outputs[i].name, (int)k, got[k], want[k]);
             free(got);
         }
         interpret_release(g, values);
@@ -63,7 +63,7 @@ static void compare(ls_graph *g, const char *dev, float tolerance)
     ls_plan_destroy(&p);
 }
 
-/* Random programs over views, packs, in-place ops, products, and outputs of every kind. */
+/* Random programs over views, packs, in-place ops, products, transfers, and outputs of every kind. */
 static ls_graph *random_graph(void)
 {
     ls_graph *g = new_graph("random");
@@ -73,7 +73,9 @@ static ls_graph *random_graph(void)
     pool[n++] = ls_param(g, "w", LS_TYPE(LS_F32, 4, 6), (ls_init){ 0 });
     while (n < 36) {
         ls_value a = pool[below(n)], b = pool[below(n)], out;
-        switch (below(10)) {
+        if (n == 18)
+            g->phase = LS_PHASE_BACKWARD;
+        switch (below(13)) {
         case 0: out = ls_tanh(g, ls_add(g, a, b)); break;
         case 1: out = ls_mul(g, a, b); break;
         case 2: out = ls_relu(g, a); break;
@@ -103,6 +105,8 @@ static ls_graph *random_graph(void)
                                LS_NONE);
             out = ls_pack(g, 1, &out, 1, 6, (int64_t[]){ below(4) });
             break;
+        case 10: out = ls_graph_apply(g, &ls_op_to_device, 1, &a, NULL); break;
+        case 11: out = ls_graph_apply(g, &ls_op_to_host, 1, &a, NULL); break;
         default: out = ls_reshape(g, ls_permute(g, a, 1, 0), 4, 6); break;
         }
         pool[n++] = out;
@@ -121,6 +125,7 @@ static void programs_mean_their_graphs(void **state)
         ls_graph *g = random_graph();
         compare(g, "ref", 0); /* the same kernels: the same bits */
         compare(g, "cpu", 1e-5f);
+        compare(g, "emulated", 1e-5f); /* also transfers beside kernels */
         ls_graph_destroy(&g);
     }
 }

@@ -39,6 +39,12 @@ const ls_device_ops TEST_DEVICE = { .name = "test", .tables = tables, .computes 
 static const ls_arch ARCH = { .name = "test" };
 const ls_device DEVICE = { .ops = &TEST_DEVICE, .arch = &ARCH, .here = true, .threads = 1 };
 
+static const ls_queue_ops APART_QUEUE = { .apart = true };
+static const ls_device_ops APART_OPS = {
+    .name = "apart", .tables = tables, .queue = &APART_QUEUE, .computes = false
+};
+const ls_device APART = { .ops = &APART_OPS, .arch = &ARCH, .here = true, .threads = 1 };
+
 ls_graph *new_graph(void)
 {
     ls_graph *g;

@@ -11,6 +11,7 @@ const char *no_f64(const ls_kernel_args *a);
 extern const ls_kernel KERNELS[];
 extern const ls_device_ops TEST_DEVICE;
 extern const ls_device DEVICE;
+extern const ls_device APART; /* the same kernels; its memory is its own */
 
 ls_graph *new_graph(void);
 

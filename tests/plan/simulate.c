@@ -6,10 +6,19 @@
 
 #include "support/support.h"
 
+enum { KINDS = LS_MEM_SYMMETRIC + 1 }; /* of memory that is simulated */
 typedef struct memory {
-    int *tags[3];
-    size_t bytes[3];
+    int *tags[KINDS];
+    size_t bytes[KINDS];
 } memory;
+
+static memory memory_like(const ls_plan *p)
+{
+    return (memory){ .bytes = { [LS_MEM_ARENA] = p->arena_bytes,
+                                [LS_MEM_STATE] = p->state_bytes,
+                                [LS_MEM_IO] = p->io_bytes,
+                                [LS_MEM_SYMMETRIC] = p->symmetric_bytes } };
+}
 
 static ls_memory memory_of(const ls_alloc *a)
 {
@@ -94,7 +103,7 @@ static bool meet(const ls_plan *p, int a, int b)
     if (p->locations[a].alloc < 0 || p->locations[b].alloc < 0 ||
         memory_of(&p->allocs[p->locations[a].alloc]) != memory_of(&p->allocs[p->locations[b].alloc]))
         return false;
-    memory m = { .bytes = { p->arena_bytes, p->state_bytes, p->io_bytes } };
+    memory m = memory_like(p);
     const ls_memory kind = memory_of(&p->allocs[p->locations[a].alloc]);
     m.tags[kind] = calloc(m.bytes[kind] + 1, sizeof(int));
     bool ignored = false, met = false;
@@ -104,10 +113,48 @@ static bool meet(const ls_plan *p, int a, int b)
     return met;
 }
 
+/* While a value is under way, its memory carries a tag that nobody may read or replace. */
+static int under_way(int v) { return -1000 - v; }
+typedef struct arriving {
+    int value, step;
+} arriving;
+static void arrive_byte(void *context, int *tag)
+{
+    const arriving *a = context;
+    if (*tag != under_way(a->value))
+        fail_msg("step %d waits for value %d, but the memory of its result was used meanwhile", a->step,
+                 a->value);
+    *tag = a->value;
+}
+
+/* A half of a transfer, or of a collective. The operand must be there at the start and still at the wait. The
+ * result of a reduction may take its place. */
+static void check_half(const ls_plan *p, memory *m, int i)
+{
+    const ls_step *s = &p->steps[i];
+    const ls_node *n = p->graph->nodes[s->node];
+    reading r = { p, n->in[0].id, i };
+    arriving a = { n->out[0].id, i };
+    int tag = under_way(a.value);
+    const bool in_place = meet(p, r.value, a.value);
+    each_byte(p, m, r.value, read_byte, &r);
+    assert_false(in_place && s->transfer >= 0);
+    if (in_place && s->part == LS_PART_WAIT)
+        each_byte(p, m, a.value, write_byte, &a.value);
+    else if (!in_place && s->part == LS_PART_WAIT)
+        each_byte(p, m, a.value, arrive_byte, &a);
+    else if (!in_place)
+        each_byte(p, m, a.value, write_byte, &tag);
+}
+
 static void check_step(const ls_plan *p, memory *m, int i)
 {
     const ls_graph *g = p->graph;
     const ls_node *n = g->nodes[p->steps[i].node];
+    if (p->steps[i].part != LS_PART_RUN) {
+        check_half(p, m, i);
+        return;
+    }
     if (p->steps[i].workspace >= 0) {
         const ls_alloc *a = &p->allocs[p->steps[i].workspace];
         assert_true(a->memory == LS_MEM_ARENA && a->offset + a->bytes <= p->arena_bytes);
@@ -137,8 +184,8 @@ static void check_step(const ls_plan *p, memory *m, int i)
 void simulate(const ls_plan *p)
 {
     const ls_graph *g = p->graph;
-    memory m = { .bytes = { p->arena_bytes, p->state_bytes, p->io_bytes } };
-    for (int k = 0; k < 3; k++)
+    memory m = memory_like(p);
+    for (int k = 0; k < KINDS; k++)
         m.tags[k] = calloc(m.bytes[k] + 1, sizeof(int));
     for (int i = 0; i < g->n_nodes; i++)
         if (g->nodes[i]->op->flags & LS_OP_SOURCE)
@@ -150,7 +197,7 @@ void simulate(const ls_plan *p)
         each_byte(p, &m, r.value, read_byte, &r);
         assert_true(p->allocs[p->locations[r.value].alloc].memory != LS_MEM_ARENA);
     }
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < KINDS; k++)
         free(m.tags[k]);
     assert_int_equal(ls_plan_check(p), LS_OK);
 }

@@ -207,6 +207,20 @@ static void partial_output(void **state)
     release(p, g);
 }
 
+/* A value of which a part is an output is needed until the end: no value takes over its place in a pack. */
+static void partial_output_of_a_part(void **state)
+{
+    (void)state;
+    ls_graph *g = new_graph();
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4, 6)), a = ls_relu(g, x),
+             two[2] = { ls_relu(g, a), ls_relu(g, x) };
+    ls_output(g, "whole", ls_exp(g, ls_concat(g, 0, 2, two)));
+    ls_output(g, "part", ls_slice(g, a, 0, 0, 1));
+    ls_plan *p = plan_of(g); /* (simulates it) */
+    assert_int_equal(count_steps(p, "copy"), 1);
+    release(p, g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +232,7 @@ int main(void)
         cmocka_unit_test(nested_packs),
         cmocka_unit_test(parts_with_homes),
         cmocka_unit_test(partial_output),
+        cmocka_unit_test(partial_output_of_a_part),
         cmocka_unit_test(activations_lie_in_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
