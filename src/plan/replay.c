@@ -18,7 +18,6 @@
 enum {
     TIMES = 5, /* of a call, at most; the median counts */
     PASSES = 6,
-    NUMBER = 64,           /* bytes of values that kernels of a device read in host memory */
     PERIOD = 61,           /* sources hold the same numbers again after so many elements */
     BLOCK = PERIOD * 2048, /* elements of a block of them: less than 1 MiB */
 };
@@ -113,7 +112,7 @@ static ls_status map_region(replay *r, int k)
  * memory, and transfers alone what is offloaded. */
 static bool is_used(const replay *r, const ls_alloc *a)
 {
-    return a->memory != LS_MEM_PINNED && !(a->host && r->watch.ops->apart && a->bytes > NUMBER);
+    return a->memory != LS_MEM_PINNED && !(a->host && r->watch.ops->apart && a->bytes > LS_NUMBER_BYTES);
 }
 
 /* Gives allocations their places: those of the plan, but what is not used leaves no gaps. */

@@ -109,7 +109,7 @@ static void a_task_may_be_made_to_fail(void **state)
         t.ops->fill(t.other, t.b, i, BYTES); /* not of the first queue */
     }
     ASSERT_OK(t.ops->wait(t.other, NULL));
-    ASSERT_FAILS(t.ops->wait(t.q, &failed), LS_E_INTERNAL, "emulated: task 3 of the first queue fails");
+    ASSERT_FAILS(t.ops->wait(t.q, &failed), LS_E_DEVICE, "emulated: task 3 of the first queue fails");
     assert_int_equal(failed, 30);
     t.ops->copy(t.q, t.host, t.a, BYTES);
     ASSERT_OK(t.ops->wait(t.q, NULL));

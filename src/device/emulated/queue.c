@@ -109,8 +109,7 @@ static ls_status work(const ls_queue *q, const task *t, int64_t index)
     const double u = ls_rng_uniform(q->draw, (uint64_t)index);
     dawdle(q->how.delay * u * u * u * u); /* mostly short */
     if (q->first && index + 1 == q->how.fail)
-        return ls_fail(LS_E_INTERNAL,
-                       "emulated: task %lld of the first queue fails (LOCKSTEP_EMULATED, fail=)",
+        return ls_fail(LS_E_DEVICE, "emulated: task %lld of the first queue fails (LOCKSTEP_EMULATED, fail=)",
                        (long long)q->how.fail);
     switch (t->kind) {
     case KERNEL: t->kernel->run(&t->args); break;
