@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include "base/sys.h"
 #include "bench.h"
+#include "support/allocations.h"
 
 static void recordings_are_put_in_again(void **state)
 {
@@ -143,6 +144,13 @@ static void settings(void **state)
     unsetenv("LOCKSTEP_EMULATED");
 }
 
+static ls_status takes_time(void *context)
+{
+    (void)context;
+    nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    return LS_OK;
+}
+
 static ls_status work_without_memory(void *context)
 {
     bench *t = context;
@@ -153,6 +161,7 @@ static ls_status work_without_memory(void *context)
     if (s == LS_OK)
         s = t->ops->event(&e, &t->d);
     if (s == LS_OK) {
+        t->ops->host(q, takes_time, NULL); /* meanwhile more tasks come than there is memory for at first */
         for (int i = 0; i < 100; i++)
             t->ops->fill(q, t->a, i, BYTES);
         t->ops->record(q, e);
@@ -178,7 +187,35 @@ static void out_of_memory_is_reported(void **state)
     (void)state;
     bench t;
     begin(&t, "emulated", NULL);
-    assert_true(ls_test_memory(work_without_memory, &t, 1) > 100);
+    assert_true(ls_test_memory(work_without_memory, &t, 1) > 64);
+    end(&t);
+}
+
+static void a_task_has_the_memory_of_one_before(void **state)
+{
+    (void)state;
+    bench t;
+    ls_tensor operands[3];
+    ls_kernel_args args;
+    int allocations = 0, mappings = 0;
+    begin(&t, "emulated", "delay=0us");
+    const ls_kernel *k = adding(&t, operands, &args);
+    for (int round = 0; round < 3; round++) {
+        atomic_bool open = false; /* no task is done before all are in the queue: the most memory is needed */
+        if (round == 2)
+            ls_test_count_begin();
+        t.ops->host(t.q, until_open, &open);
+        for (int i = 0; i < 40; i++) {
+            t.ops->fill(t.q, t.a, i, BYTES);
+            t.ops->run(t.q, k, &args);
+        }
+        atomic_store(&open, true);
+        if (t.ops->wait(t.q, NULL) != LS_OK)
+            fail();
+    }
+    ls_test_count_end(&allocations, &mappings);
+    assert_int_equal(allocations, 0);
+    assert_int_equal(mappings, 0);
     end(&t);
 }
 
@@ -315,7 +352,7 @@ int main(void)
         cmocka_unit_test(recordings_are_put_in_again), cmocka_unit_test(an_await_may_be_left_out),
         cmocka_unit_test(a_task_may_be_made_to_fail),  cmocka_unit_test(settings),
         cmocka_unit_test(out_of_memory_is_reported),   cmocka_unit_test(the_host_cannot_read_there),
-        cmocka_unit_test(only_where_it_is_named),
+        cmocka_unit_test(only_where_it_is_named),      cmocka_unit_test(a_task_has_the_memory_of_one_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void tasks_run_in_order(void **state)
     bench t;
     EVERY_WAY(&t)
     {
-        enum { TASKS = 300 }; /* more than the ring of device emulated has at first */
+        enum { TASKS = 3000 }; /* more than the ring of device emulated has at first */
         int list[TASKS], n = 0;
         word words[TASKS];
         for (int i = 0; i < TASKS; i++) {

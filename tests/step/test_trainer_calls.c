@@ -173,8 +173,8 @@ static void refusals(void **state)
     ls_step_result r;
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = 0), LS_E_USAGE,
                  "micro_batch 0");
-    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .param = LS_F64), LS_E_UNSUPPORTED, "f64",
-                 "ref", "cpu");
+    ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .device = "cpu", .param = LS_F64),
+                 LS_E_UNSUPPORTED, "f64", "ref", "cpu");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .param = LS_I32), LS_E_USAGE, "float type",
                  "i32");
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT, .recompute = "class:Block"), LS_E_USAGE,

@@ -36,3 +36,11 @@ ls_status ls_emulated_room(void **out, const ls_device *d, size_t bytes);
 void ls_emulated_release(void *room, size_t bytes);
 ls_status ls_emulated_pinned(void **out, const ls_device *d, size_t bytes);
 void ls_emulated_unpin(void *pinned, size_t bytes);
+
+ls_status ls_emulated_event(ls_event **out, const ls_device *d);
+void ls_emulated_forget(ls_event **e);
+/* The number of a record that is put in now, from 1; else of the latest one, 0 if there is none. */
+int64_t ls_emulated_nth(ls_event *e, bool records);
+void ls_emulated_happen(ls_event *e, int64_t nth);
+void ls_emulated_await(ls_event *e, int64_t nth); /* blocks */
+double ls_emulated_elapsed(const ls_event *from, const ls_event *to);

@@ -21,6 +21,8 @@ typedef enum task_kind { KERNEL, COPY, FILL, HOST, RECORD, AWAIT } task_kind;
 
 /* Constant once it is made. */
 typedef struct task {
+    struct task *next; /* in the list of those that are free */
+    int room;          /* operands that it has room for */
     task_kind kind;
     int64_t number; /* for messages */
     const ls_kernel *kernel;
@@ -41,6 +43,8 @@ typedef struct entry {
     int64_t nth; /* RECORD: which record of the event it is; AWAIT: which one it waits for */
 } entry;
 
+enum { FEW = LS_KERNEL_INPUTS + 2, STOCK = 64 };
+
 struct ls_recording {
     task **tasks;
     int n, cap;
@@ -57,6 +61,7 @@ struct ls_queue {
     pthread_cond_t more, done;
     entry *ring; /* entries head .. tail - 1, each at its number modulo cap, a power of 2 */
     int64_t head, tail, cap;
+    task *free; /* with room for FEW operands, STOCK of them at first: a step allocates nothing */
     bool closing;
     bool captures;
     ls_recording *recording; /* tasks are kept in it while the queue captures; NULL: out of memory */
@@ -65,31 +70,7 @@ struct ls_queue {
     char message[1024];
 };
 
-struct ls_event {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int64_t recorded, happened; /* how many records were put in, and how many of them have happened */
-    double at;
-};
-
 /* ---- the thread's side */
-
-static void happen(ls_event *e, int64_t nth)
-{
-    pthread_mutex_lock(&e->lock);
-    e->happened = e->happened > nth ? e->happened : nth;
-    e->at = ls_now();
-    pthread_cond_broadcast(&e->changed);
-    pthread_mutex_unlock(&e->lock);
-}
-
-static void await_event(ls_event *e, int64_t nth)
-{
-    pthread_mutex_lock(&e->lock);
-    while (e->happened < nth)
-        pthread_cond_wait(&e->changed, &e->lock);
-    pthread_mutex_unlock(&e->lock);
-}
 
 /* A short wait keeps the core: to sleep takes longer. */
 static void dawdle(double seconds)
@@ -131,6 +112,16 @@ static void fail(ls_queue *q, ls_status s, int64_t number, const char *message)
     snprintf(q->message, sizeof q->message, "%s", message);
 }
 
+static void give_back(ls_queue *q, task *t)
+{
+    if (t->room > FEW) {
+        free(t);
+        return;
+    }
+    t->next = q->free;
+    q->free = t;
+}
+
 static void *run_tasks(void *context)
 {
     ls_queue *q = context;
@@ -146,16 +137,16 @@ static void *run_tasks(void *context)
         ls_status s = LS_OK;
         pthread_mutex_unlock(&q->lock);
         if (e.task->kind == RECORD)
-            happen(e.task->event, e.nth);
+            ls_emulated_happen(e.task->event, e.nth);
         else if (e.task->kind == AWAIT)
-            await_event(e.task->event, e.nth);
+            ls_emulated_await(e.task->event, e.nth);
         else if (!skips)
             s = work(q, e.task, begun++);
         pthread_mutex_lock(&q->lock);
         if (s != LS_OK)
             fail(q, s, e.task->number, ls_error_message());
         if (e.owned)
-            free(e.task);
+            give_back(q, e.task);
         if (++q->head == q->tail)
             pthread_cond_broadcast(&q->done);
     }
@@ -173,7 +164,7 @@ static void drain(ls_queue *q)
 
 static bool grow(ls_queue *q)
 {
-    const int64_t cap = q->cap ? 2 * q->cap : 64;
+    const int64_t cap = q->cap ? 2 * q->cap : 1024;
     entry *ring = q->tail - q->head < q->cap ? q->ring : ls_sys_malloc((size_t)cap * sizeof *ring);
     if (!ring || ring == q->ring)
         return ring;
@@ -185,17 +176,7 @@ static bool grow(ls_queue *q)
     return true;
 }
 
-static int64_t nth_of(const task *t)
-{
-    int64_t nth = 0;
-    if (t->event) {
-        pthread_mutex_lock(&t->event->lock);
-        t->event->recorded += t->kind == RECORD;
-        nth = t->event->recorded;
-        pthread_mutex_unlock(&t->event->lock);
-    }
-    return nth;
-}
+static int64_t nth_of(const task *t) { return t->event ? ls_emulated_nth(t->event, t->kind == RECORD) : 0; }
 
 /* There is no memory for the task. */
 static void refuse(ls_queue *q, const task *t)
@@ -203,7 +184,7 @@ static void refuse(ls_queue *q, const task *t)
     drain(q);
     fail(q, LS_E_MEMORY, t->number, "out of memory for a task of device emulated");
     if (t->kind == RECORD)
-        happen(t->event, nth_of(t));
+        ls_emulated_happen(t->event, nth_of(t));
 }
 
 static void enter(ls_queue *q, task *t, bool owned)
@@ -217,7 +198,7 @@ static void enter(ls_queue *q, task *t, bool owned)
         refuse(q, t);
     }
     if (!enters && owned)
-        free(t);
+        give_back(q, t);
 }
 
 static void keep(ls_recording *r, task *t)
@@ -240,22 +221,40 @@ static ls_tensor on_host(const ls_tensor *t)
     return here;
 }
 
-/* A copy with the arguments `a` (NULL: none), whose list of inputs reaches as far as any kernel looks. */
-static task *copy_of(const task *t, const ls_kernel_args *a)
+static task *new_task(int operands)
 {
-    const int n_in = !a                           ? 0
-                     : a->n_in > LS_KERNEL_INPUTS ? a->n_in
-                                                  : LS_KERNEL_INPUTS,
-              n_out = a ? a->n_out : 0;
-    task *c = ls_sys_malloc(sizeof *c + (size_t)(n_in + n_out) * sizeof *c->operands);
+    const int room = operands > FEW ? operands : FEW;
+    task *t = ls_sys_malloc(sizeof *t + (size_t)room * sizeof *t->operands);
+    if (t)
+        t->room = room;
+    return t;
+}
+
+static task *get_task(ls_queue *q, int operands)
+{
+    task *t = operands > FEW || q->captures ? NULL : q->free;
+    if (!t)
+        return new_task(operands);
+    q->free = t->next;
+    return t;
+}
+
+/* A copy with the arguments `a` (NULL: none), whose list of inputs reaches as far as any kernel looks. */
+static task *copy_of(ls_queue *q, const task *t, const ls_kernel_args *a)
+{
+    const int given = a ? a->n_in : 0, n_out = a ? a->n_out : 0,
+              n_in = given > LS_KERNEL_INPUTS ? given : LS_KERNEL_INPUTS;
+    task *c = get_task(q, n_in + n_out);
     if (!c)
         return NULL;
+    const int room = c->room;
     *c = *t;
-    for (int i = 0; i < n_in; i++)
-        c->operands[i] = i < a->n_in ? on_host(&a->in[i]) : (ls_tensor){ .type.ndim = -1 };
-    for (int i = 0; i < n_out; i++)
-        c->operands[n_in + i] = on_host(&a->out[i]);
+    c->room = room;
     if (a) {
+        for (int i = 0; i < n_in; i++)
+            c->operands[i] = i < given ? on_host(&a->in[i]) : (ls_tensor){ .type.ndim = -1 };
+        for (int i = 0; i < n_out; i++)
+            c->operands[n_in + i] = on_host(&a->out[i]);
         c->args = *a;
         c->args.in = c->operands;
         c->args.out = c->operands + n_in;
@@ -269,7 +268,7 @@ static void put(ls_queue *q, task t, const ls_kernel_args *a)
 {
     pthread_mutex_lock(&q->lock);
     t.number = q->number;
-    task *own = copy_of(&t, a);
+    task *own = copy_of(q, &t, a);
     if (q->captures)
         keep(q->recording, own);
     else if (own)
@@ -366,28 +365,7 @@ static void replay(ls_queue *q, const ls_recording *r)
     pthread_mutex_unlock(&q->lock);
 }
 
-/* ---- events and queues */
-
-static ls_status event(ls_event **out, const ls_device *d)
-{
-    (void)d;
-    LS_TRY(ls_sys_have(*out = ls_sys_calloc(1, sizeof **out)));
-    pthread_mutex_init(&(*out)->lock, NULL);
-    pthread_cond_init(&(*out)->changed, NULL);
-    return LS_OK;
-}
-
-static void forget(ls_event **e)
-{
-    if (!*e)
-        return;
-    pthread_cond_destroy(&(*e)->changed);
-    pthread_mutex_destroy(&(*e)->lock);
-    free(*e);
-    *e = NULL;
-}
-
-static double elapsed(const ls_event *from, const ls_event *to) { return to->at - from->at; }
+/* ---- queues */
 
 /* Signals are left to the main thread, but not the thread's own faults. */
 static int start_thread(ls_queue *q)
@@ -408,6 +386,10 @@ static void release(ls_queue *q)
     pthread_cond_destroy(&q->done);
     pthread_mutex_destroy(&q->lock);
     discard(&q->recording);
+    for (task *t = q->free, *next; t; t = next) {
+        next = t->next;
+        free(t);
+    }
     free(q->ring);
     free(q);
 }
@@ -427,10 +409,16 @@ static ls_status open_queue(ls_queue **out, const ls_device *d)
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->more, NULL);
     pthread_cond_init(&q->done, NULL);
-    const int error = start_thread(q);
-    if (error) {
+    bool have = grow(q);
+    for (int i = 0; i < STOCK && have; i++) {
+        task *t = new_task(FEW);
+        if ((have = t != NULL))
+            give_back(q, t);
+    }
+    const int error = have ? start_thread(q) : 0;
+    if (!have || error) {
         release(q);
-        return ls_fail(LS_E_IO, "cannot start a thread: %s", strerror(error));
+        return have ? ls_fail(LS_E_IO, "cannot start a thread: %s", strerror(error)) : ls_sys_have(NULL);
     }
     *out = q;
     return LS_OK;
@@ -462,11 +450,11 @@ const ls_queue_ops ls_queue_emulated = { .apart = true,
                                          .fill = fill,
                                          .host = host,
                                          .number = number,
-                                         .event = event,
-                                         .forget = forget,
+                                         .event = ls_emulated_event,
+                                         .forget = ls_emulated_forget,
                                          .record = record,
                                          .await = await,
-                                         .elapsed = elapsed,
+                                         .elapsed = ls_emulated_elapsed,
                                          .wait = wait,
                                          .capture = capture,
                                          .captured = captured,
