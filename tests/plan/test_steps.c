@@ -293,12 +293,36 @@ static void mappings_of_such_a_device_are_refused(void **state)
     ls_graph_destroy(&g);
 }
 
+/* A state is complete before the program. A gradient that the program takes as an input is summed over
+ * micro-batches after other ranks may have begun. */
+static void inputs_are_not_settled(void **state)
+{
+    (void)state;
+    for (int input = 0; input < 2; input++) {
+        const ls_parallel p = layout(1);
+        const ls_type type = LS_TYPE(LS_F32, N / 2);
+        ls_graph *g;
+        ASSERT_OK(ls_graph_create(&g, "update"));
+        ls_value v = input ? ls_input(g, "grad", type) : ls_param(g, "w", type, (ls_init){ 0 });
+        ls_output(g, "whole",
+                  ls_all_gather(
+                      g, v, &(ls_gather_attrs){ .group = "dp", .unit = "", .ranks = 2, .to = LS_F32 }));
+        ASSERT_OK(ls_graph_finish(g));
+        ls_plan *plan = plan_of(g, &p);
+        assert_int_equal(plan->n_collectives, 1);
+        assert_true(plan->collectives[0].settled == !input);
+        ls_plan_destroy(&plan);
+        ls_graph_destroy(&g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(halves_are_in_order),
                                         cmocka_unit_test(gathers_fit_their_budget),
                                         cmocka_unit_test(operands_outlive_their_readers),
                                         cmocka_unit_test(mappings),
+                                        cmocka_unit_test(inputs_are_not_settled),
                                         cmocka_unit_test(results_pass_through_pinned_memory),
                                         cmocka_unit_test(sums_in_place_need_no_pinned_memory),
                                         cmocka_unit_test(mappings_of_such_a_device_are_refused) };

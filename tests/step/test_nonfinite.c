@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "golden/training.h"
 #include "lockstep/nn.h"
+#include "support/mapping.h"
 #include "support/ranks.h"
 
 enum { IN = 6, HIDDEN = 8, OUT = 4, ROWS = 4, M = 4, STEPS = 5, BAD = 2 /* the step */ };
@@ -282,7 +283,7 @@ static void every_type(void **state)
                     j.o.scaler.init = 1;
                     j.o.micro_batches = batches;
                     j.bad = batches - 1;
-                    j.o.parallel.gather = LS_GATHER_MAP;
+                    j.o.parallel.gather = mapping_or_auto(LS_GATHER_MAP);
                     expect_nothing_changed(j, why(k));
                 }
 }

@@ -10,6 +10,7 @@
 #include "comm/comm.h"
 #include "comm/fault.h"
 #include "golden/training.h"
+#include "support/mapping.h"
 #include "support/ranks.h"
 #include "support/small_vit.h"
 #include "step/memory.h"
@@ -102,14 +103,6 @@ static ls_status rank(ls_group *g, void *context)
     return s;
 }
 
-/* A mapping where the device of these tests (LOCKSTEP_DEVICE) has one: not if its memory is its own. */
-static ls_gather_choice mapping(void)
-{
-    ls_device d;
-    ASSERT_OK(ls_device_open(&d, NULL, &(ls_device_opts){ LS_DEVICE_DEFAULTS }));
-    return ls_device_apart(&d) ? LS_GATHER_AUTO : LS_GATHER_MAP;
-}
-
 static ls_trainer_opts options(int dp, int shard)
 {
     ls_trainer_opts o = { LS_TRAINER_DEFAULTS, .threads = 1, .micro_batch = ROWS, .micro_batches = M };
@@ -177,7 +170,7 @@ static bool combination(int i, ls_trainer_opts *o)
     ls_parallel *p = &o->parallel;
     p->data = MESHES[mesh].data;
     p->reshard_after_forward = RESHARD[reshard];
-    p->gather = gather ? LS_GATHER_COPY : mapping();
+    p->gather = mapping_or_auto(gather ? LS_GATHER_COPY : LS_GATHER_MAP);
     p->synchronize = each ? LS_SYNCHRONIZE_EACH : LS_SYNCHRONIZE_ONCE;
     p->units = UNITS[units];
     p->prefetch_forward = p->prefetch_backward = prefetch;
@@ -227,7 +220,7 @@ static void thirty_steps(void **state)
                 o = options(ranks, 0);
                 o.parallel.data = data ? LS_DATA_DDP : LS_DATA_FSDP;
                 o.parallel.units = UNITS[1];
-                o.parallel.gather = gather ? LS_GATHER_COPY : mapping();
+                o.parallel.gather = mapping_or_auto(gather ? LS_GATHER_COPY : LS_GATHER_MAP);
                 expect_same(&o, &one, STEPS, NULL);
             }
     o = options(2, 2);
@@ -247,7 +240,7 @@ static void delays(void **state)
             for (uint64_t seed = 1; seed <= 2; seed++) {
                 o = options(4, 0);
                 o.parallel.units = UNITS[1];
-                o.parallel.gather = gather ? LS_GATHER_COPY : mapping();
+                o.parallel.gather = mapping_or_auto(gather ? LS_GATHER_COPY : LS_GATHER_MAP);
                 o.parallel.reshard_after_forward = reshard == 2 ? 2 : -reshard;
                 const ls_fault fault = { .kind = LS_FAULT_DELAY, .at = -1, .seconds = 5e-4, .seed = seed };
                 expect_same(&o, &one, 4, &fault);
@@ -267,7 +260,7 @@ static void mixed_precision(void **state)
                 o.parallel = options(4, 0).parallel;
                 o.parallel.data = data ? LS_DATA_DDP : LS_DATA_FSDP;
                 o.parallel.units = UNITS[1];
-                o.parallel.gather = gather ? LS_GATHER_COPY : mapping();
+                o.parallel.gather = mapping_or_auto(gather ? LS_GATHER_COPY : LS_GATHER_MAP);
                 expect_same(&o, &one, 6, NULL);
             }
         o.modules = "class:LayerNorm=f32 class:MLPBlock=f16,output=f32";
@@ -297,7 +290,7 @@ static void three_ranks(void **state)
         o.micro_batches = 6;
         o.parallel.data = how == 2 ? LS_DATA_DDP : LS_DATA_FSDP;
         o.parallel.synchronize = LS_SYNCHRONIZE_EACH;
-        o.parallel.gather = how == 1 ? LS_GATHER_COPY : mapping();
+        o.parallel.gather = mapping_or_auto(how == 1 ? LS_GATHER_COPY : LS_GATHER_MAP);
         o.parallel.units = UNITS[1];
         const outcome three = run(&o, 10, NULL);
         for (int k = 0; k < 10; k++)

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "golden/training.h"
 #include "loop/resume.h"
+#include "support/mapping.h"
 #include "support/ranks.h"
 #include "support/small_vit.h"
 #include "step/state.h"
@@ -96,7 +97,7 @@ static ls_trainer_opts options(int kind, const layout *w)
     o.parallel.mesh = (ls_mesh){ .n = w->shard ? 2 : 1, .axes = { { "dp", w->dp }, { "shard", w->shard } } };
     o.parallel.data = w->data;
     o.parallel.units = w->units;
-    o.parallel.gather = w->gather;
+    o.parallel.gather = mapping_or_auto(w->gather);
     o.parallel.offload = w->offload;
     o.parallel.bucket_bytes = 4000;
     if (kind == 1) {
