@@ -67,8 +67,6 @@ static void end(const ls_program *g, int i)
 #endif
 }
 
-enum { LS_BAD_TEXT = 1024 }; /* room for what is said of a bad number */
-
 /* Whether element i, in row-major order, of a view is finite. */
 static bool finite_at(const ls_tensor *t, int64_t i)
 {
@@ -176,9 +174,6 @@ static ls_status note(ls_session *s, const ls_program *g, int k, bool after, cha
 
 /* ---- runs */
 
-/* A task's number says which step of which program it is of. */
-enum { STEPS_MOST = 1 << 24 };
-
 static ls_status run_on_host(void *context)
 {
     const ls_call *c = context;
@@ -245,7 +240,7 @@ static void put_all(ls_session *s, ls_program *g)
     if (s->ranks)
         ls_ranks_begin(s, g);
     for (int k = 0; k < g->plan->n_steps; k++) {
-        s->ops->number(s->queue, (g - s->programs) * (int64_t)STEPS_MOST + k);
+        s->ops->number(s->queue, (g - s->programs) * (int64_t)LS_STEPS_MOST + k);
         begin(g, k);
         call(s, &g->calls[k]);
         end(g, k);
@@ -323,38 +318,6 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
     LS_TRY(s->ops->wait(s->queue, NULL));
     return s->bad_step < 0 ? LS_OK : ls_fail(LS_E_NUMERIC, "%s", message);
 }
-
-/* Says which step of which program failed, unless that is a collective, which says so itself. */
-static ls_status blame_task(const ls_session *s, ls_status status, int64_t number)
-{
-    const ls_program *g = number < 0 ? NULL : &s->programs[number / STEPS_MOST];
-    const int k = (int)(number % STEPS_MOST);
-    if (!g || g->plan->steps[k].part != LS_PART_RUN)
-        return status;
-    const ls_node *n = g->plan->graph->nodes[g->plan->steps[k].node];
-    char text[LS_BAD_TEXT];
-    snprintf(text, sizeof text, "%s", ls_error_message());
-    return ls_fail(status, "device %s: program \"%s\", step %d of %d, %s of %s (%s:%d): %s",
-                   g->plan->device.ops->name, g->plan->graph->name, k, g->plan->n_steps, n->op->name,
-                   n->scope->path[0] ? n->scope->path : "(top level)", n->file ? n->file : "?", n->line,
-                   text);
-}
-
-ls_status ls_session_wait(ls_session *s)
-{
-    int64_t failed = -1;
-    s->waits++;
-    ls_status status = s->ops->wait(s->queue, &failed);
-    if (s->moving && status == LS_OK) /* (its transfers have been waited for) */
-        status = s->ops->wait(s->moving, &failed);
-    if (s->ops->apart)
-        ls_numbers_wait(s, status == LS_OK);
-    if (status == LS_OK)
-        status = ls_host_calls_wait(s);
-    return status == LS_OK ? LS_OK : blame_task(s, status, failed);
-}
-
-int64_t ls_session_waits(const ls_session *s) { return s->waits; }
 
 int ls_session_bad_step(const ls_session *s) { return s->bad_step; }
 

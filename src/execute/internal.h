@@ -180,10 +180,15 @@ ls_status ls_memory_lay_out(ls_session *s, int n_plans, ls_plan *const *plans);
 ls_status ls_memory_map(ls_session *s, const ls_device *d);
 void ls_memory_release(ls_session *s);
 
-/* session.c: the index in `names` of the value with this identity and name; -1: none. Where a region begins.
- */
+/* names.c: lists the named values of all programs. The index in `names` of the value with this identity and
+ * name; -1: none. */
+ls_status ls_names_create(ls_session *s, int n_plans, ls_plan *const *plans);
 int ls_session_lookup(const ls_session *s, ls_identity is, const char *name);
-char *ls_session_region(const ls_session *s, int region);
+char *ls_session_region(const ls_session *s, int region); /* memory.c: where a region begins */
+
+/* A task's number in the queue is program * LS_STEPS_MOST + step. */
+enum { LS_STEPS_MOST = 1 << 24 };
+enum { LS_BAD_TEXT = 1024 }; /* room for what is said of a bad number or task */
 
 char *ls_place_address(const ls_place *p); /* places.c */
 /* host_calls.c: puts a kernel of the host into the queue. LS_E_MEMORY: since the wait before, one could not

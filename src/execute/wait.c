@@ -1,0 +1,36 @@
+/* wait.c - waiting for a session's queue, and saying what failed in it. */
+#include <stdio.h>
+
+#include "internal.h"
+
+/* Says which step of which program failed, unless that is a collective, which says so itself. */
+static ls_status blame_task(const ls_session *s, ls_status status, int64_t number)
+{
+    const ls_program *g = number < 0 ? NULL : &s->programs[number / LS_STEPS_MOST];
+    const int k = (int)(number % LS_STEPS_MOST);
+    if (!g || g->plan->steps[k].part != LS_PART_RUN)
+        return status;
+    const ls_node *n = g->plan->graph->nodes[g->plan->steps[k].node];
+    char text[LS_BAD_TEXT];
+    snprintf(text, sizeof text, "%s", ls_error_message());
+    return ls_fail(status, "device %s: program \"%s\", step %d of %d, %s of %s (%s:%d): %s",
+                   g->plan->device.ops->name, g->plan->graph->name, k, g->plan->n_steps, n->op->name,
+                   n->scope->path[0] ? n->scope->path : "(top level)", n->file ? n->file : "?", n->line,
+                   text);
+}
+
+ls_status ls_session_wait(ls_session *s)
+{
+    int64_t failed = -1;
+    s->waits++;
+    ls_status status = s->ops->wait(s->queue, &failed);
+    if (s->moving && status == LS_OK) /* (its transfers have been waited for) */
+        status = s->ops->wait(s->moving, &failed);
+    if (s->ops->apart)
+        ls_numbers_wait(s, status == LS_OK);
+    if (status == LS_OK)
+        status = ls_host_calls_wait(s);
+    return status == LS_OK ? LS_OK : blame_task(s, status, failed);
+}
+
+int64_t ls_session_waits(const ls_session *s) { return s->waits; }
