@@ -1,4 +1,5 @@
-/* mapping.h - layouts of tests that also run on a device whose memory is its own (LOCKSTEP_DEVICE=emulated). */
+/* mapping.h - layouts of tests that also run on a device whose memory is its own: LOCKSTEP_DEVICE=emulated.
+ */
 #pragma once
 #include "device/queue.h"
 #include "lockstep/parallel.h"
