@@ -58,7 +58,7 @@ typedef enum ls_status {
     LS_E_PEER,
     LS_E_STOPPED,  /* stopped on request, everything saved: exit status 75 */
     LS_E_INTERNAL, /* a broken invariant that could be reported */
-    LS_E_DEVICE,   /* work on a device with memory of its own failed; like a lost rank it may not come again */
+    LS_E_DEVICE,   /* work on a device with memory of its own failed; as a lost rank it need not come again */
     LS_STATUS_COUNT
 } ls_status;
 

@@ -5,8 +5,8 @@
  * the queue and cannot fail. The first task that fails makes the queue skip all later ones; `wait` says so,
  * and is the only call that blocks.
  *
- * Two kinds of devices. The memory of one is the host's (`apart` false): its tasks are done when the call
- * returns, and device/cpu/direct.c is all of it. The memory of the other is its own (`apart`): the host cannot
+ * Two kinds of devices. One works in the host's memory (`apart` false): its tasks are done when the call
+ * returns, and device/cpu/direct.c is all of it. The other has memory of its own (`apart`): the host cannot
  * read at its addresses, nor its kernels at the host's, but for pinned host memory, which both can.
  *
  * A task's arguments are copied when it is put in; what pointers in them lead to (attributes, boxes, host
