@@ -8,6 +8,7 @@
  * Two kinds of devices. One works in the host's memory (`apart` false): its tasks are done when the call
  * returns, and device/cpu/direct.c is all of it. The other has memory of its own (`apart`): the host cannot
  * read at its addresses, nor its kernels at the host's, but for pinned host memory, which both can.
+ * A process that was forked cannot use its parent's queues.
  *
  * A task's arguments are copied when it is put in; what pointers in them lead to (attributes, boxes, host
  * memory of copies, contexts) must stay until the task has run. */

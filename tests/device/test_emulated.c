@@ -322,6 +322,33 @@ static void the_host_cannot_read_there(void **state)
     assert_null(strstr(text, "device address"));
 }
 
+/* The thread of a queue is not forked: a child that used it would wait for ever. */
+static void a_forked_process_is_refused(void **state)
+{
+    (void)state;
+    bench t;
+    int status;
+    ls_recording *r;
+    begin(&t, "emulated", "delay=2ms");
+    t.ops->fill(t.q, t.a, 1, BYTES);
+    const pid_t child = fork();
+    if (child == 0) {
+        t.ops->number(t.q, 3);
+        t.ops->fill(t.q, t.a, 2, BYTES);
+        t.ops->capture(t.q);
+        if (t.ops->captured(t.q, &r) != LS_E_ARG || t.ops->wait(t.q, NULL) != LS_E_ARG)
+            _exit(1);
+        if (!strstr(ls_error_message(), "this process was forked"))
+            _exit(2);
+        t.ops->close(&t.q);
+        _exit(t.q ? 3 : 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    ASSERT_OK(t.ops->wait(t.q, NULL));
+    end(&t);
+}
+
 static void only_where_it_is_named(void **state)
 {
     (void)state;
@@ -349,10 +376,15 @@ static void only_where_it_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recordings_are_put_in_again), cmocka_unit_test(an_await_may_be_left_out),
-        cmocka_unit_test(a_task_may_be_made_to_fail),  cmocka_unit_test(settings),
-        cmocka_unit_test(out_of_memory_is_reported),   cmocka_unit_test(the_host_cannot_read_there),
-        cmocka_unit_test(only_where_it_is_named),      cmocka_unit_test(a_task_has_the_memory_of_one_before),
+        cmocka_unit_test(a_forked_process_is_refused),
+        cmocka_unit_test(recordings_are_put_in_again),
+        cmocka_unit_test(an_await_may_be_left_out),
+        cmocka_unit_test(a_task_may_be_made_to_fail),
+        cmocka_unit_test(settings),
+        cmocka_unit_test(out_of_memory_is_reported),
+        cmocka_unit_test(the_host_cannot_read_there),
+        cmocka_unit_test(only_where_it_is_named),
+        cmocka_unit_test(a_task_has_the_memory_of_one_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

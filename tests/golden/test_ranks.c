@@ -11,6 +11,7 @@
 #include <string.h>
 #include "golden/training.h"
 #include "support/ranks.h"
+#include "support/mapping.h"
 
 enum { RANKS = 2, BATCH = 128, STEPS = 50 };
 
@@ -127,7 +128,7 @@ static void two_ranks(void **state)
     run r = { .initial = first, .data = training_data_fashion_mnist(folder, BATCH * STEPS) };
     for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
         r.parallel = (ls_parallel){ LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "dp", RANKS } } },
-                                    .data = WAYS[i].data, .gather = WAYS[i].gather,
+                                    .data = WAYS[i].data, .gather = mapping_or_auto(WAYS[i].gather),
                                     .units = "class:EncoderBlock" };
         r.param = WAYS[i].param;
         ASSERT_OK(run_ranks(RANKS, rank, &r));

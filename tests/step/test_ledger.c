@@ -7,6 +7,7 @@
 #include "plan/describe.h"
 #include "support/ranks.h"
 #include "support/small_vit.h"
+#include "support/mapping.h"
 
 enum { STEPS = 2, M = 4, ROWS = 2, PIXELS = 64 };
 static const ls_vit_config VIT = { SMALL_VIT, .layers = 3 };
@@ -95,7 +96,7 @@ static void the_ledger_is_the_plan(void **state)
         o.parallel.data = CASES[i].data;
         o.parallel.units = "class:EncoderBlock";
         o.parallel.reshard_after_forward = CASES[i].reshard;
-        o.parallel.gather = CASES[i].gather;
+        o.parallel.gather = mapping_or_auto(CASES[i].gather);
         o.parallel.synchronize = CASES[i].when;
         if (run_ranks((int)ls_mesh_ranks(&o.parallel.mesh), rank, &o) != LS_OK)
             fail_msg("case %zu: %s", i, ls_error_message());

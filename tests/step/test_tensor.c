@@ -10,6 +10,7 @@
 #include "support/support.h"
 #include "step/trainer.h"
 #include "step/split_model.h"
+#include "support/mapping.h"
 
 static void expect(const job *is, const job *want, int first, double tolerance)
 {
@@ -44,7 +45,7 @@ static void as_one_process(void **state)
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) { /* data ranks change no bit */
         job j = layout(CASES[i].dp, CASES[i].shard, 2, CASES[i].data);
         j.o.recompute = CASES[i].recompute;
-        j.o.parallel.gather = CASES[i].gather;
+        j.o.parallel.gather = mapping_or_auto(CASES[i].gather);
         j.o.parallel.offload = CASES[i].offload;
         run_job(&j);
         expect(&j, &two, 0, 0);
@@ -172,7 +173,7 @@ static void sequence(void **state)
         job j = layout(CASES[i].dp, CASES[i].shard, 2, CASES[i].data);
         j.o.parallel.sequence = true;
         j.o.recompute = CASES[i].recompute;
-        j.o.parallel.gather = CASES[i].gather;
+        j.o.parallel.gather = mapping_or_auto(CASES[i].gather);
         j.o.parallel.reshard_after_forward = CASES[i].reshard;
         j.o.parallel.synchronize = CASES[i].when;
         run_job(&j);

@@ -12,6 +12,7 @@
 #include "support/support.h"
 #include "step/state.h"
 #include "step/trainer.h"
+#include "support/mapping.h"
 
 enum { STEPS = 5, M = 4, ROWS = 3, SIDE = 8, CLASSES = 5, HIDDEN = 33 };
 
@@ -90,7 +91,7 @@ static job on(int ranks, ls_data_parallel data, ls_gather_choice gather)
                      .freeze = "base" } };
     j.o.parallel.mesh.axes[0].size = ranks;
     j.o.parallel.data = data;
-    j.o.parallel.gather = gather;
+    j.o.parallel.gather = mapping_or_auto(gather);
     return j;
 }
 

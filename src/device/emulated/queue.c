@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/rng.h"
@@ -56,6 +57,8 @@ struct ls_queue {
     bool first;      /* of the process */
     ls_rng_key draw; /* of delays */
     pthread_t thread;
+    pid_t process; /* that has the thread: a process that is forked has none, and the lock may be taken for
+                      ever */
 
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t more, done;
@@ -264,8 +267,12 @@ static task *copy_of(ls_queue *q, const task *t, const ls_kernel_args *a)
     return c;
 }
 
+static bool elsewhere(const ls_queue *q) { return q->process != getpid(); }
+
 static void put(ls_queue *q, task t, const ls_kernel_args *a)
 {
+    if (elsewhere(q))
+        return; /* `wait` says so */
     pthread_mutex_lock(&q->lock);
     t.number = q->number;
     task *own = copy_of(q, &t, a);
@@ -304,6 +311,8 @@ static void await(ls_queue *q, ls_event *e) { put(q, (task){ .kind = AWAIT, .eve
 
 static void number(ls_queue *q, int64_t n)
 {
+    if (elsewhere(q))
+        return;
     pthread_mutex_lock(&q->lock);
     q->number = n;
     pthread_mutex_unlock(&q->lock);
@@ -312,6 +321,12 @@ static void number(ls_queue *q, int64_t n)
 static ls_status wait(ls_queue *q, int64_t *failed)
 {
     char message[sizeof q->message];
+    if (elsewhere(q)) {
+        if (failed)
+            *failed = -1;
+        return ls_fail(LS_E_ARG, "device emulated: this process was forked, and work put in by its parent's "
+                                 "session is done by the parent only");
+    }
     pthread_mutex_lock(&q->lock);
     drain(q);
     const ls_status s = q->status;
@@ -339,6 +354,8 @@ static void discard(ls_recording **r)
 
 static void capture(ls_queue *q)
 {
+    if (elsewhere(q))
+        return;
     pthread_mutex_lock(&q->lock);
     q->recording = ls_sys_calloc(1, sizeof *q->recording);
     q->captures = true;
@@ -347,6 +364,9 @@ static void capture(ls_queue *q)
 
 static ls_status captured(ls_queue *q, ls_recording **out)
 {
+    *out = NULL;
+    if (elsewhere(q))
+        return wait(q, NULL);
     pthread_mutex_lock(&q->lock);
     *out = q->recording;
     q->recording = NULL;
@@ -359,6 +379,8 @@ static ls_status captured(ls_queue *q, ls_recording **out)
 
 static void replay(ls_queue *q, const ls_recording *r)
 {
+    if (elsewhere(q))
+        return;
     pthread_mutex_lock(&q->lock);
     for (int i = 0; i < r->n; i++)
         enter(q, r->tasks[i], false);
@@ -404,6 +426,7 @@ static ls_status open_queue(ls_queue **out, const ls_device *d)
     LS_TRY(ls_sys_have(q));
     const int64_t nth = ls_emulation_queue();
     q->how = how;
+    q->process = getpid();
     q->first = nth == 1;
     q->draw = ls_rng_key_of(how.seed, (uint64_t)nth);
     pthread_mutex_init(&q->lock, NULL);
@@ -426,6 +449,8 @@ static ls_status open_queue(ls_queue **out, const ls_device *d)
 
 static void close_queue(ls_queue **q)
 {
+    if (*q && elsewhere(*q))
+        *q = NULL; /* (what the parent's thread works with stays) */
     if (!*q)
         return;
     pthread_mutex_lock(&(*q)->lock);
