@@ -195,6 +195,14 @@ static inline void call(ls_session *s, ls_call *c)
         s->ops->run(s->queue, c->kernel, &c->args);
 }
 
+/* Says in messages which step a failed task is of. */
+static void call_named(ls_session *s, ls_program *g, int k)
+{
+    s->ops->number(s->queue, (g - s->programs) * (int64_t)LS_STEPS_MOST + k);
+    call(s, &g->calls[k]);
+    s->ops->number(s->queue, -1);
+}
+
 /* On the host's memory each call is done when it returns. */
 static ls_status run_direct(ls_session *s, ls_program *g)
 {
@@ -226,7 +234,7 @@ static ls_status run_checked(ls_session *s, ls_program *g, char message[LS_BAD_T
             ls_ranks_doing(s->ranks, g->calls[k].doing);
         if (part != LS_PART_WAIT)
             LS_TRY(note(s, g, k, false, message));
-        call(s, &g->calls[k]);
+        call_named(s, g, k);
         LS_TRY(ls_session_wait(s));
         if (part != LS_PART_START)
             LS_TRY(note(s, g, k, true, message));
@@ -240,12 +248,10 @@ static void put_all(ls_session *s, ls_program *g)
     if (s->ranks)
         ls_ranks_begin(s, g);
     for (int k = 0; k < g->plan->n_steps; k++) {
-        s->ops->number(s->queue, (g - s->programs) * (int64_t)LS_STEPS_MOST + k);
         begin(g, k);
-        call(s, &g->calls[k]);
+        call_named(s, g, k);
         end(g, k);
     }
-    s->ops->number(s->queue, -1);
     if (s->ranks)
         ls_ranks_end(s, g);
 }
@@ -283,7 +289,7 @@ static ls_status run_timed(ls_session *s, ls_program *g)
     s->ops->record(s->queue, g->events[0]);
     for (int k = 0; k < n; k++) {
         begin(g, k);
-        call(s, &g->calls[k]);
+        call_named(s, g, k);
         end(g, k);
         s->ops->record(s->queue, g->events[k + 1]);
     }

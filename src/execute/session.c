@@ -127,6 +127,7 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, const l
             return ls_fail(LS_E_INTERNAL, "session: program \"%s\" was planned for %s beside one for %s",
                            plans[i]->graph->name, plans[i]->device.ops->name, plans[0]->device.ops->name);
     LS_TRY(s->ops->open(&s->queue, &plans[0]->device));
+    s->ops->number(s->queue, -1); /* a task is of no program, unless it says so */
     LS_TRY(ls_ranks_create(s, n_plans, plans, o->group, o->parallel));
     LS_TRY(list_spares(s, o));
     LS_TRY(ls_names_create(s, n_plans, plans));

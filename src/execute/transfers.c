@@ -21,8 +21,10 @@ ls_status ls_transfers_prepare(ls_session *s, ls_program *g)
     const ls_plan *p = g->plan;
     if (!p->n_transfers)
         return LS_OK;
-    if (!s->moving)
+    if (!s->moving) {
         LS_TRY(s->ops->open(&s->moving, &p->device));
+        s->ops->number(s->moving, -1);
+    }
     g->moves = LS_ARENA_ARRAY(&s->arena, ls_move, p->n_transfers);
     LS_TRY(ls_sys_have(g->moves));
     for (int k = 0; k < p->n_transfers; k++)

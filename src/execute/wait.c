@@ -23,9 +23,9 @@ ls_status ls_session_wait(ls_session *s)
 {
     int64_t failed = -1;
     s->waits++;
+    const ls_status moved = s->moving ? s->ops->wait(s->moving, &failed) : LS_OK;
     ls_status status = s->ops->wait(s->queue, &failed);
-    if (s->moving && status == LS_OK) /* (its transfers have been waited for) */
-        status = s->ops->wait(s->moving, &failed);
+    status = status == LS_OK ? moved : status;
     if (s->ops->apart)
         ls_numbers_wait(s, status == LS_OK);
     if (status == LS_OK)

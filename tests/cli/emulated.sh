@@ -83,4 +83,12 @@ for call in 40 90; do
     try 0 train mlp.yaml --workers 2 --set run.name=killed
     cmp runs/whole/checkpoints/latest/model.safetensors runs/killed/checkpoints/latest/model.safetensors || bad "$what: another model"
 done
+
+# ---- a task fails, in each start again; without that the run continues
+rm -rf runs/failed
+LOCKSTEP_EMULATED=fail=1100 try 1 train mlp.yaml --set run.name=failed --set failure.max_failures=1
+has err 'step 4 .*device emulated: program "micro", step [0-9]* of [0-9]*, .* task 1100 of the first queue fails.*restart 1 of 1 in .* from step 3'
+has err "that was failure 2, and failure.max_failures is 1"
+try 0 train mlp.yaml --set run.name=failed
+cmp runs/whole/checkpoints/latest/model.safetensors runs/failed/checkpoints/latest/model.safetensors || bad "$what: another model"
 finish

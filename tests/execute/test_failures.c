@@ -1,0 +1,93 @@
+/* test_failures.c - what a session says of a task that failed: its step, or none if it is of no step. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "execute/internal.h"
+#include "execute/planned.h"
+#include "lockstep/graph.h"
+#include "support/support.h"
+#include "support/values.h"
+
+static ls_plan *two_steps(const char *device)
+{
+    ls_graph *g = new_graph("two");
+    const ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 8, 40));
+    ls_output(g, "y", ls_softmax(g, ls_sum_to(g, x, 1, (int64_t[]){ 40 })));
+    return plan_of(g, device, 1);
+}
+
+static ls_status refuses(void *context)
+{
+    (void)context;
+    return ls_fail(LS_E_PEER, "rank 1 is lost");
+}
+
+static void a_task_of_no_step(void **state)
+{
+    (void)state;
+    const char *devices[] = { "cpu", "emulated" };
+    for (int i = 0; i < 2; i++) {
+        ls_plan *p = two_steps(devices[i]);
+        ls_session *s;
+        ASSERT_OK(ls_session_create(&s, 1, &p));
+        s->ops->host(s->queue, refuses, NULL);
+        assert_int_equal(ls_session_wait(s), LS_E_PEER);
+        assert_string_equal(ls_error_message(), "rank 1 is lost");
+        ls_session_destroy(&s);
+        ls_plan_destroy(&p);
+    }
+}
+
+typedef enum how { QUEUED, CHECKED, TIMED, HOWS } how;
+
+static ls_status run(ls_session *s, how h)
+{
+    static const float x[8 * 40];
+    ls_place to;
+    LS_TRY(ls_session_place(s, "x", &to));
+    LS_TRY(ls_session_put(&to, x, sizeof x));
+    ls_session_profile(s, h == TIMED);
+    const ls_status status = ls_session_run(s, 0, h == CHECKED);
+    return status == LS_OK ? ls_session_wait(s) : status;
+}
+
+/* Each task of a session fails once. */
+static void every_task(void **state)
+{
+    (void)state;
+    for (how h = 0; h < HOWS; h++) {
+        int named[2] = { 0 };
+        ls_status status = LS_E_DEVICE;
+        for (int task = 1; status != LS_OK; task++) {
+            char fail[32], step[48];
+            ls_plan *p = two_steps("emulated");
+            ls_session *s = NULL;
+            assert_int_equal(p->n_steps, 2);
+            snprintf(fail, sizeof fail, "fail=%d", task);
+            setenv("LOCKSTEP_EMULATED", fail, 1);
+            status = ls_session_create(&s, 1, &p);
+            const bool made = status == LS_OK;
+            if (made)
+                status = run(s, h);
+            assert_true(status == LS_OK || status == LS_E_DEVICE);
+            for (int k = 0; k < 2 && status != LS_OK; k++) {
+                snprintf(step, sizeof step, "program \"two\", step %d of 2", k);
+                if (strstr(ls_error_message(), step))
+                    named[k]++;
+                assert_true(made || !strstr(ls_error_message(), "program"));
+            }
+            ls_session_destroy(&s);
+            ls_plan_destroy(&p);
+            unsetenv("LOCKSTEP_EMULATED");
+        }
+        assert_int_equal(named[0], 1);
+        assert_int_equal(named[1], 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_task_of_no_step), cmocka_unit_test(every_task) };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
