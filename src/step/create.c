@@ -274,6 +274,7 @@ void ls_trainer_destroy(ls_trainer **tp)
         return;
     if (t->guest)
         t->guest->gone(t->guest->context);
+    ls_session_destroy(&t->session); /* first: after a failure its queue may still use what follows */
     free(t->units);
     free(t->weights);
     free(t->grads);
@@ -305,7 +306,6 @@ void ls_trainer_destroy(ls_trainer **tp)
     ls_background_wait(&t->prefault);
     if (t->staging)
         munmap(t->staging, t->compiled.staging_bytes);
-    ls_session_destroy(&t->session);
     ls_compiled_release(&t->compiled);
     free(t);
     *tp = NULL;
