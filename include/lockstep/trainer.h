@@ -149,7 +149,7 @@ typedef enum ls_skip {
     /* f16: the scaled gradient overflowed. The loss scale has become smaller, and, as with PyTorch's
      * GradScaler, running statistics have moved. */
     LS_SKIP_OVERFLOW,
-    LS_SKIP_LOSS,    /* the loss of a micro-batch is not finite. f16: the loss scale has become smaller */
+    LS_SKIP_LOSS,    /* the loss of a micro-batch is not finite */
     LS_SKIP_GRADIENT /* the gradient's norm is not finite, or an element's square */
 } ls_skip;
 

@@ -2,6 +2,8 @@
 #include "spares.h"
 
 #include "compile.h"
+#include "graph/identity.h"
+#include "ops/rules.h"
 #include "plan/node.h"
 #include "plan/strides.h"
 
@@ -21,7 +23,6 @@ static const ls_node *changed(const ls_graph *g, const ls_node *n, int k)
 static ls_status list_changed(ls_spares *s, ls_arena *a, const ls_graph *g)
 {
     bool *listed = LS_ARENA_ARRAY(a, bool, g->n_nodes + 1);
-    s->changed = LS_ARENA_ARRAY(a, const ls_node *, g->n_nodes + 1);
     LS_TRY(ls_arena_status(a));
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_out; k++) {
@@ -31,6 +32,28 @@ static ls_status list_changed(ls_spares *s, ls_arena *a, const ls_graph *g)
             listed[source->id] = true;
             s->changed[s->n_undo++] = source;
         }
+    return LS_OK;
+}
+
+/* The loss scale of f16, and the steps since it was lowered: `update` lowers it after every bad step, but a
+ * bad loss says nothing of it. */
+static void list_scale(ls_spares *s, const ls_graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        if (n->op == &ls_op_state &&
+            (ls_source_is(n).what == LS_IS_LOSS_SCALE || ls_source_is(n).what == LS_IS_GOOD_STEPS))
+            s->changed[s->n_undo++] = n;
+    }
+}
+
+static ls_status list_undo(ls_spares *s, ls_arena *a, const ls_graph *micro, const ls_graph *update)
+{
+    s->changed = LS_ARENA_ARRAY(a, const ls_node *, micro->n_nodes + update->n_nodes + 1);
+    LS_TRY(ls_arena_status(a));
+    LS_TRY(list_changed(s, a, micro));
+    s->n_undo_micro = s->n_undo;
+    list_scale(s, update);
     return LS_OK;
 }
 
@@ -44,11 +67,11 @@ static size_t add(ls_spares *s, ls_type type, bool on_host)
 
 ls_status ls_spares_list(ls_spares *out, ls_arena *a, const ls_compiled *c)
 {
-    const ls_plan *micro = c->plans[LS_MICRO];
+    const ls_plan *micro = c->plans[LS_MICRO], *update = c->plans[LS_UPDATE];
     const ls_units *u = &c->units;
     *out = (ls_spares){ .levels = micro ? c->tree_buffers : 0, .scratch = -1 };
     if (micro)
-        LS_TRY(list_changed(out, a, micro->graph));
+        LS_TRY(list_undo(out, a, micro->graph, update->graph));
     const int most = out->levels * u->trained + out->n_undo + 1;
     const bool host = ls_updates_on_host(c);
     out->types = LS_ARENA_ARRAY(a, ls_type, most);
@@ -59,8 +82,10 @@ ls_status ls_spares_list(ls_spares *out, ls_arena *a, const ls_compiled *c)
             out->level_bytes += add(
                 out, LS_TYPE(u->dtype, u->sharding.each ? u->units[i].slice : u->units[i].elements), host);
     out->undo = out->n;
-    for (int k = 0; k < out->n_undo; k++)
-        out->undo_bytes += add(out, *ls_type_of(micro->graph, out->changed[k]->out[0]), false);
+    for (int k = 0; k < out->n_undo; k++) {
+        const ls_graph *g = k < out->n_undo_micro ? micro->graph : update->graph;
+        out->undo_bytes += add(out, *ls_type_of(g, out->changed[k]->out[0]), false);
+    }
     if (c->averaging) {
         out->scratch = out->n;
         out->scratch_bytes = add(out, LS_TYPE(LS_F32, SCRATCH), host);

@@ -1,7 +1,7 @@
 /* spares.h - what a trainer's session has besides the values of its programs (ls_session_opts.spares):
  *
  *   levels   of the tree that sums the gradients of micro-batches (accumulate.h)
- *   undo     copies of what `micro` changes in place, which a skipped step puts back (undo.c)
+ *   undo     copies of what a step with a bad loss or gradient changes, and puts back (undo.c)
  *   scratch  room to exchange parameters with their averages (ema.c) */
 #pragma once
 #include "base/arena.h"
@@ -16,8 +16,9 @@ typedef struct ls_spares {
     bool *on_host;
     /* Level k of trained unit i is spare i * levels + k. The copy of what is in `changed[k]` is spare
      * undo + k. The scratch is spare `scratch`; -1: there is none. */
-    int levels, undo, n_undo, scratch;
-    const ls_node **changed; /* [n_undo]: sources of `micro`, in the order of its steps */
+    int levels, undo, n_undo, n_undo_micro, scratch;
+    /* [n_undo]: n_undo_micro sources of `micro`, in the order of its steps, then those of `update` */
+    const ls_node **changed;
     size_t level_bytes, undo_bytes, scratch_bytes; /* of all levels, of all copies */
 } ls_spares;
 

@@ -107,6 +107,8 @@ static ls_status run_update(ls_trainer *t, double lr)
  * in t->loss_of. */
 static ls_status run(ls_trainer *t, double lr, bool nothing)
 {
+    if (ls_place_present(&t->loss_scale))
+        LS_TRY(ls_fetch_number(&t->loss_scale, &t->of_update.scale_before));
     if (!nothing) {
         LS_TRY(run_micro_batches(t));
         LS_TRY(run_update(t, lr));
@@ -132,8 +134,9 @@ static ls_skip why_skipped(const ls_trainer *t, bool nothing)
     return t->compiled.loss_scaling ? LS_SKIP_OVERFLOW : LS_SKIP_GRADIENT;
 }
 
-/* A number of the step was not finite. Puts back what `micro` has changed, and counts. After an overflow of
- * f16 running statistics stay as they have moved, as with PyTorch's GradScaler. */
+/* A number of the step was not finite. Puts back what the step has changed, and counts. After an overflow of
+ * f16 the loss scale stays smaller, and running statistics as they have moved, as with PyTorch's GradScaler.
+ */
 static ls_status refuse(ls_trainer *t, const ls_step_result *r)
 {
     const ls_compiled *c = &t->compiled;
@@ -207,7 +210,8 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
     if (c->clipping && skip != LS_SKIP_NOTHING && skip != LS_SKIP_LOSS)
         r->grad_norm = ls_number_of(&t->grad_norm, &t->of_update.grad_norm);
     if (c->loss_scaling)
-        r->loss_scale = ls_number_of(&t->loss_scale, &t->of_update.loss_scale);
+        r->loss_scale = ls_number_of(&t->loss_scale, skip == LS_SKIP_LOSS ? &t->of_update.scale_before
+                                                                          : &t->of_update.loss_scale);
     result(t, r, nothing);
     ls_status s = LS_OK;
     if (skip == LS_SKIP_NONE)
@@ -218,13 +222,17 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
     return s;
 }
 
-ls_status ls_trainer_step_fed(ls_trainer *t, int64_t samples, double lr, ls_step_result *r)
+/* After a failure the queue may still read the caller's memory, and what failed in the queue is the cause. */
+static ls_status settle(ls_trainer *t, ls_status s)
 {
-    const ls_status s = step(t, samples, lr, r);
-    /* the queue may still read the caller's memory; what failed in it is the cause */
     const ls_status rest = s == LS_OK ? LS_OK : ls_session_wait(t->session);
     ls_trainer_unfeed(t);
     return rest == LS_OK ? s : rest;
+}
+
+ls_status ls_trainer_step_fed(ls_trainer *t, int64_t samples, double lr, ls_step_result *r)
+{
+    return settle(t, step(t, samples, lr, r));
 }
 
 ls_status ls_trainer_eval_fed(ls_trainer *t)
@@ -234,6 +242,5 @@ ls_status ls_trainer_eval_fed(ls_trainer *t)
     ls_status s = ls_trainer_fill(t, 0);
     if (s == LS_OK)
         s = ls_trainer_program(t, LS_EVAL);
-    ls_trainer_unfeed(t);
-    return s;
+    return settle(t, s);
 }

@@ -113,7 +113,7 @@ struct ls_trainer {
     ls_micro_numbers *micro; /* [micro-batches of this rank] */
     ls_number *numbers;      /* the memory of theirs */
     struct {                 /* of `update`, in the same way */
-        ls_number lr, grad_norm, loss_scale;
+        ls_number lr, grad_norm, scale_before, loss_scale;
         int32_t applied;
     } of_update;
     double *exchange;        /* a message of this rank, then those of every rank */

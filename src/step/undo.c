@@ -1,6 +1,6 @@
-/* undo.c - what the program `micro` changes in place: the running statistics of batch norm. They advance
- * before it is known whether the step is applied. So each step begins with a copy in spares of the session,
- * which a skipped step puts back. */
+/* undo.c - what a step changes though its loss or gradient is bad: `micro` moves the running statistics of
+ * batch norm before that is known, and `update` lowers the loss scale of f16. So each step begins with a copy
+ * in spares of the session, which a skipped step puts back. */
 #include <stdlib.h>
 
 #include "base/sys.h"

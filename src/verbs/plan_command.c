@@ -93,7 +93,7 @@ static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_
     part_text(out, "sums of micro-batches", m->spares.level_bytes);
     if (m->spares.level_bytes)
         ls_str_printf(out, " (%d buffers; train.accumulate: running needs 1)", c->step.tree_buffers);
-    part_text(out, "copies of buffers that a skipped step puts back", m->spares.undo_bytes);
+    part_text(out, "copies of what a skipped step puts back", m->spares.undo_bytes);
     part_text(out, "scratch to exchange averaged weights", m->spares.scratch_bytes);
     if (m->saves && !m->apart)
         ls_str_printf(out,
