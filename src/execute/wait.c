@@ -3,12 +3,12 @@
 
 #include "internal.h"
 
-/* Says which step of which program failed, unless that is a collective, which says so itself. */
+/* Says which step of which program failed, unless a collective failed by itself: it says so. */
 static ls_status blame_task(const ls_session *s, ls_status status, int64_t number)
 {
     const ls_program *g = number < 0 ? NULL : &s->programs[number / LS_STEPS_MOST];
     const int k = (int)(number % LS_STEPS_MOST);
-    if (!g || g->plan->steps[k].part != LS_PART_RUN)
+    if (!g || (g->plan->steps[k].part != LS_PART_RUN && status != LS_E_DEVICE))
         return status;
     const ls_node *n = g->plan->graph->nodes[g->plan->steps[k].node];
     char text[LS_BAD_TEXT];

@@ -6,6 +6,8 @@
 #include "execute/internal.h"
 #include "execute/planned.h"
 #include "lockstep/graph.h"
+#include "ops/rules.h"
+#include "support/ranks.h"
 #include "support/support.h"
 #include "support/values.h"
 
@@ -86,8 +88,56 @@ static void every_task(void **state)
     }
 }
 
+/* Two ranks, which are threads, add numbers. */
+static ls_status add(ls_group *group, void *context)
+{
+    const ls_mesh mesh = { .n = 1, .axes = { { "dp", 2 } } };
+    const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = mesh, .rank = ls_group_rank(group) };
+    const ls_reduce_attrs over = { .group = "dp", .unit = "u", .ranks = 2, .to = LS_F32 };
+    ls_graph *g = NULL;
+    ls_plan *plan = NULL;
+    ls_session *s = NULL;
+    ls_device d;
+    (void)context;
+    LS_TRY(ls_device_open(&d, "emulated", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    LS_TRY(ls_graph_create(&g, "sums"));
+    const ls_value sent = ls_relu(g, ls_input(g, "x", LS_TYPE(LS_F32, 64)));
+    ls_output(g, "y", ls_reduce_scatter(g, sent, &over));
+    ls_status status = ls_graph_finish(g);
+    if (status == LS_OK)
+        status = ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p });
+    if (status == LS_OK)
+        status = ls_session_create_with(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &p });
+    if (status == LS_OK)
+        status = ls_session_run(s, 0, false);
+    if (status == LS_OK)
+        status = ls_session_wait(s);
+    ls_session_destroy(&s);
+    ls_plan_destroy(&plan);
+    ls_graph_destroy(&g);
+    return status;
+}
+
+/* What moves a collective's numbers is of its step. */
+static void tasks_of_a_collective(void **state)
+{
+    (void)state;
+    int named = 0;
+    ls_status status = LS_E_DEVICE;
+    for (int task = 1; status != LS_OK; task++) {
+        char fail[32];
+        snprintf(fail, sizeof fail, "fail=%d", task);
+        setenv("LOCKSTEP_EMULATED", fail, 1);
+        status = run_ranks(2, add, NULL);
+        named += status != LS_OK && strstr(ls_error_message(), ", reduce_scatter of (top level) (");
+        unsetenv("LOCKSTEP_EMULATED");
+    }
+    assert_true(named >= 3); /* a copy to the window, two halves, perhaps a copy from pinned memory */
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(a_task_of_no_step), cmocka_unit_test(every_task) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(a_task_of_no_step), cmocka_unit_test(every_task),
+                                        cmocka_unit_test(tasks_of_a_collective) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
