@@ -19,6 +19,7 @@ typedef struct ls_queue ls_queue;         /* each device has structs of its own 
 typedef struct ls_event ls_event;         /* a point in a queue's work, once it is recorded */
 typedef struct ls_recording ls_recording; /* tasks that were captured */
 typedef ls_status (*ls_host_task)(void *context);
+enum { LS_TASK_MESSAGE = 4096 }; /* a queue keeps what its failed task said: as much as ls_fail does */
 
 struct ls_queue_ops {
     bool apart;

@@ -1,6 +1,4 @@
 /* wait.c - waiting for a session's queue, and saying what failed in it. */
-#include <stdio.h>
-
 #include "internal.h"
 
 /* Says which step of which program failed, unless a collective failed by itself: it says so. */
@@ -11,12 +9,10 @@ static ls_status blame_task(const ls_session *s, ls_status status, int64_t numbe
     if (!g || (g->plan->steps[k].part != LS_PART_RUN && status != LS_E_DEVICE))
         return status;
     const ls_node *n = g->plan->graph->nodes[g->plan->steps[k].node];
-    char text[LS_BAD_TEXT];
-    snprintf(text, sizeof text, "%s", ls_error_message());
     return ls_fail(status, "device %s: program \"%s\", step %d of %d, %s of %s (%s:%d): %s",
                    g->plan->device.ops->name, g->plan->graph->name, k, g->plan->n_steps, n->op->name,
                    n->scope->path[0] ? n->scope->path : "(top level)", n->file ? n->file : "?", n->line,
-                   text);
+                   ls_error_message());
 }
 
 ls_status ls_session_wait(ls_session *s)

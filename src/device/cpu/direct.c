@@ -14,8 +14,8 @@
 struct ls_queue {
     int threads;
     int64_t number, failed;
-    ls_status status;   /* of the first task that failed since the last wait */
-    char message[1024]; /* and what it said */
+    ls_status status;              /* of the first task that failed since the last wait */
+    char message[LS_TASK_MESSAGE]; /* and what it said */
 };
 
 struct ls_event {

@@ -70,7 +70,7 @@ struct ls_queue {
     ls_recording *recording; /* tasks are kept in it while the queue captures; NULL: out of memory */
     int64_t number, failed;
     ls_status status; /* of the first task that failed since the last wait */
-    char message[1024];
+    char message[LS_TASK_MESSAGE];
 };
 
 /* ---- the thread's side */
