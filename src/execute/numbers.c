@@ -109,4 +109,5 @@ void ls_numbers_wait(ls_session *s, bool done)
         memcpy(x->fetched[i].to, x->fetched[i].from, x->fetched[i].bytes);
     x->n_fetched = x->n_in = x->n_out = 0;
     x->out_is_there = false;
+    x->dirty = x->dirty || (!done && x->in_bytes); /* what was sent may not have arrived */
 }
