@@ -11,9 +11,9 @@
 #include "support/support.h"
 #include "support/values.h"
 
-static ls_plan *two_steps(const char *device)
+static ls_plan *two_steps(ls_graph **out, const char *device)
 {
-    ls_graph *g = new_graph("two");
+    ls_graph *g = *out = new_graph("two");
     const ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 8, 40));
     ls_output(g, "y", ls_softmax(g, ls_sum_to(g, x, 1, (int64_t[]){ 40 })));
     return plan_of(g, device, 1);
@@ -29,7 +29,8 @@ static void a_task_of_no_step(void **state)
     memset(said, 'x', sizeof said - 1);
     said[sizeof said - 1] = 0;
     for (int i = 0; i < 2; i++) {
-        ls_plan *p = two_steps(devices[i]);
+        ls_graph *g;
+        ls_plan *p = two_steps(&g, devices[i]);
         ls_session *s;
         ASSERT_OK(ls_session_create(&s, 1, &p));
         s->ops->host(s->queue, refuses, said);
@@ -37,6 +38,7 @@ static void a_task_of_no_step(void **state)
         assert_string_equal(ls_error_message(), said);
         ls_session_destroy(&s);
         ls_plan_destroy(&p);
+        ls_graph_destroy(&g);
     }
 }
 
@@ -62,7 +64,8 @@ static void every_task(void **state)
         ls_status status = LS_E_DEVICE;
         for (int task = 1; status != LS_OK; task++) {
             char fail[32], step[48];
-            ls_plan *p = two_steps("emulated");
+            ls_graph *g;
+            ls_plan *p = two_steps(&g, "emulated");
             ls_session *s = NULL;
             assert_int_equal(p->n_steps, 2);
             snprintf(fail, sizeof fail, "fail=%d", task);
@@ -80,6 +83,7 @@ static void every_task(void **state)
             }
             ls_session_destroy(&s);
             ls_plan_destroy(&p);
+            ls_graph_destroy(&g);
             unsetenv("LOCKSTEP_EMULATED");
         }
         assert_int_equal(named[0], 1);
