@@ -168,6 +168,7 @@ static void numbers_after_a_failure(void **state)
         }
         ls_session_destroy(&s);
         ls_plan_destroy(&p);
+        ls_graph_destroy(&g);
         unsetenv("LOCKSTEP_EMULATED");
     }
     assert_true(again >= 2); /* the copy and the kernel */
