@@ -21,7 +21,7 @@
 /* A collective on an apart device: the window and `result` are host memory, operand and `to` the device's. */
 typedef struct ls_staged {
     char *operand, *window;
-    size_t operand_bytes; /* 0: it is settled, so it is in the window already */
+    size_t operand_bytes; /* 0: it is in the window already */
     char *to, *result;
     size_t result_bytes;
 } ls_staged;

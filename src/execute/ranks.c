@@ -95,7 +95,7 @@ static void stage(ls_session *s, const ls_program *g, int k, ls_collective_desc 
     ls_staged *x = &g->staged[k];
     *x = (ls_staged){ .operand = operand,
                       .window = s->ranks->window->mine + d->offset,
-                      .operand_bytes = c->settled ? 0 : (size_t)in * ls_dtype_size(c->from),
+                      .operand_bytes = c->sent ? 0 : (size_t)in * ls_dtype_size(c->from),
                       .to = to,
                       .result_bytes = (size_t)out * ls_dtype_size(c->to) };
     d->result = x->result = c->staging < 0 ? x->window : g->where[c->staging];

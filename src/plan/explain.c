@@ -130,7 +130,7 @@ static void overlap_text(ls_str *out, const ls_plan *p, int start, int wait)
 static void copied_text(ls_str *out, const ls_plan *p, const ls_plan_collective *c, bool wait)
 {
     const ls_node *n = p->graph->nodes[c->node];
-    if (ls_device_apart(&p->device) && (wait || !c->settled))
+    if (ls_device_apart(&p->device) && (wait || !c->sent))
         ls_str_printf(out, ", %zu B copied to the %s",
                       ls_type_bytes(ls_type_of(p->graph, wait ? n->out[0] : n->in[0])),
                       wait ? "device" : "window");

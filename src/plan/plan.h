@@ -114,6 +114,10 @@ typedef struct ls_plan_collective { /* in the order of their starts, which all r
     bool settled; /* it gathers state, which is complete before the program: nothing to wait for */
     /* an all_gather that is a mapping of node memory; if types are equal, nothing is even written */
     bool map;
+    /* Of a device whose memory is its own: the operand is in the window before the start, since it is
+     * settled, or an earlier collective has sent it. Sending it again would write where others may still
+     * read. */
+    bool sent;
     int staging;      /* the PINNED allocation that the result passes through; -1: none */
     const char *unit; /* for people: "unit root", ...; "" for scalars */
     ls_identity is;   /* what is gathered: the parameters of a unit */

@@ -5,6 +5,11 @@
 #include "device/queue.h"
 #include "internal.h"
 
+static int operand(const ls_plan *p, const ls_plan_collective *c)
+{
+    return p->graph->nodes[c->node]->in[0].id;
+}
+
 /* The result. *in_place: whether it lies where the operand does. */
 static int result_of(const ls_plan *p, const ls_plan_collective *c, bool *in_place)
 {
@@ -25,6 +30,9 @@ ls_status ls_planner_stage(ls_planner *planner)
         c->staging = -1;
         if (!apart)
             continue;
+        c->sent = c->settled;
+        for (int k = 0; k < i; k++)
+            c->sent = c->sent || operand(p, &p->collectives[k]) == operand(p, c);
         if (c->map)
             return ls_fail(LS_E_INTERNAL,
                            "plan %s: %s is mapped, and each process has the memory of device %s "

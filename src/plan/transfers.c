@@ -50,7 +50,7 @@ static void add_collectives(ls_transfers *t, const ls_plan *p, double runs)
     for (int i = 0; i < p->n_collectives; i++) {
         const ls_plan_collective *c = &p->collectives[i];
         const ls_node *n = p->graph->nodes[c->node];
-        t->operands += c->settled ? 0 : runs * bytes_of(p, n->in[0]);
+        t->operands += c->sent ? 0 : runs * bytes_of(p, n->in[0]);
         t->results += runs * bytes_of(p, n->out[0]);
     }
 }
