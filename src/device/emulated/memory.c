@@ -60,6 +60,8 @@ static void explain(int signal, siginfo_t *info, void *context)
                        "gives the line of one)");
     /* the access repeats */
     sigaction(signal, device ? &(struct sigaction){ .sa_handler = SIG_DFL } : &before, NULL);
+    if (info->si_code <= 0) /* another process sent it: nothing repeats */
+        raise(signal);
 }
 
 void ls_emulated_explain_faults(void)
