@@ -1,5 +1,5 @@
-/* execute.c - runs a program: a loop over resolved calls, and a slow version of it that checks every number.
- * A run allocates nothing. */
+/* execute.c - runs a program: a loop over resolved calls, which allocates nothing; a slow version of it that
+ * checks every number; and on an apart device one that replays recorded tasks, and one that times each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -170,7 +170,7 @@ struct ls_session {
     struct ls_ranks *ranks; /* NULL: one rank */
     bool profile;
     int bad_step;       /* of the latest run: the first with a number that is not finite; -1: none */
-    pthread_t prefault; /* a thread that takes page faults ahead (session.c) */
+    pthread_t prefault; /* a thread that takes page faults ahead (memory.c) */
     bool prefaulting;
     _Atomic bool closing, touched; /* touched: the thread has finished */
 };

@@ -304,13 +304,39 @@ static void inputs_are_not_settled(void **state)
         ls_graph *g;
         ASSERT_OK(ls_graph_create(&g, "update"));
         ls_value v = input ? ls_input(g, "grad", type) : ls_param(g, "w", type, (ls_init){ 0 });
-        ls_output(g, "whole",
-                  ls_all_gather(
-                      g, v, &(ls_gather_attrs){ .group = "dp", .unit = "", .ranks = 2, .to = LS_F32 }));
+        ls_output(
+            g, "whole",
+            ls_all_gather(g, v, &(ls_gather_attrs){ .group = "dp", .unit = "", .ranks = 2, .to = LS_F32 }));
         ASSERT_OK(ls_graph_finish(g));
         ls_plan *plan = plan_of(g, &p);
         assert_int_equal(plan->n_collectives, 1);
         assert_true(plan->collectives[0].settled == !input);
+        ls_plan_destroy(&plan);
+        ls_graph_destroy(&g);
+    }
+}
+
+/* A value that is gathered twice goes to the window once: others may still read it there. */
+static void an_operand_is_sent_once(void **state)
+{
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        const ls_parallel p = layout(1);
+        const ls_gather_attrs over = { .group = "dp", .unit = "", .ranks = 2, .to = LS_F32 };
+        ls_graph *g;
+        ASSERT_OK(ls_graph_create(&g, "micro"));
+        const ls_value x = ls_exp(g, ls_input(g, "x", LS_TYPE(LS_F32, N / 2)));
+        ls_output(g, "first", ls_all_gather(g, x, &over));
+        ls_output(g, "other", ls_all_gather(g, ls_neg(g, x), &over));
+        ls_output(g, "again", ls_all_gather(g, x, &over));
+        ASSERT_OK(ls_graph_finish(g));
+        ls_plan *plan = apart ? plan_for(g, &APART, &p) : plan_of(g, &p);
+        int sent = 0;
+        assert_int_equal(plan->n_collectives, 3);
+        for (int i = 0; i < 3; i++)
+            sent += plan->collectives[i].sent;
+        assert_int_equal(sent, apart);
+        assert_true(!plan->collectives[0].sent);
         ls_plan_destroy(&plan);
         ls_graph_destroy(&g);
     }
@@ -323,6 +349,7 @@ int main(void)
                                         cmocka_unit_test(operands_outlive_their_readers),
                                         cmocka_unit_test(mappings),
                                         cmocka_unit_test(inputs_are_not_settled),
+                                        cmocka_unit_test(an_operand_is_sent_once),
                                         cmocka_unit_test(results_pass_through_pinned_memory),
                                         cmocka_unit_test(sums_in_place_need_no_pinned_memory),
                                         cmocka_unit_test(mappings_of_such_a_device_are_refused) };
