@@ -307,7 +307,9 @@ static void the_host_cannot_read_there(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
     ASSERT_CONTAINS(text, "lockstep: the host read or wrote at a device address");
 #ifdef LS_DEV /* (a release build knows no lines) */
-    if (system("addr2line --version >/dev/null 2>&1") == 0 && !names_line(text, PLANTED_LINE))
+    if (system("addr2line --version >/dev/null 2>&1") != 0)
+        print_message("the line is not looked up: there is no addr2line (Debian: binutils)\n");
+    else if (!names_line(text, PLANTED_LINE))
         fail_msg("no frame leads to line %d:\n%s", PLANTED_LINE, text);
 #else
     (void)names_line;
