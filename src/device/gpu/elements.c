@@ -1,0 +1,6 @@
+/* elements.c - rows of kernels for GPUs. */
+#include "gpu.h"
+
+const ls_kernel ls_gpu_elements[] = {
+    { 0 },
+};

@@ -1,0 +1,6 @@
+/* pictures.c - rows of kernels for GPUs. */
+#include "gpu.h"
+
+const ls_kernel ls_gpu_pictures[] = {
+    { 0 },
+};

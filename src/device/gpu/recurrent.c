@@ -1,0 +1,6 @@
+/* recurrent.c - rows of kernels for GPUs. */
+#include "gpu.h"
+
+const ls_kernel ls_gpu_recurrent[] = {
+    { 0 },
+};
