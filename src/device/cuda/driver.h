@@ -78,6 +78,9 @@ enum { CU_LAUNCH_ARGUMENT_BYTES = 4096 }; /* what a kernel's struct may have */
     F(release, cuMemFree_v2, (cu_address at))                                                                \
     F(pin, cuMemHostAlloc, (void **at, size_t bytes, unsigned flags))                                        \
     F(unpin, cuMemFreeHost, (void *at))                                                                      \
+    F(host_register, cuMemHostRegister_v2,                                                                   \
+      (void *at, size_t bytes, unsigned flags)) /* pins the host's own memory; flags 1: portable */          \
+    F(host_unregister, cuMemHostUnregister, (void *at))                                                      \
     F(read, cuMemcpyDtoH_v2, (void *to, cu_address from, size_t bytes))                                      \
     F(copy, cuMemcpyAsync, (cu_address to, cu_address from, size_t bytes, cu_stream s))                      \
     F(fill, cuMemsetD8Async, (cu_address to, unsigned char byte, size_t bytes, cu_stream s))                 \
