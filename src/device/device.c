@@ -33,8 +33,8 @@ static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops,
 /* The device that a name means: NULL is what LOCKSTEP_DEVICE says, else cpu. */
 static ls_status find_device(const ls_device_ops **out, const char *name)
 {
-    static const ls_device_ops *const all[] = { &ls_device_cpu, &ls_device_ref, &ls_device_null,
-                                                &ls_device_emulated };
+    static const ls_device_ops *const all[] = { &ls_device_cpu, &ls_device_cuda, &ls_device_ref,
+                                                &ls_device_null, &ls_device_emulated };
     enum { DEVICES = sizeof all / sizeof *all };
     const char *words[DEVICES], *said = getenv("LOCKSTEP_DEVICE"), *who = "device ";
     if (!name && said && *said) {
@@ -50,8 +50,8 @@ static ls_status find_device(const ls_device_ops **out, const char *name)
     }
     const char *near = ls_nearest_name(name, words, DEVICES);
     return ls_fail(LS_E_UNSUPPORTED,
-                   "%s\"%s\" is not known; there are cpu, ref and, for tests, null and emulated%s%s%s", who,
-                   name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+                   "%s\"%s\" is not known; there are cpu, cuda, ref and, for tests, null and emulated%s%s%s",
+                   who, name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
 ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o)

@@ -83,7 +83,7 @@ typedef struct ls_device_ops {
      * measured. */
     double (*peak)(const ls_arch *arch, ls_dtype type, int threads, int attempts);
     const ls_queue_ops *queue; /* memory and the order of work (device/queue.h) */
-    bool computes; /* false for the device null */
+    bool computes;             /* false for the device null */
 } ls_device_ops;
 
 struct ls_device {
@@ -95,6 +95,7 @@ struct ls_device {
 };
 
 extern const ls_device_ops ls_device_ref, ls_device_cpu, ls_device_null;
+extern const ls_device_ops ls_device_cuda;     /* NVIDIA's GPUs (device/cuda) */
 extern const ls_device_ops ls_device_emulated; /* for tests (device/emulated) */
 /* products and convolutions by oneDNN; ends with a row whose op is NULL; only in builds with oneDNN */
 extern const ls_kernel ls_kernels_onednn[];
@@ -107,7 +108,7 @@ typedef struct ls_device_opts {
 } ls_device_opts;
 #define LS_DEVICE_DEFAULTS .isa = NULL, .threads = 0, .kernels = "own", .elsewhere = false
 
-/* name: "cpu", "ref", "null" or, for tests, "emulated". NULL: what LOCKSTEP_DEVICE names, else "cpu".
+/* name: "cpu", "cuda", "ref", "null" or, for tests, "emulated". NULL: what LOCKSTEP_DEVICE names, else "cpu".
  * LS_E_UNSUPPORTED gives the reason. Local. */
 ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o);
 /* The device, by name, whose bits this one gives for the same arch: "cpu" for "emulated"; others have their

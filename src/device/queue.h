@@ -67,3 +67,4 @@ static inline bool ls_device_apart(const ls_device *d) { return d->ops->queue &&
 
 extern const ls_queue_ops ls_queue_direct;   /* of devices that work in host memory: cpu, ref, null */
 extern const ls_queue_ops ls_queue_emulated; /* of the device emulated */
+extern const ls_queue_ops ls_queue_cuda;     /* of the device cuda */
