@@ -28,6 +28,7 @@ typedef struct ls_cuda_gpu {
     int capability; /* 90: sm_90 */
     int multiprocessors, shared_most;
     size_t memory;
+    int count, ranks; /* how many GPUs there are; how many ranks have this one */
 } ls_cuda_gpu;
 
 /* Opens the driver, once. LS_E_UNSUPPORTED: there is none, or it is too old. */
@@ -35,7 +36,8 @@ ls_status ls_cuda_driver(const cu_driver **out);
 int ls_cuda_driver_version(void); /* 12040: 12.4; 0: it is not open */
 /* A GPU's facts. LS_E_UNSUPPORTED: there is none with this number. */
 ls_status ls_cuda_look(ls_cuda_gpu *out, int ordinal);
-/* The GPU of this process. Constant once it is chosen. */
+/* The GPU of this process, which nobody else in its group has unless LOCKSTEP_CUDA_SHARE=1 (share.c).
+ * Constant once it is chosen. */
 ls_status ls_cuda_gpu_of_process(const ls_cuda_gpu **out);
 /* Makes the GPU's context the calling thread's. LS_E_ARG in a forked process. */
 ls_status ls_cuda_enter(const cu_driver **out);
@@ -43,6 +45,15 @@ ls_status ls_cuda_enter(const cu_driver **out);
 const char *ls_cuda_error(char text[256], cu_result r);
 /* LS_OK, or LS_E_DEVICE with what was called and the driver's words. */
 ls_status ls_cuda_check(cu_result r, const char *what);
+
+/* ---- share.c: which GPU each rank has */
+
+/* *ordinal: the GPU of this process among `n`. LS_E_UNSUPPORTED: there are not enough. */
+ls_status ls_cuda_ordinal(int *ordinal, int n);
+/* LS_E_UNSUPPORTED: another rank of this host has that GPU. */
+ls_status ls_cuda_claim(const ls_cuda_gpu *gpu);
+/* How many ranks a GPU has. */
+int ls_cuda_ranks_each(int n);
 
 /* ---- archs.c */
 extern const ls_arch ls_cuda_archs[]; /* ends with a name NULL */
@@ -109,3 +120,5 @@ ls_status ls_cuda_room(void **out, const ls_device *d, size_t bytes);
 void ls_cuda_release(void *room, size_t bytes);
 ls_status ls_cuda_pinned(void **out, const ls_device *d, size_t bytes);
 void ls_cuda_unpin(void *pinned, size_t bytes);
+ls_status ls_cuda_reach(void *memory, const ls_device *d, size_t bytes);
+void ls_cuda_unreach(void *memory);

@@ -115,14 +115,18 @@ ls_status ls_cuda_driver(const cu_driver **out)
 
 int ls_cuda_driver_version(void) { return own.version; }
 
+static ls_status count(int *n)
+{
+    const cu_result r = own.cu.device_count(n);
+    return r == CU_SUCCESS && *n > 0 ? LS_OK : no_gpu(r == CU_SUCCESS ? CU_NO_DEVICE : r);
+}
+
 static ls_status look(ls_cuda_gpu *out, int ordinal)
 {
     const cu_driver *cu = &own.cu;
     int n = 0, major = 0, minor = 0;
-    *out = (ls_cuda_gpu){ .ordinal = ordinal };
-    const cu_result r = cu->device_count(&n);
-    if (r != CU_SUCCESS || n == 0)
-        return no_gpu(r == CU_SUCCESS ? CU_NO_DEVICE : r);
+    LS_TRY(count(&n));
+    *out = (ls_cuda_gpu){ .ordinal = ordinal, .count = n, .ranks = 1 };
     if (ordinal >= n) {
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
         return ls_fail(
@@ -161,7 +165,12 @@ static ls_status choose_gpu(void)
     LS_TRY(driver_locked());
     if (own.chosen)
         return LS_OK;
-    LS_TRY(look(&own.gpu, 0));
+    int n = 0, ordinal;
+    LS_TRY(count(&n));
+    LS_TRY(ls_cuda_ordinal(&ordinal, n));
+    LS_TRY(look(&own.gpu, ordinal));
+    LS_TRY(ls_cuda_claim(&own.gpu));
+    own.gpu.ranks = ls_cuda_ranks_each(n);
     own.chosen = true;
     return LS_OK;
 }

@@ -1,4 +1,5 @@
 /* memory.c - memory of the GPU, and memory of the host that the GPU can reach. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +12,7 @@ enum { ALIGN = 4096 };
 size_t ls_cuda_memory(const ls_device *d)
 {
     const ls_cuda_gpu *gpu;
-    return d->here && ls_cuda_gpu_of_process(&gpu) == LS_OK ? gpu->memory : 0;
+    return d->here && ls_cuda_gpu_of_process(&gpu) == LS_OK ? gpu->memory / (size_t)gpu->ranks : 0;
 }
 
 /* Rooms whose aligned address is not the one that the driver gave. */
@@ -120,4 +121,22 @@ void ls_cuda_unpin(void *pinned, size_t bytes)
     (void)bytes;
     if (pinned && ls_cuda_enter(&cu) == LS_OK)
         cu->unpin(pinned);
+}
+
+ls_status ls_cuda_reach(void *memory, const ls_device *d, size_t bytes)
+{
+    const cu_driver *cu;
+    char text[32], what[160];
+    (void)d;
+    LS_TRY(ls_cuda_enter(&cu));
+    snprintf(what, sizeof what, "device cuda: %s of memory that ranks share cannot be pinned (ulimit -l)",
+             ls_format_bytes(text, bytes));
+    return ls_cuda_check(cu->host_register(memory, bytes, CU_HOST_ALLOC_PORTABLE), what);
+}
+
+void ls_cuda_unreach(void *memory)
+{
+    const cu_driver *cu;
+    if (ls_cuda_enter(&cu) == LS_OK)
+        cu->host_unregister(memory);
 }

@@ -1,6 +1,7 @@
 /* modules.c - kernels that are ready to be launched. A module is one file of kernels with the text in front
  * of it, compiled and loaded once in a process; it stays to the end. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -46,8 +46,8 @@ struct ls_recording {
     ls_arena arena;
     task *first, **end;
     int n;
-    bool alone;          /* no events in it: it may become a graph */
-    cu_graph_exec graph; /* NULL: its tasks are put in one by one */
+    bool alone; /* no events in it: it may become a graph, in its first replay */
+    cu_graph_exec *graph;
 };
 
 struct ls_event {
@@ -271,8 +271,8 @@ static void discard(ls_recording **r)
     const cu_driver *cu;
     if (!*r)
         return;
-    if ((*r)->graph && ls_cuda_enter(&cu) == LS_OK)
-        cu->graph_exec_destroy((*r)->graph);
+    if ((*r)->graph && *(*r)->graph && ls_cuda_enter(&cu) == LS_OK)
+        cu->graph_exec_destroy(*(*r)->graph);
     ls_arena_release(&(*r)->arena);
     free(*r);
     *r = NULL;
@@ -306,25 +306,24 @@ static ls_status get_ready(const ls_recording *r)
     return s;
 }
 
-static ls_status make_graph(ls_queue *q, ls_recording *r)
+/* What fails when a task is put in, the queue keeps. */
+static void make_graph(ls_queue *q, const ls_recording *r)
 {
     const cu_driver *cu = q->cu;
     cu_graph graph = NULL;
-    LS_TRY(ls_cuda_check(cu->capture(q->stream, CU_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture"));
-    for (const task *t = r->first; t; t = t->next)
-        enter(q, t);
-    const cu_result ended = cu->captured(q->stream, &graph);
-    ls_status s = wait(q, NULL); /* what a task said when it was put in */
-    if (s == LS_OK)
-        s = ls_cuda_check(ended, "cuStreamEndCapture");
-    if (s == LS_OK)
-        s = ls_cuda_check(cu->graph_instantiate(&r->graph, graph, 0), "cuGraphInstantiate");
+    char what[128];
+    snprintf(what, sizeof what, "a graph of %d tasks (LOCKSTEP_CUDA_GRAPHS=0 does without)", r->n);
+    cu_result e = cu->capture(q->stream, CU_CAPTURE_MODE_RELAXED);
+    if (e == CU_SUCCESS) {
+        for (const task *t = r->first; t; t = t->next)
+            enter(q, t);
+        e = cu->captured(q->stream, &graph);
+    }
+    if (e == CU_SUCCESS)
+        e = cu->graph_instantiate(r->graph, graph, 0);
     if (graph)
         cu->graph_destroy(graph);
-    return s == LS_OK
-               ? LS_OK
-               : ls_fail_in(s, "device cuda: a graph of %d tasks (LOCKSTEP_CUDA_GRAPHS=0 does without)",
-                            r->n);
+    check(q, e, -1, what);
 }
 
 static bool wants_graphs(void)
@@ -347,13 +346,14 @@ static ls_status captured(ls_queue *q, ls_recording **out)
     if (s == LS_OK)
         s = get_ready(r);
     if (s == LS_OK && r->alone && r->n && wants_graphs())
-        s = make_graph(q, r);
+        s = ls_sys_have(r->graph = LS_ARENA_NEW(&r->arena, cu_graph_exec));
     if (s != LS_OK)
         discard(&r);
     *out = r;
     return s;
 }
 
+/* A graph whose making failed is made again, which gives the same message. */
 static void replay(ls_queue *q, const ls_recording *r)
 {
     const cu_driver *cu;
@@ -362,7 +362,10 @@ static void replay(ls_queue *q, const ls_recording *r)
     if (ls_cuda_enter(&cu) != LS_OK) {
         fail(q, LS_E_DEVICE, -1, ls_error_message());
     } else if (r->graph) {
-        check(q, cu->graph_launch(r->graph, q->stream), -1, "a graph");
+        if (!*r->graph)
+            make_graph(q, r);
+        if (*r->graph)
+            check(q, cu->graph_launch(*r->graph, q->stream), -1, "a graph");
     } else {
         for (const task *t = r->first; t && !atomic_load(&q->skips); t = t->next)
             enter(q, t);
@@ -448,11 +451,14 @@ static void close_queue(ls_queue **q)
 }
 
 const ls_queue_ops ls_queue_cuda = { .apart = true,
+                                     .compiles = true,
                                      .memory = ls_cuda_memory,
                                      .room = ls_cuda_room,
                                      .release = ls_cuda_release,
                                      .pinned = ls_cuda_pinned,
                                      .unpin = ls_cuda_unpin,
+                                     .reach = ls_cuda_reach,
+                                     .unreach = ls_cuda_unreach,
                                      .open = open_queue,
                                      .close = close_queue,
                                      .run = run,
