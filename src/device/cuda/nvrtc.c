@@ -83,7 +83,7 @@ static const char *first_error(char *log)
 
 static ls_status failed(nvrtc_result r, const ls_arch *arch, const char *name, char *log)
 {
-    if (strstr(log, "builtins") || r == NVRTC_BUILTIN_FAILURE)
+    if (strstr(log, "libnvrtc-builtins") || r == NVRTC_BUILTIN_FAILURE)
         return ls_fail(LS_E_UNSUPPORTED,
                        "device cuda: %s cannot open libnvrtc-builtins.so.%d.%d, which belongs into the same "
                        "folder; install both again (`pip install --force-reinstall nvidia-cuda-nvrtc`): %s",
