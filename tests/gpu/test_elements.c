@@ -58,7 +58,7 @@ static const op_case CASES[] = {
     SUM("parts of rows", 3000, X(3000, 40), 40), SUM("parts of a row", 9000, X(2, 9000), 2, 1),
     SUM("all, in parts", 8000, X(40, 200), 1, 1), SUM("channels of pictures", 2 * 9 * 10, X(2, 33, 9, 10), 33, 1, 1),
     SUM("warps", 100, X(70, 100), 70, 1), SUM("few terms", 3, X(3, 300), 300), SUM("few terms in a row", 5, X(300, 5), 300, 1),
-    SUM("nothing", 1, X(0, 5), 5), SUM("between", 50, X(4, 50, 36), 4, 1, 36), SUM("none", 1, X(4, 5), 4, 5),
+    { .op = "sum_to", .what = "nothing", .n_in = 1, .in = { X(0, 5) }, .attrs = ATTRS(ls_broadcast_attrs, I64S(5)), .compare = COMPARE_EXACT }, SUM("between", 50, X(4, 50, 36), 4, 1, 36), SUM("none", 1, X(4, 5), 4, 5),
     CUMSUM("blocks", 1000, 1, 0, X(3, 1000)), CUMSUM("blocks back", 1000, 1, 1, X(3, 1000)),
     CUMSUM("blocks of columns", 300, 0, 1, X(300, 5)), CUMSUM("columns", 40, 1, 0, X(3, 40, 70)),
     CUMSUM("short rows", 7, 1, 1, X(300, 7)), CUMSUM("a row", 256, 0, 0, X(256)),
