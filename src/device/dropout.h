@@ -16,6 +16,9 @@ typedef struct ls_dropping {
     int64_t count; /* how many they are */
 } ls_dropping;
 
+static inline int32_t ls_dropping_below(double p) { return (int32_t)((1 - p) * 65536 + 0.5); }
+static inline double ls_dropping_scale(double p) { return 1 / (1 - p); }
+
 /* key: the result of random_key. */
 static inline ls_dropping ls_dropping_of(const ls_tensor *key, double p, uint64_t purpose)
 {
@@ -23,8 +26,8 @@ static inline ls_dropping ls_dropping_of(const ls_tensor *key, double p, uint64_
     return (ls_dropping){ .key = ls_rng_key_of((uint64_t)k[0], purpose),
                           .sample = (uint64_t)k[1],
                           .apart = (uint64_t)k[2],
-                          .below = (int32_t)((1 - p) * 65536 + 0.5),
-                          .scale = 1 / (1 - p) };
+                          .below = ls_dropping_below(p),
+                          .scale = ls_dropping_scale(p) };
 }
 
 /* at: the box of x [samples, ..]; NULL: x is whole. */
