@@ -1,22 +1,33 @@
-/* conv.c - convolution for GPUs (kernels/conv*.cu): as products of matrices, or directly where a group has few
- * result channels. Which of them depends on channels alone, so an image's results do not depend on others. */
+/* conv.c - convolution for GPUs (kernels/conv*.cu): as products of matrices, or directly where a group has
+ * few result channels. Which of them depends on channels alone, so an image's results do not depend on
+ * others. */
 #include "gpu.h"
 #include "pictures.h"
 #include "device/conv.h"
 #include "kernels/conv.h"
 
 enum {
-    FEW = 8,         /* result channels of a group: computed directly */
-    BUSY = 264,      /* blocks that keep a large GPU busy: two for each of 132 multiprocessors */
-    TILE_COLUMNS = 128,
-    PACK = 32 /* lines of the tiles of conv_pack */
+    FEW = 8,    /* result channels of a group: computed directly */
+    BUSY = 264, /* blocks that keep a large GPU busy: two for each of 132 multiprocessors */
+    TILE_COLUMNS = 128
 };
 
 static int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-/* channels of a tile of the product, and products of a slice of its sums */
+/* Channels of a tile of a product, and products that are added to its sums at once. */
 static int64_t tile_of(int64_t channels) { return channels <= 64 ? 64 : 128; }
 static int64_t slice_of(const ls_tensor *x) { return x->type.dtype == LS_F32 ? 16 : 32; }
+static bool aligned(const ls_tensor *t) { return (uintptr_t)t->data % 16 == 0; }
+enum { PRODUCT_TEXT = 256 };
+/* The text in front of a file that includes product.h. */
+static void product_text(char text[PRODUCT_TEXT], const ls_tensor *x, int64_t tile, bool whole)
+{
+    snprintf(text, PRODUCT_TEXT,
+             "#define ELEMENT %s\n#define MULTIPLY %s\n#define TILE_M %d\n#define TILE_N %d\n"
+             "#define TILE_K %d\n#define WARPS_M 2\n#define WARPS_N 4\n#define STAGES 3\n#define WHOLE %d\n",
+             ls_gpu_type(x), x->type.dtype == LS_F32 ? "MULTIPLY_FMA" : "MULTIPLY_MMA", (int)tile,
+             TILE_COLUMNS, (int)slice_of(x), (int)whole);
+}
 
 static conv_sizes sizes_of(const ls_kernel_args *a, ls_conv_kind kind)
 {
@@ -112,17 +123,19 @@ static int64_t packed_bytes(const ls_kernel_args *a, const conv_args *p)
 
 static void multiply(const ls_kernel_args *a, conv_args p)
 {
-    char before[96];
+    char before[32], text[PRODUCT_TEXT];
     const int64_t tile = tile_of(p.back ? p.c.cg : p.c.og), phases = p.phases_h * p.phases_w;
     p.source = of(&a->in[0]);
     p.w = of(&a->in[1]);
     p.to = of(&a->out[0]);
     p.packed = ls_gpu_at(a->workspace);
     p.taps = p.packed + (at)packed_bytes(a, &p);
-    snprintf(before, sizeof before, "#define X %s\n#define TILE_M %d\n", ls_gpu_type(&a->in[0]), (int)tile);
-    launch(a, "conv.cu", "conv_pack", before,
-           phases * p.c.groups * ls_gpu_blocks(p.depth, PACK) * (p.m_padded / PACK), &p, sizeof p);
-    launch(a, "conv.cu", "conv", before,
+    snprintf(before, sizeof before, "#define X %s\n", ls_gpu_type(&a->in[0]));
+    product_text(text, &a->in[0], tile,
+                 p.phases_h * p.phases_w == 1 && p.rows * p.columns % 8 == 0 && aligned(&a->out[0]));
+    launch(a, "conv_pack.cu", "conv_pack", before,
+           phases * p.c.groups * ls_gpu_blocks(p.depth, CONV_PACK) * (p.m_padded / CONV_PACK), &p, sizeof p);
+    launch(a, "conv.cu", "conv", text,
            phases * p.c.groups * (p.m_padded / tile) *
                ls_gpu_blocks(p.c.n * p.rows * p.columns, TILE_COLUMNS),
            &p, sizeof p);
@@ -131,8 +144,7 @@ static void multiply(const ls_kernel_args *a, conv_args p)
 static size_t product_bytes(const ls_kernel_args *a, bool back)
 {
     const conv_args p = product_of(a, back);
-    return (size_t)(packed_bytes(a, &p) +
-                    p.phases_h * p.phases_w * p.depth * (int64_t)sizeof(conv_tap));
+    return (size_t)(packed_bytes(a, &p) + p.phases_h * p.phases_w * p.depth * (int64_t)sizeof(conv_tap));
 }
 
 void ls_gpu_conv2d(const ls_kernel_args *a) /* x, w, bias? -> y */
@@ -159,8 +171,7 @@ void ls_gpu_conv2d_dx(const ls_kernel_args *a) /* dy, w -> dx */
         multiply(a, p);
     else
         direct(a, "conv_direct_dx",
-               &(conv_direct_args){
-                   .c = p.c, .y = of(&a->in[0]), .w = of(&a->in[1]), .x = of(&a->out[0]) },
+               &(conv_direct_args){ .c = p.c, .y = of(&a->in[0]), .w = of(&a->in[1]), .x = of(&a->out[0]) },
                ls_gpu_blocks(ls_gpu_count(&a->out[0].type), CONV_THREADS));
 }
 size_t ls_gpu_conv2d_dx_workspace(const ls_kernel_args *a)
@@ -181,11 +192,16 @@ static parts parts_for(int64_t blocks, int64_t images)
     return (parts){ blocks, each, ls_gpu_blocks(images, each) };
 }
 
-static parts kernel_parts(const conv_sizes *c)
+/* (f32 with tiles of 128 x 128 has more sums and operands than registers) */
+static int64_t kernel_tile(const ls_tensor *x, const conv_sizes *c)
+{
+    return x->type.dtype == LS_F32 ? 64 : tile_of(c->og);
+}
+static parts kernel_parts(const ls_tensor *x, const conv_sizes *c)
 {
     const int64_t columns = c->cg * c->kh * c->kw;
     return parts_for(c->og <= FEW ? c->o * columns
-                                  : c->groups * ls_gpu_blocks(c->og, tile_of(c->og)) *
+                                  : c->groups * ls_gpu_blocks(c->og, kernel_tile(x, c)) *
                                         ls_gpu_blocks(columns, TILE_COLUMNS),
                      c->n);
 }
@@ -206,32 +222,26 @@ static void add_parts(const ls_kernel_args *a, at from, int64_t n, const ls_tens
 void ls_gpu_conv2d_dw(const ls_kernel_args *a) /* dy, x -> dw, db? */
 {
     const conv_sizes c = sizes_of(a, LS_CONV_DW);
-    const parts p = kernel_parts(&c), b = parts_for(c.o, c.n);
+    const parts p = kernel_parts(&a->in[0], &c), b = parts_for(c.o, c.n);
     const at sums = ls_gpu_at(a->workspace), bias_sums = sums + (at)part_bytes(&c, p);
-    char before[96];
-    snprintf(before, sizeof before, "#define X %s\n#define TILE_M %d\n", ls_gpu_type(&a->in[0]),
-             (int)tile_of(c.og));
+    char text[PRODUCT_TEXT];
+    product_text(text, &a->in[0], kernel_tile(&a->in[0], &c),
+                 c.oh * c.ow * (int64_t)ls_dtype_size(a->in[0].type.dtype) % 16 == 0 && aligned(&a->in[0]));
     if (c.og > FEW)
-        launch(a, "conv_dw.cu", "conv_dw", before, p.blocks * p.n,
-               &(conv_dw_args){ .c = c,
-                                .dy = of(&a->in[0]),
-                                .x = of(&a->in[1]),
-                                .parts = sums,
-                                .part_images = p.images },
+        launch(a, "conv_dw.cu", "conv_dw", text, p.blocks * p.n,
+               &(conv_dw_args){
+                   .c = c, .dy = of(&a->in[0]), .x = of(&a->in[1]), .parts = sums, .part_images = p.images },
                sizeof(conv_dw_args));
     else
         direct(a, "conv_direct_dw",
-               &(conv_direct_args){ .c = c,
-                                    .y = of(&a->in[0]),
-                                    .x = of(&a->in[1]),
-                                    .parts = sums,
-                                    .part_images = p.images },
+               &(conv_direct_args){
+                   .c = c, .y = of(&a->in[0]), .x = of(&a->in[1]), .parts = sums, .part_images = p.images },
                p.blocks * p.n);
     add_parts(a, sums, p.n, &a->out[0]);
     if (a->n_out < 2 || !ls_gpu_present(&a->out[1]))
         return;
-    snprintf(before, sizeof before, "#define X %s\n", ls_gpu_type(&a->in[0]));
-    launch(a, "conv_direct.cu", "conv_bias", before, b.blocks * b.n,
+    snprintf(text, sizeof text, "#define X %s\n", ls_gpu_type(&a->in[0]));
+    launch(a, "conv_direct.cu", "conv_bias", text, b.blocks * b.n,
            &(conv_bias_args){ .dy = of(&a->in[0]),
                               .parts = bias_sums,
                               .images = c.n,
@@ -244,6 +254,6 @@ void ls_gpu_conv2d_dw(const ls_kernel_args *a) /* dy, x -> dw, db? */
 size_t ls_gpu_conv2d_dw_workspace(const ls_kernel_args *a)
 {
     const conv_sizes c = sizes_of(a, LS_CONV_DW);
-    return (size_t)(part_bytes(&c, kernel_parts(&c)) +
+    return (size_t)(part_bytes(&c, kernel_parts(&a->in[0], &c)) +
                     parts_for(c.o, c.n).n * c.o * (int64_t)sizeof(float));
 }

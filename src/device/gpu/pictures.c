@@ -124,7 +124,9 @@ const ls_kernel ls_gpu_pictures[] = {
     { "resize2d", resize2d, .supports = ls_gpu_no_f64 },
     { "resize2d_grad", resize2d_grad, .supports = ls_gpu_no_f64 },
     { "conv2d", ls_gpu_conv2d, .workspace = ls_gpu_conv2d_workspace, .supports = ls_gpu_conv_supports },
-    { "conv2d_dx", ls_gpu_conv2d_dx, .workspace = ls_gpu_conv2d_dx_workspace, .supports = ls_gpu_conv_supports },
-    { "conv2d_dw", ls_gpu_conv2d_dw, .workspace = ls_gpu_conv2d_dw_workspace, .supports = ls_gpu_conv_supports },
+    { "conv2d_dx", ls_gpu_conv2d_dx, .workspace = ls_gpu_conv2d_dx_workspace,
+      .supports = ls_gpu_conv_supports },
+    { "conv2d_dw", ls_gpu_conv2d_dw, .workspace = ls_gpu_conv2d_dw_workspace,
+      .supports = ls_gpu_conv_supports },
     { 0 },
 };

@@ -1,4 +1,4 @@
-/* conv.h - the arguments of conv.cu, conv_direct.cu and conv_dw.cu. */
+/* conv.h - the arguments of conv.cu, conv_pack.cu, conv_dw.cu and conv_direct.cu. */
 #pragma once
 #include "types.h"
 
@@ -30,13 +30,14 @@ typedef struct conv_sum_args {
     i64 n_parts, count;
 } conv_sum_args;
 
-/* What conv.cu and conv_dw.cu need to find the elements of a picture that a kernel element meets: position
- * (row, column) of channel k's plane is row_of_the_result + row, and so on; element: from there. */
+/* Which element of the source product number k of a sum reads: `element` elements behind the one that belongs
+ * to the result, in a line `row` below its line, and so on. */
 typedef struct conv_tap {
     i64 element;
     i32 row, column;
 } conv_tap;
-#define CONV_NOWHERE (-(1 << 30)) /* a row that no picture has */
+#define CONV_NOWHERE (-(1 << 30)) /* a line that no picture has */
+enum { CONV_PACK = 32 };          /* lines of the tiles of conv_pack */
 
 /* conv.cu: y of x (back 0), or dx of dy (back 1). A phase is the positions of dx that are equal modulo the
  * stride: the same kernel elements meet each of them. y has one phase. */
@@ -47,12 +48,12 @@ typedef struct conv_args {
     at taps;   /* conv_tap [phases][depth] */
     i64 back, phases_h, phases_w;
     i64 tap_step_h, tap_step_w; /* from a kernel element of a phase to the next */
-    i64 depth;                  /* products in a sum, with zeros behind them; a multiple of the slice */
-    i64 m_padded;               /* result channels of a group, with zeros; a multiple of the tile */
+    i64 depth;                  /* products in a sum, with zeros behind them; a multiple of TILE_K */
+    i64 m_padded;               /* result channels of a group, with zeros; a multiple of TILE_M */
     i64 rows, columns;          /* results of a phase: at most, in each picture */
 } conv_args;
 
-/* conv_dw.cu: parts f32 [parts][o * cg * kh * kw] */
+/* conv_dw.cu: parts, f32 [parts][o * cg * kh * kw] */
 typedef struct conv_dw_args {
     conv_sizes c;
     at dy, x, parts;

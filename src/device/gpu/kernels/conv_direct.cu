@@ -1,6 +1,7 @@
 /* conv_direct.cu - convolution and its gradients where a group has few result channels, so that a matrix
  * product would be empty for the most part (a kernel for each channel): a thread computes one element, and
- * for the kernel's gradient a block one element of a part. And sums of parts. The host defines X, the type. */
+ * for the kernel's gradient a block one element of a part. And sums of parts. The host defines X, the type.
+ */
 #include "place.h"
 #include "conv.h"
 

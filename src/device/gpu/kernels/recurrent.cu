@@ -56,8 +56,8 @@ DEVICE void multiply(const recurrent_args *a, recurrent_shared *s, const cell *c
         const int lane = THREAD % RECURRENT_SLICE, warp = THREAD / RECURRENT_SLICE,
                   warps = RECURRENT_THREADS / RECURRENT_SLICE;
         for (int r = warp; r < RECURRENT_ROWS; r += warps)
-            s->state[r][lane] =
-                b0 + r < a->batch && first + lane < H ? state_before(a, b0 + r, first + lane) : 0;
+            s->state[r][lane] = b0 + r < a->batch && first + lane < H ? state_before(a, b0 + r, first + lane)
+                                                                      : 0;
         for (int r = warp; r < GATES * RECURRENT_UNITS; r += warps) {
             const i64 u = u0 + r % RECURRENT_UNITS;
             s->w[r][lane] = u < H && first + lane < H
@@ -83,11 +83,11 @@ DEVICE float multiply_back(const recurrent_args *a, recurrent_shared *s, const c
     for (i64 first = 0; first < rows; first += RECURRENT_SLICE) {
         const int lane = THREAD % RECURRENT_SLICE;
         for (int r = THREAD / RECURRENT_SLICE; r < RECURRENT_ROWS; r += RECURRENT_THREADS / RECURRENT_SLICE)
-            s->state[r][lane] =
-                b0 + r < a->batch && first + lane < rows ? dz[(b0 + r) * rows + first + lane] : 0;
+            s->state[r][lane] = b0 + r < a->batch && first + lane < rows ? dz[(b0 + r) * rows + first + lane]
+                                                                         : 0;
         for (int r = c->row; r < RECURRENT_SLICE; r += RECURRENT_ROWS)
-            s->w[c->column][r] =
-                c->u < H && first + r < rows ? LOAD(X, w, (first + r) * H + u0 + c->column) : 0;
+            s->w[c->column][r] = c->u < H && first + r < rows ? LOAD(X, w, (first + r) * H + u0 + c->column)
+                                                              : 0;
         BARRIER();
         for (int i = 0; i < RECURRENT_SLICE; i++)
             sum = fma_(s->w[c->column][i], s->state[c->row][i], sum);
