@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "support/support.h"
 
 /* Says what is wrong and goes on, so that one run shows everything; the test fails at its end. */
@@ -99,6 +100,8 @@ typedef struct run {
     layout l;
     int inplace;              /* input that output 0 overwrites, or -1 */
     const ls_kernel *strides; /* whose rows_in, any_in, rows_out say what may be strided */
+    ls_dtype data;
+    const char *how; /* what is extreme */
     char label[400];
 } run;
 
@@ -227,6 +230,31 @@ static const ls_kernel *kernel_of(const ls_device *d, const run *r)
     return k;
 }
 
+/* LS_TEST_BITS=FILE: a line for each result, with a hash of its bits (any NaN counts as the same), so that
+ * two machines can be compared. */
+static void keep_bits(const run *r, const ls_tensor *out)
+{
+    const char *path = getenv("LS_TEST_BITS");
+    FILE *f = path && *path ? fopen(path, "a") : NULL;
+    if (!f)
+        return;
+    uint64_t h = 0;
+    for (int o = 0; o < r->n_out; o++) {
+        const size_t size = ls_dtype_size(out[o].type.dtype);
+        for (int64_t i = 0; i < ls_type_count(&out[o].type); i++)
+            h = isnan(element_get(&out[o], i))
+                    ? ls_hash64_more(h, "nan", 3)
+                    : ls_hash64_more(h, (const char *)out[o].data + (size_t)i * size, size);
+    }
+    fprintf(f, "%s", r->c->op);
+    for (int j = 0; j < r->c->n_in; j++)
+        for (int d = 0; d < r->in[j].type.ndim; d++)
+            fprintf(f, d ? "x%lld" : " %lld", (long long)r->in[j].type.dims[d]);
+    fprintf(f, " %s %s%s %s %016llx\n", r->c->what ? r->c->what : "", r->how, *r->how ? "," : "",
+            ls_dtype_name(r->data), (unsigned long long)h);
+    fclose(f);
+}
+
 static void check_layout(const ls_device *cpu, run *r)
 {
     const ls_device ref = { .ops = &ls_device_ref, .threads = 1 };
@@ -243,6 +271,8 @@ static void check_layout(const ls_device *cpu, run *r)
                 same_bits(r, d.threads == 2 ? "with 2 threads" : "with 3 threads", o, &one[o], &got[o]);
         if (d.threads > 1)
             case_free(r->n_out, got);
+        else if (r->l == CONTIGUOUS)
+            keep_bits(r, one);
     }
     if (r->l == CONTIGUOUS && r->inplace < 0) /* written over an input: the same bits */
         for (r->inplace = 0; r->inplace < r->c->n_in; r->inplace++)
@@ -289,10 +319,11 @@ int kernel_check(const ls_device *cpu, const op_case *c, ls_dtype data, case_ext
 {
     ls_tensor in[CASE_MAX_IN];
     case_inputs(c, data, extreme, 11, in);
-    run r = { .c = c, .in = in, .inplace = -1 };
+    run r = { .c = c, .in = in, .inplace = -1, .data = data };
     r.n_out = case_outputs(c, in, r.out_type);
     const char *how = (const char *const[]){ "", ", special values", ", wide range",
                                              ", large values" }[extreme];
+    r.how = how + 2 * (*how != 0);
     const int n = snprintf(r.label, sizeof r.label, "%s%s%s%s, %s, %s%s", c->op,
                            c->what && *c->what ? " (" : "", c->what ? c->what : "",
                            c->what && *c->what ? ")" : "", ls_dtype_name(data), cpu->arch->name, how);
