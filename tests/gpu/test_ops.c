@@ -76,6 +76,9 @@ static void every_kernel_agrees_with_ref(void **state)
 
 int main(void)
 {
+    /* "LOCKSTEP_CUDA_LIBRARIES=" is for a real GPU */
+    setenv("LOCKSTEP_CUDA_LIBRARIES", LS_TEST_SHIMS, 0);
+    setenv("LOCKSTEP_KERNEL_CACHE", LS_TEST_KERNELS, 0);
     static ls_dtype types[] = { LS_F32, LS_BF16, LS_F16 };
     const struct CMUnitTest tests[] = {
         { "f32", every_kernel_agrees_with_ref, NULL, NULL, &types[0] },

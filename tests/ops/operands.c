@@ -1,5 +1,6 @@
 /* operands.c - makes, fills and reads the operands of a case; runs one op on one device. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

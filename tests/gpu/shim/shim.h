@@ -76,6 +76,9 @@ extern _Thread_local bool shim_in_host_function;
 /* What lies at an address: device memory, pinned memory, or the host's own. *left: bytes from there on. */
 typedef enum shim_kind { SHIM_NOWHERE, SHIM_DEVICE, SHIM_PINNED, SHIM_PAGEABLE } shim_kind;
 shim_kind shim_find(uint64_t address, size_t *left);
+/* Variables of a module count as device memory. */
+void shim_add_global(uint64_t at, size_t bytes, const void *owner);
+void shim_drop_globals(const void *owner);
 static inline void *shim_host(uint64_t address) { return (void *)(uintptr_t)(address & ~EMULATED_DEVICE); }
 
 struct cu_function_st {

@@ -1,7 +1,7 @@
-/* streams.c - streams, events, captures and launches of the shim's libcuda.so.1. Each stream is a thread,
+/* streams.c - streams, events and launches of the shim's libcuda.so.1. Each stream is a thread,
  * which waits for a drawn time in front of some tasks, so wrong order shows. An event counts its records. */
 #define _GNU_SOURCE
-#include "shim.h"
+#include "streams.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -12,73 +12,8 @@
 #define DECLARE(field, symbol, arguments) EXPORT cu_result symbol arguments;
 CU_FUNCTIONS(DECLARE)
 
-struct cu_event_st {
-    uint64_t recorded, happened; /* tickets: of the latest record, and of the latest that was reached */
-    struct timespec when;
-    int uses; /* the caller's, and those of tasks */
-    bool destroyed;
-    struct cu_event_st *next;
-};
-
-typedef enum kind { KERNEL, COPY, FILL, HOST, RECORD, AWAIT, GRAPH } kind;
-typedef struct task {
-    kind kind;
-    const emulated_kernel *kernel;
-    long long blocks;
-    bool faults;
-    uint64_t to, from;
-    size_t bytes;
-    int byte;
-    cu_host_function run;
-    void *context;
-    cu_event event;
-    uint64_t ticket;
-    cu_graph_exec graph;
-    struct task *next;
-    _Alignas(16) char args[]; /* of a kernel */
-} task;
-
-struct cu_graph_st {
-    task *first, **end;
-    int uses;
-    struct cu_graph_st *next;
-};
-struct cu_graph_exec_st {
-    struct cu_graph_st *graph;
-    int uses;
-    bool destroyed;
-    struct cu_graph_exec_st *next;
-};
-
-struct cu_stream_st {
-    pthread_t thread;
-    task *first, **end;
-    bool works, ends;
-    cu_graph capture; /* NULL: it does not capture */
-    bool invalid;     /* what it captures */
-    uint64_t drawn, number, launched;
-    struct cu_stream_st *next;
-};
-
-static cu_stream streams;
+cu_stream shim_streams;
 static cu_event events;
-static cu_graph graphs;
-static cu_graph_exec execs;
-
-#define IS_LIVE(list, x)              \
-    (__extension__({                  \
-        __typeof__(list) item = list; \
-        while (item && item != (x))   \
-            item = item->next;        \
-        item != NULL;                 \
-    }))
-#define UNLINK(list, x)                   \
-    do {                                  \
-        __typeof__(list) *link = &(list); \
-        while (*link != (x))              \
-            link = &(*link)->next;        \
-        *link = (x)->next;                \
-    } while (0)
 
 static uint64_t draw(uint64_t *state)
 {
@@ -90,30 +25,11 @@ static uint64_t draw(uint64_t *state)
 
 /* ---- what a stream's thread does (under the lock, but for the work itself) */
 
-static void free_task(task *t)
+void shim_free_task(task *t)
 {
     if (t->event && --t->event->uses == 0)
         free(t->event);
     free(t);
-}
-
-static void drop_graph(cu_graph g)
-{
-    if (--g->uses)
-        return;
-    for (task *t = g->first, *after; t; t = after) {
-        after = t->next;
-        free_task(t);
-    }
-    free(g);
-}
-
-static void drop_exec(cu_graph_exec e)
-{
-    if (--e->uses)
-        return;
-    drop_graph(e->graph);
-    free(e);
 }
 
 static void wait_drawn(cu_stream s)
@@ -151,7 +67,7 @@ static void run_task(cu_stream s, task *t)
     if (t->kind == GRAPH) {
         for (task *each = t->graph->graph->first; each; each = each->next)
             run_task(s, each);
-        drop_exec(t->graph);
+        shim_drop_exec(t->graph);
     } else if (t->kind == RECORD) {
         cu_event e = t->event;
         shim_release(e);
@@ -189,7 +105,7 @@ static void *stream_main(void *p)
             s->end = &s->first;
         s->works = true;
         run_task(s, t);
-        free_task(t);
+        shim_free_task(t);
         s->works = false;
         shim_release(s);
         if (!s->first)
@@ -201,8 +117,7 @@ static void *stream_main(void *p)
 
 /* ---- putting in */
 
-/* NULL: *r says why. */
-static task *new_task(kind k, size_t arg_bytes)
+task *shim_new_task(kind k, size_t arg_bytes)
 {
     task *t = calloc(1, sizeof *t + arg_bytes);
     if (!t)
@@ -211,7 +126,7 @@ static task *new_task(kind k, size_t arg_bytes)
     return t;
 }
 
-static cu_result put(cu_stream s, task *t)
+cu_result shim_put(cu_stream s, task *t)
 {
     if (s->capture) {
         *s->capture->end = t;
@@ -225,17 +140,7 @@ static cu_result put(cu_stream s, task *t)
     return CU_SUCCESS;
 }
 
-#define ENTER_STREAM(s)                                                                                 \
-    do {                                                                                                \
-        ENTER();                                                                                        \
-        if (!IS_LIVE(streams, s))                                                                       \
-            return shim_leave(WRONG((s) ? CU_INVALID_HANDLE : CU_INVALID_VALUE,                         \
-                                    (s) ? "the stream was destroyed" : "the NULL stream is not used")); \
-        if ((s)->invalid)                                                                               \
-            return shim_leave(901);                                                                     \
-    } while (0)
-
-static cu_result not_in_capture(const char *function, cu_stream s, const char *what)
+cu_result shim_not_in_capture(const char *function, cu_stream s, const char *what)
 {
     s->invalid = true;
     return shim_wrong(CU_STREAM_CAPTURE_UNSUPPORTED, function, "while the stream captures: %s", what);
@@ -249,7 +154,7 @@ static cu_result check_range(const char *function, cu_stream s, uint64_t at, siz
         return shim_wrong(CU_INVALID_VALUE, function, "%zu bytes at %#llx are not within an allocation",
                           bytes, (unsigned long long)at);
     if (where == SHIM_PAGEABLE && s->capture)
-        return not_in_capture(function, s, "a copy of memory that is not pinned");
+        return shim_not_in_capture(function, s, "a copy of memory that is not pinned");
     return CU_SUCCESS;
 }
 
@@ -261,11 +166,11 @@ cu_result cuMemcpyAsync(cu_address to, cu_address from, size_t bytes, cu_stream 
         r = check_range(__func__, s, from, bytes);
     if (r != CU_SUCCESS || !bytes)
         return shim_leave(r);
-    task *t = new_task(COPY, 0);
+    task *t = shim_new_task(COPY, 0);
     t->to = to;
     t->from = from;
     t->bytes = bytes;
-    return shim_leave(put(s, t));
+    return shim_leave(shim_put(s, t));
 }
 
 cu_result cuMemsetD8Async(cu_address to, unsigned char byte, size_t bytes, cu_stream s)
@@ -276,11 +181,11 @@ cu_result cuMemsetD8Async(cu_address to, unsigned char byte, size_t bytes, cu_st
     if (bytes && ((where != SHIM_DEVICE && where != SHIM_PINNED) || left < bytes))
         return shim_leave(WRONG(CU_INVALID_VALUE, "%zu bytes at %#llx are not within an allocation", bytes,
                                 (unsigned long long)to));
-    task *t = new_task(FILL, 0);
+    task *t = shim_new_task(FILL, 0);
     t->to = to;
     t->byte = byte;
     t->bytes = bytes;
-    return shim_leave(put(s, t));
+    return shim_leave(shim_put(s, t));
 }
 
 cu_result cuLaunchHostFunc(cu_stream s, cu_host_function f, void *context)
@@ -288,10 +193,10 @@ cu_result cuLaunchHostFunc(cu_stream s, cu_host_function f, void *context)
     ENTER_STREAM(s);
     if (!f)
         return shim_leave(WRONG(CU_INVALID_VALUE, "no function"));
-    task *t = new_task(HOST, 0);
+    task *t = shim_new_task(HOST, 0);
     t->run = f;
     t->context = context;
-    return shim_leave(put(s, t));
+    return shim_leave(shim_put(s, t));
 }
 
 cu_result cuLaunchKernel(cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
@@ -317,15 +222,15 @@ cu_result cuLaunchKernel(cu_function f, unsigned grid_x, unsigned grid_y, unsign
                                 k->shared, shared_bytes));
     if (k->args > CU_LAUNCH_ARGUMENT_BYTES || !arguments || !arguments[0] || extra)
         return shim_leave(WRONG(CU_INVALID_VALUE, "%s: its %zu bytes of arguments", k->name, k->args));
-    task *t = new_task(KERNEL, k->args);
+    task *t = shim_new_task(KERNEL, k->args);
     t->kernel = k;
     t->blocks = grid_x;
     t->faults = (int64_t)++shim.launches == shim.set.launch;
     memcpy(t->args, arguments[0], k->args);
-    return shim_leave(put(s, t));
+    return shim_leave(shim_put(s, t));
 }
 
-/* ---- streams */
+/* ---- shim_streams */
 
 cu_result cuStreamCreate(cu_stream *out, unsigned flags)
 {
@@ -341,12 +246,12 @@ cu_result cuStreamCreate(cu_stream *out, unsigned flags)
     s->end = &s->first;
     s->number = ++shim.streams;
     s->drawn = shim.set.seed * 7919 + s->number;
-    s->next = streams;
+    s->next = shim_streams;
     if (pthread_create(&s->thread, NULL, stream_main, s)) {
         free(s);
         return shim_leave(CU_OUT_OF_MEMORY);
     }
-    streams = s;
+    shim_streams = s;
     shim.live_streams++;
     *out = s;
     return shim_leave(CU_SUCCESS);
@@ -355,7 +260,7 @@ cu_result cuStreamCreate(cu_stream *out, unsigned flags)
 cu_result cuStreamDestroy_v2(cu_stream s)
 {
     ENTER_STREAM(s);
-    UNLINK(streams, s);
+    UNLINK(shim_streams, s);
     s->ends = true;
     shim_changed();
     shim.live_streams--;
@@ -369,7 +274,7 @@ cu_result cuStreamSynchronize(cu_stream s)
 {
     ENTER_STREAM(s);
     if (s->capture)
-        return shim_leave(not_in_capture(__func__, s, "a wait for it"));
+        return shim_leave(shim_not_in_capture(__func__, s, "a wait for it"));
     while ((s->first || s->works) && !shim.failed)
         shim_wait();
     shim_acquire(s);
@@ -412,12 +317,12 @@ cu_result cuEventRecord(cu_event e, cu_stream s)
     if (!IS_LIVE(events, e))
         return shim_leave(WRONG(CU_INVALID_HANDLE, "no event, or it was destroyed"));
     if (s->capture)
-        return shim_leave(not_in_capture(__func__, s, "an event (the shim's graphs have none)"));
-    task *t = new_task(RECORD, 0);
+        return shim_leave(shim_not_in_capture(__func__, s, "an event (the shim's graphs have none)"));
+    task *t = shim_new_task(RECORD, 0);
     t->event = e;
     t->ticket = ++e->recorded;
     e->uses++;
-    return shim_leave(put(s, t));
+    return shim_leave(shim_put(s, t));
 }
 
 cu_result cuStreamWaitEvent(cu_stream s, cu_event e, unsigned flags)
@@ -426,14 +331,14 @@ cu_result cuStreamWaitEvent(cu_stream s, cu_event e, unsigned flags)
     if (!IS_LIVE(events, e) || flags)
         return shim_leave(WRONG(CU_INVALID_HANDLE, "no event, or it was destroyed, or flags %u", flags));
     if (s->capture)
-        return shim_leave(not_in_capture(__func__, s, "an event (the shim's graphs have none)"));
+        return shim_leave(shim_not_in_capture(__func__, s, "an event (the shim's graphs have none)"));
     if ((int64_t)++shim.awaits == shim.set.skip)
         return shim_leave(CU_SUCCESS);
-    task *t = new_task(AWAIT, 0);
+    task *t = shim_new_task(AWAIT, 0);
     t->event = e;
     t->ticket = e->recorded;
     e->uses++;
-    return shim_leave(put(s, t));
+    return shim_leave(shim_put(s, t));
 }
 
 cu_result cuEventElapsedTime(float *milliseconds, cu_event from, cu_event to)
@@ -445,97 +350,5 @@ cu_result cuEventElapsedTime(float *milliseconds, cu_event from, cu_event to)
         return shim_leave(CU_NOT_READY);
     *milliseconds = (float)((double)(to->when.tv_sec - from->when.tv_sec) * 1e3 +
                             (double)(to->when.tv_nsec - from->when.tv_nsec) * 1e-6);
-    return shim_leave(CU_SUCCESS);
-}
-
-/* ---- captures and graphs */
-
-cu_result cuStreamBeginCapture_v2(cu_stream s, int mode)
-{
-    ENTER_STREAM(s);
-    if (s->capture || mode < 0 || mode > 2)
-        return shim_leave(WRONG(CU_INVALID_VALUE, "the stream captures already, or mode %d", mode));
-    cu_graph g = calloc(1, sizeof *g);
-    if (!g)
-        return shim_leave(CU_OUT_OF_MEMORY);
-    g->end = &g->first;
-    g->uses = 1;
-    s->capture = g;
-    return shim_leave(CU_SUCCESS);
-}
-
-cu_result cuStreamEndCapture(cu_stream s, cu_graph *out)
-{
-    ENTER();
-    if (!IS_LIVE(streams, s) || !s->capture)
-        return shim_leave(WRONG(CU_INVALID_VALUE, "the stream does not capture"));
-    cu_graph g = s->capture;
-    s->capture = NULL;
-    *out = NULL;
-    if (s->invalid) {
-        s->invalid = false;
-        drop_graph(g);
-        return shim_leave(901);
-    }
-    g->next = graphs;
-    graphs = g;
-    shim.live_graphs++;
-    *out = g;
-    return shim_leave(CU_SUCCESS);
-}
-
-cu_result cuGraphDestroy(cu_graph g)
-{
-    ENTER();
-    if (!IS_LIVE(graphs, g))
-        return shim_leave(WRONG(CU_INVALID_HANDLE, "no graph, or it was destroyed"));
-    UNLINK(graphs, g);
-    shim.live_graphs--;
-    drop_graph(g);
-    return shim_leave(CU_SUCCESS);
-}
-
-cu_result cuGraphInstantiateWithFlags(cu_graph_exec *out, cu_graph g, unsigned long long flags)
-{
-    ENTER();
-    if (!IS_LIVE(graphs, g) || flags)
-        return shim_leave(WRONG(CU_INVALID_HANDLE, "no graph, or it was destroyed, or flags %llu", flags));
-    cu_graph_exec e = calloc(1, sizeof *e);
-    if (!e)
-        return shim_leave(CU_OUT_OF_MEMORY);
-    e->graph = g;
-    g->uses++;
-    e->uses = 1;
-    e->next = execs;
-    execs = e;
-    shim.live_graphs++;
-    *out = e;
-    return shim_leave(CU_SUCCESS);
-}
-
-cu_result cuGraphLaunch(cu_graph_exec e, cu_stream s)
-{
-    ENTER_STREAM(s);
-    if (!IS_LIVE(execs, e))
-        return shim_leave(WRONG(CU_INVALID_HANDLE, "no graph, or it was destroyed"));
-    if (s->capture)
-        return shim_leave(not_in_capture(__func__, s, "another graph"));
-    task *t = new_task(GRAPH, 0);
-    t->graph = e;
-    e->uses++;
-    for (const task *each = e->graph->first; each; each = each->next)
-        if (each->kind == KERNEL)
-            shim.launches++;
-    return shim_leave(put(s, t));
-}
-
-cu_result cuGraphExecDestroy(cu_graph_exec e)
-{
-    ENTER();
-    if (!IS_LIVE(execs, e))
-        return shim_leave(WRONG(CU_INVALID_HANDLE, "no graph, or it was destroyed"));
-    UNLINK(execs, e);
-    shim.live_graphs--;
-    drop_exec(e);
     return shim_leave(CU_SUCCESS);
 }

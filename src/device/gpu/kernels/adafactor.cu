@@ -1,5 +1,6 @@
 /* adafactor.cu - Adafactor (Shazeer and Stern 2018), in the order of transformers. Sums are in f64, over
- * fixed blocks. The host defines G   the type of gradients Parameters and moments are f32. */
+ * fixed blocks. The host defines G, the type of gradients. Parameters and moments are f32. */
+#include "dialect.h"
 #include "math.h"
 #include "sums_64.h"
 #include "update_words.h"

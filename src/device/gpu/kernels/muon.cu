@@ -1,4 +1,4 @@
-/* muon.cu - Muon (Jordan et al. 2024), but for its matrix products, which are those of linear and linear_dx.
+/* muon.cu - Muon (Jordan et al. 2024) without its matrix products, which are those of linear and linear_dx.
  */
 #include "sums_64.h"
 #include "update_words.h"

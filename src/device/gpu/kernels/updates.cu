@@ -1,8 +1,6 @@
 /* updates.cu - optimizers that update each number by itself, and the scalars of a step. One launch updates a
- * whole unit. The host defines
- *   G   the type of gradients
- *   W   the type of the weights that adam writes for the next step
- * Parameters and moments are f32. A product is added without rounding where the CPU's kernels do so. */
+ * whole unit. The host defines G, the type of gradients, and W, the type of the weights that adam writes for
+ * the next step. Parameters and moments are f32. fma_ stands where the CPU's kernels have it. */
 #include "update_words.h"
 #include "updates.h"
 
