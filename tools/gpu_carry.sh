@@ -90,7 +90,7 @@ done
 
 # ---- what the emulator computes: the bits of all ops; and the texts of all kernels that they use
 
-LD_LIBRARY_PATH=$out/lib LOCKSTEP_CUDA_LIBRARIES=$build/tests/gpu LOCKSTEP_KERNEL_CACHE=$work/cache LOCKSTEP_KERNEL_DUMP=$out/texts LS_TEST_BITS=$out/bits.txt \
+LD_LIBRARY_PATH=$out/lib LOCKSTEP_CUDA_LIBRARIES=$build/tests/gpu/shim LOCKSTEP_KERNEL_CACHE=$work/cache LOCKSTEP_KERNEL_DUMP=$out/texts LS_TEST_BITS=$out/bits.txt \
     "$out/gpu_test_ops" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; fail "the op suite fails on the emulator"; }
 
 [ "${small-0}" = 1 ] && echo 1 >"$out/small"

@@ -19,7 +19,7 @@ check() {
     local want=$1
     shift
     what="gpu_check.sh $*"
-    OUT=$work/checked GPU_CARRIED=$work/carried LOCKSTEP_CUDA_LIBRARIES=$build/tests/gpu "$source/tools/gpu_check.sh" "$@" >out 2>err
+    OUT=$work/checked GPU_CARRIED=$work/carried LOCKSTEP_CUDA_LIBRARIES=$build/tests/gpu/shim "$source/tools/gpu_check.sh" "$@" >out 2>err
     local got=$?
     [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat out err; tail -n 20 checked/*.log; }
 }

@@ -1,7 +1,7 @@
 /* test_ops.c - every kernel for GPUs against ref: all cases of tests/ops in f32, bf16 and f16, with ordinary
  * and extreme values, and the same bits whatever the order of blocks and threads is (two seeds of the shim).
  * LS_TEST_OPS=softmax,linear: only cases of these ops. LS_TEST_SEED=5: other orders. LS_TEST_DEVICE: another
- * device than cuda. */
+ * device than cuda. LS_TEST_BITS: a file that gets hashes of all results (bits.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "ops/bits.h"
 #include "ops/kernels.h"
 #include "support/support.h"
 
@@ -63,6 +64,7 @@ static void every_kernel_agrees_with_ref(void **state)
     int runs = 0;
     kernel_failures = 0;
     kernel_refused = refused;
+    kernel_result = getenv("LS_TEST_BITS") ? bits_write : NULL;
     for (const op_case *c = ls_test_cases; c->op; c++) {
         if (!kernel_exists(c) || !wanted(c->op) || (c->f32_only && type != LS_F32))
             continue;

@@ -140,7 +140,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (ls_cuda_compiler_open(&c) != LS_OK) {
-        printf("%s\n", ls_error_message());
+        printf("skipped: %s\n", ls_error_message());
         return 77;
     }
     while (archs[n_archs])
