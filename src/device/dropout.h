@@ -30,12 +30,12 @@ static inline ls_dropping ls_dropping_of(const ls_tensor *key, double p, uint64_
                           .scale = ls_dropping_scale(p) };
 }
 
-/* at: the box of x [samples, ..]; NULL: x is whole. */
+/* here: the box of x [samples, ..]; NULL: x is whole. */
 static inline ls_dropping ls_dropping_of_op(const ls_tensor *key, const ls_type *x, const ls_dropout_attrs *a,
-                                            const ls_box *at)
+                                            const ls_box *here)
 {
     ls_dropping d = ls_dropping_of(key, a->p, a->purpose);
-    const ls_box all = at ? *at : ls_box_of(x);
+    const ls_box all = here ? *here : ls_box_of(x);
     d.sample += (uint64_t)all.start[0] * d.apart;
     for (d.box.ndim = 0; d.box.ndim < all.ndim - 1; d.box.ndim++) {
         d.box.whole[d.box.ndim] = all.whole[d.box.ndim + 1];

@@ -54,7 +54,7 @@ static bool in_groups(const dropout_args *k)
 void ls_gpu_dropout(const ls_kernel_args *a) /* x, key, addend? -> y */
 {
     char before[64];
-    const ls_dropout_attrs *at = a->attrs;
+    const ls_dropout_attrs *o = a->attrs;
     const ls_type *t = &a->out[0].type;
     const ls_box box = a->at ? *a->at : ls_box_of(t);
     dropout_args k = { .x = ls_gpu_at(a->in[0].data),
@@ -62,9 +62,9 @@ void ls_gpu_dropout(const ls_kernel_args *a) /* x, key, addend? -> y */
                        .addend = ls_gpu_at(a->n_in > 2 ? a->in[2].data : NULL),
                        .out = ls_gpu_at(a->out[0].data),
                        .n = ls_gpu_count(t),
-                       .purpose = at->purpose,
-                       .below = (u32)ls_dropping_below(at->p),
-                       .scale = (float)ls_dropping_scale(at->p) };
+                       .purpose = o->purpose,
+                       .below = (u32)ls_dropping_below(o->p),
+                       .scale = (float)ls_dropping_scale(o->p) };
     place_sample(&k, &box);
     const bool groups = in_groups(&k);
     snprintf(before, sizeof before, "#define X %s\n", ls_gpu_type(&a->out[0]));

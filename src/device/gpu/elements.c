@@ -54,14 +54,14 @@ static void run_cast(const ls_kernel_args *a)
 
 static void run_fused(const ls_kernel_args *a)
 {
-    const ls_fused_attrs *at = a->attrs;
-    const int n = (int)at->numbers.n;
+    const ls_fused_attrs *o = a->attrs;
+    const int n = (int)o->numbers.n;
     ls_gpu_text steps;
     steps.n = 0;
     for (int j = 0; j < n; j++) {
-        const int64_t *c = at->code.v + 4 * j;
+        const int64_t *c = o->code.v + 4 * j;
         const bool stored = j == n - 1 && c[3] == (int64_t)a->out[0].type.dtype; /* storing rounds */
-        put_step(&steps, a->n_in + j, (ls_ew)c[0], (int)c[1], (int)c[2], at->numbers.v[j],
+        put_step(&steps, a->n_in + j, (ls_ew)c[0], (int)c[1], (int)c[2], o->numbers.v[j],
                  stored ? LS_F32 : (ls_dtype)c[3]);
     }
     ls_gpu_elementwise(a->queue, LS_GPU_FLOATS, a->n_in, a->in, &a->out[0], steps.at, a->n_in + n - 1);
@@ -69,15 +69,15 @@ static void run_fused(const ls_kernel_args *a)
 
 static const char *fused_supports(const ls_kernel_args *a)
 {
-    const ls_fused_attrs *at = a->attrs;
+    const ls_fused_attrs *o = a->attrs;
     if (a->n_in > INPUTS)
         return "an element-wise program of more than 48 inputs";
-    if (a->n_in + at->numbers.n > 128)
+    if (a->n_in + o->numbers.n > 128)
         return "an element-wise program of more than 128 inputs and instructions";
-    for (int64_t j = 0; j < at->numbers.n; j++)
-        if (!computes(at->code.v[4 * j + 3]))
+    for (int64_t j = 0; j < o->numbers.n; j++)
+        if (!computes(o->code.v[4 * j + 3]))
             return "element-wise programs compute in f32, bf16 and f16 only";
-    if (!computes(at->to))
+    if (!computes(o->to))
         return "the result of an element-wise program is f32, bf16 or f16";
     return ls_gpu_no_f64(a);
 }

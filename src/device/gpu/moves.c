@@ -70,7 +70,7 @@ static void fill(struct ls_queue *q, void *to, int64_t bytes, uint64_t pattern)
 static void run_fill(const ls_kernel_args *a)
 {
     const ls_tensor *out = &a->out[0];
-    fill(a->queue, out->data, ls_type_bytes(&out->type),
+    fill(a->queue, out->data, (int64_t)ls_type_bytes(&out->type),
          pattern_of(out->type.dtype, ((const ls_fill_attrs *)a->attrs)->value));
 }
 
@@ -138,11 +138,11 @@ static void run_move(const ls_kernel_args *a) { move(a->queue, &a->in[0], &a->ou
 
 static void run_permute(const ls_kernel_args *a)
 {
-    const ls_permute_attrs *at = a->attrs;
+    const ls_permute_attrs *o = a->attrs;
     ls_tensor turned = a->in[0];
     for (int d = 0; d < turned.type.ndim; d++) {
-        turned.type.dims[d] = a->in[0].type.dims[at->perm.v[d]];
-        turned.strides[d] = a->in[0].strides[at->perm.v[d]];
+        turned.type.dims[d] = a->in[0].type.dims[o->perm.v[d]];
+        turned.strides[d] = a->in[0].strides[o->perm.v[d]];
     }
     move(a->queue, &turned, &a->out[0]);
 }
@@ -190,15 +190,15 @@ static void put(struct ls_queue *q, char *to, int64_t to_row, const char *from, 
  * zero. */
 static void run_pack(const ls_kernel_args *a)
 {
-    const ls_pack_attrs *at = a->attrs;
+    const ls_pack_attrs *o = a->attrs;
     const ls_type *t = &a->out[0].type;
     int64_t outer = 1, inner = (int64_t)ls_dtype_size(t->dtype), covered = 0;
     for (int d = 0; d < t->ndim; d++)
-        *(d < at->dim ? &outer : &inner) *= d == at->dim ? 1 : t->dims[d];
+        *(d < o->dim ? &outer : &inner) *= d == o->dim ? 1 : t->dims[d];
     char *out = a->out[0].data;
-    const int64_t row = t->dims[at->dim] * inner;
+    const int64_t row = t->dims[o->dim] * inner;
     for (int i = 0; i < a->n_in; i++) {
-        const int64_t start = at->starts.v[i] * inner, bytes = a->in[i].type.dims[at->dim] * inner;
+        const int64_t start = o->starts.v[i] * inner, bytes = a->in[i].type.dims[o->dim] * inner;
         put(a->queue, out + covered, row, NULL, row, outer, start - covered);
         if (a->in[i].data != out + start) /* (else the part was computed in place) */
             put(a->queue, out + start, row, a->in[i].data, bytes, outer, bytes);

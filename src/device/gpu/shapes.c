@@ -9,10 +9,10 @@ void ls_gpu_dims_add(ls_gpu_dims *d, int64_t size, const int64_t *strides)
     bool merges = d->ndim > 0;
     for (int k = 0; k < d->operands && merges; k++)
         merges = d->strides[k][last] == strides[k] * size;
-    const int at = merges ? last : d->ndim++;
-    d->size[at] = merges ? d->size[at] * size : size;
+    const int to = merges ? last : d->ndim++;
+    d->size[to] = merges ? d->size[to] * size : size;
     for (int k = 0; k < d->operands; k++)
-        d->strides[k][at] = strides[k];
+        d->strides[k][to] = strides[k];
 }
 
 void ls_gpu_dims_end(ls_gpu_dims *d)

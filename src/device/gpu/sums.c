@@ -98,13 +98,13 @@ static void along(const ls_type *t, int64_t dim, int64_t *outer, int64_t *inner)
 void ls_gpu_cumsum(const ls_kernel_args *a) /* x -> y, which may have x's memory */
 {
     char before[64];
-    const ls_cumsum_attrs *at = a->attrs;
+    const ls_cumsum_attrs *o = a->attrs;
     cumsum_args k = { .in = ls_gpu_at(a->in[0].data),
                       .out = ls_gpu_at(a->out[0].data),
-                      .n = a->in[0].type.dims[at->dim],
-                      .reverse = (i32)at->reverse };
+                      .n = a->in[0].type.dims[o->dim],
+                      .reverse = (i32)o->reverse };
     int64_t outer, inner;
-    along(&a->in[0].type, at->dim, &outer, &inner);
+    along(&a->in[0].type, o->dim, &outer, &inner);
     k.outer = outer;
     k.inner = inner;
     /* a block for each column, if threads for columns would be few, or would read what lies apart */
