@@ -54,6 +54,14 @@ static bool wanted(const char *op)
     return !list || !*list;
 }
 
+static void open_device(ls_device *d)
+{
+    const char *name = getenv("LS_TEST_DEVICE");
+    ASSERT_OK(ls_device_open(d, name ? name : "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    kernel_failures = 0;
+    kernel_refused = refused;
+}
+
 static void every_kernel_agrees_with_ref(void **state)
 {
     const ls_dtype type = *(const ls_dtype *)*state;
@@ -76,6 +84,36 @@ static void every_kernel_agrees_with_ref(void **state)
     assert_int_equal(kernel_failures, 0);
 }
 
+/* Cases whose inputs have rows, with numbers of rows that divide nothing. */
+static void every_number_of_rows(void **state)
+{
+    static const int64_t ROWS[] = { 0, 1, 17, 129 };
+    static const ls_dtype TYPES[] = { LS_F32, LS_BF16, LS_F16, LS_BF16 };
+    ls_device d;
+    open_device(&d);
+    int runs = 0;
+    (void)state;
+    for (const op_case *c = ls_test_cases; c->op; c++) {
+        if (!kernel_exists(c) || !wanted(c->op) || !c->batch_in || c->at)
+            continue;
+        for (size_t k = 0; k < sizeof ROWS / sizeof *ROWS; k++) {
+            op_case own = *c;
+            char what[128];
+            snprintf(what, sizeof what, "%s%s%lld rows", c->what ? c->what : "", c->what ? ", " : "",
+                     (long long)ROWS[k]);
+            own.what = what;
+            for (int j = 0; j < c->n_in; j++)
+                if (c->batch_in >> j & 1)
+                    own.in[j].dims[0] = ROWS[k];
+            if (!ROWS[k])
+                own.batch_in = 0; /* there is no row to compute alone */
+            runs += kernel_check(&d, &own, c->f32_only ? LS_F32 : TYPES[k], EXTREME_NONE);
+        }
+    }
+    print_message("%d runs\n", runs);
+    assert_int_equal(kernel_failures, 0);
+}
+
 int main(void)
 {
     /* "LOCKSTEP_CUDA_LIBRARIES=" is for a real GPU */
@@ -86,6 +124,7 @@ int main(void)
         { "f32", every_kernel_agrees_with_ref, NULL, NULL, &types[0] },
         { "bf16", every_kernel_agrees_with_ref, NULL, NULL, &types[1] },
         { "f16", every_kernel_agrees_with_ref, NULL, NULL, &types[2] },
+        cmocka_unit_test(every_number_of_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
