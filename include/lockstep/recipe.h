@@ -25,10 +25,10 @@ typedef enum ls_device_choice {
     LS_RUN_CPU,
     LS_RUN_CUDA,
     LS_RUN_REF,
-    LS_RUN_AUTO, /* what LOCKSTEP_DEVICE names, else cpu */
+    LS_RUN_AUTO, /* what LOCKSTEP_DEVICE names, else cuda where there is a GPU, else cpu */
     LS_RUN_EMULATED
 } ls_device_choice;
-typedef enum ls_kernels_choice { LS_KERNELS_OWN, LS_KERNELS_ONEDNN } ls_kernels_choice;
+typedef enum ls_kernels_choice { LS_KERNELS_OWN, LS_KERNELS_ONEDNN, LS_KERNELS_TF32 } ls_kernels_choice;
 typedef enum ls_feed_forward { LS_FEED_FORWARD_RELU, LS_FEED_FORWARD_GATED_GELU } ls_feed_forward;
 /* auto: if tied */
 typedef enum ls_scale_output {

@@ -32,14 +32,15 @@ extern "C" {
 typedef ls_status (*ls_build_fn)(ls_graph *g, const void *config, int64_t batch);
 
 typedef struct ls_trainer_opts {
-    /* "cpu", "ref", "null" (computes nothing) or, for tests, "emulated" (docs/environment.md). NULL: what
-     * LOCKSTEP_DEVICE names, else "cpu" */
+    /* "cpu", "cuda" (a GPU of NVIDIA, which this process keeps), "ref", "null" (computes nothing) or, for
+     * tests, "emulated" (docs/environment.md). NULL: what LOCKSTEP_DEVICE names, else "cuda" where there is
+     * a GPU, else "cpu" */
     const char *device;
     /* of device cpu: an ISA level, "generic", "avx2", "avx512", "avx512bf16" or "amx"; NULL: LOCKSTEP_ISA,
-     * else the best here */
+     * else the best here. Of device cuda: NULL, the GPU's; with `elsewhere` "sm_80", "sm_90", .. */
     const char *isa;
     int threads;           /* 0: the default of docs/environment.md */
-    const char *kernels;   /* "own" | "onednn" */
+    const char *kernels;   /* "own" | "onednn" (device cpu) | "tf32" (device cuda) */
     bool elsewhere;        /* plan only, for a machine that may have another ISA: no session is made */
     int64_t micro_batch;   /* samples per run of `micro` */
     int64_t micro_batches; /* M, runs per step over all ranks */

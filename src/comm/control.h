@@ -36,6 +36,7 @@ typedef struct ls_rank_slot { /* written by its rank */
     _Atomic int waits_for_remote;
     _Atomic int exec_error;   /* errno of a process that could not execute the program; 0: it could */
     _Atomic uint64_t planned; /* bytes of its plans */
+    _Atomic uint64_t claimed; /* what its process uses alone on its host (host_share.h); 0: nothing */
     /* ls_call of its exchange: valid between the exchange's two ticks */
     _Atomic uint64_t call[LS_CALL_WORDS];
     _Atomic uint64_t doing[LS_DOING_WORDS];

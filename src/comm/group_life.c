@@ -7,6 +7,7 @@
 #include "base/sys.h"
 #include "cores.h"
 #include "fault.h"
+#include "host_share.h"
 #include "lag.h"
 #include "last_words.h"
 #include "launched.h"
@@ -38,6 +39,7 @@ ls_status ls_group_open(ls_group **out, ls_control_block *c, const ls_sharing *s
     }
     ls_rank_publish_cpus(ls_control_slot(c, local));
     atomic_store(&ls_control_slot(c, local)->state, LS_RANK_JOINED);
+    ls_host_share_begin(g);
     *out = g;
     return LS_OK;
 }
@@ -50,6 +52,7 @@ void ls_group_destroy(ls_group **out)
     if (!g)
         return;
     ls_last_words_forget(g);
+    ls_host_share_end(g);
     ls_remote_detach(g);
     atomic_store(&ls_group_slot(g)->state, LS_RANK_LEFT);
     ls_axis_destroy(&g->world);

@@ -5,6 +5,7 @@
 #include "base/thread_pool.h"
 #include "base/str.h"
 #include "device.h"
+#include "device/gpu/gpu.h"
 #ifdef LS_HAVE_ONEDNN
 #include "device/cpu/onednn.h"
 #endif
@@ -14,8 +15,14 @@ static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops,
     *out = NULL;
     if (!word || strcmp(word, "own") == 0)
         return LS_OK;
+    if (strcmp(word, "tf32") == 0 && ops == &ls_device_cuda) {
+        *out = ls_gpu_products_tf32;
+        return LS_OK;
+    }
+    if (strcmp(word, "tf32") == 0)
+        return ls_fail(LS_E_UNSUPPORTED, "kernels: tf32 needs device cuda, not %s", ops->name);
     if (strcmp(word, "onednn") != 0)
-        return ls_fail(LS_E_USAGE, "kernels: \"%s\" is not known; use own or onednn", word);
+        return ls_fail(LS_E_USAGE, "kernels: \"%s\" is not known; use own, onednn or tf32", word);
     if (ops != &ls_device_cpu && ops != &ls_device_emulated)
         return ls_fail(LS_E_UNSUPPORTED, "kernels: onednn needs device cpu, not %s", ops->name);
 #ifdef LS_HAVE_ONEDNN
@@ -30,34 +37,37 @@ static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops,
 #endif
 }
 
-/* The device that a name means: NULL is what LOCKSTEP_DEVICE says, else cpu. */
-static ls_status find_device(const ls_device_ops **out, const char *name)
+/* The device that a name means: NULL is what LOCKSTEP_DEVICE says, else cuda where there is a GPU, else cpu.
+ */
+static ls_status find_device(const ls_device_ops **out, const char *name, const ls_device_opts *o)
 {
-    static const ls_device_ops *const all[] = { &ls_device_cpu, &ls_device_ref, &ls_device_null,
-                                                &ls_device_emulated };
+    static const ls_device_ops *const all[] = { &ls_device_cpu, &ls_device_cuda, &ls_device_ref,
+                                                &ls_device_null, &ls_device_emulated };
     enum { DEVICES = sizeof all / sizeof *all };
     const char *words[DEVICES], *said = getenv("LOCKSTEP_DEVICE"), *who = "device ";
     if (!name && said && *said) {
         name = said;
         who = "LOCKSTEP_DEVICE: device ";
     }
+    if (!name)
+        name = ls_cuda_takes_auto(o) ? ls_device_cuda.name : ls_device_cpu.name;
     for (int i = 0; i < DEVICES; i++) {
         words[i] = all[i]->name;
-        if (!strcmp(name ? name : "cpu", words[i])) {
+        if (!strcmp(name, words[i])) {
             *out = all[i];
             return LS_OK;
         }
     }
     const char *near = ls_nearest_name(name, words, DEVICES);
     return ls_fail(LS_E_UNSUPPORTED,
-                   "%s\"%s\" is not known; there are cpu, ref and, for tests, null and emulated%s%s%s", who,
-                   name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+                   "%s\"%s\" is not known; there are cpu, cuda, ref and, for tests, null and emulated%s%s%s",
+                   who, name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
 ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o)
 {
     const ls_device_ops *ops = NULL;
-    LS_TRY(find_device(&ops, name));
+    LS_TRY(find_device(&ops, name, o));
     if (o->threads < 0)
         return ls_fail(LS_E_ARG, "ls_device_open: %d threads; use 0 for all cores", o->threads);
     ls_device d = { .ops = ops, .threads = o->threads ? o->threads : ls_default_threads(1, NULL) };
@@ -65,6 +75,16 @@ ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts 
     LS_TRY(choose_kernels(&d.overrides, ops, o->kernels));
     *out = d;
     return LS_OK;
+}
+
+ls_status ls_device_host(ls_device *out, const ls_device *d, const ls_device_opts *o)
+{
+    ls_device_opts own = *o;
+    if (d->ops == &ls_device_cuda) {
+        own.isa = NULL;
+        own.kernels = NULL;
+    }
+    return ls_device_open(out, ls_device_cpu.name, &own);
 }
 
 const char *ls_device_bits(const char *name)

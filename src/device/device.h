@@ -83,7 +83,7 @@ typedef struct ls_device_ops {
      * measured. */
     double (*peak)(const ls_arch *arch, ls_dtype type, int threads, int attempts);
     const ls_queue_ops *queue; /* memory and the order of work (device/queue.h) */
-    bool computes; /* false for the device null */
+    bool computes;             /* false for the device null */
 } ls_device_ops;
 
 struct ls_device {
@@ -95,21 +95,28 @@ struct ls_device {
 };
 
 extern const ls_device_ops ls_device_ref, ls_device_cpu, ls_device_null;
+extern const ls_device_ops ls_device_cuda;     /* NVIDIA's GPUs (device/cuda) */
 extern const ls_device_ops ls_device_emulated; /* for tests (device/emulated) */
 /* products and convolutions by oneDNN; ends with a row whose op is NULL; only in builds with oneDNN */
 extern const ls_kernel ls_kernels_onednn[];
+/* Whether a program that names no device gets a GPU (device/cuda). Says once which. */
+struct ls_device_opts;
+bool ls_cuda_takes_auto(const struct ls_device_opts *o);
 
 typedef struct ls_device_opts {
-    const char *isa;     /* the arch's name; NULL: LOCKSTEP_ISA, else the best of this machine */
-    int threads;         /* 0: all cores that this process may use */
-    const char *kernels; /* "own" | "onednn" */
+    const char *isa; /* the arch's name; NULL: the GPU's; of device cpu LOCKSTEP_ISA, else the best here */
+    int threads;     /* 0: all cores that this process may use */
+    const char *kernels; /* "own" | "onednn" | "tf32" (matrix products of device cuda in f32) */
     bool elsewhere;      /* for a plan of another machine: this machine need not have the arch */
 } ls_device_opts;
 #define LS_DEVICE_DEFAULTS .isa = NULL, .threads = 0, .kernels = "own", .elsewhere = false
 
-/* name: "cpu", "ref", "null" or, for tests, "emulated". NULL: what LOCKSTEP_DEVICE names, else "cpu".
+/* name: "cpu", "cuda", "ref", "null" or, for tests, "emulated". NULL: what LOCKSTEP_DEVICE names, else
+ * "cuda" where there is a GPU, else "cpu".
  * LS_E_UNSUPPORTED gives the reason. Local. */
 ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o);
+/* The CPU of the host that works beside device d, which these options made. */
+ls_status ls_device_host(ls_device *out, const ls_device *d, const ls_device_opts *o);
 /* The device, by name, whose bits this one gives for the same arch: "cpu" for "emulated"; others have their
  * own. */
 const char *ls_device_bits(const char *name);

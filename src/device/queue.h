@@ -23,6 +23,8 @@ enum { LS_TASK_MESSAGE = 4096 }; /* a queue keeps what its failed task said: as 
 
 struct ls_queue_ops {
     bool apart;
+    bool compiles; /* kernels are compiled when they are captured or run for the first time */
+    bool shared;   /* the ranks of a host have one device together, not one each */
     /* Bytes of memory that the device has. NULL: it has none of its own. */
     size_t (*memory)(const ls_device *d);
 
@@ -32,6 +34,10 @@ struct ls_queue_ops {
     /* Pinned host memory, zero: the host reads and writes it, and so do kernels and copies. */
     ls_status (*pinned)(void **out, const ls_device *d, size_t bytes);
     void (*unpin)(void *pinned, size_t bytes);
+    /* The same for memory that the host has already, such as what ranks share; then its end. NULL: tasks
+     * reach all of the host's memory as well as pinned memory. */
+    ls_status (*reach)(void *memory, const ls_device *d, size_t bytes);
+    void (*unreach)(void *memory);
 
     ls_status (*open)(ls_queue **out, const ls_device *d);
     void (*close)(ls_queue **q); /* after the tasks that are in it */
@@ -67,3 +73,4 @@ static inline bool ls_device_apart(const ls_device *d) { return d->ops->queue &&
 
 extern const ls_queue_ops ls_queue_direct;   /* of devices that work in host memory: cpu, ref, null */
 extern const ls_queue_ops ls_queue_emulated; /* of the device emulated */
+extern const ls_queue_ops ls_queue_cuda;     /* of the device cuda */

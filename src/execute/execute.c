@@ -243,6 +243,23 @@ static ls_status run_checked(ls_session *s, ls_program *g, char message[LS_BAD_T
     return LS_OK;
 }
 
+/* Kernels that a device compiles when they are first used: those of a program are compiled together, because
+ * a capture that is thrown away names all of them. */
+static ls_status make_known(ls_session *s, ls_program *g)
+{
+    ls_recording *r = NULL;
+    if (g->known || !s->ops->compiles)
+        return LS_OK;
+    s->ops->capture(s->queue);
+    for (int k = 0; k < g->plan->n_steps; k++)
+        if (g->calls[k].kernel && !g->calls[k].on_host)
+            s->ops->run(s->queue, g->calls[k].kernel, &g->calls[k].args);
+    LS_TRY(s->ops->captured(s->queue, &r));
+    s->ops->discard(&r);
+    g->known = true;
+    return LS_OK;
+}
+
 static void put_all(ls_session *s, ls_program *g)
 {
     if (s->ranks)
@@ -261,6 +278,7 @@ static void put_all(ls_session *s, ls_program *g)
 static ls_status run_queued(ls_session *s, ls_program *g)
 {
     if (!s->ops->capture || g->plan->n_transfers) {
+        LS_TRY(make_known(s, g));
         put_all(s, g);
         return LS_OK;
     }
@@ -277,6 +295,7 @@ static ls_status run_queued(ls_session *s, ls_program *g)
 static ls_status run_timed(ls_session *s, ls_program *g)
 {
     const int n = g->plan->n_steps;
+    LS_TRY(make_known(s, g));
     if (!g->events) {
         g->events = LS_ARENA_ARRAY(&s->arena, ls_event *, n + 1);
         LS_TRY(ls_arena_status(&s->arena));
@@ -316,6 +335,7 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
         ls_numbers_run(s);
     if (s->ops->apart && !check_finite)
         return s->profile ? run_timed(s, g) : run_queued(s, g);
+    LS_TRY(make_known(s, g));
     if (s->ranks)
         ls_ranks_begin(s, g);
     LS_TRY(check_finite ? run_checked(s, g, message) : run_direct(s, g));

@@ -99,6 +99,7 @@ typedef struct ls_program {
     ls_event **events;       /* [n_steps + 1], of profiled runs on an apart device; NULL: none yet */
     char **where;            /* [allocations]: their addresses */
     ls_recording *recording; /* its tasks; NULL: not captured yet */
+    bool known;              /* the device knows its kernels (execute.c) */
     int n_written;
     ls_shared_range *written;    /* shared states that it changes */
     ls_collective **collectives; /* [plan->collectives] */
@@ -215,6 +216,7 @@ typedef struct ls_ranks {
     ls_window *window;
     size_t shared_bytes; /* bytes of the shared names */
     size_t host_bytes;   /* of those without a mirror, behind the symmetric arena */
+    bool reached;        /* the device reaches the window (ls_queue_ops.reach) */
     int n_axes;
     /* Groups that the plans name, in order of appearance. */
     struct {
@@ -229,7 +231,7 @@ typedef struct ls_ranks {
 ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group,
                           const ls_parallel *parallel);
 /* makes the windows, when sizes are known */
-ls_status ls_ranks_map(ls_session *s);
+ls_status ls_ranks_map(ls_session *s, const ls_device *d);
 /* Makes the collectives of a program, when addresses are known. */
 ls_status ls_ranks_prepare(ls_session *s, ls_program *g);
 void ls_ranks_destroy(ls_session *s);

@@ -105,7 +105,7 @@ ls_status ls_memory_lay_out(ls_session *s, int n_plans, ls_plan *const *plans)
         at_least(&s->region_bytes[LS_MEM_PINNED], plans[i]->pinned_bytes);
         at_least(&s->region_bytes[LS_MEM_SYMMETRIC], plans[i]->symmetric_bytes);
     }
-    return s->ranks ? ls_ranks_map(s) : LS_OK;
+    return s->ranks ? ls_ranks_map(s, &plans[0]->device) : LS_OK;
 }
 
 /* What the host has beside an apart device. */

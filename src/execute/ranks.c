@@ -64,7 +64,7 @@ ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_
     return LS_OK;
 }
 
-ls_status ls_ranks_map(ls_session *s)
+ls_status ls_ranks_map(ls_session *s, const ls_device *d)
 {
     ls_ranks *r = s->ranks;
     LS_TRY(ls_window_create(&r->window, r->world,
@@ -72,6 +72,10 @@ ls_status ls_ranks_map(ls_session *s)
     if (!s->ops->apart) {
         s->region[LS_REGION_SHARED] = r->window->mine;
         s->region[LS_MEM_SYMMETRIC] = r->window->mine + r->shared_bytes;
+    }
+    if (s->ops->reach && r->window->bytes) {
+        LS_TRY(s->ops->reach(r->window->mine, d, r->window->bytes));
+        r->reached = true;
     }
     for (int i = 0; i < r->n_axes; i++)
         if (r->axes[i].node_bytes)
@@ -205,6 +209,8 @@ void ls_ranks_destroy(ls_session *s)
         ls_window_destroy(&r->axes[i].node);
         ls_axis_destroy(&r->axes[i].axis);
     }
+    if (r->reached)
+        s->ops->unreach(r->window->mine);
     ls_window_destroy(&r->window);
     ls_axis_destroy(&r->world);
     s->ranks = NULL;

@@ -162,6 +162,22 @@ static ls_status check_device(const ls_recipe *r)
     if (ref && strcmp(r->isa, "auto"))
         return ls_fail(LS_E_USAGE, "%s: device ref has no instruction sets to choose from",
                        ls_recipe_where_either(r, "isa", "device"));
+    const bool gpu = r->device == LS_RUN_CUDA, of_gpu = !strncmp(r->isa, "sm_", 3);
+    if (gpu && r->kernels == LS_KERNELS_ONEDNN)
+        return ls_fail(LS_E_USAGE, "%s: onednn is for device cpu; device cuda has own and tf32",
+                       ls_recipe_where_either(r, "kernels", "device"));
+    if (!gpu && r->device != LS_RUN_AUTO && r->kernels == LS_KERNELS_TF32)
+        return ls_fail(LS_E_USAGE, "%s: tf32 is for device cuda",
+                       ls_recipe_where_either(r, "kernels", "device"));
+    if (gpu && strcmp(r->isa, "auto") && !of_gpu)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: %s is an instruction set of CPUs; device cuda has its GPU's (auto), and plans for "
+            "another machine may say sm_80 to sm_120",
+            ls_recipe_where_either(r, "isa", "device"), r->isa);
+    if (!gpu && r->device != LS_RUN_AUTO && of_gpu)
+        return ls_fail(LS_E_USAGE, "%s: %s is a GPU's, for device cuda",
+                       ls_recipe_where_either(r, "isa", "device"), r->isa);
 #ifndef LS_HAVE_ONEDNN
     if (r->kernels == LS_KERNELS_ONEDNN)
         return ls_fail(LS_E_USAGE,

@@ -47,20 +47,27 @@ const ls_key LS_KEYS[] = {
           "threads of a rank; 0: cores_per_worker, or else cores / ranks, or fewer where a cgroup's quota, "
           "OMP_NUM_THREADS or SLURM_CPUS_PER_TASK says so" },
     { "device", LS_KEY_CHOICE, AT(device), "auto", WORDS("cpu", "cuda", "ref", "auto", "emulated"),
-      .now = "auto cpu ref emulated", .later = "this version has no GPU module", .may_change = true,
+      .may_change = true,
       .help =
-          "`auto`: what LOCKSTEP_DEVICE names, else `cpu`; `ref`: slow and readable reference kernels, "
+          "`auto`: what LOCKSTEP_DEVICE names, else `cuda` where there is a GPU, else `cpu`; `cuda`: "
+          "NVIDIA's GPUs "
+          "of sm_80 and newer, one for each rank; `ref`: slow and readable reference kernels, "
           "also in f64; `emulated`: for tests, the CPU's kernels behind memory that the host cannot read, "
           "with the CPU's bits. A run continues on a device with the same bits" },
     { "device_memory", LS_KEY_BYTES, AT(device_memory), "0", 0, 1e18, .may_change = true,
       .help = "limit of the device memory that a program may use; 0: what the device has. A step that needs "
               "more is "
               "refused; parallel.offload needs less" },
-    { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn"),
-      .help = "matrix products and convolutions of device cpu: `own` (the same bits on any number of "
-              "threads) or `onednn`" },
-    { "isa", LS_KEY_WORD, AT(isa), "auto", WORDS("auto", "generic", "avx2", "avx512", "avx512bf16", "amx"),
-      .help = "instruction set of the kernels; `auto`: LOCKSTEP_ISA, else the best of this machine" },
+    { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn", "tf32"),
+      .help =
+          "matrix products and convolutions: `own` (the same bits on any number of "
+          "threads); of device cpu `onednn`; of device cuda `tf32`: products of f32 on tensor cores, which "
+          "round their operands to 11 bits" },
+    { "isa", LS_KEY_WORD, AT(isa), "auto",
+      WORDS("auto", "generic", "avx2", "avx512", "avx512bf16", "amx", "sm_80", "sm_86", "sm_89", "sm_90",
+            "sm_100", "sm_103", "sm_120"),
+      .help = "instruction set of the kernels; `auto`: of device cuda the GPU's; of device cpu LOCKSTEP_ISA, "
+              "else the best of this machine. `sm_80` and so on: of GPUs, for plans of another machine" },
 
 #include "keys_model.inc"
 

@@ -95,8 +95,14 @@ static ls_status open_module(ls_recipe *r)
     return s;
 }
 
-static const char *const DEVICES[] = {
-    [LS_RUN_CPU] = "cpu", [LS_RUN_REF] = "ref", [LS_RUN_EMULATED] = "emulated", [LS_RUN_AUTO] = NULL
+static const char *const DEVICES[] = { [LS_RUN_CPU] = "cpu",
+                                       [LS_RUN_CUDA] = "cuda",
+                                       [LS_RUN_REF] = "ref",
+                                       [LS_RUN_EMULATED] = "emulated",
+                                       [LS_RUN_AUTO] = NULL };
+
+static const char *const KERNELS[] = {
+    [LS_KERNELS_OWN] = "own", [LS_KERNELS_ONEDNN] = "onednn", [LS_KERNELS_TF32] = "tf32"
 };
 
 static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
@@ -115,7 +121,7 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
     t->device = DEVICES[r->device];
     t->isa = strcmp(r->isa, "auto") ? r->isa : NULL;
     t->threads = threads(&s->threads_by, r, ranks, ranks_per_host);
-    t->kernels = r->kernels == LS_KERNELS_ONEDNN ? "onednn" : "own";
+    t->kernels = KERNELS[r->kernels];
     t->accumulation = r->train.accumulate;
     t->padding = !r->train.drop_last;
     t->mean_of_means = r->train.loss_mean == LS_LOSS_MEAN_MICRO_BATCH;

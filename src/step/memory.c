@@ -196,7 +196,8 @@ ls_status ls_compiled_fits(const ls_compiled *c)
         return refuse(c, &m, LS_FIELD_DEVICE_MEMORY, cap, "");
     if (!m.apart || !c->device.here || !c->device.ops->queue->memory)
         return LS_OK;
-    const size_t has = c->device.ops->queue->memory(&c->device), ranks = sharing(&c->parallel);
+    const size_t has = c->device.ops->queue->memory(&c->device),
+                 ranks = c->device.ops->queue->shared ? sharing(&c->parallel) : 1;
     char whose[160], all[32];
     if (need <= has / ranks)
         return LS_OK;

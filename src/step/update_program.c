@@ -50,7 +50,7 @@ ls_status ls_update_device(ls_compiled *c, const ls_device_opts *o)
     c->updater = c->device;
     if (c->parallel.offload != LS_OFFLOAD_CPU || !ls_device_apart(&c->device))
         return LS_OK;
-    return ls_device_open(&c->updater, "cpu", o);
+    return ls_device_host(&c->updater, &c->device, o);
 }
 
 ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o)

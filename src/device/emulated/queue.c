@@ -463,6 +463,7 @@ static void close_queue(ls_queue **q)
 }
 
 const ls_queue_ops ls_queue_emulated = { .apart = true,
+                                         .shared = true,
                                          .memory = ls_emulated_memory,
                                          .room = ls_emulated_room,
                                          .release = ls_emulated_release,

@@ -4,3 +4,6 @@
 const ls_kernel ls_gpu_products[] = {
     { 0 },
 };
+const ls_kernel ls_gpu_products_tf32[] = {
+    { 0 },
+};

@@ -1,0 +1,16 @@
+/* host_share.h - this process among those of its group on its host, for things that only one of them can have
+ * (a GPU). All are local. */
+#pragma once
+#include "group.h"
+
+typedef struct ls_host_share {
+    int rank, size; /* this process's number on its host, and how many there are; 0 and 1 without a group */
+} ls_host_share;
+ls_host_share ls_host_share_get(void);
+/* Says that this process uses the thing with this name from now on. Returns the rank of another process that
+ * said so before; -1: none. */
+int ls_host_share_claim(uint64_t thing);
+
+/* called when a group begins and ends */
+void ls_host_share_begin(ls_group *g);
+void ls_host_share_end(ls_group *g);
