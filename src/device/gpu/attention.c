@@ -19,11 +19,11 @@ typedef struct shape {
 /* q, k, bias, ids, key: numbers of these inputs */
 static shape shape_of(const ls_kernel_args *a, int q, int bias, int ids, bool vector)
 {
-    const ls_attention_attrs *at = a->attrs;
+    const ls_attention_attrs *of = a->attrs;
     const ls_tensor *tq = &a->in[q], *tk = &a->in[q + 1], *tv = &a->in[q + 2], *tb = &a->in[bias];
     const bool biased = ls_gpu_present(tb), padded = ls_gpu_present(&a->in[ids]),
                drops = ls_gpu_present(&a->in[ids + 1]);
-    shape s = { .head = at->head_dim, .mma = tq->type.dtype != LS_F32 && at->head_dim <= MMA_HEAD };
+    shape s = { .head = of->head_dim, .mma = tq->type.dtype != LS_F32 && of->head_dim <= MMA_HEAD };
     attention_args *k = &s.k;
     *k = (attention_args){ .q = ls_gpu_at(tq->data),
                            .k = ls_gpu_at(tk->data),
@@ -35,29 +35,29 @@ static shape shape_of(const ls_kernel_args *a, int q, int bias, int ids, bool ve
                            .k_row = row_stride_of(tk),
                            .v_row = row_stride_of(tv),
                            .B = tq->type.dims[0],
-                           .H = tq->type.dims[2] / at->head_dim,
-                           .G = tk->type.dims[2] / at->head_dim,
+                           .H = tq->type.dims[2] / of->head_dim,
+                           .G = tk->type.dims[2] / of->head_dim,
                            .Tq = tq->type.dims[1],
                            .Tk = tk->type.dims[1],
-                           .pad = at->pad,
+                           .pad = of->pad,
                            .first_sample = ls_at_start(a, 0),
-                           .first_head = ls_at_start(a, 2) / at->head_dim,
-                           .purpose = at->purpose,
-                           .scale = (float)at->scale,
+                           .first_head = ls_at_start(a, 2) / of->head_dim,
+                           .purpose = of->purpose,
+                           .scale = (float)of->scale,
                            .kept = 1,
-                           .causal = at->causal != 0,
+                           .causal = of->causal != 0,
                            .distances = biased && tb->type.ndim == 2,
-                           .splits = (i32)ls_gpu_blocks(at->head_dim, CORE_COLUMNS) };
+                           .splits = (i32)ls_gpu_blocks(of->head_dim, CORE_COLUMNS) };
     k->bias_batch = biased && tb->type.ndim == 4 && tb->type.dims[0] > 1 ? k->H * k->Tq * k->Tk : 0;
     if (drops) { /* as in ls_dropping_of; the key itself is read by the kernels */
-        k->below = (u32)((1 - at->dropout) * 65536 + 0.5);
-        k->kept = (float)(1 / (1 - at->dropout));
+        k->below = (u32)((1 - of->dropout) * 65536 + 0.5);
+        k->kept = (float)(1 / (1 - of->dropout));
     }
-    vector = vector && at->head_dim % 8 == 0 && rows_word(tq) == 16 && rows_word(tk) == 16 && rows_word(tv) == 16;
+    vector = vector && of->head_dim % 8 == 0 && rows_word(tq) == 16 && rows_word(tk) == 16 && rows_word(tv) == 16;
     snprintf(s.before, sizeof s.before,
              "#define X %s\n#define D %d\n#define BIAS %d\n#define PADDING %d\n#define DROPS %d\n"
              "#define VECTOR %d\n",
-             ls_gpu_type(tq), (int)at->head_dim, biased, padded, drops, s.mma && vector);
+             ls_gpu_type(tq), (int)of->head_dim, biased, padded, drops, s.mma && vector);
     return s;
 }
 
@@ -174,11 +174,11 @@ static size_t attention_cached_workspace(const ls_kernel_args *a)
 
 static void run_attention_cached(const ls_kernel_args *a)
 { /* q, k, v, positions, bias? -> y */
-    const ls_attention_attrs *at = a->attrs;
+    const ls_attention_attrs *of = a->attrs;
     const ls_tensor *q = &a->in[0], *keys = &a->in[1];
     const bool biased = a->n_in > 4 && ls_gpu_present(&a->in[4]);
     const bool vector = rows_word(q) == 16 && rows_word(keys) == 16 && rows_word(&a->in[2]) == 16 &&
-                        at->head_dim * (int64_t)ls_dtype_size(q->type.dtype) % 16 == 0;
+                        of->head_dim * (int64_t)ls_dtype_size(q->type.dtype) % 16 == 0;
     cached_args k = { .q = ls_gpu_at(q->data),
                       .k = ls_gpu_at(keys->data),
                       .v = ls_gpu_at(a->in[2].data),
@@ -190,23 +190,23 @@ static void run_attention_cached(const ls_kernel_args *a)
                       .y_row = row_stride_of(&a->out[0]),
                       .B = q->type.dims[0],
                       .T = q->type.dims[1],
-                      .H = q->type.dims[2] / at->head_dim,
-                      .G = keys->type.dims[2] / at->head_dim,
+                      .H = q->type.dims[2] / of->head_dim,
+                      .G = keys->type.dims[2] / of->head_dim,
                       .places = keys->type.dims[1],
                       .n_parts = parts_of(a),
-                      .scale = (float)at->scale };
+                      .scale = (float)of->scale };
     const int64_t wide = vector ? 16 / (int64_t)ls_dtype_size(q->type.dtype) : 1,
                   step = at_once(k.T, token_bytes(a));
     int rows = 1, lanes = 1;
     while (rows < CACHED_ROWS && rows < k.H / k.G * k.T)
         rows *= 2;
-    while (lanes < 32 && lanes * wide < at->head_dim)
+    while (lanes < 32 && lanes * wide < of->head_dim)
         lanes *= 2;
     char before[160];
     snprintf(before, sizeof before,
              "#define X %s\n#define D %d\n#define ROWS %d\n#define BIAS %d\n#define VECTOR %d\n"
              "#define KEY_LANES %d\n",
-             ls_gpu_type(q), (int)at->head_dim, rows, biased, vector, lanes);
+             ls_gpu_type(q), (int)of->head_dim, rows, biased, vector, lanes);
     for (; k.first < k.T; k.first += step) {
         k.tokens = k.T - k.first < step ? k.T - k.first : step;
         k.blocks = ls_gpu_blocks(k.tokens * (k.H / k.G), rows);

@@ -44,24 +44,24 @@ static void run_embedding(const ls_kernel_args *a)
 typedef struct grad_room {
     size_t rows[2], places[2], counts, bounds, parts;
 } grad_room;
-static size_t take(size_t *at, int64_t bytes)
+static size_t take(size_t *end, int64_t bytes)
 {
-    const size_t here = *at;
-    *at += ((size_t)bytes + 63) / 64 * 64;
+    const size_t here = *end;
+    *end += ((size_t)bytes + 63) / 64 * 64;
     return here;
 }
 static size_t lay_out(const ls_kernel_args *a, grad_room *r)
 {
     const int64_t n = ls_gpu_count(&a->in[1].type), rows = a->out[0].type.dims[0], k = a->out[0].type.dims[1];
-    size_t at = 0;
+    size_t end = 0;
     for (int i = 0; i < 2; i++) {
-        r->rows[i] = take(&at, n * 4);
-        r->places[i] = take(&at, n * 4);
+        r->rows[i] = take(&end, n * 4);
+        r->places[i] = take(&end, n * 4);
     }
-    r->counts = take(&at, ls_gpu_blocks(n, SORT_TILE) * SORT_DIGITS * 4);
-    r->bounds = take(&at, rows * 8);
-    r->parts = take(&at, (n / SUM_SLOT + 1) * k * 4);
-    return at;
+    r->counts = take(&end, ls_gpu_blocks(n, SORT_TILE) * SORT_DIGITS * 4);
+    r->bounds = take(&end, rows * 8);
+    r->parts = take(&end, (n / SUM_SLOT + 1) * k * 4);
+    return end;
 }
 static size_t embedding_grad_workspace(const ls_kernel_args *a)
 {
@@ -130,61 +130,61 @@ static const char *embedding_grad_supports(const ls_kernel_args *a)
 
 static void run_rope(const ls_kernel_args *a)
 { /* x, positions? -> y */
-    const ls_rope_attrs *at = a->attrs;
+    const ls_rope_attrs *of = a->attrs;
     const ls_tensor *x = &a->in[0], *y = &a->out[0];
-    const int64_t half = at->head_dim / 2, wide = 16 / (int64_t)ls_dtype_size(x->type.dtype);
+    const int64_t half = of->head_dim / 2, wide = 16 / (int64_t)ls_dtype_size(x->type.dtype);
     rope_args k = { .x = ls_gpu_at(x->data),
                     .positions = a->n_in > 1 && ls_gpu_present(&a->in[1]) ? ls_gpu_at(a->in[1].data) : 0,
                     .y = ls_gpu_at(y->data),
                     .rows = x->type.dims[0] * x->type.dims[1],
                     .tokens = x->type.dims[1],
                     .first_token = ls_at_start(a, 1),
-                    .heads = x->type.dims[2] / at->head_dim,
+                    .heads = x->type.dims[2] / of->head_dim,
                     .x_row = row_stride_of(x),
                     .y_row = row_stride_of(y),
                     .half = (i32)half,
-                    .inverse = at->inverse != 0 };
+                    .inverse = of->inverse != 0 };
     char before[64];
     snprintf(before, sizeof before, "#define X %s\n#define VECTOR %d\n", ls_gpu_type(x),
              half % wide == 0 && rows_word(x) == 16 && rows_word(y) == 16);
     for (; k.first < half; k.first += ROPE_PAIRS) {
         k.pairs = (i32)(half - k.first < ROPE_PAIRS ? half - k.first : ROPE_PAIRS);
         for (int i = 0; i < k.pairs; i++)
-            k.frequency[i] = pow(at->theta, -(double)(k.first + i) / (double)half);
+            k.frequency[i] = pow(of->theta, -(double)(k.first + i) / (double)half);
         launch(a, "tokens.cu", "rope", before, ls_gpu_blocks(k.rows, TOKEN_THREADS / k.pairs), &k, sizeof k);
     }
 }
 
 static void run_shift_right(const ls_kernel_args *a)
 { /* ids -> y */
-    const ls_shift_attrs *at = a->attrs;
+    const ls_shift_attrs *of = a->attrs;
     const ls_type *t = &a->in[0].type;
     const shift_args k = { .ids = ls_gpu_at(a->in[0].data),
                            .y = ls_gpu_at(a->out[0].data),
                            .n = ls_gpu_count(t),
                            .tokens = t->dims[t->ndim - 1],
-                           .start = (i32)at->start,
-                           .pad = (i32)at->pad };
+                           .start = (i32)of->start,
+                           .pad = (i32)of->pad };
     launch(a, "tokens.cu", "shift_right", "#define X f32\n#define VECTOR 0\n",
            ls_gpu_blocks(k.n, TOKEN_THREADS), &k, sizeof k);
 }
 
 /* Where the far buckets begin: buckets never fall with the distance. */
-static position_args positions_of(const ls_position_bias_attrs *at, int64_t heads)
+static position_args positions_of(const ls_position_bias_attrs *of, int64_t heads)
 {
     position_args k = { .heads = heads,
-                        .distances = at->queries + at->keys - 1,
-                        .queries = at->queries,
-                        .buckets = at->buckets,
-                        .both = at->both != 0 };
-    k.half = (i32)(at->both ? at->buckets / 2 : at->buckets);
+                        .distances = of->queries + of->keys - 1,
+                        .queries = of->queries,
+                        .buckets = of->buckets,
+                        .both = of->both != 0 };
+    k.half = (i32)(of->both ? of->buckets / 2 : of->buckets);
     k.exact = k.half / 2;
     k.n_far = k.half - k.exact - 1;
     for (int i = 0; i < k.n_far; i++) {
         int64_t low = k.exact, high = INT32_MAX; /* the bucket is reached behind low, at high or before */
         while (high - low > 1) {
             const int64_t middle = (low + high) / 2;
-            *(ls_position_bucket(at, -middle) > k.exact + i ? &high : &low) = middle;
+            *(ls_position_bucket(of, -middle) > k.exact + i ? &high : &low) = middle;
         }
         k.far[i] = (i32)high;
     }
@@ -215,9 +215,9 @@ static void run_position_bias_grad(const ls_kernel_args *a)
 
 static const char *positions_support(const ls_kernel_args *a)
 {
-    const ls_position_bias_attrs *at = a->attrs;
-    return at->buckets > FAR_BUCKETS              ? "more than 512 buckets of distances"
-           : at->queries + at->keys > (1 << 30) ? "more than 2^30 distances"
+    const ls_position_bias_attrs *of = a->attrs;
+    return of->buckets > FAR_BUCKETS              ? "more than 512 buckets of distances"
+           : of->queries + of->keys > (1 << 30) ? "more than 2^30 distances"
                                                 : ls_gpu_no_f64(a);
 }
 
