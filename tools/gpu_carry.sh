@@ -80,6 +80,7 @@ chmod -R u+w "$out/data"
 # ---- what the CPU computes
 
 for recipe in $gpu_recipes; do
+    [ "$recipe ${small-0}" = "resnet 1" ] && continue
     mapfile -t words < <(recipe_words $recipe "$out/data")
     if LOCKSTEP_DATA=$out/data "$out/lockstep" train "${words[@]}" --set device=cpu --set run.storage="$work/runs" --set run.name=$recipe --no-progress >"$work/log" 2>&1; then
         losses "$work/runs/$recipe" >"$out/goldens/$recipe.txt"

@@ -60,19 +60,15 @@ static void open_device(ls_device *d)
     ASSERT_OK(ls_device_open(d, name ? name : "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
     kernel_failures = 0;
     kernel_refused = refused;
+    kernel_result = getenv("LS_TEST_BITS") ? bits_write : NULL;
 }
 
 static void every_kernel_agrees_with_ref(void **state)
 {
     const ls_dtype type = *(const ls_dtype *)*state;
-    const char *name = getenv("LS_TEST_DEVICE");
     ls_device d;
-    ASSERT_OK(
-        ls_device_open(&d, name ? name : "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    open_device(&d);
     int runs = 0;
-    kernel_failures = 0;
-    kernel_refused = refused;
-    kernel_result = getenv("LS_TEST_BITS") ? bits_write : NULL;
     for (const op_case *c = ls_test_cases; c->op; c++) {
         if (!kernel_exists(c) || !wanted(c->op) || (c->f32_only && type != LS_F32))
             continue;

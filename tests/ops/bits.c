@@ -34,6 +34,24 @@ static uint64_t hash_of(const ls_tensor *t)
     return h;
 }
 
+/* Cases of an op differ in shapes, constants, or the box. */
+static uint64_t identity(const op_case *c)
+{
+    uint64_t h = c->attrs ? ls_attrs_digest(ls_op_find(c->op), c->attrs, 1) : 1;
+    for (int j = 0; j < c->n_in; j++) {
+        const case_operand *o = &c->in[j];
+        const int64_t numbers[] = { o->dtype, o->fill, o->ndim };
+        h = ls_hash64_more(h, numbers, sizeof numbers);
+        h = ls_hash64_more(h, &o->value, sizeof o->value);
+        h = ls_hash64_more(h, o->dims, sizeof *o->dims * (size_t)(o->ndim > 0 ? o->ndim : 0));
+    }
+    for (int d = 0; c->at && d < c->at->ndim; d++) {
+        const int64_t numbers[] = { c->at->start[d], c->at->size[d], c->at->whole[d] };
+        h = ls_hash64_more(h, numbers, sizeof numbers);
+    }
+    return h;
+}
+
 static void put_word(FILE *f, const char *text)
 {
     for (; *text; text++)
@@ -48,7 +66,7 @@ void bits_write(const op_case *c, ls_dtype data, const char *how, int output, co
         perror("LS_TEST_BITS");
         exit(1);
     }
-    fprintf(f, "%s %s %d ", c->op, ls_dtype_name(data), (int)(c - ls_test_cases));
+    fprintf(f, "%s %s %016" PRIx64 " ", c->op, ls_dtype_name(data), identity(c));
     put_word(f, c->what && *c->what ? c->what : "-");
     put_word(f, how);
     fprintf(f, "%d %016" PRIx64 "\n", output, hash_of(t));
