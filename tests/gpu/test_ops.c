@@ -1,7 +1,7 @@
 /* test_ops.c - every kernel for GPUs against ref: all cases of tests/ops in f32, bf16 and f16, with ordinary
  * and extreme values, and the same bits whatever the order of blocks and threads is (two seeds of the shim).
  * LS_TEST_OPS=softmax,linear: only cases of these ops. LS_TEST_SEED=5: other orders. LS_TEST_DEVICE: another
- * device than cuda. LS_TEST_BITS=FILE: a line for each result, with its hash. */
+ * device than cuda. LS_TEST_BITS: a file that gets hashes of all results (bits.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "ops/bits.h"
 #include "ops/kernels.h"
 #include "support/support.h"
 
@@ -60,18 +61,15 @@ static void open_device(ls_device *d)
     ASSERT_OK(ls_device_open(d, name ? name : "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
     kernel_failures = 0;
     kernel_refused = refused;
+    kernel_result = getenv("LS_TEST_BITS") ? bits_write : NULL;
 }
 
 static void every_kernel_agrees_with_ref(void **state)
 {
     const ls_dtype type = *(const ls_dtype *)*state;
-    const char *name = getenv("LS_TEST_DEVICE");
     ls_device d;
-    ASSERT_OK(
-        ls_device_open(&d, name ? name : "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    open_device(&d);
     int runs = 0;
-    kernel_failures = 0;
-    kernel_refused = refused;
     for (const op_case *c = ls_test_cases; c->op; c++) {
         if (!kernel_exists(c) || !wanted(c->op) || (c->f32_only && type != LS_F32))
             continue;

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "support/support.h"
 
 /* Says what is wrong and goes on, so that one run shows everything; the test fails at its end. */
 int kernel_failures;
 bool (*kernel_refused)(const op_case *c, const char *why);
+void (*kernel_result)(const op_case *c, ls_dtype data, const char *how, int output, const ls_tensor *t);
 #define WRONG(...) (print_error(__VA_ARGS__), print_error("\n"), (void)kernel_failures++)
 
 typedef enum layout { CONTIGUOUS, STRIDED, REPEATED, LAYOUTS } layout;
@@ -101,7 +101,7 @@ typedef struct run {
     int inplace;              /* input that output 0 overwrites, or -1 */
     const ls_kernel *strides; /* whose rows_in, any_in, rows_out say what may be strided */
     ls_dtype data;
-    const char *how; /* what is extreme */
+    char how[64]; /* what operands hold, and how they lie */
     char label[400];
 } run;
 
@@ -230,31 +230,6 @@ static const ls_kernel *kernel_of(const ls_device *d, const run *r)
     return k;
 }
 
-/* LS_TEST_BITS=FILE: a line for each result, with a hash of its bits (any NaN counts as the same), so that
- * two machines can be compared. */
-static void keep_bits(const run *r, const ls_tensor *out)
-{
-    const char *path = getenv("LS_TEST_BITS");
-    FILE *f = path && *path ? fopen(path, "a") : NULL;
-    if (!f)
-        return;
-    uint64_t h = 0;
-    for (int o = 0; o < r->n_out; o++) {
-        const size_t size = ls_dtype_size(out[o].type.dtype);
-        for (int64_t i = 0; i < ls_type_count(&out[o].type); i++)
-            h = isnan(element_get(&out[o], i))
-                    ? ls_hash64_more(h, "nan", 3)
-                    : ls_hash64_more(h, (const char *)out[o].data + (size_t)i * size, size);
-    }
-    fprintf(f, "%s", r->c->op);
-    for (int j = 0; j < r->c->n_in; j++)
-        for (int d = 0; d < r->in[j].type.ndim; d++)
-            fprintf(f, d ? "x%lld" : " %lld", (long long)r->in[j].type.dims[d]);
-    fprintf(f, " %s %s%s %s %016llx\n", r->c->what ? r->c->what : "", r->how, *r->how ? "," : "",
-            ls_dtype_name(r->data), (unsigned long long)h);
-    fclose(f);
-}
-
 static void check_layout(const ls_device *cpu, run *r)
 {
     const ls_device ref = { .ops = &ls_device_ref, .threads = 1 };
@@ -265,14 +240,14 @@ static void check_layout(const ls_device *cpu, run *r)
     for (d.threads = 1; d.threads <= (ls_device_apart(&d) ? 2 : 3); d.threads++) {
         run_on(&d, r, d.threads == 1 ? one : got);
         for (int o = 0; o < r->n_out; o++)
-            if (d.threads == 1)
+            if (d.threads == 1) {
                 compare(r, &d, o, &expected[o], &one[o]);
-            else
+                if (kernel_result)
+                    kernel_result(r->c, r->data, r->how, o, &one[o]);
+            } else
                 same_bits(r, d.threads == 2 ? "with 2 threads" : "with 3 threads", o, &one[o], &got[o]);
         if (d.threads > 1)
             case_free(r->n_out, got);
-        else if (r->l == CONTIGUOUS)
-            keep_bits(r, one);
     }
     if (r->l == CONTIGUOUS && r->inplace < 0) /* written over an input: the same bits */
         for (r->inplace = 0; r->inplace < r->c->n_in; r->inplace++)
@@ -323,7 +298,6 @@ int kernel_check(const ls_device *cpu, const op_case *c, ls_dtype data, case_ext
     r.n_out = case_outputs(c, in, r.out_type);
     const char *how = (const char *const[]){ "", ", special values", ", wide range",
                                              ", large values" }[extreme];
-    r.how = how + 2 * (*how != 0);
     const int n = snprintf(r.label, sizeof r.label, "%s%s%s%s, %s, %s%s", c->op,
                            c->what && *c->what ? " (" : "", c->what ? c->what : "",
                            c->what && *c->what ? ")" : "", ls_dtype_name(data), cpu->arch->name, how);
@@ -331,6 +305,7 @@ int kernel_check(const ls_device *cpu, const op_case *c, ls_dtype data, case_ext
     r.strides = kernel_of(cpu, &r);
     for (r.l = CONTIGUOUS; r.strides && r.l < LAYOUTS; r.l++) {
         snprintf(r.label + n, sizeof r.label - (size_t)n, ", %s", LAYOUT_NAME[r.l]);
+        snprintf(r.how, sizeof r.how, "%s%s", LAYOUT_NAME[r.l], how);
         if (r.l == REPEATED && !r.strides->any_in)
             continue;
         check_layout(cpu, &r);
