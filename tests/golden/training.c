@@ -71,7 +71,10 @@ void training_data_release(training_data *d)
 ls_trainer *training_start(ls_build_fn build, const void *config, const ls_trainer_opts *o)
 {
     ls_trainer *t = NULL;
-    ASSERT_OK(ls_trainer_create_with(&t, build, config, o));
+    ls_trainer_opts own = *o;
+    if (!o->device && training_elsewhere())
+        own.isa = NULL; /* no level of the CPU */
+    ASSERT_OK(ls_trainer_create_with(&t, build, config, &own));
     ASSERT_OK(ls_trainer_init(t, 0));
     ls_named_tensor p[256];
     int n = training_parameters(t, p, 256);
@@ -175,8 +178,18 @@ void training_expect_losses(const char *what, const double *losses, int n, const
     free(expected);
 }
 
+bool training_elsewhere(void)
+{
+    const char *device = getenv("LOCKSTEP_DEVICE");
+    return device && *device && strcmp(ls_device_bits(device), "cpu") != 0;
+}
+
 int training_levels(ls_isa levels[LS_ISA_COUNT])
 {
+    if (training_elsewhere()) {
+        levels[0] = LS_ISA_GENERIC;
+        return 1;
+    }
     int n = 0;
     for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
         levels[n++] = (ls_isa)isa;

@@ -48,3 +48,6 @@ void training_expect_losses(const char *what, const double *losses, int n, const
 
 /* The CPU levels that exist here, best last; returns how many. */
 int training_levels(ls_isa levels[LS_ISA_COUNT]);
+/* LOCKSTEP_DEVICE names a device that does not compute as the CPU does, with levels of its own: trainers that
+ * name none get it, whatever level they name, and training_levels is one. */
+bool training_elsewhere(void);
