@@ -43,7 +43,7 @@ static grad_plan grad_plan_of(const ls_kernel_args *a, bool rms, bool aligned)
     const ls_tensor *x = &a->in[1];
     grad_plan g = { .n = ls_type_rows(&x->type), .k = row_length(x) };
     g.rows = row_plan_of(x, g.k, 4, 8, aligned);
-    g.part_rows = ls_gpu_blocks(g.n, MOST_PARTS);
+    g.part_rows = ls_gpu_blocks(g.n ? g.n : 1, MOST_PARTS);
     g.part_rows = ls_gpu_blocks(g.part_rows, g.rows.teams) * g.rows.teams;
     g.parts = ls_gpu_blocks(g.n, g.part_rows);
     g.width = (rms ? 1 : 2) * g.k;
