@@ -80,6 +80,7 @@ chmod -R u+w "$out/data"
 # ---- what the CPU computes
 
 for recipe in $gpu_recipes; do
+    [ "$recipe ${small-0}" = "resnet 1" ] && continue
     mapfile -t words < <(recipe_words $recipe "$out/data")
     if LOCKSTEP_DATA=$out/data "$out/lockstep" train "${words[@]}" --set device=cpu --set run.storage="$work/runs" --set run.name=$recipe --no-progress >"$work/log" 2>&1; then
         losses "$work/runs/$recipe" >"$out/goldens/$recipe.txt"
@@ -90,7 +91,7 @@ done
 
 # ---- what the emulator computes: the bits of all ops; and the texts of all kernels that they use
 
-LD_LIBRARY_PATH=$out/lib LOCKSTEP_CUDA_LIBRARIES=$build/tests/gpu LOCKSTEP_KERNEL_CACHE=$work/cache LOCKSTEP_KERNEL_DUMP=$out/texts LS_TEST_BITS=$out/bits.txt \
+LD_LIBRARY_PATH=$out/lib LOCKSTEP_CUDA_LIBRARIES=$build/tests/gpu/shim LOCKSTEP_KERNEL_CACHE=$work/cache LOCKSTEP_KERNEL_DUMP=$out/texts LS_TEST_BITS=$out/bits.txt \
     "$out/gpu_test_ops" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; fail "the op suite fails on the emulator"; }
 
 [ "${small-0}" = 1 ] && echo 1 >"$out/small"

@@ -1,5 +1,5 @@
 # gpu_recipes.sh - the runs that tools/gpu_carry.sh makes on the CPU and tools/gpu_check.sh compares on a GPU: the four tutorials' recipes. Source it.
-# small=1: sizes for the emulator, which takes a second for what a GPU does in a microsecond.
+# small=1: sizes for the emulator, which takes a second for what a GPU does in a microsecond. ResNet18 has no small size.
 gpu_recipes="vit resnet qwen t5"
 
 # recipe_words NAME DATA: the recipe and its settings, one word a line
@@ -16,7 +16,6 @@ recipe_words() {
     esac
     [ "${small-0}" = 1 ] && case $1 in
     vit) words="$words model.layers=1 model.hidden_size=16 model.mlp_size=16 train.global_batch=2" ;;
-    resnet) words="$words train.global_batch=2" ;;
     qwen) words="$words model.layers=1 model.hidden_size=32 model.heads=2 model.kv_heads=1 model.mlp_size=32 model.vocab_size=300 data.tokenizer=bytes data.seq_length=16 train.global_batch=1" ;;
     t5) words="$words model.layers=1 model.hidden_size=32 model.heads=2 model.mlp_size=32 model.vocab_size=300 data.tokenizer=bytes
         data.source_length=16 data.target_length=8 train.global_batch=1" ;;

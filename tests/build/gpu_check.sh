@@ -12,23 +12,23 @@ for i in $(seq 40); do echo "{\"source\": [\"paper $i has an abstract.\", \"it i
 
 what=gpu_carry.sh
 small=1 "$source/tools/gpu_carry.sh" "$build" carried >out 2>err || { bad "gpu_carry.sh fails"; cat err; }
-has out '4 recipes, [1-9][0-9]* texts of kernels, [1-9][0-9]* results of ops'
+has out '3 recipes, [1-9][0-9]* texts of kernels, [1-9][0-9]* results of ops'
 
 # check STATUS PARTS...
 check() {
     local want=$1
     shift
     what="gpu_check.sh $*"
-    OUT=$work/checked GPU_CARRIED=$work/carried LOCKSTEP_CUDA_LIBRARIES=$build/tests/gpu "$source/tools/gpu_check.sh" "$@" >out 2>err
+    OUT=$work/checked GPU_CARRIED=$work/carried LOCKSTEP_CUDA_LIBRARIES=$build/tests/gpu/shim "$source/tools/gpu_check.sh" "$@" >out 2>err
     local got=$?
     [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat out err; tail -n 20 checked/*.log; }
 }
 check 0
-for part in ops bits vit resnet qwen t5 kernels; do has out "^$part +ok "; done
-for part in memcheck racecheck bench; do has out "^$part +not here "; done
+for part in ops bits vit qwen t5 kernels; do has out "^$part +ok "; done
+for part in resnet memcheck racecheck bench; do has out "^$part +not here "; done
 has out '^machine +not here .*the emulator, no GPU'
 has out '^vit .*2 losses within .* of the CPU.s; without graphs and resumed: the same bits'
-has out '^bits .*([0-9]+) of \1 results have the emulator.s bits'
+has out '^bits .* ([0-9]+) of \1 results have the emulator.s bits'
 
 # what is not the CPU's, or not the emulator's
 awk '{ print $1 * 1.1 }' carried/goldens/vit.txt >changed && mv changed carried/goldens/vit.txt

@@ -234,7 +234,6 @@ static void the_average_has_the_cpus_bits(void **state)
     }
 }
 
-/* The CPU's portable level rounds between a product and a sum. */
 static int open_devices(void **state)
 {
     (void)state;
@@ -251,6 +250,8 @@ int main(void)
         cmocka_unit_test(lion_has_the_cpus_bits),
         cmocka_unit_test(the_average_has_the_cpus_bits),
     };
+    setenv("LOCKSTEP_CUDA_LIBRARIES", LS_TEST_SHIMS, 0);
+    setenv("LOCKSTEP_KERNEL_CACHE", LS_TEST_KERNELS, 0);
     if (ls_isa_best() < LS_ISA_AVX2)
         return 77; /* kernels of the portable level round between a product and a sum */
     return cmocka_run_group_tests(tests, open_devices, NULL);

@@ -11,6 +11,7 @@
 /* Says what is wrong and goes on, so that one run shows everything; the test fails at its end. */
 int kernel_failures;
 bool (*kernel_refused)(const op_case *c, const char *why);
+void (*kernel_result)(const op_case *c, ls_dtype data, const char *how, int output, const ls_tensor *t);
 #define WRONG(...) (print_error(__VA_ARGS__), print_error("\n"), (void)kernel_failures++)
 
 typedef enum layout { CONTIGUOUS, STRIDED, REPEATED, LAYOUTS } layout;
@@ -99,6 +100,8 @@ typedef struct run {
     layout l;
     int inplace;              /* input that output 0 overwrites, or -1 */
     const ls_kernel *strides; /* whose rows_in, any_in, rows_out say what may be strided */
+    ls_dtype data;
+    char how[64]; /* what operands hold, and how they lie */
     char label[400];
 } run;
 
@@ -237,9 +240,11 @@ static void check_layout(const ls_device *cpu, run *r)
     for (d.threads = 1; d.threads <= (ls_device_apart(&d) ? 2 : 3); d.threads++) {
         run_on(&d, r, d.threads == 1 ? one : got);
         for (int o = 0; o < r->n_out; o++)
-            if (d.threads == 1)
+            if (d.threads == 1) {
                 compare(r, &d, o, &expected[o], &one[o]);
-            else
+                if (kernel_result)
+                    kernel_result(r->c, r->data, r->how, o, &one[o]);
+            } else
                 same_bits(r, d.threads == 2 ? "with 2 threads" : "with 3 threads", o, &one[o], &got[o]);
         if (d.threads > 1)
             case_free(r->n_out, got);
@@ -289,7 +294,7 @@ int kernel_check(const ls_device *cpu, const op_case *c, ls_dtype data, case_ext
 {
     ls_tensor in[CASE_MAX_IN];
     case_inputs(c, data, extreme, 11, in);
-    run r = { .c = c, .in = in, .inplace = -1 };
+    run r = { .c = c, .in = in, .inplace = -1, .data = data };
     r.n_out = case_outputs(c, in, r.out_type);
     const char *how = (const char *const[]){ "", ", special values", ", wide range",
                                              ", large values" }[extreme];
@@ -300,6 +305,7 @@ int kernel_check(const ls_device *cpu, const op_case *c, ls_dtype data, case_ext
     r.strides = kernel_of(cpu, &r);
     for (r.l = CONTIGUOUS; r.strides && r.l < LAYOUTS; r.l++) {
         snprintf(r.label + n, sizeof r.label - (size_t)n, ", %s", LAYOUT_NAME[r.l]);
+        snprintf(r.how, sizeof r.how, "%s%s", LAYOUT_NAME[r.l], how);
         if (r.l == REPEATED && !r.strides->any_in)
             continue;
         check_layout(cpu, &r);

@@ -14,6 +14,9 @@ extern int kernel_failures;
 
 /* Asked when the device has no kernel for a case, other than for f64: whether that may be. NULL: no. */
 extern bool (*kernel_refused)(const op_case *c, const char *why);
+/* Gets what the device computed, contiguous. NULL: nobody wants it. */
+extern void (*kernel_result)(const op_case *c, ls_dtype data, const char *how, int output,
+                             const ls_tensor *t);
 
 /* Whether the op of the case has kernels: sources and views have none. */
 bool kernel_exists(const op_case *c);

@@ -80,8 +80,8 @@ static bool read_facts(const ls_cuda_code *c, const char *kernel, uint32_t facts
 static bool listed(const char *list, const char *name)
 {
     const size_t n = strlen(name);
-    for (const char *at = list; (at = strstr(at, name)); at++)
-        if ((at == list || at[-1] == '\n') && (at[n] == '\n' || at[n] == ' ' || !at[n]))
+    for (const char *p = list; (p = strstr(p, name)); p++)
+        if ((p == list || p[-1] == '\n') && (p[n] == '\n' || p[n] == ' ' || !p[n]))
             return true;
     return false;
 }
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
         return 2;
     }
     if (ls_cuda_compiler_open(&c) != LS_OK) {
-        printf("%s\n", ls_error_message());
+        printf("skipped: %s\n", ls_error_message());
         return 77;
     }
     while (archs[n_archs])
