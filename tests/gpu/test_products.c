@@ -232,7 +232,8 @@ static int open_device(void **state)
 static int close_device(void **state)
 {
     (void)state;
-    ops->close(&queue);
+    if (queue)
+        ops->close(&queue);
     return 0;
 }
 
