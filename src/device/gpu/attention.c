@@ -1,5 +1,5 @@
-/* attention.c - rows of kernels for attention: forward, gradient, and with a cache of keys and values. bf16 and
- * f16 with heads of up to MMA_HEAD features use tensor cores (attention_mma.cu), all others
+/* attention.c - rows of kernels for attention: forward, gradient, and with a cache of keys and values. bf16
+ * and f16 with heads of up to MMA_HEAD features use tensor cores (attention_mma.cu), all others
  * attention_core.cu. */
 #include "device/dropout.h"
 #include "gpu.h"
@@ -53,7 +53,8 @@ static shape shape_of(const ls_kernel_args *a, int q, int bias, int ids, bool ve
         k->below = (u32)((1 - of->dropout) * 65536 + 0.5);
         k->kept = (float)(1 / (1 - of->dropout));
     }
-    vector = vector && of->head_dim % 8 == 0 && rows_word(tq) == 16 && rows_word(tk) == 16 && rows_word(tv) == 16;
+    vector = vector && of->head_dim % 8 == 0 && rows_word(tq) == 16 && rows_word(tk) == 16 &&
+             rows_word(tv) == 16;
     snprintf(s.before, sizeof s.before,
              "#define X %s\n#define D %d\n#define BIAS %d\n#define PADDING %d\n#define DROPS %d\n"
              "#define VECTOR %d\n",
@@ -67,11 +68,14 @@ static void launch(const ls_kernel_args *a, const shape *s, const char *file, co
     ls_gpu_run(a->queue, &(ls_gpu_launch){ file, function, s->before, blocks, &s->k, sizeof s->k });
 }
 
-static const char *attention_supports(const ls_kernel_args *a)
+/* q, k: numbers of these inputs */
+static const char *supports(const ls_kernel_args *a, int q, int k)
 {
     return ((const ls_attention_attrs *)a->attrs)->head_dim > HEAD_MAX ? "heads of more than 1024 features"
-                                                                       : ls_gpu_no_f64(a);
+           : a->in[q].type.dims[1] > 1 << 30 || a->in[k].type.dims[1] > 1 << 30 ? "more than 2^30 tokens"
+                                                                                : ls_gpu_no_f64(a);
 }
+static const char *attention_supports(const ls_kernel_args *a) { return supports(a, 0, 1); }
 
 static void run_attention(const ls_kernel_args *a)
 { /* q, k, v, bias?, ids?, key? -> y, lse */
@@ -84,13 +88,16 @@ static void run_attention(const ls_kernel_args *a)
         const int queries = ATTENTION_QUERIES(s.head, k->key != 0);
         launch(a, &s, "attention_mma.cu", "mma_forward", k->B * k->H * ls_gpu_blocks(k->Tq, queries));
     } else
-        launch(a, &s, "attention_core.cu", "core_forward", k->B * k->H * ls_gpu_blocks(k->Tq, TILE) * k->splits);
+        launch(a, &s, "attention_core.cu", "core_forward",
+               k->B * k->H * ls_gpu_blocks(k->Tq, TILE) * k->splits);
 }
 
 /* ---- the gradient */
 
 enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY };
 enum { DQ, DK, DV, DBIAS };
+
+static const char *attention_grad_supports(const ls_kernel_args *a) { return supports(a, Q, K); }
 
 static size_t delta_bytes(const ls_kernel_args *a)
 {
@@ -258,12 +265,15 @@ static void run_cache_reorder(const ls_kernel_args *a)
                              .aside = ls_gpu_at(a->workspace),
                              .B = cache->type.dims[0],
                              .places = cache->type.dims[1],
-                             .words = cache->type.dims[2] * (int64_t)ls_dtype_size(cache->type.dtype) / word };
+                             .words = cache->type.dims[2] * (int64_t)ls_dtype_size(cache->type.dtype) /
+                                      word };
     for (; k.first < k.places; k.first += step) {
         k.n = k.places - k.first < step ? k.places - k.first : step;
         const int64_t blocks = ls_gpu_blocks(k.B * k.n * k.words, CACHE_THREADS);
-        ls_gpu_run(a->queue, &(ls_gpu_launch){ "cache.cu", "cache_set_aside", word_text(word), blocks, &k, sizeof k });
-        ls_gpu_run(a->queue, &(ls_gpu_launch){ "cache.cu", "cache_put", word_text(word), blocks, &k, sizeof k });
+        ls_gpu_run(a->queue,
+                   &(ls_gpu_launch){ "cache.cu", "cache_set_aside", word_text(word), blocks, &k, sizeof k });
+        ls_gpu_run(a->queue,
+                   &(ls_gpu_launch){ "cache.cu", "cache_put", word_text(word), blocks, &k, sizeof k });
     }
 }
 
@@ -276,7 +286,7 @@ const ls_kernel ls_gpu_attention[] = {
     { .op = "attention_grad",
       .run = run_attention_grad,
       .workspace = attention_grad_workspace,
-      .supports = attention_supports,
+      .supports = attention_grad_supports,
       .rows_in = LS_OPERAND(DY) | LS_OPERAND(Q) | LS_OPERAND(K) | LS_OPERAND(V) | LS_OPERAND(Y),
       .rows_out = LS_OPERAND(DQ) | LS_OPERAND(DK) | LS_OPERAND(DV) },
     { .op = "attention_cached",

@@ -20,13 +20,16 @@ static int64_t slice_of(const ls_tensor *x) { return x->type.dtype == LS_F32 ? 1
 static bool aligned(const ls_tensor *t) { return (uintptr_t)t->data % 16 == 0; }
 enum { PRODUCT_TEXT = 256 };
 /* The text in front of a file that includes product.h. */
-static void product_text(char text[PRODUCT_TEXT], const ls_tensor *x, int64_t tile, bool whole)
+static void product_text(char text[PRODUCT_TEXT], const ls_tensor *x, bool tf32, int64_t tile, bool whole)
 {
     snprintf(text, PRODUCT_TEXT,
              "#define ELEMENT %s\n#define MULTIPLY %s\n#define TILE_M %d\n#define TILE_N %d\n"
              "#define TILE_K %d\n#define WARPS_M 2\n#define WARPS_N 4\n#define STAGES 3\n#define WHOLE %d\n",
-             ls_gpu_type(x), x->type.dtype == LS_F32 ? "MULTIPLY_FMA" : "MULTIPLY_MMA", (int)tile,
-             TILE_COLUMNS, (int)slice_of(x), (int)whole);
+             ls_gpu_type(x),
+             x->type.dtype != LS_F32 ? "MULTIPLY_MMA"
+             : tf32                  ? "MULTIPLY_TF32"
+                                     : "MULTIPLY_FMA",
+             (int)tile, TILE_COLUMNS, (int)slice_of(x), (int)whole);
 }
 
 static conv_sizes sizes_of(const ls_kernel_args *a, ls_conv_kind kind)
@@ -121,7 +124,7 @@ static int64_t packed_bytes(const ls_kernel_args *a, const conv_args *p)
                     64);
 }
 
-static void multiply(const ls_kernel_args *a, conv_args p)
+static void multiply(const ls_kernel_args *a, conv_args p, bool tf32)
 {
     char before[32], text[PRODUCT_TEXT];
     const int64_t tile = tile_of(p.back ? p.c.cg : p.c.og), phases = p.phases_h * p.phases_w;
@@ -131,7 +134,7 @@ static void multiply(const ls_kernel_args *a, conv_args p)
     p.packed = ls_gpu_at(a->workspace);
     p.taps = p.packed + (at)packed_bytes(a, &p);
     snprintf(before, sizeof before, "#define X %s\n", ls_gpu_type(&a->in[0]));
-    product_text(text, &a->in[0], tile,
+    product_text(text, &a->in[0], tf32, tile,
                  p.phases_h * p.phases_w == 1 && p.rows * p.columns % 8 == 0 && aligned(&a->out[0]));
     launch(a, "conv_pack.cu", "conv_pack", before,
            phases * p.c.groups * ls_gpu_blocks(p.depth, CONV_PACK) * (p.m_padded / CONV_PACK), &p, sizeof p);
@@ -147,12 +150,12 @@ static size_t product_bytes(const ls_kernel_args *a, bool back)
     return (size_t)(packed_bytes(a, &p) + p.phases_h * p.phases_w * p.depth * (int64_t)sizeof(conv_tap));
 }
 
-void ls_gpu_conv2d(const ls_kernel_args *a) /* x, w, bias? -> y */
+static void conv2d(const ls_kernel_args *a, bool tf32) /* x, w, bias? -> y */
 {
     conv_args p = product_of(a, false);
     p.bias = a->n_in > 2 && ls_gpu_present(&a->in[2]) ? of(&a->in[2]) : 0;
     if (p.c.og > FEW)
-        multiply(a, p);
+        multiply(a, p, tf32);
     else
         direct(a, "conv_direct",
                &(conv_direct_args){
@@ -164,11 +167,11 @@ size_t ls_gpu_conv2d_workspace(const ls_kernel_args *a)
     return sizes_of(a, LS_CONV_Y).og > FEW ? product_bytes(a, false) : 0;
 }
 
-void ls_gpu_conv2d_dx(const ls_kernel_args *a) /* dy, w -> dx */
+static void conv2d_dx(const ls_kernel_args *a, bool tf32) /* dy, w -> dx */
 {
     const conv_args p = product_of(a, true);
     if (p.c.cg > FEW)
-        multiply(a, p);
+        multiply(a, p, tf32);
     else
         direct(a, "conv_direct_dx",
                &(conv_direct_args){ .c = p.c, .y = of(&a->in[0]), .w = of(&a->in[1]), .x = of(&a->out[0]) },
@@ -219,13 +222,13 @@ static void add_parts(const ls_kernel_args *a, at from, int64_t n, const ls_tens
     launch(a, "conv_direct.cu", "conv_sum", before, ls_gpu_blocks(s.count, CONV_THREADS), &s, sizeof s);
 }
 
-void ls_gpu_conv2d_dw(const ls_kernel_args *a) /* dy, x -> dw, db? */
+static void conv2d_dw(const ls_kernel_args *a, bool tf32) /* dy, x -> dw, db? */
 {
     const conv_sizes c = sizes_of(a, LS_CONV_DW);
     const parts p = kernel_parts(&a->in[0], &c), b = parts_for(c.o, c.n);
     const at sums = ls_gpu_at(a->workspace), bias_sums = sums + (at)part_bytes(&c, p);
     char text[PRODUCT_TEXT];
-    product_text(text, &a->in[0], kernel_tile(&a->in[0], &c),
+    product_text(text, &a->in[0], tf32, kernel_tile(&a->in[0], &c),
                  c.oh * c.ow * (int64_t)ls_dtype_size(a->in[0].type.dtype) % 16 == 0 && aligned(&a->in[0]));
     if (c.og > FEW)
         launch(a, "conv_dw.cu", "conv_dw", text, p.blocks * p.n,
@@ -257,3 +260,10 @@ size_t ls_gpu_conv2d_dw_workspace(const ls_kernel_args *a)
     return (size_t)(part_bytes(&c, kernel_parts(&a->in[0], &c)) +
                     parts_for(c.o, c.n).n * c.o * (int64_t)sizeof(float));
 }
+
+#define RUNS(op)                                                \
+    void ls_gpu_##op(const ls_kernel_args *a) { op(a, false); } \
+    void ls_gpu_##op##_tf32(const ls_kernel_args *a) { op(a, true); }
+RUNS(conv2d)
+RUNS(conv2d_dx)
+RUNS(conv2d_dw)

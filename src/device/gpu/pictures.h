@@ -1,4 +1,5 @@
-/* pictures.h - the functions of conv.c, for the table in pictures.c. */
+/* pictures.h - the functions of conv.c, for the tables in pictures.c and products.c. _tf32: products of f32
+ * on tensor cores. */
 #pragma once
 #include "device/device.h"
 
@@ -9,3 +10,6 @@ void ls_gpu_conv2d_dw(const ls_kernel_args *a);
 size_t ls_gpu_conv2d_workspace(const ls_kernel_args *a);
 size_t ls_gpu_conv2d_dx_workspace(const ls_kernel_args *a);
 size_t ls_gpu_conv2d_dw_workspace(const ls_kernel_args *a);
+void ls_gpu_conv2d_tf32(const ls_kernel_args *a);
+void ls_gpu_conv2d_dx_tf32(const ls_kernel_args *a);
+void ls_gpu_conv2d_dw_tf32(const ls_kernel_args *a);

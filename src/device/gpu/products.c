@@ -1,6 +1,7 @@
 /* products.c - rows of matrix products: linear, its two gradients, batch_matmul. Each is a call of matmul.cu
  * with other sides. */
 #include "graph/tensor_attrs.h"
+#include "pictures.h"
 #include "tiles.h"
 
 enum {
@@ -221,27 +222,47 @@ RUNS(linear_dw)
 RUNS(batch_matmul)
 
 /* Matrices may be row-strided. (The bias is a vector; batch_matmul has many matrices.) */
-#define ROWS(suffix, supports_it)                                                           \
-    { .op = "linear",                                                                       \
-      .run = run_linear##suffix,                                                            \
-      .supports = supports_it,                                                              \
-      .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(3),                             \
-      .rows_out = LS_OPERAND(0) | LS_OPERAND(1) },                                          \
-        { .op = "linear_dx",                                                                \
-          .run = run_linear_dx##suffix,                                                     \
-          .supports = supports_it,                                                          \
-          .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(2) | LS_OPERAND(3),         \
-          .rows_out = LS_OPERAND(0) },                                                      \
-        { .op = "linear_dw",                                                                \
-          .run = run_linear_dw##suffix,                                                     \
-          .workspace = workspace_dw,                                                        \
-          .supports = supports_it,                                                          \
-          .rows_in = LS_OPERAND(0) | LS_OPERAND(1),                                         \
-          .rows_out = LS_OPERAND(0) },                                                      \
-        { .op = "batch_matmul", .run = run_batch_matmul##suffix, .supports = supports_it }, \
-    {                                                                                       \
-        0                                                                                   \
+#define ROWS(suffix, supports_it)                                                      \
+    { .op = "linear",                                                                  \
+      .run = run_linear##suffix,                                                       \
+      .supports = supports_it,                                                         \
+      .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(3),                        \
+      .rows_out = LS_OPERAND(0) | LS_OPERAND(1) },                                     \
+        { .op = "linear_dx",                                                           \
+          .run = run_linear_dx##suffix,                                                \
+          .supports = supports_it,                                                     \
+          .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(2) | LS_OPERAND(3),    \
+          .rows_out = LS_OPERAND(0) },                                                 \
+        { .op = "linear_dw",                                                           \
+          .run = run_linear_dw##suffix,                                                \
+          .workspace = workspace_dw,                                                   \
+          .supports = supports_it,                                                     \
+          .rows_in = LS_OPERAND(0) | LS_OPERAND(1),                                    \
+          .rows_out = LS_OPERAND(0) },                                                 \
+    {                                                                                  \
+        .op = "batch_matmul", .run = run_batch_matmul##suffix, .supports = supports_it \
     }
 
-const ls_kernel ls_gpu_products[] = { ROWS(, supports) };
-const ls_kernel ls_gpu_products_tf32[] = { ROWS(_tf32, supports_tf32) };
+const ls_kernel ls_gpu_products[] = { ROWS(, supports), { 0 } };
+
+static const char *conv_supports_tf32(const ls_kernel_args *a)
+{
+    const char *why = ls_gpu_conv_supports(a);
+    return why ? why : supports_tf32(a);
+}
+const ls_kernel ls_gpu_products_tf32[] = {
+    ROWS(_tf32, supports_tf32),
+    { .op = "conv2d",
+      .run = ls_gpu_conv2d_tf32,
+      .workspace = ls_gpu_conv2d_workspace,
+      .supports = conv_supports_tf32 },
+    { .op = "conv2d_dx",
+      .run = ls_gpu_conv2d_dx_tf32,
+      .workspace = ls_gpu_conv2d_dx_workspace,
+      .supports = conv_supports_tf32 },
+    { .op = "conv2d_dw",
+      .run = ls_gpu_conv2d_dw_tf32,
+      .workspace = ls_gpu_conv2d_dw_workspace,
+      .supports = conv_supports_tf32 },
+    { 0 },
+};

@@ -9,17 +9,40 @@
 
 enum {
     SIZE = 256,      /* threads of a block */
-    BLOCKS = 264,    /* enough to keep a GPU busy: two for each multiprocessor of an H100 */
+    BLOCKS = 1056,   /* enough to keep a GPU busy: eight for each multiprocessor of an H100 */
     TERMS_LEAST = 16 /* of a thread, in a part */
 };
 
-static const char *before_of(char text[64], const ls_tensor *x, bool largest)
+static const char *before_of(char text[64], const ls_tensor *x)
 {
-    snprintf(text, 64, "#define X %s\n#define LARGEST %d\n", ls_gpu_type(x), largest);
+    snprintf(text, 64, "#define X %s\n", ls_gpu_type(x));
     return text;
 }
 
 /* ---- sum_to, max_to */
+
+/* How a block's threads share outputs and terms. Neighbouring threads read neighbours: terms if those are
+ * contiguous, else outputs. */
+static reduce_args layout_of(const ls_gpu_dims *kept, const ls_gpu_dims *summed)
+{
+    reduce_args k = { .outputs = 1, .terms = 1, .parts = 1 };
+    for (int d = 0; d < kept->ndim; d++)
+        k.outputs *= kept->size[d];
+    for (int d = 0; d < summed->ndim; d++)
+        k.terms *= summed->size[d];
+    k.part_terms = k.terms;
+    k.kept = ls_gpu_shape(kept->ndim, kept->size);
+    k.summed = ls_gpu_shape(summed->ndim, summed->size);
+    for (int d = 0; d < LS_MAX_DIMS; d++) {
+        k.kept_strides[d] = kept->strides[0][d];
+        k.summed_strides[d] = summed->strides[0][d];
+    }
+    k.terms_first = summed->strides[0][summed->ndim - 1] == 1 && k.terms >= 32;
+    k.columns = k.terms_first ? (k.terms >= SIZE ? 1 : SIZE / 32) : k.terms >= 16 ? 32 : SIZE;
+    while (k.columns > 1 && k.columns / 2 >= k.outputs)
+        k.columns /= 2;
+    return k;
+}
 
 /* Splits the input's dimensions into those of the output and those that are summed. */
 static reduce_args reduction_of(const ls_kernel_args *a)
@@ -32,24 +55,15 @@ static reduce_args reduction_of(const ls_kernel_args *a)
                         in->type.dims[d], &in->strides[d]);
     ls_gpu_dims_end(&kept);
     ls_gpu_dims_end(&summed);
-    reduce_args k = { .outputs = ls_gpu_count(&out->type), .terms = 1 };
-    for (int d = 0; d < summed.ndim; d++)
-        k.terms *= summed.size[d];
-    k.kept = ls_gpu_shape(kept.ndim, kept.size);
-    k.summed = ls_gpu_shape(summed.ndim, summed.size);
-    for (int d = 0; d < LS_MAX_DIMS; d++) {
-        k.kept_strides[d] = kept.strides[0][d];
-        k.summed_strides[d] = summed.strides[0][d];
-    }
-    /* Neighbouring threads read neighbours: terms if those are contiguous, else outputs. */
-    k.terms_first = summed.strides[0][summed.ndim - 1] == 1 && k.terms >= 32;
-    k.columns = k.terms_first ? (k.terms >= SIZE ? 1 : SIZE / 32) : k.terms >= 16 ? 32 : SIZE;
+    reduce_args k = layout_of(&kept, &summed);
     const int64_t sharing = SIZE / k.columns, blocks = ls_gpu_blocks(k.outputs, k.columns),
                   most = ls_gpu_blocks(k.terms, sharing * TERMS_LEAST);
     int64_t parts = blocks ? ls_gpu_blocks(BLOCKS, blocks) : 1;
     parts = parts > most ? most : parts;
-    k.part_terms = parts > 1 ? ls_gpu_blocks(ls_gpu_blocks(k.terms, parts), sharing) * sharing : k.terms;
-    k.parts = parts > 1 ? ls_gpu_blocks(k.terms, k.part_terms) : 1;
+    if (parts > 1) {
+        k.part_terms = ls_gpu_blocks(ls_gpu_blocks(k.terms, parts), sharing) * sharing;
+        k.parts = ls_gpu_blocks(k.terms, k.part_terms);
+    }
     return k;
 }
 
@@ -59,28 +73,36 @@ size_t ls_gpu_sum_to_workspace(const ls_kernel_args *a)
     return k.parts > 1 ? sizeof(float) * (size_t)(k.parts * k.outputs) : 0;
 }
 
+static void launch(struct ls_queue *q, const reduce_args *k, const char *x, const char *y, bool largest)
+{
+    char before[96];
+    snprintf(before, sizeof before, "#define X %s\n#define Y %s\n#define LARGEST %d\n", x, y, largest);
+    ls_gpu_run(q, &(ls_gpu_launch){ .file = "sums.cu",
+                                    .function = "reduce",
+                                    .before = before,
+                                    .blocks = ls_gpu_blocks(k->outputs, k->columns) * k->parts,
+                                    .args = k,
+                                    .bytes = sizeof *k });
+}
+
 static void reduce(const ls_kernel_args *a, bool largest)
 {
-    char before[64];
+    const char *type = ls_gpu_type(&a->in[0]);
     reduce_args k = reduction_of(a);
+    const bool parts = k.parts > 1;
     k.in = ls_gpu_at(a->in[0].data);
-    k.out = ls_gpu_at(k.parts > 1 ? a->workspace : a->out[0].data);
-    before_of(before, &a->in[0], largest);
-    ls_gpu_run(a->queue, &(ls_gpu_launch){ .file = "sums.cu",
-                                           .function = "reduce",
-                                           .before = before,
-                                           .blocks = ls_gpu_blocks(k.outputs, k.columns) * k.parts,
-                                           .args = &k,
-                                           .bytes = sizeof k });
-    if (k.parts == 1)
+    k.out = ls_gpu_at(parts ? a->workspace : a->out[0].data);
+    launch(a->queue, &k, type, parts ? "f32" : type, largest);
+    if (!parts)
         return;
-    const join_args j = { ls_gpu_at(a->workspace), ls_gpu_at(a->out[0].data), k.outputs, k.parts };
-    ls_gpu_run(a->queue, &(ls_gpu_launch){ .file = "sums.cu",
-                                           .function = "join",
-                                           .before = before,
-                                           .blocks = ls_gpu_blocks(k.outputs, SIZE),
-                                           .args = &j,
-                                           .bytes = sizeof j });
+    ls_gpu_dims outputs = { .operands = 1 }, summed = { .operands = 1 };
+    ls_gpu_dims_add(&outputs, k.outputs, &(int64_t){ 1 });
+    ls_gpu_dims_end(&outputs);
+    ls_gpu_dims_add(&summed, k.parts, &(int64_t){ k.outputs });
+    k = layout_of(&outputs, &summed);
+    k.in = ls_gpu_at(a->workspace);
+    k.out = ls_gpu_at(a->out[0].data);
+    launch(a->queue, &k, "f32", type, largest);
 }
 
 void ls_gpu_sum_to(const ls_kernel_args *a) { reduce(a, false); }
@@ -112,7 +134,7 @@ void ls_gpu_cumsum(const ls_kernel_args *a) /* x -> y, which may have x's memory
     ls_gpu_run(a->queue,
                &(ls_gpu_launch){ .file = "cumsum.cu",
                                  .function = rows ? "rows" : "columns",
-                                 .before = before_of(before, &a->in[0], false),
+                                 .before = before_of(before, &a->in[0]),
                                  .blocks = rows ? outer * inner : ls_gpu_blocks(outer * inner, SIZE),
                                  .args = &k,
                                  .bytes = sizeof k });
@@ -152,7 +174,7 @@ void ls_gpu_scatter_add(const ls_kernel_args *a) /* x, index -> y */
     const int64_t warps = outer * k.size * ls_gpu_blocks(inner, 32 * 8);
     ls_gpu_run(a->queue, &(ls_gpu_launch){ .file = "scatter.cu",
                                            .function = slices ? "slices" : "elements",
-                                           .before = before_of(before, in, false),
+                                           .before = before_of(before, in),
                                            .blocks = slices ? ls_gpu_blocks(warps, 8)
                                                             : ls_gpu_blocks(outer * inner, SIZE),
                                            .args = &k,

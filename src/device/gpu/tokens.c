@@ -84,8 +84,10 @@ static int sort_places(const ls_kernel_args *a, const grad_room *r, at room)
         s.from_places = room + r->places[!to];
         s.to_rows = room + r->rows[to];
         s.to_places = room + r->places[to];
-        launch(a, "embedding_grad.cu", "sort_count", "#define X f32\n#define VECTOR 0\n", s.blocks, &s, sizeof s);
-        launch(a, "embedding_grad.cu", "sort_move", "#define X f32\n#define VECTOR 0\n", s.blocks, &s, sizeof s);
+        launch(a, "embedding_grad.cu", "sort_count", "#define X f32\n#define VECTOR 0\n", s.blocks, &s,
+               sizeof s);
+        launch(a, "embedding_grad.cu", "sort_move", "#define X f32\n#define VECTOR 0\n", s.blocks, &s,
+               sizeof s);
         s.ids = 0;
         to = !to;
     }
@@ -209,14 +211,14 @@ static void run_position_bias_grad(const ls_kernel_args *a)
     k.dtable = ls_gpu_at(a->out[0].data);
     char before[64];
     snprintf(before, sizeof before, "#define X %s\n#define VECTOR 0\n", ls_gpu_type(&a->in[0]));
-    launch(a, "tokens.cu", "position_bias_grad", before, ls_gpu_blocks(k.heads * k.buckets, TOKEN_THREADS / 32),
-           &k, sizeof k);
+    launch(a, "tokens.cu", "position_bias_grad", before,
+           ls_gpu_blocks(k.heads * k.buckets, TOKEN_THREADS / 32), &k, sizeof k);
 }
 
 static const char *positions_support(const ls_kernel_args *a)
 {
     const ls_position_bias_attrs *of = a->attrs;
-    return of->buckets > FAR_BUCKETS              ? "more than 512 buckets of distances"
+    return of->buckets > FAR_BUCKETS            ? "more than 512 buckets of distances"
            : of->queries + of->keys > (1 << 30) ? "more than 2^30 distances"
                                                 : ls_gpu_no_f64(a);
 }

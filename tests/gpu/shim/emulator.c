@@ -127,6 +127,7 @@ static void fiber_main(void)
         lane *l = w->now;
         __tsan_acquire(&begin_of_launch);
         w->kernel->run(w->args, w->shared);
+        emulated_copy_wait(0); /* what nobody waited for arrives some time */
         __tsan_release(&end_of_launch);
         warp *p = &w->warps[l->place.thread / WARP_SIZE];
         const uint32_t bit = UINT32_C(1) << l->place.thread % WARP_SIZE;

@@ -122,6 +122,10 @@ EXPORTED const char (*emulated_warp(const void *mine, size_t bytes, const char *
     return (const char(*)[64])given;
 }
 
+/* Calls, so that they are the sanitizers', which see the memory that is read and written. */
+static void *(*volatile copy_bytes)(void *, const void *, size_t) = memcpy;
+static void *(*volatile set_bytes)(void *, int, size_t) = memset;
+
 EXPORTED void emulated_copy_16(void *to, const void *from, const char *file, int line)
 {
     worker *w = emulated_worker;
@@ -135,9 +139,8 @@ EXPORTED void emulated_copy_16(void *to, const void *from, const char *file, int
         wrong(w, file, line, "COPY_16 to an address outside the block's shared memory", to);
     if (l->n_copies == COPIES)
         wrong(w, file, line, "more copies are in flight than the emulator keeps", to);
-    memcpy(read, from, 16); /* for the sanitizers: it is read from here on, */
-    __asm__ volatile("" ::"r"(read) : "memory");
-    memset(to, 0xff, 16); /* and its target may have any contents */
+    copy_bytes(read, from, 16); /* for the sanitizers: it is read from here on, */
+    set_bytes(to, 0xff, 16);    /* and its target may have any contents */
     l->copies[l->n_copies++] = (copy){ to, from, l->group };
 }
 
@@ -149,7 +152,7 @@ EXPORTED void emulated_copy_wait(int newest)
     int kept = 0;
     for (int i = 0; i < l->n_copies; i++)
         if (l->copies[i].group < l->group - newest)
-            memcpy(l->copies[i].to, l->copies[i].from, 16);
+            copy_bytes(l->copies[i].to, l->copies[i].from, 16);
         else
             l->copies[kept++] = l->copies[i];
     l->n_copies = kept;

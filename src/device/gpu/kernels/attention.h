@@ -15,13 +15,13 @@ typedef struct attention_args {
     i64 first_sample, first_head; /* in the whole */
     u64 purpose;                  /* of dropout */
     u32 below;
-    float scale, kept; /* kept: the factor of probabilities that dropout keeps; 1: none */
+    float scale, kept;             /* kept: the factor of probabilities that dropout keeps; 1: none */
     i32 causal, distances, splits; /* distances: the bias is by distance; splits: of the output's columns */
 } attention_args;
 
 enum {
-    TILE = 64,        /* queries and keys of a tile; dropout's groups of keys are as many */
-    DIAGONALS = 128,  /* of a tile, and one unused */
+    TILE = 64,       /* queries and keys of a tile; dropout's groups of keys are as many */
+    DIAGONALS = 128, /* of a tile, and one unused */
     CORE_THREADS = 256,
     CORE_COLUMNS = 128, /* columns of the output that a block of attention_core.cu computes */
     MMA_THREADS = 128

@@ -16,8 +16,13 @@
 #define UNROLLED
 #endif
 
-enum { V = VECTOR ? 16 / (int)sizeof(X) : 1, SPAN = V * KEY_LANES, PIECES = (D + SPAN - 1) / SPAN,
-       WARPS = CACHED_THREADS / WARP, SLOTS = CACHED_THREADS / KEY_LANES };
+enum {
+    V = VECTOR ? 16 / (int)sizeof(X) : 1,
+    SPAN = V * KEY_LANES,
+    PIECES = (D + SPAN - 1) / SPAN,
+    WARPS = CACHED_THREADS / WARP,
+    SLOTS = CACHED_THREADS / KEY_LANES
+};
 
 typedef struct cached_shared {
     float q[ROWS][PIECES * SPAN];
@@ -68,10 +73,10 @@ KERNEL_SHARED(cached_part, cached_args, CACHED_THREADS, cached_shared)
     for (int i = THREAD; i < ROWS * PIECES * SPAN; i += CACHED_THREADS) {
         const int r = i / (PIECES * SPAN), c = i % (PIECES * SPAN);
         const i64 row = block * ROWS + r;
-        s->q[r][c] = row < a.tokens * group && c < D
-                         ? LOAD(X, AT(const X, a.q),
-                                (b * a.T + a.first + row / group) * a.q_row + (g * group + row % group) * D + c)
-                         : 0;
+        s->q[r][c] = row < a.tokens * group && c < D ? LOAD(X, AT(const X, a.q),
+                                                            (b * a.T + a.first + row / group) * a.q_row +
+                                                                (g * group + row % group) * D + c)
+                                                     : 0;
     }
     BARRIER();
     const X *keys = AT(const X, a.k) + ((b * a.places + k0) * a.G + g) * D,
@@ -96,8 +101,9 @@ KERNEL_SHARED(cached_part, cached_args, CACHED_THREADS, cached_shared)
             const int seen = s->keys[r];
 #if BIAS /* its last column is the distance 0 */
             if (k0 + j < seen)
-                score = score + LOAD(X, AT(const X, a.bias),
-                                     (g * group + (block * ROWS + r) % group) * a.places + a.places - seen + k0 + j);
+                score = score +
+                        LOAD(X, AT(const X, a.bias),
+                             (g * group + (block * ROWS + r) % group) * a.places + a.places - seen + k0 + j);
 #endif
             if (lane == 0)
                 s->p[r][j] = k0 + j < seen ? score : -infinity_();
@@ -108,7 +114,8 @@ KERNEL_SHARED(cached_part, cached_args, CACHED_THREADS, cached_shared)
     for (int r = THREAD / WARP; r < ROWS; r += WARPS) {
         const i64 row = block * ROWS + r;
         float top = -infinity_(), sum = 0;
-        UNROLLED for (int i = 0; i < CACHED_PART / WARP; i++) top = max_(top, s->p[r][i * WARP + THREAD % WARP]);
+        UNROLLED for (int i = 0; i < CACHED_PART / WARP; i++)
+            top = max_(top, s->p[r][i * WARP + THREAD % WARP]);
         top = warp_max(top);
         const float base = top == -infinity_() ? 0 : top;
         UNROLLED for (int i = 0; i < CACHED_PART / WARP; i++)
@@ -120,7 +127,8 @@ KERNEL_SHARED(cached_part, cached_args, CACHED_THREADS, cached_shared)
         sum = warp_sum(sum);
         if (THREAD % WARP == 0 && row < a.tokens * group) {
             float *to = AT(float, a.parts) +
-                        (((b * a.tokens + row / group) * a.H + g * group + row % group) * a.n_parts + part) * step;
+                        (((b * a.tokens + row / group) * a.H + g * group + row % group) * a.n_parts + part) *
+                            step;
             to[D] = top;
             to[D + 1] = sum;
         }
@@ -154,8 +162,8 @@ KERNEL_SHARED(cached_part, cached_args, CACHED_THREADS, cached_shared)
                 sum = sum + s->sums[w][r][e % SPAN];
             if (row < a.tokens * group && feature < D)
                 AT(float, a.parts)
-                [(((b * a.tokens + row / group) * a.H + g * group + row % group) * a.n_parts + part) * step + feature] =
-                    sum;
+            [(((b * a.tokens + row / group) * a.H + g * group + row % group) * a.n_parts + part) * step +
+                feature] = sum;
         }
         BARRIER();
     }

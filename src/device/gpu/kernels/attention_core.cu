@@ -38,14 +38,14 @@ DEVICE void dot_rows(core_shared *s, float dots[4][4], const X *u, i64 u_row, in
         load_chunk(s->b, v, v_row, v_n, c);
         BARRIER();
         for (int k = 0; k < (D - c < TILE ? D - c : TILE); k++)
-            UNROLLED for (int i = 0; i < 16; i++)
-                dots[i / 4][i % 4] = fma_(s->a[Y + 16 * (i / 4)][k], s->b[XX + 16 * (i % 4)][k], dots[i / 4][i % 4]);
+            UNROLLED for (int i = 0; i < 16; i++) dots[i / 4][i % 4] = fma_(
+                s->a[Y + 16 * (i / 4)][k], s->b[XX + 16 * (i % 4)][k], dots[i / 4][i % 4]);
     }
 }
 
 /* sums += s->p times the rows, or its transposed: columns of this split */
-DEVICE void add_product(core_shared *s, float sums[CHUNKS][4][4], int transposed, const X *rows, i64 stride, int n,
-                        int split)
+DEVICE void add_product(core_shared *s, float sums[CHUNKS][4][4], int transposed, const X *rows, i64 stride,
+                        int n, int split)
 {
     UNROLLED for (int chunk = 0; chunk < CHUNKS; chunk++)
     {
@@ -56,8 +56,8 @@ DEVICE void add_product(core_shared *s, float sums[CHUNKS][4][4], int transposed
             UNROLLED for (int i = 0; i < 16; i++)
             {
                 const int r = Y + 16 * (i / 4);
-                sums[chunk][i / 4][i % 4] =
-                    fma_(transposed ? s->p[k][r] : s->p[r][k], s->b[k][XX + 16 * (i % 4)], sums[chunk][i / 4][i % 4]);
+                sums[chunk][i / 4][i % 4] = fma_(transposed ? s->p[k][r] : s->p[r][k],
+                                                 s->b[k][XX + 16 * (i % 4)], sums[chunk][i / 4][i % 4]);
             }
     }
 }
@@ -95,8 +95,7 @@ DEVICE float row_sum(float v)
 
 KERNEL_SHARED(core_forward, attention_args, CORE_THREADS, core_shared)
 {
-    tile_place p = place_of(BLOCK, a.H, a.Tq, TILE, a.splits);
-    p.g = p.h / (a.H / a.G);
+    const tile_place p = queries_of(&a, BLOCK, TILE, a.splits);
     const X *q = AT(const X, a.q) + (p.b * a.Tq + p.from) * a.q_row + p.h * D;
     const dropping drop = dropping_of(&a, p.b);
     float top[4], sum[4], sums[CHUNKS][4][4];
@@ -110,7 +109,8 @@ KERNEL_SHARED(core_forward, attention_args, CORE_THREADS, core_shared)
     for (i64 from = 0; from < end; from += TILE) {
         const int n = (int)(a.Tk - from < TILE ? a.Tk - from : TILE);
         float x[4][4];
-        dot_rows(s, x, q, a.q_row, p.n, AT(const X, a.k) + (p.b * a.Tk + from) * a.k_row + p.g * D, a.k_row, n);
+        dot_rows(s, x, q, a.q_row, p.n, AT(const X, a.k) + (p.b * a.Tk + from) * a.k_row + p.g * D, a.k_row,
+                 n);
 #if DROPS
         keep_fill(&a, &s->keep, drop, p.h, p.from, from, TILE);
         BARRIER();
@@ -129,7 +129,8 @@ KERNEL_SHARED(core_forward, attention_args, CORE_THREADS, core_shared)
             const float base = most == -infinity_() ? 0 : most, shrink = exp_(top[r] - base);
             top[r] = most;
             sum[r] = sum[r] * shrink;
-            UNROLLED for (int i = 0; i < CHUNKS * 4; i++) sums[i / 4][r][i % 4] = sums[i / 4][r][i % 4] * shrink;
+            UNROLLED for (int i = 0; i < CHUNKS * 4; i++)
+                sums[i / 4][r][i % 4] = sums[i / 4][r][i % 4] * shrink;
             UNROLLED for (int c = 0; c < 4; c++)
             {
                 float e = exp_(x[r][c] - base);
@@ -140,7 +141,8 @@ KERNEL_SHARED(core_forward, attention_args, CORE_THREADS, core_shared)
                 s->p[row][XX + 16 * c] = e;
             }
         }
-        add_product(s, sums, 0, AT(const X, a.v) + (p.b * a.Tk + from) * a.v_row + p.g * D, a.v_row, n, p.split);
+        add_product(s, sums, 0, AT(const X, a.v) + (p.b * a.Tk + from) * a.v_row + p.g * D, a.v_row, n,
+                    p.split);
     }
     (void)drop;
     UNROLLED for (int r = 0; r < 4; r++)
@@ -148,8 +150,8 @@ KERNEL_SHARED(core_forward, attention_args, CORE_THREADS, core_shared)
         sum[r] = row_sum(sum[r]);
         const int row = Y + 16 * r;
         if (row < p.n && XX == 0 && p.split == 0)
-            AT(float, a.lse)[(p.b * a.H + p.h) * a.Tq + p.from + row] =
-                sum[r] == 0 ? -infinity_() : top[r] + log_(sum[r]);
+            AT(float, a.lse)
+        [(p.b * a.H + p.h) * a.Tq + p.from + row] = sum[r] == 0 ? -infinity_() : top[r] + log_(sum[r]);
         sum[r] = sum[r] == 0 ? 0 : 1.0f / sum[r];
     }
     store_sums(sums, AT(X, a.y) + (p.b * a.Tq + p.from) * a.y_row + p.h * D, a.y_row, p.n, p.split, sum);
@@ -175,10 +177,12 @@ typedef struct tile_grad {
     float ds[4][4], fp[4][4]; /* fp: f * p */
 } tile_grad;
 
-DEVICE void grad_tile(const attention_args *a, core_shared *s, tile_grad *t, dropping drop, i64 b, i64 h, i64 q0, i64 k0)
+DEVICE void grad_tile(const attention_args *a, core_shared *s, tile_grad *t, dropping drop, i64 b, i64 h,
+                      i64 q0, i64 k0)
 {
     const i64 g = h / (a->H / a->G), first = (b * a->H + h) * a->Tq + q0;
-    const int nq = (int)(a->Tq - q0 < TILE ? a->Tq - q0 : TILE), nk = (int)(a->Tk - k0 < TILE ? a->Tk - k0 : TILE);
+    const int nq = (int)(a->Tq - q0 < TILE ? a->Tq - q0 : TILE),
+              nk = (int)(a->Tk - k0 < TILE ? a->Tk - k0 : TILE);
     float dp[4][4];
     dot_rows(s, t->ds, AT(const X, a->q) + (b * a->Tq + q0) * a->q_row + h * D, a->q_row, nq,
              AT(const X, a->k) + (b * a->Tk + k0) * a->k_row + g * D, a->k_row, nk);
@@ -216,8 +220,8 @@ DEVICE void put_tile(core_shared *s, float x[4][4])
 
 KERNEL_SHARED(core_dq, attention_args, CORE_THREADS, core_shared)
 {
-    const tile_place p = place_of(BLOCK, a.H, a.Tq, TILE, a.splits);
-    const i64 g = p.h / (a.H / a.G), end = keys_end(&a, p.from + p.n);
+    const tile_place p = queries_of(&a, BLOCK, TILE, a.splits);
+    const i64 g = p.g, end = keys_end(&a, p.from + p.n);
     const dropping drop = dropping_of(&a, p.b);
     float sums[CHUNKS][4][4];
     clear_sums(sums);
@@ -247,10 +251,12 @@ KERNEL_SHARED(core_dkdv, attention_args, CORE_THREADS, core_shared)
             tile_grad t;
             grad_tile(&a, s, &t, drop, p.b, h, from, p.from);
             put_tile(s, t.fp);
-            add_product(s, dv, 1, AT(const X, a.dy) + (p.b * a.Tq + from) * a.dy_row + h * D, a.dy_row, n, p.split);
+            add_product(s, dv, 1, AT(const X, a.dy) + (p.b * a.Tq + from) * a.dy_row + h * D, a.dy_row, n,
+                        p.split);
             BARRIER();
             put_tile(s, t.ds);
-            add_product(s, dk, 1, AT(const X, a.q) + (p.b * a.Tq + from) * a.q_row + h * D, a.q_row, n, p.split);
+            add_product(s, dk, 1, AT(const X, a.q) + (p.b * a.Tq + from) * a.q_row + h * D, a.q_row, n,
+                        p.split);
         }
     const float scale[4] = { a.scale, a.scale, a.scale, a.scale }, one[4] = { 1, 1, 1, 1 };
     store_sums(dk, AT(X, a.dk) + (p.b * a.Tk + p.from) * a.dk_row + p.g * D, a.dk_row, p.n, p.split, scale);
@@ -261,8 +267,9 @@ KERNEL_SHARED(core_dkdv, attention_args, CORE_THREADS, core_shared)
  * diagonals go to `parts`. */
 KERNEL_SHARED(core_dbias, attention_args, CORE_THREADS, core_shared)
 {
-    const i64 k_tiles = (a.Tk + TILE - 1) / TILE, q_tiles = (a.Tq + TILE - 1) / TILE, tile = BLOCK % (k_tiles * q_tiles),
-              h = BLOCK / (k_tiles * q_tiles) % a.H, only = BLOCK / (k_tiles * q_tiles) / a.H;
+    const i64 k_tiles = (a.Tk + TILE - 1) / TILE, q_tiles = (a.Tq + TILE - 1) / TILE,
+              tile = BLOCK % (k_tiles * q_tiles), h = BLOCK / (k_tiles * q_tiles) % a.H,
+              only = BLOCK / (k_tiles * q_tiles) / a.H;
     const i64 q0 = tile / k_tiles * TILE, k0 = tile % k_tiles * TILE;
     const i64 first = a.bias_batch ? only : 0, last = a.bias_batch ? only + 1 : a.B;
     float sums[4][4];
@@ -304,7 +311,8 @@ KERNEL(core_distances, attention_args, CORE_THREADS)
         for (i64 k = (q * TILE + apart) / TILE - 1; k <= (q * TILE + apart) / TILE + 1; k++) {
             const i64 diagonal = apart - (k - q) * TILE + TILE - 1;
             if (k >= 0 && k < k_tiles && diagonal >= 0 && diagonal < DIAGONALS - 1)
-                sum = sum + AT(const float, a.parts)[((h * q_tiles + q) * k_tiles + k) * DIAGONALS + diagonal];
+                sum = sum +
+                      AT(const float, a.parts)[((h * q_tiles + q) * k_tiles + k) * DIAGONALS + diagonal];
         }
     STORE(X, AT(X, a.dbias), i, sum);
 }

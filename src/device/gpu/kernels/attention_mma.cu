@@ -1,6 +1,6 @@
-/* attention_mma.cu - attention of bf16 and f16 on tensor cores (FlashAttention 2, Dao 2023): each warp has 16 or 32
- * queries, and goes through tiles of 64 keys, of which the next one is on its way. Scores, probabilities and
- * sums stay in registers: the fragments of a product are those that the next one needs. */
+/* attention_mma.cu - attention of bf16 and f16 on tensor cores (FlashAttention 2, Dao 2023): each warp has 16
+ * or 32 queries, and goes through tiles of 64 keys, of which the next one is on its way. Scores,
+ * probabilities and sums stay in registers: the fragments of a product are those that the next one needs. */
 #include "dialect.h"
 #include "attention_mma.h"
 
@@ -39,7 +39,8 @@ DEVICE void softmax_rows(float x[8][4], float sums[2 * STEPS][4], float top[2], 
         const float base = most == -infinity_() ? 0 : most, shrink = exp2_down(top[r] - base);
         top[r] = most;
         sum[r] = sum[r] * shrink;
-        UNROLLED for (int i = 0; i < 4 * STEPS; i++) sums[i / 2][2 * r + i % 2] = sums[i / 2][2 * r + i % 2] * shrink;
+        UNROLLED for (int i = 0; i < 4 * STEPS; i++)
+            sums[i / 2][2 * r + i % 2] = sums[i / 2][2 * r + i % 2] * shrink;
         UNROLLED for (int i = 0; i < 16; i++)
         {
             const float e = exp2_down(x[i / 2][2 * r + i % 2] - base);
@@ -51,15 +52,15 @@ DEVICE void softmax_rows(float x[8][4], float sums[2 * STEPS][4], float top[2], 
 
 KERNEL_SHARED(mma_forward, attention_args, MMA_THREADS, mma_shared)
 {
-    tile_place p = place_of(BLOCK, a.H, a.Tq, QUERIES, 1);
-    p.g = p.h / (a.H / a.G);
+    const tile_place p = queries_of(&a, BLOCK, QUERIES, 1);
     const int first = THREAD / WARP * 16 * GROUPS; /* query of this warp in the block */
     const float scale = a.scale * LOG2_E;
-    const i64 end = keys_end(&a, p.from + p.n);
+    const int end = (int)keys_end(&a, p.from + p.n);
     const dropping drop = dropping_of(&a, p.b);
     u32 q[GROUPS][STEPS][4];
     float sums[GROUPS][2 * STEPS][4], top[GROUPS][2], sum[GROUPS][2];
-    load_rows(s->stage[1].k, AT(const X, a.q) + (p.b * a.Tq + p.from) * a.q_row + p.h * D, a.q_row, QUERIES, p.n);
+    load_rows(s->stage[1].k, AT(const X, a.q) + (p.b * a.Tq + p.from) * a.q_row + p.h * D, a.q_row, QUERIES,
+              p.n);
     load_keys(&a, &s->stage[0], &p, 0);
     COPY_WAIT(0);
     BARRIER();
@@ -71,7 +72,7 @@ KERNEL_SHARED(mma_forward, attention_args, MMA_THREADS, mma_shared)
         sum[m][0] = sum[m][1] = 0;
     }
     BARRIER();
-    for (i64 from = 0; from < end; from += TILE) {
+    for (int from = 0; from < end; from += TILE) {
         mma_stage *now = &s->stage[from / TILE % 2];
         if (from + TILE < end)
             load_keys(&a, &s->stage[from / TILE % 2 ^ 1], &p, from + TILE);
@@ -81,17 +82,16 @@ KERNEL_SHARED(mma_forward, attention_args, MMA_THREADS, mma_shared)
 #endif
         float x[GROUPS][8][4];
         UNROLLED for (int m = 0; m < GROUPS; m++) CLEAR(x[m], 8);
-        UNROLLED for (int c = 0; c < STEPS; c++)
-            UNROLLED for (int j = 0; j < 8; j += 2)
+        UNROLLED for (int c = 0; c < STEPS; c++) UNROLLED for (int j = 0; j < 8; j += 2)
+        {
+            u32 f[4];
+            columns_read(f, now->k, j * 8, c);
+            UNROLLED for (int m = 0; m < GROUPS; m++)
             {
-                u32 f[4];
-                columns_read(f, now->k, j * 8, c);
-                UNROLLED for (int m = 0; m < GROUPS; m++)
-                {
-                    MMA(X, x[m][j], q[m][c], f);
-                    MMA(X, x[m][j + 1], q[m][c], f + 2);
-                }
+                MMA(X, x[m][j], q[m][c], f);
+                MMA(X, x[m][j + 1], q[m][c], f + 2);
             }
+        }
         const tile_view view = view_of(&a, p.b, p.h, p.from, from);
         const int plain = is_plain(&view, first, first + 16 * GROUPS - 1);
         UNROLLED for (int m = 0; m < GROUPS; m++)
@@ -99,22 +99,21 @@ KERNEL_SHARED(mma_forward, attention_args, MMA_THREADS, mma_shared)
             if (plain)
                 UNROLLED for (int i = 0; i < 32; i++) x[m][i / 4][i % 4] = x[m][i / 4][i % 4] * scale;
             else
-                UNROLLED for (int i = 0; i < 32; i++)
-                    x[m][i / 4][i % 4] =
-                        score_of(&view, x[m][i / 4][i % 4], scale, LOG2_E,
-                                 first + m * 16 + LANE / 4 + i % 4 / 2 * 8, i / 4 * 8 + LANE % 4 * 2 + i % 2);
+                UNROLLED for (int i = 0; i < 32; i++) x[m][i / 4][i % 4] = score_of(
+                    &view, x[m][i / 4][i % 4], scale, LOG2_E, first + m * 16 + LANE / 4 + i % 4 / 2 * 8,
+                    i / 4 * 8 + LANE % 4 * 2 + i % 2);
             softmax_rows(x[m], sums[m], top[m], sum[m]);
 #if DROPS
-            UNROLLED for (int i = 0; i < 32; i++)
-                if (!keeps(&s->keep, first + m * 16 + LANE / 4 + i % 4 / 2 * 8, i / 4 * 8 + LANE % 4 * 2 + i % 2))
-                    x[m][i / 4][i % 4] = 0;
+            UNROLLED for (int i = 0; i < 32;
+                          i++) if (!keeps(&s->keep, first + m * 16 + LANE / 4 + i % 4 / 2 * 8,
+                                          i / 4 * 8 + LANE % 4 * 2 + i % 2)) x[m][i / 4][i % 4] = 0;
 #endif
         }
         UNROLLED for (int j = 0; j < 8; j += 2)
         {
             u32 w[GROUPS][4];
-            UNROLLED for (int i = 0; i < GROUPS * 4; i++)
-                w[i / 4][i % 4] = PAIR(X, x[i / 4][j + i % 4 / 2][i % 2 * 2], x[i / 4][j + i % 4 / 2][i % 2 * 2 + 1]);
+            UNROLLED for (int i = 0; i < GROUPS * 4; i++) w[i / 4][i % 4] = PAIR(
+                X, x[i / 4][j + i % 4 / 2][i % 2 * 2], x[i / 4][j + i % 4 / 2][i % 2 * 2 + 1]);
             UNROLLED for (int c = 0; c < STEPS; c++)
             {
                 u32 f[4];
@@ -142,8 +141,9 @@ KERNEL_SHARED(mma_forward, attention_args, MMA_THREADS, mma_shared)
         if (row >= p.n)
             continue;
         if (LANE % 4 == 0)
-            AT(float, a.lse)[(p.b * a.H + p.h) * a.Tq + p.from + row] =
-                t == 0 ? -infinity_() : fma_(top[i / 2][i % 2], LN_2, log_(t));
+            AT(float, a.lse)
+        [(p.b * a.H + p.h) * a.Tq + p.from + row] = t == 0 ? -infinity_()
+                                                           : fma_(top[i / 2][i % 2], LN_2, log_(t));
         row_store(AT(X, a.y) + (p.b * a.Tq + p.from + row) * a.y_row + p.h * D, sums[i / 2], i % 2,
                   t == 0 ? 0 : a.kept / t);
     }

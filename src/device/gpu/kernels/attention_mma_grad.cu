@@ -1,12 +1,13 @@
-/* attention_mma_grad.cu - the gradient of attention in bf16 and f16 on tensor cores, from the saved log-sum-exp
- * (FlashAttention 2, Dao 2023). One kernel goes through keys and sums dq, another through queries and sums
- * dk and dv, so that no sum is shared by blocks. Both compute the probabilities again. */
+/* attention_mma_grad.cu - the gradient of attention in bf16 and f16 on tensor cores, from the saved
+ * log-sum-exp (FlashAttention 2, Dao 2023). One kernel goes through keys and sums dq, another through queries
+ * and sums dk and dv, so that no sum is shared by blocks. Both compute the probabilities again. */
 #include "dialect.h"
 #include "attention_mma.h"
 
-/* Queries of a tile of mma_dkdv, and whether its keys and values stay in registers: wide heads need these. */
-enum { QUERIES = DP <= 64 ? 64 : 32 };
-#define HOLDS (D <= 64)
+/* Keys that mma_dq, and queries that mma_dkdv takes at a time; and whether mma_dkdv holds its keys and values
+ * in registers: wide heads need these for their sums. */
+enum { KEYS = DP <= 64 ? 64 : 32, QUERIES = KEYS };
+#define HOLDS (DP <= 64)
 
 /* exponent of 2; queries that see no key have probabilities 0 whatever is subtracted */
 DEVICE float base_of(float lse) { return lse == -infinity_() ? 0 : lse * LOG2_E; }
@@ -33,8 +34,7 @@ DEVICE void load_keys(const attention_args *a, dq_stage *to, const tile_place *p
 
 KERNEL_SHARED(mma_dq, attention_args, MMA_THREADS, dq_shared)
 {
-    tile_place p = place_of(BLOCK, a.H, a.Tq, TILE, 1);
-    p.g = p.h / (a.H / a.G);
+    const tile_place p = queries_of(&a, BLOCK, TILE, 1);
     const int first = THREAD / WARP * 16; /* query of this warp in the block */
     const float scale = a.scale * LOG2_E;
     const i64 end = keys_end(&a, p.from + p.n), row = p.b * a.Tq + p.from;
@@ -65,26 +65,34 @@ KERNEL_SHARED(mma_dq, attention_args, MMA_THREADS, dq_shared)
         keep_fill(&a, &s->keep, drop, p.h, p.from, from, TILE);
         BARRIER();
 #endif
-        float x[8][4], dp[8][4];
-        CLEAR(x, 8);
-        CLEAR(dp, 8);
-        TIMES_ROWS(x, q, now->k, 0, 8)
-        TIMES_ROWS(dp, dy, now->v, 0, 8)
         const tile_view view = view_of(&a, p.b, p.h, p.from, from);
         const int plain = is_plain(&view, first, first + 15);
-        UNROLLED for (int i = 0; i < 32; i++)
+        UNROLLED for (int part = 0; part < TILE; part += KEYS)
         {
-            float *e = &x[i / 4][i % 4], f = 1;
-            const int r = i % 4 / 2;
+            float x[KEYS / 8][4], dp[KEYS / 8][4];
+            CLEAR(x, KEYS / 8);
+            CLEAR(dp, KEYS / 8);
+            TIMES_ROWS(x, q, now->k, part, KEYS / 8)
+            TIMES_ROWS(dp, dy, now->v, part, KEYS / 8)
+            if (plain)
+                UNROLLED for (int i = 0; i < KEYS / 2; i++) x[i / 4][i % 4] = x[i / 4][i % 4] * scale;
+            else
+                UNROLLED for (int i = 0; i < KEYS / 2; i++) x[i / 4][i % 4] = score_of(
+                    &view, x[i / 4][i % 4], scale, LOG2_E, first + LANE / 4 + i % 4 / 2 * 8,
+                    part + i / 4 * 8 + LANE % 4 * 2 + i % 2);
+            UNROLLED for (int i = 0; i < KEYS / 2; i++)
+            {
+                const int r = i % 4 / 2;
+                float f = 1;
 #if DROPS
-            f = keeps(&s->keep, first + LANE / 4 + r * 8, i / 4 * 8 + LANE % 4 * 2 + i % 2) ? a.kept : 0;
+                f = keeps(&s->keep, first + LANE / 4 + r * 8, part + i / 4 * 8 + LANE % 4 * 2 + i % 2)
+                        ? a.kept
+                        : 0;
 #endif
-            *e = plain ? *e * scale
-                       : score_of(&view, *e, scale, LOG2_E, first + LANE / 4 + r * 8,
-                                  i / 4 * 8 + LANE % 4 * 2 + i % 2);
-            *e = exp2_down(*e - base[r]) * (f * dp[i / 4][i % 4] - delta[r]);
+                x[i / 4][i % 4] = exp2_down(x[i / 4][i % 4] - base[r]) * (f * dp[i / 4][i % 4] - delta[r]);
+            }
+            ADD_PRODUCT(dq, x, now->k, part, KEYS / 8)
         }
-        ADD_PRODUCT(dq, x, now->k, 8)
         COPY_WAIT(0);
         BARRIER();
     }
@@ -130,7 +138,8 @@ KERNEL_SHARED(mma_dkdv, attention_args, MMA_THREADS, dkdv_shared)
     const int first = THREAD / WARP * 16; /* key of this warp in the block */
     const float scale = a.scale * LOG2_E;
     const i64 group = a.H / a.G, start = queries_start(&a, p.from) / QUERIES * QUERIES,
-              tiles = (a.Tq - start + QUERIES - 1) / QUERIES, turns = group * tiles, row = p.b * a.Tk + p.from;
+              tiles = (a.Tq - start + QUERIES - 1) / QUERIES, turns = group * tiles,
+              row = p.b * a.Tk + p.from;
     const dropping drop = dropping_of(&a, p.b);
     u32 k[STEPS][4], v[STEPS][4];
     float dk[2 * STEPS][4], dv[2 * STEPS][4];
@@ -150,7 +159,8 @@ KERNEL_SHARED(mma_dkdv, attention_args, MMA_THREADS, dkdv_shared)
         const i64 h = p.g * group + turn / tiles, from = start + turn % tiles * QUERIES, next = turn + 1;
         dkdv_stage *now = &s->stage[turn % 2];
         if (next < turns)
-            load_queries(&a, &s->stage[next % 2], p.b, p.g * group + next / tiles, start + next % tiles * QUERIES);
+            load_queries(&a, &s->stage[next % 2], p.b, p.g * group + next / tiles,
+                         start + next % tiles * QUERIES);
 #if DROPS
         keep_fill(&a, &s->keep, drop, h, from, p.from, QUERIES);
         BARRIER();
@@ -168,20 +178,25 @@ KERNEL_SHARED(mma_dkdv, attention_args, MMA_THREADS, dkdv_shared)
         TIMES_ROWS(dp, v, now->dy, 0, QUERIES / 8)
         const tile_view view = view_of(&a, p.b, h, from, p.from);
         const int plain = is_plain(&view, 0, QUERIES - 1);
+        if (plain)
+            UNROLLED for (int i = 0; i < QUERIES / 2; i++) x[i / 4][i % 4] = x[i / 4][i % 4] * scale;
+        else
+            UNROLLED for (int i = 0; i < QUERIES / 2; i++) x[i / 4][i % 4] = score_of(
+                &view, x[i / 4][i % 4], scale, LOG2_E, i / 4 * 8 + LANE % 4 * 2 + i % 2,
+                first + LANE / 4 + i % 4 / 2 * 8);
         UNROLLED for (int i = 0; i < QUERIES / 2; i++)
         {
-            const int query = i / 4 * 8 + LANE % 4 * 2 + i % 2, key = first + LANE / 4 + i % 4 / 2 * 8;
+            const int query = i / 4 * 8 + LANE % 4 * 2 + i % 2;
             float *e = &x[i / 4][i % 4], *ds = &dp[i / 4][i % 4], f = 1;
 #if DROPS
-            f = keeps(&s->keep, query, key) ? a.kept : 0;
+            f = keeps(&s->keep, query, first + LANE / 4 + i % 4 / 2 * 8) ? a.kept : 0;
 #endif
-            *e = plain ? *e * scale : score_of(&view, *e, scale, LOG2_E, query, key);
             *e = exp2_down(*e - now->base[query]);
             *ds = *e * (f * *ds - now->delta[query]);
             *e = f * *e;
         }
-        ADD_PRODUCT(dv, x, now->dy, QUERIES / 8)
-        ADD_PRODUCT(dk, dp, now->q, QUERIES / 8)
+        ADD_PRODUCT(dv, x, now->dy, 0, QUERIES / 8)
+        ADD_PRODUCT(dk, dp, now->q, 0, QUERIES / 8)
         COPY_WAIT(0);
         BARRIER();
     }

@@ -19,7 +19,7 @@ typedef struct tile_place {
     int split;         /* of the output's columns */
 } tile_place;
 
-/* The number of block: (sample, head, tile, split), split fastest. */
+/* Of block number `block`: (sample, head, tile, split), split fastest. */
 DEVICE tile_place place_of(i64 block, i64 heads, i64 tokens, int rows, int splits)
 {
     tile_place p;
@@ -31,6 +31,17 @@ DEVICE tile_place place_of(i64 block, i64 heads, i64 tokens, int rows, int split
     p.h = p.g = block % heads;
     p.b = block / heads;
     p.n = (int)(tokens - p.from < rows ? tokens - p.from : rows);
+    return p;
+}
+/* The same of tiles of queries; with `causal` the last ones come first, because they see most keys. */
+DEVICE tile_place queries_of(const attention_args *a, i64 block, int rows, int splits)
+{
+    tile_place p = place_of(block, a->H, a->Tq, rows, splits);
+    if (a->causal) {
+        p.from = ((a->Tq + rows - 1) / rows - 1) * rows - p.from;
+        p.n = (int)(a->Tq - p.from < rows ? a->Tq - p.from : rows);
+    }
+    p.g = p.h / (a->H / a->G);
     return p;
 }
 
@@ -139,7 +150,8 @@ DEVICE dropping dropping_of(const attention_args *a, i64 b)
     return d;
 }
 /* All threads of the block. key: the tile's first. */
-DEVICE void keep_fill(const attention_args *a, keep_tile *t, dropping d, i64 h, i64 query, i64 key, int queries)
+DEVICE void keep_fill(const attention_args *a, keep_tile *t, dropping d, i64 h, i64 query, i64 key,
+                      int queries)
 {
     for (int i = THREAD; i < queries * 8; i += THREADS) {
         const u64 row = (u64)((a->first_head + h) * a->Tq + query + i / 8) * (u64)((a->Tk + 63) / 64);

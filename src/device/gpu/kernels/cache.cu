@@ -29,7 +29,8 @@ DEVICE void reorder(const cache_reorder_args *a, int put)
     const i64 i = BLOCK * CACHE_THREADS + THREAD, size = a->n * a->words, b = i / size;
     if (b >= a->B)
         return;
-    const i64 from = AT(const i32, a->from)[b], at_place = a->first * a->words + i % size, whole = a->places * a->words;
+    const i64 from = AT(const i32, a->from)[b], at_place = a->first * a->words + i % size,
+              whole = a->places * a->words;
     if (from == b || from < 0 || from >= a->B)
         return;
     if (put)

@@ -28,8 +28,8 @@ DEVICE int leads(const channels_args *a) { return THREAD % WARP % (NARROW ? (int
 
 /* ---- forward */
 
-/* The mean of the block's numbers of each thread's set, and the sum of squares around the true mean, from
- * which the mean differs by its rounding. */
+/* The mean of the block's numbers of each thread's set, and the sum of squares around it, less what its
+ * rounding adds to them. */
 DEVICE void part_moments(const channels_args *a, chunk_shared *s, const part *p, const chunk *held,
                          float *mean, float *squares)
 {
@@ -53,7 +53,7 @@ DEVICE void part_moments(const channels_args *a, chunk_shared *s, const part *p,
     BARRIER();
     set_sums(a, s, &rest, &total);
     const float off = (float)rest / (float)p->n;
-    *mean = m + off;
+    *mean = m; /* not + off, which has the rounding of all x - m */
     *squares = (float)total - (float)rest * off;
 }
 

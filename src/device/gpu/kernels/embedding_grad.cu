@@ -1,5 +1,5 @@
-/* embedding_grad.cu - the gradient of a table: each row is the sum of dy over the places that read it, in their
- * order. The places are sorted by row number, with a stable sort by digits of 8 bits; so no atomics are
+/* embedding_grad.cu - the gradient of a table: each row is the sum of dy over the places that read it, in
+ * their order. The places are sorted by row number, with a stable sort by digits of 8 bits; so no atomics are
  * needed, and the bits do not depend on the order of blocks. X and VECTOR (1: pieces of 16 bytes) are
  * defined in front. */
 #include "dialect.h"

@@ -6,6 +6,24 @@
 typedef struct __attribute__((aligned(16))) chunk {
     u32 v[4];
 } chunk;
+/* A compiler does not always make one access of a struct's copy. */
+#if defined(__CUDACC__)
+DEVICE chunk chunk_load(const void *p)
+{
+    const uint4 x = *(const uint4 *)p;
+    chunk c;
+    c.v[0] = x.x;
+    c.v[1] = x.y;
+    c.v[2] = x.z;
+    c.v[3] = x.w;
+    return c;
+}
+DEVICE void chunk_store(void *p, chunk c) { *(uint4 *)p = make_uint4(c.v[0], c.v[1], c.v[2], c.v[3]); }
+#else
+DEVICE chunk chunk_load(const void *p) { return *(const chunk *)p; }
+DEVICE void chunk_store(void *p, chunk c) { *(chunk *)p = c; }
+#endif
+
 #define JOIN_NAME(a, b) JOIN_(a, b)
 enum { CHUNK = 16 / (int)sizeof(ELEMENT) };
 
@@ -57,26 +75,24 @@ DEVICE void matrix_fetch(const matrix *x, int along_k, int whole, const matrix_p
 
 /* ---- 8 neighbours of a row */
 
-typedef struct __attribute__((aligned(16))) floats_4 {
-    float v[4];
-} floats_4;
-DEVICE void floats_load(const float *p, float *v) /* p: a multiple of 16 bytes */
+/* p: a multiple of 16 bytes */
+DEVICE void floats_load(const float *p, float *v)
 {
-    const floats_4 lo = ((const floats_4 *)p)[0], hi = ((const floats_4 *)p)[1];
+    const chunk lo = chunk_load(p), hi = chunk_load(p + 4);
     for (int i = 0; i < 4; i++) {
-        v[i] = lo.v[i];
-        v[i + 4] = hi.v[i];
+        v[i] = float_of(lo.v[i]);
+        v[i + 4] = float_of(hi.v[i]);
     }
 }
 DEVICE void floats_store(float *p, const float *v)
 {
-    floats_4 lo, hi;
+    chunk lo, hi;
     for (int i = 0; i < 4; i++) {
-        lo.v[i] = v[i];
-        hi.v[i] = v[i + 4];
+        lo.v[i] = bits_of(v[i]);
+        hi.v[i] = bits_of(v[i + 4]);
     }
-    ((floats_4 *)p)[0] = lo;
-    ((floats_4 *)p)[1] = hi;
+    chunk_store(p, lo);
+    chunk_store(p + 4, hi);
 }
 
 DEVICE void eight_load_f32(const f32 *p, float *v) { floats_load(p, v); }
@@ -84,7 +100,7 @@ DEVICE void eight_store_f32(f32 *p, const float *v) { floats_store(p, v); }
 #define EIGHT(type)                                         \
     DEVICE void eight_load_##type(const type *p, float *v)  \
     {                                                       \
-        const chunk c = *(const chunk *)p;                  \
+        const chunk c = chunk_load(p);                      \
         for (int i = 0; i < 4; i++) {                       \
             type lo, hi;                                    \
             lo.bits = (u16)c.v[i];                          \
@@ -98,7 +114,7 @@ DEVICE void eight_store_f32(f32 *p, const float *v) { floats_store(p, v); }
         chunk c;                                            \
         for (int i = 0; i < 4; i++)                         \
             c.v[i] = PAIR(type, v[2 * i], v[2 * i + 1]);    \
-        *(chunk *)p = c;                                    \
+        chunk_store(p, c);                                  \
     }
 EIGHT(bf16)
 EIGHT(f16)

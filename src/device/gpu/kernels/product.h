@@ -116,7 +116,7 @@ DEVICE int product_slot(int line, int position, int chunks, int along_k)
         const int line = THREAD / SIDE##_CHUNKS, position = THREAD % SIDE##_CHUNKS;                         \
         if (!SIDE##_ASYNC)                                                                                  \
             UNROLL for (int i = 0; i < SIDE##_EACH; i++)                                                    \
-                to[SIDE##_SLOT(line + i * SIDE##_STEP, position)] = kept[i];                                \
+                chunk_store(to + SIDE##_SLOT(line + i * SIDE##_STEP, position), kept[i]);                   \
     }
 PRODUCT_SIDE(left, LEFT)
 PRODUCT_SIDE(right, RIGHT)

@@ -39,27 +39,27 @@ DEVICE void product_multiply(product_sums *sums, const chunk *left, const chunk 
         if (LEFT_ALONG_K) {
             UNROLL for (int i = 0; i < SUMS_M; i++)
             {
-                const chunk four = left[LEFT_SLOT(m + product_row(i), k / 4)];
+                const chunk four = chunk_load(left + LEFT_SLOT(m + product_row(i), k / 4));
                 UNROLL for (int e = 0; e < 4; e++) a[i][e] = float_of(four.v[e]);
             }
         } else {
             UNROLL for (int i = 0; i < SUMS_M; i += 4) UNROLL for (int e = 0; e < 4; e++)
             {
-                const chunk four = left[LEFT_SLOT(k + e, (m + product_row(i)) / 4)];
+                const chunk four = chunk_load(left + LEFT_SLOT(k + e, (m + product_row(i)) / 4));
                 UNROLL for (int x = 0; x < 4 && i + x < SUMS_M; x++) a[i + x][e] = float_of(four.v[x]);
             }
         }
         if (RIGHT_ALONG_K) {
             UNROLL for (int j = 0; j < SUMS_N; j++)
             {
-                const chunk four = right[RIGHT_SLOT(n + product_column(j), k / 4)];
+                const chunk four = chunk_load(right + RIGHT_SLOT(n + product_column(j), k / 4));
                 UNROLL for (int e = 0; e < 4; e++) UNROLL for (int i = 0; i < SUMS_M; i++)
                     sums->d[i][j] = fma_(a[i][e], float_of(four.v[e]), sums->d[i][j]);
             }
         } else {
             UNROLL for (int e = 0; e < 4; e++) UNROLL for (int j = 0; j < SUMS_N; j += 4)
             {
-                const chunk four = right[RIGHT_SLOT(k + e, (n + product_column(j)) / 4)];
+                const chunk four = chunk_load(right + RIGHT_SLOT(k + e, (n + product_column(j)) / 4));
                 UNROLL for (int x = 0; x < 4 && j + x < SUMS_N; x++) UNROLL for (int i = 0; i < SUMS_M; i++)
                     sums->d[i][j + x] = fma_(a[i][e], float_of(four.v[x]), sums->d[i][j + x]);
             }

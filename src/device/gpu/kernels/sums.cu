@@ -1,10 +1,11 @@
-/* sums.cu - sums of numbers of type X over some dimensions (LARGEST 1: the largest number; NaN counts as
- * largest). A block has `columns` outputs, and 256 / columns threads for each: a thread adds every so-manieth
- * term, then a tree adds the threads' sums. If there are few outputs, the terms are cut into parts, which a
- * second kernel adds in order. All of this depends on the shape only. */
+/* sums.cu - sums of numbers of type X over some dimensions, as type Y (LARGEST 1: the largest number; NaN
+ * counts as largest). A block has `columns` outputs, and 256 / columns threads that share the terms of each:
+ * every thread adds some of them in order, then a tree adds the threads' sums. If there are few outputs, the
+ * terms are cut into parts, and a second launch adds the parts. All of this depends on the shape only. */
 #include "dialect.h"
 #include "sums.h"
 #include "walk.h"
+#include "wide.h"
 
 enum { SIZE = 256 };
 typedef struct reduce_shared {
@@ -19,6 +20,11 @@ DEVICE float nothing(void) { return 0.0f; }
 DEVICE float joined(float all, float x) { return all + x; }
 #endif
 
+DEVICE float term(const X *in, i64 t, const reduce_args *a)
+{
+    return LOAD(X, in, shape_offset((u64)t, &a->summed, a->summed_strides));
+}
+
 KERNEL_SHARED(reduce, reduce_args, SIZE, reduce_shared)
 {
     const int sharing = SIZE / a.columns, column = a.terms_first ? THREAD / sharing : THREAD % a.columns,
@@ -28,8 +34,14 @@ KERNEL_SHARED(reduce, reduce_args, SIZE, reduce_shared)
     float all = nothing();
     if (o < a.outputs) {
         const X *in = AT(const X, a.in) + shape_offset((u64)o, &a.kept, a.kept_strides);
-        for (i64 t = begin + share; t < end; t += sharing)
-            all = joined(all, LOAD(X, in, shape_offset((u64)t, &a.summed, a.summed_strides)));
+        i64 t = begin + share;
+        for (; t + 3 * sharing < end; t += 4 * sharing) { /* four loads at a time */
+            float x[4];
+            UNROLL for (int e = 0; e < 4; e++) x[e] = term(in, t + e * sharing, &a);
+            UNROLL for (int e = 0; e < 4; e++) all = joined(all, x[e]);
+        }
+        for (; t < end; t += sharing)
+            all = joined(all, term(in, t, &a));
     }
     for (int half = sharing / 2; half; half /= 2) {
         s->sums[share * a.columns + column] = all;
@@ -38,21 +50,6 @@ KERNEL_SHARED(reduce, reduce_args, SIZE, reduce_shared)
             all = joined(all, s->sums[(share + half) * a.columns + column]);
         BARRIER();
     }
-    if (share == 0 && o < a.outputs) {
-        if (a.parts > 1)
-            AT(float, a.out)[part * a.outputs + o] = all;
-        else
-            STORE(X, AT(X, a.out), o, all);
-    }
-}
-
-KERNEL(join, join_args, SIZE)
-{
-    const i64 o = BLOCK * SIZE + THREAD;
-    if (o >= a.outputs)
-        return;
-    float all = nothing();
-    for (i64 p = 0; p < a.n; p++)
-        all = joined(all, AT(const float, a.parts)[p * a.outputs + o]);
-    STORE(X, AT(X, a.out), o, all);
+    if (share == 0 && o < a.outputs)
+        STORE(Y, AT(Y, a.out), part * a.outputs + o, all);
 }

@@ -3,18 +3,13 @@
 #include "shape.h"
 
 typedef struct reduce_args {
-    at in, out; /* out: of type X; with several parts f32 [parts, outputs] */
+    at in, out; /* out: [parts, outputs] */
     i64 outputs, terms, parts, part_terms;
-    i32 columns;        /* outputs of a block; its other threads share the terms of each */
+    i32 columns;        /* outputs of a block */
     i32 terms_first;    /* 1: neighbouring threads take neighbouring terms; 0: outputs */
     shape kept, summed; /* what numbers the outputs, and the terms of an output */
     i64 kept_strides[KERNEL_DIMS], summed_strides[KERNEL_DIMS];
 } reduce_args;
-
-typedef struct join_args {
-    at parts, out;
-    i64 outputs, n; /* n parts */
-} join_args;
 
 typedef struct cumsum_args {
     at in, out;

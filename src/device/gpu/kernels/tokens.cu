@@ -38,7 +38,8 @@ DEVICE void sine(double angle, float *sin_out, float *cos_out)
     const double quarter = angle * 0x1.45f306dc9c883p-1 + magic - magic;
     const double r = angle - quarter * 0x1.921fb544p+0 - quarter * 0x1.0b4611a626331p-34, z = r * r;
     const double s = r + r * z * (-1.0 / 6 + z * (1.0 / 120 + z * (-1.0 / 5040 + z * (1.0 / 362880))));
-    const double c = 1 + z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 - z * (1.0 / 3628800)))));
+    const double c = 1 +
+                     z * (-0.5 + z * (1.0 / 24 + z * (-1.0 / 720 + z * (1.0 / 40320 - z * (1.0 / 3628800)))));
     const i64 turn = (i64)quarter;
     const double first = turn & 1 ? c : s, second = turn & 1 ? s : c;
     *sin_out = (float)(turn & 2 ? -first : first);
@@ -57,7 +58,8 @@ KERNEL_SHARED(rope, rope_args, TOKEN_THREADS, rope_shared)
     const i64 row = BLOCK * rows;
     if (THREAD < rows * a.pairs && row + THREAD / a.pairs < a.rows) {
         const i64 r = row + THREAD / a.pairs;
-        const double angle = (double)(a.positions ? AT(const i32, a.positions)[r] : a.first_token + r % a.tokens) *
+        const double angle = (double)(a.positions ? AT(const i32, a.positions)[r]
+                                                  : a.first_token + r % a.tokens) *
                              a.frequency[THREAD % a.pairs];
         sine(a.inverse ? -angle : angle, &s->sine[THREAD], &s->cosine[THREAD]);
     }
@@ -108,7 +110,8 @@ KERNEL(shift_right, shift_args, TOKEN_THREADS)
 
 DEVICE i64 bucket_of(const position_args *a, i64 distance) /* key - query */
 {
-    const i64 first = a->both && distance > 0 ? a->half : 0, n = distance > 0 ? (a->both ? distance : 0) : -distance;
+    const i64 first = a->both && distance > 0 ? a->half : 0,
+              n = distance > 0 ? (a->both ? distance : 0) : -distance;
     if (n < a->exact)
         return first + n;
     i64 bucket = first + a->exact;
@@ -122,7 +125,7 @@ KERNEL(position_bias, position_args, TOKEN_THREADS)
     const i64 i = BLOCK * TOKEN_THREADS + THREAD;
     if (i < a.heads * a.distances)
         AT(X, a.y)
-        [i] = AT(const X, a.table)[bucket_of(&a, i % a.distances - a.queries + 1) * a.heads + i / a.distances];
+    [i] = AT(const X, a.table)[bucket_of(&a, i % a.distances - a.queries + 1) * a.heads + i / a.distances];
 }
 
 /* A warp has a bucket and a head. */

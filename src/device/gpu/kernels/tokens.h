@@ -36,22 +36,29 @@ typedef struct position_args {
 
 /* embedding_grad.cu */
 typedef struct sort_args {
-    at ids;                        /* i32 [n]; of the first pass, else 0 */
-    at from_rows, from_places;     /* u32 [n] each: sorted by the digits before this one */
+    at ids;                    /* i32 [n]; of the first pass, else 0 */
+    at from_rows, from_places; /* u32 [n] each: sorted by the digits before this one */
     at to_rows, to_places;
-    at counts;                     /* u32 [blocks, SORT_DIGITS] */
+    at counts; /* u32 [blocks, SORT_DIGITS] */
     i64 n, rows, first, blocks;
     i32 shift;
 } sort_args;
 
 typedef struct embedding_grad_args {
-    at dy, addend, dtable;  /* addend: 0 if absent */
-    at sorted, places;      /* u32 [n]: row numbers, in order; positions */
-    at starts, ends;        /* u32 [rows]: where the places of a row are; both 0 if there are none */
-    at parts;               /* f32 [n / SUM_SLOT + 1, k] */
+    at dy, addend, dtable; /* addend: 0 if absent */
+    at sorted, places;     /* u32 [n]: row numbers, in order; positions */
+    at starts, ends;       /* u32 [rows]: where the places of a row are; both 0 if there are none */
+    at parts;              /* f32 [n / SUM_SLOT + 1, k] */
     i64 n, rows, k, dy_row;
 } embedding_grad_args;
 
 /* A row with more places than SUM_PART is summed in parts of so many. Part i of a row whose places begin at s
  * is number s / SUM_SLOT + i: so no two rows have the same. */
-enum { SORT_THREADS = 256, SORT_TILE = 2048, SORT_DIGITS = 256, SUM_THREADS = 256, SUM_PART = 64, SUM_SLOT = 32 };
+enum {
+    SORT_THREADS = 256,
+    SORT_TILE = 2048,
+    SORT_DIGITS = 256,
+    SUM_THREADS = 256,
+    SUM_PART = 64,
+    SUM_SLOT = 32
+};
