@@ -4,7 +4,7 @@
 #   make test      the suite        make test-all  the same under the sanitizers, too: what CI runs
 #   make bench     speed                   make parity   against a live PyTorch
 #   make install PREFIX=/usr/local         make format   white space of changed lines
-#   make reference the C API as pages
+#   make reference the C API as pages      make gpu-carry   .gpu: what tools/gpu_check.sh needs on a machine with a GPU
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 WERROR ?= OFF
@@ -64,9 +64,13 @@ reference:
 	@mkdir -p build/reference
 	OUT=build/reference doxygen tools/doxygen/Doxyfile
 
+# to a machine with a GPU that has neither a network nor these packages: the working tree with .gpu, where tools/gpu_check.sh checks everything
+gpu-carry: build-release
+	@tools/gpu_carry.sh build
+
 help:
 	@sed -n '2,7s/^# *//p' Makefile
 
 FORCE:
 
-.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install clean reference help
+.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install clean reference gpu-carry help

@@ -16,6 +16,9 @@ typedef struct ls_dropping {
     int64_t count; /* how many they are */
 } ls_dropping;
 
+static inline int32_t ls_dropping_below(double p) { return (int32_t)((1 - p) * 65536 + 0.5); }
+static inline double ls_dropping_scale(double p) { return 1 / (1 - p); }
+
 /* key: the result of random_key. */
 static inline ls_dropping ls_dropping_of(const ls_tensor *key, double p, uint64_t purpose)
 {
@@ -23,16 +26,16 @@ static inline ls_dropping ls_dropping_of(const ls_tensor *key, double p, uint64_
     return (ls_dropping){ .key = ls_rng_key_of((uint64_t)k[0], purpose),
                           .sample = (uint64_t)k[1],
                           .apart = (uint64_t)k[2],
-                          .below = (int32_t)((1 - p) * 65536 + 0.5),
-                          .scale = 1 / (1 - p) };
+                          .below = ls_dropping_below(p),
+                          .scale = ls_dropping_scale(p) };
 }
 
-/* at: the box of x [samples, ..]; NULL: x is whole. */
+/* here: the box of x [samples, ..]; NULL: x is whole. */
 static inline ls_dropping ls_dropping_of_op(const ls_tensor *key, const ls_type *x, const ls_dropout_attrs *a,
-                                            const ls_box *at)
+                                            const ls_box *here)
 {
     ls_dropping d = ls_dropping_of(key, a->p, a->purpose);
-    const ls_box all = at ? *at : ls_box_of(x);
+    const ls_box all = here ? *here : ls_box_of(x);
     d.sample += (uint64_t)all.start[0] * d.apart;
     for (d.box.ndim = 0; d.box.ndim < all.ndim - 1; d.box.ndim++) {
         d.box.whole[d.box.ndim] = all.whole[d.box.ndim + 1];

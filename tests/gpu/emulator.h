@@ -23,9 +23,14 @@ typedef struct emulated_kernel {
 void emulated_barrier(const char *file, int line);
 /* Every thread of the warp gives `bytes` (at most 64), and gets what all 32 gave, until its next call. */
 const char (*emulated_warp(const void *mine, size_t bytes, const char *file, int line))[64];
-void emulated_copy_16(void *to, const void *from);
+void emulated_copy_16(void *to, const void *from, const char *file, int line);
 void emulated_copy_commit(void);
 void emulated_copy_wait(int newest);
+/* Runs all blocks, and returns when they are done. What a kernel must not do ends the process, with a
+ * message. The seed draws the order of blocks and threads. */
+void emulated_launch(const emulated_kernel *k, long long blocks, const void *args, uint64_t seed);
+/* How often threads took turns, in this process. */
+uint64_t emulated_switches(void);
 
 /* Addresses of device memory have this bit, so the host cannot read there. */
 #define EMULATED_DEVICE (UINT64_C(1) << 55)
@@ -72,14 +77,14 @@ void emulated_copy_wait(int newest);
         emulated_v;                                                                              \
     }))
 #define WARP_XOR(v, mask) WARP_FROM(v, (THREAD & 31) ^ (mask))
-#define COPY_16(to, from) emulated_copy_16(to, from)
+#define COPY_16(to, from) emulated_copy_16(to, from, __FILE__, __LINE__)
 #define COPY_COMMIT() emulated_copy_commit()
 #define COPY_WAIT(n) emulated_copy_wait(n)
 #define fma_(a, b, c) fmaf(a, b, c)
 #define fma_64(a, b, c) fma(a, b, c)
 #define sqrt_(x) sqrtf(x)
-#define max_(a, b) fmaxf(a, b)
-#define min_(a, b) fminf(a, b)
+#define max_(a, b) emulated_max(a, b)
+#define min_(a, b) emulated_min(a, b)
 #define abs_(x) fabsf(x)
 #define floor_(x) floorf(x)
 static inline unsigned int bits_of(float x)
@@ -93,4 +98,17 @@ static inline float float_of(unsigned int b)
     float x;
     memcpy(&x, &b, sizeof x);
     return x;
+}
+/* As PTX says: a NaN gives way to a number, and -0 is less than 0. */
+static inline float emulated_max(float a, float b)
+{
+    if (a != a || b != b)
+        return a == a ? a : b == b ? b : float_of(0x7fffffffu);
+    return a == b ? (bits_of(a) >> 31 ? b : a) : a > b ? a : b;
+}
+static inline float emulated_min(float a, float b)
+{
+    if (a != a || b != b)
+        return a == a ? a : b == b ? b : float_of(0x7fffffffu);
+    return a == b ? (bits_of(a) >> 31 ? a : b) : a < b ? a : b;
 }

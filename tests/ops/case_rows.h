@@ -228,6 +228,17 @@
               SCALAR(LS_F64, 0.01), SCALAR(LS_I64, t), __VA_ARGS__ }, \
       .attrs = ATTRS(ls_adafactor_attrs, 16, B, R, C, first, 1, 0, 0, 0.5, -0.8, 1e-3, 0.1), .ulps = 64, \
           .absolute = 64 }
+/* the same of more numbers, `unit` in all, which several blocks of a GPU share */
+#define MUON_LARGE(about, unit, R, C, offset) \
+    { .op = "muon", .what = about, .n_in = 3, \
+      .in = { TYPED(LS_F32, unit), TYPED(LS_F32, unit), SCALAR(LS_F64, 0.01) }, \
+      .attrs = ATTRS(ls_muon_attrs, offset, R, C, 0, 0.1, 1.5), .ulps = 64, .absolute = 64 }
+#define ADAFACTOR_LARGE(about, unit, B, R, C, col) \
+    { .op = "adafactor", .what = about, .n_in = 7, \
+      .in = { TYPED(LS_F32, unit), X(unit), ABSENT, TYPED_POSITIVE(LS_F32, (B) * (R)), col, \
+              SCALAR(LS_F64, 0.01), SCALAR(LS_I64, 30) }, \
+      .attrs = ATTRS(ls_adafactor_attrs, 5, B, R, C, 0, 1, 1, 1, 0.5, -0.8, 1e-3, 0.1), .ulps = 64, \
+          .absolute = 64 }
 #define EMA(about, n, t, ...) \
     { .op = "ema", .what = about, .n_in = n, \
       .in = { TYPED(LS_F32, 3, 43), TYPED(LS_F32, 3, 43), SCALAR(LS_I64, t), __VA_ARGS__ }, \

@@ -3,7 +3,7 @@
  * add an op, add its row and its cases (cases.c); test_cases fails until there is one. */
 #pragma once
 #include <string.h>
-#include "device/device.h"
+#include "device/queue.h"
 #include "ops/rules.h"
 
 /* Element type of an operand: that of the data (the test chooses: f64, f32, bf16, f16), that of statistics
@@ -89,6 +89,17 @@ void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, con
             const ls_tensor *out);
 void run_op_at(const ls_device *d, const char *op, const void *attrs, const ls_box *at, int n_in,
                const ls_tensor *in, int n_out, const ls_tensor *out);
+
+/* Memory of the host that tensors lie in. On a device with memory of its own each range gets a room, which
+ * has the range's bytes before the op and whose bytes come back behind it; so the tensors are as they would
+ * be on a device that works in host memory. */
+typedef struct op_range {
+    void *base;
+    size_t bytes;
+} op_range;
+enum { OP_RANGES = 64 };
+void run_op_in(const ls_device *d, const char *op, const void *attrs, const ls_box *at, int n_in,
+               const ls_tensor *in, int n_out, const ls_tensor *out, int n_ranges, const op_range *ranges);
 
 /* Collectives, transfers and replicate have no kernels of their own and no cases here: tests/comm and
  * tests/step/test_ranks.c have them. */

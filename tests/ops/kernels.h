@@ -1,4 +1,4 @@
-/* kernels.h - one case on a cpu device against ref: in the layouts that the kernel says it takes, written
+/* kernels.h - one case on a device against ref: in the layouts that the kernel says it takes, written
  * over an input where the op allows it; the same bits for 1, 2 and 3 threads, and for a row whatever rows are
  * beside it.
  *
@@ -12,7 +12,13 @@
 /* What was wrong so far: each failure is printed, and the tests compare with 0 at their end. */
 extern int kernel_failures;
 
+/* Asked when the device has no kernel for a case, other than for f64: whether that may be. NULL: no. */
+extern bool (*kernel_refused)(const op_case *c, const char *why);
+/* Gets what the device computed, contiguous. NULL: nobody wants it. */
+extern void (*kernel_result)(const op_case *c, ls_dtype data, const char *how, int output,
+                             const ls_tensor *t);
+
 /* Whether the op of the case has kernels: sources and views have none. */
 bool kernel_exists(const op_case *c);
 /* Returns how many runs were compared. */
-int kernel_check(const ls_device *cpu, const op_case *c, ls_dtype data, case_extreme extreme);
+int kernel_check(const ls_device *d, const op_case *c, ls_dtype data, case_extreme extreme);

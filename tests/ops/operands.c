@@ -1,5 +1,6 @@
 /* operands.c - makes, fills and reads the operands of a case; runs one op on one device. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,18 +117,116 @@ void run_op(const ls_device *d, const char *op, const void *attrs, int n_in, con
     run_op_at(d, op, attrs, NULL, n_in, in, n_out, out);
 }
 
+/* From the tensor's first element to its last one. */
+static op_range range_of(const ls_tensor *t)
+{
+    int64_t first = 0, last = 0;
+    const size_t size = t->type.ndim < 0 ? 0 : ls_dtype_size(t->type.dtype);
+    if (!t->data || t->type.ndim < 0 || !ls_type_count(&t->type))
+        return (op_range){ NULL, 0 };
+    for (int d = 0; d < t->type.ndim; d++)
+        *(t->strides[d] < 0 ? &first : &last) += (t->type.dims[d] - 1) * t->strides[d];
+    return (op_range){ (char *)t->data + first * (int64_t)size, (size_t)(last - first + 1) * size };
+}
+
 void run_op_at(const ls_device *d, const char *op, const void *attrs, const ls_box *at, int n_in,
                const ls_tensor *in, int n_out, const ls_tensor *out)
 {
+    op_range ranges[OP_RANGES];
+    int n = 0;
+    for (int j = 0; j < n_in + n_out; j++) {
+        const op_range r = range_of(j < n_in ? &in[j] : &out[j - n_in]);
+        bool known = !r.base;
+        for (int k = 0; k < n; k++)
+            known |= (char *)r.base >= (char *)ranges[k].base &&
+                     (char *)r.base < (char *)ranges[k].base + ranges[k].bytes;
+        assert_true(known || n < OP_RANGES);
+        if (!known)
+            ranges[n++] = r;
+    }
+    run_op_in(d, op, attrs, at, n_in, in, n_out, out, n, ranges);
+}
+
+/* ---- on a device with memory of its own */
+
+/* Each seed of the shim (tests/gpu) has a queue, which stays open. */
+static ls_queue *queue_of(const ls_device *d)
+{
+    enum { SEEDS = 4 };
+    static struct {
+        const ls_device_ops *ops;
+        ls_queue *q;
+    } open[SEEDS];
+    const int i = d->threads % SEEDS;
+    if (open[i].ops != d->ops) {
+        const char *seed = getenv("LS_TEST_SEED");
+        char settings[64];
+        snprintf(settings, sizeof settings, "seed=%d,delay=0us", (seed ? atoi(seed) : 1) + i);
+        setenv("LOCKSTEP_SHIM", settings, 1);
+        if (open[i].q)
+            open[i].ops->queue->close(&open[i].q);
+        ASSERT_OK(d->ops->queue->open(&open[i].q, d));
+        open[i].ops = d->ops;
+    }
+    return open[i].q;
+}
+
+static void *in_room(const void *p, int n, const op_range *ranges, void *const *rooms)
+{
+    for (int i = 0; i < n; i++)
+        if ((const char *)p >= (const char *)ranges[i].base &&
+            (const char *)p < (const char *)ranges[i].base + ranges[i].bytes)
+            return (char *)rooms[i] + ((const char *)p - (const char *)ranges[i].base);
+    return n ? rooms[0] : NULL; /* it is empty */
+}
+
+static void run_apart(const ls_device *d, const ls_kernel *k, ls_kernel_args *a, ls_tensor *in, int slots,
+                      ls_tensor *out, size_t workspace, int n, const op_range *ranges)
+{
+    const ls_queue_ops *ops = d->ops->queue;
+    ls_queue *q = queue_of(d);
+    void *rooms[OP_RANGES], *scratch = NULL;
+    for (int i = 0; i < n; i++) {
+        ASSERT_OK(ops->room(&rooms[i], d, ranges[i].bytes + !ranges[i].bytes));
+        ops->copy(q, rooms[i], ranges[i].base, ranges[i].bytes);
+    }
+    for (int j = 0; j < slots; j++)
+        if (in[j].data)
+            in[j].data = in_room(in[j].data, n, ranges, rooms);
+    for (int o = 0; o < a->n_out; o++)
+        if (out[o].data)
+            out[o].data = in_room(out[o].data, n, ranges, rooms);
+    if (workspace) {
+        ASSERT_OK(ops->room(&scratch, d, workspace));
+        ops->fill(q, scratch, 0xff, workspace);
+    }
+    a->workspace = scratch;
+    ops->run(q, k, a);
+    for (int i = 0; i < n; i++)
+        ops->copy(q, ranges[i].base, rooms[i], ranges[i].bytes);
+    ls_status s = ops->wait(q, NULL);
+    if (s != LS_OK)
+        fail_msg("%s on device %s: %s", k->op, d->ops->name, ls_error_message());
+    for (int i = 0; i < n; i++)
+        ops->release(rooms[i], ranges[i].bytes + !ranges[i].bytes);
+    if (scratch)
+        ops->release(scratch, workspace);
+}
+
+void run_op_in(const ls_device *d, const char *op, const void *attrs, const ls_box *at, int n_in,
+               const ls_tensor *in, int n_out, const ls_tensor *out, int n_ranges, const op_range *ranges)
+{
     const int max_in = ls_op_find(op)->max_in, slots = max_in > n_in ? max_in : n_in;
     /* trailing optional operands that were left out are there, and absent: as the planner does it */
-    ls_tensor all[slots + 1];
+    ls_tensor all[slots + 1], results[LS_MAX_OUT];
     for (int j = 0; j < slots; j++)
         all[j] = j < n_in ? in[j] : (ls_tensor){ .type.ndim = -1 };
+    for (int o = 0; o < n_out; o++)
+        results[o] = out[o];
     ls_kernel_args a = { .n_in = n_in,
                          .n_out = n_out,
                          .in = all,
-                         .out = out,
+                         .out = results,
                          .attrs = attrs,
                          .at = at,
                          .threads = d->threads,
@@ -137,6 +236,10 @@ void run_op_at(const ls_device *d, const char *op, const void *attrs, const ls_b
     if (!k)
         fail_msg("device %s refuses %s: %s", d->ops->name, op, why);
     const size_t bytes = k->workspace ? k->workspace(&a) : 0;
+    if (ls_device_apart(d)) {
+        run_apart(d, k, &a, all, slots, results, bytes, n_ranges, ranges);
+        return;
+    }
     a.workspace = bytes ? exact_alloc(bytes) : NULL;
     k->run(&a);
     free(a.workspace);

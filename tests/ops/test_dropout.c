@@ -14,7 +14,8 @@ static void draw(uint8_t mask[N], double p, uint64_t purpose, int64_t seed, int6
                  int64_t apart)
 {
     ls_device d;
-    ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    const char *name = getenv("LOCKSTEP_DEVICE");
+    ASSERT_OK(ls_device_open(&d, name ? name : "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
     static float x[N], y[N];
     int64_t key[3], places[2] = { first, apart };
     for (int i = 0; i < N; i++)

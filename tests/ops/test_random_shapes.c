@@ -373,15 +373,9 @@ static void describe(drawing *d)
     d->c.what = d->what;
 }
 
-static void random_shapes(void **state)
+static void random_shapes(const ls_device *device)
 {
     static const ls_dtype TYPES[] = { LS_F32, LS_BF16, LS_F16 };
-    const ls_isa isa = *(const ls_isa *)*state;
-    ls_device cpu;
-    if (isa > ls_isa_best() || !ls_cpu_tables(isa))
-        skip();
-    ASSERT_OK(ls_device_open(&cpu, "cpu",
-                             &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = ls_isa_name(isa), .threads = 1 }));
     key = ls_rng_key_of(seed, 7);
     drawn = 0;
     kernel_failures = 0;
@@ -396,10 +390,30 @@ static void random_shapes(void **state)
                 const case_extreme extreme = i % 2 ? d.c.extreme : EXTREME_NONE;
                 if (extreme == EXTREME_WIDE)
                     d.c.ulps = 64; /* few results, which may be small beside their terms */
-                runs += kernel_check(&cpu, &d.c, d.c.f32_only ? LS_F32 : TYPES[i % 3], extreme);
+                runs += kernel_check(device, &d.c, d.c.f32_only ? LS_F32 : TYPES[i % 3], extreme);
             }
-    print_message("%s: %d runs\n", ls_isa_name(isa), runs);
+    print_message("%s: %d runs\n", device->arch->name, runs);
     assert_int_equal(kernel_failures, 0);
+}
+
+static void on_cpu(void **state)
+{
+    const ls_isa isa = *(const ls_isa *)*state;
+    ls_device cpu;
+    if (isa > ls_isa_best() || !ls_cpu_tables(isa))
+        skip();
+    ASSERT_OK(ls_device_open(&cpu, "cpu",
+                             &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = ls_isa_name(isa), .threads = 1 }));
+    random_shapes(&cpu);
+}
+
+/* LOCKSTEP_DEVICE=cuda */
+static void on_another_device(void **state)
+{
+    ls_device d;
+    (void)state;
+    ASSERT_OK(ls_device_open(&d, NULL, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    random_shapes(&d);
 }
 
 int main(int argc, char **argv)
@@ -408,11 +422,12 @@ int main(int argc, char **argv)
     count = argc > 2 ? strtoull(argv[2], NULL, 10) : count;
     static ls_isa levels[] = { LS_ISA_GENERIC, LS_ISA_AVX2, LS_ISA_AVX512, LS_ISA_AVX512BF16, LS_ISA_AMX };
     const struct CMUnitTest tests[] = {
-        { "generic", random_shapes, NULL, NULL, &levels[0] },
-        { "avx2", random_shapes, NULL, NULL, &levels[1] },
-        { "avx512", random_shapes, NULL, NULL, &levels[2] },
-        { "avx512bf16", random_shapes, NULL, NULL, &levels[3] },
-        { "amx", random_shapes, NULL, NULL, &levels[4] },
+        { "generic", on_cpu, NULL, NULL, &levels[0] }, { "avx2", on_cpu, NULL, NULL, &levels[1] },
+        { "avx512", on_cpu, NULL, NULL, &levels[2] },  { "avx512bf16", on_cpu, NULL, NULL, &levels[3] },
+        { "amx", on_cpu, NULL, NULL, &levels[4] },
     };
+    const struct CMUnitTest another[] = { cmocka_unit_test(on_another_device) };
+    if (getenv("LOCKSTEP_DEVICE"))
+        return cmocka_run_group_tests(another, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,12 @@
 /* texts.c - the text of kernels: built in, or the files of a folder, so that a mended kernel needs no new
  * build. */
 #include <glob.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/sys.h"
 #include "cuda_own.h"
 
@@ -55,6 +57,22 @@ ls_status ls_cuda_texts(const ls_cuda_text **out)
     return s;
 }
 
+/* LOCKSTEP_KERNEL_DUMP: a folder that gets each text, for tests/gpu/nvrtc and for a look. */
+static ls_status dump(const char *file, const char *text)
+{
+    const char *folder = getenv("LOCKSTEP_KERNEL_DUMP");
+    if (!folder || !*folder)
+        return LS_OK;
+    char *path = ls_sys_text("%s/%016" PRIx64 "-%s", folder, ls_hash_text(text), file);
+    ls_status s = ls_sys_have(path);
+    if (s == LS_OK)
+        s = ls_make_parent(path);
+    if (s == LS_OK)
+        s = ls_file_write(path, text, strlen(text));
+    free(path);
+    return s;
+}
+
 ls_status ls_cuda_whole_text(char **out, const char *file, const char *before)
 {
     const ls_cuda_text *t;
@@ -65,5 +83,6 @@ ls_status ls_cuda_whole_text(char **out, const char *file, const char *before)
     if (!t->name)
         return ls_fail(LS_E_INTERNAL, "device cuda: there is no file of kernels \"%s\"", file);
     *out = ls_sys_text("%s\n#line 1 \"%s\"\n%s", before, file, t->text);
-    return ls_sys_have(*out);
+    LS_TRY(ls_sys_have(*out));
+    return dump(file, *out);
 }

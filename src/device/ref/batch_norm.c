@@ -9,8 +9,10 @@ typedef struct channels {
 
 static channels channels_of(const ls_type *x)
 {
-    const int64_t all = ls_type_count(x), values = all / x->dims[1];
-    return (channels){ .n = x->dims[0], .c = x->dims[1], .inner = values / x->dims[0], .values = values };
+    int64_t inner = 1;
+    for (int d = 2; d < x->ndim; d++)
+        inner *= x->dims[d];
+    return (channels){ .n = x->dims[0], .c = x->dims[1], .inner = inner, .values = x->dims[0] * inner };
 }
 static int64_t at(const channels *s, int64_t c, int64_t k)
 {

@@ -1,0 +1,169 @@
+/* compile_all.c - compiles texts of kernels with NVIDIA's own compiler for every architecture, and says what
+ * each kernel needs. No GPU and no driver is needed, only NVRTC (pip install nvidia-cuda-nvrtc).
+ *
+ *   gpu_compile_all FOLDER SPILLS [ARCH ...]
+ *
+ * FOLDER: texts that a run with LOCKSTEP_KERNEL_DUMP=FOLDER wrote. SPILLS: a file that names, one a line, the
+ * kernels that may spill registers. Fails where a text does not compile, another kernel spills, or a block
+ * needs more shared memory than the architecture has. Exit status 77: there is no NVRTC. */
+#include <elf.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/sys.h"
+#include "base/thread_pool.h"
+#include "device/cuda/cuda_own.h"
+
+static const char *const DEFAULT_ARCHS[] = { "sm_80", "sm_90", "sm_100", "sm_120", NULL };
+
+typedef struct job {
+    const char *path;
+    const ls_arch *arch;
+    ls_cuda_code code;
+    ls_status status;
+    double seconds;
+    char message[1024];
+} job;
+
+/* The most bytes of shared memory that a block may have. */
+static unsigned shared_most(int level)
+{
+    return (level == 80 || level == 87 ? 163u : level / 10 == 8 || level / 10 == 12 ? 99u : 227u) << 10;
+}
+
+static void compile(void *context, int64_t begin, int64_t end, int worker)
+{
+    job *jobs = context;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        job *j = &jobs[i];
+        char *text = NULL;
+        size_t size;
+        const double start = ls_now();
+        j->status = ls_file_read(&text, &size, j->path);
+        if (j->status == LS_OK)
+            j->status = ls_cuda_compile(&j->code, j->arch, strrchr(j->path, '/') + 1, text);
+        if (j->status != LS_OK)
+            snprintf(j->message, sizeof j->message, "%s", ls_error_message());
+        j->seconds = ls_now() - start;
+        free(text);
+    }
+}
+
+/* Threads and bytes of shared memory of a kernel: NAME_facts in its code, an ELF file. */
+static bool read_facts(const ls_cuda_code *c, const char *kernel, uint32_t facts[2])
+{
+    const char *file = c->cubin;
+    const Elf64_Ehdr *head = (const void *)file;
+    char wanted[200];
+    snprintf(wanted, sizeof wanted, "%s_facts", kernel);
+    for (int i = 0; i < head->e_shnum; i++) {
+        const Elf64_Shdr *sections = (const void *)(file + head->e_shoff), *s = &sections[i];
+        if (s->sh_type != SHT_SYMTAB)
+            continue;
+        const char *names = file + sections[s->sh_link].sh_offset;
+        const Elf64_Sym *symbols = (const void *)(file + s->sh_offset);
+        for (size_t k = 0; k < s->sh_size / sizeof *symbols; k++)
+            if (!strcmp(names + symbols[k].st_name, wanted) && symbols[k].st_shndx < head->e_shnum) {
+                memcpy(facts, file + sections[symbols[k].st_shndx].sh_offset + symbols[k].st_value, 8);
+                return true;
+            }
+    }
+    return false;
+}
+
+/* Whether a line of the list is this name. */
+static bool listed(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *p = list; (p = strstr(p, name)); p++)
+        if ((p == list || p[-1] == '\n') && (p[n] == '\n' || p[n] == ' ' || !p[n]))
+            return true;
+    return false;
+}
+
+typedef struct totals {
+    int kernels, registers, spilled, bad;
+    unsigned shared;
+} totals;
+
+/* A kernel in the compiler's log: `line` says which one. */
+static void look_at_kernel(totals *t, const job *j, const char *line, const char *may_spill)
+{
+    char name[160] = "";
+    int registers = 0, spill = 0, loads = 0;
+    uint32_t facts[2] = { 0 };
+    sscanf(line, "Compiling entry function '%159[^']'", name);
+    const char *next = strstr(line + 1, "Compiling entry function"),
+               *spills = strstr(line, "bytes stack frame, "), *used = strstr(line, "Used ");
+    if (spills && (!next || spills < next))
+        sscanf(spills, "bytes stack frame, %d bytes spill stores, %d", &spill, &loads);
+    if (used && (!next || used < next))
+        sscanf(used, "Used %d registers", &registers);
+    const bool known = read_facts(&j->code, name, facts), allowed = listed(may_spill, name);
+    const bool large = facts[1] > shared_most(j->arch->level),
+               bad = !known || !registers || large || (spill && !allowed);
+    printf("%-7s %-28s %3d registers %6u bytes shared %4u threads %s%s%s\n", j->arch->name, name, registers,
+           facts[1], facts[0], spill ? allowed ? "spills (as listed)" : "SPILLS" : "",
+           large ? "TOO MUCH SHARED MEMORY" : "", known ? "" : "NO FACTS");
+    t->kernels++;
+    t->spilled += spill != 0;
+    t->bad += bad;
+    t->registers = registers > t->registers ? registers : t->registers;
+    t->shared = facts[1] > t->shared ? facts[1] : t->shared;
+}
+
+static const ls_arch *arch_named(const char *name)
+{
+    for (const ls_arch *a = ls_cuda_archs; a->name; a++)
+        if (!strcmp(a->name, name))
+            return a;
+    fprintf(stderr, "gpu_compile_all: there is no architecture %s\n", name);
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    const ls_cuda_compiler *c;
+    const char *const *archs = argc > 3 ? (const char *const *)argv + 3 : DEFAULT_ARCHS;
+    char *may_spill = NULL, *pattern = argc > 2 ? ls_path_join(argv[1], "*.cu") : NULL;
+    size_t size;
+    glob_t found;
+    int n_archs = 0;
+    totals t = { 0 };
+    if (argc < 3 || glob(pattern, 0, NULL, &found) || ls_file_read(&may_spill, &size, argv[2]) != LS_OK) {
+        fprintf(stderr, "usage: gpu_compile_all FOLDER SPILLS [ARCH ...], with texts in the folder\n");
+        return 2;
+    }
+    if (ls_cuda_compiler_open(&c) != LS_OK) {
+        printf("skipped: %s\n", ls_error_message());
+        return 77;
+    }
+    while (archs[n_archs])
+        n_archs++;
+    const int n = (int)found.gl_pathc * n_archs;
+    job *jobs = calloc((size_t)n, sizeof *jobs);
+    for (int i = 0; i < n; i++)
+        jobs[i] = (job){ .path = found.gl_pathv[i / n_archs], .arch = arch_named(archs[i % n_archs]) };
+    const double start = ls_now();
+    ls_parallel_for(ls_cpu_count(), n, compile, jobs);
+    const double seconds = ls_now() - start;
+    for (int i = 0; i < n; i++) {
+        const job *j = &jobs[i];
+        printf("%s for %s: %.2f s%s%s\n", j->path, j->arch->name, j->seconds, j->status == LS_OK ? "" : ": ",
+               j->message);
+        t.bad += j->status != LS_OK;
+        for (const char *line = j->code.log; line && (line = strstr(line, "Compiling entry function"));
+             line++)
+            look_at_kernel(&t, j, line, may_spill);
+    }
+    printf("NVRTC %d.%d: %d texts for %d architectures in %.0f s: %d kernels, at most %d registers and %u "
+           "bytes of shared memory, %d spill, %d bad\n",
+           c->major, c->minor, (int)found.gl_pathc, n_archs, seconds, t.kernels, t.registers, t.shared,
+           t.spilled, t.bad);
+    return t.bad || !t.kernels;
+}
