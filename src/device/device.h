@@ -67,17 +67,6 @@ typedef struct ls_kernel {
 
 typedef struct ls_device ls_device;
 typedef struct ls_queue_ops ls_queue_ops;
-
-/* What a kernel that is compiled at run time needs of the device; in bytes, and of a thread where not said
- * otherwise. */
-typedef struct ls_kernel_usage {
-    const char *file, *before, *kernel; /* `before`: the text that specialises the file */
-    int registers, spills, stack;
-    int threads, shared, shared_most; /* of a block */
-    const char *failed;               /* the file does not compile: why */
-} ls_kernel_usage;
-typedef void (*ls_kernel_say)(void *context, const ls_kernel_usage *u);
-
 typedef struct ls_device_ops {
     const char *name;
     /* Sets d->arch and d->here. word: the name of an arch; NULL: the device chooses. LS_E_UNSUPPORTED: this
@@ -93,10 +82,6 @@ typedef struct ls_device_ops {
      * best of `attempts` short bursts. Products are compared with it. Not reentrant. NULL: the device is not
      * measured. */
     double (*peak)(const ls_arch *arch, ls_dtype type, int threads, int attempts);
-    /* To see what kernels need, without a device: `note` makes known what a call needs; `survey` compiles all
-     * of that for the arch, and calls `say` for each kernel. NULL: kernels are compiled with Lockstep. */
-    ls_status (*note)(const ls_kernel *k, const ls_kernel_args *a);
-    ls_status (*survey)(const ls_arch *arch, ls_kernel_say say, void *context);
     const ls_queue_ops *queue; /* memory and the order of work (device/queue.h) */
     bool computes;             /* false for the device null */
 } ls_device_ops;

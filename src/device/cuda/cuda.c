@@ -71,7 +71,5 @@ const ls_device_ops ls_device_cuda = { .name = "cuda",
                                        .choose = choose,
                                        .usable = usable,
                                        .tables = tables,
-                                       .note = ls_cuda_note,
-                                       .survey = ls_cuda_survey,
                                        .queue = &ls_queue_cuda,
                                        .computes = true };

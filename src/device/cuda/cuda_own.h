@@ -121,18 +121,6 @@ ls_cuda_kernel *ls_cuda_kernel_of(const ls_gpu_launch *l);
 /* Compiles what is missing, on several threads, and loads it. */
 ls_status ls_cuda_ready(ls_cuda_kernel *const *list, int n);
 
-typedef struct ls_cuda_module_name {
-    const char *file, *before;
-} ls_cuda_module_name;
-/* All modules that are known; *out is malloc'ed. */
-ls_status ls_cuda_modules(const ls_cuda_module_name **out, int *n);
-
-/* ---- survey.c, queue.c */
-ls_status ls_cuda_survey(const ls_arch *arch, ls_kernel_say say, void *context);
-/* Threads and bytes of shared memory of a block, as the kernel's file says them. */
-bool ls_cuda_facts_of(uint32_t facts[2], const ls_cuda_code *c, const char *kernel);
-ls_status ls_cuda_note(const ls_kernel *k, const ls_kernel_args *a);
-
 /* ---- memory.c */
 size_t ls_cuda_memory(const ls_device *d);
 ls_status ls_cuda_room(void **out, const ls_device *d, size_t bytes);

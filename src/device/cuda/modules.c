@@ -116,21 +116,6 @@ ls_cuda_kernel *ls_cuda_kernel_of(const ls_gpu_launch *l)
     return k;
 }
 
-ls_status ls_cuda_modules(const ls_cuda_module_name **out, int *n)
-{
-    pthread_mutex_lock(&lock);
-    ls_cuda_module_name *list = ls_sys_calloc(own.n_modules + 1, sizeof *list);
-    *n = 0;
-    for (uint32_t i = 0; list && i < own.cap_modules; i++) {
-        const ls_cuda_module *m = own.modules[i];
-        if (m)
-            list[(*n)++] = (ls_cuda_module_name){ m->file, m->before };
-    }
-    pthread_mutex_unlock(&lock);
-    *out = list;
-    return ls_sys_have(list);
-}
-
 /* ---- compiling */
 
 typedef struct job {

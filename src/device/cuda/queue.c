@@ -372,22 +372,6 @@ static void replay(ls_queue *q, const ls_recording *r)
     }
 }
 
-/* A queue without a stream, which captures. */
-ls_status ls_cuda_note(const ls_kernel *k, const ls_kernel_args *a)
-{
-    ls_queue q = { .process = getpid(), .number = -1 };
-    pthread_mutex_init(&q.lock, NULL);
-    capture(&q);
-    if (q.recording)
-        run(&q, k, a);
-    ls_status s = q.recording ? ls_arena_status(&q.recording->arena) : LS_E_MEMORY;
-    if (s == LS_OK && q.status != LS_OK)
-        s = ls_fail(q.status, "%s", q.message);
-    discard(&q.recording);
-    pthread_mutex_destroy(&q.lock);
-    return s;
-}
-
 /* ---- events and queues */
 
 static ls_status event(ls_event **out, const ls_device *d)
