@@ -102,7 +102,7 @@ static void run(const ls_kernel_args *a, channels_plan *p, const char *first, co
 
 void ls_gpu_batch_norm(const ls_kernel_args *a) /* x, gain, bias, residual? -> y, mean, rstd, variance */
 {
-    const ls_batch_norm_attrs *at = a->attrs;
+    const ls_batch_norm_attrs *attrs = a->attrs;
     channels_plan p = batch_plan(&a->in[0], aligned(&a->in[0]) && aligned(&a->in[3]) && aligned(&a->out[0]));
     p.args.x = address(&a->in[0]);
     p.args.gain = address(&a->in[1]);
@@ -112,8 +112,8 @@ void ls_gpu_batch_norm(const ls_kernel_args *a) /* x, gain, bias, residual? -> y
     p.args.mean = address(&a->out[1]);
     p.args.rstd = address(&a->out[2]);
     p.args.variance = address(&a->out[3]);
-    p.args.eps = at->eps;
-    p.args.relu = at->act == LS_ACT_RELU;
+    p.args.eps = attrs->eps;
+    p.args.relu = attrs->act == LS_ACT_RELU;
     run(a, &p, "moments", "normalize");
 }
 size_t ls_gpu_batch_norm_workspace(const ls_kernel_args *a)
@@ -124,7 +124,7 @@ size_t ls_gpu_batch_norm_workspace(const ls_kernel_args *a)
 
 void ls_gpu_batch_norm_eval(const ls_kernel_args *a) /* x, gain, bias, mean, variance, residual? -> y */
 {
-    const ls_batch_norm_attrs *at = a->attrs;
+    const ls_batch_norm_attrs *attrs = a->attrs;
     channels_plan p = batch_plan(&a->in[0], aligned(&a->in[0]) && aligned(&a->in[5]) && aligned(&a->out[0]));
     p.args.x = address(&a->in[0]);
     p.args.gain = address(&a->in[1]);
@@ -133,8 +133,8 @@ void ls_gpu_batch_norm_eval(const ls_kernel_args *a) /* x, gain, bias, mean, var
     p.args.variance = address(&a->in[4]);
     p.args.extra = address(&a->in[5]);
     p.args.y = address(&a->out[0]);
-    p.args.eps = at->eps;
-    p.args.relu = at->act == LS_ACT_RELU;
+    p.args.eps = attrs->eps;
+    p.args.relu = attrs->act == LS_ACT_RELU;
     p.args.fixed = 1;
     launch(a, &p, "channels.cu", "normalize", p.blocks);
 }

@@ -41,7 +41,7 @@ static void log_softmax_grad(const ls_kernel_args *a) { run_backward(a, "log_sof
 
 static loss_args loss_of(const ls_kernel_args *a)
 {
-    const ls_loss_attrs *at = a->attrs;
+    const ls_loss_attrs *attrs = a->attrs;
     const int64_t k = row_length(&a->in[0]), classes = ls_at_whole(a, 1, k);
     return (loss_args){ .logits = ls_gpu_at(a->in[0].data),
                         .labels = ls_gpu_at(a->in[1].data),
@@ -49,9 +49,9 @@ static loss_args loss_of(const ls_kernel_args *a)
                         .k = k,
                         .first = ls_at_start(a, 1),
                         .classes = classes,
-                        .ignore = at->ignore_index,
-                        .own = (float)(1 - at->smoothing),
-                        .each = (float)(at->smoothing / (double)classes) };
+                        .ignore = attrs->ignore_index,
+                        .own = (float)(1 - attrs->smoothing),
+                        .each = (float)(attrs->smoothing / (double)classes) };
 }
 static void run_loss(const ls_kernel_args *a, const char *function, const loss_args *l, int most)
 {
