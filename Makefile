@@ -65,7 +65,8 @@ reference:
 	OUT=build/reference doxygen tools/doxygen/Doxyfile
 
 # to a machine with a GPU that has neither a network nor these packages: the working tree with .gpu, where tools/gpu_check.sh checks everything
-gpu-carry: build-release
+gpu-carry:
+	@$(MAKE) --no-print-directory build-release TARGET="lockstep_command gpu_test_ops gpu_compile_all bench_gpu ls_shims"
 	@tools/gpu_carry.sh build
 
 help:
