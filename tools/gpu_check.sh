@@ -34,7 +34,7 @@ except ImportError: print("no transformers")' 2>&1 | tail -n 3
 }
 
 # NVRTC itself, also where the emulator's stands in
-part_compile() { env -u LOCKSTEP_CUDA_LIBRARIES "$carried/gpu_compile_all" "$carried/texts" tests/gpu/nvrtc/spills.txt; }
+part_compile() { env -u LOCKSTEP_CUDA_LIBRARIES "$carried/gpu_compile_all" "$carried/texts" tests/gpu/nvrtc/spills.txt --all; }
 
 # every case of the op suite against ref, in f64
 part_ops() { LS_TEST_BITS=$OUT/work/bits.txt "$carried/gpu_test_ops"; }

@@ -60,6 +60,8 @@ typedef struct op_case {
     case_compare compare;
     double ulps, absolute; /* ulps 0: 1 */
     int64_t reduce;
+    /* output 0 is rounded and read again, so the other outputs are as far off as its type rounds */
+    bool fed_back;
     case_extreme extreme;
     /* inputs whose dimension 0 is rows that must not influence each other; output 0 then has it too */
     uint32_t batch_in;

@@ -177,7 +177,9 @@ static void compare(const run *r, const ls_device *d, int o, const ls_tensor *ex
         if (c->compare == COMPARE_ELEMENT)
             tolerance = (ulps * eps + spacing(t)) * fabs(x) + c->absolute * eps + smallest(t);
         else if (c->compare == COMPARE_SUM)
-            tolerance = (ulps * eps * sqrt((double)c->reduce + 4) + 2 * spacing(t)) * largest +
+            tolerance = (ulps * eps * sqrt((double)c->reduce + 4) +
+                         2 * spacing(c->fed_back ? r->out_type[0].dtype : t)) *
+                            largest +
                         c->absolute * eps + smallest(t);
         const double off = fabs(x - y), ratio = off / tolerance;
         if (isnan(ratio) || ratio > worst_ratio) {

@@ -22,7 +22,7 @@
 #define LSTM(about, back, B, T, H, n, ...) \
     { .op = "lstm", .what = about, .n_in = n, .in = { X(B, T, 4 * H), X(4 * H, H), __VA_ARGS__ }, \
         .attrs = ATTRS(ls_recurrent_attrs, back), .compare = COMPARE_SUM, .ulps = 4, .reduce = H * T, \
-        .batch_in = n > 2 ? 13 : 1 }
+        .fed_back = true, .batch_in = n > 2 ? 13 : 1 }
 #define LSTM_GRAD(about, back, B, T, H, n, ...) \
     { .op = "lstm_grad", .what = about, .n_in = n, \
         .in = { __VA_ARGS__ }, .attrs = ATTRS(ls_recurrent_attrs, back), .prepare = prepare_lstm, \

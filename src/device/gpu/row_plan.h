@@ -19,8 +19,8 @@ static inline row_plan row_plan_of(const ls_tensor *x, int64_t k, int most, int 
 {
     static const struct {
         int team, pieces;
-    } WAYS[] = { { 1, 1 },  { 1, 2 },   { 1, 4 },   { 8, 1 },   { 8, 2 },   { 32, 1 },  { 32, 2 }, { 32, 4 },
-                 { 32, 8 }, { 128, 2 }, { 128, 4 }, { 128, 8 }, { 512, 2 }, { 512, 4 }, { 512, 8 } };
+    } WAYS[] = { { 1, 1 },  { 1, 2 },  { 1, 4 },   { 8, 1 },   { 8, 2 },   { 32, 1 },  { 32, 2 },
+                 { 32, 4 }, { 32, 8 }, { 128, 2 }, { 128, 4 }, { 128, 8 }, { 512, 2 }, { 512, 4 } };
     const int64_t v = 16 / (int64_t)ls_dtype_size(x->type.dtype), pieces = (k + v - 1) / v;
     row_plan p = { .team = 512, .pieces = 4, .again = true };
     for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS && p.again; i++)

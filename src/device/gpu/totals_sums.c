@@ -40,7 +40,7 @@ size_t ls_gpu_sum_rows_workspace(int64_t n)
 /* rows, weights?, real?, divisor? */
 static row_sum_args row_sum_of(const ls_kernel_args *a)
 {
-    const ls_row_sum_attrs *at = a->attrs;
+    const ls_row_sum_attrs *attrs = a->attrs;
     const bool masks = address(a, 1) && a->in[1].type.dtype == LS_I32;
     const int64_t n = ls_type_count(&a->in[0].type), here = a->in[0].type.dims[0];
     return (row_sum_args){ .rows = ls_gpu_at(a->in[0].data),
@@ -51,9 +51,9 @@ static row_sum_args row_sum_of(const ls_kernel_args *a)
                            .n = n,
                            .here = here,
                            .inner = n / here,
-                           .each = at->each,
+                           .each = attrs->each,
                            .start = ls_at_start(a, 0),
-                           .ignore = (int32_t)at->ignore_index };
+                           .ignore = (int32_t)attrs->ignore_index };
 }
 
 void ls_gpu_row_sum(const ls_kernel_args *a)

@@ -1,7 +1,10 @@
 /* compile_all.c - compiles texts of kernels with NVIDIA's own compiler for every architecture, and says what
  * each kernel needs. No GPU and no driver is needed, only NVRTC (pip install nvidia-cuda-nvrtc).
  *
- *   gpu_compile_all FOLDER SPILLS [ARCH ...]
+ *   gpu_compile_all FOLDER SPILLS [--all] [ARCH ...]
+ *
+ * --all: each text for each architecture. Without it only the first text of a file is; its others, which
+ * differ in types and sizes, are compiled for one architecture each, in turn.
  *
  * FOLDER: texts that a run with LOCKSTEP_KERNEL_DUMP=FOLDER wrote. SPILLS: a file that names, one a line, the
  * kernels that may spill registers. Fails where a text does not compile, another kernel spills, or a block
@@ -107,9 +110,12 @@ static void look_at_kernel(totals *t, const job *j, const char *line, const char
     const bool known = read_facts(&j->code, name, facts), allowed = listed(may_spill, name);
     const bool large = facts[1] > shared_most(j->arch->level),
                bad = !known || !registers || large || (spill && !allowed);
+    char spills_text[64] = "";
+    if (spill)
+        snprintf(spills_text, sizeof spills_text, "%s %d bytes%s", allowed ? "spills" : "SPILLS", spill,
+                 allowed ? " (as listed)" : "");
     printf("%-7s %-28s %3d registers %6u bytes shared %4u threads %s%s%s\n", j->arch->name, name, registers,
-           facts[1], facts[0], spill ? allowed ? "spills (as listed)" : "SPILLS" : "",
-           large ? "TOO MUCH SHARED MEMORY" : "", known ? "" : "NO FACTS");
+           facts[1], facts[0], spills_text, large ? "TOO MUCH SHARED MEMORY" : "", known ? "" : "NO FACTS");
     t->kernels++;
     t->spilled += spill != 0;
     t->bad += bad;
@@ -126,17 +132,28 @@ static const ls_arch *arch_named(const char *name)
     exit(2);
 }
 
+/* Which of the texts of its file it is: 0 for the first. FOLDER/HASH-FILE */
+static int number_in_file(const glob_t *found, size_t i)
+{
+    int n = 0;
+    for (size_t k = 0; k < i; k++)
+        n += !strcmp(strrchr(found->gl_pathv[k], '-'), strrchr(found->gl_pathv[i], '-'));
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     const ls_cuda_compiler *c;
-    const char *const *archs = argc > 3 ? (const char *const *)argv + 3 : DEFAULT_ARCHS;
+    const bool all = argc > 3 && !strcmp(argv[3], "--all");
+    const char *const *archs = argc > 3 + all ? (const char *const *)argv + 3 + all : DEFAULT_ARCHS;
     char *may_spill = NULL, *pattern = argc > 2 ? ls_path_join(argv[1], "*.cu") : NULL;
     size_t size;
     glob_t found;
     int n_archs = 0;
     totals t = { 0 };
     if (argc < 3 || glob(pattern, 0, NULL, &found) || ls_file_read(&may_spill, &size, argv[2]) != LS_OK) {
-        fprintf(stderr, "usage: gpu_compile_all FOLDER SPILLS [ARCH ...], with texts in the folder\n");
+        fprintf(stderr,
+                "usage: gpu_compile_all FOLDER SPILLS [--all] [ARCH ...], with texts in the folder\n");
         return 2;
     }
     if (ls_cuda_compiler_open(&c) != LS_OK) {
@@ -145,10 +162,14 @@ int main(int argc, char **argv)
     }
     while (archs[n_archs])
         n_archs++;
-    const int n = (int)found.gl_pathc * n_archs;
-    job *jobs = calloc((size_t)n, sizeof *jobs);
-    for (int i = 0; i < n; i++)
-        jobs[i] = (job){ .path = found.gl_pathv[i / n_archs], .arch = arch_named(archs[i % n_archs]) };
+    int n = 0;
+    job *jobs = calloc(found.gl_pathc * (size_t)n_archs, sizeof *jobs);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const int number = number_in_file(&found, i);
+        for (int k = 0; k < n_archs; k++)
+            if (all || number == 0 || number % n_archs == k)
+                jobs[n++] = (job){ .path = found.gl_pathv[i], .arch = arch_named(archs[k]) };
+    }
     const double start = ls_now();
     ls_parallel_for(ls_cpu_count(), n, compile, jobs);
     const double seconds = ls_now() - start;

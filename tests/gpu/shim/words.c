@@ -68,11 +68,13 @@ EXPORTED void emulated_barrier(const char *file, int line)
     l->line = line;
     p->ready &= ~bit;
     p->at_barrier |= bit;
-    __tsan_release(&w->barrier);
+    char *own = &w->barrier[w->barriers & 1];
+    __tsan_release(own);
     if (++w->at_barrier == w->threads) {
         if (!same_places(w, 0, w->threads))
             emulated_diverged(w);
         w->at_barrier = 0;
+        w->barriers++;
         for (int i = 0; i < w->n_warps; i++) {
             w->warps[i].ready = w->warps[i].all;
             w->warps[i].at_barrier = 0;
@@ -81,7 +83,7 @@ EXPORTED void emulated_barrier(const char *file, int line)
         emulated_draw_order(w);
     }
     emulated_wait(w);
-    __tsan_acquire(&w->barrier);
+    __tsan_acquire(own);
 }
 
 /* (memcpy would be ThreadSanitizer's, which takes these bytes for memory that the threads share) */

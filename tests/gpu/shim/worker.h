@@ -56,7 +56,10 @@ typedef struct worker {
     char *shared_map;    /* ends at a page that cannot be touched */
     size_t shared_used;  /* of shared_map, where no block gets the memory of another one */
     char *shared;
-    int barrier; /* its address stands for the barrier */
+    /* Addresses that stand for the barrier, in turn: a thread that leaves one late must not be ordered behind
+     * those that have arrived at the next. */
+    char barrier[2];
+    unsigned barriers; /* how many all threads have left */
 } worker;
 
 extern _Thread_local worker *emulated_worker;

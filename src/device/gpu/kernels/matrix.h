@@ -19,9 +19,17 @@ DEVICE chunk chunk_load(const void *p)
     return c;
 }
 DEVICE void chunk_store(void *p, chunk c) { *(uint4 *)p = make_uint4(c.v[0], c.v[1], c.v[2], c.v[3]); }
+/* to global memory */
+DEVICE void chunk_store_out(void *p, chunk c)
+{
+    asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(c.v[0]), "r"(c.v[1]), "r"(c.v[2]),
+                 "r"(c.v[3])
+                 : "memory");
+}
 #else
 DEVICE chunk chunk_load(const void *p) { return *(const chunk *)p; }
 DEVICE void chunk_store(void *p, chunk c) { *(chunk *)p = c; }
+DEVICE void chunk_store_out(void *p, chunk c) { *(chunk *)p = c; }
 #endif
 
 #define JOIN_NAME(a, b) JOIN_(a, b)
@@ -84,6 +92,7 @@ DEVICE void floats_load(const float *p, float *v)
         v[i + 4] = float_of(hi.v[i]);
     }
 }
+/* to global memory */
 DEVICE void floats_store(float *p, const float *v)
 {
     chunk lo, hi;
@@ -91,8 +100,8 @@ DEVICE void floats_store(float *p, const float *v)
         lo.v[i] = bits_of(v[i]);
         hi.v[i] = bits_of(v[i + 4]);
     }
-    chunk_store(p, lo);
-    chunk_store(p + 4, hi);
+    chunk_store_out(p, lo);
+    chunk_store_out(p + 4, hi);
 }
 
 DEVICE void eight_load_f32(const f32 *p, float *v) { floats_load(p, v); }
@@ -114,7 +123,7 @@ DEVICE void eight_store_f32(f32 *p, const float *v) { floats_store(p, v); }
         chunk c;                                            \
         for (int i = 0; i < 4; i++)                         \
             c.v[i] = PAIR(type, v[2 * i], v[2 * i + 1]);    \
-        chunk_store(p, c);                                  \
+        chunk_store_out(p, c);                              \
     }
 EIGHT(bf16)
 EIGHT(f16)
