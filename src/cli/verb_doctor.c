@@ -67,11 +67,14 @@ static bool quiet(ls_doctor *d)
     return d->keep;
 }
 
-/* Measures the device that recipes with device: auto have. */
+/* Measures the device that recipes with device: auto have; beside a GPU, which is not measured, the CPU. */
 static ls_status measure(ls_doctor *d, int threads, ls_calibration *out)
 {
     ls_device device;
-    LS_TRY(ls_device_open(&device, NULL, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = threads }));
+    const ls_device_opts o = { LS_DEVICE_DEFAULTS, .threads = threads };
+    LS_TRY(ls_device_open(&device, NULL, &o));
+    if (!strcmp(device.ops->name, "cuda"))
+        LS_TRY(ls_device_open(&device, "cpu", &o));
     LS_TRY(ls_calibration_measure(out, &device));
     if (quiet(d) && ls_calibration_save(out) != LS_OK)
         ls_doctor_note(d, "the measurement could not be kept: %s", ls_error_message());

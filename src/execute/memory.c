@@ -151,9 +151,9 @@ static ls_status map_apart(ls_session *s, const ls_device *d)
         return LS_OK;
     if (s->ops->room((void **)&s->memory, d, s->bytes) != LS_OK)
         return ls_fail(LS_E_MEMORY,
-                       "session: device %s has no room of %s for state, inputs and the arena; a smaller "
+                       "session: device %s has no room of %s for state, inputs and the arena: %s; a smaller "
                        "micro-batch or recompute needs less",
-                       d->ops->name, ls_format_bytes(text, s->bytes));
+                       d->ops->name, ls_format_bytes(text, s->bytes), ls_error_message());
     for (int k = 0; k < REGIONS; k++) {
         s->region[ORDER[k]] = s->memory + at[k];
         if (ORDER[k] != LS_MEM_ARENA && s->region_bytes[ORDER[k]])

@@ -223,7 +223,7 @@ try 0 runs; has out "a    broken"
 try 2 recipe nothing.yaml --log json; has err '"level":"error"'
 try 2 recipe wrong.yaml -v; has err "passed on by"
 
-try 0 doctor --no-measure; has out "kernels"; has out "2 ranks  "; has out "launcher      none"; has out "shared memory"; has out "oneDNN"; has out "CUDA          not part of this version"; is_empty err
+try 0 doctor --no-measure; has out "kernels"; has out "2 ranks  "; has out "launcher      none"; has out "shared memory"; has out "oneDNN"; has out "cuda          "; is_empty err
 # its parts: as JSON, for scripts, and never "nothing is missing" where one cannot be used
 try 0 doctor --no-measure --json; has out '"Parts":{"openmp":{"built":'; has out '"notes":['; is_empty err
 export LOCKSTEP_MPI_MODULE=/nowhere

@@ -59,11 +59,12 @@ static ls_status no_room(const cu_driver *cu, cu_result r, size_t bytes)
         return ls_cuda_check(r, "device cuda: cuMemAlloc");
     LS_TRY(ls_cuda_gpu_of_process(&gpu));
     cu->memory_info(&free, &total);
-    return ls_fail(LS_E_MEMORY,
-                   "device cuda: %s are needed, and %s of %s are free on GPU %d (%s): end what else uses it "
-                   "(nvidia-smi lists it), or use a smaller micro-batch, recompute, or shards on more GPUs",
-                   ls_format_bytes(a, bytes), ls_format_bytes(b, free), ls_format_bytes(c, total),
-                   gpu->ordinal, gpu->name);
+    return ls_fail(
+        LS_E_MEMORY,
+        "device cuda: %s are needed, and %s of %s are free on GPU %d (%s): nvidia-smi lists what else "
+        "uses it",
+        ls_format_bytes(a, bytes), ls_format_bytes(b, free), ls_format_bytes(c, total), gpu->ordinal,
+        gpu->name);
 }
 
 ls_status ls_cuda_room(void **out, const ls_device *d, size_t bytes)

@@ -251,7 +251,8 @@ static ls_status wait(ls_queue *q, int64_t *failed)
     LS_TRY(ls_cuda_enter(&cu));
     /* which kernel it was, the driver does not say */
     check(q, cu->stream_wait(q->stream), -1,
-          "work on the GPU failed (CUDA_LAUNCH_BLOCKING=1 with LOCKSTEP_CUDA_GRAPHS=0 names the op)");
+          "device cuda: work on the GPU failed (CUDA_LAUNCH_BLOCKING=1 with LOCKSTEP_CUDA_GRAPHS=0 names the "
+          "op)");
     q->used = 0;
     pthread_mutex_lock(&q->lock);
     const ls_status s = q->status;

@@ -1,0 +1,70 @@
+#!/bin/sh
+# cuda.sh COMMAND SHIMS KERNELS - device cuda on the shims of tests/gpu, as a user meets it: what is missing or wrong
+# is said with what to do, and a run is as on any device. KERNELS: a folder that keeps compiled kernels.
+set -u
+lockstep=$1 shims=$2 kernels=$3
+work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-cuda-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export LOCKSTEP_CACHE="$work/cache" LOCKSTEP_CUDA_LIBRARIES="$shims" LOCKSTEP_KERNEL_CACHE="$kernels"
+unset LOCKSTEP_DEVICE LOCKSTEP_ISA LOCKSTEP_SHIM CUDA_VISIBLE_DEVICES
+failures=0
+
+try() {
+    want=$1; shift
+    "$lockstep" "$@" >out 2>err </dev/null
+    got=$?
+    what=$*
+    [ $got -eq "$want" ] || { echo "lockstep $what: exit status $got instead of $want"; cat err; failures=$((failures + 1)); }
+}
+has() { for text in "$@"; do grep -qF -- "$text" err out || { echo "lockstep $what: '$text' is not there:"; cat out err; failures=$((failures + 1)); }; done; }
+plan() { want=$1; shift; try "$want" plan mlp-mnist --set device=cuda "$@"; }
+
+# what the machine lacks
+mkdir none driver
+LOCKSTEP_CUDA_LIBRARIES=$work/none plan 1; has "no driver: libcuda.so.1 is not in $work/none (LOCKSTEP_CUDA_LIBRARIES)"
+ln -s "$shims/libcuda.so.1" driver/
+try_train() { want=$1; shift; try "$want" train mlp-mnist --set device=cuda --set data.type=shapes --set train.steps=1 "$@"; }
+LOCKSTEP_CUDA_LIBRARIES=$work/driver try_train 1
+has "no compiler for kernels: libnvrtc.so.13 or .12 is not in $work/driver" "pip install nvidia-cuda-nvrtc"
+LOCKSTEP_SHIM=driver=11080 plan 1; has "is for CUDA 11.8; 12.0 (driver 525) or newer is needed"
+LOCKSTEP_SHIM=capability=75 try_train 1; has "is an sm_75; kernels are for sm_80"
+CUDA_VISIBLE_DEVICES='' try_train 1; has "no GPU is visible: CUDA_VISIBLE_DEVICES is \"\""
+LOCKSTEP_CUDA_DEVICE=3 try_train 1; has "there is no GPU 3: there are 1, counted from 0"
+LOCKSTEP_CUDA_DEVICE=x try_train 2; has "LOCKSTEP_CUDA_DEVICE=x: it is the number of a GPU, from 0"
+LOCKSTEP_SHIM=gpus=2 try_train 1 --workers 4; has "4 ranks on this host and 2 GPUs" "workers: 2"
+LOCKSTEP_SHIM=memory=1MiB try_train 2; has "a step needs" "may use 1.0 MiB: device cuda has no more"
+LOCKSTEP_SHIM=memory=1GiB,taken=1023MiB try_train 1; has "are needed, and" "are free on GPU 0" "nvidia-smi lists what else uses it"
+
+# combinations
+try 2 plan mlp-mnist --set device=cuda --set kernels=onednn; has "onednn is for device cpu; device cuda has own and tf32"
+try 2 plan mlp-mnist --set device=cpu --set kernels=tf32; has "tf32 is for device cuda"
+try 2 plan mlp-mnist --set device=cuda --set isa=avx2; has "avx2 is an instruction set of CPUs"
+try 2 plan mlp-mnist --set device=cpu --set isa=sm_90; has "sm_90 is a GPU's, for device cuda"
+try 2 plan mlp-mnist --set device=cuda --set precision.param=f64; has "f64 is for device ref"
+try 2 plan mlp-mnist --set device=cuda --set workers=2 --set parallel.data=fsdp --set parallel.gather=map; has "map needs memory that all ranks of a host map"
+# a plan for a machine that this one is not needs no driver
+LOCKSTEP_CUDA_LIBRARIES=$work/none plan 0 --set isa=sm_90; has "cuda, sm_90"
+LOCKSTEP_CUDA_LIBRARIES=$work/none plan 1; has "for a plan of another machine say which GPU it has (isa: sm_90)"
+
+# auto takes the GPU, and says so; LOCKSTEP_DEVICE wins
+try 0 train mlp-mnist --set data.type=shapes --set train.steps=2 --set run.name=auto; has "device: auto takes cuda, GPU 0 (" 
+LOCKSTEP_DEVICE=cpu try 0 plan mlp-mnist; has "parameters  cpu, "
+# graphs or not: the same bits; an error in the middle of a run is of the device
+LOCKSTEP_CUDA_GRAPHS=0 try 0 train mlp-mnist --set data.type=shapes --set train.steps=2 --set run.name=tasks
+for run in auto tasks; do find . -path "*$run*" -name '*.safetensors' -exec sha256sum {} + | sed 's/ .*//' | sort >$run.sums; done
+cmp auto.sums tasks.sums || failures=$((failures + 1))
+LOCKSTEP_SHIM=launch=5 try_train 1 --set run.name=fault; has "device cuda" "CUDA_ERROR_ILLEGAL_ADDRESS"
+
+# the cache: damaged files are compiled again, and a folder that cannot be written is said once
+mkdir damaged
+cp "$kernels"/*.cubin damaged/
+for file in damaged/*; do printf 'x' >"$file"; done
+LOCKSTEP_KERNEL_CACHE=$work/damaged try_train 0 --set run.name=damaged; has "the file is damaged; compiling again"
+[ "$(grep -c "file is damaged" err)" -eq 1 ] || { echo "damaged files are said more than once"; cat err; failures=$((failures + 1)); }
+touch file
+LOCKSTEP_KERNEL_CACHE=$work/file/kernels try_train 0 --set run.name=unwritable; has "compiled kernels cannot be kept"
+
+try 0 doctor --no-measure; has "sm_80" "16.0 GiB of memory"
+[ $failures -eq 0 ] || { echo "$failures failures"; exit 1; }
+echo "all as it should be"
