@@ -23,6 +23,8 @@ typedef struct emulated_kernel {
 void emulated_barrier(const char *file, int line);
 /* Every thread of the warp gives `bytes` (at most 64), and gets what all 32 gave, until its next call. */
 const char (*emulated_warp(const void *mine, size_t bytes, const char *file, int line))[64];
+/* The process ends, with a message, unless the address is a multiple of `bytes`. */
+void emulated_aligned(const void *address, size_t bytes, const char *word, const char *file, int line);
 void emulated_copy_16(void *to, const void *from, const char *file, int line);
 void emulated_copy_commit(void);
 void emulated_copy_wait(int newest);

@@ -2,6 +2,7 @@
 #include "elementwise.h"
 #include <stdarg.h>
 
+#include "base/c_locale.h"
 #include "base/check.h"
 #include "kernels/elementwise.h"
 #include "shapes.h"
@@ -12,7 +13,7 @@ void ls_gpu_put(ls_gpu_text *t, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    const int n = vsnprintf(t->at + t->n, sizeof t->at - t->n, format, list);
+    const int n = ls_vsnprintf(t->at + t->n, sizeof t->at - t->n, format, list);
     va_end(list);
     LS_CHECK(n >= 0 && (size_t)n < sizeof t->at - t->n);
     t->n += (size_t)n;

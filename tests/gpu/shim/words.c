@@ -128,6 +128,16 @@ EXPORTED const char (*emulated_warp(const void *mine, size_t bytes, const char *
 static void *(*volatile copy_bytes)(void *, const void *, size_t) = memcpy;
 static void *(*volatile set_bytes)(void *, int, size_t) = memset;
 
+EXPORTED void emulated_aligned(const void *address, size_t bytes, const char *word, const char *file,
+                               int line)
+{
+    char what[128];
+    if ((uintptr_t)address % bytes == 0)
+        return;
+    snprintf(what, sizeof what, "%s at an address that is not a multiple of %zu", word, bytes);
+    wrong(emulated_worker, file, line, what, address);
+}
+
 EXPORTED void emulated_copy_16(void *to, const void *from, const char *file, int line)
 {
     worker *w = emulated_worker;

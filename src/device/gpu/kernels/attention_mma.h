@@ -56,7 +56,7 @@ DEVICE void depth_read(u32 f[4], X (*tile)[LD], int row, int c)
         MMA(X, (d)[j_ + 1], (a)[c_], f_ + 2);                                                \
     }
 /* d += p (16 x 8 n, as PAIRs of fragments) times rows row .. row + 8 n - 1 of the tile */
-#define ADD_PRODUCT(d, p, tile, row, n)                                                            \
+#define ADD_PRODUCT(d, p, tile, row, n)                                                       \
     UNROLLED for (int j_ = 0; j_ < (n); j_ += 2)                                              \
     {                                                                                         \
         const u32 p_[4] = { PAIR(X, (p)[j_][0], (p)[j_][1]), PAIR(X, (p)[j_][2], (p)[j_][3]), \
@@ -65,7 +65,7 @@ DEVICE void depth_read(u32 f[4], X (*tile)[LD], int row, int c)
         UNROLLED for (int c_ = 0; c_ < STEPS; c_++)                                           \
         {                                                                                     \
             u32 f_[4];                                                                        \
-            depth_read(f_, tile, (row) + j_ * 8, c_);                                                 \
+            depth_read(f_, tile, (row) + j_ * 8, c_);                                         \
             MMA(X, (d)[2 * c_], p_, f_);                                                      \
             MMA(X, (d)[2 * c_ + 1], p_, f_ + 2);                                              \
         }                                                                                     \

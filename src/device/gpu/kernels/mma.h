@@ -76,9 +76,6 @@ DEVICE u32 tf32_of(float x)
 
 #else
 
-#include <stdio.h>
-#include <stdlib.h>
-
 /* numbers of depth k in the u32 of a fragment */
 DEVICE float mma_get_bf16(u32 x, int k) { return float_of(k & 1 ? x & 0xffff0000u : x << 16); }
 DEVICE float mma_get_f16(u32 x, int k) { return f16_to_float((f16){ (u16)(k & 1 ? x >> 16 : x) }); }
@@ -123,10 +120,7 @@ MMA_FUNCTION(emulated_mma_tf32, mma_get_tf32, 4, 1)
 
 DEVICE void emulated_ldmatrix(u32 *r, const void *row, int trans, const char *file, int line)
 {
-    if ((uintptr_t)row & 15) {
-        fprintf(stderr, "%s:%d: LDMATRIX: the row's address %p is not a multiple of 16\n", file, line, row);
-        abort();
-    }
+    emulated_aligned(row, 16, "LDMATRIX", file, line);
     const char(*all)[64] = emulated_warp(&row, sizeof row, file, line);
     const int g = THREAD % 32 / 4, t = THREAD % 4;
     for (int m = 0; m < 4; m++) {

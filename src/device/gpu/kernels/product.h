@@ -46,7 +46,8 @@ enum {
     PRODUCT_THREADS = WARPS_M * WARPS_N * WARP,
     WARP_M = TILE_M / WARPS_M,
     WARP_N = TILE_N / WARPS_N,
-    /* A tile in shared memory: lines of chunks. A thread fetches the same chunk of every LEFT_STEP-th line. */
+    /* A tile in shared memory: lines of chunks. A thread fetches the same chunk of every LEFT_STEP-th
+     * line. */
     LEFT_LINES = LEFT_ALONG_K ? TILE_M : TILE_K,
     LEFT_CHUNKS = (LEFT_ALONG_K ? TILE_K : TILE_M) / CHUNK,
     LEFT_STEP = PRODUCT_THREADS / LEFT_CHUNKS,
