@@ -154,7 +154,7 @@ static bool run_compiler(const char *folder, const char *name)
                              "-fno-omit-frame-pointer",
                              "-ftls-model=initial-exec",
                              "-I.",
-                             "-I" SHIM_SOURCES,
+                             ("-I" SHIM_SOURCES),
                              "-o",
                              "code.so" };
     static const char OPTIONS[] = SHIM_OPTIONS; /* words, each ended by a space */
