@@ -238,10 +238,16 @@ static void keys_of_another_type_are_refused(void **state)
             "fashion-mnist mnist");
 }
 
-static void what_comes_later_is_refused(void **state)
+static void what_belongs_to_another_device_is_refused(void **state)
 {
     (void)state;
-    SET_REFUSED("device=cuda", "GPU module");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cuda\nkernels: onednn\n",
+            "onednn is for device cpu");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cuda\nisa: avx2\n",
+            "avx2 is an instruction set of CPUs");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cpu\nkernels: tf32\n",
+            "tf32 is for device cuda");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cpu\nisa: sm_90\n", "sm_90 is a GPU's");
 }
 
 /* ---- ranks */
@@ -305,7 +311,7 @@ int main(void)
         cmocka_unit_test(wrong_values_say_what_is_needed),
         cmocka_unit_test(impossible_combinations_are_refused),
         cmocka_unit_test(keys_of_another_type_are_refused),
-        cmocka_unit_test(what_comes_later_is_refused),
+        cmocka_unit_test(what_belongs_to_another_device_is_refused),
         cmocka_unit_test(layouts_that_no_number_of_ranks_makes_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@ static size_t memory_of(const ls_device *d)
     return memory;
 }
 
-static const ls_queue_ops QUEUE = { .apart = true, .memory = memory_of };
+static const ls_queue_ops QUEUE = { .apart = true, .shared = true, .memory = memory_of };
 static ls_device_ops ops;
 
 /* Compiled with copies, as the layout of such a device has it; then the device has memory of its own. */
