@@ -52,8 +52,9 @@ static void test_names(void **state)
     (void)state;
     ls_device d;
     assert_int_equal(open_as(&d, "cpy", -1, false), LS_E_UNSUPPORTED);
-    assert_string_equal(ls_error_message(), "device \"cpy\" is not known; there are cpu, cuda, ref and, for tests, "
-                                            "null and emulated (did you mean cpu?)");
+    assert_string_equal(ls_error_message(),
+                        "device \"cpy\" is not known; there are cpu, cuda, ref and, for tests, "
+                        "null and emulated (did you mean cpu?)");
     ls_isa isa;
     for (int i = 0; i < LS_ISA_COUNT; i++) {
         assert_true(ls_isa_parse(ls_isa_name((ls_isa)i), &isa));
