@@ -56,6 +56,35 @@ for run in auto tasks; do find . -path "*$run*" -name '*.safetensors' -exec sha2
 cmp auto.sums tasks.sums || failures=$((failures + 1))
 LOCKSTEP_SHIM=launch=5 try_train 1 --set run.name=fault; has "device cuda" "CUDA_ERROR_ILLEGAL_ADDRESS"
 
+# The same bits on any layout of ranks, with offload, and with the loss scale of f16. Without evaluations, which are
+# most of the time on the emulator. same GROUP NAME OPTIONS: trains, and compares with the first run of the group.
+same() {
+    group=$1 run=$2; shift 2
+    LOCKSTEP_SHIM=gpus=4 try 0 train mlp-mnist --set device=cuda --set data.type=shapes --set train.global_batch=16 \
+        --set train.micro_batch=4 --set train.steps=3 --set eval.every_epochs=-1 --set checkpoint.best.metric=train_loss --set run.name="$run" "$@"
+    sum=$(cat runs/"$run"/checkpoints/step-*/model.safetensors | sha256sum)
+    [ -f "$group.sum" ] || echo "$sum" >"$group.sum"
+    [ "$sum" = "$(cat "$group.sum")" ] || { echo "$run: other bits than the first run of $group"; failures=$((failures + 1)); }
+}
+same f32 one
+same f32 ddp --workers 4 --set parallel.data=ddp
+same f32 fsdp --workers 4 --set parallel.data=fsdp
+same f32 hsdp --workers 4 --set parallel.data=hybrid --set 'parallel.mesh={dp: auto, shard: 2}'
+same f32 offload --set parallel.offload=cpu
+same f32 profile --profile 2:3
+[ -s runs/profile/log/rank-0.trace.json ] || { echo "there is no trace"; failures=$((failures + 1)); }
+same f16 half --set precision.param=f16
+same f16 half2 --workers 2 --set precision.param=f16
+cmp -s f32.sum f16.sum && { echo "f16 has the bits of f32"; failures=$((failures + 1)); }
+
+# a checkpoint moves to the CPU and back, when one says so: the bits are others from there on
+move() { want=$1; shift; try "$want" train mlp-mnist --set data.type=shapes --set train.global_batch=16 --set train.micro_batch=4 \
+    --set eval.every_epochs=-1 --set checkpoint.best.metric=train_loss "$@"; }
+from=$(ls -d runs/one/checkpoints/step-*)
+move 2 --set device=cpu --set train.steps=4 --set run.name=there --resume "$from"; has "device: cpu here, cuda there"
+move 0 --set device=cpu --set train.steps=4 --set run.name=there --resume "$from" --allow-change; has "step 4/4"
+move 0 --set device=cuda --set train.steps=5 --set run.name=back --resume "$(ls -d runs/there/checkpoints/step-*4)" --allow-change; has "step 5/5"
+
 # the cache: damaged files are compiled again, and a folder that cannot be written is said once
 mkdir damaged
 cp "$kernels"/*.cubin damaged/

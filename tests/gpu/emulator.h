@@ -63,6 +63,8 @@ uint64_t emulated_switches(void);
     const emulated_kernel kernel##_emulated = { #kernel, kernel##_run, sizeof(arguments), sizeof(type), \
                                                 count };                                                \
     static void kernel##_body(arguments a, type *s)
+#define ALIGNED(bytes) __attribute__((aligned(bytes), may_alias))
+#define UNROLL
 #define THREAD (emulated_here->thread)
 #define THREADS (emulated_here->threads)
 #define BLOCK (emulated_here->block)

@@ -3,7 +3,7 @@
 #include "dialect.h"
 
 struct planted_args {
-    at x, y;
+    gpu_address x, y;
     int n;
 };
 struct planted_shared {

@@ -4,7 +4,7 @@
 #include "update_rows.h"
 
 /* The workspace and its addresses in *k, whose sizes are set. Returns its bytes. */
-static size_t lay_out(adafactor_args *k, at from)
+static size_t lay_out(adafactor_args *k, gpu_address from)
 {
     k->sums = from;
     k->columns = k->sums + ls_gpu_room(2 * k->blocks, sizeof(double));
@@ -45,9 +45,10 @@ void ls_gpu_adafactor(const ls_kernel_args *a)
     const ls_adafactor_attrs *o = a->attrs;
     adafactor_args k = sizes_of(o);
     lay_out(&k, ls_gpu_at(a->workspace));
-    k.p = ls_gpu_at(a->out[0].data) + (at)((o->offset - o->first) * (int64_t)sizeof(float));
-    k.g = ls_gpu_input(a, 1) + (at)o->offset * ls_dtype_size(a->in[1].type.dtype);
-    k.whole = (ls_gpu_input(a, 2) ? ls_gpu_input(a, 2) : ls_gpu_input(a, 0)) + (at)o->offset * sizeof(float);
+    k.p = ls_gpu_at(a->out[0].data) + (gpu_address)((o->offset - o->first) * (int64_t)sizeof(float));
+    k.g = ls_gpu_input(a, 1) + (gpu_address)o->offset * ls_dtype_size(a->in[1].type.dtype);
+    k.whole = (ls_gpu_input(a, 2) ? ls_gpu_input(a, 2) : ls_gpu_input(a, 0)) +
+              (gpu_address)o->offset * sizeof(float);
     k.row = ls_gpu_at(a->out[1].data);
     k.col = o->cols ? ls_gpu_at(a->out[2].data) : 0;
     k.lr = ls_gpu_input(a, 5);

@@ -78,7 +78,7 @@ static void launch(const ls_kernel_args *a, const char *file, const char *functi
                                            .bytes = bytes });
 }
 
-static at of(const ls_tensor *t) { return ls_gpu_at(t->data); }
+static gpu_address of(const ls_tensor *t) { return ls_gpu_at(t->data); }
 
 static void direct(const ls_kernel_args *a, const char *function, const conv_direct_args *d, int64_t blocks)
 {
@@ -132,7 +132,7 @@ static void multiply(const ls_kernel_args *a, conv_args p, bool tf32)
     p.w = of(&a->in[1]);
     p.to = of(&a->out[0]);
     p.packed = ls_gpu_at(a->workspace);
-    p.taps = p.packed + (at)packed_bytes(a, &p);
+    p.taps = p.packed + (gpu_address)packed_bytes(a, &p);
     snprintf(before, sizeof before, "#define X %s\n", ls_gpu_type(&a->in[0]));
     product_text(text, &a->in[0], tf32, tile,
                  p.phases_h * p.phases_w == 1 && p.rows * p.columns % 8 == 0 && aligned(&a->out[0]));
@@ -214,7 +214,7 @@ static int64_t part_bytes(const conv_sizes *c, parts p)
     return round_up(p.n * c->o * c->cg * c->kh * c->kw * (int64_t)sizeof(float), 64);
 }
 
-static void add_parts(const ls_kernel_args *a, at from, int64_t n, const ls_tensor *to)
+static void add_parts(const ls_kernel_args *a, gpu_address from, int64_t n, const ls_tensor *to)
 {
     char before[32];
     const conv_sum_args s = { .parts = from, .to = of(to), .n_parts = n, .count = ls_gpu_count(&to->type) };
@@ -226,7 +226,7 @@ static void conv2d_dw(const ls_kernel_args *a, bool tf32) /* dy, x -> dw, db? */
 {
     const conv_sizes c = sizes_of(a, LS_CONV_DW);
     const parts p = kernel_parts(&a->in[0], &c), b = parts_for(c.o, c.n);
-    const at sums = ls_gpu_at(a->workspace), bias_sums = sums + (at)part_bytes(&c, p);
+    const gpu_address sums = ls_gpu_at(a->workspace), bias_sums = sums + (gpu_address)part_bytes(&c, p);
     char text[PRODUCT_TEXT];
     product_text(text, &a->in[0], tf32, kernel_tile(&a->in[0], &c),
                  c.oh * c.ow * (int64_t)ls_dtype_size(a->in[0].type.dtype) % 16 == 0 && aligned(&a->in[0]));

@@ -24,7 +24,7 @@ void ls_gpu_run(struct ls_queue *q, const ls_gpu_launch *l);
 void ls_gpu_fill(struct ls_queue *q, void *to, int byte, size_t bytes);
 void ls_gpu_copy(struct ls_queue *q, void *to, const void *from, size_t bytes);
 
-static inline at ls_gpu_at(const void *p) { return (at)(uintptr_t)p; }
+static inline gpu_address ls_gpu_at(const void *p) { return (gpu_address)(uintptr_t)p; }
 static inline int64_t ls_gpu_blocks(int64_t n, int64_t each) { return (n + each - 1) / each; }
 static inline bool ls_gpu_present(const ls_tensor *t) { return t->type.ndim >= 0; }
 static inline int64_t ls_gpu_count(const ls_type *t)

@@ -9,8 +9,8 @@
 enum { BY_ROWS, BY_COLUMNS }; /* x [m, k] times w: [n, k] transposed, or [k, n] */
 
 /* out [m, n] = x [m, k] w. Returns the bytes of scratch memory; out 0: nothing else is done. */
-static size_t product(const ls_kernel_args *a, int how, at out, at x, at w, int64_t m, int64_t k, int64_t n,
-                      at scratch)
+static size_t product(const ls_kernel_args *a, int how, gpu_address out, gpu_address x, gpu_address w,
+                      int64_t m, int64_t k, int64_t n, gpu_address scratch)
 {
     const ls_type shapes[] = { LS_TYPE(LS_F32, m, k),
                                how == BY_ROWS ? LS_TYPE(LS_F32, n, k) : LS_TYPE(LS_F32, k, n),
@@ -18,7 +18,7 @@ static size_t product(const ls_kernel_args *a, int how, at out, at x, at w, int6
                                { .ndim = -1 } },
                   shape = LS_TYPE(LS_F32, m, n);
     ls_tensor in[4], y = ls_tensor_of((void *)(uintptr_t)out, &shape);
-    const at data[4] = { x, w, 0, 0 };
+    const gpu_address data[4] = { x, w, 0, 0 };
     for (int i = 0; i < 4; i++)
         in[i] = ls_tensor_of((void *)(uintptr_t)data[i], &shapes[i]);
     const ls_linear_attrs attrs = { LS_ACT_NONE };
@@ -42,7 +42,7 @@ static size_t product(const ls_kernel_args *a, int how, at out, at x, at w, int6
 
 typedef struct room {
     int64_t m, n; /* the matrix lying: m <= n */
-    at x, y, gram, square, parts, factor, scratch;
+    gpu_address x, y, gram, square, parts, factor, scratch;
     size_t bytes;
 } room;
 
@@ -80,7 +80,8 @@ static void launch(const ls_kernel_args *a, const char *function, int64_t blocks
 }
 
 /* out = s x + t y, all of n numbers */
-static void sum(const ls_kernel_args *a, int64_t n, at out, double s, at x, double t, at y)
+static void sum(const ls_kernel_args *a, int64_t n, gpu_address out, double s, gpu_address x, double t,
+                gpu_address y)
 {
     const muon_sum_args k = { out, x, y, n, (float)s, (float)t };
     launch(a, "muon_sum", ls_gpu_blocks(n, MUON_EACH), &k, sizeof k);
@@ -101,8 +102,8 @@ void ls_gpu_muon(const ls_kernel_args *a)
                           .high = o->rows > o->cols };
     if (!ls_gpu_update_part(a, o->offset, o->first, m * n, &end.from, &end.to))
         return;
-    end.p = ls_gpu_at(a->out[0].data) + (at)((o->offset - o->first) * (int64_t)sizeof(float));
-    const muon_begin_args begin = { .u = ls_gpu_input(a, 1) + (at)o->offset * sizeof(float),
+    end.p = ls_gpu_at(a->out[0].data) + (gpu_address)((o->offset - o->first) * (int64_t)sizeof(float));
+    const muon_begin_args begin = { .u = ls_gpu_input(a, 1) + (gpu_address)o->offset * sizeof(float),
                                     .x = r.x,
                                     .parts = r.parts,
                                     .factor = r.factor,

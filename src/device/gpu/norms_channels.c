@@ -81,7 +81,7 @@ static size_t sums_bytes(const channels_plan *p)
 {
     return p->args.parts > 1 ? 2 * sizeof(float) * (size_t)(p->args.sets * p->args.parts) : 0;
 }
-static at address(const ls_tensor *t) { return ls_gpu_present(t) ? ls_gpu_at(t->data) : 0; }
+static gpu_address address(const ls_tensor *t) { return ls_gpu_present(t) ? ls_gpu_at(t->data) : 0; }
 
 static void launch(const ls_kernel_args *a, const channels_plan *p, const char *file, const char *function,
                    int64_t blocks)

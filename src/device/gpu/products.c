@@ -132,7 +132,7 @@ static dw_plan plan_dw(const ls_kernel_args *a)
 }
 static size_t workspace_dw(const ls_kernel_args *a) { return plan_dw(a).bytes; }
 
-static void sum_parts(const ls_kernel_args *a, at parts, const ls_tensor *y, int64_t n, int64_t rows,
+static void sum_parts(const ls_kernel_args *a, gpu_address parts, const ls_tensor *y, int64_t n, int64_t rows,
                       int64_t columns)
 {
     const matmul_sum_args k = { .parts = parts,
@@ -147,7 +147,7 @@ static void sum_parts(const ls_kernel_args *a, at parts, const ls_tensor *y, int
 static void linear_dw(const ls_kernel_args *a, ls_gpu_way way) /* dy, x -> dw, db? */
 {
     const dw_plan p = plan_dw(a);
-    const at parts = ls_gpu_at(a->workspace), sums = parts + p.parts_bytes;
+    const gpu_address parts = ls_gpu_at(a->workspace), sums = parts + p.parts_bytes;
     ls_gpu_product j = product_of(a, way, p.m, p.n, p.rows);
     if (p.parts > 1) {
         j.k.part = p.part;

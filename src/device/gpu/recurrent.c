@@ -25,7 +25,7 @@ static void begin(layer *l, const ls_kernel_args *a, const char *function, const
     snprintf(l->text, sizeof l->text, "#define X %s\n#define GATES %d\n", ls_gpu_type(w), (int)l->gates);
 }
 
-static at given(const ls_kernel_args *a, int k)
+static gpu_address given(const ls_kernel_args *a, int k)
 {
     return k < a->n_in && ls_gpu_present(&a->in[k]) ? ls_gpu_at(a->in[k].data) : 0;
 }
@@ -83,14 +83,14 @@ static size_t gru_grad_workspace(const ls_kernel_args *a) { return grad_bytes(&a
 
 static void backward(const ls_kernel_args *a, layer *l)
 {
-    const at dz = sizeof(float) * (at)(l->r.batch * l->gates * l->r.hidden);
-    at now = ls_gpu_at(a->workspace), other = now + dz;
+    const gpu_address dz = sizeof(float) * (gpu_address)(l->r.batch * l->gates * l->r.hidden);
+    gpu_address now = ls_gpu_at(a->workspace), other = now + dz;
     l->r.rest = other + dz;
     for (int64_t s = l->r.tokens - 1; s >= -1; s--) {
         l->r.given = now;
         l->r.dz_before = other;
         token(a, l, s);
-        const at t = now;
+        const gpu_address t = now;
         now = other;
         other = t;
     }

@@ -50,7 +50,7 @@ const ls_gpu_tile *ls_gpu_tile_for(const ls_gpu_product *p, int64_t m, int64_t n
     return best;
 }
 
-static bool by_16(const ls_gpu_product *p, at address, int64_t elements)
+static bool by_16(const ls_gpu_product *p, gpu_address address, int64_t elements)
 {
     return address % 16 == 0 && elements * size_of(p) % 16 == 0;
 }

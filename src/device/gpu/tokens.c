@@ -70,7 +70,7 @@ static size_t embedding_grad_workspace(const ls_kernel_args *a)
 }
 
 /* Sorts the places by the numbers of their rows; returns in which of the two lists they are. */
-static int sort_places(const ls_kernel_args *a, const grad_room *r, at room)
+static int sort_places(const ls_kernel_args *a, const grad_room *r, gpu_address room)
 {
     sort_args s = { .ids = ls_gpu_at(a->in[1].data),
                     .counts = room + r->counts,
@@ -100,12 +100,12 @@ static void run_embedding_grad(const ls_kernel_args *a)
     const bool adds = a->n_in > 2 && ls_gpu_present(&a->in[2]);
     grad_room r;
     lay_out(a, &r);
-    const at room = ls_gpu_at(a->workspace);
+    const gpu_address room = ls_gpu_at(a->workspace);
     embedding_grad_args k = { .dy = ls_gpu_at(dy->data),
                               .addend = adds ? ls_gpu_at(a->in[2].data) : 0,
                               .dtable = ls_gpu_at(out->data),
                               .starts = room + r.bounds,
-                              .ends = room + r.bounds + (at)out->type.dims[0] * 4,
+                              .ends = room + r.bounds + (gpu_address)out->type.dims[0] * 4,
                               .parts = room + r.parts,
                               .n = ls_gpu_count(&a->in[1].type),
                               .rows = out->type.dims[0],

@@ -7,7 +7,7 @@
 
 /* ---- sums of rows */
 
-static at address(const ls_kernel_args *a, int k)
+static gpu_address address(const ls_kernel_args *a, int k)
 {
     return k < a->n_in && ls_gpu_present(&a->in[k]) ? ls_gpu_at(a->in[k].data) : 0;
 }
@@ -93,7 +93,8 @@ static int64_t all_blocks(const ls_kernel_args *a, int first)
 }
 
 /* Inputs `first` and on, as many of one type as possible in each launch; then their parts. */
-static void run_tensors(const ls_kernel_args *a, int first, at max, const char *function, const char *join)
+static void run_tensors(const ls_kernel_args *a, int first, gpu_address max, const char *function,
+                        const char *join)
 {
     char before[64];
     int64_t block = 0;

@@ -3,7 +3,7 @@
 #include "gpu.h"
 
 /* The address of input i; 0 if it is absent. */
-static inline at ls_gpu_input(const ls_kernel_args *a, int i)
+static inline gpu_address ls_gpu_input(const ls_kernel_args *a, int i)
 {
     return i < a->n_in && ls_gpu_present(&a->in[i]) ? ls_gpu_at(a->in[i].data) : 0;
 }

@@ -12,9 +12,9 @@ static void define(char out[64], const ls_tensor *g, const ls_tensor *weights)
 }
 
 /* Whether four numbers can be loaded at once from all operands; absent ones are 0. */
-static bool vectors(const ls_tensor *g, at other, at a, at b, at c)
+static bool vectors(const ls_tensor *g, gpu_address other, gpu_address a, gpu_address b, gpu_address c)
 {
-    const at of_g = g ? ls_gpu_at(g->data) * 4 / (at)ls_dtype_size(g->type.dtype) : 0;
+    const gpu_address of_g = g ? ls_gpu_at(g->data) * 4 / (gpu_address)ls_dtype_size(g->type.dtype) : 0;
     return (of_g | other * 2 | a | b | c) % 16 == 0;
 }
 

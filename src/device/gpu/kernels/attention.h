@@ -4,10 +4,10 @@
 #include "types.h"
 
 typedef struct attention_args {
-    at q, k, v, bias, ids, key; /* bias, ids, key: 0 if absent */
-    at y, lse;
-    at dy, delta, dq, dk, dv, dbias; /* of the gradient */
-    at parts;                        /* f32 [H, tiles of queries, tiles of keys, DIAGONALS] */
+    gpu_address q, k, v, bias, ids, key; /* bias, ids, key: 0 if absent */
+    gpu_address y, lse;
+    gpu_address dy, delta, dq, dk, dv, dbias; /* of the gradient */
+    gpu_address parts;                        /* f32 [H, tiles of queries, tiles of keys, DIAGONALS] */
     i64 q_row, k_row, v_row, y_row, dy_row, dq_row, dk_row, dv_row;
     i64 B, H, G, Tq, Tk;
     i64 bias_batch; /* elements of the bias from sample to sample; 0: all have the same */
@@ -35,8 +35,8 @@ enum {
 /* attention_cached.cu: part p of a row's keys are those from p * CACHED_PART on. Only the tokens from `first`
  * on are computed. */
 typedef struct cached_args {
-    at q, k, v, positions, bias, y;
-    at parts; /* f32 [B, tokens, H, parts, D + 2]: sums of p v, largest score, sum of p */
+    gpu_address q, k, v, positions, bias, y;
+    gpu_address parts; /* f32 [B, tokens, H, parts, D + 2]: sums of p v, largest score, sum of p */
     i64 q_row, y_row;
     i64 B, T, H, G, places, n_parts;
     i64 first, tokens;

@@ -10,12 +10,6 @@
 #include "word.h"
 #include "attention.h"
 
-#if defined(__CUDACC__)
-#define UNROLLED _Pragma("unroll")
-#else
-#define UNROLLED
-#endif
-
 enum {
     V = VECTOR ? 16 / (int)sizeof(X) : 1,
     SPAN = V * KEY_LANES,
@@ -41,7 +35,7 @@ DEVICE void read_piece(float out[V], const X *row, int c)
     } u;
     if (c < D)
         u.word = *(const word16 *)(row + c);
-    UNROLLED for (int e = 0; e < V; e++) out[e] = c < D ? LOAD(X, u.x, e) : 0;
+    UNROLL for (int e = 0; e < V; e++) out[e] = c < D ? LOAD(X, u.x, e) : 0;
 #else
     out[0] = c < D ? LOAD(X, row, c) : 0;
 #endif
@@ -83,15 +77,15 @@ KERNEL_SHARED(cached_part, cached_args, CACHED_THREADS, cached_shared)
             *values = AT(const X, a.v) + ((b * a.places + k0) * a.G + g) * D;
     for (int j = slot; j < CACHED_PART; j += SLOTS) {
         float dot[ROWS], x[V];
-        UNROLLED for (int r = 0; r < ROWS; r++) dot[r] = 0;
-        UNROLLED for (int i = 0; i < PIECES; i++)
+        UNROLL for (int r = 0; r < ROWS; r++) dot[r] = 0;
+        UNROLL for (int i = 0; i < PIECES; i++)
         {
             const int c = (i * KEY_LANES + lane) * V;
             read_piece(x, keys + (j < n ? j : 0) * a.G * D, c);
-            UNROLLED for (int e = 0; e < ROWS * V; e++)
+            UNROLL for (int e = 0; e < ROWS * V; e++)
                 dot[e / V] = fma_(s->q[e / V][c + e % V], x[e % V], dot[e / V]);
         }
-        UNROLLED for (int r = 0; r < ROWS; r++)
+        UNROLL for (int r = 0; r < ROWS; r++)
         {
             for (int mask = KEY_LANES / 2; mask; mask /= 2) {
                 const float other = WARP_XOR(dot[r], mask);
@@ -114,11 +108,11 @@ KERNEL_SHARED(cached_part, cached_args, CACHED_THREADS, cached_shared)
     for (int r = THREAD / WARP; r < ROWS; r += WARPS) {
         const i64 row = block * ROWS + r;
         float top = -infinity_(), sum = 0;
-        UNROLLED for (int i = 0; i < CACHED_PART / WARP; i++)
+        UNROLL for (int i = 0; i < CACHED_PART / WARP; i++)
             top = max_(top, s->p[r][i * WARP + THREAD % WARP]);
         top = warp_max(top);
         const float base = top == -infinity_() ? 0 : top;
-        UNROLLED for (int i = 0; i < CACHED_PART / WARP; i++)
+        UNROLL for (int i = 0; i < CACHED_PART / WARP; i++)
         {
             float *p = &s->p[r][i * WARP + THREAD % WARP];
             *p = exp_(*p - base);
@@ -134,17 +128,17 @@ KERNEL_SHARED(cached_part, cached_args, CACHED_THREADS, cached_shared)
         }
     }
     BARRIER();
-    UNROLLED for (int i = 0; i < PIECES; i++)
+    UNROLL for (int i = 0; i < PIECES; i++)
     {
         const int c = (i * KEY_LANES + lane) * V;
         float sums[ROWS][V], x[V];
-        UNROLLED for (int e = 0; e < ROWS * V; e++) sums[e / V][e % V] = 0;
+        UNROLL for (int e = 0; e < ROWS * V; e++) sums[e / V][e % V] = 0;
         for (int j = slot; j < n; j += SLOTS) {
             read_piece(x, values + j * a.G * D, c);
-            UNROLLED for (int e = 0; e < ROWS * V; e++)
+            UNROLL for (int e = 0; e < ROWS * V; e++)
                 sums[e / V][e % V] = fma_(s->p[e / V][j], x[e % V], sums[e / V][e % V]);
         }
-        UNROLLED for (int e = 0; e < ROWS * V; e++)
+        UNROLL for (int e = 0; e < ROWS * V; e++)
         {
             for (int mask = KEY_LANES; mask < WARP; mask *= 2) {
                 const float other = WARP_XOR(sums[e / V][e % V], mask);

@@ -31,14 +31,14 @@ DEVICE void load_chunk(float (*to)[LD], const X *rows, i64 stride, int n, int c)
 DEVICE void dot_rows(core_shared *s, float dots[4][4], const X *u, i64 u_row, int u_n, const X *v, i64 v_row,
                      int v_n)
 {
-    UNROLLED for (int i = 0; i < 16; i++) dots[i / 4][i % 4] = 0;
+    UNROLL for (int i = 0; i < 16; i++) dots[i / 4][i % 4] = 0;
     for (int c = 0; c < D; c += TILE) {
         BARRIER();
         load_chunk(s->a, u, u_row, u_n, c);
         load_chunk(s->b, v, v_row, v_n, c);
         BARRIER();
         for (int k = 0; k < (D - c < TILE ? D - c : TILE); k++)
-            UNROLLED for (int i = 0; i < 16; i++) dots[i / 4][i % 4] = fma_(
+            UNROLL for (int i = 0; i < 16; i++) dots[i / 4][i % 4] = fma_(
                 s->a[Y + 16 * (i / 4)][k], s->b[XX + 16 * (i % 4)][k], dots[i / 4][i % 4]);
     }
 }
@@ -47,13 +47,13 @@ DEVICE void dot_rows(core_shared *s, float dots[4][4], const X *u, i64 u_row, in
 DEVICE void add_product(core_shared *s, float sums[CHUNKS][4][4], int transposed, const X *rows, i64 stride,
                         int n, int split)
 {
-    UNROLLED for (int chunk = 0; chunk < CHUNKS; chunk++)
+    UNROLL for (int chunk = 0; chunk < CHUNKS; chunk++)
     {
         BARRIER();
         load_chunk(s->b, rows, stride, n, split * CORE_COLUMNS + chunk * TILE);
         BARRIER();
         for (int k = 0; k < TILE; k++)
-            UNROLLED for (int i = 0; i < 16; i++)
+            UNROLL for (int i = 0; i < 16; i++)
             {
                 const int r = Y + 16 * (i / 4);
                 sums[chunk][i / 4][i % 4] = fma_(transposed ? s->p[k][r] : s->p[r][k],
@@ -63,11 +63,11 @@ DEVICE void add_product(core_shared *s, float sums[CHUNKS][4][4], int transposed
 }
 DEVICE void clear_sums(float sums[CHUNKS][4][4])
 {
-    UNROLLED for (int i = 0; i < CHUNKS * 16; i++) sums[i / 16][i / 4 % 4][i % 4] = 0;
+    UNROLL for (int i = 0; i < CHUNKS * 16; i++) sums[i / 16][i / 4 % 4][i % 4] = 0;
 }
 DEVICE void store_sums(float sums[CHUNKS][4][4], X *rows, i64 stride, int n, int split, const float factor[4])
 {
-    UNROLLED for (int i = 0; i < CHUNKS * 16; i++)
+    UNROLL for (int i = 0; i < CHUNKS * 16; i++)
     {
         const int r = Y + 16 * (i / 4 % 4), c = split * CORE_COLUMNS + i / 16 * TILE + XX + 16 * (i % 4);
         if (r < n && c < D)
@@ -99,7 +99,7 @@ KERNEL_SHARED(core_forward, attention_args, CORE_THREADS, core_shared)
     const X *q = AT(const X, a.q) + (p.b * a.Tq + p.from) * a.q_row + p.h * D;
     const dropping drop = dropping_of(&a, p.b);
     float top[4], sum[4], sums[CHUNKS][4][4];
-    UNROLLED for (int r = 0; r < 4; r++)
+    UNROLL for (int r = 0; r < 4; r++)
     {
         top[r] = -infinity_();
         sum[r] = 0;
@@ -116,11 +116,11 @@ KERNEL_SHARED(core_forward, attention_args, CORE_THREADS, core_shared)
         BARRIER();
 #endif
         const tile_view view = view_of(&a, p.b, p.h, p.from, from);
-        UNROLLED for (int r = 0; r < 4; r++)
+        UNROLL for (int r = 0; r < 4; r++)
         {
             const int row = Y + 16 * r;
             float most = top[r];
-            UNROLLED for (int c = 0; c < 4; c++)
+            UNROLL for (int c = 0; c < 4; c++)
             {
                 x[r][c] = score_of(&view, x[r][c], a.scale, 1, row, XX + 16 * c);
                 most = max_(most, x[r][c]);
@@ -129,9 +129,9 @@ KERNEL_SHARED(core_forward, attention_args, CORE_THREADS, core_shared)
             const float base = most == -infinity_() ? 0 : most, shrink = exp_(top[r] - base);
             top[r] = most;
             sum[r] = sum[r] * shrink;
-            UNROLLED for (int i = 0; i < CHUNKS * 4; i++)
+            UNROLL for (int i = 0; i < CHUNKS * 4; i++)
                 sums[i / 4][r][i % 4] = sums[i / 4][r][i % 4] * shrink;
-            UNROLLED for (int c = 0; c < 4; c++)
+            UNROLL for (int c = 0; c < 4; c++)
             {
                 float e = exp_(x[r][c] - base);
                 sum[r] = sum[r] + e;
@@ -145,7 +145,7 @@ KERNEL_SHARED(core_forward, attention_args, CORE_THREADS, core_shared)
                     p.split);
     }
     (void)drop;
-    UNROLLED for (int r = 0; r < 4; r++)
+    UNROLL for (int r = 0; r < 4; r++)
     {
         sum[r] = row_sum(sum[r]);
         const int row = Y + 16 * r;
@@ -198,7 +198,7 @@ DEVICE void grad_tile(const attention_args *a, core_shared *s, tile_grad *t, dro
     (void)drop;
     BARRIER();
     const tile_view view = view_of(a, b, h, q0, k0);
-    UNROLLED for (int i = 0; i < 16; i++)
+    UNROLL for (int i = 0; i < 16; i++)
     {
         const int row = Y + 16 * (i / 4), column = XX + 16 * (i % 4);
         const float x = score_of(&view, t->ds[i / 4][i % 4], a->scale, 1, row, column);
@@ -215,7 +215,7 @@ DEVICE void grad_tile(const attention_args *a, core_shared *s, tile_grad *t, dro
 /* to s->p, which nobody reads before the next barrier */
 DEVICE void put_tile(core_shared *s, float x[4][4])
 {
-    UNROLLED for (int i = 0; i < 16; i++) s->p[Y + 16 * (i / 4)][XX + 16 * (i % 4)] = x[i / 4][i % 4];
+    UNROLL for (int i = 0; i < 16; i++) s->p[Y + 16 * (i / 4)][XX + 16 * (i % 4)] = x[i / 4][i % 4];
 }
 
 KERNEL_SHARED(core_dq, attention_args, CORE_THREADS, core_shared)
@@ -273,14 +273,14 @@ KERNEL_SHARED(core_dbias, attention_args, CORE_THREADS, core_shared)
     const i64 q0 = tile / k_tiles * TILE, k0 = tile % k_tiles * TILE;
     const i64 first = a.bias_batch ? only : 0, last = a.bias_batch ? only + 1 : a.B;
     float sums[4][4];
-    UNROLLED for (int i = 0; i < 16; i++) sums[i / 4][i % 4] = 0;
+    UNROLL for (int i = 0; i < 16; i++) sums[i / 4][i % 4] = 0;
     for (i64 b = first; b < last && k0 < keys_end(&a, q0 + TILE); b++) {
         tile_grad t;
         grad_tile(&a, s, &t, dropping_of(&a, b), b, h, q0, k0);
-        UNROLLED for (int i = 0; i < 16; i++) sums[i / 4][i % 4] = sums[i / 4][i % 4] + t.ds[i / 4][i % 4];
+        UNROLL for (int i = 0; i < 16; i++) sums[i / 4][i % 4] = sums[i / 4][i % 4] + t.ds[i / 4][i % 4];
     }
     if (!a.distances) {
-        UNROLLED for (int i = 0; i < 16; i++)
+        UNROLL for (int i = 0; i < 16; i++)
         {
             const i64 query = q0 + Y + 16 * (i / 4), key = k0 + XX + 16 * (i % 4);
             if (query < a.Tq && key < a.Tk)

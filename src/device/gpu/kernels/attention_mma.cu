@@ -27,11 +27,11 @@ DEVICE void load_keys(const attention_args *a, mma_stage *to, const tile_place *
 /* Scores become probabilities relative to the new maximum; earlier sums are rescaled. */
 DEVICE void softmax_rows(float x[8][4], float sums[2 * STEPS][4], float top[2], float sum[2])
 {
-    UNROLLED for (int r = 0; r < 2; r++)
+    UNROLL for (int r = 0; r < 2; r++)
     {
         float most = top[r];
-        UNROLLED for (int j = 0; j < 8; j++) most = max_(most, max_(x[j][2 * r], x[j][2 * r + 1]));
-        UNROLLED for (int mask = 1; mask < 4; mask *= 2)
+        UNROLL for (int j = 0; j < 8; j++) most = max_(most, max_(x[j][2 * r], x[j][2 * r + 1]));
+        UNROLL for (int mask = 1; mask < 4; mask *= 2)
         {
             const float other = WARP_XOR(most, mask);
             most = max_(most, other);
@@ -39,9 +39,9 @@ DEVICE void softmax_rows(float x[8][4], float sums[2 * STEPS][4], float top[2], 
         const float base = most == -infinity_() ? 0 : most, shrink = exp2_down(top[r] - base);
         top[r] = most;
         sum[r] = sum[r] * shrink;
-        UNROLLED for (int i = 0; i < 4 * STEPS; i++)
+        UNROLL for (int i = 0; i < 4 * STEPS; i++)
             sums[i / 2][2 * r + i % 2] = sums[i / 2][2 * r + i % 2] * shrink;
-        UNROLLED for (int i = 0; i < 16; i++)
+        UNROLL for (int i = 0; i < 16; i++)
         {
             const float e = exp2_down(x[i / 2][2 * r + i % 2] - base);
             x[i / 2][2 * r + i % 2] = e;
@@ -64,7 +64,7 @@ KERNEL_SHARED(mma_forward, attention_args, MMA_THREADS, mma_shared)
     load_keys(&a, &s->stage[0], &p, 0);
     COPY_WAIT(0);
     BARRIER();
-    UNROLLED for (int m = 0; m < GROUPS; m++)
+    UNROLL for (int m = 0; m < GROUPS; m++)
     {
         rows_read(q[m], s->stage[1].k, first + m * 16);
         CLEAR(sums[m], 2 * STEPS);
@@ -81,12 +81,12 @@ KERNEL_SHARED(mma_forward, attention_args, MMA_THREADS, mma_shared)
         BARRIER();
 #endif
         float x[GROUPS][8][4];
-        UNROLLED for (int m = 0; m < GROUPS; m++) CLEAR(x[m], 8);
-        UNROLLED for (int c = 0; c < STEPS; c++) UNROLLED for (int j = 0; j < 8; j += 2)
+        UNROLL for (int m = 0; m < GROUPS; m++) CLEAR(x[m], 8);
+        UNROLL for (int c = 0; c < STEPS; c++) UNROLL for (int j = 0; j < 8; j += 2)
         {
             u32 f[4];
             columns_read(f, now->k, j * 8, c);
-            UNROLLED for (int m = 0; m < GROUPS; m++)
+            UNROLL for (int m = 0; m < GROUPS; m++)
             {
                 MMA(X, x[m][j], q[m][c], f);
                 MMA(X, x[m][j + 1], q[m][c], f + 2);
@@ -94,31 +94,31 @@ KERNEL_SHARED(mma_forward, attention_args, MMA_THREADS, mma_shared)
         }
         const tile_view view = view_of(&a, p.b, p.h, p.from, from);
         const int plain = is_plain(&view, first, first + 16 * GROUPS - 1);
-        UNROLLED for (int m = 0; m < GROUPS; m++)
+        UNROLL for (int m = 0; m < GROUPS; m++)
         {
             if (plain)
-                UNROLLED for (int i = 0; i < 32; i++) x[m][i / 4][i % 4] = x[m][i / 4][i % 4] * scale;
+                UNROLL for (int i = 0; i < 32; i++) x[m][i / 4][i % 4] = x[m][i / 4][i % 4] * scale;
             else
-                UNROLLED for (int i = 0; i < 32; i++) x[m][i / 4][i % 4] = score_of(
+                UNROLL for (int i = 0; i < 32; i++) x[m][i / 4][i % 4] = score_of(
                     &view, x[m][i / 4][i % 4], scale, LOG2_E, first + m * 16 + LANE / 4 + i % 4 / 2 * 8,
                     i / 4 * 8 + LANE % 4 * 2 + i % 2);
             softmax_rows(x[m], sums[m], top[m], sum[m]);
 #if DROPS
-            UNROLLED for (int i = 0; i < 32;
+            UNROLL for (int i = 0; i < 32;
                           i++) if (!keeps(&s->keep, first + m * 16 + LANE / 4 + i % 4 / 2 * 8,
                                           i / 4 * 8 + LANE % 4 * 2 + i % 2)) x[m][i / 4][i % 4] = 0;
 #endif
         }
-        UNROLLED for (int j = 0; j < 8; j += 2)
+        UNROLL for (int j = 0; j < 8; j += 2)
         {
             u32 w[GROUPS][4];
-            UNROLLED for (int i = 0; i < GROUPS * 4; i++) w[i / 4][i % 4] = PAIR(
+            UNROLL for (int i = 0; i < GROUPS * 4; i++) w[i / 4][i % 4] = PAIR(
                 X, x[i / 4][j + i % 4 / 2][i % 2 * 2], x[i / 4][j + i % 4 / 2][i % 2 * 2 + 1]);
-            UNROLLED for (int c = 0; c < STEPS; c++)
+            UNROLL for (int c = 0; c < STEPS; c++)
             {
                 u32 f[4];
                 depth_read(f, now->v, j * 8, c);
-                UNROLLED for (int m = 0; m < GROUPS; m++)
+                UNROLL for (int m = 0; m < GROUPS; m++)
                 {
                     MMA(X, sums[m][2 * c], w[m], f);
                     MMA(X, sums[m][2 * c + 1], w[m], f + 2);
@@ -129,10 +129,10 @@ KERNEL_SHARED(mma_forward, attention_args, MMA_THREADS, mma_shared)
         BARRIER();
     }
     (void)drop;
-    UNROLLED for (int i = 0; i < GROUPS * 2; i++)
+    UNROLL for (int i = 0; i < GROUPS * 2; i++)
     {
         float t = sum[i / 2][i % 2];
-        UNROLLED for (int mask = 1; mask < 4; mask *= 2)
+        UNROLL for (int mask = 1; mask < 4; mask *= 2)
         {
             const float other = WARP_XOR(t, mask);
             t = t + other;

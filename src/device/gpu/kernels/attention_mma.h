@@ -33,7 +33,7 @@ DEVICE void load_rows(X (*to)[LD], const X *from, i64 stride, int rows, int n)
 /* The fragments of rows row .. row + 15. */
 DEVICE void rows_read(u32 f[STEPS][4], X (*tile)[LD], int row)
 {
-    UNROLLED for (int c = 0; c < STEPS; c++) LDMATRIX(f[c], &tile[row + LANE % 16][c * 16 + LANE / 16 * 8]);
+    UNROLL for (int c = 0; c < STEPS; c++) LDMATRIX(f[c], &tile[row + LANE % 16][c * 16 + LANE / 16 * 8]);
 }
 /* The fragments of 16 rows as columns: rows row .. + 15 at depth 16 c .. + 15. */
 DEVICE void columns_read(u32 f[4], X (*tile)[LD], int row, int c)
@@ -47,22 +47,22 @@ DEVICE void depth_read(u32 f[4], X (*tile)[LD], int row, int c)
 }
 
 /* d: 16 rows as fragments a, times rows row .. row + 8 n - 1 of the tile; n is even */
-#define TIMES_ROWS(d, a, tile, row, n)                                                       \
-    UNROLLED for (int c_ = 0; c_ < STEPS; c_++) UNROLLED for (int j_ = 0; j_ < (n); j_ += 2) \
-    {                                                                                        \
-        u32 f_[4];                                                                           \
-        columns_read(f_, tile, (row) + j_ * 8, c_);                                          \
-        MMA(X, (d)[j_], (a)[c_], f_);                                                        \
-        MMA(X, (d)[j_ + 1], (a)[c_], f_ + 2);                                                \
+#define TIMES_ROWS(d, a, tile, row, n)                                                   \
+    UNROLL for (int c_ = 0; c_ < STEPS; c_++) UNROLL for (int j_ = 0; j_ < (n); j_ += 2) \
+    {                                                                                    \
+        u32 f_[4];                                                                       \
+        columns_read(f_, tile, (row) + j_ * 8, c_);                                      \
+        MMA(X, (d)[j_], (a)[c_], f_);                                                    \
+        MMA(X, (d)[j_ + 1], (a)[c_], f_ + 2);                                            \
     }
 /* d += p (16 x 8 n, as PAIRs of fragments) times rows row .. row + 8 n - 1 of the tile */
 #define ADD_PRODUCT(d, p, tile, row, n)                                                       \
-    UNROLLED for (int j_ = 0; j_ < (n); j_ += 2)                                              \
+    UNROLL for (int j_ = 0; j_ < (n); j_ += 2)                                                \
     {                                                                                         \
         const u32 p_[4] = { PAIR(X, (p)[j_][0], (p)[j_][1]), PAIR(X, (p)[j_][2], (p)[j_][3]), \
                             PAIR(X, (p)[j_ + 1][0], (p)[j_ + 1][1]),                          \
                             PAIR(X, (p)[j_ + 1][2], (p)[j_ + 1][3]) };                        \
-        UNROLLED for (int c_ = 0; c_ < STEPS; c_++)                                           \
+        UNROLL for (int c_ = 0; c_ < STEPS; c_++)                                             \
         {                                                                                     \
             u32 f_[4];                                                                        \
             depth_read(f_, tile, (row) + j_ * 8, c_);                                         \
@@ -70,12 +70,12 @@ DEVICE void depth_read(u32 f[4], X (*tile)[LD], int row, int c)
             MMA(X, (d)[2 * c_ + 1], p_, f_ + 2);                                              \
         }                                                                                     \
     }
-#define CLEAR(d, n) UNROLLED for (int i_ = 0; i_ < (n)*4; i_++)(d)[i_ / 4][i_ % 4] = 0
+#define CLEAR(d, n) UNROLL for (int i_ = 0; i_ < (n)*4; i_++)(d)[i_ / 4][i_ % 4] = 0
 
 /* Stores columns of one of a fragment's two rows. half: 0 is row LANE / 4, 1 is 8 rows below. */
 DEVICE void row_store(X *to, float d[2 * STEPS][4], int half, float factor)
 {
-    UNROLLED for (int j = 0; j < 2 * STEPS; j++)
+    UNROLL for (int j = 0; j < 2 * STEPS; j++)
     {
         const int c = j * 8 + LANE % 4 * 2;
         const float x = d[j][2 * half] * factor, y = d[j][2 * half + 1] * factor;

@@ -44,7 +44,7 @@ KERNEL_SHARED(mma_dq, attention_args, MMA_THREADS, dq_shared)
     load_rows(s->stage[1].k, AT(const X, a.q) + row * a.q_row + p.h * D, a.q_row, TILE, p.n);
     load_rows(s->stage[1].v, AT(const X, a.dy) + row * a.dy_row + p.h * D, a.dy_row, TILE, p.n);
     load_keys(&a, &s->stage[0], &p, 0);
-    UNROLLED for (int r = 0; r < 2; r++)
+    UNROLL for (int r = 0; r < 2; r++)
     {
         const int i = first + LANE / 4 + r * 8;
         const i64 at_row = (p.b * a.H + p.h) * a.Tq + p.from + i;
@@ -67,7 +67,7 @@ KERNEL_SHARED(mma_dq, attention_args, MMA_THREADS, dq_shared)
 #endif
         const tile_view view = view_of(&a, p.b, p.h, p.from, from);
         const int plain = is_plain(&view, first, first + 15);
-        UNROLLED for (int part = 0; part < TILE; part += KEYS)
+        UNROLL for (int part = 0; part < TILE; part += KEYS)
         {
             float x[KEYS / 8][4], dp[KEYS / 8][4];
             CLEAR(x, KEYS / 8);
@@ -75,12 +75,12 @@ KERNEL_SHARED(mma_dq, attention_args, MMA_THREADS, dq_shared)
             TIMES_ROWS(x, q, now->k, part, KEYS / 8)
             TIMES_ROWS(dp, dy, now->v, part, KEYS / 8)
             if (plain)
-                UNROLLED for (int i = 0; i < KEYS / 2; i++) x[i / 4][i % 4] = x[i / 4][i % 4] * scale;
+                UNROLL for (int i = 0; i < KEYS / 2; i++) x[i / 4][i % 4] = x[i / 4][i % 4] * scale;
             else
-                UNROLLED for (int i = 0; i < KEYS / 2; i++) x[i / 4][i % 4] = score_of(
+                UNROLL for (int i = 0; i < KEYS / 2; i++) x[i / 4][i % 4] = score_of(
                     &view, x[i / 4][i % 4], scale, LOG2_E, first + LANE / 4 + i % 4 / 2 * 8,
                     part + i / 4 * 8 + LANE % 4 * 2 + i % 2);
-            UNROLLED for (int i = 0; i < KEYS / 2; i++)
+            UNROLL for (int i = 0; i < KEYS / 2; i++)
             {
                 const int r = i % 4 / 2;
                 float f = 1;
@@ -97,7 +97,7 @@ KERNEL_SHARED(mma_dq, attention_args, MMA_THREADS, dq_shared)
         BARRIER();
     }
     (void)drop;
-    UNROLLED for (int r = 0; r < 2; r++)
+    UNROLL for (int r = 0; r < 2; r++)
     {
         const int i = first + LANE / 4 + r * 8;
         if (i < p.n)
@@ -179,12 +179,12 @@ KERNEL_SHARED(mma_dkdv, attention_args, MMA_THREADS, dkdv_shared)
         const tile_view view = view_of(&a, p.b, h, from, p.from);
         const int plain = is_plain(&view, 0, QUERIES - 1);
         if (plain)
-            UNROLLED for (int i = 0; i < QUERIES / 2; i++) x[i / 4][i % 4] = x[i / 4][i % 4] * scale;
+            UNROLL for (int i = 0; i < QUERIES / 2; i++) x[i / 4][i % 4] = x[i / 4][i % 4] * scale;
         else
-            UNROLLED for (int i = 0; i < QUERIES / 2; i++) x[i / 4][i % 4] = score_of(
+            UNROLL for (int i = 0; i < QUERIES / 2; i++) x[i / 4][i % 4] = score_of(
                 &view, x[i / 4][i % 4], scale, LOG2_E, i / 4 * 8 + LANE % 4 * 2 + i % 2,
                 first + LANE / 4 + i % 4 / 2 * 8);
-        UNROLLED for (int i = 0; i < QUERIES / 2; i++)
+        UNROLL for (int i = 0; i < QUERIES / 2; i++)
         {
             const int query = i / 4 * 8 + LANE % 4 * 2 + i % 2;
             float *e = &x[i / 4][i % 4], *ds = &dp[i / 4][i % 4], f = 1;
@@ -201,7 +201,7 @@ KERNEL_SHARED(mma_dkdv, attention_args, MMA_THREADS, dkdv_shared)
         BARRIER();
     }
     (void)drop;
-    UNROLLED for (int r = 0; r < 2; r++)
+    UNROLL for (int r = 0; r < 2; r++)
     {
         const int i = first + LANE / 4 + r * 8;
         if (i < p.n) {

@@ -6,12 +6,6 @@
 #include "attention.h"
 #include "random.h"
 
-#if defined(__CUDACC__)
-#define UNROLLED _Pragma("unroll")
-#else
-#define UNROLLED
-#endif
-
 /* The sample, head and tile of a block. */
 typedef struct tile_place {
     i64 b, h, g, from; /* from: first query or key */
@@ -157,7 +151,7 @@ DEVICE void keep_fill(const attention_args *a, keep_tile *t, dropping d, i64 h, 
         const u64 row = (u64)((a->first_head + h) * a->Tq + query + i / 8) * (u64)((a->Tk + 63) / 64);
         const random_words x = random_block(d.key, (row + (u64)key / 64) * 8 + (u64)(i % 8), d.plane);
         u32 bits = 0;
-        UNROLLED for (int e = 0; e < 8; e++) bits |= (u32)(random_bits16_of(&x, e) < a->below) << e;
+        UNROLL for (int e = 0; e < 8; e++) bits |= (u32)(random_bits16_of(&x, e) < a->below) << e;
         t->bits[i / 8][i % 8] = (u8)bits;
     }
 }

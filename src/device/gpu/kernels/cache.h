@@ -3,13 +3,13 @@
 #include "types.h"
 
 typedef struct cache_write_args {
-    at cache, x, positions;
+    gpu_address cache, x, positions;
     i64 rows, tokens, places, words, x_words; /* x_words: from row to row of x */
 } cache_write_args;
 
 /* Places first .. first + n of all sequences. */
 typedef struct cache_reorder_args {
-    at cache, from, aside; /* aside: [B, n, words] */
+    gpu_address cache, from, aside; /* aside: [B, n, words] */
     i64 B, places, words, first, n;
 } cache_reorder_args;
 

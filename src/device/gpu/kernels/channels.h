@@ -13,13 +13,13 @@ typedef struct divisor {
  * c begins at element (i * sets + c) * run. A group of group_norm is a set of one run. Sets are cut into
  * parts, which have a block each. */
 typedef struct channels_args {
-    at x, y, extra; /* extra: residual, or 0 */
-    at dy, dx;      /* of the gradient, whose extra is relu's result, or 0 */
-    at gain, bias;  /* of each channel, as dgain and dbias */
-    at mean, rstd;  /* of each set: the forward pass writes them, the gradient reads them */
-    at variance;    /* unbiased, or 0; of batch_norm_eval what is used */
-    at dgain, dbias;
-    at sums; /* two floats of each part of each set; in group_grad.cu see there */
+    gpu_address x, y, extra; /* extra: residual, or 0 */
+    gpu_address dy, dx;      /* of the gradient, whose extra is relu's result, or 0 */
+    gpu_address gain, bias;  /* of each channel, as dgain and dbias */
+    gpu_address mean, rstd;  /* of each set: the forward pass writes them, the gradient reads them */
+    gpu_address variance;    /* unbiased, or 0; of batch_norm_eval what is used */
+    gpu_address dgain, dbias;
+    gpu_address sums; /* two floats of each part of each set; in group_grad.cu see there */
     i64 sets, runs, run, parts;
     i64 groups, channels; /* group_norm: groups of a sample; channels of a group, else 0 */
     i64 positions;        /* group_norm: of a channel */
@@ -38,7 +38,7 @@ enum {
 }; /* channels of a block of group_sums, of group_parameters */
 
 typedef struct running_args {
-    at running_mean, running_variance, tracked, mean, variance, apply; /* apply may be 0 */
+    gpu_address running_mean, running_variance, tracked, mean, variance, apply; /* apply may be 0 */
     i64 channels;
     float keep, take;
 } running_args;

@@ -13,20 +13,20 @@ typedef struct conv_sizes {
 /* x, w, y: as in conv_sizes; a kernel writes one of them and reads the others. */
 typedef struct conv_direct_args {
     conv_sizes c;
-    at x, w, y, bias;
-    at parts;        /* f32 [parts][o * cg * kh * kw]: of the gradient for the kernel */
-    i64 part_images; /* of a part; the last may have fewer */
+    gpu_address x, w, y, bias;
+    gpu_address parts; /* f32 [parts][o * cg * kh * kw]: of the gradient for the kernel */
+    i64 part_images;   /* of a part; the last may have fewer */
 } conv_direct_args;
 
 /* sums of dy over each channel, in parts of images: f32 [parts][channels] */
 typedef struct conv_bias_args {
-    at dy, parts;
+    gpu_address dy, parts;
     i64 images, channels, plane, part_images;
 } conv_bias_args;
 
 /* to[i] = the sum of parts[p][i] over p */
 typedef struct conv_sum_args {
-    at parts, to;
+    gpu_address parts, to;
     i64 n_parts, count;
 } conv_sum_args;
 
@@ -43,9 +43,9 @@ enum { CONV_PACK = 32 };          /* lines of the tiles of conv_pack */
  * stride: the same kernel elements meet each of them. y has one phase. */
 typedef struct conv_args {
     conv_sizes c;
-    at source, w, to, bias;
-    at packed; /* X [phases][groups][depth][m_padded] */
-    at taps;   /* conv_tap [phases][depth] */
+    gpu_address source, w, to, bias;
+    gpu_address packed; /* X [phases][groups][depth][m_padded] */
+    gpu_address taps;   /* conv_tap [phases][depth] */
     i64 back, phases_h, phases_w;
     i64 tap_step_h, tap_step_w; /* from a kernel element of a phase to the next */
     i64 depth;                  /* products in a sum, with zeros behind them; a multiple of TILE_K */
@@ -56,6 +56,6 @@ typedef struct conv_args {
 /* conv_dw.cu: parts, f32 [parts][o * cg * kh * kw] */
 typedef struct conv_dw_args {
     conv_sizes c;
-    at dy, x, parts;
+    gpu_address dy, x, parts;
     i64 part_images;
 } conv_dw_args;

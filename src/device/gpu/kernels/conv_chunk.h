@@ -8,7 +8,7 @@ DEVICE u32 bits_at(const ELEMENT *p)
     return sizeof(ELEMENT) == 4 ? *(const u32 *)(const void *)p : *(const u16 *)(const void *)p;
 }
 
-typedef struct __attribute__((aligned(16))) elements_8 {
+typedef struct ALIGNED(16) elements_8 {
     ELEMENT e[8];
 } elements_8;
 DEVICE void store_8(ELEMENT *to, const float *v) /* to: 16-byte aligned */

@@ -41,6 +41,8 @@
         name##_body(a, (type *)shared_);                                                       \
     }                                                                                          \
     DEVICE void name##_body(const args &a, type *s)
+#define ALIGNED(bytes) __align__(bytes)
+#define UNROLL _Pragma("unroll")
 #define THREAD ((int)threadIdx.x)
 #define THREADS ((int)blockDim.x)
 #define BLOCK ((i64)blockIdx.x)

@@ -7,7 +7,7 @@
 #include "walk.h"
 #include "wide.h"
 
-typedef struct TOGETHER(16) eight {
+typedef struct ALIGNED(16) eight {
     X v[8];
 } eight;
 

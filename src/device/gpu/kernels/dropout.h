@@ -3,11 +3,11 @@
 #include "shape.h"
 
 typedef struct key_args {
-    at seed, step, places, out; /* i64 [], [], [2] -> [3] */
+    gpu_address seed, step, places, out; /* i64 [], [], [2] -> [3] */
 } key_args;
 
 typedef struct dropout_args {
-    at x, key, addend, out;
+    gpu_address x, key, addend, out;
     i64 n;
     u64 purpose;
     i64 first; /* the sample of the step where x begins */

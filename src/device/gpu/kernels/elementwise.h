@@ -7,7 +7,7 @@ enum { INPUTS = 48 }; /* the most; arguments of a kernel have 4 KiB */
 #endif
 typedef struct elementwise_args {
     i64 n; /* elements of the output */
-    at out;
+    gpu_address out;
     shape shape; /* of the output. `vectors`: its last dimension counts vectors, unless it is the only one */
     strided in[INPUTS];
 } elementwise_args;

@@ -6,12 +6,6 @@
 #include "word.h"
 #include "tokens.h"
 
-#if defined(__CUDACC__)
-#define UNROLLED _Pragma("unroll")
-#else
-#define UNROLLED
-#endif
-
 /* ---- one pass of the sort. Blocks of threads have tiles of SORT_TILE places, in groups of a warp's size. */
 
 enum { GROUPS = SORT_TILE / WARP };
@@ -130,10 +124,10 @@ DEVICE piece piece_read(const X *x)
 /* The sum of dy at places from .. end - 1 of the order, from column c on. */
 DEVICE void sum_places(const embedding_grad_args *a, float sum[V], u32 from, u32 end, i64 c)
 {
-    UNROLLED for (int e = 0; e < V; e++) sum[e] = 0;
+    UNROLL for (int e = 0; e < V; e++) sum[e] = 0;
     for (u32 i = from; i < end; i++) {
         const piece p = piece_read(AT(const X, a->dy) + AT(const u32, a->places)[i] * a->dy_row + c);
-        UNROLLED for (int e = 0; e < V; e++) sum[e] = sum[e] + LOAD(X, p.x, e);
+        UNROLL for (int e = 0; e < V; e++) sum[e] = sum[e] + LOAD(X, p.x, e);
     }
 }
 
@@ -153,7 +147,7 @@ KERNEL(sum_parts, embedding_grad_args, SUM_THREADS)
     for (i64 c = THREAD % WARP * V; c < a.k; c += WARP * V) {
         float sum[V];
         sum_places(&a, sum, (u32)i, end - (u32)i < SUM_PART ? end : (u32)i + SUM_PART, c);
-        UNROLLED for (int e = 0; e < V; e++) to[c + e] = sum[e];
+        UNROLL for (int e = 0; e < V; e++) to[c + e] = sum[e];
     }
 }
 
@@ -175,16 +169,16 @@ KERNEL(sum_rows, embedding_grad_args, SUM_THREADS)
         if (end - start <= SUM_PART)
             sum_places(&a, sum, start, end, c);
         else {
-            UNROLLED for (int e = 0; e < V; e++) sum[e] = 0;
+            UNROLL for (int e = 0; e < V; e++) sum[e] = 0;
             for (u32 i = 0; i * SUM_PART < end - start; i++)
-                UNROLLED for (int e = 0; e < V; e++) sum[e] = sum[e] + parts[i * a.k + c + e];
+                UNROLL for (int e = 0; e < V; e++) sum[e] = sum[e] + parts[i * a.k + c + e];
         }
         if (a.addend) { /* the unfused graph stores the sum before it adds */
             p = piece_read(addend + c);
             if (start != end)
-                UNROLLED for (int e = 0; e < V; e++) STORE(X, p.x, e, ROUNDED(X, sum[e]) + LOAD(X, p.x, e));
+                UNROLL for (int e = 0; e < V; e++) STORE(X, p.x, e, ROUNDED(X, sum[e]) + LOAD(X, p.x, e));
         } else
-            UNROLLED for (int e = 0; e < V; e++) STORE(X, p.x, e, sum[e]);
+            UNROLL for (int e = 0; e < V; e++) STORE(X, p.x, e, sum[e]);
 #if VECTOR
         *(word16 *)(to + c) = p.word;
 #else

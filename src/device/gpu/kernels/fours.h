@@ -3,18 +3,13 @@
 #pragma once
 #include "dialect.h"
 
-#if defined(__CUDACC__)
-#define TOGETHER(bytes) __align__(bytes)
-#else
-#define TOGETHER(bytes) __attribute__((aligned(bytes), may_alias))
-#endif
-typedef struct TOGETHER(16) f32_four {
+typedef struct ALIGNED(16) f32_four {
     f32 v[4];
 } f32_four;
-typedef struct TOGETHER(8) bf16_four {
+typedef struct ALIGNED(8) bf16_four {
     bf16 v[4];
 } bf16_four;
-typedef struct TOGETHER(8) f16_four {
+typedef struct ALIGNED(8) f16_four {
     f16 v[4];
 } f16_four;
 #define FOUR(type) JOIN_(type, _four)

@@ -3,10 +3,10 @@
 #include "types.h"
 
 typedef struct loss_args {
-    at logits, labels;
-    at lse, losses;      /* of each row */
-    at parts;            /* three numbers of each row (and of each of n_parts) */
-    at count, dloss, dx; /* of the gradient; dx may have the memory of the logits */
+    gpu_address logits, labels;
+    gpu_address lse, losses;      /* of each row */
+    gpu_address parts;            /* three numbers of each row (and of each of n_parts) */
+    gpu_address count, dloss, dx; /* of the gradient; dx may have the memory of the logits */
     i64 rows, k, n_parts;
     i64 first, classes; /* the number of the first column among all classes */
     i64 ignore;
@@ -18,7 +18,7 @@ typedef struct loss_args {
 enum { PART_TOP, PART_SUM, PART_AT_LABEL, PART_NUMBERS };
 
 typedef struct argmax_args {
-    at x, y;
+    gpu_address x, y;
     i64 rows, k, n_parts;
     i64 first; /* added to positions */
     i32 pairs; /* 1: y is f32 [rows, 2], the largest and its position */

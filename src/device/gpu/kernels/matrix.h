@@ -3,7 +3,7 @@
 #pragma once
 #include "mma.h"
 
-typedef struct __attribute__((aligned(16))) chunk {
+typedef struct ALIGNED(16) chunk {
     u32 v[4];
 } chunk;
 /* A compiler does not always make one access of a struct's copy. */

@@ -4,7 +4,7 @@
 #include "walk.h"
 #include "wide.h"
 
-typedef struct TOGETHER(16) u128 {
+typedef struct ALIGNED(16) u128 {
     u64 v[2];
 } u128;
 

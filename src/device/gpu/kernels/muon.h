@@ -7,7 +7,7 @@ enum { MUON_THREADS = 256, MUON_EACH = 4096, MUON_TILE = 32 };
 /* muon_squares, muon_norm, muon_begin. parts: f64 sums of squares of u, by blocks; factor: f32, what u is
  * multiplied by */
 typedef struct muon_begin_args {
-    at u, x, parts, factor;
+    gpu_address u, x, parts, factor;
     i64 m, n, blocks;
     double eps;
     i32 high;
@@ -15,14 +15,14 @@ typedef struct muon_begin_args {
 
 /* out = s x + t y */
 typedef struct muon_sum_args {
-    at out, x, y;
+    gpu_address out, x, y;
     i64 n;
     float s, t;
 } muon_sum_args;
 
 /* p: the address of the parameter's element 0, of which [from, to) are there */
 typedef struct muon_end_args {
-    at p, x, lr, apply;
+    gpu_address p, x, lr, apply;
     i64 m, n, from, to;
     double weight_decay, ratio;
     i32 high;

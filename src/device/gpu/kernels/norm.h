@@ -3,21 +3,21 @@
 #include "types.h"
 
 typedef struct norm_args {
-    at x, gain, bias, y, mean, rstd; /* rms_norm has neither bias nor mean */
+    gpu_address x, gain, bias, y, mean, rstd; /* rms_norm has neither bias nor mean */
     i64 rows, k, x_stride, y_stride;
     float eps;
 } norm_args;
 
 typedef struct norm_grad_args {
-    at dy, x, gain, mean, rstd, addend, dx; /* addend may be 0 */
-    at parts;                               /* f32 [parts, width]: dgain of each block of rows, then dbias */
+    gpu_address dy, x, gain, mean, rstd, addend, dx; /* addend may be 0 */
+    gpu_address parts; /* f32 [parts, width]: dgain of each block of rows, then dbias */
     i64 rows, k, dy_stride, x_stride, addend_stride, dx_stride;
     i64 part_rows; /* rows of a block of rows */
     i64 width;     /* k for each parameter */
 } norm_grad_args;
 
 typedef struct norm_join_args {
-    at parts, dgain, dbias;
+    gpu_address parts, dgain, dbias;
     i64 n_parts, k, width;
 } norm_join_args;
 

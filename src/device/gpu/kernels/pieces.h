@@ -4,16 +4,9 @@
 #pragma once
 #include "dialect.h"
 
-#if defined(__CUDACC__)
-#define UNROLL _Pragma("unroll")
-typedef struct __align__(16) piece { u32 w[4]; }
-piece;
-#else
-#define UNROLL
-typedef struct __attribute__((aligned(16), may_alias)) piece {
+typedef struct ALIGNED(16) piece {
     u32 w[4];
 } piece;
-#endif
 
 enum { V = 16 / (int)sizeof(X) };
 

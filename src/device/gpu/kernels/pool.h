@@ -7,6 +7,6 @@ enum { POOL_THREADS = 256 };
  * each maximum. stride, pad and kernel as in ls_max_pool_attrs; kernel 0 (means): windows cover the picture
  * evenly. */
 typedef struct pool_args {
-    at x, y, where;
+    gpu_address x, y, where;
     i64 planes, h, w, oh, ow, kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, whole;
 } pool_args;

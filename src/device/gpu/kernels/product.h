@@ -31,12 +31,6 @@
 #pragma once
 #include "matrix.h"
 
-#if defined(__CUDACC__)
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL
-#endif
-
 #define MULTIPLY_MMA 1
 #define MULTIPLY_TF32 2
 #define MULTIPLY_FMA 3

@@ -13,10 +13,10 @@ enum {
 /* One token of one direction of a layer: the one that is read as number `step`. Addresses as the ops name
  * their operands (device/ref/recurrent.c); 0: absent. */
 typedef struct recurrent_args {
-    at x, w, bias, h0, c0;     /* inputs */
-    at y, cells, gates;        /* outputs; inputs of the gradients */
-    at dy, dcells;             /* inputs of the gradients */
-    at dx, dw_part, dh0, dc0;  /* outputs of the gradients */
-    at given, dz_before, rest; /* workspace, f32: see the gradients */
+    gpu_address x, w, bias, h0, c0;     /* inputs */
+    gpu_address y, cells, gates;        /* outputs; inputs of the gradients */
+    gpu_address dy, dcells;             /* inputs of the gradients */
+    gpu_address dx, dw_part, dh0, dc0;  /* outputs of the gradients */
+    gpu_address given, dz_before, rest; /* workspace, f32: see the gradients */
     i64 batch, tokens, hidden, step, reverse;
 } recurrent_args;

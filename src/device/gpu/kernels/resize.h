@@ -10,7 +10,7 @@ enum { RESIZE_THREADS = 256 };
 /* x: pictures of h x w; y: of oh x ow, resized; the kernel writes one of them and reads the other. The steps
  * lead from a line of y to the next, in lines of x; as nearest computes it, they are floats. */
 typedef struct resize_args {
-    at x, y;
+    gpu_address x, y;
     i64 planes, h, w, oh, ow;
     double step_h, step_w;
 } resize_args;

@@ -14,6 +14,6 @@ typedef struct shape {
 } shape;
 
 typedef struct strided {
-    at data;
+    gpu_address data;
     i64 strides[KERNEL_DIMS]; /* in elements, for the dimensions of a shape; 0: repeated */
 } strided;

@@ -3,6 +3,6 @@
 #include "types.h"
 
 typedef struct softmax_args {
-    at x, y, dy, dx; /* y may have the memory of x */
+    gpu_address x, y, dy, dx; /* y may have the memory of x */
     i64 rows, k;
 } softmax_args;

@@ -3,7 +3,7 @@
 #include "shape.h"
 
 typedef struct reduce_args {
-    at in, out; /* out: [parts, outputs] */
+    gpu_address in, out; /* out: [parts, outputs] */
     i64 outputs, terms, parts, part_terms;
     i32 columns;        /* outputs of a block */
     i32 terms_first;    /* 1: neighbouring threads take neighbouring terms; 0: outputs */
@@ -12,12 +12,12 @@ typedef struct reduce_args {
 } reduce_args;
 
 typedef struct cumsum_args {
-    at in, out;
+    gpu_address in, out;
     i64 outer, n, inner;
     i32 reverse;
 } cumsum_args;
 
 typedef struct scatter_args {
-    at in, index, out; /* [outer, n, inner] -> [outer, size, inner] */
+    gpu_address in, index, out; /* [outer, n, inner] -> [outer, size, inner] */
     i64 outer, n, inner, size;
 } scatter_args;

@@ -1,27 +1,12 @@
 /* totals.cu - sums of a loss over the rows of a batch, in f64: each block adds a fixed number of rows, and
  * one block adds those sums. */
 #include "dialect.h"
+#include "sums_64.h"
 #include "totals.h"
 
 typedef struct sum_shared {
     double parts[WARP];
 } sum_shared;
-
-/* For thread 0 alone. */
-DEVICE double block_sum_64(double v, double *parts)
-{
-    for (int mask = WARP / 2; mask; mask /= 2) {
-        const double other = WARP_XOR(v, mask);
-        v = v + other;
-    }
-    if (THREAD % WARP == 0)
-        parts[THREAD / WARP] = v;
-    BARRIER();
-    if (THREAD == 0)
-        for (int w = 1; w < ROW_SUM_THREADS / WARP; w++)
-            v = v + parts[w];
-    return v;
-}
 
 /* Rows from here on are padding. */
 DEVICE i64 rows_end(const row_sum_args *a)

@@ -5,10 +5,10 @@
 /* Sum of f32 numbers [here, inner], those of the first `real` samples alone: weighted, or where `valid` is
  * not `ignore`. */
 typedef struct row_sum_args {
-    at rows, weights, valid, real, divisor; /* but for rows they may be 0 */
-    at dsum, drows;                         /* of the gradient */
-    at sum;                                 /* f32 */
-    at parts;                               /* f64, one of each block; used if there are several */
+    gpu_address rows, weights, valid, real, divisor; /* but for rows they may be 0 */
+    gpu_address dsum, drows;                         /* of the gradient */
+    gpu_address sum;                                 /* f32 */
+    gpu_address parts;                               /* f64, one of each block; used if there are several */
     i64 n, here, inner;
     i64 each, start; /* rows of a sample in dimension 0; the number of the first row among all */
     i64 n_parts;
@@ -20,21 +20,21 @@ enum { ROW_SUM_THREADS = 256, ROW_SUM_EACH = 16 }; /* numbers of a thread */
 /* As many tensors of one type as fit into a kernel's arguments. */
 enum { TENSORS = 48 };
 typedef struct tensors_args {
-    at max;   /* of sum_squares */
-    at parts; /* max_abs: u32; sum_squares: two u64 */
+    gpu_address max;   /* of sum_squares */
+    gpu_address parts; /* max_abs: u32; sum_squares: two u64 */
     i64 count;
-    at x[TENSORS];
+    gpu_address x[TENSORS];
     i64 n[TENSORS], first[TENSORS]; /* elements; the number of the first block of a tensor, of all blocks */
     i64 before;                     /* the number of the first block of this launch */
 } tensors_args;
 
 typedef struct tensors_join_args {
-    at parts, out;
+    gpu_address parts, out;
     i64 n_parts;
 } tensors_join_args;
 
 typedef struct scalar_args {
-    at max, total, out;
+    gpu_address max, total, out;
 } scalar_args;
 
 enum {

@@ -8,6 +8,6 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int i32;
 typedef long long i64;
-typedef u64 at; /* an address that a kernel may use: AT(type, address) is its pointer; 0: none */
+typedef u64 gpu_address; /* that a kernel may use: AT(type, address) is its pointer; 0: none */
 
 enum { KERNEL_DIMS = 8 }; /* LS_MAX_DIMS */

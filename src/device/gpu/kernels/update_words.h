@@ -7,8 +7,8 @@
 #define sqrt_64(x) sqrt(x) /* IEEE with both compilers */
 
 /* Whether this step changes nothing. */
-DEVICE int skipped(at apply) { return apply && *AT(const i32, apply) == 0; }
-DEVICE float scale_of(at scale) { return scale ? *AT(const float, scale) : 1.0f; }
+DEVICE int skipped(gpu_address apply) { return apply && *AT(const i32, apply) == 0; }
+DEVICE float scale_of(gpu_address scale) { return scale ? *AT(const float, scale) : 1.0f; }
 
 /* x^n by repeated squaring: the bits of the CPU's kernel */
 DEVICE double power(double x, i64 n)

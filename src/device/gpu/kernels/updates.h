@@ -6,35 +6,35 @@ enum { UPDATE_THREADS = 256, UPDATE_EACH = 4096 }; /* numbers that a block updat
 
 /* vectors: p, moments, gradients and weights lie so that four numbers can be loaded at once */
 typedef struct adam_args {
-    at p, g, m, v, weights, step, lr, scale, apply;
+    gpu_address p, g, m, v, weights, step, lr, scale, apply;
     double beta1, beta2, eps, weight_decay;
     i64 n;
     i32 decoupled, vectors;
 } adam_args;
 
 typedef struct sgd_args {
-    at p, g, buffer, step, lr, scale, apply;
+    gpu_address p, g, buffer, step, lr, scale, apply;
     double momentum, dampening, weight_decay;
     i64 n;
     i32 nesterov, vectors;
 } sgd_args;
 
 typedef struct lion_args {
-    at p, g, m, lr, scale, apply;
+    gpu_address p, g, m, lr, scale, apply;
     double beta1, beta2, weight_decay;
     i64 n;
     i32 vectors;
 } lion_args;
 
 typedef struct ema_args {
-    at average, p, step, apply;
+    gpu_address average, p, step, apply;
     double decay;
     i64 n;
     i32 vectors;
 } ema_args;
 
 typedef struct muon_momentum_args {
-    at g, buffer, u, scale, apply;
+    gpu_address g, buffer, u, scale, apply;
     double momentum;
     i64 n;
     i32 vectors;
@@ -42,16 +42,16 @@ typedef struct muon_momentum_args {
 
 enum { SCALAR_THREADS = 32 };
 typedef struct count_step_args {
-    at from, to, apply;
+    gpu_address from, to, apply;
 } count_step_args;
 
 typedef struct group_rate_args {
-    at from, to;
+    gpu_address from, to;
     double factor;
 } group_rate_args;
 
 typedef struct loss_scale_args {
-    at scale, good, apply, new_scale, new_good;
+    gpu_address scale, good, apply, new_scale, new_good;
     double growth, backoff;
     i64 interval;
 } loss_scale_args;

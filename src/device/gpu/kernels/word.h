@@ -1,6 +1,6 @@
 /* word.h - 16 bytes that are loaded and stored at once. */
 #pragma once
 
-typedef struct __attribute__((aligned(16))) word16 {
+typedef struct ALIGNED(16) word16 {
     u32 w[4];
 } word16;
