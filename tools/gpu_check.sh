@@ -9,7 +9,7 @@ self=$PWD/tools/gpu_check.sh
 carried=${GPU_CARRIED:-$PWD/.gpu}
 export OUT=${OUT:-$PWD/gpu-check} GPU_CARRIED=$carried
 seconds=${GPU_CHECK_SECONDS:-570} # for everything
-export LOCKSTEP_DATA=$carried/data LOCKSTEP_KERNEL_CACHE=$OUT/work/cache LOCKSTEP_CACHE=$OUT/work/cache LD_LIBRARY_PATH=$carried/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LOCKSTEP_DATA=$carried/data LOCKSTEP_KERNEL_CACHE=$OUT/results/cache LOCKSTEP_CACHE=$OUT/results/cache LD_LIBRARY_PATH=$carried/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LOCKSTEP_CUDA_LIBRARIES=${LOCKSTEP_CUDA_LIBRARIES-} # empty: the machine's own
 [ -d src/device/gpu/kernels ] && export LOCKSTEP_KERNELS=$PWD/src/device/gpu/kernels # a mended kernel needs no new binary
 [ -e "$carried/small" ] && small=1
@@ -37,20 +37,20 @@ except ImportError: print("no transformers")' 2>&1 | tail -n 3
 part_compile() { env -u LOCKSTEP_CUDA_LIBRARIES "$carried/gpu_compile_all" "$carried/texts" tests/gpu/nvrtc/spills.txt --all; }
 
 # every case of the op suite against ref, in f64
-part_ops() { LS_TEST_BITS=$OUT/work/bits.txt "$carried/gpu_test_ops"; }
+part_ops() { LS_TEST_BITS=$OUT/results/bits.txt "$carried/gpu_test_ops"; }
 
 # Each line of the files is an op, a type, a case and a hash of its result. Tensor cores add in an order that the emulator does not know.
 by_tensor_cores='^(linear|linear_dx|linear_dw|batch_matmul|attention|attention_grad|attention_cached|conv2d|conv2d_dx|conv2d_dw) (bf16|f16) '
 part_bits() {
-    [ -s "$OUT/work/bits.txt" ] || { echo "part ops left no results"; exit 1; }
+    [ -s "$OUT/results/bits.txt" ] || { echo "part ops left no results"; exit 1; }
     local name
     for name in emulated here; do
-        local from=$OUT/work/bits.txt
+        local from=$OUT/results/bits.txt
         [ $name = emulated ] && from=$carried/bits.txt
-        grep -Ev "$by_tensor_cores" "$from" | sort >"$OUT/work/$name.txt"
+        grep -Ev "$by_tensor_cores" "$from" | sort >"$OUT/results/$name.txt"
     done
-    diff "$OUT/work/emulated.txt" "$OUT/work/here.txt"
-    local same all; same=$(comm -12 "$OUT/work/emulated.txt" "$OUT/work/here.txt" | wc -l) all=$(wc -l <"$OUT/work/emulated.txt")
+    diff "$OUT/results/emulated.txt" "$OUT/results/here.txt"
+    local same all; same=$(comm -12 "$OUT/results/emulated.txt" "$OUT/results/here.txt" | wc -l) all=$(wc -l <"$OUT/results/emulated.txt")
     echo "$same of $all results have the emulator's bits"
     [ "$same" -gt 0 ] && [ "$same" -eq "$all" ]
 }
@@ -63,15 +63,15 @@ sanitize() { # TOOL OPS
 part_memcheck() { sanitize memcheck layer_norm,softmax,linear,linear_dw,attention,attention_grad,conv2d,embedding_grad,adam,muon,sum_to; }
 part_racecheck() { sanitize racecheck layer_norm,layer_norm_grad,softmax,linear,attention,attention_grad,conv2d,muon,adafactor; }
 
-# run NAME WORDS...: a recipe on the GPU, in $OUT/work/runs/NAME
+# run NAME WORDS...: a recipe on the GPU, in $OUT/results/runs/NAME
 run() {
     local name=$1
     shift
-    "$carried/lockstep" train "${words[@]}" --set device=cuda --set run.storage="$OUT/work/runs" --set run.name="$name" --no-progress "$@"
+    "$carried/lockstep" train "${words[@]}" --set device=cuda --set run.storage="$OUT/results/runs" --set run.name="$name" --no-progress "$@"
 }
 # same A B: the runs have the same losses and weights
 same() {
-    diff <(losses "$OUT/work/runs/$1") <(losses "$OUT/work/runs/$2") >&2 && cmp "$OUT/work/runs/$1/checkpoints/latest/model.safetensors" "$OUT/work/runs/$2/checkpoints/latest/model.safetensors"
+    diff <(losses "$OUT/results/runs/$1") <(losses "$OUT/results/runs/$2") >&2 && cmp "$OUT/results/runs/$1/checkpoints/latest/model.safetensors" "$OUT/results/runs/$2/checkpoints/latest/model.safetensors"
 }
 part_recipe() { # NAME: 20 steps like the CPU's; without graphs, and interrupted, the same bits
     local golden=$carried/goldens/$1.txt steps half tolerance apart words
@@ -79,7 +79,7 @@ part_recipe() { # NAME: 20 steps like the CPU's; without graphs, and interrupted
     mapfile -t words < <(recipe_words "$1" "$carried/data")
     steps=$(wc -l <"$golden") half=$(($(wc -l <"$golden") / 2)) tolerance=$(recipe_tolerance "$1")
     run "$1" || exit 1
-    apart=$(paste "$golden" <(losses "$OUT/work/runs/$1") | awk -v tolerance=$tolerance '
+    apart=$(paste "$golden" <(losses "$OUT/results/runs/$1") | awk -v tolerance=$tolerance '
         { d = $1 - $2; d = (d < 0 ? -d : d) / ($1 > 1 ? $1 : 1); if (NF != 2 || $2 != $2 + 0 || d != d + 0) bad = 1; if (d > most) most = d }
         END { printf "%.1e", most; exit bad || most > tolerance }') || { echo "losses differ by $apart from the CPU's: $tolerance is allowed"; exit 1; }
     LOCKSTEP_CUDA_GRAPHS=0 run "$1-plain" || exit 1
@@ -105,8 +105,8 @@ if [ "${1-}" = --part ]; then "part_$2"; exit; fi
 # ---- one after the other
 
 [ -x "$carried/lockstep" ] || { echo "gpu_check.sh: there is no $carried/lockstep: \`make gpu-carry\` makes it, on a machine that builds Lockstep" >&2; exit 1; }
-rm -rf "$OUT/work"
-mkdir -p "$OUT/work" || exit 1
+rm -rf "$OUT/results"
+mkdir -p "$OUT/results" || exit 1
 : >"$OUT/result.txt"
 failed=0
 check() { # NAME SECONDS
@@ -127,5 +127,5 @@ check() { # NAME SECONDS
 limit_of() { case $1 in machine) echo 30 ;; compile | memcheck | racecheck) echo 70 ;; ops) echo 150 ;; bits) echo 10 ;; kernels) echo 60 ;; bench) echo 560 ;; *) echo 40 ;; esac; }
 [ $# -gt 0 ] || set -- machine ops bits $gpu_recipes kernels compile memcheck racecheck bench
 for name; do check "$name" "$(limit_of "$name")"; done
-rm -rf "$OUT/work"
+rm -rf "$OUT/results"
 [ $failed = 0 ]

@@ -62,7 +62,7 @@ const ls_key LS_KEYS[] = {
       .help =
           "matrix products and convolutions: `own` (the same bits on any number of "
           "threads); of device cpu `onednn`; of device cuda `tf32`: products of f32 on tensor cores, which "
-          "round their operands to 11 bits" },
+          "round their operands to a mantissa of 10 bits" },
     { "isa", LS_KEY_WORD, AT(isa), "auto",
       WORDS("auto", "generic", "avx2", "avx512", "avx512bf16", "amx", "sm_80", "sm_86", "sm_89", "sm_90",
             "sm_100", "sm_103", "sm_120"),

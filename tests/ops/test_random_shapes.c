@@ -400,8 +400,11 @@ static void on_cpu(void **state)
 {
     const ls_isa isa = *(const ls_isa *)*state;
     ls_device cpu;
-    if (isa > ls_isa_best() || !ls_cpu_tables(isa))
+    if (isa > ls_isa_best() || !ls_cpu_tables(isa)) {
+        print_message("%s: %s\n", ls_isa_name(isa),
+                      isa > ls_isa_best() ? "this machine does not have it" : "not built");
         skip();
+    }
     ASSERT_OK(ls_device_open(&cpu, "cpu",
                              &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = ls_isa_name(isa), .threads = 1 }));
     random_shapes(&cpu);
