@@ -80,6 +80,8 @@ static job job_of(const ls_kernel_args *a)
     j.rows = j.group * j.s.Tq;
     const int64_t share = (j.s.B * j.s.G * j.rows + workers(a) - 1) / workers(a);
     j.block = min_i64(BLOCK_Q, min_i64(j.rows, share));
+    if (j.block < 1) /* there are no rows */
+        j.block = 1;
     j.s.bq = j.block;
     j.scratch = 2 * rows_size(&j.s, j.block) + columns_size(&j.s, j.block) + 2 * BLOCK_Q +
                 tile_scratch_size(&j.s, j.bias);

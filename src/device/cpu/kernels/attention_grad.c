@@ -469,7 +469,7 @@ static job job_of(const ls_kernel_args *a)
     const bool summed = summed_bias(a),
                uneven = key_heads < 4 * workers(a) && key_heads % workers(a); /* shares of key heads */
     j.split = group > 1 && (summed || uneven);
-    j.task_samples = summed ? j.s.B : 1;
+    j.task_samples = summed && j.s.B ? j.s.B : 1;
     j.task_heads = j.split ? 1 : group;
     j.scratch = lay_out(&j, NULL, NULL);
     return j;
@@ -492,6 +492,8 @@ KERNEL(attention_grad)
     j.parts = at + padding_size(&j.s, &a->in[IDS]);
     j.distances = wanted && by_distance(a) ? j.parts + parts_size(&j) : NULL;
     j.dbias = wanted && !by_distance(a) ? &a->out[DBIAS] : NULL;
+    if (j.dbias && !j.s.B) /* no sample adds to the bias they share */
+        memset(j.dbias->data, 0, (size_t)ls_type_count(&j.dbias->type) * ls_dtype_size(j.dbias->type.dtype));
     ls_parallel_for(a->threads, j.s.B / j.task_samples * j.s.H / j.task_heads, by_heads, &j);
     if (j.split)
         ls_parallel_for(a->threads, j.s.B * j.s.G, by_key_head, &j);

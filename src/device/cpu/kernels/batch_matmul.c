@@ -55,7 +55,9 @@ static matmul_job job_of(const ls_kernel_args *a)
     j.out[0] = matrix(&a->out[0], &j.step[2]);
     j.in[2].type.ndim = j.in[3].type.ndim = j.out[1].type.ndim = -1;
     const int64_t one = count_of(&j.out[0]) * j.in[0].type.dims[at->transpose_a ? 0 : 1];
-    j.batch = count_of(&a->out[0]) / count_of(&j.out[0]);
+    j.batch = 1; /* a product may have no elements, so they are not divided */
+    for (int d = 0; d < a->out[0].type.ndim - 2; d++)
+        j.batch *= a->out[0].type.dims[d];
     const bool share = a->threads > 1 && (j.batch >= 4 * a->threads || one < SMALL);
     j.threads = share && one * j.batch >= SMALL ? a->threads : 1;
     j.each = share ? 1 : a->threads;

@@ -32,7 +32,8 @@ static norm norm_of(const ls_kernel_args *a, const ls_tensor *x)
     norm j = { .a = a, .images = x->type.dims[0], .channels = x->type.dims[1], .inner = 1 };
     for (int d = 2; d < x->type.ndim; d++)
         j.inner *= x->type.dims[d];
-    const int64_t fit = j.inner < SMALL ? COLUMNS / j.inner : BLOCK / (j.images * j.inner),
+    const int64_t own = j.inner < SMALL ? j.inner : j.images * j.inner, /* 0: there are no images */
+        fit = own ? (j.inner < SMALL ? COLUMNS : BLOCK) / own : COLUMNS,
                   each = fit < 1 ? 1 : min_i64(fit, COLUMNS); /* channels of a task */
     j.tasks = (j.channels + each - 1) / each;
     return j;

@@ -31,6 +31,8 @@ static winograd plan_of(const conv *c)
     g.at_once = dw && g.kept ? rows
                              : min_i64((SQUARES + g.cols - 1) / g.cols,
                                        (rows + (dw ? 0 : c->threads - 1)) / (dw ? 1 : c->threads));
+    if (g.at_once < 1) /* there are no pictures */
+        g.at_once = 1;
     const int64_t squares = g.at_once * g.cols;
     g.lots = (rows + g.at_once - 1) / g.at_once;
     g.lines = (SIDE * min_i64(g.at_once, g.rows) + 2) * (SIDE * g.cols + 2) * c->lanes;
