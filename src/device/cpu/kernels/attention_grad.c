@@ -10,11 +10,9 @@
 #include "attention_distances.h"
 #include "attention_scores.h"
 
-enum {
-    BLOCK_KEYS = 8192, /* elements of a block of keys: p and ds of a tile are as large */
-    /* On the border of what queries see, this many keys at a time are cut where the first query sees them. */
-    KEY_STRIP = 16
-};
+enum { BLOCK_KEYS = 8192 }; /* elements of a block of keys: p and ds of a tile are as large */
+/* On the border of what queries see, this many keys at a time are cut where the first query sees them. */
+enum { KEY_STRIP = 16 };
 
 enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY };
 enum { DQ, DK, DV, DBIAS };
@@ -493,7 +491,7 @@ KERNEL(attention_grad)
     j.distances = wanted && by_distance(a) ? j.parts + parts_size(&j) : NULL;
     j.dbias = wanted && !by_distance(a) ? &a->out[DBIAS] : NULL;
     if (j.dbias && !j.s.B) /* no sample adds to the bias they share */
-        memset(j.dbias->data, 0, (size_t)ls_type_count(&j.dbias->type) * ls_dtype_size(j.dbias->type.dtype));
+        memset(j.dbias->data, 0, (size_t)(count_of(j.dbias) * elem_size(j.dbias->type.dtype)));
     ls_parallel_for(a->threads, j.s.B / j.task_samples * j.s.H / j.task_heads, by_heads, &j);
     if (j.split)
         ls_parallel_for(a->threads, j.s.B * j.s.G, by_key_head, &j);
