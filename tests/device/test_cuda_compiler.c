@@ -6,7 +6,7 @@
 #include "support/support.h"
 
 static const char TEXT[] = "#include \"dialect.h\"\n"
-                           "typedef struct sums { at x, y; i64 n; } sums;\n"
+                           "typedef struct sums { gpu_address x, y; i64 n; } sums;\n"
                            "typedef struct room { float parts[WARP], more[20000]; } room;\n"
                            "KERNEL_SHARED(sum, sums, 256, room)\n"
                            "{\n"
