@@ -6,8 +6,9 @@
  * put in task by task).
  *
  * What fails: a call of the driver, at once; a function of the host, in its turn, and then later ones are
- * skipped; a kernel, which the driver says at the next wait. Then the context is lost, and all later calls
- * fail. Kernels that were put in behind a function that failed do run, but nobody looks at their results. */
+ * skipped; a kernel, which the driver says at the next wait, without its name. Then the context is lost, and
+ * all later calls fail. Kernels that were put in behind a function that failed do run, but nobody looks at
+ * their results. With LOCKSTEP_CUDA_WAIT=1 the host waits for each task, so a kernel that fails is named. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,7 @@ struct ls_queue {
     const cu_driver *cu;
     cu_stream stream;
     pid_t process;
+    bool one_by_one; /* LOCKSTEP_CUDA_WAIT=1 */
     int64_t number;
     ls_recording *recording; /* while it captures */
     host_task **tasks;       /* those that are not part of a recording; `used` since the last wait */
@@ -104,18 +106,24 @@ static void run_host(void *context)
 
 /* ---- putting in */
 
+static void check_task(ls_queue *q, cu_result r, const task *t)
+{
+    const ls_cuda_kernel *k = t->kernel;
+    char what[256] = "a copy, a fill or an event";
+    if (r != CU_SUCCESS && k)
+        snprintf(what, sizeof what, "kernel %s (%u blocks of %u threads, %u bytes of shared memory)", k->name,
+                 t->blocks, k->threads, k->shared);
+    check(q, r, t->number, what);
+}
+
 static void launch(ls_queue *q, const task *t)
 {
     void *arguments[] = { t->args };
     const ls_cuda_kernel *k = t->kernel;
-    const cu_result r = q->cu->launch(k->function, t->blocks, 1, 1, k->threads, 1, 1, k->shared, q->stream,
-                                      arguments, NULL);
-    if (r != CU_SUCCESS) {
-        char what[256];
-        snprintf(what, sizeof what, "kernel %s (%u blocks of %u threads, %u bytes of shared memory)", k->name,
-                 t->blocks, k->threads, k->shared);
-        check(q, r, t->number, what);
-    }
+    check_task(q,
+               q->cu->launch(k->function, t->blocks, 1, 1, k->threads, 1, 1, k->shared, q->stream, arguments,
+                             NULL),
+               t);
 }
 
 static void enter(ls_queue *q, const task *t)
@@ -135,6 +143,8 @@ static void enter(ls_queue *q, const task *t)
     case RECORD: check(q, cu->event_record(t->event->event, q->stream), t->number, "an event"); break;
     case AWAIT: check(q, cu->stream_await(q->stream, t->event->event, 0), t->number, "an event"); break;
     }
+    if (q->one_by_one)
+        check_task(q, cu->stream_wait(q->stream), t);
 }
 
 /* What it has no memory for, the arena remembers. */
@@ -251,8 +261,7 @@ static ls_status wait(ls_queue *q, int64_t *failed)
     LS_TRY(ls_cuda_enter(&cu));
     /* which kernel it was, the driver does not say */
     check(q, cu->stream_wait(q->stream), -1,
-          "device cuda: work on the GPU failed (CUDA_LAUNCH_BLOCKING=1 with LOCKSTEP_CUDA_GRAPHS=0 names the "
-          "op)");
+          "device cuda: work on the GPU failed (LOCKSTEP_CUDA_WAIT=1 waits for each task and names the op)");
     q->used = 0;
     pthread_mutex_lock(&q->lock);
     const ls_status s = q->status;
@@ -327,10 +336,10 @@ static void make_graph(ls_queue *q, const ls_recording *r)
     check(q, e, -1, what);
 }
 
-static bool wants_graphs(void)
+static bool says(const char *variable, const char *value)
 {
-    const char *said = getenv("LOCKSTEP_CUDA_GRAPHS");
-    return !said || strcmp(said, "0") != 0;
+    const char *said = getenv(variable);
+    return said && !strcmp(said, value);
 }
 
 static ls_status captured(ls_queue *q, ls_recording **out)
@@ -346,7 +355,7 @@ static ls_status captured(ls_queue *q, ls_recording **out)
         s = ls_cuda_enter(&cu);
     if (s == LS_OK)
         s = get_ready(r);
-    if (s == LS_OK && r->alone && r->n && wants_graphs())
+    if (s == LS_OK && r->alone && r->n && !q->one_by_one && !says("LOCKSTEP_CUDA_GRAPHS", "0"))
         s = ls_sys_have(r->graph = LS_ARENA_NEW(&r->arena, cu_graph_exec));
     if (s != LS_OK)
         discard(&r);
@@ -418,6 +427,7 @@ static ls_status open_queue(ls_queue **out, const ls_device *d)
     LS_TRY(ls_sys_have(q));
     q->cu = cu;
     q->process = getpid();
+    q->one_by_one = says("LOCKSTEP_CUDA_WAIT", "1");
     q->number = -1;
     pthread_mutex_init(&q->lock, NULL);
     const ls_status s = ls_cuda_check(cu->stream_create(&q->stream, CU_STREAM_NON_BLOCKING),
