@@ -190,6 +190,25 @@ bool ls_dir_exists(const char *path)
     return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+bool ls_dir_writable(const char *path)
+{
+    char *part = ls_sys_strdup(path ? path : "");
+    bool can = false;
+    errno = ENOMEM;
+    while (part && !(can = !access(*part ? part : ".", W_OK | X_OK)) && errno == ENOENT && *part) {
+        char *slash = strrchr(part, '/');
+        *(!slash ? part : slash == part ? part + 1 : slash) = 0;
+    }
+    if (can && !ls_dir_exists(*part ? part : ".")) {
+        can = false;
+        errno = ENOTDIR;
+    }
+    const int why = errno;
+    free(part);
+    errno = why;
+    return can;
+}
+
 int64_t ls_file_size(const char *path)
 {
     struct stat st;

@@ -54,6 +54,8 @@ ls_status ls_make_dirs(const char *path);   /* mkdir -p */
 ls_status ls_make_parent(const char *path); /* mkdir -p of the folder that `path` is in */
 bool ls_file_exists(const char *path);
 bool ls_dir_exists(const char *path);
+/* Whether files can be written into a folder, which may have to be made first; errno says why not. */
+bool ls_dir_writable(const char *path);
 int64_t ls_file_size(const char *path); /* -1 if not there */
 /* LS_E_USAGE for an address such as s3://bucket/x. The message begins with `what`. */
 ls_status ls_path_check(const char *what, const char *path);

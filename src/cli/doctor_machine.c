@@ -128,22 +128,15 @@ static void limits(ls_doctor *d)
     limit(d, "address", RLIMIT_AS, true, (rlim_t)1 << 30);
 }
 
-/* Checks that files can be written to the nearest existing folder of the path. */
 static void cache_folder(ls_doctor *d)
 {
-    char *path = ls_cache_dir(), *probe = ls_sys_strdup(path ? path : "");
-    while (probe && *probe && !ls_dir_exists(probe)) {
-        char *slash = strrchr(probe, '/');
-        *(slash ? slash : probe) = 0;
-    }
-    const char *folder = probe && *probe ? probe : path && *path == '/' ? "/" : ".";
-    bool writable = !access(folder, W_OK);
+    char *path = ls_cache_dir();
+    const bool writable = ls_dir_writable(path);
     ls_doctor_line(d, "cache", "%s%s", path, writable ? "" : " (not writable)");
     if (!writable)
         ls_doctor_note(d, "the cache folder %s cannot be written: %s; set LOCKSTEP_CACHE", path,
                        strerror(errno));
     free(path);
-    free(probe);
 }
 
 void ls_doctor_machine(ls_doctor *d)
