@@ -65,6 +65,13 @@ typedef struct ls_kernel {
 } ls_kernel;
 #define LS_OPERAND(i) (1u << (i)) /* operand i, counted from 0, in a mask of inputs or of outputs */
 
+/* What a device can do by its data sheet. */
+typedef struct ls_rates {
+    double flops, narrow_flops; /* FLOP/s of products of f32, and of bf16 and f16 */
+    double memory, link;        /* B/s of its memory, and of copies from and to the host */
+    char source[192];           /* where this is from: "GPU 0 (NAME): 108 multiprocessors at 1.41 GHz, ..." */
+} ls_rates;
+
 typedef struct ls_device ls_device;
 typedef struct ls_queue_ops ls_queue_ops;
 typedef struct ls_device_ops {
@@ -82,6 +89,10 @@ typedef struct ls_device_ops {
      * best of `attempts` short bursts. Products are compared with it. Not reentrant. NULL: the device is not
      * measured. */
     double (*peak)(const ls_arch *arch, ls_dtype type, int threads, int attempts);
+    /* The same by its data sheet, for a device without `peak`. NULL: it has none. */
+    void (*rates)(ls_rates *out, const ls_device *d);
+    /* The name of what the device is here, for people and files. NULL: the processor's. */
+    void (*hardware)(char out[64], const ls_device *d);
     const ls_queue_ops *queue; /* memory and the order of work (device/queue.h) */
     bool computes;             /* false for the device null */
 } ls_device_ops;
@@ -93,6 +104,9 @@ struct ls_device {
     int threads;
     const ls_kernel *overrides; /* searched before ops->tables (kernels: onednn); NULL: none */
 };
+
+/* Whether its speed can be measured. */
+static inline bool ls_device_measured(const ls_device *d) { return d->ops->peak || d->ops->rates; }
 
 extern const ls_device_ops ls_device_ref, ls_device_cpu, ls_device_null;
 extern const ls_device_ops ls_device_cuda;     /* NVIDIA's GPUs (device/cuda) */

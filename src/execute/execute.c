@@ -319,6 +319,11 @@ static ls_status run_timed(ls_session *s, ls_program *g)
         g->times[k] = s->ops->elapsed(g->events[0], g->events[k]);
         g->times[n + k] = s->ops->elapsed(g->events[k], g->events[k + 1]);
     }
+    double *moved = g->times + 2 * n;
+    for (int k = 0; k < g->plan->n_transfers; k++) {
+        moved[2 * k] = s->ops->elapsed(g->events[0], g->moves[k].began);
+        moved[2 * k + 1] = s->ops->elapsed(g->moves[k].began, g->moves[k].done);
+    }
     return LS_OK;
 }
 

@@ -29,7 +29,8 @@ typedef struct ls_staged {
 /* A copy between host and device memory, on the queue for that. */
 typedef struct ls_move {
     ls_event *ready,
-        *done; /* of the compute queue: its operand is complete; of the other: so is its result */
+        *done;       /* of the compute queue: its operand is complete; of the other: so is its result */
+    ls_event *began; /* of the other queue: the copy begins; recorded while it is timed */
     char *to;
     const char *from;
     size_t bytes;
@@ -93,8 +94,7 @@ typedef struct ls_program {
     ls_plan *plan;
     ls_call *calls;
     ls_tensor *operands; /* of all calls, in order */
-    /* Of the latest profiled run: starts and durations of the steps (2 * n_steps), and ls_now() at its
-     * beginning. */
+    /* Of the latest profiled run: ls_session_times, and ls_now() at its beginning. */
     double *times, began;
     ls_event **events;       /* [n_steps + 1], of profiled runs on an apart device; NULL: none yet */
     char **where;            /* [allocations]: their addresses */

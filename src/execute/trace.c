@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "device/queue.h"
 #include "internal.h"
 
 struct ls_profile {
@@ -42,7 +43,7 @@ void ls_profile_add(ls_profile *p, const ls_session *s, int i)
     const ls_plan *plan = s->programs[i].plan;
     ls_profile_run *r = LS_ARENA_NEW(&p->arena, ls_profile_run);
     const double *times = ls_arena_dup(&p->arena, ls_session_times(s, i),
-                                       2 * sizeof(double) * (size_t)plan->n_steps);
+                                       2 * sizeof(double) * (size_t)(plan->n_steps + plan->n_transfers));
     if (!r || !times)
         return; /* ls_trace_write says so */
     *r = (ls_profile_run){ .plan = plan, .step = p->step, .began = s->programs[i].began, .times = times };
@@ -56,7 +57,7 @@ void ls_profile_step(ls_profile *p, int64_t step) { p->step = step; }
 int ls_profile_runs(const ls_profile *p) { return p->n; }
 const ls_profile_run *ls_profile_first(const ls_profile *p) { return p->first; }
 
-enum { STEPS, PROGRAMS, OPS, COLLECTIVES, TRANSFERS }; /* tracks of the trace */
+enum { STEPS, PROGRAMS, OPS, COLLECTIVES, TRANSFERS, COPIES }; /* tracks of the trace */
 
 static void event(ls_json *j, const char *name, const char *category, int thread, double start,
                   double seconds)
@@ -210,6 +211,25 @@ static void op_event(ls_json *j, const ls_profile_run *r, int k, double base)
     ls_str_release(&text);
 }
 
+/* On a device with memory of its own transfers have a queue of their own, whose events say when each was
+ * copied. */
+static void copy_events(ls_json *j, const ls_profile_run *r, double base)
+{
+    const ls_plan *p = r->plan;
+    const double *moved = r->times + 2 * p->n_steps;
+    for (int k = 0; k < p->n_transfers && ls_device_apart(&p->device); k++) {
+        ls_str text = { 0 };
+        transfer_text(&text, p, &p->transfers[k]);
+        event(j, ls_str_text(&text), "copy", COPIES, r->began - base + moved[2 * k], moved[2 * k + 1]);
+        ls_json_object(j, "args");
+        ls_json_f64(j, "bytes", (double)p->transfers[k].bytes);
+        ls_json_f64(j, "gbytes_per_second", (double)p->transfers[k].bytes / moved[2 * k + 1] / 1e9);
+        ls_json_close_object(j);
+        ls_json_close_object(j);
+        ls_str_release(&text);
+    }
+}
+
 static double end_of(const ls_profile_run *r)
 {
     const int n = r->plan->n_steps;
@@ -231,6 +251,24 @@ static void step_events(ls_json *j, const ls_profile *p, double base)
     }
 }
 
+/* On a device with queues of its own the events of each of its two queues have a track. */
+static void name_tracks(ls_json *j, const ls_device *d)
+{
+    const bool apart = d && ls_device_apart(d);
+    char ops[64] = "ops", copies[64];
+    if (apart)
+        snprintf(ops, sizeof ops, "ops (device %s, first queue)", d->ops->name);
+    track_name(j, STEPS, "steps");
+    track_name(j, PROGRAMS, "programs");
+    track_name(j, OPS, ops);
+    track_name(j, COLLECTIVES, "collectives");
+    track_name(j, TRANSFERS, "transfers");
+    if (apart) {
+        snprintf(copies, sizeof copies, "copies (device %s, second queue)", d->ops->name);
+        track_name(j, COPIES, copies);
+    }
+}
+
 ls_status ls_trace_write(const char *path, const ls_profile *p)
 {
     LS_TRY(ls_arena_status(&p->arena));
@@ -239,11 +277,7 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
     ls_json_object(&j, NULL);
     ls_json_text(&j, "displayTimeUnit", "ms");
     ls_json_array(&j, "traceEvents");
-    track_name(&j, STEPS, "steps");
-    track_name(&j, PROGRAMS, "programs");
-    track_name(&j, OPS, "ops");
-    track_name(&j, COLLECTIVES, "collectives");
-    track_name(&j, TRANSFERS, "transfers");
+    name_tracks(&j, p->first ? &p->first->plan->device : NULL);
     step_events(&j, p, base);
     int64_t id = 0;
     for (const ls_profile_run *r = p->first; r; r = r->next) {
@@ -256,6 +290,7 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
         for (int k = 0; k < n; k++)
             (r->plan->steps[k].part == LS_PART_RUN ? op_event : half_event)(&j, r, k, base);
         all_under_way(&j, r, base, &id);
+        copy_events(&j, r, base);
     }
     ls_json_close_array(&j);
     ls_json_close_object(&j);
@@ -280,14 +315,10 @@ static int by_time(const void *pa, const void *pb)
     return a->seconds != b->seconds ? (a->seconds > b->seconds ? -1 : 1) : strcmp(a->what, b->what);
 }
 
-static double limit_of(const ls_plan *p, ls_cost cost, const ls_calibration *all)
+static double limit_of(const ls_plan *p, const ls_step *s, const ls_calibration *all)
 {
-    const ls_calibration *c = all && ls_calibration_on_host(all, &p->device) ? all->host : all;
-    if (!c)
-        return 0;
-    const double arithmetic = cost.flops / c->flops,
-                 traffic = cost.bytes / (cost.bytes <= (1 << 20) ? c->bytes_cache : c->bytes_memory);
-    return arithmetic > traffic ? arithmetic : traffic;
+    const ls_calibration *c = ls_calibration_for(all, &p->device);
+    return c ? ls_calibration_least(c, ls_call_type(p->graph, p->graph->nodes[s->node]), s->cost) : 0;
 }
 
 /* Makes a row for each op with its operand types, most time first. Returns how many. */
@@ -310,7 +341,7 @@ static int gather(ls_arena *scratch, const ls_profile *p, const ls_calibration *
                                .seconds = seconds,
                                .flops = s->cost.flops,
                                .bytes = s->cost.bytes,
-                               .limit = limit_of(r->plan, s->cost, c),
+                               .limit = limit_of(r->plan, s, c),
                                .calls = 1 };
             *total += seconds;
         }

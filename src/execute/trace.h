@@ -23,7 +23,7 @@ typedef struct ls_profile_run {
     const ls_plan *plan;
     int64_t step;        /* 0: not said */
     double began;        /* ls_now() */
-    const double *times; /* as ls_session_times returns them: n_steps starts, n_steps durations */
+    const double *times; /* as ls_session_times returns them */
     struct ls_profile_run *next;
 } ls_profile_run;
 const ls_profile_run *ls_profile_first(const ls_profile *p);

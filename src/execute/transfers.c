@@ -13,6 +13,7 @@ static ls_status prepare(const ls_program *g, int k)
                     .to = g->where[out->alloc] + out->offset,
                     .bytes = p->transfers[k].bytes };
     LS_TRY(g->session->ops->event(&m->ready, &p->device));
+    LS_TRY(g->session->ops->event(&m->began, &p->device));
     return g->session->ops->event(&m->done, &p->device);
 }
 
@@ -40,6 +41,7 @@ void ls_transfers_destroy(ls_session *s)
     for (int i = 0; i < s->n_programs; i++)
         for (int k = 0; s->programs[i].moves && k < s->programs[i].plan->n_transfers; k++) {
             s->ops->forget(&s->programs[i].moves[k].ready);
+            s->ops->forget(&s->programs[i].moves[k].began);
             s->ops->forget(&s->programs[i].moves[k].done);
         }
 }
@@ -54,6 +56,8 @@ void ls_transfer_half(ls_session *s, const ls_call *c)
     /* (earlier readers of the result's memory are done then, too) */
     s->ops->record(s->queue, m->ready);
     s->ops->await(s->moving, m->ready);
+    if (s->profile)
+        s->ops->record(s->moving, m->began);
     s->ops->copy(s->moving, m->to, m->from, m->bytes);
     s->ops->record(s->moving, m->done);
 }

@@ -24,17 +24,21 @@ static const char **labels(const ls_plan *p, ls_arena *a)
 ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls_run_state state)
 {
     const ls_compiled *c = &l->trainer->compiled;
+    char hardware[64];
     ls_arena a;
     ls_arena_init(&a);
+    ls_calibration_hardware(hardware, &c->device);
     ls_report r = { .recipe = l->recipe,
                     .state = state,
                     .data_note = l->run->data_note,
                     .builtin_data = l->run->builtin_data,
-                    .cpu = calibration ? calibration->cpu : "",
+                    .hardware = hardware,
                     .isa = c->device.arch->name,
                     .threads = c->device.threads,
                     .plan_step_seconds = ls_compiled_seconds(c),
                     .plan_step_flops = ls_compiled_flops(c),
+                    .peak_flops = calibration ? ls_calibration_peak(calibration, l->recipe->precision.param)
+                                              : 0,
                     .measured_step_seconds = l->step_median,
                     .first_step_seconds = l->first_step_seconds,
                     .measured_rss = (size_t)ls_anonymous_rss(),
@@ -70,6 +74,8 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls
     r.plan_state = m.plans.state + m.spares.undo_bytes + m.spares.scratch_bytes;
     r.plan_arena = m.plans.arena + m.plans.symmetric;
     r.plan_io = m.plans.io + m.spares.level_bytes;
+    r.plan_device = m.apart ? m.device : 0;
+    r.plan_host = m.apart ? m.host : 0;
     ls_status s = ls_arena_status(&a);
     for (int i = 0; i < r.n_programs && s == LS_OK; i++)
         s = ls_sys_have(r.programs[i].points);

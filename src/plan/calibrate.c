@@ -1,5 +1,6 @@
 /* calibrate.c - the general speeds of this machine: how much it computes and moves per second, measured with
- * the device's own kernels in about half a second. */
+ * the device's own kernels in about half a second. What is measured on a GPU is as large as its data sheet
+ * asks for, so that it takes about a millisecond. */
 #include <stdlib.h>
 
 #include "base/affinity.h"
@@ -109,13 +110,14 @@ static ls_status bench_seconds(double *seconds, bench *b, const ls_device *d, do
 }
 
 /* FLOP/s of x [m, k] · w [n, k]ᵀ. */
-static ls_status product_rate(double *rate, const ls_device *d, int64_t m, int64_t n, int64_t k)
+static ls_status product_rate(double *rate, const ls_device *d, ls_dtype type, int64_t m, int64_t n,
+                              int64_t k)
 {
     const ls_linear_attrs attrs = { .act = LS_ACT_NONE };
     bench b;
     double seconds = 0;
-    LS_TRY(bench_make(&b, d, "linear", &attrs, 2, (ls_type[]){ LS_TYPE(LS_F32, m, k), LS_TYPE(LS_F32, n, k) },
-                      &LS_TYPE(LS_F32, m, n)));
+    LS_TRY(bench_make(&b, d, "linear", &attrs, 2, (ls_type[]){ LS_TYPE(type, m, k), LS_TYPE(type, n, k) },
+                      &LS_TYPE(type, m, n)));
     LS_TRY(bench_seconds(&seconds, &b, d, 0.03));
     *rate = 2.0 * (double)(m * n * k) / seconds;
     return LS_OK;
@@ -140,7 +142,7 @@ int ls_calibration_cores(void)
 ls_status ls_calibration_check(const ls_device *d, int cores)
 {
     const double least = 1.2; /* of two idle cores it is 1.8 to 2 */
-    if (cores < 2)
+    if (cores < 2 || !d->ops->peak)
         return LS_OK;
     const double one = d->ops->peak(d->arch, LS_F32, 1, 5), two = d->ops->peak(d->arch, LS_F32, 2, 5);
     return two > least * one
@@ -177,22 +179,59 @@ static ls_status link_rates(ls_calibration *c, const ls_device *d)
     return s == LS_OK ? s : ls_fail(s, "calibration: %s", ls_error_message());
 }
 
-/* Of one device, without `host`. */
-static ls_status measure(ls_calibration *c, const ls_device *d)
+static ls_status measure_memory(ls_calibration *c, const ls_device *d, int64_t large)
 {
-    ls_calibration_of(c, d);
-    c->flops = d->ops->peak(d->arch, LS_F32, d->threads, 5);
-    double tall = 0, cube = 0, cache = 0, memory = 0;
-    /* so large that activations are not in L2, as in a step */
-    LS_TRY(product_rate(&tall, d, 16384, 128, 128));
-    LS_TRY(product_rate(&cube, d, 512, 512, 512));
-    c->gemm_efficiency = (tall + cube) / 2 / c->flops;
-    const int64_t small = 1 << 16, large = 8 << 20; /* 3 x 256 KiB; 3 x 32 MiB */
+    const int64_t small = large < 1 << 16 ? large : 1 << 16; /* 3 x 256 KiB */
+    double cache = 0, memory = 0;
     LS_TRY(add_seconds(&cache, d, small));
     LS_TRY(add_seconds(&memory, d, large));
     c->bytes_cache = 12.0 * (double)small / cache;
     c->bytes_memory = 12.0 * (double)large / memory;
-    LS_TRY(add_seconds(&c->op_overhead, d, 16));
+    return add_seconds(&c->op_overhead, d, 16);
+}
+
+/* The edge of a cube, a power of two, whose product takes about a millisecond. */
+static int64_t edge_of(double flops)
+{
+    int64_t n = 64;
+    while (n < 8192 && 2.0 * (double)(n * n * n) < 1e-3 * flops)
+        n *= 2;
+    return n;
+}
+
+/* Of a device with a data sheet. Ranks side by side have a device each, so they share nothing of it. */
+static ls_status measure_sheet(ls_calibration *c, const ls_device *d)
+{
+    ls_rates r;
+    double wide = 0, narrow = 0;
+    d->ops->rates(&r, d);
+    const int64_t n = edge_of(r.flops), m = edge_of(r.narrow_flops), least = 1 << 12,
+                  large = (int64_t)(1e-3 * r.memory / 12);
+    LS_TRY(product_rate(&wide, d, LS_F32, n, n, n));
+    LS_TRY(product_rate(&narrow, d, LS_BF16, m, m, m));
+    c->flops = r.flops;
+    c->narrow_flops = r.narrow_flops;
+    c->gemm_efficiency = wide / c->flops;
+    c->narrow_efficiency = narrow / c->narrow_flops;
+    c->cores = d->threads;
+    LS_TRY(measure_memory(c, d, large > least ? large : least));
+    return link_rates(c, d);
+}
+
+/* Of one device, without `host`. */
+static ls_status measure(ls_calibration *c, const ls_device *d)
+{
+    ls_calibration_of(c, d);
+    if (d->ops->rates)
+        return measure_sheet(c, d);
+    c->flops = d->ops->peak(d->arch, LS_F32, d->threads, 5);
+    const int64_t large = 8 << 20; /* 3 x 32 MiB */
+    double tall = 0, cube = 0, memory = 0;
+    /* so large that activations are not in L2, as in a step */
+    LS_TRY(product_rate(&tall, d, LS_F32, 16384, 128, 128));
+    LS_TRY(product_rate(&cube, d, LS_F32, 512, 512, 512));
+    c->gemm_efficiency = (tall + cube) / 2 / c->flops;
+    LS_TRY(measure_memory(c, d, large));
     ls_device whole = *d;
     whole.threads = c->cores = ls_cpu_count() > d->threads ? ls_cpu_count() : d->threads;
     c->all_flops = c->cores > c->threads ? d->ops->peak(d->arch, LS_F32, c->cores, 5) : c->flops;
@@ -203,8 +242,8 @@ static ls_status measure(ls_calibration *c, const ls_device *d)
 
 ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
 {
-    if (!d->ops->peak)
-        return ls_fail(LS_E_UNSUPPORTED, "calibration is for device cpu, not %s", d->ops->name);
+    if (!ls_device_measured(d))
+        return ls_fail(LS_E_UNSUPPORTED, "calibration is for devices cpu and cuda, not %s", d->ops->name);
     if (!d->here)
         return ls_fail(LS_E_UNSUPPORTED, "calibration: this machine has no %s", d->arch->name);
     ls_calibration c;
@@ -213,7 +252,10 @@ ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)
     if (ls_device_apart(d)) {
         LS_TRY(ls_calibration_host(&host, d));
         LS_TRY(ls_sys_have(c.host = ls_sys_calloc(1, sizeof *c.host)));
-        const ls_status s = measure(c.host, &host);
+        /* (with the times of kernels that the host has already) */
+        ls_status s = ls_calibration_load(c.host, &host);
+        if (s != LS_OK)
+            s = measure(c.host, &host);
         if (s != LS_OK) {
             ls_calibration_release(&c);
             return s;

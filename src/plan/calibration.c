@@ -22,7 +22,7 @@
 #include "graph/op.h"
 #include "node.h"
 
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 
 /* ---- which kernels */
 
@@ -120,18 +120,46 @@ void ls_calibration_release(ls_calibration *c)
     c->host = NULL;
 }
 
-/* Seconds by the general speeds. */
-static double general(const ls_calibration *c, ls_cost cost)
+ls_dtype ls_call_type(const ls_graph *g, const ls_node *n)
+{
+    return n->n_in && ls_present(n->in[0]) ? ls_type_of(g, n->in[0])->dtype : LS_F32;
+}
+
+static bool narrow(const ls_calibration *c, ls_dtype type)
+{
+    return c->narrow_flops > 0 && (type == LS_BF16 || type == LS_F16);
+}
+
+/* The slower one of arithmetic, which reaches this fraction of the peak, and of traffic. */
+static double slower(const ls_calibration *c, double peak, double fraction, ls_cost cost)
 {
     const double cached = 1 << 20; /* a size that fits into L2 of nearly all processors */
-    const double arithmetic = cost.flops / (c->flops * c->gemm_efficiency),
+    const double arithmetic = cost.flops / (peak * fraction),
                  traffic = cost.bytes / (cost.bytes <= cached ? c->bytes_cache : c->bytes_memory);
     return arithmetic > traffic ? arithmetic : traffic;
 }
 
+double ls_calibration_peak(const ls_calibration *c, ls_dtype type)
+{
+    return narrow(c, type) ? c->narrow_flops : c->flops;
+}
+
+double ls_calibration_least(const ls_calibration *c, ls_dtype type, ls_cost cost)
+{
+    return slower(c, ls_calibration_peak(c, type), 1, cost);
+}
+
+/* Seconds by the general speeds. */
+static double general(const ls_calibration *c, ls_dtype type, ls_cost cost)
+{
+    return narrow(c, type) ? slower(c, c->narrow_flops, c->narrow_efficiency, cost)
+                           : slower(c, c->flops, c->gemm_efficiency, cost);
+}
+
 static double apart(double a, double b) { return fabs(log((a + 1) / (b + 1))); }
 
-double ls_calibration_seconds(const ls_calibration *c, uint64_t call, uint64_t kind, ls_cost cost)
+double ls_calibration_seconds(const ls_calibration *c, uint64_t call, uint64_t kind, ls_dtype type,
+                              ls_cost cost)
 {
     const ls_kernel_time *nearest = NULL;
     double least = INFINITY;
@@ -146,12 +174,12 @@ double ls_calibration_seconds(const ls_calibration *c, uint64_t call, uint64_t k
         }
     }
     if (!nearest)
-        return general(c, cost) + c->op_overhead;
-    const double measured = general(c, (ls_cost){ nearest->flops, nearest->bytes });
+        return general(c, type, cost) + c->op_overhead;
+    const double measured = general(c, type, (ls_cost){ nearest->flops, nearest->bytes });
     if (!(measured > 0))
         return nearest->seconds;
     const double rest = nearest->seconds - c->op_overhead;
-    return c->op_overhead + (rest > 0 ? rest : 0) * general(c, cost) / measured;
+    return c->op_overhead + (rest > 0 ? rest : 0) * general(c, type, cost) / measured;
 }
 
 /* ---- the file */
@@ -163,7 +191,7 @@ void ls_calibration_of(ls_calibration *out, const ls_device *d)
     *out = (ls_calibration){ .device = d->ops->computes ? d->ops->name : CPU, /* (null is an idle CPU) */
                              .arch = d->arch->name,
                              .threads = d->threads };
-    ls_calibration_cpu(out->cpu);
+    ls_calibration_hardware(out->hardware, d);
 }
 
 ls_status ls_calibration_host(ls_device *out, const ls_device *d)
@@ -176,9 +204,17 @@ ls_status ls_calibration_host(ls_device *out, const ls_device *d)
     return ls_device_open(out, CPU, &o);
 }
 
-bool ls_calibration_on_host(const ls_calibration *c, const ls_device *d)
+const ls_calibration *ls_calibration_for(const ls_calibration *c, const ls_device *d)
 {
-    return c->host && !ls_device_apart(d);
+    return c && (c->host || c->to_device > 0) && !ls_device_apart(d) ? c->host : c;
+}
+
+void ls_calibration_hardware(char out[64], const ls_device *d)
+{
+    if (d->ops->hardware)
+        d->ops->hardware(out, d);
+    else
+        ls_calibration_cpu(out);
 }
 
 void ls_calibration_cpu(char out[64])
@@ -195,13 +231,13 @@ void ls_calibration_cpu(char out[64])
         fclose(f);
 }
 
-/* What the names of all programs' files begin with: calibration-<hash of the processor's
+/* What the names of all programs' files begin with: calibration-<hash of the hardware's
  * name>-<device>-<arch>-<threads>, of device cpu without the device. */
 static void stem_of(char stem[96], const ls_calibration *c)
 {
     const bool cpu = strcmp(c->device, CPU) == 0;
-    snprintf(stem, 96, "calibration-%08x-%s%s%s-%d", (unsigned)ls_hash_text(c->cpu), cpu ? "" : c->device,
-             cpu ? "" : "-", c->arch, c->threads);
+    snprintf(stem, 96, "calibration-%08x-%s%s%s-%d", (unsigned)ls_hash_text(c->hardware),
+             cpu ? "" : c->device, cpu ? "" : "-", c->arch, c->threads);
 }
 
 /* The file <stem>-<hash of the code>.json of the cache folder; malloc'ed. */
@@ -267,7 +303,7 @@ typedef struct field {
     const char *key;
     double *to;
 } field;
-enum { NEEDED = 7, FIELDS = 9 }; /* those behind NEEDED are 0 if they are not there */
+enum { NEEDED = 5, FIELDS = 11 }; /* those behind NEEDED are 0 if they are not there */
 static void fields(field f[FIELDS], ls_calibration *c)
 {
     const field all[FIELDS] = { { "flops", &c->flops },
@@ -278,7 +314,9 @@ static void fields(field f[FIELDS], ls_calibration *c)
                                 { "all_flops", &c->all_flops },
                                 { "all_memory", &c->all_memory },
                                 { "to_device", &c->to_device },
-                                { "to_host", &c->to_host } };
+                                { "to_host", &c->to_host },
+                                { "narrow_flops", &c->narrow_flops },
+                                { "narrow_efficiency", &c->narrow_efficiency } };
     memcpy(f, all, sizeof all);
 }
 
@@ -320,7 +358,7 @@ ls_status ls_calibration_save(const ls_calibration *given)
                  "seconds, FLOP/s, bytes/s; it may be deleted");
     ls_json_int(&j, "version", VERSION);
     hex_json(&j, "code", code_hash());
-    ls_json_text(&j, "cpu", c.cpu);
+    ls_json_text(&j, "hardware", c.hardware);
     ls_json_text(&j, "device", c.device);
     ls_json_text(&j, "isa", c.arch);
     ls_json_int(&j, "threads", c.threads);
@@ -382,7 +420,7 @@ static ls_status read_calibration(ls_calibration *out, const json_t *root, const
         return ls_fail(
             LS_E_IO, "%s was measured by another build of lockstep; `lockstep doctor` measures again", path);
     const char *device = text_of(root, "device");
-    if (strcmp(text_of(root, "cpu"), out->cpu) || strcmp(*device ? device : CPU, out->device) ||
+    if (strcmp(text_of(root, "hardware"), out->hardware) || strcmp(*device ? device : CPU, out->device) ||
         strcmp(text_of(root, "isa"), out->arch) ||
         json_integer_value(json_object_get(root, "threads")) != out->threads)
         return ls_fail(LS_E_IO,

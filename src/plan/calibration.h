@@ -1,6 +1,6 @@
 /* calibration.h - what a device of a machine can do, measured there and kept in the user's cache: times of
  * kernel calls, the speed of arithmetic and memory, and how collectives travel. A planner estimates seconds
- * with it.
+ * with it. For a GPU that was not measured there are the general speeds of its data sheet.
  *
  * A kernel call is known by its op and the types of its operands. A call that was measured takes the time
  * that was measured. Another one takes the time of the nearest measured call of its kind (the same op on the
@@ -25,17 +25,19 @@ typedef struct ls_wire {
 enum { LS_WIRE_HOST, LS_WIRE_NETWORK, LS_WIRES }; /* among the ranks of a host; between hosts */
 
 typedef struct ls_calibration {
-    char cpu[64];
+    char hardware[64];         /* the name of the processor or GPU */
+    char source[192];          /* of a data sheet's figures, which one; "": measured */
     const char *device, *arch; /* ls_device.ops->name and .arch->name */
     int threads;
-    double flops;                     /* FLOP/s of FMA on `threads` threads, at best */
-    double gemm_efficiency;           /* the fraction of it that a typical product reaches */
-    double bytes_cache, bytes_memory; /* B/s for working sets inside and outside the cache */
-    double op_overhead;               /* seconds per kernel call */
-    int cores;                        /* of the whole machine, */
-    double all_flops, all_memory;     /* and what they do together: ranks side by side share it */
-    double to_device, to_host;        /* B/s of copies; 0: the device works in host memory */
-    ls_wire wires[LS_WIRES];          /* not in its file: wires.h */
+    double flops;                           /* FLOP/s of FMA on `threads` threads, at best */
+    double gemm_efficiency;                 /* the fraction of it that a typical product reaches */
+    double narrow_flops, narrow_efficiency; /* the same of bf16 and f16; 0: as for f32 */
+    double bytes_cache, bytes_memory;       /* B/s for working sets inside and outside the cache */
+    double op_overhead;                     /* seconds per kernel call */
+    int cores;                              /* of the whole machine, */
+    double all_flops, all_memory;           /* and what they do together: ranks side by side share it */
+    double to_device, to_host;              /* B/s of copies; 0: the device works in host memory */
+    ls_wire wires[LS_WIRES];                /* not in its file: wires.h */
     /* Of a device whose memory is its own: the calibration of device cpu, for programs that run on the host.
      * Not in its file. */
     struct ls_calibration *host;
@@ -59,15 +61,20 @@ ls_status ls_calibration_load(ls_calibration *out, const ls_device *d);
 ls_status ls_calibration_save(const ls_calibration *c);
 enum { LS_CALIBRATIONS = 8 };
 void ls_calibration_release(ls_calibration *c);
+/* By the data sheet of the device, and with `host` as it was measured. LS_E_UNSUPPORTED: the device has none.
+ */
+ls_status ls_calibration_of_sheet(ls_calibration *out, const ls_device *d);
 /* A calibration of this device and processor, in which nothing is measured. */
 void ls_calibration_of(ls_calibration *out, const ls_device *d);
 /* The CPU beside a device whose memory is its own, with as many threads. */
 ls_status ls_calibration_host(ls_device *out, const ls_device *d);
-/* Whether the kernels of a program for `d` run on the host, beside the device of `c`: c->host has their
- * times. */
-bool ls_calibration_on_host(const ls_calibration *c, const ls_device *d);
-void ls_calibration_cpu(
-    char out[64]); /* the name of this machine's processor, for people and for the file's name */
+/* The calibration of a program for `d`: c, or c->host, if the program runs on the host beside the device of
+ * `c`. NULL: it is not known. */
+const ls_calibration *ls_calibration_for(const ls_calibration *c, const ls_device *d);
+/* The names of this machine's processor, and of the processor or GPU that `d` is; for people and file names.
+ */
+void ls_calibration_cpu(char out[64]);
+void ls_calibration_hardware(char out[64], const ls_device *d);
 
 /* What a kernel call is: digests of its op and its operands' types, and of the op and their element types. */
 void ls_call_digest(const ls_graph *g, const ls_node *n, double flops, uint64_t *call, uint64_t *kind);
@@ -75,5 +82,12 @@ void ls_call_digest(const ls_graph *g, const ls_node *n, double flops, uint64_t 
 ls_status ls_calibration_add(ls_calibration *c, ls_kernel_time t);
 /* Whether this very call was measured. */
 bool ls_calibration_has(const ls_calibration *c, uint64_t call);
-/* Seconds of a call. */
-double ls_calibration_seconds(const ls_calibration *c, uint64_t call, uint64_t kind, ls_cost cost);
+/* Seconds of a call whose first operand is of this type. */
+double ls_calibration_seconds(const ls_calibration *c, uint64_t call, uint64_t kind, ls_dtype type,
+                              ls_cost cost);
+/* FLOP/s of products of numbers of this type, at best. */
+double ls_calibration_peak(const ls_calibration *c, ls_dtype type);
+/* Seconds that the device needs at least for this work. */
+double ls_calibration_least(const ls_calibration *c, ls_dtype type, ls_cost cost);
+/* The type that says how fast a node is computed: that of its first operand. */
+ls_dtype ls_call_type(const ls_graph *g, const ls_node *n);

@@ -175,7 +175,7 @@ static void kernel_cost(ls_plan *p, ls_step *s, ls_type *types, const costing *k
     uint64_t call, kind;
     ls_call_digest(p->graph, n, s->cost.flops, &call, &kind);
     p->n_measured += ls_calibration_has(k->calibration, call);
-    s->seconds = ls_calibration_seconds(k->calibration, call, kind, s->cost);
+    s->seconds = ls_calibration_seconds(k->calibration, call, kind, ls_call_type(p->graph, n), s->cost);
     s->seconds = crowded(k, s->seconds, s->cost.bytes);
 }
 
@@ -196,7 +196,7 @@ ls_status ls_plan_estimate(ls_plan *p, const ls_calibration *c, const ls_paralle
         p->collectives[i].seconds = 0;
     for (int i = 0; i < p->n_transfers; i++)
         p->transfers[i].seconds = 0;
-    const costing k = { .calibration = c && ls_calibration_on_host(c, &p->device) ? c->host : c,
+    const costing k = { .calibration = ls_calibration_for(c, &p->device),
                         .wires = c ? c->wires : NULL,
                         .parallel = parallel,
                         .scratch = &scratch,

@@ -351,9 +351,9 @@ static ls_status measure(replay *r)
 
 ls_status ls_calibration_replay(ls_calibration *all, const ls_plan *p)
 {
-    ls_calibration wanted, *c = ls_calibration_on_host(all, &p->device) ? all->host : all;
+    ls_calibration wanted, *c = all->host && !ls_device_apart(&p->device) ? all->host : all;
     ls_calibration_of(&wanted, &p->device);
-    if (!p->device.ops->peak || !p->device.here || strcmp(wanted.device, c->device) ||
+    if (!ls_device_measured(&p->device) || !p->device.here || strcmp(wanted.device, c->device) ||
         strcmp(wanted.arch, c->arch) || p->device.threads != c->threads)
         return ls_fail(LS_E_UNSUPPORTED,
                        "kernels are measured on the machine that has them: this plan is for "

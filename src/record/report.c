@@ -52,7 +52,7 @@ static void head(page *p)
     ls_str_printf(out, "%s, %s parameters · ", r->recipe->model.type, count);
     ls_html_add(out, r->data_note ? r->data_note : r->recipe->data.type);
     ls_str_add(out, "</p>\n<p class=\"sub\">");
-    ls_html_add(out, r->cpu && *r->cpu ? r->cpu : "CPU");
+    ls_html_add(out, r->hardware);
     ls_str_printf(out, " · %s · %d thread%s · precision %s", r->isa ? r->isa : "", r->threads,
                   r->threads == 1 ? "" : "s", ls_dtype_name(r->recipe->precision.param));
     if (*r->recipe->precision.modules) {
@@ -313,9 +313,14 @@ static void plan(page *p)
         row(out, "first step", "–", ls_format_duration(b, r->first_step_seconds), c);
     }
     if (r->plan_step_flops > 0) {
+        const double rate = measured > 0 ? r->plan_step_flops / measured : 0;
+        *c = 0;
+        if (rate > 0 && r->peak_flops > 0)
+            ls_snprintf(c, sizeof c, "%.1f %% of %.4g GFLOP/s", 100 * rate / r->peak_flops,
+                        r->peak_flops * 1e-9);
         ls_snprintf(a, sizeof a, "%.2f GFLOP", r->plan_step_flops * 1e-9);
-        ls_snprintf(b, sizeof b, "%.1f GFLOP/s", measured > 0 ? r->plan_step_flops / measured * 1e-9 : 0);
-        row(out, "arithmetic of a step", a, measured > 0 ? b : "–", "");
+        ls_snprintf(b, sizeof b, "%.1f GFLOP/s", rate * 1e-9);
+        row(out, "arithmetic of a step", a, measured > 0 ? b : "–", c);
     }
     row(out, "transient memory (one arena)", ls_format_bytes(a, r->plan_arena), "", "packed by lifetime");
     row(out, "state (parameters, moments)", ls_format_bytes(a, r->plan_state), "", "lives between steps");
@@ -323,6 +328,15 @@ static void plan(page *p)
     if (r->plan_staging)
         row(out, "staging", ls_format_bytes(a, r->plan_staging), "",
             "a checkpoint is written from it while training goes on");
+    if (r->plan_device) { /* apart: the process does not have the device's memory */
+        row(out, "all of it, on the device", ls_format_bytes(a, r->plan_device), "–",
+            "taken when the run starts");
+        row(out, "all of it, on the host", ls_format_bytes(a, r->plan_host),
+            r->measured_rss ? ls_format_bytes(b, r->measured_rss) : "–",
+            "measured: peak anonymous memory of the process, also of the driver and the data");
+        ls_str_add(out, "</tbody></table></div>\n");
+        return;
+    }
     const size_t all = r->plan_arena + r->plan_state + r->plan_io + r->plan_staging;
     if (r->measured_rss)
         row(out, "all of it", ls_format_bytes(a, all), ls_format_bytes(b, r->measured_rss),

@@ -47,8 +47,10 @@ ls_status ls_compiled_recipe_make(ls_compiled_recipe *c, const ls_recipe_arg *ar
 
 ls_status ls_compiled_recipe_time(ls_compiled_recipe *c)
 {
-    if (!c->calibration)
+    if (!c->calibration || *c->store.source) {
+        ls_calibration_release(&c->store);
         LS_TRY(ls_calibration_measure(&c->store, &c->step.device));
+    }
     wires(c);
     c->calibration = &c->store;
     for (int i = 0; i < LS_PROGRAMS; i++)

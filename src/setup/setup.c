@@ -358,7 +358,9 @@ const ls_calibration *ls_setup_calibration(ls_calibration *store, const ls_train
     ls_device_opts options = {
         .isa = o->isa, .threads = o->threads, .kernels = o->kernels, .elsewhere = o->elsewhere
     };
-    if (ls_device_open(&d, o->device, &options) != LS_OK || ls_calibration_load(store, &d) != LS_OK)
-        return NULL; /* rather no estimate than one of another machine; `lockstep doctor` measures */
-    return store;
+    if (ls_device_open(&d, o->device, &options) != LS_OK)
+        return NULL;
+    if (ls_calibration_load(store, &d) == LS_OK || ls_calibration_of_sheet(store, &d) == LS_OK)
+        return store;
+    return NULL; /* rather no estimate than one of another machine; `lockstep doctor` measures */
 }

@@ -465,5 +465,6 @@ double ls_compiled_flops(const ls_compiled *c)
 double ls_compiled_seconds(const ls_compiled *c)
 {
     double micro = c->plans[LS_MICRO]->seconds, update = c->plans[LS_UPDATE]->seconds;
-    return micro > 0 ? (double)c->share.count * micro + update : 0;
+    const bool known = micro > 0 && (update > 0 || !c->plans[LS_UPDATE]->n_kernels);
+    return known ? (double)c->share.count * micro + update : 0;
 }

@@ -35,7 +35,7 @@ static void calibration(void **state)
     assert_true(c.cores >= 1 && c.all_flops > 0 && c.all_memory > 0);
     ASSERT_OK(ls_calibration_save(&c));
     ASSERT_OK(ls_calibration_load(&back, &d));
-    assert_string_equal(back.cpu, c.cpu);
+    assert_string_equal(back.hardware, c.hardware);
     assert_int_equal(back.n_times, 0);
     assert_true(!strcmp(back.arch, c.arch) && back.threads == 1);
     assert_true(back.flops == c.flops && back.gemm_efficiency == c.gemm_efficiency &&
@@ -76,10 +76,10 @@ static void nearest(void **state)
     assert_int_equal(c.n_times, 3);
     assert_true(ls_calibration_has(&c, 3) && !ls_calibration_has(&c, 4));
     const ls_cost small = { 2e6, 2e3 }, large = { 1.5e8, 1.5e5 };
-    assert_float_equal(ls_calibration_seconds(&c, 2, 7, small), 6e-2, 0);
-    assert_float_equal(ls_calibration_seconds(&c, 4, 7, small), 2e-3 + 1e-6, 1e-12);
-    assert_float_equal(ls_calibration_seconds(&c, 4, 7, large), 9e-2, 1e-6);
-    assert_float_equal(ls_calibration_seconds(&c, 4, 9, small), 4e-3 + 1e-6, 1e-12);
+    assert_float_equal(ls_calibration_seconds(&c, 2, 7, LS_F32, small), 6e-2, 0);
+    assert_float_equal(ls_calibration_seconds(&c, 4, 7, LS_F32, small), 2e-3 + 1e-6, 1e-12);
+    assert_float_equal(ls_calibration_seconds(&c, 4, 7, LS_F32, large), 9e-2, 1e-6);
+    assert_float_equal(ls_calibration_seconds(&c, 4, 9, LS_F32, small), 4e-3 + 1e-6, 1e-12);
     ls_calibration_release(&c);
 }
 
@@ -106,7 +106,7 @@ static void older_files(void **state)
     ls_calibration c = SPEEDS;
     c.arch = d.arch->name;
     c.all_flops = c.all_memory = 1;
-    ls_calibration_cpu(c.cpu);
+    ls_calibration_cpu(c.hardware);
     ASSERT_OK(ls_calibration_save(&c));
     char path[4096], *text;
     size_t size;
@@ -135,7 +135,7 @@ static void another_build(void **state)
     ls_calibration c = SPEEDS;
     c.arch = d.arch->name;
     c.all_flops = c.all_memory = 1;
-    ls_calibration_cpu(c.cpu);
+    ls_calibration_cpu(c.hardware);
     ASSERT_OK(ls_calibration_save(&c));
     ASSERT_OK(ls_calibration_load(&c, &d));
     char path[4096], *text, *code;
@@ -165,7 +165,7 @@ static void numbers_that_cannot_be(void **state)
         ls_calibration c = SPEEDS;
         c.arch = d.arch->name;
         c.all_flops = c.all_memory = 1;
-        ls_calibration_cpu(c.cpu);
+        ls_calibration_cpu(c.hardware);
         ASSERT_OK(ls_calibration_add(&c, timed(1, 2, 0, wrong == 1 ? -1 : 0, wrong == 2 ? 0 : 1)));
         ASSERT_OK(ls_calibration_add(&c, timed(2, 2, wrong == 3 ? -1 : 0, 0, 1)));
         c.op_overhead = wrong == 4 ? -1 : 1;
@@ -195,7 +195,7 @@ static void builds_keep_their_files(void **state)
     ls_calibration c = SPEEDS;
     c.arch = d.arch->name;
     c.all_flops = c.all_memory = 1;
-    ls_calibration_cpu(c.cpu);
+    ls_calibration_cpu(c.hardware);
     ASSERT_OK(ls_calibration_save(&c));
     char path[4096], other[4096], neighbour[4096];
     assert_int_equal(list(path, "cache-builds"), 1);

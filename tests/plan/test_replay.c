@@ -39,7 +39,7 @@ static void replayed(void **state)
     ls_calibration c = SPEEDS, back;
     c.arch = d.arch->name;
     c.all_flops = c.all_memory = 1e9;
-    ls_calibration_cpu(c.cpu);
+    ls_calibration_cpu(c.hardware);
     for (int k = 0; k < 2; k++) {
         ls_graph *g;
         ls_plan *p;

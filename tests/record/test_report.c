@@ -87,7 +87,7 @@ static char *write_report(const char *storage, int steps, bool builtin)
         .recipe = r,
         .data_note = "some <set>",
         .builtin_data = builtin,
-        .cpu = "CPU & co",
+        .hardware = "CPU & co",
         .isa = "avx2",
         .threads = 1,
         .ranks = builtin ? "2 ranks: dp=2 & more" : NULL,
@@ -226,7 +226,9 @@ static ls_status open_and_report(void *context)
         s = ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
     if (s == LS_OK)
         s = ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
-    const ls_report report = { .recipe = context, .cpu = "", .isa = "avx2", .threads = 1, .parameters = 7 };
+    const ls_report report = {
+        .recipe = context, .hardware = "", .isa = "avx2", .threads = 1, .parameters = 7
+    };
     for (int i = 1; i <= 3 && s == LS_OK; i++)
         s = ls_metrics_step(d,
                             &(ls_step_row){ .step = i, .loss = 1, .lr = 1, .seconds = 1, .grad_norm = -1 });

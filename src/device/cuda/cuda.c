@@ -1,4 +1,5 @@
 /* cuda.c - NVIDIA's GPUs. Kernels are those of device/gpu, compiled for the GPU when they are first used. */
+#include <stdio.h>
 #include <string.h>
 
 #include "cuda_own.h"
@@ -67,9 +68,20 @@ static const ls_kernel *const *tables(const ls_arch *arch)
     return ls_gpu_tables;
 }
 
+static void hardware(char out[64], const ls_device *d)
+{
+    const ls_cuda_gpu *gpu;
+    if (d->here && ls_cuda_gpu_of_process(&gpu) == LS_OK)
+        snprintf(out, 64, "%.63s", gpu->name);
+    else
+        snprintf(out, 64, "a GPU with %s", d->arch->name);
+}
+
 const ls_device_ops ls_device_cuda = { .name = "cuda",
                                        .choose = choose,
                                        .usable = usable,
                                        .tables = tables,
+                                       .rates = ls_cuda_rates,
+                                       .hardware = hardware,
                                        .queue = &ls_queue_cuda,
                                        .computes = true };

@@ -27,6 +27,8 @@ typedef struct ls_cuda_gpu {
     char name[128], bus[32];
     int capability; /* 90: sm_90 */
     int multiprocessors, shared_most;
+    int clock, memory_clock, memory_bits; /* kHz, kHz, bits; 0: the driver does not say */
+    int mode;                             /* CU_COMPUTE_MODE */
     size_t memory;
     int count, ranks; /* how many GPUs there are; how many ranks have this one */
 } ls_cuda_gpu;
@@ -39,6 +41,9 @@ ls_status ls_cuda_look(ls_cuda_gpu *out, int ordinal);
 /* The GPU of this process, which nobody else in its group has unless LOCKSTEP_CUDA_SHARE=1 (share.c).
  * Constant once it is chosen. */
 ls_status ls_cuda_gpu_of_process(const ls_cuda_gpu **out);
+/* Bytes of a GPU's memory that nobody uses. Makes a context on it, which fails where another process has the
+ * GPU for itself. */
+ls_status ls_cuda_free_memory(size_t *out, const ls_cuda_gpu *gpu);
 /* Makes the GPU's context the calling thread's. LS_E_ARG in a forked process. */
 ls_status ls_cuda_enter(const cu_driver **out);
 /* "CUDA_ERROR_OUT_OF_MEMORY: out of memory" */
@@ -59,6 +64,11 @@ int ls_cuda_ranks_each(int n);
 extern const ls_arch ls_cuda_archs[]; /* ends with a name NULL */
 /* The arch whose code a GPU runs; NULL: there is none. */
 const ls_arch *ls_cuda_arch_of(int capability);
+
+/* ---- rates.c: what a GPU can do by its data sheet (ls_device_ops) */
+void ls_cuda_rates(ls_rates *out, const ls_device *d);
+/* Of a GPU that is here. */
+void ls_cuda_rates_of(ls_rates *out, const ls_cuda_gpu *gpu);
 
 /* ---- nvrtc.c: NVIDIA's compiler */
 

@@ -23,6 +23,7 @@ enum {
     CU_INVALID_VALUE = 1,
     CU_OUT_OF_MEMORY = 2,
     CU_NOT_INITIALIZED = 3,
+    CU_DEVICE_UNAVAILABLE = 46,
     CU_NO_DEVICE = 100,
     CU_INVALID_DEVICE = 101,
     CU_INVALID_CONTEXT = 201,
@@ -39,11 +40,16 @@ enum {
 /* of cuDeviceGetAttribute */
 enum {
     CU_MAX_SHARED_PER_BLOCK = 8,
+    CU_CLOCK = 13, /* kHz, the highest */
     CU_MULTIPROCESSORS = 16,
+    CU_COMPUTE_MODE = 20,
+    CU_MEMORY_CLOCK = 36, /* kHz; two transfers in each cycle */
+    CU_MEMORY_BITS = 37,  /* of the bus */
     CU_CAPABILITY_MAJOR = 75,
     CU_CAPABILITY_MINOR = 76,
     CU_MAX_SHARED_PER_BLOCK_OPTIN = 97,
 };
+enum { CU_MODE_PROHIBITED = 2, CU_MODE_EXCLUSIVE = 3 }; /* CU_COMPUTE_MODE; 0: any number of processes */
 /* of cuFuncGetAttribute and cuFuncSetAttribute */
 enum {
     CU_FUNC_MAX_THREADS = 0,

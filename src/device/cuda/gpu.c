@@ -142,7 +142,11 @@ static ls_status look(ls_cuda_gpu *out, int ordinal)
     } facts[] = { { &major, CU_CAPABILITY_MAJOR },
                   { &minor, CU_CAPABILITY_MINOR },
                   { &out->multiprocessors, CU_MULTIPROCESSORS },
-                  { &out->shared_most, CU_MAX_SHARED_PER_BLOCK_OPTIN } };
+                  { &out->shared_most, CU_MAX_SHARED_PER_BLOCK_OPTIN },
+                  { &out->clock, CU_CLOCK },
+                  { &out->memory_clock, CU_MEMORY_CLOCK },
+                  { &out->memory_bits, CU_MEMORY_BITS },
+                  { &out->mode, CU_COMPUTE_MODE } };
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         LS_TRY(
             ls_cuda_check(cu->device_fact(facts[i].to, facts[i].fact, out->device), "cuDeviceGetAttribute"));
@@ -198,5 +202,27 @@ ls_status ls_cuda_enter(const cu_driver **out)
     if (s == LS_OK)
         s = ls_cuda_check(own.cu.context_set(own.context), "cuCtxSetCurrent");
     entered = s == LS_OK;
+    return s;
+}
+
+static ls_status free_memory(size_t *out, cu_device d)
+{
+    cu_context c = NULL;
+    size_t total;
+    LS_TRY(driver_locked());
+    LS_TRY(ls_cuda_check(own.cu.context_retain(&c, d), "cuDevicePrimaryCtxRetain"));
+    cu_result r = own.cu.context_set(c);
+    if (r == CU_SUCCESS)
+        r = own.cu.memory_info(out, &total);
+    own.cu.context_set(own.context);
+    own.cu.context_release(d);
+    return ls_cuda_check(r, "cuMemGetInfo");
+}
+
+ls_status ls_cuda_free_memory(size_t *out, const ls_cuda_gpu *gpu)
+{
+    pthread_mutex_lock(&lock);
+    const ls_status s = free_memory(out, gpu->device);
+    pthread_mutex_unlock(&lock);
     return s;
 }

@@ -28,6 +28,8 @@ static const struct {
     { CU_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
     { CU_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory" },
     { CU_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error" },
+    { CU_DEVICE_UNAVAILABLE, "CUDA_ERROR_DEVICE_UNAVAILABLE",
+      "CUDA-capable device(s) is/are busy or unavailable" },
     { CU_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected" },
     { CU_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
     { CU_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
@@ -198,6 +200,10 @@ cu_result cuDeviceGetAttribute(int *value, int attribute, cu_device d)
     switch (attribute) {
     case CU_MAX_SHARED_PER_BLOCK: *value = 48 << 10; break;
     case CU_MULTIPROCESSORS: *value = capability >= 90 ? 132 : 108; break;
+    case CU_CLOCK: *value = (int)shim.set.clock; break;
+    case CU_MEMORY_CLOCK: *value = (int)shim.set.memory_clock; break;
+    case CU_MEMORY_BITS: *value = 5120; break;
+    case CU_COMPUTE_MODE: *value = (int)shim.set.mode; break;
     case CU_CAPABILITY_MAJOR: *value = capability / 10; break;
     case CU_CAPABILITY_MINOR: *value = capability % 10; break;
     /* (CUDA C Programming Guide, technical specifications per compute capability) */
@@ -218,6 +224,8 @@ cu_result cuDevicePrimaryCtxRetain(cu_context *c, cu_device d)
     const int number = physical(d);
     if (number < 0)
         return shim_leave(CU_INVALID_DEVICE);
+    if (shim.set.mode == CU_MODE_PROHIBITED)
+        return shim_leave(CU_DEVICE_UNAVAILABLE);
     *c = &contexts[number];
     contexts[number].retained++;
     shim.contexts++;

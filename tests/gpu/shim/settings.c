@@ -32,8 +32,15 @@ static bool word(const char *text, shim_settings *s)
     const struct {
         const char *name;
         int64_t *to;
-    } numbers[] = { { "gpus=", &s->gpus },     { "driver=", &s->driver }, { "capability=", &s->capability },
-                    { "launch=", &s->launch }, { "skip=", &s->skip },     { "seed=", (int64_t *)&s->seed } };
+    } numbers[] = { { "gpus=", &s->gpus },
+                    { "driver=", &s->driver },
+                    { "capability=", &s->capability },
+                    { "launch=", &s->launch },
+                    { "skip=", &s->skip },
+                    { "seed=", (int64_t *)&s->seed },
+                    { "clock=", &s->clock },
+                    { "memory_clock=", &s->memory_clock },
+                    { "mode=", &s->mode } };
     const struct {
         const char *name;
         uint64_t *to;
@@ -69,6 +76,8 @@ shim_settings shim_read_settings(void)
                         .driver = 13000,
                         .capability = 80,
                         .nvrtc = 130,
+                        .clock = 1410000,
+                        .memory_clock = 1215000,
                         .memory = UINT64_C(16) << 30,
                         .delay = 20e-6 };
     const char *text = getenv("LOCKSTEP_SHIM");

@@ -15,7 +15,7 @@
 
 /* LOCKSTEP_SHIM, "seed=3,delay=200us,gpus=2", each part optional. README.md says what they mean. */
 typedef struct shim_settings {
-    int64_t gpus, driver, capability, nvrtc, launch, skip;
+    int64_t gpus, driver, capability, nvrtc, launch, skip, clock, memory_clock, mode;
     uint64_t seed, memory, taken;
     double delay;
     bool misaligned, leaks, builtins_missing;
