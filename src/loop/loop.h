@@ -14,6 +14,7 @@ typedef struct ls_loop {
     ls_recipe *recipe;
     ls_setup *setup;
     ls_trainer *trainer;
+    size_t planned;  /* bytes of the process, as planned: without a device's own memory */
     ls_group *group; /* every rank of it runs this loop, with the same steps; NULL: one rank */
     ls_dataset *train, *eval;
     ls_rundir *run;
@@ -28,7 +29,7 @@ typedef struct ls_loop {
     double *seconds;                   /* of the last LS_LOOP_TIMES steps, for the median; owned */
     int64_t step;                      /* number of finished steps, with those of earlier attempts */
     bool said_undefined;               /* that the metric of checkpoint.best is undefined, and why */
-    double began; /* on the clock of ls_now, before the first step */
+    double began;                      /* on the clock of ls_now, before the first step */
     double first_step_seconds, step_median;
     void (*started)(struct ls_loop *l); /* called once, before the first step or evaluation; may be NULL */
     /* Generates texts with the present weights for an evaluation (eval.generate); NULL: none are generated.

@@ -37,7 +37,7 @@ void ls_loop_beat(const ls_loop *l, const char *doing, bool now)
                        .steps = l->total_steps,
                        .seconds = ls_now() - l->began,
                        .waited = ls_session_ledger(l->trainer->session).waited,
-                       .planned = (int64_t)ls_trainer_bytes(l->trainer) };
+                       .planned = (int64_t)l->planned };
     snprintf(h.doing, sizeof h.doing, "%s", doing);
     ls_heartbeat_write(l->run, &h, now);
 }

@@ -3,7 +3,8 @@
 
 #include "report_own.h"
 
-static const size_t (*transient_of(ls_arena *a, ls_plan *plan))[LS_CAT_COUNT]
+/* Zeros of a program whose arena is not on the device. */
+static const size_t (*transient_of(ls_arena *a, ls_plan *plan, bool on_device))[LS_CAT_COUNT]
 {
     size_t(*bytes)[LS_CAT_COUNT] = ls_arena_alloc(a, sizeof *bytes * (size_t)(plan->n_steps + 1));
     const ls_timeline_point *all = ls_plan_timeline(plan);
@@ -15,7 +16,7 @@ static const size_t (*transient_of(ls_arena *a, ls_plan *plan))[LS_CAT_COUNT]
     a->no_memory = a->no_memory || !all;
     for (int k = 0; !a->no_memory && k < plan->n_steps; k++)
         for (int c = 0; c < LS_CAT_COUNT; c++)
-            bytes[k][c] = all[k].bytes[c] - lasting[c];
+            bytes[k][c] = on_device ? all[k].bytes[c] - lasting[c] : 0;
     return (const size_t(*)[LS_CAT_COUNT])bytes;
 }
 
@@ -24,7 +25,7 @@ ls_status ls_memory_bands_make(ls_memory_bands *out, ls_arena *a, const ls_compi
     *out = (ls_memory_bands){ .memory = ls_compiled_memory(c) };
     const ls_step_memory *m = &out->memory;
     for (int i = 0; i < LS_PROGRAMS; i++)
-        out->transient[i] = transient_of(a, c->plans[i]);
+        out->transient[i] = transient_of(a, c->plans[i], ls_on_device(m, c->plans[i]));
     for (int b = 0; b < LS_CAT_COUNT; b++) {
         out->names[b] = ls_category_name((ls_category)b);
         out->colors[b] = ls_category_color((ls_category)b);

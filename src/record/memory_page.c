@@ -81,11 +81,19 @@ static double transient_sum(const page *p, const moment *m)
     return sum;
 }
 
-/* Bytes of all memory that the rank holds at a moment. */
+/* Bytes of all memory that the rank holds at a moment; of a device with memory of its own, those of the
+ * device.
+ */
 static uint64_t held_bytes(const page *p, const moment *m)
 {
     const ls_step_memory *all = &p->memory.memory;
-    return all->total - all->plans.arena - all->plans.symmetric + (uint64_t)transient_sum(p, m);
+    size_t arena = 0;
+    for (int i = 0; i < LS_PROGRAMS; i++) {
+        const ls_plan *plan = p->compiled->plans[i];
+        arena = ls_on_device(all, plan) && plan->arena_bytes > arena ? plan->arena_bytes : arena;
+    }
+    return (all->apart ? all->device : all->total) - arena - all->plans.symmetric +
+           (uint64_t)transient_sum(p, m);
 }
 
 /* ---- charts */
@@ -206,10 +214,16 @@ static void lasting_table(page *p)
     ls_str_add(&p->out, "</tbody></table></div>\n");
 }
 
-/* Lists what is alive at a moment. */
+/* Lists what is alive at a moment, without what is in the host's memory beside a device's own. */
 static int held_at(page *p, const moment *m, ls_alive **out)
 {
-    return ls_plans_alive(&p->arena, LS_PROGRAMS, p->compiled->plans, m->program, m->step, out);
+    const ls_step_memory *all = &p->memory.memory;
+    const int n = ls_plans_alive(&p->arena, LS_PROGRAMS, p->compiled->plans, m->program, m->step, out);
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (ls_on_device(all, (*out)[i].plan) && !(all->apart && (*out)[i].alloc->host))
+            (*out)[kept++] = (*out)[i];
+    return kept;
 }
 
 static void largest_table(page *p)
@@ -333,9 +347,10 @@ static void peak_line(page *p, ls_str *out)
             by[c] += shares[i].bytes[c];
     for (int c = 1; c < LS_CAT_COUNT; c++)
         most = by[c] > by[most] ? c : most;
-    ls_str_printf(out, "peak %s in unit %s (kernel call %d of %d of program %s), of it %s of %s",
-                  ls_format_bytes(a, held_bytes(p, m)), unit_of_scope(p, scope), m->step, plan->n_steps,
-                  plan->graph->name, ls_format_bytes(b, by[most]), ls_category_name((ls_category)most));
+    ls_str_printf(out, "peak %s%s in unit %s (kernel call %d of %d of program %s), of it %s of %s",
+                  ls_format_bytes(a, held_bytes(p, m)), p->memory.memory.apart ? " on the device" : "",
+                  unit_of_scope(p, scope), m->step, plan->n_steps, plan->graph->name,
+                  ls_format_bytes(b, by[most]), ls_category_name((ls_category)most));
     if (n)
         ls_str_printf(out, "; unit %s holds the most, %s", shares[0].unit, ls_format_bytes(a, shares[0].all));
 }

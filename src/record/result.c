@@ -269,6 +269,8 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     write_restarts(&j, d);
     ls_json_text(&j, "error", error);
     ls_json_text(&j, "ended", *d->ended ? d->ended : NULL);
+    ls_json_text(&j, "device", *d->device ? d->device : NULL);
+    ls_json_text(&j, "hardware", *d->hardware ? d->hardware : NULL);
     ls_json_text(&j, "data", d->data_note);
     ls_json_bool(&j, "builtin_data", d->builtin_data);
     write_timings(&j, d);

@@ -332,6 +332,10 @@ static ls_status recall(ls_rundir *d)
     d->peak_rss = json_integer_value(json_object_get(result, "peak_rss"));
     d->data_note = json_string_value(json_object_get(result, "data"));
     d->builtin_data = json_is_true(json_object_get(result, "builtin_data"));
+    const char *device = json_string_value(json_object_get(result, "device")),
+               *hardware = json_string_value(json_object_get(result, "hardware"));
+    snprintf(d->device, sizeof d->device, "%s", device ? device : "");
+    snprintf(d->hardware, sizeof d->hardware, "%s", hardware ? hardware : "");
     const char *no_best = json_string_value(json_object_get(result, "no_best"));
     snprintf(d->no_best, sizeof d->no_best, "%s", no_best ? no_best : "");
 done:

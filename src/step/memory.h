@@ -25,6 +25,13 @@ typedef struct ls_step_memory {
 
 ls_step_memory ls_compiled_memory(const ls_compiled *c);
 
+/* Whether a program's arena is where `device` counts: not that of a program on the host beside a device whose
+ * memory is its own. */
+static inline bool ls_on_device(const ls_step_memory *m, const ls_plan *p)
+{
+    return !(m->apart && p->on_host);
+}
+
 /* Checks that a step fits into ls_parallel.device_memory and, if the device is here and has memory of its
  * own, into that: LS_E_UNSUPPORTED names the largest values. */
 ls_status ls_compiled_fits(const ls_compiled *c);

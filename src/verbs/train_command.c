@@ -28,6 +28,7 @@
 #include "loop/report_page.h"
 #include "train_describe.h"
 #include "train_generate.h"
+#include "step/memory.h"
 #include "train_warn.h"
 #include "workers.h"
 
@@ -317,8 +318,10 @@ static ls_status prepare(training *t, const ls_train_opts *o, const ls_ui *ui)
         return s;
     }
     LS_TRY(ls_trainer_from_compiled(&l->trainer, &compiled, l->group));
+    const ls_step_memory memory = ls_compiled_memory(&l->trainer->compiled);
+    l->planned = ls_trainer_bytes(l->trainer) - (memory.apart ? memory.device : 0);
     if (l->group)
-        ls_group_planned(l->group, (uint64_t)ls_trainer_bytes(l->trainer));
+        ls_group_planned(l->group, l->planned);
     LS_TRY(check_fields(t, l->train, "data.train"));
     if (l->eval)
         LS_TRY(check_fields(t, l->eval, "data.eval"));
@@ -372,6 +375,9 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     LS_TRY(ls_rundir_open_ranks(&l->run, l->recipe, l->group, o->allow_change));
     if (ui->log_to)
         *ui->log_to = l->run;
+    const ls_device *device = &l->trainer->compiled.device;
+    snprintf(l->run->device, sizeof l->run->device, "%s", device->ops->name);
+    ls_calibration_hardware(l->run->hardware, device);
     l->run->data_note = t->data_note;
     l->run->builtin_data = l->train->builtin;
     bool done;

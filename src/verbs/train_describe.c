@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "recipe/recipe_use.h"
+#include "step/memory.h"
 
 static void promise(const ls_recipe *r, const ls_compiled *c)
 {
@@ -25,15 +26,20 @@ void ls_train_describe(const ls_loop *l, const ls_train_start *start)
     const ls_compiled *c = &l->trainer->compiled;
     ls_group *g = l->group;
     const ls_recipe *r = l->recipe;
-    char total[32], arena[32], mesh[128], seconds[32] = "", share[48] = "", trained[56] = "", by[64];
+    char device[64] = "", hardware[64], machine[80] = "", total[32], arena[32], mesh[128], seconds[32] = "",
+         share[48] = "", trained[56] = "", by[64];
     const long long frozen = (long long)ls_units_frozen(&c->units);
     ls_log_info("data   %s", start->data);
     if (frozen)
         snprintf(trained, sizeof trained, ", %lld of the parameters frozen", frozen);
     if (ls_compiled_seconds(c) > 0)
         ls_snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
-    ls_log_info("model  %s  %lld parameters in %d tensors%s  %s, %s, %d thread%s (%s)", r->model.type,
-                (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name,
+    if (c->device.ops->hardware) {
+        c->device.ops->hardware(hardware, &c->device);
+        snprintf(machine, sizeof machine, ", %s", hardware);
+    }
+    ls_log_info("model  %s  %lld parameters in %d tensors%s  %s%s, %s, %d thread%s (%s)", r->model.type,
+                (long long)c->units.parameters, c->units.n_slots, trained, c->device.ops->name, machine,
                 c->device.arch->name, c->device.threads, c->device.threads == 1 ? "" : "s",
                 r->threads            ? "threads"
                 : r->cores_per_worker ? "cores_per_worker"
@@ -50,10 +56,12 @@ void ls_train_describe(const ls_loop *l, const ls_train_start *start)
         free(how);
         snprintf(share, sizeof share, ", %lld of them on each rank", (long long)c->share.count);
     }
-    ls_log_info("step   %lld micro-batch%s of %lld samples%s: %.2f GFLOP%s, memory %s planned (arena %s)",
+    const ls_step_memory m = ls_compiled_memory(c);
+    if (m.apart)
+        ls_snprintf(device, sizeof device, "%s of the device and ", ls_format_bytes(total, m.device));
+    ls_log_info("step   %lld micro-batch%s of %lld samples%s: %.2f GFLOP%s, memory %s%s%s planned (arena %s)",
                 (long long)c->micro_batches, c->micro_batches == 1 ? "" : "es", (long long)c->micro_batch,
-                share, 1e-9 * ls_compiled_flops(c), seconds,
-                ls_format_bytes(total, ls_trainer_bytes(l->trainer)),
-                ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
+                share, 1e-9 * ls_compiled_flops(c), seconds, device, ls_format_bytes(total, l->planned),
+                m.apart ? " of the host" : "", ls_format_bytes(arena, c->plans[LS_MICRO]->arena_bytes));
     promise(r, c);
 }
