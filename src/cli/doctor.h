@@ -37,5 +37,6 @@ ls_status ls_doctor_check_names(const char *names); /* "mpi,hdf5": LS_E_USAGE if
 /* LS_E_UNSUPPORTED with the reason and the remedy if one of them cannot be used here. */
 ls_status ls_doctor_need(const char *names);
 void ls_doctor_libraries(ls_doctor *d); /* doctor_libraries.c */
+void ls_doctor_gpu(ls_doctor *d);       /* doctor_gpu.c: device cuda */
 /* doctor_ranks.c: cores and their division, shared memory, launchers */
 void ls_doctor_ranks(ls_doctor *d);

@@ -2,7 +2,6 @@
  * library, because its version may differ from that of the build. One that is missing is a part
  * (doctor_parts.c). */
 #include <dlfcn.h>
-#include "device/queue.h"
 #include "doctor.h"
 
 /* first members of dnnl_version_t */
@@ -49,19 +48,6 @@ static void version_of(char out[160], void *symbol, answer kind)
     }
 }
 
-/* The GPU that device cuda would have, else what is missing: what was looked for, and where. */
-static void gpu(ls_doctor *d)
-{
-    ls_device device;
-    char text[32];
-    ls_doctor_section(d, "GPU");
-    if (ls_device_open(&device, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS }) == LS_OK)
-        ls_doctor_line(d, "cuda", "%s, %s of memory", device.arch->name,
-                       ls_format_bytes(text, device.ops->queue->memory(&device)));
-    else
-        ls_doctor_line(d, "cuda", "cannot be used: %s", ls_error_message());
-}
-
 void ls_doctor_libraries(ls_doctor *d)
 {
     ls_doctor_section(d, "Libraries");
@@ -78,5 +64,4 @@ void ls_doctor_libraries(ls_doctor *d)
         }
         /* the library stays open: it may have made threads or handlers, which a close would break */
     }
-    gpu(d);
 }

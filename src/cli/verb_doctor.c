@@ -67,14 +67,18 @@ static bool quiet(ls_doctor *d)
     return d->keep;
 }
 
-/* Measures the device that recipes with device: auto have; beside a GPU, which is not measured, the CPU. */
+/* The device whose kernels are measured: that of recipes with device: auto, but beside a GPU the CPU. */
+static ls_status measured_device(ls_device *out, int threads)
+{
+    const ls_device_opts o = { LS_DEVICE_DEFAULTS, .threads = threads };
+    LS_TRY(ls_device_open(out, NULL, &o));
+    return strcmp(out->ops->name, "cuda") ? LS_OK : ls_device_open(out, "cpu", &o);
+}
+
 static ls_status measure(ls_doctor *d, int threads, ls_calibration *out)
 {
     ls_device device;
-    const ls_device_opts o = { LS_DEVICE_DEFAULTS, .threads = threads };
-    LS_TRY(ls_device_open(&device, NULL, &o));
-    if (!strcmp(device.ops->name, "cuda"))
-        LS_TRY(ls_device_open(&device, "cpu", &o));
+    LS_TRY(measured_device(&device, threads));
     LS_TRY(ls_calibration_measure(out, &device));
     if (quiet(d) && ls_calibration_save(out) != LS_OK)
         ls_doctor_note(d, "the measurement could not be kept: %s", ls_error_message());
@@ -98,11 +102,14 @@ enum { SETS = 6, N_STEPS = sizeof STEPS / sizeof *STEPS };
 static ls_status kernels(ls_doctor *d, int threads, int *known)
 {
     static const char *const TYPES[] = { "precision={param: f32}", "precision={param: bf16}" };
+    ls_device measured;
+    LS_TRY(measured_device(&measured, threads));
     for (int i = 0; i < 2 * N_STEPS && d->keep; i++) {
-        char text[32];
-        const char *sets[SETS + 4] = { "workers=1", TYPES[i % 2], text };
-        int n = 3;
+        char text[32], device[32];
+        const char *sets[SETS + 5] = { "workers=1", TYPES[i % 2], text, device };
+        int n = 4;
         snprintf(text, sizeof text, "threads=%d", threads);
+        snprintf(device, sizeof device, "device=%s", measured.ops->name);
         for (int k = 0; k < SETS && STEPS[i / 2].sets[k]; k++)
             sets[n++] = STEPS[i / 2].sets[k];
         ls_compiled_recipe c;
@@ -217,6 +224,31 @@ static ls_status lines(ls_doctor *d, const ls_calibration *c)
     return LS_OK;
 }
 
+/* The general speeds of the GPU. `plan --measure` measures the kernels of a recipe. */
+static ls_status gpu_speed(ls_doctor *d)
+{
+    ls_device gpu;
+    ls_calibration c;
+    if (ls_device_open(&gpu, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS }) != LS_OK)
+        return LS_OK;
+    ls_doctor_section(d, d->keep ? "GPU speed (measured now, kept for `lockstep plan`)"
+                                 : "GPU speed (measured now, not kept)");
+    fflush(d->out);
+    LS_TRY(ls_calibration_measure(&c, &gpu));
+    if (d->keep && ls_calibration_save(&c) != LS_OK)
+        ls_doctor_note(d, "the measurement could not be kept: %s", ls_error_message());
+    ls_doctor_line(d, "products", "f32 %.4g TFLOP/s (%.0f %% of the data sheet), bf16 %.4g TFLOP/s (%.0f %%)",
+                   1e-12 * c.flops * c.gemm_efficiency, 100 * c.gemm_efficiency,
+                   1e-12 * c.narrow_flops * c.narrow_efficiency, 100 * c.narrow_efficiency);
+    ls_doctor_line(d, "memory", "%.4g GB/s", 1e-9 * c.bytes_memory);
+    ls_doctor_line(d, "kernel call", "%.2f us", 1e6 * c.op_overhead);
+    ls_doctor_line(d, "copies", "%.1f GB/s to the GPU, %.1f GB/s from it", 1e-9 * c.to_device,
+                   1e-9 * c.to_host);
+    ls_doctor_line(d, "kernels", "`lockstep plan RECIPE --measure` measures those of a recipe");
+    ls_calibration_release(&c);
+    return LS_OK;
+}
+
 /* Measures with all threads, then with the threads that each of 2, 4, ... ranks would have. */
 static ls_status speed(ls_doctor *d)
 {
@@ -255,6 +287,7 @@ ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
     ls_doctor_ranks(&d);
     ls_doctor_parts(&d);
     ls_doctor_libraries(&d);
+    ls_doctor_gpu(&d);
     data(&d);
     ls_status s = LS_OK;
     if (!ls_args_has(a, "--no-measure")) {
@@ -265,6 +298,8 @@ ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
         s = collectives(&d, ranks);
         if (s == LS_OK && !ranks) /* ranks beside this one would disturb */
             s = speed(&d);
+        if (s == LS_OK && !ranks)
+            s = gpu_speed(&d);
     }
     d.failed = s != LS_OK;
     const ls_status printed = ls_doctor_end(&d);
