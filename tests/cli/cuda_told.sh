@@ -67,7 +67,11 @@ has "step 1 (epoch 0): device cuda: program \"micro\"" "linear of layers." "mlp_
 
 # a run: its GPU, and memory of the device apart from that of the process
 LOCKSTEP_CUDA_WAIT=1 train 0 --set run.name=wait; has "cuda, Shim GPU 0, sm_80" " of the device and "
-train 0 --set run.name=run --set parallel.offload=cpu --profile 1:3; has "peak " " on the device in unit"
+train 0 --set run.name=run --set parallel.offload=cpu --profile 1:3; # (all of the model is offloaded, so its peak is what the plan has on the device)
+device=$(sed -n 's/.*memory \(.*\) of the device and .* of the host planned.*/\1/p' out err)
+has "peak $device on the device in unit"
+planned=$(sed -n 's/.*"planned":\([0-9]*\).*/\1/p' runs/wait/log/rank-0.heartbeat.json)
+[ "$planned" -lt 100000 ] || fail "a heartbeat plans $planned bytes for the process, with those of the device"
 cat runs/wait/checkpoints/step-*/model.safetensors >one; cat runs/run/checkpoints/step-*/model.safetensors >two
 cmp one two || fail "LOCKSTEP_CUDA_WAIT changes bits"
 page runs/run/result.json '"device":"cuda"' '"hardware":"Shim GPU 0"'
