@@ -73,6 +73,7 @@ static ls_status open_library(void)
     const int driver = ls_cuda_driver_version();
     const bool old = driver && driver < 13000;
     ls_str places = { 0 };
+    free(own.path); /* of an attempt that failed */
     void *library = ls_cuda_library(old ? OLD : NEW, &own.path, &places);
     const char *missing = library ? ls_cuda_symbols(library, symbols) : NULL;
     ls_status s = LS_OK;
