@@ -39,6 +39,15 @@ part_compile() { env -u LOCKSTEP_CUDA_LIBRARIES "$carried/gpu_compile_all" "$car
 # every case of the op suite against ref, in f64
 part_ops() { LS_TEST_BITS=$OUT/results/bits.txt "$carried/gpu_test_ops"; }
 
+# products by NVIDIA's library
+part_cublaslt() {
+    LS_TEST_KERNELS=cublaslt LS_TEST_OPS=linear,linear_dx,linear_dw,batch_matmul "$carried/gpu_test_ops" >"$OUT/results/cublaslt" 2>&1
+    local status=$?
+    cat "$OUT/results/cublaslt"
+    ! grep -q "library for matrix products is missing" "$OUT/results/cublaslt" || not_here "no libcublasLt"
+    return $status
+}
+
 # Each line of the files is an op, a type, a case and a hash of its result. Tensor cores add in an order that the emulator does not know.
 by_tensor_cores='^(linear|linear_dx|linear_dw|batch_matmul|attention|attention_grad|attention_cached|conv2d|conv2d_dx|conv2d_dw) (bf16|f16) '
 part_bits() {
@@ -125,7 +134,7 @@ check() { # NAME SECONDS
     printf '%-10s %-8s %4d s  %s\n' $name "$word" $((SECONDS - start)) "$(grep -v '^ *$' "$OUT/$name.log" | tail -n 1 | cut -c1-120)" | tee -a "$OUT/result.txt"
 }
 limit_of() { case $1 in machine) echo 30 ;; compile | memcheck | racecheck) echo 70 ;; ops) echo 150 ;; bits) echo 10 ;; kernels) echo 60 ;; bench) echo 560 ;; *) echo 40 ;; esac; }
-[ $# -gt 0 ] || set -- machine ops bits $gpu_recipes kernels compile memcheck racecheck bench
+[ $# -gt 0 ] || set -- machine ops bits cublaslt $gpu_recipes kernels compile memcheck racecheck bench
 for name; do check "$name" "$(limit_of "$name")"; done
 rm -rf "$OUT/results"
 [ $failed = 0 ]

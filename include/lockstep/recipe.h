@@ -28,7 +28,12 @@ typedef enum ls_device_choice {
     LS_RUN_AUTO, /* what LOCKSTEP_DEVICE names, else cuda where there is a GPU, else cpu */
     LS_RUN_EMULATED
 } ls_device_choice;
-typedef enum ls_kernels_choice { LS_KERNELS_OWN, LS_KERNELS_ONEDNN, LS_KERNELS_TF32 } ls_kernels_choice;
+typedef enum ls_kernels_choice {
+    LS_KERNELS_OWN,
+    LS_KERNELS_ONEDNN,
+    LS_KERNELS_TF32,
+    LS_KERNELS_CUBLASLT
+} ls_kernels_choice;
 typedef enum ls_feed_forward { LS_FEED_FORWARD_RELU, LS_FEED_FORWARD_GATED_GELU } ls_feed_forward;
 /* auto: if tied */
 typedef enum ls_scale_output {

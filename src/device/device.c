@@ -10,19 +10,22 @@
 #include "device/cpu/onednn.h"
 #endif
 
-static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops, const char *word)
+/* A plan of another machine needs no library here. */
+static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops, const ls_device_opts *o)
 {
+    const char *word = o->kernels;
     *out = NULL;
     if (!word || strcmp(word, "own") == 0)
         return LS_OK;
-    if (strcmp(word, "tf32") == 0 && ops == &ls_device_cuda) {
-        *out = ls_gpu_products_tf32;
-        return LS_OK;
+    const bool tf32 = strcmp(word, "tf32") == 0;
+    if (tf32 || strcmp(word, "cublaslt") == 0) {
+        if (ops != &ls_device_cuda)
+            return ls_fail(LS_E_UNSUPPORTED, "kernels: %s needs device cuda, not %s", word, ops->name);
+        *out = tf32 ? ls_gpu_products_tf32 : ls_kernels_cublaslt;
+        return tf32 || (o->elsewhere && o->isa) ? LS_OK : ls_cublaslt_open();
     }
-    if (strcmp(word, "tf32") == 0)
-        return ls_fail(LS_E_UNSUPPORTED, "kernels: tf32 needs device cuda, not %s", ops->name);
     if (strcmp(word, "onednn") != 0)
-        return ls_fail(LS_E_USAGE, "kernels: \"%s\" is not known; use own, onednn or tf32", word);
+        return ls_fail(LS_E_USAGE, "kernels: \"%s\" is not known; use own, onednn, tf32 or cublaslt", word);
     if (ops != &ls_device_cpu && ops != &ls_device_emulated)
         return ls_fail(LS_E_UNSUPPORTED, "kernels: onednn needs device cpu, not %s", ops->name);
 #ifdef LS_HAVE_ONEDNN
@@ -72,7 +75,7 @@ ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts 
         return ls_fail(LS_E_ARG, "ls_device_open: %d threads; use 0 for all cores", o->threads);
     ls_device d = { .ops = ops, .threads = o->threads ? o->threads : ls_default_threads(1, NULL) };
     LS_TRY(ops->choose(&d, o->isa, o->elsewhere));
-    LS_TRY(choose_kernels(&d.overrides, ops, o->kernels));
+    LS_TRY(choose_kernels(&d.overrides, ops, o));
     *out = d;
     return LS_OK;
 }

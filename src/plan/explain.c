@@ -219,7 +219,10 @@ static void line_text(ls_str *out, const ls_plan *p, const ls_explain_line *l)
         ls_str_add(out, "\n");
         return;
     }
+    const ls_kernel *kernel = l->step < 0 ? NULL : p->steps[l->step].kernel;
     ls_str_printf(out, "%s ", n->op->name);
+    if (kernel && kernel->by)
+        ls_str_printf(out, "by %s ", kernel->by);
     values_text(out, p->graph, n->n_in, n->in, false, false);
     ls_str_add(out, n->n_in ? " -> " : "-> ");
     outputs_text(out, p, n, l->step);
@@ -334,6 +337,9 @@ static void node_json(ls_json *j, const ls_plan *p, const ls_node *n, int step)
     if (step >= 0)
         ls_json_int(j, "step", step);
     ls_json_text(j, "op", n->op->name);
+    const ls_kernel *kernel = step < 0 ? NULL : p->steps[step].kernel;
+    if (kernel && kernel->by)
+        ls_json_text(j, "by", kernel->by);
     ls_json_text(j, "phase", PHASES[n->phase]);
     ls_json_text(j, "scope", n->scope->path);
     ls_json_array(j, "in");

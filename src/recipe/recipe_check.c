@@ -164,11 +164,13 @@ static ls_status check_device(const ls_recipe *r)
                        ls_recipe_where_either(r, "isa", "device"));
     const bool gpu = r->device == LS_RUN_CUDA, of_gpu = !strncmp(r->isa, "sm_", 3);
     if (gpu && r->kernels == LS_KERNELS_ONEDNN)
-        return ls_fail(LS_E_USAGE, "%s: onednn is for device cpu; device cuda has own and tf32",
+        return ls_fail(LS_E_USAGE, "%s: onednn is for device cpu; device cuda has own, tf32 and cublaslt",
                        ls_recipe_where_either(r, "kernels", "device"));
-    if (!gpu && r->device != LS_RUN_AUTO && r->kernels == LS_KERNELS_TF32)
-        return ls_fail(LS_E_USAGE, "%s: tf32 is for device cuda",
-                       ls_recipe_where_either(r, "kernels", "device"));
+    if (!gpu && r->device != LS_RUN_AUTO &&
+        (r->kernels == LS_KERNELS_TF32 || r->kernels == LS_KERNELS_CUBLASLT))
+        return ls_fail(LS_E_USAGE, "%s: %s is for device cuda",
+                       ls_recipe_where_either(r, "kernels", "device"),
+                       r->kernels == LS_KERNELS_TF32 ? "tf32" : "cublaslt");
     if (gpu && strcmp(r->isa, "auto") && !of_gpu)
         return ls_fail(
             LS_E_USAGE,

@@ -58,11 +58,12 @@ const ls_key LS_KEYS[] = {
       .help = "limit of the device memory that a program may use; 0: what the device has. A step that needs "
               "more is "
               "refused; parallel.offload needs less" },
-    { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn", "tf32"),
+    { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn", "tf32", "cublaslt"),
       .help =
           "matrix products and convolutions: `own` (the same bits on any number of "
           "threads); of device cpu `onednn`; of device cuda `tf32`: products of f32 on tensor cores, which "
-          "round their operands to a mantissa of 10 bits" },
+          "round their operands to a mantissa of 10 bits, and `cublaslt`: matrix products by NVIDIA's "
+          "library, in every type, without the promise of bits" },
     { "isa", LS_KEY_WORD, AT(isa), "auto",
       WORDS("auto", "generic", "avx2", "avx512", "avx512bf16", "amx", "sm_80", "sm_86", "sm_89", "sm_90",
             "sm_100", "sm_103", "sm_120"),

@@ -24,7 +24,7 @@ check() {
     [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat out err; tail -n 20 checked/*.log; }
 }
 check 0
-for part in ops bits vit qwen t5 kernels; do has out "^$part +ok "; done
+for part in ops bits cublaslt vit qwen t5 kernels; do has out "^$part +ok "; done
 for part in resnet memcheck racecheck bench; do has out "^$part +not here "; done
 has out '^machine +not here .*the emulator, no GPU'
 has out '^vit .*2 losses within .* of the CPU.s; without graphs and resumed: the same bits'

@@ -37,8 +37,9 @@ LOCKSTEP_SHIM=memory=1MiB try_train 2; has "a step needs" "may use 1.0 MiB: devi
 LOCKSTEP_SHIM=memory=1GiB,taken=1023MiB try_train 1; has "are needed, and" "are free on GPU 0" "nvidia-smi lists what else uses it"
 
 # combinations
-try 2 plan mlp-mnist --set device=cuda --set kernels=onednn; has "onednn is for device cpu; device cuda has own and tf32"
+try 2 plan mlp-mnist --set device=cuda --set kernels=onednn; has "onednn is for device cpu; device cuda has own, tf32 and cublaslt"
 try 2 plan mlp-mnist --set device=cpu --set kernels=tf32; has "tf32 is for device cuda"
+try 2 plan mlp-mnist --set device=cpu --set kernels=cublaslt; has "cublaslt is for device cuda"
 try 2 plan mlp-mnist --set device=cuda --set isa=avx2; has "avx2 is an instruction set of CPUs"
 try 2 plan mlp-mnist --set device=cpu --set isa=sm_90; has "sm_90 is a GPU's, for device cuda"
 try 2 plan mlp-mnist --set device=cuda --set precision.param=f64; has "f64 is for device ref"
@@ -46,6 +47,20 @@ try 2 plan mlp-mnist --set device=cuda --set workers=2 --set parallel.data=fsdp 
 # a plan for a machine that this one is not needs no driver
 LOCKSTEP_CUDA_LIBRARIES=$work/none plan 0 --set isa=sm_90; has "cuda, sm_90"
 LOCKSTEP_CUDA_LIBRARIES=$work/none plan 1; has "for a plan of another machine say which GPU it has (isa: sm_90)"
+
+# cuBLASLt, only where it is asked for: it is missing, too old, of another driver; explain shows what it computes
+ln -s "$shims/libnvrtc.so.13" "$shims/libnvrtc.so.12" driver/
+LOCKSTEP_CUDA_LIBRARIES=$work/driver plan 0
+LOCKSTEP_CUDA_LIBRARIES=$work/driver try_train 1 --set kernels=cublaslt
+has "kernels: cublaslt: NVIDIA's library for matrix products is missing: libcublasLt.so.13 or .12 is not in $work/driver (LOCKSTEP_CUDA_LIBRARIES)" \
+    "install it with \`pip install nvidia-cublas\`" "kernels: own needs no library"
+LOCKSTEP_SHIM=driver=12040 LOCKSTEP_CUDA_LIBRARIES=$work/driver try_train 1 --set kernels=cublaslt
+has "libcublasLt.so.12 (the driver is for CUDA 12) is not in" "pip install nvidia-cublas-cu12"
+LOCKSTEP_SHIM=cublaslt=11.8 try_train 1 --set kernels=cublaslt; has "libcublasLt.so.13 has version 11.8; 12.0 or newer is needed"
+LOCKSTEP_SHIM=cublaslt=11.8,driver=12040 try_train 1 --set kernels=cublaslt; has "libcublasLt.so.12 has version 11.8"
+LOCKSTEP_CUDA_LIBRARIES=$work/driver plan 0 --set isa=sm_90 --set kernels=cublaslt; has "cuda, sm_90"
+try 0 explain mlp-mnist --set device=cuda --set kernels=cublaslt; has "linear by cublaslt %" "linear_dw by cublaslt %"
+try 0 explain mlp-mnist --set device=cuda; grep -q "linear by " out && { echo "explain: own kernels are by another"; failures=$((failures + 1)); }
 
 # auto takes the GPU, and says so; LOCKSTEP_DEVICE wins
 try 0 train mlp-mnist --set data.type=shapes --set train.steps=2 --set run.name=auto; has "device: auto takes cuda, GPU 0 (" 
@@ -75,6 +90,11 @@ same f32 profile --profile 2:3
 [ -s runs/profile/log/rank-0.trace.json ] || { echo "there is no trace"; failures=$((failures + 1)); }
 same f16 half --set precision.param=f16
 same f16 half2 --workers 2 --set precision.param=f16
+same lt lt --set kernels=cublaslt
+LOCKSTEP_CUDA_GRAPHS=0 same lt lt_tasks --set kernels=cublaslt
+has "step 3/3"
+LOCKSTEP_SHIM=leaks try_train 0 --set kernels=cublaslt --set eval.every_epochs=-1 --set checkpoint.best.metric=train_loss
+cmp -s f32.sum lt.sum && { echo "cuBLASLt has the bits of own kernels: it is not used"; failures=$((failures + 1)); }
 cmp -s f32.sum f16.sum && { echo "f16 has the bits of f32"; failures=$((failures + 1)); }
 
 # a checkpoint moves to the CPU and back, when one says so: the bits are others from there on

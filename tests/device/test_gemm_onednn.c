@@ -87,7 +87,8 @@ static void test_refuses_what_the_library_lacks(void **state)
     ls_device d;
     assert_int_equal(ls_device_open(&d, "ref", &(ls_device_opts){ .kernels = "onednn" }), LS_E_UNSUPPORTED);
     assert_int_equal(ls_device_open(&d, "cpu", &(ls_device_opts){ .kernels = "mkl" }), LS_E_USAGE);
-    assert_string_equal(ls_error_message(), "kernels: \"mkl\" is not known; use own, onednn or tf32");
+    assert_string_equal(ls_error_message(),
+                        "kernels: \"mkl\" is not known; use own, onednn, tf32 or cublaslt");
 }
 #else
 static void test_second_opinion(void **state)

@@ -247,6 +247,8 @@ static void what_belongs_to_another_device_is_refused(void **state)
             "avx2 is an instruction set of CPUs");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cpu\nkernels: tf32\n",
             "tf32 is for device cuda");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cpu\nkernels: cublaslt\n",
+            "cublaslt is for device cuda");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cpu\nisa: sm_90\n", "sm_90 is a GPU's");
 }
 

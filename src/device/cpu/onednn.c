@@ -146,11 +146,16 @@ static const char *supports(const ls_kernel_args *a, gemm_kind kind)
 EACH(FUNCTIONS)
 
 const ls_kernel ls_kernels_onednn[] = {
-    { .op = "linear", .run = run_linear, .workspace = workspace_linear, .supports = supports_linear },
-    { .op = "linear_dx", .run = run_dx, .workspace = workspace_dx, .supports = supports_dx },
-    { .op = "linear_dw", .run = run_dw, .workspace = workspace_dw, .supports = supports_dw },
+    { .op = "linear",
+      .by = "onednn",
+      .run = run_linear,
+      .workspace = workspace_linear,
+      .supports = supports_linear },
+    { .op = "linear_dx", .by = "onednn", .run = run_dx, .workspace = workspace_dx, .supports = supports_dx },
+    { .op = "linear_dw", .by = "onednn", .run = run_dw, .workspace = workspace_dw, .supports = supports_dw },
 #define CONV(name)                               \
     { .op = #name,                               \
+      .by = "onednn",                            \
       .run = ls_onednn_##name,                   \
       .workspace = ls_onednn_##name##_workspace, \
       .supports = ls_onednn_##name##_supports },

@@ -131,6 +131,16 @@ ls_cuda_kernel *ls_cuda_kernel_of(const ls_gpu_launch *l);
 /* Compiles what is missing, on several threads, and loads it. */
 ls_status ls_cuda_ready(ls_cuda_kernel *const *list, int n);
 
+/* ---- queue.c */
+
+/* A call of a library that puts its work into a stream. When the queue captures, it is made in the first
+ * replay, which captures the stream. */
+typedef ls_status (*ls_cuda_call)(cu_stream s, const void *args);
+/* Puts it in; args are copied. The queue keeps what fails, for `wait`. */
+void ls_cuda_put(struct ls_queue *q, ls_cuda_call function, const void *args, size_t bytes);
+/* What failed before a task could be put in; ls_error_message says why. */
+void ls_cuda_refuse(struct ls_queue *q, ls_status s);
+
 /* ---- memory.c */
 size_t ls_cuda_memory(const ls_device *d);
 ls_status ls_cuda_room(void **out, const ls_device *d, size_t bytes);

@@ -12,6 +12,7 @@
 typedef struct search {
     const char *const *names;
     void *library;
+    const char *found; /* the name that it has */
     ls_str *places;
     ls_str broken; /* why files that are there could not be opened */
 } search;
@@ -20,6 +21,7 @@ static void in_folder(search *s, const char *folder)
 {
     for (const char *const *name = s->names; *name && !s->library; name++) {
         char *path = ls_path_join(folder, *name);
+        s->found = *name;
         if (path && ls_file_exists(path) && !(s->library = dlopen(path, RTLD_NOW | RTLD_LOCAL)))
             ls_str_printf(&s->broken, "; %s", dlerror());
         free(path);
@@ -44,8 +46,10 @@ static void add_place(search *s, const char *place)
 
 static void by_loader(search *s)
 {
-    for (const char *const *name = s->names; *name && !s->library; name++)
+    for (const char *const *name = s->names; *name && !s->library; name++) {
         s->library = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
+        s->found = *name;
+    }
     add_place(s, "the loader's folders");
 }
 
@@ -129,7 +133,7 @@ void *ls_cuda_library(const char *const *names, char **path, ls_str *places)
     ls_str_append(places, &s.broken);
     ls_str_release(&s.broken);
     if (s.library)
-        *path = path_of(s.library, names[0]);
+        *path = path_of(s.library, s.found);
     return s.library;
 }
 

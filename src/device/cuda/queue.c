@@ -1,9 +1,9 @@
 /* queue.c - a queue of the device cuda: a stream.
  *
- * Kernels, copies, fills and functions of the host go straight into the stream. While the queue captures they
- * are kept in a list: so all kernels of a program are known before the first one runs, and are compiled
- * together; then the list becomes a graph, which one call puts into the stream (LOCKSTEP_CUDA_GRAPHS=0: it is
- * put in task by task).
+ * Kernels, calls of libraries, copies, fills and functions of the host go straight into the stream. While the
+ * queue captures they are kept in a list: so all kernels of a program are known before the first one runs,
+ * and are compiled together; then the list becomes a graph, which one call puts into the stream
+ * (LOCKSTEP_CUDA_GRAPHS=0: it is put in task by task).
  *
  * What fails: a call of the driver, at once; a function of the host, in its turn, and then later ones are
  * skipped; a kernel, which the driver says at the next wait, without its name. Then the context is lost, and
@@ -27,13 +27,14 @@ typedef struct host_task {
     int64_t number;
 } host_task;
 
-typedef enum task_kind { KERNEL, COPY, FILL, HOST, RECORD, AWAIT } task_kind;
+typedef enum task_kind { KERNEL, CALL, COPY, FILL, HOST, RECORD, AWAIT } task_kind;
 typedef struct task {
     task_kind kind;
     int64_t number;
     ls_cuda_kernel *kernel;
     unsigned blocks;
-    void *args;
+    ls_cuda_call call;
+    void *args; /* of the kernel or the call */
     void *to;
     const void *from;
     size_t bytes;
@@ -126,11 +127,19 @@ static void launch(ls_queue *q, const task *t)
                t);
 }
 
+static void call(ls_queue *q, const task *t)
+{
+    const ls_status s = t->call(q->stream, t->args);
+    if (s != LS_OK)
+        fail(q, s, t->number, ls_error_message());
+}
+
 static void enter(ls_queue *q, const task *t)
 {
     const cu_driver *cu = q->cu;
     switch (t->kind) {
     case KERNEL: launch(q, t); break;
+    case CALL: call(q, t); break;
     case COPY:
         check(q, cu->copy((cu_address)(uintptr_t)t->to, (cu_address)(uintptr_t)t->from, t->bytes, q->stream),
               t->number, "a copy");
@@ -221,6 +230,13 @@ void ls_gpu_run(ls_queue *q, const ls_gpu_launch *l)
         put(q, (task){ .kind = KERNEL, .kernel = k, .blocks = (unsigned)l->blocks, .args = (void *)l->args },
             l->bytes);
 }
+
+void ls_cuda_put(ls_queue *q, ls_cuda_call function, const void *args, size_t bytes)
+{
+    put(q, (task){ .kind = CALL, .call = function, .args = (void *)args }, bytes);
+}
+
+void ls_cuda_refuse(ls_queue *q, ls_status s) { fail(q, s, q->number, ls_error_message()); }
 
 static void copy(ls_queue *q, void *to, const void *from, size_t bytes)
 {

@@ -2,7 +2,7 @@
  * with other sides. */
 #include "graph/tensor_attrs.h"
 #include "pictures.h"
-#include "tiles.h"
+#include "products.h"
 
 enum {
     PROCESSORS = 132, /* of an H100. A constant, so that a plan is the same everywhere. */
@@ -11,7 +11,7 @@ enum {
     PARTS_MOST = 32   /* nor more */
 };
 
-static void launch(ls_gpu_product *p)
+void ls_gpu_product_make(ls_gpu_product *p)
 {
     const matmul_args *k = &p->k;
     ls_gpu_product_run(p, ls_gpu_tile_for(p, k->m, k->n, p->batch * k->parts, ls_gpu_product_whole(p)));
@@ -30,11 +30,6 @@ static void launch_sum(const ls_kernel_args *a, const char *function, int64_t bl
                                            .bytes = bytes });
 }
 
-static ls_gpu_way way_of(const ls_kernel_args *a)
-{
-    return a->in[0].type.dtype == LS_F32 ? LS_GPU_FMA : LS_GPU_MMA;
-}
-
 /* Elements from row to row, where one stride leads over all rows. */
 static int64_t row_stride(const ls_tensor *t)
 {
@@ -45,12 +40,12 @@ static int64_t row_stride(const ls_tensor *t)
 }
 static int64_t columns(const ls_tensor *t) { return t->type.dims[t->type.ndim - 1]; }
 
-static ls_gpu_product product_of(const ls_kernel_args *a, ls_gpu_way way, int64_t m, int64_t n, int64_t k)
+static ls_gpu_product product_of(const ls_kernel_args *a, int64_t m, int64_t n, int64_t k)
 {
     return (ls_gpu_product){ .queue = a->queue,
                              .arch = a->arch,
                              .type = a->in[0].type.dtype,
-                             .way = way,
+                             .way = a->in[0].type.dtype == LS_F32 ? LS_GPU_FMA : LS_GPU_MMA,
                              .batch = 1,
                              .k = { .left = ls_gpu_at(a->in[0].data),
                                     .right = ls_gpu_at(a->in[1].data),
@@ -68,9 +63,9 @@ static bool given(const ls_kernel_args *a, int i) { return i < a->n_in && ls_gpu
 
 /* ---- linear and linear_dx */
 
-static void linear(const ls_kernel_args *a, ls_gpu_way way) /* x, w, bias?, residual? -> y, pre if act */
+ls_gpu_product ls_gpu_linear(const ls_kernel_args *a) /* x, w, bias?, residual? -> y, pre if act */
 {
-    ls_gpu_product j = product_of(a, way, ls_type_rows(&a->in[0].type), a->in[1].type.dims[0],
+    ls_gpu_product j = product_of(a, ls_type_rows(&a->in[0].type), a->in[1].type.dims[0],
                                   a->in[1].type.dims[1]);
     j.left_along_k = j.right_along_k = true;
     j.k.act = (i32)((const ls_linear_attrs *)a->attrs)->act;
@@ -84,12 +79,12 @@ static void linear(const ls_kernel_args *a, ls_gpu_way way) /* x, w, bias?, resi
         j.k.pre = ls_gpu_at(a->out[1].data);
         j.k.ld_pre = row_stride(&a->out[1]);
     }
-    launch(&j);
+    return j;
 }
 
-static void linear_dx(const ls_kernel_args *a, ls_gpu_way way) /* dy, w, pre?, addend? -> dx */
+ls_gpu_product ls_gpu_linear_dx(const ls_kernel_args *a) /* dy, w, pre?, addend? -> dx */
 {
-    ls_gpu_product j = product_of(a, way, ls_type_rows(&a->in[0].type), a->in[1].type.dims[1],
+    ls_gpu_product j = product_of(a, ls_type_rows(&a->in[0].type), a->in[1].type.dims[1],
                                   a->in[1].type.dims[0]);
     j.left_along_k = true;
     j.k.act = (i32)((const ls_linear_attrs *)a->attrs)->act;
@@ -101,15 +96,15 @@ static void linear_dx(const ls_kernel_args *a, ls_gpu_way way) /* dy, w, pre?, a
         j.k.residual = ls_gpu_at(a->in[3].data);
         j.k.ld_residual = row_stride(&a->in[3]);
     }
-    launch(&j);
+    return j;
 }
 
 /* ---- linear_dw: the sums go over rows, often many of them for few results, so depth is cut into parts */
 
 /* How depth is cut: a function of the shapes only. */
 typedef struct dw_plan {
-    int64_t rows, m, n, part, parts, sum_parts;
-    size_t parts_bytes, bytes; /* of workspace: the parts, and the column sums of rows behind them */
+    int64_t rows, m, n, part, parts;
+    size_t parts_bytes; /* of workspace: the parts; the column sums of rows are behind them */
 } dw_plan;
 
 static dw_plan plan_dw(const ls_kernel_args *a)
@@ -124,13 +119,12 @@ static dw_plan plan_dw(const ls_kernel_args *a)
     p.parts = p.part ? ls_gpu_blocks(p.rows, p.part) : 1;
     if (p.parts > 1)
         p.parts_bytes = ((size_t)(p.parts * p.m * p.n) * sizeof(float) + 255) / 256 * 256;
-    p.sum_parts = p.rows > SUMS_ROWS ? ls_gpu_blocks(p.rows, SUMS_ROWS) : 1;
-    p.bytes = p.parts_bytes;
-    if (((const ls_linear_dw_attrs *)a->attrs)->bias && p.sum_parts > 1)
-        p.bytes += (size_t)(p.sum_parts * p.m) * sizeof(float);
     return p;
 }
-static size_t workspace_dw(const ls_kernel_args *a) { return plan_dw(a).bytes; }
+static size_t workspace_dw(const ls_kernel_args *a)
+{
+    return plan_dw(a).parts_bytes + ls_gpu_linear_db_workspace(a);
+}
 
 static void sum_parts(const ls_kernel_args *a, gpu_address parts, const ls_tensor *y, int64_t n, int64_t rows,
                       int64_t columns)
@@ -144,40 +138,61 @@ static void sum_parts(const ls_kernel_args *a, gpu_address parts, const ls_tenso
     launch_sum(a, "matmul_sum", ls_gpu_blocks(rows * columns, SUMS_THREADS), &k, sizeof k);
 }
 
+ls_gpu_product ls_gpu_linear_dw(const ls_kernel_args *a)
+{
+    return product_of(a, columns(&a->in[0]), columns(&a->in[1]), ls_type_rows(&a->in[0].type));
+}
+
+size_t ls_gpu_linear_db_workspace(const ls_kernel_args *a)
+{
+    const int64_t rows = ls_type_rows(&a->in[0].type);
+    if (!((const ls_linear_dw_attrs *)a->attrs)->bias || rows <= SUMS_ROWS)
+        return 0;
+    return (size_t)(ls_gpu_blocks(rows, SUMS_ROWS) * columns(&a->in[0])) * sizeof(float);
+}
+
+void ls_gpu_linear_db(const ls_kernel_args *a, gpu_address sums)
+{
+    if (!((const ls_linear_dw_attrs *)a->attrs)->bias)
+        return;
+    const int64_t rows = ls_type_rows(&a->in[0].type), m = columns(&a->in[0]),
+                  parts = rows > SUMS_ROWS ? ls_gpu_blocks(rows, SUMS_ROWS) : 1;
+    const column_sum_args k = { .x = ls_gpu_at(a->in[0].data),
+                                .parts = sums,
+                                .y = ls_gpu_at(a->out[1].data),
+                                .rows = rows,
+                                .columns = m,
+                                .ld_x = row_stride(&a->in[0]) };
+    launch_sum(a, "column_sum", parts * ls_gpu_blocks(m, SUMS_COLUMNS), &k, sizeof k);
+    if (parts > 1)
+        sum_parts(a, sums, &a->out[1], parts, 1, m);
+}
+
 static void linear_dw(const ls_kernel_args *a, ls_gpu_way way) /* dy, x -> dw, db? */
 {
     const dw_plan p = plan_dw(a);
-    const gpu_address parts = ls_gpu_at(a->workspace), sums = parts + p.parts_bytes;
-    ls_gpu_product j = product_of(a, way, p.m, p.n, p.rows);
+    const gpu_address parts = ls_gpu_at(a->workspace);
+    ls_gpu_product j = ls_gpu_linear_dw(a);
+    j.way = way;
     if (p.parts > 1) {
         j.k.part = p.part;
         j.k.parts = p.parts;
         j.k.y = parts;
     }
-    launch(&j);
+    ls_gpu_product_make(&j);
     if (p.parts > 1)
         sum_parts(a, parts, &a->out[0], p.parts, p.m, p.n);
-    if (!((const ls_linear_dw_attrs *)a->attrs)->bias)
-        return;
-    const column_sum_args k = { .x = ls_gpu_at(a->in[0].data),
-                                .parts = sums,
-                                .y = ls_gpu_at(a->out[1].data),
-                                .rows = p.rows,
-                                .columns = p.m,
-                                .ld_x = row_stride(&a->in[0]) };
-    launch_sum(a, "column_sum", p.sum_parts * ls_gpu_blocks(p.m, SUMS_COLUMNS), &k, sizeof k);
-    if (p.sum_parts > 1)
-        sum_parts(a, sums, &a->out[1], p.sum_parts, 1, p.m);
+    ls_gpu_linear_db(a, parts + p.parts_bytes);
 }
 
 /* ---- batch_matmul */
 
-static void batch_matmul(const ls_kernel_args *a, ls_gpu_way way) /* a, b -> y */
+ls_gpu_product ls_gpu_batch_matmul(const ls_kernel_args *a) /* a, b -> y */
 {
     const ls_matmul_attrs *o = a->attrs;
     const ls_type *ta = &a->in[0].type, *tb = &a->in[1].type, *ty = &a->out[0].type;
     const int n = ty->ndim;
-    ls_gpu_product j = product_of(a, way, ty->dims[n - 2], ty->dims[n - 1],
+    ls_gpu_product j = product_of(a, ty->dims[n - 2], ty->dims[n - 1],
                                   ta->dims[o->transpose_a ? n - 2 : n - 1]);
     j.left_along_k = !o->transpose_a;
     j.right_along_k = o->transpose_b;
@@ -189,12 +204,12 @@ static void batch_matmul(const ls_kernel_args *a, ls_gpu_way way) /* a, b -> y *
     j.k.step_left = j.k.m * j.k.k;
     j.k.step_right = j.k.k * j.k.n;
     j.k.step_y = j.k.m * j.k.n;
-    launch(&j);
+    return j;
 }
 
 /* ---- rows */
 
-static const char *supports(const ls_kernel_args *a)
+const char *ls_gpu_product_supports(const ls_kernel_args *a)
 {
     for (int i = 0; i < a->n_in + a->n_out; i++) {
         const ls_tensor *t = i < a->n_in ? &a->in[i] : &a->out[i - a->n_in];
@@ -209,41 +224,54 @@ static const char *supports(const ls_kernel_args *a)
 }
 static const char *supports_tf32(const ls_kernel_args *a)
 {
-    const char *why = supports(a);
+    const char *why = ls_gpu_product_supports(a);
     return why ? why : a->in[0].type.dtype == LS_F32 ? NULL : "kernels: tf32 is for f32";
 }
 
-#define RUNS(op)                                                        \
-    static void run_##op(const ls_kernel_args *a) { op(a, way_of(a)); } \
-    static void run_##op##_tf32(const ls_kernel_args *a) { op(a, LS_GPU_TF32); }
+#define RUNS(op)                                         \
+    static void run_##op(const ls_kernel_args *a)        \
+    {                                                    \
+        ls_gpu_product p = ls_gpu_##op(a);               \
+        ls_gpu_product_make(&p);                         \
+    }                                                    \
+    static void run_##op##_tf32(const ls_kernel_args *a) \
+    {                                                    \
+        ls_gpu_product p = ls_gpu_##op(a);               \
+        p.way = LS_GPU_TF32;                             \
+        ls_gpu_product_make(&p);                         \
+    }
 RUNS(linear)
 RUNS(linear_dx)
-RUNS(linear_dw)
 RUNS(batch_matmul)
+static void run_linear_dw(const ls_kernel_args *a) { linear_dw(a, ls_gpu_linear_dw(a).way); }
+static void run_linear_dw_tf32(const ls_kernel_args *a) { linear_dw(a, LS_GPU_TF32); }
 
 /* Matrices may be row-strided. (The bias is a vector; batch_matmul has many matrices.) */
-#define ROWS(suffix, supports_it)                                                      \
-    { .op = "linear",                                                                  \
-      .run = run_linear##suffix,                                                       \
-      .supports = supports_it,                                                         \
-      .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(3),                        \
-      .rows_out = LS_OPERAND(0) | LS_OPERAND(1) },                                     \
-        { .op = "linear_dx",                                                           \
-          .run = run_linear_dx##suffix,                                                \
-          .supports = supports_it,                                                     \
-          .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(2) | LS_OPERAND(3),    \
-          .rows_out = LS_OPERAND(0) },                                                 \
-        { .op = "linear_dw",                                                           \
-          .run = run_linear_dw##suffix,                                                \
-          .workspace = workspace_dw,                                                   \
-          .supports = supports_it,                                                     \
-          .rows_in = LS_OPERAND(0) | LS_OPERAND(1),                                    \
-          .rows_out = LS_OPERAND(0) },                                                 \
-    {                                                                                  \
-        .op = "batch_matmul", .run = run_batch_matmul##suffix, .supports = supports_it \
+#define ROWS(suffix, by_it, supports_it)                                                            \
+    { .op = "linear",                                                                               \
+      .by = by_it,                                                                                  \
+      .run = run_linear##suffix,                                                                    \
+      .supports = supports_it,                                                                      \
+      .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(3),                                     \
+      .rows_out = LS_OPERAND(0) | LS_OPERAND(1) },                                                  \
+        { .op = "linear_dx",                                                                        \
+          .by = by_it,                                                                              \
+          .run = run_linear_dx##suffix,                                                             \
+          .supports = supports_it,                                                                  \
+          .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(2) | LS_OPERAND(3),                 \
+          .rows_out = LS_OPERAND(0) },                                                              \
+        { .op = "linear_dw",                                                                        \
+          .by = by_it,                                                                              \
+          .run = run_linear_dw##suffix,                                                             \
+          .workspace = workspace_dw,                                                                \
+          .supports = supports_it,                                                                  \
+          .rows_in = LS_OPERAND(0) | LS_OPERAND(1),                                                 \
+          .rows_out = LS_OPERAND(0) },                                                              \
+    {                                                                                               \
+        .op = "batch_matmul", .by = by_it, .run = run_batch_matmul##suffix, .supports = supports_it \
     }
 
-const ls_kernel ls_gpu_products[] = { ROWS(, supports), { 0 } };
+const ls_kernel ls_gpu_products[] = { ROWS(, NULL, ls_gpu_product_supports), { 0 } };
 
 static const char *conv_supports_tf32(const ls_kernel_args *a)
 {
@@ -251,16 +279,19 @@ static const char *conv_supports_tf32(const ls_kernel_args *a)
     return why ? why : supports_tf32(a);
 }
 const ls_kernel ls_gpu_products_tf32[] = {
-    ROWS(_tf32, supports_tf32),
+    ROWS(_tf32, "tf32", supports_tf32),
     { .op = "conv2d",
+      .by = "tf32",
       .run = ls_gpu_conv2d_tf32,
       .workspace = ls_gpu_conv2d_workspace,
       .supports = conv_supports_tf32 },
     { .op = "conv2d_dx",
+      .by = "tf32",
       .run = ls_gpu_conv2d_dx_tf32,
       .workspace = ls_gpu_conv2d_dx_workspace,
       .supports = conv_supports_tf32 },
     { .op = "conv2d_dw",
+      .by = "tf32",
       .run = ls_gpu_conv2d_dw_tf32,
       .workspace = ls_gpu_conv2d_dw_workspace,
       .supports = conv_supports_tf32 },

@@ -63,15 +63,23 @@ bool ls_gpu_product_whole(const ls_gpu_product *p)
            by_16(p, 0, k->step_right) && by_16(p, 0, p->right_along_k ? k->k : k->n);
 }
 
+/* What can be read or written in 16 bytes. */
+static u32 whole_of(const ls_gpu_product *p)
+{
+    const matmul_args *k = &p->k;
+    return (by_16(p, k->slope | k->pre, k->ld_slope | k->ld_pre) ? MATMUL_PRE : 0u) |
+           (by_16(p, k->residual, k->ld_residual) ? MATMUL_RESIDUAL : 0u) |
+           (by_16(p, k->bias, 0) ? MATMUL_BIAS : 0u) |
+           (by_16(p, k->y, k->ld_y) && by_16(p, 0, k->step_y) ? MATMUL_Y : 0u) |
+           (by_16(p, k->left, k->ld_left) ? MATMUL_LEFT : 0u);
+}
+
 void ls_gpu_product_run(ls_gpu_product *p, const ls_gpu_tile *t)
 {
     matmul_args *k = &p->k;
     k->tiles_m = ls_gpu_blocks(k->m, t->m);
     k->tiles_n = ls_gpu_blocks(k->n, t->n);
-    k->whole = (by_16(p, k->slope | k->pre, k->ld_slope | k->ld_pre) ? MATMUL_PRE : 0u) |
-               (by_16(p, k->residual, k->ld_residual) ? MATMUL_RESIDUAL : 0u) |
-               (by_16(p, k->bias, 0) ? MATMUL_BIAS : 0u) |
-               (by_16(p, k->y, k->ld_y) && by_16(p, 0, k->step_y) ? MATMUL_Y : 0u);
+    k->whole = whole_of(p);
     char before[400];
     snprintf(before, sizeof before,
              "#define ELEMENT %s\n#define MULTIPLY %d\n"
@@ -86,4 +94,19 @@ void ls_gpu_product_run(ls_gpu_product *p, const ls_gpu_tile *t)
                                            .blocks = k->tiles_m * k->tiles_n * p->batch * k->parts,
                                            .args = k,
                                            .bytes = sizeof *k });
+}
+
+void ls_gpu_product_finish(ls_gpu_product *p)
+{
+    matmul_args *k = &p->k;
+    k->whole = whole_of(p);
+    char before[40];
+    snprintf(before, sizeof before, "#define ELEMENT %s\n", ls_dtype_name(p->type));
+    ls_gpu_run(p->queue,
+               &(ls_gpu_launch){ .file = "matmul_finish.cu",
+                                 .function = "matmul_finish",
+                                 .before = before,
+                                 .blocks = ls_gpu_blocks(k->m * ls_gpu_blocks(k->n, 8), SUMS_THREADS),
+                                 .args = k,
+                                 .bytes = sizeof *k });
 }

@@ -37,3 +37,6 @@ bool ls_gpu_tile_fits(const ls_gpu_tile *t, const ls_gpu_product *p, bool whole)
 const ls_gpu_tile *ls_gpu_tile_for(const ls_gpu_product *p, int64_t m, int64_t n, int64_t results,
                                    bool whole);
 void ls_gpu_product_run(ls_gpu_product *p, const ls_gpu_tile *t);
+/* What follows a product of one matrix that was made elsewhere, with its bias, and lies at `left`
+ * (matmul_finish.cu). */
+void ls_gpu_product_finish(ls_gpu_product *p);

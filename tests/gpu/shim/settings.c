@@ -67,6 +67,8 @@ static bool word(const char *text, shim_settings *s)
     int major, minor;
     if (sscanf(text, "nvrtc=%d.%d", &major, &minor) == 2)
         return s->nvrtc = major * 10 + minor, true;
+    if (sscanf(text, "cublaslt=%d.%d", &major, &minor) == 2)
+        return s->cublaslt = major * 10000 + minor * 100, true;
     return false;
 }
 
@@ -78,6 +80,7 @@ shim_settings shim_read_settings(void)
                         .nvrtc = 130,
                         .clock = 1410000,
                         .memory_clock = 1215000,
+                        .cublaslt = 130000,
                         .memory = UINT64_C(16) << 30,
                         .delay = 20e-6 };
     const char *text = getenv("LOCKSTEP_SHIM");

@@ -1,6 +1,6 @@
-/* shim.h - what the files of the shims share: libcuda.so.1 and libnvrtc.so.13 for machines without a GPU.
- * These files are compiled without -fsanitize, in every build, and have a lock of their own, so that
- * ThreadSanitizer knows of no order among tasks but that of streams and events. */
+/* shim.h - what the files of the shims share: libcuda.so.1, libnvrtc.so.13 and libcublasLt.so.13 for machines
+ * without a GPU. These files are compiled without -fsanitize, in every build, and have a lock of their own,
+ * so that ThreadSanitizer knows of no order among tasks but that of streams and events. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 
 /* LOCKSTEP_SHIM, "seed=3,delay=200us,gpus=2", each part optional. README.md says what they mean. */
 typedef struct shim_settings {
-    int64_t gpus, driver, capability, nvrtc, launch, skip, clock, memory_clock, mode;
+    int64_t gpus, driver, capability, nvrtc, cublaslt, launch, skip, clock, memory_clock, mode;
     uint64_t seed, memory, taken;
     double delay;
     bool misaligned, leaks, builtins_missing;
@@ -80,6 +80,12 @@ shim_kind shim_find(uint64_t address, size_t *left);
 void shim_add_global(uint64_t at, size_t bytes, const void *owner);
 void shim_drop_globals(const void *owner);
 static inline void *shim_host(uint64_t address) { return (void *)(uintptr_t)(address & ~EMULATED_DEVICE); }
+
+/* What the shim's libcublasLt.so.13 calls of libcuda.so.1; each locks by itself. */
+EXPORT cu_result shim_library_enter(void); /* CU_SUCCESS: the calling thread may call the driver now */
+EXPORT bool shim_library_has(uint64_t at, size_t bytes); /* whether they are device memory */
+EXPORT cu_result shim_library_launch(cu_stream s, const emulated_kernel *k, long long blocks,
+                                     const void *args);
 
 struct cu_function_st {
     const emulated_kernel *kernel;

@@ -230,7 +230,35 @@ cu_result cuLaunchKernel(cu_function f, unsigned grid_x, unsigned grid_y, unsign
     return shim_leave(shim_put(s, t));
 }
 
-/* ---- shim_streams */
+/* ---- libraries */
+
+cu_result shim_library_enter(void)
+{
+    ENTER();
+    return shim_leave(CU_SUCCESS);
+}
+
+bool shim_library_has(uint64_t at, size_t bytes)
+{
+    size_t left;
+    shim_lock();
+    const shim_kind where = shim_find(at, &left);
+    shim_unlock();
+    return where == SHIM_DEVICE && left >= bytes;
+}
+
+cu_result shim_library_launch(cu_stream s, const emulated_kernel *k, long long blocks, const void *args)
+{
+    ENTER_STREAM(s);
+    task *t = shim_new_task(KERNEL, k->args);
+    t->kernel = k;
+    t->blocks = blocks;
+    t->faults = (int64_t)++shim.launches == shim.set.launch;
+    memcpy(t->args, args, k->args);
+    return shim_leave(shim_put(s, t));
+}
+
+/* ---- streams */
 
 cu_result cuStreamCreate(cu_stream *out, unsigned flags)
 {

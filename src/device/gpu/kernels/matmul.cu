@@ -2,9 +2,8 @@
  * what the host defines; WHOLE: rows of both sides can be fetched in 16 bytes; PARTS: depth is cut. */
 #define LEFT_ASYNC WHOLE
 #define RIGHT_ASYNC WHOLE
-#include "matmul.h"
-#include "matrix.h"
-#include "math.h"
+#define STORES_PRE 1
+#include "matmul_finish.h"
 
 typedef struct product_context {
     const matmul_args *a;
@@ -28,30 +27,13 @@ DEVICE void right_fetch(const product_context *c, const right_place *p, i64 k, c
     matrix_fetch(&c->right, RIGHT_ALONG_K, WHOLE, p, k, to);
 }
 
-DEVICE float act_of(int act, float x)
-{
-    return act == MATMUL_RELU ? relu_(x) : act == MATMUL_GELU ? gelu_(x) : gelu_tanh_(x);
-}
-/* For relu a selection, because dy may be infinite: 0 * inf is NaN. */
-DEVICE float act_grad(int act, float dy, float x)
-{
-    return act == MATMUL_RELU   ? (x > 0.0f ? dy : 0.0f)
-           : act == MATMUL_GELU ? dy * gelu_slope_(x)
-                                : dy * gelu_tanh_slope_(x);
-}
-DEVICE void round_8(float *v)
-{
-    for (int i = 0; i < 8; i++)
-        v[i] = ROUNDED(ELEMENT, v[i]);
-}
-
 DEVICE void finish(const product_context *c, i64 m, i64 n, const float *sums)
 {
     const matmul_args *a = c->a;
     if (m >= a->m || n >= a->n)
         return;
-    const i64 left = a->n - n;
 #if PARTS
+    const i64 left = a->n - n;
     float *to = AT(float, a->y) + (c->part * a->m + m) * a->n + n;
     if (left >= 8 && a->n % 4 == 0)
         floats_store(to, sums);
@@ -60,36 +42,7 @@ DEVICE void finish(const product_context *c, i64 m, i64 n, const float *sums)
             if (i < left)
                 to[i] = sums[i];
 #else
-    float v[8], other[8];
-    for (int i = 0; i < 8; i++)
-        v[i] = sums[i];
-    if (a->bias) {
-        eight_load(AT(const ELEMENT, a->bias) + n, left, (a->whole & MATMUL_BIAS) != 0, other);
-        for (int i = 0; i < 8; i++)
-            v[i] = v[i] + other[i];
-    }
-    if (a->slope) {
-        eight_load(AT(const ELEMENT, a->slope) + m * a->ld_slope + n, left, (a->whole & MATMUL_PRE) != 0,
-                   other);
-        round_8(v);
-        for (int i = 0; i < 8; i++)
-            v[i] = act_grad(a->act, v[i], other[i]);
-    }
-    if (a->pre) {
-        round_8(v);
-        eight_store(AT(ELEMENT, a->pre) + m * a->ld_pre + n, left, (a->whole & MATMUL_PRE) != 0, v);
-        for (int i = 0; i < 8; i++)
-            v[i] = act_of(a->act, v[i]);
-    }
-    if (a->residual) {
-        eight_load(AT(const ELEMENT, a->residual) + m * a->ld_residual + n, left,
-                   (a->whole & MATMUL_RESIDUAL) != 0, other);
-        round_8(v);
-        for (int i = 0; i < 8; i++)
-            v[i] = v[i] + other[i];
-    }
-    eight_store(AT(ELEMENT, a->y) + c->batch * a->step_y + m * a->ld_y + n, left, (a->whole & MATMUL_Y) != 0,
-                v);
+    finish_8(a, c->batch, m, n, sums);
 #endif
 }
 

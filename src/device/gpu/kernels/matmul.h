@@ -1,11 +1,11 @@
-/* matmul.h - arguments of matmul.cu and matmul_sums.cu. */
+/* matmul.h - arguments of matmul.cu, matmul_finish.cu and matmul_sums.cu. */
 #pragma once
 #include "types.h"
 
 /* Activations: as ls_act. */
 enum { MATMUL_NONE, MATMUL_RELU, MATMUL_GELU, MATMUL_GELU_TANH };
 /* Operands whose rows can be read or written in 16 bytes: base and row stride are multiples of them. */
-enum { MATMUL_PRE = 1, MATMUL_RESIDUAL = 2, MATMUL_Y = 4, MATMUL_BIAS = 8 };
+enum { MATMUL_PRE = 1, MATMUL_RESIDUAL = 2, MATMUL_Y = 4, MATMUL_BIAS = 8, MATMUL_LEFT = 16 };
 
 /* y = left * right for `batch` matrices. What follows is done in this order to each sum, where the operand
  * is there (0: it is not):
