@@ -146,6 +146,24 @@ if [ $model = t5 ]; then
     LOCKSTEP_CUDA_GRAPHS=0 same adafactor adafactor4 --workers 4 --set optimizer.type=adafactor
 fi
 
+# what a trained model says: texts, drawn and by a search of beams, and an evaluation
+case $model in
+qwen | t5)
+    for how in "--temperature 1" "--beams 3"; do
+        for device in cpu cuda; do
+            try 0 predict runs/cpu -q --set device=$device --prompt ab --tokens 6 $how
+            cp out $device.text
+        done
+        cmp cpu.text cuda.text || bad "$what: another text than on the CPU"
+    done
+    ;;
+esac
+for device in cpu cuda; do
+    try 0 eval runs/cpu -q --set device=$device
+    sed -n 's/.*loss \([0-9.]*\).*/\1/p' out >$device.eval
+done
+paste cpu.eval cuda.eval | awk '{ ok = NF == 2 && $1 / $2 > 0.9999 && $1 / $2 < 1.0001 } END { exit !ok }' || bad "$what: another loss than on the CPU: $(paste cpu.eval cuda.eval)"
+
 # Layers split over ranks add in another order. The number of data ranks beside them changes no bit.
 case $model in
 vit | qwen | t5)
