@@ -361,6 +361,7 @@ static void only_where_it_is_named(void **state)
     ls_device d;
     const ls_device_opts o = { LS_DEVICE_DEFAULTS };
     unsetenv("LOCKSTEP_DEVICE");
+    setenv("LOCKSTEP_CUDA_LIBRARIES", "/nowhere", 1); /* no GPU, whatever this machine has */
     ASSERT_OK(ls_device_open(&d, NULL, &o));
     assert_string_equal(d.ops->name, "cpu");
     setenv("LOCKSTEP_DEVICE", "", 1);

@@ -1,10 +1,14 @@
 /* cache.c - compiled kernels on disk, in one file for each, named after a hash of all that they were made
  * from. A file that is damaged counts as missing, and a folder that cannot be written is said once. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -113,4 +117,27 @@ void ls_cuda_cache_keep(const ls_cuda_code *code, ls_cuda_key key)
         warn_once("compiled kernels cannot be kept; each run compiles them again, which takes a minute",
                   path ? path : "", ls_error_message());
     free(path);
+}
+
+/* Closing the descriptor releases the lock; so does the end of the process. The wait goes on when the run is
+ * asked to stop, as compiling itself does: it ends within a minute, and then the ranks stop together. */
+int ls_cuda_cache_lock(void)
+{
+    char *folder = ls_cuda_cache_folder(), *path = folder ? ls_path_join(folder, "lock") : NULL;
+    const bool may = path && !ls_cache_is_frozen() && ls_make_parent(path) == LS_OK;
+    const int fd = may ? ls_sys_open(path, O_RDWR | O_CREAT) : -1;
+    free(path);
+    free(folder);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        ls_log_info("waiting for another process, which compiles kernels");
+        while (flock(fd, LOCK_EX) && errno == EINTR)
+            ;
+    }
+    return fd;
+}
+
+void ls_cuda_cache_unlock(int lock)
+{
+    if (lock >= 0)
+        close(lock);
 }

@@ -114,6 +114,10 @@ ls_status ls_cuda_key_of(ls_cuda_key *out, const ls_arch *arch, const char *text
 /* False: it is not there, or damaged, which is said once. */
 bool ls_cuda_cache_find(ls_cuda_code *out, ls_cuda_key key);
 void ls_cuda_cache_keep(const ls_cuda_code *code, ls_cuda_key key);
+/* Waits until no other process compiles for the cache: of several ranks one compiles, and the others read
+ * what it made. -1 where the folder cannot be written or locked: then each process compiles for itself. */
+int ls_cuda_cache_lock(void);
+void ls_cuda_cache_unlock(int lock);
 char *ls_cuda_cache_folder(void); /* malloc'ed; NULL: out of memory */
 
 /* ---- modules.c: kernels that are ready to be launched */

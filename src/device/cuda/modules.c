@@ -148,13 +148,19 @@ static void compile(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* What the cache has comes from there. */
-static ls_status prepare(job *j, const ls_arch *arch, int *missing)
+static ls_status prepare(job *j, const ls_arch *arch)
 {
     LS_TRY(ls_cuda_whole_text(&j->text, j->module->file, j->module->before));
-    LS_TRY(ls_cuda_key_of(&j->key, arch, j->text));
-    *missing += !ls_cuda_cache_find(&j->code, j->key);
-    return LS_OK;
+    return ls_cuda_key_of(&j->key, arch, j->text);
+}
+
+/* Takes from the cache what it has; how many are missing. */
+static int find(job *jobs, int n)
+{
+    int missing = 0;
+    for (int i = 0; i < n; i++)
+        missing += !jobs[i].code.cubin && !ls_cuda_cache_find(&jobs[i].code, jobs[i].key);
+    return missing;
 }
 
 static ls_status load(const cu_driver *cu, const job *j)
@@ -175,11 +181,9 @@ static ls_status finish(const cu_driver *cu, job *jobs, int n)
     return LS_OK;
 }
 
-static ls_status load_modules(const cu_driver *cu, const ls_arch *arch, job *jobs, int n)
+static void compile_missing(const ls_arch *arch, job *jobs, int n)
 {
-    int missing = 0;
-    for (int i = 0; i < n; i++)
-        LS_TRY(prepare(&jobs[i], arch, &missing));
+    const int lock = ls_cuda_cache_lock(), missing = find(jobs, n); /* what nobody else has made meanwhile */
     if (missing) {
         char *folder = ls_cuda_cache_folder();
         ls_log_info("compiling %d file%s of kernels for %s (once; kept in %s)", missing,
@@ -187,6 +191,15 @@ static ls_status load_modules(const cu_driver *cu, const ls_arch *arch, job *job
         free(folder);
         ls_parallel_for(ls_cpu_count(), n, compile, &(work){ arch, jobs });
     }
+    ls_cuda_cache_unlock(lock);
+}
+
+static ls_status load_modules(const cu_driver *cu, const ls_arch *arch, job *jobs, int n)
+{
+    for (int i = 0; i < n; i++)
+        LS_TRY(prepare(&jobs[i], arch));
+    if (find(jobs, n))
+        compile_missing(arch, jobs, n);
     return finish(cu, jobs, n);
 }
 

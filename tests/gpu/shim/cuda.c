@@ -250,6 +250,12 @@ cu_result cuCtxSetCurrent(cu_context c)
     return shim_leave(c && !c->retained ? CU_INVALID_CONTEXT : CU_SUCCESS);
 }
 
+static __attribute__((destructor)) void say_launches(void)
+{
+    if (shim.ready && shim.set.said_launches && shim.process == getpid())
+        fprintf(stderr, "shim: %llu launches\n", (unsigned long long)shim.launches);
+}
+
 /* LOCKSTEP_SHIM=leaks: what is still there at the end fails the process. */
 static __attribute__((destructor)) void say_leaks(void)
 {

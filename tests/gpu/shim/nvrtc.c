@@ -233,6 +233,8 @@ nvrtc_result nvrtcCompileProgram(nvrtc_program p, int n, const char *const *opti
         p->log_bytes = strlen(p->log);
         return NVRTC_BUILTIN_FAILURE;
     }
+    if (shim_read_settings().compilations)
+        fprintf(stderr, "shim: compiles %s\n", p->name);
     snprintf(folder, sizeof folder, "%s/lockstep-kernels-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(folder)) {
         fprintf(stderr, "shim: nvrtcCompileProgram: no folder %s\n", folder);

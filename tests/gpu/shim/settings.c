@@ -50,6 +50,10 @@ static bool word(const char *text, shim_settings *s)
         return s->misaligned = true;
     if (!strcmp(text, "leaks"))
         return s->leaks = true;
+    if (!strcmp(text, "launches"))
+        return s->said_launches = true;
+    if (!strcmp(text, "compilations"))
+        return s->compilations = true;
     if (!strcmp(text, "builtins=missing"))
         return s->builtins_missing = true;
     const char *value = strchr(text, '=');

@@ -18,7 +18,7 @@ typedef struct shim_settings {
     int64_t gpus, driver, capability, nvrtc, cublaslt, launch, skip, clock, memory_clock, mode;
     uint64_t seed, memory, taken;
     double delay;
-    bool misaligned, leaks, builtins_missing;
+    bool misaligned, leaks, builtins_missing, compilations, said_launches;
 } shim_settings;
 /* Read anew at each call. Ends the process if a part is not understood. */
 shim_settings shim_read_settings(void);
