@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Device cuda beside PyTorch on the same card, in one go: kernels, the training steps of the four tutorials,
-and what the card gives to a copy and to a product. tools/gpu_check.sh runs it; it needs no network.
+and what the card gives to a copy and to a product. tools/gpu_check.sh runs it; it needs no network, and of
+Python's packages only PyTorch.
 
-    python bench/gpu.py --carried .gpu [--seconds 300] [--only WORD ...] [--json FILE]
+    python bench/gpu.py --carried FOLDER [--seconds 300] [--only WORD ...] [--out FOLDER] [--smoke]
 
---carried: what `make gpu-carry` made. Each row is printed when it is measured, ours and PyTorch's eager,
-compiled (torch.compile) and overhead (torch.compile with mode="reduce-overhead"), in milliseconds. When the
-time is up the rest is left out. Data are random, or text in bytes; no step's time depends on them."""
+--carried: what the archive of `make gpu-carry` has. Each row is Lockstep's and PyTorch's, eager, compiled
+(torch.compile) and overhead (torch.compile with mode="reduce-overhead"), measured one after the other; it is
+printed at once and goes into bench.json and bench.md of --out. A later call goes on with the rows that are
+not complete there. Exit status: 0; 1: something failed; 124: rows are left for which there was no time.
+--smoke: the whole of it on the CPU, at sizes that say nothing about speed, and without ratios."""
 
 import argparse
 import json
@@ -17,271 +20,261 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from rows import PAIRS, TEXT  # noqa: E402
+import torch
 
+from gpu_kernels import measure_kernels
+
+HERE = os.path.dirname(os.path.abspath(__file__))
 MODES = ("eager", "compiled", "overhead")
-# name: batch, the recipe with its settings, and whether PyTorch may use tf32
-STEPS = {
-    "vit f32": ("vit", 128, ["vit-fashion-mnist"], False),
-    "vit tf32": ("vit", 128, ["vit-fashion-mnist", "kernels=tf32"], True),
-    "resnet18 f32": ("resnet18", 128, ["resnet18-mnist"], False),
-    "resnet18 tf32": ("resnet18", 128, ["resnet18-mnist", "kernels=tf32"], True),
-    "qwen 1 x 512 bf16": ("qwen2.5-0.5b", 1, [TEXT, "data.seq_length=512"], False),
-    "t5 4 x (512, 150) bf16": ("t5-base", 4, [PAIRS], False),
-    "qwen 8 x 1024 bf16": ("qwen2.5-0.5b", 8, [TEXT, "data.seq_length=1024"], False),
+VIT = {"layers": 10, "heads": 2, "hidden_size": 128, "mlp_size": 128}
+QWEN = {
+    "vocab_size": 151936,
+    "layers": 24,
+    "heads": 14,
+    "kv_heads": 2,
+    "hidden_size": 896,
+    "mlp_size": 4864,
 }
+T5 = {"vocab_size": 32128, "layers": 12, "heads": 12, "hidden_size": 768, "mlp_size": 3072}
+T5_TOKENS = {"source_length": 512, "target_length": 150}
+# The most useful first. name: model, its sizes, batch, whether products of f32 may round to tf32
+STEPS = {
+    "vit f32, 128 images": ("vit", VIT, 128, False),
+    "qwen2.5-0.5b bf16, 1 x 512": ("qwen2", {**QWEN, "tokens": 512}, 1, False),
+    "resnet18 f32, 128 images": ("resnet18", {}, 128, False),
+    "t5-base bf16, 4 x (512, 150)": ("t5", {**T5, **T5_TOKENS}, 4, False),
+    "qwen2.5-0.5b bf16, 8 x 1024": ("qwen2", {**QWEN, "tokens": 1024}, 8, False),
+    "vit tf32, 128 images": ("vit", VIT, 128, True),
+    "resnet18 tf32, 128 images": ("resnet18", {}, 128, True),
+}
+TINY = {"vocab_size": 300, "layers": 1, "heads": 2, "hidden_size": 32, "mlp_size": 48}
+SMOKE = {
+    "vit f32": ("vit", {"layers": 1, "heads": 2, "hidden_size": 16, "mlp_size": 16}, 2, False),
+    "qwen2 bf16": ("qwen2", {**TINY, "kv_heads": 1, "tokens": 16}, 1, False),
+    "resnet18 f32": ("resnet18", {}, 2, False),
+    "t5 bf16": ("t5", {**TINY, "source_length": 16, "target_length": 6}, 2, False),
+}
+PEAK = 989e12  # FLOP/s of products of bf16 that an H100 or H200 has by its data sheet
 
 
 class Report:
+    """Rows: name to {"kind", "ms": {who: milliseconds}, "complete", ...}"""
+
     def __init__(self, options):
-        self.rows, self.options, self.end = {}, options, time.monotonic() + options.seconds
+        self.options, self.end = options, time.monotonic() + options.seconds
+        self.rows, self.failed, self.skipped = {}, 0, 0
+        self.json = os.path.join(options.out, "bench.json")
+        self.card = "no GPU" if options.smoke else torch.cuda.get_device_name(0)
+        if os.path.exists(self.json):
+            with open(self.json, encoding="utf-8") as f:
+                self.rows = json.load(f)
 
     def left(self):
         return self.end - time.monotonic()
 
-    def wanted(self, name):
-        return not self.options.only or any(word in name for word in self.options.only)
+    def begin(self, name, kind):
+        """The row, empty; None: it is complete, not asked for, or there is no time."""
+        if self.options.only and not any(word in name for word in self.options.only):
+            return None
+        if self.rows.get(name, {}).get("complete"):
+            return None
+        if self.left() < 10:
+            self.skipped += 1
+            return None
+        self.rows[name] = {"kind": kind, "ms": {}, "card": self.card, "torch": torch.__version__}
+        return self.rows[name]
 
     def add(self, name, who, milliseconds, note=""):
-        self.rows.setdefault(name, {})[who] = milliseconds
-        print(f"{name:28} {who:9} {milliseconds:10.4f} ms  {note}", flush=True)
-        if self.options.json:
-            with open(self.options.json, "w", encoding="utf-8") as f:
-                json.dump(self.rows, f, indent=1)
+        self.rows[name]["ms"][who] = milliseconds
+        print(f"{name:30} {who:9} {milliseconds:10.4f} ms  {note}", flush=True)
+
+    def fail(self, name, who, why):
+        self.failed += 1
+        self.rows[name].setdefault("failed", {})[who] = why.strip()[-300:]
+        print(f"{name:30} {who:9} failed: {why.strip()[-300:]}", flush=True)
+
+    def done(self, name, complete=True):
+        self.rows[name]["complete"] = complete and "failed" not in self.rows[name]
+        with open(self.json, "w", encoding="utf-8") as f:
+            json.dump(self.rows, f, indent=1)
+        with open(os.path.join(self.options.out, "bench.md"), "w", encoding="utf-8") as f:
+            f.write(table(self.rows, self.options.smoke))
 
 
-# ---- kernels
+# ---- the table
 
 
-def milliseconds(work, rounds=20):
-    import torch
-
-    times = []
-    for r in range(rounds + 2):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        work()
-        end.record()
-        end.synchronize()
-        if r > 1:
-            times.append(begin.elapsed_time(end))
-    return statistics.median(times)
-
-
-def kernels():
-    """The cases of bench/gpu.c: name, what PyTorch does."""
-    import torch
-    import torch.nn.functional as F
-
-    bf16, f32 = torch.bfloat16, torch.float32
-    full = lambda dtype, *shape: torch.full(shape, 0.0115, dtype=dtype, device="cuda")  # noqa: E731
-
-    def copy():
-        a, b = full(f32, 1 << 28), full(f32, 1 << 28)
-        return lambda: b.copy_(a)
-
-    def product(dtype, m, k, n, tf32=False):
-        def make():
-            torch.set_float32_matmul_precision("high" if tf32 else "highest")
-            x, w = full(dtype, m, k), full(dtype, n, k)
-            return lambda: F.linear(x, w)
-
-        return make
-
-    def attention(gradient):
-        def make():
-            q, k, v = (torch.randn(8, h, 1024, 64, dtype=bf16, device="cuda") for h in (14, 14, 14))
-            if not gradient:
-                return lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            for x in (q, k, v):
-                x.requires_grad_()
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-            dy = torch.ones_like(y)
-            return lambda: torch.autograd.grad(y, (q, k, v), dy, retain_graph=True)
-
-        return make
-
-    def layer_norm():
-        x, w, b = full(f32, 8192, 768), full(f32, 768), full(f32, 768)
-        return lambda: F.layer_norm(x, (768,), w, b)
-
-    def rms_norm():
-        x, w = full(bf16, 8192, 896), full(bf16, 896)
-        return lambda: F.rms_norm(x, (896,), w)
-
-    def softmax():
-        x = full(f32, 8192, 1024)
-        return lambda: F.softmax(x, -1)
-
-    def adam():
-        p = full(f32, 64 << 20).requires_grad_()
-        p.grad = full(f32, 64 << 20)
-        optimizer = torch.optim.AdamW([p], lr=1e-5, fused=True)
-        return optimizer.step
-
-    return {
-        "copy": copy,
-        "product bf16": product(bf16, 4096, 4096, 4096),
-        "product f32": product(f32, 4096, 4096, 4096),
-        "product tf32": product(f32, 4096, 4096, 4096, True),
-        "mlp bf16": product(bf16, 8192, 896, 4864),
-        "attention bf16": attention(False),
-        "attention gradient bf16": attention(True),
-        "layer norm f32": layer_norm,
-        "rms norm bf16": rms_norm,
-        "softmax f32": softmax,
-        "adam f32": adam,
-    }
+def goal_of(name, row, copy):
+    """What is reached, and the goal of it. Times: PyTorch's by ours, so 1 is as fast."""
+    ms = row["ms"]
+    ours = ms.get("ours")
+    if not ours:
+        return []
+    if row["kind"] == "kernel":
+        if name.startswith(("product", "attention")):
+            share = 0.6 if name.startswith("product") else 0.7
+            return [("of PyTorch's speed", ms["eager"] / ours, share)] if "eager" in ms else []
+        return [("of the copy's rate", row["gb_per_s"] / copy, 0.8)] if copy and name != "copy" else []
+    found = [("of torch.compile's speed", ms["compiled"] / ours, 1)] if "compiled" in ms else []
+    if name.startswith("vit") and "overhead" in ms:
+        found.append(("of reduce-overhead's speed", ms["overhead"] / ours, 1))
+    if name.endswith("8 x 1024"):
+        found.append(("of the card's peak", row["flops"] / (1e-3 * ours) / PEAK, 0.45))
+    return found
 
 
-def measure_kernels(report):
-    program = os.path.join(report.options.carried, "bench_gpu")
-    lines = subprocess.run([program], stdout=subprocess.PIPE, text=True, timeout=max(report.left(), 1), check=False)
-    for line in lines.stdout.splitlines():
-        row = json.loads(line)
-        note = f"{row['gb_per_s']:8.0f} GB/s {row['tflops']:8.1f} TFLOP/s"
-        report.add(row["name"], "ours", row["ms"], note)
-    import torch
+def goals(rows):
+    """(name, what, reached, goal)"""
+    copy = rows.get("copy", {}).get("gb_per_s")
+    return [(name, *goal) for name, row in rows.items() for goal in goal_of(name, row, copy)]
 
-    for name, make in kernels().items():
-        if report.wanted(name) and report.left() > 5:
-            report.add(name, "eager", milliseconds(make()))
-            torch.cuda.empty_cache()
+
+def table(rows, smoke):
+    lines = (
+        ["Run on the CPU, at sizes that say nothing about speed: no figures of a GPU.", ""] if smoke else []
+    )
+    lines += [
+        "| what | Lockstep | eager | torch.compile | reduce-overhead | card |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        cells = (f"{row['ms'][w]:.3f} ms" if w in row["ms"] else "-" for w in ("ours", *MODES))
+        rate = f", {row['gb_per_s']:.0f} GB/s, {row['tflops']:.0f} TFLOP/s" if "gb_per_s" in row else ""
+        lines.append(f"| {name}{'' if smoke else rate} | {' | '.join(cells)} | {row['card']} |")
+    if not smoke:
+        lines += ["", "| what | reached | goal | |", "|---|---|---|---|"]
+        for name, what, reached, goal in goals(rows):
+            word = "met" if reached >= goal else "**missed**"
+            lines.append(f"| {name} | {100 * reached:.0f} % {what} | {100 * goal:.0f} % | {word} |")
+    return "\n".join(lines) + "\n"
 
 
 # ---- training steps
 
 
-def ours(report, name, words, batch):
+def recipe_of(folder, model, sizes, text):
+    """The settings of a recipe for a model of these sizes; what only a batch has is under `data`."""
+    if model in ("vit", "resnet18"):
+        name = {"vit": "vit-fashion-mnist", "resnet18": "resnet18-mnist"}[model]
+        return name, [f"model.{key}={value}" for key, value in sizes.items()]
+    with open(text, encoding="utf-8") as f:
+        lines = sorted((line.strip() for line in f), key=len)[-100:]
+    size = {k: v for k, v in sizes.items() if k not in ("tokens", *T5_TOKENS)}
+    if model == "qwen2":
+        size.update(norm_eps=1e-6, rope_theta=1e6)
+        file, data = "text.txt", {"type": "text", "documents": "file", "seq_length": sizes["tokens"]}
+        body = "\n".join(lines * 8)
+    else:
+        file, data = "pairs.jsonl", {"type": "pairs", **{k: sizes[k] for k in T5_TOKENS}}
+        body = "\n".join(json.dumps({"source": line, "target": line[:600]}) for line in lines * 8)
+    with open(os.path.join(folder, file), "w", encoding="utf-8") as f:
+        f.write(body)
+    data.update(
+        tokenizer="bytes", train_text=os.path.join(folder, file), eval_text=os.path.join(folder, file)
+    )
+    recipe = {"model": {"type": model, "tied": True, **size}, "data": data, "precision": {"param": "bf16"}}
+    recipe["optimizer"] = {"type": "adamw", "lr": 1e-5}
+    path = os.path.join(folder, "recipe.yaml")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(recipe, f)  # (JSON is YAML)
+    return path, []
+
+
+def lockstep(report, words):
+    path = report.options.libraries
+    env = {**os.environ, **({"LD_LIBRARY_PATH": path} if path is not None else {})}
+    command = [os.path.join(report.options.carried, "lockstep"), *words]
+    done = subprocess.run(
+        command, capture_output=True, text=True, env=env, timeout=max(report.left(), 1), check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"lockstep {words[0]}: {done.stderr}")
+    return done.stdout
+
+
+def ours(report, name, row):
     """The median of a run's later steps. Its first steps compile kernels."""
-    recipe, *sets = words
+    model, sizes, batch, tf32 = report.steps[name]
+    smoke = report.options.smoke
     with tempfile.TemporaryDirectory() as folder:
         text = os.path.join(report.options.carried, "data", "wikitext-2", "valid.txt")
-        if "\n" in recipe:
-            with open(text, encoding="utf-8") as f:
-                lines = [line.strip() for line in f if len(line) > 700]
-            with open(os.path.join(folder, "text.txt"), "w", encoding="utf-8") as f:
-                f.write("\n".join(lines * 8))
-            with open(os.path.join(folder, "pairs.jsonl"), "w", encoding="utf-8") as f:
-                for line in lines * 8:
-                    print(json.dumps({"source": line, "target": line[:600]}), file=f)
-            path = os.path.join(folder, "recipe.yaml")
-            with open(path, "w", encoding="utf-8") as f:
-                f.write(recipe.format(folder=folder, dtype="bf16", threads=8))
-            recipe, steps = path, 30
-        else:
-            steps = 300
-        sets += [
-            "device=cuda",
-            "workers=1",
-            f"train.steps={steps}",
-            f"train.global_batch={batch}",
-            f"run.storage={folder}/runs",
-            "run.name=bench",
-            "eval.every_epochs=-1",
-            "checkpoint.every_epochs=-1",
-        ]
-        command = [os.path.join(report.options.carried, "lockstep"), "train", recipe, "--no-progress"]
-        done = subprocess.run(
-            command + [w for s in sets for w in ("--set", s)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=max(report.left(), 1),
-            check=False,
-        )
-        if done.returncode:
-            print(f"{name:28} ours      failed: {done.stderr.strip()[-300:]}", flush=True)
-            return
+        recipe, sets = recipe_of(folder, model, sizes, text)
+        steps = 4 if smoke else 300 if model in ("vit", "resnet18") else 30
+        sets += [f"train.steps={steps}", f"train.global_batch={batch}", f"run.storage={folder}/runs"]
+        sets += ["workers=1", "run.name=bench", "eval.every_epochs=-1", "checkpoint.every_epochs=-1"]
+        sets += ["device=cpu" if smoke else "device=cuda", "parallel.mesh={dp: auto}"]
+        sets += ["kernels=tf32"] if tf32 else []
+        words = [word for s in sets for word in ("--set", s)]
+        plan = json.loads(lockstep(report, ["plan", recipe, "--json", *words]))
+        row["parameters"], row["flops"] = plan["parameters"], plan["rank"]["flops"]
+        lockstep(report, ["train", recipe, "--no-progress", *words])
         with open(os.path.join(folder, "runs", "bench", "metrics.jsonl"), encoding="utf-8") as f:
-            seconds = [row["seconds"] for row in map(json.loads, f) if row["kind"] == "step"]
-        report.add(name, "ours", 1e3 * statistics.median(seconds[len(seconds) // 2 :]))
+            seconds = [r["seconds"] for r in map(json.loads, f) if r["kind"] == "step"]
+    report.add(name, "ours", 1e3 * statistics.median(seconds[len(seconds) // 2 :]))
 
 
-def theirs(model, batch, mode, tf32, length):
-    """In a process of its own: prints the median in milliseconds."""
-    import torch
-
-    import peer
-
-    peer.TOKENS = length
-    torch.set_default_device("cuda")
-    torch.set_float32_matmul_precision("high" if tf32 else "highest")
-    torch.backends.cudnn.allow_tf32 = tf32
-    torch.backends.cudnn.benchmark = True
-    options = argparse.Namespace(model=model, batch=batch, size=28)
-    picture = model in peer.PICTURES
-    net, loss_of, optimizer_class = peer.pictures(options, ["eager"]) if picture else peer.language(options)
-    net = net.to("cuda") if picture else net.to("cuda", torch.bfloat16)
-    optimizer = optimizer_class(net.parameters(), lr=1e-5, fused=True)
-    if mode != "eager":
-        net = torch.compile(net, mode="reduce-overhead" if mode == "overhead" else None)
-
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        loss = loss_of(net)
-        loss.backward()
-        optimizer.step()
-        return loss.item()
-
-    for _ in range(8):
-        step()
-    times = []
-    for _ in range(30):
-        begin = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - begin)
-    print(1e3 * statistics.median(times))
+def theirs(report, name, row, mode):
+    model, sizes, batch, tf32 = report.steps[name]
+    smoke = report.options.smoke
+    options = {"model": model, "sizes": sizes, "batch": batch, "mode": mode, "tf32": tf32}
+    options.update(bf16=model in ("qwen2", "t5"), device="cpu" if smoke else "cuda")
+    options.update(warm=1 if smoke else 8, steps=2 if smoke else 30)
+    command = [sys.executable, os.path.join(HERE, "gpu_peer.py"), json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=max(report.left(), 1), check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    answer = json.loads(done.stdout.splitlines()[-1])
+    if answer["parameters"] != row.get("parameters", answer["parameters"]):
+        raise RuntimeError(f"{answer['parameters']} parameters; Lockstep's model has {row['parameters']}")
+    report.add(name, mode, answer["ms"])
 
 
 def measure_steps(report):
-    for name, (model, batch, words, tf32) in STEPS.items():
-        if not report.wanted(name):
+    for name in report.steps:
+        row = report.begin(name, "step")
+        if row is None:
             continue
-        if report.left() < 15:
-            print(f"{name:28} no time left", flush=True)
-            continue
-        try:
-            ours(report, name, words, batch)
-        except subprocess.TimeoutExpired:
-            print(f"{name:28} ours      too long", flush=True)
-        length = "1024" if "1024" in name else "512"
-        for mode in MODES:
-            if report.left() < 15:
+        complete = True
+        for who in ("ours", *MODES):
+            if report.left() < 5:
+                complete = False
                 break
-            command = [sys.executable, __file__, "--peer", model, str(batch), mode, str(int(tf32)), length]
             try:
-                done = subprocess.run(
-                    command, capture_output=True, text=True, timeout=report.left(), check=True
-                )
-                report.add(name, mode, float(done.stdout.split()[-1]))
+                if who == "ours":
+                    ours(report, name, row)
+                else:
+                    theirs(report, name, row, who)
             except subprocess.TimeoutExpired:
-                print(f"{name:28} {mode:9} too long", flush=True)
-            except subprocess.CalledProcessError as error:
-                print(f"{name:28} {mode:9} failed: {error.stderr.strip()[-200:]}", flush=True)
+                complete = False
+            except Exception as error:  # one that fails does not stop the others
+                report.fail(name, who, f"{type(error).__name__}: {error}")
+        report.skipped += not complete
+        report.done(name, complete)
 
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--carried", default=".gpu")
+    parser.add_argument("--carried", required=True)
+    parser.add_argument("--libraries", help="LD_LIBRARY_PATH of Lockstep's programs (default: this one's)")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--only", nargs="*")
-    parser.add_argument("--json")
-    parser.add_argument("--peer", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--out", default=".")
+    parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args()
-    if options.peer:
-        model, batch, mode, tf32, length = options.peer
-        theirs(model, int(batch), mode, tf32 == "1", int(length))
-        return
     report = Report(options)
+    report.steps = SMOKE if options.smoke else STEPS
     measure_kernels(report)
     measure_steps(report)
-    both = [n for n, row in report.rows.items() if "ours" in row and len(row) > 1]
-    behind = [n for n in both if report.rows[n]["ours"] > min(v for w, v in report.rows[n].items() if w != "ours")]
-    print(f"{len(both)} rows beside PyTorch, behind in {len(behind)}: {', '.join(behind) or 'none'}")
+    print(table(report.rows, options.smoke))
+    found = [] if options.smoke else goals(report.rows)
+    met = sum(reached >= goal for _, _, reached, goal in found)
+    print(
+        f"{len(report.rows)} rows, {report.failed} failures, {report.skipped} without time; "
+        + ("on the CPU: no figures of a GPU" if options.smoke else f"{met} of {len(found)} goals met")
+    )
+    sys.exit(1 if report.failed else 124 if report.skipped else 0)
 
 
 if __name__ == "__main__":

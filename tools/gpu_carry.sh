@@ -1,20 +1,26 @@
 #!/bin/bash
-# gpu_carry.sh BUILD [OUT] - `make gpu-carry`: puts into OUT (.gpu) what tools/gpu_check.sh needs on a machine with a GPU that has no network and no compiler:
-# programs that need libc and libm alone, parts of the data sets of LOCKSTEP_DATA, and what the CPU and the emulator of GPUs computed here.
-# small=1: for a test, in seconds.
+# gpu_carry.sh BUILD [OUT] - `make gpu-carry`: writes OUT/carried.tar.gz (.gpu/carried.tar.gz), which has what tools/gpu_check.sh needs on a machine with a
+# GPU that has no network and no compiler: programs that need libc and libm alone, NVRTC, parts of the data sets of LOCKSTEP_DATA, and what the CPU and the
+# emulator of GPUs computed here.
+# nvrtc=FOLDER: NVRTC's two libraries lie there; else pip downloads them, in the oldest version with code for Hopper that was tried: it is a quarter of the
+# newest one, and its code runs with drivers for CUDA 12, too. small=1: for a test, in seconds, without NVRTC unless `nvrtc` names it.
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd)
 . "$top/tools/gpu_recipes.sh"
 build=$(cd "$1" && pwd) || exit 1
-out=${2:-$top/.gpu}
-most_mib=${most_mib:-48} # of the 64 that may travel with the working tree
+there=${2:-$top/.gpu}
+most_mib=${most_mib:-48}   # of the 64 that may travel with the working tree
+oldest_glibc=2.35          # of Ubuntu 22.04
+nvrtc_package=nvidia-cuda-nvrtc-cu12==12.6.85
+nvrtc=${nvrtc:+$(cd "$nvrtc" && pwd)}
 data=${LOCKSTEP_DATA:-}
 
 fail() { echo "gpu_carry.sh: $*" >&2; exit 1; }
-rm -rf "$out" && mkdir -p "$out/lib" "$out/data" "$out/goldens" "$out/texts" || exit 1
-out=$(cd "$out" && pwd)
+mkdir -p "$there" && there=$(cd "$there" && pwd) || exit 1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
+out=$work/carried
+mkdir -p "$out/lib" "$out/nvrtc" "$out/data" "$out/goldens" "$out/texts" || exit 1
 
 # ---- programs
 
@@ -49,6 +55,24 @@ program() {
     [ -z "$file" ] || echo "gpu_carry.sh: ${1##*/} still needs $file" >&2
 }
 for target in lockstep tests/gpu_test_ops tests/gpu_compile_all bench/bench_gpu; do program $target; done
+glibc=$(objdump -T "$out/lockstep" "$out/gpu_test_ops" "$out/gpu_compile_all" "$out/bench_gpu" | sed -n 's/.*[( ]GLIBC_\([0-9.]*\).*/\1/p' | sort -uV | tail -n 1)
+[ "$(printf '%s\n' "$glibc" $oldest_glibc | sort -V | tail -n 1)" = $oldest_glibc ] ||
+    echo "gpu_carry.sh: the programs need glibc $glibc; a machine with $oldest_glibc (Ubuntu 22.04) cannot run them: build on an older system" >&2
+
+# ---- NVIDIA's compiler
+
+if [ -z "$nvrtc" ] && [ "${small-0}" != 1 ]; then
+    if python3 -m pip download -q --no-deps --disable-pip-version-check -d "$work" "$nvrtc_package" >"$work/log" 2>&1 && python3 -m zipfile -e "$work"/nvidia_cuda_nvrtc*.whl "$work/wheel"; then
+        nvrtc=$work/wheel/nvidia/cuda_nvrtc/lib
+    else
+        echo "gpu_carry.sh: no NVRTC is carried, so the machine with the GPU must have it: pip download $nvrtc_package: $(grep -i error "$work/log" | tail -n 1)" >&2
+    fi
+fi
+for file in ${nvrtc:+"$nvrtc"/libnvrtc*.so.*}; do
+    case $file in *.alt.*) continue ;; esac
+    cp -L "$file" "$out/nvrtc/" || exit 1
+done
+[ -z "$nvrtc" ] || ls "$out"/nvrtc/libnvrtc.so.1* >/dev/null || fail "nvrtc=$nvrtc has no libnvrtc.so"
 
 # ---- data: the first images and pages
 
@@ -80,7 +104,6 @@ chmod -R u+w "$out/data"
 # ---- what the CPU computes
 
 for recipe in $gpu_recipes; do
-    [ "$recipe ${small-0}" = "resnet 1" ] && continue
     mapfile -t words < <(recipe_words $recipe "$out/data")
     if LOCKSTEP_DATA=$out/data "$out/lockstep" train "${words[@]}" --set device=cpu --set run.storage="$work/runs" --set run.name=$recipe --no-progress >"$work/log" 2>&1; then
         losses "$work/runs/$recipe" >"$out/goldens/$recipe.txt"
@@ -91,11 +114,13 @@ done
 
 # ---- what the emulator computes: the bits of all ops; and the texts of all kernels that they use
 
-LD_LIBRARY_PATH=$out/lib LOCKSTEP_CUDA_LIBRARIES=$build/tests/gpu/shim LOCKSTEP_KERNEL_CACHE=$work/cache LOCKSTEP_KERNEL_DUMP=$out/texts LS_TEST_BITS=$out/bits.txt \
+LD_LIBRARY_PATH=$out/lib LOCKSTEP_CUDA_LIBRARIES=$build/tests/gpu/shim LOCKSTEP_KERNEL_CACHE=${LOCKSTEP_KERNEL_CACHE:-$work/cache} LOCKSTEP_KERNEL_DUMP=$out/texts LS_TEST_BITS=$out/bits.txt \
     "$out/gpu_test_ops" >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; fail "the op suite fails on the emulator"; }
 
 [ "${small-0}" = 1 ] && echo 1 >"$out/small"
 (cd "$top" && git rev-parse HEAD) >"$out/commit.txt" 2>/dev/null
-mib=$(du -sm "$out" | cut -f1)
-[ "$mib" -le "$most_mib" ] || fail "$out has $mib MiB; at most $most_mib may travel"
-echo "$out: $mib MiB, $(ls "$out/goldens" | wc -l) recipes, $(ls "$out/texts" | wc -l) texts of kernels, $(wc -l <"$out/bits.txt") results of ops"
+tar -C "$out" -cf - . | gzip -9n >"$work/carried.tar.gz" || exit 1
+mib=$(du -m "$work/carried.tar.gz" | cut -f1)
+[ "$mib" -le "$most_mib" ] || fail "the archive has $mib MiB; at most $most_mib may travel"
+mv "$work/carried.tar.gz" "$there/carried.tar.gz" || exit 1
+echo "$there/carried.tar.gz: $mib MiB; programs for glibc $glibc, NVRTC $(ls "$out/nvrtc" | sed -n 's/libnvrtc-builtins.so.//p' | grep . || echo "not carried"), $(ls "$out/goldens" | wc -l) recipes, $(ls "$out/texts" | wc -l) texts of kernels, $(wc -l <"$out/bits.txt") results of ops"

@@ -1,10 +1,15 @@
 /* compile_all.c - compiles texts of kernels with NVIDIA's own compiler for every architecture, and says what
  * each kernel needs. No GPU and no driver is needed, only NVRTC (pip install nvidia-cuda-nvrtc).
  *
- *   gpu_compile_all FOLDER SPILLS [--all] [ARCH ...]
+ *   gpu_compile_all FOLDER SPILLS [--all] [--keep] [ARCH ...]
  *
  * --all: each text for each architecture. Without it only the first text of a file is; its others, which
  * differ in types and sizes, are compiled for one architecture each, in turn.
+ * --keep: puts the code into the cache of kernels, so that the op suite, which compiles one text after the
+ * other, finds it there.
+ * ARCH: sm_90, or `here`: that of this machine's GPU, which needs its driver.
+ *
+ * Where a text has a file of kernels in it, the file as it is now (LOCKSTEP_KERNELS) takes its place.
  *
  * FOLDER: texts that a run with LOCKSTEP_KERNEL_DUMP=FOLDER wrote. SPILLS: a file that names, one a line, the
  * kernels that may spill registers. Fails where a text does not compile, another kernel spills, or a block
@@ -24,8 +29,9 @@
 static const char *const DEFAULT_ARCHS[] = { "sm_80", "sm_90", "sm_100", "sm_120", NULL };
 
 typedef struct job {
-    const char *path;
+    const char *path, *file; /* FOLDER/HASH-FILE, FILE */
     const ls_arch *arch;
+    bool keep;
     ls_cuda_code code;
     ls_status status;
     double seconds;
@@ -38,22 +44,50 @@ static unsigned shared_most(int level)
     return (level == 80 || level == 87 ? 163u : level / 10 == 8 || level / 10 == 12 ? 99u : 227u) << 10;
 }
 
+/* The text, with its file of kernels as that is now. */
+static ls_status read_text(char **out, const job *j)
+{
+    char *old = NULL, *mark = ls_sys_text("\n#line 1 \"%s\"\n", j->file);
+    size_t size;
+    ls_status s = ls_sys_have(mark);
+    if (s == LS_OK)
+        s = ls_file_read(&old, &size, j->path);
+    char *at = s == LS_OK ? strstr(old, mark) : NULL;
+    free(mark);
+    if (!at) {
+        *out = old;
+        return s;
+    }
+    *at = 0;
+    s = ls_cuda_whole_text(out, j->file, old);
+    free(old);
+    return s;
+}
+
+static ls_status compile_one(job *j)
+{
+    char *text = NULL;
+    ls_cuda_key key;
+    ls_status s = read_text(&text, j);
+    if (s == LS_OK)
+        s = ls_cuda_compile(&j->code, j->arch, j->file, text);
+    if (s == LS_OK && j->keep && (s = ls_cuda_key_of(&key, j->arch, text)) == LS_OK)
+        ls_cuda_cache_keep(&j->code, key);
+    free(text);
+    return s;
+}
+
 static void compile(void *context, int64_t begin, int64_t end, int worker)
 {
     job *jobs = context;
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         job *j = &jobs[i];
-        char *text = NULL;
-        size_t size;
         const double start = ls_now();
-        j->status = ls_file_read(&text, &size, j->path);
-        if (j->status == LS_OK)
-            j->status = ls_cuda_compile(&j->code, j->arch, strrchr(j->path, '/') + 1, text);
+        j->status = compile_one(j);
         if (j->status != LS_OK)
             snprintf(j->message, sizeof j->message, "%s", ls_error_message());
         j->seconds = ls_now() - start;
-        free(text);
     }
 }
 
@@ -123,8 +157,20 @@ static void look_at_kernel(totals *t, const job *j, const char *line, const char
     t->shared = facts[1] > t->shared ? facts[1] : t->shared;
 }
 
+static const ls_arch *arch_here(void)
+{
+    const ls_cuda_gpu *gpu;
+    const ls_arch *a = ls_cuda_gpu_of_process(&gpu) == LS_OK ? ls_cuda_arch_of(gpu->capability) : NULL;
+    if (a)
+        return a;
+    fprintf(stderr, "gpu_compile_all: here: %s\n", ls_error_message());
+    exit(2);
+}
+
 static const ls_arch *arch_named(const char *name)
 {
+    if (!strcmp(name, "here"))
+        return arch_here();
     for (const ls_arch *a = ls_cuda_archs; a->name; a++)
         if (!strcmp(a->name, name))
             return a;
@@ -144,8 +190,11 @@ static int number_in_file(const glob_t *found, size_t i)
 int main(int argc, char **argv)
 {
     const ls_cuda_compiler *c;
-    const bool all = argc > 3 && !strcmp(argv[3], "--all");
-    const char *const *archs = argc > 3 + all ? (const char *const *)argv + 3 + all : DEFAULT_ARCHS;
+    const bool all = argc > 3 && !strcmp(argv[3], "--all"),
+               keep = argc > 3 + all && !strcmp(argv[3 + all], "--keep");
+    const int options = 3 + all + keep;
+    const char *const *names = argc > options ? (const char *const *)argv + options : DEFAULT_ARCHS;
+    const ls_arch *archs[16];
     char *may_spill = NULL, *pattern = argc > 2 ? ls_path_join(argv[1], "*.cu") : NULL;
     size_t size;
     glob_t found;
@@ -153,22 +202,25 @@ int main(int argc, char **argv)
     totals t = { 0 };
     if (argc < 3 || glob(pattern, 0, NULL, &found) || ls_file_read(&may_spill, &size, argv[2]) != LS_OK) {
         fprintf(stderr,
-                "usage: gpu_compile_all FOLDER SPILLS [--all] [ARCH ...], with texts in the folder\n");
+                "usage: gpu_compile_all FOLDER SPILLS [--all] [--keep] [ARCH ...]; texts are in FOLDER\n");
         return 2;
     }
+    for (; names[n_archs] && n_archs < 16; n_archs++) /* the driver first: it decides which NVRTC fits */
+        archs[n_archs] = arch_named(names[n_archs]);
     if (ls_cuda_compiler_open(&c) != LS_OK) {
         printf("skipped: %s\n", ls_error_message());
         return 77;
     }
-    while (archs[n_archs])
-        n_archs++;
     int n = 0;
     job *jobs = calloc(found.gl_pathc * (size_t)n_archs, sizeof *jobs);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         const int number = number_in_file(&found, i);
         for (int k = 0; k < n_archs; k++)
             if (all || number == 0 || number % n_archs == k)
-                jobs[n++] = (job){ .path = found.gl_pathv[i], .arch = arch_named(archs[k]) };
+                jobs[n++] = (job){ .path = found.gl_pathv[i],
+                                   .file = strrchr(found.gl_pathv[i], '-') + 1,
+                                   .arch = archs[k],
+                                   .keep = keep };
     }
     const double start = ls_now();
     ls_parallel_for(ls_cpu_count(), n, compile, jobs);
