@@ -18,6 +18,8 @@
 typedef struct ls_queue ls_queue;         /* each device has structs of its own */
 typedef struct ls_event ls_event;         /* a point in a queue's work, once it is recorded */
 typedef struct ls_recording ls_recording; /* tasks that were captured */
+typedef struct ls_link ls_link;           /* link.h */
+typedef struct ls_link_ops ls_link_ops;
 typedef ls_status (*ls_host_task)(void *context);
 enum { LS_TASK_MESSAGE = 4096 }; /* a queue keeps what its failed task said: as much as ls_fail does */
 
@@ -59,13 +61,19 @@ struct ls_queue_ops {
     /* LS_OK when all tasks are done. Else what the first task that failed said, and *failed (unless NULL) is
      * its number; the queue then works again. */
     ls_status (*wait)(ls_queue *q, int64_t *failed);
+    /* Whether `wait` would not block now. NULL unless the device has links. */
+    bool (*idle)(ls_queue *q);
 
     /* Between capture and captured tasks are kept instead of run; replay puts all of them in again, at
-     * little cost. NULL: the device has no such thing (nor the two below). */
-    void (*capture)(ls_queue *q);
+     * little cost. Those of the queue `beside` (NULL: none) are kept with them, in their order; its first one
+     * awaits an event that q recorded meanwhile, and q awaits the end of its last one before captured.
+     * NULL: the device has no such thing (nor the two below). */
+    void (*capture)(ls_queue *q, ls_queue *beside);
     ls_status (*captured)(ls_queue *q, ls_recording **out);
     void (*replay)(ls_queue *q, const ls_recording *r);
     void (*discard)(ls_recording **r); /* after `wait` */
+
+    const ls_link_ops *link; /* between the ranks' devices; NULL: there is none */
 };
 
 /* Whether the device's memory is its own. */
