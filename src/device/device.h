@@ -91,6 +91,7 @@ struct ls_device {
     const ls_arch *arch;
     bool here; /* this machine can run it; false only for a plan of another machine */
     int threads;
+    bool linked;                /* collectives of its programs go from device to device (link.h) */
     const ls_kernel *overrides; /* searched before ops->tables (kernels: onednn); NULL: none */
 };
 
@@ -117,6 +118,9 @@ typedef struct ls_device_opts {
 ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o);
 /* The CPU of the host that works beside device d, which these options made. */
 ls_status ls_device_host(ls_device *out, const ls_device *d, const ls_device_opts *o);
+/* Sets d->linked, for programs of several ranks: whether the device has a link, or may have one if it is not
+ * here. An error if a link is wanted that cannot be had. Says once how values travel. */
+ls_status ls_device_link(ls_device *d);
 /* The device, by name, whose bits this one gives for the same arch: "cpu" for "emulated"; others have their
  * own. */
 const char *ls_device_bits(const char *name);

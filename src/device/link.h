@@ -21,7 +21,7 @@ typedef struct ls_combination {
     ls_dtype from, via,
         to; /* f32, bf16, f16; MAX: f32 three times; WIDE: i64 three times, pairs, low first */
     int n;
-    size_t stride; /* a multiple of 16 */
+    size_t stride;
     const void *in;
     void *out;     /* may be the first piece if the types are equal */
     int64_t count; /* WIDE: an even number */

@@ -485,4 +485,5 @@ const ls_queue_ops ls_queue_emulated = { .apart = true,
                                          .capture = capture,
                                          .captured = captured,
                                          .replay = replay,
-                                         .discard = discard };
+                                         .discard = discard,
+                                         .link = &ls_link_emulated };
