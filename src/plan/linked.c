@@ -1,5 +1,6 @@
 /* linked.c - sizes of a collective over a link, and what lies where in its scratch memory. */
 #include "linked.h"
+#include "strides.h"
 
 enum { WHOLE_ELEMENTS = 64 }; /* pieces of an all_reduce are of so many elements, so that all are aligned */
 
@@ -13,7 +14,7 @@ static ls_dtype travels(const ls_plan_collective *c)
 static size_t room(ls_linked *l, size_t bytes)
 {
     const size_t at = l->bytes;
-    l->bytes += (bytes + LS_ALIGN - 1) / LS_ALIGN * LS_ALIGN;
+    l->bytes += ls_align_up(bytes);
     return at;
 }
 
