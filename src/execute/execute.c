@@ -250,7 +250,7 @@ static ls_status make_known(ls_session *s, ls_program *g)
     ls_recording *r = NULL;
     if (g->known || !s->ops->compiles)
         return LS_OK;
-    s->ops->capture(s->queue);
+    s->ops->capture(s->queue, NULL);
     for (int k = 0; k < g->plan->n_steps; k++)
         if (g->calls[k].kernel && !g->calls[k].on_host)
             s->ops->run(s->queue, g->calls[k].kernel, &g->calls[k].args);
@@ -283,7 +283,7 @@ static ls_status run_queued(ls_session *s, ls_program *g)
         return LS_OK;
     }
     if (!g->recording) {
-        s->ops->capture(s->queue);
+        s->ops->capture(s->queue, NULL);
         put_all(s, g);
         LS_TRY(s->ops->captured(s->queue, &g->recording));
     }
