@@ -1,10 +1,12 @@
 /* cuda_own.h - what the files of the device cuda share. */
 #pragma once
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "base/str.h"
 #include "device/gpu/gpu.h"
+#include "device/link.h"
 #include "driver.h"
 
 /* ---- libraries.c: where NVIDIA's libraries are looked for */
@@ -129,3 +131,24 @@ ls_status ls_cuda_pinned(void **out, const ls_device *d, size_t bytes);
 void ls_cuda_unpin(void *pinned, size_t bytes);
 ls_status ls_cuda_reach(void *memory, const ls_device *d, size_t bytes);
 void ls_cuda_unreach(void *memory);
+
+/* ---- event.c */
+struct ls_event {
+    cu_event event;
+    pid_t process;
+    int64_t recording; /* the number of the recording that recorded it last (queue.c) .. */
+    bool awaited;      /* .. and awaits it */
+};
+ls_status ls_cuda_event(ls_event **out, const ls_device *d);
+void ls_cuda_forget(ls_event **e);
+double ls_cuda_elapsed(const ls_event *from, const ls_event *to);
+
+/* ---- queue.c: calls of a library that puts work into a stream, now or for a graph */
+typedef struct ls_cuda_call {
+    ls_status (*put)(const void *args, cu_stream s);
+    const _Atomic bool *ended; /* true: such calls do nothing now. Stays as long as the queue's tasks */
+} ls_cuda_call;
+void ls_cuda_call_put(ls_queue *q, ls_cuda_call c, const void *args, size_t bytes); /* copies args */
+
+/* ---- nccl.c */
+extern const ls_link_ops ls_cuda_link;

@@ -1,9 +1,11 @@
 /* queue.c - a queue of the device cuda: a stream.
  *
- * Kernels, copies, fills and functions of the host go straight into the stream. While the queue captures they
- * are kept in a list: so all kernels of a program are known before the first one runs, and are compiled
- * together; then the list becomes a graph, which one call puts into the stream (LOCKSTEP_CUDA_GRAPHS=0: it is
- * put in task by task).
+ * Kernels, copies, fills, functions of the host and calls of NCCL go straight into the stream. While the queue
+ * captures they are kept in a list: so all kernels of a program are known before the first one runs, and are
+ * compiled together; then the list becomes a graph, which one call puts into the stream
+ * (LOCKSTEP_CUDA_GRAPHS=0: it is put in task by task). The list has the tasks of two queues where one captures
+ * beside the other. In a graph an event only orders the graph's tasks: a list whose events reach beyond it is
+ * put in task by task.
  *
  * What fails: a call of the driver, at once; a function of the host, in its turn, and then later ones are
  * skipped; a kernel, which the driver says at the next wait. Then the context is lost, and all later calls
@@ -12,69 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/arena.h"
 #include "base/sys.h"
-#include "cuda_own.h"
-
-/* A function of the host, on its way through the stream. */
-typedef struct host_task {
-    ls_queue *queue;
-    ls_host_task run;
-    void *context;
-    int64_t number;
-} host_task;
-
-typedef enum task_kind { KERNEL, COPY, FILL, HOST, RECORD, AWAIT } task_kind;
-typedef struct task {
-    task_kind kind;
-    int64_t number;
-    ls_cuda_kernel *kernel;
-    unsigned blocks;
-    void *args;
-    void *to;
-    const void *from;
-    size_t bytes;
-    int byte;
-    host_task *host;
-    ls_event *event;
-    struct task *next;
-} task;
-
-struct ls_recording {
-    ls_arena arena;
-    task *first, **end;
-    int n;
-    bool alone; /* no events in it: it may become a graph, in its first replay */
-    cu_graph_exec *graph;
-};
-
-struct ls_event {
-    cu_event event;
-    pid_t process;
-};
-
-struct ls_queue {
-    const cu_driver *cu;
-    cu_stream stream;
-    pid_t process;
-    int64_t number;
-    ls_recording *recording; /* while it captures */
-    host_task **tasks;       /* those that are not part of a recording; `used` since the last wait */
-    int n_tasks, used, cap;
-    pthread_mutex_t lock; /* of all that follows: functions of the host run on a thread of the driver */
-    _Atomic bool skips;
-    ls_status status; /* of the first failure since the last wait */
-    int64_t failed;
-    char message[LS_TASK_MESSAGE];
-};
-
-static bool elsewhere(const ls_queue *q) { return q->process != getpid(); }
+#include "queue_own.h"
 
 /* ---- failures */
 
-static void fail(ls_queue *q, ls_status s, int64_t number, const char *message)
+void ls_cuda_fail(ls_queue *q, ls_status s, int64_t number, const char *message)
 {
     pthread_mutex_lock(&q->lock);
     if (q->status == LS_OK) {
@@ -86,10 +32,10 @@ static void fail(ls_queue *q, ls_status s, int64_t number, const char *message)
     pthread_mutex_unlock(&q->lock);
 }
 
-static void check(ls_queue *q, cu_result r, int64_t number, const char *what)
+void ls_cuda_check_put(ls_queue *q, cu_result r, int64_t number, const char *what)
 {
     if (r != CU_SUCCESS)
-        fail(q, ls_cuda_check(r, what), number, ls_error_message());
+        ls_cuda_fail(q, ls_cuda_check(r, what), number, ls_error_message());
 }
 
 /* On a thread of the driver, which may not call the driver. */
@@ -99,12 +45,12 @@ static void run_host(void *context)
     ls_queue *q = t->queue;
     const ls_status s = atomic_load(&q->skips) ? LS_OK : t->run(t->context);
     if (s != LS_OK)
-        fail(q, s, t->number, ls_error_message());
+        ls_cuda_fail(q, s, t->number, ls_error_message());
 }
 
 /* ---- putting in */
 
-static void launch(ls_queue *q, const task *t)
+static void launch(ls_queue *q, const cuda_task *t)
 {
     void *arguments[] = { t->args };
     const ls_cuda_kernel *k = t->kernel;
@@ -114,48 +60,43 @@ static void launch(ls_queue *q, const task *t)
         char what[256];
         snprintf(what, sizeof what, "kernel %s (%u blocks of %u threads, %u bytes of shared memory)", k->name,
                  t->blocks, k->threads, k->shared);
-        check(q, r, t->number, what);
+        ls_cuda_check_put(q, r, t->number, what);
     }
 }
 
-static void enter(ls_queue *q, const task *t)
+static void call(ls_queue *q, const cuda_task *t)
 {
+    if (atomic_load(t->call.ended))
+        return;
+    const ls_status s = t->call.put(t->args, q->stream);
+    if (s != LS_OK)
+        ls_cuda_fail(q, s, t->number, ls_error_message());
+}
+
+void ls_cuda_enter_task(const cuda_task *t)
+{
+    ls_queue *q = t->queue;
     const cu_driver *cu = q->cu;
     switch (t->kind) {
     case KERNEL: launch(q, t); break;
     case COPY:
-        check(q, cu->copy((cu_address)(uintptr_t)t->to, (cu_address)(uintptr_t)t->from, t->bytes, q->stream),
+        ls_cuda_check_put(q, cu->copy((cu_address)(uintptr_t)t->to, (cu_address)(uintptr_t)t->from, t->bytes, q->stream),
               t->number, "a copy");
         break;
     case FILL:
-        check(q, cu->fill((cu_address)(uintptr_t)t->to, (unsigned char)t->byte, t->bytes, q->stream),
+        ls_cuda_check_put(q, cu->fill((cu_address)(uintptr_t)t->to, (unsigned char)t->byte, t->bytes, q->stream),
               t->number, "a fill");
         break;
-    case HOST: check(q, cu->host(q->stream, run_host, t->host), t->number, "a function of the host"); break;
-    case RECORD: check(q, cu->event_record(t->event->event, q->stream), t->number, "an event"); break;
-    case AWAIT: check(q, cu->stream_await(q->stream, t->event->event, 0), t->number, "an event"); break;
+    case HOST: ls_cuda_check_put(q, cu->host(q->stream, run_host, t->host), t->number, "a function of the host"); break;
+    case RECORD: ls_cuda_check_put(q, cu->event_record(t->event->event, q->stream), t->number, "an event"); break;
+    case AWAIT: ls_cuda_check_put(q, cu->stream_await(q->stream, t->event->event, 0), t->number, "an event"); break;
+    case CALL: call(q, t); break;
     }
 }
 
-/* What it has no memory for, the arena remembers. */
-static void keep(ls_recording *r, const task *t, size_t arg_bytes)
+void ls_cuda_no_memory(ls_queue *q)
 {
-    task *own = ls_arena_dup(&r->arena, t, sizeof *t);
-    if (own && t->args)
-        own->args = ls_arena_dup(&r->arena, t->args, arg_bytes);
-    if (own && t->host)
-        own->host = ls_arena_dup(&r->arena, t->host, sizeof *t->host);
-    if (r->arena.no_memory)
-        return;
-    r->alone &= t->kind != RECORD && t->kind != AWAIT;
-    *r->end = own;
-    r->end = &own->next;
-    r->n++;
-}
-
-static void no_memory(ls_queue *q)
-{
-    fail(q, LS_E_MEMORY, q->number, "out of memory for a task of device cuda");
+    ls_cuda_fail(q, LS_E_MEMORY, q->number, "out of memory for a task of device cuda");
 }
 
 /* A task's own copy, for its way through the stream. */
@@ -172,25 +113,26 @@ static host_task *on_its_way(ls_queue *q, const host_task *t)
     return q->tasks[q->used++];
 }
 
-static void put(ls_queue *q, task t, size_t arg_bytes)
+static void put(ls_queue *q, cuda_task t, size_t arg_bytes)
 {
     const cu_driver *cu;
+    t.queue = q;
     t.number = q->number;
-    if (elsewhere(q))
+    if (ls_cuda_elsewhere(q))
         return; /* `wait` says so */
     if (q->recording) {
-        keep(q->recording, &t, arg_bytes);
+        ls_cuda_keep(q->recording, &t, arg_bytes);
         return;
     }
     if (atomic_load(&q->skips))
         return;
     if (t.kind == HOST && !(t.host = on_its_way(q, t.host)))
-        no_memory(q);
+        ls_cuda_no_memory(q);
     else if (ls_cuda_enter(&cu) != LS_OK ||
              (t.kernel && !t.kernel->function && ls_cuda_ready(&t.kernel, 1) != LS_OK))
-        fail(q, LS_E_DEVICE, q->number, ls_error_message());
+        ls_cuda_fail(q, LS_E_DEVICE, q->number, ls_error_message());
     else
-        enter(q, &t);
+        ls_cuda_enter_task(&t);
 }
 
 static void run(ls_queue *q, const ls_kernel *k, const ls_kernel_args *a)
@@ -202,26 +144,26 @@ static void run(ls_queue *q, const ls_kernel *k, const ls_kernel_args *a)
 
 void ls_gpu_run(ls_queue *q, const ls_gpu_launch *l)
 {
-    if (!l->blocks || elsewhere(q))
+    if (!l->blocks || ls_cuda_elsewhere(q))
         return;
     ls_cuda_kernel *k = ls_cuda_kernel_of(l);
     if (!k)
-        no_memory(q);
+        ls_cuda_no_memory(q);
     else
-        put(q, (task){ .kind = KERNEL, .kernel = k, .blocks = (unsigned)l->blocks, .args = (void *)l->args },
+        put(q, (cuda_task){ .kind = KERNEL, .kernel = k, .blocks = (unsigned)l->blocks, .args = (void *)l->args },
             l->bytes);
 }
 
 static void copy(ls_queue *q, void *to, const void *from, size_t bytes)
 {
     if (bytes)
-        put(q, (task){ .kind = COPY, .to = to, .from = from, .bytes = bytes }, 0);
+        put(q, (cuda_task){ .kind = COPY, .to = to, .from = from, .bytes = bytes }, 0);
 }
 
 static void fill(ls_queue *q, void *to, int byte, size_t bytes)
 {
     if (bytes)
-        put(q, (task){ .kind = FILL, .to = to, .byte = byte, .bytes = bytes }, 0);
+        put(q, (cuda_task){ .kind = FILL, .to = to, .byte = byte, .bytes = bytes }, 0);
 }
 
 void ls_gpu_copy(ls_queue *q, void *to, const void *from, size_t bytes) { copy(q, to, from, bytes); }
@@ -230,18 +172,30 @@ void ls_gpu_fill(ls_queue *q, void *to, int byte, size_t bytes) { fill(q, to, by
 static void host(ls_queue *q, ls_host_task function, void *context)
 {
     host_task t = { q, function, context, q->number };
-    put(q, (task){ .kind = HOST, .host = &t }, 0);
+    put(q, (cuda_task){ .kind = HOST, .host = &t }, 0);
 }
 
-static void record(ls_queue *q, ls_event *e) { put(q, (task){ .kind = RECORD, .event = e }, 0); }
-static void await(ls_queue *q, ls_event *e) { put(q, (task){ .kind = AWAIT, .event = e }, 0); }
+static void record(ls_queue *q, ls_event *e) { put(q, (cuda_task){ .kind = RECORD, .event = e }, 0); }
+static void await(ls_queue *q, ls_event *e) { put(q, (cuda_task){ .kind = AWAIT, .event = e }, 0); }
+
+void ls_cuda_call_put(ls_queue *q, ls_cuda_call c, const void *args, size_t bytes)
+{
+    put(q, (cuda_task){ .kind = CALL, .call = c, .args = (void *)args }, bytes);
+}
+
 static void number(ls_queue *q, int64_t n) { q->number = n; }
 
-static ls_status wait(ls_queue *q, int64_t *failed)
+static bool idle(ls_queue *q)
+{
+    const cu_driver *cu;
+    return ls_cuda_elsewhere(q) || ls_cuda_enter(&cu) != LS_OK || cu->stream_query(q->stream) != CU_NOT_READY;
+}
+
+ls_status ls_cuda_wait(ls_queue *q, int64_t *failed)
 {
     const cu_driver *cu;
     char message[sizeof q->message];
-    if (elsewhere(q)) {
+    if (ls_cuda_elsewhere(q)) {
         if (failed)
             *failed = -1;
         return ls_fail(LS_E_ARG,
@@ -250,7 +204,7 @@ static ls_status wait(ls_queue *q, int64_t *failed)
     }
     LS_TRY(ls_cuda_enter(&cu));
     /* which kernel it was, the driver does not say */
-    check(q, cu->stream_wait(q->stream), -1,
+    ls_cuda_check_put(q, cu->stream_wait(q->stream), -1,
           "device cuda: work on the GPU failed (CUDA_LAUNCH_BLOCKING=1 with LOCKSTEP_CUDA_GRAPHS=0 names the "
           "op)");
     q->used = 0;
@@ -265,148 +219,7 @@ static ls_status wait(ls_queue *q, int64_t *failed)
     return s == LS_OK ? LS_OK : ls_fail(s, "%s", message);
 }
 
-/* ---- recordings */
-
-static void discard(ls_recording **r)
-{
-    const cu_driver *cu;
-    if (!*r)
-        return;
-    if ((*r)->graph && *(*r)->graph && ls_cuda_enter(&cu) == LS_OK)
-        cu->graph_exec_destroy(*(*r)->graph);
-    ls_arena_release(&(*r)->arena);
-    free(*r);
-    *r = NULL;
-}
-
-static void capture(ls_queue *q)
-{
-    if (elsewhere(q))
-        return;
-    ls_recording *r = ls_sys_calloc(1, sizeof *r);
-    if (!r) {
-        no_memory(q);
-        return;
-    }
-    ls_arena_init(&r->arena);
-    r->end = &r->first;
-    r->alone = true;
-    q->recording = r;
-}
-
-static ls_status get_ready(const ls_recording *r)
-{
-    int n = 0;
-    ls_cuda_kernel **list = ls_sys_malloc((size_t)(r->n + 1) * sizeof *list);
-    LS_TRY(ls_sys_have(list));
-    for (const task *t = r->first; t; t = t->next)
-        if (t->kind == KERNEL && !t->kernel->function)
-            list[n++] = t->kernel;
-    const ls_status s = n ? ls_cuda_ready(list, n) : LS_OK;
-    free(list);
-    return s;
-}
-
-/* What fails when a task is put in, the queue keeps. */
-static void make_graph(ls_queue *q, const ls_recording *r)
-{
-    const cu_driver *cu = q->cu;
-    cu_graph graph = NULL;
-    char what[128];
-    snprintf(what, sizeof what, "a graph of %d tasks (LOCKSTEP_CUDA_GRAPHS=0 does without)", r->n);
-    cu_result e = cu->capture(q->stream, CU_CAPTURE_MODE_RELAXED);
-    if (e == CU_SUCCESS) {
-        for (const task *t = r->first; t; t = t->next)
-            enter(q, t);
-        e = cu->captured(q->stream, &graph);
-    }
-    if (e == CU_SUCCESS)
-        e = cu->graph_instantiate(r->graph, graph, 0);
-    if (graph)
-        cu->graph_destroy(graph);
-    check(q, e, -1, what);
-}
-
-static bool wants_graphs(void)
-{
-    const char *said = getenv("LOCKSTEP_CUDA_GRAPHS");
-    return !said || strcmp(said, "0") != 0;
-}
-
-static ls_status captured(ls_queue *q, ls_recording **out)
-{
-    const cu_driver *cu;
-    *out = NULL;
-    if (elsewhere(q) || !q->recording)
-        return wait(q, NULL);
-    ls_recording *r = q->recording;
-    q->recording = NULL;
-    ls_status s = ls_arena_status(&r->arena);
-    if (s == LS_OK)
-        s = ls_cuda_enter(&cu);
-    if (s == LS_OK)
-        s = get_ready(r);
-    if (s == LS_OK && r->alone && r->n && wants_graphs())
-        s = ls_sys_have(r->graph = LS_ARENA_NEW(&r->arena, cu_graph_exec));
-    if (s != LS_OK)
-        discard(&r);
-    *out = r;
-    return s;
-}
-
-/* A graph whose making failed is made again, which gives the same message. */
-static void replay(ls_queue *q, const ls_recording *r)
-{
-    const cu_driver *cu;
-    if (elsewhere(q) || atomic_load(&q->skips))
-        return;
-    if (ls_cuda_enter(&cu) != LS_OK) {
-        fail(q, LS_E_DEVICE, -1, ls_error_message());
-    } else if (r->graph) {
-        if (!*r->graph)
-            make_graph(q, r);
-        if (*r->graph)
-            check(q, cu->graph_launch(*r->graph, q->stream), -1, "a graph");
-    } else {
-        for (const task *t = r->first; t && !atomic_load(&q->skips); t = t->next)
-            enter(q, t);
-    }
-}
-
-/* ---- events and queues */
-
-static ls_status event(ls_event **out, const ls_device *d)
-{
-    const cu_driver *cu;
-    (void)d;
-    LS_TRY(ls_cuda_enter(&cu));
-    LS_TRY(ls_sys_have(*out = ls_sys_calloc(1, sizeof **out)));
-    (*out)->process = getpid();
-    const ls_status s = ls_cuda_check(cu->event_create(&(*out)->event, CU_EVENT_DEFAULT), "cuEventCreate");
-    if (s != LS_OK) {
-        free(*out);
-        *out = NULL;
-    }
-    return s;
-}
-
-static void forget(ls_event **e)
-{
-    const cu_driver *cu;
-    if (*e && (*e)->process == getpid() && ls_cuda_enter(&cu) == LS_OK)
-        cu->event_destroy((*e)->event);
-    free(*e);
-    *e = NULL;
-}
-
-static double elapsed(const ls_event *from, const ls_event *to)
-{
-    const cu_driver *cu;
-    float milliseconds = 0;
-    if (ls_cuda_enter(&cu) == LS_OK)
-        cu->event_elapsed(&milliseconds, from->event, to->event);
-    return (double)milliseconds * 1e-3;
-}
+/* ---- queues */
 
 static ls_status open_queue(ls_queue **out, const ls_device *d)
 {
@@ -434,7 +247,7 @@ static ls_status open_queue(ls_queue **out, const ls_device *d)
 static void close_queue(ls_queue **q)
 {
     const cu_driver *cu;
-    if (*q && elsewhere(*q))
+    if (*q && ls_cuda_elsewhere(*q))
         *q = NULL; /* (what the parent's stream works with stays) */
     if (!*q)
         return;
@@ -442,7 +255,8 @@ static void close_queue(ls_queue **q)
         cu->stream_wait((*q)->stream);
         cu->stream_destroy((*q)->stream);
     }
-    discard(&(*q)->recording);
+    ls_recording *kept = ls_cuda_end_capture(*q);
+    ls_cuda_discard(&kept);
     for (int i = 0; i < (*q)->n_tasks; i++)
         free((*q)->tasks[i]);
     free((*q)->tasks);
@@ -467,13 +281,15 @@ const ls_queue_ops ls_queue_cuda = { .apart = true,
                                      .fill = fill,
                                      .host = host,
                                      .number = number,
-                                     .event = event,
-                                     .forget = forget,
+                                     .event = ls_cuda_event,
+                                     .forget = ls_cuda_forget,
                                      .record = record,
                                      .await = await,
-                                     .elapsed = elapsed,
-                                     .wait = wait,
-                                     .capture = capture,
-                                     .captured = captured,
-                                     .replay = replay,
-                                     .discard = discard };
+                                     .elapsed = ls_cuda_elapsed,
+                                     .wait = ls_cuda_wait,
+                                     .idle = idle,
+                                     .capture = ls_cuda_capture,
+                                     .captured = ls_cuda_captured,
+                                     .replay = ls_cuda_replay,
+                                     .discard = ls_cuda_discard,
+                                     .link = &ls_cuda_link };

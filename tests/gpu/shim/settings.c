@@ -33,7 +33,9 @@ static bool word(const char *text, shim_settings *s)
         const char *name;
         int64_t *to;
     } numbers[] = { { "gpus=", &s->gpus },     { "driver=", &s->driver }, { "capability=", &s->capability },
-                    { "launch=", &s->launch }, { "skip=", &s->skip },     { "seed=", (int64_t *)&s->seed } };
+                    { "launch=", &s->launch }, { "skip=", &s->skip },     { "seed=", (int64_t *)&s->seed },
+                    { "nccl=", &s->nccl },     { "nccl_fail=", &s->nccl_fail }, { "nccl_lost=", &s->nccl_lost },
+                    { "nccl_rank=", &s->nccl_rank } };
     const struct {
         const char *name;
         uint64_t *to;
@@ -69,6 +71,8 @@ shim_settings shim_read_settings(void)
                         .driver = 13000,
                         .capability = 80,
                         .nvrtc = 130,
+                        .nccl = 22703,
+                        .nccl_rank = -1,
                         .memory = UINT64_C(16) << 30,
                         .delay = 20e-6 };
     const char *text = getenv("LOCKSTEP_SHIM");
