@@ -83,11 +83,9 @@ static ls_status open_library(void)
     return s;
 }
 
-static ls_status find(const char **name, const ls_device *d)
+static ls_status look(const char **name)
 {
     const ls_cuda_gpu *gpu;
-    (void)d;
-    *name = NULL;
     LS_TRY(ls_cuda_gpu_of_process(&gpu));
     if (gpu->ranks > 1)
         return ls_fail(LS_E_UNSUPPORTED,
@@ -99,6 +97,20 @@ static ls_status find(const char **name, const ls_device *d)
     if (s == LS_OK)
         *name = own.name;
     return s;
+}
+
+/* LOCKSTEP_CUDA_NCCL: 0: do without; 1: do not run without. */
+static ls_status find(const char **name, const ls_device *d)
+{
+    const char *wanted = getenv("LOCKSTEP_CUDA_NCCL");
+    (void)d;
+    *name = NULL;
+    if (wanted && !strcmp(wanted, "0"))
+        return ls_fail(LS_E_UNSUPPORTED, "LOCKSTEP_CUDA_NCCL is 0");
+    const ls_status s = look(name);
+    return s == LS_E_UNSUPPORTED && wanted && !strcmp(wanted, "1")
+               ? ls_fail(LS_E_DEVICE, "LOCKSTEP_CUDA_NCCL is 1, but: %s", ls_error_message())
+               : s;
 }
 
 /* What NCCL says; of NCCL itself, not of Lockstep. */
