@@ -1,6 +1,7 @@
 /* test_link.c - links between the GPUs of several ranks (device/link.h), over the shims. Each rank is a process,
  * which is forked before it opens the driver. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,10 +128,16 @@ static void run(int n, const char *settings, body work, int status, const char *
         exit(0);
     }
     bool right = true;
-    for (int i = 0; i < n; i++) {
-        int how;
-        waitpid(ids[i], &how, 0);
-        right &= WIFEXITED(how) && WEXITSTATUS(how) == status;
+    for (int left = n, how; left; left--) {
+        const pid_t one = waitpid(-1, &how, 0);
+        const bool failed = !WIFEXITED(how) || WEXITSTATUS(how) != status;
+        right &= !failed;
+        for (int i = 0; i < n; i++) { /* the others may wait for it */
+            if (ids[i] == one)
+                ids[i] = 0;
+            else if (ids[i] && failed)
+                kill(ids[i], SIGKILL);
+        }
     }
     rewind(err);
     said[fread(said, 1, sizeof said - 1, err)] = 0;
