@@ -1,6 +1,7 @@
 /* test_link.c - links between the GPUs of several ranks (device/link.h), over the shims. Each rank is a process,
  * which is forked before it opens the driver. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +13,15 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "device/cuda/nccl_api.h"
 #include "device/link.h"
 #include "support/support.h"
 
 #define DECLARE(field, symbol, arguments) nccl_result symbol arguments;
 NCCL_FUNCTIONS(DECLARE)
+const char *ncclGetLastError(nccl_comm c);
+cu_result cuStreamCreate(cu_stream *s, unsigned flags), cuStreamDestroy_v2(cu_stream s);
 
 enum { MOST = 512 << 10, RANKS = 4 };
 
@@ -127,10 +131,16 @@ static void run(int n, const char *settings, body work, int status, const char *
         exit(0);
     }
     bool right = true;
-    for (int i = 0; i < n; i++) {
-        int how;
-        waitpid(ids[i], &how, 0);
-        right &= WIFEXITED(how) && WEXITSTATUS(how) == status;
+    for (int left = n, how; left; left--) {
+        const pid_t one = waitpid(-1, &how, 0);
+        const bool failed = !WIFEXITED(how) || WEXITSTATUS(how) != status;
+        right &= !failed;
+        for (int i = 0; i < n; i++) { /* the others may wait for it */
+            if (ids[i] == one)
+                ids[i] = 0;
+            else if (ids[i] && failed)
+                kill(ids[i], SIGKILL);
+        }
     }
     rewind(err);
     said[fread(said, 1, sizeof said - 1, err)] = 0;
@@ -431,6 +441,134 @@ static void failures_are_told(void **state)
     run(2, "delay=0us", stays, 86, "1 communicators were not destroyed");
 }
 
+/* ---- calls that the header forbids: the shim names them */
+
+static nccl_comm comm_of(rank *r, cu_stream *s)
+{
+    nccl_comm c;
+    nccl_id id;
+    HOLDS(!cuStreamCreate(s, CU_STREAM_NON_BLOCKING));
+    if (r->rank == 0) {
+        HOLDS(!ncclGetUniqueId(&id));
+        memcpy(r->all->id, &id, sizeof id);
+        r->all->arrived = 1;
+    }
+    while (!r->all->arrived)
+        nap();
+    memcpy(&id, r->all->id, sizeof id);
+    HOLDS(!ncclCommInitRank(&c, r->n, id, r->rank));
+    return c;
+}
+
+static nccl_result in_group(nccl_result a, nccl_result b) { return a ? a : b; }
+
+static void forbidden(rank *r)
+{
+    cu_stream s;
+    begin(r);
+    const nccl_comm c = comm_of(r, &s);
+    char *own = r->a + 64 * (size_t)r->rank, *host = malloc(256), *end_of_room = r->a + MOST;
+    const int other = 1 - r->rank;
+    nccl_comm none;
+    nccl_id id = { "no id" };
+#define REFUSED(call, text)                                                              \
+    do {                                                                                 \
+        const nccl_result got = (call);                                                  \
+        if (!got || !strstr(ncclGetLastError(NULL), text)) {                             \
+            fprintf(stderr, "%s: %d, %s\n", #call, got, ncclGetLastError(NULL));         \
+            _exit(3);                                                                    \
+        }                                                                                \
+    } while (0)
+    REFUSED(ncclAllGather(own, r->a, 64, 7, c, s), "type 7");
+    REFUSED(ncclAllGather(r->b, r->a, 64, NCCL_INT8, c, s), "not in place");
+    REFUSED(ncclAllGather(own, r->a, MOST, NCCL_INT8, c, s), "no memory of the GPU");
+    REFUSED(ncclAllGather(host, host, 64, NCCL_INT8, c, s), "no memory of the GPU");
+    REFUSED(ncclAllGather(own, r->a, 64, NCCL_INT8, c, NULL), "the NULL stream");
+    REFUSED(ncclAllGather(own, r->a, 64, NCCL_INT8, NULL, s), "no communicator");
+    REFUSED(ncclSend(r->a, 64, NCCL_INT8, other, c, s), "outside of a group");
+    REFUSED(ncclGroupEnd(), "no group has begun");
+#define REFUSED_IN_GROUP(call, text)             \
+    do {                                         \
+        HOLDS(!ncclGroupStart());                \
+        const nccl_result failed = (call);       \
+        REFUSED(in_group(failed, 0), text);      \
+        HOLDS(ncclGroupEnd());                   \
+    } while (0)
+    REFUSED_IN_GROUP(ncclSend(r->a, 64, NCCL_INT8, 2, c, s), "peer 2 of 2 ranks");
+    REFUSED_IN_GROUP(ncclSend(r->a, 64, NCCL_INT8, -1, c, s), "peer -1 of 2 ranks");
+    REFUSED_IN_GROUP(ncclRecv(end_of_room - 63, 64, NCCL_INT8, other, c, s), "no memory of the GPU");
+    REFUSED_IN_GROUP(in_group(ncclSend(r->a, 64, NCCL_INT8, other, c, s),
+                              ncclRecv(r->a + 63, 64, NCCL_INT8, other, c, s)),
+                     "overlap in memory");
+    REFUSED_IN_GROUP(in_group(ncclSend(r->a, 64, NCCL_INT8, other, c, s),
+                              ncclSend(r->b, 64, NCCL_INT8, other, c, s)),
+                     "a second message for rank");
+    REFUSED(ncclCommInitRank(&none, 2, id, 0), "the id is none");
+    REFUSED(ncclCommInitRank(&none, 2, id, 2), "rank 2 of 2");
+    HOLDS(!cuStreamDestroy_v2(s));
+    REFUSED(ncclAllGather(own, r->a, 64, NCCL_INT8, c, s), "the stream was destroyed");
+    HOLDS(!ncclCommFinalize(c));
+    REFUSED(ncclCommFinalize(c), "was finalized");
+    HOLDS(!ncclCommDestroy(c));
+    REFUSED(ncclCommDestroy(c), "no communicator");
+    free(host);
+    end(r);
+}
+
+/* Both ranks say that they are rank 0. */
+static void same_rank(rank *r)
+{
+    r->rank = 0;
+    r->all->arrived++;
+    WORKS(ls_device_open(&r->d, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    r->link = ls_queue_cuda.link;
+    if (!strcmp(getenv("LOCKSTEP_CUDA_DEVICE"), "0")) {
+        WORKS(r->link->invite(r->all->id));
+        r->all->invited = 1;
+    }
+    while (!r->all->invited)
+        nap();
+    FAILS(r->link->join(&r->l, &r->d, r->all->id, 2, 0), "another process has this rank");
+    r->all->arrived++;
+    while (r->all->arrived < 4)
+        nap();
+}
+
+/* Two ranks on one GPU. */
+static void same_gpu(rank *r)
+{
+    setenv("LOCKSTEP_CUDA_DEVICE", "5", 1);
+    WORKS(ls_device_open(&r->d, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    r->link = ls_queue_cuda.link;
+    if (r->rank == 0) {
+        WORKS(r->link->invite(r->all->id));
+        r->all->invited = 1;
+    }
+    while (!r->all->invited)
+        nap();
+    FAILS(r->link->join(&r->l, &r->d, r->all->id, 2, r->rank), "Duplicate GPU detected");
+    r->all->arrived++;
+    while (r->all->arrived < 2)
+        nap();
+}
+
+static void wrong_arguments_are_named(void **state)
+{
+    (void)state;
+    run(2, "delay=0us", forbidden, 0, "shim: ncclAllGather: type 7");
+    run(2, "delay=0us", same_rank, 0, NULL);
+    run(2, "delay=0us", same_gpu, 0, NULL);
+}
+
+/* ---- an event that is missing gives other results */
+
+static void a_missing_event_shows(void **state)
+{
+    (void)state;
+    run(2, "seed=1,delay=3ms,skip=1", steps, 3, "line");
+    run(2, "seed=1,delay=3ms,skip=2", steps, 3, "line");
+}
+
 /* ---- which NCCL there is */
 
 static void is_found(rank *r)
@@ -439,6 +577,21 @@ static void is_found(rank *r)
     WORKS(ls_device_open(&r->d, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
     WORKS(r->d.ops->queue->link->find(&name, &r->d));
     HOLDS(!strcmp(name, "NCCL 2.29.1"));
+}
+
+static void print(void *context, ls_level level, const char *message)
+{
+    (void)context, (void)level;
+    fprintf(stderr, "%s\n", message);
+}
+
+static void may_hang(rank *r)
+{
+    const char *name;
+    ls_log_set(print, NULL, LS_WARN);
+    WORKS(ls_device_open(&r->d, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    WORKS(r->d.ops->queue->link->find(&name, &r->d));
+    HOLDS(!strcmp(name, "NCCL 2.28.6"));
 }
 
 static void is_too_old(rank *r)
@@ -465,7 +618,7 @@ static void the_library_is_looked_for(void **state)
     (void)state;
     run(1, "nccl=22901", is_found, 0, NULL);
     run(1, "nccl=21701", is_too_old, 0, NULL);
-    run(1, "nccl=22806", is_found, 3, "may hang when a rank has failed");
+    run(1, "nccl=22806", may_hang, 0, "may hang when a rank has failed");
 }
 
 /* (is_absent needs the link's calls before there is a queue) */
@@ -490,6 +643,8 @@ int main(void)
         cmocka_unit_test(a_step_is_put_in_task_by_task),
         cmocka_unit_test(a_severed_link_ends_the_wait),
         cmocka_unit_test(failures_are_told),
+        cmocka_unit_test(wrong_arguments_are_named),
+        cmocka_unit_test(a_missing_event_shows),
         cmocka_unit_test(the_library_is_looked_for),
         cmocka_unit_test(one_rank_needs_no_library),
     };

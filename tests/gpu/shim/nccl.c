@@ -19,7 +19,7 @@ NCCL_TEXTS(DECLARE_TEXT)
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static nccl_comm comms; /* those that live */
 static _Atomic unsigned dropped; /* calls that are gone */
-static _Thread_local char last_error[512];
+static char last_error[512]; /* of any thread */
 
 /* ---- the libcuda that is loaded */
 
@@ -235,14 +235,15 @@ nccl_result ncclCommGetAsyncError(nccl_comm c, nccl_result *r)
 
 /* ---- groups: a thread's calls until the group ends, which become one operation */
 
-static _Thread_local struct {
+typedef struct open_group {
     int depth, n;
     nccl_result failed;
     nccl_comm comm;
     cu_stream stream;
     op_kind kind;
-    part parts[4 * NCCL_RANKS];
-} group;
+    part parts[2 * NCCL_RANKS];
+} open_group;
+static _Thread_local open_group *group; /* NULL: none has begun */
 
 /* The communicator may be gone as soon as its last call is. */
 static void drop_op(void *context)
@@ -257,17 +258,17 @@ static void drop_op(void *context)
 static nccl_result launch(void)
 {
     const shim_settings set = shim_read_settings();
-    nccl_comm c = group.comm;
+    nccl_comm c = group->comm;
     const bool meant = set.nccl_rank < 0 || set.nccl_rank == c->rank;
     bool captured;
-    op *o = calloc(1, sizeof *o + (size_t)group.n * sizeof(part));
+    op *o = calloc(1, sizeof *o + (size_t)group->n * sizeof(part));
     if (!o)
         abort();
     o->comm = c;
-    o->kind = group.kind;
+    o->kind = group->kind;
     o->number = ++c->operations;
-    o->n = group.n;
-    memcpy(o->parts, group.parts, (size_t)group.n * sizeof(part));
+    o->n = group->n;
+    memcpy(o->parts, group->parts, (size_t)group->n * sizeof(part));
     if (meant && (int64_t)o->number == set.nccl_fail) {
         free(o);
         return wrong(NCCL_SYSTEM_ERROR, "ncclGroupEnd", "operation %lld fails (nccl_fail=)",
@@ -278,7 +279,7 @@ static nccl_result launch(void)
         atomic_store(&c->error, NCCL_REMOTE_ERROR);
     }
     atomic_fetch_add(&c->calls, 1);
-    const cu_result r = ((put_fn)of_cuda("shim_nccl_put"))(group.stream, nccl_run, o, drop_op, &captured);
+    const cu_result r = ((put_fn)of_cuda("shim_nccl_put"))(group->stream, nccl_run, o, drop_op, &captured);
     if (r == CU_SUCCESS)
         return NCCL_SUCCESS;
     drop_op(o);
@@ -287,27 +288,28 @@ static nccl_result launch(void)
 
 nccl_result ncclGroupStart(void)
 {
-    group.depth++;
+    if (!group && !(group = calloc(1, sizeof *group)))
+        abort();
+    group->depth++;
     return NCCL_SUCCESS;
 }
 
 nccl_result ncclGroupEnd(void)
 {
-    if (!group.depth)
+    if (!group)
         return WRONG_NCCL(NCCL_INVALID_USAGE, "no group has begun");
-    if (--group.depth)
+    if (--group->depth)
         return NCCL_SUCCESS;
-    const nccl_result r = group.failed ? group.failed : group.n ? launch() : NCCL_SUCCESS;
-    group.n = 0;
-    group.failed = NCCL_SUCCESS;
-    group.comm = NULL;
+    const nccl_result r = group->failed ? group->failed : group->n ? launch() : NCCL_SUCCESS;
+    free(group);
+    group = NULL;
     return r;
 }
 
 static nccl_result fail_group(nccl_result r)
 {
-    if (r != NCCL_SUCCESS && group.failed == NCCL_SUCCESS)
-        group.failed = r;
+    if (r != NCCL_SUCCESS && group->failed == NCCL_SUCCESS)
+        group->failed = r;
     return r;
 }
 
@@ -325,11 +327,11 @@ static nccl_result check_call(const char *function, nccl_comm c, int type, cu_st
                      s ? "the stream was destroyed, or is of another GPU" : "the NULL stream is not used");
     if (here != c->gpu)
         return wrong(NCCL_INVALID_USAGE, function, "the thread's context is not that of GPU %d", c->gpu);
-    if (group.n && (group.comm != c || group.stream != s || group.kind != kind))
+    if (group->n && (group->comm != c || group->stream != s || group->kind != kind))
         return wrong(NCCL_INVALID_USAGE, function, "a group of several communicators, streams or kinds");
-    group.comm = c;
-    group.stream = s;
-    group.kind = kind;
+    group->comm = c;
+    group->stream = s;
+    group->kind = kind;
     return NCCL_SUCCESS;
 }
 
@@ -345,15 +347,15 @@ static nccl_result check_range(const char *function, const void *at, size_t byte
 static nccl_result add(const char *function, bool sends, int peer, const void *at, size_t bytes)
 {
     char *own = shim_host((uint64_t)(uintptr_t)at);
-    for (int i = 0; i < group.n; i++) {
-        const part *p = &group.parts[i];
+    for (int i = 0; i < group->n; i++) {
+        const part *p = &group->parts[i];
         if (p->sends == sends && p->peer == peer)
             return wrong(NCCL_INVALID_USAGE, function, "a second message for rank %d in one group", peer);
         if (!(p->sends && sends) && own < p->at + p->bytes && p->at < own + bytes)
             return wrong(NCCL_INVALID_USAGE, function, "messages of ranks %d and %d overlap in memory", p->peer,
                          peer);
     }
-    group.parts[group.n++] = (part){ .sends = sends, .peer = peer, .at = own, .bytes = bytes };
+    group->parts[group->n++] = (part){ .sends = sends, .peer = peer, .at = own, .bytes = bytes };
     return NCCL_SUCCESS;
 }
 
@@ -369,8 +371,8 @@ static nccl_result put_gather(const char *function, const char *from, char *to, 
                      (const void *)from, (const void *)in_place);
     for (int p = 0; p < c->n && r == NCCL_SUCCESS; p++)
         if (p != c->rank) {
-            group.parts[group.n++] = (part){ true, false, p, shim_host((uintptr_t)from), count, 0 };
-            group.parts[group.n++] =
+            group->parts[group->n++] = (part){ true, false, p, shim_host((uintptr_t)from), count, 0 };
+            group->parts[group->n++] =
                 (part){ false, false, p, shim_host((uintptr_t)(to + count * (size_t)p)), count, 0 };
         }
     return r;
@@ -379,7 +381,7 @@ static nccl_result put_gather(const char *function, const char *from, char *to, 
 nccl_result ncclAllGather(const void *from, void *to, size_t count, int type, nccl_comm c, cu_stream s)
 {
     ncclGroupStart();
-    nccl_result r = group.n ? WRONG_NCCL(NCCL_INVALID_USAGE, "several operations in one group")
+    nccl_result r = group->n ? WRONG_NCCL(NCCL_INVALID_USAGE, "several operations in one group")
                             : check_call(__func__, c, type, s, ALL_GATHER);
     if (r == NCCL_SUCCESS)
         r = put_gather(__func__, from, to, count, c);
@@ -391,7 +393,7 @@ nccl_result ncclAllGather(const void *from, void *to, size_t count, int type, nc
 static nccl_result message(const char *function, bool sends, const void *at, size_t count, int type, int peer,
                            nccl_comm c, cu_stream s)
 {
-    if (!group.depth)
+    if (!group)
         return wrong(NCCL_INVALID_USAGE, function,
                      "outside of a group: two ranks that send to each other would wait for ever");
     nccl_result r = check_call(function, c, type, s, SEND_RECEIVE);
