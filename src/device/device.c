@@ -94,7 +94,7 @@ ls_status ls_device_host(ls_device *out, const ls_device *d, const ls_device_opt
 ls_status ls_device_link(ls_device *d)
 {
     static _Atomic bool said;
-    const ls_link_ops *link = d->ops->queue ? d->ops->queue->link : NULL;
+    const ls_link_ops *link = d->ops->link;
     const char *name = NULL;
     d->linked = link && !d->here;
     if (!link || !d->here)

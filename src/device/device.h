@@ -67,6 +67,7 @@ typedef struct ls_kernel {
 
 typedef struct ls_device ls_device;
 typedef struct ls_queue_ops ls_queue_ops;
+typedef struct ls_link_ops ls_link_ops;
 typedef struct ls_device_ops {
     const char *name;
     /* Sets d->arch and d->here. word: the name of an arch; NULL: the device chooses. LS_E_UNSUPPORTED: this
@@ -83,6 +84,7 @@ typedef struct ls_device_ops {
      * measured. */
     double (*peak)(const ls_arch *arch, ls_dtype type, int threads, int attempts);
     const ls_queue_ops *queue; /* memory and the order of work (device/queue.h) */
+    const ls_link_ops *link;   /* between the devices of ranks (device/link.h); NULL: there is none */
     bool computes;             /* false for the device null */
 } ls_device_ops;
 

@@ -16,6 +16,7 @@ enum { LS_LINK_ID = 128, LS_LINK_PIECES = 1024 /* most pieces of one combination
 
 /* Adds n pieces, each of `count` elements of type `from`, the next one `stride` bytes behind. Pieces are
  * rounded to `via`, and so is each partial sum; the result is stored as `to`. n may be 1: it is converted. */
+typedef struct ls_link ls_link;
 typedef struct ls_combination {
     enum { LS_COMBINE_SUM, LS_COMBINE_MAX, LS_COMBINE_WIDE } by; /* as LS_BY_SUM .. of comm/reduce.h */
     ls_dtype from, via,

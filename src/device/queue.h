@@ -18,8 +18,6 @@
 typedef struct ls_queue ls_queue;         /* each device has structs of its own */
 typedef struct ls_event ls_event;         /* a point in a queue's work, once it is recorded */
 typedef struct ls_recording ls_recording; /* tasks that were captured */
-typedef struct ls_link ls_link;           /* link.h */
-typedef struct ls_link_ops ls_link_ops;
 typedef ls_status (*ls_host_task)(void *context);
 enum { LS_TASK_MESSAGE = 4096 }; /* a queue keeps what its failed task said: as much as ls_fail does */
 
@@ -72,8 +70,6 @@ struct ls_queue_ops {
     ls_status (*captured)(ls_queue *q, ls_recording **out);
     void (*replay)(ls_queue *q, const ls_recording *r);
     void (*discard)(ls_recording **r); /* after `wait` */
-
-    const ls_link_ops *link; /* between the ranks' devices; NULL: there is none */
 };
 
 /* Whether the device's memory is its own. */

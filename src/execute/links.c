@@ -120,7 +120,7 @@ static ls_status join(ls_session *s, const ls_device *d)
 ls_status ls_links_create(ls_session *s, int n_plans, ls_plan *const *plans)
 {
     const ls_device *d = &plans[0]->device;
-    if (!s->ranks || !s->ranks->group || !s->ops->link)
+    if (!s->ranks || !s->ranks->group || !d->ops->link)
         return LS_OK;
     LS_TRY(ls_ranks_same(s->ranks->group, d->linked ? "by links of the devices" : "through host memory",
                          "how values travel between ranks"));
@@ -128,7 +128,7 @@ ls_status ls_links_create(ls_session *s, int n_plans, ls_plan *const *plans)
         return LS_OK;
     ls_links *l = s->links = LS_ARENA_NEW(&s->arena, ls_links);
     LS_TRY(ls_sys_have(l));
-    l->ops = s->ops->link;
+    l->ops = d->ops->link;
     l->group = s->ranks->group;
     l->n = s->ranks->n_axes;
     l->list = LS_ARENA_ARRAY(&s->arena, ls_link *, l->n + 1);

@@ -194,14 +194,12 @@ ls_status ls_ranks_prepare(ls_session *s, ls_program *g)
         if (ls_device_apart(&p->device))
             g->calls[i].staged = &g->staged[p->steps[i].collective];
     }
-    LS_TRY(ls_arena_status(&s->arena));
-    return p->device.linked ? ls_links_prepare(s, g) : LS_OK;
+    return ls_arena_status(&s->arena);
 }
 
 void ls_ranks_destroy(ls_session *s)
 {
     ls_ranks *r = s->ranks;
-    ls_links_destroy(s);
     if (!r)
         return;
     for (int i = 0; i < s->n_programs; i++)

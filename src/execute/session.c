@@ -143,6 +143,8 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, const l
         LS_TRY(resolve(s, &s->programs[i]));
         if (s->ranks)
             LS_TRY(ls_ranks_prepare(s, &s->programs[i]));
+        if (s->links && plans[i]->device.linked)
+            LS_TRY(ls_links_prepare(s, &s->programs[i]));
         LS_TRY(ls_transfers_prepare(s, &s->programs[i]));
     }
     LS_TRY(ls_arena_status(&s->arena));
@@ -203,6 +205,7 @@ void ls_session_destroy(ls_session **sp)
     release_tasks(s);
     ls_transfers_destroy(s);
     ls_numbers_destroy(s);
+    ls_links_destroy(s);
     ls_ranks_destroy(s);
     if (s->region[LS_MEM_PINNED])
         s->ops->unpin(s->region[LS_MEM_PINNED], s->region_bytes[LS_MEM_PINNED]);

@@ -1,5 +1,5 @@
-/* test_link.c - links between the GPUs of several ranks (device/link.h), over the shims. Each rank is a process,
- * which is forked before it opens the driver. */
+/* test_link.c - links between the GPUs of several ranks (device/link.h), over the shims. Each rank is a
+ * process, which is forked before it opens the driver. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -39,32 +39,32 @@ typedef struct rank {
     const ls_link_ops *link;
     ls_queue *q, *beside;
     ls_link *l;
-    char *a, *b;   /* of the device */
+    char *a, *b;    /* of the device */
     char *in, *out; /* pinned */
 } rank;
 typedef void (*body)(rank *r);
 
 /* In a rank's process, where a failed assertion of cmocka has nowhere to go. */
-#define HOLDS(x)                                                                \
-    do {                                                                        \
-        if (!(x)) {                                                             \
-            fprintf(stderr, "rank %d: line %d: %s\n", r->rank, __LINE__, #x);   \
-            _exit(3);                                                           \
-        }                                                                       \
+#define HOLDS(x)                                                              \
+    do {                                                                      \
+        if (!(x)) {                                                           \
+            fprintf(stderr, "rank %d: line %d: %s\n", r->rank, __LINE__, #x); \
+            _exit(3);                                                         \
+        }                                                                     \
     } while (0)
-#define WORKS(x)                                                                                   \
-    do {                                                                                           \
-        if ((x) != LS_OK) {                                                                        \
+#define WORKS(x)                                                                                      \
+    do {                                                                                              \
+        if ((x) != LS_OK) {                                                                           \
             fprintf(stderr, "rank %d: line %d: %s: %s\n", r->rank, __LINE__, #x, ls_error_message()); \
-            _exit(3);                                                                              \
-        }                                                                                          \
+            _exit(3);                                                                                 \
+        }                                                                                             \
     } while (0)
-#define FAILS(x, text)                                                                       \
-    do {                                                                                     \
-        if ((x) == LS_OK || !strstr(ls_error_message(), text)) {                             \
+#define FAILS(x, text)                                                                        \
+    do {                                                                                      \
+        if ((x) == LS_OK || !strstr(ls_error_message(), text)) {                              \
             fprintf(stderr, "rank %d: line %d: %s\n", r->rank, __LINE__, ls_error_message()); \
-            _exit(3);                                                                        \
-        }                                                                                    \
+            _exit(3);                                                                         \
+        }                                                                                     \
     } while (0)
 
 static void nap(void) { nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL); }
@@ -108,7 +108,8 @@ static void end(rank *r)
     r->ops->unpin(r->out, MOST);
 }
 
-/* Runs `work` in n processes; their exit statuses must be `status`. What they wrote to stderr must have `text`. */
+/* Runs `work` in n processes; their exit statuses must be `status`. What they wrote to stderr must have
+ * `text`. */
 static void run(int n, const char *settings, body work, int status, const char *text)
 {
     char shim[160], said[16384];
@@ -151,8 +152,8 @@ static void run(int n, const char *settings, body work, int status, const char *
 }
 
 static const char *const WAYS[] = { "delay=0us", "seed=1,delay=300us", "seed=2,delay=1ms" };
-#define EVERY_WAY(n, work)                                                   \
-    for (int n = 1; n <= RANKS; n++)                                         \
+#define EVERY_WAY(n, work)                                                             \
+    for (int n = 1; n <= RANKS; n++)                                                   \
         for (size_t way = n == RANKS ? 2 : 0; way < sizeof WAYS / sizeof *WAYS; way++) \
     run(n, WAYS[way], work, 0, NULL)
 
@@ -224,7 +225,10 @@ static void all_ranks_exchange(void **state)
 
 enum { EACH = 256 }; /* f32 of a piece */
 
-static float value(int from, int round, int i) { return (float)(i % 13) * 0.5f + (float)(100 * from + round); }
+static float value(int from, int round, int i)
+{
+    return (float)(i % 13) * 0.5f + (float)(100 * from + round);
+}
 
 static void put_step(rank *r, ls_event *ready, ls_event *done)
 {
@@ -471,13 +475,13 @@ static void forbidden(rank *r)
     const int other = 1 - r->rank;
     nccl_comm none;
     nccl_id id = { "no id" };
-#define REFUSED(call, text)                                                              \
-    do {                                                                                 \
-        const nccl_result got = (call);                                                  \
-        if (!got || !strstr(ncclGetLastError(NULL), text)) {                             \
-            fprintf(stderr, "%s: %d, %s\n", #call, got, ncclGetLastError(NULL));         \
-            _exit(3);                                                                    \
-        }                                                                                \
+#define REFUSED(call, text)                                                      \
+    do {                                                                         \
+        const nccl_result got = (call);                                          \
+        if (!got || !strstr(ncclGetLastError(NULL), text)) {                     \
+            fprintf(stderr, "%s: %d, %s\n", #call, got, ncclGetLastError(NULL)); \
+            _exit(3);                                                            \
+        }                                                                        \
     } while (0)
     REFUSED(ncclAllGather(own, r->a, 64, 7, c, s), "type 7");
     REFUSED(ncclAllGather(r->b, r->a, 64, NCCL_INT8, c, s), "not in place");
@@ -487,22 +491,22 @@ static void forbidden(rank *r)
     REFUSED(ncclAllGather(own, r->a, 64, NCCL_INT8, NULL, s), "no communicator");
     REFUSED(ncclSend(r->a, 64, NCCL_INT8, other, c, s), "outside of a group");
     REFUSED(ncclGroupEnd(), "no group has begun");
-#define REFUSED_IN_GROUP(call, text)             \
-    do {                                         \
-        HOLDS(!ncclGroupStart());                \
-        const nccl_result failed = (call);       \
-        REFUSED(in_group(failed, 0), text);      \
-        HOLDS(ncclGroupEnd());                   \
+#define REFUSED_IN_GROUP(call, text)        \
+    do {                                    \
+        HOLDS(!ncclGroupStart());           \
+        const nccl_result failed = (call);  \
+        REFUSED(in_group(failed, 0), text); \
+        HOLDS(ncclGroupEnd());              \
     } while (0)
     REFUSED_IN_GROUP(ncclSend(r->a, 64, NCCL_INT8, 2, c, s), "peer 2 of 2 ranks");
     REFUSED_IN_GROUP(ncclSend(r->a, 64, NCCL_INT8, -1, c, s), "peer -1 of 2 ranks");
     REFUSED_IN_GROUP(ncclRecv(end_of_room - 63, 64, NCCL_INT8, other, c, s), "no memory of the GPU");
-    REFUSED_IN_GROUP(in_group(ncclSend(r->a, 64, NCCL_INT8, other, c, s),
-                              ncclRecv(r->a + 63, 64, NCCL_INT8, other, c, s)),
-                     "overlap in memory");
-    REFUSED_IN_GROUP(in_group(ncclSend(r->a, 64, NCCL_INT8, other, c, s),
-                              ncclSend(r->b, 64, NCCL_INT8, other, c, s)),
-                     "a second message for rank");
+    REFUSED_IN_GROUP(
+        in_group(ncclSend(r->a, 64, NCCL_INT8, other, c, s), ncclRecv(r->a + 63, 64, NCCL_INT8, other, c, s)),
+        "overlap in memory");
+    REFUSED_IN_GROUP(
+        in_group(ncclSend(r->a, 64, NCCL_INT8, other, c, s), ncclSend(r->b, 64, NCCL_INT8, other, c, s)),
+        "a second message for rank");
     REFUSED(ncclCommInitRank(&none, 2, id, 0), "the id is none");
     REFUSED(ncclCommInitRank(&none, 2, id, 2), "rank 2 of 2");
     HOLDS(!cuStreamDestroy_v2(s));

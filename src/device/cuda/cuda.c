@@ -72,4 +72,5 @@ const ls_device_ops ls_device_cuda = { .name = "cuda",
                                        .usable = usable,
                                        .tables = tables,
                                        .queue = &ls_queue_cuda,
+                                       .link = &ls_cuda_link,
                                        .computes = true };

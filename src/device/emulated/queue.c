@@ -24,7 +24,7 @@ typedef enum task_kind { KERNEL, COPY, FILL, HOST, RECORD, AWAIT } task_kind;
 typedef struct task {
     struct task *next; /* in the list of those that are free */
     ls_queue *queue;
-    int room;          /* operands that it has room for */
+    int room; /* operands that it has room for */
     task_kind kind;
     int64_t number; /* for messages */
     const ls_kernel *kernel;
@@ -500,5 +500,4 @@ const ls_queue_ops ls_queue_emulated = { .apart = true,
                                          .capture = capture,
                                          .captured = captured,
                                          .replay = replay,
-                                         .discard = discard,
-                                         .link = &ls_link_emulated };
+                                         .discard = discard };
