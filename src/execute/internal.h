@@ -2,6 +2,7 @@
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include "device/queue.h"
 #include "plan/node.h"
 #include "plan/strides.h"
@@ -241,7 +242,13 @@ ls_status ls_ranks_map(ls_session *s, const ls_device *d);
 /* Makes the collectives of a program, when addresses are known. */
 ls_status ls_ranks_prepare(ls_session *s, ls_program *g);
 void ls_ranks_destroy(ls_session *s);
-int ls_ranks_axis(const ls_ranks *r, const char *name);
+static inline int ls_ranks_axis(const ls_ranks *r, const char *name)
+{
+    for (int i = 0; i < r->n_axes; i++)
+        if (!strcmp(r->axes[i].name, name))
+            return i;
+    return -1;
+}
 void ls_ranks_doing(ls_ranks *r, const char *what);
 /* transfers.c: makes those of a program, when addresses are known; puts a half of one into the queues. */
 ls_status ls_transfers_prepare(ls_session *s, ls_program *g);

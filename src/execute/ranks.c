@@ -12,14 +12,6 @@
 #include "base/sys.h"
 #include "internal.h"
 
-int ls_ranks_axis(const ls_ranks *r, const char *name)
-{
-    for (int i = 0; i < r->n_axes; i++)
-        if (!strcmp(r->axes[i].name, name))
-            return i;
-    return -1;
-}
-
 static ls_status add_axis(ls_session *s, const char *name)
 {
     ls_ranks *r = s->ranks;
