@@ -101,8 +101,8 @@ static void check_one(room *t, ls_combination c, size_t shift, bool in_place)
         while (t->got[at] == expected[at])
             at++;
         fail_msg("%d pieces of %lld %s via %s to %s, by %d, shift %zu: byte %zu is %02x, not %02x", c.n,
-                 (long long)c.count, ls_dtype_name(c.from), ls_dtype_name(c.via), ls_dtype_name(c.to), (int)c.by,
-                 shift, at, t->got[at] & 0xff, expected[at] & 0xff);
+                 (long long)c.count, ls_dtype_name(c.from), ls_dtype_name(c.via), ls_dtype_name(c.to),
+                 (int)c.by, shift, at, t->got[at] & 0xff, expected[at] & 0xff);
     }
     for (size_t i = result; i < result + 64 && !in_place; i++)
         assert_int_equal(t->got[i], 0x55);
@@ -117,8 +117,8 @@ static void sums(void **state)
     room t;
     open_room(&t);
     for (int n = 1; n <= 9; n++)
-        check_one(&t, (ls_combination){ .from = LS_F32, .via = LS_F32, .to = LS_F32, .n = n, .count = 1021 }, 0,
-                  n % 2);
+        check_one(&t, (ls_combination){ .from = LS_F32, .via = LS_F32, .to = LS_F32, .n = n, .count = 1021 },
+                  0, n % 2);
     for (int k = 0; k < 27; k++) {
         const ls_combination c = { .from = FLOATS[k % 3], .via = FLOATS[k / 3 % 3], .to = FLOATS[k / 9] };
         const int pieces[] = { 1, 3, 6 };
@@ -154,12 +154,14 @@ static void addresses_that_are_not_aligned(void **state)
     room t;
     open_room(&t);
     for (int64_t count = 1; count <= 9; count++) {
-        check_one(&t, (ls_combination){ .from = LS_BF16, .via = LS_F32, .to = LS_BF16, .n = 4, .count = count }, 2,
+        check_one(&t,
+                  (ls_combination){ .from = LS_BF16, .via = LS_F32, .to = LS_BF16, .n = 4, .count = count },
+                  2, false);
+        check_one(&t,
+                  (ls_combination){ .from = LS_BF16, .via = LS_F32, .to = LS_F32, .n = 4, .count = count }, 4,
                   false);
-        check_one(&t, (ls_combination){ .from = LS_BF16, .via = LS_F32, .to = LS_F32, .n = 4, .count = count }, 4,
-                  false);
-        check_one(&t, (ls_combination){ .from = LS_F32, .via = LS_F16, .to = LS_F16, .n = 4, .count = count }, 8,
-                  false);
+        check_one(&t, (ls_combination){ .from = LS_F32, .via = LS_F16, .to = LS_F16, .n = 4, .count = count },
+                  8, false);
     }
     check_one(&t, (ls_combination){ .from = LS_F32, .via = LS_F32, .to = LS_F32, .n = 2 }, 0, false);
     close_room(&t);
@@ -171,8 +173,10 @@ static void maxima_and_wide_sums(void **state)
     room t;
     open_room(&t);
     for (int n = 1; n <= 64; n = n < 9 ? n + 1 : n * 4) {
-        check_one(&t, (ls_combination){ LS_COMBINE_MAX, LS_F32, LS_F32, LS_F32, .n = n, .count = 203 }, 0, n % 2);
-        check_one(&t, (ls_combination){ LS_COMBINE_WIDE, LS_I64, LS_I64, LS_I64, .n = n, .count = 102 }, 0, n % 2);
+        check_one(&t, (ls_combination){ LS_COMBINE_MAX, LS_F32, LS_F32, LS_F32, .n = n, .count = 203 }, 0,
+                  n % 2);
+        check_one(&t, (ls_combination){ LS_COMBINE_WIDE, LS_I64, LS_I64, LS_I64, .n = n, .count = 102 }, 0,
+                  n % 2);
     }
     close_room(&t);
 }

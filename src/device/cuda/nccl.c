@@ -1,12 +1,12 @@
 /* nccl.c - the link of device cuda (device/link.h): NVIDIA's NCCL moves the bytes.
  *
- * A communicator is used by calls, which are put into a stream, and by graphs that were captured from them. It
- * may be aborted by another thread at any time, and NCCL does not allow a call after that. So each call holds
- * the link's lock and looks at `severed` first. A call may itself wait for other ranks, as their first one sets
- * up connections; then only the abort ends it, so the abort waits for the lock for a moment only.
+ * A communicator is used by calls, which are put into a stream, and by graphs that were captured from them.
+ * It may be aborted by another thread at any time, and NCCL does not allow a call after that. So each call
+ * holds the link's lock and looks at `severed` first. A call may itself wait for other ranks, as their first
+ * one sets up connections; then only the abort ends it, so the abort waits for the lock for a moment only.
  *
- * ncclCommAbort ends what runs on the GPU first, then waits until graphs with the communicator's calls are gone.
- * Whoever severs a link may be the one who has those graphs, so a thread of its own aborts. */
+ * ncclCommAbort ends what runs on the GPU first, then waits until graphs with the communicator's calls are
+ * gone. Whoever severs a link may be the one who has those graphs, so a thread of its own aborts. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,11 +44,12 @@ struct ls_link {
 
 static ls_status too_old(const char *path, int version, const char *missing)
 {
-    return ls_fail(LS_E_UNSUPPORTED,
-                   "NCCL (%s) has version %d.%d.%d%s%s; 2.18 or newer is needed: pip install nvidia-nccl-cu13 (with "
-                   "a driver for CUDA 12: nvidia-nccl-cu12)",
-                   path, version / 10000, version % 10000 / 100, version % 100, missing ? " and lacks " : "",
-                   missing ? missing : "");
+    return ls_fail(
+        LS_E_UNSUPPORTED,
+        "NCCL (%s) has version %d.%d.%d%s%s; 2.18 or newer is needed: pip install nvidia-nccl-cu13 (with "
+        "a driver for CUDA 12: nvidia-nccl-cu12)",
+        path, version / 10000, version % 10000 / 100, version % 100, missing ? " and lacks " : "",
+        missing ? missing : "");
 }
 
 static ls_status open_library(void)

@@ -23,23 +23,23 @@ enum {
 enum { NCCL_INT8 = 0 }; /* of a type of data: bytes */
 
 /* F(field, symbol, arguments); each returns a nccl_result */
-#define NCCL_FUNCTIONS(F)                                                                                \
-    F(version, ncclGetVersion, (int *version)) /* 22304: 2.23.4 */                                       \
-    F(unique_id, ncclGetUniqueId, (nccl_id * id))                                                        \
+#define NCCL_FUNCTIONS(F)                                                                                    \
+    F(version, ncclGetVersion, (int *version)) /* 22304: 2.23.4 */                                           \
+    F(unique_id, ncclGetUniqueId, (nccl_id * id))                                                            \
     F(join, ncclCommInitRank, (nccl_comm * c, int n, nccl_id id, int rank)) /* blocks until all are there */ \
-    F(finalize, ncclCommFinalize, (nccl_comm c)) /* collective: what was begun ends */                   \
-    F(destroy, ncclCommDestroy, (nccl_comm c))   /* waits until graphs with its calls are gone */        \
-    F(abort, ncclCommAbort, (nccl_comm c))       /* kernels end at once; then as destroy, alone */       \
-    F(async_error, ncclCommGetAsyncError, (nccl_comm c, nccl_result *r))                                 \
-    F(all_gather, ncclAllGather,                                                                         \
-      (const void *from, void *to, size_t count, int type, nccl_comm c, cu_stream s))                    \
-    F(send, ncclSend, (const void *from, size_t count, int type, int peer, nccl_comm c, cu_stream s))    \
-    F(receive, ncclRecv, (void *to, size_t count, int type, int peer, nccl_comm c, cu_stream s))         \
-    F(group_start, ncclGroupStart, (void))                                                               \
+    F(finalize, ncclCommFinalize, (nccl_comm c)) /* collective: what was begun ends */                       \
+    F(destroy, ncclCommDestroy, (nccl_comm c))   /* waits until graphs with its calls are gone */            \
+    F(abort, ncclCommAbort, (nccl_comm c))       /* kernels end at once; then as destroy, alone */           \
+    F(async_error, ncclCommGetAsyncError, (nccl_comm c, nccl_result * r))                                    \
+    F(all_gather, ncclAllGather,                                                                             \
+      (const void *from, void *to, size_t count, int type, nccl_comm c, cu_stream s))                        \
+    F(send, ncclSend, (const void *from, size_t count, int type, int peer, nccl_comm c, cu_stream s))        \
+    F(receive, ncclRecv, (void *to, size_t count, int type, int peer, nccl_comm c, cu_stream s))             \
+    F(group_start, ncclGroupStart, (void))                                                                   \
     F(group_end, ncclGroupEnd, (void))
 /* F(field, symbol, arguments); each returns a text */
-#define NCCL_TEXTS(F)                                                                                    \
-    F(error_text, ncclGetErrorString, (nccl_result r))                                                   \
+#define NCCL_TEXTS(F)                                  \
+    F(error_text, ncclGetErrorString, (nccl_result r)) \
     F(last_error, ncclGetLastError, (nccl_comm c)) /* NULL: of the thread's latest call that failed */
 
 #define NCCL_FIELD(field, symbol, arguments) nccl_result(*field) arguments;

@@ -1,11 +1,11 @@
 /* queue.c - a queue of the device cuda: a stream.
  *
- * Kernels, copies, fills, functions of the host and calls of NCCL go straight into the stream. While the queue
- * captures they are kept in a list: so all kernels of a program are known before the first one runs, and are
- * compiled together; then the list becomes a graph, which one call puts into the stream
- * (LOCKSTEP_CUDA_GRAPHS=0: it is put in task by task). The list has the tasks of two queues where one captures
- * beside the other. In a graph an event only orders the graph's tasks: a list whose events reach beyond it is
- * put in task by task.
+ * Kernels, copies, fills, functions of the host and calls of NCCL go straight into the stream. While the
+ * queue captures they are kept in a list: so all kernels of a program are known before the first one runs,
+ * and are compiled together; then the list becomes a graph, which one call puts into the stream
+ * (LOCKSTEP_CUDA_GRAPHS=0: it is put in task by task). The list has the tasks of two queues where one
+ * captures beside the other. In a graph an event only orders the graph's tasks: a list whose events reach
+ * beyond it is put in task by task.
  *
  * What fails: a call of the driver, at once; a function of the host, in its turn, and then later ones are
  * skipped; a kernel, which the driver says at the next wait. Then the context is lost, and all later calls
@@ -80,16 +80,24 @@ void ls_cuda_enter_task(const cuda_task *t)
     switch (t->kind) {
     case KERNEL: launch(q, t); break;
     case COPY:
-        ls_cuda_check_put(q, cu->copy((cu_address)(uintptr_t)t->to, (cu_address)(uintptr_t)t->from, t->bytes, q->stream),
-              t->number, "a copy");
+        ls_cuda_check_put(
+            q, cu->copy((cu_address)(uintptr_t)t->to, (cu_address)(uintptr_t)t->from, t->bytes, q->stream),
+            t->number, "a copy");
         break;
     case FILL:
-        ls_cuda_check_put(q, cu->fill((cu_address)(uintptr_t)t->to, (unsigned char)t->byte, t->bytes, q->stream),
-              t->number, "a fill");
+        ls_cuda_check_put(q,
+                          cu->fill((cu_address)(uintptr_t)t->to, (unsigned char)t->byte, t->bytes, q->stream),
+                          t->number, "a fill");
         break;
-    case HOST: ls_cuda_check_put(q, cu->host(q->stream, run_host, t->host), t->number, "a function of the host"); break;
-    case RECORD: ls_cuda_check_put(q, cu->event_record(t->event->event, q->stream), t->number, "an event"); break;
-    case AWAIT: ls_cuda_check_put(q, cu->stream_await(q->stream, t->event->event, 0), t->number, "an event"); break;
+    case HOST:
+        ls_cuda_check_put(q, cu->host(q->stream, run_host, t->host), t->number, "a function of the host");
+        break;
+    case RECORD:
+        ls_cuda_check_put(q, cu->event_record(t->event->event, q->stream), t->number, "an event");
+        break;
+    case AWAIT:
+        ls_cuda_check_put(q, cu->stream_await(q->stream, t->event->event, 0), t->number, "an event");
+        break;
     case CALL: call(q, t); break;
     }
 }
@@ -150,7 +158,9 @@ void ls_gpu_run(ls_queue *q, const ls_gpu_launch *l)
     if (!k)
         ls_cuda_no_memory(q);
     else
-        put(q, (cuda_task){ .kind = KERNEL, .kernel = k, .blocks = (unsigned)l->blocks, .args = (void *)l->args },
+        put(q,
+            (cuda_task){
+                .kind = KERNEL, .kernel = k, .blocks = (unsigned)l->blocks, .args = (void *)l->args },
             l->bytes);
 }
 
@@ -204,9 +214,10 @@ ls_status ls_cuda_wait(ls_queue *q, int64_t *failed)
     }
     LS_TRY(ls_cuda_enter(&cu));
     /* which kernel it was, the driver does not say */
-    ls_cuda_check_put(q, cu->stream_wait(q->stream), -1,
-          "device cuda: work on the GPU failed (CUDA_LAUNCH_BLOCKING=1 with LOCKSTEP_CUDA_GRAPHS=0 names the "
-          "op)");
+    ls_cuda_check_put(
+        q, cu->stream_wait(q->stream), -1,
+        "device cuda: work on the GPU failed (CUDA_LAUNCH_BLOCKING=1 with LOCKSTEP_CUDA_GRAPHS=0 names the "
+        "op)");
     q->used = 0;
     pthread_mutex_lock(&q->lock);
     const ls_status s = q->status;

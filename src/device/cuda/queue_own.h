@@ -34,11 +34,11 @@ typedef struct cuda_task {
 struct ls_recording {
     ls_arena arena;
     ls_queue *queue, *beside;
-    int64_t nth;                     /* of the process, from 1: which recording an event is in */
+    int64_t nth; /* of the process, from 1: which recording an event is in */
     cuda_task *first, **end, *calls;
-    int n, unawaited;                /* events that are recorded in it and not awaited in it */
-    bool forked, reaches_out;        /* `beside` has awaited an event of it; it awaits another event */
-    cu_graph_exec *graph;            /* NULL: it is put in task by task. Made by the first replay */
+    int n, unawaited;         /* events that are recorded in it and not awaited in it */
+    bool forked, reaches_out; /* `beside` has awaited an event of it; it awaits another event */
+    cu_graph_exec *graph;     /* NULL: it is put in task by task. Made by the first replay */
 };
 
 struct ls_queue {

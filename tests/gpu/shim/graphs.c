@@ -158,7 +158,8 @@ cu_result cuStreamEndCapture(cu_stream s, cu_graph *out)
         return shim_leave(WRONG(CU_STREAM_CAPTURE_UNMATCHED, "another stream began this capture"));
     }
     if (!g->invalid && unjoined(g))
-        r = WRONG(CU_STREAM_CAPTURE_UNJOINED, "the stream that began does not wait for the end of another one");
+        r = WRONG(CU_STREAM_CAPTURE_UNJOINED,
+                  "the stream that began does not wait for the end of another one");
     for (cu_stream each = shim_streams; each; each = each->next)
         if (each->capture == g)
             each->capture = NULL;

@@ -1,5 +1,5 @@
-/* nccl.c - the shim's libnccl.so.2: checks what each call is given, as the header says it must be, or stricter,
- * and puts functions into streams of the shim's libcuda.so.1. */
+/* nccl.c - the shim's libnccl.so.2: checks what each call is given, as the header says it must be, or
+ * stricter, and puts functions into streams of the shim's libcuda.so.1. */
 #define _GNU_SOURCE
 #include "nccl.h"
 
@@ -17,13 +17,14 @@ NCCL_FUNCTIONS(DECLARE)
 NCCL_TEXTS(DECLARE_TEXT)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static nccl_comm comms; /* those that live */
+static nccl_comm comms;          /* those that live */
 static _Atomic unsigned dropped; /* calls that are gone */
-static char last_error[512]; /* of any thread */
+static char last_error[512];     /* of any thread */
 
 /* ---- the libcuda that is loaded */
 
-typedef cu_result (*put_fn)(cu_stream s, cu_host_function f, void *context, void (*drop)(void *), bool *captured);
+typedef cu_result (*put_fn)(cu_stream s, cu_host_function f, void *context, void (*drop)(void *),
+                            bool *captured);
 typedef bool (*reaches_fn)(const void *at, size_t bytes);
 typedef int (*gpu_fn)(cu_stream s);
 
@@ -57,8 +58,12 @@ static nccl_result wrong(nccl_result r, const char *function, const char *what, 
 
 const char *ncclGetErrorString(nccl_result r)
 {
-    static const char *const TEXT[] = { "no error",         "unhandled cuda error", "unhandled system error",
-                                        "internal error",   "invalid argument",     "invalid usage",
+    static const char *const TEXT[] = { "no error",
+                                        "unhandled cuda error",
+                                        "unhandled system error",
+                                        "internal error",
+                                        "invalid argument",
+                                        "invalid usage",
                                         "remote process exited or there was a network error",
                                         "NCCL operation in progress" };
     return r >= 0 && r <= NCCL_IN_PROGRESS ? TEXT[r] : "unknown result code";
@@ -145,7 +150,8 @@ nccl_result ncclCommInitRank(nccl_comm *out, int n, nccl_id id, int rank)
         snprintf(s->why, sizeof s->why, "rank %d of %d: %s", rank, n, why);
     atomic_fetch_add(&s->arrived, 1);
     nccl_changed(s);
-    for (unsigned seen; seen = atomic_load(&s->changes), atomic_load(&s->arrived) < n && !atomic_load(&s->broken);)
+    for (unsigned seen;
+         seen = atomic_load(&s->changes), atomic_load(&s->arrived) < n && !atomic_load(&s->broken);)
         if (!nccl_wait_change(s, seen))
             fprintf(stderr, "shim: ncclCommInitRank: rank %d waits, and %d of %d have come\n", rank,
                     atomic_load(&s->arrived), n);
@@ -183,8 +189,8 @@ nccl_result ncclCommFinalize(nccl_comm c)
     c->finalized = true;
     atomic_fetch_add(&c->s->finalized, 1);
     nccl_changed(c->s);
-    for (unsigned seen;
-         seen = atomic_load(&c->s->changes), atomic_load(&c->s->finalized) < c->n && !atomic_load(&c->s->broken);)
+    for (unsigned seen; seen = atomic_load(&c->s->changes),
+                        atomic_load(&c->s->finalized) < c->n && !atomic_load(&c->s->broken);)
         if (!nccl_wait_change(c->s, seen))
             fprintf(stderr, "shim: ncclCommFinalize: rank %d waits for others\n", c->rank);
     return NCCL_SUCCESS;
@@ -338,8 +344,8 @@ static nccl_result check_call(const char *function, nccl_comm c, int type, cu_st
 static nccl_result check_range(const char *function, const void *at, size_t bytes, const char *what)
 {
     if (bytes && !((reaches_fn)of_cuda("shim_nccl_reaches"))(at, bytes))
-        return wrong(NCCL_INVALID_ARGUMENT, function, "%s: %zu bytes at %p are no memory of the GPU", what, bytes,
-                     at);
+        return wrong(NCCL_INVALID_ARGUMENT, function, "%s: %zu bytes at %p are no memory of the GPU", what,
+                     bytes, at);
     return NCCL_SUCCESS;
 }
 
@@ -352,8 +358,8 @@ static nccl_result add(const char *function, bool sends, int peer, const void *a
         if (p->sends == sends && p->peer == peer)
             return wrong(NCCL_INVALID_USAGE, function, "a second message for rank %d in one group", peer);
         if (!(p->sends && sends) && own < p->at + p->bytes && p->at < own + bytes)
-            return wrong(NCCL_INVALID_USAGE, function, "messages of ranks %d and %d overlap in memory", p->peer,
-                         peer);
+            return wrong(NCCL_INVALID_USAGE, function, "messages of ranks %d and %d overlap in memory",
+                         p->peer, peer);
     }
     group->parts[group->n++] = (part){ .sends = sends, .peer = peer, .at = own, .bytes = bytes };
     return NCCL_SUCCESS;
@@ -372,8 +378,9 @@ static nccl_result put_gather(const char *function, const char *from, char *to, 
     for (int p = 0; p < c->n && r == NCCL_SUCCESS; p++)
         if (p != c->rank) {
             group->parts[group->n++] = (part){ true, false, p, shim_host((uintptr_t)from), count, 0 };
-            group->parts[group->n++] =
-                (part){ false, false, p, shim_host((uintptr_t)(to + count * (size_t)p)), count, 0 };
+            group->parts[group->n++] = (part){ false, false,
+                                               p,     shim_host((uintptr_t)(to + count * (size_t)p)),
+                                               count, 0 };
         }
     return r;
 }
@@ -382,7 +389,7 @@ nccl_result ncclAllGather(const void *from, void *to, size_t count, int type, nc
 {
     ncclGroupStart();
     nccl_result r = group->n ? WRONG_NCCL(NCCL_INVALID_USAGE, "several operations in one group")
-                            : check_call(__func__, c, type, s, ALL_GATHER);
+                             : check_call(__func__, c, type, s, ALL_GATHER);
     if (r == NCCL_SUCCESS)
         r = put_gather(__func__, from, to, count, c);
     fail_group(r);

@@ -1,5 +1,5 @@
-/* nccl_share.c - how the shim's NCCL moves bytes: for each two ranks a box of shared memory, which one fills and
- * the other one empties. Who can do neither sleeps until something changes. */
+/* nccl_share.c - how the shim's NCCL moves bytes: for each two ranks a box of shared memory, which one fills
+ * and the other one empties. Who can do neither sleeps until something changes. */
 #define _GNU_SOURCE
 #include "nccl.h"
 
@@ -44,10 +44,7 @@ share *nccl_map_share(const nccl_id *id, int n, size_t *mapped)
     return s == MAP_FAILED ? NULL : s;
 }
 
-void nccl_wake(_Atomic unsigned *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
+void nccl_wake(_Atomic unsigned *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0); }
 
 bool nccl_sleep(_Atomic unsigned *word, unsigned seen)
 {
@@ -123,10 +120,7 @@ static void report(const op *o)
                     o->parts[i].peer, o->parts[i].done, o->parts[i].bytes);
 }
 
-static bool ends(const op *o)
-{
-    return atomic_load(&o->comm->aborted) || atomic_load(&o->comm->s->broken);
-}
+static bool ends(const op *o) { return atomic_load(&o->comm->aborted) || atomic_load(&o->comm->s->broken); }
 
 void nccl_run(void *context)
 {

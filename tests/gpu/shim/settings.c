@@ -32,10 +32,12 @@ static bool word(const char *text, shim_settings *s)
     const struct {
         const char *name;
         int64_t *to;
-    } numbers[] = { { "gpus=", &s->gpus },     { "driver=", &s->driver }, { "capability=", &s->capability },
-                    { "launch=", &s->launch }, { "skip=", &s->skip },     { "seed=", (int64_t *)&s->seed },
-                    { "nccl=", &s->nccl },     { "nccl_fail=", &s->nccl_fail }, { "nccl_lost=", &s->nccl_lost },
-                    { "nccl_rank=", &s->nccl_rank } };
+    } numbers[] = {
+        { "gpus=", &s->gpus },          { "driver=", &s->driver },       { "capability=", &s->capability },
+        { "launch=", &s->launch },      { "skip=", &s->skip },           { "seed=", (int64_t *)&s->seed },
+        { "nccl=", &s->nccl },          { "nccl_fail=", &s->nccl_fail }, { "nccl_lost=", &s->nccl_lost },
+        { "nccl_rank=", &s->nccl_rank }
+    };
     const struct {
         const char *name;
         uint64_t *to;

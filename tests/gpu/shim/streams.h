@@ -115,6 +115,6 @@ void shim_drop_exec(cu_graph_exec e);
         if (!IS_LIVE(shim_streams, s))                                                                  \
             return shim_leave(WRONG((s) ? CU_INVALID_HANDLE : CU_INVALID_VALUE,                         \
                                     (s) ? "the stream was destroyed" : "the NULL stream is not used")); \
-        if ((s)->capture && (s)->capture->invalid)                                                                               \
+        if ((s)->capture && (s)->capture->invalid)                                                      \
             return shim_leave(901);                                                                     \
     } while (0)
