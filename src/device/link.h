@@ -34,13 +34,14 @@ struct ls_link_ops {
     ls_status (*find)(const char **name, const ls_device *d);
     /* Made by one member, for all of them. */
     ls_status (*invite)(unsigned char id[LS_LINK_ID]);
-    /* Blocks until all n members have joined. LS_E_DEVICE. Collective. */
+    /* Blocks until all n members have joined, on GPUs of their own; n may be 1. LS_E_DEVICE. Collective. */
     ls_status (*join)(ls_link **out, const ls_device *d, const unsigned char id[LS_LINK_ID], int n,
                       int position);
-    /* After `wait` of the queues that had its tasks. Local if the link was broken, else collective. */
+    /* After `wait` of the queue that had its tasks, and `discard` of recordings of them: else it blocks until
+     * they are gone. Local if the link was severed, else collective. No other thread may use the link. */
     void (*leave)(ls_link **l);
-    /* A member is lost: tasks that wait for it end soon, whatever they have moved, and later ones do nothing.
-     * From any thread. */
+    /* A member is lost: tasks that wait for it end soon, whatever they have moved, and later ones do nothing,
+     * nor does a replay of a recording that has one. From any thread; does not block. */
     void (*sever)(ls_link *l);
     /* *why (valid until the next call): what the link says has failed by itself, or NULL. Does not block. */
     void (*ask)(ls_link *l, const char **why);

@@ -1,5 +1,5 @@
-/* test_captures.c - recordings of two queues of device cuda (device/queue.h), and what the shim's driver says of
- * captures whose events break the rules of CUDA. */
+/* test_captures.c - recordings of two queues of device cuda (device/queue.h), and what the shim's driver says
+ * of captures whose events break the rules of CUDA. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

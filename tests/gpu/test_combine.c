@@ -93,7 +93,7 @@ static void check_one(room *t, ls_combination c, size_t shift, bool in_place)
     c.out = in_place ? t->in + shift : t->out + shift;
     t->ops->copy(t->q, t->in + shift, t->host, MOST - shift);
     t->ops->fill(t->q, t->out, 0x55, MOST);
-    t->ops->link->combine(t->q, &c);
+    ls_device_cuda.link->combine(t->q, &c);
     t->ops->copy(t->q, t->got, c.out, result + 64);
     ASSERT_OK(t->ops->wait(t->q, NULL));
     if (memcmp(t->got, expected, result)) {

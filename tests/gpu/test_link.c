@@ -1,155 +1,7 @@
-/* test_link.c - links between the GPUs of several ranks (device/link.h), over the shims. Each rank is a
- * process, which is forked before it opens the driver. */
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-#include <cmocka.h>
-
+/* test_link.c - links between the GPUs of several ranks (device/link.h), over the shims. */
 #include "base/clock.h"
 #include "base/log.h"
-#include "device/cuda/nccl_api.h"
-#include "device/link.h"
-#include "support/support.h"
-
-#define DECLARE(field, symbol, arguments) nccl_result symbol arguments;
-NCCL_FUNCTIONS(DECLARE)
-const char *ncclGetLastError(nccl_comm c);
-cu_result cuStreamCreate(cu_stream *s, unsigned flags), cuStreamDestroy_v2(cu_stream s);
-
-enum { MOST = 512 << 10, RANKS = 4 };
-
-/* Of all ranks. */
-typedef struct meeting {
-    _Atomic int invited, arrived;
-    unsigned char id[LS_LINK_ID];
-} meeting;
-
-typedef struct rank {
-    int rank, n;
-    meeting *all;
-    ls_device d;
-    const ls_queue_ops *ops;
-    const ls_link_ops *link;
-    ls_queue *q, *beside;
-    ls_link *l;
-    char *a, *b;    /* of the device */
-    char *in, *out; /* pinned */
-} rank;
-typedef void (*body)(rank *r);
-
-/* In a rank's process, where a failed assertion of cmocka has nowhere to go. */
-#define HOLDS(x)                                                              \
-    do {                                                                      \
-        if (!(x)) {                                                           \
-            fprintf(stderr, "rank %d: line %d: %s\n", r->rank, __LINE__, #x); \
-            _exit(3);                                                         \
-        }                                                                     \
-    } while (0)
-#define WORKS(x)                                                                                      \
-    do {                                                                                              \
-        if ((x) != LS_OK) {                                                                           \
-            fprintf(stderr, "rank %d: line %d: %s: %s\n", r->rank, __LINE__, #x, ls_error_message()); \
-            _exit(3);                                                                                 \
-        }                                                                                             \
-    } while (0)
-#define FAILS(x, text)                                                                        \
-    do {                                                                                      \
-        if ((x) == LS_OK || !strstr(ls_error_message(), text)) {                              \
-            fprintf(stderr, "rank %d: line %d: %s\n", r->rank, __LINE__, ls_error_message()); \
-            _exit(3);                                                                         \
-        }                                                                                     \
-    } while (0)
-
-static void nap(void) { nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL); }
-
-static void meet(rank *r)
-{
-    meeting *m = r->all;
-    if (r->rank == 0) {
-        if (r->n > 1)
-            WORKS(r->link->invite(m->id));
-        m->invited = 1;
-    }
-    while (!m->invited)
-        nap();
-    WORKS(r->link->join(&r->l, &r->d, m->id, r->n, r->rank));
-}
-
-static void begin(rank *r)
-{
-    WORKS(ls_device_open(&r->d, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
-    r->ops = r->d.ops->queue;
-    r->link = r->ops->link;
-    WORKS(r->ops->open(&r->q, &r->d));
-    WORKS(r->ops->open(&r->beside, &r->d));
-    WORKS(r->ops->room((void **)&r->a, &r->d, MOST));
-    WORKS(r->ops->room((void **)&r->b, &r->d, MOST));
-    WORKS(r->ops->pinned((void **)&r->in, &r->d, MOST));
-    WORKS(r->ops->pinned((void **)&r->out, &r->d, MOST));
-    meet(r);
-}
-
-static void end(rank *r)
-{
-    r->link->leave(&r->l);
-    HOLDS(!r->l);
-    r->ops->close(&r->q);
-    r->ops->close(&r->beside);
-    r->ops->release(r->a, MOST);
-    r->ops->release(r->b, MOST);
-    r->ops->unpin(r->in, MOST);
-    r->ops->unpin(r->out, MOST);
-}
-
-/* Runs `work` in n processes; their exit statuses must be `status`. What they wrote to stderr must have
- * `text`. */
-static void run(int n, const char *settings, body work, int status, const char *text)
-{
-    char shim[160], said[16384];
-    FILE *err = tmpfile();
-    assert_non_null(err);
-    meeting *m = mmap(NULL, sizeof *m, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pid_t ids[RANKS];
-    snprintf(shim, sizeof shim, "gpus=8,leaks,%s", settings);
-    for (int i = 0; i < n; i++) {
-        if ((ids[i] = fork()) > 0)
-            continue;
-        rank r = { .rank = i, .n = n, .all = m };
-        char number[16];
-        snprintf(number, sizeof number, "%d", i);
-        setenv("LOCKSTEP_CUDA_DEVICE", number, 1);
-        setenv("LOCKSTEP_SHIM", shim, 1);
-        dup2(fileno(err), 2);
-        alarm(100);
-        work(&r);
-        exit(0);
-    }
-    bool right = true;
-    for (int left = n, how; left; left--) {
-        const pid_t one = waitpid(-1, &how, 0);
-        const bool failed = !WIFEXITED(how) || WEXITSTATUS(how) != status;
-        right &= !failed;
-        for (int i = 0; i < n; i++) { /* the others may wait for it */
-            if (ids[i] == one)
-                ids[i] = 0;
-            else if (ids[i] && failed)
-                kill(ids[i], SIGKILL);
-        }
-    }
-    rewind(err);
-    said[fread(said, 1, sizeof said - 1, err)] = 0;
-    if (!right || (text && !strstr(said, text)))
-        fail_msg("%d ranks (%s): %s", n, settings, said);
-    fclose(err);
-    munmap(m, sizeof *m);
-}
+#include "link_ranks.h"
 
 static const char *const WAYS[] = { "delay=0us", "seed=1,delay=300us", "seed=2,delay=1ms" };
 #define EVERY_WAY(n, work)                                                             \
@@ -221,55 +73,7 @@ static void all_ranks_exchange(void **state)
     EVERY_WAY(n, exchanges);
 }
 
-/* ---- a step as it is captured: an all-reduce in a second queue, beside other work */
-
-enum { EACH = 256 }; /* f32 of a piece */
-
-static float value(int from, int round, int i)
-{
-    return (float)(i % 13) * 0.5f + (float)(100 * from + round);
-}
-
-static void put_step(rank *r, ls_event *ready, ls_event *done)
-{
-    const size_t bytes = EACH * sizeof(float);
-    r->ops->copy(r->q, r->a, r->in, bytes * (size_t)r->n);
-    r->ops->record(r->q, ready);
-    r->ops->await(r->beside, ready);
-    r->link->exchange(r->beside, r->l, r->a, r->b, bytes);
-    r->link->combine(r->beside, &(ls_combination){ .from = LS_F32,
-                                                   .via = LS_F32,
-                                                   .to = LS_F32,
-                                                   .n = r->n,
-                                                   .stride = bytes,
-                                                   .in = r->b,
-                                                   .out = r->b + bytes * RANKS + bytes * (size_t)r->rank,
-                                                   .count = EACH });
-    r->link->gather(r->beside, r->l, r->b + bytes * RANKS, bytes);
-    r->ops->record(r->beside, done);
-    r->ops->fill(r->q, r->a + bytes * RANKS, 5, bytes);
-    r->ops->await(r->q, done);
-    r->ops->copy(r->q, r->out, r->b + bytes * RANKS, bytes * (size_t)r->n);
-    r->ops->copy(r->q, r->out + bytes * RANKS, r->a + bytes * RANKS, bytes);
-}
-
-static void look(const rank *r, int round)
-{
-    const float *in = (const float *)(const void *)r->out;
-    for (int i = 0; i < r->n * EACH; i++) {
-        float sum = 0;
-        for (int p = 0; p < r->n; p++)
-            sum += value(p, round, i);
-        HOLDS(in[i] == sum);
-    }
-    HOLDS(r->out[EACH * sizeof(float) * RANKS] == 5);
-}
-
-static void set(rank *r, int round)
-{
-    for (int i = 0; i < r->n * EACH; i++)
-        ((float *)(void *)r->in)[i] = value(r->rank, round, i);
-}
+/* ---- a step as it is captured */
 
 static void steps(rank *r)
 {
@@ -445,125 +249,6 @@ static void failures_are_told(void **state)
     run(2, "delay=0us", stays, 86, "1 communicators were not destroyed");
 }
 
-/* ---- calls that the header forbids: the shim names them */
-
-static nccl_comm comm_of(rank *r, cu_stream *s)
-{
-    nccl_comm c;
-    nccl_id id;
-    HOLDS(!cuStreamCreate(s, CU_STREAM_NON_BLOCKING));
-    if (r->rank == 0) {
-        HOLDS(!ncclGetUniqueId(&id));
-        memcpy(r->all->id, &id, sizeof id);
-        r->all->arrived = 1;
-    }
-    while (!r->all->arrived)
-        nap();
-    memcpy(&id, r->all->id, sizeof id);
-    HOLDS(!ncclCommInitRank(&c, r->n, id, r->rank));
-    return c;
-}
-
-static nccl_result in_group(nccl_result a, nccl_result b) { return a ? a : b; }
-
-static void forbidden(rank *r)
-{
-    cu_stream s;
-    begin(r);
-    const nccl_comm c = comm_of(r, &s);
-    char *own = r->a + 64 * (size_t)r->rank, *host = malloc(256), *end_of_room = r->a + MOST;
-    const int other = 1 - r->rank;
-    nccl_comm none;
-    nccl_id id = { "no id" };
-#define REFUSED(call, text)                                                      \
-    do {                                                                         \
-        const nccl_result got = (call);                                          \
-        if (!got || !strstr(ncclGetLastError(NULL), text)) {                     \
-            fprintf(stderr, "%s: %d, %s\n", #call, got, ncclGetLastError(NULL)); \
-            _exit(3);                                                            \
-        }                                                                        \
-    } while (0)
-    REFUSED(ncclAllGather(own, r->a, 64, 7, c, s), "type 7");
-    REFUSED(ncclAllGather(r->b, r->a, 64, NCCL_INT8, c, s), "not in place");
-    REFUSED(ncclAllGather(own, r->a, MOST, NCCL_INT8, c, s), "no memory of the GPU");
-    REFUSED(ncclAllGather(host, host, 64, NCCL_INT8, c, s), "no memory of the GPU");
-    REFUSED(ncclAllGather(own, r->a, 64, NCCL_INT8, c, NULL), "the NULL stream");
-    REFUSED(ncclAllGather(own, r->a, 64, NCCL_INT8, NULL, s), "no communicator");
-    REFUSED(ncclSend(r->a, 64, NCCL_INT8, other, c, s), "outside of a group");
-    REFUSED(ncclGroupEnd(), "no group has begun");
-#define REFUSED_IN_GROUP(call, text)        \
-    do {                                    \
-        HOLDS(!ncclGroupStart());           \
-        const nccl_result failed = (call);  \
-        REFUSED(in_group(failed, 0), text); \
-        HOLDS(ncclGroupEnd());              \
-    } while (0)
-    REFUSED_IN_GROUP(ncclSend(r->a, 64, NCCL_INT8, 2, c, s), "peer 2 of 2 ranks");
-    REFUSED_IN_GROUP(ncclSend(r->a, 64, NCCL_INT8, -1, c, s), "peer -1 of 2 ranks");
-    REFUSED_IN_GROUP(ncclRecv(end_of_room - 63, 64, NCCL_INT8, other, c, s), "no memory of the GPU");
-    REFUSED_IN_GROUP(
-        in_group(ncclSend(r->a, 64, NCCL_INT8, other, c, s), ncclRecv(r->a + 63, 64, NCCL_INT8, other, c, s)),
-        "overlap in memory");
-    REFUSED_IN_GROUP(
-        in_group(ncclSend(r->a, 64, NCCL_INT8, other, c, s), ncclSend(r->b, 64, NCCL_INT8, other, c, s)),
-        "a second message for rank");
-    REFUSED(ncclCommInitRank(&none, 2, id, 0), "the id is none");
-    REFUSED(ncclCommInitRank(&none, 2, id, 2), "rank 2 of 2");
-    HOLDS(!cuStreamDestroy_v2(s));
-    REFUSED(ncclAllGather(own, r->a, 64, NCCL_INT8, c, s), "the stream was destroyed");
-    HOLDS(!ncclCommFinalize(c));
-    REFUSED(ncclCommFinalize(c), "was finalized");
-    HOLDS(!ncclCommDestroy(c));
-    REFUSED(ncclCommDestroy(c), "no communicator");
-    free(host);
-    end(r);
-}
-
-/* Both ranks say that they are rank 0. */
-static void same_rank(rank *r)
-{
-    r->rank = 0;
-    r->all->arrived++;
-    WORKS(ls_device_open(&r->d, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
-    r->link = ls_queue_cuda.link;
-    if (!strcmp(getenv("LOCKSTEP_CUDA_DEVICE"), "0")) {
-        WORKS(r->link->invite(r->all->id));
-        r->all->invited = 1;
-    }
-    while (!r->all->invited)
-        nap();
-    FAILS(r->link->join(&r->l, &r->d, r->all->id, 2, 0), "another process has this rank");
-    r->all->arrived++;
-    while (r->all->arrived < 4)
-        nap();
-}
-
-/* Two ranks on one GPU. */
-static void same_gpu(rank *r)
-{
-    setenv("LOCKSTEP_CUDA_DEVICE", "5", 1);
-    WORKS(ls_device_open(&r->d, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
-    r->link = ls_queue_cuda.link;
-    if (r->rank == 0) {
-        WORKS(r->link->invite(r->all->id));
-        r->all->invited = 1;
-    }
-    while (!r->all->invited)
-        nap();
-    FAILS(r->link->join(&r->l, &r->d, r->all->id, 2, r->rank), "Duplicate GPU detected");
-    r->all->arrived++;
-    while (r->all->arrived < 2)
-        nap();
-}
-
-static void wrong_arguments_are_named(void **state)
-{
-    (void)state;
-    run(2, "delay=0us", forbidden, 0, "shim: ncclAllGather: type 7");
-    run(2, "delay=0us", same_rank, 0, NULL);
-    run(2, "delay=0us", same_gpu, 0, NULL);
-}
-
 /* ---- an event that is missing gives other results */
 
 static void a_missing_event_shows(void **state)
@@ -579,7 +264,7 @@ static void is_found(rank *r)
 {
     const char *name;
     WORKS(ls_device_open(&r->d, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
-    WORKS(r->d.ops->queue->link->find(&name, &r->d));
+    WORKS(r->d.ops->link->find(&name, &r->d));
     HOLDS(!strcmp(name, "NCCL 2.29.1"));
 }
 
@@ -594,7 +279,7 @@ static void may_hang(rank *r)
     const char *name;
     ls_log_set(print, NULL, LS_WARN);
     WORKS(ls_device_open(&r->d, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
-    WORKS(r->d.ops->queue->link->find(&name, &r->d));
+    WORKS(r->d.ops->link->find(&name, &r->d));
     HOLDS(!strcmp(name, "NCCL 2.28.6"));
 }
 
@@ -602,7 +287,7 @@ static void is_too_old(rank *r)
 {
     const char *name;
     WORKS(ls_device_open(&r->d, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
-    FAILS(r->d.ops->queue->link->find(&name, &r->d), "has version 2.17.1; 2.18 or newer is needed");
+    FAILS(r->d.ops->link->find(&name, &r->d), "has version 2.17.1; 2.18 or newer is needed");
 }
 
 static void is_absent(rank *r)
@@ -610,8 +295,8 @@ static void is_absent(rank *r)
     const char *name;
     setenv("LOCKSTEP_CUDA_LIBRARIES", LS_TEST_SHIMS "/without_nccl", 1);
     WORKS(ls_device_open(&r->d, "cuda", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
-    FAILS(r->d.ops->queue->link->find(&name, &r->d), "libnccl.so.2 is not in " LS_TEST_SHIMS "/without_nccl");
-    FAILS(r->d.ops->queue->link->find(&name, &r->d), "pip install nvidia-nccl-cu13");
+    FAILS(r->d.ops->link->find(&name, &r->d), "libnccl.so.2 is not in " LS_TEST_SHIMS "/without_nccl");
+    FAILS(r->d.ops->link->find(&name, &r->d), "pip install nvidia-nccl-cu13");
     /* one rank needs none */
     meet(r);
     r->link->leave(&r->l);
@@ -629,7 +314,7 @@ static void the_library_is_looked_for(void **state)
 static void absent(rank *r)
 {
     r->ops = &ls_queue_cuda;
-    r->link = ls_queue_cuda.link;
+    r->link = ls_device_cuda.link;
     is_absent(r);
 }
 static void one_rank_needs_no_library(void **state)
@@ -647,7 +332,6 @@ int main(void)
         cmocka_unit_test(a_step_is_put_in_task_by_task),
         cmocka_unit_test(a_severed_link_ends_the_wait),
         cmocka_unit_test(failures_are_told),
-        cmocka_unit_test(wrong_arguments_are_named),
         cmocka_unit_test(a_missing_event_shows),
         cmocka_unit_test(the_library_is_looked_for),
         cmocka_unit_test(one_rank_needs_no_library),

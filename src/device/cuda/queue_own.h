@@ -1,4 +1,4 @@
-/* queue_own.h - a queue of the device cuda, and what it keeps while it captures: queue.c, recording.c. */
+/* queue_own.h - a queue of the device cuda, and what it keeps while it captures. */
 #pragma once
 #include <unistd.h>
 
@@ -59,13 +59,14 @@ struct ls_queue {
 /* The process was forked. */
 static inline bool ls_cuda_elsewhere(const ls_queue *q) { return q->process != getpid(); }
 
-/* ---- queue.c */
+/* ---- stream.c */
 void ls_cuda_fail(ls_queue *q, ls_status s, int64_t number, const char *message);
 void ls_cuda_check_put(ls_queue *q, cu_result r, int64_t number, const char *what);
 void ls_cuda_no_memory(ls_queue *q);
 /* Puts a task into its queue's stream. */
 void ls_cuda_enter_task(const cuda_task *t);
 ls_status ls_cuda_wait(ls_queue *q, int64_t *failed);
+bool ls_cuda_idle(ls_queue *q);
 
 /* ---- recording.c */
 void ls_cuda_keep(ls_recording *r, const cuda_task *t, size_t arg_bytes);
@@ -75,3 +76,10 @@ void ls_cuda_replay(ls_queue *q, const ls_recording *r);
 void ls_cuda_discard(ls_recording **r);
 /* Tasks are kept no more; the recording, or NULL. */
 ls_recording *ls_cuda_end_capture(ls_queue *q);
+
+/* ---- queue.c */
+void ls_cuda_run(ls_queue *q, const ls_kernel *k, const ls_kernel_args *a);
+void ls_cuda_host(ls_queue *q, ls_host_task function, void *context);
+void ls_cuda_record(ls_queue *q, ls_event *e);
+void ls_cuda_await(ls_queue *q, ls_event *e);
+void ls_cuda_number(ls_queue *q, int64_t n);

@@ -219,11 +219,10 @@ static void keep(ls_recording *r, task *t)
     r->tasks[r->n++] = t;
 }
 
-static ls_tensor on_host(const ls_tensor *t)
+static ls_tensor on_host(ls_tensor t)
 {
-    ls_tensor here = *t;
-    here.data = ls_emulated_host(t->data);
-    return here;
+    t.data = ls_emulated_host(t.data);
+    return t;
 }
 
 static task *new_task(int operands)
@@ -257,9 +256,9 @@ static task *copy_of(ls_queue *q, const task *t, const ls_kernel_args *a)
     c->room = room;
     if (a) {
         for (int i = 0; i < n_in; i++)
-            c->operands[i] = i < given ? on_host(&a->in[i]) : (ls_tensor){ .type.ndim = -1 };
+            c->operands[i] = i < given ? on_host(a->in[i]) : (ls_tensor){ .type.ndim = -1 };
         for (int i = 0; i < n_out; i++)
-            c->operands[n_in + i] = on_host(&a->out[i]);
+            c->operands[n_in + i] = on_host(a->out[i]);
         c->args = *a;
         c->args.in = c->operands;
         c->args.out = c->operands + n_in;
@@ -270,7 +269,6 @@ static task *copy_of(ls_queue *q, const task *t, const ls_kernel_args *a)
 }
 
 static bool elsewhere(const ls_queue *q) { return q->process != getpid(); }
-
 static void put(ls_queue *q, task t, const ls_kernel_args *a)
 {
     if (elsewhere(q))
@@ -384,7 +382,6 @@ static ls_status captured(ls_queue *q, ls_recording **out)
     set_capture(q, false, NULL);
     if (q->beside)
         set_capture(q->beside, false, NULL);
-    q->beside = NULL;
     if (*out && (*out)->failed)
         discard(out);
     return ls_sys_have(*out);
