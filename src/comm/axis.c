@@ -136,6 +136,12 @@ ls_status ls_axis_create(ls_axis **out, ls_group *g, const char *name, int n, co
 int ls_axis_size(const ls_axis *a) { return a->n; }
 int ls_axis_position(const ls_axis *a) { return a->position; }
 bool ls_axis_one_machine(const ls_axis *a) { return a->one_machine; }
+void ls_axis_count(ls_axis *a, int64_t calls, int64_t bytes)
+{
+    a->ledger.calls += calls;
+    a->ledger.bytes += bytes;
+}
+
 const ls_ledger *ls_axis_ledger(const ls_axis *a) { return &a->ledger; }
 
 void ls_axis_arrive(ls_axis *a)

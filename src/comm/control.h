@@ -34,9 +34,10 @@ typedef struct ls_rank_slot { /* written by its rank */
     _Atomic int waits_for;       /* 1 + the local rank for whose counter it sleeps; 0: none */
     /* 1 + rank of another machine that it waits for, and will itself report; 0: none */
     _Atomic int waits_for_remote;
-    _Atomic int exec_error;   /* errno of a process that could not execute the program; 0: it could */
-    _Atomic uint64_t planned; /* bytes of its plans */
-    _Atomic uint64_t claimed; /* what its process uses alone on its host (host_share.h); 0: nothing */
+    _Atomic int exec_error;    /* errno of a process that could not execute the program; 0: it could */
+    _Atomic uint64_t planned;  /* bytes of its plans */
+    _Atomic uint64_t programs; /* how many it has begun whose collectives its device runs (ls_group_began) */
+    _Atomic uint64_t claimed;  /* what its process uses alone on its host (host_share.h); 0: nothing */
     /* ls_call of its exchange: valid between the exchange's two ticks */
     _Atomic uint64_t call[LS_CALL_WORDS];
     _Atomic uint64_t doing[LS_DOING_WORDS];

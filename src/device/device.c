@@ -1,11 +1,15 @@
 /* device.c - opens a device by name, and finds the kernel for an op. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/cpu_limits.h"
+#include "base/log.h"
 #include "base/thread_pool.h"
 #include "base/str.h"
+#include "comm/host_share.h"
 #include "device.h"
 #include "device/gpu/gpu.h"
+#include "device/link.h"
 #ifdef LS_HAVE_ONEDNN
 #include "device/cpu/onednn.h"
 #endif
@@ -88,6 +92,28 @@ ls_status ls_device_host(ls_device *out, const ls_device *d, const ls_device_opt
         own.kernels = NULL;
     }
     return ls_device_open(out, ls_device_cpu.name, &own);
+}
+
+ls_status ls_device_link(ls_device *d)
+{
+    static _Atomic bool said;
+    const ls_link_ops *link = d->ops->link;
+    const char *name = NULL;
+    d->linked = link && !d->here;
+    if (!link || !d->here)
+        return LS_OK;
+    const ls_status s = link->find(&name, d);
+    d->linked = s == LS_OK;
+    if (s != LS_OK && s != LS_E_UNSUPPORTED)
+        return s;
+    if (ls_host_share_get().rank == 0 && !atomic_exchange(&said, true)) {
+        if (d->linked)
+            ls_log(LS_INFO, "device %s: values travel between ranks by %s", d->ops->name, name);
+        else
+            ls_log(LS_INFO, "device %s: values travel between ranks through host memory: %s", d->ops->name,
+                   ls_error_message());
+    }
+    return LS_OK;
 }
 
 const char *ls_device_bits(const char *name)

@@ -75,6 +75,7 @@ typedef struct ls_rates {
 
 typedef struct ls_device ls_device;
 typedef struct ls_queue_ops ls_queue_ops;
+typedef struct ls_link_ops ls_link_ops;
 typedef struct ls_device_ops {
     const char *name;
     /* Sets d->arch and d->here. word: the name of an arch; NULL: the device chooses. LS_E_UNSUPPORTED: this
@@ -95,6 +96,7 @@ typedef struct ls_device_ops {
     /* The name of what the device is here, for people and files. NULL: the processor's. */
     void (*hardware)(char out[64], const ls_device *d);
     const ls_queue_ops *queue; /* memory and the order of work (device/queue.h) */
+    const ls_link_ops *link;   /* between the devices of ranks (device/link.h); NULL: there is none */
     bool computes;             /* false for the device null */
 } ls_device_ops;
 
@@ -103,6 +105,7 @@ struct ls_device {
     const ls_arch *arch;
     bool here; /* this machine can run it; false only for a plan of another machine */
     int threads;
+    bool linked;                /* collectives of its programs go from device to device (link.h) */
     const ls_kernel *overrides; /* searched before ops->tables (kernels: not own); NULL: none */
 };
 
@@ -136,6 +139,9 @@ typedef struct ls_device_opts {
 ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o);
 /* The CPU of the host that works beside device d, which these options made. */
 ls_status ls_device_host(ls_device *out, const ls_device *d, const ls_device_opts *o);
+/* Sets d->linked, for programs of several ranks: whether the device has a link, or may have one if it is not
+ * here. An error if a link is wanted that cannot be had. Says once how values travel. */
+ls_status ls_device_link(ls_device *d);
 /* The device, by name, whose bits this one gives for the same arch: "cpu" for "emulated"; others have their
  * own. */
 const char *ls_device_bits(const char *name);

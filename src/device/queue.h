@@ -59,10 +59,14 @@ struct ls_queue_ops {
     /* LS_OK when all tasks are done. Else what the first task that failed said, and *failed (unless NULL) is
      * its number; the queue then works again. */
     ls_status (*wait)(ls_queue *q, int64_t *failed);
+    bool (*idle)(ls_queue *q); /* whether `wait` would not block now; NULL: it is never asked */
 
     /* Between capture and captured tasks are kept instead of run; replay puts all of them in again, at
-     * little cost. NULL: the device has no such thing (nor the two below). */
-    void (*capture)(ls_queue *q);
+     * little cost. Those of the queue `beside` (NULL: none) are kept with them, in their order; its first one
+     * awaits an event that q recorded meanwhile, and q awaits the end of its last one before captured. Events
+     * that are recorded and awaited within it order its tasks only: `elapsed`, and tasks that were not
+     * captured, must not use those records. NULL: the device has no such thing (nor the two below). */
+    void (*capture)(ls_queue *q, ls_queue *beside);
     ls_status (*captured)(ls_queue *q, ls_recording **out);
     void (*replay)(ls_queue *q, const ls_recording *r);
     void (*discard)(ls_recording **r); /* after `wait` */

@@ -187,6 +187,8 @@ static inline void call(ls_session *s, ls_call *c)
 {
     if (c->collective)
         ls_ranks_half(s, c);
+    else if (c->crossing)
+        ls_link_half(s, c);
     else if (c->move)
         ls_transfer_half(s, c);
     else if (c->kernel && c->on_host)
@@ -198,7 +200,10 @@ static inline void call(ls_session *s, ls_call *c)
 /* Says in messages which step a failed task is of. */
 static void call_named(ls_session *s, ls_program *g, int k)
 {
-    s->ops->number(s->queue, (g - s->programs) * (int64_t)LS_STEPS_MOST + k);
+    const int64_t number = (g - s->programs) * (int64_t)LS_STEPS_MOST + k;
+    s->ops->number(s->queue, number);
+    if (g->calls[k].crossing)
+        s->ops->number(ls_links_queue(s), number);
     call(s, &g->calls[k]);
     s->ops->number(s->queue, -1);
 }
@@ -250,7 +255,7 @@ static ls_status make_known(ls_session *s, ls_program *g)
     ls_recording *r = NULL;
     if (g->known || !s->ops->compiles)
         return LS_OK;
-    s->ops->capture(s->queue);
+    s->ops->capture(s->queue, NULL);
     for (int k = 0; k < g->plan->n_steps; k++)
         if (g->calls[k].kernel && !g->calls[k].on_host)
             s->ops->run(s->queue, g->calls[k].kernel, &g->calls[k].args);
@@ -274,7 +279,7 @@ static void put_all(ls_session *s, ls_program *g)
 }
 
 /* Tasks are always the same, so they are put in one by one only once, if the device can keep them. It keeps
- * those of one queue, and transfers have another. */
+ * those of two queues, and transfers have a third. */
 static ls_status run_queued(ls_session *s, ls_program *g)
 {
     if (!s->ops->capture || g->plan->n_transfers) {
@@ -283,7 +288,7 @@ static ls_status run_queued(ls_session *s, ls_program *g)
         return LS_OK;
     }
     if (!g->recording) {
-        s->ops->capture(s->queue);
+        s->ops->capture(s->queue, ls_links_queue(s));
         put_all(s, g);
         LS_TRY(s->ops->captured(s->queue, &g->recording));
     }
@@ -338,8 +343,14 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
         g->began = ls_now();
     if (s->ops->apart)
         ls_numbers_run(s);
-    if (s->ops->apart && !check_finite)
-        return s->profile ? run_timed(s, g) : run_queued(s, g);
+    if (g->crossings)
+        ls_links_begin(g);
+    if (s->ops->apart && !check_finite) {
+        ls_links_wait(s, true); /* (a link's first tasks are put in when all members put them in) */
+        const ls_status status = s->profile ? run_timed(s, g) : run_queued(s, g);
+        ls_links_wait(s, false);
+        return status;
+    }
     LS_TRY(make_known(s, g));
     if (s->ranks)
         ls_ranks_begin(s, g);

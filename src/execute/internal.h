@@ -2,6 +2,7 @@
 #pragma once
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include "device/queue.h"
 #include "plan/node.h"
 #include "plan/strides.h"
@@ -26,6 +27,9 @@ typedef struct ls_staged {
     size_t result_bytes;
 } ls_staged;
 
+typedef struct ls_crossing ls_crossing; /* links.c: a collective over a link */
+typedef struct ls_links ls_links;
+
 /* A copy between host and device memory, on the queue for that. */
 typedef struct ls_move {
     ls_event *ready,
@@ -41,11 +45,12 @@ typedef struct ls_call { /* a kernel call or a half of a collective or of a tran
     ls_kernel_args args;
     ls_session *session;
     ls_part part;
-    bool on_host;              /* a kernel that the host runs, though the device is apart */
-    const ls_move *move;       /* half of a transfer */
-    ls_staged *staged;         /* NULL: the collective works where its operands are */
-    ls_collective *collective; /* NULL: a kernel, or a gather that is a mapping, where nothing moves */
-    const char *doing;         /* for messages of other ranks; NULL with one rank */
+    bool on_host;                /* a kernel that the host runs, though the device is apart */
+    const ls_move *move;         /* half of a transfer */
+    const ls_crossing *crossing; /* half of a collective over a link */
+    ls_staged *staged;           /* NULL: the collective works where its operands are */
+    ls_collective *collective;   /* NULL: a kernel, or a gather that is a mapping, where nothing moves */
+    const char *doing;           /* for messages of other ranks; NULL with one rank */
 } ls_call;
 
 /* The memory of a named value: a range of a region, or a part of another named value's memory (an output that
@@ -104,6 +109,7 @@ typedef struct ls_program {
     ls_shared_range *written;    /* shared states that it changes */
     ls_collective **collectives; /* [plan->collectives] */
     ls_staged *staged;           /* the same, on an apart device */
+    ls_crossing *crossings;      /* [plan->collectives], over links; NULL: there are none */
     ls_move *moves;              /* [plan->transfers] */
     /* Arena allocations by their first step: born[born_at[i]] to born[born_at[i + 1] - 1] begin with step i;
      * by their last step in the same way. */
@@ -151,6 +157,7 @@ struct ls_session {
     const ls_queue_ops *ops; /* of the plans' device */
     ls_queue *queue;
     ls_queue *moving; /* of transfers; NULL: no program has any */
+    ls_links *links;  /* NULL: collectives do not go over links */
     int64_t waits;
     ls_host_call *calls, *called; /* those that may be used; those since the last wait */
     bool call_lost;               /* for want of memory, since the last wait */
@@ -235,12 +242,30 @@ ls_status ls_ranks_map(ls_session *s, const ls_device *d);
 /* Makes the collectives of a program, when addresses are known. */
 ls_status ls_ranks_prepare(ls_session *s, ls_program *g);
 void ls_ranks_destroy(ls_session *s);
-int ls_ranks_axis(const ls_ranks *r, const char *name);
+static inline int ls_ranks_axis(const ls_ranks *r, const char *name)
+{
+    for (int i = 0; i < r->n_axes; i++)
+        if (!strcmp(r->axes[i].name, name))
+            return i;
+    return -1;
+}
 void ls_ranks_doing(ls_ranks *r, const char *what);
 /* transfers.c: makes those of a program, when addresses are known; puts a half of one into the queues. */
 ls_status ls_transfers_prepare(ls_session *s, ls_program *g);
 void ls_transfers_destroy(ls_session *s);
 void ls_transfer_half(ls_session *s, const ls_call *c);
+/* links.c: joins the links that the plans need, collectively; makes the collectives of a program, when
+ * addresses are known; says that a program begins; puts a half of a collective into the queues. */
+ls_status ls_links_create(ls_session *s, int n_plans, ls_plan *const *plans);
+void ls_links_close(ls_session *s); /* the queue */
+void ls_links_destroy(ls_session *s);
+ls_status ls_links_prepare(ls_session *s, ls_program *g);
+void ls_links_begin(ls_program *g);
+void ls_link_half(ls_session *s, const ls_call *c);
+ls_queue *ls_links_queue(const ls_session *s); /* NULL: there are none */
+/* This rank begins, or ends, to wait for its device. */
+void ls_links_wait(ls_session *s, bool begins);
+ls_status ls_links_status(const ls_session *s); /* the group's failure, if links were severed for it */
 /* Puts a half of a collective into the queue. */
 void ls_ranks_half(ls_session *s, ls_call *c);
 /* Puts the fence before a program, and what it says behind its end, into the queue. */

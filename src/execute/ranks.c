@@ -12,14 +12,6 @@
 #include "base/sys.h"
 #include "internal.h"
 
-int ls_ranks_axis(const ls_ranks *r, const char *name)
-{
-    for (int i = 0; i < r->n_axes; i++)
-        if (!strcmp(r->axes[i].name, name))
-            return i;
-    return -1;
-}
-
 static ls_status add_axis(ls_session *s, const char *name)
 {
     ls_ranks *r = s->ranks;
@@ -112,7 +104,7 @@ static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collectiv
     const ls_plan_collective *c = &p->collectives[k];
     const ls_node *n = p->graph->nodes[c->node];
     const bool alias = ls_is_alias_gather(p->graph, n);
-    if (alias)
+    if (alias || p->device.linked)
         return LS_OK;
     const ls_location *in = &p->locations[n->in[0].id], *result = &p->locations[n->out[0].id];
     char *operand = g->where[in->alloc] + in->offset;
@@ -188,7 +180,7 @@ ls_status ls_ranks_prepare(ls_session *s, ls_program *g)
     LS_TRY(find_written(s, g));
     for (int i = 0; i < p->n_steps; i++) {
         g->calls[i].doing = doing(s, p, &p->steps[i]);
-        if (p->steps[i].collective < 0)
+        if (p->steps[i].collective < 0 || p->device.linked)
             continue;
         g->calls[i].collective = g->collectives[p->steps[i].collective];
         if (ls_device_apart(&p->device))
@@ -262,10 +254,17 @@ static void publish(ls_session *s, size_t offset, size_t bytes)
     s->ops->copy(s->queue, s->ranks->window->mine + offset, s->region[LS_REGION_SHARED] + offset, bytes);
 }
 
-void ls_ranks_begin(ls_session *s, ls_program *g) { s->ops->host(s->queue, fence, g); }
+/* (Over links, nobody reads another rank's memory without asking.) */
+void ls_ranks_begin(ls_session *s, ls_program *g)
+{
+    if (!g->plan->device.linked)
+        s->ops->host(s->queue, fence, g);
+}
 
 void ls_ranks_end(ls_session *s, ls_program *g)
 {
+    if (g->plan->device.linked)
+        return;
     for (int i = 0; i < g->n_written; i++)
         publish(s, g->written[i].offset, g->written[i].bytes);
     s->ops->host(s->queue, arrive, s);

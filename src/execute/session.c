@@ -129,6 +129,7 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, const l
     LS_TRY(s->ops->open(&s->queue, &plans[0]->device));
     s->ops->number(s->queue, -1); /* a task is of no program, unless it says so */
     LS_TRY(ls_ranks_create(s, n_plans, plans, o->group, o->parallel));
+    LS_TRY(ls_links_create(s, n_plans, plans));
     LS_TRY(list_spares(s, o));
     LS_TRY(ls_names_create(s, n_plans, plans));
     LS_TRY(ls_memory_lay_out(s, n_plans, plans));
@@ -142,6 +143,8 @@ static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, const l
         LS_TRY(resolve(s, &s->programs[i]));
         if (s->ranks)
             LS_TRY(ls_ranks_prepare(s, &s->programs[i]));
+        if (s->links && plans[i]->device.linked)
+            LS_TRY(ls_links_prepare(s, &s->programs[i]));
         LS_TRY(ls_transfers_prepare(s, &s->programs[i]));
     }
     LS_TRY(ls_arena_status(&s->arena));
@@ -192,14 +195,17 @@ void ls_session_destroy(ls_session **sp)
     ls_session *s = *sp;
     if (!s)
         return;
+    ls_links_wait(s, true); /* (a lost rank does not keep the queues) */
     if (s->queue)
         s->ops->close(&s->queue);
     if (s->moving)
         s->ops->close(&s->moving);
+    ls_links_close(s);
     ls_memory_release(s);
     release_tasks(s);
     ls_transfers_destroy(s);
     ls_numbers_destroy(s);
+    ls_links_destroy(s);
     ls_ranks_destroy(s);
     if (s->region[LS_MEM_PINNED])
         s->ops->unpin(s->region[LS_MEM_PINNED], s->region_bytes[LS_MEM_PINNED]);

@@ -19,9 +19,16 @@ ls_status ls_session_wait(ls_session *s)
 {
     int64_t failed = -1;
     s->waits++;
-    const ls_status moved = s->moving ? s->ops->wait(s->moving, &failed) : LS_OK;
+    ls_links_wait(s, true);
+    const ls_status moved = s->moving ? s->ops->wait(s->moving, &failed) : LS_OK,
+                    crossed = ls_links_queue(s) ? s->ops->wait(ls_links_queue(s), &failed) : LS_OK;
     ls_status status = s->ops->wait(s->queue, &failed);
-    status = status == LS_OK ? moved : status;
+    ls_links_wait(s, false);
+    status = status != LS_OK ? status : moved != LS_OK ? moved : crossed;
+    if (ls_links_status(s) != LS_OK) { /* a rank is lost; that is no failure of a task */
+        status = LS_E_PEER;
+        failed = -1;
+    }
     if (s->ops->apart)
         ls_numbers_wait(s, status == LS_OK);
     if (status == LS_OK)

@@ -201,6 +201,8 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
                                      .modules = o->modules };
     LS_TRY(ls_precision_check(&precision));
     LS_TRY(ls_device_open(&device, o->device, &d));
+    if (g->group)
+        LS_TRY(ls_device_link(&device));
     g->threads = device.threads;
     LS_TRY(add_programs(g, &precision, &device));
     LS_TRY(ls_session_create_with(&g->session, g->programs, g->plans,

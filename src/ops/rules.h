@@ -67,13 +67,13 @@ ls_value ls_replicate_gradient(ls_graph *g, ls_value dy, const ls_replicate_attr
 /* chain.c: a unit's slice, whose states rest in host memory (offload), that `replicas` ranks hold alike and
  * `shards` ranks have a slice of each, becomes its whole buffer. */
 enum { LS_UNIT_LINKS = 3 };
-typedef struct ls_link {
+typedef struct ls_chain_link {
     const ls_op *op;
     union {
         ls_replicate_attrs replicate;
         ls_gather_attrs gather;
     };
-} ls_link;
+} ls_chain_link;
 typedef struct ls_unit_use {
     const char *unit, *shard, *replicate; /* the unit's name, and the names of two groups */
     int number;                           /* the unit's number */
@@ -81,9 +81,9 @@ typedef struct ls_unit_use {
     bool offload, map; /* map: the gather maps the ranks' slices instead of copying them */
     int64_t to, via;   /* type of what is gathered, and type in which its gradients are added */
 } ls_unit_use;
-int ls_unit_chain(ls_link out[LS_UNIT_LINKS], const ls_unit_use *u); /* returns how many links */
-ls_value ls_chain_use(ls_graph *g, ls_value slice, int n, const ls_link *links);
-ls_value ls_chain_gradient(ls_graph *g, ls_value dy, int n, const ls_link *links, ls_dtype to);
+int ls_unit_chain(ls_chain_link out[LS_UNIT_LINKS], const ls_unit_use *u); /* returns how many links */
+ls_value ls_chain_use(ls_graph *g, ls_value slice, int n, const ls_chain_link *links);
+ls_value ls_chain_gradient(ls_graph *g, ls_value dy, int n, const ls_chain_link *links, ls_dtype to);
 
 /* The rows of the table, by the file that defines them. */
 extern const ls_op ls_op_input, ls_op_param, ls_op_state, ls_op_buffer, ls_op_fill;
@@ -111,7 +111,6 @@ extern const ls_op ls_op_softmax, ls_op_softmax_grad, ls_op_log_softmax, ls_op_l
 extern const ls_op ls_op_cross_entropy_part, ls_op_argmax_part, ls_op_argmax_join;
 extern const ls_op ls_op_max_abs, ls_op_sum_squares, ls_op_norm_from_squares, ls_op_is_finite;
 extern const ls_op ls_op_count_step, ls_op_adam, ls_op_sgd, ls_op_loss_scale_update;
-extern const ls_op ls_op_group_rate, ls_op_lion, ls_op_ema, ls_op_muon_momentum, ls_op_muon,
-    ls_op_adafactor;
+extern const ls_op ls_op_group_rate, ls_op_lion, ls_op_ema, ls_op_muon_momentum, ls_op_muon, ls_op_adafactor;
 extern const ls_op ls_op_all_gather, ls_op_reduce_scatter, ls_op_all_reduce, ls_op_replicate, ls_op_to_device,
     ls_op_to_host;

@@ -48,7 +48,7 @@ static ls_value weights(ls_graph *g, int k, const ls_update_unit *u)
  * does (o->reduce). */
 static ls_value gradient(ls_graph *g, int k, const ls_update_unit *u, const ls_update_opts *o)
 {
-    ls_link links[LS_UNIT_LINKS];
+    ls_chain_link links[LS_UNIT_LINKS];
     ls_type t = u->type;
     if (u->gradient_there)
         return weights(g, k, u);

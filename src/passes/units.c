@@ -17,7 +17,7 @@ static ls_value use(ls_graph *g, ls_units *u, int k)
     const ls_identity is = { .what = unit->weights ? LS_IS_WEIGHTS : LS_IS_UNIT, .unit = k };
     const ls_type type = LS_TYPE(unit->weights ? unit->param : unit->dtype, unit->slice);
     ls_value v = unit->use = ls_state_of(g, is, name, type, (ls_init){ 0 });
-    ls_link links[LS_UNIT_LINKS];
+    ls_chain_link links[LS_UNIT_LINKS];
     const int n = ls_unit_chain(links, &(ls_unit_use){ .unit = name,
                                                        .number = k,
                                                        .shard = s->shard,

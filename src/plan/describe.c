@@ -178,9 +178,9 @@ void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a)
         ls_str_add(out, a->name);
     else
         ls_str_printf(out, "%s%s%s%s",
-                      a->value < 0                 ? "workspace of "
-                      : a->memory == LS_MEM_PINNED ? "staging of "
-                                                   : "",
+                      a->value < 0                    ? "workspace of "
+                      : a->category == LS_CAT_STAGING ? "staging of "
+                                                      : "",
                       n->op->name, n->scope->path[0] ? "  " : "", n->scope->path);
 }
 

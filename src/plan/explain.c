@@ -126,11 +126,13 @@ static void overlap_text(ls_str *out, const ls_plan *p, int start, int wait)
         ls_str_printf(out, ", %.1f us", seconds * 1e6);
 }
 
-/* With a device whose memory is its own, a start and a wait copy. */
+/* With a device whose memory is its own, a start and a wait copy; but not over a link. */
 static void copied_text(ls_str *out, const ls_plan *p, const ls_plan_collective *c, bool wait)
 {
     const ls_node *n = p->graph->nodes[c->node];
-    if (ls_device_apart(&p->device) && (wait || !c->sent))
+    if (p->device.linked)
+        ls_str_add(out, wait ? "" : ", over the link of the devices");
+    else if (ls_device_apart(&p->device) && (wait || !c->sent))
         ls_str_printf(out, ", %zu B copied to the %s",
                       ls_type_bytes(ls_type_of(p->graph, wait ? n->out[0] : n->in[0])),
                       wait ? "device" : "window");

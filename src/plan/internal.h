@@ -7,7 +7,8 @@
  *   steps.c     the steps: kernels, and the two halves of each collective and transfer
  *   storage.c   lifetimes, in-place reuse, one allocation per set of values that share memory, categories
  *   gradients.c from which step on each part of a gradient in the arena is needed
- *   staging.c   pinned memory through which results of collectives reach a device's own memory
+ *   staging.c   memory through which results of collectives reach a device's own memory; linked.c how much
+ *               of it collectives over a link need
  *   arena.c     offsets of the allocations: packing, the brute-force check, the timeline
  *   cost.c      FLOPs, bytes and seconds per step
  *

@@ -34,8 +34,8 @@ typedef enum ls_memory {
     LS_MEM_COUNT
 } ls_memory;
 /* PARAMETERS: what a rank stores of them, and copies of that in other types. GATHERED: results of all_gather,
- * and what is kept of them. STAGING: PINNED memory; and buffers for writing a checkpoint while training
- * continues, which are not in a plan. */
+ * and what is kept of them. STAGING: what collectives need (staging.c); and buffers for writing a checkpoint
+ * while training continues, which are not in a plan. */
 typedef enum ls_category {
     LS_CAT_PARAMETERS,
     LS_CAT_GRADIENTS,
@@ -114,11 +114,11 @@ typedef struct ls_plan_collective { /* in the order of their starts, which all r
     bool settled; /* it gathers state, which is complete before the program: nothing to wait for */
     /* an all_gather that is a mapping of node memory; if types are equal, nothing is even written */
     bool map;
-    /* Of a device whose memory is its own: the operand is in the window before the start, since it is
-     * settled, or an earlier collective has sent it. Sending it again would write where others may still
-     * read. */
+    /* Of a device whose memory is its own, and without links: the operand is in the window before the start,
+     * since it is settled, or an earlier collective has sent it. Sending it again would write where others
+     * may still read. */
     bool sent;
-    int staging;      /* the PINNED allocation that the result passes through; -1: none */
+    int staging;      /* the allocation that the result passes through (staging.c); -1: none */
     const char *unit; /* for people: "unit root", ...; "" for scalars */
     ls_identity is;   /* what is gathered: the parameters of a unit */
     double bytes;     /* that this rank receives (0 for a mapping without conversion) */

@@ -1,9 +1,13 @@
 /* staging.c - collectives of a device whose memory is its own. Ranks read one another's operands in the
  * window, which is host memory then: a start copies the operand there. The host makes the result, too. If it
  * is not made in place, in the window, it is made in pinned memory (LS_MEM_PINNED) and copied to the device
- * at the wait. That memory is live from the start to the wait, and is packed by lifetime as the arena is. */
+ * at the wait. That memory is live from the start to the wait, and is packed by lifetime as the arena is.
+ *
+ * Over a link nothing leaves the devices: what a collective needs beside operand and result is in the arena.
+ */
 #include "device/queue.h"
 #include "internal.h"
+#include "linked.h"
 
 static int operand(const ls_plan *p, const ls_plan_collective *c)
 {
@@ -19,14 +23,29 @@ static int result_of(const ls_plan *p, const ls_plan_collective *c, bool *in_pla
     return n->out[0].id;
 }
 
+/* What a collective needs beside operand and result; no bytes: nothing. */
+static ls_alloc staging_of(const ls_plan *p, const ls_plan_collective *c)
+{
+    bool in_place;
+    const int v = result_of(p, c, &in_place);
+    ls_alloc a = { .memory = p->device.linked ? LS_MEM_ARENA : LS_MEM_PINNED,
+                   .category = LS_CAT_STAGING,
+                   .value = v,
+                   .first = c->start,
+                   .last = c->wait };
+    if (p->device.linked)
+        a.bytes = ls_linked_of(c).bytes;
+    else if (ls_device_apart(&p->device) && !in_place)
+        a.bytes = ls_type_bytes(&p->graph->vals[v].type);
+    return a;
+}
+
 ls_status ls_planner_stage(ls_planner *planner)
 {
     ls_plan *p = planner->plan;
     const bool apart = ls_device_apart(&p->device);
     for (int i = 0; i < p->n_collectives; i++) {
         ls_plan_collective *c = &p->collectives[i];
-        bool in_place;
-        const int v = result_of(p, c, &in_place);
         c->staging = -1;
         if (!apart)
             continue;
@@ -38,15 +57,11 @@ ls_status ls_planner_stage(ls_planner *planner)
                            "plan %s: %s is mapped, and each process has the memory of device %s "
                            "for itself",
                            p->graph->name, c->unit, p->device.ops->name);
-        if (in_place)
+        const ls_alloc a = staging_of(p, c);
+        if (!a.bytes)
             continue;
         c->staging = p->n_allocs;
-        p->allocs[p->n_allocs++] = (ls_alloc){ .memory = LS_MEM_PINNED,
-                                               .category = LS_CAT_STAGING,
-                                               .value = v,
-                                               .bytes = ls_type_bytes(&p->graph->vals[v].type),
-                                               .first = c->start,
-                                               .last = c->wait };
+        p->allocs[p->n_allocs++] = a;
     }
     return LS_OK;
 }
@@ -55,15 +70,13 @@ ls_status ls_plan_check_staging(const ls_plan *p)
 {
     for (int i = 0; i < p->n_collectives; i++) {
         const ls_plan_collective *c = &p->collectives[i];
-        bool in_place;
-        const int v = result_of(p, c, &in_place);
-        const ls_alloc *a = c->staging < 0 ? NULL : &p->allocs[c->staging];
-        if ((a != NULL) != (ls_device_apart(&p->device) && !in_place) ||
-            (a && (a->memory != LS_MEM_PINNED || a->value != v || a->first > c->start || a->last < c->wait ||
-                   a->bytes < ls_type_bytes(&p->graph->vals[v].type))))
+        const ls_alloc needs = staging_of(p, c), *a = c->staging < 0 ? NULL : &p->allocs[c->staging];
+        if ((a != NULL) != (needs.bytes > 0) ||
+            (a && (a->memory != needs.memory || a->value != needs.value || a->first > c->start ||
+                   a->last < c->wait || a->bytes < needs.bytes)))
             return ls_fail(LS_E_INTERNAL, "plan: the result of collective %d (%s) %s", i, c->unit,
-                           a ? "does not fit into its pinned memory from its start to its wait"
-                             : "has no pinned memory");
+                           a ? "does not fit into its staging memory from its start to its wait"
+                             : "has no staging memory");
     }
     return LS_OK;
 }

@@ -86,6 +86,8 @@ static ls_status make_sets(storage *s)
 static void share(storage *s)
 {
     const ls_plan *plan = s->plan;
+    if (plan->device.linked) /* the operand is sent between start and wait */
+        return;
     for (int i = 0; i < plan->n_collectives; i++) {
         const ls_plan_collective *c = &plan->collectives[i];
         const ls_node *n = s->g->nodes[c->node];

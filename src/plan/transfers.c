@@ -47,7 +47,7 @@ static void add_io(ls_transfers *t, int n, ls_plan *const *plans, const ls_plan 
  * after the program that changes it. */
 static void add_collectives(ls_transfers *t, const ls_plan *p, double runs)
 {
-    for (int i = 0; i < p->n_collectives; i++) {
+    for (int i = 0; i < p->n_collectives && !p->device.linked; i++) {
         const ls_plan_collective *c = &p->collectives[i];
         const ls_node *n = p->graph->nodes[c->node];
         t->operands += c->sent ? 0 : runs * bytes_of(p, n->in[0]);

@@ -426,6 +426,8 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
         LS_TRY(ls_parallel_apart(&o->parallel, c->device.ops->name));
         c->parallel.gather = o->parallel.gather;
     }
+    if (ls_mesh_ranks(&o->parallel.mesh) > 1)
+        LS_TRY(ls_device_link(&c->device));
     LS_TRY(ls_compile_check_type(o->param, &c->device));
     LS_TRY(ls_update_device(c, &d));
     ls_status s = ls_compiled_keep(c, &precision);

@@ -31,7 +31,7 @@ static void recordings_are_put_in_again(void **state)
     t.ops->copy(t.q, t.b, t.host, BYTES);
     t.ops->fill(t.q, t.c, 0, BYTES);
     ASSERT_OK(t.ops->wait(t.q, NULL));
-    t.ops->capture(t.q);
+    t.ops->capture(t.q, NULL);
     t.ops->run(t.q, k, &args);
     t.ops->copy(t.q, t.a, t.c, BYTES);
     t.ops->record(t.q, done);
@@ -53,7 +53,7 @@ static void recordings_are_put_in_again(void **state)
     t.ops->discard(&r);
     assert_null(r);
     /* a task keeps its number */
-    t.ops->capture(t.q);
+    t.ops->capture(t.q, NULL);
     t.ops->number(t.q, 7);
     t.ops->host(t.q, refuses, "seven");
     ASSERT_OK(t.ops->captured(t.q, &r));
@@ -167,7 +167,7 @@ static ls_status work_without_memory(void *context)
         t->ops->record(q, e);
         t->ops->await(t->other, e);
         t->ops->fill(q, t->a, 1, BYTES);
-        t->ops->capture(q);
+        t->ops->capture(q, NULL);
         t->ops->fill(q, t->b, 1, BYTES);
         t->ops->fill(q, t->b, 2, BYTES);
         s = t->ops->captured(q, &r);
@@ -341,7 +341,7 @@ static void a_forked_process_is_refused(void **state)
     if (child == 0) {
         t.ops->number(t.q, 3);
         t.ops->fill(t.q, t.a, 2, BYTES);
-        t.ops->capture(t.q);
+        t.ops->capture(t.q, NULL);
         if (t.ops->captured(t.q, &r) != LS_E_ARG || t.ops->wait(t.q, NULL) != LS_E_ARG)
             _exit(1);
         if (!strstr(ls_error_message(), "this process was forked"))

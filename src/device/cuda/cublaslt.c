@@ -253,7 +253,7 @@ typedef struct task {
 
 static void *at(gpu_address a) { return (void *)(uintptr_t)a; } /* NOLINT: the GPU's address */
 
-static ls_status put(cu_stream s, const void *args)
+static ls_status put(const void *args, cu_stream s)
 {
     const task *t = args;
     const product *p = &t->with->product;
@@ -318,7 +318,7 @@ static void multiply(const ls_kernel_args *a, ls_gpu_product g)
     if (s != LS_OK)
         ls_cuda_refuse(a->queue, s);
     else
-        ls_cuda_put(a->queue, put, &t, sizeof t);
+        ls_cuda_call_put(a->queue, (ls_cuda_call){ .put = put }, &t, sizeof t);
     if (!follows)
         return;
     k->left = t.y;

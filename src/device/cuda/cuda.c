@@ -84,4 +84,5 @@ const ls_device_ops ls_device_cuda = { .name = "cuda",
                                        .rates = ls_cuda_rates,
                                        .hardware = hardware,
                                        .queue = &ls_queue_cuda,
+                                       .link = &ls_cuda_link,
                                        .computes = true };

@@ -1,10 +1,12 @@
 /* cuda_own.h - what the files of the device cuda share. */
 #pragma once
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "base/str.h"
 #include "device/gpu/gpu.h"
+#include "device/link.h"
 #include "driver.h"
 
 /* ---- libraries.c: where NVIDIA's libraries are looked for */
@@ -135,16 +137,6 @@ ls_cuda_kernel *ls_cuda_kernel_of(const ls_gpu_launch *l);
 /* Compiles what is missing, on several threads, and loads it. */
 ls_status ls_cuda_ready(ls_cuda_kernel *const *list, int n);
 
-/* ---- queue.c */
-
-/* A call of a library that puts its work into a stream. When the queue captures, it is made in the first
- * replay, which captures the stream. */
-typedef ls_status (*ls_cuda_call)(cu_stream s, const void *args);
-/* Puts it in; args are copied. The queue keeps what fails, for `wait`. */
-void ls_cuda_put(struct ls_queue *q, ls_cuda_call function, const void *args, size_t bytes);
-/* What failed before a task could be put in; ls_error_message says why. */
-void ls_cuda_refuse(struct ls_queue *q, ls_status s);
-
 /* ---- memory.c */
 size_t ls_cuda_memory(const ls_device *d);
 ls_status ls_cuda_room(void **out, const ls_device *d, size_t bytes);
@@ -153,3 +145,29 @@ ls_status ls_cuda_pinned(void **out, const ls_device *d, size_t bytes);
 void ls_cuda_unpin(void *pinned, size_t bytes);
 ls_status ls_cuda_reach(void *memory, const ls_device *d, size_t bytes);
 void ls_cuda_unreach(void *memory);
+
+/* ---- event.c */
+struct ls_event {
+    cu_event event;
+    pid_t process;
+    int64_t recording; /* the number of the recording that recorded it last (queue.c) .. */
+    bool awaited;      /* .. and awaits it */
+};
+ls_status ls_cuda_event(ls_event **out, const ls_device *d);
+void ls_cuda_forget(ls_event **e);
+double ls_cuda_elapsed(const ls_event *from, const ls_event *to);
+
+/* ---- queue.c: calls of a library that puts work into a stream, now or for a graph */
+typedef struct ls_cuda_call {
+    ls_status (*put)(const void *args, cu_stream s);
+    /* true: such calls do nothing now. Stays as long as the queue's tasks. NULL: they never end */
+    const _Atomic bool *ended;
+} ls_cuda_call;
+/* Puts it in; args are copied. When the queue captures, the call is made in the first replay. The queue keeps
+ * what fails, for `wait`. */
+void ls_cuda_call_put(ls_queue *q, ls_cuda_call c, const void *args, size_t bytes);
+/* What failed before a task could be put in; ls_error_message says why. */
+void ls_cuda_refuse(ls_queue *q, ls_status s);
+
+/* ---- nccl.c */
+extern const ls_link_ops ls_cuda_link;

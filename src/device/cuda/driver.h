@@ -35,6 +35,12 @@ enum {
     CU_LAUNCH_OUT_OF_RESOURCES = 701,
     CU_LAUNCH_FAILED = 719,
     CU_STREAM_CAPTURE_UNSUPPORTED = 900,
+    CU_STREAM_CAPTURE_INVALIDATED = 901,
+    CU_STREAM_CAPTURE_MERGE = 902,
+    CU_STREAM_CAPTURE_UNMATCHED = 903,
+    CU_STREAM_CAPTURE_UNJOINED = 904,
+    CU_STREAM_CAPTURE_ISOLATION = 905,
+    CU_CAPTURED_EVENT = 907,
     CU_UNKNOWN = 999,
 };
 /* of cuDeviceGetAttribute */
@@ -93,6 +99,7 @@ enum { CU_LAUNCH_ARGUMENT_BYTES = 4096 }; /* what a kernel's struct may have */
     F(stream_create, cuStreamCreate, (cu_stream * s, unsigned flags))                                        \
     F(stream_destroy, cuStreamDestroy_v2, (cu_stream s))                                                     \
     F(stream_wait, cuStreamSynchronize, (cu_stream s))                                                       \
+    F(stream_query, cuStreamQuery, (cu_stream s)) /* CU_NOT_READY: it has work */                            \
     F(stream_await, cuStreamWaitEvent, (cu_stream s, cu_event e, unsigned flags))                            \
     F(host, cuLaunchHostFunc, (cu_stream s, cu_host_function f, void *context))                              \
     F(event_create, cuEventCreate, (cu_event * e, unsigned flags))                                           \

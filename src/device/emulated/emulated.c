@@ -22,4 +22,5 @@ const ls_device_ops ls_device_emulated = { .name = "emulated",
                                            .tables = tables,
                                            .peak = ls_burst,
                                            .queue = &ls_queue_emulated,
+                                           .link = &ls_link_emulated,
                                            .computes = true };

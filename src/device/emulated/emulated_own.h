@@ -2,6 +2,7 @@
 #pragma once
 #include <stdint.h>
 
+#include "device/link.h"
 #include "device/queue.h"
 
 /* Device memory is host memory with this bit in its address. No address of a program has it on x86-64, which
@@ -20,6 +21,7 @@ typedef struct ls_emulation {
     int64_t memory; /* bytes that the device says it has */
     int64_t fail;   /* the task of the first queue that fails, from 1; 0: none */
     int64_t skip;   /* the await that is left out, from 1; 0: none */
+    int64_t links;  /* 1: ranks that are threads have links */
 } ls_emulation;
 
 /* LS_E_USAGE: the variable is malformed. */
@@ -27,6 +29,8 @@ ls_status ls_emulation_read(ls_emulation *out);
 /* The number of a new queue, and of an await, from 1. They begin again when the variable has changed. */
 int64_t ls_emulation_queue(void);
 int64_t ls_emulation_await(void);
+
+extern const ls_link_ops ls_link_emulated;
 
 /* From now on a fault at a device address says what it is, and where, before the process ends. */
 void ls_emulated_explain_faults(void);

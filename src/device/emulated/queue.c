@@ -23,7 +23,8 @@ typedef enum task_kind { KERNEL, COPY, FILL, HOST, RECORD, AWAIT } task_kind;
 /* Constant once it is made. */
 typedef struct task {
     struct task *next; /* in the list of those that are free */
-    int room;          /* operands that it has room for */
+    ls_queue *queue;
+    int room; /* operands that it has room for */
     task_kind kind;
     int64_t number; /* for messages */
     const ls_kernel *kernel;
@@ -68,6 +69,7 @@ struct ls_queue {
     bool closing;
     bool captures;
     ls_recording *recording; /* tasks are kept in it while the queue captures; NULL: out of memory */
+    ls_queue *beside;        /* whose tasks are kept in it too; NULL: none */
     int64_t number, failed;
     ls_status status; /* of the first task that failed since the last wait */
     char message[LS_TASK_MESSAGE];
@@ -217,11 +219,10 @@ static void keep(ls_recording *r, task *t)
     r->tasks[r->n++] = t;
 }
 
-static ls_tensor on_host(const ls_tensor *t)
+static ls_tensor on_host(ls_tensor t)
 {
-    ls_tensor here = *t;
-    here.data = ls_emulated_host(t->data);
-    return here;
+    t.data = ls_emulated_host(t.data);
+    return t;
 }
 
 static task *new_task(int operands)
@@ -255,9 +256,9 @@ static task *copy_of(ls_queue *q, const task *t, const ls_kernel_args *a)
     c->room = room;
     if (a) {
         for (int i = 0; i < n_in; i++)
-            c->operands[i] = i < given ? on_host(&a->in[i]) : (ls_tensor){ .type.ndim = -1 };
+            c->operands[i] = i < given ? on_host(a->in[i]) : (ls_tensor){ .type.ndim = -1 };
         for (int i = 0; i < n_out; i++)
-            c->operands[n_in + i] = on_host(&a->out[i]);
+            c->operands[n_in + i] = on_host(a->out[i]);
         c->args = *a;
         c->args.in = c->operands;
         c->args.out = c->operands + n_in;
@@ -268,13 +269,13 @@ static task *copy_of(ls_queue *q, const task *t, const ls_kernel_args *a)
 }
 
 static bool elsewhere(const ls_queue *q) { return q->process != getpid(); }
-
 static void put(ls_queue *q, task t, const ls_kernel_args *a)
 {
     if (elsewhere(q))
         return; /* `wait` says so */
     pthread_mutex_lock(&q->lock);
     t.number = q->number;
+    t.queue = q;
     task *own = copy_of(q, &t, a);
     if (q->captures)
         keep(q->recording, own);
@@ -352,14 +353,24 @@ static void discard(ls_recording **r)
     *r = NULL;
 }
 
-static void capture(ls_queue *q)
+/* A queue keeps its tasks in r from here on (NULL: out of memory), or no more. */
+static void set_capture(ls_queue *q, bool captures, ls_recording *r)
+{
+    pthread_mutex_lock(&q->lock);
+    q->recording = r;
+    q->captures = captures;
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void capture(ls_queue *q, ls_queue *beside)
 {
     if (elsewhere(q))
         return;
-    pthread_mutex_lock(&q->lock);
-    q->recording = ls_sys_calloc(1, sizeof *q->recording);
-    q->captures = true;
-    pthread_mutex_unlock(&q->lock);
+    ls_recording *r = ls_sys_calloc(1, sizeof *r);
+    set_capture(q, true, r);
+    if (beside)
+        set_capture(beside, true, r);
+    q->beside = beside;
 }
 
 static ls_status captured(ls_queue *q, ls_recording **out)
@@ -367,11 +378,10 @@ static ls_status captured(ls_queue *q, ls_recording **out)
     *out = NULL;
     if (elsewhere(q))
         return wait(q, NULL);
-    pthread_mutex_lock(&q->lock);
     *out = q->recording;
-    q->recording = NULL;
-    q->captures = false;
-    pthread_mutex_unlock(&q->lock);
+    set_capture(q, false, NULL);
+    if (q->beside)
+        set_capture(q->beside, false, NULL);
     if (*out && (*out)->failed)
         discard(out);
     return ls_sys_have(*out);
@@ -381,10 +391,12 @@ static void replay(ls_queue *q, const ls_recording *r)
 {
     if (elsewhere(q))
         return;
-    pthread_mutex_lock(&q->lock);
-    for (int i = 0; i < r->n; i++)
-        enter(q, r->tasks[i], false);
-    pthread_mutex_unlock(&q->lock);
+    for (int i = 0; i < r->n; i++) {
+        ls_queue *own = r->tasks[i]->queue;
+        pthread_mutex_lock(&own->lock);
+        enter(own, r->tasks[i], false);
+        pthread_mutex_unlock(&own->lock);
+    }
 }
 
 /* ---- queues */

@@ -1,4 +1,5 @@
-/* settings.c - LOCKSTEP_EMULATED, "seed=3,delay=200us,memory=256MiB,fail=17,skip=2", each part optional. */
+/* settings.c - LOCKSTEP_EMULATED, "seed=3,delay=200us,memory=256MiB,fail=17,skip=2,links=1", each part
+ * optional. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,8 @@ static bool parse_word(const char *word, ls_emulation *e)
         return parse_number(value, &e->fail) && e->fail > 0;
     if (!strncmp(word, "skip=", 5))
         return parse_number(value, &e->skip) && e->skip > 0;
+    if (!strncmp(word, "links=", 6))
+        return parse_number(value, &e->links) && e->links < 2;
     return false;
 }
 
@@ -65,7 +68,8 @@ ls_status ls_emulation_read(ls_emulation *out)
             return ls_fail(LS_E_USAGE,
                            "LOCKSTEP_EMULATED=%s: \"%s\" is not understood; use a list of seed=3, "
                            "delay=200us (or ms, s; at most 60s), memory=256MiB, fail=17 (the task that "
-                           "fails) and skip=2 (the await that is left out)",
+                           "fails), skip=2 (the await that is left out) and links=1 (between ranks that are "
+                           "threads)",
                            text, word);
         at += n + (at[n] == ',');
     }

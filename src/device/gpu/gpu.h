@@ -10,6 +10,7 @@
 #include "device/queue.h"
 #include "kernels/types.h"
 
+struct ls_combination;
 typedef struct ls_gpu_launch {
     const char *file;     /* "layer_norm.cu" */
     const char *function; /* the kernel's name in it */
@@ -23,6 +24,9 @@ typedef struct ls_gpu_launch {
 void ls_gpu_run(struct ls_queue *q, const ls_gpu_launch *l);
 void ls_gpu_fill(struct ls_queue *q, void *to, int byte, size_t bytes);
 void ls_gpu_copy(struct ls_queue *q, void *to, const void *from, size_t bytes);
+
+/* combine.c: the task of that name (device/link.h) */
+void ls_gpu_combine(struct ls_queue *q, const struct ls_combination *c);
 
 static inline gpu_address ls_gpu_at(const void *p) { return (gpu_address)(uintptr_t)p; }
 static inline int64_t ls_gpu_blocks(int64_t n, int64_t each) { return (n + each - 1) / each; }

@@ -43,7 +43,17 @@ static const struct {
     { 800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted" },
     { CU_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
       "operation not permitted when stream is capturing" },
-    { 901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "a stream capture failed before" },
+    { CU_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+      "a stream capture failed before" },
+    { CU_STREAM_CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE", "two captures would be merged" },
+    { CU_STREAM_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+      "the capture was begun in another stream" },
+    { CU_STREAM_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+      "capturing stream has unjoined work" },
+    { CU_STREAM_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+      "dependency on uncaptured work in another stream" },
+    { CU_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
+      "operation not permitted on an event last recorded in a capturing stream" },
 };
 enum { ERRORS = sizeof errors / sizeof *errors };
 
@@ -88,6 +98,8 @@ static int visible(int list[MOST_GPUS])
     }
     return n;
 }
+
+int shim_current_gpu(void) { return current ? (int)(current - contexts) : -1; }
 
 cu_result cuInit(unsigned flags)
 {

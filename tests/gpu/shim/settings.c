@@ -40,7 +40,11 @@ static bool word(const char *text, shim_settings *s)
                     { "seed=", (int64_t *)&s->seed },
                     { "clock=", &s->clock },
                     { "memory_clock=", &s->memory_clock },
-                    { "mode=", &s->mode } };
+                    { "mode=", &s->mode },
+                    { "nccl=", &s->nccl },
+                    { "nccl_fail=", &s->nccl_fail },
+                    { "nccl_lost=", &s->nccl_lost },
+                    { "nccl_rank=", &s->nccl_rank } };
     const struct {
         const char *name;
         uint64_t *to;
@@ -85,6 +89,8 @@ shim_settings shim_read_settings(void)
                         .clock = 1410000,
                         .memory_clock = 1215000,
                         .cublaslt = 130000,
+                        .nccl = 22703,
+                        .nccl_rank = -1,
                         .memory = UINT64_C(16) << 30,
                         .delay = 20e-6 };
     const char *text = getenv("LOCKSTEP_SHIM");

@@ -1,6 +1,7 @@
-/* shim.h - what the files of the shims share: libcuda.so.1, libnvrtc.so.13 and libcublasLt.so.13 for machines
- * without a GPU. These files are compiled without -fsanitize, in every build, and have a lock of their own,
- * so that ThreadSanitizer knows of no order among tasks but that of streams and events. */
+/* shim.h - what the files of the shims share: libcuda.so.1, libnvrtc.so.13, libcublasLt.so.13 and
+ * libnccl.so.2 for machines without a GPU. These files are compiled without -fsanitize, in every build, and
+ * have a lock of their own, so that ThreadSanitizer knows of no order among tasks but that of streams and
+ * events. */
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -16,6 +17,7 @@
 /* LOCKSTEP_SHIM, "seed=3,delay=200us,gpus=2", each part optional. README.md says what they mean. */
 typedef struct shim_settings {
     int64_t gpus, driver, capability, nvrtc, cublaslt, launch, skip, clock, memory_clock, mode;
+    int64_t nccl, nccl_fail, nccl_lost, nccl_rank;
     uint64_t seed, memory, taken;
     double delay;
     bool misaligned, leaks, builtins_missing, compilations, said_launches;
@@ -72,6 +74,9 @@ extern struct shim_state {
     int live_streams, live_events, live_graphs, live_modules, live_rooms, live_pinned;
 } shim;
 extern _Thread_local bool shim_in_host_function;
+
+/* The GPU whose context the calling thread has; -1: none. */
+int shim_current_gpu(void);
 
 /* What lies at an address: device memory, pinned memory, or the host's own. *left: bytes from there on. */
 typedef enum shim_kind { SHIM_NOWHERE, SHIM_DEVICE, SHIM_PINNED, SHIM_PAGEABLE } shim_kind;

@@ -29,6 +29,12 @@ void shim_free_task(task *t)
 {
     if (t->event && --t->event->uses == 0)
         free(t->event);
+    if (t->drop)
+        t->drop(t->context);
+    if (t->graph)
+        shim_drop_exec(t->graph);
+    if (t->graph_run)
+        shim_drop_run(t->graph_run);
     free(t);
 }
 
@@ -60,14 +66,12 @@ static void work(cu_stream s, task *t)
     }
 }
 
-static void run_task(cu_stream s, task *t)
+void shim_run_task(cu_stream s, task *t)
 {
     if (shim.failed)
         return;
     if (t->kind == GRAPH) {
-        for (task *each = t->graph->graph->first; each; each = each->next)
-            run_task(s, each);
-        shim_drop_exec(t->graph);
+        shim_run_graph(s, t);
     } else if (t->kind == RECORD) {
         cu_event e = t->event;
         shim_release(e);
@@ -104,7 +108,7 @@ static void *stream_main(void *p)
         if (!(s->first = t->next))
             s->end = &s->first;
         s->works = true;
-        run_task(s, t);
+        shim_run_task(s, t);
         shim_free_task(t);
         s->works = false;
         shim_release(s);
@@ -126,23 +130,32 @@ task *shim_new_task(kind k, size_t arg_bytes)
     return t;
 }
 
-cu_result shim_put(cu_stream s, task *t)
+void shim_append(cu_stream s, task *t)
 {
-    if (s->capture) {
-        *s->capture->end = t;
-        s->capture->end = &t->next;
-        return CU_SUCCESS;
-    }
     shim_release(t);
     *s->end = t;
     s->end = &t->next;
     shim_changed();
+}
+
+cu_result shim_put(cu_stream s, task *t)
+{
+    cu_graph g = s->capture;
+    if (!g) {
+        shim_append(s, t);
+        return CU_SUCCESS;
+    }
+    t->branch = s->branch;
+    *g->end = t;
+    g->end = &t->next;
+    if (t->kind != RECORD && t->kind != AWAIT)
+        s->known[s->branch] = ++g->tasks[s->branch];
     return CU_SUCCESS;
 }
 
 cu_result shim_not_in_capture(const char *function, cu_stream s, const char *what)
 {
-    s->invalid = true;
+    s->capture->invalid = true;
     return shim_wrong(CU_STREAM_CAPTURE_UNSUPPORTED, function, "while the stream captures: %s", what);
 }
 
@@ -258,7 +271,67 @@ cu_result shim_library_launch(cu_stream s, const emulated_kernel *k, long long b
     return shim_leave(shim_put(s, t));
 }
 
+/* ---- what the shim of NCCL calls (dlsym) */
+
+/* A function of the host, and what is called when its task goes: of a graph when that goes. */
+EXPORT cu_result shim_nccl_put(cu_stream s, cu_host_function f, void *context, void (*drop)(void *context),
+                               bool *captured)
+{
+    ENTER_STREAM(s);
+    task *t = shim_new_task(HOST, 0);
+    t->run = f;
+    t->context = context;
+    t->drop = drop;
+    *captured = s->capture != NULL;
+    return shim_leave(shim_put(s, t));
+}
+
+/* Whether a GPU reaches these bytes. */
+EXPORT bool shim_nccl_reaches(const void *at, size_t bytes)
+{
+    size_t left;
+    shim_lock();
+    const shim_kind where = shim_find((uint64_t)(uintptr_t)at, &left);
+    shim_unlock();
+    return (where == SHIM_DEVICE || where == SHIM_PINNED) && left >= bytes;
+}
+
+/* The GPU of a stream, or (NULL) of the calling thread's context. -1: there is none. */
+EXPORT int shim_nccl_gpu(cu_stream s)
+{
+    if (!s)
+        return shim_current_gpu();
+    shim_lock();
+    const int gpu = IS_LIVE(shim_streams, s) ? s->gpu : -1;
+    shim_unlock();
+    return gpu;
+}
+
 /* ---- streams */
+
+cu_stream shim_new_stream(void)
+{
+    cu_stream s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    s->end = &s->first;
+    s->number = ++shim.streams;
+    s->drawn = shim.set.seed * 7919 + s->number;
+    s->gpu = shim_current_gpu();
+    if (!pthread_create(&s->thread, NULL, stream_main, s))
+        return s;
+    free(s);
+    return NULL;
+}
+
+static void join(cu_stream s)
+{
+    pthread_join(s->thread, NULL); /* (the driver lets the work end behind the caller's back) */
+    for (int i = 0; i < BRANCHES - 1; i++)
+        if (s->beside[i])
+            join(s->beside[i]);
+    free(s);
+}
 
 cu_result cuStreamCreate(cu_stream *out, unsigned flags)
 {
@@ -268,17 +341,10 @@ cu_result cuStreamCreate(cu_stream *out, unsigned flags)
     const shim_settings now = shim_read_settings();
     shim.set.seed = now.seed;
     shim.set.delay = now.delay;
-    cu_stream s = calloc(1, sizeof *s);
+    cu_stream s = shim_new_stream();
     if (!s)
         return shim_leave(CU_OUT_OF_MEMORY);
-    s->end = &s->first;
-    s->number = ++shim.streams;
-    s->drawn = shim.set.seed * 7919 + s->number;
     s->next = shim_streams;
-    if (pthread_create(&s->thread, NULL, stream_main, s)) {
-        free(s);
-        return shim_leave(CU_OUT_OF_MEMORY);
-    }
     shim_streams = s;
     shim.live_streams++;
     *out = s;
@@ -290,12 +356,25 @@ cu_result cuStreamDestroy_v2(cu_stream s)
     ENTER_STREAM(s);
     UNLINK(shim_streams, s);
     s->ends = true;
+    for (int i = 0; i < BRANCHES - 1; i++)
+        if (s->beside[i])
+            s->beside[i]->ends = true;
     shim_changed();
     shim.live_streams--;
     shim_unlock();
-    pthread_join(s->thread, NULL); /* (the driver lets the work end behind the caller's back) */
-    free(s);
+    join(s);
     return CU_SUCCESS;
+}
+
+cu_result cuStreamQuery(cu_stream s)
+{
+    ENTER_STREAM(s);
+    if (s->capture)
+        return shim_leave(shim_not_in_capture(__func__, s, "a question whether it has work"));
+    if (s->first || s->works)
+        return shim_leave(CU_NOT_READY);
+    shim_acquire(s);
+    return shim_leave(CU_SUCCESS);
 }
 
 cu_result cuStreamSynchronize(cu_stream s)
@@ -345,7 +424,8 @@ cu_result cuEventRecord(cu_event e, cu_stream s)
     if (!IS_LIVE(events, e))
         return shim_leave(WRONG(CU_INVALID_HANDLE, "no event, or it was destroyed"));
     if (s->capture)
-        return shim_leave(shim_not_in_capture(__func__, s, "an event (the shim's graphs have none)"));
+        return shim_leave(shim_record_captured(s, e));
+    e->captured = 0;
     task *t = shim_new_task(RECORD, 0);
     t->event = e;
     t->ticket = ++e->recorded;
@@ -358,8 +438,8 @@ cu_result cuStreamWaitEvent(cu_stream s, cu_event e, unsigned flags)
     ENTER_STREAM(s);
     if (!IS_LIVE(events, e) || flags)
         return shim_leave(WRONG(CU_INVALID_HANDLE, "no event, or it was destroyed, or flags %u", flags));
-    if (s->capture)
-        return shim_leave(shim_not_in_capture(__func__, s, "an event (the shim's graphs have none)"));
+    if (s->capture || e->captured)
+        return shim_leave(shim_await_captured(s, e));
     if ((int64_t)++shim.awaits == shim.set.skip)
         return shim_leave(CU_SUCCESS);
     task *t = shim_new_task(AWAIT, 0);
@@ -374,6 +454,8 @@ cu_result cuEventElapsedTime(float *milliseconds, cu_event from, cu_event to)
     ENTER();
     if (!IS_LIVE(events, from) || !IS_LIVE(events, to) || !from->recorded || !to->recorded)
         return shim_leave(WRONG(CU_INVALID_HANDLE, "no event, or it was destroyed or never recorded"));
+    if (from->captured || to->captured)
+        return shim_leave(WRONG(CU_CAPTURED_EVENT, "an event of a capture has no time"));
     if (from->happened < from->recorded || to->happened < to->recorded)
         return shim_leave(CU_NOT_READY);
     *milliseconds = (float)((double)(to->when.tv_sec - from->when.tv_sec) * 1e3 +
