@@ -24,14 +24,14 @@ page() { file=$1; shift; for text in "$@"; do grep -qF -- "$text" "$file" || fai
 
 # doctor: each library, each GPU, the cache; what is missing hides nothing else
 LOCKSTEP_SHIM=gpus=2,taken=1GiB,driver=12040,clock=1500000 try 0 doctor --no-measure
-has "for CUDA 12.4, $shims/libcuda.so.1" "$shims/libnvrtc.so.13" "Shim GPU 1, compute capability 8.0, 15.0 GiB of 16.0 GiB" \
+has "for CUDA 12.4, $shims/libcuda.so.1" "$shims/libnvrtc.so.13" "$shims/libcublasLt.so" "Shim GPU 1, compute capability 8.0, 15.0 GiB of 16.0 GiB" \
     "108 multiprocessors, 1.5 GHz, PCI 0000:01:00.0" "f32 20.74, bf16 and f16 331.8 TFLOP/s, memory 1.555 TB/s" " in $kernels"
 lacks "to look at"
 LOCKSTEP_SHIM=mode=3 try 0 doctor --no-measure --json; has "GPU 0 is in compute mode" "exclusive process" '"GPU 0":"Shim GPU 0'
 LOCKSTEP_SHIM=mode=2 try 0 doctor --no-measure; has "it cannot be used now: " "CUDA_ERROR_DEVICE_UNAVAILABLE" "nvidia-smi -i 0000:00:00.0 -c 0"
 mkdir none driver
 LOCKSTEP_CUDA_LIBRARIES=$work/none try 0 doctor --no-measure
-has "missing, so device cuda cannot be used" "Looked for libcuda.so.1 in $work/none" "pip install nvidia-cuda-nvrtc"
+has "missing, so device cuda cannot be used" "Looked for libcuda.so.1 in $work/none" "pip install nvidia-cuda-nvrtc" "kernels: cublaslt cannot be used"
 ln -s "$shims/libcuda.so.1" driver/
 LOCKSTEP_CUDA_LIBRARIES=$work/driver try 0 doctor --no-measure; has "Shim GPU 0, compute" "missing, so device cuda cannot compile its kernels"
 touch file

@@ -43,6 +43,14 @@ static void compiler_version(ls_str *out, void *symbol)
         ls_str_printf(out, "%d.%d", major, minor);
 }
 
+static void products_version(ls_str *out, void *symbol)
+{
+    size_t (*f)(void);
+    memcpy(&f, &symbol, sizeof f);
+    const size_t v = f();
+    ls_str_printf(out, "%zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
+}
+
 /* All libraries of NVIDIA's that some part of Lockstep opens. */
 static const struct library {
     const char *name, *files[3], *symbol; /* the function that tells the version */
@@ -59,6 +67,13 @@ static const struct library {
       "nvrtcVersion",
       compiler_version,
       "device cuda cannot compile its kernels: `pip install nvidia-cuda-nvrtc`, or the CUDA toolkit" },
+    { "cuBLASLt",
+      { "libcublasLt.so.13", "libcublasLt.so.12" },
+      "cublasLtGetVersion",
+      products_version,
+      "kernels: cublaslt cannot be used, which kernels: own does without: `pip install nvidia-cublas`, or "
+      "the "
+      "CUDA toolkit" },
 };
 
 static void libraries(const ls_cuda_listener *to)
