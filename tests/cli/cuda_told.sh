@@ -31,7 +31,7 @@ LOCKSTEP_SHIM=mode=3 try 0 doctor --no-measure --json; has "GPU 0 is in compute 
 LOCKSTEP_SHIM=mode=2 try 0 doctor --no-measure; has "it cannot be used now: " "CUDA_ERROR_DEVICE_UNAVAILABLE" "nvidia-smi -i 0000:00:00.0 -c 0"
 mkdir none driver
 LOCKSTEP_CUDA_LIBRARIES=$work/none try 0 doctor --no-measure
-has "missing, so device cuda cannot be used" "Looked for libcuda.so.1 in $work/none" "pip install nvidia-cuda-nvrtc" "kernels: cublaslt cannot be used"
+has "missing, so device cuda cannot be used" "Looked for libcuda.so.1 in $work/none" "pip install nvidia-cuda-nvrtc" "kernels: cublaslt cannot be used" "values travel between GPUs through host memory"
 ln -s "$shims/libcuda.so.1" driver/
 LOCKSTEP_CUDA_LIBRARIES=$work/driver try 0 doctor --no-measure; has "Shim GPU 0, compute" "missing, so device cuda cannot compile its kernels"
 touch file

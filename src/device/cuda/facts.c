@@ -51,6 +51,15 @@ static void products_version(ls_str *out, void *symbol)
     ls_str_printf(out, "%zu.%zu.%zu", v / 10000, v / 100 % 100, v % 100);
 }
 
+static void links_version(ls_str *out, void *symbol)
+{
+    int v = 0;
+    int (*f)(int *);
+    memcpy(&f, &symbol, sizeof f);
+    if (f(&v) == 0)
+        ls_str_printf(out, "%d.%d.%d", v / 10000, v % 10000 / 100, v % 100);
+}
+
 /* All libraries of NVIDIA's that some part of Lockstep opens. */
 static const struct library {
     const char *name, *files[3], *symbol; /* the function that tells the version */
@@ -74,6 +83,11 @@ static const struct library {
       "kernels: cublaslt cannot be used, which kernels: own does without: `pip install nvidia-cublas`, or "
       "the "
       "CUDA toolkit" },
+    { "NCCL",
+      { "libnccl.so.2" },
+      "ncclGetVersion",
+      links_version,
+      "values travel between GPUs through host memory: `pip install nvidia-nccl-cu13`" },
 };
 
 static void libraries(const ls_cuda_listener *to)
