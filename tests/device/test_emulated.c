@@ -66,6 +66,44 @@ static void recordings_are_put_in_again(void **state)
     end(&t);
 }
 
+/* The other queue copies what q writes, while q goes on. */
+static void recordings_have_two_queues(void **state)
+{
+    (void)state;
+    bench t;
+    ls_recording *r;
+    ls_event *there, *back;
+    begin(&t, "emulated", "seed=6,delay=300us");
+    ASSERT_OK(t.ops->event(&there, &t.d));
+    ASSERT_OK(t.ops->event(&back, &t.d));
+    t.ops->capture(t.q, t.other);
+    for (int i = 0; i < 20; i++) {
+        t.ops->fill(t.q, t.a, i + 1, BYTES);
+        t.ops->record(t.q, there);
+        t.ops->await(t.other, there);
+        t.ops->copy(t.other, t.b, t.a, BYTES);
+        t.ops->record(t.other, back);
+        t.ops->fill(t.q, t.c, 9, BYTES);
+        t.ops->await(t.q, back);
+        t.ops->copy(t.q, (char *)t.host + i, t.b, 1);
+    }
+    ASSERT_OK(t.ops->captured(t.q, &r));
+    for (int times = 0; times < 3; times++) {
+        memset(t.host, 0, 20);
+        t.ops->replay(t.q, r);
+        ASSERT_OK(t.ops->wait(t.q, NULL));
+        for (int i = 0; i < 20; i++)
+            assert_int_equal(((char *)t.host)[i], i + 1);
+    }
+    t.ops->fill(t.other, t.host, 77, 1); /* it keeps nothing any more */
+    ASSERT_OK(t.ops->wait(t.other, NULL));
+    assert_int_equal(((char *)t.host)[0], 77);
+    t.ops->discard(&r);
+    t.ops->forget(&there);
+    t.ops->forget(&back);
+    end(&t);
+}
+
 static ls_status until_open(void *context)
 {
     while (!atomic_load((atomic_bool *)context))
@@ -383,15 +421,11 @@ static void only_where_it_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_forked_process_is_refused),
-        cmocka_unit_test(recordings_are_put_in_again),
-        cmocka_unit_test(an_await_may_be_left_out),
-        cmocka_unit_test(a_task_may_be_made_to_fail),
-        cmocka_unit_test(settings),
-        cmocka_unit_test(out_of_memory_is_reported),
-        cmocka_unit_test(the_host_cannot_read_there),
-        cmocka_unit_test(only_where_it_is_named),
-        cmocka_unit_test(a_task_has_the_memory_of_one_before),
+        cmocka_unit_test(a_forked_process_is_refused), cmocka_unit_test(recordings_are_put_in_again),
+        cmocka_unit_test(recordings_have_two_queues),  cmocka_unit_test(an_await_may_be_left_out),
+        cmocka_unit_test(a_task_may_be_made_to_fail),  cmocka_unit_test(settings),
+        cmocka_unit_test(out_of_memory_is_reported),   cmocka_unit_test(the_host_cannot_read_there),
+        cmocka_unit_test(only_where_it_is_named),      cmocka_unit_test(a_task_has_the_memory_of_one_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

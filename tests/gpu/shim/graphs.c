@@ -213,6 +213,10 @@ cu_result cuGraphLaunch(cu_graph_exec e, cu_stream s)
     if (s->capture)
         return shim_leave(shim_not_in_capture(__func__, s, "another graph"));
     cu_graph g = e->graph;
+    for (const task *each = g->first; each; each = each->next)
+        if (each->allowed && !each->allowed(each->context))
+            return shim_leave(
+                WRONG(CU_INVALID_VALUE, "a graph with calls of a communicator that was aborted"));
     for (int b = 1; b < g->branches; b++)
         if (!s->beside[b - 1] && !(s->beside[b - 1] = shim_new_stream()))
             return shim_leave(CU_OUT_OF_MEMORY);

@@ -24,7 +24,7 @@ static char last_error[512];     /* of any thread */
 /* ---- the libcuda that is loaded */
 
 typedef cu_result (*put_fn)(cu_stream s, cu_host_function f, void *context, void (*drop)(void *),
-                            bool *captured);
+                            bool (*allowed)(void *));
 typedef bool (*reaches_fn)(const void *at, size_t bytes);
 typedef int (*gpu_fn)(cu_stream s);
 
@@ -261,12 +261,13 @@ static void drop_op(void *context)
     nccl_wake(&dropped);
 }
 
+static bool may_launch(void *context) { return !atomic_load(&((op *)context)->comm->aborted); }
+
 static nccl_result launch(void)
 {
     const shim_settings set = shim_read_settings();
     nccl_comm c = group->comm;
     const bool meant = set.nccl_rank < 0 || set.nccl_rank == c->rank;
-    bool captured;
     op *o = calloc(1, sizeof *o + (size_t)group->n * sizeof(part));
     if (!o)
         abort();
@@ -285,7 +286,7 @@ static nccl_result launch(void)
         atomic_store(&c->error, NCCL_REMOTE_ERROR);
     }
     atomic_fetch_add(&c->calls, 1);
-    const cu_result r = ((put_fn)of_cuda("shim_nccl_put"))(group->stream, nccl_run, o, drop_op, &captured);
+    const cu_result r = ((put_fn)of_cuda("shim_nccl_put"))(group->stream, nccl_run, o, drop_op, may_launch);
     if (r == CU_SUCCESS)
         return NCCL_SUCCESS;
     drop_op(o);

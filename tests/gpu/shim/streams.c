@@ -273,16 +273,17 @@ cu_result shim_library_launch(cu_stream s, const emulated_kernel *k, long long b
 
 /* ---- what the shim of NCCL calls (dlsym) */
 
-/* A function of the host, and what is called when its task goes: of a graph when that goes. */
+/* A function of the host; `drop` is called when its task goes (of a graph when that goes), `allowed` when a
+ * graph with it is launched. */
 EXPORT cu_result shim_nccl_put(cu_stream s, cu_host_function f, void *context, void (*drop)(void *context),
-                               bool *captured)
+                               bool (*allowed)(void *context))
 {
     ENTER_STREAM(s);
     task *t = shim_new_task(HOST, 0);
     t->run = f;
     t->context = context;
     t->drop = drop;
-    *captured = s->capture != NULL;
+    t->allowed = allowed;
     return shim_leave(shim_put(s, t));
 }
 

@@ -29,7 +29,8 @@ typedef struct task {
     int byte;
     cu_host_function run;
     void *context;
-    void (*drop)(void *context); /* when the task goes; may be NULL */
+    void (*drop)(void *context);    /* when the task goes; may be NULL */
+    bool (*allowed)(void *context); /* whether a graph with it may be launched; may be NULL */
     cu_event event;
     uint64_t ticket;
     int branch, node; /* in a graph: whose task it is; which record it is or waits for */
