@@ -69,6 +69,9 @@ has out '^t5 +no time '
 
 # what a later call does: parts that are not ok. The machine has a driver and no NVRTC.
 mkdir driver && ln -s "$build/tests/gpu/shim/libcuda.so.1" driver
+what="lockstep doctor, which gpu_check.sh asks whether there is NVRTC"
+LOCKSTEP_CUDA_LIBRARIES=$work/driver tree/gpu-check/carried/lockstep doctor --no-measure >out
+has out '^  cuda +cannot be used: .*no compiler for kernels'
 check 1 LOCKSTEP_CUDA_LIBRARIES= LD_LIBRARY_PATH="$work/driver" GPU_CHECK_NVRTC=carried --rest qwen t5 vit
 times 2 out .
 has out '^t5 +ok '
