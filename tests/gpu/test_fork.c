@@ -25,7 +25,7 @@ static int use(bench *t)
     t->ops->fill(t->q, t->a, 2, BYTES);
     if (!refused(t->ops->wait(t->q, NULL)))
         return 4;
-    t->ops->capture(t->other);
+    t->ops->capture(t->other, NULL);
     if (!refused(t->ops->captured(t->other, &r)))
         return 5;
     t->ops->release(t->a, BYTES);

@@ -183,7 +183,7 @@ static ls_status finish(const cu_driver *cu, job *jobs, int n)
 
 static void compile_missing(const ls_arch *arch, job *jobs, int n)
 {
-    const int lock = ls_cuda_cache_lock(), missing = find(jobs, n); /* what nobody else has made meanwhile */
+    const int held = ls_cuda_cache_lock(), missing = find(jobs, n); /* what nobody else has made meanwhile */
     if (missing) {
         char *folder = ls_cuda_cache_folder();
         ls_log_info("compiling %d file%s of kernels for %s (once; kept in %s)", missing,
@@ -191,7 +191,7 @@ static void compile_missing(const ls_arch *arch, job *jobs, int n)
         free(folder);
         ls_parallel_for(ls_cpu_count(), n, compile, &(work){ arch, jobs });
     }
-    ls_cuda_cache_unlock(lock);
+    ls_cuda_cache_unlock(held);
 }
 
 static ls_status load_modules(const cu_driver *cu, const ls_arch *arch, job *jobs, int n)
