@@ -30,8 +30,9 @@ void ls_host_share_end(ls_group *g)
 ls_host_share ls_host_share_get(void)
 {
     pthread_mutex_lock(&lock);
-    const ls_host_share s = own ? (ls_host_share){ own->rank - own->first, own->here }
-                                : (ls_host_share){ 0, 1 };
+    const ls_host_share s = own ? (ls_host_share){ own->rank - own->first, own->here,
+                                                   !atomic_load(&ls_group_slot(own)->pid) }
+                                : (ls_host_share){ 0, 1, false };
     pthread_mutex_unlock(&lock);
     return s;
 }

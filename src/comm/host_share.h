@@ -5,6 +5,7 @@
 
 typedef struct ls_host_share {
     int rank, size; /* this process's number on its host, and how many there are; 0 and 1 without a group */
+    bool threads;   /* the group's ranks are threads of this process */
 } ls_host_share;
 ls_host_share ls_host_share_get(void);
 /* Says that this process uses the thing with this name from now on. Returns the rank of another process that

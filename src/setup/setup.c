@@ -101,12 +101,10 @@ static const char *const DEVICES[] = { [LS_RUN_CPU] = "cpu",
                                        [LS_RUN_EMULATED] = "emulated",
                                        [LS_RUN_AUTO] = NULL };
 
-static const char *const KERNELS[] = {
-    [LS_KERNELS_OWN] = "own",
-    [LS_KERNELS_ONEDNN] = "onednn",
-    [LS_KERNELS_TF32] = "tf32",
-    [LS_KERNELS_CUBLASLT] = "cublaslt"
-};
+static const char *const KERNELS[] = { [LS_KERNELS_OWN] = "own",
+                                       [LS_KERNELS_ONEDNN] = "onednn",
+                                       [LS_KERNELS_TF32] = "tf32",
+                                       [LS_KERNELS_CUBLASLT] = "cublaslt" };
 
 static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
 {

@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "comm/host_share.h"
 #include "cuda_own.h"
 #include "nccl_api.h"
 
@@ -88,6 +89,9 @@ static ls_status look(const char **name)
 {
     const ls_cuda_gpu *gpu;
     LS_TRY(ls_cuda_gpu_of_process(&gpu));
+    if (ls_host_share_get().threads)
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "NCCL needs a GPU for each rank, and ranks that are threads have one");
     if (gpu->ranks > 1)
         return ls_fail(LS_E_UNSUPPORTED,
                        "NCCL needs a GPU for each rank, and %d ranks share GPU %d (LOCKSTEP_CUDA_SHARE=1)",

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "cuda_own.h"
 
 typedef struct sheet {
@@ -45,8 +46,9 @@ static void of_model(ls_rates *out, const sheet *s)
                        .narrow_flops = s->model_narrow * 1e12,
                        .memory = s->memory * 1e12,
                        .link = s->link * 1e9 };
-    snprintf(out->source, sizeof out->source, "the data sheet of %s: f32 %g, bf16 %g TFLOP/s, memory %g TB/s",
-             s->model, s->model_f32, s->model_narrow, s->memory);
+    ls_snprintf(out->source, sizeof out->source,
+                "the data sheet of %s: f32 %g, bf16 %g TFLOP/s, memory %g TB/s", s->model, s->model_f32,
+                s->model_narrow, s->memory);
 }
 
 void ls_cuda_rates_of(ls_rates *out, const ls_cuda_gpu *gpu)
@@ -62,12 +64,13 @@ void ls_cuda_rates_of(ls_rates *out, const ls_cuda_gpu *gpu)
     out->flops = cycles * s->f32;
     out->narrow_flops = cycles * narrow;
     out->memory = memory;
-    snprintf(out->source, sizeof out->source,
-             "the clocks of GPU %d (%.48s): %d multiprocessors x %d FLOP (bf16 %d) x %.4g GHz, memory %d bit "
-             "x 2 x %.4g "
-             "GHz",
-             gpu->ordinal, gpu->name, gpu->multiprocessors, s->f32, narrow, 1e-6 * gpu->clock,
-             gpu->memory_bits, 1e-6 * gpu->memory_clock);
+    ls_snprintf(
+        out->source, sizeof out->source,
+        "the clocks of GPU %d (%.48s): %d multiprocessors x %d FLOP (bf16 %d) x %.4g GHz, memory %d bit "
+        "x 2 x %.4g "
+        "GHz",
+        gpu->ordinal, gpu->name, gpu->multiprocessors, s->f32, narrow, 1e-6 * gpu->clock, gpu->memory_bits,
+        1e-6 * gpu->memory_clock);
 }
 
 void ls_cuda_rates(ls_rates *out, const ls_device *d)
