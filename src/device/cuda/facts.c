@@ -80,9 +80,7 @@ static const struct library {
       { "libcublasLt.so.13", "libcublasLt.so.12" },
       "cublasLtGetVersion",
       products_version,
-      "kernels: cublaslt cannot be used, which kernels: own does without: `pip install nvidia-cublas`, or "
-      "the "
-      "CUDA toolkit" },
+      "kernels: cublaslt cannot be used: `pip install nvidia-cublas`, or the CUDA toolkit" },
     { "NCCL",
       { "libnccl.so.2" },
       "ncclGetVersion",

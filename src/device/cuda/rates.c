@@ -66,9 +66,8 @@ void ls_cuda_rates_of(ls_rates *out, const ls_cuda_gpu *gpu)
     out->memory = memory;
     ls_snprintf(
         out->source, sizeof out->source,
-        "the clocks of GPU %d (%.48s): %d multiprocessors x %d FLOP (bf16 %d) x %.4g GHz, memory %d bit "
-        "x 2 x %.4g "
-        "GHz",
+        "the clocks of GPU %d (%.48s): %d multiprocessors x %d FLOP (bf16 %d) x %.4g GHz, memory %d bit x "
+        "2 x %.4g GHz",
         gpu->ordinal, gpu->name, gpu->multiprocessors, s->f32, narrow, 1e-6 * gpu->clock, gpu->memory_bits,
         1e-6 * gpu->memory_clock);
 }
