@@ -329,6 +329,8 @@ static ls_status run_timed(ls_session *s, ls_program *g)
         moved[2 * k] = s->ops->elapsed(g->events[0], g->moves[k].began);
         moved[2 * k + 1] = s->ops->elapsed(g->moves[k].began, g->moves[k].done);
     }
+    if (g->crossings)
+        ls_links_times(g, moved + 2 * g->plan->n_transfers);
     return LS_OK;
 }
 

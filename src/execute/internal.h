@@ -262,7 +262,8 @@ void ls_links_destroy(ls_session *s);
 ls_status ls_links_prepare(ls_session *s, ls_program *g);
 void ls_links_begin(ls_program *g);
 void ls_link_half(ls_session *s, const ls_call *c);
-ls_queue *ls_links_queue(const ls_session *s); /* NULL: there are none */
+void ls_links_times(const ls_program *g, double *out); /* of a profiled run: ls_session_times */
+ls_queue *ls_links_queue(const ls_session *s);         /* NULL: there are none */
 /* This rank begins, or ends, to wait for its device. */
 void ls_links_wait(ls_session *s, bool begins);
 ls_status ls_links_status(const ls_session *s); /* the group's failure, if links were severed for it */

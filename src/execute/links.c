@@ -27,7 +27,7 @@ struct ls_crossing {
     ls_link *link;
     int position; /* this rank's */
     char *operand, *result, *scratch;
-    ls_event *ready, *done;
+    ls_event *ready, *began, *done; /* began: of profiled runs */
 };
 
 struct ls_links {
@@ -154,6 +154,7 @@ void ls_links_destroy(ls_session *s)
     for (int i = 0; i < s->n_programs; i++)
         for (int k = 0; s->programs[i].crossings && k < s->programs[i].plan->n_collectives; k++) {
             s->ops->forget(&s->programs[i].crossings[k].ready);
+            s->ops->forget(&s->programs[i].crossings[k].began);
             s->ops->forget(&s->programs[i].crossings[k].done);
         }
     atomic_store(&l->ends, true);
@@ -187,6 +188,7 @@ static ls_status prepare(ls_crossing *x, const ls_program *g, int k)
                         .result = g->where[out->alloc] + out->offset,
                         .scratch = c->staging < 0 ? NULL : g->where[c->staging] };
     LS_TRY(s->ops->event(&x->ready, &p->device));
+    LS_TRY(s->ops->event(&x->began, &p->device));
     return s->ops->event(&x->done, &p->device);
 }
 
@@ -297,6 +299,8 @@ void ls_link_half(ls_session *s, const ls_call *call)
     }
     s->ops->record(s->queue, x->ready);
     s->ops->await(q, x->ready);
+    if (s->profile)
+        s->ops->record(q, x->began);
     if (x->collective->kind == LS_ALL_GATHER)
         gather(s, x);
     else if (x->collective->kind == LS_REDUCE_SCATTER)
@@ -312,4 +316,13 @@ void ls_links_begin(ls_program *g)
     ls_group_began(g->session->ranks->group, p->graph->name);
     for (int k = 0; k < p->n_collectives; k++)
         ls_axis_count(g->crossings[k].axis, 1, (int64_t)p->collectives[k].bytes);
+}
+
+void ls_links_times(const ls_program *g, double *out)
+{
+    const ls_queue_ops *ops = g->session->ops;
+    for (int k = 0; k < g->plan->n_collectives; k++) {
+        out[2 * k] = ops->elapsed(g->events[0], g->crossings[k].began);
+        out[2 * k + 1] = ops->elapsed(g->crossings[k].began, g->crossings[k].done);
+    }
 }

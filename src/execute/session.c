@@ -66,7 +66,7 @@ static ls_status resolve(ls_session *s, ls_program *g)
         n_operands += ls_slots(p->graph->nodes[p->steps[i].node]);
     g->calls = LS_ARENA_ARRAY(&s->arena, ls_call, p->n_steps);
     g->operands = LS_ARENA_ARRAY(&s->arena, ls_tensor, n_operands);
-    g->times = LS_ARENA_ARRAY(&s->arena, double, 2 * (p->n_steps + p->n_transfers));
+    g->times = LS_ARENA_ARRAY(&s->arena, double, 2 * (p->n_steps + p->n_transfers + p->n_collectives));
     LS_TRY(ls_arena_status(&s->arena));
     ls_tensor *next = g->operands;
     for (int i = 0; i < p->n_steps; i++) {

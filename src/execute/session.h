@@ -108,7 +108,8 @@ int ls_session_bad_step(const ls_session *s);
 /* While on, the seconds of each step of plan i are recorded: steps[k] of the latest run. */
 void ls_session_profile(ls_session *s, bool on);
 /* Starts, then durations, of the latest run's steps (2 * n_steps), in seconds since the run began. Behind
- * them, on a device with memory of its own, start and duration of each transfer's copy (2 * n_transfers). */
+ * them, on a device with memory of its own, start and duration of each transfer's copy (2 * n_transfers), and
+ * of each collective over links (2 * n_collectives). */
 const double *ls_session_times(const ls_session *s, int i);
 
 /* bytes of this rank: state, IO, arena, its part of the window (in dev builds also guard pages) */

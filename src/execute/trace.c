@@ -43,7 +43,8 @@ void ls_profile_add(ls_profile *p, const ls_session *s, int i)
     const ls_plan *plan = s->programs[i].plan;
     ls_profile_run *r = LS_ARENA_NEW(&p->arena, ls_profile_run);
     const double *times = ls_arena_dup(&p->arena, ls_session_times(s, i),
-                                       2 * sizeof(double) * (size_t)(plan->n_steps + plan->n_transfers));
+                                       2 * sizeof(double) *
+                                           (size_t)(plan->n_steps + plan->n_transfers + plan->n_collectives));
     if (!r || !times)
         return; /* ls_trace_write says so */
     *r = (ls_profile_run){ .plan = plan, .step = p->step, .began = s->programs[i].began, .times = times };
@@ -57,7 +58,7 @@ void ls_profile_step(ls_profile *p, int64_t step) { p->step = step; }
 int ls_profile_runs(const ls_profile *p) { return p->n; }
 const ls_profile_run *ls_profile_first(const ls_profile *p) { return p->first; }
 
-enum { STEPS, PROGRAMS, OPS, COLLECTIVES, TRANSFERS, COPIES }; /* tracks of the trace */
+enum { STEPS, PROGRAMS, OPS, COLLECTIVES, TRANSFERS, COPIES, LINKS }; /* tracks of the trace */
 
 static void event(ls_json *j, const char *name, const char *category, int thread, double start,
                   double seconds)
@@ -230,6 +231,24 @@ static void copy_events(ls_json *j, const ls_profile_run *r, double base)
     }
 }
 
+/* Collectives over links have a queue of their own, too. */
+static void link_events(ls_json *j, const ls_profile_run *r, double base)
+{
+    const ls_plan *p = r->plan;
+    const double *moved = r->times + 2 * (p->n_steps + p->n_transfers);
+    for (int k = 0; k < p->n_collectives && p->device.linked; k++) {
+        ls_str text = { 0 };
+        collective_text(&text, &p->collectives[k]);
+        event(j, ls_str_text(&text), "link", LINKS, r->began - base + moved[2 * k], moved[2 * k + 1]);
+        ls_json_object(j, "args");
+        ls_json_f64(j, "bytes", p->collectives[k].bytes);
+        ls_json_f64(j, "gbytes_per_second", p->collectives[k].bytes / moved[2 * k + 1] / 1e9);
+        ls_json_close_object(j);
+        ls_json_close_object(j);
+        ls_str_release(&text);
+    }
+}
+
 static double end_of(const ls_profile_run *r)
 {
     const int n = r->plan->n_steps;
@@ -251,11 +270,11 @@ static void step_events(ls_json *j, const ls_profile *p, double base)
     }
 }
 
-/* On a device with queues of its own the events of each of its two queues have a track. */
+/* On a device with queues of its own the events of each of its queues have a track. */
 static void name_tracks(ls_json *j, const ls_device *d)
 {
     const bool apart = d && ls_device_apart(d);
-    char ops[64] = "ops", copies[64];
+    char ops[64] = "ops", others[64];
     if (apart)
         snprintf(ops, sizeof ops, "ops (device %s, first queue)", d->ops->name);
     track_name(j, STEPS, "steps");
@@ -264,8 +283,12 @@ static void name_tracks(ls_json *j, const ls_device *d)
     track_name(j, COLLECTIVES, "collectives");
     track_name(j, TRANSFERS, "transfers");
     if (apart) {
-        snprintf(copies, sizeof copies, "copies (device %s, second queue)", d->ops->name);
-        track_name(j, COPIES, copies);
+        snprintf(others, sizeof others, "copies (device %s, second queue)", d->ops->name);
+        track_name(j, COPIES, others);
+    }
+    if (d && d->linked) {
+        snprintf(others, sizeof others, "collectives (device %s, third queue)", d->ops->name);
+        track_name(j, LINKS, others);
     }
 }
 
@@ -291,6 +314,7 @@ ls_status ls_trace_write(const char *path, const ls_profile *p)
             (r->plan->steps[k].part == LS_PART_RUN ? op_event : half_event)(&j, r, k, base);
         all_under_way(&j, r, base, &id);
         copy_events(&j, r, base);
+        link_events(&j, r, base);
     }
     ls_json_close_array(&j);
     ls_json_close_object(&j);
