@@ -30,8 +30,8 @@ void ls_host_share_end(ls_group *g)
 ls_host_share ls_host_share_get(void)
 {
     pthread_mutex_lock(&lock);
-    const ls_host_share s = own ? (ls_host_share){ own->rank - own->first, own->here,
-                                                   !atomic_load(&ls_group_slot(own)->pid) }
+    const bool threads = own && own->here > 1 && !atomic_load(&ls_group_slot(own)->pid);
+    const ls_host_share s = own ? (ls_host_share){ own->rank - own->first, own->here, threads }
                                 : (ls_host_share){ 0, 1, false };
     pthread_mutex_unlock(&lock);
     return s;

@@ -351,7 +351,7 @@ ls_status ls_session_run(ls_session *s, int i, bool check_finite)
         ls_links_wait(s, true); /* (a link's first tasks are put in when all members put them in) */
         const ls_status status = s->profile ? run_timed(s, g) : run_queued(s, g);
         ls_links_wait(s, false);
-        return status;
+        return status == LS_OK && !g->plan->device.linked ? ls_ranks_settle(s) : status;
     }
     LS_TRY(make_known(s, g));
     if (s->ranks)

@@ -272,6 +272,9 @@ void ls_ranks_half(ls_session *s, ls_call *c);
 /* Puts the fence before a program, and what it says behind its end, into the queue. */
 void ls_ranks_begin(ls_session *s, ls_program *g);
 void ls_ranks_end(ls_session *s, ls_program *g);
+/* Where the group spans hosts, its messages must have one order on all ranks: those that tasks of the queue
+ * send come before those that the host sends afterwards. So the host waits for an apart device's queue. */
+ls_status ls_ranks_settle(ls_session *s);
 
 /* execute.c: marks arena memory as dead, and memory that is returned to the system as usable. */
 void ls_watch_dead(char *at, size_t bytes);

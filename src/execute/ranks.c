@@ -287,13 +287,19 @@ ls_status ls_session_enter(ls_session *s, const char *what)
     return ls_axis_fence(s->ranks->world, what);
 }
 
-void ls_session_leave(ls_session *s)
+ls_status ls_session_leave(ls_session *s)
 {
     if (!s->ranks)
-        return;
+        return LS_OK;
     if (s->ops->apart)
         publish(s, 0, s->ranks->shared_bytes);
     s->ops->host(s->queue, arrive, s);
+    return ls_ranks_settle(s);
+}
+
+ls_status ls_ranks_settle(ls_session *s)
+{
+    return s->ops->apart && s->ranks && !ls_axis_one_machine(s->ranks->world) ? ls_session_wait(s) : LS_OK;
 }
 
 ls_ledger ls_session_ledger(const ls_session *s)

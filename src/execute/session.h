@@ -32,7 +32,7 @@ ls_status ls_session_create_with(ls_session **out, int n_plans, ls_plan *const *
  * every rank has finished its latest program or writing; leave says that this rank has. Runs call them
  * themselves. With one rank they only test a branch. All ranks must make the same calls. */
 ls_status ls_session_enter(ls_session *s, const char *what);
-void ls_session_leave(ls_session *s);
+ls_status ls_session_leave(ls_session *s);
 /* What this rank is doing ("step 12"), for messages of other ranks. */
 void ls_session_label(ls_session *s, const char *text);
 /* Bytes received by collectives since the session was made, and seconds waited; zeros with one rank. */

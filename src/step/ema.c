@@ -32,7 +32,7 @@ ls_status ls_trainer_exchange_ema(ls_trainer *t)
         return LS_OK;
     LS_TRY(ls_session_enter(t->session, "exchanging parameters and averages"));
     LS_TRY(exchange_all(t));
-    ls_session_leave(t->session);
+    LS_TRY(ls_session_leave(t->session));
     t->rounded = false;
     t->averaged = !t->averaged;
     return LS_OK;

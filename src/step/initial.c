@@ -90,6 +90,6 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     t->left_behind = false;
     t->skips = t->bad_skips = 0;
     t->averaged = t->rounded = t->buffers_moved = false;
-    ls_session_leave(t->session);
+    LS_TRY(ls_session_leave(t->session));
     return LS_OK;
 }

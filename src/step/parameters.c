@@ -60,7 +60,7 @@ ls_status ls_trainer_round_weights(ls_trainer *t)
         if (ls_place_present(&t->weights[i]))
             ls_session_call(t->round, 1, (const ls_place *const[]){ &t->units[i] }, &t->weights[i],
                             &t->round_to[i]);
-    ls_session_leave(t->session);
+    LS_TRY(ls_session_leave(t->session));
     t->rounded = true;
     return LS_OK;
 }
@@ -324,7 +324,7 @@ ls_status ls_trainer_set(ls_trainer *t, const char *name, const ls_tensor *value
         s = ls_session_wait(t->session);
     if (s == LS_OK) {
         t->rounded = false;
-        ls_session_leave(t->session);
+        s = ls_session_leave(t->session);
     }
     free(whole);
     return s;
@@ -387,7 +387,7 @@ static ls_status load(ls_trainer *t, const ls_weights *w, bool strict, const cha
         s = ls_ranges_load_by(&p, w, &l.model, &opts);
     s = ls_checkpoint_together(t->group, ls_pieces_close(&p, s));
     if (s == LS_OK)
-        ls_session_leave(t->session);
+        s = ls_session_leave(t->session);
     t->used = true;
     t->ready = t->ready || s == LS_OK;
     t->rounded = t->buffers_moved = false;

@@ -106,7 +106,7 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const cha
     t->skips = t->bad_skips = 0;
     t->averaged = t->rounded = t->buffers_moved = false;
     if (s == LS_OK)
-        ls_session_leave(t->session);
+        s = ls_session_leave(t->session);
     ls_state_lists_release(&l);
     return s;
 }

@@ -143,7 +143,7 @@ ls_status ls_trainer_load_dcp(ls_trainer *t, ls_dcp_state *s, int64_t steps)
     if (status == LS_OK) {
         status = ls_checkpoint_together(t->group, load_moments(t, s, &l));
         if (status == LS_OK)
-            ls_session_leave(t->session);
+            status = ls_session_leave(t->session);
         t->ready = status == LS_OK;
     }
     ls_state_lists_release(&l);

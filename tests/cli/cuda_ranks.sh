@@ -44,6 +44,10 @@ if [ -n "$mpirun" ]; then
     ranks same 1 && bad "$what: two ranks use one GPU"
     has err 'rank [01] of this host has the same GPU, Shim GPU 1 at 0000:01:00.0: give each rank one of its own \(srun --gpus-per-task=1\), or LOCKSTEP_CUDA_SHARE=1'
     LOCKSTEP_CUDA_SHARE=1 ranks share 1 && as_one share || { bad "$what: fails"; cat err; }
+    # a rank on each of two hosts: what tasks of the GPU's queue send and what the host sends has one order on all ranks, though the queue is late
+    for nccl in 1 0; do
+        LOCKSTEP_FAKE_NODES=2 LOCKSTEP_CUDA_NCCL=$nccl LOCKSTEP_SHIM=gpus=2,delay=20ms ranks hosts$nccl RANK && as_one hosts$nccl || { bad "$what: fails"; cat err; }
+    done
 else
     left_out "no mpirun (Debian: openmpi-bin): GPUs that each rank sees for itself"
 fi
