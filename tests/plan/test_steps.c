@@ -241,17 +241,17 @@ static void results_pass_through_pinned_memory(void **state)
             ls_plan_collective *c = &plan->collectives[0];
             ls_alloc *a = &plan->allocs[c->staging];
             a->bytes -= 4;
-            ASSERT_FAILS(ls_plan_check(plan), LS_E_INTERNAL, "does not fit into its pinned memory");
+            ASSERT_FAILS(ls_plan_check(plan), LS_E_INTERNAL, "does not fit into its staging memory");
             a->bytes += 4;
             a->last--;
-            ASSERT_FAILS(ls_plan_check(plan), LS_E_INTERNAL, "does not fit into its pinned memory");
+            ASSERT_FAILS(ls_plan_check(plan), LS_E_INTERNAL, "does not fit into its staging memory");
             a->last++;
             a->offset = plan->pinned_bytes;
             ASSERT_FAILS(ls_plan_check(plan), LS_E_INTERNAL, "lies at");
             c->staging = -1;
             a->offset = 0;
             a->memory = LS_MEM_COUNT;
-            ASSERT_FAILS(ls_plan_check(plan), LS_E_INTERNAL, "has no pinned memory");
+            ASSERT_FAILS(ls_plan_check(plan), LS_E_INTERNAL, "has no staging memory");
             ls_plan_destroy(&here);
             ls_plan_destroy(&plan);
             ls_graph_destroy(&g);
@@ -275,6 +275,31 @@ static void sums_in_place_need_no_pinned_memory(void **state)
         assert_int_equal(plan->n_collectives, 1);
         assert_int_equal(plan->collectives[0].staging >= 0, kept);
         assert_int_equal(plan->pinned_bytes, kept ? 4 * N : 0);
+        ls_plan_destroy(&plan);
+        ls_graph_destroy(&g);
+    }
+}
+
+/* Over links nothing is in the window or in pinned memory. A sum has room in the arena for the pieces that
+ * come; a gather fills its result in place. */
+static void links_need_no_window(void **state)
+{
+    (void)state;
+    const ls_device linked = { .ops = &APART_OPS, .arch = &ARCH, .here = true, .threads = 1, .linked = true };
+    for (int prefetch = 0; prefetch < 4; prefetch++) {
+        const ls_parallel p = layout(prefetch);
+        ls_graph *g = chain(false, prefetch % 2);
+        ls_plan *plan = plan_for(g, &linked, &p);
+        assert_true(!plan->symmetric_bytes && !plan->pinned_bytes);
+        for (int i = 0; i < plan->n_allocs; i++)
+            assert_false(plan->allocs[i].shared);
+        for (int i = 0; i < plan->n_collectives; i++) {
+            const ls_plan_collective *c = &plan->collectives[i];
+            const ls_alloc *a = c->staging < 0 ? NULL : &plan->allocs[c->staging];
+            assert_int_equal(a != NULL, c->kind == LS_REDUCE_SCATTER);
+            assert_true(!a || (a->memory == LS_MEM_ARENA && a->bytes == 4 * N && a->first == c->start &&
+                               a->last == c->wait));
+        }
         ls_plan_destroy(&plan);
         ls_graph_destroy(&g);
     }
@@ -351,6 +376,7 @@ int main(void)
                                         cmocka_unit_test(inputs_are_not_settled),
                                         cmocka_unit_test(an_operand_is_sent_once),
                                         cmocka_unit_test(results_pass_through_pinned_memory),
+                                        cmocka_unit_test(links_need_no_window),
                                         cmocka_unit_test(sums_in_place_need_no_pinned_memory),
                                         cmocka_unit_test(mappings_of_such_a_device_are_refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
