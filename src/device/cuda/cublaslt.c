@@ -160,7 +160,7 @@ static lt_status operate(lt_operation *o, const product *p, const void *bias)
 static lt_status describe(described *o, const product *p, const void *bias)
 {
     const int64_t m = p->m, n = p->n, k = p->k;
-    *o = (described){ NULL };
+    *o = (described){ 0 };
     LT_TRY(operate(&o->operation, p, bias));
     LT_TRY(p->right_along_k ? lay_out(&o->a, p, k, n, p->ld_right, p->step_right)
                             : lay_out(&o->a, p, n, k, p->ld_right, p->step_right));
