@@ -98,10 +98,12 @@ static ls_status on_rank(ls_group *group, void *context)
         status = ls_session_write(&x, numbers, ls_type_bytes(&x.type));
         if (status == LS_OK)
             status = ls_session_run(s, 0, run == 1);
-        t->bytes = ls_type_bytes(&y.type);
-        t->results[run][rank] = malloc(t->bytes);
+        const size_t bytes = ls_type_bytes(&y.type);
+        t->results[run][rank] = malloc(bytes);
+        if (rank == 0)
+            t->bytes = bytes;
         if (status == LS_OK)
-            status = ls_session_read(&y, t->results[run][rank], t->bytes);
+            status = ls_session_read(&y, t->results[run][rank], bytes);
     }
     free(numbers);
     ls_session_destroy(&s);

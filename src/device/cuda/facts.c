@@ -143,7 +143,7 @@ static void mode(const ls_cuda_listener *to, const ls_cuda_gpu *g, ls_str *text)
 
 static void gpu(const ls_cuda_listener *to, int ordinal, ls_str *text)
 {
-    char name[16], all[32], left[32];
+    char name[32], all[32], left[32];
     ls_cuda_gpu g;
     ls_rates r;
     size_t free_bytes = 0;
