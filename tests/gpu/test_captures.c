@@ -40,7 +40,7 @@ static int tear_down(void **state)
     if (d->g && cuGraphDestroy(d->g))
         return 1;
     d->g = NULL;
-    return cuMemsetD8Async(d->room, 1, 64, d->s) || cuMemsetD8Async(d->room, 1, 64, d->other) ||
+    return cuMemsetD8Async(d->room, 1, 32, d->s) || cuMemsetD8Async(d->room + 32, 1, 32, d->other) ||
            cuStreamSynchronize(d->s) || cuStreamSynchronize(d->other) || cuStreamQuery(d->s) ||
            cuStreamDestroy_v2(d->s) || cuStreamDestroy_v2(d->other) || cuEventDestroy_v2(d->e) ||
            cuEventDestroy_v2(d->f) || cuMemFree_v2(d->room) || cuDevicePrimaryCtxRelease_v2(0);
@@ -196,6 +196,8 @@ static void reach_out(bool ahead)
         t.ops->record(t.q, there);
     ASSERT_OK(t.ops->captured(t.q, &r));
     for (int i = 0; i < 3; i++) {
+        if (!ahead)
+            t.ops->await(t.q, back);
         t.ops->replay(t.q, r);
         if (ahead)
             t.ops->record(t.q, there);

@@ -234,6 +234,7 @@ nccl_result ncclCommGetAsyncError(nccl_comm c, nccl_result *r)
 {
     CHECK_COMM(c);
     *r = atomic_load(&c->error);
+    shim_acquire(&c->error);
     if (*r == NCCL_INVALID_USAGE)
         snprintf(last_error, sizeof last_error, "%s", c->s->why);
     return NCCL_SUCCESS;

@@ -147,6 +147,7 @@ void nccl_run(void *context)
             report(o);
     }
     if (atomic_load(&c->s->broken))
+        shim_release(&c->error);
         atomic_store(&c->error, NCCL_INVALID_USAGE);
     atomic_store(&c->works, false);
 }

@@ -74,9 +74,9 @@ void shim_run_task(cu_stream s, task *t)
         shim_run_graph(s, t);
     } else if (t->kind == RECORD) {
         cu_event e = t->event;
-        shim_release(e);
         clock_gettime(CLOCK_MONOTONIC, &e->when);
         e->happened = t->ticket > e->happened ? t->ticket : e->happened;
+        shim_release(e);
         shim_changed();
     } else if (t->kind == AWAIT) {
         while (t->event->happened < t->ticket && !shim.failed)
