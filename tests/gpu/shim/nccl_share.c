@@ -146,8 +146,9 @@ void nccl_run(void *context)
         if (!any && !all && !ends(o) && !nccl_wait_change(c->s, seen))
             report(o);
     }
-    if (atomic_load(&c->s->broken))
+    if (atomic_load(&c->s->broken)) {
         shim_release(&c->error);
         atomic_store(&c->error, NCCL_INVALID_USAGE);
+    }
     atomic_store(&c->works, false);
 }
