@@ -26,5 +26,6 @@ typedef struct ls_ledger {
     double waited; /* seconds spent waiting */
 } ls_ledger;
 const ls_ledger *ls_axis_ledger(const ls_axis *a);
-/* Counts collectives that devices run by themselves. */
+/* Counts collectives that devices run by themselves (device/link.h), with the bytes that this rank receives.
+ * Local. */
 void ls_axis_count(ls_axis *a, int64_t calls, int64_t bytes);

@@ -7,7 +7,8 @@
 #include "group_own.h"
 #include "process.h"
 
-static const double GRACE = 1; /* seconds: a rank that has ended may have sent all it had to send */
+static const double GRACE =
+    1; /* seconds of a wait before each rank is looked at: that costs a read of /proc */
 
 void ls_group_began(ls_group *g, const char *program)
 {
@@ -22,6 +23,14 @@ static ls_status missing(ls_group *g, int local, ls_missed how, const char *fate
     snprintf(text, sizeof text, "%s; the device of rank %d waited for it; %s", fate, g->rank, doing);
     ls_control_missed(g->control, g->first + local, g->rank, how, text);
     return ls_group_failure(g);
+}
+
+/* Why a rank will not do its part. One that has left the group, and had begun what this one has, waited for
+ * its device before it left: its part is done. */
+static const char *ends_early(const ls_group *g, ls_rank_slot *slot)
+{
+    const bool all = atomic_load(&slot->programs) >= atomic_load(&ls_group_slot(g)->programs);
+    return atomic_load(&slot->state) == LS_RANK_LEFT && all ? NULL : ls_rank_gone(slot);
 }
 
 /* The local rank that has begun the fewest programs, if fewer than this one; else one that is stopped; -1. */
@@ -46,8 +55,8 @@ ls_status ls_group_look(ls_group *g, double waited)
     if (ls_control_failed(g->control))
         return ls_group_failure(g);
     for (int i = 0; i < g->here && waited >= GRACE; i++) {
-        const char *gone = ls_rank_gone(ls_control_slot(g->control, i));
-        if (gone && g->first + i != g->rank)
+        const char *gone = g->first + i == g->rank ? NULL : ends_early(g, ls_control_slot(g->control, i));
+        if (gone)
             return missing(g, i, LS_MISSED_GONE, gone);
     }
     if (waited < g->deadline)
@@ -60,8 +69,8 @@ ls_status ls_group_look(ls_group *g, double waited)
     ls_snprintf(
         text, sizeof text,
         "its device did not finish within %g s, though no rank of this host is "
-        "behind: a rank of another host is, or a device or the way between devices hangs; where a step "
-        "takes that long, a larger number is needed",
+        "behind: a rank of another host is, or a device or the network between devices hangs; if a step "
+        "takes that long, set a longer deadline",
         g->deadline);
     ls_group_fail(g, LS_E_DEVICE, text);
     return ls_group_failure(g);

@@ -69,7 +69,7 @@ typedef struct ls_kernel {
 /* What a device can do by its data sheet. */
 typedef struct ls_rates {
     double flops, narrow_flops; /* FLOP/s of products of f32, and of bf16 and f16 */
-    double memory, link;        /* B/s of its memory, and of copies from and to the host */
+    double memory, copies;      /* B/s of its memory, and of copies from and to the host */
     char source[192];           /* where this is from: "GPU 0 (NAME): 108 multiprocessors at 1.41 GHz, ..." */
 } ls_rates;
 

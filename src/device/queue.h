@@ -59,7 +59,6 @@ struct ls_queue_ops {
     /* LS_OK when all tasks are done. Else what the first task that failed said, and *failed (unless NULL) is
      * its number; the queue then works again. */
     ls_status (*wait)(ls_queue *q, int64_t *failed);
-    bool (*idle)(ls_queue *q); /* whether `wait` would not block now; NULL: it is never asked */
 
     /* Between capture and captured tasks are kept instead of run; replay puts all of them in again, at
      * little cost. Those of the queue `beside` (NULL: none) are kept with them, in their order; its first one

@@ -155,7 +155,7 @@ ls_status ls_calibration_check(const ls_device *d, int cores)
 }
 
 /* Bytes/s of copies from pinned host memory to the device, and back. */
-static ls_status link_rates(ls_calibration *c, const ls_device *d)
+static ls_status copy_rates(ls_calibration *c, const ls_device *d)
 {
     const size_t bytes = 16 << 20;
     const ls_queue_ops *q = d->ops->queue;
@@ -215,7 +215,7 @@ static ls_status measure_sheet(ls_calibration *c, const ls_device *d)
     c->narrow_efficiency = narrow / c->narrow_flops;
     c->cores = d->threads;
     LS_TRY(measure_memory(c, d, large > least ? large : least));
-    return link_rates(c, d);
+    return copy_rates(c, d);
 }
 
 /* Of one device, without `host`. */
@@ -237,7 +237,7 @@ static ls_status measure(ls_calibration *c, const ls_device *d)
     c->all_flops = c->cores > c->threads ? d->ops->peak(d->arch, LS_F32, c->cores, 5) : c->flops;
     LS_TRY(add_seconds(&memory, &whole, large));
     c->all_memory = 12.0 * (double)large / memory;
-    return ls_device_apart(d) ? link_rates(c, d) : LS_OK;
+    return ls_device_apart(d) ? copy_rates(c, d) : LS_OK;
 }
 
 ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d)

@@ -45,7 +45,7 @@ typedef struct ls_calibration {
     int n_times, room;
 } ls_calibration;
 
-/* Measures the general speeds, in about half a second; of a device whose memory is its own also the link, and
+/* Measures the general speeds, in about half a second; of a device whose memory is its own also copies, and
  * `host`. `out` has no times. */
 ls_status ls_calibration_measure(ls_calibration *out, const ls_device *d);
 /* Whether the machine is quiet enough: LS_E_IO if two threads compute no faster than one, so that what is

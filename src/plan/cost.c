@@ -100,7 +100,7 @@ typedef struct costing {
     const ls_wire *wires;
     const ls_parallel *parallel; /* NULL: one rank */
     ls_arena *scratch;
-    network *network, *link;
+    network *network, *copies;
 } costing;
 
 static ls_status collective_cost(ls_plan *p, ls_step *s, const costing *k)
@@ -147,21 +147,22 @@ static double crowded(const costing *k, double seconds, double bytes)
     return least > seconds ? least : seconds;
 }
 
-/* Transfers go over the link one after the other, and cost what the program waits for them. */
+/* Transfers are copied one after the other, and cost what the program waits for them. */
 static void transfer_cost(ls_plan *p, ls_step *s, const costing *k)
 {
     ls_plan_transfer *t = &p->transfers[s->transfer];
     const ls_calibration *c = k->calibration;
-    network *link = k->link;
+    network *copies = k->copies;
     s->cost = (ls_cost){ .bytes = s->part == LS_PART_START ? (double)t->bytes : 0 };
     if (!c)
         return;
     s->seconds = c->op_overhead;
     if (s->part == LS_PART_START)
-        link->free = link->done[s->transfer] = (p->seconds > link->free ? p->seconds : link->free) +
-                                               (double)t->bytes / (t->to_host ? c->to_host : c->to_device);
-    else if (link->done[s->transfer] > p->seconds)
-        s->seconds += link->done[s->transfer] - p->seconds;
+        copies->free = copies->done[s->transfer] = (p->seconds > copies->free ? p->seconds : copies->free) +
+                                                   (double)t->bytes /
+                                                       (t->to_host ? c->to_host : c->to_device);
+    else if (copies->done[s->transfer] > p->seconds)
+        s->seconds += copies->done[s->transfer] - p->seconds;
     t->seconds += s->seconds;
 }
 
@@ -189,7 +190,7 @@ ls_status ls_plan_estimate(ls_plan *p, const ls_calibration *c, const ls_paralle
     ls_arena_init(&scratch);
     ls_type *types = LS_ARENA_ARRAY(&scratch, ls_type, most);
     network net = { .done = LS_ARENA_ARRAY(&scratch, double, p->n_collectives + 1) };
-    network link = { .done = LS_ARENA_ARRAY(&scratch, double, p->n_transfers + 1) };
+    network copies = { .done = LS_ARENA_ARRAY(&scratch, double, p->n_transfers + 1) };
     p->flops = p->bytes = p->seconds = 0;
     p->n_kernels = p->n_measured = 0;
     for (int i = 0; i < p->n_collectives; i++)
@@ -201,7 +202,7 @@ ls_status ls_plan_estimate(ls_plan *p, const ls_calibration *c, const ls_paralle
                         .parallel = parallel,
                         .scratch = &scratch,
                         .network = &net,
-                        .link = &link };
+                        .copies = &copies };
     ls_status status = ls_arena_status(&scratch);
     for (int i = 0; i < p->n_steps && status == LS_OK; i++) {
         ls_step *s = &p->steps[i];

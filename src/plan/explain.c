@@ -131,7 +131,7 @@ static void copied_text(ls_str *out, const ls_plan *p, const ls_plan_collective 
 {
     const ls_node *n = p->graph->nodes[c->node];
     if (p->device.linked)
-        ls_str_add(out, wait ? "" : ", over the link of the devices");
+        ls_str_add(out, wait ? "" : ", from device to device");
     else if (ls_device_apart(&p->device) && (wait || !c->sent))
         ls_str_printf(out, ", %zu B copied to the %s",
                       ls_type_bytes(ls_type_of(p->graph, wait ? n->out[0] : n->in[0])),

@@ -23,7 +23,7 @@ ls_status ls_calibration_of_sheet(ls_calibration *out, const ls_device *d)
     c.bytes_cache = 2 * c.bytes_memory;
     c.op_overhead = 3e-6;
     c.cores = d->threads;
-    c.to_device = c.to_host = r.link;
+    c.to_device = c.to_host = r.copies;
     snprintf(c.source, sizeof c.source, "%s", r.source);
     LS_TRY(ls_calibration_host(&host, d));
     LS_TRY(ls_sys_have(c.host = ls_sys_calloc(1, sizeof *c.host)));

@@ -65,6 +65,9 @@ try 0 explain mlp-mnist --set device=cuda; grep -q "linear by " out && { echo "e
 # auto takes the GPU, and says so; LOCKSTEP_DEVICE wins
 try 0 train mlp-mnist --set data.type=shapes --set train.steps=2 --set run.name=auto; has "device: auto takes cuda, GPU 0 (" 
 LOCKSTEP_DEVICE=cpu try 0 plan mlp-mnist; has "parameters  cpu, "
+# and takes the CPU where a driver cannot be used, and says why; where there is no GPU it says nothing
+LOCKSTEP_SHIM=driver=11080 try 0 plan mlp-mnist; has "parameters  cpu, " "device: auto takes cpu, though there is a driver" "is for CUDA 11.8"
+CUDA_VISIBLE_DEVICES= try 0 plan mlp-mnist; has "parameters  cpu, "; grep -q "device: auto" out err && { echo "auto speaks of a GPU that is not there"; failures=$((failures + 1)); }
 # graphs or not: the same bits; an error in the middle of a run is of the device
 LOCKSTEP_CUDA_GRAPHS=0 try 0 train mlp-mnist --set data.type=shapes --set train.steps=2 --set run.name=tasks
 for run in auto tasks; do find . -path "*$run*" -name '*.safetensors' -exec sha256sum {} + | sed 's/ .*//' | sort >$run.sums; done

@@ -10,16 +10,22 @@
 #include "cuda_own.h"
 
 /* Whether there may be a driver, without looking through folders. */
-static bool has_driver(void)
+static bool may_have_driver(void)
 {
     const char *list = getenv("LOCKSTEP_CUDA_LIBRARIES");
-    if (!list || !*list)
-        return dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != NULL;
-    const cu_driver *cu;
-    return ls_cuda_driver(&cu) == LS_OK;
+    return (list && *list) || dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) != NULL;
 }
 
-/* A GPU that could be used with what it lacks, which the user hears. Nothing is said where there is none. */
+static bool takes_cpu(char text[LS_TASK_MESSAGE], ls_level *level, const char *though)
+{
+    snprintf(text, LS_TASK_MESSAGE, "device: auto takes cpu, though there is a %s: %s", though,
+             ls_error_message());
+    *level = LS_WARN;
+    return false;
+}
+
+/* If there is a driver or a GPU that cannot be used, the user hears why. Nothing is said where there is none.
+ */
 static bool look(char text[LS_TASK_MESSAGE], ls_level *level)
 {
     const cu_driver *cu;
@@ -27,14 +33,14 @@ static bool look(char text[LS_TASK_MESSAGE], ls_level *level)
     const ls_cuda_compiler *compiler;
     int n = 0;
     text[0] = 0;
-    if (!has_driver() || ls_cuda_driver(&cu) != LS_OK || cu->device_count(&n) != CU_SUCCESS || n == 0)
+    if (!may_have_driver())
         return false;
-    if (ls_cuda_gpu_of_process(&gpu) != LS_OK || ls_cuda_compiler_open(&compiler) != LS_OK) {
-        snprintf(text, LS_TASK_MESSAGE, "device: auto takes cpu, though there is a GPU: %s",
-                 ls_error_message());
-        *level = LS_WARN;
+    if (ls_cuda_driver(&cu) != LS_OK)
+        return ls_cuda_has_no_gpu() ? false : takes_cpu(text, level, "driver");
+    if (cu->device_count(&n) != CU_SUCCESS || n == 0)
         return false;
-    }
+    if (ls_cuda_gpu_of_process(&gpu) != LS_OK || ls_cuda_compiler_open(&compiler) != LS_OK)
+        return takes_cpu(text, level, "GPU");
     const ls_arch *arch = ls_cuda_arch_of(gpu->capability);
     *level = arch ? LS_INFO : LS_WARN;
     snprintf(text, LS_TASK_MESSAGE, "device: auto takes %s%s, GPU %d (%s, sm_%d)", arch ? "cuda" : "cpu",

@@ -38,13 +38,14 @@ typedef struct ls_cuda_gpu {
 /* Opens the driver, once. LS_E_UNSUPPORTED: there is none, or it is too old. */
 ls_status ls_cuda_driver(const cu_driver **out);
 int ls_cuda_driver_version(void); /* 12040: 12.4; 0: it is not open */
+bool ls_cuda_has_no_gpu(void);    /* a driver that could not be opened said that there is none */
 /* A GPU's facts. LS_E_UNSUPPORTED: there is none with this number. */
 ls_status ls_cuda_look(ls_cuda_gpu *out, int ordinal);
 /* The GPU of this process, which nobody else in its group has unless LOCKSTEP_CUDA_SHARE=1 (share.c).
  * Constant once it is chosen. */
 ls_status ls_cuda_gpu_of_process(const ls_cuda_gpu **out);
-/* Bytes of a GPU's memory that nobody uses. Makes a context on it, which fails where another process has the
- * GPU for itself. */
+/* The free bytes of a GPU's memory. Makes a context on that GPU, which fails if another process uses the GPU
+ * exclusively. */
 ls_status ls_cuda_free_memory(size_t *out, const ls_cuda_gpu *gpu);
 /* Makes the GPU's context the calling thread's. LS_E_ARG in a forked process. */
 ls_status ls_cuda_enter(const cu_driver **out);
@@ -116,8 +117,8 @@ ls_status ls_cuda_key_of(ls_cuda_key *out, const ls_arch *arch, const char *text
 /* False: it is not there, or damaged, which is said once. */
 bool ls_cuda_cache_find(ls_cuda_code *out, ls_cuda_key key);
 void ls_cuda_cache_keep(const ls_cuda_code *code, ls_cuda_key key);
-/* Waits until no other process compiles for the cache: of several ranks one compiles, and the others read
- * what it made. -1 where the folder cannot be written or locked: then each process compiles for itself. */
+/* Locks the cache. So of several ranks one compiles, and the others read what it made. Returns -1 if the
+ * folder cannot be written or locked; then each process compiles for itself. */
 int ls_cuda_cache_lock(void);
 void ls_cuda_cache_unlock(int lock);
 char *ls_cuda_cache_folder(void); /* malloc'ed; NULL: out of memory */

@@ -99,7 +99,6 @@ enum { CU_LAUNCH_ARGUMENT_BYTES = 4096 }; /* what a kernel's struct may have */
     F(stream_create, cuStreamCreate, (cu_stream * s, unsigned flags))                                        \
     F(stream_destroy, cuStreamDestroy_v2, (cu_stream s))                                                     \
     F(stream_wait, cuStreamSynchronize, (cu_stream s))                                                       \
-    F(stream_query, cuStreamQuery, (cu_stream s)) /* CU_NOT_READY: it has work */                            \
     F(stream_await, cuStreamWaitEvent, (cu_stream s, cu_event e, unsigned flags))                            \
     F(host, cuLaunchHostFunc, (cu_stream s, cu_host_function f, void *context))                              \
     F(event_create, cuEventCreate, (cu_event * e, unsigned flags))                                           \

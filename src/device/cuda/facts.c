@@ -24,7 +24,7 @@ static void note(const ls_cuda_listener *to, ls_str *text)
 
 /* ---- libraries */
 
-/* Adds the version that a library's function tells. */
+/* Adds a library's version, which `symbol`, a function of that library, returns. */
 static void driver_version(ls_str *out, void *symbol)
 {
     int v = 0;
@@ -62,7 +62,7 @@ static void links_version(ls_str *out, void *symbol)
 
 /* All libraries of NVIDIA's that some part of Lockstep opens. */
 static const struct library {
-    const char *name, *files[3], *symbol; /* the function that tells the version */
+    const char *name, *files[3], *symbol; /* the function that returns the version */
     void (*version)(ls_str *out, void *symbol);
     const char *missing; /* what does not work without it, and what to do */
 } LIBRARIES[] = {

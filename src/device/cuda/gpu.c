@@ -14,6 +14,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     cu_driver cu;
     bool open, chosen;
+    bool empty; /* the driver said that there is no GPU */
     int version;
     ls_cuda_gpu gpu;
     cu_context context;
@@ -80,6 +81,7 @@ static ls_status open_driver(void)
             version / 1000, version % 1000 / 10, missing ? " and lacks " : "", missing ? missing : "");
     if (s == LS_OK) {
         const cu_result r = own.cu.init(0);
+        own.empty = r == CU_NO_DEVICE;
         s = r == CU_SUCCESS ? LS_OK : no_gpu(r);
     }
     own.open = s == LS_OK;
@@ -114,6 +116,7 @@ ls_status ls_cuda_driver(const cu_driver **out)
 }
 
 int ls_cuda_driver_version(void) { return own.version; }
+bool ls_cuda_has_no_gpu(void) { return own.empty; }
 
 static ls_status count(int *n)
 {

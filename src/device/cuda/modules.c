@@ -154,7 +154,7 @@ static ls_status prepare(job *j, const ls_arch *arch)
     return ls_cuda_key_of(&j->key, arch, j->text);
 }
 
-/* Takes from the cache what it has; how many are missing. */
+/* Reads compiled files from the cache. Returns how many are missing. */
 static int find(job *jobs, int n)
 {
     int missing = 0;

@@ -67,7 +67,6 @@ void ls_cuda_no_memory(ls_queue *q);
 /* Puts a task into its queue's stream. */
 void ls_cuda_enter_task(const cuda_task *t);
 ls_status ls_cuda_wait(ls_queue *q, int64_t *failed);
-bool ls_cuda_idle(ls_queue *q);
 
 /* ---- recording.c */
 void ls_cuda_keep(ls_recording *r, const cuda_task *t, size_t arg_bytes);

@@ -17,7 +17,7 @@ typedef struct sheet {
     int f32, narrow;
     const char *model;
     double model_f32, model_narrow, memory; /* TFLOP/s, TFLOP/s, TB/s */
-    double link;                            /* GB/s of PCIe that copies reach: gen 4 or gen 5, 16 lanes */
+    double copies;                          /* GB/s from and to the host, over PCIe 4 or 5 with 16 lanes */
 } sheet;
 
 static const sheet SHEETS[] = {
@@ -45,7 +45,7 @@ static void of_model(ls_rates *out, const sheet *s)
     *out = (ls_rates){ .flops = s->model_f32 * 1e12,
                        .narrow_flops = s->model_narrow * 1e12,
                        .memory = s->memory * 1e12,
-                       .link = s->link * 1e9 };
+                       .copies = s->copies * 1e9 };
     ls_snprintf(out->source, sizeof out->source,
                 "the data sheet of %s: f32 %g, bf16 %g TFLOP/s, memory %g TB/s", s->model, s->model_f32,
                 s->model_narrow, s->memory);

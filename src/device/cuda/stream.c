@@ -111,12 +111,6 @@ void ls_cuda_no_memory(ls_queue *q)
 
 /* ---- the host's side */
 
-bool ls_cuda_idle(ls_queue *q)
-{
-    const cu_driver *cu;
-    return ls_cuda_elsewhere(q) || ls_cuda_enter(&cu) != LS_OK || cu->stream_query(q->stream) != CU_NOT_READY;
-}
-
 ls_status ls_cuda_wait(ls_queue *q, int64_t *failed)
 {
     const cu_driver *cu;

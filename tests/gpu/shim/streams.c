@@ -367,17 +367,6 @@ cu_result cuStreamDestroy_v2(cu_stream s)
     return CU_SUCCESS;
 }
 
-cu_result cuStreamQuery(cu_stream s)
-{
-    ENTER_STREAM(s);
-    if (s->capture)
-        return shim_leave(shim_not_in_capture(__func__, s, "a question whether it has work"));
-    if (s->first || s->works)
-        return shim_leave(CU_NOT_READY);
-    shim_acquire(s);
-    return shim_leave(CU_SUCCESS);
-}
-
 cu_result cuStreamSynchronize(cu_stream s)
 {
     ENTER_STREAM(s);
