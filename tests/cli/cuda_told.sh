@@ -62,6 +62,8 @@ ls cache | grep -q '^calibration-.*-cuda-sm_80-' || fail "no calibration of the 
 train() { want=$1; shift; try "$want" train mlp-mnist --set device=cuda --set data.type=shapes --set train.steps=2 --set train.global_batch=16 \
     --set train.micro_batch=4 --set eval.every_epochs=-1 --set checkpoint.best.metric=train_loss "$@"; }
 LOCKSTEP_SHIM=launch=5 train 1 --set run.name=fault; has "CUDA_ERROR_ILLEGAL_ADDRESS" "LOCKSTEP_CUDA_WAIT=1 waits for each task and names the op"
+# (a later call hears of it, if the host is late)
+LOCKSTEP_CUDA_GRAPHS=0 LOCKSTEP_SHIM=launch=2,delay=0us train 1 --set run.name=late; has "device cuda: work on the GPU failed (LOCKSTEP_CUDA_WAIT=1" "CUDA_ERROR_ILLEGAL_ADDRESS"
 LOCKSTEP_CUDA_WAIT=1 LOCKSTEP_SHIM=launch=3 train 1 --set run.name=named
 has "step 1 (epoch 0): device cuda: program \"micro\"" "linear of layers." "mlp_layers.c:" "kernel matmul (" "CUDA_ERROR_ILLEGAL_ADDRESS"
 

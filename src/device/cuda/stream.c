@@ -24,10 +24,24 @@ void ls_cuda_fail(ls_queue *q, ls_status s, int64_t number, const char *message)
     pthread_mutex_unlock(&q->lock);
 }
 
+/* Whether it is about a kernel that ran earlier. Any call may say so, from the fault on. */
+static bool is_of_earlier_work(cu_result r)
+{
+    return r == CU_ECC_ERROR || r == CU_ILLEGAL_ADDRESS || r == CU_LAUNCH_TIMEOUT || r == CU_ASSERT ||
+           (r >= CU_HARDWARE_STACK_ERROR && r <= CU_LAUNCH_FAILED);
+}
+
+/* (where the host waits for each task, it is of this one) */
 void ls_cuda_check_put(ls_queue *q, cu_result r, int64_t number, const char *what)
 {
+    const bool earlier = is_of_earlier_work(r) && !q->one_by_one;
     if (r != CU_SUCCESS)
-        ls_cuda_fail(q, ls_cuda_check(r, what), number, ls_error_message());
+        ls_cuda_fail(
+            q,
+            ls_cuda_check(r, earlier ? "device cuda: work on the GPU failed (LOCKSTEP_CUDA_WAIT=1 waits for "
+                                       "each task and names the op)"
+                                     : what),
+            earlier ? -1 : number, ls_error_message());
 }
 
 /* On a thread of the driver, which may not call the driver. */
@@ -123,10 +137,7 @@ ls_status ls_cuda_wait(ls_queue *q, int64_t *failed)
                        "is done by the parent only");
     }
     LS_TRY(ls_cuda_enter(&cu));
-    /* which kernel it was, the driver does not say */
-    ls_cuda_check_put(
-        q, cu->stream_wait(q->stream), -1,
-        "device cuda: work on the GPU failed (LOCKSTEP_CUDA_WAIT=1 waits for each task and names the op)");
+    ls_cuda_check_put(q, cu->stream_wait(q->stream), -1, "device cuda: a wait");
     q->used = 0;
     pthread_mutex_lock(&q->lock);
     const ls_status s = q->status;
