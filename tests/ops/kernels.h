@@ -12,7 +12,7 @@
 /* What was wrong so far: each failure is printed, and the tests compare with 0 at their end. */
 extern int kernel_failures;
 
-/* One run of each case, with contiguous operands: for sanitizers, under which all of them take too long. */
+/* One run of each case and one of a row alone, with contiguous operands: for sanitizers. */
 extern bool kernel_brief;
 /* Asked when the device has no kernel for a case, other than for f64: whether that may be. NULL: no. */
 extern bool (*kernel_refused)(const op_case *c, const char *why);

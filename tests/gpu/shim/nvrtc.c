@@ -145,7 +145,7 @@ static bool run_compiler(const char *folder, const char *name)
                              "-x",
                              "c",
                              "-std=gnu11",
-                             "-g",
+                             "-g1",
                              "-fPIC",
                              "-shared",
                              "-w",
