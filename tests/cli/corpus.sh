@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# corpus.sh COMMAND PROGRAM REPORT FOLDER [--write] - the runs of tests/golden/runs, which this and older versions wrote: what `runs`, `runs --metrics`, `watch` and
+# report.html show of them, byte for byte; and each goes on from its checkpoint without touching a row that it has. PROGRAM and REPORT: cli/corpus/*.c.
+# --write makes the expected files anew (tests/golden/README.md).
+golden=$(realpath "$4") program=$(realpath "$2") report=$(realpath "$3") write=${5:-}
+set -- "$(realpath "$1")"
+source "$(dirname "$0")/common.sh"
+export LOCKSTEP_DEVICE=cpu # as when they were written
+export LC_ALL=C # without UTF-8, `watch` draws bars with ASCII
+cp "$golden"/*.csv . && mkdir runs shown && cp -a "$golden"/*/ runs || exit 1
+names=$(ls runs)
+
+# Tables say how long ago a run wrote; so every run wrote ten days and ten minutes ago, which is shown as "10 d 00 h" for the next twenty minutes.
+sed -i "s/\"time\":1795800000/\"time\":$(($(date +%s) - 864600))/" runs/*/result.json
+# What the command prints, with its messages behind. JSON has the seconds themselves, which differ by those that the test takes.
+show() {
+    echo "\$ lockstep $*"
+    "$lockstep" "$@" 2>err </dev/null | sed -E 's/"seconds_ago":864[67][0-9]{2},/"seconds_ago":864600,/g'
+    [ "${PIPESTATUS[0]}" -eq 0 ] || echo "(it failed)"
+    sed 's/^/stderr: /' err
+}
+# The text of report.html, without drawings, scripts and the recipe with all keys (a new key is no change of a run): a line for each row of a table. The version
+# changes with each release.
+text_of_report() {
+    sed -E '1,/<body/d; s/ · lockstep [0-9.]+//' "$1" | awk '
+        /<(script|details)/ { hidden = 1 }
+        { line = $0; opened = gsub(/<svg/, "&", line); depth += opened - gsub(/<\/svg>/, "&", line) }
+        !hidden && !opened && !depth && line !~ /<\/svg>/ {
+            gsub(/<\/(td|th|b|span)>|<span class="state/, " | &", line); gsub(/<[^>]*>/, "", line); sub(/( \| *)+$/, "", line)
+            if (line != "") print line
+        }
+        /<\/(script|details)>/ { hidden = 0 }'
+}
+
+# ---- what is shown
+{ show runs; show runs --json; } >shown/all.txt
+for name in $names; do
+    {
+        for steps in "" --steps; do
+            for form in "" --csv --json; do show runs --metrics "$name" $steps $form; done
+        done
+        show watch "$name" --once
+    } >"shown/$name.txt"
+done
+for name in $names; do # it opens the run, and so ends a line that was cut
+    "$report" runs "$name" 2>err || bad "no report of $name: $(cat err)"
+    { echo "report.html"; text_of_report "runs/$name/report.html"; } >>"shown/$name.txt"
+done
+for file in shown/*; do
+    if [ "$write" = --write ]; then
+        cp "$file" "$golden/"
+    else
+        cmp -s "$golden/${file##*/}" "$file" || bad "${file##*/} is not as expected:" "$(diff -u "$golden/${file##*/}" "$file" | head -n 40)"
+    fi
+done
+
+# ---- and goes on
+# series NAME STEP: the steps up to this one, and the epochs or reports
+series() {
+    "$lockstep" runs --metrics "$1" --steps --csv 2>/dev/null | awk -F, -v last="$2" 'NR == 1 || $1 <= last'
+    "$lockstep" runs --metrics "$1" --csv 2>/dev/null | awk -F, -v last="$2" 'NR == 1 || $2 <= last'
+}
+# begins FILE OLDER: the file begins with the bytes of the older one
+begins() { cmp -s -n "$(stat -c %s "$2")" "$1" "$2" || bad "$what: $1 does not begin with what it had:" "$(diff "$2" "$1" | head -n 10)"; }
+for name in $names; do
+    run=runs/$name step=$(readlink "runs/$name/checkpoints/latest" | sed 's/step-0*//')
+    series "$name" "$step" >before
+    if [ -e "$run/config.txt" ]; then
+        what="$name: program"
+        "$program" runs "$name" 7 2>err || bad "$what: $(cat err)"
+        has "$run/log/rank-0.log" "attempt 2 continues from runs/$name/checkpoints/step-000000$step"
+        times 2 "$run/metrics.jsonl" '"kind":"report",.*"attempt":2\}$'
+    else
+        try 0 train "$run/recipe.yaml" --set train.epochs=$((1 + $(sed -n 's/^  epochs: //p' "$run/recipe.yaml")))
+        what="$name: $what"
+        has err "continues after step $step of "
+        times 0 err 'warning|error'
+        has "$run/metrics.jsonl" "\"kind\":\"step\",\"step\":$((step + 1)),"
+    fi
+    has "$run/result.json" '"state":"finished"'
+    [ "$(readlink "$run/checkpoints/latest" | sed 's/step-0*//')" -gt "$step" ] || bad "$what: no newer checkpoint"
+    begins "$run/metrics.jsonl" "$golden/$name/metrics.jsonl"
+    # an older version's name of a column is replaced, and nothing else
+    sed 's/^epoch,step,samples,loss,/epoch,step,samples,train_loss,/' "$golden/$name/metrics.csv" >csv
+    begins "$run/metrics.csv" csv
+    series "$name" "$step" | diff before - >different || bad "$what: its series has other rows up to step $step:" "$(cat different)"
+done
+finish
