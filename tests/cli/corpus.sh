@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # corpus.sh COMMAND PROGRAM REPORT FOLDER [--write] - the runs of tests/golden/runs, which this and older versions wrote: what `runs`, `runs --metrics`, `watch` and
-# report.html show of them, byte for byte; and each goes on from its checkpoint without touching a row that it has. PROGRAM and REPORT: cli/corpus/*.c.
+# report.html show of them, byte for byte; and each continues from its checkpoint and keeps the rows that it has. PROGRAM and REPORT are built from cli/corpus/*.c.
 # --write makes the expected files anew (tests/golden/README.md).
 golden=$(realpath "$4") program=$(realpath "$2") report=$(realpath "$3") write=${5:-}
 set -- "$(realpath "$1")"
@@ -10,16 +10,16 @@ export LC_ALL=C # without UTF-8, `watch` draws bars with ASCII
 cp "$golden"/*.csv . && mkdir runs shown && cp -a "$golden"/*/ runs || exit 1
 names=$(ls runs)
 
-# Tables say how long ago a run wrote; so every run wrote ten days and ten minutes ago, which is shown as "10 d 00 h" for the next twenty minutes.
+# Tables show how long ago a run wrote. Ten days and ten minutes ago is shown as "10 d 00 h" for the next twenty minutes.
 sed -i "s/\"time\":1795800000/\"time\":$(($(date +%s) - 864600))/" runs/*/result.json
-# What the command prints, with its messages behind. JSON has the seconds themselves, which differ by those that the test takes.
+# What the command prints on stdout, then on stderr. JSON has the age in seconds, which depends on how long the test takes.
 show() {
     echo "\$ lockstep $*"
     "$lockstep" "$@" 2>err </dev/null | sed -E 's/"seconds_ago":864[67][0-9]{2},/"seconds_ago":864600,/g'
     [ "${PIPESTATUS[0]}" -eq 0 ] || echo "(it failed)"
     sed 's/^/stderr: /' err
 }
-# The text of report.html, without drawings, scripts and the recipe with all keys (a new key is no change of a run): a line for each row of a table. The version
+# The text of report.html, with a line for each row of a table. Left out: drawings; scripts; the recipe, because a new key would change it; the version, which
 # changes with each release.
 text_of_report() {
     sed -E '1,/<body/d; s/ · lockstep [0-9.]+//' "$1" | awk '
@@ -42,7 +42,7 @@ for name in $names; do
         show watch "$name" --once
     } >"shown/$name.txt"
 done
-for name in $names; do # it opens the run, and so ends a line that was cut
+for name in $names; do # after the others, because it opens the run and so ends a line that was cut
     "$report" runs "$name" 2>err || bad "no report of $name: $(cat err)"
     { echo "report.html"; text_of_report "runs/$name/report.html"; } >>"shown/$name.txt"
 done
@@ -54,7 +54,7 @@ for file in shown/*; do
     fi
 done
 
-# ---- and goes on
+# ---- each continues
 # series NAME STEP: the steps up to this one, and the epochs or reports
 series() {
     "$lockstep" runs --metrics "$1" --steps --csv 2>/dev/null | awk -F, -v last="$2" 'NR == 1 || $1 <= last'

@@ -1,14 +1,14 @@
-/* program.c - a user's own program for cli.corpus: `program STORAGE NAME REPORTS` reports so often, each time
- * with a checkpoint of four numbers, or goes on after the last one. Its metrics come and go: `residual` is NaN
- * in the first report, `energy` is not there before the second, and `lr` and `memory` have names of our own
- * keys. */
+/* program.c - a user's own program for cli.corpus: `program STORAGE NAME REPORTS` writes this many reports,
+ * each with a checkpoint of four numbers; it continues after the newest checkpoint. `residual` is NaN in the
+ * first report, `energy` begins with the second, and `lr` and `memory` are also keys of Lockstep's own rows.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <lockstep/lockstep.h>
 
-/* a name as long as a report may give it */
+/* `lockstep runs` has room for 63 bytes; a report may have 100 */
 #define LONG_NAME "maximum_norm_of_the_residual_in_the_outermost_layer_of_cells_on_all_ranks"
 
 static ls_status loop(ls_run *run, int64_t reports)

@@ -1,5 +1,5 @@
-/* report.c - `report STORAGE NAME` writes report.html of a run as it stands, for cli.corpus: the command writes
- * it only when it has trained. What is not read from the run is fixed here: plans, the machine, times. */
+/* report.c - `report STORAGE NAME` writes report.html of a run as it is, for cli.corpus. The command does so
+ * only after training. What does not come from the run's files is fixed here: plans, the machine, times. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
