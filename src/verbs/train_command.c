@@ -354,7 +354,7 @@ static void say_start(const training *t)
     ls_train_warn(&t->loop, t->classes, t->checkpoint[0], t->change.what);
 }
 
-static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
+static ls_status train_run(training *t, const ls_train_opts *o, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
     l->setup = &t->setup;
@@ -471,7 +471,7 @@ ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
         ls_cache_freeze();
     if (t.mark > 0)
         t.startup = (ls_startup){ .n = 1, .parts = { { "launch", t.mark } } };
-    ls_status s = report(&t, run(&t, o, ui), message, ui);
+    ls_status s = report(&t, train_run(&t, o, ui), message, ui);
     snprintf(left, sizeof left, "%s", ls_error_message());
     ls_status closed = t.loop.run ? close_run(&t, s, message, ui) : LS_OK;
     ls_rank_end(t.loop.group, s);
