@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""The tables of measurements, from bench/results.json: between the lines `<!-- make bench -->` and `<!-- end
--->` of docs/status.md, a table
-for each machine, and of README.md, the first machine's rows of one thread.
+"""The tables of measurements, from bench/results.json: between the lines `<!-- make bench -->` and `<!-- end -->`
+of docs/measured.md, a table for each machine, and of README.md, the first machine's rows of one thread.
 
     python bench/readme.py [--check]     # writes them; --check: fails if one is another"""
 
@@ -96,7 +95,7 @@ def main():
     first = machines[0]
     few = {**first, "rows": {name: row for name, row in first["rows"].items() if row.get("threads", 1) == 1}}
     place("README.md", table(few), bool(sys.argv[1:]))
-    place("docs/status.md", "\n".join(table(m) for m in machines), bool(sys.argv[1:]))
+    place("docs/measured.md", "\n".join(table(m) for m in machines), bool(sys.argv[1:]))
 
 
 if __name__ == "__main__":

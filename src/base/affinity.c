@@ -9,7 +9,7 @@
 enum { WORD = 8 * sizeof(unsigned long) };
 
 static bool has(const ls_cpu_set *s, int cpu) { return s->bits[cpu / WORD] >> cpu % WORD & 1; }
-static void add(ls_cpu_set *s, int cpu) { s->bits[cpu / WORD] |= 1ul << cpu % WORD; }
+static void affinity_add(ls_cpu_set *s, int cpu) { s->bits[cpu / WORD] |= 1ul << cpu % WORD; }
 
 bool ls_cpu_set_read(ls_cpu_set *out)
 {
@@ -167,7 +167,7 @@ bool ls_cpu_set_divide(ls_cpu_set *parts, const ls_cpu_set *all, int ranks, int 
             end = begin[end];
         }
         for (int i = first; i < end; i++)
-            add(&parts[r], at[i].cpu);
+            affinity_add(&parts[r], at[i].cpu);
         enough = end - first >= threads;
     }
     free(at);

@@ -8,7 +8,7 @@
 
 #include "sys.h"
 
-static void *run(void *context)
+static void *background_run(void *context)
 {
     ls_background *b = context;
     b->status = b->run(b->context);
@@ -28,7 +28,7 @@ ls_status ls_background_start(ls_background *b, ls_status (*work)(void *context)
     sigdelset(&all, SIGBUS);
     sigdelset(&all, SIGSEGV);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = ls_sys_thread(&b->thread, run, b);
+    const int error = ls_sys_thread(&b->thread, background_run, b);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     b->started = !error;
     return error ? ls_fail(LS_E_IO, "cannot start a thread: %s", strerror(error)) : LS_OK;

@@ -17,7 +17,7 @@ static void make_c_locale(void)
     LS_CHECK(c_locale != (locale_t)0);
 }
 
-static locale_t enter(void)
+static locale_t locale_enter(void)
 {
     pthread_once(&c_locale_once, make_c_locale);
     return uselocale(c_locale);
@@ -25,7 +25,7 @@ static locale_t enter(void)
 
 double ls_strtod(const char *text, char **end)
 {
-    const locale_t old = enter();
+    const locale_t old = locale_enter();
     const double x = strtod(text, end);
     uselocale(old);
     return x;
@@ -33,7 +33,7 @@ double ls_strtod(const char *text, char **end)
 
 float ls_strtof(const char *text, char **end)
 {
-    const locale_t old = enter();
+    const locale_t old = locale_enter();
     const float x = strtof(text, end);
     uselocale(old);
     return x;
@@ -41,7 +41,7 @@ float ls_strtof(const char *text, char **end)
 
 int ls_vsnprintf(char *out, size_t size, const char *format, va_list args)
 {
-    const locale_t old = enter();
+    const locale_t old = locale_enter();
     const int n = vsnprintf(out, size, format, args);
     uselocale(old);
     return n;

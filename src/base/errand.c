@@ -70,7 +70,7 @@ static void become(char *const words[], const int ends[2])
     _exit(LS_ERRAND_NOT_STARTED);
 }
 
-static void start(ls_errand *e, runner *r)
+static void errand_start(ls_errand *e, runner *r)
 {
     char *words[LS_ERRAND_WORDS + 1] = { NULL };
     int ends[2] = { -1, -1 };
@@ -106,7 +106,7 @@ static void hear(runner *r)
         }
 }
 
-static bool look(ls_errand *e, runner *r, bool late)
+static bool errand_look(ls_errand *e, runner *r, bool late)
 {
     int status;
     if (!r->pid)
@@ -137,7 +137,7 @@ static void last_line(char said[512], const char *text)
 
 /* Keeps the last line, of the answer where the command succeeded, else of what it said on stderr, if there is
  * one; and hands the whole answer on. */
-static void keep(ls_errand *e, runner *r)
+static void errand_keep(ls_errand *e, runner *r)
 {
     const bool failed = e->status != 0;
     last_line(e->said, ls_str_text(&r->text[failed ? ANSWER : COMPLAINT]));
@@ -159,18 +159,18 @@ ls_status ls_errands_run(ls_errand *all, int n, double seconds, const char *doin
     for (int i = 0; i < n; i++) {
         r[i].pipes[ANSWER] = r[i].pipes[COMPLAINT] = -1;
         if (all[i].n)
-            start(&all[i], &r[i]);
+            errand_start(&all[i], &r[i]);
     }
     for (bool over = false; !over;) {
         over = true;
         for (int i = 0; i < n; i++)
-            over = look(&all[i], &r[i], ls_now() >= until || ls_stop_asked()) && over;
+            over = errand_look(&all[i], &r[i], ls_now() >= until || ls_stop_asked()) && over;
         if (!over)
             poll(NULL, 0, 5);
     }
     for (int i = 0; i < n; i++) {
         if (all[i].n)
-            keep(&all[i], &r[i]);
+            errand_keep(&all[i], &r[i]);
         shut(&r[i].pipes[ANSWER]);
         shut(&r[i].pipes[COMPLAINT]);
     }

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static ls_status refuse(const char *path, mode_t mode)
+static ls_status file_refuse(const char *path, mode_t mode)
 {
     const char *what = S_ISFIFO(mode)                   ? "a pipe"
                        : S_ISSOCK(mode)                 ? "a socket"
@@ -33,7 +33,7 @@ ls_status ls_file_open(int *fd, size_t *size, const char *path)
 {
     struct stat st;
     if (path && stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return refuse(path, st.st_mode);
+        return file_refuse(path, st.st_mode);
     *fd = ls_sys_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (*fd < 0)
         return ls_fail_os(path, "open", errno);
@@ -46,7 +46,7 @@ ls_status ls_file_open(int *fd, size_t *size, const char *path)
     if (!S_ISREG(st.st_mode)) {
         close(*fd);
         *fd = -1;
-        return refuse(path, st.st_mode);
+        return file_refuse(path, st.st_mode);
     }
     *size = (size_t)st.st_size;
     return LS_OK;

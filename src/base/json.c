@@ -57,7 +57,7 @@ static void add_quoted(ls_str *out, const char *text)
     ls_str_add_n(out, "\"", 1);
 }
 
-static void begin(ls_json *j, const char *key)
+static void json_begin(ls_json *j, const char *key)
 {
     if (j->depth > 0 && !j->first[j->depth])
         ls_str_add_n(&j->out, ",", 1);
@@ -70,7 +70,7 @@ static void begin(ls_json *j, const char *key)
 
 static void open_with(ls_json *j, const char *key, const char *bracket)
 {
-    begin(j, key);
+    json_begin(j, key);
     ls_str_add(&j->out, bracket);
     LS_CHECK(j->depth + 1 < (int)(sizeof j->first / sizeof *j->first), "JSON nested too deeply");
     j->first[++j->depth] = true;
@@ -90,13 +90,13 @@ void ls_json_close_array(ls_json *j) { close_with(j, "]"); }
 
 void ls_json_raw(ls_json *j, const char *key, const char *json)
 {
-    begin(j, key);
+    json_begin(j, key);
     ls_str_add(&j->out, json);
 }
 
 void ls_json_text(ls_json *j, const char *key, const char *value)
 {
-    begin(j, key);
+    json_begin(j, key);
     if (value)
         add_quoted(&j->out, value);
     else
@@ -105,7 +105,7 @@ void ls_json_text(ls_json *j, const char *key, const char *value)
 
 void ls_json_int(ls_json *j, const char *key, int64_t value)
 {
-    begin(j, key);
+    json_begin(j, key);
     ls_str_printf(&j->out, "%lld", (long long)value);
 }
 

@@ -16,7 +16,7 @@
 
 enum { DEEPEST = 64, LONGEST = 1 << 16 }; /* nesting of braces; bytes of a pattern */
 
-static ls_status add(ls_paths *p, const char *text)
+static ls_status pattern_add(ls_paths *p, const char *text)
 {
     char *copy = ls_sys_strdup(text);
     /* the array grows when n is a power of two: room for 1, 2, 4, ... */
@@ -122,7 +122,7 @@ static ls_status expand(ls_paths *out, const char *text, const char *pattern, in
                        "%s: its braces make more than %d patterns: use *, or name fewer files at a time",
                        pattern, LS_PATTERN_BRACES);
     if (!open)
-        return add(out, text);
+        return pattern_add(out, text);
     bool numbers;
     LS_TRY(expand_numbers(out, text, open, close, pattern, depth, &numbers));
     for (const char *p = open; p < close && !numbers;) {
@@ -155,7 +155,7 @@ static struct dirent *next_name(void *folder)
 
 static void close_folder(void *folder) { closedir(folder); }
 
-static int look(const char *restrict path, struct stat *restrict st)
+static int pattern_look(const char *restrict path, struct stat *restrict st)
 {
     looked_at++;
     return enough() ? -1 : stat(path, st);
@@ -174,17 +174,17 @@ static int on_error(const char *path, int error)
     return enough();
 }
 
-static ls_status find(ls_paths *out, const char *one, const char *pattern)
+static ls_status pattern_find(ls_paths *out, const char *one, const char *pattern)
 {
     glob_t found = { .gl_closedir = close_folder,
                      .gl_readdir = next_name,
                      .gl_opendir = open_folder,
                      .gl_lstat = look_at_link,
-                     .gl_stat = look };
+                     .gl_stat = pattern_look };
     const int result = glob(one, GLOB_NOSORT | GLOB_ALTDIRFUNC, on_error, &found);
     ls_status s = LS_OK;
     for (size_t i = 0; result == 0 && s == LS_OK && i < found.gl_pathc; i++)
-        s = add(out, found.gl_pathv[i]);
+        s = pattern_add(out, found.gl_pathv[i]);
     globfree(&found);
     LS_TRY(s);
     LS_TRY(ls_stop_check("looking for %s", pattern));
@@ -206,7 +206,7 @@ ls_status ls_pattern_find(ls_paths *out, const char *pattern)
     looked_at = 0;
     ls_status s = expand(&all, pattern, pattern, 0);
     for (size_t i = 0; i < all.n && s == LS_OK; i++)
-        s = find(out, all.at[i], pattern);
+        s = pattern_find(out, all.at[i], pattern);
     ls_paths_release(&all);
     if (s != LS_OK)
         ls_paths_release(out);

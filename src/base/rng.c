@@ -71,7 +71,7 @@ LS_WIDE void ls_rng_blocks8(ls_rng_key key, uint64_t first, uint64_t counter_hi,
     }
 }
 
-static uint64_t join(uint32_t low, uint32_t high) { return (uint64_t)high << 32 | low; }
+static uint64_t rng_join(uint32_t low, uint32_t high) { return (uint64_t)high << 32 | low; }
 
 ls_rng_key ls_rng_key_of(uint64_t seed, uint64_t purpose)
 {
@@ -84,7 +84,7 @@ double ls_rng_uniform(ls_rng_key key, uint64_t index)
 {
     uint32_t x[4];
     ls_rng_block(key, index, DRAW_UNIFORM, x);
-    return (double)(join(x[0], x[1]) >> 11) * 0x1p-53;
+    return (double)(rng_join(x[0], x[1]) >> 11) * 0x1p-53;
 }
 
 /* Natural logarithm of 0 < x <= 1, within about one unit in the last place. With x = 2^e m: log m = 2
@@ -129,8 +129,8 @@ double ls_rng_normal(ls_rng_key key, uint64_t index)
     uint32_t x[4];
     ls_rng_block(key, index, DRAW_NORMAL, x);
     /* in (0, 1], so that the logarithm is finite */
-    double u = (double)((join(x[0], x[1]) >> 11) + 1) * 0x1p-53;
-    double turns = (double)(join(x[2], x[3]) >> 11) * 0x1p-53;
+    double u = (double)((rng_join(x[0], x[1]) >> 11) + 1) * 0x1p-53;
+    double turns = (double)(rng_join(x[2], x[3]) >> 11) * 0x1p-53;
     return sqrt(-2 * log_of(u)) * cos_turns(turns);
 }
 
@@ -146,8 +146,8 @@ LS_WIDE void ls_rng_normals8(ls_rng_key key, uint64_t first, double out[8])
     lanes_i quarter, bits;
     ls_rng_blocks8(key, first, DRAW_NORMAL, x);
     for (int i = 0; i < 8; i++) {
-        u[i] = (double)(int64_t)((join(x[i][0], x[i][1]) >> 11) + 1) * 0x1p-53;
-        t[i] = (double)(int64_t)(join(x[i][2], x[i][3]) >> 11) * 0x1p-53;
+        u[i] = (double)(int64_t)((rng_join(x[i][0], x[i][1]) >> 11) + 1) * 0x1p-53;
+        t[i] = (double)(int64_t)(rng_join(x[i][2], x[i][3]) >> 11) * 0x1p-53;
         quarter[i] = (int)(4 * t[i] + 0.5);
         whole[i] = (double)quarter[i];
     }
@@ -197,7 +197,7 @@ uint64_t ls_rng_below(ls_rng_key key, uint64_t index, uint64_t n)
         uint32_t x[4];
         ls_rng_block(key, index, DRAW_BELOW + attempt, x);
         for (int i = 0; i < 4; i += 2) {
-            unsigned __int128 product = (unsigned __int128)join(x[i], x[i + 1]) * n;
+            unsigned __int128 product = (unsigned __int128)rng_join(x[i], x[i + 1]) * n;
             if ((uint64_t)product >= surplus)
                 return (uint64_t)(product >> 64);
         }

@@ -16,7 +16,7 @@ static const uint32_t K[64] = {
 static uint32_t rotr(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
 /* The block's 16 words, in big-endian order. */
-static void load(uint32_t *w, const uint8_t *block)
+static void sha_load(uint32_t *w, const uint8_t *block)
 {
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
@@ -26,7 +26,7 @@ static void load(uint32_t *w, const uint8_t *block)
 static void compress256(uint32_t h[8], const uint8_t *block)
 {
     uint32_t w[64];
-    load(w, block);
+    sha_load(w, block);
     for (int i = 16; i < 64; i++) {
         uint32_t s0 = rotr(w[i - 15], 7) ^ rotr(w[i - 15], 18) ^ w[i - 15] >> 3;
         uint32_t s1 = rotr(w[i - 2], 17) ^ rotr(w[i - 2], 19) ^ w[i - 2] >> 10;
@@ -66,7 +66,7 @@ static uint32_t round1(int i, const uint32_t v[5])
 static void compress1(uint32_t h[5], const uint8_t *block)
 {
     uint32_t w[80], v[5]; /* v: a .. e */
-    load(w, block);
+    sha_load(w, block);
     for (int i = 16; i < 80; i++)
         w[i] = rotl(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
     memcpy(v, h, sizeof v);

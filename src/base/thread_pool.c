@@ -94,7 +94,7 @@ static uint32_t next_round(uint32_t seen)
 static int64_t range_begin(int t) { return pool.n * t / pool.threads; }
 
 /* Takes a piece from the front or the back of range t. False: nothing is left. */
-static bool take(int t, bool front, int64_t *begin, int64_t *end)
+static bool pool_take(int t, bool front, int64_t *begin, int64_t *end)
 {
     const int64_t first = range_begin(t), smallest = (range_begin(t + 1) - first + SMALLEST - 1) / SMALLEST;
     uint64_t left = atomic_load_explicit(&pool.ranges[t].left, memory_order_relaxed);
@@ -117,11 +117,11 @@ static void run_pieces(int worker)
 {
     int64_t begin, end;
     for (int k = 0; k < pool.threads; k++)
-        while (take((worker + k) % pool.threads, k == 0, &begin, &end))
+        while (pool_take((worker + k) % pool.threads, k == 0, &begin, &end))
             pool.fn(pool.context, begin, end, worker);
 }
 
-static bool enter(void)
+static bool pool_enter(void)
 {
     uint32_t inside = atomic_load(&pool.inside);
     while (!(inside & CLOSED))
@@ -130,7 +130,7 @@ static bool enter(void)
     return false;
 }
 
-static void leave(void)
+static void pool_leave(void)
 {
     if (atomic_fetch_sub(&pool.inside, 1) - 1 == CLOSED && atomic_load(&pool.caller_sleeps))
         wake(&pool.inside, 1);
@@ -147,11 +147,11 @@ static void *work(void *argument)
     free(argument);
     for (;;) {
         me.round = next_round(me.round);
-        if (!enter())
+        if (!pool_enter())
             continue;
         if (me.worker < pool.threads)
             run_pieces(me.worker);
-        leave();
+        pool_leave();
     }
     return NULL;
 }
@@ -195,7 +195,7 @@ static bool add_workers(int threads)
     return true;
 }
 
-static void run(int threads, int64_t n, ls_range_fn fn, void *context)
+static void pool_run(int threads, int64_t n, ls_range_fn fn, void *context)
 {
     if (atomic_exchange(&pool.busy, 1)) {
         fn(context, 0, n, 0);
@@ -237,7 +237,7 @@ void ls_parallel_use_openmp(bool on) { use_openmp = on; }
 #else
 static void run_openmp(int threads, int64_t n, ls_range_fn fn, void *context)
 {
-    run(threads, n, fn, context);
+    pool_run(threads, n, fn, context);
 }
 void ls_parallel_use_openmp(bool on) { use_openmp = on; }
 #endif
@@ -253,7 +253,7 @@ void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context)
     else if (use_openmp)
         run_openmp(threads, n, fn, context);
     else
-        run(threads, n, fn, context);
+        pool_run(threads, n, fn, context);
 }
 
 int ls_cpu_count(void)

@@ -16,7 +16,7 @@ static int count(void *library, hwloc_topology_t t, hwloc_obj_type_t type)
     return depth == HWLOC_TYPE_DEPTH_UNKNOWN ? 0 : (int)objects(t, depth);
 }
 
-static bool describe(char text[160], void *library, hwloc_topology_t t)
+static bool topology_describe(char text[160], void *library, hwloc_topology_t t)
 {
     static const struct {
         hwloc_obj_type_t type;
@@ -45,7 +45,7 @@ bool ls_topology_text(char text[160])
     hwloc_topology_t t;
     if (!init || !load || !destroy || init(&t))
         return false;
-    bool known = load(t) == 0 && describe(text, library, t);
+    bool known = load(t) == 0 && topology_describe(text, library, t);
     destroy(t);
     return known;
 }

@@ -38,7 +38,7 @@ static int write_all(int fd, const uint8_t *p, size_t n, size_t *written)
     return 0;
 }
 
-static void release(ls_writer *w)
+static void writer_release(ls_writer *w)
 {
     if (w->fd >= 0)
         close(w->fd);
@@ -52,7 +52,7 @@ ls_status ls_writer_open(ls_writer *w, const char *path)
 {
     *w = (ls_writer){ .fd = -1, .path = ls_sys_strdup(path), .buffer = ls_sys_malloc(BUFFER_SIZE) };
     if (!w->path || !w->buffer) {
-        release(w);
+        writer_release(w);
         return ls_fail_os(path, "write", ENOMEM);
     }
     struct stat st;
@@ -76,7 +76,7 @@ ls_status ls_writer_open(ls_writer *w, const char *path)
     if (!error)
         return LS_OK;
     ls_status s = ls_fail_os(path, "write", error);
-    release(w);
+    writer_release(w);
     return s;
 }
 
@@ -146,7 +146,7 @@ ls_status ls_writer_commit(ls_writer *w)
         s = ls_fail_os(w->path, "write", error);
     if (w->tmp)
         ls_sys_remove(w->tmp);
-    release(w);
+    writer_release(w);
     return s;
 }
 
@@ -155,7 +155,7 @@ void ls_writer_abort(ls_writer *w)
     if (w->fd >= 0 && w->tmp)
         ls_sys_remove(w->tmp);
     if (w->fd >= 0)
-        release(w);
+        writer_release(w);
 }
 
 ls_status ls_file_write(const char *path, const void *data, size_t n)

@@ -31,7 +31,7 @@ typedef struct blocks {
     char *packed; /* the copies, each contiguous */
 } blocks;
 
-static ls_status bad(const ls_array *a, const char *what)
+static ls_status arrays_bad(const ls_array *a, const char *what)
 {
     return ls_fail(LS_E_ARG, "array \"%s\": %s", a->name, what);
 }
@@ -47,15 +47,15 @@ static ls_status check_array(const blocks *b, int64_t i, ls_box *box)
     for (int d = 0; sound && d < t->ndim; d++)
         sound = t->dims[d] >= 0;
     if (!sound)
-        return bad(a, "no element type, or no shape, that can be");
+        return arrays_bad(a, "no element type, or no shape, that can be");
     if (mine->dtype != t->dtype || mine->ndim != t->ndim)
-        return bad(a, "its block is of another element type or number of dimensions");
+        return arrays_bad(a, "its block is of another element type or number of dimensions");
     *box = ls_box_of(t);
     memcpy(box->start, a->start, sizeof box->start);
     memcpy(box->size, mine->dims, sizeof box->size);
     if (!ls_box_inside(box))
-        return bad(a, "its block leads out of it");
-    return b->list.mine[i].count > 0 && !a->block.data ? bad(a, "its block has no memory") : LS_OK;
+        return arrays_bad(a, "its block leads out of it");
+    return b->list.mine[i].count > 0 && !a->block.data ? arrays_bad(a, "its block has no memory") : LS_OK;
 }
 
 /* Makes the list of tensors, with this rank's part of each. Their data come later. */
@@ -200,7 +200,7 @@ static ls_status check_counts(blocks *b)
 }
 
 /* Makes all ranks return the same status. */
-static ls_status begin(blocks *b)
+static ls_status arrays_begin(blocks *b)
 {
     ls_arena_init(&b->arena);
     ls_status s = make_list(b);
@@ -272,7 +272,7 @@ static ls_status check_alone(const char *dir)
                            dir);
 }
 
-static ls_status enter(under_way *u, const char *dir)
+static ls_status arrays_enter(under_way *u, const char *dir)
 {
     *u = (under_way){ .parent = parent_of(dir) };
     LS_TRY(ls_sys_have(u->parent));
@@ -283,7 +283,7 @@ static ls_status enter(under_way *u, const char *dir)
     return LS_OK;
 }
 
-static void leave(under_way *u)
+static void arrays_leave(under_way *u)
 {
     pthread_mutex_lock(&saves_lock);
     for (under_way **at = &saves; *at; at = &(*at)->next)
@@ -311,7 +311,7 @@ static ls_status begin_save(ls_arrays_saving *s, const ls_arrays_save_opts *o)
 {
     blocks *b = &s->b;
     LS_TRY(ls_checkpoint_together(b->group, check_alone(b->dir)));
-    LS_TRY(begin(b));
+    LS_TRY(arrays_begin(b));
     LS_TRY(check_counts(b));
     move_all(b, PACK);
     char *json = trainer_json(b, o->text);
@@ -335,7 +335,7 @@ static ls_status end_save(ls_arrays_saving *s, ls_status status)
     return ls_checkpoint_together(s->b.group, status);
 }
 
-static void release(ls_arrays_saving *s)
+static void arrays_release(ls_arrays_saving *s)
 {
     ls_saving_end(&s->saving);
     end(&s->b);
@@ -352,7 +352,7 @@ ls_status ls_arrays_save_with(const char *dir, int64_t n, const ls_array *arrays
     ls_status status = begin_save(&s, o);
     if (status == LS_OK)
         status = end_save(&s, ls_saving_write(s.saving));
-    release(&s);
+    arrays_release(&s);
     return status;
 }
 
@@ -370,7 +370,7 @@ ls_status ls_arrays_save_async_with(ls_arrays_saving **out, const char *dir, int
     s->b = (blocks){ .dir = dir, .n = n, .arrays = arrays, .group = g, .copy = true };
     ls_status status = begin_save(s, o);
     if (status == LS_OK) {
-        status = enter(&s->entry, dir);
+        status = arrays_enter(&s->entry, dir);
         if (status == LS_OK)
             status = ls_background_start(&s->work, write_blocks, s->saving);
         status = ls_checkpoint_together(g, status);
@@ -383,8 +383,8 @@ ls_status ls_arrays_save_async_with(ls_arrays_saving **out, const char *dir, int
     snprintf(message, sizeof message, "%s", ls_error_message());
     if (s->work.started)
         ls_background_wait(&s->work);
-    leave(&s->entry);
-    release(s);
+    arrays_leave(&s->entry);
+    arrays_release(s);
     free(s);
     return ls_fail(status, "%s", message);
 }
@@ -403,15 +403,15 @@ ls_status ls_arrays_wait(ls_arrays_saving **save)
         return LS_OK;
     *save = NULL;
     ls_status status = end_save(s, ls_background_wait(&s->work));
-    leave(&s->entry);
-    release(s);
+    arrays_leave(&s->entry);
+    arrays_release(s);
     free(s);
     return status;
 }
 
 /* ---- loading */
 
-static ls_status load(blocks *b, const ls_weights *w, const ls_arrays_load_opts *o)
+static ls_status arrays_load(blocks *b, const ls_weights *w, const ls_arrays_load_opts *o)
 {
     LS_TRY(ls_ranges_load(w, &b->list,
                           &(ls_weights_load_opts){ .convert = o->convert, .allow_unexpected = o->partial }));
@@ -423,7 +423,7 @@ static ls_status load_checkpoint(blocks *b, const ls_arrays_load_opts *o)
 {
     ls_checkpoint c;
     LS_TRY(ls_checkpoint_open(&c, b->dir, o->verify ? LS_VERIFY_LOADED : LS_VERIFY_SIZES, b->group));
-    ls_status s = load(b, c.weights, o);
+    ls_status s = arrays_load(b, c.weights, o);
     ls_checkpoint_release(&c);
     return s;
 }
@@ -432,7 +432,7 @@ static ls_status load_weights(blocks *b, const ls_arrays_load_opts *o)
 {
     ls_weights *w;
     LS_TRY(ls_weights_open(&w, b->dir));
-    ls_status s = load(b, w, o);
+    ls_status s = arrays_load(b, w, o);
     ls_weights_close(&w);
     return s;
 }
@@ -445,7 +445,7 @@ ls_status ls_arrays_load_with(const char *dir, int64_t n, const ls_array *arrays
         LS_ARG(arrays);
     o = o ? o : &(const ls_arrays_load_opts){ LS_ARRAYS_LOAD_DEFAULTS };
     blocks b = { .dir = dir, .n = n, .arrays = arrays, .group = g };
-    ls_status s = begin(&b);
+    ls_status s = arrays_begin(&b);
     if (s == LS_OK)
         s = ls_checkpoint_together(g, ls_checkpoint_is(dir) ? load_checkpoint(&b, o) : load_weights(&b, o));
     end(&b);

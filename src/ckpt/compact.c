@@ -31,7 +31,7 @@ static ls_status get(int fd, const char *path, char *data, uint64_t n, uint64_t 
 }
 
 /* Joins n neighbouring pieces to one, the first. */
-static ls_status join(int fd, const char *path, ls_piece *p, int64_t n, char *room)
+static ls_status compact_join(int fd, const char *path, ls_piece *p, int64_t n, char *room)
 {
     const ls_piece *last = &p[n - 1];
     const uint64_t length = last->offset + last->length - p->offset;
@@ -69,7 +69,7 @@ static ls_status compact_area(ls_manifest *m, int fd, const char *path, int file
                             (m->pieces[*from].file == (uint64_t)file && m->pieces[*from].offset < a.end))) {
         ls_piece *p = &m->pieces[*from];
         const int64_t n = p->file == (uint64_t)file ? neighbours(p, m->n - *from, a) : 1;
-        LS_TRY(join(fd, path, p, n, room));
+        LS_TRY(compact_join(fd, path, p, n, room));
         m->pieces[(*to)++] = *p;
         *from += n;
     }

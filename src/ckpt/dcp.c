@@ -10,7 +10,7 @@
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
 
-static ls_status bad(const char *path, const char *name, const char *what)
+static ls_status dcp_bad(const char *path, const char *name, const char *what)
 {
     char shown[128];
     return ls_fail(LS_E_FORMAT,
@@ -34,7 +34,7 @@ static ls_status read_chunk(ls_weight **out, ls_arena *arena, const ls_dcp_tenso
                        c->at.offset + c->at.length);
     if (!ls_pt_is(map->data + c->at.offset, c->at.length)) {
         snprintf(what, sizeof what, "what is at byte %" PRIu64 " is not of torch.save", c->at.offset);
-        return bad(path, t->name, what);
+        return dcp_bad(path, t->name, what);
     }
     const char *where = ls_arena_printf(arena, "%s, from byte %" PRIu64 " on", path, c->at.offset);
     LS_TRY(ls_arena_status(arena));

@@ -68,14 +68,14 @@ typedef struct reader {
     size_t n_places;
 } reader;
 
-static ls_status damaged(const reader *r, const char *what)
+static ls_status dcp_index_damaged(const reader *r, const char *what)
 {
     return ls_fail(LS_E_FORMAT,
                    "%s: %s: it is damaged, or of a version of PyTorch that is not known: save it again",
                    r->path, what);
 }
 
-static ls_status bad(const reader *r, const char *name, const char *what)
+static ls_status dcp_index_bad(const reader *r, const char *name, const char *what)
 {
     char shown[128];
     return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\": %s: copy the directory again or save it again", r->path,
@@ -140,7 +140,7 @@ static ls_status read_places(reader *r, const ls_pickle *storage)
         const ls_pickle *index = storage->items[i], *info = storage->items[i + 1],
                         *tensor = is_a(index, METADATA "MetadataIndex") ? get(index, "fqn") : NULL;
         if (!tensor || tensor->kind != LS_PICKLE_TEXT || !is_a(info, STORAGE_INFO))
-            return damaged(r, "an entry of storage_data is not (MetadataIndex, _StorageInfo)");
+            return dcp_index_damaged(r, "an entry of storage_data is not (MetadataIndex, _StorageInfo)");
         place *p = &r->places[r->n_places];
         *p = (place){ .tensor = tensor, .info = info };
         if (!read_size(get(index, "offset"), p->start, &p->ndim))
@@ -181,20 +181,22 @@ static ls_status locate(reader *r, const char *name, const place *wanted, ls_dcp
     const place *p = r->n_places ? bsearch(wanted, r->places, r->n_places, sizeof *wanted, compare_places)
                                  : NULL;
     if (!p)
-        return bad(r, name, "it does not say in which file one of the chunks is");
+        return dcp_index_bad(r, name, "it does not say in which file one of the chunks is");
     const ls_pickle *file = get(p->info, "relative_path"), *offset = get(p->info, "offset"),
                     *length = get(p->info, "length");
     const ls_pickle *transforms = get(p->info, "transform_descriptors");
     if (!file || file->kind != LS_PICKLE_TEXT || !offset || offset->kind != LS_PICKLE_INT ||
         offset->number < 0 || !length || length->kind != LS_PICKLE_INT || length->number < 0)
-        return bad(r, name, "the place of a chunk is not a file, an offset and a length");
+        return dcp_index_bad(r, name, "the place of a chunk is not a file, an offset and a length");
     if (transforms && transforms->kind != LS_PICKLE_NONE)
         return ls_fail(LS_E_UNSUPPORTED,
                        "%s: its files are compressed or otherwise transformed (transform_descriptors): save "
                        "it without extensions",
                        r->path);
     *out = (ls_dcp_place){ file_number(r, file), (uint64_t)offset->number, (uint64_t)length->number };
-    return out->file >= 0 ? LS_OK : bad(r, name, "a chunk's file is not the name of a file beside the index");
+    return out->file >= 0
+               ? LS_OK
+               : dcp_index_bad(r, name, "a chunk's file is not the name of a file beside the index");
 }
 
 static ls_status locate_chunk(reader *r, const ls_dcp_tensor *t, const ls_pickle *key, ls_dcp_chunk *c)
@@ -212,13 +214,13 @@ static ls_status check_cover(const reader *r, ls_dcp_tensor *t)
     if (ls_parts_cover(t->chunks, sizeof *t->chunks, t->n, ls_type_count(&t->type), ls_stop_asked, what))
         return LS_OK;
     LS_TRY(ls_stop_check("checking %s", r->path));
-    return bad(r, t->name, what);
+    return dcp_index_bad(r, t->name, what);
 }
 
 static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, const ls_pickle *chunks)
 {
     if (!chunks || chunks->kind != LS_PICKLE_LIST)
-        return bad(r, t->name, "it has no list of chunks");
+        return dcp_index_bad(r, t->name, "it has no list of chunks");
     /* A list may have one chunk many times over; each chunk of a tensor has a place of its own. */
     const size_t most = chunks->n < r->n_places ? chunks->n : r->n_places;
     t->chunks = LS_ARENA_ARRAY(r->arena, ls_dcp_chunk, most + 1);
@@ -232,16 +234,16 @@ static ls_status read_chunks(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
             !read_size(get(v, "offsets"), c->box.start, &ndim[0]) ||
             !read_size(get(v, "sizes"), c->box.size, &ndim[1]) || ndim[0] != t->type.ndim ||
             ndim[1] != t->type.ndim)
-            return bad(r, t->name, "a chunk has no offsets and sizes of its dimensions");
+            return dcp_index_bad(r, t->name, "a chunk has no offsets and sizes of its dimensions");
         if (!ls_box_inside(&c->box))
-            return bad(r, t->name, "a chunk leads out of it");
+            return dcp_index_bad(r, t->name, "a chunk leads out of it");
         if (ls_box_count(&c->box) == 0) { /* a rank without rows: nothing was written */
             *c = (ls_dcp_chunk){ 0 };
             continue;
         }
         LS_TRY(locate_chunk(r, t, key, c));
         if ((size_t)t->n++ == most)
-            return bad(r, t->name, "two of its parts overlap");
+            return dcp_index_bad(r, t->name, "two of its parts overlap");
     }
     return check_cover(r, t);
 }
@@ -259,7 +261,7 @@ static ls_status keep_name(reader *r, const char **out, const ls_str *name)
             "%s: it numbers the parameters that its optimizer has states of, and there are more than "
             "the %" PRId64 " of this model: save the state dict of get_state_dict, which names them",
             r->path, r->ways.ask->n);
-    return good ? LS_OK : bad(r, *out, "its name is empty or no UTF-8 text");
+    return good ? LS_OK : dcp_index_bad(r, *out, "its name is empty or no UTF-8 text");
 }
 
 static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, const ls_pickle *value)
@@ -272,18 +274,18 @@ static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, 
                                                                : ls_pickle_find(state, "dtype");
     const ls_pt_name *name = dtype && dtype->kind == LS_PICKLE_GLOBAL ? ls_pt_name_find(dtype->text) : NULL;
     if (!name || name->role != LS_PT_DTYPE)
-        return bad(r, t->name, "it has no element type");
+        return dcp_index_bad(r, t->name, "it has no element type");
     const int type = ls_pt_element(name, &t->stored);
     t->loadable = type >= 0;
     if (!read_size(get(value, "size"), t->type.dims, &t->type.ndim))
-        return bad(r, t->name, "it has no sizes, or more than 8");
+        return dcp_index_bad(r, t->name, "it has no sizes, or more than 8");
     t->type.dtype = t->loadable ? (ls_dtype)type : LS_U8;
     int64_t count = 1;
     for (int i = 0; i < t->type.ndim; i++)
         if (__builtin_mul_overflow(count, t->type.dims[i], &count))
-            return bad(r, t->name, "its sizes do not fit in 63 bits");
+            return dcp_index_bad(r, t->name, "its sizes do not fit in 63 bits");
     if (__builtin_mul_overflow(count, (int64_t)name->bits / 8, &count))
-        return bad(r, t->name, "its sizes do not fit in 63 bits");
+        return dcp_index_bad(r, t->name, "its sizes do not fit in 63 bits");
     t->bytes = (uint64_t)count;
     return read_chunks(r, t, key, get(value, "chunks"));
 }
@@ -325,7 +327,7 @@ static ls_status read_entries(reader *r, const ls_pickle *metadata)
         int64_t order = (int64_t)i;
         ls_str_clear(&name);
         if (key->kind != LS_PICKLE_TEXT)
-            s = damaged(r, "an entry of state_dict_metadata has no name");
+            s = dcp_index_damaged(r, "an entry of state_dict_metadata has no name");
         else if ((is_a(value, METADATA "TensorStorageMetadata") ||
                   (r->ways.optimizer && is_a(value, METADATA "BytesStorageMetadata"))) &&
                  ls_dcp_ways_name(&name, &order, &r->ways, key)) {
@@ -359,10 +361,10 @@ static ls_status read_index(reader *r, const ls_pickle *root, const ls_dcp_ask *
                     *metadata = get_dict(root, "state_dict_metadata"),
                     *planned = get_dict(root, "planner_data");
     if (!is_a(root, METADATA "Metadata") || !storage || !metadata)
-        return damaged(r, "it is no Metadata with state_dict_metadata and storage_data");
+        return dcp_index_damaged(r, "it is no Metadata with state_dict_metadata and storage_data");
     LS_TRY(read_places(r, storage));
     if (!ls_dcp_ways_read(&r->ways, r->scratch, planned, ask))
-        return damaged(r, "an entry of planner_data is not a name and its path");
+        return dcp_index_damaged(r, "an entry of planner_data is not a name and its path");
     LS_TRY(read_entries(r, metadata));
     return r->ways.prefix.len && !r->ways.optimizer && !r->out->n ? no_prefix(r) : LS_OK;
 }

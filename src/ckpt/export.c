@@ -35,7 +35,7 @@ static bool must_be_read(const ls_weight *t, ls_dtype to)
 }
 
 /* Sets names and types of what will be written, and allocates the buffer. */
-static ls_status prepare(export *e)
+static ls_status export_prepare(export *e)
 {
     size_t largest = 1;
     for (int64_t i = 0; i < e->n; i++) {
@@ -353,7 +353,7 @@ static ls_status write_dcp(export *e)
 
 /* ---- */
 
-static ls_status run(export *e)
+static ls_status export_run(export *e)
 {
     if (e->o->floats && !ls_dtype_is_float(*e->o->floats))
         return ls_fail(LS_E_ARG, "%s: tensors of float types become a float type, not %s", e->path,
@@ -363,7 +363,7 @@ static ls_status run(export *e)
     e->storage = ls_sys_calloc((size_t)e->n + 1, sizeof *e->storage);
     ls_status s = e->tensors && e->storage ? share_storages(e) : out_of_memory(e);
     if (s == LS_OK)
-        s = prepare(e);
+        s = export_prepare(e);
     if (s == LS_OK)
         s = e->format == DCP ? write_dcp(e) : e->format == PT ? write_pt(e) : write_safetensors(e);
     free(e->buffer);
@@ -386,14 +386,14 @@ ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls
                        "%s: its name must end in .safetensors, .pt or, for a directory of "
                        "torch.distributed.checkpoint, /: that says what to write",
                        path);
-    return run(
+    return export_run(
         &(export){ .from = w, .o = o, .path = path, .format = strcmp(end, ".pt") == 0 ? PT : SAFETENSORS });
 }
 
 ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *dir,
                         const ls_weights_export_opts *o)
 {
-    return run(&(export){ .from = w, .o = o, .path = dir, .format = DCP, .optimizer = optimizer });
+    return export_run(&(export){ .from = w, .o = o, .path = dir, .format = DCP, .optimizer = optimizer });
 }
 
 ls_weights_export_opts ls_weights_export_opts_default(void)

@@ -62,7 +62,7 @@ typedef struct listing {
     char found[128];    /* the name that matches it */
 } listing;
 
-static void take(listing *l, const char *name)
+static void foreign_take(listing *l, const char *name)
 {
     char shown[128] = "";
     ls_shown_name(shown, name);
@@ -93,7 +93,7 @@ ls_status ls_foreign_refuse(const char *dir)
         return ls_fail_os(dir, "open folder", errno);
     for (const struct dirent *e; (e = readdir(d));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            take(&l, e->d_name);
+            foreign_take(&l, e->d_name);
     closedir(d);
     if (l.row < rows)
         return ls_fail(LS_E_IO, "%s: no weights that can be read: it has %s, %s; %s (" READ ")", dir, l.found,

@@ -78,7 +78,7 @@ ls_status ls_hf_shard_names(const char ***names, int *n, ls_arena *arena, const 
 
 /* ---- where each block begins */
 
-static ls_status bad(const char *path, const char *name, const char *what)
+static ls_status hf_shards_bad(const char *path, const char *name, const char *what)
 {
     char shown[128];
     return ls_fail(LS_E_FORMAT, "%s: tensor \"%s\": %s: copy the folder again or save it again", path,
@@ -128,13 +128,13 @@ static ls_status read_block(block *b, ls_weight *t, int64_t order, const json_t 
     if (!info)
         return LS_OK;
     if (!json_is_array(offsets) || json_array_size(offsets) != (size_t)t->type.ndim)
-        return bad(t->file, t->name, INFO " does not say where in each dimension its part begins");
+        return hf_shards_bad(t->file, t->name, INFO " does not say where in each dimension its part begins");
     for (int d = 0; d < t->type.ndim; d++) {
         const json_t *offset = json_array_get(offsets, (size_t)d);
         b->box.start[d] = json_integer_value(offset);
         if (!json_is_integer(offset) || b->box.start[d] < 0 ||
             __builtin_add_overflow(b->box.start[d], b->box.size[d], &b->box.whole[d]))
-            return bad(t->file, t->name, "a number of " INFO " cannot be an offset");
+            return hf_shards_bad(t->file, t->name, "a number of " INFO " cannot be an offset");
     }
     return LS_OK;
 }
@@ -155,7 +155,7 @@ static ls_status read_blocks(block *blocks, const ls_hf_shard *files, int n_file
 
 /* ---- joining */
 
-static int by_name(const void *a, const void *b)
+static int hf_shards_by_name(const void *a, const void *b)
 {
     const block *x = a, *y = b;
     const int names = strcmp(x->tensor->name, y->tensor->name);
@@ -171,20 +171,20 @@ static ls_status find_shape(ls_type *type, block *blocks, int64_t n)
     for (int64_t i = 0; i < n; i++) {
         const ls_weight *t = blocks[i].tensor;
         if (t->type.ndim != type->ndim || strcmp(t->stored, first->stored) != 0)
-            return bad(t->file, t->name, "another rank's file has another one there");
+            return hf_shards_bad(t->file, t->name, "another rank's file has another one there");
         for (int d = 0; d < type->ndim; d++)
             type->dims[d] = blocks[i].box.whole[d] > type->dims[d] ? blocks[i].box.whole[d] : type->dims[d];
     }
     for (int d = 0; d < type->ndim; d++)
         if (__builtin_mul_overflow(count, type->dims[d], &count))
-            return bad(first->file, first->name, "its sizes do not fit in 63 bits");
+            return hf_shards_bad(first->file, first->name, "its sizes do not fit in 63 bits");
     for (int64_t i = 0; i < n; i++)
         memcpy(blocks[i].box.whole, type->dims, sizeof type->dims);
     return LS_OK;
 }
 
 /* Joins n blocks of one tensor. */
-static ls_status join(ls_weight *out, ls_arena *arena, block *blocks, int64_t n, const char *dir)
+static ls_status hf_shards_join(ls_weight *out, ls_arena *arena, block *blocks, int64_t n, const char *dir)
 {
     char what[100];
     ls_type type;
@@ -201,7 +201,7 @@ static ls_status join(ls_weight *out, ls_arena *arena, block *blocks, int64_t n,
     }
     if (!ls_parts_cover(parts->at, sizeof *parts->at, parts->n, ls_type_count(&type), ls_stop_asked, what)) {
         LS_TRY(ls_stop_check("opening %s", dir));
-        return bad(dir, blocks->tensor->name, what);
+        return hf_shards_bad(dir, blocks->tensor->name, what);
     }
     *out = parts->n ? *parts->at[0].tensor : *blocks->tensor;
     out->type = type;
@@ -236,7 +236,7 @@ static ls_status join_all(ls_weight **out, int64_t *count, ls_arena *arena, bloc
         for (end = i + 1; end < n && strcmp(blocks[end].tensor->name, blocks[i].tensor->name) == 0;)
             end++;
         all[used].order = blocks[i].order;
-        s = join(&all[used++].tensor, arena, &blocks[i], end - i, dir);
+        s = hf_shards_join(&all[used++].tensor, arena, &blocks[i], end - i, dir);
     }
     *out = LS_ARENA_ARRAY(arena, ls_weight, n + 1);
     if (s == LS_OK)
@@ -260,7 +260,7 @@ ls_status ls_hf_shards_join(ls_weight **out, int64_t *count, ls_arena *arena, co
     if (s == LS_OK)
         s = read_blocks(blocks, files, n_files);
     if (s == LS_OK && n > 1)
-        qsort(blocks, (size_t)n, sizeof *blocks, by_name);
+        qsort(blocks, (size_t)n, sizeof *blocks, hf_shards_by_name);
     if (s == LS_OK)
         s = join_all(out, count, arena, blocks, n, dir);
     free(blocks);

@@ -84,8 +84,8 @@ static void pass_over(const ls_weights *w, int64_t n, const ls_named_tensor *wan
     free(list);
 }
 
-static ls_status compare(const ls_weights *w, int64_t n, const ls_named_tensor *want,
-                         const ls_weights_load_opts *o)
+static ls_status load_compare(const ls_weights *w, int64_t n, const ls_named_tensor *want,
+                              const ls_weights_load_opts *o)
 {
     enum { MISSING, UNEXPECTED, SHAPE, TYPE, KINDS };
     misfits kinds[KINDS] = { { .label = "missing" },
@@ -158,7 +158,7 @@ ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_te
     for (int64_t i = 0; i < n; i++)
         LS_ARG_DTYPE(want[i].tensor.type.dtype);
     o = o ? o : &(const ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS };
-    LS_TRY(compare(w, n, want, o));
+    LS_TRY(load_compare(w, n, want, o));
     if (o->check_only)
         return LS_OK;
     for (int64_t i = 0; i < n; i++)
@@ -199,7 +199,7 @@ typedef struct reading {
 
 enum { READ_BLOCK = 1 << 16 }; /* elements of a task */
 
-/* It cannot fail: `compare` has found that the tensor can be read. */
+/* It cannot fail: `load_compare` has found that the tensor can be read. */
 static void read_blocks(void *context, int64_t begin, int64_t end, int worker)
 {
     const reading *r = context;
@@ -242,7 +242,7 @@ static ls_status read_piece(const ls_weights *w, const ls_weight *t, const ls_te
 ls_status ls_ranges_load_by(ls_pieces *p, const ls_weights *w, const ls_tensor_list *l,
                             const ls_weights_load_opts *o)
 {
-    LS_TRY(compare(w, l->n, l->tensors, o));
+    LS_TRY(load_compare(w, l->n, l->tensors, o));
     for (int64_t i = 0; i < l->n; i++) {
         const ls_weight *t = ls_weights_find(w, l->tensors[i].name);
         const ls_range *r = &l->mine[i];
@@ -262,7 +262,7 @@ ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_
 {
     ls_pieces p;
     if (o->check_only)
-        return compare(w, l->n, l->tensors, o);
+        return load_compare(w, l->n, l->tensors, o);
     LS_TRY(ls_pieces_open(&p, l));
     return ls_pieces_close(&p, ls_ranges_load_by(&p, w, l, o));
 }

@@ -17,7 +17,7 @@ typedef struct machine {
     ls_pickle lost;                    /* a value for which there is no memory */
 } machine;
 
-static ls_status refuse(const machine *m, ls_status code, const char *what)
+static ls_status pickle_refuse(const machine *m, ls_status code, const char *what)
 {
     char unknown[16];
     int opcode = m->source->bytes[m->at];
@@ -27,14 +27,14 @@ static ls_status refuse(const machine *m, ls_status code, const char *what)
                    m->source->offset + m->at, name ? name : unknown, what);
 }
 
-static ls_status damaged(const machine *m, const char *what)
+static ls_status pickle_damaged(const machine *m, const char *what)
 {
     char text[160];
     snprintf(text, sizeof text, "%s; the file is damaged: copy it again or save it again", what);
-    return refuse(m, LS_E_FORMAT, text);
+    return pickle_refuse(m, LS_E_FORMAT, text);
 }
 
-static void append(machine *m, ls_pickle *list, ls_pickle *item)
+static void pickle_append(machine *m, ls_pickle *list, ls_pickle *item)
 {
     if (list->n == list->room) {
         size_t room = list->room ? 2 * list->room : 4;
@@ -55,18 +55,18 @@ static ls_pickle *push(machine *m, ls_pickle_kind kind)
     v = v ? v : &m->lost;
     v->kind = kind;
     m->values++;
-    append(m, &m->stack, v);
+    pickle_append(m, &m->stack, v);
     return v;
 }
 
 static void push_int(machine *m, int64_t number) { push(m, LS_PICKLE_INT)->number = number; }
 
 /* Reads n bytes of the pickle. */
-static ls_status take(machine *m, size_t n, const uint8_t **out)
+static ls_status pickle_take(machine *m, size_t n, const uint8_t **out)
 {
     *out = m->p;
     if ((size_t)(m->end - m->p) < n)
-        return damaged(m, "it needs more bytes than there are");
+        return pickle_damaged(m, "it needs more bytes than there are");
     m->p += n;
     return LS_OK;
 }
@@ -74,7 +74,7 @@ static ls_status take(machine *m, size_t n, const uint8_t **out)
 static ls_status take_number(machine *m, int bytes, uint64_t *out)
 {
     const uint8_t *p;
-    LS_TRY(take(m, (size_t)bytes, &p));
+    LS_TRY(pickle_take(m, (size_t)bytes, &p));
     *out = 0;
     for (int i = bytes - 1; i >= 0; i--)
         *out = *out << 8 | p[i];
@@ -85,11 +85,11 @@ static ls_status take_number(machine *m, int bytes, uint64_t *out)
 static ls_status pop(machine *m, size_t n, ls_pickle ***out)
 {
     if (m->stack.n < n)
-        return damaged(m, "it finds too few values");
+        return pickle_damaged(m, "it finds too few values");
     *out = m->stack.items + m->stack.n - n;
     for (size_t i = 0; i < n; i++)
         if ((*out)[i]->kind == LS_PICKLE_MARK)
-            return damaged(m, "it finds too few values");
+            return pickle_damaged(m, "it finds too few values");
     m->stack.n -= n;
     return LS_OK;
 }
@@ -101,7 +101,7 @@ static ls_status pop_to_mark(machine *m, ls_pickle ***out, size_t *n)
     while (at > 0 && m->stack.items[at - 1]->kind != LS_PICKLE_MARK)
         at--;
     if (at == 0)
-        return damaged(m, "there is no mark");
+        return pickle_damaged(m, "there is no mark");
     *out = m->stack.items + at;
     *n = m->stack.n - at;
     m->stack.n = at - 1;
@@ -128,7 +128,7 @@ static ls_status top(machine *m, ls_pickle_kind kind, const char *word, ls_pickl
     if (*out && (*out)->kind == kind)
         return LS_OK;
     snprintf(what, sizeof what, "it is not applied to a %s", word);
-    return damaged(m, what);
+    return pickle_damaged(m, what);
 }
 
 static ls_status add_items(machine *m, ls_pickle_kind kind, const char *word, ls_pickle **items, size_t n)
@@ -136,20 +136,20 @@ static ls_status add_items(machine *m, ls_pickle_kind kind, const char *word, ls
     ls_pickle *to;
     LS_TRY(top(m, kind, word, &to));
     if (kind == LS_PICKLE_DICT && n % 2)
-        return damaged(m, "a key has no value");
+        return pickle_damaged(m, "a key has no value");
     for (size_t i = 0; i < n; i++)
-        append(m, to, items[i]);
+        pickle_append(m, to, items[i]);
     return LS_OK;
 }
 
 static ls_status put_memo(machine *m, uint64_t index)
 {
     if (m->stack.n == 0 || m->stack.items[m->stack.n - 1]->kind == LS_PICKLE_MARK)
-        return damaged(m, "there is nothing to remember");
+        return pickle_damaged(m, "there is nothing to remember");
     if (index > m->at) /* (writers count up from 0) */
-        return damaged(m, "its index cannot be right");
+        return pickle_damaged(m, "its index cannot be right");
     while (m->memo.n <= index)
-        append(m, &m->memo, NULL);
+        pickle_append(m, &m->memo, NULL);
     m->memo.items[index] = m->stack.items[m->stack.n - 1];
     return LS_OK;
 }
@@ -157,8 +157,8 @@ static ls_status put_memo(machine *m, uint64_t index)
 static ls_status get_memo(machine *m, uint64_t index)
 {
     if (index >= m->memo.n || !m->memo.items[index])
-        return damaged(m, "nothing was remembered under this index");
-    append(m, &m->stack, m->memo.items[index]);
+        return pickle_damaged(m, "nothing was remembered under this index");
+    pickle_append(m, &m->stack, m->memo.items[index]);
     m->values++;
     return LS_OK;
 }
@@ -166,7 +166,7 @@ static ls_status get_memo(machine *m, uint64_t index)
 static ls_status push_text(machine *m, uint64_t length)
 {
     const uint8_t *p;
-    LS_TRY(take(m, length, &p));
+    LS_TRY(pickle_take(m, length, &p));
     ls_pickle *v = push(m, LS_PICKLE_TEXT);
     v->text = (const char *)p;
     v->length = length;
@@ -177,7 +177,7 @@ static ls_status push_float(machine *m)
 {
     const uint8_t *p;
     uint64_t x = 0;
-    LS_TRY(take(m, 8, &p));
+    LS_TRY(pickle_take(m, 8, &p));
     for (int i = 0; i < 8; i++) /* big-endian */
         x = x << 8 | p[i];
     memcpy(&push(m, LS_PICKLE_FLOAT)->real, &x, 8);
@@ -187,7 +187,7 @@ static ls_status push_float(machine *m)
 static ls_status push_long(machine *m, uint64_t length)
 {
     const uint8_t *p;
-    LS_TRY(take(m, length, &p));
+    LS_TRY(pickle_take(m, length, &p));
     if (length > 8) {
         push(m, LS_PICKLE_OTHER);
         return LS_OK;
@@ -204,7 +204,7 @@ static ls_status push_global(machine *m, const char *module, size_t module_lengt
 {
     char what[500];
     if (memchr(module, 0, module_length) || memchr(name, 0, name_length))
-        return damaged(m, "its name holds a NUL");
+        return pickle_damaged(m, "its name holds a NUL");
     char *text = ls_arena_printf(m->arena, "%.*s %.*s", (int)module_length, module, (int)name_length, name);
     LS_TRY(ls_arena_status(m->arena));
     if (strcmp(text, "collections OrderedDict") != 0 && !m->source->known(text)) {
@@ -216,7 +216,7 @@ static ls_status push_global(machine *m, const char *module, size_t module_lengt
             what, sizeof what,
             "%.200s is not among the names that %s is made of, and nothing in a file is ever executed: %s",
             text, m->source->what, advice ? advice : m->source->advice);
-        return refuse(m, LS_E_UNSUPPORTED, what);
+        return pickle_refuse(m, LS_E_UNSUPPORTED, what);
     }
     ls_pickle *v = push(m, LS_PICKLE_GLOBAL);
     v->text = text;
@@ -232,7 +232,7 @@ static ls_status read_global(machine *m)
     for (int i = 0; i < 2; i++) {
         const uint8_t *newline = memchr(m->p, '\n', (size_t)(m->end - m->p));
         if (!newline || newline - m->p > 1000)
-            return damaged(m, "its name does not end");
+            return pickle_damaged(m, "its name does not end");
         line[i] = (const char *)m->p;
         length[i] = (size_t)(newline - m->p);
         m->p = newline + 1;
@@ -246,20 +246,20 @@ static ls_status stack_global(machine *m)
     LS_TRY(pop(m, 2, &v));
     if (v[0]->kind != LS_PICKLE_TEXT || v[1]->kind != LS_PICKLE_TEXT || v[0]->length > 1000 ||
         v[1]->length > 1000)
-        return damaged(m, "its name is not two texts");
+        return pickle_damaged(m, "its name is not two texts");
     return push_global(m, v[0]->text, v[0]->length, v[1]->text, v[1]->length);
 }
 
-static ls_status reduce(machine *m)
+static ls_status pickle_reduce(machine *m)
 {
     ls_pickle **v;
     LS_TRY(pop(m, 2, &v));
     if (v[0]->kind != LS_PICKLE_GLOBAL || v[1]->kind != LS_PICKLE_TUPLE)
-        return damaged(m, "it is not applied to a name and a tuple");
+        return pickle_damaged(m, "it is not applied to a name and a tuple");
     if (strcmp(v[0]->text, "collections OrderedDict") != 0)
         push_with(m, LS_PICKLE_CALL, v, 2);
     else if (v[1]->n > 0)
-        return refuse(
+        return pickle_refuse(
             m, LS_E_UNSUPPORTED,
             "an OrderedDict with arguments, as Python 2 wrote it: save it again with a newer PyTorch");
     else
@@ -269,7 +269,7 @@ static ls_status reduce(machine *m)
 
 /* Attributes. An OrderedDict from state_dict() has _metadata, which is not needed. An object, and what a call
  * makes, has its state. */
-static ls_status build(machine *m)
+static ls_status pickle_build(machine *m)
 {
     ls_pickle **v, *of;
     LS_TRY(pop(m, 1, &v));
@@ -278,8 +278,8 @@ static ls_status build(machine *m)
     if (!of || (of->kind != LS_PICKLE_OBJECT && of->kind != LS_PICKLE_CALL))
         return top(m, LS_PICKLE_DICT, "dict", &of);
     if (of->n != 2)
-        return damaged(m, "an object gets its state twice");
-    append(m, of, attributes);
+        return pickle_damaged(m, "an object gets its state twice");
+    pickle_append(m, of, attributes);
     return LS_OK;
 }
 
@@ -287,7 +287,7 @@ static ls_status build(machine *m)
 static ls_status push_bytes(machine *m, uint64_t length)
 {
     const uint8_t *p;
-    LS_TRY(take(m, length, &p));
+    LS_TRY(pickle_take(m, length, &p));
     push(m, LS_PICKLE_OTHER);
     return LS_OK;
 }
@@ -310,9 +310,9 @@ static ls_status add_to_set(machine *m)
     LS_TRY(pop_to_mark(m, &items, &n));
     LS_TRY(top(m, LS_PICKLE_CALL, "set", &set));
     if (strcmp(set->items[0]->text, "builtins set") != 0)
-        return damaged(m, "it is not applied to a set");
+        return pickle_damaged(m, "it is not applied to a set");
     for (size_t i = 0; i < n; i++)
-        append(m, set->items[1], items[i]);
+        pickle_append(m, set->items[1], items[i]);
     return LS_OK;
 }
 
@@ -321,7 +321,7 @@ static ls_status refuse_opcode(machine *m)
     char what[300];
     snprintf(what, sizeof what, "%s does not need it, and nothing in a file is ever executed: %s",
              m->source->what, m->source->advice);
-    return refuse(m, LS_E_UNSUPPORTED, what);
+    return pickle_refuse(m, LS_E_UNSUPPORTED, what);
 }
 
 static ls_status new_object(machine *m)
@@ -331,7 +331,7 @@ static ls_status new_object(machine *m)
         return refuse_opcode(m);
     LS_TRY(pop(m, 2, &v));
     if (v[0]->kind != LS_PICKLE_GLOBAL || v[1]->kind != LS_PICKLE_TUPLE)
-        return damaged(m, "it is not applied to a name and a tuple");
+        return pickle_damaged(m, "it is not applied to a name and a tuple");
     push_with(m, LS_PICKLE_OBJECT, v, 2);
     return LS_OK;
 }
@@ -346,10 +346,10 @@ static ls_status step(machine *m, int opcode)
     switch (opcode) {
     case 0x80: /* PROTO */
         LS_TRY(take_number(m, 1, &x));
-        return x >= 2 && x <= 5
-                   ? LS_OK
-                   : refuse(m, LS_E_UNSUPPORTED, "protocols 2 to 5 are known: save it with a newer PyTorch");
-    case 0x95: /* FRAME */ return take(m, 8, &skipped);
+        return x >= 2 && x <= 5 ? LS_OK
+                                : pickle_refuse(m, LS_E_UNSUPPORTED,
+                                                "protocols 2 to 5 are known: save it with a newer PyTorch");
+    case 0x95: /* FRAME */ return pickle_take(m, 8, &skipped);
     case '(': push(m, LS_PICKLE_MARK); return LS_OK;
     case 'N': push(m, LS_PICKLE_NONE); return LS_OK;
     case 0x88: /* NEWTRUE, NEWFALSE */
@@ -382,14 +382,14 @@ static ls_status step(machine *m, int opcode)
     case 'U': LS_TRY(take_number(m, 1, &x)); return push_text(m, x);
     case 'c': return read_global(m);
     case 0x93: /* STACK_GLOBAL */ return stack_global(m);
-    case 'R': return reduce(m);
+    case 'R': return pickle_reduce(m);
     case 'Q':
         LS_TRY(pop(m, 1, &v));
         push_with(m, LS_PICKLE_PERSISTENT, v, 1);
-        append(m, &m->persistent, m->stack.items[m->stack.n - 1]);
+        pickle_append(m, &m->persistent, m->stack.items[m->stack.n - 1]);
         return LS_OK;
     case 0x81: return new_object(m);
-    case 'b': return build(m);
+    case 'b': return pickle_build(m);
     case ')':
     case ']':
     case '}':
@@ -451,7 +451,7 @@ ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle
             char what[300];
             snprintf(what, sizeof what, "more than %zu values come before it: %s", source->most,
                      source->advice);
-            return refuse(&m, LS_E_UNSUPPORTED, what);
+            return pickle_refuse(&m, LS_E_UNSUPPORTED, what);
         }
         if (opcode != '.') {
             LS_TRY(step(&m, opcode));
@@ -460,7 +460,7 @@ ls_status ls_pickle_read(ls_pickle_result *out, ls_arena *arena, const ls_pickle
         ls_pickle **v = NULL;
         LS_TRY(pop(&m, 1, &v));
         if (m.stack.n > 0)
-            return damaged(&m, "more than one value is left");
+            return pickle_damaged(&m, "more than one value is left");
         *out = (ls_pickle_result){ v[0], m.persistent, (size_t)(m.p - source->bytes) };
         return LS_OK;
     }

@@ -25,17 +25,17 @@ typedef struct reader {
     bool arrays;    /* there are arrays of NumPy, which are skipped */
 } reader;
 
-static ls_status bad(const reader *r, ls_status code, const char *what)
+static ls_status pt_bad(const reader *r, ls_status code, const char *what)
 {
     char shown[128];
     return ls_fail(code, "%s: tensor \"%s\": %s", r->path, ls_shown_name(shown, ls_str_text(&r->name)), what);
 }
 
-static ls_status damaged(const reader *r, const char *what)
+static ls_status pt_damaged(const reader *r, const char *what)
 {
     char text[200];
     snprintf(text, sizeof text, "%s; the file is damaged: copy it again or save it again", what);
-    return bad(r, LS_E_FORMAT, text);
+    return pt_bad(r, LS_E_FORMAT, text);
 }
 
 static const ls_pt_name *called(const ls_pickle *v)
@@ -65,10 +65,10 @@ static ls_status read_shape(reader *r, ls_weight *t, const ls_pickle *sizes, con
     int64_t count = 1, last = first, dense = 1, step, total;
     bool row_major = true;
     if (!all_sizes(sizes) || !all_sizes(strides) || sizes->n != strides->n)
-        return damaged(r, "its sizes and strides are not as many whole numbers");
+        return pt_damaged(r, "its sizes and strides are not as many whole numbers");
     if (sizes->n > LS_MAX_DIMS)
-        return bad(r, LS_E_UNSUPPORTED,
-                   "it has more dimensions than are supported (8): reshape it before saving");
+        return pt_bad(r, LS_E_UNSUPPORTED,
+                      "it has more dimensions than are supported (8): reshape it before saving");
     t->type.ndim = (int)sizes->n;
     for (int i = t->type.ndim - 1; i >= 0; i--) {
         int64_t size = t->type.dims[i] = sizes->items[i]->number, stride = strides->items[i]->number;
@@ -77,14 +77,14 @@ static ls_status read_shape(reader *r, ls_weight *t, const ls_pickle *sizes, con
         if (__builtin_mul_overflow(count, size, &count) ||
             __builtin_mul_overflow(size ? size - 1 : 0, stride, &step) ||
             __builtin_add_overflow(last, step, &last))
-            return damaged(r, "its sizes and strides do not fit in 63 bits");
+            return pt_damaged(r, "its sizes and strides do not fit in 63 bits");
         dense = count;
     }
     if (__builtin_mul_overflow(count, (int64_t)(bits / 8), &total) ||
         __builtin_add_overflow(r->total, (uint64_t)total, &r->total) || r->total > INT64_MAX)
-        return damaged(r, "its sizes do not fit in 63 bits");
+        return pt_damaged(r, "its sizes do not fit in 63 bits");
     if (count > 0 && (uint64_t)last >= available)
-        return damaged(r, "its sizes and strides reach beyond its storage");
+        return pt_damaged(r, "its sizes and strides reach beyond its storage");
     t->bytes = (uint64_t)total;
     if (count == 0 || row_major)
         return LS_OK;
@@ -102,23 +102,23 @@ static ls_status check_lazy(const reader *r, const ls_pickle *metadata)
     if (metadata->kind == LS_PICKLE_NONE)
         return LS_OK;
     if (metadata->kind != LS_PICKLE_DICT)
-        return damaged(r, "its metadata are not a dict");
+        return pt_damaged(r, "its metadata are not a dict");
     for (size_t i = 0; i < metadata->n; i += 2) {
         const ls_pickle *key = metadata->items[i], *value = metadata->items[i + 1];
         if (!ls_pickle_is(key, "neg") && !ls_pickle_is(key, "conj"))
-            return bad(
+            return pt_bad(
                 r, LS_E_UNSUPPORTED,
                 "its metadata have an entry other than neg and conj, which may change its values: save "
                 "tensor.clone()");
         if (value->kind != LS_PICKLE_BOOL)
-            return damaged(r, "an entry of its metadata is neither true nor false");
+            return pt_damaged(r, "an entry of its metadata is neither true nor false");
         if (value->number)
-            return bad(r, LS_E_UNSUPPORTED,
-                       ls_pickle_is(key, "neg")
-                           ? "its numbers are stored without their sign change (a lazy negation): save "
-                             "tensor.resolve_neg()"
-                           : "its numbers are stored without their conjugation (a lazy one): save "
-                             "tensor.resolve_conj()");
+            return pt_bad(r, LS_E_UNSUPPORTED,
+                          ls_pickle_is(key, "neg")
+                              ? "its numbers are stored without their sign change (a lazy negation): save "
+                                "tensor.resolve_neg()"
+                              : "its numbers are stored without their conjugation (a lazy one): save "
+                                "tensor.resolve_conj()");
     }
     return LS_OK;
 }
@@ -128,9 +128,9 @@ static ls_status check_lazy(const reader *r, const ls_pickle *metadata)
 static ls_status check_training(const reader *r, const ls_pickle *requires_grad, const ls_pickle *hooks)
 {
     if (requires_grad->kind != LS_PICKLE_BOOL)
-        return damaged(r, "its requires_grad is neither true nor false");
+        return pt_damaged(r, "its requires_grad is neither true nor false");
     if (hooks->kind != LS_PICKLE_NONE && hooks->n > 0)
-        return bad(r, LS_E_UNSUPPORTED, "it has hooks: save tensor.detach().clone()");
+        return pt_bad(r, LS_E_UNSUPPORTED, "it has hooks: save tensor.detach().clone()");
     return LS_OK;
 }
 
@@ -141,14 +141,14 @@ static ls_status read_plain(reader *r, const ls_pt_name *function, const ls_pick
     ls_pickle **a = arguments->items;
     const size_t rest = function->role == LS_PT_TENSOR ? 6 : 7;
     if (a[0]->kind != LS_PICKLE_PERSISTENT || a[1]->kind != LS_PICKLE_INT || a[1]->number < 0)
-        return damaged(r, "it has no storage and place in it");
+        return pt_damaged(r, "it has no storage and place in it");
     ls_pt_place place;
     LS_TRY(ls_pt_place_find(&place, &r->file, a[0]));
     const ls_pt_name *type = place.type;
     if (function->role == LS_PT_TENSOR_WITH_DTYPE)
         type = a[6]->kind == LS_PICKLE_GLOBAL ? ls_pt_name_find(a[6]->text) : NULL;
     if (!type || (type->role != LS_PT_STORAGE && type->role != LS_PT_DTYPE))
-        return damaged(r, "it has no element type");
+        return pt_damaged(r, "it has no element type");
     if (arguments->n >= 6)
         LS_TRY(check_training(r, a[4], a[5]));
     if (arguments->n > rest)
@@ -170,8 +170,8 @@ static ls_status read_inner(reader *r, const ls_pickle *call, ls_pt_role outer, 
 {
     const ls_pt_name *inner = called(call);
     if (!is_tensor(call) || (inner->role >= outer && inner->role < LS_PT_REFUSED))
-        return damaged(r, outer == LS_PT_PARAMETER ? "it is a parameter without a tensor"
-                                                   : "it is made of something that is no tensor");
+        return pt_damaged(r, outer == LS_PT_PARAMETER ? "it is a parameter without a tensor"
+                                                      : "it is made of something that is no tensor");
     return read_tensor(r, call, t);
 }
 
@@ -181,11 +181,12 @@ static ls_status read_moved(reader *r, ls_pickle **a, ls_weight *t)
     LS_TRY(read_inner(r, a[0], LS_PT_MOVED, t));
     const char *stored;
     if (!type || type->role != LS_PT_DTYPE)
-        return damaged(r, "it has no element type");
+        return pt_damaged(r, "it has no element type");
     ls_pt_element(type, &stored);
     return strcmp(stored, t->stored) == 0
                ? LS_OK
-               : bad(r, LS_E_UNSUPPORTED, "it has another element type than its numbers: save tensor.cpu()");
+               : pt_bad(r, LS_E_UNSUPPORTED,
+                        "it has another element type than its numbers: save tensor.cpu()");
 }
 
 /* function(*arguments), as an object of a class, with attributes */
@@ -196,7 +197,7 @@ static ls_status read_typed(reader *r, ls_pickle **a, ls_weight *t)
     const ls_pickle call = { .kind = LS_PICKLE_CALL, .items = items, .n = 2 };
     if (a[0]->kind != LS_PICKLE_GLOBAL || a[2]->kind != LS_PICKLE_TUPLE || !class ||
         class->role != LS_PT_CLASS)
-        return damaged(r, "it is made of something that is no tensor");
+        return pt_damaged(r, "it is made of something that is no tensor");
     return read_inner(r, &call, LS_PT_TYPED, t);
 }
 
@@ -206,13 +207,13 @@ static ls_status read_tensor(reader *r, const ls_pickle *call, ls_weight *t)
     const ls_pickle *arguments = call->items[1];
     ls_pickle **a = arguments->items;
     if (function->role == LS_PT_REFUSED || function->role == LS_PT_CLASS)
-        return bad(r, LS_E_UNSUPPORTED, function->stored);
+        return pt_bad(r, LS_E_UNSUPPORTED, function->stored);
     if (call->n > 2)
-        return bad(
+        return pt_bad(
             r, LS_E_UNSUPPORTED,
             "it is changed after it was made, as before PyTorch 0.4: save it again with a newer PyTorch");
     if (arguments->n < (size_t)function->least || arguments->n > (size_t)function->most)
-        return damaged(r, "the function that makes it has too few or too many arguments");
+        return pt_damaged(r, "the function that makes it has too few or too many arguments");
     switch (function->role) {
     case LS_PT_MOVED: return read_moved(r, a, t);
     case LS_PT_TYPED: return read_typed(r, a, t);
@@ -229,7 +230,7 @@ static ls_status add_tensor(reader *r, const ls_pickle *call)
     json_t *valid = json_stringn(ls_str_text(&r->name), r->name.len);
     if (!valid || r->name.len == 0 || strlen(r->name.data) != r->name.len) {
         json_decref(valid);
-        return bad(r, LS_E_FORMAT, "its name is empty or no UTF-8 text: rename it before saving");
+        return pt_bad(r, LS_E_FORMAT, "its name is empty or no UTF-8 text: rename it before saving");
     }
     json_decref(valid);
     if (r->count == r->room) {
@@ -253,7 +254,7 @@ static ls_status visit_under(reader *r, const char *key, size_t length, const ls
 {
     size_t before = r->name.len;
     if (before + 1 + length > MAX_NAME)
-        return bad(r, LS_E_FORMAT, "a name under it has more than 1000 bytes: rename it before saving");
+        return pt_bad(r, LS_E_FORMAT, "a name under it has more than 1000 bytes: rename it before saving");
     if (depth > 1)
         ls_str_add_n(&r->name, ".", 1);
     ls_str_add_n(&r->name, key, length);
@@ -267,7 +268,7 @@ static ls_status visit_nameless(reader *r, const ls_pickle *v, int depth, const 
 {
     const int64_t before = r->count;
     LS_TRY(visit_under(r, "?", 1, v, depth));
-    return r->count == before ? LS_OK : bad(r, LS_E_FORMAT, what);
+    return r->count == before ? LS_OK : pt_bad(r, LS_E_FORMAT, what);
 }
 
 /* Tensors below `v`; whatever else there is (numbers, texts, arrays of NumPy) says nothing about weights.
@@ -279,13 +280,14 @@ static ls_status visit(reader *r, const ls_pickle *v, int depth)
     if (is_tensor(v))
         return add_tensor(r, v);
     if (v->kind == LS_PICKLE_PERSISTENT)
-        return bad(r, LS_E_UNSUPPORTED, "it is a storage, which has no shape: save the tensor");
+        return pt_bad(r, LS_E_UNSUPPORTED, "it is a storage, which has no shape: save the tensor");
     if (!dict && !call && v->kind != LS_PICKLE_LIST && v->kind != LS_PICKLE_TUPLE)
         return LS_OK;
     r->arrays = r->arrays || (call && called(v)->role == LS_PT_ARRAY);
     if (depth == MAX_DEPTH)
-        return bad(r, LS_E_FORMAT,
-                   "dicts and lists lie in each other more than 32 deep: save the model's state dict alone");
+        return pt_bad(
+            r, LS_E_FORMAT,
+            "dicts and lists lie in each other more than 32 deep: save the model's state dict alone");
     if (call)
         return visit_nameless(r, v->items[1], depth + 1,
                               "a tensor lies in a set or another object: save it in a dict or a list");
@@ -293,8 +295,8 @@ static ls_status visit(reader *r, const ls_pickle *v, int depth)
         const ls_pickle *key = v->items[i], *value = v->items[dict ? i + 1 : i];
         char number[24];
         if (++r->visits > r->file.pickle_bytes)
-            return bad(r, LS_E_FORMAT,
-                       "dicts and lists are used again and again: save the model's state dict alone");
+            return pt_bad(r, LS_E_FORMAT,
+                          "dicts and lists are used again and again: save the model's state dict alone");
         if (dict && key->kind == LS_PICKLE_TEXT) {
             LS_TRY(visit_under(r, key->text, key->length, value, depth + 1));
         } else if (!dict || key->kind == LS_PICKLE_INT) {

@@ -15,7 +15,7 @@ enum { MAX_VALUES = 1 << 24 }; /* a tensor has about 25 */
 
 static bool known(const char *global) { return ls_pt_name_find(global) != NULL; }
 
-static ls_status damaged(const char *path, const char *what)
+static ls_status pt_file_damaged(const char *path, const char *what)
 {
     return ls_fail(LS_E_FORMAT, "%s: %s: the file is damaged, or torch.save did not write it: save it again",
                    path, what);
@@ -29,7 +29,7 @@ static int compare_keys(const void *a, const void *b)
     return memcmp(x->key, y->key, x->length);
 }
 
-static ls_pt_storage *find(const ls_pt_file *f, const ls_pickle *key)
+static ls_pt_storage *pt_file_find(const ls_pt_file *f, const ls_pickle *key)
 {
     const ls_pt_storage wanted = { .key = key->text, .length = key->length };
     return f->count ? bsearch(&wanted, f->storages, f->count, sizeof wanted, compare_keys) : NULL;
@@ -50,7 +50,7 @@ static ls_status check_id(const ls_pt_file *f, const ls_pickle *persistent, cons
     if (id->kind != LS_PICKLE_TUPLE || id->n < 5 || id->n > 6 || id->items[1]->kind != LS_PICKLE_GLOBAL ||
         id->items[2]->kind != LS_PICKLE_TEXT || id->items[4]->kind != LS_PICKLE_INT ||
         id->items[4]->number < 0)
-        return damaged(f->path, "a storage has no type, key and size");
+        return pt_file_damaged(f->path, "a storage has no type, key and size");
     if (id->n == 6 && id->items[5]->kind != LS_PICKLE_NONE)
         return ls_fail(LS_E_UNSUPPORTED,
                        "%s: a storage is a view of another one, as before PyTorch 0.4: save it again with a "
@@ -59,9 +59,9 @@ static ls_status check_id(const ls_pt_file *f, const ls_pickle *persistent, cons
     *type = ls_pt_name_find(id->items[1]->text);
     *key = id->items[2];
     if (!*type || (*type)->role != LS_PT_STORAGE)
-        return damaged(f->path, "a storage's type is none");
+        return pt_file_damaged(f->path, "a storage's type is none");
     if (__builtin_mul_overflow((uint64_t)id->items[4]->number, (uint64_t)(*type)->bits / 8, bytes))
-        return damaged(f->path, "a storage's size does not fit in 64 bits");
+        return pt_file_damaged(f->path, "a storage's size does not fit in 64 bits");
     return LS_OK;
 }
 
@@ -70,7 +70,7 @@ ls_status ls_pt_place_find(ls_pt_place *out, const ls_pt_file *f, const ls_pickl
     const ls_pickle *key;
     uint64_t bytes;
     LS_TRY(check_id(f, persistent, &out->type, &key, &bytes));
-    out->storage = find(f, key);
+    out->storage = pt_file_find(f, key);
     if (!out->storage || out->storage->bytes != bytes)
         return ls_fail(LS_E_FORMAT,
                        "%s: storage %.*s should hold %" PRIu64 " bytes, the file has %" PRIu64
@@ -178,17 +178,17 @@ static ls_status list_storages(ls_pt_file *f, ls_arena *arena, const ls_pickle *
 static ls_status locate_storages(ls_pt_file *f, const ls_pickle *keys, uint64_t at)
 {
     if (keys->kind != LS_PICKLE_LIST || keys->n != f->count)
-        return damaged(f->path, "its list of storages is not that of its tensors");
+        return pt_file_damaged(f->path, "its list of storages is not that of its tensors");
     for (size_t i = 0; i < keys->n; i++) {
-        ls_pt_storage *s = keys->items[i]->kind == LS_PICKLE_TEXT ? find(f, keys->items[i]) : NULL;
+        ls_pt_storage *s = keys->items[i]->kind == LS_PICKLE_TEXT ? pt_file_find(f, keys->items[i]) : NULL;
         if (!s || s->offset != 0)
-            return damaged(f->path, "its list of storages is not that of its tensors");
+            return pt_file_damaged(f->path, "its list of storages is not that of its tensors");
         uint64_t elements;
         if (f->size - at < 8 || s->bytes > f->size - at - 8)
-            return damaged(f->path, "it ends within the storages");
+            return pt_file_damaged(f->path, "it ends within the storages");
         memcpy(&elements, f->bytes + at, 8);
         if (elements != s->elements)
-            return damaged(f->path, "a storage has another size than its tensors say");
+            return pt_file_damaged(f->path, "a storage has another size than its tensors say");
         s->offset = at + 8;
         at = s->offset + s->bytes;
     }

@@ -14,11 +14,26 @@
 #define DTENSOR                                                                                         \
     "each rank has a part of a DTensor: save tensor.full_tensor() of each, or all ranks together with " \
     "torch.distributed.checkpoint.save"
-#define STORAGE(name, element, n) { .global = name, .role = LS_PT_STORAGE, .stored = element, .bits = n }
-#define DTYPE(name, element, n) { .global = "torch " name, .role = LS_PT_DTYPE, .stored = element, .bits = n }
-#define REFUSED(name, why) { .global = REBUILD name, .role = LS_PT_REFUSED, .stored = why }
-#define VALUE(name) { .global = name, .role = LS_PT_OTHER }
-#define ARRAY(name) { .global = name, .role = LS_PT_ARRAY }
+#define STORAGE(name, element, n)                                           \
+    {                                                                       \
+        .global = name, .role = LS_PT_STORAGE, .stored = element, .bits = n \
+    }
+#define DTYPE(name, element, n)                                                    \
+    {                                                                              \
+        .global = "torch " name, .role = LS_PT_DTYPE, .stored = element, .bits = n \
+    }
+#define REFUSED(name, why)                                           \
+    {                                                                \
+        .global = REBUILD name, .role = LS_PT_REFUSED, .stored = why \
+    }
+#define VALUE(name)                         \
+    {                                       \
+        .global = name, .role = LS_PT_OTHER \
+    }
+#define ARRAY(name)                         \
+    {                                       \
+        .global = name, .role = LS_PT_ARRAY \
+    }
 
 static const ls_pt_name NAMES[] = {
     { .global = REBUILD "tensor", .role = LS_PT_TENSOR, .least = 4, .most = 4 },
@@ -140,7 +155,7 @@ static const ls_pt_name OLD_CLASS = { .global = "a class of tensors",
                                       .role = LS_PT_CLASS,
                                       .stored = BEFORE_0_4 };
 
-static const ls_pt_name *find(const char *global)
+static const ls_pt_name *pt_names_find(const char *global)
 {
     for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
         if (strcmp(NAMES[i].global, global) == 0)
@@ -154,10 +169,10 @@ const ls_pt_name *ls_pt_name_find(const char *global)
 {
     static const char *const MODULES[] = { "torch ", "torch.cuda ", "torch.sparse ", "torch.cuda.sparse " };
     char storage[64];
-    const ls_pt_name *found = find(global);
+    const ls_pt_name *found = pt_names_find(global);
     if (!found && strncmp(global, "torch.cuda ", 11) == 0 && ls_ends_with(global, "Storage")) {
         snprintf(storage, sizeof storage, "torch %.50s", global + 11);
-        found = find(storage);
+        found = pt_names_find(storage);
     }
     for (size_t i = 0; i < sizeof MODULES / sizeof MODULES[0] && !found; i++)
         if (strncmp(global, MODULES[i], strlen(MODULES[i])) == 0 && ls_ends_with(global, "Tensor"))

@@ -17,7 +17,7 @@
 #include "ckpt/rank_files.h"
 #include "comm/group_calls.h"
 
-static ls_status put(int fd, const char *path, const void *data, uint64_t n, uint64_t offset)
+static ls_status ranges_put(int fd, const char *path, const void *data, uint64_t n, uint64_t offset)
 {
     for (uint64_t at = 0; at < n;) {
         ssize_t k = ls_sys_pwrite(fd, (const char *)data + at, n - at, (off_t)(offset + at));
@@ -39,7 +39,7 @@ static ls_status put_pieces(ls_ranges *w, int fd, const char *path, int file, co
         length = n - at < LS_MANIFEST_PIECE ? n - at : LS_MANIFEST_PIECE;
         LS_TRY(ls_manifest_add(&w->manifest, 1,
                                &(ls_piece){ (uint64_t)file, at, length, ls_hash64(data + at, length) }));
-        LS_TRY(put(fd, path, data + at, length, at));
+        LS_TRY(ranges_put(fd, path, data + at, length, at));
     }
     return LS_OK;
 }
@@ -75,7 +75,7 @@ static ls_status create_text(ls_ranges *w, const char *name, const char *text, s
 
 /* The number in the manifest of file `k` of a layout. The tensors' files come first in it, so that all ranks
  * number them alike. */
-static int number(const ls_ranges *w, int l, int k)
+static int ranges_number(const ls_ranges *w, int l, int k)
 {
     if (w->per_rank)
         return l * w->ranks + w->rank;
@@ -90,7 +90,7 @@ ls_status ls_ranges_create(ls_ranges *w)
         for (int k = 0; k < w->layouts[l].n; k++) {
             const ls_layout_file *f = &w->layouts[l].files[k];
             /* reaches the disk together with the data */
-            LS_TRY(create(w, number(w, l, k), f->head.data, f->head.len, f->size, false));
+            LS_TRY(create(w, ranges_number(w, l, k), f->head.data, f->head.len, f->size, false));
         }
     return LS_OK;
 }
@@ -101,7 +101,7 @@ ls_status ls_ranges_find(const ls_ranges *w)
     for (int l = 0; l < w->n_lists; l++)
         for (int k = 0; k < w->layouts[l].n && s == LS_OK; k++) {
             /* (the first file of a list that has one for each rank is rank 0's) */
-            const int file = w->per_rank ? l * w->ranks : number(w, l, k);
+            const int file = w->per_rank ? l * w->ranks : ranges_number(w, l, k);
             char *path = ls_path_join(w->dir, w->manifest.files[file].name);
             s = ls_sys_have(path);
             if (s == LS_OK && !ls_file_exists(path))
@@ -147,7 +147,7 @@ static ls_status put_block(ls_ranges *w, int fd, const char *path, const ls_tens
         ls_hasher_add(h, data, bytes);
     else
         *sum = ls_hash64(data, bytes);
-    return put(fd, path, data, bytes, offset);
+    return ranges_put(fd, path, data, bytes, offset);
 }
 
 /* Writes elements at .. at + n - 1 of this rank's range of tensor i to byte `offset` of the file, and adds
@@ -192,7 +192,7 @@ static ls_status put_range(ls_ranges *w, int fd, const char *path, int file, con
 }
 
 /* Writes this rank's ranges of one file. */
-static ls_status fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_tensor_list *list)
+static ls_status ranges_fill(ls_ranges *w, int file, const ls_layout_file *f, const ls_tensor_list *list)
 {
     if (!w->per_rank && !has_any(f, list) && w->rank > 0)
         return LS_OK;
@@ -231,7 +231,7 @@ ls_status ls_ranges_write(ls_ranges *w)
         int l = 0, k = (int)(((int64_t)w->rank * n / w->ranks + i) % n);
         for (; k >= w->layouts[l].n; l++)
             k -= w->layouts[l].n;
-        LS_TRY(fill(w, number(w, l, k), &w->layouts[l].files[k], &w->lists[l]));
+        LS_TRY(ranges_fill(w, ranges_number(w, l, k), &w->layouts[l].files[k], &w->lists[l]));
     }
     return w->rank == 0 ? write_texts(w) : LS_OK;
 }

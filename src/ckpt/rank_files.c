@@ -115,7 +115,7 @@ typedef struct run {
     ls_box box;
 } run;
 
-static ls_status bad(const char *path, const char *name, const char *what)
+static ls_status rank_files_bad(const char *path, const char *name, const char *what)
 {
     char shown[128];
     return ls_fail(LS_E_FORMAT,
@@ -152,17 +152,19 @@ static ls_status read_run(run *r, const rank_file *f, const ls_weight *flat, jso
     int n[3];
     *r = (run){ .flat = flat };
     if (flat->type.ndim != 1 || !read_number(entry, "number", 0, count - 1, &r->number))
-        return bad(f->path, flat->name, "it is no list of elements with its place among the tensors");
+        return rank_files_bad(f->path, flat->name,
+                              "it is no list of elements with its place among the tensors");
     if (!read_sizes(json_object_get(entry, "shape"), r->shape.dims, &r->shape.ndim, &all) ||
         !read_sizes(json_object_get(entry, "whole"), r->box.whole, &r->box.ndim, &whole) ||
         !read_sizes(json_object_get(entry, "start"), r->box.start, &n[0], &product) ||
         !read_sizes(json_object_get(entry, "size"), r->box.size, &n[1], &product) || all != whole ||
         n[0] != r->box.ndim || n[1] != r->box.ndim || !ls_box_inside(&r->box) ||
         __builtin_mul_overflow(all, (int64_t)8, &bytes))
-        return bad(f->path, flat->name, "what it says of the block that the elements are of cannot be");
+        return rank_files_bad(f->path, flat->name,
+                              "what it says of the block that the elements are of cannot be");
     const int64_t block = ls_box_count(&r->box);
     if (!read_number(entry, "first", 0, block, &r->first) || flat->type.dims[0] > block - r->first)
-        return bad(f->path, flat->name, "it has more elements than its block");
+        return rank_files_bad(f->path, flat->name, "it has more elements than its block");
     r->shape.dtype = flat->type.dtype;
     return LS_OK;
 }
@@ -188,7 +190,7 @@ static ls_status parse_file(rank_file *f, ls_arena *arena, const ls_mapping *map
 }
 
 /* Reads what file number `at` says of its tensors. */
-static ls_status read_file(run *runs, const rank_file *f, int at, const rank_file *first)
+static ls_status rank_files_read_file(run *runs, const rank_file *f, int at, const rank_file *first)
 {
     json_t *list = json_object_get(f->parts, "tensors");
     if (f->rank != at || f->ranks != first->ranks || f->count != first->count)
@@ -247,7 +249,7 @@ static ls_status add_boxes(struct ls_weight_parts *parts, ls_arena *arena, const
 }
 
 /* Joins n runs to one tensor. */
-static ls_status join(ls_weight *out, ls_arena *arena, const run *runs, int64_t n)
+static ls_status rank_files_join(ls_weight *out, ls_arena *arena, const run *runs, int64_t n)
 {
     const ls_weight *flat = runs->flat;
     char what[100];
@@ -260,11 +262,12 @@ static ls_status join(ls_weight *out, ls_arena *arena, const run *runs, int64_t 
     LS_TRY(ls_sys_have(parts->at));
     for (int64_t i = 0; i < n; i++) {
         if (!of_one_tensor(runs, &runs[i]))
-            return bad(runs[i].flat->file, runs[i].flat->name, "another rank's file has another one there");
+            return rank_files_bad(runs[i].flat->file, runs[i].flat->name,
+                                  "another rank's file has another one there");
         LS_TRY(add_boxes(parts, arena, &runs[i]));
     }
     if (!ls_parts_cover(parts->at, sizeof *parts->at, parts->n, ls_type_count(&runs->shape), NULL, what))
-        return bad(flat->file, flat->name, what);
+        return rank_files_bad(flat->file, flat->name, what);
     *out = parts->n == 1 ? *parts->at[0].tensor : *flat;
     out->type = runs->shape;
     out->bytes = flat->type.dims[0]
@@ -288,7 +291,7 @@ static ls_status join_all(ls_weight **out, int64_t *n, ls_arena *arena, const ru
             end++;
         if (runs[i].number != *n)
             break;
-        LS_TRY(join(&(*out)[(*n)++], arena, &runs[i], end - i));
+        LS_TRY(rank_files_join(&(*out)[(*n)++], arena, &runs[i], end - i));
     }
     return *n == count ? LS_OK
                        : ls_fail(LS_E_FORMAT,
@@ -306,7 +309,7 @@ static ls_status join_files(ls_weight **out, int64_t *n, ls_arena *arena, const 
     run *runs = ls_sys_calloc((size_t)n_runs + 1, sizeof *runs);
     ls_status s = ls_sys_have(runs);
     for (int r = 0; r < ranks && s == LS_OK; at += files[r++].n)
-        s = read_file(runs + at, &files[r], r, files);
+        s = rank_files_read_file(runs + at, &files[r], r, files);
     if (s == LS_OK && n_runs > 1)
         qsort(runs, (size_t)n_runs, sizeof *runs, by_number);
     if (s == LS_OK)

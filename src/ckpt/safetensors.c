@@ -65,7 +65,7 @@ const char *ls_shown_dims(char buffer[192], const ls_type *t)
     return buffer;
 }
 
-static ls_status bad(const char *path, const char *name, const char *what)
+static ls_status safetensors_bad(const char *path, const char *name, const char *what)
 {
     char shown[128];
     return ls_fail(LS_E_FORMAT,
@@ -79,7 +79,7 @@ static ls_status read_shape(ls_weight *t, json_t *shape, int bits, const char *p
 {
     char what[160];
     if (!json_is_array(shape))
-        return bad(path, t->name, "\"shape\" is not a list of sizes");
+        return safetensors_bad(path, t->name, "\"shape\" is not a list of sizes");
     size_t ndim = json_array_size(shape);
     if (ndim > LS_MAX_DIMS) {
         char shown[128];
@@ -93,16 +93,17 @@ static ls_status read_shape(ls_weight *t, json_t *shape, int bits, const char *p
     for (size_t i = 0; i < ndim; i++) {
         json_t *d = json_array_get(shape, i);
         if (!json_is_integer(d) || json_integer_value(d) < 0)
-            return bad(path, t->name, "\"shape\" holds something that is not a size (an integer, 0 or more)");
+            return safetensors_bad(path, t->name,
+                                   "\"shape\" holds something that is not a size (an integer, 0 or more)");
         t->type.dims[i] = json_integer_value(d);
         if (__builtin_mul_overflow(count, t->type.dims[i], &count))
-            return bad(path, t->name, "the product of its \"shape\" does not fit in 63 bits");
+            return safetensors_bad(path, t->name, "the product of its \"shape\" does not fit in 63 bits");
     }
     if (__builtin_mul_overflow(count, (int64_t)bits, &total_bits))
-        return bad(path, t->name, "the size of its \"shape\" does not fit in 63 bits");
+        return safetensors_bad(path, t->name, "the size of its \"shape\" does not fit in 63 bits");
     if (total_bits % 8 != 0) {
         snprintf(what, sizeof what, "%" PRId64 " elements of %d bits do not fill whole bytes", count, bits);
-        return bad(path, t->name, what);
+        return safetensors_bad(path, t->name, what);
     }
     t->bytes = (uint64_t)total_bits / 8;
     return LS_OK;
@@ -113,17 +114,18 @@ static ls_status read_entry(ls_weight *t, json_t *entry, const char *path, const
 {
     char what[240], dims[192];
     if (!json_is_object(entry))
-        return bad(path, t->name, "its header entry is not an object with dtype, shape and data_offsets");
+        return safetensors_bad(path, t->name,
+                               "its header entry is not an object with dtype, shape and data_offsets");
     /* (other keys are ignored, as the reference reader does) */
     json_t *dtype = json_object_get(entry, "dtype"), *offsets = json_object_get(entry, "data_offsets");
     if (!json_is_string(dtype))
-        return bad(path, t->name, "\"dtype\" is missing or not a text");
+        return safetensors_bad(path, t->name, "\"dtype\" is missing or not a text");
     int bits, type;
     if (!ls_safetensors_dtype(json_string_value(dtype), &t->stored, &bits, &type)) {
         char shown[128];
         snprintf(what, sizeof what, "element type \"%s\" is not one of the format's",
                  ls_shown_name(shown, json_string_value(dtype)));
-        return bad(path, t->name, what);
+        return safetensors_bad(path, t->name, what);
     }
     t->loadable = type >= 0;
     t->type.dtype = type >= 0 ? (ls_dtype)type : LS_U8;
@@ -131,19 +133,19 @@ static ls_status read_entry(ls_weight *t, json_t *entry, const char *path, const
 
     json_t *first = json_array_get(offsets, 0), *second = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(second))
-        return bad(path, t->name, "\"data_offsets\" is not a pair of integers");
+        return safetensors_bad(path, t->name, "\"data_offsets\" is not a pair of integers");
     int64_t begin = json_integer_value(first), end = json_integer_value(second);
     if (begin < 0 || end < begin || (uint64_t)end > data_size) {
         snprintf(what, sizeof what,
                  "data_offsets [%" PRId64 ", %" PRId64 "] do not lie in the file's %" PRIu64 " bytes of data",
                  begin, end, data_size);
-        return bad(path, t->name, what);
+        return safetensors_bad(path, t->name, what);
     }
     if ((uint64_t)(end - begin) != t->bytes) {
         snprintf(what, sizeof what,
                  "data_offsets [%" PRId64 ", %" PRId64 "] hold %" PRId64 " bytes, %s %s needs %" PRIu64,
                  begin, end, end - begin, t->stored, ls_shown_dims(dims, &t->type), t->bytes);
-        return bad(path, t->name, what);
+        return safetensors_bad(path, t->name, what);
     }
     t->offset = data_start + (uint64_t)begin;
     t->data = bytes + t->offset;
@@ -173,13 +175,13 @@ static ls_status check_cover(const ls_weight *t, int64_t n, const char *path, ui
             snprintf(what, sizeof what,
                      "its data begin at %" PRIu64 ", inside those of \"%.60s\", which end at %" PRIu64, begin,
                      ls_shown_name(shown, t[i - 1].name), at);
-            return bad(path, t[i].name, what);
+            return safetensors_bad(path, t[i].name, what);
         }
         if (begin > at) {
             snprintf(what, sizeof what,
                      "its data begin at %" PRIu64 ", %" PRIu64 " bytes after the end of what lies before",
                      begin, begin - at);
-            return bad(path, t[i].name, what);
+            return safetensors_bad(path, t[i].name, what);
         }
         at = begin + t[i].bytes;
     }

@@ -20,7 +20,7 @@ typedef struct directory {
     uint64_t offset, size, count;
 } directory;
 
-static uint64_t number(const uint8_t *p, int bytes)
+static uint64_t zip_number(const uint8_t *p, int bytes)
 {
     uint64_t x = 0;
     for (int i = bytes - 1; i >= 0; i--)
@@ -30,7 +30,7 @@ static uint64_t number(const uint8_t *p, int bytes)
 
 static bool is(const uint8_t *p, const char signature[5]) { return memcmp(p, signature, 4) == 0; }
 
-static ls_status damaged(const char *path, const char *what)
+static ls_status zip_damaged(const char *path, const char *what)
 {
     return ls_fail(LS_E_FORMAT, "%s: %s: the file is damaged or cut; copy it again or save it again", path,
                    what);
@@ -40,23 +40,23 @@ static ls_status damaged(const char *path, const char *what)
 static ls_status find_directory(directory *d, const uint8_t *bytes, size_t size, const char *path)
 {
     if (size < END || !is(bytes + size - END, "PK\5\6"))
-        return damaged(path, "it begins like a zip archive and does not end like one");
+        return zip_damaged(path, "it begins like a zip archive and does not end like one");
     const uint8_t *end = bytes + size - END;
     uint64_t limit = size - END;
-    *d = (directory){ .count = number(end + 10, 2),
-                      .size = number(end + 12, 4),
-                      .offset = number(end + 16, 4) };
+    *d = (directory){ .count = zip_number(end + 10, 2),
+                      .size = zip_number(end + 12, 4),
+                      .offset = zip_number(end + 16, 4) };
     if (size >= END + LOCATOR + END64 && is(end - LOCATOR, "PK\6\7")) {
-        uint64_t at = number(end - LOCATOR + 8, 8);
+        uint64_t at = zip_number(end - LOCATOR + 8, 8);
         if (at > size - END - LOCATOR - END64 || !is(bytes + at, "PK\6\6"))
-            return damaged(path, "its zip64 end record is not where it is said to be");
-        *d = (directory){ .count = number(bytes + at + 32, 8),
-                          .size = number(bytes + at + 40, 8),
-                          .offset = number(bytes + at + 48, 8) };
+            return zip_damaged(path, "its zip64 end record is not where it is said to be");
+        *d = (directory){ .count = zip_number(bytes + at + 32, 8),
+                          .size = zip_number(bytes + at + 40, 8),
+                          .offset = zip_number(bytes + at + 48, 8) };
         limit = at;
     }
     if (d->size > limit || d->offset > limit - d->size || d->count > d->size / ENTRY)
-        return damaged(path, "its directory does not lie inside it");
+        return zip_damaged(path, "its directory does not lie inside it");
     return LS_OK;
 }
 
@@ -64,7 +64,7 @@ static ls_status find_directory(directory *d, const uint8_t *bytes, size_t size,
 static bool read_zip64(const uint8_t *extra, uint64_t n, uint64_t *const values[3])
 {
     for (uint64_t at = 0; n - at >= 4;) {
-        uint64_t id = number(extra + at, 2), length = number(extra + at + 2, 2);
+        uint64_t id = zip_number(extra + at, 2), length = zip_number(extra + at + 2, 2);
         at += 4;
         if (length > n - at)
             return false;
@@ -72,7 +72,7 @@ static bool read_zip64(const uint8_t *extra, uint64_t n, uint64_t *const values[
             if (*values[i] == UINT32_MAX) {
                 if (length < 8)
                     return false;
-                *values[i] = number(extra + at, 8);
+                *values[i] = zip_number(extra + at, 8);
                 at += 8;
                 length -= 8;
             }
@@ -87,12 +87,12 @@ static ls_status read_entry(ls_zip_entry *e, uint64_t *at, const directory *d, c
     const uint8_t *p = z->bytes + *at;
     uint64_t left = d->offset + d->size - *at;
     if (left < ENTRY || !is(p, "PK\1\2"))
-        return damaged(z->path, "its directory ends early");
-    uint64_t flags = number(p + 8, 2), method = number(p + 10, 2), packed = number(p + 20, 4),
-             bytes = number(p + 24, 4), local = number(p + 42, 4);
-    uint64_t name = number(p + 28, 2), extra = number(p + 30, 2), comment = number(p + 32, 2);
+        return zip_damaged(z->path, "its directory ends early");
+    uint64_t flags = zip_number(p + 8, 2), method = zip_number(p + 10, 2), packed = zip_number(p + 20, 4),
+             bytes = zip_number(p + 24, 4), local = zip_number(p + 42, 4);
+    uint64_t name = zip_number(p + 28, 2), extra = zip_number(p + 30, 2), comment = zip_number(p + 32, 2);
     if (left < ENTRY + name + extra + comment || memchr(p + ENTRY, 0, name))
-        return damaged(z->path, "its directory ends early");
+        return zip_damaged(z->path, "its directory ends early");
     char *text = ls_arena_alloc(arena, name + 1), shown[128], what[256];
     LS_TRY(ls_sys_have(text));
     memcpy(text, p + ENTRY, name);
@@ -108,19 +108,19 @@ static ls_status read_entry(ls_zip_entry *e, uint64_t *at, const directory *d, c
     uint64_t start = 0;
     if (fields && (packs || packed == bytes) && local < d->offset && d->offset - local >= LOCAL &&
         is(z->bytes + local, "PK\3\4"))
-        start = local + LOCAL + number(z->bytes + local + 26, 2) +
+        start = local + LOCAL + zip_number(z->bytes + local + 26, 2) +
                 /* (extra fields here may differ from those in the directory) */
-                number(z->bytes + local + 28, 2);
+                zip_number(z->bytes + local + 28, 2);
     if (start == 0 || start > d->offset || packed > d->offset - start) {
         snprintf(what, sizeof what, "its entry %s is not where the directory says", shown);
-        return damaged(z->path, what);
+        return zip_damaged(z->path, what);
     }
     *e = (ls_zip_entry){ .name = text,
                          .offset = start,
                          .bytes = packed,
                          .whole = bytes,
                          .deflated = packs,
-                         .crc = (uint32_t)number(p + 16, 4) };
+                         .crc = (uint32_t)zip_number(p + 16, 4) };
     return LS_OK;
 }
 
@@ -190,7 +190,7 @@ ls_status ls_zip_inflate_start(void *to, size_t n, const ls_zip *z, const ls_zip
     const int r = inflate(&s, Z_SYNC_FLUSH);
     inflateEnd(&s);
     return s.avail_out == 0 && (r == Z_OK || r == Z_STREAM_END || r == Z_BUF_ERROR) ? LS_OK
-                                                                                     : damaged_entry(z, e);
+                                                                                    : damaged_entry(z, e);
 }
 
 ls_status ls_zip_inflate(void **out, const ls_zip *z, const ls_zip_entry *e)

@@ -11,7 +11,7 @@
 
 enum { ALIGNMENT = 64, FLAG_UTF8 = 0x800, FLAG_SIZES_FOLLOW = 8, NEEDS_ZIP64 = 45 };
 
-static void add(ls_str *s, uint64_t x, int bytes)
+static void zip_add(ls_str *s, uint64_t x, int bytes)
 {
     for (int i = 0; i < bytes; i++, x >>= 8)
         ls_str_add_n(s, &(char){ (char)x }, 1);
@@ -26,7 +26,7 @@ static uint64_t small(uint64_t x) { return large(x) ? UINT32_MAX : x; }
 
 static unsigned flags(uint64_t bytes) { return FLAG_UTF8 | (bytes > 0 ? FLAG_SIZES_FOLLOW : 0); }
 
-static ls_status put(ls_zip_writer *z, ls_str *record)
+static ls_status zip_put(ls_zip_writer *z, ls_str *record)
 {
     ls_status s = ls_str_status(record);
     if (s == LS_OK)
@@ -68,25 +68,25 @@ ls_status ls_zip_begin(ls_zip_writer *z, const char *name, uint64_t bytes)
     size_t padding = -(position(z) + 30 + z->now.name.len + zip64 + 4) % ALIGNMENT;
     ls_str h = { 0 };
     ls_str_add_n(&h, "PK\3\4", 4);
-    add(&h, zip64 ? NEEDS_ZIP64 : 0, 2);
-    add(&h, flags(bytes), 2);
-    add(&h, 0, 2 + 2 + 2 + 4); /* not compressed; no time, no date; the CRC follows the data */
-    add(&h, zip64 ? UINT32_MAX : 0, 4);
-    add(&h, zip64 ? UINT32_MAX : 0, 4);
-    add(&h, z->now.name.len, 2);
-    add(&h, zip64 + 4 + padding, 2);
+    zip_add(&h, zip64 ? NEEDS_ZIP64 : 0, 2);
+    zip_add(&h, flags(bytes), 2);
+    zip_add(&h, 0, 2 + 2 + 2 + 4); /* not compressed; no time, no date; the CRC follows the data */
+    zip_add(&h, zip64 ? UINT32_MAX : 0, 4);
+    zip_add(&h, zip64 ? UINT32_MAX : 0, 4);
+    zip_add(&h, z->now.name.len, 2);
+    zip_add(&h, zip64 + 4 + padding, 2);
     ls_str_add_n(&h, z->now.name.data, z->now.name.len);
     if (zip64) {
-        add(&h, 1, 2);
-        add(&h, 16, 2);
-        add(&h, bytes, 8);
-        add(&h, bytes, 8);
+        zip_add(&h, 1, 2);
+        zip_add(&h, 16, 2);
+        zip_add(&h, bytes, 8);
+        zip_add(&h, bytes, 8);
     }
     ls_str_add_n(&h, "FB", 2);
-    add(&h, padding, 2);
+    zip_add(&h, padding, 2);
     for (size_t i = 0; i < padding; i++)
         ls_str_add_n(&h, "Z", 1);
-    return put(z, &h);
+    return zip_put(z, &h);
 }
 
 ls_status ls_zip_put(ls_zip_writer *z, const void *data, size_t n)
@@ -103,27 +103,27 @@ static void add_to_directory(ls_zip_writer *z)
     ls_str *d = &z->directory, extra = { 0 };
     uint64_t bytes = z->now.bytes, offset = z->now.offset;
     if (large(bytes)) {
-        add(&extra, bytes, 8);
-        add(&extra, bytes, 8);
+        zip_add(&extra, bytes, 8);
+        zip_add(&extra, bytes, 8);
     }
     if (large(offset))
-        add(&extra, offset, 8);
+        zip_add(&extra, offset, 8);
     ls_str_add_n(d, "PK\1\2", 4);
-    add(d, 0, 2);
-    add(d, extra.len ? NEEDS_ZIP64 : 0, 2);
-    add(d, flags(bytes), 2);
-    add(d, 0, 2 + 2 + 2);
-    add(d, z->now.crc, 4);
-    add(d, small(bytes), 4);
-    add(d, small(bytes), 4);
-    add(d, z->now.name.len, 2);
-    add(d, extra.len ? extra.len + 4 : 0, 2);
-    add(d, 0, 2 + 2 + 2 + 4); /* no comment, first part, no attributes */
-    add(d, small(offset), 4);
+    zip_add(d, 0, 2);
+    zip_add(d, extra.len ? NEEDS_ZIP64 : 0, 2);
+    zip_add(d, flags(bytes), 2);
+    zip_add(d, 0, 2 + 2 + 2);
+    zip_add(d, z->now.crc, 4);
+    zip_add(d, small(bytes), 4);
+    zip_add(d, small(bytes), 4);
+    zip_add(d, z->now.name.len, 2);
+    zip_add(d, extra.len ? extra.len + 4 : 0, 2);
+    zip_add(d, 0, 2 + 2 + 2 + 4); /* no comment, first part, no attributes */
+    zip_add(d, small(offset), 4);
     ls_str_add_n(d, z->now.name.data, z->now.name.len);
     if (extra.len) {
-        add(d, 1, 2);
-        add(d, extra.len, 2);
+        zip_add(d, 1, 2);
+        zip_add(d, extra.len, 2);
         ls_str_append(d, &extra);
     }
     ls_str_release(&extra);
@@ -139,10 +139,10 @@ ls_status ls_zip_end(ls_zip_writer *z)
         return LS_OK;
     ls_str d = { 0 };
     ls_str_add_n(&d, "PK\7\10", 4);
-    add(&d, z->now.crc, 4);
-    add(&d, z->now.bytes, large(z->now.bytes) ? 8 : 4);
-    add(&d, z->now.bytes, large(z->now.bytes) ? 8 : 4);
-    return put(z, &d);
+    zip_add(&d, z->now.crc, 4);
+    zip_add(&d, z->now.bytes, large(z->now.bytes) ? 8 : 4);
+    zip_add(&d, z->now.bytes, large(z->now.bytes) ? 8 : 4);
+    return zip_put(z, &d);
 }
 
 ls_status ls_zip_add(ls_zip_writer *z, const char *name, const void *data, size_t n)
@@ -157,29 +157,29 @@ static ls_status put_directory(ls_zip_writer *z)
     uint64_t offset = position(z), size = z->directory.len, end = offset + size;
     ls_str *d = &z->directory;
     ls_str_add_n(d, "PK\6\6", 4); /* zip64 end record */
-    add(d, 44, 8);
-    add(d, 0x031e, 2);
-    add(d, NEEDS_ZIP64, 2);
-    add(d, 0, 4 + 4);
-    add(d, z->count, 8);
-    add(d, z->count, 8);
-    add(d, size, 8);
-    add(d, offset, 8);
+    zip_add(d, 44, 8);
+    zip_add(d, 0x031e, 2);
+    zip_add(d, NEEDS_ZIP64, 2);
+    zip_add(d, 0, 4 + 4);
+    zip_add(d, z->count, 8);
+    zip_add(d, z->count, 8);
+    zip_add(d, size, 8);
+    zip_add(d, offset, 8);
     ls_str_add_n(d, "PK\6\7", 4); /* where the zip64 end record is */
-    add(d, 0, 4);
-    add(d, end, 8);
-    add(d, 1, 4);
+    zip_add(d, 0, 4);
+    zip_add(d, end, 8);
+    zip_add(d, 1, 4);
     ls_str_add_n(d, "PK\5\6", 4);
-    add(d, 0, 2 + 2);
-    add(d, z->count < UINT16_MAX ? z->count : UINT16_MAX, 2);
-    add(d, z->count < UINT16_MAX ? z->count : UINT16_MAX, 2);
-    add(d, small(size), 4);
-    add(d, small(offset), 4);
-    add(d, 0, 2);
-    return put(z, d);
+    zip_add(d, 0, 2 + 2);
+    zip_add(d, z->count < UINT16_MAX ? z->count : UINT16_MAX, 2);
+    zip_add(d, z->count < UINT16_MAX ? z->count : UINT16_MAX, 2);
+    zip_add(d, small(size), 4);
+    zip_add(d, small(offset), 4);
+    zip_add(d, 0, 2);
+    return zip_put(z, d);
 }
 
-static void release(ls_zip_writer *z)
+static void zip_release(ls_zip_writer *z)
 {
     ls_str_release(&z->folder);
     ls_str_release(&z->directory);
@@ -189,7 +189,7 @@ static void release(ls_zip_writer *z)
 ls_status ls_zip_finish(ls_zip_writer *z)
 {
     ls_status s = put_directory(z);
-    release(z);
+    zip_release(z);
     return s;
 }
 
@@ -207,5 +207,5 @@ void ls_zip_abort(ls_zip_writer *z)
 {
     if (z->out == &z->own)
         ls_writer_abort(&z->own);
-    release(z);
+    zip_release(z);
 }

@@ -44,7 +44,7 @@ static ls_status difference(const char *mine, const char *theirs, int rank, cons
     return LS_OK;
 }
 
-static ls_status compare(ls_group *g, const char *mine, const char *what)
+static ls_status agree_compare(ls_group *g, const char *mine, const char *what)
 {
     uint64_t bytes = strlen(mine) + 1;
     LS_TRY(ls_group_broadcast(g, &bytes, sizeof bytes, 0));
@@ -74,5 +74,5 @@ ls_status ls_ranks_same(ls_group *g, const char *lines, const char *what)
     for (int r = 1; r < n; r++)
         any = any || all[r] != all[0];
     free(all);
-    return any ? compare(g, lines, what) : LS_OK;
+    return any ? agree_compare(g, lines, what) : LS_OK;
 }

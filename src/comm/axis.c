@@ -13,7 +13,7 @@
 #include "remote_jobs.h"
 #include "wait.h"
 
-static ls_axis *make(ls_group *g, const char *name, int number, int n, const int *members)
+static ls_axis *axis_make(ls_group *g, const char *name, int number, int n, const int *members)
 {
     ls_axis *a = ls_sys_calloc(1, sizeof *a);
     if (!a)
@@ -65,7 +65,7 @@ ls_status ls_axis_create_world(ls_group *g)
     int *all = ls_sys_calloc((size_t)g->size, sizeof *all);
     for (int i = 0; all && i < g->size; i++)
         all[i] = i;
-    g->world = all ? make(g, "world", 0, g->size, all) : NULL;
+    g->world = all ? axis_make(g, "world", 0, g->size, all) : NULL;
     free(all);
     return g->world ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a group of %d ranks", g->size);
 }
@@ -77,7 +77,7 @@ struct proposal {
     uint64_t members;
 };
 
-static ls_status agree(ls_group *g, const ls_axis *a)
+static ls_status axis_agree(ls_group *g, const ls_axis *a)
 {
     struct proposal mine = { a->number, ls_hash64(a->members, sizeof *a->members * (size_t)a->n) };
     struct proposal *all = ls_sys_calloc((size_t)g->size, sizeof *all);
@@ -117,11 +117,11 @@ ls_status ls_axis_create(ls_axis **out, ls_group *g, const char *name, int n, co
         number++;
     if (number == LS_CONTROL_AXES)
         return ls_fail(LS_E_UNSUPPORTED, "axis \"%s\": a group has at most %d axes", name, LS_CONTROL_AXES);
-    ls_axis *a = make(g, name, number, n, members);
+    ls_axis *a = axis_make(g, name, number, n, members);
     if (!a)
         return ls_fail(LS_E_MEMORY, "no memory for axis \"%s\"", name);
     ls_rank_publish_cpus(ls_group_slot(g));
-    ls_status s = agree(g, a); /* after this no rank waits on an earlier axis with this number */
+    ls_status s = axis_agree(g, a); /* after this no rank waits on an earlier axis with this number */
     for (int i = 0; i < 2; i++)
         atomic_store(&a->counters[a->position]->count[i], 0);
     if (s == LS_OK)

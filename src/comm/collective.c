@@ -167,7 +167,7 @@ ls_status ls_collective_start(ls_collective *c)
 
 /* Begins with this rank's slice and continues with the next positions. So it does not wait at first, and the
  * members do not all read the same memory at once. */
-static ls_status gather(ls_collective *c)
+static ls_status collective_gather(ls_collective *c)
 {
     const ls_collective_desc *d = &c->d;
     ls_axis *a = c->axis;
@@ -185,7 +185,7 @@ static ls_status gather(ls_collective *c)
 }
 
 /* count elements from element `at` of every operand into `out`. */
-static void reduce(ls_collective *c, int64_t at, int64_t count, char *out)
+static void collective_reduce(ls_collective *c, int64_t at, int64_t count, char *out)
 {
     const ls_collective_desc *d = &c->d;
     for (int i = 0; i < c->axis->n; i++)
@@ -221,7 +221,7 @@ static ls_status reduce_in_place(ls_collective *c)
     char *mine = d->window->mine + d->offset;
     int64_t begin = piece_begin(c, a->position), end = piece_begin(c, a->position + 1);
     LS_TRY(await_members(c, c->target));
-    reduce(c, begin, end - begin, mine + (size_t)begin * size);
+    collective_reduce(c, begin, end - begin, mine + (size_t)begin * size);
     uint32_t reduced = ls_axis_raise(a, LS_TICKS);
     for (int i = 1; i < a->n; i++) {
         int p = (a->position + i) % a->n;
@@ -245,10 +245,10 @@ ls_status ls_collective_wait(ls_collective *c)
     if (a->route)
         return ls_remote_wait(c);
     if (d->kind == LS_ALL_GATHER)
-        return gather(c);
+        return collective_gather(c);
     if (c->in_place && a->n > 1)
         return reduce_in_place(c);
     LS_TRY(await_members(c, c->target));
-    reduce(c, d->kind == LS_REDUCE_SCATTER ? a->position * d->count : 0, d->count, d->result);
+    collective_reduce(c, d->kind == LS_REDUCE_SCATTER ? a->position * d->count : 0, d->count, d->result);
     return LS_OK;
 }

@@ -28,7 +28,7 @@ static const char *variable(const char *name)
     return text && text[0] ? text : NULL;
 }
 
-static ls_status number(int *out, const char *name, int low, int high)
+static ls_status environment_number(int *out, const char *name, int low, int high)
 {
     const char *text = getenv(name);
     char *end = NULL;
@@ -68,9 +68,9 @@ static ls_status read_own(ls_environment *p, bool *found)
     if (!*found)
         return LS_OK;
     p->launcher = LS_LAUNCHER_OWN;
-    LS_TRY(number(&p->size, "LOCKSTEP_RANKS", 1, MAX_SIZE));
-    LS_TRY(number(&p->rank, "LOCKSTEP_RANK", 0, p->size - 1));
-    return number(&p->fd, "LOCKSTEP_CONTROL_FD", 0, 1 << 30);
+    LS_TRY(environment_number(&p->size, "LOCKSTEP_RANKS", 1, MAX_SIZE));
+    LS_TRY(environment_number(&p->rank, "LOCKSTEP_RANK", 0, p->size - 1));
+    return environment_number(&p->fd, "LOCKSTEP_CONTROL_FD", 0, 1 << 30);
 }
 
 static ls_status read_torchrun(ls_environment *p, bool *found)
@@ -80,10 +80,10 @@ static ls_status read_torchrun(ls_environment *p, bool *found)
                     "torchrun"));
     if (!*found)
         return LS_OK;
-    LS_TRY(number(&p->size, "WORLD_SIZE", 1, MAX_SIZE));
-    LS_TRY(number(&p->rank, "RANK", 0, p->size - 1));
-    LS_TRY(number(&local_size, "LOCAL_WORLD_SIZE", 1, p->size));
-    LS_TRY(number(&local_rank, "LOCAL_RANK", 0, local_size - 1));
+    LS_TRY(environment_number(&p->size, "WORLD_SIZE", 1, MAX_SIZE));
+    LS_TRY(environment_number(&p->rank, "RANK", 0, p->size - 1));
+    LS_TRY(environment_number(&local_size, "LOCAL_WORLD_SIZE", 1, p->size));
+    LS_TRY(environment_number(&local_rank, "LOCAL_RANK", 0, local_size - 1));
     if (p->size != local_size)
         return ls_fail(LS_E_USAGE,
                        "WORLD_SIZE=%d, LOCAL_WORLD_SIZE=%d: ranks on several hosts speak MPI, which torchrun "
@@ -126,8 +126,8 @@ static ls_status read_mpi(ls_environment *p, bool *found)
     if (!*found)
         return LS_OK;
     if (variable(size))
-        LS_TRY(number(&p->size, size, 1, MAX_SIZE));
-    LS_TRY(number(&p->rank, rank, 0, p->size ? p->size - 1 : MAX_SIZE));
+        LS_TRY(environment_number(&p->size, size, 1, MAX_SIZE));
+    LS_TRY(environment_number(&p->rank, rank, 0, p->size ? p->size - 1 : MAX_SIZE));
     *found = p->size != 1;
     if (*found) {
         p->launcher = LS_LAUNCHER_MPI;
@@ -141,7 +141,7 @@ static ls_status refuse_bare_srun(void)
 {
     int tasks = 1;
     if (variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID"))
-        LS_TRY(number(&tasks, "SLURM_STEP_NUM_TASKS", 1, MAX_SIZE));
+        LS_TRY(environment_number(&tasks, "SLURM_STEP_NUM_TASKS", 1, MAX_SIZE));
     return tasks == 1 ? LS_OK
                       : ls_fail(LS_E_USAGE,
                                 "srun started %d tasks that cannot reach each other: use srun --mpi=pmix (or "
@@ -219,7 +219,7 @@ static ls_status join_own(ls_group **out, const ls_environment *p)
     return ls_fail(LS_E_USAGE, "LOCKSTEP_RANKS=%d, but the control block is of %d ranks", p->size, size);
 }
 
-static ls_status join(ls_group **out, const ls_environment *p)
+static ls_status environment_join(ls_group **out, const ls_environment *p)
 {
     const ls_transport_ops *ops = NULL;
     switch (p->launcher) {
@@ -237,10 +237,10 @@ static ls_status join_reported(ls_group **out, const ls_environment *p)
 {
     const char *fd = variable(LS_LAUNCH_REPORT);
     if (p->launcher == LS_LAUNCHER_OWN || !fd || !ls_launch_watched())
-        return join(out, p);
+        return environment_join(out, p);
     if (!ls_control_report())
         LS_TRY(ls_shm_report_to(atoi(fd)));
-    ls_status s = join(out, p);
+    ls_status s = environment_join(out, p);
     if (s == LS_OK)
         ls_shm_report_joined();
     else

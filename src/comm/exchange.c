@@ -26,7 +26,7 @@ static ls_status differ(const char *argument, const ls_call *c, int64_t theirs, 
 }
 
 /* All members compare the same calls, so all return the same status. */
-static ls_status compare(const ls_axis *a, int position, const ls_call *first, const ls_call *c)
+static ls_status exchange_compare(const ls_axis *a, int position, const ls_call *first, const ls_call *c)
 {
     const int rank = a->members[position], other = a->members[0];
     if (first->count == LS_CALL_REFUSED || c->count == LS_CALL_REFUSED) {
@@ -70,7 +70,7 @@ static ls_status compare_here(const ls_axis *a)
         if (i == 0)
             first = c;
         if (!same_call(&first, &c))
-            return compare(a, i, &first, &c);
+            return exchange_compare(a, i, &first, &c);
     }
     return LS_OK;
 }
@@ -84,7 +84,7 @@ static ls_status exchange_remote(ls_axis *a, const void *mine, size_t bytes, voi
         LS_TRY(ls_remote_exchange(a, call, sizeof *call, a->calls, what));
         for (int i = 0; i < a->n; i++)
             if (!same_call(&a->calls[0], &a->calls[i]))
-                return compare(a, i, &a->calls[0], &a->calls[i]);
+                return exchange_compare(a, i, &a->calls[0], &a->calls[i]);
     }
     return bytes || !call ? ls_remote_exchange(a, mine, bytes, all, what) : LS_OK;
 }

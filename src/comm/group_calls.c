@@ -20,7 +20,7 @@ ls_status ls_group_barrier(ls_group *g)
 
 /* For a call that this rank cannot make. The other ranks learn it when they compare calls, so they do not
  * wait for the deadline. Returns s with its message. */
-static ls_status refuse(ls_group *g, ls_call_kind kind, ls_status s, const char *what)
+static ls_status group_calls_refuse(ls_group *g, ls_call_kind kind, ls_status s, const char *what)
 {
     char message[512];
     snprintf(message, sizeof message, "%s", ls_error_message());
@@ -32,14 +32,14 @@ static ls_status refuse(ls_group *g, ls_call_kind kind, ls_status s, const char 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* call NULL: the calls are not compared. */
-static ls_status gather(ls_group *g, const void *mine, size_t bytes, void *all, const ls_call *call,
-                        const char *what)
+static ls_status group_calls_gather(ls_group *g, const void *mine, size_t bytes, void *all,
+                                    const ls_call *call, const char *what)
 {
     if (bytes <= LS_STAGING_BYTES)
         return ls_axis_exchange(g->world, mine, bytes, all, call, what);
     char *pieces = ls_sys_malloc((size_t)LS_STAGING_BYTES * (size_t)g->size);
     if (!pieces)
-        return refuse(
+        return group_calls_refuse(
             g, LS_CALL_ALL_GATHER,
             ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for pieces of %d ranks", bytes, g->size),
             what);
@@ -56,7 +56,7 @@ static ls_status gather(ls_group *g, const void *mine, size_t bytes, void *all, 
 
 ls_status ls_group_all_gather_same(ls_group *g, const void *mine, size_t bytes, void *all)
 {
-    return gather(g, mine, bytes, all, NULL, "an all_gather");
+    return group_calls_gather(g, mine, bytes, all, NULL, "an all_gather");
 }
 
 ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void *all)
@@ -64,9 +64,10 @@ ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void 
     static const char WHAT[] = "an all_gather";
     LS_ARG(g);
     if (bytes && (!mine || !all))
-        return refuse(g, LS_CALL_ALL_GATHER, ls_argument_missing(__func__, mine ? "all" : "mine"), WHAT);
-    return gather(g, mine, bytes, all, &(ls_call){ .kind = LS_CALL_ALL_GATHER, .count = (int64_t)bytes },
-                  WHAT);
+        return group_calls_refuse(g, LS_CALL_ALL_GATHER, ls_argument_missing(__func__, mine ? "all" : "mine"),
+                                  WHAT);
+    return group_calls_gather(g, mine, bytes, all,
+                              &(ls_call){ .kind = LS_CALL_ALL_GATHER, .count = (int64_t)bytes }, WHAT);
 }
 
 ls_status ls_group_all_gather_new(ls_group *g, const void *mine, size_t bytes, void **all)
@@ -74,9 +75,9 @@ ls_status ls_group_all_gather_new(ls_group *g, const void *mine, size_t bytes, v
     static const char WHAT[] = "an all_gather";
     *all = ls_sys_malloc(bytes * (size_t)g->size);
     if (!*all)
-        return refuse(g, LS_CALL_ALL_GATHER,
-                      ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for %d ranks", bytes, g->size),
-                      WHAT);
+        return group_calls_refuse(
+            g, LS_CALL_ALL_GATHER,
+            ls_fail(LS_E_MEMORY, "all_gather of %zu bytes: no memory for %d ranks", bytes, g->size), WHAT);
     ls_status s = ls_group_all_gather(g, mine, bytes, *all);
     if (s != LS_OK) {
         free(*all);
@@ -96,7 +97,7 @@ static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, co
     const char **in = pieces ? ls_sys_malloc(sizeof *in * (size_t)g->size) : NULL;
     if (!in) {
         free(pieces);
-        return refuse(
+        return group_calls_refuse(
             g, (ls_call_kind)call->kind,
             ls_fail(LS_E_MEMORY, "%s of %zu bytes: no memory for pieces of %d ranks", what, bytes, g->size),
             what);
@@ -122,7 +123,7 @@ struct sum {
     ls_reduction how;
 };
 
-static void reduce(const char *const *in, size_t n, int ranks, void *data, const void *context)
+static void group_calls_reduce(const char *const *in, size_t n, int ranks, void *data, const void *context)
 {
     const struct sum *c = context;
     ls_reduce_run(&(ls_reduce){ .by = c->how == LS_REDUCE_MAX ? LS_BY_MAX : LS_BY_SUM,
@@ -152,14 +153,14 @@ ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype d
     else if (count && !data)
         s = ls_argument_missing(__func__, "data");
     if (s != LS_OK)
-        return refuse(g, LS_CALL_ALL_REDUCE, s, WHAT);
+        return group_calls_refuse(g, LS_CALL_ALL_REDUCE, s, WHAT);
     const ls_call call = {
         .kind = LS_CALL_ALL_REDUCE, .dtype = (uint16_t)dtype, .how = (uint16_t)how, .count = count
     };
-    return in_pieces(g, data, bytes, reduce, &(struct sum){ dtype, how }, &call, WHAT);
+    return in_pieces(g, data, bytes, group_calls_reduce, &(struct sum){ dtype, how }, &call, WHAT);
 }
 
-static void take(const char *const *in, size_t n, int ranks, void *data, const void *root)
+static void group_calls_take(const char *const *in, size_t n, int ranks, void *data, const void *root)
 {
     (void)ranks;
     memcpy(data, in[*(const int *)root], n);
@@ -175,7 +176,7 @@ ls_status ls_group_broadcast(ls_group *g, void *data, size_t bytes, int root)
     else if (root < 0 || root >= g->size)
         s = ls_fail(LS_E_ARG, "broadcast from rank %d of %d", root, g->size);
     if (s != LS_OK)
-        return refuse(g, LS_CALL_BROADCAST, s, WHAT);
+        return group_calls_refuse(g, LS_CALL_BROADCAST, s, WHAT);
     const ls_call call = { .kind = LS_CALL_BROADCAST, .root = (uint16_t)root, .count = (int64_t)bytes };
-    return in_pieces(g, data, bytes, take, &root, &call, WHAT);
+    return in_pieces(g, data, bytes, group_calls_take, &root, &call, WHAT);
 }

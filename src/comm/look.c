@@ -16,7 +16,7 @@ void ls_group_began(ls_group *g, const char *program)
     atomic_fetch_add(&ls_group_slot(g)->programs, 1);
 }
 
-static ls_status missing(ls_group *g, int local, ls_missed how, const char *fate)
+static ls_status look_missing(ls_group *g, int local, ls_missed how, const char *fate)
 {
     char doing[LS_DESCRIPTION_BYTES], text[1024];
     ls_control_describe(g->control, local, doing);
@@ -57,14 +57,14 @@ ls_status ls_group_look(ls_group *g, double waited)
     for (int i = 0; i < g->here && waited >= GRACE; i++) {
         const char *gone = g->first + i == g->rank ? NULL : ends_early(g, ls_control_slot(g->control, i));
         if (gone)
-            return missing(g, i, LS_MISSED_GONE, gone);
+            return look_missing(g, i, LS_MISSED_GONE, gone);
     }
     if (waited < g->deadline)
         return LS_OK;
     const int late = behind(g);
     ls_snprintf(fate, sizeof fate, "did not come within %g s", g->deadline);
     if (late >= 0)
-        return missing(g, late, LS_MISSED_LATE, fate);
+        return look_missing(g, late, LS_MISSED_LATE, fate);
     char text[512];
     ls_snprintf(
         text, sizeof text,

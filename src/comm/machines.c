@@ -35,7 +35,7 @@ static ls_status read_fake(int *k, int each)
 
 /* machine_of[transport's rank]: the lowest transport's rank on the same machine. Machines are numbered in
  * that order. */
-static ls_status lay_out(layout *y, const ls_transport *t, const int *machine_of)
+static ls_status machines_lay_out(layout *y, const ls_transport *t, const int *machine_of)
 {
     ls_str counts = { 0 };
     bool even = true;
@@ -80,7 +80,7 @@ static ls_status find_layout(layout *y, const ls_transport_ops *ops, ls_transpor
     if (s == LS_OK && !ops->all_gather(t, &t->machine, sizeof t->machine, machine_of))
         s = broken(t);
     if (s == LS_OK)
-        s = lay_out(y, t, machine_of);
+        s = machines_lay_out(y, t, machine_of);
     free(machine_of);
     return s;
 }
@@ -119,7 +119,7 @@ static ls_status join_machine(ls_group **out, const layout *y, const ls_transpor
 }
 
 /* Either all ranks get a group or none does: the first failure becomes everybody's. */
-static ls_status agree(ls_status s, const layout *y, const ls_transport_ops *ops, ls_transport *t)
+static ls_status machines_agree(ls_status s, const layout *y, const ls_transport_ops *ops, ls_transport *t)
 {
     report mine = { "" }, *all = NULL;
     if (s != LS_OK)
@@ -134,7 +134,8 @@ static ls_status agree(ls_status s, const layout *y, const ls_transport_ops *ops
 
 /* ---- all of it */
 
-static ls_status join(ls_group **out, layout *y, const ls_transport_ops *ops, ls_transport *t, int expected)
+static ls_status machines_join(ls_group **out, layout *y, const ls_transport_ops *ops, ls_transport *t,
+                               int expected)
 {
     if (expected && expected != t->size) {
         char text[LS_TRANSPORT_TEXT];
@@ -148,7 +149,7 @@ static ls_status join(ls_group **out, layout *y, const ls_transport_ops *ops, ls
                                                       : "");
     }
     LS_TRY(find_layout(y, ops, t));
-    return agree(join_machine(out, y, ops, t), y, ops, t);
+    return machines_agree(join_machine(out, y, ops, t), y, ops, t);
 }
 
 ls_status ls_machines_join(ls_group **out, const ls_transport_ops *ops, const void *communicator,
@@ -159,7 +160,7 @@ ls_status ls_machines_join(ls_group **out, const ls_transport_ops *ops, const vo
     *out = NULL;
     if (!ops->open(&t, communicator))
         return ls_fail(LS_E_UNSUPPORTED, "MPI: %s", t.error);
-    ls_status s = join(out, &y, ops, &t, expected);
+    ls_status s = machines_join(out, &y, ops, &t, expected);
     if (s == LS_OK && y.machines > 1) {
         s = ls_remote_attach(*out, ops, &t, y.machine, y.transport_rank);
     } else {

@@ -72,7 +72,7 @@ const char *ls_mesh_axis(const ls_mesh *m, ls_axis_role role)
     return "";
 }
 
-static int find(const ls_mesh *m, const char *name, size_t length)
+static int mesh_find(const ls_mesh *m, const char *name, size_t length)
 {
     for (int i = 0; i < m->n; i++)
         if (!strncmp(m->axes[i].name, name, length) && !m->axes[i].name[length])
@@ -108,7 +108,7 @@ static ls_status check_axis(const ls_mesh *m, int i)
         return ls_fail(LS_E_USAGE, "mesh: '%s' is no name for an axis", name);
     if (role_of(m, i) == LS_ROLE_OF_NAME)
         return no_role(name);
-    if (find(m, name, strlen(name)) != i)
+    if (mesh_find(m, name, strlen(name)) != i)
         return ls_fail(LS_E_USAGE, "mesh: axis %s is there twice", name);
     for (int k = 0; k < i; k++)
         if (role_of(m, k) == role_of(m, i))
@@ -124,7 +124,7 @@ static ls_status check_axis(const ls_mesh *m, int i)
 
 /* The message shows the sizes and the number of ranks, so that the user can check them: "dp 2 x shard 3 = 6,
  * but there are 4 ranks". */
-static ls_status refuse(const ls_mesh *m, int64_t product, bool automatic, int64_t ranks)
+static ls_status mesh_refuse(const ls_mesh *m, int64_t product, bool automatic, int64_t ranks)
 {
     ls_str text = { 0 };
     for (int i = 0; i < m->n; i++) {
@@ -176,7 +176,7 @@ ls_status ls_mesh_resolve(ls_mesh *out, const ls_mesh *specification, int64_t ra
             product *= m.axes[i].size;
     }
     if (automatic >= 0 ? ranks % product != 0 : ranks != product)
-        return refuse(&m, product, automatic >= 0, ranks);
+        return mesh_refuse(&m, product, automatic >= 0, ranks);
     if (automatic >= 0)
         m.axes[automatic].size = ranks / product;
     LS_TRY(keep_names(&m));
@@ -208,7 +208,7 @@ static bool select_axes(selection *s, const ls_mesh *m, const char *name)
     *s = (selection){ .size = 1 };
     for (const char *p = name; *name;) {
         size_t length = strcspn(p, "*/");
-        int axis = find(m, p, length);
+        int axis = mesh_find(m, p, length);
         if (!length || (axis >= 0 && s->in[axis]))
             return false;
         if (axis >= 0) {

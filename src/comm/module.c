@@ -39,7 +39,7 @@ static void find_folders(char *folders[FOLDERS])
 }
 
 /* The path of the module, malloc'ed. NULL with a message if there is none. */
-static char *find(const char *name)
+static char *module_find(const char *name)
 {
     const char *given = getenv("LOCKSTEP_MPI_MODULE");
     if (given && given[0])
@@ -84,7 +84,7 @@ static ls_status open_at(const ls_transport_ops **out, const char *path)
 
 ls_status ls_module_open(const ls_transport_ops **out, const char *name)
 {
-    char *path = find(name);
+    char *path = module_find(name);
     ls_status s = path ? open_at(out, path) : LS_E_UNSUPPORTED;
     free(path);
     return s;
@@ -106,7 +106,7 @@ const char *ls_module_of_program(void)
 bool ls_module_describe(ls_str *text, const char *name)
 {
     const ls_transport_ops *ops = NULL;
-    char *path = find(name), version[LS_TRANSPORT_TEXT];
+    char *path = module_find(name), version[LS_TRANSPORT_TEXT];
     bool loads = path && open_at(&ops, path) == LS_OK;
     if (loads) {
         ops->describe(version);

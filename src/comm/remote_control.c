@@ -101,7 +101,7 @@ ls_status ls_remote_look(ls_remote *r)
 }
 
 /* Asks the ranks on the machine of `rank` what it does: r->answered, r->answer. */
-static ls_status ask(ls_remote *r, int rank)
+static ls_status control_ask(ls_remote *r, int rank)
 {
     const ls_group *g = r->group;
     int first = rank / g->here * g->here;
@@ -125,7 +125,7 @@ static const char *answer(const ls_remote *r, int rank)
 
 ls_status ls_remote_lag(ls_remote *r, ls_lag_timer *l, int rank, const char *what)
 {
-    LS_TRY(ask(r, rank));
+    LS_TRY(control_ask(r, rank));
     const int blocker = r->answered ? r->answer.rank : rank;
     /* ranks that wait for this one then name it too */
     atomic_store(&ls_group_slot(r->group)->waits_for_remote, 1 + blocker);
@@ -137,10 +137,10 @@ ls_status ls_remote_missing(ls_remote *r, const ls_route *t, int rank, const cha
 {
     ls_group *g = r->group;
     char text[LS_DESCRIPTION_BYTES + 512];
-    LS_TRY(ask(r, rank));
+    LS_TRY(control_ask(r, rank));
     ls_snprintf(text, sizeof text,
-             "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline,
-             g->rank, what, t->axis.name, answer(r, rank));
+                "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline,
+                g->rank, what, t->axis.name, answer(r, rank));
     ls_control_missed(g->control, r->answered ? r->answer.rank : rank, g->rank, LS_MISSED_LATE, text);
     return ls_remote_look(r);
 }

@@ -47,7 +47,7 @@ static void finish_job(ls_remote *r, ls_job *j, ls_status s)
     pthread_mutex_unlock(&r->lock);
 }
 
-static ls_status run(ls_remote *r, const ls_job *j)
+static ls_status remote_run(ls_remote *r, const ls_job *j)
 {
     LS_TRY(ls_remote_look(r));
     ls_status s = ls_remote_move(r, j);
@@ -62,7 +62,7 @@ static void *communicate(void *context)
     for (;;) {
         ls_job *j = take_job(r);
         if (j) {
-            finish_job(r, j, run(r, j));
+            finish_job(r, j, remote_run(r, j));
             continue;
         }
         ls_remote_look(r);
@@ -78,7 +78,7 @@ static void *communicate(void *context)
 
 /* ---- jobs, as the rank sees them */
 
-static void put(ls_remote *r, ls_job *j)
+static void remote_put(ls_remote *r, ls_job *j)
 {
     pthread_mutex_lock(&r->lock);
     LS_CHECK(j->state != LS_JOB_QUEUED, "started twice");
@@ -113,7 +113,7 @@ void ls_remote_arrive(ls_axis *a)
     ls_remote *r = a->group->remote;
     ls_job *j = &a->route->fence;
     await(r, j); /* an earlier arrival without a fence comes first; a failure shows up in the next fence */
-    put(r, j);
+    remote_put(r, j);
 }
 
 ls_status ls_remote_fence(ls_axis *a) { return await(a->group->remote, &a->route->fence); }
@@ -125,7 +125,7 @@ ls_status ls_remote_exchange(ls_axis *a, const void *mine, size_t bytes, void *a
     j->all = all;
     j->bytes = bytes;
     j->what = what;
-    put(a->group->remote, j);
+    remote_put(a->group->remote, j);
     return await(a->group->remote, j);
 }
 
@@ -139,7 +139,7 @@ ls_status ls_remote_create(ls_collective *c)
     return LS_OK;
 }
 
-void ls_remote_start(ls_collective *c) { put(c->axis->group->remote, c->job); }
+void ls_remote_start(ls_collective *c) { remote_put(c->axis->group->remote, c->job); }
 
 ls_status ls_remote_wait(ls_collective *c)
 {

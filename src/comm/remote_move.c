@@ -127,7 +127,7 @@ static ls_status meet(ls_route *t, const char *what)
 }
 
 /* Elements per piece: two halves of a region hold a piece for every machine. Whole cache lines. */
-static int64_t step_of(const ls_route *t, ls_dtype type)
+static int64_t move_step_of(const ls_route *t, ls_dtype type)
 {
     int64_t bytes = LS_REMOTE_REGION / 2 / t->machines / 64 * 64;
     LS_CHECK(bytes > 0, "%d hosts", t->machines);
@@ -139,7 +139,7 @@ static int64_t pieces_of(split s, int64_t step) { return (s.part + step - 1) / s
 /* Where piece k for machine h lies in a region. */
 static char *slot(const ls_route *t, char *region, int64_t k, int h, ls_dtype type)
 {
-    size_t piece = (size_t)step_of(t, type) * ls_dtype_size(type);
+    size_t piece = (size_t)move_step_of(t, type) * ls_dtype_size(type);
     return region + (size_t)(k & 1) * (LS_REMOTE_REGION / 2) + (size_t)h * piece;
 }
 
@@ -156,7 +156,7 @@ typedef struct share {
 
 static ls_status send_shares(ls_remote *r, const ls_route *t, const share *x, int64_t k)
 {
-    int64_t step = step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
+    int64_t step = move_step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
     char *own = slot(t, r->staging->mine, k, t->machine, x->travels);
     size_t size = ls_dtype_size(x->travels);
     ls_convert(own, x->travels, x->mine + (size_t)(k * step) * ls_dtype_size(x->from), x->from, n, false,
@@ -186,7 +186,7 @@ static bool takes(const ls_route *t, const share *x, int machine, int local)
 
 static void take_shares(ls_remote *r, const ls_route *t, const share *x, int64_t k)
 {
-    int64_t step = step_of(t, x->travels);
+    int64_t step = move_step_of(t, x->travels);
     for (int l = 0; l < t->each; l++) {
         char *staging = r->staging->peer[t->axis.members[t->machine * t->each + l] - r->group->first];
         for (int h = 0; h < t->machines; h++) {
@@ -202,7 +202,7 @@ static void take_shares(ls_remote *r, const ls_route *t, const share *x, int64_t
 /* A member overwrites a half of its staging memory only after a barrier that follows all reads of it. */
 static ls_status run_share(ls_remote *r, ls_route *t, const share *x, const char *what)
 {
-    int64_t n = pieces_of(x->split, step_of(t, x->travels));
+    int64_t n = pieces_of(x->split, move_step_of(t, x->travels));
     LS_TRY(send_shares(r, t, x, 0));
     for (int64_t k = 0; k < n; k++) {
         LS_TRY(await_all(r, &r->flight[k & 1], t, what));
@@ -249,7 +249,7 @@ static void add_here(const ls_route *t, const reduction *x, int64_t at, int64_t 
 
 static ls_status send_parts(ls_remote *r, const ls_route *t, const reduction *x, int64_t k)
 {
-    int64_t step = step_of(t, x->travels), mine = in_piece(x->split, t->axis.position, k, step);
+    int64_t step = move_step_of(t, x->travels), mine = in_piece(x->split, t->axis.position, k, step);
     size_t size = ls_dtype_size(x->travels);
     for (int i = 0; i < t->machines; i++) {
         /* this rank's own sum last, while the messages are under way */
@@ -270,7 +270,7 @@ static ls_status send_parts(ls_remote *r, const ls_route *t, const reduction *x,
 
 static void add_machines(ls_remote *r, const ls_route *t, const reduction *x, int64_t k)
 {
-    int64_t step = step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
+    int64_t step = move_step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
     for (int h = 0; h < t->machines; h++)
         x->in[h] = slot(t, r->received, k, h, x->travels);
     ls_reduce_run(&(ls_reduce){ .by = x->by,
@@ -286,7 +286,7 @@ static void add_machines(ls_remote *r, const ls_route *t, const reduction *x, in
 
 static ls_status run_reduce(ls_remote *r, ls_route *t, const reduction *x, const char *what)
 {
-    int64_t n = pieces_of(x->split, step_of(t, x->travels));
+    int64_t n = pieces_of(x->split, move_step_of(t, x->travels));
     if (t->each > 1)
         LS_TRY(meet(t, what)); /* all operands are ready */
     LS_TRY(send_parts(r, t, x, 0));

@@ -87,7 +87,7 @@ static bool give(int connection, int fd)
 
 typedef enum answer { NO_ANSWER, REFUSED, TAKEN } answer;
 
-static answer take(int connection, int *fd)
+static answer rendezvous_take(int connection, int *fd)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -108,7 +108,7 @@ static answer take(int connection, int *fd)
     return TAKEN;
 }
 
-static ls_status missing(const bool *came, int others, double seconds)
+static ls_status rendezvous_missing(const bool *came, int others, double seconds)
 {
     ls_str names = { 0 };
     int n = 0;
@@ -131,7 +131,7 @@ static ls_status serve(int listener, int fd, int others, double seconds)
         if (!ready(listener, until)) {
             s = ls_stop_check("waiting for the other ranks of this host");
             if (s == LS_OK)
-                s = missing(came, others, seconds);
+                s = rendezvous_missing(came, others, seconds);
             break;
         }
         int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC), rank = 0;
@@ -155,7 +155,7 @@ static ls_status serve(int listener, int fd, int others, double seconds)
 
 /* Local rank 0 makes the control block. It closes the name at the end: a rank that asks later finds nobody.
  */
-static ls_status make(int *fd, const char *name, int size, double seconds)
+static ls_status rendezvous_make(int *fd, const char *name, int size, double seconds)
 {
     int listener;
     LS_TRY(take_name(&listener, name));
@@ -166,7 +166,7 @@ static ls_status make(int *fd, const char *name, int size, double seconds)
     return s;
 }
 
-static ls_status ask(int *fd, const char *name, int rank, double seconds)
+static ls_status rendezvous_ask(int *fd, const char *name, int rank, double seconds)
 {
     struct sockaddr_un a;
     socklen_t length = address_of(&a, name);
@@ -178,7 +178,7 @@ static ls_status ask(int *fd, const char *name, int rank, double seconds)
         bool mine = !connect(connection, (struct sockaddr *)&a, length) && same_user(connection);
         answer got = mine && send(connection, &rank, sizeof rank, MSG_NOSIGNAL) == sizeof rank &&
                              ready(connection, until)
-                         ? take(connection, fd)
+                         ? rendezvous_take(connection, fd)
                          : NO_ANSWER;
         close(connection);
         if (got == TAKEN)
@@ -208,7 +208,7 @@ static ls_status ask(int *fd, const char *name, int rank, double seconds)
 ls_status ls_rendezvous_join_within(ls_group **out, const char *name, int rank, int size, double seconds)
 {
     int fd = -1;
-    ls_status s = rank ? ask(&fd, name, rank, seconds) : make(&fd, name, size, seconds);
+    ls_status s = rank ? rendezvous_ask(&fd, name, rank, seconds) : rendezvous_make(&fd, name, size, seconds);
     if (s == LS_OK)
         s = ls_shm_join(out, fd, rank);
     if (fd >= 0)

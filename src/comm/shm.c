@@ -56,13 +56,13 @@ static void unmap(ls_group *g, uint64_t handle, size_t bytes, char *base, bool l
                                (off_t)bytes);
 }
 
-static void leave(ls_group *g)
+static void shm_leave(ls_group *g)
 {
     munmap(g->control, ls_control_bytes(g->control->ranks));
     close(g->fd);
 }
 
-static const ls_sharing SHM = { "shm", reserve, map, unmap, leave };
+static const ls_sharing SHM = { "shm", reserve, map, unmap, shm_leave };
 
 /* ---- the control block */
 

@@ -39,14 +39,14 @@ static void unmap(ls_group *g, uint64_t handle, size_t bytes, char *base, bool l
         munmap(base, bytes);
 }
 
-static void leave(ls_group *g)
+static void thread_leave(ls_group *g)
 {
     if (atomic_fetch_sub(&g->control->users, 1) == 1)
         munmap(g->control, ls_control_bytes(g->control->ranks));
 }
 
-static const ls_sharing THREADS = { "thread", reserve, map, unmap, leave },
-                        SELF = { "self", reserve, map, unmap, leave };
+static const ls_sharing THREADS = { "thread", reserve, map, unmap, thread_leave },
+                        SELF = { "self", reserve, map, unmap, thread_leave };
 
 static ls_status create(ls_group **out, int ranks, const ls_sharing *sharing)
 {

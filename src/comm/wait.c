@@ -52,7 +52,7 @@ static bool reached(ls_counters *c, ls_counter which, uint32_t target)
 
 /* ---- ranks that do not come */
 
-static ls_status missing(ls_axis *a, int local, const char *what, ls_missed how, const char *fate)
+static ls_status wait_missing(ls_axis *a, int local, const char *what, ls_missed how, const char *fate)
 {
     ls_group *g = a->group;
     char doing[LS_DESCRIPTION_BYTES], text[1024];
@@ -64,8 +64,8 @@ static ls_status missing(ls_axis *a, int local, const char *what, ls_missed how,
 }
 
 /* A check between two sleeps; `patience`: seconds that are left. LS_OK: go on waiting. */
-static ls_status look(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what,
-                      double patience)
+static ls_status wait_look(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what,
+                           double patience)
 {
     ls_group *g = a->group;
     int local = a->members[position] - g->first;
@@ -75,13 +75,13 @@ static ls_status look(ls_axis *a, ls_counter which, int position, uint32_t targe
     if (reached(a->counters[position], which, target)) /* the rank may have come and then left */
         return LS_OK;
     if (gone)
-        return missing(a, local, what, LS_MISSED_GONE, gone);
+        return wait_missing(a, local, what, LS_MISSED_GONE, gone);
     int blocker = ls_control_blocker(g->control, local);
     if (patience > 0 || atomic_load(&ls_control_slot(g->control, blocker)->waits_for_remote))
         return LS_OK;
     char fate[64];
     ls_snprintf(fate, sizeof fate, "did not come within %g s", g->deadline);
-    return missing(a, blocker, what, LS_MISSED_LATE, fate);
+    return wait_missing(a, blocker, what, LS_MISSED_LATE, fate);
 }
 
 /* Names the rank that is really waited for. */
@@ -141,7 +141,7 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
         const double spent = ls_patience_spent(ls_now() - began);
         patience -= spent;
         if (in_vain)
-            s = look(a, which, position, target, what, patience);
+            s = wait_look(a, which, position, target, what, patience);
         if (ls_lag_due(g, &lag, spent) && s == LS_OK && !reached(c, which, target))
             report_lag(a, position, what, &lag);
     }

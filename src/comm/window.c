@@ -42,7 +42,7 @@ struct result { /* of one member, for the others */
 };
 
 /* Every member learns the others' results. The first failure becomes the failure of all. */
-static ls_status agree(ls_axis *a, ls_status mine, struct result *all)
+static ls_status window_agree(ls_axis *a, ls_status mine, struct result *all)
 {
     struct result result = { .status = (int)mine, .handle = all[a->position].handle };
     if (mine != LS_OK)
@@ -119,10 +119,10 @@ ls_status ls_window_create(ls_window **out, ls_axis *a, size_t bytes, size_t sha
     *w = (ls_window){ .bytes = bytes, .shared_bytes = shared_bytes, .axis = a, .peer = peer, .own = o };
     o->total = pages(bytes) * (size_t)n + pages(shared_bytes) + PAGE;
     s = a->position == leader ? reserve(a, o->total, n, &all[leader].handle) : LS_OK;
-    s = agree(a, s, all);
+    s = window_agree(a, s, all);
     o->handle = all[leader].handle;
     if (s == LS_OK)
-        s = agree(a, map(w, o, n, leader), all);
+        s = window_agree(a, map(w, o, n, leader), all);
     free(all);
     if (s != LS_OK)
         ls_window_destroy(&w);

@@ -186,7 +186,7 @@ static ls_status read_attributes(ls_hdf5_array *array, const ls_hdf5 *h)
 }
 
 /* `made`: the properties with which the data set was created. */
-static ls_status describe(ls_hdf5 *h, ls_hdf5_array *array, hid_t made)
+static ls_status hdf5_describe(ls_hdf5 *h, ls_hdf5_array *array, hid_t made)
 {
     LS_TRY(check_inside(h, made)); /* before H5Dget_space, which opens the sources of a virtual data set */
     const hid_t space = ls_h5.H5Dget_space(h->set), type = ls_h5.H5Dget_type(h->set);
@@ -302,7 +302,7 @@ static ls_status describe_set(ls_hdf5 *h, ls_hdf5_array *array)
     const hid_t made = ls_h5.H5Dget_create_plist(h->set);
     if (made < 0)
         return ls_fail(LS_E_FORMAT, "%s: its properties cannot be read: the file is damaged", h->what);
-    const ls_status s = describe(h, array, made);
+    const ls_status s = hdf5_describe(h, array, made);
     ls_h5.H5Pclose(made);
     return s;
 }

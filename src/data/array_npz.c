@@ -53,7 +53,7 @@ static ls_status check_start(const ls_zip *z, const ls_zip_entry *e)
     return s;
 }
 
-static ls_status find(ls_npy *out, void **heap, const ls_zip *z, const char *name)
+static ls_status npz_find(ls_npy *out, void **heap, const ls_zip *z, const char *name)
 {
     int64_t i = 0;
     while (i < z->count && !is(z->entries[i].name, name))
@@ -78,7 +78,7 @@ ls_status ls_npz_find(ls_npy *out, void **heap, const void *bytes, size_t size, 
     *heap = NULL;
     ls_status s = ls_zip_read(&z, &arena, bytes, size, what, true);
     if (s == LS_OK)
-        s = find(out, heap, &z, name);
+        s = npz_find(out, heap, &z, name);
     if (s != LS_OK) {
         free(*heap);
         *heap = NULL;

@@ -49,7 +49,7 @@ static void place_text(ls_str *out, const column *c, int64_t row, int64_t elemen
     ls_str_add(out, t->ndim > 1 ? "]" : "");
 }
 
-static ls_status refuse(const column *c, int64_t row, int64_t element, const char *why)
+static ls_status arrays_refuse(const column *c, int64_t row, int64_t element, const char *why)
 {
     ls_str place = { 0 };
     place_text(&place, c, row, element);
@@ -69,7 +69,7 @@ static double half(uint16_t bits)
 }
 
 /* Element i of the row at `from`. Integers of 64 bits are rounded to a double. */
-static double number(const uint8_t *from, ls_dtype type, int64_t i)
+static double arrays_number(const uint8_t *from, ls_dtype type, int64_t i)
 {
     union {
         float f32;
@@ -93,7 +93,7 @@ static double number(const uint8_t *from, ls_dtype type, int64_t i)
 
 static double element(const column *c, const uint8_t *from, int64_t i)
 {
-    const double x = number(from, c->file.type.dtype, i);
+    const double x = arrays_number(from, c->file.type.dtype, i);
     return c->file.has_fill && x == c->file.fill ? (double)NAN : x;
 }
 
@@ -120,7 +120,7 @@ static ls_status read_floats(const column *c, const uint8_t *from, int64_t row, 
         x = missing ? 0 : x;
         const char *why = wrong_float(c, x);
         if (why)
-            return refuse(c, row, i, why);
+            return arrays_refuse(c, row, i, why);
         if (c->as.as == LS_F32 && to)
             ((float *)to)[i] = (float)x;
         else if (to)
@@ -145,10 +145,10 @@ static ls_status read_integers(const column *c, const uint8_t *from, int64_t row
         if (!fits || (!below && !ignored)) {
             if (fits)
                 ls_snprintf(why, sizeof why, "is %.0f: it must be 0 to %" PRId64 "%s", x, c->as.below - 1,
-                         c->as.ignorable ? ", or -100 for none" : "");
+                            c->as.ignorable ? ", or -100 for none" : "");
             else
                 snprintf(why, sizeof why, "is %.17g, which is no integer of 32 bits", x);
-            return refuse(c, row, i, why);
+            return arrays_refuse(c, row, i, why);
         }
         to[i] = (int32_t)x;
     }
@@ -173,7 +173,7 @@ static ls_status fetch_row(const column *c, int64_t row, void *to, void *valid)
     return s;
 }
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
+static ls_status arrays_read_sample(const ls_dataset *set, int64_t i, void *const *to)
 {
     const array_set *d = (const array_set *)set;
     for (int k = 0; k < d->n; k++) {
@@ -197,13 +197,13 @@ static int64_t count_valid(const ls_dataset *set, int64_t i, int k)
     const uint8_t *from = c->file.data + (size_t)(i * c->each) * ls_dtype_size(c->file.type.dtype);
     int64_t n = 0;
     for (int64_t e = 0; e < c->each; e++)
-        n += number(from, c->file.type.dtype, e) != LS_IGNORE_LABEL;
+        n += arrays_number(from, c->file.type.dtype, e) != LS_IGNORE_LABEL;
     return n;
 }
 
 /* ---- opening */
 
-static void close_set(ls_dataset *set)
+static void arrays_close(ls_dataset *set)
 {
     array_set *d = (array_set *)set;
     for (int k = 0; k < d->n && d->columns; k++)
@@ -331,9 +331,9 @@ ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array
     d->set = (ls_dataset){ .name = "arrays",
                            .split = split,
                            .fields = d->fields,
-                           .read = read_sample,
+                           .read = arrays_read_sample,
                            .count = count_valid,
-                           .close = close_set,
+                           .close = arrays_close,
                            .parts = d->parts,
                            .n_parts = n };
     const ls_status s = d->columns && d->fields && d->names && d->parts
@@ -342,6 +342,6 @@ ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array
     if (s == LS_OK)
         *out = &d->set;
     else
-        close_set(&d->set);
+        arrays_close(&d->set);
     return s;
 }

@@ -108,7 +108,7 @@ static char *file(const ls_dataset *set, int64_t i)
     return d->inner->file(d->inner, i);
 }
 
-static void close_set(ls_dataset *set)
+static void augment_set_close(ls_dataset *set)
 {
     ls_dataset_close(&((augmented *)set)->inner);
     free(set);
@@ -152,7 +152,7 @@ ls_status ls_augment_open(ls_dataset **set, const ls_augment *a)
     d->set.read_drawn = read_drawn;
     d->set.count = inner->count ? count : NULL;
     d->set.file = inner->file ? file : NULL;
-    d->set.close = close_set;
+    d->set.close = augment_set_close;
     if (mixes(a)) {
         d->fields[n] = inner->fields[labels];
         d->fields[n].name = "labels.mixed";

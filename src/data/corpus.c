@@ -16,10 +16,13 @@
 
 /* ---- finding files */
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int corpus_by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 /* Sets the file's size. out->paths has room for its path; it is NULL if memory ran out. */
-static ls_status add(ls_corpus *out, const char *path)
+static ls_status corpus_add(ls_corpus *out, const char *path)
 {
     char *copy = out->paths ? ls_sys_strdup(path) : NULL;
     if (!copy)
@@ -33,19 +36,19 @@ static ls_status match(ls_corpus *out, const char *pattern)
     ls_paths found;
     if (ls_file_exists(pattern)) { /* (a file may have a * in its name) */
         out->paths = ls_sys_calloc(1, sizeof *out->paths);
-        return add(out, pattern);
+        return corpus_add(out, pattern);
     }
     LS_TRY(ls_pattern_find(&found, pattern));
     out->paths = ls_sys_calloc(found.n + 1, sizeof *out->paths);
     ls_status s = LS_OK;
     for (size_t i = 0; s == LS_OK && i < found.n; i++)
         if (ls_file_exists(found.at[i]))
-            s = add(out, found.at[i]);
+            s = corpus_add(out, found.at[i]);
     ls_paths_release(&found);
     LS_TRY(s);
     if (out->n)
         qsort(out->paths, out->n, sizeof *out->paths,
-              by_name); /* sorted by bytes; glob's order depends on the user's language */
+              corpus_by_name); /* sorted by bytes; glob's order depends on the user's language */
     return LS_OK;
 }
 
@@ -205,7 +208,7 @@ static ls_status count_sound(size_t *out, const ls_text_file *f, const char *pat
     return LS_OK;
 }
 
-static ls_status check(const ls_text_file *f, const char *path, bool inflated)
+static ls_status corpus_check(const ls_text_file *f, const char *path, bool inflated)
 {
     size_t sound;
     LS_TRY(count_sound(&sound, f, path));
@@ -237,7 +240,7 @@ ls_status ls_text_file_open(ls_text_file *out, const char *path)
         out->text = (const char *)out->map.data;
         out->n = out->map.size;
     }
-    LS_TRY_TO(s, check(out, path, gzip), fail);
+    LS_TRY_TO(s, corpus_check(out, path, gzip), fail);
     LS_TRY_TO(s, mend_lines(out, path), fail);
     if (out->n >= 3 && !memcmp(out->text, "\xef\xbb\xbf", 3)) {
         out->text += 3;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* A byte 0 would end a name or a number in the middle for whoever reads the field as a C string. */
-static ls_status keep(ls_str *out, const char *text, size_t n)
+static ls_status csv_keep(ls_str *out, const char *text, size_t n)
 {
     if (out && memchr(text, 0, n))
         return ls_fail(LS_E_FORMAT, "a field has a byte 0: this is no text, or it is damaged");
@@ -21,11 +21,11 @@ static ls_status quoted(const char *text, size_t n, size_t *at, ls_str *out)
         if (!quote)
             return ls_fail(LS_E_FORMAT,
                            "a quote opens a field, and none closes it before the end of the file");
-        LS_TRY(keep(out, begin, (size_t)(quote - begin)));
+        LS_TRY(csv_keep(out, begin, (size_t)(quote - begin)));
         *at = (size_t)(quote - text) + 1;
         if (*at == n || text[*at] != '"')
             return LS_OK;
-        LS_TRY(keep(out, "\"", 1));
+        LS_TRY(csv_keep(out, "\"", 1));
         ++*at;
     }
 }
@@ -43,7 +43,7 @@ ls_status ls_csv_field(const char *text, size_t n, size_t *at, ls_str *out, bool
     } else {
         while (i < n && text[i] != ',' && text[i] != '\n')
             i++;
-        LS_TRY(keep(out, text + *at, i - *at));
+        LS_TRY(csv_keep(out, text + *at, i - *at));
     }
     *last = i == n || text[i] == '\n';
     *at = i < n ? i + 1 : n;

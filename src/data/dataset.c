@@ -30,7 +30,7 @@ typedef struct idx_set {
 
 /* ---- a split from two files */
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
+static ls_status dataset_read_sample(const ls_dataset *set, int64_t i, void *const *to)
 {
     const idx_set *d = (const idx_set *)set;
     if (to[0])
@@ -40,7 +40,7 @@ static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
     return LS_OK;
 }
 
-static void close_set(ls_dataset *set)
+static void dataset_close(ls_dataset *set)
 {
     idx_set *d = (idx_set *)set;
     ls_idx_close(&d->images);
@@ -105,9 +105,9 @@ static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *k
                            .split = split,
                            .n_fields = 2,
                            .fields = d->fields,
-                           .read = read_sample,
+                           .read = dataset_read_sample,
                            .count = ls_dataset_one_label,
-                           .close = close_set };
+                           .close = dataset_close };
     LS_TRY_TO(s, ls_idx_open(&d->images, images, 3), fail);
     LS_TRY_TO(s, ls_idx_open(&d->labels, labels, 1), fail);
     LS_TRY_TO(s, check_labels(d, &classes, images, labels), fail);
@@ -132,7 +132,7 @@ static ls_status open_pair(ls_dataset **out, const char *name, const ls_known *k
     *out = &d->set;
     return LS_OK;
 fail:
-    close_set(&d->set);
+    dataset_close(&d->set);
     return s;
 }
 

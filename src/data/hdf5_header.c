@@ -51,7 +51,7 @@ static void skip(cursor *c, uint64_t n)
     c->n -= n;
 }
 
-static uint64_t take(cursor *c, int bytes)
+static uint64_t hdf5_take(cursor *c, int bytes)
 {
     const uint8_t *p = c->p;
     uint64_t v = 0;
@@ -76,7 +76,7 @@ static void require_known(cursor *c, bool known)
 
 static bool is_wrong(const cursor *c) { return c->over && !c->unknown; }
 
-static uint64_t product(cursor *c, uint64_t a, uint64_t b)
+static uint64_t hdf5_product(cursor *c, uint64_t a, uint64_t b)
 {
     uint64_t v = 0;
     require(c, !__builtin_mul_overflow(a, b, &v));
@@ -105,14 +105,14 @@ static void name(cursor *c, bool padded)
 
 /* An integer, a float or bits of `size` bytes. libhdf5 copies the bits that it declares from element to
  * element, and an exponent into 64 bits. */
-static void number(cursor *c, bool is_float, uint64_t sign, uint64_t size)
+static void hdf5_number(cursor *c, bool is_float, uint64_t sign, uint64_t size)
 {
-    const uint64_t all = size < 64 ? 8 * size : 512, first = take(c, 2), precision = take(c, 2);
+    const uint64_t all = size < 64 ? 8 * size : 512, first = hdf5_take(c, 2), precision = hdf5_take(c, 2);
     require(c, precision && first + precision <= all);
     if (!is_float)
         return;
-    const uint64_t exponent = take(c, 1), exponent_bits = take(c, 1), mantissa = take(c, 1),
-                   mantissa_bits = take(c, 1);
+    const uint64_t exponent = hdf5_take(c, 1), exponent_bits = hdf5_take(c, 1), mantissa = hdf5_take(c, 1),
+                   mantissa_bits = hdf5_take(c, 1);
     skip(c, 4);
     require(c, sign < all && exponent + exponent_bits <= all && mantissa + mantissa_bits <= all &&
                    exponent_bits && exponent_bits <= 32 && mantissa_bits);
@@ -121,15 +121,15 @@ static void number(cursor *c, bool is_float, uint64_t sign, uint64_t size)
 /* Returns the bytes of an element. */
 static uint64_t datatype(cursor *c)
 {
-    const uint64_t head = take(c, 1), version = head >> 4, kind = head & 15, bits = take(c, 3),
-                   size = take(c, 4), n = bits & 0xffff;
+    const uint64_t head = hdf5_take(c, 1), version = head >> 4, kind = head & 15, bits = hdf5_take(c, 3),
+                   size = hdf5_take(c, 4), n = bits & 0xffff;
     const bool padded = version < 3;
     require_known(c, version >= 1 && version <= 4);
     require(c, c->depth++ < MAX_DEPTH);
     switch (kind) {
     case 0: /* an integer, a float, bits */
     case 1:
-    case 4: number(c, kind == 1, bits >> 8 & 0xff, size); break;
+    case 4: hdf5_number(c, kind == 1, bits >> 8 & 0xff, size); break;
     case 2: /* a time */ skip(c, 2); break;
     case 3: /* a text, a reference */
     case 7: break;
@@ -149,12 +149,12 @@ static uint64_t datatype(cursor *c)
         const uint64_t each = datatype(c);
         for (uint64_t i = 0; i < n && !c->over; i++)
             name(c, padded);
-        skip(c, product(c, n, each));
+        skip(c, hdf5_product(c, n, each));
         break;
     }
     case 9: /* any number of a type */ datatype(c); break;
     case 10: { /* an array */
-        const uint64_t rank = take(c, 1);
+        const uint64_t rank = hdf5_take(c, 1);
         require(c, rank <= MAX_RANK);
         skip(c, padded ? 3 + 8 * rank : 4 * rank);
         datatype(c);
@@ -169,10 +169,10 @@ static uint64_t datatype(cursor *c)
 /* Returns the bytes of an element of a type with a name, which has a header of its own. */
 static uint64_t named_type(cursor *c)
 {
-    const uint64_t version = take(c, 1), kind = take(c, 1);
+    const uint64_t version = hdf5_take(c, 1), kind = hdf5_take(c, 1);
     require(c, version < 3 || kind == 2); /* not in a table of shared messages */
     skip(c, version == 1 ? 6 + (uint64_t)c->in->file->length_bytes : 0);
-    const uint64_t at = take(c, c->in->file->offset_bytes);
+    const uint64_t at = hdf5_take(c, c->in->file->offset_bytes);
     uint64_t bytes = 0;
     if (!c->over)
         type_at(c, &bytes, at);
@@ -182,13 +182,14 @@ static uint64_t named_type(cursor *c)
 /* Returns the number of elements. */
 static uint64_t dataspace(cursor *c)
 {
-    const uint64_t version = take(c, 1), rank = take(c, 1), flags = take(c, 1), kind = take(c, 1);
+    const uint64_t version = hdf5_take(c, 1), rank = hdf5_take(c, 1), flags = hdf5_take(c, 1),
+                   kind = hdf5_take(c, 1);
     uint64_t n = version == 2 && kind == 2 ? 0 : 1;
     require_known(c, version >= 1 && version <= 2);
     require(c, rank <= MAX_RANK);
     skip(c, version == 1 ? 4 : 0);
     for (uint64_t d = 0; d < rank && !c->over; d++)
-        n = product(c, n, take(c, c->in->file->length_bytes));
+        n = hdf5_product(c, n, hdf5_take(c, c->in->file->length_bytes));
     skip(c, flags & 1 ? rank * (uint64_t)c->in->file->length_bytes : 0); /* the largest dimensions */
     return n;
 }
@@ -201,11 +202,12 @@ static void note(ls_hdf5_attributes *a, const char *name)
 
 static void attribute(cursor *c)
 {
-    const uint64_t version = take(c, 1), flag_byte = take(c, 1), flags = version == 1 ? 0 : flag_byte;
+    const uint64_t version = hdf5_take(c, 1), flag_byte = hdf5_take(c, 1),
+                   flags = version == 1 ? 0 : flag_byte;
     uint64_t bytes[3];
     cursor parts[3]; /* the name, the type, the shape */
     for (int i = 0; i < 3; i++)
-        bytes[i] = take(c, 2);
+        bytes[i] = hdf5_take(c, 2);
     require_known(c, version >= 1 && version <= 3);
     skip(c, version == 3 ? 1 : 0);
     for (int i = 0; i < 3; i++) {
@@ -224,19 +226,19 @@ static void attribute(cursor *c)
         require(c, !is_wrong(&parts[i]));
     for (int i = 0; i < 3; i++)
         require_known(c, !parts[i].unknown);
-    skip(c, product(c, each, n));
+    skip(c, hdf5_product(c, each, n));
 }
 
 /* Where a heap and its indexes are; an address of all ones is none. */
 static void attribute_storage(cursor *c)
 {
-    const uint64_t version = take(c, 1), flags = take(c, 1),
+    const uint64_t version = hdf5_take(c, 1), flags = hdf5_take(c, 1),
                    none = UINT64_MAX >> (64 - 8 * c->in->file->offset_bytes);
     c->in->attributes->elsewhere = c->in->attributes->elsewhere || version;
     require_known(c, version == 0);
     skip(c, flags & 1 ? 2 : 0);
     for (int i = 0; i < (flags & 2 ? 3 : 2); i++) {
-        const uint64_t at = take(c, c->in->file->offset_bytes);
+        const uint64_t at = hdf5_take(c, c->in->file->offset_bytes);
         require(c, at == none || at < c->in->file->n);
         c->in->attributes->elsewhere = c->in->attributes->elsewhere || at != none;
     }
@@ -244,21 +246,21 @@ static void attribute_storage(cursor *c)
 
 static void fill_value(cursor *c)
 {
-    const uint64_t version = take(c, 1), flags = take(c, version < 3 ? 3 : 1);
+    const uint64_t version = hdf5_take(c, 1), flags = hdf5_take(c, version < 3 ? 3 : 1);
     require_known(c, version <= 3);
     if (version < 2 || (version == 2 && flags >> 16) || (version == 3 && flags & 0x20))
-        skip(c, take(c, 4));
+        skip(c, hdf5_take(c, 4));
 }
 
 static void filters(cursor *c)
 {
-    const uint64_t version = take(c, 1), n = take(c, 1);
+    const uint64_t version = hdf5_take(c, 1), n = hdf5_take(c, 1);
     require_known(c, version >= 1 && version <= 2);
     skip(c, version == 1 ? 6 : 0);
     for (uint64_t i = 0; i < n && !c->over; i++) {
-        const uint64_t id = take(c, 2), name_bytes = version == 1 || id >= 256 ? take(c, 2) : 0;
-        take(c, 2);
-        const uint64_t values = take(c, 2);
+        const uint64_t id = hdf5_take(c, 2), name_bytes = version == 1 || id >= 256 ? hdf5_take(c, 2) : 0;
+        hdf5_take(c, 2);
+        const uint64_t values = hdf5_take(c, 2);
         if (name_bytes) {
             cursor text = part(c, name_bytes);
             name(&text, false);
@@ -272,13 +274,13 @@ static void filters(cursor *c)
 /* Elements in the header itself. Those elsewhere are compared with the shape by whoever reads them. */
 static void layout(cursor *c)
 {
-    const uint64_t version = take(c, 1), a = take(c, 1), b = version < 3 ? take(c, 1) : 0;
+    const uint64_t version = hdf5_take(c, 1), a = hdf5_take(c, 1), b = version < 3 ? hdf5_take(c, 1) : 0;
     require_known(c, version <= 4);
     if (version >= 3 && a == 0)
-        skip(c, take(c, 2));
+        skip(c, hdf5_take(c, 2));
     else if (version < 3 && b == 0) {
         skip(c, 5 + 4 * a);
-        skip(c, take(c, 4));
+        skip(c, hdf5_take(c, 4));
     }
 }
 
@@ -286,7 +288,7 @@ static const char IN_TABLE[] = "";
 
 /* NULL, or what the message is, if it declares sizes that it does not have. `flags` 2: its contents are
  * shared: it is a type with a name, or IN_TABLE. */
-static const char *check(header *h, uint64_t type, uint64_t flags, cursor c)
+static const char *hdf5_check(header *h, uint64_t type, uint64_t flags, cursor c)
 {
     static const char *const NAMES[] = {
         [1] = "the shape",  [3] = "the type",     [4] = "the fill value", [5] = "the fill value",
@@ -307,7 +309,7 @@ static const char *check(header *h, uint64_t type, uint64_t flags, cursor c)
     } else if (type == 1)
         dataspace(&c);
     else if (type == 4)
-        skip(&c, take(&c, 4));
+        skip(&c, hdf5_take(&c, 4));
     else if (type == 5)
         fill_value(&c);
     else if (type == 8)
@@ -331,7 +333,7 @@ static ls_status outside(const header *h, uint64_t at)
 /* A continuation becomes a further block. */
 static ls_status add_block(header *h, cursor *body)
 {
-    const uint64_t at = take(body, h->file->offset_bytes), size = take(body, h->file->length_bytes);
+    const uint64_t at = hdf5_take(body, h->file->offset_bytes), size = hdf5_take(body, h->file->length_bytes);
     if (body->over)
         return outside(h, at);
     struct block *blocks = ls_sys_grow(h->blocks, h->n_blocks, &h->room, sizeof *blocks);
@@ -351,11 +353,11 @@ static ls_status messages(header *h, cursor c)
         return ls_fail(LS_E_FORMAT, "%s: the blocks of its header overlap: the file is damaged", what);
     while (c.n >= head) {
         const uint8_t *begin = c.p;
-        const uint64_t type = take(&c, h->newer ? 1 : 2), n = take(&c, 2), flags = take(&c, 1);
+        const uint64_t type = hdf5_take(&c, h->newer ? 1 : 2), n = hdf5_take(&c, 2), flags = hdf5_take(&c, 1);
         skip(&c, head - (h->newer ? 4 : 5));
         cursor body = part(&c, n);
         ++*h->n_messages;
-        const char *wrong = body.over ? "a message" : check(h, type, flags, body);
+        const char *wrong = body.over ? "a message" : hdf5_check(h, type, flags, body);
         if (*h->n_messages > MAX_MESSAGES) /* before `wrong`, which a type with too many is */
             return ls_fail(LS_E_UNSUPPORTED,
                            "%s: its header has more than %d messages, such as attributes: copy the data set "
@@ -384,15 +386,15 @@ static cursor first_block(header *h, uint64_t at)
     skip(&c, at);
     if (c.n < 4 || memcmp(c.p, "OHDR", 4)) { /* version 1: version, messages, references, bytes */
         skip(&c, 8);
-        const uint64_t n = take(&c, 4);
+        const uint64_t n = hdf5_take(&c, 4);
         skip(&c, 4);
         return part(&c, n);
     }
     skip(&c, 5);
-    const uint64_t flags = take(&c, 1);
+    const uint64_t flags = hdf5_take(&c, 1);
     skip(&c, (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0)); /* times; when attributes move to a heap */
     h->newer = flags & 4 ? 6 : 4;
-    return part(&c, take(&c, 1 << (flags & 3)));
+    return part(&c, hdf5_take(&c, 1 << (flags & 3)));
 }
 
 static cursor next_block(const header *h, int i)

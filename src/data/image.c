@@ -27,7 +27,7 @@ static void skip_space(reader *r)
 }
 
 /* Reads a decimal number after white space and comments; it must be at most `most`. */
-static ls_status number(reader *r, int64_t *out, int64_t most, const char *name)
+static ls_status image_number(reader *r, int64_t *out, int64_t most, const char *name)
 {
     skip_space(r);
     if (r->at == r->n)
@@ -53,7 +53,7 @@ static ls_status anymap_samples(reader *r, ls_image *out, bool text, int64_t lar
     for (size_t i = 0; i < pixels * channels; i++) {
         int64_t v;
         if (text) {
-            LS_TRY(number(r, &v, largest, "next sample"));
+            LS_TRY(image_number(r, &v, largest, "next sample"));
         } else {
             v = each == 1 ? r->p[r->at] : r->p[r->at] << 8 | r->p[r->at + 1];
             if (v > largest)
@@ -75,9 +75,9 @@ static ls_status anymap(ls_image *out, const uint8_t *p, size_t n, const char *w
     reader r = { .p = p, .n = n, .at = 2, .what = what };
     bool text = p[1] < '4';
     int64_t channels = p[1] == '3' || p[1] == '6' ? 3 : 1, width, height, largest;
-    LS_TRY(number(&r, &width, 1 << 24, "width"));
-    LS_TRY(number(&r, &height, 1 << 24, "height"));
-    LS_TRY(number(&r, &largest, 65535, "largest value"));
+    LS_TRY(image_number(&r, &width, 1 << 24, "width"));
+    LS_TRY(image_number(&r, &height, 1 << 24, "height"));
+    LS_TRY(image_number(&r, &largest, 65535, "largest value"));
     if (largest == 0)
         return ls_fail(LS_E_FORMAT, "%s: the largest value before offset %zu is 0", what, r.at);
     if (r.at == n || !is_space(p[r.at]))

@@ -32,8 +32,9 @@ static ls_status mark(uint8_t *seen, int64_t below, const ls_dataset *set)
     return s;
 }
 
-static ls_status compare(const uint8_t *trained, const uint8_t *evaluated, const ls_field *labels,
-                         const ls_dataset *train, const ls_dataset *eval)
+static ls_status image_classes_compare(const uint8_t *trained, const uint8_t *evaluated,
+                                       const ls_field *labels, const ls_dataset *train,
+                                       const ls_dataset *eval)
 {
     int64_t missing = 0;
     const char *first = NULL;
@@ -68,7 +69,7 @@ ls_status ls_images_check_classes(const ls_dataset *train, const ls_dataset *eva
     if (s == LS_OK)
         s = mark(seen + most->below, most->below, eval);
     if (s == LS_OK)
-        s = compare(seen, seen + most->below, most, train, eval);
+        s = image_classes_compare(seen, seen + most->below, most, train, eval);
     free(seen);
     return s;
 }

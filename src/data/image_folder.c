@@ -19,13 +19,13 @@ typedef struct listing {
     ls_paths files, folders;
 } listing;
 
-static void release(listing *l)
+static void image_folder_release(listing *l)
 {
     ls_paths_release(&l->files);
     ls_paths_release(&l->folders);
 }
 
-static ls_status add(ls_paths *p, const char *name)
+static ls_status image_folder_add(ls_paths *p, const char *name)
 {
     char *copy = ls_sys_strdup(name);
     /* the array grows when n is a power of two: room for 1, 2, 4, ... */
@@ -75,13 +75,13 @@ static ls_status list(listing *out, const char *folder)
         if (s == LS_OK)
             s = is_folder(&inside, folder, e);
         if (s == LS_OK)
-            s = add(inside ? &out->folders : &out->files, e->d_name);
+            s = image_folder_add(inside ? &out->folders : &out->files, e->d_name);
     }
     closedir(d);
     ls_sort_texts(out->files.at, out->files.n);
     ls_sort_texts(out->folders.at, out->folders.n);
     if (s != LS_OK)
-        release(out);
+        image_folder_release(out);
     return s;
 }
 
@@ -125,13 +125,14 @@ static ls_status add_pictures(walk *w, const char *inside, int depth)
         free(name);
     }
     free(folder);
-    release(&l);
+    image_folder_release(&l);
     return s;
 }
 
 /* The classes of this split must be those of training: with fewer or others the labels would mean other
  * things. */
-static ls_status compare(const char *split, const ls_paths *have, const char *train, const ls_paths *want)
+static ls_status image_folder_compare(const char *split, const ls_paths *have, const char *train,
+                                      const ls_paths *want)
 {
     for (size_t a = 0, b = 0; a < have->n || b < want->n; a++, b++) {
         const int order = a == have->n ? 1 : b == want->n ? -1 : strcmp(have->at[a], want->at[b]);
@@ -160,8 +161,8 @@ static ls_status check_classes(const ls_image_source *from, const listing *split
     if (!from->train || !strcmp(from->train, from->split) || !ls_dir_exists(from->train))
         return LS_OK;
     LS_TRY(list(&train, from->train));
-    const ls_status s = compare(from->split, &split->folders, from->train, &train.folders);
-    release(&train);
+    const ls_status s = image_folder_compare(from->split, &split->folders, from->train, &train.folders);
+    image_folder_release(&train);
     return s;
 }
 
@@ -204,7 +205,7 @@ ls_status ls_image_folder(ls_image_list *out, const ls_image_source *from)
     if (s == LS_OK)
         s = add_classes(&w, &split);
     name_others(&w);
-    release(&split);
+    image_folder_release(&split);
     return s;
 }
 
@@ -215,8 +216,7 @@ static ls_status check_mask(const ls_image_list *l, const char *name)
     ls_mask_path(&path, l->root, name);
     ls_status s = ls_str_status(&path);
     if (s == LS_OK && access(ls_str_text(&path), F_OK))
-        s = ls_fail(LS_E_USAGE,
-                    "%s: no such mask, and %s/%s needs one: add it, or take the picture out",
+        s = ls_fail(LS_E_USAGE, "%s: no such mask, and %s/%s needs one: add it, or take the picture out",
                     ls_str_text(&path), l->root, name);
     ls_str_release(&path);
     return s;

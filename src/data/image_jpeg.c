@@ -42,12 +42,12 @@ typedef struct job {
     ls_pixels *out;
 } job;
 
-static job *job_of(j_common_ptr jpeg) { return jpeg->client_data; }
+static job *image_jpeg_job_of(j_common_ptr jpeg) { return jpeg->client_data; }
 
 static void on_error(j_common_ptr jpeg)
 {
     char text[JMSG_LENGTH_MAX];
-    job *j = job_of(jpeg);
+    job *j = image_jpeg_job_of(jpeg);
     jpeg->err->format_message(jpeg, text);
     j->status = jpeg->err->msg_code == JERR_OUT_OF_MEMORY
                     ? ls_fail(LS_E_MEMORY, "%s: no memory for decoding", j->what)
@@ -66,7 +66,7 @@ static void on_progress(j_common_ptr jpeg)
 {
     j_decompress_ptr d = (j_decompress_ptr)jpeg;
     const int64_t pixels = (int64_t)d->image_width * d->image_height, scans = d->input_scan_number;
-    job *j = job_of(jpeg);
+    job *j = image_jpeg_job_of(jpeg);
     if (scans > MOST_SCANS || scans * pixels > ls_jpeg_work) {
         j->status = ls_fail(LS_E_FORMAT,
                             "%s: a JPEG of %u x %u pixels in more than %lld scans; save the picture again",

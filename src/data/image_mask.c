@@ -15,7 +15,7 @@ void ls_mask_path(ls_str *out, const char *root, const char *name)
 }
 
 /* Puts class + 1, or 0, in place of each value. All values of the file must be right, whatever is cut out. */
-static ls_status number(ls_image *image, const ls_mask_values *m, const char *what)
+static ls_status image_mask_number(ls_image *image, const ls_mask_values *m, const char *what)
 {
     const size_t n = (size_t)image->height * (size_t)image->width, width = (size_t)image->width;
     for (size_t i = 0; i < n; i++) {
@@ -43,8 +43,8 @@ static void cut_out(uint8_t *to, const ls_view *v, const ls_image *from)
     ls_cut cut;
     v->choose(v->context, from->height, from->width, &cut);
     for (int y = 0; y < v->height; y++) {
-        const uint8_t *row = from->data + nearest(cut.y, cut.height, v->height, y, from->height) *
-                                              (size_t)from->width;
+        const uint8_t *row = from->data +
+                             nearest(cut.y, cut.height, v->height, y, from->height) * (size_t)from->width;
         for (int x = 0; x < v->width; x++)
             *to++ = row[nearest(cut.x, cut.width, v->width, x, from->width)];
     }
@@ -62,7 +62,7 @@ ls_status ls_mask_view(uint8_t *to, const ls_view *v, const ls_mask_values *m, c
                     "in the size of the picture",
                     what, image.width, image.height, picture[1], picture[0]);
     if (s == LS_OK)
-        s = number(&image, m, what);
+        s = image_mask_number(&image, m, what);
     if (s == LS_OK)
         cut_out(to, v, &image);
     ls_image_release(&image);

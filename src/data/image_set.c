@@ -223,7 +223,7 @@ static ls_status read_sound(image_set *d, int64_t i, const uint64_t *draw, void 
     }
 }
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
+static ls_status image_set_read_sample(const ls_dataset *set, int64_t i, void *const *to)
 {
     return read_sound((image_set *)(uintptr_t)set, i, NULL, to);
 }
@@ -247,7 +247,7 @@ static char *file_of(const ls_dataset *set, int64_t i)
     return ls_sys_text("%s%s", d->inside, d->list.at[i].name);
 }
 
-static void close_set(ls_dataset *set)
+static void image_set_close(ls_dataset *set)
 {
     image_set *d = (image_set *)set;
     for (free_room *r = d->rooms; r;) {
@@ -351,10 +351,9 @@ static ls_status open_masks(image_set *d, const ls_images_options *o)
     d->masks = (ls_mask_values){ o->classes ? o->classes : LS_MASK_CLASSES, o->ignore };
     d->fields[0].name = o->image ? o->image : "image";
     d->fields[0].type.dtype = LS_F32;
-    d->fields[1] = (ls_field){ .name = o->mask,
-                               .type = LS_TYPE(LS_I32, side, side),
-                               .below = o->classes,
-                               .ignorable = true };
+    d->fields[1] = (ls_field){
+        .name = o->mask, .type = LS_TYPE(LS_I32, side, side), .below = o->classes, .ignorable = true
+    };
     d->list.digest = ls_hash64_more(d->list.digest, numbers, sizeof numbers);
     d->set.count = NULL; /* known when a mask is read */
     return LS_OK;
@@ -395,9 +394,7 @@ static ls_status open_labels(image_set *d, const ls_images_options *o)
 static ls_status open_set(image_set *d, ls_split split, const ls_images_options *o)
 {
     LS_TRY(open_list(d, split, o));
-    LS_TRY(o->mask       ? open_masks(d, o)
-           : o->n_values ? open_values(d, split, o)
-                         : open_labels(d, o));
+    LS_TRY(o->mask ? open_masks(d, o) : o->n_values ? open_values(d, split, o) : open_labels(d, o));
     d->set.n = d->list.n;
     d->broken = d->skip ? ls_sys_calloc((size_t)d->list.n, sizeof *d->broken) : NULL;
     if (d->skip)
@@ -407,7 +404,7 @@ static ls_status open_set(image_set *d, ls_split split, const ls_images_options 
     return ls_arena_status(&d->list.arena);
 }
 
-static image_set *make(ls_split split, int channels, int size, int resize)
+static image_set *image_set_make(ls_split split, int channels, int size, int resize)
 {
     image_set *d = ls_sys_calloc(1, sizeof *d);
     if (!d)
@@ -423,9 +420,9 @@ static image_set *make(ls_split split, int channels, int size, int resize)
                            .split = split,
                            .n_fields = 2,
                            .fields = d->fields,
-                           .read = read_sample,
+                           .read = image_set_read_sample,
                            .threads = 1,
-                           .close = close_set,
+                           .close = image_set_close,
                            .file = file_of,
                            .parts = &d->part,
                            .n_parts = 1 };
@@ -450,7 +447,7 @@ ls_status ls_images_open_with(ls_dataset **out, ls_split split, int channels, in
     if (o->resize && o->resize < size)
         return ls_fail(LS_E_USAGE, "the shorter side becomes %d, and %d x %d are cut out of it", o->resize,
                        size, size);
-    image_set *d = make(split, channels, size, o->resize);
+    image_set *d = image_set_make(split, channels, size, o->resize);
     LS_TRY(ls_sys_have(d));
     d->skip = o->skip && !(o->n_values && split == LS_SPLIT_EVAL);
     /* which labels of an evaluation count is known when the pictures are read */
@@ -460,7 +457,7 @@ ls_status ls_images_open_with(ls_dataset **out, ls_split split, int channels, in
     if (s == LS_OK)
         *out = &d->set;
     else
-        close_set(&d->set);
+        image_set_close(&d->set);
     return s;
 }
 
@@ -468,7 +465,7 @@ ls_status ls_images_of_files(ls_dataset **out, int channels, int size, const ls_
                              const char *const *paths)
 {
     *out = NULL;
-    image_set *d = make(LS_SPLIT_EVAL, channels, size, o->resize);
+    image_set *d = image_set_make(LS_SPLIT_EVAL, channels, size, o->resize);
     LS_TRY(ls_sys_have(d));
     d->list.root = "";
     d->set.n = n;
@@ -480,7 +477,7 @@ ls_status ls_images_of_files(ls_dataset **out, int channels, int size, const ls_
     if (s == LS_OK)
         *out = &d->set;
     else
-        close_set(&d->set);
+        image_set_close(&d->set);
     return s;
 }
 

@@ -53,7 +53,7 @@ static ls_status finish(ls_image_list *l, sample *s, const char *what)
     return ls_image_list_add(l, ls_str_text(&s->name), s->entry);
 }
 
-static ls_status take(ls_image_list *l, sample *s, const ls_tar *t, const ls_tar_file *f)
+static ls_status image_shards_take(ls_image_list *l, sample *s, const ls_tar *t, const ls_tar_file *f)
 {
     const size_t key = key_length(f->name);
     const char *ending = f->name + key;
@@ -101,7 +101,7 @@ static ls_status add_shard(ls_image_list *l, const char *path)
     const int64_t before = l->n;
     ls_status status = ls_tar_next(&t, &f, &end);
     while (status == LS_OK && !end) {
-        status = take(l, &s, &t, &f);
+        status = image_shards_take(l, &s, &t, &f);
         if (status == LS_OK)
             status = ls_stop_check("reading %s", path);
         if (status == LS_OK)

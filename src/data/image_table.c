@@ -243,7 +243,7 @@ static ls_status choose_names(const labels *own, labels *known, const char *path
     return LS_OK;
 }
 
-static void release(labels *l)
+static void image_table_release(labels *l)
 {
     free(l->at);
     free(l->lines);
@@ -266,7 +266,7 @@ ls_status ls_image_table(ls_image_list *out, const ls_image_source *from)
         s = choose_names(&own, &known, from->split, train ? train : from->split);
     if (s == LS_OK)
         s = number_labels(out, &own, &known, from->split, train ? train : from->split);
-    release(&own);
-    release(&known);
+    image_table_release(&own);
+    image_table_release(&known);
     return s;
 }

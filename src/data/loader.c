@@ -93,7 +93,7 @@ static void enlist(ls_loader *l)
 }
 
 /* Also closes the set if that was asked for and no other loader uses it. */
-static void leave(ls_loader *l)
+static void loader_leave(ls_loader *l)
 {
     pthread_mutex_lock(&loaders_lock);
     for (ls_loader **at = &loaders; *at; at = &(*at)->next)
@@ -175,7 +175,7 @@ static void finish_step(const ls_loader *l, slot *s, void **to)
 }
 
 /* A loader thread. */
-static void *run(void *context)
+static void *loader_run(void *context)
 {
     worker *w = context;
     ls_loader *l = w->loader;
@@ -275,7 +275,7 @@ static ls_status allocate(ls_loader *l)
     return have ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a loader");
 }
 
-static ls_status start(ls_loader *l)
+static ls_status loader_start(ls_loader *l)
 {
     pthread_condattr_t a;
     pthread_condattr_init(&a);
@@ -293,7 +293,7 @@ static ls_status start(ls_loader *l)
     l->ready = true;
     int r = 0;
     while (!r && l->started < l->threads)
-        if (!(r = ls_sys_thread(&l->workers[l->started].thread, run, &l->workers[l->started])))
+        if (!(r = ls_sys_thread(&l->workers[l->started].thread, loader_run, &l->workers[l->started])))
             l->started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return r ? ls_fail(LS_E_IO, "cannot start a loader thread: %s", strerror(r)) : LS_OK;
@@ -339,7 +339,7 @@ ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls
     enlist(l);
     LS_TRY_TO(s, check_start(l, o->epoch, o->step), fail);
     LS_TRY_TO(s, allocate(l), fail);
-    LS_TRY_TO(s, start(l), fail);
+    LS_TRY_TO(s, loader_start(l), fail);
     *out = l;
     return LS_OK;
 fail:
@@ -373,7 +373,7 @@ void ls_loader_destroy(ls_loader **loader)
         free(l->workers[i].base);
     free(l->workers);
     free(l->slots);
-    leave(l); /* the set may be closed with it */
+    loader_leave(l); /* the set may be closed with it */
     free(l);
     *loader = NULL;
 }

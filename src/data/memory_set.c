@@ -12,7 +12,7 @@ typedef struct memory_set {
     char **data;      /* [set.n_fields]: [set.n] samples each */
 } memory_set;
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
+static ls_status memory_set_read_sample(const ls_dataset *set, int64_t i, void *const *to)
 {
     const memory_set *m = (const memory_set *)set;
     for (int k = 0; k < set->n_fields; k++) {
@@ -23,7 +23,7 @@ static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
     return LS_OK;
 }
 
-static void close_set(ls_dataset *set)
+static void memory_set_close(ls_dataset *set)
 {
     memory_set *m = (memory_set *)set;
     for (int k = 0; k < set->n_fields; k++) {
@@ -36,7 +36,7 @@ static void close_set(ls_dataset *set)
 }
 
 /* Copies the elements, which may have any strides, one behind the other. */
-static void copy(char *to, const ls_tensor *x)
+static void memory_set_copy(char *to, const ls_tensor *x)
 {
     const size_t size = ls_dtype_size(x->type.dtype);
     int64_t at[LS_MAX_DIMS] = { 0 };
@@ -51,7 +51,7 @@ static void copy(char *to, const ls_tensor *x)
 }
 
 /* Makes room in both lists for one more field. */
-static ls_status grow(memory_set *m)
+static ls_status memory_set_grow(memory_set *m)
 {
     const size_t n = (size_t)m->set.n_fields + 1;
     void *fields = ls_sys_realloc(m->fields, n * sizeof *m->fields);
@@ -63,20 +63,20 @@ static ls_status grow(memory_set *m)
     return LS_OK;
 }
 
-static ls_status add(memory_set *m, const char *field, const ls_tensor *x)
+static ls_status memory_set_add(memory_set *m, const char *field, const ls_tensor *x)
 {
     const ls_type *type = &x->type;
     ls_field f = { .type = { .dtype = type->dtype, .ndim = type->ndim - 1 },
                    .ignorable = type->dtype == LS_I32 };
     memcpy(f.type.dims, type->dims + 1, sizeof *f.type.dims * (size_t)f.type.ndim);
-    LS_TRY(grow(m));
+    LS_TRY(memory_set_grow(m));
     char *name = ls_sys_strdup(field), *data = ls_sys_malloc(ls_type_bytes(type) + 1);
     if (!name || !data) {
         free(name);
         free(data);
         return ls_fail(LS_E_MEMORY, "out of memory for field \"%s\" of a data set", field);
     }
-    copy(data, x);
+    memory_set_copy(data, x);
     f.name = name;
     m->set.n = type->dims[0];
     m->data[m->set.n_fields] = data;
@@ -84,9 +84,9 @@ static ls_status add(memory_set *m, const char *field, const ls_tensor *x)
     return LS_OK;
 }
 
-static ls_status check(const ls_dataset *set, const char *field, const ls_tensor *x)
+static ls_status memory_set_check(const ls_dataset *set, const char *field, const ls_tensor *x)
 {
-    if (set && set->read != read_sample)
+    if (set && set->read != memory_set_read_sample)
         return ls_fail(LS_E_ARG, "ls_dataset_put: the set was not made by ls_dataset_put");
     if (set && ls_dataset_field(set, field))
         return ls_fail(LS_E_ARG, "ls_dataset_put: the set has a field \"%s\" already", field);
@@ -107,18 +107,18 @@ ls_status ls_dataset_put(ls_dataset **set, const char *field, const ls_tensor *v
     LS_ARG(values);
     LS_ARG(values->data);
     LS_ARG_DTYPE(values->type.dtype);
-    LS_TRY(check(*set, field, values));
+    LS_TRY(memory_set_check(*set, field, values));
     memory_set *m = *set ? (memory_set *)*set : ls_sys_calloc(1, sizeof *m);
     LS_TRY(ls_sys_have(m));
     if (!*set)
         m->set = (ls_dataset){ .name = "memory",
                                .source = "arrays in memory",
                                .split = LS_SPLIT_EVAL,
-                               .read = read_sample,
-                               .close = close_set };
-    const ls_status s = add(m, field, values);
+                               .read = memory_set_read_sample,
+                               .close = memory_set_close };
+    const ls_status s = memory_set_add(m, field, values);
     if (s != LS_OK && !*set)
-        close_set(&m->set);
+        memory_set_close(&m->set);
     else
         *set = &m->set;
     return s;

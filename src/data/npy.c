@@ -25,7 +25,7 @@ typedef struct reader {
     const char *at, *end, *what;
 } reader;
 
-static ls_status refuse(const reader *r, const char *expected)
+static ls_status npy_refuse(const reader *r, const char *expected)
 {
     const int shown = r->end - r->at < 20 ? (int)(r->end - r->at) : 20;
     char text[21];
@@ -49,7 +49,7 @@ static bool next_is(reader *r, char c)
 }
 
 /* Takes this character if it is next. */
-static bool take(reader *r, char c)
+static bool npy_take(reader *r, char c)
 {
     const bool is = next_is(r, c);
     r->at += is;
@@ -93,21 +93,21 @@ static ls_status read_size(reader *r, int64_t *out)
             return ls_fail(LS_E_FORMAT, "%s: its .npy header has a size beyond 2^63: the file is damaged",
                            r->what);
     *out = n;
-    return r->at > digits ? LS_OK : refuse(r, "a size of the shape");
+    return r->at > digits ? LS_OK : npy_refuse(r, "a size of the shape");
 }
 
 static ls_status read_shape(reader *r, ls_type *type)
 {
-    if (!take(r, '('))
-        return refuse(r, "a shape");
-    while (!take(r, ')')) {
+    if (!npy_take(r, '('))
+        return npy_refuse(r, "a shape");
+    while (!npy_take(r, ')')) {
         if (type->ndim == LS_MAX_DIMS)
             return ls_fail(LS_E_UNSUPPORTED, "%s: more than %d dimensions: reshape the array in NumPy",
                            r->what, LS_MAX_DIMS);
         LS_TRY(read_size(r, &type->dims[type->ndim]));
         type->ndim++;
-        if (!take(r, ',') && !next_is(r, ')'))
-            return refuse(r, "a comma");
+        if (!npy_take(r, ',') && !next_is(r, ')'))
+            return npy_refuse(r, "a comma");
     }
     return LS_OK;
 }
@@ -130,11 +130,11 @@ static ls_status read_header(reader *r, ls_type *type)
 {
     char key[16], descr[16];
     bool have_type = false, have_order = false, have_shape = false;
-    if (!take(r, '{'))
-        return refuse(r, "a dictionary");
-    while (!take(r, '}')) {
-        if (!read_text(r, key, sizeof key) || !take(r, ':'))
-            return refuse(r, "the name of an entry");
+    if (!npy_take(r, '{'))
+        return npy_refuse(r, "a dictionary");
+    while (!npy_take(r, '}')) {
+        if (!read_text(r, key, sizeof key) || !npy_take(r, ':'))
+            return npy_refuse(r, "the name of an entry");
         if (strcmp(key, "descr") == 0 && !have_type) {
             if (!read_text(r, descr, sizeof descr))
                 return ls_fail(LS_E_UNSUPPORTED,
@@ -149,7 +149,7 @@ static ls_status read_header(reader *r, ls_type *type)
                                "%s: the array lies columns first: save numpy.ascontiguousarray(array)",
                                r->what);
             if (!have_order)
-                return refuse(r, "True or False");
+                return npy_refuse(r, "True or False");
         } else if (strcmp(key, "shape") == 0 && !have_shape) {
             LS_TRY(read_shape(r, type));
             have_shape = true;
@@ -158,7 +158,7 @@ static ls_status read_header(reader *r, ls_type *type)
                            "%s: its .npy header has an entry '%s' that is unknown or twice there", r->what,
                            key);
         }
-        take(r, ',');
+        npy_take(r, ',');
     }
     return have_type && have_order && have_shape
                ? LS_OK

@@ -69,7 +69,7 @@ static ls_status read_pair(const ls_dataset *set, int64_t i, void *const *to)
 /* ---- opening */
 
 /* Chooses the pairs of this split. */
-static ls_status choose(pair_set *d, ls_split split, const char *path, const ls_pairs_options *o)
+static ls_status pair_set_choose(pair_set *d, ls_split split, const char *path, const ls_pairs_options *o)
 {
     const int64_t n = d->tokens.footer.documents / 2;
     char *marks = ls_sys_calloc((size_t)n, 1);
@@ -88,7 +88,7 @@ static ls_status choose(pair_set *d, ls_split split, const char *path, const ls_
 }
 
 /* Logs one line about the set and about how much was cut. */
-static ls_status describe(pair_set *d, const char *path, const char *tokenizer)
+static ls_status pair_set_describe(pair_set *d, const char *path, const char *tokenizer)
 {
     int64_t tokens = 0, cut[2] = { 0 };
     for (int64_t i = 0; i < d->set.n; i++)
@@ -113,7 +113,7 @@ static ls_status describe(pair_set *d, const char *path, const char *tokenizer)
     return LS_OK;
 }
 
-static void close_set(ls_dataset *set)
+static void pair_set_close(ls_dataset *set)
 {
     pair_set *d = (pair_set *)set;
     ls_tokens_close(&d->tokens);
@@ -136,12 +136,12 @@ static ls_status open_split(pair_set *d, ls_split split, const char *path, const
                              "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set it to %d",
                              tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
     d->fields[0].below = d->fields[1].below = f->vocabulary;
-    LS_TRY(choose(d, split, path, o));
-    return describe(d, path, tokenizer);
+    LS_TRY(pair_set_choose(d, split, path, o));
+    return pair_set_describe(d, path, tokenizer);
 }
 
-static ls_status check(const char *path, const char *tokenizer, const int64_t length[2],
-                       const ls_pairs_options *o)
+static ls_status pair_set_check(const char *path, const char *tokenizer, const int64_t length[2],
+                                const ls_pairs_options *o)
 {
     if (!*path || !*tokenizer)
         return ls_fail(LS_E_USAGE, "pairs need a %s",
@@ -167,7 +167,7 @@ ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path,
     o = o ? o : &(const ls_pairs_options){ LS_PAIRS_DEFAULTS };
     const int64_t length[2] = { source_length, target_length };
     *out = NULL;
-    LS_TRY(check(path, tokenizer, length, o));
+    LS_TRY(pair_set_check(path, tokenizer, length, o));
     pair_set *d = ls_sys_calloc(1, sizeof *d);
     if (!d)
         return ls_fail(LS_E_MEMORY, "no memory for a data set of pairs");
@@ -181,11 +181,11 @@ ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char *path,
                            .fields = d->fields,
                            .read = read_pair,
                            .count = count_targets,
-                           .close = close_set };
+                           .close = pair_set_close };
     ls_status s = open_split(d, split, split == LS_SPLIT_EVAL && *o->eval_path ? o->eval_path : path,
                              tokenizer, o);
     if (s != LS_OK)
-        close_set(&d->set);
+        pair_set_close(&d->set);
     else
         *out = &d->set;
     return s;

@@ -85,7 +85,7 @@ typedef struct shapes {
     char *source;
 } shapes;
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
+static ls_status shapes_read_sample(const ls_dataset *set, int64_t i, void *const *to)
 {
     uint8_t unwanted[LS_SHAPES_SIZE * LS_SHAPES_SIZE];
     const int32_t label = ls_shapes_draw(set->split, i, to[0] ? to[0] : unwanted);
@@ -94,7 +94,7 @@ static ls_status read_sample(const ls_dataset *set, int64_t i, void *const *to)
     return LS_OK;
 }
 
-static void close_set(ls_dataset *set)
+static void shapes_close(ls_dataset *set)
 {
     free(((shapes *)set)->source);
     free(set);
@@ -121,9 +121,9 @@ ls_status ls_shapes_open(ls_dataset **out, ls_split split, const char *instead_o
                            .fields = d->fields,
                            .digest = ls_hash_text(split == LS_SPLIT_TRAIN ? "built-in shapes 1, train"
                                                                           : "built-in shapes 1, eval"),
-                           .read = read_sample,
+                           .read = shapes_read_sample,
                            .count = ls_dataset_one_label,
-                           .close = close_set };
+                           .close = shapes_close };
     *out = &d->set;
     return LS_OK;
 }

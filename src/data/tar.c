@@ -7,7 +7,7 @@
 enum { BLOCK = 512, LONGEST = 4096 }; /* bytes of a name */
 
 /* An octal number with spaces around it or, if the first bit is set, one in base 256. */
-static bool number(uint64_t *out, const uint8_t *p, size_t n)
+static bool tar_number(uint64_t *out, const uint8_t *p, size_t n)
 {
     uint64_t v = 0;
     size_t i = 0;
@@ -45,7 +45,7 @@ static bool sum_is_right(const uint8_t *p)
     uint64_t said, sum = 0;
     for (int i = 0; i < BLOCK; i++)
         sum += i >= 148 && i < 156 ? ' ' : p[i];
-    return number(&said, p + 148, 8) && said == sum;
+    return tar_number(&said, p + 148, 8) && said == sum;
 }
 
 static size_t length_in(const uint8_t *p, size_t most)
@@ -132,7 +132,7 @@ ls_status ls_tar_next(ls_tar *t, ls_tar_file *out, bool *end)
             return ls_fail(LS_E_FORMAT,
                            "%s: truncated at offset %zu, inside a header of tar; get the file again", t->what,
                            t->n);
-        if (!sum_is_right(h) || !number(&size, h + 124, 12))
+        if (!sum_is_right(h) || !tar_number(&size, h + 124, 12))
             return ls_fail(LS_E_FORMAT,
                            "%s: no header of tar at offset %zu; is this an uncompressed tar archive?",
                            t->what, at);

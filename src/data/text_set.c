@@ -23,7 +23,7 @@ typedef struct text_set {
     char *source;
 } text_set;
 
-static ls_status damaged(const text_set *d, int64_t at)
+static ls_status text_set_damaged(const text_set *d, int64_t at)
 {
     return ls_fail(LS_E_FORMAT,
                    "%s: an id between tokens %lld and %lld is not below %d: the file in the cache is "
@@ -35,7 +35,7 @@ static ls_status damaged(const text_set *d, int64_t at)
 /* ---- packed: sample i is window i of the stream */
 
 /* The document at position `at` of the stream. */
-static int64_t find(const text_set *d, int64_t at)
+static int64_t text_set_find(const text_set *d, int64_t at)
 {
     int64_t low = 0, high = d->documents;
     while (high - low > 1) {
@@ -48,7 +48,7 @@ static int64_t find(const text_set *d, int64_t at)
 /* Copies positions [at, at + n) of the stream. */
 static bool read_stream(const text_set *d, int64_t at, int64_t n, int32_t *to)
 {
-    for (int64_t k = find(d, at); n > 0; k++) {
+    for (int64_t k = text_set_find(d, at); n > 0; k++) {
         const int64_t left = d->first[k + 1] - at, some = left < n ? left : n;
         if (!ls_tokens_read(&d->tokens, ls_tokens_begin(&d->tokens, d->document[k]) + at - d->first[k], some,
                             to))
@@ -79,7 +79,7 @@ static ls_status read_window(const ls_dataset *set, int64_t i, void *const *to)
     const int64_t n = window_tokens(d, i), at = i * d->length, read = n < d->length ? n + 1 : n;
     int32_t *ids = to[0], *target = to[1];
     if ((target && !read_stream(d, at + 1, n, target)) || (ids && !read_stream(d, at, read, ids)))
-        return damaged(d, at);
+        return text_set_damaged(d, at);
     for (int64_t k = n; k < d->length && target; k++) /* the last window may be shorter */
         target[k] = LS_IGNORE_LABEL;
     for (int64_t k = read; k < d->length && ids; k++)
@@ -109,7 +109,7 @@ static ls_status read_row(const ls_dataset *set, int64_t i, void *const *to)
     int32_t *ids = to[0], *target = to[1];
     if ((ids && !ls_tokens_read(&d->tokens, begin, n, ids)) ||
         (target && !ls_tokens_read(&d->tokens, begin + 1, n - 1, target)))
-        return damaged(d, begin);
+        return text_set_damaged(d, begin);
     for (int64_t k = n; k < d->length && ids; k++)
         ids[k] = d->tokens.footer.end;
     for (int64_t k = n - 1; k < d->length && target; k++)
@@ -122,7 +122,7 @@ static ls_status read_row(const ls_dataset *set, int64_t i, void *const *to)
 /* Chooses the documents of this split; with rows, only those with a target. train_percentage cuts the rows of
  * the source, blank lines among them, and rounds as a percentage of Hugging Face's data sets does:
  * int(round(rows * percent / 100.0)), where a half goes to the even number. */
-static ls_status choose(text_set *d, ls_split split, const char *path, const ls_text_options *o)
+static ls_status text_set_choose(text_set *d, ls_split split, const char *path, const ls_text_options *o)
 {
     const int64_t n = d->tokens.footer.documents;
     char *marks = ls_sys_calloc((size_t)n, 1);
@@ -145,7 +145,7 @@ static ls_status choose(text_set *d, ls_split split, const char *path, const ls_
     return s;
 }
 
-static ls_status lay_out(text_set *d)
+static ls_status text_set_lay_out(text_set *d)
 {
     d->first = ls_sys_malloc(sizeof *d->first * (size_t)(d->documents + 1));
     if (!d->first)
@@ -171,7 +171,7 @@ static ls_status cut(text_set *d, ls_split split, const char *path, const ls_tex
                              split == LS_SPLIT_TRAIN && o->train_percentage < 100 ? " of its train_percentage"
                                                                                   : "");
     }
-    LS_TRY(lay_out(d));
+    LS_TRY(text_set_lay_out(d));
     const int64_t targets = d->first[d->documents] - 1;
     if (split == LS_SPLIT_TRAIN && targets < d->length)
         return ls_fail_field(LS_E_USAGE, LS_FIELD_SEQ_LENGTH,
@@ -183,7 +183,7 @@ static ls_status cut(text_set *d, ls_split split, const char *path, const ls_tex
     return set->n ? LS_OK : ls_fail(LS_E_USAGE, "%s: one token is no text", path);
 }
 
-static void close_set(ls_dataset *set)
+static void text_set_close(ls_dataset *set)
 {
     text_set *d = (text_set *)set;
     ls_tokens_close(&d->tokens);
@@ -203,7 +203,7 @@ static ls_status open_split(text_set *d, ls_split split, const char *path, const
         return ls_fail_field(LS_E_USAGE, LS_FIELD_VOCABULARY,
                              "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set it to %d",
                              tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
-    LS_TRY(choose(d, split, path, o));
+    LS_TRY(text_set_choose(d, split, path, o));
     LS_TRY(cut(d, split, path, o));
     d->source = ls_sys_text("%s (%lld of %lld documents, %lld tokens in all, tokenizer %s)", path,
                             (long long)d->documents, (long long)f->documents, (long long)f->tokens,
@@ -246,13 +246,16 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
     const ls_type tokens = LS_TYPE(LS_I32, seq_length);
     d->fields[0] = (ls_field){ .name = "ids", .type = tokens };
     d->fields[1] = (ls_field){ .name = "targets", .type = tokens, .ignorable = true };
-    d->set = (ls_dataset){
-        .name = "text", .source = path, .split = split, .n_fields = 2, .fields = d->fields, .close = close_set
-    };
+    d->set = (ls_dataset){ .name = "text",
+                           .source = path,
+                           .split = split,
+                           .n_fields = 2,
+                           .fields = d->fields,
+                           .close = text_set_close };
     ls_status s = open_split(d, split, split == LS_SPLIT_EVAL && *o->eval_path ? o->eval_path : path,
                              tokenizer, o);
     if (s != LS_OK)
-        close_set(&d->set);
+        text_set_close(&d->set);
     else
         *out = &d->set;
     return s;

@@ -176,7 +176,7 @@ done:
     return s;
 }
 
-static ls_status missing(const char *name)
+static ls_status token_cache_missing(const char *name)
 {
     ls_str places = { 0 };
     ls_find_places(&places, name);
@@ -194,7 +194,7 @@ ls_status ls_tokenizer_find(char **out, const char *name)
         LS_TRY(ls_find(out, name, ls_tokenizer_file));
     else
         LS_TRY(ls_sys_have(*out = ls_sys_strdup(name)));
-    return *out ? LS_OK : missing(name);
+    return *out ? LS_OK : token_cache_missing(name);
 }
 
 ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer,

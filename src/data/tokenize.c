@@ -126,7 +126,7 @@ static ls_status encode_batch(job *j)
 }
 
 /* Reports progress: position `at` in the text of a file of `size` bytes. */
-static void show(const job *j, int64_t size, size_t at)
+static void tokenize_show(const job *j, int64_t size, size_t at)
 {
     const int64_t done = j->done + (j->file.n ? (int64_t)((double)size * (double)at / (double)j->file.n) : 0);
     if (j->o->progress)
@@ -150,7 +150,7 @@ static ls_status tokenize_open_file(job *j, int64_t size)
 {
     ls_document_cursor at = { 0, 1 };
     size_t from = 0;
-    show(j, size, 0);
+    tokenize_show(j, size, 0);
     if (j->from->pairs)
         LS_TRY(ls_pair_file_begin(&j->pairs, &j->file, j->path, j->from->pairs));
     for (bool done = false;;) {
@@ -164,7 +164,7 @@ static ls_status tokenize_open_file(job *j, int64_t size)
             continue;
         LS_TRY(encode_batch(j));
         from = at.at;
-        show(j, size, from);
+        tokenize_show(j, size, from);
     }
 }
 
@@ -176,7 +176,7 @@ static ls_status tokenize_file(job *j, const char *path)
     ls_status s = tokenize_open_file(j, size);
     ls_text_file_close(&j->file);
     j->done += size;
-    show(j, 0, 0);
+    tokenize_show(j, 0, 0);
     return s;
 }
 
@@ -228,7 +228,7 @@ static ls_status check_pad(const job *j)
                                     j->from->tokenizer, pad);
 }
 
-static ls_status run(job *j, uint64_t key, const char *path)
+static ls_status tokenize_run(job *j, uint64_t key, const char *path)
 {
     int32_t end;
     LS_TRY(ls_tokenizer_end(&end, j->tokenizer, j->o->end_token, j->from->tokenizer));
@@ -254,7 +254,7 @@ ls_status ls_tokenize(const ls_token_source *from, uint64_t key, const char *pat
 {
     job j = { .from = from, .o = from->o, .start = ls_now() };
     LS_TRY(ls_tokenizer_open(&j.tokenizer, from->tokenizer_file));
-    ls_status s = run(&j, key, path);
+    ls_status s = tokenize_run(&j, key, path);
     ls_tokenizer_close(&j.tokenizer);
     return s;
 }

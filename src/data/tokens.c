@@ -129,7 +129,7 @@ static ls_status put_ids(ls_token_writer *w, const int32_t *ids, int64_t n)
 }
 
 /* Room for one more document in both tables. */
-static ls_status grow(ls_token_writer *w)
+static ls_status tokens_grow(ls_token_writer *w)
 {
     if (w->footer.documents < w->room)
         return LS_OK;
@@ -148,7 +148,7 @@ static ls_status grow(ls_token_writer *w)
 ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n, int64_t row)
 {
     ls_token_footer *f = &w->footer;
-    LS_TRY(grow(w));
+    LS_TRY(tokens_grow(w));
     LS_TRY(put_ids(w, ids, n));
     if (!n || ids[n - 1] != f->end)
         LS_TRY(put_ids(w, &f->end, 1));

@@ -47,7 +47,7 @@ static void watch(const ls_program *g, int alloc, bool dead)
         (dead ? ls_watch_dead : ls_watch_end)(g->where[alloc], bytes);
 }
 
-static void begin(const ls_program *g, int i)
+static void execute_begin(const ls_program *g, int i)
 {
 #ifdef LS_WATCH_ARENA
     for (int k = g->born_at[i]; k < g->born_at[i + 1]; k++)
@@ -138,7 +138,7 @@ static ls_status look_at(ls_session *s, const ls_program *g, int step, const ls_
 
 /* Checks what a step reads from outside, and afterwards what it made. So the first number that is not finite
  * is found where it arises. */
-static ls_status look(ls_session *s, const ls_program *g, int step, bool after)
+static ls_status execute_look(ls_session *s, const ls_program *g, int step, bool after)
 {
     const ls_node *n = g->plan->graph->nodes[g->plan->steps[step].node];
     const ls_kernel_args *a = &g->calls[step].args;
@@ -160,11 +160,11 @@ static ls_status look(ls_session *s, const ls_program *g, int step, bool after)
     return LS_OK;
 }
 
-/* What `look` says of step k, unless an earlier step was bad. The run goes on: other ranks wait for what this
- * one sends. */
+/* What `execute_look` says of step k, unless an earlier step was bad. The run goes on: other ranks wait for
+ * what this one sends. */
 static ls_status note(ls_session *s, const ls_program *g, int k, bool after, char message[LS_BAD_TEXT])
 {
-    const ls_status status = s->bad_step >= 0 ? LS_OK : look(s, g, k, after);
+    const ls_status status = s->bad_step >= 0 ? LS_OK : execute_look(s, g, k, after);
     if (status != LS_E_NUMERIC)
         return status;
     s->bad_step = k;
@@ -214,7 +214,7 @@ static ls_status run_direct(ls_session *s, ls_program *g)
     const int n = g->plan->n_steps;
     for (int k = 0; k < n; k++) {
         const double t = s->profile ? ls_now() : 0;
-        begin(g, k);
+        execute_begin(g, k);
         if (g->calls[k].doing && g->calls[k].kernel)
             ls_ranks_doing(s->ranks, g->calls[k].doing);
         call(s, &g->calls[k]);
@@ -234,7 +234,7 @@ static ls_status run_checked(ls_session *s, ls_program *g, char message[LS_BAD_T
 {
     for (int k = 0; k < g->plan->n_steps; k++) {
         const ls_part part = g->plan->steps[k].part;
-        begin(g, k);
+        execute_begin(g, k);
         if (g->calls[k].doing && g->calls[k].kernel)
             ls_ranks_doing(s->ranks, g->calls[k].doing);
         if (part != LS_PART_WAIT)
@@ -270,7 +270,7 @@ static void put_all(ls_session *s, ls_program *g)
     if (s->ranks)
         ls_ranks_begin(s, g);
     for (int k = 0; k < g->plan->n_steps; k++) {
-        begin(g, k);
+        execute_begin(g, k);
         call_named(s, g, k);
         end(g, k);
     }
@@ -312,7 +312,7 @@ static ls_status run_timed(ls_session *s, ls_program *g)
         ls_ranks_begin(s, g);
     s->ops->record(s->queue, g->events[0]);
     for (int k = 0; k < n; k++) {
-        begin(g, k);
+        execute_begin(g, k);
         call_named(s, g, k);
         end(g, k);
         s->ops->record(s->queue, g->events[k + 1]);

@@ -98,7 +98,7 @@ static bool any(int n, ls_plan *const *plans)
 }
 
 /* The links of all axes: each axis' first member invites the others. */
-static ls_status join(ls_session *s, const ls_device *d)
+static ls_status links_join(ls_session *s, const ls_device *d)
 {
     const ls_ranks *r = s->ranks;
     ls_links *l = s->links;
@@ -135,7 +135,7 @@ ls_status ls_links_create(ls_session *s, int n_plans, ls_plan *const *plans)
     LS_TRY(ls_arena_status(&s->arena));
     LS_TRY(s->ops->open(&l->queue, d));
     s->ops->number(l->queue, -1);
-    LS_TRY(join(s, d));
+    LS_TRY(links_join(s, d));
     l->watched = ls_sys_thread(&l->thread, watch, l) == 0;
     return l->watched ? LS_OK : ls_fail(LS_E_MEMORY, "session: no thread to watch over links");
 }
@@ -171,7 +171,7 @@ void ls_links_destroy(ls_session *s)
     s->links = NULL;
 }
 
-static ls_status prepare(ls_crossing *x, const ls_program *g, int k)
+static ls_status links_prepare(ls_crossing *x, const ls_program *g, int k)
 {
     const ls_session *s = g->session;
     const ls_plan *p = g->plan;
@@ -198,7 +198,7 @@ ls_status ls_links_prepare(ls_session *s, ls_program *g)
     g->crossings = LS_ARENA_ARRAY(&s->arena, ls_crossing, p->n_collectives + 1);
     LS_TRY(ls_arena_status(&s->arena));
     for (int k = 0; k < p->n_collectives; k++)
-        LS_TRY(prepare(&g->crossings[k], g, k));
+        LS_TRY(links_prepare(&g->crossings[k], g, k));
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].collective >= 0)
             g->calls[i].crossing = &g->crossings[p->steps[i].collective];
@@ -207,7 +207,7 @@ ls_status ls_links_prepare(ls_session *s, ls_program *g)
 
 /* ---- tasks */
 
-static void copy(ls_session *s, void *to, const void *from, size_t bytes)
+static void links_copy(ls_session *s, void *to, const void *from, size_t bytes)
 {
     if (to != from)
         s->ops->copy(s->links->queue, to, from, bytes);
@@ -220,7 +220,7 @@ static void convert(ls_session *s, void *to, ls_dtype as, const void *from, ls_d
         .by = LS_COMBINE_SUM, .from = is, .via = as, .to = as, .n = 1, .in = from, .out = to, .count = count
     };
     if (is == as)
-        copy(s, to, from, (size_t)count * ls_dtype_size(as));
+        links_copy(s, to, from, (size_t)count * ls_dtype_size(as));
     else
         s->links->ops->combine(s->links->queue, &c);
 }
@@ -244,7 +244,7 @@ static void combine(ls_session *s, const ls_crossing *x, void *out, int64_t coun
     s->links->ops->combine(s->links->queue, &all);
 }
 
-static void gather(ls_session *s, const ls_crossing *x)
+static void links_gather(ls_session *s, const ls_crossing *x)
 {
     const ls_plan_collective *c = x->collective;
     char *all = x->how.receives ? x->scratch + x->how.at_received : x->result;
@@ -286,7 +286,7 @@ static void reduce_pieces(ls_session *s, const ls_crossing *x)
     exchange(s, x, c->count);
     combine(s, x, all + (size_t)x->position * x->how.made, x->how.each);
     s->links->ops->gather(s->links->queue, x->link, all, x->how.made);
-    copy(s, x->result, all, (size_t)c->count * ls_dtype_size(c->to));
+    links_copy(s, x->result, all, (size_t)c->count * ls_dtype_size(c->to));
 }
 
 void ls_link_half(ls_session *s, const ls_call *call)
@@ -302,7 +302,7 @@ void ls_link_half(ls_session *s, const ls_call *call)
     if (s->profile)
         s->ops->record(q, x->began);
     if (x->collective->kind == LS_ALL_GATHER)
-        gather(s, x);
+        links_gather(s, x);
     else if (x->collective->kind == LS_REDUCE_SCATTER)
         scatter(s, x);
     else

@@ -6,7 +6,7 @@
 #include "internal.h"
 
 /* The index in `names` of the value with this name, whatever it is; -1: none. */
-static int by_name(const ls_session *s, const char *name)
+static int places_by_name(const ls_session *s, const char *name)
 {
     int k = ls_session_lookup(s, (ls_identity){ .what = LS_IS_NAMED }, name);
     for (int i = 0; i < s->n_names && k < 0; i++)
@@ -32,7 +32,7 @@ static ls_place place(ls_session *s, int k)
 
 ls_status ls_session_place(ls_session *s, const char *name, ls_place *out)
 {
-    const int k = by_name(s, name);
+    const int k = places_by_name(s, name);
     *out = k < 0 ? (ls_place){ 0 } : place(s, k);
     return k < 0 ? ls_fail(LS_E_ARG, "session: no program has a source or output named \"%s\"", name) : LS_OK;
 }
@@ -73,7 +73,7 @@ char *ls_place_address(const ls_place *p) { return ls_session_region(p->session,
 
 /* Copies between contiguous elements at `host` and those of the place, in runs that lie side by side. host
  * NULL: those of the place become zero. */
-static void copy(const ls_place *p, char *host, bool to_host)
+static void places_copy(const ls_place *p, char *host, bool to_host)
 {
     const ls_session *s = p->session;
     const size_t size = ls_dtype_size(p->type.dtype);
@@ -112,7 +112,7 @@ ls_status ls_session_fetch(const ls_place *p, void *to, size_t bytes)
 {
     LS_TRY(check_bytes(p, bytes));
     if (!p->session->ops->apart || !ls_numbers_fetch(p->session, p, to))
-        copy(p, to, true);
+        places_copy(p, to, true);
     return LS_OK;
 }
 
@@ -122,7 +122,7 @@ ls_status ls_session_put(const ls_place *p, const void *from, size_t bytes)
     if (p->session->ops->apart && ls_numbers_put(p->session, p, from))
         return LS_OK;
     p->session->numbers.out_is_there = false;
-    copy(p, (char *)(uintptr_t)from, false);
+    places_copy(p, (char *)(uintptr_t)from, false);
     return LS_OK;
 }
 
@@ -144,7 +144,7 @@ void ls_session_clear(const ls_place *p)
     if (p->session->ops->apart && ls_numbers_put(p->session, p, ZEROS))
         return;
     p->session->numbers.out_is_there = false;
-    copy(p, NULL, false);
+    places_copy(p, NULL, false);
 }
 
 void ls_session_copy(const ls_place *to, const ls_place *from)

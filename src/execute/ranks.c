@@ -97,7 +97,7 @@ static void stage(ls_session *s, const ls_program *g, int k, ls_collective_desc 
     d->result = x->result = c->staging < 0 ? x->window : g->where[c->staging];
 }
 
-static ls_status prepare(ls_session *s, const ls_program *g, int k, ls_collective **out)
+static ls_status ranks_prepare(ls_session *s, const ls_program *g, int k, ls_collective **out)
 {
     const ls_ranks *r = s->ranks;
     const ls_plan *p = g->plan;
@@ -176,7 +176,7 @@ ls_status ls_ranks_prepare(ls_session *s, ls_program *g)
     g->staged = LS_ARENA_ARRAY(&s->arena, ls_staged, p->n_collectives + 1);
     LS_TRY(ls_arena_status(&s->arena));
     for (int k = 0; k < p->n_collectives; k++)
-        LS_TRY(prepare(s, g, k, &g->collectives[k]));
+        LS_TRY(ranks_prepare(s, g, k, &g->collectives[k]));
     LS_TRY(find_written(s, g));
     for (int i = 0; i < p->n_steps; i++) {
         g->calls[i].doing = doing(s, p, &p->steps[i]);

@@ -114,7 +114,7 @@ static ls_status list_spares(ls_session *s, const ls_session_opts *o)
     return LS_OK;
 }
 
-static ls_status fill(ls_session *s, int n_plans, ls_plan *const *plans, const ls_session_opts *o)
+static ls_status session_fill(ls_session *s, int n_plans, ls_plan *const *plans, const ls_session_opts *o)
 {
     for (int i = 0; i < n_plans; i++)
         if (!plans[i]->device.here)
@@ -171,7 +171,7 @@ ls_status ls_session_create_with(ls_session **out, int n_plans, ls_plan *const *
     if (!s)
         return ls_fail(LS_E_MEMORY, "session: out of memory");
     ls_arena_init(&s->arena);
-    const ls_status status = fill(s, n_plans, plans, o);
+    const ls_status status = session_fill(s, n_plans, plans, o);
     if (status != LS_OK)
         ls_session_destroy(&s);
     *out = s;

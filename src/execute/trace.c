@@ -346,7 +346,8 @@ static double limit_of(const ls_plan *p, const ls_step *s, const ls_calibration 
 }
 
 /* Makes a row for each op with its operand types, most time first. Returns how many. */
-static int gather(ls_arena *scratch, const ls_profile *p, const ls_calibration *c, row **out, double *total)
+static int trace_gather(ls_arena *scratch, const ls_profile *p, const ls_calibration *c, row **out,
+                        double *total)
 {
     int most = 0, n = 0;
     for (const ls_profile_run *r = p->first; r; r = r->next)
@@ -397,7 +398,7 @@ void ls_profile_table(ls_str *out, const ls_profile *p, const ls_calibration *c,
     ls_arena_init(&scratch);
     row *rows = NULL;
     double total;
-    const int n = gather(&scratch, p, c, &rows, &total);
+    const int n = trace_gather(&scratch, p, c, &rows, &total);
     ls_str_add(out, scratch.no_memory || p->arena.no_memory ? NULL : "");
     ls_str_printf(out, "%d runs, %.3f ms in ops\n%7s %10s %7s %9s %8s %8s  %s\n", p->n, total * 1e3, "calls",
                   "us/call", "share", "GFLOP/s", "GB/s", c ? "of limit" : "", "op");

@@ -45,7 +45,7 @@ ls_status ls_profile_times(ls_step_times *out, ls_arena *a, const ls_profile *p,
 
 /* ---- the file */
 
-static const char *text_of(const json_t *event, const char *key)
+static const char *trace_times_text_of(const json_t *event, const char *key)
 {
     const char *text = json_string_value(json_object_get(event, key));
     return text ? text : "";
@@ -53,11 +53,12 @@ static const char *text_of(const json_t *event, const char *key)
 
 static bool is_program(const json_t *event, const ls_plan *p)
 {
-    return !strcmp(text_of(event, "cat"), "program") && !strcmp(text_of(event, "name"), p->graph->name);
+    return !strcmp(trace_times_text_of(event, "cat"), "program") &&
+           !strcmp(trace_times_text_of(event, "name"), p->graph->name);
 }
 
 /* Of an operation or of a half of a collective: its step; else -1. */
-static int64_t step_of(const json_t *event)
+static int64_t trace_times_step_of(const json_t *event)
 {
     const json_t *step = json_object_get(json_object_get(event, "args"), "step");
     return json_is_integer(step) ? json_integer_value(step) : -1;
@@ -80,7 +81,7 @@ static ls_status check_step(const json_t *event, const ls_plan *p, int64_t k, co
             LS_E_USAGE,
             "%s: step %lld of program %s was \"%s\", and is \"%s\" in this recipe: the trace is of another "
             "recipe, number of ranks, rank or version. Give the settings of the run that was profiled.",
-            path, (long long)k, p->graph->name, op ? op : text_of(event, "name"),
+            path, (long long)k, p->graph->name, op ? op : trace_times_text_of(event, "name"),
             k < p->n_steps ? ls_str_text(&text) : "none");
     ls_str_release(&text);
     return s;
@@ -96,12 +97,12 @@ static ls_status read_runs(const json_t *events, const ls_plan *p, int runs, dou
     json_t *event;
     json_array_foreach(events, i, event)
     {
-        if (!strcmp(text_of(event, "cat"), "program")) {
+        if (!strcmp(trace_times_text_of(event, "cat"), "program")) {
             inside = is_program(event, p);
             run += inside;
             continue;
         }
-        const int64_t k = inside ? step_of(event) : -1;
+        const int64_t k = inside ? trace_times_step_of(event) : -1;
         if (k < 0)
             continue;
         LS_TRY(check_step(event, p, k, path));

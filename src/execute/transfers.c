@@ -3,7 +3,7 @@
 #include "base/sys.h"
 #include "internal.h"
 
-static ls_status prepare(const ls_program *g, int k)
+static ls_status transfers_prepare(const ls_program *g, int k)
 {
     const ls_plan *p = g->plan;
     const ls_node *n = p->graph->nodes[p->transfers[k].node];
@@ -29,7 +29,7 @@ ls_status ls_transfers_prepare(ls_session *s, ls_program *g)
     g->moves = LS_ARENA_ARRAY(&s->arena, ls_move, p->n_transfers);
     LS_TRY(ls_sys_have(g->moves));
     for (int k = 0; k < p->n_transfers; k++)
-        LS_TRY(prepare(g, k));
+        LS_TRY(transfers_prepare(g, k));
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].transfer >= 0)
             g->calls[i].move = &g->moves[p->steps[i].transfer];

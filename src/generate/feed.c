@@ -22,7 +22,7 @@ static ls_status wait(ls_generator *g)
 }
 
 /* Finds memory for the inputs of the next run. */
-static ls_status prepare(ls_generator *g)
+static ls_status feed_prepare(ls_generator *g)
 {
     const size_t tokens = ls_generator_most_tokens(g), rows = (size_t)g->rows;
     if (g->queued == LS_GENERATOR_RUNS)
@@ -34,18 +34,18 @@ static ls_status prepare(ls_generator *g)
     return LS_OK;
 }
 
-static ls_status put(const ls_place *to, const int32_t *from)
+static ls_status feed_put(const ls_place *to, const int32_t *from)
 {
     return ls_place_present(to) ? ls_session_put(to, from, ls_type_bytes(&to->type)) : LS_OK;
 }
 
 /* Puts a run of a program, with the inputs that lie in host memory, into the queue. */
-static ls_status run(ls_generator *g, int program)
+static ls_status feed_run(ls_generator *g, int program)
 {
-    LS_TRY(put(&g->ids[program], g->id));
-    LS_TRY(put(&g->positions[program], g->of_position));
-    LS_TRY(put(&g->row, g->of_row));
-    LS_TRY(put(&g->from, g->of_from));
+    LS_TRY(feed_put(&g->ids[program], g->id));
+    LS_TRY(feed_put(&g->positions[program], g->of_position));
+    LS_TRY(feed_put(&g->row, g->of_row));
+    LS_TRY(feed_put(&g->from, g->of_from));
     return ls_session_run(g->session, program, false);
 }
 
@@ -58,14 +58,14 @@ static ls_status read_logits(ls_generator *g)
 ls_status ls_generator_decode(ls_generator *g, const int32_t *ids, const int32_t *positions,
                               const int32_t *from)
 {
-    LS_TRY(prepare(g));
+    LS_TRY(feed_prepare(g));
     for (int64_t r = 0; r < g->rows; r++) {
         g->id[r] = positions[r] < 0 ? 0 : ids[r];
         g->of_position[r] = positions[r];
         g->of_row[r] = (int32_t)r;
         g->of_from[r] = from[r];
     }
-    LS_TRY(run(g, LS_DECODE));
+    LS_TRY(feed_run(g, LS_DECODE));
     return read_logits(g);
 }
 
@@ -101,11 +101,11 @@ static int program_for(const ls_generator *g, int64_t n)
 /* Columns [at, at + part) of prompts that end in the same column, `columns`, in one run. What a program takes
  * beyond them stands in front, as the columns before a short prompt do. So the last token of each prompt is
  * the last of the last run, and the head is computed for it alone. */
-static ls_status take(ls_generator *g, int program, int64_t n, const ls_tokens *prompts, int64_t columns,
-                      int64_t at, int64_t part)
+static ls_status feed_take(ls_generator *g, int program, int64_t n, const ls_tokens *prompts, int64_t columns,
+                           int64_t at, int64_t part)
 {
     const int64_t takes = g->takes[program], lanes = program == LS_DECODE ? g->beams : 1;
-    LS_TRY(prepare(g));
+    LS_TRY(feed_prepare(g));
     for (int64_t i = 0; i < g->prompts * lanes * takes; i++) {
         const int64_t p = i / takes / lanes, column = at + i % takes - (takes - part);
         const int64_t token = p < n ? column - (columns - prompts[p].n) : -1;
@@ -117,7 +117,7 @@ static ls_status take(ls_generator *g, int program, int64_t n, const ls_tokens *
         g->of_row[r] = (int32_t)(program == LS_DECODE ? r : (r / g->beams + 1) * takes - 1);
         g->of_from[r] = (int32_t)r;
     }
-    return run(g, program);
+    return feed_run(g, program);
 }
 
 ls_status ls_generator_continue(ls_generator *g, int64_t n, const ls_tokens *prompts)
@@ -133,7 +133,7 @@ ls_status ls_generator_continue(ls_generator *g, int64_t n, const ls_tokens *pro
     for (int64_t at = 0; at < columns;) {
         const int program = program_for(g, columns - at);
         const int64_t left = columns - at, part = left < g->takes[program] ? left : g->takes[program];
-        LS_TRY(take(g, program, n, prompts, columns, at, part));
+        LS_TRY(feed_take(g, program, n, prompts, columns, at, part));
         at += part;
     }
     g->position += prompts[0].n;
@@ -167,14 +167,14 @@ ls_status ls_generator_read_all(ls_generator *g, int64_t n, const ls_tokens *sou
             return ls_fail(LS_E_USAGE, "a source of %lld tokens: the generator reads %lld",
                            (long long)sources[p].n, (long long)length);
     }
-    LS_TRY(prepare(g));
+    LS_TRY(feed_prepare(g));
     for (int64_t i = 0; i < g->prompts * length; i++) {
         const int64_t p = i / length, t = i % length;
         g->id[i] = p < n && t < sources[p].n ? sources[p].ids[t] : (int32_t)g->t5.pad_token;
     }
     g->position = 0;
     g->has_read = false;
-    LS_TRY(put(&g->ids[LS_ENCODE], g->id));
+    LS_TRY(feed_put(&g->ids[LS_ENCODE], g->id));
     LS_TRY(ls_session_run(g->session, LS_ENCODE, false));
     g->has_read = true;
     return LS_OK;

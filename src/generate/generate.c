@@ -26,7 +26,7 @@ typedef struct job {
     double prompt_seconds, seconds;
 } job;
 
-static void release(job *j)
+static void generate_release(job *j)
 {
     for (int64_t p = 0; j->search && p < j->n; p++)
         ls_search_destroy(&j->search[p]);
@@ -39,7 +39,7 @@ static void release(job *j)
 }
 
 /* `number` is that of the first prompt. */
-static ls_status begin(job *j, const ls_tokens *prompts, int64_t number)
+static ls_status generate_begin(job *j, const ls_tokens *prompts, int64_t number)
 {
     const ls_generator *g = j->g;
     const int64_t rows = g->rows;
@@ -126,11 +126,11 @@ static ls_status advance(job *j, bool *all_over)
     return LS_OK;
 }
 
-static ls_status run(job *j, const ls_tokens *prompts, int64_t number)
+static ls_status generate_run(job *j, const ls_tokens *prompts, int64_t number)
 {
     double start = ls_now();
     bool all_over = false;
-    LS_TRY(begin(j, prompts, number));
+    LS_TRY(generate_begin(j, prompts, number));
     LS_TRY(read_prompts(j, prompts));
     j->prompt_seconds = ls_now() - start;
     start = ls_now();
@@ -145,7 +145,8 @@ static ls_status run(job *j, const ls_tokens *prompts, int64_t number)
     return LS_OK;
 }
 
-static ls_status check(const ls_generator *g, int64_t n, const ls_tokens *prompts, const ls_generate_opts *o)
+static ls_status generate_check(const ls_generator *g, int64_t n, const ls_tokens *prompts,
+                                const ls_generate_opts *o)
 {
     LS_ARG_ENUM(ls_early_stopping, o->early_stopping, LS_EARLY_STOPPING_NEVER);
     for (int64_t p = 0; p < n; p++)
@@ -169,8 +170,8 @@ ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *
     const ls_tokens prompt = { .ids = (int32_t *)(uintptr_t)o->prompt, .n = o->n_prompt };
     job j = { .g = g, .o = o, .n = 1 };
     *r = (ls_generated){ .ending = LS_ENDED_TOKENS };
-    LS_TRY(check(g, 1, &prompt, o));
-    const ls_status s = run(&j, &prompt, 0);
+    LS_TRY(generate_check(g, 1, &prompt, o));
+    const ls_status s = generate_run(&j, &prompt, 0);
     if (s == LS_OK) {
         const int32_t *text = ls_search_text(j.search[0], &r->tokens);
         tell(&j, text, r->tokens);
@@ -181,11 +182,11 @@ ls_status ls_generate(ls_generator *g, const ls_generate_opts *o, ls_generated *
                     : j.most < o->tokens           ? LS_ENDED_PLACES
                                                    : LS_ENDED_TOKENS;
     }
-    release(&j);
+    generate_release(&j);
     return s;
 }
 
-static ls_status append(ls_tokens *to, const int32_t *ids, int64_t n)
+static ls_status generate_append(ls_tokens *to, const int32_t *ids, int64_t n)
 {
     int32_t *more = ls_sys_realloc(to->ids, sizeof *more * (size_t)(to->n + n + 1));
     if (!more)
@@ -204,18 +205,16 @@ ls_status ls_generate_all(ls_generator *g, int64_t n, const ls_tokens *prompts, 
     LS_ARG(texts);
     ls_generate_opts quiet = *o;
     quiet.on_token = NULL;
-    LS_TRY(check(g, n, prompts, o));
+    LS_TRY(generate_check(g, n, prompts, o));
     for (int64_t at = 0; at < n; at += g->prompts) {
-        job j = {
-            .g = g, .o = &quiet, .n = n - at < g->prompts ? n - at : g->prompts, .alone = !g->group
-        };
-        ls_status s = run(&j, prompts + at, at);
+        job j = { .g = g, .o = &quiet, .n = n - at < g->prompts ? n - at : g->prompts, .alone = !g->group };
+        ls_status s = generate_run(&j, prompts + at, at);
         for (int64_t p = 0; p < j.n && s == LS_OK; p++) {
             int64_t tokens;
             const int32_t *text = ls_search_text(j.search[p], &tokens);
-            s = append(&texts[at + p], text, tokens);
+            s = generate_append(&texts[at + p], text, tokens);
         }
-        release(&j);
+        generate_release(&j);
         LS_TRY(s);
     }
     return LS_OK;

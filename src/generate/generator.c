@@ -49,7 +49,7 @@ typedef struct weights {
     ls_range *ranges;       /* and where */
 } weights;
 
-static void release(weights *l)
+static void generator_release(weights *l)
 {
     free(l->whole);
     free(l->boxes);
@@ -62,7 +62,8 @@ static ls_tensor_list list_of(const weights *l)
 }
 
 /* Appends the whole parameter of which a rank has the block `mine`. */
-static void append(const ls_generator *g, weights *l, const ls_source_attrs *a, const ls_place *mine)
+static void generator_append(const ls_generator *g, weights *l, const ls_source_attrs *a,
+                             const ls_place *mine)
 {
     ls_type whole = mine->type;
     for (int axis = 0; axis < g->parallel.mesh.n; axis++)
@@ -100,19 +101,19 @@ static ls_status list(const ls_generator *g, weights *l)
             ls_place place;
             s = ls_session_place(g->session, a->name, &place);
             if (s == LS_OK)
-                append(g, l, a, &place);
+                generator_append(g, l, a, &place);
         }
     return s;
 }
 
-static ls_status load(ls_generator *g, const ls_weights *w)
+static ls_status generator_load(ls_generator *g, const ls_weights *w)
 {
     weights l;
     ls_status s = list(g, &l);
     const ls_tensor_list all = list_of(&l);
     if (s == LS_OK)
         s = ls_ranges_load(w, &all, &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .convert = true });
-    release(&l);
+    generator_release(&l);
     return s;
 }
 
@@ -123,7 +124,7 @@ ls_status ls_generator_take_weights(ls_generator *g, const ls_tensor_list *from)
     const ls_tensor_list all = list_of(&l);
     if (s == LS_OK)
         s = ls_tensors_copy(&all, from);
-    release(&l);
+    generator_release(&l);
     return s;
 }
 
@@ -193,7 +194,7 @@ static ls_status add_programs(ls_generator *g, const ls_precision *p, const ls_d
     return LS_OK;
 }
 
-static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_opts *o)
+static ls_status generator_fill(ls_generator *g, const ls_weights *w, const ls_generator_opts *o)
 {
     ls_device device;
     const ls_device_opts d = { .isa = o->isa, .threads = o->threads, .kernels = o->kernels };
@@ -211,10 +212,10 @@ static ls_status fill(ls_generator *g, const ls_weights *w, const ls_generator_o
                                                       .runs = LS_GENERATOR_RUNS }));
     LS_TRY(bind(g));
     LS_TRY(make_room(g));
-    return w ? load(g, w) : LS_OK;
+    return w ? generator_load(g, w) : LS_OK;
 }
 
-static ls_status check(const ls_generator_opts *o)
+static ls_status generator_check(const ls_generator_opts *o)
 {
     if (o->places < 0 || o->source < 0 || !ls_dtype_is_float(o->param) || !ls_dtype_is_float(o->output))
         return ls_fail(LS_E_ARG, "a generator of %lld places and sources of %lld in %s, of logits in %s",
@@ -231,7 +232,7 @@ static ls_status create(ls_generator **out, const ls_generator *like, const ls_w
                         const ls_generator_opts *o)
 {
     *out = NULL;
-    LS_TRY(check(o));
+    LS_TRY(generator_check(o));
     ls_generator *g = ls_sys_calloc(1, sizeof *g);
     if (!g)
         return ls_fail(LS_E_MEMORY, "out of memory for a generator");
@@ -251,7 +252,7 @@ static ls_status create(ls_generator **out, const ls_generator *like, const ls_w
         g->parallel.mesh = (ls_mesh){ .n = 2, .axes = { { "dp", 1 }, { "tp", ranks } } };
         g->parallel.rank = ls_group_rank(o->group);
     }
-    ls_status s = fill(g, w, o);
+    ls_status s = generator_fill(g, w, o);
     if (s != LS_OK)
         ls_generator_destroy(&g);
     *out = g;

@@ -52,7 +52,7 @@ static bool is_end(const ls_search *s, int32_t id)
     return false;
 }
 
-static ls_status check(const ls_search_opts *o, int64_t keep)
+static ls_status search_check(const ls_search_opts *o, int64_t keep)
 {
     const ls_generate_opts *h = o->how;
     if (h->least < 0 || h->no_repeat < 0 || !isfinite(h->length_penalty) || h->n_ends < 0)
@@ -70,7 +70,7 @@ static ls_status check(const ls_search_opts *o, int64_t keep)
     return LS_OK;
 }
 
-static void lay_out(ls_search *s)
+static void search_lay_out(ls_search *s)
 {
     int32_t *ids = s->ids;
     for (int64_t k = 0; k < s->o.beams; k++) {
@@ -86,7 +86,7 @@ ls_status ls_search_create(ls_search **out, const ls_search_opts *o)
     const int ends = o->how->n_ends;
     const int64_t keep = (ends > 1 ? 1 + ends : 2) * o->beams;
     *out = NULL;
-    LS_TRY(check(o, keep));
+    LS_TRY(search_check(o, keep));
     ls_search *s = ls_sys_calloc(1, sizeof *s);
     if (!s)
         return ls_fail(LS_E_MEMORY, "out of memory for a search");
@@ -105,7 +105,7 @@ ls_status ls_search_create(ls_search **out, const ls_search_opts *o)
     s->beams = s->texts;
     s->others = s->beams + o->beams;
     s->best = s->others + o->beams;
-    lay_out(s);
+    search_lay_out(s);
     *out = s;
     return LS_OK;
 }

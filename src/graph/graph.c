@@ -18,7 +18,7 @@
 #undef ls_output
 
 /* Room for one more of `size` bytes. False: none, which is the graph's error. */
-static bool grow(ls_graph *g, void *array, int n, int *cap, size_t size)
+static bool graph_grow(ls_graph *g, void *array, int n, int *cap, size_t size)
 {
     void **at = array, *more = ls_sys_grow(*at, n, cap, size);
     if (!more)
@@ -56,7 +56,7 @@ ls_status ls_graph_create(ls_graph **out, const char *name)
     g->root = (ls_scope){ .path = "", .block = "", .id = 0 };
     g->n_scopes = 1;
     g->scope = &g->root;
-    if (!grow(g, &g->vals, 0, &g->cap_vals, sizeof *g->vals) || g->arena.no_memory) {
+    if (!graph_grow(g, &g->vals, 0, &g->cap_vals, sizeof *g->vals) || g->arena.no_memory) {
         ls_graph_destroy(&g);
         return ls_fail(LS_E_MEMORY, "graph \"%s\": out of memory", name);
     }
@@ -182,12 +182,12 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
     n->attrs = own_attrs;
     n->at = at;
     for (int i = 0; i < infer.n_out; i++) {
-        if (!grow(g, &g->vals, g->n_vals, &g->cap_vals, sizeof *g->vals))
+        if (!graph_grow(g, &g->vals, g->n_vals, &g->cap_vals, sizeof *g->vals))
             break;
         g->vals[g->n_vals] = (ls_val){ .type = infer.out[i], .node = n->id, .out = i };
         n->out[i] = (ls_value){ g->n_vals++, 0 };
     }
-    if (!grow(g, &g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes) || !ls_graph_room(g))
+    if (!graph_grow(g, &g->nodes, g->n_nodes, &g->cap_nodes, sizeof *g->nodes) || !ls_graph_room(g))
         return NULL;
     g->nodes[g->n_nodes++] = n;
     return n;
@@ -310,7 +310,7 @@ void ls_output_like(ls_graph *g, const ls_output_entry *like, ls_value v)
             ls_graph_error(g, LS_E_ARG, "two outputs are named \"%s\"", like->name);
             return;
         }
-    if (!grow(g, &g->outputs, g->n_outputs, &g->cap_outputs, sizeof *g->outputs))
+    if (!graph_grow(g, &g->outputs, g->n_outputs, &g->cap_outputs, sizeof *g->outputs))
         return;
     g->outputs[g->n_outputs++] = (ls_output_entry){ ls_arena_strdup(&g->arena, like->name), v, like->is };
 }

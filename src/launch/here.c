@@ -14,7 +14,7 @@ static void signal_all(launch *l, int number)
             kill(l->children[r].pid, number);
 }
 
-static ls_status start(launch *l)
+static ls_status here_start(launch *l)
 {
     LS_TRY(ls_launch_divide_cores(l));
     for (int r = 0; r < l->o->ranks; r++) {
@@ -27,7 +27,7 @@ static ls_status start(launch *l)
     return LS_OK;
 }
 
-static void look(launch *l)
+static void here_look(launch *l)
 {
     sigset_t child_ends;
     sigemptyset(&child_ends);
@@ -72,6 +72,6 @@ static void kill_all(launch *l)
     }
 }
 
-static void release(launch *l) { (void)l; }
+static void here_release(launch *l) { (void)l; }
 
-const ls_ranks_place LS_RANKS_HERE = { start, look, stop, save, kill_all, release };
+const ls_ranks_place LS_RANKS_HERE = { here_start, here_look, stop, save, kill_all, here_release };

@@ -42,7 +42,7 @@ static bool is_here(const char *name)
 }
 
 /* Reads "a", "a:4" or "a slots=4". `where` begins messages. */
-static ls_status add(ls_hosts *h, const char *text, size_t n, const char *where)
+static ls_status hosts_add(ls_hosts *h, const char *text, size_t n, const char *where)
 {
     char name[300], *end;
     long slots = 0;
@@ -86,14 +86,14 @@ static ls_status read_list(ls_hosts *h, const char *list)
 {
     for (const char *at = list;; at++) {
         const size_t n = strcspn(at, ",");
-        LS_TRY(add(h, at, n, "--hosts"));
+        LS_TRY(hosts_add(h, at, n, "--hosts"));
         at += n;
         if (!*at)
             return LS_OK;
     }
 }
 
-static ls_status read_file(ls_hosts *h, const char *path)
+static ls_status hosts_read_file(ls_hosts *h, const char *path)
 {
     char *text = NULL;
     size_t size = 0;
@@ -108,7 +108,7 @@ static ls_status read_file(ls_hosts *h, const char *path)
         while (last > before && strchr(" \t\r", at[last - 1]))
             last--;
         if (last > before)
-            s = add(h, at + before, last - before, where);
+            s = hosts_add(h, at + before, last - before, where);
         at += n + (at[n] == '\n');
     }
     free(text);
@@ -126,8 +126,7 @@ static ls_status ask_slurm(ls_str *names)
     ls_errand e = { .whole = names };
     ls_errand_word(&e, "sh");
     ls_errand_word(&e, "-c");
-    ls_errand_word(&e,
-                   "hosts=$(squeue -h -j \"$SLURM_JOB_ID\" -o %N) && scontrol show hostnames \"$hosts\"");
+    ls_errand_word(&e, "hosts=$(squeue -h -j \"$SLURM_JOB_ID\" -o %N) && scontrol show hostnames \"$hosts\"");
     LS_TRY(ls_errands_run(&e, 1, PATIENCE, "asking Slurm for the hosts of this job"));
     LS_TRY(ls_str_status(names));
     if (e.status == LS_ERRAND_LATE)
@@ -173,7 +172,7 @@ static ls_status read_slurm(ls_hosts *h, const ls_hosts_opts *o)
     LS_TRY(ls_sys_have(names = rest = ls_str_take(&text)));
     for (char *line; s == LS_OK && (line = strsep(&rest, "\r\n"));)
         if (*line)
-            s = add(h, line, strlen(line), "--hosts slurm");
+            s = hosts_add(h, line, strlen(line), "--hosts slurm");
     free(names);
     h->each = tasks;
     return s;
@@ -205,7 +204,7 @@ ls_status ls_hosts_read(ls_hosts **out, const ls_hosts_opts *o)
     LS_TRY(ls_sys_have(h));
     h->rsh = o->rsh && *o->rsh ? o->rsh : "ssh";
     h->slurm = getenv("SLURM_JOB_ID") != NULL;
-    ls_status s = o->file                     ? read_file(h, o->file)
+    ls_status s = o->file                     ? hosts_read_file(h, o->file)
                   : !strcmp(o->list, "slurm") ? read_slurm(h, o)
                                               : read_list(h, o->list);
     if (s == LS_OK)

@@ -117,7 +117,7 @@ static ls_status start_command(launch *l)
     return ls_fail(LS_E_MEMORY, "%s could not be started: %s", j->command.name, strerror(error));
 }
 
-static ls_status start(launch *l)
+static ls_status job_start(launch *l)
 {
     l->job = ls_sys_calloc(1, sizeof *l->job);
     LS_TRY(ls_sys_have(l->job));
@@ -308,7 +308,7 @@ static void send(const ls_job *j, int number)
         kill(j->pid, number);
 }
 
-static void look(launch *l)
+static void job_look(launch *l)
 {
     ls_job *j = l->job;
     int status;
@@ -346,7 +346,7 @@ static void kill_all(launch *l)
     l->job->end_at = ls_now() + END_SECONDS;
 }
 
-static void release(launch *l)
+static void job_release(launch *l)
 {
     if (!l->job)
         return;
@@ -358,4 +358,4 @@ static void release(launch *l)
     l->job = NULL;
 }
 
-const ls_ranks_place LS_RANKS_ON_HOSTS = { start, look, stop, save, kill_all, release };
+const ls_ranks_place LS_RANKS_ON_HOSTS = { job_start, job_look, stop, save, kill_all, job_release };

@@ -92,8 +92,8 @@ typedef struct words {
     bool no_memory;
 } words;
 
-static void add(words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(words *w, const char *format, ...)
+static void job_add(words *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void job_add(words *w, const char *format, ...)
 {
     va_list list;
     ls_str text = { 0 };
@@ -124,8 +124,8 @@ static void add_hosts(words *w, const ls_hosts *h, const char *option, bool with
         if (with_ranks)
             ls_str_printf(&list, ":%d", h->per);
     }
-    add(w, "%s", option);
-    add(w, "%s", ls_str_text(&list));
+    job_add(w, "%s", option);
+    job_add(w, "%s", ls_str_text(&list));
     ls_str_release(&list);
 }
 
@@ -149,31 +149,31 @@ static bool is_of_this_host(const char *name, size_t n)
 static void add_environment(words *w)
 {
     static const char NAME[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
-    add(w, "-x");
-    add(w, "%s", LS_LAUNCH_JOB);
+    job_add(w, "-x");
+    job_add(w, "%s", LS_LAUNCH_JOB);
     for (int i = 0; environ[i]; i++) {
         const size_t n = strcspn(environ[i], "=");
         if (!n || strspn(environ[i], NAME) != n || is_of_this_host(environ[i], n) ||
             (n == strlen(LS_LAUNCH_JOB) && !strncmp(environ[i], LS_LAUNCH_JOB, n)))
             continue;
-        add(w, "-x");
-        add(w, "%.*s", (int)n, environ[i]);
+        job_add(w, "-x");
+        job_add(w, "%.*s", (int)n, environ[i]);
     }
 }
 
 static void openmpi(words *w, const ls_hosts *h, int ranks)
 {
     add_hosts(w, h, "--host", true);
-    add(w, "-n");
-    add(w, "%d", ranks);
-    add(w, "--map-by");
-    add(w, "ppr:%d:node", h->per);
-    add(w, "--bind-to");
-    add(w, "none");
+    job_add(w, "-n");
+    job_add(w, "%d", ranks);
+    job_add(w, "--map-by");
+    job_add(w, "ppr:%d:node", h->per);
+    job_add(w, "--bind-to");
+    job_add(w, "none");
     if (strcmp(h->rsh, "ssh")) {
-        add(w, "--mca");
-        add(w, "plm_rsh_agent");
-        add(w, "%s", h->rsh);
+        job_add(w, "--mca");
+        job_add(w, "plm_rsh_agent");
+        job_add(w, "%s", h->rsh);
     }
     add_environment(w);
 }
@@ -181,17 +181,17 @@ static void openmpi(words *w, const ls_hosts *h, int ranks)
 static void mpich(words *w, const ls_hosts *h, int ranks)
 {
     add_hosts(w, h, "-hosts", false);
-    add(w, "-ppn");
-    add(w, "%d", h->per);
-    add(w, "-n");
-    add(w, "%d", ranks);
-    add(w, "-bind-to");
-    add(w, "none");
+    job_add(w, "-ppn");
+    job_add(w, "%d", h->per);
+    job_add(w, "-n");
+    job_add(w, "%d", ranks);
+    job_add(w, "-bind-to");
+    job_add(w, "none");
     if (strcmp(h->rsh, "ssh")) {
-        add(w, "-launcher");
-        add(w, "ssh");
-        add(w, "-launcher-exec");
-        add(w, "%s", h->rsh);
+        job_add(w, "-launcher");
+        job_add(w, "ssh");
+        job_add(w, "-launcher-exec");
+        job_add(w, "%s", h->rsh);
     }
 }
 
@@ -201,14 +201,14 @@ static void slurm(words *w, const ls_hosts *h, int ranks)
 {
     const char *mpi = getenv("SLURM_MPI_TYPE");
     add_hosts(w, h, "--nodelist", false);
-    add(w, "--nodes=%d", h->used);
-    add(w, "--ntasks=%d", ranks);
-    add(w, "--ntasks-per-node=%d", h->per);
-    add(w, "--distribution=block");
-    add(w, "--cpu-bind=none");
-    add(w, "--kill-on-bad-exit=1");
-    add(w, "--immediate=%d", PATIENCE); /* else srun waits without end for a host that is busy or gone */
-    add(w, "--mpi=%s", mpi && *mpi && strcmp(mpi, "none") ? mpi : "pmix");
+    job_add(w, "--nodes=%d", h->used);
+    job_add(w, "--ntasks=%d", ranks);
+    job_add(w, "--ntasks-per-node=%d", h->per);
+    job_add(w, "--distribution=block");
+    job_add(w, "--cpu-bind=none");
+    job_add(w, "--kill-on-bad-exit=1");
+    job_add(w, "--immediate=%d", PATIENCE); /* else srun waits without end for a host that is busy or gone */
+    job_add(w, "--mpi=%s", mpi && *mpi && strcmp(mpi, "none") ? mpi : "pmix");
 }
 
 ls_status ls_job_command_make(ls_job_command *c, const ls_launch_opts *o)
@@ -225,7 +225,7 @@ ls_status ls_job_command_make(ls_job_command *c, const ls_launch_opts *o)
     else
         LS_TRY(ls_sys_have(c->name = ls_sys_strdup("srun")));
     words w = { 0 };
-    add(&w, "%s", c->name);
+    job_add(&w, "%s", c->name);
     if (c->starter == LS_STARTER_OPENMPI) {
         openmpi(&w, h, o->ranks);
         c->stop_signal = SIGUSR2; /* after SIGTERM mpirun kills the ranks within a second */
@@ -236,11 +236,11 @@ ls_status ls_job_command_make(ls_job_command *c, const ls_launch_opts *o)
     } else {
         slurm(&w, h, o->ranks);
     }
-    add(&w, "%s", self);
-    add(&w, "%s", LS_SUPERVISE_WORD);
-    add(&w, "%s", o->program ? o->program : self);
+    job_add(&w, "%s", self);
+    job_add(&w, "%s", LS_SUPERVISE_WORD);
+    job_add(&w, "%s", o->program ? o->program : self);
     for (int i = 1; o->argv[i]; i++)
-        add(&w, "%s", o->argv[i]);
+        job_add(&w, "%s", o->argv[i]);
     c->words = w.all;
     return w.no_memory ? ls_fail(LS_E_MEMORY, "no memory for the words of %s", c->name) : LS_OK;
 }

@@ -17,7 +17,7 @@ static bool is_ruler(const char *line)
     return n >= RULER && !line[n + strspn(line + n, " \r")];
 }
 
-static void keep(ls_mpirun_words *w, const char *line)
+static void mpirun_words_keep(ls_mpirun_words *w, const char *line)
 {
     const size_t n = strlen(w->said);
     line += strspn(line, " \t");
@@ -85,7 +85,7 @@ static void pass_block(ls_mpirun_words *w, ls_line_fn *take, void *context)
     char *text = w->block.data;
     for (char *line = text ? strtok(text, "\n") : NULL; line; line = strtok(NULL, "\n")) {
         if (its_own)
-            keep(w, line);
+            mpirun_words_keep(w, line);
         else
             take(context, line, false);
     }
@@ -104,7 +104,7 @@ static void take_words(ls_mpirun_words *w, const char *line, ls_line_fn *take, v
     } else if (w->in_block) {
         ls_str_printf(&w->block, "%s\n", line);
     } else if (is_its_own(w, line)) {
-        keep(w, line);
+        mpirun_words_keep(w, line);
     } else {
         take(context, line, false);
     }

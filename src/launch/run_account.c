@@ -10,7 +10,7 @@
 #include "record/metrics.h"
 #include "record/remote.h"
 
-static char *path_of(const ls_run_account *r, const char *file)
+static char *account_path_of(const ls_run_account *r, const char *file)
 {
     char *run = ls_storage_run((*r->recipe)->run.storage, (*r->recipe)->run.name),
          *path = ls_path_join(run, file);
@@ -18,10 +18,10 @@ static char *path_of(const ls_run_account *r, const char *file)
     return path;
 }
 
-static void begin(void *context)
+static void account_begin(void *context)
 {
     ls_run_account *r = context;
-    char *path = path_of(r, "metrics.jsonl");
+    char *path = account_path_of(r, "metrics.jsonl");
     const int64_t size = ls_file_size(path);
     r->rows_before = size < 0 ? 0 : size;
     free(path);
@@ -75,7 +75,7 @@ static ls_status close_run(void *context, ls_status next, const char *why)
 /* Whether result.json of the failed run lacks the failure, or has only what the ranks could see of it. */
 static bool lacks_cause(const ls_run_account *r, ls_status s)
 {
-    char *run = path_of(r, ""), *recipe = path_of(r, "recipe.yaml");
+    char *run = account_path_of(r, ""), *recipe = account_path_of(r, "recipe.yaml");
     ls_run_info info;
     const bool there = ls_file_exists(recipe), read = there && ls_run_info_read(&info, run) == LS_OK;
     free(recipe);
@@ -99,7 +99,7 @@ static void end(void *context, ls_status s, const char *cause)
 ls_account ls_run_account_of(ls_run_account *r)
 {
     return (ls_account){ .context = r,
-                         .begin = begin,
+                         .begin = account_begin,
                          .open = open_run,
                          .find_loss = find_loss,
                          .restart = restart,

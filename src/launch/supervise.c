@@ -20,7 +20,6 @@
 #define LINGER 1.0 /* seconds after a bad end before this process ends, upon which mpirun ends all others */
 #define LAST 0.6   /* seconds that a rank has to end when mpirun ends it */
 
-
 void ls_job_words_write(char text[160], const ls_job_words *w)
 {
     ls_snprintf(text, 160, "%d:%d:%d:%d:%d:%d:%.6g:%.6f", w->each, w->threads, w->cores, w->restart, w->own,
@@ -140,7 +139,7 @@ static void watch(launch *l, int rank)
     tell_end(l, rank);
 }
 
-static ls_status start(launch *l)
+static ls_status supervise_start(launch *l)
 {
     sigset_t child_ends;
     LS_TRY(ls_shm_create(1, &l->control));
@@ -205,7 +204,7 @@ int ls_supervise(char **argv)
                  .control = -1,
                  .children = &only,
                  .began = ls_now() - ls_since_exec() - (w.restart ? 0 : w.age) };
-    s = start(&l);
+    s = supervise_start(&l);
     const int status = s == LS_OK ? watch_to_the_end(&l, e.rank) : tell_failure(e.rank, s);
     free(l.cpus);
     ls_shm_watch_close(&l.watch);

@@ -22,7 +22,7 @@ static void take_one(ls_live *q, int64_t row, int64_t at)
 }
 
 /* Copies this rank's samples of the step to where ls_trainer_put would. */
-static void take(ls_live *q, int64_t n)
+static void fill_take(ls_live *q, int64_t n)
 {
     const ls_rng_key key = ls_live_key(q, "draw", q->fills);
     q->n_fresh = 0;
@@ -72,7 +72,7 @@ static void pad_all(ls_live *q)
             memcpy(row_of(q, i, row), q->fields[i].spare, q->fields[i].bytes);
 }
 
-/* Exchanges what the ranks have. Between this and `take` a push can only add samples. */
+/* Exchanges what the ranks have. Between this and `fill_take` a push can only add samples. */
 static ls_status exchange(ls_live *q, int64_t *n, int64_t *total, bool *finished, bool *stops, bool *presses)
 {
     const int64_t room = ls_trainer_room(q->t);
@@ -134,7 +134,7 @@ ls_status ls_live_take(ls_live *q, int64_t least, int64_t *samples, int64_t *tot
         LS_TRY(ls_live_fit(q));
     q->fitted = q->o.fit > 0;
     pthread_mutex_lock(&q->lock);
-    take(q, n);
+    fill_take(q, n);
     pthread_mutex_unlock(&q->lock);
     if (q->t->group)
         LS_TRY(share_spare(q));

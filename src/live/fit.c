@@ -38,7 +38,7 @@ static void in_order(const ls_live *q, int k, int64_t n, char *to)
                f->bytes);
 }
 
-static ls_status gather(gathered *g, int k)
+static ls_status fit_gather(gathered *g, int k)
 {
     ls_live *q = g->q;
     const size_t each = (size_t)g->most * q->fields[k].bytes;
@@ -82,7 +82,7 @@ ls_status ls_live_fit(ls_live *q)
     }
     for (int k = 0; k < q->n_fields && s == LS_OK; k++) {
         g.fields[k] = ls_live_field_of(q, k);
-        s = gather(&g, k);
+        s = fit_gather(&g, k);
     }
     if (s == LS_OK)
         s = ls_trainer_fit(q->t, &g.set);

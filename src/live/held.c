@@ -76,7 +76,7 @@ static void divide(held_set *h, const int64_t *held)
 }
 
 /* Each rank gives the samples above its part; a rank without any of these gives its first. Collective. */
-static ls_status gather(held_set *h, int k)
+static ls_status held_gather(held_set *h, int k)
 {
     const ls_live *q = h->q;
     const size_t bytes = q->fields[k].bytes, each = (size_t)h->slots * bytes;
@@ -96,7 +96,7 @@ static ls_status gather(held_set *h, int k)
     return s;
 }
 
-static ls_status make(held_set *h, ls_live *q)
+static ls_status held_make(held_set *h, ls_live *q)
 {
     int64_t *held = ls_sys_calloc((size_t)q->ranks, sizeof *held);
     h->q = q;
@@ -126,13 +126,13 @@ static ls_status make(held_set *h, ls_live *q)
         divide(h, held);
     for (int k = 0; k < q->n_fields && s == LS_OK; k++) {
         h->fields[k] = ls_live_field_of(q, k);
-        s = gather(h, k);
+        s = held_gather(h, k);
     }
     free(held);
     return s;
 }
 
-static void release(held_set *h)
+static void held_release(held_set *h)
 {
     for (int k = 0; h->pool && k < h->q->n_fields; k++)
         free(h->pool[k]);
@@ -153,10 +153,10 @@ ls_status ls_live_evaluate(ls_live *q, ls_metric *out, int max, int *n)
         return ls_fail(LS_E_ARG, "ls_live_evaluate: the queue holds out no samples: open it with .hold_out");
     LS_TRY(ls_trainer_needs_weights(q->t, "ls_live_evaluate"));
     pthread_mutex_lock(&q->lock);
-    ls_status s = make(&h, q);
+    ls_status s = held_make(&h, q);
     if (s == LS_OK)
         s = ls_trainer_evaluate(q->t, &h.set, out, max, n);
     pthread_mutex_unlock(&q->lock);
-    release(&h);
+    held_release(&h);
     return s;
 }

@@ -89,7 +89,7 @@ static ls_status make_field(ls_live *q, int i)
     return ls_trainer_put_room(q->t, &q->t->fields[i]);
 }
 
-static ls_status make(ls_live *q)
+static ls_status live_make(ls_live *q)
 {
     q->fields = ls_sys_calloc((size_t)q->n_fields, sizeof *q->fields);
     q->seen = ls_sys_calloc((size_t)q->o.capacity, 1);
@@ -163,7 +163,7 @@ ls_status ls_live_open_with(ls_live **out, ls_trainer *t, const ls_live_opts *o)
         q->ranks = t->group ? ls_group_size(t->group) : 1;
         q->n_fields = t->n_fields;
         q->held_room = o->hold_out ? (o->capacity + o->hold_out - 1) / o->hold_out : 0;
-        s = make(q);
+        s = live_make(q);
     }
     if (t->group)
         s = ls_ranks_agree(t->group, s);
@@ -221,7 +221,7 @@ static ls_status check_numbers(const ls_live *q, int i, int64_t m, const char *r
         q->t->fields[i].name, (long long)(at % each), (long long)(at / each), ls_dtype_name(own->type.dtype));
 }
 
-static ls_status put(ls_live *q, const char *field, const ls_tensor *values)
+static ls_status live_put(ls_live *q, const char *field, const ls_tensor *values)
 {
     int i = 0;
     int64_t m = 0;
@@ -259,7 +259,7 @@ ls_status ls_live_put(ls_live *q, const char *field, const ls_tensor *values)
     LS_ARG(values);
     LS_ARG_DTYPE(values->type.dtype);
     pthread_mutex_lock(&q->lock);
-    const ls_status s = put(q, field, values);
+    const ls_status s = live_put(q, field, values);
     pthread_mutex_unlock(&q->lock);
     return s;
 }
@@ -305,7 +305,7 @@ static void hold(ls_live *q, int64_t row)
     q->held += q->held < q->held_room;
 }
 
-static void keep(ls_live *q, int64_t row)
+static void live_keep(ls_live *q, int64_t row)
 {
     const int64_t capacity = q->o.capacity;
     int64_t at;
@@ -340,7 +340,7 @@ ls_status ls_live_push(ls_live *q, int64_t m)
         if (ls_live_held_of(q, q->pushed + 1) > ls_live_held_of(q, q->pushed))
             hold(q, row);
         else
-            keep(q, row);
+            live_keep(q, row);
     for (int i = 0; i < q->n_fields && m && s == LS_OK; i++)
         q->fields[i].put = 0;
     pthread_cond_broadcast(&q->changed);

@@ -60,14 +60,15 @@ typedef struct building {
     int64_t n;
 } building;
 
-static building begin(ls_arena *arena, const ls_live *q)
+static building live_state_begin(ls_arena *arena, const ls_live *q)
 {
     const int64_t most = 3 + 3 * q->n_fields;
     return (building){ arena, LS_ARENA_ARRAY(arena, ls_named_tensor, most),
                        LS_ARENA_ARRAY(arena, ls_range, most), 0 };
 }
 
-static void add(building *b, const char *name, const ls_type *whole, int64_t first, int64_t count, void *data)
+static void live_state_add(building *b, const char *name, const ls_type *whole, int64_t first, int64_t count,
+                           void *data)
 {
     if (!b->tensors || !b->mine)
         return; /* the arena remembers */
@@ -80,8 +81,8 @@ static void add_samples(building *b, const ls_live *q, const char *what, int i, 
 {
     const ls_type one = samples_type(q, i, 1), all = samples_type(q, i, whole);
     const int64_t each = ls_type_count(&one);
-    add(b, ls_arena_printf(b->arena, "live.%s.%s", what, q->t->fields[i].name), &all, first * each, n * each,
-        data);
+    live_state_add(b, ls_arena_printf(b->arena, "live.%s.%s", what, q->t->fields[i].name), &all, first * each,
+                   n * each, data);
 }
 
 static ls_tensor_list list_of(const building *b)
@@ -127,11 +128,13 @@ ls_status ls_live_save(void *live, ls_arena *arena, ls_tensor_list *out)
         kept[1] += all[r * NUMBERS + KEPT];
         held[1] += all[r * NUMBERS + HELD];
     }
-    building b = begin(arena, q);
+    building b = live_state_begin(arena, q);
     list_options(q, options);
-    add(&b, "live.options", &LS_TYPE(LS_I64, OPTIONS), 0, q->rank ? 0 : OPTIONS, options);
-    add(&b, "live.ranks", &LS_TYPE(LS_I64, q->ranks, NUMBERS), 0, q->rank ? 0 : q->ranks * NUMBERS, all);
-    add(&b, "live.seen", &LS_TYPE(LS_U8, kept[1]), kept[0], q->kept, in_order(q, arena, q->seen, 1));
+    live_state_add(&b, "live.options", &LS_TYPE(LS_I64, OPTIONS), 0, q->rank ? 0 : OPTIONS, options);
+    live_state_add(&b, "live.ranks", &LS_TYPE(LS_I64, q->ranks, NUMBERS), 0, q->rank ? 0 : q->ranks * NUMBERS,
+                   all);
+    live_state_add(&b, "live.seen", &LS_TYPE(LS_U8, kept[1]), kept[0], q->kept,
+                   in_order(q, arena, q->seen, 1));
     for (int i = 0; i < q->n_fields; i++) {
         ls_live_field *f = &q->fields[i];
         add_samples(&b, q, "kept", i, kept[1], kept[0], q->kept, in_order(q, arena, f->kept, f->bytes));
@@ -156,7 +159,7 @@ typedef struct loading {
     int64_t kept, held; /* samples of all ranks */
 } loading;
 
-static ls_status load(loading *l, const building *b)
+static ls_status live_state_load(loading *l, const building *b)
 {
     const ls_tensor_list list = list_of(b);
     LS_TRY(ls_arena_status(&l->arena));
@@ -185,10 +188,10 @@ static ls_status read_numbers(loading *l)
     l->ranks = ranks->type.dims[0];
     l->all = ls_arena_alloc(&l->arena, sizeof *l->all * NUMBERS * (size_t)l->ranks);
     LS_TRY(ls_arena_status(&l->arena));
-    building b = begin(&l->arena, l->q);
-    add(&b, "live.options", &LS_TYPE(LS_I64, OPTIONS), 0, OPTIONS, l->options);
-    add(&b, "live.ranks", &LS_TYPE(LS_I64, l->ranks, NUMBERS), 0, l->ranks * NUMBERS, l->all);
-    LS_TRY(load(l, &b));
+    building b = live_state_begin(&l->arena, l->q);
+    live_state_add(&b, "live.options", &LS_TYPE(LS_I64, OPTIONS), 0, OPTIONS, l->options);
+    live_state_add(&b, "live.ranks", &LS_TYPE(LS_I64, l->ranks, NUMBERS), 0, l->ranks * NUMBERS, l->all);
+    LS_TRY(live_state_load(l, &b));
     for (int64_t i = 0; i < l->ranks * NUMBERS; i++)
         if (l->all[i] < 0 || l->all[i] > MOST / l->ranks)
             return ls_fail(LS_E_FORMAT, "%s: live.safetensors: number %lld of live.ranks is %lld", l->dir,
@@ -253,17 +256,17 @@ static ls_status check_room(const loading *l, const int64_t numbers[NUMBERS])
 static ls_status read_samples(loading *l, const char *what, bool held, int64_t first, int64_t n, int64_t to)
 {
     ls_live *q = l->q;
-    building b = begin(&l->arena, q);
+    building b = live_state_begin(&l->arena, q);
     if (!n)
         return LS_OK;
     if (!held)
-        add(&b, "live.seen", &LS_TYPE(LS_U8, l->kept), first, n, q->seen + to);
+        live_state_add(&b, "live.seen", &LS_TYPE(LS_U8, l->kept), first, n, q->seen + to);
     for (int i = 0; i < q->n_fields; i++) {
         ls_live_field *f = &q->fields[i];
         add_samples(&b, q, what, i, held ? l->held : l->kept, first, n,
                     (held ? f->held : f->kept) + (size_t)to * f->bytes);
     }
-    return load(l, &b);
+    return live_state_load(l, &b);
 }
 
 static ls_status read_all(loading *l, const char *what, bool held, int64_t n)
@@ -289,10 +292,10 @@ static ls_status read_all(loading *l, const char *what, bool held, int64_t n)
 static ls_status read_spare(loading *l)
 {
     ls_live *q = l->q;
-    building b = begin(&l->arena, q);
+    building b = live_state_begin(&l->arena, q);
     for (int i = 0; i < q->n_fields; i++)
         add_samples(&b, q, "spare", i, l->ranks, q->rank % l->ranks, 1, q->fields[i].spare);
-    return load(l, &b);
+    return live_state_load(l, &b);
 }
 
 static ls_status load_queue(loading *l)

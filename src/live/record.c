@@ -21,7 +21,7 @@
 
 enum { HEADER = 256 }; /* bytes: room for any number of samples */
 
-static char *path_of(const ls_live *q, int i)
+static char *record_path_of(const ls_live *q, int i)
 {
     char *name = ls_sys_text("%s.npy", q->t->fields[i].name);
     char *path = name ? ls_path_join(q->record.dir, name) : NULL;
@@ -59,7 +59,7 @@ ls_status ls_live_record_open(ls_live *q)
     return LS_OK;
 }
 
-static ls_status put(int fd, const char *path, const void *data, size_t n, size_t at)
+static ls_status record_put(int fd, const char *path, const void *data, size_t n, size_t at)
 {
     for (size_t k = 0; k < n;) {
         const ssize_t m = ls_sys_pwrite(fd, (const char *)data + k, n - k, (off_t)(at + k));
@@ -75,13 +75,13 @@ static ls_status put_header(const ls_live *q, int i, int fd, const char *path)
     ls_str text = { 0 };
     ls_status s = header(&text, q, i, q->record.done);
     if (s == LS_OK)
-        s = put(fd, path, text.data, text.len, 0);
+        s = record_put(fd, path, text.data, text.len, 0);
     ls_str_release(&text);
     return s;
 }
 
 /* Rank 0 makes the file, or cuts one that is there already to the samples that were trained. */
-static ls_status prepare(ls_live *q, int i, const char *path)
+static ls_status record_prepare(ls_live *q, int i, const char *path)
 {
     const int64_t size = HEADER + q->record.done * (int64_t)q->fields[i].bytes, has = ls_file_size(path);
     if (!q->record.done && has >= 0)
@@ -106,10 +106,10 @@ static ls_status prepare(ls_live *q, int i, const char *path)
 
 static ls_status open_one(ls_live *q, int i, bool prepares)
 {
-    char *path = path_of(q, i);
+    char *path = record_path_of(q, i);
     ls_status s = ls_sys_have(path);
     if (s == LS_OK && prepares)
-        s = prepare(q, i, path);
+        s = record_prepare(q, i, path);
     if (s == LS_OK && !prepares) {
         q->record.files[i] = ls_sys_open(path, O_WRONLY);
         if (q->record.files[i] < 0)
@@ -143,14 +143,14 @@ static ls_status open_files(ls_live *q)
 static ls_status put_rows(ls_live *q, int i, int64_t first)
 {
     const size_t bytes = q->fields[i].bytes;
-    char *path = path_of(q, i);
+    char *path = record_path_of(q, i);
     ls_status s = ls_sys_have(path);
     for (int64_t k = 0, n; k < q->n_fresh && s == LS_OK; k += n) {
         n = 1; /* rows that lie one behind the other are written at once */
         while (k + n < q->n_fresh && q->fresh[k + n] == q->fresh[k] + n)
             n++;
-        s = put(q->record.files[i], path, q->t->fields[i].put + (size_t)q->fresh[k] * bytes,
-                (size_t)n * bytes, HEADER + (size_t)(first + k) * bytes);
+        s = record_put(q->record.files[i], path, q->t->fields[i].put + (size_t)q->fresh[k] * bytes,
+                       (size_t)n * bytes, HEADER + (size_t)(first + k) * bytes);
     }
     free(path);
     return s;
@@ -160,7 +160,7 @@ static ls_status put_headers(const ls_live *q)
 {
     ls_status s = LS_OK;
     for (int i = 0; i < q->n_fields && s == LS_OK; i++) {
-        char *path = path_of(q, i);
+        char *path = record_path_of(q, i);
         s = ls_sys_have(path);
         if (s == LS_OK)
             s = put_header(q, i, q->record.files[i], path);

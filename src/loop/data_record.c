@@ -74,13 +74,13 @@ ls_status ls_data_agree(ls_group *g, const ls_dataset *train, const ls_dataset *
     return s;
 }
 
-static const char *text_of(const json_t *j, const char *key)
+static const char *data_record_text_of(const json_t *j, const char *key)
 {
     const char *text = json_string_value(json_object_get(j, key));
     return text ? text : "";
 }
 
-static uint64_t digest_of(const json_t *j) { return strtoull(text_of(j, "digest"), NULL, 16); }
+static uint64_t digest_of(const json_t *j) { return strtoull(data_record_text_of(j, "digest"), NULL, 16); }
 
 /* Appends both names, or one if they are equal. */
 static void name(ls_str *out, const char *here, const char *there)
@@ -106,7 +106,7 @@ static int compare_files(ls_str *out, const json_t *was, const ls_dataset *set)
         if (n++ < MOST) {
             ls_str_printf(out, "%s%s ", n > 1 ? ", " : "", here->what);
             if (there)
-                name(out, here->path, text_of(there, "path"));
+                name(out, here->path, data_record_text_of(there, "path"));
             else
                 ls_str_printf(out, "%s (not there)", here->path);
         }
@@ -114,13 +114,17 @@ static int compare_files(ls_str *out, const json_t *was, const ls_dataset *set)
     for (size_t i = (size_t)set->n_parts; i < json_array_size(was); i++)
         if (n++ < MOST)
             ls_str_printf(out, "%s%s %s (there only)", n > 1 ? ", " : "",
-                          text_of(json_array_get(was, i), "what"), text_of(json_array_get(was, i), "path"));
+                          data_record_text_of(json_array_get(was, i), "what"),
+                          data_record_text_of(json_array_get(was, i), "path"));
     if (n > MOST)
         ls_str_printf(out, " and %d more files", n - MOST);
     return n;
 }
 
-static void begin(ls_str *out, const char *what) { ls_str_printf(out, "%s%s: ", out->len ? "; " : "", what); }
+static void data_record_begin(ls_str *out, const char *what)
+{
+    ls_str_printf(out, "%s%s: ", out->len ? "; " : "", what);
+}
 
 bool ls_data_difference(ls_str *out, const json_t *trainer, const ls_dataset *set)
 {
@@ -129,14 +133,14 @@ bool ls_data_difference(ls_str *out, const json_t *trainer, const ls_dataset *se
                                 : json_object_get(trainer, "builtin_data"); /* older versions say only this */
     const char *what = split_name(set->split);
     if (builtin && json_is_true(builtin) != set->builtin) {
-        begin(out, what);
+        data_record_begin(out, what);
         ls_str_add(out, set->builtin ? "the built-in shapes here, the real ones there"
                                      : "the real ones here, the built-in shapes there");
         return false;
     }
     if (!was)
         return false;
-    if (!set->digest || !*text_of(was, "digest") || digest_of(was) == set->digest)
+    if (!set->digest || !*data_record_text_of(was, "digest") || digest_of(was) == set->digest)
         return true;
     ls_str files = { 0 };
     const int64_t samples = json_integer_value(json_object_get(was, "samples"));
@@ -144,7 +148,7 @@ bool ls_data_difference(ls_str *out, const json_t *trainer, const ls_dataset *se
     if (samples != set->n && n++ >= 0)
         ls_str_printf(&files, "%s%lld samples here, %lld there", files.len ? "; " : "", (long long)set->n,
                       (long long)samples);
-    begin(out, what);
+    data_record_begin(out, what);
     ls_str_add(out, n ? ls_str_text(&files) : "other samples of the same files");
     ls_str_release(&files);
     return false;
@@ -158,10 +162,10 @@ void ls_tokenizer_difference(ls_str *out, const json_t *trainer, const char *pat
     size_t i;
     json_array_foreach(files, i, file)
     {
-        if (!is_tokenizer(text_of(file, "what")) || digest_of(file) == digest)
+        if (!is_tokenizer(data_record_text_of(file, "what")) || digest_of(file) == digest)
             continue;
-        begin(out, "tokenizer");
-        name(out, path, text_of(file, "path"));
+        data_record_begin(out, "tokenizer");
+        name(out, path, data_record_text_of(file, "path"));
     }
 }
 

@@ -36,7 +36,8 @@ const char *ls_loss_text(char out[32], double loss)
 }
 
 /* The evaluation in the line of its epoch. */
-static void describe(ls_str *out, const ls_loop *l, const ls_eval_result *e, const ls_rouge_mean *rouge)
+static void epoch_end_describe(ls_str *out, const ls_loop *l, const ls_eval_result *e,
+                               const ls_rouge_mean *rouge)
 {
     char loss[32];
     ls_str_printf(out, "  eval %s", ls_loss_text(loss, e->loss));
@@ -190,7 +191,7 @@ ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool 
     if (evaluates) {
         LS_TRY(ls_metrics_eval(
             l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.seconds, row.eval, row.eval_rouge }));
-        describe(&evaluated, l, &e, &row.eval_rouge);
+        epoch_end_describe(&evaluated, l, &e, &row.eval_rouge);
     }
     ls_log_info("epoch %lld  step %*lld/%lld  train %s%s  %s%s%s", (long long)epoch,
                 ls_digits(l->total_steps), (long long)l->step, (long long)l->total_steps,

@@ -38,7 +38,7 @@ static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
 static bool is_images(const ls_dataset *set) { return ls_dataset_field(set, "images"); }
 
 /* Before the first work of this attempt: a step, or the evaluation that an earlier attempt did not end. */
-static ls_status begin(ls_loop *l)
+static ls_status loop_begin(ls_loop *l)
 {
     if (l->started)
         l->started(l);
@@ -51,7 +51,7 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, ls_epoch_sum *sum
     double lr = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step);
     ls_step_result r = { .skip = LS_SKIP_NONE };
     if (l->step == l->from.step)
-        LS_TRY(begin(l));
+        LS_TRY(loop_begin(l));
     if (l->group) { /* for messages about ranks that do not come */
         char doing[32];
         snprintf(doing, sizeof doing, "step %lld", (long long)(l->step + 1));
@@ -94,16 +94,15 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, ls_epoch_sum *sum
                     (long long)b->epoch, ls_digits(l->total_steps), (long long)l->step,
                     (long long)l->total_steps,
                     r.skip == LS_SKIP_LOSS && isnan(r.loss) ? "loss nan" : ls_loss_text(loss, r.loss), lr,
-                    1e3 * seconds,
-                    (double)r.count / seconds,
-                    ls_dataset_is_text(l->train)     ? "tokens"
-                    : is_images(l->train) ? "images"
-                                          : "samples",
+                    1e3 * seconds, (double)r.count / seconds,
+                    ls_dataset_is_text(l->train) ? "tokens"
+                    : is_images(l->train)        ? "images"
+                                                 : "samples",
                     r.skipped ? "  (skipped: " : "", ls_skip_name(r.skip), r.skipped ? ")" : "");
     return LS_OK;
 }
 
-static void show(const ls_loop *l, const ls_loader_step *b, double start)
+static void loop_show(const ls_loop *l, const ls_loader_step *b, double start)
 {
     if (!l->ui || !l->ui->progress)
         return;
@@ -168,7 +167,7 @@ static ls_status after_step(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, bool w
 /* An earlier attempt was stopped in the evaluation at the end of an epoch: ends that epoch. */
 static ls_status end_epoch_before(ls_loop *l, ls_epoch_sum *sum)
 {
-    LS_TRY(begin(l));
+    LS_TRY(loop_begin(l));
     sum->targets = true; /* that attempt has looked */
     return after_step(l, l->from.epoch, sum, l->from.epoch_step == l->steps_per_epoch,
                       l->step >= l->total_steps);
@@ -201,15 +200,14 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
             ls_snapshots_after_step(&l->snapshots, l->run, (l->trainer->requested & LS_REQUEST_WAIT) != 0));
         LS_TRY(ls_profiler_after(&l->profiler, l->trainer, l->run, l->calibration, l->ui->out, l->step,
                                  l->step - l->from.step - 1));
-        show(l, &b, start);
+        loop_show(l, &b, start);
         ls_loop_beat(l, "training", l->step == l->from.step + 1);
         l->run->train_seconds = ls_now() - start;
         const bool last = l->step == l->total_steps;
         LS_TRY(after_step(l, b.epoch, &sum, b.step + 1 == l->steps_per_epoch, last));
         if (!last)
             /* one rank need not exchange requests with a step, so it takes them after it */
-            LS_TRY(
-                ls_loop_answer(l, &sum, b.epoch, l->group ? l->trainer->requested : take_requests(l, &b)));
+            LS_TRY(ls_loop_answer(l, &sum, b.epoch, l->group ? l->trainer->requested : take_requests(l, &b)));
     }
     return ls_snapshots_finish(&l->snapshots, l->run);
 }

@@ -26,21 +26,22 @@
     X("epoch_loss", sums.loss)       \
     X("epoch_seconds", sums.seconds) \
     X("loss", metrics.loss) X("lr", metrics.lr) X("stop_value", metrics.stop_value)
-#define COUNTS(X)                                                         \
-    X("step", step)                                                       \
-    X("epoch", metrics.epoch)                                             \
-    X("next_epoch", epoch)                                                \
-    X("next_epoch_step", epoch_step)                                      \
-    X("epoch_samples", sums.samples)                                      \
-    X("epoch_targets", sums.count)                                        \
-    X("epoch_skipped", sums.skipped)                                      \
-    X("epoch_replaced", sums.replaced)                                    \
-    X("steps_per_epoch", steps_per_epoch)                                 \
-    X("base_step", base_step)                                             \
-    X("base_epoch", base_epoch)                                           \
-    X("eval_step", metrics.eval_step)                                     \
-    X("best_step", metrics.best_step) X("best_epoch", metrics.best_epoch) \
-        X("stop_waited", metrics.stop_waited) X("nonfinite_steps", metrics.nonfinite_steps)
+#define COUNTS(X)                                                             \
+    X("step", step)                                                           \
+    X("epoch", metrics.epoch)                                                 \
+    X("next_epoch", epoch)                                                    \
+    X("next_epoch_step", epoch_step)                                          \
+    X("epoch_samples", sums.samples)                                          \
+    X("epoch_targets", sums.count)                                            \
+    X("epoch_skipped", sums.skipped)                                          \
+    X("epoch_replaced", sums.replaced)                                        \
+    X("steps_per_epoch", steps_per_epoch)                                     \
+    X("base_step", base_step)                                                 \
+    X("base_epoch", base_epoch)                                               \
+    X("eval_step", metrics.eval_step)                                         \
+    X("best_step", metrics.best_step)                                         \
+    X("best_epoch", metrics.best_epoch) X("stop_waited", metrics.stop_waited) \
+        X("nonfinite_steps", metrics.nonfinite_steps)
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
 {
@@ -209,8 +210,8 @@ static void compare_data(ls_str *out, bool *eval_data, const json_t *j, const ls
     ls_str_release(&data);
 }
 
-static ls_status compare(ls_str *out, ls_resume_change *change, const json_t *j, const char *path,
-                         const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
+static ls_status resume_compare(ls_str *out, ls_resume_change *change, const json_t *j, const char *path,
+                                const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
     const char *yaml = json_string_value(json_object_get(j, "recipe")),
                *isa = json_string_value(json_object_get(j, "isa")),
@@ -266,7 +267,7 @@ static ls_status check_unchanged(ls_resume_change *change, const json_t *j, cons
                                  const ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
     ls_str changed = { 0 };
-    ls_status s = compare(&changed, change, j, path, t, r, now);
+    ls_status s = resume_compare(&changed, change, j, path, t, r, now);
     if (s == LS_OK)
         s = ls_str_status(&changed);
     if (s == LS_OK && changed.len > 0 && !now->allow_change)

@@ -66,7 +66,7 @@ static const char *differing(const ls_dcp_setting *here, const ls_dcp_group_sett
 }
 
 /* Appends "optimizer.betas: [0.9, 0.999] here, [0.8, 0.95] there; ...". */
-static void compare(ls_str *out, const ls_dcp_state *s, const ls_recipe *r, const ls_units *u)
+static void resume_dcp_compare(ls_str *out, const ls_dcp_state *s, const ls_recipe *r, const ls_units *u)
 {
     ls_dcp_setting here[LS_TORCH_MOST];
     for (int group = 0; group <= r->optimizer.groups.n; group++) {
@@ -94,7 +94,7 @@ static ls_status check_settings(ls_resume_change *change, const ls_dcp_state *s,
                                 const ls_units *u, bool allow_change)
 {
     ls_str changed = { 0 };
-    compare(&changed, s, r, u);
+    resume_dcp_compare(&changed, s, r, u);
     if (!changed.len)
         return LS_OK;
     if (!allow_change) {
@@ -138,7 +138,7 @@ static ls_status find_next_step(ls_resume_point *out, const ls_dcp_state *s, con
     return LS_OK;
 }
 
-static void describe(const ls_dcp_state *s)
+static void resume_dcp_describe(const ls_dcp_state *s)
 {
     double rate = NAN;
     char shown[32] = "", text[64] = "";
@@ -152,8 +152,8 @@ static void describe(const ls_dcp_state *s)
                 s->numbered ? ", whose parameters are numbered: taken in the order of the model" : "", text);
 }
 
-static ls_status load(ls_resume_point *out, ls_resume_change *change, ls_dcp_state *s, ls_trainer *t,
-                      const ls_recipe *r, const ls_resume_now *now)
+static ls_status resume_dcp_load(ls_resume_point *out, ls_resume_change *change, ls_dcp_state *s,
+                                 ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
     const ls_resume_ask *ask = now->asked;
     if (!LS_OPTIMIZERS[r->optimizer.type].torch)
@@ -169,7 +169,7 @@ static ls_status load(ls_resume_point *out, ls_resume_change *change, ls_dcp_sta
                        s->dir);
     LS_TRY(check_settings(change, s, r, &t->compiled.units, now->allow_change));
     LS_TRY(find_next_step(out, s, now));
-    describe(s);
+    resume_dcp_describe(s);
     return LS_OK;
 }
 
@@ -179,7 +179,7 @@ ls_status ls_resume_load_dcp(ls_resume_point *out, ls_resume_change *change, con
     ls_dcp_state s;
     ls_status status = ls_checkpoint_together(t->group, ls_dcp_state_open(&s, path, now->asked->prefix));
     if (status == LS_OK)
-        status = load(out, change, &s, t, r, now);
+        status = resume_dcp_load(out, change, &s, t, r, now);
     ls_dcp_state_release(&s);
     LS_TRY(status);
     out->metrics = (ls_run_metrics){ .loss = NAN,

@@ -124,7 +124,7 @@ static int64_t better_ones(const ls_snapshots *s, int i)
 
 /* Removes all but the `count` newest and the `best` best ones. It goes from the oldest on: removing one then
  * changes nothing about the newer ones. */
-static ls_status keep(ls_snapshots *s, int64_t count, int64_t best)
+static ls_status snapshot_keep(ls_snapshots *s, int64_t count, int64_t best)
 {
     for (int i = 0; s->n > count && i < s->n - (int)count;)
         if (s->all[i].step == s->best || (!isnan(s->all[i].value) && better_ones(s, i) < best))
@@ -190,7 +190,7 @@ static void relative_path(char path[64], int64_t step)
 
 /* Copies the checkpoint to the run's bucket. A bucket that cannot take it now does not end training, because
  * the checkpoint is on this machine's disk. */
-static void copy(ls_snapshots *s)
+static void snapshot_copy(ls_snapshots *s)
 {
     if (ls_remote_push(s->remote) != LS_OK)
         ls_log_warn("%s; the checkpoint is in %s, and the next one tries again", ls_error_message(), s->dir);
@@ -208,8 +208,8 @@ static ls_status publish(ls_snapshots *s, const ls_committed *c)
     LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
     if (c->best)
         LS_TRY(ls_checkpoint_point(s->dir, "best", name));
-    LS_TRY(keep(s, c->keep, c->keep_best));
-    copy(s);
+    LS_TRY(snapshot_keep(s, c->keep, c->keep_best));
+    snapshot_copy(s);
     return LS_OK;
 }
 

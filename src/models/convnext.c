@@ -76,7 +76,7 @@ static ls_value downsample(ls_graph *g, int s, ls_value x, int64_t out)
                      .bias_init = &ZERO);
 }
 
-static ls_status check(const ls_convnext_config *c)
+static ls_status convnext_check(const ls_convnext_config *c)
 {
     if (c->image_size < 32)
         return ls_fail(LS_E_SHAPE, "convnext: image_size %lld is below 32", (long long)c->image_size);
@@ -92,7 +92,7 @@ ls_status ls_convnext_build(ls_graph *g, const ls_convnext_config *c, int64_t ba
 {
     LS_ARG(g);
     LS_ARG(c);
-    LS_TRY(check(c));
+    LS_TRY(convnext_check(c));
     int64_t blocks = 0, done = 0;
     for (int s = 0; s < 4; s++)
         blocks += c->depths[s];

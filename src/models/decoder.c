@@ -90,7 +90,7 @@ static ls_value layer(const builder *b, ls_value x, int64_t i)
     return ls_add(b->g, x, mlp(b, ls_rms_norm(b->g, "post_attention_layernorm", x, b->c->norm_eps)));
 }
 
-static ls_status check(const ls_decoder_config *c)
+static ls_status decoder_check(const ls_decoder_config *c)
 {
     if (c->seq_length < 1 || c->vocab_size < 2 || c->hidden_size < 1 || c->mlp_size < 1 || c->layers < 1)
         return ls_fail(LS_E_SHAPE,
@@ -108,7 +108,7 @@ static ls_status check(const ls_decoder_config *c)
     return LS_OK;
 }
 
-static builder begin(ls_graph *g, const ls_decoder_config *c)
+static builder decoder_begin(ls_graph *g, const ls_decoder_config *c)
 {
     return (builder){
         .g = g, .c = c, .weight = { LS_INIT_NORMAL, 0, c->init_deviation }, .zero = { .kind = LS_INIT_ZERO }
@@ -133,7 +133,7 @@ static ls_value layers(const builder *b, ls_value ids, ls_value *table)
     return ls_reshape(b->g, ls_rms_norm(b->g, "model.norm", x, c->norm_eps), -1, c->hidden_size);
 }
 
-static ls_value head(const builder *b, ls_value x, ls_value table)
+static ls_value decoder_head(const builder *b, ls_value x, ls_value table)
 {
     return b->c->tied ? ls_matmul_wt(b->g, x, table, LS_NONE)
                       : linear(b, "lm_head", x, b->c->vocab_size, false);
@@ -143,11 +143,11 @@ ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batc
 {
     LS_ARG(g);
     LS_ARG(c);
-    LS_TRY(check(c));
+    LS_TRY(decoder_check(c));
     ls_tensor_plan(g, TENSOR_PLAN);
-    const builder b = begin(g, c);
+    const builder b = decoder_begin(g, c);
     const ls_type ids = LS_TYPE(LS_I32, batch, c->seq_length);
-    ls_value table, x = layers(&b, ls_input(g, "ids", ids), &table), logits = head(&b, x, table);
+    ls_value table, x = layers(&b, ls_input(g, "ids", ids), &table), logits = decoder_head(&b, x, table);
     ls_language_outputs(g, logits, ls_input(g, "targets", ids));
     return ls_graph_finish(g);
 }
@@ -157,9 +157,9 @@ ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64
 {
     LS_ARG(g);
     LS_ARG(c);
-    LS_TRY(check(c));
+    LS_TRY(decoder_check(c));
     ls_tensor_plan(g, CACHED_PLAN);
-    builder b = begin(g, c);
+    builder b = decoder_begin(g, c);
     char ids[32], positions[32];
     const int64_t rows = prompts * beams;
     snprintf(ids, sizeof ids, "ids.%lld", (long long)tokens);
@@ -172,6 +172,7 @@ ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64
         b.from = ls_input(g, "from", LS_TYPE(LS_I32, rows));
     ls_value table, x = layers(&b, ls_input(g, ids, type), &table);
     /* of no more than the rows that are wanted */
-    ls_output(g, "logits", head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, rows)), x), table));
+    ls_output(g, "logits",
+              decoder_head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, rows)), x), table));
     return ls_graph_finish(g);
 }

@@ -182,7 +182,7 @@ static ls_value block(stack *s, ls_value x, int64_t i)
     return feed_forward(s, x);
 }
 
-static ls_value run(stack s, ls_value x, int64_t layers)
+static ls_value t5_run(stack s, ls_value x, int64_t layers)
 {
     LS_SCOPE(s.g, decodes(&s) ? "decoder" : "encoder", "T5Stack");
     x = dropout(&s, x);
@@ -191,7 +191,7 @@ static ls_value run(stack s, ls_value x, int64_t layers)
     return ls_dropout(s.g, "final_dropout", norm(&s, "final_layer_norm", x), s.c->dropout);
 }
 
-static ls_status check(const ls_t5_config *c)
+static ls_status t5_check(const ls_t5_config *c)
 {
     if (c->source_length < 1 || c->target_length < 1 || c->vocab_size < 2 || c->hidden_size < 1 ||
         c->mlp_size < 1 || c->layers < 1 || c->decoder_layers < 1 || c->heads < 1 || c->head_dim < 1)
@@ -221,7 +221,7 @@ static ls_value embed(ls_graph *g, const ls_t5_config *c, ls_value ids, ls_value
 }
 
 /* Logits [rows, vocabulary] of the output of the decoder. */
-static ls_value head(const stack *decoder, ls_value x, ls_value table)
+static ls_value t5_head(const stack *decoder, ls_value x, ls_value table)
 {
     const ls_t5_config *c = decoder->c;
     x = ls_reshape(decoder->g, x, -1, c->hidden_size);
@@ -235,17 +235,18 @@ ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch)
 {
     LS_ARG(g);
     LS_ARG(c);
-    LS_TRY(check(c));
+    LS_TRY(t5_check(c));
     ls_tensor_plan(g, TENSOR_PLAN);
     ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, batch, c->source_length)),
              targets = ls_input(g, "targets", LS_TYPE(LS_I32, batch, c->target_length));
     ls_value table = LS_NONE;
     stack encoder = { .g = g, .c = c, .ids = ids, .tokens = c->source_length },
           decoder = { .g = g, .c = c, .ids = ids, .tokens = c->target_length };
-    decoder.source = run(encoder, embed(g, c, ids, &table), c->layers);
-    ls_value x = run(decoder, embed(g, c, ls_shift_right(g, targets, c->start_token, c->pad_token), &table),
-                     c->decoder_layers);
-    ls_language_outputs(g, head(&decoder, x, table), targets);
+    decoder.source = t5_run(encoder, embed(g, c, ids, &table), c->layers);
+    ls_value x = t5_run(decoder,
+                        embed(g, c, ls_shift_right(g, targets, c->start_token, c->pad_token), &table),
+                        c->decoder_layers);
+    ls_language_outputs(g, t5_head(&decoder, x, table), targets);
     return ls_graph_finish(g);
 }
 
@@ -266,11 +267,11 @@ ls_status ls_t5_build_encoder(ls_graph *g, const ls_t5_config *c, int64_t prompt
 {
     LS_ARG(g);
     LS_ARG(c);
-    LS_TRY(check(c));
+    LS_TRY(t5_check(c));
     ls_tensor_plan(g, CACHED_PLAN);
     ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, prompts, c->source_length));
     const stack encoder = { .g = g, .c = c, .ids = ids, .tokens = c->source_length };
-    ls_value table = LS_NONE, source = run(encoder, embed(g, c, ids, &table), c->layers);
+    ls_value table = LS_NONE, source = t5_run(encoder, embed(g, c, ids, &table), c->layers);
     for (int64_t i = 0; i < c->decoder_layers; i++)
         output_source(&encoder, source, i);
     return ls_graph_finish(g);
@@ -280,7 +281,7 @@ ls_status ls_t5_build_cached(ls_graph *g, const ls_t5_config *c, int64_t prompts
 {
     LS_ARG(g);
     LS_ARG(c);
-    LS_TRY(check(c));
+    LS_TRY(t5_check(c));
     ls_tensor_plan(g, CACHED_PLAN);
     const int64_t rows = prompts * beams;
     ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, prompts, c->source_length)),
@@ -291,7 +292,7 @@ ls_status ls_t5_build_cached(ls_graph *g, const ls_t5_config *c, int64_t prompts
     decoder.positions = ls_input(g, "positions.1", LS_TYPE(LS_I32, rows, 1));
     if (beams > 1)
         decoder.from = ls_input(g, "from", LS_TYPE(LS_I32, rows));
-    ls_value x = run(decoder, embed(g, c, target, &table), c->decoder_layers);
-    ls_output(g, "logits", head(&decoder, x, table));
+    ls_value x = t5_run(decoder, embed(g, c, target, &table), c->decoder_layers);
+    ls_output(g, "logits", t5_head(&decoder, x, table));
     return ls_graph_finish(g);
 }

@@ -180,7 +180,7 @@ static void declare(builder *b, const ls_task_loss *l, ls_value output, bool sca
         measure_all(b, l, scale ? ls_unscale(g, s, output) : output, target->value, &w);
 }
 
-static ls_status check(const ls_task_config *c)
+static ls_status task_check(const ls_task_config *c)
 {
     if (c->n_inputs < 1 || c->n_outputs < 1 || c->n_losses < 1 || c->n_inputs > MOST)
         return ls_fail(LS_E_SHAPE, "%d inputs, %d outputs and %d losses: at least one of each", c->n_inputs,
@@ -207,7 +207,7 @@ ls_status ls_task_build(ls_graph *g, const ls_task_config *c, int64_t batch)
         LS_ARG_DTYPE(c->outputs[i].type.dtype);
     for (int i = 0; i < c->n_losses; i++)
         LS_ARG_ENUM(ls_loss_kind, c->losses[i].kind, LS_LOSS_CROSS_ENTROPY);
-    LS_TRY(check(c));
+    LS_TRY(task_check(c));
     builder b = { .g = g, .c = c, .batch = batch };
     const ls_value x = ls_mlp_layers(g, inputs(&b), c->n_hidden, c->hidden, c->act);
     for (int i = 0; i < c->n_outputs; i++) {

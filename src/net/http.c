@@ -285,7 +285,7 @@ static ls_status judge(exchange *x, CURLcode result, char **next)
     return *next ? LS_OK : ls_fail(LS_E_MEMORY, "%s: out of memory", shown);
 }
 
-static ls_status ask(ls_http *r, const char *url, char **next)
+static ls_status http_ask(ls_http *r, const char *url, char **next)
 {
     exchange x = { .r = r, .url = url, .c = curl.init() };
     if (!x.c)
@@ -320,7 +320,7 @@ ls_status ls_http_request(ls_http *r)
         if (s == LS_OK && r->patience == 0)
             s = ls_stop_check("waiting for %s", ls_url_shown(shown, r->url));
         if (s == LS_OK)
-            s = ask(r, url ? url : r->url, &next);
+            s = http_ask(r, url ? url : r->url, &next);
         free(url);
         url = next;
         if (!next)
@@ -348,7 +348,7 @@ typedef struct body {
     size_t most;
 } body;
 
-static bool keep(void *context, const void *data, size_t n)
+static bool http_keep(void *context, const void *data, size_t n)
 {
     body *b = context;
     if (n > b->most - b->text.len)
@@ -361,7 +361,7 @@ ls_status ls_http_text(char **out, size_t *size, ls_http *r, size_t most)
 {
     char shown[LS_URL_SHOWN];
     body b = { .most = most };
-    r->take = keep;
+    r->take = http_keep;
     r->context = &b;
     *out = NULL;
     ls_status s = ls_http_request(r);

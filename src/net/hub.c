@@ -74,7 +74,7 @@ static bool is_hex(const char *text, size_t digits)
     return text && strlen(text) == digits && strspn(text, "0123456789abcdef") == digits;
 }
 
-static ls_status read_file(ls_hub_file *f, const json_t *entry, const char *url)
+static ls_status hub_read_file(ls_hub_file *f, const json_t *entry, const char *url)
 {
     const json_t *large = json_object_get(entry, "lfs"), *has_size = json_is_object(large) ? large : entry;
     const char *path = json_string_value(json_object_get(entry, "rfilename")),
@@ -109,7 +109,7 @@ static ls_status read_files(ls_hub_repo *r, const json_t *answer, const char *ur
     if (!r->commit || !r->files)
         return ls_fail(LS_E_MEMORY, "%s: out of memory", url);
     for (size_t i = 0; i < json_array_size(files); i++)
-        LS_TRY(read_file(&r->files[r->n++], json_array_get(files, i), url));
+        LS_TRY(hub_read_file(&r->files[r->n++], json_array_get(files, i), url));
     return LS_OK;
 }
 
@@ -218,7 +218,7 @@ void ls_hub_release(ls_hub_repo *r)
 
 /* Whether file f is at `path`, with its size and checksum. In a folder of the user's another file of that
  * name is an error. In the cache, where a file's name is its checksum, it is damaged and goes away. */
-static ls_status look(const ls_hub_repo *r, const ls_hub_load *l, const ls_download *d, bool *there)
+static ls_status hub_look(const ls_hub_repo *r, const ls_hub_load *l, const ls_download *d, bool *there)
 {
     ls_download as_it_is = *d;
     const int64_t bytes = ls_file_size(d->path);
@@ -245,7 +245,7 @@ static ls_status look(const ls_hub_repo *r, const ls_hub_load *l, const ls_downl
 }
 
 /* Loads file f to `path`, unless it is there. */
-static ls_status load(const ls_hub_repo *r, ls_hub_load *l, const ls_hub_file *f, const char *path)
+static ls_status hub_load(const ls_hub_repo *r, ls_hub_load *l, const ls_hub_file *f, const char *path)
 {
     char shown[LS_URL_SHOWN];
     ls_str url = { 0 };
@@ -264,7 +264,7 @@ static ls_status load(const ls_hub_repo *r, ls_hub_load *l, const ls_hub_file *f
     bool there = false;
     ls_status s = ls_str_status(&url);
     if (s == LS_OK)
-        s = look(r, l, &d, &there);
+        s = hub_look(r, l, &d, &there);
     if (s == LS_OK && !there) {
         s = ls_make_parent(path);
         if (s == LS_OK)
@@ -329,7 +329,7 @@ static ls_status get_into_cache(const ls_hub_repo *r, ls_hub_load *l)
         if (!f->wanted)
             continue;
         char *blob = ls_path_join(blobs, f->sha256 ? f->sha256 : f->git_sha1);
-        s = blob ? load(r, l, f, blob) : ls_fail(LS_E_MEMORY, "%s: out of memory", r->name);
+        s = blob ? hub_load(r, l, f, blob) : ls_fail(LS_E_MEMORY, "%s: out of memory", r->name);
         if (s == LS_OK)
             s = link_blob(snapshot, f);
         free(blob);
@@ -355,7 +355,8 @@ ls_status ls_hub_get(const ls_hub_repo *r, ls_hub_load *l)
     for (int i = 0; i < r->n; i++)
         if (r->files[i].wanted) {
             char *path = ls_path_join(l->to, r->files[i].path);
-            const ls_status s = path ? load(r, l, &r->files[i], path) : ls_fail(LS_E_MEMORY, "out of memory");
+            const ls_status s = path ? hub_load(r, l, &r->files[i], path)
+                                     : ls_fail(LS_E_MEMORY, "out of memory");
             free(path);
             LS_TRY(s);
         }

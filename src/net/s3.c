@@ -106,7 +106,7 @@ static bool pause_before(int attempt)
 
 /* One request, repeated while that may help; its answer's text. The caller names `what` it wants: "write",
  * "list". */
-static ls_status ask(ls_s3 *s, ls_http *r, const char *what, const char *key, char **text, size_t *size)
+static ls_status s3_ask(ls_s3 *s, ls_http *r, const char *what, const char *key, char **text, size_t *size)
 {
     ls_status status = LS_OK;
     r->keys = &s->signature;
@@ -156,7 +156,7 @@ static ls_status simple(ls_s3 *s, const char *method, const char *what, const ch
     add_url(&url, s, key);
     ls_str_add(&url, query);
     ls_http r = { .url = ls_str_text(&url), .method = method, .body = body, .body_size = n };
-    ls_status status = ask(s, &r, what, key, &text, &size);
+    ls_status status = s3_ask(s, &r, what, key, &text, &size);
     if (status == LS_OK && !strcmp(method, "PUT") && !*r.etag)
         status = not_done(s, &r, key, what, "ETag", text);
     if (status == LS_OK && etag)
@@ -181,7 +181,7 @@ ls_status ls_s3_get(char **out, size_t *size, ls_s3 *s, const char *key)
     ls_str url = { 0 };
     add_url(&url, s, key);
     ls_http r = { .url = ls_str_text(&url) };
-    const ls_status status = ask(s, &r, "read", key, out, size);
+    const ls_status status = s3_ask(s, &r, "read", key, out, size);
     ls_str_release(&url);
     return status;
 }
@@ -217,7 +217,7 @@ static ls_status list_page(ls_s3 *s, const char *below, ls_s3_list *out, char **
     ls_url_escape(&url, below, "");
     char shown[LS_URL_SHOWN], *next = NULL;
     ls_http r = { .url = ls_str_text(&url) };
-    ls_status status = ask(s, &r, "list", below, &text, &size);
+    ls_status status = s3_ask(s, &r, "list", below, &text, &size);
     if (status == LS_OK)
         status = ls_s3_read_list(out, &next, text, s->prefix, ls_url_shown(shown, ls_str_text(&url)));
     if (status == LS_OK && *token && next && !strcmp(*token, next))
@@ -282,7 +282,7 @@ static ls_status begin_upload(ls_s3 *s, const char *key, char **id)
     add_url(&url, s, key);
     ls_str_add(&url, "?uploads=");
     ls_http r = { .url = ls_str_text(&url), .method = "POST" };
-    ls_status status = ask(s, &r, "write", key, &text, &size);
+    ls_status status = s3_ask(s, &r, "write", key, &text, &size);
     if (status == LS_OK && !(*id = ls_s3_element(text, "UploadId")))
         status = not_done(s, &r, key, "write", "UploadId", text);
     free(text);
@@ -320,7 +320,7 @@ static ls_status end_upload(ls_s3 *s, const char *key, const char *id, const ls_
     ls_http r = {
         .url = ls_str_text(&url), .method = "POST", .body = ls_str_text(list), .body_size = list->len
     };
-    ls_status status = ask(s, &r, "write", key, &text, &size);
+    ls_status status = s3_ask(s, &r, "write", key, &text, &size);
     if (status == LS_OK && !strstr(text, "<CompleteMultipartUploadResult")) /* 200, and yet an error */
         status = not_done(s, &r, key, "write", "CompleteMultipartUploadResult", text);
     free(text);
@@ -337,7 +337,7 @@ static ls_status put_in_parts(ls_s3 *s, const char *key, const ls_mapping *file)
     if (status == LS_OK)
         status = end_upload(s, key, id, &list);
     if (status != LS_OK && status != LS_E_STOPPED) { /* after it the server does not answer: ls_s3_clean */
-        char message[2048]; /* of the failure: taking the upload back may fail too */
+        char message[2048];                          /* of the failure: taking the upload back may fail too */
         snprintf(message, sizeof message, "%s", ls_error_message());
         abort_upload(s, key, id);
         status = ls_fail(status, "%s", message);
@@ -368,7 +368,7 @@ ls_status ls_s3_clean(ls_s3 *s, const char *below)
     ls_url_escape(&url, below, "");
     ls_str_add(&url, "&uploads=");
     ls_http r = { .url = ls_str_text(&url) };
-    ls_status status = ask(s, &r, "list", below, &text, &size);
+    ls_status status = s3_ask(s, &r, "list", below, &text, &size);
     if (status == LS_OK && !strstr(text, "<ListMultipartUploadsResult"))
         status = not_done(s, &r, below, "list", "ListMultipartUploadsResult", text);
     const size_t prefix = strlen(s->prefix);

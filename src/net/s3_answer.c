@@ -29,7 +29,7 @@ static size_t add_entity(ls_str *out, const char *p)
 
 /* The text between <NAME> and </NAME>; false: it is not there. It looks at each byte once or twice, so that
  * an answer made to be slow is not. */
-static bool find(ls_s3_part *out, ls_s3_part in, const char *name)
+static bool s3_answer_find(ls_s3_part *out, ls_s3_part in, const char *name)
 {
     char begin[64], end[64];
     const size_t n = (size_t)snprintf(begin, sizeof begin, "<%s>", name);
@@ -44,7 +44,7 @@ static bool find(ls_s3_part *out, ls_s3_part in, const char *name)
 
 bool ls_s3_next(ls_s3_part *out, ls_s3_part *rest, const char *name)
 {
-    const bool found = find(out, *rest, name);
+    const bool found = s3_answer_find(out, *rest, name);
     rest->from = found ? out->to : rest->to;
     return found;
 }
@@ -52,7 +52,7 @@ bool ls_s3_next(ls_s3_part *out, ls_s3_part *rest, const char *name)
 char *ls_s3_element_of(ls_s3_part part, const char *name)
 {
     ls_s3_part found;
-    if (!find(&found, part, name))
+    if (!s3_answer_find(&found, part, name))
         return NULL;
     ls_str text = { 0 };
     for (const char *p = found.from; p < found.to;) {

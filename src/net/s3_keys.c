@@ -57,7 +57,7 @@ static void read_section(ls_s3_keys *k, const char *text, const char *profile)
     }
 }
 
-static ls_status read_file(ls_s3_keys *k)
+static ls_status s3_keys_read_file(ls_s3_keys *k)
 {
     const char *named = variable("AWS_SHARED_CREDENTIALS_FILE"), *profile = variable("AWS_PROFILE"),
                *home = variable("HOME");
@@ -74,7 +74,7 @@ static ls_status read_file(ls_s3_keys *k)
     return s;
 }
 
-static char *copy(const char *first, const char *second, const char *otherwise)
+static char *s3_keys_copy(const char *first, const char *second, const char *otherwise)
 {
     return ls_sys_strdup(first ? first : second ? second : otherwise);
 }
@@ -88,9 +88,9 @@ ls_status ls_s3_keys_find(ls_s3_keys *out, const char *place)
         k.secret = ls_sys_strdup(variable("AWS_SECRET_ACCESS_KEY"));
         k.session = variable("AWS_SESSION_TOKEN") ? ls_sys_strdup(variable("AWS_SESSION_TOKEN")) : NULL;
     } else {
-        s = read_file(&k);
+        s = s3_keys_read_file(&k);
     }
-    k.region = copy(variable("AWS_REGION"), variable("AWS_DEFAULT_REGION"), "us-east-1");
+    k.region = s3_keys_copy(variable("AWS_REGION"), variable("AWS_DEFAULT_REGION"), "us-east-1");
     const char *endpoint = variable("AWS_ENDPOINT_URL_S3");
     endpoint = endpoint ? endpoint : variable("AWS_ENDPOINT_URL");
     ls_str amazon = { 0 };

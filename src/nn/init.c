@@ -66,7 +66,7 @@ static void fill_normal(const job *j, int64_t begin, int64_t end)
     }
 }
 
-static void fill(void *context, int64_t begin, int64_t end, int worker)
+static void init_fill(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const job *j = context;
@@ -97,5 +97,5 @@ void ls_init_values(void *data, ls_dtype dtype, int64_t first, int64_t n, ls_ini
                     const char *name, int threads)
 {
     job j = { data, dtype, first, init, ls_rng_key_of(seed, ls_hash_text(name)) };
-    ls_parallel_for(n < 8192 ? 1 : threads, n, fill, &j);
+    ls_parallel_for(n < 8192 ? 1 : threads, n, init_fill, &j);
 }

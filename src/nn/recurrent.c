@@ -77,8 +77,8 @@ static ls_value direction(recurrence *r, ls_value x, bool reverse)
     return y;
 }
 
-static ls_recurrent build(ls_graph *g, const char *name, ls_value x, int64_t hidden,
-                          const ls_recurrent_opts *o, bool lstm)
+static ls_recurrent recurrent_build(ls_graph *g, const char *name, ls_value x, int64_t hidden,
+                                    const ls_recurrent_opts *o, bool lstm)
 {
     const ls_type t = ls_value_type(g, x);
     const int directions = o->bidirectional ? 2 : 1;
@@ -114,7 +114,8 @@ ls_recurrent ls_lstm_with(ls_graph *g, const char *name, ls_value x, int64_t hid
 {
     LS_ARG_OR(g, FAILED);
     LS_BUILD_ARG(g, name, FAILED);
-    return build(g, name, x, hidden, o ? o : &(const ls_recurrent_opts){ LS_RECURRENT_DEFAULTS }, true);
+    return recurrent_build(g, name, x, hidden, o ? o : &(const ls_recurrent_opts){ LS_RECURRENT_DEFAULTS },
+                           true);
 }
 
 ls_recurrent ls_gru_with(ls_graph *g, const char *name, ls_value x, int64_t hidden,
@@ -127,5 +128,5 @@ ls_recurrent ls_gru_with(ls_graph *g, const char *name, ls_value x, int64_t hidd
         ls_graph_error(g, LS_E_USAGE, "gru: c0 is a state of LSTM");
         return FAILED;
     }
-    return build(g, name, x, hidden, o, false);
+    return recurrent_build(g, name, x, hidden, o, false);
 }

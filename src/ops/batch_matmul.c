@@ -40,7 +40,7 @@ static ls_status dims_batch_matmul(ls_rule *r, const ls_infer *i)
     return LS_OK;
 }
 
-static ls_value product(ls_graph *g, ls_value a, ls_value b, bool transpose_a, bool transpose_b)
+static ls_value batch_matmul_product(ls_graph *g, ls_value a, ls_value b, bool transpose_a, bool transpose_b)
 {
     return ls_graph_apply(g, &ls_op_batch_matmul, 2, (ls_value[]){ a, b },
                           &(ls_matmul_attrs){ .transpose_a = transpose_a, .transpose_b = transpose_b });
@@ -51,11 +51,11 @@ static void grad_batch_matmul(ls_grad *c)
     const ls_matmul_attrs *at = c->node->attrs;
     const ls_value a = c->node->in[A], b = c->node->in[B], dy = c->dout[0];
     if (c->needs[A])
-        c->din[A] = at->transpose_a ? product(c->g, b, dy, false, true)
-                                    : product(c->g, dy, b, false, !at->transpose_b);
+        c->din[A] = at->transpose_a ? batch_matmul_product(c->g, b, dy, false, true)
+                                    : batch_matmul_product(c->g, dy, b, false, !at->transpose_b);
     if (c->needs[B])
-        c->din[B] = at->transpose_b ? product(c->g, dy, a, true, false)
-                                    : product(c->g, a, dy, !at->transpose_a, false);
+        c->din[B] = at->transpose_b ? batch_matmul_product(c->g, dy, a, true, false)
+                                    : batch_matmul_product(c->g, a, dy, !at->transpose_a, false);
 }
 
 static ls_cost cost_batch_matmul(const ls_infer *i)
@@ -131,5 +131,5 @@ ls_value ls_matmul(ls_graph *g, ls_value a, ls_value b, bool transpose_a, bool t
     if (nb == 2) /* all rows of a meet the same matrix */
         return ls_matmul_wt(g, a, transpose_b ? b : transposed(g, b), LS_NONE);
     const ls_value wide = widened(g, a, b);
-    return product(g, wide, widened(g, b, wide), transpose_a, transpose_b);
+    return batch_matmul_product(g, wide, widened(g, b, wide), transpose_a, transpose_b);
 }

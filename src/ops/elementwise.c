@@ -14,7 +14,7 @@ static ls_cost cost_elementwise(const ls_infer *i)
 
 static ls_value in0(const ls_grad *c) { return c->node->in[0]; }
 static ls_value in1(const ls_grad *c) { return c->node->in[1]; }
-static double number(const ls_grad *c) { return ((const ls_number_attrs *)c->node->attrs)->value; }
+static double constant_of(const ls_grad *c) { return ((const ls_number_attrs *)c->node->attrs)->value; }
 
 static void give(ls_grad *c, int j, ls_value v) { c->din[j] = ls_sum_like(c->g, v, c->node->in[j]); }
 
@@ -53,7 +53,7 @@ static void grad_div(ls_grad *c)
 /* Constant pieces: nothing flows through them. */
 static void grad_flat(ls_grad *c) { (void)c; }
 
-static ls_value keep(ls_grad *c, ls_value a, ls_value where)
+static ls_value keep_where(ls_grad *c, ls_value a, ls_value where)
 {
     return ls_graph_apply(c->g, &ls_op_keep, 2, (ls_value[]){ a, where }, NULL);
 }
@@ -65,7 +65,7 @@ static ls_value drop(ls_grad *c, ls_value a, ls_value where)
 /* Goes to the operand that was taken; each of two equal ones gets half, as PyTorch's maximum does. */
 static void grad_larger(ls_grad *c, ls_value a, ls_value b)
 {
-    ls_value tie = ls_mul_const(c->g, keep(c, c->dout[0], ls_eq(c->g, a, b)), 0.5);
+    ls_value tie = ls_mul_const(c->g, keep_where(c, c->dout[0], ls_eq(c->g, a, b)), 0.5);
     ls_value dy = ls_sub(c->g, c->dout[0], tie);
     if (c->needs[0])
         give(c, 0, drop(c, dy, ls_gt(c->g, b, a)));
@@ -78,7 +78,7 @@ static void grad_min(ls_grad *c) { grad_larger(c, ls_neg(c->g, in0(c)), ls_neg(c
 static void grad_keep(ls_grad *c)
 {
     if (c->needs[0])
-        give(c, 0, keep(c, c->dout[0], in1(c)));
+        give(c, 0, keep_where(c, c->dout[0], in1(c)));
 }
 static void grad_drop(ls_grad *c)
 {
@@ -93,14 +93,15 @@ static void grad_pow(ls_grad *c)
     ls_graph *g = c->g;
     if (c->needs[0]) {
         ls_value lower = ls_pow(g, in0(c), ls_add_const(g, in1(c), -1.0));
-        give(c, 0, ls_mul(g, c->dout[0], keep(c, ls_mul(g, in1(c), lower), in1(c))));
+        give(c, 0, ls_mul(g, c->dout[0], keep_where(c, ls_mul(g, in1(c), lower), in1(c))));
     }
     if (c->needs[1])
-        give(c, 1, ls_mul(g, c->dout[0], keep(c, ls_mul(g, c->node->out[0], ls_log_e(g, in0(c))), in0(c))));
+        give(c, 1,
+             ls_mul(g, c->dout[0], keep_where(c, ls_mul(g, c->node->out[0], ls_log_e(g, in0(c))), in0(c))));
 }
 static void grad_pow_const(ls_grad *c)
 {
-    const double p = number(c);
+    const double p = constant_of(c);
     c->din[0] = p == 0 ? ls_mul_const(c->g, c->dout[0], 0.0)
                        : ls_mul(c->g, c->dout[0], ls_mul_const(c->g, ls_pow_const(c->g, in0(c), p - 1), p));
 }
@@ -121,8 +122,8 @@ static void grad_tanh(ls_grad *c)
 }
 
 static void grad_add_const(ls_grad *c) { c->din[0] = c->dout[0]; }
-static void grad_mul_const(ls_grad *c) { c->din[0] = ls_mul_const(c->g, c->dout[0], number(c)); }
-static void grad_div_const(ls_grad *c) { c->din[0] = ls_div_const(c->g, c->dout[0], number(c)); }
+static void grad_mul_const(ls_grad *c) { c->din[0] = ls_mul_const(c->g, c->dout[0], constant_of(c)); }
+static void grad_div_const(ls_grad *c) { c->din[0] = ls_div_const(c->g, c->dout[0], constant_of(c)); }
 static void grad_abs(ls_grad *c) { c->din[0] = ls_mul(c->g, c->dout[0], ls_sign(c->g, in0(c))); }
 static void grad_sin(ls_grad *c) { c->din[0] = ls_mul(c->g, c->dout[0], ls_cos(c->g, in0(c))); }
 static void grad_cos(ls_grad *c) { c->din[0] = ls_neg(c->g, ls_mul(c->g, c->dout[0], ls_sin(c->g, in0(c)))); }
@@ -137,22 +138,26 @@ static void grad_hardswish(ls_grad *c)
     c->din[0] = ls_graph_apply(c->g, &ls_op_hardswish_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL);
 }
 /* At the bound itself the gradient passes, as PyTorch's clamp lets it. */
-static void grad_bound(ls_grad *c) { c->din[0] = keep(c, c->dout[0], ls_eq(c->g, in0(c), c->node->out[0])); }
+static void grad_bound(ls_grad *c)
+{
+    c->din[0] = keep_where(c, c->dout[0], ls_eq(c->g, in0(c), c->node->out[0]));
+}
 /* dy where x > 0, else dy times `slope` */
 static ls_value two_slopes(ls_grad *c, ls_value slope)
 {
     ls_value positive = ls_sign(c->g, ls_relu(c->g, in0(c)));
-    return ls_add(c->g, keep(c, c->dout[0], positive), ls_mul(c->g, drop(c, c->dout[0], positive), slope));
+    return ls_add(c->g, keep_where(c, c->dout[0], positive),
+                  ls_mul(c->g, drop(c, c->dout[0], positive), slope));
 }
 static void grad_leaky_relu(ls_grad *c)
 {
-    c->din[0] = two_slopes(c, ls_fill(c->g, LS_SCALAR(ls_type_of(c->g, in0(c))->dtype), number(c)));
+    c->din[0] = two_slopes(c, ls_fill(c->g, LS_SCALAR(ls_type_of(c->g, in0(c))->dtype), constant_of(c)));
 }
 /* Below 0 the slope is number * e^x; above it e^x might be infinite, and is multiplied by 0. */
 static void grad_elu(ls_grad *c)
 {
     ls_value low = ls_graph_apply(c->g, &ls_op_min_const, 1, &c->node->in[0], &(ls_number_attrs){ 0.0 });
-    c->din[0] = two_slopes(c, ls_mul_const(c->g, ls_exp(c->g, low), number(c)));
+    c->din[0] = two_slopes(c, ls_mul_const(c->g, ls_exp(c->g, low), constant_of(c)));
 }
 /* Is computed from the result, which is positive where the operand is. The result is kept anyway, the operand
  * need not be. */

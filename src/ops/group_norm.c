@@ -9,7 +9,7 @@ enum { DY, OF, DY_GAIN, MEAN, RSTD }; /* of its gradient; OF: x */
 
 static const ls_value FAILED = { .id = -1 };
 
-static ls_status check(const ls_infer *i, const ls_type *x, int gain, ls_type *stat)
+static ls_status group_norm_check(const ls_infer *i, const ls_type *x, int gain, ls_type *stat)
 {
     const int64_t each = ((const ls_group_norm_attrs *)i->attrs)->channels;
     LS_RULE_CHECK(i, x->ndim >= 2 && ls_dtype_is_float(x->dtype), "needs float x [N, C, ..]");
@@ -22,7 +22,7 @@ static ls_status check(const ls_infer *i, const ls_type *x, int gain, ls_type *s
 static ls_status infer_group_norm(ls_infer *i)
 {
     ls_type stat;
-    LS_TRY(check(i, &i->in[X], GAIN, &stat));
+    LS_TRY(group_norm_check(i, &i->in[X], GAIN, &stat));
     LS_TRY(ls_infer_expect(i, BIAS, &i->in[GAIN], "bias"));
     i->out[0] = i->in[X];
     i->out[1] = i->out[2] = stat;
@@ -32,7 +32,7 @@ static ls_status infer_group_norm(ls_infer *i)
 static ls_status infer_group_norm_grad(ls_infer *i)
 {
     ls_type stat;
-    LS_TRY(check(i, &i->in[OF], DY_GAIN, &stat));
+    LS_TRY(group_norm_check(i, &i->in[OF], DY_GAIN, &stat));
     LS_TRY(ls_infer_expect(i, DY, &i->in[OF], "dy"));
     LS_TRY(ls_infer_expect(i, MEAN, &stat, "mean"));
     LS_TRY(ls_infer_expect(i, RSTD, &stat, "rstd"));

@@ -85,7 +85,7 @@ static ls_value scatter(ls_graph *g, ls_value x, ls_value index, int64_t dim, in
     return ls_graph_apply(g, &ls_op_scatter_add, 2, (ls_value[]){ x, index },
                           &(ls_index_attrs){ .dim = dim, .size = size });
 }
-static ls_value gather(ls_graph *g, ls_value a, ls_value index, int64_t dim)
+static ls_value index_gather(ls_graph *g, ls_value a, ls_value index, int64_t dim)
 {
     return ls_graph_apply(g, &ls_op_gather, 2, (ls_value[]){ a, index }, &(ls_index_attrs){ .dim = dim });
 }
@@ -100,7 +100,7 @@ static void grad_gather(ls_grad *c)
 static void grad_scatter_add(ls_grad *c)
 {
     const ls_node *n = c->node;
-    c->din[FROM] = gather(c->g, c->dout[0], n->in[INDEX], ((const ls_index_attrs *)n->attrs)->dim);
+    c->din[FROM] = index_gather(c->g, c->dout[0], n->in[INDEX], ((const ls_index_attrs *)n->attrs)->dim);
 }
 
 static ls_cost cost_gather(const ls_infer *i)
@@ -192,7 +192,7 @@ ls_value ls_gather(ls_graph *g, ls_value a, int dim, ls_value index)
     LS_ARG_OR(g, FAILED);
     if (!ready(g, "gather", a, index, &dim) || !expect_ndim(g, "gather", index, ls_value_type(g, a).ndim))
         return FAILED;
-    return gather(g, cut_to(g, a, index, dim), index, dim);
+    return index_gather(g, cut_to(g, a, index, dim), index, dim);
 }
 
 ls_value ls_index_select(ls_graph *g, ls_value a, int dim, ls_value index)
@@ -200,7 +200,7 @@ ls_value ls_index_select(ls_graph *g, ls_value a, int dim, ls_value index)
     LS_ARG_OR(g, FAILED);
     if (!ready(g, "index_select", a, index, &dim) || !expect_ndim(g, "index_select", index, 1))
         return FAILED;
-    return gather(g, a, index, dim);
+    return index_gather(g, a, index, dim);
 }
 
 ls_value ls_scatter_add(ls_graph *g, ls_value a, int dim, ls_value index, ls_value x)

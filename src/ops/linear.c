@@ -8,7 +8,7 @@ enum { X, W, BIAS, RESIDUAL }; /* linear */
 enum { DY, DXW, PRE, ADDEND }; /* linear_dx */
 
 static int64_t last(const ls_type *t) { return t->ndim ? t->dims[t->ndim - 1] : 1; }
-static bool given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
+static bool linear_given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
 
 static ls_type with_last(const ls_type *t, int64_t n)
 {
@@ -27,9 +27,9 @@ static ls_status infer_linear(ls_infer *i)
     LS_RULE_CHECK(i, last(x) == w->dims[1], "x has %lld features, w wants %lld", (long long)last(x),
                   (long long)w->dims[1]);
     ls_type y = with_last(x, w->dims[0]);
-    if (given(i, BIAS))
+    if (linear_given(i, BIAS))
         LS_TRY(ls_infer_expect(i, BIAS, &LS_TYPE(x->dtype, w->dims[0]), "bias"));
-    if (given(i, RESIDUAL))
+    if (linear_given(i, RESIDUAL))
         LS_TRY(ls_infer_expect(i, RESIDUAL, &y, "residual"));
     i->out[0] = y;
     i->n_out = 1;
@@ -46,12 +46,12 @@ static ls_status infer_linear_dx(ls_infer *i)
     LS_RULE_CHECK(i, dy->dtype == w->dtype, "dy and w have different types");
     LS_RULE_CHECK(i, last(dy) == w->dims[0], "dy has %lld features, w has %lld rows", (long long)last(dy),
                   (long long)w->dims[0]);
-    LS_RULE_CHECK(i, (a->act != LS_ACT_NONE) == given(i, PRE),
+    LS_RULE_CHECK(i, (a->act != LS_ACT_NONE) == linear_given(i, PRE),
                   "an activation's gradient needs its input, and only that");
     ls_type dx = with_last(dy, w->dims[1]);
-    if (given(i, PRE))
+    if (linear_given(i, PRE))
         LS_TRY(ls_infer_expect(i, PRE, &dx, "pre"));
-    if (given(i, ADDEND))
+    if (linear_given(i, ADDEND))
         LS_TRY(ls_infer_expect(i, ADDEND, &dx, "addend"));
     i->out[0] = dx;
     return LS_OK;

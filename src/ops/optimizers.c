@@ -5,7 +5,7 @@
 #include "graph/update_attrs.h"
 #include "rules.h"
 
-static bool given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
+static bool optimizers_given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
 
 static ls_status expect_like(const ls_infer *i, int j, const char *what, bool same_dtype)
 {
@@ -27,10 +27,10 @@ static ls_status infer_lion(ls_infer *i) /* p, g, m, lr, scale?, apply? */
     LS_TRY(expect_like(i, 1, "the gradient", false));
     LS_TRY(expect_like(i, 2, "the moment", true));
     LS_TRY(ls_infer_expect(i, 3, &LS_SCALAR(LS_F64), "lr"));
-    if (given(i, 4))
+    if (optimizers_given(i, 4))
         LS_RULE_CHECK(i, i->in[4].ndim == 0 && ls_dtype_is_float(i->in[4].dtype),
                       "scale must be a float scalar");
-    if (given(i, 5))
+    if (optimizers_given(i, 5))
         LS_TRY(ls_infer_expect(i, 5, &LS_SCALAR(LS_I32), "apply"));
     i->out[0] = i->in[0];
     i->out[1] = i->in[2];
@@ -41,7 +41,7 @@ static ls_status infer_ema(ls_infer *i) /* average, p, step, apply? */
 {
     LS_TRY(expect_like(i, 1, "the parameter", true));
     LS_TRY(ls_infer_expect(i, 2, &LS_SCALAR(LS_I64), "step"));
-    if (given(i, 3))
+    if (optimizers_given(i, 3))
         LS_TRY(ls_infer_expect(i, 3, &LS_SCALAR(LS_I32), "apply"));
     return ls_infer_same(i);
 }
@@ -52,7 +52,7 @@ static ls_status infer_muon_momentum(ls_infer *i) /* g, buf, scale?, apply? -> u
     LS_RULE_CHECK(i,
                   ls_type_count(&i->in[0]) == ls_type_count(&i->in[1]) && ls_dtype_is_float(i->in[0].dtype),
                   "the gradient does not match the momentum buffer");
-    if (given(i, 3))
+    if (optimizers_given(i, 3))
         LS_TRY(ls_infer_expect(i, 3, &LS_SCALAR(LS_I32), "apply"));
     return LS_OK;
 }
@@ -76,7 +76,7 @@ static ls_status infer_muon(ls_infer *i) /* p, u, lr, apply? -> p */
     LS_TRY(expect_inside(i, &i->in[1], a->offset, a->rows * a->cols, a->first));
     LS_RULE_CHECK(i, i->in[1].dtype == i->in[0].dtype, "the momentum has another type than the parameter");
     LS_TRY(ls_infer_expect(i, 2, &LS_SCALAR(LS_F64), "lr"));
-    if (given(i, 3))
+    if (optimizers_given(i, 3))
         LS_TRY(ls_infer_expect(i, 3, &LS_SCALAR(LS_I32), "apply"));
     return ls_infer_same(i);
 }
@@ -94,23 +94,24 @@ static ls_status infer_adafactor(ls_infer *i) /* p, g, whole p?, row, col?, lr, 
     const ls_adafactor_attrs *a = i->attrs;
     const int64_t n = a->batch * a->rows * (a->cols ? a->cols : 1);
     LS_TRY(expect_inside(i, &i->in[1], a->offset, n, a->first));
-    if (given(i, 2))
+    if (optimizers_given(i, 2))
         LS_RULE_CHECK(i, i->in[2].dims[0] == i->in[1].dims[0] && i->in[2].dtype == i->in[0].dtype,
                       "the whole parameters are those of another unit");
     LS_RULE_CHECK(i, ls_type_count(&i->in[3]) == a->batch * a->rows && i->in[3].dtype == i->in[0].dtype,
                   "the moment of the rows does not match");
-    LS_RULE_CHECK(i, given(i, 4) == (a->cols > 0), "matrices have a moment of the columns, and only they");
-    if (given(i, 4))
+    LS_RULE_CHECK(i, optimizers_given(i, 4) == (a->cols > 0),
+                  "matrices have a moment of the columns, and only they");
+    if (optimizers_given(i, 4))
         LS_RULE_CHECK(i, ls_type_count(&i->in[4]) == a->batch * a->cols && i->in[4].dtype == i->in[0].dtype,
                       "the moment of the columns does not match");
     LS_TRY(ls_infer_expect(i, 5, &LS_SCALAR(LS_F64), "lr"));
     LS_TRY(ls_infer_expect(i, 6, &LS_SCALAR(LS_I64), "step"));
-    if (given(i, 8))
+    if (optimizers_given(i, 8))
         LS_TRY(ls_infer_expect(i, 8, &LS_SCALAR(LS_I32), "apply"));
     i->out[0] = i->in[0];
     i->out[1] = i->in[3];
     i->n_out = 2;
-    if (given(i, 4))
+    if (optimizers_given(i, 4))
         i->out[i->n_out++] = i->in[4];
     return LS_OK;
 }

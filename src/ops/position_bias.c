@@ -4,7 +4,7 @@
 #include "rules.h"
 #include "base/argument.h"
 
-static ls_status check(const ls_infer *i)
+static ls_status position_bias_check(const ls_infer *i)
 {
     const ls_position_bias_attrs *a = i->attrs;
     LS_RULE_CHECK(i, a->queries > 0 && a->keys > 0, "%lld queries and %lld keys", (long long)a->queries,
@@ -22,7 +22,7 @@ static ls_status infer_position_bias(ls_infer *i)
 {
     const ls_position_bias_attrs *a = i->attrs;
     const ls_type *table = &i->in[0];
-    LS_TRY(check(i));
+    LS_TRY(position_bias_check(i));
     LS_RULE_CHECK(i, table->ndim == 2 && ls_dtype_is_float(table->dtype) && table->dims[0] == a->buckets,
                   "needs a float table [%lld, heads]", (long long)a->buckets);
     i->out[0] = LS_TYPE(table->dtype, table->dims[1], a->queries + a->keys - 1);
@@ -33,7 +33,7 @@ static ls_status infer_position_bias_grad(ls_infer *i)
 {
     const ls_position_bias_attrs *a = i->attrs;
     const ls_type *dy = &i->in[0];
-    LS_TRY(check(i));
+    LS_TRY(position_bias_check(i));
     LS_RULE_CHECK(i, dy->ndim == 2 && ls_dtype_is_float(dy->dtype) && dy->dims[1] == a->queries + a->keys - 1,
                   "needs float dy [heads, %lld]", (long long)(a->queries + a->keys - 1));
     i->out[0] = LS_TYPE(dy->dtype, a->buckets, dy->dims[0]);

@@ -13,12 +13,13 @@ enum { BIAS = 2, GH0 };                           /* gru: x, w, bias?, h0? */
 enum { GDY, GW, GY, GACTS, GGH0 };                /* its gradient */
 enum { LSTM_GATES = 4, GRU_GATES = 3, ACTS = 4 }; /* both keep four numbers of each unit */
 
-static bool given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
+static bool recurrent_given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
 
 /* Operand k, if it is given, must be [batch, hidden]. */
 static ls_status may_be_state(const ls_infer *i, int k, const ls_type *y, const char *what)
 {
-    return given(i, k) ? ls_infer_expect(i, k, &LS_TYPE(y->dtype, y->dims[0], y->dims[2]), what) : LS_OK;
+    return recurrent_given(i, k) ? ls_infer_expect(i, k, &LS_TYPE(y->dtype, y->dims[0], y->dims[2]), what)
+                                 : LS_OK;
 }
 
 static ls_type with_last(const ls_type *t, int64_t n)
@@ -58,7 +59,7 @@ static ls_status infer_gru(ls_infer *i)
 {
     ls_type y;
     LS_TRY(check_layer(i, GRU_GATES, &y));
-    if (given(i, BIAS))
+    if (recurrent_given(i, BIAS))
         LS_TRY(ls_infer_expect(i, BIAS, &LS_TYPE(y.dtype, GRU_GATES * y.dims[2]), "bias"));
     LS_TRY(may_be_state(i, GH0, &y, "h0"));
     i->out[0] = y;
@@ -76,9 +77,9 @@ static ls_status infer_lstm_grad(ls_infer *i)
     LS_TRY(ls_infer_expect(i, LW, &LS_TYPE(y.dtype, LSTM_GATES * hidden, hidden), "w"));
     LS_RULE_CHECK(i, acts->ndim == 3 && acts->dims[2] == ACTS * hidden, "the gates have another shape");
     LS_TRY(ls_infer_expect(i, CELLS, &cells, "cells"));
-    if (given(i, DY))
+    if (recurrent_given(i, DY))
         LS_TRY(ls_infer_expect(i, DY, &y, "dy"));
-    if (given(i, DCELLS))
+    if (recurrent_given(i, DCELLS))
         LS_TRY(ls_infer_expect(i, DCELLS, &cells, "dcells"));
     LS_TRY(may_be_state(i, LC0, &y, "c0"));
     i->out[0] = *acts;

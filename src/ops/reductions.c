@@ -64,7 +64,7 @@ static bool dimension(ls_graph *g, const char *what, const ls_type *t, int dim, 
 }
 
 /* Applies sum_to or max_to. *n: how many elements made one of the result. */
-static ls_value reduce(ls_graph *g, const ls_op *op, ls_value a, int dim, bool keep, int64_t *n)
+static ls_value reductions_reduce(ls_graph *g, const ls_op *op, ls_value a, int dim, bool keep, int64_t *n)
 {
     if (a.id <= 0)
         return FAILED;
@@ -91,21 +91,21 @@ ls_value ls_sum(ls_graph *g, ls_value a, int dim, bool keep)
 {
     LS_ARG_OR(g, FAILED);
     int64_t n;
-    return reduce(g, &ls_op_sum_to, a, dim, keep, &n);
+    return reductions_reduce(g, &ls_op_sum_to, a, dim, keep, &n);
 }
 
 ls_value ls_amax(ls_graph *g, ls_value a, int dim, bool keep)
 {
     LS_ARG_OR(g, FAILED);
     int64_t n;
-    return reduce(g, &ls_op_max_to, a, dim, keep, &n);
+    return reductions_reduce(g, &ls_op_max_to, a, dim, keep, &n);
 }
 
 ls_value ls_mean(ls_graph *g, ls_value a, int dim, bool keep)
 {
     LS_ARG_OR(g, FAILED);
     int64_t n;
-    ls_value sum = reduce(g, &ls_op_sum_to, a, dim, keep, &n);
+    ls_value sum = reductions_reduce(g, &ls_op_sum_to, a, dim, keep, &n);
     return sum.id > 0 ? ls_div_const(g, sum, (double)n) : sum;
 }
 
@@ -116,7 +116,7 @@ ls_value ls_variance(ls_graph *g, ls_value a, int dim, bool keep, double correct
     ls_value mean = ls_mean(g, a, dim, true);
     if (mean.id <= 0)
         return mean;
-    ls_value sum = reduce(g, &ls_op_sum_to, ls_square(g, ls_sub(g, a, mean)), dim, keep, &n);
+    ls_value sum = reductions_reduce(g, &ls_op_sum_to, ls_square(g, ls_sub(g, a, mean)), dim, keep, &n);
     return sum.id > 0 ? ls_div_const(g, sum, (double)n - correction) : sum;
 }
 

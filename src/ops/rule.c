@@ -11,7 +11,7 @@ static ls_status misfit(const ls_infer *i, const char *what)
 }
 
 /* An empty rule: no loops, and no dimension has one. */
-static void begin(ls_rule *r)
+static void rule_begin(ls_rule *r)
 {
     *r = (ls_rule){ .at = -1 };
     memset(r->in, -1, sizeof r->in);
@@ -171,7 +171,7 @@ static ls_status read_line(ls_rule *r, const ls_infer *i)
 ls_status ls_rule_of(ls_rule *r, const ls_infer *i)
 {
     const ls_op *op = i->op;
-    begin(r);
+    rule_begin(r);
     if (op->rule && strcmp(op->rule, LS_RULE_LATER))
         LS_TRY(read_line(r, i));
     else if (!op->dims)

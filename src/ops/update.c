@@ -4,16 +4,16 @@
  * Hutter 2019. Formulas and rounding order are those of PyTorch's single-tensor CPU path. */
 #include "rules.h"
 
-static bool given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
+static bool update_given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
 
 static ls_status expect_scalars(const ls_infer *i, int step, int lr, int scale, int apply)
 {
     LS_TRY(ls_infer_expect(i, step, &LS_SCALAR(LS_I64), "step"));
     LS_TRY(ls_infer_expect(i, lr, &LS_SCALAR(LS_F64), "lr"));
-    if (given(i, scale))
+    if (update_given(i, scale))
         LS_RULE_CHECK(i, i->in[scale].ndim == 0 && ls_dtype_is_float(i->in[scale].dtype),
                       "scale must be a float scalar");
-    if (given(i, apply))
+    if (update_given(i, apply))
         LS_TRY(ls_infer_expect(i, apply, &LS_SCALAR(LS_I32), "apply"));
     return LS_OK;
 }
@@ -37,7 +37,7 @@ static ls_status infer_adam(ls_infer *i) /* p, g, m, v, step, lr, scale?, apply?
     i->out[1] = i->in[2];
     i->out[2] = i->in[3];
     i->n_out = 3;
-    if (given(i, 8)) {
+    if (update_given(i, 8)) {
         LS_TRY(expect_like_param(i, 8, "the weights", false));
         LS_RULE_CHECK(i, ls_dtype_size(i->in[8].dtype) == 2, "the weights must be bf16 or f16");
         i->out[i->n_out++] = i->in[8];
@@ -48,7 +48,7 @@ static ls_status infer_adam(ls_infer *i) /* p, g, m, v, step, lr, scale?, apply?
 static ls_status infer_sgd(ls_infer *i) /* p, g, buf?, step, lr, scale?, apply? */
 {
     LS_TRY(expect_like_param(i, 1, "the gradient", false));
-    bool momentum = given(i, 2);
+    bool momentum = update_given(i, 2);
     LS_RULE_CHECK(i, momentum == (((const ls_sgd_attrs *)i->attrs)->momentum != 0),
                   "momentum needs a buffer, and only then");
     if (momentum)
@@ -64,7 +64,7 @@ static ls_status infer_sgd(ls_infer *i) /* p, g, buf?, step, lr, scale?, apply? 
 static ls_status infer_count_step(ls_infer *i)
 {
     LS_TRY(ls_infer_expect(i, 0, &LS_SCALAR(LS_I64), "step"));
-    if (given(i, 1))
+    if (update_given(i, 1))
         LS_TRY(ls_infer_expect(i, 1, &LS_SCALAR(LS_I32), "apply"));
     return ls_infer_same(i);
 }

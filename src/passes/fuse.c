@@ -107,7 +107,7 @@ static bool read_before(const fusion *f, const ls_node *p, int at)
 
 /* Decides where p and its epilogue n are computed. `other`: the epilogue's other operand (absent for an
  * activation). */
-static void join(fusion *f, const ls_node *p, const ls_node *n, ls_value other)
+static void fuse_join(fusion *f, const ls_node *p, const ls_node *n, ls_value other)
 {
     /* (`other` may itself be emitted later than its node stands: a layer_norm_grad that waits for its
      * addend) */
@@ -132,7 +132,7 @@ static void join_relu(fusion *f, const ls_node *n)
     if (!single_use(f, n->in[0]) || !first_output(f, n->in[0]) || !same_pass(p, n))
         return;
     if (plain_norm(p) && !absorbed(f, p)) {
-        join(f, p, n, LS_NONE);
+        fuse_join(f, p, n, LS_NONE);
     } else if (p->op == &ls_op_add && f->into[p->id] >= 0) {
         const ls_node *norm = f->r.from->nodes[f->into[p->id]];
         if (plain_norm(norm) && same_pass(norm, n)) {
@@ -166,18 +166,18 @@ static void decide_epilogues(fusion *f)
             const ls_node *p = producer(f, n->in[0]);
             if (plain_product(p, &ls_op_linear, 3) && first_output(f, n->in[0]) && !absorbed(f, p) &&
                 p->phase == n->phase && (p->clone_of < 0) == (n->clone_of < 0))
-                join(f, p, n, LS_NONE);
+                fuse_join(f, p, n, LS_NONE);
         } else if (activation_grad(n->op)) {
             const ls_node *p = producer(f, n->in[0]);
             if (plain_product(p, &ls_op_linear_dx, 2) && single_use(f, n->in[0]) && !absorbed(f, p) &&
                 ls_type_equal(ls_type_of(g, n->in[0]), ls_type_of(g, n->in[1])))
-                join(f, p, n, n->in[1]);
+                fuse_join(f, p, n, n->in[1]);
         } else if (n->op == &ls_op_add) {
             /* the operand that is made later, because the other one exists by then */
             int k = producer(f, n->in[1])->id > producer(f, n->in[0])->id ? 1 : 0;
             k = takes_addend(f, n, k) ? k : 1 - k;
             if (takes_addend(f, n, k))
-                join(f, producer(f, n->in[k]), n, n->in[1 - k]);
+                fuse_join(f, producer(f, n->in[k]), n, n->in[1 - k]);
         }
     }
 }

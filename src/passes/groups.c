@@ -10,7 +10,7 @@
 
 /* Puts the parameters that a word names into group `group`, unless they are in an earlier one. Returns how
  * many it names; *taken counts those that it gets. */
-static int take(ls_units *u, const ls_node *const *params, const char *word, int group, int *taken)
+static int groups_take(ls_units *u, const ls_node *const *params, const char *word, int group, int *taken)
 {
     int named = 0;
     for (int i = 0; i < u->n_slots; i++) {
@@ -53,7 +53,7 @@ ls_status ls_units_group(ls_units *u, const ls_graph *g, const ls_node *const *p
         char word[512];
         int taken = 0, n = 0;
         for (int used; sscanf(words, "%511s%n", word, &used) == 1; words += used, n++)
-            if (!take(u, params, word, k + 1, &taken))
+            if (!groups_take(u, params, word, k + 1, &taken))
                 return ls_fail_field(
                     LS_E_USAGE, LS_FIELD_GROUPS,
                     "group %d: %s names no parameter; words are class:NAME (of modules) and "

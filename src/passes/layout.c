@@ -103,7 +103,7 @@ static bool has_effect(const policy *p, const char *word)
 
 /* LS_E_USAGE if a word of `units` names nothing in this model. This is checked on one rank too, so that a
  * recipe which works on one rank works on four. */
-static ls_status choose(policy *p, ls_arena *arena)
+static ls_status layout_choose(policy *p, ls_arena *arena)
 {
     const char *size = strstr(p->words, "size:"), *words = p->words;
     char word[512];
@@ -240,7 +240,7 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
     return u->n++;
 }
 
-static void put(layout *l, ls_slot *s, int unit)
+static void layout_put(layout *l, ls_slot *s, int unit)
 {
     ls_unit *u = &l->u->units[unit];
     s->unit = unit;
@@ -271,13 +271,13 @@ static void fill_buckets(layout *l, int64_t bytes, int n_groups)
                 used = 0;
                 snprintf(name, sizeof name, "unit bucket %d", bucket++);
             }
-            put(l, &l->u->slots[i], unit_of(l, name, NULL, bucket, i));
+            layout_put(l, &l->u->slots[i], unit_of(l, name, NULL, bucket, i));
             used += ls_type_count(&s->type) * size;
         }
     }
     for (int i = 0; i < l->u->n_slots; i++)
         if (l->u->slots[i].frozen)
-            put(l, &l->u->slots[i], unit_of(l, "unit", NULL, 0, i));
+            layout_put(l, &l->u->slots[i], unit_of(l, "unit", NULL, 0, i));
 }
 
 static void fill_units(layout *l, const policy *by, const ls_node **params)
@@ -290,7 +290,7 @@ static void fill_units(layout *l, const policy *by, const ls_node **params)
         const ls_scope *scope = l->u->sharding.shards > 1 ? scope_of_unit(by, params[i]) : NULL;
         char name[600];
         snprintf(name, sizeof name, "unit %s", scope ? scope->path : "root");
-        put(l, &l->u->slots[i], unit_of(l, name, scope, 0, i));
+        layout_put(l, &l->u->slots[i], unit_of(l, name, scope, 0, i));
     }
 }
 
@@ -334,7 +334,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         all.param = all.reduce = LS_F64;
     LS_TRY(ls_policies_make(&u->policies, &u->arena, g, &all));
     policy by = { .g = g, .words = p ? p->units : "none" };
-    LS_TRY(choose(&by, &u->arena));
+    LS_TRY(layout_choose(&by, &u->arena));
     const ls_sharding *s = &u->sharding;
     layout l = { .u = u,
                  .scope = LS_ARENA_ARRAY(&u->arena, const ls_scope *, u->n_slots + 1),

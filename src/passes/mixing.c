@@ -103,7 +103,7 @@ static ls_status visit(const ls_graph *g, const ls_node *n, spread *of, int64_t 
     return LS_OK;
 }
 
-static ls_status refuse(const ls_graph *g, int node, const char *what, const char *name)
+static ls_status mixing_refuse(const ls_graph *g, int node, const char *what, const char *name)
 {
     const ls_node *n = g->nodes[node];
     return ls_fail_field(
@@ -122,7 +122,7 @@ static ls_status check_rows(const ls_graph *g, const ls_declared *d, ls_value ro
 {
     const char *what = d->loss ? "the loss " : "the metric ";
     if (s->kind == MIXED)
-        return refuse(g, s->node, what, d->name);
+        return mixing_refuse(g, s->node, what, d->name);
     if (s->kind == BY_SAMPLE && (s->dim || s->each * batch != ls_type_of(g, rows)->dims[0]))
         return ls_fail_field(LS_E_USAGE, LS_FIELD_PADDING,
                              "%s:%d: the rows of %s\"%s\" are not in the order of the samples, so padding "
@@ -131,7 +131,7 @@ static ls_status check_rows(const ls_graph *g, const ls_declared *d, ls_value ro
     return LS_OK;
 }
 
-static ls_status check(const ls_graph *g, const spread *of, int64_t batch)
+static ls_status mixing_check(const ls_graph *g, const spread *of, int64_t batch)
 {
     for (int i = 0; i < g->n_declared; i++) {
         const ls_declared *d = &g->declared[i];
@@ -143,7 +143,7 @@ static ls_status check(const ls_graph *g, const spread *of, int64_t batch)
     for (int i = 0; i < g->n_nodes; i++) /* running statistics */
         for (int k = 0; g->nodes[i]->op->flags & LS_OP_EFFECT && k < g->nodes[i]->n_in; k++)
             if (of[g->nodes[i]->in[k].id].kind == MIXED)
-                return refuse(g, of[g->nodes[i]->in[k].id].node, "the state of the model", "");
+                return mixing_refuse(g, of[g->nodes[i]->in[k].id].node, "the state of the model", "");
     return LS_OK;
 }
 
@@ -157,7 +157,7 @@ ls_status ls_objective_check_mixing(const ls_graph *g, int64_t batch)
     for (int i = 0; i < g->n_nodes && s == LS_OK; i++)
         s = visit(g, g->nodes[i], of, batch);
     if (s == LS_OK)
-        s = check(g, of, batch);
+        s = mixing_check(g, of, batch);
     free(of);
     return s;
 }
@@ -174,6 +174,6 @@ ls_status ls_objective_check_padding(const ls_graph *g, int64_t batch)
     /* a sum over one sample is none, but ranks may share their statistics */
     for (int i = 0; i < g->n_nodes && batch == 1; i++)
         if (g->nodes[i]->op == &ls_op_batch_norm)
-            return refuse(g, i, "its statistics", "");
+            return mixing_refuse(g, i, "its statistics", "");
     return ls_objective_check_mixing(g, batch);
 }

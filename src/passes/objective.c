@@ -24,7 +24,7 @@ static const ls_node *field_of(const ls_graph *g, const char *name)
 }
 
 /* Fills the term of a declaration and checks that its rows and its field are of `batch` samples. */
-static void check(ls_graph *g, const ls_declared *d, int64_t batch, ls_term *t)
+static void objective_check(ls_graph *g, const ls_declared *d, int64_t batch, ls_term *t)
 {
     const ls_type rows = ls_value_type(g, d->rows);
     const int64_t n = ls_type_count(&rows);
@@ -162,7 +162,7 @@ ls_status ls_objective_lower(ls_objective *out, ls_graph *g, int64_t batch, bool
                 from[out->n] = &g->declared[i];
                 g->file = from[out->n]->file;
                 g->line = from[out->n]->line;
-                check(g, from[out->n], batch, &out->terms[out->n]);
+                objective_check(g, from[out->n], batch, &out->terms[out->n]);
                 out->n++;
             }
     if (training && g->status == LS_OK)

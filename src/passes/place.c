@@ -171,7 +171,7 @@ static ls_value aligned(ls_walk *w, const ls_walk_step *s, int k, ls_value v)
 }
 
 /* Adds an operand with the mark + to result 0, after the sum over the ranks. */
-static ls_status add(ls_walk *w, const ls_walk_step *s, int k)
+static ls_status place_add(ls_walk *w, const ls_walk_step *s, int k)
 {
     const ls_value old = s->n->in[k], out = s->n->out[0];
     ls_value v = ls_rewrite_value(&w->r, old);
@@ -223,7 +223,7 @@ static ls_status split_loop(ls_walk *w, ls_walk_step *s)
     }
     for (int k = 0; made && sums && k < n->n_in; k++)
         if (ls_present(n->in[k]) && (s->rule.added >> ls_rule_operand(k) & 1))
-            LS_TRY(add(w, s, k));
+            LS_TRY(place_add(w, s, k));
     return LS_OK;
 }
 

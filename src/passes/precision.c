@@ -201,13 +201,13 @@ static bool is_within(const ls_scope *s, const ls_scope *module)
 }
 
 /* What enters `module`, and the ones around it that it enters with it, from a value of scope `from`. */
-static ls_value enter(ls_casts *c, ls_rewrite *r, ls_value old, ls_value v, const ls_scope *module,
-                      const ls_scope *from)
+static ls_value precision_enter(ls_casts *c, ls_rewrite *r, ls_value old, ls_value v, const ls_scope *module,
+                                const ls_scope *from)
 {
     const ls_policies *p = c->policies;
     if (!module || is_within(from, module))
         return v;
-    v = enter(c, r, old, v, module_of(p, module->parent), from);
+    v = precision_enter(c, r, old, v, module_of(p, module->parent), from);
     const ls_policy *policy = &p->all[p->of_scope[module->id]];
     return policy->cast_forward_inputs ? cast_once(c, r, old, v, policy->param) : v;
 }
@@ -225,7 +225,7 @@ static ls_value cross(ls_casts *c, ls_rewrite *r, const ls_node *n, ls_value old
         if (left->has_output)
             v = cast_once(c, r, old, v, left->output);
     }
-    return enter(c, r, old, v, module_of(p, n->scope), made->scope);
+    return precision_enter(c, r, old, v, module_of(p, n->scope), made->scope);
 }
 
 static bool reads_logits(const ls_node *n)

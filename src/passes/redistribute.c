@@ -61,8 +61,8 @@ static ls_type turned_type(const ls_type *t, int dim)
     return r;
 }
 
-static ls_value gather(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from,
-                       const ls_place_axis *axis, const char *unit, ls_dtype via)
+static ls_value redistribute_gather(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from,
+                                    const ls_place_axis *axis, const char *unit, ls_dtype via)
 {
     const ls_gather_attrs a = {
         .group = axis->name, .unit = unit, .ranks = axis->ranks, .to = LS_TO_SAME, .via = via
@@ -115,7 +115,7 @@ static ls_value change(ls_graph *g, ls_value v, const ls_type *whole, ls_placeme
     if (from.kind == LS_REPLICATE && to.kind == LS_SHARD)
         return cut(g, v, whole, &mine, to, axis);
     if (from.kind == LS_SHARD && to.kind == LS_REPLICATE)
-        return gather(g, v, whole, from, axis, unit, via);
+        return redistribute_gather(g, v, whole, from, axis, unit, via);
     if (from.kind == LS_PARTIAL && to.kind == LS_SHARD)
         return scatter(g, v, &mine, to, axis, unit, via);
     if (from.kind == LS_PARTIAL)

@@ -78,7 +78,7 @@ void ls_call_digest(const ls_graph *g, const ls_node *n, double flops, uint64_t 
     }
 }
 
-static ls_kernel_time *find(const ls_calibration *c, uint64_t call)
+static ls_kernel_time *calibration_find(const ls_calibration *c, uint64_t call)
 {
     for (int i = 0; i < c->n_times; i++)
         if (c->times[i].call == call)
@@ -86,11 +86,11 @@ static ls_kernel_time *find(const ls_calibration *c, uint64_t call)
     return NULL;
 }
 
-bool ls_calibration_has(const ls_calibration *c, uint64_t call) { return find(c, call) != NULL; }
+bool ls_calibration_has(const ls_calibration *c, uint64_t call) { return calibration_find(c, call) != NULL; }
 
 ls_status ls_calibration_add(ls_calibration *c, ls_kernel_time t)
 {
-    ls_kernel_time *same = find(c, t.call);
+    ls_kernel_time *same = calibration_find(c, t.call);
     if (same) {
         free(same->text);
         *same = t;
@@ -241,7 +241,7 @@ static void stem_of(char stem[96], const ls_calibration *c)
 }
 
 /* The file <stem>-<hash of the code>.json of the cache folder; malloc'ed. */
-static char *path_of(const ls_calibration *c)
+static char *calibration_path_of(const ls_calibration *c)
 {
     char stem[96], name[128], *dir = ls_cache_dir();
     stem_of(stem, c);
@@ -350,7 +350,7 @@ ls_status ls_calibration_save(const ls_calibration *given)
     ls_calibration c = *given;
     field f[FIELDS];
     fields(f, &c);
-    char *path = path_of(&c);
+    char *path = calibration_path_of(&c);
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
     ls_json_text(&j, "what",
@@ -375,7 +375,7 @@ ls_status ls_calibration_save(const ls_calibration *given)
     return s == LS_OK && c.host ? ls_calibration_save(c.host) : s;
 }
 
-static const char *text_of(const json_t *o, const char *key)
+static const char *calibration_text_of(const json_t *o, const char *key)
 {
     const char *text = json_string_value(json_object_get(o, key));
     return text ? text : "";
@@ -387,12 +387,12 @@ static ls_status read_times(ls_calibration *c, const json_t *times, const char *
     const json_t *o;
     json_array_foreach(times, i, o)
     {
-        ls_kernel_time t = { .call = strtoull(text_of(o, "call"), NULL, 16),
-                             .kind = strtoull(text_of(o, "kind"), NULL, 16),
+        ls_kernel_time t = { .call = strtoull(calibration_text_of(o, "call"), NULL, 16),
+                             .kind = strtoull(calibration_text_of(o, "kind"), NULL, 16),
                              .flops = json_number_value(json_object_get(o, "flops")),
                              .bytes = json_number_value(json_object_get(o, "bytes")),
                              .seconds = json_number_value(json_object_get(o, "seconds")),
-                             .text = ls_sys_strdup(text_of(o, "kernel")) };
+                             .text = ls_sys_strdup(calibration_text_of(o, "kernel")) };
         if (!(t.seconds > 0) || !(t.flops >= 0) || !(t.bytes >= 0)) {
             free(t.text);
             return ls_fail(LS_E_FORMAT,
@@ -416,12 +416,12 @@ static ls_status read_calibration(ls_calibration *out, const json_t *root, const
     char hash[20];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)code_hash());
     if (json_integer_value(json_object_get(root, "version")) != VERSION ||
-        strcmp(text_of(root, "code"), hash))
+        strcmp(calibration_text_of(root, "code"), hash))
         return ls_fail(
             LS_E_IO, "%s was measured by another build of lockstep; `lockstep doctor` measures again", path);
-    const char *device = text_of(root, "device");
-    if (strcmp(text_of(root, "hardware"), out->hardware) || strcmp(*device ? device : CPU, out->device) ||
-        strcmp(text_of(root, "isa"), out->arch) ||
+    const char *device = calibration_text_of(root, "device");
+    if (strcmp(calibration_text_of(root, "hardware"), out->hardware) ||
+        strcmp(*device ? device : CPU, out->device) || strcmp(calibration_text_of(root, "isa"), out->arch) ||
         json_integer_value(json_object_get(root, "threads")) != out->threads)
         return ls_fail(LS_E_IO,
                        "%s is for another processor, device, instruction set or number of threads; `lockstep "
@@ -443,11 +443,11 @@ static ls_status read_calibration(ls_calibration *out, const json_t *root, const
 }
 
 /* Of one device, without `host`. */
-static ls_status load(ls_calibration *out, const ls_device *d)
+static ls_status calibration_load(ls_calibration *out, const ls_device *d)
 {
     ls_calibration c;
     ls_calibration_of(&c, d);
-    char *path = path_of(&c), *text = NULL;
+    char *path = calibration_path_of(&c), *text = NULL;
     size_t size;
     json_t *root = NULL;
     ls_status s = ls_file_read(&text, &size, path);
@@ -473,14 +473,14 @@ ls_status ls_calibration_load(ls_calibration *out, const ls_device *d)
     if (d->ops == &ls_device_ref)
         return ls_fail(LS_E_UNSUPPORTED, "calibration is for device cpu, not ref");
     ls_calibration c;
-    LS_TRY(load(&c, d));
+    LS_TRY(calibration_load(&c, d));
     ls_status s = LS_OK;
     if (ls_device_apart(d)) {
         s = ls_calibration_host(&host, d);
         if (s == LS_OK)
             s = ls_sys_have(c.host = ls_sys_calloc(1, sizeof *c.host));
         if (s == LS_OK)
-            s = load(c.host, &host);
+            s = calibration_load(c.host, &host);
     }
     if (s == LS_OK)
         *out = c;

@@ -171,7 +171,7 @@ static life trace_life(ls_arena *scratch, const ls_stored_at *at, int n_plans, l
     return l;
 }
 
-static int step_of(const ls_plan *p, int node)
+static int explain_step_of(const ls_plan *p, int node)
 {
     for (int i = 0; i < p->n_steps; i++)
         if (p->steps[i].node == node)
@@ -281,7 +281,7 @@ void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_
         if (e->program != program)
             ls_str_printf(out, "  program %s\n", p->graph->name);
         program = e->program;
-        ls_str_printf(out, "    step %4d  %-8s  %s by %s%s%s%s\n", step_of(p, e->node), phase_name(n),
+        ls_str_printf(out, "    step %4d  %-8s  %s by %s%s%s%s\n", explain_step_of(p, e->node), phase_name(n),
                       e->kind, n->op->name, n->scope->path[0] ? " in " : "", n->scope->path,
                       n->clone_of >= 0 ? " (again)" : "");
     }
@@ -328,7 +328,7 @@ void ls_explain_param_json(ls_json *j, const ls_stored_at *at, int n_plans, ls_p
         const ls_node *n = p->graph->nodes[l.events[i].node];
         ls_json_object(j, NULL);
         ls_json_text(j, "program", p->graph->name);
-        ls_json_int(j, "step", step_of(p, n->id));
+        ls_json_int(j, "step", explain_step_of(p, n->id));
         ls_json_text(j, "what", l.events[i].kind);
         ls_json_text(j, "op", n->op->name);
         ls_json_text(j, "scope", n->scope->path);

@@ -18,7 +18,7 @@ static size_t room(ls_linked *l, size_t bytes)
     return at;
 }
 
-static void gather(ls_linked *l, const ls_plan_collective *c)
+static void linked_gather(ls_linked *l, const ls_plan_collective *c)
 {
     l->each = c->count;
     l->receives = l->travels != c->to;
@@ -31,7 +31,7 @@ static void scatter(ls_linked *l, const ls_plan_collective *c)
     l->receives = true;
 }
 
-static void reduce(ls_linked *l, const ls_plan_collective *c)
+static void linked_reduce(ls_linked *l, const ls_plan_collective *c)
 {
     const int64_t each = (c->count + c->n - 1) / c->n;
     l->whole = c->count * c->n * (int64_t)ls_dtype_size(l->travels) <= LS_LINKED_WHOLE;
@@ -48,7 +48,9 @@ ls_linked ls_linked_of(const ls_plan_collective *c)
 {
     ls_linked l = { .travels = travels(c) };
     const size_t n = (size_t)c->n;
-    (c->kind == LS_ALL_GATHER ? gather : c->kind == LS_REDUCE_SCATTER ? scatter : reduce)(&l, c);
+    (c->kind == LS_ALL_GATHER       ? linked_gather
+     : c->kind == LS_REDUCE_SCATTER ? scatter
+                                    : linked_reduce)(&l, c);
     l.piece = (size_t)l.each * ls_dtype_size(l.travels);
     l.at_sent = l.sends ? room(&l, n * l.piece) : 0;
     l.at_received = l.receives ? room(&l, n * l.piece) : 0;

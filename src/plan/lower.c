@@ -61,9 +61,9 @@ ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_dev
                              .arch = d->arch };
 }
 
-static ls_status refuse(const ls_graph *g, const ls_node *n, const char *format, ...)
+static ls_status lower_refuse(const ls_graph *g, const ls_node *n, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static ls_status refuse(const ls_graph *g, const ls_node *n, const char *format, ...)
+static ls_status lower_refuse(const ls_graph *g, const ls_node *n, const char *format, ...)
 {
     ls_str s = { 0 };
     va_list ap;
@@ -94,8 +94,8 @@ static ls_status choose_kernels(ls_planner *p, ls_tensor *operands)
         const char *why = NULL, *name = n->op->flags & LS_OP_TRANSFER ? ls_op_copy.name : n->op->name;
         p->kernel[n->id] = ls_device_find(&p->plan->device, name, &a, &why);
         if (!p->kernel[n->id])
-            return refuse(g, n, "device %s cannot do it: %s", p->plan->device.ops->name,
-                          why ? why : "it has no kernel of that name");
+            return lower_refuse(g, n, "device %s cannot do it: %s", p->plan->device.ops->name,
+                                why ? why : "it has no kernel of that name");
     }
     return LS_OK;
 }
@@ -129,7 +129,7 @@ static ls_status check_fresh(const lowering *l, const ls_node *reader, ls_value 
     const int64_t begin = h->offset, end = begin + extent_bytes(l, v);
     for (const write_record *w = l->writes[h->base]; w; w = w->next)
         if (w->born > l->born[v.id] && w->begin < end && begin < w->end)
-            return refuse(
+            return lower_refuse(
                 l->p->old, reader,
                 "it reads a value that %s (%s:%d) has updated in place before; read the updated value, or "
                 "read it earlier",
@@ -155,8 +155,8 @@ static ls_status contiguous_copy(lowering *l, ls_value *v)
     const char *why = NULL;
     const ls_kernel *k = ls_device_find(&l->p->plan->device, "copy", &a, &why);
     if (!k)
-        return refuse(g, n, "device %s cannot do it: %s", l->p->plan->device.ops->name,
-                      why ? why : "it has no kernel of that name");
+        return lower_refuse(g, n, "device %s cannot do it: %s", l->p->plan->device.ops->name,
+                            why ? why : "it has no kernel of that name");
     l->p->chosen[n->id] = k;
     own_home(l, n->out[0]);
     l->copied[v->id] = n->out[0].id;
@@ -190,7 +190,7 @@ static ls_status lower_view(lowering *l, const ls_node *old, ls_value *in)
         l->born[n->out[0].id] = l->born[in[0].id];
         return LS_OK;
     }
-    return refuse(l->p->old, old, "a view of contiguous memory cannot be expressed by strides");
+    return lower_refuse(l->p->old, old, "a view of contiguous memory cannot be expressed by strides");
 }
 
 static bool kernel_follows(const ls_kernel *k, int j, const ls_tensor *t)
@@ -213,8 +213,8 @@ static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)
             continue; /* (a part that was computed in place is never read) */
         for (int i = 0; i < old->n_out; i++)
             if (old->op->alias[i] == j + 1)
-                return refuse(p->old, old, "operand %d is updated in place, but its memory is not contiguous",
-                              j);
+                return lower_refuse(p->old, old,
+                                    "operand %d is updated in place, but its memory is not contiguous", j);
         LS_TRY(contiguous_copy(l, &in[j]));
     }
     const ls_node *n = ls_rewrite_copy_with(&l->r, old, in, old->attrs);

@@ -20,7 +20,7 @@ static ls_status stopped(const ls_planner *p)
 
 static ls_status look_for_stop(const ls_planner *p) { return ls_stop_asked() ? stopped(p) : LS_OK; }
 
-static ls_status make(ls_planner *p, const ls_plan_opts *o)
+static ls_status plan_make(ls_planner *p, const ls_plan_opts *o)
 {
     LS_TRY(ls_graph_status(p->old));
     LS_TRY(ls_planner_schedule(p));
@@ -52,7 +52,7 @@ ls_status ls_plan_create(ls_plan **out, const ls_graph *g, const ls_device *d, c
                      .parallel = o ? o->parallel : NULL,
                      .gradients_in_arena = o && o->gradients_in_arena };
     ls_arena_init(&p.scratch);
-    const ls_status s = make(&p, o);
+    const ls_status s = plan_make(&p, o);
     ls_arena_release(&p.scratch);
     if (s != LS_OK)
         ls_plan_destroy(&plan);

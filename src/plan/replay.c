@@ -173,7 +173,7 @@ static void numbers(void *block, ls_dtype type)
         }
 }
 
-static ls_status fill(replay *r, const ls_tensor *t)
+static ls_status replay_fill(replay *r, const ls_tensor *t)
 {
     const size_t size = BLOCK * ls_dtype_size(t->type.dtype);
     void **block = &r->block[t->type.dtype];
@@ -217,7 +217,7 @@ static ls_kernel_args args_of(replay *r, int step, double *scale)
     return a;
 }
 
-static ls_status prepare(replay *r, int step)
+static ls_status replay_prepare(replay *r, int step)
 {
     const ls_step *s = &r->plan->steps[step];
     const ls_node *n = r->plan->graph->nodes[s->node];
@@ -232,7 +232,7 @@ static ls_status prepare(replay *r, int step)
         populate(r, t->data, (size_t)(last + 1) * ls_dtype_size(t->type.dtype));
         const ls_memory m = r->plan->allocs[r->plan->locations[v.id].alloc].memory;
         if (j < n->n_in && m != LS_MEM_ARENA && ls_tensor_is_contiguous(t))
-            LS_TRY(fill(r, t));
+            LS_TRY(replay_fill(r, t));
     }
     if (s->workspace >= 0)
         populate(r, address(r, s->workspace), r->plan->allocs[s->workspace].bytes);
@@ -291,7 +291,7 @@ static ls_status one_pass(replay *r, int pass, int *ran)
         const ls_kernel_args a = args_of(r, i, &t->scale);
         w->ops->number(w->queue, i);
         if (!pass)
-            LS_TRY(prepare(r, i));
+            LS_TRY(replay_prepare(r, i));
         LS_TRY(ls_stopwatch_begin(w, r->of[i]));
         w->ops->run(w->queue, s->kernel, &a);
         ls_stopwatch_end(w);
@@ -307,7 +307,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static ls_status keep(replay *r)
+static ls_status replay_keep(replay *r)
 {
     for (int k = 0; k < r->n; k++) {
         timing *t = &r->timings[k];
@@ -346,7 +346,7 @@ static ls_status measure(replay *r)
         else if (ls_now() - start + (ls_now() - began) > QUICK)
             break;
     }
-    return keep(r);
+    return replay_keep(r);
 }
 
 ls_status ls_calibration_replay(ls_calibration *all, const ls_plan *p)

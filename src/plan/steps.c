@@ -85,7 +85,7 @@ bool ls_is_alias_gather(const ls_graph *g, const ls_node *n)
 
 static bool is_gather(const ls_plan_collective *c) { return c->kind == LS_ALL_GATHER; }
 
-static ls_plan_collective describe(const maker *m, const ls_node *n)
+static ls_plan_collective steps_describe(const maker *m, const ls_node *n)
 {
     const ls_type *in = ls_type_of(m->g, n->in[0]), *out = ls_type_of(m->g, n->out[0]);
     const bool gather = n->op == &ls_op_all_gather, scatter = n->op == &ls_op_reduce_scatter;
@@ -154,7 +154,7 @@ static ls_status list_entries(maker *m)
         const ls_node *n = m->g->nodes[i];
         if (ls_is_collective(n)) {
             m->entries[m->n++] = (entry){ i, plan->n_collectives, -1 };
-            plan->collectives[plan->n_collectives++] = describe(m, n);
+            plan->collectives[plan->n_collectives++] = steps_describe(m, n);
         } else if (ls_planner_transfers(m->p, n)) {
             m->entries[m->n++] = (entry){ i, -1, plan->n_transfers };
             plan->transfers[plan->n_transfers++] = describe_transfer(m, n);

@@ -23,7 +23,7 @@ void ls_stopwatch_close(ls_stopwatch *w)
     free(w->laps);
 }
 
-static ls_status make(ls_stopwatch *w)
+static ls_status stopwatch_make(ls_stopwatch *w)
 {
     ls_lap lap = { 0 }, *laps = ls_sys_grow(w->laps, w->made, &w->room, sizeof *laps);
     LS_TRY(ls_sys_have(laps));
@@ -40,7 +40,7 @@ static ls_status make(ls_stopwatch *w)
 ls_status ls_stopwatch_begin(ls_stopwatch *w, int of)
 {
     if (w->n == w->made)
-        LS_TRY(make(w));
+        LS_TRY(stopwatch_make(w));
     w->laps[w->n].of = of;
     w->ops->record(w->queue, w->laps[w->n++].from);
     return LS_OK;

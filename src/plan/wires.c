@@ -112,7 +112,7 @@ ls_status ls_wires_measure(ls_wire wires[LS_WIRES], ls_group *g)
 
 static const char *const NAMES[LS_WIRES] = { [LS_WIRE_HOST] = "host", [LS_WIRE_NETWORK] = "network" };
 
-static char *path_of(void)
+static char *wires_path_of(void)
 {
     char cpu[64], name[48], *dir = ls_cache_dir();
     ls_calibration_cpu(cpu);
@@ -124,7 +124,7 @@ static char *path_of(void)
 
 void ls_wires_load(ls_wire wires[LS_WIRES])
 {
-    char *path = path_of(), *text = NULL;
+    char *path = wires_path_of(), *text = NULL;
     size_t size;
     json_t *root = NULL;
     memset(wires, 0, sizeof *wires * LS_WIRES);
@@ -144,7 +144,7 @@ void ls_wires_load(ls_wire wires[LS_WIRES])
 
 ls_status ls_wires_save(const ls_wire wires[LS_WIRES])
 {
-    char *path = path_of();
+    char *path = wires_path_of();
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
     ls_json_text(&j, "what",

@@ -25,7 +25,7 @@ void ls_config_close(ls_config *c)
     c->root = c->asked = NULL;
 }
 
-static void refuse(ls_config *c, ls_status s)
+static void config_refuse(ls_config *c, ls_status s)
 {
     if (c->status != LS_OK)
         return;
@@ -34,7 +34,7 @@ static void refuse(ls_config *c, ls_status s)
 }
 
 /* The value of a key or a path of keys; NULL: the recipe does not have it. */
-static const json_t *find(const ls_config *c, const char *key)
+static const json_t *config_find(const ls_config *c, const char *key)
 {
     const json_t *at = c->root;
     char part[128];
@@ -45,18 +45,18 @@ static const json_t *find(const ls_config *c, const char *key)
     return json_object_get(at, key);
 }
 
-static void keep(ls_config *c, const char *key, json_t *value)
+static void config_keep(ls_config *c, const char *key, json_t *value)
 {
     if (!value || json_object_set_new(c->asked, key, value))
-        refuse(c, ls_fail(LS_E_MEMORY, "%s: out of memory", c->where));
+        config_refuse(c, ls_fail(LS_E_MEMORY, "%s: out of memory", c->where));
 }
 
 /* "mine.yaml:3: model.config.hidden: a whole number is needed here, not "many"" */
 static void wrong(ls_config *c, const char *key, const char *what, const json_t *is)
 {
     char *text = json_dumps(is, JSON_COMPACT | JSON_ENCODE_ANY);
-    refuse(c, ls_fail(LS_E_USAGE, "%s.%s: %s is needed here, not %s", c->where, key, what,
-                      text ? text : "this"));
+    config_refuse(c, ls_fail(LS_E_USAGE, "%s.%s: %s is needed here, not %s", c->where, key, what,
+                             text ? text : "this"));
     free(text);
 }
 
@@ -64,7 +64,7 @@ int64_t ls_config_int(ls_config *c, const char *key, int64_t by_default, int64_t
 {
     LS_ARG_OR(c, by_default);
     LS_ARG_OR(key, by_default);
-    const json_t *v = find(c, key);
+    const json_t *v = config_find(c, key);
     const double real = json_is_real(v) ? json_real_value(v) : 0.5;
     int64_t x = v ? (int64_t)json_integer_value(v) : by_default;
     if (v && json_is_real(v) && real == floor(real) && fabs(real) < 9e15)
@@ -74,11 +74,11 @@ int64_t ls_config_int(ls_config *c, const char *key, int64_t by_default, int64_t
         x = by_default;
     }
     if (x < least || x > most) {
-        refuse(c, ls_fail(LS_E_USAGE, "%s.%s: %lld is out of range (from %lld, up to %lld)", c->where, key,
-                          (long long)x, (long long)least, (long long)most));
+        config_refuse(c, ls_fail(LS_E_USAGE, "%s.%s: %lld is out of range (from %lld, up to %lld)", c->where,
+                                 key, (long long)x, (long long)least, (long long)most));
         x = by_default;
     }
-    keep(c, key, json_integer(x));
+    config_keep(c, key, json_integer(x));
     return x;
 }
 
@@ -86,19 +86,19 @@ double ls_config_float(ls_config *c, const char *key, double by_default, double 
 {
     LS_ARG_OR(c, by_default);
     LS_ARG_OR(key, by_default);
-    const json_t *v = find(c, key);
+    const json_t *v = config_find(c, key);
     double x = v ? json_number_value(v) : by_default;
     if (v && !json_is_number(v)) {
         wrong(c, key, "a number", v);
         x = by_default;
     }
     if (!(x >= least && x <= most)) {
-        refuse(c, ls_fail(LS_E_USAGE, "%s.%s: %g is out of range (from %g, up to %g)", c->where, key, x,
-                          least, most));
+        config_refuse(c, ls_fail(LS_E_USAGE, "%s.%s: %g is out of range (from %g, up to %g)", c->where, key,
+                                 x, least, most));
         x = by_default;
     }
     if (isfinite(x))
-        keep(c, key, json_real(x));
+        config_keep(c, key, json_real(x));
     return x;
 }
 
@@ -106,11 +106,11 @@ bool ls_config_bool(ls_config *c, const char *key, bool by_default)
 {
     LS_ARG_OR(c, by_default);
     LS_ARG_OR(key, by_default);
-    const json_t *v = find(c, key);
+    const json_t *v = config_find(c, key);
     if (v && !json_is_boolean(v))
         wrong(c, key, "true or false", v);
     const bool x = json_is_boolean(v) ? json_is_true(v) : by_default;
-    keep(c, key, json_boolean(x));
+    config_keep(c, key, json_boolean(x));
     return x;
 }
 
@@ -118,16 +118,16 @@ const char *ls_config_text(ls_config *c, const char *key, const char *by_default
 {
     LS_ARG_OR(c, by_default);
     LS_ARG_OR(key, by_default);
-    const json_t *v = find(c, key);
+    const json_t *v = config_find(c, key);
     const char *x = by_default;
     if (json_is_string(v))
         x = ls_arena_strdup(c->arena, json_string_value(v));
     else if (v)
         wrong(c, key, "a text", v);
     else if (!x)
-        refuse(c, ls_fail(LS_E_USAGE, "%s.%s: %s needs this key", c->where, key, c->module));
+        config_refuse(c, ls_fail(LS_E_USAGE, "%s.%s: %s needs this key", c->where, key, c->module));
     if (x)
-        keep(c, key, json_string(x));
+        config_keep(c, key, json_string(x));
     return x;
 }
 

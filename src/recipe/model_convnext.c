@@ -9,7 +9,7 @@ static const size TINY = { { 3, 3, 9, 3 }, { 96, 192, 384, 768 } },
                   SMALL = { { 3, 3, 27, 3 }, { 96, 192, 384, 768 } },
                   BASE = { { 3, 3, 27, 3 }, { 128, 256, 512, 1024 } };
 
-static ls_status build(ls_graph *g, const ls_recipe *r, const size *s, int64_t batch)
+static ls_status convnext_build(ls_graph *g, const ls_recipe *r, const size *s, int64_t batch)
 {
     ls_convnext_config c = { .image_size = r->model.image_size,
                              .in_channels = r->model.in_channels,
@@ -26,18 +26,18 @@ static ls_status build(ls_graph *g, const ls_recipe *r, const size *s, int64_t b
 
 static ls_status build_tiny(ls_graph *g, const void *recipe, int64_t batch)
 {
-    return build(g, recipe, &TINY, batch);
+    return convnext_build(g, recipe, &TINY, batch);
 }
 static ls_status build_small(ls_graph *g, const void *recipe, int64_t batch)
 {
-    return build(g, recipe, &SMALL, batch);
+    return convnext_build(g, recipe, &SMALL, batch);
 }
 static ls_status build_base(ls_graph *g, const void *recipe, int64_t batch)
 {
-    return build(g, recipe, &BASE, batch);
+    return convnext_build(g, recipe, &BASE, batch);
 }
 
-static ls_status check(const ls_recipe *r)
+static ls_status convnext_check(const ls_recipe *r)
 {
     const long long image = r->model.image_size;
     if (image >= 32)
@@ -54,7 +54,7 @@ extern const ls_model_row ls_convnext_tiny_row, ls_convnext_small_row, ls_convne
 #define ROW(size)                                                                                     \
     {                                                                                                 \
         .name = "convnext_" #size, .keys = KEYS, .samples = LS_SAMPLES_IMAGES, .build = build_##size, \
-        .check = check, .config = CONFIG                                                              \
+        .check = convnext_check, .config = CONFIG                                                     \
     }
 const ls_model_row ls_convnext_tiny_row = ROW(tiny);
 const ls_model_row ls_convnext_small_row = ROW(small);

@@ -48,7 +48,7 @@ static ls_status build_qwen2(ls_graph *g, const void *recipe, int64_t batch)
     return ls_decoder_build(g, &c, batch);
 }
 
-static ls_status check(const ls_recipe *r)
+static ls_status decoder_check(const ls_recipe *r)
 {
     const long long heads = r->model.heads, kv = r->model.kv_heads;
     LS_TRY(ls_recipe_check_heads(r, true));
@@ -161,7 +161,7 @@ const ls_model_row ls_llama_row = { .name = "llama",
                                     .keys = KEYS,
                                     .samples = LS_SAMPLES_TEXT,
                                     .build = build_llama,
-                                    .check = check,
+                                    .check = decoder_check,
                                     .decoder = llama,
                                     .huggingface = &LLAMA,
                                     .second_names = SECOND };
@@ -169,7 +169,7 @@ const ls_model_row ls_qwen2_row = { .name = "qwen2",
                                     .keys = KEYS,
                                     .samples = LS_SAMPLES_TEXT,
                                     .build = build_qwen2,
-                                    .check = check,
+                                    .check = decoder_check,
                                     .decoder = qwen2,
                                     .huggingface = &QWEN2,
                                     .second_names = SECOND };

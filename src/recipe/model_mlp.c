@@ -23,7 +23,7 @@ static ls_status build_fields(ls_graph *g, const ls_recipe *r, int64_t batch)
     return ls_task_build(g, &c, batch);
 }
 
-static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
+static ls_status mlp_build(ls_graph *g, const void *recipe, int64_t batch)
 {
     const ls_recipe *r = recipe;
     if (r->model.inputs.n)
@@ -39,7 +39,7 @@ static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
     return ls_mlp_build(g, &c, batch);
 }
 
-static ls_status check(const ls_recipe *r)
+static ls_status mlp_check(const ls_recipe *r)
 {
     if (!r->model.inputs.n && !r->model.outputs.n && !r->loss.n)
         return LS_OK;
@@ -65,8 +65,8 @@ const ls_model_row ls_mlp_row = {
     .name = "mlp",
     .keys = "image_size in_channels hidden act classes inputs outputs scale refit loss label_smoothing",
     .samples = LS_SAMPLES_IMAGES,
-    .build = build,
-    .check = check,
+    .build = mlp_build,
+    .check = mlp_check,
     .config = CONFIG,
     .config_fields = CONFIG_FIELDS
 };

@@ -31,14 +31,14 @@ static void config_of(ls_t5_config *out, const ls_recipe *r)
                            .start_token = r->model.start_token };
 }
 
-static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
+static ls_status t5_build(ls_graph *g, const void *recipe, int64_t batch)
 {
     ls_t5_config c;
     config_of(&c, recipe);
     return ls_t5_build(g, &c, batch);
 }
 
-static ls_status check(const ls_recipe *r)
+static ls_status t5_check(const ls_recipe *r)
 {
     const long long buckets = r->model.position_buckets, far = r->model.position_distance;
     LS_TRY(ls_recipe_check_heads(r, true));
@@ -162,8 +162,8 @@ const ls_model_row ls_t5_row = {
             "position_buckets position_distance init_factor scale_output start_token dropout "
             "tokens beams no_repeat length_penalty samples",
     .samples = LS_SAMPLES_PAIRS,
-    .build = build,
-    .check = check,
+    .build = t5_build,
+    .check = t5_check,
     .t5 = config_of,
     .huggingface = &T5,
     .second_names = SECOND

@@ -14,7 +14,7 @@ static ls_unet_config config_of(const ls_recipe *r, const ls_loss_list *losses)
                              .up = r->model.up };
 }
 
-static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
+static ls_status unet_build(ls_graph *g, const void *recipe, int64_t batch)
 {
     const ls_recipe *r = recipe;
     ls_recipe_losses_own own;
@@ -23,7 +23,7 @@ static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
     return ls_unet_build(g, &c, batch);
 }
 
-static ls_status check(const ls_recipe *r)
+static ls_status unet_check(const ls_recipe *r)
 {
     const bool one = r->model.inputs.n == 1, result = r->model.outputs.n == 1;
     if (!one || !result || !r->loss.n)
@@ -46,7 +46,7 @@ extern const ls_model_row ls_unet_row;
 const ls_model_row ls_unet_row = { .name = "unet",
                                    .keys = "inputs outputs loss channels levels up sync_batch_norm",
                                    .samples = LS_SAMPLES_FIELDS,
-                                   .build = build,
-                                   .check = check,
+                                   .build = unet_build,
+                                   .check = unet_check,
                                    .config = CONFIG,
                                    .config_fields = CONFIG };

@@ -2,7 +2,7 @@
 #include "model_row.h"
 #include "recipe_setting.h"
 
-static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
+static ls_status vit_build(ls_graph *g, const void *recipe, int64_t batch)
 {
     const ls_recipe *r = recipe;
     const ls_vit_config c = { .image_size = r->model.image_size,
@@ -20,7 +20,7 @@ static ls_status build(ls_graph *g, const void *recipe, int64_t batch)
     return ls_vit_build(g, &c, batch);
 }
 
-static ls_status check(const ls_recipe *r)
+static ls_status vit_check(const ls_recipe *r)
 {
     const long long image = r->model.image_size, patch = r->model.patch_size;
     if (image % patch)
@@ -44,6 +44,6 @@ const ls_model_row ls_vit_row = { .name = "vit",
                                           "mlp_size dropout attention_dropout classes outputs loss "
                                           "label_smoothing",
                                   .samples = LS_SAMPLES_IMAGES,
-                                  .build = build,
-                                  .check = check,
+                                  .build = vit_build,
+                                  .check = vit_check,
                                   .config = CONFIG };

@@ -10,7 +10,7 @@
 #include "recipe_use.h"
 #include "shared_model.h"
 
-static ls_status missing(const ls_recipe_state *state, const ls_key *k)
+static ls_status recipe_missing(const ls_recipe_state *state, const ls_key *k)
 {
     ls_str words = { 0 };
     for (int i = 0; k->words && k->words[i]; i++)
@@ -51,7 +51,7 @@ static ls_status resolve(ls_recipe_state *state, ls_recipe *r)
             if ((k->type != NULL) != pass)
                 continue;
             if (!k->fallback && !set->value)
-                return missing(state, k);
+                return recipe_missing(state, k);
             if (set->value && pass && !ls_key_applies(k, r))
                 return refuse_foreign(r, state, k, set->where);
             LS_TRY(set->value ? ls_key_read(k, r, set->value, &state->arena, set->where)
@@ -79,8 +79,8 @@ static void state_destroy(ls_recipe_state *state)
     free(state);
 }
 
-static ls_status load(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets,
-                      const char *const *sets, bool record, bool needs_init)
+static ls_status recipe_load(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets,
+                             const char *const *sets, bool record, bool needs_init)
 {
     *out = NULL;
     ls_recipe_state *state = ls_sys_calloc(1, sizeof *state);
@@ -119,13 +119,13 @@ ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets, 
     LS_ARG(path_or_name);
     if (n_sets)
         LS_ARG(sets);
-    return load(out, NULL, 0, path_or_name, n_sets, sets, false, true);
+    return recipe_load(out, NULL, 0, path_or_name, n_sets, sets, false, true);
 }
 
 ls_status ls_recipe_load_to_continue(ls_recipe **out, const char *path_or_name, int n_sets,
                                      const char *const *sets)
 {
-    return load(out, NULL, 0, path_or_name, n_sets, sets, false, false);
+    return recipe_load(out, NULL, 0, path_or_name, n_sets, sets, false, false);
 }
 
 ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets,
@@ -137,7 +137,7 @@ ls_status ls_recipe_load_text(ls_recipe **out, const char *text, size_t size, co
     LS_ARG(name);
     if (n_sets)
         LS_ARG(sets);
-    return load(out, text ? text : "", size, name, n_sets, sets, false, true);
+    return recipe_load(out, text ? text : "", size, name, n_sets, sets, false, true);
 }
 
 ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, const char *name, int n_sets,
@@ -149,7 +149,7 @@ ls_status ls_recipe_load_record(ls_recipe **out, const char *text, size_t size, 
     LS_ARG(name);
     if (n_sets)
         LS_ARG(sets);
-    return load(out, text ? text : "", size, name, n_sets, sets, true, false);
+    return recipe_load(out, text ? text : "", size, name, n_sets, sets, true, false);
 }
 
 ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const char *const *sets)
@@ -159,7 +159,7 @@ ls_status ls_recipe_load_run(ls_recipe **out, const char *dir, int n_sets, const
     if (n_sets)
         LS_ARG(sets);
     char *path = ls_path_join(dir, "recipe.yaml");
-    ls_status s = load(out, NULL, 0, path, n_sets, sets, true, false);
+    ls_status s = recipe_load(out, NULL, 0, path, n_sets, sets, true, false);
     free(path);
     return s;
 }

@@ -14,7 +14,7 @@
 #include "recipe_read.h"
 #include "recipe_use.h"
 
-static const char *text_of(const ls_recipe_state *state, const char *key)
+static const char *huggingface_text_of(const ls_recipe_state *state, const char *key)
 {
     const ls_yaml *value = state->set[ls_key_find(key)].value;
     return value && value->kind == LS_YAML_SCALAR ? value->text : "";
@@ -245,7 +245,7 @@ static ls_status apply_own_head(ls_recipe_state *state, const ls_model_row *m, c
 
 static ls_status apply(ls_recipe_state *state, const json_t *config, const char *path)
 {
-    const char *type = text_of(state, "model.type"),
+    const char *type = huggingface_text_of(state, "model.type"),
                *model = json_string_value(json_object_get(config, "model_type"));
     if (!model) /* a checkpoint of another model, whose config.json is a recipe */
         return LS_OK;
@@ -280,7 +280,7 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
 
 ls_status ls_recipe_apply_config(ls_recipe_state *state)
 {
-    const char *init = text_of(state, "model.init");
+    const char *init = huggingface_text_of(state, "model.init");
     char *folder = NULL, *text = NULL;
     size_t size = 0;
     json_t *config = NULL;
@@ -350,8 +350,8 @@ static void write_own(ls_json *j, const ls_recipe *r, const ls_model_row *m)
     ls_json_close_object(j);
     if ((fields || numbers) && ls_key_applies(&LS_KEYS[ls_key_find("loss")], r))
         add_key(j, r, "loss");
-    static const char *const DATA[] = { "data.train", "data.eval", "data.missing", "data.config", "data.mean",
-                                        "data.std",   "data.ignore", NULL };
+    static const char *const DATA[] = { "data.train", "data.eval", "data.missing", "data.config",
+                                        "data.mean",  "data.std",  "data.ignore",  NULL };
     ls_json_object(j, "data");
     add_key(j, r, "data.type");
     for (const char *const *k = DATA; *k; k++)

@@ -7,7 +7,7 @@
 
 static bool is_random(const ls_recipe *r) { return !strcmp(r->model.init, "random"); }
 
-static ls_status missing(const ls_recipe *r)
+static ls_status init_missing(const ls_recipe *r)
 {
     ls_str places = { 0 };
     ls_find_places(&places, r->model.init);
@@ -18,17 +18,17 @@ static ls_status missing(const ls_recipe *r)
     return s;
 }
 
-static ls_status find(char **out, const ls_recipe *r)
+static ls_status init_find(char **out, const ls_recipe *r)
 {
     LS_TRY(ls_find(out, r->model.init, ls_find_any));
-    return *out ? LS_OK : missing(r);
+    return *out ? LS_OK : init_missing(r);
 }
 
 ls_status ls_recipe_open_init(ls_weights **out, const ls_recipe *r)
 {
     char *path = NULL;
     *out = NULL;
-    LS_TRY(find(&path, r));
+    LS_TRY(init_find(&path, r));
     const ls_status s = ls_weights_open(out, path);
     free(path);
     return s;
@@ -47,7 +47,7 @@ ls_status ls_recipe_check_init(const ls_recipe *r, bool to_train)
     char *path = NULL;
     if (is_random(r))
         return LS_OK;
-    LS_TRY(find(&path, r));
+    LS_TRY(init_find(&path, r));
     const ls_status s = !to_train && ls_file_in(path, "config.json") ? LS_OK : check_weights(r, path);
     free(path);
     return s;

@@ -35,7 +35,7 @@ static ls_status apply_fsdp1_name(ls_recipe *r)
     return LS_OK;
 }
 
-static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
+static ls_status parallel_lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
 {
     *p = (ls_parallel){ .data = r->parallel.data,
                         .units = r->parallel.units,
@@ -64,7 +64,7 @@ static ls_status lay_out(ls_parallel *p, const ls_recipe *r, int64_t ranks)
 ls_status ls_recipe_parallel(ls_parallel *out, const ls_recipe *r, int64_t ranks, int rank,
                              int ranks_per_host)
 {
-    LS_TRY(lay_out(out, r, ranks));
+    LS_TRY(parallel_lay_out(out, r, ranks));
     out->rank = rank;
     out->ranks_per_host = ranks_per_host;
     return ls_parallel_check(out);
@@ -82,7 +82,7 @@ ls_status ls_recipe_check_parallel(ls_recipe *r)
             automatic = true;
             least.axes[i].size = 1;
         }
-    ls_status s = lay_out(&p, r, ls_mesh_ranks(&least));
+    ls_status s = parallel_lay_out(&p, r, ls_mesh_ranks(&least));
     if (automatic && p.data == LS_DATA_FSDP && p.reshard_after_forward > 1)
         p.reshard_after_forward = -1; /* more ranks may divide by it */
     return s == LS_OK ? ls_parallel_check(&p) : s;

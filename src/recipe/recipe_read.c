@@ -101,7 +101,7 @@ static ls_status unknown_key(const source *from, ls_arena *a, int line, const ch
                    "%s: unknown key (docs/recipe.md, or `lockstep recipe --reference`, lists all)", where);
 }
 
-static void put(ls_recipe_state *state, const source *from, int row, const ls_yaml *value, int line)
+static void recipe_put(ls_recipe_state *state, const source *from, int row, const ls_yaml *value, int line)
 {
     const char *env = value->env;
     for (const ls_yaml *c = value->child; c && !env; c = c->next)
@@ -113,8 +113,7 @@ static void put(ls_recipe_state *state, const source *from, int row, const ls_ya
     if (LS_KEYS[row].kind == LS_KEY_TREE && state->set[row].value)
         ls_yaml_keep_names((ls_yaml *)(uintptr_t)value, state->set[row].value);
     state->set[row] = (ls_setting){ key,    value,          where_text(from, &state->arena, line, key),
-                                    origin, from->recorded,
-                                    !LS_KEYS[row].may_change || LS_KEYS[row].needed };
+                                    origin, from->recorded, !LS_KEYS[row].may_change || LS_KEYS[row].needed };
 }
 
 static bool is_null(const ls_yaml *n)
@@ -141,7 +140,7 @@ static ls_status apply_inside(ls_recipe_state *state, const source *from, const 
         if (*done && !all)
             return ls_arena_status(&state->arena);
         if (*done)
-            put(state, from, i, all, line);
+            recipe_put(state, from, i, all, line);
     }
     return LS_OK;
 }
@@ -154,7 +153,7 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
     LS_TRY(ls_arena_status(&state->arena)); /* else the key may be cut short */
     int row = ls_key_find(key);
     if (row >= 0) {
-        put(state, from, row, value, line);
+        recipe_put(state, from, row, value, line);
         return LS_OK;
     }
     if (*key && !is_group(key)) {

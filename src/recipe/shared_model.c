@@ -44,7 +44,7 @@ static void at_exit(void)
     _exit(1);
 }
 
-static void enter(const char *module, const char *function, char text[512])
+static void shared_model_enter(const char *module, const char *function, char text[512])
 {
     static atomic_flag registered = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&registered))
@@ -53,7 +53,7 @@ static void enter(const char *module, const char *function, char text[512])
     inside = text;
 }
 
-static void leave(void) { inside = NULL; }
+static void shared_model_leave(void) { inside = NULL; }
 
 /* ---- opening */
 
@@ -68,7 +68,7 @@ static ls_status may_load(const ls_recipe *r)
                    r->state->name, r->model.path, r->model.path, r->model.path);
 }
 
-static ls_status load(const ls_model_module **out, const ls_recipe *r, const char *path)
+static ls_status shared_model_load(const ls_model_module **out, const ls_recipe *r, const char *path)
 {
     const char *where = ls_recipe_where(r, "model.path");
     char what[512];
@@ -83,9 +83,9 @@ static ls_status load(const ls_model_module **out, const ls_recipe *r, const cha
                        ls_error_message());
     }
     dlerror();
-    enter(path, "loading it", what);
+    shared_model_enter(path, "loading it", what);
     void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    leave();
+    shared_model_leave();
     free(file);
     if (!handle)
         return ls_fail(LS_E_USAGE, "%s: %s does not load: %s", where, path, dlerror());
@@ -98,9 +98,9 @@ static ls_status load(const ls_model_module **out, const ls_recipe *r, const cha
                        "%s: %s has no symbol lockstep_module: it is no module (LS_MODULE_EXPORT of "
                        "lockstep/module.h exports it)",
                        where, path);
-    enter(path, "lockstep_module", what);
+    shared_model_enter(path, "lockstep_module", what);
     const ls_model_module *m = module.call();
-    leave();
+    shared_model_leave();
     if (!m || m->size != sizeof *m)
         return ls_fail(
             LS_E_USAGE,
@@ -147,9 +147,9 @@ static ls_status configure(ls_shared_model *m, const ls_recipe *r, char **resolv
                                  m->label);
     m->opened = s == LS_OK && !m->table->open;
     if (s == LS_OK && m->table->open) {
-        enter(m->label, "open", what);
+        shared_model_enter(m->label, "open", what);
         s = m->table->open(&m->self, &c);
-        leave();
+        shared_model_leave();
         m->opened = s == LS_OK;
         s = s == LS_OK ? LS_OK : ls_fail_in(s, "%s: %s", ls_recipe_where(r, "model.path"), m->label);
     }
@@ -170,7 +170,7 @@ ls_status ls_shared_model_open(const ls_recipe *r, char **resolved)
     char *bytes = NULL;
     size_t n = 0;
     LS_TRY(may_load(r));
-    LS_TRY(load(&table, r, r->model.path));
+    LS_TRY(shared_model_load(&table, r, r->model.path));
     ls_shared_model *m = ls_sys_calloc(1, sizeof *m);
     LS_TRY(ls_sys_have(m));
     m->table = table;
@@ -196,9 +196,9 @@ void ls_shared_model_close(ls_shared_model **mp)
         return;
     if (m->table->close && m->opened) {
         char what[512];
-        enter(m->label, "close", what);
+        shared_model_enter(m->label, "close", what);
         m->table->close(m->self);
-        leave();
+        shared_model_leave();
     }
     free(m->graph);
     free(m);
@@ -214,9 +214,9 @@ ls_status ls_shared_model_build(ls_graph *g, const void *recipe, int64_t batch)
     char what[512];
     if (!m)
         return ls_fail(LS_E_USAGE, "%s: the module %s is not open", r->state->name, r->model.path);
-    enter(m->label, "build", what);
+    shared_model_enter(m->label, "build", what);
     ls_status s = m->table->build(g, m->self, batch);
-    leave();
+    shared_model_leave();
     if (s == LS_OK)
         s = ls_graph_finish(g); /* the module may have forgotten to look */
     if (s == LS_OK && r->loss.n && g->n_declared)
@@ -244,7 +244,7 @@ static void declared_text(ls_str *out, const ls_graph *g)
 }
 
 /* The graph as text, with what it declares; of the evaluation its parameters alone. malloc'ed. */
-static ls_status text_of(char **out, const ls_recipe *r, bool training)
+static ls_status shared_model_text_of(char **out, const ls_recipe *r, bool training)
 {
     ls_graph *g = NULL;
     ls_str text = { 0 };
@@ -292,10 +292,10 @@ ls_status ls_shared_model_identify(ls_recipe *r)
         return LS_OK;
     free(m->graph);
     m->graph = NULL;
-    LS_TRY(text_of(&m->graph, r, true));
-    ls_status s = text_of(&again, r, true);
+    LS_TRY(shared_model_text_of(&m->graph, r, true));
+    ls_status s = shared_model_text_of(&again, r, true);
     if (s == LS_OK)
-        s = text_of(&evaluation, r, false);
+        s = shared_model_text_of(&evaluation, r, false);
     if (s == LS_OK && strcmp(m->graph, again)) {
         ls_text_difference(m->graph, again, a, b);
         s = ls_fail(LS_E_USAGE, "%s: %s builds another model each time: first %s, then %s",
@@ -330,7 +330,7 @@ static ls_status read_theirs(const ls_dataset *set, int64_t i, void *const *to)
     const guarded_set *g = (const guarded_set *)set;
     inside = g->reading;
     const ls_status s = g->theirs->read(g->theirs, i, to);
-    leave();
+    shared_model_leave();
     return s;
 }
 
@@ -339,7 +339,7 @@ static int64_t count_theirs(const ls_dataset *set, int64_t i, int k)
     const guarded_set *g = (const guarded_set *)set;
     inside = g->counting;
     const int64_t n = g->theirs->count(g->theirs, i, k);
-    leave();
+    shared_model_leave();
     return n;
 }
 
@@ -349,7 +349,7 @@ static void close_theirs(ls_dataset *set)
     inside = g->closing;
     if (g->theirs->close)
         g->theirs->close(g->theirs);
-    leave();
+    shared_model_leave();
     free(g);
 }
 
@@ -397,9 +397,9 @@ ls_status ls_shared_model_data(ls_dataset **out, const ls_recipe *r, ls_split sp
     ls_status s = ls_config_open(&c, &r->state->arena, r->data.config, ls_recipe_where(r, "data.config"),
                                  m->label);
     if (s == LS_OK) {
-        enter(m->label, "data", what);
+        shared_model_enter(m->label, "data", what);
         s = m->table->data(out, m->self, split, &c);
-        leave();
+        shared_model_leave();
         s = s == LS_OK ? check_set(r, m, *out, split)
                        : ls_fail_in(s, "%s: %s", ls_recipe_where(r, "data.type"), m->label);
         if (s == LS_OK)

@@ -48,7 +48,7 @@ static bool is_path(const char *text)
 }
 
 /* Whether files get the text by the names of its variables. */
-static bool by_name(const ls_yaml *v)
+static bool map_by_name(const ls_yaml *v)
 {
     static const char *const WORDS[] = { "", "~", "null", "true", "false" };
     bool word = false;
@@ -66,26 +66,26 @@ static void add_recorded(ls_json *j, const char *key, const ls_yaml *v, bool sea
         ls_str_add(&text, "$${");
     }
     ls_str_add(&text, rest);
-    ls_json_text(j, key, !by_name(v) ? ls_str_text(&text) : sealed ? v->sealed : v->source);
+    ls_json_text(j, key, !map_by_name(v) ? ls_str_text(&text) : sealed ? v->sealed : v->source);
     ls_str_inherit(&j->out, &text);
     ls_str_release(&text);
 }
 
 typedef enum form { VALUES, NAMES, SEALED } form;
 
-static void add(ls_json *j, const char *key, const ls_yaml *n, form as)
+static void map_add(ls_json *j, const char *key, const ls_yaml *n, form as)
 {
     const ls_yaml *v = ls_yaml_real(n);
     const bool plain = v->kind == LS_YAML_SCALAR && !v->quoted;
     if (v->kind == LS_YAML_MAP) {
         ls_json_object(j, key);
         for (const ls_yaml *c = v->child; c; c = c->next)
-            add(j, c->key, c, as);
+            map_add(j, c->key, c, as);
         ls_json_close_object(j);
     } else if (v->kind == LS_YAML_LIST) {
         ls_json_array(j, key);
         for (const ls_yaml *c = v->child; c; c = c->next)
-            add(j, NULL, c, as);
+            map_add(j, NULL, c, as);
         ls_json_close_array(j);
     } else if (plain && (!strcmp(v->text, "true") || !strcmp(v->text, "false"))) {
         ls_json_bool(j, key, v->text[0] == 't');
@@ -100,7 +100,7 @@ static void add(ls_json *j, const char *key, const ls_yaml *n, form as)
 void ls_yaml_json(ls_str *out, const ls_yaml *n)
 {
     ls_json j = { 0 };
-    add(&j, NULL, n, VALUES);
+    map_add(&j, NULL, n, VALUES);
     ls_str_append(out, &j.out);
     ls_str_release(&j.out);
 }
@@ -108,7 +108,7 @@ void ls_yaml_json(ls_str *out, const ls_yaml *n)
 void ls_yaml_record(ls_str *out, const ls_yaml *n, bool sealed)
 {
     ls_json j = { 0 };
-    add(&j, NULL, n, sealed ? SEALED : NAMES);
+    map_add(&j, NULL, n, sealed ? SEALED : NAMES);
     ls_str_append(out, &j.out);
     ls_str_release(&j.out);
 }
@@ -117,7 +117,7 @@ bool ls_yaml_has_names(const ls_yaml *n)
 {
     const ls_yaml *v = ls_yaml_real(n);
     if (v->kind == LS_YAML_SCALAR)
-        return by_name(v);
+        return map_by_name(v);
     for (const ls_yaml *c = v->child; c; c = c->next)
         if (ls_yaml_has_names(c))
             return true;

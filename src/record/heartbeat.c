@@ -19,7 +19,7 @@
 enum { FILE_BYTES = 512, MOST_RANKS = 1000000 /* of a mesh; a reader makes room for so many */ };
 #define EVERY 1.0 /* seconds between writes */
 
-static char *path_of(const char *run_dir, int rank)
+static char *heartbeat_path_of(const char *run_dir, int rank)
 {
     return ls_sys_text("%s/log/rank-%d.heartbeat.json", run_dir, rank);
 }
@@ -33,7 +33,7 @@ static double wall_clock(void)
 
 static int open_file(const ls_rundir *d)
 {
-    char *path = path_of(d->path, d->rank);
+    char *path = heartbeat_path_of(d->path, d->rank);
     const int fd = ls_sys_open(path, O_WRONLY | O_CREAT);
     free(path);
     return fd;
@@ -83,7 +83,7 @@ static void copy_text(char *out, size_t size, const json_t *tree, const char *ke
 
 bool ls_heartbeat_read(ls_heartbeat *out, const char *run_dir, int rank)
 {
-    char *path = path_of(run_dir, rank), text[FILE_BYTES];
+    char *path = heartbeat_path_of(run_dir, rank), text[FILE_BYTES];
     const int fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     free(path);
     const ssize_t n = fd < 0 ? -1 : pread(fd, text, sizeof text, 0);

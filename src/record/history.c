@@ -15,16 +15,16 @@
 #include "base/sys.h"
 
 /* Room for one more; false: there is none, and the history says so. */
-static bool grow(ls_history *h, void *array, int n, int *cap, size_t size)
+static bool history_grow(ls_history *h, void *array, int n, int *cap, size_t size)
 {
     void **at = array, *more = ls_sys_grow(*at, n, cap, size);
     h->no_memory = h->no_memory || !more;
     *at = more ? more : *at;
     return more;
 }
-#define APPEND(h, what, ...)                                                 \
-    (grow(h, &(h)->what, (h)->n_##what, &(h)->cap_##what, sizeof *(h)->what) \
-         ? (void)((h)->what[(h)->n_##what++] = __VA_ARGS__)                  \
+#define APPEND(h, what, ...)                                                         \
+    (history_grow(h, &(h)->what, (h)->n_##what, &(h)->cap_##what, sizeof *(h)->what) \
+         ? (void)((h)->what[(h)->n_##what++] = __VA_ARGS__)                          \
          : (void)0)
 
 static double real(const json_t *row, const char *key, double otherwise)
@@ -53,7 +53,7 @@ static void take_back(ls_history *h, int64_t step)
 
 /* Notes the start of an attempt. After a failure there is a row for it. After a start by the user the first
  * step shows it. */
-static void start(ls_history *h, int64_t attempt, int64_t step, int64_t lost, const char *cause)
+static void history_start(ls_history *h, int64_t attempt, int64_t step, int64_t lost, const char *cause)
 {
     char *copy = cause ? ls_sys_strdup(cause) : NULL;
     const int n = h->n_starts;
@@ -75,7 +75,7 @@ static void add_step(ls_history *h, const json_t *row, int64_t attempt)
 {
     const int64_t step = whole(row, "step"), last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
     if (attempt > h->attempt && h->n_steps)
-        start(h, attempt, step - 1, last >= step ? last - step + 1 : 0, NULL);
+        history_start(h, attempt, step - 1, last >= step ? last - step + 1 : 0, NULL);
     take_back(h, step);
     APPEND(h, steps,
            (ls_past_step){ { .step = step,
@@ -97,7 +97,7 @@ static void add_eval(ls_history *h, const json_t *row, int64_t attempt)
 {
     const int64_t step = whole(row, "step"), last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
     if (attempt > h->attempt && h->n_steps)
-        start(h, attempt, step, last > step ? last - step : 0, NULL);
+        history_start(h, attempt, step, last > step ? last - step : 0, NULL);
     take_back(h, step + 1);
     while (h->n_evals && h->evals[h->n_evals - 1].row.step >= step)
         h->n_evals--;
@@ -113,8 +113,7 @@ static void add_checkpoint(ls_history *h, const json_t *row, int64_t attempt)
     const int64_t step = whole(row, "step");
     while (h->n_checkpoints && h->checkpoints[h->n_checkpoints - 1].step >= step)
         h->n_checkpoints--;
-    APPEND(h, checkpoints,
-           (ls_past_checkpoint){ step, whole(row, "epoch"), whole(row, "bytes"), attempt });
+    APPEND(h, checkpoints, (ls_past_checkpoint){ step, whole(row, "epoch"), whole(row, "bytes"), attempt });
 }
 
 /* An older version called the loss of an epoch `loss`. A run that was lengthened ends its last epoch a second
@@ -150,7 +149,7 @@ static void add_change(ls_history *h, const json_t *row, int64_t attempt)
         return; /* a run that begins with another's checkpoint; or an attempt that is listed with its failure
                  */
     ls_str_printf(&cause, "started again with --allow-change: %s", what ? what : "");
-    start(h, attempt, step, last > step ? last - step : 0, ls_str_text(&cause));
+    history_start(h, attempt, step, last > step ? last - step : 0, ls_str_text(&cause));
     ls_str_release(&cause);
 }
 
@@ -166,7 +165,7 @@ static void add_report(ls_history *h, json_t *row, int64_t attempt)
     while (h->n_reports && h->reports[h->n_reports - 1].report >= r.report)
         ls_metric_list_release(&h->reports[--h->n_reports].metrics);
     if (attempt > h->attempt && begun)
-        start(h, attempt, h->n_reports ? h->reports[h->n_reports - 1].step : 0, 0, NULL);
+        history_start(h, attempt, h->n_reports ? h->reports[h->n_reports - 1].step : 0, 0, NULL);
     for (size_t i = 0; i < sizeof OURS / sizeof OURS[0]; i++)
         json_object_del(row, OURS[i]);
     r.metrics = ls_metric_list_read(row);
@@ -192,7 +191,8 @@ static void add_row(ls_history *h, json_t *row)
     else if (!strcmp(kind, "checkpoint"))
         add_checkpoint(h, row, attempt);
     else if (!strcmp(kind, "restart"))
-        start(h, attempt, step, whole(row, "steps_lost"), json_string_value(json_object_get(row, "cause")));
+        history_start(h, attempt, step, whole(row, "steps_lost"),
+                      json_string_value(json_object_get(row, "cause")));
     else if (!strcmp(kind, "change"))
         add_change(h, row, attempt);
     else if (!strcmp(kind, "report"))

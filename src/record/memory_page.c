@@ -388,7 +388,7 @@ static void units_table(page *p)
 
 /* ---- the page */
 
-static void head(page *p, int rank)
+static void memory_page_head(page *p, int rank)
 {
     const ls_parallel *parallel = &p->compiled->parallel;
     const moment *m = &p->moments[p->peak];
@@ -420,7 +420,7 @@ static void contents(page *p, int rank)
             p->peak = i;
     int begin, end;
     step_of_peak(p, &begin, &end);
-    head(p, rank);
+    memory_page_head(p, rank);
     if (begin > 0 || end < p->n) {
         ls_str_add(&p->out, "<h2>The profiled steps (MiB)</h2>\n");
         chart(p, "memory over the profiled steps", 0, p->n, true);

@@ -14,7 +14,7 @@ static ls_metric_list room(size_t n)
     return (ls_metric_list){ .at = at, .no_memory = !at };
 }
 
-static void add(ls_metric_list *l, const char *name, double value)
+static void metric_list_add(ls_metric_list *l, const char *name, double value)
 {
     char *copy = l->no_memory ? NULL : ls_sys_strdup(name);
     l->no_memory = !copy;
@@ -31,7 +31,7 @@ ls_metric_list ls_metric_list_copy(int n, const ls_metric *metrics)
 {
     ls_metric_list l = room((size_t)n);
     for (int i = 0; i < n; i++)
-        add(&l, metrics[i].name, metrics[i].value);
+        metric_list_add(&l, metrics[i].name, metrics[i].value);
     return l;
 }
 
@@ -63,6 +63,6 @@ ls_metric_list ls_metric_list_read(const json_t *object)
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)object, name, value) if (json_is_number(value) || json_is_null(value))
-        add(&l, name, json_is_number(value) ? json_number_value(value) : NAN);
+        metric_list_add(&l, name, json_is_number(value) ? json_number_value(value) : NAN);
     return l;
 }

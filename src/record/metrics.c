@@ -18,7 +18,7 @@ static ls_json *cleared(ls_rundir *d)
     return j;
 }
 
-static ls_json *begin(ls_rundir *d, const char *kind)
+static ls_json *metrics_begin(ls_rundir *d, const char *kind)
 {
     ls_json *j = cleared(d);
     ls_json_object(j, NULL);
@@ -33,7 +33,7 @@ static void close_row(ls_json *j, int64_t attempt)
     ls_json_close_object(j);
 }
 
-static ls_status append(ls_rundir *d)
+static ls_status metrics_append(ls_rundir *d)
 {
     ls_json *j = &d->own->row;
     ls_str_add(&j->out, "\n");
@@ -85,7 +85,7 @@ static ls_status show_step(ls_rundir *d, const ls_step_row *row)
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
 {
     ls_step_row_write(cleared(d), row, d->attempt);
-    LS_TRY(append(d));
+    LS_TRY(metrics_append(d));
     LS_TRY(show_step(d, row));
     d->metrics.step = row->step;
     d->metrics.epoch = row->epoch;
@@ -122,7 +122,7 @@ static ls_status show_eval(ls_rundir *d, const ls_eval_row *row)
 
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row)
 {
-    ls_json *j = begin(d, "eval");
+    ls_json *j = metrics_begin(d, "eval");
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "epoch", row->epoch);
     ls_evaluation_write(j, "", &row->eval, true);
@@ -133,7 +133,7 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row)
     if (row->rouge.texts)
         ls_json_f64(j, "generate_seconds", ls_row_seconds(row->rouge.seconds));
     close_row(j, d->attempt);
-    LS_TRY(append(d));
+    LS_TRY(metrics_append(d));
     LS_TRY(show_eval(d, row));
     ls_run_metrics *m = &d->metrics;
     m->eval = row->eval;
@@ -179,7 +179,7 @@ void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
 ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row)
 {
     ls_epoch_row_write(cleared(d), row, d->attempt);
-    LS_TRY(append(d));
+    LS_TRY(metrics_append(d));
     return ls_csv_epoch(d, row);
 }
 
@@ -198,7 +198,7 @@ void ls_report_row_write(ls_json *j, const ls_report_row *row, int64_t attempt)
 ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row)
 {
     ls_report_row_write(cleared(d), row, d->attempt);
-    LS_TRY(append(d));
+    LS_TRY(metrics_append(d));
     LS_TRY(ls_csv_report(d, row));
     ls_rundir_set_reported(d, row->step, row->epoch, row->metrics);
     return ls_rundir_save_result(d, d->state, NULL);
@@ -211,7 +211,7 @@ ls_status ls_metrics_saving(ls_rundir *d)
 
 ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)
 {
-    ls_json *j = begin(d, "checkpoint");
+    ls_json *j = metrics_begin(d, "checkpoint");
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "epoch", row->epoch);
     ls_json_text(j, "path", row->path);
@@ -219,20 +219,20 @@ ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)
     ls_json_f64(j, "waited", ls_row_seconds(row->waited));
     ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
     close_row(j, d->attempt);
-    LS_TRY(append(d));
+    LS_TRY(metrics_append(d));
     return ls_rundir_save_result(d, d->state == LS_RUN_SAVING ? LS_RUN_RUNNING : d->state, NULL);
 }
 
 ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row)
 {
-    ls_json *j = begin(d, "restart");
+    ls_json *j = metrics_begin(d, "restart");
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "steps_lost", row->lost);
     ls_json_int(j, "workers", row->workers);
     ls_json_text(j, "cause", row->cause);
     ls_json_f64(j, "pause", row->pause);
     close_row(j, d->attempt);
-    LS_TRY(append(d));
+    LS_TRY(metrics_append(d));
     if (!d->own->restarts)
         d->own->restarts = json_array();
     json_t *entry = json_pack("{sI sI sI si ss}", "attempt", (json_int_t)d->attempt, "step",
@@ -246,11 +246,11 @@ ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row)
 
 ls_status ls_metrics_change(ls_rundir *d, int64_t step, const char *what)
 {
-    ls_json *j = begin(d, "change");
+    ls_json *j = metrics_begin(d, "change");
     ls_json_int(j, "step", step);
     ls_json_text(j, "what", what);
     close_row(j, d->attempt);
-    return append(d);
+    return metrics_append(d);
 }
 
 int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from)

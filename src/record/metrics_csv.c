@@ -176,7 +176,7 @@ static void add_cells(ls_str *out, const char *header, const csv_row *row)
     ls_str_add(out, "\n");
 }
 
-static ls_status add(ls_rundir *d, const csv_row *row)
+static ls_status metrics_csv_add(ls_rundir *d, const csv_row *row)
 {
     if (d->rank)
         return LS_OK;
@@ -205,8 +205,8 @@ ls_status ls_csv_epoch(ls_rundir *d, const ls_epoch_row *row)
             metrics[n] = (ls_metric){ names[n], row->eval.at[i].value };
             n++;
         }
-    return add(d, &(csv_row){ LS_EPOCH_CSV, LS_EPOCH_CSV_BEFORE, ls_epoch_row_csv(cells, row, d->attempt), n,
-                              metrics });
+    return metrics_csv_add(d, &(csv_row){ LS_EPOCH_CSV, LS_EPOCH_CSV_BEFORE,
+                                          ls_epoch_row_csv(cells, row, d->attempt), n, metrics });
 }
 
 ls_status ls_csv_report(ls_rundir *d, const ls_report_row *row)
@@ -214,6 +214,6 @@ ls_status ls_csv_report(ls_rundir *d, const ls_report_row *row)
     char cells[LS_CSV_ROW], number[32];
     snprintf(cells, sizeof cells, "%lld,%lld,%lld,%s,%lld", (long long)row->report, (long long)row->step,
              (long long)row->epoch, ls_format_f64(number, row->seconds), (long long)d->attempt);
-    return add(
+    return metrics_csv_add(
         d, &(csv_row){ "report,step,epoch,seconds,attempt", NULL, cells, row->metrics->n, row->metrics->at });
 }

@@ -91,7 +91,7 @@ const char *ls_remote_folder(const ls_remote *r) { return r->folder; }
 /* ---- checkpoints in the bucket, and here */
 
 /* The step of the checkpoint that a key lies in, with *file behind its folder; -1: it lies in none. */
-static int64_t step_of(const char *key, const char **file)
+static int64_t remote_step_of(const char *key, const char **file)
 {
     static const char PREFIX[] = CHECKPOINTS "/";
     char name[LS_STEP_FOLDER_ROOM];
@@ -109,7 +109,7 @@ static bool is_whole(const ls_s3_list *l, int64_t step)
 {
     const char *file;
     for (size_t i = 0; i < l->n; i++)
-        if (step_of(l->at[i].key, &file) == step && !strcmp(file, MANIFEST))
+        if (remote_step_of(l->at[i].key, &file) == step && !strcmp(file, MANIFEST))
             return true;
     return false;
 }
@@ -119,7 +119,7 @@ static int64_t newest_there(const ls_s3_list *l)
     const char *file;
     int64_t newest = -1;
     for (size_t i = 0; i < l->n; i++) {
-        const int64_t step = step_of(l->at[i].key, &file);
+        const int64_t step = remote_step_of(l->at[i].key, &file);
         newest = step > newest && !strcmp(file, MANIFEST) ? step : newest;
     }
     return newest;
@@ -222,7 +222,7 @@ static ls_status fetch_checkpoint(ls_remote *r, const ls_s3_list *l, int64_t ste
     ls_status s = ls_make_dirs(ls_str_text(&hidden));
     for (size_t i = 0; s == LS_OK && i < l->n; i++) {
         const char *file;
-        if (step_of(l->at[i].key, &file) != step || strchr(file, '/'))
+        if (remote_step_of(l->at[i].key, &file) != step || strchr(file, '/'))
             continue;
         char *path = ls_path_join(ls_str_text(&hidden), file);
         s = path ? ls_s3_get_file(r->s3, &l->at[i], path)
@@ -246,13 +246,13 @@ static ls_status fetch_run(ls_remote *r, const ls_s3_list *l, int64_t newest)
     uint64_t bytes = 0;
     char size[32];
     for (size_t i = 0; i < l->n; i++) {
-        const int64_t step = step_of(l->at[i].key, &file);
+        const int64_t step = remote_step_of(l->at[i].key, &file);
         bytes += step < 0 || step == newest ? (uint64_t)l->at[i].bytes : 0;
     }
     ls_log_info("fetching %s (%s) into %s", r->storage, ls_format_bytes(size, bytes), r->folder);
     for (int recipe = 0; recipe < 2; recipe++)
         for (size_t i = 0; i < l->n; i++)
-            if (step_of(l->at[i].key, &file) < 0 && !is_link(l->at[i].key) &&
+            if (remote_step_of(l->at[i].key, &file) < 0 && !is_link(l->at[i].key) &&
                 (strcmp(l->at[i].key, RECIPE) == 0) == recipe)
                 LS_TRY(fetch(r, &l->at[i]));
     for (size_t i = 0; i < l->n; i++)
@@ -412,7 +412,7 @@ static ls_status remove_gone(ls_remote *r, const ls_s3_list *l)
     for (int manifests = 1; manifests >= 0; manifests--)
         for (size_t i = 0; i < l->n; i++) {
             const char *file;
-            const int64_t step = step_of(l->at[i].key, &file);
+            const int64_t step = remote_step_of(l->at[i].key, &file);
             if (step >= 0 && !is_here(r, step) && (strcmp(file, MANIFEST) == 0) == manifests)
                 LS_TRY(ls_s3_remove(r->s3, l->at[i].key));
         }

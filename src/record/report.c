@@ -38,7 +38,7 @@ static void card(ls_str *out, const char *name, const char *format, ...)
 
 /* ---- sections */
 
-static void head(page *p)
+static void report_head(page *p)
 {
     const ls_report *r = p->r;
     char count[32];
@@ -377,7 +377,7 @@ static void recipe(page *p)
 
 ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
 {
-    static void (*const SECTIONS[])(page *) = { head,        links,  summary, curves,  epochs, restarts,
+    static void (*const SECTIONS[])(page *) = { report_head, links,  summary, curves,  epochs, restarts,
                                                 checkpoints, memory, plan,    startup, recipe };
     page p = { .run = d, .r = r };
     char *path = ls_path_join(d->path, "report.html");

@@ -93,7 +93,7 @@ void ls_chart_open(ls_str *out, const ls_frame *f, const char *title, const char
 
 /* ---- lines */
 
-static int compare(const void *a, const void *b)
+static int report_charts_compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -107,7 +107,7 @@ void ls_curve_range(const ls_curve *c, double *low, double *high)
         if (isfinite(c->y[i]))
             sorted[n++] = c->y[i];
     if (n) {
-        qsort(sorted, (size_t)n, sizeof *sorted, compare);
+        qsort(sorted, (size_t)n, sizeof *sorted, report_charts_compare);
         *low = fmin(*low, sorted[n / 200]);
         *high = fmax(*high, sorted[n - 1 - n / 200]);
     }

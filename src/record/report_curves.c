@@ -6,7 +6,7 @@
 #include "base/sys.h"
 #include "report_own.h"
 
-static ls_curve make(int n)
+static ls_curve report_curves_make(int n)
 {
     ls_curve c = { 0, ls_sys_malloc(sizeof *c.x * (size_t)(n + 1)),
                    ls_sys_malloc(sizeof *c.y * (size_t)(n + 1)) };
@@ -40,24 +40,27 @@ static void smooth(ls_curves *c)
     }
 }
 
-#define ALL(c)                                                                                      \
-    { &(c)->loss,          &(c)->smooth,        &(c)->lr,           &(c)->seconds, &(c)->eval_loss, \
-      &(c)->eval_rouge[0], &(c)->eval_rouge[1], &(c)->eval_rouge[2] }
+#define ALL(c)                                                                                   \
+    {                                                                                            \
+        &(c)->loss, &(c)->smooth, &(c)->lr, &(c)->seconds, &(c)->eval_loss, &(c)->eval_rouge[0], \
+            &(c)->eval_rouge[1], &(c)->eval_rouge[2]                                             \
+    }
 
 ls_status ls_curves_make(ls_curves *out, const ls_history *h)
 {
-    *out = (ls_curves){ .loss = make(h->n_steps),
-                        .smooth = make(h->n_steps),
-                        .lr = make(h->n_steps),
-                        .seconds = make(h->n_steps),
-                        .eval_loss = make(h->n_evals),
+    *out = (ls_curves){ .loss = report_curves_make(h->n_steps),
+                        .smooth = report_curves_make(h->n_steps),
+                        .lr = report_curves_make(h->n_steps),
+                        .seconds = report_curves_make(h->n_steps),
+                        .eval_loss = report_curves_make(h->n_evals),
                         .metrics = ls_history_metrics(h),
-                        .eval_rouge = { make(h->n_evals), make(h->n_evals), make(h->n_evals) } };
+                        .eval_rouge = { report_curves_make(h->n_evals), report_curves_make(h->n_evals),
+                                        report_curves_make(h->n_evals) } };
     const ls_curve *const all[] = ALL(out);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         LS_TRY(ls_sys_have(all[i]->x && all[i]->y ? all[i]->x : NULL));
     for (int k = 0; k < out->metrics.n; k++) {
-        out->eval[k] = make(h->n_evals);
+        out->eval[k] = report_curves_make(h->n_evals);
         LS_TRY(ls_sys_have(out->eval[k].x && out->eval[k].y ? out->eval[k].x : NULL));
     }
     for (int i = 0; i < h->n_steps; i++) {

@@ -37,7 +37,7 @@ static bool points_at(const char *run_dir, const char *link, int64_t step)
     return read && !strcmp(target, ls_step_folder(name, step));
 }
 
-static void add(ls_marks *m, int64_t step, ls_mark_kind kind, int64_t attempt)
+static void report_events_add(ls_marks *m, int64_t step, ls_mark_kind kind, int64_t attempt)
 {
     m->at[m->n++] = (ls_mark){ (double)step, kind, attempt };
     m->counts[kind]++;
@@ -49,12 +49,12 @@ ls_status ls_marks_make(ls_marks *out, const ls_history *h, const char *run_dir)
     *out = m;
     LS_TRY(ls_sys_have(m.at));
     for (int i = 0; i < h->n_starts; i++)
-        add(&m, h->starts[i].step, LS_MARK_RESTART, h->starts[i].attempt);
+        report_events_add(&m, h->starts[i].step, LS_MARK_RESTART, h->starts[i].attempt);
     for (int i = 0; i < h->n_checkpoints; i++)
         if (is_kept(run_dir, h->checkpoints[i].step))
-            add(&m, h->checkpoints[i].step, LS_MARK_KEPT, 0);
+            report_events_add(&m, h->checkpoints[i].step, LS_MARK_KEPT, 0);
         else if (h->n_checkpoints <= REMOVED_MOST)
-            add(&m, h->checkpoints[i].step, LS_MARK_REMOVED, 0);
+            report_events_add(&m, h->checkpoints[i].step, LS_MARK_REMOVED, 0);
     *out = m;
     return LS_OK;
 }

@@ -10,7 +10,7 @@
 
 bool ls_run_is(const char *dir) { return ls_file_in(dir, LS_RUN_RECIPE) || ls_file_in(dir, LS_RUN_CONFIG); }
 
-static double number(const json_t *object, const char *key)
+static double run_info_number(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);
     return json_is_number(v) ? json_number_value(v) : NAN;
@@ -36,15 +36,15 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
                  *stop = json_object_get(tree, "early_stopping");
     out->metrics = (ls_run_metrics){ .step = integer(tree, "step"),
                                      .epoch = integer(tree, "epoch"),
-                                     .loss = number(tree, "loss"),
-                                     .lr = number(tree, "lr"),
+                                     .loss = run_info_number(tree, "loss"),
+                                     .lr = run_info_number(tree, "lr"),
                                      .eval = ls_evaluation_read(eval, ""),
                                      .eval_rouge = ls_rouge_read(eval, ""),
                                      .eval_step = integer(eval, "step"),
-                                     .best_value = number(best, "value"),
+                                     .best_value = run_info_number(best, "value"),
                                      .best_step = integer(best, "step"),
                                      .best_epoch = integer(best, "epoch"),
-                                     .stop_value = number(stop, "value"),
+                                     .stop_value = run_info_number(stop, "value"),
                                      .stop_waited = integer(stop, "waited") };
     const char *metric = json_string_value(json_object_get(best, "metric"));
     snprintf(out->best_metric, sizeof out->best_metric, "%s", metric ? metric : "");
@@ -65,7 +65,7 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
 }
 
 /* Also returns the text of the file; malloc'ed. */
-static ls_status read_file(ls_run_info *out, char **text, const char *path)
+static ls_status run_info_read_file(ls_run_info *out, char **text, const char *path)
 {
     size_t size;
     json_t *tree = NULL;
@@ -98,7 +98,7 @@ ls_status ls_run_info_read(ls_run_info *out, const char *run_dir)
         free(before);
         before = text;
         text = NULL;
-        LS_TRY_TO(s, read_file(out, &text, path), done);
+        LS_TRY_TO(s, run_info_read_file(out, &text, path), done);
         same = before && !strcmp(before, text);
         credible = !ls_run_state_lives(out->state) || is_alive(out, run_dir);
     } while (!credible && !same);

@@ -13,7 +13,7 @@
 #include "base/sys.h"
 
 /* A damaged run is in the list with its error. */
-static ls_status add(ls_run_list *l, const char *storage, const char *name)
+static ls_status run_list_add(ls_run_list *l, const char *storage, const char *name)
 {
     char *dir = ls_path_join(storage, name);
     if (!ls_run_is(dir)) {
@@ -48,7 +48,7 @@ ls_status ls_run_list_read(ls_run_list *out, const char *storage)
     ls_status s = LS_OK;
     for (int i = 0; i < n; i++) {
         if (s == LS_OK && entries[i]->d_name[0] != '.')
-            s = add(out, storage, entries[i]->d_name);
+            s = run_list_add(out, storage, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);

@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "report_own.h"
 
-static void head(ls_str *out, const ls_run_info *i, const ls_history *h, ls_run_state state)
+static void run_page_head(ls_str *out, const ls_run_info *i, const ls_history *h, ls_run_state state)
 {
     ls_page_begin(out, i->name, false);
     ls_str_add(out, "<h1>");
@@ -108,7 +108,7 @@ ls_status ls_run_page_write(const ls_rundir *d, ls_run_state state)
     ls_status s;
     LS_TRY_TO(s, ls_run_info_read(&info, d->path), done);
     LS_TRY_TO(s, ls_history_read(&h, d->path), done);
-    head(&out, &info, &h, state);
+    run_page_head(&out, &info, &h, state);
     LS_TRY_TO(s, charts(&out, &h, d->path), done);
     ls_report_restarts(&out, &h);
     ls_report_checkpoints(&out, &h, d->path);

@@ -298,7 +298,7 @@ static ls_status open_run(ls_rundir **out, const identity *i)
     return s;
 }
 
-static double number(const json_t *object, const char *key)
+static double rundir_number(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
 }
@@ -326,9 +326,9 @@ static ls_status recall(ls_rundir *d)
             d->startup.parts[d->startup.n++].seconds = json_number_value(part);
         }
     }
-    d->step_median = number(timings, "step_median");
-    d->train_seconds = number(timings, "train");
-    d->eval_seconds = number(timings, "eval");
+    d->step_median = rundir_number(timings, "step_median");
+    d->train_seconds = rundir_number(timings, "train");
+    d->eval_seconds = rundir_number(timings, "eval");
     d->peak_rss = json_integer_value(json_object_get(result, "peak_rss"));
     d->data_note = json_string_value(json_object_get(result, "data"));
     d->builtin_data = json_is_true(json_object_get(result, "builtin_data"));

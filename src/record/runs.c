@@ -31,13 +31,16 @@ static void find_columns(columns *out, const ls_run_list *l)
     }
 }
 
-static const char *number(cell out, const char *name, double x)
+static const char *runs_number(cell out, const char *name, double x)
 {
     const bool percent = strstr(name, "accuracy") != NULL;
     *out = 0;
     if (!isnan(x))
-        ls_snprintf(out, sizeof(cell), percent ? "%.2f%%" : !strcmp(name, "loss") ? "%.4f" : "%.4g",
-                 percent ? 100 * x : x);
+        ls_snprintf(out, sizeof(cell),
+                    percent                 ? "%.2f%%"
+                    : !strcmp(name, "loss") ? "%.4f"
+                                            : "%.4g",
+                    percent ? 100 * x : x);
     return out;
 }
 
@@ -53,14 +56,15 @@ static void add_row(ls_table *t, const columns *c, const ls_run_info *i)
     cells[n++] = ls_run_state_name(i->state);
     snprintf(text[n], sizeof(cell), "%lld", (long long)i->metrics.step), cells[n] = text[n], n++;
     snprintf(text[n], sizeof(cell), "%lld", (long long)i->metrics.epoch), cells[n] = text[n], n++;
-    cells[n] = number(text[n], "loss", i->metrics.loss), n++;
-    cells[n] = number(text[n], "loss", ls_evaluation_get(&i->metrics.eval, "loss")), n++;
+    cells[n] = runs_number(text[n], "loss", i->metrics.loss), n++;
+    cells[n] = runs_number(text[n], "loss", ls_evaluation_get(&i->metrics.eval, "loss")), n++;
     for (int k = 0; k < c->evals.n; k++, n++)
-        cells[n] = number(text[n], c->evals.at[k].name,
-                          i->reported.n ? NAN : ls_evaluation_get(&i->metrics.eval, c->evals.at[k].name));
+        cells[n] = runs_number(text[n], c->evals.at[k].name,
+                               i->reported.n ? NAN
+                                             : ls_evaluation_get(&i->metrics.eval, c->evals.at[k].name));
     for (int k = 0; k < c->reported.n; k++, n++)
-        cells[n] = number(text[n], c->reported.at[k].name,
-                          ls_evaluation_get(&i->reported, c->reported.at[k].name));
+        cells[n] = runs_number(text[n], c->reported.at[k].name,
+                               ls_evaluation_get(&i->reported, c->reported.at[k].name));
     snprintf(text[n], sizeof(cell), i->restarts ? "%d" : "", i->restarts), cells[n] = text[n], n++;
     cells[n++] = slash ? slash + 1 : i->checkpoint;
     snprintf(text[n], sizeof(cell), i->seconds_ago < 1 ? "just now" : "%s ago",
@@ -86,7 +90,7 @@ static ls_status print_table(FILE *out, const ls_run_list *l, int width)
 {
     columns c;
     find_columns(&c, l);
-    ls_column titles[MOST] = { { "run", true, 0 },   { "state", true, 0 }, { "step", false, 0 },
+    ls_column titles[MOST] = { { "run", true, 0 },    { "state", true, 0 }, { "step", false, 0 },
                                { "epoch", false, 4 }, { "loss", false, 2 }, { "eval loss", false, 1 } };
     int n = 6;
     for (int k = 0; k < c.evals.n; k++)
@@ -128,7 +132,7 @@ static void json_row(ls_json *j, const ls_run_info *i)
     ls_json_text(j, "checkpoint", *i->checkpoint ? i->checkpoint : NULL);
 }
 
-static ls_status print_json(FILE *out, const ls_run_list *l)
+static ls_status runs_print_json(FILE *out, const ls_run_list *l)
 {
     ls_json j = { 0 };
     ls_json_array(&j, NULL);
@@ -150,7 +154,7 @@ ls_status ls_runs_print(FILE *out, const char *storage, bool json, int width)
     ls_run_list l;
     ls_status s = ls_run_list_read(&l, storage);
     if (s == LS_OK && json)
-        s = print_json(out, &l);
+        s = runs_print_json(out, &l);
     else if (s == LS_OK && l.n)
         s = print_table(out, &l, width);
     else if (s == LS_OK)

@@ -67,7 +67,7 @@ static void print_line(FILE *out, const ls_table *t, const int *widths, const ch
 
 /* Computes the widths of the columns. A column that is not shown gets 0: it is empty, or the terminal is too
  * narrow. */
-static void choose(int *widths, const ls_table *t, int most)
+static void table_choose(int *widths, const ls_table *t, int most)
 {
     int total = -GAP;
     for (int c = 0; c < t->n_columns; c++) {
@@ -98,7 +98,7 @@ ls_status ls_table_print(FILE *out, const ls_table *t, int width)
     int *widths = t->no_memory ? NULL : ls_sys_calloc((size_t)t->n_columns, sizeof *widths);
     if (!widths)
         return ls_fail(LS_E_MEMORY, "out of memory: a table of %d rows", t->n_rows);
-    choose(widths, t, width);
+    table_choose(widths, t, width);
     print_line(out, t, widths, NULL);
     for (int r = 0; r < t->n_rows; r++) {
         print_line(out, t, widths, (const char *const *)t->cells + r * t->n_columns);

@@ -30,7 +30,10 @@ enum {
 };
 enum { LENGTH_BYTES = 8, CRC_BYTES = 4 };
 
-static uint8_t *put(uint8_t *p, const void *bytes, size_t n) { return (uint8_t *)memcpy(p, bytes, n) + n; }
+static uint8_t *tensorboard_put(uint8_t *p, const void *bytes, size_t n)
+{
+    return (uint8_t *)memcpy(p, bytes, n) + n;
+}
 
 static uint8_t *put_varint(uint8_t *p, uint64_t x)
 {
@@ -48,7 +51,7 @@ static uint8_t *put_key(uint8_t *p, int field, int how)
 static uint8_t *put_bytes(uint8_t *p, int field, const void *bytes, size_t n)
 {
     p = put_varint(put_key(p, field, BYTES), n);
-    return put(p, bytes, n);
+    return tensorboard_put(p, bytes, n);
 }
 
 static uint8_t *put_little(uint8_t *p, uint64_t x, int bytes)
@@ -113,7 +116,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static ls_status append(ls_rundir *d, double time, int64_t step, int n, const ls_scalar *scalars)
+static ls_status tensorboard_append(ls_rundir *d, double time, int64_t step, int n, const ls_scalar *scalars)
 {
     uint8_t record[LS_EVENT_RECORD];
     const size_t size = ls_event_record(record, time, step, n, scalars);
@@ -133,7 +136,7 @@ static ls_status begin_file(ls_rundir *d, double time)
         s = ls_fail_os(path, "open", errno);
     free(folder);
     free(path);
-    return s == LS_OK ? append(d, time, 0, 0, NULL) : s;
+    return s == LS_OK ? tensorboard_append(d, time, 0, 0, NULL) : s;
 }
 
 ls_status ls_tensorboard_add(ls_rundir *d, int64_t step, int n, const ls_scalar *scalars)
@@ -152,5 +155,5 @@ ls_status ls_tensorboard_add(ls_rundir *d, int64_t step, int n, const ls_scalar 
     const double time = now();
     if (d->own->events < 0)
         LS_TRY(begin_file(d, time));
-    return append(d, time, step, k, known);
+    return tensorboard_append(d, time, step, k, known);
 }

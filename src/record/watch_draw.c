@@ -26,13 +26,13 @@ typedef struct frame {
 
 static ls_ink state_ink(ls_run_state s)
 {
-    return s == LS_RUN_FINISHED                          ? LS_INK_GREEN
-           : s == LS_RUN_FAILED || s == LS_RUN_DIED      ? LS_INK_RED
+    return s == LS_RUN_FINISHED                            ? LS_INK_GREEN
+           : s == LS_RUN_FAILED || s == LS_RUN_DIED        ? LS_INK_RED
            : s == LS_RUN_RESTARTING || s == LS_RUN_STOPPED ? LS_INK_AMBER
-                                                         : LS_INK_BLUE;
+                                                           : LS_INK_BLUE;
 }
 
-static void head(frame *f)
+static void watch_draw_head(frame *f)
 {
     const ls_watch *w = f->w;
     char ago[32];
@@ -60,7 +60,7 @@ static void head(frame *f)
 
 static bool lives(const ls_watch *w) { return w->begun && ls_run_state_lives(w->info.state); }
 
-static int64_t step_of(const ls_watch *w)
+static int64_t watch_draw_step_of(const ls_watch *w)
 {
     const ls_history *h = &w->history;
     return h->n_steps ? h->steps[h->n_steps - 1].row.step : w->info.metrics.step;
@@ -84,7 +84,8 @@ static void progress(frame *f)
 {
     const ls_watch *w = f->w;
     const ls_history *h = &w->history;
-    const int64_t step = step_of(w), steps = w->n_ranks && w->ranks[0].known ? w->ranks[0].now.steps : 0;
+    const int64_t step = watch_draw_step_of(w),
+                  steps = w->n_ranks && w->ranks[0].known ? w->ranks[0].now.steps : 0;
     char duration[32];
     int at = 0;
     if (steps > 0) {
@@ -115,14 +116,14 @@ static void progress(frame *f)
 }
 
 /* "NAME VALUE", in a new row if this one is full. */
-static void number(frame *f, int *at, const char *name, double value)
+static void watch_draw_number(frame *f, int *at, const char *name, double value)
 {
     char text[LS_METRIC_NAME + 40];
     const bool percent = strstr(name, "accuracy") != NULL;
     if (isnan(value))
         return;
     const int n = ls_snprintf(text, sizeof text, percent ? "%s %.2f%%" : "%s %.5g", name,
-                           percent ? 100 * value : value);
+                              percent ? 100 * value : value);
     if (*at > 0 && *at + 2 + n > f->s->width) {
         f->row++;
         *at = 0;
@@ -137,27 +138,27 @@ static void numbers(frame *f)
     int at = 0;
     if (h->n_steps) {
         const ls_step_row *r = &h->steps[h->n_steps - 1].row;
-        number(f, &at, "loss", isnan(r->loss) ? NAN : (double)r->loss);
-        number(f, &at, "lr", r->lr);
-        number(f, &at, "grad_norm", r->grad_norm < 0 ? NAN : r->grad_norm);
-        number(f, &at, "loss_scale", r->loss_scale > 0 ? r->loss_scale : NAN);
+        watch_draw_number(f, &at, "loss", isnan(r->loss) ? NAN : (double)r->loss);
+        watch_draw_number(f, &at, "lr", r->lr);
+        watch_draw_number(f, &at, "grad_norm", r->grad_norm < 0 ? NAN : r->grad_norm);
+        watch_draw_number(f, &at, "loss_scale", r->loss_scale > 0 ? r->loss_scale : NAN);
     }
     for (int k = 0; k < i->reported.n; k++)
-        number(f, &at, i->reported.at[k].name, i->reported.at[k].value);
+        watch_draw_number(f, &at, i->reported.at[k].name, i->reported.at[k].value);
     f->row += at > 0;
     at = 0;
     if (h->n_evals) {
         const ls_eval_row *e = &h->evals[h->n_evals - 1].row;
         at = ls_screen_print(f->s, f->row, 0, LS_INK_DIM, "evaluation at step %lld:", (long long)e->step);
         for (int k = 0; k < e->eval.n; k++)
-            number(f, &at, e->eval.at[k].name, e->eval.at[k].value);
+            watch_draw_number(f, &at, e->eval.at[k].name, e->eval.at[k].value);
         f->row++;
         at = 0;
     }
     if (!isnan(i->metrics.best_value) && *i->best_metric) {
         char text[96];
         snprintf(text, sizeof text, "best %s", i->best_metric);
-        number(f, &at, text, i->metrics.best_value);
+        watch_draw_number(f, &at, text, i->metrics.best_value);
         ls_screen_print(f->s, f->row++, at + 1, LS_INK_DIM, "at step %lld", (long long)i->metrics.best_step);
     }
 }
@@ -216,8 +217,7 @@ static ls_status step_charts(frame *f, const ls_text_chart place[2], int n)
             c.n = 2;
         }
         ls_text_chart_draw(f->s, &c);
-        const bool metric = all.metrics.n && all.eval[0].n &&
-                            isfinite(all.eval[0].y[all.eval[0].n - 1]);
+        const bool metric = all.metrics.n && all.eval[0].n && isfinite(all.eval[0].y[all.eval[0].n - 1]);
         c = place[1];
         c.title = metric ? all.metrics.at[0].name : "lr";
         c.percent = metric && strstr(c.title, "accuracy");
@@ -250,8 +250,7 @@ static ls_status charts(frame *f, int height)
 static int by_share(const void *a, const void *b)
 {
     const ls_watch_rank *x = *(const ls_watch_rank *const *)a, *y = *(const ls_watch_rank *const *)b;
-    return x->share != y->share ? (x->share > y->share) - (x->share < y->share)
-                                : x->now.rank - y->now.rank;
+    return x->share != y->share ? (x->share > y->share) - (x->share < y->share) : x->now.rank - y->now.rank;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -269,11 +268,10 @@ static void rank_row(frame *f, const ls_watch_rank *r, bool late)
 {
     char memory[32], planned[32], age[32];
     const ls_heartbeat *h = &r->now;
-    int at = ls_screen_print(f->s, f->row, 0, LS_INK_PLAIN, "%4d  %-10.10s  %9lld  %10s %1s %-10s ", h->rank,
-                             h->doing, (long long)h->step,
-                             h->memory ? ls_format_bytes(memory, (uint64_t)h->memory) : "",
-                             h->planned ? "/" : "",
-                             h->planned ? ls_format_bytes(planned, (uint64_t)h->planned) : "");
+    int at = ls_screen_print(
+        f->s, f->row, 0, LS_INK_PLAIN, "%4d  %-10.10s  %9lld  %10s %1s %-10s ", h->rank, h->doing,
+        (long long)h->step, h->memory ? ls_format_bytes(memory, (uint64_t)h->memory) : "",
+        h->planned ? "/" : "", h->planned ? ls_format_bytes(planned, (uint64_t)h->planned) : "");
     if (h->seconds > 0) { /* else its waits are not measured */
         at = ls_screen_print(f->s, f->row, at, LS_INK_PLAIN, "%4.0f%% ", 100 * r->share);
         ls_screen_bar(f->s, f->row, at, 10, r->share, LS_INK_AMBER);
@@ -310,8 +308,8 @@ static ls_status ranks(frame *f, int rows)
     qsort(order, (size_t)n, sizeof *order, by_share);
     const int shown = n > rows - 1 ? rows - 2 : n;
     const ls_watch_rank *late = n > 1 && order[n - 1]->share - order[0]->share > LATE ? order[0] : NULL;
-    ls_screen_print(f->s, f->row++, 0, LS_INK_DIM, "%4s  %-10s  %9s  %10s / %-10s %-18s%s", "rank",
-                    "doing", "step", "memory", "planned", "waits for others", "host");
+    ls_screen_print(f->s, f->row++, 0, LS_INK_DIM, "%4s  %-10s  %9s  %10s / %-10s %-18s%s", "rank", "doing",
+                    "step", "memory", "planned", "waits for others", "host");
     const double least = shown < n ? order[shown]->share : 0, most = n ? order[n - 1]->share : 0;
     qsort(order, (size_t)shown, sizeof *order, by_rank);
     for (int i = 0; i < shown; i++)
@@ -392,7 +390,7 @@ ls_status ls_watch_draw(ls_screen *out, int *rows, const ls_watch *w, const ls_w
     ls_status s = ls_screen_make(out, look->width, look->height ? look->height : 200 + for_ranks, look->utf8);
     frame f = { out, w, look, 0 };
     LS_TRY_TO(s, s, done);
-    head(&f);
+    watch_draw_head(&f);
     if (w->begun && !*w->broken) {
         progress(&f);
         numbers(&f);

@@ -98,7 +98,7 @@ static ls_status open_checkpoints(ls_run *r)
     return s;
 }
 
-static ls_status check(const char *storage, const char *name, const ls_run_opts *o)
+static ls_status run_check(const char *storage, const char *name, const ls_run_opts *o)
 {
     if (!storage || !*storage || !name || !*name || strchr(name, '/') || name[0] == '.')
         return ls_fail(LS_E_ARG,
@@ -157,7 +157,7 @@ ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, 
     LS_ARG(name);
     o = o ? o : &(const ls_run_opts){ LS_RUN_DEFAULTS };
     *out = NULL;
-    ls_status s = check(storage, name, o);
+    ls_status s = run_check(storage, name, o);
     LS_TRY(group ? ls_ranks_agree(group, s) : s);
     ls_run *r = ls_sys_calloc(1, sizeof *r);
     if (!r) {

@@ -54,7 +54,7 @@ void ls_run_saved_release(ls_run_saved *s)
 
 /* ---- the latest */
 
-static ls_status take(ls_run *r, const char *json)
+static ls_status run_checkpoint_take(ls_run *r, const char *json)
 {
     ls_run_saved new;
     const ls_status s = ls_run_saved_read(&new, json, "trainer.json of the newest checkpoint");
@@ -85,7 +85,7 @@ ls_status ls_run_point(ls_run *r, const char *json)
         s = ls_group_broadcast(r->group, text, bytes, 0);
     }
     if (s == LS_OK)
-        s = take(r, text);
+        s = run_checkpoint_take(r, text);
     free(text);
     return s;
 }

@@ -19,7 +19,7 @@ typedef struct meeting {
 } meeting;
 
 /* Fails with the same message on every rank if two ranks make different calls. */
-static ls_status compare(const ls_run *r, const meeting *all)
+static ls_status run_meet_compare(const ls_run *r, const meeting *all)
 {
     for (int k = 1; k < r->place.ranks; k++)
         if (strcmp(all[k].call, all[0].call))
@@ -73,7 +73,7 @@ ls_status ls_run_meet(ls_run *r, const char *call, ls_status mine, int32_t word)
         if (all[k].magic != MAGIC || all[k].calls != me.calls)
             s = elsewhere(r, k, call);
     if (s == LS_OK)
-        s = compare(r, all);
+        s = run_meet_compare(r, all);
     for (int k = n - 1; k >= 0; k--) {
         r->words[k] = all[k].word;
         if (all[k].status != LS_OK) {

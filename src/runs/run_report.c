@@ -94,7 +94,7 @@ static ls_status check_folder(const report *p)
     return LS_OK;
 }
 
-static ls_status check(const report *p, int64_t n, const ls_metric *metrics)
+static ls_status run_report_check(const report *p, int64_t n, const ls_metric *metrics)
 {
     LS_TRY(check_folder(p));
     LS_TRY(check_metrics(n, metrics));
@@ -165,7 +165,7 @@ static char *identity(const report *p)
     return ls_str_take(&s);
 }
 
-static ls_status agree(report *p, ls_status mine)
+static ls_status run_report_agree(report *p, ls_status mine)
 {
     LS_TRY(ls_run_meet(p->run, p->call, mine, brings(p->contents)));
     LS_TRY(find_bringers(p, p->run->words));
@@ -260,9 +260,8 @@ static ls_status write_row(const report *p)
                                 &p->metrics };
     r->reported = now;
     /* how long a rank of the user's loop waits is not known here */
-    ls_heartbeat_write(r->dir,
-                       &(ls_heartbeat){ .ranks = r->place.ranks, .step = p->step, .doing = "reporting" },
-                       false);
+    ls_heartbeat_write(
+        r->dir, &(ls_heartbeat){ .ranks = r->place.ranks, .step = p->step, .doing = "reporting" }, false);
     if (r->place.rank)
         return LS_OK;
     LS_TRY(ls_metrics_report(r->dir, &row));
@@ -298,12 +297,12 @@ ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const l
                  .epoch = o->epoch >= 0 ? o->epoch : number,
                  .name = o->checkpoint };
     snprintf(p.call, sizeof p.call, "report %lld", (long long)number);
-    ls_status s = check(&p, n, metrics);
+    ls_status s = run_report_check(&p, n, metrics);
     if (s == LS_OK)
         p.metrics = ls_metric_list_copy((int)n, metrics);
     if (s == LS_OK)
         s = ls_metric_list_status(&p.metrics);
-    s = agree(&p, s);
+    s = run_report_agree(&p, s);
     if (s == LS_OK)
         s = carry_out(&p);
     ls_metric_list_release(&p.metrics);

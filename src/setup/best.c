@@ -6,7 +6,7 @@
 #include "recipe/recipe_use.h"
 #include "setup.h"
 
-static ls_status refuse(const ls_recipe *r, const ls_objective *o)
+static ls_status best_refuse(const ls_recipe *r, const ls_objective *o)
 {
     const char *asked = r->checkpoint.best.metric, *names[2 + LS_MOST_METRICS];
     ls_str all = { 0 };
@@ -35,5 +35,5 @@ ls_status ls_setup_best(ls_recipe *r, const ls_compiled *c)
     for (int i = 0; i < o->n; i++)
         if (!strcmp(o->terms[i].name, metric + 5) && (!o->terms[i].loss || o->n_losses > 1))
             return ls_recipe_best_mode(r, ls_term_direction(&o->terms[i]));
-    return refuse(r, o);
+    return best_refuse(r, o);
 }

@@ -15,7 +15,7 @@ static void wires(ls_compiled_recipe *c)
         c->store.wires[LS_WIRE_NETWORK] = c->network;
 }
 
-static ls_status compile(ls_compiled_recipe *c, int64_t rank, int64_t ranks_per_host)
+static ls_status compiled_recipe_compile(ls_compiled_recipe *c, int64_t rank, int64_t ranks_per_host)
 {
     c->ranks = (int)c->recipe->workers.max;
     if (rank >= c->ranks)
@@ -37,7 +37,7 @@ ls_status ls_compiled_recipe_make(ls_compiled_recipe *c, const ls_recipe_arg *ar
 {
     *c = (ls_compiled_recipe){ .network = where ? where->network : (ls_wire){ 0 } };
     LS_TRY(ls_recipe_load(&c->recipe, arg->name, arg->n_sets, arg->sets));
-    const ls_status s = compile(c, rank, where ? where->ranks_per_host : 0);
+    const ls_status s = compiled_recipe_compile(c, rank, where ? where->ranks_per_host : 0);
     if (s != LS_OK) {
         ls_calibration_release(&c->store);
         ls_recipe_destroy(&c->recipe);

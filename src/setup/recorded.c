@@ -46,7 +46,7 @@ end:
 }
 
 /* The folder of the checkpoint: `path`, or that of the latest one of a run. *out is malloc'ed. */
-static ls_status find(char **out, const char *path)
+static ls_status recorded_find(char **out, const char *path)
 {
     if (!ls_dir_exists(path))
         return ls_fail(LS_E_IO, "%s: no such folder; give a checkpoint, or a run", path);
@@ -87,7 +87,7 @@ ls_status ls_predictor_open_with(ls_predictor **out, const char *path, const ls_
     ls_checkpoint c = { 0 };
     char *dir = NULL;
     *out = NULL;
-    ls_status s = find(&dir, path);
+    ls_status s = recorded_find(&dir, path);
     if (s == LS_OK)
         s = ls_checkpoint_open(&c, dir, LS_VERIFY_FULL, NULL);
     if (s == LS_OK) {

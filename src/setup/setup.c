@@ -106,7 +106,7 @@ static const char *const KERNELS[] = { [LS_KERNELS_OWN] = "own",
                                        [LS_KERNELS_TF32] = "tf32",
                                        [LS_KERNELS_CUBLASLT] = "cublaslt" };
 
-static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
+static ls_status setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
 {
     *s = (ls_setup){ .trainer = { LS_TRAINER_DEFAULTS }, .lr = r->optimizer.lr };
     LS_TRY(open_module(r));
@@ -147,7 +147,7 @@ static ls_status make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_
 
 ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
 {
-    ls_status status = make(s, r, ranks, rank, ranks_per_host);
+    ls_status status = setup_make(s, r, ranks, rank, ranks_per_host);
     return ls_recipe_blame(r, status);
 }
 
@@ -303,7 +303,7 @@ typedef struct opening {
     const char *doing;
 } opening;
 
-static void show(void *context, const char *file, int64_t bytes, int64_t total, double rate)
+static void setup_show(void *context, const char *file, int64_t bytes, int64_t total, double rate)
 {
     const opening *o = context;
     const char *name = strrchr(file, '/');
@@ -322,7 +322,7 @@ ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s,
     opening context = { ui, d->doing };
     const ls_data_opening o = { .threads = s->trainer.threads,
                                 .classes = s->classes,
-                                .progress = shown ? show : NULL,
+                                .progress = shown ? setup_show : NULL,
                                 .context = &context };
     *out = NULL;
     LS_TRY(ls_recipe_check_names(r, "data."));

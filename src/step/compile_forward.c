@@ -99,7 +99,8 @@ static ls_status no_output(const char *name, const char *const *names, int n)
 }
 
 /* The words of `outputs`, or what a predictor has by default. */
-static ls_status choose(ls_graph *g, int64_t batch, const char *outputs, const char ***out, int *n)
+static ls_status compile_forward_choose(ls_graph *g, int64_t batch, const char *outputs, const char ***out,
+                                        int *n)
 {
     int all = 0, by_default = 0;
     const char **names = names_of(g, batch, &all, &by_default), *word = NULL;
@@ -181,7 +182,7 @@ static ls_status predictions(ls_graph **g, ls_compiled *c, const char *outputs)
 {
     const char **names = NULL;
     int n = 0;
-    LS_TRY(choose(*g, c->micro_batch, outputs, &names, &n));
+    LS_TRY(compile_forward_choose(*g, c->micro_batch, outputs, &names, &n));
     bool *derived = ls_sys_calloc((size_t)n, sizeof *derived);
     LS_TRY(ls_sys_have(derived));
     for (int i = 0; i < n; i++)

@@ -32,7 +32,7 @@ static ls_status bind_units(ls_trainer *t, bool training)
     return LS_OK;
 }
 
-static ls_status number(ls_session *s, int what, const char *name, bool wanted, ls_place *out)
+static ls_status create_number(ls_session *s, int what, const char *name, bool wanted, ls_place *out)
 {
     return wanted ? ls_session_place_of(s, (ls_identity){ .what = what }, name, out) : LS_OK;
 }
@@ -79,7 +79,7 @@ static ls_status bind_buffers(ls_trainer *t)
     }
     if (t->group && t->n_buffers)
         LS_TRY(ls_sys_have(t->shared_buffers = ls_sys_malloc(ls_trainer_buffer_bytes(t))));
-    return number(t->session, LS_IS_TRACK, "track", micro && has_input(micro, LS_IS_TRACK), &t->track);
+    return create_number(t->session, LS_IS_TRACK, "track", micro && has_input(micro, LS_IS_TRACK), &t->track);
 }
 
 /* One tensor for each loss or metric. */
@@ -115,23 +115,24 @@ static ls_status bind(ls_trainer *t)
     LS_TRY(ls_trainer_undo_bind(t));
     LS_TRY(ls_trainer_bind_fields(t));
     LS_TRY(bind_terms(t, training));
-    LS_TRY(number(s, LS_IS_PREDICTED, "predicted", has_output(eval, LS_IS_PREDICTED), &t->eval_predicted));
-    LS_TRY(number(s, LS_IS_PROBABILITY, "probability", has_output(eval, LS_IS_PROBABILITY),
-                  &t->eval_probability));
-    LS_TRY(number(s, LS_IS_REAL, "real", micro && has_input(micro, LS_IS_REAL), &t->real));
-    LS_TRY(number(s, LS_IS_LARGEST_LOSS, "largest_loss", training, &t->largest_loss));
-    LS_TRY(number(s, LS_IS_RATE, "lr", training, &t->lr));
-    LS_TRY(number(s, LS_IS_STEP, "step", training, &t->step));
+    LS_TRY(create_number(s, LS_IS_PREDICTED, "predicted", has_output(eval, LS_IS_PREDICTED),
+                         &t->eval_predicted));
+    LS_TRY(create_number(s, LS_IS_PROBABILITY, "probability", has_output(eval, LS_IS_PROBABILITY),
+                         &t->eval_probability));
+    LS_TRY(create_number(s, LS_IS_REAL, "real", micro && has_input(micro, LS_IS_REAL), &t->real));
+    LS_TRY(create_number(s, LS_IS_LARGEST_LOSS, "largest_loss", training, &t->largest_loss));
+    LS_TRY(create_number(s, LS_IS_RATE, "lr", training, &t->lr));
+    LS_TRY(create_number(s, LS_IS_STEP, "step", training, &t->step));
     const bool random = micro && has_input(micro, LS_IS_PLACES);
-    LS_TRY(number(s, LS_IS_SEED, "random_seed", random, &t->random_seed));
-    LS_TRY(number(s, LS_IS_PLACES, "sample_places", random, &t->sample_places));
-    LS_TRY(number(s, LS_IS_GRAD_NORM, "grad_norm", training && c->clipping, &t->grad_norm));
-    LS_TRY(number(s, LS_IS_APPLIED, "applied",
-                  training && has_output(c->plans[LS_UPDATE]->graph, LS_IS_APPLIED), &t->applied));
+    LS_TRY(create_number(s, LS_IS_SEED, "random_seed", random, &t->random_seed));
+    LS_TRY(create_number(s, LS_IS_PLACES, "sample_places", random, &t->sample_places));
+    LS_TRY(create_number(s, LS_IS_GRAD_NORM, "grad_norm", training && c->clipping, &t->grad_norm));
+    LS_TRY(create_number(s, LS_IS_APPLIED, "applied",
+                         training && has_output(c->plans[LS_UPDATE]->graph, LS_IS_APPLIED), &t->applied));
     t->of_update.applied = 1; /* device null writes nothing, and its steps count as applied */
     if (ls_place_present(&t->applied))
         LS_TRY(ls_session_write(&t->applied, &t->of_update.applied, sizeof t->of_update.applied));
-    LS_TRY(number(s, LS_IS_LOSS_SCALE, "loss_scale", training && c->loss_scaling, &t->loss_scale));
+    LS_TRY(create_number(s, LS_IS_LOSS_SCALE, "loss_scale", training && c->loss_scaling, &t->loss_scale));
     return LS_OK;
 }
 

@@ -294,7 +294,7 @@ static ls_status result(const split_sums *s, const ls_objective *o, double start
     return LS_OK;
 }
 
-static void show(const ls_ui *ui, int64_t done, int64_t total, double start)
+static void evaluate_show(const ls_ui *ui, int64_t done, int64_t total, double start)
 {
     if (ui && ui->progress)
         ui->progress(ui->context, &(ls_progress){ .what = "evaluating",
@@ -305,7 +305,7 @@ static void show(const ls_ui *ui, int64_t done, int64_t total, double start)
 }
 
 /* LS_E_STOPPED if the evaluation ends here, on all ranks. */
-static ls_status ask(ls_watch *w, int64_t done, int64_t total)
+static ls_status evaluate_ask(ls_watch *w, int64_t done, int64_t total)
 {
     if (w)
         LS_TRY(ls_watch_round(w));
@@ -346,7 +346,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
         clear(s, o);
     for (int64_t k = 0; k < steps && status == LS_OK; k++) {
         ls_loader_step b;
-        status = ask(watch, k * order.global_batch, set->n);
+        status = evaluate_ask(watch, k * order.global_batch, set->n);
         if (status == LS_OK)
             status = ls_loader_next(loader, &b, &done);
         if (status == LS_OK)
@@ -356,7 +356,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
         if (status == LS_OK)
             status = add_batch(s, &rows, t, &order, &b, rank);
         if (status == LS_OK) {
-            show(ui, (k + 1) * order.global_batch, set->n, start);
+            evaluate_show(ui, (k + 1) * order.global_batch, set->n, start);
         } else if (t->group && status != LS_E_PEER && status != LS_E_STOPPED)
             ls_group_fail(t->group, status, ls_error_message()); /* the others wait in a collective */
     }

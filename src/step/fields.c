@@ -108,8 +108,8 @@ static ls_type sample_of(const ls_type *batch, int64_t n)
 }
 
 /* `why` says which field is missing or wrong. */
-static ls_status refuse(const ls_trainer *t, const char *name, const char *source,
-                        const ls_field *const *fields, int n, const char *why)
+static ls_status fields_refuse(const ls_trainer *t, const char *name, const char *source,
+                               const ls_field *const *fields, int n, const char *why)
 {
     ls_str have = { 0 }, want = { 0 };
     for (int i = 0; i < t->n_fields; i++) {
@@ -169,7 +169,7 @@ ls_status ls_trainer_check_data(const ls_trainer *t, const ls_dataset *set)
         fields[k] = &set->fields[k];
     for (int i = 0; i < t->n_fields && s == LS_OK; i++)
         if (match(t, i, fields, set->n_fields, why) < 0)
-            s = refuse(t, set->name, set->source, fields, set->n_fields, why);
+            s = fields_refuse(t, set->name, set->source, fields, set->n_fields, why);
     free(fields);
     return s;
 }
@@ -188,7 +188,7 @@ ls_status ls_trainer_feed(ls_trainer *t, const ls_loader_step *b)
     for (int i = 0; i < t->n_fields; i++) {
         const int k = match(t, i, fields, b->n_fields, why);
         if (k < 0)
-            return refuse(t, "the step", "", fields, b->n_fields, why);
+            return fields_refuse(t, "the step", "", fields, b->n_fields, why);
         t->fed[i] = (ls_fed){ b->fields[k].data, b->fields[k].field->type.dtype, b->fields[k].count };
     }
     return LS_OK;

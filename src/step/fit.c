@@ -56,8 +56,8 @@ static const ls_place *deviation_of(const ls_trainer *t, const char *mean, int f
     return NULL;
 }
 
-static ls_status prepare(fitted *f, const ls_dataset *set, const ls_place *mean, const ls_place *deviation,
-                         char *name)
+static ls_status fit_prepare(fitted *f, const ls_dataset *set, const ls_place *mean,
+                             const ls_place *deviation, char *name)
 {
     char valid[160];
     snprintf(valid, sizeof valid, "%s.valid", name);
@@ -82,7 +82,7 @@ static ls_status prepare(fitted *f, const ls_dataset *set, const ls_place *mean,
                                                           : ls_fail(LS_E_MEMORY, "no memory for a scaling");
 }
 
-static ls_status read_sample(const ls_dataset *set, int64_t i, int n, const fitted *all, void **to)
+static ls_status fit_read_sample(const ls_dataset *set, int64_t i, int n, const fitted *all, void **to)
 {
     for (int k = 0; k < set->n_fields; k++)
         to[k] = NULL;
@@ -106,7 +106,7 @@ static ls_status find_shifts(const ls_dataset *set, int n, fitted *all, void **t
     bool all_found = false;
     for (int64_t i = 0; i < set->n && i < MOST && !all_found; i++) {
         LS_TRY(ls_stop_check("finding the scaling of %s", set->name));
-        LS_TRY(read_sample(set, i, n, all, to));
+        LS_TRY(fit_read_sample(set, i, n, all, to));
         all_found = true;
         for (int j = 0; j < n; j++) {
             fitted *f = &all[j];
@@ -132,7 +132,7 @@ static ls_status add_samples(const ls_dataset *set, int64_t from, int64_t end, i
     for (int64_t i = from; i < end; i++) {
         if (i % 1024 == 0)
             LS_TRY(ls_stop_check("finding the scaling of %s", set->name));
-        LS_TRY(read_sample(set, i, n, all, to));
+        LS_TRY(fit_read_sample(set, i, n, all, to));
         for (int j = 0; j < n; j++) {
             fitted *f = &all[j];
             for (int64_t e = 0; e < f->each; e++) {
@@ -178,7 +178,7 @@ static ls_status combine(fitted *f, ls_group *group)
     return s;
 }
 
-static ls_status put(const ls_place *p, int64_t i, ls_number *room, double x)
+static ls_status fit_put(const ls_place *p, int64_t i, ls_number *room, double x)
 {
     const ls_place one = ls_place_part(p, i, &LS_SCALAR(p->type.dtype));
     return ls_put_number(&one, room, x);
@@ -192,8 +192,8 @@ static ls_status finish(const fitted *f, bool log)
                      square = ls_exact_value(&c->squares) / n - mean * mean,
                      deviation = square > 0 ? sqrt(square) : 0;
         const bool constant = (float)deviation == 0 || !isfinite((float)deviation);
-        LS_TRY(put(&f->mean, k, &f->numbers[2 * k], c->shift + mean));
-        LS_TRY(put(&f->deviation, k, &f->numbers[2 * k + 1], constant ? 1 : deviation));
+        LS_TRY(fit_put(&f->mean, k, &f->numbers[2 * k], c->shift + mean));
+        LS_TRY(fit_put(&f->deviation, k, &f->numbers[2 * k + 1], constant ? 1 : deviation));
         char channel_text[32] = "";
         if (f->channels > 1)
             snprintf(channel_text, sizeof channel_text, "[%s%lld]", f->each > f->channels ? ".., " : "",
@@ -220,7 +220,7 @@ static ls_status list(fitted *all, int *n, char (*names)[128], const ls_trainer 
         if (!deviation || of_field > 127)
             continue;
         snprintf(names[*n], 128, "%.*s", of_field, field);
-        LS_TRY(prepare(&all[*n], set, &t->buffers[i].place, deviation, names[*n]));
+        LS_TRY(fit_prepare(&all[*n], set, &t->buffers[i].place, deviation, names[*n]));
         ++*n;
     }
     return LS_OK;

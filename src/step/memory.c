@@ -21,7 +21,7 @@ static int plans_of(const ls_compiled *c, ls_plan *out[LS_PROGRAMS])
 }
 
 /* Adds what is always there, of one category. */
-static void add(ls_step_memory *m, ls_category c, size_t bytes)
+static void memory_add(ls_step_memory *m, ls_category c, size_t bytes)
 {
     m->fixed[c] += bytes;
     m->by_category[c] += bytes;
@@ -49,11 +49,11 @@ ls_step_memory ls_compiled_memory(const ls_compiled *c)
         m.fixed[LS_CAT_GRADIENTS] += s->level_bytes;
     if (!offload || !m.apart)
         m.by_category[LS_CAT_GRADIENTS] += s->level_bytes;
-    add(&m, LS_CAT_PARAMETERS, s->undo_bytes);
+    memory_add(&m, LS_CAT_PARAMETERS, s->undo_bytes);
     if (!scratch_there)
-        add(&m, LS_CAT_WORKSPACE, s->scratch_bytes);
+        memory_add(&m, LS_CAT_WORKSPACE, s->scratch_bytes);
     if (!m.apart)
-        add(&m, LS_CAT_STAGING, m.saves);
+        memory_add(&m, LS_CAT_STAGING, m.saves);
     const size_t all = f->total + s->level_bytes + s->undo_bytes + s->scratch_bytes;
     m.device = all - m.offloaded + (m.apart ? 0 : m.saves);
     /* (what is offloaded and in the window is counted once) */
@@ -144,8 +144,8 @@ static void name_largest(ls_str *out, ls_arena *arena, int n_plans, ls_plan *con
     }
 }
 
-static ls_status refuse(const ls_compiled *c, const ls_step_memory *m, ls_option field, size_t have,
-                        const char *whose)
+static ls_status memory_refuse(const ls_compiled *c, const ls_step_memory *m, ls_option field, size_t have,
+                               const char *whose)
 {
     ls_plan *plans[LS_PROGRAMS];
     char a[32], b[32], spare[32];
@@ -193,7 +193,7 @@ ls_status ls_compiled_fits(const ls_compiled *c)
     const ls_step_memory m = ls_compiled_memory(c);
     const size_t need = m.device + m.plans.node, cap = (size_t)c->parallel.device_memory;
     if (cap && need > cap)
-        return refuse(c, &m, LS_FIELD_DEVICE_MEMORY, cap, "");
+        return memory_refuse(c, &m, LS_FIELD_DEVICE_MEMORY, cap, "");
     if (!m.apart || !c->device.here || !c->device.ops->queue->memory)
         return LS_OK;
     const size_t has = c->device.ops->queue->memory(&c->device),
@@ -206,5 +206,5 @@ ls_status ls_compiled_fits(const ls_compiled *c)
     else
         snprintf(whose, sizeof whose, ": device %s has %s, which the %zu ranks of a host share",
                  c->device.ops->name, ls_format_bytes(all, has), ranks);
-    return refuse(c, &m, LS_FIELD_DEVICE, has / ranks, whose);
+    return memory_refuse(c, &m, LS_FIELD_DEVICE, has / ranks, whose);
 }

@@ -92,7 +92,7 @@ static double divisor(const ls_trainer *t, int64_t k, int i)
 static int64_t number_of(const ls_share *s, int64_t k) { return s->first + k * s->stride; }
 
 /* Puts the inputs of `micro` for this rank's micro-batch k. moves: buffers may change. */
-static ls_status prepare(ls_trainer *t, int64_t k, bool moves)
+static ls_status micro_prepare(ls_trainer *t, int64_t k, bool moves)
 {
     const ls_compiled *c = &t->compiled;
     const int64_t number = number_of(&c->share, k);
@@ -117,7 +117,7 @@ static ls_status prepare(ls_trainer *t, int64_t k, bool moves)
 
 ls_status ls_trainer_micro(ls_trainer *t, int64_t k)
 {
-    LS_TRY(prepare(t, k, true));
+    LS_TRY(micro_prepare(t, k, true));
     LS_TRY(ls_trainer_program(t, LS_MICRO));
     for (int i = 0; i < t->losses; i++)
         LS_TRY(ls_fetch_number(&t->loss[i], &t->micro[k].loss[i]));
@@ -135,11 +135,11 @@ typedef struct finding {
 
 /* Runs micro-batch k of every rank. *out is what was found at the earliest step of the program, the same on
  * all ranks. */
-static ls_status look(ls_trainer *t, int64_t k, finding *out)
+static ls_status micro_look(ls_trainer *t, int64_t k, finding *out)
 {
     finding mine = { .step = INT_MAX, .number = number_of(&t->compiled.share, k) }, *all = &mine;
     LS_TRY(ls_trainer_round_weights(t));
-    LS_TRY(prepare(t, k, false));
+    LS_TRY(micro_prepare(t, k, false));
     ls_session_clear(&t->largest_loss); /* it is a value of the step, which was bad */
     const ls_status s = ls_session_run(t->session, t->session_plan[LS_MICRO], true);
     t->rounded = !t->compiled.gradients_in_weights;
@@ -183,7 +183,7 @@ static ls_status explain_loss(ls_trainer *t)
     int64_t k = 0, number = 0;
     finding f;
     LS_TRY(bad_loss(t, &k, &number));
-    LS_TRY(look(t, k, &f));
+    LS_TRY(micro_look(t, k, &f));
     if (f.step == INT_MAX)
         return ls_fail(
             LS_E_NUMERIC,
@@ -200,7 +200,7 @@ static ls_status explain_gradient(ls_trainer *t)
 {
     finding f = { .step = INT_MAX };
     for (int64_t k = 0; k < t->compiled.share.count && f.step == INT_MAX; k++)
-        LS_TRY(look(t, k, &f));
+        LS_TRY(micro_look(t, k, &f));
     if (f.step == INT_MAX)
         return ls_fail(LS_E_NUMERIC,
                        "the gradient is too large: every value of each micro-batch is finite, but %s is not",

@@ -66,7 +66,7 @@ ls_status ls_trainer_round_weights(ls_trainer *t)
 }
 
 /* Where the whole parameter i begins in t->whole, in bytes. */
-static size_t start(const ls_units *u, int i)
+static size_t parameters_start(const ls_units *u, int i)
 {
     size_t at = 0;
     for (int k = 0; k < i; k++)
@@ -103,7 +103,7 @@ static void scatter(const ls_range *r, size_t size, const char *part, char *whol
 
 /* Gathers parameter i at `whole`, or (NULL) only sends what this rank has. Of equal copies it takes number 0.
  * Collective. */
-static ls_status gather(ls_trainer *t, int i, char *room, char *whole)
+static ls_status parameters_gather(ls_trainer *t, int i, char *room, char *whole)
 {
     const ls_units *u = &t->compiled.units;
     const size_t size = ls_dtype_size(u->slots[i].type.dtype), each = (size_t)most(t, i) * size;
@@ -127,7 +127,7 @@ static ls_status collect(ls_trainer *t, bool everywhere)
     const bool keep = everywhere || ls_group_rank(t->group) == 0;
     size_t largest = 0;
     if (!t->whole && keep)
-        t->whole = ls_sys_calloc(start(u, u->n_slots), 1);
+        t->whole = ls_sys_calloc(parameters_start(u, u->n_slots), 1);
     for (int i = 0; i < u->n_slots; i++)
         largest = room_of(t, i) > largest ? room_of(t, i) : largest;
     char *room = ls_sys_malloc(largest);
@@ -136,7 +136,7 @@ static ls_status collect(ls_trainer *t, bool everywhere)
                       : ls_fail(LS_E_MEMORY, "out of memory for a copy of all parameters");
     s = ls_checkpoint_together(t->group, s);
     for (int i = 0; i < u->n_slots && s == LS_OK; i++)
-        s = gather(t, i, room, keep ? (char *)t->whole + start(u, i) : NULL);
+        s = parameters_gather(t, i, room, keep ? (char *)t->whole + parameters_start(u, i) : NULL);
     free(room);
     return s;
 }
@@ -166,7 +166,7 @@ static ls_status all_tensors(const ls_trainer *t, ls_tensor_list *out)
                                         ls_tensor_of(NULL, type) };
         mine[i].count = ls_type_count(type);
         if (i < u->n_slots && !ls_units_everywhere(u))
-            mine[i].data = (char *)t->whole + start(u, i);
+            mine[i].data = (char *)t->whole + parameters_start(u, i);
         else
             mine[i].place = whole_place(t, i);
     }
@@ -182,7 +182,7 @@ ls_status ls_trainer_whole(ls_trainer *t, ls_tensor_list *out)
     return all_tensors(t, out);
 }
 
-static void release(ls_tensor_list *l)
+static void parameters_release(ls_tensor_list *l)
 {
     free((void *)(uintptr_t)l->tensors);
     free((void *)(uintptr_t)l->mine);
@@ -191,7 +191,7 @@ static void release(ls_tensor_list *l)
 
 void ls_trainer_forget_whole(ls_trainer *t, ls_tensor_list *l)
 {
-    release(l);
+    parameters_release(l);
     free(t->whole);
     t->whole = NULL;
 }
@@ -218,8 +218,8 @@ int ls_trainer_buffers(const ls_trainer *t, ls_named_tensor *out, int max)
 static bool is_float(ls_dtype d) { return d == LS_F32 || d == LS_F64; }
 
 /* Finds parameter number *i, or buffer number *i - n_slots, for values of its type. *of: its type. */
-static ls_status find(const ls_trainer *t, const char *name, const ls_tensor *values, const char *call,
-                      int *i, const ls_type **of)
+static ls_status parameters_find(const ls_trainer *t, const char *name, const ls_tensor *values,
+                                 const char *call, int *i, const ls_type **of)
 {
     const int n = t->compiled.units.n_slots;
     char a[128], b[128];
@@ -253,7 +253,7 @@ ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *value
     int i = 0;
     const ls_type *of = NULL;
     char *room = NULL, *whole = NULL;
-    ls_status s = find(t, name, values, "ls_trainer_get", &i, &of);
+    ls_status s = parameters_find(t, name, values, "ls_trainer_get", &i, &of);
     const bool apart = s == LS_OK && i < n && !ls_slot_everywhere(&t->compiled.units, i);
     if (s == LS_OK) {
         room = ls_sys_malloc(apart ? room_of(t, i) : 1);
@@ -264,7 +264,7 @@ ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *value
     if (s == LS_OK && i >= n)
         s = ls_trainer_share_buffers(t);
     if (s == LS_OK && apart) {
-        s = gather(t, i, room, whole);
+        s = parameters_gather(t, i, room, whole);
     } else if (s == LS_OK) {
         const ls_place from = whole_place(t, i);
         s = ls_session_read(&from, whole, ls_type_bytes(of));
@@ -303,7 +303,7 @@ ls_status ls_trainer_set(ls_trainer *t, const char *name, const ls_tensor *value
     char *whole = NULL, line[64] = "";
     ls_status s = ls_trainer_needs_parameters(t, "ls_trainer_set");
     if (s == LS_OK)
-        s = find(t, name, values, "ls_trainer_set", &i, &of);
+        s = parameters_find(t, name, values, "ls_trainer_set", &i, &of);
     if (s == LS_OK)
         s = ls_sys_have(whole = ls_sys_malloc(ls_type_bytes(of)));
     s = ls_checkpoint_together(t->group, s);
@@ -364,7 +364,7 @@ static ls_status leave_out(ls_tensor_list *l, const char *reset)
 }
 
 /* Each rank reads only its ranges of the file. */
-static ls_status load(ls_trainer *t, const ls_weights *w, bool strict, const char *reset)
+static ls_status parameters_load(ls_trainer *t, const ls_weights *w, bool strict, const char *reset)
 {
     const ls_weights_load_opts opts = { LS_WEIGHTS_LOAD_DEFAULTS, .convert = true,
                                         .allow_unexpected = !strict, .allow_missing = !strict };
@@ -400,7 +400,7 @@ ls_status ls_trainer_load(ls_trainer *t, const ls_weights *w)
     LS_ARG(t);
     LS_ARG(w);
     LS_TRAINER_USE(t);
-    return load(t, w, true, "");
+    return parameters_load(t, w, true, "");
 }
 
 ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const ls_weights *w, bool strict,
@@ -409,7 +409,7 @@ ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const ls_weights *w
     if (!strict || *reset)
         LS_TRY(ls_trainer_init(t, seed));
     LS_TRAINER_USE(t);
-    LS_TRY(load(t, w, strict, reset));
+    LS_TRY(parameters_load(t, w, strict, reset));
     return ls_trainer_put_seed(t, seed);
 }
 
@@ -419,7 +419,7 @@ ls_status ls_trainer_load_partly(ls_trainer *t, const ls_weights *w)
     LS_ARG(w);
     LS_TRAINER_USE(t);
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_load_partly"));
-    return load(t, w, false, "");
+    return parameters_load(t, w, false, "");
 }
 
 static ls_status save_all(ls_trainer *t, const char *path)
@@ -428,7 +428,7 @@ static ls_status save_all(ls_trainer *t, const char *path)
     ls_status s = all_tensors(t, &all);
     if (s == LS_OK)
         s = ls_tensors_save(path, &all);
-    release(&all);
+    parameters_release(&all);
     return s;
 }
 

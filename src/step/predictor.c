@@ -69,8 +69,8 @@ static ls_status list_rows(ls_predictor *p)
     return LS_OK;
 }
 
-static ls_status compile(ls_predictor **out, const ls_graph *model, int64_t batch, const char *outputs,
-                         const ls_precision *precision, const ls_device *d)
+static ls_status predictor_compile(ls_predictor **out, const ls_graph *model, int64_t batch,
+                                   const char *outputs, const ls_precision *precision, const ls_device *d)
 {
     ls_compiled c;
     LS_TRY(ls_compile_predictions(&c, model, batch, outputs, precision, d));
@@ -97,7 +97,7 @@ static ls_status build_and_compile(ls_predictor **out, ls_build_fn build, const 
     ls_graph_evaluate(g);
     ls_status s = build(g, config, batch);
     if (s == LS_OK)
-        s = compile(out, g, batch, outputs, precision, d);
+        s = predictor_compile(out, g, batch, outputs, precision, d);
     ls_graph_destroy(&g);
     return s;
 }
@@ -154,7 +154,7 @@ static ls_status compile_like(ls_predictor **out, const ls_trainer *t, const ls_
                        "ls_predictor_of: batch %lld, the trainer's model was built for %lld samples: for "
                        "another batch say .build and .config, too",
                        (long long)batch, (long long)c->micro_batch);
-    return compile(out, c->model, batch, o->outputs, &c->precision, &d);
+    return predictor_compile(out, c->model, batch, o->outputs, &c->precision, &d);
 }
 
 static ls_status copy_weights(ls_predictor *p, const ls_tensor_list *from)
@@ -169,7 +169,7 @@ static ls_status copy_weights(ls_predictor *p, const ls_tensor_list *from)
 }
 
 /* The same outcome for all ranks. */
-static ls_status agree(const ls_trainer *t, ls_status s)
+static ls_status predictor_agree(const ls_trainer *t, ls_status s)
 {
     return t->group ? ls_ranks_agree(t->group, s) : s;
 }
@@ -186,12 +186,12 @@ ls_status ls_predictor_of_with(ls_predictor **out, ls_trainer *t, const ls_predi
         return ls_fail(LS_E_ARG,
                        "ls_predictor_of: .ema is for ls_predictor_open; call ls_trainer_exchange_ema");
     LS_TRY(ls_trainer_needs_weights(t, "ls_predictor_of"));
-    ls_status s = agree(t, compile_like(out, t, o));
+    ls_status s = predictor_agree(t, compile_like(out, t, o));
     if (s == LS_OK)
         s = ls_trainer_share_buffers(t);
     if (s == LS_OK)
         s = ls_trainer_whole(t, &have);
-    s = s == LS_OK ? agree(t, copy_weights(*out, &have)) : s;
+    s = s == LS_OK ? predictor_agree(t, copy_weights(*out, &have)) : s;
     ls_trainer_forget_whole(t, &have);
     if (s != LS_OK)
         ls_predictor_destroy(out);
@@ -200,7 +200,8 @@ ls_status ls_predictor_of_with(ls_predictor **out, ls_trainer *t, const ls_predi
 
 /* ---- using one */
 
-static ls_status find(const char *call, const char *what, ls_kept *of, int n, const char *name, ls_kept **out)
+static ls_status predictor_find(const char *call, const char *what, ls_kept *of, int n, const char *name,
+                                ls_kept **out)
 {
     ls_str all = { 0 };
     const char *near = NULL, *names[64];
@@ -222,7 +223,7 @@ static ls_status find(const char *call, const char *what, ls_kept *of, int n, co
 }
 
 /* Makes room for n rows, in whole batches. What lies there is kept. */
-static ls_status grow(const ls_predictor *p, ls_kept *k, int64_t n)
+static ls_status predictor_grow(const ls_predictor *p, ls_kept *k, int64_t n)
 {
     const int64_t batch = batch_of(p), room = (n + batch - 1) / batch * batch;
     size_t bytes;
@@ -247,9 +248,9 @@ ls_status ls_predictor_put(ls_predictor *p, const char *field, const ls_tensor *
     LS_TRAINER_USE(p->t);
     ls_kept *k = NULL;
     int64_t n;
-    LS_TRY(find(__func__, "input", p->inputs, p->t->n_fields, field, &k));
+    LS_TRY(predictor_find(__func__, "input", p->inputs, p->t->n_fields, field, &k));
     LS_TRY(ls_rows_check(__func__, field, values, &k->own.type, batch_of(p), &n));
-    LS_TRY(grow(p, k, n));
+    LS_TRY(predictor_grow(p, k, n));
     ls_rows_take(k->data, k->own.type.dtype, values);
     k->rows = n;
     return LS_OK;
@@ -307,7 +308,7 @@ ls_status ls_predictor_run(ls_predictor *p, int64_t n)
     LS_TRAINER_USE(p->t);
     LS_TRY(check_run(p, n));
     for (int i = 0; i < p->n_outputs; i++)
-        LS_TRY(grow(p, &p->outputs[i], n));
+        LS_TRY(predictor_grow(p, &p->outputs[i], n));
     for (int i = 0; i < p->n_outputs; i++)
         p->outputs[i].rows = -1;
     for (int64_t first = 0; first < n; first += batch_of(p))
@@ -328,7 +329,7 @@ ls_status ls_predictor_get(ls_predictor *p, const char *output, const ls_tensor 
     LS_TRAINER_USE(p->t);
     ls_kept *k = NULL;
     int64_t n;
-    LS_TRY(find(__func__, "output", p->outputs, p->n_outputs, output, &k));
+    LS_TRY(predictor_find(__func__, "output", p->outputs, p->n_outputs, output, &k));
     if (k->rows < 0)
         return ls_fail(LS_E_ARG, "ls_predictor_get before ls_predictor_run: there is no \"%s\" yet", output);
     LS_TRY(ls_rows_check(__func__, output, values, &k->own.type, batch_of(p), &n));

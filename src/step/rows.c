@@ -35,7 +35,7 @@ static int64_t next(const ls_tensor *x, int64_t at[LS_MAX_DIMS], int64_t offset)
     return offset;
 }
 
-static void copy(void *to, ls_dtype to_type, const void *from, ls_dtype from_type)
+static void rows_copy(void *to, ls_dtype to_type, const void *from, ls_dtype from_type)
 {
     if (to_type == from_type)
         memcpy(to, from, ls_dtype_size(to_type));
@@ -56,8 +56,8 @@ void ls_rows_take(void *to, ls_dtype type, const ls_tensor *x)
         return;
     }
     for (int64_t i = 0; i < n; i++, offset = next(x, at, offset))
-        copy((char *)to + (size_t)i * step, type, (const char *)x->data + offset * (int64_t)size,
-             x->type.dtype);
+        rows_copy((char *)to + (size_t)i * step, type, (const char *)x->data + offset * (int64_t)size,
+                  x->type.dtype);
 }
 
 void ls_rows_give(const ls_tensor *x, const void *from, ls_dtype type)
@@ -71,6 +71,6 @@ void ls_rows_give(const ls_tensor *x, const void *from, ls_dtype type)
         return;
     }
     for (int64_t i = 0; i < n; i++, offset = next(x, at, offset))
-        copy((char *)x->data + offset * (int64_t)size, x->type.dtype, (const char *)from + (size_t)i * step,
-             type);
+        rows_copy((char *)x->data + offset * (int64_t)size, x->type.dtype,
+                  (const char *)from + (size_t)i * step, type);
 }

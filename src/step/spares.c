@@ -58,7 +58,7 @@ static ls_status list_undo(ls_spares *s, ls_arena *a, const ls_graph *micro, con
 }
 
 /* Returns its bytes, as a session counts them. */
-static size_t add(ls_spares *s, ls_type type, bool on_host)
+static size_t spares_add(ls_spares *s, ls_type type, bool on_host)
 {
     s->on_host[s->n] = on_host;
     s->types[s->n++] = type;
@@ -79,16 +79,16 @@ ls_status ls_spares_list(ls_spares *out, ls_arena *a, const ls_compiled *c)
     LS_TRY(ls_arena_status(a));
     for (int i = 0; i < u->trained; i++) /* of slices, or of whole units if `update` reduces them */
         for (int k = 0; k < out->levels; k++)
-            out->level_bytes += add(
+            out->level_bytes += spares_add(
                 out, LS_TYPE(u->dtype, u->sharding.each ? u->units[i].slice : u->units[i].elements), host);
     out->undo = out->n;
     for (int k = 0; k < out->n_undo; k++) {
         const ls_graph *g = k < out->n_undo_micro ? micro->graph : update->graph;
-        out->undo_bytes += add(out, *ls_type_of(g, out->changed[k]->out[0]), false);
+        out->undo_bytes += spares_add(out, *ls_type_of(g, out->changed[k]->out[0]), false);
     }
     if (c->averaging) {
         out->scratch = out->n;
-        out->scratch_bytes = add(out, LS_TYPE(LS_F32, SCRATCH), host);
+        out->scratch_bytes = spares_add(out, LS_TYPE(LS_F32, SCRATCH), host);
     }
     return LS_OK;
 }

@@ -11,7 +11,7 @@
 #include "state.h"
 #include "trainer.h"
 
-static int by_name(const void *a, const void *b)
+static int state_dcp_by_name(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -23,13 +23,13 @@ static const char **names_of(ls_arena *arena, const ls_tensor_list *l, int64_t n
     for (int64_t i = 0; names && i < n; i++)
         names[i] = l->tensors[i].name;
     if (names && n > 1)
-        qsort(names, (size_t)n, sizeof *names, by_name);
+        qsort(names, (size_t)n, sizeof *names, state_dcp_by_name);
     return names;
 }
 
 static bool has_name(const char *const *names, int64_t n, const char *name)
 {
-    return n > 0 && bsearch(&name, names, (size_t)n, sizeof *names, by_name);
+    return n > 0 && bsearch(&name, names, (size_t)n, sizeof *names, state_dcp_by_name);
 }
 
 /* A state dict has a tied tensor with each of its names, the model with one. Leaves out the others. */
@@ -99,7 +99,7 @@ static ls_status open_optimizer(ls_dcp_state *s, ls_state_lists *l)
     return check_moments(s, &moments, sorted, n);
 }
 
-static ls_status check(ls_dcp_state *s, ls_state_lists *l)
+static ls_status state_dcp_check(ls_dcp_state *s, ls_state_lists *l)
 {
     const ls_weights_load_opts o = { LS_WEIGHTS_LOAD_DEFAULTS, .convert = true, .allow_unexpected = true,
                                      .check_only = true };
@@ -135,7 +135,7 @@ ls_status ls_trainer_load_dcp(ls_trainer *t, ls_dcp_state *s, int64_t steps)
     ls_status status = ls_state_lists_make(&l, &t->compiled, t->session);
     if (status != LS_OK)
         return ls_checkpoint_together(t->group, status);
-    status = ls_checkpoint_together(t->group, check(s, &l));
+    status = ls_checkpoint_together(t->group, state_dcp_check(s, &l));
     if (status == LS_OK) {
         s->steps = s->steps >= 0 ? s->steps : steps;
         status = ls_trainer_load(t, s->model);

@@ -32,7 +32,7 @@ static void add_other(listing *l, const ls_node *n)
     l->others[l->n_others++] = n;
 }
 
-static int by_name(const void *a, const void *b)
+static int state_lists_by_name(const void *a, const void *b)
 {
     return strcmp(name_of(*(const ls_node *const *)a), name_of(*(const ls_node *const *)b));
 }
@@ -60,7 +60,7 @@ static ls_status find_states(listing *l)
                 add_other(l, n);
         }
     }
-    qsort(l->others, (size_t)l->n_others, sizeof *l->others, by_name);
+    qsort(l->others, (size_t)l->n_others, sizeof *l->others, state_lists_by_name);
     return LS_OK;
 }
 
@@ -71,7 +71,7 @@ typedef struct appending {
     int64_t n;
 } appending;
 
-static void append(appending *a, const char *name, const ls_type *type, ls_range mine)
+static void state_lists_append(appending *a, const char *name, const ls_type *type, ls_range mine)
 {
     a->tensors[a->n] = (ls_named_tensor){ name, ls_tensor_of(NULL, type) };
     a->mine[a->n++] = mine;
@@ -98,11 +98,12 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
         LS_TRY(ls_sys_have(h));
         *h = ls_slot_held(u, &l->compiled->parallel.mesh, i, l->compiled->parallel.rank);
         a->copies[a->n] = (ls_copies){ h->copy, h->copies, u->units[s->unit].cut_by };
-        append(a, moments ? ls_arena_printf(l->arena, "%s.%s", prefix, s->name) : s->name, &s->whole,
-               (ls_range){ .first = h->first,
-                           .count = h->count,
-                           .place = ls_place_part(&flat[s->unit], h->at, &LS_TYPE(s->type.dtype, h->count)),
-                           .box = &h->box });
+        state_lists_append(
+            a, moments ? ls_arena_printf(l->arena, "%s.%s", prefix, s->name) : s->name, &s->whole,
+            (ls_range){ .first = h->first,
+                        .count = h->count,
+                        .place = ls_place_part(&flat[s->unit], h->at, &LS_TYPE(s->type.dtype, h->count)),
+                        .box = &h->box });
     }
     return LS_OK;
 }
@@ -117,13 +118,13 @@ static ls_status append_others(appending *a, listing *l, bool buffers)
             continue;
         if (l->session)
             LS_TRY(ls_session_place_of(l->session, ls_source_is(n), name_of(n), &x));
-        append(a, ls_arena_strdup(l->arena, name_of(n)), &x.type,
-               (ls_range){ .count = ls_type_count(&x.type), .place = x });
+        state_lists_append(a, ls_arena_strdup(l->arena, name_of(n)), &x.type,
+                           (ls_range){ .count = ls_type_count(&x.type), .place = x });
     }
     return LS_OK;
 }
 
-static appending begin(ls_arena *arena, int64_t room)
+static appending state_lists_begin(ls_arena *arena, int64_t room)
 {
     return (appending){ LS_ARENA_ARRAY(arena, ls_named_tensor, room), LS_ARENA_ARRAY(arena, ls_range, room),
                         LS_ARENA_ARRAY(arena, ls_copies, room), 0 };
@@ -155,8 +156,9 @@ static ls_status make_lists(ls_state_lists *out, const ls_compiled *c, ls_sessio
 {
     listing l = { .compiled = c, .session = session, .arena = &out->arena };
     LS_TRY(find_states(&l));
-    appending model = begin(l.arena, c->units.n_slots + l.n_others);
-    appending optimizer = begin(l.arena, (int64_t)LS_STORED_MOMENTS * c->units.n_slots + l.n_others);
+    appending model = state_lists_begin(l.arena, c->units.n_slots + l.n_others);
+    appending optimizer = state_lists_begin(l.arena,
+                                            (int64_t)LS_STORED_MOMENTS * c->units.n_slots + l.n_others);
     LS_TRY(ls_arena_status(l.arena));
     LS_TRY(append_slots(&model, &l, (ls_identity){ .what = LS_IS_UNIT }));
     LS_TRY(append_others(&model, &l, true));

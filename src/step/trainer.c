@@ -105,7 +105,7 @@ static ls_status run_update(ls_trainer *t, double lr)
 
 /* Puts all work of a step into the queue, and waits for it. The losses of this rank's micro-batches are then
  * in t->loss_of. */
-static ls_status run(ls_trainer *t, double lr, bool nothing)
+static ls_status trainer_run(ls_trainer *t, double lr, bool nothing)
 {
     if (ls_place_present(&t->loss_scale))
         LS_TRY(ls_fetch_number(&t->loss_scale, &t->of_update.scale_before));
@@ -137,7 +137,7 @@ static ls_skip why_skipped(const ls_trainer *t, bool nothing)
 /* A number of the step was not finite. Puts back what the step has changed, and counts. After an overflow of
  * f16 the loss scale stays smaller, and running statistics as they have moved, as with PyTorch's GradScaler.
  */
-static ls_status refuse(ls_trainer *t, const ls_step_result *r)
+static ls_status trainer_refuse(ls_trainer *t, const ls_step_result *r)
 {
     const ls_compiled *c = &t->compiled;
     t->skips++;
@@ -203,7 +203,7 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
         LS_TRY(ls_trainer_check_whole(t, samples, c->micro_batch * c->micro_batches));
     LS_TRY(ls_trainer_divisors(t, samples, &nothing));
     memset(t->loss_of, 0, sizeof *t->loss_of * (size_t)(c->micro_batches * t->losses));
-    LS_TRY(run(t, lr, nothing));
+    LS_TRY(trainer_run(t, lr, nothing));
     LS_TRY(exchange(t));
     const ls_skip skip = why_skipped(t, nothing);
     *r = (ls_step_result){ .grad_norm = -1, .skipped = skip != LS_SKIP_NONE, .skip = skip };
@@ -217,7 +217,7 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
     if (skip == LS_SKIP_NONE)
         t->skips = t->bad_skips = 0;
     else if (skip != LS_SKIP_NOTHING)
-        s = refuse(t, r);
+        s = trainer_refuse(t, r);
     r->seconds = ls_now() - start;
     return s;
 }

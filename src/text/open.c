@@ -28,7 +28,7 @@ static ls_status read_json(ls_tokenizer *t, const char *text, size_t size, const
     return s;
 }
 
-static ls_status read_file(ls_tokenizer *t, const char *path)
+static ls_status open_read_file(ls_tokenizer *t, const char *path)
 {
     char *file, *text = NULL;
     LS_TRY(ls_tokenizer_file(&file, path));
@@ -53,7 +53,7 @@ ls_status ls_tokenizer_open(ls_tokenizer **out, const char *path)
     if (!t)
         return ls_fail(LS_E_MEMORY, "%s: no memory for a tokenizer", path);
     ls_arena_init(&t->arena);
-    ls_status s = strcmp(path, "bytes") ? read_file(t, path) : ls_tokenizer_read_bytes(t);
+    ls_status s = strcmp(path, "bytes") ? open_read_file(t, path) : ls_tokenizer_read_bytes(t);
     s = ls_arena_outcome(&t->arena, s);
     if (s != LS_OK)
         ls_tokenizer_close(&t);

@@ -12,7 +12,7 @@ typedef struct reader {
     const char *path;
 } reader;
 
-static const char *text_of(const json_t *j, const char *key)
+static const char *read_text_of(const json_t *j, const char *key)
 {
     const char *s = json_string_value(json_object_get(j, key));
     return s ? s : "";
@@ -24,7 +24,7 @@ static bool flag(const json_t *j, const char *key, bool otherwise)
     return json_is_boolean(v) ? json_is_true(v) : otherwise;
 }
 
-static char *keep(reader *r, const char *s) { return ls_arena_strdup(&r->t->arena, s); }
+static char *read_keep(reader *r, const char *s) { return ls_arena_strdup(&r->t->arena, s); }
 
 static ls_status unknown(const reader *r, const char *what, const char *type)
 {
@@ -42,7 +42,7 @@ static ls_status each_part(reader *r, const json_t *part, const char *members, p
 {
     if (!part || json_is_null(part))
         return LS_OK;
-    const char *type = text_of(part, "type");
+    const char *type = read_text_of(part, "type");
     if (strcmp(type, "Sequence"))
         return one(r, part, type);
     const json_t *list = json_object_get(part, members);
@@ -98,7 +98,7 @@ static uint8_t *from_base64(ls_arena *a, const char *text, size_t *bytes)
 static ls_status read_charsmap(reader *r, const json_t *part, ls_normalizer *z)
 {
     size_t bytes;
-    const uint8_t *map = from_base64(&r->t->arena, text_of(part, "precompiled_charsmap"), &bytes);
+    const uint8_t *map = from_base64(&r->t->arena, read_text_of(part, "precompiled_charsmap"), &bytes);
     const uint64_t trie = map && bytes >= 4 ? (uint32_t)map[0] | (uint32_t)map[1] << 8 |
                                                   (uint32_t)map[2] << 16 | (uint32_t)map[3] << 24
                                             : 0;
@@ -132,15 +132,15 @@ static ls_status read_normalizer(reader *r, const json_t *part, const char *type
     if (!strcmp(type, "Precompiled"))
         return read_charsmap(r, part, z);
     if (!strcmp(type, "Prepend")) {
-        *z = (ls_normalizer){ .kind = LS_NORMAL_PREPEND, .to = keep(r, text_of(part, "prepend")) };
+        *z = (ls_normalizer){ .kind = LS_NORMAL_PREPEND, .to = read_keep(r, read_text_of(part, "prepend")) };
         return LS_OK;
     }
-    const char *from = text_of(json_object_get(part, "pattern"), "String");
+    const char *from = read_text_of(json_object_get(part, "pattern"), "String");
     if (strcmp(type, "Replace") || !*from)
         return unknown(r, *type ? "normalizer" : "normalizer without a", *type ? type : "type");
     *z = (ls_normalizer){ .kind = LS_NORMAL_REPLACE,
-                          .from = keep(r, from),
-                          .to = keep(r, text_of(part, "content")) };
+                          .from = read_keep(r, from),
+                          .to = read_keep(r, read_text_of(part, "content")) };
     return LS_OK;
 }
 
@@ -167,22 +167,22 @@ static char *quoted(ls_arena *a, const char *text)
 static ls_status read_split(reader *r, const json_t *part, ls_splitter *s)
 {
     const json_t *pattern = json_object_get(part, "pattern");
-    const char *regex = text_of(pattern, "Regex"), *behavior = text_of(part, "behavior");
+    const char *regex = read_text_of(pattern, "Regex"), *behavior = read_text_of(part, "behavior");
     const bool removed = !strcmp(behavior, "Removed");
     if (!removed && strcmp(behavior, "Isolated"))
         return unknown(r, "pre-tokenizer Split with behavior", behavior);
     *s = (ls_splitter){ .kind = LS_SPLIT_REGEX, .removed = removed, .invert = flag(part, "invert", false) };
-    return ls_regex_compile(&s->regex, *regex ? regex : quoted(&r->t->arena, text_of(pattern, "String")),
+    return ls_regex_compile(&s->regex, *regex ? regex : quoted(&r->t->arena, read_text_of(pattern, "String")),
                             r->path);
 }
 
 static ls_status read_metaspace(reader *r, const json_t *part, ls_prepend *prepend)
 {
-    const char *scheme = text_of(part, "prepend_scheme");
+    const char *scheme = read_text_of(part, "prepend_scheme");
     *prepend = !strcmp(scheme, "first")                                            ? LS_PREPEND_FIRST
                : !strcmp(scheme, "never") || !flag(part, "add_prefix_space", true) ? LS_PREPEND_NEVER
                                                                                    : LS_PREPEND_ALWAYS;
-    return !*text_of(part, "replacement") ? wrong(r, "Metaspace has no replacement")
+    return !*read_text_of(part, "replacement") ? wrong(r, "Metaspace has no replacement")
            : *scheme && strcmp(scheme, "first") && strcmp(scheme, "never") && strcmp(scheme, "always")
                ? unknown(r, "Metaspace with prepend_scheme", scheme)
                : LS_OK;
@@ -205,14 +205,14 @@ static ls_status read_splitter(reader *r, const json_t *part, const char *type)
     if (strcmp(type, "Metaspace"))
         return unknown(r, "pre-tokenizer", type);
     *s = (ls_splitter){ .kind = LS_SPLIT_METASPACE,
-                        .mark = keep(r, text_of(part, "replacement")),
+                        .mark = read_keep(r, read_text_of(part, "replacement")),
                         .split = flag(part, "split", true) };
     return read_metaspace(r, part, &s->prepend);
 }
 
 /* ---- models, and the ids of both */
 
-static ls_status put(reader *r, int64_t id, const char *text)
+static ls_status read_put(reader *r, int64_t id, const char *text)
 {
     ls_vocab *v = &r->t->vocab;
     if (id >= 0 && id < v->size && ls_vocab_put(v, &r->t->arena, (int32_t)id, text, strlen(text)))
@@ -267,15 +267,15 @@ static ls_status read_bpe(reader *r, const json_t *model)
     ls_tokenizer *t = r->t;
     const json_t *vocab = json_object_get(model, "vocab"), *merges = json_object_get(model, "merges"),
                  *dropout = json_object_get(model, "dropout");
-    const char *key, *unk = text_of(model, "unk_token");
+    const char *key, *unk = read_text_of(model, "unk_token");
     json_t *value;
     if (!json_is_object(vocab) || !json_is_array(merges))
         return wrong(r, "a BPE model needs vocab and merges");
     if ((json_is_number(dropout) && json_number_value(dropout) != 0) ||
-        *text_of(model, "continuing_subword_prefix") || *text_of(model, "end_of_word_suffix"))
+        *read_text_of(model, "continuing_subword_prefix") || *read_text_of(model, "end_of_word_suffix"))
         return unknown(r, "BPE model with", "dropout, continuing_subword_prefix or end_of_word_suffix");
     json_object_foreach((json_t *)(uintptr_t)vocab, key, value)
-        LS_TRY(put(r, json_is_integer(value) ? json_integer_value(value) : -1, key));
+        LS_TRY(read_put(r, json_is_integer(value) ? json_integer_value(value) : -1, key));
     t->bpe = LS_ARENA_NEW(&t->arena, ls_bpe);
     LS_TRY(ls_arena_status(&t->arena));
     *t->bpe = (ls_bpe){ .vocab = &t->vocab,
@@ -307,7 +307,7 @@ static ls_status read_unigram(reader *r, const json_t *model)
     for (int64_t id = 0; id < n; id++) {
         const json_t *entry = json_array_get(vocab, (size_t)id);
         const char *text = json_string_value(json_array_get(entry, 0));
-        LS_TRY(put(r, text ? id : -1, text ? text : ""));
+        LS_TRY(read_put(r, text ? id : -1, text ? text : ""));
         score[id] = json_number_value(json_array_get(entry, 1));
     }
     t->unigram = LS_ARENA_NEW(&t->arena, ls_unigram);
@@ -323,7 +323,7 @@ static ls_status read_unigram(reader *r, const json_t *model)
 static ls_status read_model(reader *r, const json_t *root)
 {
     const json_t *model = json_object_get(root, "model");
-    const char *type = text_of(model, "type");
+    const char *type = read_text_of(model, "type");
     const int64_t most = largest_id(model, json_object_get(root, "added_tokens"));
     if (most < 0 || most >= INT32_MAX / 4)
         return wrong(r, "no tokens, or ids that are too large");
@@ -359,7 +359,7 @@ static ls_status normal_text(reader *r, ls_added *a)
     }
     if (s == LS_OK)
         s = ls_str_status(&text);
-    a->text = keep(r, ls_str_text(&text));
+    a->text = read_keep(r, ls_str_text(&text));
     ls_str_release(&text);
     ls_str_release(&other);
     return s;
@@ -373,7 +373,7 @@ static ls_status read_added(reader *r, const json_t *list)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *j = json_array_get(list, i), *id = json_object_get(j, "id");
         ls_added *a = &t->added[t->n_added++];
-        *a = (ls_added){ .text = keep(r, text_of(j, "content")),
+        *a = (ls_added){ .text = read_keep(r, read_text_of(j, "content")),
                          .id = json_is_integer(id) ? (int32_t)json_integer_value(id) : -1,
                          .special = flag(j, "special", false),
                          .normalized = flag(j, "normalized", !flag(j, "special", false)),
@@ -386,7 +386,7 @@ static ls_status read_added(reader *r, const json_t *list)
         if (there >= 0)
             a->id = there; /* the model has the token already */
         else
-            LS_TRY(put(r, a->id, a->text));
+            LS_TRY(read_put(r, a->id, a->text));
         if (a->normalized)
             LS_TRY(normal_text(r, a));
         a->length = strlen(a->text);
@@ -404,7 +404,7 @@ static ls_status read_template(reader *r, const json_t *processor)
     bool behind = false;
     for (size_t i = 0; i < json_array_size(single); i++) {
         const json_t *part = json_array_get(single, i), *token = json_object_get(part, "SpecialToken");
-        const json_t *ids = json_object_get(json_object_get(specials, text_of(token, "id")), "ids");
+        const json_t *ids = json_object_get(json_object_get(specials, read_text_of(token, "id")), "ids");
         if (!token && !json_object_get(part, "Sequence"))
             return wrong(
                 r, "the post-processor's template has a part that is neither SpecialToken nor Sequence");
@@ -412,7 +412,7 @@ static ls_status read_template(reader *r, const json_t *processor)
             return ls_fail(LS_E_FORMAT,
                            "%s: the post-processor's template uses \"%.60s\", and its special_tokens do not "
                            "say which ids that is",
-                           r->path, text_of(token, "id"));
+                           r->path, read_text_of(token, "id"));
         behind = behind || !token;
         for (size_t k = 0; token && k < json_array_size(ids); k++) {
             const int64_t id = json_integer_value(json_array_get(ids, k));
@@ -444,19 +444,19 @@ static ls_status read_decoder(reader *r, const json_t *part, const char *type)
         d->kind = LS_DECODE_BYTE_FALLBACK;
     else if (!strcmp(type, "Fuse"))
         d->kind = LS_DECODE_FUSE;
-    else if (!strcmp(type, "Replace") && *text_of(json_object_get(part, "pattern"), "String"))
+    else if (!strcmp(type, "Replace") && *read_text_of(json_object_get(part, "pattern"), "String"))
         *d = (ls_decoder){ .kind = LS_DECODE_REPLACE,
-                           .from = keep(r, text_of(json_object_get(part, "pattern"), "String")),
-                           .to = keep(r, text_of(part, "content")) };
+                           .from = read_keep(r, read_text_of(json_object_get(part, "pattern"), "String")),
+                           .to = read_keep(r, read_text_of(part, "content")) };
     else if (!strcmp(type, "Strip"))
         *d = (ls_decoder){ .kind = LS_DECODE_STRIP,
-                           .from = keep(r, text_of(part, "content")),
+                           .from = read_keep(r, read_text_of(part, "content")),
                            .start = json_integer_value(json_object_get(part, "start")),
                            .stop = json_integer_value(json_object_get(part, "stop")) };
     else if (!strcmp(type, "Metaspace")) {
         LS_TRY(read_metaspace(r, part, &prepend));
         *d = (ls_decoder){ .kind = LS_DECODE_METASPACE,
-                           .from = keep(r, text_of(part, "replacement")),
+                           .from = read_keep(r, read_text_of(part, "replacement")),
                            .keep_first = prepend == LS_PREPEND_NEVER };
     } else
         return unknown(r, "decoder", type);

@@ -71,7 +71,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void number(words *w)
+static void rouge_number(words *w)
 {
     int64_t id = 0;
     qsort(w->list, w->n, sizeof *w->list, by_letters);
@@ -144,7 +144,7 @@ ls_status ls_rouge_of(ls_rouge *out, const char *target, size_t n_target, const 
         char *rest = add_words(&w, w.letters, target, n_target);
         w.first = w.n;
         add_words(&w, rest, text, n_text);
-        number(&w);
+        rouge_number(&w);
         *out = (ls_rouge){ of_grams(&w, 1), of_grams(&w, 2), of_longest(&w) };
     }
     free(w.letters);

@@ -61,7 +61,7 @@ typedef struct reader {
     bool byte_fallback;
 } reader;
 
-static ls_status damaged(const reader *r, const char *what)
+static ls_status sentencepiece_damaged(const reader *r, const char *what)
 {
     return ls_fail(LS_E_FORMAT, "%s: %s; this is no sound SentencePiece model", r->path, what);
 }
@@ -119,7 +119,7 @@ static ls_status read_trainer(reader *r, const uint8_t *at, const uint8_t *end)
         if (f.number == 35)
             r->byte_fallback = f.value != 0;
     }
-    return at == end ? LS_OK : damaged(r, "the trainer's part is cut short");
+    return at == end ? LS_OK : sentencepiece_damaged(r, "the trainer's part is cut short");
 }
 
 static ls_status read_normalizer(reader *r, const uint8_t *at, const uint8_t *end)
@@ -136,7 +136,7 @@ static ls_status read_normalizer(reader *r, const uint8_t *at, const uint8_t *en
             r->charsmap_bytes = f.value;
         }
     }
-    return at == end ? LS_OK : damaged(r, "the normalizer's part is cut short");
+    return at == end ? LS_OK : sentencepiece_damaged(r, "the normalizer's part is cut short");
 }
 
 static ls_status read_model(reader *r, const uint8_t *at, const uint8_t *end)
@@ -149,8 +149,8 @@ static ls_status read_model(reader *r, const uint8_t *at, const uint8_t *end)
         if (f.number == 3 && f.kind == BYTES)
             LS_TRY(read_normalizer(r, f.bytes, f.bytes + f.value));
     }
-    return at != end        ? damaged(r, "it is cut short")
-           : r->unknown < 0 ? damaged(r, "no piece stands for what is unknown")
+    return at != end        ? sentencepiece_damaged(r, "it is cut short")
+           : r->unknown < 0 ? sentencepiece_damaged(r, "no piece stands for what is unknown")
                             : LS_OK;
 }
 

@@ -119,7 +119,7 @@ static void with_own_white(ls_str *out, const char *pattern)
     }
 }
 
-static pcre2_code *compile(const char *pattern, int *error, PCRE2_SIZE *at)
+static pcre2_code *split_compile(const char *pattern, int *error, PCRE2_SIZE *at)
 {
     return pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
                          PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK, error, at, NULL);
@@ -130,13 +130,13 @@ ls_status ls_regex_compile(void **out, const char *pattern, const char *where)
     int error;
     PCRE2_SIZE at;
     /* compiled once for its message, whose position is in the user's pattern */
-    pcre2_code *code = compile(pattern, &error, &at);
+    pcre2_code *code = split_compile(pattern, &error, &at);
     ls_str own = { 0 };
     if (code && (strstr(pattern, "\\s") || strstr(pattern, "\\S"))) {
         pcre2_code_free(code);
         with_own_white(&own, pattern);
         const ls_status s = ls_str_status(&own);
-        code = s == LS_OK ? compile(ls_str_text(&own), &error, &at) : NULL;
+        code = s == LS_OK ? split_compile(ls_str_text(&own), &error, &at) : NULL;
         ls_str_release(&own);
         LS_TRY(s);
     }

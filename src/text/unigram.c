@@ -11,7 +11,7 @@
 
 #define UNKNOWN_PENALTY 10.0
 
-static int compare(const void *x, const void *y, void *context)
+static int unigram_compare(const void *x, const void *y, void *context)
 {
     const ls_vocab *v = context;
     const int32_t a = *(const int32_t *)x, b = *(const int32_t *)y;
@@ -31,7 +31,7 @@ ls_status ls_unigram_prepare(ls_unigram *u, ls_arena *a)
             ids[u->n++] = id;
             least = u->score[id] < least ? u->score[id] : least;
         }
-    qsort_r(ids, (size_t)u->n, sizeof *ids, compare, (void *)(uintptr_t)v);
+    qsort_r(ids, (size_t)u->n, sizeof *ids, unigram_compare, (void *)(uintptr_t)v);
     u->sorted = ids;
     u->unknown_score = least - UNKNOWN_PENALTY;
     return LS_OK;

@@ -137,7 +137,7 @@ end:
 }
 
 /* Runs as a rank of an existing group, as the parent of the ranks that it starts, or as the only process. */
-static ls_status run(ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
+static ls_status eval_run(ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
 {
     ls_target t;
     ls_status s = ls_target_open(&t, &o->target);
@@ -161,7 +161,7 @@ ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui)
     char message[4096] = "";
     ls_status s = ls_rank_join(&g, ui);
     if (s == LS_OK)
-        s = run(g, o, ui);
+        s = eval_run(g, o, ui);
     if (s != LS_OK)
         snprintf(message, sizeof message, "%s", ls_error_message());
     if (g && s != LS_OK && s != LS_E_PEER)

@@ -160,7 +160,7 @@ static ls_status generate(job *j)
                : LS_OK;
 }
 
-static ls_status run(job *j)
+static ls_status generate_run(job *j)
 {
     LS_TRY(ls_text_stream_create(&j->stream, j->model.tokenizer));
     LS_TRY(encode(j));
@@ -185,11 +185,11 @@ static ls_status start(job *j, ls_group *g)
         LS_TRY(ls_ranks_meet(&threads, NULL, g, r));
         j->model.setup.trainer.threads = r->threads ? (int)r->threads : threads;
         j->model.group = g;
-        return run(j);
+        return generate_run(j);
     }
     LS_TRY(ls_workers_told(&ranks, &hosts, &(ls_hosts_opts){ 0 }, j->model.target.recipe));
     ls_hosts_free(&hosts);
-    return ranks.ranks > 1 ? ls_launch(&ranks) : run(j);
+    return ranks.ranks > 1 ? ls_launch(&ranks) : generate_run(j);
 }
 
 ls_status ls_generate_command(const ls_predict_opts *o, const ls_ui *ui)

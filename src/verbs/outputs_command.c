@@ -395,7 +395,7 @@ static ls_status open_samples(job *j)
     return ls_predictor_check_data(j->predictor, j->set);
 }
 
-static ls_status run(job *j)
+static ls_status outputs_run(job *j)
 {
     LS_TRY(ls_setup_inference(&j->setup, j->target.recipe, 1, 0, 0));
     ls_target_check_module(&j->target);
@@ -423,7 +423,7 @@ static ls_status run(job *j)
 ls_status ls_outputs_command(const ls_predict_opts *o, ls_target *target, const ls_ui *ui)
 {
     job j = { .o = o, .ui = ui, .target = *target };
-    const ls_status s = run(&j);
+    const ls_status s = outputs_run(&j);
     for (int i = 0; i < j.n_inputs; i++)
         free(j.inputs[i].tensor.data);
     for (int i = 0; i < j.n_outputs; i++)

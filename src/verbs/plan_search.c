@@ -312,7 +312,7 @@ static ls_status search_json(const search *s, const ls_ui *ui)
     return ls_print_result(ui->out, &j.out);
 }
 
-static ls_status run(search *s, const ls_ui *ui)
+static ls_status plan_search_run(search *s, const ls_ui *ui)
 {
     ls_recipe *r;
     LS_TRY(ls_recipe_load(&r, s->o->recipe.name, s->o->recipe.n_sets, s->o->recipe.sets));
@@ -338,7 +338,7 @@ static ls_status run(search *s, const ls_ui *ui)
 ls_status ls_plan_search(const ls_plan_command_opts *o, const ls_ui *ui)
 {
     search s = { .o = o };
-    const ls_status status = run(&s, ui);
+    const ls_status status = plan_search_run(&s, ui);
     for (int i = 0; i < s.n; i++)
         free(s.c[i].why);
     free(s.c);

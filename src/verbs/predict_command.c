@@ -255,7 +255,7 @@ static ls_status draw(const job *j, bool only_check)
     return s;
 }
 
-static ls_status run(job *j)
+static ls_status predict_run(job *j)
 {
     LS_TRY(ls_target_trainer(&j->target, NULL, &j->setup, &j->trainer, &j->step));
     j->image_bytes = (size_t)j->setup.channels * (size_t)j->setup.size * (size_t)j->setup.size;
@@ -343,7 +343,7 @@ static ls_status predict(job *j)
             LS_E_USAGE,
             "%s: the predictions of this model go to a file: --out FILE.npy, FILE.csv or FILE.jsonl",
             o->target.name);
-    return run(j);
+    return predict_run(j);
 }
 
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)

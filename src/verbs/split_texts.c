@@ -137,7 +137,7 @@ static ls_status ask(const ls_split_opts *o, int64_t done, int64_t count)
 
 /* In rounds, so that no rank waits for another longer than a batch takes. A rank that is asked to stop ends
  * its batch at once, and then waits for what the others say. */
-static ls_status run(batch *b, const ls_split_opts *o, int64_t count, const ls_ui *ui)
+static ls_status split_texts_run(batch *b, const ls_split_opts *o, int64_t count, const ls_ui *ui)
 {
     const ls_generate_opts how = ls_text_model_options(b->m, &o->how);
     const int64_t ranks = ranks_of(o), mine = o->group ? ls_group_rank(o->group) * b->at_once : 0,
@@ -167,7 +167,7 @@ ls_status ls_split_texts(ls_text_model *m, const ls_dataset *set, const ls_split
                   fit = o->beams < ROWS ? ROWS / o->beams : 1, ranks = ranks_of(o),
                   share = (count + ranks - 1) / ranks;
     batch b = { .m = m, .set = set, .at_once = fit < share ? fit : share };
-    const ls_status s = run(&b, o, count, ui);
+    const ls_status s = split_texts_run(&b, o, count, ui);
     if (ui->progress)
         ui->progress(ui->context, NULL);
     release(&b);

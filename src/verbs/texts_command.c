@@ -31,7 +31,7 @@ static ls_status add_line(void *context, const ls_sample_text *t)
     return s;
 }
 
-static ls_status run(job *j, ls_text_model *m, const ls_predict_opts *o, const ls_ui *ui)
+static ls_status texts_run(job *j, ls_text_model *m, const ls_predict_opts *o, const ls_ui *ui)
 {
     ls_watch watch = ls_watch_flag(NULL, ui->stop);
     const ls_split_opts all = { .first = o->first,
@@ -77,7 +77,7 @@ ls_status ls_texts_command(const ls_predict_opts *o, const ls_ui *ui)
     job j = { .n = 0 };
     ls_text_model m;
     LS_TRY(ls_text_model_open(&m, &o->target, true, true));
-    const ls_status s = run(&j, &m, o, ui);
+    const ls_status s = texts_run(&j, &m, o, ui);
     if (s == LS_OK)
         ls_log_info("%lld texts in %s", (long long)j.n, o->out);
     ls_text_model_release(&m);

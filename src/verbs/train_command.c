@@ -354,7 +354,7 @@ static void say_start(const training *t)
     ls_train_warn(&t->loop, t->classes, t->checkpoint[0], t->change.what);
 }
 
-static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
+static ls_status train_run(training *t, const ls_train_opts *o, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;
     l->setup = &t->setup;
@@ -414,6 +414,18 @@ static ls_status run(training *t, const ls_train_opts *o, const ls_ui *ui)
     return s == LS_OK ? s : ls_fail(s, "%s", message);
 }
 
+/* The page of a run that failed shows the error beside the curves. Where it cannot be written, the first
+ * error remains. */
+static void report_failure(training *t, const char *message)
+{
+    ls_rundir *d = t->loop.run;
+    if (ls_rundir_save_result(d, LS_RUN_FAILED, message) == LS_OK &&
+        ls_report_page(&t->loop, t->known, LS_RUN_FAILED) == LS_OK)
+        ls_log_info("report %s/report.html", d->path);
+    else
+        ls_log_warn("no report.html of the failed run: %s", ls_error_message());
+}
+
 static ls_status close_run(training *t, ls_status s, const char *message, const ls_ui *ui)
 {
     ls_rundir **d = &t->loop.run;
@@ -421,6 +433,8 @@ static ls_status close_run(training *t, ls_status s, const char *message, const 
     bool untouched = (*d)->before != LS_RUN_NEW && !t->begun, failed = s != LS_OK && s != LS_E_STOPPED;
     if (failed)
         ls_rundir_log(*d, LS_ERROR, message);
+    if (failed && t->begun && !(*d)->rank)
+        report_failure(t, message);
     if (ui->log_to)
         *ui->log_to = NULL;
     ls_run_state state = untouched           ? (*d)->before
@@ -471,7 +485,7 @@ ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
         ls_cache_freeze();
     if (t.mark > 0)
         t.startup = (ls_startup){ .n = 1, .parts = { { "launch", t.mark } } };
-    ls_status s = report(&t, run(&t, o, ui), message, ui);
+    ls_status s = report(&t, train_run(&t, o, ui), message, ui);
     snprintf(left, sizeof left, "%s", ls_error_message());
     ls_status closed = t.loop.run ? close_run(&t, s, message, ui) : LS_OK;
     ls_rank_end(t.loop.group, s);

@@ -4,6 +4,7 @@ set -eu
 checker=$1/tools/check_layers
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
+cp "$1/ARCHITECTURE.md" "$root"
 mkdir -p "$root/src/base" "$root/src/graph" "$root/src/ops" "$root/src/device/cpu" "$root/src/data" "$root/src/cli"
 
 cat > "$root/src/data/good.c" << 'END'

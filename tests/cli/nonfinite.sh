@@ -46,6 +46,8 @@ for how in "" "--set checkpoint.async=true" "--workers 2" "--workers 2 --set pre
         [ $((SECONDS - start)) -lt 60 ] || bad "$what: it took $((SECONDS - start)) s to stop"
         at stop 4
         has runs/stop/result.json '"state":"failed"'
+        has runs/stop/report.html 'class="state failed">failed<'
+        has runs/stop/report.html 'class="warn">.*step 5 \(epoch 0\): the .* is not (a number|finite)' # what failed, beside the curves
     done
 done
 

@@ -29,7 +29,7 @@ static bool fails(ls_transport *t, const char *what, int error)
             return fails(t, #function, error_); \
     } while (0)
 
-static void describe(char text[LS_TRANSPORT_TEXT])
+static void mpi_describe(char text[LS_TRANSPORT_TEXT])
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
@@ -51,7 +51,7 @@ static bool initialise(ls_transport *t, bool theirs, bool *here)
     CALL(t, MPI_Finalized, &finalized);
     if (finalized || (theirs && !running)) {
         char text[LS_TRANSPORT_TEXT];
-        describe(text);
+        mpi_describe(text);
         snprintf(
             t->error, sizeof t->error, "%.200s is %s", text,
             finalized
@@ -126,7 +126,7 @@ static bool all_gather(ls_transport *t, const void *mine, size_t bytes, void *al
     return true;
 }
 
-static void keep(ls_message *m, MPI_Request r) { memcpy(&m->request, &r, sizeof r); }
+static void mpi_keep(ls_message *m, MPI_Request r) { memcpy(&m->request, &r, sizeof r); }
 static MPI_Request kept(const ls_message *m)
 {
     MPI_Request r;
@@ -138,7 +138,7 @@ static bool send_bytes(ls_transport *t, ls_message *m, const void *data, size_t 
 {
     MPI_Request r;
     CALL(t, MPI_Isend, data, (int)bytes, MPI_BYTE, to, tag, comm_of(t), &r);
-    keep(m, r);
+    mpi_keep(m, r);
     return true;
 }
 
@@ -147,7 +147,7 @@ static bool receive_bytes(ls_transport *t, ls_message *m, void *data, size_t byt
     MPI_Request r;
     CALL(t, MPI_Irecv, data, (int)bytes, MPI_BYTE, from == LS_TRANSPORT_ANY ? MPI_ANY_SOURCE : from, tag,
          comm_of(t), &r);
-    keep(m, r);
+    mpi_keep(m, r);
     return true;
 }
 
@@ -156,7 +156,7 @@ static bool test(ls_transport *t, ls_message *m, bool *done)
     MPI_Request r = kept(m);
     int flag = 0;
     CALL(t, MPI_Test, &r, &flag, MPI_STATUS_IGNORE);
-    keep(m, r);
+    mpi_keep(m, r);
     *done = flag;
     return true;
 }
@@ -171,7 +171,7 @@ static bool cancel(ls_transport *t, ls_message *m)
 
 __attribute__((visibility("default"))) extern const ls_transport_ops lockstep_transport;
 const ls_transport_ops lockstep_transport = { .abi = LS_TRANSPORT_ABI,
-                                              .describe = describe,
+                                              .describe = mpi_describe,
                                               .open = open_channel,
                                               .close = close_channel,
                                               .all_gather = all_gather,

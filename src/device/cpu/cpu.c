@@ -82,12 +82,12 @@ ls_status ls_cpu_choose(ls_device *d, const char *word, bool elsewhere)
     return ls_fail(LS_E_UNSUPPORTED, "%s: %s was not built (CMake option LS_LEVELS)", who, ls_isa_name(isa));
 }
 
-static const ls_kernel *const *tables(const ls_arch *arch) { return ls_cpu_tables(ls_cpu_answers(arch)); }
+static const ls_kernel *const *cpu_tables(const ls_arch *arch) { return ls_cpu_tables(ls_cpu_answers(arch)); }
 
 const ls_device_ops ls_device_cpu = { .name = "cpu",
                                       .choose = ls_cpu_choose,
                                       .usable = ls_cpu_usable,
-                                      .tables = tables,
+                                      .tables = cpu_tables,
                                       .peak = ls_burst,
                                       .queue = &ls_queue_direct,
                                       .computes = true };

@@ -22,7 +22,7 @@ struct ls_event {
     double at;
 };
 
-static ls_status room(void **out, const ls_device *d, size_t bytes)
+static ls_status direct_room(void **out, const ls_device *d, size_t bytes)
 {
     char text[32];
     (void)d;
@@ -33,7 +33,7 @@ static ls_status room(void **out, const ls_device *d, size_t bytes)
     return ls_fail(LS_E_MEMORY, "the system refuses %s", ls_format_bytes(text, bytes));
 }
 
-static void release(void *at, size_t bytes) { munmap(at, bytes); }
+static void direct_release(void *at, size_t bytes) { munmap(at, bytes); }
 
 static ls_status open_queue(ls_queue **out, const ls_device *d)
 {
@@ -48,7 +48,7 @@ static void close_queue(ls_queue **q)
     *q = NULL;
 }
 
-static void run(ls_queue *q, const ls_kernel *k, const ls_kernel_args *a)
+static void direct_run(ls_queue *q, const ls_kernel *k, const ls_kernel_args *a)
 {
     if (q->status == LS_OK)
         k->run(a);
@@ -71,7 +71,7 @@ static void move_blocks(void *context, int64_t begin, int64_t end, int worker)
 }
 
 /* Large copies are shared by the threads of the device: they may be the first to touch the memory. */
-static void copy(ls_queue *q, void *to, const void *from, size_t bytes)
+static void direct_copy(ls_queue *q, void *to, const void *from, size_t bytes)
 {
     moving m = { to, from, bytes };
     if (q->status != LS_OK)
@@ -82,13 +82,13 @@ static void copy(ls_queue *q, void *to, const void *from, size_t bytes)
         ls_parallel_for(q->threads, (int64_t)((bytes + BLOCK - 1) / BLOCK), move_blocks, &m);
 }
 
-static void fill(ls_queue *q, void *to, int byte, size_t bytes)
+static void direct_fill(ls_queue *q, void *to, int byte, size_t bytes)
 {
     if (q->status == LS_OK)
         memset(to, byte, bytes);
 }
 
-static void host(ls_queue *q, ls_host_task task, void *context)
+static void direct_host(ls_queue *q, ls_host_task task, void *context)
 {
     if (q->status != LS_OK || (q->status = task(context)) == LS_OK)
         return;
@@ -96,31 +96,31 @@ static void host(ls_queue *q, ls_host_task task, void *context)
     snprintf(q->message, sizeof q->message, "%s", ls_error_message());
 }
 
-static void number(ls_queue *q, int64_t n) { q->number = n; }
+static void direct_number(ls_queue *q, int64_t n) { q->number = n; }
 
-static ls_status event(ls_event **out, const ls_device *d)
+static ls_status direct_event(ls_event **out, const ls_device *d)
 {
     (void)d;
     return ls_sys_have(*out = ls_sys_calloc(1, sizeof **out));
 }
 
-static void forget(ls_event **e)
+static void direct_forget(ls_event **e)
 {
     free(*e);
     *e = NULL;
 }
 
-static void record(ls_queue *q, ls_event *e)
+static void direct_record(ls_queue *q, ls_event *e)
 {
     (void)q;
     e->at = ls_now();
 }
 
-static void await(ls_queue *q, ls_event *e) { (void)q, (void)e; }
+static void direct_await(ls_queue *q, ls_event *e) { (void)q, (void)e; }
 
-static double elapsed(const ls_event *from, const ls_event *to) { return to->at - from->at; }
+static double direct_elapsed(const ls_event *from, const ls_event *to) { return to->at - from->at; }
 
-static ls_status wait(ls_queue *q, int64_t *failed)
+static ls_status direct_wait(ls_queue *q, int64_t *failed)
 {
     const ls_status s = q->status;
     if (s == LS_OK)
@@ -131,20 +131,20 @@ static ls_status wait(ls_queue *q, int64_t *failed)
     return ls_fail(s, "%s", q->message);
 }
 
-const ls_queue_ops ls_queue_direct = { .room = room,
-                                       .release = release,
-                                       .pinned = room,
-                                       .unpin = release,
+const ls_queue_ops ls_queue_direct = { .room = direct_room,
+                                       .release = direct_release,
+                                       .pinned = direct_room,
+                                       .unpin = direct_release,
                                        .open = open_queue,
                                        .close = close_queue,
-                                       .run = run,
-                                       .copy = copy,
-                                       .fill = fill,
-                                       .host = host,
-                                       .number = number,
-                                       .event = event,
-                                       .forget = forget,
-                                       .record = record,
-                                       .await = await,
-                                       .elapsed = elapsed,
-                                       .wait = wait };
+                                       .run = direct_run,
+                                       .copy = direct_copy,
+                                       .fill = direct_fill,
+                                       .host = direct_host,
+                                       .number = direct_number,
+                                       .event = direct_event,
+                                       .forget = direct_forget,
+                                       .record = direct_record,
+                                       .await = direct_await,
+                                       .elapsed = direct_elapsed,
+                                       .wait = direct_wait };

@@ -45,7 +45,7 @@ typedef struct job {
     finish_fn *finish;
 } job;
 
-static job job_of(const ls_kernel_args *a, gemm_kind kind)
+static job onednn_job_of(const ls_kernel_args *a, gemm_kind kind)
 {
     const ls_tensor *x = &a->in[0], *w = &a->in[1];
     job j = { .a = a, .kind = kind, .finish = finish_of(ls_isa_of(a->arch)) };
@@ -69,9 +69,9 @@ static size_t sums_bytes(const job *j)
     return j->key.dtype == LS_F32 ? 0 : (size_t)round_up(j->key.product.m * j->key.product.n * 4, 64);
 }
 
-static size_t workspace(const ls_kernel_args *a, gemm_kind kind)
+static size_t onednn_workspace(const ls_kernel_args *a, gemm_kind kind)
 {
-    const job j = job_of(a, kind);
+    const job j = onednn_job_of(a, kind);
     const onednn_op *o = ls_onednn_find(&j.key);
     return sums_bytes(&j) + (o ? ls_onednn_scratch(o) : 0);
 }
@@ -107,9 +107,9 @@ static void sum_columns(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static void run(const ls_kernel_args *a, gemm_kind kind)
+static void onednn_run(const ls_kernel_args *a, gemm_kind kind)
 {
-    job j = job_of(a, kind);
+    job j = onednn_job_of(a, kind);
     j.sums = sums_bytes(&j) ? a->workspace : a->out[0].data;
     const void *const operands[ONEDNN_OPERANDS] = { a->in[0].data, a->in[1].data, j.sums };
     ls_onednn_run(ls_onednn_find(&j.key), operands, (char *)a->workspace + sums_bytes(&j));
@@ -131,7 +131,7 @@ static const char *supports(const ls_kernel_args *a, gemm_kind kind)
         if (t->type.ndim >= 0 && (!is_float16_or_32(t->type.dtype) || t->type.dtype != a->in[0].type.dtype))
             return "kernels: onednn wants operands of one type, f32 or bf16";
     }
-    const job j = job_of(a, kind);
+    const job j = onednn_job_of(a, kind);
     if (!j.key.product.m || !j.key.product.n || !j.key.product.k)
         return "kernels: onednn has no empty products";
     return ls_onednn_find(&j.key) ? NULL
@@ -139,9 +139,9 @@ static const char *supports(const ls_kernel_args *a, gemm_kind kind)
 }
 
 #define EACH(f) f(linear, GEMM_LINEAR) f(dx, GEMM_DX) f(dw, GEMM_DW)
-#define FUNCTIONS(name, kind)                                                              \
-    static void run_##name(const ls_kernel_args *a) { run(a, kind); }                      \
-    static size_t workspace_##name(const ls_kernel_args *a) { return workspace(a, kind); } \
+#define FUNCTIONS(name, kind)                                                                     \
+    static void run_##name(const ls_kernel_args *a) { onednn_run(a, kind); }                      \
+    static size_t workspace_##name(const ls_kernel_args *a) { return onednn_workspace(a, kind); } \
     static const char *supports_##name(const ls_kernel_args *a) { return supports(a, kind); }
 EACH(FUNCTIONS)
 

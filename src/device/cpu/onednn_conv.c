@@ -18,14 +18,14 @@ static onednn_key key_of(const ls_kernel_args *a, ls_conv_kind kind)
     return k;
 }
 
-static size_t workspace(const ls_kernel_args *a, ls_conv_kind kind)
+static size_t onednn_conv_workspace(const ls_kernel_args *a, ls_conv_kind kind)
 {
     const onednn_key k = key_of(a, kind);
     const onednn_op *o = ls_onednn_find(&k);
     return o ? ls_onednn_scratch(o) : 0;
 }
 
-static void run(const ls_kernel_args *a, ls_conv_kind kind)
+static void onednn_conv_run(const ls_kernel_args *a, ls_conv_kind kind)
 {
     const onednn_key k = key_of(a, kind);
     const void *operands[ONEDNN_OPERANDS] = { a->in[0].data, a->in[1].data };
@@ -52,9 +52,9 @@ static const char *supports(const ls_kernel_args *a, ls_conv_kind kind)
                : "this oneDNN has no such convolution of this type on this CPU (kernels: own has)";
 }
 
-#define FUNCTIONS(name, kind)                                                                   \
-    void ls_onednn_##name(const ls_kernel_args *a) { run(a, kind); }                            \
-    size_t ls_onednn_##name##_workspace(const ls_kernel_args *a) { return workspace(a, kind); } \
+#define FUNCTIONS(name, kind)                                                                               \
+    void ls_onednn_##name(const ls_kernel_args *a) { onednn_conv_run(a, kind); }                            \
+    size_t ls_onednn_##name##_workspace(const ls_kernel_args *a) { return onednn_conv_workspace(a, kind); } \
     const char *ls_onednn_##name##_supports(const ls_kernel_args *a) { return supports(a, kind); }
 FUNCTIONS(conv2d, LS_CONV_Y)
 FUNCTIONS(conv2d_dx, LS_CONV_DX)

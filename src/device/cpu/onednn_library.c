@@ -17,17 +17,17 @@
 
 /* The library is loaded when kernels: onednn is asked for; until then this table is empty. All calls go
  * through it. */
-#define COMMON(X)                                                                                \
-    X(dnnl_engine_create)                                                                        \
-    X(dnnl_stream_create)                                                                        \
-    X(dnnl_stream_wait)                                                                          \
-    X(dnnl_primitive_attr_create)                                                                \
-    X(dnnl_primitive_attr_set_scratchpad_mode)                                                   \
-    X(dnnl_memory_create)                                                                        \
-    X(dnnl_memory_set_data_handle)                                                               \
-    X(dnnl_memory_desc_get_size) X(dnnl_memory_desc_equal) X(dnnl_primitive_create)              \
-        X(dnnl_primitive_execute) X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md) \
-            X(dnnl_reorder_primitive_desc_create)
+#define COMMON(X)                                                                \
+    X(dnnl_engine_create)                                                        \
+    X(dnnl_stream_create)                                                        \
+    X(dnnl_stream_wait)                                                          \
+    X(dnnl_primitive_attr_create)                                                \
+    X(dnnl_primitive_attr_set_scratchpad_mode)                                   \
+    X(dnnl_memory_create)                                                        \
+    X(dnnl_memory_set_data_handle)                                               \
+    X(dnnl_memory_desc_get_size)                                                 \
+    X(dnnl_memory_desc_equal) X(dnnl_primitive_create) X(dnnl_primitive_execute) \
+        X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md) X(dnnl_reorder_primitive_desc_create)
 #if DNNL_VERSION_MAJOR >= 3
 #define FUNCTIONS(X)                                        \
     COMMON(X)                                               \
@@ -119,7 +119,7 @@ static dnnl_engine_t engine;
 static dnnl_stream_t stream;
 static dnnl_primitive_attr_t attr; /* the caller provides scratchpads */
 
-static bool start(void)
+static bool onednn_start(void)
 {
     return ls_onednn_open() == LS_OK &&
            (engine || dnnl(engine_create)(&engine, dnnl_cpu, 0) == dnnl_success) &&
@@ -393,7 +393,7 @@ onednn_op *ls_onednn_find(const onednn_key *key)
         }
         memcpy(&o->key, key, sizeof *key);
         const int before = use_threads(key->threads);
-        o->works = start() && (key->kind == ONEDNN_CONV ? make_conv(o) : make_product(o));
+        o->works = onednn_start() && (key->kind == ONEDNN_CONV ? make_conv(o) : make_product(o));
         omp_set_num_threads(before);
         o->next = ops;
         ops = o;

@@ -26,7 +26,7 @@ static bool takes_cpu(char text[LS_TASK_MESSAGE], ls_level *level, const char *t
 
 /* If there is a driver or a GPU that cannot be used, the user hears why. Nothing is said where there is none.
  */
-static bool look(char text[LS_TASK_MESSAGE], ls_level *level)
+static bool auto_look(char text[LS_TASK_MESSAGE], ls_level *level)
 {
     const cu_driver *cu;
     const ls_cuda_gpu *gpu;
@@ -61,7 +61,7 @@ bool ls_cuda_takes_auto(const ls_device_opts *o)
         return strcmp(o->kernels, "onednn") != 0;
     pthread_mutex_lock(&lock);
     if (!known) {
-        known = look(text, &level) ? 2 : 1;
+        known = auto_look(text, &level) ? 2 : 1;
         if (*text && ls_host_share_get().rank == 0)
             ls_log(level, "%s", text);
     }

@@ -53,7 +53,7 @@ ls_status ls_cuda_key_of(ls_cuda_key *out, const ls_arch *arch, const char *text
     return LS_OK;
 }
 
-static char *path_of(ls_cuda_key key)
+static char *cache_path_of(ls_cuda_key key)
 {
     char *folder = ls_cuda_cache_folder(),
          *path = folder ? ls_sys_text("%s/%016" PRIx64 "%016" PRIx64 ".cubin", folder, key.a, key.b) : NULL;
@@ -79,7 +79,7 @@ static bool whole(const char *file, size_t size, head *h)
 
 bool ls_cuda_cache_find(ls_cuda_code *out, ls_cuda_key key)
 {
-    char *path = path_of(key), *file = NULL;
+    char *path = cache_path_of(key), *file = NULL;
     size_t size = 0;
     head h;
     *out = (ls_cuda_code){ 0 };
@@ -99,7 +99,7 @@ void ls_cuda_cache_keep(const ls_cuda_code *code, ls_cuda_key key)
     ls_writer w;
     head h = { .bytes = code->bytes, .hash = ls_hash64(code->cubin, code->bytes) };
     memcpy(h.magic, MAGIC, sizeof MAGIC);
-    char *path = path_of(key);
+    char *path = cache_path_of(key);
     if (ls_cache_is_frozen()) {
         free(path);
         return;

@@ -130,8 +130,8 @@ static void forget(const described *o)
             return tried;               \
     } while (0)
 
-static lt_status lay_out(lt_layout *l, const product *p, int64_t rows, int64_t columns, int64_t ld,
-                         int64_t step)
+static lt_status cublaslt_lay_out(lt_layout *l, const product *p, int64_t rows, int64_t columns, int64_t ld,
+                                  int64_t step)
 {
     const int32_t batch = (int32_t)p->batch;
     LT_TRY(own.f.layout_create(l, (int)p->type, (uint64_t)rows, (uint64_t)columns, ld));
@@ -157,17 +157,17 @@ static lt_status operate(lt_operation *o, const product *p, const void *bias)
 }
 
 /* A is the right side, B the left one, D is y, C what is added. What fails is forgotten like the rest. */
-static lt_status describe(described *o, const product *p, const void *bias)
+static lt_status cublaslt_describe(described *o, const product *p, const void *bias)
 {
     const int64_t m = p->m, n = p->n, k = p->k;
     *o = (described){ 0 };
     LT_TRY(operate(&o->operation, p, bias));
-    LT_TRY(p->right_along_k ? lay_out(&o->a, p, k, n, p->ld_right, p->step_right)
-                            : lay_out(&o->a, p, n, k, p->ld_right, p->step_right));
-    LT_TRY(p->left_along_k ? lay_out(&o->b, p, k, m, p->ld_left, p->step_left)
-                           : lay_out(&o->b, p, m, k, p->ld_left, p->step_left));
-    LT_TRY(lay_out(&o->c, p, n, m, p->align_add ? p->ld_add : p->ld_y, p->step_y));
-    return lay_out(&o->d, p, n, m, p->ld_y, p->step_y);
+    LT_TRY(p->right_along_k ? cublaslt_lay_out(&o->a, p, k, n, p->ld_right, p->step_right)
+                            : cublaslt_lay_out(&o->a, p, n, k, p->ld_right, p->step_right));
+    LT_TRY(p->left_along_k ? cublaslt_lay_out(&o->b, p, k, m, p->ld_left, p->step_left)
+                           : cublaslt_lay_out(&o->b, p, m, k, p->ld_left, p->step_left));
+    LT_TRY(cublaslt_lay_out(&o->c, p, n, m, p->align_add ? p->ld_add : p->ld_y, p->step_y));
+    return cublaslt_lay_out(&o->d, p, n, m, p->ld_y, p->step_y);
 }
 
 /* ---- which algorithm */
@@ -188,7 +188,7 @@ static lt_status prefer(lt_preference *f, const product *p)
     return LT_SUCCESS;
 }
 
-static lt_status ask(lt_algorithm *out, const product *p, const described *o, lt_preference *f)
+static lt_status cublaslt_ask(lt_algorithm *out, const product *p, const described *o, lt_preference *f)
 {
     enum { MOST = 8 };
     lt_choice list[MOST];
@@ -203,14 +203,14 @@ static lt_status ask(lt_algorithm *out, const product *p, const described *o, lt
     return LT_NOT_SUPPORTED;
 }
 
-static ls_status choose(lt_algorithm *out, const product *p)
+static ls_status cublaslt_choose(lt_algorithm *out, const product *p)
 {
     described o;
     lt_preference f = NULL;
     /* (a pointer with the alignment of the bias, and no other: the algorithm depends on nothing else) */
-    lt_status r = describe(&o, p, (const void *)(uintptr_t)p->align_bias); /* NOLINT */
+    lt_status r = cublaslt_describe(&o, p, (const void *)(uintptr_t)p->align_bias); /* NOLINT */
     if (r == LT_SUCCESS)
-        r = ask(out, p, &o, &f);
+        r = cublaslt_ask(out, p, &o, &f);
     if (f)
         own.f.preference_destroy(f);
     forget(&o);
@@ -228,7 +228,7 @@ static ls_status find_locked(const chosen **out, const product *p)
     const lt_status r = own.handle ? LT_SUCCESS : own.f.create(&own.handle);
     if (r != LT_SUCCESS)
         return failed(p, r, "cublasLtCreate");
-    LS_TRY(choose(&algorithm, p));
+    LS_TRY(cublaslt_choose(&algorithm, p));
     chosen *c = ls_sys_malloc(sizeof *c);
     LS_TRY(ls_sys_have(c));
     *c = (chosen){ *p, algorithm, own.all };
@@ -236,7 +236,7 @@ static ls_status find_locked(const chosen **out, const product *p)
     return LS_OK;
 }
 
-static ls_status find(const chosen **out, const product *p)
+static ls_status cublaslt_find(const chosen **out, const product *p)
 {
     pthread_mutex_lock(&lock);
     const ls_status s = find_locked(out, p);
@@ -253,13 +253,13 @@ typedef struct task {
 
 static void *at(gpu_address a) { return (void *)(uintptr_t)a; } /* NOLINT: the GPU's address */
 
-static ls_status put(const void *args, cu_stream s)
+static ls_status cublaslt_put(const void *args, cu_stream s)
 {
     const task *t = args;
     const product *p = &t->with->product;
     const float one = 1, zero = 0;
     described o;
-    lt_status r = describe(&o, p, at(t->bias));
+    lt_status r = cublaslt_describe(&o, p, at(t->bias));
     if (r == LT_SUCCESS)
         r = own.f.matmul(own.handle, o.operation, &one, at(t->right), o.a, at(t->left), o.b,
                          t->add ? &one : &zero, at(t->add ? t->add : t->y), o.c, at(t->y), o.d,
@@ -314,11 +314,11 @@ static void multiply(const ls_kernel_args *a, ls_gpu_product g)
                .workspace = (ls_gpu_at(a->workspace) + WORKSPACE_ALIGN - 1) / WORKSPACE_ALIGN *
                             WORKSPACE_ALIGN };
     const product p = product_of(&g, &t, ld_y);
-    const ls_status s = find(&t.with, &p);
+    const ls_status s = cublaslt_find(&t.with, &p);
     if (s != LS_OK)
         ls_cuda_refuse(a->queue, s);
     else
-        ls_cuda_call_put(a->queue, (ls_cuda_call){ .put = put }, &t, sizeof t);
+        ls_cuda_call_put(a->queue, (ls_cuda_call){ .put = cublaslt_put }, &t, sizeof t);
     if (!follows)
         return;
     k->left = t.y;
@@ -329,12 +329,15 @@ static void multiply(const ls_kernel_args *a, ls_gpu_product g)
 
 /* ---- rows */
 
-static size_t workspace(const ls_kernel_args *a)
+static size_t cublaslt_workspace(const ls_kernel_args *a)
 {
     (void)a;
     return WORKSPACE + WORKSPACE_ALIGN;
 }
-static size_t workspace_dw(const ls_kernel_args *a) { return workspace(a) + ls_gpu_linear_db_workspace(a); }
+static size_t workspace_dw(const ls_kernel_args *a)
+{
+    return cublaslt_workspace(a) + ls_gpu_linear_db_workspace(a);
+}
 
 static const char *supports(const ls_kernel_args *a, ls_gpu_product (*make)(const ls_kernel_args *a))
 {
@@ -359,7 +362,7 @@ ROW(batch_matmul)
 static void run_linear_dw_db(const ls_kernel_args *a)
 {
     run_linear_dw(a);
-    ls_gpu_linear_db(a, ls_gpu_at(a->workspace) + workspace(a));
+    ls_gpu_linear_db(a, ls_gpu_at(a->workspace) + cublaslt_workspace(a));
 }
 
 /* (the same operands may be row-strided as with our own kernels) */
@@ -367,14 +370,14 @@ const ls_kernel ls_kernels_cublaslt[] = {
     { .op = "linear",
       .by = "cublaslt",
       .run = run_linear,
-      .workspace = workspace,
+      .workspace = cublaslt_workspace,
       .supports = supports_linear,
       .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(3),
       .rows_out = LS_OPERAND(0) | LS_OPERAND(1) },
     { .op = "linear_dx",
       .by = "cublaslt",
       .run = run_linear_dx,
-      .workspace = workspace,
+      .workspace = cublaslt_workspace,
       .supports = supports_linear_dx,
       .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(2) | LS_OPERAND(3),
       .rows_out = LS_OPERAND(0) },
@@ -388,7 +391,7 @@ const ls_kernel ls_kernels_cublaslt[] = {
     { .op = "batch_matmul",
       .by = "cublaslt",
       .run = run_batch_matmul,
-      .workspace = workspace,
+      .workspace = cublaslt_workspace,
       .supports = supports_batch_matmul },
     { 0 },
 };

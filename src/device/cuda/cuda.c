@@ -36,7 +36,7 @@ static ls_status find_here(const ls_arch **out)
     return LS_OK;
 }
 
-static ls_status choose(ls_device *d, const char *word, bool elsewhere)
+static ls_status cuda_choose(ls_device *d, const char *word, bool elsewhere)
 {
     const ls_cuda_compiler *compiler;
     const ls_arch *wanted = word ? named(word) : NULL, *here = NULL;
@@ -62,7 +62,7 @@ static const ls_arch *usable(int i)
     return i == 0 && find_here(&here) == LS_OK ? here : NULL;
 }
 
-static const ls_kernel *const *tables(const ls_arch *arch)
+static const ls_kernel *const *cuda_tables(const ls_arch *arch)
 {
     (void)arch;
     return ls_gpu_tables;
@@ -78,9 +78,9 @@ static void hardware(char out[64], const ls_device *d)
 }
 
 const ls_device_ops ls_device_cuda = { .name = "cuda",
-                                       .choose = choose,
+                                       .choose = cuda_choose,
                                        .usable = usable,
-                                       .tables = tables,
+                                       .tables = cuda_tables,
                                        .rates = ls_cuda_rates,
                                        .hardware = hardware,
                                        .queue = &ls_queue_cuda,

@@ -124,7 +124,7 @@ static ls_status count(int *n)
     return r == CU_SUCCESS && *n > 0 ? LS_OK : no_gpu(r == CU_SUCCESS ? CU_NO_DEVICE : r);
 }
 
-static ls_status look(ls_cuda_gpu *out, int ordinal)
+static ls_status gpu_look(ls_cuda_gpu *out, int ordinal)
 {
     const cu_driver *cu = &own.cu;
     int n = 0, major = 0, minor = 0;
@@ -162,7 +162,7 @@ ls_status ls_cuda_look(ls_cuda_gpu *out, int ordinal)
     pthread_mutex_lock(&lock);
     ls_status s = driver_locked();
     if (s == LS_OK)
-        s = look(out, ordinal);
+        s = gpu_look(out, ordinal);
     pthread_mutex_unlock(&lock);
     return s;
 }
@@ -175,7 +175,7 @@ static ls_status choose_gpu(void)
     int n = 0, ordinal;
     LS_TRY(count(&n));
     LS_TRY(ls_cuda_ordinal(&ordinal, n));
-    LS_TRY(look(&own.gpu, ordinal));
+    LS_TRY(gpu_look(&own.gpu, ordinal));
     LS_TRY(ls_cuda_claim(&own.gpu));
     own.gpu.ranks = ls_cuda_ranks_each(n);
     own.chosen = true;

@@ -110,7 +110,7 @@ static void in_list(search *s, const char *list)
 }
 
 /* Where a library is that was opened. */
-static char *path_of(void *library, const char *name)
+static char *libraries_path_of(void *library, const char *name)
 {
     char folder[4096];
     if (dlinfo(library, RTLD_DI_ORIGIN, folder))
@@ -133,7 +133,7 @@ void *ls_cuda_library(const char *const *names, char **path, ls_str *places)
     ls_str_append(places, &s.broken);
     ls_str_release(&s.broken);
     if (s.library)
-        *path = path_of(s.library, s.found);
+        *path = libraries_path_of(s.library, s.found);
     return s.library;
 }
 

@@ -41,7 +41,7 @@ static void insert(void **table, uint32_t cap, void *entry, uint64_t key)
     table[i] = entry;
 }
 
-static bool grow(void ***table, uint32_t n, uint32_t *cap, key_fn key)
+static bool modules_grow(void ***table, uint32_t n, uint32_t *cap, key_fn key)
 {
     if (2 * n < *cap)
         return true;
@@ -66,7 +66,7 @@ static ls_cuda_module *module_of(const ls_gpu_launch *l, const char *before, uin
         if (m->key == key && !strcmp(m->file, l->file) && !strcmp(m->before, before))
             return m;
     }
-    ls_cuda_module *m = grow(&own.modules, own.n_modules, &own.cap_modules, module_key)
+    ls_cuda_module *m = modules_grow(&own.modules, own.n_modules, &own.cap_modules, module_key)
                             ? LS_ARENA_NEW(&own.arena, ls_cuda_module)
                             : NULL;
     if (!m)
@@ -92,7 +92,7 @@ static ls_cuda_kernel *kernel_locked(const ls_gpu_launch *l)
             return k;
     }
     ls_cuda_module *m = module_of(l, before, of_module);
-    ls_cuda_kernel *k = m && grow(&own.kernels, own.n_kernels, &own.cap_kernels, kernel_key)
+    ls_cuda_kernel *k = m && modules_grow(&own.kernels, own.n_kernels, &own.cap_kernels, kernel_key)
                             ? LS_ARENA_NEW(&own.arena, ls_cuda_kernel)
                             : NULL;
     if (!k)
@@ -132,7 +132,7 @@ typedef struct work {
     job *jobs;
 } work;
 
-static void compile(void *context, int64_t begin, int64_t end, int worker)
+static void modules_compile(void *context, int64_t begin, int64_t end, int worker)
 {
     const work *w = context;
     (void)worker;
@@ -148,14 +148,14 @@ static void compile(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static ls_status prepare(job *j, const ls_arch *arch)
+static ls_status modules_prepare(job *j, const ls_arch *arch)
 {
     LS_TRY(ls_cuda_whole_text(&j->text, j->module->file, j->module->before));
     return ls_cuda_key_of(&j->key, arch, j->text);
 }
 
 /* Reads compiled files from the cache. Returns how many are missing. */
-static int find(job *jobs, int n)
+static int modules_find(job *jobs, int n)
 {
     int missing = 0;
     for (int i = 0; i < n; i++)
@@ -163,7 +163,7 @@ static int find(job *jobs, int n)
     return missing;
 }
 
-static ls_status load(const cu_driver *cu, const job *j)
+static ls_status modules_load(const cu_driver *cu, const job *j)
 {
     char what[256];
     snprintf(what, sizeof what, "device cuda: the code of kernels/%s cannot be loaded", j->module->file);
@@ -176,20 +176,21 @@ static ls_status finish(const cu_driver *cu, job *jobs, int n)
     for (int i = 0; i < n; i++) {
         if (jobs[i].status != LS_OK)
             return ls_fail(jobs[i].status, "%s", jobs[i].message);
-        LS_TRY(load(cu, &jobs[i]));
+        LS_TRY(modules_load(cu, &jobs[i]));
     }
     return LS_OK;
 }
 
 static void compile_missing(const ls_arch *arch, job *jobs, int n)
 {
-    const int held = ls_cuda_cache_lock(), missing = find(jobs, n); /* what nobody else has made meanwhile */
+    const int held = ls_cuda_cache_lock(),
+              missing = modules_find(jobs, n); /* what nobody else has made meanwhile */
     if (missing) {
         char *folder = ls_cuda_cache_folder();
         ls_log_info("compiling %d file%s of kernels for %s (once; kept in %s)", missing,
                     missing == 1 ? "" : "s", arch->name, folder ? folder : "the cache");
         free(folder);
-        ls_parallel_for(ls_cpu_count(), n, compile, &(work){ arch, jobs });
+        ls_parallel_for(ls_cpu_count(), n, modules_compile, &(work){ arch, jobs });
     }
     ls_cuda_cache_unlock(held);
 }
@@ -197,8 +198,8 @@ static void compile_missing(const ls_arch *arch, job *jobs, int n)
 static ls_status load_modules(const cu_driver *cu, const ls_arch *arch, job *jobs, int n)
 {
     for (int i = 0; i < n; i++)
-        LS_TRY(prepare(&jobs[i], arch));
-    if (find(jobs, n))
+        LS_TRY(modules_prepare(&jobs[i], arch));
+    if (modules_find(jobs, n))
         compile_missing(arch, jobs, n);
     return finish(cu, jobs, n);
 }

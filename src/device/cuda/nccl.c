@@ -85,7 +85,7 @@ static ls_status open_library(void)
     return s;
 }
 
-static ls_status look(const char **name)
+static ls_status nccl_look(const char **name)
 {
     const ls_cuda_gpu *gpu;
     LS_TRY(ls_cuda_gpu_of_process(&gpu));
@@ -105,14 +105,14 @@ static ls_status look(const char **name)
 }
 
 /* LOCKSTEP_CUDA_NCCL: 0: do without; 1: do not run without. */
-static ls_status find(const char **name, const ls_device *d)
+static ls_status nccl_find(const char **name, const ls_device *d)
 {
     const char *wanted = getenv("LOCKSTEP_CUDA_NCCL");
     (void)d;
     *name = NULL;
     if (wanted && !strcmp(wanted, "0"))
         return ls_fail(LS_E_UNSUPPORTED, "LOCKSTEP_CUDA_NCCL is 0");
-    const ls_status s = look(name);
+    const ls_status s = nccl_look(name);
     return s == LS_E_UNSUPPORTED && wanted && !strcmp(wanted, "1")
                ? ls_fail(LS_E_DEVICE, "LOCKSTEP_CUDA_NCCL is 1, but: %s", ls_error_message())
                : s;
@@ -126,7 +126,7 @@ static const char *said(char text[512], nccl_result r)
     return text;
 }
 
-static ls_status check(nccl_result r, const char *what)
+static ls_status nccl_check(nccl_result r, const char *what)
 {
     char text[512];
     return r == NCCL_SUCCESS
@@ -136,19 +136,19 @@ static ls_status check(nccl_result r, const char *what)
 
 /* ---- joining and leaving */
 
-static ls_status invite(unsigned char id[LS_LINK_ID])
+static ls_status nccl_invite(unsigned char id[LS_LINK_ID])
 {
     const char *name;
     nccl_id made;
     _Static_assert(sizeof made == LS_LINK_ID, "NCCL's id");
-    LS_TRY(find(&name, NULL));
-    LS_TRY(check(own.f.unique_id(&made), "ncclGetUniqueId"));
+    LS_TRY(nccl_find(&name, NULL));
+    LS_TRY(nccl_check(own.f.unique_id(&made), "ncclGetUniqueId"));
     memcpy(id, &made, sizeof made);
     return LS_OK;
 }
 
-static ls_status join(ls_link **out, const ls_device *d, const unsigned char id[LS_LINK_ID], int n,
-                      int position)
+static ls_status nccl_join(ls_link **out, const ls_device *d, const unsigned char id[LS_LINK_ID], int n,
+                           int position)
 {
     const char *name;
     const cu_driver *cu;
@@ -156,7 +156,7 @@ static ls_status join(ls_link **out, const ls_device *d, const unsigned char id[
     nccl_id given;
     *out = NULL;
     if (n > 1)
-        LS_TRY(find(&name, d));
+        LS_TRY(nccl_find(&name, d));
     LS_TRY(ls_cuda_enter(&cu));
     ls_link *l = ls_sys_calloc(1, sizeof *l);
     LS_TRY(ls_sys_have(l));
@@ -165,7 +165,7 @@ static ls_status join(ls_link **out, const ls_device *d, const unsigned char id[
     l->process = getpid();
     memcpy(&given, id, sizeof given);
     snprintf(what, sizeof what, "ncclCommInitRank (rank %d of %d)", position, n);
-    const ls_status s = n > 1 ? check(own.f.join(&l->comm, n, given, position), what) : LS_OK;
+    const ls_status s = n > 1 ? nccl_check(own.f.join(&l->comm, n, given, position), what) : LS_OK;
     if (s != LS_OK) {
         free(l);
         return s;
@@ -191,7 +191,7 @@ static void *abort_comm(void *context)
 }
 
 /* Without a thread the abort blocks this one. */
-static void sever(ls_link *l)
+static void nccl_sever(ls_link *l)
 {
     pthread_mutex_lock(&lock);
     const bool first = !atomic_exchange(&l->severed, true);
@@ -203,7 +203,7 @@ static void sever(ls_link *l)
     pthread_mutex_unlock(&lock);
 }
 
-static void leave(ls_link **l)
+static void nccl_leave(ls_link **l)
 {
     const cu_driver *cu;
     if (!*l)
@@ -220,7 +220,7 @@ static void leave(ls_link **l)
     *l = NULL;
 }
 
-static void ask(ls_link *l, const char **why)
+static void nccl_ask(ls_link *l, const char **why)
 {
     nccl_result r = NCCL_SUCCESS;
     *why = NULL;
@@ -271,7 +271,7 @@ static ls_status put_call(const call *c, cu_stream s, nccl_result (*put)(const c
     ls_link *l = c->link;
     pthread_mutex_lock(&l->lock);
     const nccl_result r = atomic_load(&l->severed) ? NCCL_SUCCESS : put(c, s);
-    const ls_status status = atomic_load(&l->severed) ? LS_OK : check(r, what);
+    const ls_status status = atomic_load(&l->severed) ? LS_OK : nccl_check(r, what);
     pthread_mutex_unlock(&l->lock);
     return status;
 }
@@ -285,7 +285,7 @@ static ls_status exchange_call(const void *args, cu_stream s)
     return put_call(args, s, put_exchange, "ncclSend and ncclRecv");
 }
 
-static void gather(ls_queue *q, ls_link *l, void *all, size_t bytes)
+static void nccl_gather(ls_queue *q, ls_link *l, void *all, size_t bytes)
 {
     const call c = { .link = l, .to = all, .bytes = bytes };
     if (l->n > 1 && bytes)
@@ -293,7 +293,7 @@ static void gather(ls_queue *q, ls_link *l, void *all, size_t bytes)
 }
 
 /* The member's own piece does not leave the device. */
-static void exchange(ls_queue *q, ls_link *l, const void *from, void *to, size_t bytes)
+static void nccl_exchange(ls_queue *q, ls_link *l, const void *from, void *to, size_t bytes)
 {
     const call c = { l, from, to, bytes };
     const size_t at = bytes * (size_t)l->position;
@@ -302,12 +302,12 @@ static void exchange(ls_queue *q, ls_link *l, const void *from, void *to, size_t
         ls_cuda_call_put(q, (ls_cuda_call){ exchange_call, &l->severed }, &c, sizeof c);
 }
 
-const ls_link_ops ls_cuda_link = { .find = find,
-                                   .invite = invite,
-                                   .join = join,
-                                   .leave = leave,
-                                   .sever = sever,
-                                   .ask = ask,
-                                   .gather = gather,
-                                   .exchange = exchange,
+const ls_link_ops ls_cuda_link = { .find = nccl_find,
+                                   .invite = nccl_invite,
+                                   .join = nccl_join,
+                                   .leave = nccl_leave,
+                                   .sever = nccl_sever,
+                                   .ask = nccl_ask,
+                                   .gather = nccl_gather,
+                                   .exchange = nccl_exchange,
                                    .combine = ls_gpu_combine };

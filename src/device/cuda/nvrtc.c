@@ -103,7 +103,7 @@ static ls_status take_log(char **out, nvrtc_program p)
     return n ? own.f.log(p, *out), LS_OK : LS_OK;
 }
 
-static ls_status build(ls_cuda_code *out, nvrtc_program p, const ls_arch *arch, const char *name)
+static ls_status nvrtc_build(ls_cuda_code *out, nvrtc_program p, const ls_arch *arch, const char *name)
 {
     char architecture[48];
     /* Bits: no product is joined with a sum, division and roots are IEEE, and small numbers stay. */
@@ -143,7 +143,7 @@ ls_status ls_cuda_compile(ls_cuda_code *out, const ls_arch *arch, const char *na
     free(headers);
     if (r != NVRTC_SUCCESS)
         return ls_fail(LS_E_INTERNAL, "device cuda: nvrtcCreateProgram(%s): %s", name, c->f.error_text(r));
-    const ls_status s = build(out, p, arch, name);
+    const ls_status s = nvrtc_build(out, p, arch, name);
     c->f.destroy(&p);
     if (s != LS_OK) {
         free(out->cubin);

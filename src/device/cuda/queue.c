@@ -25,7 +25,7 @@ static host_task *on_its_way(ls_queue *q, const host_task *t)
     return q->tasks[q->used++];
 }
 
-static void put(ls_queue *q, cuda_task t, size_t arg_bytes)
+static void queue_put(ls_queue *q, cuda_task t, size_t arg_bytes)
 {
     const cu_driver *cu;
     t.queue = q;
@@ -62,36 +62,36 @@ void ls_gpu_run(ls_queue *q, const ls_gpu_launch *l)
     if (!k)
         ls_cuda_no_memory(q);
     else
-        put(q,
-            (cuda_task){
-                .kind = KERNEL, .kernel = k, .blocks = (unsigned)l->blocks, .args = (void *)l->args },
-            l->bytes);
+        queue_put(q,
+                  (cuda_task){
+                      .kind = KERNEL, .kernel = k, .blocks = (unsigned)l->blocks, .args = (void *)l->args },
+                  l->bytes);
 }
 
 void ls_gpu_copy(ls_queue *q, void *to, const void *from, size_t bytes)
 {
     if (bytes)
-        put(q, (cuda_task){ .kind = COPY, .to = to, .from = from, .bytes = bytes }, 0);
+        queue_put(q, (cuda_task){ .kind = COPY, .to = to, .from = from, .bytes = bytes }, 0);
 }
 
 void ls_gpu_fill(ls_queue *q, void *to, int byte, size_t bytes)
 {
     if (bytes)
-        put(q, (cuda_task){ .kind = FILL, .to = to, .byte = byte, .bytes = bytes }, 0);
+        queue_put(q, (cuda_task){ .kind = FILL, .to = to, .byte = byte, .bytes = bytes }, 0);
 }
 
 void ls_cuda_host(ls_queue *q, ls_host_task function, void *context)
 {
     host_task t = { q, function, context, q->number };
-    put(q, (cuda_task){ .kind = HOST, .host = &t }, 0);
+    queue_put(q, (cuda_task){ .kind = HOST, .host = &t }, 0);
 }
 
-void ls_cuda_record(ls_queue *q, ls_event *e) { put(q, (cuda_task){ .kind = RECORD, .event = e }, 0); }
-void ls_cuda_await(ls_queue *q, ls_event *e) { put(q, (cuda_task){ .kind = AWAIT, .event = e }, 0); }
+void ls_cuda_record(ls_queue *q, ls_event *e) { queue_put(q, (cuda_task){ .kind = RECORD, .event = e }, 0); }
+void ls_cuda_await(ls_queue *q, ls_event *e) { queue_put(q, (cuda_task){ .kind = AWAIT, .event = e }, 0); }
 
 void ls_cuda_call_put(ls_queue *q, ls_cuda_call c, const void *args, size_t bytes)
 {
-    put(q, (cuda_task){ .kind = CALL, .call = c, .args = (void *)args }, bytes);
+    queue_put(q, (cuda_task){ .kind = CALL, .call = c, .args = (void *)args }, bytes);
 }
 
 void ls_cuda_number(ls_queue *q, int64_t n) { q->number = n; }

@@ -66,7 +66,7 @@ static void check_task(ls_queue *q, cu_result r, const cuda_task *t)
     ls_cuda_check_put(q, r, t->number, what);
 }
 
-static void launch(ls_queue *q, const cuda_task *t)
+static void stream_launch(ls_queue *q, const cuda_task *t)
 {
     void *arguments[] = { t->args };
     const ls_cuda_kernel *k = t->kernel;
@@ -90,7 +90,7 @@ void ls_cuda_enter_task(const cuda_task *t)
     ls_queue *q = t->queue;
     const cu_driver *cu = q->cu;
     switch (t->kind) {
-    case KERNEL: launch(q, t); break;
+    case KERNEL: stream_launch(q, t); break;
     case COPY:
         ls_cuda_check_put(
             q, cu->copy((cu_address)(uintptr_t)t->to, (cu_address)(uintptr_t)t->from, t->bytes, q->stream),

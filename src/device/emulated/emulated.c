@@ -5,7 +5,7 @@
 #include "device/cpu/isa.h"
 #include "emulated_own.h"
 
-static ls_status choose(ls_device *d, const char *word, bool elsewhere)
+static ls_status emulated_choose(ls_device *d, const char *word, bool elsewhere)
 {
     ls_emulation e;
     LS_TRY(ls_emulation_read(&e));
@@ -14,12 +14,15 @@ static ls_status choose(ls_device *d, const char *word, bool elsewhere)
     return LS_OK;
 }
 
-static const ls_kernel *const *tables(const ls_arch *arch) { return ls_cpu_tables(ls_cpu_answers(arch)); }
+static const ls_kernel *const *emulated_tables(const ls_arch *arch)
+{
+    return ls_cpu_tables(ls_cpu_answers(arch));
+}
 
 const ls_device_ops ls_device_emulated = { .name = "emulated",
-                                           .choose = choose,
+                                           .choose = emulated_choose,
                                            .usable = ls_cpu_usable,
-                                           .tables = tables,
+                                           .tables = emulated_tables,
                                            .peak = ls_burst,
                                            .queue = &ls_queue_emulated,
                                            .link = &ls_link_emulated,

@@ -42,7 +42,7 @@ static meeting *meetings;
 static uint64_t numbers;
 static task *combinations; /* as long as the process lives: they belong to no link */
 
-static ls_status find(const char **name, const ls_device *d)
+static ls_status emulated_link_find(const char **name, const ls_device *d)
 {
     ls_emulation e;
     (void)d;
@@ -51,7 +51,7 @@ static ls_status find(const char **name, const ls_device *d)
     return e.links ? LS_OK : ls_fail(LS_E_UNSUPPORTED, "LOCKSTEP_EMULATED has no links=1");
 }
 
-static ls_status invite(unsigned char id[LS_LINK_ID])
+static ls_status emulated_link_invite(unsigned char id[LS_LINK_ID])
 {
     pthread_mutex_lock(&lock);
     const uint64_t number = ++numbers;
@@ -109,8 +109,8 @@ static meeting *meeting_of(uint64_t number, int n)
     return meetings = m;
 }
 
-static ls_status join(ls_link **out, const ls_device *d, const unsigned char id[LS_LINK_ID], int n,
-                      int position)
+static ls_status emulated_link_join(ls_link **out, const ls_device *d, const unsigned char id[LS_LINK_ID],
+                                    int n, int position)
 {
     uint64_t number;
     (void)d;
@@ -133,7 +133,7 @@ static ls_status join(ls_link **out, const ls_device *d, const unsigned char id[
     return LS_OK;
 }
 
-static void leave(ls_link **out)
+static void emulated_link_leave(ls_link **out)
 {
     ls_link *l = *out;
     for (task *t = l->tasks, *next; t; t = next) {
@@ -153,7 +153,7 @@ static void leave(ls_link **out)
     *out = NULL;
 }
 
-static void sever(ls_link *l)
+static void emulated_link_sever(ls_link *l)
 {
     pthread_mutex_lock(&l->meeting->lock);
     l->meeting->severed = true;
@@ -161,7 +161,7 @@ static void sever(ls_link *l)
     pthread_mutex_unlock(&l->meeting->lock);
 }
 
-static void ask(ls_link *l, const char **why)
+static void emulated_link_ask(ls_link *l, const char **why)
 {
     (void)l;
     *why = NULL;
@@ -193,7 +193,7 @@ static ls_status move(void *context)
 }
 
 /* (Without memory the device emulated waits, as its queue does: tests of memory have no links.) */
-static task *keep(task **list, task t)
+static task *emulated_link_keep(task **list, task t)
 {
     task *own;
     while (!(own = ls_sys_malloc(sizeof *own)))
@@ -203,24 +203,27 @@ static task *keep(task **list, task t)
     return *list = own;
 }
 
-static void put(ls_queue *q, ls_link *l, bool gather, const void *from, void *to, size_t bytes)
+static void emulated_link_put(ls_queue *q, ls_link *l, bool gather, const void *from, void *to, size_t bytes)
 {
     const task t = { .link = l,
                      .gather = gather,
                      .from = ls_emulated_host(from),
                      .to = ls_emulated_host(to),
                      .bytes = bytes };
-    ls_queue_emulated.host(q, move, keep(&l->tasks, t));
+    ls_queue_emulated.host(q, move, emulated_link_keep(&l->tasks, t));
 }
 
-static void gather(ls_queue *q, ls_link *l, void *all, size_t bytes) { put(q, l, true, all, all, bytes); }
-
-static void exchange(ls_queue *q, ls_link *l, const void *from, void *to, size_t bytes)
+static void emulated_link_gather(ls_queue *q, ls_link *l, void *all, size_t bytes)
 {
-    put(q, l, false, from, to, bytes);
+    emulated_link_put(q, l, true, all, all, bytes);
 }
 
-static ls_status add(void *context)
+static void emulated_link_exchange(ls_queue *q, ls_link *l, const void *from, void *to, size_t bytes)
+{
+    emulated_link_put(q, l, false, from, to, bytes);
+}
+
+static ls_status emulated_link_add(void *context)
 {
     const ls_combination *c = &((const task *)context)->combination;
     const char *pieces[LS_LINK_PIECES];
@@ -241,20 +244,20 @@ static ls_status add(void *context)
     return LS_OK;
 }
 
-static void combine(ls_queue *q, const ls_combination *c)
+static void emulated_link_combine(ls_queue *q, const ls_combination *c)
 {
     pthread_mutex_lock(&lock);
-    task *t = keep(&combinations, (task){ .combination = *c });
+    task *t = emulated_link_keep(&combinations, (task){ .combination = *c });
     pthread_mutex_unlock(&lock);
-    ls_queue_emulated.host(q, add, t);
+    ls_queue_emulated.host(q, emulated_link_add, t);
 }
 
-const ls_link_ops ls_link_emulated = { .find = find,
-                                       .invite = invite,
-                                       .join = join,
-                                       .leave = leave,
-                                       .sever = sever,
-                                       .ask = ask,
-                                       .gather = gather,
-                                       .exchange = exchange,
-                                       .combine = combine };
+const ls_link_ops ls_link_emulated = { .find = emulated_link_find,
+                                       .invite = emulated_link_invite,
+                                       .join = emulated_link_join,
+                                       .leave = emulated_link_leave,
+                                       .sever = emulated_link_sever,
+                                       .ask = emulated_link_ask,
+                                       .gather = emulated_link_gather,
+                                       .exchange = emulated_link_exchange,
+                                       .combine = emulated_link_combine };

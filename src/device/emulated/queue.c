@@ -167,7 +167,7 @@ static void drain(ls_queue *q)
         pthread_cond_wait(&q->done, &q->lock);
 }
 
-static bool grow(ls_queue *q)
+static bool queue_grow(ls_queue *q)
 {
     const int64_t cap = q->cap ? 2 * q->cap : 1024;
     entry *ring = q->tail - q->head < q->cap ? q->ring : ls_sys_malloc((size_t)cap * sizeof *ring);
@@ -184,7 +184,7 @@ static bool grow(ls_queue *q)
 static int64_t nth_of(const task *t) { return t->event ? ls_emulated_nth(t->event, t->kind == RECORD) : 0; }
 
 /* There is no memory for the task. */
-static void refuse(ls_queue *q, const task *t)
+static void queue_refuse(ls_queue *q, const task *t)
 {
     drain(q);
     fail(q, LS_E_MEMORY, t->number, "out of memory for a task of device emulated");
@@ -192,21 +192,21 @@ static void refuse(ls_queue *q, const task *t)
         ls_emulated_happen(t->event, nth_of(t));
 }
 
-static void enter(ls_queue *q, task *t, bool owned)
+static void queue_enter(ls_queue *q, task *t, bool owned)
 {
     const bool leaves_out = t->kind == AWAIT && ls_emulation_await() == q->how.skip,
-               enters = !leaves_out && grow(q);
+               enters = !leaves_out && queue_grow(q);
     if (enters) {
         q->ring[q->tail++ & (q->cap - 1)] = (entry){ t, owned, nth_of(t) };
         pthread_cond_signal(&q->more);
     } else if (!leaves_out) {
-        refuse(q, t);
+        queue_refuse(q, t);
     }
     if (!enters && owned)
         give_back(q, t);
 }
 
-static void keep(ls_recording *r, task *t)
+static void queue_keep(ls_recording *r, task *t)
 {
     task **more = r && t && !r->failed ? ls_sys_grow(r->tasks, r->n, &r->cap, sizeof(task *)) : NULL;
     if (!more) {
@@ -269,48 +269,48 @@ static task *copy_of(ls_queue *q, const task *t, const ls_kernel_args *a)
 }
 
 static bool elsewhere(const ls_queue *q) { return q->process != getpid(); }
-static void put(ls_queue *q, task t, const ls_kernel_args *a)
+static void enqueue(ls_queue *q, task t, const ls_kernel_args *a)
 {
     if (elsewhere(q))
-        return; /* `wait` says so */
+        return; /* `queue_wait` says so */
     pthread_mutex_lock(&q->lock);
     t.number = q->number;
     t.queue = q;
     task *own = copy_of(q, &t, a);
     if (q->captures)
-        keep(q->recording, own);
+        queue_keep(q->recording, own);
     else if (own)
-        enter(q, own, true);
+        queue_enter(q, own, true);
     else
-        refuse(q, &t);
+        queue_refuse(q, &t);
     pthread_mutex_unlock(&q->lock);
 }
 
-static void run(ls_queue *q, const ls_kernel *k, const ls_kernel_args *a)
+static void queue_run(ls_queue *q, const ls_kernel *k, const ls_kernel_args *a)
 {
-    put(q, (task){ .kind = KERNEL, .kernel = k }, a);
+    enqueue(q, (task){ .kind = KERNEL, .kernel = k }, a);
 }
 
-static void copy(ls_queue *q, void *to, const void *from, size_t bytes)
+static void queue_copy(ls_queue *q, void *to, const void *from, size_t bytes)
 {
-    put(q, (task){ .kind = COPY, .to = ls_emulated_host(to), .from = ls_emulated_host(from), .bytes = bytes },
-        NULL);
+    const char *source = ls_emulated_host(from);
+    enqueue(q, (task){ .kind = COPY, .to = ls_emulated_host(to), .from = source, .bytes = bytes }, NULL);
 }
 
-static void fill(ls_queue *q, void *to, int byte, size_t bytes)
+static void queue_fill(ls_queue *q, void *to, int byte, size_t bytes)
 {
-    put(q, (task){ .kind = FILL, .to = ls_emulated_host(to), .byte = byte, .bytes = bytes }, NULL);
+    enqueue(q, (task){ .kind = FILL, .to = ls_emulated_host(to), .byte = byte, .bytes = bytes }, NULL);
 }
 
-static void host(ls_queue *q, ls_host_task function, void *context)
+static void queue_host(ls_queue *q, ls_host_task function, void *context)
 {
-    put(q, (task){ .kind = HOST, .host = function, .context = context }, NULL);
+    enqueue(q, (task){ .kind = HOST, .host = function, .context = context }, NULL);
 }
 
-static void record(ls_queue *q, ls_event *e) { put(q, (task){ .kind = RECORD, .event = e }, NULL); }
-static void await(ls_queue *q, ls_event *e) { put(q, (task){ .kind = AWAIT, .event = e }, NULL); }
+static void queue_record(ls_queue *q, ls_event *e) { enqueue(q, (task){ .kind = RECORD, .event = e }, NULL); }
+static void queue_await(ls_queue *q, ls_event *e) { enqueue(q, (task){ .kind = AWAIT, .event = e }, NULL); }
 
-static void number(ls_queue *q, int64_t n)
+static void queue_number(ls_queue *q, int64_t n)
 {
     if (elsewhere(q))
         return;
@@ -319,7 +319,7 @@ static void number(ls_queue *q, int64_t n)
     pthread_mutex_unlock(&q->lock);
 }
 
-static ls_status wait(ls_queue *q, int64_t *failed)
+static ls_status queue_wait(ls_queue *q, int64_t *failed)
 {
     char message[sizeof q->message];
     if (elsewhere(q)) {
@@ -343,7 +343,7 @@ static ls_status wait(ls_queue *q, int64_t *failed)
 
 /* ---- recordings */
 
-static void discard(ls_recording **r)
+static void queue_discard(ls_recording **r)
 {
     for (int i = 0; *r && i < (*r)->n; i++)
         free((*r)->tasks[i]);
@@ -362,7 +362,7 @@ static void set_capture(ls_queue *q, bool captures, ls_recording *r)
     pthread_mutex_unlock(&q->lock);
 }
 
-static void capture(ls_queue *q, ls_queue *beside)
+static void queue_capture(ls_queue *q, ls_queue *beside)
 {
     if (elsewhere(q))
         return;
@@ -373,28 +373,28 @@ static void capture(ls_queue *q, ls_queue *beside)
     q->beside = beside;
 }
 
-static ls_status captured(ls_queue *q, ls_recording **out)
+static ls_status queue_captured(ls_queue *q, ls_recording **out)
 {
     *out = NULL;
     if (elsewhere(q))
-        return wait(q, NULL);
+        return queue_wait(q, NULL);
     *out = q->recording;
     set_capture(q, false, NULL);
     if (q->beside)
         set_capture(q->beside, false, NULL);
     if (*out && (*out)->failed)
-        discard(out);
+        queue_discard(out);
     return ls_sys_have(*out);
 }
 
-static void replay(ls_queue *q, const ls_recording *r)
+static void queue_replay(ls_queue *q, const ls_recording *r)
 {
     if (elsewhere(q))
         return;
     for (int i = 0; i < r->n; i++) {
         ls_queue *own = r->tasks[i]->queue;
         pthread_mutex_lock(&own->lock);
-        enter(own, r->tasks[i], false);
+        queue_enter(own, r->tasks[i], false);
         pthread_mutex_unlock(&own->lock);
     }
 }
@@ -414,12 +414,12 @@ static int start_thread(ls_queue *q)
     return error;
 }
 
-static void release(ls_queue *q)
+static void queue_release(ls_queue *q)
 {
     pthread_cond_destroy(&q->more);
     pthread_cond_destroy(&q->done);
     pthread_mutex_destroy(&q->lock);
-    discard(&q->recording);
+    queue_discard(&q->recording);
     for (task *t = q->free, *next; t; t = next) {
         next = t->next;
         free(t);
@@ -444,7 +444,7 @@ static ls_status open_queue(ls_queue **out, const ls_device *d)
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->more, NULL);
     pthread_cond_init(&q->done, NULL);
-    bool have = grow(q);
+    bool have = queue_grow(q);
     for (int i = 0; i < STOCK && have; i++) {
         task *t = new_task(FEW);
         if ((have = t != NULL))
@@ -452,7 +452,7 @@ static ls_status open_queue(ls_queue **out, const ls_device *d)
     }
     const int error = have ? start_thread(q) : 0;
     if (!have || error) {
-        release(q);
+        queue_release(q);
         return have ? ls_fail(LS_E_IO, "cannot start a thread: %s", strerror(error)) : ls_sys_have(NULL);
     }
     *out = q;
@@ -470,7 +470,7 @@ static void close_queue(ls_queue **q)
     pthread_cond_signal(&(*q)->more);
     pthread_mutex_unlock(&(*q)->lock);
     pthread_join((*q)->thread, NULL);
-    release(*q);
+    queue_release(*q);
     *q = NULL;
 }
 
@@ -483,18 +483,18 @@ const ls_queue_ops ls_queue_emulated = { .apart = true,
                                          .unpin = ls_emulated_unpin,
                                          .open = open_queue,
                                          .close = close_queue,
-                                         .run = run,
-                                         .copy = copy,
-                                         .fill = fill,
-                                         .host = host,
-                                         .number = number,
+                                         .run = queue_run,
+                                         .copy = queue_copy,
+                                         .fill = queue_fill,
+                                         .host = queue_host,
+                                         .number = queue_number,
                                          .event = ls_emulated_event,
                                          .forget = ls_emulated_forget,
-                                         .record = record,
-                                         .await = await,
+                                         .record = queue_record,
+                                         .await = queue_await,
                                          .elapsed = ls_emulated_elapsed,
-                                         .wait = wait,
-                                         .capture = capture,
-                                         .captured = captured,
-                                         .replay = replay,
-                                         .discard = discard };
+                                         .wait = queue_wait,
+                                         .capture = queue_capture,
+                                         .captured = queue_captured,
+                                         .replay = queue_replay,
+                                         .discard = queue_discard };

@@ -4,7 +4,7 @@
 #include "update_rows.h"
 
 /* The workspace and its addresses in *k, whose sizes are set. Returns its bytes. */
-static size_t lay_out(adafactor_args *k, gpu_address from)
+static size_t gpu_adafactor_lay_out(adafactor_args *k, gpu_address from)
 {
     k->sums = from;
     k->columns = k->sums + ls_gpu_room(2 * k->blocks, sizeof(double));
@@ -25,10 +25,11 @@ static adafactor_args sizes_of(const ls_adafactor_attrs *o)
 size_t ls_gpu_adafactor_room(const ls_kernel_args *a)
 {
     adafactor_args k = sizes_of(a->attrs);
-    return lay_out(&k, 0);
+    return gpu_adafactor_lay_out(&k, 0);
 }
 
-static void launch(const ls_kernel_args *a, const char *function, int64_t blocks, const adafactor_args *k)
+static void gpu_adafactor_launch(const ls_kernel_args *a, const char *function, int64_t blocks,
+                                 const adafactor_args *k)
 {
     char before[32];
     snprintf(before, sizeof before, "#define G %s\n", ls_gpu_type(&a->in[1]));
@@ -44,7 +45,7 @@ void ls_gpu_adafactor(const ls_kernel_args *a)
 { /* p, g, whole p? (absent: p is whole), row, col?, lr, step, scale?, apply? -> p, row, col? */
     const ls_adafactor_attrs *o = a->attrs;
     adafactor_args k = sizes_of(o);
-    lay_out(&k, ls_gpu_at(a->workspace));
+    gpu_adafactor_lay_out(&k, ls_gpu_at(a->workspace));
     k.p = ls_gpu_at(a->out[0].data) + (gpu_address)((o->offset - o->first) * (int64_t)sizeof(float));
     k.g = ls_gpu_input(a, 1) + (gpu_address)o->offset * ls_dtype_size(a->in[1].type.dtype);
     k.whole = (ls_gpu_input(a, 2) ? ls_gpu_input(a, 2) : ls_gpu_input(a, 0)) +
@@ -65,13 +66,15 @@ void ls_gpu_adafactor(const ls_kernel_args *a)
     k.warmup_init = o->warmup_init != 0;
     if (o->cols) {
         const int64_t across = ls_gpu_blocks(o->cols, FACTOR_THREADS);
-        launch(a, "adafactor_rows", o->batch * o->rows, &k);
-        launch(a, "adafactor_columns", o->batch * ls_gpu_blocks(o->rows, FACTOR_ROWS) * across, &k);
-        launch(a, "adafactor_columns_end", ls_gpu_blocks(o->batch * o->cols, FACTOR_THREADS), &k);
-        launch(a, "adafactor_means", o->batch, &k);
+        gpu_adafactor_launch(a, "adafactor_rows", o->batch * o->rows, &k);
+        gpu_adafactor_launch(a, "adafactor_columns", o->batch * ls_gpu_blocks(o->rows, FACTOR_ROWS) * across,
+                             &k);
+        gpu_adafactor_launch(a, "adafactor_columns_end", ls_gpu_blocks(o->batch * o->cols, FACTOR_THREADS),
+                             &k);
+        gpu_adafactor_launch(a, "adafactor_means", o->batch, &k);
     }
-    launch(a, "adafactor_squares", k.blocks, &k);
-    launch(a, "adafactor_numbers", 1, &k);
+    gpu_adafactor_launch(a, "adafactor_squares", k.blocks, &k);
+    gpu_adafactor_launch(a, "adafactor_numbers", 1, &k);
     if (ls_gpu_update_part(a, o->offset, o->first, k.count, &k.from, &k.to)) /* moments are every rank's */
-        launch(a, "adafactor_end", ls_gpu_blocks(k.to - k.from, FACTOR_EACH), &k);
+        gpu_adafactor_launch(a, "adafactor_end", ls_gpu_blocks(k.to - k.from, FACTOR_EACH), &k);
 }

@@ -62,8 +62,8 @@ static shape shape_of(const ls_kernel_args *a, int q, int bias, int ids, bool ve
     return s;
 }
 
-static void launch(const ls_kernel_args *a, const shape *s, const char *file, const char *function,
-                   int64_t blocks)
+static void gpu_attention_launch(const ls_kernel_args *a, const shape *s, const char *file,
+                                 const char *function, int64_t blocks)
 {
     ls_gpu_run(a->queue, &(ls_gpu_launch){ file, function, s->before, blocks, &s->k, sizeof s->k });
 }
@@ -86,10 +86,11 @@ static void run_attention(const ls_kernel_args *a)
     k->y_row = row_stride_of(&a->out[0]);
     if (s.mma) {
         const int queries = ATTENTION_QUERIES(s.head, k->key != 0);
-        launch(a, &s, "attention_mma.cu", "mma_forward", k->B * k->H * ls_gpu_blocks(k->Tq, queries));
+        gpu_attention_launch(a, &s, "attention_mma.cu", "mma_forward",
+                             k->B * k->H * ls_gpu_blocks(k->Tq, queries));
     } else
-        launch(a, &s, "attention_core.cu", "core_forward",
-               k->B * k->H * ls_gpu_blocks(k->Tq, TILE) * k->splits);
+        gpu_attention_launch(a, &s, "attention_core.cu", "core_forward",
+                             k->B * k->H * ls_gpu_blocks(k->Tq, TILE) * k->splits);
 }
 
 /* ---- the gradient */
@@ -115,10 +116,10 @@ static void run_bias_grad(const ls_kernel_args *a, const shape *s)
 {
     const attention_args *k = &s->k;
     const int64_t tiles = k->H * ls_gpu_blocks(k->Tq, TILE) * ls_gpu_blocks(k->Tk, TILE);
-    launch(a, s, "attention_core.cu", "core_dbias", tiles * (k->bias_batch ? k->B : 1));
+    gpu_attention_launch(a, s, "attention_core.cu", "core_dbias", tiles * (k->bias_batch ? k->B : 1));
     if (k->distances)
-        launch(a, s, "attention_core.cu", "core_distances",
-               ls_gpu_blocks(k->H * (k->Tq + k->Tk - 1), CORE_THREADS));
+        gpu_attention_launch(a, s, "attention_core.cu", "core_distances",
+                             ls_gpu_blocks(k->H * (k->Tq + k->Tk - 1), CORE_THREADS));
 }
 
 static void run_attention_grad(const ls_kernel_args *a)
@@ -142,14 +143,14 @@ static void run_attention_grad(const ls_kernel_args *a)
     k->dv_row = row_stride_of(&a->out[DV]);
     const int64_t q_tiles = k->B * k->H * ls_gpu_blocks(k->Tq, TILE),
                   k_tiles = k->B * k->G * ls_gpu_blocks(k->Tk, TILE);
-    launch(a, &s, "attention_core.cu", "attention_delta",
-           ls_gpu_blocks(k->B * k->Tq * k->H, CORE_THREADS / 32));
+    gpu_attention_launch(a, &s, "attention_core.cu", "attention_delta",
+                         ls_gpu_blocks(k->B * k->Tq * k->H, CORE_THREADS / 32));
     if (s.mma) {
-        launch(a, &s, "attention_mma_grad.cu", "mma_dq", q_tiles);
-        launch(a, &s, "attention_mma_grad.cu", "mma_dkdv", k_tiles);
+        gpu_attention_launch(a, &s, "attention_mma_grad.cu", "mma_dq", q_tiles);
+        gpu_attention_launch(a, &s, "attention_mma_grad.cu", "mma_dkdv", k_tiles);
     } else {
-        launch(a, &s, "attention_core.cu", "core_dq", q_tiles * k->splits);
-        launch(a, &s, "attention_core.cu", "core_dkdv", k_tiles * k->splits);
+        gpu_attention_launch(a, &s, "attention_core.cu", "core_dq", q_tiles * k->splits);
+        gpu_attention_launch(a, &s, "attention_core.cu", "core_dkdv", k_tiles * k->splits);
     }
     if (k->bias) {
         k->dbias = ls_gpu_at(a->out[DBIAS].data);

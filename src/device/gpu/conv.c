@@ -67,8 +67,8 @@ const char *ls_gpu_conv_supports(const ls_kernel_args *a)
     return large >> 28 ? "a size of 2^28 or more" : ls_gpu_no_f64(a);
 }
 
-static void launch(const ls_kernel_args *a, const char *file, const char *function, const char *before,
-                   int64_t blocks, const void *args, size_t bytes)
+static void gpu_conv_launch(const ls_kernel_args *a, const char *file, const char *function,
+                            const char *before, int64_t blocks, const void *args, size_t bytes)
 {
     ls_gpu_run(a->queue, &(ls_gpu_launch){ .file = file,
                                            .function = function,
@@ -84,7 +84,7 @@ static void direct(const ls_kernel_args *a, const char *function, const conv_dir
 {
     char before[32];
     snprintf(before, sizeof before, "#define X %s\n", ls_gpu_type(&a->in[0]));
-    launch(a, "conv_direct.cu", function, before, blocks, d, sizeof *d);
+    gpu_conv_launch(a, "conv_direct.cu", function, before, blocks, d, sizeof *d);
 }
 
 /* ---- y, and dx, as a product: packed weights with the elements of the source that they meet */
@@ -136,12 +136,13 @@ static void multiply(const ls_kernel_args *a, conv_args p, bool tf32)
     snprintf(before, sizeof before, "#define X %s\n", ls_gpu_type(&a->in[0]));
     product_text(text, &a->in[0], tf32, tile,
                  p.phases_h * p.phases_w == 1 && p.rows * p.columns % 8 == 0 && aligned(&a->out[0]));
-    launch(a, "conv_pack.cu", "conv_pack", before,
-           phases * p.c.groups * ls_gpu_blocks(p.depth, CONV_PACK) * (p.m_padded / CONV_PACK), &p, sizeof p);
-    launch(a, "conv.cu", "conv", text,
-           phases * p.c.groups * (p.m_padded / tile) *
-               ls_gpu_blocks(p.c.n * p.rows * p.columns, TILE_COLUMNS),
-           &p, sizeof p);
+    gpu_conv_launch(a, "conv_pack.cu", "conv_pack", before,
+                    phases * p.c.groups * ls_gpu_blocks(p.depth, CONV_PACK) * (p.m_padded / CONV_PACK), &p,
+                    sizeof p);
+    gpu_conv_launch(a, "conv.cu", "conv", text,
+                    phases * p.c.groups * (p.m_padded / tile) *
+                        ls_gpu_blocks(p.c.n * p.rows * p.columns, TILE_COLUMNS),
+                    &p, sizeof p);
 }
 
 static size_t product_bytes(const ls_kernel_args *a, bool back)
@@ -219,7 +220,8 @@ static void add_parts(const ls_kernel_args *a, gpu_address from, int64_t n, cons
     char before[32];
     const conv_sum_args s = { .parts = from, .to = of(to), .n_parts = n, .count = ls_gpu_count(&to->type) };
     snprintf(before, sizeof before, "#define X %s\n", ls_gpu_type(to));
-    launch(a, "conv_direct.cu", "conv_sum", before, ls_gpu_blocks(s.count, CONV_THREADS), &s, sizeof s);
+    gpu_conv_launch(a, "conv_direct.cu", "conv_sum", before, ls_gpu_blocks(s.count, CONV_THREADS), &s,
+                    sizeof s);
 }
 
 static void conv2d_dw(const ls_kernel_args *a, bool tf32) /* dy, x -> dw, db? */
@@ -231,10 +233,11 @@ static void conv2d_dw(const ls_kernel_args *a, bool tf32) /* dy, x -> dw, db? */
     product_text(text, &a->in[0], tf32, kernel_tile(&a->in[0], &c),
                  c.oh * c.ow * (int64_t)ls_dtype_size(a->in[0].type.dtype) % 16 == 0 && aligned(&a->in[0]));
     if (c.og > FEW)
-        launch(a, "conv_dw.cu", "conv_dw", text, p.blocks * p.n,
-               &(conv_dw_args){
-                   .c = c, .dy = of(&a->in[0]), .x = of(&a->in[1]), .parts = sums, .part_images = p.images },
-               sizeof(conv_dw_args));
+        gpu_conv_launch(
+            a, "conv_dw.cu", "conv_dw", text, p.blocks * p.n,
+            &(conv_dw_args){
+                .c = c, .dy = of(&a->in[0]), .x = of(&a->in[1]), .parts = sums, .part_images = p.images },
+            sizeof(conv_dw_args));
     else
         direct(a, "conv_direct_dw",
                &(conv_direct_args){
@@ -244,14 +247,14 @@ static void conv2d_dw(const ls_kernel_args *a, bool tf32) /* dy, x -> dw, db? */
     if (a->n_out < 2 || !ls_gpu_present(&a->out[1]))
         return;
     snprintf(text, sizeof text, "#define X %s\n", ls_gpu_type(&a->in[0]));
-    launch(a, "conv_direct.cu", "conv_bias", text, b.blocks * b.n,
-           &(conv_bias_args){ .dy = of(&a->in[0]),
-                              .parts = bias_sums,
-                              .images = c.n,
-                              .channels = c.o,
-                              .plane = c.oh * c.ow,
-                              .part_images = b.images },
-           sizeof(conv_bias_args));
+    gpu_conv_launch(a, "conv_direct.cu", "conv_bias", text, b.blocks * b.n,
+                    &(conv_bias_args){ .dy = of(&a->in[0]),
+                                       .parts = bias_sums,
+                                       .images = c.n,
+                                       .channels = c.o,
+                                       .plane = c.oh * c.ow,
+                                       .part_images = b.images },
+                    sizeof(conv_bias_args));
     add_parts(a, bias_sums, b.n, &a->out[1]);
 }
 size_t ls_gpu_conv2d_dw_workspace(const ls_kernel_args *a)

@@ -50,7 +50,7 @@ static uint64_t pattern_of(ls_dtype t, double value)
     return pattern;
 }
 
-static void fill(struct ls_queue *q, void *to, int64_t bytes, uint64_t pattern)
+static void gpu_moves_fill(struct ls_queue *q, void *to, int64_t bytes, uint64_t pattern)
 {
     const uint64_t byte = (pattern & 0xff) * UINT64_C(0x0101010101010101);
     if (!bytes)
@@ -70,8 +70,8 @@ static void fill(struct ls_queue *q, void *to, int64_t bytes, uint64_t pattern)
 static void run_fill(const ls_kernel_args *a)
 {
     const ls_tensor *out = &a->out[0];
-    fill(a->queue, out->data, (int64_t)ls_type_bytes(&out->type),
-         pattern_of(out->type.dtype, ((const ls_fill_attrs *)a->attrs)->value));
+    gpu_moves_fill(a->queue, out->data, (int64_t)ls_type_bytes(&out->type),
+                   pattern_of(out->type.dtype, ((const ls_fill_attrs *)a->attrs)->value));
 }
 
 /* ---- copy, broadcast_to, permute: an input of any strides to a contiguous output */
@@ -159,8 +159,8 @@ static int unit_of(uint64_t all)
 }
 
 /* Copies `rows` rows, or writes zeros (from NULL); both are `row` bytes of a longer one. */
-static void put(struct ls_queue *q, char *to, int64_t to_row, const char *from, int64_t from_row,
-                int64_t rows, int64_t row)
+static void gpu_moves_put(struct ls_queue *q, char *to, int64_t to_row, const char *from, int64_t from_row,
+                          int64_t rows, int64_t row)
 {
     if (!rows || !row)
         return;
@@ -199,12 +199,12 @@ static void run_pack(const ls_kernel_args *a)
     const int64_t row = t->dims[o->dim] * inner;
     for (int i = 0; i < a->n_in; i++) {
         const int64_t start = o->starts.v[i] * inner, bytes = a->in[i].type.dims[o->dim] * inner;
-        put(a->queue, out + covered, row, NULL, row, outer, start - covered);
+        gpu_moves_put(a->queue, out + covered, row, NULL, row, outer, start - covered);
         if (a->in[i].data != out + start) /* (else the part was computed in place) */
-            put(a->queue, out + start, row, a->in[i].data, bytes, outer, bytes);
+            gpu_moves_put(a->queue, out + start, row, a->in[i].data, bytes, outer, bytes);
         covered = start + bytes;
     }
-    put(a->queue, out + covered, row, NULL, row, outer, row - covered);
+    gpu_moves_put(a->queue, out + covered, row, NULL, row, outer, row - covered);
 }
 
 static void run_gather(const ls_kernel_args *a) /* a, index -> y */

@@ -9,8 +9,8 @@
 enum { BY_ROWS, BY_COLUMNS }; /* x [m, k] times w: [n, k] transposed, or [k, n] */
 
 /* out [m, n] = x [m, k] w. Returns the bytes of scratch memory; out 0: nothing else is done. */
-static size_t product(const ls_kernel_args *a, int how, gpu_address out, gpu_address x, gpu_address w,
-                      int64_t m, int64_t k, int64_t n, gpu_address scratch)
+static size_t gpu_muon_product(const ls_kernel_args *a, int how, gpu_address out, gpu_address x,
+                               gpu_address w, int64_t m, int64_t k, int64_t n, gpu_address scratch)
 {
     const ls_type shapes[] = { LS_TYPE(LS_F32, m, k),
                                how == BY_ROWS ? LS_TYPE(LS_F32, n, k) : LS_TYPE(LS_F32, k, n),
@@ -59,9 +59,9 @@ static room room_of(const ls_kernel_args *a)
     r.parts = r.square + square;
     r.factor = r.parts + ls_gpu_room(ls_gpu_blocks(m * n, MUON_EACH), sizeof(double));
     r.scratch = r.factor + ls_gpu_room(1, sizeof(float));
-    const size_t bytes[] = { product(a, BY_ROWS, 0, 0, 0, m, n, m, 0),
-                             product(a, BY_ROWS, 0, 0, 0, m, m, m, 0),
-                             product(a, BY_COLUMNS, 0, 0, 0, m, m, n, 0) };
+    const size_t bytes[] = { gpu_muon_product(a, BY_ROWS, 0, 0, 0, m, n, m, 0),
+                             gpu_muon_product(a, BY_ROWS, 0, 0, 0, m, m, m, 0),
+                             gpu_muon_product(a, BY_COLUMNS, 0, 0, 0, m, m, n, 0) };
     size_t most = 0;
     for (int i = 0; i < 3; i++)
         most = bytes[i] > most ? bytes[i] : most;
@@ -71,8 +71,8 @@ static room room_of(const ls_kernel_args *a)
 
 size_t ls_gpu_muon_room(const ls_kernel_args *a) { return room_of(a).bytes; }
 
-static void launch(const ls_kernel_args *a, const char *function, int64_t blocks, const void *args,
-                   size_t bytes)
+static void gpu_muon_launch(const ls_kernel_args *a, const char *function, int64_t blocks, const void *args,
+                            size_t bytes)
 {
     ls_gpu_run(a->queue,
                &(ls_gpu_launch){
@@ -84,7 +84,7 @@ static void sum(const ls_kernel_args *a, int64_t n, gpu_address out, double s, g
                 gpu_address y)
 {
     const muon_sum_args k = { out, x, y, n, (float)s, (float)t };
-    launch(a, "muon_sum", ls_gpu_blocks(n, MUON_EACH), &k, sizeof k);
+    gpu_muon_launch(a, "muon_sum", ls_gpu_blocks(n, MUON_EACH), &k, sizeof k);
 }
 
 void ls_gpu_muon(const ls_kernel_args *a)
@@ -112,15 +112,15 @@ void ls_gpu_muon(const ls_kernel_args *a)
                                     .blocks = ls_gpu_blocks(m * n, MUON_EACH),
                                     .eps = LS_MUON_EPS,
                                     .high = end.high };
-    launch(a, "muon_squares", begin.blocks, &begin, sizeof begin);
-    launch(a, "muon_norm", 1, &begin, sizeof begin);
-    launch(a, "muon_begin", tiles, &begin, sizeof begin);
+    gpu_muon_launch(a, "muon_squares", begin.blocks, &begin, sizeof begin);
+    gpu_muon_launch(a, "muon_norm", 1, &begin, sizeof begin);
+    gpu_muon_launch(a, "muon_begin", tiles, &begin, sizeof begin);
     for (int step = 0; step < LS_MUON_STEPS; step++) { /* gram and its square are symmetric */
-        product(a, BY_ROWS, r.gram, r.x, r.x, m, n, m, r.scratch);
-        product(a, BY_ROWS, r.square, r.gram, r.gram, m, m, m, r.scratch);
+        gpu_muon_product(a, BY_ROWS, r.gram, r.x, r.x, m, n, m, r.scratch);
+        gpu_muon_product(a, BY_ROWS, r.square, r.gram, r.gram, m, m, m, r.scratch);
         sum(a, m * m, r.gram, LS_MUON_B, r.gram, LS_MUON_C, r.square);
-        product(a, BY_COLUMNS, r.y, r.gram, r.x, m, m, n, r.scratch);
+        gpu_muon_product(a, BY_COLUMNS, r.y, r.gram, r.x, m, m, n, r.scratch);
         sum(a, m * n, r.x, LS_MUON_A, r.x, 1, r.y);
     }
-    launch(a, "muon_end", tiles, &end, sizeof end);
+    gpu_muon_launch(a, "muon_end", tiles, &end, sizeof end);
 }

@@ -22,8 +22,8 @@ static divisor divisor_of(uint32_t by)
 
 /* Sets of `runs` runs of `run` elements; positions: what a piece must not reach beyond. Small runs, which one
  * image gives fewer bytes of than memory moves at once, are read beside those of neighbouring sets. */
-static channels_plan plan_of(const ls_tensor *x, int64_t sets, int64_t runs, int64_t run, int64_t positions,
-                             bool grouped, bool aligned)
+static channels_plan gpu_channels_plan_of(const ls_tensor *x, int64_t sets, int64_t runs, int64_t run,
+                                          int64_t positions, bool grouped, bool aligned)
 {
     enum { SECTOR = 32, THREADS_MOST = 256 };
     const int64_t size = (int64_t)ls_dtype_size(x->type.dtype), v = 16 / size;
@@ -55,13 +55,14 @@ static int64_t positions_of(const ls_type *x)
 static channels_plan batch_plan(const ls_tensor *x, bool aligned)
 {
     const int64_t run = positions_of(&x->type);
-    return plan_of(x, x->type.dims[1], x->type.dims[0], run, run, false, aligned);
+    return gpu_channels_plan_of(x, x->type.dims[1], x->type.dims[0], run, run, false, aligned);
 }
 static channels_plan group_plan(const ls_kernel_args *a, const ls_tensor *x, bool aligned)
 {
     const int64_t channels = ((const ls_group_norm_attrs *)a->attrs)->channels,
                   groups = x->type.dims[1] / channels, positions = positions_of(&x->type);
-    channels_plan p = plan_of(x, x->type.dims[0] * groups, 1, channels * positions, positions, true, aligned);
+    channels_plan p = gpu_channels_plan_of(x, x->type.dims[0] * groups, 1, channels * positions, positions,
+                                           true, aligned);
     p.args.groups = groups;
     p.args.channels = channels;
     return p;
@@ -83,19 +84,19 @@ static size_t sums_bytes(const channels_plan *p)
 }
 static gpu_address address(const ls_tensor *t) { return ls_gpu_present(t) ? ls_gpu_at(t->data) : 0; }
 
-static void launch(const ls_kernel_args *a, const channels_plan *p, const char *file, const char *function,
-                   int64_t blocks)
+static void gpu_channels_launch(const ls_kernel_args *a, const channels_plan *p, const char *file,
+                                const char *function, int64_t blocks)
 {
     ls_gpu_run(a->queue, &(ls_gpu_launch){ file, function, p->before, blocks, &p->args, sizeof p->args });
 }
 
 /* Two kernels, the first of them if sets have several parts. */
-static void run(const ls_kernel_args *a, channels_plan *p, const char *first, const char *second)
+static void gpu_channels_run(const ls_kernel_args *a, channels_plan *p, const char *first, const char *second)
 {
     p->args.sums = ls_gpu_at(a->workspace);
     if (p->args.parts > 1)
-        launch(a, p, "channels.cu", first, p->blocks);
-    launch(a, p, "channels.cu", second, p->blocks);
+        gpu_channels_launch(a, p, "channels.cu", first, p->blocks);
+    gpu_channels_launch(a, p, "channels.cu", second, p->blocks);
 }
 
 /* ---- batch_norm */
@@ -114,7 +115,7 @@ void ls_gpu_batch_norm(const ls_kernel_args *a) /* x, gain, bias, residual? -> y
     p.args.variance = address(&a->out[3]);
     p.args.eps = attrs->eps;
     p.args.relu = attrs->act == LS_ACT_RELU;
-    run(a, &p, "moments", "normalize");
+    gpu_channels_run(a, &p, "moments", "normalize");
 }
 size_t ls_gpu_batch_norm_workspace(const ls_kernel_args *a)
 {
@@ -136,7 +137,7 @@ void ls_gpu_batch_norm_eval(const ls_kernel_args *a) /* x, gain, bias, mean, var
     p.args.eps = attrs->eps;
     p.args.relu = attrs->act == LS_ACT_RELU;
     p.args.fixed = 1;
-    launch(a, &p, "channels.cu", "normalize", p.blocks);
+    gpu_channels_launch(a, &p, "channels.cu", "normalize", p.blocks);
 }
 
 void ls_gpu_batch_norm_grad(const ls_kernel_args *a) /* dy, x, gain, mean, rstd, y? -> dx, dgain, dbias */
@@ -152,7 +153,7 @@ void ls_gpu_batch_norm_grad(const ls_kernel_args *a) /* dy, x, gain, mean, rstd,
     p.args.dx = address(&a->out[0]);
     p.args.dgain = address(&a->out[1]);
     p.args.dbias = address(&a->out[2]);
-    run(a, &p, "products", "gradient");
+    gpu_channels_run(a, &p, "products", "gradient");
 }
 size_t ls_gpu_batch_norm_grad_workspace(const ls_kernel_args *a)
 {
@@ -189,7 +190,7 @@ void ls_gpu_group_norm(const ls_kernel_args *a) /* x, gain, bias -> y, mean, rst
     p.args.mean = address(&a->out[1]);
     p.args.rstd = address(&a->out[2]);
     p.args.eps = ((const ls_group_norm_attrs *)a->attrs)->eps;
-    run(a, &p, "moments", "normalize");
+    gpu_channels_run(a, &p, "moments", "normalize");
 }
 size_t ls_gpu_group_norm_workspace(const ls_kernel_args *a)
 {
@@ -211,9 +212,11 @@ void ls_gpu_group_norm_grad(const ls_kernel_args *a) /* dy, x, gain, mean, rstd 
     p.args.dbias = address(&a->out[2]);
     p.args.sums = ls_gpu_at(a->workspace);
     const int64_t channels = p.args.groups * p.args.channels, samples = a->in[1].type.dims[0];
-    launch(a, &p, "group_grad.cu", "group_sums", ls_gpu_blocks(samples * channels, CHANNEL_WARPS));
-    launch(a, &p, "group_grad.cu", "group_gradient", p.blocks);
-    launch(a, &p, "group_grad.cu", "group_parameters", ls_gpu_blocks(channels, PARAMETER_THREADS));
+    gpu_channels_launch(a, &p, "group_grad.cu", "group_sums",
+                        ls_gpu_blocks(samples * channels, CHANNEL_WARPS));
+    gpu_channels_launch(a, &p, "group_grad.cu", "group_gradient", p.blocks);
+    gpu_channels_launch(a, &p, "group_grad.cu", "group_parameters",
+                        ls_gpu_blocks(channels, PARAMETER_THREADS));
 }
 size_t ls_gpu_group_norm_grad_workspace(const ls_kernel_args *a)
 {

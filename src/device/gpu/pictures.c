@@ -6,8 +6,8 @@
 
 enum { LARGE_WINDOW = 256 }; /* elements; a warp adds them up */
 
-static void run(const ls_kernel_args *a, const char *file, const char *function, const char *before,
-                int64_t threads, const void *args, size_t bytes)
+static void gpu_pictures_run(const ls_kernel_args *a, const char *file, const char *function,
+                             const char *before, int64_t threads, const void *args, size_t bytes)
 {
     _Static_assert((int)POOL_THREADS == (int)RESIZE_THREADS, "one number of threads");
     ls_gpu_run(a->queue, &(ls_gpu_launch){ .file = file,
@@ -32,7 +32,7 @@ static void pool(const ls_kernel_args *a, pool_args p, const char *function, con
     p.oh = y->type.dims[2];
     p.ow = y->type.dims[3];
     snprintf(before, sizeof before, "#define X %s\n#define LANES %d\n", ls_gpu_type(x), lanes);
-    run(a, "pool.cu", function, before, ls_gpu_count(&writes->type) * lanes, &p, sizeof p);
+    gpu_pictures_run(a, "pool.cu", function, before, ls_gpu_count(&writes->type) * lanes, &p, sizeof p);
 }
 
 static pool_args of_maximum(const ls_kernel_args *a, const ls_tensor *where)
@@ -111,7 +111,7 @@ static void resize(const ls_kernel_args *a, const char *function, const ls_tenso
                             .step_w = step(in[3], out[3], mode) };
     char before[64];
     snprintf(before, sizeof before, "#define X %s\n#define MODE %d\n", ls_gpu_type(x), (int)mode);
-    run(a, "resize.cu", function, before, ls_gpu_count(&a->out[0].type), &r, sizeof r);
+    gpu_pictures_run(a, "resize.cu", function, before, ls_gpu_count(&a->out[0].type), &r, sizeof r);
 }
 static void resize2d(const ls_kernel_args *a) { resize(a, "resize2d", &a->in[0], &a->out[0]); }
 static void resize2d_grad(const ls_kernel_args *a) { resize(a, "resize2d_grad", &a->out[0], &a->in[0]); }

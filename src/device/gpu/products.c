@@ -59,7 +59,10 @@ static ls_gpu_product product_of(const ls_kernel_args *a, int64_t m, int64_t n, 
                                     .part = k,
                                     .parts = 1 } };
 }
-static bool given(const ls_kernel_args *a, int i) { return i < a->n_in && ls_gpu_present(&a->in[i]); }
+static bool gpu_products_given(const ls_kernel_args *a, int i)
+{
+    return i < a->n_in && ls_gpu_present(&a->in[i]);
+}
 
 /* ---- linear and linear_dx */
 
@@ -69,9 +72,9 @@ ls_gpu_product ls_gpu_linear(const ls_kernel_args *a) /* x, w, bias?, residual? 
                                   a->in[1].type.dims[1]);
     j.left_along_k = j.right_along_k = true;
     j.k.act = (i32)((const ls_linear_attrs *)a->attrs)->act;
-    if (given(a, 2))
+    if (gpu_products_given(a, 2))
         j.k.bias = ls_gpu_at(a->in[2].data);
-    if (given(a, 3)) {
+    if (gpu_products_given(a, 3)) {
         j.k.residual = ls_gpu_at(a->in[3].data);
         j.k.ld_residual = row_stride(&a->in[3]);
     }
@@ -92,7 +95,7 @@ ls_gpu_product ls_gpu_linear_dx(const ls_kernel_args *a) /* dy, w, pre?, addend?
         j.k.slope = ls_gpu_at(a->in[2].data);
         j.k.ld_slope = row_stride(&a->in[2]);
     }
-    if (given(a, 3)) {
+    if (gpu_products_given(a, 3)) {
         j.k.residual = ls_gpu_at(a->in[3].data);
         j.k.ld_residual = row_stride(&a->in[3]);
     }

@@ -11,8 +11,8 @@ typedef struct layer {
 } layer;
 
 /* y: a tensor [batch, tokens, ..]; w [gates * hidden, hidden] */
-static void begin(layer *l, const ls_kernel_args *a, const char *function, const ls_tensor *y,
-                  const ls_tensor *w)
+static void gpu_recurrent_begin(layer *l, const ls_kernel_args *a, const char *function, const ls_tensor *y,
+                                const ls_tensor *w)
 {
     const int64_t hidden = w->type.dims[1];
     *l = (layer){ .function = function,
@@ -25,7 +25,7 @@ static void begin(layer *l, const ls_kernel_args *a, const char *function, const
     snprintf(l->text, sizeof l->text, "#define X %s\n#define GATES %d\n", ls_gpu_type(w), (int)l->gates);
 }
 
-static gpu_address given(const ls_kernel_args *a, int k)
+static gpu_address gpu_recurrent_given(const ls_kernel_args *a, int k)
 {
     return k < a->n_in && ls_gpu_present(&a->in[k]) ? ls_gpu_at(a->in[k].data) : 0;
 }
@@ -51,10 +51,10 @@ static void forward(const ls_kernel_args *a, layer *l)
 static void lstm(const ls_kernel_args *a) /* x, w, h0?, c0? -> y, cells, gates */
 {
     layer l;
-    begin(&l, a, "lstm", &a->out[0], &a->in[1]);
-    l.r.x = given(a, 0);
-    l.r.h0 = given(a, 2);
-    l.r.c0 = given(a, 3);
+    gpu_recurrent_begin(&l, a, "lstm", &a->out[0], &a->in[1]);
+    l.r.x = gpu_recurrent_given(a, 0);
+    l.r.h0 = gpu_recurrent_given(a, 2);
+    l.r.c0 = gpu_recurrent_given(a, 3);
     l.r.y = ls_gpu_at(a->out[0].data);
     l.r.cells = ls_gpu_at(a->out[1].data);
     l.r.gates = ls_gpu_at(a->out[2].data);
@@ -64,10 +64,10 @@ static void lstm(const ls_kernel_args *a) /* x, w, h0?, c0? -> y, cells, gates *
 static void gru(const ls_kernel_args *a) /* x, w, bias?, h0? -> y, gates */
 {
     layer l;
-    begin(&l, a, "gru", &a->out[0], &a->in[1]);
-    l.r.x = given(a, 0);
-    l.r.bias = given(a, 2);
-    l.r.h0 = given(a, 3);
+    gpu_recurrent_begin(&l, a, "gru", &a->out[0], &a->in[1]);
+    l.r.x = gpu_recurrent_given(a, 0);
+    l.r.bias = gpu_recurrent_given(a, 2);
+    l.r.h0 = gpu_recurrent_given(a, 3);
     l.r.y = ls_gpu_at(a->out[0].data);
     l.r.gates = ls_gpu_at(a->out[1].data);
     forward(a, &l);
@@ -99,12 +99,12 @@ static void backward(const ls_kernel_args *a, layer *l)
 static void lstm_grad(const ls_kernel_args *a) /* dy?, dcells?, w, cells, gates, c0? -> dx, dh0, dc0 */
 {
     layer l;
-    begin(&l, a, "lstm_grad", &a->out[0], &a->in[2]);
-    l.r.dy = given(a, 0);
-    l.r.dcells = given(a, 1);
-    l.r.cells = given(a, 3);
-    l.r.gates = given(a, 4);
-    l.r.c0 = given(a, 5);
+    gpu_recurrent_begin(&l, a, "lstm_grad", &a->out[0], &a->in[2]);
+    l.r.dy = gpu_recurrent_given(a, 0);
+    l.r.dcells = gpu_recurrent_given(a, 1);
+    l.r.cells = gpu_recurrent_given(a, 3);
+    l.r.gates = gpu_recurrent_given(a, 4);
+    l.r.c0 = gpu_recurrent_given(a, 5);
     l.r.dx = ls_gpu_at(a->out[0].data);
     l.r.dh0 = ls_gpu_at(a->out[1].data);
     l.r.dc0 = ls_gpu_at(a->out[2].data);
@@ -114,11 +114,11 @@ static void lstm_grad(const ls_kernel_args *a) /* dy?, dcells?, w, cells, gates,
 static void gru_grad(const ls_kernel_args *a) /* dy, w, y, gates, h0? -> dx, d of w's part, dh0 */
 {
     layer l;
-    begin(&l, a, "gru_grad", &a->out[0], &a->in[1]);
-    l.r.dy = given(a, 0);
-    l.r.y = given(a, 2);
-    l.r.gates = given(a, 3);
-    l.r.h0 = given(a, 4);
+    gpu_recurrent_begin(&l, a, "gru_grad", &a->out[0], &a->in[1]);
+    l.r.dy = gpu_recurrent_given(a, 0);
+    l.r.y = gpu_recurrent_given(a, 2);
+    l.r.gates = gpu_recurrent_given(a, 3);
+    l.r.h0 = gpu_recurrent_given(a, 4);
     l.r.dx = ls_gpu_at(a->out[0].data);
     l.r.dw_part = ls_gpu_at(a->out[1].data);
     l.r.dh0 = ls_gpu_at(a->out[2].data);

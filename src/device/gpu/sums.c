@@ -73,7 +73,8 @@ size_t ls_gpu_sum_to_workspace(const ls_kernel_args *a)
     return k.parts > 1 ? sizeof(float) * (size_t)(k.parts * k.outputs) : 0;
 }
 
-static void launch(struct ls_queue *q, const reduce_args *k, const char *x, const char *y, bool largest)
+static void gpu_sums_launch(struct ls_queue *q, const reduce_args *k, const char *x, const char *y,
+                            bool largest)
 {
     char before[96];
     snprintf(before, sizeof before, "#define X %s\n#define Y %s\n#define LARGEST %d\n", x, y, largest);
@@ -85,14 +86,14 @@ static void launch(struct ls_queue *q, const reduce_args *k, const char *x, cons
                                     .bytes = sizeof *k });
 }
 
-static void reduce(const ls_kernel_args *a, bool largest)
+static void gpu_sums_reduce(const ls_kernel_args *a, bool largest)
 {
     const char *type = ls_gpu_type(&a->in[0]);
     reduce_args k = reduction_of(a);
     const bool parts = k.parts > 1;
     k.in = ls_gpu_at(a->in[0].data);
     k.out = ls_gpu_at(parts ? a->workspace : a->out[0].data);
-    launch(a->queue, &k, type, parts ? "f32" : type, largest);
+    gpu_sums_launch(a->queue, &k, type, parts ? "f32" : type, largest);
     if (!parts)
         return;
     ls_gpu_dims outputs = { .operands = 1 }, summed = { .operands = 1 };
@@ -102,11 +103,11 @@ static void reduce(const ls_kernel_args *a, bool largest)
     k = layout_of(&outputs, &summed);
     k.in = ls_gpu_at(a->workspace);
     k.out = ls_gpu_at(a->out[0].data);
-    launch(a->queue, &k, "f32", type, largest);
+    gpu_sums_launch(a->queue, &k, "f32", type, largest);
 }
 
-void ls_gpu_sum_to(const ls_kernel_args *a) { reduce(a, false); }
-void ls_gpu_max_to(const ls_kernel_args *a) { reduce(a, true); }
+void ls_gpu_sum_to(const ls_kernel_args *a) { gpu_sums_reduce(a, false); }
+void ls_gpu_max_to(const ls_kernel_args *a) { gpu_sums_reduce(a, true); }
 
 /* ---- along a dimension: [outer, n, inner] */
 

@@ -7,8 +7,8 @@
 #include "kernels/tokens.h"
 #include "rows_of.h"
 
-static void launch(const ls_kernel_args *a, const char *file, const char *function, const char *before,
-                   int64_t blocks, const void *args, size_t bytes)
+static void gpu_tokens_launch(const ls_kernel_args *a, const char *file, const char *function,
+                              const char *before, int64_t blocks, const void *args, size_t bytes)
 {
     ls_gpu_run(a->queue, &(ls_gpu_launch){ file, function, before, blocks, args, bytes });
 }
@@ -33,40 +33,40 @@ static void run_embedding(const ls_kernel_args *a)
                          .nan = table->type.dtype == LS_F32    ? 0x7fc00000
                                 : table->type.dtype == LS_BF16 ? 0x7fc07fc0
                                                                : 0x7e007e00 };
-    launch(a, "tokens.cu", "embedding",
-           word == 16  ? "#define WORD word16\n"
-           : word == 4 ? "#define WORD u32\n"
-                       : "#define WORD u16\n",
-           ls_gpu_blocks(k.n, TOKEN_THREADS / 32), &k, sizeof k);
+    gpu_tokens_launch(a, "tokens.cu", "embedding",
+                      word == 16  ? "#define WORD word16\n"
+                      : word == 4 ? "#define WORD u32\n"
+                                  : "#define WORD u16\n",
+                      ls_gpu_blocks(k.n, TOKEN_THREADS / 32), &k, sizeof k);
 }
 
 /* The places of the workspace; returns its size. */
 typedef struct grad_room {
     size_t rows[2], places[2], counts, bounds, parts;
 } grad_room;
-static size_t take(size_t *end, int64_t bytes)
+static size_t gpu_tokens_take(size_t *end, int64_t bytes)
 {
     const size_t here = *end;
     *end += ((size_t)bytes + 63) / 64 * 64;
     return here;
 }
-static size_t lay_out(const ls_kernel_args *a, grad_room *r)
+static size_t gpu_tokens_lay_out(const ls_kernel_args *a, grad_room *r)
 {
     const int64_t n = ls_gpu_count(&a->in[1].type), rows = a->out[0].type.dims[0], k = a->out[0].type.dims[1];
     size_t end = 0;
     for (int i = 0; i < 2; i++) {
-        r->rows[i] = take(&end, n * 4);
-        r->places[i] = take(&end, n * 4);
+        r->rows[i] = gpu_tokens_take(&end, n * 4);
+        r->places[i] = gpu_tokens_take(&end, n * 4);
     }
-    r->counts = take(&end, ls_gpu_blocks(n, SORT_TILE) * SORT_DIGITS * 4);
-    r->bounds = take(&end, rows * 8);
-    r->parts = take(&end, (n / SUM_SLOT + 1) * k * 4);
+    r->counts = gpu_tokens_take(&end, ls_gpu_blocks(n, SORT_TILE) * SORT_DIGITS * 4);
+    r->bounds = gpu_tokens_take(&end, rows * 8);
+    r->parts = gpu_tokens_take(&end, (n / SUM_SLOT + 1) * k * 4);
     return end;
 }
 static size_t embedding_grad_workspace(const ls_kernel_args *a)
 {
     grad_room r;
-    return lay_out(a, &r);
+    return gpu_tokens_lay_out(a, &r);
 }
 
 /* Sorts the places by the numbers of their rows; returns in which of the two lists they are. */
@@ -84,10 +84,10 @@ static int sort_places(const ls_kernel_args *a, const grad_room *r, gpu_address 
         s.from_places = room + r->places[!to];
         s.to_rows = room + r->rows[to];
         s.to_places = room + r->places[to];
-        launch(a, "embedding_grad.cu", "sort_count", "#define X f32\n#define VECTOR 0\n", s.blocks, &s,
-               sizeof s);
-        launch(a, "embedding_grad.cu", "sort_move", "#define X f32\n#define VECTOR 0\n", s.blocks, &s,
-               sizeof s);
+        gpu_tokens_launch(a, "embedding_grad.cu", "sort_count", "#define X f32\n#define VECTOR 0\n", s.blocks,
+                          &s, sizeof s);
+        gpu_tokens_launch(a, "embedding_grad.cu", "sort_move", "#define X f32\n#define VECTOR 0\n", s.blocks,
+                          &s, sizeof s);
         s.ids = 0;
         to = !to;
     }
@@ -99,7 +99,7 @@ static void run_embedding_grad(const ls_kernel_args *a)
     const ls_tensor *dy = &a->in[0], *out = &a->out[0];
     const bool adds = a->n_in > 2 && ls_gpu_present(&a->in[2]);
     grad_room r;
-    lay_out(a, &r);
+    gpu_tokens_lay_out(a, &r);
     const gpu_address room = ls_gpu_at(a->workspace);
     embedding_grad_args k = { .dy = ls_gpu_at(dy->data),
                               .addend = adds ? ls_gpu_at(a->in[2].data) : 0,
@@ -118,9 +118,12 @@ static void run_embedding_grad(const ls_kernel_args *a)
     char before[64];
     snprintf(before, sizeof before, "#define X %s\n#define VECTOR %d\n", ls_gpu_type(out),
              rows_word(dy) == 16 && rows_word(out) == 16 && (!adds || rows_word(&a->in[2]) == 16));
-    launch(a, "embedding_grad.cu", "sum_bounds", before, ls_gpu_blocks(k.n, SUM_THREADS), &k, sizeof k);
-    launch(a, "embedding_grad.cu", "sum_parts", before, ls_gpu_blocks(k.n, SUM_THREADS / 32), &k, sizeof k);
-    launch(a, "embedding_grad.cu", "sum_rows", before, ls_gpu_blocks(k.rows, SUM_THREADS / 32), &k, sizeof k);
+    gpu_tokens_launch(a, "embedding_grad.cu", "sum_bounds", before, ls_gpu_blocks(k.n, SUM_THREADS), &k,
+                      sizeof k);
+    gpu_tokens_launch(a, "embedding_grad.cu", "sum_parts", before, ls_gpu_blocks(k.n, SUM_THREADS / 32), &k,
+                      sizeof k);
+    gpu_tokens_launch(a, "embedding_grad.cu", "sum_rows", before, ls_gpu_blocks(k.rows, SUM_THREADS / 32), &k,
+                      sizeof k);
 }
 
 static const char *embedding_grad_supports(const ls_kernel_args *a)
@@ -153,7 +156,8 @@ static void run_rope(const ls_kernel_args *a)
         k.pairs = (i32)(half - k.first < ROPE_PAIRS ? half - k.first : ROPE_PAIRS);
         for (int i = 0; i < k.pairs; i++)
             k.frequency[i] = pow(of->theta, -(double)(k.first + i) / (double)half);
-        launch(a, "tokens.cu", "rope", before, ls_gpu_blocks(k.rows, TOKEN_THREADS / k.pairs), &k, sizeof k);
+        gpu_tokens_launch(a, "tokens.cu", "rope", before, ls_gpu_blocks(k.rows, TOKEN_THREADS / k.pairs), &k,
+                          sizeof k);
     }
 }
 
@@ -167,8 +171,8 @@ static void run_shift_right(const ls_kernel_args *a)
                            .tokens = t->dims[t->ndim - 1],
                            .start = (i32)of->start,
                            .pad = (i32)of->pad };
-    launch(a, "tokens.cu", "shift_right", "#define X f32\n#define VECTOR 0\n",
-           ls_gpu_blocks(k.n, TOKEN_THREADS), &k, sizeof k);
+    gpu_tokens_launch(a, "tokens.cu", "shift_right", "#define X f32\n#define VECTOR 0\n",
+                      ls_gpu_blocks(k.n, TOKEN_THREADS), &k, sizeof k);
 }
 
 /* Where the far buckets begin: buckets never fall with the distance. */
@@ -200,8 +204,8 @@ static void run_position_bias(const ls_kernel_args *a)
     k.y = ls_gpu_at(a->out[0].data);
     char before[64];
     snprintf(before, sizeof before, "#define X %s\n#define VECTOR 0\n", ls_gpu_type(&a->in[0]));
-    launch(a, "tokens.cu", "position_bias", before, ls_gpu_blocks(k.heads * k.distances, TOKEN_THREADS), &k,
-           sizeof k);
+    gpu_tokens_launch(a, "tokens.cu", "position_bias", before,
+                      ls_gpu_blocks(k.heads * k.distances, TOKEN_THREADS), &k, sizeof k);
 }
 
 static void run_position_bias_grad(const ls_kernel_args *a)
@@ -211,8 +215,8 @@ static void run_position_bias_grad(const ls_kernel_args *a)
     k.dtable = ls_gpu_at(a->out[0].data);
     char before[64];
     snprintf(before, sizeof before, "#define X %s\n#define VECTOR 0\n", ls_gpu_type(&a->in[0]));
-    launch(a, "tokens.cu", "position_bias_grad", before,
-           ls_gpu_blocks(k.heads * k.buckets, TOKEN_THREADS / 32), &k, sizeof k);
+    gpu_tokens_launch(a, "tokens.cu", "position_bias_grad", before,
+                      ls_gpu_blocks(k.heads * k.buckets, TOKEN_THREADS / 32), &k, sizeof k);
 }
 
 static const char *positions_support(const ls_kernel_args *a)

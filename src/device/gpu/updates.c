@@ -18,8 +18,8 @@ static bool vectors(const ls_tensor *g, gpu_address other, gpu_address a, gpu_ad
     return (of_g | other * 2 | a | b | c) % 16 == 0;
 }
 
-static void launch(const ls_kernel_args *a, const char *function, const ls_tensor *g,
-                   const ls_tensor *weights, int64_t n, const void *args, size_t bytes)
+static void gpu_updates_launch(const ls_kernel_args *a, const char *function, const ls_tensor *g,
+                               const ls_tensor *weights, int64_t n, const void *args, size_t bytes)
 {
     char before[64];
     define(before, g, weights);
@@ -51,7 +51,7 @@ static void run_adam(const ls_kernel_args *a)
                     .n = ls_gpu_count(&a->in[0].type),
                     .decoupled = o->decoupled != 0 };
     k.vectors = vectors(g, k.weights, k.p, k.m, k.v);
-    launch(a, "adam", g, weights, k.n, &k, sizeof k);
+    gpu_updates_launch(a, "adam", g, weights, k.n, &k, sizeof k);
 }
 
 static void run_sgd(const ls_kernel_args *a)
@@ -71,7 +71,7 @@ static void run_sgd(const ls_kernel_args *a)
                    .n = ls_gpu_count(&a->in[0].type),
                    .nesterov = o->nesterov != 0 };
     k.vectors = vectors(g, 0, k.p, k.buffer, 0);
-    launch(a, "sgd", g, NULL, k.n, &k, sizeof k);
+    gpu_updates_launch(a, "sgd", g, NULL, k.n, &k, sizeof k);
 }
 
 static void run_lion(const ls_kernel_args *a)
@@ -89,7 +89,7 @@ static void run_lion(const ls_kernel_args *a)
                     .weight_decay = o->weight_decay,
                     .n = ls_gpu_count(&a->in[0].type) };
     k.vectors = vectors(g, 0, k.p, k.m, 0);
-    launch(a, "lion", g, NULL, k.n, &k, sizeof k);
+    gpu_updates_launch(a, "lion", g, NULL, k.n, &k, sizeof k);
 }
 
 static void run_ema(const ls_kernel_args *a)
@@ -101,7 +101,7 @@ static void run_ema(const ls_kernel_args *a)
                    .decay = ((const ls_ema_attrs *)a->attrs)->decay,
                    .n = ls_gpu_count(&a->in[0].type) };
     k.vectors = vectors(NULL, 0, k.average, k.p, 0);
-    launch(a, "ema", NULL, NULL, k.n, &k, sizeof k);
+    gpu_updates_launch(a, "ema", NULL, NULL, k.n, &k, sizeof k);
 }
 
 static void run_muon_momentum(const ls_kernel_args *a)
@@ -115,20 +115,20 @@ static void run_muon_momentum(const ls_kernel_args *a)
                              .momentum = ((const ls_muon_momentum_attrs *)a->attrs)->momentum,
                              .n = ls_gpu_count(&a->in[1].type) };
     k.vectors = vectors(g, 0, k.buffer, k.u, 0);
-    launch(a, "muon_momentum", g, NULL, k.n, &k, sizeof k);
+    gpu_updates_launch(a, "muon_momentum", g, NULL, k.n, &k, sizeof k);
 }
 
 static void run_count_step(const ls_kernel_args *a)
 { /* step, apply? -> step */
     const count_step_args k = { ls_gpu_input(a, 0), ls_gpu_at(a->out[0].data), ls_gpu_input(a, 1) };
-    launch(a, "count_step", NULL, NULL, 1, &k, sizeof k);
+    gpu_updates_launch(a, "count_step", NULL, NULL, 1, &k, sizeof k);
 }
 
 static void run_group_rate(const ls_kernel_args *a)
 { /* lr -> lr */
     const group_rate_args k = { ls_gpu_input(a, 0), ls_gpu_at(a->out[0].data),
                                 ((const ls_rate_attrs *)a->attrs)->factor };
-    launch(a, "group_rate", NULL, NULL, 1, &k, sizeof k);
+    gpu_updates_launch(a, "group_rate", NULL, NULL, 1, &k, sizeof k);
 }
 
 static void run_loss_scale_update(const ls_kernel_args *a)
@@ -142,7 +142,7 @@ static void run_loss_scale_update(const ls_kernel_args *a)
                                 .growth = o->growth,
                                 .backoff = o->backoff,
                                 .interval = o->interval };
-    launch(a, "loss_scale_update", NULL, NULL, 1, &k, sizeof k);
+    gpu_updates_launch(a, "loss_scale_update", NULL, NULL, 1, &k, sizeof k);
 }
 
 static const char *adam_takes(const ls_kernel_args *a) { return ls_gpu_update_types(a, 1, 6, 1 | 4 | 8); }

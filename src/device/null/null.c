@@ -14,7 +14,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void run_nothing(const ls_kernel_args *a) { (void)a; }
 
-static void fill(void)
+static void null_fill(void)
 {
     for (int isa = 0; isa < LS_ISA_COUNT; isa++) {
         int n = 0;
@@ -28,14 +28,14 @@ static void fill(void)
     }
 }
 
-static const ls_kernel *const *tables(const ls_arch *arch)
+static const ls_kernel *const *null_tables(const ls_arch *arch)
 {
-    pthread_once(&once, fill);
+    pthread_once(&once, null_fill);
     return lists[ls_cpu_answers(arch)];
 }
 
 /* Nothing is computed, so every machine can run it. */
-static ls_status choose(ls_device *d, const char *word, bool elsewhere)
+static ls_status null_choose(ls_device *d, const char *word, bool elsewhere)
 {
     LS_TRY(ls_cpu_choose(d, word, elsewhere));
     d->here = true;
@@ -43,8 +43,8 @@ static ls_status choose(ls_device *d, const char *word, bool elsewhere)
 }
 
 const ls_device_ops ls_device_null = { .name = "null",
-                                       .choose = choose,
+                                       .choose = null_choose,
                                        .usable = ls_cpu_usable,
-                                       .tables = tables,
+                                       .tables = null_tables,
                                        .queue = &ls_queue_direct,
                                        .computes = false };

@@ -17,7 +17,7 @@ typedef struct conv {
 
 static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static size_t workspace(const ls_kernel_args *a, ls_conv_kind kind)
+static size_t ref_conv_workspace(const ls_kernel_args *a, ls_conv_kind kind)
 {
     const ls_conv s = ls_conv_of(a, kind);
     const int64_t plane = largest(largest(s.h * s.w, s.oh * s.ow), s.kh * s.kw),
@@ -25,9 +25,9 @@ static size_t workspace(const ls_kernel_args *a, ls_conv_kind kind)
     return 8 * (size_t)(ls_type_count(&a->in[0].type) + ls_type_count(&a->in[1].type) +
                         plane * largest(a->threads, 1) + seen);
 }
-size_t ls_ref_conv2d_workspace(const ls_kernel_args *a) { return workspace(a, LS_CONV_Y); }
-size_t ls_ref_conv2d_dx_workspace(const ls_kernel_args *a) { return workspace(a, LS_CONV_DX); }
-size_t ls_ref_conv2d_dw_workspace(const ls_kernel_args *a) { return workspace(a, LS_CONV_DW); }
+size_t ls_ref_conv2d_workspace(const ls_kernel_args *a) { return ref_conv_workspace(a, LS_CONV_Y); }
+size_t ls_ref_conv2d_dx_workspace(const ls_kernel_args *a) { return ref_conv_workspace(a, LS_CONV_DX); }
+size_t ls_ref_conv2d_dw_workspace(const ls_kernel_args *a) { return ref_conv_workspace(a, LS_CONV_DW); }
 
 static double *read_all(double *to, const ls_tensor *t)
 {
@@ -37,7 +37,7 @@ static double *read_all(double *to, const ls_tensor *t)
     return to + n;
 }
 
-static void run(const ls_kernel_args *a, ls_conv_kind kind, ls_range_fn task, int64_t tasks)
+static void ref_conv_run(const ls_kernel_args *a, ls_conv_kind kind, ls_range_fn task, int64_t tasks)
 {
     conv c = { .a = a, .s = ls_conv_of(a, kind) };
     const ls_conv *s = &c.s;
@@ -82,7 +82,7 @@ static void y_planes(void *context, int64_t begin, int64_t end, int worker)
 
 void ls_ref_conv2d(const ls_kernel_args *a)
 {
-    run(a, LS_CONV_Y, y_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]);
+    ref_conv_run(a, LS_CONV_Y, y_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]);
 }
 
 /* Plane number `task` of dx: image task / c, channel task % c. */
@@ -109,7 +109,7 @@ static void dx_planes(void *context, int64_t begin, int64_t end, int worker)
 
 void ls_ref_conv2d_dx(const ls_kernel_args *a)
 {
-    run(a, LS_CONV_DX, dx_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]);
+    ref_conv_run(a, LS_CONV_DX, dx_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]);
 }
 
 /* Plane number `task` of the kernel: output channel task / cg, input channel task % cg of its group. */
@@ -136,7 +136,7 @@ static void dw_planes(void *context, int64_t begin, int64_t end, int worker)
 
 void ls_ref_conv2d_dw(const ls_kernel_args *a) /* dy, x -> dw, db? */
 {
-    run(a, LS_CONV_DW, dw_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]);
+    ref_conv_run(a, LS_CONV_DW, dw_planes, a->out[0].type.dims[0] * a->out[0].type.dims[1]);
     const ls_type *dy = &a->in[0].type;
     const int64_t channels = dy->dims[1], plane = dy->dims[2] * dy->dims[3];
     for (int64_t o = 0; wanted(a, 1) && o < channels; o++) {

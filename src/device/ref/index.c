@@ -16,7 +16,7 @@ static along along_dim(const ls_type *t, int64_t dim)
 }
 
 /* The number of element (o, i, k) of what is taken, n elements along the dimension. */
-static int64_t number(const ls_kernel_args *a, along l, int64_t n, int64_t o, int64_t i, int64_t k)
+static int64_t ref_index_number(const ls_kernel_args *a, along l, int64_t n, int64_t o, int64_t i, int64_t k)
 {
     return (int64_t)flat_get(
         &a->in[1], a->in[1].type.ndim == 1 && a->in[0].type.ndim > 1 ? i : (o * n + i) * l.inner + k);
@@ -30,7 +30,7 @@ void ls_ref_gather(const ls_kernel_args *a) /* a, index -> y */
     for (int64_t o = 0; o < l.outer; o++)
         for (int64_t i = 0; i < n; i++)
             for (int64_t k = 0; k < l.inner; k++) {
-                const int64_t from = number(a, l, n, o, i, k);
+                const int64_t from = ref_index_number(a, l, n, o, i, k);
                 flat_put(&a->out[0], (o * n + i) * l.inner + k,
                          from >= 0 && from < size ? flat_get(&a->in[0], (o * size + from) * l.inner + k)
                                                   : (double)NAN);
@@ -53,7 +53,7 @@ void ls_ref_scatter_add(const ls_kernel_args *a) /* x, index -> y */
             for (int64_t i = 0; i < size; i++)
                 sum[i] = 0;
             for (int64_t i = 0; i < n; i++) {
-                const int64_t to = number(a, l, n, o, i, k);
+                const int64_t to = ref_index_number(a, l, n, o, i, k);
                 const bool there = to >= 0 && to < size;
                 sum[there ? to : 0] += there ? flat_get(&a->in[0], (o * n + i) * l.inner + k) : (double)NAN;
             }

@@ -113,7 +113,7 @@ void ls_ref_cross_entropy_part(const ls_kernel_args *a) /* logits, labels -> par
 }
 
 /* The log-sum-exp of row r, and the label's logit, which is in one of the parts. */
-static void join(const ls_tensor *parts, int64_t r, double *lse, double *at_label)
+static void ref_loss_join(const ls_tensor *parts, int64_t r, double *lse, double *at_label)
 {
     const int64_t n = parts->type.dims[0], rows = parts->type.dims[1];
     double max = -HUGE_VAL, sum = 0;
@@ -139,7 +139,7 @@ void ls_ref_cross_entropy(const ls_kernel_args *a) /* logits, labels, count, par
         const bool valid = label >= 0 && label < classes;
         double lse, subtract = NAN;
         if (given(a, 3)) {
-            join(&a->in[3], r, &lse, &subtract);
+            ref_loss_join(&a->in[3], r, &lse, &subtract);
         } else {
             lse = log_sum_exp(z, here);
             subtract = valid ? at_label(a, z, here, classes, label) : subtract;

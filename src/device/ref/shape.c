@@ -85,7 +85,7 @@ void ls_ref_pack(const ls_kernel_args *a)
 
 /* out[o] = sum of in over the dimensions that `out` lacks or has with size 1. */
 /* sum_to, and max_to: NaN counts as largest */
-static void reduce(const ls_kernel_args *a, bool largest)
+static void ref_shape_reduce(const ls_kernel_args *a, bool largest)
 {
     const ls_tensor *in = &a->in[0], *out = &a->out[0];
     const int lead = in->type.ndim - out->type.ndim;
@@ -107,5 +107,5 @@ static void reduce(const ls_kernel_args *a, bool largest)
     }
 }
 
-void ls_ref_sum_to(const ls_kernel_args *a) { reduce(a, false); }
-void ls_ref_max_to(const ls_kernel_args *a) { reduce(a, true); }
+void ls_ref_sum_to(const ls_kernel_args *a) { ref_shape_reduce(a, false); }
+void ls_ref_max_to(const ls_kernel_args *a) { ref_shape_reduce(a, true); }

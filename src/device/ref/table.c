@@ -50,7 +50,7 @@ static const ls_arch ARCH = { .name = "generic" };
 
 static const ls_arch *usable(int i) { return i == 0 ? &ARCH : NULL; }
 
-static ls_status choose(ls_device *d, const char *word, bool elsewhere)
+static ls_status ref_choose(ls_device *d, const char *word, bool elsewhere)
 {
     (void)elsewhere;
     if (word)
@@ -60,7 +60,7 @@ static ls_status choose(ls_device *d, const char *word, bool elsewhere)
     return LS_OK;
 }
 
-static const ls_kernel *const *tables(const ls_arch *arch)
+static const ls_kernel *const *ref_tables(const ls_arch *arch)
 {
     static const ls_kernel *const all[] = { KERNELS, NULL };
     (void)arch;
@@ -68,8 +68,8 @@ static const ls_kernel *const *tables(const ls_arch *arch)
 }
 
 const ls_device_ops ls_device_ref = { .name = "ref",
-                                      .choose = choose,
+                                      .choose = ref_choose,
                                       .usable = usable,
-                                      .tables = tables,
+                                      .tables = ref_tables,
                                       .queue = &ls_queue_direct,
                                       .computes = true };

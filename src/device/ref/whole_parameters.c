@@ -34,8 +34,8 @@ size_t ls_ref_muon_workspace(const ls_kernel_args *a)
 }
 
 /* y [m, n] = a [m, k] b, where b is [k, n], or [n, k] if it is transposed */
-static void product(double *y, const double *a, const double *b, int64_t m, int64_t k, int64_t n,
-                    bool transposed)
+static void ref_whole_parameters_product(double *y, const double *a, const double *b, int64_t m, int64_t k,
+                                         int64_t n, bool transposed)
 {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -64,11 +64,11 @@ void ls_ref_muon(const ls_kernel_args *a)
     for (int64_t i = 0; i < m * n; i++)
         x[i] /= fmax(sqrt(norm), LS_MUON_EPS);
     for (int step = 0; step < LS_MUON_STEPS; step++) {
-        product(gram, x, x, m, n, m, true);
-        product(square, gram, gram, m, m, m, true);
+        ref_whole_parameters_product(gram, x, x, m, n, m, true);
+        ref_whole_parameters_product(square, gram, gram, m, m, m, true);
         for (int64_t i = 0; i < m * m; i++)
             gram[i] = LS_MUON_B * gram[i] + LS_MUON_C * square[i];
-        product(y, gram, x, m, m, n, false);
+        ref_whole_parameters_product(y, gram, x, m, m, n, false);
         for (int64_t i = 0; i < m * n; i++)
             x[i] = LS_MUON_A * x[i] + y[i];
     }

@@ -22,7 +22,7 @@ typedef struct scratch {
     tile_scratch tile;
 } scratch;
 
-static job job_of(const ls_kernel_args *a)
+static job attention_job_of(const ls_kernel_args *a)
 {
     job j = { .a = a,
               .s = heads_of(a, &a->in[0], &a->in[1], BLOCK_KEYS),
@@ -132,13 +132,13 @@ static void forward_task(void *context, int64_t begin, int64_t end, int worker)
 
 KERNEL_WORKSPACE(attention)
 {
-    const job j = job_of(a);
+    const job j = attention_job_of(a);
     return sizeof(float) * (size_t)(workers(a) * j.scratch + padding_size(&j.s, &a->in[4]));
 }
 
 KERNEL(attention)
 { /* q, k, v, bias?, ids?, key? -> y, lse */
-    job j = job_of(a);
+    job j = attention_job_of(a);
     find_padding(&j.s, a, &a->in[4], (float *)a->workspace + workers(a) * j.scratch);
     find_dropout(&j.s, a, &a->in[5]);
     ls_parallel_for(a->threads, j.s.B * j.s.H * j.chunks, forward_task, &j);

@@ -71,7 +71,7 @@ typedef struct scratch {
     tile_scratch tile;
 } scratch;
 
-static job job_of(const ls_kernel_args *a)
+static job attention_cached_job_of(const ls_kernel_args *a)
 {
     job j = { .a = a,
               .s = heads_of(a, &a->in[0], &a->in[1], BLOCK_KEYS),
@@ -162,13 +162,13 @@ static void tile_task(void *context, int64_t begin, int64_t end, int worker)
 
 KERNEL_WORKSPACE(attention_cached)
 {
-    const job j = job_of(a);
+    const job j = attention_cached_job_of(a);
     return sizeof(float) * (size_t)(workers(a) * j.scratch);
 }
 
 KERNEL(attention_cached)
 { /* q, k, v, positions, bias? -> y */
-    job j = job_of(a);
+    job j = attention_cached_job_of(a);
     int64_t products = 0; /* products for a key head and a feature */
     for (int64_t b = 0; b < j.s.B; b++)
         for (int64_t t = 0; t < j.s.Tq; t++)

@@ -57,7 +57,7 @@ static bool summed_bias(const ls_kernel_args *a)
 SIMD_FN int64_t tile_ld(const heads *s) { return round_up(s->bq, STRIP_MAX); }
 
 /* Gives the parts of a worker's scratch their places (from NULL: none); returns its size in f32. */
-static int64_t lay_out(const job *j, scratch *w, float *from)
+static int64_t attention_grad_lay_out(const job *j, scratch *w, float *from)
 {
     scratch none;
     w = w ? w : &none;
@@ -373,7 +373,7 @@ static void by_key_head(void *context, int64_t begin, int64_t end, int worker)
 
 /* ---- heads */
 
-static void head(const job *j, const scratch *w, int64_t b, int64_t h)
+static void attention_grad_head(const job *j, const scratch *w, int64_t b, int64_t h)
 {
     const heads *s = &j->s;
     const ls_tensor *dq = &j->a->out[DQ];
@@ -419,14 +419,14 @@ static void by_heads(void *context, int64_t begin, int64_t end, int worker)
     const heads *s = &j->s;
     const int64_t n = s->H / j->task_heads, pairs = s->Tq * s->Tk;
     scratch w;
-    lay_out(j, &w, (float *)j->a->workspace + worker * j->scratch);
+    attention_grad_lay_out(j, &w, (float *)j->a->workspace + worker * j->scratch);
     for (int64_t t = begin; t < end; t++) {
         const int64_t b0 = t / n * j->task_samples, h0 = t % n * j->task_heads;
         if (j->task_samples > 1)
             memset(w.bias, 0, sizeof(float) * (size_t)pairs);
         for (int64_t b = b0; b < b0 + j->task_samples; b++)
             for (int64_t h = h0; h < h0 + j->task_heads; h++)
-                head(j, &w, b, h);
+                attention_grad_head(j, &w, b, h);
         if (j->task_samples > 1 && j->dbias)
             BY_FLOAT(s->t, store_bias_as, elem_at(j->dbias, h0 * pairs), w.bias, pairs);
     }
@@ -458,7 +458,7 @@ static int64_t distances_size(const job *j)
     return by_distance(j->a) ? j->s.B * j->s.H * distances_row(&j->s) : 0;
 }
 
-static job job_of(const ls_kernel_args *a)
+static job attention_grad_job_of(const ls_kernel_args *a)
 {
     job j = { .a = a,
               .s = heads_of(a, &a->in[Q], &a->in[K], BLOCK_KEYS),
@@ -469,20 +469,20 @@ static job job_of(const ls_kernel_args *a)
     j.split = group > 1 && (summed || uneven);
     j.task_samples = summed && j.s.B ? j.s.B : 1;
     j.task_heads = j.split ? 1 : group;
-    j.scratch = lay_out(&j, NULL, NULL);
+    j.scratch = attention_grad_lay_out(&j, NULL, NULL);
     return j;
 }
 
 KERNEL_WORKSPACE(attention_grad)
 {
-    const job j = job_of(a);
+    const job j = attention_grad_job_of(a);
     return sizeof(float) * (size_t)(workers(a) * j.scratch + padding_size(&j.s, &a->in[IDS]) +
                                     parts_size(&j) + distances_size(&j));
 }
 
 KERNEL(attention_grad)
 { /* dy, q, k, v, bias?, y, lse, ids?, key? -> dq, dk, dv, dbias if bias */
-    job j = job_of(a);
+    job j = attention_grad_job_of(a);
     const bool wanted = a->n_out > DBIAS && present(&a->out[DBIAS]);
     float *at = (float *)a->workspace + workers(a) * j.scratch;
     find_padding(&j.s, a, &a->in[IDS], at);

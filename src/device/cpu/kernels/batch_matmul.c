@@ -45,7 +45,7 @@ static ls_kernel_args args_of(const matmul_job *j, ls_tensor in[4], ls_tensor ou
                              .arch = j->arch };
 }
 
-static matmul_job job_of(const ls_kernel_args *a)
+static matmul_job batch_matmul_job_of(const ls_kernel_args *a)
 {
     const ls_matmul_attrs *at = a->attrs;
     const gemm_kind kind = at->transpose_a ? GEMM_DW : at->transpose_b ? GEMM_LINEAR : GEMM_DX;
@@ -81,13 +81,13 @@ static void products(void *context, int64_t begin, int64_t end, int worker)
 
 KERNEL_WORKSPACE(batch_matmul)
 {
-    const matmul_job j = job_of(a);
+    const matmul_job j = batch_matmul_job_of(a);
     return (size_t)j.threads * j.bytes;
 }
 
 KERNEL(batch_matmul)
 {
-    matmul_job j = job_of(a);
+    matmul_job j = batch_matmul_job_of(a);
     if (j.threads > 1)
         ls_parallel_for(j.threads, j.batch, products, &j);
     else

@@ -118,7 +118,7 @@ SIMD_FN void sweep_pictures(sweep what, ls_dtype T, const norm *j, int64_t c0, i
 }
 
 /* Adds sums of columns to the totals of their channels. */
-static void gather(double *by_channel, int64_t inner, int64_t count, const float *sums)
+static void batch_norm_gather(double *by_channel, int64_t inner, int64_t count, const float *sums)
 {
     for (int64_t i = 0, c = 0; i < count; c++)
         for (const int64_t end = i + inner; i < end;) {
@@ -164,9 +164,9 @@ SIMD_FN void sweep_columns(sweep what, ls_dtype T, const norm *j, int64_t c0, in
         sweep_block(what, T, j, first + i, 1, (int)min_i64(VF_LANES, count - i), wide, i, s, q);
     if (what == APPLY || what == GRADIENT)
         return;
-    gather(sum, j->inner, count, s);
+    batch_norm_gather(sum, j->inner, count, s);
     if (what != SUM)
-        gather(product, j->inner, count, q);
+        batch_norm_gather(product, j->inner, count, q);
 }
 
 /* All elements of a task's channels, from c0 on. Their sums are added to the totals. */
@@ -257,7 +257,7 @@ TASK(norm_task, norm_tasks)
 TASK(eval_task, eval_tasks)
 TASK(grad_task, grad_tasks)
 
-static void run(norm j, ls_range_fn task)
+static void batch_norm_run(norm j, ls_range_fn task)
 {
     ls_parallel_for(threads_for(j.a, j.images * j.channels * j.inner), j.tasks, task, &j);
 }
@@ -267,7 +267,7 @@ static void run_forward(const ls_kernel_args *a, int k, ls_range_fn task)
     norm j = norm_of(a, &a->in[0]);
     j.residual = present(&a->in[k]) ? &a->in[k] : NULL;
     j.relu = ((const ls_batch_norm_attrs *)a->attrs)->act == LS_ACT_RELU;
-    run(j, task);
+    batch_norm_run(j, task);
 }
 KERNEL(batch_norm) { run_forward(a, 3, norm_task); }
 KERNEL(batch_norm_eval) { run_forward(a, 5, eval_task); }
@@ -275,7 +275,7 @@ KERNEL(batch_norm_grad)
 {
     norm j = norm_of(a, &a->in[1]);
     j.y = present(&a->in[5]) ? &a->in[5] : NULL;
-    run(j, grad_task);
+    batch_norm_run(j, grad_task);
 }
 
 KERNEL(batch_norm_update)

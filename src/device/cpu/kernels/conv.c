@@ -192,7 +192,7 @@ static void products(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static void run(const ls_kernel_args *a, ls_conv_kind kind)
+static void conv_run(const ls_kernel_args *a, ls_conv_kind kind)
 {
     conv c = LS_NAME(ls_conv_plan)(a, kind);
     if (LS_NAME(ls_conv_special)(&c))
@@ -215,8 +215,8 @@ static void run(const ls_kernel_args *a, ls_conv_kind kind)
     }
 }
 
-KERNEL(conv2d) { run(a, LS_CONV_Y); }
-KERNEL(conv2d_dx) { run(a, LS_CONV_DX); }
+KERNEL(conv2d) { conv_run(a, LS_CONV_Y); }
+KERNEL(conv2d_dx) { conv_run(a, LS_CONV_DX); }
 
 KERNEL_WORKSPACE(conv2d)
 {

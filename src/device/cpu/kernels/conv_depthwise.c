@@ -33,7 +33,7 @@ typedef struct depthwise {
     int64_t tap[CONV_LONGEST]; /* where in a copied line each tap of a line of the kernel begins to see */
 } depthwise;
 
-static depthwise plan_of(const conv *c)
+static depthwise conv_depthwise_plan_of(const conv *c)
 {
     const ls_conv *s = &c->s;
     const bool dx = c->kind == LS_CONV_DX;
@@ -76,7 +76,7 @@ bool LS_NAME(ls_conv_is_depthwise)(const conv *c)
 
 size_t LS_NAME(ls_conv_depthwise_workspace)(const conv *c)
 {
-    return sizeof(float) * (size_t)(c->threads * plan_of(c).own);
+    return sizeof(float) * (size_t)(c->threads * conv_depthwise_plan_of(c).own);
 }
 
 /* Copies a plane of `height` lines of `width`, `pitch` apart. */
@@ -233,7 +233,7 @@ TASK(channels_task, channels)
 
 void LS_NAME(ls_conv_depthwise)(const conv *c)
 {
-    depthwise d = plan_of(c);
+    depthwise d = conv_depthwise_plan_of(c);
     if (c->kind == LS_CONV_DW)
         ls_parallel_for(c->threads, c->s.c, channels_task, &d);
     else

@@ -28,7 +28,7 @@ bool LS_NAME(ls_conv_is_point)(const conv *c)
            (c->kind != LS_CONV_DX || (c->s.at.stride_h == 1 && c->s.at.stride_w == 1));
 }
 
-static product plan_of(const conv *c)
+static product conv_point_plan_of(const conv *c)
 {
     product p = {
         .c = c, .rows = c->target_channels, .depth = c->source_channels, .columns = c->s.n * c->target
@@ -48,7 +48,7 @@ static product plan_of(const conv *c)
 
 size_t LS_NAME(ls_conv_point_workspace)(const conv *c)
 {
-    const product p = plan_of(c);
+    const product p = conv_point_plan_of(c);
     return sizeof(float) * (size_t)(p.kernel_size + c->threads * p.own);
 }
 
@@ -263,7 +263,7 @@ CONV_TASK(product, blocks_task, blocks, , worker)
 
 void LS_NAME(ls_conv_point)(conv *c)
 {
-    product p = plan_of(c);
+    product p = conv_point_plan_of(c);
     p.kernel = c->a->workspace;
     p.scratch = p.kernel + p.kernel_size;
     for (c->group = 0; c->group < c->s.at.groups; c->group++) {

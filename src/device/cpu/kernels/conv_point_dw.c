@@ -22,7 +22,7 @@ typedef struct gradient {
     float *scratch; /* for each worker: channels, panels [panel][column][nr], rows of dy */
 } gradient;
 
-static gradient plan_of(const conv *c)
+static gradient conv_point_dw_plan_of(const conv *c)
 {
     const int64_t room = c->lanes == 16 ? POINT_PANELS_AVX512 : POINT_PANELS, plane = c->target;
     const bool f32 = c->a->in[0].type.dtype == LS_F32;
@@ -53,7 +53,7 @@ static int64_t sums_of(const gradient *d) { return d->apart ? d->c->target_chann
 
 size_t LS_NAME(ls_conv_point_dw_workspace)(const conv *c)
 {
-    const gradient d = plan_of(c);
+    const gradient d = conv_point_dw_plan_of(c);
     return sizeof(float) * (size_t)(round_up(sums_of(&d), 16) + c->threads * d.own);
 }
 
@@ -161,7 +161,7 @@ CONV_TASK(gradient, put_task, put_rows, )
 
 void LS_NAME(ls_conv_point_dw)(conv *c)
 {
-    gradient d = plan_of(c);
+    gradient d = conv_point_dw_plan_of(c);
     float *sums = c->a->workspace;
     d.scratch = sums + round_up(sums_of(&d), 16);
     for (c->group = 0; c->group < c->s.at.groups; c->group++) {

@@ -32,7 +32,7 @@ bool LS_NAME(ls_conv_is_thin)(const conv *c)
            channels * taps <= CONV_LONGEST;
 }
 
-static thin plan_of(const conv *c)
+static thin conv_thin_plan_of(const conv *c)
 {
     const ls_conv *s = &c->s;
     thin t = { .c = c, .depth = s->c / s->at.groups * s->kh * s->kw };
@@ -50,7 +50,7 @@ static thin plan_of(const conv *c)
 
 size_t LS_NAME(ls_conv_thin_workspace)(const conv *c)
 {
-    const thin t = plan_of(c);
+    const thin t = conv_thin_plan_of(c);
     return (size_t)round_up((int64_t)sizeof(conv_segment) * c->s.c * c->s.kh, 64) +
            sizeof(float) * (size_t)(t.shared + c->threads * t.own);
 }
@@ -224,7 +224,7 @@ TASK(dw_task, dw_parts)
 
 void LS_NAME(ls_conv_thin)(conv *c)
 {
-    thin t = plan_of(c);
+    thin t = conv_thin_plan_of(c);
     const ls_conv *s = &c->s;
     t.segments = c->a->workspace;
     for (int64_t k = 0; k < t.depth / s->kw; k++)

@@ -12,7 +12,7 @@ bool LS_NAME(ls_conv_is_winograd)(const conv *c)
 
 static int64_t off_set(int64_t channels) { return channels % 64 ? channels : channels + OFF_SET; }
 
-static winograd plan_of(const conv *c)
+static winograd conv_winograd_plan_of(const conv *c)
 {
     const ls_conv *s = &c->s;
     const bool dx = c->kind == LS_CONV_DX, dw = c->kind == LS_CONV_DW;
@@ -47,14 +47,14 @@ static winograd plan_of(const conv *c)
 
 size_t LS_NAME(ls_conv_winograd_workspace)(const conv *c)
 {
-    const winograd g = plan_of(c);
+    const winograd g = conv_winograd_plan_of(c);
     const int64_t shared = c->kind == LS_CONV_DW ? g.point + g.result_point : g.kept ? g.lots * g.point : 0;
     return sizeof(float) * (size_t)(POINTS * (g.kernel_point + shared) + c->threads * g.own);
 }
 
 winograd LS_NAME(ls_winograd_begin)(const conv *c)
 {
-    winograd g = plan_of(c);
+    winograd g = conv_winograd_plan_of(c);
     g.kernel = c->a->workspace;
     g.scratch = g.kernel + POINTS * g.kernel_point;
     g.shared = g.scratch + c->threads * g.own;

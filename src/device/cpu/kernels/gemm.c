@@ -19,7 +19,7 @@ enum {
     LITTLE_TO_PACK = 1 << 15, /* elements: packing them takes less time than waking a thread */
     /* AVX2: all tiles of a strip are finished at once, so that constants of activations are loaded once. */
     FINISH_STRIPS = VF_LANES == 8,
-    CACHE_SET_BYTES = 4096    /* addresses a multiple of this apart share a set of L1 (64 sets of 64 bytes) */
+    CACHE_SET_BYTES = 4096 /* addresses a multiple of this apart share a set of L1 (64 sets of 64 bytes) */
 };
 
 typedef struct gemm {
@@ -412,7 +412,7 @@ static bool is_row(const ls_kernel_args *a, gemm_kind kind)
     return kind == GEMM_LINEAR && rows_of(&a->in[0]) == 1;
 }
 
-static void run(const ls_kernel_args *a, gemm_kind kind)
+static void gemm_run(const ls_kernel_args *a, gemm_kind kind)
 {
     if (is_row(a, kind)) {
         LS_NAME(ls_gemm_row)(a);
@@ -435,20 +435,20 @@ static void run(const ls_kernel_args *a, gemm_kind kind)
         LS_NAME(ls_gemm_store)(&a->out[1], g.sums);
 }
 
-static void run_linear(const ls_kernel_args *a) { run(a, GEMM_LINEAR); }
-static void run_dx(const ls_kernel_args *a) { run(a, GEMM_DX); }
-static void run_dw(const ls_kernel_args *a) { run(a, GEMM_DW); }
+static void run_linear(const ls_kernel_args *a) { gemm_run(a, GEMM_LINEAR); }
+static void run_dx(const ls_kernel_args *a) { gemm_run(a, GEMM_DX); }
+static void run_dw(const ls_kernel_args *a) { gemm_run(a, GEMM_DW); }
 
-static size_t workspace(const ls_kernel_args *a, gemm_kind kind)
+static size_t gemm_workspace(const ls_kernel_args *a, gemm_kind kind)
 {
     if (is_row(a, kind))
         return LS_NAME(ls_gemm_row_workspace)(a);
     const gemm_plan p = LS_NAME(ls_gemm_plan)(a, kind);
     return LS_NAME(ls_gemm_workspace)(&p);
 }
-static size_t workspace_linear(const ls_kernel_args *a) { return workspace(a, GEMM_LINEAR); }
-static size_t workspace_dx(const ls_kernel_args *a) { return workspace(a, GEMM_DX); }
-static size_t workspace_dw(const ls_kernel_args *a) { return workspace(a, GEMM_DW); }
+static size_t workspace_linear(const ls_kernel_args *a) { return gemm_workspace(a, GEMM_LINEAR); }
+static size_t workspace_dx(const ls_kernel_args *a) { return gemm_workspace(a, GEMM_DX); }
+static size_t workspace_dw(const ls_kernel_args *a) { return gemm_workspace(a, GEMM_DW); }
 
 static const char *supports(const ls_kernel_args *a)
 {

@@ -46,7 +46,7 @@ static void set_rows(int rows)
     __asm__ volatile("ldtilecfg %0" : : "m"(c)); /* (gcc 12's intrinsic names only the first 8 bytes) */
 }
 
-static void leave(void) { _tile_release(); }
+static void amx_leave(void) { _tile_release(); }
 
 /* A gemm_tile with lower (more than TILE_ROWS rows) and right (more than VF_LANES columns) constant. */
 SIMD_FN void tile(bool lower, bool right, int64_t depth, const float *a, int64_t row_bytes, const float *b,
@@ -126,5 +126,5 @@ const gemm_form LS_NAME(ls_gemm_amx_form) = { .unit = 2,
                                               .copy_a = LS_NAME(ls_gemm_copy_a_pairs),
                                               .pack_a = LS_NAME(ls_gemm_pack_a_rows),
                                               .set_rows = set_rows,
-                                              .leave = leave };
+                                              .leave = amx_leave };
 #endif

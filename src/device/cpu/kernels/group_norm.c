@@ -13,7 +13,7 @@ typedef struct group_norm_job {
     float *sums; /* gradient: of each channel of each sample, of dy * (x - mean) and dy */
 } group_norm_job;
 
-static group_norm_job job_of(const ls_kernel_args *a, const ls_type *x)
+static group_norm_job group_norm_job_of(const ls_kernel_args *a, const ls_type *x)
 {
     group_norm_job j = { .a = a,
                          .channels = ((const ls_group_norm_attrs *)a->attrs)->channels,
@@ -76,7 +76,7 @@ static void normalize_task(void *context, int64_t begin, int64_t end, int worker
 
 KERNEL(group_norm) /* x, gain, bias -> y, mean, rstd */
 {
-    group_norm_job j = job_of(a, &a->in[0].type);
+    group_norm_job j = group_norm_job_of(a, &a->in[0].type);
     ls_parallel_for(threads_for(a, count_of(&a->in[0])), a->in[0].type.dims[0] * j.groups, normalize_task,
                     &j);
 }
@@ -152,7 +152,7 @@ KERNEL_WORKSPACE(group_norm_grad)
 KERNEL(group_norm_grad) /* dy, x, gain, mean, rstd -> dx, dgain, dbias */
 {
     const ls_type *t = &a->in[1].type;
-    group_norm_job j = job_of(a, t);
+    group_norm_job j = group_norm_job_of(a, t);
     ls_parallel_for(threads_for(a, count_of(&a->in[1])), t->dims[0] * j.groups, gradient_task, &j);
     for (int64_t c = 0; c < t->dims[1]; c++) {
         float dgain = 0.0f, dbias = 0.0f;

@@ -16,7 +16,7 @@ typedef struct index_job {
     float *sums;                   /* scatter_add: [outer, size, inner] */
 } index_job;
 
-static index_job job_of(const ls_kernel_args *a, const ls_tensor *whole, const ls_tensor *taken)
+static index_job index_job_of(const ls_kernel_args *a, const ls_tensor *whole, const ls_tensor *taken)
 {
     const ls_type *t = &whole->type;
     const int64_t dim = ((const ls_index_attrs *)a->attrs)->dim;
@@ -86,7 +86,7 @@ static void gather_task(void *context, int64_t begin, int64_t end, int worker)
 
 KERNEL(gather) /* a, index -> y */
 {
-    index_job j = job_of(a, &a->in[0], &a->out[0]);
+    index_job j = index_job_of(a, &a->in[0], &a->out[0]);
     ls_parallel_for(threads_for(a, count_of(&a->out[0])), j.outer * j.n, gather_task, &j);
 }
 
@@ -158,7 +158,7 @@ KERNEL_WORKSPACE(scatter_add)
 
 KERNEL(scatter_add) /* x, index -> y */
 {
-    index_job j = job_of(a, &a->out[0], &a->in[0]);
+    index_job j = index_job_of(a, &a->out[0], &a->in[0]);
     j.sums = a->out[0].type.dtype == LS_F32 ? a->out[0].data : a->workspace;
     ls_parallel_for(threads_for(a, count_of(&a->in[0])), j.outer * j.blocks, add_task, &j);
 }

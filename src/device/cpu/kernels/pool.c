@@ -28,7 +28,8 @@ static size_t lines_bytes(const ls_kernel_args *a, int64_t w, int64_t lines)
 }
 
 /* Runs `each` for all planes. x is the picture, y the result. */
-static void run(const ls_kernel_args *a, const ls_type *x, const ls_type *y, int64_t each, ls_range_fn task)
+static void pool_run(const ls_kernel_args *a, const ls_type *x, const ls_type *y, int64_t each,
+                     ls_range_fn task)
 {
     pool p = {
         .a = a, .h = x->dims[2], .w = x->dims[3], .oh = y->dims[2], .ow = y->dims[3], .sums = a->workspace
@@ -208,15 +209,15 @@ static void avg_grad_task(void *context, int64_t begin, int64_t end, int worker)
     BY_FLOAT(p->a->in[0].type.dtype, avg_grad_planes, p, begin, end, worker);
 }
 
-KERNEL(max_pool2d) { run(a, &a->in[0].type, &a->out[0].type, VF_LANES, max_task); }
+KERNEL(max_pool2d) { pool_run(a, &a->in[0].type, &a->out[0].type, VF_LANES, max_task); }
 KERNEL_WORKSPACE(max_pool2d)
 {
     return sizeof(float) * (size_t)(max_floats(a) * (a->threads > 1 ? a->threads : 1));
 }
-KERNEL(max_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, 1, max_grad_task); }
+KERNEL(max_pool2d_grad) { pool_run(a, &a->out[0].type, &a->in[0].type, 1, max_grad_task); }
 KERNEL_WORKSPACE(max_pool2d_grad) { return plane_bytes(a); }
-KERNEL(avg_pool2d) { run(a, &a->in[0].type, &a->out[0].type, 1, avg_task); }
-KERNEL(avg_pool2d_grad) { run(a, &a->out[0].type, &a->in[0].type, 1, avg_grad_task); }
+KERNEL(avg_pool2d) { pool_run(a, &a->in[0].type, &a->out[0].type, 1, avg_task); }
+KERNEL(avg_pool2d_grad) { pool_run(a, &a->out[0].type, &a->in[0].type, 1, avg_grad_task); }
 KERNEL_WORKSPACE(avg_pool2d) { return lines_bytes(a, a->in[0].type.dims[3], 1); }
 KERNEL_WORKSPACE(avg_pool2d_grad)
 {

@@ -32,7 +32,7 @@ SIMD_FN void begin_states(ls_dtype T, const recurrent_job *j, float *to, const l
         }
 }
 
-static const ls_tensor *given(const ls_kernel_args *a, int k)
+static const ls_tensor *recurrent_given(const ls_kernel_args *a, int k)
 {
     return k < a->n_in && present(&a->in[k]) ? &a->in[k] : NULL;
 }
@@ -50,8 +50,8 @@ SIMD_FN void lstm_sequences(ls_dtype T, const recurrent_job *j, int64_t begin, i
 {
     const ls_kernel_args *a = j->a;
     const int64_t H = j->hidden, columns = 4 * j->units;
-    begin_states(T, j, j->state, given(a, 2), begin, end);
-    begin_states(T, j, j->other, given(a, 3), begin, end);
+    begin_states(T, j, j->state, recurrent_given(a, 2), begin, end);
+    begin_states(T, j, j->other, recurrent_given(a, 3), begin, end);
     for (int64_t s = 0; s < j->tokens; s++) {
         for (int64_t b = begin; b < end; b++)
             for (int k = 0; k < 4; k++)
@@ -88,8 +88,8 @@ SIMD_FN void gru_sequences(ls_dtype T, const recurrent_job *j, int64_t begin, in
 {
     const ls_kernel_args *a = j->a;
     const int64_t H = j->hidden, U = j->units, columns = 3 * U;
-    const ls_tensor *bias = given(a, 2);
-    begin_states(T, j, j->state, given(a, 3), begin, end);
+    const ls_tensor *bias = recurrent_given(a, 2);
+    begin_states(T, j, j->state, recurrent_given(a, 3), begin, end);
     for (int64_t s = 0; s < j->tokens; s++) {
         for (int64_t b = begin; b < end; b++)
             for (int k = 0; k < 3; k++)
@@ -121,20 +121,20 @@ SIMD_FN void gru_sequences(ls_dtype T, const recurrent_job *j, int64_t begin, in
 }
 RECURRENT_TASK(gru_task, gru_sequences)
 
-static void run(const ls_kernel_args *a, ls_range_fn sequences)
+static void recurrent_run(const ls_kernel_args *a, ls_range_fn sequences)
 {
     recurrent_job j = recurrent_job_of(a, &a->in[1], &a->out[0], false);
     ls_parallel_for(threads_for(a, count_of(&a->in[1])), j.gates, turn_task, &j);
     ls_parallel_for(threads_for(a, count_of(&a->in[0])), j.batch, sequences, &j);
 }
 
-static size_t workspace(const ls_kernel_args *a)
+static size_t recurrent_workspace(const ls_kernel_args *a)
 {
     const recurrent_job j = recurrent_job_of(a, &a->in[1], &a->out[0], false);
     return recurrent_bytes(&j);
 }
 
-KERNEL(lstm) { run(a, lstm_task); }
-KERNEL(gru) { run(a, gru_task); }
-KERNEL_WORKSPACE(lstm) { return workspace(a); }
-KERNEL_WORKSPACE(gru) { return workspace(a); }
+KERNEL(lstm) { recurrent_run(a, lstm_task); }
+KERNEL(gru) { recurrent_run(a, gru_task); }
+KERNEL_WORKSPACE(lstm) { return recurrent_workspace(a); }
+KERNEL_WORKSPACE(gru) { return recurrent_workspace(a); }

@@ -19,7 +19,7 @@ SIMD_FN void pad_weights(ls_dtype T, const recurrent_job *j, int64_t begin, int6
 }
 RECURRENT_TASK(pad_task, pad_weights)
 
-static const ls_tensor *given(const ls_kernel_args *a, int k)
+static const ls_tensor *recurrent_grad_given(const ls_kernel_args *a, int k)
 {
     return k < a->n_in && present(&a->in[k]) ? &a->in[k] : NULL;
 }
@@ -54,7 +54,8 @@ SIMD_FN void lstm_sequences(ls_dtype T, const recurrent_job *j, int64_t begin, i
 {
     const ls_kernel_args *a = j->a;
     const int64_t H = j->hidden, U = j->units;
-    const ls_tensor *dy = given(a, 0), *dcells = given(a, 1), *c0 = given(a, 5);
+    const ls_tensor *dy = recurrent_grad_given(a, 0), *dcells = recurrent_grad_given(a, 1),
+                    *c0 = recurrent_grad_given(a, 5);
     const float *cells = a->in[3].data;
     clear(j, j->z, 4 * U, begin, end); /* units beyond `hidden` stay 0 */
     clear(j, j->state, U, begin, end);
@@ -102,7 +103,7 @@ SIMD_FN void gru_sequences(ls_dtype T, const recurrent_job *j, int64_t begin, in
 {
     const ls_kernel_args *a = j->a;
     const int64_t H = j->hidden, U = j->units;
-    const ls_tensor *h0 = given(a, 4);
+    const ls_tensor *h0 = recurrent_grad_given(a, 4);
     clear(j, j->z, 3 * U, begin, end);
     clear(j, j->state, U, begin, end);
     for (int64_t s = j->tokens - 1; s >= 0; s--) {
@@ -139,20 +140,20 @@ SIMD_FN void gru_sequences(ls_dtype T, const recurrent_job *j, int64_t begin, in
 }
 RECURRENT_TASK(gru_task, gru_sequences)
 
-static void run(const ls_kernel_args *a, const ls_tensor *w, ls_range_fn sequences)
+static void recurrent_grad_run(const ls_kernel_args *a, const ls_tensor *w, ls_range_fn sequences)
 {
     recurrent_job j = recurrent_job_of(a, w, &a->out[0], true);
     ls_parallel_for(threads_for(a, count_of(w)), j.gates, pad_task, &j);
     ls_parallel_for(threads_for(a, count_of(&a->out[0])), j.batch, sequences, &j);
 }
 
-static size_t workspace(const ls_kernel_args *a, const ls_tensor *w)
+static size_t recurrent_grad_workspace(const ls_kernel_args *a, const ls_tensor *w)
 {
     const recurrent_job j = recurrent_job_of(a, w, &a->out[0], true);
     return recurrent_bytes(&j);
 }
 
-KERNEL(lstm_grad) { run(a, &a->in[2], lstm_task); }
-KERNEL(gru_grad) { run(a, &a->in[1], gru_task); }
-KERNEL_WORKSPACE(lstm_grad) { return workspace(a, &a->in[2]); }
-KERNEL_WORKSPACE(gru_grad) { return workspace(a, &a->in[1]); }
+KERNEL(lstm_grad) { recurrent_grad_run(a, &a->in[2], lstm_task); }
+KERNEL(gru_grad) { recurrent_grad_run(a, &a->in[1], gru_task); }
+KERNEL_WORKSPACE(lstm_grad) { return recurrent_grad_workspace(a, &a->in[2]); }
+KERNEL_WORKSPACE(gru_grad) { return recurrent_grad_workspace(a, &a->in[1]); }

@@ -19,7 +19,7 @@ typedef struct resize {
 static int64_t columns_bytes(int64_t ow) { return round_up(12 * ow, 64); }
 
 /* `x`: the picture; `y`: the resized one; `each`: f32 of scratch for a thread. */
-static resize plan_of(const ls_kernel_args *a, const ls_type *x, const ls_type *y, bool plane)
+static resize resize_plan_of(const ls_kernel_args *a, const ls_type *x, const ls_type *y, bool plane)
 {
     resize p = { .a = a, .h = x->dims[2], .w = x->dims[3], .oh = y->dims[2], .ow = y->dims[3] };
     p.nearest = ((const ls_resize_attrs *)a->attrs)->mode == LS_BY_NEAREST;
@@ -39,7 +39,7 @@ static size_t bytes_of(const ls_kernel_args *a, const ls_type *x, const ls_type 
                     (int64_t)sizeof(float) * each * (a->threads > 1 ? a->threads : 1));
 }
 
-static void run(resize *p, int64_t planes, ls_range_fn task)
+static void resize_run(resize *p, int64_t planes, ls_range_fn task)
 {
     const ls_resize_attrs *o = p->a->attrs;
     for (int64_t k = 0; k < p->ow; k++) {
@@ -123,13 +123,13 @@ static void back_task(void *context, int64_t begin, int64_t end, int worker)
 
 KERNEL(resize2d)
 {
-    resize p = plan_of(a, &a->in[0].type, &a->out[0].type, false);
-    run(&p, a->in[0].type.dims[0] * a->in[0].type.dims[1], out_task);
+    resize p = resize_plan_of(a, &a->in[0].type, &a->out[0].type, false);
+    resize_run(&p, a->in[0].type.dims[0] * a->in[0].type.dims[1], out_task);
 }
 KERNEL_WORKSPACE(resize2d) { return bytes_of(a, &a->in[0].type, &a->out[0].type, false); }
 KERNEL(resize2d_grad)
 {
-    resize p = plan_of(a, &a->out[0].type, &a->in[0].type, true);
-    run(&p, a->in[0].type.dims[0] * a->in[0].type.dims[1], back_task);
+    resize p = resize_plan_of(a, &a->out[0].type, &a->in[0].type, true);
+    resize_run(&p, a->in[0].type.dims[0] * a->in[0].type.dims[1], back_task);
 }
 KERNEL_WORKSPACE(resize2d_grad) { return bytes_of(a, &a->out[0].type, &a->in[0].type, true); }

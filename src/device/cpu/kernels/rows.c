@@ -16,7 +16,7 @@ typedef struct row_job {
     float divisor;
 } row_job;
 
-static row_job job_of(const ls_kernel_args *a)
+static row_job rows_job_of(const ls_kernel_args *a)
 {
     const ls_row_sum_attrs *at = a->attrs;
     const int64_t n = count_of(&a->in[0]), here = a->in[0].type.dims[0];
@@ -35,7 +35,7 @@ static row_job job_of(const ls_kernel_args *a)
 
 KERNEL(row_sum)
 {
-    const row_job j = job_of(a);
+    const row_job j = rows_job_of(a);
     const float *rows = a->in[0].data;
     tree_f64 tree = { .count = 0 };
     for (int64_t r = 0; r < j.end; r += ROW_BLOCK) {
@@ -53,7 +53,7 @@ KERNEL(row_sum)
 
 KERNEL(row_sum_grad)
 {
-    const row_job j = job_of(a);
+    const row_job j = rows_job_of(a);
     const float d = *(const float *)a->in[4].data / j.divisor;
     float *to = a->out[0].data;
     for (int64_t i = 0; i < j.end; i++)

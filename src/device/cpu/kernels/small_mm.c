@@ -79,9 +79,9 @@ typedef void tile_fn(int64_t k, const float *a, int64_t a_row, int64_t a_k, cons
 
 /* Panels from left to right. Tiles of a panel are as high as they can be until two are left, which are nearly
  * equal: so their sizes are the same from call to call, and the processor foresees the jumps. */
-static void product(tile_fn *const tiles[VECTORS_MAX][ROWS_MAX], int64_t m, int64_t n, int64_t k,
-                    const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb, float *c,
-                    int64_t ldc, bool add)
+static void small_mm_product(tile_fn *const tiles[VECTORS_MAX][ROWS_MAX], int64_t m, int64_t n, int64_t k,
+                             const float *a, int64_t a_row, int64_t a_k, const float *b, int64_t ldb,
+                             float *c, int64_t ldc, bool add)
 {
     for (int64_t i = 0; i < m && k == 0 && !add; i++)
         memset(c + i * ldc, 0, sizeof(float) * (size_t)n);
@@ -105,7 +105,7 @@ static void product(tile_fn *const tiles[VECTORS_MAX][ROWS_MAX], int64_t m, int6
                        const float *b, int64_t ldb, float *c, int64_t ldc, bool add)                \
     {                                                                                               \
         static tile_fn *const tiles[VECTORS_MAX][ROWS_MAX] = { NAMES(name) };                       \
-        product(tiles, m, n, k, a, a_row, a_k, b, ldb, c, ldc, add);                                \
+        small_mm_product(tiles, m, n, k, a, a_row, a_k, b, ldb, c, ldc, add);                       \
     }
 PRODUCT(ls_small_mm, false)
 #ifdef LS_LEVEL_avx512bf16

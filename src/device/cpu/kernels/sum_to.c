@@ -139,7 +139,7 @@ static void max_runs_task(void *context, int64_t begin, int64_t end, int worker)
 }
 
 /* Cuts the outputs into tasks: of runs where terms are contiguous, else of vectors of columns. */
-static void reduce(const ls_kernel_args *a, ls_range_fn runs, ls_range_fn columns)
+static void sum_to_reduce(const ls_kernel_args *a, ls_range_fn runs, ls_range_fn columns)
 {
     const ls_tensor *in = &a->in[0], *out = &a->out[0];
     const int shift = in->type.ndim - out->type.ndim;
@@ -172,5 +172,5 @@ static void reduce(const ls_kernel_args *a, ls_range_fn runs, ls_range_fn column
     }
 }
 
-KERNEL(sum_to) { reduce(a, runs_task, columns_task); }
-KERNEL(max_to) { reduce(a, max_runs_task, max_columns_task); }
+KERNEL(sum_to) { sum_to_reduce(a, runs_task, columns_task); }
+KERNEL(max_to) { sum_to_reduce(a, max_runs_task, max_columns_task); }

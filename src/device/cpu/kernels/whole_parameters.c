@@ -119,8 +119,9 @@ SIMD_FN ls_tensor flat_matrix(const float *data, int64_t rows, int64_t cols)
 
 /* out [m, n] = x [m, k] w, where w is [n, k] (row of the table 0: linear) or [k, n] (1: linear_dx); run NULL:
  * only *bytes, of scratch memory, are found */
-static void product(const ls_kernel_args *a, int row, float *out, const float *x, const float *w, int64_t m,
-                    int64_t k, int64_t n, void *scratch, size_t *bytes)
+static void whole_parameters_product(const ls_kernel_args *a, int row, float *out, const float *x,
+                                     const float *w, int64_t m, int64_t k, int64_t n, void *scratch,
+                                     size_t *bytes)
 {
     const ls_kernel *kernel = &LS_NAME(ls_gemm_kernels)[row];
     const ls_tensor none = { .type = { .ndim = -1 } },
@@ -163,9 +164,9 @@ static muon_room room_of(const ls_kernel_args *a)
     r.gram = (float *)(at + 2 * rounded(m * n));
     r.square = (float *)(at + 2 * rounded(m * n) + rounded(m * m));
     r.scratch = at + 2 * rounded(m * n) + 2 * rounded(m * m);
-    product(a, 0, NULL, NULL, NULL, m, n, m, NULL, &bytes[0]);
-    product(a, 0, NULL, NULL, NULL, m, m, m, NULL, &bytes[1]);
-    product(a, 1, NULL, NULL, NULL, m, m, n, NULL, &bytes[2]);
+    whole_parameters_product(a, 0, NULL, NULL, NULL, m, n, m, NULL, &bytes[0]);
+    whole_parameters_product(a, 0, NULL, NULL, NULL, m, m, m, NULL, &bytes[1]);
+    whole_parameters_product(a, 1, NULL, NULL, NULL, m, m, n, NULL, &bytes[2]);
     for (int i = 0; i < 3; i++)
         most = bytes[i] > most ? bytes[i] : most;
     r.bytes = 2 * rounded(m * n) + 2 * rounded(m * m) + most;
@@ -203,10 +204,10 @@ KERNEL(muon)
         for (int64_t j = 0; j < n; j++)
             r.x[i * n + j] = u[high ? j * m + i : i * n + j] * whole;
     for (int step = 0; step < LS_MUON_STEPS; step++) { /* gram and its square are symmetric */
-        product(a, 0, r.gram, r.x, r.x, m, n, m, r.scratch, NULL);
-        product(a, 0, r.square, r.gram, r.gram, m, m, m, r.scratch, NULL);
+        whole_parameters_product(a, 0, r.gram, r.x, r.x, m, n, m, r.scratch, NULL);
+        whole_parameters_product(a, 0, r.square, r.gram, r.gram, m, m, m, r.scratch, NULL);
         sum(a, m * m, r.gram, LS_MUON_B, r.gram, LS_MUON_C, r.square);
-        product(a, 1, r.y, r.gram, r.x, m, m, n, r.scratch, NULL);
+        whole_parameters_product(a, 1, r.y, r.gram, r.x, m, m, n, r.scratch, NULL);
         sum(a, m * n, r.x, LS_MUON_A, r.x, 1, r.y);
     }
     float *p = (float *)a->out[0].data + (o->offset - o->first);
