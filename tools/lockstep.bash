@@ -1,5 +1,5 @@
-# bash completion for lockstep(1): verbs, options, their choices and bundled recipes, all from `lockstep --verbs` (tab-separated rows:
-# "verb NAME ...", "option VERB --NAME LETTER VALUE HELP", "recipe NAME").
+# bash completion for lockstep(1): verbs, options, their words and bundled recipes, all from `lockstep --verbs` (tab-separated rows:
+# "verb NAME ...", "option VERB --NAME LETTER VALUE HELP KIND WORDS REPEAT", "recipe NAME"; KIND is flag, text, file, folder, or maybe: the value may be left out).
 _lockstep() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb=${COMP_WORDS[1]} table choices
     COMPREPLY=()
@@ -9,15 +9,15 @@ _lockstep() {
         mapfile -t COMPREPLY < <(compgen -W "$choices" -- "$word")
         return
     fi
-    # The value of the option before: "a|b" are choices, of which one in capitals is a folder; FILE and PATH are files, anything else is the user's.
-    choices=$(awk -F'\t' -v verb="$verb" -v name="$before" '$1 == "option" && $2 == verb && $3 == name {print $5}' <<< "$table")
+    # the value of the option before
+    choices=$(awk -F'\t' -v verb="$verb" -v name="$before" '$1 == "option" && $2 == verb && $3 == name {print $7 " " $8}' <<< "$table")
     case $choices in
-        *\|*)
-            mapfile -t COMPREPLY < <(compgen -W "$(tr '|' '\n' <<< "$choices" | grep -v '[A-Z]')" -- "$word"; [[ $choices != *[A-Z]* ]] || compgen -d -- "$word")
+        "" | flag* | maybe*) ;;
+        *)
+            mapfile -t COMPREPLY < <(compgen -W "${choices#* }" -- "$word"
+                case $choices in file*) compgen -f -- "$word" ;; folder*) compgen -d -- "$word" ;; esac)
+            case $choices in file* | folder*) compopt -o filenames 2> /dev/null ;; esac
             return ;;
-        FILE | PATH) compopt -o filenames 2> /dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
-        "" | \[*) ;; # takes no value, or may go without one
-        *) return ;;
     esac
     case $word in
         -*)

@@ -1,7 +1,7 @@
-# fish completion for lockstep(1): verbs, options, their choices and bundled recipes, all from `lockstep --verbs` (see tools/lockstep.bash).
+# fish completion for lockstep(1): verbs, options, their words and bundled recipes, all from `lockstep --verbs` (see tools/lockstep.bash).
 complete -c lockstep -e
 complete -c lockstep -n __fish_use_subcommand -f
-lockstep --verbs 2>/dev/null | while read -l -d \t kind verb name letter value help
+lockstep --verbs 2>/dev/null | while read -l -d \t kind verb name letter value help takes choices repeat
     set -l here -c lockstep -n "__fish_seen_subcommand_from $verb"
     switch $kind
         case verb # its summary is the fourth column
@@ -11,15 +11,13 @@ lockstep --verbs 2>/dev/null | while read -l -d \t kind verb name letter value h
         case option
             set -l words $here -l (string sub -s 3 -- $name) -d "$help"
             test -n "$letter"; and set -a words -s $letter
-            switch $value
-                case "" "[*"
-                case FILE PATH DIR
+            switch $takes
+                case file folder
                     set -a words -r -F
-                case "*|*"
-                    set -a words -x -a (string split "|" -- $value | string match -v -r "[A-Z]" | string join " ")
-                case "*"
+                case text
                     set -a words -x
             end
+            test -n "$choices"; and set -a words -a $choices
             complete $words
     end
 end

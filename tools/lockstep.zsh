@@ -1,7 +1,7 @@
 #compdef lockstep
-# zsh completion for lockstep(1): verbs, options, their choices and bundled recipes, all from `lockstep --verbs` (see tools/lockstep.bash).
-local -a rows part verbs specs recipes choices
-local row spec help action
+# zsh completion for lockstep(1): verbs, options, their words and bundled recipes, all from `lockstep --verbs` (see tools/lockstep.bash).
+local -a rows part verbs specs recipes
+local row spec help value action
 rows=("${(@f)$(${words[1]} --verbs 2>/dev/null)}")
 for row in $rows; do
     part=("${(@ps:\t:)row}")
@@ -11,18 +11,20 @@ for row in $rows; do
     option)
         [[ $part[2] == ${words[2]} ]] || continue
         help=${${${part[6]//\[/(}//\]/)}//:/\\:}
-        case $part[5] in
-        "" | \[*) action= ;; # takes no value, or may go without one
-        FILE | PATH) action=":file:_files" ;;
-        DIR) action=":folder:_files -/" ;;
-        *\|*) # words in capitals stand for something of the user's
-            choices=("${(@s:|:)part[5]}")
-            choices=(${choices:#*[A-Z]*})
-            action=":value:($choices)" ;;
-        *) action=":${part[5]//:/\\:}: " ;;
+        value=${part[5]//:/\\:}
+        case $part[7]:$part[8] in
+        flag:) action= ;;
+        maybe:*) action="::value:" ;;
+        file:) action=":file:_files" ;;
+        folder:) action=":folder:_files -/" ;;
+        folder:*) action=":value:{ compadd $part[8]; _files -/ }" ;;
+        text:) action=":$value: " ;;
+        text:*) action=":value:($part[8])" ;;
         esac
-        if [[ $part[5] == \[* ]]; then spec="${part[3]}=-[$help]::value:"; else spec="${part[3]}[$help]$action"; fi
-        [[ $part[3] != --(set|compare|verbose) ]] || spec="*$spec"
+        spec="[$help]$action"
+        [[ $part[7] != maybe ]] || spec="=-$spec"
+        spec="${part[3]}$spec"
+        [[ $part[9] != repeat ]] || spec="*$spec"
         specs+=("$spec")
         ;;
     esac

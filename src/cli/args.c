@@ -1,44 +1,48 @@
 /* args.c - parses the command line into options and plain words: --name VALUE, --name=VALUE, -q, -vv. `--`
  * ends the options; so does the name of a user's program (`launch`). */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/c_locale.h"
 #include "base/file.h"
 #include "base/sys.h"
 #include "cli.h"
 #include "recipe/recipe_read.h"
 #include "setup/folder.h"
 
-const ls_option LS_COMMON_OPTIONS[] = { { "--quiet", 'q', NULL, "only warnings and errors" },
-                                        { "--verbose", 'v', NULL, "more messages; twice: everything" },
-                                        { "--log", 0, "json|text", "format of messages (default text)" },
-                                        { "--no-progress", 0, NULL, "no progress line on a terminal" },
-                                        { "--help", 'h', NULL, "this text" },
-                                        { 0 } };
+const ls_option LS_COMMON_OPTIONS[] = {
+    { "--quiet", LS_OPTION_FLAG, .letter = 'q', .help = "only warnings and errors" },
+    { "--verbose", LS_OPTION_FLAG, .letter = 'v', .repeat = true,
+      .help = "more messages; twice: everything" },
+    { "--log", LS_OPTION_CHOICE, NULL, LS_OPTION_AT(ls_terminal_opts, json), "text",
+      .words = (const char *const[]){ "text", "json", NULL }, .help = "format of messages" },
+    { "--no-progress", LS_OPTION_FLAG, NULL, LS_OPTION_AT(ls_terminal_opts, no_progress),
+      .help = "no progress line on a terminal" },
+    { "--help", LS_OPTION_FLAG, .letter = 'h', .help = "this text" },
+    { 0 }
+};
 
-const ls_option LS_RECIPE_OPTIONS[] = { { "--set", 0, "KEY=VALUE",
-                                          "change a key of the recipe, as train.epochs=3; may be repeated" },
-                                        { "--workers", 0, "N", "short for --set workers=N" },
-                                        { "--module", 0, "FILE",
-                                          "the shared object that builds the model: short for --set "
-                                          "model.path=FILE" },
-                                        { 0 } };
+const ls_option LS_RECIPE_OPTIONS[] = {
+    { "--set", LS_OPTION_TEXT, "KEY=VALUE", .key = "", .repeat = true,
+      .help = "change a key of the recipe, as train.epochs=3; may be repeated" },
+    { "--workers", LS_OPTION_TEXT, "N", .key = "workers", .help = "number of ranks" },
+    { "--module", LS_OPTION_FILE, "FILE", .key = "model.path",
+      .help = "the shared object that builds the model" },
+    { 0 }
+};
 
-static const ls_option *find_in(const ls_option *list, const char *name, size_t n, char letter)
+static const ls_option *find_letter(const ls_option *list, char letter)
 {
-    for (; list && list->name; list++)
-        if (letter ? list->letter == letter : strlen(list->name) == n && !strncmp(list->name, name, n))
+    for (; list->name; list++)
+        if (list->letter == letter)
             return list;
     return NULL;
 }
 
-static const ls_option *find_option(const ls_verb *verb, const char *name, size_t n, char letter)
+static const ls_option *find_option(const ls_verb *verb, const char *name, size_t n)
 {
-    const ls_option *o = find_in(verb->options, name, n, letter);
+    const ls_option *o = ls_option_find(verb->options, name, n);
     if (!o && verb->recipe)
-        o = find_in(LS_RECIPE_OPTIONS, name, n, letter);
-    return o ? o : find_in(LS_COMMON_OPTIONS, name, n, letter);
+        o = ls_option_find(LS_RECIPE_OPTIONS, name, n);
+    return o ? o : ls_option_find(LS_COMMON_OPTIONS, name, n);
 }
 
 static ls_status unknown_option(const ls_verb *verb, const char *name)
@@ -57,36 +61,30 @@ static ls_status unknown_option(const ls_verb *verb, const char *name)
                    name, verb->name);
 }
 
-/* --module of export is another one: which tensors. */
-static bool is_of_recipes(const ls_option *o)
-{
-    return o == find_in(LS_RECIPE_OPTIONS, o->name, strlen(o->name), 0);
-}
-
 /* --workers 4 is short for --set workers=4, and so on. */
 static ls_status remember(ls_args *a, const ls_option *o, const char *value)
 {
-    static const char *const SHORT[][2] = { { "--workers", "workers" },
-                                            { "--cores-per-worker", "cores_per_worker" },
-                                            { "--workers-per-host", "workers_per_host" },
-                                            { "--threads", "threads" },
-                                            { "--module", "model.path" },
-                                            { "--isa", "isa" } };
     if (a->n_given == LS_MAX_ARGS)
         return ls_fail(LS_E_USAGE, "more than %d options", LS_MAX_ARGS);
     a->given[a->n_given++] = (ls_given){ o, value };
-    if (!strcmp(o->name, "--set"))
+    if (o->key && *o->key) {
+        char *set = ls_sys_text("%s=%s", o->key, value);
+        LS_TRY(ls_sys_have(set));
+        a->sets[a->n_sets++] = a->made[a->n_made++] = set;
+    } else if (o->key) {
         a->sets[a->n_sets++] = value;
-    for (size_t i = 0; i < sizeof SHORT / sizeof SHORT[0]; i++)
-        if (!strcmp(o->name, SHORT[i][0]) && (strcmp(o->name, "--module") || is_of_recipes(o))) {
-            char *set = ls_sys_malloc(strlen(SHORT[i][1]) + strlen(value) + 2);
-            if (!set)
-                return ls_fail(LS_E_MEMORY, "out of memory");
-            stpcpy(stpcpy(stpcpy(set, SHORT[i][1]), "="), value);
-            a->made[a->n_made++] = set;
-            a->sets[a->n_sets++] = set;
-        }
+    }
     return LS_OK;
+}
+
+static ls_status needs_value(const ls_option *o)
+{
+    char room[256];
+    ls_str usage = LS_STR_IN(room);
+    ls_option_usage(&usage, o);
+    const ls_status s = ls_fail(LS_E_USAGE, "%s needs a value: %s", o->name, ls_str_text(&usage));
+    ls_str_release(&usage);
+    return s;
 }
 
 /* Returns the number of words that the option used; 0 on an error. */
@@ -96,8 +94,8 @@ static int take_option(ls_args *a, const ls_verb *verb, int n, char **words, ls_
     if (word[1] != '-') { /* -q, -vv */
         for (const char *p = word + 1; *p; p++) {
             const char name[] = { '-', *p, 0 };
-            const ls_option *o = find_option(verb, NULL, 0, *p);
-            *s = o && !o->value ? remember(a, o, NULL) : unknown_option(verb, name);
+            const ls_option *o = find_letter(LS_COMMON_OPTIONS, *p);
+            *s = o ? remember(a, o, NULL) : unknown_option(verb, name);
             if (*s != LS_OK)
                 return 0;
         }
@@ -105,14 +103,15 @@ static int take_option(ls_args *a, const ls_verb *verb, int n, char **words, ls_
     }
     const char *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
-    const ls_option *o = find_option(verb, word, length, 0);
+    const ls_option *o = find_option(verb, word, length);
     if (!o) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)length, word);
         *s = unknown_option(verb, name);
         return 0;
     }
-    if (equals && !o->value) {
+    const bool flag = o->kind == LS_OPTION_FLAG;
+    if (equals && flag) {
         *s = ls_fail(LS_E_USAGE, "%s takes no value", o->name);
         return 0;
     }
@@ -122,12 +121,12 @@ static int take_option(ls_args *a, const ls_verb *verb, int n, char **words, ls_
         *s = remember(a, o, words[1]);
         return *s == LS_OK ? 2 : 0;
     }
-    if (equals || !o->value || optional) {
+    if (equals || flag || optional) {
         *s = remember(a, o, equals ? equals + 1 : NULL);
         return *s == LS_OK ? 1 : 0;
     }
     if (n < 2) {
-        *s = ls_fail(LS_E_USAGE, "%s needs a value: %s %s", o->name, o->name, o->value);
+        *s = needs_value(o);
         return 0;
     }
     *s = remember(a, o, words[1]);
@@ -178,10 +177,6 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
         return LS_OK;
     for (int i = 0; i < out->n_words; i++)
         LS_TRY(ls_path_check(verb->name, out->words[i]));
-    for (int i = 0; i < out->n_given; i++)
-        if (out->given[i].value && strcmp(out->given[i].option->value, "TEXT") &&
-            strcmp(out->given[i].option->value, "URL")) /* a value of another kind may be a path */
-            LS_TRY(ls_path_check(out->given[i].option->name, out->given[i].value));
     if (out->n_words < verb->min_words)
         return ls_fail(LS_E_USAGE, "lockstep %s needs %s (lockstep %s --help)", verb->name, verb->words,
                        verb->name);
@@ -214,34 +209,6 @@ const char *ls_args_value(const ls_args *a, const char *option)
         if (!strcmp(a->given[i].option->name, option))
             value = a->given[i].value;
     return value;
-}
-
-ls_status ls_args_int(const ls_args *a, const char *option, int64_t least, int64_t *out)
-{
-    const char *text = ls_args_value(a, option);
-    if (!text)
-        return LS_OK;
-    char *end;
-    errno = 0;
-    long long n = strtoll(text, &end, 10);
-    if (end == text || *end || errno || n < least)
-        return ls_fail(LS_E_USAGE, "%s %s: a whole number from %lld up is needed", option, text,
-                       (long long)least);
-    *out = n;
-    return LS_OK;
-}
-
-ls_status ls_args_number(const ls_args *a, const char *option, double least, double most, double *out)
-{
-    const char *text = ls_args_value(a, option);
-    if (!text)
-        return LS_OK;
-    char *end;
-    const double x = ls_strtod(text, &end);
-    if (end == text || *end || !(x >= least && x <= most))
-        return ls_fail(LS_E_USAGE, "%s %s: a number from %g to %g is needed", option, text, least, most);
-    *out = x;
-    return LS_OK;
 }
 
 ls_recipe_arg ls_args_recipe(const ls_args *a)

@@ -3,14 +3,8 @@
 #pragma once
 #include "base/log.h"
 #include "base/str.h"
+#include "option.h"
 #include "verbs/commands.h"
-
-typedef struct ls_option {
-    const char *name;  /* "--set" */
-    char letter;       /* 'q' for -q; 0: none */
-    const char *value; /* name of the value in --help; NULL: none; "[X]": only as --name=X */
-    const char *help;
-} ls_option;
 
 #define LS_MAX_ARGS 256
 typedef struct ls_given {
@@ -26,7 +20,8 @@ typedef struct ls_args {
     int n_given;
     ls_given given[LS_MAX_ARGS];
     int n_sets;
-    const char *sets[LS_MAX_ARGS]; /* "key=value" of --set, --workers, --threads and --isa, in order */
+    const char
+        *sets[LS_MAX_ARGS]; /* "key=value" of --set and of options that are short for a key, in order */
     int n_made;
     char *made[LS_MAX_ARGS]; /* the texts of `sets` and `words` that are malloc'ed */
 } ls_args;
@@ -44,9 +39,17 @@ typedef struct ls_verb {
     ls_status (*run)(const ls_args *a, const ls_ui *ui);
 } ls_verb;
 
+/* runs: all runs of a folder; with `metrics` those of one run */
+typedef struct ls_runs_opts {
+    const char *storage;
+    const char *metrics; /* a run: a folder, or a name in `storage`; NULL: all runs */
+    bool steps;          /* of that run: steps in place of epochs */
+    bool csv, json;
+    const char *html; /* write a page; NULL: no */
+} ls_runs_opts;
+
 /* verbs.c */
-extern const ls_verb LS_VERBS[];               /* ended by name NULL */
-ls_hosts_opts ls_args_hosts(const ls_args *a); /* of --hosts and the like */
+extern const ls_verb LS_VERBS[]; /* ended by name NULL */
 const ls_verb *ls_verb_find(const char *name);
 ls_status ls_verb_unknown(const char *name); /* LS_E_USAGE naming the nearest */
 
@@ -59,11 +62,13 @@ bool ls_args_has(const ls_args *a, const char *option);
 /* If an option is given more than once, its last value. NULL: it is not given. */
 const char *ls_args_value(const ls_args *a, const char *option);
 int ls_args_count(const ls_args *a, const char *option);
-/* Leaves *out as it is if the option is not given. */
-ls_status ls_args_int(const ls_args *a, const char *option, int64_t least, int64_t *out);
-/* Leaves *out as it is if the option is not given. */
-ls_status ls_args_number(const ls_args *a, const char *option, double least, double most, double *out);
 ls_recipe_arg ls_args_recipe(const ls_args *a); /* the first word, with all `sets` */
+
+/* args_take.c */
+/* Checks every option that is given: its value, and which others it needs or excludes. */
+ls_status ls_args_check(const ls_args *a);
+/* Fills *out, the struct of the options `rows`: defaults, then what is given. */
+ls_status ls_args_take(const ls_args *a, const ls_option *rows, void *out);
 
 /* help.c */
 void ls_help_print(FILE *out);

@@ -22,19 +22,20 @@ static void print_text(FILE *out, const char *text, int at)
     fputc('\n', out);
 }
 
-static void print_options(FILE *out, const ls_option *o)
+static void print_options(FILE *out, const ls_option *rows)
 {
-    for (; o && o->name; o++) {
-        char left[64], letter[8] = "    ";
+    for (const ls_option *o = rows; o && o->name; o++) {
+        char rooms[2][1024]; /* enough for every row, so that help needs no memory */
+        ls_str left = LS_STR_IN(rooms[0]), help = LS_STR_IN(rooms[1]);
         if (o->letter)
-            snprintf(letter, sizeof letter, "-%c, ", o->letter);
-        bool optional = o->value && *o->value == '[';
-        snprintf(left, sizeof left, "%s%s%s%s", letter, o->name,
-                 !o->value  ? ""
-                 : optional ? "[="
-                            : " ",
-                 !o->value ? "" : o->value + optional);
-        print_text(out, o->help, fprintf(out, "  %s", left));
+            ls_str_printf(&left, "-%c, ", o->letter);
+        else
+            ls_str_add(&left, "    ");
+        ls_option_usage(&left, o);
+        ls_option_help(&help, rows, o);
+        print_text(out, ls_str_text(&help), fprintf(out, "  %s", ls_str_text(&left)));
+        ls_str_release(&left);
+        ls_str_release(&help);
     }
 }
 
@@ -78,11 +79,32 @@ void ls_help_verb(FILE *out, const ls_verb *v)
     }
 }
 
-static void table_option(FILE *out, const char *verb, const ls_option *o)
+/* What completion offers for the value: nothing, or files, folders; "maybe": the value may be left out. */
+static const char *value_kind(const ls_option *o)
 {
-    for (; o && o->name; o++)
-        fprintf(out, "option\t%s\t%s\t%.1s\t%s\t%s\n", verb, o->name, o->letter ? &o->letter : "",
-                o->value ? o->value : "", o->help);
+    return o->kind == LS_OPTION_FLAG      ? "flag"
+           : o->value && *o->value == '[' ? "maybe"
+           : o->kind == LS_OPTION_FILE    ? "file"
+           : o->kind == LS_OPTION_FOLDER  ? "folder"
+                                          : "text";
+}
+
+static void table_option(FILE *out, const char *verb, const ls_option *rows)
+{
+    for (const ls_option *o = rows; o && o->name; o++) {
+        char rooms[3][1024];
+        ls_str usage = LS_STR_IN(rooms[0]), help = LS_STR_IN(rooms[1]), words = LS_STR_IN(rooms[2]);
+        ls_option_usage(&usage, o);
+        ls_option_help(&help, rows, o);
+        ls_option_words(&words, o, " ", " ");
+        const char *value = ls_str_text(&usage) + strlen(o->name);
+        fprintf(out, "option\t%s\t%s\t%.1s\t%s\t%s\t%s\t%s\t%s\n", verb, o->name, o->letter ? &o->letter : "",
+                value + (*value == ' '), ls_str_text(&help), value_kind(o), ls_str_text(&words),
+                o->repeat ? "repeat" : "");
+        ls_str_release(&usage);
+        ls_str_release(&help);
+        ls_str_release(&words);
+    }
 }
 
 void ls_help_table(FILE *out)

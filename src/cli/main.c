@@ -32,17 +32,9 @@ static ls_status flush_results(void)
 
 static ls_status terminal_options(const ls_args *a, ls_terminal_opts *o)
 {
-    const char *format = ls_args_value(a, "--log");
-    int louder = ls_args_count(a, "--verbose");
-    *o = (ls_terminal_opts){ .level = ls_args_has(a, "--quiet") ? LS_WARN
-                                      : louder > 1              ? LS_TRACE
-                                      : louder                  ? LS_DEBUG
-                                                                : LS_INFO,
-                             .json = format && !strcmp(format, "json"),
-                             .no_progress = ls_args_has(a, "--no-progress") };
-    if (format && strcmp(format, "json") && strcmp(format, "text"))
-        return ls_fail(LS_E_USAGE, "--log %s: json or text is needed", format);
-    return LS_OK;
+    const int louder = ls_args_count(a, "--verbose");
+    o->level = ls_args_has(a, "--quiet") ? LS_WARN : louder > 1 ? LS_TRACE : louder ? LS_DEBUG : LS_INFO;
+    return ls_args_take(a, LS_COMMON_OPTIONS, o);
 }
 
 static int run_verb(const ls_verb *verb, int argc, char **argv)
@@ -64,6 +56,8 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
     if (s == LS_OK)
         s = terminal_options(&a, &options);
     ls_terminal_open(&ui, &options);
+    if (s == LS_OK)
+        s = ls_args_check(&a);
     if (s == LS_OK)
         s = ls_fault_from_environment(ls_launch_rank());
     if (s == LS_OK)

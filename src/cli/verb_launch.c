@@ -21,27 +21,15 @@ static ls_status parse_workers(const char *text, ls_launch_command_opts *o)
     return LS_OK;
 }
 
-ls_hosts_opts ls_args_hosts(const ls_args *a)
-{
-    return (ls_hosts_opts){ .list = ls_args_value(a, "--hosts"),
-                            .file = ls_args_value(a, "--hostfile"),
-                            .rsh = ls_args_value(a, "--rsh") };
-}
-
 ls_status ls_verb_launch(const ls_args *a, const ls_ui *ui)
 {
-    ls_launch_command_opts o = { .program = a->program, .hosts = ls_args_hosts(a) };
+    ls_launch_command_opts o = { .program = a->program };
     const char *workers = ls_args_value(a, "--workers");
+    LS_TRY(ls_args_take(a, a->verb->options, &o));
     if (workers)
         LS_TRY(parse_workers(workers, &o));
     else if (!o.hosts.list && !o.hosts.file)
         return ls_fail(LS_E_USAGE, "lockstep launch needs --workers N or --hosts (lockstep launch --help)");
-    int64_t per_host = 0;
-    LS_TRY(ls_args_int(a, "--workers-per-host", 1, &per_host));
-    LS_TRY(ls_args_int(a, "--cores-per-worker", 1, &o.cores));
-    o.hosts.per_host = (int)per_host;
     o.hosts.ranks = (int)o.workers;
-    LS_TRY(ls_args_int(a, "--max-failures", -1, &o.max_failures));
-    LS_TRY(ls_args_number(a, "--stall-seconds", 0.001, 1e9, &o.stall_seconds));
     return ls_launch_command(&o, ui);
 }

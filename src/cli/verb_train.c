@@ -89,18 +89,10 @@ static ls_status parse_place(const char *text, ls_resume_ask *ask)
 ls_status ls_verb_train(const ls_args *a, const ls_ui *ui)
 {
     ls_train_opts o = { .recipe = ls_args_recipe(a),
-                        .resume = { .from = ls_args_value(a, "--resume"),
-                                    .prefix = ls_args_value(a, "--prefix") },
-                        .allow_change = ls_args_has(a, "--allow-change"),
-                        .dry_run = ls_args_has(a, "--dry-run"),
                         .profile = ls_args_has(a, "--profile"),
-                        .hosts = ls_args_hosts(a),
                         .argv = a->argv };
+    LS_TRY(ls_args_take(a, a->verb->options, &o));
     LS_TRY(parse_profile(ls_args_value(a, "--profile"), &o));
     LS_TRY(parse_place(ls_args_value(a, "--resume-at"), &o.resume));
-    const bool somewhere = o.resume.from && strcmp(o.resume.from, "auto") && strcmp(o.resume.from, "never");
-    if (!somewhere && (o.resume.prefix || o.resume.epoch >= 0))
-        return ls_fail(LS_E_USAGE, "%s goes with --resume DIRECTORY",
-                       o.resume.prefix ? "--prefix" : "--resume-at");
     return ls_train_command(&o, ui);
 }

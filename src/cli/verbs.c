@@ -1,43 +1,74 @@
-/* verbs.c - the table of verbs: the function of each, and the texts of `lockstep --help`, `lockstep VERB
- * --help`, completion and the manual page. */
+/* verbs.c - the table of verbs: the function of each, its options (option.h), and the texts of `lockstep
+ * --help`, `lockstep VERB --help`, completion and the manual page. */
+#include <math.h>
 #include <string.h>
 #include "cli.h"
 
-#define END \
-    {       \
-        0   \
-    }
-#define JSON                                    \
-    {                                           \
-        "--json", 0, NULL, "the result as JSON" \
-    }
-#define HOSTS                                                                             \
-    {                                                                                     \
-        "--ranks-per-host", 0, "N", "plan for N ranks on each host (default: all on one)" \
-    }
+/* clang-format off */
+#define AT LS_OPTION_AT
+#define LIST(...) (const char *const[]){ __VA_ARGS__, NULL }
+#define NEEDS(...) .needs = LIST(__VA_ARGS__)
+#define EXCLUDES(...) .excludes = LIST(__VA_ARGS__)
+#define WORDS(...) .words = LIST(__VA_ARGS__)
+
+#define END { 0 }
+/* Options that several verbs have; `T` is the struct of the verb's options. */
+#define FLAG(name, T, member) name, LS_OPTION_FLAG, NULL, AT(T, member)
+#define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html)
+#define JSON(T) { FLAG("--json", T, json), .help = "the result as JSON" }
+#define HOSTS(T, member) \
+    { "--ranks-per-host", LS_OPTION_INT, "N", AT(T, member), NULL, 1, INFINITY, \
+      .otherwise = "all on one", .help = "plan for N ranks on each host" }
+#define MEASURE(T) \
+    { FLAG("--measure", T, measure), .help = "first measure the kernels of this step on this machine" }
 /* How texts are generated. */
-#define TEXTS                                                                                               \
-    { "--tokens", 0, "N", "generate at most N tokens (default 128)" },                                      \
-        { "--min-tokens", 0, "N", "generate at least N tokens (default 0)" },                               \
-        { "--no-repeat", 0, "N", "no sequence of N tokens occurs twice (no_repeat_ngram_size)" },           \
-        { "--beams", 0, "N", "beam search with N beams (default 1: none)" },                                \
-        { "--length-penalty", 0, "X", "with beams: scores are divided by length^X (default 1)" },           \
-        { "--early-stopping", 0, "false|true|never", "with beams: when the search stops (default false)" }, \
-        { "--temperature", 0, "T", "sample from softmax(logits / T) (default 0: greedy)" },                 \
-        { "--top-k", 0, "K", "sample from the K most likely tokens" },                                      \
-        { "--top-p", 0, "P", "sample from the fewest tokens whose probabilities add up to P" },             \
-    {                                                                                                       \
-        "--seed", 0, "N", "seed of the samples (default 0)"                                                 \
-    }
-#define PLACES                                                                                            \
-    { "--hosts", 0, "A:N,B:N",                                                                            \
-      "start N ranks on each host, with mpirun (in a Slurm job with srun; `slurm`: all its hosts)" },     \
-        { "--hostfile", 0, "FILE", "the same from a file, one host per line: A:N or A slots=N" },         \
-        { "--workers-per-host", 0, "N", "at most N ranks on each host; for hosts without :N exactly N" }, \
-        { "--cores-per-worker", 0, "C", "bind each rank to C cores (default: its share of all)" },        \
-    {                                                                                                     \
-        "--rsh", 0, "COMMAND", "command that runs a program on a host (default ssh)"                      \
-    }
+#define SAMPLING \
+    NEEDS("--temperature"), .why = "without it the most likely token is taken"
+#define BEAMS NEEDS("--beams"), .why = "without it one text is generated"
+#define TEXTS(T, needed) \
+    { "--tokens", LS_OPTION_INT, "N", AT(T, how.tokens), "128", 1, 1 << 24, needed, \
+      .help = "generate at most N tokens" }, \
+    { "--min-tokens", LS_OPTION_INT, "N", AT(T, how.least), "0", 0, 1 << 24, needed, \
+      .help = "generate at least N tokens" }, \
+    { "--no-repeat", LS_OPTION_INT, "N", AT(T, how.no_repeat), NULL, 1, 1 << 24, needed, \
+      .help = "no sequence of N tokens occurs twice (no_repeat_ngram_size)" }, \
+    { "--beams", LS_OPTION_INT, "N", AT(T, beams), "1", 1, 1024, needed, \
+      EXCLUDES("--temperature"), .why = "beam search does not sample", \
+      .help = "beam search with N beams; 1: none" }, \
+    { "--length-penalty", LS_OPTION_REAL, "X", AT(T, how.length_penalty), "1", -100, 100, BEAMS, \
+      .help = "scores are divided by length^X" }, \
+    { "--early-stopping", LS_OPTION_CHOICE, NULL, AT(T, how.early_stopping), "false", \
+      WORDS("false", "true", "never"), BEAMS, .help = "when the search stops" }, \
+    { "--temperature", LS_OPTION_REAL, "T", AT(T, how.sampling.temperature), "0", 0, 100, needed, \
+      .help = "sample from softmax(logits / T); 0: greedy" }, \
+    { "--top-k", LS_OPTION_INT, "K", AT(T, how.sampling.top_k), NULL, 1, INFINITY, SAMPLING, \
+      .help = "sample from the K most likely tokens" }, \
+    { "--top-p", LS_OPTION_REAL, "P", AT(T, how.sampling.top_p), NULL, 0, 1, .above = true, SAMPLING, \
+      .help = "sample from the fewest tokens whose probabilities add up to P" }, \
+    { "--seed", LS_OPTION_INT, "N", AT(T, how.sampling.seed), "0", 0, INFINITY, SAMPLING, \
+      .help = "seed of the samples" }
+/* --out, with every sample of the split */
+#define WHOLE_SPLIT "--out *.npy *.csv *.jsonl"
+#define PLACES(T) \
+    { "--hosts", LS_OPTION_TEXT, "A:N,B:N", AT(T, hosts.list), EXCLUDES("--hostfile"), \
+      .help = "start N ranks on each host, with mpirun (in a Slurm job with srun; `slurm`: all its " \
+              "hosts)" }, \
+    { "--hostfile", LS_OPTION_FILE, "FILE", AT(T, hosts.file), \
+      .help = "the same from a file, one host per line: A:N or A slots=N" }, \
+    { "--rsh", LS_OPTION_TEXT, "COMMAND", AT(T, hosts.rsh), NEEDS("--hosts", "--hostfile"), \
+      .otherwise = "ssh", \
+      .help = "command that runs a program on a host" }
+/* as recipe keys, and as members of the struct */
+#define PER_HOST "--workers-per-host"
+#define PER_HOST_HELP "at most N ranks on each host; for hosts without :N exactly N"
+#define CORES "--cores-per-worker"
+#define CORES_HELP "bind each rank to C cores"
+#define ITS_SHARE .otherwise = "its share of all"
+#define RECIPE_PLACES(T) \
+    PLACES(T), \
+    { PER_HOST, LS_OPTION_TEXT, "N", .key = "workers_per_host", .help = PER_HOST_HELP }, \
+    { CORES, LS_OPTION_TEXT, "C", .key = "cores_per_worker", ITS_SHARE, .help = CORES_HELP }
+/* clang-format on */
 
 const ls_verb LS_VERBS[] = {
     { "train", "RECIPE", 1, 1, true, "train a model",
@@ -55,18 +86,23 @@ const ls_verb LS_VERBS[] = {
       "lockstep train vit-fashion-mnist --dry-run             # everything up to the first step\n"
       "lockstep train mlp-mnist --profile 11:20               # a Chrome trace of steps 11 to 20",
       (const ls_option[]){
-          { "--resume", 0, "auto|never|CHECKPOINT",
-            "auto: continue from the newest checkpoint; never: an existing run is an error; CHECKPOINT: "
-            "continue from this one, or from a directory of torch.distributed.checkpoint (default auto)" },
-          { "--resume-at", 0, "EPOCH:STEP", "with a PyTorch directory: the next step, both counted from 0" },
-          { "--prefix", 0, "PREFIX",
-            "with a PyTorch directory: prefix of the names of model and optimizer, such as app." },
-          { "--allow-change", 0, NULL, "continue although the recipe or the data have changed" },
-          { "--dry-run", 0, NULL, "do everything up to the first step, write nothing" },
-          { "--profile", 0, "[FIRST:LAST|wait=W,warmup=U,active=A,repeat=R]",
-            "measure these steps (default 11:20, or a torch.profiler.schedule): write a trace, a page of "
-            "memory and a page of the step to RUN/log, and print the costliest ops" },
-          PLACES,
+          { "--resume", LS_OPTION_FOLDER, "CHECKPOINT", AT(ls_train_opts, resume.from), "auto",
+            WORDS("auto", "never"),
+            .help = "auto: continue from the newest checkpoint; never: an existing run is an error; "
+                    "CHECKPOINT: continue from this one, or from a directory of "
+                    "torch.distributed.checkpoint" },
+          { "--resume-at", LS_OPTION_TEXT, "EPOCH:STEP", NEEDS("--resume !never"),
+            .help = "the next step in a PyTorch directory, both counted from 0" },
+          { "--prefix", LS_OPTION_TEXT, "PREFIX", AT(ls_train_opts, resume.prefix), NEEDS("--resume !never"),
+            .help = "prefix of the names of model and optimizer in a PyTorch directory, such as app." },
+          { FLAG("--allow-change", ls_train_opts, allow_change),
+            .help = "continue although the recipe or the data have changed" },
+          { FLAG("--dry-run", ls_train_opts, dry_run),
+            .help = "do everything up to the first step, write nothing" },
+          { "--profile", LS_OPTION_TEXT, "[FIRST:LAST|wait=W,warmup=U,active=A,repeat=R]",
+            .help = "measure these steps (default 11:20, or a torch.profiler.schedule): write a trace, a "
+                    "page of memory and a page of the step to RUN/log, and print the costliest ops" },
+          RECIPE_PLACES(ls_train_opts),
           END },
       ls_verb_train },
     { "launch", "[--] PROGRAM [WORD...]", 1, 1, false,
@@ -81,13 +117,17 @@ const ls_verb LS_VERBS[] = {
       "lockstep launch --workers 1:8 -- ./my_program                  # as many ranks as there are cores\n"
       "lockstep launch --hosts a:4,b:4 --max-failures 3 ./my_program  # on two hosts, by mpirun or srun",
       (const ls_option[]){
-          { "--workers", 0, "N",
-            "number of ranks; LEAST:MOST: as many as there are cores, chosen at each start" },
-          { "--max-failures", 0, "K",
-            "restart all ranks after a failure, at most K times (default 0; -1: no limit)" },
-          { "--stall-seconds", 0, "S",
-            "a rank that others wait for longer than S seconds has failed (default 300)" },
-          PLACES,
+          { "--workers", LS_OPTION_TEXT, "N",
+            .help = "number of ranks; LEAST:MOST: as many as there are cores, chosen at each start" },
+          { "--max-failures", LS_OPTION_INT, "K", AT(ls_launch_command_opts, max_failures), "0", -1, INFINITY,
+            .help = "restart all ranks after a failure, at most K times; -1: no limit" },
+          { "--stall-seconds", LS_OPTION_REAL, "S", AT(ls_launch_command_opts, stall_seconds), NULL, 0.001,
+            1e9, .otherwise = "300", .help = "a rank that others wait for longer than S seconds has failed" },
+          PLACES(ls_launch_command_opts),
+          { PER_HOST, LS_OPTION_INT, "N", AT(ls_launch_command_opts, hosts.per_host), NULL, 1, INT32_MAX,
+            .help = PER_HOST_HELP },
+          { CORES, LS_OPTION_INT, "C", AT(ls_launch_command_opts, cores), NULL, 1, INFINITY, ITS_SHARE,
+            .help = CORES_HELP },
           END },
       ls_verb_launch },
     { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "compute loss and metrics on the evaluation split",
@@ -100,12 +140,12 @@ const ls_verb LS_VERBS[] = {
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint\n"
       "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
       "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
-      (const ls_option[]){
-          { "--generate", 0, NULL, "generate texts and compare them with the targets (ROUGE)" },
-          TEXTS,
-          PLACES,
-          JSON,
-          END },
+      (const ls_option[]){ { FLAG("--generate", ls_eval_opts, generate),
+                             .help = "generate texts and compare them with the targets (ROUGE)" },
+                           TEXTS(ls_eval_opts, NEEDS("--generate")),
+                           RECIPE_PLACES(ls_eval_opts),
+                           JSON(ls_eval_opts),
+                           END },
       ls_verb_eval },
     { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true,
       "predict samples or images, generate text",
@@ -127,18 +167,25 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict Qwen/Qwen2.5-0.5B --prompt \"Once upon a time\" --workers 2\n"
       "lockstep predict runs/t5-summarise --out summaries.jsonl",
       (const ls_option[]){
-          { "--split", 0, "eval|train", "which samples (default eval)" },
-          { "--first", 0, "N", "first sample (default 0)" },
-          { "--count", 0, "N", "number of samples (default 10; with --out FILE.npy, .csv, .jsonl all)" },
-          { "--resize", 0, NULL, "scale image files to the model's size" },
-          { "--out", 0, "FILE",
-            "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl" },
-          { "--output", 0, "NAME,..",
-            "outputs for --out FILE.npy, .csv, .jsonl (default: all; of a classifier its probability)" },
-          { "--show", 0, NULL, "print the images on the terminal, each with its label and prediction" },
-          { "--prompt", 0, "TEXT", "text that a language model continues or a T5 reads" },
-          TEXTS,
-          JSON,
+          { "--split", LS_OPTION_CHOICE, NULL, AT(ls_predict_opts, train_split), "eval",
+            WORDS("eval", "train"), EXCLUDES("--prompt"), .help = "which samples" },
+          { "--first", LS_OPTION_INT, "N", AT(ls_predict_opts, first), "0", 0, INFINITY, EXCLUDES("--prompt"),
+            .help = "first sample" },
+          { "--count", LS_OPTION_INT, "N", AT(ls_predict_opts, count), NULL, 1, INFINITY,
+            EXCLUDES("--prompt"), .otherwise = "10; with --out FILE.npy, .csv, .jsonl all",
+            .help = "number of samples" },
+          { FLAG("--resize", ls_predict_opts, resize), EXCLUDES("--prompt", WHOLE_SPLIT),
+            .help = "scale image files to the model's size" },
+          { "--out", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, out), EXCLUDES("--prompt"),
+            .help = "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl" },
+          { "--output", LS_OPTION_TEXT, "NAME,..", AT(ls_predict_opts, output), NEEDS(WHOLE_SPLIT),
+            .otherwise = "all; of a classifier its probability", .help = "outputs to write" },
+          { FLAG("--show", ls_predict_opts, show), EXCLUDES("--json", "--prompt", WHOLE_SPLIT),
+            .help = "print the images on the terminal, each with its label and prediction" },
+          { "--prompt", LS_OPTION_TEXT, "TEXT", AT(ls_predict_opts, prompt),
+            .help = "text that a language model continues or a T5 reads" },
+          TEXTS(ls_predict_opts, NEEDS("--prompt", "--out *.jsonl")),
+          JSON(ls_predict_opts),
           END },
       ls_verb_predict },
     { "data", "RECIPE", 1, 1, true, "show the samples that the model will see",
@@ -148,11 +195,15 @@ const ls_verb LS_VERBS[] = {
       "reads the same samples. `data` itself trains nothing and needs no run.",
       "lockstep data vit-fashion-mnist\n"
       "lockstep data my.yaml --set data.augment.flip=0.5 --epoch 3 --samples 64 --out data.html",
-      (const ls_option[]){ { "--split", 0, "train|eval", "which samples (default train)" },
-                           { "--epoch", 0, "N", "epoch, counted from 0 (default 0)" },
-                           { "--samples", 0, "N", "how many samples (default 10; with --out 48)" },
-                           { "--out", 0, "FILE", "write a page, FILE.html" },
-                           END },
+      (const ls_option[]){
+          { "--split", LS_OPTION_CHOICE, NULL, AT(ls_data_opts, eval_split), "train", WORDS("train", "eval"),
+            .help = "which samples" },
+          { "--epoch", LS_OPTION_INT, "N", AT(ls_data_opts, epoch), "0", 0, INFINITY,
+            .help = "epoch, counted from 0" },
+          { "--samples", LS_OPTION_INT, "N", AT(ls_data_opts, samples), NULL, 1, INFINITY,
+            .otherwise = "10; with --out 48", .help = "how many samples" },
+          { "--out", LS_OPTION_FILE, "FILE", AT(ls_data_opts, out), .help = "write a page, FILE.html" },
+          END },
       ls_verb_data },
     { "plan", "RECIPE", 1, 1, true, "print memory, traffic and time of a step, without running it",
       "Compiles the step for any number of ranks and prints what a rank needs: memory by category and its\n"
@@ -168,19 +219,23 @@ const ls_verb LS_VERBS[] = {
       "layout that fits\n"
       "lockstep plan vit-fashion-mnist --set train.global_batch=256 --isa avx512 --threads 16 --json",
       (const ls_option[]){
-          { "--isa", 0, "LEVEL", "instruction set: generic, avx2, avx512, avx512bf16, amx" },
-          { "--threads", 0, "N", "threads of a rank" },
-          { "--search", 0, NULL,
-            "list layouts and micro-batches, the fastest first; keys given with --set stay fixed" },
-          { "--memory", 0, "SIZE", "with --search: memory of a rank, such as 8GiB" },
-          { "--network", 0, "LATENCY,RATE",
-            "network of each host, such as 20us,12.5GB/s (default: what `doctor` measured)" },
-          { "--measure", 0, NULL, "first measure the kernels of this step on this machine" },
-          { "--compare", 0, "KEY=V1,V2",
-            "one column for each value; repeat it for each combination of values" },
-          { "--html", 0, "FILE", "with --compare: write the steps side by side as a web page" },
-          HOSTS,
-          JSON,
+          { "--isa", LS_OPTION_TEXT, "LEVEL", .key = "isa", .help = "instruction set" },
+          { "--threads", LS_OPTION_TEXT, "N", .key = "threads", .help = "threads of a rank" },
+          { FLAG("--search", ls_plan_command_opts, search),
+            .help = "list layouts and micro-batches, the fastest first; keys given with --set stay fixed" },
+          { "--memory", LS_OPTION_BYTES, "SIZE", AT(ls_plan_command_opts, memory), NEEDS("--search"),
+            .help = "memory of a rank, such as 8GiB" },
+          { "--network", LS_OPTION_TEXT, "LATENCY,RATE", .otherwise = "what `doctor` measured",
+            .help = "network of each host, such as 20us,12.5GB/s" },
+          MEASURE(ls_plan_command_opts),
+          { "--compare", LS_OPTION_TEXT, "KEY=V1,V2", .repeat = true, EXCLUDES("--search", "--measure"),
+            .why = "`lockstep plan RECIPE --measure` comes first, --compare then uses its times",
+            .help = "one column for each value; repeat it for each combination of values" },
+          { PAGE(ls_plan_command_opts), NEEDS("--compare"),
+            .why = "`lockstep explain RECIPE --html FILE` writes the page of one layout",
+            .help = "write the steps side by side as a web page" },
+          HOSTS(ls_plan_command_opts, where.ranks_per_host),
+          JSON(ls_plan_command_opts),
           END },
       ls_verb_plan },
     { "explain", "RECIPE", 1, 1, true, "print the compiled step, op by op",
@@ -195,15 +250,19 @@ const ls_verb LS_VERBS[] = {
       "lockstep explain my.yaml --html step.html --profile runs/my/log/rank-0.trace.json   # with measured "
       "times\n"
       "lockstep explain vit-fashion-mnist --param encoder.layers.encoder_layer_0.mlp.0.weight",
-      (const ls_option[]){ { "--rank", 0, "R", "show the step of rank R (default 0)" },
-                           { "--param", 0, "NAME", "show one parameter, from storage to update" },
-                           { "--full", 0, NULL, "show repeated blocks too" },
-                           { "--html", 0, "FILE", "write the step as a web page" },
-                           { "--profile", 0, "TRACE",
-                             "with --html: times that `train --profile` measured (log/rank-R.trace.json)" },
-                           { "--measure", 0, NULL, "first measure the kernels of this step on this machine" },
-                           HOSTS,
-                           JSON,
+      (const ls_option[]){ { "--rank", LS_OPTION_INT, "R", AT(ls_explain_opts, rank), "0", 0, INFINITY,
+                             .help = "show the step of rank R" },
+                           { "--param", LS_OPTION_TEXT, "NAME", AT(ls_explain_opts, param),
+                             .help = "show one parameter, from storage to update" },
+                           { FLAG("--full", ls_explain_opts, full), .help = "show repeated blocks too" },
+                           { PAGE(ls_explain_opts), EXCLUDES("--json", "--param", "--full"),
+                             .why = "the page shows the whole step", .help = "write the step as a web page" },
+                           { "--profile", LS_OPTION_FILE, "TRACE", AT(ls_explain_opts, profile),
+                             NEEDS("--html"),
+                             .help = "times that `train --profile` measured (log/rank-R.trace.json)" },
+                           MEASURE(ls_explain_opts),
+                           HOSTS(ls_explain_opts, ranks_per_host),
+                           JSON(ls_explain_opts),
                            END },
       ls_verb_explain },
     { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt or a DCP directory",
@@ -217,17 +276,26 @@ const ls_verb LS_VERBS[] = {
       "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # convert a weight file",
       (const ls_option[]){
-          { "--to", 0, "FILE", "file to write, .safetensors or .pt; a directory if the name ends in /" },
-          { "--dtype", 0, "TYPE", "convert float weights to f32, bf16 or f16 (default: unchanged)" },
-          { "--optimizer", 0, NULL, "to a directory: also write the optimizer state" },
-          { "--ema", 0, NULL, "write the moving averages of the weights (optimizer.ema_decay)" },
-          { "--ranks", 0, "N", "to a directory: write N files, as N ranks of FSDP2 do (default 1)" },
-          { "--prefix", 0, "PREFIX",
-            "from a PyTorch directory: only names with this prefix, such as app., and remove it" },
-          { "--module", 0, "NAME", "only the tensors of this module, such as encoder.layers" },
-          { "--strip-prefix", 0, NULL, "with --module: remove the module from the names" },
-          { "--ignore-frozen", 0, NULL, "leave out parameters that train.freeze froze" },
-          { "--force", 0, NULL, "replace an existing file or DCP directory" },
+          { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
+            .help = "file to write, .safetensors or .pt; a directory if the name ends in /" },
+          { "--dtype", LS_OPTION_DTYPE, "TYPE", AT(ls_export_opts, dtype), WORDS("f32", "bf16", "f16"),
+            .otherwise = "unchanged", .help = "convert float weights to this type" },
+          { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS("--to */"), EXCLUDES("--prefix"),
+            .help = "also write the optimizer state" },
+          { FLAG("--ema", ls_export_opts, ema), EXCLUDES("--optimizer"),
+            .why = "PyTorch's optimizers keep no averages",
+            .help = "write the moving averages of the weights (optimizer.ema_decay)" },
+          { "--ranks", LS_OPTION_INT, "N", AT(ls_export_opts, ranks), "1", 1, INT32_MAX, NEEDS("--to */"),
+            .help = "write N files, as N ranks of FSDP2 do" },
+          { "--prefix", LS_OPTION_TEXT, "PREFIX", AT(ls_export_opts, prefix),
+            .help = "from a PyTorch directory: only names with this prefix, such as app., and remove it" },
+          { "--module", LS_OPTION_TEXT, "NAME", AT(ls_export_opts, module),
+            .help = "only the tensors of this module, such as encoder.layers" },
+          { FLAG("--strip-prefix", ls_export_opts, strip_prefix), NEEDS("--module"), EXCLUDES("--optimizer"),
+            .help = "remove the module from the names" },
+          { FLAG("--ignore-frozen", ls_export_opts, ignore_frozen),
+            .help = "leave out parameters that train.freeze froze" },
+          { FLAG("--force", ls_export_opts, force), .help = "replace an existing file or DCP directory" },
           END },
       ls_verb_export },
     { "inspect", "PATH", 1, 1, true, "show what is in a checkpoint, weight file, run or recipe",
@@ -239,10 +307,12 @@ const ls_verb LS_VERBS[] = {
       "lockstep inspect resnet18.pth\n"
       "lockstep inspect vit-fashion-mnist",
       (const ls_option[]){
-          { "--verify", 0, NULL, "verify the checksums of all bytes" },
-          { "--html", 0, "FILE", "write a web page: the module tree, and which rank or file holds what" },
-          { "--prefix", 0, "PREFIX", "in a PyTorch directory: only names with this prefix, such as app." },
-          JSON,
+          { FLAG("--verify", ls_inspect_opts, verify), .help = "verify the checksums of all bytes" },
+          { PAGE(ls_inspect_opts), EXCLUDES("--json"),
+            .help = "write a web page: the module tree, and which rank or file holds what" },
+          { "--prefix", LS_OPTION_TEXT, "PREFIX", AT(ls_inspect_opts, prefix),
+            .help = "in a PyTorch directory: only names with this prefix, such as app." },
+          JSON(ls_inspect_opts),
           END },
       ls_verb_inspect },
     { "recipe", "[RECIPE]", 0, 1, true, "print all keys of a recipe, and where each value was set",
@@ -251,10 +321,10 @@ const ls_verb LS_VERBS[] = {
       "lockstep recipe                                        # bundled recipes\n"
       "lockstep recipe vit-fashion-mnist > my.yaml            # copy it and change it\n"
       "lockstep recipe --reference                            # every key (docs/recipe.md)",
-      (const ls_option[]){
-          { "--reference", 0, NULL, "print every key with type, default and meaning, as Markdown" },
-          { "--source", 0, NULL, "print a bundled recipe as it was written" },
-          END },
+      (const ls_option[]){ { "--reference", LS_OPTION_FLAG,
+                             .help = "print every key with type, default and meaning, as Markdown" },
+                           { "--source", LS_OPTION_FLAG, .help = "print a bundled recipe as it was written" },
+                           END },
       ls_verb_recipe },
     { "runs", "[STORAGE]", 0, 1, false, "list runs and their states, or the metrics of one",
       "Lists the runs in STORAGE (default: runs) with state, last step and loss, metrics of the last\n"
@@ -267,13 +337,17 @@ const ls_verb LS_VERBS[] = {
       "lockstep runs --html runs.html                         # compare runs in a browser\n"
       "lockstep runs --metrics vit-fashion-mnist              # the epochs as a table\n"
       "lockstep runs --metrics vit-fashion-mnist --steps --csv > steps.csv",
-      (const ls_option[]){
-          { "--metrics", 0, "RUN", "print the epochs of this run: its folder, or its name in STORAGE" },
-          { "--steps", 0, NULL, "with --metrics: print steps instead of epochs" },
-          { "--csv", 0, NULL, "with --metrics: comma-separated values" },
-          { "--html", 0, "FILE", "write a page: all runs, their curves, the keys in which they differ" },
-          JSON,
-          END },
+      (const ls_option[]){ { "--metrics", LS_OPTION_FOLDER, "RUN", AT(ls_runs_opts, metrics),
+                             EXCLUDES("--html"), .why = "each run has a report.html",
+                             .help = "print the epochs of this run: its folder, or its name in STORAGE" },
+                           { FLAG("--steps", ls_runs_opts, steps), NEEDS("--metrics"),
+                             .help = "print steps instead of epochs" },
+                           { FLAG("--csv", ls_runs_opts, csv), NEEDS("--metrics"), EXCLUDES("--json"),
+                             .help = "comma-separated values" },
+                           { PAGE(ls_runs_opts), EXCLUDES("--json"),
+                             .help = "write a page: all runs, their curves, the keys in which they differ" },
+                           JSON(ls_runs_opts),
+                           END },
       ls_verb_runs },
     { "watch", "[RUN]", 0, 1, false, "follow a run on the terminal while it trains",
       "Shows the loss curves, speed, time left, the last evaluation, the ranks with their memory and\n"
@@ -284,7 +358,8 @@ const ls_verb LS_VERBS[] = {
       "lockstep watch\n"
       "lockstep watch vit-fashion-mnist\n"
       "lockstep watch vit-fashion-mnist --once > now.txt",
-      (const ls_option[]){ { "--once", 0, NULL, "print the numbers once, without charts, and exit" }, END },
+      (const ls_option[]){
+          { "--once", LS_OPTION_FLAG, .help = "print the numbers once, without charts, and exit" }, END },
       ls_verb_watch },
     { "new", "DIR", 1, 1, false, "make a project with a model of your own",
       "Writes a folder with a model in C, the data that it makes, a Makefile, a recipe and a README. It\n"
@@ -300,13 +375,16 @@ const ls_verb LS_VERBS[] = {
       "lockstep get google-t5/t5-small tokenizer.json spiece.model --to t5-small\n"
       "lockstep get datasets/OWNER/NAME --list                # list the files\n"
       "lockstep get OWNER/NAME --mirror https://mirror.example.org",
-      (const ls_option[]){
-          { "--to", 0, "DIR", "put the files into this folder instead of the cache" },
-          { "--revision", 0, "NAME", "branch, tag or commit (default main)" },
-          { "--mirror", 0, "URL", "another server (default: HF_ENDPOINT, else https://huggingface.co)" },
-          { "--list", 0, NULL, "list the files, download nothing" },
-          JSON,
-          END },
+      (const ls_option[]){ { "--to", LS_OPTION_FOLDER, "DIR", AT(ls_get_opts, to),
+                             .help = "put the files into this folder instead of the cache" },
+                           { "--revision", LS_OPTION_TEXT, "NAME", AT(ls_get_opts, revision),
+                             .otherwise = "main", .help = "branch, tag or commit" },
+                           { "--mirror", LS_OPTION_TEXT, "URL", AT(ls_get_opts, mirror),
+                             .otherwise = "HF_ENDPOINT, else https://huggingface.co",
+                             .help = "another server" },
+                           { FLAG("--list", ls_get_opts, list), .help = "list the files, download nothing" },
+                           JSON(ls_get_opts),
+                           END },
       ls_verb_get },
     { "doctor", "", 0, 0, false, "show what this machine offers and what is missing",
       "Prints CPU features, cores, memory, limits, the optional parts of this build, libraries and data\n"
@@ -317,11 +395,12 @@ const ls_verb LS_VERBS[] = {
       "lockstep doctor\n"
       "lockstep doctor --no-measure --quiet --need mpi,hdf5   # for scripts: status 1 if one is missing\n"
       "mpirun --host a,b lockstep doctor        # the network between two hosts",
-      (const ls_option[]){ { "--no-measure", 0, NULL, "measure nothing" },
-                           { "--need", 0, "PART,..",
-                             "fail unless these parts can be used, such as mpi,hdf5 (Parts lists all)" },
-                           JSON,
-                           END },
+      (const ls_option[]){
+          { "--no-measure", LS_OPTION_FLAG, .help = "measure nothing" },
+          { "--need", LS_OPTION_TEXT, "PART,..",
+            .help = "fail unless these parts can be used, such as mpi,hdf5 (Parts lists all)" },
+          { "--json", LS_OPTION_FLAG, .help = "the result as JSON" },
+          END },
       ls_verb_doctor },
     END
 };

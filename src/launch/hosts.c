@@ -196,10 +196,8 @@ static ls_status count_each(ls_hosts *h, const ls_hosts_opts *o)
 ls_status ls_hosts_read(ls_hosts **out, const ls_hosts_opts *o)
 {
     *out = NULL;
-    if (o->list && o->file)
-        return ls_fail(LS_E_USAGE, "--hosts and --hostfile: give one of them");
     if (!o->list && !o->file)
-        return o->rsh ? ls_fail(LS_E_USAGE, "--rsh is for --hosts or --hostfile") : LS_OK;
+        return LS_OK;
     ls_hosts *h = ls_sys_calloc(1, sizeof *h);
     LS_TRY(ls_sys_have(h));
     h->rsh = o->rsh && *o->rsh ? o->rsh : "ssh";

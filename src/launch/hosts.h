@@ -22,7 +22,7 @@ typedef struct ls_hosts {
 
 typedef struct ls_hosts_opts {
     const char *list; /* "a:4,b:4", "a,b", or "slurm": all hosts of the allocation; NULL: none */
-    const char *file; /* a file with a line for each host: "a:4" or "a slots=4"; NULL: none */
+    const char *file; /* a file with a line for each host: "a:4" or "a slots=4"; NULL: none, or `list` */
     const char *rsh;  /* NULL: ssh */
     int per_host;     /* ranks of each host, if list and file have no number; 0: ranks / hosts */
     int ranks;        /* of all hosts; 0: not given */

@@ -127,23 +127,9 @@ static ls_status write_page(const ls_explain_opts *o, const ls_compiled_recipe *
     return s;
 }
 
-static ls_status check(const ls_explain_opts *o)
-{
-    if (o->html && (o->json || o->param || o->full))
-        return ls_fail(LS_E_USAGE, "--html writes the whole step: leave out %s",
-                       o->json    ? "--json"
-                       : o->param ? "--param"
-                                  : "--full");
-    if (o->profile && !o->html)
-        return ls_fail(LS_E_USAGE, "--profile %s: its times are shown on a page: give --html FILE too",
-                       o->profile);
-    return LS_OK;
-}
-
 ls_status ls_explain_command(const ls_explain_opts *o, const ls_ui *ui)
 {
     ls_compiled_recipe c;
-    LS_TRY(check(o));
     LS_TRY(ls_compiled_recipe_make(&c, &o->recipe, o->rank,
                                    &(ls_elsewhere){ .ranks_per_host = o->ranks_per_host }));
     ls_status status = o->measure ? ls_compiled_recipe_measure(&c) : LS_OK;

@@ -59,10 +59,6 @@ static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const ch
                               const ls_weights_export_opts *opts)
 {
     ls_checkpoint c;
-    if (o->prefix)
-        return ls_fail(LS_E_USAGE,
-                       "--optimizer is for a run or a checkpoint, --prefix for a PyTorch directory: leave "
-                       "one out");
     if (!ls_checkpoint_is(from))
         return ls_fail(LS_E_USAGE, "--optimizer: %s is neither a run nor a checkpoint", o->from);
     LS_TRY(
@@ -82,10 +78,8 @@ static ls_status export_ema(const ls_export_opts *o, const ls_ui *ui, const char
                             const ls_weights_export_opts *opts)
 {
     ls_checkpoint c;
-    if (o->optimizer || !ls_checkpoint_is(from))
-        return ls_fail(LS_E_USAGE, "--ema: %s",
-                       o->optimizer ? "PyTorch's optimizers keep no averages: leave --optimizer out"
-                                    : "only a run or a checkpoint has moving averages of its weights");
+    if (!ls_checkpoint_is(from))
+        return ls_fail(LS_E_USAGE, "--ema: only a run or a checkpoint has moving averages of its weights");
     LS_TRY(ls_checkpoint_open(&c, from, LS_VERIFY_FULL, NULL));
     ls_status s = ls_checkpoint_use_ema(&c);
     if (s == LS_OK)

@@ -177,8 +177,6 @@ static ls_status inspect_folder(const ls_inspect_opts *o, const ls_ui *ui, const
 ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
 {
     const char *path = o->target.name;
-    if (o->html && o->json)
-        return ls_fail(LS_E_USAGE, "--html %s: leave out --json, which prints the same", o->html);
     if (o->prefix)
         return inspect_folder(o, ui, path);
     if (ls_dir_exists(path)) {

@@ -271,18 +271,6 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
 
 ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui)
 {
-    if (o->n_compare && (o->search || o->measure))
-        return ls_fail(LS_E_USAGE,
-                       "--compare takes neither --search nor --measure: run `lockstep plan %s --measure` "
-                       "first, --compare then uses its times",
-                       o->recipe.name);
-    if (o->memory && !o->search)
-        return ls_fail(LS_E_USAGE, "--memory needs --search");
-    if (o->html && !o->n_compare)
-        return ls_fail(
-            LS_E_USAGE,
-            "--html needs --compare; of one layout `lockstep explain %s --html %s` writes the page",
-            o->recipe.name, o->html);
     if (o->n_compare)
         return ls_plan_compare(o, ui);
     if (o->search)

@@ -46,7 +46,7 @@ try 2 train vit-fashion-mnist --set model.heads=3; has err "3 heads do not divid
 try 2 plan mlp-mnist --workers 2 --set parallel.mesh="{dp: auto, tp: 2}"; has err "has no such layer to split over the 2 ranks of axis tp"
 try 2 train vit-fashion-mnist --resume checkpoint; has err "--resume checkpoint: this is no checkpoint"
 try 2 train vit-fashion-mnist --profile=9:3; has err "FIRST:LAST"
-try 2 train vit-fashion-mnist --log xml; has err "json or text"
+try 2 train vit-fashion-mnist --log xml; has err "--log xml: text or json is needed"
 try 2 predict run --out picture.gif; has err ".svg or .png"
 try 2 predict run --show --json; has err "--show and --json: give one of them"
 try 0 explain vit-fashion-mnist --workers 2 --set parallel.mesh="{dp: auto, tp: 2}" --param encoder.layers.encoder_layer_0.self_attention.in_proj_weight
@@ -85,7 +85,7 @@ try 0 runs --metrics tiny; has out "BUILT-IN shapes, not real data"; has out "ep
 try 0 runs --metrics runs/tiny --csv; cmp -s out runs/tiny/metrics.csv || { echo "the epochs as CSV are not metrics.csv"; failures=$((failures + 1)); }
 try 0 runs --metrics tiny --steps --json; [ "$(grep -o '"kind":"step"' out | wc -l)" -eq 3 ] || { echo "not 3 steps:"; cat out; failures=$((failures + 1)); }
 try 2 runs --metrics nothing; has err "nothing: no such run"
-try 2 runs --steps; has err "--steps goes with --metrics RUN"
+try 2 runs --steps; has err "--steps needs --metrics RUN"
 
 # a checkpoint is evaluated on the data of its run
 { printf '\000\000\010\003\000\000\000\100\000\000\000\002\000\000\000\002'; head -c 256 /dev/zero; } >images
@@ -105,6 +105,7 @@ wrong "data.train_images: nothing.idx: no such file" train idx.yaml --set data.t
 wrong "there is no run yet" eval idx.yaml --set run.name=other
 wrong "nothing.png: no such image file" predict runs/idx nothing.png
 wrong "--ranks-per-host 3 does not divide" plan idx.yaml --workers 2 --ranks-per-host 3
+wrong "--count 0: a whole number from 1 up is needed" predict runs/idx --count 0
 mkdir none; wrong "none: no such run" runs --metrics none; rmdir none
 # variables of launchers that started nothing of the kind
 place() { local message=$1; shift; for place in "$@"; do export "${place?}"; done; wrong "$message" train idx.yaml --set run.name=other; for place in "$@"; do unset "${place%%=*}"; done; }
@@ -186,7 +187,7 @@ for folder in kept/ linked/ runs/tiny/; do
 done
 touch dcp/mine; try 2 export runs/tiny --to dcp/ --force; has err "only a DCP directory"; rm dcp/mine
 [ -e kept/mine ] && [ -e runs/tiny/result.json ] || { echo "an export deleted what was not its own"; failures=$((failures + 1)); }
-try 2 export runs/tiny --to tiny.pt --optimizer; has err "--to tiny.pt/"
+try 2 export runs/tiny --to tiny.pt --optimizer; has err "--optimizer needs --to FILE/, not --to tiny.pt"
 try 2 export tiny.pt --to other/ --optimizer; has err "neither a run nor a checkpoint"
 try 2 inspect dcp --verify; has err "no checksums"
 if [ -c /dev/full ]; then

@@ -34,7 +34,7 @@ try 0 train recipe.yaml --set run.name=goes-on; has err "is finished"
 try 0 export runs/part --to files/ --optimizer --ranks 3
 [ -f files/__2_0.distcp ] && [ ! -e files/__3_0.distcp ] || bad "$what: other files: $(ls files)"
 try 0 train recipe.yaml --resume files --set run.name=files; same files
-refused 2 "ranks: only a directory has one file per rank" export runs/part --to x.pt --ranks 2
+refused 2 "--ranks needs --to FILE/, not --to x.pt" export runs/part --to x.pt --ranks 2
 
 # ---- SGD counts no steps
 sed 's/^optimizer:.*/optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}/' recipe.yaml >sgd.yaml
@@ -57,7 +57,7 @@ refused 2 "this is no checkpoint: .*a PyTorch directory a .metadata.*--set model
 refused 2 "resume-at 0:99999: an epoch has" train recipe.yaml --resume saved --resume-at 0:99999 --set run.name=x
 refused 2 "resume-at x: EPOCH:STEP is needed" train recipe.yaml --resume saved --resume-at x --set run.name=x
 refused 2 "a checkpoint contains its step" train recipe.yaml --resume runs/part/checkpoints/latest --resume-at 0:1 --set run.name=x
-refused 2 "prefix goes with --resume DIRECTORY" train recipe.yaml --prefix app.
+refused 2 "prefix needs --resume CHECKPOINT" train recipe.yaml --prefix app.
 try 0 export runs/part --to weights/
 refused 1 "weights holds no state of an optimizer .*model.init=weights" train recipe.yaml --resume weights --set run.name=x
 try 0 train recipe.yaml --resume saved --set run.name=changed --set optimizer.weight_decay=0.2 --allow-change

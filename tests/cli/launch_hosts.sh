@@ -68,7 +68,7 @@ try 0 eval runs/per-host --json; [ "$(loss out)" = "$(loss one)" ] || bad "$what
 LOCKSTEP_FAULT=kill@50:rank=1 try 1 eval runs/whole $two; once err "^error: rank 1: killed by signal 9 "; times 1 err "^error:"
 refused 2 "^error: --generate " eval runs/whole $two --generate
 refused 2 "^error: 3 workers cannot be divided evenly among 2 hosts" eval runs/whole $two --workers 3
-refused 2 "^error: --rsh is for --hosts or --hostfile" eval runs/whole --rsh "$work/rsh"
+refused 2 "^error: --rsh needs --hosts A:N,B:N or --hostfile FILE" eval runs/whole --rsh "$work/rsh"
 touch down
 refused 1 "^error: host 10.77.8.2 does not answer: " eval runs/whole $two
 rm down

@@ -52,7 +52,7 @@ loss() { "$lockstep" eval runs/whole --json "$@" 2>/dev/null | grep -o '"loss": 
 grep -o '"eval_loss": *[0-9.e-]*' runs/whole/result.json >measured
 grep -q "$(loss | grep -o '[0-9][0-9.]\{6\}' | head -c 7)" measured || bad "eval of the average is $(loss), and the run measured $(cat measured)"
 refused 2 "has no moving averages of the weights: it was trained without optimizer.ema_decay" export runs/plain --to x.safetensors --ema
-refused 2 "ema: PyTorch's optimizers keep no averages" export runs/whole --to x/ --ema --optimizer
+refused 2 "--ema and --optimizer: give one of them: PyTorch's optimizers keep no averages" export runs/whole --to x/ --ema --optimizer
 refused 2 "PyTorch directories contain no moving averages" train lion.yaml --resume saved --set run.name=x
 refused 2 "eval.ema: has no effect with optimizer.ema_decay 0" train recipe.yaml --set run.name=x --set eval.ema=true
 

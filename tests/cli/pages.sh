@@ -109,8 +109,8 @@ try 0 explain mlp-mnist "${ranks[@]}" --rank 1 --html measured.html --profile ru
 refused 2 'rank-0.trace.json: .*another recipe, number of ranks' explain vit-fashion-mnist --html x.html --profile runs/measured/log/rank-0.trace.json
 echo '{"traceEvents": []}' >empty.json
 refused 1 'empty.json: no run of program micro is in it' explain mlp-mnist --html x.html --profile empty.json
-refused 2 'give --html FILE too' explain mlp-mnist --profile empty.json
-refused 2 'leave out --json' explain mlp-mnist --html x.html --json
+refused 2 '--profile needs --html FILE' explain mlp-mnist --profile empty.json
+refused 2 '--html and --json: give one of them' explain mlp-mnist --html x.html --json
 refused 1 'nowhere' explain mlp-mnist --html nowhere/x/step.html/
 [ ! -e x.html ] || bad "a refused page was written"
 
@@ -159,7 +159,7 @@ says '^file true$' 'data.holder + " " + (top_.held.reduce((a, b) => a + b) === t
 try 0 inspect runs/measured/checkpoints/latest --html whole.html
 fine whole.html
 says '^model.safetensors$' 'holders'
-refused 2 'leave out --json' inspect mlp-mnist --html x.html --json
+refused 2 '--html and --json: give one of them' inspect mlp-mnist --html x.html --json
 
 # ---- what a model will see: images that are changed at random, numbers of images, named fields, text
 cat >aug.yaml <<'END'

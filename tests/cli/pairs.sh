@@ -150,11 +150,11 @@ refused 2 "eval_rouge1 is better when it is larger: set checkpoint.best.mode: ma
 try 0 predict runs/whole --prompt "the cat and the owl, they say: rat" --tokens 5; cp out said
 try 0 predict runs/whole --prompt "the cat and the owl, they say: rat" --tokens 5 --workers 2; cmp out said || bad "$what: another text"
 refused 2 "leave out workers" eval runs/whole --generate --workers 2
-refused 2 "--beams goes with --prompt TEXT or --out FILE.jsonl" predict runs/whole --beams 2
+refused 2 "--beams needs --prompt TEXT or --out FILE.jsonl" predict runs/whole --beams 2
 refused 2 "--length-penalty needs --beams N" predict runs/whole --prompt x --length-penalty 2
 refused 2 "beam search does not sample" predict runs/whole --prompt x --beams 2 --temperature 1
 refused 2 "--early-stopping maybe: false, true or never" predict runs/whole --prompt x --beams 2 --early-stopping maybe
-refused 2 "--tokens goes with --generate" eval runs/whole --tokens 5
+refused 2 "--tokens needs --generate" eval runs/whole --tokens 5
 refused 2 "a T5 needs --prompt TEXT, .* or --out FILE.jsonl" predict runs/whole --out texts.csv
 refused 2 "must end in .svg or .png for a picture, or in .npy, .csv or .jsonl" predict runs/whole --out texts.txt
 refused 1 "none/eval.jsonl" predict runs/whole --out none/eval.jsonl

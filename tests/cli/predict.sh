@@ -55,10 +55,10 @@ refused 1 "none/p.npy" predict runs/one --out none/p.npy
 # ---- refusals
 refused 2 "p.npy: the file holds one array, and there are logits, predicted" predict runs/one --out p.npy --output logits,predicted
 refused 2 'no output "logit", is it "logits"\?; it has logits, predicted, probability' predict runs/one --out p.npy --output logit
-refused 2 "--output goes with --out" predict runs/one --output logits
-refused 2 "--output is for samples of a split" predict runs/one --prompt x --output logits
-refused 2 "--tokens goes with --prompt" predict runs/one --out p.npy --tokens 4
-refused 2 "--show is for models of images" predict runs/one --out p.npy --show
+refused 2 "--output needs --out FILE.npy, FILE.csv or FILE.jsonl" predict runs/one --output logits
+refused 2 "--out and --prompt: give one of them" predict runs/one --prompt x --out x.npy --output logits
+refused 2 "--tokens needs --prompt TEXT or --out FILE.jsonl, not --out p.npy" predict runs/one --out p.npy --tokens 4
+refused 2 "--show and --out p.npy: give one of them" predict runs/one --out p.npy --show
 refused 2 "x.png: an image, and --out of this kind is for samples of a split" predict runs/one x.png --out p.npy
 refused 2 "the split has samples 0 to 36" predict runs/one --out p.npy --first 37
 refused 2 "one process" predict runs/one --out p.npy --workers 2

@@ -125,8 +125,8 @@ refused 2 "model.safetensors: a file, not a folder" predict folder/model.safeten
 refused 2 "33 tokens, and the model's context is 32" predict runs/whole --prompt "$(printf 'x%.0s' $(seq 33))"
 refused 2 "a language model needs --prompt TEXT" predict runs/whole
 refused 2 "top-k needs --temperature" predict runs/whole "${prompt[@]}" --top-k 3
-refused 2 "count is for samples of a split" predict runs/whole "${prompt[@]}" --count 3
-refused 2 "seed goes with --prompt" predict runs/whole --seed 3
+refused 2 "--count and --prompt: give one of them" predict runs/whole "${prompt[@]}" --count 3
+refused 2 "seed needs --temperature T" predict runs/whole --seed 3
 # ---- two ranks split the layers: the same text, printed once
 try 0 predict runs/tp "${prompt[@]}"; cp out said; try 0 predict runs/tp "${prompt[@]}" --workers 2; cmp out said || bad "$what: another text"; once err "12 tokens, "
 try 0 predict runs/tp "${prompt[@]}" --workers 2 --json; once out '"text":".*"prompt_tokens":16'

@@ -58,7 +58,7 @@ try 0 inspect block.pt; has out "encoder_layer_1"
 try 0 export runs/fsdp_mnist --to bare.pt --module encoder.layers.encoder_layer_1 --strip-prefix
 try 0 inspect bare.pt; has out "^ *ln_1"; times 0 out "encoder_layer_1"
 refused 2 "--module encoder.layer: .* has no such tensor" export runs/fsdp_mnist --to none.pt --module encoder.layer
-refused 2 "--strip-prefix: say which module's" export runs/fsdp_mnist --to none.pt --strip-prefix
+refused 2 "--strip-prefix needs --module NAME" export runs/fsdp_mnist --to none.pt --strip-prefix
 try 0 train small.yaml --set run.name=frozen --set "train.freeze=encoder.layers conv_proj" --set train.steps=2
 try 0 export runs/frozen --to trained.safetensors --ignore-frozen; has out "trained.safetensors: 6 tensors"
 refused 2 "--ignore-frozen: .* no recipe" export block.pt --to none.pt --ignore-frozen

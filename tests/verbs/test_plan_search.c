@@ -144,13 +144,6 @@ static void what_is_set_stays(void **state)
     setenv("LOCKSTEP_CACHE", ls_test_path("empty"), 1);
     ASSERT_FAILS(search((ls_plan_command_opts){ .recipe = RECIPE("workers=2") }), LS_E_USAGE,
                  "lockstep doctor");
-    ls_ui ui = { .out = stdout };
-    ASSERT_FAILS(ls_plan_command(&(ls_plan_command_opts){ .recipe = RECIPE("workers=2"), .memory = 5 }, &ui),
-                 LS_E_USAGE, "--memory needs --search");
-    const char *compare = "threads=1,2";
-    ASSERT_FAILS(
-        search((ls_plan_command_opts){ .recipe = RECIPE("workers=2"), .n_compare = 1, .compare = &compare }),
-        LS_E_USAGE, "--compare");
     free(output);
 }
 
