@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include "cli.h"
 
+enum { MOST = 1000000 }; /* as of the recipe key */
+
 /* "4", or "1:4". */
 static ls_status parse_workers(const char *text, ls_launch_command_opts *o)
 {
@@ -14,10 +16,12 @@ static ls_status parse_workers(const char *text, ls_launch_command_opts *o)
         o->workers = strtoll(second, &end, 10);
         end = end == second ? (char *)(uintptr_t)text : end;
     }
-    if (end == text || *end || errno || o->least_workers < 1 || o->workers < o->least_workers)
-        return ls_fail(
-            LS_E_USAGE,
-            "--workers %s: a number of ranks is needed, or LEAST:MOST for as many as there are cores", text);
+    if (end == text || *end || errno || o->least_workers < 1 || o->workers < o->least_workers ||
+        o->workers > MOST)
+        return ls_fail(LS_E_USAGE,
+                       "--workers %s: a number of ranks from 1 to %d is needed, or LEAST:MOST for as many as "
+                       "there are cores",
+                       text, MOST);
     return LS_OK;
 }
 

@@ -1,7 +1,6 @@
 /* verb_plan.c - options of `plan`, `explain` and `data`. */
 #include <string.h>
 
-#include "base/str.h"
 #include "cli.h"
 #include "plan/wires.h"
 
@@ -13,8 +12,10 @@ ls_status ls_verb_plan(const ls_args *a, const ls_ui *ui)
     for (int i = 0; i < a->n_given; i++)
         if (!strcmp(a->given[i].option->name, "--compare"))
             compare[o.n_compare++] = a->given[i].value;
-    if (ls_args_has(a, "--network"))
-        LS_TRY(ls_wire_parse(&o.where.network, ls_args_value(a, "--network")));
+    const char *network = ls_args_value(a, "--network");
+    const ls_status s = network ? ls_wire_parse(&o.where.network, network) : LS_OK;
+    if (s != LS_OK)
+        return ls_fail_in(s, "--network");
     return ls_plan_command(&o, ui);
 }
 

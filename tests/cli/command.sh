@@ -105,6 +105,7 @@ wrong "data.train_images: nothing.idx: no such file" train idx.yaml --set data.t
 wrong "there is no run yet" eval idx.yaml --set run.name=other
 wrong "nothing.png: no such image file" predict runs/idx nothing.png
 wrong "--ranks-per-host 3 does not divide" plan idx.yaml --workers 2 --ranks-per-host 3
+wrong "--network: 3: write latency and bandwidth" plan idx.yaml --network 3
 wrong "--count 0: a whole number from 1 up is needed" predict runs/idx --count 0
 mkdir none; wrong "none: no such run" runs --metrics none; rmdir none
 # variables of launchers that started nothing of the kind

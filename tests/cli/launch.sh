@@ -80,6 +80,7 @@ until_true eval '! pgrep -x -f "sleep 1001" >/dev/null' # nothing is left
 # ---- what is wrong with a program
 refused 2 "^error: lockstep launch needs --workers N" launch $run none
 refused 2 "^error: --workers two: a number of ranks" launch --workers two $run none
+refused 2 "^error: --workers 9999999999: a number of ranks from 1 to 1000000" launch --workers 9999999999 $run none
 refused 2 "^error: lockstep launch needs \[--\] PROGRAM" launch --workers 2
 refused 2 "^error: lockstep launch has no option --worker; did you mean --workers" launch --worker 2 $run none
 refused 2 "^error: the program $work/none is not there: No such file" launch --workers 2 "$work/none"
