@@ -250,8 +250,8 @@ LS_API ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_valu
  * they have bucket 0. */
 LS_API ls_value ls_position_bias(ls_graph *g, ls_value table, int64_t queries, int64_t keys,
                                  int64_t max_distance, bool both);
-/* ids i32 [rows, T] -> the same one place later, from `start` on; ids below 0 become `pad`. What a decoder is
- * told when it shall say `ids`. */
+/* ids i32 [rows, T] -> the same one place later, from `start` on; ids below 0 become `pad`. A decoder that is
+ * trained to say `ids` reads this. */
 LS_API ls_value ls_shift_right(ls_graph *g, ls_value ids, int64_t start, int64_t pad);
 /* Generation. Rows x [batch, tokens, F] are written into cache [batch, places, F], a state, where positions
  * i32 [batch, tokens] say (nowhere outside of it); returns the cache as it is then. Queries [batch, tokens,

@@ -1,6 +1,7 @@
 /* file.h - files: read-only mappings, whole reads, and replacing a file atomically. Messages contain path and
  * reason. A path may be NULL: there was no memory for it. Every call here accepts it and reports it
- * (LS_E_MEMORY; false, -1 or NULL where no status is returned), so whoever joins paths need not check. */
+ * (LS_E_MEMORY; false, -1 or NULL where no status is returned), so a caller that joins paths need not
+ * check. */
 #pragma once
 #include <stddef.h>
 #include "str.h"

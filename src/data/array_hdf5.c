@@ -74,7 +74,7 @@ static bool find_type(ls_dtype *out, hid_t *memory, hid_t type)
     return true;
 }
 
-/* Whether the elements lie in the file one behind the other, as they are read. */
+/* Whether the elements are contiguous in the file, in the order of reading. */
 static int64_t offset_of(const ls_hdf5 *h, hid_t made, hid_t type)
 {
     const bool plain = ls_h5.H5Pget_layout(made) == H5D_CONTIGUOUS && ls_h5.H5Tequal(type, h->memory) > 0;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A byte 0 would end a name or a number in the middle for whoever reads the field as a C string. */
+/* A byte 0 would end a name or a number in the middle for code that reads the field as a C string. */
 static ls_status csv_keep(ls_str *out, const char *text, size_t n)
 {
     if (out && memchr(text, 0, n))

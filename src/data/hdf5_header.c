@@ -271,7 +271,8 @@ static void filters(cursor *c)
     }
 }
 
-/* Elements in the header itself. Those elsewhere are compared with the shape by whoever reads them. */
+/* Elements in the header itself. The code that reads elements elsewhere compares their size with the
+ * shape. */
 static void layout(cursor *c)
 {
     const uint64_t version = hdf5_take(c, 1), a = hdf5_take(c, 1), b = version < 3 ? hdf5_take(c, 1) : 0;

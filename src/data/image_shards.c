@@ -1,6 +1,6 @@
-/* image_shards.c - pictures in tar archives in WebDataset's layout: KEY.jpg and KEY.cls, one behind the
- * other. KEY is the member's name up to the first dot behind its last slash. Other members are left out.
- * Shards are mapped: only their headers are read here, and of a picture only its own bytes later. */
+/* image_shards.c - pictures in tar archives in WebDataset's layout: KEY.jpg followed by KEY.cls. KEY is the
+ * member's name up to the first dot behind its last slash. Other members are left out. Shards are mapped:
+ * only their headers are read here, and of a picture only its own bytes later. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

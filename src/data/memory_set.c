@@ -35,7 +35,7 @@ static void memory_set_close(ls_dataset *set)
     free(m);
 }
 
-/* Copies the elements, which may have any strides, one behind the other. */
+/* Copies the elements, which may have any strides, to contiguous memory. */
 static void memory_set_copy(char *to, const ls_tensor *x)
 {
     const size_t size = ls_dtype_size(x->type.dtype);

@@ -1,4 +1,4 @@
-/* generator.c - a model that makes text, as programs of one session, which share weights and caches. Some
+/* generator.c - a model that generates text, as programs of one session, which share weights and caches. Some
  * read prompts: `prefill` takes many tokens of each prompt at a time, `encode` of a T5 reads sources. The
  * program `decode` takes one token of each row. feed.c runs them. */
 #include "generator_own.h"

@@ -135,7 +135,7 @@ bool ls_units_everywhere(const ls_units *u);
 /* The number of a block among `*of` equal blocks of the whole, in row-major order. */
 int64_t ls_box_number(const ls_box *box, int64_t *of);
 
-/* What an optimizer is told of single parameters: members of ls_trainer_opts. */
+/* What an optimizer knows of single parameters: members of ls_trainer_opts. */
 typedef struct ls_trained {
     const char *freeze; /* NULL: none */
     int n_groups;

@@ -1,6 +1,7 @@
-/* shared_model.c - models from shared objects. What a module may do wrong and can be told is told here: a
- * file that is no module, of another version, with a library of its own, a config that it does not have, a
- * graph that changes, exit() inside a call. A module that writes where it must not cannot be told. */
+/* shared_model.c - models from shared objects. This file reports a mistake of a module where it can be found:
+ * a file that is not a module, a module for another version or with a library of its own, a config that the
+ * module does not have, a graph that changes between calls, exit() inside a call. A module that writes to
+ * memory that is not its own cannot be found. */
 #include "shared_model.h"
 
 #include <dlfcn.h>

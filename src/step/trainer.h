@@ -46,7 +46,7 @@ typedef struct ls_trainer_guest {
     void (*gone)(void *context); /* the trainer is destroyed */
 } ls_trainer_guest;
 
-/* What a step is given of each field: this rank's micro-batches, one behind the other. */
+/* What a step is given of each field: this rank's micro-batches, contiguous. */
 typedef struct ls_fed {
     const void *data;
     ls_dtype type;
@@ -87,7 +87,7 @@ struct ls_trainer {
     /* Buffers: state of the model that is not trained (running statistics), whole on each rank. */
     int n_buffers;
     ls_trainer_buffer *buffers;
-    char *shared_buffers; /* of several ranks: all buffers, one behind the other, to be broadcast */
+    char *shared_buffers; /* of several ranks: all buffers, concatenated for the broadcast */
     bool buffers_moved;   /* those of rank 0 have changed since they were broadcast; the same on all ranks */
     ls_undo undo;         /* what a skipped step puts back */
     /* Inputs and outputs of the programs. What the programs do not have is no place. */

@@ -1,6 +1,6 @@
-/* test_dcp.c - directories of PyTorch's distributed checkpoint: those that PyTorch wrote (tests/golden/dcp_*,
- * made by tools/golden/dcp.py), damaged ones, and those that export writes. That PyTorch itself loads the
- * latter is shown by tools/golden/dcp.py check. */
+/* test_dcp.c - DCP directories of PyTorch: those that PyTorch wrote (tests/golden/dcp_*, made by
+ * tools/golden/dcp.py), damaged ones, and those that export writes. That PyTorch itself loads the latter is
+ * shown by tools/golden/dcp.py check. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* test_rank_files.c - checkpoints with a file for each rank: ranks that have runs of elements of columns
  * write them, any number of ranks reads them; a gap, two writers, damage and files of another checkpoint are
- * told. */
+ * errors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -263,7 +263,8 @@ static void stopped(void **state)
     ASSERT_CONTAINS(r.said[0], "it last did: step 3, linear_dw of layer 2");
 }
 
-/* Ctrl-Z, and later fg: the time between does not count, or whoever goes on first would miss the others. */
+/* Ctrl-Z, and later fg: the time between does not count. Otherwise the rank that continues first would miss
+ * the others. */
 static void a_pause_of_all_is_no_failure(void **state)
 {
     (void)state;

@@ -282,7 +282,7 @@ static void rounded_logits(void **state)
     ls_weights_close(&w);
 }
 
-/* What is wrong is told, and leaves the generator as it was. */
+/* A wrong argument is an error, and leaves the generator as it was. */
 static void refuses(void **state)
 {
     (void)state;
@@ -378,7 +378,7 @@ static void samples(void **state)
         assert_true(
             many[sampled(many, 3000, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 100, .top_k = 400 },
                          k)] >= 2600.0f / 300);
-    /* top_p takes the likeliest that reach it together, the first of equals: those, and all of them */
+    /* top_p takes the fewest most likely tokens that reach it together, of equals the first */
     for (int flat = 0; flat < 2; flat++) {
         enum { MANY = 100 };
         float few[MANY];

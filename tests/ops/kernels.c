@@ -80,7 +80,7 @@ static void go_on(const ls_type *t, int64_t at[LS_MAX_DIMS])
         at[d] = 0;
 }
 
-/* Whether the elements lie one behind the other. */
+/* Whether the elements are contiguous. */
 static bool packed(const ls_tensor *t)
 {
     int64_t span = 1;

@@ -175,7 +175,7 @@ static void bad_gradients_change_nothing(void **state)
     }
 }
 
-/* After 2000 good steps the scale doubles, and counting begins anew. */
+/* After 2000 good steps the scale doubles, and counting starts from 0. */
 static void the_scale_grows(void **state)
 {
     (void)state;

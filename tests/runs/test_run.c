@@ -220,7 +220,7 @@ static void the_newest_and_the_best_stay(void **state)
                 is_there("stays", "checkpoints/latest/manifest.json"));
     ls_result_free(&result);
 
-    /* A damaged old one does not stand in the way; a damaged newest one is told, with what to do. */
+    /* A damaged old checkpoint changes nothing. A damaged newest one is an error that says what to do. */
     snprintf(path, sizeof path, "%s/stays/checkpoints/step-00000005/trainer.json", storage);
     ASSERT_OK(ls_file_write(path, "{", 1));
     ASSERT_OK(ls_run_open(&run, storage, "stays", NULL));

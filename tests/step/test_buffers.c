@@ -94,7 +94,7 @@ static ls_status take_step(const job *j, ls_trainer *t, int step, outcome *out)
     uint8_t mine[M * ROWS][PIXELS];
     int32_t mine_labels[M * ROWS];
     const ls_share share = t->compiled.share;
-    const int64_t joined = M / t->compiled.micro_batches; /* so many of M micro-batches make one of these */
+    const int64_t joined = M / t->compiled.micro_batches; /* this many of M micro-batches make one of these */
     int n = 0;
     for (int64_t k = 0; k < share.count; k++)
         for (int64_t r = 0; r < joined * ROWS; r++, n++) {
@@ -471,7 +471,7 @@ static void evaluation_saves_and_loads(void **state)
     ls_weights_close(&w);
     ls_trainer_destroy(&e);
 
-    ASSERT_OK(ls_trainer_init(t, 5)); /* begins anew */
+    ASSERT_OK(ls_trainer_init(t, 5)); /* starts from initial values */
     ASSERT_OK(ls_trainer_eval(t, &images[0][0], labels, loaded, NULL, NULL));
     assert_memory_equal(loaded, fresh, sizeof loaded);
     ls_trainer_destroy(&t);

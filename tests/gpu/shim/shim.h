@@ -32,7 +32,7 @@ void shim_unlock(void);
 void shim_wait(void);
 void shim_changed(void);
 
-/* Order that ThreadSanitizer shall know: what was before `release` is before what is behind `acquire`. */
+/* Tells ThreadSanitizer the order: code before `release` comes before code after `acquire`. */
 #if defined(EMULATOR_TSAN)
 void __tsan_acquire(void *at), __tsan_release(void *at);
 #define shim_acquire(at) __tsan_acquire(at)
