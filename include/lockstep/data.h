@@ -253,11 +253,11 @@ typedef struct ls_array_field {
 
 /* Opens the n arrays as a data set; sample i is row i of each. Only the rows that are read are ever in
  * memory. Local. ls_arrays_open(&set, LS_SPLIT_TRAIN, 2, (ls_array_field[]){ { "x", "x.npy", LS_F32 }, { "y",
- * "y.npy", LS_F32 } }); Errors: LS_E_USAGE no such file, a name that is no field's or twice there, another
- * number of rows than the first array has; LS_E_FORMAT, LS_E_UNSUPPORTED as NumPy's files are read;
- * LS_E_SHAPE no samples, elements of another kind. Reading fails with LS_E_FORMAT and file, row and element:
- * NaN or an infinite number, a number beyond f32 or i32, out of `range`, a label that is not below `below`.
- * Rows count from 0. */
+ * "y.npy", LS_F32 } }); Errors: LS_E_USAGE no such file, a name that is not the name of a field or that
+ * occurs twice, another number of rows than the first array has; LS_E_FORMAT, LS_E_UNSUPPORTED as NumPy's
+ * files are read; LS_E_SHAPE no samples, elements of another kind. Reading fails with LS_E_FORMAT and file,
+ * row and element: NaN or an infinite number, a number beyond f32 or i32, out of `range`, a label that is not
+ * below `below`. Rows count from 0. */
 LS_API ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array_field *arrays);
 
 /* ---- pictures in files */

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define LS_IGNORE_LABEL (-100) /* an integer that is no target: no loss, no metric, not counted */
+#define LS_IGNORE_LABEL (-100) /* an integer that is not a target: no loss, no metric, not counted */
 
 /* One thread at a time uses a graph; different graphs are independent. */
 typedef struct ls_graph ls_graph;
@@ -290,7 +290,7 @@ typedef enum ls_weigh {
  * the divisor needs none. */
 LS_API void ls_loss(ls_graph *g, const char *name, ls_value rows, double factor, ls_weigh weigh,
                     const char *field);
-/* A part that is no sum over samples: one number of a whole micro-batch, of which a step takes the mean.
+/* A part that is not a sum over samples: one number of a whole micro-batch, of which a step takes the mean.
  * Micro-batches must be whole: padding is refused, an evaluation leaves the samples of the last one out. */
 LS_API void ls_loss_scalar(ls_graph *g, const char *name, ls_value value, double factor);
 /* A metric of an evaluation, from rows as ls_loss takes them: LS_MEAN is sum / divisor, LS_SUM the sum,

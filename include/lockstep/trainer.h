@@ -185,7 +185,7 @@ LS_API ls_status ls_trainer_step_from(ls_trainer *t, const struct ls_loader_step
  * which there is one more field. This rank's micro-batches are contiguous in memory and whole: inputs and
  * targets (LS_IGNORE_LABEL: padding) as the graph takes them, images u8 [micro_batch, C, H, W] and labels i32
  * [micro_batch], or ids and targets i32 [micro_batch, tokens]. `count`: the targets of the whole step, over
- * all ranks, that are no padding. */
+ * all ranks, that are not padding. */
 LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count,
                                  double lr, ls_step_result *r);
 

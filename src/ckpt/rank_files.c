@@ -153,7 +153,7 @@ static ls_status read_run(run *r, const rank_file *f, const ls_weight *flat, jso
     *r = (run){ .flat = flat };
     if (flat->type.ndim != 1 || !read_number(entry, "number", 0, count - 1, &r->number))
         return rank_files_bad(f->path, flat->name,
-                              "it is no list of elements with its place among the tensors");
+                              "it is not a list of elements with its place among the tensors");
     if (!read_sizes(json_object_get(entry, "shape"), r->shape.dims, &r->shape.ndim, &all) ||
         !read_sizes(json_object_get(entry, "whole"), r->box.whole, &r->box.ndim, &whole) ||
         !read_sizes(json_object_get(entry, "start"), r->box.start, &n[0], &product) ||

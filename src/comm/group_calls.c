@@ -147,7 +147,8 @@ ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype d
         s = ls_fail(LS_E_ARG, "all_reduce of a group takes dtype f32, f64, i32 or i64, not %s",
                     ls_dtype_name(dtype));
     else if (how != LS_REDUCE_SUM && how != LS_REDUCE_MAX)
-        s = ls_fail(LS_E_ARG, "ls_group_all_reduce: how is %d, which is no ls_reduction", (int)how);
+        s = ls_fail(LS_E_ARG, "ls_group_all_reduce: how is %d, which is not a value of ls_reduction",
+                    (int)how);
     else if (count < 0 || __builtin_mul_overflow((size_t)count, ls_dtype_size(dtype), &bytes))
         s = ls_fail(LS_E_ARG, "ls_group_all_reduce: count is %lld", (long long)count);
     else if (count && !data)

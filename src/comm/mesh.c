@@ -50,7 +50,7 @@ static const char *kept(const char *text)
 static const char *name_of(const char *text)
 {
     const char *name = kept(text);
-    return name ? name : "*"; /* which is no name */
+    return name ? name : "*"; /* which is not a name */
 }
 
 static ls_axis_role role_of(const ls_mesh *m, int i)
@@ -105,7 +105,7 @@ static ls_status check_axis(const ls_mesh *m, int i)
 {
     const char *name = m->axes[i].name;
     if (!*name || strpbrk(name, "*/"))
-        return ls_fail(LS_E_USAGE, "mesh: '%s' is no name for an axis", name);
+        return ls_fail(LS_E_USAGE, "mesh: '%s' is not a name for an axis", name);
     if (role_of(m, i) == LS_ROLE_OF_NAME)
         return no_role(name);
     if (mesh_find(m, name, strlen(name)) != i)

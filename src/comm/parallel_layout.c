@@ -149,10 +149,10 @@ ls_status ls_parallel_check_units(const char *units)
         if (!size && (strncmp(word, "class:", 6) || !word[6]) && (strncmp(word, "pattern:", 8) || !word[8]))
             return ls_fail_field(
                 LS_E_USAGE, LS_FIELD_UNITS,
-                "'%s' is no policy; words class:NAME, pattern:GLOB, size:1e6 (elements), or none", word);
+                "'%s' is not a policy; words class:NAME, pattern:GLOB, size:1e6 (elements), or none", word);
         if (size && !is_count(word + 5))
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "'%s' is no number of elements; size:1e6, say",
-                                 word);
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS,
+                                 "'%s' is not a number of elements; size:1e6, say", word);
         if ((sizes += size) > 1)
             return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "'%s': one word size: is enough", units);
     }
@@ -236,7 +236,7 @@ static ls_status check_memory(const ls_parallel *p)
                              "or hybrid with shard inside a host",
                              p->ranks_per_host);
     if (p->device_memory < 0)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_DEVICE_MEMORY, "%lld bytes; 0 is no cap",
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_DEVICE_MEMORY, "%lld bytes; 0 is not a cap",
                              (long long)p->device_memory);
     return LS_OK;
 }

@@ -36,7 +36,7 @@ typedef struct cursor {
     const uint8_t *p;
     size_t n;
     bool over;    /* more was asked for than there is, or what follows is not known here */
-    bool unknown; /* what follows is not known here: that is no fault */
+    bool unknown; /* what follows is not known here: that is not a fault */
     int depth;
     const header *in;
 } cursor;
@@ -326,9 +326,10 @@ static const char *hdf5_check(header *h, uint64_t type, uint64_t flags, cursor c
 
 static ls_status outside(const header *h, uint64_t at)
 {
-    return ls_fail(LS_E_FORMAT,
-                   "%s: its header has a block at byte %llu that is no part of the file: the file is damaged",
-                   h->file->what, (unsigned long long)at);
+    return ls_fail(
+        LS_E_FORMAT,
+        "%s: its header has a block at byte %llu that is not part of the file: the file is damaged",
+        h->file->what, (unsigned long long)at);
 }
 
 /* A continuation becomes a further block. */

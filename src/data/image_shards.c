@@ -31,7 +31,7 @@ static ls_status read_label(int32_t *out, const ls_tar *t, const ls_tar_file *f)
     memcpy(text, t->p + f->offset, f->size < sizeof text - 1 ? f->size : sizeof text - 1);
     const long v = strtol(text, &end, 10);
     if (end == text || end[strspn(end, " \r\n\t")] || v < 0 || v > 1000000 || f->size >= sizeof text)
-        return ls_fail(LS_E_FORMAT, "%s: %s: \"%.15s\" is no label: a class is a whole number from 0 on",
+        return ls_fail(LS_E_FORMAT, "%s: %s: \"%.15s\" is not a label: a class is a whole number from 0 on",
                        t->what, f->name, text);
     *out = (int32_t)v;
     return LS_OK;

@@ -176,14 +176,15 @@ static ls_status are_numbers(bool *out, const labels *l, const char *path)
             return ls_fail(LS_E_FORMAT,
                            "%s line %lld: the label \"%s\" is %s, and \"%s\" of line %lld is %s: labels are "
                            "either whole numbers from 0 on or names of classes; correct one, or write names "
-                           "that are no numbers",
+                           "that are not numbers",
                            path, line, label, *out ? "no number" : "a number", l->at[0],
                            (long long)l->lines[0], *out ? "one" : "a name");
         if (*out && as_number(label) < 0)
-            return ls_fail(LS_E_FORMAT,
-                           "%s line %lld: the label \"%s\" is no class: classes are whole numbers from 0 to "
-                           "1000000",
-                           path, line, label);
+            return ls_fail(
+                LS_E_FORMAT,
+                "%s line %lld: the label \"%s\" is not a class: classes are whole numbers from 0 to "
+                "1000000",
+                path, line, label);
     }
     return LS_OK;
 }

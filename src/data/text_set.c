@@ -180,7 +180,7 @@ static ls_status cut(text_set *d, ls_split split, const char *path, const ls_tex
     set->n = (targets + d->length - 1) / d->length;
     set->read = read_window;
     set->count = window_count;
-    return set->n ? LS_OK : ls_fail(LS_E_USAGE, "%s: one token is no text", path);
+    return set->n ? LS_OK : ls_fail(LS_E_USAGE, "%s: one token is not text", path);
 }
 
 static void text_set_close(ls_dataset *set)

@@ -90,7 +90,7 @@ static ls_value weights(ls_graph *g, const ls_term *t, const ls_type *rows, int6
     return ls_reshape_dims(g, w, rows->ndim, rows->dims);
 }
 
-/* How many samples of the micro-batch are no padding; one input for all losses. */
+/* How many samples of the micro-batch are not padding; one input for all losses. */
 static ls_value real_samples(ls_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++)

@@ -96,7 +96,7 @@ static ls_status shared_model_load(const ls_model_module **out, const ls_recipe 
     } module = { dlsym(handle, "lockstep_module") };
     if (!module.symbol)
         return ls_fail(LS_E_USAGE,
-                       "%s: %s has no symbol lockstep_module: it is no module (LS_MODULE_EXPORT of "
+                       "%s: %s has no symbol lockstep_module: it is not a module (LS_MODULE_EXPORT of "
                        "lockstep/module.h exports it)",
                        where, path);
     shared_model_enter(path, "lockstep_module", what);

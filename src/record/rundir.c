@@ -66,7 +66,7 @@ static ls_status refuse_foreign_folder(const char *path, const char *file)
     if (foreign)
         return ls_fail(
             LS_E_USAGE,
-            "%s exists and is no run directory (it has files but no %s); choose another name or storage",
+            "%s exists and is not a run directory (it has files but no %s); choose another name or storage",
             path, file);
     return LS_OK;
 }

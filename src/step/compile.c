@@ -36,8 +36,8 @@ ls_value ls_output_named(const ls_graph *g, const char *name)
 
 static void drop_outputs(ls_graph *g) { g->n_outputs = 0; }
 
-/* Rows that a model computes in 16 bits are rounded already: a sum of them is no number to trust. Their types
- * are known after ls_pass_units. */
+/* Rows that a model computes in 16 bits are rounded already: a sum of them is not a number to trust. Their
+ * types are known after ls_pass_units. */
 static ls_status check_rows(const ls_graph *g, const ls_objective *o)
 {
     for (int i = 0; i < g->n_outputs; i++) {

@@ -90,7 +90,7 @@ struct ls_trainer {
     char *shared_buffers; /* of several ranks: all buffers, concatenated for the broadcast */
     bool buffers_moved;   /* those of rank 0 have changed since they were broadcast; the same on all ranks */
     ls_undo undo;         /* what a skipped step puts back */
-    /* Inputs and outputs of the programs. What the programs do not have is no place. */
+    /* Inputs and outputs of the programs. One that the programs do not have has no place. */
     ls_place real, lr, step, largest_loss;
     ls_place *loss;    /* [losses]: the objective; with several losses then each of them */
     ls_place *divisor; /* [objective.n_losses] */
@@ -100,7 +100,7 @@ struct ls_trainer {
     int n_fields;
     ls_trainer_field *fields;
     ls_fed *fed;   /* [n_fields]: of the running step */
-    int64_t *own;  /* [micro-batches of this rank]: samples of each that are no padding */
+    int64_t *own;  /* [micro-batches of this rank]: samples of each that are not padding */
     double *sums;  /* [micro-batches of this rank][objective.n_losses + 1]: what each adds to the divisors */
     double *total; /* [objective.n_losses + 1]: the divisors of the step */
     int64_t samples; /* of the step, over all ranks; -1: only its targets are known */

@@ -105,7 +105,7 @@ END_OF_TERMS
 
 # ---- names
 sed -n 's/^| `\([a-z_.]*\)`.*/\1/p' docs/recipe.md | sort -u >"$work/keys"
-# In `ticks`: words that begin as a key does, and are no file, no call and no name of a tensor
+# In `ticks`: words that begin as a key does, and are not a file, no call and no name of a tensor
 grep -nHoE '`(run|model|data|train|optimizer|schedule|parallel|precision|eval|checkpoint|failure|log)\.[a-z_.]+[`: =]' "${pages[@]}" >"$work/named"
 others='safetensors|pt|pth|yaml|json|jsonl|csv|md|c|h|txt|bin|html|index|state|param_groups|module|unshard|load_state_dict|embed_tokens|layers|norm'
 while IFS=: read -r page line word _; do
@@ -166,7 +166,7 @@ find src include tests bench examples bindings -name '*.[ch]' -o -name '*.cu' | 
 [ "$(wc -l <"$work/comments")" -gt 10000 ] || bad "tests/build/comments.awk finds only $(wc -l <"$work/comments") comments"
 grep -v '^#' tests/build/banned_phrases.txt | while IFS=$'\t' read -r phrase instead; do
     [ -n "$phrase" ] || continue
-    { grep -nHiE -- "$phrase" "${pages[@]}"; grep -hiE -- "$phrase" "$work/help" "$work/texts" "$work/comments"; } | cut -c1-140 |
+    { grep -anHiP -- "$phrase" "${pages[@]}"; grep -ahiP -- "$phrase" "$work/help" "$work/texts" "$work/comments"; } | cut -c1-140 |
         while IFS= read -r line; do printf '%s  [banned: %s; write: %s]\n' "$line" "$phrase" "$instead"; done
 done >"$work/bad"
 count <"$work/bad"

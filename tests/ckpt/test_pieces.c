@@ -15,7 +15,7 @@
 
 enum { TENSORS = 6, PIECE = 8 << 20 /* bytes of a checksum's, and whole ones of others */ };
 static const char *const NAMES[TENSORS] = { "below", "full", "above", "half", "columns", "one" };
-/* A rank has a run of elements of each, or columns of "columns": rows of it are no part of a piece. */
+/* A rank has a run of elements of each, or columns of "columns": rows of it are not part of a piece. */
 static const ls_type TYPES[TENSORS] = { { .dtype = LS_F32, .ndim = 1, .dims = { PIECE / 4 - 1 } },
                                         { .dtype = LS_F32, .ndim = 1, .dims = { PIECE / 4 } },
                                         { .dtype = LS_F32, .ndim = 1, .dims = { PIECE / 4 + 1 } },

@@ -96,7 +96,7 @@ static void names_are_free(void **state)
     from = (ls_mesh){ .n = 2, .axes = { { "dp", 2 }, { "data_parallel", 2 } } };
     ASSERT_FAILS(ls_mesh_resolve(&m, &from, 4), LS_E_USAGE, "axes dp and data_parallel have the same role");
     from = (ls_mesh){ .n = 1, .axes = { { "a*b", 2 } }, .roles = { LS_ROLE_SHARD } };
-    ASSERT_FAILS(ls_mesh_resolve(&m, &from, 2), LS_E_USAGE, "'a*b' is no name for an axis");
+    ASSERT_FAILS(ls_mesh_resolve(&m, &from, 2), LS_E_USAGE, "'a*b' is not a name for an axis");
 }
 
 /* Members of rank's group, as "0 2 @1" (rank is at position 1). */
@@ -234,7 +234,7 @@ static void what_cannot_be_says_why(void **state)
               "has no axis dp");
     CANNOT_BE(LS_E_USAGE, LAYOUT("shard:3 dp:2", .data = LS_DATA_HYBRID), "shard inside dp",
               "write dp before shard");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "blocks"), "'blocks' is no policy",
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "blocks"), "'blocks' is not a policy",
               "class:NAME, pattern:GLOB, size:1e6");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "class:"), "no policy");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "pattern:"), "no policy");

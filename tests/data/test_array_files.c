@@ -45,7 +45,7 @@ static void wrong_tables_are_named(void **state)
     double *x;
     int64_t rows;
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,2\n1,2x\n", 2, AB), "a.csv line 3",
-                 "\"2x\" is no number");
+                 "\"2x\" is not a number");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n0x1,2\n", 2, AB), "line 2", "\"0x1\"");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1\n", 2, AB), "line 2", "fewer fields than the 2");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,2,3\n", 2, AB), "line 2", "more fields than the 2");
@@ -58,8 +58,8 @@ static void wrong_tables_are_named(void **state)
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a;b\n1,5;2\n", 2, AB), "a.csv line 1: semicolons separate",
                  "decimal=','");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a\tb\n1\t2\n", 2, AB), "a.csv line 1: tabs separate", "");
-    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n\"1,5\",2\n", 2, AB), "line 2: \"1,5\" is no number",
-                 "write decimals with a point");
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n\"1,5\",2\n", 2, AB),
+                 "line 2: \"1,5\" is not a number", "write decimals with a point");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,5,2,5\n", 2, AB), "more fields than the 2",
                  "decimal commas");
     double *none;

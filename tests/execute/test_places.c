@@ -23,7 +23,7 @@ static void views_are_copied_in_their_order(void **state)
     for (int i = 0; i < 24; i++)
         all[i] = (float)i;
     value_put(s, "w", all, sizeof all);
-    ASSERT_OK(ls_session_run(s, 0, false)); /* computes those outputs that are no views */
+    ASSERT_OK(ls_session_run(s, 0, false)); /* computes those outputs that are not views */
     value_get(s, "turned", got, sizeof got);
     for (int i = 0; i < 24; i++)
         assert_true(got[i] == (float)(i % 6 * 4 + i / 6));

@@ -16,7 +16,7 @@
 
 enum { VOCABULARY = 37, LENGTH = 300 };
 
-/* Grouped queries; heads that are no whole vectors; `tied` or not. More tokens than a block of keys and a
+/* Grouped queries; heads that are not whole vectors; `tied` or not. More tokens than a block of keys and a
  * chunk of a prompt. */
 static ls_decoder_config small(bool tied)
 {
@@ -316,7 +316,7 @@ static void refuses(void **state)
     ls_generator_destroy(&g);
     ls_weights_close(&w);
 
-    /* what a folder is, when it is no model's */
+    /* what a folder is, when it is not a model's */
     ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_USAGE,
                  "neither a run (no recipe.yaml) nor a model's folder (no config.json)");
     ASSERT_FAILS(ls_generator_open(&g, "/no/where"), LS_E_USAGE,

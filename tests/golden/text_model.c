@@ -50,7 +50,7 @@ static ls_graph *build(const text_model *m, const void *config, ls_dtype type, b
     return g;
 }
 
-/* "NAME" of the output "grad.NAME"; NULL: the output is no gradient. */
+/* "NAME" of the output "grad.NAME"; NULL: the output is not a gradient. */
 static const char *parameter_of(const char *output)
 {
     return strncmp(output, "grad.", strlen("grad.")) ? NULL : output + strlen("grad.");

@@ -189,7 +189,7 @@ static void checkpoints(void **state)
         stop();
     }
     other = o;
-    other.capacity = 20; /* more room is no other run */
+    other.capacity = 20; /* more room is the same run */
     start(&other);
     ASSERT_OK(simulation_push(q, 50, 1)); /* what was there before is gone */
     ASSERT_OK(ls_trainer_load_checkpoint(t, dir));

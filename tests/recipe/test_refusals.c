@@ -44,7 +44,7 @@ static void names_of_other_programs_lead_to_ours(void **state)
     int n = 0;
     for (const ls_foreign_name *f = LS_FOREIGN_NAMES; f->theirs; f++) {
         if (ls_key_find(f->ours) < 0)
-            fail_msg("recipe_names.c: %s is no key", f->ours);
+            fail_msg("recipe_names.c: %s is not a key", f->ours);
         for (const char *name = f->theirs; *name; name += *name == ' ') {
             char word[64], set[80];
             snprintf(word, sizeof word, "%.*s", (int)strcspn(name, " "), name);
@@ -157,7 +157,7 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("parallel.units=size:big", "number of elements");
     SET_REFUSED("parallel.units=", "it is empty; write none");
     SET_REFUSED("parallel.units=[]", "it is empty; write none");
-    SET_REFUSED("parallel.units=[none, class:A]", "'none' is no policy");
+    SET_REFUSED("parallel.units=[none, class:A]", "'none' is not a policy");
     SET_REFUSED("parallel.units=[class:A, [class:B]]",
                 "--set parallel.units: a list of words is needed here");
     SET_REFUSED("parallel.units={class: A}", "a text");

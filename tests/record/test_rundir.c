@@ -204,7 +204,7 @@ static void a_foreign_folder_stays_untouched(void **state)
     ls_rundir *d;
     ASSERT_OK(ls_make_dirs(ls_test_path("mine/one")));
     ASSERT_OK(ls_file_write(ls_test_path("mine/one/thesis.tex"), "x", 1));
-    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "mine/one exists and is no run directory");
+    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "mine/one exists and is not a run directory");
     assert_int_equal(ls_test_count(ls_test_path("mine/one")), 1);
     ls_recipe_destroy(&r);
     r = make_recipe(ls_test_path("mine/one/thesis.tex"), NULL); /* storage is a file */

@@ -203,7 +203,7 @@ static void patterns_are_unicode(void **state)
         { "\\\\S+", "a\u3000", 2, { 0, 3 } },
         { "a\\\\b", "a\u00e9", 1, { 4 } }, /* no end of a word: nothing is split */
         { "a\\\\b", "a\u3000", 2, { 0, 3 } },
-        { "\\\\s", "a\u180e", 1, { 8 } }, /* U+180E is no white space since Unicode 6.3 */
+        { "\\\\s", "a\u180e", 1, { 8 } }, /* U+180E is not white space since Unicode 6.3 */
         { "\\\\S+", "a\u180e", 1, { 8 } },
         { "[^\\\\s]+", "a\u180e", 1, { 8 } },
         { "[^\\\\S]", "a\u3000", 2, { 0, 3 } },
