@@ -45,7 +45,7 @@ ls_status ls_verb_data(const ls_args *a, const ls_ui *ui)
     ls_data_opts o = { .recipe = ls_args_recipe(a), .out = ls_args_value(a, "--out") };
     const char *split = ls_args_value(a, "--split");
     if (split && strcmp(split, "train") && strcmp(split, "eval"))
-        return ls_fail(LS_E_USAGE, "--split %s: train or eval", split);
+        return ls_fail(LS_E_USAGE, "--split %s: eval or train is needed", split);
     o.eval_split = split && !strcmp(split, "eval");
     o.samples = o.out ? 48 : 10;
     LS_TRY(ls_args_int(a, "--epoch", 0, &o.epoch));

@@ -91,7 +91,7 @@ static ls_status beam_search(const ls_args *a, ls_generate_opts *how, int64_t *b
     if (*beams == 1)
         return refuse_any(a, BEAMS, "needs --beams N: without it one text is generated");
     if (*beams > 1024)
-        return ls_fail(LS_E_USAGE, "--beams %lld: at most 1024 are possible", (long long)*beams);
+        return ls_fail(LS_E_USAGE, "--beams %lld is too large: at most 1024 are possible", (long long)*beams);
     if (how->sampling.temperature > 0)
         return ls_fail(LS_E_USAGE,
                        "--beams and --temperature: beam search does not sample; give one of them");
@@ -108,7 +108,8 @@ static ls_status text_options(const ls_args *a, ls_generate_opts *how, int64_t *
     LS_TRY(ls_args_int(a, "--no-repeat", 1, &how->no_repeat));
     LS_TRY(sampling(a, &how->sampling));
     if (how->tokens > 1 << 24)
-        return ls_fail(LS_E_USAGE, "--tokens %lld: at most %d are possible", (long long)how->tokens, 1 << 24);
+        return ls_fail(LS_E_USAGE, "--tokens %lld is too large: at most %d are possible",
+                       (long long)how->tokens, 1 << 24);
     return beam_search(a, how, beams);
 }
 

@@ -107,8 +107,9 @@ ls_status ls_axis_create(ls_axis **out, ls_group *g, const char *name, int n, co
     *out = NULL;
     for (int i = 0; i < n; i++) {
         if (members[i] < 0 || members[i] >= g->size || (i && members[i] <= members[i - 1]))
-            return ls_fail(LS_E_ARG, "axis \"%s\": member %d is rank %d of %d; members ascend", name, i,
-                           members[i], g->size);
+            return ls_fail(LS_E_ARG,
+                           "axis \"%s\": member %d is rank %d of %d: list existing ranks in ascending order",
+                           name, i, members[i], g->size);
         mine |= members[i] == g->rank;
     }
     if (!mine)

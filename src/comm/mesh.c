@@ -161,7 +161,8 @@ ls_status ls_mesh_resolve(ls_mesh *out, const ls_mesh *specification, int64_t ra
     int automatic = -1;
     int64_t product = 1;
     if (ranks < 1 || ranks > MAX_RANKS)
-        return ls_fail(LS_E_USAGE, "mesh: %lld ranks; 1 to %d", (long long)ranks, MAX_RANKS);
+        return ls_fail(LS_E_USAGE, "mesh: %lld ranks are out of range: 1 to %d are possible",
+                       (long long)ranks, MAX_RANKS);
     if (m.n < 1 || m.n > LS_MESH_AXES)
         return ls_fail(LS_E_USAGE, "a mesh has 1 to %d axes, not %d", LS_MESH_AXES, m.n);
     for (int i = 0; i < m.n; i++) {

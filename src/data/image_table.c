@@ -95,8 +95,9 @@ static ls_status next_row(table *t, int64_t *line, bool *end)
     for (; !last; k++)
         LS_TRY(next_field(t, k == t->path ? &t->field[0] : k == t->label ? &t->field[1] : NULL, &last));
     if (k != t->columns)
-        return in_line(t, *line,
-                       ls_fail(LS_E_FORMAT, "%d columns, and the first line has %d", k, t->columns));
+        return in_line(
+            t, *line,
+            ls_fail(LS_E_FORMAT, "the line has %d columns, but the first line has %d", k, t->columns));
     for (int i = 0; i < 1 + t->labelled; i++)
         if (!t->field[i].len)
             return in_line(t, *line, ls_fail(LS_E_FORMAT, "the %s is empty", i ? "label" : "path"));

@@ -95,8 +95,10 @@ static ls_status memory_set_check(const ls_dataset *set, const char *field, cons
                        "ls_dataset_put: \"%s\" has no samples: its first dimension, of %d, is %lld", field,
                        x->type.ndim, (long long)(x->type.ndim < 1 ? 0 : x->type.dims[0]));
     if (set && set->n != x->type.dims[0])
-        return ls_fail(LS_E_SHAPE, "ls_dataset_put: \"%s\" has %lld samples, \"%s\" has %lld", field,
-                       (long long)x->type.dims[0], set->fields[0].name, (long long)set->n);
+        return ls_fail(
+            LS_E_SHAPE,
+            "ls_dataset_put: \"%s\" has %lld samples, but \"%s\" has %lld: all fields need the same number",
+            field, (long long)x->type.dims[0], set->fields[0].name, (long long)set->n);
     return LS_OK;
 }
 

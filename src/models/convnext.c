@@ -79,7 +79,9 @@ static ls_value downsample(ls_graph *g, int s, ls_value x, int64_t out)
 static ls_status convnext_check(const ls_convnext_config *c)
 {
     if (c->image_size < 32)
-        return ls_fail(LS_E_SHAPE, "convnext: image_size %lld is below 32", (long long)c->image_size);
+        return ls_fail(LS_E_SHAPE,
+                       "convnext: image_size %lld is below 32, the smallest that four stages divide",
+                       (long long)c->image_size);
     for (int s = 0; s < 4; s++)
         if (c->depths[s] < 1 || c->widths[s] < 1)
             return ls_fail(LS_E_SHAPE,

@@ -52,8 +52,10 @@ static void objective_check(ls_graph *g, const ls_declared *d, int64_t batch, ls
     if (d->scalar)
         return;
     if (rows.ndim < 1 || rows.dims[0] % batch) {
-        ls_graph_error(g, LS_E_SHAPE, "%s \"%s\": rows are %s, the batch is %lld", word(d), d->name,
-                       ls_type_text(text[0], &rows), (long long)batch);
+        ls_graph_error(
+            g, LS_E_SHAPE,
+            "%s \"%s\": rows are %s, but their first dimension must be a multiple of the batch, %lld",
+            word(d), d->name, ls_type_text(text[0], &rows), (long long)batch);
         return;
     }
     if (!d->field)

@@ -76,7 +76,7 @@ try 0 data aug.yaml --samples 20 --out page.html
 ! grep -qE 'https?://|<script' page.html || bad "page.html loads something"
 try 0 data aug.yaml --samples 20 --out page.html --split eval
 [ "$(grep -o 'data:image/png;base64' page.html | wc -l)" = 20 ] || bad "page.html has not 20 images of the evaluation split"
-refused 2 '--split: *test|--split test: train or eval' data aug.yaml --split test
+refused 2 '--split: *test|--split test: eval or train is needed' data aug.yaml --split test
 printf 'Once upon a time\n\nthere was a text\n\nof three parts\n' >t.txt
 for i in 1 2 3 4 5 6 7 8 9; do cat t.txt; done >text.txt
 text=(data llama-shakespeare --set data.train_text=text.txt --set data.eval_text= --set data.eval_fraction=0.2 --set data.tokenizer=bytes --set data.seq_length=16 --set train.global_batch=2 --set train.micro_batch=1)

@@ -238,7 +238,7 @@ static void what_cannot_be_says_why(void **state)
               "class:NAME, pattern:GLOB, size:1e6");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "class:"), "no policy");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "pattern:"), "no policy");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = ""), "it is empty; write none");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = ""), "it is empty: write none");
     static const char *const sizes[] = { "size:",     "size:0",  "size:-1",   "size:1.5", "size:big",
                                          "size:1e99", "size: 5", "size:0x10", "size:5e" };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
@@ -263,7 +263,7 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_backward = -1), "prefetch_backward -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_memory = -1), "prefetch_memory -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .bucket_bytes = 0), "bucket_bytes: 0 bytes");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .ranks_per_host = -1), "-1 ranks per host");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .ranks_per_host = -1), "-1 ranks per host are not possible");
 }
 
 static void choices_resolve(void **state)

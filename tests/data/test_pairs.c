@@ -301,8 +301,8 @@ static void refuses_settings(void **state)
                  "`bytes`");
     assert_fails(LS_E_USAGE, OPEN(&set, path, 1, 4), "source_length 1", "");
     assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 1), "target_length 1", "");
-    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .target = "source"), "target: \"source\" is source, too",
-                 "");
+    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .target = "source"),
+                 "target: \"source\" is the source, too", "");
     assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .vocabulary = 256), "the model's vocabulary is 256",
                  "set it to 257");
     assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, "bytes", 4, 4), "a.csv is one pair",

@@ -182,7 +182,8 @@ static void refuses(void **state)
     ASSERT_OK(ls_generator_create_t5(&g, &config, w, .threads = 1, .source = 30, .places = 5));
     assert_int_equal(ls_generator_places(g), 5);
     ASSERT_FAILS(ls_generator_feed(g, target, 1, &logits), LS_E_ARG, "reads a source before");
-    ASSERT_FAILS(ls_generator_read(g, source, 31), LS_E_USAGE, "a source of 31 tokens", "reads 30");
+    ASSERT_FAILS(ls_generator_read(g, source, 31), LS_E_USAGE, "a source of 31 tokens is too long",
+                 "reads 30");
     ASSERT_FAILS(ls_generator_read(g, (int32_t[]){ VOCABULARY }, 1), LS_E_ARG, "token id 37");
     ASSERT_OK(ls_generator_read(g, source, 30));
     ASSERT_FAILS(ls_generator_feed(g, target, 6, &logits), LS_E_USAGE, "beyond the context of 5");

@@ -155,13 +155,13 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("parallel.mesh={}", "axes such as");
     SET_REFUSED("parallel.units=blocks", "class:NAME");
     SET_REFUSED("parallel.units=size:big", "number of elements");
-    SET_REFUSED("parallel.units=", "it is empty; write none");
-    SET_REFUSED("parallel.units=[]", "it is empty; write none");
+    SET_REFUSED("parallel.units=", "it is empty: write none");
+    SET_REFUSED("parallel.units=[]", "it is empty: write none");
     SET_REFUSED("parallel.units=[none, class:A]", "'none' is not a policy");
     SET_REFUSED("parallel.units=[class:A, [class:B]]",
                 "--set parallel.units: a list of words is needed here");
     SET_REFUSED("parallel.units={class: A}", "a text");
-    SET_REFUSED("parallel.units=size:10 size:20", "one word size:");
+    SET_REFUSED("parallel.units=size:10 size:20", "two words size:N");
     SET_REFUSED("parallel.recompute=[class:A, \"size:10\"]",
                 "'class:A size:10': write none, units, or words");
     SET_REFUSED("parallel.recompute=units", "needs parallel.units");

@@ -202,7 +202,11 @@ static void rows_that_cannot_be(void **state)
     } cases[] = {
         { { .wrong = NARROW }, LS_F32, LS_E_SHAPE, "\"squares\" is bf16 [3, 2], which rounds it" },
         { { .wide = false }, LS_BF16, LS_E_SHAPE, "between ls_wide_begin and ls_wide_end" },
-        { { .wrong = FEW }, LS_F32, LS_E_SHAPE, "loss \"squares\": rows are f32 [1, 2], the batch is 3" },
+        { { .wrong = FEW },
+          LS_F32,
+          LS_E_SHAPE,
+          "loss \"squares\": rows are f32 [1, 2], but their first dimension must be a multiple of the batch, "
+          "3" },
         { { .wrong = NONE }, LS_F32, LS_E_ARG, "the model declares no loss" },
         { { .wrong = TWICE }, LS_F32, LS_E_ARG, "there is a loss of that name already" },
         { { .wrong = NO_INPUT }, LS_F32, LS_E_ARG, "the model has no input \"label\"" },
