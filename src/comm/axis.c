@@ -134,7 +134,6 @@ ls_status ls_axis_create(ls_axis **out, ls_group *g, const char *name, int n, co
     return s;
 }
 
-int ls_axis_size(const ls_axis *a) { return a->n; }
 int ls_axis_position(const ls_axis *a) { return a->position; }
 bool ls_axis_one_machine(const ls_axis *a) { return a->one_machine; }
 void ls_axis_count(ls_axis *a, int64_t calls, int64_t bytes)

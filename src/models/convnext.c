@@ -116,7 +116,6 @@ ls_status ls_convnext_build(ls_graph *g, const ls_convnext_config *c, int64_t ba
         }
     }
     x = norm(g, "classifier.0", ls_adaptive_avg_pool2d(g, x, 1, 1));
-    ls_classifier_outputs_with(g, linear(g, "classifier.2", ls_reshape(g, x, batch, -1), c->classes),
-                               &c->loss);
+    ls_classifier_outputs(g, linear(g, "classifier.2", ls_reshape(g, x, batch, -1), c->classes), &c->loss);
     return ls_graph_finish(g);
 }

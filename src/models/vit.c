@@ -78,7 +78,7 @@ ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
         x = ls_layer_norm(g, "ln", x, EPS);
     }
     x = ls_reshape(g, ls_slice(g, x, 1, 0, 1), batch, hidden); /* the class token */
-    ls_classifier_outputs_with(
+    ls_classifier_outputs(
         g, ls_linear(g, "heads.head", x, c->classes, .weight_init = &zero, .bias_init = &zero), &c->loss);
     return ls_graph_finish(g);
 }

@@ -201,8 +201,7 @@ const char *ls_skip_name(ls_skip s); /* what was not finite, or why else: "loss"
 ls_status ls_put_number(const ls_place *p, ls_number *room, double x);
 ls_status ls_fetch_number(const ls_place *p, ls_number *room);
 double ls_number_of(const ls_place *p, const ls_number *room);
-ls_status ls_put_scalar(const ls_place *p, double x); /* and waits */
-ls_status ls_get_scalar(const ls_place *p, double *x);
+ls_status ls_get_scalar(const ls_place *p, double *x); /* fetches it and waits */
 
 /* undo.c: finds what `micro` changes in place; puts a copy of it into the queue; puts the copy back. */
 ls_status ls_trainer_undo_bind(ls_trainer *t);

@@ -71,8 +71,8 @@ static ls_status make_session(part *p)
     ls_output(p->graph, "y", ls_relu(p->graph, ls_input(p->graph, "x", LS_TYPE(LS_F32, 8))));
     LS_TRY(ls_graph_finish(p->graph));
     LS_TRY(ls_plan_create(&p->plan, p->graph, &d, NULL));
-    LS_TRY(ls_session_create_with(&p->session, 1, &p->plan,
-                                  &(ls_session_opts){ .n_spares = TENSORS, .spares = spares }));
+    LS_TRY(ls_session_create(&p->session, 1, &p->plan,
+                             &(ls_session_opts){ .n_spares = TENSORS, .spares = spares }));
     for (int i = 0; i < TENSORS; i++)
         p->here[i].place = ls_session_spare(p->session, i);
     return LS_OK;

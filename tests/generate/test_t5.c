@@ -75,7 +75,7 @@ static float *whole_pass(const ls_t5_config *config, const ls_weights *w, const 
     ASSERT_OK(ls_device_open(&d, "cpu",
                              &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = 2 }));
     ASSERT_OK(ls_compile_inference(&plan, "whole", build, config, 1, p, &d, NULL));
-    ASSERT_OK(ls_session_create(&s, 1, &plan));
+    ASSERT_OK(ls_session_create(&s, 1, &plan, NULL));
     for (int i = 0; i < plan->graph->n_nodes; i++)
         if (!strcmp(plan->graph->nodes[i]->op->name, "param")) {
             want[n].name = ((const ls_source_attrs *)plan->graph->nodes[i]->attrs)->name;

@@ -89,7 +89,7 @@ static void check(const text_model *m, const text_case *c, const ls_weights *gol
     char what[96];
     int n = 0;
     ASSERT_OK(ls_plan_create(&p, g, d, NULL));
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     fill(m, golden, g, s);
     ASSERT_OK(ls_session_run(s, 0, false));
     snprintf(what, sizeof what, "%s, %s %s, %d threads%s", c->name, d->ops->name, d->arch->name, d->threads,

@@ -109,7 +109,7 @@ static machine start(build_fn build)
     ASSERT_OK(ls_graph_finish(m.g));
     ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
     ASSERT_OK(ls_plan_create(&m.plan, m.g, &d, NULL));
-    ASSERT_OK(ls_session_create(&m.session, 1, &m.plan));
+    ASSERT_OK(ls_session_create(&m.session, 1, &m.plan, NULL));
     return m;
 }
 

@@ -348,9 +348,10 @@ static void what_cannot_be_is_refused(void **state)
     snprintf(set, sizeof set, "run.storage=%s", storage);
     ASSERT_OK(ls_recipe_load_text(&r, "run: {name: refused}\nmodel: {type: mlp}\ndata: {type: mnist}\n", 60,
                                   "test", 1, (const char *const[]){ set }));
-    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "refused holds a run of your own program");
+    ASSERT_FAILS(ls_rundir_open_ranks(&d, r, NULL, false), LS_E_USAGE,
+                 "refused holds a run of your own program");
     ASSERT_OK(ls_recipe_set(r, "run.name", "recipes", "test"));
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
     ls_recipe_destroy(&r);
     ASSERT_FAILS(ls_run_open(&run, storage, "recipes", NULL), LS_E_USAGE, "recipes holds a run of a recipe");

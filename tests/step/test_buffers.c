@@ -61,7 +61,7 @@ static ls_status build(ls_graph *g, const void *config, int64_t batch)
         track = ls_track(g);
     x = ls_relu(g, norm(g, "bn1", ls_conv2d(g, "conv1", x, 6, 3, .padding = 1, .bias = false), track));
     x = ls_adaptive_avg_pool2d(g, block(g, x, track), 1, 1);
-    ls_classifier_outputs(g, ls_linear(g, "fc", ls_reshape(g, x, batch, -1), 5));
+    ls_classifier_outputs(g, ls_linear(g, "fc", ls_reshape(g, x, batch, -1), 5), NULL);
     return ls_graph_finish(g);
 }
 
@@ -116,7 +116,7 @@ static ls_status train(ls_group *g, const job *j, ls_trainer *t, outcome *out)
     ls_named_tensor p[PARAMETERS], b[BUFFERS];
     LS_TRY(ls_trainer_init(t, 5));
     if (j->overflow)
-        LS_TRY(ls_put_scalar(&t->loss_scale, 0x1p60));
+        LS_TRY(place_put_number(&t->loss_scale, 0x1p60));
     for (int step = 0; step < STEPS; step++)
         LS_TRY(take_step(j, t, step, out));
     LS_TRY(ls_trainer_eval(t, &images[0][0], labels, out->evaluated, NULL, NULL));
@@ -342,7 +342,7 @@ static ls_status build_narrow(ls_graph *g, const void *config, int64_t batch)
     if (!ls_graph_is_evaluation(g))
         track = ls_track(g);
     x = norm(g, "bn", ls_conv2d(g, "conv", x, 4, SIZE, .bias = false), track);
-    ls_classifier_outputs(g, ls_linear(g, "fc", ls_reshape(g, x, batch, -1), 5));
+    ls_classifier_outputs(g, ls_linear(g, "fc", ls_reshape(g, x, batch, -1), 5), NULL);
     return ls_graph_finish(g);
 }
 

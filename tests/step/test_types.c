@@ -22,7 +22,7 @@ static ls_status build(ls_graph *g, const void *type, int64_t batch)
     ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, SIDE, 0.5, 0.5, NULL, NULL), batch, SIDE * SIDE);
     ls_value base = ls_param(g, "base.weight", LS_TYPE(*(const ls_dtype *)type, HIDDEN, SIDE * SIDE), init);
     x = ls_relu(g, ls_matmul_wt(g, x, ls_cast(g, base, LS_F32), LS_NONE));
-    ls_classifier_outputs(g, ls_linear(g, "head", x, CLASSES));
+    ls_classifier_outputs(g, ls_linear(g, "head", x, CLASSES), NULL);
     return ls_graph_finish(g);
 }
 
