@@ -373,12 +373,6 @@ static ls_status open_ranks(ls_rundir **out, const identity *i, ls_group *g)
     return open_log(d);
 }
 
-ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r)
-{
-    const identity i = of_recipe(r, false);
-    return open_run(out, &i);
-}
-
 ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow_change)
 {
     const identity i = of_recipe(r, allow_change);
