@@ -327,8 +327,6 @@ static char *other_path(ls_arena *arena, const char *first, int rank)
     return ls_arena_printf(arena, "%.*s-rank-%05d.safetensors", base, first, rank);
 }
 
-static bool is_first(const char *path) { return ls_ends_with(path, LS_RANK_FILE_FIRST); }
-
 /* Maps and parses all files. *files, with one entry for each that was parsed, is allocated in `arena`. */
 static ls_status read_files(rank_file **files, int *parsed, ls_arena *arena, ls_mapping **maps, int *mapped,
                             const char *path)
@@ -345,7 +343,7 @@ static ls_status read_files(rank_file **files, int *parsed, ls_arena *arena, ls_
     all[0] = **maps;
     *maps = all;
     (*files)[(*parsed)++] = first;
-    if (s == LS_OK && (first.rank != 0 || !is_first(path)))
+    if (s == LS_OK && (first.rank != 0 || !ls_ends_with(path, LS_RANK_FILE_FIRST)))
         return ls_fail(LS_E_USAGE,
                        "%s: holds only what rank %" PRId64 " of %" PRId64
                        " wrote of a checkpoint: name the folder that it is in",

@@ -178,8 +178,8 @@ static ls_status are_numbers(bool *out, const labels *l, const char *path)
                            "%s line %lld: the label \"%s\" is %s, and \"%s\" of line %lld is %s: labels are "
                            "either whole numbers from 0 on or names of classes; correct one, or write names "
                            "that are not numbers",
-                           path, line, label, *out ? "no number" : "a number", l->at[0],
-                           (long long)l->lines[0], *out ? "one" : "a name");
+                           path, line, label, *out ? "a name" : "a number", l->at[0], (long long)l->lines[0],
+                           *out ? "a number" : "a name");
         if (*out && as_number(label) < 0)
             return ls_fail(
                 LS_E_FORMAT,

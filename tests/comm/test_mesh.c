@@ -224,7 +224,7 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("ep:2"), "no axis 'ep'");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = "colwise:a rowwise:"), "tensor: ", "rowwise:MODULE");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = " "), "tensor: ");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2 has ranks 0 to 1");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2, which has ranks 0 to 1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = -1), "rank -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "2 data ranks",
               "fsdp, ddp or hybrid");
@@ -236,13 +236,13 @@ static void what_cannot_be_says_why(void **state)
               "write dp before shard");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "blocks"), "'blocks' is not a policy",
               "class:NAME, pattern:GLOB, size:1e6");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "class:"), "no policy");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "pattern:"), "no policy");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "class:"), "not a policy");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "pattern:"), "not a policy");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = ""), "it is empty: write none");
     static const char *const sizes[] = { "size:",     "size:0",  "size:-1",   "size:1.5", "size:big",
                                          "size:1e99", "size: 5", "size:0x10", "size:5e" };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = sizes[i]), "no number of elements", "size:1e6");
+        CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = sizes[i]), "not a number of elements", "size:1e6");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:12", .reshard_after_forward = 5),
               "5 does not divide the 12 ranks that shard (dp)", "true, false, 2, 3, 4, 6, 12 would do");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4 shard:2", .data = LS_DATA_HYBRID, .reshard_after_forward = 4),

@@ -283,7 +283,7 @@ static void refuses_json(void **state)
         { "{\"source\": \"a\", \"target\": []}\n", "pair at line 1: ", "its target is empty" },
         { "{\"source\": \"a\", \"target\": [\" \"]}\n", "pair at line 1: ", "its target is empty" },
         { "{\"source\": [], \"target\": \"b\"}\n", "pair at line 1: ", "its source is empty" },
-        { "{\"source\": \"a\", \"target\": \"b\"}\n[]\n", "pair at line 2: ", "no JSON object" },
+        { "{\"source\": \"a\", \"target\": \"b\"}\n[]\n", "pair at line 2: ", "not a JSON object" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_fails(LS_E_FORMAT, OPEN(&set, put("x.jsonl", cases[i].text), 4, 4), cases[i].where,

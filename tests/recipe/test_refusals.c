@@ -151,7 +151,7 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("precision.param=i32", "precision.param", "i32");
     SET_REFUSED("train=3", "keys are needed here");
     SET_REFUSED("parallel.mesh={dp: auto, tp: auto}", "only one axis");
-    SET_REFUSED("parallel.mesh={DP: 1}", "no name for an axis");
+    SET_REFUSED("parallel.mesh={DP: 1}", "not a name for an axis");
     SET_REFUSED("parallel.mesh={}", "axes such as");
     SET_REFUSED("parallel.units=blocks", "class:NAME");
     SET_REFUSED("parallel.units=size:big", "number of elements");
@@ -249,7 +249,8 @@ static void what_belongs_to_another_device_is_refused(void **state)
             "tf32 is for device cuda");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cpu\nkernels: cublaslt\n",
             "cublaslt is for device cuda");
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cpu\nisa: sm_90\n", "sm_90 is a GPU's");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cpu\nisa: sm_90\n",
+            "sm_90 is an architecture of GPUs");
 }
 
 /* ---- ranks */

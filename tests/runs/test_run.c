@@ -325,8 +325,7 @@ static void what_cannot_be_is_refused(void **state)
     ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "at least one shard");
     c = whole(&x, 1, NULL);
     x.shards[1].count = 4;
-    ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "\"b\"", "4 elements from number 0",
-                 "of a tensor of 3");
+    ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "\"b\"", "4 elements from number 0", "a tensor of 3");
     c = whole(&x, 1, NULL);
     x.shards[0].data = NULL;
     ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "\"a\"", "NULL");

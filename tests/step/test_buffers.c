@@ -11,6 +11,7 @@
 #include "lockstep/nn.h"
 #include "models/classifier.h"
 #include "support/ranks.h"
+#include "support/values.h"
 
 enum {
     M = 4,

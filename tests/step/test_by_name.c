@@ -171,7 +171,7 @@ static void mistakes_are_told(void **state)
     ASSERT_OK(ls_trainer_create(&t, build, NULL, .micro_batch = BATCH, .ema_decay = 0.5, .threads = 1));
     ASSERT_FAILS(ls_trainer_get(t, "out.bias", &bias), LS_E_ARG, "ls_trainer_get", "ls_trainer_init");
     ASSERT_OK(ls_trainer_init(t, 1));
-    ASSERT_FAILS(ls_trainer_get(t, "out.bias", &ids), LS_E_SHAPE, "the values are i32 [3]");
+    ASSERT_FAILS(ls_trainer_get(t, "out.bias", &ids), LS_E_SHAPE, "the values given are i32 [3]");
     ASSERT_FAILS(ls_trainer_set(t, "out.bias", &none), LS_E_ARG, "data is NULL");
     t->averaged = true;
     ASSERT_FAILS(ls_trainer_set(t, "out.bias", &bias), LS_E_ARG, "ls_trainer_exchange_ema");

@@ -75,7 +75,7 @@ static void refusals(void **state)
         const char *json, *says;
         ls_status status;
     } CASES[] = {
-        { "[1]", "no tokenizer.json", LS_E_FORMAT },
+        { "[1]", "not a tokenizer.json", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", "model \"WordPiece\" is not supported",
           LS_E_UNSUPPORTED },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}", "merge 0",
