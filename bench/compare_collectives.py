@@ -8,7 +8,7 @@ and write the bytes that must be:
 of S bytes an all-reduce into private memory reads 2 S and writes S (or halves, and writes and reads the sums
 once more: the same), a
 reduce-scatter reads S and writes S/2, an all-gather reads S and writes S. memcpy itself reads and writes S.
-It is no floor: what both ranks read
+It is not a floor: what both ranks read
 may come from memory once, where their cores share a cache. Mapping reads and writes S/2; no copy is its
 equal.
 A figure is the median over rounds; ratios are taken within a round.

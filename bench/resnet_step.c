@@ -75,7 +75,7 @@ static ls_status measure(const ls_device *d, const ls_resnet_config *c, int64_t 
     ls_profile *profile = NULL;
     LS_TRY(build(&g, c, batch));
     LS_TRY(ls_plan_create(&p, g, d, NULL));
-    LS_TRY(ls_session_create(&s, 1, &p));
+    LS_TRY(ls_session_create(&s, 1, &p, NULL));
     LS_TRY(ls_profile_create(&profile));
     LS_TRY(fill(p, s));
     LS_TRY(ls_session_run(s, 0, false));

@@ -120,7 +120,7 @@ def measure(build, row, bound, folder, options):
             theirs = start() if start else None
         except (
             Ended
-        ) as e:  # a mode that PyTorch cannot run here is no mode of its, and the table says nothing of it
+        ) as e:  # a mode that PyTorch cannot run here is not a mode of its, and the table says nothing of it
             print(f"{row['name']:18} PyTorch {mode:22} fails: {e}", flush=True)
             result.setdefault("failed", []).append(mode)
             continue

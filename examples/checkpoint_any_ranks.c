@@ -80,7 +80,7 @@ static ls_status run(ls_group *group, char **words, const char *again)
     return s;
 }
 
-/* ---- ranks as threads, or as whoever started this process says */
+/* ---- ranks as threads, or those of the launcher that started this process */
 
 static char **words; /* PROGRAM save|load DIRECTORY [RANKS [AGAIN]] */
 static const char *again;

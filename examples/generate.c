@@ -3,8 +3,8 @@
  *     cc generate.c $(pkg-config --cflags --libs lockstep) -o generate
  *     ./generate runs/my-llama/checkpoints/latest bytes "Once upon a time"
  *
- * The model is a checkpoint, or a folder of Hugging Face's; the tokenizer a tokenizer.json, a folder with
- * one, or `bytes`.
+ * The model is a checkpoint, or a Hugging Face folder; the tokenizer a tokenizer.json, a folder with one, or
+ * `bytes`.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -62,11 +62,11 @@ ls_status lsf_tensor(ls_tensor *out, const CFI_cdesc_t *x, const char *what)
             return ls_fail(LS_E_ARG, "%s: the array is of assumed size, x(*): pass a section, x(:, 1:n)",
                            what);
         if (d->sm % (CFI_index_t)x->elem_len)
-            return ls_fail(
-                LS_E_ARG,
-                "%s: the elements of the array are %lld bytes apart, no multiple of their %zu bytes: "
-                "pass a copy, in parentheses",
-                what, (long long)d->sm, x->elem_len);
+            return ls_fail(LS_E_ARG,
+                           "%s: the elements of the array are %lld bytes apart, which is not a multiple of "
+                           "their %zu bytes: "
+                           "pass a copy, in parentheses",
+                           what, (long long)d->sm, x->elem_len);
         out->type.dims[i] = d->extent;
         out->strides[i] = d->sm / (CFI_index_t)x->elem_len;
     }

@@ -209,7 +209,7 @@ module lockstep_graph
       type(ls_value) :: v
     end function
     ! Shapes. ls_reshape: one size may be -1; ls_permute: dimension i of the result is dimension dims(i) of a. (They
-    ! are no procedure(interface): gfortran 12 passes no descriptor to such a one from its second call on.)
+    ! are not procedure(interface): gfortran 12 passes no descriptor to such a one from its second call on.)
     function ls_reshape(g, a, dims) result(v) bind(c, name="lsf_reshape")
       import :: ls_graph, ls_value, c_int
       type(ls_graph), intent(in) :: g

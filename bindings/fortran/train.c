@@ -21,7 +21,7 @@ ls_status lsf_group_all_reduce(ls_group *const *g, const CFI_cdesc_t *values, in
 
 /* ---- training */
 
-/* The number of the word in `words`, which NULL ends; what is no word of them is LS_E_ARG. "": *out stays. */
+/* The number of the word in `words`, which NULL ends. LS_E_ARG: another word. "": *out stays. */
 static ls_status word(int *out, const char *key, const CFI_cdesc_t *value, const char *const *words)
 {
     char text[LSF_TEXT], all[256] = "";
@@ -61,7 +61,8 @@ static ls_status mesh_of(ls_mesh *out, char *words, int64_t ranks)
         const bool sized = size && (n > 0 ? end > size + 1 && !*end : !strcmp(size + 1, "auto"));
         if (!sized || size == word || size - word >= (int)sizeof m.axes[0].name)
             return ls_fail(
-                LS_E_ARG, "ls_trainer_create: mesh: \"%s\" is no axis with its size, such as dp=2 or dp=auto",
+                LS_E_ARG,
+                "ls_trainer_create: mesh: \"%s\" is not an axis with its size, such as dp=2 or dp=auto",
                 word);
         if (m.n == LS_MESH_AXES)
             return ls_fail(LS_E_ARG, "ls_trainer_create: mesh: more than %d axes", LS_MESH_AXES);

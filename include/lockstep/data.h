@@ -87,7 +87,7 @@ typedef struct ls_dataset_options {
     /* 0: the set's own; else labels must be below it ("idx": 0 counts the labels) */
     int classes;
     bool download; /* may fetch a missing set into the cache */
-    bool fallback; /* may use the built-in set when nothing else is to be had */
+    bool fallback; /* may use the built-in set when no other set is available */
     /* "": the known mirrors; else a URL of a folder with the four files (http, https, file) */
     const char *mirror;
     /* Called while a file is fetched, about ten times a second and at its end; total is 0 while unknown.
@@ -144,7 +144,7 @@ typedef struct ls_text_options {
     ls_documents documents;
     const char *field;     /* LS_DOCUMENTS_JSON: the text's name in the object */
     const char *end_token; /* as the tokenizer writes it; "": the usual ones are tried */
-    /* windows of the documents one behind the other; else a row for each document, padded or cut */
+    /* windows of the concatenated documents; else a row for each document, padded or cut */
     bool pack;
     int vocabulary; /* the model's; ids must be below it. 0: any */
     int threads;    /* that tokenize; 0: as many as there are cores */
@@ -201,9 +201,9 @@ LS_API ls_pairs_options ls_pairs_options_default(void);
 
 /* Sources and targets for a model that reads the one and writes the other (T5): a sample is ids i32
  * [source_length], the tokens of the source cut so that its end token fits, filled up with 0; and targets i32
- * [target_length], the target's likewise, filled up with LS_IGNORE_LABEL. `path` and `tokenizer` are as
- * ls_text_open takes them: files of CSV with a header, or of JSON lines. Tokens are kept in the cache:
- * docs/text.md. Local.
+ * [target_length], the tokens of the target, cut in the same way and filled up with LS_IGNORE_LABEL. `path`
+ * and `tokenizer` are as ls_text_open takes them: files of CSV with a header, or of JSON lines. Tokens are
+ * kept in the cache: docs/text.md. Local.
  *
  *     ls_pairs_open(&set, LS_SPLIT_TRAIN, "wikihow.csv", "t5-base", 512, 150,
  *                   .source = "text", .target = "headline")
@@ -253,11 +253,11 @@ typedef struct ls_array_field {
 
 /* Opens the n arrays as a data set; sample i is row i of each. Only the rows that are read are ever in
  * memory. Local. ls_arrays_open(&set, LS_SPLIT_TRAIN, 2, (ls_array_field[]){ { "x", "x.npy", LS_F32 }, { "y",
- * "y.npy", LS_F32 } }); Errors: LS_E_USAGE no such file, a name that is no field's or twice there, another
- * number of rows than the first array has; LS_E_FORMAT, LS_E_UNSUPPORTED as NumPy's files are read;
- * LS_E_SHAPE no samples, elements of another kind. Reading fails with LS_E_FORMAT and file, row and element:
- * NaN or an infinite number, a number beyond f32 or i32, out of `range`, a label that is not below `below`.
- * Rows count from 0. */
+ * "y.npy", LS_F32 } }); Errors: LS_E_USAGE no such file, a name that is not the name of a field or that
+ * occurs twice, another number of rows than the first array has; LS_E_FORMAT, LS_E_UNSUPPORTED as NumPy's
+ * files are read; LS_E_SHAPE no samples, elements of another kind. Reading fails with LS_E_FORMAT and file,
+ * row and element: NaN or an infinite number, a number beyond f32 or i32, out of `range`, a label that is not
+ * below `below`. Rows count from 0. */
 LS_API ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array_field *arrays);
 
 /* ---- pictures in files */

@@ -75,8 +75,8 @@ LS_API ls_status ls_generator_create_t5_with(ls_generator **out, const ls_t5_con
                                            &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 /* One of the two from a folder: a run of a language model or T5 (its latest checkpoint), a checkpoint, or a
- * folder of Hugging Face's with config.json and safetensors. LS_E_USAGE: it is none of them; LS_E_IO: the run
- * has no checkpoint; LS_E_UNSUPPORTED: another model than llama, qwen2 and t5. */
+ * Hugging Face folder with config.json and safetensors. LS_E_USAGE: it is none of them; LS_E_IO: the run has
+ * no checkpoint; LS_E_UNSUPPORTED: another model than llama, qwen2 and t5. */
 LS_API ls_status ls_generator_open_with(ls_generator **out, const char *folder,
                                         const ls_generator_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
@@ -104,9 +104,9 @@ LS_API ls_status ls_generator_read(ls_generator *g, const int32_t *ids, int64_t 
  * generators with one prompt and no beams. */
 LS_API ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, const float **logits);
 
-/* How the next token is chosen. temperature 0: the likeliest one (of equals the first). Else at random, by
- * softmax(logits / temperature), of the top_k likeliest (0: all) and, of these, the fewest that together have
- * probability top_p; the random number is a function of (seed, position). */
+/* How the next token is chosen. temperature 0: the most likely one (of equals the first). Else at random, by
+ * softmax(logits / temperature), of the top_k most likely (0: all) and, of these, the fewest that together
+ * have probability top_p; the random number is a function of (seed, position). */
 typedef struct ls_sampling {
     double temperature;
     int64_t top_k;

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define LS_IGNORE_LABEL (-100) /* an integer that is no target: no loss, no metric, not counted */
+#define LS_IGNORE_LABEL (-100) /* an integer that is not a target: no loss, no metric, not counted */
 
 /* One thread at a time uses a graph; different graphs are independent. */
 typedef struct ls_graph ls_graph;
@@ -250,8 +250,8 @@ LS_API ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_valu
  * they have bucket 0. */
 LS_API ls_value ls_position_bias(ls_graph *g, ls_value table, int64_t queries, int64_t keys,
                                  int64_t max_distance, bool both);
-/* ids i32 [rows, T] -> the same one place later, from `start` on; ids below 0 become `pad`. What a decoder is
- * told when it shall say `ids`. */
+/* ids i32 [rows, T] -> the same one place later, from `start` on; ids below 0 become `pad`. A decoder that is
+ * trained to say `ids` reads this. */
 LS_API ls_value ls_shift_right(ls_graph *g, ls_value ids, int64_t start, int64_t pad);
 /* Generation. Rows x [batch, tokens, F] are written into cache [batch, places, F], a state, where positions
  * i32 [batch, tokens] say (nowhere outside of it); returns the cache as it is then. Queries [batch, tokens,
@@ -290,7 +290,7 @@ typedef enum ls_weigh {
  * the divisor needs none. */
 LS_API void ls_loss(ls_graph *g, const char *name, ls_value rows, double factor, ls_weigh weigh,
                     const char *field);
-/* A part that is no sum over samples: one number of a whole micro-batch, of which a step takes the mean.
+/* A part that is not a sum over samples: one number of a whole micro-batch, of which a step takes the mean.
  * Micro-batches must be whole: padding is refused, an evaluation leaves the samples of the last one out. */
 LS_API void ls_loss_scalar(ls_graph *g, const char *name, ls_value value, double factor);
 /* A metric of an evaluation, from rows as ls_loss takes them: LS_MEAN is sum / divisor, LS_SUM the sum,

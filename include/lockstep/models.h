@@ -102,10 +102,10 @@ typedef struct ls_task_loss {
     double delta;     /* LS_LOSS_HUBER */
 } ls_task_loss;
 
-/* Multi-layer perceptron from named float fields to named outputs: the inputs, flattened and one behind the
- * other; hidden layers "layers.0", ...; a layer "head.NAME" for each output. Outputs under their names, of
- * bce and cross_entropy as logits. With `scale` each input is scaled, and each output of mse, mae and huber
- * is computed in the scale of its target: its loss is in scaled units, its metrics and the output are not. */
+/* Multi-layer perceptron from named float fields to named outputs: the inputs, flattened and concatenated;
+ * hidden layers "layers.0", ...; a layer "head.NAME" for each output. Outputs under their names, of bce and
+ * cross_entropy as logits. With `scale` each input is scaled, and each output of mse, mae and huber is
+ * computed in the scale of its target: its loss is in scaled units, its metrics and the output are not. */
 typedef struct ls_task_config {
     int n_inputs, n_outputs, n_losses;
     const ls_port *inputs, *outputs;
@@ -150,7 +150,7 @@ typedef struct ls_decoder_config {
 
 /* Hugging Face's T5ForConditionalGeneration, from text to text: parameters "shared.weight",
  * "encoder.block.0.layer.0.SelfAttention.q.weight", ... Its "ids" are i32 [batch, source_length], padded with
- * pad_token, and its "targets" i32 [batch, target_length]; the decoder is told the targets one place later,
+ * pad_token, and its "targets" i32 [batch, target_length]; the decoder reads the targets one place later,
  * from start_token on. Blocks are of class T5Block. */
 typedef struct ls_t5_config {
     int64_t source_length, target_length; /* tokens */

@@ -66,9 +66,9 @@ LS_API ls_parallel ls_parallel_default(void);
  * one rank. Local. */
 LS_API ls_parallel ls_parallel_over(const struct ls_group *g);
 
-/* Refuses what cannot be: units that are no policy, hybrid without two axes, N that does not divide the axis,
- * map with offload, ...: LS_E_USAGE or LS_E_UNSUPPORTED with the reason and what would do. What depends on
- * the model (a pattern that matches nothing) is refused when compiling. Local. */
+/* Refuses what cannot be: units that are not a policy, hybrid without two axes, N that does not divide the
+ * axis, map with offload, ...: LS_E_USAGE or LS_E_UNSUPPORTED with the reason and what would do. What depends
+ * on the model (a pattern that matches nothing) is refused when compiling. Local. */
 LS_API ls_status ls_parallel_check(const ls_parallel *p);
 
 /* Which micro-batches of a step (0 .. M-1) this rank computes: first, first + stride, ...; `count` of them.

@@ -279,10 +279,11 @@ typedef struct ls_recipe {
     struct ls_recipe_state *state; /* private: arena, origins */
 } ls_recipe;
 
-/* Reads a recipe from a file, or a bundled one by its name: a name without '/' and .yaml that is no existing
- * file. Then applies `sets` ("train.epochs=3"), checks all values, and checks that the weights of model.init
- * can be opened (ls_weights_open), but not those in a folder with a config.json. Errors: LS_E_USAGE with
- * file:line and key (exit status 2); LS_E_IO when a file cannot be read; those of ls_weights_open. */
+/* Reads a recipe from a file, or a bundled one by its name: a name without '/' and .yaml that is not an
+ * existing file. Then applies `sets` ("train.epochs=3"), checks all values, and checks that the weights of
+ * model.init can be opened (ls_weights_open), but not those in a folder with a config.json. Errors:
+ * LS_E_USAGE with file:line and key (exit status 2); LS_E_IO when a file cannot be read; those of
+ * ls_weights_open. */
 LS_API ls_status ls_recipe_load(ls_recipe **out, const char *path_or_name, int n_sets,
                                 const char *const *sets);
 /* The same from memory. Messages call the text `name`, and `include` looks in the folder of `name`. */

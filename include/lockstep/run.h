@@ -36,9 +36,9 @@ extern "C" {
 typedef struct ls_run ls_run;
 
 typedef struct ls_run_opts {
-    const char *config; /* the program's configuration, any text: kept as config.txt, anew at every start */
-    int64_t keep;       /* so many of the newest checkpoints stay, and the best */
-    int64_t keep_best;  /* and so many of the best, by `best`; more than 1 need it; 0: 1 */
+    const char *config; /* the program's configuration, any text: written to config.txt at every start */
+    int64_t keep;       /* this many of the newest checkpoints stay, and the best */
+    int64_t keep_best;  /* and this many of the best, by `best`; more than 1 need it; 0: 1 */
     /* metric by which a checkpoint is the best; NULL: none. One that was not reported, or is NaN, is never
      * the best */
     const char *best;

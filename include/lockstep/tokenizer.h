@@ -52,13 +52,13 @@ LS_API ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, si
 LS_API size_t ls_utf8_sound(const char *text, size_t n);
 
 /* The text of ids, malloc'ed, NUL added after *bytes. skip_special leaves special tokens out. Bytes that are
- * no UTF-8 (a cut sequence) become U+FFFD; of byte tokens ("<0x41>") each one in a run that is not UTF-8 as a
- * whole. LS_E_ARG for an id that does not exist. */
+ * not UTF-8 (a cut sequence) become U+FFFD; of byte tokens ("<0x41>") each one in a run that is not UTF-8 as
+ * a whole. LS_E_ARG for an id that does not exist. */
 LS_API ls_status ls_tokenizer_decode(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
                                      char **text, size_t *bytes);
 
 /* The text of ids that come one after the other. A character may have several tokens: it is given when it is
- * whole. Special tokens, and ids that are no tokens (a model's vocabulary may be larger), have no text. All
+ * whole. Special tokens, and ids that are not tokens (a model's vocabulary may be larger), have no text. All
  * the texts, joined, are what ls_tokenizer_decode gives; but characters of a run of byte tokens ("<0x41>")
  * that is not UTF-8 in the end may have been given already, where ls_tokenizer_decode has U+FFFD for every
  * byte of the run. */

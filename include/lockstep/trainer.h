@@ -182,20 +182,20 @@ struct ls_loader_step;
 LS_API ls_status ls_trainer_step_from(ls_trainer *t, const struct ls_loader_step *batch, double lr,
                                       ls_step_result *r);
 /* The same for a classifier or a language model: one loss, by the valid entries of a field of i32, beside
- * which there is one more field. This rank's micro-batches lie one behind the other, and are whole: inputs
- * and targets (LS_IGNORE_LABEL: padding) as the graph takes them, images u8 [micro_batch, C, H, W] and labels
- * i32 [micro_batch], or ids and targets i32 [micro_batch, tokens]. `count`: the targets of the whole step,
- * over all ranks, that are no padding. */
+ * which there is one more field. This rank's micro-batches are contiguous in memory and whole: inputs and
+ * targets (LS_IGNORE_LABEL: padding) as the graph takes them, images u8 [micro_batch, C, H, W] and labels i32
+ * [micro_batch], or ids and targets i32 [micro_batch, tokens]. `count`: the targets of the whole step, over
+ * all ranks, that are not padding. */
 LS_API ls_status ls_trainer_step(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count,
                                  double lr, ls_step_result *r);
 
 /* The same of samples that the caller has in memory, as a simulation does. ls_trainer_put copies `values` [n,
  * sample] of a field as samples first .. first + n - 1 of this rank's share of the next step, which has
  * micro_batch samples for each of its micro-batches; any strides, f32 or f64 for a float field. The first put
- * of a field allocates memory for a share. Local.
- * ls_trainer_run trains on the first `samples` of them; every field must have been put for these. A rank may
- * have fewer than its share, or none once it had one (.padding = true). Ranks of a tensor axis put the same
- * samples. Collective: a mistake of one rank is told to all, and nothing is changed. */
+ * of a field allocates memory for a share. Local. ls_trainer_run trains on the first `samples` of them; every
+ * field must have been put for these. A rank may have fewer than its share, or none once it had one (.padding
+ * = true). Ranks of a tensor axis put the same samples. Collective: a mistake of one rank is an error on all
+ * ranks, and nothing is changed. */
 LS_API ls_status ls_trainer_put(ls_trainer *t, const char *field, const ls_tensor *values, int64_t first);
 LS_API ls_status ls_trainer_run(ls_trainer *t, int64_t samples, double lr, ls_step_result *r);
 
@@ -233,7 +233,7 @@ LS_API int ls_trainer_buffers(const ls_trainer *t, ls_named_tensor *out, int max
 /* Copies a parameter or a buffer, whole, to `values` of its shape, with any strides; f32 or f64 for a float
  * one. Parameters are the masters; buffers are as micro-batch 0 of the last step left them. LS_E_ARG: no such
  * name, or no weights yet; LS_E_SHAPE: another type or shape. Allocates. Collective: a mistake of one rank is
- * told to all. */
+ * an error on all ranks. */
 LS_API ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *values);
 /* The same the other way. All ranks give the same values; the state of the optimizer stays as it is. */
 LS_API ls_status ls_trainer_set(ls_trainer *t, const char *name, const ls_tensor *values);

@@ -1,4 +1,4 @@
-/* argument.h - checks of arguments in public functions. A NULL pointer, or a number that is no value of an
+/* argument.h - checks of arguments in public functions. A NULL pointer, or a number that is not a value of an
  * enum, is a mistake of the calling program: the call fails with LS_E_ARG and a message that names the
  * function and the argument, and the program goes on. */
 #pragma once
@@ -6,7 +6,7 @@
 
 /* Message: "ls_trainer_step: inputs is NULL". */
 ls_status ls_argument_missing(const char *function, const char *argument) __attribute__((cold));
-/* Message: "ls_live_open_with: o->keep is 7, which is no ls_live_keep". */
+/* Message: "ls_live_open_with: o->keep is 7, which is not a value of ls_live_keep". */
 ls_status ls_argument_unknown(const char *function, const char *argument, int value, const char *type)
     __attribute__((cold));
 

@@ -26,7 +26,7 @@ int ls_threads_within(double quota, int sharers, int threads, ls_cpu_limit *limi
  * wanted) says what decided. */
 int ls_default_threads(int ranks, ls_cpu_limit *limit);
 /* Lowers `threads` to the number that OMP_NUM_THREADS or SLURM_CPUS_PER_TASK gives this process, and sets
- * *limit if it did. A value that is no positive number does not count. */
+ * *limit if it did. A value that is not a positive number does not count. */
 int ls_threads_told(int threads, ls_cpu_limit *limit);
 /* "cores", "cgroup quota of 1.50 cores", "OMP_NUM_THREADS" or "SLURM_CPUS_PER_TASK" */
 const char *ls_cpu_limit_text(char text[64], ls_cpu_limit limit);

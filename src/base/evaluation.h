@@ -27,5 +27,5 @@ bool ls_evaluation_common(const char *name);
 void ls_evaluation_write(ls_json *j, const char *prefix, const ls_evaluation *e, bool common);
 /* Writes `skipped` if the evaluation has no loss, because none of its targets counted. */
 void ls_evaluation_write_skipped(ls_json *j, const ls_evaluation *e);
-/* The numbers of a row that are no keys of every row. A null is left out. */
+/* The numbers of a row that are not keys of every row. A null is left out. */
 ls_evaluation ls_evaluation_read(const json_t *row, const char *prefix);

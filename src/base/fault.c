@@ -4,9 +4,12 @@
  *
  *   POINT   one of NAMES below, `file` (all calls of file systems) or `any`
  *   NUMBER  which one fails; each process counts from 0
- *   HOW     fail (the default); on: this one and all later ones; short: it writes half of its bytes; kill:
- * SIGKILL R       only this rank counts; -1 is a process that is not a rank: the parent of the ranks, or the
- * only process
+ *   HOW     fail (the default)
+ *           on: this one and all later ones
+ *           short: it writes half of its bytes
+ *           kill: SIGKILL
+ *   R       only this rank counts; -1 is a process that is not a rank: the parent of the ranks, or the only
+ *           process
  *
  * Examples: "write@7", "file@30:on", "any@112:kill:rank=1". */
 #include "fault.h"

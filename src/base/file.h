@@ -1,6 +1,7 @@
 /* file.h - files: read-only mappings, whole reads, and replacing a file atomically. Messages contain path and
  * reason. A path may be NULL: there was no memory for it. Every call here accepts it and reports it
- * (LS_E_MEMORY; false, -1 or NULL where no status is returned), so whoever joins paths need not check. */
+ * (LS_E_MEMORY; false, -1 or NULL where no status is returned), so a caller that joins paths need not
+ * check. */
 #pragma once
 #include <stddef.h>
 #include "str.h"
@@ -34,6 +35,7 @@ typedef struct ls_writer {
     uint64_t offset;
     uint8_t *buffer;
     size_t used;
+    bool soon; /* does not wait for the disk; set between open and commit */
 } ls_writer;
 ls_status ls_writer_open(ls_writer *w, const char *path);
 ls_status ls_writer_put(ls_writer *w, const void *data, size_t n);
@@ -43,13 +45,14 @@ void ls_writer_abort(ls_writer *w);       /* does nothing after a commit */
 ls_status ls_file_write(const char *path, const void *data, size_t n);
 
 ls_status ls_file_write_text(const char *path, const ls_str *text); /* LS_E_MEMORY: it is not whole */
+/* The same without fsync, which takes milliseconds: for a state that is out of date a second later. After a
+ * crash of the machine the file may be empty. */
+ls_status ls_file_write_soon(const char *path, const ls_str *text);
 
 /* Removes temporary files whose process died, or is this one and failed before it could rename them. Reports
  * nothing. */
 void ls_remove_temporaries(const char *dir);
 
-/* appends with O_APPEND and a single write */
-ls_status ls_file_append(const char *path, const void *data, size_t n);
 ls_status ls_make_dirs(const char *path);   /* mkdir -p */
 ls_status ls_make_parent(const char *path); /* mkdir -p of the folder that `path` is in */
 bool ls_file_exists(const char *path);

@@ -61,7 +61,7 @@ static const char *next_outside(const char *at, const char *wanted)
     return at;
 }
 
-/* The brace that begins the first choice; NULL if there is none. "{}" is no choice, nor is a brace that is
+/* The brace that begins the first choice; NULL if there is none. "{}" is not a choice, nor is a brace that is
  * never closed. */
 static const char *first_choice(const char *text)
 {

@@ -120,7 +120,7 @@ ls_status ls_argument_missing(const char *function, const char *argument)
 
 ls_status ls_argument_unknown(const char *function, const char *argument, int value, const char *type)
 {
-    return ls_fail(LS_E_ARG, "%s: %s is %d, which is no %s", function, argument, value, type);
+    return ls_fail(LS_E_ARG, "%s: %s is %d, which is not a value of %s", function, argument, value, type);
 }
 
 ls_status ls_fail_in(ls_status code, const char *format, ...)

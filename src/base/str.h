@@ -1,9 +1,9 @@
 /* str.h - a growable string, and string helpers that are used everywhere.
  *
  * A string remembers that memory ran out, as a stream of stdio remembers an error. What is added from then on
- * is left out, and the text stays valid. Whoever writes it to a file, sends it to another rank, looks
- * something up by it or returns it asks ls_str_status, or takes it with ls_str_take. A message or a label
- * that is cut short is better than none. */
+ * is left out, and the text stays valid. Code that writes the text to a file, sends it to another rank, uses
+ * it as a key or returns it calls ls_str_status or ls_str_take. A message or a label may be cut short: that
+ * is better than none. */
 #pragma once
 #include <stdint.h>
 #include <stdarg.h>

@@ -35,9 +35,10 @@ void *ls_sys_aligned_alloc(size_t align, size_t n);
 /* Room behind n items of `size` bytes for one more: the array, perhaps moved, of *cap items. NULL: none, and
  * the array is as it was. */
 void *ls_sys_grow(void *items, int64_t n, int *cap, size_t size);
-char *ls_sys_strdup(const char *text); /* NULL of NULL, too */
+char *ls_sys_strdup(const char *text); /* NULL gives NULL */
 char *ls_sys_strndup(const char *text, size_t n);
 char *ls_sys_text(const char *format, ...) __attribute__((format(printf, 1, 2))); /* like asprintf */
 
-/* LS_E_MEMORY if it is NULL; for LS_TRY behind a small allocation, where no more is to be said. */
+/* LS_E_MEMORY if the pointer is NULL: LS_TRY(ls_sys_have(p)) checks a small allocation whose message needs no
+ * details. */
 ls_status ls_sys_have(const void *memory);

@@ -1,9 +1,10 @@
-/* writer.c - replacing a file atomically, and appending to one.
+/* writer.c - replacing a file atomically.
  *
  * The new content goes to PATH.tmp-PID-CHANCE, which is renamed to PATH once it is on disk. So a reader sees
- * the old file or the new one, also after a crash at any moment. CHANCE is random, because threads,
- * containers and machines that share a folder may have the same PID. A pipe, a device (/dev/stdout) or a file
- * without a name (a memory file) cannot be replaced and is written directly; then `tmp` is NULL. */
+ * the old file or the new one, also after a crash at any moment. (ls_file_write_soon renames it at once.)
+ * CHANCE is random, because threads, containers and machines that share a folder may have the same PID. A
+ * pipe, a device (/dev/stdout) or a file without a name (a memory file) cannot be replaced and is written
+ * directly; then `tmp` is NULL. */
 #include "file.h"
 #include "check.h"
 #include "oserror.h"
@@ -127,7 +128,7 @@ ls_status ls_writer_commit(ls_writer *w)
     LS_CHECK(w->fd >= 0, "the writer is not open");
     ls_status s = put_out(w, w->buffer, w->used);
     int error = 0;
-    if (s == LS_OK && ls_sys_fsync(w->fd) != 0 &&
+    if (s == LS_OK && !w->soon && ls_sys_fsync(w->fd) != 0 &&
         (w->tmp || (errno != EINVAL && errno != EROFS && errno != ENOTSUP)))
         error = errno;
     int fd = w->fd;
@@ -138,7 +139,7 @@ ls_status ls_writer_commit(ls_writer *w)
         if (ls_sys_rename(w->tmp, w->path) == 0) {
             free(w->tmp);
             w->tmp = NULL;
-            error = sync_folder(w->path);
+            error = w->soon ? 0 : sync_folder(w->path);
         } else
             error = errno;
     }
@@ -158,10 +159,11 @@ void ls_writer_abort(ls_writer *w)
         writer_release(w);
 }
 
-ls_status ls_file_write(const char *path, const void *data, size_t n)
+static ls_status write_file(const char *path, const void *data, size_t n, bool soon)
 {
     ls_writer w;
     LS_TRY(ls_writer_open(&w, path));
+    w.soon = soon;
     ls_status s = ls_writer_put(&w, data, n);
     if (s != LS_OK) {
         ls_writer_abort(&w);
@@ -170,10 +172,21 @@ ls_status ls_file_write(const char *path, const void *data, size_t n)
     return ls_writer_commit(&w);
 }
 
+ls_status ls_file_write(const char *path, const void *data, size_t n)
+{
+    return write_file(path, data, n, false);
+}
+
 ls_status ls_file_write_text(const char *path, const ls_str *text)
 {
     LS_TRY(ls_str_status(text));
-    return ls_file_write(path, ls_str_text(text), text->len);
+    return write_file(path, ls_str_text(text), text->len, false);
+}
+
+ls_status ls_file_write_soon(const char *path, const ls_str *text)
+{
+    LS_TRY(ls_str_status(text));
+    return write_file(path, ls_str_text(text), text->len, true);
 }
 
 void ls_remove_temporaries(const char *dir)
@@ -191,23 +204,4 @@ void ls_remove_temporaries(const char *dir)
     }
     if (d)
         closedir(d);
-}
-
-/* One call of write appends everything or, on a full disk, a part. A part is removed again, so that the file
- * does not end in half a line (unless another process appended in the meantime). */
-ls_status ls_file_append(const char *path, const void *data, size_t n)
-{
-    int fd = ls_sys_open(path, O_WRONLY | O_CREAT | O_APPEND);
-    if (fd < 0)
-        return ls_fail_os(path, "append to", errno);
-    struct stat before, after;
-    bool known = fstat(fd, &before) == 0;
-    size_t written;
-    int error = write_all(fd, data, n, &written);
-    if (error && written && known && S_ISREG(before.st_mode) && fstat(fd, &after) == 0 &&
-        after.st_size == before.st_size + (off_t)written)
-        (void)!ls_sys_ftruncate(fd, before.st_size);
-    if (close(fd) != 0 && !error && errno != EINTR)
-        error = errno;
-    return error ? ls_fail_os(path, "append to", error) : LS_OK;
 }

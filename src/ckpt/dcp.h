@@ -1,6 +1,6 @@
-/* dcp.h - directories of PyTorch's distributed checkpoint (DCP). `.metadata` is a pickle. It says how each
- * tensor is cut into chunks, and where each chunk is: a whole archive of torch.save, `length` bytes from
- * `offset` on of a file in the same directory. Private to src/ckpt. */
+/* dcp.h - the directories that PyTorch's distributed checkpoint (DCP) writes. `.metadata` is a pickle. It
+ * says how each tensor is cut into chunks, and where each chunk is: a whole archive of torch.save, `length`
+ * bytes from `offset` on of a file in the same directory. Private to src/ckpt. */
 #pragma once
 #include "base/arena.h"
 #include "base/file.h"
@@ -30,7 +30,7 @@ typedef struct ls_dcp_tensor {
     int64_t order; /* position in the state dict */
 } ls_dcp_tensor;
 
-/* An entry that is no tensor. It is an archive of torch.save, too. */
+/* An entry that is not a tensor. It is an archive of torch.save, too. */
 typedef struct ls_dcp_object {
     const char *name;
     ls_dcp_place at;
@@ -41,7 +41,7 @@ typedef struct ls_dcp_index {
     int n_files;
     ls_dcp_tensor *tensors; /* the wanted tensors, in the order of the state dict */
     int64_t n;
-    ls_dcp_object *objects; /* entries of an optimizer that are no tensors */
+    ls_dcp_object *objects; /* entries of an optimizer that are not tensors */
     int64_t n_objects;
 } ls_dcp_index;
 
@@ -77,7 +77,7 @@ typedef struct ls_dcp_bytes {
 const ls_dcp_bytes *ls_dcp_objects(const ls_weights *w, int64_t *n);
 
 /* dcp_write.c: writes a directory as so many ranks of PyTorch do, with a file of data for each. A rank has
- * its rows of every tensor, as FSDP2 deals them; rank 0 has all of a scalar, and what is no tensor. Equal
+ * its rows of every tensor, as FSDP2 deals them; rank 0 has all of a scalar, and what is not a tensor. Equal
  * contents give equal bytes. */
 enum { LS_DCP_RANKS = 512 };
 typedef struct ls_dcp_writer {

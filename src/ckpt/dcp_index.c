@@ -361,7 +361,7 @@ static ls_status read_index(reader *r, const ls_pickle *root, const ls_dcp_ask *
                     *metadata = get_dict(root, "state_dict_metadata"),
                     *planned = get_dict(root, "planner_data");
     if (!is_a(root, METADATA "Metadata") || !storage || !metadata)
-        return dcp_index_damaged(r, "it is no Metadata with state_dict_metadata and storage_data");
+        return dcp_index_damaged(r, "it is not a Metadata with state_dict_metadata and storage_data");
     LS_TRY(read_places(r, storage));
     if (!ls_dcp_ways_read(&r->ways, r->scratch, planned, ask))
         return dcp_index_damaged(r, "an entry of planner_data is not a name and its path");

@@ -140,8 +140,8 @@ static int64_t number_of(const ls_dcp_ask *ask, const ls_pickle *of)
 }
 
 /* Reads an entry of the optimizer's state: "state", NAME or number, "exp_avg"; or, with
- * flatten_optimizer_state_dict, one word "state.NAME.exp_avg". The name is "exp_avg.NAME". False: it is no
- * entry of a parameter. */
+ * flatten_optimizer_state_dict, one word "state.NAME.exp_avg". The name is "exp_avg.NAME". False: it is not
+ * an entry of a parameter. */
 static bool add_state(ls_str *name, const ls_dcp_ways *w, const ls_pickle *path, size_t at)
 {
     static const char STATE[] = "state.";

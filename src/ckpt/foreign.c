@@ -42,7 +42,7 @@ static const struct {
     { "tf_model.h5", "weights of TensorFlow", "load them with transformers 4 (from_tf=True) and save them" },
     { "flax_model.msgpack", "weights of Flax",
       "load them with transformers 4 (from_flax=True) and save them" },
-    { "adapter_model.*", "an adapter of PEFT (LoRA), which is no whole model",
+    { "adapter_model.*", "an adapter of PEFT (LoRA), which is not a whole model",
       "merge it into its model: model.merge_and_unload().save_pretrained(FOLDER)" },
     { "consolidated.*.pth", "a model in Meta's own form",
       "convert it with transformers' convert_llama_weights_to_hf.py" },

@@ -152,7 +152,8 @@ ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_te
 {
     LS_ARG(w);
     if (n < 0)
-        return ls_fail(LS_E_ARG, "ls_weights_load_with: n is %lld", (long long)n);
+        return ls_fail(LS_E_ARG, "ls_weights_load_with: n is %lld: a number of tensors from 0 up is needed",
+                       (long long)n);
     if (n)
         LS_ARG(want);
     for (int64_t i = 0; i < n; i++)

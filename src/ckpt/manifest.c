@@ -217,10 +217,9 @@ static ls_status read_all(ls_manifest *m, const char *dir, const char *path)
     json_t *root = NULL;
     ls_status s;
     if (!ls_file_exists(path))
-        return ls_fail(
-            LS_E_IO,
-            "%s: not there, so %s is no checkpoint, or no complete one: remove it and use another one", path,
-            dir);
+        return ls_fail(LS_E_IO,
+                       "%s: not there, so %s is not a complete checkpoint: remove it and use another one",
+                       path, dir);
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, check_text(text, size, path), done);
     LS_TRY_TO(s, ls_json_parse(&root, text, size, path), done);

@@ -12,7 +12,7 @@ struct ls_weight_parts {
     } * at;
 };
 
-/* Whether n parts, each of which is no empty box, are each element of a tensor of `all` elements once. If
+/* Whether n parts, each of which is not an empty box, are each element of a tensor of `all` elements once. If
  * not, `what` says why. Sorts them: structs of `size` bytes that begin with an ls_box. Where `stop` (may be
  * NULL) says so, it ends as if they were not. */
 bool ls_parts_cover(void *parts, size_t size, int64_t n, int64_t all, bool (*stop)(void), char what[100]);

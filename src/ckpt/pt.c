@@ -171,7 +171,7 @@ static ls_status read_inner(reader *r, const ls_pickle *call, ls_pt_role outer, 
     const ls_pt_name *inner = called(call);
     if (!is_tensor(call) || (inner->role >= outer && inner->role < LS_PT_REFUSED))
         return pt_damaged(r, outer == LS_PT_PARAMETER ? "it is a parameter without a tensor"
-                                                      : "it is made of something that is no tensor");
+                                                      : "it is made of something that is not a tensor");
     return read_tensor(r, call, t);
 }
 
@@ -197,7 +197,7 @@ static ls_status read_typed(reader *r, ls_pickle **a, ls_weight *t)
     const ls_pickle call = { .kind = LS_PICKLE_CALL, .items = items, .n = 2 };
     if (a[0]->kind != LS_PICKLE_GLOBAL || a[2]->kind != LS_PICKLE_TUPLE || !class ||
         class->role != LS_PT_CLASS)
-        return pt_damaged(r, "it is made of something that is no tensor");
+        return pt_damaged(r, "it is made of something that is not a tensor");
     return read_inner(r, &call, LS_PT_TYPED, t);
 }
 

@@ -65,7 +65,7 @@ typedef enum ls_pt_role {
     LS_PT_REFUSED,           /* makes a tensor that cannot be read */
     LS_PT_CLASS,             /* a class of tensors: a value like any other, unless it is called */
     LS_PT_ARRAY,             /* makes an array of NumPy */
-    LS_PT_OTHER              /* makes, or is, a value that is no tensor */
+    LS_PT_OTHER              /* makes, or is, a value that is not a tensor */
 } ls_pt_role;
 typedef struct ls_pt_name {
     const char *global;

@@ -153,7 +153,7 @@ static ls_status read_run(run *r, const rank_file *f, const ls_weight *flat, jso
     *r = (run){ .flat = flat };
     if (flat->type.ndim != 1 || !read_number(entry, "number", 0, count - 1, &r->number))
         return rank_files_bad(f->path, flat->name,
-                              "it is no list of elements with its place among the tensors");
+                              "it is not a list of elements with its place among the tensors");
     if (!read_sizes(json_object_get(entry, "shape"), r->shape.dims, &r->shape.ndim, &all) ||
         !read_sizes(json_object_get(entry, "whole"), r->box.whole, &r->box.ndim, &whole) ||
         !read_sizes(json_object_get(entry, "start"), r->box.start, &n[0], &product) ||
@@ -327,8 +327,6 @@ static char *other_path(ls_arena *arena, const char *first, int rank)
     return ls_arena_printf(arena, "%.*s-rank-%05d.safetensors", base, first, rank);
 }
 
-static bool is_first(const char *path) { return ls_ends_with(path, LS_RANK_FILE_FIRST); }
-
 /* Maps and parses all files. *files, with one entry for each that was parsed, is allocated in `arena`. */
 static ls_status read_files(rank_file **files, int *parsed, ls_arena *arena, ls_mapping **maps, int *mapped,
                             const char *path)
@@ -345,7 +343,7 @@ static ls_status read_files(rank_file **files, int *parsed, ls_arena *arena, ls_
     all[0] = **maps;
     *maps = all;
     (*files)[(*parsed)++] = first;
-    if (s == LS_OK && (first.rank != 0 || !is_first(path)))
+    if (s == LS_OK && (first.rank != 0 || !ls_ends_with(path, LS_RANK_FILE_FIRST)))
         return ls_fail(LS_E_USAGE,
                        "%s: holds only what rank %" PRId64 " of %" PRId64
                        " wrote of a checkpoint: name the folder that it is in",

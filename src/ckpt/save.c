@@ -227,7 +227,7 @@ void ls_layout_release(ls_layout *l)
     *l = (ls_layout){ 0 };
 }
 
-/* the index comes last: without it several files are no model */
+/* the index comes last: without it several files are not a model */
 ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t n, const ls_named_tensor *tensors)
 {
     LS_ARG(dir);

@@ -1,4 +1,4 @@
-/* select.h - a part of open weights, under other names: for whoever writes some of them. */
+/* select.h - a part of open weights, under other names, for code that writes some of them. */
 #pragma once
 #include "lockstep/weights.h"
 

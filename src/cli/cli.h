@@ -16,7 +16,7 @@ typedef struct ls_args {
     char *const *argv;    /* the whole command line */
     char *const *program; /* the words of a user's program (`launch`); NULL: none */
     int n_words;
-    const char *words[LS_MAX_ARGS]; /* words that are no options, in order */
+    const char *words[LS_MAX_ARGS]; /* words that are not options, in order */
     int n_given;
     ls_given given[LS_MAX_ARGS];
     int n_sets;

@@ -75,7 +75,7 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
     return exit_status(s);
 }
 
-/* A stack that overflows ends the process by SIGSEGV without a word. Threads have a size of their own
+/* A stack that overflows ends the process by SIGSEGV without a message. Threads have a size of their own
  * (base/sys.c). */
 static ls_status check_stack(void)
 {

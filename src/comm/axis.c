@@ -107,8 +107,9 @@ ls_status ls_axis_create(ls_axis **out, ls_group *g, const char *name, int n, co
     *out = NULL;
     for (int i = 0; i < n; i++) {
         if (members[i] < 0 || members[i] >= g->size || (i && members[i] <= members[i - 1]))
-            return ls_fail(LS_E_ARG, "axis \"%s\": member %d is rank %d of %d; members ascend", name, i,
-                           members[i], g->size);
+            return ls_fail(LS_E_ARG,
+                           "axis \"%s\": member %d is rank %d of %d: list existing ranks in ascending order",
+                           name, i, members[i], g->size);
         mine |= members[i] == g->rank;
     }
     if (!mine)
@@ -133,7 +134,6 @@ ls_status ls_axis_create(ls_axis **out, ls_group *g, const char *name, int n, co
     return s;
 }
 
-int ls_axis_size(const ls_axis *a) { return a->n; }
 int ls_axis_position(const ls_axis *a) { return a->position; }
 bool ls_axis_one_machine(const ls_axis *a) { return a->one_machine; }
 void ls_axis_count(ls_axis *a, int64_t calls, int64_t bytes)

@@ -9,8 +9,7 @@ typedef struct ls_axis ls_axis;
  * the ranks disagree, LS_E_UNSUPPORTED for more than 64 axes, LS_E_MEMORY. Collective over the whole
  * group. */
 ls_status ls_axis_create(ls_axis **out, ls_group *g, const char *name, int n, const int *members);
-void ls_axis_destroy(ls_axis **a); /* local */
-int ls_axis_size(const ls_axis *a);
+void ls_axis_destroy(ls_axis **a);      /* local */
 int ls_axis_position(const ls_axis *a); /* position of this rank among the members */
 bool ls_axis_one_machine(const ls_axis *a);
 

@@ -8,11 +8,14 @@
  *
  * Access rules for operands. ls_collective_start says that this rank's operand is ready; from then on other
  * members may read it. ls_collective_wait returns when this rank's result is complete; other members may
- * still be reading its operand. The operand may be overwritten
- *   (1) after the wait for a later collective on the same axis, if that one is not settled and was started
- * after the operand's wait, or (2) when ls_axis_fence returns after an arrival that followed the operand's
- * wait, or (3) at once, if it was reduced in place. The planner (src/plan/storage.c) gives operands that
- * lifetime, and sessions fence between programs. */
+ * still be reading its operand. The operand may be overwritten at the first of these moments:
+ *
+ *   (1)  after the wait for a later collective on the same axis, if that collective is not settled and was
+ *        started after the operand's wait
+ *   (2)  when ls_axis_fence returns after an arrival that followed the operand's wait
+ *   (3)  at once, if the operand was reduced in place
+ *
+ * The planner (src/plan/storage.c) gives operands this lifetime, and sessions fence between programs. */
 #pragma once
 #include "axis.h"
 #include "collective.h"

@@ -232,7 +232,7 @@ static ls_status environment_join(ls_group **out, const ls_environment *p)
     }
 }
 
-/* So that whoever watches this rank from outside hears of it. */
+/* The process that watches this rank from outside reads it. */
 static ls_status join_reported(ls_group **out, const ls_environment *p)
 {
     const char *fd = variable(LS_LAUNCH_REPORT);

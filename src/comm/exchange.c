@@ -65,7 +65,7 @@ static ls_status compare_here(const ls_axis *a)
         const ls_rank_slot *s = ls_control_slot(a->group->control, a->members[i] - a->group->first);
         for (int w = 0; w < LS_CALL_WORDS; w++)
             words[w] = atomic_load_explicit(
-                &s->call[w], memory_order_relaxed); /* the tick that was waited for orders it */
+                &s->call[w], memory_order_relaxed); /* the tick was acquired before */
         memcpy(&c, words, sizeof c);
         if (i == 0)
             first = c;

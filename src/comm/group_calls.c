@@ -147,9 +147,13 @@ ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype d
         s = ls_fail(LS_E_ARG, "all_reduce of a group takes dtype f32, f64, i32 or i64, not %s",
                     ls_dtype_name(dtype));
     else if (how != LS_REDUCE_SUM && how != LS_REDUCE_MAX)
-        s = ls_fail(LS_E_ARG, "ls_group_all_reduce: how is %d, which is no ls_reduction", (int)how);
+        s = ls_fail(LS_E_ARG, "ls_group_all_reduce: how is %d, which is not a value of ls_reduction",
+                    (int)how);
     else if (count < 0 || __builtin_mul_overflow((size_t)count, ls_dtype_size(dtype), &bytes))
-        s = ls_fail(LS_E_ARG, "ls_group_all_reduce: count is %lld", (long long)count);
+        s = ls_fail(LS_E_ARG,
+                    "ls_group_all_reduce: count is %lld: a number of elements from 0 up, whose bytes fit "
+                    "into size_t, is needed",
+                    (long long)count);
     else if (count && !data)
         s = ls_argument_missing(__func__, "data");
     if (s != LS_OK)
@@ -174,7 +178,8 @@ ls_status ls_group_broadcast(ls_group *g, void *data, size_t bytes, int root)
     if (bytes && !data)
         s = ls_argument_missing(__func__, "data");
     else if (root < 0 || root >= g->size)
-        s = ls_fail(LS_E_ARG, "broadcast from rank %d of %d", root, g->size);
+        s = ls_fail(LS_E_ARG, "ls_group_broadcast: root is %d: the group has ranks 0 to %d", root,
+                    g->size - 1);
     if (s != LS_OK)
         return group_calls_refuse(g, LS_CALL_BROADCAST, s, WHAT);
     const ls_call call = { .kind = LS_CALL_BROADCAST, .root = (uint16_t)root, .count = (int64_t)bytes };

@@ -34,7 +34,7 @@ int ls_launch_rank(void)
 bool ls_launch_watched(void)
 {
     enum { UNKNOWN = -2 };
-    static _Atomic int reports = UNKNOWN; /* kept likewise */
+    static _Atomic int reports = UNKNOWN; /* kept, as the rank is */
     if (reports == UNKNOWN)
         reports = has_block(LS_LAUNCH_REPORT);
     return reports || ls_launch_rank() >= 0;

@@ -14,10 +14,10 @@
 
 /* A rank that mpirun or srun started for our command has instead the descriptor of a control block of one
  * rank, which the process that watches it on its host reads. */
-#define LS_LAUNCH_JOB "LOCKSTEP_JOB" /* what that process is told (launch/supervise.c) */
+#define LS_LAUNCH_JOB "LOCKSTEP_JOB" /* the facts that this process needs (launch/supervise.c) */
 #define LS_LAUNCH_REPORT "LOCKSTEP_REPORT_FD"
 
-/* A process of ours watches this one: it hears failures and tells them, and starts ranks again. */
+/* Whether a process of lockstep watches this one. It reports the failures of ranks and starts ranks again. */
 bool ls_launch_watched(void);
 /* The rank that ls_launch made of this process on this host; -1: none. */
 int ls_launch_rank(void);

@@ -50,7 +50,7 @@ static const char *kept(const char *text)
 static const char *name_of(const char *text)
 {
     const char *name = kept(text);
-    return name ? name : "*"; /* which is no name */
+    return name ? name : "*"; /* which is not a name */
 }
 
 static ls_axis_role role_of(const ls_mesh *m, int i)
@@ -105,7 +105,7 @@ static ls_status check_axis(const ls_mesh *m, int i)
 {
     const char *name = m->axes[i].name;
     if (!*name || strpbrk(name, "*/"))
-        return ls_fail(LS_E_USAGE, "mesh: '%s' is no name for an axis", name);
+        return ls_fail(LS_E_USAGE, "mesh: '%s' is not a name for an axis", name);
     if (role_of(m, i) == LS_ROLE_OF_NAME)
         return no_role(name);
     if (mesh_find(m, name, strlen(name)) != i)
@@ -161,7 +161,8 @@ ls_status ls_mesh_resolve(ls_mesh *out, const ls_mesh *specification, int64_t ra
     int automatic = -1;
     int64_t product = 1;
     if (ranks < 1 || ranks > MAX_RANKS)
-        return ls_fail(LS_E_USAGE, "mesh: %lld ranks; 1 to %d", (long long)ranks, MAX_RANKS);
+        return ls_fail(LS_E_USAGE, "mesh: %lld ranks are out of range: 1 to %d are possible",
+                       (long long)ranks, MAX_RANKS);
     if (m.n < 1 || m.n > LS_MESH_AXES)
         return ls_fail(LS_E_USAGE, "a mesh has 1 to %d axes, not %d", LS_MESH_AXES, m.n);
     for (int i = 0; i < m.n; i++) {

@@ -85,8 +85,8 @@ static ls_status check_mesh(const ls_parallel *p)
                        ls_mesh_text(text, m));
     LS_TRY(ls_mesh_resolve(&again, m, ranks)); /* names and number of axes */
     if (p->rank < 0 || p->rank >= ranks)
-        return ls_fail(LS_E_USAGE, "rank %d: the mesh %s has ranks 0 to %lld", p->rank, ls_mesh_text(text, m),
-                       (long long)ranks - 1);
+        return ls_fail(LS_E_USAGE, "rank %d is not in the mesh %s, which has ranks 0 to %lld", p->rank,
+                       ls_mesh_text(text, m), (long long)ranks - 1);
     return LS_OK;
 }
 
@@ -149,14 +149,17 @@ ls_status ls_parallel_check_units(const char *units)
         if (!size && (strncmp(word, "class:", 6) || !word[6]) && (strncmp(word, "pattern:", 8) || !word[8]))
             return ls_fail_field(
                 LS_E_USAGE, LS_FIELD_UNITS,
-                "'%s' is no policy; words class:NAME, pattern:GLOB, size:1e6 (elements), or none", word);
+                "'%s' is not a policy; words class:NAME, pattern:GLOB, size:1e6 (elements), or none", word);
         if (size && !is_count(word + 5))
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "'%s' is no number of elements; size:1e6, say",
-                                 word);
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS,
+                                 "'%s' is not a number of elements: write, for example, size:1e6", word);
         if ((sizes += size) > 1)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "'%s': one word size: is enough", units);
+            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "'%s': has two words size:N: keep one of them",
+                                 units);
     }
-    return rest == units ? ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "it is empty; write none") : LS_OK;
+    return rest == units ? ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS,
+                                         "it is empty: write none for one unit with all parameters")
+                         : LS_OK;
 }
 
 static ls_status check_tensor(const ls_parallel *p)
@@ -236,7 +239,8 @@ static ls_status check_memory(const ls_parallel *p)
                              "or hybrid with shard inside a host",
                              p->ranks_per_host);
     if (p->device_memory < 0)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_DEVICE_MEMORY, "%lld bytes; 0 is no cap",
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_DEVICE_MEMORY,
+                             "%lld bytes are out of range: give 0 for no limit, or more",
                              (long long)p->device_memory);
     return LS_OK;
 }
@@ -257,18 +261,21 @@ ls_status ls_parallel_check(const ls_parallel *p)
     LS_TRY(check_memory(p));
     LS_TRY(check_sync(p));
     if (!ls_dtype_is_float(p->reduce))
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_REDUCE, "sums over ranks in %s; f32, bf16, f16 or f64",
-                             ls_dtype_name(p->reduce));
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_REDUCE,
+                             "%s cannot sum over ranks: use f32, bf16, f16 or f64", ls_dtype_name(p->reduce));
     if (p->prefetch_forward < 0 || p->prefetch_backward < 0 || p->prefetch_memory < 0)
         return ls_fail(
             LS_E_USAGE,
             "prefetch_forward %lld, prefetch_backward %lld and prefetch_memory %lld must be 0 or more",
             (long long)p->prefetch_forward, (long long)p->prefetch_backward, (long long)p->prefetch_memory);
     if (p->bucket_bytes < 1)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_BUCKET_BYTES, "%lld bytes; from 1",
-                             (long long)p->bucket_bytes);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_BUCKET_BYTES,
+                             "%lld bytes are too few: 1 byte or more is needed", (long long)p->bucket_bytes);
     if (p->ranks_per_host < 0)
-        return ls_fail(LS_E_USAGE, "%d ranks per host; 0 is all on one", p->ranks_per_host);
+        return ls_fail(
+            LS_E_USAGE,
+            "%d ranks per host are not possible: give 0 if all ranks are on one host, or their number",
+            p->ranks_per_host);
     return LS_OK;
 }
 

@@ -122,7 +122,8 @@ ls_status ls_shm_create(int ranks, int *fd)
 static ls_status take_slot(ls_control_block *control, int rank)
 {
     if (rank < 0 || rank >= control->ranks)
-        return ls_fail(LS_E_ARG, "rank %d of a group of %d processes", rank, control->ranks);
+        return ls_fail(LS_E_ARG, "rank %d is not in the group, which has ranks 0 to %d", rank,
+                       control->ranks - 1);
     ls_rank_slot *s = ls_control_slot(control, rank);
     int nobody = 0;
     if (!atomic_compare_exchange_strong(&s->pid, &nobody, (int)getpid()))

@@ -8,7 +8,7 @@
 
 #define LS_TRANSPORT_ABI 1
 #define LS_TRANSPORT_SYMBOL "lockstep_transport" /* the module's ls_transport_ops */
-#define LS_TRANSPORT_ANY (-1)                    /* receive from whoever sends with this tag */
+#define LS_TRANSPORT_ANY (-1)                    /* receive from any rank that sends with this tag */
 
 enum { LS_TRANSPORT_TEXT = 512 };
 

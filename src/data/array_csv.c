@@ -157,7 +157,7 @@ static ls_status read_row(reader *r, double *row, bool *empty)
         if (text && !parse(text, &row[column])) {
             char shown[24];
             snprintf(shown, sizeof shown, "%s", text);
-            return ls_fail(LS_E_FORMAT, "%s line %lld: \"%s\" is no number%s", r->what, (long long)line,
+            return ls_fail(LS_E_FORMAT, "%s line %lld: \"%s\" is not a number%s", r->what, (long long)line,
                            shown, strchr(text, ',') ? "; write decimals with a point" : "");
         }
     }
@@ -177,7 +177,7 @@ static size_t count_lines(const reader *r)
 static ls_status read_rows(reader *r, double **out, int64_t *rows)
 {
     *rows = 0;
-    while (r->n > r->at && r->text[r->n - 1] == '\n') /* empty lines at the end are no rows */
+    while (r->n > r->at && r->text[r->n - 1] == '\n') /* empty lines at the end are not rows */
         r->n--;
     /* (a line is a byte, and MOST columns of 8 bytes are 2^19: no overflow) */
     const size_t room = count_lines(r), bytes = room * (size_t)r->columns * sizeof **out;

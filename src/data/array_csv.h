@@ -6,7 +6,7 @@
 
 /* Reads the columns of these names, in this order, into *out, malloc'ed [*rows, columns]. The first line has
  * the names of all columns. An empty field, and NaN, NA, null and None, are NaN. Messages begin with `what`.
- * LS_E_USAGE: no such column, with the nearest name; LS_E_FORMAT with the line: a field that is no number,
+ * LS_E_USAGE: no such column, with the nearest name; LS_E_FORMAT with the line: a field that is not a number,
  * another number of fields than names, quotes that are not closed. */
 ls_status ls_csv_numbers(double **out, int64_t *rows, const char *text, size_t n, int columns,
                          const char *const *names, const char *what);

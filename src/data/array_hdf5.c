@@ -74,7 +74,7 @@ static bool find_type(ls_dtype *out, hid_t *memory, hid_t type)
     return true;
 }
 
-/* Whether the elements lie in the file one behind the other, as they are read. */
+/* Whether the elements are contiguous in the file, in the order of reading. */
 static int64_t offset_of(const ls_hdf5 *h, hid_t made, hid_t type)
 {
     const bool plain = ls_h5.H5Pget_layout(made) == H5D_CONTIGUOUS && ls_h5.H5Tequal(type, h->memory) > 0;
@@ -196,10 +196,10 @@ static ls_status hdf5_describe(ls_hdf5 *h, ls_hdf5_array *array, hid_t made)
     if (ndim > LS_MAX_DIMS)
         s = ls_fail(LS_E_UNSUPPORTED, "%s: more than %d dimensions", h->what, LS_MAX_DIMS);
     else if (ndim < 0 || type < 0 || ls_h5.H5Sget_simple_extent_dims(space, dims, NULL) != ndim)
-        s = ls_fail(LS_E_FORMAT, "%s: it is no data set with a shape", h->what);
+        s = ls_fail(LS_E_FORMAT, "%s: it is not a data set with a shape", h->what);
     else if (!find_type(&h->type.dtype, &h->memory, type))
         s = ls_fail(LS_E_UNSUPPORTED,
-                    "%s: its elements are no plain numbers: floats of up to 64 bits and integers are read",
+                    "%s: its elements are not plain numbers: floats of up to 64 bits and integers are read",
                     h->what);
     h->type.ndim = s == LS_OK ? ndim : 0;
     for (int d = 0; d < h->type.ndim; d++)
@@ -260,8 +260,8 @@ static ls_status open_set(ls_hdf5 *h, const char *path, const char *name)
     LS_TRY(ls_file_check(path));
     h->file = ls_h5.H5Fopen(path, 0, H5P_DEFAULT); /* H5F_ACC_RDONLY, whose macro calls */
     if (h->file < 0)
-        return ls_fail(LS_E_FORMAT, "%s: libhdf5 does not open it: it is no HDF5 file, or is being written",
-                       h->what);
+        return ls_fail(LS_E_FORMAT,
+                       "%s: libhdf5 does not open it: it is not an HDF5 file, or is being written", h->what);
     const hid_t access = ls_h5.H5Pcreate(*ls_h5.access);
     char other[NAME_MAX] = "", shown[128];
     /* slots of the cache: a prime, of 100 for each chunk of it */
@@ -292,7 +292,7 @@ static ls_status open_set(ls_hdf5 *h, const char *path, const char *name)
     if (!found)
         return no_set(h->file, name, h->what);
     if (object.type != H5O_TYPE_DATASET)
-        return ls_fail(LS_E_USAGE, "%s: it is no data set but a %s: name a data set", h->what,
+        return ls_fail(LS_E_USAGE, "%s: it is not a data set but a %s: name a data set", h->what,
                        object.type == H5O_TYPE_GROUP ? "group" : "type");
     return h->set < 0 ? ls_hdf5_too_new(h->what, "open it", "") : LS_OK;
 }

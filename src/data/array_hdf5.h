@@ -16,7 +16,7 @@ typedef struct ls_hdf5_array {
 
 /* Opens the data set `name` ("x", "/group/x") of the file `path`. Messages begin with `what`. LS_E_USAGE: no
  * such data set, with the nearest name; LS_E_UNSUPPORTED: this build or this machine has no libhdf5 (the
- * message names the package), elements that are no plain numbers or are not in this file, or a filter that
+ * message names the package), elements that are not plain numbers or are not in this file, or a filter that
  * libhdf5 does not have; LS_E_FORMAT: no HDF5 file, or one whose sizes contradict each other. */
 ls_status ls_hdf5_open(ls_hdf5 **out, ls_hdf5_array *array, const char *path, const char *name,
                        const char *what);

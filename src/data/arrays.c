@@ -147,7 +147,7 @@ static ls_status read_integers(const column *c, const uint8_t *from, int64_t row
                 ls_snprintf(why, sizeof why, "is %.0f: it must be 0 to %" PRId64 "%s", x, c->as.below - 1,
                             c->as.ignorable ? ", or -100 for none" : "");
             else
-                snprintf(why, sizeof why, "is %.17g, which is no integer of 32 bits", x);
+                snprintf(why, sizeof why, "is %.17g, which is not an integer of 32 bits", x);
             return arrays_refuse(c, row, i, why);
         }
         to[i] = (int32_t)x;
@@ -229,7 +229,7 @@ static ls_status check_array(const ls_array_field *all, int k)
 {
     const ls_array_field *a = &all[k];
     if (!a->field || !is_name(a->field))
-        return ls_fail(LS_E_USAGE, "\"%s\" is no name of a field: letters, digits and _",
+        return ls_fail(LS_E_USAGE, "\"%s\" is not a name of a field: letters, digits and _",
                        a->field ? a->field : "");
     for (int i = 0; i < k; i++)
         if (!strcmp(all[i].field, a->field))

@@ -59,7 +59,7 @@ ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
     LS_TRY(match(out, pattern));
     if (!out->n && *pattern != '/' && data && *data) {
         char *there = ls_path_join(data, pattern);
-        ls_corpus_release(out); /* the pattern may have matched a folder, which is no file */
+        ls_corpus_release(out); /* the pattern may have matched a folder, which is not a file */
         const ls_status s = there ? match(out, there) : ls_sys_have(there);
         free(there);
         LS_TRY(s);

@@ -26,7 +26,7 @@ ls_status ls_text_file_open(ls_text_file *out, const char *path);
 void ls_text_file_close(ls_text_file *f); /* may be called twice */
 
 /* A document: where it lies, and the number of its first line, from 1. A line of spaces and tabs only counts
- * as empty. It is no document and belongs to none, except with LS_DOCUMENTS_FILE. */
+ * as empty. It is not a document and belongs to none, except with LS_DOCUMENTS_FILE. */
 typedef struct ls_document {
     size_t begin, n;
     int64_t line;

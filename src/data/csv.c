@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-/* A byte 0 would end a name or a number in the middle for whoever reads the field as a C string. */
+/* A byte 0 would end a name or a number in the middle for code that reads the field as a C string. */
 static ls_status csv_keep(ls_str *out, const char *text, size_t n)
 {
     if (out && memchr(text, 0, n))
-        return ls_fail(LS_E_FORMAT, "a field has a byte 0: this is no text, or it is damaged");
+        return ls_fail(LS_E_FORMAT, "a field has a byte 0: this is not text, or it is damaged");
     if (out)
         ls_str_add_n(out, text, n);
     return LS_OK;

@@ -10,7 +10,7 @@
  * a quote is never closed, text follows a closing quote, or a field that is wanted has a byte 0. */
 ls_status ls_csv_field(const char *text, size_t n, size_t *at, ls_str *out, bool *last);
 
-/* What separates the fields of the first line where it is no comma: the line has none, and has semicolons,
+/* What separates the fields of the first line where it is not a comma: the line has none, and has semicolons,
  * tabs or bars. NULL: nothing else. For a message about a column that is not found. */
 const char *ls_csv_other_separator(const char *text, size_t n);
 /* What to do then; follows the name of the separator. */

@@ -36,7 +36,7 @@ typedef struct cursor {
     const uint8_t *p;
     size_t n;
     bool over;    /* more was asked for than there is, or what follows is not known here */
-    bool unknown; /* what follows is not known here: that is no fault */
+    bool unknown; /* what follows is not known here: that is not a fault */
     int depth;
     const header *in;
 } cursor;
@@ -271,7 +271,8 @@ static void filters(cursor *c)
     }
 }
 
-/* Elements in the header itself. Those elsewhere are compared with the shape by whoever reads them. */
+/* Elements in the header itself. The code that reads elements elsewhere compares their size with the
+ * shape. */
 static void layout(cursor *c)
 {
     const uint64_t version = hdf5_take(c, 1), a = hdf5_take(c, 1), b = version < 3 ? hdf5_take(c, 1) : 0;
@@ -325,9 +326,10 @@ static const char *hdf5_check(header *h, uint64_t type, uint64_t flags, cursor c
 
 static ls_status outside(const header *h, uint64_t at)
 {
-    return ls_fail(LS_E_FORMAT,
-                   "%s: its header has a block at byte %llu that is no part of the file: the file is damaged",
-                   h->file->what, (unsigned long long)at);
+    return ls_fail(
+        LS_E_FORMAT,
+        "%s: its header has a block at byte %llu that is not part of the file: the file is damaged",
+        h->file->what, (unsigned long long)at);
 }
 
 /* A continuation becomes a further block. */

@@ -37,7 +37,7 @@ static ls_status check_copy(const ls_mapping *map, uint64_t source, const char *
     ls_idx_footer f;
     const uint64_t key = ls_source_key(copy), seen = key ? ls_source_recall(known, key) : 0;
     if (map->size < sizeof f)
-        return ls_fail(LS_E_FORMAT, "%s: %zu bytes are no inflated copy", copy, map->size);
+        return ls_fail(LS_E_FORMAT, "%s: %zu bytes are not an inflated copy", copy, map->size);
     const size_t size = map->size - sizeof f;
     memcpy(&f, map->data + size, sizeof f);
     if (f.magic != MAGIC || f.source != source || f.hash != ls_hash64(&f, offsetof(ls_idx_footer, hash)))

@@ -88,7 +88,7 @@ static ls_status list(listing *out, const char *folder)
 typedef struct walk {
     ls_image_list *list;
     int32_t label;
-    int64_t others; /* files that are no pictures */
+    int64_t others; /* files that are not pictures */
     char *other;    /* one of them */
 } walk;
 

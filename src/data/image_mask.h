@@ -2,7 +2,7 @@
  * its class.
  *
  * In memory a mask is u8 and has class + 1, or 0 for a pixel that does not count. Steps of augmentation put 0
- * where a picture has moved away (ls_augment_mask), so what was no part of the picture does not count. */
+ * where a picture has moved away (ls_augment_mask), so what was not part of the picture does not count. */
 #pragma once
 #include "base/str.h"
 #include "data/image_view.h"

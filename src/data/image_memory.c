@@ -17,8 +17,8 @@ ls_status ls_image_allocate(ls_image *out, int64_t channels, int64_t height, int
 {
     *out = (ls_image){ 0 };
     if (height < 1 || width < 1)
-        return ls_fail(LS_E_FORMAT, "%s: image of %lld x %lld pixels", what, (long long)width,
-                       (long long)height);
+        return ls_fail(LS_E_FORMAT, "%s: the image has %lld x %lld pixels: it is empty or damaged", what,
+                       (long long)width, (long long)height);
     if (height > 1 << 16 || width > 1 << 16 || height * width > 1 << 26)
         return ls_fail(LS_E_FORMAT,
                        "%s: image of %lld x %lld pixels, more than the 2^26 this reader takes; shrink it",

@@ -370,8 +370,8 @@ static ls_status open_values(image_set *d, ls_split split, const ls_images_optio
     LS_TRY(ls_arena_status(&d->list.arena));
     LS_TRY(ls_arrays_open(&d->values, split, o->n_values, columns));
     if (d->values->n != d->list.n)
-        return ls_fail(LS_E_FORMAT, "%s: %lld paths and %lld rows of values", d->part.path,
-                       (long long)d->list.n, (long long)d->values->n);
+        return ls_fail(LS_E_FORMAT, "%s: %lld paths, but %lld rows of values: each path needs one row",
+                       d->part.path, (long long)d->list.n, (long long)d->values->n);
     d->list.digest = ls_hash64_more(d->list.digest, &d->values->digest, sizeof d->values->digest);
     d->set.n_fields = 1 + d->values->n_fields;
     memcpy(d->fields + 1, d->values->fields, sizeof *d->fields * (size_t)d->values->n_fields);

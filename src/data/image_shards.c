@@ -1,6 +1,6 @@
-/* image_shards.c - pictures in tar archives in WebDataset's layout: KEY.jpg and KEY.cls, one behind the
- * other. KEY is the member's name up to the first dot behind its last slash. Other members are left out.
- * Shards are mapped: only their headers are read here, and of a picture only its own bytes later. */
+/* image_shards.c - pictures in tar archives in WebDataset's layout: KEY.jpg followed by KEY.cls. KEY is the
+ * member's name up to the first dot behind its last slash. Other members are left out. Shards are mapped:
+ * only their headers are read here, and of a picture only its own bytes later. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static ls_status read_label(int32_t *out, const ls_tar *t, const ls_tar_file *f)
     memcpy(text, t->p + f->offset, f->size < sizeof text - 1 ? f->size : sizeof text - 1);
     const long v = strtol(text, &end, 10);
     if (end == text || end[strspn(end, " \r\n\t")] || v < 0 || v > 1000000 || f->size >= sizeof text)
-        return ls_fail(LS_E_FORMAT, "%s: %s: \"%.15s\" is no label: a class is a whole number from 0 on",
+        return ls_fail(LS_E_FORMAT, "%s: %s: \"%.15s\" is not a label: a class is a whole number from 0 on",
                        t->what, f->name, text);
     *out = (int32_t)v;
     return LS_OK;

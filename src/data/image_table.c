@@ -95,8 +95,9 @@ static ls_status next_row(table *t, int64_t *line, bool *end)
     for (; !last; k++)
         LS_TRY(next_field(t, k == t->path ? &t->field[0] : k == t->label ? &t->field[1] : NULL, &last));
     if (k != t->columns)
-        return in_line(t, *line,
-                       ls_fail(LS_E_FORMAT, "%d columns, and the first line has %d", k, t->columns));
+        return in_line(
+            t, *line,
+            ls_fail(LS_E_FORMAT, "the line has %d columns, but the first line has %d", k, t->columns));
     for (int i = 0; i < 1 + t->labelled; i++)
         if (!t->field[i].len)
             return in_line(t, *line, ls_fail(LS_E_FORMAT, "the %s is empty", i ? "label" : "path"));
@@ -176,14 +177,15 @@ static ls_status are_numbers(bool *out, const labels *l, const char *path)
             return ls_fail(LS_E_FORMAT,
                            "%s line %lld: the label \"%s\" is %s, and \"%s\" of line %lld is %s: labels are "
                            "either whole numbers from 0 on or names of classes; correct one, or write names "
-                           "that are no numbers",
-                           path, line, label, *out ? "no number" : "a number", l->at[0],
-                           (long long)l->lines[0], *out ? "one" : "a name");
+                           "that are not numbers",
+                           path, line, label, *out ? "a name" : "a number", l->at[0], (long long)l->lines[0],
+                           *out ? "a number" : "a name");
         if (*out && as_number(label) < 0)
-            return ls_fail(LS_E_FORMAT,
-                           "%s line %lld: the label \"%s\" is no class: classes are whole numbers from 0 to "
-                           "1000000",
-                           path, line, label);
+            return ls_fail(
+                LS_E_FORMAT,
+                "%s line %lld: the label \"%s\" is not a class: classes are whole numbers from 0 to "
+                "1000000",
+                path, line, label);
     }
     return LS_OK;
 }

@@ -309,10 +309,11 @@ ls_status ls_loader_create_with(ls_loader **out, const ls_dataset *set, const ls
     *out = NULL;
     LS_TRY(ls_order_check(order));
     if (order->n != set->n)
-        return ls_fail(LS_E_ARG, "the order is of %lld samples, %s has %lld", (long long)order->n, set->name,
-                       (long long)set->n);
+        return ls_fail(
+            LS_E_ARG, "the order has %lld samples, but the data set %s has %lld: make the order for this set",
+            (long long)order->n, set->name, (long long)set->n);
     if (o->ring < 1)
-        return ls_fail(LS_E_ARG, "a loader's ring of %d steps: at least 1", o->ring);
+        return ls_fail(LS_E_ARG, "ls_loader_options.ring is %d: 1 step or more is needed", o->ring);
     int64_t micro_batches = order->global_batch / order->micro_batch;
     ls_share share = o->share.count == -1 ? (ls_share){ 0, 1, micro_batches } : o->share;
     LS_TRY(check_share(&share, micro_batches));

@@ -35,7 +35,7 @@ static void memory_set_close(ls_dataset *set)
     free(m);
 }
 
-/* Copies the elements, which may have any strides, one behind the other. */
+/* Copies the elements, which may have any strides, to contiguous memory. */
 static void memory_set_copy(char *to, const ls_tensor *x)
 {
     const size_t size = ls_dtype_size(x->type.dtype);
@@ -95,8 +95,10 @@ static ls_status memory_set_check(const ls_dataset *set, const char *field, cons
                        "ls_dataset_put: \"%s\" has no samples: its first dimension, of %d, is %lld", field,
                        x->type.ndim, (long long)(x->type.ndim < 1 ? 0 : x->type.dims[0]));
     if (set && set->n != x->type.dims[0])
-        return ls_fail(LS_E_SHAPE, "ls_dataset_put: \"%s\" has %lld samples, \"%s\" has %lld", field,
-                       (long long)x->type.dims[0], set->fields[0].name, (long long)set->n);
+        return ls_fail(
+            LS_E_SHAPE,
+            "ls_dataset_put: \"%s\" has %lld samples, but \"%s\" has %lld: all fields need the same number",
+            field, (long long)x->type.dims[0], set->fields[0].name, (long long)set->n);
     return LS_OK;
 }
 

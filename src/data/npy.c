@@ -190,7 +190,8 @@ static ls_status parse_start(ls_npy *out, const void *bytes, size_t there, size_
     }
     const int version = p[VERSION], wide = version > 1 ? 4 : 2; /* versions 2 and 3 have a longer length */
     if (version < 1 || version > 3 || there < (size_t)(LENGTH + wide))
-        return ls_fail(LS_E_FORMAT, "%s: version %d of the .npy format; 1, 2 and 3 are known", what, version);
+        return ls_fail(LS_E_FORMAT, "%s: version %d of the .npy format is not known: 1, 2 and 3 are", what,
+                       version);
     size_t length = 0;
     for (int i = wide - 1; i >= 0; i--)
         length = length << 8 | p[LENGTH + i];

@@ -104,7 +104,7 @@ static ls_status add_member(const json_t *root, const char *name, const char *ke
         if (!json_is_string(text))
             return ls_fail(
                 LS_E_FORMAT,
-                "this is no JSON object with a text, or a list of texts, called \"%s\" (option %s)", name,
+                "this is not a JSON object with a text, or a list of texts, called \"%s\" (option %s)", name,
                 key);
         if (i)
             ls_str_add_n(out, " ", 1);

@@ -148,11 +148,11 @@ static ls_status pair_set_check(const char *path, const char *tokenizer, const i
                        *path ? "tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`"
                              : "path: CSV files or JSON lines");
     if (!strcmp(o->source, o->target))
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_TARGET, "\"%s\" is source, too; they are two columns",
-                             o->target);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_TARGET,
+                             "\"%s\" is the source, too: name two different columns", o->target);
     for (int side = 0; side < 2; side++)
         if (length[side] < 2 || length[side] > 1 << 24)
-            return ls_fail(LS_E_USAGE, "%s_length %lld: 2 to %d tokens are possible",
+            return ls_fail(LS_E_USAGE, "%s_length %lld is out of range: 2 to %d tokens are possible",
                            side ? "target" : "source", (long long)length[side], 1 << 24);
     return LS_OK;
 }

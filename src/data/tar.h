@@ -15,7 +15,7 @@ typedef struct ls_tar_file {
     size_t offset, size;
 } ls_tar_file;
 
-/* The next regular file; *end: there is none. LS_E_FORMAT with the offset: a damaged header, a file that
- * is cut off, an archive without its end (a block of zeros), or data behind the end. Release t->name when
+/* The next regular file; *end: there is none. LS_E_FORMAT with the offset: a damaged header, a file that is
+ * cut off, an archive without its end (a block of zeros), or data after the end. Release t->name when
  * done. */
 ls_status ls_tar_next(ls_tar *t, ls_tar_file *out, bool *end);

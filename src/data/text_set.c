@@ -180,7 +180,11 @@ static ls_status cut(text_set *d, ls_split split, const char *path, const ls_tex
     set->n = (targets + d->length - 1) / d->length;
     set->read = read_window;
     set->count = window_count;
-    return set->n ? LS_OK : ls_fail(LS_E_USAGE, "%s: one token is no text", path);
+    return set->n ? LS_OK
+                  : ls_fail(LS_E_USAGE,
+                            "%s: the training documents have one token, which has no next token to predict: "
+                            "give a longer text",
+                            path);
 }
 
 static void text_set_close(ls_dataset *set)
@@ -235,8 +239,9 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
                        *path ? "tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`"
                              : "path: text files");
     if (seq_length < 2 || seq_length > 1 << 24)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_SEQ_LENGTH, "%lld: 2 to %d tokens are possible",
-                             (long long)seq_length, 1 << 24);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_SEQ_LENGTH,
+                             "%lld is out of range: 2 to %d tokens are possible", (long long)seq_length,
+                             1 << 24);
     if (!(o->train_percentage > 0 && o->train_percentage <= 100))
         return ls_fail(LS_E_ARG, "train_percentage: %g is not above 0 and at most 100", o->train_percentage);
     text_set *d = ls_sys_calloc(1, sizeof *d);

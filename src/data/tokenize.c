@@ -53,7 +53,7 @@ static ls_status encode_json(const job *j, const char *line, size_t n, ls_tokens
     ls_status s = json_is_string(value)
                       ? encode_text(j, json_string_value(value), json_string_length(value), out)
                       : ls_fail(LS_E_FORMAT,
-                                "this is no JSON object with a text called \"%s\" (option field)",
+                                "this is not a JSON object with a text called \"%s\" (option field)",
                                 j->o->field);
     json_decref(root);
     return s;

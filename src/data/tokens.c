@@ -23,7 +23,7 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
     ls_token_footer f;
     const uint8_t *p = bytes;
     if (size < sizeof f)
-        return ls_fail(LS_E_FORMAT, "%s: %zu bytes are no file of tokens", what, size);
+        return ls_fail(LS_E_FORMAT, "%s: %zu bytes are not a file of tokens", what, size);
     memcpy(&f, p + size - sizeof f, sizeof f);
     if (f.magic != MAGIC || f.hash != footer_hash(&f) || f.key != key)
         return ls_fail(LS_E_FORMAT,

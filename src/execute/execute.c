@@ -337,7 +337,8 @@ static ls_status run_timed(ls_session *s, ls_program *g)
 ls_status ls_session_run(ls_session *s, int i, bool check_finite)
 {
     if (i < 0 || i >= s->n_programs)
-        return ls_fail(LS_E_ARG, "session: program %d of %d", i, s->n_programs);
+        return ls_fail(LS_E_ARG, "session: program %d does not exist: the programs are 0 to %d", i,
+                       s->n_programs - 1);
     ls_program *g = &s->programs[i];
     char message[LS_BAD_TEXT];
     s->bad_step = -1;

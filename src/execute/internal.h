@@ -138,7 +138,7 @@ typedef struct ls_numbers {
     char *pinned;
     size_t bytes;
     char *in, *out;    /* [runs] blocks */
-    char *now;         /* the IN block as it shall be for the next run */
+    char *now;         /* the IN block for the next run */
     bool dirty;        /* `now` differs from the device's */
     bool out_is_there; /* the latest OUT block is of the latest run */
     int n_in, n_out;   /* blocks used since the last wait */

@@ -64,11 +64,6 @@ ls_place ls_place_part(const ls_place *p, int64_t first, const ls_type *type)
     return part;
 }
 
-bool ls_place_same(const ls_place *a, const ls_place *b)
-{
-    return a->session == b->session && a->region == b->region && a->offset == b->offset;
-}
-
 char *ls_place_address(const ls_place *p) { return ls_session_region(p->session, p->region) + p->offset; }
 
 /* Copies between contiguous elements at `host` and those of the place, in runs that lie side by side. host

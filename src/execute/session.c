@@ -158,20 +158,14 @@ static ls_status session_fill(ls_session *s, int n_plans, ls_plan *const *plans,
     return ls_session_wait(s);
 }
 
-ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans)
-{
-    return ls_session_create_with(out, n_plans, plans, &(ls_session_opts){ 0 });
-}
-
-ls_status ls_session_create_with(ls_session **out, int n_plans, ls_plan *const *plans,
-                                 const ls_session_opts *o)
+ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans, const ls_session_opts *o)
 {
     *out = NULL;
     ls_session *s = ls_sys_calloc(1, sizeof *s);
     if (!s)
         return ls_fail(LS_E_MEMORY, "session: out of memory");
     ls_arena_init(&s->arena);
-    const ls_status status = session_fill(s, n_plans, plans, o);
+    const ls_status status = session_fill(s, n_plans, plans, o ? o : &(ls_session_opts){ 0 });
     if (status != LS_OK)
         ls_session_destroy(&s);
     *out = s;
@@ -217,12 +211,4 @@ void ls_session_destroy(ls_session **sp)
 size_t ls_session_bytes(const ls_session *s)
 {
     return s->bytes + s->host_bytes + (s->ranks ? s->ranks->window->bytes : 0);
-}
-
-size_t ls_session_node_bytes(const ls_session *s)
-{
-    size_t bytes = 0;
-    for (int i = 0; s->ranks && i < s->ranks->n_axes; i++)
-        bytes += s->ranks->axes[i].node_bytes;
-    return bytes;
 }

@@ -9,24 +9,20 @@
 
 typedef struct ls_session ls_session;
 
-/* The plans must live longer than the session. All are for one device, that of the first, but for programs
- * that run on the host beside a device whose memory is its own (ls_plan_opts.on_host). */
-ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans);
-void ls_session_destroy(ls_session **s);
-/* The same for a rank of a group: it also makes windows, axes and collectives. The plans must be made with
- * the same `parallel`. And with spare memory: values that no program knows, for the caller's own copies and
- * sums. Collective. */
 typedef struct ls_session_opts {
-    ls_group *group; /* NULL: one rank */
-    const ls_parallel *parallel;
-    int n_spares;
+    ls_group *group;             /* the session also makes windows, axes and collectives; NULL: one rank */
+    const ls_parallel *parallel; /* the one that the plans were made with */
+    int n_spares;                /* values that no program knows, for the caller's own copies and sums */
     const ls_type *spares;
     /* [n_spares]: beside a device that is apart, it is in host memory; NULL: none is. */
     const bool *on_host;
     int runs; /* of programs between two waits, at most; more only cost more copies */
 } ls_session_opts;
-ls_status ls_session_create_with(ls_session **out, int n_plans, ls_plan *const *plans,
-                                 const ls_session_opts *o);
+/* The plans must live longer than the session. All are for one device, that of the first, but for programs
+ * that run on the host beside a device whose memory is its own (ls_plan_opts.on_host). o NULL: one rank, no
+ * spares. Collective. */
+ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans, const ls_session_opts *o);
+void ls_session_destroy(ls_session **s);
 
 /* State that other ranks read may be written from outside only between these two calls. enter returns when
  * every rank has finished its latest program or writing; leave says that this rank has. Runs call them
@@ -60,7 +56,6 @@ ls_place ls_session_spare(ls_session *s, int i);
 /* Part of a contiguous place: a tensor of `type`, which has the place's element type, from its element number
  * `first` on. */
 ls_place ls_place_part(const ls_place *p, int64_t first, const ls_type *type);
-bool ls_place_same(const ls_place *a, const ls_place *b); /* whether they begin at the same byte */
 
 /* Bytes come and go by the session's queue, in the order of the calls, also of ls_session_run. fetch and put
  * copy a value between a place and contiguous host memory of `bytes` bytes, the size of the place's type;
@@ -112,7 +107,6 @@ void ls_session_profile(ls_session *s, bool on);
  * of each collective over links (2 * n_collectives). */
 const double *ls_session_times(const ls_session *s, int i);
 
-/* bytes of this rank: state, IO, arena, its part of the window (in dev builds also guard pages) */
+/* bytes of this rank: state, IO, arena, its part of the window (in dev builds also guard pages), without the
+ * mapped units, which the ranks of an axis on this machine have once */
 size_t ls_session_bytes(const ls_session *s);
-/* bytes of mapped units, which the ranks of an axis on this machine have once; not in the number above */
-size_t ls_session_node_bytes(const ls_session *s);

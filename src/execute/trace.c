@@ -55,7 +55,6 @@ void ls_profile_add(ls_profile *p, const ls_session *s, int i)
 
 void ls_profile_step(ls_profile *p, int64_t step) { p->step = step; }
 
-int ls_profile_runs(const ls_profile *p) { return p->n; }
 const ls_profile_run *ls_profile_first(const ls_profile *p) { return p->first; }
 
 enum { STEPS, PROGRAMS, OPS, COLLECTIVES, TRANSFERS, COPIES, LINKS }; /* tracks of the trace */

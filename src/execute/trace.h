@@ -16,7 +16,6 @@ void ls_profile_destroy(ls_profile **p);
 void ls_profile_add(ls_profile *p, const ls_session *s, int i);
 /* The runs that are added from now on are of this optimizer step, which traces and pages mark. */
 void ls_profile_step(ls_profile *p, int64_t step);
-int ls_profile_runs(const ls_profile *p);
 
 /* The runs, in the order in which they were added. */
 typedef struct ls_profile_run {

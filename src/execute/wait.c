@@ -25,7 +25,7 @@ ls_status ls_session_wait(ls_session *s)
     ls_status status = s->ops->wait(s->queue, &failed);
     ls_links_wait(s, false);
     status = status != LS_OK ? status : moved != LS_OK ? moved : crossed;
-    if (ls_links_status(s) != LS_OK) { /* a rank is lost; that is no failure of a task */
+    if (ls_links_status(s) != LS_OK) { /* a rank is lost; that is not a failure of a task */
         status = LS_E_PEER;
         failed = -1;
     }

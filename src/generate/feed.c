@@ -164,7 +164,7 @@ ls_status ls_generator_read_all(ls_generator *g, int64_t n, const ls_tokens *sou
     for (int64_t p = 0; p < n; p++) {
         LS_TRY(check_ids(g, sources[p].ids, sources[p].n));
         if (sources[p].n > length)
-            return ls_fail(LS_E_USAGE, "a source of %lld tokens: the generator reads %lld",
+            return ls_fail(LS_E_USAGE, "a source of %lld tokens is too long: the generator reads %lld",
                            (long long)sources[p].n, (long long)length);
     }
     LS_TRY(feed_prepare(g));

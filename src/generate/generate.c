@@ -1,4 +1,4 @@
-/* generate.c - makes texts from prompts. The search of each prompt chooses the next token of its rows. */
+/* generate.c - generates texts from prompts. The search of each prompt chooses the next token of its rows. */
 #include <stdlib.h>
 #include <string.h>
 

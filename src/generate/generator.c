@@ -1,4 +1,4 @@
-/* generator.c - a model that makes text, as programs of one session, which share weights and caches. Some
+/* generator.c - a model that generates text, as programs of one session, which share weights and caches. Some
  * read prompts: `prefill` takes many tokens of each prompt at a time, `encode` of a T5 reads sources. The
  * program `decode` takes one token of each row. feed.c runs them. */
 #include "generator_own.h"
@@ -206,10 +206,10 @@ static ls_status generator_fill(ls_generator *g, const ls_weights *w, const ls_g
         LS_TRY(ls_device_link(&device));
     g->threads = device.threads;
     LS_TRY(add_programs(g, &precision, &device));
-    LS_TRY(ls_session_create_with(&g->session, g->programs, g->plans,
-                                  &(ls_session_opts){ .group = g->group,
-                                                      .parallel = g->group ? &g->parallel : NULL,
-                                                      .runs = LS_GENERATOR_RUNS }));
+    LS_TRY(ls_session_create(&g->session, g->programs, g->plans,
+                             &(ls_session_opts){ .group = g->group,
+                                                 .parallel = g->group ? &g->parallel : NULL,
+                                                 .runs = LS_GENERATOR_RUNS }));
     LS_TRY(bind(g));
     LS_TRY(make_room(g));
     return w ? generator_load(g, w) : LS_OK;

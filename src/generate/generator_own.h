@@ -20,7 +20,7 @@ struct ls_generator {
     ls_plan *plans[LS_GENERATOR_PROGRAMS];
     int64_t takes[LS_GENERATOR_PROGRAMS]; /* tokens of each prompt (decode: of each row) in a run */
     ls_session *session;
-    /* Inputs of the programs, and their output. What a program does not have is no place. */
+    /* Inputs of the programs, and their output. An input that a program does not have has no place. */
     ls_place ids[LS_GENERATOR_PROGRAMS], positions[LS_GENERATOR_PROGRAMS], row, from, logits;
     /* What the next run is given, as in the places, and the logits of the last one [rows, vocabulary]. Runs
      * that are in the queue have their own part of `inputs`, which has LS_GENERATOR_RUNS of them. */

@@ -4,8 +4,8 @@
 #include "lockstep/generate.h"
 #include "lockstep/recipe.h"
 
-/* The recipe's model must be one that makes text (ls_model_makes_text). w NULL: the weights come later, by
- * ls_generator_take_weights. Local. */
+/* The recipe's model must be one that generates text (ls_model_makes_text). w NULL: the weights come later,
+ * by ls_generator_take_weights. Local. */
 ls_status ls_generator_of_recipe(ls_generator **out, const ls_recipe *r, const ls_weights *w,
                                  const ls_generator_opts *o);
 /* Copies the weights from whole tensors that have their names and shapes; rounds them to the generator's

@@ -72,7 +72,8 @@ void ls_graph_declare(ls_graph *g, ls_declared d)
             return;
         }
     if (!isfinite(d.factor)) {
-        ls_graph_error(g, LS_E_ARG, "%s \"%s\": its factor is %g", what, d.name, d.factor);
+        ls_graph_error(g, LS_E_ARG, "%s \"%s\": its factor is %g: a finite number is needed", what, d.name,
+                       d.factor);
         return;
     }
     d.name = ls_arena_strdup(&g->arena, d.name);

@@ -137,12 +137,13 @@ void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
     } while (0)
 
 /* The same of a value of the enum `type`, whose values go from 0 to `last`. */
-#define LS_BUILD_ENUM(g, type, x, last, value)                                                              \
-    do {                                                                                                    \
-        if ((unsigned)(x) > (unsigned)(last)) {                                                             \
-            ls_graph_error((g), LS_E_ARG, "%s: %s is %d, which is no %s", __func__, #x, (int)(x), #type);   \
-            return value;                                                                                   \
-        }                                                                                                   \
+#define LS_BUILD_ENUM(g, type, x, last, value)                                                      \
+    do {                                                                                            \
+        if ((unsigned)(x) > (unsigned)(last)) {                                                     \
+            ls_graph_error((g), LS_E_ARG, "%s: %s is %d, which is not a value of %s", __func__, #x, \
+                           (int)(x), #type);                                                        \
+            return value;                                                                           \
+        }                                                                                           \
     } while (0)
 
 /* Checks what must hold of every graph: operands are made before they are used, types are as the shape rules

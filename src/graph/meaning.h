@@ -9,7 +9,7 @@
  * gradient, and the whole unit where it is a mapping. LOSS, DIVISOR, ROWS, TARGETS: of the loss (in an
  * evaluation also the metric) number `unit`. LARGEST_LOSS: the largest |loss 0| of the micro-batches that a
  * step has run so far. PREDICTED, PROBABILITY: what follows from the model's logits.
- * REAL: how many samples of the micro-batch are no padding; TRACK: whether it is number 0; PLACES: which
+ * REAL: how many samples of the micro-batch are not padding; TRACK: whether it is number 0; PLACES: which
  * samples of the step they are; SEED: of random masks. The others are the numbers of a step, of which there
  * is one each. */
 typedef enum ls_what { LS_IS_NAMED, LS_IS_UNIT, LS_IS_WEIGHTS, LS_IS_MOMENT, LS_IS_GRADIENT, LS_IS_GATHERED,

@@ -12,7 +12,7 @@ typedef struct ls_muon_momentum_attrs { double momentum; } ls_muon_momentum_attr
 /* muon, adafactor: a parameter at element `offset` of its whole unit, of which p begins with element `first`.
  * ratio: the learning rate is times this */
 typedef struct ls_muon_attrs { int64_t offset, rows, cols, first; double weight_decay, ratio; } ls_muon_attrs;
-/* batch matrices [rows, cols] one behind the other; cols 0: a vector of `rows` elements */
+/* matrices [batch, rows, cols]; cols 0: a vector of `rows` elements */
 typedef struct ls_adafactor_attrs { int64_t offset, batch, rows, cols, first, scale_parameter, relative_step,
     warmup_init; double clip_threshold, decay_rate, min_scale, weight_decay; } ls_adafactor_attrs;
 /* clang-format on */

@@ -21,7 +21,7 @@ static ls_status verify_node(const ls_graph *g, const ls_node *n, int index)
     for (int i = 0; i < n->n_in && s == LS_OK; i++) {
         int v = n->in[i].id;
         if (v < 0 || v >= g->n_vals)
-            s = ls_fail(LS_E_INTERNAL, "operand %d of node %d (%s) is no value", i, index, name);
+            s = ls_fail(LS_E_INTERNAL, "operand %d of node %d (%s) is not a value", i, index, name);
         else if (v > 0 && g->vals[v].node >= index)
             s = ls_fail(LS_E_INTERNAL, "operand %d of node %d (%s) is computed later, by node %d", i, index,
                         name, g->vals[v].node);
@@ -60,7 +60,7 @@ ls_status ls_graph_verify(const ls_graph *g)
         LS_TRY(verify_node(g, g->nodes[i], i));
     for (int i = 0; i < g->n_outputs; i++)
         if (g->outputs[i].value.id <= 0 || g->outputs[i].value.id >= g->n_vals)
-            return ls_fail(LS_E_INTERNAL, "output \"%s\" is no value", g->outputs[i].name);
+            return ls_fail(LS_E_INTERNAL, "output \"%s\" is not a value", g->outputs[i].name);
     return LS_OK;
 }
 

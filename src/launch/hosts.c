@@ -161,8 +161,9 @@ static ls_status read_slurm(ls_hosts *h, const ls_hosts_opts *o)
     ls_str text = { 0 };
     int tasks;
     if (!h->slurm)
-        return ls_fail(LS_E_USAGE, "--hosts slurm: this is no Slurm job (SLURM_JOB_ID is not set): use it in "
-                                   "sbatch or salloc");
+        return ls_fail(LS_E_USAGE,
+                       "--hosts slurm: this is not a Slurm job (SLURM_JOB_ID is not set): use it in "
+                       "sbatch or salloc");
     LS_TRY(tasks_of_each(&tasks, o));
     ls_status s = ask_slurm(&text);
     if (s != LS_OK) {

@@ -97,7 +97,7 @@ static uint64_t find_limit(const ls_oom *o)
     for (char *slash; folder[0]; *slash = 0) {
         snprintf(path, sizeof path, "%s/%s", folder, o->v2 ? "memory.max" : "memory.limit_in_bytes");
         FILE *f = fopen(path, "re");
-        if (f && fscanf(f, "%lu", &one) == 1 && one < least) /* "max" is no number: there is no limit */
+        if (f && fscanf(f, "%lu", &one) == 1 && one < least) /* "max" is not a number: there is no limit */
             least = one;
         if (f)
             fclose(f);

@@ -155,7 +155,7 @@ ls_status ls_live_push_wait(ls_live *q, int64_t m, double seconds)
                        "ls_live_push_wait without ls_live_start: nobody would take samples meanwhile, so "
                        "it would wait for ever; use ls_live_push");
     if (!(seconds >= 0) || seconds > 1e9)
-        return ls_fail(LS_E_ARG, "ls_live_push_wait: %g seconds", seconds);
+        return ls_fail(LS_E_ARG, "ls_live_push_wait: seconds is %g: 0 to 1e9 are possible", seconds);
     const struct timespec until = in(seconds);
     int error = 0;
     pthread_mutex_lock(&q->lock);

@@ -29,7 +29,7 @@ static ls_status read_gathered(const ls_dataset *set, int64_t i, void *const *to
     return LS_OK;
 }
 
-/* The oldest n samples, one behind the other. */
+/* The oldest n samples, contiguous. */
 static void in_order(const ls_live *q, int k, int64_t n, char *to)
 {
     const ls_live_field *f = &q->fields[k];

@@ -271,11 +271,14 @@ static ls_status check_push(const ls_live *q, int64_t m)
     if (q->finished)
         return ls_fail(LS_E_ARG, "ls_live_push after ls_live_finish: this rank has no more samples");
     if (m < 0)
-        return ls_fail(LS_E_ARG, "ls_live_push: %lld samples", (long long)m);
+        return ls_fail(LS_E_ARG, "ls_live_push: m is %lld: a number of samples from 0 up is needed",
+                       (long long)m);
     for (int i = 0; i < q->n_fields && m; i++)
         if (q->fields[i].put != m)
-            return ls_fail(LS_E_ARG, "ls_live_push: %lld samples, but \"%s\" was put for %lld", (long long)m,
-                           q->t->fields[i].name, (long long)q->fields[i].put);
+            return ls_fail(LS_E_ARG,
+                           "ls_live_push: %lld samples, but \"%s\" was put for %lld: put every field for the "
+                           "samples of one push",
+                           (long long)m, q->t->fields[i].name, (long long)q->fields[i].put);
     if (ls_live_lacks_room(q, m))
         return ls_fail(
             LS_E_ARG,

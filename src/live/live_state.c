@@ -1,8 +1,7 @@
-/* live_state.c - the queue in a checkpoint: live.safetensors. The samples of all ranks lie one behind the
- * other, rank by rank and the oldest first, so that any number of ranks can read them. On as many ranks as
- * wrote it every rank gets its own back, and goes on with the same bits; on another number sample i goes to
- * rank i mod ranks, in a reservoir after they were shuffled, for it may have less room than there are
- * samples.
+/* live_state.c - the queue in a checkpoint: live.safetensors. The samples of all ranks are concatenated, rank
+ * by rank and the oldest first, so that any number of ranks can read them. On as many ranks as wrote it every
+ * rank gets its own back, and goes on with the same bits; on another number sample i goes to rank i mod
+ * ranks, in a reservoir after they were shuffled, for it may have less room than there are samples.
  *
  *     live.options  i64 [OPTIONS]: what must be the same, and what all ranks share
  *     live.ranks    i64 [ranks, NUMBERS]

@@ -146,7 +146,7 @@ static ls_status put_rows(ls_live *q, int i, int64_t first)
     char *path = record_path_of(q, i);
     ls_status s = ls_sys_have(path);
     for (int64_t k = 0, n; k < q->n_fresh && s == LS_OK; k += n) {
-        n = 1; /* rows that lie one behind the other are written at once */
+        n = 1; /* contiguous rows are written at once */
         while (k + n < q->n_fresh && q->fresh[k + n] == q->fresh[k] + n)
             n++;
         s = record_put(q->record.files[i], path, q->t->fields[i].put + (size_t)q->fresh[k] * bytes,

@@ -35,8 +35,6 @@ static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
                                               ls_epoch_evaluates(l, b->epoch, last));
 }
 
-static bool is_images(const ls_dataset *set) { return ls_dataset_field(set, "images"); }
-
 /* Before the first work of this attempt: a step, or the evaluation that an earlier attempt did not end. */
 static ls_status loop_begin(ls_loop *l)
 {
@@ -95,9 +93,9 @@ static ls_status one_step(ls_loop *l, const ls_loader_step *b, ls_epoch_sum *sum
                     (long long)l->total_steps,
                     r.skip == LS_SKIP_LOSS && isnan(r.loss) ? "loss nan" : ls_loss_text(loss, r.loss), lr,
                     1e3 * seconds, (double)r.count / seconds,
-                    ls_dataset_is_text(l->train) ? "tokens"
-                    : is_images(l->train)        ? "images"
-                                                 : "samples",
+                    ls_dataset_is_text(l->train)           ? "tokens"
+                    : ls_dataset_field(l->train, "images") ? "images"
+                                                           : "samples",
                     r.skipped ? "  (skipped: " : "", ls_skip_name(r.skip), r.skipped ? ")" : "");
     return LS_OK;
 }

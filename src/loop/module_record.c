@@ -40,7 +40,7 @@ void ls_module_difference(ls_str *out, const json_t *trainer, const ls_recipe *r
     const char *text = json_string_value(json_object_get(was, "text")),
                *digest = json_string_value(json_object_get(was, "digest"));
     char here[200], there[200];
-    /* model.type says that one is no module; other micro-batches have other graphs, and are told */
+    /* a change of model.type or of the micro-batch is reported elsewhere */
     if (!m || !m->graph || !text ||
         json_integer_value(json_object_get(trainer, "micro_batch")) != r->train.micro_batch)
         return;

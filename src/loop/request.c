@@ -84,7 +84,8 @@ static ls_status slurm_end(double *end, bool asks)
     if (*rest || at <= 0)
         return ls_fail(
             LS_E_USAGE,
-            "SLURM_JOB_END_TIME=%s: seconds since 1970 are expected; unset it if this is no Slurm job", text);
+            "SLURM_JOB_END_TIME=%s: seconds since 1970 are expected; unset it if this is not a Slurm job",
+            text);
     clock_gettime(CLOCK_REALTIME, &now);
     *end = ls_now() + (double)(at - now.tv_sec) - 1e-9 * (double)now.tv_nsec;
     return LS_OK;

@@ -355,7 +355,7 @@ static ls_status find_asked(char path[4096], const char *folder, const ls_resume
     if (!checkpoint && !foreign)
         return ls_fail(
             LS_E_USAGE,
-            "--resume %s: this is no checkpoint: a checkpoint folder has a manifest.json, a PyTorch "
+            "--resume %s: this is not a checkpoint: a checkpoint folder has a manifest.json, a PyTorch "
             "directory a .metadata; the checkpoints of a run are in RUN/checkpoints/; weights alone begin a "
             "run "
             "with --set model.init=%s",

@@ -56,8 +56,6 @@ ls_value ls_classifier_rows(ls_graph *g, ls_value logits, ls_value labels, const
     return mixed;
 }
 
-void ls_classifier_outputs(ls_graph *g, ls_value logits) { ls_classifier_outputs_with(g, logits, NULL); }
-
 /* Columns of `numbers` [batch, n_outputs] as outputs [batch], with their losses. */
 static void number_outputs(ls_graph *g, ls_value numbers, const ls_classifier_loss *loss)
 {
@@ -77,7 +75,7 @@ static void number_outputs(ls_graph *g, ls_value numbers, const ls_classifier_lo
         ls_graph_error(g, s, "%s", ls_error_message());
 }
 
-void ls_classifier_outputs_with(ls_graph *g, ls_value logits, const ls_classifier_loss *loss)
+void ls_classifier_outputs(ls_graph *g, ls_value logits, const ls_classifier_loss *loss)
 {
     static const ls_classifier_loss PLAIN = { 0 };
     if (loss && loss->n_outputs) {

@@ -13,10 +13,8 @@ ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t si
  * mixture, which become inputs. */
 ls_value ls_classifier_rows(ls_graph *g, ls_value logits, ls_value labels, const ls_classifier_loss *loss);
 /* `logits` [batch, classes]. Adds the input "labels", the loss, the metric "accuracy" and the output
- * "logits". */
-void ls_classifier_outputs(ls_graph *g, ls_value logits);
-/* The same with this loss; NULL: plain. */
-void ls_classifier_outputs_with(ls_graph *g, ls_value logits, const ls_classifier_loss *loss);
+ * "logits". loss NULL: cross-entropy without smoothing. */
+void ls_classifier_outputs(ls_graph *g, ls_value logits, const ls_classifier_loss *loss);
 /* The same of a language model: `logits` [batch * tokens, vocabulary]; `targets` is the input of that name.
  */
 void ls_language_outputs(ls_graph *g, ls_value logits, ls_value targets);

@@ -79,7 +79,9 @@ static ls_value downsample(ls_graph *g, int s, ls_value x, int64_t out)
 static ls_status convnext_check(const ls_convnext_config *c)
 {
     if (c->image_size < 32)
-        return ls_fail(LS_E_SHAPE, "convnext: image_size %lld is below 32", (long long)c->image_size);
+        return ls_fail(LS_E_SHAPE,
+                       "convnext: image_size %lld is below 32, the smallest that four stages divide",
+                       (long long)c->image_size);
     for (int s = 0; s < 4; s++)
         if (c->depths[s] < 1 || c->widths[s] < 1)
             return ls_fail(LS_E_SHAPE,
@@ -114,7 +116,6 @@ ls_status ls_convnext_build(ls_graph *g, const ls_convnext_config *c, int64_t ba
         }
     }
     x = norm(g, "classifier.0", ls_adaptive_avg_pool2d(g, x, 1, 1));
-    ls_classifier_outputs_with(g, linear(g, "classifier.2", ls_reshape(g, x, batch, -1), c->classes),
-                               &c->loss);
+    ls_classifier_outputs(g, linear(g, "classifier.2", ls_reshape(g, x, batch, -1), c->classes), &c->loss);
     return ls_graph_finish(g);
 }

@@ -99,8 +99,8 @@ static ls_status decoder_check(const ls_decoder_config *c)
                        (long long)c->seq_length, (long long)c->vocab_size, (long long)c->hidden_size,
                        (long long)c->mlp_size, (long long)c->layers);
     if (c->heads < 1 || c->kv_heads < 1 || c->heads % c->kv_heads)
-        return ls_fail(LS_E_SHAPE, "decoder: heads %lld is no multiple of kv_heads %lld", (long long)c->heads,
-                       (long long)c->kv_heads);
+        return ls_fail(LS_E_SHAPE, "decoder: heads %lld is not a multiple of kv_heads %lld",
+                       (long long)c->heads, (long long)c->kv_heads);
     if (c->head_dim < 2 || c->head_dim % 2)
         return ls_fail(LS_E_SHAPE,
                        "decoder: head_dim %lld must be even: rotary positions rotate pairs of features",

@@ -13,6 +13,6 @@ ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch)
     ls_value x = LS_IMAGE_INPUT(g, batch, c);
     x = ls_reshape(g, x, batch, -1);
     x = ls_mlp_layers(g, x, c->n_hidden, c->hidden, c->act);
-    ls_classifier_outputs_with(g, ls_linear(g, "head", x, c->classes), &c->loss);
+    ls_classifier_outputs(g, ls_linear(g, "head", x, c->classes), &c->loss);
     return ls_graph_finish(g);
 }

@@ -78,6 +78,6 @@ ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch)
             x = residual_block(&b, name, x, (int64_t)64 << stage, stage > 0 && i == 0 ? 2 : 1);
         }
     x = ls_reshape(g, ls_adaptive_avg_pool2d(g, x, 1, 1), batch, -1);
-    ls_classifier_outputs_with(g, ls_linear(g, "fc", x, c->classes), &c->loss);
+    ls_classifier_outputs(g, ls_linear(g, "fc", x, c->classes), &c->loss);
     return ls_graph_finish(g);
 }

@@ -188,7 +188,7 @@ static ls_status task_check(const ls_task_config *c)
     for (int i = 0; i < c->n_losses; i++) {
         const ls_task_loss *l = &c->losses[i];
         if (!l->of || !port(c->outputs, c->n_outputs, l->of))
-            return ls_fail(LS_E_SHAPE, "a loss is of \"%s\", which is no output", l->of ? l->of : "");
+            return ls_fail(LS_E_SHAPE, "a loss is of \"%s\", which is not an output", l->of ? l->of : "");
         if (l->weight && l->mask)
             return ls_fail(LS_E_UNSUPPORTED, "the loss of \"%s\" has a weight and a mask: one of them",
                            l->of);

@@ -81,7 +81,7 @@ ls_status ls_unet_check(const ls_unet_config *c)
         return ls_fail(LS_E_SHAPE, "unet: channels %lld must be positive, levels %lld from 1 to %d",
                        (long long)c->channels, (long long)c->levels, LS_UNET_LEVELS);
     if (c->n_losses < 0)
-        return ls_fail(LS_E_SHAPE, "unet: %d losses", c->n_losses);
+        return ls_fail(LS_E_SHAPE, "unet: n_losses is %d: 0 or more is needed", c->n_losses);
     if (x->ndim != 3 || x->dims[0] < 1)
         return ls_fail(LS_E_SHAPE, "unet: input %s must be [channels, height, width]", c->input.name);
     const int64_t h = x->dims[1], w = x->dims[2], step = (int64_t)1 << c->levels;

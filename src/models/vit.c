@@ -43,10 +43,10 @@ ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
         return ls_fail(LS_E_SHAPE, "vit: image_size %lld and hidden_size %lld must be positive",
                        (long long)c->image_size, (long long)c->hidden_size);
     if (c->patch_size <= 0 || c->image_size % c->patch_size)
-        return ls_fail(LS_E_SHAPE, "vit: image_size %lld is no multiple of patch_size %lld",
+        return ls_fail(LS_E_SHAPE, "vit: image_size %lld is not a multiple of patch_size %lld",
                        (long long)c->image_size, (long long)c->patch_size);
     if (c->heads <= 0 || c->hidden_size % c->heads)
-        return ls_fail(LS_E_SHAPE, "vit: hidden_size %lld is no multiple of heads %lld",
+        return ls_fail(LS_E_SHAPE, "vit: hidden_size %lld is not a multiple of heads %lld",
                        (long long)c->hidden_size, (long long)c->heads);
     int64_t side = c->image_size / c->patch_size, tokens = side * side + 1, hidden = c->hidden_size;
     int64_t fan_in = c->in_channels * c->patch_size * c->patch_size;
@@ -78,7 +78,7 @@ ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch)
         x = ls_layer_norm(g, "ln", x, EPS);
     }
     x = ls_reshape(g, ls_slice(g, x, 1, 0, 1), batch, hidden); /* the class token */
-    ls_classifier_outputs_with(
+    ls_classifier_outputs(
         g, ls_linear(g, "heads.head", x, c->classes, .weight_init = &zero, .bias_init = &zero), &c->loss);
     return ls_graph_finish(g);
 }

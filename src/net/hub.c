@@ -103,7 +103,7 @@ static ls_status read_files(ls_hub_repo *r, const json_t *answer, const char *ur
     const char *commit = json_string_value(json_object_get(answer, "sha"));
     const json_t *files = json_object_get(answer, "siblings");
     if (!is_hex(commit, 40) || !json_is_array(files))
-        return ls_fail(LS_E_FORMAT, "%s: the answer is no list of a repository's files", url);
+        return ls_fail(LS_E_FORMAT, "%s: the answer is not a list of a repository's files", url);
     r->commit = ls_sys_strdup(commit);
     r->files = ls_sys_calloc(json_array_size(files) + 1, sizeof *r->files);
     if (!r->commit || !r->files)

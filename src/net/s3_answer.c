@@ -93,7 +93,7 @@ static ls_status add_object(ls_s3_list *out, ls_s3_part entry, const char *prefi
 ls_status ls_s3_read_list(ls_s3_list *out, char **token, const char *xml, const char *prefix, const char *url)
 {
     if (!strstr(xml, "<ListBucketResult"))
-        return ls_fail(LS_E_FORMAT, "%s: the answer is no list of objects; is this an S3 server?", url);
+        return ls_fail(LS_E_FORMAT, "%s: the answer is not a list of objects; is this an S3 server?", url);
     ls_s3_part entry, rest = { xml, xml + strlen(xml) };
     while (ls_s3_next(&entry, &rest, "Contents"))
         LS_TRY(add_object(out, entry, prefix, url));

@@ -36,7 +36,7 @@ static ls_status check_operands(const ls_infer *i, int first, int ids, ls_type *
     LS_RULE_CHECK(i, q->dims[0] == k->dims[0], "q and k have different batches");
     LS_RULE_CHECK(i, a->head_dim > 0 && q->dims[2] % a->head_dim == 0 && k->dims[2] % a->head_dim == 0,
                   "head_dim %lld does not divide the features", (long long)a->head_dim);
-    LS_RULE_CHECK(i, heads(q, a) % heads(k, a) == 0, "%lld query heads are no multiple of %lld key heads",
+    LS_RULE_CHECK(i, heads(q, a) % heads(k, a) == 0, "%lld query heads are not a multiple of %lld key heads",
                   (long long)heads(q, a), (long long)heads(k, a));
     const ls_type *b = i->n_in > first + BIAS ? &i->in[first + BIAS] : NULL;
     if (b && b->ndim >= 0)

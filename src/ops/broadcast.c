@@ -122,7 +122,7 @@ ls_value ls_sum_to(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
     if (ndim)
         LS_BUILD_ARG(g, dims, ((ls_value){ .id = -1 }));
     if (ndim < 0) {
-        ls_graph_error(g, LS_E_ARG, "ls_sum_to: ndim is %d", ndim);
+        ls_graph_error(g, LS_E_ARG, "ls_sum_to: ndim is %d: 0 or more is needed", ndim);
         return (ls_value){ .id = -1 };
     }
     ls_broadcast_attrs at = { .dims = { ndim, dims } };

@@ -160,7 +160,8 @@ static bool ready(ls_graph *g, const char *what, ls_value a, ls_value index, int
     const ls_type t = ls_value_type(g, a);
     const int at = *dim < 0 ? *dim + t.ndim : *dim;
     if (at < 0 || at >= t.ndim) {
-        ls_graph_error(g, LS_E_SHAPE, "%s: dimension %d of a value with %d dimensions", what, *dim, t.ndim);
+        ls_graph_error(g, LS_E_SHAPE, "%s: there is no dimension %d: the value has %d dimensions", what, *dim,
+                       t.ndim);
         return false;
     }
     *dim = at;

@@ -114,7 +114,7 @@ static void grad_linear(ls_grad *c)
     }
 }
 
-/* What an activation makes of a sum is no sum. */
+/* What an activation makes of a sum is not a sum. */
 static ls_status dims_linear(ls_rule *r, const ls_infer *i)
 {
     if (((const ls_linear_attrs *)i->attrs)->act != LS_ACT_NONE)

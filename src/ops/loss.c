@@ -402,7 +402,8 @@ ls_value ls_cross_entropy_smooth(ls_graph *g, ls_value logits, ls_value labels, 
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     if (!(smoothing >= 0 && smoothing < 1)) {
-        ls_graph_error(g, LS_E_ARG, "cross_entropy: a smoothing of %g; from 0 to below 1", smoothing);
+        ls_graph_error(g, LS_E_ARG, "cross_entropy: smoothing %g is out of range: from 0 to below 1",
+                       smoothing);
         return (ls_value){ .id = -1 };
     }
     const ls_loss_attrs attrs = { .ignore_index = LS_IGNORE_LABEL, .smoothing = smoothing };

@@ -59,7 +59,8 @@ static bool dimension(ls_graph *g, const char *what, const ls_type *t, int dim, 
     *at = dim < 0 ? dim + t->ndim : dim;
     if (*at >= 0 && *at < t->ndim)
         return true;
-    ls_graph_error(g, LS_E_SHAPE, "%s: dimension %d of a value with %d dimensions", what, dim, t->ndim);
+    ls_graph_error(g, LS_E_SHAPE, "%s: there is no dimension %d: the value has %d dimensions", what, dim,
+                   t->ndim);
     return false;
 }
 

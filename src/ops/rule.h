@@ -7,14 +7,17 @@
  * without it Replicate, and results without it Partial. So no op lists the ways in which it can be split.
  * passes/place.c, passes/slices.c and the tests read the rule.
  *
- *     r..      any number of dimensions, each with a loop of its own; row-wise: all of them together may also
- * be split as one dimension b..      with another letter than r: the same, but not row-wise f!       is never
- * split h*       is only split in multiples of the attribute head_dim .        an operand without dimensions
- *     @        the kernel needs this operand's box in its whole tensor (ls_node.at)
- *     +        is added once, after the sum over ranks
- *     ~        may be sliced where all ranks have the same values
- *     |        separates forms; the number of dimensions chooses one
- *     ; join v splitting v takes more than a sum over ranks: the op's `expand` */
+ *     r..       any number of dimensions, each with a loop of its own. Row-wise: all of them together may
+ *               also be split as one dimension.
+ *     b..       with another letter than r: the same, but not row-wise
+ *     f!        is never split
+ *     h*        is only split in multiples of the attribute head_dim
+ *     .         an operand without dimensions
+ *     @         the kernel needs this operand's box in its whole tensor (ls_node.at)
+ *     +         is added once, after the sum over ranks
+ *     ~         may be sliced where all ranks have the same values
+ *     |         separates forms; the number of dimensions chooses one
+ *     ; join v  splitting v takes more than a sum over ranks: the op's `expand` */
 #pragma once
 #include "graph/op.h"
 

@@ -2,13 +2,15 @@
  * nodes become one, a second one makes the new graph. A product with an epilogue is computed where the
  * product was, if the epilogue's other operand exists there, else where the epilogue was.
  *
- *     gelu(linear)                 -> linear act=gelu, whose second output is the activation's input
- *     add(linear, r)               -> linear with residual r
- *     gelu_grad(linear_dx, pre)    -> linear_dx act=gelu with pre
- *     add(linear_dx, r)            -> linear_dx with addend r; also layer_norm_grad, rms_norm_grad and
- * embedding_grad add(dropout, r)              -> dropout with addend r relu(add(batch_norm, r))     ->
- * batch_norm act=relu with residual r, or with one of the two batch_norm_grad(relu_grad(dy, y), ..)   ->
- * batch_norm_grad act=relu of dy with y element-wise trees           -> fused */
+ *     gelu(linear)                           -> linear act=gelu; its second output is the activation's input
+ *     add(linear, r)                         -> linear with residual r
+ *     gelu_grad(linear_dx, pre)              -> linear_dx act=gelu with pre
+ *     add(linear_dx, r)                      -> linear_dx with addend r; layer_norm_grad, rms_norm_grad and
+ *                                               embedding_grad take an addend in the same way
+ *     add(dropout, r)                        -> dropout with addend r
+ *     relu(add(batch_norm, r))               -> batch_norm act=relu with residual r, or only one of them
+ *     batch_norm_grad(relu_grad(dy, y), ..)  -> batch_norm_grad act=relu of dy with y
+ *     element-wise trees                     -> fused */
 #define LS_NO_CALL_SITES /* new nodes keep the call site of the model's line */
 #include <stdlib.h>
 

@@ -26,7 +26,7 @@ static int groups_take(ls_units *u, const ls_node *const *params, const char *wo
     return named;
 }
 
-/* Whether a table is looked up in the parameter: its rows are no outputs of a layer. */
+/* Whether a table is looked up in the parameter: its rows are not outputs of a layer. */
 static bool is_table(const ls_graph *g, const ls_node *param)
 {
     for (int i = 0; i < g->n_nodes; i++)

@@ -52,8 +52,10 @@ static void objective_check(ls_graph *g, const ls_declared *d, int64_t batch, ls
     if (d->scalar)
         return;
     if (rows.ndim < 1 || rows.dims[0] % batch) {
-        ls_graph_error(g, LS_E_SHAPE, "%s \"%s\": rows are %s, the batch is %lld", word(d), d->name,
-                       ls_type_text(text[0], &rows), (long long)batch);
+        ls_graph_error(
+            g, LS_E_SHAPE,
+            "%s \"%s\": rows are %s, but their first dimension must be a multiple of the batch, %lld",
+            word(d), d->name, ls_type_text(text[0], &rows), (long long)batch);
         return;
     }
     if (!d->field)
@@ -90,7 +92,7 @@ static ls_value weights(ls_graph *g, const ls_term *t, const ls_type *rows, int6
     return ls_reshape_dims(g, w, rows->ndim, rows->dims);
 }
 
-/* How many samples of the micro-batch are no padding; one input for all losses. */
+/* How many samples of the micro-batch are not padding; one input for all losses. */
 static ls_value real_samples(ls_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++)

@@ -135,7 +135,7 @@ bool ls_units_everywhere(const ls_units *u);
 /* The number of a block among `*of` equal blocks of the whole, in row-major order. */
 int64_t ls_box_number(const ls_box *box, int64_t *of);
 
-/* What an optimizer is told of single parameters: members of ls_trainer_opts. */
+/* What an optimizer knows of single parameters: members of ls_trainer_opts. */
 typedef struct ls_trained {
     const char *freeze; /* NULL: none */
     int n_groups;
@@ -181,7 +181,7 @@ ls_status ls_pass_sync_batch_norm(ls_graph **g, const ls_parallel *p, ls_units *
 /* reshard_after_forward: values of a gathered unit that the backward pass reads are gathered again before
  * their first reader there, so the first copy is freed in the forward pass. With a number N, the forward pass
  * keeps a 1/N slice, and the second gather is over blocks of N neighbouring ranks. The root keeps its copy,
- * because the backward pass needs it first. Mappings are no copies, so they stay. After differentiation. */
+ * because the backward pass needs it first. Mappings are not copies, so they stay. After differentiation. */
 ls_status ls_pass_reshard(ls_graph **g, const ls_parallel *p, const ls_units *units);
 
 /* Activation checkpointing. For each module that a word class:NAME or pattern:GLOB names (of nested ones the

@@ -266,7 +266,7 @@ static ls_status split_rows(ls_walk *w, ls_walk_step *s)
             return has ? ls_walk_cannot_take(w, n, k) : ls_walk_conflict(w, s, k, s->by);
         s->in[k] = has || !ls_walk_float(w, old) ? ls_rewrite_value(&w->r, old) : replicate(w, old);
     }
-    if (s->rule.at >= 0 || n->op->local) /* a range of rows, taken as one dimension, is no box */
+    if (s->rule.at >= 0 || n->op->local) /* a range of rows, taken as one dimension, is not a box */
         return ls_walk_cannot_take(w, n, s->by);
     for (int k = 0; k < n->n_out; k++) {
         if (!are_rows(s, s->rule.out[k], ls_walk_whole(w, n->out[k])->ndim, rows, first))

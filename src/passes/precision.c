@@ -212,7 +212,7 @@ static ls_value precision_enter(ls_casts *c, ls_rewrite *r, ls_value old, ls_val
     return policy->cast_forward_inputs ? cast_once(c, r, old, v, policy->param) : v;
 }
 
-/* An operand that an operation of another module made. Parameters and states are no inputs of modules. */
+/* An operand that an operation of another module made. Parameters and states are not inputs of modules. */
 static ls_value cross(ls_casts *c, ls_rewrite *r, const ls_node *n, ls_value old, ls_value v)
 {
     const ls_policies *p = c->policies;

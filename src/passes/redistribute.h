@@ -5,9 +5,9 @@
  *
  *                  on the ranks of the axis                           its gradient
  *     Invariant    the same bits                                      Invariant: all of it on every rank
- *     Replicate    the same bits; each rank uses a part of them       Partial: each rank has a term of the
- * sum Shard(d)     equal blocks along dimension d                     Shard(d) Partial      terms of a sum
- * Replicate
+ *     Replicate    the same bits; each rank uses a part of them       Partial: a term of the sum on each rank
+ *     Shard(d)     equal blocks along dimension d                     Shard(d)
+ *     Partial      terms of a sum                                     Replicate
  *
  * If Invariant and Replicate are confused, losses are right and gradients wrong. */
 #pragma once

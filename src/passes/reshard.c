@@ -34,7 +34,7 @@ static const ls_node *gather_under(const ls_graph *g, ls_value v)
 }
 
 /* Whether a gather's result is freed after the forward pass. The root is kept, because the backward pass
- * needs it at once; mappings are kept, because they are no copies. */
+ * needs it at once; mappings are kept, because they are not copies. */
 static bool dropped(const state *t, const ls_node *gather)
 {
     const ls_gather_attrs *a = gather->attrs;

@@ -225,8 +225,10 @@ ls_status ls_plan_check(const ls_plan *p)
                               : a->memory == LS_MEM_PINNED  ? p->pinned_bytes
                                                             : p->arena_bytes;
         if (ls_is_packed(a) && (a->offset % LS_ALIGN || a->offset + a->bytes > region))
-            return ls_fail(LS_E_INTERNAL, "plan: %s lies at %zu of %zu bytes", owner(p, a, x), a->offset,
-                           region);
+            return ls_fail(
+                LS_E_INTERNAL,
+                "plan: %s lies at byte %zu, which is not aligned or not inside the region of %zu bytes",
+                owner(p, a, x), a->offset, region);
         for (int k = 0; k < i; k++) {
             const ls_alloc *b = &p->allocs[k];
             if (a->memory == b->memory && (!ls_is_packed(a) || meet(a, b)) &&

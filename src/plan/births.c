@@ -2,7 +2,7 @@
  * decided before lowering, because it fixes the values' strides.
  *
  * A part of a `pack` is computed in its range of the pack's output if its kernel can write with the strides
- * that result, and if the value needs to be nowhere else: it is no source, aliases nothing, is no graph
+ * that result, and if the value needs to be nowhere else: it is not a source, aliases nothing, is not a graph
  * output, and is in no other pack. Reshapes between the kernel and the pack do not matter. If that kernel may
  * overwrite an operand that nothing reads afterwards, the operand is computed there too: so both gradients of
  * a tied table use the same memory. Packs are visited last to first, so that an outer pack has its memory

@@ -1,4 +1,4 @@
-/* calibration.c - a device's calibration: its file, and what it says about a kernel call.
+/* calibration.c - a device's calibration: its file, and its time for a kernel call.
  *
  * The file is JSON in the user's cache, one for each processor, device, arch, number of threads and program.
  * A hash of the program's code stands in its name and in it: with other kernels its times would be wrong. So

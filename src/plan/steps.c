@@ -287,8 +287,6 @@ static int gather_ready(const maker *m, int e, const ls_plan_collective *c, cons
                       : ready(m, e, base_of(m, ls_planner_transfers(m->p, from) ? from->in[0] : n->in[0]));
 }
 
-static bool of_unit(const ls_plan_collective *c) { return c->is.what == LS_IS_UNIT; }
-
 static void place_collectives(maker *m, line *lines)
 {
     const ls_plan *plan = m->p->plan;
@@ -300,7 +298,7 @@ static void place_collectives(maker *m, line *lines)
         const ls_node *n = m->g->nodes[m->entries[e].node];
         if (is_gather(&plan->collectives[c])) {
             wait[c] = e;
-            start[c] = start_ahead(m, line_of(lines, of_unit(&plan->collectives[c]), n), n,
+            start[c] = start_ahead(m, line_of(lines, plan->collectives[c].is.what == LS_IS_UNIT, n), n,
                                    gather_ready(m, e, &plan->collectives[c], n), e);
             continue;
         }

@@ -98,7 +98,7 @@ static ls_status check_loss(const ls_recipe *r, const ls_task_loss *l)
         return ls_fail(
             LS_E_USAGE,
             "%s: data.missing mask makes the mask of %s itself: leave weight and mask out, and name "
-            "a target that is no input",
+            "a target that is not an input",
             ls_recipe_where_either(r, "data.missing", "loss"), target);
     return LS_OK;
 }

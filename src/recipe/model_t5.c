@@ -110,8 +110,9 @@ static ls_status check_config(const json_t *config, const char *path)
     return LS_OK;
 }
 
-/* transformers 5 writes tie_word_embeddings true for every T5. That of T5 v1.1, whose head is its own, is
- * told by weights of the head that are not the table's. It scales unless scale_decoder_outputs is false. */
+/* transformers 5 writes tie_word_embeddings true for every T5. A T5 v1.1 has a head of its own; it is
+ * recognized by weights of the head that are not the table's. It scales unless scale_decoder_outputs is
+ * false. */
 static const ls_config_key UNTIED[] = {
     LS_CONFIG_READ_OR("scale_decoder_outputs", "model.scale_output", "true"), LS_CONFIG_END
 };

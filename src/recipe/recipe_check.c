@@ -178,7 +178,7 @@ static ls_status check_device(const ls_recipe *r)
             "another machine may say sm_80 to sm_120",
             ls_recipe_where_either(r, "isa", "device"), r->isa);
     if (!gpu && r->device != LS_RUN_AUTO && of_gpu)
-        return ls_fail(LS_E_USAGE, "%s: %s is a GPU's, for device cuda",
+        return ls_fail(LS_E_USAGE, "%s: %s is an architecture of GPUs: it needs device: cuda",
                        ls_recipe_where_either(r, "isa", "device"), r->isa);
 #ifndef LS_HAVE_ONEDNN
     if (r->kernels == LS_KERNELS_ONEDNN)

@@ -5,8 +5,6 @@
 #include "base/find.h"
 #include "recipe_use.h"
 
-static bool is_random(const ls_recipe *r) { return !strcmp(r->model.init, "random"); }
-
 static ls_status init_missing(const ls_recipe *r)
 {
     ls_str places = { 0 };
@@ -45,7 +43,7 @@ static ls_status check_weights(const ls_recipe *r, const char *path)
 ls_status ls_recipe_check_init(const ls_recipe *r, bool to_train)
 {
     char *path = NULL;
-    if (is_random(r))
+    if (!strcmp(r->model.init, "random"))
         return LS_OK;
     LS_TRY(init_find(&path, r));
     const ls_status s = !to_train && ls_file_in(path, "config.json") ? LS_OK : check_weights(r, path);

@@ -30,7 +30,7 @@ static ls_status check_name(const char *name, const char *where)
         p++;
     return p > name && !*p && strlen(name) < 64
                ? LS_OK
-               : ls_fail(LS_E_USAGE, "%s: '%s' is no name of a field: letters, digits and _, at most 63",
+               : ls_fail(LS_E_USAGE, "%s: '%s' is not a name of a field: letters, digits and _, at most 63",
                          where, name);
 }
 

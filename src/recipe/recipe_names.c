@@ -38,7 +38,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "num_train_epochs num_epochs max_epochs n_epochs", "train.epochs", "a whole number" },
     { "max_steps train_steps training_steps num_train_steps num_training_steps num_steps max_iters "
       "train_iters",
-      "train.steps", "optimizer steps; it ends a run before train.epochs do, and 0 is no limit" },
+      "train.steps", "optimizer steps; it ends a run before train.epochs do, and 0 is not a limit" },
     { "early_stopping_patience patience early_stop_patience early_stopping_rounds",
       "train.early_stopping.patience",
       "epochs without an improvement of checkpoint.best's metric after which training ends" },

@@ -1,6 +1,7 @@
-/* shared_model.c - models from shared objects. What a module may do wrong and can be told is told here: a
- * file that is no module, of another version, with a library of its own, a config that it does not have, a
- * graph that changes, exit() inside a call. A module that writes where it must not cannot be told. */
+/* shared_model.c - models from shared objects. This file reports a mistake of a module where it can be found:
+ * a file that is not a module, a module for another version or with a library of its own, a config that the
+ * module does not have, a graph that changes between calls, exit() inside a call. A module that writes to
+ * memory that is not its own cannot be found. */
 #include "shared_model.h"
 
 #include <dlfcn.h>
@@ -95,7 +96,7 @@ static ls_status shared_model_load(const ls_model_module **out, const ls_recipe 
     } module = { dlsym(handle, "lockstep_module") };
     if (!module.symbol)
         return ls_fail(LS_E_USAGE,
-                       "%s: %s has no symbol lockstep_module: it is no module (LS_MODULE_EXPORT of "
+                       "%s: %s has no symbol lockstep_module: it is not a module (LS_MODULE_EXPORT of "
                        "lockstep/module.h exports it)",
                        where, path);
     shared_model_enter(path, "lockstep_module", what);

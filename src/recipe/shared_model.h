@@ -17,7 +17,7 @@ typedef struct ls_shared_model {
 
 /* Opens the model of the recipe, if it is one of type module and not open. *resolved: what model.config is
  * with the module's defaults, as YAML; malloc'ed; NULL: nothing was opened. LS_E_USAGE: it may not be loaded,
- * or is no module of this version. Local. */
+ * or is not a module of this version. Local. */
 ls_status ls_shared_model_open(const ls_recipe *r, char **resolved);
 /* Builds it, twice, for train.micro_batch samples and keeps the text. LS_E_USAGE: it builds something else
  * the second time, or other parameters for evaluation. Nothing where no module is open. Local. */

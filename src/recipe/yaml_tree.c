@@ -134,7 +134,7 @@ static ls_status read_node(reader *r, yaml_event_t *e, int depth, ls_yaml **out)
     if (depth > LS_YAML_MAX_DEPTH)
         s = ls_fail(LS_E_USAGE, "%s:%d: nested deeper than %d levels", r->name, n->line, LS_YAML_MAX_DEPTH);
     else if (++r->nodes > LS_YAML_MAX_NODES)
-        s = ls_fail(LS_E_USAGE, "%s:%d: more than %d values: this is no recipe", r->name, n->line,
+        s = ls_fail(LS_E_USAGE, "%s:%d: more than %d values: this is not a recipe", r->name, n->line,
                     LS_YAML_MAX_NODES);
     if (s != LS_OK) {
         yaml_event_delete(e);

@@ -46,7 +46,7 @@ typedef struct ls_history {
     int cap_steps, cap_evals, cap_epochs, cap_checkpoints, cap_starts, cap_reports;
     int64_t attempt; /* of the last row */
     bool no_memory;  /* rows are missing */
-    int bad_lines;   /* lines that are no rows: the machine stopped while they were written */
+    int bad_lines;   /* lines that are not rows: the machine stopped while they were written */
     int64_t read;    /* bytes of the file that have been read: whole lines */
 } ls_history;
 

@@ -240,7 +240,7 @@ ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row)
                               row->workers, "cause", row->cause);
     if (json_array_append_new(d->own->restarts, entry))
         return ls_fail(LS_E_MEMORY,
-                       "the list of restarts takes no more: out of memory, or the cause is no UTF-8");
+                       "the list of restarts takes no more: out of memory, or the cause is not UTF-8");
     return ls_rundir_save_result(d, LS_RUN_RESTARTING, NULL);
 }
 

@@ -268,7 +268,7 @@ static ls_status check_keys(const ls_remote *r, const ls_s3_list *l)
         const char *key = l->at[i].key;
         if (!*key || *key == '/' || strstr(key, "//") || strstr(key, "..") || key[strlen(key) - 1] == '/')
             return ls_fail(LS_E_FORMAT,
-                           "%s: the object \"%s\" is no file of a run; remove it, or name another place",
+                           "%s: the object \"%s\" is not a file of a run; remove it, or name another place",
                            r->storage, key);
     }
     return LS_OK;

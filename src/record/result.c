@@ -1,15 +1,11 @@
 /* result.c - writes result.json, the state of a run for people, scripts and `lockstep runs`. */
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/oserror.h"
 #include "base/sys.h"
 #include "rouge_mean.h"
 #include "rundir_own.h"
@@ -229,26 +225,6 @@ static void write_timings(ls_json *j, const ls_rundir *d)
     ls_json_int(j, "peak_rss", d->peak_rss);
 }
 
-/* Replaces a file without waiting for the disk, for a state that is out of date a second later. ls_file_write
- * waits for the disk twice, which takes milliseconds from training. */
-static ls_status replace_soon(const char *path, const ls_str *text)
-{
-    LS_TRY(ls_str_status(text));
-    const size_t n = text->len;
-    char *tmp = path ? ls_sys_text("%s.new", path) : NULL;
-    int fd = ls_sys_open(tmp, O_WRONLY | O_CREAT | O_TRUNC);
-    ls_status s = LS_OK;
-    ssize_t written = fd < 0 ? -1 : ls_sys_write(fd, text->data, n);
-    if (written != (ssize_t)n || ls_sys_rename(tmp, path)) {
-        s = ls_fail_os(path, "write", fd >= 0 && written >= 0 && written != (ssize_t)n ? ENOSPC : errno);
-        ls_sys_remove(tmp);
-    }
-    if (fd >= 0)
-        close(fd);
-    free(tmp);
-    return s;
-}
-
 ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *error)
 {
     if (d->rank)
@@ -280,7 +256,7 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     j.out.no_memory = j.out.no_memory || d->own->no_memory;
     d->own->no_memory = false;
     ls_status s = state == LS_RUN_STARTING || state == LS_RUN_RUNNING || state == LS_RUN_SAVING
-                      ? replace_soon(path, &j.out)
+                      ? ls_file_write_soon(path, &j.out)
                       : ls_file_write_text(path, &j.out);
     if (s == LS_OK) { /* else the file still has the old state */
         d->state = state;

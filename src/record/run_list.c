@@ -66,7 +66,7 @@ void ls_run_list_release(ls_run_list *l)
     *l = (ls_run_list){ 0 };
 }
 
-/* When a run last wrote, by the times of its files; 0: it is no run. */
+/* When a run last wrote, by the times of its files; 0: it is not a run. */
 static double last_write(const char *dir)
 {
     static const char *const FILES[] = { LS_RUN_RECIPE, LS_RUN_CONFIG, "result.json", "metrics.jsonl" };

@@ -66,7 +66,7 @@ static ls_status refuse_foreign_folder(const char *path, const char *file)
     if (foreign)
         return ls_fail(
             LS_E_USAGE,
-            "%s exists and is no run directory (it has files but no %s); choose another name or storage",
+            "%s exists and is not a run directory (it has files but no %s); choose another name or storage",
             path, file);
     return LS_OK;
 }
@@ -371,12 +371,6 @@ static ls_status open_ranks(ls_rundir **out, const identity *i, ls_group *g)
     d->attempt = found.attempt;
     d->metrics = found.metrics;
     return open_log(d);
-}
-
-ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r)
-{
-    const identity i = of_recipe(r, false);
-    return open_run(out, &i);
 }
 
 ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow_change)

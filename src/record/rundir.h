@@ -73,11 +73,10 @@ typedef struct ls_rundir {
 /* Opens storage/name, or makes it with recipe.yaml, metrics.jsonl, metrics.csv, result.json (starting) and
  * log/rank-0.log. LS_E_USAGE if the folder is not a run directory, if it has another recipe (the message
  * names the keys), or if another process has it (the message names host and process). recipe.yaml of an
- * existing run changes only with ls_rundir_save_recipe. Local. */
-ls_status ls_rundir_open(ls_rundir **out, const ls_recipe *r);
-/* The same for the ranks of g. Rank 0 opens the run. The others get what it found, have log/rank-N.log, keep
- * the same numbers, and write no other file. With `allow_change` the run may have another recipe. g NULL: one
- * rank. Collective. */
+ * existing run changes only with ls_rundir_save_recipe. With `allow_change` the run may have another recipe.
+ *
+ * Rank 0 of g opens the run. The others get what it found, have log/rank-N.log, keep the same numbers, and
+ * write no other file. g NULL: one rank. Collective. */
 ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g, bool allow_change);
 /* For the parent of the ranks, after a failed attempt: opens the run, or makes it if the ranks did not.
  * `attempt` becomes that of the next ranks. Local. */

@@ -262,7 +262,7 @@ static void add_row(ls_str *out, const ls_run_entry *e, int number, const ls_eva
     ls_str_add(out, "</label></td><td>");
     if (ls_file_in(e->dir, "report.html")) {
         ls_str_add(out, "<a href=\"");
-        ls_str_add(out, *way ? "" : "./"); /* a name with a colon is no address of another kind */
+        ls_str_add(out, *way ? "" : "./"); /* a name with a colon is not an address of another kind */
         add_address(out, way);
         add_address(out, e->name);
         ls_str_add(out, "/report.html\">report</a>");

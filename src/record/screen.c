@@ -27,7 +27,7 @@ void ls_screen_letter(ls_screen *s, int row, int column, ls_ink ink, uint32_t le
                                                                      (uint8_t)ink };
 }
 
-/* The character at *p, which moves behind it. A byte that is no UTF-8 is '?'. */
+/* The character at *p, which moves behind it. A byte that is not UTF-8 is '?'. */
 static uint32_t next_letter(const char **p)
 {
     const unsigned char *t = (const unsigned char *)*p;

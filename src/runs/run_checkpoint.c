@@ -110,8 +110,10 @@ static ls_status check_shard(const ls_shard *s, int64_t i)
         return ls_fail(LS_E_ARG, "shard \"%s\": no element type, or no shape, that can be", s->name);
     const int64_t all = ls_type_count(t);
     if (s->first < 0 || s->count < 0 || s->first > all || s->count > all - s->first)
-        return ls_fail(LS_E_ARG, "shard \"%s\": %lld elements from number %lld on, of a tensor of %lld",
-                       s->name, (long long)s->count, (long long)s->first, (long long)all);
+        return ls_fail(
+            LS_E_ARG,
+            "shard \"%s\": %lld elements from number %lld on are not inside a tensor of %lld elements",
+            s->name, (long long)s->count, (long long)s->first, (long long)all);
     return s->count > 0 && !s->data ? ls_fail(LS_E_ARG, "shard \"%s\": %lld elements, but data is NULL",
                                               s->name, (long long)s->count)
                                     : LS_OK;

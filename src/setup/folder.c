@@ -146,8 +146,8 @@ ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir)
             const json_t *one = listed ? json_array_get(said, k) : said;
             const json_int_t id = json_integer_value(one);
             if (id < INT32_MIN || id > INT32_MAX)
-                s = ls_fail(LS_E_FORMAT, "%s/%s: eos_token_id: no token is %" JSON_INTEGER_FORMAT, dir,
-                            FILES[i], id);
+                s = ls_fail(LS_E_FORMAT, "%s/%s: eos_token_id: the model has no token %" JSON_INTEGER_FORMAT,
+                            dir, FILES[i], id);
             else if (json_is_integer(one))
                 ends[(*n)++] = (int32_t)id;
         }

@@ -36,8 +36,8 @@ ls_value ls_output_named(const ls_graph *g, const char *name)
 
 static void drop_outputs(ls_graph *g) { g->n_outputs = 0; }
 
-/* Rows that a model computes in 16 bits are rounded already: a sum of them is no number to trust. Their types
- * are known after ls_pass_units. */
+/* Rows that a model computes in 16 bits are rounded already: a sum of them is not a number to trust. Their
+ * types are known after ls_pass_units. */
 static ls_status check_rows(const ls_graph *g, const ls_objective *o)
 {
     for (int i = 0; i < g->n_outputs; i++) {
@@ -98,8 +98,8 @@ ls_status ls_trainer_trained(ls_trained *out, const char *words[LS_GROUPS_MOST],
                          .groups = words,
                          .matrices = o->optimizer.kind == LS_MUON };
     if (o->n_groups < 0 || o->n_groups > LS_GROUPS_MOST)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS, "%d groups: at most %d are possible", o->n_groups,
-                             LS_GROUPS_MOST);
+        return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS, "%d groups are out of range: 0 to %d are possible",
+                             o->n_groups, LS_GROUPS_MOST);
     for (int k = 0; k < o->n_groups; k++) {
         const ls_optimizer_group *g = &o->groups[k];
         words[k] = g->match ? g->match : "";

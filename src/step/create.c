@@ -190,13 +190,13 @@ static ls_status make_session(ls_trainer *t, int n, ls_plan *const *plans)
 {
     const ls_compiled *c = &t->compiled;
     char bytes[32];
-    const ls_status s = ls_session_create_with(&t->session, n, plans,
-                                               &(ls_session_opts){ .group = t->group,
-                                                                   .parallel = &c->parallel,
-                                                                   .n_spares = c->spares.n,
-                                                                   .spares = c->spares.types,
-                                                                   .on_host = c->spares.on_host,
-                                                                   .runs = (int)c->share.count + 1 });
+    const ls_status s = ls_session_create(&t->session, n, plans,
+                                          &(ls_session_opts){ .group = t->group,
+                                                              .parallel = &c->parallel,
+                                                              .n_spares = c->spares.n,
+                                                              .spares = c->spares.types,
+                                                              .on_host = c->spares.on_host,
+                                                              .runs = (int)c->share.count + 1 });
     if (s != LS_E_MEMORY || !c->tree_buffers)
         return s;
     return ls_fail(s,

@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "device/queue.h"
 
-enum { NAMED = 4 }; /* so many of the largest values are in a message */
+enum { NAMED = 4 }; /* a message names this many of the largest values */
 
 static int plans_of(const ls_compiled *c, ls_plan *out[LS_PROGRAMS])
 {

@@ -36,13 +36,6 @@ double ls_number_of(const ls_place *p, const ls_number *room)
     return p->type.dtype == LS_F64 ? room->wide : (double)room->narrow;
 }
 
-ls_status ls_put_scalar(const ls_place *p, double x)
-{
-    ls_number room;
-    LS_TRY(ls_put_number(p, &room, x));
-    return ls_session_wait(p->session);
-}
-
 ls_status ls_get_scalar(const ls_place *p, double *x)
 {
     ls_number room;

@@ -232,8 +232,8 @@ static ls_status parameters_find(const ls_trainer *t, const char *name, const ls
         *of = *i < n ? &s->whole : &t->buffers[*i - n].place.type;
         have.dtype = is_float(have.dtype) && is_float((*of)->dtype) ? (*of)->dtype : have.dtype;
         if (!ls_type_equal(&have, *of))
-            return ls_fail(LS_E_SHAPE, "%s: \"%s\" is %s, the values are %s", call, name,
-                           ls_type_text(a, *of), ls_type_text(b, &values->type));
+            return ls_fail(LS_E_SHAPE, "%s: \"%s\" is %s in the model, but the values given are %s", call,
+                           name, ls_type_text(a, *of), ls_type_text(b, &values->type));
         return values->data ? LS_OK : ls_fail(LS_E_ARG, "%s: \"%s\": data is NULL", call, name);
     }
     return ls_fail(LS_E_ARG,

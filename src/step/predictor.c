@@ -264,7 +264,8 @@ ls_status ls_predictor_check_data(const ls_predictor *p, const ls_dataset *set)
 static ls_status check_run(const ls_predictor *p, int64_t n)
 {
     if (n < 0)
-        return ls_fail(LS_E_ARG, "ls_predictor_run: %lld rows", (long long)n);
+        return ls_fail(LS_E_ARG, "ls_predictor_run: n is %lld: a number of rows from 0 up is needed",
+                       (long long)n);
     for (int i = 0; i < p->t->n_fields; i++) {
         const ls_kept *k = &p->inputs[i];
         if (k->rows < 0)
@@ -273,8 +274,10 @@ static ls_status check_run(const ls_predictor *p, int64_t n)
                            "ls_predictor_put for every input first",
                            k->name);
         if (k->rows < n)
-            return ls_fail(LS_E_ARG, "ls_predictor_run: %lld rows, but \"%s\" was put for %lld", (long long)n,
-                           k->name, (long long)k->rows);
+            return ls_fail(
+                LS_E_ARG,
+                "ls_predictor_run: %lld rows, but \"%s\" was put for %lld: put every input for all rows",
+                (long long)n, k->name, (long long)k->rows);
     }
     return LS_OK;
 }

@@ -100,11 +100,15 @@ static ls_status check_run(const ls_trainer *t, int64_t samples, double lr)
 {
     LS_TRY(ls_trainer_check_step(t, lr, "ls_trainer_run"));
     if (samples < 0 || samples > ls_trainer_room(t))
-        return ls_fail(LS_E_ARG, "ls_trainer_run: %lld samples, this rank's share of a step is 0 to %lld",
-                       (long long)samples, (long long)ls_trainer_room(t));
+        return ls_fail(
+            LS_E_ARG,
+            "ls_trainer_run: %lld samples are out of range: this rank's share of a step is 0 to %lld",
+            (long long)samples, (long long)ls_trainer_room(t));
     for (int i = 0; i < t->n_fields; i++)
         if (t->fields[i].put_to < samples || !t->fields[i].put)
-            return ls_fail(LS_E_ARG, "ls_trainer_run: %lld samples, but \"%s\" was put for %lld",
+            return ls_fail(LS_E_ARG,
+                           "ls_trainer_run: %lld samples, but \"%s\" was put for %lld: put every field for "
+                           "all samples of the step",
                            (long long)samples, t->fields[i].name, (long long)t->fields[i].put_to);
     if (t->taken && samples != t->taken_samples)
         return ls_fail(

@@ -23,7 +23,7 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *lists, ls_trai
  * damage; NULL: nothing. Collective. */
 ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const char *advice);
 
-/* Model and optimizer from a directory of PyTorch's, of which the model is open; s then tells what the
+/* Model and optimizer from a DCP directory of PyTorch, of which the model is open; s then tells what the
  * optimizer was. `steps`: how many it has made, if it does not count them. What PyTorch does not keep (loss
  * scale, states of the model's own) is as it was or, in a new trainer, has its first value. Otherwise as
  * above. Collective. */

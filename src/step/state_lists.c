@@ -21,7 +21,6 @@ typedef struct listing {
 } listing;
 
 static const char *name_of(const ls_node *n) { return ((const ls_source_attrs *)n->attrs)->name; }
-static bool is_buffer(const ls_node *n) { return n->op == &ls_op_buffer; }
 
 static void add_other(listing *l, const ls_node *n)
 {
@@ -114,7 +113,7 @@ static ls_status append_others(appending *a, listing *l, bool buffers)
     for (int i = 0; i < l->n_others; i++) {
         const ls_node *n = l->others[i];
         ls_place x = { .type = ((const ls_source_attrs *)n->attrs)->type };
-        if (is_buffer(n) != buffers)
+        if ((n->op == &ls_op_buffer) != buffers)
             continue;
         if (l->session)
             LS_TRY(ls_session_place_of(l->session, ls_source_is(n), name_of(n), &x));

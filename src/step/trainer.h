@@ -46,7 +46,7 @@ typedef struct ls_trainer_guest {
     void (*gone)(void *context); /* the trainer is destroyed */
 } ls_trainer_guest;
 
-/* What a step is given of each field: this rank's micro-batches, one behind the other. */
+/* What a step is given of each field: this rank's micro-batches, contiguous. */
 typedef struct ls_fed {
     const void *data;
     ls_dtype type;
@@ -87,10 +87,10 @@ struct ls_trainer {
     /* Buffers: state of the model that is not trained (running statistics), whole on each rank. */
     int n_buffers;
     ls_trainer_buffer *buffers;
-    char *shared_buffers; /* of several ranks: all buffers, one behind the other, to be broadcast */
+    char *shared_buffers; /* of several ranks: all buffers, concatenated for the broadcast */
     bool buffers_moved;   /* those of rank 0 have changed since they were broadcast; the same on all ranks */
     ls_undo undo;         /* what a skipped step puts back */
-    /* Inputs and outputs of the programs. What the programs do not have is no place. */
+    /* Inputs and outputs of the programs. One that the programs do not have has no place. */
     ls_place real, lr, step, largest_loss;
     ls_place *loss;    /* [losses]: the objective; with several losses then each of them */
     ls_place *divisor; /* [objective.n_losses] */
@@ -100,7 +100,7 @@ struct ls_trainer {
     int n_fields;
     ls_trainer_field *fields;
     ls_fed *fed;   /* [n_fields]: of the running step */
-    int64_t *own;  /* [micro-batches of this rank]: samples of each that are no padding */
+    int64_t *own;  /* [micro-batches of this rank]: samples of each that are not padding */
     double *sums;  /* [micro-batches of this rank][objective.n_losses + 1]: what each adds to the divisors */
     double *total; /* [objective.n_losses + 1]: the divisors of the step */
     int64_t samples; /* of the step, over all ranks; -1: only its targets are known */
@@ -201,8 +201,7 @@ const char *ls_skip_name(ls_skip s); /* what was not finite, or why else: "loss"
 ls_status ls_put_number(const ls_place *p, ls_number *room, double x);
 ls_status ls_fetch_number(const ls_place *p, ls_number *room);
 double ls_number_of(const ls_place *p, const ls_number *room);
-ls_status ls_put_scalar(const ls_place *p, double x); /* and waits */
-ls_status ls_get_scalar(const ls_place *p, double *x);
+ls_status ls_get_scalar(const ls_place *p, double *x); /* fetches it and waits */
 
 /* undo.c: finds what `micro` changes in place; puts a copy of it into the queue; puts the copy back. */
 ls_status ls_trainer_undo_bind(ls_trainer *t);

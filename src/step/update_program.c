@@ -1,4 +1,4 @@
-/* update_program.c - the program `update` of a compiled step: what its optimizer is told of each unit. */
+/* update_program.c - the program `update` of a compiled step: what its optimizer knows of each unit. */
 #include "base/field.h"
 #include "comm/axes.h"
 #include "compile.h"

@@ -116,7 +116,7 @@ static void add_symbol(work *w, int32_t id)
     w->n++;
 }
 
-/* Adds a character that is no token: as byte tokens, as the unknown token (once for a run of such
+/* Adds a character that is not a token: as byte tokens, as the unknown token (once for a run of such
  * characters), or not at all. */
 static void add_character(work *w, const char *c, size_t bytes, bool *was_unknown)
 {

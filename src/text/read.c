@@ -246,7 +246,7 @@ static ls_status read_merge(reader *r, int64_t rank, const json_t *merge)
     const size_t n = space ? (size_t)(space - both) : left ? strlen(left) : 0;
     ls_str joined = { 0 };
     if (!left || !right)
-        return ls_fail(LS_E_FORMAT, "%s: merge %" PRId64 " is no pair", r->path, rank);
+        return ls_fail(LS_E_FORMAT, "%s: merge %" PRId64 " is not a pair", r->path, rank);
     ls_str_add_n(&joined, left, n);
     ls_str_add(&joined, right);
     const int32_t a = ls_vocab_find(v, left, n), b = ls_vocab_find(v, right, strlen(right)),
@@ -418,7 +418,7 @@ static ls_status read_template(reader *r, const json_t *processor)
             const int64_t id = json_integer_value(json_array_get(ids, k));
             int *n = behind ? &t->n_after : &t->n_before;
             if (id < 0 || id >= t->vocab.size || !ls_tokenizer_token(t, (int32_t)id) || *n == 16)
-                return wrong(r, "the post-processor has ids that are no tokens, or too many");
+                return wrong(r, "the post-processor has ids that are not tokens, or too many");
             (behind ? t->after : t->before)[(*n)++] = (int32_t)id;
         }
     }
@@ -467,7 +467,7 @@ ls_status ls_tokenizer_read(ls_tokenizer *t, json_t *root, const char *path)
 {
     reader r = { t, path };
     if (!json_is_object(root) || !json_is_object(json_object_get(root, "model")))
-        return wrong(&r, "this is no tokenizer.json: it has no model");
+        return wrong(&r, "this is not a tokenizer.json: it has no model");
     LS_TRY(read_model(&r, root));
     LS_TRY(each_part(&r, json_object_get(root, "normalizer"), "normalizers", read_normalizer));
     LS_TRY(each_part(&r, json_object_get(root, "pre_tokenizer"), "pretokenizers", read_splitter));

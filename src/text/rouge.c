@@ -16,7 +16,7 @@ typedef struct word {
 typedef struct words {
     char *letters;    /* of both texts, in lower case */
     word *list;       /* [n] */
-    size_t n, first;  /* so many of them are the target's */
+    size_t n, first;  /* all words; those of the target, which come first */
     int64_t *id;      /* [n] */
     int64_t *scratch; /* [2 * n + 2] */
 } words;

@@ -63,7 +63,7 @@ typedef struct reader {
 
 static ls_status sentencepiece_damaged(const reader *r, const char *what)
 {
-    return ls_fail(LS_E_FORMAT, "%s: %s; this is no sound SentencePiece model", r->path, what);
+    return ls_fail(LS_E_FORMAT, "%s: %s; this is not a sound SentencePiece model", r->path, what);
 }
 
 static ls_status read_piece(reader *r, const uint8_t *at, const uint8_t *end)

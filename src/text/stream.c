@@ -80,7 +80,7 @@ static int byte_of(const ls_text_stream *s, int32_t id)
     return token ? ls_fallback_byte(token, strlen(token)) : -1;
 }
 
-/* Adds what is certain of the run: complete characters, or U+FFFD for each byte if the run is no text. over:
+/* Adds what is certain of the run: complete characters, or U+FFFD for each byte if the run is not text. over:
  * the run has ended. */
 static void add_run(ls_text_stream *s, bool over)
 {

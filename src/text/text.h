@@ -174,7 +174,7 @@ typedef struct ls_decoder {
     bool keep_first; /* metaspace: the first mark becomes a space too */
 } ls_decoder;
 ls_status ls_decode(const ls_decoder *d, ls_pieces *tokens); /* changes the tokens in place */
-int ls_fallback_byte(const char *token, size_t n);           /* 65 of "<0x41>"; -1: the token is no byte */
+int ls_fallback_byte(const char *token, size_t n);           /* 65 of "<0x41>"; -1: the token is not a byte */
 
 /* ---- the tokenizer */
 

@@ -106,7 +106,7 @@ typedef struct ls_export_opts {
     int ranks;          /* --ranks: to a directory, as so many ranks would have written it. 0: one */
     bool ema;           /* the moving averages of the weights, of a checkpoint */
     bool force;         /* replace an existing file */
-    const char *prefix; /* --prefix: of names in a directory of PyTorch's. NULL: none */
+    const char *prefix; /* --prefix: of names in a DCP directory. NULL: none */
     const char *module; /* only what is below it; NULL: everything */
     bool strip_prefix;  /* without the module's name */
     bool ignore_frozen; /* without what train.freeze froze */
@@ -114,7 +114,7 @@ typedef struct ls_export_opts {
 /* a weight file, checkpoint, run, or a recipe (its module tree, and which rank holds what) */
 typedef struct ls_inspect_opts {
     ls_recipe_arg target;
-    const char *prefix; /* --prefix: of names in a directory of PyTorch's. NULL: none */
+    const char *prefix; /* --prefix: of names in a DCP directory. NULL: none */
     bool verify, json;
     const char *html; /* write a page, in place of text. NULL: no */
 } ls_inspect_opts;

@@ -1,5 +1,4 @@
-/* export_optimizer.h - a checkpoint with the state of its optimizer as a directory of PyTorch's distributed
- * checkpoint. */
+/* export_optimizer.h - a checkpoint with the state of its optimizer as a DCP directory of PyTorch. */
 #pragma once
 #include "ckpt/checkpoint.h"
 

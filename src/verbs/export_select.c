@@ -17,7 +17,7 @@ typedef struct selection {
     int64_t kept;
 } selection;
 
-/* Running statistics are no parameters: nobody trains them, and they change. */
+/* Running statistics are not parameters: nobody trains them, and they change. */
 static bool is_statistic(const char *name)
 {
     static const char *const ENDS[] = { "running_mean", "running_var", "num_batches_tracked" };

@@ -319,8 +319,8 @@ ls_status ls_metrics_print(FILE *out, const char *run_dir, bool steps, ls_metric
         return ls_fail(LS_E_USAGE, "%s: no such run (`lockstep runs` lists them)", run_dir);
     LS_TRY(ls_history_read(&h, run_dir));
     if (h.bad_lines)
-        ls_log_warn("%s/metrics.jsonl: left out %d line%s that %s no row: the machine stopped during a write",
-                    run_dir, h.bad_lines, h.bad_lines == 1 ? "" : "s", h.bad_lines == 1 ? "is" : "are");
+        ls_log_warn("%s/metrics.jsonl: left out %d line%s: the machine stopped during a write", run_dir,
+                    h.bad_lines, h.bad_lines == 1 ? " that is not a row" : "s that are not rows");
     ls_status s = LS_OK;
     if (format == LS_METRICS_CSV)
         s = csv(out, &h, steps);

@@ -72,7 +72,7 @@ static ls_status read_samples(batch *b, int64_t first, int64_t n)
     return LS_OK;
 }
 
-/* Ids that are no tokens have no text: a model's vocabulary may be larger than the tokenizer's. */
+/* Ids that are not tokens have no text: a model's vocabulary may be larger than the tokenizer's. */
 static ls_status decode(const ls_text_model *m, int32_t *ids, int64_t n, char **text, size_t *bytes)
 {
     int64_t kept = 0;

@@ -24,7 +24,7 @@ typedef struct ls_split_opts {
     void *context;
 } ls_split_opts;
 
-/* LS_E_USAGE if the model is no T5. Collective over the group; local without one. */
+/* LS_E_USAGE if the model is not a T5. Collective over the group; local without one. */
 ls_status ls_split_texts(ls_text_model *m, const ls_dataset *set, const ls_split_opts *o, const ls_ui *ui);
 
 /* Compares the texts with their targets; o->on_text and o->on_round do not count. The means do not depend on

@@ -20,7 +20,7 @@ static size_t loader_bytes(const ls_compiled *s)
     return ls_loader_bytes((size_t)s->share.count * ls_field_bytes(g), o.ring);
 }
 
-/* Seconds of copies that are no steps of a program: its queue does them between its kernels. */
+/* Seconds of copies that are not steps of a program: its queue does them between its kernels. */
 static double copy_seconds(const ls_transfers *t, const ls_calibration *c)
 {
     return c && c->to_device > 0 && c->to_host > 0

@@ -85,7 +85,7 @@ static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
     return s;
 }
 
-/* How many ranks trained the weights, and where, is no request to use as many now. */
+/* How many ranks trained the weights, and where, is not a request to use as many now. */
 static ls_status forget_workers(ls_recipe *r)
 {
     static const char *const KEYS[] = { "workers", "workers_per_host", "cores_per_worker" };

@@ -36,6 +36,6 @@ ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_tra
  * of the model was set on the command line. Local. */
 ls_status ls_target_blame_model(const ls_target *t, ls_status s);
 
-/* ls_weights_open; of a directory of PyTorch's the names that begin with `prefix` (NULL: --prefix was not
- * given), without it. */
+/* ls_weights_open; of a DCP directory, the names that begin with `prefix` (NULL: --prefix was not given),
+ * without it. */
 ls_status ls_target_weights(ls_weights **out, const char *path, const char *prefix);

@@ -1,11 +1,12 @@
-/* text_model.h - what makes text for a command: a target, its tokenizer and a generator with its weights. */
+/* text_model.h - what a command needs to generate text: a target, its tokenizer and a generator with its
+ * weights. */
 #pragma once
 #include "target.h"
 
 enum { LS_MAX_ENDS = 16 };
 
 typedef struct ls_text_model {
-    ls_target target; /* without a checkpoint: a folder of Hugging Face's */
+    ls_target target; /* without a checkpoint: a Hugging Face folder */
     ls_setup setup;
     ls_tokenizer *tokenizer;
     ls_generator *generator;
@@ -15,8 +16,8 @@ typedef struct ls_text_model {
     ls_trainer *trainer; /* of a run that trains: has the weights; NULL: the target has them */
 } ls_text_model;
 
-/* Opens target, setup and tokenizer. The target may be a folder of Hugging Face's unless `trained`.
- * LS_E_USAGE if its model makes no text, or if `alone` and several workers are asked for. Local. */
+/* Opens target, setup and tokenizer. The target may be a Hugging Face folder unless `trained`. LS_E_USAGE if
+ * its model generates no text, or if `alone` and several workers are asked for. Local. */
 ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool trained, bool alone);
 /* The same for a run that trains, whose recipe, setup and trainer must outlive it. Local. */
 ls_status ls_text_model_of_run(ls_text_model *m, ls_recipe *r, const ls_setup *setup, ls_trainer *t);

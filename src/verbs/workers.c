@@ -140,11 +140,15 @@ ls_status ls_workers_fit(int *threads, ls_group *g, const ls_recipe *r)
     const int here = ls_group_local_size(g);
     ls_status s = LS_OK;
     if (r->workers_per_host && here > r->workers_per_host)
-        s = ls_fail(LS_E_USAGE, "workers_per_host: %lld, but %d ranks were started on this host",
-                    (long long)r->workers_per_host, here);
+        s = ls_fail(
+            LS_E_USAGE,
+            "workers_per_host: %lld, but %d ranks were started on this host: start as many or change the key",
+            (long long)r->workers_per_host, here);
     else if (r->cores_per_worker && *threads < r->cores_per_worker)
-        s = ls_fail(LS_E_USAGE, "cores_per_worker: %lld, but a rank has %d core%s",
-                    (long long)r->cores_per_worker, *threads, *threads == 1 ? "" : "s");
+        s = ls_fail(
+            LS_E_USAGE,
+            "cores_per_worker: %lld, but a rank has only %d core%s: start fewer ranks or ask for fewer cores",
+            (long long)r->cores_per_worker, *threads, *threads == 1 ? "" : "s");
     else if (r->cores_per_worker)
         *threads = (int)r->cores_per_worker;
     return ls_ranks_agree(g, s);

@@ -1,6 +1,6 @@
 /* test_choices.c - calls every public function that takes an enum, itself or inside a struct of options, with
- * numbers that are no value of it, each in its own process. No call ends the program. A function that looks
- * at the value returns an error that the same call with a real value does not return. Sizes, counts and
+ * numbers that are not a value of it, each in its own process. No call ends the program. A function that
+ * looks at the value returns an error that the same call with a real value does not return. Sizes, counts and
  * positions are tried with -1 and 0, which end no program either.
  * tools/public_functions.awk makes the calls from the headers, so a new enum is tested as soon as it is
  * declared. */

@@ -53,7 +53,7 @@ static void version_1(void **state)
     put("cpu,cpuacct/slurm/job_1/cpu.cfs_quota_us", "300000\n");
     put("cpu,cpuacct/slurm/job_1/cpu.cfs_period_us", "100000\n");
     assert_float_equal(cores("9:memory:/\n4:cpu,cpuacct:/slurm/job_1/step_0\n0::/x\n"), 3, 1e-12);
-    assert_float_equal(cores("4:cpuacct,cpuset:/slurm/job_1\n"), 0, 0); /* cpu is no part of cpuset */
+    assert_float_equal(cores("4:cpuacct,cpuset:/slurm/job_1\n"), 0, 0); /* cpu is not part of cpuset */
     put("cpu/own/cpu.cfs_quota_us", "50000");
     put("cpu/own/cpu.cfs_period_us", "100000");
     assert_float_equal(cores("1:cpu:/own"), 0.5, 1e-12);

@@ -41,7 +41,7 @@ static void how_they_end(void **state)
     ls_str_release(&whole);
 }
 
-/* A warning is no part of an answer, and what failed says why on stderr. */
+/* A warning is not part of an answer, and what failed says why on stderr. */
 static void what_they_say(void **state)
 {
     (void)state;

@@ -109,7 +109,6 @@ static void bad_paths(void **state)
     ASSERT_FAILS(ls_file_write(ls_test_path("plain/sub"), "x", 1), LS_E_IO, "Not a directory",
                  "is a file, not a folder");
     ASSERT_FAILS(ls_file_write(dir, "x", 1), LS_E_IO, dir, "folder");
-    ASSERT_FAILS(ls_file_append(dir, "x", 1), LS_E_IO, dir, "folder");
     assert_int_equal(ls_test_count(dir), 1);
     unlink(file);
 }
@@ -174,7 +173,6 @@ static void write_beyond_the_limit(void)
     MUST(ls_writer_put(&w, data, 20000) == LS_OK);
     MUST(ls_writer_commit(&w) == LS_E_IO);
     ls_writer_abort(&w);
-    MUST(ls_file_append(path, data, sizeof data) == LS_E_IO);
 }
 
 static void full_disk_leaves_the_old_file(void **state)
@@ -199,8 +197,6 @@ static void write_to_devices(void)
                 "/dev/full: cannot write: No space left on device (the disk is full: free some space"));
     MUST(ls_file_write("/dev/full", data, sizeof data) == LS_E_IO);
     MUST(strstr(ls_error_message(), "No space left on device"));
-    MUST(ls_file_append("/dev/full", "x", 1) == LS_E_IO);
-    MUST(strstr(ls_error_message(), "/dev/full: cannot append to: No space left on device"));
     MUST(ls_file_write("/dev/null", data, sizeof data) == LS_OK);
     MUST(stat("/dev/full", &st) == 0 && S_ISCHR(st.st_mode));
 }
@@ -263,11 +259,11 @@ static void temporaries_of_the_dead_go(void **state)
     snprintf(living, sizeof living, "left/x.tmp-%d-0123abcd", (int)getppid());
     static const char *const OTHERS[] = { "left/x.tmp-", "left/x.tmp-1x", "left/tmp" };
     ASSERT_OK(ls_make_dirs(ls_test_path("left")));
-    ASSERT_OK(ls_file_append(ls_test_path(dead), "x", 1));
-    ASSERT_OK(ls_file_append(ls_test_path(own), "x", 1));
-    ASSERT_OK(ls_file_append(ls_test_path(living), "x", 1));
+    ASSERT_OK(ls_file_write(ls_test_path(dead), "x", 1));
+    ASSERT_OK(ls_file_write(ls_test_path(own), "x", 1));
+    ASSERT_OK(ls_file_write(ls_test_path(living), "x", 1));
     for (int i = 0; i < 3; i++)
-        ASSERT_OK(ls_file_append(ls_test_path(OTHERS[i]), "x", 1));
+        ASSERT_OK(ls_file_write(ls_test_path(OTHERS[i]), "x", 1));
     ls_remove_temporaries(ls_test_path("left"));
     assert_false(ls_file_exists(ls_test_path(dead)) || ls_file_exists(ls_test_path(own)));
     assert_int_equal(ls_test_count(ls_test_path("left")), 4);
@@ -323,16 +319,6 @@ static void interrupted_writes(void **state)
     unlink(path);
 }
 
-static void appending(void **state)
-{
-    (void)state;
-    const char *path = ls_test_path("log");
-    ASSERT_OK(ls_file_append(path, "one\n", 4));
-    ASSERT_OK(ls_file_append(path, "two\n", 4));
-    expect_content(path, "one\ntwo\n", 8);
-    unlink(path);
-}
-
 static void folders_and_paths(void **state)
 {
     (void)state;
@@ -376,7 +362,6 @@ static void paths_without_memory(void **state)
     ASSERT_FAILS(ls_file_read(&text, &n, path), LS_E_MEMORY, "no memory for its path");
     ASSERT_FAILS(ls_file_map(&m, path), LS_E_MEMORY, "no memory for its path");
     ASSERT_FAILS(ls_file_write(path, "x", 1), LS_E_MEMORY, "no memory for its path");
-    ASSERT_FAILS(ls_file_append(path, "x", 1), LS_E_MEMORY, "no memory for its path");
     ASSERT_FAILS(ls_make_dirs(path), LS_E_MEMORY, "no memory for its path");
     ls_remove_temporaries(path);
 }
@@ -483,7 +468,6 @@ int main(void)
         cmocka_unit_test(full_disk_leaves_the_old_file),
         cmocka_unit_test(devices_are_written_directly),
         cmocka_unit_test(interrupted_writes),
-        cmocka_unit_test(appending),
         cmocka_unit_test(folders_and_paths),
         cmocka_unit_test(cache_folder),
         cmocka_unit_test(places_of_models_and_tokenizers),

@@ -3,7 +3,7 @@
 #   links      every link between pages leads to a file, and to a heading of it; the index has every page
 #   shape      a how-to begins with the command; the field's terms are in from-pytorch.md
 #   names      recipe keys, options, functions and environment variables that pages name exist
-#   phrases    no page, help text or string literal of src (messages, meanings of recipe keys) has a phrase of banned_phrases.txt; codespell, where it is
+#   phrases    no page, help text, comment or string literal of src (messages, meanings of recipe keys) has a phrase of banned_phrases.txt; codespell, where it is
 #              installed, finds no misspelling
 #   commands   blocks that are marked to be run end well, and print what the page shows
 # With PAGEs it only runs their blocks. With --python as first PAGE it runs the pages that have blocks of Python, these blocks too; it ends as skipped
@@ -105,7 +105,7 @@ END_OF_TERMS
 
 # ---- names
 sed -n 's/^| `\([a-z_.]*\)`.*/\1/p' docs/recipe.md | sort -u >"$work/keys"
-# In `ticks`: words that begin as a key does, and are no file, no call and no name of a tensor
+# In `ticks`: words that begin as a key does, and are not a file, no call and no name of a tensor
 grep -nHoE '`(run|model|data|train|optimizer|schedule|parallel|precision|eval|checkpoint|failure|log)\.[a-z_.]+[`: =]' "${pages[@]}" >"$work/named"
 others='safetensors|pt|pth|yaml|json|jsonl|csv|md|c|h|txt|bin|html|index|state|param_groups|module|unshard|load_state_dict|embed_tokens|layers|norm'
 while IFS=: read -r page line word _; do
@@ -162,9 +162,11 @@ for verb in $(awk -F'\t' '$1 == "verb" {print $2}' "$work/verbs"); do "$lockstep
 "$lockstep" --help | sed 's/^/lockstep --help: /' >>"$work/help"
 find src -name '*.[ch]' | LC_ALL=C sort | xargs awk -f tests/build/literals.awk >"$work/texts"
 [ "$(wc -l <"$work/texts")" -gt 5000 ] || bad "tests/build/literals.awk finds only $(wc -l <"$work/texts") texts in src"
+find src include tests bench examples bindings -name '*.[ch]' -o -name '*.cu' | LC_ALL=C sort | xargs awk -f tests/build/comments.awk >"$work/comments"
+[ "$(wc -l <"$work/comments")" -gt 10000 ] || bad "tests/build/comments.awk finds only $(wc -l <"$work/comments") comments"
 grep -v '^#' tests/build/banned_phrases.txt | while IFS=$'\t' read -r phrase instead; do
     [ -n "$phrase" ] || continue
-    { grep -nHiE -- "$phrase" "${pages[@]}"; grep -hiE -- "$phrase" "$work/help" "$work/texts"; } | cut -c1-140 |
+    { grep -anHiP -- "$phrase" "${pages[@]}"; grep -ahiP -- "$phrase" "$work/help" "$work/texts" "$work/comments"; } | cut -c1-140 |
         while IFS= read -r line; do printf '%s  [banned: %s; write: %s]\n' "$line" "$phrase" "$instead"; done
 done >"$work/bad"
 count <"$work/bad"

@@ -1,6 +1,6 @@
-/* test_dcp.c - directories of PyTorch's distributed checkpoint: those that PyTorch wrote (tests/golden/dcp_*,
- * made by tools/golden/dcp.py), damaged ones, and those that export writes. That PyTorch itself loads the
- * latter is shown by tools/golden/dcp.py check. */
+/* test_dcp.c - DCP directories of PyTorch: those that PyTorch wrote (tests/golden/dcp_*, made by
+ * tools/golden/dcp.py), damaged ones, and those that export writes. That PyTorch itself loads the latter is
+ * shown by tools/golden/dcp.py check. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -201,7 +201,7 @@ static void refuses_what_does_not_add_up(void **state)
         { "nowhere", { "\"w\"", "in which file" }, LS_E_FORMAT },
         { "elsewhere", { "\"w\"", "not the name of a file beside the index" }, LS_E_FORMAT },
         { "system", { "posix system", "nothing in a file is ever executed" }, LS_E_UNSUPPORTED },
-        { "itself", { "no Metadata", "damaged" }, LS_E_FORMAT },
+        { "itself", { "not a Metadata", "damaged" }, LS_E_FORMAT },
         { "state_twice", { "its state twice", "damaged" }, LS_E_FORMAT },
         { "empty", { "STOP", "damaged" }, LS_E_FORMAT },
     };

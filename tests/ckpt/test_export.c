@@ -321,7 +321,7 @@ static void writes_what_32_bits_cannot_hold(void **state)
     close(fd);
 }
 
-/* A pickle of more than 64 MiB is no state dict's. */
+/* A pickle of more than 64 MiB is refused as a state dict. */
 static void refuses_a_huge_pickle(void **state)
 {
     (void)state;

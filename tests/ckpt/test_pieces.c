@@ -15,7 +15,7 @@
 
 enum { TENSORS = 6, PIECE = 8 << 20 /* bytes of a checksum's, and whole ones of others */ };
 static const char *const NAMES[TENSORS] = { "below", "full", "above", "half", "columns", "one" };
-/* A rank has a run of elements of each, or columns of "columns": rows of it are no part of a piece. */
+/* A rank has a run of elements of each, or columns of "columns": rows of it are not part of a piece. */
 static const ls_type TYPES[TENSORS] = { { .dtype = LS_F32, .ndim = 1, .dims = { PIECE / 4 - 1 } },
                                         { .dtype = LS_F32, .ndim = 1, .dims = { PIECE / 4 } },
                                         { .dtype = LS_F32, .ndim = 1, .dims = { PIECE / 4 + 1 } },
@@ -71,8 +71,8 @@ static ls_status make_session(part *p)
     ls_output(p->graph, "y", ls_relu(p->graph, ls_input(p->graph, "x", LS_TYPE(LS_F32, 8))));
     LS_TRY(ls_graph_finish(p->graph));
     LS_TRY(ls_plan_create(&p->plan, p->graph, &d, NULL));
-    LS_TRY(ls_session_create_with(&p->session, 1, &p->plan,
-                                  &(ls_session_opts){ .n_spares = TENSORS, .spares = spares }));
+    LS_TRY(ls_session_create(&p->session, 1, &p->plan,
+                             &(ls_session_opts){ .n_spares = TENSORS, .spares = spares }));
     for (int i = 0; i < TENSORS; i++)
         p->here[i].place = ls_session_spare(p->session, i);
     return LS_OK;

@@ -1,6 +1,6 @@
 /* test_rank_files.c - checkpoints with a file for each rank: ranks that have runs of elements of columns
  * write them, any number of ranks reads them; a gap, two writers, damage and files of another checkpoint are
- * told. */
+ * errors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -339,7 +339,7 @@ static void files_that_do_not_belong_together(void **state)
         { "\\\"count\\\":5", "\\\"count\\\":6", "with 6 tensors, and should be" },
         { "\\\"tensors\\\"", "\\\"tonsers\\\"", "does not list its tensors" },
         { "\\\"number\\\":3", "\\\"number\\\":4", "tensor \"bias\": its parts hold 3 of its 7" },
-        { "\\\"number\\\":3", "\\\"number\\\":9", "no list of elements with its place" },
+        { "\\\"number\\\":3", "\\\"number\\\":9", "not a list of elements with its place" },
         { "\\\"shape\\\":[7]", "\\\"shape\\\":[8]", "of the block that the elements are of cannot be" },
         { "\\\"shape\\\":[7],\\\"whole\\\":[7]", "\\\"shape\\\":[9],\\\"whole\\\":[9]",
           "another rank's file has another one there" },

@@ -13,7 +13,7 @@ static const struct {
     const char *name, *says;
 } STRICTER[] = {
     { "dup_name", "uplicate" },          /* the package takes the last one */
-    { "dup_meta_key", "uplicate" },      /* likewise */
+    { "dup_meta_key", "uplicate" },      /* the same */
     { "entry_array", "not an object" },  /* ["F32", [2], [0, 8]] */
     { "nul_name", "NUL" },               /* no name in C */
     { "nine_dims", "9 dimensions" },     /* more than are supported */

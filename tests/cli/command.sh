@@ -44,7 +44,7 @@ try 2 train wrong.yaml; has err "error: wrong.yaml:5: train.global_batchs: unkno
 [ "$(wc -l <err)" -eq 1 ] || { echo "more than one message:"; cat err; failures=$((failures + 1)); }
 try 2 train vit-fashion-mnist --set model.heads=3; has err "3 heads do not divide hidden_size 128"
 try 2 plan mlp-mnist --workers 2 --set parallel.mesh="{dp: auto, tp: 2}"; has err "has no such layer to split over the 2 ranks of axis tp"
-try 2 train vit-fashion-mnist --resume checkpoint; has err "--resume checkpoint: this is no checkpoint"
+try 2 train vit-fashion-mnist --resume checkpoint; has err "--resume checkpoint: this is not a checkpoint"
 try 2 train vit-fashion-mnist --profile=9:3; has err "FIRST:LAST"
 try 2 train vit-fashion-mnist --log xml; has err "--log xml: text or json is needed"
 try 2 predict run --out picture.gif; has err ".svg or .png"

@@ -41,7 +41,7 @@ try 2 plan mlp-mnist --set device=cuda --set kernels=onednn; has "onednn is for 
 try 2 plan mlp-mnist --set device=cpu --set kernels=tf32; has "tf32 is for device cuda"
 try 2 plan mlp-mnist --set device=cpu --set kernels=cublaslt; has "cublaslt is for device cuda"
 try 2 plan mlp-mnist --set device=cuda --set isa=avx2; has "avx2 is an instruction set of CPUs"
-try 2 plan mlp-mnist --set device=cpu --set isa=sm_90; has "sm_90 is a GPU's, for device cuda"
+try 2 plan mlp-mnist --set device=cpu --set isa=sm_90; has "sm_90 is an architecture of GPUs: it needs device: cuda"
 try 2 plan mlp-mnist --set device=cuda --set precision.param=f64; has "f64 is for device ref"
 try 2 plan mlp-mnist --set device=cuda --set workers=2 --set parallel.data=fsdp --set parallel.gather=map; has "map needs memory that all ranks of a host map"
 # a plan for a machine that this one is not needs no driver

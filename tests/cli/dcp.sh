@@ -53,7 +53,7 @@ refused 2 "optimizer.decoupled_weight_decay: false here, true there" train recip
 refused 1 "keeps exp_avg of every parameter, and the one here does not" train sgd.yaml --resume saved --set run.name=x
 refused 1 "1 of another shape: head.weight|does not fit the model" train recipe.yaml --resume saved --set run.name=x --set "model.hidden=[8]"
 refused 2 "the run has a checkpoint of its own" train recipe.yaml --resume saved --set run.name=whole
-refused 2 "this is no checkpoint: .*a PyTorch directory a .metadata.*--set model.init=runs" train recipe.yaml --resume runs --set run.name=x
+refused 2 "this is not a checkpoint: .*a PyTorch directory a .metadata.*--set model.init=runs" train recipe.yaml --resume runs --set run.name=x
 refused 2 "resume-at 0:99999: an epoch has" train recipe.yaml --resume saved --resume-at 0:99999 --set run.name=x
 refused 2 "resume-at x: EPOCH:STEP is needed" train recipe.yaml --resume saved --resume-at x --set run.name=x
 refused 2 "a checkpoint contains its step" train recipe.yaml --resume runs/part/checkpoints/latest --resume-at 0:1 --set run.name=x

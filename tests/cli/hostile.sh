@@ -15,7 +15,7 @@ data: {type: text, train_text: words.txt, eval_text: words.txt, tokenizer: bytes
 train: {epochs: 1, global_batch: 4}
 threads: 1
 END
-echo "some words that are no real text" >words.txt
+echo "some words that are not real text" >words.txt
 
 # ---- a file is cut short while a run reads it: with one process, with two
 cut_short() { # WORKERS RANK
@@ -51,7 +51,7 @@ for workers in 1 2; do
 done
 rm -r runs
 
-# ---- what is no file
+# ---- what is not a file
 mkfifo pipe pipe.safetensors
 refused 1 "error: pipe: cannot read: it is a pipe, not a regular file" train text.yaml --set data.train_text=pipe --dry-run
 refused 1 "error: pipe: cannot read: it is a pipe, not a regular file" train text.yaml --set data.tokenizer=pipe --dry-run

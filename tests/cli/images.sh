@@ -170,7 +170,7 @@ refused 1 'other/train/bee/3.PPM: truncated' "${run[@]}" --set train.steps=0 --s
 sed '4s/,.*/,bat/' set/val.csv >set/bat.csv
 refused 2 'set/bat.csv line 4: set/train.csv has no class "bat"' "${run[@]}" --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/bat.csv
 sed '4s/,.*//' set/val.csv >set/bat.csv
-refused 1 'set/bat.csv line 4: 1 columns, and the first line has 2' "${run[@]}" --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/bat.csv
+refused 1 'set/bat.csv line 4: the line has 1 columns, but the first line has 2' "${run[@]}" --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/bat.csv
 sed '/,ant$/d' set/val.csv >set/two.csv
 list=("${run[@]}" --set data.path= --set data.train_images=set/train.csv --set data.eval_images=set/two.csv)
 try 0 "${list[@]}" --set run.name=two

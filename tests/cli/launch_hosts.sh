@@ -57,7 +57,7 @@ try 0 train small.yaml --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2 --workers-p
 refused 2 "^error: rank [0-3]: 2 ranks of 4096 cores each need 8192 cores of this host, and [0-9]+ are available$" train small.yaml $two --cores-per-worker 4096 --set run.name=wrong
 try 0 train small.yaml $two --workers 2 --set run.name=fewer; same fewer; has err "^ranks +2 on 1 host"
 
-# ---- evaluated there, too: the loss of one process; how many ranks trained the run is no matter
+# ---- evaluated there, too: the loss of one process; the number of ranks that trained the run does not matter
 "$lockstep" eval runs/whole --json >one 2>err || bad "eval on one host"
 loss() { grep -o '"loss":[^,]*,.*"samples":[0-9]*' "$1"; }
 for places in "$two" "--rsh $work/rsh --hostfile hostfile" "$two --workers 2"; do
@@ -128,7 +128,7 @@ once err "^warning: host 10.77.8.2 does not answer: it does not belong to Slurm 
 touch no-squeue
 refused 1 "^error: --hosts slurm: squeue does not say which hosts this job has: Unable to contact slurm controller$" train small.yaml --hosts slurm --set run.name=wrong
 export PATH=$path; unset SLURM_JOB_ID
-refused 2 "^error: --hosts slurm: this is no Slurm job" train small.yaml --hosts slurm --set run.name=wrong
+refused 2 "^error: --hosts slurm: this is not a Slurm job" train small.yaml --hosts slurm --set run.name=wrong
 
 # ---- a rank that is killed, one that hangs: named with what it did, and started again
 LOCKSTEP_FAULT=kill@500:rank=3 try 1 train small.yaml $two --set run.name=killed

@@ -1,6 +1,6 @@
 #!/bin/bash
 # modules.sh COMMAND CC ROOT [SANITIZERS] - models from shared objects: the one that `lockstep new` writes trains, resumes, predicts; its graph is its identity; runs and
-# checkpoints load no code; what is no module, or a hostile one, ends in one message.
+# checkpoints load no code; what is not a module, or a hostile one, ends in one message.
 source "$(dirname "$0")/common.sh"
 cc=$2 root=$3 sanitize=${4:+-fsanitize=$4} # modules are looked at as the command is
 build() { "$cc" -shared -fPIC $sanitize -Wall -Wextra -Werror -I"$root/include" "$@" -lm || bad "cc $*"; }
@@ -185,11 +185,11 @@ case ${4-} in # which is how the others are known to be looked at
     try 1 plan recipe.yaml; has err "AddressSanitizer: heap-buffer-overflow"
     ;;
 esac
-echo "this is no ELF file" >bad.so; refused 2 "recipe.yaml:1: model.path: ./bad.so does not load: .*(invalid ELF header|file too short)" plan recipe.yaml
+echo "this is not an ELF file" >bad.so; refused 2 "recipe.yaml:1: model.path: ./bad.so does not load: .*(invalid ELF header|file too short)" plan recipe.yaml
 : >bad.so; refused 2 "./bad.so does not load" plan recipe.yaml
 rm bad.so; mkdir bad.so; refused 2 "./bad.so does not load|is a directory" plan recipe.yaml; rmdir bad.so
 mkfifo bad.so; refused 2 "./bad.so does not load: .*it is a pipe, not a regular file" plan recipe.yaml; rm bad.so # opening it would wait for ever
-module -DSYMBOL=another; refused 2 "has no symbol lockstep_module: it is no module" plan recipe.yaml
+module -DSYMBOL=another; refused 2 "has no symbol lockstep_module: it is not a module" plan recipe.yaml
 module '-DTABLE=.size = 8'; refused 2 "describes itself with 8 bytes, this version with [0-9]+" plan recipe.yaml
 module '-DTABLE=.abi = 99'; refused 2 "was built for ABI 99 of the library, this is ABI 3" plan recipe.yaml
 module '-DTABLE=.name = NULL'; refused 2 "name, version and build must be set" plan recipe.yaml

@@ -35,7 +35,7 @@ for other in "runs/one --set train.micro_batch=2" "runs/one --set train.micro_ba
     cmp q.npy p.npy || bad "$what: other predictions"
 done
 try 0 predict runs/one --out part.csv --first 30 --count 100
-[ "$(tail -n +2 part.csv)" = "$(tail -n 7 p.csv)" ] || bad "part.csv is no part of p.csv"
+[ "$(tail -n +2 part.csv)" = "$(tail -n 7 p.csv)" ] || bad "part.csv is not part of p.csv"
 try 0 predict runs/one --split train --out train.jsonl --output predicted; [ "$(wc -l <train.jsonl)" = 48 ] || bad "train.jsonl has $(wc -l <train.jsonl) lines"
 has train.jsonl '^\{"sample":0,"predicted":[0-9]\}$'
 

@@ -69,7 +69,7 @@ control crowded
 refused 1 "cannot list s3://bucket/runs/crowded/: the list does not end after 1000000 objects" train r.yaml --set run.name=crowded
 for name in ../x /x a//x a/; do
     control "key:$name"
-    refused 1 "the object \"$name\" is no file of a run" train r.yaml --set run.name=key
+    refused 1 "the object \"$name\" is not a file of a run" train r.yaml --set run.name=key
 done
 control refused
 refused 1 "cannot list s3://bucket/runs/refused/.*200 InternalError" train r.yaml --set run.name=refused

@@ -182,8 +182,8 @@ static void a_request_to_stop_is_heard_once(void **state)
     signal(SIGTERM, SIG_DFL);
 }
 
-/* A rank gets a request from its parent as SIGTERM, which it had blocked, and perhaps from whoever signals
- * all processes of a job: one request. What it ignores stays ignored. */
+/* A rank gets a request from its parent as SIGTERM, which it had blocked, and perhaps a second one from a
+ * program that signals all processes of a job. Both are one request. What it ignores stays ignored. */
 static void a_rank_hears_its_parent(void **state)
 {
     (void)state;

@@ -83,6 +83,7 @@ static int64_t operand_count(const scene *s, int n)
 static int64_t result_count(const scene *s, int n) { return s->count * (s->kind == LS_ALL_GATHER ? n : 1); }
 
 typedef struct stage {
+    int n; /* members */
     ls_axis *axis;
     ls_window *window;
     char *operand[COUNT], *own[COUNT], *result[COUNT]; /* own: memory of results that lie nowhere else */
@@ -94,7 +95,7 @@ static size_t up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 static ls_status open_scene(stage *t, int i, size_t at, size_t shared_at)
 {
     const scene *s = &SCENES[i];
-    int n = ls_axis_size(t->axis);
+    int n = t->n;
     t->operand[i] = t->window->mine + at;
     if (s->how == APART || s->how == SETTLED)
         t->own[i] = malloc((size_t)result_count(s, n) * ls_dtype_size(s->to));
@@ -121,7 +122,7 @@ static ls_status open_scene(stage *t, int i, size_t at, size_t shared_at)
 static ls_status open_stage(stage *t, ls_group *g, const char *name, int n, const int *members)
 {
     size_t bytes = 0, shared = 0, at[COUNT], shared_at[COUNT];
-    *t = (stage){ 0 };
+    *t = (stage){ .n = n };
     for (int i = 0; i < COUNT; i++) {
         at[i] = bytes;
         shared_at[i] = shared;
@@ -151,7 +152,7 @@ static void close_stage(stage *t)
  * something to do between its halves. */
 static ls_status play(stage *t, ls_group *g, uint64_t *digest, int round)
 {
-    int n = ls_axis_size(t->axis);
+    int n = t->n;
     for (int i = 0; i < COUNT; i++)
         fill(t->operand[i], SCENES[i].from, operand_count(&SCENES[i], n), (uint64_t)ls_group_rank(g),
              (uint64_t)(round * COUNT + i));

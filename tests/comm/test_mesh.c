@@ -96,7 +96,7 @@ static void names_are_free(void **state)
     from = (ls_mesh){ .n = 2, .axes = { { "dp", 2 }, { "data_parallel", 2 } } };
     ASSERT_FAILS(ls_mesh_resolve(&m, &from, 4), LS_E_USAGE, "axes dp and data_parallel have the same role");
     from = (ls_mesh){ .n = 1, .axes = { { "a*b", 2 } }, .roles = { LS_ROLE_SHARD } };
-    ASSERT_FAILS(ls_mesh_resolve(&m, &from, 2), LS_E_USAGE, "'a*b' is no name for an axis");
+    ASSERT_FAILS(ls_mesh_resolve(&m, &from, 2), LS_E_USAGE, "'a*b' is not a name for an axis");
 }
 
 /* Members of rank's group, as "0 2 @1" (rank is at position 1). */
@@ -224,7 +224,7 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("ep:2"), "no axis 'ep'");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = "colwise:a rowwise:"), "tensor: ", "rowwise:MODULE");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = " "), "tensor: ");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2 has ranks 0 to 1");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2, which has ranks 0 to 1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = -1), "rank -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "2 data ranks",
               "fsdp, ddp or hybrid");
@@ -234,15 +234,15 @@ static void what_cannot_be_says_why(void **state)
               "has no axis dp");
     CANNOT_BE(LS_E_USAGE, LAYOUT("shard:3 dp:2", .data = LS_DATA_HYBRID), "shard inside dp",
               "write dp before shard");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "blocks"), "'blocks' is no policy",
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "blocks"), "'blocks' is not a policy",
               "class:NAME, pattern:GLOB, size:1e6");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "class:"), "no policy");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "pattern:"), "no policy");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = ""), "it is empty; write none");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "class:"), "not a policy");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = "pattern:"), "not a policy");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = ""), "it is empty: write none");
     static const char *const sizes[] = { "size:",     "size:0",  "size:-1",   "size:1.5", "size:big",
                                          "size:1e99", "size: 5", "size:0x10", "size:5e" };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = sizes[i]), "no number of elements", "size:1e6");
+        CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .units = sizes[i]), "not a number of elements", "size:1e6");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:12", .reshard_after_forward = 5),
               "5 does not divide the 12 ranks that shard (dp)", "true, false, 2, 3, 4, 6, 12 would do");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4 shard:2", .data = LS_DATA_HYBRID, .reshard_after_forward = 4),
@@ -263,7 +263,7 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_backward = -1), "prefetch_backward -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_memory = -1), "prefetch_memory -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .bucket_bytes = 0), "bucket_bytes: 0 bytes");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .ranks_per_host = -1), "-1 ranks per host");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .ranks_per_host = -1), "-1 ranks per host are not possible");
 }
 
 static void choices_resolve(void **state)

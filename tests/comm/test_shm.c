@@ -263,7 +263,8 @@ static void stopped(void **state)
     ASSERT_CONTAINS(r.said[0], "it last did: step 3, linear_dw of layer 2");
 }
 
-/* Ctrl-Z, and later fg: the time between does not count, or whoever goes on first would miss the others. */
+/* Ctrl-Z, and later fg: the time between does not count. Otherwise the rank that continues first would miss
+ * the others. */
 static void a_pause_of_all_is_no_failure(void **state)
 {
     (void)state;
@@ -391,7 +392,7 @@ static void refused(void **state)
     ls_group *g, *again;
     ASSERT_FAILS(ls_shm_create(0, &fd), LS_E_ARG, "0 processes");
     ASSERT_OK(ls_shm_create(2, &fd));
-    ASSERT_FAILS(ls_shm_join(&g, fd, 2), LS_E_ARG, "rank 2 of a group of 2");
+    ASSERT_FAILS(ls_shm_join(&g, fd, 2), LS_E_ARG, "rank 2 is not in the group, which has ranks 0 to 1");
     ASSERT_OK(ls_shm_join(&g, fd, 1));
     ASSERT_FAILS(ls_shm_join(&again, fd, 1), LS_E_ARG, "rank 1 has joined already");
     ls_group_destroy(&g);

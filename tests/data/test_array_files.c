@@ -45,7 +45,7 @@ static void wrong_tables_are_named(void **state)
     double *x;
     int64_t rows;
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,2\n1,2x\n", 2, AB), "a.csv line 3",
-                 "\"2x\" is no number");
+                 "\"2x\" is not a number");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n0x1,2\n", 2, AB), "line 2", "\"0x1\"");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1\n", 2, AB), "line 2", "fewer fields than the 2");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,2,3\n", 2, AB), "line 2", "more fields than the 2");
@@ -58,8 +58,8 @@ static void wrong_tables_are_named(void **state)
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a;b\n1,5;2\n", 2, AB), "a.csv line 1: semicolons separate",
                  "decimal=','");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a\tb\n1\t2\n", 2, AB), "a.csv line 1: tabs separate", "");
-    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n\"1,5\",2\n", 2, AB), "line 2: \"1,5\" is no number",
-                 "write decimals with a point");
+    assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n\"1,5\",2\n", 2, AB),
+                 "line 2: \"1,5\" is not a number", "write decimals with a point");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,5,2,5\n", 2, AB), "more fields than the 2",
                  "decimal commas");
     double *none;
@@ -122,7 +122,7 @@ static void a_table_is_a_data_set(void **state)
                  "x[1] is NaN");
     ls_dataset_close(&set);
     assert_ok(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("label", one, LS_I32) }));
-    assert_fails(LS_E_FORMAT, set->read(set, 0, (void *[]){ &label }), "label is 1.5", "no integer");
+    assert_fails(LS_E_FORMAT, set->read(set, 0, (void *[]){ &label }), "label is 1.5", "not an integer");
     ls_dataset_close(&set);
 }
 
@@ -271,7 +271,7 @@ static void hdf5_has_arrays(void **state)
     static const struct {
         const char *name, *says;
     } REFUSED[] = { { "xx", "no data set \"xx\"; its first member is" },
-                    { "text", "no plain numbers" },
+                    { "text", "not plain numbers" },
                     { "packed", "unpack" } };
     char path[5][400];
     ls_dataset *set;
@@ -313,7 +313,7 @@ static void hdf5_has_arrays(void **state)
     assert_fails(
         LS_E_FORMAT,
         ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("x", in(dir, "no.h5"), LS_F32) }),
-        "no.h5:x", "no HDF5 file");
+        "no.h5:x", "not an HDF5 file");
 }
 
 /* x is [3, 2], with the same largest dimensions behind it: here [3, 2^62]. */

@@ -386,7 +386,7 @@ static void test_known_hash(void **state)
     assert_int_equal(f.idx.data[0], 77);
     ls_idx_close(&f);
 
-    /* Remembered is something that is no hash, or a copy that is gone: the source is read. */
+    /* Remembered is something that is not a hash, or a copy that is gone: the source is read. */
     const char *useless[] = { "nonsense nonsense", "00000000000000bb\n" };
     for (int i = 0; i < 2; i++) {
         write_bytes(known, (bytes){ (uint8_t *)(uintptr_t)useless[i], 17 });

@@ -58,12 +58,12 @@ static void odd_labels_are_named(void **state)
     static const struct {
         const char *rows, *train, *says, *more;
     } CASES[] = {
-        { "a,0\nb,1\nc,-1\nd,2\n", NULL, "list.csv line 4: the label \"-1\" is no class", "0 to 1000000" },
-        { "a,0\nb,99999999\n", NULL, "list.csv line 3: the label \"99999999\" is no class", "" },
-        { "a,0\nb,1.5\n", NULL, "list.csv line 3: the label \"1.5\" is no class", "" },
-        { "a,0\nb,1\nc,cat\n", NULL, "list.csv line 4: the label \"cat\" is no number", "\"0\" of line 2" },
+        { "a,0\nb,1\nc,-1\nd,2\n", NULL, "list.csv line 4: the label \"-1\" is not a class", "0 to 1000000" },
+        { "a,0\nb,99999999\n", NULL, "list.csv line 3: the label \"99999999\" is not a class", "" },
+        { "a,0\nb,1.5\n", NULL, "list.csv line 3: the label \"1.5\" is not a class", "" },
+        { "a,0\nb,1\nc,cat\n", NULL, "list.csv line 4: the label \"cat\" is a name", "\"0\" of line 2" },
         { "a,cat\nb,dog\nc,3\n", NULL, "list.csv line 4: the label \"3\" is a number", "\"cat\" of line 2" },
-        { "a,0\n", "a,0\nb,-1\n", "train.csv line 3: the label \"-1\" is no class", "" },
+        { "a,0\n", "a,0\nb,-1\n", "train.csv line 3: the label \"-1\" is not a class", "" },
         { "a,0\n", "a,cat\n", "list.csv line 2: the label \"0\" is a number", "are names" },
         { "a,cat\n", "a,0\n", "list.csv line 2: the label \"cat\" is a name", "are numbers" },
     };
@@ -149,7 +149,7 @@ static void shards_have_an_end(void **state)
     free_bytes(&tar);
 }
 
-/* ---- what is no file */
+/* ---- what is not a file */
 
 /* Opens a set and reads its first sample. */
 static ls_status read_first(const ls_images_options *o)

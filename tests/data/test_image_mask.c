@@ -36,7 +36,7 @@ static char *make_set(void)
     return dir;
 }
 
-/* Whether a pixel and its neighbours have one level, so that it is no mixture of two areas. */
+/* Whether a pixel and its neighbours have one level, so that it is not a mixture of two areas. */
 static bool is_flat(const float *image, int x, int y)
 {
     for (int v = y - 1; v <= y + 1; v++)

@@ -383,7 +383,7 @@ static void test_refused(void **state)
     assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o), "24 samples", "23");
     o.n = N;
     assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .step = 99), "step 99", "steps 0 to 5");
-    assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .ring = 0), "ring of 0", "");
+    assert_fails(LS_E_ARG, ls_loader_create(&l, &set, &o, .ring = 0), "ring is 0", "");
     static const ls_share wrong[] = { { 0, 1, 0 }, { 0, 1, 5 }, { -1, 1, 1 },        { 4, 1, 1 },
                                       { 0, 0, 2 }, { 1, 3, 2 }, { 0, INT64_MAX, 2 }, { INT64_MAX, 1, 1 } };
     o.micro_batch = 1;

@@ -283,7 +283,7 @@ static void refuses_json(void **state)
         { "{\"source\": \"a\", \"target\": []}\n", "pair at line 1: ", "its target is empty" },
         { "{\"source\": \"a\", \"target\": [\" \"]}\n", "pair at line 1: ", "its target is empty" },
         { "{\"source\": [], \"target\": \"b\"}\n", "pair at line 1: ", "its source is empty" },
-        { "{\"source\": \"a\", \"target\": \"b\"}\n[]\n", "pair at line 2: ", "no JSON object" },
+        { "{\"source\": \"a\", \"target\": \"b\"}\n[]\n", "pair at line 2: ", "not a JSON object" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_fails(LS_E_FORMAT, OPEN(&set, put("x.jsonl", cases[i].text), 4, 4), cases[i].where,
@@ -301,8 +301,8 @@ static void refuses_settings(void **state)
                  "`bytes`");
     assert_fails(LS_E_USAGE, OPEN(&set, path, 1, 4), "source_length 1", "");
     assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 1), "target_length 1", "");
-    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .target = "source"), "target: \"source\" is source, too",
-                 "");
+    assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .target = "source"),
+                 "target: \"source\" is the source, too", "");
     assert_fails(LS_E_USAGE, OPEN(&set, path, 4, 4, .vocabulary = 256), "the model's vocabulary is 256",
                  "set it to 257");
     assert_fails(LS_E_USAGE, ls_pairs_open(&set, LS_SPLIT_TRAIN, path, "bytes", 4, 4), "a.csv is one pair",

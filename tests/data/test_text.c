@@ -94,7 +94,7 @@ static void finds_files(void **state)
     ls_corpus_release(&c);
     assert_fails(LS_E_USAGE, ls_corpus_find(&c, "nothing-*.txt"), "neither here nor in LOCKSTEP_DATA",
                  text_folder);
-    /* A folder of that name, here or there, is no file. */
+    /* A folder of that name, here or there, is not a file. */
     char *here = getcwd(NULL, 0);
     assert_ok(ls_make_dirs(in(text_folder, "sub")));
     assert_int_equal(chdir(text_folder), 0);
@@ -259,7 +259,7 @@ static void refuses(void **state)
     for (int i = 0; i < 2; i++) {
         assert_fails(LS_E_USAGE, ls_text_open(&set, LS_SPLIT_TRAIN, path, "no/tokenizer", 4),
                      "tokenizer: no/tokenizer: no such file", "tokenizer.json");
-        setenv("LOCKSTEP_DATA", "elsewhere", 1); /* also where that is no absolute path */
+        setenv("LOCKSTEP_DATA", "elsewhere", 1); /* also where that is not an absolute path */
     }
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 1), "seq_length: 1", "");
     assert_fails(LS_E_USAGE, OPEN(&set, LS_SPLIT_TRAIN, path, 4), "a.txt is one document",

@@ -1,5 +1,5 @@
 /* test_text_files.c - text files: plain and gzip, with what may and what must not follow the gzip data; what
- * is no UTF-8 or no text. */
+ * is not UTF-8 or no text. */
 #include "data/array_room.h"
 #include "data/text_folder.h"
 #include "files.h"

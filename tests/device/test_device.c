@@ -98,8 +98,8 @@ static void test_levels_can_be_forced(void **state)
     }
 }
 
-/* What a plan for another machine is told about scratch does not depend on the machine that asks: every
- * level's build gives the same. */
+/* The scratch that a plan for another machine gets does not depend on the machine that plans: every level's
+ * build gives the same. */
 static void test_workspace_is_the_same_from_anywhere(void **state)
 {
     (void)state;

@@ -117,7 +117,8 @@ static void adam_writes_weights(void **state)
         }
 }
 
-/* A sum of moment and gradient that is no number has no sign: the parameter is none either. Zero has none. */
+/* A sum of moment and gradient that is not a number has no sign: the parameter is none either. Zero has none.
+ */
 static void lion_keeps_nan(void **state)
 {
     (void)state;

@@ -66,7 +66,7 @@ static void step_allocates_nothing(void **state)
             ASSERT_OK(ls_graph_finish(g[i]));
             ASSERT_OK(ls_plan_create(&p[i], g[i], &d, NULL));
         }
-        ASSERT_OK(ls_session_create(&s, 2, p));
+        ASSERT_OK(ls_session_create(&s, 2, p, NULL));
         for (int profile = 0; profile < 2; profile++) {
             ls_session_profile(s, profile);
             for (int i = 0; i < 2; i++) /* starts the threads */

@@ -27,7 +27,7 @@ static void inputs_are_read_where_they_are(void **state)
                 ls_output(g, "same", part);
             p[i] = plan_of(g, "cpu", 1);
         }
-        ASSERT_OK(ls_session_create(&s, 2, p));
+        ASSERT_OK(ls_session_create(&s, 2, p, NULL));
         ASSERT_FAILS(ls_session_binding(s, "y", &b), LS_E_ARG, "\"y\"");
         ASSERT_OK(ls_session_binding(s, "x", &b));
         float mine[2][9] = { { 0 } };
@@ -67,7 +67,7 @@ static void bound_states_are_copied(void **state)
     ls_plan *plans[2] = { plan_of(reads, "ref", 1), plan_of(updates, "ref", 1) };
     ls_session *s;
     ls_binding *b;
-    ASSERT_OK(ls_session_create(&s, 2, plans));
+    ASSERT_OK(ls_session_create(&s, 2, plans, NULL));
     ASSERT_OK(ls_session_binding(s, "w", &b));
     float mine[16];
     for (int i = 0; i < 16; i++)
@@ -110,7 +110,7 @@ static ls_status add_bound(ls_group *group, void *context)
     if (status == LS_OK)
         status = ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p });
     if (status == LS_OK)
-        status = ls_session_create_with(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &of });
+        status = ls_session_create(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &of });
     if (status == LS_OK)
         status = ls_session_binding(s, "x", &b);
     if (status == LS_OK)

@@ -32,7 +32,7 @@ static void a_task_of_no_step(void **state)
         ls_graph *g;
         ls_plan *p = two_steps(&g, devices[i]);
         ls_session *s;
-        ASSERT_OK(ls_session_create(&s, 1, &p));
+        ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
         s->ops->host(s->queue, refuses, said);
         assert_int_equal(ls_session_wait(s), LS_E_PEER);
         assert_string_equal(ls_error_message(), said);
@@ -70,7 +70,7 @@ static void every_task(void **state)
             assert_int_equal(p->n_steps, 2);
             snprintf(fail, sizeof fail, "fail=%d", task);
             setenv("LOCKSTEP_EMULATED", fail, 1);
-            status = ls_session_create(&s, 1, &p);
+            status = ls_session_create(&s, 1, &p, NULL);
             const bool made = status == LS_OK;
             if (made)
                 status = run(s, h);
@@ -110,7 +110,7 @@ static ls_status add(ls_group *group, void *context)
     if (status == LS_OK)
         status = ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p });
     if (status == LS_OK)
-        status = ls_session_create_with(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &p });
+        status = ls_session_create(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &p });
     if (status == LS_OK)
         status = ls_session_run(s, 0, false);
     if (status == LS_OK)
@@ -153,7 +153,7 @@ static void numbers_after_a_failure(void **state)
         ls_place x;
         snprintf(fail, sizeof fail, "fail=%d", task);
         setenv("LOCKSTEP_EMULATED", fail, 1);
-        status = ls_session_create(&s, 1, &p);
+        status = ls_session_create(&s, 1, &p, NULL);
         if (status == LS_OK) {
             ASSERT_OK(ls_session_place(s, "x", &x));
             ASSERT_OK(ls_session_put(&x, (float[]){ 4, 5 }, sizeof(float[2])));

@@ -26,7 +26,7 @@ static void an_index_without_an_element_is_named(void **state)
         ASSERT_OK(ls_graph_finish(g));
         ASSERT_OK(ls_device_open(&d, "cpu", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
         ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
-        ASSERT_OK(ls_session_create(&s, 1, &p));
+        ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
         value_fill(s, "x", 0);
         value_put(s, "index", (int32_t[]){ 0, 3, 1, 2 }, sizeof(int32_t[4]));
         ASSERT_OK(ls_session_run(s, 0, true));

@@ -87,7 +87,7 @@ static ls_status on_rank(ls_group *group, void *context)
     if (status == LS_OK)
         status = ls_plan_check(plan);
     if (status == LS_OK)
-        status = ls_session_create_with(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &p });
+        status = ls_session_create(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &p });
     if (status == LS_OK)
         status = ls_session_place(s, "x", &x);
     if (status == LS_OK)
@@ -191,7 +191,7 @@ static ls_status lose(ls_group *group, void *context)
     if (status == LS_OK)
         status = ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p });
     if (status == LS_OK)
-        status = ls_session_create_with(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &p });
+        status = ls_session_create(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &p });
     for (int run = 0; run < 3 && status == LS_OK; run++) {
         if (run == 2 && rank == 1)
             break;

@@ -61,10 +61,10 @@ static void begin(step *s)
                                  &(ls_plan_opts){ .parallel = &parallel, .on_host = i }));
     }
     ASSERT_OK(ls_plans_share_host(2, s->plan));
-    ASSERT_OK(ls_session_create_with(&s->session, 2, s->plan,
-                                     &(ls_session_opts){ .n_spares = 2,
-                                                         .spares = (ls_type[]){ type, type },
-                                                         .on_host = (bool[]){ true, false } }));
+    ASSERT_OK(ls_session_create(&s->session, 2, s->plan,
+                                &(ls_session_opts){ .n_spares = 2,
+                                                    .spares = (ls_type[]){ type, type },
+                                                    .on_host = (bool[]){ true, false } }));
 }
 
 static void end(step *s)

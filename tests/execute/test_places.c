@@ -19,11 +19,11 @@ static void views_are_copied_in_their_order(void **state)
     ls_plan *p = plan_of(g, "ref", 1);
     ls_session *s;
     float all[24], got[24];
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     for (int i = 0; i < 24; i++)
         all[i] = (float)i;
     value_put(s, "w", all, sizeof all);
-    ASSERT_OK(ls_session_run(s, 0, false)); /* computes those outputs that are no views */
+    ASSERT_OK(ls_session_run(s, 0, false)); /* computes those outputs that are not views */
     value_get(s, "turned", got, sizeof got);
     for (int i = 0; i < 24; i++)
         assert_true(got[i] == (float)(i % 6 * 4 + i / 6));
@@ -55,10 +55,10 @@ static void parts_and_sizes(void **state)
     ls_session *s;
     ls_place x, y;
     float numbers[8] = { 0, 1, 2, 3, 4, 5, 6, 7 }, two[2], untouched[8] = { 9 };
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     ASSERT_OK(ls_session_place(s, "x", &x));
     ASSERT_OK(ls_session_place(s, "y", &y));
-    assert_true(ls_place_present(&x) && ls_place_same(&x, &x) && !ls_place_same(&x, &y));
+    assert_true(ls_place_present(&x) && place_same(&x, &x) && !place_same(&x, &y));
     ASSERT_OK(ls_session_write(&x, numbers, sizeof numbers));
     ls_place part = ls_place_part(&x, 5, &LS_TYPE(LS_F32, 2));
     ASSERT_OK(ls_session_read(&part, two, sizeof two));
@@ -95,7 +95,7 @@ static ls_status in_windows(ls_group *g, void *context)
     ls_output(sums, "y", ls_reduce_scatter(sums, ls_input(sums, "x", LS_TYPE(LS_F32, 64)), &over));
     LS_TRY(ls_graph_finish(sums));
     LS_TRY(ls_plan_create(&plan, sums, &d, &(ls_plan_opts){ .parallel = &p }));
-    LS_TRY(ls_session_create_with(&s, 1, &plan, &(ls_session_opts){ .group = g, .parallel = &p }));
+    LS_TRY(ls_session_create(&s, 1, &plan, &(ls_session_opts){ .group = g, .parallel = &p }));
     LS_TRY(ls_session_place(s, "x", &x));
     LS_TRY(ls_session_place(s, "y", &y));
     for (int i = 0; i < 64; i++)

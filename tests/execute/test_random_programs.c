@@ -36,7 +36,7 @@ static void compare(ls_graph *g, const char *dev, float tolerance)
     ls_plan *p = plan_of(g, dev, 2);
     ls_session *s;
     ASSERT_OK(ls_plan_check(p));
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     for (int run = 0; run < 2; run++) {
         void **values = calloc((size_t)g->n_vals, sizeof *values);
         for (int i = 0; i < g->n_nodes; i++) {

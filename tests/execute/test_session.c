@@ -26,7 +26,7 @@ static bool lies_in(ls_session *s, const char *part, const char *whole, int64_t 
     ASSERT_OK(ls_session_place(s, part, &a));
     ASSERT_OK(ls_session_place(s, whole, &b));
     b = ls_place_part(&b, first, &a.type);
-    return ls_place_same(&a, &b);
+    return place_same(&a, &b);
 }
 
 /* x [3, 4] -> linear -> relu -> sum of squares, by hand. */
@@ -44,7 +44,7 @@ static void numbers_by_hand(void **state)
         ls_output(g, "sum", ls_sum_to(g, ls_mul(g, y, y), 0, NULL));
         ls_plan *p = plan_of(g, devices[k], 1);
         ls_session *s;
-        ASSERT_OK(ls_session_create(&s, 1, &p));
+        ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
         for (int i = 0; i < 12; i++)
             value_set(s, "x", i, i);
         for (int i = 0; i < 8; i++)
@@ -74,7 +74,7 @@ static void plan_of_another_machine(void **state)
     ls_plan *p = plan_of(g, "cpu", 1);
     p->device.here = false;
     ls_session *s;
-    ASSERT_FAILS(ls_session_create(&s, 1, &p), LS_E_UNSUPPORTED, "program \"far\" was planned for",
+    ASSERT_FAILS(ls_session_create(&s, 1, &p, NULL), LS_E_UNSUPPORTED, "program \"far\" was planned for",
                  p->device.arch->name, "which this machine does not have");
     ls_plan_destroy(&p);
     ls_graph_destroy(&g);
@@ -101,7 +101,7 @@ static void programs_share_names(void **state)
 
     ls_plan *plans[3] = { plan_of(micro, "ref", 1), plan_of(update, "ref", 1) };
     ls_session *s;
-    ASSERT_OK(ls_session_create(&s, 2, plans));
+    ASSERT_OK(ls_session_create(&s, 2, plans, NULL));
     for (int i = 0; i < 16; i++)
         value_set(s, "w", i, (float)i);
     assert_true(lies_in(s, "grad.second", "grad", 16));
@@ -120,7 +120,7 @@ static void programs_share_names(void **state)
         wrong = new_graph("wrong");
         ls_output(wrong, "y", ls_relu(wrong, ls_input(wrong, "w", LS_TYPE(LS_F32, more ? 17 : 15))));
         plans[2] = plan_of(wrong, "ref", 1);
-        ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_SHAPE, "\"w\"", "f32 [16]",
+        ASSERT_FAILS(ls_session_create(&s, 3, plans, NULL), LS_E_SHAPE, "\"w\"", "f32 [16]",
                      more ? "f32 [17]" : "f32 [15]");
         assert_null(s);
         ls_plan_destroy(&plans[2]);
@@ -129,7 +129,7 @@ static void programs_share_names(void **state)
     wrong = new_graph("wrong"); /* as many elements of another type */
     ls_output(wrong, "y", ls_relu(wrong, ls_input(wrong, "w", LS_TYPE(LS_BF16, 16))));
     plans[2] = plan_of(wrong, "ref", 1);
-    ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_SHAPE, "\"w\"", "f32 [16]", "bf16 [16]");
+    ASSERT_FAILS(ls_session_create(&s, 3, plans, NULL), LS_E_SHAPE, "\"w\"", "f32 [16]", "bf16 [16]");
     ls_plan_destroy(&plans[2]);
     ls_graph_destroy(&wrong);
     wrong = new_graph("wrong"); /* inside the same output, at another place */
@@ -137,7 +137,7 @@ static void programs_share_names(void **state)
     ls_output(wrong, "grad", both);
     ls_output(wrong, "grad.second", ls_slice(wrong, both, 0, 8, 16));
     plans[2] = plan_of(wrong, "ref", 1);
-    ASSERT_FAILS(ls_session_create(&s, 3, plans), LS_E_UNSUPPORTED, "\"grad.second\"", "\"grad\"",
+    ASSERT_FAILS(ls_session_create(&s, 3, plans, NULL), LS_E_UNSUPPORTED, "\"grad.second\"", "\"grad\"",
                  "\"wrong\"", "elsewhere");
     for (int i = 0; i < 3; i++)
         ls_plan_destroy(&plans[i]);
@@ -160,7 +160,7 @@ static void parts_of_parts(void **state)
     ls_output(reads, "sum", ls_sum_to(reads, half, 0, NULL));
     ls_plan *plans[2] = { plan_of(makes, "ref", 1), plan_of(reads, "ref", 1) };
     ls_session *s;
-    ASSERT_OK(ls_session_create(&s, 2, plans));
+    ASSERT_OK(ls_session_create(&s, 2, plans, NULL));
     assert_true(lies_in(s, "half", "flat", 16));
     assert_true(lies_in(s, "quarter", "flat", 20));
     for (int i = 0; i < 32; i++)
@@ -203,10 +203,10 @@ static void gradients_lie_at_one_place(void **state)
         there[1]->shared = wrong == 2;
         there[0]->memory = wrong == 3 ? LS_MEM_IO : LS_MEM_GRADIENT;
         if (!wrong) {
-            ASSERT_OK(ls_session_create(&s, 2, plans));
+            ASSERT_OK(ls_session_create(&s, 2, plans, NULL));
             ls_session_destroy(&s);
         } else {
-            ASSERT_FAILS(ls_session_create(&s, 2, plans), LS_E_INTERNAL, "lies elsewhere in program");
+            ASSERT_FAILS(ls_session_create(&s, 2, plans, NULL), LS_E_INTERNAL, "lies elsewhere in program");
         }
     }
     for (int i = 0; i < 2; i++) {
@@ -237,7 +237,7 @@ static ls_status add_over_ranks(ls_group *group, void *context)
     if (status == LS_OK)
         status = ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p });
     if (status == LS_OK)
-        status = ls_session_create_with(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &p });
+        status = ls_session_create(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &p });
     if (status == LS_OK)
         status = ls_session_place(s, "x", &x);
     if (status == LS_OK)
@@ -270,7 +270,7 @@ static void bad_numbers_are_blamed(void **state)
     ls_output(g, "y", ls_exp(g, b));
     ls_plan *p = plan_of(g, "ref", 1);
     ls_session *s;
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     for (int i = 0; i < 8; i++)
         value_set(s, "x", i, 1);
     ASSERT_OK(ls_session_run(s, 0, true));
@@ -288,7 +288,7 @@ static void bad_numbers_are_blamed(void **state)
     g = new_graph("columns");
     ls_output(g, "y", ls_relu(g, ls_slice(g, ls_input(g, "x", LS_TYPE(LS_F32, 2, 4)), 1, 1, 2)));
     p = plan_of(g, "ref", 1);
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     for (int i = 0; i < 8; i++)
         value_set(s, "x", i, i % 4 == 0 || i % 4 == 3 ? (double)NAN : 1);
     ASSERT_OK(ls_session_run(s, 0, true));
@@ -307,7 +307,7 @@ static void bad_numbers_are_blamed(void **state)
         g = new_graph("halves");
         ls_output(g, "y", ls_relu(g, ls_input(g, "x", LS_TYPE(HALVES[k].type, 2, 3))));
         p = plan_of(g, "ref", 1);
-        ASSERT_OK(ls_session_create(&s, 1, &p));
+        ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
         uint16_t h[6];
         for (int i = 0; i < 6; i++)
             h[i] = i % 2 ? HALVES[k].most : 0;
@@ -332,7 +332,7 @@ static void profile_records_times(void **state)
     ls_output(g, "y", h);
     ls_plan *p = plan_of(g, "ref", 1);
     ls_session *s;
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     ls_session_profile(s, true);
     ASSERT_OK(ls_session_run(s, 0, false));
     const double *t = ls_session_times(s, 0);
@@ -383,7 +383,7 @@ static void watched_memory(void **state)
                                     1, 0)));
     ls_plan *p = plan_of(g, "ref", 1);
     ls_session *s;
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     assert_true(p->arena_bytes >= 4096);
     ASSERT_OK(ls_session_run(s, 0, false));
 #ifdef LS_ASAN
@@ -418,7 +418,7 @@ static void strided_parts_are_no_inputs(void **state)
     ls_output(reads, "y", ls_neg(reads, ls_input(reads, "columns", LS_TYPE(LS_F32, 4, 4))));
     ls_plan *plans[2] = { plan_of(makes, "ref", 1), plan_of(reads, "ref", 1) };
     ls_session *s;
-    ASSERT_FAILS(ls_session_create(&s, 2, plans), LS_E_UNSUPPORTED, "\"columns\" is part of \"all\"",
+    ASSERT_FAILS(ls_session_create(&s, 2, plans, NULL), LS_E_UNSUPPORTED, "\"columns\" is part of \"all\"",
                  "program \"reads\"", "only contiguous");
     for (int i = 0; i < 2; i++)
         ls_plan_destroy(&plans[i]);

@@ -28,7 +28,7 @@ static void profile_of_two_programs(void **state)
         ASSERT_OK(ls_graph_finish(g[i]));
         ASSERT_OK(ls_plan_create(&p[i], g[i], &d, NULL));
     }
-    ASSERT_OK(ls_session_create(&s, 2, p));
+    ASSERT_OK(ls_session_create(&s, 2, p, NULL));
     ASSERT_OK(ls_profile_create(&profile));
     ls_session_profile(s, true);
     for (int run = 0; run < 6; run++) {
@@ -36,7 +36,6 @@ static void profile_of_two_programs(void **state)
         ls_profile_step(profile, 10 + run / 2);
         ls_profile_add(profile, s, run % 2);
     }
-    assert_int_equal(ls_profile_runs(profile), 6);
     const char *path = ls_test_path("trace.json");
     ASSERT_OK(ls_trace_write(path, profile));
 

@@ -213,7 +213,7 @@ program module_test
   call fails(ls_dataset_put(set, "y", y), LS_E_ARG, 'has a field "y" already')
   call fails(ls_dataset_put(set, "v", y(:, 1:3)), LS_E_SHAPE, "has 3 samples")
   call fails(ls_trainer_evaluate(t, set, "auc", value), LS_E_ARG, 'no metric "auc"; there are loss')
-  call fails(ls_trainer_get(t, "net.in.weight", x), LS_E_SHAPE, '"net.in.weight" is f32 [5, 6], the values are')
+  call fails(ls_trainer_get(t, "net.in.weight", x), LS_E_SHAPE, '"net.in.weight" is f32 [5, 6] in the model')
   call fails(ls_trainer_get(t, "net", x), LS_E_ARG, 'no parameter or buffer "net"')
   call ls_trainer_destroy(other)
   call fails(ls_trainer_create(other, build, optimizer="adamv"), LS_E_ARG, "it can be adam, adamw, sgd, lion")

@@ -125,8 +125,8 @@ program runs_test
   call ls_check(ls_trainer_create(t, build, group, 2, mesh="dp=1 shard=auto", data_parallel="hybrid"))
   call ls_trainer_destroy(t)
   call fails(ls_trainer_create(t, build, group, mesh="dp=2 tp=2"), LS_E_USAGE, "dp 2 x tp 2 = 4")
-  call fails(ls_trainer_create(t, build, group, mesh="dp"), LS_E_ARG, '"dp" is no axis with its size')
-  call fails(ls_trainer_create(t, build, group, mesh="dp=2x"), LS_E_ARG, '"dp=2x" is no axis with its size')
+  call fails(ls_trainer_create(t, build, group, mesh="dp"), LS_E_ARG, '"dp" is not an axis with its size')
+  call fails(ls_trainer_create(t, build, group, mesh="dp=2x"), LS_E_ARG, '"dp=2x" is not an axis with its size')
   call fails(ls_trainer_create(t, build, group, metrics="f2"), LS_E_USAGE, "f2")
   idle = .true.
   call fails(ls_trainer_create(t, build, group), LS_E_USAGE, "no loss depends on parameter idle.weight")

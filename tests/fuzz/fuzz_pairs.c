@@ -1,5 +1,5 @@
 /* fuzz_pairs.c - any bytes as a file of pairs, CSV or JSON lines: refused with a message, or pairs that lie
- * inside it, one behind the other, and can be read. */
+ * inside it, in order, and can be read. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* fuzz_tokens.c - any bytes as a file of tokens: refused with a message, or all its documents lie inside it
- * and can be read. Then once more with the hashes put right: they are no secret, and without them nothing
+ * and can be read. Then once more with the hashes put right: they are not secret, and without them nothing
  * would get past. */
 #include <stddef.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@
 
 enum { VOCABULARY = 37, LENGTH = 300 };
 
-/* Grouped queries; heads that are no whole vectors; `tied` or not. More tokens than a block of keys and a
+/* Grouped queries; heads that are not whole vectors; `tied` or not. More tokens than a block of keys and a
  * chunk of a prompt. */
 static ls_decoder_config small(bool tied)
 {
@@ -76,7 +76,7 @@ static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, c
     ASSERT_OK(ls_device_open(&d, "cpu",
                              &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = 2 }));
     ASSERT_OK(ls_compile_inference(&plan, "whole", build, config, 1, p, &d, NULL));
-    ASSERT_OK(ls_session_create(&s, 1, &plan));
+    ASSERT_OK(ls_session_create(&s, 1, &plan, NULL));
     for (int i = 0; i < plan->graph->n_nodes; i++)
         if (!strcmp(plan->graph->nodes[i]->op->name, "param")) {
             want[n].name = ((const ls_source_attrs *)plan->graph->nodes[i]->attrs)->name;
@@ -282,7 +282,7 @@ static void rounded_logits(void **state)
     ls_weights_close(&w);
 }
 
-/* What is wrong is told, and leaves the generator as it was. */
+/* A wrong argument is an error, and leaves the generator as it was. */
 static void refuses(void **state)
 {
     (void)state;
@@ -316,7 +316,7 @@ static void refuses(void **state)
     ls_generator_destroy(&g);
     ls_weights_close(&w);
 
-    /* what a folder is, when it is no model's */
+    /* what a folder is, when it is not a model's */
     ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_USAGE,
                  "neither a run (no recipe.yaml) nor a model's folder (no config.json)");
     ASSERT_FAILS(ls_generator_open(&g, "/no/where"), LS_E_USAGE,
@@ -378,7 +378,7 @@ static void samples(void **state)
         assert_true(
             many[sampled(many, 3000, (ls_sampling){ LS_SAMPLING_DEFAULTS, .temperature = 100, .top_k = 400 },
                          k)] >= 2600.0f / 300);
-    /* top_p takes the likeliest that reach it together, the first of equals: those, and all of them */
+    /* top_p takes the fewest most likely tokens that reach it together, of equals the first */
     for (int flat = 0; flat < 2; flat++) {
         enum { MANY = 100 };
         float few[MANY];

@@ -75,7 +75,7 @@ static float *whole_pass(const ls_t5_config *config, const ls_weights *w, const 
     ASSERT_OK(ls_device_open(&d, "cpu",
                              &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = 2 }));
     ASSERT_OK(ls_compile_inference(&plan, "whole", build, config, 1, p, &d, NULL));
-    ASSERT_OK(ls_session_create(&s, 1, &plan));
+    ASSERT_OK(ls_session_create(&s, 1, &plan, NULL));
     for (int i = 0; i < plan->graph->n_nodes; i++)
         if (!strcmp(plan->graph->nodes[i]->op->name, "param")) {
             want[n].name = ((const ls_source_attrs *)plan->graph->nodes[i]->attrs)->name;
@@ -182,7 +182,8 @@ static void refuses(void **state)
     ASSERT_OK(ls_generator_create_t5(&g, &config, w, .threads = 1, .source = 30, .places = 5));
     assert_int_equal(ls_generator_places(g), 5);
     ASSERT_FAILS(ls_generator_feed(g, target, 1, &logits), LS_E_ARG, "reads a source before");
-    ASSERT_FAILS(ls_generator_read(g, source, 31), LS_E_USAGE, "a source of 31 tokens", "reads 30");
+    ASSERT_FAILS(ls_generator_read(g, source, 31), LS_E_USAGE, "a source of 31 tokens is too long",
+                 "reads 30");
     ASSERT_FAILS(ls_generator_read(g, (int32_t[]){ VOCABULARY }, 1), LS_E_ARG, "token id 37");
     ASSERT_OK(ls_generator_read(g, source, 30));
     ASSERT_FAILS(ls_generator_feed(g, target, 6, &logits), LS_E_USAGE, "beyond the context of 5");

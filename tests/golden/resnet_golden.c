@@ -44,7 +44,7 @@ machine start_machine(ls_graph *g, const char *device, int isa, int threads)
     ASSERT_OK(ls_pass_fuse(&g));
     ASSERT_OK(ls_pass_dce(&g));
     ASSERT_OK(ls_plan_create(&m.plan, g, &d, NULL));
-    ASSERT_OK(ls_session_create(&m.session, 1, &m.plan));
+    ASSERT_OK(ls_session_create(&m.session, 1, &m.plan, NULL));
     snprintf(m.what, sizeof m.what, "%s %s, %d threads", device, isa < 0 ? "" : ls_isa_name((ls_isa)isa),
              threads);
     ls_graph_destroy(&g);

@@ -83,7 +83,8 @@ static void refused(void **state)
     const struct {
         const ls_decoder_config *c;
         const char *says;
-    } cases[] = { { &odd, "head_dim 5 must be even" }, { &heads, "heads 4 is no multiple of kv_heads 3" } };
+    } cases[] = { { &odd, "head_dim 5 must be even" },
+                  { &heads, "heads 4 is not a multiple of kv_heads 3" } };
     for (int i = 0; i < 2; i++) {
         ls_graph *g;
         ASSERT_OK(ls_graph_create(&g, "decoder"));

@@ -291,7 +291,7 @@ static void check(const ls_weights *golden, const op_case *c, const ls_device *d
     ls_plan *p;
     ASSERT_OK(ls_plan_create(&p, g, d, NULL));
     ls_session *s;
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     for (int i = 0; i < n; i++)
         golden_put(s, c->operands[i], golden_get(golden, "%s.%s", c->name, c->operands[i]));
     if (t.ndim > 0)

@@ -35,7 +35,7 @@ static const ls_optimizer_group ADAMW_GROUPS[] = {
     { LS_OPTIMIZER_GROUP_DEFAULTS, .match = "pattern:*.bias", .weight_decay = 0 },
     { LS_OPTIMIZER_GROUP_DEFAULTS, .match = "pattern:layers.0.*", .lr_factor = 0.25, .weight_decay = 0.3 },
 };
-/* AdamW for the head; biases are no matrices */
+/* AdamW for the head; biases are not matrices */
 static const ls_optimizer_group MUON_GROUP = { LS_OPTIMIZER_GROUP_DEFAULTS, .match = "pattern:head.*",
                                                .adamw = true };
 static const struct {

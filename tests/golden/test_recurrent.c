@@ -104,7 +104,7 @@ static void check(const ls_weights *golden, const layer_case *c, const ls_device
     char what[64];
     differentiate(&g, type);
     ASSERT_OK(ls_plan_create(&p, g, d, NULL));
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     for (int i = 0; i < g->n_nodes; i++)
         if (g->nodes[i]->op == &ls_op_param || g->nodes[i]->op == &ls_op_input) {
             const char *name = ((const ls_source_attrs *)g->nodes[i]->attrs)->name;

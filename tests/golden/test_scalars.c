@@ -60,7 +60,7 @@ static void loss_scale(void **state)
         ls_plan *p;
         ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
         ls_session *s;
-        ASSERT_OK(ls_session_create(&s, 1, &p));
+        ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
         float grad[16] = { 0 };
         value_fill(s, "loss_scale", 65536);
         value_set(s, "unit", 0, 1);
@@ -114,7 +114,7 @@ static void clipping(void **state)
                                .clip_norm = golden_scalar(w, "%s.limit", name) }));
         ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
         ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
-        ASSERT_OK(ls_session_create(&s, 1, &p));
+        ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
         double weight[60];
         golden_put(s, "grad.unit", golden_get(w, "%s.grad", name));
         value_fill(s, "lr", 1);

@@ -45,7 +45,7 @@ static void forward(const char *device, int isa, ls_dtype type, double tolerance
     ls_plan *p;
     ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
     ls_session *s;
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     int parameters = 0;
     for (int i = 0; i < p->n_allocs; i++)
         if (p->allocs[i].memory == LS_MEM_STATE) {

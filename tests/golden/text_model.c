@@ -50,7 +50,7 @@ static ls_graph *build(const text_model *m, const void *config, ls_dtype type, b
     return g;
 }
 
-/* "NAME" of the output "grad.NAME"; NULL: the output is no gradient. */
+/* "NAME" of the output "grad.NAME"; NULL: the output is not a gradient. */
 static const char *parameter_of(const char *output)
 {
     return strncmp(output, "grad.", strlen("grad.")) ? NULL : output + strlen("grad.");
@@ -89,7 +89,7 @@ static void check(const text_model *m, const text_case *c, const ls_weights *gol
     char what[96];
     int n = 0;
     ASSERT_OK(ls_plan_create(&p, g, d, NULL));
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     fill(m, golden, g, s);
     ASSERT_OK(ls_session_run(s, 0, false));
     snprintf(what, sizeof what, "%s, %s %s, %d threads%s", c->name, d->ops->name, d->arch->name, d->threads,

@@ -92,7 +92,7 @@ static void steps(rank *r)
     for (int round = 1; round <= 5; round++) {
         set(r, round);
         r->ops->replay(r->q, step);
-        if (round == 3) { /* one behind the other */
+        if (round == 3) { /* twice in a row */
             r->ops->replay(r->q, step);
             r->ops->replay(r->q, step);
         }

@@ -26,7 +26,7 @@ static double ref_silu_slope(double x)
     return isinf(x) ? x > 0 : s + x * s / (1 + exp(x));
 }
 
-/* ulps: units in the last place of the result. of_x: or so many of the argument, where a result near zero is
+/* ulps: units in the last place of the result. of_x: or units of the argument, where a result near zero is
  * the difference of larger numbers. */
 static const struct {
     const char *name;

@@ -208,7 +208,7 @@ static void damage_is_found(void **state)
             break;
         case 1:
             gelu->in[0].id = 1000;
-            part = "is no value";
+            part = "is not a value";
             break;
         case 2:
             gelu->in[0] = LS_NONE;
@@ -232,7 +232,7 @@ static void damage_is_found(void **state)
             break;
         default:
             g->outputs[0].value.id = 1000;
-            part = "output \"y\" is no value";
+            part = "output \"y\" is not a value";
             break;
         }
         assert_true(ls_graph_verify(g) != LS_OK);

@@ -118,7 +118,7 @@ static void tasks_of_a_job(void **state)
     unsetenv("SLURM_JOB_ID");
     ls_hosts *none;
     ASSERT_FAILS(ls_hosts_read(&none, &(ls_hosts_opts){ .list = "slurm" }), LS_E_USAGE,
-                 "this is no Slurm job");
+                 "this is not a Slurm job");
     assert_null(none);
 }
 

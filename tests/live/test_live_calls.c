@@ -92,14 +92,14 @@ static void samples_that_do_not_fit(void **state)
     ASSERT_FAILS(ls_live_put(q, "x", &x), LS_E_NUMERIC, "number 0 of sample 0"); /* changes nothing: */
     values[0][0] = 0;
     assert_true(q->fields[0].put == 4 && ((const float *)q->fields[0].staged)[0] == 0.0F);
-    ASSERT_FAILS(ls_live_push(q, -1), LS_E_ARG, "ls_live_push: -1 samples");
+    ASSERT_FAILS(ls_live_push(q, -1), LS_E_ARG, "ls_live_push: m is -1");
     ASSERT_FAILS(ls_live_push(q, 4), LS_E_ARG, "ls_live_push: 4 samples, but \"y\" was put for 0");
     ASSERT_OK(ls_live_put(q, "y", &y));
     ASSERT_OK(ls_live_put(q, "id", &fewer));
     ASSERT_FAILS(ls_live_push(q, 4), LS_E_ARG, "4 samples, but \"id\" was put for 3");
     ASSERT_OK(ls_live_put(q, "id", &id));
     ASSERT_FAILS(ls_live_push(q, 3), LS_E_ARG, "3 samples, but \"x\" was put for 4");
-    ASSERT_FAILS(ls_live_push(q, -1), LS_E_ARG, "-1 samples");
+    ASSERT_FAILS(ls_live_push(q, -1), LS_E_ARG, "m is -1");
     ASSERT_OK(ls_live_push(q, 0)); /* does nothing */
     ASSERT_OK(ls_live_push(q, 4));
     ASSERT_FAILS(ls_live_push(q, 4), LS_E_ARG, "\"x\" was put for 0"); /* each is pushed once */
@@ -189,7 +189,7 @@ static void checkpoints(void **state)
         stop();
     }
     other = o;
-    other.capacity = 20; /* more room is no other run */
+    other.capacity = 20; /* more room is the same run */
     start(&other);
     ASSERT_OK(simulation_push(q, 50, 1)); /* what was there before is gone */
     ASSERT_OK(ls_trainer_load_checkpoint(t, dir));

@@ -63,7 +63,7 @@ static void differences_are_named(void **state)
     train.n_parts = 5;
     compare(was, &train, false, "training data: text e (there only), text f (there only)");
     train.n_parts = 7;
-    parts[0].digest++; /* the tokenizer is no file of the data: it is compared on its own */
+    parts[0].digest++; /* the tokenizer is not a file of the data: it is compared on its own */
     compare(was, &train, false, "training data: other samples of the same files");
     ls_str out = { 0 };
     ls_data_tokenizer_difference(&out, was, &train);

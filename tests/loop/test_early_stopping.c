@@ -63,7 +63,7 @@ static void undefined_values(void **state)
     const ls_recipe r = recipe_of(LS_MODE_MAX, 0);
     /* an epoch without an evaluation does not count */
     assert_int_equal(EPOCHS(&r, &m, 1, UNMEASURED, UNMEASURED, UNMEASURED, 0.5, UNMEASURED, 0.5, 2), 7);
-    /* an undefined value is no improvement, first or later */
+    /* an undefined value is not an improvement, first or later */
     assert_int_equal(EPOCHS(&r, &m, NAN, UNMEASURED, NAN, 1), 3);
     ls_early_stopping_text(text, sizeof text, &m, &r);
     assert_string_equal(text, "early stopping: eval_auc has been undefined for 2 epochs");

@@ -181,7 +181,7 @@
         .in = { X(R, C), INDEX(2 * C, R), TYPED_POSITIVE(STAT, R), SCALAR(STAT, R), SCALAR(STAT, 0.75) }, \
       .attrs = ATTRS(ls_loss_attrs, -100, 0.1), .at = BOX(2, { R, 2 * C }, { 0, C }, { R, C }), \
           .compare = COMPARE_SUM, .absolute = 0.75 / R, .reduce = C }
-#define LABELS(n, ...) INDEX(n, __VA_ARGS__) /* each fifth is no label */
+#define LABELS(n, ...) INDEX(n, __VA_ARGS__) /* each fifth is not a label */
 #define ROW_SUM(about, rows, weights, real, divisor, e) \
     { .op = "row_sum", .what = about, .n_in = 4, .in = { rows, weights, real, divisor }, \
         .attrs = ATTRS(ls_row_sum_attrs, e, -100), .compare = COMPARE_SUM, .reduce = 64 }, \

@@ -80,7 +80,7 @@ static void go_on(const ls_type *t, int64_t at[LS_MAX_DIMS])
         at[d] = 0;
 }
 
-/* Whether the elements lie one behind the other. */
+/* Whether the elements are contiguous. */
 static bool packed(const ls_tensor *t)
 {
     int64_t span = 1;
@@ -102,7 +102,7 @@ static void copy_elements(const ls_tensor *to, const ls_tensor *from)
         memcpy((char *)to->data + offset_of(to, at), (char *)from->data + offset_of(from, at), size);
 }
 
-/* Bytes of p that are no element must still be 0xff. */
+/* Bytes of p that are not an element must still be 0xff. */
 static bool untouched_around(const placed *p)
 {
     char *element = calloc(p->bytes, 1);

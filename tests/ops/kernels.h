@@ -2,10 +2,13 @@
  * over an input where the op allows it; the same bits for 1, 2 and 3 threads, and for a row whatever rows are
  * beside it.
  *
- * Tolerances. With eps = 2^-23 of f32 arithmetic and `ulp` the spacing of a bf16 or f16 output (a result near
- * the middle of two numbers may be rounded either way; sums of rounded terms twice): COMPARE_ELEMENT  (ulps *
- * eps + ulp) * |element| + absolute * eps COMPARE_SUM      (ulps * eps * sqrt(reduce + 4) + 2 ulp) * largest
- * element of the output + absolute * eps and the smallest subnormal of the type always. */
+ * Tolerances, with eps = 2^-23 of f32 arithmetic and `ulp` the spacing of a bf16 or f16 output. A result near
+ * the middle of two numbers may be rounded either way, and a sum of rounded terms twice.
+ *
+ *   COMPARE_ELEMENT  (ulps * eps + ulp) * |element| + absolute * eps
+ *   COMPARE_SUM      (ulps * eps * sqrt(reduce + 4) + 2 ulp) * largest element of the output + absolute * eps
+ *
+ * The smallest subnormal of the type is always added. */
 #pragma once
 #include "cases.h"
 

@@ -1,11 +1,14 @@
 /* Gradients: every differentiable op, with respect to every float operand, against finite differences in f64
  * on ref.
  *
- * The objective is L = sum of weight * (output 0), weights random. 4-point stencil with h = 2^-10 (operands
- * are multiples of 2^-10, so x +- h and x +- 2h are exact):  dL/dx = [8 (L(x+h) - L(x-h)) - (L(x+2h) -
- * L(x-2h))] / 12h + h^4/30 L'''''(x). Tolerance: truncation h^4/30 = 3e-14 times the fifth derivative, for
- * which 5000 (and as much relative to the gradient) is ample at these operands, plus rounding of L: 1.5 eps/h
- * times its size, with a factor 8 for the operations inside. */
+ * The objective is L = sum of weight * (output 0), with random weights. A stencil of four points with
+ * h = 2^-10 gives its derivative. Operands are multiples of 2^-10, so x +- h and x +- 2h are exact.
+ *
+ *     dL/dx = [8 (L(x+h) - L(x-h)) - (L(x+2h) - L(x-2h))] / 12h + h^4/30 L'''''(x)
+ *
+ * The tolerance is the sum of two errors. Truncation is h^4/30 = 3e-14 times the fifth derivative, for which
+ * 5000 (and as much relative to the gradient) is ample at these operands. Rounding of L is 1.5 eps/h times
+ * its size, with a factor 8 for the operations inside. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

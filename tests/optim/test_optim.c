@@ -112,7 +112,7 @@ static machine start(const ls_update_opts *o, const char *device)
     ASSERT_OK(ls_pass_fuse(&k.g));
     ASSERT_OK(ls_device_open(&d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 2 }));
     ASSERT_OK(ls_plan_create(&k.plan, k.g, &d, NULL));
-    ASSERT_OK(ls_session_create(&k.s, 1, &k.plan));
+    ASSERT_OK(ls_session_create(&k.s, 1, &k.plan, NULL));
     for (int i = 0; i < N; i++)
         k.p[i] = (float)(i + 1);
     return k;
@@ -175,7 +175,7 @@ static void bad_gradients_change_nothing(void **state)
     }
 }
 
-/* After 2000 good steps the scale doubles, and counting begins anew. */
+/* After 2000 good steps the scale doubles, and counting starts from 0. */
 static void the_scale_grows(void **state)
 {
     (void)state;

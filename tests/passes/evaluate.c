@@ -49,7 +49,7 @@ evaluated evaluate(const ls_graph *g, const char *device, int isa, int threads, 
         &d, device, &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = threads }));
     ASSERT_OK(ls_plan_create(&p, g, &d, NULL));
     ASSERT_OK(ls_plan_check(p));
-    ASSERT_OK(ls_session_create(&s, 1, &p));
+    ASSERT_OK(ls_session_create(&s, 1, &p, NULL));
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         if (!(n->op->flags & LS_OP_SOURCE))

@@ -50,7 +50,7 @@ ls_status run_over_ranks(ls_group *group, const ls_graph *g, const feed *feeds, 
     ls_session *s = NULL;
     LS_TRY(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
     LS_TRY(ls_plan_create(&plan, g, &d, &(ls_plan_opts){ .parallel = &p }));
-    ls_status status = ls_session_create_with(
+    ls_status status = ls_session_create(
         &s, 1, &plan, &(ls_session_opts){ .group = ls_group_size(group) > 1 ? group : NULL, .parallel = &p });
     if (status == LS_OK)
         status = transfer(s, g, feeds, outputs);

@@ -109,7 +109,7 @@ static machine start(build_fn build)
     ASSERT_OK(ls_graph_finish(m.g));
     ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
     ASSERT_OK(ls_plan_create(&m.plan, m.g, &d, NULL));
-    ASSERT_OK(ls_session_create(&m.session, 1, &m.plan));
+    ASSERT_OK(ls_session_create(&m.session, 1, &m.plan, NULL));
     return m;
 }
 
@@ -197,7 +197,7 @@ static void contributions_meet_in_their_order(void **state)
     ls_graph_destroy(&g);
 }
 
-/* x^0 is 1 everywhere: its gradient is 0 also where 0 x^-1 is no number. */
+/* x^0 is 1 everywhere: its gradient is 0 also where 0 x^-1 is not a number. */
 static void power_of_zero(void **state)
 {
     (void)state;
@@ -284,7 +284,7 @@ static void refusals(void **state)
                  "gelu_grad has no gradient");
     ls_graph_destroy(&g);
 
-    ASSERT_OK(ls_graph_create(&g, "not on the path")); /* the same op beside the path is no matter */
+    ASSERT_OK(ls_graph_create(&g, "not on the path")); /* the same op beside the path changes nothing */
     a = ls_param(g, "a", LS_TYPE(LS_F32, 4), (ls_init){ 0 });
     ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4));
     ls_value loss = total_of(

@@ -222,7 +222,7 @@ static void norm_mask(parts *c)
                               (ls_value[]){ twice, c->x, c->row, mean, rstd }, &attrs));
     add_output(c, "4", ls_add(c->g, twice, c->x));
 }
-static void second_output_added(parts *c) /* dw's bias gradient and statistics are no products */
+static void second_output_added(parts *c) /* dw's bias gradient and statistics are not products */
 {
     ls_value dw = ls_linear_dw(c->g, c->x, c->y, true);
     add_output(c, "1", ls_add(c->g, ls_nth(c->g, dw, 1), c->row));

@@ -225,7 +225,7 @@ static void narrow_products(void **state)
     ls_value h = ls_matmul_wt(g, x, w, b), all = ls_matmul_wt(g, x, w, LS_NONE);
     ls_value y = ls_mul(g, ls_slice(g, h, 1, 8, 8), ls_slice(g, h, 1, 20, 8));
     ls_output(g, "y", y);
-    ls_output(g, "rows", ls_slice(g, all, 0, 1, 2)); /* a slice of rows is no reason */
+    ls_output(g, "rows", ls_slice(g, all, 0, 1, 2)); /* a slice of rows does not cause it */
     ls_output(g, "loss", ls_sum_to(g, y, 0, NULL));
     ls_graph *before = copy_graph(g);
     ASSERT_OK(ls_pass_narrow(&g));

@@ -420,7 +420,7 @@ static void useless_values_are_refused(void **state)
     }
 }
 
-/* The default stands in every resolved recipe, so it is no error where it has no effect; records of older
+/* The default stands in every resolved recipe, so it is not an error where it has no effect; records of older
  * versions load. */
 static void defaults_and_records(void **state)
 {

@@ -88,7 +88,7 @@ static void mistakes(void **state)
     refused("{\"rate\": null}", WHERE ".rate: a number is needed here, not null");
     refused("{\"inner\": {\"bias\": 1}}", WHERE ".inner.bias: true or false is needed here, not 1");
     refused("{\"act\": 3}", WHERE ".act: a text is needed here, not 3");
-    /* the first one is told */
+    /* the message has the first one */
     refused("{\"hidden\": 0, \"rate\": 7}", WHERE ".hidden: 0");
     ls_config c;
     ls_arena a;

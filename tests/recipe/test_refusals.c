@@ -44,7 +44,7 @@ static void names_of_other_programs_lead_to_ours(void **state)
     int n = 0;
     for (const ls_foreign_name *f = LS_FOREIGN_NAMES; f->theirs; f++) {
         if (ls_key_find(f->ours) < 0)
-            fail_msg("recipe_names.c: %s is no key", f->ours);
+            fail_msg("recipe_names.c: %s is not a key", f->ours);
         for (const char *name = f->theirs; *name; name += *name == ' ') {
             char word[64], set[80];
             snprintf(word, sizeof word, "%.*s", (int)strcspn(name, " "), name);
@@ -151,17 +151,17 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("precision.param=i32", "precision.param", "i32");
     SET_REFUSED("train=3", "keys are needed here");
     SET_REFUSED("parallel.mesh={dp: auto, tp: auto}", "only one axis");
-    SET_REFUSED("parallel.mesh={DP: 1}", "no name for an axis");
+    SET_REFUSED("parallel.mesh={DP: 1}", "not a name for an axis");
     SET_REFUSED("parallel.mesh={}", "axes such as");
     SET_REFUSED("parallel.units=blocks", "class:NAME");
     SET_REFUSED("parallel.units=size:big", "number of elements");
-    SET_REFUSED("parallel.units=", "it is empty; write none");
-    SET_REFUSED("parallel.units=[]", "it is empty; write none");
-    SET_REFUSED("parallel.units=[none, class:A]", "'none' is no policy");
+    SET_REFUSED("parallel.units=", "it is empty: write none");
+    SET_REFUSED("parallel.units=[]", "it is empty: write none");
+    SET_REFUSED("parallel.units=[none, class:A]", "'none' is not a policy");
     SET_REFUSED("parallel.units=[class:A, [class:B]]",
                 "--set parallel.units: a list of words is needed here");
     SET_REFUSED("parallel.units={class: A}", "a text");
-    SET_REFUSED("parallel.units=size:10 size:20", "one word size:");
+    SET_REFUSED("parallel.units=size:10 size:20", "two words size:N");
     SET_REFUSED("parallel.recompute=[class:A, \"size:10\"]",
                 "'class:A size:10': write none, units, or words");
     SET_REFUSED("parallel.recompute=units", "needs parallel.units");
@@ -249,7 +249,8 @@ static void what_belongs_to_another_device_is_refused(void **state)
             "tf32 is for device cuda");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cpu\nkernels: cublaslt\n",
             "cublaslt is for device cuda");
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cpu\nisa: sm_90\n", "sm_90 is a GPU's");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\ndevice: cpu\nisa: sm_90\n",
+            "sm_90 is an architecture of GPUs");
 }
 
 /* ---- ranks */

@@ -266,7 +266,7 @@ static void names_in_records(void **state)
     setenv("LS_TEST_D", "/nowhere", 1);
     free(resolved);
 
-    /* a difference is told by name */
+    /* the message names what differs */
     ASSERT_OK(load(&text, WORDS, 0, NULL));
     ASSERT_OK(load_set(&other, WORDS, "data.field=title"));
     difference = ls_recipe_difference(text, other);

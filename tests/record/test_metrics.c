@@ -22,7 +22,7 @@ static void losses_read_back_as_the_same_float(void **state)
     const float values[] = { 2.3025851f, 1e-45f,        3.4028235e38f, 0.1f,
                              1.0f / 3,   5.9604645e-8f, 0.0f,          16777216.0f };
     int n = (int)(sizeof values / sizeof values[0]);
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     for (int i = 0; i < n; i++)
         ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i + 1,
                                                      .epoch = 0,
@@ -78,7 +78,7 @@ static void evaluations_find_the_best(void **state)
                                    which ? "checkpoint.best={metric: eval_accuracy, mode: max}" : NULL);
         ls_rundir *d;
         ls_run_info info;
-        ASSERT_OK(ls_rundir_open(&d, r));
+        ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
         for (int i = 0; i < 5; i++) {
             const double value = which ? accuracies[i] : losses[i];
             assert_int_equal(ls_rundir_is_best(d, value, which, 10 * i, i),
@@ -112,7 +112,7 @@ static void evaluations_find_the_best(void **state)
         free(csv);
         free(result);
         /* and the run opened again knows all that */
-        ASSERT_OK(ls_rundir_open(&d, r));
+        ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
         assert_int_equal(d->before, LS_RUN_FINISHED);
         assert_int_equal(d->attempt, 1);
         assert_true(d->metrics.best_value == (which ? 0.9 : 0.4));
@@ -135,7 +135,7 @@ static void write_until_full(const char *storage)
     ls_rundir *d;
     ls_recipe *r = make_recipe(storage, NULL);
     signal(SIGXFSZ, SIG_IGN);
-    if (ls_rundir_open(&d, r) != LS_OK)
+    if (ls_rundir_open_ranks(&d, r, NULL, false) != LS_OK)
         _exit(1);
     struct rlimit limit = { 3000, 3000 };
     setrlimit(RLIMIT_FSIZE, &limit);
@@ -170,7 +170,7 @@ static void means_of_texts(void **state)
     ls_rundir *d;
     ls_run_info info;
     ls_history h;
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_metrics_eval(
         d, &(ls_eval_row){ .step = 1, .eval = { 2, { { "loss", 1 }, { "accuracy", 0.5 } } } }));
     ASSERT_OK(ls_metrics_eval(
@@ -216,14 +216,14 @@ static void metrics_by_name(void **state)
     ls_history h;
     const ls_evaluation first = { 3, { { "loss", 2 }, { "rmse", 0.5 }, { "a.b/c-d", NAN } } },
                         second = { 3, { { "loss", 1 }, { "rmse", 0.25 }, { "r2", -3.5 } } };
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 1, .samples = 8, .loss = 1, .grad_norm = -1 }));
     ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 1, .samples = 9, .eval = first }));
     ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .step = 1, .train_loss = 3, .eval = first }));
     ASSERT_OK(
         ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 1, .step = 2, .train_loss = 3 })); /* no evaluation */
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
-    ASSERT_OK(ls_rundir_open(&d, r)); /* the next attempt finds the columns */
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false)); /* the next attempt finds the columns */
     ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 3, .samples = 9, .eval = second }));
     const ls_epoch_row row = { .epoch = 2, .step = 3, .train_loss = 3, .eval = second };
     ASSERT_OK(ls_metrics_epoch(d, &row));
@@ -278,10 +278,10 @@ static void older_columns(void **state)
         snprintf(path, sizeof path, "%s/one/metrics.csv", storage);
         ls_recipe *r = make_recipe(storage, NULL);
         ls_rundir *d;
-        ASSERT_OK(ls_rundir_open(&d, r));
+        ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
         ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
         ASSERT_OK(ls_file_write(path, FILES[i][0], strlen(FILES[i][0])));
-        ASSERT_OK(ls_rundir_open(&d, r));
+        ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
         const ls_epoch_row row = {
             .epoch = 1, .step = 2, .samples = 8, .train_loss = 4, .eval = { 1, { { "mae", 0.25 } } }
         };
@@ -308,7 +308,7 @@ static void nothing_counted(void **state)
     char csv[LS_CSV_ROW];
     const ls_evaluation none = { 2, { { "loss", NAN }, { "auc", NAN } } };
     const ls_step_row step = { .step = 1, .samples = 8, .loss = NAN, .grad_norm = -1, .skipped = true };
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_metrics_step(d, &step));
     ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 1, .samples = 9, .eval = none }));
     ASSERT_OK(ls_metrics_epoch(
@@ -349,7 +349,7 @@ static void the_last_step_of_a_long_file(void **state)
     const char *storage = ls_test_path("long");
     ls_recipe *r = make_recipe(storage, NULL);
     ls_rundir *d;
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     for (int step = 1; step <= 400; step++)
         ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = step, .loss = 1, .grad_norm = -1 }));
     assert_int_equal(ls_metrics_last_step(d, 0), 400);

@@ -53,7 +53,7 @@ static char *write_report(const char *storage, int steps, bool builtin)
     ls_rundir *d;
     snprintf(storage_set, sizeof storage_set, "run.storage=%s", storage);
     ASSERT_OK(ls_recipe_load(&r, "vit-fashion-mnist", 2, sets));
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     for (int i = 1; i <= steps && i <= 3000; i++)
         ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i,
                                                      .epoch = 0,
@@ -221,7 +221,7 @@ static void no_extreme_is_lost(void **state)
 static ls_status open_and_report(void *context)
 {
     ls_rundir *d = NULL;
-    ls_status s = ls_rundir_open(&d, context);
+    ls_status s = ls_rundir_open_ranks(&d, context, NULL, false);
     if (s == LS_OK)
         s = ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
     if (s == LS_OK)

@@ -1,12 +1,15 @@
 /* test_run_owner.c - who owns a run: one process at a time, processes that died, owners on other hosts.
  * Reading a run disturbs no owner. */
+#include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "record/metrics.h"
@@ -20,12 +23,13 @@ static void one_process_at_a_time(void **state)
     char pid[64];
     ls_recipe *r = make_recipe(ls_test_path("lock"), NULL);
     ls_rundir *d, *second;
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     snprintf(pid, sizeof pid, "process %ld", (long)getpid());
-    ASSERT_FAILS(ls_rundir_open(&second, r), LS_E_USAGE, "lock/one", "being trained", pid, "host ");
+    ASSERT_FAILS(ls_rundir_open_ranks(&second, r, NULL, false), LS_E_USAGE, "lock/one", "being trained", pid,
+                 "host ");
     assert_null(second);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     assert_int_equal(d->before, LS_RUN_STOPPED);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
     ls_recipe_destroy(&r);
@@ -60,7 +64,7 @@ static void looking_disturbs_nobody(void **state)
     assert_int_equal(pthread_create(&thread, NULL, look_on, &o), 0);
     ls_status s = LS_OK;
     for (int i = 0; i < 200 && s == LS_OK; i++) {
-        s = ls_rundir_open(&d, r);
+        s = ls_rundir_open_ranks(&d, r, NULL, false);
         if (s == LS_OK && i > 0)
             s = ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
         if (s == LS_OK)
@@ -77,7 +81,7 @@ static void start_and_die(const char *storage)
 {
     ls_rundir *d;
     ls_recipe *r = make_recipe(storage, NULL);
-    if (ls_rundir_open(&d, r) != LS_OK)
+    if (ls_rundir_open_ranks(&d, r, NULL, false) != LS_OK)
         _exit(1);
     if (ls_metrics_step(d, &(ls_step_row){ .step = 1, .loss = 1, .grad_norm = -1 }) != LS_OK)
         _exit(2);
@@ -103,20 +107,20 @@ static void the_owner_on_another_host_is_left_alone(void **state)
     snprintf(lock, sizeof lock, "%s/lock.txt", path);
     ls_recipe *r = make_recipe(storage, NULL);
     ls_rundir *d;
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_rundir_save_result(d, LS_RUN_STARTING, NULL));
     ASSERT_OK(ls_rundir_save_result(d, LS_RUN_RUNNING, NULL));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL)); /* as if it trained on */
     ASSERT_OK(ls_file_write(lock, owner, strlen(owner)));
-    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "belongs to host elsewhere, process 1", "nobody can see",
-                 "/lock.txt");
+    ASSERT_FAILS(ls_rundir_open_ranks(&d, r, NULL, false), LS_E_USAGE, "belongs to host elsewhere, process 1",
+                 "nobody can see", "/lock.txt");
     assert_null(d);
     ASSERT_OK(ls_file_write(lock, "", 0));
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_rundir_save_result(d, LS_RUN_STARTING, NULL));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
     ASSERT_OK(ls_file_write(lock, owner, strlen(owner)));
-    ASSERT_OK(ls_rundir_open(&d, r)); /* it says itself that it stopped */
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false)); /* it says itself that it stopped */
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
     ls_recipe_destroy(&r);
 }
@@ -150,7 +154,7 @@ static void between_attempts_the_parent_keeps_the_run(void **state)
     ASSERT_OK(ls_rundir_open_between(&d, r, false)); /* the next one left nothing either */
     assert_int_equal(d->attempt, 2);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_RESTARTING, NULL));
-    ASSERT_OK(ls_rundir_open(&d, r)); /* attempt 2 */
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false)); /* attempt 2 */
     assert_int_equal(d->attempt, 2);
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 1, .loss = 1, .grad_norm = -1 }));
     ASSERT_OK(ls_rundir_save_result(d, LS_RUN_STARTING, NULL));
@@ -192,11 +196,12 @@ static void a_killed_run_is_seen_as_died(void **state)
     snprintf(path, sizeof path, "%s/one", storage);
     ASSERT_OK(ls_run_info_read(&info, path));
     assert_int_equal(info.state, LS_RUN_DIED);
-    /* the machine crashed inside a row */
-    ASSERT_OK(ls_file_append(ls_test_path("died/one/metrics.jsonl"), "{\"kind\":\"st", 11));
+    FILE *rows = fopen(ls_test_path("died/one/metrics.jsonl"), "a");
+    assert_true(rows && fputs("{\"kind\":\"st", rows) > 0); /* the machine crashed inside a row */
+    assert_int_equal(fclose(rows), 0);
     ls_recipe *r = make_recipe(storage, NULL);
     ls_rundir *d;
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     assert_int_equal(d->before, LS_RUN_DIED);
     ASSERT_OK(ls_rundir_save_result(d, LS_RUN_STARTING, NULL));
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 2, .loss = 1, .grad_norm = -1 }));
@@ -208,6 +213,50 @@ static void a_killed_run_is_seen_as_died(void **state)
     ls_recipe_destroy(&r);
 }
 
+/* Dies when result.json is written and has not got its name yet. */
+static void start_and_die_writing(const char *storage)
+{
+    ls_rundir *d;
+    ls_recipe *r = make_recipe(storage, NULL);
+    if (ls_rundir_open_ranks(&d, r, NULL, false) != LS_OK)
+        _exit(1);
+    ls_fault_arm(1u << LS_POINT_NAME, 0, LS_FAIL_KILL);
+    (void)!ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
+    _exit(2);
+}
+
+/* Such a file has the name of a temporary, which an upload leaves out, and the next start removes it. */
+static void a_half_written_result_goes(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("half");
+    int status, left = 0, others = 0;
+    const pid_t child = fork();
+    if (child == 0)
+        start_and_die_writing(storage);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    for (int start = 0; start < 2; start++) {
+        DIR *d = opendir(ls_test_path("half/one"));
+        assert_non_null(d);
+        for (const struct dirent *e; (e = readdir(d));)
+            if (!strncmp(e->d_name, "result.json.", 12)) {
+                left += start == 0;
+                others += start || !strstr(e->d_name, ".tmp-");
+            }
+        closedir(d);
+        if (start == 0) {
+            ls_recipe *r = make_recipe(storage, NULL);
+            ls_rundir *run;
+            ASSERT_OK(ls_rundir_open_ranks(&run, r, NULL, false));
+            ASSERT_OK(ls_rundir_close(&run, LS_RUN_NEW, NULL));
+            ls_recipe_destroy(&r);
+        }
+    }
+    assert_int_equal(left, 1);
+    assert_int_equal(others, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +265,7 @@ int main(void)
         cmocka_unit_test(between_attempts_the_parent_keeps_the_run),
         cmocka_unit_test(looking_disturbs_nobody),
         cmocka_unit_test(a_killed_run_is_seen_as_died),
+        cmocka_unit_test(a_half_written_result_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

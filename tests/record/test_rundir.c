@@ -23,7 +23,7 @@ static void a_new_run_has_its_files(void **state)
     ls_recipe *r = make_recipe(storage, NULL), *again;
     ls_rundir *d;
     ls_run_info info;
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     assert_int_equal(d->before, LS_RUN_NEW);
     assert_int_equal(d->attempt, 0);
     ASSERT_OK(ls_run_info_read(&info, d->path));
@@ -46,7 +46,7 @@ static void a_new_run_has_its_files(void **state)
     assert_true(json_number_value(json_object_get(
                     json_object_get(json_object_get(tree, "timings"), "startup"), "load")) == 0.25);
     json_decref(tree);
-    ASSERT_OK(ls_rundir_open(&d, r)); /* looked at, nothing done: not a byte changes */
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false)); /* looked at, nothing done: not a byte changes */
     ASSERT_OK(ls_rundir_close(&d, d->before, NULL));
     char *same = file_of_run(storage, "result.json");
     assert_string_equal(result, same);
@@ -70,7 +70,7 @@ static void states_are_shown_as_they_come(void **state)
     (void)state;
     ls_recipe *r = make_recipe(ls_test_path("states"), NULL);
     ls_rundir *d;
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     assert_int_equal(shown(d), LS_RUN_STARTING);
     ASSERT_OK(ls_metrics_saving(d)); /* nothing runs yet */
     assert_int_equal(shown(d), LS_RUN_STARTING);
@@ -117,18 +117,19 @@ static void another_recipe_is_refused(void **state)
               *longer = make_recipe(storage, "train.epochs=9");
     ls_rundir *d;
     ASSERT_OK(ls_recipe_set(r, "train.micro_batch", "32", "resolved"));
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
-    ASSERT_FAILS(ls_rundir_open(&d, batch), LS_E_USAGE, "other/one", "train.global_batch: 64 here, 128 there",
-                 "run.name");
+    ASSERT_FAILS(ls_rundir_open_ranks(&d, batch, NULL, false), LS_E_USAGE, "other/one",
+                 "train.global_batch: 64 here, 128 there", "run.name");
     assert_int_equal(ls_rundir_micro_batch(micro), 32);
     assert_int_equal(ls_rundir_micro_batch(batch), 0);
-    ASSERT_FAILS(ls_rundir_open(&d, micro), LS_E_USAGE, "train.micro_batch: 0 here, 32 there");
+    ASSERT_FAILS(ls_rundir_open_ranks(&d, micro, NULL, false), LS_E_USAGE,
+                 "train.micro_batch: 0 here, 32 there");
     ASSERT_OK(ls_recipe_set(micro, "train.micro_batch", "32", "kept"));
-    ASSERT_OK(ls_rundir_open(&d, micro));
+    ASSERT_OK(ls_rundir_open_ranks(&d, micro, NULL, false));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
     ASSERT_OK(ls_recipe_set(longer, "train.micro_batch", "32", "kept"));
-    ASSERT_OK(ls_rundir_open(&d, longer)); /* may change */
+    ASSERT_OK(ls_rundir_open_ranks(&d, longer, NULL, false)); /* may change */
     ASSERT_OK(ls_rundir_save_recipe(d, longer));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
     char *yaml = file_of_run(storage, "recipe.yaml");
@@ -136,8 +137,8 @@ static void another_recipe_is_refused(void **state)
     ASSERT_CONTAINS(yaml, "micro_batch: 32\n");
     free(yaml);
     ASSERT_OK(ls_file_write(ls_test_path("other/one/recipe.yaml"), "nonsense: [", 11));
-    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "other/one exists, but its recipe does not load",
-                 "recipe.yaml:");
+    ASSERT_FAILS(ls_rundir_open_ranks(&d, r, NULL, false), LS_E_USAGE,
+                 "other/one exists, but its recipe does not load", "recipe.yaml:");
     ls_recipe_destroy(&r);
     ls_recipe_destroy(&micro);
     ls_recipe_destroy(&batch);
@@ -176,7 +177,7 @@ static void ranks_share_a_run(void **state)
     ls_recipe *r = make_recipe(storage, NULL);
     ls_rundir *d;
     ls_run_info info;
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 7, .loss = 2, .grad_norm = -1 }));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
     ASSERT_OK(run_ranks(2, opened_by_rank, r));
@@ -204,11 +205,12 @@ static void a_foreign_folder_stays_untouched(void **state)
     ls_rundir *d;
     ASSERT_OK(ls_make_dirs(ls_test_path("mine/one")));
     ASSERT_OK(ls_file_write(ls_test_path("mine/one/thesis.tex"), "x", 1));
-    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "mine/one exists and is no run directory");
+    ASSERT_FAILS(ls_rundir_open_ranks(&d, r, NULL, false), LS_E_USAGE,
+                 "mine/one exists and is not a run directory");
     assert_int_equal(ls_test_count(ls_test_path("mine/one")), 1);
     ls_recipe_destroy(&r);
     r = make_recipe(ls_test_path("mine/one/thesis.tex"), NULL); /* storage is a file */
-    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_IO, "thesis.tex");
+    ASSERT_FAILS(ls_rundir_open_ranks(&d, r, NULL, false), LS_E_IO, "thesis.tex");
     ls_recipe_destroy(&r);
 }
 
@@ -230,7 +232,7 @@ static void runs_lists_all_and_says_what_is_broken(void **state)
     const char *storage = ls_test_path("many");
     ls_recipe *r = make_recipe(storage, NULL);
     ls_rundir *d;
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 77, .epoch = 2, .loss = 0.125f, .grad_norm = -1 }));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FAILED, "the disk was full"));
     ASSERT_OK(ls_make_dirs(ls_test_path("many/broken")));

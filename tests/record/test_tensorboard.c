@@ -126,7 +126,7 @@ static ls_rundir *opened(bool wanted)
     ls_recipe *r;
     ls_rundir *d;
     ASSERT_OK(ls_recipe_load_text(&r, TEXT, strlen(TEXT), "test.yaml", wanted ? 2 : 1, sets));
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 299 + (int)d->attempt,
                                                  .loss = 0.5f,
                                                  .lr = 0.25,

@@ -295,7 +295,7 @@ static void a_heartbeat_is_one_write(void **state)
     snprintf(storage, sizeof storage, "run.storage=%s", ls_test_path("storage"));
     sets[1] = storage;
     ASSERT_OK(ls_recipe_load(&r, "mlp-mnist", 2, sets));
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     assert_false(ls_heartbeat_read(&h, d->path, 0));
     const ls_heartbeat sent = { .ranks = 3, .step = 5, .steps = 9, .seconds = 2, .waited = 0.5,
                                 .planned = 64, .doing = "training" };

@@ -220,7 +220,7 @@ static void the_newest_and_the_best_stay(void **state)
                 is_there("stays", "checkpoints/latest/manifest.json"));
     ls_result_free(&result);
 
-    /* A damaged old one does not stand in the way; a damaged newest one is told, with what to do. */
+    /* A damaged old checkpoint changes nothing. A damaged newest one is an error that says what to do. */
     snprintf(path, sizeof path, "%s/stays/checkpoints/step-00000005/trainer.json", storage);
     ASSERT_OK(ls_file_write(path, "{", 1));
     ASSERT_OK(ls_run_open(&run, storage, "stays", NULL));
@@ -325,8 +325,7 @@ static void what_cannot_be_is_refused(void **state)
     ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "at least one shard");
     c = whole(&x, 1, NULL);
     x.shards[1].count = 4;
-    ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "\"b\"", "4 elements from number 0",
-                 "of a tensor of 3");
+    ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "\"b\"", "4 elements from number 0", "a tensor of 3");
     c = whole(&x, 1, NULL);
     x.shards[0].data = NULL;
     ASSERT_FAILS(ls_report(run, &one, 1, &c), LS_E_ARG, "\"a\"", "NULL");
@@ -348,9 +347,10 @@ static void what_cannot_be_is_refused(void **state)
     snprintf(set, sizeof set, "run.storage=%s", storage);
     ASSERT_OK(ls_recipe_load_text(&r, "run: {name: refused}\nmodel: {type: mlp}\ndata: {type: mnist}\n", 60,
                                   "test", 1, (const char *const[]){ set }));
-    ASSERT_FAILS(ls_rundir_open(&d, r), LS_E_USAGE, "refused holds a run of your own program");
+    ASSERT_FAILS(ls_rundir_open_ranks(&d, r, NULL, false), LS_E_USAGE,
+                 "refused holds a run of your own program");
     ASSERT_OK(ls_recipe_set(r, "run.name", "recipes", "test"));
-    ASSERT_OK(ls_rundir_open(&d, r));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
     ls_recipe_destroy(&r);
     ASSERT_FAILS(ls_run_open(&run, storage, "recipes", NULL), LS_E_USAGE, "recipes holds a run of a recipe");

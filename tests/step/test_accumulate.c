@@ -62,8 +62,8 @@ static void tree_start(summing *k, const char *device, ls_type type, int levels,
     ASSERT_OK(ls_graph_create(&k->g, "tree"));
     ls_output(k->g, "y", ls_relu(k->g, ls_input(k->g, "grad", type)));
     ASSERT_OK(ls_plan_create(&k->p, k->g, &d, NULL));
-    ASSERT_OK(ls_session_create_with(&k->s, 1, &k->p,
-                                     &(ls_session_opts){ .n_spares = levels + 1, .spares = spares }));
+    ASSERT_OK(
+        ls_session_create(&k->s, 1, &k->p, &(ls_session_opts){ .n_spares = levels + 1, .spares = spares }));
     ASSERT_OK(ls_session_place(k->s, "grad", &grad));
     ASSERT_OK(ls_tree_init(&k->t, &d, &grad, 1, levels, running));
 }

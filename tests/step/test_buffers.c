@@ -11,6 +11,7 @@
 #include "lockstep/nn.h"
 #include "models/classifier.h"
 #include "support/ranks.h"
+#include "support/values.h"
 
 enum {
     M = 4,
@@ -61,7 +62,7 @@ static ls_status build(ls_graph *g, const void *config, int64_t batch)
         track = ls_track(g);
     x = ls_relu(g, norm(g, "bn1", ls_conv2d(g, "conv1", x, 6, 3, .padding = 1, .bias = false), track));
     x = ls_adaptive_avg_pool2d(g, block(g, x, track), 1, 1);
-    ls_classifier_outputs(g, ls_linear(g, "fc", ls_reshape(g, x, batch, -1), 5));
+    ls_classifier_outputs(g, ls_linear(g, "fc", ls_reshape(g, x, batch, -1), 5), NULL);
     return ls_graph_finish(g);
 }
 
@@ -94,7 +95,7 @@ static ls_status take_step(const job *j, ls_trainer *t, int step, outcome *out)
     uint8_t mine[M * ROWS][PIXELS];
     int32_t mine_labels[M * ROWS];
     const ls_share share = t->compiled.share;
-    const int64_t joined = M / t->compiled.micro_batches; /* so many of M micro-batches make one of these */
+    const int64_t joined = M / t->compiled.micro_batches; /* this many of M micro-batches make one of these */
     int n = 0;
     for (int64_t k = 0; k < share.count; k++)
         for (int64_t r = 0; r < joined * ROWS; r++, n++) {
@@ -116,7 +117,7 @@ static ls_status train(ls_group *g, const job *j, ls_trainer *t, outcome *out)
     ls_named_tensor p[PARAMETERS], b[BUFFERS];
     LS_TRY(ls_trainer_init(t, 5));
     if (j->overflow)
-        LS_TRY(ls_put_scalar(&t->loss_scale, 0x1p60));
+        LS_TRY(place_put_number(&t->loss_scale, 0x1p60));
     for (int step = 0; step < STEPS; step++)
         LS_TRY(take_step(j, t, step, out));
     LS_TRY(ls_trainer_eval(t, &images[0][0], labels, out->evaluated, NULL, NULL));
@@ -342,7 +343,7 @@ static ls_status build_narrow(ls_graph *g, const void *config, int64_t batch)
     if (!ls_graph_is_evaluation(g))
         track = ls_track(g);
     x = norm(g, "bn", ls_conv2d(g, "conv", x, 4, SIZE, .bias = false), track);
-    ls_classifier_outputs(g, ls_linear(g, "fc", ls_reshape(g, x, batch, -1), 5));
+    ls_classifier_outputs(g, ls_linear(g, "fc", ls_reshape(g, x, batch, -1), 5), NULL);
     return ls_graph_finish(g);
 }
 
@@ -471,7 +472,7 @@ static void evaluation_saves_and_loads(void **state)
     ls_weights_close(&w);
     ls_trainer_destroy(&e);
 
-    ASSERT_OK(ls_trainer_init(t, 5)); /* begins anew */
+    ASSERT_OK(ls_trainer_init(t, 5)); /* starts from initial values */
     ASSERT_OK(ls_trainer_eval(t, &images[0][0], labels, loaded, NULL, NULL));
     assert_memory_equal(loaded, fresh, sizeof loaded);
     ls_trainer_destroy(&t);

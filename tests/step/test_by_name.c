@@ -162,7 +162,7 @@ static void mistakes_are_told(void **state)
     ASSERT_FAILS(run_ranks(2, rank, &name), LS_E_ARG, "ls_trainer_get", "\"out.weights\"",
                  "ls_trainer_parameters");
     ASSERT_FAILS(run_ranks(2, rank, &shape), LS_E_SHAPE, "ls_trainer_set",
-                 "\"out.weight\" is f32 [3, 7], the values are f32 [2, 7]");
+                 "\"out.weight\" is f32 [3, 7] in the model, but the values given are f32 [2, 7]");
     ASSERT_FAILS(run_ranks(2, rank, &values), LS_E_USAGE, "ls_trainer_set", "rank 1 has values with hash");
     ls_trainer *t;
     float x[OUT];
@@ -171,7 +171,7 @@ static void mistakes_are_told(void **state)
     ASSERT_OK(ls_trainer_create(&t, build, NULL, .micro_batch = BATCH, .ema_decay = 0.5, .threads = 1));
     ASSERT_FAILS(ls_trainer_get(t, "out.bias", &bias), LS_E_ARG, "ls_trainer_get", "ls_trainer_init");
     ASSERT_OK(ls_trainer_init(t, 1));
-    ASSERT_FAILS(ls_trainer_get(t, "out.bias", &ids), LS_E_SHAPE, "the values are i32 [3]");
+    ASSERT_FAILS(ls_trainer_get(t, "out.bias", &ids), LS_E_SHAPE, "the values given are i32 [3]");
     ASSERT_FAILS(ls_trainer_set(t, "out.bias", &none), LS_E_ARG, "data is NULL");
     t->averaged = true;
     ASSERT_FAILS(ls_trainer_set(t, "out.bias", &bias), LS_E_ARG, "ls_trainer_exchange_ema");

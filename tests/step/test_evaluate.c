@@ -186,7 +186,7 @@ static void ranks_of_a_tensor_axis_count_once(void **state)
     }
 }
 
-/* Samples of class 3 have an infinite loss; sample 3 is the first of them, whoever has it. */
+/* Samples of class 3 have an infinite loss; sample 3 is the first of them, on whichever rank. */
 static void every_rank_names_the_same_wild_sample(void **state)
 {
     (void)state;

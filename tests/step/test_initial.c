@@ -19,7 +19,7 @@ static ls_status build(ls_graph *g, const void *config, int64_t batch)
                    track = ls_graph_is_evaluation(g) ? LS_NONE : ls_track(g),
                    h = ls_linear(g, "fc1", ls_reshape(g, x, batch, -1), OUT),
                    y = ls_batch_norm(g, "bn", ls_reshape(g, h, batch, OUT, 1, 1), .track = track);
-    ls_classifier_outputs(g, ls_linear(g, "fc2", ls_reshape(g, y, batch, OUT), 5));
+    ls_classifier_outputs(g, ls_linear(g, "fc2", ls_reshape(g, y, batch, OUT), 5), NULL);
     return ls_graph_finish(g);
 }
 

@@ -7,6 +7,7 @@
 #include "plan/describe.h"
 #include "support/ranks.h"
 #include "support/small_vit.h"
+#include "node_bytes.h"
 #include "support/mapping.h"
 
 enum { STEPS = 2, M = 4, ROWS = 2, PIXELS = 64 };
@@ -43,7 +44,7 @@ static ls_status rank(ls_group *g, void *context)
     ls_plans_footprint(&f, LS_PROGRAMS, t->compiled.plans);
     /* regions are whole pages, in dev builds with guards between them */
     const size_t held = ls_session_bytes(t->session), page = 4096;
-    if (held < f.total || held > f.total + 16 * page || ls_session_node_bytes(t->session) != f.node) {
+    if (held < f.total || held > f.total + 16 * page || node_bytes(t->session) != f.node) {
         ls_trainer_destroy(&t);
         return ls_fail(LS_E_INTERNAL, "the session holds %zu bytes, the plan says %zu; of the host's %zu",
                        held, f.total, f.node);

@@ -22,7 +22,7 @@ typedef struct lonely {
     const char *says;
 } lonely;
 
-/* Rank 1's file has none of the model's tensors. */
+/* Rank 1's file has no tensor of the model. */
 static ls_status load_another(ls_trainer *t, ls_group *g, const char *dir)
 {
     char path[600];
@@ -91,7 +91,7 @@ static ls_status run_backwards(ls_trainer *t, ls_group *g, const char *dir)
     return run_step(t, ROOM, ls_group_rank(g) ? -1 : 1e-2);
 }
 
-/* Both ranks are told. */
+/* Both ranks get the error. */
 static ls_status run_faster(ls_trainer *t, ls_group *g, const char *dir)
 {
     (void)dir;

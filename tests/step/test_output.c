@@ -19,7 +19,7 @@ static ls_status build(ls_graph *g, const void *config, int64_t batch)
 {
     ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, SIDE, 0.5, 0.5, NULL, NULL), batch, SIDE * SIDE);
     x = ls_relu(g, ls_linear(g, "body", x, HIDDEN));
-    ls_classifier_outputs(g, ls_cast(g, ls_linear(g, "head", x, CLASSES), *(const ls_dtype *)config));
+    ls_classifier_outputs(g, ls_cast(g, ls_linear(g, "head", x, CLASSES), *(const ls_dtype *)config), NULL);
     return ls_graph_finish(g);
 }
 

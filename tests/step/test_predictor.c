@@ -278,7 +278,7 @@ static void fields_of_ones_own(void **state)
             wide[i][2 * k] = (double)x[i][k];
             wide[i][2 * k + 1] = NAN;
         }
-    /* what the loss alone needs is no input */
+    /* what the loss alone needs is not an input */
     ASSERT_OK(ls_predictor_of(&p, t, .outputs = "y x fc.weight"));
     assert_int_equal(ls_predictor_inputs(p, names, 8), 1);
     assert_string_equal(names[0].name, "x");

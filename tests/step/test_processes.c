@@ -13,6 +13,7 @@
 #include "comm/comm.h"
 #include "comm/shm.h"
 #include "golden/training.h"
+#include "node_bytes.h"
 #include "support/mapping.h"
 
 enum { PIXELS = 64, STEPS = 6 };
@@ -74,7 +75,7 @@ static ls_status train(ls_group *g, bool wide, const ls_trainer_opts *o, report 
                      /* without the sums of micro-batches */
                      .planned = (int64_t)ls_session_bytes(t->session) -
                                 (int64_t)t->compiled.spares.level_bytes,
-                     .node = (int64_t)ls_session_node_bytes(t->session),
+                     .node = (int64_t)node_bytes(t->session),
                      .shared = of_kernel("Pss_Shmem:"),
                      .private = of_kernel("Pss_Anon:") };
     LS_TRY(ls_group_barrier(g)); /* all pages are mapped by all that use them while each looks */

@@ -153,7 +153,7 @@ static const char *const UNITS[] = { "none", "class:EncoderBlock", "size:1000",
                                      "class:MLPBlock pattern:encoder.layers.* class:Conv2d" };
 
 /* ls_parallel number `i` of the whole product, or false where the combination is refused (map with offload; N
- * that is no block of the axis). */
+ * that is not a block of the axis). */
 static bool combination(int i, ls_trainer_opts *o)
 {
     static const struct {

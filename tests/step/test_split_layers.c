@@ -58,7 +58,7 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     ls_value gate = ls_slice(g, gates, 2, 0, 2 * WIDTH), up = ls_slice(g, gates, 2, 2 * WIDTH, 2 * WIDTH);
     x = ls_add(g, x, ls_linear(g, "down", ls_mul(g, ls_relu(g, gate), up), WIDTH));
     ls_value logits = ls_linear(g, "head", ls_reshape(g, x, batch, pixels * WIDTH), CLASSES);
-    ls_classifier_outputs(g, logits);
+    ls_classifier_outputs(g, logits, NULL);
     return ls_graph_finish(g);
 }
 

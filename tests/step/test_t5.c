@@ -46,7 +46,7 @@ static int64_t fill_row(int64_t at, int32_t *ids, int32_t *targets)
     for (int64_t i = 0; i < SOURCE; i++)
         ids[i] = i < source ? (int32_t)(1 + (at + i * i) % (VOCABULARY - 1)) : 0;
     for (int64_t i = 0; i < TARGET; i++)
-        targets[i] = i < target ? ids[i % source] : -100; /* it shall copy */
+        targets[i] = i < target ? ids[i % source] : -100; /* the model learns to copy */
     return target;
 }
 

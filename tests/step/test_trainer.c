@@ -183,7 +183,7 @@ static void overflow_is_skipped(void **state)
     (void)state;
     ls_trainer *t;
     START(t, .micro_batch = 8, .threads = 2, .param = LS_F16);
-    ASSERT_OK(ls_put_scalar(&t->loss_scale, 0x1p60));
+    ASSERT_OK(place_put_number(&t->loss_scale, 0x1p60));
     const size_t bytes = ls_type_bytes(&t->units[0].type);
     void *before = place_copy(&t->units[0]);
     ls_step_result r;
@@ -193,7 +193,7 @@ static void overflow_is_skipped(void **state)
     assert_memory_equal(before, after, bytes);
     free(after);
     assert_int_equal(steps_of(t), 0);
-    ASSERT_OK(ls_put_scalar(&t->loss_scale, 1024));
+    ASSERT_OK(place_put_number(&t->loss_scale, 1024));
     ASSERT_OK(ls_trainer_step(t, images, labels, 8, 1e-3, &r));
     assert_true(!r.skipped && r.loss_scale == 1024);
     after = place_copy(&t->units[0]);
@@ -237,7 +237,7 @@ static void hopeless_f16_fails(void **state)
         memset(p[i].tensor.data, 0, ls_type_bytes(&p[i].tensor.type));
     ASSERT_OK(training_set(t, p, n));
     training_release(p, n);
-    ASSERT_OK(ls_put_scalar(&t->loss_scale, 4));
+    ASSERT_OK(place_put_number(&t->loss_scale, 4));
     for (int left = 2; left >= 1; left--) {
         ASSERT_OK(ls_trainer_step(t, images, same, 1, 1e-3, &r));
         assert_true(r.skipped && isfinite(r.loss) && r.loss_scale == left);

@@ -100,7 +100,7 @@ static void weights_come_first(void **state)
         ASSERT_OK(run_ranks(ranks, without_weights, NULL));
 }
 
-/* Loaded weights are enough: what is no weight begins as after ls_trainer_init. */
+/* Loaded weights are enough: what is not a weight begins as after ls_trainer_init. */
 static void loading_is_enough(void **state)
 {
     (void)state;

@@ -93,7 +93,7 @@ static ls_status build_named(ls_graph *g, const void *config, int64_t batch)
     ls_scope_push(g, n->scope, "Block");
     x = ls_linear(g, "fc", x, 5);
     ls_scope_pop(g);
-    ls_classifier_outputs(g, x);
+    ls_classifier_outputs(g, x, NULL);
     return ls_graph_finish(g);
 }
 
@@ -154,7 +154,7 @@ static ls_status build_inputs(ls_graph *g, const void *config, int64_t batch)
     ls_value x = ls_input(g, n->scope, LS_TYPE(LS_F32, batch, 4));
     if (n->state)
         x = ls_add(g, x, ls_input(g, n->state, LS_TYPE(LS_F32, batch, 4)));
-    ls_classifier_outputs(g, ls_linear(g, "fc", x, 5));
+    ls_classifier_outputs(g, ls_linear(g, "fc", x, 5), NULL);
     return ls_graph_finish(g);
 }
 

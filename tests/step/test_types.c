@@ -22,7 +22,7 @@ static ls_status build(ls_graph *g, const void *type, int64_t batch)
     ls_value x = ls_reshape(g, ls_image_input(g, batch, 1, SIDE, 0.5, 0.5, NULL, NULL), batch, SIDE * SIDE);
     ls_value base = ls_param(g, "base.weight", LS_TYPE(*(const ls_dtype *)type, HIDDEN, SIDE * SIDE), init);
     x = ls_relu(g, ls_matmul_wt(g, x, ls_cast(g, base, LS_F32), LS_NONE));
-    ls_classifier_outputs(g, ls_linear(g, "head", x, CLASSES));
+    ls_classifier_outputs(g, ls_linear(g, "head", x, CLASSES), NULL);
     return ls_graph_finish(g);
 }
 
@@ -202,7 +202,11 @@ static void rows_that_cannot_be(void **state)
     } cases[] = {
         { { .wrong = NARROW }, LS_F32, LS_E_SHAPE, "\"squares\" is bf16 [3, 2], which rounds it" },
         { { .wide = false }, LS_BF16, LS_E_SHAPE, "between ls_wide_begin and ls_wide_end" },
-        { { .wrong = FEW }, LS_F32, LS_E_SHAPE, "loss \"squares\": rows are f32 [1, 2], the batch is 3" },
+        { { .wrong = FEW },
+          LS_F32,
+          LS_E_SHAPE,
+          "loss \"squares\": rows are f32 [1, 2], but their first dimension must be a multiple of the batch, "
+          "3" },
         { { .wrong = NONE }, LS_F32, LS_E_ARG, "the model declares no loss" },
         { { .wrong = TWICE }, LS_F32, LS_E_ARG, "there is a loss of that name already" },
         { { .wrong = NO_INPUT }, LS_F32, LS_E_ARG, "the model has no input \"label\"" },

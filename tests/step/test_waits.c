@@ -1,8 +1,8 @@
 /* test_waits.c - how often the host waits for its device: once a step, an evaluation batch, a batch of
  * predictions, a prompt and a token, whatever the step has: micro-batches, clipping, f16, batch norm,
- * dropout, several losses, averages, ranks. Whoever adds a read in between adds a wait, in which an
- * accelerator has nothing to do. On a device whose memory is its own, and whose queues run late, the numbers
- * are the same bits. Ranks are threads. */
+ * dropout, several losses, averages, ranks. A read in between adds a wait, during which an accelerator is
+ * idle. On a device whose memory is its own, and whose queues run late, the numbers are the same bits. Ranks
+ * are threads. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -49,7 +49,7 @@ static void the_update_writes_them(void **state)
         assert_int_equal(nodes(c->plans[LS_EVAL], "cast", all), 0);
         assert_int_equal(nodes(c->plans[LS_UPDATE], "cast", all), k >> 1);
         assert_int_equal(c->gradients_in_weights, batches == 1);
-        assert_true(ls_place_same(&t->grads[0], &t->weights[0]) == (batches == 1));
+        assert_true(place_same(&t->grads[0], &t->weights[0]) == (batches == 1));
         for (int i = 0; i < 2; i++) {
             step(t, 6 * batches);
             expect_rounded(t);

@@ -13,6 +13,20 @@ static inline ls_type value_type(ls_session *s, const char *name)
     return p.type;
 }
 
+/* Whether two places begin at the same byte. */
+static inline bool place_same(const ls_place *a, const ls_place *b)
+{
+    return a->session == b->session && a->region == b->region && a->offset == b->offset;
+}
+
+/* Sets a number of f32 or f64, and waits. */
+static inline ls_status place_put_number(const ls_place *p, double x)
+{
+    const float narrow = (float)x;
+    return p->type.dtype == LS_F64 ? ls_session_write(p, &x, sizeof x)
+                                   : ls_session_write(p, &narrow, sizeof narrow);
+}
+
 /* A copy of all elements of a place, contiguous, which the caller frees. */
 static inline void *place_copy(const ls_place *p)
 {

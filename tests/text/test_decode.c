@@ -31,7 +31,7 @@ static void streams_bytes(void **state)
     ls_tokenizer_close(&t);
 }
 
-/* What Hugging Face's library makes of byte tokens: a run that is no text as a whole is U+FFFD for each of
+/* What Hugging Face's library makes of byte tokens: a run that is not text as a whole is U+FFFD for each of
  * its bytes. */
 static void byte_fallback(void **state)
 {

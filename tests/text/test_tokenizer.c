@@ -92,7 +92,7 @@ static void sentencepiece(void **state)
     size_t n;
     ASSERT_OK(ls_file_read(&whole, &n, LS_TEST_SOURCE_DIR "/tests/fuzz/corpus/sentencepiece/small.model"));
     ASSERT_OK(ls_file_write(cut, whole, n - 1));
-    ASSERT_FAILS(ls_tokenizer_open(&t, cut), LS_E_FORMAT, "cut.model", "no sound SentencePiece model");
+    ASSERT_FAILS(ls_tokenizer_open(&t, cut), LS_E_FORMAT, "cut.model", "not a sound SentencePiece model");
     free(whole);
 }
 
@@ -203,7 +203,7 @@ static void patterns_are_unicode(void **state)
         { "\\\\S+", "a\u3000", 2, { 0, 3 } },
         { "a\\\\b", "a\u00e9", 1, { 4 } }, /* no end of a word: nothing is split */
         { "a\\\\b", "a\u3000", 2, { 0, 3 } },
-        { "\\\\s", "a\u180e", 1, { 8 } }, /* U+180E is no white space since Unicode 6.3 */
+        { "\\\\s", "a\u180e", 1, { 8 } }, /* U+180E is not white space since Unicode 6.3 */
         { "\\\\S+", "a\u180e", 1, { 8 } },
         { "[^\\\\s]+", "a\u180e", 1, { 8 } },
         { "[^\\\\S]", "a\u3000", 2, { 0, 3 } },

@@ -75,7 +75,7 @@ static void refusals(void **state)
         const char *json, *says;
         ls_status status;
     } CASES[] = {
-        { "[1]", "no tokenizer.json", LS_E_FORMAT },
+        { "[1]", "not a tokenizer.json", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", "model \"WordPiece\" is not supported",
           LS_E_UNSUPPORTED },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}", "merge 0",
@@ -87,9 +87,9 @@ static void refusals(void **state)
           LS_E_FORMAT },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":500000000},\"merges\":[]}}",
           "2 tokens have ids up to 500000000", LS_E_FORMAT },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"\"]}}", "merge 0 is no pair",
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"\"]}}", "merge 0 is not a pair",
           LS_E_FORMAT },
-        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", "merge 0 is no pair",
+        { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a\"]}}", "merge 0 is not a pair",
           LS_E_FORMAT },
         { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":7,\"vocab\":[[\"a\",-1]]}}", "unk_id", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",-1],[\"a\",-2]]}}", "twice",
@@ -117,7 +117,7 @@ static void refusals(void **state)
         { "{\"added_tokens\":[{\"id\":9,\"content\":\"<s>\"}],\"post_processor\":{\"type\":"
           "\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}],"
           "\"special_tokens\":{\"x\":{\"ids\":[5]}}},%s}",
-          "ids that are no tokens", LS_E_FORMAT },
+          "ids that are not tokens", LS_E_FORMAT },
         { "{\"added_tokens\":[{\"id\":1,\"content\":\"new\"}],%s}", "the id is taken", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"BPE\"", "not valid JSON", LS_E_FORMAT },
     };

@@ -121,7 +121,7 @@ static void the_loader_is_counted(void **state)
     json_decref(four);
 }
 
-/* What messages to other hosts need is no part of a step's memory, but of the process's. */
+/* What messages to other hosts need is not part of a step's memory, but of the process's. */
 static void messages_are_counted(void **state)
 {
     (void)state;

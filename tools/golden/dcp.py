@@ -55,7 +55,7 @@ def on_ranks(world, work, *arguments):
 
 
 def layouts(world):
-    """One tensor of every way to lie on four ranks, and what is no tensor."""
+    """One tensor of every way to lie on four ranks, and what is not a tensor."""
     line, square = init_device_mesh("cpu", (4,)), init_device_mesh("cpu", (2, 2))
     state = {
         "rows": distribute_tensor(counting(5, 3), line, [Shard(0)]),  # 2, 2, 1 rows and none

@@ -105,7 +105,7 @@ def run(out, name, classes, loss_of, bilinear=False):
 
 def unet():
     out, shape = {}, (BATCH * STEPS, SIZE, 2 * SIZE)
-    labels = (values("unet.labels", shape, 2) + 2).long()  # 0 .. 3; 3 is no label
+    labels = (values("unet.labels", shape, 2) + 2).long()  # 0 .. 3; 3 is not a label
     labels[labels == 3] = -100
     mask = (values("unet.mask", shape, 0.5) + 0.5)[:, None]
     run(out, "classes", 3, lambda y, at: F.cross_entropy(y, labels[at]))

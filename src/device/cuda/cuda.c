@@ -16,8 +16,8 @@ static ls_status unknown_word(const char *word)
 {
     return ls_fail(
         LS_E_USAGE,
-        "isa: \"%s\" is no GPU's; device cuda takes that of its GPU (isa: auto), and plans for another "
-        "machine sm_80, sm_86, sm_89, sm_90, sm_100, sm_103 or sm_120",
+        "isa: \"%s\" is not an architecture of GPUs: use auto for this machine's GPU, or, to plan for "
+        "another machine, sm_80, sm_86, sm_89, sm_90, sm_100, sm_103 or sm_120",
         word);
 }
 

@@ -90,13 +90,6 @@ typedef struct ls_cuda_code {
 /* Compiles `text`, called `name`, with all headers. */
 ls_status ls_cuda_compile(ls_cuda_code *out, const ls_arch *arch, const char *name, const char *text);
 
-typedef struct ls_cuda_usage {
-    char kernel[128];
-    int registers, stack, spills; /* of a thread; the others in bytes */
-} ls_cuda_usage;
-/* What a log says of its kernels (usage.c): how many there are, at most `most`. */
-int ls_cuda_usage_of(ls_cuda_usage *out, int most, const char *log);
-
 /* ---- texts.c: the text of kernels */
 
 typedef struct ls_cuda_text {

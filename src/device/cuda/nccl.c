@@ -6,7 +6,7 @@
  * one sets up connections; then only the abort ends it, so the abort waits for the lock for a moment only.
  *
  * ncclCommAbort ends what runs on the GPU first, then waits until graphs with the communicator's calls are
- * gone. Whoever severs a link may be the one who has those graphs, so a thread of its own aborts. */
+ * gone. The thread that severs a link may own these graphs, so another thread aborts. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

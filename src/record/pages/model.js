@@ -22,7 +22,7 @@ function readTree() {
   sum(top);
   return top;
 }
-/* Adds up what is below a node: [elements of each holder]. A deep tree is no recursion of the script's own. */
+/* Adds up what is below a node: [elements of each holder]. A loop, because recursion in a deep tree could overflow the stack. */
 function sum(top) {
   const nodes = [top];
   for (let i = 0; i < nodes.length; i++)

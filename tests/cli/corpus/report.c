@@ -13,7 +13,7 @@ static ls_status of_recipe(const char *dir)
     ls_recipe *r = NULL;
     ls_rundir *d = NULL;
     LS_TRY(ls_recipe_load_run(&r, dir, 0, NULL));
-    ls_status s = ls_rundir_open(&d, r);
+    ls_status s = ls_rundir_open_ranks(&d, r, NULL, false);
     const ls_report report = { .recipe = r,
                                .state = s == LS_OK ? d->before : LS_RUN_NEW,
                                .data_note = "the data",

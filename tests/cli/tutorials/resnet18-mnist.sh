@@ -13,7 +13,7 @@ cat runs/distributed-mnist-resnet18/metrics.csv
 lockstep eval runs/distributed-mnist-resnet18
 has out "accuracy .* of 24\)"
 lockstep predict runs/distributed-mnist-resnet18 --count 9 --out predictions.png
-has out "of 9 right"; [ "$(head -c 4 predictions.png | tail -c 3)" = PNG ] || bad "predictions.png is no PNG"
+has out "of 9 right"; [ "$(head -c 4 predictions.png | tail -c 3)" = PNG ] || bad "predictions.png is not a PNG"
 lockstep export runs/distributed-mnist-resnet18 --to model.pt
 has out "122 tensors"
 python -c 'import torch; print(len(torch.load("model.pt", weights_only=True)))'        # 122 tensors

@@ -288,7 +288,8 @@ static void newer_elements_are_no_missing_name(void **state)
         assert_fails(LS_E_UNSUPPORTED, open_array("newer.h5:x"),
                      "cannot open it: it is written by a newer HDF5", "newer.h5:x: libhdf5 ");
     }
-    assert_fails(LS_E_USAGE, open_array("plain.h5:run"), "plain.h5:run: it is no data set but a group", "");
+    assert_fails(LS_E_USAGE, open_array("plain.h5:run"), "plain.h5:run: it is not a data set but a group",
+                 "");
 }
 
 /* Each time that a file is opened again and gets a text, which lies in the file outside the header, the
@@ -332,7 +333,7 @@ static void headers_are_limited(void **state)
     memcpy(all + HEAD, (uint8_t[]){ 16, 16, 0, 0, HEAD - 4, 0, 0, 0, 0, 0, 0, 0, 28 }, 13); /* in itself */
     assert_fails(LS_E_FORMAT, check_block(all, 20, 100), "a.h5: the blocks of its header overlap", "damaged");
     memcpy(all + HEAD, (uint8_t[]){ 16, 16, 0, 0, 90 }, 5);
-    assert_fails(LS_E_FORMAT, check_block(all, 20, 100), "a block at byte 90 that is no part of the file",
+    assert_fails(LS_E_FORMAT, check_block(all, 20, 100), "a block at byte 90 that is not part of the file",
                  "");
     free(all);
 }

@@ -176,7 +176,7 @@ cu_result cuMemcpyDtoH_v2(void *to, cu_address from, size_t bytes)
     size_t left;
     ENTER();
     if (shim_find(from, &left) != SHIM_DEVICE || left < bytes)
-        return shim_leave(WRONG(CU_INVALID_VALUE, "%zu bytes at %#llx are no device memory", bytes,
+        return shim_leave(WRONG(CU_INVALID_VALUE, "%zu bytes at %#llx are not device memory", bytes,
                                 (unsigned long long)from));
     shim_unlock();
     memcpy(to, shim_host(from), bytes);

@@ -56,7 +56,7 @@ cu_result cuModuleLoadData(cu_module *out, const void *cubin)
     const size_t bytes = bytes_of(cubin);
     const int file = memfd_create("kernels", MFD_CLOEXEC);
     if (!bytes || file < 0 || write(file, cubin, bytes) != (ssize_t)bytes)
-        return WRONG(CU_NO_BINARY_FOR_GPU, "this is no code that the shim of NVRTC made");
+        return WRONG(CU_NO_BINARY_FOR_GPU, "this is not code that the shim of NVRTC made");
     /* (with the process number, since a tool that looks up lines is another process) */
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), file);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -346,7 +346,7 @@ static nccl_result check_call(const char *function, nccl_comm c, int type, cu_st
 static nccl_result check_range(const char *function, const void *at, size_t bytes, const char *what)
 {
     if (bytes && !((reaches_fn)of_cuda("shim_nccl_reaches"))(at, bytes))
-        return wrong(NCCL_INVALID_ARGUMENT, function, "%s: %zu bytes at %p are no memory of the GPU", what,
+        return wrong(NCCL_INVALID_ARGUMENT, function, "%s: %zu bytes at %p are not memory of the GPU", what,
                      bytes, at);
     return NCCL_SUCCESS;
 }

@@ -32,7 +32,7 @@ void shim_unlock(void);
 void shim_wait(void);
 void shim_changed(void);
 
-/* Order that ThreadSanitizer shall know: what was before `release` is before what is behind `acquire`. */
+/* Tells ThreadSanitizer the order: code before `release` comes before code after `acquire`. */
 #if defined(EMULATOR_TSAN)
 void __tsan_acquire(void *at), __tsan_release(void *at);
 #define shim_acquire(at) __tsan_acquire(at)
@@ -48,7 +48,7 @@ cu_result shim_wrong(cu_result r, const char *function, const char *what, ...)
 #define WRONG(r, ...) shim_wrong(r, __func__, __VA_ARGS__)
 
 /* CU_SUCCESS if the calling thread may call the driver now: it is initialised, in this process, a context is
- * current, none has failed, and this is no function of the host in a stream. Locks if so. */
+ * current, none has failed, and this is not a function of the host in a stream. Locks if so. */
 cu_result shim_enter(const char *function);
 #define ENTER()                                         \
     do {                                                \

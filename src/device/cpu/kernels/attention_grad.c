@@ -1,6 +1,6 @@
 /* attention_grad.c - the gradient of attention, from the saved log-sum-exp. With p = exp(s - lse), dp = dy vT
- * and delta = rowsum(dy * y):  ds = p * (dp - delta), dv = pT dy, dk = scale * dsT q, dq = scale * ds k,
- * dbias = ds. With dropout, which multiplies p by f:  ds = p * (f * dp - delta), dv = (f * p)T dy.
+ * and delta = rowsum(dy * y): ds = p * (dp - delta), dv = pT dy, dk = scale * dsT q, dq = scale * ds k,
+ * dbias = ds. With dropout, which multiplies p by f: ds = p * (f * dp - delta), dv = (f * p)T dy.
  *
  * A head goes through its blocks of keys, and each block through the queries that see it: a tile takes five
  * products. The block's sums for dk and dv are complete after the last query; sums for dq stay in scratch,

@@ -1,5 +1,5 @@
-/* adafactor.h - arguments of adafactor.cu: one parameter, `batch` matrices [rows, cols] one behind the other,
- * or a vector of `rows` numbers (cols 0). */
+/* adafactor.h - arguments of adafactor.cu: one parameter, [batch, rows, cols], or a vector of `rows` numbers
+ * (cols 0). */
 #pragma once
 #include "types.h"
 

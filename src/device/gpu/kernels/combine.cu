@@ -1,12 +1,14 @@
-/* combine.cu - adds pieces of several ranks in the balanced tree of comm/reduce.c, (0+1)+(2+3), so the bits are
- * the same as there. LARGEST: 1: the larger one of two instead of their sum; NaN is the largest.
+/* combine.cu - adds pieces of several ranks in the balanced tree of comm/reduce.c, (0+1)+(2+3), so the bits
+ * are the same. LARGEST: 1: the larger one of two instead of their sum; NaN is the largest.
  *
  * FROM, VIA, TO: types of the pieces, of each partial sum, and of the result. A thread has W neighbouring
- * elements of all pieces. VECTOR: 1 if W elements of pieces and result are aligned to their size. PIECES: their
- * number if it is small, which unrolls all loops, else `a.n`. LEVELS: of the tree: the bits of that number.
+ * elements of all pieces. VECTOR: 1 if W elements of pieces and result are aligned to their size. PIECES:
+ * their number if it is small, which unrolls all loops, else `a.n`. LEVELS: of the tree: the bits of that
+ * number.
  *
- * The tree is a binary counter: level l holds the sum of 2^l pieces, if bit l of the number of pieces so far is
- * set. The result may lie where the first piece does: a thread reads all that it needs before it writes. */
+ * The tree is a binary counter: level l holds the sum of 2^l pieces, if bit l of the number of pieces so far
+ * is set. The result may lie where the first piece does: a thread reads all that it needs before it
+ * writes. */
 #include "combine.h"
 #include "dialect.h"
 

@@ -1,5 +1,5 @@
-/* combine_wide.cu - adds pieces of numbers of 128 bits, which are pairs of 64 bits, the low one first. Such sums
- * are exact, so their order is of no account. */
+/* combine_wide.cu - adds pieces of numbers of 128 bits, which are pairs of 64 bits, the low one first. Such
+ * sums are exact, so their order does not matter. */
 #include "combine.h"
 #include "dialect.h"
 

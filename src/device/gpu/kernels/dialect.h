@@ -5,14 +5,17 @@
  *   KERNEL(name, struct args, threads) { ... }          a kernel; its arguments are `a`
  *   KERNEL_SHARED(name, struct args, threads, type)     the same; `s` points to the block's shared memory
  *   DEVICE float f(float x) { ... }                     a function of kernels
- *   THREAD, THREADS, BLOCK, BLOCKS                      number of the thread, of all in the block; of the
- * block AT(const u16, a.x)                                  the pointer of an address in `a` BARRIER() all
- * threads of the block wait for each other here WARP_XOR(v, mask)  WARP_FROM(v, lane)               the value
- * v of another thread of the warp (32 threads) COPY_16(to, from)  COPY_COMMIT()  COPY_WAIT(n)      16 bytes
- * to shared memory, done by a later wait, which leaves the n newest groups in flight LOAD(type, pointer,
- * index), STORE(type, ...)        element -> float; type: f32, bf16, f16, or a macro fma_(a, b, c) the only
- * place where a product is not rounded sqrt_, max_, min_, abs_, floor_                     IEEE; max_ and
- * min_ ignore NaN
+ *   THREAD, THREADS                                     the thread's number in its block; threads of a block
+ *   BLOCK, BLOCKS                                       the block's number; blocks of the launch
+ *   AT(const u16, a.x)                                  the pointer of an address in `a`
+ *   BARRIER()                                           all threads of the block wait for each other here
+ *   WARP_XOR(v, mask)  WARP_FROM(v, lane)               the value v of a thread of the same warp (32 threads)
+ *   COPY_16(to, from)  COPY_COMMIT()  COPY_WAIT(n)      16 bytes to shared memory, complete after a later
+ *                                                       wait, which leaves the n newest groups in flight
+ *   LOAD(type, pointer, index), STORE(type, ...)        element -> float, and back; type: f32, bf16, f16, or
+ *                                                       a macro
+ *   fma_(a, b, c)                                       the only place where a product is not rounded
+ *   sqrt_, max_, min_, abs_, floor_                     IEEE; max_ and min_ ignore NaN
  *
  * All threads of a warp must reach a warp's operation, and all of a block a barrier. There are no atomics on
  * floats, so results do not depend on the order of blocks. CUDA compiles with -fmad=false, and division and

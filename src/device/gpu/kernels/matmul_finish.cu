@@ -1,5 +1,5 @@
-/* matmul_finish.cu - what follows a product that a library made: it is at `left`, with its bias and rounded to
- * ELEMENT; if there is a `pre`, it is that. A thread has 8 neighbours of a row. */
+/* matmul_finish.cu - what follows a product that a library made: it is at `left`, with its bias and rounded
+ * to ELEMENT; if there is a `pre`, it is that. A thread has 8 neighbours of a row. */
 #define STORES_PRE 0
 #include "matmul_finish.h"
 

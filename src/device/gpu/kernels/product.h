@@ -21,9 +21,11 @@
  *   left_place left_at(const product_context *c, i64 m)
  *   void left_fetch(const product_context *c, const left_place *p, i64 k, chunk *to)
  *                                  16 bytes, CHUNK elements from (m, k) on, into *to: by COPY_16 or by a
- * plain store if LEFT_ASYNC, else always by a store to *to, which is in registers. What lies outside of the
- * matrix must be zero. right_at, right_fetch          the same with n void finish(const product_context *c,
- * i64 m, i64 n, const float *v) sums of row m, columns n to n + 7, of which some may lie outside
+ *                                  plain store if LEFT_ASYNC, else always by a store to *to, which is in
+ *                                  registers. Elements outside of the matrix must be zero.
+ *   right_at, right_fetch          the same with n
+ *   void finish(const product_context *c, i64 m, i64 n, const float *v)
+ *                                  sums of row m, columns n to n + 7, of which some may lie outside
  *
  * The kernel then is
  *   KERNEL_SHARED(name, args, PRODUCT_THREADS, product_shared) { ...; product(&context, s, m0, n0, k0, k1); }

@@ -1,0 +1,47 @@
+#!/bin/sh
+# tools/check_style finds a table in a comment that was wrapped as text, and accepts tables. Usage: style.sh SOURCE_DIR
+set -eu
+checker=$1/tools/check_style
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+for folder in src include bindings tests bench examples; do mkdir "$root/$folder"; done
+echo '# A page' >"$root/page.md"
+
+table='/* loops.h - a table, and text with "two  spaces"
+ * in quotes:
+ *
+ *     b..      with another letter than r
+ *              (a second line)
+ *     f!       is never split
+ *
+ * Text. */
+int a;  /* a field  */
+'
+printf '%s' "$table" >"$root/src/loops.h"
+"$checker" "$root" || { echo "a table is refused" >&2; exit 1; }
+
+printf '%s' "$table" | sed 's/^ \*     f!/ * is never f!/' >"$root/src/loops.h"
+found=$("$checker" "$root") && { echo "a row joined to text is not found" >&2; exit 1; }
+case $found in
+"src/loops.h:6: a row of a table in a comment is indented"*) ;;
+*) echo "not the row: $found" >&2; exit 1 ;;
+esac
+
+# clang-format leaves a table alone, however wide it is
+command -v clang-format >/dev/null || { echo "skipped: style.sh: no clang-format here (Debian: clang-format)"; exit 77; }
+cp "$1/.clang-format" "$root"
+cat >"$root/src/wide.h" <<'END'
+/* wide.h - a table whose first row is too long, so that a formatter that takes it for text joins the rows:
+ *
+ *     r..      any number of dimensions, each with a loop of its own; row-wise: all of them together may also be one
+ *              (a second line)
+ *     b..      with another letter than r
+ *   (1)  after the wait for a later collective on the same axis, if that collective is not settled and was started
+ *   (2)  when the fence returns
+ * This text is too long, and it is wrapped: the formatter has to find it as text although it stands behind a table. */
+END
+clang-format "$root/src/wide.h" >"$root/wide.h"
+head -n 7 "$root/src/wide.h" >"$root/before"
+head -n 7 "$root/wide.h" >"$root/after"
+cmp "$root/before" "$root/after" || { echo "clang-format wrapped a table:" >&2; cat "$root/wide.h" >&2; exit 1; }
+[ "$(wc -l <"$root/wide.h")" -eq 9 ] || { echo "clang-format did not wrap text" >&2; exit 1; }
