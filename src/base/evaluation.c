@@ -25,7 +25,7 @@ void ls_evaluation_set(ls_evaluation *e, const char *name, double value)
     while (i < e->n && strcmp(e->at[i].name, name))
         i++;
     if (i == LS_MOST_METRICS || strlen(name) >= LS_METRIC_NAME)
-        return; /* a file that something else wrote: models have no more, and no such names */
+        return; /* another program wrote this file: models have fewer metrics, and shorter names */
     if (i == e->n)
         snprintf(e->at[e->n++].name, LS_METRIC_NAME, "%s", name);
     e->at[i].value = value;

@@ -65,7 +65,7 @@ static ls_status compare_here(const ls_axis *a)
         const ls_rank_slot *s = ls_control_slot(a->group->control, a->members[i] - a->group->first);
         for (int w = 0; w < LS_CALL_WORDS; w++)
             words[w] = atomic_load_explicit(
-                &s->call[w], memory_order_relaxed); /* the tick was acquired before */
+                &s->call[w], memory_order_relaxed); /* the wait for the tick orders these loads */
         memcpy(&c, words, sizeof c);
         if (i == 0)
             first = c;

@@ -1,4 +1,4 @@
-/* group.c - one rank's end of a process group: what it knows of itself, and the group's failure. */
+/* group.c - one rank's end of a process group: its rank and members, and the group's failure. */
 #include "group.h"
 
 #include <stdio.h>

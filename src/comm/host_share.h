@@ -1,5 +1,5 @@
-/* host_share.h - this process among those of its group on its host, for things that only one of them can have
- * (a GPU). All are local. */
+/* host_share.h - the number of this process among the processes of its group on its host, for devices that
+ * only one of them can use (a GPU). All are local. */
 #pragma once
 #include "group.h"
 

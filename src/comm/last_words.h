@@ -10,7 +10,7 @@ void ls_last_words_forget(ls_group *g); /* it ends */
  * `said`: another process prints it. If it is not said, the program prints it on this rank, whichever it is:
  * ls_log may be silent here. It may be called in a signal handler. */
 typedef void (*ls_last_words_sink)(const char *text, int rank, bool said);
-void ls_last_words_to(ls_last_words_sink sink); /* NULL, as at first: ls_log gets what is not said */
+void ls_last_words_to(ls_last_words_sink sink); /* NULL, at first: ls_log prints it if not said */
 /* Tells the other ranks, and the process that watches this one, that it fails with this message. If this rank
  * does not know that one of them prints it (rank 0 has not ended in time, or is on another host), this rank
  * prints it. True: another one does. May be called in a signal handler, because it takes no lock. Local. */

@@ -1,4 +1,4 @@
-/* oom.h - whether the kernel killed a rank for lack of memory. The exit status does not tell. The kernel
+/* oom.h - whether the kernel killed a rank for lack of memory. The exit status does not say so. The kernel
  * counts such kills in the control group of the ranks. Without a readable counter its log names the process.
  */
 #pragma once

@@ -64,8 +64,8 @@ static bool add_place(const launch *l, int r, char **all)
     return true;
 }
 
-/* The environment of rank r: that of this process, with the variables of NAMES, which begin at *made and must
- * be freed. NULL: out of memory. */
+/* The environment of rank r: a copy of this process's environment, with the variables of NAMES, which begin
+ * at *made and must be freed. NULL: out of memory. */
 static char **environment(const launch *l, int r, int *made)
 {
     int n = 0;

@@ -88,7 +88,7 @@ struct ls_trainer {
     int n_buffers;
     ls_trainer_buffer *buffers;
     char *shared_buffers; /* of several ranks: all buffers, concatenated for the broadcast */
-    bool buffers_moved;   /* those of rank 0 have changed since they were broadcast; the same on all ranks */
+    bool buffers_moved;   /* the buffers of rank 0 changed after the last broadcast; all ranks agree */
     ls_undo undo;         /* what a skipped step puts back */
     /* Inputs and outputs of the programs. One that the programs do not have has no place. */
     ls_place real, lr, step, largest_loss;

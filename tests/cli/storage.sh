@@ -41,7 +41,11 @@ try 0 eval "$(stored plain)"
 bucket twin
 machine first
 try 0 train twin.yaml
+echo half >"$(stored twin)/result.json.tmp-$$-0123abcd" # what a living process is writing stays here, and is not sent
 try 0 train twin.yaml; times 1 requests "^PUT .*/twin/checkpoints/step-00000008/manifest.json" # nothing to send
+times 0 requests "^PUT .*\.tmp-"
+[ -s "$(stored twin)/result.json.tmp-$$-0123abcd" ] || bad "twin: a file of a living process is gone"
+rm "$(stored twin)/result.json.tmp-$$-0123abcd"
 before=$(stat -Lc %s "$(stored twin)/checkpoints/latest/manifest.json")
 machine apart
 try 0 train r.yaml --set run.name=twin --set run.seed=5 --set run.storage="$(stored .)"
