@@ -78,8 +78,8 @@ static uint64_t this_host(void)
     return h;
 }
 
-/* Threads of rank r: its cores and its quota, each divided by the number of ranks that share it, and the
- * options that it got. */
+/* Threads of rank r: its cores and its quota, each divided by the number of ranks that share it, and at most
+ * the number that it was given. */
 static int threads_of(const hello *all, int n, int r, ls_cpu_limit *limit)
 {
     const hello *me = &all[r];
