@@ -8,7 +8,7 @@
 #include "recipe/recipe_read.h"
 #include "setup/folder.h"
 
-const ls_option LS_COMMON_OPTIONS[] = {
+const ls_option_row LS_COMMON_OPTIONS[] = {
     { "--quiet", LS_OPTION_FLAG, .letter = 'q', .help = "only warnings and errors" },
     { "--verbose", LS_OPTION_FLAG, .letter = 'v', .repeat = true,
       .help = "more messages; twice: everything" },
@@ -20,7 +20,7 @@ const ls_option LS_COMMON_OPTIONS[] = {
     { 0 }
 };
 
-const ls_option LS_RECIPE_OPTIONS[] = {
+const ls_option_row LS_RECIPE_OPTIONS[] = {
     { "--set", LS_OPTION_TEXT, "KEY=VALUE", .key = "", .repeat = true,
       .help = "change a key of the recipe, as train.epochs=3; may be repeated" },
     { "--workers", LS_OPTION_TEXT, "N", .key = "workers", .help = "number of ranks" },
@@ -29,7 +29,7 @@ const ls_option LS_RECIPE_OPTIONS[] = {
     { 0 }
 };
 
-static const ls_option *find_letter(const ls_option *list, char letter)
+static const ls_option_row *find_letter(const ls_option_row *list, char letter)
 {
     for (; list->name; list++)
         if (list->letter == letter)
@@ -37,9 +37,9 @@ static const ls_option *find_letter(const ls_option *list, char letter)
     return NULL;
 }
 
-static const ls_option *find_option(const ls_verb *verb, const char *name, size_t n)
+static const ls_option_row *find_option(const ls_verb *verb, const char *name, size_t n)
 {
-    const ls_option *o = ls_option_find(verb->options, name, n);
+    const ls_option_row *o = ls_option_find(verb->options, name, n);
     if (!o && verb->recipe)
         o = ls_option_find(LS_RECIPE_OPTIONS, name, n);
     return o ? o : ls_option_find(LS_COMMON_OPTIONS, name, n);
@@ -49,10 +49,10 @@ static ls_status unknown_option(const ls_verb *verb, const char *name)
 {
     const char *names[64];
     int n = 0;
-    const ls_option *const lists[] = { verb->options, verb->recipe ? LS_RECIPE_OPTIONS : NULL,
-                                       LS_COMMON_OPTIONS };
+    const ls_option_row *const lists[] = { verb->options, verb->recipe ? LS_RECIPE_OPTIONS : NULL,
+                                           LS_COMMON_OPTIONS };
     for (int l = 0; l < 3; l++)
-        for (const ls_option *o = lists[l]; o && o->name && n < 64; o++)
+        for (const ls_option_row *o = lists[l]; o && o->name && n < 64; o++)
             names[n++] = o->name;
     const char *near = ls_nearest_name(name, names, n);
     if (near)
@@ -62,7 +62,7 @@ static ls_status unknown_option(const ls_verb *verb, const char *name)
 }
 
 /* --workers 4 is short for --set workers=4, and so on. */
-static ls_status remember(ls_args *a, const ls_option *o, const char *value)
+static ls_status remember(ls_args *a, const ls_option_row *o, const char *value)
 {
     if (a->n_given == LS_MAX_ARGS)
         return ls_fail(LS_E_USAGE, "more than %d options", LS_MAX_ARGS);
@@ -77,7 +77,7 @@ static ls_status remember(ls_args *a, const ls_option *o, const char *value)
     return LS_OK;
 }
 
-static ls_status needs_value(const ls_option *o)
+static ls_status needs_value(const ls_option_row *o)
 {
     char room[256];
     ls_str usage = LS_STR_IN(room);
@@ -94,7 +94,7 @@ static int take_option(ls_args *a, const ls_verb *verb, int n, char **words, ls_
     if (word[1] != '-') { /* -q, -vv */
         for (const char *p = word + 1; *p; p++) {
             const char name[] = { '-', *p, 0 };
-            const ls_option *o = find_letter(LS_COMMON_OPTIONS, *p);
+            const ls_option_row *o = find_letter(LS_COMMON_OPTIONS, *p);
             *s = o ? remember(a, o, NULL) : unknown_option(verb, name);
             if (*s != LS_OK)
                 return 0;
@@ -103,7 +103,7 @@ static int take_option(ls_args *a, const ls_verb *verb, int n, char **words, ls_
     }
     const char *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
-    const ls_option *o = find_option(verb, word, length);
+    const ls_option_row *o = find_option(verb, word, length);
     if (!o) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)length, word);

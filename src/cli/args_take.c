@@ -3,16 +3,16 @@
 
 #include "cli.h"
 
-static const ls_option *rows_of_option(const ls_args *a, const ls_option *o)
+static const ls_option_row *rows_of_option(const ls_args *a, const ls_option_row *o)
 {
-    const ls_option *const lists[] = { a->verb->options, LS_RECIPE_OPTIONS, LS_COMMON_OPTIONS };
+    const ls_option_row *const lists[] = { a->verb->options, LS_RECIPE_OPTIONS, LS_COMMON_OPTIONS };
     for (int l = 0; l < 2; l++)
         if (ls_option_find(lists[l], o->name, strlen(o->name)) == o)
             return lists[l];
     return lists[2];
 }
 
-static const ls_given *find_given(const ls_args *a, const ls_option *o)
+static const ls_given *find_given(const ls_args *a, const ls_option_row *o)
 {
     const ls_given *last = NULL;
     for (int i = 0; i < a->n_given; i++)
@@ -21,18 +21,18 @@ static const ls_given *find_given(const ls_args *a, const ls_option *o)
     return last;
 }
 
-static const ls_given *find_named(const ls_args *a, const ls_option *rows, const char *condition)
+static const ls_given *find_named(const ls_args *a, const ls_option_row *rows, const char *condition)
 {
     return find_given(a, ls_option_find(rows, condition, strcspn(condition, " ")));
 }
 
-static bool condition_is_met(const ls_args *a, const ls_option *rows, const char *condition)
+static bool condition_is_met(const ls_args *a, const ls_option_row *rows, const char *condition)
 {
     const ls_given *g = find_named(a, rows, condition);
     return g && ls_option_meets(g->option, condition, g->value);
 }
 
-static void add_why(ls_str *text, const ls_option *o)
+static void add_why(ls_str *text, const ls_option_row *o)
 {
     if (o->why)
         ls_str_printf(text, ": %s", o->why);
@@ -46,7 +46,7 @@ static ls_status refuse_options(ls_str *text)
 }
 
 /* "--top-k needs --temperature T, not --temperature 0" */
-static ls_status check_needs(const ls_args *a, const ls_option *rows, const ls_option *o)
+static ls_status check_needs(const ls_args *a, const ls_option_row *rows, const ls_option_row *o)
 {
     ls_str text = { 0 };
     for (int i = 0; o->needs[i]; i++)
@@ -63,9 +63,9 @@ static ls_status check_needs(const ls_args *a, const ls_option *rows, const ls_o
     return refuse_options(&text);
 }
 
-static ls_status check_excludes(const ls_args *a, const ls_option *rows, const ls_given *g)
+static ls_status check_excludes(const ls_args *a, const ls_option_row *rows, const ls_given *g)
 {
-    const ls_option *o = g->option;
+    const ls_option_row *o = g->option;
     if (!ls_option_meets(o, o->name, g->value)) /* it has its default */
         return LS_OK;
     for (int i = 0; o->excludes[i]; i++) {
@@ -87,7 +87,7 @@ ls_status ls_args_check(const ls_args *a)
     for (int i = 0; i < a->n_given; i++)
         LS_TRY(ls_option_read(a->given[i].option, a->given[i].value, NULL));
     for (int i = 0; i < a->n_given; i++) {
-        const ls_option *o = a->given[i].option, *rows = rows_of_option(a, o);
+        const ls_option_row *o = a->given[i].option, *rows = rows_of_option(a, o);
         if (o->needs)
             LS_TRY(check_needs(a, rows, o));
         if (o->excludes)
@@ -96,9 +96,9 @@ ls_status ls_args_check(const ls_args *a)
     return LS_OK;
 }
 
-ls_status ls_args_take(const ls_args *a, const ls_option *rows, void *out)
+ls_status ls_args_take(const ls_args *a, const ls_option_row *rows, void *out)
 {
-    for (const ls_option *o = rows; o->name; o++)
+    for (const ls_option_row *o = rows; o->name; o++)
         if (o->fallback)
             LS_TRY(ls_option_read(o, o->fallback, out));
     for (int i = 0; i < a->n_given; i++)

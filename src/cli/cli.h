@@ -8,7 +8,7 @@
 
 #define LS_MAX_ARGS 256
 typedef struct ls_given {
-    const ls_option *option;
+    const ls_option_row *option;
     const char *value;
 } ls_given;
 typedef struct ls_args {
@@ -31,11 +31,11 @@ typedef struct ls_verb {
     /* "RECIPE", "[STORAGE]"; "[--] ...": its first word is a program, and all behind it is that one's */
     const char *words;
     int min_words, max_words;
-    bool recipe;              /* takes --set and --workers */
-    const char *summary;      /* one line */
-    const char *about;        /* a paragraph for --help and the manual page */
-    const char *examples;     /* lines "command  # what it does" */
-    const ls_option *options; /* its own; ended by name NULL */
+    bool recipe;                  /* takes --set and --workers */
+    const char *summary;          /* one line */
+    const char *about;            /* a paragraph for --help and the manual page */
+    const char *examples;         /* lines "command  # what it does" */
+    const ls_option_row *options; /* its own; ended by name NULL */
     ls_status (*run)(const ls_args *a, const ls_ui *ui);
 } ls_verb;
 
@@ -55,7 +55,7 @@ ls_status ls_verb_unknown(const char *name); /* LS_E_USAGE naming the nearest */
 
 /* args.c. Errors are LS_E_USAGE with the nearest known name. */
 /* options of every verb; options of verbs that take a recipe; each ended by name NULL */
-extern const ls_option LS_COMMON_OPTIONS[], LS_RECIPE_OPTIONS[];
+extern const ls_option_row LS_COMMON_OPTIONS[], LS_RECIPE_OPTIONS[];
 ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words);
 void ls_args_release(ls_args *a);
 bool ls_args_has(const ls_args *a, const char *option);
@@ -68,7 +68,7 @@ ls_recipe_arg ls_args_recipe(const ls_args *a); /* the first word, with all `set
 /* Checks every option that is given: its value, and which others it needs or excludes. */
 ls_status ls_args_check(const ls_args *a);
 /* Fills *out, the struct of the options `rows`: defaults, then what is given. */
-ls_status ls_args_take(const ls_args *a, const ls_option *rows, void *out);
+ls_status ls_args_take(const ls_args *a, const ls_option_row *rows, void *out);
 
 /* help.c */
 void ls_help_print(FILE *out);

@@ -22,9 +22,9 @@ static void print_text(FILE *out, const char *text, int at)
     fputc('\n', out);
 }
 
-static void print_options(FILE *out, const ls_option *rows)
+static void print_options(FILE *out, const ls_option_row *rows)
 {
-    for (const ls_option *o = rows; o && o->name; o++) {
+    for (const ls_option_row *o = rows; o && o->name; o++) {
         char rooms[2][1024]; /* enough for every row, so that help needs no memory */
         ls_str left = LS_STR_IN(rooms[0]), help = LS_STR_IN(rooms[1]);
         if (o->letter)
@@ -80,7 +80,7 @@ void ls_help_verb(FILE *out, const ls_verb *v)
 }
 
 /* What completion offers for the value: nothing, or files, folders; "maybe": the value may be left out. */
-static const char *value_kind(const ls_option *o)
+static const char *value_kind(const ls_option_row *o)
 {
     return o->kind == LS_OPTION_FLAG      ? "flag"
            : o->value && *o->value == '[' ? "maybe"
@@ -89,9 +89,9 @@ static const char *value_kind(const ls_option *o)
                                           : "text";
 }
 
-static void table_option(FILE *out, const char *verb, const ls_option *rows)
+static void table_option(FILE *out, const char *verb, const ls_option_row *rows)
 {
-    for (const ls_option *o = rows; o && o->name; o++) {
+    for (const ls_option_row *o = rows; o && o->name; o++) {
         char rooms[3][1024];
         ls_str usage = LS_STR_IN(rooms[0]), help = LS_STR_IN(rooms[1]), words = LS_STR_IN(rooms[2]);
         ls_option_usage(&usage, o);

@@ -10,12 +10,12 @@
 #include "base/file.h"
 #include "lockstep/types.h"
 
-static bool option_in_range(const ls_option *o, double x)
+static bool option_in_range(const ls_option_row *o, double x)
 {
     return (o->above ? x > o->min : x >= o->min) && x <= o->max;
 }
 
-static ls_status option_wants(const ls_option *o, const char *text, const char *what)
+static ls_status option_wants(const ls_option_row *o, const char *text, const char *what)
 {
     char room[256];
     ls_str range = LS_STR_IN(room);
@@ -27,7 +27,7 @@ static ls_status option_wants(const ls_option *o, const char *text, const char *
 }
 
 /* The number of the word; -1: it is none of them. */
-static int option_find_word(const ls_option *o, const char *text)
+static int option_find_word(const ls_option_row *o, const char *text)
 {
     for (int i = 0; o->words && o->words[i]; i++)
         if (!strcmp(o->words[i], text))
@@ -35,7 +35,7 @@ static int option_find_word(const ls_option *o, const char *text)
     return -1;
 }
 
-static ls_status option_wants_word(const ls_option *o, const char *text)
+static ls_status option_wants_word(const ls_option_row *o, const char *text)
 {
     char room[256];
     ls_str words = LS_STR_IN(room);
@@ -45,14 +45,14 @@ static ls_status option_wants_word(const ls_option *o, const char *text)
     return s;
 }
 
-static void option_store(const ls_option *o, void *out, const void *value)
+static void option_store(const ls_option_row *o, void *out, const void *value)
 {
     if (out && o->size)
         memcpy((char *)out + o->offset, value, o->size);
 }
 
 /* A whole number, for a member of 1, 4 or 8 bytes. */
-static void option_store_int(const ls_option *o, void *out, int64_t n)
+static void option_store_int(const ls_option_row *o, void *out, int64_t n)
 {
     const int narrow = (int)n;
     const bool flag = n != 0;
@@ -62,7 +62,7 @@ static void option_store_int(const ls_option *o, void *out, int64_t n)
                                             : (const void *)&flag);
 }
 
-static ls_status option_int(const ls_option *o, const char *text, void *out)
+static ls_status option_int(const ls_option_row *o, const char *text, void *out)
 {
     char *end;
     errno = 0;
@@ -73,7 +73,7 @@ static ls_status option_int(const ls_option *o, const char *text, void *out)
     return LS_OK;
 }
 
-static ls_status option_real(const ls_option *o, const char *text, void *out)
+static ls_status option_real(const ls_option_row *o, const char *text, void *out)
 {
     char *end;
     const double x = ls_strtod(text, &end);
@@ -83,7 +83,7 @@ static ls_status option_real(const ls_option *o, const char *text, void *out)
     return LS_OK;
 }
 
-static ls_status option_bytes(const ls_option *o, const char *text, void *out)
+static ls_status option_bytes(const ls_option_row *o, const char *text, void *out)
 {
     int64_t n;
     if (!ls_parse_bytes(text, &n) || n < 1)
@@ -92,7 +92,7 @@ static ls_status option_bytes(const ls_option *o, const char *text, void *out)
     return LS_OK;
 }
 
-static ls_status option_word(const ls_option *o, const char *text, void *out)
+static ls_status option_word(const ls_option_row *o, const char *text, void *out)
 {
     const int word = option_find_word(o, text);
     ls_dtype type = LS_F32;
@@ -105,7 +105,7 @@ static ls_status option_word(const ls_option *o, const char *text, void *out)
     return LS_OK;
 }
 
-ls_status ls_option_read(const ls_option *o, const char *text, void *out)
+ls_status ls_option_read(const ls_option_row *o, const char *text, void *out)
 {
     if (o->kind == LS_OPTION_FLAG) {
         option_store(o, out, &(bool){ true });
@@ -127,7 +127,7 @@ ls_status ls_option_read(const ls_option *o, const char *text, void *out)
     return LS_OK;
 }
 
-static bool option_is_default(const ls_option *o, const char *text)
+static bool option_is_default(const ls_option_row *o, const char *text)
 {
     if (!text || !o->fallback)
         return false;
@@ -137,7 +137,7 @@ static bool option_is_default(const ls_option *o, const char *text)
     return ls_strtod(text, &end) == ls_strtod(o->fallback, &end); /* 0.0 is 0 */
 }
 
-bool ls_option_meets(const ls_option *o, const char *condition, const char *text)
+bool ls_option_meets(const ls_option_row *o, const char *condition, const char *text)
 {
     const char *pattern = condition + strlen(o->name);
     bool met = !*pattern || pattern[1] == '!';

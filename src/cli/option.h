@@ -20,7 +20,7 @@ typedef enum ls_option_kind {
 /* `needs` and `excludes` are lists of conditions, ended by NULL: "--beams": the option is given with another
  * value than its default; "--out *.npy *.csv": its value matches one of the patterns; "--resume !never": its
  * value does not match. */
-typedef struct ls_option {
+typedef struct ls_option_row {
     const char *name; /* "--set" */
     ls_option_kind kind;
     /* name of the value in --help; NULL: the words. "[X]": the value may be left out, and is given as
@@ -41,7 +41,7 @@ typedef struct ls_option {
     const char *otherwise;       /* the default in words, where no `fallback` says it */
     bool repeat;                 /* it may be given several times; of others the last value counts */
     const char *help;
-} ls_option;
+} ls_option_row;
 
 /* A row's place in the struct: the member of the verb's options. */
 #define LS_OPTION_AT(type, member) .offset = offsetof(type, member), .size = sizeof(((type *)0)->member)
@@ -49,19 +49,19 @@ typedef struct ls_option {
 /* option.c */
 /* Reads the value (NULL: none was given) into the option's member of *out; out NULL: only checks it.
  * LS_E_USAGE with the option, the value and what is allowed. */
-ls_status ls_option_read(const ls_option *o, const char *text, void *out);
+ls_status ls_option_read(const ls_option_row *o, const char *text, void *out);
 /* Whether the condition is true of an option that is given with this value. */
-bool ls_option_meets(const ls_option *o, const char *condition, const char *text);
+bool ls_option_meets(const ls_option_row *o, const char *condition, const char *text);
 
 /* option_text.c. `rows` is the list of options that the option is in, ended by name NULL. */
-const ls_option *ls_option_find(const ls_option *rows, const char *name, size_t n); /* NULL: none */
+const ls_option_row *ls_option_find(const ls_option_row *rows, const char *name, size_t n); /* NULL: none */
 /* The others append to *out. */
-void ls_option_usage(ls_str *out, const ls_option *o); /* "--top-p P", "--split eval|train" */
+void ls_option_usage(ls_str *out, const ls_option_row *o); /* "--top-p P", "--split eval|train" */
 /* The text of --help: which options it needs, `help`, range or words, default, which options it excludes. */
-void ls_option_help(ls_str *out, const ls_option *rows, const ls_option *o);
+void ls_option_help(ls_str *out, const ls_option_row *rows, const ls_option_row *o);
 /* The words of the row, or of its key; nothing: it has none. `last` stands in front of the last. */
-void ls_option_words(ls_str *out, const ls_option *o, const char *between, const char *last);
+void ls_option_words(ls_str *out, const ls_option_row *o, const char *between, const char *last);
 /* " from 1 to 1024"; nothing: it has none. `high`: also a limit that only guards the arithmetic */
-void ls_option_range(ls_str *out, const ls_option *o, bool high);
+void ls_option_range(ls_str *out, const ls_option_row *o, bool high);
 /* "--prompt or --out FILE.jsonl"; `value`: "--prompt TEXT or --out FILE.jsonl" */
-void ls_option_conditions(ls_str *out, const ls_option *rows, const char *const *list, bool value);
+void ls_option_conditions(ls_str *out, const ls_option_row *rows, const char *const *list, bool value);

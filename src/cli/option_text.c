@@ -5,7 +5,7 @@
 #include "option.h"
 #include "recipe/recipe_fields.h"
 
-const ls_option *ls_option_find(const ls_option *rows, const char *name, size_t n)
+const ls_option_row *ls_option_find(const ls_option_row *rows, const char *name, size_t n)
 {
     for (; rows && rows->name; rows++)
         if (strlen(rows->name) == n && !strncmp(rows->name, name, n))
@@ -13,13 +13,13 @@ const ls_option *ls_option_find(const ls_option *rows, const char *name, size_t 
     return NULL;
 }
 
-static const ls_key *option_key(const ls_option *o)
+static const ls_key *option_key(const ls_option_row *o)
 {
     const int row = o->key && *o->key ? ls_key_find(o->key) : -1;
     return row < 0 ? NULL : &LS_KEYS[row];
 }
 
-void ls_option_words(ls_str *out, const ls_option *o, const char *between, const char *last)
+void ls_option_words(ls_str *out, const ls_option_row *o, const char *between, const char *last)
 {
     const ls_key *k = option_key(o);
     const char *const *words = k ? k->words : o->words;
@@ -27,7 +27,7 @@ void ls_option_words(ls_str *out, const ls_option *o, const char *between, const
         ls_str_printf(out, "%s%s", !i ? "" : words[i + 1] ? between : last, words[i]);
 }
 
-void ls_option_range(ls_str *out, const ls_option *o, bool high)
+void ls_option_range(ls_str *out, const ls_option_row *o, bool high)
 {
     const ls_key *k = option_key(o);
     const double min = k ? k->min : o->min, max = k ? k->max : o->max;
@@ -41,7 +41,7 @@ void ls_option_range(ls_str *out, const ls_option *o, bool high)
         ls_str_printf(out, " %s %.12g", above ? "up to" : "to", max);
 }
 
-void ls_option_usage(ls_str *out, const ls_option *o)
+void ls_option_usage(ls_str *out, const ls_option_row *o)
 {
     const bool optional = o->value && *o->value == '[';
     ls_str_add(out, o->name);
@@ -55,7 +55,7 @@ void ls_option_usage(ls_str *out, const ls_option *o)
 }
 
 /* "--beams N"; "--out FILE.npy or FILE.csv": the patterns, with the name of the value for *. */
-static void add_option_condition(ls_str *out, const ls_option *o, const char *condition, bool value)
+static void add_option_condition(ls_str *out, const ls_option_row *o, const char *condition, bool value)
 {
     const char *pattern = condition + strlen(o->name);
     const bool names = *pattern && pattern[1] != '!';
@@ -74,16 +74,16 @@ static void add_option_condition(ls_str *out, const ls_option *o, const char *co
     }
 }
 
-void ls_option_conditions(ls_str *out, const ls_option *rows, const char *const *list, bool value)
+void ls_option_conditions(ls_str *out, const ls_option_row *rows, const char *const *list, bool value)
 {
     for (int i = 0; list[i]; i++) {
-        const ls_option *o = ls_option_find(rows, list[i], strcspn(list[i], " "));
+        const ls_option_row *o = ls_option_find(rows, list[i], strcspn(list[i], " "));
         ls_str_add(out, !i ? "" : list[i + 1] ? ", " : " or ");
         add_option_condition(out, o, list[i], value);
     }
 }
 
-void ls_option_help(ls_str *out, const ls_option *rows, const ls_option *o)
+void ls_option_help(ls_str *out, const ls_option_row *rows, const ls_option_row *o)
 {
     char limits[512];
     ls_str in = LS_STR_IN(limits);

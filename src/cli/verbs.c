@@ -85,7 +85,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep train vit-fashion-mnist --hosts a:4,b:4       # on two hosts, by mpirun or srun\n"
       "lockstep train vit-fashion-mnist --dry-run             # everything up to the first step\n"
       "lockstep train mlp-mnist --profile 11:20               # a Chrome trace of steps 11 to 20",
-      (const ls_option[]){
+      (const ls_option_row[]){
           { "--resume", LS_OPTION_FOLDER, "CHECKPOINT", AT(ls_train_opts, resume.from), "auto",
             WORDS("auto", "never"),
             .help = "auto: continue from the newest checkpoint; never: an existing run is an error; "
@@ -116,7 +116,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep launch --workers 4 --max-failures 3 -- ./my_program   # started again after a failure\n"
       "lockstep launch --workers 1:8 -- ./my_program                  # as many ranks as there are cores\n"
       "lockstep launch --hosts a:4,b:4 --max-failures 3 ./my_program  # on two hosts, by mpirun or srun",
-      (const ls_option[]){
+      (const ls_option_row[]){
           { "--workers", LS_OPTION_TEXT, "N",
             .help = "number of ranks; LEAST:MOST: as many as there are cores, chosen at each start" },
           { "--max-failures", LS_OPTION_INT, "K", AT(ls_launch_command_opts, max_failures), "0", -1, INFINITY,
@@ -140,12 +140,12 @@ const ls_verb LS_VERBS[] = {
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint\n"
       "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
       "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
-      (const ls_option[]){ { FLAG("--generate", ls_eval_opts, generate),
-                             .help = "generate texts and compare them with the targets (ROUGE)" },
-                           TEXTS(ls_eval_opts, NEEDS("--generate")),
-                           RECIPE_PLACES(ls_eval_opts),
-                           JSON(ls_eval_opts),
-                           END },
+      (const ls_option_row[]){ { FLAG("--generate", ls_eval_opts, generate),
+                                 .help = "generate texts and compare them with the targets (ROUGE)" },
+                               TEXTS(ls_eval_opts, NEEDS("--generate")),
+                               RECIPE_PLACES(ls_eval_opts),
+                               JSON(ls_eval_opts),
+                               END },
       ls_verb_eval },
     { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true,
       "predict samples or images, generate text",
@@ -166,7 +166,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict runs/t5-summarise --prompt \"A long story\" --beams 4\n"
       "lockstep predict Qwen/Qwen2.5-0.5B --prompt \"Once upon a time\" --workers 2\n"
       "lockstep predict runs/t5-summarise --out summaries.jsonl",
-      (const ls_option[]){
+      (const ls_option_row[]){
           { "--split", LS_OPTION_CHOICE, NULL, AT(ls_predict_opts, train_split), "eval",
             WORDS("eval", "train"), EXCLUDES("--prompt"), .help = "which samples" },
           { "--first", LS_OPTION_INT, "N", AT(ls_predict_opts, first), "0", 0, INFINITY, EXCLUDES("--prompt"),
@@ -195,7 +195,7 @@ const ls_verb LS_VERBS[] = {
       "reads the same samples. `data` itself trains nothing and needs no run.",
       "lockstep data vit-fashion-mnist\n"
       "lockstep data my.yaml --set data.augment.flip=0.5 --epoch 3 --samples 64 --out data.html",
-      (const ls_option[]){
+      (const ls_option_row[]){
           { "--split", LS_OPTION_CHOICE, NULL, AT(ls_data_opts, eval_split), "train", WORDS("train", "eval"),
             .help = "which samples" },
           { "--epoch", LS_OPTION_INT, "N", AT(ls_data_opts, epoch), "0", 0, INFINITY,
@@ -218,7 +218,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep plan vit-fashion-mnist --workers 2 --search --memory 64MiB --measure   # the fastest "
       "layout that fits\n"
       "lockstep plan vit-fashion-mnist --set train.global_batch=256 --isa avx512 --threads 16 --json",
-      (const ls_option[]){
+      (const ls_option_row[]){
           { "--isa", LS_OPTION_TEXT, "LEVEL", .key = "isa", .help = "instruction set" },
           { "--threads", LS_OPTION_TEXT, "N", .key = "threads", .help = "threads of a rank" },
           { FLAG("--search", ls_plan_command_opts, search),
@@ -250,20 +250,20 @@ const ls_verb LS_VERBS[] = {
       "lockstep explain my.yaml --html step.html --profile runs/my/log/rank-0.trace.json   # with measured "
       "times\n"
       "lockstep explain vit-fashion-mnist --param encoder.layers.encoder_layer_0.mlp.0.weight",
-      (const ls_option[]){ { "--rank", LS_OPTION_INT, "R", AT(ls_explain_opts, rank), "0", 0, INFINITY,
-                             .help = "show the step of rank R" },
-                           { "--param", LS_OPTION_TEXT, "NAME", AT(ls_explain_opts, param),
-                             .help = "show one parameter, from storage to update" },
-                           { FLAG("--full", ls_explain_opts, full), .help = "show repeated blocks too" },
-                           { PAGE(ls_explain_opts), EXCLUDES("--json", "--param", "--full"),
-                             .why = "the page shows the whole step", .help = "write the step as a web page" },
-                           { "--profile", LS_OPTION_FILE, "TRACE", AT(ls_explain_opts, profile),
-                             NEEDS("--html"),
-                             .help = "times that `train --profile` measured (log/rank-R.trace.json)" },
-                           MEASURE(ls_explain_opts),
-                           HOSTS(ls_explain_opts, ranks_per_host),
-                           JSON(ls_explain_opts),
-                           END },
+      (const ls_option_row[]){
+          { "--rank", LS_OPTION_INT, "R", AT(ls_explain_opts, rank), "0", 0, INFINITY,
+            .help = "show the step of rank R" },
+          { "--param", LS_OPTION_TEXT, "NAME", AT(ls_explain_opts, param),
+            .help = "show one parameter, from storage to update" },
+          { FLAG("--full", ls_explain_opts, full), .help = "show repeated blocks too" },
+          { PAGE(ls_explain_opts), EXCLUDES("--json", "--param", "--full"),
+            .why = "the page shows the whole step", .help = "write the step as a web page" },
+          { "--profile", LS_OPTION_FILE, "TRACE", AT(ls_explain_opts, profile), NEEDS("--html"),
+            .help = "times that `train --profile` measured (log/rank-R.trace.json)" },
+          MEASURE(ls_explain_opts),
+          HOSTS(ls_explain_opts, ranks_per_host),
+          JSON(ls_explain_opts),
+          END },
       ls_verb_explain },
     { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt or a DCP directory",
       "Writes all weights, with PyTorch's names, to one file: FILE.safetensors, or a state dict FILE.pt\n"
@@ -275,7 +275,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
       "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # convert a weight file",
-      (const ls_option[]){
+      (const ls_option_row[]){
           { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
             .help = "file to write, .safetensors or .pt; a directory if the name ends in /" },
           { "--dtype", LS_OPTION_DTYPE, "TYPE", AT(ls_export_opts, dtype), WORDS("f32", "bf16", "f16"),
@@ -306,7 +306,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep inspect vit-fashion-mnist --workers 4 --html model.html   # a page for the browser\n"
       "lockstep inspect resnet18.pth\n"
       "lockstep inspect vit-fashion-mnist",
-      (const ls_option[]){
+      (const ls_option_row[]){
           { FLAG("--verify", ls_inspect_opts, verify), .help = "verify the checksums of all bytes" },
           { PAGE(ls_inspect_opts), EXCLUDES("--json"),
             .help = "write a web page: the module tree, and which rank or file holds what" },
@@ -321,10 +321,11 @@ const ls_verb LS_VERBS[] = {
       "lockstep recipe                                        # bundled recipes\n"
       "lockstep recipe vit-fashion-mnist > my.yaml            # copy it and change it\n"
       "lockstep recipe --reference                            # every key (docs/recipe.md)",
-      (const ls_option[]){ { "--reference", LS_OPTION_FLAG,
-                             .help = "print every key with type, default and meaning, as Markdown" },
-                           { "--source", LS_OPTION_FLAG, .help = "print a bundled recipe as it was written" },
-                           END },
+      (const ls_option_row[]){
+          { "--reference", LS_OPTION_FLAG,
+            .help = "print every key with type, default and meaning, as Markdown" },
+          { "--source", LS_OPTION_FLAG, .help = "print a bundled recipe as it was written" },
+          END },
       ls_verb_recipe },
     { "runs", "[STORAGE]", 0, 1, false, "list runs and their states, or the metrics of one",
       "Lists the runs in STORAGE (default: runs) with state, last step and loss, metrics of the last\n"
@@ -337,17 +338,18 @@ const ls_verb LS_VERBS[] = {
       "lockstep runs --html runs.html                         # compare runs in a browser\n"
       "lockstep runs --metrics vit-fashion-mnist              # the epochs as a table\n"
       "lockstep runs --metrics vit-fashion-mnist --steps --csv > steps.csv",
-      (const ls_option[]){ { "--metrics", LS_OPTION_FOLDER, "RUN", AT(ls_runs_opts, metrics),
-                             EXCLUDES("--html"), .why = "each run has a report.html",
-                             .help = "print the epochs of this run: its folder, or its name in STORAGE" },
-                           { FLAG("--steps", ls_runs_opts, steps), NEEDS("--metrics"),
-                             .help = "print steps instead of epochs" },
-                           { FLAG("--csv", ls_runs_opts, csv), NEEDS("--metrics"), EXCLUDES("--json"),
-                             .help = "comma-separated values" },
-                           { PAGE(ls_runs_opts), EXCLUDES("--json"),
-                             .help = "write a page: all runs, their curves, the keys in which they differ" },
-                           JSON(ls_runs_opts),
-                           END },
+      (const ls_option_row[]){
+          { "--metrics", LS_OPTION_FOLDER, "RUN", AT(ls_runs_opts, metrics), EXCLUDES("--html"),
+            .why = "each run has a report.html",
+            .help = "print the epochs of this run: its folder, or its name in STORAGE" },
+          { FLAG("--steps", ls_runs_opts, steps), NEEDS("--metrics"),
+            .help = "print steps instead of epochs" },
+          { FLAG("--csv", ls_runs_opts, csv), NEEDS("--metrics"), EXCLUDES("--json"),
+            .help = "comma-separated values" },
+          { PAGE(ls_runs_opts), EXCLUDES("--json"),
+            .help = "write a page: all runs, their curves, the keys in which they differ" },
+          JSON(ls_runs_opts),
+          END },
       ls_verb_runs },
     { "watch", "[RUN]", 0, 1, false, "follow a run on the terminal while it trains",
       "Shows the loss curves, speed, time left, the last evaluation, the ranks with their memory and\n"
@@ -358,7 +360,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep watch\n"
       "lockstep watch vit-fashion-mnist\n"
       "lockstep watch vit-fashion-mnist --once > now.txt",
-      (const ls_option[]){
+      (const ls_option_row[]){
           { "--once", LS_OPTION_FLAG, .help = "print the numbers once, without charts, and exit" }, END },
       ls_verb_watch },
     { "new", "DIR", 1, 1, false, "make a project with a model of your own",
@@ -375,16 +377,16 @@ const ls_verb LS_VERBS[] = {
       "lockstep get google-t5/t5-small tokenizer.json spiece.model --to t5-small\n"
       "lockstep get datasets/OWNER/NAME --list                # list the files\n"
       "lockstep get OWNER/NAME --mirror https://mirror.example.org",
-      (const ls_option[]){ { "--to", LS_OPTION_FOLDER, "DIR", AT(ls_get_opts, to),
-                             .help = "put the files into this folder instead of the cache" },
-                           { "--revision", LS_OPTION_TEXT, "NAME", AT(ls_get_opts, revision),
-                             .otherwise = "main", .help = "branch, tag or commit" },
-                           { "--mirror", LS_OPTION_TEXT, "URL", AT(ls_get_opts, mirror),
-                             .otherwise = "HF_ENDPOINT, else https://huggingface.co",
-                             .help = "another server" },
-                           { FLAG("--list", ls_get_opts, list), .help = "list the files, download nothing" },
-                           JSON(ls_get_opts),
-                           END },
+      (const ls_option_row[]){
+          { "--to", LS_OPTION_FOLDER, "DIR", AT(ls_get_opts, to),
+            .help = "put the files into this folder instead of the cache" },
+          { "--revision", LS_OPTION_TEXT, "NAME", AT(ls_get_opts, revision), .otherwise = "main",
+            .help = "branch, tag or commit" },
+          { "--mirror", LS_OPTION_TEXT, "URL", AT(ls_get_opts, mirror),
+            .otherwise = "HF_ENDPOINT, else https://huggingface.co", .help = "another server" },
+          { FLAG("--list", ls_get_opts, list), .help = "list the files, download nothing" },
+          JSON(ls_get_opts),
+          END },
       ls_verb_get },
     { "doctor", "", 0, 0, false, "show what this machine offers and what is missing",
       "Prints CPU features, cores, memory, limits, the optional parts of this build, libraries and data\n"
@@ -395,7 +397,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep doctor\n"
       "lockstep doctor --no-measure --quiet --need mpi,hdf5   # for scripts: status 1 if one is missing\n"
       "mpirun --host a,b lockstep doctor        # the network between two hosts",
-      (const ls_option[]){
+      (const ls_option_row[]){
           { "--no-measure", LS_OPTION_FLAG, .help = "measure nothing" },
           { "--need", LS_OPTION_TEXT, "PART,..",
             .help = "fail unless these parts can be used, such as mpi,hdf5 (Parts lists all)" },

@@ -109,7 +109,7 @@ typedef struct row_opts {
 #define AT(member) LS_OPTION_AT(row_opts, member)
 #define LIST(...) \
     (const char *const[]) { __VA_ARGS__, NULL }
-static const ls_option ROWS[] = {
+static const ls_option_row ROWS[] = {
     { "--flag", LS_OPTION_FLAG, NULL, AT(flag), .help = "." },
     { "--text", LS_OPTION_TEXT, "TEXT", AT(text), .excludes = LIST("--flag", "--folder *.csv"), .help = "." },
     { "--folder", LS_OPTION_FOLDER, "DIR", AT(folder), "auto", .words = LIST("auto", "never"), .help = "." },
@@ -209,7 +209,7 @@ static void rows_need_and_exclude_others(void **state)
 
 /* Every row of every verb: its member has the size of its kind, its default and its words are allowed, and
  * what it names is there. */
-static void check_row(const ls_option *rows, const ls_option *o)
+static void check_row(const ls_option_row *rows, const ls_option_row *o)
 {
     static const size_t SIZES[] = { [LS_OPTION_FLAG] = sizeof(bool),   [LS_OPTION_TEXT] = sizeof(char *),
                                     [LS_OPTION_FILE] = sizeof(char *), [LS_OPTION_FOLDER] = sizeof(char *),
@@ -240,11 +240,11 @@ static void every_row_is_whole(void **state)
 {
     (void)state;
     for (const ls_verb *v = LS_VERBS; v->name; v++)
-        for (const ls_option *o = v->options; o && o->name; o++)
+        for (const ls_option_row *o = v->options; o && o->name; o++)
             check_row(v->options, o);
-    for (const ls_option *o = LS_RECIPE_OPTIONS; o->name; o++)
+    for (const ls_option_row *o = LS_RECIPE_OPTIONS; o->name; o++)
         check_row(LS_RECIPE_OPTIONS, o);
-    for (const ls_option *o = LS_COMMON_OPTIONS; o->name; o++)
+    for (const ls_option_row *o = LS_COMMON_OPTIONS; o->name; o++)
         check_row(LS_COMMON_OPTIONS, o);
     /* the defaults of texts are those of the library */
     ls_predict_opts o = { 0 };
@@ -322,7 +322,7 @@ static void every_verb_has_help_and_examples(void **state)
         assert_non_null(v);
         char *help = help_of(v), line[64];
         assert_true(v->run && *v->summary && *v->about);
-        for (const ls_option *o = v->options; o->name; o++)
+        for (const ls_option_row *o = v->options; o->name; o++)
             ASSERT_CONTAINS(help, o->name);
         ASSERT_CONTAINS(help, v->recipe ? "--set KEY=VALUE" : "--quiet");
         snprintf(line, sizeof line, "  lockstep %s", v->name);
