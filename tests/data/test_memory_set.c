@@ -47,7 +47,7 @@ static void refusals(void **state)
     assert_null(set);
     ASSERT_OK(ls_dataset_put(&set, "x", &x));
     ASSERT_FAILS(ls_dataset_put(&set, "x", &x), LS_E_ARG, "has a field \"x\" already");
-    ASSERT_FAILS(ls_dataset_put(&set, "y", &two), LS_E_SHAPE, "\"y\" has 2 samples, \"x\" has 3");
+    ASSERT_FAILS(ls_dataset_put(&set, "y", &two), LS_E_SHAPE, "\"y\" has 2 samples, but \"x\" has 3");
     assert_true(set->n_fields == 1 && set->n == 3);
     ls_dataset_close(&set);
     ASSERT_OK(ls_dataset_open(&shapes, "shapes", LS_SPLIT_EVAL));

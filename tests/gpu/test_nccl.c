@@ -45,8 +45,8 @@ static void forbidden(rank *r)
     } while (0)
     REFUSED(ncclAllGather(own, r->a, 64, 7, c, s), "type 7");
     REFUSED(ncclAllGather(r->b, r->a, 64, NCCL_INT8, c, s), "not in place");
-    REFUSED(ncclAllGather(own, r->a, MOST, NCCL_INT8, c, s), "no memory of the GPU");
-    REFUSED(ncclAllGather(host, host, 64, NCCL_INT8, c, s), "no memory of the GPU");
+    REFUSED(ncclAllGather(own, r->a, MOST, NCCL_INT8, c, s), "not memory of the GPU");
+    REFUSED(ncclAllGather(host, host, 64, NCCL_INT8, c, s), "not memory of the GPU");
     REFUSED(ncclAllGather(own, r->a, 64, NCCL_INT8, c, NULL), "the NULL stream");
     REFUSED(ncclAllGather(own, r->a, 64, NCCL_INT8, NULL, s), "no communicator");
     REFUSED(ncclSend(r->a, 64, NCCL_INT8, other, c, s), "outside of a group");
@@ -60,7 +60,7 @@ static void forbidden(rank *r)
     } while (0)
     REFUSED_IN_GROUP(ncclSend(r->a, 64, NCCL_INT8, 2, c, s), "peer 2 of 2 ranks");
     REFUSED_IN_GROUP(ncclSend(r->a, 64, NCCL_INT8, -1, c, s), "peer -1 of 2 ranks");
-    REFUSED_IN_GROUP(ncclRecv(end_of_room - 63, 64, NCCL_INT8, other, c, s), "no memory of the GPU");
+    REFUSED_IN_GROUP(ncclRecv(end_of_room - 63, 64, NCCL_INT8, other, c, s), "not memory of the GPU");
     REFUSED_IN_GROUP(
         in_group(ncclSend(r->a, 64, NCCL_INT8, other, c, s), ncclRecv(r->a + 63, 64, NCCL_INT8, other, c, s)),
         "overlap in memory");

@@ -332,7 +332,7 @@ static void mistakes(void **state)
     ASSERT_FAILS(ls_trainer_run(t, 0, 1e-3, &r), LS_E_ARG, "another thread is in a call");
     ASSERT_FAILS(ls_trainer_save_checkpoint(t, ls_test_path("never")), LS_E_ARG,
                  "another thread is in a call");
-    ASSERT_FAILS(ls_live_push_wait(q, 0, NAN), LS_E_ARG, "nan seconds");
+    ASSERT_FAILS(ls_live_push_wait(q, 0, NAN), LS_E_ARG, "seconds is nan");
     ls_live_numbers now;
     ASSERT_OK(ls_live_count(q, &now));
     assert_true(now.waiting == 1 && now.held == 3 && now.trained == 2);

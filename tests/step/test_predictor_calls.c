@@ -41,7 +41,7 @@ static void misuse(void **state)
     ASSERT_FAILS(ls_predictor_run(p, 2), LS_E_ARG, "\"id\" was not put since the last run");
     ASSERT_OK(ls_predictor_put(p, "id", &whole));
     ASSERT_FAILS(ls_predictor_run(p, 9), LS_E_ARG, "9 rows, but \"x\" was put for 8");
-    ASSERT_FAILS(ls_predictor_run(p, -1), LS_E_ARG, "-1 rows");
+    ASSERT_FAILS(ls_predictor_run(p, -1), LS_E_ARG, "n is -1");
     ASSERT_OK(ls_predictor_run(p, 5));
     ASSERT_FAILS(ls_predictor_run(p, 5), LS_E_ARG, "was not put since the last run");
     ASSERT_FAILS(ls_predictor_get(p, "y", &y), LS_E_SHAPE, "for 4 rows, the last run had 5");
