@@ -39,7 +39,7 @@ file c b # the accepted circle grows
 found 1 'circle: src/base/a.c src/base/b.c src/base/c.c src/base/d.c'
 file c
 file d
-found 1 'no circle any more: base/a.c base/b.c base/d.c'
+found 1 'not a circle any more: base/a.c base/b.c base/d.c'
 rm "$root/tools/circles.txt"
 file d a
 rm "$root/src/base/d.c" # its object is left over
