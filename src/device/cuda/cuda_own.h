@@ -51,8 +51,12 @@ ls_status ls_cuda_free_memory(size_t *out, const ls_cuda_gpu *gpu);
 ls_status ls_cuda_enter(const cu_driver **out);
 /* "CUDA_ERROR_OUT_OF_MEMORY: out of memory" */
 const char *ls_cuda_error(char text[256], cu_result r);
-/* LS_OK, or LS_E_DEVICE with what was called and the driver's words. */
+/* LOCKSTEP_CUDA_WAIT=1: the host waits for each task. */
+bool ls_cuda_one_by_one(void);
+/* LS_OK, or LS_E_DEVICE with what was called and the driver's words. A fault of a kernel that ran earlier, of
+ * which this call only hears, is not blamed on it. */
 ls_status ls_cuda_check(cu_result r, const char *what);
+bool ls_cuda_heard_of_earlier_work(void); /* whether this thread's last failed check was such a fault */
 
 /* ---- share.c: which GPU each rank has */
 

@@ -1,6 +1,7 @@
 /* gpu.c - the driver, and the GPU that this process works with: one, from the first use to the end. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -30,10 +31,33 @@ const char *ls_cuda_error(char text[256], cu_result r)
     return text;
 }
 
+bool ls_cuda_one_by_one(void)
+{
+    const char *said = getenv("LOCKSTEP_CUDA_WAIT");
+    return said && !strcmp(said, "1");
+}
+
+/* Whether it is about a kernel that ran earlier. Any call may say so, from the fault on; where the host waits
+ * for each task, it is about this call. */
+static bool is_of_earlier_work(cu_result r)
+{
+    return (r == CU_ECC_ERROR || r == CU_ILLEGAL_ADDRESS || r == CU_LAUNCH_TIMEOUT || r == CU_ASSERT ||
+            (r >= CU_HARDWARE_STACK_ERROR && r <= CU_LAUNCH_FAILED)) &&
+           !ls_cuda_one_by_one();
+}
+
+static _Thread_local bool heard_of_earlier_work;
+bool ls_cuda_heard_of_earlier_work(void) { return heard_of_earlier_work; }
+
 ls_status ls_cuda_check(cu_result r, const char *what)
 {
     char text[256];
-    return r == CU_SUCCESS ? LS_OK : ls_fail(LS_E_DEVICE, "%s: %s", what, ls_cuda_error(text, r));
+    if (r == CU_SUCCESS)
+        return LS_OK;
+    if ((heard_of_earlier_work = is_of_earlier_work(r)))
+        what = "device cuda: work on the GPU failed (LOCKSTEP_CUDA_WAIT=1 waits for each task and names the "
+               "op)";
+    return ls_fail(LS_E_DEVICE, "%s: %s", what, ls_cuda_error(text, r));
 }
 
 static ls_status no_gpu(cu_result r)

@@ -42,7 +42,7 @@ static void queue_put(ls_queue *q, cuda_task t, size_t arg_bytes)
         ls_cuda_no_memory(q);
     else if (ls_cuda_enter(&cu) != LS_OK ||
              (t.kernel && !t.kernel->function && ls_cuda_ready(&t.kernel, 1) != LS_OK))
-        ls_cuda_fail(q, LS_E_DEVICE, q->number, ls_error_message());
+        ls_cuda_fail(q, LS_E_DEVICE, ls_cuda_heard_of_earlier_work() ? -1 : q->number, ls_error_message());
     else
         ls_cuda_enter_task(&t);
 }

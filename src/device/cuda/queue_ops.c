@@ -1,13 +1,11 @@
 /* queue_ops.c - queues of the device cuda are opened and closed; the table of all that they do. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/sys.h"
 #include "queue_own.h"
 
 static ls_status open_queue(ls_queue **out, const ls_device *d)
 {
-    const char *one_by_one = getenv("LOCKSTEP_CUDA_WAIT");
     const cu_driver *cu;
     (void)d;
     *out = NULL;
@@ -16,7 +14,7 @@ static ls_status open_queue(ls_queue **out, const ls_device *d)
     LS_TRY(ls_sys_have(q));
     q->cu = cu;
     q->process = getpid();
-    q->one_by_one = one_by_one && !strcmp(one_by_one, "1");
+    q->one_by_one = ls_cuda_one_by_one();
     q->number = -1;
     pthread_mutex_init(&q->lock, NULL);
     const ls_status s = ls_cuda_check(cu->stream_create(&q->stream, CU_STREAM_NON_BLOCKING),

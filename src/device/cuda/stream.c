@@ -24,24 +24,11 @@ void ls_cuda_fail(ls_queue *q, ls_status s, int64_t number, const char *message)
     pthread_mutex_unlock(&q->lock);
 }
 
-/* Whether it is about a kernel that ran earlier. Any call may say so, from the fault on. */
-static bool is_of_earlier_work(cu_result r)
-{
-    return r == CU_ECC_ERROR || r == CU_ILLEGAL_ADDRESS || r == CU_LAUNCH_TIMEOUT || r == CU_ASSERT ||
-           (r >= CU_HARDWARE_STACK_ERROR && r <= CU_LAUNCH_FAILED);
-}
-
-/* (where the host waits for each task, it is of this one) */
 void ls_cuda_check_put(ls_queue *q, cu_result r, int64_t number, const char *what)
 {
-    const bool earlier = is_of_earlier_work(r) && !q->one_by_one;
-    if (r != CU_SUCCESS)
-        ls_cuda_fail(
-            q,
-            ls_cuda_check(r, earlier ? "device cuda: work on the GPU failed (LOCKSTEP_CUDA_WAIT=1 waits for "
-                                       "each task and names the op)"
-                                     : what),
-            earlier ? -1 : number, ls_error_message());
+    const ls_status s = ls_cuda_check(r, what);
+    if (s != LS_OK)
+        ls_cuda_fail(q, s, ls_cuda_heard_of_earlier_work() ? -1 : number, ls_error_message());
 }
 
 /* On a thread of the driver, which may not call the driver. */
